@@ -1,0 +1,74 @@
+// A named, typed, shaped view of bytes that something else keeps alive: a tensor of a mapped checkpoint.
+
+/// Row-major elements at `bytes`; nothing guarantees their alignment (safetensors promises none).
+///
+/// `@unchecked Sendable`: the bytes are read-only for the life of `owner`.
+package struct TensorView: @unchecked Sendable {
+  package let name: String
+  package let dtype: DType
+  /// Outermost dimension first; empty for a scalar.
+  package let shape: [Int]
+  /// Exactly `shape.reduce(1, *) * dtype.size` bytes.
+  package let bytes: UnsafeRawBufferPointer
+  /// Keeps `bytes` valid.
+  package let owner: AnyObject
+
+  package init(name: String, dtype: DType, shape: [Int], bytes: UnsafeRawBufferPointer, owner: AnyObject) {
+    self.name = name
+    self.dtype = dtype
+    self.shape = shape
+    self.bytes = bytes
+    self.owner = owner
+  }
+
+  package var count: Int { shape.reduce(1, *) }
+}
+
+/// How a matrix is quantized (config.json `quantization`).
+package struct Quantization: Sendable, Equatable {
+  package enum Mode: String, Sendable, CaseIterable {
+    /// w = scale · q + bias per group, q unsigned.
+    case affine
+    case mxfp4, mxfp8, nvfp4
+  }
+
+  package var mode: Mode
+  package var bits: Int
+  package var groupSize: Int
+
+  package init(mode: Mode = .affine, bits: Int, groupSize: Int) {
+    self.mode = mode
+    self.bits = bits
+    self.groupSize = groupSize
+  }
+}
+
+/// The tensors of one linear map or embedding as the checkpoint stores them, shapes already checked.
+package struct WeightTensors: Sendable {
+  /// Dense: `[rows, columns]` f32, f16 or bf16. Quantized: U32 `[rows, columns · bits / 32]`.
+  package let weight: TensorView
+  /// Quantized only: `[rows, columns / groupSize]`.
+  package let scales: TensorView?
+  /// Affine only: as `scales`.
+  package let biases: TensorView?
+  /// The additive bias of the layer itself, `[rows]`.
+  package let bias: TensorView?
+  package let quantization: Quantization?
+  /// Outputs.
+  package let rows: Int
+  /// Inputs.
+  package let columns: Int
+
+  package init(
+    weight: TensorView, scales: TensorView? = nil, biases: TensorView? = nil, bias: TensorView? = nil,
+    quantization: Quantization? = nil, rows: Int, columns: Int
+  ) {
+    self.weight = weight
+    self.scales = scales
+    self.biases = biases
+    self.bias = bias
+    self.quantization = quantization
+    self.rows = rows
+    self.columns = columns
+  }
+}

@@ -1,0 +1,70 @@
+// JSON text from values: compact, UTF-8, only the escapes that RFC 8259 requires.
+
+extension JSONValue {
+  /// The value as compact JSON text.
+  package var text: String { String(decoding: bytes, as: UTF8.self) }
+
+  /// The value as compact JSON in UTF-8.
+  package var bytes: [UInt8] {
+    var writer = JSONWriter()
+    writer.write(self)
+    return writer.bytes
+  }
+}
+
+/// Appends JSON to a byte buffer.
+package struct JSONWriter {
+  package private(set) var bytes: [UInt8] = []
+
+  package init() {}
+
+  package mutating func write(_ value: JSONValue) {
+    switch value {
+    case .null: append("null")
+    case .bool(let flag): append(flag ? "true" : "false")
+    case .int(let int): append(String(int))
+    case .bigInteger(let digits): append(digits)
+    case .double(let double): append(double.isFinite ? double.description : "null")
+    case .string(let string): writeString(string)
+    case .array(let array):
+      append("[")
+      for (i, element) in array.enumerated() {
+        if i > 0 { append(",") }
+        write(element)
+      }
+      append("]")
+    case .object(let object):
+      append("{")
+      for (i, member) in object.entries.enumerated() {
+        if i > 0 { append(",") }
+        writeString(member.key)
+        append(":")
+        write(member.value)
+      }
+      append("}")
+    }
+  }
+
+  private mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }
+
+  /// Writes a string with its quotes.
+  package mutating func writeString(_ string: String) {
+    bytes.append(UInt8(ascii: "\""))
+    for byte in string.utf8 {
+      switch byte {
+      case UInt8(ascii: "\""): append("\\\"")
+      case UInt8(ascii: "\\"): append("\\\\")
+      case 0x0A: append("\\n")
+      case 0x0D: append("\\r")
+      case 0x09: append("\\t")
+      case 0x08: append("\\b")
+      case 0x0C: append("\\f")
+      case 0..<0x20:
+        let hex = String(byte, radix: 16)
+        append("\\u" + String(repeating: "0", count: 4 - hex.count) + hex)
+      default: bytes.append(byte)
+      }
+    }
+    bytes.append(UInt8(ascii: "\""))
+  }
+}

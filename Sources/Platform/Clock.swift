@@ -1,0 +1,30 @@
+// Monotonic time for durations and wall time for labels.
+
+/// A point on the monotonic clock. Not related to wall time.
+package struct Instant: Sendable, Comparable, Hashable {
+  package let nanoseconds: Int64
+
+  package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
+
+  package static var now: Instant { Instant(nanoseconds: read(CLOCK_MONOTONIC)) }
+
+  /// Seconds from `earlier` to this instant.
+  package func seconds(since earlier: Instant) -> Double {
+    Double(nanoseconds - earlier.nanoseconds) * 1e-9
+  }
+
+  package func adding(seconds: Double) -> Instant {
+    Instant(nanoseconds: nanoseconds + Int64(seconds * 1e9))
+  }
+
+  package static func < (a: Instant, b: Instant) -> Bool { a.nanoseconds < b.nanoseconds }
+
+  /// Seconds since 1970 of the wall clock.
+  package static var wallSeconds: Double { Double(read(CLOCK_REALTIME)) * 1e-9 }
+
+  private static func read(_ clock: clockid_t) -> Int64 {
+    var time = timespec()
+    clock_gettime(clock, &time)
+    return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+  }
+}

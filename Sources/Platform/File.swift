@@ -1,0 +1,69 @@
+// Small files read whole, and questions about paths.
+
+package enum File {
+  /// Reads a regular file of at most `limit` bytes.
+  package static func read(_ path: String, limit: Int) throws(PlatformError) -> [UInt8] {
+    let descriptor = try openForReading(path)
+    defer { close(descriptor) }
+    let size = try regularSize(of: descriptor, path: path)
+    guard size <= limit else { throw .tooLarge(path: path, bytes: size, limit: limit) }
+    var bytes = [UInt8](repeating: 0, count: size)
+    var filled = 0
+    while filled < size {
+      let count = bytes.withUnsafeMutableBytes { buffer in
+        pread(descriptor, buffer.baseAddress.map { $0 + filled }, size - filled, off_t(filled))
+      }
+      if count < 0 && errno == EINTR { continue }
+      guard count >= 0 else { throw .file(action: "read", path: path, code: errno) }
+      if count == 0 { break }
+      filled += count
+    }
+    bytes.removeLast(size - filled)
+    return bytes
+  }
+
+  package static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
+  package static func isDirectory(_ path: String) -> Bool {
+    var status = stat()
+    return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+  }
+
+  /// Names of the entries of a folder, sorted by their bytes, without `.` and `..`.
+  package static func names(in folder: String) throws(PlatformError) -> [String] {
+    guard let handle = opendir(folder) else { throw .file(action: "list", path: folder, code: errno) }
+    defer { closedir(handle) }
+    var names: [String] = []
+    while let entry = readdir(handle) {
+      let name = withUnsafePointer(to: &entry.pointee.d_name) { field in
+        field.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: field.pointee)) {
+          String(cString: $0)
+        }
+      }
+      if name != "." && name != ".." { names.append(name) }
+    }
+    return names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+  }
+
+  /// The absolute path with symbolic links resolved; nil when it does not exist.
+  package static func resolved(_ path: String) -> String? {
+    guard let real = realpath(path, nil) else { return nil }
+    defer { free(real) }
+    return String(cString: real)
+  }
+
+  static func openForReading(_ path: String) throws(PlatformError) -> Int32 {
+    while true {
+      let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+      if descriptor >= 0 { return descriptor }
+      if errno != EINTR { throw .file(action: "open", path: path, code: errno) }
+    }
+  }
+
+  static func regularSize(of descriptor: Int32, path: String) throws(PlatformError) -> Int {
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { throw .file(action: "examine", path: path, code: errno) }
+    guard status.st_mode & S_IFMT == S_IFREG else { throw .notARegularFile(path: path) }
+    return Int(status.st_size)
+  }
+}

@@ -1,0 +1,58 @@
+// What the machine offers: cores, memory, and what this process uses of it.
+
+package enum Machine {
+  /// Cores this process may run on (its affinity mask on Linux), at least 1.
+  package static var cores: Int {
+    #if os(Linux)
+      // glibc hides sched_getaffinity behind _GNU_SOURCE; /proc shows the same mask in hexadecimal.
+      let status = PseudoFile.lines("/proc/self/status")
+      if let mask = status.first(where: { $0.hasPrefix("Cpus_allowed:") })?.dropFirst(13) {
+        let bits = mask.reduce(0) { $0 + ($1.hexDigitValue ?? 0).nonzeroBitCount }
+        if bits > 0 { return bits }
+      }
+    #endif
+    return max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+  }
+
+  /// Physical memory, bytes.
+  package static var memoryBytes: Int {
+    #if canImport(Darwin)
+      var size: UInt64 = 0
+      var length = MemoryLayout<UInt64>.size
+      sysctlbyname("hw.memsize", &size, &length, nil, 0)
+      return Int(clamping: size)
+    #else
+      return sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE))
+    #endif
+  }
+
+  /// Largest resident set of this process so far, bytes.
+  package static var peakResidentBytes: Int {
+    var usage = rusage()
+    #if canImport(Darwin)
+      getrusage(RUSAGE_SELF, &usage)
+      return usage.ru_maxrss
+    #else
+      getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
+      return usage.ru_maxrss * 1024
+    #endif
+  }
+}
+
+/// Text files that the kernel makes when they are read, whose size is unknown before.
+package enum PseudoFile {
+  /// The lines of such a file; none when it cannot be read. At most 1 MiB is read.
+  package static func lines(_ path: String) -> [Substring] {
+    guard let descriptor = try? File.openForReading(path) else { return [] }
+    defer { close(descriptor) }
+    var text: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 1 << 14)
+    while text.count < 1 << 20 {
+      let count = chunk.withUnsafeMutableBytes { read(descriptor, $0.baseAddress, $0.count) }
+      if count < 0 && errno == EINTR { continue }
+      guard count > 0 else { break }
+      text += chunk[..<count]
+    }
+    return String(decoding: text, as: UTF8.self).split(separator: "\n")
+  }
+}

@@ -1,0 +1,58 @@
+// A bounded queue between threads: the engine's side never blocks, the reader waits with a deadline.
+
+package final class Mailbox<Element: Sendable>: Sendable {
+  private struct State {
+    var queue: [Element] = []
+    var head = 0
+    var isClosed = false
+
+    var count: Int { queue.count - head }
+
+    mutating func takeFirst() -> Element {
+      let element = queue[head]
+      head += 1
+      // Compact in amortised constant time instead of shifting at every read.
+      if head == queue.count {
+        queue.removeAll(keepingCapacity: true)
+        head = 0
+      }
+      return element
+    }
+  }
+
+  /// What a reader found.
+  package enum Reading: Sendable {
+    case element(Element)
+    /// Closed, and everything sent before has been read.
+    case closed
+    case timedOut
+  }
+
+  private let state = Monitor(State())
+  package let capacity: Int
+
+  package init(capacity: Int) { self.capacity = capacity }
+
+  /// Appends without waiting. False when the mailbox is full or closed: the element was not taken.
+  package func trySend(_ element: Element) -> Bool {
+    state.update { state in
+      guard !state.isClosed, state.count < capacity else { return false }
+      state.queue.append(element)
+      return true
+    }
+  }
+
+  /// No more elements follow; the reader still gets those already sent.
+  package func close() { state.update { $0.isClosed = true } }
+
+  package var isClosed: Bool { state.withLock { $0.isClosed } }
+
+  /// Takes the oldest element, waiting for one until `deadline` (nil: without limit).
+  package func receive(until deadline: Instant? = nil) -> Reading {
+    let reading: Reading? = state.wait(until: deadline) { state in
+      if state.count > 0 { return .element(state.takeFirst()) }
+      return state.isClosed ? .closed : nil
+    }
+    return reading ?? .timedOut
+  }
+}

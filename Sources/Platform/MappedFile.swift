@@ -1,0 +1,36 @@
+// A file mapped read-only into memory: checkpoint weights are used where the page cache holds them.
+
+/// Unmapped when the last reference goes.
+///
+/// `@unchecked Sendable`: the mapping is read-only and never changes after `init`. A file that another
+/// process truncates while it is mapped raises SIGBUS on access; checkpoints are expected not to change.
+package final class MappedFile: @unchecked Sendable {
+  package let path: String
+  /// All bytes of the file; empty for an empty file. Page-aligned.
+  package let bytes: UnsafeRawBufferPointer
+
+  package init(_ path: String) throws(PlatformError) {
+    let descriptor = try File.openForReading(path)
+    defer { close(descriptor) }
+    let size = try File.regularSize(of: descriptor, path: path)
+    self.path = path
+    guard size > 0 else {
+      bytes = UnsafeRawBufferPointer(start: nil, count: 0)
+      return
+    }
+    guard let start = mmap(nil, size, PROT_READ, MAP_SHARED, descriptor, 0), start != MAP_FAILED else {
+      throw .file(action: "map", path: path, code: errno)
+    }
+    bytes = UnsafeRawBufferPointer(start: start, count: size)
+  }
+
+  /// Tells the kernel that the whole file will be read soon.
+  package func willNeed() {
+    guard let start = bytes.baseAddress else { return }
+    madvise(UnsafeMutableRawPointer(mutating: start), bytes.count, Int32(MADV_WILLNEED))
+  }
+
+  deinit {
+    if let start = bytes.baseAddress { munmap(UnsafeMutableRawPointer(mutating: start), bytes.count) }
+  }
+}

@@ -1,0 +1,84 @@
+// A POSIX thread with a name and a stack size; the only place that starts one.
+
+/// A running thread; join it exactly once, or let it run detached by calling `detach`.
+package struct Thread: Sendable {
+  private let handle: ThreadHandle
+
+  /// Starts `body` on a new thread.
+  ///
+  /// - Parameters:
+  ///   - name: at most 15 bytes are shown by debuggers on Linux.
+  ///   - stackBytes: rounded up to whole pages.
+  package init(
+    name: String, stackBytes: Int = 1 << 20, _ body: sending @escaping () -> Void
+  ) throws(PlatformError) {
+    var attributes = pthread_attr_t()
+    pthread_attr_init(&attributes)
+    defer { pthread_attr_destroy(&attributes) }
+    let page = Int(getpagesize())
+    pthread_attr_setstacksize(&attributes, (stackBytes + page - 1) / page * page)
+
+    let start = Unmanaged.passRetained(StartBox(name: name, body: body))
+    #if canImport(Darwin)
+      var thread: pthread_t?
+    #else
+      var thread = pthread_t()
+    #endif
+    let code = pthread_create(&thread, &attributes, threadMain, start.toOpaque())
+    guard code == 0 else {
+      start.release()
+      throw .system(action: "start thread \(name)", code: code)
+    }
+    #if canImport(Darwin)
+      guard let thread else { throw .system(action: "start thread \(name)", code: EAGAIN) }
+    #endif
+    handle = ThreadHandle(thread: thread)
+  }
+
+  /// Waits until the thread's body has returned.
+  package func join() { pthread_join(handle.thread, nil) }
+
+  /// Gives up the right to join; the thread cleans up after itself.
+  package func detach() { pthread_detach(handle.thread) }
+}
+
+/// `@unchecked Sendable`: a `pthread_t` is an opaque identifier that any thread may join or detach.
+private struct ThreadHandle: @unchecked Sendable {
+  let thread: pthread_t
+}
+
+private final class StartBox {
+  let name: String
+  let body: () -> Void
+
+  init(name: String, body: @escaping () -> Void) {
+    self.name = name
+    self.body = body
+  }
+}
+
+private func run(_ box: StartBox) {
+  #if canImport(Darwin)
+    pthread_setname_np(box.name)
+  #else
+    // glibc hides pthread_setname_np behind _GNU_SOURCE; the kernel offers the same as a file.
+    let comm = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
+    if comm >= 0 {
+      StandardStream.write(String(decoding: box.name.utf8.prefix(15), as: UTF8.self), to: comm)
+      close(comm)
+    }
+  #endif
+  box.body()
+}
+
+#if canImport(Darwin)
+  private func threadMain(_ argument: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
+    run(Unmanaged<StartBox>.fromOpaque(argument).takeRetainedValue())
+    return nil
+  }
+#else
+  private func threadMain(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    if let argument { run(Unmanaged<StartBox>.fromOpaque(argument).takeRetainedValue()) }
+    return nil
+  }
+#endif
