@@ -32,8 +32,8 @@ let modules: [(name: String, imports: [String])] = [
   ("Chat", ["Jinja", "Tokenizers", "JSON"]),
   ("Models", ["Compute", "Checkpoint", "JSON"]),
   ("Inference", ["Models", "Decoding", "Tokenizers", "Compute", "Checkpoint", "Platform"]),
-  ("Server", ["Inference", "Chat", "OpenAI", "HTTP", "JSON", "Platform"]),
-  ("CLI", ["Server", "Inference", "Chat", "HTTP", "Platform"]),
+  ("Server", ["Inference", "Chat", "Decoding", "Tokenizers", "OpenAI", "HTTP", "JSON", "Platform"]),
+  ("CLI", ["Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "JSON", "Platform"]),
 ]
 
 let tuned: Set<String> = ["Compute", "Tokenizers", "JSON", "Jinja"]
@@ -43,7 +43,7 @@ for module in modules where isPresent("Sources/\(module.name)") {
   targets.append(
     .target(
       name: module.name,
-      dependencies: module.imports.map { .init(stringLiteral: $0) },
+      dependencies: module.imports.filter { isPresent("Sources/\($0)") }.map { .init(stringLiteral: $0) },
       swiftSettings: tuned.contains(module.name) ? optimised : strict))
 }
 if isPresent("Sources/mlxserve") {
@@ -56,7 +56,7 @@ for module in modules where isPresent("Tests/\(module.name)Tests") {
   targets.append(
     .testTarget(
       name: "\(module.name)Tests",
-      dependencies: [.init(stringLiteral: module.name), "Support"] + module.imports.map { .init(stringLiteral: $0) },
+      dependencies: [.init(stringLiteral: module.name), "Support"] + module.imports.filter { isPresent("Sources/\($0)") }.map { .init(stringLiteral: $0) },
       swiftSettings: tuned.contains(module.name) ? optimised : strict))
 }
 
