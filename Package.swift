@@ -38,12 +38,16 @@ let modules: [(name: String, imports: [String])] = [
 
 let tuned: Set<String> = ["Compute", "Tokenizers", "JSON", "Jinja"]
 
+func dependencies(of module: (name: String, imports: [String])) -> [Target.Dependency] {
+  module.imports.filter { isPresent("Sources/\($0)") }.map { .init(stringLiteral: $0) }
+}
+
 var targets: [Target] = []
 for module in modules where isPresent("Sources/\(module.name)") {
   targets.append(
     .target(
       name: module.name,
-      dependencies: module.imports.filter { isPresent("Sources/\($0)") }.map { .init(stringLiteral: $0) },
+      dependencies: dependencies(of: module),
       swiftSettings: tuned.contains(module.name) ? optimised : strict))
 }
 if isPresent("Sources/mlxserve") {
@@ -56,8 +60,13 @@ for module in modules where isPresent("Tests/\(module.name)Tests") {
   targets.append(
     .testTarget(
       name: "\(module.name)Tests",
-      dependencies: [.init(stringLiteral: module.name), "Support"] + module.imports.filter { isPresent("Sources/\($0)") }.map { .init(stringLiteral: $0) },
+      dependencies: [.init(stringLiteral: module.name), "Support"] + dependencies(of: module),
       swiftSettings: tuned.contains(module.name) ? optimised : strict))
+}
+
+if isPresent("Tests/ArchitectureTests") {
+  targets.append(
+    .testTarget(name: "ArchitectureTests", dependencies: ["Support", "Platform"], swiftSettings: strict))
 }
 
 let package = Package(

@@ -71,10 +71,10 @@ package final class EngineClient: GenerationService {
   ) throws(InferenceError) -> (Engine, Loaded) {
     do {
       let folder = try ModelFolder(path: configuration.modelPath)
-      let compute = ComputeContext(
+      let compute = try ComputeContext(
         threads: configuration.threads, isa: configuration.isa, useReference: configuration.useReference)
       let model = try ModelFamily.load(folder, compute: compute)
-      let perBlock = KVCache.bytesPerBlock(shape: model.cacheShape)
+      let perBlock = try KVCache.bytesPerBlock(model.cacheShape)
       let plan = try MemoryPlan(
         requestedContext: configuration.maxContext, modelContext: model.contextLength,
         maxSequences: configuration.maxSequences, blockTokens: KVCache.blockTokens, bytesPerBlock: perBlock,
@@ -85,7 +85,7 @@ package final class EngineClient: GenerationService {
         configuration: configuration, inbox: inbox)
       let loaded = Loaded(
         limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: model.vocabularySize),
-        weightBytesPerToken: model.weightBytesPerToken, isaName: compute.isa.rawValue)
+        weightBytesPerToken: model.weightBytesPerToken, isaName: compute.isa?.rawValue ?? "reference")
       return (engine, loaded)
     } catch let error as InferenceError {
       throw error

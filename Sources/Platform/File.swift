@@ -54,7 +54,8 @@ package enum File {
 
   static func openForReading(_ path: String) throws(PlatformError) -> Int32 {
     while true {
-      let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+      // Without O_NONBLOCK, opening a FIFO waits for a writer for ever; regular files ignore it.
+      let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
       if descriptor >= 0 { return descriptor }
       if errno != EINTR { throw .file(action: "open", path: path, code: errno) }
     }
