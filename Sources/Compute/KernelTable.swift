@@ -5,6 +5,11 @@
 // operations behind one output element, and their order, depend only on that element's own inputs and sizes,
 // never on how many rows or outputs are computed in the same call.
 
+#if arch(x86_64)
+  import KernelsAVX2
+  import KernelsAVX512
+#endif
+
 /// Element formats of dense weights and of quantization scales, as kernels are told them.
 enum FloatFormat {
   static let f32 = 0
@@ -119,7 +124,43 @@ extension KernelTable {
 
   static func table(for isa: ISA) -> KernelTable {
     switch isa {
-    case .portable, .avx2, .avx512: portable
+    case .portable: portable
+    #if arch(x86_64)
+      case .avx2: avx2
+      case .avx512: avx512
+    #else
+      case .avx2, .avx512: portable
+    #endif
     }
   }
+
+  #if arch(x86_64)
+    static let avx2: KernelTable = {
+      var table = portable
+      table.unpack = KernelsAVX2.unpackAffine
+      table.widen = KernelsAVX2.widenHalf
+      table.multiply = KernelsAVX2.multiplyF32
+      table.fusedRows = KernelsAVX2.fusedRowLimit
+      table.multiply4 = KernelsAVX2.multiplyQ4
+      table.multiply8 = KernelsAVX2.multiplyQ8
+      table.multiplyHalf = KernelsAVX2.multiplyHalf
+      table.scores = KernelsAVX2.attentionScores
+      table.accumulate = KernelsAVX2.attentionAccumulate
+      return table
+    }()
+
+    static let avx512: KernelTable = {
+      var table = portable
+      table.unpack = KernelsAVX512.unpackAffine
+      table.widen = KernelsAVX512.widenHalf
+      table.multiply = KernelsAVX512.multiplyF32
+      table.fusedRows = KernelsAVX512.fusedRowLimit
+      table.multiply4 = KernelsAVX512.multiplyQ4
+      table.multiply8 = KernelsAVX512.multiplyQ8
+      table.multiplyHalf = KernelsAVX512.multiplyHalf
+      table.scores = KernelsAVX512.attentionScores
+      table.accumulate = KernelsAVX512.attentionAccumulate
+      return table
+    }()
+  #endif
 }

@@ -1,6 +1,7 @@
 // The config keys that all decoder families share, validated.
 
 import Compute
+import JSON
 
 /// Sizes of a decoder as config.json states them.
 struct DecoderSizes {

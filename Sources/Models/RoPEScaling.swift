@@ -24,7 +24,8 @@ struct RoPEScaling {
   init(_ config: ConfigFields, sizes: DecoderSizes, theta fallback: Double) throws(ModelError) {
     var parameters = try config.object("rope_parameters")
     if let keyed = try parameters?.object("full_attention") { parameters = keyed }
-    let scaling = try parameters ?? config.object("rope_scaling")
+    var scaling = parameters
+    if scaling == nil { scaling = try config.object("rope_scaling") }
     let places = [parameters, config].compactMap { $0 }
 
     let theta = try Self.first(places, "rope_theta").double("rope_theta", in: 2...1e15, default: fallback)
@@ -40,8 +41,9 @@ struct RoPEScaling {
     }
     let base = (0..<rotated / 2).map { pow(theta, -2 * Double($0) / Double(rotated)) }
 
-    let type = try scaling?.string("rope_type") ?? scaling?.string("type") ?? "default"
-    switch (type, scaling) {
+    var type = try scaling?.string("rope_type")
+    if type == nil { type = try scaling?.string("type") }
+    switch (type ?? "default", scaling) {
     case ("linear", let scaling?):
       let factor = try scaling.double("factor", in: 1e-3...1e6)
       self.init(base.map { $0 / factor })
@@ -55,7 +57,7 @@ struct RoPEScaling {
       self.init(base)
     default:
       throw .unsupportedSetting(
-        key: "rope_scaling type", value: type, supported: "default, linear, llama3, yarn, longrope, su")
+        key: "rope_scaling type", value: type ?? "", supported: "default, linear, llama3, yarn, longrope, su")
     }
   }
 
