@@ -18,7 +18,7 @@ package enum Authority {
       guard let close = bytes.firstIndex(of: UInt8(ascii: "]")) else { return nil }
       host = bytes[(bytes.startIndex + 1)..<close]
       rest = bytes[(close + 1)...]
-      guard isIPv6(host) else { return nil }
+      guard isIPv6(host) || isFutureAddress(host) else { return nil }
     } else {
       let colon = bytes.firstIndex(of: UInt8(ascii: ":")) ?? bytes.endIndex
       host = bytes[..<colon]
@@ -40,19 +40,42 @@ package enum Authority {
     for byte in bytes {
       if byte == UInt8(ascii: ".") && previous == byte { return false }
       previous = byte
-      switch byte {
-      case _ where ASCII.isDigit(byte) || ASCII.isLetter(byte): continue
-      case 0x2D, 0x2E, 0x5F, 0x7E: continue  // - . _ ~
-      case 0x21, 0x24, 0x26...0x2C, 0x3B, 0x3D: continue  // ! $ & ' ( ) * + , ; =
-      case 0x25: continue  // a percent escape, checked below
-      default: return false
-      }
+      guard isPlain(byte) || byte == UInt8(ascii: "%") else { return false }
     }
     return RequestTarget.percentDecoded(bytes) != nil
   }
 
-  /// Groups of one to four hexadecimal digits, one `::` at most, perhaps an IPv4 address at the end.
+  /// `unreserved` and `sub-delims`.
+  private static func isPlain(_ byte: UInt8) -> Bool {
+    switch byte {
+    case _ where ASCII.isDigit(byte) || ASCII.isLetter(byte): true
+    case 0x2D, 0x2E, 0x5F, 0x7E: true  // - . _ ~
+    case 0x21, 0x24, 0x26...0x2C, 0x3B, 0x3D: true  // ! $ & ' ( ) * + , ; =
+    default: false
+    }
+  }
+
+  /// `IPvFuture`: `v`, hexadecimal digits, a dot, then anything plain or a colon.
+  private static func isFutureAddress(_ bytes: ArraySlice<UInt8>) -> Bool {
+    guard let first = bytes.first, ASCII.lowered(first) == UInt8(ascii: "v") else { return false }
+    let parts = bytes.dropFirst().split(
+      separator: UInt8(ascii: "."), maxSplits: 1, omittingEmptySubsequences: false)
+    guard parts.count == 2, !parts[0].isEmpty, parts[0].allSatisfy({ ASCII.hexValue($0) != nil }) else {
+      return false
+    }
+    let address = parts[1]
+    return !address.isEmpty && address.first != UInt8(ascii: ".")
+      && address.allSatisfy { isPlain($0) || $0 == UInt8(ascii: ":") }
+  }
+
+  /// Groups of one to four hexadecimal digits, one `::` at most, perhaps an IPv4 address at the end, perhaps
+  /// a zone after `%25` (RFC 6874).
   private static func isIPv6(_ bytes: ArraySlice<UInt8>) -> Bool {
+    if let percent = bytes.firstIndex(of: UInt8(ascii: "%")) {
+      let zone = bytes[percent...]
+      return zone.starts(with: "%25".utf8) && zone.count > 3 && zone.dropFirst(3).allSatisfy(isPlain)
+        && isIPv6(bytes[..<percent])
+    }
     var groups = bytes.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false)
     guard groups.count >= 3, groups.count <= 9 else { return false }
     // A leading or trailing "::" makes two empty pieces, one in the middle makes one.

@@ -59,6 +59,12 @@ package struct RequestParser {
     return true
   }
 
+  /// Between head and body: the bytes the body will have, nil when it is chunked.
+  package var declaredBodyBytes: Int? {
+    if case .fixed(let count) = state { return count }
+    return nil
+  }
+
   /// Bytes of the unfinished body held now.
   package var bufferedBodyBytes: Int { body.count }
 
