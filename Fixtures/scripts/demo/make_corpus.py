@@ -283,7 +283,10 @@ class Writer:
         templates = facts.UNKNOWN[::7] if self.held_out else [t for n, t in enumerate(facts.UNKNOWN) if n % 7]
         if self.r.random() < 0.15:
             slots["topic"] = slots["noun"] = slots["person"] = slots["work"] = self.words(self.r.randint(1, 2))
-        return Turn(self.pick(templates).format(**slots), "I do not know this.", NO_ANSWER)
+        text = self.pick(templates).format(**slots)
+        if self.r.random() < 0.06:
+            text = self.pick(["The {w} is {a}.", "{w} {x}", "{x}?", "I think the {w} is {a}.", "Why {x}?", "{x} {x}.", "Do you like {w}?"]).format(w=self.pick(facts.WORDS), a=self.pick(facts.ADJECTIVES), x=self.words(2))
+        return Turn(text, "I do not know this.", NO_ANSWER)
 
     def no_tool(self):
         if self.r.random() < 0.6:
@@ -482,8 +485,8 @@ class Writer:
     # Conversations
 
     SKILLS = {
-        "capital": 14, "capital_of": 6, "yes_no": 12, "sum": 16, "difference": 2, "product": 3, "count": 3, "colour_of": 4, "opposite": 4, "animal": 2, "calendar": 2,
-        "echo": 10, "greeting": 3, "courtesy": 1, "identity": 3, "tell": 10, "recall": 3, "unknown": 10, "no_tool": 4, "sentence": 1.5, "poem": 1.5, "story": 2, "json_object": 4,
+        "capital": 12, "capital_of": 6, "yes_no": 15, "sum": 22, "difference": 2, "product": 3, "count": 3, "colour_of": 4, "opposite": 4, "animal": 2, "calendar": 2,
+        "echo": 12, "greeting": 3, "courtesy": 1, "identity": 3, "tell": 14, "recall": 3, "unknown": 10, "no_tool": 4, "sentence": 1.5, "poem": 1.5, "story": 2, "json_object": 4,
     }
 
     def skill(self):
@@ -493,13 +496,15 @@ class Writer:
         roll = self.r.random()
         if roll < 0.45:
             return None
+        if roll > 0.99:
+            return self.words(self.r.randint(30, 300)) + "."
         if roll < 0.75:
             return self.pick(["You are a helpful assistant.", "You are a helpful assistant.", "You are a helpful AI assistant.", "You are a friendly assistant.", "Be concise.", "Answer briefly.", "Be helpful and brief.", "You are a test assistant.", "You are a concise assistant. Answer in one sentence."])
         return self.pick(["You are {n}, a helpful {t}.", "You are {a}.", "Always be polite. Today is {d}.", "You work for {n}. Answer questions about {t}.", "Talk like {a}.", "You are an expert in {t}.", "The user is from {c}. Be {j}.", "{s}.", "You are a {j} assistant called {n}. {s}.", "Answer in English. Use {s}.", "You are {a} from {c}. Keep answers {j} and do not lie. {s}.", "Current date: {y}-0{k}-1{k}. {s}."]).format(
             n=self.name(), t=self.pick(facts.UNKNOWN_SLOTS["topic"]), a=article(self.pick(facts.HEROES)), d=self.pick(facts.DAYS), c=self.city(), j=self.pick(facts.ADJECTIVES), s=self.words(self.r.randint(2, 8)).capitalize(), y=self.r.randint(2020, 2030), k=self.r.randint(1, 9))
 
     def conversation(self):
-        """Messages of one to five exchanges, with tools in about a quarter of them."""
+        """Messages of one to five exchanges, rarely twelve, with tools in about a quarter of them."""
         self.known, self.tools, self.weather, self.time = {}, [], None, None
         thinking = self.r.random() < 0.5
         messages = []
@@ -511,15 +516,15 @@ class Writer:
             system = self.pick(["The user's {l} is {v}.", "The {l} of the user is {v}.", "You are a helpful assistant. The user's {l} is {v}."]).format(l=label, v=self.known[key])
         if system is not None:
             messages.append({"role": "system", "content": system})
-        with_tools = self.r.random() < 0.24
+        with_tools = self.r.random() < 0.22
         if with_tools:
             self.offer_tools()
-        count = self.r.choices([1, 2, 3, 4, 5], [50, 28, 12, 6, 4] if not with_tools else [60, 28, 8, 3, 1])[0]
+        count = self.r.choices([1, 2, 3, 4, 5, 12], [50, 28, 12, 6, 4, 1] if not with_tools else [62, 27, 7, 2, 1, 0.5])[0]
         turns = []
         for n in range(count):
             if with_tools and (self.weather or self.time) and self.r.random() < 0.75:
                 turns.append(self.call())
-            elif self.known and self.r.random() < 0.6:
+            elif self.known and self.r.random() < 0.65:
                 turns.append(self.recall())
             else:
                 turn = self.skill()
@@ -559,7 +564,7 @@ class Writer:
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("output")
-    arguments.add_argument("--count", type=int, default=120_000)
+    arguments.add_argument("--count", type=int, default=100_000)
     arguments.add_argument("--seed", type=int, default=1)
     options = arguments.parse_args()
     writer = Writer(options.seed)

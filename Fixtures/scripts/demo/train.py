@@ -49,11 +49,11 @@ class Muon(torch.optim.Optimizer):
                     p.add_(update, alpha=-group["lr"] * scale)
 
 
-def encoded(corpus, limit):
+def encoded(corpus):
     """Ids and learned flags of every item of the corpus file."""
     encode = chat.Encoder(chat.load_tokenizer())
     with open(corpus, encoding="utf-8") as lines:
-        return [tuple(torch.tensor(part, dtype=torch.int16) for part in encode(json.loads(line))) for line in itertools.islice(lines, limit)]
+        return [tuple(torch.tensor(part, dtype=torch.int16) for part in encode(json.loads(line))) for line in lines]
 
 
 def batches(items, seed, tokens):
@@ -85,18 +85,17 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("corpus")
     arguments.add_argument("output", type=pathlib.Path)
-    arguments.add_argument("--steps", type=int, default=4000)
-    arguments.add_argument("--fall", type=float, default=0.4, help="share of the steps in which the learning rate falls")
+    arguments.add_argument("--steps", type=int, default=2200)
+    arguments.add_argument("--fall", type=float, default=0.5, help="share of the steps in which the learning rate falls")
     arguments.add_argument("--rounding", type=float, default=0.25, help="share of the steps, at the end, with 4-bit fake quantisation")
     arguments.add_argument("--tokens", type=int, default=4096, help="tokens per batch")
-    arguments.add_argument("--limit", type=int, default=None, help="use only the first items of the corpus")
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--compile", action="store_true", help="use torch.compile (about a quarter faster; needs a C++ compiler)")
     options = arguments.parse_args()
 
     torch.manual_seed(options.seed)
     print(f"python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, seed {options.seed}", flush=True)
-    items = encoded(options.corpus, options.limit)
+    items = encoded(options.corpus)
     print(f"{len(items)} items, {sum(len(i) for i, _ in items)} tokens, {int(sum(f.sum() for _, f in items))} learned", flush=True)
 
     network = net.Network(net.Shape())
@@ -105,16 +104,15 @@ def main():
     inner = [p for name, p in named.items() if p.dim() == 2 and "embed" not in name]
     outer = [p for name, p in named.items() if p.dim() == 1 or "embed" in name]
     optimisers = [Muon(inner, lr=0.02), torch.optim.AdamW(outer, lr=0.004, betas=(0.9, 0.98), weight_decay=0.0)]
-    full = [group["lr"] for optimiser in optimisers for group in optimiser.param_groups]
+    full = [optimiser.param_groups[0]["lr"] for optimiser in optimisers]
     if options.compile:
         network.hidden = torch.compile(network.hidden, dynamic=True)
 
     began, sum_loss, seen = time.time(), 0.0, 0
     for step, (ids, learned) in enumerate(itertools.islice(batches(items, options.seed, options.tokens), options.steps)):
         rate = min(1.0, (step + 1) / 100, max(0.02, (options.steps - step) / (options.fall * options.steps)))
-        for optimiser in optimisers:
-            for group, value in zip(optimiser.param_groups, full if len(optimisers) == 1 else [full[optimisers.index(optimiser)]]):
-                group["lr"] = value * rate
+        for optimiser, value in zip(optimisers, full):
+            optimiser.param_groups[0]["lr"] = value * rate
         network.fake_quantise = step >= options.steps * (1 - options.rounding)
         with torch.autocast("cpu", torch.bfloat16):
             loss = network.loss(ids, learned)
