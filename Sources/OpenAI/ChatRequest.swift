@@ -98,7 +98,8 @@ extension ChatRequest {
 extension ChatRequest {
   /// Variables that the server itself gives to the template.
   private static let ownVariables = [
-    "messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "bos_token", "eos_token",
+    "messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "bos_token",
+    "eos_token",
     "pad_token", "unk_token", "chat_template", "tokenize", "strftime_now", "raise_exception",
   ]
 

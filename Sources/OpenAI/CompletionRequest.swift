@@ -63,7 +63,9 @@ private struct PromptReader {
         throw .invalidValue("prompt", "there are \(elements.count) prompts, more than \(limits.prompts)")
       }
       var prompts: [CompletionRequest.Prompt] = []
-      for (index, element) in elements.enumerated() { prompts.append(try prompt(element, like: first, index: index)) }
+      for (index, element) in elements.enumerated() {
+        prompts.append(try prompt(element, like: first, index: index))
+      }
       return prompts
     default:
       throw .wrongType("prompt", expected: "a string, token ids, or an array of either", found: value)
@@ -78,7 +80,8 @@ private struct PromptReader {
     case (.string(let text), .string): return .text(text)
     case (.array(let ids), .array): return .tokens(try tokens(ids, path: path))
     default:
-      throw .wrongType(path, expected: "prompts of one kind (strings, or arrays of token ids)", found: element)
+      throw .wrongType(
+        path, expected: "prompts of one kind (strings, or arrays of token ids)", found: element)
     }
   }
 

@@ -138,7 +138,8 @@ package struct Fields {
     guard array.count <= maxCount else {
       throw APIError(
         status: 400, code: "array_above_max_length", param: name(of: field),
-        message: "Invalid '\(name(of: field))': the array has \(array.count) elements, more than \(maxCount).")
+        message: "Invalid '\(name(of: field))': the array has \(array.count) elements, more than \(maxCount)."
+      )
     }
     return array
   }

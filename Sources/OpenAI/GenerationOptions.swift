@@ -32,7 +32,9 @@ extension GenerationOptions {
   /// - Parameters:
   ///   - minimumTokens: the least value of the token limit: completions may ask for none.
   ///   - vocabularySize: ids in `logit_bias` and `stop_token_ids` must be below it.
-  init(_ fields: inout Fields, limits: RequestLimits, minimumTokens: Int, vocabularySize: Int) throws(APIError) {
+  init(_ fields: inout Fields, limits: RequestLimits, minimumTokens: Int, vocabularySize: Int)
+    throws(APIError)
+  {
     maxTokens = try Self.tokenLimit(&fields, minimum: minimumTokens)
     minTokens = try fields.integer("min_tokens", in: 0...Int(Int32.max)) ?? 0
     if let maxTokens, minTokens > maxTokens {
@@ -85,7 +87,8 @@ extension GenerationOptions {
     for stop in stops where stop.utf8.isEmpty || stop.utf8.count > limits.stopBytes {
       throw .invalidValue("stop", "a stop string must have 1 to \(limits.stopBytes) bytes of UTF-8")
     }
-    for (index, value) in (try fields.array("stop_token_ids", maxCount: limits.stopTokens) ?? []).enumerated() {
+    for (index, value) in (try fields.array("stop_token_ids", maxCount: limits.stopTokens) ?? []).enumerated()
+    {
       stopTokens.append(
         try TokenID.read(value, vocabularySize: vocabularySize, name: "stop_token_ids[\(index)]"))
     }

@@ -46,7 +46,8 @@ struct MessageReader {
       try checkContent(&message, role: role)
     default: try checkContent(&message, role: role)
     }
-    return .object(JSONObject(message.object.entries.lazy.filter { !$0.value.isNull }.map { ($0.key, $0.value) }))
+    return .object(
+      JSONObject(message.object.entries.lazy.filter { !$0.value.isNull }.map { ($0.key, $0.value) }))
   }
 
   // MARK: Content

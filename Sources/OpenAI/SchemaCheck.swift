@@ -19,7 +19,9 @@ struct SchemaCheck {
   }
 
   private func check(_ schema: JSONValue, depth: Int) throws(APIError) {
-    guard depth <= maxDepth else { throw .invalidValue(path, "the schema is nested more than \(maxDepth) deep") }
+    guard depth <= maxDepth else {
+      throw .invalidValue(path, "the schema is nested more than \(maxDepth) deep")
+    }
     guard case .object(let object) = schema else {
       guard schema.boolValue != nil else {
         throw .wrongType(path, expected: "a schema (an object or a boolean)", found: schema)

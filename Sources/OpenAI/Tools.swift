@@ -8,6 +8,11 @@ package struct Tool: Sendable, Equatable {
   /// The tool as an OpenAI object without null members, for the chat template.
   package var json: JSONValue
 
+  package init(name: String, json: JSONValue) {
+    self.name = name
+    self.json = json
+  }
+
   /// ASCII letters, digits, `_` and `-`; 1 to 64 of them.
   static func isValidName(_ name: String) -> Bool {
     (1...64).contains(name.utf8.count)
@@ -48,7 +53,9 @@ struct ToolSelection {
     return tools
   }
 
-  private static func readTool(_ value: JSONValue, path: String, limits: RequestLimits) throws(APIError) -> Tool {
+  private static func readTool(_ value: JSONValue, path: String, limits: RequestLimits) throws(APIError)
+    -> Tool
+  {
     var tool = try Fields(value, path: path)
     let type = try tool.requiredString("type")
     guard type == "function" else {
@@ -109,7 +116,9 @@ struct ToolSelection {
   }
 
   private static func chooseAllowed(among tools: [Tool], by choice: inout Fields) throws(APIError) -> [Tool] {
-    guard var allowed = try choice.fields("allowed_tools") else { throw .missing("tool_choice.allowed_tools") }
+    guard var allowed = try choice.fields("allowed_tools") else {
+      throw .missing("tool_choice.allowed_tools")
+    }
     let mode = try allowed.word("mode", of: ["auto", "required"])
     let references = try allowed.array("tools", maxCount: 1_000) ?? []
     var names: Set<String> = []

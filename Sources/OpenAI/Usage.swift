@@ -11,7 +11,9 @@ package struct Usage: Sendable, Equatable {
   package var completionTokens: Int
   package var reasoningTokens: Int
 
-  package init(promptTokens: Int = 0, cachedTokens: Int = 0, completionTokens: Int = 0, reasoningTokens: Int = 0) {
+  package init(
+    promptTokens: Int = 0, cachedTokens: Int = 0, completionTokens: Int = 0, reasoningTokens: Int = 0
+  ) {
     self.promptTokens = promptTokens
     self.cachedTokens = cachedTokens
     self.completionTokens = completionTokens
