@@ -34,7 +34,7 @@ package struct ChatChunk: Sendable, Equatable {
     let members: JSONValue
     switch delta {
     case .role: members = ["role": "assistant", "content": "", "refusal": nil]
-    case .reasoning(let text): members = ["reasoning_content": .string(text)]
+    case .reasoning(let text): members = .object(JSONObject(header.reasoningField.members(text)))
     case .content(let text, let entries):
       members = ["content": .string(text)]
       logprobs = entries.map(TokenLogprob.chatJSON) ?? nil

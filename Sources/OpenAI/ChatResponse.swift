@@ -11,12 +11,17 @@ package struct AnswerHeader: Sendable, Equatable {
   /// The served model's id.
   package var model: String
   package var systemFingerprint: String
+  package var reasoningField: ReasoningField
 
-  package init(id: String, created: Int, model: String, systemFingerprint: String) {
+  package init(
+    id: String, created: Int, model: String, systemFingerprint: String,
+    reasoningField: ReasoningField = .reasoningContent
+  ) {
     self.id = id
     self.created = created
     self.model = model
     self.systemFingerprint = systemFingerprint
+    self.reasoningField = reasoningField
   }
 
   /// The leading members of a body whose `object` is `kind`.
@@ -77,12 +82,14 @@ package struct ChatChoice: Sendable, Equatable {
     self.finish = finish
   }
 
-  var json: JSONValue {
+  func json(_ reasoningField: ReasoningField) -> JSONValue {
     var message = JSONObject([("role", "assistant")])
     message["content"] = content.utf8.isEmpty && !toolCalls.isEmpty ? .null : .string(content)
     message["refusal"] = .null
     message["annotations"] = []
-    if let reasoning { message["reasoning_content"] = .string(reasoning) }
+    if let reasoning {
+      for (name, value) in reasoningField.members(reasoning) { message[name] = value }
+    }
     if !toolCalls.isEmpty { message["tool_calls"] = .array(toolCalls.map(\.json)) }
     return [
       "index": .int(index), "message": .object(message),
@@ -106,7 +113,7 @@ package struct ChatResponse: Sendable, Equatable {
   package var json: JSONValue {
     var body = JSONObject(header.members(kind: "chat.completion"))
     body["service_tier"] = "default"
-    body["choices"] = .array(choices.map(\.json))
+    body["choices"] = .array(choices.map { $0.json(header.reasoningField) })
     body["usage"] = usage.json
     return .object(body)
   }
