@@ -1,6 +1,6 @@
 // The engine with a toy model: same tokens alone and together, chunked and preempted; every way to end.
 
-import Compute
+@testable import Compute
 import Decoding
 import Models
 import Platform
@@ -73,9 +73,15 @@ private final class HashModel: CausalModel {
     }
   }
 
+  private var greedy: SamplingParameters {
+    var parameters = SamplingParameters()
+    parameters.temperature = 0
+    return parameters
+  }
+
   private func request(_ prompt: [Int32], _ count: Int) -> GenerationRequest {
     GenerationRequest(
-      promptTokens: prompt, maxTokens: count, sampling: SamplingParameters(temperature: 0))
+      promptTokens: prompt, maxTokens: count, sampling: greedy)
   }
 
   private func prompt(seed: UInt64, count: Int) -> [Int32] {
