@@ -19,7 +19,7 @@ package enum MemoryBandwidth {
     var best = Double.infinity
     for _ in 0..<5 {
       let begin = Instant.now
-      pool.run(threads) { part in
+      pool.run(tiles: threads) { part, _ in
         // The sum must be used, or the optimizer removes the loop: it can never be zero.
         let sum = sumOfWords(UnsafeRawBufferPointer(rebasing: bytes[part * slice..<(part + 1) * slice]))
         if sum == 0 { buffer.storeBytes(of: 1, as: UInt8.self) }

@@ -34,16 +34,16 @@ final class Engine {
   private static let promptLogprobRows = 16
 
   init(
-    model: any CausalModel, cache: KVCache, blockCount: Int, maxContext: Int,
-    configuration: EngineConfiguration, inbox: Monitor<Inbox>
+    model: any CausalModel, cache: KVCache, plan: MemoryPlan, configuration: EngineConfiguration,
+    inbox: Monitor<Inbox>
   ) {
     self.model = model
     self.cache = cache
     self.inbox = inbox
-    self.maxContext = maxContext
+    maxContext = plan.maxContext
     maxSequences = max(1, configuration.maxSequences)
     scheduler = Scheduler(rowBudget: max(1, configuration.rowsPerStep))
-    pool = BlockPool(blockCount: blockCount)
+    pool = BlockPool(blockCount: plan.blockCount)
   }
 
   /// Works until the inbox says stop.

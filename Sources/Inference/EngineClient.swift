@@ -23,10 +23,10 @@ package final class EngineClient: GenerationService {
   /// The forward pass keeps its buffers on the heap; this leaves room for deep call chains in debug builds.
   private static let stackBytes = 4 << 20
 
-  private init(ready: Loaded, inbox: Monitor<Inbox>, thread: Thread, queueLimit: Int) {
-    limits = ready.limits
-    weightBytesPerToken = ready.weightBytesPerToken
-    isaName = ready.isaName
+  private init(facts: Facts, inbox: Monitor<Inbox>, thread: Thread, queueLimit: Int) {
+    limits = facts.limits
+    weightBytesPerToken = facts.weightBytesPerToken
+    isaName = facts.isaName
     self.inbox = inbox
     self.thread = thread
     self.queueLimit = queueLimit
@@ -37,21 +37,36 @@ package final class EngineClient: GenerationService {
   ///
   /// - Throws: `InferenceError.modelLoading` with the loader's words, or the memory plan's refusal.
   package static func start(_ configuration: EngineConfiguration) throws -> EngineClient {
+    try start(configuration, loading: loadModel)
+  }
+
+  /// What a loader gives to the engine.
+  struct LoadedModel {
+    var model: any CausalModel
+    var weightBytes: Int
+    var isaName: String
+  }
+
+  /// As above with a loader of the caller's: it runs on the engine's thread, where its model stays.
+  static func start(
+    _ configuration: EngineConfiguration,
+    loading load: @escaping @Sendable (EngineConfiguration) throws -> LoadedModel
+  ) throws -> EngineClient {
     let inbox = Monitor(Inbox())
-    let outcome = Monitor<Result<Loaded, InferenceError>?>(nil)
+    let outcome = Monitor<Result<Facts, InferenceError>?>(nil)
     let thread = try Thread(name: "engine", stackBytes: stackBytes) {
       do throws(InferenceError) {
-        let (engine, loaded) = try load(configuration, inbox: inbox)
-        outcome.update { $0 = .success(loaded) }
+        let (engine, facts) = try makeEngine(configuration, inbox: inbox, load: load)
+        outcome.update { $0 = .success(facts) }
         engine.run()
       } catch {
         outcome.update { $0 = .failure(error) }
       }
     }
-    let result: Result<Loaded, InferenceError>? = outcome.wait { $0 }
+    let result: Result<Facts, InferenceError>? = outcome.wait { $0 }
     switch result {
-    case .success(let ready):
-      return EngineClient(ready: ready, inbox: inbox, thread: thread, queueLimit: configuration.queueLimit)
+    case .success(let facts):
+      return EngineClient(facts: facts, inbox: inbox, thread: thread, queueLimit: configuration.queueLimit)
     case .failure(let error):
       thread.join()
       throw error
@@ -59,34 +74,42 @@ package final class EngineClient: GenerationService {
     }
   }
 
-  private struct Loaded: Sendable {
+  /// What other threads may know of the loaded model.
+  private struct Facts: Sendable {
     var limits: EngineLimits
     var weightBytesPerToken: Int
     var isaName: String
   }
 
-  /// Engine thread: opens the folder, binds the weights, plans the KV memory.
-  private static func load(
-    _ configuration: EngineConfiguration, inbox: Monitor<Inbox>
-  ) throws(InferenceError) -> (Engine, Loaded) {
+  /// Opens the folder and binds the weights.
+  @Sendable private static func loadModel(_ configuration: EngineConfiguration) throws -> LoadedModel {
+    let folder = try ModelFolder(path: configuration.modelPath)
+    let compute = try ComputeContext(
+      threads: configuration.threads, isa: configuration.isa, useReference: configuration.useReference)
+    return LoadedModel(
+      model: try ModelFamily.load(folder, compute: compute), weightBytes: folder.weightBytes,
+      isaName: compute.isa?.rawValue ?? "reference")
+  }
+
+  /// Engine thread: loads the model and plans the KV memory.
+  private static func makeEngine(
+    _ configuration: EngineConfiguration, inbox: Monitor<Inbox>,
+    load: (EngineConfiguration) throws -> LoadedModel
+  ) throws(InferenceError) -> (Engine, Facts) {
     do {
-      let folder = try ModelFolder(path: configuration.modelPath)
-      let compute = ComputeContext(
-        threads: configuration.threads, isa: configuration.isa, useReference: configuration.useReference)
-      let model = try ModelFamily.load(folder, compute: compute)
-      let perBlock = KVCache.bytesPerBlock(shape: model.cacheShape)
+      let loaded = try load(configuration)
+      let shape = loaded.model.cacheShape
       let plan = try MemoryPlan(
-        requestedContext: configuration.maxContext, modelContext: model.contextLength,
-        maxSequences: configuration.maxSequences, blockTokens: KVCache.blockTokens, bytesPerBlock: perBlock,
-        freeBytes: (Machine.memoryBytes - folder.weightBytes) / 4 * 3)
-      let cache = try KVCache(shape: model.cacheShape, blockCount: plan.blockCount)
+        requestedContext: configuration.maxContext, modelContext: loaded.model.contextLength,
+        maxSequences: configuration.maxSequences, blockTokens: KVCache.blockTokens,
+        bytesPerBlock: try KVCache.bytesPerBlock(shape), freeBytes: configuration.kvBytes(weights: loaded.weightBytes))
       let engine = Engine(
-        model: model, cache: cache, blockCount: plan.blockCount, maxContext: plan.maxContext,
+        model: loaded.model, cache: try KVCache(shape: shape, blockCount: plan.blockCount), plan: plan,
         configuration: configuration, inbox: inbox)
-      let loaded = Loaded(
-        limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: model.vocabularySize),
-        weightBytesPerToken: model.weightBytesPerToken, isaName: compute.isa.rawValue)
-      return (engine, loaded)
+      let facts = Facts(
+        limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: loaded.model.vocabularySize),
+        weightBytesPerToken: loaded.model.weightBytesPerToken, isaName: loaded.isaName)
+      return (engine, facts)
     } catch let error as InferenceError {
       throw error
     } catch {

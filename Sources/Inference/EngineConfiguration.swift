@@ -21,10 +21,15 @@ package struct EngineConfiguration: Sendable {
   /// Most rows (tokens) of one step; bounds how long a prompt can delay running streams.
   package var rowsPerStep = 256
 
+  /// Most bytes of KV cache; nil takes three quarters of the memory that the weights leave.
+  package var kvCacheBytes: Int?
+
   package init(modelPath: String, threads: Int = Machine.cores) {
     self.modelPath = modelPath
     self.threads = threads
   }
+
+  func kvBytes(weights: Int) -> Int { kvCacheBytes ?? (Machine.memoryBytes - weights) / 4 * 3 }
 }
 
 /// How many KV blocks to have, and the longest context they serve.

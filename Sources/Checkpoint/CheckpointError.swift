@@ -1,0 +1,76 @@
+// What is wrong with a model folder: one line that says what, where, and what to do about it.
+
+package import JSON
+package import Platform
+
+package enum CheckpointError: Error, Equatable, CustomStringConvertible {
+  /// The path leads nowhere, is a file, or cannot be a path.
+  case badFolder(path: String, problem: String)
+  /// The folder lacks a file that every model has.
+  case missingFile(folder: String, name: String, advice: String)
+  case file(PlatformError)
+  /// The file holds something else than its place demands: GGUF, pickle, a Git LFS pointer.
+  case foreignFormat(file: String, format: String, advice: String)
+  case json(file: String, error: JSONError)
+  /// A JSON file parses, but `key` holds the wrong thing.
+  case badValue(file: String, key: String, problem: String)
+  /// The header of a safetensors file breaks a rule of the format. `offset` counts from the header's start.
+  case badHeader(file: String, offset: Int?, problem: String)
+  case duplicateTensor(name: String, first: String, second: String)
+  case missingTensor(name: String, folder: String, problem: String)
+  case wrongShape(file: String, tensor: String, found: [Int], expected: [Int], because: String)
+  case wrongType(file: String, tensor: String, found: String, expected: String)
+  /// The tensors of one quantized matrix contradict each other or the configuration.
+  case badQuantization(file: String, tensor: String, problem: String)
+  /// The checkpoint was quantized by a method whose layout is not MLX's.
+  case foreignQuantization(file: String, method: String)
+
+  package var description: String {
+    switch self {
+    case .badFolder(let path, let problem): "model folder \(Self.quoted(path)): \(problem)"
+    case .missingFile(let folder, let name, let advice): "\(folder) has no \(name). \(advice)"
+    case .file(let error): Self.escaped(error.description, limit: 1000)
+    case .foreignFormat(let file, let format, let advice): "\(file) is \(format). \(advice)"
+    case .json(let file, let error): "\(file): \(error). \(Self.again)"
+    case .badValue(let file, let key, let problem): "\(file): \(Self.escaped(key)) \(problem)"
+    case .badHeader(let file, let offset, let problem):
+      "\(file): not a valid safetensors file: \(problem)"
+        + (offset.map { " (byte \($0) of the header)" } ?? "") + ". \(Self.again)"
+    case .duplicateTensor(let name, let first, let second):
+      "tensor \(Self.quoted(name)) is stored twice, in \(first) and in \(second). Remove the stray file."
+    case .missingTensor(let name, let folder, let problem):
+      "\(folder): tensor \(Self.quoted(name)) is missing\(Self.clause(problem)). "
+        + "The checkpoint is incomplete or not of the model_type that config.json says."
+    case .wrongShape(let file, let tensor, let found, let expected, let because):
+      "\(file): tensor \(Self.quoted(tensor)) is \(found), expected \(expected)\(Self.clause(because)). "
+        + "Re-download the checkpoint or fix config.json."
+    case .wrongType(let file, let tensor, let found, let expected):
+      "\(file): tensor \(Self.quoted(tensor)) has elements of type \(found), expected \(expected)."
+    case .badQuantization(let file, let tensor, let problem):
+      "\(file): quantized tensor \(Self.quoted(tensor)): \(problem)."
+    case .foreignQuantization(let file, let method):
+      "\(file): the checkpoint is quantized with \(Self.quoted(method)), which is not supported. "
+        + "Use an MLX conversion (mlx_lm.convert -q) of the original model."
+    }
+  }
+
+  private static let again = "Download the file again."
+
+  private static func clause(_ words: String) -> String { words.isEmpty ? "" : ": " + words }
+
+  static func quoted(_ text: String) -> String { "'" + escaped(text) + "'" }
+
+  /// One line of bounded length, whatever a hostile file put into a name.
+  static func escaped(_ text: String, limit: Int = 200) -> String {
+    var out = ""
+    for scalar in text.unicodeScalars {
+      if out.utf8.count >= limit { return out + "…" }
+      switch scalar.value {
+      case 0..<0x20, 0x7F..<0xA0, 0x2028, 0x2029, 0x202A...0x202E, 0x2066...0x2069:
+        out += "\\u{" + String(scalar.value, radix: 16) + "}"
+      default: out.unicodeScalars.append(scalar)
+      }
+    }
+    return out
+  }
+}

@@ -1,0 +1,240 @@
+// A model folder: config.json, the weight shards, tokenizer and template files, opened and checked.
+
+package import JSON
+import Platform
+
+/// A checkpoint as downloaded from the Hub. Opening it reads the small files and the shards' headers, not the
+/// weights. Symbolic links are followed: the Hub's own cache is made of them.
+package final class ModelFolder: Sendable {
+  /// As given, with links resolved.
+  package let path: String
+  /// What to call the model: the folder's name. In the Hub's cache, where folders are called by a commit
+  /// hash, the repository's name without its owner.
+  package let name: String
+  /// config.json, an object.
+  package let config: JSONValue
+  /// All tensors of all shards.
+  package let weights: WeightMap
+  /// Bytes of all tensors.
+  package let weightBytes: Int
+  /// What config.json says about quantization.
+  package let quantization: QuantizationConfig
+  /// generation_config.json; nil when absent.
+  package let generationConfig: JSONValue?
+  /// tokenizer_config.json; nil when absent.
+  package let tokenizerConfig: JSONValue?
+  /// The chat template for conversations without tools, as Jinja source.
+  package let chatTemplate: String?
+  /// The chat template for conversations with tools, where the model has a separate one.
+  package let toolChatTemplate: String?
+
+  /// Opens the folder.
+  ///
+  /// - Throws: what is missing or malformed, with the file's name.
+  package init(path given: String) throws(CheckpointError) {
+    let path = try Self.check(given)
+    self.path = path
+    name = Self.modelName(path)
+    guard let config = try Self.object(path, "config.json") else {
+      throw Self.missingConfig(path)
+    }
+    self.config = config
+    generationConfig = try Self.object(path, "generation_config.json")
+    tokenizerConfig = try Self.object(path, "tokenizer_config.json")
+    let templates = try ChatTemplateFiles(folder: path, tokenizerConfig: tokenizerConfig)
+    chatTemplate = templates.plain
+    toolChatTemplate = templates.withTools
+    quantization = try QuantizationConfig(config: config, file: path + "/config.json")
+    let shards = try Shards.open(folder: path)
+    weightBytes = shards.reduce(0) { $0 + $1.dataBytes }
+    weights = WeightMap(store: try WeightStore(folder: path, shards: shards, quantization: quantization))
+  }
+
+  /// The bytes of a file of the folder; nil when it is absent.
+  ///
+  /// - Throws: `.file` when it cannot be read, is not a regular file or has more than `limit` bytes.
+  package func text(_ fileName: String, limit: Int) throws(CheckpointError) -> [UInt8]? {
+    try Self.bytes(path, fileName, limit: limit)
+  }
+
+  /// tokenizer.json; nil when absent. Read anew at every access: it can have tens of megabytes.
+  package var tokenizerFile: [UInt8]? {
+    get throws(CheckpointError) { try text("tokenizer.json", limit: 256 << 20) }
+  }
+
+  /// The ids that end a text: of generation_config.json, else of config.json, else of its text_config.
+  ///
+  /// The tokenizer's own `eos_token` is not among them unless they list it.
+  package var eosTokenIDs: [Int] {
+    for place in [
+      generationConfig?["eos_token_id"], config["eos_token_id"], config["text_config"]?["eos_token_id"],
+    ] {
+      guard let place else { continue }
+      let values = place.arrayValue ?? [place]
+      var ids: [Int] = []
+      for id in values.compactMap(\.intValue) where id >= 0 && !ids.contains(id) { ids.append(id) }
+      if !ids.isEmpty { return ids }
+    }
+    return []
+  }
+}
+
+// MARK: - Opening
+
+extension ModelFolder {
+  private static let advice = "Give the folder of an MLX model (config.json, *.safetensors, tokenizer.json)."
+
+  /// The resolved path of a folder that exists.
+  private static func check(_ given: String) throws(CheckpointError) -> String {
+    guard !given.isEmpty, !given.utf8.contains(0) else {
+      throw .badFolder(path: given, problem: "this is not a path. \(advice)")
+    }
+    guard let path = File.resolved(given) else {
+      let reason = String(cString: strerror(errno))
+      throw .badFolder(path: given, problem: "\(reason). \(advice)")
+    }
+    guard File.isDirectory(path) else {
+      if let format = ForeignFormat.recognise(fileName: path) {
+        throw .badFolder(path: given, problem: "this is a \(format.name) file. \(format.advice)")
+      }
+      throw .badFolder(path: given, problem: "this is a file, not a folder. \(advice)")
+    }
+    return path
+  }
+
+  private static func missingConfig(_ path: String) -> CheckpointError {
+    let names = (try? File.names(in: path)) ?? []
+    if let name = names.first(where: { ForeignFormat.recognise(fileName: $0) != nil }),
+      !names.contains(where: { $0.utf8.reversed().starts(with: ".safetensors".utf8.reversed()) }),
+      let format = ForeignFormat.recognise(fileName: name)
+    {
+      return .foreignFormat(
+        file: path + "/" + CheckpointError.escaped(name), format: "a \(format.name) file",
+        advice: format.advice)
+    }
+    return .missingFile(folder: path, name: "config.json", advice: advice)
+  }
+
+  /// The last component, or the repository's name in `…/models--owner--name/snapshots/<commit>`.
+  private static func modelName(_ path: String) -> String {
+    let parts = path.split(separator: "/")
+    if parts.count >= 3, parts[parts.count - 2].utf8.elementsEqual("snapshots".utf8) {
+      let repository = parts[parts.count - 3].utf8
+      if repository.starts(with: "models--".utf8), let owner = repository.dropFirst(8).firstIndex(of: 0x2D) {
+        let rest = repository[owner...].drop { $0 == 0x2D }
+        if !rest.isEmpty { return String(Substring(rest)) }
+      }
+    }
+    return parts.last.map(String.init) ?? "model"
+  }
+
+  static func bytes(_ folder: String, _ name: String, limit: Int) throws(CheckpointError) -> [UInt8]? {
+    let path = folder + "/" + name
+    do {
+      return try File.read(path, limit: limit)
+    } catch {
+      if case .file("open", _, ENOENT) = error { return nil }
+      throw .file(error)
+    }
+  }
+
+  /// A JSON file that must hold an object; nil when absent.
+  static func object(
+    _ folder: String, _ name: String, limit: Int = 64 << 20
+  ) throws(CheckpointError) -> JSONValue? {
+    guard let bytes = try bytes(folder, name, limit: limit) else { return nil }
+    let path = folder + "/" + name
+    let value: JSONValue
+    do {
+      value = try JSONValue(parsing: bytes)
+    } catch {
+      throw .json(file: path, error: error)
+    }
+    guard value.objectValue != nil else {
+      throw .badValue(file: path, key: "the document", problem: "is \(value.kind), expected an object")
+    }
+    return value
+  }
+}
+
+/// Finds the weight files of a folder.
+private enum Shards {
+  static func open(folder: String) throws(CheckpointError) -> [Safetensors] {
+    let indexName = "model.safetensors.index.json"
+    guard let index = try ModelFolder.object(folder, indexName) else {
+      var shards: [Safetensors] = []
+      for name in try unindexed(folder) { shards.append(try Safetensors(path: folder + "/" + name)) }
+      return shards
+    }
+    return try indexed(folder, index: index, file: folder + "/" + indexName)
+  }
+
+  /// The files that the index names; every tensor it lists must be in the file it says.
+  private static func indexed(
+    _ folder: String, index: JSONValue, file: String
+  ) throws(CheckpointError) -> [Safetensors] {
+    guard let map = index["weight_map"]?.objectValue else {
+      throw .badValue(file: file, key: "weight_map", problem: "is not an object of tensor names")
+    }
+    guard !map.isEmpty else { throw .badValue(file: file, key: "weight_map", problem: "is empty") }
+    var shards: [Safetensors] = []
+    var opened: [ByteKey: Set<ByteKey>] = [:]
+    for (tensor, value) in map.entries {
+      let entry = "weight_map of \(CheckpointError.quoted(tensor))"
+      guard let name = value.stringValue, isPlainFileName(name) else {
+        throw .badValue(
+          file: file, key: entry,
+          problem: "is \(CheckpointError.escaped(value.text)), expected the name of a file in this folder")
+      }
+      if opened[ByteKey(name)] == nil {
+        guard File.exists(folder + "/" + name) else {
+          throw .missingFile(
+            folder: folder, name: CheckpointError.quoted(name),
+            advice: "The index lists it: download it, or delete a stale \(file).")
+        }
+        let shard = try Safetensors(path: folder + "/" + name)
+        shards.append(shard)
+        opened[ByteKey(name)] = Set((0..<shard.count).map { ByteKey(shard.tensorName($0)) })
+      }
+      guard opened[ByteKey(name), default: []].contains(ByteKey(tensor)) else {
+        throw .badValue(file: file, key: entry, problem: "names \(name), which does not hold this tensor")
+      }
+    }
+    return shards.sorted { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
+  }
+
+  /// One path component that ends as weight files do: an index must not lead out of the folder.
+  private static func isPlainFileName(_ name: String) -> Bool {
+    let bytes = name.utf8
+    return bytes.count <= 255 && bytes.first != UInt8(ascii: ".")
+      && !bytes.contains { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "\\") || $0 < 0x20 }
+      && hasSuffix(name, ".safetensors")
+  }
+
+  private static func hasSuffix(_ name: String, _ suffix: String) -> Bool {
+    name.utf8.count > suffix.utf8.count && name.utf8.reversed().starts(with: suffix.utf8.reversed())
+  }
+
+  /// `model*.safetensors`, or `weights*.safetensors` as early MLX conversions called them.
+  private static func unindexed(_ folder: String) throws(CheckpointError) -> [String] {
+    let names: [String]
+    do {
+      names = try File.names(in: folder)
+    } catch {
+      throw .file(error)
+    }
+    for prefix in ["model", "weights"] {
+      let found = names.filter { $0.utf8.starts(with: prefix.utf8) && hasSuffix($0, ".safetensors") }
+      if !found.isEmpty { return found }
+    }
+    for name in names {
+      if let format = ForeignFormat.recognise(fileName: name) {
+        throw .foreignFormat(
+          file: folder + "/" + CheckpointError.escaped(name), format: "a \(format.name) file",
+          advice: format.advice)
+      }
+    }
+    throw .missingFile(
+      folder: folder, name: "model*.safetensors", advice: "Download the weights of the model too.")
+  }
+}

@@ -1,0 +1,284 @@
+// Tensors by name under a prefix: `weights.at("model.layers")[3].linear("self_attn.q_proj", rows: …)`.
+
+package import Compute
+import JSON
+
+/// All tensors of a checkpoint, of all its shards.
+final class WeightStore: Sendable {
+  let folder: String
+  let shards: [Safetensors]
+  let quantization: QuantizationConfig
+  private let places: [ByteKey: Place]
+
+  /// Where a tensor is: the shard, and its position in the shard's header.
+  struct Place: Sendable {
+    let shard: Int
+    let index: Int
+  }
+
+  init(folder: String, shards: [Safetensors], quantization: QuantizationConfig) throws(CheckpointError) {
+    self.folder = folder
+    self.shards = shards
+    self.quantization = quantization
+    var places: [ByteKey: Place] = [:]
+    places.reserveCapacity(shards.reduce(0) { $0 + $1.count })
+    for (shard, file) in shards.enumerated() {
+      for index in 0..<file.count {
+        let name = file.tensorName(index)
+        if let other = places.updateValue(Place(shard: shard, index: index), forKey: ByteKey(name)) {
+          throw .duplicateTensor(name: name, first: shards[other.shard].name, second: file.name)
+        }
+      }
+    }
+    self.places = places
+  }
+
+  func place(of name: String) -> Place? { places[ByteKey(name)] }
+}
+
+/// A view of a checkpoint's tensors whose names start with a prefix. Cheap to copy.
+package struct WeightMap: Sendable {
+  private let store: WeightStore
+  /// Without the final dot; empty for the whole checkpoint.
+  package let prefix: String
+
+  init(store: WeightStore, prefix: String = "") {
+    self.store = store
+    self.prefix = prefix
+  }
+
+  /// The view one or more levels further down: `at("model.layers")`.
+  package func at(_ path: String) -> WeightMap { WeightMap(store: store, prefix: fullName(path)) }
+
+  /// The view of a numbered module: `at("model.layers")[3]` is `model.layers.3`.
+  package subscript(index: Int) -> WeightMap { at(String(index)) }
+
+  private func fullName(_ name: String) -> String {
+    prefix.isEmpty ? name : name.isEmpty ? prefix : prefix + "." + name
+  }
+
+  package func has(_ name: String) -> Bool { store.place(of: fullName(name)) != nil }
+
+  /// The shape as stored, for models that learn a size from the weights; nil when absent.
+  package func shape(of name: String) -> [Int]? {
+    store.place(of: fullName(name)).map { store.shards[$0.shard].shape($0.index) }
+  }
+
+  /// Names of all tensors under the prefix, in full, in file order. O(all tensors).
+  package var names: [String] {
+    let start = prefix.isEmpty ? "" : prefix + "."
+    return store.shards.flatMap { shard in (0..<shard.count).map(shard.tensorName) }
+      .filter { $0.utf8.starts(with: start.utf8) }
+  }
+
+  /// The tensor `prefix.name`, whose shape must be `shape`.
+  ///
+  /// - Parameter because: what demands the shape, for the error: `config.json says hidden_size = 2048`.
+  /// - Throws: `.missingTensor`, `.wrongShape`, or `.wrongType` for an element type that is not supported.
+  package func tensor(
+    _ name: String, shape: [Int], because: String = ""
+  ) throws(CheckpointError) -> TensorView {
+    guard let found = try optionalTensor(name, shape: shape, because: because) else {
+      throw missing(name, because)
+    }
+    return found
+  }
+
+  /// As `tensor`, but nil when there is none.
+  package func optionalTensor(
+    _ name: String, shape: [Int], because: String = ""
+  ) throws(CheckpointError) -> TensorView? {
+    guard let found = try view(name) else { return nil }
+    guard found.shape == shape else { throw wrongShape(found, expected: shape, because) }
+    return found
+  }
+
+  /// A float vector of `count` elements (norm gains and the like).
+  package func vector(
+    _ name: String, count: Int, because: String = ""
+  ) throws(CheckpointError) -> TensorView {
+    guard let found = try optionalVector(name, count: count, because: because) else {
+      throw missing(name, because)
+    }
+    return found
+  }
+
+  /// As `vector`, but nil when there is none.
+  package func optionalVector(
+    _ name: String, count: Int, because: String = ""
+  ) throws(CheckpointError) -> TensorView? {
+    guard let found = try optionalTensor(name, shape: [count], because: because) else { return nil }
+    try requireFloat(found)
+    return found
+  }
+
+  /// The linear map `<prefix>.<name>` from `columns` inputs to `rows` outputs, dense or quantized, with its
+  /// additive bias if there is one. Quantized exactly when `<name>.scales` exists.
+  package func linear(
+    _ name: String, rows: Int, columns: Int, because: String = ""
+  ) throws(CheckpointError) -> WeightTensors {
+    try matrix(name, leading: [], rows: rows, columns: columns, because: because, withBias: true)
+  }
+
+  /// A table of `rows` vectors of `columns` elements, stored like a linear map without bias.
+  package func embedding(
+    _ name: String, rows: Int, columns: Int, because: String = ""
+  ) throws(CheckpointError) -> WeightTensors {
+    try matrix(name, leading: [], rows: rows, columns: columns, because: because, withBias: false)
+  }
+
+  /// `count` linear maps stored as one 3-D tensor `[count, rows, columns]`: the experts of a layer.
+  package func linearStack(
+    _ name: String, count: Int, rows: Int, columns: Int, because: String = ""
+  ) throws(CheckpointError) -> [WeightTensors] {
+    let all = try matrix(
+      name, leading: [count], rows: rows, columns: columns, because: because, withBias: true)
+    return (0..<count).map(all.element)
+  }
+}
+
+// MARK: - Matrices
+
+extension WeightMap {
+  private func matrix(
+    _ name: String, leading: [Int], rows: Int, columns: Int, because: String, withBias: Bool
+  ) throws(CheckpointError) -> WeightTensors {
+    let weightName = name + ".weight"
+    guard let weight = try view(weightName) else { throw missing(weightName, because) }
+    let bias = withBias ? try optionalTensor(name + ".bias", shape: leading + [rows], because: because) : nil
+    if let bias { try requireFloat(bias) }
+    let isStoredPlain = weight.dtype != .u32 && store.quantization.rule(for: fullName(name)) == .plain
+    guard !isStoredPlain, let scales = try view(name + ".scales") else {
+      if weight.dtype == .u32 {
+        throw .badQuantization(
+          file: fileName(weightName), tensor: weight.name, problem: "its scales tensor is missing")
+      }
+      try requireFloat(weight)
+      guard weight.shape == leading + [rows, columns] else {
+        throw wrongShape(weight, expected: leading + [rows, columns], because)
+      }
+      return WeightTensors(weight: weight, bias: bias, rows: rows, columns: columns)
+    }
+    let quantization = try checkQuantized(
+      name, weight: weight, scales: scales, rows: leading + [rows], columns: columns, because: because)
+    let biases = quantization.mode == .affine ? try view(name + ".biases") : nil
+    return WeightTensors(
+      weight: weight, scales: scales, biases: biases, bias: bias, quantization: quantization,
+      rows: rows, columns: columns)
+  }
+
+  /// Checks the tensors of a quantized matrix against each other, config.json and the expected size.
+  private func checkQuantized(
+    _ name: String, weight: TensorView, scales: TensorView, rows: [Int], columns: Int, because: String
+  ) throws(CheckpointError) -> Quantization {
+    func fault(_ problem: String) -> CheckpointError {
+      .badQuantization(file: fileName(name + ".weight"), tensor: weight.name, problem: problem)
+    }
+    guard weight.dtype == .u32 else {
+      throw .wrongType(
+        file: fileName(name + ".weight"), tensor: weight.name, found: weight.dtype.rawValue,
+        expected: "U32, because \(CheckpointError.escaped(scales.name)) exists")
+    }
+    let isBytes = scales.dtype == .u8
+    if !isBytes { try requireFloat(scales) }
+    guard Array(weight.shape.dropLast()) == rows, let packed = weight.shape.last else {
+      throw wrongShape(weight, expected: rows + [weight.shape.last ?? 0], because)
+    }
+    guard Array(scales.shape.dropLast()) == rows, let groups = scales.shape.last else {
+      throw wrongShape(scales, expected: rows + [scales.shape.last ?? 0], because)
+    }
+    for suffix in [".global_scale", ".weight_global_scale", ".weight_scale_2", ".tensor_scale"]
+    where has(name + suffix) {
+      throw fault("a second, per-tensor scale (\(suffix.dropFirst())) is not supported")
+    }
+    var configured: Quantization?
+    if case .quantized(let parameters)? = store.quantization.rule(for: fullName(name)) {
+      configured = parameters
+    }
+    let found = QuantizationConfig.resolve(
+      configured: configured, scalesAreBytes: isBytes, packed: packed, groups: groups, columns: columns)
+    guard let found else {
+      throw fault(
+        "\(packed) words and \(groups) scales per row fit no bit width and group size for \(columns) inputs"
+          + (because.isEmpty ? "" : " (\(because))"))
+    }
+    let stored = groups * found.groupSize  // `resolve` proved that the product fits
+    guard stored == columns else {
+      throw wrongShape(
+        weight, expected: rows + [expectedWords(columns, found)],
+        because.isEmpty ? "it holds \(stored) inputs, \(columns) are needed" : because)
+    }
+    if found.mode == .affine {
+      guard let biases = try view(name + ".biases") else { throw fault("its biases tensor is missing") }
+      guard biases.shape == scales.shape else { throw wrongShape(biases, expected: scales.shape, because) }
+      try requireFloat(biases)
+    }
+    return found
+  }
+
+  private func expectedWords(_ columns: Int, _ quantization: Quantization) -> Int {
+    let (bits, overflow) = columns.multipliedReportingOverflow(by: quantization.bits)
+    return overflow ? columns : bits / 32
+  }
+}
+
+// MARK: - Look-up and errors
+
+extension WeightMap {
+  private func view(_ name: String) throws(CheckpointError) -> TensorView? {
+    guard let place = store.place(of: fullName(name)) else { return nil }
+    let shard = store.shards[place.shard]
+    guard let found = shard.tensor(place.index) else {
+      throw .wrongType(
+        file: shard.name, tensor: fullName(name), found: shard.dtypeName(place.index),
+        expected: "F32, F16, BF16 or MLX quantization")
+    }
+    return found
+  }
+
+  private func requireFloat(_ tensor: TensorView) throws(CheckpointError) {
+    switch tensor.dtype {
+    case .f32, .f16, .bf16: return
+    default:
+      let file = store.place(of: tensor.name).map { store.shards[$0.shard].name } ?? store.folder
+      throw .wrongType(
+        file: file, tensor: tensor.name, found: tensor.dtype.rawValue, expected: "F32, F16 or BF16")
+    }
+  }
+
+  private func fileName(_ name: String) -> String {
+    store.place(of: fullName(name)).map { store.shards[$0.shard].name } ?? store.folder
+  }
+
+  private func missing(_ name: String, _ because: String) -> CheckpointError {
+    .missingTensor(name: fullName(name), folder: store.folder, problem: because)
+  }
+
+  private func wrongShape(_ found: TensorView, expected: [Int], _ because: String) -> CheckpointError {
+    let file = store.place(of: found.name).map { store.shards[$0.shard].name } ?? store.folder
+    return .wrongShape(
+      file: file, tensor: found.name, found: found.shape, expected: expected, because: because)
+  }
+}
+
+// MARK: - Stacks
+
+extension TensorView {
+  /// The part `index` of the outermost dimension.
+  fileprivate func element(_ index: Int) -> TensorView {
+    let inner = Array(shape.dropFirst())
+    let size = inner.reduce(dtype.size, *)
+    return TensorView(
+      name: "\(name)[\(index)]", dtype: dtype, shape: inner,
+      bytes: UnsafeRawBufferPointer(rebasing: bytes[index * size..<(index + 1) * size]), owner: owner)
+  }
+}
+
+extension WeightTensors {
+  /// The matrix `index` of a stack whose tensors have one dimension more than a matrix.
+  fileprivate func element(_ index: Int) -> WeightTensors {
+    WeightTensors(
+      weight: weight.element(index), scales: scales?.element(index), biases: biases?.element(index),
+      bias: bias?.element(index), quantization: quantization, rows: rows, columns: columns)
+  }
+}

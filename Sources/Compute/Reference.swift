@@ -1,0 +1,131 @@
+// Scalar twins of all kernels, written to be read: the oracle of the tests, and what `useReference` runs.
+//
+// Sums run in float64, so the result is the exact value rounded once and a fast kernel's error is its own.
+
+enum Reference {
+  static func unpack(
+    packed: UnsafeRawPointer, scales: UnsafeRawPointer, biases: UnsafeRawPointer, scaleFormat: Int,
+    bits: Int, groupSize: Int, count: Int, out: UnsafeMutablePointer<Float>
+  ) {
+    for i in 0..<count {
+      let scale = element(scales, scaleFormat, i / groupSize)
+      let bias = element(biases, scaleFormat, i / groupSize)
+      out[i] = Float(Double(scale) * Double(quantum(packed, bits, i)) + Double(bias))
+    }
+  }
+
+  /// Element i of a row's little-endian bit stream: bits `i · bits ..< (i + 1) · bits`, lowest first.
+  static func quantum(_ packed: UnsafeRawPointer, _ bits: Int, _ index: Int) -> Int {
+    var value = 0
+    for bit in 0..<bits {
+      let at = index * bits + bit
+      let byte = packed.load(fromByteOffset: at / 8, as: UInt8.self)
+      value |= Int(byte >> UInt8(at % 8) & 1) << bit
+    }
+    return value
+  }
+
+  /// Element i of an unaligned array of the given format.
+  static func element(_ base: UnsafeRawPointer, _ format: Int, _ index: Int) -> Float {
+    switch format {
+    case FloatFormat.f16: float(f16: base.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self))
+    case FloatFormat.bf16: float(bf16: base.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self))
+    default: base.loadUnaligned(fromByteOffset: 4 * index, as: Float.self)
+    }
+  }
+
+  static func widen(source: UnsafeRawPointer, format: Int, count: Int, out: UnsafeMutablePointer<Float>) {
+    for i in 0..<count { out[i] = element(source, format, i) }
+  }
+
+  static func multiply(
+    weights: UnsafeRawPointer, rowBytes: Int, weightRows: Int, x: UnsafePointer<Float>, xStride: Int,
+    xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
+  ) {
+    for r in 0..<xRows {
+      for o in 0..<weightRows {
+        var sum = 0.0
+        for c in 0..<columns {
+          sum += Double(element(weights + o * rowBytes, FloatFormat.f32, c)) * Double(x[r * xStride + c])
+        }
+        y[r * yStride + o] = Float(sum)
+      }
+    }
+  }
+
+  static func scores(
+    queries: UnsafePointer<Float>, queryStride: Int, queryRows: Int, keys: UnsafePointer<Float>,
+    headDim: Int, out: UnsafeMutablePointer<Float>
+  ) {
+    for r in 0..<queryRows {
+      for j in 0..<KVCache.blockTokens {
+        var sum = 0.0
+        for d in 0..<headDim {
+          sum += Double(queries[r * queryStride + d]) * Double(keys[d * KVCache.blockTokens + j])
+        }
+        out[r * KVCache.blockTokens + j] = Float(sum)
+      }
+    }
+  }
+
+  static func softmaxBlock(
+    scores: UnsafeMutablePointer<Float>, from: Int, to: Int, state: UnsafeMutablePointer<Float>
+  ) -> Float {
+    var maximum = state[0]
+    for j in from..<to { maximum = max(maximum, scores[j]) }
+    let factor = Float(exponential(Double(state[0]) - Double(maximum)))
+    var sum = Double(state[1]) * Double(factor)
+    for j in from..<to {
+      scores[j] = Float(exponential(Double(scores[j]) - Double(maximum)))
+      sum += Double(scores[j])
+    }
+    state[0] = maximum
+    state[1] = Float(sum)
+    return factor
+  }
+
+  static func accumulate(
+    weights: UnsafePointer<Float>, from: Int, to: Int, values: UnsafePointer<Float>, headDim: Int,
+    factor: Float, out: UnsafeMutablePointer<Float>
+  ) {
+    for d in 0..<headDim {
+      var sum = Double(factor) * Double(out[d])
+      for j in from..<to { sum += Double(weights[j]) * Double(values[j * headDim + d]) }
+      out[d] = Float(sum)
+    }
+  }
+
+  static func rmsNorm(
+    x: UnsafePointer<Float>, gain: UnsafePointer<Float>, epsilon: Float, columns: Int,
+    out: UnsafeMutablePointer<Float>
+  ) {
+    var squares = 0.0
+    for c in 0..<columns { squares += Double(x[c]) * Double(x[c]) }
+    let factor = 1 / (squares / Double(columns) + Double(epsilon)).squareRoot()
+    for c in 0..<columns { out[c] = Float(Double(x[c]) * factor * Double(gain[c])) }
+  }
+
+  static func rotate(
+    x: UnsafeMutablePointer<Float>, cosines: UnsafePointer<Float>, sines: UnsafePointer<Float>, half: Int
+  ) {
+    for i in 0..<half {
+      let a = Double(x[i])
+      let b = Double(x[i + half])
+      x[i] = Float(a * Double(cosines[i]) - b * Double(sines[i]))
+      x[i + half] = Float(b * Double(cosines[i]) + a * Double(sines[i]))
+    }
+  }
+
+  static func gatedSilu(
+    gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
+  ) {
+    for i in 0..<count {
+      let g = Double(gate[i])
+      out[i] = Float(g / (1 + exponential(-g)) * Double(up[i]))
+    }
+  }
+
+  static func add(y: UnsafePointer<Float>, count: Int, x: UnsafeMutablePointer<Float>) {
+    for i in 0..<count { x[i] += y[i] }
+  }
+}

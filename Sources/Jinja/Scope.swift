@@ -1,0 +1,53 @@
+// Variables: a chain of scopes, innermost first.
+
+/// One scope. `if` opens none; loop rounds, macro calls, captures and `with` do.
+///
+/// Scopes hold few names, so a linear search over interned IDs beats hashing.
+final class Scope {
+  private var names: [NameID] = []
+  private var values: [JinjaValue] = []
+  let parent: Scope?
+
+  init(parent: Scope?) { self.parent = parent }
+
+  func set(_ name: NameID, _ value: JinjaValue) {
+    if let at = names.firstIndex(of: name) {
+      values[at] = value
+    } else {
+      names.append(name)
+      values.append(value)
+    }
+  }
+
+  func lookup(_ name: NameID) -> JinjaValue? {
+    var scope: Scope? = self
+    while let current = scope {
+      if let at = current.names.firstIndex(of: name) { return current.values[at] }
+      scope = current.parent
+    }
+    return nil
+  }
+
+  /// Forgets everything. Macros hold the scope that holds them: the interpreter ends that cycle so.
+  func clear() {
+    names = []
+    values = []
+  }
+}
+
+/// What `loop` is inside a `for`.
+final class LoopState {
+  let items: [JinjaValue]
+  var index = 0
+  /// 0 for the outermost call of a recursive loop.
+  let level: Int
+  /// The statement and scope that `loop(...)` runs again; only for recursive loops.
+  let recursion: (statement: Loop, scope: Scope)?
+  var lastChanged: JinjaValue?
+
+  init(items: [JinjaValue], level: Int, recursion: (statement: Loop, scope: Scope)?) {
+    self.items = items
+    self.level = level
+    self.recursion = recursion
+  }
+}
