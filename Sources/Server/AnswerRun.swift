@@ -97,11 +97,9 @@ final class AnswerRun {
   ) throws(AnswerFailure) {
     defer { cancelAll() }
     var lastSent = Instant.now
-    while let first = parts.firstIndex(where: { !$0.isFinished }) {
-      try submitWaiting()
+    while parts.contains(where: { !$0.isFinished }) {
       var pieces: [(Int, TokenStream.Piece)] = []
-      for index in parts.indices.dropFirst(first) { try drain(index, into: &pieces) }
-      if pieces.isEmpty { try wait(into: &pieces) }
+      let failure = collect(into: &pieces)
       do throws(SocketError) {
         for (index, piece) in pieces { try deliver(index, piece) }
         if !pieces.isEmpty { lastSent = .now }
@@ -112,8 +110,22 @@ final class AnswerRun {
       } catch {
         throw .clientGone
       }
+      if let failure { throw failure }
       if isClientGone() { throw .clientGone }
       if context.phase == .expired { throw .shuttingDown }
+    }
+  }
+
+  /// One turn: what has arrived, or else the next event, or nothing after the poll time. What came before a
+  /// failure is still to be delivered.
+  private func collect(into pieces: inout [(Int, TokenStream.Piece)]) -> AnswerFailure? {
+    do throws(AnswerFailure) {
+      try submitWaiting()
+      for index in parts.indices { try drain(index, into: &pieces) }
+      if pieces.isEmpty { try wait(into: &pieces) }
+      return nil
+    } catch {
+      return error
     }
   }
 
