@@ -42,7 +42,7 @@ let modules: [(name: String, imports: [String])] = [
   ("Checkpoint", ["Compute", "JSON", "Platform"]),
   ("Decoding", ["Tokenizers", "JSON"]),
   ("Chat", ["Jinja", "Tokenizers", "JSON"]),
-  ("Models", ["Compute", "Checkpoint", "JSON"]),
+  ("Models", ["Compute", "Checkpoint", "JSON", "Platform"]),
   ("Inference", ["Models", "Decoding", "Tokenizers", "Compute", "Checkpoint", "Platform"]),
   ("Server", ["Inference", "Chat", "Decoding", "Tokenizers", "OpenAI", "HTTP", "JSON", "Platform"]),
   ("CLI", ["Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "JSON", "Platform"]),

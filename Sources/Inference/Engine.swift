@@ -54,6 +54,10 @@ final class Engine {
       step()
     }
     for sequence in running + preempted { end(sequence, .cancelled) }
+    for job in inbox.withLock({ $0.takeAll() }) {
+      _ = job.mailbox.trySend(.finished(.cancelled, GenerationTimings()))
+      job.mailbox.close()
+    }
   }
 
   // MARK: Admission

@@ -43,4 +43,10 @@ struct Inbox {
     if taken.isEmpty && !isStopped && mayWait { return nil }
     return Delivery(jobs: taken, isStopped: isStopped)
   }
+
+  /// Everything that waits, for an engine that ends.
+  mutating func takeAll() -> [Job] {
+    defer { jobs = [] }
+    return jobs
+  }
 }
