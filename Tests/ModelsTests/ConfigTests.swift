@@ -37,8 +37,10 @@ import Testing
     ("hidden_size", JSONValue.null), ("hidden_size", 0), ("hidden_size", -64), ("hidden_size", 1.5),
     ("hidden_size", "64"), ("hidden_size", 9_223_372_036_854_775_807), ("hidden_size", 63),
     ("num_hidden_layers", 0), ("num_hidden_layers", 100_000), ("num_attention_heads", 0),
-    ("num_key_value_heads", 3), ("num_key_value_heads", 8), ("head_dim", 0), ("head_dim", 15), ("vocab_size", 0),
-    ("intermediate_size", -1), ("max_position_embeddings", 0), ("rms_norm_eps", -1), ("rms_norm_eps", "small"),
+    ("num_key_value_heads", 3), ("num_key_value_heads", 8), ("head_dim", 0), ("head_dim", 15),
+    ("vocab_size", 0),
+    ("intermediate_size", -1), ("max_position_embeddings", 0), ("rms_norm_eps", -1),
+    ("rms_norm_eps", "small"),
     ("tie_word_embeddings", 1), ("hidden_act", "gelu"), ("hidden_act", 3),
   ])
   func `a value out of range is refused by name`(key: String, value: JSONValue) throws {
@@ -57,8 +59,13 @@ import Testing
     #expect(try windows(["sliding_window": 8], slides: true) == [8, 8])
     #expect(try windows(["sliding_window": 8], slides: false) == [nil, nil])
     #expect(
-      try windows(["sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]], slides: true) == [8, nil])
-    #expect(throws: ModelError.self) { try windows(["sliding_window": 8, "layer_types": ["x"]], slides: true) }
+      try windows(
+        ["sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]], slides: true) == [
+          8, nil,
+        ])
+    #expect(throws: ModelError.self) {
+      try windows(["sliding_window": 8, "layer_types": ["x"]], slides: true)
+    }
     #expect(throws: ModelError.self) { try windows(["sliding_window": 0], slides: true) }
   }
 
@@ -109,18 +116,20 @@ import Testing
     #expect(abs(yarn.magnitude - 1.138629) < 1e-6)
   }
 
-  @Test(arguments: [
-    ["rope_scaling": ["type": "dynamic", "factor": 2.0]], ["rope_scaling": ["type": "linear"]],
-    ["rope_scaling": ["type": "linear", "factor": 0.0]], ["rope_scaling": 5], ["rope_scaling": ["type": 5]],
-    ["rope_theta": 0], ["rope_theta": "big"], ["partial_rotary_factor": 2.0], ["partial_rotary_factor": 0.01],
-    ["rope_traditional": true],
-    ["rope_scaling": ["type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0]],
-    ["rope_scaling": ["type": "longrope", "short_factor": [1.0], "long_factor": [1.0]]],
-    [
-      "original_max_position_embeddings": 4096,
-      "rope_scaling": ["type": "longrope", "short_factor": [1.0], "long_factor": [1.0]],
-    ],
-  ] as [JSONValue])
+  @Test(
+    arguments: [
+      ["rope_scaling": ["type": "dynamic", "factor": 2.0]], ["rope_scaling": ["type": "linear"]],
+      ["rope_scaling": ["type": "linear", "factor": 0.0]], ["rope_scaling": 5], ["rope_scaling": ["type": 5]],
+      ["rope_theta": 0], ["rope_theta": "big"], ["partial_rotary_factor": 2.0],
+      ["partial_rotary_factor": 0.01],
+      ["rope_traditional": true],
+      ["rope_scaling": ["type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0]],
+      ["rope_scaling": ["type": "longrope", "short_factor": [1.0], "long_factor": [1.0]]],
+      [
+        "original_max_position_embeddings": 4096,
+        "rope_scaling": ["type": "longrope", "short_factor": [1.0], "long_factor": [1.0]],
+      ],
+    ] as [JSONValue])
   func `a scaling without a rule is refused by name`(config: JSONValue) throws {
     let error = try #require(throws: ModelError.self) { try rope(config) }
     #expect(error.description.contains("config.json"))

@@ -11,7 +11,9 @@ import Testing
   static let checkpoints: [String] =
     fixtures.map { TestData.fixtures + "/models/" + $0 }
     + (TestData.shared.map { shared in
-      ["qwen3-tiny-q4", "phi4mini-tiny-q4", "mistral-tiny-q8gs32", "llama-tiny-bf16"].map { shared + "/goldens/" + $0 }
+      ["qwen3-tiny-q4", "phi4mini-tiny-q4", "mistral-tiny-q8gs32", "llama-tiny-bf16"].map {
+        shared + "/goldens/" + $0
+      }
     } ?? [])
 
   /// Long enough for three cache blocks.
