@@ -28,28 +28,29 @@ package enum CheckpointError: Error, Equatable, CustomStringConvertible {
   package var description: String {
     switch self {
     case .badFolder(let path, let problem): "model folder \(Self.quoted(path)): \(problem)"
-    case .missingFile(let folder, let name, let advice): "\(folder) has no \(name). \(advice)"
-    case .file(let error): Self.escaped(error.description, limit: 1000)
-    case .foreignFormat(let file, let format, let advice): "\(file) is \(format). \(advice)"
-    case .json(let file, let error): "\(file): \(error). \(Self.again)"
-    case .badValue(let file, let key, let problem): "\(file): \(Self.escaped(key)) \(problem)"
+    case .missingFile(let folder, let name, let advice):
+      "\(Self.place(folder)) has no \(Self.escaped(name)). \(advice)"
+    case .file(let error): Self.place(error.description)
+    case .foreignFormat(let file, let format, let advice): "\(Self.place(file)) is \(format). \(advice)"
+    case .json(let file, let error): "\(Self.place(file)): \(error). \(Self.again)"
+    case .badValue(let file, let key, let problem): "\(Self.place(file)): \(Self.escaped(key)) \(problem)"
     case .badHeader(let file, let offset, let problem):
-      "\(file): not a valid safetensors file: \(problem)"
+      "\(Self.place(file)): not a valid safetensors file: \(problem)"
         + (offset.map { " (byte \($0) of the header)" } ?? "") + ". \(Self.again)"
     case .duplicateTensor(let name, let first, let second):
-      "tensor \(Self.quoted(name)) is stored twice, in \(first) and in \(second). Remove the stray file."
+      "tensor \(Self.quoted(name)) is stored twice, in \(Self.place(first)) and in \(Self.place(second)). Remove the stray file."
     case .missingTensor(let name, let folder, let problem):
-      "\(folder): tensor \(Self.quoted(name)) is missing\(Self.clause(problem)). "
+      "\(Self.place(folder)): tensor \(Self.quoted(name)) is missing\(Self.clause(problem)). "
         + "The checkpoint is incomplete or not of the model_type that config.json says."
     case .wrongShape(let file, let tensor, let found, let expected, let because):
-      "\(file): tensor \(Self.quoted(tensor)) is \(found), expected \(expected)\(Self.clause(because)). "
+      "\(Self.place(file)): tensor \(Self.quoted(tensor)) is \(found), expected \(expected)\(Self.clause(because)). "
         + "Re-download the checkpoint or fix config.json."
     case .wrongType(let file, let tensor, let found, let expected):
-      "\(file): tensor \(Self.quoted(tensor)) has elements of type \(found), expected \(expected)."
+      "\(Self.place(file)): tensor \(Self.quoted(tensor)) has elements of type \(found), expected \(expected)."
     case .badQuantization(let file, let tensor, let problem):
-      "\(file): quantized tensor \(Self.quoted(tensor)): \(problem)."
+      "\(Self.place(file)): quantized tensor \(Self.quoted(tensor)): \(problem)."
     case .foreignQuantization(let file, let method):
-      "\(file): the checkpoint is quantized with \(Self.quoted(method)), which is not supported. "
+      "\(Self.place(file)): the checkpoint is quantized with \(Self.quoted(method)), which is not supported. "
         + "Use an MLX conversion (mlx_lm.convert -q) of the original model."
     }
   }
@@ -57,6 +58,9 @@ package enum CheckpointError: Error, Equatable, CustomStringConvertible {
   private static let again = "Download the file again."
 
   private static func clause(_ words: String) -> String { words.isEmpty ? "" : ": " + words }
+
+  /// A path: longer than a tensor's name may be.
+  private static func place(_ path: String) -> String { escaped(path, limit: 1000) }
 
   static func quoted(_ text: String) -> String { "'" + escaped(text) + "'" }
 

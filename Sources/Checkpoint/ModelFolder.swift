@@ -45,9 +45,11 @@ package final class ModelFolder: Sendable {
     chatTemplate = templates.plain
     toolChatTemplate = templates.withTools
     quantization = try QuantizationConfig(config: config, file: path + "/config.json")
-    let shards = try Shards.open(folder: path)
-    weightBytes = shards.reduce(0) { $0 + $1.dataBytes }
-    weights = WeightMap(store: try WeightStore(folder: path, shards: shards, quantization: quantization))
+    let files = try ShardFiles(folder: path)
+    let store = try WeightStore(folder: path, shards: try files.open(), quantization: quantization)
+    try files.check(store)
+    weightBytes = store.shards.reduce(0) { $0 + $1.dataBytes }
+    weights = WeightMap(store: store)
   }
 
   /// The bytes of a file of the folder; nil when it is absent.
@@ -72,7 +74,9 @@ package final class ModelFolder: Sendable {
       guard let place else { continue }
       let values = place.arrayValue ?? [place]
       var ids: [Int] = []
-      for id in values.compactMap(\.intValue) where id >= 0 && !ids.contains(id) { ids.append(id) }
+      for id in values.compactMap(\.intValue) where (0...Int(Int32.max)).contains(id) && !ids.contains(id) {
+        ids.append(id)
+      }
       if !ids.isEmpty { return ids }
     }
     return []
@@ -95,7 +99,7 @@ extension ModelFolder {
     }
     guard File.isDirectory(path) else {
       if let format = ForeignFormat.recognise(fileName: path) {
-        throw .badFolder(path: given, problem: "this is a \(format.name) file. \(format.advice)")
+        throw .badFolder(path: given, problem: "this is \(format.name). \(format.advice)")
       }
       throw .badFolder(path: given, problem: "this is a file, not a folder. \(advice)")
     }
@@ -109,7 +113,7 @@ extension ModelFolder {
       let format = ForeignFormat.recognise(fileName: name)
     {
       return .foreignFormat(
-        file: path + "/" + CheckpointError.escaped(name), format: "a \(format.name) file",
+        file: path + "/" + name, format: format.name,
         advice: format.advice)
     }
     return .missingFile(folder: path, name: "config.json", advice: advice)
@@ -119,10 +123,13 @@ extension ModelFolder {
   private static func modelName(_ path: String) -> String {
     let parts = path.split(separator: "/")
     if parts.count >= 3, parts[parts.count - 2].utf8.elementsEqual("snapshots".utf8) {
-      let repository = parts[parts.count - 3].utf8
-      if repository.starts(with: "models--".utf8), let owner = repository.dropFirst(8).firstIndex(of: 0x2D) {
-        let rest = repository[owner...].drop { $0 == 0x2D }
-        if !rest.isEmpty { return String(Substring(rest)) }
+      let repository = Array(parts[parts.count - 3].utf8)
+      if repository.starts(with: "models--".utf8),
+        let end = repository.indices.dropFirst(8).dropLast(2).first(where: {
+          repository[$0] == UInt8(ascii: "-") && repository[$0 + 1] == UInt8(ascii: "-")
+        })
+      {
+        return String(decoding: repository[(end + 2)...], as: UTF8.self)
       }
     }
     return parts.last.map(String.init) ?? "model"
@@ -154,87 +161,5 @@ extension ModelFolder {
       throw .badValue(file: path, key: "the document", problem: "is \(value.kind), expected an object")
     }
     return value
-  }
-}
-
-/// Finds the weight files of a folder.
-private enum Shards {
-  static func open(folder: String) throws(CheckpointError) -> [Safetensors] {
-    let indexName = "model.safetensors.index.json"
-    guard let index = try ModelFolder.object(folder, indexName) else {
-      var shards: [Safetensors] = []
-      for name in try unindexed(folder) { shards.append(try Safetensors(path: folder + "/" + name)) }
-      return shards
-    }
-    return try indexed(folder, index: index, file: folder + "/" + indexName)
-  }
-
-  /// The files that the index names; every tensor it lists must be in the file it says.
-  private static func indexed(
-    _ folder: String, index: JSONValue, file: String
-  ) throws(CheckpointError) -> [Safetensors] {
-    guard let map = index["weight_map"]?.objectValue else {
-      throw .badValue(file: file, key: "weight_map", problem: "is not an object of tensor names")
-    }
-    guard !map.isEmpty else { throw .badValue(file: file, key: "weight_map", problem: "is empty") }
-    var shards: [Safetensors] = []
-    var opened: [ByteKey: Set<ByteKey>] = [:]
-    for (tensor, value) in map.entries {
-      let entry = "weight_map of \(CheckpointError.quoted(tensor))"
-      guard let name = value.stringValue, isPlainFileName(name) else {
-        throw .badValue(
-          file: file, key: entry,
-          problem: "is \(CheckpointError.escaped(value.text)), expected the name of a file in this folder")
-      }
-      if opened[ByteKey(name)] == nil {
-        guard File.exists(folder + "/" + name) else {
-          throw .missingFile(
-            folder: folder, name: CheckpointError.quoted(name),
-            advice: "The index lists it: download it, or delete a stale \(file).")
-        }
-        let shard = try Safetensors(path: folder + "/" + name)
-        shards.append(shard)
-        opened[ByteKey(name)] = Set((0..<shard.count).map { ByteKey(shard.tensorName($0)) })
-      }
-      guard opened[ByteKey(name), default: []].contains(ByteKey(tensor)) else {
-        throw .badValue(file: file, key: entry, problem: "names \(name), which does not hold this tensor")
-      }
-    }
-    return shards.sorted { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
-  }
-
-  /// One path component that ends as weight files do: an index must not lead out of the folder.
-  private static func isPlainFileName(_ name: String) -> Bool {
-    let bytes = name.utf8
-    return bytes.count <= 255 && bytes.first != UInt8(ascii: ".")
-      && !bytes.contains { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "\\") || $0 < 0x20 }
-      && hasSuffix(name, ".safetensors")
-  }
-
-  private static func hasSuffix(_ name: String, _ suffix: String) -> Bool {
-    name.utf8.count > suffix.utf8.count && name.utf8.reversed().starts(with: suffix.utf8.reversed())
-  }
-
-  /// `model*.safetensors`, or `weights*.safetensors` as early MLX conversions called them.
-  private static func unindexed(_ folder: String) throws(CheckpointError) -> [String] {
-    let names: [String]
-    do {
-      names = try File.names(in: folder)
-    } catch {
-      throw .file(error)
-    }
-    for prefix in ["model", "weights"] {
-      let found = names.filter { $0.utf8.starts(with: prefix.utf8) && hasSuffix($0, ".safetensors") }
-      if !found.isEmpty { return found }
-    }
-    for name in names {
-      if let format = ForeignFormat.recognise(fileName: name) {
-        throw .foreignFormat(
-          file: folder + "/" + CheckpointError.escaped(name), format: "a \(format.name) file",
-          advice: format.advice)
-      }
-    }
-    throw .missingFile(
-      folder: folder, name: "model*.safetensors", advice: "Download the weights of the model too.")
   }
 }

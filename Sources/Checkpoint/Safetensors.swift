@@ -109,9 +109,11 @@ struct ForeignFormat {
   /// Weight files of other programs, by the ending of their names.
   static func recognise(fileName: String) -> ForeignFormat? {
     let endings: [(String, String)] = [
-      (".gguf", "GGUF"), (".ggml", "GGML"), (".bin", "PyTorch"), (".pt", "PyTorch"), (".pth", "PyTorch"),
-      (".ckpt", "PyTorch"), (".npz", "NumPy"), (".onnx", "ONNX"), (".h5", "Keras"), (".msgpack", "Flax"),
-      (".zip", "zip archive"), (".tar", "tar archive"), (".gz", "gzip archive"),
+      (".gguf", "a GGUF file"), (".ggml", "a GGML file"), (".bin", "a PyTorch file"),
+      (".pt", "a PyTorch file"),
+      (".pth", "a PyTorch file"), (".ckpt", "a PyTorch file"), (".npz", "a NumPy file"),
+      (".onnx", "an ONNX file"), (".h5", "a Keras file"), (".msgpack", "a Flax file"),
+      (".zip", "a zip archive"), (".tar", "a tar archive"), (".gz", "a gzip archive"),
     ]
     for (ending, name) in endings where fileName.utf8.reversed().starts(with: ending.utf8.reversed()) {
       return .init(name: name, advice: convert)

@@ -95,13 +95,14 @@ extension ComputeContext {
     let columns = matrix.columns
     // Few rows of x: unpack a handful of weight rows at a time, so that they are still in the first-level cache.
     let step = x.count <= 4 ? 4 : rows.count
-    let unpacked = scratch.floats(step * columns)
+    let stride = ScratchBuffer.stride(columns)
+    let unpacked = scratch.floats(step * stride)
     var first = rows.lowerBound
     while first < rows.upperBound {
       let count = min(step, rows.upperBound - first)
-      for row in 0..<count { unpack(matrix, row: first + row, into: unpacked + row * columns) }
+      for row in 0..<count { unpack(matrix, row: first + row, into: unpacked + row * stride) }
       kernels.multiply(
-        unpacked, columns * 4, count, x.base, x.stride, x.count, columns, target + (first - rows.lowerBound), yStride
+        unpacked, stride * 4, count, x.base, x.stride, x.count, columns, target + (first - rows.lowerBound), yStride
       )
       first += count
     }

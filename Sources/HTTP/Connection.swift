@@ -197,7 +197,8 @@ final class Connection {
         socket.endBoth()
         return false
       }
-      if outcome.keepsAlive { return true }
+      // A stream may have outlived the time when the server took new requests.
+      if outcome.keepsAlive && core.table.phase == .running { return true }
       linger()
       return false
     } catch {

@@ -2,15 +2,6 @@
 
 import Platform
 
-/// Where a server can be reached.
-package struct Endpoint: Sendable, Equatable, CustomStringConvertible {
-  /// A numeric IPv4 or IPv6 address without brackets.
-  package let address: String
-  package let port: Int
-
-  package var description: String { address.utf8.contains(UInt8(ascii: ":")) ? "[\(address)]:\(port)" : "\(address):\(port)" }
-}
-
 struct ListeningSocket: Sendable {
   enum Accepted {
     case connection(Int32, peer: Endpoint)

@@ -2,8 +2,9 @@
 
 import Checkpoint
 import Compute
+import Decoding
 import Models
-package import Platform
+import Platform
 
 /// Usable from any thread.
 package final class EngineClient: GenerationService {

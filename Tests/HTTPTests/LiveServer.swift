@@ -8,8 +8,12 @@ final class LiveServer {
   let listener: Listener
   let port: Int
 
+  convenience init(_ handler: @escaping Listener.Handler) throws { try self.init({ _ in }, handler: handler) }
+
+  convenience init() throws { try self.init({ _ in }, handler: LiveServer.echo) }
+
   init(
-    _ configure: (inout Listener.Configuration) -> Void = { _ in },
+    _ configure: (inout Listener.Configuration) -> Void,
     handler: @escaping Listener.Handler = LiveServer.echo
   ) throws {
     var configuration = Listener.Configuration()

@@ -1,0 +1,59 @@
+// A sampled token, and the log probabilities to report with it.
+
+/// A token with its natural logarithm of probability.
+package struct TokenLogprob: Sendable, Equatable {
+  package let id: Int32
+  /// At most 0, at least -9999, never NaN.
+  package let logprob: Float
+
+  package init(id: Int32, logprob: Float) {
+    self.id = id
+    self.logprob = logprob
+  }
+}
+
+package struct SampledToken: Sendable, Equatable {
+  package let id: Int32
+  /// Of the model's own distribution, before bias, penalties and temperature. 0 when not asked for.
+  package let logprob: Float
+  /// The most likely tokens of that distribution, most likely first; empty when not asked for.
+  package let top: [TokenLogprob]
+  /// True when the logits held no number for any token that is allowed: the model is broken, or everything is
+  /// banned. The id then means nothing, and the sequence should end.
+  package let isArbitrary: Bool
+
+  package init(id: Int32, logprob: Float = 0, top: [TokenLogprob] = [], isArbitrary: Bool = false) {
+    self.id = id
+    self.logprob = logprob
+    self.top = top
+    self.isArbitrary = isArbitrary
+  }
+}
+
+package enum Logprobs {
+  /// What OpenAI reports for a token too unlikely for a finite number.
+  static let lowest: Float = -9999
+
+  /// The log probability of `token` and of the `top` most likely tokens under the softmax of `logits`.
+  ///
+  /// O(vocabulary). Among equally likely tokens the one with the lower id comes first.
+  package static func describe(token: Int32, logits: [Float], top: Int) -> SampledToken {
+    var logits = logits
+    return logits.withUnsafeMutableBufferPointer { row in
+      let maxima = VectorMath.blockMaxima(row)
+      let maximum = min(maxima.max() ?? -.infinity, .greatestFiniteMagnitude)
+      guard maximum > -.infinity else { return SampledToken(id: token, logprob: lowest, isArbitrary: true) }
+      let logSum = VectorMath.logarithm(VectorMath.sumOfExponentials(row, maximum: maximum))
+      func logprob(_ logit: Float) -> Float {
+        let exact = Double(min(logit, .greatestFiniteMagnitude)) - Double(maximum) - logSum
+        return exact > Double(lowest) ? Float(min(exact, 0)) : lowest
+      }
+      let best = Selection.largest(top, of: row, blockMaxima: maxima).sorted(by: >)
+      let index = Int(token)
+      return SampledToken(
+        id: token, logprob: row.indices.contains(index) ? logprob(row[index]) : lowest,
+        top: best.map { TokenLogprob(id: Int32(truncatingIfNeeded: $0.position), logprob: logprob($0.value)) }
+      )
+    }
+  }
+}

@@ -1,0 +1,39 @@
+// Penalties on tokens that have already occurred, and the counts that they need.
+
+/// The repetition penalty looks at prompt and answer (as in transformers), the presence and frequency penalties
+/// at the answer alone (as in the OpenAI API).
+struct Penalties: Sendable {
+  private let repetition: Float
+  private let presence: Float
+  private let frequency: Float
+  /// Occurrences in the answer of every token seen; 0 for tokens of the prompt alone. Empty when unused.
+  private var counts: [Int32: Int32] = [:]
+
+  private var isActive: Bool { repetition != 1 || presence != 0 || frequency != 0 }
+
+  init(_ parameters: SamplingParameters, promptTokens: [Int32]) {
+    repetition = parameters.repetitionPenalty
+    presence = parameters.presencePenalty
+    frequency = parameters.frequencyPenalty
+    if repetition != 1 {
+      for token in promptTokens { counts[token] = 0 }
+    }
+  }
+
+  /// Counts a token of the answer.
+  mutating func record(_ token: Int32) {
+    if isActive { counts[token, default: 0] &+= 1 }
+  }
+
+  /// O(distinct tokens seen). Ids that the row does not have are passed over.
+  func apply(to row: UnsafeMutableBufferPointer<Float>) {
+    for (token, count) in counts {
+      let id = Int(token)
+      guard row.indices.contains(id) else { continue }
+      var logit = row[id]
+      if repetition != 1 { logit = logit > 0 ? logit / repetition : logit * repetition }
+      if count > 0 { logit -= presence + frequency * Float(count) }
+      row[id] = logit
+    }
+  }
+}

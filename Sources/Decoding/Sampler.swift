@@ -1,0 +1,138 @@
+// Chooses the next token from logits.
+//
+//     logits → bias, bans → penalties → temperature → top_k → top_p → min_p → draw
+//                 log probabilities are those of the logits on the left, before any change
+//
+// This is the order of transformers and of the OpenAI API's description (mlx-lm filters before it applies the
+// temperature). The work is a few passes over the row: nothing is sorted, and with top_k or top_p only the few
+// candidates that can survive are looked at more closely.
+
+/// The sampler of one sequence. Its only state is the penalties' count of tokens: the draw of a step depends on
+/// the seed, the step's number and the logits alone.
+package struct Sampler: Sendable {
+  private let parameters: SamplingParameters
+  private let seed: UInt64
+  private let bias: LogitBias
+  private var penalties: Penalties
+  /// What to answer with when the logits are unusable: ending the text does the least harm.
+  private let lastResort: Int32
+
+  /// - Parameters:
+  ///   - seed: used whether or not `parameters.seed` is set.
+  ///   - promptTokens: count for the repetition penalty.
+  ///   - stopTokens: banned while the answer is shorter than `parameters.minTokens`.
+  package init(
+    _ parameters: SamplingParameters, seed: UInt64, promptTokens: [Int32], stopTokens: Set<Int32>
+  ) {
+    self.parameters = parameters
+    self.seed = seed
+    bias = LogitBias(parameters, stopTokens: stopTokens)
+    penalties = Penalties(parameters, promptTokens: promptTokens)
+    lastResort = stopTokens.min() ?? 0
+  }
+
+  /// Chooses a token and records it. O(vocabulary).
+  ///
+  /// - Parameters:
+  ///   - logits: the row for the position; used as working space, its contents are lost. NaN counts as
+  ///     negative infinity.
+  ///   - step: tokens generated before this one.
+  ///   - wantTop: how many of the most likely tokens to report; nil reports no log probabilities at all.
+  package mutating func sample(_ logits: inout [Float], step: Int, wantTop: Int?) -> SampledToken {
+    let unmodified = wantTop.map { _ in logits }
+    let chosen = logits.withUnsafeMutableBufferPointer { row -> Int? in
+      bias.apply(to: row, step: step)
+      penalties.apply(to: row)
+      return choose(row, step: step)
+    }
+    let id = chosen.flatMap { Int32(exactly: $0) } ?? lastResort
+    penalties.record(id)
+    guard let wantTop, let unmodified else { return SampledToken(id: id, isArbitrary: chosen == nil) }
+    let described = Logprobs.describe(token: id, logits: unmodified, top: wantTop)
+    return SampledToken(
+      id: id, logprob: described.logprob, top: described.top, isArbitrary: chosen == nil)
+  }
+
+  /// The chosen position of the row; nil when none has a usable logit.
+  private func choose(_ row: UnsafeMutableBufferPointer<Float>, step: Int) -> Int? {
+    var maxima = VectorMath.blockMaxima(row)
+    guard var maximum = maxima.max(), maximum > -.infinity else { return nil }
+    if maximum == .infinity {
+      // Differences of infinities are NaN; one step down everything is as it should be.
+      for position in row.indices where row[position] == .infinity {
+        row[position] = .greatestFiniteMagnitude
+      }
+      maxima = VectorMath.blockMaxima(row)
+      maximum = .greatestFiniteMagnitude
+    }
+    if parameters.isGreedy || parameters.topK == 1 {
+      return Self.firstPosition(of: maximum, in: row, blockMaxima: maxima)
+    }
+    let uniform = Random.uniform(seed: seed, step: UInt64(clamping: step))
+    guard parameters.topK > 0 && parameters.topK < row.count else {
+      return draw(row, maximum: maximum, uniform: uniform)
+    }
+    let best = Selection.largest(parameters.topK, of: row, blockMaxima: maxima)
+    var values = best.map(\.value)
+    let index = values.withUnsafeMutableBufferPointer { draw($0, maximum: maximum, uniform: uniform) }
+    return index.map { best[$0].position }
+  }
+
+  private static func firstPosition(
+    of value: Float, in row: UnsafeMutableBufferPointer<Float>, blockMaxima: [Float]
+  ) -> Int? {
+    guard let block = blockMaxima.firstIndex(of: value) else { return nil }
+    return row[(block * VectorMath.block)...].firstIndex(of: value)
+  }
+
+  /// Applies temperature, top_p and min_p to the row and draws a position.
+  private func draw(
+    _ row: UnsafeMutableBufferPointer<Float>, maximum: Float, uniform: Double
+  ) -> Int? {
+    // From here on the row holds weights: probabilities up to a common factor, the largest is 1.
+    let total = VectorMath.exponentiate(row, maximum: maximum, scale: 1 / parameters.temperature)
+    guard parameters.topP < 1 || parameters.minP > 0 else {
+      return Self.position(in: row, at: uniform * total)
+    }
+    // All tokens below this weight together weigh less than (1 - top_p) · total, so top_p drops them all.
+    let negligible = (1 - Double(min(max(parameters.topP, 0), 1))) * total / Double(row.count)
+    // A hair lower, for the rounding of `total`; never 0, which would keep impossible tokens.
+    let floor = max(Float(negligible * 0.999), parameters.minP.isNaN ? 0 : min(parameters.minP, 1), 1e-38)
+    var kept: [RankedKey] = []
+    for position in row.indices where row[position] >= floor {
+      kept.append(RankedKey(value: row[position], position: position))
+    }
+    if parameters.topP < 1, !kept.isEmpty {
+      let cut = Selection.nucleus(kept, mass: Double(parameters.topP) * total)
+      kept.removeAll { $0 < cut }
+    }
+    var remaining = uniform * kept.reduce(0) { $0 + Double($1.value) }
+    for key in kept {
+      remaining -= Double(key.value)
+      if remaining < 0 { return key.position }
+    }
+    return kept.last?.position
+  }
+
+  /// The position at which the running sum of the weights first exceeds `target`.
+  private static func position(in row: UnsafeMutableBufferPointer<Float>, at target: Double) -> Int? {
+    var remaining = target
+    var last: Int?
+    for block in 0..<VectorMath.blockCount(row) {
+      let sum = VectorMath.blockSum(row, block)
+      guard sum > 0 else { continue }
+      let range = block * VectorMath.block..<min(row.count, (block + 1) * VectorMath.block)
+      if remaining < sum {
+        for position in range where row[position] > 0 {
+          last = position
+          remaining -= Double(row[position])
+          if remaining < 0 { return position }
+        }
+        return last
+      }
+      remaining -= sum
+      last = range.last { row[$0] > 0 } ?? last
+    }
+    return last
+  }
+}

@@ -1,0 +1,120 @@
+// Maxima and exponentials over whole rows of logits, 16 lanes at a time.
+//
+// Own arithmetic instead of libm: it is vectorised (151 936 exponentials take 0.1 ms instead of 1 ms), and the
+// same on every machine, so that a seed gives the same text everywhere the logits agree.
+
+typealias Lanes = SIMD16<Float>
+
+enum VectorMath {
+  /// Elements of a block; rows are summarised block by block.
+  static let block = 64
+
+  static func blockCount(_ row: UnsafeMutableBufferPointer<Float>) -> Int { (row.count + block - 1) / block }
+
+  /// Up to 16 elements from `start`; lanes past the end hold `filler`.
+  @inline(__always)
+  static func lanes(_ row: UnsafeMutableBufferPointer<Float>, _ start: Int, filler: Float) -> Lanes {
+    if start + Lanes.scalarCount <= row.count {
+      return UnsafeRawBufferPointer(row).loadUnaligned(
+        fromByteOffset: start * MemoryLayout<Float>.stride, as: Lanes.self)
+    }
+    var lanes = Lanes(repeating: filler)
+    for index in start..<max(start, row.count) { lanes[index - start] = row[index] }
+    return lanes
+  }
+
+  /// The largest element of each block. NaN counts as negative infinity.
+  static func blockMaxima(_ row: UnsafeMutableBufferPointer<Float>) -> [Float] {
+    (0..<blockCount(row)).map { index in
+      var best = Lanes(repeating: -.infinity)
+      for start in stride(from: index * block, to: (index + 1) * block, by: Lanes.scalarCount) {
+        let next = lanes(row, start, filler: -.infinity)
+        best.replace(with: next, where: next .> best)  // a comparison with NaN is false
+      }
+      return best.max()
+    }
+  }
+
+  /// Replaces every element x by exp((x - maximum) · scale); NaN becomes 0.
+  ///
+  /// - Returns: the sum of the results.
+  static func exponentiate(
+    _ row: UnsafeMutableBufferPointer<Float>, maximum: Float, scale: Float
+  ) -> Double {
+    var total = 0.0
+    for index in 0..<blockCount(row) {
+      var sum = Lanes.zero
+      for start in stride(from: index * block, to: (index + 1) * block, by: Lanes.scalarCount) {
+        let result = exponential((lanes(row, start, filler: -.infinity) - maximum) * scale)
+        sum += result
+        if start + Lanes.scalarCount <= row.count {
+          UnsafeMutableRawBufferPointer(row).storeBytes(
+            of: result, toByteOffset: start * MemoryLayout<Float>.stride, as: Lanes.self)
+        } else {
+          for position in start..<max(start, row.count) { row[position] = result[position - start] }
+        }
+      }
+      total += Double(sum.sum())
+    }
+    return total
+  }
+
+  /// The sum of exp(x - maximum) over the row. NaN counts as negative infinity.
+  static func sumOfExponentials(_ row: UnsafeMutableBufferPointer<Float>, maximum: Float) -> Double {
+    var total = 0.0
+    for index in 0..<blockCount(row) {
+      var sum = Lanes.zero
+      for start in stride(from: index * block, to: (index + 1) * block, by: Lanes.scalarCount) {
+        sum += exponential(lanes(row, start, filler: -.infinity) - maximum)
+      }
+      total += Double(sum.sum())
+    }
+    return total
+  }
+
+  /// The sum of one block of weights, as `exponentiate` added it up.
+  static func blockSum(_ row: UnsafeMutableBufferPointer<Float>, _ index: Int) -> Double {
+    var sum = Lanes.zero
+    for start in stride(from: index * block, to: (index + 1) * block, by: Lanes.scalarCount) {
+      sum += lanes(row, start, filler: 0)
+    }
+    return Double(sum.sum())
+  }
+
+  /// exp(x) for x ≤ 0, relative error below 2e-7; 0 below -87 and for NaN, 1 above 0.
+  ///
+  /// exp(x) = 2^n · exp(r) with n = round(x / ln 2) and |r| ≤ ln 2 / 2; the polynomial is Cephes' expf.
+  @inline(__always)
+  static func exponential(_ x: Lanes) -> Lanes {
+    // Adding 1.5 · 2^23 rounds to an integer and leaves it in the low bits of the sum.
+    let magic: Float = 12_582_912
+    let inRange = x .> -87
+    let x = x.replacing(with: 0, where: .!inRange .| (x .> 0))
+    let shifted = x * 1.442_695_04 + magic
+    let n = shifted - magic
+    let r = x - n * 0.693_359_375 - n * -2.121_944_4e-4
+    var p = r * 1.987_569_15e-4 + 1.398_199_95e-3
+    p = p * r + 8.333_451_9e-3
+    p = p * r + 4.166_579_6e-2
+    p = p * r + 1.666_666_55e-1
+    p = p * r + 5.000_000_1e-1
+    p = p * r * r + r + 1
+    let power = unsafeBitCast(shifted, to: SIMD16<UInt32>.self) &<< 23 &+ 0x3F80_0000
+    return (p * unsafeBitCast(power, to: Lanes.self)).replacing(with: 0, where: .!inRange)
+  }
+
+  /// The natural logarithm of a positive, finite, normal number, to 1e-15.
+  static func logarithm(_ x: Double) -> Double {
+    var mantissa = x.significand
+    var exponent = Double(x.exponent)
+    if mantissa > 1.414_213_562_373_095 {
+      mantissa /= 2
+      exponent += 1
+    }
+    // ln m = 2 · artanh((m - 1) / (m + 1)), |argument| ≤ 0.172: eleven terms reach double precision.
+    let s = (mantissa - 1) / (mantissa + 1)
+    var sum = 0.0
+    for odd in stride(from: 23, through: 1, by: -2) { sum = sum * s * s + 1 / Double(odd) }
+    return exponent * 0.693_147_180_559_945_309 + 2 * s * sum
+  }
+}
