@@ -69,7 +69,9 @@ if isPresent("Sources/mlxserve") {
   targets.append(.executableTarget(name: "mlxserve", dependencies: ["CLI"], swiftSettings: strict))
 }
 if isPresent("Tests/Support") {
-  targets.append(.target(name: "Support", dependencies: ["JSON", "Platform"], path: "Tests/Support", swiftSettings: strict))
+  targets.append(
+    .target(
+      name: "Support", dependencies: ["JSON", "Platform"], path: "Tests/Support", swiftSettings: strict))
 }
 for module in modules where isPresent("Tests/\(module.name)Tests") {
   targets.append(

@@ -4,7 +4,8 @@ extension ComputeContext {
   /// `out = silu(gate) · up`, silu(g) = g / (1 + e^-g); all `[rows, columns]`; out may be gate.
   package func gatedSilu(_ gate: Rows, _ up: Rows, into out: Rows) {
     precondition(
-      gate.columns == up.columns && up.columns == out.columns && gate.count == up.count && up.count == out.count,
+      gate.columns == up.columns && up.columns == out.columns && gate.count == up.count
+        && up.count == out.count,
       "gatedSilu: shapes differ")
     // The exponential makes an element cost about four times that of a norm.
     forEachRow(gate.count, work: 4 * gate.columns) { range in

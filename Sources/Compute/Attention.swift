@@ -56,7 +56,8 @@ extension ComputeContext {
   ///   - queries: `[rows, heads · headDim]`, rotated.
   ///   - out: `[rows, heads · headDim]`.
   package func attend(
-    _ queries: Rows, shape: AttentionShape, layer: Int, of cache: KVCache, at layout: StepLayout, into out: Rows
+    _ queries: Rows, shape: AttentionShape, layer: Int, of cache: KVCache, at layout: StepLayout,
+    into out: Rows
   ) {
     let storage = cache.layer(layer)
     precondition(

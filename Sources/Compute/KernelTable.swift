@@ -32,62 +32,72 @@ struct KernelTable: Sendable {
   /// Dequantizes consecutive elements of a packed row from a group border on: `out[i] = scale · q[i] + bias`.
   ///
   /// `(packed, scales, biases, scaleFormat, bits, groupSize, count, out)`; `count` is a multiple of 32.
-  typealias Unpack = @Sendable (
-    UnsafeRawPointer, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int, UnsafeMutablePointer<Float>
-  ) -> Void
+  typealias Unpack =
+    @Sendable (
+      UnsafeRawPointer, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int, UnsafeMutablePointer<Float>
+    ) -> Void
 
   /// Widens `count` f16 or bf16 elements: `(source, format, count, out)`.
   typealias Widen = @Sendable (UnsafeRawPointer, Int, Int, UnsafeMutablePointer<Float>) -> Void
 
   /// `y[r · yStride + o] = weights[o] · x[r]` for float32 weights:
   /// `(weights, weightRowBytes, weightRows, x, xStride, xRows, columns, y, yStride)`.
-  typealias Multiply = @Sendable (
-    UnsafeRawPointer, Int, Int, UnsafePointer<Float>, Int, Int, Int, UnsafeMutablePointer<Float>, Int
-  ) -> Void
+  typealias Multiply =
+    @Sendable (
+      UnsafeRawPointer, Int, Int, UnsafePointer<Float>, Int, Int, Int, UnsafeMutablePointer<Float>, Int
+    ) -> Void
 
   /// As `Multiply` after `Unpack` (to the bit), for few rows of x, without writing the unpacked weights:
   /// `(packed, rowBytes, scales, biases, scaleRowBytes, scaleFormat, groupSize, weightRows,
   /// x, xStride, xRows, columns, y, yStride)`. `xRows` is at most `fusedRows`.
-  typealias MultiplyPacked = @Sendable (
-    UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int,
-    UnsafePointer<Float>, Int, Int, Int, UnsafeMutablePointer<Float>, Int
-  ) -> Void
+  typealias MultiplyPacked =
+    @Sendable (
+      UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int,
+      UnsafePointer<Float>, Int, Int, Int, UnsafeMutablePointer<Float>, Int
+    ) -> Void
 
   /// As `Multiply` after `Widen` (to the bit), for few rows of x:
   /// `(weights, weightRowBytes, format, weightRows, x, xStride, xRows, columns, y, yStride)`.
-  typealias MultiplyHalf = @Sendable (
-    UnsafeRawPointer, Int, Int, Int, UnsafePointer<Float>, Int, Int, Int, UnsafeMutablePointer<Float>, Int
-  ) -> Void
+  typealias MultiplyHalf =
+    @Sendable (
+      UnsafeRawPointer, Int, Int, Int, UnsafePointer<Float>, Int, Int, Int, UnsafeMutablePointer<Float>, Int
+    ) -> Void
 
   /// Scores of query rows against the 32 keys of a block: `out[r · 32 + j] = Σ q[r][d] · keys[d][j]`:
   /// `(queries, queryStride, queryRows, keys, headDim, out)`.
-  typealias Scores = @Sendable (
-    UnsafePointer<Float>, Int, Int, UnsafePointer<Float>, Int, UnsafeMutablePointer<Float>
-  ) -> Void
+  typealias Scores =
+    @Sendable (
+      UnsafePointer<Float>, Int, Int, UnsafePointer<Float>, Int, UnsafeMutablePointer<Float>
+    ) -> Void
 
   /// Folds one block's scores into a running softmax: turns `scores[from ..< to]` into weights relative to
   /// the new maximum, updates `state` (maximum, sum) and returns the factor for what was summed before:
   /// `(scores, from, to, state)`. All 32 scores are readable.
-  typealias SoftmaxBlock = @Sendable (UnsafeMutablePointer<Float>, Int, Int, UnsafeMutablePointer<Float>) -> Float
+  typealias SoftmaxBlock =
+    @Sendable (UnsafeMutablePointer<Float>, Int, Int, UnsafeMutablePointer<Float>) -> Float
 
   /// `out = factor · out + Σ weights[j] · values[j]` over j in `from ..< to`, in order:
   /// `(weights, from, to, values, headDim, factor, out)`.
-  typealias Accumulate = @Sendable (
-    UnsafePointer<Float>, Int, Int, UnsafePointer<Float>, Int, Float, UnsafeMutablePointer<Float>
-  ) -> Void
+  typealias Accumulate =
+    @Sendable (
+      UnsafePointer<Float>, Int, Int, UnsafePointer<Float>, Int, Float, UnsafeMutablePointer<Float>
+    ) -> Void
 
   /// `out = x / sqrt(mean(x²) + epsilon) · gain`: `(x, gain, epsilon, columns, out)`; out may be x.
-  typealias RMSNorm = @Sendable (
-    UnsafePointer<Float>, UnsafePointer<Float>, Float, Int, UnsafeMutablePointer<Float>
-  ) -> Void
+  typealias RMSNorm =
+    @Sendable (
+      UnsafePointer<Float>, UnsafePointer<Float>, Float, Int, UnsafeMutablePointer<Float>
+    ) -> Void
 
   /// Rotates the pairs (i, i + half) of one head: `(x, cosines, sines, half)`.
-  typealias Rotate = @Sendable (UnsafeMutablePointer<Float>, UnsafePointer<Float>, UnsafePointer<Float>, Int) -> Void
+  typealias Rotate =
+    @Sendable (UnsafeMutablePointer<Float>, UnsafePointer<Float>, UnsafePointer<Float>, Int) -> Void
 
   /// `out = silu(gate) · up`: `(gate, up, count, out)`; out may be gate.
-  typealias GatedSilu = @Sendable (
-    UnsafePointer<Float>, UnsafePointer<Float>, Int, UnsafeMutablePointer<Float>
-  ) -> Void
+  typealias GatedSilu =
+    @Sendable (
+      UnsafePointer<Float>, UnsafePointer<Float>, Int, UnsafeMutablePointer<Float>
+    ) -> Void
 
   /// `x += y`: `(y, count, x)`.
   typealias Add = @Sendable (UnsafePointer<Float>, Int, UnsafeMutablePointer<Float>) -> Void

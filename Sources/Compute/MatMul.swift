@@ -78,7 +78,8 @@ extension ComputeContext {
   ) {
     let fused = matrix.bits == 4 ? kernels.multiply4 : matrix.bits == 8 ? kernels.multiply8 : nil
     guard x.count <= kernels.fusedRows, let fused else {
-      multiplyUnpacked(.quantized(matrix), rows: rows, x: x, target: target, yStride: yStride, scratch: scratch)
+      multiplyUnpacked(
+        .quantized(matrix), rows: rows, x: x, target: target, yStride: yStride, scratch: scratch)
       return
     }
     let scaleStart = rows.lowerBound * matrix.scaleRowBytes
@@ -102,7 +103,8 @@ extension ComputeContext {
       let count = min(step, rows.upperBound - first)
       for row in 0..<count { unpack(matrix, row: first + row, into: unpacked + row * stride) }
       kernels.multiply(
-        unpacked, stride * 4, count, x.base, x.stride, x.count, columns, target + (first - rows.lowerBound), yStride
+        unpacked, stride * 4, count, x.base, x.stride, x.count, columns, target + (first - rows.lowerBound),
+        yStride
       )
       first += count
     }

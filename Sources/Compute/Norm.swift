@@ -3,7 +3,8 @@
 extension ComputeContext {
   /// `out = x / sqrt(mean(x²) + epsilon) · gain` per row; x and out `[rows, columns]`, gain `[columns]`.
   package func rmsNorm(_ x: Rows, gain: [Float], epsilon: Float, into out: Rows) {
-    precondition(gain.count == x.columns && out.columns == x.columns && out.count == x.count, "norm: shapes differ")
+    precondition(
+      gain.count == x.columns && out.columns == x.columns && out.count == x.count, "norm: shapes differ")
     gain.withUnsafeBufferPointer { gain in
       guard let gain = gain.baseAddress else { return }
       forEachRow(x.count, work: x.columns) { range in

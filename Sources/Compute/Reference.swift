@@ -16,13 +16,10 @@ enum Reference {
 
   /// Element i of a row's little-endian bit stream: bits `i · bits ..< (i + 1) · bits`, lowest first.
   static func quantum(_ packed: UnsafeRawPointer, _ bits: Int, _ index: Int) -> Int {
-    var value = 0
-    for bit in 0..<bits {
-      let at = index * bits + bit
-      let byte = packed.load(fromByteOffset: at / 8, as: UInt8.self)
-      value |= Int(byte >> UInt8(at % 8) & 1) << bit
-    }
-    return value
+    let (byte, shift) = (index * bits / 8, index * bits % 8)
+    var value = Int(packed.load(fromByteOffset: byte, as: UInt8.self)) >> shift
+    if shift + bits > 8 { value |= Int(packed.load(fromByteOffset: byte + 1, as: UInt8.self)) << (8 - shift) }
+    return value & (1 << bits - 1)
   }
 
   /// Element i of an unaligned array of the given format.

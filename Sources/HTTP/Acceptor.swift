@@ -38,7 +38,8 @@ struct Acceptor: Sendable {
         }
         shed(from: socket, spare: &spare)
       }
-      let states = zip(refused, ready.dropFirst(1 + sockets.count) + Array(repeating: false, count: refused.count))
+      let states = zip(
+        refused, ready.dropFirst(1 + sockets.count) + Array(repeating: false, count: refused.count))
       refused = Self.tend(Array(states))
     }
     for socket in sockets { socket.shut() }

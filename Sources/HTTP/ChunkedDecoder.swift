@@ -69,7 +69,9 @@ struct ChunkedDecoder {
       state = .sizeStart
     default:
       extensionBytes += 1
-      guard extensionBytes <= limits.chunkExtensionBytes else { throw .malformed("too long chunk extensions") }
+      guard extensionBytes <= limits.chunkExtensionBytes else {
+        throw .malformed("too long chunk extensions")
+      }
       try readExtension(byte)
     }
   }
@@ -78,7 +80,8 @@ struct ChunkedDecoder {
     if case .blankAfterSize = state {
       if ASCII.isBlank(byte) { return try countBlank() }
       guard byte == UInt8(ascii: ";") else { throw .malformed("an invalid chunk size") }
-      return state = .extensionName
+      state = .extensionName
+      return
     }
     if let value = ASCII.hexValue(byte) {
       digits += 1
@@ -86,7 +89,8 @@ struct ChunkedDecoder {
       let (product, tooLarge) = remaining.multipliedReportingOverflow(by: 16)
       guard digits <= Self.digitLimit, !tooLarge else { throw .malformed("an invalid chunk size") }
       remaining = product | value
-      return state = .size
+      state = .size
+      return
     }
     guard case .size = state else { throw .malformed("an invalid chunk size") }
     switch byte {
@@ -113,7 +117,8 @@ struct ChunkedDecoder {
     case (.extensionNameRest, _) where ASCII.isToken(byte): break
     case (.extensionNameRest, ASCII.space), (.extensionNameRest, ASCII.tab): state = .blankAfterName
     case (.blankAfterName, ASCII.space), (.blankAfterName, ASCII.tab): break
-    case (.extensionNameRest, UInt8(ascii: "=")), (.blankAfterName, UInt8(ascii: "=")): state = .extensionValue
+    case (.extensionNameRest, UInt8(ascii: "=")), (.blankAfterName, UInt8(ascii: "=")):
+      state = .extensionValue
     case (.extensionValue, _) where ASCII.isBlank(byte): break
     case (.extensionValue, UInt8(ascii: "\"")): state = .quoted
     case (.extensionValue, _) where ASCII.isToken(byte): state = .token

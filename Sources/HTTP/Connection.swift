@@ -70,7 +70,8 @@ final class Connection {
     hasProbed = false
     let context = ConnectionContext(
       peer: peer, requestID: ConnectionContext.requestID(for: head.headers),
-      isClientGone: { [self] in isClientGone(probe: head.minorVersion > 0 ? ResponseWriter.continueHead : []) },
+      isClientGone: { [self] in isClientGone(probe: head.minorVersion > 0 ? ResponseWriter.continueHead : [])
+      },
       phase: { [core] in core.table.phase })
     let exchange = Exchange(request: head, context: context, start: start)
 
@@ -97,7 +98,8 @@ final class Connection {
   private func readHead() throws(ReadFailure) -> (Request, expectsContinue: Bool)? {
     let isFirst = served == 0
     var deadline =
-      isFirst ? acceptedAt.adding(seconds: limits.headSeconds) : Instant.now.adding(seconds: limits.idleSeconds)
+      isFirst
+      ? acceptedAt.adding(seconds: limits.headSeconds) : Instant.now.adding(seconds: limits.idleSeconds)
     var hasBegun = false
     var isIdle = false
     defer { if isIdle { core.table.leaveIdle(id) } }
@@ -260,4 +262,7 @@ final class Connection {
 }
 
 /// Why a request could not be read: the client left, or is to be told.
-private enum ReadFailure: Error { case socket(SocketError), request(HTTPError) }
+private enum ReadFailure: Error {
+  case socket(SocketError)
+  case request(HTTPError)
+}

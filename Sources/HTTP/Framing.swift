@@ -4,7 +4,10 @@
 // length and coding together, either of them twice, a coding that is not exactly `chunked`.
 
 struct Framing {
-  enum BodyLength: Equatable { case fixed(Int), chunked }
+  enum BodyLength: Equatable {
+    case fixed(Int)
+    case chunked
+  }
 
   /// Fields that must not come twice: a proxy might use the other one.
   private static let single = [

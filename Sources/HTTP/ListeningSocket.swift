@@ -69,7 +69,10 @@ struct ListeningSocket: Sendable {
     let family: Int32
   }
 
-  private enum BindResult { case success(ListeningSocket), failure(Int32) }
+  private enum BindResult {
+    case success(ListeningSocket)
+    case failure(Int32)
+  }
 
   private static func resolve(host: String, port: Int) throws(SocketError) -> [Address] {
     guard (0...65535).contains(port) else {

@@ -1,7 +1,11 @@
 // The request line, byte by byte: `METHOD SP target SP HTTP/1.x CRLF` (RFC 9112 section 3).
 
 struct RequestLine {
-  private enum State { case start, startLineFeed, method, target, version(Int), lineEnd, lineFeed }
+  private enum State {
+    case start, startLineFeed, method, target
+    case version(Int)
+    case lineEnd, lineFeed
+  }
 
   /// Longer than every registered method; a longer one is answered without reading to its end.
   private static let methodLimit = 32

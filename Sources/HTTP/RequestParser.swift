@@ -14,7 +14,11 @@ package struct RequestParser {
     case body([UInt8])
   }
 
-  private enum State { case requestLine, fields, fixed(Int), chunked(ChunkedDecoder) }
+  private enum State {
+    case requestLine, fields
+    case fixed(Int)
+    case chunked(ChunkedDecoder)
+  }
 
   /// Bytes already used are dropped from the buffer when there are more of them than this.
   private static let compactionBytes = 64 << 10

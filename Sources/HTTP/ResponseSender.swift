@@ -92,7 +92,8 @@ struct ResponseSender {
       isCut: isCut)
   }
 
-  private func head(_ response: Response, _ framing: ResponseWriter.Framing, _ exchange: Exchange) -> [UInt8] {
+  private func head(_ response: Response, _ framing: ResponseWriter.Framing, _ exchange: Exchange) -> [UInt8]
+  {
     // HTTP/1.0 clients must be told that the connection stays, later ones that it does not.
     let connection: String? =
       keepsAlive ? (exchange.request.minorVersion == 0 ? "keep-alive" : nil) : "close"

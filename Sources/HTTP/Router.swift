@@ -15,7 +15,8 @@ package struct Router: Sendable {
   }
 
   enum Segment: Sendable {
-    case word(String), parameter(String)
+    case word(String)
+    case parameter(String)
 
     var isWord: Bool { if case .word = self { true } else { false } }
   }
@@ -37,7 +38,8 @@ package struct Router: Sendable {
       separator: UInt8(ascii: "/"), omittingEmptySubsequences: false
     ).map { part -> Segment in
       part.first == UInt8(ascii: ":")
-        ? .parameter(String(decoding: part.dropFirst(), as: UTF8.self)) : .word(String(decoding: part, as: UTF8.self))
+        ? .parameter(String(decoding: part.dropFirst(), as: UTF8.self))
+        : .word(String(decoding: part, as: UTF8.self))
     }
     routes.append(Route(method: method, pattern: pattern, segments: segments, handler: handler))
   }
@@ -65,7 +67,10 @@ package struct Router: Sendable {
     let parameters: [(name: String, value: String)]
   }
 
-  private enum Resolution { case success(Match), failure(Response) }
+  private enum Resolution {
+    case success(Match)
+    case failure(Response)
+  }
 
   private func resolve(_ request: Request) -> Resolution {
     let segments = request.target.segments

@@ -7,7 +7,10 @@ import Platform
 
 /// A descriptor with its owner's duty to call `shut` exactly once.
 struct Socket: Sendable {
-  enum Reading { case bytes(Int), end, timedOut }
+  enum Reading {
+    case bytes(Int)
+    case end, timedOut
+  }
 
   /// What the other side has done, as far as this side can know.
   enum Peer { case open, halfClosed, gone }

@@ -9,7 +9,8 @@ package let fusedRowLimit = 2
 /// 4-bit weights; see Compute's KernelTable.MultiplyPacked.
 package func multiplyQ4(
   packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
-  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>, xStride: Int,
+  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>,
+  xStride: Int,
   xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
 ) {
   for o in 0..<weightRows {
@@ -56,7 +57,8 @@ private func rowQ4(
 /// 8-bit weights; see Compute's KernelTable.MultiplyPacked.
 package func multiplyQ8(
   packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
-  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>, xStride: Int,
+  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>,
+  xStride: Int,
   xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
 ) {
   for o in 0..<weightRows {
@@ -98,7 +100,8 @@ private func rowQ8(
 
 /// f16 and bf16 weights; see Compute's KernelTable.MultiplyHalf.
 package func multiplyHalf(
-  weights: UnsafeRawPointer, rowBytes: Int, format: Int, weightRows: Int, x: UnsafePointer<Float>, xStride: Int,
+  weights: UnsafeRawPointer, rowBytes: Int, format: Int, weightRows: Int, x: UnsafePointer<Float>,
+  xStride: Int,
   xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
 ) {
   for o in 0..<weightRows {

@@ -48,7 +48,8 @@ func loadTail(_ base: UnsafeRawPointer, _ column: Int, _ count: Int) -> __m256 {
 /// All ones in the lanes of the first `count` elements.
 @inline(__always)
 func tailMask(_ count: Int) -> __m256i {
-  _mm256_cmpgt_epi32(_mm256_set1_epi32(Int32(truncatingIfNeeded: count)), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0))
+  _mm256_cmpgt_epi32(
+    _mm256_set1_epi32(Int32(truncatingIfNeeded: count)), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0))
 }
 
 /// The sum of all lanes, always in the same tree.

@@ -12,7 +12,8 @@ package let fusedRowLimit = 4
 /// 4-bit weights; see Compute's KernelTable.MultiplyPacked.
 package func multiplyQ4(
   packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
-  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>, xStride: Int,
+  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>,
+  xStride: Int,
   xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
 ) {
   for o in 0..<weightRows {
@@ -52,7 +53,8 @@ private func rowQ4(
       let unit = _mm512_castsi128_si512(
         _mm_loadu_si128((w + c / 2).assumingMemoryBound(to: __m128i.self)))
       let low = _mm512_permutexvar_ps(_mm512_srlv_epi32(_mm512_permutexvar_epi32(first, unit), shifts), table)
-      let high = _mm512_permutexvar_ps(_mm512_srlv_epi32(_mm512_permutexvar_epi32(second, unit), shifts), table)
+      let high = _mm512_permutexvar_ps(
+        _mm512_srlv_epi32(_mm512_permutexvar_epi32(second, unit), shifts), table)
       t0 = _mm512_fmadd_ps(low, load(x, c), t0)
       t0 = _mm512_fmadd_ps(high, load(x, c + 16), t0)
       if xRows > 1 {
@@ -79,7 +81,8 @@ private func rowQ4(
 /// 8-bit weights; see Compute's KernelTable.MultiplyPacked.
 package func multiplyQ8(
   packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
-  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>, xStride: Int,
+  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>,
+  xStride: Int,
   xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
 ) {
   for o in 0..<weightRows {
@@ -126,7 +129,8 @@ private func rowQ8(
 
 /// f16 and bf16 weights; see Compute's KernelTable.MultiplyHalf.
 package func multiplyHalf(
-  weights: UnsafeRawPointer, rowBytes: Int, format: Int, weightRows: Int, x: UnsafePointer<Float>, xStride: Int,
+  weights: UnsafeRawPointer, rowBytes: Int, format: Int, weightRows: Int, x: UnsafePointer<Float>,
+  xStride: Int,
   xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
 ) {
   for o in 0..<weightRows {

@@ -27,11 +27,14 @@ struct ConfigFields {
     return ConfigFields(value, prefix: prefix + key + ".")
   }
 
-  func int(_ key: String, in range: ClosedRange<Int>, default fallback: Int? = nil) throws(ModelError) -> Int {
+  func int(_ key: String, in range: ClosedRange<Int>, default fallback: Int? = nil) throws(ModelError) -> Int
+  {
     guard let value = value(key) else { return try required(fallback, key) }
     let expected = "an integer in \(range.lowerBound)...\(range.upperBound)"
     guard let int = value.intValue else { throw invalid(key, value, expected) }
-    guard range.contains(int) else { throw .invalidValue(key: prefix + key, found: "\(int)", expected: expected) }
+    guard range.contains(int) else {
+      throw .invalidValue(key: prefix + key, found: "\(int)", expected: expected)
+    }
     return int
   }
 

@@ -25,7 +25,8 @@ struct DecoderSizes {
     kvHeads = try config.int("num_key_value_heads", in: 1...4096, default: heads)
     guard heads % kvHeads == 0 else {
       throw .invalidValue(
-        key: "num_key_value_heads", found: "\(kvHeads)", expected: "a divisor of num_attention_heads = \(heads)")
+        key: "num_key_value_heads", found: "\(kvHeads)",
+        expected: "a divisor of num_attention_heads = \(heads)")
     }
     if !config.has("head_dim"), hidden % heads != 0 {
       throw .invalidValue(
@@ -55,7 +56,8 @@ struct DecoderSizes {
   /// Full attention of one layer, scores scaled by headDim^-0.5.
   func attention(window: Int?) -> AttentionShape {
     AttentionShape(
-      heads: heads, kvHeads: kvHeads, headDim: headDim, scale: 1 / Float(headDim).squareRoot(), window: window)
+      heads: heads, kvHeads: kvHeads, headDim: headDim, scale: 1 / Float(headDim).squareRoot(), window: window
+    )
   }
 
   /// The sliding window of each layer, nil for full attention.
@@ -65,7 +67,8 @@ struct DecoderSizes {
     let types = config.value("layer_types")?.arrayValue
     if let types, types.count != layers {
       throw .invalidValue(
-        key: "layer_types", found: "an array of \(types.count)", expected: "num_hidden_layers = \(layers) entries")
+        key: "layer_types", found: "an array of \(types.count)",
+        expected: "num_hidden_layers = \(layers) entries")
     }
     guard config.has("sliding_window") else { return [Int?](repeating: nil, count: layers) }
     let window = try config.int("sliding_window", in: 1...1 << 40)

@@ -22,7 +22,8 @@ struct Linear {
         try map.linear(name, rows: rows, columns: columns, because: "")
       }
       if bias && linear.bias == nil {
-        throw .missingTensor(name: "...\(name).bias", because: "config.json says that this projection has a bias")
+        throw .missingTensor(
+          name: "...\(name).bias", because: "config.json says that this projection has a bias")
       }
       tensors.append(linear)
     }

@@ -30,7 +30,8 @@ package final class Llama: CausalModel {
     let attentionBias = try config.bool("attention_bias", default: false)
     let mlpBias = try config.bool("mlp_bias", default: false)
     scaling = try RoPEScaling(config, sizes: sizes, theta: 10_000)
-    frame = try DecoderFrame(sizes, rope: RoPE(variants: scaling.variants), weights: weights, compute: compute)
+    frame = try DecoderFrame(
+      sizes, rope: RoPE(variants: scaling.variants), weights: weights, compute: compute)
 
     var layers: [Layer] = []
     var bytes = frame.headBytes
@@ -46,7 +47,8 @@ package final class Llama: CausalModel {
           ["q_proj": sizes.queryWidth, "k_proj": sizes.keyWidth, "v_proj": sizes.keyWidth],
           columns: sizes.hidden, bias: attentionBias, at: attention, compute: compute),
         o: try Linear(
-          ["o_proj": sizes.hidden], columns: sizes.queryWidth, bias: attentionBias, at: attention, compute: compute),
+          ["o_proj": sizes.hidden], columns: sizes.queryWidth, bias: attentionBias, at: attention,
+          compute: compute),
         gateUp: try Linear(
           ["gate_proj": sizes.intermediate, "up_proj": sizes.intermediate],
           columns: sizes.hidden, bias: mlpBias, at: mlp, compute: compute),

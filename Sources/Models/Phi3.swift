@@ -25,7 +25,8 @@ package final class Phi3: CausalModel {
     let sizes = try DecoderSizes(config, contextLength: 4096, tied: false)
     let windows = try sizes.windows(config) { _ in true }
     scaling = try RoPEScaling(config, sizes: sizes, theta: 10_000)
-    frame = try DecoderFrame(sizes, rope: RoPE(variants: scaling.variants), weights: weights, compute: compute)
+    frame = try DecoderFrame(
+      sizes, rope: RoPE(variants: scaling.variants), weights: weights, compute: compute)
 
     var layers: [Layer] = []
     var bytes = frame.headBytes
@@ -38,7 +39,8 @@ package final class Phi3: CausalModel {
         postAttentionNorm: try DecoderFrame.vector(
           "post_attention_layernorm.weight", count: sizes.hidden, at: map),
         qkv: try Linear(
-          ["qkv_proj": sizes.queryWidth + 2 * sizes.keyWidth], columns: sizes.hidden, at: attention, compute: compute),
+          ["qkv_proj": sizes.queryWidth + 2 * sizes.keyWidth], columns: sizes.hidden, at: attention,
+          compute: compute),
         o: try Linear(["o_proj": sizes.hidden], columns: sizes.queryWidth, at: attention, compute: compute),
         gateUp: try Linear(
           ["gate_up_proj": 2 * sizes.intermediate], columns: sizes.hidden, at: mlp, compute: compute),

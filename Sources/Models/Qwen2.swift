@@ -28,7 +28,8 @@ package final class Qwen2: CausalModel {
     let fullLayers = slides ? try config.int("max_window_layers", in: 0...1024, default: 28) : Int.max
     let windows = try sizes.windows(config) { $0 >= fullLayers }
     scaling = try RoPEScaling(config, sizes: sizes, theta: 1_000_000)
-    frame = try DecoderFrame(sizes, rope: RoPE(variants: scaling.variants), weights: weights, compute: compute)
+    frame = try DecoderFrame(
+      sizes, rope: RoPE(variants: scaling.variants), weights: weights, compute: compute)
 
     var layers: [Layer] = []
     var bytes = frame.headBytes

@@ -30,7 +30,8 @@ package final class Qwen3: CausalModel {
     let windows = try sizes.windows(config) { $0 >= fullLayers }
     let attentionBias = try config.bool("attention_bias", default: false)
     scaling = try RoPEScaling(config, sizes: sizes, theta: 1_000_000)
-    frame = try DecoderFrame(sizes, rope: RoPE(variants: scaling.variants), weights: weights, compute: compute)
+    frame = try DecoderFrame(
+      sizes, rope: RoPE(variants: scaling.variants), weights: weights, compute: compute)
 
     var layers: [Layer] = []
     var bytes = frame.headBytes
@@ -48,7 +49,8 @@ package final class Qwen3: CausalModel {
           ["q_proj": sizes.queryWidth, "k_proj": sizes.keyWidth, "v_proj": sizes.keyWidth],
           columns: sizes.hidden, bias: attentionBias, at: attention, compute: compute),
         o: try Linear(
-          ["o_proj": sizes.hidden], columns: sizes.queryWidth, bias: attentionBias, at: attention, compute: compute),
+          ["o_proj": sizes.hidden], columns: sizes.queryWidth, bias: attentionBias, at: attention,
+          compute: compute),
         gateUp: try Linear(
           ["gate_proj": sizes.intermediate, "up_proj": sizes.intermediate],
           columns: sizes.hidden, at: mlp, compute: compute),

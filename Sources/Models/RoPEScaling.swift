@@ -61,7 +61,9 @@ struct RoPEScaling {
     }
   }
 
-  private init(_ inverse: [Double]) { self.init(variants: [RoPEFrequencies(inverse: inverse)], shortLimit: nil) }
+  private init(_ inverse: [Double]) {
+    self.init(variants: [RoPEFrequencies(inverse: inverse)], shortLimit: nil)
+  }
 
   private init(variants: [RoPEFrequencies], shortLimit: Int?) {
     self.variants = variants
@@ -82,7 +84,8 @@ struct RoPEScaling {
     let original = try scaling.double("original_max_position_embeddings", in: 1...1e9, default: 8192)
     guard high > low else {
       throw .invalidValue(
-        key: "rope_scaling.high_freq_factor", found: "\(high)", expected: "more than low_freq_factor = \(low)")
+        key: "rope_scaling.high_freq_factor", found: "\(high)", expected: "more than low_freq_factor = \(low)"
+      )
     }
     return base.map { inverse in
       let wavelength = 2 * Double.pi / inverse

@@ -9,7 +9,7 @@ package struct ChatChunk: Sendable, Equatable {
     /// The first of each choice, sent when its first token has come.
     case role
     case reasoning(String)
-    case content(String, logprobs: [TokenLogprob]?)
+    case content(String, logprobs: [LogprobEntry]?)
     /// A whole call: its arguments are known only after parsing.
     case toolCall(index: Int, ToolCall)
     case finish(ChoiceFinish)
@@ -37,7 +37,7 @@ package struct ChatChunk: Sendable, Equatable {
     case .reasoning(let text): members = .object(JSONObject(header.reasoningField.members(text)))
     case .content(let text, let entries):
       members = ["content": .string(text)]
-      logprobs = entries.map(TokenLogprob.chatJSON) ?? nil
+      logprobs = entries.map(LogprobEntry.chatJSON) ?? nil
     case .toolCall(let index, let call): members = ["tool_calls": [Self.fragment(call, index: index)]]
     case .finish(let reason):
       members = [:]

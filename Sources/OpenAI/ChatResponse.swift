@@ -67,11 +67,11 @@ package struct ChatChoice: Sendable, Equatable {
   /// Nil when there is none or it is not to be shown.
   package var reasoning: String?
   package var toolCalls: [ToolCall]
-  package var logprobs: [TokenLogprob]?
+  package var logprobs: [LogprobEntry]?
   package var finish: ChoiceFinish
 
   package init(
-    index: Int, content: String, reasoning: String?, toolCalls: [ToolCall], logprobs: [TokenLogprob]?,
+    index: Int, content: String, reasoning: String?, toolCalls: [ToolCall], logprobs: [LogprobEntry]?,
     finish: ChoiceFinish
   ) {
     self.index = index
@@ -93,7 +93,7 @@ package struct ChatChoice: Sendable, Equatable {
     if !toolCalls.isEmpty { message["tool_calls"] = .array(toolCalls.map(\.json)) }
     return [
       "index": .int(index), "message": .object(message),
-      "logprobs": logprobs.map(TokenLogprob.chatJSON) ?? nil,
+      "logprobs": logprobs.map(LogprobEntry.chatJSON) ?? nil,
       "finish_reason": .string(finish.rawValue),
     ]
   }

@@ -53,7 +53,8 @@ package enum Log {
     let line = isJSON ? jsonLine(level, event, fields) : textLine(level, event, fields)
     output.write(line) { dropped in
       let fields: KeyValuePairs = ["lines": String(dropped)]
-      return isJSON ? jsonLine(.warning, "log lines dropped", fields) : textLine(.warning, "log lines dropped", fields)
+      return isJSON
+        ? jsonLine(.warning, "log lines dropped", fields) : textLine(.warning, "log lines dropped", fields)
     }
   }
 
@@ -61,7 +62,8 @@ package enum Log {
     var room = lineBytes
     var line = "\(timestamp()) \(level.name) \(escaped(event, &room))"
     for (key, value) in fields {
-      let plain = !value.isEmpty && value.utf8.allSatisfy { $0 > 0x20 && $0 != 0x22 && $0 != 0x5C && $0 < 0x7F }
+      let plain =
+        !value.isEmpty && value.utf8.allSatisfy { $0 > 0x20 && $0 != 0x22 && $0 != 0x5C && $0 < 0x7F }
       let text = escaped(value, &room)
       line += " \(key)=" + (plain ? text : "\"\(text)\"")
     }
@@ -70,7 +72,8 @@ package enum Log {
 
   static func jsonLine(_ level: Level, _ event: String, _ fields: KeyValuePairs<String, String>) -> String {
     var room = lineBytes
-    var line = "{\"time\":\"\(timestamp())\",\"level\":\"\(level.name)\",\"event\":\"\(escaped(event, &room))\""
+    var line =
+      "{\"time\":\"\(timestamp())\",\"level\":\"\(level.name)\",\"event\":\"\(escaped(event, &room))\""
     for (key, value) in fields { line += ",\"\(escaped(key, &room))\":\"\(escaped(value, &room))\"" }
     return line + "}"
   }

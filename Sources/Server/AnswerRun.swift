@@ -15,6 +15,8 @@ enum AnswerFailure: Error {
   /// The server's time to drain is over.
   case shuttingDown
   case engine(InferenceError)
+  /// The model's numbers left no token to choose.
+  case noToken
 }
 
 /// Used on the connection's thread only.
@@ -170,6 +172,7 @@ final class AnswerRun {
     case .closed: throw .clientTooSlow
     case .element(.started(let cached)): parts[index].cachedTokens = cached
     case .element(.promptLogprobs(let logprobs)): parts[index].promptLogprobs = logprobs
+    case .element(.token(let token)) where token.isArbitrary: throw .noToken
     case .element(.token(let token)): pieces += parts[index].stream.consume(token).map { (index, $0) }
     case .element(.finished(.cancelled, _)): throw .clientTooSlow
     case .element(.finished(let reason, _)):

@@ -47,6 +47,7 @@ extension APIError {
     switch failure {
     case .engine(let error): self.init(error, param: param)
     case .shuttingDown: self = .shuttingDown
+    case .noToken: self = .internalError("the model computed no usable number for any token")
     case .clientGone, .clientTooSlow:
       self.init(
         status: 500, type: "server_error", code: "client_too_slow",

@@ -77,6 +77,7 @@ struct TokenStream {
     var last = take(events)
     guard finish == nil else { return last }
     releaseHeldContent()
+    if finish != nil { return last + takePieces() }
     let ending: ChoiceFinish =
       reason == .length || settings.isEmpty ? .length : toolCalls > 0 ? .toolCalls : .stop
     end(with: ending)
@@ -90,18 +91,19 @@ struct TokenStream {
   }
 
   private mutating func take(_ events: [OutputEvent]) -> [Piece] {
-    for event in events where finish == nil {
+    for event in events {
+      // Other output ends the text that a stop string can be found in.
+      if !event.isContent { releaseHeldContent() }
+      guard finish == nil else { break }
       switch event {
       case .content(let text):
         let (released, stopped) = stops.feed(text)
         addContent(released)
         if stopped != nil { end(with: .stop) }
       case .reasoning(let text):
-        releaseHeldContent()
         if settings.reportsLogprobs { ledger.skip(through: text) }
         addReasoning(text)
       case .toolCall(let name, let arguments):
-        releaseHeldContent()
         if settings.reportsLogprobs { ledger.skipAll() }
         pieces.append(.toolCall(name: name, arguments: arguments))
         toolCalls += 1
@@ -121,11 +123,12 @@ struct TokenStream {
     pieces.append(.finish(reason))
   }
 
-  /// Text that might have begun a stop string is content after all.
+  /// Text that might have begun a stop string is content after all, unless it holds a shorter one.
   private mutating func releaseHeldContent() {
-    let held = stops.finish()
+    guard finish == nil else { return }
+    addContent(stops.finish())
+    if stops.stopped != nil { end(with: .stop) }
     stops = StopMatcher(stops: settings.stops)
-    addContent(held)
   }
 
   private mutating func addContent(_ text: String) {
@@ -146,6 +149,10 @@ struct TokenStream {
       pieces.append(.reasoning(text))
     }
   }
+}
+
+extension OutputEvent {
+  fileprivate var isContent: Bool { if case .content = self { true } else { false } }
 }
 
 /// Counts the tokens of the reasoning, its markers included.

@@ -5,15 +5,15 @@ import OpenAI
 import Tokenizers
 
 extension AppCore {
-  func logprob(_ token: SampledToken) -> TokenLogprob {
-    TokenLogprob(
+  func logprob(_ token: SampledToken) -> LogprobEntry {
+    LogprobEntry(
       token: .init(bytes: model.tokenizer.bytes(of: token.id), logprob: token.logprob),
       top: token.top.map { .init(bytes: model.tokenizer.bytes(of: $0.id), logprob: $0.logprob) })
   }
 
   /// The first token of a prompt: nothing predicts it.
-  func unpredicted(_ id: Int32) -> TokenLogprob {
-    TokenLogprob(token: .init(bytes: model.tokenizer.bytes(of: id), logprob: nil), top: [])
+  func unpredicted(_ id: Int32) -> LogprobEntry {
+    LogprobEntry(token: .init(bytes: model.tokenizer.bytes(of: id), logprob: nil), top: [])
   }
 
   /// Unicode scalars of a token's text; none for a part of a character.

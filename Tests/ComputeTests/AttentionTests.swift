@@ -18,7 +18,8 @@ import Testing
           kernels.scores(q.floats, size, rows, block.floats, size, found.floats)
           KernelTable.reference.scores(q.floats, size, rows, block.floats, size, exact.floats)
           let bound = epsilon * Float(size * (size + 2))
-          #expect(worst(found.values(rows * 32), exact.values(rows * 32)) { _ in bound } <= 1, "\(name) \(size)")
+          #expect(
+            worst(found.values(rows * 32), exact.values(rows * 32)) { _ in bound } <= 1, "\(name) \(size)")
 
           let sums = Bytes.floats(size, using: &random)
           let twin = Bytes(size * 4)
@@ -52,9 +53,12 @@ import Testing
           let second = table.softmaxBlock(copy.floats + 32, from, to, state.floats)
           #expect(first == 0)
           results.append(
-            [second] + state.values(2) + Array(copy.values(64)[from..<to]) + Array(copy.values(64)[32 + from..<32 + to]))
+            [second] + state.values(2) + Array(copy.values(64)[from..<to])
+              + Array(copy.values(64)[32 + from..<32 + to]))
         }
-        #expect(worst(results[0], results[1]) { max(1, abs(results[1][$0])) * 2e-6 } <= 1, "\(name) \(from)..<\(to)")
+        #expect(
+          worst(results[0], results[1]) { max(1, abs(results[1][$0])) * 2e-6 } <= 1, "\(name) \(from)..<\(to)"
+        )
       }
     }
   }
@@ -92,7 +96,8 @@ import Testing
       for threads in [2, 3] {
         let other = try ComputeContext(threads: threads, isa: context.isa, useReference: context.isa == nil)
         let parallel = try attend(input, shape: shape, chunks: [70], other)
-        #expect(parallel.map { $0.map(\.bitPattern) } == whole.map { $0.map(\.bitPattern) }, "\(name) \(threads)")
+        #expect(
+          parallel.map { $0.map(\.bitPattern) } == whole.map { $0.map(\.bitPattern) }, "\(name) \(threads)")
       }
     }
   }
@@ -121,7 +126,9 @@ import Testing
     _ input: Input, shape: AttentionShape, chunks: [Int], _ context: ComputeContext
   ) throws -> [[Float]] {
     let cache = try KVCache(
-      shape: [KVLayerShape(kvHeads: 1, headDim: 2), KVLayerShape(kvHeads: shape.kvHeads, headDim: shape.headDim)],
+      shape: [
+        KVLayerShape(kvHeads: 1, headDim: 2), KVLayerShape(kvHeads: shape.kvHeads, headDim: shape.headDim),
+      ],
       blockCount: 5)
     let layout = StepLayout()
     var result: [[Float]] = []
@@ -129,7 +136,9 @@ import Testing
       let start = result.count
       layout.reset()
       layout.append(count: count, start: start, table: [4, 1, 3], blockCount: 5, ropeVariant: 0)
-      let (q, k, v) = (fill(input.queries, start, count), fill(input.keys, start, count), fill(input.values, start, count))
+      let (q, k, v) = (
+        fill(input.queries, start, count), fill(input.keys, start, count), fill(input.values, start, count)
+      )
       let out = ScratchBuffer()
       let rows = out.rows(count, shape.heads * shape.headDim)
       context.store(keys: k.rows, values: v.rows, layer: 1, of: cache, at: layout)

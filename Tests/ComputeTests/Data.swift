@@ -28,13 +28,16 @@ final class Bytes {
 
   static func random(_ count: Int, misaligned offset: Int = 0, using random: inout SeededGenerator) -> Bytes {
     let bytes = Bytes(count, misaligned: offset)
-    for i in 0..<count { bytes.start.storeBytes(of: UInt8.random(in: 0...255, using: &random), toByteOffset: i, as: UInt8.self) }
+    for i in 0..<count {
+      bytes.start.storeBytes(of: UInt8.random(in: 0...255, using: &random), toByteOffset: i, as: UInt8.self)
+    }
     return bytes
   }
 
   /// Floats in -1...1, stored in a format.
   static func floats(
-    _ count: Int, format: Int = FloatFormat.f32, misaligned offset: Int = 0, using random: inout SeededGenerator
+    _ count: Int, format: Int = FloatFormat.f32, misaligned offset: Int = 0,
+    using random: inout SeededGenerator
   ) -> Bytes {
     let bytes = Bytes(count * (format == FloatFormat.f32 ? 4 : 2), misaligned: offset)
     for i in 0..<count {
@@ -42,7 +45,9 @@ final class Bytes {
       switch format {
       case FloatFormat.f16:
         // Sign, an exponent in 2^-14...2^-1, any mantissa.
-        let bits = UInt16.random(in: 0...1, using: &random) << 15 | UInt16.random(in: 1 << 10..<15 << 10, using: &random)
+        let bits =
+          UInt16.random(in: 0...1, using: &random) << 15
+          | UInt16.random(in: 1 << 10..<15 << 10, using: &random)
         bytes.start.storeBytes(of: bits, toByteOffset: 2 * i, as: UInt16.self)
       case FloatFormat.bf16:
         bytes.start.storeBytes(of: UInt16(value.bitPattern >> 16), toByteOffset: 2 * i, as: UInt16.self)
@@ -60,7 +65,9 @@ final class Bytes {
   }
 
   var floats: UnsafeMutablePointer<Float> { start.assumingMemoryBound(to: Float.self) }
-  func values(_ count: Int) -> [Float] { (0..<count).map { start.loadUnaligned(fromByteOffset: 4 * $0, as: Float.self) } }
+  func values(_ count: Int) -> [Float] {
+    (0..<count).map { start.loadUnaligned(fromByteOffset: 4 * $0, as: Float.self) }
+  }
 }
 
 /// All kernel sets of this machine with their names.

@@ -19,7 +19,8 @@ import Testing
           let found = Bytes.room(weightRows * xRows)
           let exact = Bytes.room(weightRows * xRows)
           for (table, y) in [(kernels, found), (.reference, exact)] {
-            table.multiply(w.start, columns * 4, weightRows, x.floats, columns, xRows, columns, y.floats, weightRows)
+            table.multiply(
+              w.start, columns * 4, weightRows, x.floats, columns, xRows, columns, y.floats, weightRows)
           }
           // |w| and |x| are at most 1: every rounding is off by at most columns · ε.
           let bound = epsilon * Float(columns * (columns + 2)) + .leastNormalMagnitude
@@ -45,8 +46,11 @@ import Testing
           for o in 0..<weightRows {
             let alone = Bytes.room(1)
             kernels.multiply(
-              w.start + o * columns * 4, columns * 4, 1, x.floats + r * columns, columns, 1, columns, alone.floats, 1)
-            #expect(alone.floats[0].bitPattern == together.floats[r * weightRows + o].bitPattern, "\(name) \(columns)")
+              w.start + o * columns * 4, columns * 4, 1, x.floats + r * columns, columns, 1, columns,
+              alone.floats, 1)
+            #expect(
+              alone.floats[0].bitPattern == together.floats[r * weightRows + o].bitPattern,
+              "\(name) \(columns)")
           }
         }
       }
@@ -100,7 +104,9 @@ import Testing
 
   @Test func `widening is exact, subnormals, infinities and NaN included`() {
     let source = Bytes(1 << 17)
-    for bits in 0..<1 << 16 { source.start.storeBytes(of: UInt16(bits), toByteOffset: 2 * bits, as: UInt16.self) }
+    for bits in 0..<1 << 16 {
+      source.start.storeBytes(of: UInt16(bits), toByteOffset: 2 * bits, as: UInt16.self)
+    }
     for (name, kernels) in tables {
       for format in [FloatFormat.f16, FloatFormat.bf16] {
         let out = Bytes.room(1 << 16)
@@ -136,17 +142,20 @@ import Testing
             let x = Bytes.floats(xRows * columns, using: &random)
             let found = Bytes.room(weightRows * xRows)
             fused(
-              packed.start, rowBytes, scales.start, biases.start, scaleBytes, format, group, weightRows, x.floats,
+              packed.start, rowBytes, scales.start, biases.start, scaleBytes, format, group, weightRows,
+              x.floats,
               columns, xRows, columns, found.floats, weightRows)
             let unpacked = Bytes.room(weightRows * columns)
             for o in 0..<weightRows {
               kernels.unpack(
-                packed.start + o * rowBytes, scales.start + o * scaleBytes, biases.start + o * scaleBytes, format,
+                packed.start + o * rowBytes, scales.start + o * scaleBytes, biases.start + o * scaleBytes,
+                format,
                 bits, group, columns, unpacked.floats + o * columns)
             }
             let twoSteps = Bytes.room(weightRows * xRows)
             kernels.multiply(
-              unpacked.start, columns * 4, weightRows, x.floats, columns, xRows, columns, twoSteps.floats, weightRows)
+              unpacked.start, columns * 4, weightRows, x.floats, columns, xRows, columns, twoSteps.floats,
+              weightRows)
             #expect(
               found.values(weightRows * xRows).map(\.bitPattern)
                 == twoSteps.values(weightRows * xRows).map(\.bitPattern),
@@ -173,9 +182,11 @@ import Testing
             let found = Bytes.room(weightRows * xRows)
             let twoSteps = Bytes.room(weightRows * xRows)
             fused(
-              w.start, columns * 2, format, weightRows, x.floats, columns, xRows, columns, found.floats, weightRows)
+              w.start, columns * 2, format, weightRows, x.floats, columns, xRows, columns, found.floats,
+              weightRows)
             kernels.multiply(
-              wide.start, columns * 4, weightRows, x.floats, columns, xRows, columns, twoSteps.floats, weightRows)
+              wide.start, columns * 4, weightRows, x.floats, columns, xRows, columns, twoSteps.floats,
+              weightRows)
             #expect(
               found.values(weightRows * xRows).map(\.bitPattern)
                 == twoSteps.values(weightRows * xRows).map(\.bitPattern),

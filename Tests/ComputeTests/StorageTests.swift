@@ -76,17 +76,20 @@ import Testing
     let biases = Bytes.floats(5, using: &random)
     func view(_ bytes: Bytes, _ dtype: DType, _ shape: [Int]) -> TensorView {
       TensorView(
-        name: "t", dtype: dtype, shape: shape, bytes: UnsafeRawBufferPointer(start: bytes.start, count: bytes.count),
+        name: "t", dtype: dtype, shape: shape,
+        bytes: UnsafeRawBufferPointer(start: bytes.start, count: bytes.count),
         owner: bytes)
     }
     let matrix = try WeightMatrix(
       WeightTensors(
-        weight: view(packed, .u32, [5, 8]), scales: view(scales, .f32, [5, 1]), biases: view(biases, .f32, [5, 1]),
+        weight: view(packed, .u32, [5, 8]), scales: view(scales, .f32, [5, 1]),
+        biases: view(biases, .f32, [5, 1]),
         quantization: Quantization(bits: 8, groupSize: 32), rows: 5, columns: 32))
     let storage = ScratchBuffer()
     let out = storage.rows(2, 32)
     context.gather([4, 0], of: matrix, into: out)
-    let first = Float(packed.start.load(fromByteOffset: 4 * 32, as: UInt8.self)) * scales.floats[4] + biases.floats[4]
+    let first =
+      Float(packed.start.load(fromByteOffset: 4 * 32, as: UInt8.self)) * scales.floats[4] + biases.floats[4]
     #expect(abs(out.values(ofRow: 0)[0] - first) < 1e-4)
 
     let dense = Bytes.floats(3 * 7, using: &random)
@@ -105,11 +108,13 @@ import Testing
         name: "w", dtype: dtype, shape: [1, 8], bytes: UnsafeRawBufferPointer(start: bytes.start, count: 32),
         owner: bytes)
       return WeightTensors(
-        weight: view, scales: view, biases: view, quantization: Quantization(mode: mode, bits: bits, groupSize: group),
+        weight: view, scales: view, biases: view,
+        quantization: Quantization(mode: mode, bits: bits, groupSize: group),
         rows: 1, columns: 64)
     }
     for bad in [
-      tensors(.nvfp4, bits: 4, group: 16), tensors(.affine, bits: 7, group: 64), tensors(.affine, bits: 4, group: 16),
+      tensors(.nvfp4, bits: 4, group: 16), tensors(.affine, bits: 7, group: 64),
+      tensors(.affine, bits: 4, group: 16),
       tensors(.affine, bits: 4, group: 128), tensors(.affine, bits: 4, group: 64, dtype: .i64),
     ] {
       #expect(throws: ComputeError.self) { try WeightMatrix(bad) }

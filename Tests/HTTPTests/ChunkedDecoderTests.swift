@@ -9,7 +9,9 @@ import Testing
   }
 
   private func body(_ text: String, limits: Limits = Limits()) -> String? {
-    decode(text, limits: limits).requests.first.map { String($0.split(separator: "|").last?.dropFirst() ?? "") }
+    decode(text, limits: limits).requests.first.map {
+      String($0.split(separator: "|").last?.dropFirst() ?? "")
+    }
   }
 
   @Test func `a chunked body ends at the zero-length chunk`() {
@@ -28,7 +30,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "5;a\r\nhello\r\n0\r\n\r\n", "5;a=b;c=\"d;e\\\"f\"\r\nhello\r\n0;x\r\n\r\n", "5 ; a = b\r\nhello\r\n0\r\n\r\n",
+    "5;a\r\nhello\r\n0\r\n\r\n", "5;a=b;c=\"d;e\\\"f\"\r\nhello\r\n0;x\r\n\r\n",
+    "5 ; a = b\r\nhello\r\n0\r\n\r\n",
     "5;a=\"\" ;b\r\nhello\r\n0\r\n\r\n",
   ]) func `extensions are read and ignored`(text: String) {
     #expect(body(text) == "hello")
@@ -37,8 +40,10 @@ import Testing
   @Test(arguments: [
     "+5\r\n", "-5\r\n", "0x5\r\n", "0_5\r\n", " 5\r\n", "\r\n", "5g\r\n", "５\r\n", "8000000000000000\r\n",
     "FFFFFFFFFFFFFFFF\r\n", "00000000000000005\r\n", "5 \r\n", "5\t\r\n", "5\n", "5\rX", "5 x\r\n", "5;\r\n",
-    "5;;\r\n", "5;a=\r\n", "5;a=\"b\r\n", "5;a=\"b\"c\r\n", "5;a\nb\r\n", "5;a\rb", "5;a=b=c\r\n", "5;a \r\n", "5;=b\r\n",
-    "5\r\nhello0\r\n", "5\r\nhello\n", "5\r\nhello\rX", "5\r\nhelloX", "0\r\nbad trailer\r\n", "0\r\n a: b\r\n", "0\r\nA: b\n",
+    "5;;\r\n", "5;a=\r\n", "5;a=\"b\r\n", "5;a=\"b\"c\r\n", "5;a\nb\r\n", "5;a\rb", "5;a=b=c\r\n", "5;a \r\n",
+    "5;=b\r\n",
+    "5\r\nhello0\r\n", "5\r\nhello\n", "5\r\nhello\rX", "5\r\nhelloX", "0\r\nbad trailer\r\n",
+    "0\r\n a: b\r\n", "0\r\nA: b\n",
     "0\r\n\rX",
   ]) func `broken chunks are 400 at the byte that breaks them`(text: String) {
     #expect(decode(text).error?.status == 400)

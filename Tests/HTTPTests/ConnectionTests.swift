@@ -21,7 +21,8 @@ import Testing
     let server = try LiveServer()
     defer { server.stop() }
     let response = try server.exchange(
-      "POST /x?q HTTP/1.1\r\nHost: h\r\nX-Request-Id: id-1\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
+      "POST /x?q HTTP/1.1\r\nHost: h\r\nX-Request-Id: id-1\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi"
+    )
     #expect(response.beginsWithBytes("HTTP/1.1 200 OK\r\n"))
     for line in ["content-length: 10", "connection: close", "x-request-id: id-1", "date: "] {
       #expect(response.hasBytes("\r\n" + line), "\(line)")
@@ -83,7 +84,8 @@ import Testing
   @Test func `a client that waits for 100 Continue gets it and one that does not wait does not`() throws {
     let server = try LiveServer()
     defer { server.stop() }
-    let head = "POST /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+    let head =
+      "POST /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
     let client = try server.client()
     client.send(head)
     #expect(client.read(until: "\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n")
@@ -183,7 +185,9 @@ import Testing
   }
 
   @Test func `204 and 304 have neither body nor length`() throws {
-    let server = try LiveServer { request, _ in Response(status: request.path == "/a" ? 204 : 304, body: .bytes([1])) }
+    let server = try LiveServer { request, _ in
+      Response(status: request.path == "/a" ? 204 : 304, body: .bytes([1]))
+    }
     defer { server.stop() }
     let response = try server.exchange(get + close)
     #expect(response.beginsWithBytes("HTTP/1.1 204 No Content\r\n"))
@@ -199,7 +203,9 @@ import Testing
     defer { server.stop() }
     _ = try server.exchange("POST /x?secret=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhiBAD\r\n")
     let all = records.wait(until: .now.adding(seconds: 5)) { $0.count == 2 ? $0 : nil } ?? []
-    #expect(all.map { "\($0.method) \($0.path) \($0.status) \($0.bytes) \($0.isComplete)" }.first == "POST /x 200 10 true")
+    #expect(
+      all.map { "\($0.method) \($0.path) \($0.status) \($0.bytes) \($0.isComplete)" }.first
+        == "POST /x 200 10 true")
     #expect(all.last?.status == 400)
     #expect(all.first?.peer.address == "127.0.0.1")
     #expect(all.first?.requestID.beginsWithBytes("req_") == true)
@@ -207,7 +213,9 @@ import Testing
 
   @Test func `error bodies are made by the caller`() throws {
     let server = try LiveServer { configuration in
-      configuration.errors = ErrorFormat(contentType: "application/json") { Array("{\"code\":\"\($0.code)\"}".utf8) }
+      configuration.errors = ErrorFormat(contentType: "application/json") {
+        Array("{\"code\":\"\($0.code)\"}".utf8)
+      }
     }
     defer { server.stop() }
     let response = try server.exchange("BAD\r\n")

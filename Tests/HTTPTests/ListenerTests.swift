@@ -42,7 +42,8 @@ import Testing
     let error = #expect(throws: SocketError.self) { try listener("127.0.0.1", port: server.port).start() }
     #expect(
       error?.description
-        == "cannot listen on 127.0.0.1:\(server.port): another program uses this port. Stop it or choose another port")
+        == "cannot listen on 127.0.0.1:\(server.port): another program uses this port. Stop it or choose another port"
+    )
   }
 
   @Test func `a port is free again at once after a stop with connections`() throws {
@@ -56,7 +57,9 @@ import Testing
     second.stop()
   }
 
-  @Test(arguments: [("", 80), ("no such host.invalid", 80), ("192.0.2.1", 0), ("127.0.0.1", 65536), ("127.0.0.1", -1)])
+  @Test(arguments: [
+    ("", 80), ("no such host.invalid", 80), ("192.0.2.1", 0), ("127.0.0.1", 65536), ("127.0.0.1", -1),
+  ])
   func `a place that cannot be bound is a clear error`(host: String, port: Int) throws {
     let error = #expect(throws: SocketError.self) { try listener(host, port: port).start() }
     #expect(error?.description.hasBytes("cannot listen on \(host):\(port): ") == true)

@@ -12,7 +12,8 @@ struct Outcome: Equatable, CustomStringConvertible {
   var isIncomplete = false
 
   var description: String {
-    requests.joined(separator: " ; ") + (error.map { " ! \($0.status) \($0)" } ?? "") + (isIncomplete ? " …" : "")
+    requests.joined(separator: " ; ") + (error.map { " ! \($0.status) \($0)" } ?? "")
+      + (isIncomplete ? " …" : "")
   }
 }
 

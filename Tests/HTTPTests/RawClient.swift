@@ -57,7 +57,8 @@ final class RawClient {
   func send(_ text: String) -> Bool { send(Array(text.utf8)) }
 
   /// What arrives within `seconds`, at most; stops at the end of the stream and once `enough` says so.
-  func read(seconds: Double = 5, enough: ([UInt8]) -> Bool = { _ in false }) -> (bytes: [UInt8], ended: Bool) {
+  func read(seconds: Double = 5, enough: ([UInt8]) -> Bool = { _ in false }) -> (bytes: [UInt8], ended: Bool)
+  {
     let deadline = Instant.now.adding(seconds: seconds)
     var all: [UInt8] = []
     var chunk = [UInt8](repeating: 0, count: 1 << 16)
@@ -84,7 +85,9 @@ final class RawClient {
 
   /// Reads until `mark` has come `count` times.
   func read(until mark: String, count: Int = 1, seconds: Double = 5) -> String {
-    let (bytes, _) = read(seconds: seconds) { String(decoding: $0, as: UTF8.self).occurrences(of: mark) >= count }
+    let (bytes, _) = read(seconds: seconds) {
+      String(decoding: $0, as: UTF8.self).occurrences(of: mark) >= count
+    }
     return String(decoding: bytes, as: UTF8.self)
   }
 

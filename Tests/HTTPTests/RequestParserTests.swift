@@ -7,7 +7,9 @@ import Testing
 @Suite struct RequestParserTests {
   private let host = "Host: h\r\n"
 
-  private func status(_ text: String, limits: Limits = Limits()) -> Int? { parse(text, limits: limits).error?.status }
+  private func status(_ text: String, limits: Limits = Limits()) -> Int? {
+    parse(text, limits: limits).error?.status
+  }
 
   @Test func `a request without a body is complete at the empty line`() {
     #expect(parse("GET /a?b=c HTTP/1.1\r\nHost: h\r\n\r\n").description == "GET /a | Host=h | ")
@@ -56,12 +58,16 @@ import Testing
   }
 
   @Test(arguments: [
-    "GET /\r\n", "GET / HTTP/1.1 \r\n", "GET / HTTP/1.32", "GET / http/1.1", "GET / IHTTP/1.0", "GET  / HTTP/1.1",
-    "GET /  HTTP/1.1", " GET / HTTP/1.1", "G\tT / HTTP/1.1", "GET\t/ HTTP/1.1", "GET / HTTP/1.1\n", "GET / HTTP/1.1\rX",
+    "GET /\r\n", "GET / HTTP/1.1 \r\n", "GET / HTTP/1.32", "GET / http/1.1", "GET / IHTTP/1.0",
+    "GET  / HTTP/1.1",
+    "GET /  HTTP/1.1", " GET / HTTP/1.1", "G\tT / HTTP/1.1", "GET\t/ HTTP/1.1", "GET / HTTP/1.1\n",
+    "GET / HTTP/1.1\rX",
     "GET / HTTP/x", "GET /a#b HTTP/1.1", "GET /\u{7F} HTTP/1.1", "GET /\u{1} HTTP/1.1", "GET /é HTTP/1.1",
-    "GET * HTTP/1.1\r\nHost: h\r\n\r\n", "GET a HTTP/1.1\r\nHost: h\r\n\r\n", "PROXY TCP4 1.2.3.4 1.2.3.4 1 2\r\n",
+    "GET * HTTP/1.1\r\nHost: h\r\n\r\n", "GET a HTTP/1.1\r\nHost: h\r\n\r\n",
+    "PROXY TCP4 1.2.3.4 1.2.3.4 1 2\r\n",
     "\u{16}\u{3}\u{1}", "GET / HTTP/1.1\r\n Host: h", "GET / HTTP/1.1\r\n: v", "GET / HTTP/1.1\r\nA : v",
-    "GET / HTTP/1.1\r\nA\r\n", "GET / HTTP/1.1\r\nA: b\n", "GET / HTTP/1.1\r\nA: b\rC", "GET / HTTP/1.1\r\nA: b\r\n c",
+    "GET / HTTP/1.1\r\nA\r\n", "GET / HTTP/1.1\r\nA: b\n", "GET / HTTP/1.1\r\nA: b\rC",
+    "GET / HTTP/1.1\r\nA: b\r\n c",
     "GET / HTTP/1.1\r\nA: b\r\n\tc", "GET / HTTP/1.1\r\nA: b\u{0}", "GET / HTTP/1.1\r\nA: b\u{7F}",
     "GET / HTTP/1.1\r\nHost: h\r\n\rX", "GET / HTTP/1.1\r\nÄ: b",
   ]) func `broken grammar is 400 at the byte that breaks it`(text: String) {
@@ -79,22 +85,26 @@ import Testing
   }
 
   @Test(arguments: [
-    "+5", "-5", "5_0", "0x5", "5,6", "5, 5", "", "5 5", "9223372036854775808", "18446744073709551621", "٥", "５", "5.0",
+    "+5", "-5", "5_0", "0x5", "5,6", "5, 5", "", "5 5", "9223372036854775808", "18446744073709551621", "٥",
+    "５", "5.0",
     "1e3", "\u{A0}5", "5\u{85}",
   ]) func `a content-length is digits and nothing else`(value: String) {
     #expect(status("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: \(value)\r\n") == 400)
   }
 
   @Test(arguments: [
-    ("Content-Length: 5\r\nTransfer-Encoding: chunked", 400), ("Transfer-Encoding: chunked\r\nContent-Length: 5", 400),
+    ("Content-Length: 5\r\nTransfer-Encoding: chunked", 400),
+    ("Transfer-Encoding: chunked\r\nContent-Length: 5", 400),
     ("Content-Length: 5\r\nContent-Length: 5", 400), ("Content-Length: 5\r\nContent-Length: 6", 400),
     ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", 400), ("Transfer-Encoding: identity", 400),
     ("Transfer-Encoding: gzip", 400), ("Transfer-Encoding: gzip, chunked", 501),
     ("Transfer-Encoding: chunked, chunked", 400), ("Transfer-Encoding: chunked, gzip", 400),
-    ("Transfer-Encoding: chunked;q=1", 400), ("Transfer-Encoding: xchunked", 400), ("Transfer-Encoding:", 400),
+    ("Transfer-Encoding: chunked;q=1", 400), ("Transfer-Encoding: xchunked", 400),
+    ("Transfer-Encoding:", 400),
     ("Transfer-Encoding: chunked,", 400), ("Transfer-Encoding: chun\u{212A}ed", 400),
     ("Transfer-Encoding: \u{A0}chunked", 400), ("Transfer-Encoding: \u{B}chunked", 400),
-    ("Transfer-Encoding: \"chunked\"", 400), ("Authorization: a\r\nauthorization: b", 400), ("Host: other", 400),
+    ("Transfer-Encoding: \"chunked\"", 400), ("Authorization: a\r\nauthorization: b", 400),
+    ("Host: other", 400),
   ]) func `doubtful framing is refused`(fields: String, expected: Int) {
     #expect(status("POST / HTTP/1.1\r\nHost: h\r\n\(fields)\r\n\r\n0\r\n\r\n") == expected)
   }
@@ -114,10 +124,14 @@ import Testing
   }
 
   @Test func `limits are exact`() {
-    func get(target: Int) -> String { "GET /\(String(repeating: "a", count: target - 1)) HTTP/1.1\r\nHost: h\r\n\r\n" }
+    func get(target: Int) -> String {
+      "GET /\(String(repeating: "a", count: target - 1)) HTTP/1.1\r\nHost: h\r\n\r\n"
+    }
     #expect(status(get(target: 8192)) == nil)
     #expect(status(get(target: 8193)) == 414)
-    func get(line: Int) -> String { "GET / HTTP/1.1\r\nHost: h\r\nA: \(String(repeating: "a", count: line - 3))\r\n\r\n" }
+    func get(line: Int) -> String {
+      "GET / HTTP/1.1\r\nHost: h\r\nA: \(String(repeating: "a", count: line - 3))\r\n\r\n"
+    }
     #expect(status(get(line: 8192)) == nil)
     #expect(status(get(line: 8193)) == 431)
     func get(fields: Int) -> String {
@@ -152,7 +166,9 @@ import Testing
 
   @Test func `a discarded body is framed but not kept`() throws {
     var parser = RequestParser()
-    parser.feed(Array("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhelloGET / HTTP/1.1\r\nHost: h\r\n\r\n".utf8))
+    parser.feed(
+      Array(
+        "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhelloGET / HTTP/1.1\r\nHost: h\r\n\r\n".utf8))
     guard case .head = try parser.next() else {
       Issue.record("no head")
       return

@@ -27,7 +27,9 @@ import Testing
   }
 
   @Test func `chunks carry their size in hexadecimal`() {
-    #expect(text(ResponseWriter.chunk([UInt8](repeating: 0x61, count: 26), isLast: false)) == "1a\r\n" + String(repeating: "a", count: 26) + "\r\n")
+    #expect(
+      text(ResponseWriter.chunk([UInt8](repeating: 0x61, count: 26), isLast: false)) == "1a\r\n"
+        + String(repeating: "a", count: 26) + "\r\n")
     #expect(text(ResponseWriter.chunk(Array("x".utf8), isLast: true)) == "1\r\nx\r\n0\r\n\r\n")
     #expect(ResponseWriter.chunk([], isLast: false) == [])
     #expect(text(ResponseWriter.chunk([], isLast: true)) == "0\r\n\r\n")

@@ -11,7 +11,9 @@ import Testing
     router.on("GET", "/v1/models/:id") { request, _ in .text("model " + (request.parameter("id") ?? "?")) }
     router.on("GET", "/v1/models/default") { _, _ in .text("the default") }
     router.on("POST", "/v1/responses") { _, _ in .text("create") }
-    router.on("DELETE", "/v1/responses/:id") { request, _ in .text("delete " + (request.parameter("id") ?? "?")) }
+    router.on("DELETE", "/v1/responses/:id") { request, _ in
+      .text("delete " + (request.parameter("id") ?? "?"))
+    }
     router.on("GET", "/v1/responses/:id/items/:item") { request, _ in
       .text("\(request.parameters.map { "\($0.name)=\($0.value)" })")
     }
@@ -64,6 +66,7 @@ import Testing
   }
 
   @Test func `routes can be listed`() {
-    #expect(router.routes.prefix(2).map { "\($0.method) \($0.pattern)" } == ["GET /health", "GET /v1/models"])
+    #expect(
+      router.routes.prefix(2).map { "\($0.method) \($0.pattern)" } == ["GET /health", "GET /v1/models"])
   }
 }

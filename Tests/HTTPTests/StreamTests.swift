@@ -185,7 +185,9 @@ import Testing
     return try #require(answer as Bool?)
   }
 
-  @Test(arguments: [false, true]) func `a client that closed or reset is seen to be gone`(inStream: Bool) throws {
+  @Test(arguments: [false, true]) func `a client that closed or reset is seen to be gone`(inStream: Bool)
+    throws
+  {
     #expect(try seesGone(inStream: inStream) { $0.close() })
     #expect(try seesGone(inStream: inStream) { $0.reset() })
   }

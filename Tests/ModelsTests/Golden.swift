@@ -15,7 +15,8 @@ final class Runner {
   private var logits = Logits()
   private var nextBlock: Int32 = 0
 
-  init(_ path: String, threads: Int = 1, isa: ISA? = nil, useReference: Bool = false, blocks: Int = 64) throws {
+  init(_ path: String, threads: Int = 1, isa: ISA? = nil, useReference: Bool = false, blocks: Int = 64) throws
+  {
     let compute = try ComputeContext(threads: threads, isa: isa, useReference: useReference)
     model = try ModelFamily.load(try ModelFolder(path: path), compute: compute)
     cache = try KVCache(shape: model.cacheShape, blockCount: blocks)
@@ -106,7 +107,9 @@ struct Expected {
     func floats(_ key: String) -> [Float] {
       (results[key]?.arrayValue ?? []).compactMap { $0.doubleValue.map { Float($0) } }
     }
-    func ids(_ value: JSONValue?) -> [Int32] { (value?.arrayValue ?? []).compactMap { $0.intValue.map { Int32($0) } } }
+    func ids(_ value: JSONValue?) -> [Int32] {
+      (value?.arrayValue ?? []).compactMap { $0.intValue.map { Int32($0) } }
+    }
     inputs = ids(document["input_ids"])
     first = floats("logits_first")
     last = floats("logits_last")

@@ -75,7 +75,7 @@ struct ResponseTests {
   }
 
   @Test func `log probabilities carry bytes and are never above zero or infinite`() {
-    let entry = TokenLogprob(
+    let entry = LogprobEntry(
       token: .init(bytes: [0xE2, 0x82], logprob: 0.5),
       top: [.init(bytes: Array("é".utf8), logprob: -0.5), .init(bytes: [], logprob: -.infinity)])
     #expect(
@@ -89,9 +89,9 @@ struct ResponseTests {
 
   @Test func `legacy log probabilities are parallel arrays, null where nothing predicts`() {
     let entries: [LegacyLogprobs.Entry] = [
-      .init(logprob: TokenLogprob(token: .init(bytes: Array("a".utf8), logprob: nil), top: []), offset: 0),
+      .init(logprob: LogprobEntry(token: .init(bytes: Array("a".utf8), logprob: nil), top: []), offset: 0),
       .init(
-        logprob: TokenLogprob(
+        logprob: LogprobEntry(
           token: .init(bytes: [0xE2], logprob: -1),
           top: [
             .init(bytes: [0xE2], logprob: -1), .init(bytes: [0x62], logprob: -2),

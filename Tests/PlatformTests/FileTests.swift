@@ -36,7 +36,9 @@ import Testing
   }
 
   @Test func `a folder is not a file`() {
-    #expect(throws: PlatformError.notARegularFile(path: folder.path)) { try File.read(folder.path, limit: 10) }
+    #expect(throws: PlatformError.notARegularFile(path: folder.path)) {
+      try File.read(folder.path, limit: 10)
+    }
     #expect(File.isDirectory(folder.path))
     #expect(!File.isDirectory(folder.file("a", [])))
   }

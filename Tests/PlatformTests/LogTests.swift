@@ -15,7 +15,9 @@ import Testing
   }
 
   @Test func `plain values stand bare and others are quoted`() {
-    #expect(text("request", ["path": "/v1", "agent": "a b", "none": ""]) == "info request path=/v1 agent=\"a b\" none=\"\"")
+    #expect(
+      text("request", ["path": "/v1", "agent": "a b", "none": ""])
+        == "info request path=/v1 agent=\"a b\" none=\"\"")
   }
 
   @Test func `line ends and escapes cannot forge a line`() {
@@ -32,13 +34,15 @@ import Testing
   }
 
   @Test func `JSON lines are objects of strings`() {
-    #expect(json("x", ["a\"b": "1\n", "é": "ü"]) == #"","level":"warning","event":"x","a\"b":"1\n","é":"ü"}"#)
+    #expect(
+      json("x", ["a\"b": "1\n", "é": "ü"]) == #"","level":"warning","event":"x","a\"b":"1\n","é":"ü"}"#)
   }
 
   @Test func `a line stays below two kibibytes`() {
     let long = String(repeating: "\u{1}", count: 1 << 20)
     for line in [
-      Log.textLine(.error, long, ["a": long]), Log.jsonLine(.error, "x", ["a": "short", "b": long, "c": "lost"]),
+      Log.textLine(.error, long, ["a": long]),
+      Log.jsonLine(.error, "x", ["a": "short", "b": long, "c": "lost"]),
     ] {
       #expect(line.utf8.count < 2048)
       #expect(!line.utf8.contains(10))

@@ -97,7 +97,7 @@ final class FakeService: GenerationService {
 
 func makeSampled(_ id: Int32, _ logprob: Float, _ top: [(id: Int32, logprob: Float)]) -> SampledToken {
   SampledToken(
-    id: id, logprob: logprob, top: top.map { SampledToken.Alternative(id: $0.id, logprob: $0.logprob) })
+    id: id, logprob: logprob, top: top.map { TokenLogprob(id: $0.id, logprob: $0.logprob) })
 }
 
 // MARK: Tokenizer and template

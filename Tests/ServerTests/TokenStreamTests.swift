@@ -82,6 +82,11 @@ struct TokenStreamTests {
     #expect(cut.joined == [.content("x EN", tokens: []), .finish(.length)])
   }
 
+  @Test func `of two stop strings under way the one that is complete at the end counts`() {
+    let run = pieces("a END of", end: .length) { $0.stops = ["END of text", "ND"] }
+    #expect(run.joined == [.content("a E", tokens: []), .finish(.stop)])
+  }
+
   @Test func `the length limit is told from a stop`() {
     #expect(pieces("x", end: .length).joined.last == .finish(.length))
     #expect(pieces("", end: .stop).joined == [.finish(.stop)])

@@ -3,7 +3,7 @@
 package import JSON
 
 /// A token as clients see it.
-package struct TokenLogprob: Sendable, Equatable {
+package struct LogprobEntry: Sendable, Equatable {
   package struct Alternative: Sendable, Equatable {
     package var bytes: [UInt8]
     /// Natural logarithm of the probability; nil when nothing predicted the token.
@@ -25,7 +25,7 @@ package struct TokenLogprob: Sendable, Equatable {
   }
 }
 
-extension TokenLogprob {
+extension LogprobEntry {
   /// An entry of `logprobs.content` in chat answers.
   var chatJSON: JSONValue {
     guard case .object(var entry) = token.chatJSON else { return .null }
@@ -34,12 +34,12 @@ extension TokenLogprob {
   }
 
   /// `{"content": [...], "refusal": null}`.
-  static func chatJSON(_ entries: [TokenLogprob]) -> JSONValue {
+  static func chatJSON(_ entries: [LogprobEntry]) -> JSONValue {
     ["content": .array(entries.map(\.chatJSON)), "refusal": nil]
   }
 }
 
-extension TokenLogprob.Alternative {
+extension LogprobEntry.Alternative {
   /// The four keys in the order of the documentation; a part of a character is U+FFFD, its bytes are exact.
   fileprivate var chatJSON: JSONValue {
     [
@@ -68,11 +68,11 @@ extension TokenLogprob.Alternative {
 /// `logprobs` of a legacy completion: parallel arrays.
 package struct LegacyLogprobs: Sendable, Equatable {
   package struct Entry: Sendable, Equatable {
-    package var logprob: TokenLogprob
+    package var logprob: LogprobEntry
     /// Where the token's text begins in the choice's text, in Unicode scalars.
     package var offset: Int
 
-    package init(logprob: TokenLogprob, offset: Int) {
+    package init(logprob: LogprobEntry, offset: Int) {
       self.logprob = logprob
       self.offset = offset
     }
@@ -92,7 +92,7 @@ package struct LegacyLogprobs: Sendable, Equatable {
   }
 
   /// Null for a token that nothing predicted. Of two tokens with one text the likelier stands.
-  private static func top(of logprob: TokenLogprob) -> JSONValue {
+  private static func top(of logprob: LogprobEntry) -> JSONValue {
     guard logprob.token.logprob != nil else { return nil }
     var object = JSONObject()
     for alternative in logprob.top where object[alternative.legacyName] == nil {
