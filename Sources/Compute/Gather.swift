@@ -25,6 +25,11 @@ extension ComputeContext {
       }
     case .quantized(let packed):
       let scaleStart = row * packed.scaleRowBytes
+      if let mode = FloatingMode.code(of: packed.mode) {
+        kernels.unpackFloating(
+          packed.packed + row * packed.rowBytes, packed.scales + scaleStart, mode, packed.columns, out)
+        return
+      }
       kernels.unpack(
         packed.packed + row * packed.rowBytes, packed.scales + scaleStart, packed.biases + scaleStart,
         packed.scaleFormat, packed.bits, packed.groupSize, packed.columns, out)

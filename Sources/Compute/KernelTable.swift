@@ -27,6 +27,23 @@ enum FloatFormat {
   }
 }
 
+/// The floating quantization modes, as kernels are told them.
+enum FloatingMode {
+  static let mxfp4 = 0
+  static let mxfp8 = 1
+  static let nvfp4 = 2
+
+  /// The code of a mode; nil for affine.
+  static func code(of mode: Quantization.Mode) -> Int? {
+    switch mode {
+    case .affine: nil
+    case .mxfp4: mxfp4
+    case .mxfp8: mxfp8
+    case .nvfp4: nvfp4
+    }
+  }
+}
+
 /// Pointers to weights, scales and biases may have any alignment; activations are aligned to 4 bytes.
 struct KernelTable: Sendable {
   /// Dequantizes consecutive elements of a packed row from a group border on: `out[i] = scale · q[i] + bias`.
@@ -35,6 +52,13 @@ struct KernelTable: Sendable {
   typealias Unpack =
     @Sendable (
       UnsafeRawPointer, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int, UnsafeMutablePointer<Float>
+    ) -> Void
+
+  /// Dequantizes consecutive elements of a row in a floating mode: `out[i] = scale · element[i]`:
+  /// `(packed, scales, mode, count, out)`; mode is a code of `FloatingMode`, `count` whole groups.
+  typealias UnpackFloating =
+    @Sendable (
+      UnsafeRawPointer, UnsafeRawPointer, Int, Int, UnsafeMutablePointer<Float>
     ) -> Void
 
   /// Widens `count` f16 or bf16 elements: `(source, format, count, out)`.
@@ -103,6 +127,7 @@ struct KernelTable: Sendable {
   typealias Add = @Sendable (UnsafePointer<Float>, Int, UnsafeMutablePointer<Float>) -> Void
 
   var unpack: Unpack
+  var unpackFloating: UnpackFloating
   var widen: Widen
   var multiply: Multiply
   /// Fused kernels of this table, if any, and the most rows of x they take.
@@ -122,13 +147,15 @@ struct KernelTable: Sendable {
 extension KernelTable {
   /// Swift SIMD types at the compiler's baseline.
   static let portable = KernelTable(
-    unpack: Portable.unpack, widen: Portable.widen, multiply: Portable.multiply,
+    unpack: Portable.unpack, unpackFloating: Portable.unpackFloating, widen: Portable.widen,
+    multiply: Portable.multiply,
     scores: Portable.scores, softmaxBlock: Portable.softmaxBlock, accumulate: Portable.accumulate,
     rmsNorm: Portable.rmsNorm, rotate: Portable.rotate, gatedSilu: Portable.gatedSilu, add: Portable.add)
 
   /// The scalar twins.
   static let reference = KernelTable(
-    unpack: Reference.unpack, widen: Reference.widen, multiply: Reference.multiply,
+    unpack: Reference.unpack, unpackFloating: Reference.unpackFloating, widen: Reference.widen,
+    multiply: Reference.multiply,
     scores: Reference.scores, softmaxBlock: Reference.softmaxBlock, accumulate: Reference.accumulate,
     rmsNorm: Reference.rmsNorm, rotate: Reference.rotate, gatedSilu: Reference.gatedSilu, add: Reference.add)
 

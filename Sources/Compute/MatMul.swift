@@ -77,7 +77,7 @@ extension ComputeContext {
     scratch: ScratchBuffer
   ) {
     let fused = matrix.bits == 4 ? kernels.multiply4 : matrix.bits == 8 ? kernels.multiply8 : nil
-    guard x.count <= kernels.fusedRows, let fused else {
+    guard x.count <= kernels.fusedRows, matrix.mode == .affine, let fused else {
       multiplyUnpacked(
         .quantized(matrix), rows: rows, x: x, target: target, yStride: yStride, scratch: scratch)
       return

@@ -39,6 +39,26 @@ extension Portable {
     }
   }
 
+  static func unpackFloating(
+    packed: UnsafeRawPointer, scales: UnsafeRawPointer, mode: Int, count: Int,
+    out: UnsafeMutablePointer<Float>
+  ) {
+    let groupSize = mode == FloatingMode.nvfp4 ? 16 : 32
+    let bits = mode == FloatingMode.mxfp8 ? 8 : 4
+    for group in 0..<count / groupSize {
+      let byte = Int(scales.load(fromByteOffset: group, as: UInt8.self))
+      let scale = mode == FloatingMode.nvfp4 ? Reference.e4m3(byte) : Reference.powerOfTwo(byte)
+      for eight in stride(from: group * groupSize, to: (group + 1) * groupSize, by: 8) {
+        let q = quanta(packed + eight * bits / 8, bits)
+        // Moving exponent and mantissa into place and multiplying by a power of two rebiases the exponent.
+        let (sign, magnitude, rebias): (SIMD8<UInt32>, SIMD8<UInt32>, Float) =
+          bits == 4
+          ? ((q & 8) &<< 28, (q & 7) &<< 22, 0x1p126) : ((q & 0x80) &<< 24, (q & 0x7F) &<< 20, 0x1p120)
+        store(unsafeBitCast(sign | magnitude, to: Lanes.self) * rebias * scale, out, eight)
+      }
+    }
+  }
+
   static func widen(source: UnsafeRawPointer, format: Int, count: Int, out: UnsafeMutablePointer<Float>) {
     var i = 0
     while i + lanes <= count {

@@ -14,6 +14,40 @@ enum Reference {
     }
   }
 
+  static func unpackFloating(
+    packed: UnsafeRawPointer, scales: UnsafeRawPointer, mode: Int, count: Int,
+    out: UnsafeMutablePointer<Float>
+  ) {
+    let bits = mode == FloatingMode.mxfp8 ? 8 : 4
+    let groupSize = mode == FloatingMode.nvfp4 ? 16 : 32
+    for i in 0..<count {
+      let byte = Int(scales.load(fromByteOffset: i / groupSize, as: UInt8.self))
+      let scale = mode == FloatingMode.nvfp4 ? e4m3(byte) : powerOfTwo(byte)
+      let q = quantum(packed, bits, i)
+      out[i] = scale * (bits == 4 ? e2m1(q) : e4m3(q))
+    }
+  }
+
+  /// Sign, two exponent bits, one mantissa bit.
+  static func e2m1(_ code: Int) -> Float {
+    let magnitudes: [Float] = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+    return code & 8 == 0 ? magnitudes[code & 7] : -magnitudes[code & 7]
+  }
+
+  /// Sign, four exponent bits with bias 7, three mantissa bits; the two NaN codes read as ±480, as in MLX.
+  static func e4m3(_ code: Int) -> Float {
+    let (exponent, mantissa) = (code >> 3 & 15, Float(code & 7))
+    let magnitude =
+      exponent == 0
+      ? mantissa * 0x1p-9 : (1 + mantissa / 8) * Float(sign: .plus, exponent: exponent - 7, significand: 1)
+    return code & 0x80 == 0 ? magnitude : -magnitude
+  }
+
+  /// E8M0: 2^(code - 127), the smallest of which is subnormal.
+  static func powerOfTwo(_ code: Int) -> Float {
+    code == 0 ? 0x1p-127 : Float(bitPattern: UInt32(code) << 23)
+  }
+
   /// Element i of a row's little-endian bit stream: bits `i · bits ..< (i + 1) · bits`, lowest first.
   static func quantum(_ packed: UnsafeRawPointer, _ bits: Int, _ index: Int) -> Int {
     let (byte, shift) = (index * bits / 8, index * bits % 8)

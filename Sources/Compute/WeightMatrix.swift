@@ -32,7 +32,8 @@ package enum WeightMatrix {
   package var byteCount: Int {
     switch self {
     case .dense(let matrix): matrix.rows * matrix.rowBytes
-    case .quantized(let matrix): matrix.rows * (matrix.rowBytes + 2 * matrix.scaleRowBytes)
+    case .quantized(let matrix):
+      matrix.rows * (matrix.rowBytes + (matrix.mode == .affine ? 2 : 1) * matrix.scaleRowBytes)
     }
   }
 }

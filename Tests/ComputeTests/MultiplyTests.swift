@@ -85,6 +85,37 @@ import Testing
     }
   }
 
+  @Test(arguments: [FloatingMode.mxfp4, FloatingMode.mxfp8, FloatingMode.nvfp4])
+  func `floating modes unpack exactly as the reference`(mode: Int) {
+    var random = SeededGenerator(seed: 12)
+    for (name, kernels) in tables {
+      for offset in [0, 1] {
+        let packed = Bytes.random(256, misaligned: offset, using: &random)
+        let scales = Bytes.random(32, misaligned: offset, using: &random)
+        let count = mode == FloatingMode.mxfp8 ? 256 : 512
+        // Of the scale bytes, 255 is NaN in E8M0 and never written.
+        for i in 0..<32 where scales.start.load(fromByteOffset: i, as: UInt8.self) == 255 {
+          scales.start.storeBytes(of: 0, toByteOffset: i, as: UInt8.self)
+        }
+        let found = Bytes.room(count)
+        let exact = Bytes.room(count)
+        kernels.unpackFloating(packed.start, scales.start, mode, count, found.floats)
+        KernelTable.reference.unpackFloating(packed.start, scales.start, mode, count, exact.floats)
+        #expect(found.values(count) == exact.values(count), "\(name)")
+        #expect(found.isIntact)
+      }
+    }
+  }
+
+  @Test func `tiny floats have the values of their formats`() {
+    #expect((0..<16).map(Reference.e2m1) == [0, 0.5, 1, 1.5, 2, 3, 4, 6, -0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    #expect(
+      [0, 1, 7, 8, 0x38, 0x7E, 0x7F, 0xB8].map(Reference.e4m3) == [
+        0, 0x1p-9, 7 * 0x1p-9, 0x1p-6, 1, 448, 480, -1,
+      ])
+    #expect([0, 1, 127, 130, 254].map(Reference.powerOfTwo) == [0x1p-127, 0x1p-126, 1, 8, 0x1p127])
+  }
+
   @Test func `3-bit values are read across byte borders, lowest bits first`() {
     // 0, 1, ... 7 packed by hand: bits 111_110_101_100_011_010_001_000.
     let packed = Bytes(12)

@@ -113,7 +113,8 @@ import Testing
         rows: 1, columns: 64)
     }
     for bad in [
-      tensors(.nvfp4, bits: 4, group: 16), tensors(.affine, bits: 7, group: 64),
+      tensors(.nvfp4, bits: 4, group: 16), tensors(.mxfp4, bits: 4, group: 64),
+      tensors(.affine, bits: 7, group: 64),
       tensors(.affine, bits: 4, group: 16),
       tensors(.affine, bits: 4, group: 128), tensors(.affine, bits: 4, group: 64, dtype: .i64),
     ] {
