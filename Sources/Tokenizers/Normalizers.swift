@@ -4,7 +4,7 @@
 enum Normalizer: Sendable {
   case unicode(UnicodeNormalization.Form)
   case lowercase
-  /// Removes the nonspacing marks; meant to follow a decomposition.
+  /// Removes all marks; meant to follow a decomposition.
   case stripAccents
   case strip(left: Bool, right: Bool)
   case replace(TextPattern, content: [UInt8])
@@ -22,7 +22,7 @@ enum Normalizer: Sendable {
     case .unicode(let form): UnicodeNormalization.tables.normalized(bytes, range, to: form)
     case .lowercase: Self.lowercased(bytes, range)
     case .stripAccents: Self.mapScalars(bytes, range) { scalar, out in
-      if CharacterClass.of(scalar) != .nonspacingMark { out.append(scalar: scalar) }
+      if CharacterClass.of(scalar).isDisjoint(with: .mark) { out.append(scalar: scalar) }
     }
     case .strip(let left, let right): Self.stripped(bytes, range, left, right)
     case .replace(let pattern, let content): Self.replaced(bytes, range, pattern, content)
@@ -101,10 +101,10 @@ enum Normalizer: Sendable {
     _ bytes: [UInt8], _ range: Range<Int>, _ cleans: Bool, _ spaces: Bool, _ strips: Bool, _ lowers: Bool
   ) -> [UInt8] {
     var text = mapScalars(bytes, range) { scalar, out in
-      if cleans {
-        if isDropped(scalar) { return }
-        if CharacterClass.of(scalar) == .space { return out.append(0x20) }
-      }
+      let cls = CharacterClass.of(scalar)
+      // Vertical tab, form feed and next line are white space, but go as controls.
+      if cleans, cls == .control || scalar == 0x0B || scalar == 0x0C || scalar == 0x85 { return }
+      if cleans, cls == .space { return out.append(0x20) }
       if spaces, isIdeograph(scalar) {
         out.append(0x20)
         out.append(scalar: scalar)
@@ -115,29 +115,17 @@ enum Normalizer: Sendable {
     }
     if strips {
       text = UnicodeNormalization.tables.normalized(text, 0..<text.count, to: .nfd) ?? text
-      text = Normalizer.stripAccents.apply(text, 0..<text.count) ?? text
+      text = mapScalars(text, 0..<text.count) { scalar, out in
+        if CharacterClass.of(scalar) != .nonspacingMark { out.append(scalar: scalar) }
+      }
     }
     return lowers ? lowercased(text, 0..<text.count) : text
-  }
-
-  /// NUL, U+FFFD and the C* categories, but not tab and line breaks.
-  private static func isDropped(_ scalar: UInt32) -> Bool {
-    switch scalar {
-    case 0x09, 0x0A, 0x0D: return false
-    case 0x20..<0x7F: return false
-    case 0, 0xFFFD: return true
-    default: break
-    }
-    switch Unicode.Scalar(scalar)?.properties.generalCategory {
-    case .control, .format, .privateUse, .surrogate: return true
-    default: return false
-    }
   }
 
   private static func isIdeograph(_ scalar: UInt32) -> Bool {
     switch scalar {
     case 0x4E00...0x9FFF, 0x3400...0x4DBF, 0x20000...0x2A6DF, 0x2A700...0x2B73F, 0x2B740...0x2B81F,
-      0x2B820...0x2CEAF, 0xF900...0xFAFF, 0x2F800...0x2FA1F:
+      0x2B920...0x2CEAF, 0xF900...0xFAFF, 0x2F800...0x2FA1F:
       true
     default: false
     }

@@ -56,13 +56,15 @@ struct CharacterClass: OptionSet, Sendable {
   static let number = CharacterClass(rawValue: 16)
   /// White_Space.
   static let space = CharacterClass(rawValue: 32)
-  /// P*.
+  /// P*, as far as the reference knows them.
   static let punctuation = CharacterClass(rawValue: 64)
-  /// S*; together with `mark` it says Mn.
+  /// S*; together with `mark` it says Mn, as far as the reference knows them.
   static let symbol = CharacterClass(rawValue: 128)
 
   static let letter: CharacterClass = [.upper, .lower, .caseless]
   static let nonspacingMark: CharacterClass = [.mark, .symbol]
+  /// What cleaning for BERT drops: controls, formats, private use.
+  static let control: CharacterClass = [.symbol, .punctuation]
 
   /// Expanded once, on first use: about 70 KiB.
   static let table = ScalarTable(runs: expandedRuns())
@@ -87,6 +89,7 @@ struct CharacterClass: OptionSet, Sendable {
     case UInt8(ascii: "s"): .space
     case UInt8(ascii: "p"): .punctuation
     case UInt8(ascii: "y"): .symbol
+    case UInt8(ascii: "c"): .control
     default: []
     }
   }

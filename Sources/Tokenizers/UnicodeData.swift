@@ -4,7 +4,7 @@
 enum UnicodeData {
   /// Runs over all scalars from 0: a class letter and the run's length (absent: 1).
   static let classes: StaticString = """
-    .9 s5 .18 s p3 y p6 y p4 d10 p2 y3 p2 u26 p3 y p y l26 p y p y .6 s .26 s p y5 p y2 o p y . y4 d2 y l p2 y
+    c9 s5 c18 s p3 y p6 y p4 d10 p2 y3 p2 u26 p3 y p y l26 p y p y c6 s c26 s p y5 p y2 o p y c y4 d2 y l p2 y
     d o p d3 p u23 y u7 l24 y l8 u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u
     l u l u l u l u l u l u l u l u l2 u l u l u l u l u l u l u l u l2 u l u l u l u l u l u l u l u l u l u
     l u l u l u l u l u l u l u l u l u l u l u l u l u l u2 l u l u l3 u2 l u l u2 l u3 l2 u4 l u2 l u3 l3 u2
@@ -17,90 +17,90 @@ enum UnicodeData {
     l u l u l u l u l u l u l u l u l u l u l u l u l u2 l u l u l u l u l u l u l2 u l u l u l u l u l u l u
     l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l
     u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l . u38 .2 o p6 l41 p2 .2 y3 . n45 p n p n2 p n2
-    p n .8 o27 .4 o4 p2 .17 y3 p2 y p2 y2 n11 p . p3 o43 n21 d10 p4 o2 n o99 p o n7 . y n6 o2 n2 y n4 o2 d10
-    o3 y2 o p14 .2 o n o30 n27 .2 o89 n11 o .14 d10 o33 n9 o2 y p3 o .2 n y2 o22 n4 o n9 o n3 o n5 .2 p15 .
-    o25 n3 .2 p . o11 .5 o24 y o6 .8 n9 o42 n24 . n32 m o54 n m n o m3 n8 m4 n m2 o n7 o10 n2 p2 d10 p o16 n
-    m2 . o8 .2 o2 .2 o22 . o7 . o .3 o4 .2 n o m3 n4 .2 m2 .2 m2 n o .8 m .4 o2 . o3 n2 .2 d10 o2 y2 d6 y2 o p
-    n .2 n2 m . o6 .4 o2 .2 o22 . o7 . o2 . o2 . o2 .2 n . m3 n2 .4 n2 .2 n3 .3 n .7 o4 . o .7 d10 n2 o3 n p
-    .10 n2 m . o9 . o3 . o22 . o7 . o2 . o5 .2 n o m3 n5 . n2 m . m2 n .2 o .15 o2 n2 .2 d10 p y .7 o n6 . n
-    m2 . o8 .2 o2 .2 o22 . o7 . o2 . o5 .2 n o m n m n4 .2 m2 .2 m2 n .7 n2 m .4 o2 . o3 n2 .2 d10 y o d6 .10
-    n o . o6 .3 o3 . o4 .3 o2 . o . o2 .3 o2 .3 o3 .3 o12 .4 m2 n m2 .3 m3 . m3 n .2 o .6 m .14 d13 y8 .5 n m3
-    n o8 . o3 . o23 . o16 .2 n o n3 m4 . n3 . n4 .7 n2 . o3 .2 o .2 o2 n2 .2 d10 .7 p d7 y o n m2 p o8 . o3 .
-    o23 . o10 . o5 .2 n o m n m5 . n m2 . m2 n2 .7 m2 .6 o2 . o2 n2 .2 d10 . o2 m .12 n2 m2 o9 . o3 . o41 n2 o
-    m3 n4 . m3 . m3 n o y .4 o3 m d7 o3 n2 .2 d19 y o6 . n m2 . o18 .3 o24 . o9 . o .2 o7 .3 n .4 m3 n3 . n .
-    m8 .6 d10 .2 m2 p .12 o48 n o2 n7 .4 y o7 n8 p d10 p2 .37 o2 . o . o5 . o24 . o . o10 n o2 n9 o .2 o5 . o
-    . n7 . d10 .2 o4 .32 o y3 p15 y p y3 n2 y6 d20 y n y n y n p4 m2 o8 . o36 .4 n14 m n5 p n2 o5 n11 . n36 .
-    y8 n y6 . y2 p5 y4 p2 .37 o43 m2 n4 m n6 m n2 m2 n2 o d10 p6 o6 m2 n2 o4 n3 o m3 o2 m7 o3 n4 o13 n m2 n2
-    m6 n o m d10 m3 n y2 u38 . u .5 u .2 l43 p o l3 o329 . o4 .2 o7 . o . o4 .2 o41 . o4 .2 o33 . o4 .2 o7 . o
-    . o4 .2 o15 . o57 . o4 .2 o67 .2 n3 p9 d20 .3 o16 y10 .6 u86 .2 l6 .2 p o620 y p o17 s o26 p2 .3 o75 p3 d3
-    o8 .7 o18 n3 m .9 o19 n2 m p2 .9 o18 n2 .12 o13 . o3 . n2 .12 o52 n2 m n7 m8 n m2 n11 p3 o p3 y o n .2 d10
-    .6 d10 .6 p11 n3 . n d10 .6 o89 .7 o5 n2 o34 n o .5 o70 .10 o31 . n3 m4 n2 m3 .4 m2 n m6 n3 .4 y .3 p2 d10
-    o30 .2 o5 .11 o44 .4 o26 .6 d11 .3 y34 o23 n2 m2 n .2 p2 o53 m n m n7 . n m n m2 n8 m6 n10 .2 n d10 .6 d10
-    .6 p7 o p6 .2 n14 m n16 .49 n4 m o47 n m n5 m n m5 n m2 o8 . p2 d10 p7 y10 n9 y9 p3 n2 m o30 m n4 m2 n2 m
-    n3 o2 d10 o44 n m n2 m3 n m n3 m2 .8 p4 o36 m8 n8 m2 n2 .3 p5 d10 .3 o3 d10 o36 p2 l9 u l .5 u43 .2 u3 p8
-    .8 n3 p n13 m n7 o4 n o6 n o2 m n2 o .5 l44 o63 l13 o l34 o37 n64 u l u l u l u l u l u l u l u l u l u l
+    p n .8 o27 .4 o4 p2 .11 c6 y3 p2 y p2 y2 n11 p c y p2 o43 n21 d10 p4 o2 n o99 p o n7 c y n6 o2 n2 y n4 o2
+    d10 o3 y2 o p14 . c o n o30 n27 .2 o89 n11 o .14 d10 o33 n9 o2 y p3 o .2 m y2 o22 n4 o n9 o n3 o n5 .2 p15
+    . o25 n3 .2 p . o11 .5 o24 y o6 .8 m9 o42 m24 . n32 m o54 n m n o m3 n8 m4 n m2 o n7 o10 n2 p2 d10 p o16 n
+    m2 . o8 .2 o2 .2 o22 . o7 . o .3 o4 .2 n o m3 n4 .2 m2 .2 m2 n o .8 m .4 o2 . o3 n2 .2 d10 o2 y2 d6 y2 o y
+    m .2 n2 m . o6 .4 o2 .2 o22 . o7 . o2 . o2 . o2 .2 n . m3 n2 .4 n2 .2 n3 .3 n .7 o4 . o .7 d10 n2 o3 n y
+    .10 n2 m . o9 . o3 . o22 . o7 . o2 . o5 .2 n o m3 n5 . n2 m . m2 n .2 o .15 o2 n2 .2 d10 p y .7 o m6 . n
+    m2 . o8 .2 o2 .2 o22 . o7 . o2 . o5 .2 n o m n m n4 .2 m2 .2 m2 n .7 m n m .4 o2 . o3 n2 .2 d10 y o d6 .10
+    n o . o6 .3 o3 . o4 .3 o2 . o . o2 .3 o2 .3 o3 .3 o12 .4 m2 n m2 .3 m3 . m3 n .2 o .6 m .14 d13 y8 .5 n m4
+    o8 . o3 . o23 . o16 .2 m o n3 m4 . n3 . n4 .7 n2 . o3 .2 o .2 o2 n2 .2 d10 .7 y d7 y o n m2 y o8 . o3 .
+    o23 . o10 . o5 .2 n o m n m5 . n m2 . m2 n2 .7 m2 .6 o2 . o2 n2 .2 d10 . o2 m .12 m n m2 o9 . o3 . o41 m2
+    o m3 n4 . m3 . m3 n o y .4 o3 m d7 o3 n2 .2 d19 y o6 . m3 . o18 .3 o24 . o9 . o .2 o7 .3 n .4 m3 n3 . n .
+    m8 .6 d10 .2 m2 p .12 o48 n o2 n7 .4 y o7 n8 p d10 p2 .37 o2 . o . o5 . o24 . o . o10 n o2 n6 m n2 o .2 o5
+    . o . n6 m . d10 .2 o4 .32 o y3 p15 y p y3 n2 y6 d20 y n y n y n p4 m2 o8 . o36 .4 n14 m n5 p n2 o5 n11 .
+    n36 . y8 n y6 . y2 p5 y4 p2 .37 o43 m2 n4 m n6 m n2 m2 n2 o d10 p6 o6 m2 n2 o4 n3 o m3 o2 m7 o3 n4 o13 n
+    m2 n2 m6 n o m d10 m3 n y2 u38 . u .5 u .2 l43 p o l3 o329 . o4 .2 o7 . o . o4 .2 o41 . o4 .2 o33 . o4 .2
+    o7 . o . o4 .2 o15 . o57 . o4 .2 o67 .2 n3 p9 d20 .3 o16 y10 .6 u86 .2 l6 .2 p o620 y p o17 s o26 p2 .3
+    o75 p3 d3 o8 .7 o18 n3 m .9 o19 n2 m p2 .9 o18 n2 .12 o13 . o3 . n2 .12 o52 n2 m n7 m8 n m2 n11 p3 o p3 y
+    o n .2 d10 .6 d10 .6 p11 n3 c m d10 .6 o89 .7 o5 m2 o34 n o .5 o70 .10 o31 . n3 m4 n2 m3 .4 m2 n m6 n3 .4
+    y .3 p2 d10 o30 .2 o5 .11 o44 .4 o26 .6 d11 .3 y34 o23 n2 m2 n .2 p2 o53 m n m n7 . n m n m2 n8 m6 n10 .2
+    n d10 .6 d10 .6 p7 o p6 .2 n14 m17 .49 n4 m o47 n m n5 m n m5 n m2 o8 . y2 d10 p7 y10 n9 y12 n2 m o30 m n4
+    m2 n2 m n3 o2 d10 o44 n m n2 m3 n m n3 m2 .8 p4 o36 m8 n8 m2 n2 .3 p5 d10 .3 o3 d10 o36 p2 l9 u l .5 u43
+    .2 u3 p8 .8 n3 p n13 m n7 o4 n o6 n o2 m n2 o .5 l44 o63 l13 o l34 o37 n54 m6 n4 u l u l u l u l u l u l u
+    l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l
     u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u
+    l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l9 u l u l u l u l u l u l u l u l u l u l u l
+    u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u
+    l u l u l u l u l u l u l u l u l u l u l u l9 u8 l6 .2 u6 .2 l8 u8 l8 u8 l6 .2 u6 .2 l8 . u . u . u . u
+    l8 u8 l14 .2 l8 u8 l8 u8 l8 u8 l5 . l2 u5 y l y3 l3 . l2 u5 y3 l4 .2 l2 u4 . y3 l8 u5 y3 .2 l3 . l2 u5 y2
+    . s11 c5 p24 s2 c5 s p20 y p13 y p12 s c5 . c10 d o .2 d6 y3 p2 o d10 y3 p2 . o13 .3 y33 .15 n13 m4 n m3
+    n12 .15 y2 u y4 u y2 l u3 l2 u3 l y u y3 u5 y6 u y u y u y u4 y l u4 l o4 l y2 l2 u2 y5 u l4 y4 l y d51 u
+    l d5 y2 .4 y376 p4 y29 p2 y255 .22 y11 .21 d60 y78 d22 y616 p14 d30 y49 p2 y31 p10 y403 p22 y63 p4 y32 p2
+    y374 .2 y32 . y105 u48 l48 u l u3 l2 u l u l u l u4 l u l2 u l6 o2 u3 l u l u l u l u l u l u l u l u l u
     l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l
-    u l u l u l u l u l u l u l u l u l u l u l u l9 u l u l u l u l u l u l u l u l u l u l u l u l u l u l u
-    l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l
-    u l u l u l u l u l u l u l u l9 u8 l6 .2 u6 .2 l8 u8 l8 u8 l6 .2 u6 .2 l8 . u . u . u . u l8 u8 l14 .2 l8
-    u8 l8 u8 l8 u8 l5 . l2 u5 y l y3 l3 . l2 u5 y3 l4 .2 l2 u4 . y3 l8 u5 y3 .2 l3 . l2 u5 y2 . s11 .5 p24 s2
-    .5 s p20 y p13 y p12 s .16 d o .2 d6 y3 p2 o d10 y3 p2 . o13 .3 y33 .15 n13 m4 n m3 n12 .15 y2 u y4 u y2 l
-    u3 l2 u3 l y u y3 u5 y6 u y u y u y u4 y l u4 l o4 l y2 l2 u2 y5 u l4 y4 l y d51 u l d5 y2 .4 y376 p4 y29
-    p2 y255 .22 y11 .21 d60 y78 d22 y616 p14 d30 y49 p2 y31 p10 y403 p22 y63 p4 y32 p2 y374 .2 y32 . y105 u48
-    l48 u l u3 l2 u l u l u l u4 l u l2 u l6 o2 u3 l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u
-    l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l
-    u l u l u l u l u l u l u l u l2 y6 u l u l n3 u l .5 p4 d p2 l38 . l .5 l .2 o56 .7 o p .14 n o23 .9 o7 .
-    o7 . o7 . o7 . o7 . o7 . o7 . o7 . n32 p47 o p32 y2 p12 .34 y26 . y89 .12 y214 .26 y16 s p3 y o2 d p10 y2
-    p12 y d9 n4 m2 p o5 y2 d3 o2 p y2 . o86 .2 n2 y2 o3 p o90 p o4 .5 o43 . o94 . y2 d4 y10 o32 y38 .9 y o16
-    y31 . d10 y30 d8 y d15 y32 d10 y39 d15 y320 o6592 y64 o22157 .3 y55 .9 o46 p2 o269 p3 o16 d10 o2 .20 u l u
-    l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l o n m3 p n10 p o u l
-    u l u l u l u l u l u l u l u l u l u l u l u l u l o2 n2 o70 d10 n2 p6 .8 y23 o9 y2 u l u l u l u l u l u
-    l u l3 u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l
-    u l u l u l u l u l u l o l8 u l u l u2 l u l u l u l u l o y2 u l u l o u l u l3 u l u l u l u l u l u l
-    u l u l u l u l u5 l u5 l u l u l u l u l u l u l u l u4 l u l u2 l .2 u l . l . l u l u l u l u .21 o3 u
-    l o3 l o7 n o3 n o4 n o23 m2 n2 m y4 n .3 d6 y4 .6 o52 p4 .8 m2 o50 m16 n2 .8 p2 d10 .6 n18 o6 p3 o p o2 n
-    d10 o28 n8 p2 o23 n11 m2 .11 p o29 .3 n3 m o47 n m2 n4 m2 n2 m3 p13 . o d10 .4 p2 o5 n o10 d10 o5 . o41 n6
-    m2 n2 m2 n2 .9 o3 n o8 n m .2 d10 .2 p4 o23 y3 o m n m o50 n o n3 o2 n2 o5 n2 o n o .24 o3 p2 o11 m n2 m2
-    p2 o3 m n .10 o6 .2 o6 .2 o6 .9 o7 . o7 . l43 y o4 l9 o y2 .4 l80 o35 m2 n m2 n m2 p m n .2 d10 .6 o11172
-    .12 o23 .4 o49 .8452 o366 .2 o106 .38 l7 .12 l5 .5 o n o10 y o13 . o5 . o . o2 . o2 . o108 y17 .16 o363 p2
-    y16 o64 .2 o54 .7 y .32 o12 y4 n16 p10 .6 n16 p35 . p14 y p y3 . p y p2 .4 o5 . o135 .4 p3 y p6 y p4 d10
-    p2 y3 p2 u26 p3 y p y l26 p y p y p7 o89 .3 o6 .2 o6 .2 o6 .2 o3 .3 y7 . y7 .13 y2 .2 o12 . o26 . o19 . o2
-    . o15 .2 o14 .34 o123 .5 p3 .4 d45 .3 y9 d57 y17 d2 y3 . y13 .3 y .47 y45 n .130 o29 .3 o49 .15 n d27 .4
-    o32 d4 .9 o20 d o8 d .5 o38 n5 .5 o30 . p o36 .4 o8 p d5 .42 u40 l40 o78 .2 d10 .6 u36 .4 l36 .4 o40 .8
-    o52 .11 p u11 . u15 . u7 . u2 . l11 . l15 . l7 . l2 .3 o52 .12 o311 .9 o22 .10 o8 .24 o6 . o42 . o9 .69 o6
-    .2 o . o44 . o2 .3 o .2 o23 . p d8 o23 y2 d7 o31 .8 d9 .48 o19 . o2 .5 d5 o22 d6 .3 p o26 .5 p .64 o56 .4
-    d2 o2 d16 .2 d46 o n3 . n2 .5 n4 o4 . o3 . o29 .2 n3 .4 n d9 .7 p9 .7 o29 d2 p o29 d3 .32 o8 y o28 n2 .4
-    d5 p7 .9 o54 .3 p7 o22 .2 d8 o19 .5 d8 o18 .7 p4 .12 d7 .80 o73 .55 u51 .13 l51 .7 d6 o36 n4 .8 d10 .6 d10
-    o6 u22 .3 n5 p o l22 .8 y2 .208 d31 . o42 . n2 p .2 o2 .16 o3 .55 n4 o29 d10 o .8 o22 n11 d4 p5 .22 o18 n4
-    p4 .38 o21 d7 .20 o23 .9 m n m o53 n15 p7 .4 d30 n o2 n2 o .9 n3 m o45 m3 n4 m2 n2 p2 . p4 n .13 o25 .7
-    d10 .6 n3 o36 n5 m n8 . d10 p4 o m2 o .8 o35 n p2 o .9 n2 m o48 m3 n9 m2 o4 p4 n4 p m n d10 o p o p3 . d20
-    .11 o18 . o25 m3 n3 m2 n m n2 p6 n o2 n .62 o7 . o . o4 . o15 . o10 p .6 o47 n m3 n8 .5 d10 .6 n2 m2 . o8
-    .2 o2 .2 o22 . o7 . o2 . o5 . n2 o m2 n m4 .2 m2 .2 m3 .2 o .6 m .5 o5 m2 .2 n7 .3 n5 .11 o10 . o .2 o .
-    o38 . o m3 n6 . m .2 m . m4 . m2 n m n o n o p2 . p2 .8 n2 .29 o53 m3 n8 m2 n3 m n o4 p5 d10 p2 . p n o3
-    .30 o48 m3 n6 m n m4 n2 m n2 o2 p o .8 d10 .166 o47 m3 n4 .2 m4 n2 m n2 p23 o4 n2 .34 o48 m3 n8 m2 n m n2
-    p3 o .11 d10 .6 p13 .19 o43 n m n m2 n6 m n o p .6 d10 .6 d20 .28 o27 .2 n m n m2 n4 m n5 .4 d12 p3 y o7
-    .185 o44 m3 n9 m n2 p .100 u32 l32 d19 .12 o8 .2 o .2 o8 . o2 . o24 m6 . m2 .2 n2 m n o m o m n p3 .9 d10
-    .70 o8 .2 o39 m3 n4 .2 n2 m4 n o p o m .27 o n10 o40 n6 m o n4 p8 n .8 o n6 m2 n3 o46 n13 m n2 p3 o p5 .13
-    o73 .7 p10 .182 o33 p .14 d10 .6 o9 . o37 m n7 . n6 m n o p5 .10 d29 .3 p2 o30 .2 n22 . m n7 m n2 m n2 .73
-    o7 . o2 . o38 n6 .3 n . n2 . n7 o n .8 d10 .6 o6 . o2 . o32 m5 . n2 . m2 n m n o .7 d10 .310 o19 n2 m2 p2
-    .7 n2 o m o13 . o34 m2 n5 .3 m2 n m n p13 d10 n .85 o .15 d21 y29 .13 p o922 .102 d111 . p5 .11 o196 .2636
-    o97 p2 .13 o1072 .16 n o6 n15 .10 o3995 .5 o583 .6841 o30 n12 m3 n3 d10 .1734 o569 .7 o31 . d10 .4 p2 o79
-    . d10 .6 o30 .2 n5 p .10 o48 n7 p5 y4 o4 p y .10 d10 . d7 . o21 .5 o19 .432 o45 p3 d10 .198 u32 l32 d23 p4
-    .101 o75 .4 n o m55 .7 n4 o13 .64 o2 p o n .11 m2 .14 o6136 .8 o1238 .41 o10 .8935 o4 . o7 . o2 . o291 .15
-    o .29 o3 .2 o .14 o4 .8 o396 .2308 o107 .5 o13 .3 o9 .7 o10 .2 y n2 p .3936 y240 d10 .6 y436 .76 n46 .2
-    n23 .9 y116 .60 y246 .10 y39 .2 y60 m2 n3 y3 m6 .8 n8 y2 n7 y30 n4 y61 .21 y66 n3 y .122 d20 .12 d20 .12
-    y87 .9 d25 .135 u26 l26 u26 l7 . l18 u26 l26 u . u2 .2 u .2 u2 .2 u4 . u8 l4 . l . l7 . l11 u26 l26 u2 .
-    u4 .2 u8 . u7 . l26 u2 . u4 . u5 . u .3 u7 . l26 u26 l26 u26 l26 u26 l26 u26 l26 u26 l26 u26 l28 .2 u25 y
-    l25 y l6 u25 y l25 y l6 u25 y l25 y l6 u25 y l25 y l6 u25 y l25 y l6 u l .2 d50 y512 n55 y4 n50 y8 n y14 n
-    y2 p5 .15 n5 . n15 .1104 l10 o l20 .6 l6 .213 n7 . n17 .2 n7 . n2 . n5 .5 o62 .33 n .112 o45 .3 n7 o7 .2
-    d10 .4 o y .320 o30 n .17 o44 n4 d10 .5 y .464 o28 n4 d10 .214 o30 n2 o d10 .4 p .480 o7 . o4 . o2 . o15 .
-    o197 .2 d9 n7 .41 u34 l34 n7 o .4 d10 .4 p2 .785 d59 y d3 y d4 .76 d45 y d15 .194 o4 . o27 . o2 . o .2 o .
-    o10 . o4 . o . o .6 o .4 o . o . o . o3 . o2 . o .2 o . o . o . o . o . o2 . o .2 o4 . o7 . o4 . o4 . o .
-    o10 . o17 .5 o3 . o5 . o17 .52 y2 .270 y44 .4 y100 .12 y15 .2 y15 . y15 . y37 .10 d13 y161 .56 y29 .13 y44
-    .4 y9 .7 y2 .14 y6 .154 y984 .4 y17 .3 y13 .3 y119 .4 y95 .6 y12 .4 y .15 y12 .4 y56 .8 y10 .6 y40 .8 y30
-    .2 y12 .4 y2 .62 y340 .12 y14 .2 y13 .3 y10 .5 y56 .7 y15 .2 y11 .6 y9 .7 y147 . y92 d10 .1030 o42720 .32
-    o4154 .6 o222 .2 o5762 .14 o7473 .15 o622 .2466 o542 .1506 o4939 .5 o4192 .712016 n240 .196112
+    u l u l u l u l u l u l u l u l u l u l u l u l u l u l2 y6 u l u l n3 u l .5 p4 d p2 l38 . l .5 l .2 o56
+    .7 o p .14 n o23 .9 o7 . o7 . o7 . o7 . o7 . o7 . o7 . o7 . n32 p47 o p19 y27 .34 y26 . y89 .12 y214 .26
+    y16 s p3 y o2 d p10 y2 p12 y d9 n4 m2 p o5 y2 d3 o2 p y2 . o86 .2 n2 y2 o3 p o90 p o4 .5 o43 . o94 . y2 d4
+    y10 o32 y38 .9 y o16 y31 . d10 y30 d8 y d15 y32 d10 y39 d15 y320 o6592 y64 o22157 .3 y55 .9 o46 p2 o269 p3
+    o16 d10 o2 .20 u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l
+    o n m3 p n10 p o u l u l u l u l u l u l u l u l u l u l u l u l u l u l o2 n2 o70 d10 n2 p6 .8 y23 o9 y2
+    u l u l u l u l u l u l u l3 u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u l u
+    l u l u l u l u l u l u l u l u l u l u l u l o l8 u l u l u2 l u l u l u l u l o y2 u l u l o u l u l3 u
+    l u l u l u l u l u l u l u l u l u l u5 l u5 l u l u l u l u l u l u l u l u4 l u l u2 l .2 u l . l . l u
+    l u l u l u .21 o3 u l o3 l o7 n o3 n o4 n o23 m2 n2 m y4 m .3 d6 y4 .6 o52 p4 .8 m2 o50 m16 n m .8 p2 d10
+    .6 n18 o6 p3 o p o2 m d10 o28 n8 p2 o23 n11 m2 .11 p o29 .3 n3 m o47 n m2 n4 m2 n m4 p13 . o d10 .4 p2 o5
+    n o10 d10 o5 . o41 n6 m2 n2 m2 n2 .9 o3 n o8 n m .2 d10 .2 p4 o23 y3 o m n m o50 n o n3 o2 n2 o5 n2 o n o
+    .24 o3 p2 o11 m n2 m2 p2 o3 m n .10 o6 .2 o6 .2 o6 .9 o7 . o7 . l43 y o4 l9 o y2 .4 l80 o35 m2 n m2 n m2 p
+    m n .2 d10 .6 o11172 .12 o23 .4 o49 .2052 c6400 o366 .2 o106 .38 l7 .12 l5 .5 o n o10 y o13 . o5 . o . o2
+    . o2 . o108 y17 .16 o363 p2 y16 o64 .2 o54 .7 y .32 o12 y4 n16 p10 .6 n16 p35 . p14 y p y3 . p y p2 .4 o5
+    . o135 .2 c . p3 y p6 y p4 d10 p2 y3 p2 u26 p3 y p y l26 p y p y p7 o89 .3 o6 .2 o6 .2 o6 .2 o3 .3 y7 . y7
+    .10 c3 y c .2 o12 . o26 . o19 . o2 . o15 .2 o14 .34 o123 .5 p3 .4 d45 .3 y9 d57 y17 d2 y3 . y13 .3 y .47
+    y45 n .130 o29 .3 o49 .15 n d27 .4 o32 d4 .9 o20 d o8 d .5 o38 n5 .5 o30 . p o36 .4 o8 p d5 .42 u40 l40
+    o78 .2 d10 .6 u36 .4 l36 .4 o40 .8 o52 .11 p u11 . u15 . u7 . u2 . l11 . l15 . l7 . l2 .3 o52 .12 o311 .9
+    o22 .10 o8 .24 o6 . o42 . o9 .69 o6 .2 o . o44 . o2 .3 o .2 o23 . p d8 o23 y2 d7 o31 .8 d9 .48 o19 . o2 .5
+    d5 o22 d6 .3 p o26 .5 p .64 o56 .4 d2 o2 d16 .2 d46 o n3 . n2 .5 n4 o4 . o3 . o29 .2 n3 .4 n d9 .7 p9 .7
+    o29 d2 p o29 d3 .32 o8 y o28 n2 .4 d5 p7 .9 o54 .3 p7 o22 .2 d8 o19 .5 d8 o18 .7 p4 .12 d7 .80 o73 .55 u51
+    .13 l51 .7 d6 o36 m4 .8 d10 .6 d10 o6 u22 .3 m5 y o l22 .8 y2 .208 d31 . o42 . m2 y .2 o2 .16 o3 .55 m4
+    o29 d10 o .8 o22 m11 d4 y5 .22 o18 m4 y4 .38 o21 d7 .20 o23 .9 m n m o53 n15 p7 .4 d30 m o2 m2 o .9 n3 m
+    o45 m3 n4 m2 n2 p2 c p4 m .13 o25 .7 d10 .6 n3 o36 n5 m n8 . d10 p4 o m2 o .8 o35 n p2 o .9 n2 m o48 m3 n9
+    m2 o4 p4 m n3 p m2 d10 o p o p3 . d20 .11 o18 . o25 m3 n3 m2 n m n2 p6 m o2 m .62 o7 . o . o4 . o15 . o10
+    p .6 o47 n m3 n8 .5 d10 .6 n2 m2 . o8 .2 o2 .2 o22 . o7 . o2 . o5 . m n o m2 n m4 .2 m2 .2 m3 .2 o .6 m .5
+    o5 m2 .2 n7 .3 n5 .11 o10 . o .2 o . o38 . o m9 . m .2 m . m4 . m5 o m o y2 . y2 .8 m2 .29 o53 m18 o4 y5
+    d10 y2 . y m o3 .30 o48 m3 n6 m n m4 n2 m n2 o2 p o .8 d10 .166 o47 m3 n4 .2 m4 n2 m n2 p23 o4 n2 .34 o48
+    m3 n8 m2 n m n2 p3 o .11 d10 .6 y13 .19 o43 n m n m2 n6 m n o y .6 d10 .6 d20 .28 o27 .2 n m n m2 n4 m n5
+    .4 d12 p3 y o7 .185 o44 m15 y .100 u32 l32 d19 .12 o8 .2 o .2 o8 . o2 . o24 m6 . m2 .2 m4 o m o m2 y3 .9
+    d10 .70 o8 .2 o39 m7 .2 m7 o y o m .27 o m10 o40 m7 o m4 y8 m .8 o m11 o46 m16 y3 o y5 .13 o73 .7 y10 .182
+    o33 y .14 d10 .6 o9 . o37 m8 . m8 o y5 .10 d29 .3 y2 o30 .2 m22 . m14 .73 o7 . o2 . o38 m6 .3 m . m2 . m7
+    o m .8 d10 .6 o6 . o2 . o32 m5 . m2 . m5 o .7 d10 .310 o19 m4 y2 .7 m2 o m o13 . o34 m7 .3 m5 y13 d10 m
+    .85 o .15 d21 y29 .13 y o922 .102 d111 . p5 .11 o196 .2636 o97 y2 .13 o1072 .16 m o6 m15 .10 o3995 .5 o583
+    .6841 o30 m18 d10 .1734 o569 .7 o31 . d10 .4 p2 o79 . d10 .6 o30 .2 n5 p .10 o48 n7 p5 y4 o4 p y .10 d10 .
+    d7 . o21 .5 o19 .432 o45 y3 d10 .198 u32 l32 d23 y4 .101 o75 .4 m o m55 .7 n4 o13 .64 o2 y o m .11 m2 .14
+    o6136 .8 o1238 .41 o10 .8935 o4 . o7 . o2 . o291 .15 o .29 o3 .2 o .14 o4 .8 o396 .2308 o107 .5 o13 .3 o9
+    .7 o10 .2 y n2 p c4 .3932 y240 d10 .6 y436 .76 m46 .2 m23 .9 y116 .60 y246 .10 y39 .2 y60 m2 n3 y3 m6 c8
+    n8 y2 n7 y30 n4 y61 .21 y66 n3 y .122 d20 .12 d20 .12 y87 .9 d25 .135 u26 l26 u26 l7 . l18 u26 l26 u . u2
+    .2 u .2 u2 .2 u4 . u8 l4 . l . l7 . l11 u26 l26 u2 . u4 .2 u8 . u7 . l26 u2 . u4 . u5 . u .3 u7 . l26 u26
+    l26 u26 l26 u26 l26 u26 l26 u26 l26 u26 l28 .2 u25 y l25 y l6 u25 y l25 y l6 u25 y l25 y l6 u25 y l25 y l6
+    u25 y l25 y l6 u l .2 d50 y512 n55 y4 n50 y8 n y14 n y2 p5 .15 n5 . n15 .1104 l10 o l20 .6 l6 .213 m7 .
+    m17 .2 m7 . m2 . m5 .5 o62 .33 m .112 o45 .3 m7 o7 .2 d10 .4 o y .320 o30 m .17 o44 m4 d10 .5 y .464 o28
+    m4 d10 .214 o30 m2 o d10 .4 y .480 o7 . o4 . o2 . o15 . o197 .2 d9 n7 .41 u34 l34 m7 o .4 d10 .4 y2 .785
+    d59 y d3 y d4 .76 d45 y d15 .194 o4 . o27 . o2 . o .2 o . o10 . o4 . o . o .6 o .4 o . o . o . o3 . o2 . o
+    .2 o . o . o . o . o . o2 . o .2 o4 . o7 . o4 . o4 . o . o10 . o17 .5 o3 . o5 . o17 .52 y2 .270 y44 .4
+    y100 .12 y15 .2 y15 . y15 . y37 .10 d13 y161 .56 y29 .13 y44 .4 y9 .7 y2 .14 y6 .154 y984 .4 y17 .3 y13 .3
+    y119 .4 y95 .6 y12 .4 y .15 y12 .4 y56 .8 y10 .6 y40 .8 y30 .2 y12 .4 y2 .62 y340 .12 y14 .2 y13 .3 y10 .5
+    y56 .7 y15 .2 y11 .6 y9 .7 y147 . y92 d10 .1030 o42720 .32 o4154 .6 o222 .2 o5762 .14 o7473 .15 o622 .2466
+    o542 .1506 o4939 .5 o4192 .711761 c .30 c96 .128 n240 .65040 c65534 .2 c65534 .2
     """
 
   /// Runs over all scalars from 0: `class` or `classxlength`.
@@ -110,27 +110,22 @@ enum UnicodeData {
     230x6 220x6 230x2 220 230x2 222 228 230 10 11 12 13 14 15 16 17 18 19x2 20 21 22 0 23 0 24 25 0 230 220 0
     18 0x72 230x8 30 31 32 0x48 27 28 29 30 31 32 33 34 230x2 220x2 230x5 220 230x2 220 0x16 35 0x101 230x7
     0x2 230x4 220 230 0x2 230x2 0 220 230x2 220 0x35 36 0x30 230 220 230x2 220 230x2 220x3 230 220x2 230 220
-    230x3 220 230 220 230 220 230 220 230x2 0x160 230x7 220 230 0x9 220 0x24 230x4 0 230x9 0 230x3 0 230x5
-    0x43 220x3 0x59 230x2 220x3 230x4 0x42 230x5 220x5 230x14 0 220 230x2 220 230x2 220 230x3 220x3 27 28 29
-    230x3 220 230x2 220x2 230x5 0x60 7 0x16 9 0x3 230 220 230x2 0x103 7 0x16 9 0x48 230 0x61 7 0x16 9 0x110 7
-    0x16 9 0x110 7 0x16 9 0x127 9 0x110 7 0x16 9 0x7 84 91 0x101 7 0x16 9 0x109 9x2 0x16 9 0x124 9 0x109 103x2
-    9 0x13 107x4 0x108 118x2 9 0x13 122x4 0x76 220x2 0x27 220 0 220 0 216 0x55 129 130 0 132 0x5 130x4 0x2 130
-    0 230x2 9 0 230x2 0x62 220 0x112 7 0 9x2 0x82 220 0x719 230x3 0x948 9x2 0x30 9 0x157 9 0x10 230 0x203 228
-    0x143 222 230 220 0x219 230 220 0x71 9 0x20 230x8 0x2 220 0x48 230x5 220x6 230x2 220 0 220x2 230x2 220x2
-    230x5 220 230x4 0x101 7 0x15 9 0x38 230 220 230x7 0x54 9x2 0x58 7 0x11 9x2 0x67 7 0x152 230x3 0 1 220x5
-    230x2 220x4 230 0 1x7 0x4 220 0x6 230 0x3 230x2 0x198 230x2 220 230x7 220 230x2 234 214 220 202 230x37 232
-    228x2 220 218 230 233 220 230 220 0x720 230x2 1x2 230x4 1x3 230x2 0x4 230 0x3 1x2 230 220 230 1x2 220x4
-    230 0x3070 230x3 0x141 9 0x96 230x32 0x554 218 228 232 222 224x2 0x105 8x2 0x30164 230 0x4 230x10 0x32
-    230x2 0x80 230x2 0x276 9 0x37 9 0x151 9 0x27 230x18 0x57 220x3 0x37 9 0x95 7 0x12 9 0x239 230 0 230x2 220
-    0x2 230x2 0x5 230x2 0 230 0x52 9 0x246 9 0x20272 26 0x769 230x7 220x7 230x2 0x973 220 0x226 220 0x149
-    230x5 0x1682 220 0 230 0x40 230 1 220 0x4 9 0x165 230 220 0x573 230x4 0x65 230x5 0x317 230x2 0x80 220x3
-    0x70 220x2 230x3 220 230 220x4 0x49 230 220 230 220 0x192 9 0x41 9 0x14 9 0x57 9 7 0x69 230x3 0x48 9x2
-    0x62 7 0x76 9 0x9 7 0x106 9 7 0x178 7 9 0x80 7x2 0x16 9 0x24 230x7 0x3 230x5 0x89 9x3 0x113 9 0x3 7 0x23
-    230 0x99 9 7 0x251 9 7 0x126 9 0x118 9 7 0x115 9 0x269 9 7 0x258 9x2 0x4 7 0x156 9 0x83 9 0x18 9 0x81 9
-    0x421 9 0x258 7 0 9x2 0x81 9 0x425 9x2 0x16876 9 0x2496 1x5 0x59 230x7 0x1209 6x2 0x19628 1 0x5318 216x2
-    1x3 0x3 226 216x5 0x8 220x8 0x2 230x5 220x2 0x30 230x4 0x148 230x3 0x3515 230x7 0 230x17 0x2 230x7 0 230x2
-    0 230x5 0x100 230 0x160 230x7 0x375 230 0x61 230x4 0x508 232x2 220 230 0x254 230 220 0x736 220x7 0x109
-    230x6 7 0x988853
+    230x3 220 230 220 230 220 230 220 230x2 0x160 230x7 220 230 0x34 230x4 0 230x9 0 230x3 0 230x5 0x43 220x3
+    0x120 230x14 0 220 230x2 220 230x2 220 230x3 220x3 27 28 29 230x3 220 230x2 220x2 230x5 0x60 7 0x16 9 0x3
+    230 220 230x2 0x103 7 0x16 9 0x110 7 0x16 9 0x110 7 0x16 9 0x110 7 0x16 9 0x127 9 0x127 9 0x7 84 91 0x101
+    7 0x16 9 0x127 9 0x124 9 0x109 103x2 9 0x13 107x4 0x108 118x2 0x14 122x4 0x76 220x2 0x27 220 0 220 0 216
+    0x55 129 130 0 132 0x5 130x4 0x2 130 0 230x2 9 0 230x2 0x62 220 0x112 7 0 9x2 0x82 220 0x719 230x3 0x948 9
+    0x31 9 0x157 9 0x10 230 0x203 228 0x143 222 230 220 0x219 230 220 0x71 9 0x20 230x8 0x2 220 0x48 230x5
+    220x6 230x2 220 0x118 7 0x15 9 0x38 230 220 230x7 0x54 9x2 0x58 7 0x11 9x2 0x67 7 0x152 230x3 0 1 220x5
+    230x2 220x4 230 0 1x7 0x4 220 0x6 230 0x3 230x2 0x198 230x2 220 230x7 220 230x2 234 214 220 202 230x37 0x5
+    230 233 220 230 220 0x720 230x2 1x2 230x4 1x3 230x2 0x4 230 0x3 1x2 230 220 230 1x2 220x4 230 0x3070 230x3
+    0x141 9 0x96 230x32 0x554 218 228 232 222 224x2 0x105 8x2 0x30164 230 0x4 230x10 0x32 230x2 0x80 230x2
+    0x276 9 0x189 9 0x27 230x18 0x57 220x3 0x37 9 0x95 7 0x12 9 0x239 230 0 230x2 220 0x2 230x2 0x5 230x2 0
+    230 0x52 9 0x246 9 0x20272 26 0x769 230x7 220x7 230x2 0x973 220 0x226 220 0x149 230x5 0x1682 220 0 230
+    0x40 230 1 220 0x4 9 0x165 230 220 0x1375 9 0x56 9 0x57 9 7 0x69 230x3 0x48 9x2 0x62 7 0x76 9 0x9 7 0x106
+    9 7 0x178 7 9 0x81 7 0x16 9 0x24 230x7 0x3 230x5 0x205 9 0x3 7 0x123 9 7 0x251 9 7 0x126 9 0x118 9 7 0x115
+    9 0x1299 9 0x20144 1x5 0x59 230x7 0x20839 1 0x5318 216x2 1x3 0x3 226 216x5 0x8 220x8 0x2 230x5 220x2 0x30
+    230x4 0x148 230x3 0x3515 230x7 0 230x17 0x2 230x7 0 230x2 0 230x5 0x2213 220x7 0x109 230x6 7 0x988853
     """
 
   /// Canonical decompositions, one step each; `!` marks those that never compose.
@@ -315,84 +310,80 @@ enum UnicodeData {
     FB32!=5D2+5BC FB33!=5D3+5BC FB34!=5D4+5BC FB35!=5D5+5BC FB36!=5D6+5BC FB38!=5D8+5BC FB39!=5D9+5BC
     FB3A!=5DA+5BC FB3B!=5DB+5BC FB3C!=5DC+5BC FB3E!=5DE+5BC FB40!=5E0+5BC FB41!=5E1+5BC FB43!=5E3+5BC
     FB44!=5E4+5BC FB46!=5E6+5BC FB47!=5E7+5BC FB48!=5E8+5BC FB49!=5E9+5BC FB4A!=5EA+5BC FB4B!=5D5+5B9
-    FB4C!=5D1+5BF FB4D!=5DB+5BF FB4E!=5E4+5BF 105C9=105D2+307 105E4=105DA+307 1109A=11099+110BA
-    1109C=1109B+110BA 110AB=110A5+110BA 1112E=11131+11127 1112F=11132+11127 1134B=11347+1133E
-    1134C=11347+11357 11383=11382+113C9 11385=11384+113BB 1138E=1138B+113C2 11391=11390+113C9
-    113C5=113C2+113C2 113C7=113C2+113B8 113C8=113C2+113C9 114BB=114B9+114BA 114BC=114B9+114B0
-    114BE=114B9+114BD 115BA=115B8+115AF 115BB=115B9+115AF 11938=11935+11930 16121=1611E+1611E
-    16122=1611E+16129 16123=1611E+1611F 16124=16129+1611F 16125=1611E+16120 16126=16121+1611F
-    16127=16122+1611F 16128=16121+16120 16D68=16D67+16D67 16D69=16D63+16D67 16D6A=16D69+16D67
-    1D15E!=1D157+1D165 1D15F!=1D158+1D165 1D160!=1D15F+1D16E 1D161!=1D15F+1D16F 1D162!=1D15F+1D170
-    1D163!=1D15F+1D171 1D164!=1D15F+1D172 1D1BB!=1D1B9+1D165 1D1BC!=1D1BA+1D165 1D1BD!=1D1BB+1D16E
-    1D1BE!=1D1BC+1D16E 1D1BF!=1D1BB+1D16F 1D1C0!=1D1BC+1D16F 2F800!=4E3D 2F801!=4E38 2F802!=4E41 2F803!=20122
-    2F804!=4F60 2F805!=4FAE 2F806!=4FBB 2F807!=5002 2F808!=507A 2F809!=5099 2F80A!=50E7 2F80B!=50CF
-    2F80C!=349E 2F80D!=2063A 2F80E!=514D 2F80F!=5154 2F810!=5164 2F811!=5177 2F812!=2051C 2F813!=34B9
-    2F814!=5167 2F815!=518D 2F816!=2054B 2F817!=5197 2F818!=51A4 2F819!=4ECC 2F81A!=51AC 2F81B!=51B5
-    2F81C!=291DF 2F81D!=51F5 2F81E!=5203 2F81F!=34DF 2F820!=523B 2F821!=5246 2F822!=5272 2F823!=5277
-    2F824!=3515 2F825!=52C7 2F826!=52C9 2F827!=52E4 2F828!=52FA 2F829!=5305 2F82A!=5306 2F82B!=5317
-    2F82C!=5349 2F82D!=5351 2F82E!=535A 2F82F!=5373 2F830!=537D 2F831!=537F 2F832!=537F 2F833!=537F
-    2F834!=20A2C 2F835!=7070 2F836!=53CA 2F837!=53DF 2F838!=20B63 2F839!=53EB 2F83A!=53F1 2F83B!=5406
-    2F83C!=549E 2F83D!=5438 2F83E!=5448 2F83F!=5468 2F840!=54A2 2F841!=54F6 2F842!=5510 2F843!=5553
-    2F844!=5563 2F845!=5584 2F846!=5584 2F847!=5599 2F848!=55AB 2F849!=55B3 2F84A!=55C2 2F84B!=5716
-    2F84C!=5606 2F84D!=5717 2F84E!=5651 2F84F!=5674 2F850!=5207 2F851!=58EE 2F852!=57CE 2F853!=57F4
-    2F854!=580D 2F855!=578B 2F856!=5832 2F857!=5831 2F858!=58AC 2F859!=214E4 2F85A!=58F2 2F85B!=58F7
-    2F85C!=5906 2F85D!=591A 2F85E!=5922 2F85F!=5962 2F860!=216A8 2F861!=216EA 2F862!=59EC 2F863!=5A1B
-    2F864!=5A27 2F865!=59D8 2F866!=5A66 2F867!=36EE 2F868!=36FC 2F869!=5B08 2F86A!=5B3E 2F86B!=5B3E
-    2F86C!=219C8 2F86D!=5BC3 2F86E!=5BD8 2F86F!=5BE7 2F870!=5BF3 2F871!=21B18 2F872!=5BFF 2F873!=5C06
-    2F874!=5F53 2F875!=5C22 2F876!=3781 2F877!=5C60 2F878!=5C6E 2F879!=5CC0 2F87A!=5C8D 2F87B!=21DE4
-    2F87C!=5D43 2F87D!=21DE6 2F87E!=5D6E 2F87F!=5D6B 2F880!=5D7C 2F881!=5DE1 2F882!=5DE2 2F883!=382F
-    2F884!=5DFD 2F885!=5E28 2F886!=5E3D 2F887!=5E69 2F888!=3862 2F889!=22183 2F88A!=387C 2F88B!=5EB0
-    2F88C!=5EB3 2F88D!=5EB6 2F88E!=5ECA 2F88F!=2A392 2F890!=5EFE 2F891!=22331 2F892!=22331 2F893!=8201
-    2F894!=5F22 2F895!=5F22 2F896!=38C7 2F897!=232B8 2F898!=261DA 2F899!=5F62 2F89A!=5F6B 2F89B!=38E3
-    2F89C!=5F9A 2F89D!=5FCD 2F89E!=5FD7 2F89F!=5FF9 2F8A0!=6081 2F8A1!=393A 2F8A2!=391C 2F8A3!=6094
-    2F8A4!=226D4 2F8A5!=60C7 2F8A6!=6148 2F8A7!=614C 2F8A8!=614E 2F8A9!=614C 2F8AA!=617A 2F8AB!=618E
-    2F8AC!=61B2 2F8AD!=61A4 2F8AE!=61AF 2F8AF!=61DE 2F8B0!=61F2 2F8B1!=61F6 2F8B2!=6210 2F8B3!=621B
-    2F8B4!=625D 2F8B5!=62B1 2F8B6!=62D4 2F8B7!=6350 2F8B8!=22B0C 2F8B9!=633D 2F8BA!=62FC 2F8BB!=6368
-    2F8BC!=6383 2F8BD!=63E4 2F8BE!=22BF1 2F8BF!=6422 2F8C0!=63C5 2F8C1!=63A9 2F8C2!=3A2E 2F8C3!=6469
-    2F8C4!=647E 2F8C5!=649D 2F8C6!=6477 2F8C7!=3A6C 2F8C8!=654F 2F8C9!=656C 2F8CA!=2300A 2F8CB!=65E3
-    2F8CC!=66F8 2F8CD!=6649 2F8CE!=3B19 2F8CF!=6691 2F8D0!=3B08 2F8D1!=3AE4 2F8D2!=5192 2F8D3!=5195
-    2F8D4!=6700 2F8D5!=669C 2F8D6!=80AD 2F8D7!=43D9 2F8D8!=6717 2F8D9!=671B 2F8DA!=6721 2F8DB!=675E
-    2F8DC!=6753 2F8DD!=233C3 2F8DE!=3B49 2F8DF!=67FA 2F8E0!=6785 2F8E1!=6852 2F8E2!=6885 2F8E3!=2346D
-    2F8E4!=688E 2F8E5!=681F 2F8E6!=6914 2F8E7!=3B9D 2F8E8!=6942 2F8E9!=69A3 2F8EA!=69EA 2F8EB!=6AA8
-    2F8EC!=236A3 2F8ED!=6ADB 2F8EE!=3C18 2F8EF!=6B21 2F8F0!=238A7 2F8F1!=6B54 2F8F2!=3C4E 2F8F3!=6B72
-    2F8F4!=6B9F 2F8F5!=6BBA 2F8F6!=6BBB 2F8F7!=23A8D 2F8F8!=21D0B 2F8F9!=23AFA 2F8FA!=6C4E 2F8FB!=23CBC
-    2F8FC!=6CBF 2F8FD!=6CCD 2F8FE!=6C67 2F8FF!=6D16 2F900!=6D3E 2F901!=6D77 2F902!=6D41 2F903!=6D69
-    2F904!=6D78 2F905!=6D85 2F906!=23D1E 2F907!=6D34 2F908!=6E2F 2F909!=6E6E 2F90A!=3D33 2F90B!=6ECB
-    2F90C!=6EC7 2F90D!=23ED1 2F90E!=6DF9 2F90F!=6F6E 2F910!=23F5E 2F911!=23F8E 2F912!=6FC6 2F913!=7039
-    2F914!=701E 2F915!=701B 2F916!=3D96 2F917!=704A 2F918!=707D 2F919!=7077 2F91A!=70AD 2F91B!=20525
-    2F91C!=7145 2F91D!=24263 2F91E!=719C 2F91F!=243AB 2F920!=7228 2F921!=7235 2F922!=7250 2F923!=24608
-    2F924!=7280 2F925!=7295 2F926!=24735 2F927!=24814 2F928!=737A 2F929!=738B 2F92A!=3EAC 2F92B!=73A5
-    2F92C!=3EB8 2F92D!=3EB8 2F92E!=7447 2F92F!=745C 2F930!=7471 2F931!=7485 2F932!=74CA 2F933!=3F1B
-    2F934!=7524 2F935!=24C36 2F936!=753E 2F937!=24C92 2F938!=7570 2F939!=2219F 2F93A!=7610 2F93B!=24FA1
-    2F93C!=24FB8 2F93D!=25044 2F93E!=3FFC 2F93F!=4008 2F940!=76F4 2F941!=250F3 2F942!=250F2 2F943!=25119
-    2F944!=25133 2F945!=771E 2F946!=771F 2F947!=771F 2F948!=774A 2F949!=4039 2F94A!=778B 2F94B!=4046
-    2F94C!=4096 2F94D!=2541D 2F94E!=784E 2F94F!=788C 2F950!=78CC 2F951!=40E3 2F952!=25626 2F953!=7956
-    2F954!=2569A 2F955!=256C5 2F956!=798F 2F957!=79EB 2F958!=412F 2F959!=7A40 2F95A!=7A4A 2F95B!=7A4F
-    2F95C!=2597C 2F95D!=25AA7 2F95E!=25AA7 2F95F!=7AEE 2F960!=4202 2F961!=25BAB 2F962!=7BC6 2F963!=7BC9
-    2F964!=4227 2F965!=25C80 2F966!=7CD2 2F967!=42A0 2F968!=7CE8 2F969!=7CE3 2F96A!=7D00 2F96B!=25F86
-    2F96C!=7D63 2F96D!=4301 2F96E!=7DC7 2F96F!=7E02 2F970!=7E45 2F971!=4334 2F972!=26228 2F973!=26247
-    2F974!=4359 2F975!=262D9 2F976!=7F7A 2F977!=2633E 2F978!=7F95 2F979!=7FFA 2F97A!=8005 2F97B!=264DA
-    2F97C!=26523 2F97D!=8060 2F97E!=265A8 2F97F!=8070 2F980!=2335F 2F981!=43D5 2F982!=80B2 2F983!=8103
-    2F984!=440B 2F985!=813E 2F986!=5AB5 2F987!=267A7 2F988!=267B5 2F989!=23393 2F98A!=2339C 2F98B!=8201
-    2F98C!=8204 2F98D!=8F9E 2F98E!=446B 2F98F!=8291 2F990!=828B 2F991!=829D 2F992!=52B3 2F993!=82B1
-    2F994!=82B3 2F995!=82BD 2F996!=82E6 2F997!=26B3C 2F998!=82E5 2F999!=831D 2F99A!=8363 2F99B!=83AD
-    2F99C!=8323 2F99D!=83BD 2F99E!=83E7 2F99F!=8457 2F9A0!=8353 2F9A1!=83CA 2F9A2!=83CC 2F9A3!=83DC
-    2F9A4!=26C36 2F9A5!=26D6B 2F9A6!=26CD5 2F9A7!=452B 2F9A8!=84F1 2F9A9!=84F3 2F9AA!=8516 2F9AB!=273CA
-    2F9AC!=8564 2F9AD!=26F2C 2F9AE!=455D 2F9AF!=4561 2F9B0!=26FB1 2F9B1!=270D2 2F9B2!=456B 2F9B3!=8650
-    2F9B4!=865C 2F9B5!=8667 2F9B6!=8669 2F9B7!=86A9 2F9B8!=8688 2F9B9!=870E 2F9BA!=86E2 2F9BB!=8779
-    2F9BC!=8728 2F9BD!=876B 2F9BE!=8786 2F9BF!=45D7 2F9C0!=87E1 2F9C1!=8801 2F9C2!=45F9 2F9C3!=8860
-    2F9C4!=8863 2F9C5!=27667 2F9C6!=88D7 2F9C7!=88DE 2F9C8!=4635 2F9C9!=88FA 2F9CA!=34BB 2F9CB!=278AE
-    2F9CC!=27966 2F9CD!=46BE 2F9CE!=46C7 2F9CF!=8AA0 2F9D0!=8AED 2F9D1!=8B8A 2F9D2!=8C55 2F9D3!=27CA8
-    2F9D4!=8CAB 2F9D5!=8CC1 2F9D6!=8D1B 2F9D7!=8D77 2F9D8!=27F2F 2F9D9!=20804 2F9DA!=8DCB 2F9DB!=8DBC
-    2F9DC!=8DF0 2F9DD!=208DE 2F9DE!=8ED4 2F9DF!=8F38 2F9E0!=285D2 2F9E1!=285ED 2F9E2!=9094 2F9E3!=90F1
-    2F9E4!=9111 2F9E5!=2872E 2F9E6!=911B 2F9E7!=9238 2F9E8!=92D7 2F9E9!=92D8 2F9EA!=927C 2F9EB!=93F9
-    2F9EC!=9415 2F9ED!=28BFA 2F9EE!=958B 2F9EF!=4995 2F9F0!=95B7 2F9F1!=28D77 2F9F2!=49E6 2F9F3!=96C3
-    2F9F4!=5DB2 2F9F5!=9723 2F9F6!=29145 2F9F7!=2921A 2F9F8!=4A6E 2F9F9!=4A76 2F9FA!=97E0 2F9FB!=2940A
-    2F9FC!=4AB2 2F9FD!=29496 2F9FE!=980B 2F9FF!=980B 2FA00!=9829 2FA01!=295B6 2FA02!=98E2 2FA03!=4B33
-    2FA04!=9929 2FA05!=99A7 2FA06!=99C2 2FA07!=99FE 2FA08!=4BCE 2FA09!=29B30 2FA0A!=9B12 2FA0B!=9C40
-    2FA0C!=9CFD 2FA0D!=4CCE 2FA0E!=4CED 2FA0F!=9D67 2FA10!=2A0CE 2FA11!=4CF8 2FA12!=2A105 2FA13!=2A20E
-    2FA14!=2A291 2FA15!=9EBB 2FA16!=4D56 2FA17!=9EF9 2FA18!=9EFE 2FA19!=9F05 2FA1A!=9F0F 2FA1B!=9F16
-    2FA1C!=9F3B 2FA1D!=2A600
+    FB4C!=5D1+5BF FB4D!=5DB+5BF FB4E!=5E4+5BF 1109A=11099+110BA 1109C=1109B+110BA 110AB=110A5+110BA
+    1112E=11131+11127 1112F=11132+11127 1134B=11347+1133E 1134C=11347+11357 114BB=114B9+114BA
+    114BC=114B9+114B0 114BE=114B9+114BD 115BA=115B8+115AF 115BB=115B9+115AF 1D15E!=1D157+1D165
+    1D15F!=1D158+1D165 1D160!=1D15F+1D16E 1D161!=1D15F+1D16F 1D162!=1D15F+1D170 1D163!=1D15F+1D171
+    1D164!=1D15F+1D172 1D1BB!=1D1B9+1D165 1D1BC!=1D1BA+1D165 1D1BD!=1D1BB+1D16E 1D1BE!=1D1BC+1D16E
+    1D1BF!=1D1BB+1D16F 1D1C0!=1D1BC+1D16F 2F800!=4E3D 2F801!=4E38 2F802!=4E41 2F803!=20122 2F804!=4F60
+    2F805!=4FAE 2F806!=4FBB 2F807!=5002 2F808!=507A 2F809!=5099 2F80A!=50E7 2F80B!=50CF 2F80C!=349E
+    2F80D!=2063A 2F80E!=514D 2F80F!=5154 2F810!=5164 2F811!=5177 2F812!=2051C 2F813!=34B9 2F814!=5167
+    2F815!=518D 2F816!=2054B 2F817!=5197 2F818!=51A4 2F819!=4ECC 2F81A!=51AC 2F81B!=51B5 2F81C!=291DF
+    2F81D!=51F5 2F81E!=5203 2F81F!=34DF 2F820!=523B 2F821!=5246 2F822!=5272 2F823!=5277 2F824!=3515
+    2F825!=52C7 2F826!=52C9 2F827!=52E4 2F828!=52FA 2F829!=5305 2F82A!=5306 2F82B!=5317 2F82C!=5349
+    2F82D!=5351 2F82E!=535A 2F82F!=5373 2F830!=537D 2F831!=537F 2F832!=537F 2F833!=537F 2F834!=20A2C
+    2F835!=7070 2F836!=53CA 2F837!=53DF 2F838!=20B63 2F839!=53EB 2F83A!=53F1 2F83B!=5406 2F83C!=549E
+    2F83D!=5438 2F83E!=5448 2F83F!=5468 2F840!=54A2 2F841!=54F6 2F842!=5510 2F843!=5553 2F844!=5563
+    2F845!=5584 2F846!=5584 2F847!=5599 2F848!=55AB 2F849!=55B3 2F84A!=55C2 2F84B!=5716 2F84C!=5606
+    2F84D!=5717 2F84E!=5651 2F84F!=5674 2F850!=5207 2F851!=58EE 2F852!=57CE 2F853!=57F4 2F854!=580D
+    2F855!=578B 2F856!=5832 2F857!=5831 2F858!=58AC 2F859!=214E4 2F85A!=58F2 2F85B!=58F7 2F85C!=5906
+    2F85D!=591A 2F85E!=5922 2F85F!=5962 2F860!=216A8 2F861!=216EA 2F862!=59EC 2F863!=5A1B 2F864!=5A27
+    2F865!=59D8 2F866!=5A66 2F867!=36EE 2F868!=36FC 2F869!=5B08 2F86A!=5B3E 2F86B!=5B3E 2F86C!=219C8
+    2F86D!=5BC3 2F86E!=5BD8 2F86F!=5BE7 2F870!=5BF3 2F871!=21B18 2F872!=5BFF 2F873!=5C06 2F874!=5F53
+    2F875!=5C22 2F876!=3781 2F877!=5C60 2F878!=5C6E 2F879!=5CC0 2F87A!=5C8D 2F87B!=21DE4 2F87C!=5D43
+    2F87D!=21DE6 2F87E!=5D6E 2F87F!=5D6B 2F880!=5D7C 2F881!=5DE1 2F882!=5DE2 2F883!=382F 2F884!=5DFD
+    2F885!=5E28 2F886!=5E3D 2F887!=5E69 2F888!=3862 2F889!=22183 2F88A!=387C 2F88B!=5EB0 2F88C!=5EB3
+    2F88D!=5EB6 2F88E!=5ECA 2F88F!=2A392 2F890!=5EFE 2F891!=22331 2F892!=22331 2F893!=8201 2F894!=5F22
+    2F895!=5F22 2F896!=38C7 2F897!=232B8 2F898!=261DA 2F899!=5F62 2F89A!=5F6B 2F89B!=38E3 2F89C!=5F9A
+    2F89D!=5FCD 2F89E!=5FD7 2F89F!=5FF9 2F8A0!=6081 2F8A1!=393A 2F8A2!=391C 2F8A3!=6094 2F8A4!=226D4
+    2F8A5!=60C7 2F8A6!=6148 2F8A7!=614C 2F8A8!=614E 2F8A9!=614C 2F8AA!=617A 2F8AB!=618E 2F8AC!=61B2
+    2F8AD!=61A4 2F8AE!=61AF 2F8AF!=61DE 2F8B0!=61F2 2F8B1!=61F6 2F8B2!=6210 2F8B3!=621B 2F8B4!=625D
+    2F8B5!=62B1 2F8B6!=62D4 2F8B7!=6350 2F8B8!=22B0C 2F8B9!=633D 2F8BA!=62FC 2F8BB!=6368 2F8BC!=6383
+    2F8BD!=63E4 2F8BE!=22BF1 2F8BF!=6422 2F8C0!=63C5 2F8C1!=63A9 2F8C2!=3A2E 2F8C3!=6469 2F8C4!=647E
+    2F8C5!=649D 2F8C6!=6477 2F8C7!=3A6C 2F8C8!=654F 2F8C9!=656C 2F8CA!=2300A 2F8CB!=65E3 2F8CC!=66F8
+    2F8CD!=6649 2F8CE!=3B19 2F8CF!=6691 2F8D0!=3B08 2F8D1!=3AE4 2F8D2!=5192 2F8D3!=5195 2F8D4!=6700
+    2F8D5!=669C 2F8D6!=80AD 2F8D7!=43D9 2F8D8!=6717 2F8D9!=671B 2F8DA!=6721 2F8DB!=675E 2F8DC!=6753
+    2F8DD!=233C3 2F8DE!=3B49 2F8DF!=67FA 2F8E0!=6785 2F8E1!=6852 2F8E2!=6885 2F8E3!=2346D 2F8E4!=688E
+    2F8E5!=681F 2F8E6!=6914 2F8E7!=3B9D 2F8E8!=6942 2F8E9!=69A3 2F8EA!=69EA 2F8EB!=6AA8 2F8EC!=236A3
+    2F8ED!=6ADB 2F8EE!=3C18 2F8EF!=6B21 2F8F0!=238A7 2F8F1!=6B54 2F8F2!=3C4E 2F8F3!=6B72 2F8F4!=6B9F
+    2F8F5!=6BBA 2F8F6!=6BBB 2F8F7!=23A8D 2F8F8!=21D0B 2F8F9!=23AFA 2F8FA!=6C4E 2F8FB!=23CBC 2F8FC!=6CBF
+    2F8FD!=6CCD 2F8FE!=6C67 2F8FF!=6D16 2F900!=6D3E 2F901!=6D77 2F902!=6D41 2F903!=6D69 2F904!=6D78
+    2F905!=6D85 2F906!=23D1E 2F907!=6D34 2F908!=6E2F 2F909!=6E6E 2F90A!=3D33 2F90B!=6ECB 2F90C!=6EC7
+    2F90D!=23ED1 2F90E!=6DF9 2F90F!=6F6E 2F910!=23F5E 2F911!=23F8E 2F912!=6FC6 2F913!=7039 2F914!=701E
+    2F915!=701B 2F916!=3D96 2F917!=704A 2F918!=707D 2F919!=7077 2F91A!=70AD 2F91B!=20525 2F91C!=7145
+    2F91D!=24263 2F91E!=719C 2F91F!=243AB 2F920!=7228 2F921!=7235 2F922!=7250 2F923!=24608 2F924!=7280
+    2F925!=7295 2F926!=24735 2F927!=24814 2F928!=737A 2F929!=738B 2F92A!=3EAC 2F92B!=73A5 2F92C!=3EB8
+    2F92D!=3EB8 2F92E!=7447 2F92F!=745C 2F930!=7471 2F931!=7485 2F932!=74CA 2F933!=3F1B 2F934!=7524
+    2F935!=24C36 2F936!=753E 2F937!=24C92 2F938!=7570 2F939!=2219F 2F93A!=7610 2F93B!=24FA1 2F93C!=24FB8
+    2F93D!=25044 2F93E!=3FFC 2F93F!=4008 2F940!=76F4 2F941!=250F3 2F942!=250F2 2F943!=25119 2F944!=25133
+    2F945!=771E 2F946!=771F 2F947!=771F 2F948!=774A 2F949!=4039 2F94A!=778B 2F94B!=4046 2F94C!=4096
+    2F94D!=2541D 2F94E!=784E 2F94F!=788C 2F950!=78CC 2F951!=40E3 2F952!=25626 2F953!=7956 2F954!=2569A
+    2F955!=256C5 2F956!=798F 2F957!=79EB 2F958!=412F 2F959!=7A40 2F95A!=7A4A 2F95B!=7A4F 2F95C!=2597C
+    2F95D!=25AA7 2F95E!=25AA7 2F95F!=7AEE 2F960!=4202 2F961!=25BAB 2F962!=7BC6 2F963!=7BC9 2F964!=4227
+    2F965!=25C80 2F966!=7CD2 2F967!=42A0 2F968!=7CE8 2F969!=7CE3 2F96A!=7D00 2F96B!=25F86 2F96C!=7D63
+    2F96D!=4301 2F96E!=7DC7 2F96F!=7E02 2F970!=7E45 2F971!=4334 2F972!=26228 2F973!=26247 2F974!=4359
+    2F975!=262D9 2F976!=7F7A 2F977!=2633E 2F978!=7F95 2F979!=7FFA 2F97A!=8005 2F97B!=264DA 2F97C!=26523
+    2F97D!=8060 2F97E!=265A8 2F97F!=8070 2F980!=2335F 2F981!=43D5 2F982!=80B2 2F983!=8103 2F984!=440B
+    2F985!=813E 2F986!=5AB5 2F987!=267A7 2F988!=267B5 2F989!=23393 2F98A!=2339C 2F98B!=8201 2F98C!=8204
+    2F98D!=8F9E 2F98E!=446B 2F98F!=8291 2F990!=828B 2F991!=829D 2F992!=52B3 2F993!=82B1 2F994!=82B3
+    2F995!=82BD 2F996!=82E6 2F997!=26B3C 2F998!=82E5 2F999!=831D 2F99A!=8363 2F99B!=83AD 2F99C!=8323
+    2F99D!=83BD 2F99E!=83E7 2F99F!=8457 2F9A0!=8353 2F9A1!=83CA 2F9A2!=83CC 2F9A3!=83DC 2F9A4!=26C36
+    2F9A5!=26D6B 2F9A6!=26CD5 2F9A7!=452B 2F9A8!=84F1 2F9A9!=84F3 2F9AA!=8516 2F9AB!=273CA 2F9AC!=8564
+    2F9AD!=26F2C 2F9AE!=455D 2F9AF!=4561 2F9B0!=26FB1 2F9B1!=270D2 2F9B2!=456B 2F9B3!=8650 2F9B4!=865C
+    2F9B5!=8667 2F9B6!=8669 2F9B7!=86A9 2F9B8!=8688 2F9B9!=870E 2F9BA!=86E2 2F9BB!=8779 2F9BC!=8728
+    2F9BD!=876B 2F9BE!=8786 2F9BF!=45D7 2F9C0!=87E1 2F9C1!=8801 2F9C2!=45F9 2F9C3!=8860 2F9C4!=8863
+    2F9C5!=27667 2F9C6!=88D7 2F9C7!=88DE 2F9C8!=4635 2F9C9!=88FA 2F9CA!=34BB 2F9CB!=278AE 2F9CC!=27966
+    2F9CD!=46BE 2F9CE!=46C7 2F9CF!=8AA0 2F9D0!=8AED 2F9D1!=8B8A 2F9D2!=8C55 2F9D3!=27CA8 2F9D4!=8CAB
+    2F9D5!=8CC1 2F9D6!=8D1B 2F9D7!=8D77 2F9D8!=27F2F 2F9D9!=20804 2F9DA!=8DCB 2F9DB!=8DBC 2F9DC!=8DF0
+    2F9DD!=208DE 2F9DE!=8ED4 2F9DF!=8F38 2F9E0!=285D2 2F9E1!=285ED 2F9E2!=9094 2F9E3!=90F1 2F9E4!=9111
+    2F9E5!=2872E 2F9E6!=911B 2F9E7!=9238 2F9E8!=92D7 2F9E9!=92D8 2F9EA!=927C 2F9EB!=93F9 2F9EC!=9415
+    2F9ED!=28BFA 2F9EE!=958B 2F9EF!=4995 2F9F0!=95B7 2F9F1!=28D77 2F9F2!=49E6 2F9F3!=96C3 2F9F4!=5DB2
+    2F9F5!=9723 2F9F6!=29145 2F9F7!=2921A 2F9F8!=4A6E 2F9F9!=4A76 2F9FA!=97E0 2F9FB!=2940A 2F9FC!=4AB2
+    2F9FD!=29496 2F9FE!=980B 2F9FF!=980B 2FA00!=9829 2FA01!=295B6 2FA02!=98E2 2FA03!=4B33 2FA04!=9929
+    2FA05!=99A7 2FA06!=99C2 2FA07!=99FE 2FA08!=4BCE 2FA09!=29B30 2FA0A!=9B12 2FA0B!=9C40 2FA0C!=9CFD
+    2FA0D!=4CCE 2FA0E!=4CED 2FA0F!=9D67 2FA10!=2A0CE 2FA11!=4CF8 2FA12!=2A105 2FA13!=2A20E 2FA14!=2A291
+    2FA15!=9EBB 2FA16!=4D56 2FA17!=9EF9 2FA18!=9EFE 2FA19!=9F05 2FA1A!=9F0F 2FA1B!=9F16 2FA1C!=9F3B
+    2FA1D!=2A600
     """
 
   /// Full compatibility decompositions where they differ from the canonical ones.
@@ -515,54 +506,53 @@ enum UnicodeData {
     32E0=30C1 32E1=30C4 32E2=30C6 32E3=30C8 32E4=30CA 32E5=30CB 32E6=30CC 32E7=30CD 32E8=30CE 32E9=30CF
     32EA=30D2 32EB=30D5 32EC=30D8 32ED=30DB 32EE=30DE 32EF=30DF 32F0=30E0 32F1=30E1 32F2=30E2 32F3=30E4
     32F4=30E6 32F5=30E8 32F6=30E9 32F7=30EA 32F8=30EB 32F9=30EC 32FA=30ED 32FB=30EF 32FC=30F0 32FD=30F1
-    32FE=30F2 32FF=4EE4+548C 3300=30A2+30CF+309A+30FC+30C8 3301=30A2+30EB+30D5+30A1
-    3302=30A2+30F3+30D8+309A+30A2 3303=30A2+30FC+30EB 3304=30A4+30CB+30F3+30AF+3099 3305=30A4+30F3+30C1
-    3306=30A6+30A9+30F3 3307=30A8+30B9+30AF+30FC+30C8+3099 3308=30A8+30FC+30AB+30FC 3309=30AA+30F3+30B9
-    330A=30AA+30FC+30E0 330B=30AB+30A4+30EA 330C=30AB+30E9+30C3+30C8 330D=30AB+30ED+30EA+30FC
-    330E=30AB+3099+30ED+30F3 330F=30AB+3099+30F3+30DE 3310=30AD+3099+30AB+3099 3311=30AD+3099+30CB+30FC
-    3312=30AD+30E5+30EA+30FC 3313=30AD+3099+30EB+30BF+3099+30FC 3314=30AD+30ED
-    3315=30AD+30ED+30AF+3099+30E9+30E0 3316=30AD+30ED+30E1+30FC+30C8+30EB 3317=30AD+30ED+30EF+30C3+30C8
-    3318=30AF+3099+30E9+30E0 3319=30AF+3099+30E9+30E0+30C8+30F3 331A=30AF+30EB+30BB+3099+30A4+30ED
-    331B=30AF+30ED+30FC+30CD 331C=30B1+30FC+30B9 331D=30B3+30EB+30CA 331E=30B3+30FC+30DB+309A
-    331F=30B5+30A4+30AF+30EB 3320=30B5+30F3+30C1+30FC+30E0 3321=30B7+30EA+30F3+30AF+3099 3322=30BB+30F3+30C1
-    3323=30BB+30F3+30C8 3324=30BF+3099+30FC+30B9 3325=30C6+3099+30B7 3326=30C8+3099+30EB 3327=30C8+30F3
-    3328=30CA+30CE 3329=30CE+30C3+30C8 332A=30CF+30A4+30C4 332B=30CF+309A+30FC+30BB+30F3+30C8
-    332C=30CF+309A+30FC+30C4 332D=30CF+3099+30FC+30EC+30EB 332E=30D2+309A+30A2+30B9+30C8+30EB
-    332F=30D2+309A+30AF+30EB 3330=30D2+309A+30B3 3331=30D2+3099+30EB 3332=30D5+30A1+30E9+30C3+30C8+3099
-    3333=30D5+30A3+30FC+30C8 3334=30D5+3099+30C3+30B7+30A7+30EB 3335=30D5+30E9+30F3
-    3336=30D8+30AF+30BF+30FC+30EB 3337=30D8+309A+30BD 3338=30D8+309A+30CB+30D2 3339=30D8+30EB+30C4
-    333A=30D8+309A+30F3+30B9 333B=30D8+309A+30FC+30B7+3099 333C=30D8+3099+30FC+30BF
-    333D=30DB+309A+30A4+30F3+30C8 333E=30DB+3099+30EB+30C8 333F=30DB+30F3 3340=30DB+309A+30F3+30C8+3099
-    3341=30DB+30FC+30EB 3342=30DB+30FC+30F3 3343=30DE+30A4+30AF+30ED 3344=30DE+30A4+30EB 3345=30DE+30C3+30CF
-    3346=30DE+30EB+30AF 3347=30DE+30F3+30B7+30E7+30F3 3348=30DF+30AF+30ED+30F3 3349=30DF+30EA
-    334A=30DF+30EA+30CF+3099+30FC+30EB 334B=30E1+30AB+3099 334C=30E1+30AB+3099+30C8+30F3
-    334D=30E1+30FC+30C8+30EB 334E=30E4+30FC+30C8+3099 334F=30E4+30FC+30EB 3350=30E6+30A2+30F3
-    3351=30EA+30C3+30C8+30EB 3352=30EA+30E9 3353=30EB+30D2+309A+30FC 3354=30EB+30FC+30D5+3099+30EB
-    3355=30EC+30E0 3356=30EC+30F3+30C8+30B1+3099+30F3 3357=30EF+30C3+30C8 3358=30+70B9 3359=31+70B9
-    335A=32+70B9 335B=33+70B9 335C=34+70B9 335D=35+70B9 335E=36+70B9 335F=37+70B9 3360=38+70B9 3361=39+70B9
-    3362=31+30+70B9 3363=31+31+70B9 3364=31+32+70B9 3365=31+33+70B9 3366=31+34+70B9 3367=31+35+70B9
-    3368=31+36+70B9 3369=31+37+70B9 336A=31+38+70B9 336B=31+39+70B9 336C=32+30+70B9 336D=32+31+70B9
-    336E=32+32+70B9 336F=32+33+70B9 3370=32+34+70B9 3371=68+50+61 3372=64+61 3373=41+55 3374=62+61+72
-    3375=6F+56 3376=70+63 3377=64+6D 3378=64+6D+32 3379=64+6D+33 337A=49+55 337B=5E73+6210 337C=662D+548C
-    337D=5927+6B63 337E=660E+6CBB 337F=682A+5F0F+4F1A+793E 3380=70+41 3381=6E+41 3382=3BC+41 3383=6D+41
-    3384=6B+41 3385=4B+42 3386=4D+42 3387=47+42 3388=63+61+6C 3389=6B+63+61+6C 338A=70+46 338B=6E+46
-    338C=3BC+46 338D=3BC+67 338E=6D+67 338F=6B+67 3390=48+7A 3391=6B+48+7A 3392=4D+48+7A 3393=47+48+7A
-    3394=54+48+7A 3395=3BC+6C 3396=6D+6C 3397=64+6C 3398=6B+6C 3399=66+6D 339A=6E+6D 339B=3BC+6D 339C=6D+6D
-    339D=63+6D 339E=6B+6D 339F=6D+6D+32 33A0=63+6D+32 33A1=6D+32 33A2=6B+6D+32 33A3=6D+6D+33 33A4=63+6D+33
-    33A5=6D+33 33A6=6B+6D+33 33A7=6D+2215+73 33A8=6D+2215+73+32 33A9=50+61 33AA=6B+50+61 33AB=4D+50+61
-    33AC=47+50+61 33AD=72+61+64 33AE=72+61+64+2215+73 33AF=72+61+64+2215+73+32 33B0=70+73 33B1=6E+73
-    33B2=3BC+73 33B3=6D+73 33B4=70+56 33B5=6E+56 33B6=3BC+56 33B7=6D+56 33B8=6B+56 33B9=4D+56 33BA=70+57
-    33BB=6E+57 33BC=3BC+57 33BD=6D+57 33BE=6B+57 33BF=4D+57 33C0=6B+3A9 33C1=4D+3A9 33C2=61+2E+6D+2E
-    33C3=42+71 33C4=63+63 33C5=63+64 33C6=43+2215+6B+67 33C7=43+6F+2E 33C8=64+42 33C9=47+79 33CA=68+61
-    33CB=48+50 33CC=69+6E 33CD=4B+4B 33CE=4B+4D 33CF=6B+74 33D0=6C+6D 33D1=6C+6E 33D2=6C+6F+67 33D3=6C+78
-    33D4=6D+62 33D5=6D+69+6C 33D6=6D+6F+6C 33D7=50+48 33D8=70+2E+6D+2E 33D9=50+50+4D 33DA=50+52 33DB=73+72
-    33DC=53+76 33DD=57+62 33DE=56+2215+6D 33DF=41+2215+6D 33E0=31+65E5 33E1=32+65E5 33E2=33+65E5 33E3=34+65E5
-    33E4=35+65E5 33E5=36+65E5 33E6=37+65E5 33E7=38+65E5 33E8=39+65E5 33E9=31+30+65E5 33EA=31+31+65E5
-    33EB=31+32+65E5 33EC=31+33+65E5 33ED=31+34+65E5 33EE=31+35+65E5 33EF=31+36+65E5 33F0=31+37+65E5
-    33F1=31+38+65E5 33F2=31+39+65E5 33F3=32+30+65E5 33F4=32+31+65E5 33F5=32+32+65E5 33F6=32+33+65E5
-    33F7=32+34+65E5 33F8=32+35+65E5 33F9=32+36+65E5 33FA=32+37+65E5 33FB=32+38+65E5 33FC=32+39+65E5
-    33FD=33+30+65E5 33FE=33+31+65E5 33FF=67+61+6C A69C=44A A69D=44C A770=A76F A7F2=43 A7F3=46 A7F4=51 A7F8=126
-    A7F9=153 AB5C=A727 AB5D=AB37 AB5E=26B AB5F=AB52 AB69=28D FB00=66+66 FB01=66+69 FB02=66+6C FB03=66+66+69
+    32FE=30F2 3300=30A2+30CF+309A+30FC+30C8 3301=30A2+30EB+30D5+30A1 3302=30A2+30F3+30D8+309A+30A2
+    3303=30A2+30FC+30EB 3304=30A4+30CB+30F3+30AF+3099 3305=30A4+30F3+30C1 3306=30A6+30A9+30F3
+    3307=30A8+30B9+30AF+30FC+30C8+3099 3308=30A8+30FC+30AB+30FC 3309=30AA+30F3+30B9 330A=30AA+30FC+30E0
+    330B=30AB+30A4+30EA 330C=30AB+30E9+30C3+30C8 330D=30AB+30ED+30EA+30FC 330E=30AB+3099+30ED+30F3
+    330F=30AB+3099+30F3+30DE 3310=30AD+3099+30AB+3099 3311=30AD+3099+30CB+30FC 3312=30AD+30E5+30EA+30FC
+    3313=30AD+3099+30EB+30BF+3099+30FC 3314=30AD+30ED 3315=30AD+30ED+30AF+3099+30E9+30E0
+    3316=30AD+30ED+30E1+30FC+30C8+30EB 3317=30AD+30ED+30EF+30C3+30C8 3318=30AF+3099+30E9+30E0
+    3319=30AF+3099+30E9+30E0+30C8+30F3 331A=30AF+30EB+30BB+3099+30A4+30ED 331B=30AF+30ED+30FC+30CD
+    331C=30B1+30FC+30B9 331D=30B3+30EB+30CA 331E=30B3+30FC+30DB+309A 331F=30B5+30A4+30AF+30EB
+    3320=30B5+30F3+30C1+30FC+30E0 3321=30B7+30EA+30F3+30AF+3099 3322=30BB+30F3+30C1 3323=30BB+30F3+30C8
+    3324=30BF+3099+30FC+30B9 3325=30C6+3099+30B7 3326=30C8+3099+30EB 3327=30C8+30F3 3328=30CA+30CE
+    3329=30CE+30C3+30C8 332A=30CF+30A4+30C4 332B=30CF+309A+30FC+30BB+30F3+30C8 332C=30CF+309A+30FC+30C4
+    332D=30CF+3099+30FC+30EC+30EB 332E=30D2+309A+30A2+30B9+30C8+30EB 332F=30D2+309A+30AF+30EB
+    3330=30D2+309A+30B3 3331=30D2+3099+30EB 3332=30D5+30A1+30E9+30C3+30C8+3099 3333=30D5+30A3+30FC+30C8
+    3334=30D5+3099+30C3+30B7+30A7+30EB 3335=30D5+30E9+30F3 3336=30D8+30AF+30BF+30FC+30EB 3337=30D8+309A+30BD
+    3338=30D8+309A+30CB+30D2 3339=30D8+30EB+30C4 333A=30D8+309A+30F3+30B9 333B=30D8+309A+30FC+30B7+3099
+    333C=30D8+3099+30FC+30BF 333D=30DB+309A+30A4+30F3+30C8 333E=30DB+3099+30EB+30C8 333F=30DB+30F3
+    3340=30DB+309A+30F3+30C8+3099 3341=30DB+30FC+30EB 3342=30DB+30FC+30F3 3343=30DE+30A4+30AF+30ED
+    3344=30DE+30A4+30EB 3345=30DE+30C3+30CF 3346=30DE+30EB+30AF 3347=30DE+30F3+30B7+30E7+30F3
+    3348=30DF+30AF+30ED+30F3 3349=30DF+30EA 334A=30DF+30EA+30CF+3099+30FC+30EB 334B=30E1+30AB+3099
+    334C=30E1+30AB+3099+30C8+30F3 334D=30E1+30FC+30C8+30EB 334E=30E4+30FC+30C8+3099 334F=30E4+30FC+30EB
+    3350=30E6+30A2+30F3 3351=30EA+30C3+30C8+30EB 3352=30EA+30E9 3353=30EB+30D2+309A+30FC
+    3354=30EB+30FC+30D5+3099+30EB 3355=30EC+30E0 3356=30EC+30F3+30C8+30B1+3099+30F3 3357=30EF+30C3+30C8
+    3358=30+70B9 3359=31+70B9 335A=32+70B9 335B=33+70B9 335C=34+70B9 335D=35+70B9 335E=36+70B9 335F=37+70B9
+    3360=38+70B9 3361=39+70B9 3362=31+30+70B9 3363=31+31+70B9 3364=31+32+70B9 3365=31+33+70B9 3366=31+34+70B9
+    3367=31+35+70B9 3368=31+36+70B9 3369=31+37+70B9 336A=31+38+70B9 336B=31+39+70B9 336C=32+30+70B9
+    336D=32+31+70B9 336E=32+32+70B9 336F=32+33+70B9 3370=32+34+70B9 3371=68+50+61 3372=64+61 3373=41+55
+    3374=62+61+72 3375=6F+56 3376=70+63 3377=64+6D 3378=64+6D+32 3379=64+6D+33 337A=49+55 337B=5E73+6210
+    337C=662D+548C 337D=5927+6B63 337E=660E+6CBB 337F=682A+5F0F+4F1A+793E 3380=70+41 3381=6E+41 3382=3BC+41
+    3383=6D+41 3384=6B+41 3385=4B+42 3386=4D+42 3387=47+42 3388=63+61+6C 3389=6B+63+61+6C 338A=70+46
+    338B=6E+46 338C=3BC+46 338D=3BC+67 338E=6D+67 338F=6B+67 3390=48+7A 3391=6B+48+7A 3392=4D+48+7A
+    3393=47+48+7A 3394=54+48+7A 3395=3BC+6C 3396=6D+6C 3397=64+6C 3398=6B+6C 3399=66+6D 339A=6E+6D 339B=3BC+6D
+    339C=6D+6D 339D=63+6D 339E=6B+6D 339F=6D+6D+32 33A0=63+6D+32 33A1=6D+32 33A2=6B+6D+32 33A3=6D+6D+33
+    33A4=63+6D+33 33A5=6D+33 33A6=6B+6D+33 33A7=6D+2215+73 33A8=6D+2215+73+32 33A9=50+61 33AA=6B+50+61
+    33AB=4D+50+61 33AC=47+50+61 33AD=72+61+64 33AE=72+61+64+2215+73 33AF=72+61+64+2215+73+32 33B0=70+73
+    33B1=6E+73 33B2=3BC+73 33B3=6D+73 33B4=70+56 33B5=6E+56 33B6=3BC+56 33B7=6D+56 33B8=6B+56 33B9=4D+56
+    33BA=70+57 33BB=6E+57 33BC=3BC+57 33BD=6D+57 33BE=6B+57 33BF=4D+57 33C0=6B+3A9 33C1=4D+3A9
+    33C2=61+2E+6D+2E 33C3=42+71 33C4=63+63 33C5=63+64 33C6=43+2215+6B+67 33C7=43+6F+2E 33C8=64+42 33C9=47+79
+    33CA=68+61 33CB=48+50 33CC=69+6E 33CD=4B+4B 33CE=4B+4D 33CF=6B+74 33D0=6C+6D 33D1=6C+6E 33D2=6C+6F+67
+    33D3=6C+78 33D4=6D+62 33D5=6D+69+6C 33D6=6D+6F+6C 33D7=50+48 33D8=70+2E+6D+2E 33D9=50+50+4D 33DA=50+52
+    33DB=73+72 33DC=53+76 33DD=57+62 33DE=56+2215+6D 33DF=41+2215+6D 33E0=31+65E5 33E1=32+65E5 33E2=33+65E5
+    33E3=34+65E5 33E4=35+65E5 33E5=36+65E5 33E6=37+65E5 33E7=38+65E5 33E8=39+65E5 33E9=31+30+65E5
+    33EA=31+31+65E5 33EB=31+32+65E5 33EC=31+33+65E5 33ED=31+34+65E5 33EE=31+35+65E5 33EF=31+36+65E5
+    33F0=31+37+65E5 33F1=31+38+65E5 33F2=31+39+65E5 33F3=32+30+65E5 33F4=32+31+65E5 33F5=32+32+65E5
+    33F6=32+33+65E5 33F7=32+34+65E5 33F8=32+35+65E5 33F9=32+36+65E5 33FA=32+37+65E5 33FB=32+38+65E5
+    33FC=32+39+65E5 33FD=33+30+65E5 33FE=33+31+65E5 33FF=67+61+6C A69C=44A A69D=44C A770=A76F A7F8=126
+    A7F9=153 AB5C=A727 AB5D=AB37 AB5E=26B AB5F=AB52 FB00=66+66 FB01=66+69 FB02=66+6C FB03=66+66+69
     FB04=66+66+6C FB05=73+74 FB06=73+74 FB13=574+576 FB14=574+565 FB15=574+56B FB16=57E+576 FB17=574+56D
     FB20=5E2 FB21=5D0 FB22=5D3 FB23=5D4 FB24=5DB FB25=5DC FB26=5DD FB27=5E8 FB28=5EA FB29=2B FB4F=5D0+5DC
     FB50=671 FB51=671 FB52=67B FB53=67B FB54=67B FB55=67B FB56=67E FB57=67E FB58=67E FB59=67E FB5A=680
@@ -683,147 +673,131 @@ enum UnicodeData {
     FFBD=1111 FFBE=1112 FFC2=1161 FFC3=1162 FFC4=1163 FFC5=1164 FFC6=1165 FFC7=1166 FFCA=1167 FFCB=1168
     FFCC=1169 FFCD=116A FFCE=116B FFCF=116C FFD2=116D FFD3=116E FFD4=116F FFD5=1170 FFD6=1171 FFD7=1172
     FFDA=1173 FFDB=1174 FFDC=1175 FFE0=A2 FFE1=A3 FFE2=AC FFE3=20+304 FFE4=A6 FFE5=A5 FFE6=20A9 FFE8=2502
-    FFE9=2190 FFEA=2191 FFEB=2192 FFEC=2193 FFED=25A0 FFEE=25CB 10781=2D0 10782=2D1 10783=E6 10784=299
-    10785=253 10787=2A3 10788=AB66 10789=2A5 1078A=2A4 1078B=256 1078C=257 1078D=1D91 1078E=258 1078F=25E
-    10790=2A9 10791=264 10792=262 10793=260 10794=29B 10795=127 10796=29C 10797=267 10798=284 10799=2AA
-    1079A=2AB 1079B=26C 1079C=1DF04 1079D=A78E 1079E=26E 1079F=1DF05 107A0=28E 107A1=1DF06 107A2=F8 107A3=276
-    107A4=277 107A5=71 107A6=27A 107A7=1DF08 107A8=27D 107A9=27E 107AA=280 107AB=2A8 107AC=2A6 107AD=AB67
-    107AE=2A7 107AF=288 107B0=2C71 107B2=28F 107B3=2A1 107B4=2A2 107B5=298 107B6=1C0 107B7=1C1 107B8=1C2
-    107B9=1DF0A 107BA=1DF1E 1CCD6=41 1CCD7=42 1CCD8=43 1CCD9=44 1CCDA=45 1CCDB=46 1CCDC=47 1CCDD=48 1CCDE=49
-    1CCDF=4A 1CCE0=4B 1CCE1=4C 1CCE2=4D 1CCE3=4E 1CCE4=4F 1CCE5=50 1CCE6=51 1CCE7=52 1CCE8=53 1CCE9=54
-    1CCEA=55 1CCEB=56 1CCEC=57 1CCED=58 1CCEE=59 1CCEF=5A 1CCF0=30 1CCF1=31 1CCF2=32 1CCF3=33 1CCF4=34
-    1CCF5=35 1CCF6=36 1CCF7=37 1CCF8=38 1CCF9=39 1D400=41 1D401=42 1D402=43 1D403=44 1D404=45 1D405=46
-    1D406=47 1D407=48 1D408=49 1D409=4A 1D40A=4B 1D40B=4C 1D40C=4D 1D40D=4E 1D40E=4F 1D40F=50 1D410=51
-    1D411=52 1D412=53 1D413=54 1D414=55 1D415=56 1D416=57 1D417=58 1D418=59 1D419=5A 1D41A=61 1D41B=62
-    1D41C=63 1D41D=64 1D41E=65 1D41F=66 1D420=67 1D421=68 1D422=69 1D423=6A 1D424=6B 1D425=6C 1D426=6D
-    1D427=6E 1D428=6F 1D429=70 1D42A=71 1D42B=72 1D42C=73 1D42D=74 1D42E=75 1D42F=76 1D430=77 1D431=78
-    1D432=79 1D433=7A 1D434=41 1D435=42 1D436=43 1D437=44 1D438=45 1D439=46 1D43A=47 1D43B=48 1D43C=49
-    1D43D=4A 1D43E=4B 1D43F=4C 1D440=4D 1D441=4E 1D442=4F 1D443=50 1D444=51 1D445=52 1D446=53 1D447=54
-    1D448=55 1D449=56 1D44A=57 1D44B=58 1D44C=59 1D44D=5A 1D44E=61 1D44F=62 1D450=63 1D451=64 1D452=65
-    1D453=66 1D454=67 1D456=69 1D457=6A 1D458=6B 1D459=6C 1D45A=6D 1D45B=6E 1D45C=6F 1D45D=70 1D45E=71
-    1D45F=72 1D460=73 1D461=74 1D462=75 1D463=76 1D464=77 1D465=78 1D466=79 1D467=7A 1D468=41 1D469=42
-    1D46A=43 1D46B=44 1D46C=45 1D46D=46 1D46E=47 1D46F=48 1D470=49 1D471=4A 1D472=4B 1D473=4C 1D474=4D
-    1D475=4E 1D476=4F 1D477=50 1D478=51 1D479=52 1D47A=53 1D47B=54 1D47C=55 1D47D=56 1D47E=57 1D47F=58
-    1D480=59 1D481=5A 1D482=61 1D483=62 1D484=63 1D485=64 1D486=65 1D487=66 1D488=67 1D489=68 1D48A=69
-    1D48B=6A 1D48C=6B 1D48D=6C 1D48E=6D 1D48F=6E 1D490=6F 1D491=70 1D492=71 1D493=72 1D494=73 1D495=74
-    1D496=75 1D497=76 1D498=77 1D499=78 1D49A=79 1D49B=7A 1D49C=41 1D49E=43 1D49F=44 1D4A2=47 1D4A5=4A
-    1D4A6=4B 1D4A9=4E 1D4AA=4F 1D4AB=50 1D4AC=51 1D4AE=53 1D4AF=54 1D4B0=55 1D4B1=56 1D4B2=57 1D4B3=58
-    1D4B4=59 1D4B5=5A 1D4B6=61 1D4B7=62 1D4B8=63 1D4B9=64 1D4BB=66 1D4BD=68 1D4BE=69 1D4BF=6A 1D4C0=6B
-    1D4C1=6C 1D4C2=6D 1D4C3=6E 1D4C5=70 1D4C6=71 1D4C7=72 1D4C8=73 1D4C9=74 1D4CA=75 1D4CB=76 1D4CC=77
-    1D4CD=78 1D4CE=79 1D4CF=7A 1D4D0=41 1D4D1=42 1D4D2=43 1D4D3=44 1D4D4=45 1D4D5=46 1D4D6=47 1D4D7=48
-    1D4D8=49 1D4D9=4A 1D4DA=4B 1D4DB=4C 1D4DC=4D 1D4DD=4E 1D4DE=4F 1D4DF=50 1D4E0=51 1D4E1=52 1D4E2=53
-    1D4E3=54 1D4E4=55 1D4E5=56 1D4E6=57 1D4E7=58 1D4E8=59 1D4E9=5A 1D4EA=61 1D4EB=62 1D4EC=63 1D4ED=64
-    1D4EE=65 1D4EF=66 1D4F0=67 1D4F1=68 1D4F2=69 1D4F3=6A 1D4F4=6B 1D4F5=6C 1D4F6=6D 1D4F7=6E 1D4F8=6F
-    1D4F9=70 1D4FA=71 1D4FB=72 1D4FC=73 1D4FD=74 1D4FE=75 1D4FF=76 1D500=77 1D501=78 1D502=79 1D503=7A
-    1D504=41 1D505=42 1D507=44 1D508=45 1D509=46 1D50A=47 1D50D=4A 1D50E=4B 1D50F=4C 1D510=4D 1D511=4E
-    1D512=4F 1D513=50 1D514=51 1D516=53 1D517=54 1D518=55 1D519=56 1D51A=57 1D51B=58 1D51C=59 1D51E=61
-    1D51F=62 1D520=63 1D521=64 1D522=65 1D523=66 1D524=67 1D525=68 1D526=69 1D527=6A 1D528=6B 1D529=6C
-    1D52A=6D 1D52B=6E 1D52C=6F 1D52D=70 1D52E=71 1D52F=72 1D530=73 1D531=74 1D532=75 1D533=76 1D534=77
-    1D535=78 1D536=79 1D537=7A 1D538=41 1D539=42 1D53B=44 1D53C=45 1D53D=46 1D53E=47 1D540=49 1D541=4A
-    1D542=4B 1D543=4C 1D544=4D 1D546=4F 1D54A=53 1D54B=54 1D54C=55 1D54D=56 1D54E=57 1D54F=58 1D550=59
-    1D552=61 1D553=62 1D554=63 1D555=64 1D556=65 1D557=66 1D558=67 1D559=68 1D55A=69 1D55B=6A 1D55C=6B
-    1D55D=6C 1D55E=6D 1D55F=6E 1D560=6F 1D561=70 1D562=71 1D563=72 1D564=73 1D565=74 1D566=75 1D567=76
-    1D568=77 1D569=78 1D56A=79 1D56B=7A 1D56C=41 1D56D=42 1D56E=43 1D56F=44 1D570=45 1D571=46 1D572=47
-    1D573=48 1D574=49 1D575=4A 1D576=4B 1D577=4C 1D578=4D 1D579=4E 1D57A=4F 1D57B=50 1D57C=51 1D57D=52
-    1D57E=53 1D57F=54 1D580=55 1D581=56 1D582=57 1D583=58 1D584=59 1D585=5A 1D586=61 1D587=62 1D588=63
-    1D589=64 1D58A=65 1D58B=66 1D58C=67 1D58D=68 1D58E=69 1D58F=6A 1D590=6B 1D591=6C 1D592=6D 1D593=6E
-    1D594=6F 1D595=70 1D596=71 1D597=72 1D598=73 1D599=74 1D59A=75 1D59B=76 1D59C=77 1D59D=78 1D59E=79
-    1D59F=7A 1D5A0=41 1D5A1=42 1D5A2=43 1D5A3=44 1D5A4=45 1D5A5=46 1D5A6=47 1D5A7=48 1D5A8=49 1D5A9=4A
-    1D5AA=4B 1D5AB=4C 1D5AC=4D 1D5AD=4E 1D5AE=4F 1D5AF=50 1D5B0=51 1D5B1=52 1D5B2=53 1D5B3=54 1D5B4=55
-    1D5B5=56 1D5B6=57 1D5B7=58 1D5B8=59 1D5B9=5A 1D5BA=61 1D5BB=62 1D5BC=63 1D5BD=64 1D5BE=65 1D5BF=66
-    1D5C0=67 1D5C1=68 1D5C2=69 1D5C3=6A 1D5C4=6B 1D5C5=6C 1D5C6=6D 1D5C7=6E 1D5C8=6F 1D5C9=70 1D5CA=71
-    1D5CB=72 1D5CC=73 1D5CD=74 1D5CE=75 1D5CF=76 1D5D0=77 1D5D1=78 1D5D2=79 1D5D3=7A 1D5D4=41 1D5D5=42
-    1D5D6=43 1D5D7=44 1D5D8=45 1D5D9=46 1D5DA=47 1D5DB=48 1D5DC=49 1D5DD=4A 1D5DE=4B 1D5DF=4C 1D5E0=4D
-    1D5E1=4E 1D5E2=4F 1D5E3=50 1D5E4=51 1D5E5=52 1D5E6=53 1D5E7=54 1D5E8=55 1D5E9=56 1D5EA=57 1D5EB=58
-    1D5EC=59 1D5ED=5A 1D5EE=61 1D5EF=62 1D5F0=63 1D5F1=64 1D5F2=65 1D5F3=66 1D5F4=67 1D5F5=68 1D5F6=69
-    1D5F7=6A 1D5F8=6B 1D5F9=6C 1D5FA=6D 1D5FB=6E 1D5FC=6F 1D5FD=70 1D5FE=71 1D5FF=72 1D600=73 1D601=74
-    1D602=75 1D603=76 1D604=77 1D605=78 1D606=79 1D607=7A 1D608=41 1D609=42 1D60A=43 1D60B=44 1D60C=45
-    1D60D=46 1D60E=47 1D60F=48 1D610=49 1D611=4A 1D612=4B 1D613=4C 1D614=4D 1D615=4E 1D616=4F 1D617=50
-    1D618=51 1D619=52 1D61A=53 1D61B=54 1D61C=55 1D61D=56 1D61E=57 1D61F=58 1D620=59 1D621=5A 1D622=61
-    1D623=62 1D624=63 1D625=64 1D626=65 1D627=66 1D628=67 1D629=68 1D62A=69 1D62B=6A 1D62C=6B 1D62D=6C
-    1D62E=6D 1D62F=6E 1D630=6F 1D631=70 1D632=71 1D633=72 1D634=73 1D635=74 1D636=75 1D637=76 1D638=77
-    1D639=78 1D63A=79 1D63B=7A 1D63C=41 1D63D=42 1D63E=43 1D63F=44 1D640=45 1D641=46 1D642=47 1D643=48
-    1D644=49 1D645=4A 1D646=4B 1D647=4C 1D648=4D 1D649=4E 1D64A=4F 1D64B=50 1D64C=51 1D64D=52 1D64E=53
-    1D64F=54 1D650=55 1D651=56 1D652=57 1D653=58 1D654=59 1D655=5A 1D656=61 1D657=62 1D658=63 1D659=64
-    1D65A=65 1D65B=66 1D65C=67 1D65D=68 1D65E=69 1D65F=6A 1D660=6B 1D661=6C 1D662=6D 1D663=6E 1D664=6F
-    1D665=70 1D666=71 1D667=72 1D668=73 1D669=74 1D66A=75 1D66B=76 1D66C=77 1D66D=78 1D66E=79 1D66F=7A
-    1D670=41 1D671=42 1D672=43 1D673=44 1D674=45 1D675=46 1D676=47 1D677=48 1D678=49 1D679=4A 1D67A=4B
-    1D67B=4C 1D67C=4D 1D67D=4E 1D67E=4F 1D67F=50 1D680=51 1D681=52 1D682=53 1D683=54 1D684=55 1D685=56
-    1D686=57 1D687=58 1D688=59 1D689=5A 1D68A=61 1D68B=62 1D68C=63 1D68D=64 1D68E=65 1D68F=66 1D690=67
-    1D691=68 1D692=69 1D693=6A 1D694=6B 1D695=6C 1D696=6D 1D697=6E 1D698=6F 1D699=70 1D69A=71 1D69B=72
-    1D69C=73 1D69D=74 1D69E=75 1D69F=76 1D6A0=77 1D6A1=78 1D6A2=79 1D6A3=7A 1D6A4=131 1D6A5=237 1D6A8=391
-    1D6A9=392 1D6AA=393 1D6AB=394 1D6AC=395 1D6AD=396 1D6AE=397 1D6AF=398 1D6B0=399 1D6B1=39A 1D6B2=39B
-    1D6B3=39C 1D6B4=39D 1D6B5=39E 1D6B6=39F 1D6B7=3A0 1D6B8=3A1 1D6B9=398 1D6BA=3A3 1D6BB=3A4 1D6BC=3A5
-    1D6BD=3A6 1D6BE=3A7 1D6BF=3A8 1D6C0=3A9 1D6C1=2207 1D6C2=3B1 1D6C3=3B2 1D6C4=3B3 1D6C5=3B4 1D6C6=3B5
-    1D6C7=3B6 1D6C8=3B7 1D6C9=3B8 1D6CA=3B9 1D6CB=3BA 1D6CC=3BB 1D6CD=3BC 1D6CE=3BD 1D6CF=3BE 1D6D0=3BF
-    1D6D1=3C0 1D6D2=3C1 1D6D3=3C2 1D6D4=3C3 1D6D5=3C4 1D6D6=3C5 1D6D7=3C6 1D6D8=3C7 1D6D9=3C8 1D6DA=3C9
-    1D6DB=2202 1D6DC=3B5 1D6DD=3B8 1D6DE=3BA 1D6DF=3C6 1D6E0=3C1 1D6E1=3C0 1D6E2=391 1D6E3=392 1D6E4=393
-    1D6E5=394 1D6E6=395 1D6E7=396 1D6E8=397 1D6E9=398 1D6EA=399 1D6EB=39A 1D6EC=39B 1D6ED=39C 1D6EE=39D
-    1D6EF=39E 1D6F0=39F 1D6F1=3A0 1D6F2=3A1 1D6F3=398 1D6F4=3A3 1D6F5=3A4 1D6F6=3A5 1D6F7=3A6 1D6F8=3A7
-    1D6F9=3A8 1D6FA=3A9 1D6FB=2207 1D6FC=3B1 1D6FD=3B2 1D6FE=3B3 1D6FF=3B4 1D700=3B5 1D701=3B6 1D702=3B7
-    1D703=3B8 1D704=3B9 1D705=3BA 1D706=3BB 1D707=3BC 1D708=3BD 1D709=3BE 1D70A=3BF 1D70B=3C0 1D70C=3C1
-    1D70D=3C2 1D70E=3C3 1D70F=3C4 1D710=3C5 1D711=3C6 1D712=3C7 1D713=3C8 1D714=3C9 1D715=2202 1D716=3B5
-    1D717=3B8 1D718=3BA 1D719=3C6 1D71A=3C1 1D71B=3C0 1D71C=391 1D71D=392 1D71E=393 1D71F=394 1D720=395
-    1D721=396 1D722=397 1D723=398 1D724=399 1D725=39A 1D726=39B 1D727=39C 1D728=39D 1D729=39E 1D72A=39F
-    1D72B=3A0 1D72C=3A1 1D72D=398 1D72E=3A3 1D72F=3A4 1D730=3A5 1D731=3A6 1D732=3A7 1D733=3A8 1D734=3A9
-    1D735=2207 1D736=3B1 1D737=3B2 1D738=3B3 1D739=3B4 1D73A=3B5 1D73B=3B6 1D73C=3B7 1D73D=3B8 1D73E=3B9
-    1D73F=3BA 1D740=3BB 1D741=3BC 1D742=3BD 1D743=3BE 1D744=3BF 1D745=3C0 1D746=3C1 1D747=3C2 1D748=3C3
-    1D749=3C4 1D74A=3C5 1D74B=3C6 1D74C=3C7 1D74D=3C8 1D74E=3C9 1D74F=2202 1D750=3B5 1D751=3B8 1D752=3BA
-    1D753=3C6 1D754=3C1 1D755=3C0 1D756=391 1D757=392 1D758=393 1D759=394 1D75A=395 1D75B=396 1D75C=397
-    1D75D=398 1D75E=399 1D75F=39A 1D760=39B 1D761=39C 1D762=39D 1D763=39E 1D764=39F 1D765=3A0 1D766=3A1
-    1D767=398 1D768=3A3 1D769=3A4 1D76A=3A5 1D76B=3A6 1D76C=3A7 1D76D=3A8 1D76E=3A9 1D76F=2207 1D770=3B1
-    1D771=3B2 1D772=3B3 1D773=3B4 1D774=3B5 1D775=3B6 1D776=3B7 1D777=3B8 1D778=3B9 1D779=3BA 1D77A=3BB
-    1D77B=3BC 1D77C=3BD 1D77D=3BE 1D77E=3BF 1D77F=3C0 1D780=3C1 1D781=3C2 1D782=3C3 1D783=3C4 1D784=3C5
-    1D785=3C6 1D786=3C7 1D787=3C8 1D788=3C9 1D789=2202 1D78A=3B5 1D78B=3B8 1D78C=3BA 1D78D=3C6 1D78E=3C1
-    1D78F=3C0 1D790=391 1D791=392 1D792=393 1D793=394 1D794=395 1D795=396 1D796=397 1D797=398 1D798=399
-    1D799=39A 1D79A=39B 1D79B=39C 1D79C=39D 1D79D=39E 1D79E=39F 1D79F=3A0 1D7A0=3A1 1D7A1=398 1D7A2=3A3
-    1D7A3=3A4 1D7A4=3A5 1D7A5=3A6 1D7A6=3A7 1D7A7=3A8 1D7A8=3A9 1D7A9=2207 1D7AA=3B1 1D7AB=3B2 1D7AC=3B3
-    1D7AD=3B4 1D7AE=3B5 1D7AF=3B6 1D7B0=3B7 1D7B1=3B8 1D7B2=3B9 1D7B3=3BA 1D7B4=3BB 1D7B5=3BC 1D7B6=3BD
-    1D7B7=3BE 1D7B8=3BF 1D7B9=3C0 1D7BA=3C1 1D7BB=3C2 1D7BC=3C3 1D7BD=3C4 1D7BE=3C5 1D7BF=3C6 1D7C0=3C7
-    1D7C1=3C8 1D7C2=3C9 1D7C3=2202 1D7C4=3B5 1D7C5=3B8 1D7C6=3BA 1D7C7=3C6 1D7C8=3C1 1D7C9=3C0 1D7CA=3DC
-    1D7CB=3DD 1D7CE=30 1D7CF=31 1D7D0=32 1D7D1=33 1D7D2=34 1D7D3=35 1D7D4=36 1D7D5=37 1D7D6=38 1D7D7=39
-    1D7D8=30 1D7D9=31 1D7DA=32 1D7DB=33 1D7DC=34 1D7DD=35 1D7DE=36 1D7DF=37 1D7E0=38 1D7E1=39 1D7E2=30
-    1D7E3=31 1D7E4=32 1D7E5=33 1D7E6=34 1D7E7=35 1D7E8=36 1D7E9=37 1D7EA=38 1D7EB=39 1D7EC=30 1D7ED=31
-    1D7EE=32 1D7EF=33 1D7F0=34 1D7F1=35 1D7F2=36 1D7F3=37 1D7F4=38 1D7F5=39 1D7F6=30 1D7F7=31 1D7F8=32
-    1D7F9=33 1D7FA=34 1D7FB=35 1D7FC=36 1D7FD=37 1D7FE=38 1D7FF=39 1E030=430 1E031=431 1E032=432 1E033=433
-    1E034=434 1E035=435 1E036=436 1E037=437 1E038=438 1E039=43A 1E03A=43B 1E03B=43C 1E03C=43E 1E03D=43F
-    1E03E=440 1E03F=441 1E040=442 1E041=443 1E042=444 1E043=445 1E044=446 1E045=447 1E046=448 1E047=44B
-    1E048=44D 1E049=44E 1E04A=A689 1E04B=4D9 1E04C=456 1E04D=458 1E04E=4E9 1E04F=4AF 1E050=4CF 1E051=430
-    1E052=431 1E053=432 1E054=433 1E055=434 1E056=435 1E057=436 1E058=437 1E059=438 1E05A=43A 1E05B=43B
-    1E05C=43E 1E05D=43F 1E05E=441 1E05F=443 1E060=444 1E061=445 1E062=446 1E063=447 1E064=448 1E065=44A
-    1E066=44B 1E067=491 1E068=456 1E069=455 1E06A=45F 1E06B=4AB 1E06C=A651 1E06D=4B1 1EE00=627 1EE01=628
-    1EE02=62C 1EE03=62F 1EE05=648 1EE06=632 1EE07=62D 1EE08=637 1EE09=64A 1EE0A=643 1EE0B=644 1EE0C=645
-    1EE0D=646 1EE0E=633 1EE0F=639 1EE10=641 1EE11=635 1EE12=642 1EE13=631 1EE14=634 1EE15=62A 1EE16=62B
-    1EE17=62E 1EE18=630 1EE19=636 1EE1A=638 1EE1B=63A 1EE1C=66E 1EE1D=6BA 1EE1E=6A1 1EE1F=66F 1EE21=628
-    1EE22=62C 1EE24=647 1EE27=62D 1EE29=64A 1EE2A=643 1EE2B=644 1EE2C=645 1EE2D=646 1EE2E=633 1EE2F=639
-    1EE30=641 1EE31=635 1EE32=642 1EE34=634 1EE35=62A 1EE36=62B 1EE37=62E 1EE39=636 1EE3B=63A 1EE42=62C
-    1EE47=62D 1EE49=64A 1EE4B=644 1EE4D=646 1EE4E=633 1EE4F=639 1EE51=635 1EE52=642 1EE54=634 1EE57=62E
-    1EE59=636 1EE5B=63A 1EE5D=6BA 1EE5F=66F 1EE61=628 1EE62=62C 1EE64=647 1EE67=62D 1EE68=637 1EE69=64A
-    1EE6A=643 1EE6C=645 1EE6D=646 1EE6E=633 1EE6F=639 1EE70=641 1EE71=635 1EE72=642 1EE74=634 1EE75=62A
-    1EE76=62B 1EE77=62E 1EE79=636 1EE7A=638 1EE7B=63A 1EE7C=66E 1EE7E=6A1 1EE80=627 1EE81=628 1EE82=62C
-    1EE83=62F 1EE84=647 1EE85=648 1EE86=632 1EE87=62D 1EE88=637 1EE89=64A 1EE8B=644 1EE8C=645 1EE8D=646
-    1EE8E=633 1EE8F=639 1EE90=641 1EE91=635 1EE92=642 1EE93=631 1EE94=634 1EE95=62A 1EE96=62B 1EE97=62E
-    1EE98=630 1EE99=636 1EE9A=638 1EE9B=63A 1EEA1=628 1EEA2=62C 1EEA3=62F 1EEA5=648 1EEA6=632 1EEA7=62D
-    1EEA8=637 1EEA9=64A 1EEAB=644 1EEAC=645 1EEAD=646 1EEAE=633 1EEAF=639 1EEB0=641 1EEB1=635 1EEB2=642
-    1EEB3=631 1EEB4=634 1EEB5=62A 1EEB6=62B 1EEB7=62E 1EEB8=630 1EEB9=636 1EEBA=638 1EEBB=63A 1F100=30+2E
-    1F101=30+2C 1F102=31+2C 1F103=32+2C 1F104=33+2C 1F105=34+2C 1F106=35+2C 1F107=36+2C 1F108=37+2C
-    1F109=38+2C 1F10A=39+2C 1F110=28+41+29 1F111=28+42+29 1F112=28+43+29 1F113=28+44+29 1F114=28+45+29
-    1F115=28+46+29 1F116=28+47+29 1F117=28+48+29 1F118=28+49+29 1F119=28+4A+29 1F11A=28+4B+29 1F11B=28+4C+29
-    1F11C=28+4D+29 1F11D=28+4E+29 1F11E=28+4F+29 1F11F=28+50+29 1F120=28+51+29 1F121=28+52+29 1F122=28+53+29
-    1F123=28+54+29 1F124=28+55+29 1F125=28+56+29 1F126=28+57+29 1F127=28+58+29 1F128=28+59+29 1F129=28+5A+29
+    FFE9=2190 FFEA=2191 FFEB=2192 FFEC=2193 FFED=25A0 FFEE=25CB 1D400=41 1D401=42 1D402=43 1D403=44 1D404=45
+    1D405=46 1D406=47 1D407=48 1D408=49 1D409=4A 1D40A=4B 1D40B=4C 1D40C=4D 1D40D=4E 1D40E=4F 1D40F=50
+    1D410=51 1D411=52 1D412=53 1D413=54 1D414=55 1D415=56 1D416=57 1D417=58 1D418=59 1D419=5A 1D41A=61
+    1D41B=62 1D41C=63 1D41D=64 1D41E=65 1D41F=66 1D420=67 1D421=68 1D422=69 1D423=6A 1D424=6B 1D425=6C
+    1D426=6D 1D427=6E 1D428=6F 1D429=70 1D42A=71 1D42B=72 1D42C=73 1D42D=74 1D42E=75 1D42F=76 1D430=77
+    1D431=78 1D432=79 1D433=7A 1D434=41 1D435=42 1D436=43 1D437=44 1D438=45 1D439=46 1D43A=47 1D43B=48
+    1D43C=49 1D43D=4A 1D43E=4B 1D43F=4C 1D440=4D 1D441=4E 1D442=4F 1D443=50 1D444=51 1D445=52 1D446=53
+    1D447=54 1D448=55 1D449=56 1D44A=57 1D44B=58 1D44C=59 1D44D=5A 1D44E=61 1D44F=62 1D450=63 1D451=64
+    1D452=65 1D453=66 1D454=67 1D456=69 1D457=6A 1D458=6B 1D459=6C 1D45A=6D 1D45B=6E 1D45C=6F 1D45D=70
+    1D45E=71 1D45F=72 1D460=73 1D461=74 1D462=75 1D463=76 1D464=77 1D465=78 1D466=79 1D467=7A 1D468=41
+    1D469=42 1D46A=43 1D46B=44 1D46C=45 1D46D=46 1D46E=47 1D46F=48 1D470=49 1D471=4A 1D472=4B 1D473=4C
+    1D474=4D 1D475=4E 1D476=4F 1D477=50 1D478=51 1D479=52 1D47A=53 1D47B=54 1D47C=55 1D47D=56 1D47E=57
+    1D47F=58 1D480=59 1D481=5A 1D482=61 1D483=62 1D484=63 1D485=64 1D486=65 1D487=66 1D488=67 1D489=68
+    1D48A=69 1D48B=6A 1D48C=6B 1D48D=6C 1D48E=6D 1D48F=6E 1D490=6F 1D491=70 1D492=71 1D493=72 1D494=73
+    1D495=74 1D496=75 1D497=76 1D498=77 1D499=78 1D49A=79 1D49B=7A 1D49C=41 1D49E=43 1D49F=44 1D4A2=47
+    1D4A5=4A 1D4A6=4B 1D4A9=4E 1D4AA=4F 1D4AB=50 1D4AC=51 1D4AE=53 1D4AF=54 1D4B0=55 1D4B1=56 1D4B2=57
+    1D4B3=58 1D4B4=59 1D4B5=5A 1D4B6=61 1D4B7=62 1D4B8=63 1D4B9=64 1D4BB=66 1D4BD=68 1D4BE=69 1D4BF=6A
+    1D4C0=6B 1D4C1=6C 1D4C2=6D 1D4C3=6E 1D4C5=70 1D4C6=71 1D4C7=72 1D4C8=73 1D4C9=74 1D4CA=75 1D4CB=76
+    1D4CC=77 1D4CD=78 1D4CE=79 1D4CF=7A 1D4D0=41 1D4D1=42 1D4D2=43 1D4D3=44 1D4D4=45 1D4D5=46 1D4D6=47
+    1D4D7=48 1D4D8=49 1D4D9=4A 1D4DA=4B 1D4DB=4C 1D4DC=4D 1D4DD=4E 1D4DE=4F 1D4DF=50 1D4E0=51 1D4E1=52
+    1D4E2=53 1D4E3=54 1D4E4=55 1D4E5=56 1D4E6=57 1D4E7=58 1D4E8=59 1D4E9=5A 1D4EA=61 1D4EB=62 1D4EC=63
+    1D4ED=64 1D4EE=65 1D4EF=66 1D4F0=67 1D4F1=68 1D4F2=69 1D4F3=6A 1D4F4=6B 1D4F5=6C 1D4F6=6D 1D4F7=6E
+    1D4F8=6F 1D4F9=70 1D4FA=71 1D4FB=72 1D4FC=73 1D4FD=74 1D4FE=75 1D4FF=76 1D500=77 1D501=78 1D502=79
+    1D503=7A 1D504=41 1D505=42 1D507=44 1D508=45 1D509=46 1D50A=47 1D50D=4A 1D50E=4B 1D50F=4C 1D510=4D
+    1D511=4E 1D512=4F 1D513=50 1D514=51 1D516=53 1D517=54 1D518=55 1D519=56 1D51A=57 1D51B=58 1D51C=59
+    1D51E=61 1D51F=62 1D520=63 1D521=64 1D522=65 1D523=66 1D524=67 1D525=68 1D526=69 1D527=6A 1D528=6B
+    1D529=6C 1D52A=6D 1D52B=6E 1D52C=6F 1D52D=70 1D52E=71 1D52F=72 1D530=73 1D531=74 1D532=75 1D533=76
+    1D534=77 1D535=78 1D536=79 1D537=7A 1D538=41 1D539=42 1D53B=44 1D53C=45 1D53D=46 1D53E=47 1D540=49
+    1D541=4A 1D542=4B 1D543=4C 1D544=4D 1D546=4F 1D54A=53 1D54B=54 1D54C=55 1D54D=56 1D54E=57 1D54F=58
+    1D550=59 1D552=61 1D553=62 1D554=63 1D555=64 1D556=65 1D557=66 1D558=67 1D559=68 1D55A=69 1D55B=6A
+    1D55C=6B 1D55D=6C 1D55E=6D 1D55F=6E 1D560=6F 1D561=70 1D562=71 1D563=72 1D564=73 1D565=74 1D566=75
+    1D567=76 1D568=77 1D569=78 1D56A=79 1D56B=7A 1D56C=41 1D56D=42 1D56E=43 1D56F=44 1D570=45 1D571=46
+    1D572=47 1D573=48 1D574=49 1D575=4A 1D576=4B 1D577=4C 1D578=4D 1D579=4E 1D57A=4F 1D57B=50 1D57C=51
+    1D57D=52 1D57E=53 1D57F=54 1D580=55 1D581=56 1D582=57 1D583=58 1D584=59 1D585=5A 1D586=61 1D587=62
+    1D588=63 1D589=64 1D58A=65 1D58B=66 1D58C=67 1D58D=68 1D58E=69 1D58F=6A 1D590=6B 1D591=6C 1D592=6D
+    1D593=6E 1D594=6F 1D595=70 1D596=71 1D597=72 1D598=73 1D599=74 1D59A=75 1D59B=76 1D59C=77 1D59D=78
+    1D59E=79 1D59F=7A 1D5A0=41 1D5A1=42 1D5A2=43 1D5A3=44 1D5A4=45 1D5A5=46 1D5A6=47 1D5A7=48 1D5A8=49
+    1D5A9=4A 1D5AA=4B 1D5AB=4C 1D5AC=4D 1D5AD=4E 1D5AE=4F 1D5AF=50 1D5B0=51 1D5B1=52 1D5B2=53 1D5B3=54
+    1D5B4=55 1D5B5=56 1D5B6=57 1D5B7=58 1D5B8=59 1D5B9=5A 1D5BA=61 1D5BB=62 1D5BC=63 1D5BD=64 1D5BE=65
+    1D5BF=66 1D5C0=67 1D5C1=68 1D5C2=69 1D5C3=6A 1D5C4=6B 1D5C5=6C 1D5C6=6D 1D5C7=6E 1D5C8=6F 1D5C9=70
+    1D5CA=71 1D5CB=72 1D5CC=73 1D5CD=74 1D5CE=75 1D5CF=76 1D5D0=77 1D5D1=78 1D5D2=79 1D5D3=7A 1D5D4=41
+    1D5D5=42 1D5D6=43 1D5D7=44 1D5D8=45 1D5D9=46 1D5DA=47 1D5DB=48 1D5DC=49 1D5DD=4A 1D5DE=4B 1D5DF=4C
+    1D5E0=4D 1D5E1=4E 1D5E2=4F 1D5E3=50 1D5E4=51 1D5E5=52 1D5E6=53 1D5E7=54 1D5E8=55 1D5E9=56 1D5EA=57
+    1D5EB=58 1D5EC=59 1D5ED=5A 1D5EE=61 1D5EF=62 1D5F0=63 1D5F1=64 1D5F2=65 1D5F3=66 1D5F4=67 1D5F5=68
+    1D5F6=69 1D5F7=6A 1D5F8=6B 1D5F9=6C 1D5FA=6D 1D5FB=6E 1D5FC=6F 1D5FD=70 1D5FE=71 1D5FF=72 1D600=73
+    1D601=74 1D602=75 1D603=76 1D604=77 1D605=78 1D606=79 1D607=7A 1D608=41 1D609=42 1D60A=43 1D60B=44
+    1D60C=45 1D60D=46 1D60E=47 1D60F=48 1D610=49 1D611=4A 1D612=4B 1D613=4C 1D614=4D 1D615=4E 1D616=4F
+    1D617=50 1D618=51 1D619=52 1D61A=53 1D61B=54 1D61C=55 1D61D=56 1D61E=57 1D61F=58 1D620=59 1D621=5A
+    1D622=61 1D623=62 1D624=63 1D625=64 1D626=65 1D627=66 1D628=67 1D629=68 1D62A=69 1D62B=6A 1D62C=6B
+    1D62D=6C 1D62E=6D 1D62F=6E 1D630=6F 1D631=70 1D632=71 1D633=72 1D634=73 1D635=74 1D636=75 1D637=76
+    1D638=77 1D639=78 1D63A=79 1D63B=7A 1D63C=41 1D63D=42 1D63E=43 1D63F=44 1D640=45 1D641=46 1D642=47
+    1D643=48 1D644=49 1D645=4A 1D646=4B 1D647=4C 1D648=4D 1D649=4E 1D64A=4F 1D64B=50 1D64C=51 1D64D=52
+    1D64E=53 1D64F=54 1D650=55 1D651=56 1D652=57 1D653=58 1D654=59 1D655=5A 1D656=61 1D657=62 1D658=63
+    1D659=64 1D65A=65 1D65B=66 1D65C=67 1D65D=68 1D65E=69 1D65F=6A 1D660=6B 1D661=6C 1D662=6D 1D663=6E
+    1D664=6F 1D665=70 1D666=71 1D667=72 1D668=73 1D669=74 1D66A=75 1D66B=76 1D66C=77 1D66D=78 1D66E=79
+    1D66F=7A 1D670=41 1D671=42 1D672=43 1D673=44 1D674=45 1D675=46 1D676=47 1D677=48 1D678=49 1D679=4A
+    1D67A=4B 1D67B=4C 1D67C=4D 1D67D=4E 1D67E=4F 1D67F=50 1D680=51 1D681=52 1D682=53 1D683=54 1D684=55
+    1D685=56 1D686=57 1D687=58 1D688=59 1D689=5A 1D68A=61 1D68B=62 1D68C=63 1D68D=64 1D68E=65 1D68F=66
+    1D690=67 1D691=68 1D692=69 1D693=6A 1D694=6B 1D695=6C 1D696=6D 1D697=6E 1D698=6F 1D699=70 1D69A=71
+    1D69B=72 1D69C=73 1D69D=74 1D69E=75 1D69F=76 1D6A0=77 1D6A1=78 1D6A2=79 1D6A3=7A 1D6A4=131 1D6A5=237
+    1D6A8=391 1D6A9=392 1D6AA=393 1D6AB=394 1D6AC=395 1D6AD=396 1D6AE=397 1D6AF=398 1D6B0=399 1D6B1=39A
+    1D6B2=39B 1D6B3=39C 1D6B4=39D 1D6B5=39E 1D6B6=39F 1D6B7=3A0 1D6B8=3A1 1D6B9=398 1D6BA=3A3 1D6BB=3A4
+    1D6BC=3A5 1D6BD=3A6 1D6BE=3A7 1D6BF=3A8 1D6C0=3A9 1D6C1=2207 1D6C2=3B1 1D6C3=3B2 1D6C4=3B3 1D6C5=3B4
+    1D6C6=3B5 1D6C7=3B6 1D6C8=3B7 1D6C9=3B8 1D6CA=3B9 1D6CB=3BA 1D6CC=3BB 1D6CD=3BC 1D6CE=3BD 1D6CF=3BE
+    1D6D0=3BF 1D6D1=3C0 1D6D2=3C1 1D6D3=3C2 1D6D4=3C3 1D6D5=3C4 1D6D6=3C5 1D6D7=3C6 1D6D8=3C7 1D6D9=3C8
+    1D6DA=3C9 1D6DB=2202 1D6DC=3B5 1D6DD=3B8 1D6DE=3BA 1D6DF=3C6 1D6E0=3C1 1D6E1=3C0 1D6E2=391 1D6E3=392
+    1D6E4=393 1D6E5=394 1D6E6=395 1D6E7=396 1D6E8=397 1D6E9=398 1D6EA=399 1D6EB=39A 1D6EC=39B 1D6ED=39C
+    1D6EE=39D 1D6EF=39E 1D6F0=39F 1D6F1=3A0 1D6F2=3A1 1D6F3=398 1D6F4=3A3 1D6F5=3A4 1D6F6=3A5 1D6F7=3A6
+    1D6F8=3A7 1D6F9=3A8 1D6FA=3A9 1D6FB=2207 1D6FC=3B1 1D6FD=3B2 1D6FE=3B3 1D6FF=3B4 1D700=3B5 1D701=3B6
+    1D702=3B7 1D703=3B8 1D704=3B9 1D705=3BA 1D706=3BB 1D707=3BC 1D708=3BD 1D709=3BE 1D70A=3BF 1D70B=3C0
+    1D70C=3C1 1D70D=3C2 1D70E=3C3 1D70F=3C4 1D710=3C5 1D711=3C6 1D712=3C7 1D713=3C8 1D714=3C9 1D715=2202
+    1D716=3B5 1D717=3B8 1D718=3BA 1D719=3C6 1D71A=3C1 1D71B=3C0 1D71C=391 1D71D=392 1D71E=393 1D71F=394
+    1D720=395 1D721=396 1D722=397 1D723=398 1D724=399 1D725=39A 1D726=39B 1D727=39C 1D728=39D 1D729=39E
+    1D72A=39F 1D72B=3A0 1D72C=3A1 1D72D=398 1D72E=3A3 1D72F=3A4 1D730=3A5 1D731=3A6 1D732=3A7 1D733=3A8
+    1D734=3A9 1D735=2207 1D736=3B1 1D737=3B2 1D738=3B3 1D739=3B4 1D73A=3B5 1D73B=3B6 1D73C=3B7 1D73D=3B8
+    1D73E=3B9 1D73F=3BA 1D740=3BB 1D741=3BC 1D742=3BD 1D743=3BE 1D744=3BF 1D745=3C0 1D746=3C1 1D747=3C2
+    1D748=3C3 1D749=3C4 1D74A=3C5 1D74B=3C6 1D74C=3C7 1D74D=3C8 1D74E=3C9 1D74F=2202 1D750=3B5 1D751=3B8
+    1D752=3BA 1D753=3C6 1D754=3C1 1D755=3C0 1D756=391 1D757=392 1D758=393 1D759=394 1D75A=395 1D75B=396
+    1D75C=397 1D75D=398 1D75E=399 1D75F=39A 1D760=39B 1D761=39C 1D762=39D 1D763=39E 1D764=39F 1D765=3A0
+    1D766=3A1 1D767=398 1D768=3A3 1D769=3A4 1D76A=3A5 1D76B=3A6 1D76C=3A7 1D76D=3A8 1D76E=3A9 1D76F=2207
+    1D770=3B1 1D771=3B2 1D772=3B3 1D773=3B4 1D774=3B5 1D775=3B6 1D776=3B7 1D777=3B8 1D778=3B9 1D779=3BA
+    1D77A=3BB 1D77B=3BC 1D77C=3BD 1D77D=3BE 1D77E=3BF 1D77F=3C0 1D780=3C1 1D781=3C2 1D782=3C3 1D783=3C4
+    1D784=3C5 1D785=3C6 1D786=3C7 1D787=3C8 1D788=3C9 1D789=2202 1D78A=3B5 1D78B=3B8 1D78C=3BA 1D78D=3C6
+    1D78E=3C1 1D78F=3C0 1D790=391 1D791=392 1D792=393 1D793=394 1D794=395 1D795=396 1D796=397 1D797=398
+    1D798=399 1D799=39A 1D79A=39B 1D79B=39C 1D79C=39D 1D79D=39E 1D79E=39F 1D79F=3A0 1D7A0=3A1 1D7A1=398
+    1D7A2=3A3 1D7A3=3A4 1D7A4=3A5 1D7A5=3A6 1D7A6=3A7 1D7A7=3A8 1D7A8=3A9 1D7A9=2207 1D7AA=3B1 1D7AB=3B2
+    1D7AC=3B3 1D7AD=3B4 1D7AE=3B5 1D7AF=3B6 1D7B0=3B7 1D7B1=3B8 1D7B2=3B9 1D7B3=3BA 1D7B4=3BB 1D7B5=3BC
+    1D7B6=3BD 1D7B7=3BE 1D7B8=3BF 1D7B9=3C0 1D7BA=3C1 1D7BB=3C2 1D7BC=3C3 1D7BD=3C4 1D7BE=3C5 1D7BF=3C6
+    1D7C0=3C7 1D7C1=3C8 1D7C2=3C9 1D7C3=2202 1D7C4=3B5 1D7C5=3B8 1D7C6=3BA 1D7C7=3C6 1D7C8=3C1 1D7C9=3C0
+    1D7CA=3DC 1D7CB=3DD 1D7CE=30 1D7CF=31 1D7D0=32 1D7D1=33 1D7D2=34 1D7D3=35 1D7D4=36 1D7D5=37 1D7D6=38
+    1D7D7=39 1D7D8=30 1D7D9=31 1D7DA=32 1D7DB=33 1D7DC=34 1D7DD=35 1D7DE=36 1D7DF=37 1D7E0=38 1D7E1=39
+    1D7E2=30 1D7E3=31 1D7E4=32 1D7E5=33 1D7E6=34 1D7E7=35 1D7E8=36 1D7E9=37 1D7EA=38 1D7EB=39 1D7EC=30
+    1D7ED=31 1D7EE=32 1D7EF=33 1D7F0=34 1D7F1=35 1D7F2=36 1D7F3=37 1D7F4=38 1D7F5=39 1D7F6=30 1D7F7=31
+    1D7F8=32 1D7F9=33 1D7FA=34 1D7FB=35 1D7FC=36 1D7FD=37 1D7FE=38 1D7FF=39 1EE00=627 1EE01=628 1EE02=62C
+    1EE03=62F 1EE05=648 1EE06=632 1EE07=62D 1EE08=637 1EE09=64A 1EE0A=643 1EE0B=644 1EE0C=645 1EE0D=646
+    1EE0E=633 1EE0F=639 1EE10=641 1EE11=635 1EE12=642 1EE13=631 1EE14=634 1EE15=62A 1EE16=62B 1EE17=62E
+    1EE18=630 1EE19=636 1EE1A=638 1EE1B=63A 1EE1C=66E 1EE1D=6BA 1EE1E=6A1 1EE1F=66F 1EE21=628 1EE22=62C
+    1EE24=647 1EE27=62D 1EE29=64A 1EE2A=643 1EE2B=644 1EE2C=645 1EE2D=646 1EE2E=633 1EE2F=639 1EE30=641
+    1EE31=635 1EE32=642 1EE34=634 1EE35=62A 1EE36=62B 1EE37=62E 1EE39=636 1EE3B=63A 1EE42=62C 1EE47=62D
+    1EE49=64A 1EE4B=644 1EE4D=646 1EE4E=633 1EE4F=639 1EE51=635 1EE52=642 1EE54=634 1EE57=62E 1EE59=636
+    1EE5B=63A 1EE5D=6BA 1EE5F=66F 1EE61=628 1EE62=62C 1EE64=647 1EE67=62D 1EE68=637 1EE69=64A 1EE6A=643
+    1EE6C=645 1EE6D=646 1EE6E=633 1EE6F=639 1EE70=641 1EE71=635 1EE72=642 1EE74=634 1EE75=62A 1EE76=62B
+    1EE77=62E 1EE79=636 1EE7A=638 1EE7B=63A 1EE7C=66E 1EE7E=6A1 1EE80=627 1EE81=628 1EE82=62C 1EE83=62F
+    1EE84=647 1EE85=648 1EE86=632 1EE87=62D 1EE88=637 1EE89=64A 1EE8B=644 1EE8C=645 1EE8D=646 1EE8E=633
+    1EE8F=639 1EE90=641 1EE91=635 1EE92=642 1EE93=631 1EE94=634 1EE95=62A 1EE96=62B 1EE97=62E 1EE98=630
+    1EE99=636 1EE9A=638 1EE9B=63A 1EEA1=628 1EEA2=62C 1EEA3=62F 1EEA5=648 1EEA6=632 1EEA7=62D 1EEA8=637
+    1EEA9=64A 1EEAB=644 1EEAC=645 1EEAD=646 1EEAE=633 1EEAF=639 1EEB0=641 1EEB1=635 1EEB2=642 1EEB3=631
+    1EEB4=634 1EEB5=62A 1EEB6=62B 1EEB7=62E 1EEB8=630 1EEB9=636 1EEBA=638 1EEBB=63A 1F100=30+2E 1F101=30+2C
+    1F102=31+2C 1F103=32+2C 1F104=33+2C 1F105=34+2C 1F106=35+2C 1F107=36+2C 1F108=37+2C 1F109=38+2C
+    1F10A=39+2C 1F110=28+41+29 1F111=28+42+29 1F112=28+43+29 1F113=28+44+29 1F114=28+45+29 1F115=28+46+29
+    1F116=28+47+29 1F117=28+48+29 1F118=28+49+29 1F119=28+4A+29 1F11A=28+4B+29 1F11B=28+4C+29 1F11C=28+4D+29
+    1F11D=28+4E+29 1F11E=28+4F+29 1F11F=28+50+29 1F120=28+51+29 1F121=28+52+29 1F122=28+53+29 1F123=28+54+29
+    1F124=28+55+29 1F125=28+56+29 1F126=28+57+29 1F127=28+58+29 1F128=28+59+29 1F129=28+5A+29
     1F12A=3014+53+3015 1F12B=43 1F12C=52 1F12D=43+44 1F12E=57+5A 1F130=41 1F131=42 1F132=43 1F133=44 1F134=45
     1F135=46 1F136=47 1F137=48 1F138=49 1F139=4A 1F13A=4B 1F13B=4C 1F13C=4D 1F13D=4E 1F13E=4F 1F13F=50
     1F140=51 1F141=52 1F142=53 1F143=54 1F144=55 1F145=56 1F146=57 1F147=58 1F148=59 1F149=5A 1F14A=48+56
-    1F14B=4D+56 1F14C=53+44 1F14D=53+53 1F14E=50+50+56 1F14F=57+43 1F16A=4D+43 1F16B=4D+44 1F16C=4D+52
-    1F190=44+4A 1F200=307B+304B 1F201=30B3+30B3 1F202=30B5 1F210=624B 1F211=5B57 1F212=53CC 1F213=30C6+3099
-    1F214=4E8C 1F215=591A 1F216=89E3 1F217=5929 1F218=4EA4 1F219=6620 1F21A=7121 1F21B=6599 1F21C=524D
-    1F21D=5F8C 1F21E=518D 1F21F=65B0 1F220=521D 1F221=7D42 1F222=751F 1F223=8CA9 1F224=58F0 1F225=5439
-    1F226=6F14 1F227=6295 1F228=6355 1F229=4E00 1F22A=4E09 1F22B=904A 1F22C=5DE6 1F22D=4E2D 1F22E=53F3
-    1F22F=6307 1F230=8D70 1F231=6253 1F232=7981 1F233=7A7A 1F234=5408 1F235=6E80 1F236=6709 1F237=6708
-    1F238=7533 1F239=5272 1F23A=55B6 1F23B=914D 1F240=3014+672C+3015 1F241=3014+4E09+3015 1F242=3014+4E8C+3015
+    1F14B=4D+56 1F14C=53+44 1F14D=53+53 1F14E=50+50+56 1F14F=57+43 1F16A=4D+43 1F16B=4D+44 1F190=44+4A
+    1F200=307B+304B 1F201=30B3+30B3 1F202=30B5 1F210=624B 1F211=5B57 1F212=53CC 1F213=30C6+3099 1F214=4E8C
+    1F215=591A 1F216=89E3 1F217=5929 1F218=4EA4 1F219=6620 1F21A=7121 1F21B=6599 1F21C=524D 1F21D=5F8C
+    1F21E=518D 1F21F=65B0 1F220=521D 1F221=7D42 1F222=751F 1F223=8CA9 1F224=58F0 1F225=5439 1F226=6F14
+    1F227=6295 1F228=6355 1F229=4E00 1F22A=4E09 1F22B=904A 1F22C=5DE6 1F22D=4E2D 1F22E=53F3 1F22F=6307
+    1F230=8D70 1F231=6253 1F232=7981 1F233=7A7A 1F234=5408 1F235=6E80 1F236=6709 1F237=6708 1F238=7533
+    1F239=5272 1F23A=55B6 1F23B=914D 1F240=3014+672C+3015 1F241=3014+4E09+3015 1F242=3014+4E8C+3015
     1F243=3014+5B89+3015 1F244=3014+70B9+3015 1F245=3014+6253+3015 1F246=3014+76D7+3015 1F247=3014+52DD+3015
-    1F248=3014+6557+3015 1F250=5F97 1F251=53EF 1FBF0=30 1FBF1=31 1FBF2=32 1FBF3=33 1FBF4=34 1FBF5=35 1FBF6=36
-    1FBF7=37 1FBF8=38 1FBF9=39
+    1F248=3014+6557+3015 1F250=5F97 1F251=53EF
     """
 
 }
