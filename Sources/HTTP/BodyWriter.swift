@@ -4,19 +4,22 @@
 package final class BodyWriter {
   /// Takes bytes, and whether they are the last ones.
   private let output: ([UInt8], Bool) throws(SocketError) -> Void
-  private let gone: ([UInt8]) -> Bool
+  private let gone: () -> Bool
 
   /// Body bytes written so far.
   package private(set) var bytesWritten = 0
   package private(set) var isFinished = false
   /// Set to close the connection when the body is complete, after an error in the stream for example.
   package var closesConnection = false
+  /// A piece of body that means nothing: sent once when the client has ended its sending, because only
+  /// then can one that closed be told from one that waits. Without it, only writes show that.
+  package var probe: [UInt8] = []
 
   /// - Parameters:
-  ///   - gone: whether the client left; its argument is a harmless piece of body to find out with.
+  ///   - gone: whether the client left.
   ///   - output: takes pieces of the body; no bytes at all mean "send the head now".
   package init(
-    gone: @escaping ([UInt8]) -> Bool = { _ in false },
+    gone: @escaping () -> Bool = { false },
     output: @escaping ([UInt8], Bool) throws(SocketError) -> Void
   ) {
     self.output = output
@@ -51,8 +54,5 @@ package final class BodyWriter {
   }
 
   /// Whether the client has left, found out without waiting.
-  ///
-  /// - Parameter probe: sent once when the client has ended its sending: only then can one that closed the
-  ///   connection be told from one that waits for the response.
-  package func isClientGone(probe: [UInt8] = []) -> Bool { gone(probe) }
+  package func isClientGone() -> Bool { gone() }
 }

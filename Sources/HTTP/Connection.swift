@@ -18,13 +18,12 @@ final class Connection {
   private let id: Int
   private let peer: Endpoint
   private let acceptedAt = Instant.now
+  private let watch: ClientWatch
 
   private var parser: RequestParser
   private var buffer = [UInt8](repeating: 0, count: readBytes)
   private var served = 0
   private var reservedBytes = 0
-  private var isGone = false
-  private var hasProbed = false
 
   private var limits: Limits { core.configuration.limits }
 
@@ -33,6 +32,7 @@ final class Connection {
     self.socket = socket
     self.id = id
     self.peer = peer
+    watch = ClientWatch(socket)
     parser = RequestParser(limits: core.configuration.limits)
   }
 
@@ -67,12 +67,10 @@ final class Connection {
   private func serve(_ head: Request, expectsContinue: Bool) throws(ReadFailure) -> Bool {
     let start = Instant.now
     served += 1
-    hasProbed = false
+    watch.begin(head)
     let context = ConnectionContext(
       peer: peer, requestID: ConnectionContext.requestID(for: head.headers),
-      isClientGone: { [self] in isClientGone(probe: head.minorVersion > 0 ? ResponseWriter.continueHead : [])
-      },
-      phase: { [core] in core.table.phase })
+      isClientGone: { [watch] in watch.isClientGone() }, phase: { [core] in core.table.phase })
     let exchange = Exchange(request: head, context: context, start: start)
 
     if let early = core.configuration.screen?(head, context) {
@@ -191,8 +189,7 @@ final class Connection {
     exchange.isAnswered = true
     do throws(SocketError) {
       let sender = ResponseSender(
-        socket: socket, stallSeconds: limits.writeStallSeconds, keepsAlive: keepsAlive,
-        isClientGone: { [self] in isClientGone(probe: $0) })
+        socket: socket, stallSeconds: limits.writeStallSeconds, keepsAlive: keepsAlive, watch: watch)
       let outcome = try sender.send(response, exchange, errors: core.configuration.errors)
       core.configuration.log?(exchange.record(outcome))
       if outcome.isCut {
@@ -239,25 +236,6 @@ final class Connection {
         Instant.now < end
       else { return }
     }
-  }
-
-  /// See `Socket.peer()` for what a probe is good for.
-  private func isClientGone(probe: [UInt8]) -> Bool {
-    if isGone { return true }
-    switch socket.peer() {
-    case .open: return false
-    case .gone: isGone = true
-    case .halfClosed:
-      if hasProbed { return false }
-      if probe.isEmpty {
-        isGone = true
-      } else {
-        hasProbed = true
-        socket.sendWithoutWaiting(probe)
-        isGone = socket.peer() == .gone
-      }
-    }
-    return isGone
   }
 }
 

@@ -6,7 +6,10 @@ package struct EventStream {
 
   package let writer: BodyWriter
 
-  package init(_ writer: BodyWriter) { self.writer = writer }
+  package init(_ writer: BodyWriter) {
+    self.writer = writer
+    writer.probe = Self.comment
+  }
 
   /// Sends one event. Line ends in `data` begin a new `data:` line, so one call is always one event.
   ///
@@ -39,7 +42,7 @@ package struct EventStream {
   }
 
   /// Whether the client has left, found out without waiting.
-  package func isClientGone() -> Bool { writer.isClientGone(probe: Self.comment) }
+  package func isClientGone() -> Bool { writer.isClientGone() }
 
   static func framed(_ data: [UInt8], event: String?) -> [UInt8] {
     var out: [UInt8] = []

@@ -14,11 +14,7 @@ package struct RequestParser {
     case body([UInt8])
   }
 
-  private enum State {
-    case requestLine, fields
-    case fixed(Int)
-    case chunked(ChunkedDecoder)
-  }
+  private enum State { case requestLine, fields, fixedBody, chunkedBody }
 
   /// Bytes already used are dropped from the buffer when there are more of them than this.
   private static let compactionBytes = 64 << 10
@@ -33,6 +29,9 @@ package struct RequestParser {
   private var line: RequestLine
   private var fields: FieldLines
   private var framing = Framing()
+  /// Of a body with a length: what has not come yet.
+  private var missingBytes = 0
+  private var chunks: ChunkedDecoder
   private var body: [UInt8] = []
   private var failure: HTTPError?
 
@@ -40,6 +39,7 @@ package struct RequestParser {
     self.limits = limits
     line = RequestLine(targetLimit: limits.targetBytes)
     fields = FieldLines(lineLimit: 0, countLimit: 0, totalLimit: 0)
+    chunks = ChunkedDecoder(limits: limits)
   }
 
   /// Adds bytes to the input.
@@ -59,15 +59,11 @@ package struct RequestParser {
 
   /// Whether a request has begun: its first byte, even of a skipped empty line, has been read.
   package var isInsideRequest: Bool {
-    if case .requestLine = state { return line.hasBegun || hasInput }
-    return true
+    state != .requestLine || line.hasBegun || hasInput
   }
 
   /// Between head and body: the bytes the body will have, nil when it is chunked.
-  package var declaredBodyBytes: Int? {
-    if case .fixed(let count) = state { return count }
-    return nil
-  }
+  package var declaredBodyBytes: Int? { state == .fixedBody ? missingBytes : nil }
 
   /// Bytes of the unfinished body held now.
   package var bufferedBodyBytes: Int { body.count }
@@ -98,19 +94,15 @@ package struct RequestParser {
         case .field: if let field = fields.headers.fields.last { try framing.read(field) }
         case .end: return try endHead()
         }
-      case .fixed(let remaining):
-        let count = min(remaining, input.count - position)
+      case .fixedBody:
+        let count = min(missingBytes, input.count - position)
         if !discardsBody { body += input[position..<(position + count)] }
         position += count
-        if count == remaining { return endRequest() }
-        state = .fixed(remaining - count)
-        return .needMore
-      case .chunked(var decoder):
-        // The decoder holds no buffer but its trailer lines, so moving it out and in is cheap.
-        let isDone = try decoder.decode(input, from: &position, into: &body, keep: !discardsBody)
-        if isDone { return endRequest() }
-        state = .chunked(decoder)
-        return .needMore
+        missingBytes -= count
+        return missingBytes == 0 ? endRequest() : .needMore
+      case .chunkedBody:
+        let isDone = try chunks.decode(input, from: &position, into: &body, keep: !discardsBody)
+        return isDone ? endRequest() : .needMore
       }
     }
   }
@@ -134,8 +126,12 @@ package struct RequestParser {
       method: line.method, target: target, minorVersion: line.minorVersion, headers: fields.headers)
     let expectsContinue = framing.expectsContinue && length != .fixed(0)
     switch length {
-    case .fixed(let count): state = .fixed(count)
-    case .chunked: state = .chunked(ChunkedDecoder(limits: limits))
+    case .fixed(let count):
+      missingBytes = count
+      state = .fixedBody
+    case .chunked:
+      chunks = ChunkedDecoder(limits: limits)
+      state = .chunkedBody
     }
     discardsBody = false
     return .head(request, expectsContinue: expectsContinue)

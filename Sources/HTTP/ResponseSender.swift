@@ -15,12 +15,12 @@ struct ResponseSender {
   let socket: Socket
   let stallSeconds: Double
   let keepsAlive: Bool
-  /// Asks whether the client has left, with bytes to probe with.
-  let isClientGone: ([UInt8]) -> Bool
+  let watch: ClientWatch
 
   /// - Throws: `SocketError` when a response of known bytes could not be sent. A stream that could not be
   ///   sent to its end is an outcome.
   func send(_ response: Response, _ exchange: Exchange, errors: ErrorFormat) throws(SocketError) -> Outcome {
+    defer { watch.endInterim() }
     switch response.body {
     case .bytes(let bytes): return try send(response, bytes, exchange)
     case .stream(let write):
@@ -37,7 +37,7 @@ struct ResponseSender {
     _ response: Response, _ bytes: [UInt8], _ exchange: Exchange
   ) throws(SocketError) -> Outcome {
     let hasNoBody = Self.hasNoBody(response.status)
-    var out = head(response, hasNoBody ? .none : .length(bytes.count), exchange)
+    var out = head(response, hasNoBody ? .none : .length(bytes.count), exchange, keepsAlive: keepsAlive)
     let isSent = !hasNoBody && exchange.request.method != "HEAD"
     if isSent { out += bytes }
     try socket.send(out, stallSeconds: stallSeconds)
@@ -49,7 +49,8 @@ struct ResponseSender {
   private func sendHead(_ response: Response, _ exchange: Exchange) throws(SocketError) -> Outcome {
     let framing: ResponseWriter.Framing =
       Self.hasNoBody(response.status) || exchange.request.minorVersion == 0 ? .none : .chunked
-    try socket.send(head(response, framing, exchange), stallSeconds: stallSeconds)
+    try socket.send(
+      head(response, framing, exchange, keepsAlive: keepsAlive), stallSeconds: stallSeconds)
     return Outcome(status: response.status, bytes: 0, keepsAlive: keepsAlive, isCut: false)
   }
 
@@ -59,23 +60,24 @@ struct ResponseSender {
     let isChunked = exchange.request.minorVersion > 0
     let keepsAlive = keepsAlive && isChunked
     let framing: ResponseWriter.Framing = isChunked ? .chunked : .untilClose
-    var pending: [UInt8]? = ResponseSender(
-      socket: socket, stallSeconds: stallSeconds, keepsAlive: keepsAlive, isClientGone: isClientGone
-    ).head(response, framing, exchange)
+    var pending: [UInt8]? = head(response, framing, exchange, keepsAlive: keepsAlive)
     func framed(_ bytes: [UInt8], isLast: Bool) -> [UInt8] {
       isChunked ? ResponseWriter.chunk(bytes, isLast: isLast) : bytes
     }
     let writer = BodyWriter(
-      gone: { [isClientGone] probe in
-        // Before the head there is no body to probe with, but an interim response.
-        if pending != nil { return isClientGone(isChunked ? ResponseWriter.continueHead : []) }
-        return isClientGone(probe.isEmpty ? [] : framed(probe, isLast: false))
-      },
+      gone: { [watch] in watch.isClientGone() },
       output: { [socket, stallSeconds] (bytes: [UInt8], isLast: Bool) throws(SocketError) in
         let out = (pending ?? []) + framed(bytes, isLast: isLast)
         pending = nil
         try socket.send(out, stallSeconds: stallSeconds)
       })
+    // Before the head has gone out an interim response is the probe, then a piece of the body.
+    let interim = watch.probe
+    watch.probe = { [weak writer] in
+      if pending != nil { return interim() }
+      guard let piece = writer?.probe, !piece.isEmpty else { return .none }
+      return .bytes(framed(piece, isLast: false))
+    }
     var isCut = false
     do {
       try write(writer)
@@ -92,8 +94,9 @@ struct ResponseSender {
       isCut: isCut)
   }
 
-  private func head(_ response: Response, _ framing: ResponseWriter.Framing, _ exchange: Exchange) -> [UInt8]
-  {
+  private func head(
+    _ response: Response, _ framing: ResponseWriter.Framing, _ exchange: Exchange, keepsAlive: Bool
+  ) -> [UInt8] {
     // HTTP/1.0 clients must be told that the connection stays, later ones that it does not.
     let connection: String? =
       keepsAlive ? (exchange.request.minorVersion == 0 ? "keep-alive" : nil) : "close"

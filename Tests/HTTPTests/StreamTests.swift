@@ -19,7 +19,7 @@ import Testing
     let client = try server.client()
     for _ in 0..<2 {
       client.send(get)
-      let response = client.read(until: "0\r\n\r\n")
+      let response = client.read(until: "\r\n0\r\n\r\n")
       #expect(response.hasBytes("transfer-encoding: chunked\r\n"))
       #expect(response.hasBytes("content-type: text/event-stream; charset=utf-8\r\n"))
       #expect(!response.hasBytes("content-length"))
@@ -67,7 +67,7 @@ import Testing
     #expect(head.beginsWithBytes("HTTP/1.1 200 OK\r\n"))
     #expect(!head.hasBytes("data:"))
     release.update { $0 = true }
-    #expect(client.read(until: "0\r\n\r\n").hasBytes("data: 1\n\n"))
+    #expect(client.read(until: "\r\n0\r\n\r\n").hasBytes("data: 1\n\n"))
   }
 
   @Test func `a stream that fails at once is an error response`() throws {
@@ -88,7 +88,7 @@ import Testing
     defer { server.stop() }
     let response = try server.exchange(get)
     #expect(response.hasBytes("data: 1\n\n"))
-    #expect(!response.hasBytes("0\r\n\r\n"))
+    #expect(!response.hasBytes("\r\n0\r\n\r\n"))
     #expect(!response.hasBytes("<still open>"))
   }
 
@@ -172,7 +172,8 @@ import Testing
       }
       return .events { events in
         try events.send("first")
-        watch { events.isClientGone() }
+        // Both ways of asking must be harmless to the stream.
+        watch { events.isClientGone() || context.isClientGone() }
       }
     }
     defer { server.stop() }
@@ -210,6 +211,24 @@ import Testing
     let response = client.readToEnd()
     #expect(response.beginsWithBytes("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"))
     #expect(response.hasBytes("here"))
+  }
+
+  @Test func `asking about a half-closed client does not damage its stream`() throws {
+    let server = try LiveServer { _, context in
+      .events { events in
+        try events.send("1")
+        for _ in 0..<5 where !context.isClientGone() { usleep(10_000) }
+        events.finish(context.isClientGone() ? "gone" : "here")
+      }
+    }
+    defer { server.stop() }
+    let client = try server.client()
+    client.send(get)
+    client.endSending()
+    let response = client.readToEnd()
+    #expect(
+      response.hasBytes("9\r\ndata: 1\n\n\r\ne\r\n: keep-alive\n\n\r\nc\r\ndata: here\n\n\r\n0\r\n\r\n"))
+    #expect(response.occurrences(of: "HTTP/1.1 ") == 1)
   }
 
   @Test func `many streams run side by side without mixing`() throws {
