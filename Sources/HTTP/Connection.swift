@@ -73,12 +73,8 @@ final class Connection {
       isClientGone: { [watch] in watch.isClientGone() }, phase: { [core] in core.table.phase })
     let exchange = Exchange(request: head, context: context, start: start)
 
-    if let early = core.configuration.screen?(head, context) {
-      let canSkipBody = !expectsContinue && parser.declaredBodyBytes.map { $0 <= Self.discardBytes } == true
-      parser.discardsBody = true
-      guard try send(early, exchange, mayKeepAlive: canSkipBody) else { return false }
-      _ = try readBody(exchange)
-      return true
+    if let screen = core.configuration.screen, let early = screen(head, context) {
+      return try answerEarly(early, exchange, expectsContinue: expectsContinue)
     }
     if expectsContinue && !parser.hasInput {
       do { try socket.send(ResponseWriter.continueHead, stallSeconds: limits.writeStallSeconds) } catch {
@@ -88,6 +84,17 @@ final class Connection {
     var request = head
     request.body = try readBody(exchange)
     return try send(core.handler(request, context), exchange, mayKeepAlive: true)
+  }
+
+  /// Answers without the body, which is skipped when it is short enough to keep the connection.
+  private func answerEarly(
+    _ response: Response, _ exchange: Exchange, expectsContinue: Bool
+  ) throws(ReadFailure) -> Bool {
+    let canSkipBody = !expectsContinue && (parser.declaredBodyBytes ?? .max) <= Self.discardBytes
+    parser.discardsBody = true
+    guard try send(response, exchange, mayKeepAlive: canSkipBody) else { return false }
+    _ = try readBody(exchange)
+    return true
   }
 
   // MARK: Reading
