@@ -99,7 +99,9 @@ package struct JSONReader: Sendable {
     guard current == UInt8(ascii: "\"") else { throw problem("expected a string in double quotes") }
     let opening = at
     at += 1
-    while at < bytes.count, bytes[at] != UInt8(ascii: "\""), bytes[at] != UInt8(ascii: "\\"), bytes[at] >= 0x20 {
+    while at < bytes.count, bytes[at] != UInt8(ascii: "\""), bytes[at] != UInt8(ascii: "\\"),
+      bytes[at] >= 0x20
+    {
       at += 1
     }
     text.removeAll(keepingCapacity: true)

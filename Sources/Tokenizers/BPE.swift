@@ -48,7 +48,9 @@ struct BPE: Sendable {
   }
 
   /// Appends the tokens of a piece.
-  func encode(_ bytes: [UInt8], _ piece: Range<Int>, _ workspace: inout MergeWorkspace, into ids: inout [Int32]) {
+  func encode(
+    _ bytes: [UInt8], _ piece: Range<Int>, _ workspace: inout MergeWorkspace, into ids: inout [Int32]
+  ) {
     if options.ignoresMerges, let id = wholePiece(bytes, piece) {
       ids.append(id)
       return

@@ -40,7 +40,9 @@ extension Normalizer {
         cleansText: flag("clean_text", true), spacesIdeographs: flag("handle_chinese_chars", true),
         stripsAccents: flag("strip_accents", lowercases), lowercases: lowercases)
     case "Precompiled":
-      guard let text = description["precompiled_charsmap"]?.stringValue, let map = PrecompiledMap(base64: text) else {
+      guard let text = description["precompiled_charsmap"]?.stringValue,
+        let map = PrecompiledMap(base64: text)
+      else {
         throw .field(path: "\(path).precompiled_charsmap", problem: "is not a compiled character map")
       }
       return .precompiled(map)
@@ -74,11 +76,13 @@ extension PreTokenizer {
           try behavior(description["behavior"], path), isInverted: flag("invert", false))
       ]
     case "ByteLevel":
-      let words = PreTokenizer.split(.words(WordScanner(style: .gpt2, digits: 1)), .isolated, isInverted: false)
+      let words = PreTokenizer.split(
+        .words(WordScanner(style: .gpt2, digits: 1)), .isolated, isInverted: false)
       return (flag("add_prefix_space", true) ? [.prefixSpace] : []) + (flag("use_regex", true) ? [words] : [])
         + [.spellBytes]
     case "Metaspace":
-      let scheme = description["prepend_scheme"]?.stringValue ?? (flag("add_prefix_space", true) ? "always" : "never")
+      let scheme =
+        description["prepend_scheme"]?.stringValue ?? (flag("add_prefix_space", true) ? "always" : "never")
       guard let scheme = PrependScheme(rawValue: scheme) else {
         throw .field(path: "\(path).prepend_scheme", problem: "is neither always, first nor never")
       }

@@ -70,7 +70,8 @@ struct Decoder: Sendable {
       try addStep(.replace(Array(pattern.utf8), with: try text("content", nil)), path)
     case "Metaspace":
       let scheme = description["prepend_scheme"]?.stringValue
-      let prepends = scheme.map { !$0.utf8.elementsEqual("never".utf8) }
+      let prepends =
+        scheme.map { !$0.utf8.elementsEqual("never".utf8) }
         ?? description["add_prefix_space"]?.boolValue ?? true
       try addStep(.metaspace(try text("replacement", "\u{2581}"), dropsFirst: prepends), path)
     case "WordPiece":
@@ -140,7 +141,9 @@ struct Decoder: Sendable {
     guard !content.isEmpty else { return text }
     var rest = text[...]
     for _ in 0..<start where rest.starts(with: content) { rest = rest.dropFirst(content.count) }
-    for _ in 0..<stop where rest.reversed().starts(with: content.reversed()) { rest = rest.dropLast(content.count) }
+    for _ in 0..<stop where rest.reversed().starts(with: content.reversed()) {
+      rest = rest.dropLast(content.count)
+    }
     return Array(rest)
   }
 

@@ -14,7 +14,9 @@ struct MergeReader {
   init(_ reader: JSONReader, _ vocabulary: Vocabulary, _ options: BPE.Options) throws(TokenizerError) {
     self.vocabulary = vocabulary
     prefixLength = options.continuingPrefix.count
-    let bytes = (0..<256).compactMap { vocabulary.id(of: BPE.fallbackSpelling(UInt8(truncatingIfNeeded: $0))) }
+    let bytes = (0..<256).compactMap {
+      vocabulary.id(of: BPE.fallbackSpelling(UInt8(truncatingIfNeeded: $0)))
+    }
     standIns = Set(bytes + (options.unknown.map { [$0] } ?? []))
     do throws(JSONError) {
       try read(reader)
@@ -59,7 +61,8 @@ struct MergeReader {
 
   /// - Parameter text: both spellings without anything between them; the right one starts at `split`.
   private mutating func add(_ text: [UInt8], _ split: Int, _ reader: JSONReader) throws(JSONError) {
-    guard let left = vocabulary.id(of: text, 0..<split), let right = vocabulary.id(of: text, split..<text.count)
+    guard let left = vocabulary.id(of: text, 0..<split),
+      let right = vocabulary.id(of: text, split..<text.count)
     else { throw reader.problem("a merge of tokens that are not in the vocabulary") }
     var merged = vocabulary.id(of: text, 0..<text.count)
     if prefixLength > 0 {

@@ -141,7 +141,11 @@ private struct RankQueues {
       return
     }
     let entry = newEntry(place)
-    if queues[number].head < 0 { queues[number].head = entry } else { links[Int(queues[number].tail)] = entry }
+    if queues[number].head < 0 {
+      queues[number].head = entry
+    } else {
+      links[Int(queues[number].tail)] = entry
+    }
     queues[number].tail = entry
     queues[number].lastPosition = place
     if !queues[number].isInHeap {

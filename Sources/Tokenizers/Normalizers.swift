@@ -21,9 +21,10 @@ enum Normalizer: Sendable {
     switch self {
     case .unicode(let form): UnicodeNormalization.tables.normalized(bytes, range, to: form)
     case .lowercase: Self.lowercased(bytes, range)
-    case .stripAccents: Self.mapScalars(bytes, range) { scalar, out in
-      if CharacterClass.of(scalar).isDisjoint(with: .mark) { out.append(scalar: scalar) }
-    }
+    case .stripAccents:
+      Self.mapScalars(bytes, range) { scalar, out in
+        if CharacterClass.of(scalar).isDisjoint(with: .mark) { out.append(scalar: scalar) }
+      }
     case .strip(let left, let right): Self.stripped(bytes, range, left, right)
     case .replace(let pattern, let content): Self.replaced(bytes, range, pattern, content)
     case .prepend(let prefix): range.isEmpty ? nil : prefix + bytes[range]
@@ -76,7 +77,8 @@ enum Normalizer: Sendable {
     return out
   }
 
-  private static func stripped(_ bytes: [UInt8], _ range: Range<Int>, _ left: Bool, _ right: Bool) -> [UInt8] {
+  private static func stripped(_ bytes: [UInt8], _ range: Range<Int>, _ left: Bool, _ right: Bool) -> [UInt8]
+  {
     let text = ScannedText(bytes: bytes, end: range.upperBound)
     let start = left ? text.run(of: .space, from: range.lowerBound) : range.lowerBound
     var end = range.upperBound

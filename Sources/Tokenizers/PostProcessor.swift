@@ -27,7 +27,9 @@ struct PostProcessor: Sendable {
   }
 
   /// The id of `["[CLS]", 101]`.
-  private static func pairID(_ description: JSONValue, _ key: String, _ path: String) throws(TokenizerError) -> Int32 {
+  private static func pairID(_ description: JSONValue, _ key: String, _ path: String) throws(TokenizerError)
+    -> Int32
+  {
     try tokenID(description[key]?[1], path: "\(path).\(key)[1]")
   }
 
@@ -35,21 +37,26 @@ struct PostProcessor: Sendable {
     var sawText = false
     for (index, part) in (description["single"]?.arrayValue ?? []).enumerated() {
       if part["Sequence"] != nil {
-        guard !sawText else { throw .unsupported(path: "\(path).single", what: "a template with the text twice") }
+        guard !sawText else {
+          throw .unsupported(path: "\(path).single", what: "a template with the text twice")
+        }
         sawText = true
         continue
       }
       guard let name = part["SpecialToken"]?["id"]?.stringValue,
         let ids = description["special_tokens"]?[name]?["ids"]?.arrayValue
       else {
-        throw .field(path: "\(path).single[\(index)]", problem: "is neither the text nor a listed special token")
+        throw .field(
+          path: "\(path).single[\(index)]", problem: "is neither the text nor a listed special token")
       }
       for id in ids {
         let id = try tokenID(id, path: "\(path).special_tokens.\(name).ids")
         if sawText { after.append(id) } else { before.append(id) }
       }
     }
-    guard sawText else { throw .field(path: "\(path).single", problem: "the template does not contain the text") }
+    guard sawText else {
+      throw .field(path: "\(path).single", problem: "the template does not contain the text")
+    }
   }
 }
 

@@ -17,7 +17,9 @@ struct Pieces {
   }
 
   /// Replaces the text of every piece; `body` appends the new one.
-  mutating func rewrite(_ body: (_ bytes: [UInt8], _ piece: Range<Int>, _ isFirst: Bool, _ out: inout [UInt8]) -> Void) {
+  mutating func rewrite(
+    _ body: (_ bytes: [UInt8], _ piece: Range<Int>, _ isFirst: Bool, _ out: inout [UInt8]) -> Void
+  ) {
     var out: [UInt8] = []
     out.reserveCapacity(bytes.count + ranges.count)
     for index in ranges.indices {

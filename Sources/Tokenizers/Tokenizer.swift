@@ -35,7 +35,8 @@ package final class Tokenizer: Sendable {
     rawTokens = AddedTokenSearch(added.filter { !$0.isNormalized }.map { ($0, $0.content) })
     let normalizers = normalizers
     normalizedTokens = AddedTokenSearch(
-      added.filter(\.isNormalized).map { ($0, Self.normalize($0.content, 0..<$0.content.count, normalizers)) })
+      added.filter(\.isNormalized).map { ($0, Self.normalize($0.content, 0..<$0.content.count, normalizers)) }
+    )
     addedByID = Dictionary(added.map { ($0.id, $0) }) { _, last in last }
     addedBySpelling = Dictionary(added.map { ($0.content, $0.id) }) { _, last in last }
     vocabularySize = added.reduce(model.vocabulary.idLimit) { max($0, Int($1.id) + 1) }
@@ -62,7 +63,8 @@ package final class Tokenizer: Sendable {
     return ids
   }
 
-  private static func normalize(_ bytes: [UInt8], _ range: Range<Int>, _ normalizers: [Normalizer]) -> [UInt8] {
+  private static func normalize(_ bytes: [UInt8], _ range: Range<Int>, _ normalizers: [Normalizer]) -> [UInt8]
+  {
     var text = bytes
     var range = range
     for normalizer in normalizers {

@@ -103,7 +103,8 @@ struct TokenizerFile {
         try part.enterArray()
         guard try part.nextElement() else { throw part.problem("expected a token") }
         try part.readString(into: &spelling)
-        guard try part.nextElement(), let score = try part.readValue().doubleValue, try !part.nextElement() else {
+        guard try part.nextElement(), let score = try part.readValue().doubleValue, try !part.nextElement()
+        else {
           throw part.problem("expected a score")
         }
         vocabulary.append(spelling, id: Int32(truncatingIfNeeded: scores.count))
@@ -144,7 +145,8 @@ struct TokenizerFile {
     let part = try largePart(mergesPosition, "model.merges")
     let merges = try MergeReader(part, vocabulary, settings)
     return BPE(
-      vocabulary: vocabulary, merges: merges.table, options: settings, mayCutAtSpaces: merges.allJoinSpellings)
+      vocabulary: vocabulary, merges: merges.table, options: settings, mayCutAtSpaces: merges.allJoinSpellings
+    )
   }
 
   private func largePart(_ position: Int?, _ path: String) throws(TokenizerError) -> JSONReader {
@@ -163,7 +165,9 @@ struct TokenizerFile {
       try part.enterObject()
       while try part.nextKey(into: &spelling) {
         let id = try part.readInt()
-        guard (0...Vocabulary.largestID).contains(id) else { throw part.problem("the id \(id) is out of range") }
+        guard (0...Vocabulary.largestID).contains(id) else {
+          throw part.problem("the id \(id) is out of range")
+        }
         vocabulary.append(spelling, id: Int32(truncatingIfNeeded: id))
       }
     } catch {

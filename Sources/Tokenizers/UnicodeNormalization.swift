@@ -23,7 +23,9 @@ struct UnicodeNormalization: Sendable {
   private init() {
     combiningClass = ScalarTable(
       runs: UnicodeData.combiningClasses.words.map { word in
-        let parts = word.split(separator: UInt8(ascii: "x")).map { $0.reduce(0) { $0 * 10 + Int($1 &- 0x30) } }
+        let parts = word.split(separator: UInt8(ascii: "x")).map {
+          $0.reduce(0) { $0 * 10 + Int($1 &- 0x30) }
+        }
         return (UInt8(truncatingIfNeeded: parts.first ?? 0), parts.count > 1 ? parts[1] : 1)
       })
     for word in UnicodeData.canonical.words {
@@ -50,7 +52,7 @@ struct UnicodeNormalization: Sendable {
 
   /// The text in `form`, or nil when it already is.
   func normalized(_ bytes: [UInt8], _ range: Range<Int>, to form: Form) -> [UInt8]? {
-    guard firstChange(bytes, range, form) != nil else { return nil }
+    guard !isNormalized(bytes, range, form) else { return nil }
     var scalars = decomposed(bytes, range, isCompatible: form.isCompatible)
     reorder(&scalars)
     if form.composes { compose(&scalars) }
@@ -60,25 +62,29 @@ struct UnicodeNormalization: Sendable {
     return out
   }
 
-  /// Where normalisation may have something to do. Latin-1 is already composed, and ASCII is so in every form.
-  private func firstChange(_ bytes: [UInt8], _ range: Range<Int>, _ form: Form) -> Int? {
-    // 0xCC opens U+0300, the first scalar that composition can touch.
+  /// The quick check of the annex: false also for some text that normalisation would leave as it is.
+  private func isNormalized(_ bytes: [UInt8], _ range: Range<Int>, _ form: Form) -> Bool {
+    // 0xCC opens U+0300: what is below has no marks and is composed already.
     let plainBelow: UInt8 = form == .nfc ? 0xCC : 0x80
+    var lastClass: UInt8 = 0
     var at = range.lowerBound
     while at < range.upperBound {
       if bytes[at] < plainBelow {
+        lastClass = 0
         at += 1
         continue
       }
       let (scalar, length) = decodeScalar(bytes, at: at)
-      if mayChange(scalar, form) { return at }
+      let cls = combiningClass[scalar]
+      if cls != 0, cls < lastClass { return false }
+      if mayChange(scalar, form) { return false }
+      lastClass = cls
       at += length
     }
-    return nil
+    return true
   }
 
   private func mayChange(_ scalar: UInt32, _ form: Form) -> Bool {
-    if combiningClass[scalar] != 0 { return true }
     if form.isCompatible, compatible[scalar] != nil { return true }
     if form.composes {
       if Hangul.isVowelOrTail(scalar) || followers.contains(scalar) { return true }

@@ -32,8 +32,9 @@ struct Vocabulary: Sendable {
 
   /// Builds both indexes.
   ///
-  /// - Throws: when a spelling or an id occurs twice, or ids are so sparse that a table over them is absurd.
+  /// - Throws: when there are no tokens, a spelling or an id occurs twice, or ids are so sparse that a table over them is absurd.
   mutating func finish(path: String) throws(TokenizerError) {
+    guard !ids.isEmpty else { throw .field(path: path, problem: "has no tokens") }
     let largest = ids.reduce(-1) { max($0, Int($1)) }
     guard blob.count < Int(UInt32.max), largest <= 65536 + 16 * ids.count else {
       throw .field(path: path, problem: "the ids reach \(largest), but there are only \(ids.count) tokens")
@@ -52,7 +53,8 @@ struct Vocabulary: Sendable {
       var slot = Int(truncatingIfNeeded: hash) & (capacity - 1)
       while slots[slot] != 0 {
         if slots[slot] >> 32 == hash >> 32, equals(Int(slots[slot] & 0xFFFF_FFFF) - 1, blob, range) {
-          throw .field(path: path, problem: "the token '\(String(decoding: blob[range], as: UTF8.self))' occurs twice")
+          throw .field(
+            path: path, problem: "the token '\(String(decoding: blob[range], as: UTF8.self))' occurs twice")
         }
         slot = (slot + 1) & (capacity - 1)
       }
@@ -62,7 +64,9 @@ struct Vocabulary: Sendable {
 
   /// FNV-1a, one byte further.
   @inline(__always)
-  private func extend(_ state: UInt64, _ byte: UInt8) -> UInt64 { (state ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+  private func extend(_ state: UInt64, _ byte: UInt8) -> UInt64 {
+    (state ^ UInt64(byte)) &* 0x0000_0100_0000_01B3
+  }
 
   /// Mixes the bits of a finished hash: the table uses the low ones.
   @inline(__always)

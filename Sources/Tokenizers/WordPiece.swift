@@ -14,7 +14,8 @@ struct WordPiece: Sendable {
     guard characters <= longestWord else { return ids.append(unknown) }
     var start = word.lowerBound
     while start < word.upperBound {
-      guard let (id, end) = longestMatch(bytes, start..<word.upperBound, isFirst: start == word.lowerBound) else {
+      guard let (id, end) = longestMatch(bytes, start..<word.upperBound, isFirst: start == word.lowerBound)
+      else {
         ids.removeLast(ids.count - first)
         ids.append(unknown)
         return

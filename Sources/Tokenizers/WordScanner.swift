@@ -119,7 +119,9 @@ struct WordScanner: Sendable, Equatable {
   }
 
   /// Numbers, punctuation and white space, which all patterns but GPT-2's treat alike.
-  private func commonEnd(_ text: ScannedText, _ start: Int, _ cls: CharacterClass, word: CharacterClass) -> Int {
+  private func commonEnd(_ text: ScannedText, _ start: Int, _ cls: CharacterClass, word: CharacterClass)
+    -> Int
+  {
     if cls == .number { return text.run(of: .number, from: start, atMost: digits) }
     let other = word.union([.number, .space])
     let from = text.bytes[start] == 0x20 ? start + 1 : start
