@@ -194,7 +194,8 @@ final class Macro: Sendable {
   }
 
   init(
-    name: String, id: NameID, parameters: [Parameter], body: [Statement], takesVarargs: Bool, takesKwargs: Bool
+    name: String, id: NameID, parameters: [Parameter], body: [Statement], takesVarargs: Bool,
+    takesKwargs: Bool
   ) {
     self.name = name
     self.id = id

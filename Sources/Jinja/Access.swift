@@ -2,16 +2,16 @@
 
 extension Interpreter {
   @inline(never)
-  func attribute(_ base: Expression, _ name: String, _ at: JinjaPosition) throws(JinjaError) -> JinjaValue {
-    try attribute(of: try evaluate(base), name, at)
+  func attribute(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    guard case .attribute(let base, let name) = expression.kind else { return .none }
+    let value = try evaluate(base)
+    position = expression.position
+    return try attribute(of: value, name)
   }
 
   /// `value.name`: an attribute or method first, then a key.
-  func attribute(of value: JinjaValue, _ name: String, _ at: JinjaPosition) throws(JinjaError) -> JinjaValue {
-    if case .undefined(let missing) = value {
-      position = at
-      throw failure(missing.words)
-    }
+  func attribute(of value: JinjaValue, _ name: String) throws(JinjaError) -> JinjaValue {
+    if case .undefined(let missing) = value { throw failure(missing.words) }
     if let method = Methods.method(name, of: value) {
       return .function(JinjaFunction(name: name, body: .method(method, value)))
     }
@@ -55,18 +55,18 @@ extension Interpreter {
   }
 
   @inline(never)
-  func item(_ base: Expression, _ key: Expression, _ at: JinjaPosition) throws(JinjaError) -> JinjaValue {
+  func item(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    guard case .item(let base, let key) = expression.kind else { return .none }
     let value = try evaluate(base)
     let index = try evaluate(key)
-    return try item(of: value, index, at)
+    position = expression.position
+    return try item(of: value, index)
   }
 
   /// `value[key]`: a key or element first, then an attribute.
-  func item(of value: JinjaValue, _ key: JinjaValue, _ at: JinjaPosition) throws(JinjaError) -> JinjaValue {
+  func item(of value: JinjaValue, _ key: JinjaValue) throws(JinjaError) -> JinjaValue {
     switch value {
-    case .undefined(let missing):
-      position = at
-      throw failure(missing.words)
+    case .undefined(let missing): throw failure(missing.words)
     case .dict(let dict):
       if let place = dict.place(of: key) { return dict.entries[place].value }
     case .list(let list), .tuple(let list):
@@ -75,7 +75,6 @@ extension Interpreter {
       if let index = key.integer { return element(view.items, index, value) }
     case .string(let text), .markup(let text):
       if let index = key.integer {
-        position = at
         try charge(text: text)
         guard let scalar = TextOperations.scalar(of: text, at: index) else {
           return .undefined(.element(String(index), of: Self.ownerName(value)))
@@ -84,8 +83,7 @@ extension Interpreter {
       }
     default: break
     }
-    if let name = key.text { return try attribute(of: value, name, at) }
-    position = at
+    if let name = key.text { return try attribute(of: value, name) }
     return .undefined(.element(try text(of: key), of: Self.ownerName(value)))
   }
 
@@ -101,12 +99,13 @@ extension Interpreter {
   // MARK: Slices
 
   @inline(never)
-  func slice(_ base: Expression, _ bounds: SliceBounds, _ at: JinjaPosition) throws(JinjaError) -> JinjaValue {
+  func slice(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    guard case .slice(let base, let bounds) = expression.kind else { return .none }
     let value = try evaluate(base)
     let start = try bound(bounds.start)
     let stop = try bound(bounds.stop)
     let step = try bound(bounds.step) ?? 1
-    position = at
+    position = expression.position
     guard step != 0 else { throw failure("slice step cannot be zero") }
     func cut<Element>(_ items: [Element]) throws(JinjaError) -> [Element] {
       try charge(units: items.count / 4)
@@ -136,7 +135,9 @@ extension Interpreter {
   }
 
   /// Python's slice: bounds are clamped, negative ones count from the end.
-  private static func slice<Element>(_ items: [Element], _ start: Int?, _ stop: Int?, _ step: Int) -> [Element] {
+  private static func slice<Element>(_ items: [Element], _ start: Int?, _ stop: Int?, _ step: Int)
+    -> [Element]
+  {
     let count = items.count
     func clamp(_ bound: Int?, _ initial: Int) -> Int {
       guard let bound else { return initial }

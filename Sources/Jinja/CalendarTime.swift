@@ -20,7 +20,9 @@ package struct CalendarTime: Sendable, Equatable {
   package init(secondsSince1970 seconds: Int, utcOffset: Int = 0) {
     // Times beyond the year 9999 (or before year 1) are clamped: they only label prompts.
     let range = -62_135_596_800...253_402_300_799
-    let local = min(max(min(max(seconds, range.lowerBound), range.upperBound) + min(max(utcOffset, -86_400), 86_400),
+    let local = min(
+      max(
+        min(max(seconds, range.lowerBound), range.upperBound) + min(max(utcOffset, -86_400), 86_400),
         range.lowerBound), range.upperBound)
     let days = local >= 0 ? local / 86_400 : -((86_399 - local) / 86_400)
     let secondOfDay = local - days * 86_400
@@ -53,7 +55,8 @@ package struct CalendarTime: Sendable, Equatable {
 
   private static let days = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
   private static let months = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+    "November",
     "December",
   ]
 

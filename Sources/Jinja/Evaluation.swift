@@ -1,55 +1,83 @@
 // Expressions to values.
 //
-// `evaluate` recurses as deep as the tree; everything it does not need on its own stack frame is in
-// functions that are not inlined, so that a level costs little stack.
+// `evaluate` recurses as deep as the tree. To keep its stack frame small it only dispatches on the kind of
+// node: each kind has a function of its own, not inlined, which takes the node apart again. The `else` of
+// those guards is never reached.
 
 extension Interpreter {
+  @inline(never)
   func evaluate(_ expression: Expression) throws(JinjaError) -> JinjaValue {
     try enterFrame()
     defer { leaveFrame() }
     switch expression.kind {
-    case .literal(let literal): return value(of: literal)
-    case .name(let name): return lookup(name)
-    case .attribute(let base, let name): return try attribute(base, name, expression.position)
-    case .item(let base, let key): return try item(base, key, expression.position)
-    case .filter(let base, let filter): return try apply(filter, to: try evaluate(base))
-    case .test(let base, let test): return try apply(test, base, expression.position)
-    case .not(let operand): return .bool(!(try evaluate(operand).isTrue))
+    case .literal, .name: return leaf(expression)
+    case .attribute: return try attribute(expression)
+    case .item: return try item(expression)
+    case .filter: return try filter(expression)
+    case .test: return try test(expression)
+    case .not: return try negation(expression)
+    case .and, .or: return try logical(expression)
+    case .conditional: return try conditional(expression)
+    case .binary: return try binary(expression)
+    case .comparison: return try comparison(expression)
+    case .concatenation: return try concatenation(expression)
+    case .call: return try call(expression)
+    case .list(let elements): return try nested(.list(try evaluate(elements)))
+    case .tuple(let elements): return try nested(.tuple(try evaluate(elements)))
+    case .dict: return try dict(expression)
+    case .slice: return try slice(expression)
+    case .negative: return try negative(expression)
+    case .positive: return try positive(expression)
+    }
+  }
+
+  @inline(never)
+  private func leaf(_ expression: Expression) -> JinjaValue {
+    switch expression.kind {
+    case .name(let name): lookup(name)
+    case .literal(.bool(let flag)): .bool(flag)
+    case .literal(.int(let value)): .int(value)
+    case .literal(.double(let value)): .double(value)
+    case .literal(.string(let text)): .string(text)
+    default: .none
+    }
+  }
+
+  @inline(never)
+  private func negation(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    guard case .not(let operand) = expression.kind else { return .none }
+    return .bool(!(try evaluate(operand).isTrue))
+  }
+
+  /// `and` and `or` give one of their operands.
+  @inline(never)
+  private func logical(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    switch expression.kind {
     case .and(let left, let right):
       let value = try evaluate(left)
       return value.isTrue ? try evaluate(right) : value
     case .or(let left, let right):
       let value = try evaluate(left)
       return value.isTrue ? value : try evaluate(right)
-    case .conditional(let test, let then, let otherwise):
-      if try evaluate(test).isTrue { return try evaluate(then) }
-      guard let otherwise else { return .undefined(.variable("the missing else of an inline if")) }
-      return try evaluate(otherwise)
-    case .binary(let operation, let left, let right):
-      return try binary(operation, left, right, expression.position)
-    case .comparison(let left, let comparisons): return try compare(left, comparisons, expression.position)
-    case .concatenation(let parts): return try concatenate(parts, expression.position)
-    case .call(let callee, let arguments): return try call(callee, arguments, expression.position)
-    case .list(let elements): return try nested(.list(try evaluate(elements)))
-    case .tuple(let elements): return try nested(.tuple(try evaluate(elements)))
-    case .dict(let items): return try dict(items)
-    case .slice(let base, let bounds): return try slice(base, bounds, expression.position)
-    case .negative(let operand): return try negate(try evaluate(operand), expression.position)
-    case .positive(let operand):
-      let value = try evaluate(operand)
-      guard value.number != nil else { throw failure("bad operand type for unary +: '\(value.typeName)'") }
-      return value
+    default: return .none
     }
   }
 
-  private func value(of literal: Literal) -> JinjaValue {
-    switch literal {
-    case .none: .none
-    case .bool(let flag): .bool(flag)
-    case .int(let value): .int(value)
-    case .double(let value): .double(value)
-    case .string(let text): .string(text)
-    }
+  @inline(never)
+  private func conditional(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    guard case .conditional(let test, let then, let otherwise) = expression.kind else { return .none }
+    if try evaluate(test).isTrue { return try evaluate(then) }
+    guard let otherwise else { return .undefined(.variable("the missing else of an inline if")) }
+    return try evaluate(otherwise)
+  }
+
+  @inline(never)
+  private func positive(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    guard case .positive(let operand) = expression.kind else { return .none }
+    let value = try evaluate(operand)
+    position = expression.position
+    guard value.number != nil else { throw failure("bad operand type for unary +: '\(value.typeName)'") }
+    return value
   }
 
   @inline(never)
@@ -61,6 +89,7 @@ extension Interpreter {
   }
 
   /// Refuses values nested so deep that walking or releasing them could overflow the stack.
+  @inline(never)
   func nested(_ value: JinjaValue) throws(JinjaError) -> JinjaValue {
     guard value.depth <= Self.maxNesting else {
       throw limitReached("a value nested more than \(Self.maxNesting) levels deep")
@@ -69,7 +98,8 @@ extension Interpreter {
   }
 
   @inline(never)
-  private func dict(_ items: [DictItem]) throws(JinjaError) -> JinjaValue {
+  private func dict(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    guard case .dict(let items) = expression.kind else { return .none }
     let dict = JinjaDict()
     for item in items {
       let key = try evaluate(item.key)
@@ -80,11 +110,12 @@ extension Interpreter {
   }
 
   @inline(never)
-  private func concatenate(_ parts: [Expression], _ at: JinjaPosition) throws(JinjaError) -> JinjaValue {
+  private func concatenation(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    guard case .concatenation(let parts) = expression.kind else { return .none }
     var result = ""
     for part in parts {
       let more = try text(of: try evaluate(part))
-      position = at
+      position = expression.position
       try checkLength(result.utf8.count + more.utf8.count)
       result += more
     }
@@ -120,6 +151,12 @@ extension Interpreter {
   // MARK: Filters, tests and calls
 
   @inline(never)
+  private func filter(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    guard case .filter(let base, let filter) = expression.kind else { return .none }
+    return try apply(filter, to: try evaluate(base))
+  }
+
+  @inline(never)
   func apply(_ filter: FilterCall, to value: JinjaValue) throws(JinjaError) -> JinjaValue {
     try charge(units: Self.unitsPerStep)
     let arguments = try evaluate(filter.arguments)
@@ -128,10 +165,11 @@ extension Interpreter {
   }
 
   @inline(never)
-  private func apply(_ test: TestCall, _ base: Expression, _ at: JinjaPosition) throws(JinjaError) -> JinjaValue {
+  private func test(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    guard case .test(let base, let test) = expression.kind else { return .none }
     let value = try evaluate(base)
     let arguments = try evaluate(test.arguments)
-    position = at
+    position = expression.position
     return .bool(try test.function(self, value, arguments) != test.isNegated)
   }
 
@@ -143,7 +181,9 @@ extension Interpreter {
     if let spread = call.spread { arguments.positional += try iterate(try evaluate(spread)) }
     for argument in call.named { arguments.named.append((argument.name, try evaluate(argument.value))) }
     if let spread = call.namedSpread {
-      guard case .dict(let dict) = try evaluate(spread) else { throw failure("the argument after ** is no mapping") }
+      guard case .dict(let dict) = try evaluate(spread) else {
+        throw failure("the argument after ** is no mapping")
+      }
       for entry in dict.entries {
         guard let name = entry.key.text else { throw failure("keywords must be strings") }
         arguments.named.append((name, entry.value))
@@ -153,29 +193,29 @@ extension Interpreter {
   }
 
   @inline(never)
-  private func call(
-    _ callee: Expression, _ call: CallArguments, _ at: JinjaPosition
-  ) throws(JinjaError) -> JinjaValue {
+  private func call(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    guard case .call(let callee, let call) = expression.kind else { return .none }
     try charge(units: Self.unitsPerStep)
     // A method call makes no bound method first.
     if case .attribute(let base, let name) = callee.kind {
       let receiver = try evaluate(base)
       if let method = Methods.method(name, of: receiver) {
         let arguments = try evaluate(call)
-        position = at
+        position = expression.position
         return try nested(try method(self, receiver, arguments))
       }
-      let function = try attribute(of: receiver, name, at)
+      let function = try attribute(of: receiver, name)
       let arguments = try evaluate(call)
-      position = at
+      position = expression.position
       return try self.call(function, arguments)
     }
     let function = try evaluate(callee)
     let arguments = try evaluate(call)
-    position = at
+    position = expression.position
     return try self.call(function, arguments)
   }
 
+  @inline(never)
   func call(_ value: JinjaValue, _ arguments: Arguments) throws(JinjaError) -> JinjaValue {
     switch value {
     case .function(let function):
@@ -220,7 +260,9 @@ extension Interpreter {
   /// An argument that must be an integer.
   func integer(_ value: JinjaValue?, _ name: StaticString, default initial: Int) throws(JinjaError) -> Int {
     guard let value else { return initial }
-    guard let integer = value.integer else { throw failure("'\(name)' must be an integer, not \(value.typeName)") }
+    guard let integer = value.integer else {
+      throw failure("'\(name)' must be an integer, not \(value.typeName)")
+    }
     return integer
   }
 

@@ -16,11 +16,15 @@ enum Filters {
     "wordcount": wordCount,
     "replace": replace,
     "format": { (i, v, a) throws(JinjaError) in
-      let value: JinjaValue = a.named.isEmpty ? .tuple(a.positional) : .dict(JinjaDict(a.named.map { (.string($0.name), $0.value) }))
+      let value: JinjaValue =
+        a.named.isEmpty
+        ? .tuple(a.positional) : .dict(JinjaDict(a.named.map { (.string($0.name), $0.value) }))
       return try i.string(try Formatting.percent(try i.text(of: v), value, i))
     },
     "escape": escape, "e": escape,
-    "forceescape": { (i, v, _) throws(JinjaError) in try markup(i, TextOperations.escapedHTML(try i.text(of: v))) },
+    "forceescape": { (i, v, _) throws(JinjaError) in
+      try markup(i, TextOperations.escapedHTML(try i.text(of: v)))
+    },
     "safe": { (i, v, _) throws(JinjaError) in try markup(i, try i.text(of: v)) },
     "string": { (i, v, _) throws(JinjaError) in
       if v.text != nil { return v }
@@ -39,7 +43,7 @@ enum Filters {
     // Any value
     "default": defaultValue, "d": defaultValue,
     "attr": { (i, v, a) throws(JinjaError) in
-      try i.attribute(of: v, try i.string(try i.bind(a, "name")[0], "name"), i.position)
+      try i.attribute(of: v, try i.string(try i.bind(a, "name")[0], "name"))
     },
     // Sequences
     "batch": batch,
@@ -198,7 +202,8 @@ enum Filters {
       style.itemSeparator = try i.string(pair[0], "separators")
       style.keySeparator = try i.string(pair[1], "separators")
     }
-    let text = try i.write { (writer) throws(PythonText.Problem) in try writer.writeJSON(of: v, style: style) }
+    let text = try i.write { (writer) throws(PythonText.Problem) in try writer.writeJSON(of: v, style: style)
+    }
     return .string(text)
   }
 
@@ -221,8 +226,11 @@ enum Filters {
     if let integer = v.integer { return .int(integer) }
     if case .undefined(let missing) = v { throw i.failure(missing.words) }
     if case .bigInteger = v { return v }
-    if let text = v.text, let integer = PythonNumber.integer(from: text, radix: radix) { return .int(integer) }
-    guard let double = v.number ?? v.text.flatMap(PythonNumber.double), !double.isNaN, !double.isInfinite else {
+    if let text = v.text, let integer = PythonNumber.integer(from: text, radix: radix) {
+      return .int(integer)
+    }
+    guard let double = v.number ?? v.text.flatMap(PythonNumber.double), !double.isNaN, !double.isInfinite
+    else {
       return fallback
     }
     guard let integer = Int(exactly: double.rounded(.towardZero)) else {

@@ -4,7 +4,9 @@ extension Filters {
   static let length: FilterFunction = { (i, v, _) throws(JinjaError) in .int(try i.length(of: v)) }
 
   static let first: FilterFunction = { (i, v, _) throws(JinjaError) in
-    if case .generator(let generator) = v { return generator.takeFirst() ?? .undefined(.element("0", of: "sequence")) }
+    if case .generator(let generator) = v {
+      return generator.takeFirst() ?? .undefined(.element("0", of: "sequence"))
+    }
     if let text = v.text {
       return TextOperations.scalar(of: text, at: 0).map { .string(String($0)) }
         ?? .undefined(.element("0", of: "str object"))
@@ -54,16 +56,21 @@ extension Filters {
 
   // MARK: Attributes and keys
 
-  /// The value an `attribute` argument names: a dotted path whose digits are indices.
+  /// The value an `attribute` argument names: a dotted path whose digits are indices. `initial` replaces what
+  /// is missing on the way.
   static func project(
-    _ i: Interpreter, _ value: JinjaValue, _ attribute: JinjaValue?
+    _ i: Interpreter, _ value: JinjaValue, _ attribute: JinjaValue?, default initial: JinjaValue? = nil
   ) throws(JinjaError) -> JinjaValue {
     guard let attribute, !attribute.isNone else { return value }
-    if attribute.integer != nil { return try i.item(of: value, attribute, i.position) }
+    if attribute.integer != nil {
+      let result = try i.item(of: value, attribute)
+      return result.isUndefined ? initial ?? result : result
+    }
     var result = value
     for part in TextOperations.split(try i.string(attribute, "attribute"), by: ".", limit: 16) {
       let key: JinjaValue = PythonNumber.integer(from: part).map { .int($0) } ?? .string(part)
-      result = try i.item(of: result, key, i.position)
+      result = try i.item(of: result, key)
+      if result.isUndefined, let initial { result = initial }
     }
     return result
   }
@@ -85,8 +92,7 @@ extension Filters {
       let initial = a.named.first { $0.name == "default" }?.value
       for item in try i.iterate(v) {
         try i.charge(units: Interpreter.unitsPerStep)
-        let value = try project(i, item, attribute)
-        out.append(value.isUndefined ? initial ?? value : value)
+        out.append(try project(i, item, attribute, default: initial))
       }
     } else {
       let name = try i.string(a.positional.first, "filter")
@@ -121,7 +127,8 @@ extension Filters {
     for item in try i.iterate(value) {
       try i.charge(units: Interpreter.unitsPerStep)
       let subject = try project(i, item, attribute)
-      let holds = try test.map { (test) throws(JinjaError) in try test(i, subject, testArguments) } ?? subject.isTrue
+      let holds =
+        try test.map { (test) throws(JinjaError) in try test(i, subject, testArguments) } ?? subject.isTrue
       if holds == keeps { out.append(item) }
     }
     return .generator(JinjaGenerator(out))
@@ -147,7 +154,8 @@ extension Filters {
           // The right element goes first only when it is strictly before the left: that is stability.
           let takesRight =
             isReversed
-            ? try i.isLess(source[left].key, source[right].key) : try i.isLess(source[right].key, source[left].key)
+            ? try i.isLess(source[left].key, source[right].key)
+            : try i.isLess(source[right].key, source[left].key)
           merged.append(takesRight ? source[right] : source[left])
           if takesRight { right += 1 } else { left += 1 }
         }
@@ -203,8 +211,7 @@ extension Filters {
     let caseSensitive = bound[2]?.isTrue ?? false
     var pairs: [(key: JinjaValue, value: JinjaValue)] = []
     for item in try i.iterate(v) {
-      var key = try project(i, item, bound[0])
-      if key.isUndefined { key = bound[1] ?? key }
+      let key = try project(i, item, bound[0], default: bound[1])
       pairs.append((sortKey(key, caseSensitive), .tuple([key, item])))
     }
     var groups: [(sortKey: JinjaValue, key: JinjaValue, items: [JinjaValue])] = []
@@ -284,7 +291,9 @@ extension Filters {
   static let batch: FilterFunction = { (i, v, a) throws(JinjaError) in
     let bound = try i.bind(a, "linecount", "fill_with")
     let size = try i.integer(bound[0], "linecount", default: 0)
-    guard size > 0, size <= i.limits.range else { throw i.failure("linecount must be from 1 to \(i.limits.range)") }
+    guard size > 0, size <= i.limits.range else {
+      throw i.failure("linecount must be from 1 to \(i.limits.range)")
+    }
     let items = try i.iterate(v)
     try i.charge(units: items.count + size)
     var rows: [JinjaValue] = []
@@ -299,7 +308,9 @@ extension Filters {
   static let slice: FilterFunction = { (i, v, a) throws(JinjaError) in
     let bound = try i.bind(a, "slices", "fill_with")
     let count = try i.integer(bound[0], "slices", default: 0)
-    guard count > 0, count <= i.limits.range else { throw i.failure("slices must be from 1 to \(i.limits.range)") }
+    guard count > 0, count <= i.limits.range else {
+      throw i.failure("slices must be from 1 to \(i.limits.range)")
+    }
     let items = try i.iterate(v)
     try i.charge(units: items.count + count)
     let (size, longer) = items.count.quotientAndRemainder(dividingBy: count)

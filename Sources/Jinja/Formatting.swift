@@ -39,7 +39,9 @@ enum Formatting {
       }
       let argument: JinjaValue
       if let key {
-        guard case .dict(let dict) = value, let found = dict[key] else { throw i.failure("format requires a mapping") }
+        guard case .dict(let dict) = value, let found = dict[key] else {
+          throw i.failure("format requires a mapping")
+        }
         argument = found
       } else {
         guard let found = next.popFirst() else { throw i.failure("not enough arguments for format string") }
@@ -52,7 +54,9 @@ enum Formatting {
     return out
   }
 
-  private static func number(_ rest: inout ArraySlice<Unicode.Scalar>, _ i: Interpreter) throws(JinjaError) -> Int? {
+  private static func number(_ rest: inout ArraySlice<Unicode.Scalar>, _ i: Interpreter) throws(JinjaError)
+    -> Int?
+  {
     var value: Int?
     while let digit = rest.first, digit.value >= 48, digit.value <= 57 {
       value = (value ?? 0) * 10 + Int(digit.value - 48)
@@ -72,7 +76,8 @@ enum Formatting {
     case "r":
       return try i.write { (writer) throws(PythonText.Problem) in try writer.writeRepresentation(of: value) }
     case "d", "i":
-      guard let number = value.number, let whole = value.integer ?? Int(exactly: number.rounded(.towardZero)) else {
+      guard let number = value.number, let whole = value.integer ?? Int(exactly: number.rounded(.towardZero))
+      else {
         throw i.failure("%d format: a number is required, not \(value.typeName)")
       }
       return String(whole)
@@ -115,7 +120,8 @@ enum Formatting {
   }
 
   /// `format.format(...)` with `{}`, `{0}` and `{name}`; format specifications are refused.
-  static func format(_ format: String, _ arguments: Arguments, _ i: Interpreter) throws(JinjaError) -> String {
+  static func format(_ format: String, _ arguments: Arguments, _ i: Interpreter) throws(JinjaError) -> String
+  {
     var out = ""
     var automatic = 0
     var rest = Array(format.unicodeScalars)[...]

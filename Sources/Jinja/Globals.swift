@@ -32,12 +32,15 @@ enum Globals {
   private static let range: GlobalFunction = { (i, a) throws(JinjaError) in
     var numbers: [Int] = []
     for value in a.positional { numbers.append(try i.integer(value, "range", default: 0)) }
-    guard (1...3).contains(numbers.count), a.named.isEmpty else { throw i.failure("range() takes 1 to 3 integers") }
+    guard (1...3).contains(numbers.count), a.named.isEmpty else {
+      throw i.failure("range() takes 1 to 3 integers")
+    }
     let start = numbers.count == 1 ? 0 : numbers[0]
     let stop = numbers.count == 1 ? numbers[0] : numbers[1]
     let step = numbers.count == 3 ? numbers[2] : 1
     guard step != 0 else { throw i.failure("range() step must not be zero") }
-    let (distance, overflow) = step > 0 ? stop.subtractingReportingOverflow(start) : start.subtractingReportingOverflow(stop)
+    let (distance, overflow) =
+      step > 0 ? stop.subtractingReportingOverflow(start) : start.subtractingReportingOverflow(stop)
     var items: [JinjaValue] = []
     if start != stop, overflow || distance > 0 {
       let stride = step.magnitude
@@ -63,7 +66,9 @@ enum Globals {
     case let pairs?:
       for pair in try i.iterate(pairs) {
         let items = try i.iterate(pair)
-        guard items.count == 2, items[0].isHashable else { throw i.failure("dict() takes pairs of key and value") }
+        guard items.count == 2, items[0].isHashable else {
+          throw i.failure("dict() takes pairs of key and value")
+        }
         // Keys that are not strings are searched linearly.
         try i.charge(units: 1 + dict.entries.count / 8)
         dict.insert(items[0], items[1])

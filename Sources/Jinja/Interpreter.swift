@@ -1,8 +1,8 @@
 // Walks the syntax tree: statements, scopes, calls and the bounds of a rendering.
 //
-// Work is counted in units, eight to a step: a statement, a loop round or a call costs a step, an expression
-// node a unit, text a unit per 32 bytes, other values a unit per element. So the step limit bounds time and
-// memory whatever a template does.
+// Work is counted in units, eight to a step: a call or filter costs a step, a loop round four units, a
+// statement two, an expression node one, text one per 32 bytes, other values one per element. So the step
+// limit bounds time and memory whatever a template does.
 
 import JSON
 
@@ -24,8 +24,11 @@ final class Interpreter {
   private var closures: [Scope] = []
 
   static let unitsPerStep = 8
-  /// Levels of recursion over tree and macros together; what a stack of 512 KiB holds in any build.
-  static let maxFrames = 800
+  static let unitsPerRound = 4
+  static let unitsPerStatement = 2
+  /// Levels of recursion over tree and macros together. A level takes up to 0.8 KB of stack (measured), and
+  /// connection threads have 512 KiB.
+  static let maxFrames = 400
   /// Levels of containers in a value; JSON of a request brings up to 128 of its own.
   static let maxNesting = 200
 
@@ -60,10 +63,13 @@ final class Interpreter {
 
   // MARK: Bounds and errors
 
+  @inline(never)
   func failure(_ problem: String) -> JinjaError { .failed(at: position, problem: problem) }
 
+  @inline(never)
   func limitReached(_ problem: String) -> JinjaError { .limit(at: position, problem: problem) }
 
+  @inline(never)
   func charge(units: Int) throws(JinjaError) {
     work += units
     guard work <= workLimit else { throw limitReached("more than \(limits.steps) steps") }
@@ -73,7 +79,9 @@ final class Interpreter {
   func charge(text: String) throws(JinjaError) { try charge(units: text.utf8.count / 32) }
 
   func checkLength(_ bytes: Int) throws(JinjaError) {
-    guard bytes <= limits.outputBytes else { throw limitReached("text longer than \(limits.outputBytes) bytes") }
+    guard bytes <= limits.outputBytes else {
+      throw limitReached("text longer than \(limits.outputBytes) bytes")
+    }
   }
 
   /// A string value, charged and bounded.
@@ -83,6 +91,7 @@ final class Interpreter {
     return .string(text)
   }
 
+  @inline(never)
   func enterFrame() throws(JinjaError) {
     frames += 1
     work += 1
@@ -96,6 +105,7 @@ final class Interpreter {
 
   // MARK: Output
 
+  @inline(never)
   func emit(_ text: String) throws(JinjaError) {
     try charge(text: text)
     try checkLength(output.utf8.count + text.utf8.count)
@@ -103,6 +113,7 @@ final class Interpreter {
   }
 
   /// What `body` writes, in a scope of its own.
+  @inline(never)
   func capture(_ body: [Statement]) throws(JinjaError) -> String {
     let outer = output
     output = ""
@@ -118,29 +129,30 @@ final class Interpreter {
 
   // MARK: Statements
 
+  @inline(never)
   func execute(_ body: [Statement]) throws(JinjaError) -> Flow {
     try enterFrame()
     defer { leaveFrame() }
     for statement in body {
-      try charge(units: Self.unitsPerStep)
+      try charge(units: Self.unitsPerStatement)
       let flow = try execute(statement)
       if flow != .next { return flow }
     }
     return .next
   }
 
+  @inline(never)
   private func execute(_ statement: Statement) throws(JinjaError) -> Flow {
     switch statement {
     case .text(let text): try emit(text)
     case .output(let expression): try write(expression)
-    case .assign(let target, let expression): try assign(try evaluate(expression), to: target)
+    case .assign(let target, let expression): try runAssignment(target, expression)
     case .capture(let target, let filters, let body): try runCapture(target, filters, body)
     case .conditional(let branches, let otherwise): return try runConditional(branches, otherwise)
-    case .loop(let loop): try runLoop(loop, over: try evaluate(loop.sequence), level: 0)
+    case .loop(let loop): try runLoop(loop)
     case .macro(let macro): define(macro)
     case .callBlock(let block): try runCallBlock(block)
-    case .filterBlock(let filters, let body):
-      try emit(try text(of: try apply(filters, to: .string(try capture(body)))))
+    case .filterBlock(let filters, let body): try runFilterBlock(filters, body)
     case .with(let assignments, let body): return try runWith(assignments, body)
     case .group(let body): return try execute(body)
     case .breakLoop: return .breakLoop
@@ -153,6 +165,16 @@ final class Interpreter {
   private func write(_ expression: Expression) throws(JinjaError) {
     position = expression.position
     try emit(try text(of: try evaluate(expression)))
+  }
+
+  @inline(never)
+  private func runAssignment(_ target: Target, _ expression: Expression) throws(JinjaError) {
+    try assign(try evaluate(expression), to: target)
+  }
+
+  @inline(never)
+  private func runFilterBlock(_ filters: [FilterCall], _ body: [Statement]) throws(JinjaError) {
+    try emit(try text(of: try apply(filters, to: .string(try capture(body)))))
   }
 
   @inline(never)
@@ -170,7 +192,8 @@ final class Interpreter {
   }
 
   @inline(never)
-  private func runWith(_ assignments: [(Target, Expression)], _ body: [Statement]) throws(JinjaError) -> Flow {
+  private func runWith(_ assignments: [(Target, Expression)], _ body: [Statement]) throws(JinjaError) -> Flow
+  {
     let outer = scope
     // Values see the outer scope: one assignment does not see another.
     var values: [JinjaValue] = []
@@ -187,6 +210,7 @@ final class Interpreter {
     return result
   }
 
+  @inline(never)
   private func assign(_ value: JinjaValue, to target: Target) throws(JinjaError) {
     switch target {
     case .name(let name): scope.set(name, value)
@@ -213,6 +237,7 @@ final class Interpreter {
     return namespace
   }
 
+  @inline(never)
   func lookup(_ name: NameID) -> JinjaValue {
     if let value = scope.lookup(name) ?? globals[name] { return value }
     let word = program.names[name]
@@ -224,6 +249,11 @@ final class Interpreter {
 
   // MARK: Loops
 
+  @inline(never)
+  private func runLoop(_ loop: Loop) throws(JinjaError) {
+    try runLoop(loop, over: try evaluate(loop.sequence), level: 0)
+  }
+
   /// Runs a `for` statement over the elements of `value`, each round in a fresh scope.
   @inline(never)
   func runLoop(_ loop: Loop, over value: JinjaValue, level: Int) throws(JinjaError) {
@@ -234,7 +264,7 @@ final class Interpreter {
     if let filter = loop.filter {
       var kept: [JinjaValue] = []
       for item in items {
-        try charge(units: Self.unitsPerStep)
+        try charge(units: Self.unitsPerRound)
         scope = Scope(parent: outer)
         try assign(item, to: loop.target)
         if try evaluate(filter).isTrue { kept.append(item) }
@@ -248,10 +278,9 @@ final class Interpreter {
     }
     let state = LoopState(items: items, level: level, recursion: loop.isRecursive ? (loop, outer) : nil)
     for (index, item) in items.enumerated() {
-      try charge(units: Self.unitsPerStep)
+      try charge(units: Self.unitsPerRound)
       state.index = index
-      scope = Scope(parent: outer)
-      scope.set(program.implicit.loop, .loop(state))
+      scope = Scope(parent: outer, name: program.implicit.loop, value: .loop(state))
       try assign(item, to: loop.target)
       if try execute(loop.body) == .breakLoop { break }
     }
@@ -276,6 +305,7 @@ final class Interpreter {
 
   // MARK: Macros
 
+  @inline(never)
   private func define(_ macro: Macro) {
     closures.append(scope)
     scope.set(macro.id, .function(JinjaFunction(name: macro.name, body: .macro(macro, scope))))
@@ -293,10 +323,13 @@ final class Interpreter {
   }
 
   /// One level of macro recursion.
+  @inline(never)
   private func called(
     _ body: () throws(JinjaError) -> JinjaValue
   ) throws(JinjaError) -> JinjaValue {
-    guard calls < limits.depth else { throw limitReached("macros nested more than \(limits.depth) calls deep") }
+    guard calls < limits.depth else {
+      throw limitReached("macros nested more than \(limits.depth) calls deep")
+    }
     calls += 1
     defer { calls -= 1 }
     return try body()
@@ -313,6 +346,7 @@ final class Interpreter {
     }
   }
 
+  @inline(never)
   private func bindParameters(
     of macro: Macro, _ arguments: Arguments, evaluatedIn inner: Scope
   ) throws(JinjaError) {

@@ -4,7 +4,7 @@ package import JSON
 
 /// Bounds of one rendering; a template that reaches one fails with `JinjaError.limit`.
 package struct JinjaLimits: Sendable, Equatable {
-  /// Statements, loop rounds, calls and filters, plus one for each 256 bytes of text they produce.
+  /// One for each call or filter, two loop rounds, four statements, eight expression nodes, 256 bytes of text.
   package var steps = 1_000_000
   /// Nesting of blocks and of expressions in the source, and of macro calls while rendering.
   package var depth = 100

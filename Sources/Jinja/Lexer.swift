@@ -128,7 +128,9 @@ struct Lexer {
 
   private mutating func skipComment(from tag: Int) throws(JinjaError) {
     var index = at
-    while index + 1 < bytes.count, !(bytes[index] == UInt8(ascii: "#") && bytes[index + 1] == UInt8(ascii: "}")) {
+    while index + 1 < bytes.count,
+      !(bytes[index] == UInt8(ascii: "#") && bytes[index + 1] == UInt8(ascii: "}"))
+    {
       index += 1
     }
     guard index + 1 < bytes.count else { throw failure(tag, "the comment is not closed with '#}'") }
@@ -210,7 +212,8 @@ struct Lexer {
       skipWhitespace()
       guard let current = byte(at) else { return }
       if open.isEmpty {
-        let hasSign = current == UInt8(ascii: "-") || (current == UInt8(ascii: "+") && close == UInt8(ascii: "%"))
+        let hasSign =
+          current == UInt8(ascii: "-") || (current == UInt8(ascii: "+") && close == UInt8(ascii: "%"))
         let delimiter = hasSign ? at + 1 : at
         if byte(delimiter) == close, byte(delimiter + 1) == UInt8(ascii: "}") {
           tokens.append(Token(kind: end, offset: at))
@@ -262,7 +265,8 @@ struct Lexer {
   }
 
   private mutating func lexSymbol() throws(JinjaError) -> Symbol {
-    if at + 2 <= bytes.count, let two = Symbol(rawValue: String(decoding: bytes[at..<at + 2], as: UTF8.self)) {
+    if at + 2 <= bytes.count, let two = Symbol(rawValue: String(decoding: bytes[at..<at + 2], as: UTF8.self))
+    {
       at += 2
       return two
     }
@@ -377,7 +381,8 @@ struct Lexer {
     }
   }
 
-  private mutating func lexCodePoint(digits: Int, from start: Int, into out: inout [UInt8]) throws(JinjaError) {
+  private mutating func lexCodePoint(digits: Int, from start: Int, into out: inout [UInt8]) throws(JinjaError)
+  {
     var value: UInt32 = 0
     for _ in 0..<digits {
       guard let digit = byte(at), let nibble = Hexadecimal.value(of: digit) else {

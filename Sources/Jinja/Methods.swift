@@ -151,7 +151,9 @@ enum Methods {
   ) throws(JinjaError) -> JinjaValue {
     let text = value.text ?? ""
     try i.charge(text: text)
-    guard let offset = search(try i.string(try i.bind(arguments, "sub")[0], "sub"), text) else { return .int(-1) }
+    guard let offset = search(try i.string(try i.bind(arguments, "sub")[0], "sub"), text) else {
+      return .int(-1)
+    }
     return .int(text.utf8.prefix(offset).count { $0 & 0xC0 != 0x80 })
   }
 
@@ -177,7 +179,9 @@ enum Methods {
   private static let join: MethodFunction = { (i, v, a) throws(JinjaError) in
     var parts: [String] = []
     for item in try i.iterate(try i.bind(a, "iterable")[0] ?? .none) {
-      guard let text = item.text else { throw i.failure("sequence item: expected str, \(item.typeName) found") }
+      guard let text = item.text else {
+        throw i.failure("sequence item: expected str, \(item.typeName) found")
+      }
       parts.append(text)
     }
     return try i.join(parts, by: v.text ?? "")

@@ -2,12 +2,18 @@
 
 extension Interpreter {
   @inline(never)
-  func binary(
-    _ operation: BinaryOperator, _ left: Expression, _ right: Expression, _ at: JinjaPosition
-  ) throws(JinjaError) -> JinjaValue {
+  func binary(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    guard case .binary(let operation, let left, let right) = expression.kind else { return .none }
     let a = try evaluate(left)
     let b = try evaluate(right)
-    position = at
+    position = expression.position
+    return try compute(operation, a, b)
+  }
+
+  @inline(never)
+  private func compute(
+    _ operation: BinaryOperator, _ a: JinjaValue, _ b: JinjaValue
+  ) throws(JinjaError) -> JinjaValue {
     if operation == .add, let sum = try addSequences(a, b) { return sum }
     if operation == .multiply, let product = try multiplySequence(a, b) { return product }
     if operation == .modulo, let format = a.text {
@@ -142,8 +148,10 @@ extension Interpreter {
   }
 
   @inline(never)
-  func negate(_ value: JinjaValue, _ at: JinjaPosition) throws(JinjaError) -> JinjaValue {
-    position = at
+  func negative(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    guard case .negative(let operand) = expression.kind else { return .none }
+    let value = try evaluate(operand)
+    position = expression.position
     if let integer = value.integer {
       let (result, overflow) = Int(0).subtractingReportingOverflow(integer)
       guard !overflow else { throw limitReached("an integer beyond 64 bits") }
@@ -156,13 +164,12 @@ extension Interpreter {
   // MARK: Comparison
 
   @inline(never)
-  func compare(
-    _ left: Expression, _ comparisons: [Comparison], _ at: JinjaPosition
-  ) throws(JinjaError) -> JinjaValue {
+  func comparison(_ expression: Expression) throws(JinjaError) -> JinjaValue {
+    guard case .comparison(let left, let comparisons) = expression.kind else { return .none }
     var a = try evaluate(left)
     for comparison in comparisons {
       let b = try evaluate(comparison.operand)
-      position = at
+      position = expression.position
       guard try holds(comparison.comparison, a, b) else { return .bool(false) }
       a = b
     }
@@ -220,7 +227,9 @@ extension Interpreter {
     if let x = a.number, let y = b.number { return x < y }
     switch (a, b) {
     case (.list(let x), .list(let y)), (.tuple(let x), .tuple(let y)):
-      for (left, right) in zip(x.items, y.items) where !(try isEqual(left, right)) { return try isLess(left, right) }
+      for (left, right) in zip(x.items, y.items) where !(try isEqual(left, right)) {
+        return try isLess(left, right)
+      }
       return x.items.count < y.items.count
     case (.undefined(let missing), _), (_, .undefined(let missing)): throw failure(missing.words)
     default: throw failure("cannot order '\(a.typeName)' and '\(b.typeName)'")

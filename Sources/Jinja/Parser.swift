@@ -18,6 +18,8 @@ struct Parser {
   /// Names mentioned in the macro body being parsed.
   private var mentioned: Set<String> = []
   private var loopDepth = 0
+  /// Where the tag stands that was read last: the one that opened a block, when its body is parsed.
+  private var lastTag = JinjaPosition(line: 1, column: 1)
 
   init(tokens: [Token], lines: LineMap, maxDepth: Int) {
     self.tokens = tokens
@@ -38,44 +40,56 @@ struct Parser {
   // MARK: Tokens
 
   var current: Token { tokens[index] }
-  var position: JinjaPosition { lines.position(of: current.offset) }
+  var position: JinjaPosition {
+    @inline(never) get { lines.position(of: current.offset) }
+  }
 
+  @inline(never)
   mutating func advance() {
     if index + 1 < tokens.count { index += 1 }
   }
 
+  @inline(never)
   func failure(_ problem: String) -> JinjaError { .syntax(at: position, problem: problem) }
 
+  @inline(never)
   func unexpected(_ wanted: String) -> JinjaError {
     failure("expected \(wanted), found \(current.kind.words)")
   }
 
+  @inline(never)
   func isSymbol(_ symbol: Symbol) -> Bool { current.kind == .symbol(symbol) }
 
+  @inline(never)
   mutating func skip(_ symbol: Symbol) -> Bool {
     guard isSymbol(symbol) else { return false }
     advance()
     return true
   }
 
+  @inline(never)
   mutating func expect(_ symbol: Symbol) throws(JinjaError) {
     guard skip(symbol) else { throw unexpected("'\(symbol.rawValue)'") }
   }
 
+  @inline(never)
   func isName(_ name: String) -> Bool { current.kind == .name(name) }
 
+  @inline(never)
   mutating func skip(name: String) -> Bool {
     guard isName(name) else { return false }
     advance()
     return true
   }
 
+  @inline(never)
   mutating func expectName(_ wanted: String) throws(JinjaError) -> String {
     guard case .name(let name) = current.kind else { throw unexpected(wanted) }
     advance()
     return name
   }
 
+  @inline(never)
   mutating func id(of name: String) -> NameID {
     mentioned.insert(name)
     if let id = symbols[name] { return id }
@@ -84,6 +98,7 @@ struct Parser {
     return names.count - 1
   }
 
+  @inline(never)
   mutating func recordCall(_ id: NameID, _ position: JinjaPosition) {
     calledNames.append((names[id], position))
   }
@@ -93,6 +108,7 @@ struct Parser {
     return id(of: name)
   }
 
+  @inline(never)
   mutating func enter() throws(JinjaError) {
     guard depth < maxDepth else { throw failure("nested more than \(maxDepth) levels deep") }
     depth += 1
@@ -108,13 +124,14 @@ struct Parser {
     try enter()
     defer { leave() }
     var body: [Statement] = []
-    let opened = position
+    let opened = lastTag
     while true {
       switch current.kind {
       case .end:
         if stops.isEmpty { return body }
         throw .syntax(
-          at: opened, problem: "the block is not closed: expected " + stops.sorted().joined(separator: " or "))
+          at: opened, problem: "the block is not closed: expected " + stops.sorted().joined(separator: " or ")
+        )
       case .text(let text):
         advance()
         body.append(.text(text))
@@ -126,6 +143,7 @@ struct Parser {
       case .blockBegin:
         advance()
         guard case .name(let tag) = current.kind else { throw unexpected("a tag name") }
+        lastTag = position
         if stops.contains(tag) { return body }
         if let statement = try parseTag(tag) { body.append(statement) }
       default: throw unexpected("template text or a tag")
@@ -141,11 +159,13 @@ struct Parser {
     return body
   }
 
+  @inline(never)
   private mutating func expectBlockEnd() throws(JinjaError) {
     guard current.kind == .blockEnd else { throw unexpected("'%}'") }
     advance()
   }
 
+  @inline(never)
   private mutating func parseTag(_ tag: String) throws(JinjaError) -> Statement? {
     let tagPosition = position
     switch tag {
@@ -170,6 +190,7 @@ struct Parser {
     }
   }
 
+  @inline(never)
   private mutating func parseIf() throws(JinjaError) -> Statement {
     var branches: [ConditionalBranch] = []
     var otherwise: [Statement] = []
@@ -190,6 +211,7 @@ struct Parser {
     }
   }
 
+  @inline(never)
   private mutating func parseFor() throws(JinjaError) -> Statement {
     let start = position
     advance()
@@ -216,6 +238,7 @@ struct Parser {
         isRecursive: isRecursive, position: start))
   }
 
+  @inline(never)
   private mutating func parseSet() throws(JinjaError) -> Statement {
     advance()
     let target = try parseTarget(allowsAttribute: true)
@@ -257,6 +280,7 @@ struct Parser {
     return .tuple(targets, start)
   }
 
+  @inline(never)
   private mutating func parseMacro() throws(JinjaError) -> Statement {
     advance()
     let name = try expectName("the macro's name")
@@ -304,6 +328,7 @@ struct Parser {
     return parameters
   }
 
+  @inline(never)
   private mutating func parseCallBlock() throws(JinjaError) -> Statement {
     let start = position
     advance()
@@ -318,6 +343,7 @@ struct Parser {
     return .callBlock(CallBlock(caller: caller, callee: callee, arguments: arguments, position: start))
   }
 
+  @inline(never)
   private mutating func parseFilterBlock() throws(JinjaError) -> Statement {
     advance()
     let filters = [try parseFilterCall()] + (try parseFilterChain())
@@ -325,6 +351,7 @@ struct Parser {
     return .filterBlock(filters, try parseBlock(end: "endfilter"))
   }
 
+  @inline(never)
   private mutating func parseWith() throws(JinjaError) -> Statement {
     advance()
     var assignments: [(Target, Expression)] = []

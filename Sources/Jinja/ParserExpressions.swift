@@ -2,6 +2,7 @@
 
 extension Parser {
   /// Builds a node; the depth of the tree is bounded here.
+  @inline(never)
   private func node(
     _ kind: Expression.Kind, _ position: JinjaPosition, over children: [Expression] = []
   ) throws(JinjaError) -> Expression {
@@ -15,65 +16,103 @@ extension Parser {
   mutating func parseExpression(withConditional: Bool = true) throws(JinjaError) -> Expression {
     try enter()
     defer { leave() }
-    return withConditional ? try parseConditional() : try parseOr()
-  }
-
-  private mutating func parseConditional() throws(JinjaError) -> Expression {
-    var result = try parseOr()
-    while isName("if") {
-      let at = position
-      advance()
-      let test = try parseOr()
-      let otherwise = skip(name: "else") ? try parseExpression() : nil
-      result = try node(
-        .conditional(test: test, then: result, otherwise: otherwise), at,
-        over: [test, result] + (otherwise.map { [$0] } ?? []))
-    }
+    var result = try parseOperators(from: .or)
+    while withConditional, isName("if") { result = try parseConditional(result) }
     return result
   }
 
-  private mutating func parseOr() throws(JinjaError) -> Expression {
-    var left = try parseAnd()
-    while isName("or") {
-      let at = position
-      advance()
-      let right = try parseAnd()
-      left = try node(.or(left, right), at, over: [left, right])
-    }
-    return left
-  }
-
-  private mutating func parseAnd() throws(JinjaError) -> Expression {
-    var left = try parseNot()
-    while isName("and") {
-      let at = position
-      advance()
-      let right = try parseNot()
-      left = try node(.and(left, right), at, over: [left, right])
-    }
-    return left
-  }
-
-  private mutating func parseNot() throws(JinjaError) -> Expression {
-    guard isName("not") else { return try parseComparison() }
+  /// `then if test else otherwise`; the current token is `if`.
+  @inline(never)
+  private mutating func parseConditional(_ then: Expression) throws(JinjaError) -> Expression {
     let at = position
-    try enter()
-    defer { leave() }
     advance()
-    let operand = try parseNot()
+    let test = try parseOperators(from: .or)
+    let otherwise = skip(name: "else") ? try parseExpression() : nil
+    return try node(
+      .conditional(test: test, then: then, otherwise: otherwise), at,
+      over: [test, then] + (otherwise.map { [$0] } ?? []))
+  }
+
+  // MARK: Operators
+
+  /// Jinja's levels of precedence, loosest first. All binary operators associate to the left.
+  private enum Level: Int, Comparable {
+    case or, and, not, comparison, sum, concatenation, product, power, unary
+
+    static func < (a: Level, b: Level) -> Bool { a.rawValue < b.rawValue }
+
+    var tighter: Level { Level(rawValue: rawValue + 1) ?? .unary }
+  }
+
+  /// Operands joined by operators that bind at least as tightly as `level` (precedence climbing: one
+  /// function for all levels keeps the stack small).
+  private mutating func parseOperators(from level: Level) throws(JinjaError) -> Expression {
+    var left = level <= .not && isName("not") ? try parseNot() : try parseUnary()
+    while let next = operatorLevel, next >= level {
+      left = try parseOperator(next, left)
+    }
+    return left
+  }
+
+  /// The level of the binary operator at the current token.
+  private var operatorLevel: Level? {
+    switch current.kind {
+    case .name("or"): .or
+    case .name("and"): .and
+    case .symbol(.plus), .symbol(.minus): .sum
+    case .symbol(.tilde): .concatenation
+    case .symbol(.times), .symbol(.divide), .symbol(.floorDivide), .symbol(.modulo): .product
+    case .symbol(.power): .power
+    default: comparisonOperator() == nil ? nil : .comparison
+    }
+  }
+
+  @inline(never)
+  private mutating func parseNot() throws(JinjaError) -> Expression {
+    let at = position
+    let operand = try parseOperand(of: .and)
     return try node(.not(operand), at, over: [operand])
   }
 
-  private mutating func parseComparison() throws(JinjaError) -> Expression {
+  /// What stands right of an operator of `level`, which is the current token.
+  private mutating func parseOperand(of level: Level) throws(JinjaError) -> Expression {
+    try enter()
+    defer { leave() }
+    advance()
+    return try parseOperators(from: level.tighter)
+  }
+
+  /// One operator and what stands right of it.
+  @inline(never)
+  private mutating func parseOperator(_ level: Level, _ left: Expression) throws(JinjaError) -> Expression {
+    if level == .comparison { return try parseComparison(left) }
+    if level == .concatenation { return try parseConcatenation(left) }
     let at = position
-    let left = try parseSum()
+    let symbol = symbolText
+    let right = try parseOperand(of: level)
+    let kind: Expression.Kind
+    switch level {
+    case .or: kind = .or(left, right)
+    case .and: kind = .and(left, right)
+    default:
+      guard let operation = BinaryOperator(rawValue: symbol) else { throw unexpected("an operator") }
+      kind = .binary(operation, left, right)
+    }
+    return try node(kind, at, over: [left, right])
+  }
+
+  private var symbolText: String {
+    if case .symbol(let symbol) = current.kind { symbol.rawValue } else { "" }
+  }
+
+  @inline(never)
+  private mutating func parseComparison(_ left: Expression) throws(JinjaError) -> Expression {
+    let at = position
     var comparisons: [Comparison] = []
     while let comparison = comparisonOperator() {
-      advance()
       if comparison == .isNotIn { advance() }
-      comparisons.append(Comparison(comparison: comparison, operand: try parseSum()))
+      comparisons.append(Comparison(comparison: comparison, operand: try parseOperand(of: .comparison)))
     }
-    if comparisons.isEmpty { return left }
     return try node(.comparison(left, comparisons), at, over: [left] + comparisons.map(\.operand))
   }
 
@@ -87,64 +126,30 @@ extension Parser {
     }
   }
 
-  private mutating func parseSum() throws(JinjaError) -> Expression {
-    var left = try parseConcatenation()
-    while isSymbol(.plus) || isSymbol(.minus) {
-      let at = position
-      let operation: BinaryOperator = isSymbol(.plus) ? .add : .subtract
-      advance()
-      let right = try parseConcatenation()
-      left = try node(.binary(operation, left, right), at, over: [left, right])
-    }
-    return left
-  }
-
-  private mutating func parseConcatenation() throws(JinjaError) -> Expression {
+  @inline(never)
+  private mutating func parseConcatenation(_ left: Expression) throws(JinjaError) -> Expression {
     let at = position
-    var parts = [try parseProduct()]
-    while skip(.tilde) { parts.append(try parseProduct()) }
-    return parts.count == 1 ? parts[0] : try node(.concatenation(parts), at, over: parts)
-  }
-
-  private mutating func parseProduct() throws(JinjaError) -> Expression {
-    var left = try parsePower()
-    while case .symbol(let symbol) = current.kind, let operation = BinaryOperator(rawValue: symbol.rawValue),
-      operation != .add, operation != .subtract, operation != .power
-    {
-      let at = position
-      advance()
-      let right = try parsePower()
-      left = try node(.binary(operation, left, right), at, over: [left, right])
-    }
-    return left
-  }
-
-  private mutating func parsePower() throws(JinjaError) -> Expression {
-    var left = try parseUnary()
-    while isSymbol(.power) {
-      let at = position
-      advance()
-      let right = try parseUnary()
-      left = try node(.binary(.power, left, right), at, over: [left, right])
-    }
-    return left
+    var parts = [left]
+    while isSymbol(.tilde) { parts.append(try parseOperand(of: .concatenation)) }
+    return try node(.concatenation(parts), at, over: parts)
   }
 
   private mutating func parseUnary(withFilters: Bool = true) throws(JinjaError) -> Expression {
+    var result = isSymbol(.minus) || isSymbol(.plus) ? try parseSign() : try parsePrimary()
+    while let next = try parsePostfixStep(result, withFilters: false) { result = next }
+    while withFilters, let next = try parsePostfixStep(result, withFilters: true) { result = next }
+    return result
+  }
+
+  @inline(never)
+  private mutating func parseSign() throws(JinjaError) -> Expression {
     let at = position
-    var result: Expression
-    if isSymbol(.minus) || isSymbol(.plus) {
-      let isNegative = isSymbol(.minus)
-      try enter()
-      defer { leave() }
-      advance()
-      let operand = try parseUnary(withFilters: false)
-      result = try node(isNegative ? .negative(operand) : .positive(operand), at, over: [operand])
-    } else {
-      result = try parsePrimary()
-    }
-    result = try parsePostfix(result)
-    return withFilters ? try parseFiltersAndTests(result) : result
+    let isNegative = isSymbol(.minus)
+    try enter()
+    defer { leave() }
+    advance()
+    let operand = try parseUnary(withFilters: false)
+    return try node(isNegative ? .negative(operand) : .positive(operand), at, over: [operand])
   }
 
   // MARK: Primary expressions
@@ -155,30 +160,44 @@ extension Parser {
     case .name(let name):
       advance()
       return try node(nameOrConstant(name), at)
-    case .string(var text):
-      advance()
-      while case .string(let more) = current.kind {
-        text += more
-        advance()
-      }
-      return try node(.literal(.string(text)), at)
-    case .int(let value):
-      advance()
-      return try node(.literal(.int(value)), at)
-    case .double(let value):
-      advance()
-      return try node(.literal(.double(value)), at)
-    case .symbol(.openParen):
-      advance()
-      let inner = try parseTuple(explicit: true)
-      try expect(.closeParen)
-      return inner
+    case .string, .int, .double: return try node(.literal(parseLiteral()), at)
+    case .symbol(.openParen): return try parseParenthesized()
     case .symbol(.openBracket): return try parseList()
     case .symbol(.openBrace): return try parseDict()
     default: throw unexpected("an expression")
     }
   }
 
+  /// A number, or a string made of adjacent string tokens.
+  @inline(never)
+  private mutating func parseLiteral() -> Literal {
+    var joined = ""
+    while true {
+      switch current.kind {
+      case .int(let value) where joined.utf8.isEmpty:
+        advance()
+        return .int(value)
+      case .double(let value) where joined.utf8.isEmpty:
+        advance()
+        return .double(value)
+      case .string(let text):
+        advance()
+        joined += text
+        guard case .string = current.kind else { return .string(joined) }
+      default: return .string(joined)
+      }
+    }
+  }
+
+  @inline(never)
+  private mutating func parseParenthesized() throws(JinjaError) -> Expression {
+    advance()
+    let inner = try parseTuple(explicit: true)
+    try expect(.closeParen)
+    return inner
+  }
+
+  @inline(never)
   private mutating func nameOrConstant(_ name: String) -> Expression.Kind {
     switch name {
     case "true", "True": .literal(.bool(true))
@@ -220,6 +239,7 @@ extension Parser {
     }
   }
 
+  @inline(never)
   private mutating func parseList() throws(JinjaError) -> Expression {
     let at = position
     advance()
@@ -233,6 +253,7 @@ extension Parser {
     return try node(.list(elements), at, over: elements)
   }
 
+  @inline(never)
   private mutating func parseDict() throws(JinjaError) -> Expression {
     let at = position
     advance()
@@ -250,33 +271,40 @@ extension Parser {
 
   // MARK: Postfix
 
-  private mutating func parsePostfix(_ base: Expression) throws(JinjaError) -> Expression {
-    var result = base
-    while true {
-      if isSymbol(.dot) || isSymbol(.openBracket) {
-        result = try parseSubscript(result)
-      } else if isSymbol(.openParen) {
-        result = try parseCall(result)
-      } else {
-        return result
-      }
+  /// One attribute, index or call behind `base`, or with filters one filter, test or call; nil when none
+  /// follows.
+  private mutating func parsePostfixStep(
+    _ base: Expression, withFilters: Bool
+  ) throws(JinjaError) -> Expression? {
+    switch current.kind {
+    case .symbol(.openParen): try parseCall(base)
+    case .symbol(.dot) where !withFilters: try parseAttribute(base)
+    case .symbol(.openBracket) where !withFilters: try parseSubscript(base)
+    case .symbol(.pipe) where withFilters: try parseFilter(base)
+    case .name("is") where withFilters: try parseTest(base)
+    default: nil
     }
   }
 
+  @inline(never)
+  private mutating func parseAttribute(_ base: Expression) throws(JinjaError) -> Expression {
+    let at = position
+    advance()
+    switch current.kind {
+    case .name(let name):
+      advance()
+      return try node(.attribute(base, name), at, over: [base])
+    case .int(let value):
+      advance()
+      let index = try node(.literal(.int(value)), at)
+      return try node(.item(base, index), at, over: [base, index])
+    default: throw unexpected("an attribute name")
+    }
+  }
+
+  @inline(never)
   private mutating func parseSubscript(_ base: Expression) throws(JinjaError) -> Expression {
     let at = position
-    if skip(.dot) {
-      switch current.kind {
-      case .name(let name):
-        advance()
-        return try node(.attribute(base, name), at, over: [base])
-      case .int(let value):
-        advance()
-        let index = try node(.literal(.int(value)), at)
-        return try node(.item(base, index), at, over: [base, index])
-      default: throw unexpected("an attribute name")
-      }
-    }
     advance()
     var bounds: [Expression?] = []
     var isSlice = false
@@ -303,6 +331,7 @@ extension Parser {
     return try node(.slice(base, slice), at, over: [base] + bounds.compactMap { $0 })
   }
 
+  @inline(never)
   private mutating func parseCall(_ callee: Expression) throws(JinjaError) -> Expression {
     let at = position
     if case .name(let id) = callee.kind { recordCall(id, callee.position) }
@@ -310,6 +339,7 @@ extension Parser {
     return try node(.call(callee, arguments), at, over: [callee] + arguments.expressions)
   }
 
+  @inline(never)
   private mutating func parseArguments() throws(JinjaError) -> CallArguments {
     try expect(.openParen)
     var arguments = CallArguments()
@@ -341,22 +371,12 @@ extension Parser {
 
   // MARK: Filters and tests
 
-  private mutating func parseFiltersAndTests(_ base: Expression) throws(JinjaError) -> Expression {
-    var result = base
-    while true {
-      if isSymbol(.pipe) {
-        advance()
-        let filter = try parseFilterCall()
-        result = try node(
-          .filter(result, filter), filter.position, over: [result] + filter.arguments.expressions)
-      } else if isName("is") {
-        result = try parseTest(result)
-      } else if isSymbol(.openParen) {
-        result = try parseCall(result)
-      } else {
-        return result
-      }
-    }
+  @inline(never)
+  private mutating func parseFilter(_ base: Expression) throws(JinjaError) -> Expression {
+    advance()
+    let filter = try parseFilterCall()
+    return try node(
+      .filter(base, filter), filter.position, over: [base] + filter.arguments.expressions)
   }
 
   mutating func parseFilterChain() throws(JinjaError) -> [FilterCall] {
@@ -368,6 +388,7 @@ extension Parser {
     return filters
   }
 
+  @inline(never)
   mutating func parseFilterCall() throws(JinjaError) -> FilterCall {
     let at = position
     let name = try dottedName("a filter name")
@@ -385,7 +406,8 @@ extension Parser {
     _ filter: String, _ arguments: CallArguments, _ at: JinjaPosition
   ) throws(JinjaError) {
     func literal(_ index: Int) -> String? {
-      guard index < arguments.positional.count, case .literal(.string(let name)) = arguments.positional[index].kind
+      guard index < arguments.positional.count,
+        case .literal(.string(let name)) = arguments.positional[index].kind
       else { return nil }
       return name
     }
@@ -408,6 +430,7 @@ extension Parser {
     return name
   }
 
+  @inline(never)
   private mutating func parseTest(_ base: Expression) throws(JinjaError) -> Expression {
     advance()
     let isNegated = skip(name: "not")
@@ -419,11 +442,16 @@ extension Parser {
       arguments = try parseArguments()
     } else if startsTestArgument {
       guard !isName("is") else { throw failure("tests cannot be chained with 'is'") }
-      let argument = try parsePrimary()
-      arguments.positional = [try parsePostfix(argument)]
+      arguments.positional = [try parseTestArgument()]
     }
     let test = TestCall(name: name, function: function, arguments: arguments, isNegated: isNegated)
     return try node(.test(base, test), at, over: [base] + arguments.expressions)
+  }
+
+  private mutating func parseTestArgument() throws(JinjaError) -> Expression {
+    var argument = try parsePrimary()
+    while let next = try parsePostfixStep(argument, withFilters: false) { argument = next }
+    return argument
   }
 
   /// A test takes one argument without parentheses; the words that continue an expression are none.

@@ -84,7 +84,9 @@ enum PythonNumber {
       isNegative = first == UInt8(ascii: "-")
       bytes.removeFirst()
     }
-    guard !bytes.isEmpty, bytes.first != UInt8(ascii: "_"), bytes.last != UInt8(ascii: "_") else { return nil }
+    guard !bytes.isEmpty, bytes.first != UInt8(ascii: "_"), bytes.last != UInt8(ascii: "_") else {
+      return nil
+    }
     for (a, b) in zip(bytes, bytes.dropFirst()) where a == b && a == UInt8(ascii: "_") { return nil }
     return (isNegative, bytes.filter { $0 != UInt8(ascii: "_") })
   }

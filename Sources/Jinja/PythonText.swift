@@ -168,7 +168,9 @@ struct PythonText {
 
   private mutating func writeLineBreak(_ style: JSONStyle, _ level: Int) throws(Problem) {
     guard let indent = style.indent else { return }
-    guard indent.utf8.count.multipliedReportingOverflow(by: level).partialValue <= limit else { throw .tooLong }
+    guard indent.utf8.count.multipliedReportingOverflow(by: level).partialValue <= limit else {
+      throw .tooLong
+    }
     try append("\n" + String(repeating: indent, count: level))
   }
 

@@ -4,35 +4,37 @@
 ///
 /// Scopes hold few names, so a linear search over interned IDs beats hashing.
 final class Scope {
-  private var names: [NameID] = []
-  private var values: [JinjaValue] = []
+  private var variables: [(name: NameID, value: JinjaValue)] = []
   let parent: Scope?
 
   init(parent: Scope?) { self.parent = parent }
 
+  /// The scope of a loop round, which begins with `loop` and the loop's variable.
+  init(parent: Scope?, name: NameID, value: JinjaValue) {
+    self.parent = parent
+    variables.reserveCapacity(2)
+    variables.append((name, value))
+  }
+
   func set(_ name: NameID, _ value: JinjaValue) {
-    if let at = names.firstIndex(of: name) {
-      values[at] = value
+    if let at = variables.firstIndex(where: { $0.name == name }) {
+      variables[at].value = value
     } else {
-      names.append(name)
-      values.append(value)
+      variables.append((name, value))
     }
   }
 
   func lookup(_ name: NameID) -> JinjaValue? {
     var scope: Scope? = self
     while let current = scope {
-      if let at = current.names.firstIndex(of: name) { return current.values[at] }
+      for variable in current.variables where variable.name == name { return variable.value }
       scope = current.parent
     }
     return nil
   }
 
   /// Forgets everything. Macros hold the scope that holds them: the interpreter ends that cycle so.
-  func clear() {
-    names = []
-    values = []
-  }
+  func clear() { variables = [] }
 }
 
 /// What `loop` is inside a `for`.

@@ -85,7 +85,9 @@ enum Tests {
   }
 
   private static func whole(_ i: Interpreter, _ value: JinjaValue) throws(JinjaError) -> Int {
-    guard let integer = value.integer else { throw i.failure("the test needs an integer, not \(value.typeName)") }
+    guard let integer = value.integer else {
+      throw i.failure("the test needs an integer, not \(value.typeName)")
+    }
     return integer
   }
 }

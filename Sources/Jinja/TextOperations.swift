@@ -119,7 +119,8 @@ enum TextOperations {
     return parts
   }
 
-  /// `split()`: words between runs of whitespace. With a limit the last part keeps the rest.
+  /// `split()`: words between runs of whitespace. With a limit the last part (or the first, from
+  /// the end) keeps the rest and its whitespace.
   static func splitWords(_ text: String, limit: Int, fromEnd: Bool = false) -> [String] {
     let bytes = Array(text.utf8)
     var words: [Range<Int>] = []
@@ -137,10 +138,9 @@ enum TextOperations {
     guard limit >= 0, words.count > limit + 1 else { return words.map { self.text(bytes[$0]) } }
     if fromEnd {
       let rest = self.text(bytes[..<words[words.count - limit - 1].upperBound])
-      return [strip(rest, start: true, end: false)] + words.suffix(limit).map { self.text(bytes[$0]) }
+      return [rest] + words.suffix(limit).map { self.text(bytes[$0]) }
     }
-    let rest = self.text(bytes[words[limit].lowerBound...])
-    return words.prefix(limit).map { self.text(bytes[$0]) } + [strip(rest, start: false, end: true)]
+    return words.prefix(limit).map { self.text(bytes[$0]) } + [self.text(bytes[words[limit].lowerBound...])]
   }
 
   /// `splitlines()`: at the line boundaries Python knows; a final one makes no empty line.

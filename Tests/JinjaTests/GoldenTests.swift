@@ -37,7 +37,8 @@ struct GoldenTests {
       if text.utf8.elementsEqual(output.utf8) {
         outcome.rendered += 1
       } else {
-        outcome.problems.append("\(name): differs\n--- \(output.debugDescription)\n+++ \(text.debugDescription)")
+        outcome.problems.append(
+          "\(name): differs\n--- \(output.debugDescription)\n+++ \(text.debugDescription)")
       }
     } catch let thrown {
       guard let error else {
@@ -107,7 +108,10 @@ struct GoldenTests {
 
   @Test func `every template in the shared data loads`() throws {
     var loaded = 0
-    for folder in ["embedded", "families", "llama.cpp", "minja", "mlx-openai-server", "mlx-serve-fixtures", "ollama-testdata"] {
+    for folder in [
+      "embedded", "families", "llama.cpp", "minja", "mlx-openai-server", "mlx-serve-fixtures",
+      "ollama-testdata",
+    ] {
       for name in try File.names(in: Self.folder + "/" + folder) where name.contains(".jinja") {
         let source = try TestData.bytes(Self.folder + "/" + folder + "/" + name)
         _ = try JinjaTemplate(source: String(decoding: source, as: UTF8.self))
