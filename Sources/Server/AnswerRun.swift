@@ -41,6 +41,8 @@ final class AnswerRun {
   }
 
   private(set) var parts: [Part]
+  private let begin = Instant.now
+  private var firstPiece: Instant?
   private let service: any GenerationService
   private let timing: Timing
 
@@ -81,6 +83,8 @@ final class AnswerRun {
     }
   }
 
+  private var hasUnfinished: Bool { parts.contains { !$0.isFinished } }
+
   private func submit(_ index: Int) throws(InferenceError) {
     parts[index].generation = try service.submit(parts[index].request)
   }
@@ -88,7 +92,7 @@ final class AnswerRun {
   /// Works until every part has finished, or throws; then nothing is left running.
   ///
   /// - Parameters:
-  ///   - context: of the connection: tells when the server's time is over.
+  ///   - context: of the connection: tells when the server's time is over, and names the request in the log.
   ///   - isClientGone: asked between tokens and while waiting; must not block.
   ///   - onSilence: called when nothing was delivered for the keep-alive time.
   ///   - deliver: the index of the part, and its piece.
@@ -97,14 +101,20 @@ final class AnswerRun {
     onSilence: () throws(SocketError) -> Void = { () throws(SocketError) in },
     deliver: (Int, TokenStream.Piece) throws(SocketError) -> Void
   ) throws(AnswerFailure) {
-    defer { cancelAll() }
+    defer {
+      cancelAll()
+      log(context)
+    }
     var lastSent = Instant.now
-    while parts.contains(where: { !$0.isFinished }) {
+    while hasUnfinished {
       var pieces: [(Int, TokenStream.Piece)] = []
       let failure = collect(into: &pieces)
       do throws(SocketError) {
         for (index, piece) in pieces { try deliver(index, piece) }
-        if !pieces.isEmpty { lastSent = .now }
+        if !pieces.isEmpty {
+          lastSent = .now
+          firstPiece = firstPiece ?? lastSent
+        }
         if Instant.now.seconds(since: lastSent) >= timing.keepAlive {
           try onSilence()
           lastSent = .now
@@ -113,7 +123,8 @@ final class AnswerRun {
         throw .clientGone
       }
       if let failure { throw failure }
-      if isClientGone() { throw .clientGone }
+      // Who leaves after the last piece has lost nothing.
+      if hasUnfinished && isClientGone() { throw .clientGone }
       if context.phase == .expired { throw .shuttingDown }
     }
   }
@@ -199,5 +210,24 @@ final class AnswerRun {
       usage.reasoningTokens += part.stream.reasoningTokens
     }
     return usage
+  }
+
+  /// One line for the operator: counts and times, never text.
+  private func log(_ context: ConnectionContext) {
+    let now = Instant.now
+    let usage = usage
+    Log.info(
+      "answer",
+      [
+        "request_id": context.requestID, "prompt_tokens": "\(usage.promptTokens)",
+        "cached_tokens": "\(usage.cachedTokens)", "completion_tokens": "\(usage.completionTokens)",
+        "first_token_ms": firstPiece.map { "\(milliseconds(from: begin, to: $0))" } ?? "none",
+        "total_ms": "\(milliseconds(from: begin, to: now))",
+        "finish": parts.map { $0.stream.finish?.rawValue ?? "none" }.joined(separator: ","),
+      ])
+  }
+
+  private func milliseconds(from start: Instant, to end: Instant) -> Int {
+    Int((end.nanoseconds - start.nanoseconds) / 1_000_000)
   }
 }

@@ -75,6 +75,8 @@ extension APIError {
   var response: Response {
     var response = Response(json: json, status: status)
     if let retryAfter { response.headers.add("retry-after", String(retryAfter)) }
+    // The SDK repeats requests after every 5xx unless told that it is of no use.
+    if status == 500 { response.headers.add("x-should-retry", "false") }
     return response
   }
 }

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from server import ROOT, Server, chunks, parse
 
@@ -161,6 +162,36 @@ def test_a_request_cut_in_the_middle_does_no_harm(s):
         with s.connect() as connection:
             connection.sendall(data[:end])
     assert s.post(CHAT, hello(s))[0] == 200
+
+
+def test_a_full_queue_says_when_to_come_back(s):
+    other = Server(s.process.args[0], "--max-sequences", "1", "--queue-limit", "1")
+    try:
+        body = hello(other, max_tokens=400, ignore_eos=True)
+        with ThreadPoolExecutor(8) as pool:
+            answers = [f.result() for f in [pool.submit(other.post, CHAT, body) for _ in range(8)]]
+        refused = [answer for answer in answers if answer[0] != 200]
+        assert refused and len(refused) < 8, [answer[0] for answer in answers]
+        for answer in refused:
+            assert error_of(answer) == (429, "rate_limit_exceeded")
+            assert int(answer[1]["retry-after"]) >= 1
+        assert other.post(CHAT, hello(other))[0] == 200
+    finally:
+        assert other.stop() == 0
+
+
+def test_a_stream_ends_well_when_the_server_is_told_to_stop(s):
+    other = Server(s.process.args[0])
+    with other.connect() as connection:
+        connection.sendall(request(other, hello(other, stream=True, max_tokens=600, ignore_eos=True)))
+        answer = connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        other.process.terminate()
+        while piece := connection.recv(65536):
+            answer += piece
+    assert parse(answer)[2].endswith(b"data: [DONE]\n\n")
+    assert b'"finish_reason":"length"' in answer
+    assert other.process.wait(timeout=10) == 0
 
 
 def test_the_corpus_of_bad_requests(s):
