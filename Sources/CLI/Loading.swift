@@ -52,7 +52,13 @@ enum Loading {
     let tokens = names.compactMap { name in
       specialToken(name, in: folder.tokenizerConfig).map { (name, $0) }
     }
-    return try ChatTemplate(source: source, toolSource: folder.toolChatTemplate, specialTokens: tokens)
+    return try ChatTemplate(source: source, toolSource: folder.toolChatTemplate, specialTokens: tokens) {
+      // Templates that name today's date mean the local one.
+      var seconds = time_t(Instant.wallSeconds)
+      var local = tm()
+      localtime_r(&seconds, &local)
+      return (Int(seconds), Int(local.tm_gmtoff))
+    }
   }
 
   /// A string, or an object with `content`.
