@@ -48,8 +48,7 @@ let modules: [(name: String, imports: [String])] = [
   (
     "CLI",
     [
-      "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "Jinja", "JSON",
-      "Platform",
+      "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "JSON", "Platform",
     ]
   ),
 ]

@@ -6,7 +6,6 @@ import Compute
 import Decoding
 import Inference
 import JSON
-import Jinja
 import Platform
 import Server
 import Tokenizers
@@ -54,7 +53,8 @@ enum Loading {
       specialToken(name, in: folder.tokenizerConfig).map { (name, $0) }
     }
     return try ChatTemplate(source: source, toolSource: folder.toolChatTemplate, specialTokens: tokens) {
-      CalendarTime(secondsSince1970: Int(Instant.wallSeconds), utcOffset: Instant.utcOffset)
+      // Templates that name today's date mean the local one.
+      (Int(Instant.wallSeconds), Instant.utcOffset)
     }
   }
 

@@ -44,7 +44,7 @@ struct ChatRoute {
     for choice in 0..<request.options.choices {
       var settings = TokenStream.Settings()
       settings.parser = template.format.makeParser(
-        promptTail: text, toolNames: request.tools.isEmpty ? nil : request.tools.map(\.name))
+        promptTail: text, tools: request.tools.isEmpty ? nil : request.tools.map(\.json))
       settings.stops = request.options.stops
       settings.hiddenTokens = plan.hiddenTokens
       settings.reportsLogprobs = request.topLogprobs != nil
