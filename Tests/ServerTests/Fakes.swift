@@ -156,7 +156,7 @@ let tinyTemplate: ChatTemplate = {
     {%- endif %}
     """
   do {
-    return try ChatTemplate(source: source, specialTokens: [("eos_token", "<|im_end|>")])
+    return try ChatTemplate(source: source, specialTokens: [("eos_token", "<|im_end|>")]) { (0, 0) }
   } catch {
     preconditionFailure("the tests' own template does not load: \(error)")
   }
