@@ -45,7 +45,13 @@ let modules: [(name: String, imports: [String])] = [
   ("Models", ["Compute", "Checkpoint", "JSON", "Platform"]),
   ("Inference", ["Models", "Decoding", "Tokenizers", "Compute", "Checkpoint", "Platform"]),
   ("Server", ["Inference", "Chat", "Decoding", "Tokenizers", "OpenAI", "HTTP", "JSON", "Platform"]),
-  ("CLI", ["Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "JSON", "Platform"]),
+  (
+    "CLI",
+    [
+      "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "Jinja", "JSON",
+      "Platform",
+    ]
+  ),
 ]
 
 let tuned: Set<String> = ["Compute", "Tokenizers", "JSON", "Jinja"]

@@ -6,6 +6,7 @@ import Compute
 import Decoding
 import Inference
 import JSON
+import Jinja
 import Platform
 import Server
 import Tokenizers
@@ -52,7 +53,9 @@ enum Loading {
     let tokens = names.compactMap { name in
       specialToken(name, in: folder.tokenizerConfig).map { (name, $0) }
     }
-    return try ChatTemplate(source: source, toolSource: folder.toolChatTemplate, specialTokens: tokens)
+    return try ChatTemplate(source: source, toolSource: folder.toolChatTemplate, specialTokens: tokens) {
+      CalendarTime(secondsSince1970: Int(Instant.wallSeconds), utcOffset: Instant.utcOffset)
+    }
   }
 
   /// A string, or an object with `content`.

@@ -22,7 +22,8 @@ private let allowedImports: [String: Set<String>] = [
   "Inference": ["Models", "Decoding", "Tokenizers", "Compute", "Checkpoint", "Platform"],
   "Server": ["Inference", "Chat", "Decoding", "Tokenizers", "OpenAI", "HTTP", "JSON", "Platform"],
   "CLI": [
-    "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "JSON", "Platform",
+    "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "Jinja", "JSON",
+    "Platform",
   ],
   "mlxserve": ["CLI"],
 ]
