@@ -44,6 +44,7 @@ enum ServeCommand {
 
   /// The first signal lets running answers finish, the second ends the process.
   private static func leaveOnSignals(_ listener: Listener, _ engine: EngineClient) throws {
+    Signals.ignore([SIGUSR1, SIGUSR2])
     try Signals.onTermination { count, signal in
       guard count == 1 else { exit(128 + signal) }
       Log.info("draining", ["seconds": fixed(drainSeconds, 0)])
