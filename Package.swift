@@ -22,8 +22,9 @@ let optimised: [SwiftSetting] = strict + [.unsafeFlags(["-O"], .when(configurati
   let kernelModules: [(String, String)] = []
 #endif
 
+/// Cross-module optimisation would offer the bodies to Compute, which is compiled for the baseline.
 func kernelSettings(cpu: String) -> [SwiftSetting] {
-  strict + [.unsafeFlags(["-Ounchecked", "-target-cpu", cpu, "-Xcc", "-march=\(cpu)"])]
+  strict + [.unsafeFlags(["-Ounchecked", "-disable-cmo", "-target-cpu", cpu, "-Xcc", "-march=\(cpu)"])]
 }
 
 func isPresent(_ path: String) -> Bool {
@@ -42,7 +43,7 @@ let modules: [(name: String, imports: [String])] = [
   ("Checkpoint", ["Compute", "JSON", "Platform"]),
   ("Decoding", ["Tokenizers", "JSON"]),
   ("Chat", ["Jinja", "Tokenizers", "JSON"]),
-  ("Models", ["Compute", "Checkpoint", "JSON"]),
+  ("Models", ["Compute", "Checkpoint", "JSON", "Platform"]),
   ("Inference", ["Models", "Decoding", "Tokenizers", "Compute", "Checkpoint", "Platform"]),
   ("Server", ["Inference", "Chat", "OpenAI", "HTTP", "JSON", "Platform"]),
   ("CLI", ["Server", "Inference", "Chat", "HTTP", "Platform"]),
