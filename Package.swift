@@ -21,8 +21,9 @@ let optimised: [SwiftSetting] = strict + [.unsafeFlags(["-O"], .when(configurati
   let kernelModules: [(name: String, cpu: String)] = []
 #endif
 
+/// Cross-module optimisation would offer the bodies to Compute, which is compiled for the baseline.
 func kernelSettings(cpu: String) -> [SwiftSetting] {
-  strict + [.unsafeFlags(["-Ounchecked", "-target-cpu", cpu, "-Xcc", "-march=\(cpu)"])]
+  strict + [.unsafeFlags(["-Ounchecked", "-disable-cmo", "-target-cpu", cpu, "-Xcc", "-march=\(cpu)"])]
 }
 
 /// Module → the modules it may import. `Tests/ArchitectureTests` holds the sources to the same table.
