@@ -15,6 +15,7 @@ enum Loading {
     let path = try flags.required("model", hint: "the folder that holds config.json and the weights")
     var configuration = EngineConfiguration(modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
     configuration.isa = flags.text("isa").flatMap(ISA.init(rawValue:))
+    configuration.computeMode = flags.text("compute").flatMap(ComputeMode.init(rawValue:)) ?? .exact
     configuration.useReference = flags.isSet("reference-kernels")
     configuration.maxContext = flags.integer("max-context")
     configuration.queueLimit = flags.integer("queue-limit") ?? configuration.queueLimit
