@@ -45,7 +45,9 @@ struct BPE: Sendable {
   private static func scalarIDs(_ vocabulary: Vocabulary) -> [Int32] {
     var ids = [Int32](repeating: -1, count: 1 << 16)
     for id in 0..<Int32(truncatingIfNeeded: vocabulary.idLimit) {
-      guard let spelling = vocabulary.spelling(of: id), spelling.count < 4, !spelling.isEmpty else { continue }
+      guard let spelling = vocabulary.spelling(of: id), spelling.count < 4, !spelling.isEmpty else {
+        continue
+      }
       let (scalar, length) = decodeScalar(Array(spelling), at: 0)
       if length == spelling.count { ids[Int(scalar)] = id }
     }
