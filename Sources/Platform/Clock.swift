@@ -10,17 +10,30 @@ package struct Instant: Sendable, Comparable, Hashable {
 
   /// Seconds from `earlier` to this instant.
   package func seconds(since earlier: Instant) -> Double {
-    Double(nanoseconds - earlier.nanoseconds) * 1e-9
+    (Double(nanoseconds) - Double(earlier.nanoseconds)) * 1e-9
   }
 
+  /// The instant `seconds` later; the end of time for what lies beyond it or is not a number.
   package func adding(seconds: Double) -> Instant {
-    Instant(nanoseconds: nanoseconds + Int64(seconds * 1e9))
+    // The largest Double below 2^63 is the bound: Int64 of anything else would trap.
+    let span = seconds.isNaN ? .infinity : seconds * 1e9
+    let (sum, overflow) = nanoseconds.addingReportingOverflow(
+      span >= 0x1p63 ? .max : span <= -0x1p63 ? .min : Int64(span))
+    return Instant(nanoseconds: overflow ? (span < 0 ? .min : .max) : sum)
   }
 
   package static func < (a: Instant, b: Instant) -> Bool { a.nanoseconds < b.nanoseconds }
 
   /// Seconds since 1970 of the wall clock.
   package static var wallSeconds: Double { Double(read(CLOCK_REALTIME)) * 1e-9 }
+
+  /// Seconds that local time is east of Greenwich now.
+  package static var utcOffset: Int {
+    var seconds = time(nil)
+    var local = tm()
+    localtime_r(&seconds, &local)
+    return local.tm_gmtoff
+  }
 
   private static func read(_ clock: clockid_t) -> Int64 {
     var time = timespec()

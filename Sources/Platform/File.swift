@@ -22,15 +22,16 @@ package enum File {
     return bytes
   }
 
-  package static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
+  package static func exists(_ path: String) -> Bool { isPath(path) && access(path, F_OK) == 0 }
 
   package static func isDirectory(_ path: String) -> Bool {
     var status = stat()
-    return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+    return isPath(path) && stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
   }
 
   /// Names of the entries of a folder, sorted by their bytes, without `.` and `..`.
   package static func names(in folder: String) throws(PlatformError) -> [String] {
+    guard isPath(folder) else { throw .file(action: "list", path: folder, code: EINVAL) }
     guard let handle = opendir(folder) else { throw .file(action: "list", path: folder, code: errno) }
     defer { closedir(handle) }
     var names: [String] = []
@@ -47,12 +48,16 @@ package enum File {
 
   /// The absolute path with symbolic links resolved; nil when it does not exist.
   package static func resolved(_ path: String) -> String? {
-    guard let real = realpath(path, nil) else { return nil }
+    guard isPath(path), let real = realpath(path, nil) else { return nil }
     defer { free(real) }
     return String(cString: real)
   }
 
+  /// The C library would read only as far as a NUL byte, and open something else.
+  private static func isPath(_ path: String) -> Bool { !path.utf8.contains(0) }
+
   static func openForReading(_ path: String) throws(PlatformError) -> Int32 {
+    guard isPath(path) else { throw .file(action: "open", path: path, code: EINVAL) }
     while true {
       // Without O_NONBLOCK, opening a FIFO waits for a writer for ever; regular files ignore it.
       let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)

@@ -20,7 +20,11 @@ package enum Log {
     var isJSON = false
   }
 
+  /// What event and values of one line may take, escapes included.
+  private static let lineBytes = 1600
+
   private static let settings = Monitor(Settings())
+  private static let output = LineWriter(descriptor: STDERR_FILENO)
 
   /// Sets the least level written and the form of the lines.
   package static func configure(level: Level, json: Bool) {
@@ -47,42 +51,63 @@ package enum Log {
     let (least, isJSON) = settings.withLock { ($0.level, $0.isJSON) }
     guard level >= least else { return }
     let line = isJSON ? jsonLine(level, event, fields) : textLine(level, event, fields)
-    // One write call per line keeps lines of different threads whole.
-    StandardStream.write(line + "\n", to: STDERR_FILENO)
+    output.write(line) { dropped in
+      let fields: KeyValuePairs = ["lines": String(dropped)]
+      return isJSON
+        ? jsonLine(.warning, "log lines dropped", fields) : textLine(.warning, "log lines dropped", fields)
+    }
   }
 
   static func textLine(_ level: Level, _ event: String, _ fields: KeyValuePairs<String, String>) -> String {
-    var line = "\(timestamp()) \(level.name) \(escaped(event))"
+    var room = lineBytes
+    var line = "\(timestamp()) \(level.name) \(escaped(event, &room))"
     for (key, value) in fields {
-      let plain = !value.isEmpty && value.utf8.allSatisfy { $0 > 0x20 && $0 != 0x22 && $0 != 0x5C && $0 < 0x7F }
-      line += " \(key)=" + (plain ? value : "\"\(escaped(value))\"")
+      let plain =
+        !value.isEmpty && value.utf8.allSatisfy { $0 > 0x20 && $0 != 0x22 && $0 != 0x5C && $0 < 0x7F }
+      let text = escaped(value, &room)
+      line += " \(key)=" + (plain ? text : "\"\(text)\"")
     }
     return line
   }
 
   static func jsonLine(_ level: Level, _ event: String, _ fields: KeyValuePairs<String, String>) -> String {
-    var line = "{\"time\":\"\(timestamp())\",\"level\":\"\(level.name)\",\"event\":\"\(escaped(event))\""
-    for (key, value) in fields { line += ",\"\(escaped(key))\":\"\(escaped(value))\"" }
+    var room = lineBytes
+    var line =
+      "{\"time\":\"\(timestamp())\",\"level\":\"\(level.name)\",\"event\":\"\(escaped(event, &room))\""
+    for (key, value) in fields { line += ",\"\(escaped(key, &room))\":\"\(escaped(value, &room))\"" }
     return line + "}"
   }
 
-  /// JSON string escapes; control characters cannot forge a second log line.
-  private static func escaped(_ text: String) -> String {
+  /// JSON string escapes for all that could forge a second line or steer a terminal. What does not fit in
+  /// `room` bytes is cut and marked by `…`.
+  private static func escaped(_ text: String, _ room: inout Int) -> String {
     var out = ""
     for scalar in text.unicodeScalars {
+      let piece: String
       switch scalar {
-      case "\"": out += "\\\""
-      case "\\": out += "\\\\"
-      case "\n": out += "\\n"
-      case "\r": out += "\\r"
-      case "\t": out += "\\t"
-      case _ where scalar.value < 0x20 || scalar.value == 0x7F:
+      case "\"": piece = "\\\""
+      case "\\": piece = "\\\\"
+      case "\n": piece = "\\n"
+      case "\r": piece = "\\r"
+      case "\t": piece = "\\t"
+      case _ where mustEscape(scalar.value):
         let hex = String(scalar.value, radix: 16)
-        out += "\\u" + String(repeating: "0", count: 4 - hex.count) + hex
-      default: out.unicodeScalars.append(scalar)
+        piece = "\\u" + String(repeating: "0", count: 4 - hex.utf8.count) + hex
+      default: piece = String(scalar)
       }
+      guard room >= piece.utf8.count else { return out + "…" }
+      room -= piece.utf8.count
+      out += piece
     }
     return out
+  }
+
+  /// Control characters, line and paragraph separators, and marks that reverse the text around them.
+  private static func mustEscape(_ scalar: UInt32) -> Bool {
+    switch scalar {
+    case 0..<0x20, 0x7F..<0xA0, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069: true
+    default: false
+    }
   }
 
   /// UTC with milliseconds: `2026-01-31T12:00:00.123Z`.
@@ -97,30 +122,4 @@ package enum Log {
     let date = String(decoding: buffer[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
     return date + "." + String(repeating: "0", count: 3 - millis.count) + millis + "Z"
   }
-}
-
-/// Unbuffered writes to the standard streams.
-package enum StandardStream {
-  /// Writes all of `text`, retrying interrupted and partial writes; false when the stream is gone.
-  @discardableResult
-  package static func write(_ text: String, to descriptor: Int32) -> Bool {
-    var rest = Array(text.utf8)[...]
-    while !rest.isEmpty {
-      let count = rest.withUnsafeBytes { Platform.write(descriptor, $0) }
-      if count < 0 && errno == EINTR { continue }
-      guard count > 0 else { return false }
-      rest = rest.dropFirst(count)
-    }
-    return true
-  }
-}
-
-private func write(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
-  #if canImport(Darwin)
-    Darwin.write(descriptor, bytes.baseAddress, bytes.count)
-  #elseif canImport(Glibc)
-    Glibc.write(descriptor, bytes.baseAddress, bytes.count)
-  #else
-    Musl.write(descriptor, bytes.baseAddress, bytes.count)
-  #endif
 }

@@ -1,6 +1,6 @@
 // Where tests find data: `Fixtures/` of this package, and the optional `../shared/data` beside it.
 
-public import Platform
+import Platform
 
 /// Paths of test data. Tests that need the shared data skip with a clear word where it is absent.
 package enum TestData {

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Writes a checkpoint with the exact shapes of a well-known model and random weights, for measuring speed.
+
+    python3 make_checkpoint.py qwen3-0.6b OUT_DIR [--bits 4] [--group-size 64] [--seed 0]
+
+MLX affine quantization (models that `mlxserve bench` opens; there is no tokenizer, so nothing can be served).
+Needs numpy only. The values are random but sane: activations stay finite through all layers.
+"""
+
+import argparse
+import json
+import pathlib
+import struct
+
+import numpy as np
+
+SHAPES = {
+    "qwen3-0.6b": dict(
+        model_type="qwen3", hidden_size=1024, num_hidden_layers=28, num_attention_heads=16,
+        num_key_value_heads=8, head_dim=128, intermediate_size=3072, vocab_size=151936,
+        rope_theta=1e6, rms_norm_eps=1e-6, max_position_embeddings=40960, tie_word_embeddings=True),
+    "llama-3.2-1b": dict(
+        model_type="llama", hidden_size=2048, num_hidden_layers=16, num_attention_heads=32,
+        num_key_value_heads=8, head_dim=64, intermediate_size=8192, vocab_size=128256,
+        rope_theta=5e5, rms_norm_eps=1e-5, max_position_embeddings=131072, tie_word_embeddings=True,
+        rope_scaling=dict(rope_type="llama3", factor=32.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                          original_max_position_embeddings=8192)),
+    "phi-4-mini": dict(
+        model_type="phi3", hidden_size=3072, num_hidden_layers=32, num_attention_heads=24,
+        num_key_value_heads=8, intermediate_size=8192, vocab_size=200064,
+        rope_theta=1e4, rms_norm_eps=1e-5, max_position_embeddings=131072,
+        original_max_position_embeddings=4096, partial_rotary_factor=0.75, tie_word_embeddings=True,
+        rope_scaling=dict(type="longrope", short_factor=[1.0] * 48, long_factor=[1.0] * 48)),
+}
+
+
+def linear_shapes(config):
+    """(name, outputs, inputs) of every matrix of one layer, in checkpoint order."""
+    hidden, ffn = config["hidden_size"], config["intermediate_size"]
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    head_dim = config.get("head_dim", hidden // heads)
+    if config["model_type"] == "phi3":
+        return [("self_attn.qkv_proj", (heads + 2 * kv_heads) * head_dim, hidden),
+                ("self_attn.o_proj", hidden, heads * head_dim),
+                ("mlp.gate_up_proj", 2 * ffn, hidden), ("mlp.down_proj", hidden, ffn)]
+    return [("self_attn.q_proj", heads * head_dim, hidden), ("self_attn.k_proj", kv_heads * head_dim, hidden),
+            ("self_attn.v_proj", kv_heads * head_dim, hidden), ("self_attn.o_proj", hidden, heads * head_dim),
+            ("mlp.gate_proj", ffn, hidden), ("mlp.up_proj", ffn, hidden), ("mlp.down_proj", hidden, ffn)]
+
+
+def bf16(values):
+    return (np.asarray(values, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+class Writer:
+    """Collects tensors, then writes one safetensors file."""
+
+    def __init__(self):
+        self.header, self.parts, self.offset = {"__metadata__": {"format": "mlx"}}, [], 0
+
+    def add(self, name, dtype, array):
+        data = array.tobytes()
+        self.header[name] = {"dtype": dtype, "shape": list(array.shape),
+                             "data_offsets": [self.offset, self.offset + len(data)]}
+        self.parts.append(data)
+        self.offset += len(data)
+
+    def save(self, path):
+        header = json.dumps(self.header, separators=(",", ":")).encode()
+        header += b" " * (-len(header) % 8)
+        with open(path, "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header)
+            for part in self.parts:
+                file.write(part)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("shape", choices=SHAPES)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--bits", type=int, default=4)
+    parser.add_argument("--group-size", type=int, default=64)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+
+    config = dict(SHAPES[arguments.shape])
+    quantization = {"group_size": arguments.group_size, "bits": arguments.bits}
+    random = np.random.default_rng(arguments.seed)
+    writer = Writer()
+
+    def add_matrix(name, rows, columns):
+        words = random.integers(0, 2**32, (rows, columns * arguments.bits // 32), np.uint32)
+        # Uniform q in 0 ..< 2^bits around a bias of minus the middle: zero mean, variance 1 / columns.
+        levels = 2 ** arguments.bits
+        scale = np.sqrt(12 / (levels**2 - 1) / columns)
+        groups = (rows, columns // arguments.group_size)
+        writer.add(name + ".weight", "U32", words)
+        writer.add(name + ".scales", "BF16", np.full(groups, bf16(scale), np.uint16))
+        writer.add(name + ".biases", "BF16", np.full(groups, bf16(-scale * (levels - 1) / 2), np.uint16))
+
+    def add_norm(name, count):
+        writer.add(name + ".weight", "BF16", np.full(count, bf16(1.0), np.uint16))
+
+    hidden = config["hidden_size"]
+    add_matrix("model.embed_tokens", config["vocab_size"], hidden)
+    for layer in range(config["num_hidden_layers"]):
+        prefix = f"model.layers.{layer}."
+        add_norm(prefix + "input_layernorm", hidden)
+        add_norm(prefix + "post_attention_layernorm", hidden)
+        if config["model_type"] == "qwen3":
+            add_norm(prefix + "self_attn.q_norm", config["head_dim"])
+            add_norm(prefix + "self_attn.k_norm", config["head_dim"])
+        for name, rows, columns in linear_shapes(config):
+            add_matrix(prefix + name, rows, columns)
+    add_norm("model.norm", hidden)
+
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    writer.save(arguments.out / "model.safetensors")
+    config.update(quantization=quantization, quantization_config=quantization)
+    (arguments.out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    print(f"{arguments.out}: {arguments.shape}, {writer.offset / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+# mlxserve: every task that a user, a developer or CI needs. `make` alone lists them.
+
+SWIFT      ?= swift
+MODEL      ?= Fixtures/models/demo
+HOST       ?= 127.0.0.1
+PORT       ?= 8080
+PYTHON     ?= python3
+MIN_SWIFT  := 6.2
+BINARY     := .build/release/mlxserve
+VENV       := .venv
+
+# One file without a Swift runtime to install; Apple's systems bring the runtime along.
+ifeq ($(shell uname -s),Linux)
+STATIC     := --static-swift-stdlib
+endif
+
+.PHONY: help toolchain build run test test-release sdk-test check format sanitize bench install clean
+
+help:                ## list these tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+toolchain:
+	@command -v $(SWIFT) >/dev/null 2>&1 || { \
+	  echo "mlxserve needs the Swift toolchain, version $(MIN_SWIFT) or newer, and finds no '$(SWIFT)'."; \
+	  echo "Install it from https://www.swift.org/install and try again."; exit 1; }
+	@found=$$($(SWIFT) --version 2>/dev/null | sed -n 's/.*Swift version \([0-9]*\.[0-9]*\).*/\1/p' | head -n 1); \
+	  oldest=$$(printf '%s\n%s\n' "$(MIN_SWIFT)" "$$found" | sort -t . -k 1,1n -k 2,2n | head -n 1); \
+	  [ "$$oldest" = "$(MIN_SWIFT)" ] || { \
+	  echo "mlxserve needs Swift $(MIN_SWIFT) or newer; '$(SWIFT)' is version $$found."; \
+	  echo "Install a newer one from https://www.swift.org/install and try again."; exit 1; }
+
+build: toolchain     ## build the release binary, .build/release/mlxserve
+	$(SWIFT) build -c release $(STATIC) --product mlxserve
+
+run: build           ## serve the demo model on 127.0.0.1:8080 (MODEL=DIR, PORT=N for another)
+	$(BINARY) serve --model $(MODEL) --host $(HOST) --port $(PORT) --examples
+
+test: toolchain      ## run every test: Swift tests, then the OpenAI SDK against the release binary
+	$(SWIFT) test
+	$(MAKE) sdk-test
+
+test-release: toolchain ## run the Swift tests against optimised code
+	$(SWIFT) test -c release -Xswiftc -enable-testing
+
+sdk-test: build      ## run the official OpenAI SDK and raw sockets against the release binary
+	@if command -v $(PYTHON) >/dev/null 2>&1; then \
+	  { [ -x $(VENV)/bin/python ] || $(PYTHON) -m venv $(VENV); } && \
+	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r Tests/EndToEnd/requirements.txt && \
+	  $(VENV)/bin/python Tests/EndToEnd/run.py $(BINARY); \
+	else \
+	  echo "SKIPPED: there is no $(PYTHON), so the OpenAI SDK was not run against the server."; \
+	fi
+
+check: toolchain     ## lint the format and build with warnings as errors
+	$(SWIFT) format lint --recursive --strict --parallel Package.swift Sources Tests
+	$(SWIFT) build -Xswiftc -warnings-as-errors
+
+format: toolchain    ## format all sources in place
+	$(SWIFT) format --in-place --recursive --parallel Package.swift Sources Tests
+
+sanitize: toolchain  ## run the tests of the threaded modules under the thread sanitizer
+	$(SWIFT) test --sanitize=thread --scratch-path .build-tsan --filter 'PlatformTests|HTTPTests|InferenceTests|ServerTests'
+
+bench: build         ## measure prefill and decode speed of MODEL
+	$(BINARY) bench --model $(MODEL)
+
+install: build       ## copy the binary to $(PREFIX)/bin (PREFIX=/usr/local)
+	install -d $(or $(PREFIX),/usr/local)/bin
+	install -m 755 $(BINARY) $(or $(PREFIX),/usr/local)/bin/mlxserve
+
+clean:               ## remove everything that was built
+	rm -rf .build .build-tsan $(VENV)

@@ -1,0 +1,84 @@
+// The subcommands, their help, and the way from argv to an exit code.
+
+import Platform
+
+/// A subcommand as data.
+struct Command: Sendable {
+  let name: String
+  let summary: String
+  let usage: String
+  let groups: [FlagGroup]
+  let run: @Sendable (ParsedFlags) throws -> Int32
+
+  var flags: [Flag] { groups.flatMap(\.flags) }
+
+  static let all: [Command] = [
+    Command(
+      name: "serve", summary: "serve a model to OpenAI clients (the default command)",
+      usage: "mlxserve --model DIR [--port N] [--host H] [flags]",
+      groups: [Flags.model, Flags.serve, Flags.logging], run: ServeCommand.run),
+    Command(
+      name: "chat", summary: "talk to a model in the terminal",
+      usage: "mlxserve chat --model DIR [flags]",
+      groups: [Flags.model, Flags.chat], run: ChatCommand.run),
+    Command(
+      name: "bench", summary: "measure prefill and decode speed",
+      usage: "mlxserve bench --model DIR [flags]",
+      groups: [Flags.model, Flags.bench], run: BenchCommand.run),
+  ]
+}
+
+/// The entry point of the executable.
+package enum CommandLineTool {
+  package static let version = "0.1.0"
+
+  /// Runs the tool and ends the process: 0 success, 1 failure, 2 usage error.
+  package static func runAndExit(_ arguments: [String]) -> Never {
+    signal(SIGPIPE, SIG_IGN)
+    exit(run(Array(arguments.dropFirst())))
+  }
+
+  static func run(_ arguments: [String]) -> Int32 {
+    do {
+      return try dispatch(arguments)
+    } catch let error as UsageError {
+      Terminal.printError("mlxserve: \(error)\nTry 'mlxserve --help'.")
+      return 2
+    } catch {
+      Terminal.printError("mlxserve: \(error)")
+      return 1
+    }
+  }
+
+  private static func dispatch(_ arguments: [String]) throws -> Int32 {
+    var rest = arguments[...]
+    var command: Command?
+    if let first = rest.first, !first.hasPrefix("-") {
+      rest = rest.dropFirst()
+      if first == "help" {
+        return printHelp(for: rest.first.flatMap { name in Command.all.first { $0.name == name } })
+      }
+      command = Command.all.first { $0.name == first }
+      guard command != nil else {
+        throw UsageError.unknownCommand(
+          first, suggestion: suggest(for: first, among: Command.all.map(\.name) + ["help"]))
+      }
+    }
+    if rest.contains("--help") || rest.contains("-h") { return printHelp(for: command) }
+    if rest.contains("--version") {
+      Terminal.print("mlxserve \(version)")
+      return 0
+    }
+    if rest.isEmpty && command == nil {
+      Terminal.printError(Help.overview(Command.all))
+      return 2
+    }
+    let chosen = command ?? Command.all[0]
+    return try chosen.run(ParsedFlags(rest, flags: chosen.flags))
+  }
+
+  private static func printHelp(for command: Command?) -> Int32 {
+    Terminal.print(command.map { Help.text(of: $0) } ?? Help.overview(Command.all))
+    return 0
+  }
+}

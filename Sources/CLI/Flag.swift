@@ -1,0 +1,59 @@
+// One flag of the command line as data: parsing, help and suggestions all read the same table.
+
+/// A flag such as `--port N`.
+struct Flag: Sendable {
+  enum Kind: Sendable {
+    /// Present or absent.
+    case toggle
+    case text
+    case integer(ClosedRange<Int>)
+    case decimal(ClosedRange<Double>)
+    /// Comma-separated integers.
+    case integers(ClosedRange<Int>)
+    case choice([String])
+  }
+
+  /// Without the leading dashes.
+  let name: String
+  let kind: Kind
+  /// What stands for the value in help, such as `DIR`.
+  var placeholder = ""
+  /// In words or as a value; shown in help only, the commands hold the real one.
+  var defaultText: String?
+  let help: String
+}
+
+/// A titled group of flags in a command's help.
+struct FlagGroup: Sendable {
+  let title: String
+  let flags: [Flag]
+}
+
+/// What the user typed wrong; the exit code is 2.
+enum UsageError: Error, Equatable, CustomStringConvertible {
+  case unknownFlag(String, suggestion: String?)
+  case unknownCommand(String, suggestion: String?)
+  case missingValue(flag: String, placeholder: String)
+  case unwantedValue(flag: String)
+  case badValue(flag: String, value: String, expected: String)
+  case unexpectedArgument(String)
+  case missingFlag(String, hint: String)
+  case repeatedFlag(String)
+
+  var description: String {
+    switch self {
+    case .unknownFlag(let flag, let suggestion): "unknown flag '\(flag)'" + didYouMean(suggestion)
+    case .unknownCommand(let name, let suggestion): "unknown command '\(name)'" + didYouMean(suggestion)
+    case .missingValue(let flag, let placeholder): "--\(flag) needs a value: --\(flag) \(placeholder)"
+    case .unwantedValue(let flag): "--\(flag) takes no value"
+    case .badValue(let flag, let value, let expected): "--\(flag) '\(value)': expected \(expected)"
+    case .unexpectedArgument(let argument): "unexpected argument '\(argument)'"
+    case .missingFlag(let flag, let hint): "--\(flag) is required: \(hint)"
+    case .repeatedFlag(let flag): "--\(flag) is given twice"
+    }
+  }
+
+  private func didYouMean(_ suggestion: String?) -> String {
+    suggestion.map { "; did you mean '\($0)'?" } ?? ""
+  }
+}

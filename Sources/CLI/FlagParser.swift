@@ -1,0 +1,102 @@
+// Arguments against a table of flags: `--name value` or `--name=value`, each flag at most once.
+
+/// The flags that were given, already checked against their kinds.
+struct ParsedFlags: Sendable {
+  private var texts: [String: String] = [:]
+
+  func isSet(_ name: String) -> Bool { texts[name] != nil }
+  func text(_ name: String) -> String? { texts[name] }
+  func integer(_ name: String) -> Int? { texts[name].flatMap { Int($0) } }
+  func decimal(_ name: String) -> Double? { texts[name].flatMap { Double($0) } }
+
+  func integers(_ name: String) -> [Int]? {
+    texts[name]?.split(separator: ",", omittingEmptySubsequences: false).compactMap { Int($0) }
+  }
+
+  /// The value of a flag that the command cannot do without.
+  func required(_ name: String, hint: String) throws(UsageError) -> String {
+    guard let text = texts[name] else { throw .missingFlag(name, hint: hint) }
+    return text
+  }
+
+  /// - Throws: `UsageError` for anything that is not in `flags` or not of its kind.
+  init(_ arguments: some Sequence<String>, flags: [Flag]) throws(UsageError) {
+    var rest = Array(arguments)[...]
+    while let argument = rest.popFirst() {
+      guard argument.hasPrefix("--"), argument.utf8.count > 2 else {
+        throw argument.hasPrefix("-") && argument.utf8.count > 1
+          ? .unknownFlag(argument, suggestion: Self.suggestion(for: argument, among: flags))
+          : .unexpectedArgument(argument)
+      }
+      let parts = argument.dropFirst(2).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      let name = String(parts.first ?? "")
+      guard let flag = flags.first(where: { $0.name == name }) else {
+        throw .unknownFlag("--\(name)", suggestion: Self.suggestion(for: "--\(name)", among: flags))
+      }
+      guard texts[name] == nil else { throw .repeatedFlag(name) }
+      if case .toggle = flag.kind {
+        guard parts.count == 1 else { throw .unwantedValue(flag: name) }
+        texts[name] = ""
+        continue
+      }
+      guard let value = parts.count == 2 ? String(parts[1]) : rest.popFirst() else {
+        throw .missingValue(flag: name, placeholder: flag.placeholder)
+      }
+      if let expected = Self.expectation(of: flag.kind, notMetBy: value) {
+        throw .badValue(flag: name, value: value, expected: expected)
+      }
+      texts[name] = value
+    }
+  }
+
+  private static func suggestion(for typed: String, among flags: [Flag]) -> String? {
+    suggest(for: typed, among: flags.map { "--" + $0.name } + ["--help", "--version"])
+  }
+
+  /// What the kind wants, when `value` is not it; nil when it is.
+  private static func expectation(of kind: Flag.Kind, notMetBy value: String) -> String? {
+    switch kind {
+    case .toggle: return nil
+    case .text: return value.isEmpty ? "some text" : nil
+    case .integer(let range):
+      if let number = Int(value), range.contains(number) { return nil }
+      return "a whole number " + words(range.lowerBound, range.upperBound, isOpen: range.upperBound == .max)
+    case .decimal(let range):
+      if let number = Double(value), range.contains(number) { return nil }
+      return "a number " + words(range.lowerBound, range.upperBound, isOpen: range.upperBound == .infinity)
+    case .integers(let range):
+      let parts = value.split(separator: ",", omittingEmptySubsequences: false)
+      if parts.allSatisfy({ Int($0).map(range.contains) ?? false }) { return nil }
+      return "whole numbers with commas between them, each "
+        + words(range.lowerBound, range.upperBound, isOpen: range.upperBound == .max)
+    case .choice(let choices):
+      return choices.contains(value) ? nil : "one of " + choices.joined(separator: ", ")
+    }
+  }
+
+  private static func words<Number>(_ low: Number, _ high: Number, isOpen: Bool) -> String {
+    isOpen ? "of at least \(low)" : "from \(low) to \(high)"
+  }
+}
+
+/// The candidate nearest to what was typed, if it is near enough to be meant.
+func suggest(for typed: String, among candidates: [String]) -> String? {
+  let nearest = candidates.map { ($0, editDistance(typed, $0)) }.min { $0.1 < $1.1 }
+  guard let nearest, nearest.1 <= max(1, typed.utf8.count / 3) else { return nil }
+  return nearest.0
+}
+
+/// Levenshtein distance in bytes. O(n · m); command-line words are short.
+func editDistance(_ a: String, _ b: String) -> Int {
+  let a = Array(a.utf8.prefix(64))
+  let b = Array(b.utf8.prefix(64))
+  var previous = Array(0...b.count)
+  for (i, byte) in a.enumerated() {
+    var current = [i + 1]
+    for (j, other) in b.enumerated() {
+      current.append(min(previous[j] + (byte == other ? 0 : 1), previous[j + 1] + 1, current[j] + 1))
+    }
+    previous = current
+  }
+  return previous[b.count]
+}

@@ -1,0 +1,97 @@
+// The table of all flags, by command.
+
+enum Flags {
+  static let model = FlagGroup(
+    title: "Model",
+    flags: [
+      Flag(
+        name: "model", kind: .text, placeholder: "DIR",
+        help: "model folder: config.json, *.safetensors, tokenizer.json (required)"),
+      Flag(
+        name: "threads", kind: .integer(1...1024), placeholder: "N", defaultText: "all cores",
+        help: "threads that compute"),
+      Flag(
+        name: "max-context", kind: .integer(1...Int(Int32.max)), placeholder: "N",
+        defaultText: "the model's own, less if memory is short",
+        help: "most tokens of one prompt and its answer together"),
+      Flag(
+        name: "isa", kind: .choice(["portable", "avx2", "avx512"]), placeholder: "NAME",
+        defaultText: "the best of this machine", help: "instruction set: portable, avx2 or avx512"),
+      Flag(
+        name: "reference-kernels", kind: .toggle,
+        help: "compute with the slow scalar twins of all kernels, to bisect a suspected fault"),
+    ])
+
+  static let serve = FlagGroup(
+    title: "Server",
+    flags: [
+      Flag(
+        name: "host", kind: .text, placeholder: "H", defaultText: "127.0.0.1",
+        help: "address to listen on; 0.0.0.0 or :: for all"),
+      Flag(
+        name: "port", kind: .integer(0...65535), placeholder: "N", defaultText: "8080",
+        help: "port to listen on; 0 picks a free one"),
+      Flag(
+        name: "model-id", kind: .text, placeholder: "ID", defaultText: "the folder's name",
+        help: "name of the model in the API"),
+      Flag(
+        name: "queue-limit", kind: .integer(0...100_000), placeholder: "N", defaultText: "64",
+        help: "requests that may wait; more get 429 with Retry-After"),
+      Flag(
+        name: "max-sequences", kind: .integer(1...256), placeholder: "N", defaultText: "8",
+        help: "requests that are computed together"),
+      Flag(
+        name: "max-connections", kind: .integer(1...65_536), placeholder: "N", defaultText: "1024",
+        help: "open connections; more get 503"),
+      Flag(
+        name: "reasoning-field", kind: .choice(["reasoning_content", "reasoning", "both"]), placeholder: "NAME",
+        defaultText: "reasoning_content", help: "where thoughts are written: reasoning_content, reasoning or both"),
+      Flag(
+        name: "examples", kind: .toggle, help: "after the start, print how to talk to the server, to stderr"),
+    ])
+
+  static let logging = FlagGroup(
+    title: "Logging (to stderr)",
+    flags: [
+      Flag(name: "json-log", kind: .toggle, help: "one JSON object per line, on stdout too"),
+      Flag(
+        name: "log-level", kind: .choice(["debug", "info", "warning", "error"]), placeholder: "LEVEL",
+        defaultText: "info", help: "least level written: debug, info, warning or error"),
+    ])
+
+  static let chat = FlagGroup(
+    title: "Chat",
+    flags: [
+      Flag(name: "system", kind: .text, placeholder: "TEXT", help: "system message"),
+      Flag(
+        name: "max-tokens", kind: .integer(1...Int(Int32.max)), placeholder: "N", defaultText: "up to the context",
+        help: "most tokens of one answer"),
+      Flag(
+        name: "temperature", kind: .decimal(0...2), placeholder: "T", defaultText: "the model's own",
+        help: "0 always takes the likeliest token"),
+      Flag(name: "top-p", kind: .decimal(0...1), placeholder: "P", defaultText: "the model's own", help: "nucleus"),
+      Flag(
+        name: "seed", kind: .integer(0...Int.max), placeholder: "N", defaultText: "random",
+        help: "the same seed gives the same answers"),
+      Flag(name: "no-thinking", kind: .toggle, help: "ask the template to switch thinking off"),
+    ])
+
+  static let bench = FlagGroup(
+    title: "Benchmark",
+    flags: [
+      Flag(
+        name: "prompt-tokens", kind: .integer(1...1_000_000), placeholder: "N", defaultText: "512",
+        help: "tokens of the prefill run"),
+      Flag(
+        name: "generate-tokens", kind: .integer(2...1_000_000), placeholder: "N", defaultText: "64",
+        help: "tokens of each decode run"),
+      Flag(
+        name: "depth", kind: .integers(0...1_000_000), placeholder: "N,N,...", defaultText: "0,1024",
+        help: "context depths at which decode is measured"),
+      Flag(
+        name: "repetitions", kind: .integer(1...1000), placeholder: "N", defaultText: "3",
+        help: "runs of each; the median and the spread are shown"),
+      Flag(name: "json", kind: .toggle, help: "print one JSON object"),
+      Flag(name: "csv", kind: .toggle, help: "print one CSV line per measurement"),
+    ])
+}

@@ -1,0 +1,98 @@
+// From flags to a running model: the engine on its thread, and beside it the text side of the folder.
+
+import Chat
+import Checkpoint
+import Compute
+import Decoding
+import Inference
+import JSON
+import Platform
+import Server
+import Tokenizers
+
+enum Loading {
+  static func engineConfiguration(_ flags: ParsedFlags) throws -> EngineConfiguration {
+    let path = try flags.required("model", hint: "the folder that holds config.json and the weights")
+    var configuration = EngineConfiguration(modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
+    configuration.isa = flags.text("isa").flatMap(ISA.init(rawValue:))
+    configuration.useReference = flags.isSet("reference-kernels")
+    configuration.maxContext = flags.integer("max-context")
+    configuration.queueLimit = flags.integer("queue-limit") ?? configuration.queueLimit
+    configuration.maxSequences = flags.integer("max-sequences") ?? configuration.maxSequences
+    return configuration
+  }
+
+  /// Opens the folder and starts the engine; large folders show progress on a terminal.
+  static func model(_ flags: ParsedFlags) throws -> (model: ServedModel, engine: EngineClient) {
+    let configuration = try engineConfiguration(flags)
+    return try Terminal.showingProgress("loading \(configuration.modelPath)") {
+      // The text side first: it is quick to fail, and the engine's thread then starts only when all is well.
+      let folder = try ModelFolder(path: configuration.modelPath)
+      let tokenizer = try tokenizer(of: folder)
+      let template = try template(of: folder)
+      let sampling = try GenerationDefaults(folder.generationConfig).parameters
+      let engine = try EngineClient.start(configuration)
+      let model = ServedModel(
+        id: flags.text("model-id") ?? folder.name, created: Int(Instant.wallSeconds), service: engine,
+        tokenizer: tokenizer, template: template, endTokens: endTokens(of: folder, tokenizer),
+        sampling: sampling, systemFingerprint: fingerprint(of: folder))
+      return (model, engine)
+    }
+  }
+
+  private static func tokenizer(of folder: ModelFolder) throws -> Tokenizer {
+    guard let file = try folder.tokenizerFile else { throw LoadingError.noTokenizer(folder: folder.path) }
+    return try Tokenizer(tokenizerJSON: file)
+  }
+
+  /// Nil for a base model: it serves completions, not chat.
+  private static func template(of folder: ModelFolder) throws -> ChatTemplate? {
+    guard let source = folder.chatTemplate else { return nil }
+    let names = ["bos_token", "eos_token", "pad_token", "unk_token"]
+    let tokens = names.compactMap { name in
+      specialToken(name, in: folder.tokenizerConfig).map { (name, $0) }
+    }
+    return try ChatTemplate(source: source, toolSource: folder.toolChatTemplate, specialTokens: tokens) {
+      // Templates that name today's date mean the local one.
+      (Int(Instant.wallSeconds), Instant.utcOffset)
+    }
+  }
+
+  /// A string, or an object with `content`.
+  private static func specialToken(_ name: String, in config: JSONValue?) -> String? {
+    config?[name]?.stringValue ?? config?[name]?["content"]?.stringValue
+  }
+
+  private static func endTokens(of folder: ModelFolder, _ tokenizer: Tokenizer) -> Set<Int32> {
+    var tokens = Set(folder.eosTokenIDs.compactMap { Int32(exactly: $0) })
+    if let name = specialToken("eos_token", in: folder.tokenizerConfig), let id = tokenizer.id(of: name) {
+      tokens.insert(id)
+    }
+    return tokens
+  }
+
+  /// Differs between builds, and between folders of different shape or size.
+  private static func fingerprint(of folder: ModelFolder) -> String {
+    var hash: UInt64 = 14_695_981_039_346_656_037
+    for byte in "\(CommandLineTool.version)|\(folder.weightBytes)|\(folder.config.text)".utf8 {
+      hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211
+    }
+    return "fp_" + String(hash, radix: 16)
+  }
+}
+
+enum LoadingError: Error, CustomStringConvertible {
+  case noTokenizer(folder: String)
+  case noTemplate(folder: String)
+
+  var description: String {
+    switch self {
+    case .noTokenizer(let folder):
+      "\(folder) has no tokenizer.json: text cannot be turned into tokens. Convert the model's tokenizer, "
+        + "or use 'mlxserve bench', which needs none"
+    case .noTemplate(let folder):
+      "\(folder) has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json): "
+        + "it is a base model; serve it and use /v1/completions"
+    }
+  }
+}

@@ -1,0 +1,51 @@
+// Standard streams as a person sees them: plain text to pipes, dimmed text and progress to terminals.
+
+import Platform
+
+enum Terminal {
+  static let outputIsTerminal = isatty(STDOUT_FILENO) == 1
+  static let errorIsTerminal = isatty(STDERR_FILENO) == 1
+
+  static func print(_ line: String) { StandardStream.write(line + "\n", to: STDOUT_FILENO) }
+
+  static func printError(_ line: String) { StandardStream.write(line + "\n", to: STDERR_FILENO) }
+
+  /// Writes without a newline.
+  static func write(_ text: String) { StandardStream.write(text, to: STDOUT_FILENO) }
+
+  /// The text in a weaker colour where standard output is a terminal.
+  static func dimmed(_ text: String) -> String { outputIsTerminal ? "\u{1B}[2m\(text)\u{1B}[0m" : text }
+
+  /// Runs `work`, and while it takes longer than a second shows its name and the seconds on a terminal.
+  static func showingProgress<Result>(_ name: String, _ work: () throws -> Result) throws -> Result {
+    guard errorIsTerminal else { return try work() }
+    let isDone = Monitor(false)
+    let start = Instant.now
+    let ticker = try Thread(name: "progress", stackBytes: 256 << 10) {
+      var next = start.adding(seconds: 1)
+      while isDone.wait(until: next, { $0 ? true : nil }) == nil {
+        StandardStream.write("\r\(name) ... \(Int(next.seconds(since: start))) s", to: STDERR_FILENO)
+        next = next.adding(seconds: 0.5)
+      }
+    }
+    defer {
+      isDone.update { $0 = true }
+      ticker.join()
+      if Instant.now.seconds(since: start) > 1 { StandardStream.write("\r\u{1B}[K", to: STDERR_FILENO) }
+    }
+    return try work()
+  }
+}
+
+/// `3` digits after the point, or fewer: numbers in tables, without Foundation.
+func fixed(_ value: Double, _ digits: Int = 1) -> String {
+  guard value.isFinite, abs(value) < 1e15 else { return "\(value)" }
+  var scale = 1.0
+  for _ in 0..<digits { scale *= 10 }
+  let scaled = Int((abs(value) * scale).rounded())
+  let sign = value < 0 && scaled > 0 ? "-" : ""
+  guard digits > 0 else { return sign + String(scaled) }
+  let text = String(scaled)
+  let padded = String(repeating: "0", count: max(0, digits + 1 - text.count)) + text
+  return sign + padded.dropLast(digits) + "." + padded.suffix(digits)
+}

@@ -1,0 +1,130 @@
+// A model's chat template: messages in, prompt text out.
+
+import JSON
+package import Jinja
+
+/// A loaded template, with what probing it has shown it to understand. Immutable; threads may share it.
+package final class ChatTemplate: Sendable {
+  /// Which markers the output of the model carries.
+  package let format: OutputFormat
+  private let template: Variant
+  private let toolTemplate: Variant?
+  private let tokens: [(String, String)]
+  private let clock: @Sendable () -> CalendarTime
+
+  /// A template and how messages must be prepared for it.
+  private struct Variant {
+    let template: JinjaTemplate
+    let capabilities: TemplateCapabilities
+  }
+
+  /// Loads and probes a template.
+  ///
+  /// - Parameters:
+  ///   - source: the Jinja text.
+  ///   - toolSource: a second template for requests with tools, which a few models have.
+  ///   - specialTokens: names and texts, such as `("bos_token", "<s>")`; templates print them.
+  ///   - limits: bounds of each rendering.
+  ///   - localTime: seconds since 1970 and the local offset from UTC in seconds, for templates that print a
+  ///     date.
+  /// - Throws: `ChatError.badTemplate`.
+  package init(
+    source: String, toolSource: String? = nil, specialTokens: [(String, String)],
+    limits: JinjaLimits = JinjaLimits(),
+    localTime: @escaping @Sendable () -> (secondsSince1970: Int, utcOffset: Int)
+  ) throws(ChatError) {
+    let clock: @Sendable () -> CalendarTime = {
+      let now = localTime()
+      return CalendarTime(secondsSince1970: now.secondsSince1970, utcOffset: now.utcOffset)
+    }
+    func load(_ source: String) throws(ChatError) -> Variant {
+      do throws(JinjaError) {
+        let template = try JinjaTemplate(source: source, limits: limits)
+        let probe = TemplateProbe(template: template, tokens: specialTokens, clock: clock)
+        return Variant(template: template, capabilities: TemplateCapabilities(source: source, probe: probe))
+      } catch {
+        throw .badTemplate(error)
+      }
+    }
+    template = try load(source)
+    toolTemplate = try toolSource.map { (source) throws(ChatError) in try load(source) }
+    format = OutputFormat(templateSource: toolSource ?? source)
+    tokens = specialTokens
+    self.clock = clock
+  }
+
+  /// Whether requests with tools can be served: the template shows tools, and their calls can be parsed.
+  package var supportsTools: Bool {
+    (toolTemplate ?? template).capabilities.tools != .none && format.supportsTools
+  }
+
+  /// The prompt of a conversation.
+  ///
+  /// - Throws: `ChatError.refused` when the template raises, `.renderingFailed` when it fails or reaches a
+  ///   limit, `.unsupportedPart`, `.malformedMessage` and `.cannotContinue` for what it is not even given.
+  package func render(_ conversation: Conversation) throws(ChatError) -> String {
+    let variant = conversation.tools.isEmpty ? template : toolTemplate ?? template
+    let preparation = MessagePreparation(capabilities: variant.capabilities)
+    let prepared = try preparation.prepare(conversation)
+
+    var variables = conversation.templateArguments
+    for name in Self.reserved { variables[name] = nil }
+    for (name, text) in tokens { variables[name] = .string(text) }
+    variables["messages"] = .array(prepared.messages)
+    variables["add_generation_prompt"] =
+      .bool(conversation.addGenerationPrompt && !conversation.continueFinalMessage)
+    variables["tools"] = prepared.tools.isEmpty ? .null : .array(prepared.tools)
+    if variant.capabilities.tools == .xmlVariable, !prepared.tools.isEmpty {
+      variables["xml_tools"] = .array(prepared.tools)
+    }
+    variables["documents"] = .null
+
+    var text = try render(variant.template, variables)
+    if conversation.continueFinalMessage { text = try Self.reopened(text, last: prepared.messages.last) }
+    return text
+  }
+
+  /// Names that template arguments cannot replace.
+  private static let reserved = [
+    "messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token", "unk_token", "pad_token",
+  ]
+
+  private func render(_ template: JinjaTemplate, _ variables: JSONObject) throws(ChatError) -> String {
+    do throws(JinjaError) {
+      return try template.renderWithOrWithoutTools(variables, clock: clock)
+    } catch {
+      if case .raised(_, let message) = error { throw .refused(message) }
+      throw .renderingFailed(error)
+    }
+  }
+
+  /// The prompt cut right behind the text of its last message.
+  private static func reopened(_ prompt: String, last: JSONValue?) throws(ChatError) -> String {
+    guard last?["role"]?.stringValue == "assistant" else { throw .cannotContinue("it is not the assistant's") }
+    let content = Bytes.trimmed(Array((last?["content"]?.stringValue ?? "").utf8))
+    guard !content.isEmpty else { throw .cannotContinue("it has no text") }
+    let bytes = Array(prompt.utf8)
+    // The last occurrence is the message itself: only markers follow it.
+    var start = bytes.count - content.count
+    while start >= 0, !bytes[start..<start + content.count].elementsEqual(content) { start -= 1 }
+    guard start >= 0 else { throw .cannotContinue("the chat template changes its text") }
+    return Bytes.text(bytes[..<(start + content.count)])
+  }
+}
+
+extension JinjaTemplate {
+  /// Renders; templates disagree on how "no tools" is said, so a failure with `none` is tried again with the
+  /// variable left out.
+  func renderWithOrWithoutTools(
+    _ variables: JSONObject, clock: @escaping @Sendable () -> CalendarTime
+  ) throws(JinjaError) -> String {
+    do throws(JinjaError) {
+      return try render(variables, clock: clock)
+    } catch {
+      guard case .failed = error, variables["tools"]?.isNull ?? false else { throw error }
+      var fewer = variables
+      fewer["tools"] = nil
+      return try render(fewer, clock: clock)
+    }
+  }
+}

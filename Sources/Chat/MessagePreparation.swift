@@ -1,0 +1,228 @@
+// Brings messages of the API into the form that a model's template takes.
+
+import JSON
+
+struct MessagePreparation {
+  let capabilities: TemplateCapabilities
+
+  struct Prepared {
+    var messages: [JSONValue]
+    var tools: [JSONValue]
+  }
+
+  func prepare(_ conversation: Conversation) throws(ChatError) -> Prepared {
+    var messages: [JSONObject] = []
+    for (index, message) in conversation.messages.enumerated() {
+      guard let object = message.objectValue else { throw .malformedMessage(index: index, problem: "not an object") }
+      messages.append(try prepare(object, index))
+    }
+    if !capabilities.stripsReasoning { stripReasoning(&messages) }
+    nameToolResults(&messages)
+    if capabilities.needsSingleCalls { messages = splitCalls(messages) }
+    if capabilities.needsShortCallIDs { shortenCallIDs(&messages) }
+    var tools = conversation.tools
+    if capabilities.tools == .systemMessage {
+      messages = PhiMessages.prepare(messages, tools: tools)
+      tools = []
+    }
+    if !capabilities.takesSystemRole { mergeSystem(&messages) }
+    if capabilities.needsAlternation { messages = merged(messages) }
+    return Prepared(messages: messages.map(JSONValue.object), tools: tools)
+  }
+
+  // MARK: One message
+
+  private func prepare(_ message: JSONObject, _ index: Int) throws(ChatError) -> JSONObject {
+    guard let role = message["role"]?.stringValue else {
+      throw .malformedMessage(index: index, problem: "'role' is missing")
+    }
+    var result = message
+    if role == "developer", !capabilities.takesDeveloperRole { result["role"] = "system" }
+    if let calls = message["tool_calls"]?.arrayValue, !calls.isEmpty {
+      var prepared: [JSONValue] = []
+      for call in calls { prepared.append(try prepareCall(call, index)) }
+      result["tool_calls"] = .array(prepared)
+    } else {
+      // Templates ask whether the key exists.
+      result["tool_calls"] = nil
+    }
+    // Templates know one name or the other.
+    if let reasoning = message["reasoning_content"] ?? message["reasoning"], !reasoning.isNull {
+      result["reasoning_content"] = reasoning
+    } else {
+      result["reasoning_content"] = nil
+    }
+    result["reasoning"] = nil
+    result["content"] = try content(of: message, hasCalls: result["tool_calls"] != nil)
+    return result
+  }
+
+  private func content(of message: JSONObject, hasCalls: Bool) throws(ChatError) -> JSONValue? {
+    switch message["content"] {
+    case .array(let parts): return try prepareParts(parts, isTool: message["role"]?.stringValue == "tool")
+    case .string(let text) where !text.utf8.isEmpty || !hasCalls:
+      return capabilities.needsParts ? [["type": "text", "text": .string(text)]] : .string(text)
+    case nil, .null, .string:
+      guard hasCalls else { return "" }
+      switch capabilities.emptyContent {
+      case .text: return ""
+      case .null: return .null
+      case .absent: return nil
+      }
+    case let other?: return other
+    }
+  }
+
+  /// Parts as they are where the template takes them, else their texts joined.
+  private func prepareParts(_ parts: [JSONValue], isTool: Bool) throws(ChatError) -> JSONValue {
+    let texts = parts.compactMap { part -> String? in
+      switch part["type"]?.stringValue {
+      case "text", "input_text", "output_text", "refusal": part["text"]?.stringValue ?? part["refusal"]?.stringValue
+      default: nil
+      }
+    }
+    if texts.count == parts.count, !capabilities.needsParts || isTool { return .string(texts.joined()) }
+    guard capabilities.takesParts else {
+      let other = parts.first { !["text", "input_text", "output_text", "refusal"].contains($0["type"]?.stringValue ?? "") }
+      throw .unsupportedPart(type: other?["type"]?.stringValue ?? "unknown")
+    }
+    return .array(parts)
+  }
+
+  private func prepareCall(_ call: JSONValue, _ index: Int) throws(ChatError) -> JSONValue {
+    guard var object = call.objectValue, var function = object["function"]?.objectValue,
+      function["name"]?.stringValue != nil
+    else { throw .malformedMessage(index: index, problem: "a tool call without a function name") }
+    let arguments = function["arguments"] ?? .null
+    if capabilities.needsArgumentText {
+      function["arguments"] = .string(arguments.stringValue ?? arguments.text)
+    } else if let text = arguments.stringValue {
+      let isEmpty = Bytes.isSpace(text.utf8)
+      guard let value = isEmpty ? [:] : try? JSONValue(parsing: text), case .object = value else {
+        throw .malformedMessage(index: index, problem: "the arguments of a tool call are not a JSON object")
+      }
+      function["arguments"] = value
+    } else if arguments.isNull {
+      function["arguments"] = [:]
+    }
+    object["function"] = .object(function)
+    return .object(object)
+  }
+
+  // MARK: The conversation
+
+  /// Removes thoughts that clients left in the text of earlier answers, for templates that do not.
+  private func stripReasoning(_ messages: inout [JSONObject]) {
+    guard let lastUser = messages.lastIndex(where: { $0["role"]?.stringValue == "user" }) else { return }
+    for index in messages.indices where index < lastUser && messages[index]["role"]?.stringValue == "assistant" {
+      guard let content = messages[index]["content"]?.stringValue else { continue }
+      let bytes = Bytes.trimmed(Array(content.utf8))
+      guard bytes.starts(with: "<think>".utf8), let end = Bytes.find("</think>", in: bytes[...]) else { continue }
+      let rest = bytes[(end + "</think>".utf8.count)...].drop { Bytes.isSpace($0) }
+      messages[index]["content"] = .string(Bytes.text(rest))
+    }
+  }
+
+  /// Gives tool results the name of the function that was called, which some templates print.
+  private func nameToolResults(_ messages: inout [JSONObject]) {
+    var names: [ByteKey: JSONValue] = [:]
+    for index in messages.indices {
+      for call in messages[index]["tool_calls"]?.arrayValue ?? [] {
+        if let id = call["id"]?.stringValue { names[ByteKey(id)] = call["function"]?["name"] }
+      }
+      guard messages[index]["role"]?.stringValue == "tool", messages[index]["name"] == nil,
+        let id = messages[index]["tool_call_id"]?.stringValue, let name = names[ByteKey(id)]
+      else { continue }
+      messages[index]["name"] = name
+    }
+  }
+
+  /// One message per call, each followed by its result.
+  private func splitCalls(_ messages: [JSONObject]) -> [JSONObject] {
+    var result: [JSONObject] = []
+    var index = 0
+    while index < messages.count {
+      let message = messages[index]
+      index += 1
+      guard let calls = message["tool_calls"]?.arrayValue, calls.count > 1 else {
+        result.append(message)
+        continue
+      }
+      var results: [JSONObject] = []
+      while index < messages.count, messages[index]["role"]?.stringValue == "tool" {
+        results.append(messages[index])
+        index += 1
+      }
+      for call in calls {
+        var single = message
+        single["tool_calls"] = [call]
+        result.append(single)
+        if let at = results.firstIndex(where: { $0["tool_call_id"] != nil && $0["tool_call_id"] == call["id"] }) {
+          result.append(results.remove(at: at))
+        }
+      }
+      result += results
+    }
+    return result
+  }
+
+  private func shortenCallIDs(_ messages: inout [JSONObject]) {
+    for index in messages.indices {
+      if let id = messages[index]["tool_call_id"]?.stringValue {
+        messages[index]["tool_call_id"] = .string(Self.shortID(id))
+      }
+      guard let calls = messages[index]["tool_calls"]?.arrayValue else { continue }
+      messages[index]["tool_calls"] = .array(
+        calls.map { call in
+          guard var object = call.objectValue, let id = object["id"]?.stringValue else { return call }
+          object["id"] = .string(Self.shortID(id))
+          return .object(object)
+        })
+    }
+  }
+
+  /// Nine letters and digits: the identifier itself when it is that, else a hash of it (FNV-1a).
+  static func shortID(_ id: String) -> String {
+    func isAlphanumeric(_ byte: UInt8) -> Bool {
+      (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+    }
+    if id.utf8.count == 9, id.utf8.allSatisfy(isAlphanumeric) { return id }
+    var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+    for byte in id.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+    let digits = Array(String(hash, radix: 36).utf8)
+    return Bytes.text(Array(repeating: UInt8(ascii: "0"), count: max(0, 9 - digits.count)) + digits.prefix(9))
+  }
+
+  /// Puts the system text in front of the first user message.
+  private func mergeSystem(_ messages: inout [JSONObject]) {
+    let system = messages.filter { $0["role"]?.stringValue == "system" }.compactMap { $0["content"]?.stringValue }
+    guard !system.isEmpty else { return }
+    messages.removeAll { $0["role"]?.stringValue == "system" }
+    let text = system.joined(separator: "\n\n")
+    if let first = messages.firstIndex(where: { $0["role"]?.stringValue == "user" }),
+      let content = messages[first]["content"]?.stringValue
+    {
+      messages[first]["content"] = .string(text + "\n\n" + content)
+    } else {
+      messages.insert(JSONObject([("role", "user"), ("content", .string(text))]), at: 0)
+    }
+  }
+
+  /// Joins neighbours of the same role when both are plain text.
+  private func merged(_ messages: [JSONObject]) -> [JSONObject] {
+    var result: [JSONObject] = []
+    for message in messages {
+      let role = message["role"]?.stringValue
+      if var last = result.last, role == "user" || role == "assistant", last["role"]?.stringValue == role,
+        last["tool_calls"] == nil, message["tool_calls"] == nil, let a = last["content"]?.stringValue,
+        let b = message["content"]?.stringValue
+      {
+        last["content"] = .string(a + "\n\n" + b)
+        result[result.count - 1] = last
+      } else {
+        result.append(message)
+      }
+    }
+    return result
+  }
+}

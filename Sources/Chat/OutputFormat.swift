@@ -1,0 +1,126 @@
+// Which markers a model's output carries, derived from the template it was trained with.
+
+package import JSON
+
+/// How reasoning and tool calls are written in the text of a model.
+package struct OutputFormat: Sendable, Equatable {
+  /// The way tool calls are written.
+  package enum ToolSyntax: String, Sendable, Equatable {
+    /// The template knows no tools, or their calls are written in a way not known here.
+    case none
+    /// `<tool_call>{"name", "arguments"}</tool_call>`: Qwen, Hermes, SmolLM3.
+    case qwen
+    /// `<tool_call><function=name><parameter=key>...`: Qwen3-Coder, Qwen3.5.
+    case xml
+    /// `{"name", "parameters"}` as the whole reply: Llama 3.
+    case llama
+    /// `<|tool_call|>[{"name", "arguments"}]<|/tool_call|>` or `functools[...]`: Phi-4-mini.
+    case phi
+    /// `<|tool_call>call:name{...}<tool_call|>`: Gemma 4.
+    case gemma
+    /// `[TOOL_CALLS]` and an array, or name and arguments: Mistral.
+    case mistral
+  }
+
+  /// The markers around reasoning.
+  package enum Reasoning: String, Sendable, Equatable {
+    /// `<think>...</think>`, also assumed where a template names no markers.
+    case think
+    /// `<|channel>thought ... <channel|>`: Gemma 4.
+    case channel
+    /// `[THINK]...[/THINK]`: Mistral.
+    case brackets
+  }
+
+  package let toolSyntax: ToolSyntax
+  package let reasoning: Reasoning
+  /// Whether the template names the reasoning markers: the model was trained to reason.
+  package let supportsReasoning: Bool
+  /// Whether the template reads `enable_thinking`.
+  package let supportsThinkingSwitch: Bool
+
+  /// Whether calls of tools can be told from content.
+  package var supportsTools: Bool { toolSyntax != .none }
+
+  /// Derives the format from the text of a chat template.
+  package init(templateSource source: String) {
+    func has(_ part: String) -> Bool { Bytes.contains(source, part) }
+    if has("<|tool_call>"), has("<tool_call|>") {
+      toolSyntax = .gemma
+    } else if has("<tool_call>"), has("<function=") {
+      toolSyntax = .xml
+    } else if has("[TOOL_CALLS]") {
+      toolSyntax = .mistral
+    } else if has("<|tool_call|>") || has("<|tool|>") {
+      toolSyntax = .phi
+    } else if has("<tool_call>") {
+      toolSyntax = .qwen
+    } else if has("<|python_tag|>") || (has("ipython") && has("\"parameters\"")) {
+      toolSyntax = .llama
+    } else {
+      toolSyntax = .none
+    }
+    if has("<|channel>") {
+      reasoning = .channel
+    } else if has("[THINK]") {
+      reasoning = .brackets
+    } else {
+      reasoning = .think
+    }
+    supportsReasoning = has("<|channel>") || has("[THINK]") || has("<think>") || has("</think>")
+    supportsThinkingSwitch = has("enable_thinking")
+  }
+
+  /// A parser for one reply.
+  ///
+  /// - Parameters:
+  ///   - promptTail: the rendered prompt, or its end: it says whether the reply starts inside reasoning.
+  ///   - tools: the tools of the request; nil when it has none, then all text outside reasoning is content.
+  package func makeParser(promptTail: String, tools: [JSONValue]?) -> OutputParser {
+    let markers = ReasoningMarkers(reasoning)
+    let schemas = tools.map { ToolSchemas($0) }
+    return OutputParser(
+      reasoning: ReasoningSplitter(markers, startsInside: markers.isOpen(atEndOf: promptTail)),
+      calls: schemas.flatMap { syntax(for: $0) }.map(ToolCallSplitter.init))
+  }
+
+  /// The same for tools of which only the names are known.
+  package func makeParser(promptTail: String, toolNames: [String]?) -> OutputParser {
+    makeParser(
+      promptTail: promptTail, tools: toolNames?.map { ["type": "function", "function": ["name": .string($0)]] })
+  }
+
+  private func syntax(for tools: ToolSchemas) -> (any CallSyntax)? {
+    switch toolSyntax {
+    case .none: nil
+    case .qwen: QwenCalls()
+    case .xml: XMLCalls(tools: tools)
+    case .llama: LlamaCalls(tools: tools)
+    case .phi: PhiCalls()
+    case .gemma: GemmaCalls()
+    case .mistral: MistralCalls()
+    }
+  }
+}
+
+/// Names and parameter types of a request's tools.
+struct ToolSchemas: Sendable {
+  private let parameters: [ByteKey: JSONValue]
+
+  init(_ tools: [JSONValue]) {
+    var parameters: [ByteKey: JSONValue] = [:]
+    for tool in tools {
+      let function = tool["function"] ?? tool
+      guard let name = function["name"]?.stringValue else { continue }
+      parameters[ByteKey(name)] = function["parameters"] ?? .null
+    }
+    self.parameters = parameters
+  }
+
+  func contains(_ name: String) -> Bool { parameters[ByteKey(name)] != nil }
+
+  /// The schema of one parameter of one tool.
+  func schema(of parameter: String, in tool: String) -> JSONValue? {
+    parameters[ByteKey(tool)]?["properties"]?[parameter]
+  }
+}

@@ -1,0 +1,67 @@
+// The text of a reply, piece by piece, into content, reasoning and tool calls.
+//
+// Two stages: `ReasoningSplitter` separates reasoning, `ToolCallSplitter` takes the calls out of the rest. Both
+// hold back what could be the beginning of a marker, and whitespace that belongs to none of the parts when a
+// marker follows. The joined events do not depend on how the text was cut into pieces.
+
+/// One piece of a reply.
+package enum OutputEvent: Sendable, Equatable {
+  case content(String)
+  case reasoning(String)
+  /// `arguments` is the JSON text of an object.
+  case toolCall(name: String, arguments: String)
+}
+
+/// A streaming parser for one reply. Feed it the decoded text with special tokens kept, end-of-sequence tokens
+/// left out.
+package struct OutputParser: Sendable {
+  private var reasoning: ReasoningSplitter
+  private var calls: ToolCallSplitter?
+
+  init(reasoning: ReasoningSplitter, calls: ToolCallSplitter?) {
+    self.reasoning = reasoning
+    self.calls = calls
+  }
+
+  /// Whether the text now being generated is reasoning, as far as it is known.
+  package var isInsideReasoning: Bool { reasoning.isInside }
+
+  /// Takes more text; gives what is certain.
+  package mutating func feed(_ text: String) -> [OutputEvent] {
+    split(reasoning.feed(Array(text.utf8)))
+  }
+
+  /// The reply has ended: gives the rest. A call that is not finished becomes content.
+  package mutating func finish() -> [OutputEvent] {
+    var events = split(reasoning.finish())
+    if let rest = calls?.finish() { events = Self.joined(events + rest) }
+    return events
+  }
+
+  private mutating func split(_ pieces: [ReasoningSplitter.Piece]) -> [OutputEvent] {
+    var events: [OutputEvent] = []
+    for piece in pieces {
+      if piece.isReasoning {
+        events.append(.reasoning(Bytes.text(piece.bytes)))
+      } else if calls != nil {
+        events += calls?.feed(piece.bytes) ?? []
+      } else {
+        events.append(.content(Bytes.text(piece.bytes)))
+      }
+    }
+    return Self.joined(events)
+  }
+
+  /// Adjacent pieces of the same kind made one.
+  private static func joined(_ events: [OutputEvent]) -> [OutputEvent] {
+    var result: [OutputEvent] = []
+    for event in events {
+      switch (result.last, event) {
+      case (.content(let a), .content(let b)): result[result.count - 1] = .content(a + b)
+      case (.reasoning(let a), .reasoning(let b)): result[result.count - 1] = .reasoning(a + b)
+      default: result.append(event)
+      }
+    }
+    return result
+  }
+}

@@ -1,0 +1,133 @@
+// What a chat template understands, found out by rendering small conversations with it.
+//
+// Looking at what comes out is more reliable than searching the source: templates reach the same end in very
+// different ways, and this is the end that matters.
+
+import JSON
+import Jinja
+
+/// Renders probe conversations.
+struct TemplateProbe: Sendable {
+  let template: JinjaTemplate
+  let tokens: [(String, String)]
+  let clock: @Sendable () -> CalendarTime
+
+  /// The prompt, or nil when the template fails on it.
+  func render(_ messages: [JSONValue], tools: [JSONValue] = [], toolVariable: String = "tools") -> String? {
+    var variables = JSONObject(tokens.map { ($0, .string($1)) })
+    variables["messages"] = .array(messages)
+    variables["tools"] = .null
+    if !tools.isEmpty { variables[toolVariable] = .array(tools) }
+    variables["documents"] = .null
+    variables["add_generation_prompt"] = false
+    return try? template.renderWithOrWithoutTools(variables, clock: clock)
+  }
+
+  /// Whether the prompt contains all of `words`, and no trace of a Python value that was printed by accident.
+  func shows(
+    _ words: [String], _ messages: [JSONValue], tools: [JSONValue] = [], toolVariable: String = "tools"
+  ) -> Bool {
+    guard let text = render(messages, tools: tools, toolVariable: toolVariable) else { return false }
+    return words.allSatisfy { Bytes.contains(text, $0) }
+  }
+}
+
+struct TemplateCapabilities: Sendable, Equatable {
+  /// How the template takes tools.
+  enum Tools: Sendable, Equatable {
+    case none
+    /// The variable `tools`, a list.
+    case variable
+    /// The variable `xml_tools`, a list (SmolLM3).
+    case xmlVariable
+    /// A string `tools` on the system message (Phi-4-mini).
+    case systemMessage
+  }
+
+  /// What stands for "no text" beside tool calls.
+  enum EmptyContent: Sendable, Equatable {
+    case text
+    case null
+    case absent
+  }
+
+  var tools = Tools.none
+  /// Content may be a list of parts. If not, the texts are joined.
+  var takesParts = false
+  /// Content must be a list of parts.
+  var needsParts = false
+  var takesSystemRole = true
+  var takesDeveloperRole = false
+  /// Several messages of the same role in a row are refused.
+  var needsAlternation = false
+  /// Arguments of calls must be JSON text, not objects.
+  var needsArgumentText = false
+  /// Only one call per message is taken.
+  var needsSingleCalls = false
+  var emptyContent = EmptyContent.text
+  /// Call identifiers must be nine letters or digits (Mistral).
+  var needsShortCallIDs = false
+  /// The template removes the reasoning of earlier turns itself.
+  var stripsReasoning = false
+
+  init(source: String, probe: TemplateProbe) {
+    takesDeveloperRole = Bytes.contains(source, "developer")
+    needsShortCallIDs = Bytes.contains(source, "!= 9")
+    stripsReasoning = Bytes.contains(source, "</think>") || Bytes.contains(source, "channel|>")
+      || Bytes.contains(source, "[/THINK]")
+    probeRoles(probe)
+    probeTools(probe, source)
+  }
+
+  private mutating func probeRoles(_ probe: TemplateProbe) {
+    let user: JSONValue = ["role": "user", "content": "probe-user"]
+    let parts: JSONValue = ["role": "user", "content": [["type": "text", "text": "probe-part"]]]
+    let answer: JSONValue = ["role": "assistant", "content": "probe-answer"]
+    let takesText = probe.shows(["probe-user"], [user])
+    // A list that is printed as it is shows the type of its parts.
+    let withParts = probe.render([parts])
+    takesParts = withParts.map { Bytes.contains($0, "probe-part") && !Bytes.contains($0, "'type'") && !Bytes.contains($0, "\"type\"") } ?? false
+    needsParts = takesParts && !takesText
+    takesSystemRole = probe.shows(["probe-system", "probe-user"], [["role": "system", "content": "probe-system"], user])
+    needsAlternation = probe.render([user, answer, user]) != nil && probe.render([user, user]) == nil
+  }
+
+  private mutating func probeTools(_ probe: TemplateProbe, _ source: String) {
+    let tool: JSONValue = [
+      "type": "function",
+      "function": [
+        "name": "probe_tool", "description": "probe-description",
+        "parameters": ["type": "object", "properties": ["probe_key": ["type": "string", "description": "d"]]],
+      ],
+    ]
+    let user: JSONValue = ["role": "user", "content": "probe-user"]
+    if probe.shows(["probe_tool"], [user], tools: [tool]) {
+      tools = .variable
+    } else if probe.shows(["probe_tool"], [user], tools: [tool], toolVariable: "xml_tools") {
+      tools = .xmlVariable
+    } else if Bytes.contains(source, "<|tool|>"), Bytes.contains(source, "message['tools']") {
+      tools = .systemMessage
+    }
+    guard tools == .variable || tools == .xmlVariable else { return }
+
+    func call(_ id: String, _ arguments: JSONValue) -> JSONValue {
+      ["id": .string(id), "type": "function", "function": ["name": "probe_tool", "arguments": arguments]]
+    }
+    func shows(_ content: JSONValue?, _ calls: [JSONValue]) -> Bool {
+      var message = JSONObject([("role", "assistant"), ("tool_calls", .array(calls))])
+      message["content"] = content
+      guard let text = probe.render([user, .object(message)], tools: [tool]) else { return false }
+      return Bytes.contains(text, "probe-value") && !Bytes.contains(text, "None")
+    }
+    let object: JSONValue = ["probe_key": "probe-value"]
+    let variants: [(EmptyContent, JSONValue?)] = [(.text, ""), (.null, .null), (.absent, nil)]
+    let asText = JSONValue.string(object.text)
+    for arguments in [object, asText] {
+      guard let (kind, content) = variants.first(where: { shows($0.1, [call("probe1234", arguments)]) }) else { continue }
+      emptyContent = kind
+      needsArgumentText = arguments == asText
+      needsSingleCalls = !shows(content, [call("probe1234", arguments), call("probe1235", arguments)])
+      return
+    }
+  }
+}

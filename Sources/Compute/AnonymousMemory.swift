@@ -1,0 +1,23 @@
+// Zeroed memory straight from the operating system: pages cost nothing until they are first touched.
+
+import Platform
+
+/// A private mapping; unmapped when the last reference goes. Owned by one thread at a time.
+final class AnonymousMemory {
+  let start: UnsafeMutableRawPointer
+  let byteCount: Int
+
+  /// - Parameter purpose: what the memory is for, in the words of the error message.
+  init(byteCount: Int, purpose: String) throws(ComputeError) {
+    guard byteCount > 0 else { throw .invalidSize(what: "bytes of \(purpose)", value: byteCount) }
+    // NORESERVE: the KV cache is sized for the worst case, which most runs never touch.
+    let flags = MAP_PRIVATE | MAP_ANON | MAP_NORESERVE
+    guard let start = mmap(nil, byteCount, PROT_READ | PROT_WRITE, flags, -1, 0), start != MAP_FAILED else {
+      throw .outOfMemory(purpose: purpose, bytes: byteCount)
+    }
+    self.start = start
+    self.byteCount = byteCount
+  }
+
+  deinit { munmap(start, byteCount) }
+}

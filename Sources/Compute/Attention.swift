@@ -1,0 +1,129 @@
+// Causal attention over the paged cache, with grouped queries and an optional sliding window.
+//
+// Each query row walks the blocks of its own sequence in order, at the cache's fixed absolute boundaries, and
+// folds them into a running softmax (arXiv:2205.14135): maximum, sum, and one weighted sum of values. There is
+// no n² buffer, and what a row computes depends on its position only, not on how its prompt was chunked.
+
+/// Sizes of one layer's attention.
+package struct AttentionShape: Sendable {
+  package var heads: Int
+  package var kvHeads: Int
+  package var headDim: Int
+  /// Multiplies scores before the softmax, usually headDim^-0.5.
+  package var scale: Float
+  /// Key j is visible to query i iff j <= i and i - j < window; nil for all j <= i.
+  package var window: Int?
+
+  package init(heads: Int, kvHeads: Int, headDim: Int, scale: Float, window: Int? = nil) {
+    self.heads = heads
+    self.kvHeads = kvHeads
+    self.headDim = headDim
+    self.scale = scale
+    self.window = window
+  }
+}
+
+extension ComputeContext {
+  /// Writes the step's keys and values into their cache positions.
+  ///
+  /// - Parameters:
+  ///   - keys, values: `[rows, kvHeads · headDim]`; keys already normalised and rotated.
+  package func store(keys: Rows, values: Rows, layer: Int, of cache: KVCache, at layout: StepLayout) {
+    let storage = cache.layer(layer)
+    let (heads, size) = (storage.kvHeads, storage.headDim)
+    precondition(keys.columns == heads * size && values.columns == heads * size, "store: shapes differ")
+    for span in layout.spans {
+      forEachRow(span.count, work: 4 * heads * size) { range in
+        for r in range {
+          let position = span.start + r
+          let block = Int(layout.blocks[span.table + position / KVCache.blockTokens])
+          let slot = position % KVCache.blockTokens
+          for head in 0..<heads {
+            let key = keys.row(span.row + r) + head * size
+            let target = storage.keys(block: block, head: head) + slot
+            for d in 0..<size { target[d * KVCache.blockTokens] = key[d] }
+            let value = values.row(span.row + r) + head * size
+            (storage.values(block: block, head: head) + slot * size).update(from: value, count: size)
+          }
+        }
+      }
+    }
+  }
+
+  /// `out[row, head] = softmax(scale · q k) v` over the keys visible to each row.
+  ///
+  /// - Parameters:
+  ///   - queries: `[rows, heads · headDim]`, rotated.
+  ///   - out: `[rows, heads · headDim]`.
+  package func attend(
+    _ queries: Rows, shape: AttentionShape, layer: Int, of cache: KVCache, at layout: StepLayout,
+    into out: Rows
+  ) {
+    let storage = cache.layer(layer)
+    precondition(
+      shape.kvHeads == storage.kvHeads && shape.headDim == storage.headDim
+        && queries.columns == shape.heads * shape.headDim && out.columns == queries.columns
+        && shape.heads % shape.kvHeads == 0,
+      "attend: shapes differ")
+    let group = shape.heads / shape.kvHeads
+    layout.prepareTiles(of: max(1, 32 / group))
+    let tiles = layout.tiles.count
+    pool.run(tiles: tiles * shape.kvHeads) { index, worker in
+      // Neighbouring indices are the heads of one tile: they read neighbouring cache memory.
+      let head = index % shape.kvHeads
+      attendTile(
+        layout.tiles[index / shape.kvHeads], head: head, group: group, shape: shape, queries: queries,
+        storage: storage, layout: layout, out: out, scratch: workerScratch[worker])
+    }
+  }
+
+  private func attendTile(
+    _ tile: StepLayout.Tile, head: Int, group: Int, shape: AttentionShape, queries: Rows, storage: KVLayer,
+    layout: StepLayout, out: Rows, scratch: ScratchBuffer
+  ) {
+    let size = shape.headDim
+    let rows = tile.count * group
+    let span = layout.spans[tile.span]
+    let tokens = KVCache.blockTokens
+    // Layout: scaled queries and weighted sums [rows][size], scores [rows][32], (maximum, sum) per row.
+    let q = scratch.floats(rows * (2 * size + tokens + 2))
+    let sums = q + rows * size
+    let scores = sums + rows * size
+    let states = scores + rows * tokens
+    for r in 0..<rows {
+      let source = queries.row(span.row + tile.first + r / group) + (head * group + r % group) * size
+      for d in 0..<size { q[r * size + d] = source[d] * shape.scale }
+      (sums + r * size).update(repeating: 0, count: size)
+      states[2 * r] = -.infinity
+      states[2 * r + 1] = 0
+    }
+
+    let firstPosition = span.start + tile.first
+    let lastPosition = firstPosition + tile.count - 1
+    let firstVisible = shape.window.map { max(0, firstPosition - $0 + 1) } ?? 0
+    for index in firstVisible / tokens...lastPosition / tokens {
+      let block = Int(layout.blocks[span.table + index])
+      // Rows of the tile that see nothing of this block are skipped at its end (window) or start (causality).
+      let firstRow = max(0, index * tokens - firstPosition) * group
+      let q0 = q + firstRow * size
+      let s0 = scores + firstRow * tokens
+      kernels.scores(q0, size, rows - firstRow, storage.keys(block: block, head: head), size, s0)
+      let values = storage.values(block: block, head: head)
+      for r in firstRow..<rows {
+        let position = firstPosition + r / group
+        let to = min(tokens, position - index * tokens + 1)
+        let from = shape.window.map { max(0, position - $0 + 1 - index * tokens) } ?? 0
+        guard from < to else { continue }
+        let row = scores + r * tokens
+        let factor = kernels.softmaxBlock(row, from, to, states + 2 * r)
+        kernels.accumulate(row, from, to, values, size, factor, sums + r * size)
+      }
+    }
+
+    for r in 0..<rows {
+      let target = out.row(span.row + tile.first + r / group) + (head * group + r % group) * size
+      let factor = 1 / states[2 * r + 1]
+      for d in 0..<size { target[d] = sums[r * size + d] * factor }
+    }
+  }
+}

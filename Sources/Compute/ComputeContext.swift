@@ -1,0 +1,46 @@
+// What a model computes with: the kernels of one instruction set and the threads to run them on.
+
+import Platform
+
+/// Kernels, worker threads and their buffers. One per engine; engine thread only.
+package final class ComputeContext {
+  let kernels: KernelTable
+  let pool: WorkerPool
+  /// One per worker: a tile of unpacked weights, or the scores of an attention tile.
+  let workerScratch: [ScratchBuffer]
+  /// The instruction-set level in use; nil for the reference kernels.
+  package let isa: ISA?
+
+  /// - Parameters:
+  ///   - threads: kernel threads, the caller included; nil for one per core.
+  ///   - isa: the level to use; nil for the best this machine offers.
+  ///   - useReference: the slow scalar twins instead, to tell a kernel bug from a model bug.
+  /// - Throws: `unsupportedISA` when this machine cannot run `isa`.
+  package init(threads: Int? = nil, isa: ISA? = nil, useReference: Bool = false) throws(ComputeError) {
+    let level = isa ?? CPUFeatures.best
+    guard CPUFeatures.available.contains(level) else {
+      throw .unsupportedISA(requested: level.rawValue, available: CPUFeatures.available.map(\.rawValue))
+    }
+    pool = WorkerPool(threads: threads ?? Machine.cores)
+    workerScratch = (0..<pool.threads).map { _ in ScratchBuffer() }
+    self.isa = useReference ? nil : level
+    kernels = useReference ? .reference : .table(for: level)
+  }
+
+  package var threads: Int { pool.threads }
+
+  /// Calls `body` for ranges that together cover `0 ..< rows`, in parallel when the work is worth a fork.
+  ///
+  /// - Parameter work: elements touched per row.
+  func forEachRow(_ rows: Int, work: Int, _ body: (_ range: Range<Int>) -> Void) {
+    // Below about 32 K elements a fork costs more than it saves (a few microseconds each way).
+    guard rows > 1, rows * work >= 1 << 15 else {
+      if rows > 0 { body(0..<rows) }
+      return
+    }
+    let step = max(1, rows / (4 * pool.threads))
+    pool.run(tiles: (rows + step - 1) / step) { tile, _ in
+      body(tile * step..<min(rows, (tile + 1) * step))
+    }
+  }
+}

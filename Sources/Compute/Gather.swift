@@ -1,0 +1,38 @@
+// Embedding look-up: rows of a weight matrix as float32.
+
+extension ComputeContext {
+  /// `out[i] = matrix[indices[i]]`, dequantized.
+  ///
+  /// - Precondition: indices are in `0 ..< matrix.rows`.
+  package func gather(_ indices: [Int32], of matrix: WeightMatrix, into out: Rows) {
+    precondition(indices.count == out.count && matrix.columns == out.columns, "gather: shapes differ")
+    for (row, index) in indices.enumerated() {
+      let index = Int(index)
+      precondition(index >= 0 && index < matrix.rows, "gather: index out of range")
+      unpack(matrix, row: index, into: out.row(row))
+    }
+  }
+
+  /// One row of weights as float32.
+  func unpack(_ matrix: WeightMatrix, row: Int, into out: UnsafeMutablePointer<Float>) {
+    switch matrix {
+    case .dense(let dense):
+      let source = dense.base + row * dense.rowBytes
+      if dense.format == FloatFormat.f32 {
+        UnsafeMutableRawPointer(out).copyMemory(from: source, byteCount: dense.rowBytes)
+      } else {
+        kernels.widen(source, dense.format, dense.columns, out)
+      }
+    case .quantized(let packed):
+      let scaleStart = row * packed.scaleRowBytes
+      if let mode = FloatingMode.code(of: packed.mode) {
+        kernels.unpackFloating(
+          packed.packed + row * packed.rowBytes, packed.scales + scaleStart, mode, packed.columns, out)
+        return
+      }
+      kernels.unpack(
+        packed.packed + row * packed.rowBytes, packed.scales + scaleStart, packed.biases + scaleStart,
+        packed.scaleFormat, packed.bits, packed.groupSize, packed.columns, out)
+    }
+  }
+}

@@ -1,0 +1,28 @@
+// The output of a step: one row of unnormalised log-probabilities per requested position.
+
+/// `rows` × `columns` float32, in the order the batch asked for them. Owned by the engine thread.
+package struct Logits {
+  private let buffer = ScratchBuffer()
+  package private(set) var rows = 0
+  /// The vocabulary size of the model that wrote last.
+  package private(set) var columns = 0
+
+  package init() {}
+
+  /// Makes room for a step's results and returns the rows to write.
+  package mutating func resize(rows: Int, columns: Int) -> Rows {
+    self.rows = rows
+    self.columns = columns
+    return buffer.rows(rows, columns)
+  }
+
+  /// Replaces `row` by row `index`; reuses its storage when it has the right size.
+  package func copyRow(_ index: Int, into row: inout [Float]) {
+    precondition(index >= 0 && index < rows, "logits row out of range")
+    if row.count != columns { row = [Float](repeating: 0, count: columns) }
+    let source = buffer.rows(rows, columns).row(index)
+    row.withUnsafeMutableBufferPointer { target in
+      target.baseAddress?.update(from: source, count: columns)
+    }
+  }
+}

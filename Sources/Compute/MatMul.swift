@@ -1,0 +1,112 @@
+// Products of activations with stacked weights, in parallel over tiles of output rows.
+//
+// Few rows of x (decode): weights are read once at full width, unpacked in registers where a fused kernel
+// exists. Many rows (prefill): a tile of weight rows is unpacked once into a buffer that fits the
+// second-level cache and is multiplied with all rows of x. Both give the same bits, because a kernel's output
+// element depends on nothing but its own row of weights and its own row of x.
+
+extension ComputeContext {
+  /// `y = x · weightsᵀ + bias`: x `[n, columns]`, y `[n, rows]`, float32.
+  package func multiply(_ x: Rows, by weights: WeightStack, into y: Rows) {
+    precondition(
+      x.columns == weights.columns && y.columns == weights.rows && x.count == y.count,
+      "multiply: shapes differ")
+    guard x.count > 0 else { return }
+    let tileRows = tileRows(for: weights, xRows: x.count)
+    var tiles = 0
+    for part in weights.parts { tiles += (part.matrix.rows + tileRows - 1) / tileRows }
+
+    pool.run(tiles: tiles) { tile, worker in
+      var index = tile
+      for part in weights.parts {
+        let count = (part.matrix.rows + tileRows - 1) / tileRows
+        guard index >= count else {
+          let first = index * tileRows
+          let rows = first..<min(first + tileRows, part.matrix.rows)
+          multiplyTile(part, rows: rows, x: x, y: y, scratch: workerScratch[worker])
+          return
+        }
+        index -= count
+      }
+    }
+  }
+
+  /// Weight rows per tile: enough tiles that threads finish together, and an unpacked tile of at most 512 KiB.
+  private func tileRows(for weights: WeightStack, xRows: Int) -> Int {
+    let fair = weights.rows / (pool.threads * 8)
+    let most = xRows > kernels.fusedRows ? (1 << 17) / max(1, weights.columns) : 256
+    return max(4, min(fair, most, 256) & ~3)
+  }
+
+  private func multiplyTile(
+    _ part: WeightStack.Part, rows: Range<Int>, x: Rows, y: Rows, scratch: ScratchBuffer
+  ) {
+    let target = y.base + part.start + rows.lowerBound
+    switch part.matrix {
+    case .dense(let matrix):
+      multiplyDense(matrix, rows: rows, x: x, target: target, yStride: y.stride, scratch: scratch)
+    case .quantized(let matrix):
+      multiplyQuantized(matrix, rows: rows, x: x, target: target, yStride: y.stride, scratch: scratch)
+    }
+    guard !part.bias.isEmpty else { return }
+    part.bias.withUnsafeBufferPointer { bias in
+      guard let bias = bias.baseAddress else { return }
+      for r in 0..<x.count { kernels.add(bias + rows.lowerBound, rows.count, target + r * y.stride) }
+    }
+  }
+
+  private func multiplyDense(
+    _ matrix: Matrix, rows: Range<Int>, x: Rows, target: UnsafeMutablePointer<Float>, yStride: Int,
+    scratch: ScratchBuffer
+  ) {
+    let source = matrix.base + rows.lowerBound * matrix.rowBytes
+    if matrix.format == FloatFormat.f32 {
+      kernels.multiply(
+        source, matrix.rowBytes, rows.count, x.base, x.stride, x.count, matrix.columns, target, yStride)
+    } else if x.count <= kernels.fusedRows, let fused = kernels.multiplyHalf {
+      fused(
+        source, matrix.rowBytes, matrix.format, rows.count, x.base, x.stride, x.count, matrix.columns, target,
+        yStride)
+    } else {
+      multiplyUnpacked(.dense(matrix), rows: rows, x: x, target: target, yStride: yStride, scratch: scratch)
+    }
+  }
+
+  private func multiplyQuantized(
+    _ matrix: QuantizedMatrix, rows: Range<Int>, x: Rows, target: UnsafeMutablePointer<Float>, yStride: Int,
+    scratch: ScratchBuffer
+  ) {
+    let fused = matrix.bits == 4 ? kernels.multiply4 : matrix.bits == 8 ? kernels.multiply8 : nil
+    guard x.count <= kernels.fusedRows, matrix.mode == .affine, let fused else {
+      multiplyUnpacked(
+        .quantized(matrix), rows: rows, x: x, target: target, yStride: yStride, scratch: scratch)
+      return
+    }
+    let scaleStart = rows.lowerBound * matrix.scaleRowBytes
+    fused(
+      matrix.packed + rows.lowerBound * matrix.rowBytes, matrix.rowBytes, matrix.scales + scaleStart,
+      matrix.biases + scaleStart, matrix.scaleRowBytes, matrix.scaleFormat, matrix.groupSize, rows.count,
+      x.base, x.stride, x.count, matrix.columns, target, yStride)
+  }
+
+  private func multiplyUnpacked(
+    _ matrix: WeightMatrix, rows: Range<Int>, x: Rows, target: UnsafeMutablePointer<Float>, yStride: Int,
+    scratch: ScratchBuffer
+  ) {
+    let columns = matrix.columns
+    // Few rows of x: unpack a handful of weight rows at a time, so that they are still in the first-level cache.
+    let step = x.count <= 4 ? 4 : rows.count
+    let stride = ScratchBuffer.stride(columns)
+    let unpacked = scratch.floats(step * stride)
+    var first = rows.lowerBound
+    while first < rows.upperBound {
+      let count = min(step, rows.upperBound - first)
+      for row in 0..<count { unpack(matrix, row: first + row, into: unpacked + row * stride) }
+      kernels.multiply(
+        unpacked, stride * 4, count, x.base, x.stride, x.count, columns, target + (first - rows.lowerBound),
+        yStride
+      )
+      first += count
+    }
+  }
+}

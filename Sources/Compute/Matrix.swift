@@ -1,0 +1,45 @@
+// A dense weight matrix as the checkpoint stores it: rows are outputs, columns are inputs.
+
+/// `[rows, columns]` f32, f16 or bf16 at any alignment, read in place.
+package struct Matrix {
+  package let rows: Int
+  package let columns: Int
+  /// A code of `FloatFormat`.
+  let format: Int
+  let rowBytes: Int
+  let base: UnsafeRawPointer
+  private let owner: AnyObject
+
+  /// - Throws: `unsupportedWeights` when the dtype is no float or the bytes do not fill the shape.
+  package init(_ tensor: TensorView) throws(ComputeError) {
+    guard let format = FloatFormat.code(of: tensor.dtype) else {
+      throw .unsupportedWeights(
+        tensor: tensor.name, reason: "dtype \(tensor.dtype.rawValue)", supported: "F32, F16, BF16")
+    }
+    guard tensor.shape.count == 2, let base = tensor.bytes.baseAddress, tensor.bytes.count > 0,
+      tensor.bytes.count == tensor.count * tensor.dtype.size
+    else {
+      throw .unsupportedWeights(
+        tensor: tensor.name, reason: "shape \(tensor.shape) with \(tensor.bytes.count) bytes",
+        supported: "non-empty matrices")
+    }
+    rows = tensor.shape[0]
+    columns = tensor.shape[1]
+    self.format = format
+    rowBytes = columns * tensor.dtype.size
+    self.base = base
+    owner = tensor.owner
+  }
+}
+
+/// Reads a 1-D f32, f16 or bf16 tensor as float32: norms' gains and layers' biases, a few kilobytes each.
+///
+/// - Throws: `unsupportedWeights` for other dtypes.
+package func floats(_ tensor: TensorView) throws(ComputeError) -> [Float] {
+  guard let format = FloatFormat.code(of: tensor.dtype) else {
+    throw .unsupportedWeights(
+      tensor: tensor.name, reason: "dtype \(tensor.dtype.rawValue)", supported: "F32, F16, BF16")
+  }
+  guard let base = tensor.bytes.baseAddress else { return [] }
+  return (0..<tensor.bytes.count / tensor.dtype.size).map { Reference.element(base, format, $0) }
+}

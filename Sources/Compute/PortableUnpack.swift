@@ -1,0 +1,86 @@
+// Portable dequantization, and widening of half-precision weights.
+
+extension Portable {
+  static func unpack(
+    packed: UnsafeRawPointer, scales: UnsafeRawPointer, biases: UnsafeRawPointer, scaleFormat: Int,
+    bits: Int, groupSize: Int, count: Int, out: UnsafeMutablePointer<Float>
+  ) {
+    let groupBytes = groupSize * bits / 8
+    for group in 0..<count / groupSize {
+      let scale = Lanes(repeating: Reference.element(scales, scaleFormat, group))
+      let bias = Lanes(repeating: Reference.element(biases, scaleFormat, group))
+      let source = packed + group * groupBytes
+      let target = out + group * groupSize
+      // Eight elements are `bits` whole bytes, read as one little-endian integer.
+      for eight in 0..<groupSize / 8 {
+        let q = quanta(source + eight * bits, bits)
+        store(Lanes(SIMD8<Int32>(truncatingIfNeeded: q)) * scale + bias, target, eight * lanes)
+      }
+    }
+  }
+
+  /// Eight elements of `bits` bits each.
+  @inline(__always)
+  private static func quanta(_ source: UnsafeRawPointer, _ bits: Int) -> SIMD8<UInt32> {
+    switch bits {
+    case 4:
+      let word = source.loadUnaligned(as: UInt32.self)
+      return (SIMD8(repeating: word) &>> SIMD8(0, 4, 8, 12, 16, 20, 24, 28)) & 15
+    case 8:
+      return SIMD8(truncatingIfNeeded: source.loadUnaligned(as: SIMD8<UInt8>.self))
+    default:
+      var word: UInt64 = 0
+      for byte in 0..<bits {
+        word |= UInt64(source.load(fromByteOffset: byte, as: UInt8.self)) << UInt64(8 * byte)
+      }
+      var q = SIMD8<UInt32>.zero
+      for lane in 0..<8 { q[lane] = UInt32(truncatingIfNeeded: word >> UInt64(lane * bits)) }
+      return q & SIMD8(repeating: 1 << UInt32(bits) - 1)
+    }
+  }
+
+  static func unpackFloating(
+    packed: UnsafeRawPointer, scales: UnsafeRawPointer, mode: Int, count: Int,
+    out: UnsafeMutablePointer<Float>
+  ) {
+    let groupSize = mode == FloatingMode.nvfp4 ? 16 : 32
+    let bits = mode == FloatingMode.mxfp8 ? 8 : 4
+    for group in 0..<count / groupSize {
+      let byte = Int(scales.load(fromByteOffset: group, as: UInt8.self))
+      let scale = mode == FloatingMode.nvfp4 ? Reference.e4m3(byte) : Reference.powerOfTwo(byte)
+      for eight in stride(from: group * groupSize, to: (group + 1) * groupSize, by: 8) {
+        let q = quanta(packed + eight * bits / 8, bits)
+        // Moving exponent and mantissa into place and multiplying by a power of two rebiases the exponent.
+        let (sign, magnitude, rebias): (SIMD8<UInt32>, SIMD8<UInt32>, Float) =
+          bits == 4
+          ? ((q & 8) &<< 28, (q & 7) &<< 22, 0x1p126) : ((q & 0x80) &<< 24, (q & 0x7F) &<< 20, 0x1p120)
+        store(unsafeBitCast(sign | magnitude, to: Lanes.self) * rebias * scale, out, eight)
+      }
+    }
+  }
+
+  static func widen(source: UnsafeRawPointer, format: Int, count: Int, out: UnsafeMutablePointer<Float>) {
+    var i = 0
+    while i + lanes <= count {
+      let bits = SIMD8<UInt32>(
+        truncatingIfNeeded: source.loadUnaligned(fromByteOffset: i * 2, as: SIMD8<UInt16>.self))
+      store(format == FloatFormat.bf16 ? unsafeBitCast(bits &<< 16, to: Lanes.self) : widenF16(bits), out, i)
+      i += lanes
+    }
+    while i < count {
+      out[i] = Reference.element(source, format, i)
+      i += 1
+    }
+  }
+
+  /// `float(f16:)` on eight lanes.
+  @inline(__always)
+  private static func widenF16(_ bits: SIMD8<UInt32>) -> Lanes {
+    let sign = (bits & 0x8000) &<< 16
+    let magnitude = (bits & 0x7FFF) &<< 13
+    let scaled = unsafeBitCast(unsafeBitCast(magnitude, to: Lanes.self) * 0x1p112, to: SIMD8<UInt32>.self)
+    let special = magnitude | 0x7F80_0000
+    let value = scaled.replacing(with: special, where: magnitude .>= 0x7C00 << 13)
+    return unsafeBitCast(sign | value, to: Lanes.self)
+  }
+}

@@ -1,0 +1,74 @@
+// Rotary position embedding, half-split: pairs (i, i + R/2) of each head turn by position · frequency i.
+//
+// Angles of a step are computed once in float64 (a float32 angle at position 100 000 is off by 4e-3 rad)
+// and used by all layers; nothing is tabulated per position, so there is no limit on the context.
+
+import Platform
+
+/// One way to turn positions into angles; a family may hold several (Phi's short and long variants).
+package struct RoPEFrequencies: Sendable {
+  /// Radians per position of each pair; half the rotated width.
+  package var inverse: [Double]
+  /// Multiplies the rotated elements (attention factor of longrope and yarn); 1 otherwise.
+  package var magnitude: Double
+
+  package init(inverse: [Double], magnitude: Double = 1) {
+    self.inverse = inverse
+    self.magnitude = magnitude
+  }
+}
+
+/// Cosines and sines of a step's rows. Engine thread only.
+package final class RoPE {
+  /// All of the same width.
+  private let variants: [RoPEFrequencies]
+  /// Pairs per head; elements from 2 · half on pass through.
+  package let half: Int
+  private let buffer = ScratchBuffer()
+  private var angles: Rows
+
+  /// - Precondition: at least one variant, all of the same width.
+  package init(variants: [RoPEFrequencies]) {
+    self.variants = variants
+    half = variants.first?.inverse.count ?? 0
+    angles = buffer.rows(0, 2 * half)
+    precondition(variants.allSatisfy { $0.inverse.count == half }, "RoPE variants of different width")
+  }
+
+  /// Computes the angles of all rows of a step.
+  package func prepare(_ layout: StepLayout) {
+    angles = buffer.rows(layout.rows, 2 * half)
+    for span in layout.spans {
+      let variant = variants[span.ropeVariant]
+      for r in 0..<span.count {
+        let target = angles.row(span.row + r)
+        let position = Double(span.start + r)
+        for i in 0..<half {
+          let angle = position * variant.inverse[i]
+          target[i] = Float(cos(angle) * variant.magnitude)
+          target[half + i] = Float(sin(angle) * variant.magnitude)
+        }
+      }
+    }
+  }
+
+  /// The prepared `[cosines | sines]` of a row.
+  func angles(ofRow row: Int) -> UnsafeMutablePointer<Float> { angles.row(row) }
+}
+
+extension ComputeContext {
+  /// Rotates every head of every row of x, `[rows, heads · headDim]`, in place.
+  ///
+  /// `rope` must have been prepared for the step that x belongs to.
+  package func rotate(_ x: Rows, headDim: Int, by rope: RoPE) {
+    let half = rope.half
+    precondition(2 * half <= headDim && x.columns % headDim == 0, "rotate: shapes differ")
+    let heads = x.columns / headDim
+    forEachRow(x.count, work: x.columns) { range in
+      for r in range {
+        let angles = rope.angles(ofRow: r)
+        for head in 0..<heads { kernels.rotate(x.row(r) + head * headDim, angles, angles + half, half) }
+      }
+    }
+  }
+}

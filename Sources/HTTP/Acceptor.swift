@@ -1,0 +1,126 @@
+// The accept thread: hands connections to threads, turns away what is too much, survives a lack of descriptors.
+
+import Platform
+
+/// Lives on the accept thread.
+struct Acceptor: Sendable {
+  /// A client that has been told to go, until it goes.
+  private struct Refused {
+    let socket: Socket
+    let deadline: Instant
+  }
+
+  /// Refused clients that are waited for at once; older ones are cut.
+  private static let refusedLimit = 64
+  private static let connectionStackBytes = 512 << 10
+  /// Connections accepted before the others get a look again.
+  private static let burst = 64
+
+  let core: ServerCore
+  let sockets: [ListeningSocket]
+  let wake: WakePipe
+
+  /// Accepts until `wake` is used, then closes the listening sockets.
+  func run() {
+    var refused: [Refused] = []
+    var spare = Self.openSpare()
+    var lastWarning: Instant?
+    while true {
+      let ready = Socket.waitForAny(
+        [wake.readEnd] + sockets.map(\.descriptor) + refused.map(\.socket.descriptor),
+        until: refused.map(\.deadline).min())
+      if ready[0] { break }
+      for (index, socket) in sockets.enumerated() where ready[1 + index] {
+        if accept(from: socket, refused: &refused) { continue }
+        if lastWarning.map({ Instant.now.seconds(since: $0) >= 5 }) ?? true {
+          lastWarning = .now
+          Log.warning("out of descriptors", ["connections": String(core.table.count)])
+        }
+        shed(from: socket, spare: &spare)
+      }
+      let states = zip(
+        refused, ready.dropFirst(1 + sockets.count) + Array(repeating: false, count: refused.count))
+      refused = Self.tend(Array(states))
+    }
+    for socket in sockets { socket.shut() }
+    for entry in refused { entry.socket.shut() }
+    if spare >= 0 { close(spare) }
+  }
+
+  /// Accepts who waits; false when descriptors have run out.
+  private func accept(from listening: ListeningSocket, refused: inout [Refused]) -> Bool {
+    for _ in 0..<Self.burst {
+      switch listening.accept() {
+      case .nothing: return true
+      case .noDescriptor: return false
+      case .connection(let descriptor, let peer):
+        let socket = Socket(accepted: descriptor, sendBufferBytes: core.configuration.limits.sendBufferBytes)
+        if !begin(socket, peer) { refuse(socket, &refused) }
+      }
+    }
+    return true
+  }
+
+  private func begin(_ socket: Socket, _ peer: Endpoint) -> Bool {
+    guard let id = core.table.add(socket) else { return false }
+    do {
+      let core = core
+      let thread = try Thread(name: "http", stackBytes: Self.connectionStackBytes) {
+        Connection(core: core, socket: socket, id: id, peer: peer).run()
+      }
+      thread.detach()
+      return true
+    } catch {
+      core.table.remove(id)
+      return false
+    }
+  }
+
+  /// Tells a client that there are too many, without waiting for it.
+  private func refuse(_ socket: Socket, _ refused: inout [Refused]) {
+    socket.sendWithoutWaiting(refusal())
+    socket.endSending()
+    if refused.count >= Self.refusedLimit { refused.removeFirst().socket.shut() }
+    refused.append(
+      Refused(socket: socket, deadline: .now.adding(seconds: core.configuration.limits.lingerSeconds)))
+  }
+
+  private func refusal() -> [UInt8] {
+    let response = core.configuration.errors.response(
+      .tooManyConnections(limit: core.configuration.limits.connections))
+    var body: [UInt8] = []
+    if case .bytes(let bytes) = response.body { body = bytes }
+    return ResponseWriter.head(
+      response, framing: .length(body.count), connection: "close",
+      requestID: ConnectionContext.freshRequestID()) + body
+  }
+
+  /// Reads on from refused clients and closes those that have left or had their time.
+  private static func tend(_ entries: [(Refused, Bool)]) -> [Refused] {
+    var scratch = [UInt8](repeating: 0, count: entries.isEmpty ? 0 : 4096)
+    let now = Instant.now
+    return entries.compactMap { entry, isReady in
+      if now < entry.deadline && (!isReady || entry.socket.discardArrived(&scratch)) { return entry }
+      entry.socket.shut()
+      return nil
+    }
+  }
+
+  /// With no descriptor left, waiting clients would keep the listening socket ready and this thread spinning:
+  /// the spare descriptor is given up to take one of them and turn it away.
+  private func shed(from listening: ListeningSocket, spare: inout Int32) {
+    if spare >= 0 {
+      close(spare)
+      spare = -1
+      if case .connection(let descriptor, _) = listening.accept() {
+        let socket = Socket(accepted: descriptor, sendBufferBytes: 0)
+        socket.sendWithoutWaiting(refusal())
+        socket.shut()
+      }
+    }
+    spare = Self.openSpare()
+    usleep(10_000)
+  }
+
+  private static func openSpare() -> Int32 { open("/dev/null", O_RDONLY | O_CLOEXEC) }
+}

@@ -1,0 +1,57 @@
+// What a handler may know about the connection its request came on.
+
+/// Belongs to one request; used on the connection's thread only.
+package final class ConnectionContext {
+  package enum Phase: Sendable, Comparable {
+    case running
+    /// The server takes no new work; what runs may finish.
+    case draining
+    /// The time to finish is over: streams end now, with a word to the client.
+    case expired
+  }
+
+  package let peer: Endpoint
+  /// The client's own `x-request-id` when it is harmless, else a fresh one. The response carries it.
+  package let requestID: String
+
+  private let gone: () -> Bool
+  private let currentPhase: () -> Phase
+
+  /// Made in code for routes called without a socket; the client never leaves by default.
+  package init(
+    peer: Endpoint = Endpoint(address: "127.0.0.1", port: 0), requestID: String = "req_test",
+    isClientGone: @escaping () -> Bool = { false }, phase: @escaping () -> Phase = { .running }
+  ) {
+    self.peer = peer
+    self.requestID = requestID
+    gone = isClientGone
+    currentPhase = phase
+  }
+
+  /// Whether the client has closed the connection, found out without waiting (about a microsecond).
+  ///
+  /// Requests that wait behind this one are no sign of that. A client that ended only its sending is still
+  /// there: the first time this is seen, an interim `100 Continue` is sent to find out.
+  package func isClientGone() -> Bool { gone() }
+
+  package var phase: Phase { currentPhase() }
+
+  package var isDraining: Bool { phase != .running }
+
+  /// An identifier for a request: the client's if it is 1 to 128 letters, digits, `.`, `_`, `-` or `:`.
+  static func requestID(for headers: Headers) -> String {
+    if let field = headers.first("x-request-id"), (1...128).contains(field.value.count),
+      field.value.allSatisfy({ byte in
+        ASCII.isDigit(byte) || ASCII.isLetter(byte) || [0x2D, 0x2E, 0x3A, 0x5F].contains(byte)
+      })
+    {
+      return field.text
+    }
+    return freshRequestID()
+  }
+
+  static func freshRequestID() -> String {
+    let digits = String(UInt64.random(in: 0 ... .max), radix: 16)
+    return "req_" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
+  }
+}

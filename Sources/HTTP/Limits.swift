@@ -1,0 +1,41 @@
+// How much a client may send and how long it may take.
+
+/// Every bound has a default that suits a server for a few hundred users. Sizes are bytes, times seconds.
+package struct Limits: Sendable {
+  /// Request target; beyond: 414.
+  package var targetBytes = 8 << 10
+  /// One header line without its line end; beyond: 431.
+  package var fieldLineBytes = 8 << 10
+  /// Header lines of one request; beyond: 431.
+  package var fieldCount = 100
+  /// Request line and header lines together, line ends included; beyond: 431.
+  package var headBytes = 32 << 10
+  /// Body after chunk decoding; beyond: 413.
+  package var bodyBytes = 8 << 20
+  /// All chunk extensions of one body; beyond: 400.
+  package var chunkExtensionBytes = 16 << 10
+  /// All trailer lines of one body; beyond: 431.
+  package var trailerBytes = 16 << 10
+  /// Bodies held in memory by all connections together; beyond: 503.
+  package var bufferedBodyBytes = 256 << 20
+
+  /// From accept, or from the first byte of a later request, to the end of its head.
+  package var headSeconds = 10.0
+  /// A body must bring `bodyBytesPerSecond` on average in every window of this length.
+  package var bodyWindowSeconds = 30.0
+  package var bodyBytesPerSecond = 1024
+  /// A kept-alive connection without a request.
+  package var idleSeconds = 30.0
+  /// A client that takes nothing of a response for this long is given up.
+  package var writeStallSeconds = 30.0
+  /// After the last response of a connection: wait this long for the client to close, at most.
+  package var lingerSeconds = 2.0
+
+  package var requestsPerConnection = 1000
+  /// Open connections, one thread each; beyond: 503.
+  package var connections = 2048
+  /// What the kernel may hold of a response that the client does not read (Linux doubles it).
+  package var sendBufferBytes = 128 << 10
+
+  package init() {}
+}

@@ -1,0 +1,116 @@
+// The server: bound sockets, an accept thread, and one thread per connection.
+
+package import Platform
+
+/// What the handler of a server must not know: shared by the accept thread and all connections.
+final class ServerCore: Sendable {
+  let configuration: Listener.Configuration
+  let handler: Listener.Handler
+  let table: ConnectionTable
+  let budget: BodyBudget
+
+  init(_ configuration: Listener.Configuration, _ handler: @escaping Listener.Handler) {
+    self.configuration = configuration
+    self.handler = handler
+    table = ConnectionTable(limit: configuration.limits.connections)
+    budget = BodyBudget(bytes: configuration.limits.bufferedBodyBytes)
+  }
+}
+
+package final class Listener: Sendable {
+  /// Called on the connection's thread, where it may block. The body has been read.
+  package typealias Handler = @Sendable (Request, ConnectionContext) -> Response
+
+  package struct Configuration: Sendable {
+    /// A name or a numeric address. All addresses of a name are bound.
+    package var host = "127.0.0.1"
+    /// 0 takes a free port.
+    package var port = 0
+    package var limits = Limits()
+    package var errors = ErrorFormat()
+    /// Called with the head of a request, its body not yet read and no `100 Continue` sent: a response here
+    /// answers without reading the body. For what needs no body: routes, keys, hosts.
+    package var screen: (@Sendable (Request, ConnectionContext) -> Response?)?
+    /// Called after each response, on the connection's thread.
+    package var log: (@Sendable (AccessRecord) -> Void)?
+
+    package init() {}
+  }
+
+  private struct State {
+    var sockets: [ListeningSocket] = []
+    var acceptor: Thread?
+    var isStopped = false
+  }
+
+  private let core: ServerCore
+  private let state = Monitor(State())
+  private let wake: WakePipe
+
+  /// - Throws: `PlatformError` when the process has no descriptor left.
+  package init(_ configuration: Configuration, handler: @escaping Handler) throws(PlatformError) {
+    core = ServerCore(configuration, handler)
+    wake = try WakePipe()
+  }
+
+  /// Binds, listens and accepts on a thread of its own. Called once. SIGPIPE is ignored from then on: a log
+  /// whose reader has gone must not end a server.
+  ///
+  /// - Returns: where the server listens, ports resolved.
+  /// - Throws: `SocketError.cannotListen`.
+  package func start() throws(SocketError) -> [Endpoint] {
+    Signals.ignorePipe()
+    let sockets = try ListeningSocket.bind(
+      host: core.configuration.host, port: core.configuration.port, backlog: 1024)
+    do {
+      let acceptor = Acceptor(core: core, sockets: sockets, wake: wake)
+      let thread = try Thread(name: "http-accept", stackBytes: 512 << 10) { acceptor.run() }
+      state.update { $0 = State(sockets: sockets, acceptor: thread) }
+    } catch {
+      for socket in sockets { socket.shut() }
+      throw .cannotListen(
+        host: core.configuration.host, port: core.configuration.port, reason: "\(error)")
+    }
+    return sockets.map(\.endpoint)
+  }
+
+  /// Open connections now.
+  package var connectionCount: Int { core.table.count }
+
+  package var phase: ConnectionContext.Phase { core.table.phase }
+
+  /// Stops gracefully: no new connections, idle ones end, requests under way may finish for `drainSeconds`;
+  /// then handlers see `.expired` and have `graceSeconds` to say a last word; then connections are cut.
+  /// Blocks until that is done. Further calls wait for the first one.
+  ///
+  /// - Returns: whether every request ended in the time to drain.
+  @discardableResult
+  package func stop(drainSeconds: Double = 30, graceSeconds: Double = 1) -> Bool {
+    let thread = state.withLock { state in
+      defer { state.acceptor = nil }
+      return state.acceptor
+    }
+    guard let thread else {
+      waitUntilStopped()
+      return core.table.count == 0
+    }
+    core.table.beginDraining()
+    wake.wake()
+    thread.join()
+    let isClean = core.table.waitUntilEmpty(until: .now.adding(seconds: drainSeconds))
+    if !isClean {
+      core.table.expire()
+      if !core.table.waitUntilEmpty(until: .now.adding(seconds: graceSeconds)) {
+        core.table.endAll()
+        _ = core.table.waitUntilEmpty(until: .now.adding(seconds: graceSeconds))
+      }
+    }
+    state.update { $0.isStopped = true }
+    return isClean
+  }
+
+  /// Waits until `stop` has been called, by another thread, and is done.
+  package func waitUntilStopped() {
+    _ = state.wait { $0.isStopped ? true : nil }
+  }
+}

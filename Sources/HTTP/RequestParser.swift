@@ -1,0 +1,147 @@
+// Bytes in, requests out: HTTP/1.1 message parsing without any input or output of its own (RFC 9112).
+//
+// The result does not depend on how the bytes are cut into pieces. An error is found at the first byte that
+// makes it and is final: nothing behind it is ever read as another request.
+
+package struct RequestParser {
+  package enum Event {
+    /// All input has been used.
+    case needMore
+    /// The head is complete; its body follows as the next event. `expectsContinue`: the client waits for
+    /// a `100 Continue` before it sends the body.
+    case head(Request, expectsContinue: Bool)
+    /// The request is complete. Empty when `discardsBody` is set.
+    case body([UInt8])
+  }
+
+  private enum State { case requestLine, fields, fixedBody, chunkedBody }
+
+  /// Bytes already used are dropped from the buffer when there are more of them than this.
+  private static let compactionBytes = 64 << 10
+
+  /// Set between head and body to read the body without keeping it.
+  package var discardsBody = false
+
+  private let limits: Limits
+  private var input: [UInt8] = []
+  private var position = 0
+  private var state = State.requestLine
+  private var line: RequestLine
+  private var fields: FieldLines
+  private var framing = Framing()
+  /// Of a body with a length: what has not come yet.
+  private var missingBytes = 0
+  private var chunks: ChunkedDecoder
+  private var body: [UInt8] = []
+  private var failure: HTTPError?
+
+  package init(limits: Limits = Limits()) {
+    self.limits = limits
+    line = RequestLine(targetLimit: limits.targetBytes)
+    fields = FieldLines(lineLimit: 0, countLimit: 0, totalLimit: 0)
+    chunks = ChunkedDecoder(limits: limits)
+  }
+
+  /// Adds bytes to the input.
+  package mutating func feed(_ bytes: some Collection<UInt8>) {
+    if position == input.count {
+      input.removeAll(keepingCapacity: true)
+      position = 0
+    } else if position > Self.compactionBytes {
+      input.removeFirst(position)
+      position = 0
+    }
+    input += bytes
+  }
+
+  /// Whether bytes wait that no event has used.
+  package var hasInput: Bool { position < input.count }
+
+  /// Whether a request has begun: its first byte, even of a skipped empty line, has been read.
+  package var isInsideRequest: Bool {
+    state != .requestLine || line.hasBegun || hasInput
+  }
+
+  /// Between head and body: the bytes the body will have, nil when it is chunked.
+  package var declaredBodyBytes: Int? { state == .fixedBody ? missingBytes : nil }
+
+  /// Bytes of the unfinished body held now.
+  package var bufferedBodyBytes: Int { body.count }
+
+  /// The next event of the input.
+  ///
+  /// - Throws: `HTTPError` at the first byte that is wrong, and the same one ever after.
+  package mutating func next() throws(HTTPError) -> Event {
+    if let failure { throw failure }
+    do throws(HTTPError) {
+      return try advance()
+    } catch {
+      failure = error
+      throw error
+    }
+  }
+
+  private mutating func advance() throws(HTTPError) -> Event {
+    while true {
+      switch state {
+      case .requestLine:
+        guard hasInput else { return .needMore }
+        if try line.feed(takeByte()) { try beginFields() }
+      case .fields:
+        guard hasInput else { return .needMore }
+        switch try fields.feed(takeByte()) {
+        case .more: break
+        case .field: if let field = fields.headers.fields.last { try framing.read(field) }
+        case .end: return try endHead()
+        }
+      case .fixedBody:
+        let count = min(missingBytes, input.count - position)
+        if !discardsBody { body += input[position..<(position + count)] }
+        position += count
+        missingBytes -= count
+        return missingBytes == 0 ? endRequest() : .needMore
+      case .chunkedBody:
+        let isDone = try chunks.decode(input, from: &position, into: &body, keep: !discardsBody)
+        return isDone ? endRequest() : .needMore
+      }
+    }
+  }
+
+  private mutating func takeByte() -> UInt8 {
+    defer { position += 1 }
+    return input[position]
+  }
+
+  private mutating func beginFields() throws(HTTPError) {
+    fields = FieldLines(
+      lineLimit: limits.fieldLineBytes, countLimit: limits.fieldCount, totalLimit: limits.headBytes,
+      alreadyRead: line.countedBytes)
+    state = .fields
+  }
+
+  private mutating func endHead() throws(HTTPError) -> Event {
+    let length = try framing.finish(fields.headers, minorVersion: line.minorVersion, limits: limits)
+    let target = try RequestTarget(line.target, method: line.method)
+    let request = Request(
+      method: line.method, target: target, minorVersion: line.minorVersion, headers: fields.headers)
+    let expectsContinue = framing.expectsContinue && length != .fixed(0)
+    switch length {
+    case .fixed(let count):
+      missingBytes = count
+      state = .fixedBody
+    case .chunked:
+      chunks = ChunkedDecoder(limits: limits)
+      state = .chunkedBody
+    }
+    discardsBody = false
+    return .head(request, expectsContinue: expectsContinue)
+  }
+
+  private mutating func endRequest() -> Event {
+    defer { body = [] }
+    state = .requestLine
+    line = RequestLine(targetLimit: limits.targetBytes)
+    framing = Framing()
+    return .body(body)
+  }
+}

@@ -1,0 +1,89 @@
+// A response: status, headers, and a body of known bytes or one that is written while it is made.
+
+package struct Response {
+  package enum Body {
+    case bytes([UInt8])
+    /// Called on the connection's thread after the handler has returned. It may block. An error it throws
+    /// ends the connection without the end mark of the body, so the client knows it is cut.
+    case stream((BodyWriter) throws -> Void)
+  }
+
+  package var status: Int
+  /// Framing fields (`content-length`, `transfer-encoding`, `connection`, `date`) are the server's to add.
+  package var headers: Headers
+  package var body: Body
+  /// Close the connection after this response.
+  package var closesConnection = false
+
+  package init(status: Int = 200, headers: Headers = [:], body: Body = .bytes([])) {
+    self.status = status
+    self.headers = headers
+    self.body = body
+  }
+
+  package init(status: Int = 200, contentType: String, bytes: [UInt8]) {
+    self.init(status: status, headers: ["content-type": contentType], body: .bytes(bytes))
+  }
+
+  package static func text(_ text: String, status: Int = 200) -> Response {
+    Response(status: status, contentType: "text/plain; charset=utf-8", bytes: Array(text.utf8))
+  }
+
+  /// A stream of server-sent events.
+  package static func events(_ send: @escaping (EventStream) throws -> Void) -> Response {
+    Response(
+      headers: [
+        "content-type": "text/event-stream; charset=utf-8",
+        "cache-control": "no-cache",
+        // Tells a reverse proxy not to hold events back.
+        "x-accel-buffering": "no",
+      ],
+      body: .stream { writer in try send(EventStream(writer)) })
+  }
+
+  /// The whole body in memory, a stream's too: for routes called without a socket.
+  package func collectedBody() throws -> [UInt8] {
+    switch body {
+    case .bytes(let bytes): return bytes
+    case .stream(let write):
+      let sink = Sink()
+      try write(BodyWriter { bytes, _ in sink.bytes += bytes })
+      return sink.bytes
+    }
+  }
+
+  private final class Sink { var bytes: [UInt8] = [] }
+
+  /// The words after the status code (RFC 9110 section 15).
+  static func reason(_ status: Int) -> String {
+    switch status {
+    case 100: "Continue"
+    case 200: "OK"
+    case 201: "Created"
+    case 202: "Accepted"
+    case 204: "No Content"
+    case 304: "Not Modified"
+    case 400: "Bad Request"
+    case 401: "Unauthorized"
+    case 403: "Forbidden"
+    case 404: "Not Found"
+    case 405: "Method Not Allowed"
+    case 408: "Request Timeout"
+    case 409: "Conflict"
+    case 411: "Length Required"
+    case 413: "Content Too Large"
+    case 414: "URI Too Long"
+    case 415: "Unsupported Media Type"
+    case 417: "Expectation Failed"
+    case 422: "Unprocessable Content"
+    case 429: "Too Many Requests"
+    case 431: "Request Header Fields Too Large"
+    case 500: "Internal Server Error"
+    case 501: "Not Implemented"
+    case 503: "Service Unavailable"
+    case 504: "Gateway Timeout"
+    case 505: "HTTP Version Not Supported"
+    default: "Status"
+    }
+  }
+}

@@ -1,0 +1,113 @@
+// Method and path to handler.
+
+package struct Router: Sendable {
+  package typealias Handler = Listener.Handler
+
+  package struct Route: Sendable {
+    package let method: String
+    /// As registered: `/v1/models/:id`.
+    package let pattern: String
+    let segments: [Segment]
+    let handler: Handler
+
+    /// How many segments are words: of two routes that match, the one with more of them is meant.
+    var words: Int { segments.filter(\.isWord).count }
+  }
+
+  enum Segment: Sendable {
+    case word(String)
+    case parameter(String)
+
+    var isWord: Bool { if case .word = self { true } else { false } }
+  }
+
+  package private(set) var routes: [Route] = []
+  /// Makes the bodies of 404 and 405.
+  package var errors = ErrorFormat()
+  /// Answers OPTIONS for a path that has routes; gets their methods. By default 204 with `allow`.
+  package var options: @Sendable (Request, _ allowed: [String]) -> Response = { _, allowed in
+    Response(status: 204, headers: ["allow": allowed.joined(separator: ", ")])
+  }
+
+  package init() {}
+
+  /// Registers a route. A segment of `pattern` that begins with `:` matches any one non-empty segment. HEAD
+  /// is answered by the GET route, OPTIONS by `options`.
+  package mutating func on(_ method: String, _ pattern: String, _ handler: @escaping Handler) {
+    let segments = pattern.utf8.dropFirst().split(
+      separator: UInt8(ascii: "/"), omittingEmptySubsequences: false
+    ).map { part -> Segment in
+      part.first == UInt8(ascii: ":")
+        ? .parameter(String(decoding: part.dropFirst(), as: UTF8.self))
+        : .word(String(decoding: part, as: UTF8.self))
+    }
+    routes.append(Route(method: method, pattern: pattern, segments: segments, handler: handler))
+  }
+
+  /// The response of the matching route's handler, or 404, 405 or the answer to OPTIONS.
+  package func respond(to request: Request, _ context: ConnectionContext) -> Response {
+    switch resolve(request) {
+    case .success(let match):
+      var request = request
+      request.parameters = match.parameters
+      return match.handler(request, context)
+    case .failure(let response): return response
+    }
+  }
+
+  /// The response that needs no body to be known: 404, 405, OPTIONS; nil when a route matches. Fits
+  /// `Listener.Configuration.screen`.
+  package func screen(_ request: Request) -> Response? {
+    if case .failure(let response) = resolve(request) { return response }
+    return nil
+  }
+
+  private struct Match {
+    let handler: Handler
+    let parameters: [(name: String, value: String)]
+  }
+
+  private enum Resolution {
+    case success(Match)
+    case failure(Response)
+  }
+
+  private func resolve(_ request: Request) -> Resolution {
+    let segments = request.target.segments
+    let matching = routes.compactMap { route in Self.match(route, segments).map { (route, $0) } }
+    if request.method == "OPTIONS" && (request.path == "*" || !matching.isEmpty) {
+      let methods = request.path == "*" ? routes.map(\.method) : matching.map(\.0.method)
+      return .failure(options(request, Self.allowed(methods)))
+    }
+    guard !matching.isEmpty else { return .failure(errors.response(.notFound(path: request.path))) }
+    let method = request.method == "HEAD" ? "GET" : request.method
+    let best = matching.filter { $0.0.method == method }.max { $0.0.words < $1.0.words }
+    guard let (route, parameters) = best else {
+      let allowed = Self.allowed(matching.map(\.0.method))
+      return .failure(errors.response(.methodNotAllowed(method: request.method, allowed: allowed)))
+    }
+    return .success(Match(handler: route.handler, parameters: parameters))
+  }
+
+  /// The parameters of the route if its pattern matches, else nil.
+  private static func match(_ route: Route, _ segments: [String]) -> [(name: String, value: String)]? {
+    guard route.segments.count == segments.count else { return nil }
+    var parameters: [(name: String, value: String)] = []
+    for (expected, found) in zip(route.segments, segments) {
+      switch expected {
+      // Bytes, because String equality would also take what only looks the same.
+      case .word(let word): guard word.utf8.elementsEqual(found.utf8) else { return nil }
+      case .parameter(let name):
+        guard !found.isEmpty else { return nil }
+        parameters.append((name, found))
+      }
+    }
+    return parameters
+  }
+
+  /// Each method once, in a fixed order, with those that come for free.
+  private static func allowed(_ methods: [String]) -> [String] {
+    let order = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+    return order.filter { $0 == "OPTIONS" || methods.contains($0 == "HEAD" ? "GET" : $0) }
+  }
+}

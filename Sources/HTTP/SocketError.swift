@@ -1,0 +1,23 @@
+// What can go wrong with sockets: nothing of this is ever told to a client.
+
+import Platform
+
+package enum SocketError: Error, Equatable, Sendable, CustomStringConvertible {
+  /// The client closed or reset the connection.
+  case clientGone
+  /// The client took nothing of a response for the time allowed.
+  case clientTooSlow
+  /// No socket listens at this place; `reason` says why, in words.
+  case cannotListen(host: String, port: Int, reason: String)
+  /// A system call failed; `code` is its `errno`.
+  case system(action: String, code: Int32)
+
+  package var description: String {
+    switch self {
+    case .clientGone: "the client closed the connection"
+    case .clientTooSlow: "the client reads too slowly"
+    case .cannotListen(let host, let port, let reason): "cannot listen on \(host):\(port): \(reason)"
+    case .system(let action, let code): "cannot \(action): \(String(cString: strerror(code)))"
+    }
+  }
+}

@@ -1,0 +1,146 @@
+// The only Sendable handle of the engine: starts its thread, submits requests, ends it.
+
+import Checkpoint
+import Compute
+import Decoding
+import Models
+import Platform
+
+/// Usable from any thread.
+package final class EngineClient: GenerationService {
+  package let limits: EngineLimits
+  /// Bytes of weights that one decode step reads.
+  package let weightBytesPerToken: Int
+  /// The instruction set in use.
+  package let isaName: String
+
+  private let inbox: Monitor<Inbox>
+  private let thread: Thread
+  private let queueLimit: Int
+  private let seeds: Monitor<SystemRandomNumberGenerator>
+
+  /// Tokens that a reader may lag behind before its generation is cancelled.
+  private static let mailboxCapacity = 4096
+  /// The forward pass keeps its buffers on the heap; this leaves room for deep call chains in debug builds.
+  private static let stackBytes = 4 << 20
+
+  private init(facts: Facts, inbox: Monitor<Inbox>, thread: Thread, queueLimit: Int) {
+    limits = facts.limits
+    weightBytesPerToken = facts.weightBytesPerToken
+    isaName = facts.isaName
+    self.inbox = inbox
+    self.thread = thread
+    self.queueLimit = queueLimit
+    seeds = Monitor(SystemRandomNumberGenerator())
+  }
+
+  /// Loads the model on a new engine thread and returns when it is ready.
+  ///
+  /// - Throws: `InferenceError.modelLoading` with the loader's words, or the memory plan's refusal.
+  package static func start(_ configuration: EngineConfiguration) throws -> EngineClient {
+    try start(configuration, loading: loadModel)
+  }
+
+  /// What a loader gives to the engine.
+  struct LoadedModel {
+    var model: any CausalModel
+    var weightBytes: Int
+    var isaName: String
+  }
+
+  /// As above with a loader of the caller's: it runs on the engine's thread, where its model stays.
+  static func start(
+    _ configuration: EngineConfiguration,
+    loading load: @escaping @Sendable (EngineConfiguration) throws -> LoadedModel
+  ) throws -> EngineClient {
+    let inbox = Monitor(Inbox())
+    let outcome = Monitor<Result<Facts, InferenceError>?>(nil)
+    let thread = try Thread(name: "engine", stackBytes: stackBytes) {
+      do throws(InferenceError) {
+        let (engine, facts) = try makeEngine(configuration, inbox: inbox, load: load)
+        outcome.update { $0 = .success(facts) }
+        engine.run()
+      } catch {
+        outcome.update { $0 = .failure(error) }
+      }
+    }
+    let result: Result<Facts, InferenceError>? = outcome.wait { $0 }
+    switch result {
+    case .success(let facts):
+      return EngineClient(facts: facts, inbox: inbox, thread: thread, queueLimit: configuration.queueLimit)
+    case .failure(let error):
+      thread.join()
+      throw error
+    case nil: throw InferenceError.draining
+    }
+  }
+
+  /// What other threads may know of the loaded model.
+  private struct Facts: Sendable {
+    var limits: EngineLimits
+    var weightBytesPerToken: Int
+    var isaName: String
+  }
+
+  /// Opens the folder and binds the weights.
+  @Sendable private static func loadModel(_ configuration: EngineConfiguration) throws -> LoadedModel {
+    let folder = try ModelFolder(path: configuration.modelPath)
+    let compute = try ComputeContext(
+      threads: configuration.threads, isa: configuration.isa, useReference: configuration.useReference)
+    return LoadedModel(
+      model: try ModelFamily.load(folder, compute: compute), weightBytes: folder.weightBytes,
+      isaName: compute.isa?.rawValue ?? "reference")
+  }
+
+  /// Engine thread: loads the model and plans the KV memory.
+  private static func makeEngine(
+    _ configuration: EngineConfiguration, inbox: Monitor<Inbox>,
+    load: (EngineConfiguration) throws -> LoadedModel
+  ) throws(InferenceError) -> (Engine, Facts) {
+    do {
+      let loaded = try load(configuration)
+      let shape = loaded.model.cacheShape
+      let plan = try MemoryPlan(
+        requestedContext: configuration.maxContext, modelContext: loaded.model.contextLength,
+        maxSequences: configuration.maxSequences, blockTokens: KVCache.blockTokens,
+        bytesPerBlock: try KVCache.bytesPerBlock(shape), freeBytes: configuration.kvBytes(weights: loaded.weightBytes))
+      let engine = Engine(
+        model: loaded.model, cache: try KVCache(shape: shape, blockCount: plan.blockCount), plan: plan,
+        configuration: configuration, inbox: inbox)
+      let facts = Facts(
+        limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: loaded.model.vocabularySize),
+        weightBytesPerToken: loaded.model.weightBytesPerToken, isaName: loaded.isaName)
+      return (engine, facts)
+    } catch let error as InferenceError {
+      throw error
+    } catch {
+      throw .modelLoading(String(describing: error))
+    }
+  }
+
+  package func submit(_ request: GenerationRequest) throws(InferenceError) -> Generation {
+    guard !request.promptTokens.isEmpty else { throw .emptyPrompt }
+    guard request.promptTokens.count < limits.maxContext else {
+      throw .promptTooLong(tokens: request.promptTokens.count, limit: limits.maxContext)
+    }
+    for token in request.promptTokens where token < 0 || Int(token) >= limits.vocabularySize {
+      throw .tokenOutOfRange(token: token, vocabularySize: limits.vocabularySize)
+    }
+    let mailbox = Mailbox<GenerationEvent>(capacity: Self.mailboxCapacity)
+    let job = Job(
+      request: request, mailbox: mailbox,
+      seed: request.sampling.seed ?? seeds.withLock { $0.next() }, arrived: .now)
+    let limit = queueLimit
+    try inbox.update { (inbox) throws(InferenceError) in try inbox.add(job, limit: limit) }
+    return Generation(mailbox: mailbox)
+  }
+
+  /// Refuses new requests; what is queued and running goes on.
+  package func drain() { inbox.update { $0.isDraining = true } }
+
+  /// Cancels everything and waits for the engine's thread to end. Call once.
+  package func stop() {
+    inbox.update { $0.isStopped = true }
+    thread.join()
+  }
+}

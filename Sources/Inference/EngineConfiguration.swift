@@ -1,0 +1,63 @@
+// Settings of an engine, and the memory plan that follows from them.
+
+package import Compute
+import Platform
+
+package struct EngineConfiguration: Sendable {
+  /// The model folder.
+  package var modelPath: String
+  /// Threads that compute, the engine's own included.
+  package var threads: Int
+  /// Instruction set to use; nil picks the best that the machine has.
+  package var isa: ISA?
+  /// Runs the scalar reference kernels: slow, for bisecting a suspected kernel fault.
+  package var useReference = false
+  /// Most tokens of one prompt and answer together; nil takes the model's own limit, or less if memory is short.
+  package var maxContext: Int?
+  /// Most sequences that are computed together.
+  package var maxSequences = 8
+  /// Most requests that wait while the engine is full.
+  package var queueLimit = 64
+  /// Most rows (tokens) of one step; bounds how long a prompt can delay running streams.
+  package var rowsPerStep = 256
+
+  /// Most bytes of KV cache; nil takes three quarters of the memory that the weights leave.
+  package var kvCacheBytes: Int?
+
+  package init(modelPath: String, threads: Int = Machine.cores) {
+    self.modelPath = modelPath
+    self.threads = threads
+  }
+
+  func kvBytes(weights: Int) -> Int { kvCacheBytes ?? (Machine.memoryBytes - weights) / 4 * 3 }
+}
+
+/// How many KV blocks to have, and the longest context they serve.
+struct MemoryPlan: Equatable {
+  var maxContext: Int
+  var blockCount: Int
+
+  /// - Parameters:
+  ///   - freeBytes: memory that the KV cache may take; it is committed only as sequences grow into it.
+  /// - Throws: `contextTooLarge`, or `memoryTooSmall` when an explicit context does not fit.
+  init(
+    requestedContext: Int?, modelContext: Int, maxSequences: Int, blockTokens: Int, bytesPerBlock: Int,
+    freeBytes: Int
+  ) throws(InferenceError) {
+    if let requestedContext, requestedContext > modelContext {
+      throw .contextTooLarge(requested: requestedContext, modelLimit: modelContext)
+    }
+    let affordable = max(0, freeBytes) / max(1, bytesPerBlock)
+    let wanted = requestedContext ?? min(modelContext, affordable * blockTokens)
+    let blocksPerContext = (wanted + blockTokens - 1) / blockTokens
+    guard wanted > 0, blocksPerContext <= affordable else {
+      let context = requestedContext ?? modelContext
+      throw .memoryTooSmall(
+        neededBytes: (context + blockTokens - 1) / blockTokens * bytesPerBlock, availableBytes: freeBytes,
+        context: context, largestContext: affordable * blockTokens)
+    }
+    maxContext = wanted
+    let (all, overflow) = blocksPerContext.multipliedReportingOverflow(by: max(1, maxSequences))
+    blockCount = overflow ? affordable : min(all, affordable)
+  }
+}

@@ -1,0 +1,115 @@
+// One request to the engine and the events it answers with.
+
+package import Decoding
+package import Platform
+
+/// What to generate from: token ids in, token ids out. Text is the caller's business.
+package struct GenerationRequest: Sendable {
+  /// At least one token; BOS and chat markers included.
+  package var promptTokens: [Int32]
+  /// Upper limit of generated tokens, at least 1; clamped so that prompt and answer fit the context.
+  package var maxTokens: Int
+  package var sampling: SamplingParameters
+  /// Sampling one of these ends the generation with `.stop`; the token itself is not sent.
+  package var stopTokens: Set<Int32>
+  /// Ids at or above this are never sampled: rows that pad the embedding beyond the tokenizer's vocabulary.
+  package var tokenLimit: Int?
+  /// How many alternatives to report with each token; nil when no log probabilities are wanted.
+  package var topLogprobs: Int?
+  /// How many alternatives to report with each prompt token; nil when they are not wanted.
+  package var promptLogprobs: Int?
+
+  package init(
+    promptTokens: [Int32], maxTokens: Int, sampling: SamplingParameters = SamplingParameters(),
+    stopTokens: Set<Int32> = [], tokenLimit: Int? = nil, topLogprobs: Int? = nil, promptLogprobs: Int? = nil
+  ) {
+    self.promptTokens = promptTokens
+    self.maxTokens = maxTokens
+    self.sampling = sampling
+    self.stopTokens = stopTokens
+    self.tokenLimit = tokenLimit
+    self.topLogprobs = topLogprobs
+    self.promptLogprobs = promptLogprobs
+  }
+}
+
+/// Why a generation ended.
+package enum FinishReason: Sendable, Equatable {
+  /// A stop token was sampled.
+  case stop
+  /// `maxTokens`, or the end of the context, was reached.
+  case length
+  /// The reader closed the generation, or read too slowly.
+  case cancelled
+}
+
+/// Where the time of a generation went, seconds.
+package struct GenerationTimings: Sendable, Equatable {
+  package var queued = 0.0
+  /// From admission to the first sampled token.
+  package var prefill = 0.0
+  /// From the first sampled token to the end.
+  package var decode = 0.0
+  package var promptTokens = 0
+  /// Every sampled token counts, a final stop token included.
+  package var generatedTokens = 0
+
+  package init() {}
+
+  package var prefillTokensPerSecond: Double { prefill > 0 ? Double(promptTokens) / prefill : 0 }
+
+  /// The first token belongs to the prefill.
+  package var decodeTokensPerSecond: Double {
+    decode > 0 ? Double(max(0, generatedTokens - 1)) / decode : 0
+  }
+}
+
+/// In order: `started`, perhaps `promptLogprobs`, any number of `token`, then `finished` or `failed`.
+package enum GenerationEvent: Sendable {
+  /// The engine has taken the request from the queue; so many prompt tokens need no prefill.
+  case started(cachedTokens: Int)
+  /// One entry per prompt token; nil for the first, which nothing predicts.
+  case promptLogprobs([SampledToken?])
+  case token(SampledToken)
+  case finished(FinishReason, GenerationTimings)
+  case failed(InferenceError)
+}
+
+/// A running or queued generation, read by one thread.
+package final class Generation: Sendable {
+  let mailbox: Mailbox<GenerationEvent>
+
+  /// - Parameter mailbox: the engine's side sends, this side receives; closing it from here cancels.
+  package init(mailbox: Mailbox<GenerationEvent>) { self.mailbox = mailbox }
+
+  /// The next event; `.closed` after the last one, `.timedOut` when `deadline` passed first.
+  package func next(until deadline: Instant? = nil) -> Mailbox<GenerationEvent>.Reading {
+    mailbox.receive(until: deadline)
+  }
+
+  /// Ends the generation within one step of the engine. Harmless when it has ended already.
+  package func cancel() { mailbox.close() }
+}
+
+/// What the engine can take.
+package struct EngineLimits: Sendable, Equatable {
+  /// Most tokens of prompt and answer together.
+  package var maxContext: Int
+  /// Token ids must be below this.
+  package var vocabularySize: Int
+
+  package init(maxContext: Int, vocabularySize: Int) {
+    self.maxContext = maxContext
+    self.vocabularySize = vocabularySize
+  }
+}
+
+/// Whoever turns requests into generations: the engine's client, or a script in tests.
+package protocol GenerationService: Sendable {
+  var limits: EngineLimits { get }
+
+  /// Queues a request; never blocks.
+  ///
+  /// - Throws: `queueFull`, `promptTooLong`, `emptyPrompt`, `tokenOutOfRange`, `draining`.
+  func submit(_ request: GenerationRequest) throws(InferenceError) -> Generation
+}

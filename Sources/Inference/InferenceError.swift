@@ -1,0 +1,36 @@
+// What can go wrong between a request and its tokens.
+
+package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible {
+  case emptyPrompt
+  case tokenOutOfRange(token: Int32, vocabularySize: Int)
+  /// Counts are tokens; the limit holds for prompt and answer together.
+  case promptTooLong(tokens: Int, limit: Int)
+  case queueFull(limit: Int)
+  /// The engine finishes what runs and takes nothing new.
+  case draining
+  /// The engine cannot start with these settings.
+  case contextTooLarge(requested: Int, modelLimit: Int)
+  case memoryTooSmall(neededBytes: Int, availableBytes: Int, context: Int, largestContext: Int)
+  case modelLoading(String)
+
+  package var description: String {
+    switch self {
+    case .emptyPrompt: "the prompt has no tokens"
+    case .tokenOutOfRange(let token, let size):
+      "token id \(token) is outside the model's vocabulary of \(size) tokens"
+    case .promptTooLong(let tokens, let limit):
+      "the prompt has \(tokens) tokens, but the context holds \(limit) and the answer needs at least one; "
+        + "shorten the prompt or start the server with a larger --max-context"
+    case .queueFull(let limit):
+      "\(limit) requests are waiting already (--queue-limit \(limit)); try again later"
+    case .draining: "the server is shutting down"
+    case .contextTooLarge(let requested, let limit):
+      "--max-context \(requested) is more than the \(limit) tokens this model was made for "
+        + "(config.json max_position_embeddings)"
+    case .memoryTooSmall(let needed, let available, let context, let largest):
+      "a context of \(context) tokens needs \(needed >> 20) MiB of KV cache, but only \(available >> 20) MiB "
+        + "of memory are free for it; use --max-context \(largest) or less"
+    case .modelLoading(let problem): problem
+    }
+  }
+}

@@ -1,0 +1,55 @@
+// Variables: a chain of scopes, innermost first.
+
+/// One scope. `if` opens none; loop rounds, macro calls, captures and `with` do.
+///
+/// Scopes hold few names, so a linear search over interned IDs beats hashing.
+final class Scope {
+  private var variables: [(name: NameID, value: JinjaValue)] = []
+  let parent: Scope?
+
+  init(parent: Scope?) { self.parent = parent }
+
+  /// The scope of a loop round, which begins with `loop` and the loop's variable.
+  init(parent: Scope?, name: NameID, value: JinjaValue) {
+    self.parent = parent
+    variables.reserveCapacity(2)
+    variables.append((name, value))
+  }
+
+  func set(_ name: NameID, _ value: JinjaValue) {
+    if let at = variables.firstIndex(where: { $0.name == name }) {
+      variables[at].value = value
+    } else {
+      variables.append((name, value))
+    }
+  }
+
+  func lookup(_ name: NameID) -> JinjaValue? {
+    var scope: Scope? = self
+    while let current = scope {
+      for variable in current.variables where variable.name == name { return variable.value }
+      scope = current.parent
+    }
+    return nil
+  }
+
+  /// Forgets everything. Macros hold the scope that holds them: the interpreter ends that cycle so.
+  func clear() { variables = [] }
+}
+
+/// What `loop` is inside a `for`.
+final class LoopState {
+  let items: [JinjaValue]
+  var index = 0
+  /// 0 for the outermost call of a recursive loop.
+  let level: Int
+  /// The statement and scope that `loop(...)` runs again; only for recursive loops.
+  let recursion: (statement: Loop, scope: Scope)?
+  var lastChanged: JinjaValue?
+
+  init(items: [JinjaValue], level: Int, recursion: (statement: Loop, scope: Scope)?) {
+    self.items = items
+    self.level = level
+    self.recursion = recursion
+  }
+}

@@ -1,0 +1,141 @@
+// Products of few rows with packed weights in AVX2: weights go from memory to fused multiply-adds through
+// registers only. Agrees to the bit with `unpackAffine` followed by `multiplyF32`.
+
+import _Builtin_intrinsics.intel
+
+/// The most rows of x the fused kernels take.
+package let fusedRowLimit = 2
+
+/// 4-bit weights; see Compute's KernelTable.MultiplyPacked.
+package func multiplyQ4(
+  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
+  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>,
+  xStride: Int,
+  xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
+) {
+  for o in 0..<weightRows {
+    let w = packed + o * rowBytes
+    let s = scales + o * scaleRowBytes
+    let b = biases + o * scaleRowBytes
+    // The format is a constant in each specialisation: no branch per group.
+    switch scaleFormat {
+    case 0: rowQ4(w, s, b, 0, groupSize, x, xStride, xRows, columns, y + o, yStride)
+    case 1: rowQ4(w, s, b, 1, groupSize, x, xStride, xRows, columns, y + o, yStride)
+    default: rowQ4(w, s, b, 2, groupSize, x, xStride, xRows, columns, y + o, yStride)
+    }
+  }
+}
+
+@inline(__always)
+private func rowQ4(
+  _ w: UnsafeRawPointer, _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ format: Int,
+  _ groupSize: Int, _ x: UnsafePointer<Float>, _ xStride: Int, _ xRows: Int, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+) {
+  let shifts = _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0)
+  let mask = _mm256_set1_epi32(15)
+  var t0 = _mm256_setzero_ps()
+  var t1 = t0
+  let x1 = x + xStride
+  var c = 0
+  for group in 0..<columns / groupSize {
+    let scale = _mm256_set1_ps(scalar(scales, format, group))
+    let bias = _mm256_set1_ps(scalar(biases, format, group))
+    for _ in 0..<groupSize / 8 {
+      let word = (w + c / 2).loadUnaligned(as: Int32.self)
+      let q = _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32(word), shifts), mask)
+      let weight = _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), scale, bias)
+      t0 = _mm256_fmadd_ps(weight, load(x, c), t0)
+      if xRows > 1 { t1 = _mm256_fmadd_ps(weight, load(x1, c), t1) }
+      c += 8
+    }
+  }
+  y[0] = sum(t0)
+  if xRows > 1 { y[yStride] = sum(t1) }
+}
+
+/// 8-bit weights; see Compute's KernelTable.MultiplyPacked.
+package func multiplyQ8(
+  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
+  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>,
+  xStride: Int,
+  xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
+) {
+  for o in 0..<weightRows {
+    let w = packed + o * rowBytes
+    let s = scales + o * scaleRowBytes
+    let b = biases + o * scaleRowBytes
+    switch scaleFormat {
+    case 0: rowQ8(w, s, b, 0, groupSize, x, xStride, xRows, columns, y + o, yStride)
+    case 1: rowQ8(w, s, b, 1, groupSize, x, xStride, xRows, columns, y + o, yStride)
+    default: rowQ8(w, s, b, 2, groupSize, x, xStride, xRows, columns, y + o, yStride)
+    }
+  }
+}
+
+@inline(__always)
+private func rowQ8(
+  _ w: UnsafeRawPointer, _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ format: Int,
+  _ groupSize: Int, _ x: UnsafePointer<Float>, _ xStride: Int, _ xRows: Int, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+) {
+  var t0 = _mm256_setzero_ps()
+  var t1 = t0
+  let x1 = x + xStride
+  var c = 0
+  for group in 0..<columns / groupSize {
+    let scale = _mm256_set1_ps(scalar(scales, format, group))
+    let bias = _mm256_set1_ps(scalar(biases, format, group))
+    for _ in 0..<groupSize / 8 {
+      let q = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((w + c).loadUnaligned(as: Int64.self)))
+      let weight = _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), scale, bias)
+      t0 = _mm256_fmadd_ps(weight, load(x, c), t0)
+      if xRows > 1 { t1 = _mm256_fmadd_ps(weight, load(x1, c), t1) }
+      c += 8
+    }
+  }
+  y[0] = sum(t0)
+  if xRows > 1 { y[yStride] = sum(t1) }
+}
+
+/// f16 and bf16 weights; see Compute's KernelTable.MultiplyHalf.
+package func multiplyHalf(
+  weights: UnsafeRawPointer, rowBytes: Int, format: Int, weightRows: Int, x: UnsafePointer<Float>,
+  xStride: Int,
+  xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
+) {
+  for o in 0..<weightRows {
+    let w = weights + o * rowBytes
+    if format == 1 {
+      rowHalf(w, 1, x, xStride, xRows, columns, y + o, yStride)
+    } else {
+      rowHalf(w, 2, x, xStride, xRows, columns, y + o, yStride)
+    }
+  }
+}
+
+@inline(__always)
+private func rowHalf(
+  _ w: UnsafeRawPointer, _ format: Int, _ x: UnsafePointer<Float>, _ xStride: Int, _ xRows: Int,
+  _ columns: Int, _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+) {
+  var t0 = _mm256_setzero_ps()
+  var t1 = t0
+  let x1 = x + xStride
+  var c = 0
+  while c + 8 <= columns {
+    let weight = widen(w + 2 * c, format)
+    t0 = _mm256_fmadd_ps(weight, load(x, c), t0)
+    if xRows > 1 { t1 = _mm256_fmadd_ps(weight, load(x1, c), t1) }
+    c += 8
+  }
+  if c < columns {
+    let rest = columns - c
+    var weight = _mm256_setzero_ps()
+    for lane in 0..<rest { weight[lane] = scalar(w, format, c + lane) }
+    t0 = _mm256_fmadd_ps(weight, loadTail(x, c, rest), t0)
+    if xRows > 1 { t1 = _mm256_fmadd_ps(weight, loadTail(x1, c, rest), t1) }
+  }
+  y[0] = sum(t0)
+  if xRows > 1 { y[yStride] = sum(t1) }
+}

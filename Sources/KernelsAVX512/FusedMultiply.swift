@@ -1,0 +1,168 @@
+// Products of few rows with packed weights in AVX-512: weights go from memory to fused multiply-adds through
+// registers only. This is what decode runs; it has to keep up with memory, about 7 G weights/s per core.
+//
+// Each weight is rounded exactly as `unpackAffine` does and each element adds its products in the same order as
+// `multiplyF32`, so decode and prefill agree to the bit.
+
+import _Builtin_intrinsics.intel
+
+/// The most rows of x the fused kernels take.
+package let fusedRowLimit = 4
+
+/// 4-bit weights; see Compute's KernelTable.MultiplyPacked.
+package func multiplyQ4(
+  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
+  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>,
+  xStride: Int,
+  xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
+) {
+  for o in 0..<weightRows {
+    let w = packed + o * rowBytes
+    let s = scales + o * scaleRowBytes
+    let b = biases + o * scaleRowBytes
+    let target = y + o
+    // The format is a constant in each specialisation: no branch per group.
+    switch scaleFormat {
+    case 0: rowQ4(w, s, b, 0, groupSize, x, xStride, xRows, columns, target, yStride)
+    case 1: rowQ4(w, s, b, 1, groupSize, x, xStride, xRows, columns, target, yStride)
+    default: rowQ4(w, s, b, 2, groupSize, x, xStride, xRows, columns, target, yStride)
+    }
+  }
+}
+
+@inline(__always)
+private func rowQ4(
+  _ w: UnsafeRawPointer, _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ format: Int,
+  _ groupSize: Int, _ x: UnsafePointer<Float>, _ xStride: Int, _ xRows: Int, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+) {
+  let quanta = _mm512_cvtepi32_ps(iota())
+  let shifts = _mm512_set_epi32(28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0)
+  let first = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0)
+  let second = _mm512_set_epi32(3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2)
+  var t0 = _mm512_setzero_ps()
+  var (t1, t2, t3) = (t0, t0, t0)
+  let (x1, x2, x3) = (x + xStride, x + 2 * xStride, x + 3 * xStride)
+  var c = 0
+  for group in 0..<columns / groupSize {
+    // All sixteen values a weight of this group can have; a permute by the low four bits looks them up.
+    let scale = _mm512_set1_ps(scalar(scales, format, group))
+    let bias = _mm512_set1_ps(scalar(biases, format, group))
+    let table = _mm512_fmadd_ps(quanta, scale, bias)
+    for _ in 0..<groupSize / 32 {
+      let unit = _mm512_castsi128_si512(
+        _mm_loadu_si128((w + c / 2).assumingMemoryBound(to: __m128i.self)))
+      let low = _mm512_permutexvar_ps(_mm512_srlv_epi32(_mm512_permutexvar_epi32(first, unit), shifts), table)
+      let high = _mm512_permutexvar_ps(
+        _mm512_srlv_epi32(_mm512_permutexvar_epi32(second, unit), shifts), table)
+      t0 = _mm512_fmadd_ps(low, load(x, c), t0)
+      t0 = _mm512_fmadd_ps(high, load(x, c + 16), t0)
+      if xRows > 1 {
+        t1 = _mm512_fmadd_ps(low, load(x1, c), t1)
+        t1 = _mm512_fmadd_ps(high, load(x1, c + 16), t1)
+      }
+      if xRows > 2 {
+        t2 = _mm512_fmadd_ps(low, load(x2, c), t2)
+        t2 = _mm512_fmadd_ps(high, load(x2, c + 16), t2)
+      }
+      if xRows > 3 {
+        t3 = _mm512_fmadd_ps(low, load(x3, c), t3)
+        t3 = _mm512_fmadd_ps(high, load(x3, c + 16), t3)
+      }
+      c += 32
+    }
+  }
+  y[0] = sum(t0)
+  if xRows > 1 { y[yStride] = sum(t1) }
+  if xRows > 2 { y[2 * yStride] = sum(t2) }
+  if xRows > 3 { y[3 * yStride] = sum(t3) }
+}
+
+/// 8-bit weights; see Compute's KernelTable.MultiplyPacked.
+package func multiplyQ8(
+  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
+  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>,
+  xStride: Int,
+  xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
+) {
+  for o in 0..<weightRows {
+    let w = packed + o * rowBytes
+    let s = scales + o * scaleRowBytes
+    let b = biases + o * scaleRowBytes
+    let target = y + o
+    switch scaleFormat {
+    case 0: rowQ8(w, s, b, 0, groupSize, x, xStride, xRows, columns, target, yStride)
+    case 1: rowQ8(w, s, b, 1, groupSize, x, xStride, xRows, columns, target, yStride)
+    default: rowQ8(w, s, b, 2, groupSize, x, xStride, xRows, columns, target, yStride)
+    }
+  }
+}
+
+@inline(__always)
+private func rowQ8(
+  _ w: UnsafeRawPointer, _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ format: Int,
+  _ groupSize: Int, _ x: UnsafePointer<Float>, _ xStride: Int, _ xRows: Int, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+) {
+  var t0 = _mm512_setzero_ps()
+  var (t1, t2, t3) = (t0, t0, t0)
+  let (x1, x2, x3) = (x + xStride, x + 2 * xStride, x + 3 * xStride)
+  var c = 0
+  for group in 0..<columns / groupSize {
+    let scale = _mm512_set1_ps(scalar(scales, format, group))
+    let bias = _mm512_set1_ps(scalar(biases, format, group))
+    for _ in 0..<groupSize / 16 {
+      let bytes = _mm_loadu_si128((w + c).assumingMemoryBound(to: __m128i.self))
+      let weight = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)), scale, bias)
+      t0 = _mm512_fmadd_ps(weight, load(x, c), t0)
+      if xRows > 1 { t1 = _mm512_fmadd_ps(weight, load(x1, c), t1) }
+      if xRows > 2 { t2 = _mm512_fmadd_ps(weight, load(x2, c), t2) }
+      if xRows > 3 { t3 = _mm512_fmadd_ps(weight, load(x3, c), t3) }
+      c += 16
+    }
+  }
+  y[0] = sum(t0)
+  if xRows > 1 { y[yStride] = sum(t1) }
+  if xRows > 2 { y[2 * yStride] = sum(t2) }
+  if xRows > 3 { y[3 * yStride] = sum(t3) }
+}
+
+/// f16 and bf16 weights; see Compute's KernelTable.MultiplyHalf.
+package func multiplyHalf(
+  weights: UnsafeRawPointer, rowBytes: Int, format: Int, weightRows: Int, x: UnsafePointer<Float>,
+  xStride: Int,
+  xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
+) {
+  for o in 0..<weightRows {
+    let w = weights + o * rowBytes
+    if format == 1 {
+      rowHalf(w, 1, x, xStride, xRows, columns, y + o, yStride)
+    } else {
+      rowHalf(w, 2, x, xStride, xRows, columns, y + o, yStride)
+    }
+  }
+}
+
+@inline(__always)
+private func rowHalf(
+  _ w: UnsafeRawPointer, _ format: Int, _ x: UnsafePointer<Float>, _ xStride: Int, _ xRows: Int,
+  _ columns: Int, _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+) {
+  var t0 = _mm512_setzero_ps()
+  var (t1, t2, t3) = (t0, t0, t0)
+  let (x1, x2, x3) = (x + xStride, x + 2 * xStride, x + 3 * xStride)
+  var c = 0
+  while c < columns {
+    let mask = tailMask(min(16, columns - c))
+    let weight = widen(w + 2 * c, format, mask)
+    t0 = _mm512_fmadd_ps(weight, load(x, c, mask), t0)
+    if xRows > 1 { t1 = _mm512_fmadd_ps(weight, load(x1, c, mask), t1) }
+    if xRows > 2 { t2 = _mm512_fmadd_ps(weight, load(x2, c, mask), t2) }
+    if xRows > 3 { t3 = _mm512_fmadd_ps(weight, load(x3, c, mask), t3) }
+    c += 16
+  }
+  y[0] = sum(t0)
+  if xRows > 1 { y[yStride] = sum(t1) }
+  if xRows > 2 { y[2 * yStride] = sum(t2) }
+  if xRows > 3 { y[3 * yStride] = sum(t3) }
+}

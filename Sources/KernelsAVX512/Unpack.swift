@@ -1,0 +1,90 @@
+// Dequantization in AVX-512: any bit width through two dword permutes and variable shifts.
+//
+// Sixteen elements of `bits` bits start at a bit offset inside the words of their 32-element half-row unit;
+// element i lies in words a = i·bits / 32 and a + 1. With the unit's words in one register, element i is
+// (word[a] >> s | word[a + 1] << (32 - s)) & mask with s = i·bits mod 32; a shift by 32 gives zero.
+
+import _Builtin_intrinsics.intel
+
+/// One bf16, f16 or f32 element of a scale array; formats as in Compute's FloatFormat.
+@inline(__always)
+func scalar(_ base: UnsafeRawPointer, _ format: Int, _ index: Int) -> Float {
+  switch format {
+  case 0: return base.loadUnaligned(fromByteOffset: 4 * index, as: Float.self)
+  case 1:
+    let bits = base.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self)
+    return _mm_cvtph_ps(_mm_cvtsi32_si128(Int32(bits)))[0]
+  default:
+    let bits = base.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self)
+    return Float(bitPattern: UInt32(bits) << 16)
+  }
+}
+
+@inline(__always)
+func iota() -> __m512i {
+  _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+}
+
+/// `out[i] = scale · q[i] + bias`, fused, for `count` elements from a group border on; `count` is a multiple of 32.
+package func unpackAffine(
+  packed: UnsafeRawPointer, scales: UnsafeRawPointer, biases: UnsafeRawPointer, scaleFormat: Int,
+  bits: Int, groupSize: Int, count: Int, out: UnsafeMutablePointer<Float>
+) {
+  let width = Int32(bits)
+  let offsets = _mm512_mullo_epi32(iota(), _mm512_set1_epi32(width))
+  let later = _mm512_add_epi32(offsets, _mm512_set1_epi32(16 * width))
+  let thirtyOne = _mm512_set1_epi32(31)
+  let thirtyTwo = _mm512_set1_epi32(32)
+  let one = _mm512_set1_epi32(1)
+  let five = _mm512_set1_epi32(5)
+  let mask = _mm512_set1_epi32(1 << width - 1)
+  let words = tailMask(bits)
+
+  let lowA = _mm512_srlv_epi32(offsets, five)
+  let lowB = _mm512_add_epi32(lowA, one)
+  let lowShift = _mm512_and_si512(offsets, thirtyOne)
+  let lowBack = _mm512_sub_epi32(thirtyTwo, lowShift)
+  let highA = _mm512_srlv_epi32(later, five)
+  let highB = _mm512_add_epi32(highA, one)
+  let highShift = _mm512_and_si512(later, thirtyOne)
+  let highBack = _mm512_sub_epi32(thirtyTwo, highShift)
+
+  var i = 0
+  for group in 0..<count / groupSize {
+    let scale = _mm512_set1_ps(scalar(scales, scaleFormat, group))
+    let bias = _mm512_set1_ps(scalar(biases, scaleFormat, group))
+    for _ in 0..<groupSize / 32 {
+      // A masked load touches no byte behind the unit: the tensor may end at a page border.
+      let unit = _mm512_maskz_loadu_epi32(words, packed + i / 8 * bits)
+      let low = _mm512_or_si512(
+        _mm512_srlv_epi32(_mm512_permutexvar_epi32(lowA, unit), lowShift),
+        _mm512_sllv_epi32(_mm512_permutexvar_epi32(lowB, unit), lowBack))
+      let high = _mm512_or_si512(
+        _mm512_srlv_epi32(_mm512_permutexvar_epi32(highA, unit), highShift),
+        _mm512_sllv_epi32(_mm512_permutexvar_epi32(highB, unit), highBack))
+      let first = _mm512_cvtepi32_ps(_mm512_and_si512(low, mask))
+      let second = _mm512_cvtepi32_ps(_mm512_and_si512(high, mask))
+      _mm512_storeu_ps(out + i, _mm512_fmadd_ps(first, scale, bias))
+      _mm512_storeu_ps(out + i + 16, _mm512_fmadd_ps(second, scale, bias))
+      i += 32
+    }
+  }
+}
+
+/// Sixteen f16 or bf16 elements as float32; the mask's lanes only, zeros elsewhere.
+@inline(__always)
+func widen(_ source: UnsafeRawPointer, _ format: Int, _ mask: __mmask16) -> __m512 {
+  let bits = _mm256_maskz_loadu_epi16(mask, source)
+  if format == 1 { return _mm512_cvtph_ps(bits) }
+  return _mm512_castsi512_ps(_mm512_sllv_epi32(_mm512_cvtepu16_epi32(bits), _mm512_set1_epi32(16)))
+}
+
+/// Widens `count` f16 (format 1) or bf16 (format 2) elements.
+package func widenHalf(source: UnsafeRawPointer, format: Int, count: Int, out: UnsafeMutablePointer<Float>) {
+  var i = 0
+  while i < count {
+    let mask = tailMask(min(16, count - i))
+    _mm512_mask_storeu_ps(out + i, mask, widen(source + 2 * i, format, mask))
+    i += 16
+  }
+}

@@ -1,0 +1,52 @@
+// The rows of one step: decode rows and prefill chunks, mixed.
+
+/// Which rows of a span need logits.
+package enum LogitRows: Sendable, Equatable {
+  /// None: a prefill chunk that is not the last.
+  case none
+  /// The last token's: the next token will be sampled.
+  case last
+  /// Every token's: prompt log-probabilities, verification of a draft.
+  case all
+}
+
+/// What one forward pass computes.
+package struct Batch: Sendable {
+  /// Consecutive tokens of one sequence.
+  package struct Span: Sendable {
+    package var tokens: [Int32]
+    /// Absolute position of `tokens[0]`.
+    package var start: Int
+    /// The sequence's block table: entry i holds positions `32·i ..< 32·i + 32`. Covers `start + tokens.count`.
+    package var blocks: [Int32]
+    /// From `CausalModel.ropeVariant(forTokens:)`, the same for all spans of a sequence.
+    package var ropeVariant: Int
+    package var logits: LogitRows
+
+    package init(tokens: [Int32], start: Int, blocks: [Int32], ropeVariant: Int = 0, logits: LogitRows) {
+      self.tokens = tokens
+      self.start = start
+      self.blocks = blocks
+      self.ropeVariant = ropeVariant
+      self.logits = logits
+    }
+  }
+
+  package var spans: [Span]
+
+  package init(spans: [Span]) { self.spans = spans }
+
+  /// Tokens of all spans.
+  package var rowCount: Int { spans.reduce(0) { $0 + $1.tokens.count } }
+
+  /// Rows of logits that `forward` will write.
+  package var logitRowCount: Int {
+    spans.reduce(0) { sum, span in
+      switch span.logits {
+      case .none: sum
+      case .last: sum + (span.tokens.isEmpty ? 0 : 1)
+      case .all: sum + span.tokens.count
+      }
+    }
+  }
+}

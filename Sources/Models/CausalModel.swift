@@ -1,0 +1,30 @@
+// What the engine knows of a decoder: its sizes, its cache shape, and one function that runs a step.
+
+package import Compute
+
+/// A decoder-only language model with its weights. Engine thread only.
+package protocol CausalModel: AnyObject {
+  /// Columns of the logits: rows of the output matrix, at least the tokenizer's vocabulary.
+  var vocabularySize: Int { get }
+  /// config.json `max_position_embeddings`, tokens.
+  var contextLength: Int { get }
+  /// What each layer caches, first layer first.
+  var cacheShape: [KVLayerShape] { get }
+  /// Weight bytes that a decode step reads.
+  var weightBytesPerToken: Int { get }
+
+  /// Which RoPE table a sequence of at most `tokens` tokens uses for its whole life; 0 for families without
+  /// variants. Keys rotated by one variant are useless to another: it belongs into a prefix cache's key.
+  func ropeVariant(forTokens tokens: Int) -> Int
+
+  /// Runs all rows of the batch through the model.
+  ///
+  /// Writes the rows' keys and values into `cache` and the logits of the requested rows into `logits`
+  /// (span by span, in order). A row's results do not depend, to the bit, on its neighbours in the batch, on
+  /// how its prompt was cut into chunks, or on the number of threads. Allocates nothing once the
+  /// buffers have grown to the size of the batch.
+  ///
+  /// - Precondition: token ids are in `0 ..< vocabularySize`, block tables cover their spans, and the spans of
+  ///   one batch belong to different sequences.
+  func forward(_ batch: Batch, cache: KVCache, logits: inout Logits)
+}

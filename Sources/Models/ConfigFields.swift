@@ -1,0 +1,87 @@
+// Reading config.json: every value is checked for kind and range, and every error names its key.
+
+import JSON
+
+/// The members of one object of config.json; JSON null counts as absent.
+struct ConfigFields {
+  private let object: JSONValue
+  /// Prepended to keys in errors: `rope_scaling.`.
+  private let prefix: String
+
+  init(_ object: JSONValue, prefix: String = "") {
+    self.object = object
+    self.prefix = prefix
+  }
+
+  func has(_ key: String) -> Bool { value(key) != nil }
+
+  func value(_ key: String) -> JSONValue? {
+    guard let value = object[key], !value.isNull else { return nil }
+    return value
+  }
+
+  /// The object under `key`, or nil when absent.
+  func object(_ key: String) throws(ModelError) -> ConfigFields? {
+    guard let value = value(key) else { return nil }
+    guard value.objectValue != nil else { throw invalid(key, value, "an object") }
+    return ConfigFields(value, prefix: prefix + key + ".")
+  }
+
+  func int(_ key: String, in range: ClosedRange<Int>, default fallback: Int? = nil) throws(ModelError) -> Int
+  {
+    guard let value = value(key) else { return try required(fallback, key) }
+    let expected = "an integer in \(range.lowerBound)...\(range.upperBound)"
+    guard let int = value.intValue else { throw invalid(key, value, expected) }
+    guard range.contains(int) else {
+      throw .invalidValue(key: prefix + key, found: "\(int)", expected: expected)
+    }
+    return int
+  }
+
+  func double(
+    _ key: String, in range: ClosedRange<Double>, default fallback: Double? = nil
+  ) throws(ModelError) -> Double {
+    guard let value = value(key) else { return try required(fallback, key) }
+    let expected = "a number in \(range.lowerBound)...\(range.upperBound)"
+    guard let number = value.doubleValue else { throw invalid(key, value, expected) }
+    guard range.contains(number) else {
+      throw .invalidValue(key: prefix + key, found: "\(number)", expected: expected)
+    }
+    return number
+  }
+
+  func bool(_ key: String, default fallback: Bool) throws(ModelError) -> Bool {
+    guard let value = value(key) else { return fallback }
+    guard let bool = value.boolValue else { throw invalid(key, value, "a boolean") }
+    return bool
+  }
+
+  func string(_ key: String) throws(ModelError) -> String? {
+    guard let value = value(key) else { return nil }
+    guard let string = value.stringValue else { throw invalid(key, value, "a string") }
+    return string
+  }
+
+  /// `count` numbers, each in `range`.
+  func doubles(_ key: String, count: Int, in range: ClosedRange<Double>) throws(ModelError) -> [Double] {
+    guard let value = value(key) else { throw .missingKey(prefix + key) }
+    let expected = "an array of \(count) numbers in \(range.lowerBound)...\(range.upperBound)"
+    guard let array = value.arrayValue else { throw invalid(key, value, expected) }
+    let numbers = array.compactMap(\.doubleValue).filter(range.contains)
+    guard array.count == count, numbers.count == count else {
+      throw .invalidValue(
+        key: prefix + key, found: "an array of \(array.count), \(numbers.count) of them in range",
+        expected: expected)
+    }
+    return numbers
+  }
+
+  private func required<Value>(_ fallback: Value?, _ key: String) throws(ModelError) -> Value {
+    guard let fallback else { throw .missingKey(prefix + key) }
+    return fallback
+  }
+
+  private func invalid(_ key: String, _ value: JSONValue, _ expected: String) -> ModelError {
+    .invalidValue(key: prefix + key, found: value.kind, expected: expected)
+  }
+}

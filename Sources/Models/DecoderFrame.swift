@@ -1,0 +1,105 @@
+// What surrounds the layers of every decoder: embedding in front, final norm and output head behind, and the
+// buffers and row bookkeeping of a step. The layers themselves are each family's own.
+
+import Checkpoint
+import Compute
+
+/// Embedding, head and step buffers of one model. Engine thread only.
+final class DecoderFrame {
+  let compute: ComputeContext
+  let sizes: DecoderSizes
+  let rope: RoPE
+  let layout = StepLayout()
+  /// Where the layers' tensors are: `model.layers`.
+  let layerWeights: WeightMap
+  private let embedding: WeightMatrix
+  private let finalNorm: [Float]
+  private let head: Linear
+  private var tokens: [Int32] = []
+
+  private let residual = ScratchBuffer()
+  private let normed = ScratchBuffer()
+  private let projected = ScratchBuffer()
+  private let attended = ScratchBuffer()
+  private let gated = ScratchBuffer()
+  private let selected = ScratchBuffer()
+
+  init(
+    _ sizes: DecoderSizes, rope: RoPE, weights: WeightMap, compute: ComputeContext
+  ) throws(ModelError) {
+    let prefixes = ["language_model.model.", "model.language_model.", "model.", ""]
+    guard let prefix = prefixes.first(where: { weights.has($0 + "embed_tokens.weight") }) else {
+      throw .missingTensor(
+        name: "model.embed_tokens.weight", because: "every decoder starts with an embedding of its tokens")
+    }
+    let tensors = try loading { () throws(CheckpointError) in
+      try weights.embedding(prefix + "embed_tokens", rows: sizes.vocabulary, columns: sizes.hidden)
+    }
+    let embedding = try computing { () throws(ComputeError) in try WeightMatrix(tensors) }
+    let headName = ["lm_head", "language_model.lm_head"].first { weights.has($0 + ".weight") }
+    if let headName, !sizes.tied {
+      head = try Linear([headName: sizes.vocabulary], columns: sizes.hidden, at: weights, compute: compute)
+    } else {
+      head = Linear(tied: embedding, compute: compute)
+    }
+    self.embedding = embedding
+    finalNorm = try Self.vector(prefix + "norm.weight", count: sizes.hidden, at: weights)
+    layerWeights = weights.at(prefix + "layers")
+    self.sizes = sizes
+    self.rope = rope
+    self.compute = compute
+  }
+
+  /// A 1-D tensor as float32.
+  static func vector(_ name: String, count: Int, at map: WeightMap) throws(ModelError) -> [Float] {
+    let tensor = try loading { () throws(CheckpointError) in try map.vector(name, count: count) }
+    return try computing { () throws(ComputeError) in try floats(tensor) }
+  }
+
+  /// Bytes of the head; the embedding's one row per token is not worth counting.
+  var headBytes: Int { head.byteCount }
+
+  /// Lays out the step's rows, computes their angles and looks up their embeddings.
+  ///
+  /// - Returns: the residual stream, `[rows, hidden]`.
+  func begin(_ batch: Batch, cache: KVCache) -> Rows {
+    layout.reset()
+    tokens.removeAll(keepingCapacity: true)
+    for span in batch.spans {
+      layout.append(
+        count: span.tokens.count, start: span.start, table: span.blocks, blockCount: cache.blockCount,
+        ropeVariant: span.ropeVariant)
+      tokens.append(contentsOf: span.tokens)
+    }
+    rope.prepare(layout)
+    let x = residual.rows(layout.rows, sizes.hidden)
+    compute.gather(tokens, of: embedding, into: x)
+    return x
+  }
+
+  /// Buffers of the step's rows: overwritten by every layer.
+  var hidden: Rows { normed.rows(layout.rows, sizes.hidden) }
+  /// `[rows, q | k | v]`.
+  var queriesKeysValues: Rows { projected.rows(layout.rows, sizes.queryWidth + 2 * sizes.keyWidth) }
+  var attention: Rows { attended.rows(layout.rows, sizes.queryWidth) }
+  /// `[rows, gate | up]`.
+  var gateUp: Rows { gated.rows(layout.rows, 2 * sizes.intermediate) }
+
+  /// Final norm and output head of the rows that need logits.
+  func finish(_ x: Rows, _ batch: Batch, into logits: inout Logits) {
+    let rows = batch.logitRowCount
+    let out = logits.resize(rows: rows, columns: sizes.vocabulary)
+    guard rows > 0 else { return }
+    let chosen = selected.rows(rows, sizes.hidden)
+    var next = 0
+    for (index, span) in batch.spans.enumerated() where span.logits != .none && !span.tokens.isEmpty {
+      let count = span.tokens.count
+      for row in (span.logits == .all ? 0 : count - 1)..<count {
+        x.copyRow(layout.firstRow(ofSpan: index) + row, to: chosen, at: next)
+        next += 1
+      }
+    }
+    compute.rmsNorm(chosen, gain: finalNorm, epsilon: sizes.epsilon, into: chosen)
+    head(chosen, into: out)
+  }
+}

@@ -1,0 +1,82 @@
+// The config keys that all decoder families share, validated.
+
+import Compute
+import JSON
+
+/// Sizes of a decoder as config.json states them.
+struct DecoderSizes {
+  let hidden: Int
+  let layers: Int
+  let heads: Int
+  let kvHeads: Int
+  let headDim: Int
+  let intermediate: Int
+  let vocabulary: Int
+  let contextLength: Int
+  let epsilon: Float
+  /// Whether config.json asks for the embedding matrix as the output head.
+  let tied: Bool
+
+  /// - Parameter contextLength: what the family's reference implementation takes when the key is absent.
+  init(_ config: ConfigFields, contextLength fallback: Int, tied: Bool) throws(ModelError) {
+    hidden = try config.int("hidden_size", in: 1...1 << 17)
+    layers = try config.int("num_hidden_layers", in: 1...1024)
+    heads = try config.int("num_attention_heads", in: 1...4096)
+    kvHeads = try config.int("num_key_value_heads", in: 1...4096, default: heads)
+    guard heads % kvHeads == 0 else {
+      throw .invalidValue(
+        key: "num_key_value_heads", found: "\(kvHeads)",
+        expected: "a divisor of num_attention_heads = \(heads)")
+    }
+    if !config.has("head_dim"), hidden % heads != 0 {
+      throw .invalidValue(
+        key: "num_attention_heads", found: "\(heads)", expected: "a divisor of hidden_size = \(hidden)")
+    }
+    headDim = try config.int("head_dim", in: 2...4096, default: hidden / heads)
+    guard headDim >= 2, headDim % 2 == 0 else {
+      throw .invalidValue(key: "head_dim", found: "\(headDim)", expected: "an even number of at least 2")
+    }
+    intermediate = try config.int("intermediate_size", in: 1...1 << 20)
+    vocabulary = try config.int("vocab_size", in: 1...1 << 24)
+    contextLength = try config.int("max_position_embeddings", in: 1...1 << 27, default: fallback)
+    epsilon = Float(try config.double("rms_norm_eps", in: 0...1, default: 1e-6))
+    self.tied = try config.bool("tie_word_embeddings", default: tied)
+    let activation = try config.string("hidden_act") ?? "silu"
+    guard activation == "silu" || activation == "swish" else {
+      throw .unsupportedSetting(key: "hidden_act", value: activation, supported: "silu")
+    }
+  }
+
+  /// Elements of a row's queries, and of its keys (as of its values).
+  var queryWidth: Int { heads * headDim }
+  var keyWidth: Int { kvHeads * headDim }
+  /// What each layer caches per position.
+  var cacheShape: KVLayerShape { KVLayerShape(kvHeads: kvHeads, headDim: headDim) }
+
+  /// Full attention of one layer, scores scaled by headDim^-0.5.
+  func attention(window: Int?) -> AttentionShape {
+    AttentionShape(
+      heads: heads, kvHeads: kvHeads, headDim: headDim, scale: 1 / Float(headDim).squareRoot(), window: window
+    )
+  }
+
+  /// The sliding window of each layer, nil for full attention.
+  ///
+  /// `layer_types` decides where it exists; otherwise layers for which `slides` holds.
+  func windows(_ config: ConfigFields, slides: (Int) -> Bool) throws(ModelError) -> [Int?] {
+    let types = config.value("layer_types")?.arrayValue
+    if let types, types.count != layers {
+      throw .invalidValue(
+        key: "layer_types", found: "an array of \(types.count)",
+        expected: "num_hidden_layers = \(layers) entries")
+    }
+    guard config.has("sliding_window") else { return [Int?](repeating: nil, count: layers) }
+    let window = try config.int("sliding_window", in: 1...1 << 40)
+    var windows: [Int?] = []
+    for layer in 0..<layers {
+      let isSliding = types.map { $0[layer].stringValue == "sliding_attention" } ?? slides(layer)
+      windows.append(isSliding ? window : nil)
+    }
+    return windows
+  }
+}

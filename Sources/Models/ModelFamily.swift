@@ -1,0 +1,34 @@
+// From config.json's model_type to the class that runs it.
+
+package import Checkpoint
+package import Compute
+import JSON
+
+package enum ModelFamily {
+  /// The values of `model_type` that `load` accepts.
+  package static let supportedTypes = ["llama", "mistral", "phi3", "qwen2", "qwen3"]
+
+  /// Binds a checkpoint's tensors to its family's model. Reads norms and biases; matrices stay in the mapping.
+  ///
+  /// - Throws: `ModelError` naming the config key or tensor that does not fit.
+  package static func load(
+    _ folder: ModelFolder, compute: ComputeContext
+  ) throws(ModelError) -> any CausalModel {
+    let config = ConfigFields(folder.config)
+    guard let type = try config.string("model_type") else { throw .missingKey("model_type") }
+    switch type {
+    case "llama":
+      return try Llama(config, weights: folder.weights, compute: compute, slides: false)
+    case "mistral":
+      return try Llama(config, weights: folder.weights, compute: compute, slides: true)
+    case "phi3":
+      return try Phi3(config, weights: folder.weights, compute: compute)
+    case "qwen2":
+      return try Qwen2(config, weights: folder.weights, compute: compute)
+    case "qwen3":
+      return try Qwen3(config, weights: folder.weights, compute: compute)
+    default:
+      throw .unsupportedFamily(type: type, supported: supportedTypes)
+    }
+  }
+}

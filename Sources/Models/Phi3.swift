@@ -1,0 +1,90 @@
+// Phi-3, Phi-3.5, Phi-4 and Phi-4-mini: Llama's layers with fused projections, longrope, partial rotation.
+//
+// Sources: arXiv:2404.14219, arXiv:2503.01743; names follow the Hugging Face checkpoints.
+
+import Checkpoint
+package import Compute
+
+/// Pre-norm decoder with grouped-query attention and a SwiGLU MLP; q, k, v and gate, up are one matrix each.
+package final class Phi3: CausalModel {
+  private struct Layer {
+    let inputNorm, postAttentionNorm: [Float]  // [hidden]; the second is the norm before the MLP
+    let qkv: Linear  // [hidden] → [q | k | v]
+    let o: Linear  // [heads · headDim] → [hidden]
+    let gateUp: Linear  // [hidden] → [gate | up]
+    let down: Linear  // [intermediate] → [hidden]
+    let attention: AttentionShape
+  }
+
+  private let frame: DecoderFrame
+  private let scaling: RoPEScaling
+  private let layers: [Layer]
+  package let weightBytesPerToken: Int
+
+  init(_ config: ConfigFields, weights: WeightMap, compute: ComputeContext) throws(ModelError) {
+    let sizes = try DecoderSizes(config, contextLength: 4096, tied: false)
+    let windows = try sizes.windows(config) { _ in true }
+    scaling = try RoPEScaling(config, sizes: sizes, theta: 10_000)
+    frame = try DecoderFrame(
+      sizes, rope: RoPE(variants: scaling.variants), weights: weights, compute: compute)
+
+    var layers: [Layer] = []
+    var bytes = frame.headBytes
+    for index in 0..<sizes.layers {
+      let map = frame.layerWeights[index]
+      let attention = map.at("self_attn")
+      let mlp = map.at("mlp")
+      let layer = Layer(
+        inputNorm: try DecoderFrame.vector("input_layernorm.weight", count: sizes.hidden, at: map),
+        postAttentionNorm: try DecoderFrame.vector(
+          "post_attention_layernorm.weight", count: sizes.hidden, at: map),
+        qkv: try Linear(
+          ["qkv_proj": sizes.queryWidth + 2 * sizes.keyWidth], columns: sizes.hidden, at: attention,
+          compute: compute),
+        o: try Linear(["o_proj": sizes.hidden], columns: sizes.queryWidth, at: attention, compute: compute),
+        gateUp: try Linear(
+          ["gate_up_proj": 2 * sizes.intermediate], columns: sizes.hidden, at: mlp, compute: compute),
+        down: try Linear(["down_proj": sizes.hidden], columns: sizes.intermediate, at: mlp, compute: compute),
+        attention: sizes.attention(window: windows[index]))
+      bytes += layer.qkv.byteCount + layer.o.byteCount + layer.gateUp.byteCount + layer.down.byteCount
+      layers.append(layer)
+    }
+    self.layers = layers
+    weightBytesPerToken = bytes
+  }
+
+  package var vocabularySize: Int { frame.sizes.vocabulary }
+  package var contextLength: Int { frame.sizes.contextLength }
+  package var cacheShape: [KVLayerShape] { layers.map { _ in frame.sizes.cacheShape } }
+  package func ropeVariant(forTokens tokens: Int) -> Int { scaling.variant(forTokens: tokens) }
+
+  package func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
+    let (compute, sizes) = (frame.compute, frame.sizes)
+    let x = frame.begin(batch, cache: cache)
+    let (h, qkv, attended, gateUp) = (frame.hidden, frame.queriesKeysValues, frame.attention, frame.gateUp)
+    let q = qkv.columns(from: 0, count: sizes.queryWidth)
+    let k = qkv.columns(from: sizes.queryWidth, count: sizes.keyWidth)
+    let v = qkv.columns(from: sizes.queryWidth + sizes.keyWidth, count: sizes.keyWidth)
+    let gate = gateUp.columns(from: 0, count: sizes.intermediate)
+    let up = gateUp.columns(from: sizes.intermediate, count: sizes.intermediate)
+
+    for (index, layer) in layers.enumerated() {
+      // x += o(attend(rope(q), rope(k), v)) of norm(x)
+      compute.rmsNorm(x, gain: layer.inputNorm, epsilon: sizes.epsilon, into: h)
+      layer.qkv(h, into: qkv)
+      compute.rotate(q, headDim: sizes.headDim, by: frame.rope)
+      compute.rotate(k, headDim: sizes.headDim, by: frame.rope)
+      compute.store(keys: k, values: v, layer: index, of: cache, at: frame.layout)
+      compute.attend(q, shape: layer.attention, layer: index, of: cache, at: frame.layout, into: attended)
+      layer.o(attended, into: h)
+      compute.add(h, to: x)
+      // x += down(silu(gate) · up) of norm(x)
+      compute.rmsNorm(x, gain: layer.postAttentionNorm, epsilon: sizes.epsilon, into: h)
+      layer.gateUp(h, into: gateUp)
+      compute.gatedSilu(gate, up, into: gate)
+      layer.down(gate, into: h)
+      compute.add(h, to: x)
+    }
+    frame.finish(x, batch, into: &logits)
+  }
+}

@@ -1,0 +1,147 @@
+// Rotary frequencies from config.json: both generations of keys, all scaling types of the supported families.
+//
+// Old: top-level `rope_theta`, `rope_scaling` {type | rope_type, ...}, `partial_rotary_factor`. New
+// (transformers 5): `rope_parameters` with everything inside, flat or keyed by layer type.
+// llama3 and yarn follow their papers' formulas (arXiv:2407.21783 §3.4.1; arXiv:2309.00071 §3); longrope is
+// arXiv:2402.13753.
+
+import Compute
+import Platform
+
+/// The frequencies a config describes, with the rule that picks among them.
+struct RoPEScaling {
+  /// One table, or short and long for longrope.
+  let variants: [RoPEFrequencies]
+  /// Sequences of at most so many tokens use variant 0, longer ones variant 1; nil with one variant.
+  let shortLimit: Int?
+
+  func variant(forTokens tokens: Int) -> Int {
+    guard let shortLimit else { return 0 }
+    return tokens <= shortLimit ? 0 : 1
+  }
+
+  /// - Parameter sizes: the head size and the context length.
+  init(_ config: ConfigFields, sizes: DecoderSizes, theta fallback: Double) throws(ModelError) {
+    var parameters = try config.object("rope_parameters")
+    if let keyed = try parameters?.object("full_attention") { parameters = keyed }
+    var scaling = parameters
+    if scaling == nil { scaling = try config.object("rope_scaling") }
+    let places = [parameters, config].compactMap { $0 }
+
+    let theta = try Self.first(places, "rope_theta").double("rope_theta", in: 2...1e15, default: fallback)
+    let share = try Self.first(places, "partial_rotary_factor")
+      .double("partial_rotary_factor", in: 0...1, default: 1)
+    if try config.bool("rope_traditional", default: false) {
+      throw .unsupportedSetting(key: "rope_traditional", value: "true", supported: "false")
+    }
+    let rotated = Int(Double(sizes.headDim) * share)
+    guard rotated >= 2, rotated % 2 == 0 else {
+      throw .invalidValue(
+        key: "partial_rotary_factor", found: "\(share)", expected: "an even rotated width of at least 2")
+    }
+    let base = (0..<rotated / 2).map { pow(theta, -2 * Double($0) / Double(rotated)) }
+
+    var type = try scaling?.string("rope_type")
+    if type == nil { type = try scaling?.string("type") }
+    switch (type ?? "default", scaling) {
+    case ("linear", let scaling?):
+      let factor = try scaling.double("factor", in: 1e-3...1e6)
+      self.init(base.map { $0 / factor })
+    case ("llama3", let scaling?):
+      self.init(try Self.llama3(base, scaling))
+    case ("yarn", let scaling?):
+      self.init(variants: [try Self.yarn(base, scaling, theta: theta, sizes: sizes)], shortLimit: nil)
+    case ("longrope", let scaling?), ("su", let scaling?):
+      self = try Self.long(base, scaling, config, sizes: sizes)
+    case ("default", _), ("none", _), ("mrope", _):
+      self.init(base)
+    default:
+      throw .unsupportedSetting(
+        key: "rope_scaling type", value: type ?? "", supported: "default, linear, llama3, yarn, longrope, su")
+    }
+  }
+
+  private init(_ inverse: [Double]) {
+    self.init(variants: [RoPEFrequencies(inverse: inverse)], shortLimit: nil)
+  }
+
+  private init(variants: [RoPEFrequencies], shortLimit: Int?) {
+    self.variants = variants
+    self.shortLimit = shortLimit
+  }
+
+  /// The first place that has `key`, or the last one, whose reader then reports it missing.
+  private static func first(_ places: [ConfigFields], _ key: String) throws(ModelError) -> ConfigFields {
+    guard let place = places.first(where: { $0.has(key) }) ?? places.last else { throw .missingKey(key) }
+    return place
+  }
+
+  /// Wavelengths beyond the original context are stretched, short ones kept, those between blended.
+  private static func llama3(_ base: [Double], _ scaling: ConfigFields) throws(ModelError) -> [Double] {
+    let factor = try scaling.double("factor", in: 1e-3...1e6)
+    let low = try scaling.double("low_freq_factor", in: 1e-3...1e6, default: 1)
+    let high = try scaling.double("high_freq_factor", in: 1e-3...1e6, default: 4)
+    let original = try scaling.double("original_max_position_embeddings", in: 1...1e9, default: 8192)
+    guard high > low else {
+      throw .invalidValue(
+        key: "rope_scaling.high_freq_factor", found: "\(high)", expected: "more than low_freq_factor = \(low)"
+      )
+    }
+    return base.map { inverse in
+      let wavelength = 2 * Double.pi / inverse
+      if wavelength > original / low { return inverse / factor }
+      if wavelength < original / high { return inverse }
+      let blend = (original / wavelength - low) / (high - low)
+      return (1 - blend) * inverse / factor + blend * inverse
+    }
+  }
+
+  private static func yarn(
+    _ base: [Double], _ scaling: ConfigFields, theta: Double, sizes: DecoderSizes
+  ) throws(ModelError) -> RoPEFrequencies {
+    let factor = try scaling.double("factor", in: 1...1e6)
+    let original = try scaling.double(
+      "original_max_position_embeddings", in: 1...1e9, default: Double(sizes.contextLength) / factor)
+    let fast = try scaling.double("beta_fast", in: 1e-3...1e6, default: 32)
+    let slow = try scaling.double("beta_slow", in: 1e-3...1e6, default: 1)
+    let width = Double(2 * base.count)
+    /// The pair that turns `turns` times over the original context.
+    func pair(_ turns: Double) -> Double {
+      width * log(original / (2 * .pi * turns)) / (2 * log(theta))
+    }
+    let low = max(pair(fast).rounded(.down), 0)
+    var high = min(pair(slow).rounded(.up), width - 1)
+    if high <= low { high = low + 0.001 }
+
+    func attenuation(_ mscale: Double) -> Double { factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1 }
+    let mscale = try scaling.double("mscale", in: 0...1e3, default: 1)
+    let mscaleAll = try scaling.double("mscale_all_dim", in: 0...1e3, default: 0)
+    let magnitude = try scaling.double(
+      "attention_factor", in: 1e-3...1e3, default: attenuation(mscale) / attenuation(mscaleAll))
+    let inverse = base.enumerated().map { index, inverse in
+      let ramp = min(max((Double(index) - low) / (high - low), 0), 1)
+      return (1 - ramp) * inverse + ramp * inverse / factor
+    }
+    return RoPEFrequencies(inverse: inverse, magnitude: magnitude)
+  }
+
+  /// Per-pair factors, one list for sequences within the original context and one for longer ones.
+  private static func long(
+    _ base: [Double], _ scaling: ConfigFields, _ config: ConfigFields, sizes: DecoderSizes
+  ) throws(ModelError) -> RoPEScaling {
+    let key = "original_max_position_embeddings"
+    let original = try first([scaling, config], key).int(key, in: 2...1 << 27)
+    let stretch = Double(sizes.contextLength) / Double(original)
+    let usual = stretch > 1 ? (1 + log(stretch) / log(Double(original))).squareRoot() : 1
+    let magnitude = try scaling.double("attention_factor", in: 1e-3...1e3, default: usual)
+    var variants: [RoPEFrequencies] = []
+    for (list, scale) in [("short_factor", "short_mscale"), ("long_factor", "long_mscale")] {
+      let factors = try scaling.doubles(list, count: base.count, in: 1e-6...1e9)
+      variants.append(
+        RoPEFrequencies(
+          inverse: zip(base, factors).map { $0 / $1 },
+          magnitude: try scaling.double(scale, in: 1e-3...1e3, default: magnitude)))
+    }
+    return RoPEScaling(variants: variants, shortLimit: original)
+  }
+}

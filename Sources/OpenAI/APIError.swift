@@ -1,0 +1,93 @@
+// The one error object of the API: HTTP status, type, code, the parameter at fault, and words.
+
+package import JSON
+
+/// An error as clients see it. `param` is the path of the field at fault: `messages[2].content`.
+package struct APIError: Error, Sendable, Equatable, CustomStringConvertible {
+  package var status: Int
+  package var type: String
+  package var code: String?
+  package var param: String?
+  package var message: String
+  /// Seconds for the `Retry-After` header.
+  package var retryAfter: Int?
+
+  package init(
+    status: Int, type: String = "invalid_request_error", code: String?, param: String? = nil, message: String,
+    retryAfter: Int? = nil
+  ) {
+    self.status = status
+    self.type = type
+    self.code = code
+    self.param = param
+    self.message = message
+    self.retryAfter = retryAfter
+  }
+
+  package var description: String { message }
+
+  /// `{"error": {...}}` with all four keys.
+  package var json: JSONValue {
+    [
+      "error": [
+        "message": .string(message), "type": .string(type),
+        "param": param.map(JSONValue.string) ?? nil, "code": code.map(JSONValue.string) ?? nil,
+      ]
+    ]
+  }
+}
+
+extension APIError {
+  private static func badRequest(_ code: String, _ param: String?, _ message: String) -> APIError {
+    APIError(status: 400, code: code, param: param, message: message)
+  }
+
+  static func missing(_ param: String) -> APIError {
+    badRequest("missing_required_parameter", param, "Missing required parameter: '\(param)'.")
+  }
+
+  static func wrongType(_ param: String?, expected: String, found: JSONValue) -> APIError {
+    let place = param.map { "Invalid type for '\($0)'" } ?? "Invalid type for the request body"
+    return badRequest("invalid_type", param, "\(place): expected \(expected), but got \(found.kind).")
+  }
+
+  static func aboveMaximum(_ param: String, kind: String, limit: String) -> APIError {
+    badRequest("\(kind)_above_max_value", param, "Invalid '\(param)': expected a value of at most \(limit).")
+  }
+
+  static func belowMinimum(_ param: String, kind: String, limit: String) -> APIError {
+    badRequest("\(kind)_below_min_value", param, "Invalid '\(param)': expected a value of at least \(limit).")
+  }
+
+  package static func invalidValue(_ param: String, _ problem: String) -> APIError {
+    badRequest("invalid_value", param, "Invalid '\(param)': \(problem).")
+  }
+
+  static func unsupportedParameter(_ param: String, _ reason: String = "this server does not support it")
+    -> APIError
+  {
+    badRequest("unsupported_parameter", param, "Unsupported parameter: '\(param)': \(reason).")
+  }
+
+  static func unsupportedValue(_ param: String, _ reason: String) -> APIError {
+    badRequest("unsupported_value", param, "Unsupported value for '\(param)': \(reason).")
+  }
+
+  /// The body is not JSON.
+  package static func malformedJSON(_ error: JSONError) -> APIError {
+    badRequest("invalid_json", nil, "The body of your request is not valid JSON: \(error).")
+  }
+
+  /// Nothing but the served model can be asked for.
+  package static func modelNotFound(_ name: String) -> APIError {
+    APIError(
+      status: 404, code: "model_not_found", param: "model",
+      message: "The model '\(shortened(name))' does not exist. GET /v1/models lists what this server offers.")
+  }
+
+  /// Text of a client in a message: bounded, so that an error is never larger than its request.
+  package static func shortened(_ text: String, to limit: Int = 100) -> String {
+    text.unicodeScalars.count <= limit
+      ? text : String(String.UnicodeScalarView(text.unicodeScalars.prefix(limit))) + "…"
+  }
+}

@@ -1,0 +1,120 @@
+// The body of a chat completion that is not streamed, and the values it shares with the streamed form.
+
+package import JSON
+
+/// What all objects of one answer have in common.
+package struct AnswerHeader: Sendable, Equatable {
+  /// `chatcmpl-…` or `cmpl-…`.
+  package var id: String
+  /// Seconds since 1970.
+  package var created: Int
+  /// The served model's id.
+  package var model: String
+  package var systemFingerprint: String
+  package var reasoningField: ReasoningField
+
+  package init(
+    id: String, created: Int, model: String, systemFingerprint: String,
+    reasoningField: ReasoningField = .reasoningContent
+  ) {
+    self.id = id
+    self.created = created
+    self.model = model
+    self.systemFingerprint = systemFingerprint
+    self.reasoningField = reasoningField
+  }
+
+  /// The leading members of a body whose `object` is `kind`.
+  func members(kind: String) -> [(String, JSONValue)] {
+    [
+      ("id", .string(id)), ("object", .string(kind)), ("created", .int(created)), ("model", .string(model)),
+      ("system_fingerprint", .string(systemFingerprint)),
+    ]
+  }
+}
+
+/// Why a choice ended, in the API's words.
+package enum ChoiceFinish: String, Sendable {
+  case stop
+  case length
+  case toolCalls = "tool_calls"
+}
+
+/// A call of a function by the model.
+package struct ToolCall: Sendable, Equatable {
+  package var id: String
+  package var name: String
+  /// JSON text.
+  package var arguments: String
+
+  package init(id: String, name: String, arguments: String) {
+    self.id = id
+    self.name = name
+    self.arguments = arguments
+  }
+
+  var json: JSONValue {
+    [
+      "id": .string(id), "type": "function",
+      "function": ["name": .string(name), "arguments": .string(arguments)],
+    ]
+  }
+}
+
+package struct ChatChoice: Sendable, Equatable {
+  package var index: Int
+  package var content: String
+  /// Nil when there is none or it is not to be shown.
+  package var reasoning: String?
+  package var toolCalls: [ToolCall]
+  package var logprobs: [LogprobEntry]?
+  package var finish: ChoiceFinish
+
+  package init(
+    index: Int, content: String, reasoning: String?, toolCalls: [ToolCall], logprobs: [LogprobEntry]?,
+    finish: ChoiceFinish
+  ) {
+    self.index = index
+    self.content = content
+    self.reasoning = reasoning
+    self.toolCalls = toolCalls
+    self.logprobs = logprobs
+    self.finish = finish
+  }
+
+  func json(_ reasoningField: ReasoningField) -> JSONValue {
+    var message = JSONObject([("role", "assistant")])
+    message["content"] = content.utf8.isEmpty && !toolCalls.isEmpty ? .null : .string(content)
+    message["refusal"] = .null
+    message["annotations"] = []
+    if let reasoning {
+      for (name, value) in reasoningField.members(reasoning) { message[name] = value }
+    }
+    if !toolCalls.isEmpty { message["tool_calls"] = .array(toolCalls.map(\.json)) }
+    return [
+      "index": .int(index), "message": .object(message),
+      "logprobs": logprobs.map(LogprobEntry.chatJSON) ?? nil,
+      "finish_reason": .string(finish.rawValue),
+    ]
+  }
+}
+
+package struct ChatResponse: Sendable, Equatable {
+  package var header: AnswerHeader
+  package var choices: [ChatChoice]
+  package var usage: Usage
+
+  package init(header: AnswerHeader, choices: [ChatChoice], usage: Usage) {
+    self.header = header
+    self.choices = choices
+    self.usage = usage
+  }
+
+  package var json: JSONValue {
+    var body = JSONObject(header.members(kind: "chat.completion"))
+    body["service_tier"] = "default"
+    body["choices"] = .array(choices.map { $0.json(header.reasoningField) })
+    body["usage"] = usage.json
+    return .object(body)
+  }
+}

@@ -1,0 +1,104 @@
+// The body of POST /v1/completions: plain text or token ids in, text out.
+
+package import JSON
+
+package struct CompletionRequest: Sendable {
+  package enum Prompt: Sendable, Equatable {
+    case text(String)
+    case tokens([Int32])
+  }
+
+  package var model: String
+  /// At least one.
+  package var prompts: [Prompt]
+  package var options: GenerationOptions
+  /// Alternatives to report with each token; nil when no log probabilities are wanted.
+  package var logprobs: Int?
+  /// Whether the answer begins with the prompt.
+  package var echoes: Bool
+  /// Top-level fields that nobody knows.
+  package var ignored: [String]
+
+  /// What `max_tokens` is when absent.
+  package static let defaultMaxTokens = 16
+}
+
+extension CompletionRequest {
+  /// - Parameters:
+  ///   - vocabularySize: token ids in the body must be below it.
+  /// - Throws: the first problem found, with the path of its field.
+  package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
+    var fields = try Fields(body)
+    model = try ChatRequest.model(&fields)
+    prompts = try PromptReader(limits: limits, vocabularySize: vocabularySize).read(&fields)
+    options = try GenerationOptions(
+      &fields, limits: limits, minimumTokens: 0, vocabularySize: vocabularySize)
+    options.maxTokens = options.maxTokens ?? Self.defaultMaxTokens
+    logprobs = try fields.integer("logprobs", in: 0...limits.completionLogprobs)
+    echoes = try fields.bool("echo") ?? false
+    if let best = try fields.integer("best_of", in: 1...limits.choices), best != options.choices {
+      throw .unsupportedValue("best_of", "only the value of 'n' (\(options.choices)) is possible")
+    }
+    try fields.refuse("suffix", because: "this server does not fill in the middle")
+    try fields.refuse("prompt_embeds", because: "prompts are text or token ids")
+    try ResponseFormat.requireText(&fields, limits: limits)
+    try GenerationOptions.acceptDescriptions(&fields)
+    ignored = fields.unread
+  }
+}
+
+/// The four forms of `prompt`.
+private struct PromptReader {
+  let limits: RequestLimits
+  let vocabularySize: Int
+
+  func read(_ fields: inout Fields) throws(APIError) -> [CompletionRequest.Prompt] {
+    let value = try fields.required("prompt")
+    switch value {
+    case .string(let text): return [.text(text)]
+    case .array(let elements):
+      guard let first = elements.first else { throw .invalidValue("prompt", "it is empty") }
+      if isInteger(first) { return [.tokens(try tokens(elements, path: "prompt"))] }
+      guard elements.count <= limits.prompts else {
+        throw .invalidValue("prompt", "there are \(elements.count) prompts, more than \(limits.prompts)")
+      }
+      var prompts: [CompletionRequest.Prompt] = []
+      for (index, element) in elements.enumerated() {
+        prompts.append(try prompt(element, like: first, index: index))
+      }
+      return prompts
+    default:
+      throw .wrongType("prompt", expected: "a string, token ids, or an array of either", found: value)
+    }
+  }
+
+  private func prompt(_ element: JSONValue, like first: JSONValue, index: Int) throws(APIError)
+    -> CompletionRequest.Prompt
+  {
+    let path = "prompt[\(index)]"
+    switch (element, first) {
+    case (.string(let text), .string): return .text(text)
+    case (.array(let ids), .array): return .tokens(try tokens(ids, path: path))
+    default:
+      throw .wrongType(
+        path, expected: "prompts of one kind (strings, or arrays of token ids)", found: element)
+    }
+  }
+
+  private func tokens(_ elements: [JSONValue], path: String) throws(APIError) -> [Int32] {
+    guard !elements.isEmpty else { throw .invalidValue(path, "it is empty") }
+    var ids: [Int32] = []
+    ids.reserveCapacity(elements.count)
+    for (index, element) in elements.enumerated() {
+      ids.append(try TokenID.read(element, vocabularySize: vocabularySize, name: "\(path)[\(index)]"))
+    }
+    return ids
+  }
+
+  private func isInteger(_ value: JSONValue) -> Bool {
+    switch value {
+    case .int, .bigInteger: true
+    default: false
+    }
+  }
+}

@@ -1,0 +1,56 @@
+// Legacy completions: the body, and the chunks of its streamed form, which carry the same object name.
+
+package import JSON
+
+package struct CompletionChoice: Sendable, Equatable {
+  package var index: Int
+  package var text: String
+  package var logprobs: LegacyLogprobs?
+  /// Nil in every chunk of a stream but the last of the choice.
+  package var finish: ChoiceFinish?
+
+  package init(index: Int, text: String, logprobs: LegacyLogprobs?, finish: ChoiceFinish?) {
+    self.index = index
+    self.text = text
+    self.logprobs = logprobs
+    self.finish = finish
+  }
+
+  var json: JSONValue {
+    [
+      "text": .string(text), "index": .int(index), "logprobs": logprobs?.json ?? nil,
+      "finish_reason": finish.map { .string($0.rawValue) } ?? nil,
+    ]
+  }
+}
+
+package struct CompletionResponse: Sendable, Equatable {
+  /// What the `usage` member of a body is.
+  package enum UsageMember: Sendable, Equatable {
+    case absent
+    /// In a stream whose last chunk will carry the counts.
+    case announced
+    case counts(Usage)
+  }
+
+  package var header: AnswerHeader
+  package var choices: [CompletionChoice]
+  package var usage: UsageMember
+
+  package init(header: AnswerHeader, choices: [CompletionChoice], usage: UsageMember) {
+    self.header = header
+    self.choices = choices
+    self.usage = usage
+  }
+
+  package var json: JSONValue {
+    var body = JSONObject(header.members(kind: "text_completion"))
+    body["choices"] = .array(choices.map(\.json))
+    switch usage {
+    case .absent: break
+    case .announced: body["usage"] = .null
+    case .counts(let counts): body["usage"] = counts.json
+    }
+    return .object(body)
+  }
+}

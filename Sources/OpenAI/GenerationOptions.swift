@@ -1,0 +1,170 @@
+// The fields that chat and completions share: length, sampling, stops, streaming, log probabilities.
+
+import JSON
+
+/// Absent fields are nil where the server has a default of its own.
+package struct GenerationOptions: Sendable, Equatable {
+  /// `max_completion_tokens`, else `max_tokens`, else `max_output_tokens`.
+  package var maxTokens: Int?
+  package var minTokens = 0
+  package var temperature: Double?
+  package var topP: Double?
+  package var topK: Int?
+  package var minP: Double?
+  package var repetitionPenalty: Double?
+  package var presencePenalty: Double?
+  package var frequencyPenalty: Double?
+  package var seed: Int?
+  package var logitBias: [Int32: Float] = [:]
+  package var stops: [String] = []
+  package var stopTokens: [Int32] = []
+  package var ignoresEOS = false
+  package var choices = 1
+  package var streams = false
+  package var includesUsage = false
+
+  package init() {}
+}
+
+extension GenerationOptions {
+  /// Reads the shared fields.
+  ///
+  /// - Parameters:
+  ///   - minimumTokens: the least value of the token limit: completions may ask for none.
+  ///   - vocabularySize: ids in `logit_bias` and `stop_token_ids` must be below it.
+  init(_ fields: inout Fields, limits: RequestLimits, minimumTokens: Int, vocabularySize: Int)
+    throws(APIError)
+  {
+    maxTokens = try Self.tokenLimit(&fields, minimum: minimumTokens)
+    minTokens = try fields.integer("min_tokens", in: 0...Int(Int32.max)) ?? 0
+    if let maxTokens, minTokens > maxTokens {
+      throw .invalidValue("min_tokens", "\(minTokens) is more than the limit of \(maxTokens) tokens")
+    }
+    try readSampling(&fields)
+    try readStops(&fields, limits: limits, vocabularySize: vocabularySize)
+    logitBias = try Self.logitBias(&fields, limits: limits, vocabularySize: vocabularySize)
+    choices = try fields.integer("n", in: 1...limits.choices) ?? 1
+    try readStreaming(&fields)
+  }
+
+  private static func tokenLimit(_ fields: inout Fields, minimum: Int) throws(APIError) -> Int? {
+    let newer = try fields.integer("max_completion_tokens", in: minimum...Int.max)
+    let older = try fields.integer("max_tokens", in: minimum...Int.max)
+    let alias = try fields.integer("max_output_tokens", in: minimum...Int.max)
+    return newer ?? older ?? alias
+  }
+
+  private mutating func readSampling(_ fields: inout Fields) throws(APIError) {
+    temperature = try fields.number("temperature", in: 0...2)
+    topP = try fields.number("top_p", in: 0...1)
+    // -1 and 0 both mean "off" in the wild.
+    topK = try fields.integer("top_k", in: -1...Int(Int32.max)).map { max(0, $0) }
+    minP = try fields.number("min_p", in: 0...1)
+    repetitionPenalty = try fields.number("repetition_penalty", in: 0.01...10)
+    presencePenalty = try fields.number("presence_penalty", in: -2...2)
+    frequencyPenalty = try fields.number("frequency_penalty", in: -2...2)
+    seed = try fields.integer("seed", in: Int.min...Int.max)
+  }
+
+  private mutating func readStops(_ fields: inout Fields, limits: RequestLimits, vocabularySize: Int)
+    throws(APIError)
+  {
+    switch fields.value("stop") {
+    case nil: break
+    case .string(let stop)?: stops = [stop]
+    case .array(let array)?:
+      guard array.count <= limits.stops else {
+        throw .invalidValue("stop", "there are \(array.count) stop strings, more than \(limits.stops)")
+      }
+      for (index, value) in array.enumerated() {
+        guard let stop = value.stringValue else {
+          throw .wrongType("stop[\(index)]", expected: "a string", found: value)
+        }
+        stops.append(stop)
+      }
+    case let value?: throw .wrongType("stop", expected: "a string or an array of strings", found: value)
+    }
+    for stop in stops where stop.utf8.isEmpty || stop.utf8.count > limits.stopBytes {
+      throw .invalidValue("stop", "a stop string must have 1 to \(limits.stopBytes) bytes of UTF-8")
+    }
+    for (index, value) in (try fields.array("stop_token_ids", maxCount: limits.stopTokens) ?? []).enumerated()
+    {
+      stopTokens.append(
+        try TokenID.read(value, vocabularySize: vocabularySize, name: "stop_token_ids[\(index)]"))
+    }
+    ignoresEOS = try fields.bool("ignore_eos") ?? false
+  }
+
+  private static func logitBias(_ fields: inout Fields, limits: RequestLimits, vocabularySize: Int)
+    throws(APIError) -> [Int32: Float]
+  {
+    guard let object = try fields.object("logit_bias") else { return [:] }
+    guard object.count <= limits.logitBiases else {
+      throw .invalidValue("logit_bias", "there are \(object.count) entries, more than \(limits.logitBiases)")
+    }
+    var biases: [Int32: Float] = [:]
+    for (key, value) in object.entries {
+      guard let id = TokenID.parse(key), Int(id) < vocabularySize else {
+        throw .invalidValue(
+          "logit_bias",
+          "'\(APIError.shortened(key))' is not a token id of this model (0 to \(vocabularySize - 1))")
+      }
+      biases[id] = Float(try Fields.number(value, in: -100...100, name: "logit_bias"))
+    }
+    return biases
+  }
+
+  private mutating func readStreaming(_ fields: inout Fields) throws(APIError) {
+    streams = try fields.bool("stream") ?? false
+    guard var options = try fields.fields("stream_options") else { return }
+    includesUsage = try options.bool("include_usage") ?? false
+    _ = try options.bool("include_obfuscation")
+    guard streams else {
+      throw .invalidValue("stream_options", "it is only allowed together with 'stream': true")
+    }
+  }
+}
+
+/// Token ids on the wire.
+enum TokenID {
+  /// ASCII digits only: `٣` and `+3` are no token ids.
+  static func parse(_ text: String) -> Int32? {
+    guard !text.utf8.isEmpty, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else { return nil }
+    return Int32(text)
+  }
+
+  static func read(_ value: JSONValue, vocabularySize: Int, name: String) throws(APIError) -> Int32 {
+    Int32(clamping: try Fields.integer(value, in: 0...max(0, vocabularySize - 1), name: name))
+  }
+}
+
+extension GenerationOptions {
+  /// Fields that describe the request to a provider and change nothing here; their types are checked.
+  static func acceptDescriptions(_ fields: inout Fields) throws(APIError) {
+    _ = try fields.string("user")
+    _ = try fields.string("safety_identifier")
+    _ = try fields.string("prompt_cache_key")
+    _ = try fields.object("prompt_cache_options")
+    _ = try fields.string("prompt_cache_retention")
+    _ = try fields.bool("store")
+    _ = try fields.word("service_tier", of: ["auto", "default", "flex", "scale", "priority", "fast"])
+    try checkMetadata(&fields)
+  }
+
+  private static func checkMetadata(_ fields: inout Fields) throws(APIError) {
+    guard let metadata = try fields.object("metadata") else { return }
+    guard metadata.count <= 16 else {
+      throw .invalidValue("metadata", "there are \(metadata.count) pairs, more than 16")
+    }
+    for (key, value) in metadata.entries {
+      guard key.unicodeScalars.count <= 64 else {
+        throw .invalidValue("metadata", "a key is longer than 64 characters")
+      }
+      let name = "metadata.\(key)"
+      guard let text = value.stringValue else { throw .wrongType(name, expected: "a string", found: value) }
+      guard text.unicodeScalars.count <= 512 else {
+        throw .invalidValue(name, "the value is longer than 512 characters")
+      }
+    }
+  }
+}

@@ -1,0 +1,103 @@
+// The log probability of a token and of its alternatives, in the two forms of the API.
+
+package import JSON
+
+/// A token as clients see it.
+package struct LogprobEntry: Sendable, Equatable {
+  package struct Alternative: Sendable, Equatable {
+    package var bytes: [UInt8]
+    /// Natural logarithm of the probability; nil when nothing predicted the token.
+    package var logprob: Float?
+
+    package init(bytes: [UInt8], logprob: Float?) {
+      self.bytes = bytes
+      self.logprob = logprob
+    }
+  }
+
+  package var token: Alternative
+  /// Most likely first.
+  package var top: [Alternative]
+
+  package init(token: Alternative, top: [Alternative]) {
+    self.token = token
+    self.top = top
+  }
+}
+
+extension LogprobEntry {
+  /// An entry of `logprobs.content` in chat answers.
+  var chatJSON: JSONValue {
+    guard case .object(var entry) = token.chatJSON else { return .null }
+    entry["top_logprobs"] = .array(top.map(\.chatJSON))
+    return .object(entry)
+  }
+
+  /// `{"content": [...], "refusal": null}`.
+  static func chatJSON(_ entries: [LogprobEntry]) -> JSONValue {
+    ["content": .array(entries.map(\.chatJSON)), "refusal": nil]
+  }
+}
+
+extension LogprobEntry.Alternative {
+  /// The four keys in the order of the documentation; a part of a character is U+FFFD, its bytes are exact.
+  fileprivate var chatJSON: JSONValue {
+    [
+      "token": .string(String(decoding: bytes, as: UTF8.self)), "logprob": number,
+      "bytes": .array(bytes.map { .int(Int($0)) }),
+    ]
+  }
+
+  /// JSON has no infinity: an impossible token gets OpenAI's -9999.
+  fileprivate var number: JSONValue {
+    guard let logprob else { return nil }
+    return .double(logprob.isFinite ? Double(min(logprob, 0)) : -9999)
+  }
+
+  /// The token as a key of legacy completions: its text, or `bytes:\xe2\x80` when it is a part of a character.
+  fileprivate var legacyName: String {
+    if let text = String(validating: bytes, as: UTF8.self) { return text }
+    let hex = bytes.map { byte in
+      let digits = String(byte, radix: 16)
+      return "\\x" + (digits.utf8.count == 1 ? "0" : "") + digits
+    }
+    return "bytes:" + hex.joined()
+  }
+}
+
+/// `logprobs` of a legacy completion: parallel arrays.
+package struct LegacyLogprobs: Sendable, Equatable {
+  package struct Entry: Sendable, Equatable {
+    package var logprob: LogprobEntry
+    /// Where the token's text begins in the choice's text, in Unicode scalars.
+    package var offset: Int
+
+    package init(logprob: LogprobEntry, offset: Int) {
+      self.logprob = logprob
+      self.offset = offset
+    }
+  }
+
+  package var entries: [Entry]
+
+  package init(entries: [Entry]) { self.entries = entries }
+
+  package var json: JSONValue {
+    [
+      "tokens": .array(entries.map { .string($0.logprob.token.legacyName) }),
+      "token_logprobs": .array(entries.map { $0.logprob.token.number }),
+      "top_logprobs": .array(entries.map { Self.top(of: $0.logprob) }),
+      "text_offset": .array(entries.map { .int($0.offset) }),
+    ]
+  }
+
+  /// Null for a token that nothing predicted. Of two tokens with one text the likelier stands.
+  private static func top(of logprob: LogprobEntry) -> JSONValue {
+    guard logprob.token.logprob != nil else { return nil }
+    var object = JSONObject()
+    for alternative in logprob.top where object[alternative.legacyName] == nil {
+      object[alternative.legacyName] = alternative.number
+    }
+    return .object(object)
+  }
+}

@@ -1,0 +1,23 @@
+// Caps on what one request may hold, checked before anything is computed.
+
+package struct RequestLimits: Sendable {
+  /// Choices per prompt.
+  package var choices = 8
+  package var messages = 10_000
+  package var contentParts = 1_000
+  package var tools = 128
+  /// Bytes of one tool's parameter schema, as compact JSON.
+  package var schemaBytes = 256 << 10
+  package var stops = 16
+  package var stopBytes = 256
+  package var stopTokens = 256
+  package var logitBiases = 1_024
+  /// Bytes of `chat_template_kwargs`, as compact JSON.
+  package var templateArgumentBytes = 64 << 10
+  /// Prompts in one completions request.
+  package var prompts = 256
+  package var topLogprobs = 20
+  package var completionLogprobs = 5
+
+  package init() {}
+}

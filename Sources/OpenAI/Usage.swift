@@ -1,0 +1,35 @@
+// Token counts of one request, under the names of Chat Completions and those of Responses.
+
+package import JSON
+
+package struct Usage: Sendable, Equatable {
+  /// Every token of the templated prompt, cached ones included.
+  package var promptTokens: Int
+  /// Prompt tokens that needed no prefill.
+  package var cachedTokens: Int
+  /// Every token of the answer: reasoning and tool-call markup too, but not the stop token that ends it.
+  package var completionTokens: Int
+  package var reasoningTokens: Int
+
+  package init(
+    promptTokens: Int = 0, cachedTokens: Int = 0, completionTokens: Int = 0, reasoningTokens: Int = 0
+  ) {
+    self.promptTokens = promptTokens
+    self.cachedTokens = cachedTokens
+    self.completionTokens = completionTokens
+    self.reasoningTokens = reasoningTokens
+  }
+
+  package var json: JSONValue {
+    [
+      "prompt_tokens": .int(promptTokens),
+      "completion_tokens": .int(completionTokens),
+      "total_tokens": .int(promptTokens + completionTokens),
+      "prompt_tokens_details": ["cached_tokens": .int(cachedTokens)],
+      "completion_tokens_details": ["reasoning_tokens": .int(reasoningTokens)],
+      "input_tokens": .int(promptTokens),
+      "output_tokens": .int(completionTokens),
+      "output_tokens_details": ["reasoning_tokens": .int(reasoningTokens)],
+    ]
+  }
+}

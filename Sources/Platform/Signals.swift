@@ -1,0 +1,56 @@
+// The signals of a server: asked to end, told that a pipe has no reader.
+//
+// A handler may do almost nothing, so it writes the signal's number into a pipe, and a thread reads it there.
+// Handlers rather than `sigwait`: that needs every thread of the process to have the signal blocked.
+
+package enum Signals {
+  /// Calls `body` on a thread of its own at every SIGTERM, SIGINT and SIGHUP: ask for the end politely
+  /// at the first, leave at once at the second.
+  ///
+  /// - Parameter body: gets how many such signals have come, from 1, and which one this is. A shell expects
+  ///   `128 + signal` as exit code of a program that ends at once.
+  /// - Throws: `PlatformError` when no pipe or thread can be made.
+  package static func onTermination(
+    _ body: @escaping @Sendable (_ count: Int, _ signal: Int32) -> Void
+  ) throws(PlatformError) {
+    let pipe = try terminationPipe.get()
+    let thread = try Thread(name: "signals", stackBytes: 256 << 10) {
+      var count = 0
+      while true {
+        pipe.wait()
+        for signal in pipe.drain() {
+          count += 1
+          body(count, Int32(signal))
+        }
+      }
+    }
+    thread.detach()
+    // Read once here, so that the handler never is the one to initialise it.
+    guard terminationDescriptor >= 0 else { return }
+    for number in [SIGTERM, SIGINT, SIGHUP] { signal(number, noteTermination) }
+  }
+
+  /// Makes writing to a closed pipe or socket an error instead of the end of the process.
+  package static func ignorePipe() { ignore([SIGPIPE]) }
+
+  /// Makes these signals have no effect.
+  package static func ignore(_ signals: [Int32]) {
+    for signal in signals { Platform.signal(signal, SIG_IGN) }
+  }
+
+  /// Made before any handler is installed: a handler must find it ready.
+  private static let terminationPipe: Result<WakePipe, PlatformError> = {
+    do throws(PlatformError) {
+      return .success(try WakePipe())
+    } catch {
+      return .failure(error)
+    }
+  }()
+
+  fileprivate static let terminationDescriptor: Int32 = (try? terminationPipe.get())?.writeEnd ?? -1
+}
+
+/// The handler itself. `signal` has BSD semantics on every system here: it stays, and calls are restarted.
+private func noteTermination(_ signal: Int32) {
+  WakePipe.send(UInt8(truncatingIfNeeded: signal), to: Signals.terminationDescriptor)
+}

@@ -1,0 +1,233 @@
+// Runs the generations of one answer together and hands out their pieces as they come.
+
+import Decoding
+import HTTP
+import Inference
+import OpenAI
+import Platform
+
+/// Why an answer cannot be completed.
+enum AnswerFailure: Error {
+  /// Nobody reads any more.
+  case clientGone
+  /// The reader lagged so far behind that the engine gave the generation up.
+  case clientTooSlow
+  /// The server's time to drain is over.
+  case shuttingDown
+  case engine(InferenceError)
+  /// The model's numbers left no token to choose.
+  case noToken
+}
+
+/// Used on the connection's thread only.
+final class AnswerRun {
+  /// One choice of the answer.
+  struct Part {
+    var request: GenerationRequest
+    var stream: TokenStream
+    /// Whether the prompt is counted with this part: choices of one prompt share it.
+    var countsPrompt: Bool
+
+    fileprivate(set) var cachedTokens = 0
+    fileprivate(set) var promptLogprobs: [SampledToken?] = []
+    fileprivate var generation: Generation?
+    fileprivate var isFinished = false
+
+    init(request: GenerationRequest, stream: TokenStream, countsPrompt: Bool) {
+      self.request = request
+      self.stream = stream
+      self.countsPrompt = countsPrompt
+    }
+  }
+
+  private(set) var parts: [Part]
+  private let begin = Instant.now
+  private var firstPiece: Instant?
+  private let service: any GenerationService
+  private let timing: Timing
+
+  struct Timing {
+    /// How often a waiting connection looks whether its client is still there, seconds.
+    var poll = 0.025
+    /// Silence on a stream after which a comment is sent, seconds.
+    var keepAlive = 1.0
+  }
+
+  /// Generations of one answer that the engine may hold at a time.
+  private static let window = 8
+
+  init(_ parts: [Part], service: any GenerationService, timing: Timing) {
+    self.parts = parts
+    self.service = service
+    self.timing = timing
+  }
+
+  deinit { cancelAll() }
+
+  private func cancelAll() {
+    for part in parts { part.generation?.cancel() }
+  }
+
+  /// Submits the first generations.
+  ///
+  /// - Throws: what the service throws for the very first: the answer has not begun, so it can still be refused.
+  ///   Later ones wait until the queue has room.
+  func start() throws(InferenceError) {
+    for index in parts.indices.prefix(Self.window) {
+      do throws(InferenceError) {
+        try submit(index)
+      } catch {
+        if case .queueFull = error, index > 0 { return }
+        throw error
+      }
+    }
+  }
+
+  private var hasUnfinished: Bool { parts.contains { !$0.isFinished } }
+
+  private func submit(_ index: Int) throws(InferenceError) {
+    parts[index].generation = try service.submit(parts[index].request)
+  }
+
+  /// Works until every part has finished, or throws; then nothing is left running.
+  ///
+  /// - Parameters:
+  ///   - context: of the connection: tells when the server's time is over, and names the request in the log.
+  ///   - isClientGone: asked between tokens and while waiting; must not block.
+  ///   - onSilence: called when nothing was delivered for the keep-alive time.
+  ///   - deliver: the index of the part, and its piece.
+  func run(
+    _ context: ConnectionContext, isClientGone: () -> Bool,
+    onSilence: () throws(SocketError) -> Void = { () throws(SocketError) in },
+    deliver: (Int, TokenStream.Piece) throws(SocketError) -> Void
+  ) throws(AnswerFailure) {
+    defer {
+      cancelAll()
+      log(context)
+    }
+    var lastSent = Instant.now
+    while hasUnfinished {
+      var pieces: [(Int, TokenStream.Piece)] = []
+      let failure = collect(into: &pieces)
+      do throws(SocketError) {
+        for (index, piece) in pieces { try deliver(index, piece) }
+        if !pieces.isEmpty {
+          lastSent = .now
+          firstPiece = firstPiece ?? lastSent
+        }
+        if Instant.now.seconds(since: lastSent) >= timing.keepAlive {
+          try onSilence()
+          lastSent = .now
+        }
+      } catch {
+        throw .clientGone
+      }
+      if let failure { throw failure }
+      // Who leaves after the last piece has lost nothing.
+      if hasUnfinished && isClientGone() { throw .clientGone }
+      if context.phase == .expired { throw .shuttingDown }
+    }
+  }
+
+  /// One turn: what has arrived, or else the next event, or nothing after the poll time. What came before a
+  /// failure is still to be delivered.
+  private func collect(into pieces: inout [(Int, TokenStream.Piece)]) -> AnswerFailure? {
+    do throws(AnswerFailure) {
+      try submitWaiting()
+      for index in parts.indices { try drain(index, into: &pieces) }
+      if pieces.isEmpty { try wait(into: &pieces) }
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  /// Fills the window again. A full queue is no error here: the next turn tries again.
+  private func submitWaiting() throws(AnswerFailure) {
+    var running = parts.count { $0.generation != nil && !$0.isFinished }
+    for index in parts.indices where parts[index].generation == nil && running < Self.window {
+      do throws(InferenceError) {
+        try submit(index)
+        running += 1
+      } catch {
+        guard case .queueFull = error else { throw .engine(error) }
+        return
+      }
+    }
+  }
+
+  /// Waits for a running generation's next event, or for room in the queue.
+  private func wait(into pieces: inout [(Int, TokenStream.Piece)]) throws(AnswerFailure) {
+    if let running = parts.firstIndex(where: { $0.generation != nil && !$0.isFinished }) {
+      try read(running, until: Instant.now.adding(seconds: timing.poll), into: &pieces)
+    } else if parts.contains(where: { $0.generation == nil }) {
+      usleep(UInt32(timing.poll * 1e6))
+    }
+  }
+
+  /// Takes everything that has arrived, without waiting.
+  private func drain(_ index: Int, into pieces: inout [(Int, TokenStream.Piece)]) throws(AnswerFailure) {
+    guard parts[index].generation != nil else { return }
+    let past = Instant(nanoseconds: 0)
+    while !parts[index].isFinished, try read(index, until: past, into: &pieces) {}
+  }
+
+  /// Reads one event. False when none came in time.
+  @discardableResult
+  private func read(_ index: Int, until deadline: Instant, into pieces: inout [(Int, TokenStream.Piece)])
+    throws(AnswerFailure) -> Bool
+  {
+    guard let generation = parts[index].generation else { return false }
+    switch generation.next(until: deadline) {
+    case .timedOut: return false
+    case .closed: throw .clientTooSlow
+    case .element(.started(let cached)): parts[index].cachedTokens = cached
+    case .element(.promptLogprobs(let logprobs)): parts[index].promptLogprobs = logprobs
+    case .element(.token(let token)) where token.isArbitrary: throw .noToken
+    case .element(.token(let token)): pieces += parts[index].stream.consume(token).map { (index, $0) }
+    case .element(.finished(.cancelled, _)): throw .clientTooSlow
+    case .element(.finished(let reason, _)):
+      pieces += parts[index].stream.end(reason).map { (index, $0) }
+      parts[index].isFinished = true
+    case .element(.failed(let error)): throw .engine(error)
+    }
+    if parts[index].stream.finish != nil {
+      parts[index].isFinished = true
+      generation.cancel()
+    }
+    return true
+  }
+
+  /// Counts of everything so far.
+  var usage: Usage {
+    var usage = Usage()
+    for part in parts {
+      if part.countsPrompt {
+        usage.promptTokens += part.request.promptTokens.count
+        usage.cachedTokens += part.cachedTokens
+      }
+      usage.completionTokens += part.stream.completionTokens
+      usage.reasoningTokens += part.stream.reasoningTokens
+    }
+    return usage
+  }
+
+  /// One line for the operator: counts and times, never text.
+  private func log(_ context: ConnectionContext) {
+    let now = Instant.now
+    let usage = usage
+    Log.info(
+      "answer",
+      [
+        "request_id": context.requestID, "prompt_tokens": "\(usage.promptTokens)",
+        "cached_tokens": "\(usage.cachedTokens)", "completion_tokens": "\(usage.completionTokens)",
+        "first_token_ms": firstPiece.map { "\(milliseconds(from: begin, to: $0))" } ?? "none",
+        "total_ms": "\(milliseconds(from: begin, to: now))",
+        "finish": parts.map { $0.stream.finish?.rawValue ?? "none" }.joined(separator: ","),
+      ])
+  }
+
+  private func milliseconds(from start: Instant, to end: Instant) -> Int {
+    Int((end.nanoseconds - start.nanoseconds) / 1_000_000)
+  }
+}

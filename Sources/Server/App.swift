@@ -1,0 +1,126 @@
+// The application: routes over a served model. `App` knows no sockets; `Listener` calls `respond`.
+
+package import HTTP
+import JSON
+import OpenAI
+import Platform
+import Tokenizers
+
+package final class App: Sendable {
+  package struct Settings: Sendable {
+    /// The member that holds reasoning text: `reasoning_content`, `reasoning` or `both`.
+    package var reasoningField = "reasoning_content"
+    /// Silence on a stream after which a comment shows that it lives, seconds.
+    package var keepAliveSeconds = 1.0
+    /// How often a waiting connection looks whether its client is still there, seconds.
+    package var pollSeconds = 0.025
+    /// Makes the random part of ids; replaced in tests.
+    package var makeID: @Sendable () -> String = { RandomID.make(24) }
+    /// Seconds since 1970, for `created`.
+    package var now: @Sendable () -> Int = { Int(Instant.wallSeconds) }
+
+    package init() {}
+  }
+
+  private let router: Router
+  /// HTTP's own errors in the shape of the API.
+  private static let errors = ErrorFormat(contentType: "application/json") { APIError($0).json.bytes }
+
+  package init(_ model: ServedModel, settings: Settings = Settings()) {
+    let core = AppCore(model: model, settings: settings)
+    var router = Router()
+    router.errors = Self.errors
+    router.on("GET", "/health") { _, context in HealthRoute.respond(context) }
+    router.on("GET", "/v1/models") { _, _ in ModelsRoute(core).list() }
+    router.on("GET", "/v1/models/:id") { request, _ in
+      ModelsRoute(core).retrieve(request.parameter("id") ?? "")
+    }
+    router.on("POST", "/v1/chat/completions") { request, context in
+      Self.answer { () throws(APIError) in try ChatRoute(core).respond(to: request, context) }
+    }
+    router.on("POST", "/v1/completions") { request, context in
+      Self.answer { () throws(APIError) in try CompletionsRoute(core).respond(to: request, context) }
+    }
+    self.router = router
+  }
+
+  /// The response to a request whose body has been read. Blocks while the answer is computed.
+  package func respond(to request: Request, _ context: ConnectionContext) -> Response {
+    router.respond(to: request, context)
+  }
+
+  /// What a listener needs: this application's errors, and refusals that need no body.
+  package func listenerConfiguration(host: String, port: Int, limits: Limits = Limits())
+    -> Listener.Configuration
+  {
+    var configuration = Listener.Configuration()
+    configuration.host = host
+    configuration.port = port
+    configuration.limits = limits
+    configuration.errors = Self.errors
+    let router = router
+    configuration.screen = { request, _ in router.screen(request) }
+    configuration.log = { $0.log() }
+    return configuration
+  }
+
+  private static func answer(_ handle: () throws(APIError) -> Response) -> Response {
+    do throws(APIError) {
+      return try handle()
+    } catch {
+      return error.response
+    }
+  }
+}
+
+/// What every route shares.
+struct AppCore: Sendable {
+  let model: ServedModel
+  let settings: App.Settings
+  let limits = RequestLimits()
+  /// Special tokens that say nothing to the output parser: they have no text for the client.
+  let controlTokens: Set<Int32>
+
+  /// Special tokens of some vocabulary that mark reasoning and tool calls.
+  private static let markers: Set = [
+    "<think>", "</think>", "[THINK]", "[/THINK]", "<|channel>", "<channel|>", "<tool_call>", "</tool_call>",
+    "<|tool_call>", "<tool_call|>", "<|\"|>", "<|tool_call|>", "<|/tool_call|>", "[TOOL_CALLS]", "[CALL_ID]",
+    "[ARGS]", "<|python_tag|>",
+  ]
+
+  init(model: ServedModel, settings: App.Settings) {
+    self.model = model
+    self.settings = settings
+    let ids = 0..<Int32(clamping: model.tokenizer.vocabularySize)
+    controlTokens = Set(
+      ids.lazy.filter { id in
+        model.tokenizer.isSpecial(id) && !Self.markers.contains(model.tokenizer.token(of: id) ?? "")
+      })
+  }
+
+  /// - Throws: 404 unless the request names the served model.
+  func checkModel(_ name: String) throws(APIError) {
+    guard name.utf8.elementsEqual(model.id.utf8) else { throw .modelNotFound(name) }
+  }
+
+  /// What all objects of a new answer have in common.
+  func makeHeader(idPrefix: String) -> AnswerHeader {
+    AnswerHeader(
+      id: idPrefix + settings.makeID(), created: settings.now(), model: model.id,
+      systemFingerprint: model.systemFingerprint,
+      reasoningField: ReasoningField(rawValue: settings.reasoningField) ?? .reasoningContent)
+  }
+
+  var timing: AnswerRun.Timing {
+    AnswerRun.Timing(poll: settings.pollSeconds, keepAlive: settings.keepAliveSeconds)
+  }
+}
+
+enum RandomID {
+  private static let alphabet = Array("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ".utf8)
+
+  /// So many random letters and digits.
+  static func make(_ count: Int) -> String {
+    String(decoding: (0..<count).map { _ in alphabet[Int.random(in: 0..<alphabet.count)] }, as: UTF8.self)
+  }
+}

@@ -1,0 +1,123 @@
+// The two forms of a chat answer, whole and streamed, made of the same pieces.
+
+import HTTP
+import JSON
+import OpenAI
+
+struct ChatAnswer {
+  let request: ChatRequest
+  let header: AnswerHeader
+  let run: AnswerRun
+  let core: AppCore
+
+  // MARK: Whole
+
+  /// Waits for the end. A client that leaves meanwhile gets nothing, and the generations end.
+  func whole(_ context: ConnectionContext) throws(APIError) -> Response {
+    var choices = (0..<request.options.choices).map { index in
+      ChatChoice(
+        index: index, content: "", reasoning: nil, toolCalls: [],
+        logprobs: request.topLogprobs == nil ? nil : [], finish: .stop)
+    }
+    do throws(AnswerFailure) {
+      try run.run(context, isClientGone: context.isClientGone) { (index, piece) throws(SocketError) in
+        add(piece, to: &choices[index])
+      }
+    } catch {
+      throw APIError(error, param: "messages")
+    }
+    return Response(json: ChatResponse(header: header, choices: choices, usage: run.usage).json)
+  }
+
+  private func add(_ piece: TokenStream.Piece, to choice: inout ChatChoice) {
+    switch piece {
+    case .reasoning(let text):
+      if request.showsReasoning { choice.reasoning = (choice.reasoning ?? "") + text }
+    case .content(let text, let tokens):
+      choice.content += text
+      choice.logprobs? += tokens.map(core.logprob)
+    case .toolCall(let name, let arguments): choice.toolCalls.append(makeCall(name, arguments))
+    case .finish(let reason): choice.finish = reason
+    }
+  }
+
+  private func makeCall(_ name: String, _ arguments: String) -> ToolCall {
+    ToolCall(id: "call_" + core.settings.makeID(), name: name, arguments: arguments)
+  }
+
+  // MARK: Streamed
+
+  func stream(_ context: ConnectionContext) -> Response {
+    .events { events in
+      var state = StreamState(choices: request.options.choices)
+      do throws(AnswerFailure) {
+        try run.run(
+          context, isClientGone: events.isClientGone,
+          onSilence: { () throws(SocketError) in try events.keepAlive() },
+          deliver: { (index, piece) throws(SocketError) in try send(piece, of: index, to: events, &state) })
+      } catch {
+        guard case .clientGone = error else { return fail(events, error) }
+        throw SocketError.clientGone
+      }
+      if request.options.includesUsage {
+        try events.send(ChatChunk.usage(run.usage, header: header).bytes)
+      }
+      events.finish("[DONE]")
+    }
+  }
+
+  /// What has been sent of each choice.
+  private struct StreamState {
+    /// Choices below this have had their role chunk; clients need the first chunks in order.
+    var begun = 0
+    var toolCalls: [Int]
+
+    init(choices: Int) { toolCalls = [Int](repeating: 0, count: choices) }
+  }
+
+  private func send(
+    _ piece: TokenStream.Piece, of index: Int, to events: EventStream, _ state: inout StreamState
+  ) throws(SocketError) {
+    let delta: ChatChunk.Delta
+    switch piece {
+    case .reasoning(let text):
+      guard request.showsReasoning else { return }
+      delta = .reasoning(text)
+    case .content(let text, let tokens):
+      delta = .content(text, logprobs: request.topLogprobs == nil ? nil : tokens.map(core.logprob))
+    case .toolCall(let name, let arguments):
+      delta = .toolCall(index: state.toolCalls[index], makeCall(name, arguments))
+      state.toolCalls[index] += 1
+    case .finish(let reason): delta = .finish(reason)
+    }
+    while state.begun <= index {
+      try sendChunk(.role, of: state.begun, to: events)
+      state.begun += 1
+    }
+    try sendChunk(delta, of: index, to: events)
+  }
+
+  private func sendChunk(_ delta: ChatChunk.Delta, of index: Int, to events: EventStream) throws(SocketError)
+  {
+    let chunk = ChatChunk(
+      header: header, choice: index, delta: delta, announcesUsage: request.options.includesUsage)
+    try events.send(chunk.json.bytes)
+  }
+
+  /// After the first byte an error can only be told in the stream.
+  private func fail(_ events: EventStream, _ failure: AnswerFailure) {
+    events.finishFailed(APIError(failure, param: "messages"))
+  }
+}
+
+extension EventStream {
+  /// The error as an event, then the end mark; the connection closes behind it.
+  func finishFailed(_ error: APIError) {
+    do throws(SocketError) {
+      try send(error.json.bytes)
+    } catch {
+      return
+    }
+    finishWithError("[DONE]")
+  }
+}

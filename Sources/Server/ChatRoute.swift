@@ -1,0 +1,78 @@
+// POST /v1/chat/completions.
+
+import Chat
+import HTTP
+import Inference
+import JSON
+import OpenAI
+import Tokenizers
+
+struct ChatRoute {
+  private let core: AppCore
+
+  init(_ core: AppCore) { self.core = core }
+
+  /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
+  func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let body = try http.jsonBody()
+    let request = try ChatRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    try core.checkModel(request.model)
+    let run = try makeRun(request)
+    do throws(InferenceError) {
+      try run.start()
+    } catch {
+      throw APIError(error, param: "messages")
+    }
+    let answer = ChatAnswer(
+      request: request, header: core.makeHeader(idPrefix: "chatcmpl-"), run: run, core: core)
+    var response = request.options.streams ? answer.stream(context) : try answer.whole(context)
+    response.nameIgnored(request.ignored)
+    return response
+  }
+
+  private func makeRun(_ request: ChatRequest) throws(APIError) -> AnswerRun {
+    guard let template = core.model.template else {
+      throw APIError(
+        status: 400, code: "unsupported_value", param: "model",
+        message: "The model '\(core.model.id)' has no chat template. Use /v1/completions.")
+    }
+    guard request.tools.isEmpty || template.supportsTools else {
+      throw .unsupportedTools(model: core.model.id)
+    }
+    let text = try render(request, template)
+    let prompt = core.model.tokenizer.encode(text, addSpecialTokens: false)
+    let plan = PromptPlan(
+      core: core, options: request.options, param: "messages", topLogprobs: request.topLogprobs)
+    var parts: [AnswerRun.Part] = []
+    for choice in 0..<request.options.choices {
+      var settings = TokenStream.Settings()
+      settings.parser = template.format.makeParser(
+        promptTail: text, tools: request.tools.isEmpty ? nil : request.tools.map(\.json))
+      settings.stops = request.options.stops
+      settings.hiddenTokens = plan.hiddenTokens.union(core.controlTokens)
+      settings.reportsLogprobs = request.topLogprobs != nil
+      settings.allowsOneCallOnly = !request.allowsParallelCalls
+      let stream = TokenStream(
+        settings, detokenizer: core.model.tokenizer.makeDetokenizer(skipSpecialTokens: false))
+      parts.append(
+        AnswerRun.Part(
+          request: try plan.request(for: prompt, choice: choice), stream: stream, countsPrompt: choice == 0))
+    }
+    return AnswerRun(parts, service: core.model.service, timing: core.timing)
+  }
+
+  private func render(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> String {
+    var arguments = request.templateArguments
+    if let thinking = request.thinking { arguments["enable_thinking"] = .bool(thinking) }
+    if let effort = request.reasoningEffort { arguments["reasoning_effort"] = .string(effort) }
+    do throws(ChatError) {
+      return try template.render(
+        Conversation(
+          messages: request.messages, tools: request.tools.map(\.json), templateArguments: arguments,
+          addGenerationPrompt: request.addsGenerationPrompt,
+          continueFinalMessage: request.continuesFinalMessage))
+    } catch {
+      throw APIError(error)
+    }
+  }
+}

@@ -1,0 +1,68 @@
+// POST /v1/completions: text or token ids in, text out, no chat template.
+
+import HTTP
+import Inference
+import JSON
+import OpenAI
+import Tokenizers
+
+struct CompletionsRoute {
+  private let core: AppCore
+
+  init(_ core: AppCore) { self.core = core }
+
+  /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
+  func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let body = try http.jsonBody()
+    let request = try CompletionRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    try core.checkModel(request.model)
+    let prompts = request.prompts.map(encode)
+    let run = AnswerRun(try parts(request, prompts), service: core.model.service, timing: core.timing)
+    do throws(InferenceError) {
+      try run.start()
+    } catch {
+      throw APIError(error, param: "prompt")
+    }
+    let answer = CompletionAnswer(
+      request: request, prompts: prompts, header: core.makeHeader(idPrefix: "cmpl-"), run: run, core: core)
+    var response = request.options.streams ? answer.stream(context) : try answer.whole(context)
+    response.nameIgnored(request.ignored)
+    return response
+  }
+
+  private func encode(_ prompt: CompletionRequest.Prompt) -> [Int32] {
+    switch prompt {
+    case .text(let text): core.model.tokenizer.encode(text, addSpecialTokens: true)
+    case .tokens(let ids): ids
+    }
+  }
+
+  /// Choices are numbered prompt by prompt.
+  private func parts(_ request: CompletionRequest, _ prompts: [[Int32]]) throws(APIError) -> [AnswerRun.Part]
+  {
+    let plan = PromptPlan(
+      core: core, options: request.options, param: "prompt", topLogprobs: request.logprobs,
+      promptLogprobs: request.echoes ? request.logprobs : nil)
+    var settings = TokenStream.Settings()
+    settings.stops = request.options.stops
+    settings.hiddenTokens = plan.hiddenTokens
+    settings.reportsLogprobs = request.logprobs != nil
+    settings.isEmpty = request.options.maxTokens == 0
+    var parts: [AnswerRun.Part] = []
+    let tokenizer = core.model.tokenizer
+    for prompt in prompts {
+      // After text, not after BOS alone: prompt and completion together read as one text.
+      let isContinuation = prompt.contains { !tokenizer.isSpecial($0) }
+      for choice in 0..<request.options.choices {
+        let stream = TokenStream(
+          settings,
+          detokenizer: tokenizer.makeDetokenizer(skipSpecialTokens: true, isContinuation: isContinuation))
+        parts.append(
+          AnswerRun.Part(
+            request: try plan.request(for: prompt, choice: choice), stream: stream, countsPrompt: choice == 0)
+        )
+      }
+    }
+    return parts
+  }
+}

@@ -1,0 +1,58 @@
+// From a prompt's tokens and the wire's options to what the engine is asked for.
+
+import Decoding
+import Inference
+import OpenAI
+import Tokenizers
+
+struct PromptPlan {
+  let core: AppCore
+  let options: GenerationOptions
+  /// The field that holds the prompt, for errors.
+  let param: String
+  var topLogprobs: Int?
+  var promptLogprobs: Int?
+
+  /// The request of one choice.
+  ///
+  /// `max_tokens` beyond the room that the prompt leaves is lowered to that room.
+  ///
+  /// - Throws: 400 when the prompt leaves no room at all.
+  func request(for prompt: [Int32], choice: Int) throws(APIError) -> GenerationRequest {
+    let context = core.model.service.limits.maxContext
+    guard !prompt.isEmpty else { throw .invalidValue(param, "it has no tokens") }
+    guard prompt.count < context else {
+      throw .contextLengthExceeded(tokens: prompt.count, limit: context, param: param)
+    }
+    let room = context - prompt.count
+    return GenerationRequest(
+      promptTokens: prompt, maxTokens: max(1, min(options.maxTokens ?? room, room)),
+      sampling: sampling(choice: choice), stopTokens: stopTokens,
+      tokenLimit: core.model.tokenizer.vocabularySize,
+      topLogprobs: topLogprobs, promptLogprobs: promptLogprobs)
+  }
+
+  /// Ends of an answer; `stop_token_ids` hold even with `ignore_eos`.
+  private var stopTokens: Set<Int32> {
+    (options.ignoresEOS ? [] : core.model.endTokens).union(options.stopTokens)
+  }
+
+  /// End tokens that may be generated now and have no text for the client.
+  var hiddenTokens: Set<Int32> { options.ignoresEOS ? core.model.endTokens : [] }
+
+  private func sampling(choice: Int) -> SamplingParameters {
+    var sampling = core.model.sampling
+    if let value = options.temperature { sampling.temperature = Float(value) }
+    if let value = options.topP { sampling.topP = Float(value) }
+    if let value = options.topK { sampling.topK = value }
+    if let value = options.minP { sampling.minP = Float(value) }
+    if let value = options.repetitionPenalty { sampling.repetitionPenalty = Float(value) }
+    if let value = options.presencePenalty { sampling.presencePenalty = Float(value) }
+    if let value = options.frequencyPenalty { sampling.frequencyPenalty = Float(value) }
+    // Choice 0 of a seeded request is what n = 1 gives; the others have seeds of their own.
+    if let seed = options.seed { sampling.seed = UInt64(bitPattern: Int64(seed)) &+ UInt64(choice) }
+    sampling.logitBias = options.logitBias
+    sampling.minTokens = options.minTokens
+    return sampling
+  }
+}

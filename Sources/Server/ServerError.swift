@@ -1,0 +1,128 @@
+// The one place where errors of other modules become errors of the API.
+
+import Chat
+import HTTP
+import Inference
+import JSON
+import OpenAI
+
+extension APIError {
+  /// - Parameter param: the field that holds the prompt: `messages` or `prompt`.
+  init(_ error: InferenceError, param: String) {
+    switch error {
+    case .promptTooLong(let tokens, let limit):
+      self = .contextLengthExceeded(tokens: tokens, limit: limit, param: param)
+    case .emptyPrompt: self = .invalidValue(param, "it has no tokens")
+    case .tokenOutOfRange: self = .invalidValue(param, "\(error)")
+    case .queueFull:
+      self.init(
+        status: 429, type: "rate_limit_error", code: "rate_limit_exceeded",
+        message: "The server is busy: \(error).",
+        retryAfter: 1)
+    case .draining: self = .shuttingDown
+    case .modelLoading:
+      self.init(
+        status: 503, type: "server_error", code: "model_loading",
+        message: "The model is not ready: \(error).",
+        retryAfter: 1)
+    case .contextTooLarge, .memoryTooSmall: self = .internalError("\(error)")
+    }
+  }
+
+  init(_ error: ChatError) {
+    switch error {
+    case .cannotContinue: self = .invalidValue("continue_final_message", "\(error)")
+    case .badTemplate: self = .internalError("\(error)")
+    case .refused, .renderingFailed, .unsupportedPart, .malformedMessage:
+      self = .invalidValue("messages", "\(error)")
+    }
+  }
+
+  init(_ error: HTTPError) {
+    let isServerSide = error.status >= 500 && error.status != 501 && error.status != 505
+    let type = isServerSide ? "server_error" : "invalid_request_error"
+    self.init(
+      status: error.status, type: type, code: error.code, message: "\(error)",
+      retryAfter: error.retryAfterSeconds)
+  }
+
+  init(_ failure: AnswerFailure, param: String) {
+    switch failure {
+    case .engine(let error): self.init(error, param: param)
+    case .shuttingDown: self = .shuttingDown
+    case .noToken: self = .internalError("the model computed no usable number for any token")
+    case .clientGone, .clientTooSlow:
+      self.init(
+        status: 500, type: "server_error", code: "client_too_slow",
+        message: "The answer was given up because it was not read.")
+    }
+  }
+
+  static func contextLengthExceeded(tokens: Int, limit: Int, param: String) -> APIError {
+    APIError(
+      status: 400, code: "context_length_exceeded", param: param,
+      message:
+        "The context of this model holds \(limit) tokens, but the prompt has \(tokens) tokens and the answer "
+        + "needs at least one. Shorten the \(param).")
+  }
+
+  static func unsupportedTools(model: String) -> APIError {
+    APIError(
+      status: 400, code: "unsupported_value", param: "tools",
+      message: "The chat template of the model '\(model)' has no tools.")
+  }
+
+  static let shuttingDown = APIError(
+    status: 503, type: "server_error", code: "shutting_down",
+    message: "The server is shutting down. Try another one, or again later.", retryAfter: 1)
+
+  static func internalError(_ problem: String) -> APIError {
+    APIError(status: 500, type: "server_error", code: "internal", message: "The server failed: \(problem).")
+  }
+
+  /// The whole response.
+  var response: Response {
+    var response = Response(json: json, status: status)
+    if let retryAfter { response.headers.add("retry-after", String(retryAfter)) }
+    // The SDK repeats requests after every 5xx unless told that it is of no use.
+    if status == 500 { response.headers.add("x-should-retry", "false") }
+    return response
+  }
+}
+
+extension Response {
+  init(json: JSONValue, status: Int = 200) {
+    self.init(status: status, contentType: "application/json", bytes: json.bytes)
+  }
+
+  /// Names the fields of the request that nobody knows, as far as a header can carry them.
+  mutating func nameIgnored(_ fields: [String]) {
+    guard !fields.isEmpty else { return }
+    var names: [String] = []
+    var length = 0
+    for field in fields {
+      let name = Self.headerSafe(field)
+      length += name.utf8.count + 2
+      guard length <= 1_000 else {
+        names.append("...")
+        break
+      }
+      names.append(name)
+    }
+    headers.add("x-mlxserve-ignored", names.joined(separator: ", "))
+  }
+
+  /// Percent-encodes what a list in a header cannot hold; at most 64 bytes of the name.
+  private static func headerSafe(_ name: String) -> String {
+    var out = ""
+    for byte in name.utf8.prefix(64) {
+      switch byte {
+      case UInt8(ascii: ","), UInt8(ascii: "%"), 0...0x20, 0x7F...:
+        let digits = String(byte, radix: 16, uppercase: true)
+        out += "%" + (digits.utf8.count == 1 ? "0" : "") + digits
+      default: out.unicodeScalars.append(Unicode.Scalar(byte))
+      }
+    }
+    return out
+  }
+}

@@ -1,0 +1,188 @@
+// From sampled tokens to what clients read: detokenizer → output parser → stop strings → pieces.
+//
+// Streamed and whole answers are made of the same pieces, so they agree byte for byte. Stop strings are looked for
+// in the content only, never in reasoning or tool calls. Token counts include everything up to and including the
+// token that completed a stop string, but not a stop token (EOS), which the engine keeps to itself.
+
+import Chat
+import Decoding
+import Inference
+import OpenAI
+import Tokenizers
+
+/// The text side of one generation. Used by one thread.
+struct TokenStream {
+  enum Piece: Equatable {
+    case reasoning(String)
+    /// `tokens` are those whose text this piece holds, when log probabilities are wanted.
+    case content(String, tokens: [SampledToken])
+    case toolCall(name: String, arguments: String)
+    /// The last piece.
+    case finish(ChoiceFinish)
+  }
+
+  struct Settings {
+    /// Nil passes the text through, as legacy completions do.
+    var parser: OutputParser?
+    var stops: [String] = []
+    /// Tokens without text for the client: EOS that `ignore_eos` let pass.
+    var hiddenTokens: Set<Int32> = []
+    var reportsLogprobs = false
+    /// Ends the answer after its first tool call.
+    var allowsOneCallOnly = false
+    /// Ends the answer before its first token: only the prompt is of interest.
+    var isEmpty = false
+  }
+
+  private(set) var completionTokens = 0
+  var reasoningTokens: Int { reasoning.count }
+  private(set) var finish: ChoiceFinish?
+
+  private let settings: Settings
+  private var detokenizer: Detokenizer
+  private var parser: OutputParser?
+  private var stops: StopMatcher
+  private var reasoning = ReasoningCounter()
+  private var ledger = TokenLedger()
+  private var toolCalls = 0
+  private var pieces: [Piece] = []
+
+  init(_ settings: Settings, detokenizer: Detokenizer) {
+    self.settings = settings
+    self.detokenizer = detokenizer
+    parser = settings.parser
+    stops = StopMatcher(stops: settings.stops)
+  }
+
+  /// Takes one token. After a piece `.finish` the generation is to be cancelled; later tokens are ignored.
+  mutating func consume(_ token: SampledToken) -> [Piece] {
+    guard finish == nil else { return [] }
+    if settings.isEmpty { return end(.length) }
+    completionTokens += 1
+    guard !settings.hiddenTokens.contains(token.id) else { return [] }
+    let text = detokenizer.push(token.id)
+    if settings.reportsLogprobs { ledger.append(token, text: text) }
+    let events = parse(text)
+    reasoning.count(events)
+    return take(events)
+  }
+
+  /// Flushes what was held back, when the engine has ended the generation.
+  mutating func end(_ reason: FinishReason) -> [Piece] {
+    guard finish == nil else { return [] }
+    let tail = detokenizer.finish()
+    if settings.reportsLogprobs { ledger.appendTail(tail) }
+    let events = parse(tail) + (parser?.finish() ?? [])
+    reasoning.finish()
+    var last = take(events)
+    guard finish == nil else { return last }
+    releaseHeldContent()
+    if finish != nil { return last + takePieces() }
+    let ending: ChoiceFinish =
+      reason == .length || settings.isEmpty ? .length : toolCalls > 0 ? .toolCalls : .stop
+    end(with: ending)
+    last += takePieces()
+    return last
+  }
+
+  private mutating func parse(_ text: String) -> [OutputEvent] {
+    guard !text.utf8.isEmpty else { return [] }
+    return parser?.feed(text) ?? [.content(text)]
+  }
+
+  private mutating func take(_ events: [OutputEvent]) -> [Piece] {
+    for event in events {
+      // Other output ends the text that a stop string can be found in.
+      if !event.isContent { releaseHeldContent() }
+      guard finish == nil else { break }
+      switch event {
+      case .content(let text):
+        let (released, stopped) = stops.feed(text)
+        addContent(released)
+        if stopped != nil { end(with: .stop) }
+      case .reasoning(let text):
+        if settings.reportsLogprobs { ledger.skip(through: text) }
+        addReasoning(text)
+      case .toolCall(let name, let arguments):
+        if settings.reportsLogprobs { ledger.skipAll() }
+        pieces.append(.toolCall(name: name, arguments: arguments))
+        toolCalls += 1
+        if settings.allowsOneCallOnly { end(with: .toolCalls) }
+      }
+    }
+    return takePieces()
+  }
+
+  private mutating func takePieces() -> [Piece] {
+    defer { pieces.removeAll(keepingCapacity: true) }
+    return pieces
+  }
+
+  private mutating func end(with reason: ChoiceFinish) {
+    finish = reason
+    pieces.append(.finish(reason))
+  }
+
+  /// Text that might have begun a stop string is content after all, unless it holds a shorter one.
+  private mutating func releaseHeldContent() {
+    guard finish == nil else { return }
+    addContent(stops.finish())
+    if stops.stopped != nil { end(with: .stop) }
+    stops = StopMatcher(stops: settings.stops)
+  }
+
+  private mutating func addContent(_ text: String) {
+    guard !text.utf8.isEmpty else { return }
+    let tokens = settings.reportsLogprobs ? ledger.take(text) : []
+    if case .content(let before, let earlier) = pieces.last {
+      pieces[pieces.count - 1] = .content(before + text, tokens: earlier + tokens)
+    } else {
+      pieces.append(.content(text, tokens: tokens))
+    }
+  }
+
+  private mutating func addReasoning(_ text: String) {
+    guard !text.utf8.isEmpty else { return }
+    if case .reasoning(let before) = pieces.last {
+      pieces[pieces.count - 1] = .reasoning(before + text)
+    } else {
+      pieces.append(.reasoning(text))
+    }
+  }
+}
+
+extension OutputEvent {
+  fileprivate var isContent: Bool { if case .content = self { true } else { false } }
+}
+
+/// Counts the tokens of the reasoning, its markers included.
+///
+/// A token without an event (a marker, held-back text) is decided by its neighbours: beside reasoning it belongs
+/// to the reasoning.
+private struct ReasoningCounter {
+  private(set) var count = 0
+  private var undecided = 0
+  private var isInReasoning = false
+
+  /// Counts one token by the events it led to.
+  mutating func count(_ events: [OutputEvent]) {
+    guard let first = events.first else {
+      undecided += 1
+      return
+    }
+    if case .reasoning = first {
+      count += undecided + 1
+      isInReasoning = true
+    } else if isInReasoning {
+      count += undecided
+    }
+    undecided = 0
+    if let last = events.last, case .reasoning = last { isInReasoning = true } else { isInReasoning = false }
+  }
+
+  /// Nothing follows.
+  mutating func finish() {
+    if isInReasoning { count += undecided }
+    undecided = 0
+  }
+}

@@ -1,0 +1,96 @@
+// Unigram (SentencePiece): the segmentation with the largest sum of scores, by dynamic programming.
+
+struct Unigram: Sendable {
+  let vocabulary: Vocabulary
+  /// Score of each id.
+  private let scores: [Double]
+  let unknown: Int32?
+  private let unknownScore: Double
+  /// Unknown characters become the tokens `<0x00>` ... `<0xFF>` of their UTF-8.
+  private let fallbackIDs: [Int32]?
+
+  /// Longer tokens are refused: the search at every position reads this far.
+  static let longestToken = 512
+
+  init(vocabulary: Vocabulary, scores: [Double], unknown: Int32?, fallsBackToBytes: Bool) {
+    self.vocabulary = vocabulary
+    self.scores = scores
+    self.unknown = unknown
+    // The reference's penalty below the worst token.
+    unknownScore = (scores.min() ?? 0) - 10
+    let fallback = (0..<256).compactMap {
+      vocabulary.id(of: BPE.fallbackSpelling(UInt8(truncatingIfNeeded: $0)))
+    }
+    fallbackIDs = fallsBackToBytes && fallback.count == 256 ? fallback : nil
+  }
+
+  /// The best path that ends at a position.
+  private struct Node {
+    var score = 0.0
+    /// Where its last token starts; -1 while nothing ends here.
+    var start = -1
+    var id: Int32 = -1
+  }
+
+  /// Appends the tokens of a piece.
+  func encode(_ bytes: [UInt8], _ piece: Range<Int>, into ids: inout [Int32]) {
+    let nodes = bestPaths(bytes, piece)
+    // Backwards along the best path; neighbouring unknown characters are one token.
+    var parts: [(range: Range<Int>, id: Int32)] = []
+    var end = piece.count
+    while end > 0 {
+      let node = nodes[end]
+      let range = piece.lowerBound + node.start..<piece.lowerBound + end
+      if node.id < 0, let last = parts.last, last.id < 0 {
+        parts[parts.count - 1].range = range.lowerBound..<last.range.upperBound
+      } else {
+        parts.append((range, node.id))
+      }
+      end = node.start
+    }
+    for part in parts.reversed() {
+      if part.id >= 0 {
+        ids.append(part.id)
+      } else {
+        appendUnknown(bytes, part.range, to: &ids)
+      }
+    }
+  }
+
+  private func bestPaths(_ bytes: [UInt8], _ piece: Range<Int>) -> [Node] {
+    var nodes = [Node](repeating: Node(), count: piece.count + 1)
+    var at = 0
+    while at < piece.count {
+      let base = nodes[at].score
+      let character = decodeScalar(bytes, at: piece.lowerBound + at).length
+      var hasSingle = false
+      vocabulary.forEachPrefix(of: bytes, piece.lowerBound + at..<piece.upperBound) { end, id in
+        let target = end - piece.lowerBound
+        let score = base + scores[Int(id)]
+        if nodes[target].start < 0 || score > nodes[target].score {
+          nodes[target] = Node(score: score, start: at, id: id == unknown ? -1 : id)
+        }
+        if target - at == character { hasSingle = true }
+      }
+      if !hasSingle {
+        let score = base + unknownScore
+        if nodes[at + character].start < 0 || score > nodes[at + character].score {
+          nodes[at + character] = Node(score: score, start: at, id: -1)
+        }
+      }
+      at += character
+    }
+    return nodes
+  }
+
+  private func appendUnknown(_ bytes: [UInt8], _ range: Range<Int>, to ids: inout [Int32]) {
+    // Fused unknown characters may spell a token that no single path gave.
+    if let id = vocabulary.id(of: bytes, range) {
+      ids.append(id)
+    } else if let fallbackIDs {
+      for byte in bytes[range] { ids.append(fallbackIDs[Int(byte)]) }
+    } else if let unknown {
+      ids.append(unknown)
+    }
+  }
+}

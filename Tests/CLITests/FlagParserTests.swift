@@ -1,0 +1,92 @@
+// The command line's grammar: flags, values, and what a person is told who typed something else.
+
+import Testing
+
+@testable import CLI
+
+@Suite struct FlagParserTests {
+  private let flags = [
+    Flag(name: "model", kind: .text, placeholder: "DIR", help: ""),
+    Flag(name: "port", kind: .integer(0...65535), placeholder: "N", help: ""),
+    Flag(name: "depth", kind: .integers(0...100), placeholder: "N,N", help: ""),
+    Flag(name: "temperature", kind: .decimal(0...2), placeholder: "T", help: ""),
+    Flag(name: "isa", kind: .choice(["avx2", "portable"]), placeholder: "NAME", help: ""),
+    Flag(name: "json", kind: .toggle, help: ""),
+  ]
+
+  private func parse(_ arguments: String...) throws(UsageError) -> ParsedFlags {
+    try ParsedFlags(arguments, flags: flags)
+  }
+
+  @Test func `values follow their flag or an equals sign`() throws {
+    let parsed = try parse("--model", "a dir", "--port=8080", "--json", "--depth", "0,5,100")
+    #expect(parsed.text("model") == "a dir")
+    #expect(parsed.integer("port") == 8080)
+    #expect(parsed.isSet("json"))
+    #expect(parsed.integers("depth") == [0, 5, 100])
+    #expect(!parsed.isSet("isa"))
+  }
+
+  @Test func `a value may itself contain an equals sign or begin with dashes`() throws {
+    #expect(try parse("--model=a=b").text("model") == "a=b")
+    #expect(try parse("--model", "--port").text("model") == "--port")
+  }
+
+  @Test func `a mistyped flag is answered with the one that was meant`() {
+    #expect(throws: UsageError.unknownFlag("--modle", suggestion: "--model")) { try parse("--modle", "x") }
+    #expect(throws: UsageError.unknownFlag("-model", suggestion: "--model")) { try parse("-model", "x") }
+    #expect(throws: UsageError.unknownFlag("--zzzzzzzz", suggestion: nil)) { try parse("--zzzzzzzz") }
+  }
+
+  @Test func `numbers outside their range are refused with the range`() {
+    #expect(
+      throws: UsageError.badValue(flag: "port", value: "70000", expected: "a whole number from 0 to 65535")
+    ) { try parse("--port", "70000") }
+    #expect(throws: UsageError.self) { try parse("--port", "8o80") }
+    #expect(throws: UsageError.self) { try parse("--port", "") }
+    #expect(throws: UsageError.self) { try parse("--temperature", "nan") }
+    #expect(throws: UsageError.self) { try parse("--depth", "1,,2") }
+    #expect(throws: UsageError.self) { try parse("--isa", "sse") }
+  }
+
+  @Test func `what is missing or too much is named`() {
+    #expect(throws: UsageError.missingValue(flag: "model", placeholder: "DIR")) { try parse("--model") }
+    #expect(throws: UsageError.unwantedValue(flag: "json")) { try parse("--json=1") }
+    #expect(throws: UsageError.repeatedFlag("port")) { try parse("--port", "1", "--port", "2") }
+    #expect(throws: UsageError.unexpectedArgument("stray")) { try parse("stray") }
+  }
+
+  @Test func `edit distance counts insertions, deletions and substitutions`() {
+    #expect(editDistance("", "abc") == 3)
+    #expect(editDistance("kitten", "sitting") == 3)
+    #expect(suggest(for: "bnech", among: ["serve", "chat", "bench"]) == "bench")
+    #expect(suggest(for: "download", among: ["serve", "chat", "bench"]) == nil)
+  }
+
+  @Test func `every command's help names every one of its flags`() {
+    for command in Command.all {
+      let help = Help.text(of: command)
+      for flag in command.flags { #expect(help.contains("--" + flag.name), "\(command.name) --\(flag.name)") }
+      #expect(help.split(separator: "\n").allSatisfy { $0.count <= 110 })
+    }
+  }
+
+  @Test func `usage errors leave with 2 and failures with 1`() {
+    #expect(CommandLineTool.run(["--modle", "x"]) == 2)
+    #expect(CommandLineTool.run(["frobnicate"]) == 2)
+    #expect(CommandLineTool.run(["serve"]) == 2)
+    #expect(CommandLineTool.run(["bench", "--model", "/nonexistent/folder"]) == 1)
+    #expect(CommandLineTool.run(["--version"]) == 0)
+  }
+}
+
+@Suite struct NumberFormatTests {
+  @Test func `fixed rounds to the digits asked for`() {
+    #expect(fixed(3.14159, 2) == "3.14")
+    #expect(fixed(0.05, 1) == "0.1")
+    #expect(fixed(-0.001, 1) == "0.0")
+    #expect(fixed(-2.25, 2) == "-2.25")
+    #expect(fixed(12, 0) == "12")
+    #expect(fixed(0.007, 3) == "0.007")
+  }
+}

@@ -1,0 +1,287 @@
+// Replies taken apart: reasoning, content and calls, however the text is cut into pieces.
+
+import Chat
+import JSON
+import Support
+import Testing
+
+private let think = "{{ '<think>' }}"
+private let qwen = think + "<tool_call>"
+private let llama = "<|python_tag|>"
+private let phi = "<|tool_call|>"
+private let gemma = "<|tool_call><tool_call|><|channel>"
+private let mistral = "[TOOL_CALLS][THINK]"
+private let xml = think + "<tool_call><function="
+
+/// Adjacent text made one.
+private func joined(_ events: [OutputEvent]) -> [OutputEvent] {
+  var result: [OutputEvent] = []
+  for event in events {
+    switch (result.last, event) {
+    case (.content(let a), .content(let b)): result[result.count - 1] = .content(a + b)
+    case (.reasoning(let a), .reasoning(let b)): result[result.count - 1] = .reasoning(a + b)
+    default: result.append(event)
+    }
+  }
+  return result
+}
+
+/// The events of `text`; fails unless every split in two, and each character alone, give the same.
+private func parse(
+  _ text: String, _ template: String, tools: [String]? = nil, prompt: String = "",
+  sourceLocation: SourceLocation = #_sourceLocation
+) -> [OutputEvent] {
+  let format = OutputFormat(templateSource: template)
+  func events(_ pieces: [String]) -> [OutputEvent] {
+    var parser = format.makeParser(promptTail: prompt, toolNames: tools)
+    return joined(pieces.flatMap { parser.feed($0) } + parser.finish())
+  }
+  let whole = events([text])
+  let scalars = Array(text.unicodeScalars)
+  func part(_ range: Range<Int>) -> String { String(String.UnicodeScalarView(scalars[range])) }
+  #expect(events(scalars.indices.map { part($0..<$0 + 1) }) == whole, sourceLocation: sourceLocation)
+  for cut in 0...scalars.count {
+    let pieces = [part(0..<cut), part(cut..<scalars.count)]
+    #expect(events(pieces) == whole, "cut at \(cut)", sourceLocation: sourceLocation)
+  }
+  return whole
+}
+
+@Suite struct OutputParserTests {
+  // MARK: Reasoning
+
+  @Test func `reasoning is separated and the whitespace around it dropped`() {
+    #expect(
+      parse("<think>\nLet me see.\n\nYes.\n</think>\n\nHello\n\n there ", qwen)
+        == [.reasoning("Let me see.\n\nYes."), .content("Hello\n\n there ")])
+    #expect(parse("\n<think>a</think>b", qwen) == [.reasoning("a"), .content("b")])
+    #expect(parse("<think>\n\n</think>\n\nHi", qwen) == [.content("Hi")])
+    #expect(parse("<think></think>", qwen) == [])
+  }
+
+  @Test func `a reply can start inside reasoning`() {
+    #expect(parse("\nhm </think>\n\nHi", qwen, prompt: "...<think>\n") == [.reasoning("hm"), .content("Hi")])
+    #expect(parse("Hi</think>", qwen, prompt: "<think>\n\n</think>\n\n") == [.content("Hi</think>")])
+    #expect(parse("hm[/THINK]Hi", mistral, prompt: "[THINK]") == [.reasoning("hm"), .content("Hi")])
+    #expect(
+      parse("hm<channel|>Hi", gemma, prompt: "<|channel>thought\n") == [.reasoning("hm"), .content("Hi")])
+  }
+
+  @Test func `reasoning that never closes is all there is`() {
+    #expect(parse("<think>\nand so </thin", qwen, tools: ["f"]) == [.reasoning("and so </thin")])
+    #expect(
+      parse("<think>a<tool_call>{\"name\":\"f\"}</tool_call>", qwen, tools: ["f"])
+        == [.reasoning("a<tool_call>{\"name\":\"f\"}</tool_call>")])
+  }
+
+  @Test func `the marker counts at the beginning only, except Gemma's`() {
+    #expect(parse("Write <think>x</think>!", qwen) == [.content("Write <think>x</think>!")])
+    #expect(parse("<thin", qwen) == [.content("<thin")])
+    #expect(parse("  ", qwen) == [.content("  ")])
+    #expect(parse("<think>a</think><think>b</think>", qwen) == [.reasoning("a"), .content("<think>b</think>")])
+    #expect(
+      parse("<|channel>thought\na<channel|>b <|channel>thought\nc<channel|> d", gemma)
+        == [.reasoning("a"), .content("b"), .reasoning("c"), .content("d")])
+    #expect(parse("<|channel>thoughts<channel|>b", gemma) == [.reasoning("thoughts"), .content("b")])
+  }
+
+  @Test func `markers are found without a template that names them`() {
+    #expect(parse("<think>a</think>b", "{{ messages }}") == [.reasoning("a"), .content("b")])
+  }
+
+  // MARK: Calls
+
+  @Test func `a Qwen call keeps the model's own argument text`() {
+    #expect(
+      parse("Sure.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1.0, \"b\" : [1e2]}}\n</tool_call>", qwen, tools: ["f"])
+        == [.content("Sure."), .toolCall(name: "f", arguments: "{\"a\": 1.0, \"b\" : [1e2]}")])
+  }
+
+  @Test func `several calls and text between them`() {
+    let one = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>"
+    #expect(
+      parse("<think>x</think>\n\n\(one)\n\(one)\n then \(one)\n", qwen, tools: ["f"]) == [
+        .reasoning("x"), .toolCall(name: "f", arguments: "{}"), .toolCall(name: "f", arguments: "{}"),
+        .content("then"), .toolCall(name: "f", arguments: "{}"),
+      ])
+  }
+
+  @Test func `without tools in the request everything is content`() {
+    let text = " <tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call> "
+    #expect(parse(text, qwen) == [.content(text)])
+    #expect(parse("{\"name\": \"f\", \"parameters\": {}}", llama) == [.content("{\"name\": \"f\", \"parameters\": {}}")])
+  }
+
+  @Test func `a malformed call is content exactly as it was written`() {
+    for body in [
+      "{\"name\": \"f\", \"arguments\": {}", "", "no json", "{\"arguments\": {}}", "{\"name\": 5, \"arguments\": {}}",
+      "{\"name\": \"f\", \"arguments\": [1]}", "[]", "{\"name\": \"\", \"arguments\": {}}", "{\"name\": \"f\"} x",
+    ] {
+      let text = "a \n <tool_call>\(body)</tool_call> b"
+      #expect(parse(text, qwen, tools: ["f"]) == [.content(text)])
+    }
+  }
+
+  @Test func `an unfinished call is content exactly as it was written`() {
+    for text in [
+      "<tool_call>\n{\"name\": \"f\", \"argu", "x <tool_call>", "<tool_ca", "<tool_call>{\"name\": \"f\", \"arguments\": {}",
+      "\n\n<tool_call>\n{\"a",
+    ] {
+      #expect(parse(text, qwen, tools: ["f"]) == [.content(text)])
+    }
+  }
+
+  @Test func `a call without its end marker counts when it is complete`() {
+    let call = "{\"name\": \"f\", \"arguments\": {}}"
+    #expect(parse("<tool_call>\(call)", qwen, tools: ["f"]) == [.toolCall(name: "f", arguments: "{}")])
+    #expect(
+      parse("<tool_call>\(call)<tool_call>\(call)</tool_call>", qwen, tools: ["f"])
+        == [.toolCall(name: "f", arguments: "{}"), .toolCall(name: "f", arguments: "{}")])
+  }
+
+  @Test func `markers inside of argument strings are text`() {
+    #expect(
+      parse("<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call>\\\"<tool_call>\"}}</tool_call>", qwen, tools: ["f"])
+        == [.toolCall(name: "f", arguments: "{\"a\": \"</tool_call>\\\"<tool_call>\"}")])
+  }
+
+  @Test func `arguments may be a string that holds an object, or be missing`() {
+    #expect(
+      parse("<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}</tool_call>", qwen, tools: ["f"])
+        == [.toolCall(name: "f", arguments: "{\"a\": 1}")])
+    #expect(parse("<tool_call>{\"name\": \"f\"}</tool_call>", qwen, tools: ["f"]) == [.toolCall(name: "f", arguments: "{}")])
+    #expect(
+      parse("<tool_call>{\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": {}}}</tool_call>", qwen, tools: ["f"])
+        == [.toolCall(name: "f", arguments: "{}")])
+  }
+
+  @Test func `a Llama reply that is an object with a tool's name is a call`() {
+    let call = "{\"name\": \"f\", \"parameters\": {\"a\": \"}\"}}"
+    #expect(parse(call, llama, tools: ["f"]) == [.toolCall(name: "f", arguments: "{\"a\": \"}\"}")])
+    #expect(parse("<|python_tag|>\(call)", llama, tools: ["f"]) == [.toolCall(name: "f", arguments: "{\"a\": \"}\"}")])
+    #expect(
+      parse("\n\(call); \(call)\n", llama, tools: ["f"])
+        == [.toolCall(name: "f", arguments: "{\"a\": \"}\"}"), .toolCall(name: "f", arguments: "{\"a\": \"}\"}")])
+  }
+
+  @Test func `other JSON from a Llama is content, at once where that can be told`() {
+    for text in [
+      "{\"city\": \"Paris\"}", "{\"name\": \"g\", \"parameters\": {}}", "{\"name\": \"f\", \"parameters\": {}} and more",
+      "{", "Call {\"name\": \"f\", \"parameters\": {}}", "<|python_tag|>print(1)", "{}",
+    ] {
+      #expect(parse(text, llama, tools: ["f"]) == [.content(text)])
+    }
+    var parser = OutputFormat(templateSource: llama).makeParser(promptTail: "", toolNames: ["f"])
+    #expect(parser.feed("{\"city") == [.content("{\"city")])
+  }
+
+  @Test func `Phi's array, single object and functools forms are calls`() {
+    let two = "[{\"name\": \"f\", \"arguments\": {\"a\": 1}}, {\"name\": \"g\", \"arguments\": {}}]"
+    let expected: [OutputEvent] = [
+      .toolCall(name: "f", arguments: "{\"a\": 1}"), .toolCall(name: "g", arguments: "{}"),
+    ]
+    #expect(parse("<|tool_call|>\(two)<|/tool_call|>", phi, tools: ["f", "g"]) == expected)
+    #expect(parse("functools\(two)", phi, tools: ["f", "g"]) == expected)
+    #expect(
+      parse("<|tool_call|>{\"name\": \"f\", \"arguments\": {}}<|/tool_call|>", phi, tools: ["f"])
+        == [.toolCall(name: "f", arguments: "{}")])
+    #expect(parse("functools[1]", phi, tools: ["f"]) == [.content("functools[1]")])
+    #expect(parse("import functools[0]", phi, tools: ["f"]) == [.content("import functools[0]")])
+  }
+
+  @Test func `Gemma's own grammar becomes JSON`() {
+    #expect(
+      parse(
+        "Ok<|tool_call>call:get{city:<|\"|>New {York}, \"NY\"<|\"|>,n:3,f:-1.5,on:true,x:null,list:[<|\"|>a<|\"|>,{k:[]}],o:{}}<tool_call|>"
+          + "<|tool_call>call:g{}<tool_call|>", gemma, tools: ["get", "g"]) == [
+          .content("Ok"),
+          .toolCall(
+            name: "get",
+            arguments:
+              "{\"city\":\"New {York}, \\\"NY\\\"\",\"n\":3,\"f\":-1.5,\"on\":true,\"x\":null,\"list\":[\"a\",{\"k\":[]}],\"o\":{}}"),
+          .toolCall(name: "g", arguments: "{}"),
+        ])
+    #expect(
+      parse("<|tool_call>call:f{a:<|\"|><tool_call|><|\"|>,\"b\":\"x\"}<tool_call|>", gemma, tools: ["f"])
+        == [.toolCall(name: "f", arguments: "{\"a\":\"<tool_call|>\",\"b\":\"x\"}")])
+    for text in ["<|tool_call>call:f{a:<tool_call|>", "<|tool_call>f{}<tool_call|>", "<|tool_call>call:f{a:1"] {
+      #expect(parse(text, gemma, tools: ["f"]) == [.content(text)])
+    }
+  }
+
+  @Test func `Mistral's three forms are calls`() {
+    let first: [OutputEvent] = [.toolCall(name: "f", arguments: "{\"a\": 1}")]
+    #expect(
+      parse("[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"abc123xyz\"}]", mistral, tools: ["f"]) == first)
+    #expect(parse("[TOOL_CALLS]f[CALL_ID]abc123xyz[ARGS]{\"a\": 1}", mistral, tools: ["f"]) == first)
+    #expect(
+      parse("Hm.[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g[ARGS]{}", mistral, tools: ["f", "g"])
+        == [.content("Hm.")] + first + [.toolCall(name: "g", arguments: "{}")])
+    #expect(parse("[TOOL_CALLS]f[ARGS]{\"a\": ", mistral, tools: ["f"]) == [.content("[TOOL_CALLS]f[ARGS]{\"a\": ")])
+  }
+
+  @Test func `XML calls take the types of their schemas`() {
+    let tool: JSONValue = [
+      "type": "function",
+      "function": [
+        "name": "f",
+        "parameters": [
+          "type": "object",
+          "properties": ["s": ["type": "string"], "n": ["type": "integer"], "o": ["type": "object"], "b": ["type": "boolean"]],
+        ],
+      ],
+    ]
+    let text =
+      "<think>x</think>\n\n<tool_call>\n<function=f>\n<parameter=s>\n12\nlines <b>\n</parameter>\n<parameter=n>\n12\n</parameter>\n"
+      + "<parameter=o>\n{\"k\": [1]}\n</parameter>\n<parameter=b>\nTrue\n</parameter>\n</function>\n</tool_call>"
+    var parser = OutputFormat(templateSource: xml).makeParser(promptTail: "", tools: [tool])
+    #expect(
+      parser.feed(text) + parser.finish() == [
+        .reasoning("x"),
+        .toolCall(name: "f", arguments: "{\"s\":\"12\\nlines <b>\",\"n\":12,\"o\":{\"k\":[1]},\"b\":true}"),
+      ])
+    #expect(
+      parse("<tool_call><function=g></function></tool_call>", xml, tools: ["g"]) == [.toolCall(name: "g", arguments: "{}")])
+    let broken = "<tool_call>\n<function=g>\n<parameter=a>\n1\n</tool_call>"
+    #expect(parse(broken, xml, tools: ["g"]) == [.content(broken)])
+  }
+
+  // MARK: Hostile output
+
+  @Test func `no text is lost and time stays linear on marker storms`() {
+    for (template, piece) in [
+      (qwen, "<tool_call>"), (qwen, "{\"{\"{\""), (phi, "<|tool_call|>["), (gemma, "<|tool_call>"), (gemma, "<|\"|>"),
+      (mistral, "[TOOL_CALLS]"), (llama, "{\"name\":"), (qwen, "</tool_call>"), (qwen, " \n"),
+    ] {
+      let text = String(repeating: piece, count: 20_000)
+      var parser = OutputFormat(templateSource: template).makeParser(promptTail: "", toolNames: ["f"])
+      let events = joined(parser.feed(text) + parser.finish())
+      #expect(events == [.content(text)], "\(piece)")
+    }
+  }
+
+  @Test func `random replies give the same events however they are cut`() {
+    var random = SeededGenerator(seed: 7)
+    let parts = [
+      "<tool_call>", "</tool_call>", "<think>", "</think>", "{\"name\": \"f\", \"arguments\": {}}", "\"", "\\", "\n", " ", "é",
+      "<|tool_call>", "<tool_call|>", "call:f{a:<|\"|>x<|\"|>}", "<|channel>", "<channel|>", "thought\n", "[TOOL_CALLS]",
+      "f[ARGS]{}", "{", "}", "<|tool_call|>", "<|/tool_call|>", "functools[", "]", "<function=f>", "</function>", "text", "<", "[",
+    ]
+    for _ in 0..<3000 {
+      let template = [qwen, llama, phi, gemma, mistral, xml].randomElement(using: &random) ?? qwen
+      let text = (0..<Int.random(in: 1...12, using: &random)).map { _ in parts.randomElement(using: &random) ?? "" }.joined()
+      let format = OutputFormat(templateSource: template)
+      var whole = format.makeParser(promptTail: "", toolNames: ["f"])
+      let expected = joined(whole.feed(text) + whole.finish())
+      var cut = format.makeParser(promptTail: "", toolNames: ["f"])
+      var events: [OutputEvent] = []
+      var rest = Array(text.unicodeScalars)[...]
+      while !rest.isEmpty {
+        let count = min(rest.count, Int.random(in: 1...5, using: &random))
+        events += cut.feed(String(String.UnicodeScalarView(rest.prefix(count))))
+        rest = rest.dropFirst(count)
+      }
+      #expect(joined(events + cut.finish()) == expected, "\(text.debugDescription)")
+    }
+  }
+}

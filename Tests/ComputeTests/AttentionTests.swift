@@ -1,0 +1,177 @@
+// Attention: kernels against the reference, the whole against a plain softmax, and chunks against one pass.
+
+import Support
+import Testing
+
+@testable import Compute
+
+@Suite struct AttentionTests {
+  @Test func `scores and weighted sums agree with the reference for all head sizes`() {
+    var random = SeededGenerator(seed: 7)
+    for (name, kernels) in tables {
+      for size in Array(1...35) + [64, 80, 96, 128] {
+        for rows in [1, 3, 4, 6] {
+          let q = Bytes.floats(rows * size, using: &random)
+          let block = Bytes.floats(32 * size, using: &random)
+          let found = Bytes.room(rows * 32)
+          let exact = Bytes.room(rows * 32)
+          kernels.scores(q.floats, size, rows, block.floats, size, found.floats)
+          KernelTable.reference.scores(q.floats, size, rows, block.floats, size, exact.floats)
+          let bound = epsilon * Float(size * (size + 2))
+          #expect(
+            worst(found.values(rows * 32), exact.values(rows * 32)) { _ in bound } <= 1, "\(name) \(size)")
+
+          let sums = Bytes.floats(size, using: &random)
+          let twin = Bytes(size * 4)
+          for i in 0..<size { twin.floats[i] = sums.floats[i] }
+          kernels.accumulate(found.floats, 2, 31, block.floats, size, 0.5, sums.floats)
+          KernelTable.reference.accumulate(found.floats, 2, 31, block.floats, size, 0.5, twin.floats)
+          // 29 products of scores up to `size`, and the former sum.
+          let sumBound = epsilon * Float(32 * 32 * size + 2)
+          #expect(worst(sums.values(size), twin.values(size)) { _ in sumBound } <= 1, "\(name) \(size)")
+          #expect(sums.isIntact && found.isIntact)
+        }
+      }
+    }
+  }
+
+  @Test func `the running softmax agrees with the reference and ignores hidden scores`() {
+    var random = SeededGenerator(seed: 8)
+    for (name, kernels) in tables {
+      for (from, to) in [(0, 1), (0, 32), (5, 6), (7, 29), (31, 32)] {
+        var results: [[Float]] = []
+        let scores = Bytes.floats(64, using: &random)
+        for table in [kernels, .reference] {
+          let copy = Bytes(64 * 4)
+          for i in 0..<64 { copy.floats[i] = scores.floats[i] * 20 }
+          // A hidden score may be anything, NaN too: its slot may never have been written.
+          for i in 0..<64 where i % 32 < from || i % 32 >= to { copy.floats[i] = .nan }
+          let state = Bytes(8)
+          state.floats[0] = -.infinity
+          state.floats[1] = 0
+          let first = table.softmaxBlock(copy.floats, from, to, state.floats)
+          let second = table.softmaxBlock(copy.floats + 32, from, to, state.floats)
+          #expect(first == 0)
+          results.append(
+            [second] + state.values(2) + Array(copy.values(64)[from..<to])
+              + Array(copy.values(64)[32 + from..<32 + to]))
+        }
+        #expect(
+          worst(results[0], results[1]) { max(1, abs(results[1][$0])) * 2e-6 } <= 1, "\(name) \(from)..<\(to)"
+        )
+      }
+    }
+  }
+
+  @Test(arguments: [nil, 5, 32, 40])
+  func `attention over blocks is the softmax over all visible keys`(window: Int?) throws {
+    let shape = AttentionShape(heads: 4, kvHeads: 2, headDim: 24, scale: 0.3, window: window)
+    let count = 75
+    let input = Input(rows: count, shape: shape, seed: 9)
+    for (name, context) in try contexts() {
+      let found = try attend(input, shape: shape, chunks: [count], context)
+      var largest: Float = 0
+      for row in 0..<count {
+        for head in 0..<shape.heads {
+          let exact = plainAttention(input, shape: shape, row: row, head: head)
+          for d in 0..<shape.headDim {
+            largest = max(largest, abs(found[row][head * shape.headDim + d] - Float(exact[d])))
+          }
+        }
+      }
+      #expect(largest < 2e-6, "\(name)")
+    }
+  }
+
+  @Test(arguments: [nil, 5, 40])
+  func `attention has the same bits in chunks of any size and on any number of threads`(window: Int?) throws {
+    let shape = AttentionShape(heads: 6, kvHeads: 2, headDim: 16, scale: 0.25, window: window)
+    let input = Input(rows: 70, shape: shape, seed: 10)
+    for (name, context) in try contexts() {
+      let whole = try attend(input, shape: shape, chunks: [70], context)
+      for chunks in [[Int](repeating: 1, count: 70), [7, 32, 31], [33, 37], [64, 6]] {
+        let parts = try attend(input, shape: shape, chunks: chunks, context)
+        #expect(parts.map { $0.map(\.bitPattern) } == whole.map { $0.map(\.bitPattern) }, "\(name) \(chunks)")
+      }
+      for threads in [2, 3] {
+        let other = try ComputeContext(threads: threads, isa: context.isa, useReference: context.isa == nil)
+        let parallel = try attend(input, shape: shape, chunks: [70], other)
+        #expect(
+          parallel.map { $0.map(\.bitPattern) } == whole.map { $0.map(\.bitPattern) }, "\(name) \(threads)")
+      }
+    }
+  }
+
+  /// Random queries, keys and values.
+  private struct Input {
+    let queries, keys, values: [[Float]]
+
+    init(rows: Int, shape: AttentionShape, seed: UInt64) {
+      var random = SeededGenerator(seed: seed)
+      func make(_ columns: Int) -> [[Float]] {
+        (0..<rows).map { _ in (0..<columns).map { _ in Float.random(in: -2...2, using: &random) } }
+      }
+      queries = make(shape.heads * shape.headDim)
+      keys = make(shape.kvHeads * shape.headDim)
+      values = make(shape.kvHeads * shape.headDim)
+    }
+  }
+
+  private func contexts() throws -> [(String, ComputeContext)] {
+    try CPUFeatures.available.map { ($0.rawValue, try ComputeContext(threads: 1, isa: $0)) }
+      + [("reference", try ComputeContext(threads: 1, useReference: true))]
+  }
+
+  private func attend(
+    _ input: Input, shape: AttentionShape, chunks: [Int], _ context: ComputeContext
+  ) throws -> [[Float]] {
+    let cache = try KVCache(
+      shape: [
+        KVLayerShape(kvHeads: 1, headDim: 2), KVLayerShape(kvHeads: shape.kvHeads, headDim: shape.headDim),
+      ],
+      blockCount: 5)
+    let layout = StepLayout()
+    var result: [[Float]] = []
+    for count in chunks {
+      let start = result.count
+      layout.reset()
+      layout.append(count: count, start: start, table: [4, 1, 3], blockCount: 5, ropeVariant: 0)
+      let (q, k, v) = (
+        fill(input.queries, start, count), fill(input.keys, start, count), fill(input.values, start, count)
+      )
+      let out = ScratchBuffer()
+      let rows = out.rows(count, shape.heads * shape.headDim)
+      context.store(keys: k.rows, values: v.rows, layer: 1, of: cache, at: layout)
+      context.attend(q.rows, shape: shape, layer: 1, of: cache, at: layout, into: rows)
+      result += (0..<count).map(rows.values(ofRow:))
+      withExtendedLifetime((q.buffer, k.buffer, v.buffer, out)) {}
+    }
+    return result
+  }
+
+  private func fill(_ source: [[Float]], _ start: Int, _ count: Int) -> (buffer: ScratchBuffer, rows: Rows) {
+    let buffer = ScratchBuffer()
+    let rows = buffer.rows(count, source[0].count)
+    for r in 0..<count {
+      for (c, value) in source[start + r].enumerated() { rows.row(r)[c] = value }
+    }
+    return (buffer, rows)
+  }
+
+  private func plainAttention(_ input: Input, shape: AttentionShape, row: Int, head: Int) -> [Double] {
+    let size = shape.headDim
+    let kvHead = head / (shape.heads / shape.kvHeads)
+    let visible = max(0, row + 1 - (shape.window ?? .max))...row
+    let scores = visible.map { key in
+      (0..<size).reduce(0.0) { sum, d in
+        sum + Double(input.queries[row][head * size + d]) * Double(input.keys[key][kvHead * size + d])
+      } * Double(shape.scale)
+    }
+    let top = scores.max() ?? 0
+    let weights = scores.map { exponential($0 - top) }
+    let total = weights.reduce(0, +)
+    return (0..<size).map { d in
+      zip(visible, weights).reduce(0.0) { $0 + $1.1 * Double(input.values[$1.0][kvHead * size + d]) } / total
+    }
+  }
+}

@@ -1,0 +1,73 @@
+// Norm, rotation, activation and the exponential against the scalar reference.
+
+import Support
+import Testing
+
+@testable import Compute
+
+@Suite struct RowKernelTests {
+  @Test func `the exponential is within 3e-7 of the true one and exact at its ends`() {
+    var worst = 0.0
+    for step in 0...40_000 {
+      let x = Float(-87 + Double(step) * (175.0 / 40_000))
+      let found = Double(exponential(SIMD8<Float>(repeating: x))[5])
+      worst = max(worst, abs(found / exponential(Double(x)) - 1))
+    }
+    #expect(worst < 3e-7)
+    let ends = exponential(SIMD8<Float>(-.infinity, -1000, -88, 0, 1000, .infinity, .nan, -0.0))
+    #expect(ends[0] == 0 && ends[1] == 0 && ends[2] == 0 && ends[3] == 1 && ends[7] == 1)
+    #expect(ends[4].isFinite && ends[4] > 3e38 && ends[5] == ends[4])
+    #expect(ends[6].isNaN)
+  }
+
+  @Test func `norm, rotation, activation and sum agree with the reference for all sizes`() {
+    var random = SeededGenerator(seed: 6)
+    for (name, kernels) in tables {
+      for count in 1...35 {
+        let x = Bytes.floats(2 * count, using: &random)
+        let y = Bytes.floats(2 * count, using: &random)
+        for (what, tolerance) in [("norm", Float(4e-6)), ("rotate", 4e-7), ("silu", 1e-6), ("add", 0)] {
+          var results: [[Float]] = []
+          for table in [kernels, .reference] {
+            let out = Bytes.room(2 * count)
+            for i in 0..<2 * count { out.floats[i] = x.floats[i] }
+            switch what {
+            case "norm": table.rmsNorm(out.floats, y.floats, 1e-5, count, out.floats)
+            case "rotate": table.rotate(out.floats, y.floats, y.floats + count, count)
+            case "silu": table.gatedSilu(out.floats, y.floats, count, out.floats)
+            default: table.add(y.floats, count, out.floats)
+            }
+            #expect(out.isIntact)
+            results.append(out.values(2 * count))
+          }
+          let error = worst(results[0], results[1]) { _ in max(tolerance, .leastNormalMagnitude) }
+          #expect(error <= 1, "\(name) \(what) of \(count)")
+        }
+      }
+    }
+  }
+
+  @Test func `silu of extreme values is zero or the value itself`() {
+    for (name, kernels) in tables + [("reference", .reference)] {
+      let gate = Bytes(12)
+      let up = Bytes(12)
+      for (i, value) in [Float(-200), 0, 200].enumerated() {
+        gate.floats[i] = value
+        up.floats[i] = 1
+      }
+      let out = Bytes.room(3)
+      kernels.gatedSilu(gate.floats, up.floats, 3, out.floats)
+      #expect(abs(out.floats[0]) < 1e-30 && out.floats[1] == 0 && out.floats[2] == 200, "\(name)")
+    }
+  }
+
+  @Test func `rows of zeros normalise to zeros`() {
+    for (name, kernels) in tables + [("reference", .reference)] {
+      let x = Bytes(16)
+      for i in 0..<4 { x.floats[i] = 0 }
+      let out = Bytes.room(4)
+      kernels.rmsNorm(x.floats, x.floats, 1e-6, 4, out.floats)
+      #expect(out.values(4) == [0, 0, 0, 0], "\(name)")
+    }
+  }
+}

@@ -1,0 +1,124 @@
+// Cache sizes, buffers, worker pool and look-up.
+
+import Platform
+import Support
+import Synchronization
+import Testing
+
+@testable import Compute
+
+@Suite struct StorageTests {
+  @Test func `a cache refuses sizes that make no sense or overflow`() {
+    let good = [KVLayerShape(kvHeads: 8, headDim: 128)]
+    #expect(throws: ComputeError.self) { try KVCache(shape: good, blockCount: 0) }
+    #expect(throws: ComputeError.self) { try KVCache(shape: good, blockCount: .max) }
+    #expect(throws: ComputeError.self) { try KVCache(shape: [], blockCount: 1) }
+    #expect(throws: ComputeError.self) { try KVCache(shape: [.init(kvHeads: 0, headDim: 1)], blockCount: 1) }
+    #expect(throws: ComputeError.self) { try KVCache(shape: [.init(kvHeads: 1, headDim: -1)], blockCount: 1) }
+  }
+
+  @Test func `a block of 28 layers with 8 heads of 128 takes 7 MiB`() throws {
+    let shape = [KVLayerShape](repeating: KVLayerShape(kvHeads: 8, headDim: 128), count: 28)
+    #expect(try KVCache.bytesPerBlock(shape) == 28 * 2 * 8 * 128 * 32 * 4)
+    let cache = try KVCache(shape: shape, blockCount: 1000)
+    #expect(cache.bytesPerBlock == 7_340_032 && cache.blockCount == 1000)
+  }
+
+  @Test func `an untouched cache costs no memory`() throws {
+    let before = Machine.peakResidentBytes
+    let shape = [KVLayerShape](repeating: KVLayerShape(kvHeads: 8, headDim: 128), count: 28)
+    let cache = try KVCache(shape: shape, blockCount: 1 << 10)
+    cache.layer(27).keys(block: 1023, head: 7)[0] = 1
+    #expect(cache.layer(27).keys(block: 1023, head: 7)[0] == 1)
+    #expect(Machine.peakResidentBytes - before < 1 << 30)
+  }
+
+  @Test func `slots of layers, blocks and heads do not overlap`() throws {
+    let shape = [KVLayerShape(kvHeads: 2, headDim: 3), KVLayerShape(kvHeads: 1, headDim: 5)]
+    let cache = try KVCache(shape: shape, blockCount: 3)
+    var starts: [(start: UnsafeMutablePointer<Float>, count: Int)] = []
+    for (index, layer) in shape.enumerated() {
+      for block in 0..<3 {
+        for head in 0..<layer.kvHeads {
+          starts.append((cache.layer(index).keys(block: block, head: head), layer.headDim * 32))
+          starts.append((cache.layer(index).values(block: block, head: head), layer.headDim * 32))
+        }
+      }
+    }
+    starts.sort { $0.start < $1.start }
+    for (one, next) in zip(starts, starts.dropFirst()) { #expect(one.start + one.count == next.start) }
+    #expect(starts.reduce(0) { $0 + $1.count } * 4 == cache.bytesPerBlock * 3)
+  }
+
+  @Test(arguments: [1, 2, 3, 8])
+  func `every tile runs once and no worker runs two at a time`(threads: Int) {
+    let pool = WorkerPool(threads: threads)
+    let busy = Monitor([Bool](repeating: false, count: threads))
+    for tiles in [0, 1, 2, 7, 100] {
+      let runs = Monitor([Int](repeating: 0, count: tiles))
+      pool.run(tiles: tiles) { tile, worker in
+        busy.withLock { workers in
+          #expect(!workers[worker])
+          workers[worker] = true
+        }
+        runs.withLock { $0[tile] += 1 }
+        busy.withLock { $0[worker] = false }
+      }
+      #expect(runs.withLock { $0 } == [Int](repeating: 1, count: tiles))
+    }
+  }
+
+  @Test func `gather reads dense and quantized rows`() throws {
+    var random = SeededGenerator(seed: 11)
+    let context = try ComputeContext(threads: 1)
+    let packed = Bytes.random(5 * 32, using: &random)
+    let scales = Bytes.floats(5, using: &random)
+    let biases = Bytes.floats(5, using: &random)
+    func view(_ bytes: Bytes, _ dtype: DType, _ shape: [Int]) -> TensorView {
+      TensorView(
+        name: "t", dtype: dtype, shape: shape,
+        bytes: UnsafeRawBufferPointer(start: bytes.start, count: bytes.count),
+        owner: bytes)
+    }
+    let matrix = try WeightMatrix(
+      WeightTensors(
+        weight: view(packed, .u32, [5, 8]), scales: view(scales, .f32, [5, 1]),
+        biases: view(biases, .f32, [5, 1]),
+        quantization: Quantization(bits: 8, groupSize: 32), rows: 5, columns: 32))
+    let storage = ScratchBuffer()
+    let out = storage.rows(2, 32)
+    context.gather([4, 0], of: matrix, into: out)
+    let first =
+      Float(packed.start.load(fromByteOffset: 4 * 32, as: UInt8.self)) * scales.floats[4] + biases.floats[4]
+    #expect(abs(out.values(ofRow: 0)[0] - first) < 1e-4)
+
+    let dense = Bytes.floats(3 * 7, using: &random)
+    let plain = try WeightMatrix(WeightTensors(weight: view(dense, .f32, [3, 7]), rows: 3, columns: 7))
+    let buffer = ScratchBuffer()
+    let rows = buffer.rows(1, 7)
+    context.gather([2], of: plain, into: rows)
+    #expect(rows.values(ofRow: 0) == Array(dense.values(21)[14...]))
+    withExtendedLifetime((storage, buffer)) {}
+  }
+
+  @Test func `weights without a kernel are refused with what would work`() {
+    let bytes = Bytes(64)
+    func tensors(_ mode: Quantization.Mode, bits: Int, group: Int, dtype: DType = .u32) -> WeightTensors {
+      let view = TensorView(
+        name: "w", dtype: dtype, shape: [1, 8], bytes: UnsafeRawBufferPointer(start: bytes.start, count: 32),
+        owner: bytes)
+      return WeightTensors(
+        weight: view, scales: view, biases: view,
+        quantization: Quantization(mode: mode, bits: bits, groupSize: group),
+        rows: 1, columns: 64)
+    }
+    for bad in [
+      tensors(.nvfp4, bits: 4, group: 16), tensors(.mxfp4, bits: 4, group: 64),
+      tensors(.affine, bits: 7, group: 64),
+      tensors(.affine, bits: 4, group: 16),
+      tensors(.affine, bits: 4, group: 128), tensors(.affine, bits: 4, group: 64, dtype: .i64),
+    ] {
+      #expect(throws: ComputeError.self) { try WeightMatrix(bad) }
+    }
+  }
+}

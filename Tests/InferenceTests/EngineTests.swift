@@ -1,0 +1,265 @@
+// The engine with a toy model: same tokens alone and together, chunked and preempted; every way to end.
+
+@testable import Compute
+import Decoding
+import Models
+import Platform
+import Support
+import Testing
+
+@testable import Inference
+
+/// A model whose logits are a hash of all tokens so far, read back through the block table: a wrong block, a
+/// skipped position or a mixed-up row changes every later token.
+private final class HashModel: CausalModel {
+  static let vocabulary = 50
+  let vocabularySize = HashModel.vocabulary
+  let contextLength = 4096
+  let cacheShape = [KVLayerShape(kvHeads: 1, headDim: 1)]
+  let weightBytesPerToken = 1
+  private var stored: [Int32: [Int32]] = [:]
+  private let gate: Monitor<Bool>?
+
+  /// - Parameter gate: each step waits until it is true.
+  init(gate: Monitor<Bool>? = nil) { self.gate = gate }
+
+  func ropeVariant(forTokens tokens: Int) -> Int { 0 }
+
+  func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
+    let _: Bool? = gate?.wait { $0 ? true : nil }
+    let rows = logits.resize(rows: batch.logitRowCount, columns: vocabularySize)
+    var next = 0
+    for span in batch.spans {
+      for (offset, token) in span.tokens.enumerated() {
+        let position = span.start + offset
+        stored[span.blocks[position / 32], default: [Int32](repeating: -1, count: 32)][position % 32] = token
+        let isLast = offset == span.tokens.count - 1
+        guard span.logits == .all || (span.logits == .last && isLast) else { continue }
+        let sequence = (0...position).map { stored[span.blocks[$0 / 32]]?[$0 % 32] ?? -1 }
+        let values = Self.logits(after: sequence)
+        for column in 0..<vocabularySize { rows.row(next)[column] = values[column] }
+        next += 1
+      }
+    }
+  }
+
+  static func logits(after tokens: [Int32]) -> [Float] {
+    var hash: UInt64 = 14_695_981_039_346_656_037
+    for token in tokens { hash = (hash ^ UInt64(UInt32(bitPattern: token))) &* 1_099_511_628_211 }
+    var random = SeededGenerator(seed: hash)
+    return (0..<vocabulary).map { _ in Float.random(in: -4...4, using: &random) }
+  }
+
+  /// What greedy decoding must give, computed without an engine.
+  static func greedy(after prompt: [Int32], count: Int) -> [Int32] {
+    var tokens = prompt
+    for _ in 0..<count {
+      let values = logits(after: tokens)
+      tokens.append(Int32(values.indices.max { values[$0] < values[$1] } ?? 0))
+    }
+    return Array(tokens.dropFirst(prompt.count))
+  }
+}
+
+@Suite struct EngineTests {
+  private func client(
+    gate: Monitor<Bool>? = nil, _ adjust: (inout EngineConfiguration) -> Void = { _ in }
+  ) throws -> EngineClient {
+    var configuration = EngineConfiguration(modelPath: "", threads: 1)
+    configuration.kvCacheBytes = 1 << 20
+    adjust(&configuration)
+    return try EngineClient.start(configuration) { _ in
+      EngineClient.LoadedModel(model: HashModel(gate: gate), weightBytes: 0, isaName: "toy")
+    }
+  }
+
+  private var greedy: SamplingParameters {
+    var parameters = SamplingParameters()
+    parameters.temperature = 0
+    return parameters
+  }
+
+  private func request(_ prompt: [Int32], _ count: Int) -> GenerationRequest {
+    GenerationRequest(
+      promptTokens: prompt, maxTokens: count, sampling: greedy)
+  }
+
+  private func prompt(seed: UInt64, count: Int) -> [Int32] {
+    var random = SeededGenerator(seed: seed)
+    return (0..<count).map { _ in Int32.random(in: 0..<Int32(HashModel.vocabulary), using: &random) }
+  }
+
+  /// All tokens and the end of a generation.
+  private func collect(_ generation: Generation) -> (tokens: [Int32], reason: FinishReason?, timings: GenerationTimings) {
+    var tokens: [Int32] = []
+    while true {
+      switch generation.next(until: Instant.now.adding(seconds: 30)) {
+      case .element(.token(let token)): tokens.append(token.id)
+      case .element(.finished(let reason, let timings)): return (tokens, reason, timings)
+      case .element: continue
+      case .closed, .timedOut: return (tokens, nil, GenerationTimings())
+      }
+    }
+  }
+
+  @Test func `greedy tokens are those of the model, whatever the size of the chunks`() throws {
+    let prompt = prompt(seed: 1, count: 100)
+    let expected = HashModel.greedy(after: prompt, count: 40)
+    for rows in [1, 7, 32, 256] {
+      let client = try client { $0.rowsPerStep = rows }
+      let (tokens, reason, timings) = collect(try client.submit(request(prompt, 40)))
+      #expect(tokens == expected, "rows per step: \(rows)")
+      #expect(reason == .length)
+      #expect(timings.promptTokens == 100)
+      #expect(timings.generatedTokens == 40)
+      client.stop()
+    }
+  }
+
+  @Test func `many sequences together give the tokens that each gives alone, also when blocks run out`() throws {
+    let prompts = (0..<12).map { prompt(seed: UInt64($0), count: 20 + 11 * $0) }
+    // One block of one head of one float is 256 bytes: 24 blocks are 768 tokens for twelve sequences that want
+    // about 2,400, so sequences must be preempted and computed again.
+    let client = try client {
+      $0.maxContext = 512
+      $0.kvCacheBytes = 24 * 256
+      $0.rowsPerStep = 48
+    }
+    let generations = try prompts.map { try client.submit(request($0, 120)) }
+    for (prompt, generation) in zip(prompts, generations) {
+      #expect(collect(generation).tokens == HashModel.greedy(after: prompt, count: 120))
+    }
+    client.stop()
+  }
+
+  @Test func `a stop token ends the generation and is not sent`() throws {
+    let prompt = prompt(seed: 5, count: 10)
+    let expected = HashModel.greedy(after: prompt, count: 60)
+    let stop = expected[30]
+    let before = expected.prefix { $0 != stop }
+    let client = try client()
+    var request = request(prompt, 60)
+    request.stopTokens = [stop]
+    let (tokens, reason, timings) = collect(try client.submit(request))
+    #expect(tokens == Array(before))
+    #expect(reason == .stop)
+    #expect(timings.generatedTokens == before.count + 1)
+    client.stop()
+  }
+
+  @Test func `the context ends a generation that asks for more`() throws {
+    let client = try client { $0.maxContext = 50 }
+    let (tokens, reason, _) = collect(try client.submit(request(prompt(seed: 2, count: 40), 1_000_000)))
+    #expect(tokens.count == 10)
+    #expect(reason == .length)
+    client.stop()
+  }
+
+  @Test func `requests that cannot work are refused at once`() throws {
+    let client = try client { $0.maxContext = 50 }
+    #expect(throws: InferenceError.emptyPrompt) { try client.submit(request([], 1)) }
+    #expect(throws: InferenceError.promptTooLong(tokens: 50, limit: 50)) {
+      try client.submit(request(prompt(seed: 1, count: 50), 1))
+    }
+    #expect(throws: InferenceError.tokenOutOfRange(token: 50, vocabularySize: 50)) {
+      try client.submit(request([50], 1))
+    }
+    #expect(throws: InferenceError.tokenOutOfRange(token: -1, vocabularySize: 50)) {
+      try client.submit(request([-1], 1))
+    }
+    client.stop()
+  }
+
+  @Test func `a full queue refuses, and a cancelled request leaves it`() throws {
+    let gate = Monitor(false)
+    let client = try client(gate: gate) {
+      $0.maxSequences = 1
+      $0.queueLimit = 2
+    }
+    let running = try client.submit(request([1], 3))
+    guard case .element(.started) = running.next() else {
+      Issue.record("the first request was not started")
+      return
+    }
+    let waiting = try client.submit(request([2], 3))
+    let impatient = try client.submit(request([3], 3))
+    #expect(throws: InferenceError.queueFull(limit: 2)) { try client.submit(request([4], 3)) }
+    impatient.cancel()
+    let late = try client.submit(request([4], 3))
+    gate.update { $0 = true }
+    #expect(collect(running).tokens == HashModel.greedy(after: [1], count: 3))
+    #expect(collect(waiting).tokens == HashModel.greedy(after: [2], count: 3))
+    #expect(collect(late).tokens == HashModel.greedy(after: [4], count: 3))
+    client.stop()
+  }
+
+  @Test func `a cancelled generation frees its blocks`() throws {
+    let client = try client {
+      $0.maxContext = 512
+      $0.kvCacheBytes = 16 * 256
+    }
+    let endless = try client.submit(request(prompt(seed: 1, count: 400), 100))
+    _ = endless.next()
+    endless.cancel()
+    let prompt = prompt(seed: 2, count: 450)
+    #expect(collect(try client.submit(request(prompt, 5))).tokens == HashModel.greedy(after: prompt, count: 5))
+    client.stop()
+  }
+
+  @Test func `draining serves what was accepted and refuses what is new`() throws {
+    let client = try client()
+    let accepted = try client.submit(request([1, 2], 5))
+    client.drain()
+    #expect(throws: InferenceError.draining) { try client.submit(request([1], 1)) }
+    #expect(collect(accepted).tokens == HashModel.greedy(after: [1, 2], count: 5))
+    client.stop()
+  }
+
+  @Test func `stopping cancels what runs and what waits`() throws {
+    let gate = Monitor(false)
+    let client = try client(gate: gate) { $0.maxSequences = 1 }
+    let running = try client.submit(request([1], 1000))
+    let waiting = try client.submit(request([2], 1000))
+    gate.update { $0 = true }
+    client.stop()
+    #expect(collect(running).reason == .cancelled)
+    #expect(collect(waiting).reason == .cancelled)
+  }
+
+  @Test func `prompt log probabilities cover every prompt token but the first`() throws {
+    let prompt = prompt(seed: 9, count: 45)
+    let client = try client { $0.rowsPerStep = 20 }
+    var request = request(prompt, 2)
+    request.promptLogprobs = 1
+    let generation = try client.submit(request)
+    var reported: [SampledToken?] = []
+    while case .element(let event) = generation.next() {
+      if case .promptLogprobs(let entries) = event { reported = entries }
+    }
+    #expect(reported.count == 45)
+    #expect(reported.first.map { $0 == nil } == true)
+    for (position, entry) in reported.enumerated().dropFirst() {
+      let values = HashModel.logits(after: Array(prompt[..<position]))
+      let likeliest = values.indices.max { values[$0] < values[$1] }
+      #expect(entry?.id == prompt[position])
+      #expect(entry?.top.first.map { Int($0.id) } == likeliest)
+      #expect((entry?.logprob ?? 1) <= 0)
+    }
+    client.stop()
+  }
+
+  @Test func `rows beyond the token limit are never sampled`() throws {
+    let client = try client()
+    var request = request(prompt(seed: 3, count: 4), 50)
+    request.tokenLimit = 10
+    #expect(collect(try client.submit(request)).tokens.allSatisfy { $0 < 10 })
+    client.stop()
+  }
+
+  @Test func `a loader's failure is the start's failure`() {
+    struct Broken: Error, CustomStringConvertible { let description = "no such tensor" }
+    #expect(throws: InferenceError.modelLoading("no such tensor")) {
+      try EngineClient.start(EngineConfiguration(modelPath: "", threads: 1)) { _ in throw Broken() }
+    }
+  }
+}

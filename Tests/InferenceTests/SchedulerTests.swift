@@ -1,0 +1,59 @@
+// The scheduler as a pure function: literal plans, and invariants over seeded random workloads.
+
+import Support
+import Testing
+
+@testable import Inference
+
+@Suite struct SchedulerTests {
+  private func candidates(_ pending: [Int], chunkLimit: Int = .max) -> [Scheduler.Candidate] {
+    pending.map { Scheduler.Candidate(pending: $0, chunkLimit: chunkLimit) }
+  }
+
+  @Test func `a prompt longer than the budget is cut into chunks`() {
+    let plan = Scheduler(rowBudget: 100).plan(candidates([250]))
+    #expect(plan == [.init(index: 0, rows: 100)])
+  }
+
+  @Test func `decoding sequences come before prompts`() {
+    let plan = Scheduler(rowBudget: 10).plan(candidates([50, 1, 1]))
+    #expect(plan == [.init(index: 0, rows: 8), .init(index: 1, rows: 1), .init(index: 2, rows: 1)])
+  }
+
+  @Test func `the oldest prompt is served first`() {
+    let plan = Scheduler(rowBudget: 10).plan(candidates([6, 6, 6]))
+    #expect(plan == [.init(index: 0, rows: 6), .init(index: 1, rows: 4)])
+  }
+
+  @Test func `decoding sequences beyond the budget are still served`() {
+    let plan = Scheduler(rowBudget: 2).plan(candidates([1, 1, 1, 9]))
+    #expect(plan.map(\.rows) == [1, 1, 1])
+  }
+
+  @Test func `a chunk limit bounds one sequence and leaves the budget to others`() {
+    let running = [
+      Scheduler.Candidate(pending: 40, chunkLimit: 16), Scheduler.Candidate(pending: 40, chunkLimit: .max),
+    ]
+    #expect(Scheduler(rowBudget: 32).plan(running) == [.init(index: 0, rows: 16), .init(index: 1, rows: 16)])
+  }
+
+  @Test func `random workloads finish, in bounded steps, within the budget`() {
+    var random = SeededGenerator(seed: 7)
+    for _ in 0..<200 {
+      let scheduler = Scheduler(rowBudget: Int.random(in: 1...64, using: &random))
+      var pending = (0..<Int.random(in: 1...12, using: &random)).map { _ in Int.random(in: 1...300, using: &random) }
+      var steps = 0
+      while pending.contains(where: { $0 > 0 }) {
+        let live = pending.indices.filter { pending[$0] > 0 }
+        let plan = scheduler.plan(live.map { .init(pending: pending[$0], chunkLimit: .max) })
+        let decoding = live.filter { pending[$0] == 1 }.count
+        #expect(!plan.isEmpty)
+        #expect(plan.reduce(0) { $0 + $1.rows } <= max(scheduler.rowBudget, decoding))
+        for share in plan { pending[live[share.index]] -= share.rows }
+        #expect(pending.allSatisfy { $0 >= 0 })
+        steps += 1
+        #expect(steps < 5000)
+      }
+    }
+  }
+}

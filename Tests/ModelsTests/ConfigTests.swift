@@ -1,0 +1,138 @@
+// config.json: what is refused, with the key's name in the error; RoPE frequencies from both key generations.
+
+import Compute
+import JSON
+import Testing
+
+@testable import Models
+
+@Suite struct ConfigTests {
+  private let good: JSONValue = [
+    "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 96, "vocab_size": 100, "max_position_embeddings": 512,
+  ]
+
+  private func sizes(_ changes: JSONValue = [:]) throws -> DecoderSizes {
+    try DecoderSizes(ConfigFields(merged(changes)), contextLength: 2048, tied: false)
+  }
+
+  private func merged(_ changes: JSONValue) -> JSONValue {
+    var object = good.objectValue ?? JSONObject()
+    for (key, value) in changes.objectValue?.entries ?? [] { object[key] = value }
+    return .object(object)
+  }
+
+  private func rope(_ changes: JSONValue) throws -> RoPEScaling {
+    try RoPEScaling(ConfigFields(merged(changes)), sizes: try sizes(changes), theta: 10_000)
+  }
+
+  @Test func `sizes come from the config, defaults fill what is absent`() throws {
+    let plain = try sizes(["num_key_value_heads": nil, "max_position_embeddings": nil])
+    #expect(plain.kvHeads == 4 && plain.headDim == 16 && plain.contextLength == 2048)
+    let explicit = try sizes(["head_dim": 32, "hidden_size": 63, "tie_word_embeddings": true])
+    #expect(explicit.queryWidth == 128 && explicit.keyWidth == 64 && explicit.tied)
+  }
+
+  @Test(arguments: [
+    ("hidden_size", JSONValue.null), ("hidden_size", 0), ("hidden_size", -64), ("hidden_size", 1.5),
+    ("hidden_size", "64"), ("hidden_size", 9_223_372_036_854_775_807), ("hidden_size", 63),
+    ("num_hidden_layers", 0), ("num_hidden_layers", 100_000), ("num_attention_heads", 0),
+    ("num_key_value_heads", 3), ("num_key_value_heads", 8), ("head_dim", 0), ("head_dim", 15),
+    ("vocab_size", 0),
+    ("intermediate_size", -1), ("max_position_embeddings", 0), ("rms_norm_eps", -1),
+    ("rms_norm_eps", "small"),
+    ("tie_word_embeddings", 1), ("hidden_act", "gelu"), ("hidden_act", 3),
+  ])
+  func `a value out of range is refused by name`(key: String, value: JSONValue) throws {
+    let error = try #require(throws: ModelError.self) { try sizes(.object(JSONObject([(key, value)]))) }
+    let names = key == "hidden_size" && value == 63 ? "num_attention_heads" : key
+    #expect(error.description.contains(names))
+  }
+
+  @Test func `sliding windows follow layer types, else the family's rule`() throws {
+    let sizes = try sizes()
+    func windows(_ config: JSONValue, slides: Bool) throws -> [Int?] {
+      try sizes.windows(ConfigFields(config)) { _ in slides }
+    }
+    #expect(try windows([:], slides: true) == [nil, nil])
+    #expect(try windows(["sliding_window": nil], slides: true) == [nil, nil])
+    #expect(try windows(["sliding_window": 8], slides: true) == [8, 8])
+    #expect(try windows(["sliding_window": 8], slides: false) == [nil, nil])
+    #expect(
+      try windows(
+        ["sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]], slides: true) == [
+          8, nil,
+        ])
+    #expect(throws: ModelError.self) {
+      try windows(["sliding_window": 8, "layer_types": ["x"]], slides: true)
+    }
+    #expect(throws: ModelError.self) { try windows(["sliding_window": 0], slides: true) }
+  }
+
+  @Test func `plain frequencies fall from one by powers of theta`() throws {
+    let plain = try rope(["head_dim": 4]).variants
+    #expect(plain.count == 1 && plain[0].inverse == [1, 0.01] && plain[0].magnitude == 1)
+    let both = try rope(["head_dim": 4, "rope_parameters": ["rope_type": "default", "rope_theta": 100.0]])
+    #expect(both.variants[0].inverse.map { ($0 * 1e6).rounded() } == [1e6, 1e5])
+    let keyed = try rope(["head_dim": 4, "rope_parameters": ["full_attention": ["rope_theta": 100.0]]])
+    #expect(keyed.variants[0].inverse == both.variants[0].inverse)
+    #expect(try rope(["head_dim": 8, "partial_rotary_factor": 0.5]).variants[0].inverse == [1, 0.01])
+  }
+
+  @Test func `linear scaling divides, llama3 keeps, blends and divides`() throws {
+    let linear = try rope(["head_dim": 4, "rope_scaling": ["type": "linear", "factor": 4.0]])
+    #expect(linear.variants[0].inverse == [0.25, 0.0025])
+    let llama3 = try rope([
+      "head_dim": 6, "rope_theta": 1e6,
+      "rope_scaling": [
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 1000,
+      ],
+    ]).variants[0].inverse
+    // Wavelengths 6.28 (kept), 628 (between 250 and 1000: blend (1000/628.3 - 1)/3 = 0.19718), 62832 (divided).
+    #expect(llama3[0] == 1 && abs(llama3[2] - 1e-4 / 8) < 1e-12)
+    #expect(abs(llama3[1] - (0.80282 * 0.01 / 8 + 0.19718 * 0.01)) < 1e-7)
+  }
+
+  @Test func `longrope has two tables, a limit and a magnitude`() throws {
+    let long = try rope([
+      "head_dim": 4, "max_position_embeddings": 131_072, "original_max_position_embeddings": 4096,
+      "rope_scaling": ["type": "longrope", "short_factor": [1.0, 2.0], "long_factor": [4.0, 10.0]],
+    ])
+    #expect(long.variants.map(\.inverse) == [[1, 0.005], [0.25, 0.001]])
+    #expect(long.variants.allSatisfy { abs($0.magnitude - 1.190238) < 1e-6 })
+    #expect([1, 4096, 4097].map(long.variant(forTokens:)) == [0, 0, 1])
+    #expect(try rope([:]).variant(forTokens: 1 << 40) == 0)
+  }
+
+  @Test func `yarn keeps fast pairs, stretches slow ones and raises the magnitude`() throws {
+    let yarn = try rope([
+      "head_dim": 64, "hidden_size": 256, "max_position_embeddings": 131_072,
+      "rope_scaling": ["rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768],
+    ]).variants[0]
+    let plain = try rope(["head_dim": 64, "hidden_size": 256]).variants[0].inverse
+    #expect(yarn.inverse[0] == plain[0])
+    #expect(abs(yarn.inverse[31] / plain[31] - 0.25) < 1e-9)
+    #expect(abs(yarn.magnitude - 1.138629) < 1e-6)
+  }
+
+  @Test(
+    arguments: [
+      ["rope_scaling": ["type": "dynamic", "factor": 2.0]], ["rope_scaling": ["type": "linear"]],
+      ["rope_scaling": ["type": "linear", "factor": 0.0]], ["rope_scaling": 5], ["rope_scaling": ["type": 5]],
+      ["rope_theta": 0], ["rope_theta": "big"], ["partial_rotary_factor": 2.0],
+      ["partial_rotary_factor": 0.01],
+      ["rope_traditional": true],
+      ["rope_scaling": ["type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0]],
+      ["rope_scaling": ["type": "longrope", "short_factor": [1.0], "long_factor": [1.0]]],
+      [
+        "original_max_position_embeddings": 4096,
+        "rope_scaling": ["type": "longrope", "short_factor": [1.0], "long_factor": [1.0]],
+      ],
+    ] as [JSONValue])
+  func `a scaling without a rule is refused by name`(config: JSONValue) throws {
+    let error = try #require(throws: ModelError.self) { try rope(config) }
+    #expect(error.description.contains("config.json"))
+    #expect(["rope", "rotary", "original_max"].contains { error.description.contains($0) })
+  }
+}

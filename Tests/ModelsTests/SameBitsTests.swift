@@ -1,0 +1,95 @@
+// A request's logits are the same to the bit alone or batched, whole or in chunks, on any number of threads.
+
+import Compute
+import Models
+import Platform
+import Support
+import Testing
+
+@Suite struct SameBitsTests {
+  /// One checkpoint per family and storage, with biases, head norms, scaling, partial rotation.
+  static let checkpoints: [String] =
+    fixtures.map { TestData.fixtures + "/models/" + $0 }
+    + (TestData.shared.map { shared in
+      ["qwen3-tiny-q4", "phi4mini-tiny-q4", "mistral-tiny-q8gs32", "llama-tiny-bf16"].map {
+        shared + "/goldens/" + $0
+      }
+    } ?? [])
+
+  /// Long enough for three cache blocks.
+  private let prompt = (0..<70).map { Int32(($0 * 37 + 11) % 160) }
+  private let other = (0..<45).map { Int32(($0 * 53 + 5) % 160) }
+
+  @Test(arguments: checkpoints)
+  func `a prompt in chunks of any size has the bits of one pass`(path: String) throws {
+    for kernels in CPUFeatures.available {
+      let runner = try Runner(path, isa: kernels)
+      let whole = runner.logits(of: prompt)
+      for chunk in [1, 3, 32, 33] {
+        #expect(sameBits(runner.logits(of: prompt, chunk: chunk), whole), "\(kernels) \(chunk)")
+      }
+    }
+  }
+
+  @Test(arguments: checkpoints)
+  func `a sequence has the same bits alone and in a batch`(path: String) throws {
+    for kernels in CPUFeatures.available {
+      let runner = try Runner(path, isa: kernels)
+      let alone = runner.logits(of: prompt)
+      let otherAlone = runner.logits(of: other)
+
+      // Prefill of one beside decode of the other, in step with it.
+      let (table, otherTable) = (runner.makeTable(70), runner.makeTable(45))
+      var rows = runner.step([.init(tokens: Array(prompt[..<40]), start: 0, blocks: table, logits: .all)])
+      var otherRows: [[Float]] = []
+      for position in 40..<70 {
+        let at = (position - 40) * 3 / 2
+        let end = position == 69 ? 45 : (position - 39) * 3 / 2
+        let result = runner.step([
+          .init(tokens: Array(other[at..<end]), start: at, blocks: otherTable, logits: .all),
+          .init(tokens: [prompt[position]], start: position, blocks: table, logits: .last),
+        ])
+        otherRows += result.dropLast()
+        rows += result.suffix(1)
+      }
+      #expect(sameBits(rows, alone), "\(kernels)")
+      #expect(sameBits(otherRows, otherAlone), "\(kernels)")
+    }
+  }
+
+  @Test(arguments: checkpoints)
+  func `the number of threads does not change a bit`(path: String) throws {
+    let one = try Runner(path, threads: 1)
+    let whole = one.logits(of: prompt)
+    let single = one.logits(of: prompt, chunk: 1)
+    for threads in [2, 3] {
+      let runner = try Runner(path, threads: threads)
+      #expect(sameBits(runner.logits(of: prompt), whole), "\(threads) threads")
+      #expect(sameBits(runner.logits(of: prompt, chunk: 1), single), "\(threads) threads, decode")
+    }
+  }
+
+  @Test func `only requested rows have logits, in the order of the batch`() throws {
+    let runner = try Runner(Self.checkpoints[0])
+    let all = runner.logits(of: prompt)
+    let tables = (0..<4).map { _ in runner.makeTable(70) }
+    func span(_ table: Int, _ count: Int, _ logits: LogitRows) -> Batch.Span {
+      .init(tokens: Array(prompt[..<count]), start: 0, blocks: tables[table], logits: logits)
+    }
+    let rows = runner.step([span(0, 5, .none), span(1, 7, .last), span(2, 2, .all), span(3, 0, .last)])
+    #expect(sameBits(rows, [all[6], all[0], all[1]]))
+    #expect(runner.step([span(0, 5, .none)]).isEmpty)
+    #expect(runner.step([]).isEmpty)
+  }
+
+  @Test func `blocks of an earlier sequence can be used again`() throws {
+    let runner = try Runner(Self.checkpoints[0])
+    let table = runner.makeTable(70)
+    func run(_ tokens: [Int32]) -> [[Float]] {
+      runner.step([.init(tokens: tokens, start: 0, blocks: table, logits: .all)])
+    }
+    let first = run(prompt)
+    _ = run(other)
+    #expect(sameBits(run(prompt), first))
+  }
+}

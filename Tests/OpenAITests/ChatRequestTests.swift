@@ -1,0 +1,211 @@
+// What a chat request may hold, field by field.
+
+import JSON
+import OpenAI
+import Support
+import Testing
+
+struct ChatRequestTests {
+  @Test func `a minimal request takes every default`() throws {
+    let request = try chat(chatBody(""))
+    #expect(request.model == "m")
+    #expect(request.messages == [["role": "user", "content": "hi"]])
+    #expect(request.options == GenerationOptions())
+    #expect(request.tools.isEmpty)
+    #expect(request.allowsParallelCalls)
+    #expect(request.topLogprobs == nil)
+    #expect(request.thinking == nil)
+    #expect(request.reasoningEffort == nil)
+    #expect(request.showsReasoning)
+    #expect(request.addsGenerationPrompt)
+    #expect(!request.continuesFinalMessage)
+    #expect(request.ignored == [])
+  }
+
+  @Test func `null is the same as absent for every optional field`() throws {
+    let names = [
+      "audio", "frequency_penalty", "presence_penalty", "function_call", "functions", "logit_bias",
+      "logprobs",
+      "top_logprobs", "max_completion_tokens", "max_tokens", "max_output_tokens", "metadata", "modalities",
+      "moderation", "n", "parallel_tool_calls", "prediction", "prompt_cache_key", "prompt_cache_options",
+      "prompt_cache_retention", "reasoning_effort", "response_format", "safety_identifier", "user", "seed",
+      "service_tier", "stop", "store", "stream", "stream_options", "temperature", "top_p", "tools",
+      "tool_choice",
+      "verbosity", "web_search_options", "top_k", "min_p", "repetition_penalty", "ignore_eos", "min_tokens",
+      "stop_token_ids", "chat_template_kwargs", "include_reasoning", "add_generation_prompt",
+      "continue_final_message", "thinking", "nobody_knows_this",
+    ]
+    let request = try chat(chatBody(names.map { "\"\($0)\":null" }.joined(separator: ",")))
+    #expect(request.options == GenerationOptions())
+    #expect(request.ignored == [])
+  }
+
+  @Test func `sampling fields are read`() throws {
+    let request = try chat(
+      chatBody(
+        #""temperature":0.5,"top_p":0.9,"top_k":40,"min_p":0.1,"repetition_penalty":1.1,"presence_penalty":-2,"#
+          + #""frequency_penalty":2,"seed":-1,"logit_bias":{"7":-100,"999":1.5},"min_tokens":3,"ignore_eos":true,"#
+          + #""stop":["a","b"],"stop_token_ids":[5,6],"n":2,"max_tokens":10"#))
+    var expected = GenerationOptions()
+    expected.temperature = 0.5
+    expected.topP = 0.9
+    expected.topK = 40
+    expected.minP = 0.1
+    expected.repetitionPenalty = 1.1
+    expected.presencePenalty = -2
+    expected.frequencyPenalty = 2
+    expected.seed = -1
+    expected.logitBias = [7: -100, 999: 1.5]
+    expected.minTokens = 3
+    expected.ignoresEOS = true
+    expected.stops = ["a", "b"]
+    expected.stopTokens = [5, 6]
+    expected.choices = 2
+    expected.maxTokens = 10
+    #expect(request.options == expected)
+  }
+
+  @Test func `the three names of the token limit are one, the newest wins`() throws {
+    #expect(try chat(chatBody(#""max_tokens":5"#)).options.maxTokens == 5)
+    #expect(try chat(chatBody(#""max_output_tokens":6"#)).options.maxTokens == 6)
+    #expect(try chat(chatBody(#""max_tokens":5,"max_completion_tokens":7"#)).options.maxTokens == 7)
+    #expect(try chat(chatBody(#""max_tokens":9223372036854775807"#)).options.maxTokens == .max)
+  }
+
+  @Test(arguments: [
+    ("\"max_tokens\":0", "integer_below_min_value max_tokens"),
+    ("\"max_tokens\":-5", "integer_below_min_value max_tokens"),
+    ("\"max_tokens\":2.5", "invalid_type max_tokens"),
+    ("\"max_tokens\":\"5\"", "invalid_type max_tokens"),
+    ("\"max_tokens\":9223372036854775808", "integer_above_max_value max_tokens"),
+    ("\"max_tokens\":-9223372036854775809", "integer_below_min_value max_tokens"),
+    ("\"max_completion_tokens\":true", "invalid_type max_completion_tokens"),
+    ("\"max_output_tokens\":0", "integer_below_min_value max_output_tokens"),
+    ("\"temperature\":-0.1", "decimal_below_min_value temperature"),
+    ("\"temperature\":2.1", "decimal_above_max_value temperature"),
+    ("\"temperature\":\"hot\"", "invalid_type temperature"),
+    ("\"top_p\":1.5", "decimal_above_max_value top_p"),
+    ("\"presence_penalty\":3", "decimal_above_max_value presence_penalty"),
+    ("\"frequency_penalty\":-3", "decimal_below_min_value frequency_penalty"),
+    ("\"repetition_penalty\":0", "decimal_below_min_value repetition_penalty"),
+    ("\"min_p\":-1", "decimal_below_min_value min_p"),
+    ("\"top_k\":1.5", "invalid_type top_k"),
+    ("\"top_k\":-2", "integer_below_min_value top_k"),
+    ("\"n\":0", "integer_below_min_value n"),
+    ("\"n\":9", "integer_above_max_value n"),
+    ("\"n\":123456789012345678901234567890", "integer_above_max_value n"),
+    ("\"seed\":9223372036854775808", "integer_above_max_value seed"),
+    ("\"seed\":1.0", "invalid_type seed"),
+    ("\"min_tokens\":5,\"max_tokens\":4", "invalid_value min_tokens"),
+    ("\"logprobs\":1", "invalid_type logprobs"),
+    ("\"top_logprobs\":3", "invalid_value top_logprobs"),
+    ("\"logprobs\":true,\"top_logprobs\":21", "integer_above_max_value top_logprobs"),
+    ("\"logit_bias\":{\"abc\":1}", "invalid_value logit_bias"),
+    ("\"logit_bias\":{\"1000\":1}", "invalid_value logit_bias"),
+    ("\"logit_bias\":{\"-1\":1}", "invalid_value logit_bias"),
+    ("\"logit_bias\":{\"\u{663}\":1}", "invalid_value logit_bias"),
+    ("\"logit_bias\":{\"1\":101}", "decimal_above_max_value logit_bias"),
+    ("\"logit_bias\":[]", "invalid_type logit_bias"),
+    ("\"stop\":\"\"", "invalid_value stop"),
+    ("\"stop\":{}", "invalid_type stop"),
+    ("\"stop\":[\"a\",1]", "invalid_type stop[1]"),
+    ("\"stop_token_ids\":[1000]", "integer_above_max_value stop_token_ids[0]"),
+    ("\"stream\":1", "invalid_type stream"),
+    ("\"stream_options\":{\"include_usage\":true}", "invalid_value stream_options"),
+    ("\"stream\":true,\"stream_options\":{\"include_usage\":1}", "invalid_type stream_options.include_usage"),
+    ("\"user\":1", "invalid_type user"),
+    ("\"metadata\":{\"a\":1}", "invalid_type metadata.a"),
+    ("\"service_tier\":\"gold\"", "invalid_value service_tier"),
+    ("\"verbosity\":\"loud\"", "invalid_value verbosity"),
+    ("\"reasoning_effort\":\"banana\"", "invalid_value reasoning_effort"),
+    ("\"thinking\":\"yes\"", "invalid_type thinking"),
+    ("\"modalities\":[\"text\",\"audio\"]", "unsupported_value modalities"),
+    ("\"web_search_options\":{}", "unsupported_parameter web_search_options"),
+    ("\"functions\":[]", "unsupported_parameter functions"),
+    ("\"function_call\":\"auto\"", "unsupported_parameter function_call"),
+    ("\"moderation\":{}", "unsupported_parameter moderation"),
+    ("\"chat_template\":\"x\"", "unsupported_parameter chat_template"),
+    ("\"chat_template_kwargs\":{\"messages\":[]}", "invalid_value chat_template_kwargs.messages"),
+    (
+      "\"chat_template_kwargs\":{\"enable_thinking\":\"no\"}",
+      "invalid_type chat_template_kwargs.enable_thinking"
+    ),
+    ("\"response_format\":\"json\"", "invalid_type response_format"),
+    ("\"response_format\":{}", "missing_required_parameter response_format.type"),
+    ("\"response_format\":{\"type\":\"sound\"}", "invalid_value response_format.type"),
+    ("\"response_format\":{\"type\":\"json_object\"}", "unsupported_value response_format"),
+    (
+      "\"response_format\":{\"type\":\"json_schema\"}",
+      "missing_required_parameter response_format.json_schema"
+    ),
+    ("\"continue_final_message\":true", "invalid_value continue_final_message"),
+  ])
+  func `a bad value names its field`(extra: String, expected: String) {
+    #expect(chatRefusal(extra) == expected)
+  }
+
+  @Test(arguments: [
+    "\"stop\":null", "\"stop\":[]", "\"stop\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\"]", "\"top_k\":-1",
+    "\"top_p\":0", "\"temperature\":0", "\"temperature\":-0.0", "\"temperature\":1e-400",
+    "\"top_logprobs\":0",
+    "\"metadata\":{\"a\":\"b\"},\"user\":\"u\",\"safety_identifier\":\"s\",\"prompt_cache_key\":\"k\"",
+    "\"service_tier\":\"auto\",\"store\":true,\"verbosity\":\"low\",\"prediction\":{\"type\":\"content\"}",
+    "\"modalities\":[\"text\"]", "\"response_format\":{\"type\":\"text\"}", "\"audio\":{}",
+    "\"stream\":true,\"stream_options\":{\"include_obfuscation\":false}",
+  ])
+  func `values at the edge are accepted`(extra: String) {
+    #expect(chatRefusal(extra) == "accepted")
+  }
+
+  @Test func `unknown fields are accepted and collected in order`() throws {
+    let request = try chat(chatBody(#""zeta":1,"alpha":{"x":[]},"temperature\u0301":9,"gone":null"#))
+    #expect(request.ignored == ["zeta", "alpha", "temperature\u{301}"])
+  }
+
+  @Test func `model must be a string with text`() {
+    let messages = #""messages":[{"role":"user","content":"x"}]"#
+    #expect(refusal { try chat("{\(messages)}") } == "missing_required_parameter model")
+    #expect(refusal { try chat("{\(messages),\"model\":null}") } == "missing_required_parameter model")
+    #expect(refusal { try chat("{\(messages),\"model\":\"\"}") } == "invalid_value model")
+    #expect(refusal { try chat("{\(messages),\"model\":1}") } == "invalid_type model")
+  }
+
+  @Test(arguments: ["[]", "\"x\"", "42", "null"])
+  func `a body that is no object is a wrong type without a name`(body: String) {
+    #expect(refusal { try chat(body) } == "invalid_type null")
+  }
+
+  @Test(
+    arguments: [
+      (#""thinking":false"#, false, nil), (#""thinking":true"#, true, nil),
+      (#""thinking":{"type":"disabled"}"#, false, nil),
+      (#""reasoning_effort":"none""#, false, nil), (#""reasoning_effort":"low""#, true, "low"),
+      (#""chat_template_kwargs":{"enable_thinking":false}"#, false, nil),
+      (#""chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"high""#, true, "high"),
+      (#""thinking":false,"reasoning_effort":"high""#, false, nil),
+    ] as [(String, Bool, String?)])
+  func `three fields switch thinking, in a fixed order`(extra: String, thinking: Bool, effort: String?) throws
+  {
+    let request = try chat(chatBody(extra))
+    #expect(request.thinking == thinking)
+    #expect(request.reasoningEffort == effort)
+  }
+
+  @Test func `mutated bodies are refused or accepted, never a trap`() throws {
+    let body =
+      chatBody(
+        #""temperature":0.5,"stop":["a"],"logit_bias":{"1":2},"tools":[{"type":"function","function":"#
+          + #"{"name":"f","parameters":{"type":"object","properties":{"a":{"pattern":"(a|b)+"}}}}}],"seed":7"#
+      )
+    var random = SeededGenerator(seed: 41)
+    for _ in 0..<5_000 {
+      let bytes = mutated(Array(body.utf8), using: &random)
+      guard let value = try? JSONValue(parsing: bytes) else { continue }
+      do {
+        _ = try ChatRequest(value, limits: RequestLimits(), vocabularySize: 1000)
+      } catch {
+        #expect(error.status == 400)
+      }
+    }
+  }
+}

@@ -1,0 +1,99 @@
+// Messages: roles, contents, tool calls and results.
+
+import JSON
+import OpenAI
+import Testing
+
+struct MessageTests {
+  @Test(arguments: [
+    ("null", "missing_required_parameter messages"),
+    ("[]", "invalid_value messages"),
+    ("\"string\"", "invalid_type messages"),
+    ("[123]", "invalid_type messages[0]"),
+    ("[null]", "invalid_type messages[0]"),
+    ("[{}]", "missing_required_parameter messages[0].role"),
+    (#"[{"role":123,"content":"x"}]"#, "invalid_type messages[0].role"),
+    (#"[{"role":"robot","content":"x"}]"#, "invalid_value messages[0].role"),
+    (#"[{"role":"function","content":"x","name":"f"}]"#, "unsupported_value messages[0].role"),
+    (#"[{"role":"user"}]"#, "missing_required_parameter messages[0].content"),
+    (#"[{"role":"user","content":123}]"#, "invalid_type messages[0].content"),
+    (#"[{"role":"user","content":[]}]"#, "invalid_value messages[0].content"),
+    (
+      #"[{"role":"user","content":[{"type":"text"}]}]"#,
+      "missing_required_parameter messages[0].content[0].text"
+    ),
+    (#"[{"role":"user","content":["x"]}]"#, "invalid_type messages[0].content[0]"),
+    (
+      #"[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:,"}}]}]"#,
+      "unsupported_value messages[0].content[1].type"
+    ),
+    (
+      #"[{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}]"#,
+      "unsupported_value messages[0].content[0].type"
+    ),
+    (#"[{"role":"system","content":[{"type":"file"}]}]"#, "invalid_value messages[0].content[0].type"),
+    (#"[{"role":"user","content":"x","name":1}]"#, "invalid_type messages[0].name"),
+    (#"[{"role":"assistant","content":1}]"#, "invalid_type messages[0].content"),
+    (#"[{"role":"assistant","tool_calls":{}}]"#, "invalid_type messages[0].tool_calls"),
+    (#"[{"role":"assistant","tool_calls":[{}]}]"#, "missing_required_parameter messages[0].tool_calls[0].id"),
+    (
+      #"[{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":{}}}]}]"#,
+      "invalid_type messages[0].tool_calls[0].function.arguments"
+    ),
+    (
+      #"[{"role":"assistant","tool_calls":[{"id":"c","type":"custom"}]}]"#,
+      "unsupported_value messages[0].tool_calls[0].type"
+    ),
+    (#"[{"role":"assistant","reasoning_content":1}]"#, "invalid_type messages[0].reasoning_content"),
+    (
+      #"[{"role":"user","content":"x"},{"role":"tool","content":"x"}]"#,
+      "missing_required_parameter messages[1].tool_call_id"
+    ),
+    (#"[{"role":"tool","content":"x","tool_call_id":"c"}]"#, "invalid_value messages[0].tool_call_id"),
+  ])
+  func `a bad message names its place`(messages: String, expected: String) {
+    #expect(messagesRefusal(messages) == expected)
+  }
+
+  @Test func `a tool round trip passes through without nulls`() throws {
+    let request = try chat(
+      #"""
+      {"model":"m","messages":[
+        {"role":"developer","content":"Be brief.","name":null},
+        {"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
+        {"role":"assistant","content":null,"refusal":null,"reasoning_content":"hm",
+         "tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]},
+        {"role":"tool","tool_call_id":"c1","content":""}]}
+      """#)
+    #expect(
+      request.messages == [
+        ["role": "developer", "content": "Be brief."],
+        ["role": "user", "content": [["type": "text", "text": "a"], ["type": "text", "text": "b"]]],
+        [
+          "role": "assistant", "reasoning_content": "hm",
+          "tool_calls": [["id": "c1", "type": "function", "function": ["name": "f", "arguments": "{}"]]],
+        ],
+        ["role": "tool", "tool_call_id": "c1", "content": ""],
+      ])
+  }
+
+  @Test func `an assistant turn may be empty`() {
+    #expect(
+      messagesRefusal(#"[{"role":"user","content":"x"},{"role":"assistant","content":null}]"#) == "accepted")
+    #expect(
+      messagesRefusal(#"[{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}]"#) == "accepted")
+  }
+
+  @Test func `the number of messages is capped`() {
+    let many = [String](repeating: #"{"role":"user","content":"x"}"#, count: 10_001).joined(separator: ",")
+    #expect(messagesRefusal("[\(many)]") == "array_above_max_length messages")
+  }
+
+  @Test func `an answer may be continued when it is the assistant's`() throws {
+    let request = try chat(
+      #"{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}],"#
+        + #""continue_final_message":true}"#)
+    #expect(request.continuesFinalMessage)
+    #expect(!request.addsGenerationPrompt)
+  }
+}

@@ -1,0 +1,85 @@
+// Tools and the choice among them.
+
+import JSON
+import OpenAI
+import Testing
+
+private let weather =
+  #"{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":"#
+  + #"{"location":{"type":"string"}},"required":["location"]}}}"#
+private let time = #"{"type":"function","function":{"name":"get_time","description":"Now","strict":false}}"#
+
+private func function(_ body: String) -> String { #""tools":[{"type":"function","function":\#(body)}]"# }
+
+struct ToolTests {
+  @Test func `tools are passed to the template as objects without nulls`() throws {
+    let request = try chat(chatBody(#""tools":[\#(time)],"parallel_tool_calls":false"#))
+    #expect(
+      request.tools == [
+        Tool(
+          name: "get_time",
+          json: ["type": "function", "function": ["name": "get_time", "description": "Now"]])
+      ])
+    #expect(!request.allowsParallelCalls)
+  }
+
+  @Test(arguments: [
+    ("\"tools\":\"x\"", "invalid_type tools"),
+    ("\"tools\":[1]", "invalid_type tools[0]"),
+    ("\"tools\":[{}]", "missing_required_parameter tools[0].type"),
+    ("\"tools\":[{\"type\":\"web_search\"}]", "unsupported_value tools[0].type"),
+    ("\"tools\":[{\"type\":\"function\"}]", "missing_required_parameter tools[0].function"),
+    (function("{}"), "missing_required_parameter tools[0].function.name"),
+    (function(#"{"name":""}"#), "invalid_value tools[0].function.name"),
+    (function(#"{"name":"a b"}"#), "invalid_value tools[0].function.name"),
+    (function(#"{"name":"\#(String(repeating: "a", count: 65))"}"#), "invalid_value tools[0].function.name"),
+    (function(#"{"name":"a\u0000"}"#), "invalid_value tools[0].function.name"),
+    (function(#"{"name":"a","parameters":"x"}"#), "invalid_type tools[0].function.parameters"),
+    (
+      function(#"{"name":"a","parameters":{"type":"objekt"}}"#), "invalid_value tools[0].function.parameters"
+    ),
+    (
+      function(#"{"name":"a","parameters":{"properties":{"p":{"pattern":"("}}}}"#),
+      "invalid_value tools[0].function.parameters"
+    ),
+    (function(#"{"name":"a","strict":true}"#), "unsupported_value tools[0].function.strict"),
+    ("\"tools\":[\(time),\(time)]", "invalid_value tools[1].function.name"),
+    ("\"tools\":[\(weather)],\"tool_choice\":\"required\"", "unsupported_value tool_choice"),
+    ("\"tool_choice\":\"required\"", "invalid_value tool_choice"),
+    ("\"tool_choice\":\"maybe\"", "invalid_value tool_choice"),
+    ("\"tool_choice\":7", "invalid_type tool_choice"),
+    (
+      "\"tools\":[\(weather)],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"get_weather\"}}",
+      "unsupported_value tool_choice"
+    ),
+    (
+      "\"tools\":[\(weather)],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"gone\"}}",
+      "invalid_value tool_choice.function.name"
+    ),
+    ("\"tool_choice\":{\"type\":\"custom\"}", "unsupported_value tool_choice.type"),
+    ("\"parallel_tool_calls\":1", "invalid_type parallel_tool_calls"),
+  ])
+  func `a bad tool names its place`(extra: String, expected: String) {
+    #expect(chatRefusal(extra) == expected)
+  }
+
+  @Test func `none withholds all tools, allowed_tools all but the named`() throws {
+    let both = "\"tools\":[\(weather),\(time)]"
+    #expect(try chat(chatBody(both)).tools.map(\.name) == ["get_weather", "get_time"])
+    #expect(try chat(chatBody(both + ",\"tool_choice\":\"none\"")).tools.isEmpty)
+    let allowed =
+      #""tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","#
+      + #""tools":[{"type":"function","function":{"name":"get_time"}}]}}"#
+    #expect(try chat(chatBody("\(both),\(allowed)")).tools.map(\.name) == ["get_time"])
+  }
+
+  @Test(arguments: ["\"tools\":null,\"tool_choice\":null", "\"tools\":[]", "\"tool_choice\":\"auto\""])
+  func `no tools are no error`(extra: String) throws {
+    #expect(try chat(chatBody(extra)).tools.isEmpty)
+  }
+
+  @Test func `the number of tools is capped`() {
+    let many = (0..<129).map { #"{"type":"function","function":{"name":"f\#($0)"}}"# }.joined(separator: ",")
+    #expect(chatRefusal("\"tools\":[\(many)]") == "array_above_max_length tools")
+  }
+}

@@ -1,0 +1,42 @@
+// Files mapped into memory.
+
+import Testing
+
+@testable import Platform
+
+@Suite struct MappedFileTests {
+  let folder: TemporaryFolder
+
+  init() throws { folder = try TemporaryFolder() }
+
+  @Test func `the mapping holds the file's bytes`() throws {
+    let content = (0..<100_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+    let file = try MappedFile(folder.file("a", content))
+    file.willNeed()
+    #expect(file.bytes.elementsEqual(content))
+  }
+
+  @Test func `the mapping is page-aligned`() throws {
+    let file = try MappedFile(folder.file("a", [1]))
+    let address = try #require(file.bytes.baseAddress)
+    #expect(Int(bitPattern: address) % Int(getpagesize()) == 0)
+  }
+
+  @Test func `an empty file maps to no bytes`() throws {
+    let file = try MappedFile(folder.file("empty", []))
+    file.willNeed()
+    #expect(file.bytes.isEmpty)
+  }
+
+  @Test func `a deleted file stays readable while it is mapped`() throws {
+    let path = folder.file("a", [1, 2, 3])
+    let file = try MappedFile(path)
+    unlink(path)
+    #expect(Array(file.bytes) == [1, 2, 3])
+  }
+
+  @Test func `a missing file and a folder are refused`() {
+    #expect(throws: PlatformError.self) { try MappedFile(folder.path + "/none") }
+    #expect(throws: PlatformError.notARegularFile(path: folder.path)) { try MappedFile(folder.path) }
+  }
+}

@@ -1,0 +1,36 @@
+// The small routes, and what is answered where no route is.
+
+import HTTP
+import JSON
+import Server
+import Testing
+
+struct AppTests {
+  private let app = makeApp(FakeService("x"), id: "org/m")
+
+  @Test func `health is ok`() throws {
+    #expect(try app.send("GET", "/health").text == #"{"status":"ok"}"#)
+  }
+
+  @Test func `models are listed and found by their escaped id`() throws {
+    let model = #"{"id":"org/m","object":"model","created":5,"owned_by":"mlxserve","context_length":400}"#
+    #expect(try app.send("GET", "/v1/models").text == #"{"object":"list","data":[\#(model)]}"#)
+    #expect(try app.send("GET", "/v1/models/org%2Fm").text == model)
+    #expect(try app.send("GET", "/v1/models/nope").refusal == "404 model_not_found model")
+  }
+
+  @Test func `unknown paths and methods are errors of the API`() throws {
+    #expect(try app.send("GET", "/v1/nope").refusal == "404 unknown_url null")
+    let answer = try app.send("GET", "/v1/chat/completions")
+    #expect(answer.status == 405)
+    #expect(answer.headers["allow"] == "POST, OPTIONS")
+    #expect(answer.json["error"]?["type"] == "invalid_request_error")
+  }
+
+  @Test func `requests without a route are refused before their body is read`() throws {
+    let configuration = app.listenerConfiguration(host: "127.0.0.1", port: 0)
+    let context = ConnectionContext()
+    #expect(configuration.screen?(try Request("POST", "/v1/nope"), context)?.status == 404)
+    #expect(configuration.screen?(try Request("POST", "/v1/completions"), context) == nil)
+  }
+}

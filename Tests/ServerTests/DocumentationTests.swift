@@ -1,0 +1,95 @@
+// The tables of docs/api.md, sent to the server row by row.
+
+import HTTP
+import JSON
+import OpenAI
+import Platform
+import Server
+import Support
+import Testing
+
+/// A row of a field table.
+struct DocumentedField: Sendable, CustomTestStringConvertible {
+  let name: String
+  let treatment: String
+  let example: String
+
+  var testDescription: String { name }
+
+  /// The rows between a heading and the next one.
+  static func all(under heading: String) -> [DocumentedField] {
+    guard let bytes = try? File.read(TestData.root + "/docs/api.md", limit: 1 << 20) else { return [] }
+    var isInside = false
+    var fields: [DocumentedField] = []
+    for line in bytes.split(separator: 10).map({ String(decoding: $0, as: UTF8.self) }) {
+      if line.hasPrefix("## ") { isInside = line == "## " + heading }
+      let cells = line.split(separator: "|").map { $0.drop { $0 == " " }.split(separator: "  ").first ?? "" }
+      guard isInside, line.hasPrefix("| `"), cells.count >= 3 else { continue }
+      func plain(_ cell: Substring) -> String { cell.filter { $0 != "`" }.description.trimmed }
+      fields.append(
+        DocumentedField(name: plain(cells[0]), treatment: plain(cells[1]), example: plain(cells[2])))
+    }
+    return fields
+  }
+}
+
+extension String {
+  fileprivate var trimmed: String {
+    var rest = self[...]
+    while rest.last == " " { rest.removeLast() }
+    return String(rest)
+  }
+}
+
+struct DocumentationTests {
+  private static let chat = DocumentedField.all(under: "Chat completions")
+  private static let completions = DocumentedField.all(under: "Completions")
+
+  /// Members that a request needs, without the one under test.
+  private func body(_ field: DocumentedField, needed: [(String, String)]) -> String {
+    var members = needed.filter { $0.0 != field.name }.map { "\"\($0.0)\":\($0.1)" }
+    if field.name == "stream_options" { members.append("\"stream\":true") }
+    if field.name == "top_logprobs" { members.append("\"logprobs\":true") }
+    members.append("\"\(field.name)\":\(field.example)")
+    return "{\(members.joined(separator: ","))}"
+  }
+
+  private func check(_ field: DocumentedField, path: String, needed: [(String, String)]) throws {
+    let answer = try makeApp(FakeService("xyz")).send("POST", path, body: body(field, needed: needed))
+    #expect(answer.headers["x-mlxserve-ignored"] == nil)
+    switch field.treatment {
+    case "honoured", "accepted": #expect(answer.status == 200, "\(answer.text)")
+    case "refused": #expect(answer.refusal == "400 unsupported_parameter \(field.name)")
+    default: Issue.record("'\(field.treatment)' is no treatment")
+    }
+  }
+
+  @Test(arguments: chat)
+  func `a chat field is treated as documented`(field: DocumentedField) throws {
+    try check(
+      field, path: "/v1/chat/completions",
+      needed: [("model", "\"m\""), ("messages", #"[{"role":"user","content":"hi"}]"#)])
+  }
+
+  @Test(arguments: completions)
+  func `a completions field is treated as documented`(field: DocumentedField) throws {
+    try check(field, path: "/v1/completions", needed: [("model", "\"m\""), ("prompt", "\"x\"")])
+  }
+
+  @Test func `every field of the API and the common extensions is documented`() {
+    let fields: Set = [
+      "messages", "model", "audio", "frequency_penalty", "presence_penalty", "function_call", "functions",
+      "logit_bias", "logprobs", "top_logprobs", "max_completion_tokens", "max_tokens", "metadata",
+      "modalities",
+      "moderation", "n", "parallel_tool_calls", "prediction", "prompt_cache_key", "prompt_cache_options",
+      "prompt_cache_retention", "reasoning_effort", "response_format", "safety_identifier", "user", "seed",
+      "service_tier", "stop", "store", "stream", "stream_options", "temperature", "top_p", "tools",
+      "tool_choice",
+      "verbosity", "web_search_options", "top_k", "min_p", "repetition_penalty", "ignore_eos", "min_tokens",
+      "stop_token_ids", "chat_template_kwargs", "include_reasoning", "add_generation_prompt",
+      "continue_final_message", "thinking", "max_output_tokens", "chat_template",
+    ]
+    #expect(Set(Self.chat.map(\.name)) == fields)
+    #expect(Self.completions.count == 35)
+  }
+}
