@@ -195,7 +195,7 @@ private func exactProbabilities(_ logits: [Float], _ p: SamplingParameters) -> [
     var random = SeededGenerator(seed: 17)
     let logits = (0..<100).map { _ in Float.random(in: -3...3, using: &random) }
     let exact = exactProbabilities(logits, parameters)
-    let draws = 20_000
+    let draws = 8000
     var counts = [Int](repeating: 0, count: logits.count)
     var sampler = Sampler(parameters, seed: 99, promptTokens: [], stopTokens: [])
     for step in 0..<draws {
