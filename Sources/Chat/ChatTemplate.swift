@@ -86,7 +86,8 @@ package final class ChatTemplate: Sendable {
 
   /// Names that template arguments cannot replace.
   private static let reserved = [
-    "messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token", "unk_token", "pad_token",
+    "messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token", "unk_token",
+    "pad_token",
   ]
 
   private func render(_ template: JinjaTemplate, _ variables: JSONObject) throws(ChatError) -> String {
@@ -100,7 +101,9 @@ package final class ChatTemplate: Sendable {
 
   /// The prompt cut right behind the text of its last message.
   private static func reopened(_ prompt: String, last: JSONValue?) throws(ChatError) -> String {
-    guard last?["role"]?.stringValue == "assistant" else { throw .cannotContinue("it is not the assistant's") }
+    guard last?["role"]?.stringValue == "assistant" else {
+      throw .cannotContinue("it is not the assistant's")
+    }
     let content = Bytes.trimmed(Array((last?["content"]?.stringValue ?? "").utf8))
     guard !content.isEmpty else { throw .cannotContinue("it has no text") }
     let bytes = Array(prompt.utf8)

@@ -13,7 +13,9 @@ struct MessagePreparation {
   func prepare(_ conversation: Conversation) throws(ChatError) -> Prepared {
     var messages: [JSONObject] = []
     for (index, message) in conversation.messages.enumerated() {
-      guard let object = message.objectValue else { throw .malformedMessage(index: index, problem: "not an object") }
+      guard let object = message.objectValue else {
+        throw .malformedMessage(index: index, problem: "not an object")
+      }
       messages.append(try prepare(object, index))
     }
     if !capabilities.stripsReasoning { stripReasoning(&messages) }
@@ -54,7 +56,20 @@ struct MessagePreparation {
     }
     result["reasoning"] = nil
     result["content"] = try content(of: message, hasCalls: result["tool_calls"] != nil)
+    if role == "assistant", result["reasoning_content"] != nil, let text = result["content"]?.stringValue {
+      // The same thought a second time, left in the text by a client.
+      result["content"] = .string(Self.withoutThought(text))
+    }
     return result
+  }
+
+  /// Text without a `<think>` block at its beginning.
+  private static func withoutThought(_ text: String) -> String {
+    let bytes = Bytes.trimmed(Array(text.utf8))
+    guard bytes.starts(with: "<think>".utf8), let end = Bytes.find("</think>", in: bytes[...]) else {
+      return text
+    }
+    return Bytes.text(bytes[(end + "</think>".utf8.count)...].drop { Bytes.isSpace($0) })
   }
 
   private func content(of message: JSONObject, hasCalls: Bool) throws(ChatError) -> JSONValue? {
@@ -77,13 +92,16 @@ struct MessagePreparation {
   private func prepareParts(_ parts: [JSONValue], isTool: Bool) throws(ChatError) -> JSONValue {
     let texts = parts.compactMap { part -> String? in
       switch part["type"]?.stringValue {
-      case "text", "input_text", "output_text", "refusal": part["text"]?.stringValue ?? part["refusal"]?.stringValue
+      case "text", "input_text", "output_text", "refusal":
+        part["text"]?.stringValue ?? part["refusal"]?.stringValue
       default: nil
       }
     }
     if texts.count == parts.count, !capabilities.needsParts || isTool { return .string(texts.joined()) }
     guard capabilities.takesParts else {
-      let other = parts.first { !["text", "input_text", "output_text", "refusal"].contains($0["type"]?.stringValue ?? "") }
+      let other = parts.first {
+        !["text", "input_text", "output_text", "refusal"].contains($0["type"]?.stringValue ?? "")
+      }
       throw .unsupportedPart(type: other?["type"]?.stringValue ?? "unknown")
     }
     return .array(parts)
@@ -114,12 +132,10 @@ struct MessagePreparation {
   /// Removes thoughts that clients left in the text of earlier answers, for templates that do not.
   private func stripReasoning(_ messages: inout [JSONObject]) {
     guard let lastUser = messages.lastIndex(where: { $0["role"]?.stringValue == "user" }) else { return }
-    for index in messages.indices where index < lastUser && messages[index]["role"]?.stringValue == "assistant" {
+    for index in messages.indices
+    where index < lastUser && messages[index]["role"]?.stringValue == "assistant" {
       guard let content = messages[index]["content"]?.stringValue else { continue }
-      let bytes = Bytes.trimmed(Array(content.utf8))
-      guard bytes.starts(with: "<think>".utf8), let end = Bytes.find("</think>", in: bytes[...]) else { continue }
-      let rest = bytes[(end + "</think>".utf8.count)...].drop { Bytes.isSpace($0) }
-      messages[index]["content"] = .string(Bytes.text(rest))
+      messages[index]["content"] = .string(Self.withoutThought(content))
     }
   }
 
@@ -157,7 +173,9 @@ struct MessagePreparation {
         var single = message
         single["tool_calls"] = [call]
         result.append(single)
-        if let at = results.firstIndex(where: { $0["tool_call_id"] != nil && $0["tool_call_id"] == call["id"] }) {
+        if let at = results.firstIndex(where: {
+          $0["tool_call_id"] != nil && $0["tool_call_id"] == call["id"]
+        }) {
           result.append(results.remove(at: at))
         }
       }
@@ -195,7 +213,9 @@ struct MessagePreparation {
 
   /// Puts the system text in front of the first user message.
   private func mergeSystem(_ messages: inout [JSONObject]) {
-    let system = messages.filter { $0["role"]?.stringValue == "system" }.compactMap { $0["content"]?.stringValue }
+    let system = messages.filter { $0["role"]?.stringValue == "system" }.compactMap {
+      $0["content"]?.stringValue
+    }
     guard !system.isEmpty else { return }
     messages.removeAll { $0["role"]?.stringValue == "system" }
     let text = system.joined(separator: "\n\n")

@@ -87,7 +87,8 @@ package struct OutputFormat: Sendable, Equatable {
   /// The same for tools of which only the names are known.
   package func makeParser(promptTail: String, toolNames: [String]?) -> OutputParser {
     makeParser(
-      promptTail: promptTail, tools: toolNames?.map { ["type": "function", "function": ["name": .string($0)]] })
+      promptTail: promptTail,
+      tools: toolNames?.map { ["type": "function", "function": ["name": .string($0)]] })
   }
 
   private func syntax(for tools: ToolSchemas) -> (any CallSyntax)? {

@@ -73,7 +73,8 @@ struct TemplateCapabilities: Sendable, Equatable {
   init(source: String, probe: TemplateProbe) {
     takesDeveloperRole = Bytes.contains(source, "developer")
     needsShortCallIDs = Bytes.contains(source, "!= 9")
-    stripsReasoning = Bytes.contains(source, "</think>") || Bytes.contains(source, "channel|>")
+    stripsReasoning =
+      Bytes.contains(source, "</think>") || Bytes.contains(source, "channel|>")
       || Bytes.contains(source, "[/THINK]")
     probeRoles(probe)
     probeTools(probe, source)
@@ -86,9 +87,13 @@ struct TemplateCapabilities: Sendable, Equatable {
     let takesText = probe.shows(["probe-user"], [user])
     // A list that is printed as it is shows the type of its parts.
     let withParts = probe.render([parts])
-    takesParts = withParts.map { Bytes.contains($0, "probe-part") && !Bytes.contains($0, "'type'") && !Bytes.contains($0, "\"type\"") } ?? false
+    takesParts =
+      withParts.map {
+        Bytes.contains($0, "probe-part") && !Bytes.contains($0, "'type'") && !Bytes.contains($0, "\"type\"")
+      } ?? false
     needsParts = takesParts && !takesText
-    takesSystemRole = probe.shows(["probe-system", "probe-user"], [["role": "system", "content": "probe-system"], user])
+    takesSystemRole = probe.shows(
+      ["probe-system", "probe-user"], [["role": "system", "content": "probe-system"], user])
     needsAlternation = probe.render([user, answer, user]) != nil && probe.render([user, user]) == nil
   }
 
@@ -97,7 +102,9 @@ struct TemplateCapabilities: Sendable, Equatable {
       "type": "function",
       "function": [
         "name": "probe_tool", "description": "probe-description",
-        "parameters": ["type": "object", "properties": ["probe_key": ["type": "string", "description": "d"]]],
+        "parameters": [
+          "type": "object", "properties": ["probe_key": ["type": "string", "description": "d"]],
+        ],
       ],
     ]
     let user: JSONValue = ["role": "user", "content": "probe-user"]
@@ -123,7 +130,8 @@ struct TemplateCapabilities: Sendable, Equatable {
     let variants: [(EmptyContent, JSONValue?)] = [(.text, ""), (.null, .null), (.absent, nil)]
     let asText = JSONValue.string(object.text)
     for arguments in [object, asText] {
-      guard let (kind, content) = variants.first(where: { shows($0.1, [call("probe1234", arguments)]) }) else { continue }
+      guard let (kind, content) = variants.first(where: { shows($0.1, [call("probe1234", arguments)]) })
+      else { continue }
       emptyContent = kind
       needsArgumentText = arguments == asText
       needsSingleCalls = !shows(content, [call("probe1234", arguments), call("probe1235", arguments)])

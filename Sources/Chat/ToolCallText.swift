@@ -125,7 +125,9 @@ struct JSONScanner {
         default: break
         }
         if depth < 0 { return trimEnd(at - 1, start) }
-        if depth == 0, !isInString, byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "}") || byte == UInt8(ascii: "]") {
+        if depth == 0, !isInString,
+          byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "}") || byte == UInt8(ascii: "]")
+        {
           return min(at, bytes.count)
         }
       }

@@ -78,7 +78,8 @@ private func parse(
     #expect(parse("Write <think>x</think>!", qwen) == [.content("Write <think>x</think>!")])
     #expect(parse("<thin", qwen) == [.content("<thin")])
     #expect(parse("  ", qwen) == [.content("  ")])
-    #expect(parse("<think>a</think><think>b</think>", qwen) == [.reasoning("a"), .content("<think>b</think>")])
+    #expect(
+      parse("<think>a</think><think>b</think>", qwen) == [.reasoning("a"), .content("<think>b</think>")])
     #expect(
       parse("<|channel>thought\na<channel|>b <|channel>thought\nc<channel|> d", gemma)
         == [.reasoning("a"), .content("b"), .reasoning("c"), .content("d")])
@@ -93,7 +94,9 @@ private func parse(
 
   @Test func `a Qwen call keeps the model's own argument text`() {
     #expect(
-      parse("Sure.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1.0, \"b\" : [1e2]}}\n</tool_call>", qwen, tools: ["f"])
+      parse(
+        "Sure.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1.0, \"b\" : [1e2]}}\n</tool_call>",
+        qwen, tools: ["f"])
         == [.content("Sure."), .toolCall(name: "f", arguments: "{\"a\": 1.0, \"b\" : [1e2]}")])
   }
 
@@ -109,13 +112,18 @@ private func parse(
   @Test func `without tools in the request everything is content`() {
     let text = " <tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call> "
     #expect(parse(text, qwen) == [.content(text)])
-    #expect(parse("{\"name\": \"f\", \"parameters\": {}}", llama) == [.content("{\"name\": \"f\", \"parameters\": {}}")])
+    #expect(
+      parse("{\"name\": \"f\", \"parameters\": {}}", llama) == [
+        .content("{\"name\": \"f\", \"parameters\": {}}")
+      ])
   }
 
   @Test func `a malformed call is content exactly as it was written`() {
     for body in [
-      "{\"name\": \"f\", \"arguments\": {}", "", "no json", "{\"arguments\": {}}", "{\"name\": 5, \"arguments\": {}}",
-      "{\"name\": \"f\", \"arguments\": [1]}", "[]", "{\"name\": \"\", \"arguments\": {}}", "{\"name\": \"f\"} x",
+      "{\"name\": \"f\", \"arguments\": {}", "", "no json", "{\"arguments\": {}}",
+      "{\"name\": 5, \"arguments\": {}}",
+      "{\"name\": \"f\", \"arguments\": [1]}", "[]", "{\"name\": \"\", \"arguments\": {}}",
+      "{\"name\": \"f\"} x",
     ] {
       let text = "a \n <tool_call>\(body)</tool_call> b"
       #expect(parse(text, qwen, tools: ["f"]) == [.content(text)])
@@ -124,7 +132,8 @@ private func parse(
 
   @Test func `an unfinished call is content exactly as it was written`() {
     for text in [
-      "<tool_call>\n{\"name\": \"f\", \"argu", "x <tool_call>", "<tool_ca", "<tool_call>{\"name\": \"f\", \"arguments\": {}",
+      "<tool_call>\n{\"name\": \"f\", \"argu", "x <tool_call>", "<tool_ca",
+      "<tool_call>{\"name\": \"f\", \"arguments\": {}",
       "\n\n<tool_call>\n{\"a",
     ] {
       #expect(parse(text, qwen, tools: ["f"]) == [.content(text)])
@@ -141,7 +150,9 @@ private func parse(
 
   @Test func `markers inside of argument strings are text`() {
     #expect(
-      parse("<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call>\\\"<tool_call>\"}}</tool_call>", qwen, tools: ["f"])
+      parse(
+        "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call>\\\"<tool_call>\"}}</tool_call>",
+        qwen, tools: ["f"])
         == [.toolCall(name: "f", arguments: "{\"a\": \"</tool_call>\\\"<tool_call>\"}")])
   }
 
@@ -149,24 +160,36 @@ private func parse(
     #expect(
       parse("<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}</tool_call>", qwen, tools: ["f"])
         == [.toolCall(name: "f", arguments: "{\"a\": 1}")])
-    #expect(parse("<tool_call>{\"name\": \"f\"}</tool_call>", qwen, tools: ["f"]) == [.toolCall(name: "f", arguments: "{}")])
     #expect(
-      parse("<tool_call>{\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": {}}}</tool_call>", qwen, tools: ["f"])
+      parse("<tool_call>{\"name\": \"f\"}</tool_call>", qwen, tools: ["f"]) == [
+        .toolCall(name: "f", arguments: "{}")
+      ])
+    #expect(
+      parse(
+        "<tool_call>{\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": {}}}</tool_call>",
+        qwen, tools: ["f"])
         == [.toolCall(name: "f", arguments: "{}")])
   }
 
   @Test func `a Llama reply that is an object with a tool's name is a call`() {
     let call = "{\"name\": \"f\", \"parameters\": {\"a\": \"}\"}}"
     #expect(parse(call, llama, tools: ["f"]) == [.toolCall(name: "f", arguments: "{\"a\": \"}\"}")])
-    #expect(parse("<|python_tag|>\(call)", llama, tools: ["f"]) == [.toolCall(name: "f", arguments: "{\"a\": \"}\"}")])
+    #expect(
+      parse("<|python_tag|>\(call)", llama, tools: ["f"]) == [
+        .toolCall(name: "f", arguments: "{\"a\": \"}\"}")
+      ])
     #expect(
       parse("\n\(call); \(call)\n", llama, tools: ["f"])
-        == [.toolCall(name: "f", arguments: "{\"a\": \"}\"}"), .toolCall(name: "f", arguments: "{\"a\": \"}\"}")])
+        == [
+          .toolCall(name: "f", arguments: "{\"a\": \"}\"}"),
+          .toolCall(name: "f", arguments: "{\"a\": \"}\"}"),
+        ])
   }
 
   @Test func `other JSON from a Llama is content, at once where that can be told`() {
     for text in [
-      "{\"city\": \"Paris\"}", "{\"name\": \"g\", \"parameters\": {}}", "{\"name\": \"f\", \"parameters\": {}} and more",
+      "{\"city\": \"Paris\"}", "{\"name\": \"g\", \"parameters\": {}}",
+      "{\"name\": \"f\", \"parameters\": {}} and more",
       "{", "Call {\"name\": \"f\", \"parameters\": {}}", "<|python_tag|>print(1)", "{}",
     ] {
       #expect(parse(text, llama, tools: ["f"]) == [.content(text)])
@@ -198,13 +221,16 @@ private func parse(
           .toolCall(
             name: "get",
             arguments:
-              "{\"city\":\"New {York}, \\\"NY\\\"\",\"n\":3,\"f\":-1.5,\"on\":true,\"x\":null,\"list\":[\"a\",{\"k\":[]}],\"o\":{}}"),
+              "{\"city\":\"New {York}, \\\"NY\\\"\",\"n\":3,\"f\":-1.5,\"on\":true,\"x\":null,\"list\":[\"a\",{\"k\":[]}],\"o\":{}}"
+          ),
           .toolCall(name: "g", arguments: "{}"),
         ])
     #expect(
       parse("<|tool_call>call:f{a:<|\"|><tool_call|><|\"|>,\"b\":\"x\"}<tool_call|>", gemma, tools: ["f"])
         == [.toolCall(name: "f", arguments: "{\"a\":\"<tool_call|>\",\"b\":\"x\"}")])
-    for text in ["<|tool_call>call:f{a:<tool_call|>", "<|tool_call>f{}<tool_call|>", "<|tool_call>call:f{a:1"] {
+    for text in [
+      "<|tool_call>call:f{a:<tool_call|>", "<|tool_call>f{}<tool_call|>", "<|tool_call>call:f{a:1",
+    ] {
       #expect(parse(text, gemma, tools: ["f"]) == [.content(text)])
     }
   }
@@ -212,12 +238,16 @@ private func parse(
   @Test func `Mistral's three forms are calls`() {
     let first: [OutputEvent] = [.toolCall(name: "f", arguments: "{\"a\": 1}")]
     #expect(
-      parse("[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"abc123xyz\"}]", mistral, tools: ["f"]) == first)
+      parse(
+        "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"abc123xyz\"}]", mistral,
+        tools: ["f"]) == first)
     #expect(parse("[TOOL_CALLS]f[CALL_ID]abc123xyz[ARGS]{\"a\": 1}", mistral, tools: ["f"]) == first)
     #expect(
       parse("Hm.[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g[ARGS]{}", mistral, tools: ["f", "g"])
         == [.content("Hm.")] + first + [.toolCall(name: "g", arguments: "{}")])
-    #expect(parse("[TOOL_CALLS]f[ARGS]{\"a\": ", mistral, tools: ["f"]) == [.content("[TOOL_CALLS]f[ARGS]{\"a\": ")])
+    #expect(
+      parse("[TOOL_CALLS]f[ARGS]{\"a\": ", mistral, tools: ["f"]) == [.content("[TOOL_CALLS]f[ARGS]{\"a\": ")]
+    )
   }
 
   @Test func `XML calls take the types of their schemas`() {
@@ -227,7 +257,10 @@ private func parse(
         "name": "f",
         "parameters": [
           "type": "object",
-          "properties": ["s": ["type": "string"], "n": ["type": "integer"], "o": ["type": "object"], "b": ["type": "boolean"]],
+          "properties": [
+            "s": ["type": "string"], "n": ["type": "integer"], "o": ["type": "object"],
+            "b": ["type": "boolean"],
+          ],
         ],
       ],
     ]
@@ -241,7 +274,9 @@ private func parse(
         .toolCall(name: "f", arguments: "{\"s\":\"12\\nlines <b>\",\"n\":12,\"o\":{\"k\":[1]},\"b\":true}"),
       ])
     #expect(
-      parse("<tool_call><function=g></function></tool_call>", xml, tools: ["g"]) == [.toolCall(name: "g", arguments: "{}")])
+      parse("<tool_call><function=g></function></tool_call>", xml, tools: ["g"]) == [
+        .toolCall(name: "g", arguments: "{}")
+      ])
     let broken = "<tool_call>\n<function=g>\n<parameter=a>\n1\n</tool_call>"
     #expect(parse(broken, xml, tools: ["g"]) == [.content(broken)])
   }
@@ -250,7 +285,8 @@ private func parse(
 
   @Test func `no text is lost and time stays linear on marker storms`() {
     for (template, piece) in [
-      (qwen, "<tool_call>"), (qwen, "{\"{\"{\""), (phi, "<|tool_call|>["), (gemma, "<|tool_call>"), (gemma, "<|\"|>"),
+      (qwen, "<tool_call>"), (qwen, "{\"{\"{\""), (phi, "<|tool_call|>["), (gemma, "<|tool_call>"),
+      (gemma, "<|\"|>"),
       (mistral, "[TOOL_CALLS]"), (llama, "{\"name\":"), (qwen, "</tool_call>"), (qwen, " \n"),
     ] {
       let text = String(repeating: piece, count: 20_000)
@@ -263,13 +299,18 @@ private func parse(
   @Test func `random replies give the same events however they are cut`() {
     var random = SeededGenerator(seed: 7)
     let parts = [
-      "<tool_call>", "</tool_call>", "<think>", "</think>", "{\"name\": \"f\", \"arguments\": {}}", "\"", "\\", "\n", " ", "é",
-      "<|tool_call>", "<tool_call|>", "call:f{a:<|\"|>x<|\"|>}", "<|channel>", "<channel|>", "thought\n", "[TOOL_CALLS]",
-      "f[ARGS]{}", "{", "}", "<|tool_call|>", "<|/tool_call|>", "functools[", "]", "<function=f>", "</function>", "text", "<", "[",
+      "<tool_call>", "</tool_call>", "<think>", "</think>", "{\"name\": \"f\", \"arguments\": {}}", "\"",
+      "\\", "\n", " ", "é",
+      "<|tool_call>", "<tool_call|>", "call:f{a:<|\"|>x<|\"|>}", "<|channel>", "<channel|>", "thought\n",
+      "[TOOL_CALLS]",
+      "f[ARGS]{}", "{", "}", "<|tool_call|>", "<|/tool_call|>", "functools[", "]", "<function=f>",
+      "</function>", "text", "<", "[",
     ]
     for _ in 0..<3000 {
       let template = [qwen, llama, phi, gemma, mistral, xml].randomElement(using: &random) ?? qwen
-      let text = (0..<Int.random(in: 1...12, using: &random)).map { _ in parts.randomElement(using: &random) ?? "" }.joined()
+      let text = (0..<Int.random(in: 1...12, using: &random)).map { _ in
+        parts.randomElement(using: &random) ?? ""
+      }.joined()
       let format = OutputFormat(templateSource: template)
       var whole = format.makeParser(promptTail: "", toolNames: ["f"])
       let expected = joined(whole.feed(text) + whole.finish())

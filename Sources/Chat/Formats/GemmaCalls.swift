@@ -12,7 +12,9 @@ struct GemmaCalls: CallSyntax {
     else { return nil }
     let name = Bytes.trimmed(Array(reader.bytes[reader.at..<brace]))
     reader.at = brace
-    guard !name.isEmpty, let value = reader.value(depth: 0), case .object = value, reader.isAtEnd else { return nil }
+    guard !name.isEmpty, let value = reader.value(depth: 0), case .object = value, reader.isAtEnd else {
+      return nil
+    }
     return [ToolCall(name: Bytes.text(name), arguments: value.text)]
   }
 
@@ -112,7 +114,9 @@ struct GemmaCalls: CallSyntax {
       }
       guard bytes[at] == UInt8(ascii: "\"") else { return nil }
       var end = at + 1
-      while end < bytes.count, bytes[end] != UInt8(ascii: "\"") { end += bytes[end] == UInt8(ascii: "\\") ? 2 : 1 }
+      while end < bytes.count, bytes[end] != UInt8(ascii: "\"") {
+        end += bytes[end] == UInt8(ascii: "\\") ? 2 : 1
+      }
       guard end < bytes.count, let value = try? JSONValue(parsing: Array(bytes[at...end])) else { return nil }
       at = end + 1
       return value.stringValue
@@ -121,7 +125,9 @@ struct GemmaCalls: CallSyntax {
     /// A number, `true`, `false`, `null`; any other bare word is text.
     private mutating func word() -> JSONValue? {
       let start = at
-      while at < bytes.count, ![UInt8(ascii: ","), UInt8(ascii: "}"), UInt8(ascii: "]")].contains(bytes[at]) { at += 1 }
+      while at < bytes.count, ![UInt8(ascii: ","), UInt8(ascii: "}"), UInt8(ascii: "]")].contains(bytes[at]) {
+        at += 1
+      }
       let text = Bytes.trimmed(Array(bytes[start..<at]))
       guard !text.isEmpty else { return nil }
       return (try? JSONValue(parsing: text)) ?? .string(Bytes.text(text))

@@ -14,7 +14,9 @@ struct LlamaCalls: CallSyntax {
     var calls: [ToolCall] = []
     var at = 0
     while at < body.count {
-      if Bytes.isSpace(body[at]) || (!calls.isEmpty && (body[at] == UInt8(ascii: ";") || body[at] == UInt8(ascii: ","))) {
+      if Bytes.isSpace(body[at])
+        || (!calls.isEmpty && (body[at] == UInt8(ascii: ";") || body[at] == UInt8(ascii: ",")))
+      {
         at += 1
         continue
       }

@@ -6,7 +6,9 @@ struct MistralCalls: CallSyntax {
 
   func calls(in body: [UInt8]) -> [ToolCall]? {
     let text = Bytes.trimmed(body)
-    if text.first == UInt8(ascii: "[") || text.first == UInt8(ascii: "{") { return ToolCallText.calls(in: text) }
+    if text.first == UInt8(ascii: "[") || text.first == UInt8(ascii: "{") {
+      return ToolCallText.calls(in: text)
+    }
     guard let mark = Bytes.find("[ARGS]", in: text[...]) else { return bareCall(text) }
     let nameEnd = Bytes.find("[CALL_ID]", in: text[..<mark]) ?? mark
     return call(name: text[..<nameEnd], arguments: text[(mark + 6)...])

@@ -1,0 +1,302 @@
+// Prompts from messages with the real templates of the families.
+
+import Chat
+import JSON
+import Support
+import Testing
+
+private let weather: JSONValue = [
+  "type": "function",
+  "function": [
+    "name": "get_weather", "description": "Get the weather.",
+    "parameters": [
+      "type": "object", "properties": ["city": ["type": "string"], "days": ["type": "integer"]],
+      "required": ["city"],
+    ],
+  ],
+]
+
+private func call(_ name: String, _ arguments: String, id: String = "call_0123456789") -> JSONValue {
+  [
+    "id": .string(id), "type": "function",
+    "function": ["name": .string(name), "arguments": .string(arguments)],
+  ]
+}
+
+private func family(_ name: String) throws -> ChatTemplate {
+  let path = (TestData.shared ?? "") + "/chat-templates/families/" + name + ".jinja"
+  return try template(String(decoding: try TestData.bytes(path), as: UTF8.self))
+}
+
+private func template(_ source: String) throws(ChatError) -> ChatTemplate {
+  try ChatTemplate(
+    source: source, specialTokens: [("bos_token", "<BOS>"), ("eos_token", "<EOS>")],
+    localTime: { (1_735_787_045, 0) })
+}
+
+@Suite(.enabled(if: TestData.shared != nil, "the shared data is not beside the package"))
+struct FamilyTemplateTests {
+  static let withTools: [(String, OutputFormat.ToolSyntax)] = [
+    ("Qwen-Qwen3-0.6B", .qwen), ("Qwen-Qwen2.5-7B-Instruct", .qwen), ("trl-qwen3", .qwen),
+    ("trl-qwen2_5", .qwen),
+    ("Qwen-QwQ-32B", .qwen), ("trl-qwen3_instruct_2507", .qwen),
+    ("meta-llama-Llama-3.1-8B-Instruct", .llama), ("meta-llama-Llama-3.2-3B-Instruct", .llama),
+    ("meta-llama-Llama-3.3-70B-Instruct", .llama), ("trl-llama3_1", .llama), ("trl-llama3_2", .llama),
+    ("microsoft-Phi-4-mini-instruct", .phi), ("llama-cpp-microsoft-Phi-4-mini-instruct", .phi),
+    ("google-gemma-4-E2B-it", .gemma), ("google-gemma-4-31B-it", .gemma),
+    ("google-gemma-4-31B-it-interleaved", .gemma), ("mistralai-Mistral-Nemo-Instruct-2407", .mistral),
+    ("Mistral-Small-3.2-24B-Instruct-2506", .mistral), ("mistralai-Ministral-3-14B-Reasoning-2512", .mistral),
+    ("Qwen3-Coder", .xml), ("Qwen3.5-4B", .xml), ("trl-qwen3_6", .xml),
+  ]
+
+  @Test(arguments: withTools)
+  func `a call survives the way through the template and the parser`(
+    name: String, syntax: OutputFormat.ToolSyntax
+  ) throws {
+    let template = try family(name)
+    #expect(template.supportsTools)
+    #expect(template.format.toolSyntax == syntax)
+    let arguments = "{\"city\":\"Paris \\\"é\\\" {x}\",\"days\":3}"
+    let user: JSONValue = ["role": "user", "content": "Weather?"]
+    let answer: JSONValue = [
+      "role": "assistant", "content": nil, "tool_calls": [call("get_weather", arguments)],
+    ]
+    let prompt = try template.render(Conversation(messages: [user], tools: [weather]))
+    #expect(prompt.contains("get_weather"))
+    let full = try template.render(
+      Conversation(messages: [user, answer], tools: [weather], addGenerationPrompt: false))
+    // What the model would have written: everything behind the prompt that both have.
+    var shared = zip(prompt.utf8, full.utf8).prefix { $0 == $1 }.count
+    // Prompts that begin a thought share the first bytes of its marker with the call's.
+    while let last = full.utf8.prefix(shared).last, !"\n>]".utf8.contains(last) { shared -= 1 }
+    var text = String(decoding: full.utf8.dropFirst(shared), as: UTF8.self)
+    for end in ["<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<turn|>", "<|tool_response>", "<EOS>"] {
+      if let range = text.firstRange(of: end) { text = String(text[..<range.lowerBound]) }
+    }
+    // A template may put an empty thought before the call.
+    var parser = template.format.makeParser(promptTail: String(prompt.prefix(shared)), tools: [weather])
+    let events = parser.feed(text) + parser.finish()
+    guard case .toolCall(let called, let parsed) = events.first, events.count == 1 else {
+      Issue.record("\(text.debugDescription) gave \(events)")
+      return
+    }
+    #expect(called == "get_weather")
+    #expect(try JSONValue(parsing: parsed) == JSONValue(parsing: arguments))
+  }
+
+  @Test(arguments: withTools)
+  func `a whole tool conversation renders, with several calls, parts and null content`(
+    name: String, syntax: OutputFormat.ToolSyntax
+  ) throws {
+    let template = try family(name)
+    let messages: [JSONValue] = [
+      ["role": "developer", "content": "Be brief."],
+      [
+        "role": "user",
+        "content": [["type": "text", "text": "Weather "], ["type": "text", "text": "there?"]],
+      ],
+      [
+        "role": "assistant", "content": nil,
+        "tool_calls": [
+          call("get_weather", "{\"city\": \"Paris\"}", id: "call_a"),
+          call("get_weather", "{\"city\": \"Rome\"}", id: "call_b"),
+        ],
+      ],
+      ["role": "tool", "tool_call_id": "call_a", "content": "21 degrees"],
+      ["role": "tool", "tool_call_id": "call_b", "content": [["type": "text", "text": "31 degrees"]]],
+      ["role": "assistant", "content": "Warm.", "tool_calls": []],
+      ["role": "user", "content": "Thanks"],
+    ]
+    let prompt = try template.render(Conversation(messages: messages, tools: [weather]))
+    for part in [
+      "Be brief.", "Weather there?", "Paris", "Rome", "21 degrees", "31 degrees", "Warm.", "Thanks",
+    ] {
+      #expect(prompt.contains(part), "\(part) is missing in \(prompt)")
+    }
+    #expect(!prompt.contains("None"))
+  }
+
+  @Test func `thoughts of earlier turns are not in the prompt`() throws {
+    for name in [
+      "Qwen-Qwen3-0.6B", "trl-qwen3", "google-gemma-4-E2B-it", "microsoft-Phi-4-mini-reasoning", "Qwen3.5-4B",
+      "Qwen-QwQ-32B",
+      "HuggingFaceTB-SmolLM2-Instruct",
+    ] {
+      let template = try family(name)
+      let messages: [JSONValue] = [
+        ["role": "user", "content": "A?"],
+        ["role": "assistant", "content": "<think>\nsecret\n</think>\n\nB.", "reasoning_content": "hidden"],
+        ["role": "user", "content": "C?"],
+      ]
+      guard name != "google-gemma-4-E2B-it" else {
+        let gemma: JSONValue = ["role": "assistant", "content": "B.", "reasoning_content": "hidden"]
+        let prompt = try template.render(Conversation(messages: [messages[0], gemma, messages[2]]))
+        #expect(!prompt.contains("hidden") && prompt.contains("B."))
+        continue
+      }
+      let prompt = try template.render(Conversation(messages: messages))
+      #expect(
+        !prompt.contains("secret") && !prompt.contains("hidden") && prompt.contains("B."),
+        "\(name): \(prompt)")
+    }
+  }
+
+  @Test func `the thinking switch reaches the template, and the prompt says where the reply starts`() throws {
+    let template = try family("Qwen-Qwen3-0.6B")
+    #expect(template.format.supportsThinkingSwitch && template.format.supportsReasoning)
+    let messages: [JSONValue] = [["role": "user", "content": "Hi"]]
+    let off = try template.render(
+      Conversation(messages: messages, templateArguments: JSONObject([("enable_thinking", false)])))
+    #expect(off == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
+    #expect(!template.format.makeParser(promptTail: off, tools: nil).isInsideReasoning)
+    let always = try family("Qwen-QwQ-32B.older")
+    let prompt = try always.render(Conversation(messages: messages))
+    #expect(always.format.makeParser(promptTail: prompt, tools: nil).isInsideReasoning)
+    #expect(try family("Qwen-Qwen2.5-7B-Instruct").format.supportsThinkingSwitch == false)
+  }
+
+  @Test func `Phi-4-mini gets its tools on the system message`() throws {
+    let template = try family("microsoft-Phi-4-mini-instruct")
+    let messages: [JSONValue] = [
+      ["role": "user", "content": "Weather?"],
+      ["role": "assistant", "content": nil, "tool_calls": [call("get_weather", "{\"city\": \"Paris\"}")]],
+      ["role": "tool", "tool_call_id": "call_0123456789", "content": "21"],
+    ]
+    #expect(
+      try template.render(Conversation(messages: messages, tools: [weather])) == """
+        <|system|>You are a helpful assistant with some tools.<|tool|>[{"name":"get_weather","description":"Get the \
+        weather.","parameters":{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},\
+        "required":["city"]}}]<|/tool|><|end|><|user|>Weather?<|end|><|assistant|><|tool_call|>[{"name":"get_weather",\
+        "arguments":{"city":"Paris"}}]<|/tool_call|><|end|><|tool_response|>21<|end|><|assistant|>
+        """)
+  }
+
+  @Test func `templates without a system role or with strict turns get merged messages`() throws {
+    let template = try family("google-gemma-2-2b-it")
+    #expect(!template.supportsTools)
+    let messages: [JSONValue] = [
+      ["role": "system", "content": "Be brief."], ["role": "user", "content": "A"],
+      ["role": "user", "content": "B"],
+    ]
+    #expect(
+      try template.render(Conversation(messages: messages))
+        == "<BOS><start_of_turn>user\nBe brief.\n\nA\n\nB<end_of_turn>\n<start_of_turn>model\n")
+  }
+
+  @Test func `the last message can be continued`() throws {
+    for name in [
+      "Qwen-Qwen3-0.6B", "meta-llama-Llama-3.2-3B-Instruct", "microsoft-Phi-3.5-mini-instruct",
+      "google-gemma-4-E2B-it",
+    ] {
+      let messages: [JSONValue] = [
+        ["role": "user", "content": "Count"], ["role": "assistant", "content": "One, two,"],
+      ]
+      let prompt = try family(name).render(Conversation(messages: messages, continueFinalMessage: true))
+      #expect(prompt.hasSuffix("One, two,"), "\(name): \(prompt)")
+    }
+  }
+}
+
+@Suite struct ChatTemplateTests {
+  static let chatML = """
+    {%- for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
+    {%- endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}
+    """
+
+  @Test func `arguments cannot replace the standard variables`() throws {
+    let template = try template(Self.chatML + "{{ eos_token }}{{ extra }}")
+    let members: [(String, JSONValue)] = [
+      ("messages", []), ("add_generation_prompt", false), ("eos_token", "FORGED"), ("extra", 1),
+    ]
+    let arguments = JSONObject(members)
+    #expect(
+      try template.render(
+        Conversation(messages: [["role": "user", "content": "Hi"]], templateArguments: arguments))
+        == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<EOS>1")
+  }
+
+  @Test func `a template that only takes text refuses other parts by type`() throws {
+    let template = try template(Self.chatML)
+    let parts: JSONValue = [
+      ["type": "text", "text": "What?"], ["type": "image_url", "image_url": ["url": "data:"]],
+    ]
+    #expect(throws: ChatError.unsupportedPart(type: "image_url")) {
+      try template.render(Conversation(messages: [["role": "user", "content": parts]]))
+    }
+  }
+
+  @Test func `a refusal carries the template's words, other failures the place`() throws {
+    let refusing = try template("{{ raise_exception('no ' ~ messages[0].role) }}")
+    #expect(throws: ChatError.refused("no user")) {
+      try refusing.render(Conversation(messages: [["role": "user", "content": "x"]]))
+    }
+    let failing = try template("{{ messages[0].x.y }}")
+    do throws(ChatError) {
+      _ = try failing.render(Conversation(messages: [["role": "user", "content": "x"]]))
+      Issue.record("no error")
+    } catch {
+      #expect("\(error)" == "chat template failed at line 1, column 17: 'dict object' has no attribute 'x'")
+    }
+  }
+
+  @Test func `a template that cannot be loaded is named with line and column`() {
+    do throws(ChatError) {
+      _ = try template("\n{{ x|nope }}")
+      Issue.record("no error")
+    } catch {
+      #expect("\(error)".hasPrefix("chat template, line 2, column 6: unknown filter 'nope'"))
+    }
+  }
+
+  @Test func `messages and calls of the wrong shape are named by their index`() throws {
+    let template = try template(Self.chatML)
+    let user: JSONValue = ["role": "user", "content": "x"]
+    for (message, problem): (JSONValue, String) in [
+      ("x", "not an object"), (["content": "x"], "'role' is missing"),
+      (["role": "assistant", "tool_calls": [["id": "a"]]], "a tool call without a function name"),
+      (
+        ["role": "assistant", "tool_calls": [call("f", "[1]")]],
+        "the arguments of a tool call are not a JSON object"
+      ),
+    ] {
+      #expect(throws: ChatError.malformedMessage(index: 1, problem: problem)) {
+        try template.render(Conversation(messages: [user, message]))
+      }
+    }
+  }
+
+  @Test func `text of the user is never read as template`() throws {
+    let text = "{{ 7*7 }}{% for %}{# x"
+    let prompt = try template(Self.chatML).render(
+      Conversation(messages: [["role": "user", "content": .string(text)]]))
+    #expect(prompt.contains(text))
+  }
+
+  @Test func `continuing needs an assistant message with text`() throws {
+    let template = try template(Self.chatML)
+    for message: JSONValue in [["role": "user", "content": "x"], ["role": "assistant", "content": " "]] {
+      #expect(throws: ChatError.self) {
+        try template.render(Conversation(messages: [message], continueFinalMessage: true))
+      }
+    }
+  }
+
+  @Test func `the demo model's template renders tools and calls, and its format is known`() throws {
+    let path = TestData.fixtures + "/models/demo/chat_template.jinja"
+    let template = try template(String(decoding: try TestData.bytes(path), as: UTF8.self))
+    #expect(template.supportsTools && template.format.toolSyntax == .qwen)
+    let user: JSONValue = ["role": "user", "content": "Hi"]
+    let prompt = try template.render(Conversation(messages: [user]))
+    #expect(
+      prompt.contains("<|im_start|>user\nHi<|im_end|>\n") && prompt.hasSuffix("<|im_start|>assistant\n"))
+    let answer: JSONValue = [
+      "role": "assistant", "content": "", "tool_calls": [call("get_weather", "{\"city\":\"Rome\"}")],
+    ]
+    let full = try template.render(
+      Conversation(messages: [user, answer], tools: [weather], addGenerationPrompt: false))
+    let start = try #require(full.ranges(of: "<tool_call>").last?.lowerBound)
+    var parser = template.format.makeParser(promptTail: prompt, tools: [weather])
+    let events = parser.feed(String(full[start...])) + parser.finish()
+    #expect(events.first == .toolCall(name: "get_weather", arguments: "{\"city\": \"Rome\"}"))
+  }
+}
