@@ -5,6 +5,8 @@ MODEL      ?= Fixtures/models/demo
 HOST       ?= 127.0.0.1
 PORT       ?= 8080
 PYTHON     ?= python3
+# More flags for the compiler of the tests, such as -Xswiftc -warnings-as-errors.
+FLAGS      ?=
 MIN_SWIFT  := 6.2
 BINARY     := .build/release/mlxserve
 VENV       := .venv
@@ -36,7 +38,7 @@ run: build           ## serve the demo model on 127.0.0.1:8080 (MODEL=DIR, PORT=
 	$(BINARY) serve --model $(MODEL) --host $(HOST) --port $(PORT) --examples
 
 test: toolchain      ## run every test: Swift tests, then the OpenAI SDK against the release binary
-	$(SWIFT) test
+	$(SWIFT) test $(FLAGS)
 	$(MAKE) sdk-test
 
 test-release: toolchain ## run the Swift tests against optimised code
@@ -51,9 +53,8 @@ sdk-test: build      ## run the official OpenAI SDK and raw sockets against the 
 	  echo "SKIPPED: there is no $(PYTHON), so the OpenAI SDK was not run against the server."; \
 	fi
 
-check: toolchain     ## lint the format and build with warnings as errors
+check: toolchain     ## lint the format of all sources
 	$(SWIFT) format lint --recursive --strict --parallel Package.swift Sources Tests
-	$(SWIFT) build -Xswiftc -warnings-as-errors
 
 format: toolchain    ## format all sources in place
 	$(SWIFT) format --in-place --recursive --parallel Package.swift Sources Tests

@@ -1,7 +1,6 @@
 // swift-tools-version: 6.2
 // The manifest of mlxserve: one table of modules with their allowed imports, and one test target per module.
 
-import Foundation
 import PackageDescription
 
 /// Settings of every target: Swift 6 language mode is implied by the tools version.
@@ -11,26 +10,23 @@ let strict: [SwiftSetting] = [
   .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-/// Tensor code is unusable without the optimizer (about 100 times slower), so debug builds optimise it too.
+/// Some code is unusable without the optimizer (tensors are about 100 times slower): debug builds optimise it too.
 let optimised: [SwiftSetting] = strict + [.unsafeFlags(["-O"], .when(configuration: .debug))]
 
 /// Kernel modules of x86-64: compiled for one instruction-set level each, while the rest of the package stays at
 /// the baseline. Compute picks among them at start, so one binary runs everywhere.
 #if arch(x86_64)
-  let kernelModules = [("KernelsAVX2", "haswell"), ("KernelsAVX512", "cascadelake")]
+  let kernelModules = [(name: "KernelsAVX2", cpu: "haswell"), (name: "KernelsAVX512", cpu: "cascadelake")]
 #else
-  let kernelModules: [(String, String)] = []
+  let kernelModules: [(name: String, cpu: String)] = []
 #endif
 
+/// Cross-module optimisation would offer the bodies to Compute, which is compiled for the baseline.
 func kernelSettings(cpu: String) -> [SwiftSetting] {
-  strict + [.unsafeFlags(["-Ounchecked", "-target-cpu", cpu, "-Xcc", "-march=\(cpu)"])]
+  strict + [.unsafeFlags(["-Ounchecked", "-disable-cmo", "-target-cpu", cpu, "-Xcc", "-march=\(cpu)"])]
 }
 
-func isPresent(_ path: String) -> Bool {
-  FileManager.default.fileExists(atPath: Context.packageDirectory + "/" + path)
-}
-
-/// Module name → the modules it may import. `Tests/ArchitectureTests` holds the same table for the sources.
+/// Module → the modules it may import. `Tests/ArchitectureTests` holds the sources to the same table.
 let modules: [(name: String, imports: [String])] = [
   ("Platform", []),
   ("JSON", []),
@@ -38,55 +34,48 @@ let modules: [(name: String, imports: [String])] = [
   ("OpenAI", ["JSON"]),
   ("Jinja", ["JSON"]),
   ("Tokenizers", ["JSON"]),
-  ("Compute", ["Platform"] + kernelModules.map(\.0)),
+  ("Compute", ["Platform"] + kernelModules.map(\.name)),
   ("Checkpoint", ["Compute", "JSON", "Platform"]),
   ("Decoding", ["Tokenizers", "JSON"]),
   ("Chat", ["Jinja", "Tokenizers", "JSON"]),
   ("Models", ["Compute", "Checkpoint", "JSON", "Platform"]),
   ("Inference", ["Models", "Decoding", "Tokenizers", "Compute", "Checkpoint", "Platform"]),
   ("Server", ["Inference", "Chat", "Decoding", "Tokenizers", "OpenAI", "HTTP", "JSON", "Platform"]),
-  ("CLI", ["Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "JSON", "Platform"]),
+  (
+    "CLI",
+    [
+      "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "JSON", "Platform",
+    ]
+  ),
 ]
 
-let tuned: Set<String> = ["Compute", "Tokenizers", "JSON", "Jinja"]
+let tuned: Set = ["Compute", "Tokenizers", "JSON", "Jinja"]
 
-func dependencies(of module: (name: String, imports: [String])) -> [Target.Dependency] {
-  module.imports.filter { isPresent("Sources/\($0)") }.map { .init(stringLiteral: $0) }
-}
+func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .init(stringLiteral: $0) } }
 
-var targets: [Target] = []
-for (name, cpu) in kernelModules {
-  targets.append(.target(name: name, swiftSettings: kernelSettings(cpu: cpu)))
-}
-for module in modules where isPresent("Sources/\(module.name)") {
-  targets.append(
-    .target(
-      name: module.name,
-      dependencies: dependencies(of: module),
-      swiftSettings: tuned.contains(module.name) ? optimised : strict))
-}
-if isPresent("Sources/mlxserve") {
-  targets.append(.executableTarget(name: "mlxserve", dependencies: ["CLI"], swiftSettings: strict))
-}
-if isPresent("Tests/Support") {
-  targets.append(
-    .target(
-      name: "Support", dependencies: ["JSON", "Platform"], path: "Tests/Support", swiftSettings: strict))
-}
-for module in modules where isPresent("Tests/\(module.name)Tests") {
-  targets.append(
-    .testTarget(
-      name: "\(module.name)Tests",
-      dependencies: [.init(stringLiteral: module.name), "Support"] + dependencies(of: module),
-      swiftSettings: tuned.contains(module.name) ? optimised : strict))
+func settings(of module: String) -> [SwiftSetting] { tuned.contains(module) ? optimised : strict }
+
+let kernelTargets: [Target] = kernelModules.map { kernel in
+  .target(name: kernel.name, swiftSettings: kernelSettings(cpu: kernel.cpu))
 }
 
-if isPresent("Tests/ArchitectureTests") {
-  targets.append(
-    .testTarget(name: "ArchitectureTests", dependencies: ["Support", "Platform"], swiftSettings: strict))
+let moduleTargets: [Target] = modules.map { module in
+  .target(
+    name: module.name, dependencies: dependencies(module.imports), swiftSettings: settings(of: module.name))
+}
+
+let testTargets: [Target] = modules.map { module in
+  .testTarget(
+    name: module.name + "Tests", dependencies: dependencies([module.name, "Support"] + module.imports),
+    swiftSettings: settings(of: module.name))
 }
 
 let package = Package(
   name: "mlxserve",
   platforms: [.macOS(.v15)],
-  targets: targets)
+  targets: kernelTargets + moduleTargets + testTargets + [
+    .executableTarget(name: "mlxserve", dependencies: ["CLI"], swiftSettings: strict),
+    .target(name: "Support", dependencies: ["JSON", "Platform"], path: "Tests/Support", swiftSettings: strict),
+    .testTarget(
+      name: "ArchitectureTests", dependencies: ["Support", "Platform"], swiftSettings: strict),
+  ])

@@ -34,7 +34,7 @@ enum BenchCommand {
 
   struct Report {
     let model: String
-    let isa: String
+    let compute: String
     let threads: Int
     let loadSeconds: Double
     let bytesPerToken: Int
@@ -81,7 +81,7 @@ enum BenchCommand {
     // Before the ceiling is measured: its buffer is no part of what serving needs.
     let peakResidentBytes = Machine.peakResidentBytes
     let report = Report(
-      model: configuration.modelPath, isa: engine.isaName, threads: configuration.threads,
+      model: configuration.modelPath, compute: engine.computeName, threads: configuration.threads,
       loadSeconds: loadSeconds, bytesPerToken: engine.weightBytesPerToken,
       readBytesPerSecond: MemoryBandwidth.read(threads: configuration.threads),
       tokenizerBytesPerSecond: TokenizerBenchmark.bytesPerSecond(modelPath: configuration.modelPath),
@@ -134,7 +134,7 @@ extension BenchCommand.Report {
 
   var json: JSONValue {
     [
-      "model": .string(model), "isa": .string(isa), "threads": .int(threads),
+      "model": .string(model), "compute": .string(compute), "threads": .int(threads),
       "prefill_tokens_per_second": .double(prefill?.speed.median ?? 0),
       "decode_tokens_per_second": .double(firstDecode?.speed.median ?? 0),
       "load_seconds": .double(loadSeconds), "peak_rss_bytes": .int(peakResidentBytes),
@@ -167,7 +167,7 @@ extension BenchCommand.Report {
   var table: String {
     var lines = [
       "model     \(model)",
-      "compute   \(isa), \(threads) threads",
+      "compute   \(compute), \(threads) threads",
       "load      \(fixed(loadSeconds, 3)) s, peak memory \(fixed(Double(peakResidentBytes) / 1e6)) MB",
       "weights   \(fixed(Double(bytesPerToken) / 1e6)) MB read per token; "
         + "a plain read loop reaches \(fixed(readBytesPerSecond / 1e9)) GB/s",

@@ -34,7 +34,8 @@ package enum CommandLineTool {
 
   /// Runs the tool and ends the process: 0 success, 1 failure, 2 usage error.
   package static func runAndExit(_ arguments: [String]) -> Never {
-    signal(SIGPIPE, SIG_IGN)
+    StandardStream.openMissing()
+    Signals.ignorePipe()
     exit(run(Array(arguments.dropFirst())))
   }
 

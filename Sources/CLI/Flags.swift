@@ -18,6 +18,9 @@ enum Flags {
         name: "isa", kind: .choice(["portable", "avx2", "avx512"]), placeholder: "NAME",
         defaultText: "the best of this machine", help: "instruction set: portable, avx2 or avx512"),
       Flag(
+        name: "compute", kind: .choice(["exact", "fast"]), placeholder: "MODE", defaultText: "exact",
+        help: "exact: float32 activations; fast: activations as int8 per group where the CPU has AVX-512 VNNI"),
+      Flag(
         name: "reference-kernels", kind: .toggle,
         help: "compute with the slow scalar twins of all kernels, to bisect a suspected fault"),
     ])

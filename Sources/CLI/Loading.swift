@@ -15,6 +15,7 @@ enum Loading {
     let path = try flags.required("model", hint: "the folder that holds config.json and the weights")
     var configuration = EngineConfiguration(modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
     configuration.isa = flags.text("isa").flatMap(ISA.init(rawValue:))
+    configuration.computeMode = flags.text("compute").flatMap(ComputeMode.init(rawValue:)) ?? .exact
     configuration.useReference = flags.isSet("reference-kernels")
     configuration.maxContext = flags.integer("max-context")
     configuration.queueLimit = flags.integer("queue-limit") ?? configuration.queueLimit
@@ -54,10 +55,7 @@ enum Loading {
     }
     return try ChatTemplate(source: source, toolSource: folder.toolChatTemplate, specialTokens: tokens) {
       // Templates that name today's date mean the local one.
-      var seconds = time_t(Instant.wallSeconds)
-      var local = tm()
-      localtime_r(&seconds, &local)
-      return (Int(seconds), Int(local.tm_gmtoff))
+      (Int(Instant.wallSeconds), Instant.utcOffset)
     }
   }
 

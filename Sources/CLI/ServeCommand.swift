@@ -31,7 +31,7 @@ enum ServeCommand {
     Log.info(
       "ready",
       [
-        "model": model.id, "seconds": fixed(Instant.now.seconds(since: begin), 3), "isa": engine.isaName,
+        "model": model.id, "seconds": fixed(Instant.now.seconds(since: begin), 3), "compute": engine.computeName,
         "max_context": "\(engine.limits.maxContext)",
       ])
     announce(host: host, port: port, modelID: model.id, asJSON: isJSON)
@@ -44,6 +44,7 @@ enum ServeCommand {
 
   /// The first signal lets running answers finish, the second ends the process.
   private static func leaveOnSignals(_ listener: Listener, _ engine: EngineClient) throws {
+    Signals.ignore([SIGUSR1, SIGUSR2])
     try Signals.onTermination { count, signal in
       guard count == 1 else { exit(128 + signal) }
       Log.info("draining", ["seconds": fixed(drainSeconds, 0)])

@@ -11,12 +11,23 @@ package final class ComputeContext {
   /// The instruction-set level in use; nil for the reference kernels.
   package let isa: ISA?
 
+  /// How products with quantized weights are computed; `exact` where this machine has no integer kernels.
+  package let mode: ComputeMode
+  /// Quantized activations of the running product, one buffer per form.
+  let int8Rows: [ScratchBuffer]
+
+  /// The integer kernels in the fast mode, else nil.
+  var activeInt8: Int8Kernels? { mode == .fast ? kernels.int8 : nil }
+
   /// - Parameters:
   ///   - threads: kernel threads, the caller included; nil for one per core.
   ///   - isa: the level to use; nil for the best this machine offers.
+  ///   - mode: `fast` trades a little accuracy for speed where the instruction set has integer kernels.
   ///   - useReference: the slow scalar twins instead, to tell a kernel bug from a model bug.
   /// - Throws: `unsupportedISA` when this machine cannot run `isa`.
-  package init(threads: Int? = nil, isa: ISA? = nil, useReference: Bool = false) throws(ComputeError) {
+  package init(
+    threads: Int? = nil, isa: ISA? = nil, mode: ComputeMode = .exact, useReference: Bool = false
+  ) throws(ComputeError) {
     let level = isa ?? CPUFeatures.best
     guard CPUFeatures.available.contains(level) else {
       throw .unsupportedISA(requested: level.rawValue, available: CPUFeatures.available.map(\.rawValue))
@@ -25,6 +36,8 @@ package final class ComputeContext {
     workerScratch = (0..<pool.threads).map { _ in ScratchBuffer() }
     self.isa = useReference ? nil : level
     kernels = useReference ? .reference : .table(for: level)
+    self.mode = kernels.int8 == nil ? .exact : mode
+    int8Rows = (0..<Int8Layout.count).map { _ in ScratchBuffer() }
   }
 
   package var threads: Int { pool.threads }

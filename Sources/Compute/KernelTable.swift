@@ -135,6 +135,8 @@ struct KernelTable: Sendable {
   var multiply4: MultiplyPacked?
   var multiply8: MultiplyPacked?
   var multiplyHalf: MultiplyHalf?
+  /// The integer kernels of the fast mode, where this instruction set has them.
+  var int8: Int8Kernels?
   var scores: Scores
   var softmaxBlock: SoftmaxBlock
   var accumulate: Accumulate
@@ -156,7 +158,8 @@ extension KernelTable {
   static let reference = KernelTable(
     unpack: Reference.unpack, unpackFloating: Reference.unpackFloating, widen: Reference.widen,
     multiply: Reference.multiply,
-    scores: Reference.scores, softmaxBlock: Reference.softmaxBlock, accumulate: Reference.accumulate,
+    int8: Reference.int8, scores: Reference.scores, softmaxBlock: Reference.softmaxBlock,
+    accumulate: Reference.accumulate,
     rmsNorm: Reference.rmsNorm, rotate: Reference.rotate, gatedSilu: Reference.gatedSilu, add: Reference.add)
 
   static func table(for isa: ISA) -> KernelTable {
@@ -195,6 +198,10 @@ extension KernelTable {
       table.multiply4 = KernelsAVX512.multiplyQ4
       table.multiply8 = KernelsAVX512.multiplyQ8
       table.multiplyHalf = KernelsAVX512.multiplyHalf
+      table.int8 = Int8Kernels(
+        rowBytes: KernelsAVX512.int8RowBytes, quantize: KernelsAVX512.quantizeInt8,
+        multiply: KernelsAVX512.multiplyInt8, panelBytes: KernelsAVX512.int8PanelBytes,
+        multiplyPanel: KernelsAVX512.multiplyInt8Panel)
       table.scores = KernelsAVX512.attentionScores
       table.accumulate = KernelsAVX512.attentionAccumulate
       return table

@@ -12,6 +12,7 @@ extension ComputeContext {
       x.columns == weights.columns && y.columns == weights.rows && x.count == y.count,
       "multiply: shapes differ")
     guard x.count > 0 else { return }
+    quantize(x, for: weights)
     let tileRows = tileRows(for: weights, xRows: x.count)
     var tiles = 0
     for part in weights.parts { tiles += (part.matrix.rows + tileRows - 1) / tileRows }
@@ -35,18 +36,22 @@ extension ComputeContext {
   private func tileRows(for weights: WeightStack, xRows: Int) -> Int {
     let fair = weights.rows / (pool.threads * 8)
     let most = xRows > kernels.fusedRows ? (1 << 17) / max(1, weights.columns) : 256
-    return max(4, min(fair, most, 256) & ~3)
+    // Panels of the fast mode take sixteen rows.
+    return max(16, min(fair, most, 256) & ~15)
   }
 
   private func multiplyTile(
     _ part: WeightStack.Part, rows: Range<Int>, x: Rows, y: Rows, scratch: ScratchBuffer
   ) {
     let target = y.base + part.start + rows.lowerBound
+    let isDone = multiplyInt8(
+      part.matrix, rows: rows, xRows: x.count, target: target, yStride: y.stride, scratch: scratch)
     switch part.matrix {
     case .dense(let matrix):
       multiplyDense(matrix, rows: rows, x: x, target: target, yStride: y.stride, scratch: scratch)
-    case .quantized(let matrix):
+    case .quantized(let matrix) where !isDone:
       multiplyQuantized(matrix, rows: rows, x: x, target: target, yStride: y.stride, scratch: scratch)
+    case .quantized: break
     }
     guard !part.bias.isEmpty else { return }
     part.bias.withUnsafeBufferPointer { bias in

@@ -38,8 +38,9 @@ package enum Logprobs {
   ///
   /// O(vocabulary). Among equally likely tokens the one with the lower id comes first.
   package static func describe(token: Int32, logits: [Float], top: Int) -> SampledToken {
-    var logits = logits
-    return logits.withUnsafeMutableBufferPointer { row in
+    logits.withUnsafeBufferPointer { logits in
+      // Nothing below writes: a mutable copy of the row would cost as much as the work itself.
+      let row = UnsafeMutableBufferPointer(mutating: logits)
       let maxima = VectorMath.blockMaxima(row)
       let maximum = min(maxima.max() ?? -.infinity, .greatestFiniteMagnitude)
       guard maximum > -.infinity else { return SampledToken(id: token, logprob: lowest, isArbitrary: true) }

@@ -90,48 +90,43 @@ package struct Sampler: Sendable {
     _ row: UnsafeMutableBufferPointer<Float>, maximum: Float, uniform: Double
   ) -> Int? {
     // From here on the row holds weights: probabilities up to a common factor, the largest is 1.
-    let total = VectorMath.exponentiate(row, maximum: maximum, scale: 1 / parameters.temperature)
+    let sums = VectorMath.exponentiate(row, maximum: maximum, scale: 1 / parameters.temperature)
     guard parameters.topP < 1 || parameters.minP > 0 else {
-      return Self.position(in: row, at: uniform * total)
+      return Self.position(in: row, at: uniform, blockSums: sums)
     }
-    // All tokens below this weight together weigh less than (1 - top_p) · total, so top_p drops them all.
-    let negligible = (1 - Double(min(max(parameters.topP, 0), 1))) * total / Double(row.count)
-    // A hair lower, for the rounding of `total`; never 0, which would keep impossible tokens.
-    let floor = max(Float(negligible * 0.999), parameters.minP.isNaN ? 0 : min(parameters.minP, 1), 1e-38)
-    var kept: [RankedKey] = []
-    for position in row.indices where row[position] >= floor {
-      kept.append(RankedKey(value: row[position], position: position))
+    let total = sums.reduce(0, +)
+    let maxima = VectorMath.blockMaxima(row)
+    // 1e-38 instead of 0: tokens that the temperature has made impossible stay out.
+    let minP = parameters.minP > 0 ? min(parameters.minP, 1) : 0
+    var cut = RankedKey(value: max(minP, 1e-38), position: RankedKey.last)
+    if parameters.topP < 1 {
+      let topP = Double(max(parameters.topP, 0))
+      // All tokens below this weight together weigh less than (1 - top_p) · total, so top_p drops them all;
+      // a thousandth less, for the rounding of `total`.
+      let negligible = Float((1 - topP) * total / Double(row.count) * 0.999)
+      cut = max(cut, Selection.nucleus(of: row, mass: topP * total, floor: negligible, blockMaxima: maxima))
     }
-    if parameters.topP < 1, !kept.isEmpty {
-      let cut = Selection.nucleus(kept, mass: Double(parameters.topP) * total)
-      kept.removeAll { $0 < cut }
-    }
-    var remaining = uniform * kept.reduce(0) { $0 + Double($1.value) }
-    for key in kept {
-      remaining -= Double(key.value)
-      if remaining < 0 { return key.position }
-    }
-    return kept.last?.position
+    let kept = VectorMath.drop(row, below: cut.value, lastEqual: cut.position, blockMaxima: maxima)
+    return Self.position(in: row, at: uniform, blockSums: kept)
   }
 
-  /// The position at which the running sum of the weights first exceeds `target`.
-  private static func position(in row: UnsafeMutableBufferPointer<Float>, at target: Double) -> Int? {
-    var remaining = target
+  /// The position at which the running sum of the weights first exceeds the fraction `uniform` of their sum.
+  private static func position(
+    in row: UnsafeMutableBufferPointer<Float>, at uniform: Double, blockSums: [Double]
+  ) -> Int? {
+    var remaining = uniform * blockSums.reduce(0, +)
+    // The last block counts even if rounding leaves something to go.
+    guard let lastBlock = blockSums.lastIndex(where: { $0 > 0 }) else { return nil }
+    var block = 0
+    while block < lastBlock && remaining >= blockSums[block] {
+      remaining -= blockSums[block]
+      block += 1
+    }
     var last: Int?
-    for block in 0..<VectorMath.blockCount(row) {
-      let sum = VectorMath.blockSum(row, block)
-      guard sum > 0 else { continue }
-      let range = block * VectorMath.block..<min(row.count, (block + 1) * VectorMath.block)
-      if remaining < sum {
-        for position in range where row[position] > 0 {
-          last = position
-          remaining -= Double(row[position])
-          if remaining < 0 { return position }
-        }
-        return last
-      }
-      remaining -= sum
-      last = range.last { row[$0] > 0 } ?? last
+    for position in VectorMath.positions(ofBlock: block, in: row) where row[position] > 0 {
+      last = position
+      remaining -= Double(row[position])
+      if remaining < 0 { break }
     }
     return last
   }

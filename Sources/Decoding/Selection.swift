@@ -1,8 +1,11 @@
-// The largest elements of a row without sorting it: block maxima, then quickselect on what is left.
+// The largest elements of a row without sorting it: block maxima, a histogram, and quickselect on what is left.
 
 /// An element as one integer: ordered by value, among equal values by position, the earlier one larger.
 struct RankedKey: Comparable {
   let bits: UInt64
+
+  /// A position behind all others.
+  static let last = Int(UInt32.max)
 
   /// Any number; the two zeros are equal.
   init(value: Float, position: Int) {
@@ -10,6 +13,10 @@ struct RankedKey: Comparable {
     let ordered = pattern >> 31 == 0 ? pattern | 0x8000_0000 : ~pattern
     bits = UInt64(ordered) << 32 | UInt64(~UInt32(truncatingIfNeeded: position))
   }
+
+  /// Groups of neighbouring keys, by sign, exponent and three bits of the fraction.
+  static let rangeCount = 4096
+  var range: Int { Int(bits >> 52) }
 
   var position: Int { Int(~UInt32(truncatingIfNeeded: bits)) }
 
@@ -23,79 +30,110 @@ struct RankedKey: Comparable {
 
 enum Selection {
   /// The `count` largest elements in order of position. NaN and negative infinity never count.
-  ///
-  /// Every block whose maximum is among the `count` largest block maxima holds an element at least as large
-  /// as the smallest of them, so no element below that one can be among the `count` largest.
   static func largest(
     _ count: Int, of row: UnsafeMutableBufferPointer<Float>, blockMaxima: [Float]
   ) -> [RankedKey] {
     guard count > 0 else { return [] }
-    var floor = -Float.infinity
+    var floor = -Float.greatestFiniteMagnitude
     if count < blockMaxima.count {
-      let keys = blockMaxima.enumerated().map { RankedKey(value: $0.element, position: $0.offset) }
-      floor = rank(count, of: keys).value
+      // As many blocks as elements are wanted have a maximum from here up: nothing below is among the largest.
+      let maxima = blockMaxima.enumerated().map { RankedKey(value: $0.element, position: $0.offset) }
+      floor = max(floor, cut(maxima, above: 0, measure: { _ in 1 }, until: { Int($0) >= count }).value)
     }
-    var keys: [RankedKey] = []
-    for (index, maximum) in blockMaxima.enumerated() where maximum >= floor {
-      let end = min(row.count, (index + 1) * VectorMath.block)
-      for position in index * VectorMath.block..<end {
-        let value = row[position]
-        if value >= floor && value > -.infinity { keys.append(RankedKey(value: value, position: position)) }
-      }
-    }
-    guard keys.count > count else { return keys }
-    let cut = rank(count, of: keys)
-    return keys.filter { $0 >= cut }
+    let cut = cut(
+      of: row, floor: floor, blockMaxima: blockMaxima,
+      measure: { $0.isNaN ? 0 : 1 }, until: { Int($0) >= count })
+    return elements(of: row, blockMaxima: blockMaxima, floor: cut.value) { $0 >= cut }
   }
 
-  /// The element that is number `rank` (from 1) in descending order. `keys` has at least that many.
-  private static func rank(_ rank: Int, of keys: [RankedKey]) -> RankedKey {
-    cut(keys) { _ in
-      1
-    } until: {
-      Int($0) >= rank
-    }
-  }
-
-  /// The smallest key of the nucleus: the largest keys whose values add up to at least `mass`.
-  static func nucleus(_ keys: [RankedKey], mass: Double) -> RankedKey {
+  /// The smallest key of the nucleus: the most likely tokens whose weights add up to at least `mass`.
+  ///
+  /// - Parameter floor: weights below it are known not to belong to the nucleus.
+  static func nucleus(
+    of weights: UnsafeMutableBufferPointer<Float>, mass: Double, floor: Float, blockMaxima: [Float]
+  ) -> RankedKey {
     // Even a mass of 0 keeps the most likely token.
     let mass = max(mass, .leastNonzeroMagnitude)
-    return cut(keys) {
-      Double($0.value)
-    } until: {
-      $0 >= mass
-    }
+    return cut(
+      of: weights, floor: floor, blockMaxima: blockMaxima, measure: { Double($0) }, until: { $0 >= mass })
   }
 
-  /// Adds up the measures of the keys in descending order, and returns the key at which `isEnough` first holds
-  /// of the sum; the smallest key when it never does. O(n) expected, by quickselect. `keys` is not empty.
+  /// Adds up the measures of the elements from `floor` up in descending order, and returns the key at which
+  /// `isEnough` first holds of the sum; when it never does, a key that no element from `floor` up is below.
+  ///
+  /// A first pass adds up each range of an eighth of an octave: tens of thousands of elements may belong to
+  /// the result, but only those in the range where it ends need to be told apart. That pass also counts elements
+  /// below `floor`; they come last and change nothing.
   private static func cut(
-    _ keys: [RankedKey], measure: (RankedKey) -> Double, until isEnough: (Double) -> Bool
+    of row: UnsafeMutableBufferPointer<Float>, floor: Float, blockMaxima: [Float],
+    measure: (Float) -> Double, until isEnough: (Double) -> Bool
+  ) -> RankedKey {
+    var sums = [Double](repeating: 0, count: RankedKey.rangeCount)
+    for (block, maximum) in blockMaxima.enumerated() where maximum >= floor {
+      for position in VectorMath.positions(ofBlock: block, in: row) {
+        let value = row[position]
+        sums[RankedKey(value: value, position: position).range] += measure(value)
+      }
+    }
+    var above = 0.0
+    var range = RankedKey.rangeCount - 1
+    while range > 0 && !isEnough(above + sums[range]) {
+      above += sums[range]
+      range -= 1
+    }
+    let keys = elements(of: row, blockMaxima: blockMaxima, floor: floor) { $0.range == range }
+    guard !keys.isEmpty else { return RankedKey(value: floor, position: RankedKey.last) }
+    return cut(keys, above: above, measure: measure, until: isEnough)
+  }
+
+  /// The elements from `floor` up that `isWanted`, in order of position.
+  private static func elements(
+    of row: UnsafeMutableBufferPointer<Float>, blockMaxima: [Float], floor: Float,
+    where isWanted: (RankedKey) -> Bool
+  ) -> [RankedKey] {
+    var keys: [RankedKey] = []
+    for (block, maximum) in blockMaxima.enumerated() where maximum >= floor {
+      for position in VectorMath.positions(ofBlock: block, in: row) {
+        let key = RankedKey(value: row[position], position: position)
+        // This order: the first test rarely succeeds and is predicted well. The second one excludes NaN too.
+        if isWanted(key) && row[position] >= floor { keys.append(key) }
+      }
+    }
+    return keys
+  }
+
+  /// The same for keys in any order, of which there is at least one, on top of a sum of `above`; the smallest
+  /// key when it is never enough. O(n) expected, by quickselect.
+  private static func cut(
+    _ keys: [RankedKey], above: Double, measure: (Float) -> Double, until isEnough: (Double) -> Bool
   ) -> RankedKey {
     var keys = keys
     return keys.withUnsafeMutableBufferPointer { keys in
       var low = 0
       var high = keys.count
-      var above = 0.0
+      var above = above
       while high - low > 1 {
         // A scattered position: rows with sorted runs must not make the search quadratic.
-        let scattered = UInt64(high - low) &* 0x9E37_79B9_7F4A_7C15 >> 32
+        let scattered = (UInt64(high - low) &* 0x9E37_79B9_7F4A_7C15) >> 32
         let pivotAt = low + Int(scattered % UInt64(high - low))
         let pivot = keys[pivotAt]
         keys.swapAt(pivotAt, high - 1)
         var split = low
         var mass = 0.0
-        for index in low..<high - 1 where keys[index] > pivot {
-          mass += measure(keys[index])
-          keys.swapAt(split, index)
-          split += 1
+        // Without branches: on shuffled keys a mispredicted branch costs more than the useless swaps.
+        for index in low..<high - 1 {
+          let key = keys[index]
+          let isAbove = key > pivot
+          keys[index] = keys[split]
+          keys[split] = key
+          mass += isAbove ? measure(key.value) : 0
+          split += isAbove ? 1 : 0
         }
         keys.swapAt(split, high - 1)
         if isEnough(above + mass) {
           high = split
         } else {
-          above += mass + measure(pivot)
+          above += mass + measure(pivot.value)
           if isEnough(above) { return pivot }
           low = split + 1
         }

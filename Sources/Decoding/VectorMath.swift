@@ -11,6 +11,12 @@ enum VectorMath {
 
   static func blockCount(_ row: UnsafeMutableBufferPointer<Float>) -> Int { (row.count + block - 1) / block }
 
+  /// The positions of the elements of a block.
+  @inline(__always)
+  static func positions(ofBlock index: Int, in row: UnsafeMutableBufferPointer<Float>) -> Range<Int> {
+    index * block..<min(row.count, (index + 1) * block)
+  }
+
   /// Up to 16 elements from `start`; lanes past the end hold `filler`.
   @inline(__always)
   static func lanes(_ row: UnsafeMutableBufferPointer<Float>, _ start: Int, filler: Float) -> Lanes {
@@ -37,12 +43,11 @@ enum VectorMath {
 
   /// Replaces every element x by exp((x - maximum) · scale); NaN becomes 0.
   ///
-  /// - Returns: the sum of the results.
+  /// - Returns: the sum of the results of each block.
   static func exponentiate(
     _ row: UnsafeMutableBufferPointer<Float>, maximum: Float, scale: Float
-  ) -> Double {
-    var total = 0.0
-    for index in 0..<blockCount(row) {
+  ) -> [Double] {
+    (0..<blockCount(row)).map { index in
       var sum = Lanes.zero
       for start in stride(from: index * block, to: (index + 1) * block, by: Lanes.scalarCount) {
         let result = exponential((lanes(row, start, filler: -.infinity) - maximum) * scale)
@@ -54,9 +59,8 @@ enum VectorMath {
           for position in start..<max(start, row.count) { row[position] = result[position - start] }
         }
       }
-      total += Double(sum.sum())
+      return Double(sum.sum())
     }
-    return total
   }
 
   /// The sum of exp(x - maximum) over the row. NaN counts as negative infinity.
@@ -72,13 +76,35 @@ enum VectorMath {
     return total
   }
 
-  /// The sum of one block of weights, as `exponentiate` added it up.
-  static func blockSum(_ row: UnsafeMutableBufferPointer<Float>, _ index: Int) -> Double {
-    var sum = Lanes.zero
-    for start in stride(from: index * block, to: (index + 1) * block, by: Lanes.scalarCount) {
-      sum += lanes(row, start, filler: 0)
+  /// Sets to 0 the elements below `value`, and those equal to it behind the position `lastEqual`. Blocks that
+  /// have no element to keep are left as they are.
+  ///
+  /// - Returns: the sum of the remaining elements of each block.
+  static func drop(
+    _ row: UnsafeMutableBufferPointer<Float>, below value: Float, lastEqual: Int, blockMaxima: [Float]
+  ) -> [Double] {
+    blockMaxima.enumerated().map { index, maximum in
+      guard maximum >= value else { return 0 }
+      let positions = positions(ofBlock: index, in: row)
+      var sum = Lanes.zero
+      for start in stride(from: positions.lowerBound, to: positions.upperBound, by: Lanes.scalarCount) {
+        let end = start + Lanes.scalarCount
+        if end > row.count || start...end ~= lastEqual {
+          for position in start..<min(end, row.count) {
+            let isKept = row[position] > value || (row[position] == value && position <= lastEqual)
+            if !isKept { row[position] = 0 }
+            sum[position - start] += row[position]
+          }
+          continue
+        }
+        var next = lanes(row, start, filler: 0)
+        next.replace(with: 0, where: start > lastEqual ? next .<= value : next .< value)
+        sum += next
+        UnsafeMutableRawBufferPointer(row).storeBytes(
+          of: next, toByteOffset: start * MemoryLayout<Float>.stride, as: Lanes.self)
+      }
+      return Double(sum.sum())
     }
-    return Double(sum.sum())
   }
 
   /// exp(x) for x ≤ 0, relative error below 2e-7; 0 below -87 and for NaN, 1 above 0.

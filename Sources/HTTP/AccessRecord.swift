@@ -16,6 +16,9 @@ package struct AccessRecord: Sendable {
   /// False when the client left, or the stream was cut, before the end.
   package let isComplete: Bool
 
+  /// A longer path would push the fields behind it out of the log line.
+  private static let loggedPathBytes = 256
+
   /// Writes the record to the log.
   package func log() {
     let micros = Int(exactly: (seconds * 1e6).rounded()) ?? 0
@@ -24,7 +27,8 @@ package struct AccessRecord: Sendable {
     Log.info(
       "request",
       [
-        "method": method, "path": path, "status": String(status), "bytes": String(bytes),
+        "method": method, "path": String(decoding: path.utf8.prefix(Self.loggedPathBytes), as: UTF8.self),
+        "status": String(status), "bytes": String(bytes),
         "seconds": "\(micros / 1_000_000).\(padded)", "request_id": requestID, "peer": peer.description,
         "complete": isComplete ? "yes" : "no",
       ])

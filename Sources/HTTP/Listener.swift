@@ -53,11 +53,13 @@ package final class Listener: Sendable {
     wake = try WakePipe()
   }
 
-  /// Binds, listens and accepts on a thread of its own. Called once.
+  /// Binds, listens and accepts on a thread of its own. Called once. SIGPIPE is ignored from then on: a log
+  /// whose reader has gone must not end a server.
   ///
   /// - Returns: where the server listens, ports resolved.
   /// - Throws: `SocketError.cannotListen`.
   package func start() throws(SocketError) -> [Endpoint] {
+    Signals.ignorePipe()
     let sockets = try ListeningSocket.bind(
       host: core.configuration.host, port: core.configuration.port, backlog: 1024)
     do {
@@ -81,7 +83,7 @@ package final class Listener: Sendable {
   /// then handlers see `.expired` and have `graceSeconds` to say a last word; then connections are cut.
   /// Blocks until that is done. Further calls wait for the first one.
   ///
-  /// - Returns: whether every request ended by itself.
+  /// - Returns: whether every request ended in the time to drain.
   @discardableResult
   package func stop(drainSeconds: Double = 30, graceSeconds: Double = 1) -> Bool {
     let thread = state.withLock { state in
@@ -95,12 +97,12 @@ package final class Listener: Sendable {
     core.table.beginDraining()
     wake.wake()
     thread.join()
-    var isClean = core.table.waitUntilEmpty(until: .now.adding(seconds: drainSeconds))
+    let isClean = core.table.waitUntilEmpty(until: .now.adding(seconds: drainSeconds))
     if !isClean {
       core.table.expire()
       if !core.table.waitUntilEmpty(until: .now.adding(seconds: graceSeconds)) {
         core.table.endAll()
-        isClean = core.table.waitUntilEmpty(until: .now.adding(seconds: graceSeconds))
+        _ = core.table.waitUntilEmpty(until: .now.adding(seconds: graceSeconds))
       }
     }
     state.update { $0.isStopped = true }

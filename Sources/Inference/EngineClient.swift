@@ -11,8 +11,8 @@ package final class EngineClient: GenerationService {
   package let limits: EngineLimits
   /// Bytes of weights that one decode step reads.
   package let weightBytesPerToken: Int
-  /// The instruction set in use.
-  package let isaName: String
+  /// The instruction set in use, and the compute mode unless it is exact: `avx512 fast`.
+  package let computeName: String
 
   private let inbox: Monitor<Inbox>
   private let thread: Thread
@@ -27,7 +27,7 @@ package final class EngineClient: GenerationService {
   private init(facts: Facts, inbox: Monitor<Inbox>, thread: Thread, queueLimit: Int) {
     limits = facts.limits
     weightBytesPerToken = facts.weightBytesPerToken
-    isaName = facts.isaName
+    computeName = facts.computeName
     self.inbox = inbox
     self.thread = thread
     self.queueLimit = queueLimit
@@ -45,7 +45,7 @@ package final class EngineClient: GenerationService {
   struct LoadedModel {
     var model: any CausalModel
     var weightBytes: Int
-    var isaName: String
+    var computeName: String
   }
 
   /// As above with a loader of the caller's: it runs on the engine's thread, where its model stays.
@@ -79,17 +79,18 @@ package final class EngineClient: GenerationService {
   private struct Facts: Sendable {
     var limits: EngineLimits
     var weightBytesPerToken: Int
-    var isaName: String
+    var computeName: String
   }
 
   /// Opens the folder and binds the weights.
   @Sendable private static func loadModel(_ configuration: EngineConfiguration) throws -> LoadedModel {
     let folder = try ModelFolder(path: configuration.modelPath)
     let compute = try ComputeContext(
-      threads: configuration.threads, isa: configuration.isa, useReference: configuration.useReference)
+      threads: configuration.threads, isa: configuration.isa, mode: configuration.computeMode,
+      useReference: configuration.useReference)
     return LoadedModel(
       model: try ModelFamily.load(folder, compute: compute), weightBytes: folder.weightBytes,
-      isaName: compute.isa?.rawValue ?? "reference")
+      computeName: (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""))
   }
 
   /// Engine thread: loads the model and plans the KV memory.
@@ -109,7 +110,7 @@ package final class EngineClient: GenerationService {
         configuration: configuration, inbox: inbox)
       let facts = Facts(
         limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: loaded.model.vocabularySize),
-        weightBytesPerToken: loaded.model.weightBytesPerToken, isaName: loaded.isaName)
+        weightBytesPerToken: loaded.model.weightBytesPerToken, computeName: loaded.computeName)
       return (engine, facts)
     } catch let error as InferenceError {
       throw error

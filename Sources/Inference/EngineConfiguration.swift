@@ -10,6 +10,8 @@ package struct EngineConfiguration: Sendable {
   package var threads: Int
   /// Instruction set to use; nil picks the best that the machine has.
   package var isa: ISA?
+  /// Whether activations stay float32 or are quantized for integer kernels.
+  package var computeMode = ComputeMode.exact
   /// Runs the scalar reference kernels: slow, for bisecting a suspected kernel fault.
   package var useReference = false
   /// Most tokens of one prompt and answer together; nil takes the model's own limit, or less if memory is short.

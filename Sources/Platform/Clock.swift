@@ -27,6 +27,14 @@ package struct Instant: Sendable, Comparable, Hashable {
   /// Seconds since 1970 of the wall clock.
   package static var wallSeconds: Double { Double(read(CLOCK_REALTIME)) * 1e-9 }
 
+  /// Seconds that local time is east of Greenwich now.
+  package static var utcOffset: Int {
+    var seconds = time(nil)
+    var local = tm()
+    localtime_r(&seconds, &local)
+    return local.tm_gmtoff
+  }
+
   private static func read(_ clock: clockid_t) -> Int64 {
     var time = timespec()
     clock_gettime(clock, &time)

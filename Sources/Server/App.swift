@@ -4,6 +4,7 @@ package import HTTP
 import JSON
 import OpenAI
 import Platform
+import Tokenizers
 
 package final class App: Sendable {
   package struct Settings: Sendable {
@@ -77,6 +78,25 @@ struct AppCore: Sendable {
   let model: ServedModel
   let settings: App.Settings
   let limits = RequestLimits()
+  /// Special tokens that say nothing to the output parser: they have no text for the client.
+  let controlTokens: Set<Int32>
+
+  /// Special tokens of some vocabulary that mark reasoning and tool calls.
+  private static let markers: Set = [
+    "<think>", "</think>", "[THINK]", "[/THINK]", "<|channel>", "<channel|>", "<tool_call>", "</tool_call>",
+    "<|tool_call>", "<tool_call|>", "<|\"|>", "<|tool_call|>", "<|/tool_call|>", "[TOOL_CALLS]", "[CALL_ID]",
+    "[ARGS]", "<|python_tag|>",
+  ]
+
+  init(model: ServedModel, settings: App.Settings) {
+    self.model = model
+    self.settings = settings
+    let ids = 0..<Int32(clamping: model.tokenizer.vocabularySize)
+    controlTokens = Set(
+      ids.lazy.filter { id in
+        model.tokenizer.isSpecial(id) && !Self.markers.contains(model.tokenizer.token(of: id) ?? "")
+      })
+  }
 
   /// - Throws: 404 unless the request names the served model.
   func checkModel(_ name: String) throws(APIError) {

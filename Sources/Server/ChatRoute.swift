@@ -36,6 +36,9 @@ struct ChatRoute {
         status: 400, code: "unsupported_value", param: "model",
         message: "The model '\(core.model.id)' has no chat template. Use /v1/completions.")
     }
+    guard request.tools.isEmpty || template.supportsTools else {
+      throw .unsupportedTools(model: core.model.id)
+    }
     let text = try render(request, template)
     let prompt = core.model.tokenizer.encode(text, addSpecialTokens: false)
     let plan = PromptPlan(
@@ -46,7 +49,7 @@ struct ChatRoute {
       settings.parser = template.format.makeParser(
         promptTail: text, tools: request.tools.isEmpty ? nil : request.tools.map(\.json))
       settings.stops = request.options.stops
-      settings.hiddenTokens = plan.hiddenTokens
+      settings.hiddenTokens = plan.hiddenTokens.union(core.controlTokens)
       settings.reportsLogprobs = request.topLogprobs != nil
       settings.allowsOneCallOnly = !request.allowsParallelCalls
       let stream = TokenStream(

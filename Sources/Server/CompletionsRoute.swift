@@ -49,10 +49,14 @@ struct CompletionsRoute {
     settings.reportsLogprobs = request.logprobs != nil
     settings.isEmpty = request.options.maxTokens == 0
     var parts: [AnswerRun.Part] = []
+    let tokenizer = core.model.tokenizer
     for prompt in prompts {
+      // After text, not after BOS alone: prompt and completion together read as one text.
+      let isContinuation = prompt.contains { !tokenizer.isSpecial($0) }
       for choice in 0..<request.options.choices {
         let stream = TokenStream(
-          settings, detokenizer: core.model.tokenizer.makeDetokenizer(skipSpecialTokens: true))
+          settings,
+          detokenizer: tokenizer.makeDetokenizer(skipSpecialTokens: true, isContinuation: isContinuation))
         parts.append(
           AnswerRun.Part(
             request: try plan.request(for: prompt, choice: choice), stream: stream, countsPrompt: choice == 0)

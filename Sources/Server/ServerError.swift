@@ -30,9 +30,12 @@ extension APIError {
   }
 
   init(_ error: ChatError) {
-    self.init(
-      status: 400, code: "invalid_value", param: "messages",
-      message: "The model's chat template refuses these messages: \(error).")
+    switch error {
+    case .cannotContinue: self = .invalidValue("continue_final_message", "\(error)")
+    case .badTemplate: self = .internalError("\(error)")
+    case .refused, .renderingFailed, .unsupportedPart, .malformedMessage:
+      self = .invalidValue("messages", "\(error)")
+    }
   }
 
   init(_ error: HTTPError) {
@@ -61,6 +64,12 @@ extension APIError {
       message:
         "The context of this model holds \(limit) tokens, but the prompt has \(tokens) tokens and the answer "
         + "needs at least one. Shorten the \(param).")
+  }
+
+  static func unsupportedTools(model: String) -> APIError {
+    APIError(
+      status: 400, code: "unsupported_value", param: "tools",
+      message: "The chat template of the model '\(model)' has no tools.")
   }
 
   static let shuttingDown = APIError(

@@ -21,8 +21,8 @@ struct BPE: Sendable {
   let options: Options
   /// Tokens `<0xXX>`, or nil where the vocabulary lacks one.
   private let fallbackIDs: [Int32?]
-  /// Tokens of single bytes: of the byte-level alphabet, or of ASCII.
-  private let byteIDs: [Int32?]
+  /// Token of each byte of the byte-level alphabet, or of each scalar below U+10000; -1 where there is none.
+  private let characterIDs: [Int32]
   private let spaceCut: SpaceCut?
 
   /// - Parameter mayCutAtSpaces: false when a token that stands for other text than its spelling (unknown, a
@@ -32,13 +32,26 @@ struct BPE: Sendable {
     self.merges = merges
     self.options = options
     fallbackIDs = (0..<256).map { vocabulary.id(of: Self.fallbackSpelling(UInt8(truncatingIfNeeded: $0))) }
-    byteIDs = (0..<256).map { byte in
-      if options.isByteLevel { return vocabulary.id(of: ByteAlphabet.spellings[byte]) }
-      return byte < 0x80 ? vocabulary.id(of: [UInt8(truncatingIfNeeded: byte)]) : nil
-    }
+    characterIDs = options.isByteLevel ? Self.byteIDs(vocabulary) : Self.scalarIDs(vocabulary)
     let isPlain = options.continuingPrefix.isEmpty && options.endSuffix.isEmpty
     let isCuttable = mayCutAtSpaces && isPlain && !options.isByteLevel && !options.ignoresMerges
     spaceCut = isCuttable ? SpaceCut(vocabulary) : nil
+  }
+
+  private static func byteIDs(_ vocabulary: Vocabulary) -> [Int32] {
+    ByteAlphabet.spellings.map { vocabulary.id(of: $0) ?? -1 }
+  }
+
+  private static func scalarIDs(_ vocabulary: Vocabulary) -> [Int32] {
+    var ids = [Int32](repeating: -1, count: 1 << 16)
+    for id in 0..<Int32(truncatingIfNeeded: vocabulary.idLimit) {
+      guard let spelling = vocabulary.spelling(of: id), spelling.count < 4, !spelling.isEmpty else {
+        continue
+      }
+      let (scalar, length) = decodeScalar(Array(spelling), at: 0)
+      if length == spelling.count { ids[Int(scalar)] = id }
+    }
+    return ids
   }
 
   /// `<0x0A>` for 10.
@@ -91,14 +104,16 @@ struct BPE: Sendable {
     let isPlain = options.continuingPrefix.isEmpty && options.endSuffix.isEmpty
     var at = part.lowerBound
     while at < part.upperBound {
-      let length = options.isByteLevel ? 1 : decodeScalar(bytes, at: at).length
-      var id: Int32?
-      if isPlain {
-        id = length == 1 ? byteIDs[Int(bytes[at])] : vocabulary.id(of: bytes, at..<at + length)
+      let (scalar, length) = options.isByteLevel ? (UInt32(bytes[at]), 1) : decodeScalar(bytes, at: at)
+      var id: Int32 = -1
+      if !isPlain {
+        id = vocabulary.id(of: affixed(bytes, at..<at + length, in: part)) ?? -1
+      } else if scalar < 1 << 16 {
+        id = characterIDs[Int(scalar)]
       } else {
-        id = vocabulary.id(of: affixed(bytes, at..<at + length, in: part))
+        id = vocabulary.id(of: bytes, at..<at + length) ?? -1
       }
-      if let id {
+      if id >= 0 {
         if pendingUnknown, let unknown = options.unknown { symbols.append(unknown) }
         pendingUnknown = false
         symbols.append(id)

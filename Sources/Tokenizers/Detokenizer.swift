@@ -10,7 +10,7 @@ package struct Detokenizer: Sendable {
   private let skipsSpecialTokens: Bool
   /// Whether runs of byte tokens are judged only as a whole, as the reference does for complete texts.
   private let holdsByteRuns: Bool
-  private var isFirst = true
+  private var isFirst: Bool
   /// Bytes of a character, or of a run of byte tokens, that is not complete.
   private var pending: [UInt8] = []
   private var isRunBroken = false
@@ -24,11 +24,12 @@ package struct Detokenizer: Sendable {
   /// Text waits only up to this many bytes, so that a model that writes nothing but broken bytes still streams.
   private static let unsentLimit = 32
 
-  init(tokenizer: Tokenizer, skipsSpecialTokens: Bool, holdsByteRuns: Bool) {
+  init(tokenizer: Tokenizer, skipsSpecialTokens: Bool, holdsByteRuns: Bool, isContinuation: Bool = false) {
     self.tokenizer = tokenizer
     self.skipsSpecialTokens = skipsSpecialTokens
     self.holdsByteRuns = holdsByteRuns
-    leadingLeft = tokenizer.decoder.leading.count
+    isFirst = !isContinuation
+    leadingLeft = isContinuation ? 0 : tokenizer.decoder.leading.count
   }
 
   /// The text that `id` completes; empty for special tokens when they are skipped, and for ids without a token.

@@ -149,7 +149,6 @@ enum PreTokenizer: Sendable {
   ) {
     let startInput = pieces.startInput
     pieces.rewrite { bytes, piece, isFirst, out in
-      let start = out.count
       let prepends = scheme == .always || scheme == .first && isFirst && startInput
       if prepends, bytes[piece.lowerBound] != 0x20, !bytes[piece].starts(with: replacement) {
         out.append(contentsOf: replacement)
@@ -157,7 +156,6 @@ enum PreTokenizer: Sendable {
       for at in piece {
         if bytes[at] == 0x20 { out.append(contentsOf: replacement) } else { out.append(bytes[at]) }
       }
-      assert(start <= out.count)
     }
     if splits {
       PreTokenizer.split(.literal(replacement), .mergedWithNext, isInverted: false).apply(to: &pieces)

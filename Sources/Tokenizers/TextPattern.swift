@@ -60,10 +60,15 @@ enum TextPattern: Sendable {
   private func step(_ bytes: [UInt8], _ at: Int, _ end: Int) -> (end: Int, isMatch: Bool) {
     switch self {
     case .literal(let pattern):
-      guard let first = pattern.first, bytes[at] == first, end - at >= pattern.count,
-        bytes[at..<at + pattern.count].elementsEqual(pattern)
-      else { return (at + 1, false) }
-      return (at + pattern.count, true)
+      guard let first = pattern.first else { return (end, false) }
+      guard bytes[at] == first else {
+        var stop = at + 1
+        while stop < end, bytes[stop] != first { stop += 1 }
+        return (stop, false)
+      }
+      guard pattern.count > 1 else { return (at + 1, true) }
+      let isMatch = end - at >= pattern.count && bytes[at..<at + pattern.count].elementsEqual(pattern)
+      return (isMatch ? at + pattern.count : at + 1, isMatch)
     case .run(let set, let least, let most):
       let text = ScannedText(bytes: bytes, end: end)
       var stop = at

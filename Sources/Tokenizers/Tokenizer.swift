@@ -104,8 +104,12 @@ package final class Tokenizer: Sendable {
   }
 
   /// A detokenizer for the tokens of one response.
-  package func makeDetokenizer(skipSpecialTokens: Bool) -> Detokenizer {
-    Detokenizer(tokenizer: self, skipsSpecialTokens: skipSpecialTokens, holdsByteRuns: false)
+  ///
+  /// - Parameter isContinuation: the response goes on with a text before it, so its first token keeps the space
+  ///   that some decoders strip from the start of a text.
+  package func makeDetokenizer(skipSpecialTokens: Bool, isContinuation: Bool = false) -> Detokenizer {
+    Detokenizer(
+      tokenizer: self, skipsSpecialTokens: skipSpecialTokens, holdsByteRuns: false, isContinuation: isContinuation)
   }
 
   // MARK: Vocabulary

@@ -236,6 +236,23 @@ func `a file of another kind is named`(text: String, format: String) throws {
   }
 }
 
+@Test func `any flipped bit of a header ends in a file or an error`() throws {
+  let whole = safetensors([TestTensor("a.weight", "F32", [2, 3]), TestTensor("b", "U8", [5])])
+  let header = Array(whole[8..<whole.count - 29])
+  var refused = 0
+  for bit in 0..<header.count * 8 {
+    var flipped = header
+    flipped[bit / 8] ^= 1 << (bit % 8)
+    do {
+      let found = try SafetensorsHeader(flipped, dataBytes: 29, file: "f")
+      for entry in found.entries { #expect(entry.range.upperBound <= 29, "bit \(bit)") }
+    } catch {
+      refused += 1
+    }
+  }
+  #expect(refused > header.count * 4)
+}
+
 @Test func `ten thousand mutations of a file end in a file or an error`() {
   var random = SeededGenerator(seed: 20_260_301)
   let seeds = [

@@ -195,7 +195,7 @@ private func exactProbabilities(_ logits: [Float], _ p: SamplingParameters) -> [
     var random = SeededGenerator(seed: 17)
     let logits = (0..<100).map { _ in Float.random(in: -3...3, using: &random) }
     let exact = exactProbabilities(logits, parameters)
-    let draws = 20_000
+    let draws = 8000
     var counts = [Int](repeating: 0, count: logits.count)
     var sampler = Sampler(parameters, seed: 99, promptTokens: [], stopTokens: [])
     for step in 0..<draws {
@@ -229,6 +229,30 @@ private func exactProbabilities(_ logits: [Float], _ p: SamplingParameters) -> [
     #expect(Set(whole).count > 5)
     for step in [0, 13, 29] { #expect(sample(logits, parameters, seed: 3, step: step).id == whole[step]) }
     #expect((0..<30).map { sample(logits, parameters, seed: 4, step: $0).id } != whole)
+  }
+
+  @Test func `any bits as logits and any parameters give a token of the row`() {
+    var random = SeededGenerator(seed: 23)
+    let odd: [Float] = [0, 1, -1, 1e-7, 0.3, 2, 1e30, .infinity, -.infinity, .nan, .greatestFiniteMagnitude]
+    func pick() -> Float { odd[Int.random(in: 0..<odd.count, using: &random)] }
+    for round in 0..<3000 {
+      let size = Int.random(in: 1...200, using: &random)
+      var logits = (0..<size).map { _ in Float(bitPattern: UInt32(truncatingIfNeeded: random.next())) }
+      if round % 2 == 0 { logits = logits.map { _ in pick() } }
+      let parameters = makeParameters {
+        ($0.temperature, $0.topP, $0.minP) = (pick(), pick(), pick())
+        $0.topK = [0, 1, 5, -3, .max, .min][round % 6]
+        ($0.repetitionPenalty, $0.presencePenalty, $0.frequencyPenalty) = (pick(), pick(), pick())
+        $0.logitBias = [0: pick(), 3: pick()]
+      }
+      var sampler = Sampler(parameters, seed: random.next(), promptTokens: [0, 1, 2], stopTokens: [7])
+      for step in 0..<3 {
+        var row = logits
+        let drawn = sampler.sample(&row, step: step, wantTop: round % 3 == 0 ? 5 : nil)
+        #expect(drawn.isArbitrary ? drawn.id == 7 : logits.indices.contains(Int(drawn.id)))
+        #expect(drawn.logprob <= 0 && drawn.logprob >= -9999)
+      }
+    }
   }
 
   @Test func `an absurd step is a step like any other`() {

@@ -60,15 +60,58 @@ private func top(_ count: Int, _ row: [Float]) -> [Int] {
     #expect(top(.max, [1, 2]) == [0, 1])
   }
 
-  @Test func `the nucleus ends at the key that reaches the mass`() {
-    let keys = [0.1, 0.4, 0.2, 0.3].enumerated().map { RankedKey(value: Float($1), position: $0) }
-    #expect(Selection.nucleus(keys, mass: 0).position == 1)
-    #expect(Selection.nucleus(keys, mass: 0.39).position == 1)
-    #expect(Selection.nucleus(keys, mass: 0.5).position == 3)
-    #expect(Selection.nucleus(keys, mass: 0.75).position == 2)
-    #expect(Selection.nucleus(keys, mass: 0.95).position == 0)
-    #expect(Selection.nucleus(keys, mass: 2).position == 0)
-    let equal = (0..<1000).map { RankedKey(value: 1, position: $0) }
-    #expect(Selection.nucleus(equal, mass: 300).position == 299)
+  private func nucleus(_ weights: [Float], mass: Double, floor: Float = 0) -> RankedKey {
+    var weights = weights
+    return weights.withUnsafeMutableBufferPointer {
+      Selection.nucleus(of: $0, mass: mass, floor: floor, blockMaxima: VectorMath.blockMaxima($0))
+    }
+  }
+
+  @Test func `the nucleus ends at the token that reaches the mass`() {
+    let weights: [Float] = [0.25, 1, 0.5, 0.75]
+    #expect(nucleus(weights, mass: 0).position == 1)
+    #expect(nucleus(weights, mass: 0.99).position == 1)
+    #expect(nucleus(weights, mass: 1).position == 1)
+    #expect(nucleus(weights, mass: 1.01).position == 3)
+    #expect(nucleus(weights, mass: 1.75).position == 3)
+    #expect(nucleus(weights, mass: 2).position == 2)
+    #expect(nucleus(weights, mass: 2.4, floor: 0.1).position == 0)
+    #expect(nucleus([Float](repeating: 1, count: 1000), mass: 300).position == 299)
+    #expect(nucleus([1, 1, 1], mass: 2.5).position == 2)
+  }
+
+  @Test func `a mass beyond the whole keeps everything from the floor up`() {
+    let cut = nucleus([0.25, 1, 0.5, 0], mass: 9, floor: 0.125)
+    for (position, weight) in [Float(0.25), 1, 0.5].enumerated() {
+      #expect(RankedKey(value: weight, position: position) >= cut)
+    }
+    #expect(RankedKey(value: 0, position: 3) < cut)
+  }
+
+  @Test func `the nucleus is that of a full sort`() {
+    var random = SeededGenerator(seed: 12)
+    for round in 0..<300 {
+      var weights = (0..<Int.random(in: 1...700, using: &random)).map { _ in
+        Float.random(in: 0...1, using: &random)
+      }
+      if round % 2 == 0 { weights = weights.map { ($0 * 8).rounded() / 8 } }
+      weights[0] = 1
+      let order = weights.indices.sorted { weights[$0] != weights[$1] ? weights[$0] > weights[$1] : $0 < $1 }
+      // Multiples of an eighth add up exactly; the others hit no mass exactly.
+      let mass = Double.random(in: 0...1, using: &random) * weights.reduce(0) { $0 + Double($1) }
+      var sum = 0.0
+      let expected = order.first { position in
+        sum += Double(weights[position])
+        return sum >= mass
+      }
+      #expect(nucleus(weights, mass: mass).position == expected, "round \(round)")
+    }
+  }
+
+  @Test func `rows that are sorted, or all the same, do not take quadratic time`() {
+    for weights in [[Float](repeating: 1, count: 150_000), (0..<150_000).map { Float($0) / 150_000 }] {
+      #expect(nucleus(weights, mass: 37_000).value > 0)
+      #expect(top(75_000, weights).count == 75_000)
+    }
   }
 }

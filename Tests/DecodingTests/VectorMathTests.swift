@@ -50,11 +50,37 @@ import Testing
         #expect(maxima.count == (count + 63) / 64)
         #expect(maxima.max() == (count > 0 ? 1 : nil))
         #expect(abs(VectorMath.sumOfExponentials(row, maximum: 1) - expected) <= 1e-6 * expected)
-        let total = VectorMath.exponentiate(row, maximum: 1, scale: 1)
-        #expect(abs(total - expected) <= 1e-6 * expected)
-        #expect((0..<maxima.count).reduce(0.0) { $0 + VectorMath.blockSum(row, $1) } == total)
+        let sums = VectorMath.exponentiate(row, maximum: 1, scale: 1)
+        #expect(sums.count == maxima.count)
+        #expect(abs(sums.reduce(0, +) - expected) <= 1e-6 * expected)
         #expect(row.last == (count > 0 ? 1 : nil))
       }
+    }
+  }
+
+  @Test func `elements below a value are dropped, equal ones behind a position too`() {
+    var random = SeededGenerator(seed: 2)
+    for round in 0..<200 {
+      let row = (0..<Int.random(in: 1...300, using: &random)).map { _ in
+        Float(Int.random(in: 0...5, using: &random)) / 5
+      }
+      let value = Float(Int.random(in: 1...5, using: &random)) / 5
+      let last = round % 4 == 0 ? RankedKey.last : Int.random(in: 0..<row.count, using: &random)
+      let expected = row.enumerated().map { position, element in
+        element > value || (element == value && position <= last) ? element : 0
+      }
+      var found = row
+      let sums = found.withUnsafeMutableBufferPointer { row in
+        let maxima = VectorMath.blockMaxima(row)
+        let sums = VectorMath.drop(row, below: value, lastEqual: last, blockMaxima: maxima)
+        // Blocks with nothing to keep are not touched.
+        for (block, sum) in sums.enumerated() where sum == 0 {
+          for position in VectorMath.positions(ofBlock: block, in: row) { row[position] = 0 }
+        }
+        return sums
+      }
+      #expect(found == expected, "round \(round)")
+      #expect(abs(sums.reduce(0, +) - expected.reduce(0) { $0 + Double($1) }) < 1e-4)
     }
   }
 }

@@ -22,8 +22,9 @@ def expected(name):
 class Server:
     """A running server. Standard output is read until the line that names the address."""
 
-    def __init__(self, binary, *flags):
-        command = [binary, "serve", "--model", str(DEMO), "--port", "0", *flags]
+    def __init__(self, binary, *flags, model=DEMO):
+        self.binary = binary
+        command = [binary, "serve", "--model", str(model), "--port", "0", *flags]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.log = []
         threading.Thread(target=self._collect_log, daemon=True).start()

@@ -69,7 +69,7 @@ private final class HashModel: CausalModel {
     configuration.kvCacheBytes = 1 << 20
     adjust(&configuration)
     return try EngineClient.start(configuration) { _ in
-      EngineClient.LoadedModel(model: HashModel(gate: gate), weightBytes: 0, isaName: "toy")
+      EngineClient.LoadedModel(model: HashModel(gate: gate), weightBytes: 0, computeName: "toy")
     }
   }
 

@@ -12,13 +12,9 @@ private func tree(_ reader: inout JSONReader) throws(JSONError) -> JSONValue {
     while try reader.nextElement() { elements.append(try tree(&reader)) }
     return .array(elements)
   }
-  let start = reader.position
-  do throws(JSONError) {
-    try reader.enterObject()
-  } catch {
-    reader.move(to: start)
-    return try reader.readValue()
-  }
+  var inside = reader
+  guard (try? inside.enterObject()) != nil else { return try reader.readValue() }
+  reader = inside
   var members = JSONObject()
   var key: [UInt8] = []
   while try reader.nextKey(into: &key) { members[String(decoding: key, as: UTF8.self)] = try tree(&reader) }

@@ -15,9 +15,11 @@ final class Runner {
   private var logits = Logits()
   private var nextBlock: Int32 = 0
 
-  init(_ path: String, threads: Int = 1, isa: ISA? = nil, useReference: Bool = false, blocks: Int = 64) throws
-  {
-    let compute = try ComputeContext(threads: threads, isa: isa, useReference: useReference)
+  init(
+    _ path: String, threads: Int = 1, isa: ISA? = nil, mode: ComputeMode = .exact, useReference: Bool = false,
+    blocks: Int = 64
+  ) throws {
+    let compute = try ComputeContext(threads: threads, isa: isa, mode: mode, useReference: useReference)
     model = try ModelFamily.load(try ModelFolder(path: path), compute: compute)
     cache = try KVCache(shape: model.cacheShape, blockCount: blocks)
   }

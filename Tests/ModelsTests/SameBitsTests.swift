@@ -69,6 +69,39 @@ import Testing
     }
   }
 
+  @Test(arguments: checkpoints)
+  func `the fast mode has the same bits in chunks, in a batch and on any number of threads`(path: String)
+    throws
+  {
+    let runner = try Runner(path, mode: .fast)
+    let whole = runner.logits(of: prompt)
+    for chunk in [1, 3, 33] { #expect(sameBits(runner.logits(of: prompt, chunk: chunk), whole), "\(chunk)") }
+    let spans = [prompt, other].map { tokens in
+      Batch.Span(tokens: tokens, start: 0, blocks: runner.makeTable(tokens.count), logits: .all)
+    }
+    #expect(sameBits(runner.step(spans), whole + runner.logits(of: other)))
+    for threads in [2, 3] {
+      #expect(
+        sameBits(try Runner(path, threads: threads, mode: .fast).logits(of: prompt), whole), "\(threads)")
+    }
+  }
+
+  @Test(arguments: checkpoints)
+  func `the fast mode stays close to the exact one`(path: String) throws {
+    let exact = try Runner(path).logits(of: prompt)
+    let fast = try Runner(path, mode: .fast).logits(of: prompt)
+    // Relative RMS of the centred logits: 0.03 to 0.06 were measured for int8 blocks of 32 and 64.
+    var (difference, size) = (Float(0), Float(0))
+    for (a, b) in zip(exact, fast) {
+      let mean = a.reduce(0, +) / Float(a.count)
+      for (x, y) in zip(a, b) {
+        difference += (x - y) * (x - y)
+        size += (x - mean) * (x - mean)
+      }
+    }
+    #expect((difference / size).squareRoot() < 0.12)
+  }
+
   @Test func `only requested rows have logits, in the order of the batch`() throws {
     let runner = try Runner(Self.checkpoints[0])
     let all = runner.logits(of: prompt)

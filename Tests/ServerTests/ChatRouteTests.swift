@@ -135,14 +135,14 @@ struct ChatRouteTests {
     #expect(
       whole?["message"]?.text
         == #"{"role":"assistant","content":null,"refusal":null,"annotations":[],"tool_calls":[{"id":"call_ID","#
-        + #""type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}}]}"#)
+        + #""type":"function","function":{"name":"get_weather","arguments":"{\"city\": \"Oslo\"}"}}]}"#)
     #expect(whole?["finish_reason"] == "tool_calls")
     let events = try app.chat("\"tools\":[\(tool)],\"stream\":true").events
     #expect(events.count == 4)
     #expect(
       events[1].contains(
         #""delta":{"tool_calls":[{"index":0,"id":"call_ID","type":"function","function":{"name":"get_weather","#
-          + #""arguments":"{\"city\":\"Oslo\"}"}}]}"#))
+          + #""arguments":"{\"city\": \"Oslo\"}"}}]}"#))
     #expect(events[2].contains(#""delta":{},"logprobs":null,"finish_reason":"tool_calls""#))
   }
 
@@ -181,6 +181,23 @@ struct ChatRouteTests {
     #expect(answer.json["choices"]?[0]?["message"]?["content"] == "ab")
     #expect(answer.json["usage"]?["completion_tokens"] == 4)
     #expect(answer.json["choices"]?[0]?["finish_reason"] == "length")
+  }
+
+  @Test func `control tokens have no text`() throws {
+    let answer = try makeApp(FakeService("a<|im_start|>b")).chat()
+    #expect(answer.json["choices"]?[0]?["message"]?["content"] == "ab")
+    #expect(answer.json["usage"]?["completion_tokens"] == 3)
+  }
+
+  @Test func `the assistant's last message can be continued`() throws {
+    let service = FakeService(" of tea")
+    let body =
+      #"{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"A cup"}],"#
+      + #""continue_final_message":true}"#
+    let answer = try makeApp(service).send("POST", "/v1/chat/completions", body: body)
+    #expect(answer.json["choices"]?[0]?["message"]?["content"] == " of tea")
+    let prompt = tinyTokenizer.decode(service.requests[0].promptTokens, skipSpecialTokens: false)
+    #expect(prompt == "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nA cup")
   }
 
   @Test func `several choices have their own seeds and share the prompt's count`() throws {

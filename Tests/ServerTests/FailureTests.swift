@@ -76,6 +76,18 @@ struct FailureTests {
     #expect(answer.json["error"]?["message"]?.stringValue?.contains("System message must be first") == true)
   }
 
+  @Test func `tools are refused by a template that knows none`() throws {
+    let template = try ChatTemplate(
+      source: "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}", specialTokens: []
+    ) { (0, 0) }
+    let model = ServedModel(
+      id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
+      endTokens: [])
+    let tools = #""tools":[{"type":"function","function":{"name":"f"}}]"#
+    #expect(try App(model).chat(tools).refusal == "400 unsupported_value tools")
+    #expect(try App(model).chat(tools + #","tool_choice":"none""#).status == 200)
+  }
+
   @Test func `a model without a template has completions only`() throws {
     let model = ServedModel(
       id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: nil, endTokens: [])

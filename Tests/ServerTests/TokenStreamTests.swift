@@ -37,7 +37,8 @@ private func pieces(
 }
 
 private func parser(tools: [String]? = nil, prompt: String = "<|im_start|>assistant\n") -> OutputParser {
-  tinyTemplate.format.makeParser(promptTail: prompt, toolNames: tools)
+  tinyTemplate.format.makeParser(
+    promptTail: prompt, tools: tools?.map { ["type": "function", "function": ["name": .string($0)]] })
 }
 
 private func ids(_ tokens: [SampledToken]) -> [UInt8] { tokens.map { UInt8(truncatingIfNeeded: $0.id) } }
@@ -119,7 +120,7 @@ struct TokenStreamTests {
     let run = pieces(text) { $0.parser = parser(tools: ["f"]) }
     #expect(
       run.joined == [
-        .content("Let me see.", tokens: []), .toolCall(name: "f", arguments: #"{"a":1}"#),
+        .content("Let me see.", tokens: []), .toolCall(name: "f", arguments: #"{"a": 1}"#),
         .finish(.toolCalls),
       ])
   }

@@ -112,3 +112,14 @@ func `random tokens stream to the same text as they decode to at once`(_ set: Ve
   #expect(UTF8Sequence([0xC0, 0x80], at: 0) == .invalid(1))
   #expect(UTF8Sequence([0xF0, 0x9F, 0x98, 0x80], at: 0) == .complete(4))
 }
+
+@Test func `a continuation keeps the space that the start of a text loses`() throws {
+  let tokenizer = try fixture("phi35")
+  let ids = tokenizer.encode("day", addSpecialTokens: false)
+  func text(isContinuation: Bool) -> String {
+    var detokenizer = tokenizer.makeDetokenizer(skipSpecialTokens: true, isContinuation: isContinuation)
+    return ids.map { detokenizer.push($0) }.joined() + detokenizer.finish()
+  }
+  #expect(text(isContinuation: false) == "day")
+  #expect(text(isContinuation: true) == " day")
+}

@@ -161,3 +161,18 @@ extension WordScanner {
     return ranges.map { String(decoding: bytes[$0], as: UTF8.self) }
   }
 }
+
+private let demo = TestData.fixtures + "/models/demo"
+
+@Test(.enabled(if: (try? TestData.bytes(demo + "/expected.json")) != nil, "needs Fixtures/models/demo"))
+func `the demo model's prompts encode to the recorded ids`() throws {
+  let tokenizer = try Tokenizer(tokenizerJSON: TestData.bytes(demo + "/tokenizer.json"))
+  let cases = try JSONValue(parsing: TestData.bytes(demo + "/expected.json"))["cases"]?.arrayValue ?? []
+  #expect(!cases.isEmpty)
+  for example in cases {
+    let text = try #require(example["prompt_text"]?.stringValue)
+    let expected = try #require(ids(example["prompt_ids"]))
+    #expect(tokenizer.encode(text, addSpecialTokens: false) == expected, "\(text)")
+    expectSame(tokenizer.decode(expected, skipSpecialTokens: false), text, text)
+  }
+}

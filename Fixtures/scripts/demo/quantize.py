@@ -38,7 +38,7 @@ def main():
     options = arguments.parse_args()
 
     tensors = {}
-    for name, weight in torch.load(options.weights).items():
+    for name, weight in torch.load(options.weights)["weights"].items():
         if weight.dim() == 2:
             tensors |= quantised(name, weight)
         else:

@@ -85,12 +85,14 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("corpus")
     arguments.add_argument("output", type=pathlib.Path)
-    arguments.add_argument("--steps", type=int, default=2200)
+    arguments.add_argument("--steps", type=int, default=1500)
+    arguments.add_argument("--minutes", type=float, default=110, help="on a slow machine the schedule shortens to end after this time")
     arguments.add_argument("--fall", type=float, default=0.5, help="share of the steps in which the learning rate falls")
     arguments.add_argument("--rounding", type=float, default=0.25, help="share of the steps, at the end, with 4-bit fake quantisation")
     arguments.add_argument("--tokens", type=int, default=4096, help="tokens per batch")
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--compile", action="store_true", help="use torch.compile (about a quarter faster; needs a C++ compiler)")
+    arguments.add_argument("--resume", action="store_true", help="continue from the output file of an interrupted run")
     options = arguments.parse_args()
 
     torch.manual_seed(options.seed)
@@ -105,15 +107,33 @@ def main():
     outer = [p for name, p in named.items() if p.dim() == 1 or "embed" in name]
     optimisers = [Muon(inner, lr=0.02), torch.optim.AdamW(outer, lr=0.004, betas=(0.9, 0.98), weight_decay=0.0)]
     full = [optimiser.param_groups[0]["lr"] for optimiser in optimisers]
+    done = 0
+    if options.resume:
+        state = torch.load(options.output)
+        done = state["step"]
+        with torch.no_grad():
+            for name, p in named.items():
+                p.copy_(state["weights"][name])
+        for optimiser, saved in zip(optimisers, state["optimisers"]):
+            optimiser.load_state_dict(saved)
+        print(f"resumed after step {done}", flush=True)
     if options.compile:
         network.hidden = torch.compile(network.hidden, dynamic=True)
 
+    def save(step):
+        weights = {name: p.detach() for name, p in named.items()}
+        torch.save({"step": step, "weights": weights, "optimisers": [o.state_dict() for o in optimisers]}, options.output)
+
     began, sum_loss, seen = time.time(), 0.0, 0
-    for step, (ids, learned) in enumerate(itertools.islice(batches(items, options.seed, options.tokens), options.steps)):
-        rate = min(1.0, (step + 1) / 100, max(0.02, (options.steps - step) / (options.fall * options.steps)))
+    for step, (ids, learned) in itertools.islice(enumerate(batches(items, options.seed, options.tokens)), done, options.steps):
+        start = done / options.steps
+        progress = max(step / options.steps, start + (1 - start) * (time.time() - began) / 60 / options.minutes)
+        if progress >= 1:
+            break
+        rate = min(1.0, (step + 1) / 100, max(0.02, (1 - progress) / options.fall))
         for optimiser, value in zip(optimisers, full):
             optimiser.param_groups[0]["lr"] = value * rate
-        network.fake_quantise = step >= options.steps * (1 - options.rounding)
+        network.fake_quantise = progress >= 1 - options.rounding
         with torch.autocast("cpu", torch.bfloat16):
             loss = network.loss(ids, learned)
         for optimiser in optimisers:
@@ -126,9 +146,10 @@ def main():
             minutes = (time.time() - began) / 60
             print(f"step {step + 1} loss {sum_loss / 50:.4f} rate {rate:.3f} {seen / minutes / 60:.0f} tokens/s {minutes:.1f} min", flush=True)
             sum_loss = 0.0
-        if (step + 1) % 250 == 0 or step + 1 == options.steps:
-            torch.save({name: p.detach() for name, p in network.named().items()}, options.output)
-    print(f"trained {options.steps} steps, {seen} tokens in {(time.time() - began) / 60:.1f} minutes", flush=True)
+        if (step + 1) % 100 == 0:
+            save(step + 1)
+    save(step + 1)
+    print(f"trained steps {done} to {step + 1}, {seen} tokens in {(time.time() - began) / 60:.1f} minutes", flush=True)
 
 
 if __name__ == "__main__":

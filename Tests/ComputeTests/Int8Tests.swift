@@ -1,0 +1,88 @@
+// The integer kernels against their scalar twin, to the bit, and the fast mode against the exact one.
+
+import Support
+import Testing
+
+@testable import Compute
+
+@Suite struct Int8Tests {
+  /// Every width, group and format, with columns that fill no whole number of 16 blocks or of 64 elements.
+  @Test func `integer products have the bits of the scalar twin, by rows and by panels`() {
+    if CPUFeatures.best == .avx512 { #expect(KernelTable.table(for: .avx512).int8 != nil) }
+    var random = SeededGenerator(seed: 13)
+    for (name, kernels) in tables {
+      guard let int8 = kernels.int8 else { continue }
+      for bits in [4, 8] {
+        for (group, format) in [(32, 0), (32, 2), (64, 1), (64, 2), (128, 2)] {
+          for groups in [1, 2, 3, 16, 19] {
+            let shape = Case(bits: bits, group: group, format: format, groups: groups, random: &random)
+            let exact = shape.run(Reference.int8, xRows: 9, byPanel: false)
+            let context = "\(name), \(bits) bits, group \(group), format \(format), \(groups) groups"
+            #expect(shape.run(int8, xRows: 9, byPanel: false) == exact, "\(context)")
+            #expect(shape.run(int8, xRows: 9, byPanel: true) == exact, "\(context), panel")
+            #expect(
+              shape.run(int8, xRows: 1, byPanel: true) == Array(exact.prefix(shape.weightRows)), "\(context)")
+          }
+        }
+      }
+    }
+  }
+
+  @Test func `rows of zeros and of one large value are quantized without loss`() {
+    for (name, kernels) in tables + [("reference", .reference)] {
+      guard let int8 = kernels.int8 else { continue }
+      var random = SeededGenerator(seed: 14)
+      let one = Case(bits: 8, group: 32, format: 0, groups: 2, random: &random)
+      for i in 0..<64 { one.x.floats[i] = 0 }
+      #expect(one.run(int8, xRows: 1, byPanel: false).allSatisfy { $0 == 0 }, "\(name)")
+      one.x.floats[5] = 127
+      let weight = Reference.element(one.scales.start, 0, 0)
+      let bias = Reference.element(one.biases.start, 0, 0)
+      let q = Float(one.packed.start.load(fromByteOffset: 5, as: UInt8.self))
+      let found = Float(bitPattern: one.run(int8, xRows: 1, byPanel: false)[0])
+      #expect(abs(found - 127 * (weight * q + bias)) < 1e-2, "\(name)")
+    }
+  }
+
+  /// Random weights and activations in one shape.
+  private struct Case {
+    let bits, group, format, columns: Int
+    let weightRows = 5
+    let packed, scales, biases, x: Bytes
+
+    init(bits: Int, group: Int, format: Int, groups: Int, random: inout SeededGenerator) {
+      (self.bits, self.group, self.format, columns) = (bits, group, format, group * groups)
+      packed = .random(weightRows * columns * bits / 8, misaligned: 1, using: &random)
+      scales = .floats(weightRows * groups, format: format, misaligned: 3, using: &random)
+      biases = .floats(weightRows * groups, format: format, misaligned: 2, using: &random)
+      x = .floats(9 * columns, using: &random)
+    }
+
+    /// The bit patterns of all results, row by row.
+    func run(_ kernels: Int8Kernels, xRows: Int, byPanel: Bool) -> [UInt32] {
+      let block = min(group, 64)
+      let bytes = kernels.rowBytes(columns, block)
+      let rows = Bytes(bytes * xRows)
+      for r in 0..<xRows {
+        kernels.quantize(x.floats + r * columns, columns, block, bits == 4, rows.start + r * bytes)
+      }
+      let (rowBytes, scaleBytes) = (columns * bits / 8, columns / group * (format == FloatFormat.f32 ? 4 : 2))
+      let y = Bytes.room(weightRows * xRows)
+      if byPanel {
+        let scratch = Bytes(kernels.panelBytes(columns, block))
+        kernels.multiplyPanel(
+          packed.start, rowBytes, scales.start, biases.start, scaleBytes, format, bits, group, weightRows,
+          rows.start,
+          bytes, xRows, columns, y.floats, weightRows, scratch.start)
+        #expect(scratch.isIntact)
+      } else {
+        kernels.multiply(
+          packed.start, rowBytes, scales.start, biases.start, scaleBytes, format, bits, group, weightRows,
+          rows.start,
+          bytes, xRows, columns, y.floats, weightRows)
+      }
+      #expect(rows.isIntact && y.isIntact)
+      return y.values(weightRows * xRows).map(\.bitPattern)
+    }
+  }
+}

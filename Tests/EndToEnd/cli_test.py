@@ -1,0 +1,171 @@
+"""The command line as scripts and people use it: what it prints where, and the exit codes."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+
+from server import DEMO, Server
+
+
+def run(server, *arguments, input=None, timeout=120):
+    return subprocess.run(
+        [server.binary, *map(str, arguments)], input=input, capture_output=True, text=True, timeout=timeout)
+
+
+def refused(server, model, *words, flags=()):
+    """The server does not start with this folder: one line on stderr, nothing on stdout, exit code 1."""
+    result = run(server, "--model", model, "--port", 0, *flags)
+    lines = result.stderr.strip().splitlines()
+    assert result.returncode == 1, result
+    assert result.stdout == "", result.stdout
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("mlxserve: "), lines
+    for word in words:
+        assert str(word) in lines[0], f"{word!r} is not in {lines[0]!r}"
+
+
+def copy_of_demo(folder):
+    target = pathlib.Path(folder) / "copy"
+    shutil.copytree(DEMO, target)
+    return target
+
+
+def test_usage_errors_end_with_2_and_say_what_was_meant(server):
+    result = run(server, "--modle", "x")
+    assert result.returncode == 2 and "did you mean '--model'" in result.stderr, result
+    assert run(server, "serv").returncode == 2
+    assert run(server).returncode == 2
+    assert run(server, "--port", "8080").returncode == 2
+    assert run(server, "--model", DEMO, "--port", "70000").returncode == 2
+
+
+def test_help_and_version_are_on_stdout(server):
+    for arguments in (["--help"], ["serve", "--help"], ["chat", "-h"], ["bench", "--help"], ["help", "bench"]):
+        result = run(server, *arguments)
+        assert result.returncode == 0 and "--model" in result.stdout and result.stderr == "", result
+    assert re.fullmatch(r"mlxserve \d+\.\d+\.\d+\n", run(server, "--version").stdout)
+
+
+def test_a_folder_that_is_no_model_is_refused_in_one_line(server):
+    with tempfile.TemporaryDirectory() as folder:
+        refused(server, pathlib.Path(folder) / "missing", "missing")
+        refused(server, folder, "config.json")
+        model = copy_of_demo(folder)
+        (model / "model.safetensors").unlink()
+        refused(server, model, "safetensors")
+
+
+def test_foreign_formats_are_named(server):
+    with tempfile.TemporaryDirectory() as folder:
+        gguf = pathlib.Path(folder) / "model.gguf"
+        gguf.write_bytes(b"GGUF" + struct.pack("<I", 3) + bytes(64))
+        refused(server, gguf, "GGUF")
+        refused(server, folder, "GGUF")
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "config.json").write_text('{"model_type": "llama"}')
+        (pathlib.Path(folder) / "pytorch_model.bin").write_bytes(b"PK\x03\x04" + bytes(64))
+        refused(server, folder, "PyTorch")
+
+
+def test_a_truncated_shard_is_refused_by_name(server):
+    with tempfile.TemporaryDirectory() as folder:
+        model = copy_of_demo(folder)
+        weights = model / "model.safetensors"
+        os.truncate(weights, weights.stat().st_size // 2)
+        refused(server, model, "model.safetensors")
+
+
+def test_an_unknown_family_lists_what_is_supported(server):
+    with tempfile.TemporaryDirectory() as folder:
+        model = copy_of_demo(folder)
+        config = json.loads((model / "config.json").read_text())
+        config["model_type"] = "mamba9"
+        (model / "config.json").write_text(json.dumps(config))
+        refused(server, model, "mamba9", "llama", "qwen3", "phi3")
+
+
+def test_a_wrong_config_names_tensor_and_shapes(server):
+    with tempfile.TemporaryDirectory() as folder:
+        model = copy_of_demo(folder)
+        config = json.loads((model / "config.json").read_text())
+        config["intermediate_size"] *= 2
+        (model / "config.json").write_text(json.dumps(config))
+        refused(server, model, "mlp.")
+
+
+def test_a_context_that_cannot_be_is_refused(server):
+    refused(server, DEMO, "max-context", flags=("--max-context", "1000000"))
+
+
+def test_a_port_in_use_is_refused(server):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = run(server, "--model", DEMO, "--port", port)
+        assert result.returncode == 1 and result.stdout == "", result
+        assert str(port) in result.stderr.strip().splitlines()[-1], result.stderr
+
+
+def test_the_listening_line_is_json_when_asked(server):
+    process = subprocess.Popen(
+        [server.binary, "--model", str(DEMO), "--port", "0", "--json-log", "--model-id", "my/model"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    line = json.loads(process.stdout.readline())
+    assert line["event"] == "listening" and line["model_id"] == "my/model", line
+    assert line["base_url"] == f"http://{line['host']}:{line['port']}/v1", line
+    process.send_signal(signal.SIGTERM)
+    rest, log = process.communicate(timeout=20)
+    assert process.returncode == 0 and rest == "", (process.returncode, rest)
+    assert all(json.loads(entry)["event"] for entry in log.splitlines())
+
+
+def test_interrupt_ends_an_idle_server_with_0(server):
+    other = Server(server.binary)
+    other.process.send_signal(signal.SIGINT)
+    assert other.process.wait(timeout=20) == 0
+
+
+def test_bench_prints_one_json_object(server):
+    result = run(
+        server, "bench", "--model", DEMO, "--prompt-tokens", 32, "--generate-tokens", 8, "--depth", "0,64",
+        "--repetitions", 1, "--json")
+    assert result.returncode == 0, result
+    report = json.loads(result.stdout)
+    for key in ("prefill_tokens_per_second", "decode_tokens_per_second", "load_seconds", "peak_rss_bytes",
+                "tokenizer_bytes_per_second", "memory_read_bytes_per_second"):
+        assert report[key] > 0, (key, report)
+    assert [m["depth"] for m in report["measurements"] if m["phase"] == "decode"] == [0, 64]
+
+
+def test_bench_prints_a_table_and_csv_and_needs_no_tokenizer(server):
+    with tempfile.TemporaryDirectory() as folder:
+        model = copy_of_demo(folder)
+        for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+            (model / name).unlink()
+        flags = ("--model", model, "--prompt-tokens", 16, "--generate-tokens", 4, "--depth", 0, "--repetitions", 1)
+        table = run(server, "bench", *flags)
+        assert table.returncode == 0 and "of ceiling" in table.stdout, table
+        csv = run(server, "bench", *flags, "--csv").stdout.splitlines()
+        assert csv[0].startswith("phase,depth,tokens,") and len(csv) == 3, csv
+        refused(server, model, "tokenizer.json")
+
+
+def test_bench_refuses_more_than_the_context(server):
+    result = run(server, "bench", "--model", DEMO, "--depth", "999999")
+    assert result.returncode == 1 and "context" in result.stderr, result
+
+
+def test_chat_answers_lines_from_a_pipe(server):
+    result = run(
+        server, "chat", "--model", DEMO, "--temperature", 0, "--no-thinking",
+        input="What is the capital of France?\nWhat is the capital of Italy?\n")
+    assert result.returncode == 0, result
+    assert "Paris" in result.stdout and "Rome" in result.stdout, result.stdout
