@@ -163,7 +163,9 @@ private struct JSONParser {
     at += 1
     let start = at
     // Most strings have no escape: then the bytes between the quotes are the string.
-    while at < bytes.count, bytes[at] != UInt8(ascii: "\""), bytes[at] != UInt8(ascii: "\\"), bytes[at] >= 0x20 {
+    while at < bytes.count, bytes[at] != UInt8(ascii: "\""), bytes[at] != UInt8(ascii: "\\"),
+      bytes[at] >= 0x20
+    {
       at += 1
     }
     let text: String?
@@ -220,7 +222,8 @@ private struct JSONParser {
     let replacement: Unicode.Scalar = "\u{FFFD}"
     let high = try hexUnit()
     if let scalar = Unicode.Scalar(high) { return scalar }
-    guard high < 0xDC00, at + 1 < bytes.count, bytes[at] == UInt8(ascii: "\\"), bytes[at + 1] == UInt8(ascii: "u")
+    guard high < 0xDC00, at + 1 < bytes.count, bytes[at] == UInt8(ascii: "\\"),
+      bytes[at + 1] == UInt8(ascii: "u")
     else { return replacement }
     let behindHigh = at
     let low = try hexUnit()
