@@ -70,7 +70,8 @@ private struct Dialogue {
     sampling.seed = flags.integer("seed").map { UInt64($0) }
     self.sampling = sampling
     maxTokens = flags.integer("max-tokens")
-    templateArguments = flags.isSet("no-thinking") ? JSONObject([("enable_thinking", .bool(false))]) : JSONObject()
+    templateArguments =
+      flags.isSet("no-thinking") ? JSONObject([("enable_thinking", .bool(false))]) : JSONObject()
     if let system = flags.text("system") { messages = [["role": "system", "content": .string(system)]] }
   }
 
@@ -81,7 +82,8 @@ private struct Dialogue {
     let text = try template.render(conversation)
     var request = GenerationRequest(
       promptTokens: model.tokenizer.encode(text, addSpecialTokens: false),
-      maxTokens: maxTokens ?? model.service.limits.maxContext, sampling: sampling, stopTokens: model.endTokens)
+      maxTokens: maxTokens ?? model.service.limits.maxContext, sampling: sampling, stopTokens: model.endTokens
+    )
     request.tokenLimit = model.tokenizer.vocabularySize
 
     let generation = try model.service.submit(request)
@@ -104,7 +106,8 @@ private struct Dialogue {
     messages.append(["role": "assistant", "content": .string(printer.content)])
     if let timings, Terminal.outputIsTerminal {
       let prefill = "prompt \(timings.promptTokens) tokens, \(fixed(timings.prefillTokensPerSecond)) tokens/s"
-      let decode = "answer \(timings.generatedTokens) tokens, \(fixed(timings.decodeTokensPerSecond)) tokens/s"
+      let decode =
+        "answer \(timings.generatedTokens) tokens, \(fixed(timings.decodeTokensPerSecond)) tokens/s"
       Terminal.print(Terminal.dimmed("[\(prefill); \(decode)]"))
     }
   }
