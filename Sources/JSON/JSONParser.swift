@@ -160,7 +160,9 @@ private struct JSONParser {
     at += 1
     let start = at
     // Most strings have no escape: then the bytes between the quotes are the string.
-    while at < bytes.count, bytes[at] != UInt8(ascii: "\""), bytes[at] != UInt8(ascii: "\\"), bytes[at] >= 0x20 {
+    while at < bytes.count, bytes[at] != UInt8(ascii: "\""), bytes[at] != UInt8(ascii: "\\"),
+      bytes[at] >= 0x20
+    {
       at += 1
     }
     let text: String?
@@ -216,7 +218,8 @@ private struct JSONParser {
   private mutating func parseUnicodeEscape() throws(JSONError) -> Unicode.Scalar {
     let high = try hexUnit()
     if let scalar = Unicode.Scalar(high) { return scalar }
-    guard high < 0xDC00, at + 1 < bytes.count, bytes[at] == UInt8(ascii: "\\"), bytes[at + 1] == UInt8(ascii: "u")
+    guard high < 0xDC00, at + 1 < bytes.count, bytes[at] == UInt8(ascii: "\\"),
+      bytes[at + 1] == UInt8(ascii: "u")
     else { throw problem("lone surrogate in a \\u escape") }
     let low = try hexUnit()
     guard (0xDC00...0xDFFF).contains(low),
