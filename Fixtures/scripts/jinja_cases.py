@@ -207,10 +207,11 @@ BLOCKS = [
     "x\n\n  {# only a comment #}  \n\ny",
 ]
 
-for source in SOURCES + BLOCKS:
-    row = {"template": source}
-    try:
-        row["output"] = environment.from_string(source).render(**VARIABLES, raise_exception=None)
-    except Exception as error:
-        row["error"] = f"{type(error).__name__}: {error}"[:120]
-    print(json.dumps(row, ensure_ascii=False))
+if __name__ == "__main__":
+    for source in SOURCES + BLOCKS:
+        row = {"template": source}
+        try:
+            row["output"] = environment.from_string(source).render(**VARIABLES, raise_exception=None)
+        except Exception as error:
+            row["error"] = f"{type(error).__name__}: {error}"[:120]
+        print(json.dumps(row, ensure_ascii=False))

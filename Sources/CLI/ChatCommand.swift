@@ -25,7 +25,10 @@ enum ChatCommand {
         defer { generation = nil }
         return generation
       }
-      guard let running, signal == SIGINT else { exit(signal == SIGINT ? 0 : 128 + signal) }
+      guard let running, signal == SIGINT else {
+        if Terminal.outputIsTerminal { Terminal.write("\n") }
+        exit(signal == SIGINT ? 0 : 128 + signal)
+      }
       running.cancel()
     }
 
@@ -79,11 +82,10 @@ private struct Dialogue {
   mutating func answer(_ line: String, current: Monitor<Generation?>) throws {
     messages.append(["role": "user", "content": .string(line)])
     let conversation = Conversation(messages: messages, templateArguments: templateArguments)
-    let text = try template.render(conversation)
+    let prompt = try model.prompts.prompt(of: conversation, template: template)
     var request = GenerationRequest(
-      promptTokens: model.tokenizer.encode(text, addSpecialTokens: false),
-      maxTokens: maxTokens ?? model.service.limits.maxContext, sampling: sampling, stopTokens: model.endTokens
-    )
+      promptTokens: prompt.tokens,
+      maxTokens: maxTokens ?? model.service.limits.maxContext, sampling: sampling, stopTokens: model.endTokens)
     request.tokenLimit = model.tokenizer.vocabularySize
 
     let generation = try model.service.submit(request)
@@ -91,7 +93,7 @@ private struct Dialogue {
     defer { current.withLock { $0 = nil } }
     var printer = AnswerPrinter(
       detokenizer: model.tokenizer.makeDetokenizer(skipSpecialTokens: false),
-      parser: template.format.makeParser(promptTail: text, toolNames: nil))
+      parser: template.format.makeParser(promptTail: prompt.text, toolNames: nil))
     var timings: GenerationTimings?
     reading: while true {
       switch generation.next() {

@@ -28,7 +28,8 @@ package struct JSONReader: Sendable {
   /// Goes to the start of a value, as `position` gave it.
   package mutating func move(to position: Int) {
     at = position
-    isFirst = true
+    // What follows the value is not the first of its container.
+    isFirst = false
   }
 
   /// An error at the place that has been reached.

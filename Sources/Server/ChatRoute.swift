@@ -39,15 +39,14 @@ struct ChatRoute {
     guard request.tools.isEmpty || template.supportsTools else {
       throw .unsupportedTools(model: core.model.id)
     }
-    let text = try render(request, template)
-    let prompt = core.model.tokenizer.encode(text, addSpecialTokens: false)
+    let prompt = try makePrompt(request, template)
     let plan = PromptPlan(
       core: core, options: request.options, param: "messages", topLogprobs: request.topLogprobs)
     var parts: [AnswerRun.Part] = []
     for choice in 0..<request.options.choices {
       var settings = TokenStream.Settings()
       settings.parser = template.format.makeParser(
-        promptTail: text, tools: request.tools.isEmpty ? nil : request.tools.map(\.json))
+        promptTail: prompt.text, tools: request.tools.isEmpty ? nil : request.tools.map(\.json))
       settings.stops = request.options.stops
       settings.hiddenTokens = plan.hiddenTokens.union(core.controlTokens)
       settings.reportsLogprobs = request.topLogprobs != nil
@@ -56,21 +55,22 @@ struct ChatRoute {
         settings, detokenizer: core.model.tokenizer.makeDetokenizer(skipSpecialTokens: false))
       parts.append(
         AnswerRun.Part(
-          request: try plan.request(for: prompt, choice: choice), stream: stream, countsPrompt: choice == 0))
+          request: try plan.request(for: prompt.tokens, choice: choice), stream: stream,
+          countsPrompt: choice == 0))
     }
     return AnswerRun(parts, service: core.model.service, timing: core.timing)
   }
 
-  private func render(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> String {
+  private func makePrompt(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> Prompt {
     var arguments = request.templateArguments
     if let thinking = request.thinking { arguments["enable_thinking"] = .bool(thinking) }
     if let effort = request.reasoningEffort { arguments["reasoning_effort"] = .string(effort) }
     do throws(ChatError) {
-      return try template.render(
-        Conversation(
+      return try core.model.prompts.prompt(
+        of: Conversation(
           messages: request.messages, tools: request.tools.map(\.json), templateArguments: arguments,
           addGenerationPrompt: request.addsGenerationPrompt,
-          continueFinalMessage: request.continuesFinalMessage))
+          continueFinalMessage: request.continuesFinalMessage), template: template)
     } catch {
       throw APIError(error)
     }

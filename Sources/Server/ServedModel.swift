@@ -11,9 +11,11 @@ package struct ServedModel: Sendable {
   /// Seconds since 1970 in /v1/models.
   package var created: Int
   package var service: any GenerationService
-  package var tokenizer: Tokenizer
+  package let tokenizer: Tokenizer
   /// Nil for a base model without a chat template: chat is refused then.
   package var template: ChatTemplate?
+  /// Conversations to prompts, with special tokens from the template only.
+  package let prompts: PromptEncoder
   /// The ids that end an answer.
   package var endTokens: Set<Int32>
   /// What applies where a request says nothing.
@@ -31,6 +33,7 @@ package struct ServedModel: Sendable {
     self.service = service
     self.tokenizer = tokenizer
     self.template = template
+    prompts = PromptEncoder(tokenizer: tokenizer)
     self.endTokens = endTokens
     self.sampling = sampling
     self.systemFingerprint = systemFingerprint
