@@ -85,7 +85,8 @@ private struct Dialogue {
     let prompt = try model.prompts.prompt(of: conversation, template: template)
     var request = GenerationRequest(
       promptTokens: prompt.tokens,
-      maxTokens: maxTokens ?? model.service.limits.maxContext, sampling: sampling, stopTokens: model.endTokens)
+      maxTokens: maxTokens ?? model.service.limits.maxContext, sampling: sampling, stopTokens: model.endTokens
+    )
     request.tokenLimit = model.tokenizer.vocabularySize
 
     let generation = try model.service.submit(request)
