@@ -11,9 +11,9 @@ MIN_SWIFT  := 6.2
 BINARY     := .build/release/mlxserve
 VENV       := .venv
 
-# One file without a Swift runtime to install; Apple's systems bring the runtime along.
+# One file, without symbols and without a Swift runtime to install; Apple's systems bring the runtime along.
 ifeq ($(shell uname -s),Linux)
-STATIC     := --static-swift-stdlib
+LINK       := --static-swift-stdlib -Xlinker -s
 endif
 
 .PHONY: help toolchain build run test test-release sdk-test check format sanitize bench install clean
@@ -32,7 +32,7 @@ toolchain:
 	  echo "Install a newer one from https://www.swift.org/install and try again."; exit 1; }
 
 build: toolchain     ## build the release binary, .build/release/mlxserve
-	$(SWIFT) build -c release $(STATIC) --product mlxserve
+	$(SWIFT) build -c release $(LINK) --product mlxserve
 
 run: build           ## serve the demo model on 127.0.0.1:8080 (MODEL=DIR, PORT=N for another)
 	$(BINARY) serve --model $(MODEL) --host $(HOST) --port $(PORT) --examples

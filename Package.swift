@@ -44,12 +44,13 @@ let modules: [(name: String, imports: [String])] = [
   (
     "CLI",
     [
-      "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "JSON", "Platform",
+      "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "JSON",
+      "Platform",
     ]
   ),
 ]
 
-let tuned: Set = ["Compute", "Tokenizers", "JSON", "Jinja"]
+let tuned: Set = ["Compute", "Decoding", "Tokenizers", "JSON", "Jinja"]
 
 func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .init(stringLiteral: $0) } }
 
@@ -75,7 +76,8 @@ let package = Package(
   platforms: [.macOS(.v15)],
   targets: kernelTargets + moduleTargets + testTargets + [
     .executableTarget(name: "mlxserve", dependencies: ["CLI"], swiftSettings: strict),
-    .target(name: "Support", dependencies: ["JSON", "Platform"], path: "Tests/Support", swiftSettings: strict),
+    .target(
+      name: "Support", dependencies: ["JSON", "Platform"], path: "Tests/Support", swiftSettings: strict),
     .testTarget(
       name: "ArchitectureTests", dependencies: ["Support", "Platform"], swiftSettings: strict),
   ])

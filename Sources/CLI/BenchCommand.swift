@@ -76,7 +76,8 @@ enum BenchCommand {
       let speeds = try (1...repetitions).map { seed in
         try measure(engine, prompt: max(1, depth), generate: generateTokens, seed: seed).decodeTokensPerSecond
       }
-      measurements.append(Measurement(phase: .decode, depth: depth, tokens: generateTokens, speed: Spread(speeds)))
+      measurements.append(
+        Measurement(phase: .decode, depth: depth, tokens: generateTokens, speed: Spread(speeds)))
     }
     // Before the ceiling is measured: its buffer is no part of what serving needs.
     let peakResidentBytes = Machine.peakResidentBytes
@@ -177,7 +178,8 @@ extension BenchCommand.Report {
     }
     lines += ["", "phase     depth   tokens   tokens/s    (least - largest)      GB/s   of ceiling"]
     for m in measurements {
-      var line = m.phase.rawValue.padded(8) + "\(m.depth)".padded(7, left: true) + "\(m.tokens)".padded(9, left: true)
+      var line =
+        m.phase.rawValue.padded(8) + "\(m.depth)".padded(7, left: true) + "\(m.tokens)".padded(9, left: true)
       line += fixed(m.speed.median, 2).padded(11, left: true)
       line += "    (\(fixed(m.speed.least, 2)) - \(fixed(m.speed.largest, 2)))".padded(22)
       if m.phase == .decode {

@@ -25,7 +25,10 @@ enum ChatCommand {
         defer { generation = nil }
         return generation
       }
-      guard let running, signal == SIGINT else { exit(signal == SIGINT ? 0 : 128 + signal) }
+      guard let running, signal == SIGINT else {
+        if Terminal.outputIsTerminal { Terminal.write("\n") }
+        exit(signal == SIGINT ? 0 : 128 + signal)
+      }
       running.cancel()
     }
 
@@ -70,7 +73,8 @@ private struct Dialogue {
     sampling.seed = flags.integer("seed").map { UInt64($0) }
     self.sampling = sampling
     maxTokens = flags.integer("max-tokens")
-    templateArguments = flags.isSet("no-thinking") ? JSONObject([("enable_thinking", .bool(false))]) : JSONObject()
+    templateArguments =
+      flags.isSet("no-thinking") ? JSONObject([("enable_thinking", .bool(false))]) : JSONObject()
     if let system = flags.text("system") { messages = [["role": "system", "content": .string(system)]] }
   }
 
@@ -81,7 +85,8 @@ private struct Dialogue {
     let prompt = try model.prompts.prompt(of: conversation, template: template)
     var request = GenerationRequest(
       promptTokens: prompt.tokens,
-      maxTokens: maxTokens ?? model.service.limits.maxContext, sampling: sampling, stopTokens: model.endTokens)
+      maxTokens: maxTokens ?? model.service.limits.maxContext, sampling: sampling, stopTokens: model.endTokens
+    )
     request.tokenLimit = model.tokenizer.vocabularySize
 
     let generation = try model.service.submit(request)
@@ -104,7 +109,8 @@ private struct Dialogue {
     messages.append(["role": "assistant", "content": .string(printer.content)])
     if let timings, Terminal.outputIsTerminal {
       let prefill = "prompt \(timings.promptTokens) tokens, \(fixed(timings.prefillTokensPerSecond)) tokens/s"
-      let decode = "answer \(timings.generatedTokens) tokens, \(fixed(timings.decodeTokensPerSecond)) tokens/s"
+      let decode =
+        "answer \(timings.generatedTokens) tokens, \(fixed(timings.decodeTokensPerSecond)) tokens/s"
       Terminal.print(Terminal.dimmed("[\(prefill); \(decode)]"))
     }
   }

@@ -86,17 +86,20 @@ func suggest(for typed: String, among candidates: [String]) -> String? {
   return nearest.0
 }
 
-/// Levenshtein distance in bytes. O(n · m); command-line words are short.
+/// Insertions, deletions, substitutions and swaps of neighbours that turn one word into the other, in bytes.
+/// O(n · m); command-line words are short.
 func editDistance(_ a: String, _ b: String) -> Int {
   let a = Array(a.utf8.prefix(64))
   let b = Array(b.utf8.prefix(64))
-  var previous = Array(0...b.count)
-  for (i, byte) in a.enumerated() {
-    var current = [i + 1]
-    for (j, other) in b.enumerated() {
-      current.append(min(previous[j] + (byte == other ? 0 : 1), previous[j + 1] + 1, current[j] + 1))
+  var rows = [Array(0...b.count)]
+  for i in a.indices {
+    var row = [i + 1]
+    for j in b.indices {
+      var least = min(rows[i][j] + (a[i] == b[j] ? 0 : 1), rows[i][j + 1] + 1, row[j] + 1)
+      if i > 0, j > 0, a[i] == b[j - 1], a[i - 1] == b[j] { least = min(least, rows[i - 1][j - 1] + 1) }
+      row.append(least)
     }
-    previous = current
+    rows.append(row)
   }
-  return previous[b.count]
+  return rows[a.count][b.count]
 }

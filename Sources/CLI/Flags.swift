@@ -19,7 +19,8 @@ enum Flags {
         defaultText: "the best of this machine", help: "instruction set: portable, avx2 or avx512"),
       Flag(
         name: "compute", kind: .choice(["exact", "fast"]), placeholder: "MODE", defaultText: "exact",
-        help: "exact: float32 activations; fast: activations as int8 per group where the CPU has AVX-512 VNNI"),
+        help: "exact: float32 activations; fast: activations as int8 per group where the CPU has AVX-512 VNNI"
+      ),
       Flag(
         name: "reference-kernels", kind: .toggle,
         help: "compute with the slow scalar twins of all kernels, to bisect a suspected fault"),
@@ -47,8 +48,10 @@ enum Flags {
         name: "max-connections", kind: .integer(1...65_536), placeholder: "N", defaultText: "1024",
         help: "open connections; more get 503"),
       Flag(
-        name: "reasoning-field", kind: .choice(["reasoning_content", "reasoning", "both"]), placeholder: "NAME",
-        defaultText: "reasoning_content", help: "where thoughts are written: reasoning_content, reasoning or both"),
+        name: "reasoning-field", kind: .choice(["reasoning_content", "reasoning", "both"]),
+        placeholder: "NAME",
+        defaultText: "reasoning_content",
+        help: "where thoughts are written: reasoning_content, reasoning or both"),
       Flag(
         name: "examples", kind: .toggle, help: "after the start, print how to talk to the server, to stderr"),
     ])
@@ -67,12 +70,15 @@ enum Flags {
     flags: [
       Flag(name: "system", kind: .text, placeholder: "TEXT", help: "system message"),
       Flag(
-        name: "max-tokens", kind: .integer(1...Int(Int32.max)), placeholder: "N", defaultText: "up to the context",
+        name: "max-tokens", kind: .integer(1...Int(Int32.max)), placeholder: "N",
+        defaultText: "up to the context",
         help: "most tokens of one answer"),
       Flag(
         name: "temperature", kind: .decimal(0...2), placeholder: "T", defaultText: "the model's own",
         help: "0 always takes the likeliest token"),
-      Flag(name: "top-p", kind: .decimal(0...1), placeholder: "P", defaultText: "the model's own", help: "nucleus"),
+      Flag(
+        name: "top-p", kind: .decimal(0...1), placeholder: "P", defaultText: "the model's own",
+        help: "nucleus"),
       Flag(
         name: "seed", kind: .integer(0...Int.max), placeholder: "N", defaultText: "random",
         help: "the same seed gives the same answers"),

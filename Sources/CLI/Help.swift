@@ -20,7 +20,8 @@ enum Help {
   }
 
   static func text(of command: Command) -> String {
-    (["mlxserve \(command.name): \(command.summary)", "", "Usage:", "  \(command.usage)"] + groups(command.groups))
+    (["mlxserve \(command.name): \(command.summary)", "", "Usage:", "  \(command.usage)"]
+      + groups(command.groups))
       .joined(separator: "\n")
   }
 
@@ -29,7 +30,8 @@ enum Help {
       ["", group.title + ":"]
         + group.flags.map { flag in
           let value = flag.placeholder.isEmpty ? "" : " " + flag.placeholder
-          return entry("--\(flag.name)\(value)", flag.help + (flag.defaultText.map { " (default: \($0))" } ?? ""))
+          return entry(
+            "--\(flag.name)\(value)", flag.help + (flag.defaultText.map { " (default: \($0))" } ?? ""))
         }
     }
   }

@@ -13,7 +13,8 @@ import Tokenizers
 enum Loading {
   static func engineConfiguration(_ flags: ParsedFlags) throws -> EngineConfiguration {
     let path = try flags.required("model", hint: "the folder that holds config.json and the weights")
-    var configuration = EngineConfiguration(modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
+    var configuration = EngineConfiguration(
+      modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
     configuration.isa = flags.text("isa").flatMap(ISA.init(rawValue:))
     configuration.computeMode = flags.text("compute").flatMap(ComputeMode.init(rawValue:)) ?? .exact
     configuration.useReference = flags.isSet("reference-kernels")

@@ -31,7 +31,8 @@ enum ServeCommand {
     Log.info(
       "ready",
       [
-        "model": model.id, "seconds": fixed(Instant.now.seconds(since: begin), 3), "compute": engine.computeName,
+        "model": model.id, "seconds": fixed(Instant.now.seconds(since: begin), 3),
+        "compute": engine.computeName,
         "max_context": "\(engine.limits.maxContext)",
       ])
     announce(host: host, port: port, modelID: model.id, asJSON: isJSON)

@@ -18,11 +18,12 @@ enum TokenizerBenchmark {
       let tokenizer = try? Tokenizer(tokenizerJSON: file)
     else { return nil }
     let text = String(repeating: prose, count: (1 << 20) / prose.utf8.count)
-    let best = (0..<3).map { _ -> Double in
-      let begin = Instant.now
-      let count = tokenizer.encode(text, addSpecialTokens: false).count
-      return count > 0 ? Instant.now.seconds(since: begin) : .infinity
-    }.min() ?? .infinity
+    let best =
+      (0..<3).map { _ -> Double in
+        let begin = Instant.now
+        let count = tokenizer.encode(text, addSpecialTokens: false).count
+        return count > 0 ? Instant.now.seconds(since: begin) : .infinity
+      }.min() ?? .infinity
     return Double(text.utf8.count) / best
   }
 }

@@ -74,7 +74,8 @@ final class Engine {
     guard let taken else { return true }
     for job in taken.jobs {
       let total = min(job.request.promptTokens.count + job.request.maxTokens, maxContext)
-      admit(ActiveSequence(job: job, ropeVariant: model.ropeVariant(forTokens: total), maxContext: maxContext))
+      admit(
+        ActiveSequence(job: job, ropeVariant: model.ropeVariant(forTokens: total), maxContext: maxContext))
     }
     return !taken.isStopped
   }

@@ -53,7 +53,7 @@ package final class EngineClient: GenerationService {
     _ configuration: EngineConfiguration,
     loading load: @escaping @Sendable (EngineConfiguration) throws -> LoadedModel
   ) throws -> EngineClient {
-    let inbox = Monitor(Inbox())
+    let inbox = Monitor(Inbox(room: max(1, configuration.maxSequences)))
     let outcome = Monitor<Result<Facts, InferenceError>?>(nil)
     let thread = try Thread(name: "engine", stackBytes: stackBytes) {
       do throws(InferenceError) {
@@ -104,7 +104,8 @@ package final class EngineClient: GenerationService {
       let plan = try MemoryPlan(
         requestedContext: configuration.maxContext, modelContext: loaded.model.contextLength,
         maxSequences: configuration.maxSequences, blockTokens: KVCache.blockTokens,
-        bytesPerBlock: try KVCache.bytesPerBlock(shape), freeBytes: configuration.kvBytes(weights: loaded.weightBytes))
+        bytesPerBlock: try KVCache.bytesPerBlock(shape),
+        freeBytes: configuration.kvBytes(weights: loaded.weightBytes))
       let engine = Engine(
         model: loaded.model, cache: try KVCache(shape: shape, blockCount: plan.blockCount), plan: plan,
         configuration: configuration, inbox: inbox)

@@ -6,10 +6,14 @@ import Platform
 struct Inbox {
   /// Waiting requests, oldest first.
   private(set) var jobs: [Job] = []
+  /// Sequences that the engine can start at once, as it said when it last looked. They do not wait.
+  private var room: Int
   /// No new requests; those waiting are still served.
   var isDraining = false
   /// The engine ends now.
   var isStopped = false
+
+  init(room: Int) { self.room = room }
 
   struct Delivery {
     var jobs: [Job]
@@ -18,8 +22,9 @@ struct Inbox {
 
   mutating func add(_ job: Job, limit: Int) throws(InferenceError) {
     guard !isDraining, !isStopped else { throw .draining }
-    if jobs.count >= limit { jobs.removeAll { $0.mailbox.isClosed } }
-    guard jobs.count < limit else { throw .queueFull(limit: limit) }
+    let most = limit + room
+    if jobs.count >= most { jobs.removeAll { $0.mailbox.isClosed } }
+    guard jobs.count < most else { throw .queueFull(limit: limit) }
     jobs.append(job)
   }
 
@@ -40,6 +45,7 @@ struct Inbox {
       left -= needed
       taken.append(jobs.removeFirst())
     }
+    self.room = room - taken.count
     if taken.isEmpty && !isStopped && mayWait { return nil }
     return Delivery(jobs: taken, isStopped: isStopped)
   }

@@ -109,7 +109,8 @@ package final class Tokenizer: Sendable {
   ///   that some decoders strip from the start of a text.
   package func makeDetokenizer(skipSpecialTokens: Bool, isContinuation: Bool = false) -> Detokenizer {
     Detokenizer(
-      tokenizer: self, skipsSpecialTokens: skipSpecialTokens, holdsByteRuns: false, isContinuation: isContinuation)
+      tokenizer: self, skipsSpecialTokens: skipSpecialTokens, holdsByteRuns: false,
+      isContinuation: isContinuation)
   }
 
   // MARK: Vocabulary

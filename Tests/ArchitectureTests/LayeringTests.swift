@@ -22,7 +22,8 @@ private let allowedImports: [String: Set<String>] = [
   "Inference": ["Models", "Decoding", "Tokenizers", "Compute", "Checkpoint", "Platform"],
   "Server": ["Inference", "Chat", "Decoding", "Tokenizers", "OpenAI", "HTTP", "JSON", "Platform"],
   "CLI": [
-    "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "JSON", "Platform",
+    "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "JSON",
+    "Platform",
   ],
   "mlxserve": ["CLI"],
 ]
@@ -55,7 +56,9 @@ private struct SourceFile {
   /// The module that a line imports, submodules cut off; nil when it is no import.
   static func importedModule(_ line: String) -> String? {
     var words = line.split(separator: " ").map(String.init)
-    let modifiers: Set = ["@_exported", "@testable", "public", "package", "internal", "private", "fileprivate"]
+    let modifiers: Set = [
+      "@_exported", "@testable", "public", "package", "internal", "private", "fileprivate",
+    ]
     while let first = words.first, modifiers.contains(first) { words.removeFirst() }
     guard words.first == "import", words.count >= 2 else { return nil }
     let kinds: Set = ["struct", "class", "enum", "protocol", "func", "var", "let", "typealias"]

@@ -56,9 +56,10 @@ import Testing
     #expect(throws: UsageError.unexpectedArgument("stray")) { try parse("stray") }
   }
 
-  @Test func `edit distance counts insertions, deletions and substitutions`() {
+  @Test func `edit distance counts insertions, deletions, substitutions and swaps`() {
     #expect(editDistance("", "abc") == 3)
     #expect(editDistance("kitten", "sitting") == 3)
+    #expect(editDistance("bnech", "bench") == 1)
     #expect(suggest(for: "bnech", among: ["serve", "chat", "bench"]) == "bench")
     #expect(suggest(for: "download", among: ["serve", "chat", "bench"]) == nil)
   }

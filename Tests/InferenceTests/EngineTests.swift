@@ -1,12 +1,12 @@
 // The engine with a toy model: same tokens alone and together, chunked and preempted; every way to end.
 
-@testable import Compute
 import Decoding
 import Models
 import Platform
 import Support
 import Testing
 
+@testable import Compute
 @testable import Inference
 
 /// A model whose logits are a hash of all tokens so far, read back through the block table: a wrong block, a
@@ -90,7 +90,9 @@ private final class HashModel: CausalModel {
   }
 
   /// All tokens and the end of a generation.
-  private func collect(_ generation: Generation) -> (tokens: [Int32], reason: FinishReason?, timings: GenerationTimings) {
+  private func collect(_ generation: Generation) -> (
+    tokens: [Int32], reason: FinishReason?, timings: GenerationTimings
+  ) {
     var tokens: [Int32] = []
     while true {
       switch generation.next(until: Instant.now.adding(seconds: 30)) {
@@ -116,7 +118,9 @@ private final class HashModel: CausalModel {
     }
   }
 
-  @Test func `many sequences together give the tokens that each gives alone, also when blocks run out`() throws {
+  @Test func `many sequences together give the tokens that each gives alone, also when blocks run out`()
+    throws
+  {
     let prompts = (0..<12).map { prompt(seed: UInt64($0), count: 20 + 11 * $0) }
     // One block of one head of one float is 256 bytes: 24 blocks are 768 tokens for twelve sequences that want
     // about 2,400, so sequences must be preempted and computed again.
@@ -193,6 +197,21 @@ private final class HashModel: CausalModel {
     client.stop()
   }
 
+  @Test func `without a queue, requests are served while the engine has room`() throws {
+    let gate = Monitor(false)
+    let client = try client(gate: gate) {
+      $0.maxSequences = 2
+      $0.queueLimit = 0
+    }
+    let first = try client.submit(request([1], 3))
+    let second = try client.submit(request([2], 3))
+    #expect(throws: InferenceError.queueFull(limit: 0)) { try client.submit(request([3], 3)) }
+    gate.update { $0 = true }
+    #expect(collect(first).tokens == HashModel.greedy(after: [1], count: 3))
+    #expect(collect(second).tokens == HashModel.greedy(after: [2], count: 3))
+    client.stop()
+  }
+
   @Test func `a cancelled generation frees its blocks`() throws {
     let client = try client {
       $0.maxContext = 512
@@ -202,7 +221,8 @@ private final class HashModel: CausalModel {
     _ = endless.next()
     endless.cancel()
     let prompt = prompt(seed: 2, count: 450)
-    #expect(collect(try client.submit(request(prompt, 5))).tokens == HashModel.greedy(after: prompt, count: 5))
+    #expect(
+      collect(try client.submit(request(prompt, 5))).tokens == HashModel.greedy(after: prompt, count: 5))
     client.stop()
   }
 

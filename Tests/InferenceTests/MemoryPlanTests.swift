@@ -7,7 +7,8 @@ import Testing
 @Suite struct MemoryPlanTests {
   private func plan(context: Int?, free: Int, sequences: Int = 4) throws(InferenceError) -> MemoryPlan {
     try MemoryPlan(
-      requestedContext: context, modelContext: 1000, maxSequences: sequences, blockTokens: 32, bytesPerBlock: 100,
+      requestedContext: context, modelContext: 1000, maxSequences: sequences, blockTokens: 32,
+      bytesPerBlock: 100,
       freeBytes: free)
   }
 

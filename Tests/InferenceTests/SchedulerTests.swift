@@ -41,7 +41,9 @@ import Testing
     var random = SeededGenerator(seed: 7)
     for _ in 0..<200 {
       let scheduler = Scheduler(rowBudget: Int.random(in: 1...64, using: &random))
-      var pending = (0..<Int.random(in: 1...12, using: &random)).map { _ in Int.random(in: 1...300, using: &random) }
+      var pending = (0..<Int.random(in: 1...12, using: &random)).map { _ in
+        Int.random(in: 1...300, using: &random)
+      }
       var steps = 0
       while pending.contains(where: { $0 > 0 }) {
         let live = pending.indices.filter { pending[$0] > 0 }
