@@ -1,4 +1,5 @@
-// Tokens to syntax tree: statements. `ParserExpressions.swift` holds the expressions.
+// Tokens to syntax tree: statements. `ParserExpressions.swift` and `ParserCalls.swift` hold
+// the expressions.
 //
 // A recursive descent parser after Jinja's grammar. Its recursion and the depth of the tree it builds are
 // bounded by `maxDepth`, because the tree is later walked, and released, recursively.
