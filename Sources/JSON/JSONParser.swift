@@ -20,6 +20,9 @@ package enum JSONError: Error, Equatable, CustomStringConvertible {
 }
 
 extension JSONValue {
+  /// Longer integers are refused; Python's limit is near it.
+  package static let maxIntegerDigits = 4096
+
   /// Parses one JSON document.
   ///
   /// - Parameters:
@@ -214,18 +217,22 @@ private struct JSONParser {
     at += 2
   }
 
-  /// `\uXXXX`, or a surrogate pair of them. A lone surrogate has no UTF-8 form and is an error.
+  /// `\uXXXX`, or a surrogate pair of them. A lone surrogate has no UTF-8 form: it becomes U+FFFD.
   private mutating func parseUnicodeEscape() throws(JSONError) -> Unicode.Scalar {
+    let replacement: Unicode.Scalar = "\u{FFFD}"
     let high = try hexUnit()
     if let scalar = Unicode.Scalar(high) { return scalar }
     guard high < 0xDC00, at + 1 < bytes.count, bytes[at] == UInt8(ascii: "\\"),
       bytes[at + 1] == UInt8(ascii: "u")
-    else { throw problem("lone surrogate in a \\u escape") }
+    else { return replacement }
+    let behindHigh = at
     let low = try hexUnit()
-    guard (0xDC00...0xDFFF).contains(low),
-      let scalar = Unicode.Scalar(0x10000 + (high - 0xD800) << 10 + (low - 0xDC00))
-    else { throw problem("lone surrogate in a \\u escape") }
-    return scalar
+    guard (0xDC00...0xDFFF).contains(low) else {
+      // The second escape stands for itself.
+      at = behindHigh
+      return replacement
+    }
+    return Unicode.Scalar(0x10000 + (high - 0xD800) << 10 + (low - 0xDC00)) ?? replacement
   }
 
   private mutating func hexUnit() throws(JSONError) -> UInt32 {
@@ -270,7 +277,13 @@ private struct JSONParser {
       guard digits() > 0 else { throw problem("a number needs digits in its exponent") }
     }
     let text = String(decoding: bytes[start..<at], as: UTF8.self)
-    if isInteger { return Int(text).map(JSONValue.int) ?? .bigInteger(text) }
+    if isInteger {
+      if let int = Int(text) { return .int(int) }
+      guard whole <= JSONValue.maxIntegerDigits else {
+        throw .syntax(offset: start, problem: "an integer of more than \(JSONValue.maxIntegerDigits) digits")
+      }
+      return .bigInteger(text)
+    }
     guard let value = Double(text), value.isFinite else {
       throw .syntax(offset: start, problem: "the number is too large for a double")
     }
