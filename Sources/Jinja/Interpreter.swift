@@ -1,7 +1,7 @@
 // Walks the syntax tree: statements, scopes, calls and the bounds of a rendering.
 //
 // Work is counted in units, eight to a step: a call or filter costs a step, a loop round four units, a
-// statement two, an expression node one, text one per 32 bytes, other values one per element. So the step
+// statement two, an expression node one, text one per 16 bytes, other values one per element. So the step
 // limit bounds time and memory whatever a template does.
 
 import JSON
@@ -31,6 +31,8 @@ final class Interpreter {
   static let maxFrames = 400
   /// Levels of containers in a value; JSON of a request brings up to 128 of its own.
   static let maxNesting = 200
+  /// Elements of a list made by `+` or `*`.
+  static let maxElements = 1_000_000
 
   enum Flow {
     case next
@@ -76,12 +78,20 @@ final class Interpreter {
   }
 
   /// Charges for text that was read or made.
-  func charge(text: String) throws(JinjaError) { try charge(units: text.utf8.count / 32) }
+  func charge(text: String) throws(JinjaError) { try charge(units: text.utf8.count / 16) }
 
   func checkLength(_ bytes: Int) throws(JinjaError) {
     guard bytes <= limits.outputBytes else {
       throw limitReached("text longer than \(limits.outputBytes) bytes")
     }
+  }
+
+  /// Charges for a list of `count` elements about to be made.
+  func charge(elements count: Int) throws(JinjaError) {
+    guard count <= Self.maxElements else {
+      throw limitReached("a list of more than \(Self.maxElements) elements")
+    }
+    try charge(units: count)
   }
 
   /// A string value, charged and bounded.

@@ -4,7 +4,7 @@ package import JSON
 
 /// Bounds of one rendering; a template that reaches one fails with `JinjaError.limit`.
 package struct JinjaLimits: Sendable, Equatable {
-  /// One for each call or filter, two loop rounds, four statements, eight expression nodes, 256 bytes of text.
+  /// One for each call or filter, two loop rounds, four statements, eight expression nodes, 128 bytes of text.
   package var steps = 1_000_000
   /// Nesting of blocks and of expressions in the source, and of macro calls while rendering.
   package var depth = 100
@@ -45,7 +45,4 @@ package struct JinjaTemplate: Sendable {
     defer { interpreter.breakCycles() }
     return try interpreter.run(variables)
   }
-
-  /// Whether the template mentions the global variable `name`.
-  package func mentions(_ name: String) -> Bool { program.symbols[name] != nil }
 }

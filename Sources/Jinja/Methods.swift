@@ -98,7 +98,7 @@ enum Methods {
     } else {
       parts = TextOperations.splitWords(text, limit: limit, fromEnd: fromEnd)
     }
-    try i.charge(units: text.utf8.count / 32 + parts.count)
+    try i.charge(units: text.utf8.count / 16 + parts.count)
     return .list(parts.map(JinjaValue.string))
   }
 

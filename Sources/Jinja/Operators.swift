@@ -38,10 +38,10 @@ extension Interpreter {
     case (.string(let x), .markup(let y)): return .markup(try joined(TextOperations.escapedHTML(x), y))
     case (.markup(let x), .markup(let y)): return .markup(try joined(x, y))
     case (.list(let x), .list(let y)):
-      try charge(units: x.items.count + y.items.count)
+      try charge(elements: x.items.count + y.items.count)
       return .list(x.items + y.items)
     case (.tuple(let x), .tuple(let y)):
-      try charge(units: x.items.count + y.items.count)
+      try charge(elements: x.items.count + y.items.count)
       return .tuple(x.items + y.items)
     default: return nil
     }
@@ -49,7 +49,7 @@ extension Interpreter {
 
   private func joined(_ x: String, _ y: String) throws(JinjaError) -> String {
     try checkLength(x.utf8.count + y.utf8.count)
-    try charge(units: (x.utf8.count + y.utf8.count) / 32)
+    try charge(units: (x.utf8.count + y.utf8.count) / 16)
     return x + y
   }
 
@@ -69,8 +69,7 @@ extension Interpreter {
 
   private func repeated(_ items: [JinjaValue], _ count: Int) throws(JinjaError) -> [JinjaValue] {
     let (total, overflow) = items.count.multipliedReportingOverflow(by: count)
-    guard !overflow, total <= limits.outputBytes else { throw limitReached("a list of too many elements") }
-    try charge(units: total)
+    try charge(elements: overflow ? .max : total)
     return Array(repeatElement(items, count: count).joined())
   }
 

@@ -129,6 +129,16 @@ private final class Cell<Value: Sendable>: Sendable {
     #expect(isLimit(failure(twins + "{{ n.l == o.l }}")))
   }
 
+  @Test func `lists and texts grow to a bound only`() {
+    #expect(isLimit(failure("{{ ([1] * 2000000)|length }}")))
+    #expect(isLimit(failure("{{ ([1] * 9223372036854775807)|length }}")))
+    let double = "{% set n = namespace(l=[1]) %}{% for i in range(60) %}{% set n.l = n.l + n.l %}{% endfor %}"
+    #expect(isLimit(failure(double)))
+    let hoard =
+      "{% set n = namespace(l=[]) %}{% for i in range(1000) %}{% set n.l = n.l + ['x' * 4000000] %}{% endfor %}"
+    #expect(isLimit(failure(hoard)))
+  }
+
   @Test func `limits are settable and name their place`() {
     var limits = JinjaLimits()
     limits.steps = 100
