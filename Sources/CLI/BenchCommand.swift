@@ -37,7 +37,10 @@ enum BenchCommand {
     let compute: String
     let threads: Int
     let loadSeconds: Double
-    let bytesPerToken: Int
+    /// Weights that one decode step reads, bytes.
+    let weightBytes: Int
+    /// Keys and values of one token of context, which every later step reads, bytes.
+    let kvBytes: Int
     let readBytesPerSecond: Double
     let tokenizerBytesPerSecond: Double?
     let measurements: [Measurement]
@@ -58,32 +61,34 @@ enum BenchCommand {
     defer { engine.stop() }
     let loadSeconds = Instant.now.seconds(since: begin)
     let context = engine.limits.maxContext
-    for needed in [promptTokens + 1] + depths.map({ max(1, $0) + generateTokens }) where needed > context {
+    for needed in depths.map({ max($0 + promptTokens, $0 + generateTokens) + 1 }) where needed > context {
       throw BenchError.contextTooSmall(needed: needed, context: context)
     }
 
     // The first run touches weights and buffers for the first time: it is not counted.
     _ = try measure(engine, prompt: 8, generate: 2, seed: 0)
-    var measurements = [
-      Measurement(
-        phase: .prefill, depth: 0, tokens: promptTokens,
-        speed: Spread(
-          try (1...repetitions).map { seed in
-            try measure(engine, prompt: promptTokens, generate: 1, seed: seed).prefillTokensPerSecond
-          }))
-    ]
+    var measurements: [Measurement] = []
     for depth in depths {
-      let speeds = try (1...repetitions).map { seed in
-        try measure(engine, prompt: max(1, depth), generate: generateTokens, seed: seed).decodeTokensPerSecond
+      var prefill: [Double] = []
+      var decode: [Double] = []
+      for seed in 1...repetitions {
+        let shallow = try measure(engine, prompt: max(1, depth), generate: generateTokens, seed: seed)
+        decode.append(shallow.decodeTokensPerSecond)
+        // Of the time for depth + prompt tokens, what the first `depth` of them took is not the prompt's.
+        let deep = try measure(engine, prompt: depth + promptTokens, generate: 1, seed: seed)
+        prefill.append(Double(promptTokens) / (deep.prefill - (depth > 0 ? shallow.prefill : 0)))
       }
       measurements.append(
-        Measurement(phase: .decode, depth: depth, tokens: generateTokens, speed: Spread(speeds)))
+        Measurement(phase: .prefill, depth: depth, tokens: promptTokens, speed: Spread(prefill)))
+      measurements.append(
+        Measurement(phase: .decode, depth: depth, tokens: generateTokens, speed: Spread(decode)))
     }
     // Before the ceiling is measured: its buffer is no part of what serving needs.
     let peakResidentBytes = Machine.peakResidentBytes
     let report = Report(
       model: configuration.modelPath, compute: engine.computeName, threads: configuration.threads,
-      loadSeconds: loadSeconds, bytesPerToken: engine.weightBytesPerToken,
+      loadSeconds: loadSeconds, weightBytes: engine.weightBytesPerToken,
+      kvBytes: engine.kvBytesPerToken,
       readBytesPerSecond: MemoryBandwidth.read(threads: configuration.threads),
       tokenizerBytesPerSecond: TokenizerBenchmark.bytesPerSecond(modelPath: configuration.modelPath),
       measurements: measurements, peakResidentBytes: peakResidentBytes)
@@ -127,19 +132,28 @@ enum BenchError: Error, CustomStringConvertible {
 }
 
 extension BenchCommand.Report {
-  private var firstDecode: BenchCommand.Measurement? { measurements.first { $0.phase == .decode } }
-  private var prefill: BenchCommand.Measurement? { measurements.first { $0.phase == .prefill } }
+  private func first(_ phase: BenchCommand.Measurement.Phase) -> Double {
+    measurements.first { $0.phase == phase }?.speed.median ?? 0
+  }
 
-  /// Bytes of weights read per second at a decode speed.
-  private func weightBytesPerSecond(_ speed: Double) -> Double { speed * Double(bytesPerToken) }
+  /// Bytes that a decode step at this depth reads: all weights, and the context's keys and values.
+  private func bytesPerToken(_ measurement: BenchCommand.Measurement) -> Int {
+    weightBytes + kvBytes * (measurement.depth + measurement.tokens / 2)
+  }
+
+  /// Bytes read per second; nil for prefill, which memory does not bound.
+  private func bytesPerSecond(_ measurement: BenchCommand.Measurement) -> Double? {
+    guard measurement.phase == .decode else { return nil }
+    return measurement.speed.median * Double(bytesPerToken(measurement))
+  }
 
   var json: JSONValue {
     [
       "model": .string(model), "compute": .string(compute), "threads": .int(threads),
-      "prefill_tokens_per_second": .double(prefill?.speed.median ?? 0),
-      "decode_tokens_per_second": .double(firstDecode?.speed.median ?? 0),
+      "prefill_tokens_per_second": .double(first(.prefill)),
+      "decode_tokens_per_second": .double(first(.decode)),
       "load_seconds": .double(loadSeconds), "peak_rss_bytes": .int(peakResidentBytes),
-      "weight_bytes_per_token": .int(bytesPerToken),
+      "weight_bytes_per_token": .int(weightBytes), "kv_bytes_per_context_token": .int(kvBytes),
       "memory_read_bytes_per_second": .double(readBytesPerSecond),
       "tokenizer_bytes_per_second": tokenizerBytesPerSecond.map(JSONValue.double) ?? .null,
       "measurements": .array(
@@ -148,6 +162,7 @@ extension BenchCommand.Report {
             "phase": .string(m.phase.rawValue), "depth": .int(m.depth), "tokens": .int(m.tokens),
             "tokens_per_second": .double(m.speed.median), "least": .double(m.speed.least),
             "largest": .double(m.speed.largest),
+            "bytes_per_second": bytesPerSecond(m).map(JSONValue.double) ?? .null,
           ]
         }),
     ]
@@ -156,7 +171,7 @@ extension BenchCommand.Report {
   var csv: String {
     (["phase,depth,tokens,tokens_per_second,least,largest,gigabytes_per_second,ceiling_share"]
       + measurements.map { m in
-        let rate = m.phase == .decode ? weightBytesPerSecond(m.speed.median) : nil
+        let rate = bytesPerSecond(m)
         return [
           m.phase.rawValue, "\(m.depth)", "\(m.tokens)", fixed(m.speed.median, 2), fixed(m.speed.least, 2),
           fixed(m.speed.largest, 2), rate.map { fixed($0 / 1e9, 2) } ?? "",
@@ -170,20 +185,20 @@ extension BenchCommand.Report {
       "model     \(model)",
       "compute   \(compute), \(threads) threads",
       "load      \(fixed(loadSeconds, 3)) s, peak memory \(fixed(Double(peakResidentBytes) / 1e6)) MB",
-      "weights   \(fixed(Double(bytesPerToken) / 1e6)) MB read per token; "
-        + "a plain read loop reaches \(fixed(readBytesPerSecond / 1e9)) GB/s",
+      "reads     \(fixed(Double(weightBytes) / 1e6)) MB of weights per token, and "
+        + "\(fixed(Double(kvBytes) / 1e3)) kB per token of context; a plain read loop reaches \(fixed(readBytesPerSecond / 1e9)) GB/s",
     ]
     if let tokenizerBytesPerSecond {
       lines.append("tokenizer \(fixed(tokenizerBytesPerSecond / 1e6)) MB/s of English prose")
     }
-    lines += ["", "phase     depth   tokens   tokens/s    (least - largest)      GB/s   of ceiling"]
+    lines += ["", "phase     depth   tokens   tokens/s    (least - largest)   MB/token    GB/s of ceiling"]
     for m in measurements {
       var line =
         m.phase.rawValue.padded(8) + "\(m.depth)".padded(7, left: true) + "\(m.tokens)".padded(9, left: true)
       line += fixed(m.speed.median, 2).padded(11, left: true)
       line += "    (\(fixed(m.speed.least, 2)) - \(fixed(m.speed.largest, 2)))".padded(22)
-      if m.phase == .decode {
-        let rate = weightBytesPerSecond(m.speed.median)
+      if let rate = bytesPerSecond(m) {
+        line += fixed(Double(bytesPerToken(m)) / 1e6).padded(11, left: true)
         line += fixed(rate / 1e9, 2).padded(8, left: true)
         line += (fixed(100 * rate / readBytesPerSecond, 0) + " %").padded(11, left: true)
       }

@@ -11,6 +11,8 @@ package final class EngineClient: GenerationService {
   package let limits: EngineLimits
   /// Bytes of weights that one decode step reads.
   package let weightBytesPerToken: Int
+  /// Bytes of keys and values that one token of context takes, and that every later step reads.
+  package let kvBytesPerToken: Int
   /// The instruction set in use, and the compute mode unless it is exact: `avx512 fast`.
   package let computeName: String
 
@@ -27,6 +29,7 @@ package final class EngineClient: GenerationService {
   private init(facts: Facts, inbox: Monitor<Inbox>, thread: Thread, queueLimit: Int) {
     limits = facts.limits
     weightBytesPerToken = facts.weightBytesPerToken
+    kvBytesPerToken = facts.kvBytesPerToken
     computeName = facts.computeName
     self.inbox = inbox
     self.thread = thread
@@ -79,6 +82,7 @@ package final class EngineClient: GenerationService {
   private struct Facts: Sendable {
     var limits: EngineLimits
     var weightBytesPerToken: Int
+    var kvBytesPerToken: Int
     var computeName: String
   }
 
@@ -101,6 +105,7 @@ package final class EngineClient: GenerationService {
     do {
       let loaded = try load(configuration)
       let shape = loaded.model.cacheShape
+      let bytesPerBlock = try KVCache.bytesPerBlock(shape)
       let plan = try MemoryPlan(
         requestedContext: configuration.maxContext, modelContext: loaded.model.contextLength,
         maxSequences: configuration.maxSequences, blockTokens: KVCache.blockTokens,
@@ -111,7 +116,8 @@ package final class EngineClient: GenerationService {
         configuration: configuration, inbox: inbox)
       let facts = Facts(
         limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: loaded.model.vocabularySize),
-        weightBytesPerToken: loaded.model.weightBytesPerToken, computeName: loaded.computeName)
+        weightBytesPerToken: loaded.model.weightBytesPerToken,
+        kvBytesPerToken: bytesPerBlock / KVCache.blockTokens, computeName: loaded.computeName)
       return (engine, facts)
     } catch let error as InferenceError {
       throw error
