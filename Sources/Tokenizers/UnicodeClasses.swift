@@ -98,7 +98,7 @@ struct CharacterClass: OptionSet, Sendable {
 extension StaticString {
   /// The bytes between spaces and line breaks.
   var words: [ArraySlice<UInt8>] {
-    withUTF8Buffer { Array($0) }.split { $0 == 0x20 || $0 == 0x0A }
+    withUTF8Buffer { unsafe Array($0) }.split { $0 == 0x20 || $0 == 0x0A }
   }
 }
 
