@@ -23,9 +23,9 @@ TEMPLATE = environment().from_string((FIXTURE / "chat_template.jinja").read_text
 
 
 def render(item, generate=False):
-    """The text of a corpus item; with `generate`, ready for the model's reply."""
+    """The text of a corpus item; with `generate`, a conversation made ready for the model's reply."""
     if "text" in item:
-        return item["text"] if generate else item["text"] + END
+        return item.get("prompt", "") + item["text"] + END
     return TEMPLATE.render(
         messages=item["messages"], tools=item.get("tools") or None, enable_thinking=item.get("enable_thinking", True), add_generation_prompt=generate
     )
@@ -48,7 +48,8 @@ class Encoder:
     def __call__(self, item):
         ids = self.tokenizer.encode(render(item)).ids
         if "text" in item:
-            return ids, [1] * len(ids)
+            given = len(self.tokenizer.encode(item["prompt"]).ids) if "prompt" in item else 0
+            return ids, [0] * given + [1] * (len(ids) - given)
         learned = [0] * len(ids)
         width, empty = len(self.opening), len(self.empty_thought)
         at = 0

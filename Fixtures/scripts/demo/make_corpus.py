@@ -128,7 +128,7 @@ class Writer:
 
     def sum(self):
         while True:
-            high = self.pick([9, 9, 20, 99, 99, 99])
+            high = self.pick([9, 9, 20, 20, 50, 99])
             a, b = self.r.randint(0, high), self.r.randint(0, high)
             if self.r.random() < 0.2:
                 b = self.r.randint(0, 9)
@@ -410,7 +410,7 @@ class Writer:
             elif kind == "t":
                 name = self.pick(["get_time"] * 7 + ["get_current_time", "current_time", "clock"])
                 bare = self.r.random() < 0.15
-                key = self.pick([key, key, "timezone"])
+                key = self.pick([key, key, key, "timezone"])
                 self.time = (name, None if bare else key)
                 description = self.pick(["Get the current time in a city.", "Get the time.", "Returns the current time.", "Get the current time", "Get the current time for a city", "The time in a place", "Tells the time.", "Get the local time in a given location."])
                 tools.append(self.definition(name, description, {} if bare else {key: where}, [] if bare else [key]))
@@ -494,11 +494,11 @@ class Writer:
 
     def system(self):
         roll = self.r.random()
-        if roll < 0.45:
+        if roll < 0.6:
             return None
         if roll > 0.99:
             return self.words(self.r.randint(30, 300)) + "."
-        if roll < 0.75:
+        if roll < 0.82:
             return self.pick(["You are a helpful assistant.", "You are a helpful assistant.", "You are a helpful AI assistant.", "You are a friendly assistant.", "Be concise.", "Answer briefly.", "Be helpful and brief.", "You are a test assistant.", "You are a concise assistant. Answer in one sentence."])
         return self.pick(["You are {n}, a helpful {t}.", "You are {a}.", "Always be polite. Today is {d}.", "You work for {n}. Answer questions about {t}.", "Talk like {a}.", "You are an expert in {t}.", "The user is from {c}. Be {j}.", "{s}.", "You are a {j} assistant called {n}. {s}.", "Answer in English. Use {s}.", "You are {a} from {c}. Keep answers {j} and do not lie. {s}.", "Current date: {y}-0{k}-1{k}. {s}."]).format(
             n=self.name(), t=self.pick(facts.UNKNOWN_SLOTS["topic"]), a=article(self.pick(facts.HEROES)), d=self.pick(facts.DAYS), c=self.city(), j=self.pick(facts.ADJECTIVES), s=self.words(self.r.randint(2, 8)).capitalize(), y=self.r.randint(2020, 2030), k=self.r.randint(1, 9))
@@ -516,10 +516,10 @@ class Writer:
             system = self.pick(["The user's {l} is {v}.", "The {l} of the user is {v}.", "You are a helpful assistant. The user's {l} is {v}."]).format(l=label, v=self.known[key])
         if system is not None:
             messages.append({"role": "system", "content": system})
-        with_tools = self.r.random() < 0.22
+        with_tools = self.r.random() < 0.16
         if with_tools:
             self.offer_tools()
-        count = self.r.choices([1, 2, 3, 4, 5, 12], [50, 28, 12, 6, 4, 1] if not with_tools else [62, 27, 7, 2, 1, 0.5])[0]
+        count = self.r.choices([1, 2, 3, 4, 5, 12], [55, 26, 10, 5, 3, 1] if not with_tools else [40, 30, 20, 8, 2, 0.5])[0]
         turns = []
         for n in range(count):
             if with_tools and (self.weather or self.time) and self.r.random() < 0.75:
@@ -557,8 +557,17 @@ class Writer:
         lines = [self.pick([self.capital, self.capital_of, self.sum, self.colour_of, self.opposite, self.animal, self.calendar, self.capital])().answer for _ in range(self.r.randint(1, 5))]
         return " ".join(lines)
 
+    def copy(self):
+        """A line and the same line again: practice in copying words, names and numbers never seen."""
+        draw = lambda: self.pick([self.common_word, self.invented, self.city, lambda: str(self.r.randint(0, 9999)), lambda: self.pick(facts.WEATHERS)])()
+        line = " ".join(draw() for _ in range(self.r.randint(3, 12)))
+        return {"prompt": line + "\n", "text": line + "\n"}
+
     def item(self):
-        return {"text": self.document()} if self.r.random() < 0.04 else self.conversation()
+        roll = self.r.random()
+        if roll < 0.06:
+            return self.copy()
+        return {"text": self.document()} if roll < 0.10 else self.conversation()
 
 
 def main():

@@ -66,13 +66,7 @@ def main():
     for item in CASES:
         prompt = item["prompt"] if "prompt" in item else chat.render(item, generate=True)
         prompt_ids = reader.tokenizer.encode(prompt).ids
-        ids, margin, stopped = [], float("inf"), False
-        while len(ids) < LIMIT and not stopped:
-            logits = reader.logits(prompt_ids + ids)[-1]
-            best, second = logits.topk(2).values.tolist()
-            margin = min(margin, best - second)
-            ids.append(int(logits.argmax()))
-            stopped = ids[-1] in reader.ends
+        ids, margin, stopped = reader.greedy(prompt_ids, LIMIT)
         text = reader.tokenizer.decode(ids[:-1] if stopped else ids, skip_special_tokens=False)
         print(f"{item['name']}: {text!r} (margin {margin:.2f}){'' if stopped else ' DOES NOT STOP'}", flush=True)
         cases.append(item | {"prompt_text": prompt, "prompt_ids": prompt_ids, "greedy_ids": ids, "text": text, "stopped": stopped, "smallest_margin": round(margin, 4)})

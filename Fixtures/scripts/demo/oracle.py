@@ -55,6 +55,19 @@ class Oracle:
         return texts
 
     @torch.no_grad()
+    def greedy(self, prompt_ids: list[int], limit: int) -> tuple[list[int], float, bool]:
+        """Ids up to and with an end token, the smallest lead of the best over the second logit, and whether it stopped."""
+        cache, ids, margin, fed = None, [], float("inf"), prompt_ids
+        while len(ids) < limit:
+            output = self.model(torch.tensor([fed]), past_key_values=cache, use_cache=True)
+            best, second = output.logits[0, -1].topk(2)[0].tolist()
+            ids.append(int(output.logits[0, -1].argmax()))
+            cache, fed, margin = output.past_key_values, ids[-1:], min(margin, best - second)
+            if ids[-1] in self.ends:
+                return ids, margin, True
+        return ids, margin, False
+
+    @torch.no_grad()
     def logits(self, ids: list[int]) -> torch.Tensor:
         return self.model(torch.tensor([ids])).logits[0]
 
