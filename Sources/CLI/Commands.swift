@@ -25,6 +25,10 @@ struct Command: Sendable {
       name: "bench", summary: "measure prefill and decode speed",
       usage: "mlxserve bench --model DIR [flags]",
       groups: [Flags.model, Flags.bench], run: BenchCommand.run),
+    Command(
+      name: "perplexity", summary: "measure how well a model predicts a text, and what fast mode costs",
+      usage: "mlxserve perplexity --model DIR --text FILE [flags]",
+      groups: [Flags.evaluatedModel, Flags.perplexity], run: PerplexityCommand.run),
   ]
 }
 

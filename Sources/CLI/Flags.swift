@@ -26,6 +26,10 @@ enum Flags {
         help: "compute with the slow scalar twins of all kernels, to bisect a suspected fault"),
     ])
 
+  /// Without the limit of a conversation: windows have their own flag.
+  static let evaluatedModel = FlagGroup(
+    title: model.title, flags: model.flags.filter { $0.name != "max-context" })
+
   static let serve = FlagGroup(
     title: "Server",
     flags: [
@@ -102,5 +106,23 @@ enum Flags {
         help: "runs of each; the median and the spread are shown"),
       Flag(name: "json", kind: .toggle, help: "print one JSON object"),
       Flag(name: "csv", kind: .toggle, help: "print one CSV line per measurement"),
+    ])
+
+  static let perplexity = FlagGroup(
+    title: "Perplexity",
+    flags: [
+      Flag(
+        name: "text", kind: .text, placeholder: "FILE", help: "the text to predict, UTF-8 (required)"),
+      Flag(
+        name: "context", kind: .integer(2...Int(Int32.max)), placeholder: "N",
+        defaultText: "512, or the model's own if that is less",
+        help: "tokens of a window; the text is cut into windows that do not overlap"),
+      Flag(
+        name: "tokens", kind: .integer(1...Int(Int32.max)), placeholder: "N", defaultText: "the whole text",
+        help: "most tokens to predict"),
+      Flag(
+        name: "compare", kind: .toggle,
+        help: "run the exact and the fast compute mode side by side and print how far they are apart"),
+      Flag(name: "json", kind: .toggle, help: "print one JSON object"),
     ])
 }

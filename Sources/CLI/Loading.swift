@@ -42,7 +42,7 @@ enum Loading {
     }
   }
 
-  private static func tokenizer(of folder: ModelFolder) throws -> Tokenizer {
+  static func tokenizer(of folder: ModelFolder) throws -> Tokenizer {
     guard let file = try folder.tokenizerFile else { throw LoadingError.noTokenizer(folder: folder.path) }
     return try Tokenizer(tokenizerJSON: file)
   }

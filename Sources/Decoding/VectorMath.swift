@@ -76,6 +76,26 @@ enum VectorMath {
     return total
   }
 
+  /// Σ exp(x) · (x - y) over two rows of one length, x and y relative to the maxima given; elements with
+  /// exp(x) = 0 count nothing. NaN counts as negative infinity in `p`.
+  static func sumOfWeightedDifferences(
+    _ p: UnsafeMutableBufferPointer<Float>, maximum pMaximum: Float,
+    _ q: UnsafeMutableBufferPointer<Float>, maximum qMaximum: Float
+  ) -> Double {
+    var total = 0.0
+    for index in 0..<blockCount(p) {
+      var sum = Lanes.zero
+      for start in stride(from: index * block, to: (index + 1) * block, by: Lanes.scalarCount) {
+        let x = lanes(p, start, filler: -.infinity) - pMaximum
+        let weight = exponential(x)
+        let term = weight * (x - (lanes(q, start, filler: -.infinity) - qMaximum))
+        sum += term.replacing(with: 0, where: weight .== 0)
+      }
+      total += Double(sum.sum())
+    }
+    return total
+  }
+
   /// Sets to 0 the elements below `value`, and those equal to it behind the position `lastEqual`. Blocks that
   /// have no element to keep are left as they are.
   ///

@@ -12,6 +12,14 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
   case contextTooLarge(requested: Int, modelLimit: Int)
   case memoryTooSmall(neededBytes: Int, availableBytes: Int, context: Int, largestContext: Int)
   case modelLoading(String)
+  /// A text to be evaluated needs one token to predict and one before it.
+  case textTooShort(tokens: Int)
+  /// A window of an evaluation; limits are tokens.
+  case badWindow(tokens: Int, least: Int, most: Int)
+  /// A comparison of the compute modes where there is only one.
+  case noFastMode(compute: String)
+  /// The model does not give a finite likelihood to a token of the text.
+  case brokenLogits(position: Int)
 
   package var description: String {
     switch self {
@@ -31,6 +39,15 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
       "a context of \(context) tokens needs \(needed >> 20) MiB of KV cache, but only \(available >> 20) MiB "
         + "of memory are free for it; use --max-context \(largest) or less"
     case .modelLoading(let problem): problem
+    case .textTooShort(let tokens):
+      "the text has \(tokens) token\(tokens == 1 ? "" : "s"), and perplexity needs at least 2"
+    case .badWindow(let tokens, let least, let most):
+      "--context \(tokens) does not fit this model: it takes from \(least) to \(most) tokens"
+    case .noFastMode(let compute):
+      "there is nothing to compare: \(compute) has no integer kernels, so fast mode computes as exact mode does"
+    case .brokenLogits(let position):
+      "the model gives token \(position) of the text no finite likelihood: its logits are not numbers, "
+        + "or call the token impossible"
     }
   }
 }

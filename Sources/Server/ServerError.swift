@@ -25,7 +25,8 @@ extension APIError {
         status: 503, type: "server_error", code: "model_loading",
         message: "The model is not ready: \(error).",
         retryAfter: 1)
-    case .contextTooLarge, .memoryTooSmall: self = .internalError("\(error)")
+    case .contextTooLarge, .memoryTooSmall, .textTooShort, .badWindow, .noFastMode, .brokenLogits:
+      self = .internalError("\(error)")
     }
   }
 

@@ -1,6 +1,7 @@
 """The command line as scripts and people use it: what it prints where, and the exit codes."""
 
 import json
+import math
 import os
 import pathlib
 import re
@@ -161,6 +162,58 @@ def test_bench_prints_a_table_and_csv_and_needs_no_tokenizer(server):
 def test_bench_refuses_more_than_the_context(server):
     result = run(server, "bench", "--model", DEMO, "--depth", "999999")
     assert result.returncode == 1 and "context" in result.stderr, result
+
+
+def test_perplexity_prints_one_json_object_and_a_table(server):
+    with tempfile.TemporaryDirectory() as folder:
+        text = pathlib.Path(folder) / "text.txt"
+        text.write_text("What is the capital of France? The capital of France is Paris. " * 20)
+        flags = ("perplexity", "--model", DEMO, "--text", text, "--context", 64)
+        result = run(server, *flags, "--json")
+        assert result.returncode == 0 and result.stderr == "", result
+        report = json.loads(result.stdout)
+        assert report["context"] == 64 and report["windows"] > 2, report
+        assert abs(math.log(report["perplexity"]) - report["mean_nll"]) < 1e-9, report
+        assert report["tokens"] > 200 and report["tokens_per_second"] > 0 and "comparison" not in report, report
+        assert json.loads(run(server, *flags, "--json", "--tokens", 70).stdout)["tokens"] == 70
+        table = run(server, *flags)
+        assert table.returncode == 0 and f"perplexity  {report['perplexity']:.4f}" in table.stdout, table
+        compared = run(server, *flags, "--compare", "--json")
+        if "no integer kernels" in compared.stderr:
+            assert compared.returncode == 1, compared
+            return
+        found = json.loads(compared.stdout)
+        assert found["perplexity"] == report["perplexity"], found
+        assert 0 < found["comparison"]["mean_kl"] <= found["comparison"]["max_kl"] < 0.1, found
+        assert abs(found["comparison"]["perplexity_ratio"] - 1) < 0.02, found
+        assert 0.9 < found["comparison"]["same_top_token_share"] <= 1, found
+
+
+def test_perplexity_says_in_one_line_what_it_cannot_use(server):
+    with tempfile.TemporaryDirectory() as folder:
+        text = pathlib.Path(folder) / "text.txt"
+
+        def fails(word, *flags, model=DEMO):
+            result = run(server, "perplexity", "--model", model, "--text", text, *flags)
+            lines = result.stderr.splitlines()
+            assert result.returncode == 1 and result.stdout == "" and len(lines) == 1, result
+            assert lines[0].startswith("mlxserve: ") and word in lines[0], (word, lines)
+
+        fails("text.txt")
+        text.write_bytes(b"")
+        fails("empty")
+        text.write_bytes(b"caf\xe9 au lait")
+        fails("UTF-8")
+        text.write_text("a")
+        fails("at least 2")
+        text.write_text("a few words")
+        fails("--context 999999", "--context", 999999)
+        fails("nothing to compare", "--compare", "--isa", "portable")
+        model = copy_of_demo(folder)
+        (model / "tokenizer.json").unlink()
+        fails("tokenizer.json", model=model)
+    result = run(server, "perplexity", "--model", DEMO)
+    assert result.returncode == 2 and "--text is required" in result.stderr, result
 
 
 def test_chat_answers_lines_from_a_pipe(server):

@@ -1,0 +1,144 @@
+// `mlxserve perplexity`: how well a model predicts a text, and what the fast compute mode costs.
+
+import Checkpoint
+import Inference
+import JSON
+import Platform
+import Tokenizers
+
+enum PerplexityCommand {
+  struct Report {
+    let model: String
+    let text: String
+    let compute: String
+    /// Tokens of a window.
+    let context: Int
+    let seconds: Double
+    let result: PerplexityResult
+  }
+
+  /// The default window, where the model allows it.
+  private static let usualContext = 512
+  private static let textLimit = 1 << 30
+
+  @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
+    let configuration = try Loading.engineConfiguration(flags)
+    let path = try flags.required("text", hint: "the file whose text the model is to predict")
+    let text = try text(of: path)
+    let (evaluator, tokenizer) = try Terminal.showingProgress("loading \(configuration.modelPath)") {
+      // The tokenizer first: it is quick to fail.
+      let tokenizer = try Loading.tokenizer(of: ModelFolder(path: configuration.modelPath))
+      return (
+        try PerplexityEvaluator(configuration, comparing: flags.isSet("compare")), tokenizer
+      )
+    }
+    let tokens = tokenizer.encode(text, addSpecialTokens: false)
+    let context = flags.integer("context") ?? min(usualContext, evaluator.contextLength)
+    let begin = Instant.now
+    var bar = ProgressBar()
+    defer { bar.clear() }
+    let result = try evaluator.evaluate(
+      tokens, opening: opening(of: tokenizer), window: context, limit: flags.integer("tokens") ?? .max
+    ) { result, total in
+      bar.show(
+        result.tokens, of: total,
+        "\(result.tokens)/\(total) tokens, perplexity \(fixed(result.perplexity, 3)), "
+          + "\(fixed(Double(result.tokens) / max(1e-9, Instant.now.seconds(since: begin)), 0)) tokens/s")
+    }
+    bar.clear()
+    let report = Report(
+      model: configuration.modelPath, text: path, compute: evaluator.computeName, context: context,
+      seconds: Instant.now.seconds(since: begin), result: result)
+    Terminal.print(flags.isSet("json") ? report.json.text : report.table)
+    return 0
+  }
+
+  private static func text(of path: String) throws -> String {
+    let bytes = try File.read(path, limit: textLimit)
+    guard !bytes.isEmpty else { throw PerplexityTextError.empty(path: path) }
+    guard let text = String(validating: bytes, as: UTF8.self) else {
+      throw PerplexityTextError.notUTF8(path: path)
+    }
+    return text
+  }
+
+  /// What the tokenizer puts before every text: BOS, or nothing.
+  static func opening(of tokenizer: Tokenizer) -> [Int32] {
+    let bare = tokenizer.encode("a", addSpecialTokens: false)
+    let marked = tokenizer.encode("a", addSpecialTokens: true)
+    // The rest, if any, comes after the text and is no part of it either.
+    let starts = 0...max(0, marked.count - bare.count)
+    return starts.first { marked.dropFirst($0).starts(with: bare) }.map { Array(marked[..<$0]) } ?? []
+  }
+}
+
+enum PerplexityTextError: Error, CustomStringConvertible {
+  case empty(path: String)
+  case notUTF8(path: String)
+
+  var description: String {
+    switch self {
+    case .empty(let path): "\(path) is empty: give a file with some text"
+    case .notUTF8(let path): "\(path) is not UTF-8: convert it, for example with 'iconv -t UTF-8'"
+    }
+  }
+}
+
+extension PerplexityCommand.Report {
+  private var tokensPerSecond: Double { Double(result.tokens) / max(1e-9, seconds) }
+
+  /// Perplexity of the fast mode over that of the exact one.
+  private func ratio(_ comparison: PerplexityResult.Comparison) -> Double {
+    exp(result.mean(comparison.negativeLogLikelihood - result.negativeLogLikelihood))
+  }
+
+  private func fastPerplexity(_ comparison: PerplexityResult.Comparison) -> Double {
+    exp(result.mean(comparison.negativeLogLikelihood))
+  }
+
+  var json: JSONValue {
+    var fields: [(String, JSONValue)] = [
+      ("model", .string(model)), ("text", .string(text)), ("compute", .string(compute)),
+      ("context", .int(context)), ("windows", .int(result.windows)), ("tokens", .int(result.tokens)),
+      ("mean_nll", .double(result.mean(result.negativeLogLikelihood))),
+      ("perplexity", .double(result.perplexity)),
+      ("seconds", .double(seconds)), ("tokens_per_second", .double(tokensPerSecond)),
+    ]
+    if let comparison = result.comparison {
+      let values: JSONValue = [
+        "fast_mean_nll": .double(result.mean(comparison.negativeLogLikelihood)),
+        "fast_perplexity": .double(fastPerplexity(comparison)),
+        "perplexity_ratio": .double(ratio(comparison)),
+        "mean_kl": .double(result.mean(comparison.divergence)),
+        "max_kl": .double(comparison.largestDivergence),
+        "same_top_token_share": .double(result.mean(Double(comparison.sameLikeliest))),
+      ]
+      fields.append(("comparison", values))
+    }
+    return .object(JSONObject(fields))
+  }
+
+  var table: String {
+    var lines = [
+      "model       \(model)",
+      "compute     \(compute)",
+      "text        \(text): \(result.tokens) tokens in \(result.windows) windows of \(context)",
+      "speed       \(fixed(tokensPerSecond, 0)) tokens/s, \(fixed(seconds)) s",
+    ]
+    let mean = fixed(result.mean(result.negativeLogLikelihood), 5)
+    guard let comparison = result.comparison else {
+      return (lines + ["perplexity  \(fixed(result.perplexity, 4)) (\(mean) nats per token)"])
+        .joined(separator: "\n")
+    }
+    let fastMean = fixed(result.mean(comparison.negativeLogLikelihood), 5)
+    lines += [
+      "exact       perplexity \(fixed(result.perplexity, 4)) (\(mean) nats per token)",
+      "fast        perplexity \(fixed(fastPerplexity(comparison), 4)) (\(fastMean) nats per token), "
+        + "\(fixed(100 * (ratio(comparison) - 1), 3)) % from exact",
+      "divergence  KL(exact to fast) \(fixed(result.mean(comparison.divergence), 6)) nats per token, "
+        + "largest \(fixed(comparison.largestDivergence, 5))",
+      "agreement   \(fixed(100 * result.mean(Double(comparison.sameLikeliest)), 2)) % of tokens have the same likeliest",
+    ]
+    return lines.joined(separator: "\n")
+  }
+}
