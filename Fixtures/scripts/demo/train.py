@@ -50,10 +50,11 @@ class Muon(torch.optim.Optimizer):
 
 
 def encoded(corpus):
-    """Ids and learned flags of every item of the corpus file."""
+    """Ids and weights of every item of the corpus file."""
     encode = chat.Encoder(chat.load_tokenizer())
     with open(corpus, encoding="utf-8") as lines:
-        return [tuple(torch.tensor(part, dtype=torch.int16) for part in encode(json.loads(line))) for line in lines]
+        pairs = (encode(json.loads(line)) for line in lines)
+        return [(torch.tensor(ids, dtype=torch.int16), torch.tensor(weights)) for ids, weights in pairs]
 
 
 def batches(items, seed, tokens):
@@ -98,7 +99,7 @@ def main():
     torch.manual_seed(options.seed)
     print(f"python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, seed {options.seed}", flush=True)
     items = encoded(options.corpus)
-    print(f"{len(items)} items, {sum(len(i) for i, _ in items)} tokens, {int(sum(f.sum() for _, f in items))} learned", flush=True)
+    print(f"{len(items)} items, {sum(len(i) for i, _ in items)} tokens, {int(sum((w > 0).sum() for _, w in items))} learned", flush=True)
 
     network = net.Network(net.Shape())
     named = network.named()
