@@ -85,7 +85,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("corpus")
     arguments.add_argument("output", type=pathlib.Path)
-    arguments.add_argument("--steps", type=int, default=1500)
+    arguments.add_argument("--steps", type=int, default=3000)
     arguments.add_argument("--minutes", type=float, default=110, help="on a slow machine the schedule shortens to end after this time")
     arguments.add_argument("--fall", type=float, default=0.5, help="share of the steps in which the learning rate falls")
     arguments.add_argument("--rounding", type=float, default=0.25, help="share of the steps, at the end, with 4-bit fake quantisation")
