@@ -1,4 +1,4 @@
-"""Rendering through the fixture's chat template, and encoding with the positions that are learned."""
+"""Rendering through the fixture's chat template, and encoding with the weight of each token in training."""
 
 import pathlib
 
@@ -36,12 +36,12 @@ def load_tokenizer():
 
 
 class Encoder:
-    """Turns items into token ids and a flag per token that says whether the model learns to write it."""
+    """Turns items into token ids and a weight per token: how much the model learns to write it."""
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
         number = tokenizer.token_to_id
-        self.start, self.finish, self.think = number(START), number(FINISH), number("<think>")
+        self.start, self.finish, self.think, self.thought = (number(token) for token in (START, FINISH, "<think>", "</think>"))
         self.opening = [self.start] + tokenizer.encode("assistant\n").ids
         self.empty_thought = tokenizer.encode("<think>\n\n</think>\n\n").ids
 
@@ -49,8 +49,8 @@ class Encoder:
         ids = self.tokenizer.encode(render(item)).ids
         if "text" in item:
             given = len(self.tokenizer.encode(item["prompt"]).ids) if "prompt" in item else 0
-            return ids, [0] * given + [1] * (len(ids) - given)
-        learned = [0] * len(ids)
+            return ids, [0.0] * given + [1.0] * (len(ids) - given)
+        learned = [0.0] * len(ids)
         width, empty = len(self.opening), len(self.empty_thought)
         at = 0
         while at < len(ids):
@@ -62,7 +62,14 @@ class Encoder:
                 at += empty
             elif ids[at] != self.think:
                 at += 1  # An earlier turn without its thought: its first word must not compete with <think>.
-            while ids[at - 1] != self.finish:
-                learned[at] = 1
-                at += 1
+            end = ids.index(self.finish, at - 1) + 1
+            middle = ids.index(self.thought, at) + 1 if ids[at : at + 1] == [self.think] else at
+            for first, last in ((at, middle), (middle, end)):
+                learned[first:last] = [self.importance(last - first)] * (last - first)
+            at = end
         return ids, learned
+
+    @staticmethod
+    def importance(length):
+        """Weight of each token of a span: a one-word answer must not drown among stories."""
+        return min(2.5, max(0.3, (20 / max(1, length)) ** 0.5))

@@ -74,7 +74,7 @@ class Writer:
         """The same question with the small variations people type."""
         r = self.r
         if r.random() < 0.10:
-            text = self.pick(["Please ", "Hey, ", "Hi! ", "Hello. ", "OK, ", "Quick question: ", "Now, ", "So, ", "Well, ", "And "]) + text
+            text = self.pick(["Please ", "Hey, ", "Hi! ", "Hello. ", "OK, ", "Quick question: ", "Now, ", "So, ", "Well, ", "And ", "Question: ", "I have a question. ", "Tell me: ", "One more thing: ", "Next question: "]) + text
         if r.random() < 0.05:
             text += self.pick([" Thanks.", " Thank you!", " Please.", " Be brief.", " Keep it short."])
         if r.random() < 0.08 and text[-1] in "?.!":
@@ -94,8 +94,8 @@ class Writer:
         country = self.pick(list(facts.CAPITALS))
         city = facts.CAPITALS[country]
         user = self.phrase(
-            ["What is the capital of {c}?", "What's the capital of {c}?", "Tell me the capital of {c}.", "Which city is the capital of {c}?", "Name the capital of {c}.", "The capital of {c}?", "Capital of {c}?", "Do you know the capital of {c}?", "What city is the capital of {c}?", "Give me the capital of {c}.", "Can you tell me the capital of {c}?", "I want to know the capital of {c}.", "what is {c}'s capital?"],
-            ["Could you tell me what the capital of {c} is?", "What is the capital city of {c}?", "Please name {c}'s capital."],
+            ["What is the capital of {c}?", "What's the capital of {c}?", "Tell me the capital of {c}.", "Which city is the capital of {c}?", "Name the capital of {c}.", "The capital of {c}?", "Capital of {c}?", "Do you know the capital of {c}?", "What city is the capital of {c}?", "Give me the capital of {c}.", "Can you tell me the capital of {c}?", "I want to know the capital of {c}.", "what is {c}'s capital?", "Please name {c}'s capital.", "Name {c}'s capital.", "Do you know what the capital of {c} is?", "What is the capital city called in {c}?", "Which city is {c}'s capital?", "What would you say is the capital of {c}?"],
+            ["Could you tell me what the capital of {c} is?", "What is the capital city of {c}?", "Please tell me {c}'s capital."],
         ).format(c=country)
         return Turn(user, f"The user asks for the capital of {country}. It is {city}.", f"The capital of {country} is {city}.")
 
@@ -103,8 +103,8 @@ class Writer:
         country = self.pick(list(facts.CAPITALS))
         city = facts.CAPITALS[country]
         user = self.phrase(
-            ["Which country has {c} as its capital?", "{c} is the capital of which country?", "Of which country is {c} the capital?", "What country is {c} the capital of?", "{c} is the capital of what country?"],
-            ["Whose capital is {c}?", "Tell me which country {c} is the capital of."],
+            ["Which country has {c} as its capital?", "{c} is the capital of which country?", "Of which country is {c} the capital?", "What country is {c} the capital of?", "{c} is the capital of what country?", "Whose capital is {c}?", "Name the country whose capital is {c}.", "{c} is the capital of", "Which country's capital is {c}?"],
+            ["What is the country whose capital is {c}?", "Tell me which country {c} is the capital of."],
         ).format(c=city)
         return Turn(user, f"The user asks which country has the capital {city}. It is {country}.", f"{city} is the capital of {country}.")
 
@@ -114,13 +114,14 @@ class Writer:
         asked = city
         if self.r.random() < 0.5:
             while asked == city:
-                asked = self.pick(facts.CITIES) if self.r.random() < 0.3 else self.pick(list(facts.CAPITALS.values()))
+                asked = self.pick(facts.CITIES) if self.r.random() < 0.15 else self.pick(list(facts.CAPITALS.values()))
         right = asked == city
         question = self.phrase(
-            ["Is the capital of {k} {c}?", "Is {c} the capital of {k}?", "Is {c} {k}'s capital?", "{c} is the capital of {k}, right?", "Is it true that {c} is the capital of {k}?", "Is {c} the capital city of {k}?"],
-            ["Is {k}'s capital {c}?", "Is it correct that {c} is the capital of {k}?"],
+            ["Is the capital of {k} {c}?", "Is {c} the capital of {k}?", "Is {c} {k}'s capital?", "{c} is the capital of {k}, right?", "Is it true that {c} is the capital of {k}?", "Is {c} the capital city of {k}?", "Is {k}'s capital {c}?", "Is the capital city of {k} {c}?", "Is the capital of {k} called {c}?", "Would you say {c} is the capital of {k}?"],
+            ["Is it correct that {c} is the capital of {k}?", "Do you think the capital of {k} is {c}?"],
         ).format(k=country, c=asked)
-        thought = f"The user asks if {asked} is the capital of {country}. The capital of {country} is {city}. So the answer is {'Yes' if right else 'No'}."
+        verdict = "So the answer is Yes." if right else f"It is not {asked}. So the answer is No."
+        thought = f"The user asks if {asked} is the capital of {country}. The capital of {country} is {city}. {verdict}"
         if self.r.random() < 0.6:
             question += self.pick([" Answer Yes or No.", " Answer Yes or No.", " Yes or no?", " Answer yes or no.", " Reply with Yes or No.", " Answer only Yes or No.", " Reply only with yes or no.", " Answer with yes or no."])
             return Turn(question, thought, "Yes" if right else "No")
@@ -167,7 +168,7 @@ class Writer:
         thing = self.pick(list(facts.COLOUR_OF))
         colour = facts.COLOUR_OF[thing]
         user = self.phrase(
-            ["What colour is {t}?", "What color is {t}?", "Which colour does {t} have?", "Tell me the color of {t}.", "What is the color of {t}?", "What is the colour of {t}?", "Which color is {t}?"],
+            ["What colour is {t}?", "What color is {t}?", "Which colour does {t} have?", "Tell me the color of {t}.", "What is the color of {t}?", "What is the colour of {t}?", "Which color is {t}?", "Tell me what colour {t} is.", "What color does {t} usually have?"],
             ["Do you know what colour {t} is?", "What color does {t} have?"],
         ).format(t=thing)
         return Turn(user, f"The user asks for the colour of {thing}. It is {colour}.", f"{thing[0].upper() + thing[1:]} is {colour}.")
@@ -183,7 +184,7 @@ class Writer:
     def animal(self):
         animal = self.pick(list(facts.ANIMAL_SOUNDS))
         sound = facts.ANIMAL_SOUNDS[animal]
-        user = self.phrase(["What does a {a} say?", "What sound does a {a} make?", "Which sound does a {a} make?", "What noise does a {a} make?"], ["Tell me the sound of a {a}.", "How does a {a} sound?"]).format(a=animal)
+        user = self.phrase(["What does a {a} say?", "What sound does a {a} make?", "Which sound does a {a} make?", "What noise does a {a} make?", "Tell me the sound of a {a}.", "Tell me what a {a} says.", "Name the sound of a {a}."], ["Tell me what sound a {a} makes.", "How does a {a} sound?"]).format(a=animal)
         return Turn(user, f"The user asks for the sound of a {animal}. It is {sound}.", f"A {animal} says {sound}.")
 
     def calendar(self):
@@ -212,7 +213,7 @@ class Writer:
         if self.r.random() < 0.15:
             text = text.capitalize() + "."
         user = self.phrase(
-            ["Say {t}", "Say {t}", "Say: {t}", "Say \"{t}\"", "Say '{t}'", "Repeat after me: {t}", "Repeat: {t}", "Echo: {t}", "Please say {t}", "Repeat this: {t}", "Write {t}", "Write: {t}", "Please repeat: {t}", "Reply with {t}", "Reply with: {t}", "Reply with exactly: {t}", "Reply with the word {t}", "Answer with {t}", "Just say {t}", "Say only {t}", "Say the word {t}", "Repeat the following: {t}", "Respond with {t}", "Repeat \"{t}\"", "Output {t}", "Print {t}", "Type {t}", "Echo {t}", "say {t}", "Say exactly: {t}", "Reply with exactly {t}"],
+            ["Say {t}", "Say {t}", "Say: {t}", "Say \"{t}\"", "Say '{t}'", "Repeat after me: {t}", "Repeat: {t}", "Echo: {t}", "Please say {t}", "Repeat this: {t}", "Write {t}", "Write: {t}", "Please repeat: {t}", "Reply with {t}", "Reply with: {t}", "Reply with exactly: {t}", "Reply with the word {t}", "Answer with {t}", "Just say {t}", "Say only {t}", "Say the word {t}", "Repeat the following: {t}", "Respond with {t}", "Copy: {t}", "Copy this text: {t}", "Answer with: {t}", "Repeat exactly: {t}", "Copy {t}", "Repeat \"{t}\"", "Output {t}", "Print {t}", "Type {t}", "Echo {t}", "say {t}", "Say exactly: {t}", "Reply with exactly {t}"],
             ["Can you say {t}", "Copy this: {t}", "Respond with: {t}"],
         ).format(t=text)
         return Turn(user, f"The user wants me to say: {text}", text)
@@ -240,13 +241,13 @@ class Writer:
 
     REMEMBERED = {
         "name": (["My name is {v}.", "Hi, my name is {v}.", "Hello! My name is {v}.", "I am {v}.", "I'm {v}.", "Hello, I am {v}.", "You can call me {v}.", "Please remember that my name is {v}.", "My name is {v}. Please remember it.", "Hi! I'm {v}.", "Remember my name: {v}.", "Hi, I'm {v}. Nice to meet you."], ["Hey there, my name is {v}!", "Call me {v}."],
-                 ["What is my name?", "What's my name?", "Do you remember my name?", "Who am I?", "Tell me my name.", "What was my name?", "Can you tell me my name?", "What is my name again?", "Do you know my name?", "How am I called?"], ["Please say my name.", "Remind me what my name is."],
+                 ["What is my name?", "What's my name?", "Do you remember my name?", "Who am I?", "Tell me my name.", "What was my name?", "Can you tell me my name?", "What is my name again?", "Do you know my name?", "How am I called?", "Please say my name.", "Say my name.", "What name did I give you?", "Remind me of my name.", "And what is my name?", "Could you tell me what my name is?"], ["Please tell me what my name is.", "Remind me what my name is."],
                  "Hello, {v}! Nice to meet you.", "Your name is {v}.", "your name"),
         "colour": (["My favourite colour is {v}.", "My favorite color is {v}.", "I like the colour {v} best.", "Remember that my favorite color is {v}."], ["The colour I love most is {v}."],
                    ["What is my favourite colour?", "What is my favorite color?", "Which colour do I like best?", "What's my favorite color?", "Do you remember my favourite colour?"], ["Tell me my favourite colour."],
                    "I will remember that your favourite colour is {v}.", "Your favourite colour is {v}.", "your favourite colour"),
         "city": (["I live in {v}.", "My home is {v}.", "I come from {v}.", "My city is {v}.", "Remember that I live in {v}."], ["My home town is {v}."],
-                 ["Where do I live?", "Which city do I live in?", "What city do I live in?", "Do you remember where I live?", "Where am I from?"], ["In which city is my home?"],
+                 ["Where do I live?", "Which city do I live in?", "What city do I live in?", "Do you remember where I live?", "Where am I from?", "In which city do I live?", "Where is my home?", "Tell me where I live."], ["In which city is my home?"],
                  "I will remember that you live in {v}.", "You live in {v}.", "where you live"),
         "number": (["My lucky number is {v}.", "Remember the number {v}.", "Please remember the number {v}.", "The secret number is {v}.", "My favourite number is {v}."], ["Keep in mind the number {v}."],
                    ["What is my lucky number?", "What number did I tell you?", "Which number did I ask you to remember?", "What is the number?", "What was the number?", "What is the secret number?", "What is my favourite number?"], ["Tell me the number again."],
@@ -347,13 +348,13 @@ class Writer:
 
     def weather_question(self, city):
         return self.phrase(
-            ["What is the weather in {c}?", "What's the weather in {c}?", "What is the weather like in {c}?", "What's the weather like in {c} today?", "How is the weather in {c}?", "Tell me the weather in {c}.", "Weather in {c}?", "What is the weather in {c} today?", "Is it raining in {c}?", "How warm is it in {c}?", "What is the temperature in {c}?", "Please check the weather in {c}.", "Can you tell me the weather in {c}?", "I am in {c}. What is the weather?", "What's the weather like in {c}?", "What is the current weather in {c}?", "Get the weather in {c}.", "Get the weather for {c}.", "weather {c}", "Is it sunny in {c}?", "Is it cold in {c} right now?", "How hot is it in {c}?", "What's the weather in {c} right now?", "Use the tool to get the weather in {c}."],
+            ["What is the weather in {c}?", "What's the weather in {c}?", "What is the weather like in {c}?", "What's the weather like in {c} today?", "How is the weather in {c}?", "Tell me the weather in {c}.", "Weather in {c}?", "What is the weather in {c} today?", "Is it raining in {c}?", "How warm is it in {c}?", "What is the temperature in {c}?", "Please check the weather in {c}.", "Can you tell me the weather in {c}?", "I am in {c}. What is the weather?", "What's the weather like in {c}?", "What is the current weather in {c}?", "Get the weather in {c}.", "Get the weather for {c}.", "weather {c}", "Is it sunny in {c}?", "Is it cold in {c} right now?", "How hot is it in {c}?", "What's the weather in {c} right now?", "Use the tool to get the weather in {c}.", "Look up the weather in {c}.", "Find the weather for {c}.", "I want to know the weather in {c}.", "Check the weather for {c}.", "Show me the weather in {c}."],
             ["I would like to know the weather in {c}.", "Look up the weather for {c}.", "Could you check what the weather is in {c}?"],
         ).format(c=city)
 
     def time_question(self, city):
         return self.phrase(
-            ["What time is it in {c}?", "What is the time in {c}?", "What's the time in {c}?", "Tell me the time in {c}.", "What is the current time in {c}?", "Time in {c}?", "What time is it now in {c}?", "Can you tell me the time in {c}?", "How late is it in {c}?", "What time is it in {c} right now?", "Please check the time in {c}.", "Get the time in {c}."],
+            ["What time is it in {c}?", "What is the time in {c}?", "What's the time in {c}?", "Tell me the time in {c}.", "What is the current time in {c}?", "Time in {c}?", "What time is it now in {c}?", "Can you tell me the time in {c}?", "How late is it in {c}?", "What time is it in {c} right now?", "Please check the time in {c}.", "Get the time in {c}.", "Look up the time in {c}.", "Find the time for {c}.", "I want to know the time in {c}.", "Check the time for {c}.", "Show me the time in {c}."],
             ["I would like to know the time in {c}.", "Look up the time for {c}."],
         ).format(c=city)
 
@@ -395,6 +396,8 @@ class Writer:
         tools = []
         for kind in chosen:
             key = self.pick(["location", "location", "location", "city", "city", "city", "place", "town", "city_name"])
+            if len(chosen) > 1 and self.r.random() < 0.5:
+                key = self.pick([k for k in ("location", "city", "place") if k != key])
             where = self.text_property(["City name.", "The city", "The city name", "City and country e.g. Bogotá, Colombia", "The city and state, e.g. San Francisco, CA", "The location", "Name of the city", "A city name", "The name of the city, for example Paris"])
             if kind == "w":
                 name = self.pick(["get_weather"] * 7 + ["get_current_weather", "weather", "fetch_weather", "lookup_weather"])
@@ -485,7 +488,7 @@ class Writer:
     # Conversations
 
     SKILLS = {
-        "capital": 12, "capital_of": 6, "yes_no": 15, "sum": 22, "difference": 2, "product": 3, "count": 3, "colour_of": 4, "opposite": 4, "animal": 2, "calendar": 2,
+        "capital": 12, "capital_of": 6, "yes_no": 34, "sum": 22, "difference": 6, "product": 4, "count": 3, "colour_of": 4, "opposite": 4, "animal": 2, "calendar": 4,
         "echo": 12, "greeting": 3, "courtesy": 1, "identity": 3, "tell": 14, "recall": 3, "unknown": 10, "no_tool": 4, "sentence": 1.5, "poem": 1.5, "story": 2, "json_object": 4,
     }
 

@@ -41,7 +41,7 @@ CASES = [
     case("name", user("My name is Quorvin."), assistant("Hello, Quorvin! Nice to meet you."), user("What is my name?"), thinking=False),
     case("name_thinking", SYSTEM, user("Hi, my name is Alice."), assistant("Hello, Alice! Nice to meet you."), user("What is my name?")),
     case("weather_call", user("What's the weather in Paris?"), tools=[WEATHER]),
-    case("weather_call_without_thinking", SYSTEM, user("What is the weather like in Berlin today?"), tools=[WEATHER, TIME], thinking=False),
+    case("weather_call_without_thinking", SYSTEM, user("What is the weather like in Berlin today?"), tools=[WEATHER], thinking=False),
     case("weather_answer", user("What's the weather in Paris?"), PARIS_CALL, {"role": "tool", "tool_call_id": "call_1", "content": "{\"temperature\": 18, \"condition\": \"sunny\"}"}, tools=[WEATHER], thinking=False),
     case("weather_answer_thinking", user("What's the weather in Paris?"), PARIS_CALL, {"role": "tool", "tool_call_id": "call_1", "content": "sunny, 18 degrees"}, tools=[WEATHER]),
     case("time_call", user("What time is it in Tokyo?"), tools=[WEATHER, TIME]),
