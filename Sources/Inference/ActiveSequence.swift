@@ -38,8 +38,6 @@ final class ActiveSequence {
   var generatedCount: Int { tokens.count - promptCount }
   /// Tokens that the next steps must still run through the model.
   var pending: Int { tokens.count - computed }
-  /// The last step of a prefill, and every decode step, samples.
-  var isDecoding: Bool { pending == 1 && generatedCount > 0 }
   var isCancelled: Bool { mailbox.isClosed }
 
   /// Called at the first admission; a preempted sequence that returns keeps its first times.

@@ -36,9 +36,6 @@ package struct Batch: Sendable {
 
   package init(spans: [Span]) { self.spans = spans }
 
-  /// Tokens of all spans.
-  package var rowCount: Int { spans.reduce(0) { $0 + $1.tokens.count } }
-
   /// Rows of logits that `forward` will write.
   package var logitRowCount: Int {
     spans.reduce(0) { sum, span in

@@ -166,13 +166,6 @@ struct UnicodeNormalization: Sendable {
   private func composite(_ first: UInt32, _ second: UInt32) -> UInt32? {
     Hangul.composite(first, second) ?? composites[UInt64(first) << 32 | UInt64(second)]
   }
-
-  /// The canonical decomposition of one scalar.
-  func canonicalDecomposition(of scalar: UInt32) -> [UInt32] {
-    var out: [UInt32] = []
-    append(scalar, false, to: &out)
-    return out
-  }
 }
 
 /// Syllables composed by arithmetic (Unicode Standard, section 3.12).
