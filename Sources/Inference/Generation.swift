@@ -18,6 +18,10 @@ package struct GenerationRequest: Sendable {
   package var topLogprobs: Int?
   /// How many alternatives to report with each prompt token; nil when they are not wanted.
   package var promptLogprobs: Int?
+  /// What the answer may say; nil leaves it free.
+  package var guide: Guide?
+  /// Text that the answer is likely to repeat, as tokens: drafts are taken from it. Changes speed only.
+  package var draft: [Int32] = []
 
   package init(
     promptTokens: [Int32], maxTokens: Int, sampling: SamplingParameters = SamplingParameters(),

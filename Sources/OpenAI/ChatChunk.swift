@@ -10,8 +10,10 @@ package struct ChatChunk: Sendable, Equatable {
     case role
     case reasoning(String)
     case content(String, logprobs: [LogprobEntry]?)
-    /// A whole call: its arguments are known only after parsing.
-    case toolCall(index: Int, ToolCall)
+    /// The first fragment of a call, the only one with its id and name.
+    case toolCall(index: Int, id: String, name: String)
+    /// More of the JSON text of a call's arguments.
+    case toolArguments(index: Int, String)
     case finish(ChoiceFinish)
   }
 
@@ -38,7 +40,17 @@ package struct ChatChunk: Sendable, Equatable {
     case .content(let text, let entries):
       members = ["content": .string(text)]
       logprobs = entries.map(LogprobEntry.chatJSON) ?? nil
-    case .toolCall(let index, let call): members = ["tool_calls": [Self.fragment(call, index: index)]]
+    case .toolCall(let index, let id, let name):
+      members = [
+        "tool_calls": [
+          [
+            "index": .int(index), "id": .string(id), "type": "function",
+            "function": ["name": .string(name), "arguments": ""],
+          ]
+        ]
+      ]
+    case .toolArguments(let index, let text):
+      members = ["tool_calls": [["index": .int(index), "function": ["arguments": .string(text)]]]]
     case .finish(let reason):
       members = [:]
       finish = .string(reason.rawValue)
@@ -52,13 +64,6 @@ package struct ChatChunk: Sendable, Equatable {
   /// The chunk after the last finish: no choices, only counts.
   package static func usage(_ usage: Usage, header: AnswerHeader) -> JSONValue {
     body(header, choices: [], usage: usage.json)
-  }
-
-  private static func fragment(_ call: ToolCall, index: Int) -> JSONValue {
-    [
-      "index": .int(index), "id": .string(call.id), "type": "function",
-      "function": ["name": .string(call.name), "arguments": .string(call.arguments)],
-    ]
   }
 
   private static func body(_ header: AnswerHeader, choices: [JSONValue], usage: JSONValue?) -> JSONValue {

@@ -36,14 +36,16 @@ struct ChatAnswer {
     case .content(let text, let tokens):
       choice.content += text
       choice.logprobs? += tokens.map(core.logprob)
-    case .toolCall(let name, let arguments): choice.toolCalls.append(makeCall(name, arguments))
+    case .toolCallBegan(let name):
+      choice.toolCalls.append(ToolCall(id: makeCallID(), name: name, arguments: ""))
+    case .toolCallArguments(let text):
+      if !choice.toolCalls.isEmpty { choice.toolCalls[choice.toolCalls.count - 1].arguments += text }
+    case .toolCallEnded: break
     case .finish(let reason): choice.finish = reason
     }
   }
 
-  private func makeCall(_ name: String, _ arguments: String) -> ToolCall {
-    ToolCall(id: "call_" + core.settings.makeID(), name: name, arguments: arguments)
-  }
+  private func makeCallID() -> String { "call_" + core.settings.makeID() }
 
   // MARK: Streamed
 
@@ -70,6 +72,7 @@ struct ChatAnswer {
   private struct StreamState {
     /// Choices below this have had their role chunk; clients need the first chunks in order.
     var begun = 0
+    /// Finished calls of each choice: the index of the next one.
     var toolCalls: [Int]
 
     init(choices: Int) { toolCalls = [Int](repeating: 0, count: choices) }
@@ -85,9 +88,12 @@ struct ChatAnswer {
       delta = .reasoning(text)
     case .content(let text, let tokens):
       delta = .content(text, logprobs: request.topLogprobs == nil ? nil : tokens.map(core.logprob))
-    case .toolCall(let name, let arguments):
-      delta = .toolCall(index: state.toolCalls[index], makeCall(name, arguments))
+    case .toolCallBegan(let name):
+      delta = .toolCall(index: state.toolCalls[index], id: makeCallID(), name: name)
+    case .toolCallArguments(let text): delta = .toolArguments(index: state.toolCalls[index], text)
+    case .toolCallEnded:
       state.toolCalls[index] += 1
+      return
     case .finish(let reason): delta = .finish(reason)
     }
     while state.begun <= index {

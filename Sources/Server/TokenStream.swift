@@ -16,7 +16,11 @@ struct TokenStream {
     case reasoning(String)
     /// `tokens` are those whose text this piece holds, when log probabilities are wanted.
     case content(String, tokens: [SampledToken])
-    case toolCall(name: String, arguments: String)
+    /// A call begins; pieces of its arguments follow, then its end.
+    case toolCallBegan(name: String)
+    /// More of the JSON text of the arguments.
+    case toolCallArguments(String)
+    case toolCallEnded
     /// The last piece.
     case finish(ChoiceFinish)
   }
@@ -105,7 +109,7 @@ struct TokenStream {
         addReasoning(text)
       case .toolCall(let name, let arguments):
         if settings.reportsLogprobs { ledger.skipAll() }
-        pieces.append(.toolCall(name: name, arguments: arguments))
+        pieces += [.toolCallBegan(name: name), .toolCallArguments(arguments), .toolCallEnded]
         toolCalls += 1
         if settings.allowsOneCallOnly { end(with: .toolCalls) }
       }

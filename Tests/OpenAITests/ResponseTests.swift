@@ -57,10 +57,13 @@ struct ResponseTests {
     #expect(chunk(.reasoning("a")) == chunkText(#"{"reasoning_content":"a"}"#))
     #expect(chunk(.content("b", logprobs: nil)) == chunkText(#"{"content":"b"}"#))
     #expect(
-      chunk(.toolCall(index: 0, call))
+      chunk(.toolCall(index: 0, id: "call_1", name: "f"))
         == chunkText(
           #"{"tool_calls":[{"index":0,"id":"call_1","type":"function","#
-            + #""function":{"name":"f","arguments":"{\"a\":1}"}}]}"#))
+            + #""function":{"name":"f","arguments":""}}]}"#))
+    #expect(
+      chunk(.toolArguments(index: 0, "{"))
+        == chunkText(#"{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]}"#))
     #expect(chunk(.finish(.toolCalls)) == chunkText("{}", finish: #""tool_calls""#))
     #expect(
       chunk(.finish(.stop), announcesUsage: true)

@@ -120,20 +120,23 @@ struct TokenStreamTests {
     let run = pieces(text) { $0.parser = parser(tools: ["f"]) }
     #expect(
       run.joined == [
-        .content("Let me see.", tokens: []), .toolCall(name: "f", arguments: #"{"a": 1}"#),
-        .finish(.toolCalls),
+        .content("Let me see.", tokens: []), .toolCallBegan(name: "f"),
+        .toolCallArguments(#"{"a": 1}"#), .toolCallEnded, .finish(.toolCalls),
       ])
   }
 
   @Test func `one call only ends the answer after the first`() {
     let call = #"<tool_call>{"name": "f", "arguments": {}}</tool_call>"#
     let both = pieces(call + call) { $0.parser = parser(tools: ["f"]) }
-    #expect(both.joined.count == 3)
+    #expect(both.joined.count == 7)
     let one = pieces(call + call) {
       $0.parser = parser(tools: ["f"])
       $0.allowsOneCallOnly = true
     }
-    #expect(one.joined == [.toolCall(name: "f", arguments: "{}"), .finish(.toolCalls)])
+    #expect(
+      one.joined == [
+        .toolCallBegan(name: "f"), .toolCallArguments("{}"), .toolCallEnded, .finish(.toolCalls),
+      ])
     #expect(one.stream.completionTokens == tinyTokenizer.encode(call, addSpecialTokens: false).count)
   }
 

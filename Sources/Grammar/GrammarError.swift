@@ -1,0 +1,22 @@
+// Why a schema, an expression or a grammar cannot constrain an answer.
+
+package enum GrammarError: Error, Equatable, CustomStringConvertible {
+  /// A keyword, or a use of it, that cannot be enforced. `path` is a JSON pointer into the schema.
+  case unsupported(keyword: String, path: String, reason: String)
+  /// A schema, expression or grammar that is malformed. `path` is a JSON pointer, or a position in the text.
+  case malformed(path: String, reason: String)
+  /// Nothing satisfies it.
+  case unsatisfiable(path: String, reason: String)
+  /// It needs more memory, states or time than one request may take.
+  case tooLarge(reason: String)
+
+  package var description: String {
+    switch self {
+    case .unsupported(let keyword, let path, let reason):
+      "'\(keyword)' at '\(path)' cannot be enforced: \(reason)"
+    case .malformed(let path, let reason): "at '\(path)': \(reason)"
+    case .unsatisfiable(let path, let reason): "nothing satisfies '\(path)': \(reason)"
+    case .tooLarge(let reason): reason
+    }
+  }
+}

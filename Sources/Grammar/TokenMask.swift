@@ -1,0 +1,31 @@
+// A set of token ids, one bit each.
+
+/// Which tokens may come next. A value; copies share storage until changed.
+package struct TokenMask: Sendable, Equatable {
+  /// Bit `id % 64` of word `id / 64`.
+  package private(set) var words: [UInt64]
+  /// Ids are below this.
+  package let count: Int
+
+  /// The empty set of ids below `count`.
+  package init(count: Int) {
+    self.count = max(0, count)
+    words = [UInt64](repeating: 0, count: (self.count + 63) / 64)
+  }
+
+  package func contains(_ id: Int32) -> Bool {
+    guard id >= 0, Int(id) < count else { return false }
+    return words[Int(id) / 64] & (1 << UInt64(id % 64)) != 0
+  }
+
+  package mutating func insert(_ id: Int32) {
+    guard id >= 0, Int(id) < count else { return }
+    words[Int(id) / 64] |= 1 << UInt64(id % 64)
+  }
+
+  package mutating func formUnion(_ other: TokenMask) {
+    for index in 0..<min(words.count, other.words.count) { words[index] |= other.words[index] }
+  }
+
+  package var isEmpty: Bool { words.allSatisfy { $0 == 0 } }
+}

@@ -1,0 +1,66 @@
+// From a chat request to the generations that answer it, whatever wire it came over.
+//
+// Chat Completions, Responses and Messages describe the same things in their own words. Each is read into a
+// `ChatRequest`; what follows from it is decided here, once.
+
+import Chat
+import Inference
+import JSON
+import OpenAI
+import Tokenizers
+
+struct ChatPlan {
+  private let core: AppCore
+
+  init(_ core: AppCore) { self.core = core }
+
+  /// The generations of a request, ready to start.
+  ///
+  /// - Throws: 400 when the model cannot do what the request asks for.
+  func makeRun(_ request: ChatRequest) throws(APIError) -> AnswerRun {
+    guard let template = core.model.template else {
+      throw APIError(
+        status: 400, code: "unsupported_value", param: "model",
+        message: "The model '\(core.model.id)' has no chat template. Use /v1/completions.")
+    }
+    guard request.tools.isEmpty || template.supportsTools else {
+      throw .unsupportedTools(model: core.model.id)
+    }
+    let prompt = try makePrompt(request, template)
+    let plan = PromptPlan(
+      core: core, options: request.options, param: "messages", topLogprobs: request.topLogprobs)
+    var parts: [AnswerRun.Part] = []
+    for choice in 0..<request.options.choices {
+      var settings = TokenStream.Settings()
+      settings.parser = template.format.makeParser(
+        promptTail: prompt.text, tools: request.tools.isEmpty ? nil : request.tools.map(\.json))
+      settings.stops = request.options.stops
+      settings.hiddenTokens = plan.hiddenTokens.union(core.controlTokens)
+      settings.reportsLogprobs = request.topLogprobs != nil
+      settings.allowsOneCallOnly = !request.allowsParallelCalls
+      let stream = TokenStream(
+        settings, detokenizer: core.model.tokenizer.makeDetokenizer(skipSpecialTokens: false))
+      parts.append(
+        AnswerRun.Part(
+          request: try plan.request(for: prompt.tokens, choice: choice), stream: stream,
+          countsPrompt: choice == 0))
+    }
+    return AnswerRun(parts, service: core.model.service, timing: core.timing)
+  }
+
+  /// The rendered and tokenized prompt.
+  func makePrompt(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> Prompt {
+    var arguments = request.templateArguments
+    if let thinking = request.thinking { arguments["enable_thinking"] = .bool(thinking) }
+    if let effort = request.reasoningEffort { arguments["reasoning_effort"] = .string(effort) }
+    do throws(ChatError) {
+      return try core.model.prompts.prompt(
+        of: Conversation(
+          messages: request.messages, tools: request.tools.map(\.json), templateArguments: arguments,
+          addGenerationPrompt: request.addsGenerationPrompt,
+          continueFinalMessage: request.continuesFinalMessage), template: template)
+    } catch {
+      throw APIError(error)
+    }
+  }
+}
