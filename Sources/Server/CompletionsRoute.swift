@@ -16,6 +16,7 @@ struct CompletionsRoute {
     let body = try http.jsonBody()
     let request = try CompletionRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkModel(request.model)
+    try core.checkUnknown(request.ignored)
     let prompts = request.prompts.map(encode)
     let run = AnswerRun(try parts(request, prompts), service: core.model.service, timing: core.timing)
     do throws(InferenceError) {
