@@ -87,7 +87,9 @@ struct CallProgress: Sendable {
     switch phase {
     case .lost: return false
     case .between:
-      let separators: Set<UInt8> = [UInt8(ascii: "["), UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "]")]
+      let separators: Set<UInt8> = [
+        UInt8(ascii: "["), UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "]"),
+      ]
       let byte = body[at]
       if byte == UInt8(ascii: "{") {
         phase = .head(start: at)

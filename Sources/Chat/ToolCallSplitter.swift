@@ -1,5 +1,7 @@
 // Takes tool calls out of the content of a reply, whatever their syntax.
 
+import Grammar
+
 /// Where a call can begin.
 struct CallOpening: Sendable {
   let marker: [UInt8]
@@ -32,6 +34,14 @@ protocol CallSyntax: Sendable {
   var openings: [CallOpening] { get }
   var quotes: CallQuotes { get }
   var shape: CallShape { get }
+
+  /// One or more calls of these tools, with their markers.
+  ///
+  /// - Throws: when a schema cannot be expressed in this syntax.
+  func pattern(of tools: [CallableTool], _ writer: CallWriter) throws(GrammarError) -> Pattern
+
+  /// Text that may hold calls of this pattern, or none.
+  func mixed(_ calls: Pattern) -> Pattern
 
   /// The calls in the text between the markers; nil when it is malformed.
   func calls(in body: [UInt8]) -> [ToolCall]?

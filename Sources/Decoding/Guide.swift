@@ -49,7 +49,8 @@ package struct Guide: Sendable {
     thoughtMask = vocabulary.map { vocabulary in
       TokenMask(count: vocabulary.count) { id in !vocabulary.endTokens.contains(id) }
     }
-    closingMask = thought.isClosedByText
+    closingMask =
+      thought.isClosedByText
       ? vocabulary.map { vocabulary in
         TokenMask(count: vocabulary.count) { id in
           !vocabulary.endTokens.contains(id) && !thought.closesWithText(id)

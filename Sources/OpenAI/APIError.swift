@@ -63,7 +63,9 @@ extension APIError {
     badRequest("invalid_value", param, "Invalid '\(param)': \(problem).")
   }
 
-  package static func unsupportedParameter(_ param: String, _ reason: String = "this server does not support it")
+  package static func unsupportedParameter(
+    _ param: String, _ reason: String = "this server does not support it"
+  )
     -> APIError
   {
     badRequest("unsupported_parameter", param, "Unsupported parameter: '\(param)': \(reason).")

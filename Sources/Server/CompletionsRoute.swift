@@ -1,5 +1,6 @@
 // POST /v1/completions: text or token ids in, text out, no chat template.
 
+import Decoding
 import HTTP
 import Inference
 import JSON
@@ -41,9 +42,13 @@ struct CompletionsRoute {
   /// Choices are numbered prompt by prompt.
   private func parts(_ request: CompletionRequest, _ prompts: [[Int32]]) throws(APIError) -> [AnswerRun.Part]
   {
-    let plan = PromptPlan(
+    var plan = PromptPlan(
       core: core, options: request.options, param: "prompt", topLogprobs: request.logprobs,
       promptLogprobs: request.echoes ? request.logprobs : nil)
+    if let format = request.format {
+      try request.options.checkConstrained()
+      plan.guide = Guide(grammar: try core.compile(ContentPattern(format).pattern, param: format.param))
+    }
     var settings = TokenStream.Settings()
     settings.stops = request.options.stops
     settings.hiddenTokens = plan.hiddenTokens
