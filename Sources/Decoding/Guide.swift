@@ -154,3 +154,25 @@ extension TokenMask {
     for id in 0..<Int32(clamping: count) where isMember(id) { insert(id) }
   }
 }
+
+extension TokenMask {
+  /// Makes every token that is not in the set impossible.
+  func banOthers(in row: UnsafeMutableBufferPointer<Float>) {
+    for (index, word) in words.enumerated() where word != .max {
+      let start = index * 64
+      guard start < row.count else { return }
+      let end = min(start + 64, row.count)
+      if word == 0 {
+        for id in start..<end { row[id] = -.infinity }
+      } else {
+        for id in start..<end where word & (1 << UInt64(id - start)) == 0 { row[id] = -.infinity }
+      }
+    }
+    if count < row.count { for id in count..<row.count { row[id] = -.infinity } }
+  }
+
+  /// The lowest id of the set.
+  var first: Int? {
+    words.firstIndex { $0 != 0 }.map { $0 * 64 + words[$0].trailingZeroBitCount }
+  }
+}
