@@ -96,8 +96,8 @@ package struct Guide: Sendable {
   /// The tokens that end the thought now, when its budget is spent.
   private func forcedEnd(after tokens: Int) -> [Int32]? {
     guard let thought, let budget = thought.budget, tokens >= budget else { return nil }
-    // A character is not cut in half; at most three tokens are needed to complete one.
-    if tokens - budget < 3, Thought.endsInsideCharacter(tail) { return nil }
+    // A character is not cut in half, nor a marker that the model is about to write.
+    if tokens - budget < thought.patience(after: tail) { return nil }
     return thought.ending(after: tail)
   }
 

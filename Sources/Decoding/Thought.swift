@@ -127,9 +127,15 @@ extension Guide.Thought {
     return (tail.last == UInt8(ascii: "\n") ? [] : lead) + marker + separator
   }
 
+  /// How many tokens a thought that ends with `tail` may take beyond its budget.
+  func patience(after tail: [UInt8]) -> Int {
+    if isClosedByText, mayBeClosing(tail) { return close.bytes.count }
+    return Self.endsInsideCharacter(tail) ? 3 : 0
+  }
+
   // MARK: Bytes
 
-  static func endsInsideCharacter(_ tail: [UInt8]) -> Bool {
+  private static func endsInsideCharacter(_ tail: [UInt8]) -> Bool {
     guard let start = tail.suffix(4).lastIndex(where: { $0 & 0xC0 != 0x80 }) else { return false }
     let length =
       switch tail[start] {
