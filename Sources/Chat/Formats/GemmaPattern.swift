@@ -24,16 +24,24 @@ extension GemmaCalls {
   }
 }
 
-private struct GemmaValues {
+/// Used by one thread.
+private final class GemmaValues {
   /// Stands on both sides of a string.
-  let quote: Pattern
+  private let quote: Pattern
+  /// Values described so far: references that fan out would describe them without end.
+  private var count = 0
+
+  private static let maxCount = 5_000
+
+  init(quote: Pattern) { self.quote = quote }
 
   // MARK: By schema
 
   func value(_ fields: SchemaFields, depth: Int) throws(GrammarError) -> Pattern {
-    guard depth < SchemaFields.maxDepth else {
+    count += 1
+    guard depth < SchemaFields.maxDepth, count <= Self.maxCount else {
       throw .unsupported(
-        keyword: "$ref", path: fields.path, reason: "the schema is recursive or nested too deep")
+        keyword: "$ref", path: fields.path, reason: "the schema is recursive, nested too deep or too large")
     }
     if let constants = fields.constants { return .choice(constants.map(constant)) }
     if let branches = fields.branches {
