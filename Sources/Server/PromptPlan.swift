@@ -35,7 +35,7 @@ struct PromptPlan {
       tokenLimit: core.model.tokenizer.vocabularySize,
       topLogprobs: topLogprobs, promptLogprobs: promptLogprobs)
     request.guide = guide
-    request.draft = draft
+    request.draft = Array(draft.prefix(context))
     return request
   }
 
