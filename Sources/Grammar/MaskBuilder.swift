@@ -77,7 +77,9 @@ struct MaskBuilder {
       }
       switch graph.nodes[Int(item.node)] {
       case .token(let id):
-        let cost = machine.costs[Int(machine.resume(item.tail))]
+        // First the step, which may add a set: the array must be read behind it.
+        let next = machine.resume(item.tail)
+        let cost = machine.costs[Int(next)]
         if cost <= limit {
           mask.insert(id)
           worst = max(worst, cost)

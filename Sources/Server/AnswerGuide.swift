@@ -136,7 +136,7 @@ struct ContentPattern {
 
 extension AppCore {
   func grammar(_ pattern: Pattern) throws(GrammarError) -> CompiledGrammar {
-    try CompiledGrammar(pattern, vocabulary: model.grammarVocabulary)
+    try model.grammars.grammar(for: pattern)
   }
 
   /// - Parameter param: the field that holds the constraint.

@@ -19,8 +19,8 @@ package struct ServedModel: Sendable {
   package let prompts: PromptEncoder
   /// The ids that end an answer.
   package let endTokens: Set<Int32>
-  /// The tokenizer as constraints see it.
-  let grammarVocabulary: GrammarVocabulary
+  /// The constraints of recent requests, compiled.
+  let grammars: GrammarCache
   /// What applies where a request says nothing.
   package var sampling: SamplingParameters
   /// Changes when the same request could get another answer: weights, build.
@@ -38,7 +38,7 @@ package struct ServedModel: Sendable {
     self.template = template
     prompts = PromptEncoder(tokenizer: tokenizer)
     self.endTokens = endTokens
-    grammarVocabulary = GrammarVocabulary(tokenizer: tokenizer, endTokens: endTokens)
+    grammars = GrammarCache(vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: endTokens))
     self.sampling = sampling
     self.systemFingerprint = systemFingerprint
   }

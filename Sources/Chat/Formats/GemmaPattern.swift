@@ -13,7 +13,7 @@ extension GemmaCalls {
       let arguments: Pattern =
         switch tool.arguments {
         case .none: .literal("{}")
-        case .anyObject: values.anyObject(depth: 3)
+        case .anyObject: values.anyObject(depth: 2)
         case .schema(let schema): try values.value(SchemaFields(schema, root: nil, path: ""), depth: 0)
         }
       calls.append(.sequence([.literal("call:\(tool.name)"), arguments]))
