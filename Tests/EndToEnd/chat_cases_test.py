@@ -396,7 +396,7 @@ def test_C34_bad_formats(s):
     error = refuses(s, schema({"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}), "response_format")
     assert "/properties/a" in error["param"], error
     refuses(s, {"guided_regex": "("}, "guided_regex")
-    refuses(s, {"guided_grammar": "root ::= "}, "guided_grammar")
+    refuses(s, {"guided_grammar": "root ::= missing"}, "guided_grammar")
     refuses(s, {**schema(PERSON), "ignore_eos": True}, "ignore_eos")
 
 
@@ -558,8 +558,7 @@ def two_calls(s, **options):
     """Calls of a tool whose arguments can only be short."""
     short = tool("pick", {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"],
                           "additionalProperties": False})
-    end = json.loads((s.demo / "config.json").read_text())["eos_token_id"]
-    ends = {str(token): -100 for token in (end if isinstance(end, list) else [end])}
+    ends = {str(token): -100 for token in json.loads((s.demo / "generation_config.json").read_text())["eos_token_id"]}
     completion = s.chat("Hello!", tools=[short], tool_choice="required", max_tokens=90, logit_bias=ends, **options)
     return completion if options.get("stream") else calls(completion)
 
