@@ -1,10 +1,12 @@
 // The engine with a toy model: same tokens alone and together, chunked and preempted; every way to end.
 
 import Decoding
+import JSON
 import Models
 import Platform
 import Support
 import Testing
+import Tokenizers
 
 @testable import Compute
 @testable import Inference
@@ -395,13 +397,29 @@ private final class HashModel: CausalModel {
   // MARK: Guides
 
   @Test func `a guide forces the tokens that close a thought`() throws {
+    let byteLevel: JSONValue = [
+      "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true,
+    ]
+    let markers = [(48, "<t>"), (49, "</t>")].map { id, text -> JSONValue in
+      [
+        "id": .int(id), "content": .string(text), "single_word": false, "lstrip": false, "rstrip": false,
+        "normalized": false, "special": false,
+      ]
+    }
+    let file: JSONValue = [
+      "version": "1.0", "added_tokens": .array(markers), "pre_tokenizer": byteLevel, "decoder": byteLevel,
+      "model": ["type": "BPE", "vocab": ["a": 0, "\u{10A}": 46], "merges": []],
+    ]
+    let tokenizer = try Tokenizer(tokenizerJSON: file.bytes)
     let client = try client()
     var guided = request(prompt(seed: 2, count: 10), 12)
     guided.guide = Guide(
-      thought: Guide.Thought(open: nil, close: [48, 49], budget: 5, startsInside: true))
+      thought: Guide.Thought(
+        tokenizer: tokenizer, open: "<t>", close: "</t>", lead: "\n", separator: "\n\n", budget: 5,
+        startsInside: true))
     let tokens = collect(try client.submit(guided)).tokens
     #expect(tokens.count == 12)
-    #expect(Array(tokens[5...6]) == [48, 49])
+    #expect(Array(tokens[5...8]) == [46, 49, 46, 46])
     client.stop()
   }
 }
