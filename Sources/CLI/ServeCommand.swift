@@ -17,6 +17,7 @@ enum ServeCommand {
     let (model, engine) = try Loading.model(flags)
     var settings = App.Settings()
     settings.reasoningField = flags.text("reasoning-field") ?? settings.reasoningField
+    settings.version = CommandLineTool.version
     let app = App(model, settings: settings)
     var limits = Limits()
     limits.connections = flags.integer("max-connections") ?? 1024
