@@ -58,7 +58,7 @@ package final class App: Sendable {
     }
   }
 
-  /// What is around the answers. Added last: it describes all other routes.
+  /// What is around the answers.
   private static func addUtilities(_ core: AppCore, to router: inout Router) {
     router.on("POST", "/v1/chat/completions/input_tokens") { request, _ in
       Self.answer { () throws(APIError) in try TokenizeRoutes(core).countInput(request) }
@@ -77,8 +77,7 @@ package final class App: Sendable {
         try OpenAPIDocument(version: core.settings.version, limits: core.limits).respond()
       }
     }
-    let endpoints = router.routes.map { "\($0.method) \(OpenAPIDocument.template($0.pattern))" }
-    router.on("GET", "/v1/capabilities") { _, _ in CapabilitiesRoute(core, endpoints: endpoints).respond() }
+    router.on("GET", "/v1/capabilities") { _, _ in CapabilitiesRoute(core).respond() }
   }
 
   /// Method and pattern of every route.

@@ -10,13 +10,8 @@ import OpenAI
 
 struct CapabilitiesRoute {
   private let core: AppCore
-  /// `POST /v1/completions` and so on.
-  private let endpoints: [String]
 
-  init(_ core: AppCore, endpoints: [String]) {
-    self.core = core
-    self.endpoints = endpoints
-  }
+  init(_ core: AppCore) { self.core = core }
 
   func respond() -> Response {
     Response(json: ["object": "list", "data": [.object(JSONObject(facts + abilities))]])
@@ -31,7 +26,13 @@ struct CapabilitiesRoute {
       ("vocabulary_size", .int(model.vocabularySize)),
       ("compute_mode", .string(model.facts.computeMode)),
       ("quantization", model.facts.quantization?.json ?? nil),
-      ("endpoints", .array(endpoints.map(JSONValue.string))),
+      (
+        "endpoints",
+        .array(
+          OpenAPIDocument.operations.map {
+            .string("\($0.method) \(OpenAPIDocument.template($0.pattern))")
+          })
+      ),
       ("modalities", ["input": ["text"], "output": ["text"]]),
     ]
   }
