@@ -126,7 +126,7 @@ package enum MessagesEvent: Sendable {
         "stop_sequence": message.stopSequence.map(JSONValue.string) ?? nil,
         "stop_details": nil, "container": nil,
       ]
-      event["usage"] = message.usage.messagesJSON
+      event["usage"] = .object(JSONObject(message.usage.messagesCounts))
     case .stop: break
     }
     return .object(event)
@@ -135,14 +135,19 @@ package enum MessagesEvent: Sendable {
 
 extension Usage {
   /// On this wire the input is what had to be computed; cached tokens are counted beside it.
-  var messagesJSON: JSONValue {
+  fileprivate var messagesCounts: [(String, JSONValue)] {
     [
-      "input_tokens": .int(promptTokens - cachedTokens), "cache_creation_input_tokens": 0,
-      "cache_read_input_tokens": .int(cachedTokens), "cache_creation": nil,
-      "output_tokens": .int(completionTokens),
-      "output_tokens_details": ["thinking_tokens": .int(reasoningTokens)],
-      "server_tool_use": nil, "service_tier": "standard", "inference_geo": nil,
+      ("input_tokens", .int(promptTokens - cachedTokens)), ("cache_creation_input_tokens", 0),
+      ("cache_read_input_tokens", .int(cachedTokens)), ("output_tokens", .int(completionTokens)),
+      ("output_tokens_details", ["thinking_tokens": .int(reasoningTokens)]), ("server_tool_use", nil),
     ]
+  }
+
+  fileprivate var messagesJSON: JSONValue {
+    let more: [(String, JSONValue)] = [
+      ("cache_creation", nil), ("service_tier", "standard"), ("inference_geo", nil),
+    ]
+    return .object(JSONObject(messagesCounts + more))
   }
 }
 

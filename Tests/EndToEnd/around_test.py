@@ -200,18 +200,13 @@ def post(s, path, body):
 
 
 def test_tokens_are_those_of_the_reference(s):
-    for name in ("capital", "weather_call", "completion"):
+    for name in ("yes", "yes_without_thinking", "no", "name", "weather_call", "weather_call_without_thinking"):
         case = expected(name)
-        if "messages" not in case:
-            continue
-        request = {"messages": case["messages"], "chat_template_kwargs": {"enable_thinking": case.get("thinking", True)}}
-        if case.get("tools"):
-            request["tools"] = case["tools"]
-        found = post(s, "/tokenize", request)
-        if found["tokens"] == case["prompt_ids"]:
-            continue
-        request["chat_template_kwargs"] = {"enable_thinking": False}
+        request = {"messages": case["messages"], "tools": case.get("tools")}
+        if "enable_thinking" in case:
+            request["chat_template_kwargs"] = {"enable_thinking": case["enable_thinking"]}
         assert post(s, "/tokenize", request)["tokens"] == case["prompt_ids"], name
+        assert post(s, "/apply-template", request)["prompt"] == case["prompt_text"], name
 
 
 def test_text_goes_to_tokens_and_back(s):

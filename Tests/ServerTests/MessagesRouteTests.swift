@@ -44,9 +44,8 @@ struct MessagesRouteTests {
         == #"{"id":"msg_ID","type":"message","role":"assistant","model":"m","content":[{"type":"text","#
         + #""text":"Hello","citations":null}],"stop_reason":"end_turn","stop_sequence":null,"stop_details":null,"#
         + #""container":null,"usage":{"input_tokens":27,"cache_creation_input_tokens":0,"#
-        + #""cache_read_input_tokens":0,"cache_creation":null,"output_tokens":5,"#
-        + #""output_tokens_details":{"thinking_tokens":0},"server_tool_use":null,"service_tier":"standard","#
-        + #""inference_geo":null}}"#)
+        + #""cache_read_input_tokens":0,"output_tokens":5,"output_tokens_details":{"thinking_tokens":0},"#
+        + #""server_tool_use":null,"cache_creation":null,"service_tier":"standard","inference_geo":null}}"#)
     let request = try #require(service.requests.first)
     #expect(
       tinyTokenizer.decode(request.promptTokens, skipSpecialTokens: false)
