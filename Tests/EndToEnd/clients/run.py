@@ -20,6 +20,12 @@ SCRIPTS = {
 }
 
 
+def pip(python, *arguments):
+    """Runs the cache's own pip for another environment: each having one costs more than most clients do."""
+    command = [CACHE / "pip" / "bin" / "python", "-m", "pip", "--python", python, "--disable-pip-version-check"]
+    subprocess.run([*command, *arguments], check=True, capture_output=True, text=True, timeout=600)
+
+
 def install(name):
     """The Python of the client's environment, or why there is none. What is installed already is kept."""
     requirements = HERE / f"{name}.txt"
@@ -30,11 +36,13 @@ def install(name):
     if stamp.exists() and stamp.read_text() == state:
         return python, None
     try:
-        venv.create(folder, with_pip=True, clear=True)
-        subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile",
-             "-r", requirements],
-            check=True, capture_output=True, text=True, timeout=600)
+        venv.create(folder, clear=True)
+        # The files name every package, so nothing has to be resolved, unless another Python needs others.
+        pip(python, "install", "--quiet", "--no-compile", "--no-deps", "-r", requirements)
+        try:
+            pip(python, "check")
+        except subprocess.CalledProcessError:
+            pip(python, "install", "--quiet", "--no-compile", "-r", requirements)
     except subprocess.CalledProcessError as error:
         output = f"{error.stderr or ''}{error.stdout or ''}".strip().splitlines()
         return None, output[-1] if output else str(error)
@@ -42,6 +50,16 @@ def install(name):
         return None, str(error)
     stamp.write_text(state)
     return python, None
+
+
+def install_all(names):
+    if not (CACHE / "pip" / "bin" / "python").exists():
+        try:
+            venv.create(CACHE / "pip", with_pip=True, clear=True)
+        except Exception as error:
+            return {name: (None, f"no pip: {error}") for name in names}
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        return dict(zip(names, pool.map(install, names)))
 
 
 def start(binary):
@@ -66,8 +84,7 @@ def main():
     binary, part = sys.argv[1], (sys.argv[2] if len(sys.argv) > 2 else "")
     names = [name for name in SCRIPTS if part in name]
     begin = time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        installed = dict(zip(names, pool.map(install, names)))
+    installed = install_all(names)
     print(f"environments: {time.monotonic() - begin:.0f} s", flush=True)
     process, url = start(binary)
     failed, skipped = [], []
