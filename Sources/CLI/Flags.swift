@@ -57,6 +57,9 @@ enum Flags {
         defaultText: "reasoning_content",
         help: "where thoughts are written: reasoning_content, reasoning or both"),
       Flag(
+        name: "strict-params", kind: .toggle,
+        help: "refuse requests with fields that nobody knows; without it they are named in a header"),
+      Flag(
         name: "examples", kind: .toggle, help: "after the start, print how to talk to the server, to stderr"),
     ])
 

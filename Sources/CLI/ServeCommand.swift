@@ -18,6 +18,7 @@ enum ServeCommand {
     var settings = App.Settings()
     settings.reasoningField = flags.text("reasoning-field") ?? settings.reasoningField
     settings.version = CommandLineTool.version
+    settings.strictParameters = flags.isSet("strict-params")
     let app = App(model, settings: settings)
     var limits = Limits()
     limits.connections = flags.integer("max-connections") ?? 1024

@@ -2,6 +2,7 @@
 
 package import Chat
 package import Decoding
+import Grammar
 package import Inference
 package import Tokenizers
 
@@ -40,7 +41,9 @@ package struct ServedModel: Sendable {
   /// Conversations to prompts, with special tokens from the template only.
   package let prompts: PromptEncoder
   /// The ids that end an answer.
-  package var endTokens: Set<Int32>
+  package let endTokens: Set<Int32>
+  /// The tokenizer as constraints see it.
+  let grammarVocabulary: GrammarVocabulary
   /// What applies where a request says nothing.
   package var sampling: SamplingParameters
   /// Changes when the same request could get another answer: weights, build.
@@ -59,6 +62,7 @@ package struct ServedModel: Sendable {
     self.template = template
     prompts = PromptEncoder(tokenizer: tokenizer)
     self.endTokens = endTokens
+    grammarVocabulary = GrammarVocabulary(tokenizer: tokenizer, endTokens: endTokens)
     self.sampling = sampling
     self.systemFingerprint = systemFingerprint
   }

@@ -5,6 +5,7 @@ import time
 import traceback
 
 import around_test
+import chat_cases_test
 import checkpoints_test
 import cli_test
 import openapi_test
@@ -17,7 +18,8 @@ def main():
     binary, part = sys.argv[1], (sys.argv[2] if len(sys.argv) > 2 else "")
     tests = [
         (f"{module.__name__}.{name}", function)
-        for module in (sdk_test, around_test, openapi_test, raw_test, cli_test, checkpoints_test)
+        for module in (
+            sdk_test, chat_cases_test, around_test, openapi_test, raw_test, cli_test, checkpoints_test)
         for name, function in vars(module).items()
         if name.startswith("test_") and part in name
     ]
