@@ -10,6 +10,12 @@ package final class App: Sendable {
   package struct Settings: Sendable {
     /// The member that holds reasoning text: `reasoning_content`, `reasoning` or `both`.
     package var reasoningField = "reasoning_content"
+    /// How reasoning is written into Responses streams: `openai`, `openresponses` or `none`.
+    package var responsesReasoningEvents = "openai"
+    /// Whether Responses requests lose their tools of unknown type instead of being refused.
+    package var dropsUnknownTools = false
+    /// Responses and conversations; in memory by default.
+    package var store = ResponseStore()
     /// Silence on a stream after which a comment shows that it lives, seconds.
     package var keepAliveSeconds = 1.0
     /// How often a waiting connection looks whether its client is still there, seconds.
@@ -23,6 +29,7 @@ package final class App: Sendable {
   }
 
   private let router: Router
+  private let jobs: ResponseJobs
   /// HTTP's own errors in the shape of the API.
   private static let errors = ErrorFormat(contentType: "application/json") { APIError($0).json.bytes }
 
@@ -41,8 +48,14 @@ package final class App: Sendable {
     router.on("POST", "/v1/completions") { request, context in
       Self.answer { () throws(APIError) in try CompletionsRoute(core).respond(to: request, context) }
     }
+    ResponsesRoute.register(on: &router, core)
+    ConversationsRoute.register(on: &router, core)
     self.router = router
+    jobs = core.jobs
   }
+
+  /// Gives responses in the background some time to finish, then fails them. Called when no connection is left.
+  package func finish(seconds: Double) { jobs.stop(seconds: seconds) }
 
   /// The response to a request whose body has been read. Blocks while the answer is computed.
   package func respond(to request: Request, _ context: ConnectionContext) -> Response {
@@ -78,6 +91,8 @@ struct AppCore: Sendable {
   let model: ServedModel
   let settings: App.Settings
   let limits = RequestLimits()
+  /// Responses that are made in the background.
+  let jobs = ResponseJobs()
   /// Special tokens that say nothing to the output parser: they have no text for the client.
   let controlTokens: Set<Int32>
 
@@ -109,6 +124,12 @@ struct AppCore: Sendable {
       id: idPrefix + settings.makeID(), created: settings.now(), model: model.id,
       systemFingerprint: model.systemFingerprint,
       reasoningField: ReasoningField(rawValue: settings.reasoningField) ?? .reasoningContent)
+  }
+
+  var store: ResponseStore { settings.store }
+
+  var reasoningEvents: ReasoningEvents {
+    ReasoningEvents(rawValue: settings.responsesReasoningEvents) ?? .openai
   }
 
   var timing: AnswerRun.Timing {
