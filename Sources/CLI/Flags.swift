@@ -59,6 +59,18 @@ enum Flags {
       Flag(
         name: "strict-params", kind: .toggle,
         help: "refuse requests with fields that nobody knows; without it they are named in a header"),
+        name: "responses-reasoning-events", kind: .choice(["openai", "openresponses", "none"]),
+        placeholder: "NAME", defaultText: "openai",
+        help: "names of reasoning events in Responses streams: openai, openresponses or none"),
+      Flag(
+        name: "drop-unknown-tools", kind: .toggle,
+        help: "leave tools of unknown type out of Responses requests instead of refusing them"),
+      Flag(
+        name: "state-dir", kind: .text, placeholder: "DIR", defaultText: "in memory",
+        help: "where stored responses and conversations outlive the server"),
+      Flag(
+        name: "store-responses", kind: .integer(1...1_000_000), placeholder: "N", defaultText: "1000",
+        help: "responses, and as many conversations, that are kept: 64 MiB and 30 days at most"),
       Flag(
         name: "examples", kind: .toggle, help: "after the start, print how to talk to the server, to stderr"),
     ])

@@ -59,7 +59,16 @@ struct MessagesAnswer {
       blocks.append(.toolUse(id: makeCallID(), name: name, arguments: ""))
     case (.toolCallArguments(let text), .toolUse(let id, let name, let before)?):
       blocks[blocks.count - 1] = .toolUse(id: id, name: name, arguments: before + text)
+    case (.toolCallsFailed(let count), _): retract(count, from: &blocks)
     case (.toolCallArguments, _), (.toolCallEnded, _), (.finish, _): break
+    }
+  }
+
+  /// The last calls that began are none after all.
+  private func retract(_ count: Int, from blocks: inout [MessageBlock]) {
+    for _ in 0..<count {
+      guard let last = blocks.lastIndex(where: { if case .toolUse = $0 { true } else { false } }) else { return }
+      blocks.remove(at: last)
     }
   }
 
@@ -113,7 +122,8 @@ struct MessagesAnswer {
       case .toolCallBegan(let name):
         try start(.toolUse(id: answer.makeCallID(), name: name, arguments: ""))
       case .toolCallArguments(let text): try send(.inputDelta(index, text))
-      case .toolCallEnded: try close()
+      // What has been sent of a call that failed cannot be taken back.
+      case .toolCallEnded, .toolCallsFailed: try close()
       case .finish(let reason):
         try close()
         try send(.delta(answer.ended(reason)))

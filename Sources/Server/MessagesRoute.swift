@@ -16,6 +16,7 @@ struct MessagesRoute {
     let body = try http.jsonBody()
     let request = try MessagesRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkModel(request.chat.model)
+    try core.checkUnknown(request.ignored)
     let run = try start(request)
     let answer = MessagesAnswer(
       request: request, id: "msg_" + core.settings.makeID(), run: run, core: core)
@@ -44,6 +45,7 @@ struct MessagesRoute {
     let request = try MessagesRequest(
       body, limits: core.limits, vocabularySize: core.model.vocabularySize, onlyCounts: true)
     try core.checkModel(request.chat.model)
+    try core.checkUnknown(request.ignored)
     do throws(APIError) {
       let prompt = try core.prompt(of: request.chat)
       var response = Response(json: ["input_tokens": .int(prompt.tokens.count)])

@@ -15,7 +15,8 @@ struct TokenizeRoutes {
 
   private var tokenizer: Tokenizer { core.model.tokenizer }
 
-  private func answer(_ json: JSONValue, ignored: [String]) -> Response {
+  private func answer(_ json: JSONValue, ignored: [String]) throws(APIError) -> Response {
+    try core.checkUnknown(ignored)
     var response = Response(json: json)
     response.nameIgnored(ignored)
     return response
@@ -28,7 +29,7 @@ struct TokenizeRoutes {
       http.jsonBody(), model: core.model.id, limits: core.limits, vocabularySize: core.model.vocabularySize)
     if let model = request.model { try core.checkModel(model) }
     let tokens = try tokens(of: request)
-    return answer(
+    return try answer(
       [
         "count": .int(tokens.count), "max_model_len": .int(core.model.service.limits.maxContext),
         "tokens": .array(request.wantsPieces ? tokens.map(piece) : tokens.map { .int(Int($0)) }),
@@ -60,7 +61,7 @@ struct TokenizeRoutes {
       http.jsonBody(), limits: core.limits, vocabularySize: core.model.vocabularySize)
     if let model = request.model { try core.checkModel(model) }
     let text = JSONValue.string(tokenizer.decode(request.tokens, skipSpecialTokens: false))
-    return answer(["content": text, "prompt": text], ignored: request.ignored)
+    return try answer(["content": text, "prompt": text], ignored: request.ignored)
   }
 
   // MARK: Prompts
@@ -72,12 +73,12 @@ struct TokenizeRoutes {
       body = .object(object)
     }
     let (prompt, request) = try prompt(of: body)
-    return answer(["prompt": .string(prompt.text)], ignored: request.ignored)
+    return try answer(["prompt": .string(prompt.text)], ignored: request.ignored)
   }
 
   func countInput(_ http: Request) throws(APIError) -> Response {
     let (prompt, request) = try prompt(of: http.jsonBody())
-    return answer(
+    return try answer(
       ["object": "response.input_tokens", "input_tokens": .int(prompt.tokens.count)],
       ignored: request.ignored)
   }
