@@ -59,6 +59,7 @@ enum Flags {
       Flag(
         name: "strict-params", kind: .toggle,
         help: "refuse requests with fields that nobody knows; without it they are named in a header"),
+      Flag(
         name: "responses-reasoning-events", kind: .choice(["openai", "openresponses", "none"]),
         placeholder: "NAME", defaultText: "openai",
         help: "names of reasoning events in Responses streams: openai, openresponses or none"),

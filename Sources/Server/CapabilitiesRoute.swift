@@ -47,6 +47,7 @@ struct CapabilitiesRoute {
         [
           "supported": .bool(format?.supportsReasoning ?? false),
           "switch": .bool(format?.supportsThinkingSwitch ?? false),
+          "budget": .bool(accepts(("thinking_budget", 8))),
         ]
       ),
       (
@@ -54,6 +55,9 @@ struct CapabilitiesRoute {
         [
           "json_object": .bool(accepts(("response_format", ["type": "json_object"]))),
           "json_schema": .bool(accepts(("response_format", Self.schemaFormat))),
+          "regex": .bool(accepts(("guided_regex", "a"))),
+          "choice": .bool(accepts(("guided_choice", ["a"]))),
+          "grammar": .bool(accepts(("guided_grammar", #"root ::= "a""#))),
         ]
       ),
       ("limits", limits),

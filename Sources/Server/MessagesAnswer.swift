@@ -67,7 +67,9 @@ struct MessagesAnswer {
   /// The last calls that began are none after all.
   private func retract(_ count: Int, from blocks: inout [MessageBlock]) {
     for _ in 0..<count {
-      guard let last = blocks.lastIndex(where: { if case .toolUse = $0 { true } else { false } }) else { return }
+      guard let last = blocks.lastIndex(where: { if case .toolUse = $0 { true } else { false } }) else {
+        return
+      }
       blocks.remove(at: last)
     }
   }

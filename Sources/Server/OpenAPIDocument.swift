@@ -17,9 +17,33 @@ struct OpenAPIDocument {
     var response: String
     var event: String?
     var error = "Error"
+    /// Names of parameters of the query.
+    var query: [String] = []
+    /// 101 for an upgrade, which has no body.
+    var status = "200"
   }
 
-  static let operations = [
+  static let operations = answers + OpenAPIResponsesWire.operations + around
+
+  private static let answers = [
+    Operation(
+      method: "POST", pattern: "/v1/chat/completions", id: "createChatCompletion",
+      summary: "Answers a conversation", request: "ChatRequest", response: "ChatCompletion",
+      event: "ChatCompletionChunk"),
+    Operation(
+      method: "POST", pattern: "/v1/completions", id: "createCompletion", summary: "Goes on with a text",
+      request: "CompletionRequest", response: "Completion", event: "Completion"),
+    Operation(
+      method: "POST", pattern: "/v1/messages", id: "createMessage",
+      summary: "Answers a conversation (Anthropic)", request: "MessagesRequest", response: "Message",
+      event: "MessageEvent", error: "MessagesError"),
+    Operation(
+      method: "POST", pattern: "/v1/messages/count_tokens", id: "countMessageTokens",
+      summary: "Counts the tokens of a conversation (Anthropic)", request: "MessagesCountRequest",
+      response: "MessageTokens", error: "MessagesError"),
+  ]
+
+  private static let around = [
     Operation(
       method: "GET", pattern: "/health", id: "health", summary: "Whether requests are taken",
       response: "Health"),
@@ -34,23 +58,8 @@ struct OpenAPIDocument {
       method: "GET", pattern: "/v1/capabilities", id: "capabilities",
       summary: "What is supported with each model", response: "CapabilitiesList"),
     Operation(
-      method: "POST", pattern: "/v1/chat/completions", id: "createChatCompletion",
-      summary: "Answers a conversation", request: "ChatRequest", response: "ChatCompletion",
-      event: "ChatCompletionChunk"),
-    Operation(
       method: "POST", pattern: "/v1/chat/completions/input_tokens", id: "countChatTokens",
       summary: "Counts the tokens of a conversation", request: "ChatRequest", response: "InputTokens"),
-    Operation(
-      method: "POST", pattern: "/v1/completions", id: "createCompletion", summary: "Goes on with a text",
-      request: "CompletionRequest", response: "Completion", event: "Completion"),
-    Operation(
-      method: "POST", pattern: "/v1/messages", id: "createMessage",
-      summary: "Answers a conversation (Anthropic)", request: "MessagesRequest", response: "Message",
-      event: "MessageEvent", error: "MessagesError"),
-    Operation(
-      method: "POST", pattern: "/v1/messages/count_tokens", id: "countMessageTokens",
-      summary: "Counts the tokens of a conversation (Anthropic)", request: "MessagesCountRequest",
-      response: "MessageTokens", error: "MessagesError"),
     Operation(
       method: "POST", pattern: "/tokenize", id: "tokenize", summary: "Text or a conversation to tokens",
       request: "TokenizeRequest", response: "TokenizeResponse"),
@@ -112,28 +121,43 @@ struct OpenAPIDocument {
   private static func describe(_ operation: Operation) -> JSONValue {
     var out = JSONObject([("operationId", .string(operation.id)), ("summary", .string(operation.summary))])
     let names = operation.pattern.split(separator: "/").filter { $0.hasPrefix(":") }
-    if !names.isEmpty {
-      out["parameters"] = .array(
-        names.map { name in
-          [
-            "name": .string(String(name.dropFirst())), "in": "path", "required": true,
-            "schema": ["type": "string"],
-          ]
-        })
-    }
+    let parameters =
+      names.map { parameter(String($0.dropFirst()), in: "path", ["type": "string"]) }
+      + operation.query.map { parameter($0, in: "query", queries[$0] ?? ["type": "string"]) }
+    if !parameters.isEmpty { out["parameters"] = .array(parameters) }
     if let request = operation.request {
       out["requestBody"] = ["required": true, "content": ["application/json": body(request)]]
     }
-    var content = JSONObject([("application/json", body(operation.response))])
-    if let event = operation.event { content["text/event-stream"] = body(event) }
-    out["responses"] = [
-      "200": [
-        "description": operation.event == nil ? "The answer" : "The answer, or its events one by one",
-        "content": .object(content),
-      ],
-      "default": ["description": "An error", "content": ["application/json": body(operation.error)]],
+    var answer = JSONObject([
+      (
+        "description",
+        operation.status == "101"
+          ? "The connection changes"
+          : operation.event == nil ? "The answer" : "The answer, or its events one by one"
+      )
+    ])
+    if operation.status != "101" {
+      var content = JSONObject([("application/json", body(operation.response))])
+      if let event = operation.event { content["text/event-stream"] = body(event) }
+      answer["content"] = .object(content)
+    }
+    let error: JSONValue = [
+      "description": "An error", "content": ["application/json": body(operation.error)],
     ]
+    out["responses"] = .object(JSONObject([(operation.status, .object(answer)), ("default", error)]))
     return .object(out)
+  }
+
+  private static let queries: [String: JSONValue] = [
+    "stream": ["type": "boolean"], "starting_after": ["type": "integer", "minimum": 0],
+    "include": ["type": "array", "items": ["type": "string"]],
+    "limit": ["type": "integer", "minimum": 1, "maximum": 100], "order": ["enum": ["asc", "desc"]],
+  ]
+
+  private static func parameter(_ name: String, in place: String, _ schema: JSONValue) -> JSONValue {
+    [
+      "name": .string(name), "in": .string(place), "required": .bool(place == "path"), "schema": schema,
+    ]
   }
 
   private static func body(_ schema: String) -> JSONValue {

@@ -7,7 +7,8 @@ enum OpenAPIRequests {
   /// Optional members may also be null: that is the same as leaving them out.
   static func schemas(_ limits: RequestLimits) throws(JSONError) -> JSONObject {
     let text =
-      "{\(parts(limits)), \(chat(limits)), \(completion(limits)), \(messages(limits)), \(tokens(limits))}"
+      "{\(parts(limits)), \(chat(limits)), \(completion(limits)), \(messages(limits)), \(tokens(limits)), "
+      + "\(OpenAPIResponsesWire.requests(limits, sampling: "\(sampling), \(ids(limits))"))}"
     guard let all = try JSONValue(parsing: text).objectValue else { return JSONObject() }
     var schemas = JSONObject(all.entries.map { ($0.key, withNulls($0.value)) })
     schemas["TemplateRequest"] = requiring(["messages"], of: schemas["ChatRequest"])
@@ -89,8 +90,18 @@ enum OpenAPIRequests {
       "stream_options": {"type": "object", "description": "with stream only",
         "properties": {"include_usage": {"type": "boolean"}, "include_obfuscation": {"type": "boolean"}}},
       "response_format": {"$ref": "#/components/schemas/ResponseFormat"},
-      "metadata": {"type": "object", "maxProperties": 16,
-        "propertyNames": {"maxLength": 64}, "additionalProperties": {"type": "string", "maxLength": 512}},
+      "guided_json": {"$ref": "#/components/schemas/SchemaOrText"},
+      "json_schema": {"$ref": "#/components/schemas/SchemaOrText"},
+      "guided_regex": {"type": "string"},
+      "guided_choice": {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "string"}},
+      "guided_grammar": {"type": "string"}, "grammar": {"type": "string"},
+      "structured_outputs": {"type": "object", "properties": {
+        "json": {"$ref": "#/components/schemas/SchemaOrText"}, "regex": {"type": "string"},
+        "choice": {"type": "array", "items": {"type": "string"}}, "grammar": {"type": "string"},
+        "json_object": {"type": "boolean"}}},
+      "guided_decoding_backend": {"type": "string"}, "guided_whitespace_pattern": \#(refused),
+      "grammar_lazy": \#(refused), "grammar_triggers": \#(refused),
+      "metadata": {"$ref": "#/components/schemas/Metadata"},
       "store": {"type": "boolean"}, "user": {"type": "string"}, "safety_identifier": {"type": "string"},
       "service_tier": {"enum": ["auto", "default", "flex", "scale", "priority", "fast"]},
       "prompt_cache_key": {"type": "string"}, "prompt_cache_options": {"type": "object"},
@@ -98,11 +109,14 @@ enum OpenAPIRequests {
       """#
   }
 
-  private static let refused = #"{"type": "null", "description": "refused"}"#
+  static let refused = #"{"type": "null", "description": "refused"}"#
 
   private static func parts(_ limits: RequestLimits) -> String {
     #"""
     "StopString": {"type": "string", "minLength": 1, "maxLength": \#(limits.stopBytes)},
+    "Metadata": {"type": "object", "maxProperties": 16,
+      "propertyNames": {"maxLength": 64}, "additionalProperties": {"type": "string", "maxLength": 512}},
+    "SchemaOrText": {"anyOf": [{"type": "object"}, {"type": "string"}]},
     "ToolName": {"type": "string", "pattern": "^[a-zA-Z0-9_-]{1,64}$"},
     "FunctionTool": {"type": "object", "required": ["type", "function"], "properties": {
       "type": {"const": "function"},
@@ -164,7 +178,13 @@ enum OpenAPIRequests {
       "parallel_tool_calls": {"type": "boolean"},
       "reasoning_effort": {"enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"]},
       "thinking": {"anyOf": [{"type": "boolean"}, {"type": "object", "properties": {
-        "type": {"enum": ["enabled", "disabled", "adaptive"]}}}]},
+        "type": {"enum": ["enabled", "disabled", "adaptive"]},
+        "budget_tokens": {"type": "integer", "minimum": 0}}}]},
+      "thinking_budget": {"type": "integer", "minimum": 0},
+      "reasoning": {"type": "object", "properties": {
+        "effort": {"enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"]},
+        "max_tokens": {"type": "integer", "minimum": 0}, "enabled": {"type": "boolean"},
+        "exclude": {"type": "boolean"}, "summary": {"type": "string"}}},
       "chat_template_kwargs": {"type": "object"},
       "include_reasoning": {"type": "boolean"},
       "add_generation_prompt": {"type": "boolean"},

@@ -13,6 +13,7 @@ enum OpenAPIResponses {
 
   private static let notation = #"""
     {
+      \#(OpenAPIResponsesWire.answers),
       "Any": "any",
       "Error": {"error": {"message": "string", "type": "string", "param": "string|null", "code": "string|null"}},
       "Health": {"status": "'ok'"},
@@ -34,6 +35,7 @@ enum OpenAPIResponses {
       "ChatCompletion": {"id": "string", "object": "'chat.completion'", "created": "integer", "model": "string",
         "system_fingerprint": "string", "service_tier": "string", "usage": "Usage",
         "choices": [{"index": "integer", "logprobs": "Logprobs|null", "finish_reason": "FinishReason",
+          "malformed_tool_calls?": "integer",
           "message": {"role": "'assistant'", "content": "string|null", "refusal": "null", "annotations": ["any"],
             "reasoning_content?": "string", "reasoning?": "string", "tool_calls?": ["ToolCall"]}}]},
       "ChatDelta": {"role?": "'assistant'", "content?": "string|null", "refusal?": "null",
@@ -43,7 +45,7 @@ enum OpenAPIResponses {
       "ChatCompletionChunk": {"id": "string", "object": "'chat.completion.chunk'", "created": "integer",
         "model": "string", "system_fingerprint": "string", "usage?": "Usage|null",
         "choices": [{"index": "integer", "delta": "ChatDelta", "logprobs": "Logprobs|null",
-          "finish_reason": "FinishReason|null"}]},
+          "finish_reason": "FinishReason|null", "malformed_tool_calls?": "integer"}]},
 
       "LegacyLogprobs": {"tokens": ["string"], "token_logprobs": ["number|null"],
         "top_logprobs": ["object|null"], "text_offset": ["integer"]},
@@ -103,8 +105,9 @@ enum OpenAPIResponses {
         "chat": "boolean", "streaming": "boolean", "logprobs": "boolean",
         "tools": {"supported": "boolean", "syntax": "string|null", "choices": ["string"], "parallel": "boolean",
           "strict": "boolean"},
-        "thinking": {"supported": "boolean", "switch": "boolean"},
-        "structured_output": {"json_object": "boolean", "json_schema": "boolean"},
+        "thinking": {"supported": "boolean", "switch": "boolean", "budget": "boolean"},
+        "structured_output": {"json_object": "boolean", "json_schema": "boolean", "regex": "boolean",
+          "choice": "boolean", "grammar": "boolean"},
         "limits": {"choices": "integer", "messages": "integer", "content_parts": "integer", "tools": "integer",
           "schema_bytes": "integer", "stops": "integer", "stop_bytes": "integer", "stop_tokens": "integer",
           "logit_biases": "integer", "top_logprobs": "integer", "prompts": "integer",

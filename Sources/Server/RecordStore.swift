@@ -106,7 +106,8 @@ final class RecordStore: Sendable {
   // MARK: Memory
 
   /// Puts a record in and drops what is too much: the oldest first.
-  private func insert(_ id: String, _ bytes: [UInt8], written: Int, serial: Int?) -> (Int, removed: [String]) {
+  private func insert(_ id: String, _ bytes: [UInt8], written: Int, serial: Int?) -> (Int, removed: [String])
+  {
     let parts = partNames(bytes)
     let oldest = now() - limits.seconds
     return state.withLock { state in

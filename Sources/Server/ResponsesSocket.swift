@@ -52,7 +52,10 @@ final class ResponsesSocket {
       switch body["type"]?.stringValue {
       case "response.create": try create(body)
       case "response.steer": refuseSteering(body)
-      case nil: throw APIError(status: 400, code: "missing_required_parameter", param: "type", message: "Missing required parameter: 'type'.")
+      case nil:
+        throw APIError(
+          status: 400, code: "missing_required_parameter", param: "type",
+          message: "Missing required parameter: 'type'.")
       case let type?:
         throw .invalidValue("type", "'\(APIError.shortened(type))' is no event that a client can send")
       }

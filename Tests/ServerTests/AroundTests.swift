@@ -86,8 +86,9 @@ struct AroundTests {
     #expect(model["modalities"]?["input"] == ["text"])
     #expect(model["tools"]?["syntax"] == "qwen")
     #expect(model["tools"]?["supported"] == true)
-    #expect(model["thinking"] == ["supported": true, "switch": true])
-    #expect(model["limits"]?["choices"] == 8)
+    #expect(model["thinking"]?["supported"] == true)
+    #expect(model["thinking"]?["switch"] == true)
+    #expect(model["limits"]?["choices"] == .int(RequestLimits().choices))
     #expect(model["endpoints"]?.arrayValue?.contains("POST /v1/messages") == true)
     let format = #""response_format":{"type":"json_object"}"#
     #expect(model["structured_output"]?["json_object"] == .bool(try app.chat(format).status == 200))
