@@ -175,7 +175,7 @@ def test_what_the_server_refuses_does_not_follow_the_document(s):
     chat, message = {"model": s.model, "messages": user}, {"model": s.model, "messages": user, "max_tokens": 5}
     cases = [
         ("/v1/chat/completions", "ChatRequest", {**chat, "temperature": 3}),
-        ("/v1/chat/completions", "ChatRequest", {**chat, "n": 99}),
+        ("/v1/chat/completions", "ChatRequest", {**chat, "n": 999}),
         ("/v1/chat/completions", "ChatRequest", {**chat, "stop": [""]}),
         ("/v1/chat/completions", "ChatRequest", {**chat, "messages": []}),
         ("/v1/chat/completions", "ChatRequest", {**chat, "messages": [{"role": "robot", "content": "x"}]}),
