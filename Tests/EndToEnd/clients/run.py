@@ -68,7 +68,7 @@ def install_all(names):
     def make(folder, python, requirements):
         venv.create(folder, clear=True)
         run_quietly(
-            installer, "-m", "uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", python, "-r",
+            installer, "-m", "uv", "pip", "install", "--quiet", "--python", python, "-r",
             requirements)
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
