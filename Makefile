@@ -10,13 +10,14 @@ FLAGS      ?=
 MIN_SWIFT  := 6.2
 BINARY     := .build/release/mlxserve
 VENV       := .venv
+CLIENTS    := .venv-clients
 
 # One file, without symbols and without a Swift runtime to install; Apple's systems bring the runtime along.
 ifeq ($(shell uname -s),Linux)
 LINK       := --static-swift-stdlib -Xlinker -s
 endif
 
-.PHONY: help toolchain build run test test-release sdk-test check format sanitize bench install clean
+.PHONY: help toolchain build run test test-release sdk-test client-test check format sanitize bench install clean
 
 help:                ## list these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -37,20 +38,28 @@ build: toolchain     ## build the release binary, .build/release/mlxserve
 run: build           ## serve the demo model on 127.0.0.1:8080 (MODEL=DIR, PORT=N for another)
 	$(BINARY) serve --model $(MODEL) --host $(HOST) --port $(PORT) --examples
 
-test: toolchain      ## run every test: Swift tests, then the OpenAI SDK against the release binary
+test: toolchain      ## run every test: Swift tests, then SDKs and other clients against the release binary
 	$(SWIFT) test $(FLAGS)
 	$(MAKE) sdk-test
+	$(MAKE) client-test
 
 test-release: toolchain ## run the Swift tests against optimised code
 	$(SWIFT) test -c release -Xswiftc -enable-testing
 
-sdk-test: build      ## run the official OpenAI SDK and raw sockets against the release binary
+sdk-test: build      ## run the official SDKs and raw sockets against the release binary
 	@if command -v $(PYTHON) >/dev/null 2>&1; then \
 	  { [ -x $(VENV)/bin/python ] || $(PYTHON) -m venv $(VENV); } && \
 	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r Tests/EndToEnd/requirements.txt && \
 	  $(VENV)/bin/python Tests/EndToEnd/run.py $(BINARY); \
 	else \
 	  echo "SKIPPED: there is no $(PYTHON), so the OpenAI SDK was not run against the server."; \
+	fi
+
+client-test: build   ## run other clients (LangChain, litellm, ...), each in an environment of its own
+	@if command -v $(PYTHON) >/dev/null 2>&1; then \
+	  $(PYTHON) Tests/EndToEnd/clients/run.py $(BINARY); \
+	else \
+	  echo "SKIPPED: there is no $(PYTHON), so no client was run against the server."; \
 	fi
 
 check: toolchain     ## lint the format of all sources
@@ -70,4 +79,4 @@ install: build       ## copy the binary to $(PREFIX)/bin (PREFIX=/usr/local)
 	install -m 755 $(BINARY) $(or $(PREFIX),/usr/local)/bin/mlxserve
 
 clean:               ## remove everything that was built
-	rm -rf .build .build-tsan $(VENV)
+	rm -rf .build .build-tsan $(VENV) $(CLIENTS)

@@ -37,10 +37,11 @@ enum Loading {
       let template = try template(of: folder)
       let sampling = try GenerationDefaults(folder.generationConfig).parameters
       let engine = try EngineClient.start(configuration)
-      let model = ServedModel(
+      var model = ServedModel(
         id: flags.text("model-id") ?? folder.name, created: Int(Instant.wallSeconds), service: engine,
         tokenizer: tokenizer, template: template, endTokens: endTokens(of: folder, tokenizer),
         sampling: sampling, systemFingerprint: fingerprint(of: folder))
+      model.facts = facts(of: folder, configuration)
       return (model, engine)
     }
   }
@@ -74,6 +75,16 @@ enum Loading {
       tokens.insert(id)
     }
     return tokens
+  }
+
+  private static func facts(of folder: ModelFolder, _ configuration: EngineConfiguration) -> ModelFacts {
+    var facts = ModelFacts()
+    facts.modelType = folder.config["model_type"]?.stringValue
+    facts.computeMode = configuration.computeMode.rawValue
+    facts.quantization = folder.quantization.base.map {
+      ModelFacts.Quantization(mode: $0.mode.rawValue, bits: $0.bits, groupSize: $0.groupSize)
+    }
+    return facts
   }
 
   /// Differs between builds, and between folders of different shape or size.

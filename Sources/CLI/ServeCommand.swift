@@ -19,6 +19,7 @@ enum ServeCommand {
     let (model, engine) = try Loading.model(flags)
     var settings = App.Settings()
     settings.reasoningField = flags.text("reasoning-field") ?? settings.reasoningField
+    settings.version = CommandLineTool.version
     settings.strictParameters = flags.isSet("strict-params")
     settings.responsesReasoningEvents =
       flags.text("responses-reasoning-events") ?? settings.responsesReasoningEvents

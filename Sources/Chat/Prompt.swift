@@ -59,6 +59,23 @@ package struct PromptEncoder: Sendable {
     return Prompt(text: Self.text(text), tokens: tokens)
   }
 
+  /// The tokens of a text that may spell special tokens and has none.
+  package func tokens(ofForeign text: String) -> [Int32] {
+    let bytes = Array(text.utf8)
+    var tokens: [Int32] = []
+    var start = 0
+    var isPending = false
+    for at in bytes.indices {
+      if isPending, bytes[at] & 0xC0 != 0x80 {
+        tokens += tokenizer.encode(Self.text(bytes[start..<at]), addSpecialTokens: false)
+        start = at
+        isPending = false
+      }
+      isPending = isPending || startsSpecialToken(bytes[at...])
+    }
+    return tokens + tokenizer.encode(Self.text(bytes[start...]), addSpecialTokens: false)
+  }
+
   // MARK: Special tokens in messages
 
   /// A noncharacter that the conversation does not contain, when a message spells a special token.

@@ -24,6 +24,8 @@ package struct RequestLimits: Sendable {
   package var prompts = 256
   package var topLogprobs = 20
   package var completionLogprobs = 5
+  /// Tokens in one detokenize request.
+  package var detokenizedTokens = 1 << 18
 
   package init() {}
 }

@@ -22,6 +22,8 @@ package final class App: Sendable {
     package var keepAliveSeconds = 1.0
     /// How often a waiting connection looks whether its client is still there, seconds.
     package var pollSeconds = 0.025
+    /// Of the server, for /openapi.json.
+    package var version = "0.0.0"
     /// Makes the random part of ids; replaced in tests.
     package var makeID: @Sendable () -> String = { RandomID.make(24) }
     /// Seconds since 1970, for `created`.
@@ -50,18 +52,55 @@ package final class App: Sendable {
     router.on("POST", "/v1/completions") { request, context in
       Self.answer { () throws(APIError) in try CompletionsRoute(core).respond(to: request, context) }
     }
+    Self.addMessages(core, to: &router)
+    Self.addUtilities(core, to: &router)
     ResponsesRoute.register(on: &router, core)
     ConversationsRoute.register(on: &router, core)
     self.router = router
     jobs = core.jobs
   }
 
+  /// Anthropic's wire.
+  private static func addMessages(_ core: AppCore, to router: inout Router) {
+    router.on("POST", "/v1/messages") { request, context in
+      Self.answer { () throws(APIError) in try MessagesRoute(core).respond(to: request, context) }
+    }
+    router.on("POST", "/v1/messages/count_tokens") { request, _ in
+      Self.answer { () throws(APIError) in try MessagesRoute(core).countTokens(request) }
+    }
+  }
+
+  /// What is around the answers.
+  private static func addUtilities(_ core: AppCore, to router: inout Router) {
+    router.on("POST", "/v1/chat/completions/input_tokens") { request, _ in
+      Self.answer { () throws(APIError) in try TokenizeRoutes(core).countInput(request) }
+    }
+    router.on("POST", "/tokenize") { request, _ in
+      Self.answer { () throws(APIError) in try TokenizeRoutes(core).tokenize(request) }
+    }
+    router.on("POST", "/detokenize") { request, _ in
+      Self.answer { () throws(APIError) in try TokenizeRoutes(core).detokenize(request) }
+    }
+    router.on("POST", "/apply-template") { request, _ in
+      Self.answer { () throws(APIError) in try TokenizeRoutes(core).applyTemplate(request) }
+    }
+    router.on("GET", "/openapi.json") { _, _ in
+      Self.answer { () throws(APIError) in
+        try OpenAPIDocument(version: core.settings.version, limits: core.limits).respond()
+      }
+    }
+    router.on("GET", "/v1/capabilities") { _, _ in CapabilitiesRoute(core).respond() }
+  }
+
+  /// Method and pattern of every route.
+  package var routes: [(method: String, pattern: String)] { router.routes.map { ($0.method, $0.pattern) } }
+
   /// Gives responses in the background some time to finish, then fails them. Called when no connection is left.
   package func finish(seconds: Double) { jobs.stop(seconds: seconds) }
 
   /// The response to a request whose body has been read. Blocks while the answer is computed.
   package func respond(to request: Request, _ context: ConnectionContext) -> Response {
-    router.respond(to: request, context)
+    MessagesRoute.dress(router.respond(to: request, context), to: request, context)
   }
 
   /// What a listener needs: this application's errors, and refusals that need no body.
@@ -74,7 +113,9 @@ package final class App: Sendable {
     configuration.limits = limits
     configuration.errors = Self.errors
     let router = router
-    configuration.screen = { request, _ in router.screen(request) }
+    configuration.screen = { request, context in
+      router.screen(request).map { MessagesRoute.dress($0, to: request, context) }
+    }
     configuration.log = { $0.log() }
     return configuration
   }

@@ -18,11 +18,7 @@ struct ChatPlan {
   ///
   /// - Throws: 400 when the model cannot do what the request asks for.
   func makeRun(_ request: ChatRequest) throws(APIError) -> AnswerRun {
-    guard let template = core.model.template else {
-      throw APIError(
-        status: 400, code: "unsupported_value", param: "model",
-        message: "The model '\(core.model.id)' has no chat template. Use /v1/completions.")
-    }
+    guard let template = core.model.template else { throw .noChatTemplate(model: core.model.id) }
     guard request.tools.isEmpty || template.supportsTools else {
       throw .unsupportedTools(model: core.model.id)
     }

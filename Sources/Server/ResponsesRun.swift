@@ -147,6 +147,9 @@ final class ResponseRun {
       // A call without arguments has an empty object.
       let arguments = callHasArguments ? [] : writer.add("{}")
       return first + arguments + close(isComplete: true)
+    case .toolCallsFailed:
+      // Its text follows as content; what was sent of it stays incomplete.
+      return first + close(isComplete: false)
     case .finish(let reason):
       finish = reason
       return first

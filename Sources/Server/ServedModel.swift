@@ -6,6 +6,29 @@ import Grammar
 package import Inference
 package import Tokenizers
 
+/// What is told about a model and decides nothing.
+package struct ModelFacts: Sendable {
+  package struct Quantization: Sendable {
+    package var mode: String
+    package var bits: Int
+    package var groupSize: Int
+
+    package init(mode: String, bits: Int, groupSize: Int) {
+      self.mode = mode
+      self.bits = bits
+      self.groupSize = groupSize
+    }
+  }
+
+  /// `model_type` of config.json.
+  package var modelType: String?
+  package var computeMode = "exact"
+  /// Of most weights; nil when they are not quantized.
+  package var quantization: Quantization?
+
+  package init() {}
+}
+
 package struct ServedModel: Sendable {
   /// The id in requests, answers and /v1/models.
   package var id: String
@@ -25,6 +48,7 @@ package struct ServedModel: Sendable {
   package var sampling: SamplingParameters
   /// Changes when the same request could get another answer: weights, build.
   package var systemFingerprint: String
+  package var facts = ModelFacts()
 
   package init(
     id: String, created: Int, service: any GenerationService, tokenizer: Tokenizer, template: ChatTemplate?,

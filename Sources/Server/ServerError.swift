@@ -82,6 +82,12 @@ extension APIError {
         + "needs at least one. Shorten the \(param).")
   }
 
+  static func noChatTemplate(model: String) -> APIError {
+    APIError(
+      status: 400, code: "unsupported_value", param: "model",
+      message: "The model '\(model)' has no chat template. Use /v1/completions.")
+  }
+
   static func unsupportedTools(model: String) -> APIError {
     APIError(
       status: 400, code: "unsupported_value", param: "tools",

@@ -43,6 +43,8 @@ struct TokenStream {
   private(set) var completionTokens = 0
   var reasoningTokens: Int { reasoning.count }
   private(set) var finish: ChoiceFinish?
+  /// The stop string that ended the answer.
+  var stopString: String? { stops.stopped }
   /// Calls that could not be read.
   private(set) var malformedCalls = 0
 
@@ -152,7 +154,7 @@ struct TokenStream {
   private mutating func releaseHeldContent() {
     guard finish == nil else { return }
     addContent(stops.finish())
-    if stops.stopped != nil { end(with: .stop) }
+    guard stops.stopped == nil else { return end(with: .stop) }
     stops = StopMatcher(stops: settings.stops)
   }
 

@@ -45,6 +45,8 @@ struct DocumentationTests {
   private static let chat = DocumentedField.all(under: "Chat completions")
   private static let completions = DocumentedField.all(under: "Completions")
   private static let responses = DocumentedField.all(under: "Responses")
+  private static let messages = DocumentedField.all(under: "Messages")
+  private static let tokens = DocumentedField.all(under: "Tokens and prompts")
 
   /// Members that a request needs, without the one under test.
   private func body(_ field: DocumentedField, needed: [(String, String)]) -> String {
@@ -98,6 +100,28 @@ struct DocumentationTests {
       "thinking",
     ]
     #expect(Set(Self.responses.map(\.name)) == fields)
+  }
+
+  @Test(arguments: messages)
+  func `a messages field is treated as documented`(field: DocumentedField) throws {
+    let needed = [
+      ("model", "\"m\""), ("max_tokens", "9"), ("messages", #"[{"role":"user","content":"hi"}]"#),
+    ]
+    let answer = try makeApp(FakeService("xyz")).send(
+      "POST", "/v1/messages", body: body(field, needed: needed))
+    #expect(answer.headers["x-mlxserve-ignored"] == nil)
+    #expect(answer.status == (field.treatment == "refused" ? 400 : 200), "\(answer.text)")
+    if answer.status == 400 { #expect(answer.text.contains("'\(field.name)'")) }
+  }
+
+  @Test(arguments: tokens)
+  func `a tokenize field is treated as documented`(field: DocumentedField) throws {
+    let inputs = ["content", "prompt", "messages"]
+    let ofChat = ["tools", "add_generation_prompt", "continue_final_message", "chat_template_kwargs"]
+    let input =
+      ofChat.contains(field.name)
+      ? ("messages", #"[{"role":"user","content":"hi"}]"#) : ("content", "\"x\"")
+    try check(field, path: "/tokenize", needed: inputs.contains(field.name) ? [] : [input])
   }
 
   @Test func `every field of the API and the common extensions is documented`() {

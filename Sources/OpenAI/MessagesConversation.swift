@@ -1,0 +1,181 @@
+// `system` and `messages` of POST /v1/messages as messages of a chat request.
+
+import JSON
+
+/// Every block is taken over or refused with its path; nothing is dropped but thoughts of other servers.
+struct MessagesConversation {
+  private let limits: RequestLimits
+  private(set) var messages: [JSONValue] = []
+  /// From paths in `messages` to paths in the body.
+  private(set) var names = FieldNames()
+  /// The answer goes on with the assistant's own last message.
+  private(set) var endsWithAssistant = false
+
+  init(limits: RequestLimits) { self.limits = limits }
+
+  mutating func read(_ fields: inout Fields) throws(APIError) {
+    if let system = fields.value("system") {
+      let content = try texts(system, path: "system", in: "the system prompt")
+      if content != "" { append(["role": "system", "content": content], from: "system") }
+    }
+    guard let values = try fields.array("messages", maxCount: limits.messages) else {
+      throw .missing("messages")
+    }
+    guard !values.isEmpty else { throw .invalidValue("messages", "it is empty") }
+    for (index, value) in values.enumerated() { try readMessage(value, path: "messages[\(index)]") }
+    try checkEnd(path: "messages[\(values.count - 1)]")
+  }
+
+  private mutating func append(_ message: JSONValue, from path: String) {
+    names.add("messages[\(messages.count)]", as: path)
+    messages.append(message)
+  }
+
+  private mutating func readMessage(_ value: JSONValue, path: String) throws(APIError) {
+    var message = try Fields(value, path: path)
+    let role = try message.requiredString("role")
+    let content = try message.required("content")
+    switch role {
+    case "user": try readUser(content, path: path)
+    case "assistant": try readAssistant(content, path: path)
+    case "system":
+      let content = try texts(content, path: "\(path).content", in: "a system message")
+      append(["role": "system", "content": content], from: path)
+    default:
+      throw .invalidValue(
+        "\(path).role", "'\(APIError.shortened(role))' is none of user, assistant, system")
+    }
+  }
+
+  private func blocks(_ content: JSONValue, path: String) throws(APIError) -> [JSONValue] {
+    guard let blocks = content.arrayValue else {
+      throw .wrongType(path, expected: "a string or an array of content blocks", found: content)
+    }
+    guard blocks.count <= limits.contentParts else {
+      throw .invalidValue(path, "there are \(blocks.count) blocks, more than \(limits.contentParts)")
+    }
+    return blocks
+  }
+
+  /// A string, or text blocks as parts of a chat message.
+  private func texts(_ content: JSONValue, path: String, in place: String) throws(APIError) -> JSONValue {
+    if case .string = content { return content }
+    var parts: [JSONValue] = []
+    for (index, value) in try blocks(content, path: path).enumerated() {
+      var block = try Fields(value, path: "\(path)[\(index)]")
+      let type = try block.requiredString("type")
+      guard type == "text" else { throw misplaced(type, in: place, path: block.path) }
+      parts.append(try Self.part(&block))
+    }
+    return parts.isEmpty ? "" : .array(parts)
+  }
+
+  private static func part(_ block: inout Fields) throws(APIError) -> JSONValue {
+    ["type": "text", "text": .string(try block.requiredString("text"))]
+  }
+
+  private func misplaced(_ type: String, in place: String, path: String) -> APIError {
+    if ["image", "document", "search_result", "container_upload"].contains(type) {
+      return .unsupportedValue("\(path).type", "the served model takes text only, not '\(type)'")
+    }
+    return .invalidValue("\(path).type", "'\(APIError.shortened(type))' is not a block of \(place)")
+  }
+
+  // MARK: User
+
+  /// Results of tools are messages of their own, in the order of the blocks.
+  private mutating func readUser(_ content: JSONValue, path: String) throws(APIError) {
+    if case .string = content { return append(["role": "user", "content": content], from: path) }
+    var parts: [JSONValue] = []
+    let values = try blocks(content, path: "\(path).content")
+    guard !values.isEmpty else { throw .invalidValue("\(path).content", "it is empty") }
+    for (index, value) in values.enumerated() {
+      var block = try Fields(value, path: "\(path).content[\(index)]")
+      switch try block.requiredString("type") {
+      case "text": parts.append(try Self.part(&block))
+      case "tool_result":
+        if !parts.isEmpty { append(["role": "user", "content": .array(parts)], from: path) }
+        parts = []
+        try readResult(&block)
+      case let type: throw misplaced(type, in: "a user message", path: block.path)
+      }
+    }
+    if !parts.isEmpty { append(["role": "user", "content": .array(parts)], from: path) }
+  }
+
+  private mutating func readResult(_ block: inout Fields) throws(APIError) {
+    let id = try block.requiredString("tool_use_id")
+    var content: JSONValue = ""
+    if let given = block.value("content") {
+      content = try texts(given, path: block.name(of: "content"), in: "a tool result")
+    }
+    if try block.bool("is_error") == true {
+      // Chat templates have no other way to say it.
+      let text: JSONValue = ["type": "text", "text": "Error: "]
+      let parts = content.arrayValue ?? [["type": "text", "text": content]]
+      content = .array([text] + parts)
+    }
+    names.add("messages[\(messages.count)].tool_call_id", as: block.name(of: "tool_use_id"))
+    append(["role": "tool", "tool_call_id": .string(id), "content": content], from: block.path)
+  }
+
+  // MARK: Assistant
+
+  private mutating func readAssistant(_ content: JSONValue, path: String) throws(APIError) {
+    if case .string = content { return append(["role": "assistant", "content": content], from: path) }
+    var text = ""
+    var thought = ""
+    var calls: [JSONValue] = []
+    for (index, value) in try blocks(content, path: "\(path).content").enumerated() {
+      var block = try Fields(value, path: "\(path).content[\(index)]")
+      switch try block.requiredString("type") {
+      case "text": text += try block.requiredString("text")
+      case "thinking":
+        let words = try block.requiredString("thinking")
+        if ThoughtSignature.isOwn(try block.string("signature") ?? "", of: words) { thought += words }
+      // Another server's.
+      case "redacted_thinking": continue
+      case "tool_use": calls.append(try Self.readCall(&block))
+      case let type: throw misplaced(type, in: "an assistant message", path: block.path)
+      }
+    }
+    var message = JSONObject([("role", "assistant")])
+    if !text.utf8.isEmpty || calls.isEmpty { message["content"] = .string(text) }
+    if !thought.utf8.isEmpty { message["reasoning_content"] = .string(thought) }
+    if !calls.isEmpty { message["tool_calls"] = .array(calls) }
+    append(.object(message), from: path)
+  }
+
+  private static func readCall(_ block: inout Fields) throws(APIError) -> JSONValue {
+    let id = try block.requiredString("id")
+    let name = try block.requiredString("name")
+    guard let input = try block.object("input") else { throw .missing(block.name(of: "input")) }
+    return [
+      "id": .string(id), "type": "function",
+      "function": ["name": .string(name), "arguments": .string(JSONValue.object(input).text)],
+    ]
+  }
+
+  /// An assistant's message that stands last is the beginning of the answer.
+  private mutating func checkEnd(path: String) throws(APIError) {
+    guard messages.last?["role"] == "assistant" else { return }
+    guard messages.last?["tool_calls"] == nil else {
+      throw .invalidValue(path, "its tool_use blocks need tool_result blocks in a next message")
+    }
+    endsWithAssistant = true
+    names.add("continue_final_message", as: path)
+  }
+}
+
+/// Tells thoughts that this server wrote from others: a check sum of their text, no proof.
+enum ThoughtSignature {
+  static func make(of thought: String) -> String {
+    var hash: UInt64 = 14_695_981_039_346_656_037
+    for byte in thought.utf8 { hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211 }
+    return "mlxserve_" + String(hash, radix: 16)
+  }
+
+  static func isOwn(_ signature: String, of thought: String) -> Bool {
+    signature.utf8.elementsEqual(make(of: thought).utf8)
+  }
+}

@@ -1,0 +1,93 @@
+// The bodies of POST /tokenize and /detokenize, as clients of vLLM and of llama.cpp send them.
+
+package import JSON
+
+package struct TokenizeRequest: Sendable {
+  package enum Input: Sendable {
+    case text(String)
+    case chat(ChatRequest)
+  }
+
+  /// Nil stands for the served model.
+  package var model: String?
+  package var input: Input
+  /// Whether the tokenizer adds its special tokens around a text.
+  package var addsSpecialTokens: Bool
+  /// Whether special tokens that a text spells become those tokens.
+  package var parsesSpecialTokens: Bool
+  /// Whether `tokens` holds ids and texts.
+  package var wantsPieces: Bool
+  /// Whether the vocabulary's spellings are wanted too.
+  package var wantsStrings: Bool
+  /// Top-level fields that nobody knows.
+  package var ignored: [String]
+}
+
+extension TokenizeRequest {
+  private static let own = [
+    "add_special", "add_special_tokens", "parse_special", "with_pieces", "return_token_strs",
+  ]
+
+  /// - Parameters:
+  ///   - model: what a chat request without `model` means.
+  /// - Throws: the first problem found, with the path of its field.
+  package init(_ body: JSONValue, model served: String, limits: RequestLimits, vocabularySize: Int)
+    throws(APIError)
+  {
+    var fields = try Fields(body)
+    model = try fields.string("model")
+    let short = try fields.bool("add_special")
+    let addsSpecial = try fields.bool("add_special_tokens") ?? short
+    parsesSpecialTokens = try fields.bool("parse_special") ?? true
+    wantsPieces = try fields.bool("with_pieces") ?? false
+    wantsStrings = try fields.bool("return_token_strs") ?? false
+    let given = ["content", "prompt", "messages"].filter { fields.value($0) != nil }
+    guard let kind = given.first else { throw .missing("content") }
+    guard given.count == 1 else {
+      throw .invalidValue(given[1], "it cannot be given together with '\(kind)'")
+    }
+    guard kind == "messages" else {
+      input = .text(try fields.requiredString(kind))
+      // The defaults of llama.cpp and of vLLM.
+      addsSpecialTokens = addsSpecial ?? (kind == "prompt" && parsesSpecialTokens)
+      guard parsesSpecialTokens || !addsSpecialTokens else {
+        throw .unsupportedValue("parse_special", "it cannot be false where special tokens are added")
+      }
+      ignored = fields.unread
+      return
+    }
+    guard addsSpecial != true else {
+      throw .unsupportedValue("add_special_tokens", "the chat template writes the special tokens")
+    }
+    var chat = fields.object
+    for name in Self.own { chat[name] = nil }
+    if model == nil { chat["model"] = .string(served) }
+    let request = try ChatRequest(.object(chat), limits: limits, vocabularySize: vocabularySize)
+    input = .chat(request)
+    addsSpecialTokens = false
+    ignored = request.ignored
+  }
+}
+
+package struct DetokenizeRequest: Sendable {
+  /// Nil stands for the served model.
+  package var model: String?
+  package var tokens: [Int32]
+  /// Top-level fields that nobody knows.
+  package var ignored: [String]
+
+  /// - Parameter vocabularySize: token ids must be below it.
+  package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
+    var fields = try Fields(body)
+    model = try fields.string("model")
+    guard let values = try fields.array("tokens", maxCount: limits.detokenizedTokens) else {
+      throw .missing("tokens")
+    }
+    tokens = []
+    tokens.reserveCapacity(values.count)
+    for (index, value) in values.enumerated() {
+      tokens.append(try TokenID.read(value, vocabularySize: vocabularySize, name: "tokens[\(index)]"))
+    }
+    ignored = fields.unread
+  }
+}

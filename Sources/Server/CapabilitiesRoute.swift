@@ -1,0 +1,127 @@
+// GET /v1/capabilities: what can be asked of each model.
+//
+// Whether a field works is found out by planning a request that has it, so this route cannot disagree with the others.
+
+import Chat
+import HTTP
+import Inference
+import JSON
+import OpenAI
+
+struct CapabilitiesRoute {
+  private let core: AppCore
+
+  init(_ core: AppCore) { self.core = core }
+
+  func respond() -> Response {
+    Response(json: ["object": "list", "data": [.object(JSONObject(facts + abilities))]])
+  }
+
+  private var facts: [(String, JSONValue)] {
+    let model = core.model
+    return [
+      ("id", .string(model.id)), ("object", "model.capabilities"),
+      ("model_type", model.facts.modelType.map(JSONValue.string) ?? nil),
+      ("context_length", .int(model.service.limits.maxContext)),
+      ("vocabulary_size", .int(model.vocabularySize)),
+      ("compute_mode", .string(model.facts.computeMode)),
+      ("quantization", model.facts.quantization?.json ?? nil),
+      (
+        "endpoints",
+        .array(
+          OpenAPIDocument.operations.map {
+            .string("\($0.method) \(OpenAPIDocument.template($0.pattern))")
+          })
+      ),
+      ("modalities", ["input": ["text"], "output": ["text"]]),
+    ]
+  }
+
+  private var abilities: [(String, JSONValue)] {
+    let format = core.model.template?.format
+    return [
+      ("chat", .bool(accepts())), ("streaming", true), ("logprobs", .bool(accepts(("logprobs", true)))),
+      ("tools", tools),
+      (
+        "thinking",
+        [
+          "supported": .bool(format?.supportsReasoning ?? false),
+          "switch": .bool(format?.supportsThinkingSwitch ?? false),
+          "budget": .bool(accepts(("thinking_budget", 8))),
+        ]
+      ),
+      (
+        "structured_output",
+        [
+          "json_object": .bool(accepts(("response_format", ["type": "json_object"]))),
+          "json_schema": .bool(accepts(("response_format", Self.schemaFormat))),
+          "regex": .bool(accepts(("guided_regex", "a"))),
+          "choice": .bool(accepts(("guided_choice", ["a"]))),
+          "grammar": .bool(accepts(("guided_grammar", #"root ::= "a""#))),
+        ]
+      ),
+      ("limits", limits),
+    ]
+  }
+
+  private static let schemaFormat: JSONValue = [
+    "type": "json_schema",
+    "json_schema": ["name": "probe", "schema": ["type": "object", "properties": [:]]],
+  ]
+
+  private var tools: JSONValue {
+    func tool(strict: Bool) -> (String, JSONValue) {
+      let parameters: JSONValue = [
+        "type": "object", "properties": [:], "required": [], "additionalProperties": false,
+      ]
+      var function = JSONObject([("name", "probe"), ("parameters", parameters)])
+      if strict { function["strict"] = true }
+      return ("tools", [["type": "function", "function": .object(function)]])
+    }
+    let plain = tool(strict: false)
+    let isSupported = accepts(plain)
+    let choices: [(name: String, value: JSONValue)] = [
+      ("none", "none"), ("auto", "auto"), ("required", "required"),
+      ("function", ["type": "function", "function": ["name": "probe"]]),
+    ]
+    let syntax = core.model.template?.format.toolSyntax.rawValue
+    return [
+      "supported": .bool(isSupported), "syntax": isSupported ? syntax.map(JSONValue.string) ?? nil : nil,
+      "choices": .array(
+        choices.filter { accepts(plain, ("tool_choice", $0.value)) }.map { .string($0.name) }),
+      "parallel": .bool(isSupported), "strict": .bool(accepts(tool(strict: true))),
+    ]
+  }
+
+  private var limits: JSONValue {
+    let limits = core.limits
+    return [
+      "choices": .int(limits.choices), "messages": .int(limits.messages),
+      "content_parts": .int(limits.contentParts), "tools": .int(limits.tools),
+      "schema_bytes": .int(limits.schemaBytes), "stops": .int(limits.stops),
+      "stop_bytes": .int(limits.stopBytes), "stop_tokens": .int(limits.stopTokens),
+      "logit_biases": .int(limits.logitBiases), "top_logprobs": .int(limits.topLogprobs),
+      "prompts": .int(limits.prompts), "completion_logprobs": .int(limits.completionLogprobs),
+    ]
+  }
+
+  /// Whether a chat request with these members could be started.
+  private func accepts(_ members: (String, JSONValue)...) -> Bool {
+    let message: JSONValue = ["role": "user", "content": "probe"]
+    let body = JSONObject([("model", .string(core.model.id)), ("messages", [message])] + members)
+    do throws(APIError) {
+      let request = try ChatRequest(
+        .object(body), limits: core.limits, vocabularySize: core.model.vocabularySize)
+      _ = try ChatPlan(core).makeRun(request)
+      return true
+    } catch {
+      return false
+    }
+  }
+}
+
+extension ModelFacts.Quantization {
+  fileprivate var json: JSONValue {
+    ["mode": .string(mode), "bits": .int(bits), "group_size": .int(groupSize)]
+  }
+}

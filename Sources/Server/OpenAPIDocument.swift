@@ -1,0 +1,166 @@
+// GET /openapi.json: the API as an OpenAPI 3.1 document, built from one table of operations.
+
+import HTTP
+import JSON
+import OpenAI
+
+struct OpenAPIDocument {
+  /// One method of one path. Tests compare the table with the router's routes.
+  struct Operation {
+    var method: String
+    /// As the router has it: `/v1/models/:id`.
+    var pattern: String
+    var id: String
+    var summary: String
+    /// Names of schemas; nil where there is no body, or no stream.
+    var request: String?
+    var response: String
+    var event: String?
+    var error = "Error"
+    /// Names of parameters of the query.
+    var query: [String] = []
+    /// 101 for an upgrade, which has no body.
+    var status = "200"
+  }
+
+  static let operations = answers + OpenAPIResponsesWire.operations + around
+
+  private static let answers = [
+    Operation(
+      method: "POST", pattern: "/v1/chat/completions", id: "createChatCompletion",
+      summary: "Answers a conversation", request: "ChatRequest", response: "ChatCompletion",
+      event: "ChatCompletionChunk"),
+    Operation(
+      method: "POST", pattern: "/v1/completions", id: "createCompletion", summary: "Goes on with a text",
+      request: "CompletionRequest", response: "Completion", event: "Completion"),
+    Operation(
+      method: "POST", pattern: "/v1/messages", id: "createMessage",
+      summary: "Answers a conversation (Anthropic)", request: "MessagesRequest", response: "Message",
+      event: "MessageEvent", error: "MessagesError"),
+    Operation(
+      method: "POST", pattern: "/v1/messages/count_tokens", id: "countMessageTokens",
+      summary: "Counts the tokens of a conversation (Anthropic)", request: "MessagesCountRequest",
+      response: "MessageTokens", error: "MessagesError"),
+  ]
+
+  private static let around = [
+    Operation(
+      method: "GET", pattern: "/health", id: "health", summary: "Whether requests are taken",
+      response: "Health"),
+    Operation(
+      method: "GET", pattern: "/openapi.json", id: "openapi", summary: "This document", response: "Any"),
+    Operation(
+      method: "GET", pattern: "/v1/models", id: "listModels", summary: "The served models",
+      response: "ModelList"),
+    Operation(
+      method: "GET", pattern: "/v1/models/:id", id: "retrieveModel", summary: "One model", response: "Model"),
+    Operation(
+      method: "GET", pattern: "/v1/capabilities", id: "capabilities",
+      summary: "What is supported with each model", response: "CapabilitiesList"),
+    Operation(
+      method: "POST", pattern: "/v1/chat/completions/input_tokens", id: "countChatTokens",
+      summary: "Counts the tokens of a conversation", request: "ChatRequest", response: "InputTokens"),
+    Operation(
+      method: "POST", pattern: "/tokenize", id: "tokenize", summary: "Text or a conversation to tokens",
+      request: "TokenizeRequest", response: "TokenizeResponse"),
+    Operation(
+      method: "POST", pattern: "/detokenize", id: "detokenize", summary: "Tokens to text",
+      request: "DetokenizeRequest", response: "DetokenizeResponse"),
+    Operation(
+      method: "POST", pattern: "/apply-template", id: "applyTemplate",
+      summary: "A conversation to the text of its prompt", request: "TemplateRequest",
+      response: "TemplateResponse"),
+  ]
+
+  let version: String
+  let limits: RequestLimits
+
+  func respond() throws(APIError) -> Response {
+    do throws(JSONError) {
+      return Response(json: try json())
+    } catch {
+      throw .internalError("\(error)")
+    }
+  }
+
+  private func json() throws(JSONError) -> JSONValue {
+    var paths = JSONObject()
+    for operation in Self.operations {
+      let path = Self.template(operation.pattern)
+      var item = paths[path]?.objectValue ?? JSONObject()
+      item[operation.method.lowercased()] = Self.describe(operation)
+      paths[path] = .object(item)
+    }
+    return [
+      "openapi": "3.1.0",
+      "info": [
+        "title": "mlxserve", "version": .string(version),
+        "description":
+          "Fields that are not described are accepted and named in the header x-mlxserve-ignored.",
+        "license": ["name": "MIT", "identifier": "MIT"],
+      ],
+      "servers": [["url": "/"]], "paths": .object(paths),
+      "components": [
+        "schemas": .object(
+          JSONObject(
+            try OpenAPIRequests.schemas(limits).entries.map { ($0.key, $0.value) }
+              + OpenAPIResponses.schemas().entries.map { ($0.key, $0.value) }))
+      ],
+    ]
+  }
+
+  // MARK: Operations
+
+  /// `/v1/models/{id}` for `/v1/models/:id`.
+  static func template(_ pattern: String) -> String {
+    pattern.split(separator: "/", omittingEmptySubsequences: false).map { segment in
+      segment.hasPrefix(":") ? "{\(segment.dropFirst())}" : String(segment)
+    }.joined(separator: "/")
+  }
+
+  private static func describe(_ operation: Operation) -> JSONValue {
+    var out = JSONObject([("operationId", .string(operation.id)), ("summary", .string(operation.summary))])
+    let names = operation.pattern.split(separator: "/").filter { $0.hasPrefix(":") }
+    let parameters =
+      names.map { parameter(String($0.dropFirst()), in: "path", ["type": "string"]) }
+      + operation.query.map { parameter($0, in: "query", queries[$0] ?? ["type": "string"]) }
+    if !parameters.isEmpty { out["parameters"] = .array(parameters) }
+    if let request = operation.request {
+      out["requestBody"] = ["required": true, "content": ["application/json": body(request)]]
+    }
+    var answer = JSONObject([
+      (
+        "description",
+        operation.status == "101"
+          ? "The connection changes"
+          : operation.event == nil ? "The answer" : "The answer, or its events one by one"
+      )
+    ])
+    if operation.status != "101" {
+      var content = JSONObject([("application/json", body(operation.response))])
+      if let event = operation.event { content["text/event-stream"] = body(event) }
+      answer["content"] = .object(content)
+    }
+    let error: JSONValue = [
+      "description": "An error", "content": ["application/json": body(operation.error)],
+    ]
+    out["responses"] = .object(JSONObject([(operation.status, .object(answer)), ("default", error)]))
+    return .object(out)
+  }
+
+  private static let queries: [String: JSONValue] = [
+    "stream": ["type": "boolean"], "starting_after": ["type": "integer", "minimum": 0],
+    "include": ["type": "array", "items": ["type": "string"]],
+    "limit": ["type": "integer", "minimum": 1, "maximum": 100], "order": ["enum": ["asc", "desc"]],
+  ]
+
+  private static func parameter(_ name: String, in place: String, _ schema: JSONValue) -> JSONValue {
+    [
+      "name": .string(name), "in": .string(place), "required": .bool(place == "path"), "schema": schema,
+    ]
+  }
+
+  private static func body(_ schema: String) -> JSONValue {
+    ["schema": ["$ref": .string("#/components/schemas/" + schema)]]
+  }
+}

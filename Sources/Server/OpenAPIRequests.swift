@@ -1,0 +1,289 @@
+// Schemas of the bodies that the server reads. Every field of the tables in docs/api.md is here; a test compares them.
+
+import JSON
+import OpenAI
+
+enum OpenAPIRequests {
+  /// Optional members may also be null: that is the same as leaving them out.
+  static func schemas(_ limits: RequestLimits) throws(JSONError) -> JSONObject {
+    let text =
+      "{\(parts(limits)), \(chat(limits)), \(completion(limits)), \(messages(limits)), \(tokens(limits)), "
+      + "\(OpenAPIResponsesWire.requests(limits, sampling: "\(sampling), \(ids(limits))"))}"
+    guard let all = try JSONValue(parsing: text).objectValue else { return JSONObject() }
+    var schemas = JSONObject(all.entries.map { ($0.key, withNulls($0.value)) })
+    schemas["TemplateRequest"] = requiring(["messages"], of: schemas["ChatRequest"])
+    schemas["MessagesCountRequest"] = requiring(["model", "messages"], of: schemas["MessagesRequest"])
+    return schemas
+  }
+
+  private static func requiring(_ names: [JSONValue], of schema: JSONValue?) -> JSONValue? {
+    guard var object = schema?.objectValue, var properties = object["properties"]?.objectValue else {
+      return nil
+    }
+    for case .string(let name) in object["required"]?.arrayValue ?? [] where !names.contains(.string(name)) {
+      properties[name] = properties[name].map(nullable)
+    }
+    object["required"] = .array(names)
+    object["properties"] = .object(properties)
+    return .object(object)
+  }
+
+  private static func nullable(_ schema: JSONValue) -> JSONValue { ["anyOf": [schema, ["type": "null"]]] }
+
+  /// The schema with null allowed for all members that are not required, at any depth.
+  private static func withNulls(_ schema: JSONValue) -> JSONValue {
+    switch schema {
+    case .array(let array): return .array(array.map(withNulls))
+    case .object(let object):
+      let required = object["required"]?.arrayValue ?? []
+      var out = JSONObject()
+      for (key, value) in object.entries {
+        guard key == "properties", let properties = value.objectValue else {
+          out[key] = withNulls(value)
+          continue
+        }
+        out[key] = .object(
+          JSONObject(
+            properties.entries.map { name, schema in
+              (name, required.contains(.string(name)) ? withNulls(schema) : nullable(withNulls(schema)))
+            }))
+      }
+      return .object(out)
+    default: return schema
+    }
+  }
+
+  // MARK: What several bodies share
+
+  private static let sampling = #"""
+    "temperature": {"type": "number", "minimum": 0, "maximum": 2},
+    "top_p": {"type": "number", "minimum": 0, "maximum": 1},
+    "top_k": {"type": "integer", "minimum": -1, "description": "0 and -1: off"},
+    "min_p": {"type": "number", "minimum": 0, "maximum": 1},
+    "repetition_penalty": {"type": "number", "minimum": 0.01, "maximum": 10},
+    "presence_penalty": {"type": "number", "minimum": -2, "maximum": 2},
+    "frequency_penalty": {"type": "number", "minimum": -2, "maximum": 2},
+    "seed": {"type": "integer"},
+    "min_tokens": {"type": "integer", "minimum": 0},
+    "ignore_eos": {"type": "boolean"},
+    "stream": {"type": "boolean"}
+    """#
+
+  private static func ids(_ limits: RequestLimits) -> String {
+    #"""
+    "logit_bias": {"type": "object", "maxProperties": \#(limits.logitBiases),
+      "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}},
+    "stop_token_ids": {"type": "array", "maxItems": \#(limits.stopTokens),
+      "items": {"type": "integer", "minimum": 0}}
+    """#
+  }
+
+  private static func openAI(_ limits: RequestLimits, minimumTokens: Int) -> String {
+    let tokens = #"{"type": "integer", "minimum": \#(minimumTokens)}"#
+    return #"""
+      \#(sampling), \#(ids(limits)),
+      "model": {"type": "string", "minLength": 1},
+      "max_completion_tokens": \#(tokens), "max_tokens": \#(tokens), "max_output_tokens": \#(tokens),
+      "n": {"type": "integer", "minimum": 1, "maximum": \#(limits.choices)},
+      "stop": {"anyOf": [{"$ref": "#/components/schemas/StopString"},
+        {"type": "array", "maxItems": \#(limits.stops), "items": {"$ref": "#/components/schemas/StopString"}}]},
+      "stream_options": {"type": "object", "description": "with stream only",
+        "properties": {"include_usage": {"type": "boolean"}, "include_obfuscation": {"type": "boolean"}}},
+      "response_format": {"$ref": "#/components/schemas/ResponseFormat"},
+      "guided_json": {"$ref": "#/components/schemas/SchemaOrText"},
+      "json_schema": {"$ref": "#/components/schemas/SchemaOrText"},
+      "guided_regex": {"type": "string"},
+      "guided_choice": {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "string"}},
+      "guided_grammar": {"type": "string"}, "grammar": {"type": "string"},
+      "structured_outputs": {"type": "object", "properties": {
+        "json": {"$ref": "#/components/schemas/SchemaOrText"}, "regex": {"type": "string"},
+        "choice": {"type": "array", "items": {"type": "string"}}, "grammar": {"type": "string"},
+        "json_object": {"type": "boolean"}}},
+      "guided_decoding_backend": {"type": "string"}, "guided_whitespace_pattern": \#(refused),
+      "grammar_lazy": \#(refused), "grammar_triggers": \#(refused),
+      "metadata": {"$ref": "#/components/schemas/Metadata"},
+      "store": {"type": "boolean"}, "user": {"type": "string"}, "safety_identifier": {"type": "string"},
+      "service_tier": {"enum": ["auto", "default", "flex", "scale", "priority", "fast"]},
+      "prompt_cache_key": {"type": "string"}, "prompt_cache_options": {"type": "object"},
+      "prompt_cache_retention": {"type": "string"}
+      """#
+  }
+
+  static let refused = #"{"type": "null", "description": "refused"}"#
+
+  private static func parts(_ limits: RequestLimits) -> String {
+    #"""
+    "StopString": {"type": "string", "minLength": 1, "maxLength": \#(limits.stopBytes)},
+    "Metadata": {"type": "object", "maxProperties": 16,
+      "propertyNames": {"maxLength": 64}, "additionalProperties": {"type": "string", "maxLength": 512}},
+    "SchemaOrText": {"anyOf": [{"type": "object"}, {"type": "string"}]},
+    "ToolName": {"type": "string", "pattern": "^[a-zA-Z0-9_-]{1,64}$"},
+    "FunctionTool": {"type": "object", "required": ["type", "function"], "properties": {
+      "type": {"const": "function"},
+      "function": {"type": "object", "required": ["name"], "properties": {
+        "name": {"$ref": "#/components/schemas/ToolName"}, "description": {"type": "string"},
+        "parameters": {"type": "object"}, "strict": {"type": "boolean"}}}}},
+    "FunctionChoice": {"type": "object", "required": ["type", "function"], "properties": {
+      "type": {"const": "function"},
+      "function": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}}},
+    "ToolChoice": {"anyOf": [{"enum": ["none", "auto", "required"]},
+      {"$ref": "#/components/schemas/FunctionChoice"},
+      {"type": "object", "required": ["type", "allowed_tools"], "properties": {
+        "type": {"const": "allowed_tools"},
+        "allowed_tools": {"type": "object", "properties": {"mode": {"enum": ["auto", "required"]},
+          "tools": {"type": "array", "items": {"$ref": "#/components/schemas/FunctionChoice"}}}}}}]},
+    "ResponseFormat": {"description": "/v1/capabilities says which types are possible", "anyOf": [
+      {"type": "object", "required": ["type"], "properties": {"type": {"enum": ["text", "json_object"]}}},
+      {"type": "object", "required": ["type", "json_schema"], "properties": {"type": {"const": "json_schema"},
+        "json_schema": {"type": "object", "required": ["schema"], "properties": {"name": {"type": "string"},
+          "description": {"type": "string"}, "schema": {"type": "object"}, "strict": {"type": "boolean"}}}}}]},
+    "TextPart": {"type": "object", "required": ["type", "text"],
+      "properties": {"type": {"const": "text"}, "text": {"type": "string"}}},
+    "RefusalPart": {"type": "object", "required": ["type", "refusal"],
+      "properties": {"type": {"const": "refusal"}, "refusal": {"type": "string"}}},
+    "TextContent": {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1,
+      "maxItems": \#(limits.contentParts), "items": {"$ref": "#/components/schemas/TextPart"}}]},
+    "ChatMessage": {"anyOf": [
+      {"type": "object", "required": ["role", "content"], "properties": {"name": {"type": "string"},
+        "role": {"enum": ["system", "developer", "user"]},
+        "content": {"$ref": "#/components/schemas/TextContent"}}},
+      {"type": "object", "required": ["role", "content", "tool_call_id"], "properties": {
+        "role": {"const": "tool"}, "tool_call_id": {"type": "string"},
+        "content": {"$ref": "#/components/schemas/TextContent"}}},
+      {"type": "object", "required": ["role"], "properties": {"role": {"const": "assistant"},
+        "name": {"type": "string"}, "refusal": {"type": "string"}, "reasoning_content": {"type": "string"},
+        "reasoning": {"type": "string"},
+        "content": {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": {"anyOf": [
+          {"$ref": "#/components/schemas/TextPart"}, {"$ref": "#/components/schemas/RefusalPart"}]}}]},
+        "tool_calls": {"type": "array", "items": {"type": "object", "required": ["id", "function"],
+          "properties": {"id": {"type": "string"}, "type": {"const": "function"},
+            "function": {"type": "object", "required": ["name", "arguments"], "properties": {
+              "name": {"type": "string"}, "arguments": {"type": "string"}}}}}}}}]}
+    """#
+  }
+
+  // MARK: The bodies
+
+  private static func chat(_ limits: RequestLimits) -> String {
+    #"""
+    "ChatRequest": {"type": "object", "required": ["model", "messages"], "properties": {
+      \#(openAI(limits, minimumTokens: 1)),
+      "messages": {"type": "array", "minItems": 1, "maxItems": \#(limits.messages),
+        "items": {"$ref": "#/components/schemas/ChatMessage"}},
+      "logprobs": {"type": "boolean"},
+      "top_logprobs": {"type": "integer", "minimum": 0, "maximum": \#(limits.topLogprobs)},
+      "tools": {"type": "array", "maxItems": \#(limits.tools),
+        "items": {"$ref": "#/components/schemas/FunctionTool"}},
+      "tool_choice": {"$ref": "#/components/schemas/ToolChoice"},
+      "parallel_tool_calls": {"type": "boolean"},
+      "reasoning_effort": {"enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"]},
+      "thinking": {"anyOf": [{"type": "boolean"}, {"type": "object", "properties": {
+        "type": {"enum": ["enabled", "disabled", "adaptive"]},
+        "budget_tokens": {"type": "integer", "minimum": 0}}}]},
+      "thinking_budget": {"type": "integer", "minimum": 0},
+      "reasoning": {"type": "object", "properties": {
+        "effort": {"enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"]},
+        "max_tokens": {"type": "integer", "minimum": 0}, "enabled": {"type": "boolean"},
+        "exclude": {"type": "boolean"}, "summary": {"type": "string"}}},
+      "chat_template_kwargs": {"type": "object"},
+      "include_reasoning": {"type": "boolean"},
+      "add_generation_prompt": {"type": "boolean"},
+      "continue_final_message": {"type": "boolean"},
+      "modalities": {"type": "array", "items": {"const": "text"}},
+      "audio": {"type": "object"},
+      "prediction": {"type": "object"},
+      "verbosity": {"enum": ["low", "medium", "high"]},
+      "functions": \#(refused), "function_call": \#(refused), "moderation": \#(refused),
+      "web_search_options": \#(refused), "chat_template": \#(refused)}}
+    """#
+  }
+
+  private static func completion(_ limits: RequestLimits) -> String {
+    let tokens = #"{"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}}"#
+    return #"""
+      "CompletionRequest": {"type": "object", "required": ["model", "prompt"], "properties": {
+        \#(openAI(limits, minimumTokens: 0)),
+        "prompt": {"anyOf": [{"type": "string"}, \#(tokens),
+          {"type": "array", "minItems": 1, "maxItems": \#(limits.prompts), "items": {"type": "string"}},
+          {"type": "array", "minItems": 1, "maxItems": \#(limits.prompts), "items": \#(tokens)}]},
+        "best_of": {"type": "integer", "minimum": 1, "description": "the value of n"},
+        "echo": {"type": "boolean"},
+        "logprobs": {"type": "integer", "minimum": 0, "maximum": \#(limits.completionLogprobs)},
+        "suffix": \#(refused), "prompt_embeds": \#(refused)}}
+      """#
+  }
+
+  private static func messages(_ limits: RequestLimits) -> String {
+    #"""
+    "TextBlocks": {"anyOf": [{"type": "string"},
+      {"type": "array", "maxItems": \#(limits.contentParts), "items": {"$ref": "#/components/schemas/TextPart"}}]},
+    "UserBlock": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
+      {"type": "object", "required": ["type", "tool_use_id"], "properties": {"type": {"const": "tool_result"},
+        "tool_use_id": {"type": "string"}, "is_error": {"type": "boolean"},
+        "content": {"$ref": "#/components/schemas/TextBlocks"}}}]},
+    "AssistantBlock": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
+      {"type": "object", "required": ["type", "thinking"], "properties": {"type": {"const": "thinking"},
+        "thinking": {"type": "string"}, "signature": {"type": "string"}}},
+      {"type": "object", "required": ["type"], "properties": {"type": {"const": "redacted_thinking"}}},
+      {"type": "object", "required": ["type", "id", "name", "input"], "properties": {
+        "type": {"const": "tool_use"}, "id": {"type": "string"}, "name": {"type": "string"},
+        "input": {"type": "object"}}}]},
+    "MessagesTool": {"type": "object", "required": ["name", "input_schema"], "properties": {
+      "type": {"const": "custom"}, "name": {"$ref": "#/components/schemas/ToolName"},
+      "description": {"type": "string"}, "input_schema": {"type": "object"}, "strict": {"type": "boolean"}}},
+    "MessagesRequest": {"type": "object", "required": ["model", "messages", "max_tokens"], "properties": {
+      \#(sampling), \#(ids(limits)),
+      "model": {"type": "string", "minLength": 1},
+      "max_tokens": {"type": "integer", "minimum": 1},
+      "system": {"$ref": "#/components/schemas/TextBlocks"},
+      "messages": {"type": "array", "minItems": 1, "maxItems": \#(limits.messages), "items": {"anyOf": [
+        {"type": "object", "required": ["role", "content"], "properties": {"role": {"const": "system"},
+          "content": {"$ref": "#/components/schemas/TextBlocks"}}},
+        {"type": "object", "required": ["role", "content"], "properties": {"role": {"const": "user"},
+          "content": {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1,
+            "items": {"$ref": "#/components/schemas/UserBlock"}}]}}},
+        {"type": "object", "required": ["role", "content"], "properties": {"role": {"const": "assistant"},
+          "content": {"anyOf": [{"type": "string"}, {"type": "array",
+            "items": {"$ref": "#/components/schemas/AssistantBlock"}}]}}}]}},
+      "stop_sequences": {"type": "array", "maxItems": \#(limits.stops),
+        "items": {"$ref": "#/components/schemas/StopString"}},
+      "tools": {"type": "array", "maxItems": \#(limits.tools),
+        "items": {"$ref": "#/components/schemas/MessagesTool"}},
+      "tool_choice": {"type": "object", "required": ["type"], "properties": {
+        "type": {"enum": ["auto", "any", "tool", "none"]}, "name": {"type": "string"},
+        "disable_parallel_tool_use": {"type": "boolean"}}},
+      "thinking": {"type": "object", "required": ["type"], "properties": {
+        "type": {"enum": ["enabled", "disabled", "adaptive"]},
+        "budget_tokens": {"type": "integer", "minimum": 1}, "display": {"enum": ["summarized", "omitted"]}}},
+      "output_config": {"type": "object", "properties": {
+        "effort": {"enum": ["low", "medium", "high", "xhigh", "max"]},
+        "format": {"type": "object", "required": ["type", "schema"],
+          "properties": {"type": {"const": "json_schema"}, "schema": {"type": "object"}}}}},
+      "metadata": {"type": "object", "properties": {"user_id": {"type": "string"}}},
+      "cache_control": {"type": "object"},
+      "service_tier": {"enum": ["auto", "standard_only"]},
+      "speed": {"enum": ["standard", "fast"]},
+      "inference_geo": {"type": "string"},
+      "container": \#(refused), "mcp_servers": \#(refused)}}
+    """#
+  }
+
+  private static func tokens(_ limits: RequestLimits) -> String {
+    #"""
+    "TokenizeRequest": {"type": "object", "description": "one of content, prompt and messages",
+      "properties": {
+        "model": {"type": "string"}, "content": {"type": "string"}, "prompt": {"type": "string"},
+        "messages": {"type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/ChatMessage"}},
+        "tools": {"type": "array", "items": {"$ref": "#/components/schemas/FunctionTool"}},
+        "add_generation_prompt": {"type": "boolean"}, "continue_final_message": {"type": "boolean"},
+        "chat_template_kwargs": {"type": "object"},
+        "add_special": {"type": "boolean"}, "add_special_tokens": {"type": "boolean"},
+        "parse_special": {"type": "boolean"}, "with_pieces": {"type": "boolean"},
+        "return_token_strs": {"type": "boolean"}}},
+    "DetokenizeRequest": {"type": "object", "required": ["tokens"], "properties": {
+      "model": {"type": "string"},
+      "tokens": {"type": "array", "maxItems": \#(limits.detokenizedTokens),
+        "items": {"type": "integer", "minimum": 0}}}}
+    """#
+  }
+}

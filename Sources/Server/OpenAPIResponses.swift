@@ -1,0 +1,154 @@
+// Schemas of everything that the server sends, in a short notation.
+
+import JSON
+
+/// The notation: an object stands for an object with exactly these members, of which those whose name ends in `?`
+/// may be missing; an array stands for an array. Strings name types, joined by `|`: JSON's own, other schemas by their
+/// capital letter, a literal in single quotes, and `any`.
+enum OpenAPIResponses {
+  static func schemas() throws(JSONError) -> JSONObject {
+    guard let notation = try JSONValue(parsing: notation).objectValue else { return JSONObject() }
+    return JSONObject(notation.entries.map { ($0.key, schema($0.value)) })
+  }
+
+  private static let notation = #"""
+    {
+      \#(OpenAPIResponsesWire.answers),
+      "Any": "any",
+      "Error": {"error": {"message": "string", "type": "string", "param": "string|null", "code": "string|null"}},
+      "Health": {"status": "'ok'"},
+      "Model": {"id": "string", "object": "'model'", "created": "integer", "owned_by": "string",
+        "context_length": "integer"},
+      "ModelList": {"object": "'list'", "data": ["Model"]},
+      "InputTokens": {"object": "'response.input_tokens'", "input_tokens": "integer"},
+
+      "Usage": {"prompt_tokens": "integer", "completion_tokens": "integer", "total_tokens": "integer",
+        "prompt_tokens_details": {"cached_tokens": "integer"},
+        "completion_tokens_details": {"reasoning_tokens": "integer"},
+        "input_tokens": "integer", "output_tokens": "integer",
+        "output_tokens_details": {"reasoning_tokens": "integer"}},
+      "FinishReason": "'stop'|'length'|'tool_calls'",
+      "TokenLogprob": {"token": "string", "logprob": "number", "bytes": ["integer"]},
+      "Logprobs": {"content": [{"token": "string", "logprob": "number", "bytes": ["integer"],
+        "top_logprobs": ["TokenLogprob"]}], "refusal": "null"},
+      "ToolCall": {"id": "string", "type": "'function'", "function": {"name": "string", "arguments": "string"}},
+      "ChatCompletion": {"id": "string", "object": "'chat.completion'", "created": "integer", "model": "string",
+        "system_fingerprint": "string", "service_tier": "string", "usage": "Usage",
+        "choices": [{"index": "integer", "logprobs": "Logprobs|null", "finish_reason": "FinishReason",
+          "malformed_tool_calls?": "integer",
+          "message": {"role": "'assistant'", "content": "string|null", "refusal": "null", "annotations": ["any"],
+            "reasoning_content?": "string", "reasoning?": "string", "tool_calls?": ["ToolCall"]}}]},
+      "ChatDelta": {"role?": "'assistant'", "content?": "string|null", "refusal?": "null",
+        "reasoning_content?": "string", "reasoning?": "string",
+        "tool_calls?": [{"index": "integer", "id?": "string", "type?": "'function'",
+          "function": {"name?": "string", "arguments": "string"}}]},
+      "ChatCompletionChunk": {"id": "string", "object": "'chat.completion.chunk'", "created": "integer",
+        "model": "string", "system_fingerprint": "string", "usage?": "Usage|null",
+        "choices": [{"index": "integer", "delta": "ChatDelta", "logprobs": "Logprobs|null",
+          "finish_reason": "FinishReason|null", "malformed_tool_calls?": "integer"}]},
+
+      "LegacyLogprobs": {"tokens": ["string"], "token_logprobs": ["number|null"],
+        "top_logprobs": ["object|null"], "text_offset": ["integer"]},
+      "Completion": {"id": "string", "object": "'text_completion'", "created": "integer", "model": "string",
+        "system_fingerprint": "string", "usage?": "Usage|null",
+        "choices": [{"index": "integer", "text": "string", "logprobs": "LegacyLogprobs|null",
+          "finish_reason": "FinishReason|null"}]},
+
+      "TextBlock": {"type": "'text'", "text": "string", "citations": "null"},
+      "ThinkingBlock": {"type": "'thinking'", "thinking": "string", "signature": "string"},
+      "ToolUseBlock": {"type": "'tool_use'", "id": "string", "name": "string", "input": "object",
+        "caller": {"type": "'direct'"}},
+      "ContentBlock": "TextBlock|ThinkingBlock|ToolUseBlock",
+      "StopReason": "'end_turn'|'max_tokens'|'stop_sequence'|'tool_use'",
+      "MessagesCounts": {"input_tokens": "integer", "cache_creation_input_tokens": "integer",
+        "cache_read_input_tokens": "integer", "output_tokens": "integer",
+        "output_tokens_details": {"thinking_tokens": "integer"}, "server_tool_use": "null"},
+      "MessagesUsage": {"input_tokens": "integer", "cache_creation_input_tokens": "integer",
+        "cache_read_input_tokens": "integer", "output_tokens": "integer",
+        "output_tokens_details": {"thinking_tokens": "integer"}, "server_tool_use": "null",
+        "cache_creation": "null", "service_tier": "string", "inference_geo": "null"},
+      "Message": {"id": "string", "type": "'message'", "role": "'assistant'", "model": "string",
+        "content": ["ContentBlock"], "stop_reason": "StopReason|null", "stop_sequence": "string|null",
+        "stop_details": "null", "container": "null", "usage": "MessagesUsage"},
+      "MessageStart": {"type": "'message_start'", "message": "Message"},
+      "BlockStart": {"type": "'content_block_start'", "index": "integer", "content_block": "ContentBlock"},
+      "TextDelta": {"type": "'text_delta'", "text": "string"},
+      "ThinkingDelta": {"type": "'thinking_delta'", "thinking": "string"},
+      "SignatureDelta": {"type": "'signature_delta'", "signature": "string"},
+      "InputDelta": {"type": "'input_json_delta'", "partial_json": "string"},
+      "BlockDelta": {"type": "'content_block_delta'", "index": "integer",
+        "delta": "TextDelta|ThinkingDelta|SignatureDelta|InputDelta"},
+      "BlockStop": {"type": "'content_block_stop'", "index": "integer"},
+      "MessageDelta": {"type": "'message_delta'", "usage": "MessagesCounts",
+        "delta": {"stop_reason": "StopReason", "stop_sequence": "string|null", "stop_details": "null",
+          "container": "null"}},
+      "MessageStop": {"type": "'message_stop'"},
+      "MessageEvent":
+        "MessageStart|BlockStart|BlockDelta|BlockStop|MessageDelta|MessageStop|MessagesError",
+      "MessagesError": {"type": "'error'", "error": {"type": "string", "message": "string"},
+        "request_id": "string"},
+      "MessageTokens": {"input_tokens": "integer"},
+
+      "TokenPiece": {"id": "integer", "piece": "string|Bytes"},
+      "Bytes": ["integer"],
+      "Strings": ["string"],
+      "TokenizeResponse": {"count": "integer", "max_model_len": "integer", "tokens": ["integer|TokenPiece"],
+        "token_strs": "Strings|null"},
+      "DetokenizeResponse": {"content": "string", "prompt": "string"},
+      "TemplateResponse": {"prompt": "string"},
+
+      "Quantization": {"mode": "string", "bits": "integer", "group_size": "integer"},
+      "Capabilities": {"id": "string", "object": "'model.capabilities'", "model_type": "string|null",
+        "context_length": "integer", "vocabulary_size": "integer", "compute_mode": "string",
+        "quantization": "Quantization|null", "endpoints": ["string"],
+        "modalities": {"input": ["string"], "output": ["string"]},
+        "chat": "boolean", "streaming": "boolean", "logprobs": "boolean",
+        "tools": {"supported": "boolean", "syntax": "string|null", "choices": ["string"], "parallel": "boolean",
+          "strict": "boolean"},
+        "thinking": {"supported": "boolean", "switch": "boolean", "budget": "boolean"},
+        "structured_output": {"json_object": "boolean", "json_schema": "boolean", "regex": "boolean",
+          "choice": "boolean", "grammar": "boolean"},
+        "limits": {"choices": "integer", "messages": "integer", "content_parts": "integer", "tools": "integer",
+          "schema_bytes": "integer", "stops": "integer", "stop_bytes": "integer", "stop_tokens": "integer",
+          "logit_biases": "integer", "top_logprobs": "integer", "prompts": "integer",
+          "completion_logprobs": "integer"}},
+      "CapabilitiesList": {"object": "'list'", "data": ["Capabilities"]}
+    }
+    """#
+
+  private static func schema(_ notation: JSONValue) -> JSONValue {
+    switch notation {
+    case .string(let names):
+      let alternatives = names.split(separator: "|").map { named($0) }
+      if alternatives.count == 1 { return alternatives[0] }
+      let words = alternatives.compactMap { $0["const"] }
+      return words.count == alternatives.count
+        ? ["type": "string", "enum": .array(words)] : ["anyOf": .array(alternatives)]
+    case .array(let elements):
+      return ["type": "array", "items": elements.first.map(schema) ?? true]
+    case .object(let members):
+      var required: [JSONValue] = []
+      var properties = JSONObject()
+      for (key, value) in members.entries {
+        let isOptional = key.hasSuffix("?")
+        let name = isOptional ? String(key.dropLast()) : key
+        if !isOptional { required.append(.string(name)) }
+        properties[name] = schema(value)
+      }
+      return [
+        "type": "object", "required": .array(required), "properties": .object(properties),
+        "additionalProperties": false,
+      ]
+    default: return true
+    }
+  }
+
+  private static func named(_ name: Substring) -> JSONValue {
+    let first = name.utf8.first ?? 0
+    if first == UInt8(ascii: "'") { return ["const": .string(String(name.dropFirst().dropLast()))] }
+    if (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(first) {
+      return ["$ref": .string("#/components/schemas/\(name)")]
+    }
+    return name == "any" ? [:] : ["type": .string(String(name))]
+  }
+}

@@ -1,0 +1,100 @@
+// The tokenizer and the chat template without the model: POST /tokenize, /detokenize, /apply-template and
+// /v1/chat/completions/input_tokens.
+
+import Chat
+import HTTP
+import Inference
+import JSON
+import OpenAI
+import Tokenizers
+
+struct TokenizeRoutes {
+  private let core: AppCore
+
+  init(_ core: AppCore) { self.core = core }
+
+  private var tokenizer: Tokenizer { core.model.tokenizer }
+
+  private func answer(_ json: JSONValue, ignored: [String]) throws(APIError) -> Response {
+    try core.checkUnknown(ignored)
+    var response = Response(json: json)
+    response.nameIgnored(ignored)
+    return response
+  }
+
+  // MARK: Tokens
+
+  func tokenize(_ http: Request) throws(APIError) -> Response {
+    let request = try TokenizeRequest(
+      http.jsonBody(), model: core.model.id, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    if let model = request.model { try core.checkModel(model) }
+    let tokens = try tokens(of: request)
+    return try answer(
+      [
+        "count": .int(tokens.count), "max_model_len": .int(core.model.service.limits.maxContext),
+        "tokens": .array(request.wantsPieces ? tokens.map(piece) : tokens.map { .int(Int($0)) }),
+        "token_strs": request.wantsStrings
+          ? .array(tokens.map { .string(tokenizer.token(of: $0) ?? "") }) : nil,
+      ], ignored: request.ignored)
+  }
+
+  private func tokens(of request: TokenizeRequest) throws(APIError) -> [Int32] {
+    switch request.input {
+    case .chat(let chat): try core.prompt(of: chat).tokens
+    case .text(let text) where request.parsesSpecialTokens:
+      tokenizer.encode(text, addSpecialTokens: request.addsSpecialTokens)
+    case .text(let text):
+      core.model.prompts.tokens(ofForeign: text)
+    }
+  }
+
+  /// The text of a token; its bytes where they are part of a character.
+  private func piece(_ id: Int32) -> JSONValue {
+    let bytes = tokenizer.bytes(of: id)
+    let text = String(validating: bytes, as: UTF8.self).map(JSONValue.string)
+    return ["id": .int(Int(id)), "piece": text ?? .array(bytes.map { .int(Int($0)) })]
+  }
+
+  /// The text by the names that both kinds of clients look for.
+  func detokenize(_ http: Request) throws(APIError) -> Response {
+    let request = try DetokenizeRequest(
+      http.jsonBody(), limits: core.limits, vocabularySize: core.model.vocabularySize)
+    if let model = request.model { try core.checkModel(model) }
+    let text = JSONValue.string(tokenizer.decode(request.tokens, skipSpecialTokens: false))
+    return try answer(["content": text, "prompt": text], ignored: request.ignored)
+  }
+
+  // MARK: Prompts
+
+  func applyTemplate(_ http: Request) throws(APIError) -> Response {
+    var body = try http.jsonBody()
+    if var object = body.objectValue, object["model"]?.isNull ?? true {
+      object["model"] = .string(core.model.id)
+      body = .object(object)
+    }
+    let (prompt, request) = try prompt(of: body)
+    return try answer(["prompt": .string(prompt.text)], ignored: request.ignored)
+  }
+
+  func countInput(_ http: Request) throws(APIError) -> Response {
+    let (prompt, request) = try prompt(of: http.jsonBody())
+    return try answer(
+      ["object": "response.input_tokens", "input_tokens": .int(prompt.tokens.count)],
+      ignored: request.ignored)
+  }
+
+  private func prompt(of body: JSONValue) throws(APIError) -> (Prompt, ChatRequest) {
+    let request = try ChatRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    try core.checkModel(request.model)
+    return (try core.prompt(of: request), request)
+  }
+}
+
+extension AppCore {
+  /// The prompt of a request that is not run.
+  func prompt(of request: ChatRequest) throws(APIError) -> Prompt {
+    guard let template = model.template else { throw .noChatTemplate(model: model.id) }
+    guard request.tools.isEmpty || template.supportsTools else { throw .unsupportedTools(model: model.id) }
+    return try ChatPlan(self).makePrompt(request, template)
+  }
+}

@@ -1,0 +1,101 @@
+"""openai-agents: a runner with a tool, over Chat Completions and over Responses."""
+
+from importlib.metadata import version
+
+from agents import (
+    Agent, ModelSettings, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool,
+    set_tracing_disabled)
+from openai import AsyncOpenAI
+from openai.types.shared import Reasoning
+from pydantic import BaseModel
+
+from smoke import CAPITAL, MODEL, PERSON, SUNNY, URL, WEATHER, check, main, test
+
+set_tracing_disabled(True)
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+
+
+def weather(location: str) -> str:
+    """Get the current weather"""
+    return SUNNY
+
+
+get_weather = function_tool(weather, name_override="get_weather", strict_mode=False)
+strict_weather = function_tool(weather, name_override="get_weather")
+client = AsyncOpenAI(base_url=URL, api_key="none", max_retries=0, timeout=120)
+
+
+def agent(kind, tools=(), **options):
+    return Agent(
+        name="test", model=kind(model=MODEL, openai_client=client), tools=list(tools),
+        model_settings=ModelSettings(temperature=0, max_tokens=200, reasoning=Reasoning(effort="none")), **options)
+
+
+async def run(kind):
+    result = await Runner.run(agent(kind), CAPITAL)
+    check("Paris" in result.final_output, result.final_output)
+
+
+async def run_streamed(kind):
+    result = Runner.run_streamed(agent(kind, [get_weather]), WEATHER)
+    kinds = [event.type async for event in result.stream_events()]
+    check("raw_response_event" in kinds and "run_item_stream_event" in kinds, kinds)
+    check("21" in result.final_output, result.final_output)
+
+
+async def use_tool(kind, tool=get_weather):
+    result = await Runner.run(agent(kind, [tool]), WEATHER)
+    check("21" in result.final_output, result.final_output)
+
+
+@test()
+def chat_plain():
+    return run(OpenAIChatCompletionsModel)
+
+
+@test()
+def chat_with_a_tool():
+    return use_tool(OpenAIChatCompletionsModel)
+
+
+@test()
+def chat_streamed_with_a_tool():
+    return run_streamed(OpenAIChatCompletionsModel)
+
+
+@test("strict tools")
+def chat_with_a_strict_tool():
+    return use_tool(OpenAIChatCompletionsModel, strict_weather)
+
+
+@test("json_schema")
+async def chat_structured_output():
+    result = await Runner.run(agent(OpenAIChatCompletionsModel, output_type=Person), PERSON)
+    check(isinstance(result.final_output, Person), result.final_output)
+
+
+@test("responses")
+def responses_plain():
+    return run(OpenAIResponsesModel)
+
+
+@test("responses")
+def responses_with_a_tool():
+    return use_tool(OpenAIResponsesModel)
+
+
+@test("responses", "strict tools")
+def responses_with_a_strict_tool():
+    return use_tool(OpenAIResponsesModel, strict_weather)
+
+
+@test("responses")
+def responses_streamed_with_a_tool():
+    return run_streamed(OpenAIResponsesModel)
+
+
+main("agents " + version("openai-agents"))
