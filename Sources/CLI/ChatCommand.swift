@@ -147,8 +147,8 @@ private struct AnswerPrinter {
         isThinking = false
         content += text
         Terminal.write(text)
-      case .toolCall(let name, let arguments):
-        Terminal.write(Terminal.dimmed("\n[calls \(name) with \(arguments)]"))
+      // Without tools in the conversation there are no calls.
+      case .callBegan, .callArguments, .callEnded, .callFailed: break
       }
     }
   }

@@ -70,6 +70,9 @@ enum Flags {
         name: "store-responses", kind: .integer(1...1_000_000), placeholder: "N", defaultText: "1000",
         help: "responses, and as many conversations, that are kept: 64 MiB and 30 days at most"),
       Flag(
+        name: "strict-params", kind: .toggle,
+        help: "refuse requests with fields that nobody knows; without it they are named in a header"),
+      Flag(
         name: "examples", kind: .toggle, help: "after the start, print how to talk to the server, to stderr"),
     ])
 

@@ -23,6 +23,7 @@ enum ServeCommand {
       flags.text("responses-reasoning-events") ?? settings.responsesReasoningEvents
     settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
     settings.store = try makeStore(flags)
+    settings.strictParameters = flags.isSet("strict-params")
     let app = App(model, settings: settings)
     var limits = Limits()
     limits.connections = flags.integer("max-connections") ?? 1024

@@ -1,6 +1,6 @@
 // A model's chat template: messages in, prompt text out.
 
-import JSON
+package import JSON
 package import Jinja
 
 /// A loaded template, with what probing it has shown it to understand. Immutable; threads may share it.
@@ -99,12 +99,23 @@ package final class ChatTemplate: Sendable {
     }
   }
 
+  /// The text of a message that is to be continued, as it stands at the end of the prompt.
+  package static func continuedText(of message: JSONValue?) -> String {
+    var text = ""
+    switch message?["content"] {
+    case .string(let content)?: text = content
+    case .array(let parts)?: text = parts.compactMap { $0["text"]?.stringValue }.joined()
+    default: break
+    }
+    return Bytes.text(Bytes.trimmed(Array(text.utf8)))
+  }
+
   /// The prompt cut right behind the text of its last message.
   private static func reopened(_ prompt: String, last: JSONValue?) throws(ChatError) -> String {
     guard last?["role"]?.stringValue == "assistant" else {
       throw .cannotContinue("it is not the assistant's")
     }
-    let content = Bytes.trimmed(Array((last?["content"]?.stringValue ?? "").utf8))
+    let content = Array(continuedText(of: last).utf8)
     guard !content.isEmpty else { throw .cannotContinue("it has no text") }
     let bytes = Array(prompt.utf8)
     // The last occurrence is the message itself: only markers follow it.

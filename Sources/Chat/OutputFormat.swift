@@ -38,6 +38,10 @@ package struct OutputFormat: Sendable, Equatable {
   package let supportsReasoning: Bool
   /// Whether the template reads `enable_thinking`.
   package let supportsThinkingSwitch: Bool
+  /// Whether the template reads `reasoning_effort`.
+  package let supportsEffort: Bool
+  /// How a Mistral model writes a call behind its marker.
+  let mistralCall: MistralCalls.Form
 
   /// Whether calls of tools can be told from content.
   package var supportsTools: Bool { toolSyntax != .none }
@@ -69,6 +73,8 @@ package struct OutputFormat: Sendable, Equatable {
     }
     supportsReasoning = has("<|channel>") || has("[THINK]") || has("<think>") || has("</think>")
     supportsThinkingSwitch = has("enable_thinking")
+    supportsEffort = has("reasoning_effort")
+    mistralCall = has("[CALL_ID]") ? .identified : has("[ARGS]") ? .named : .array
   }
 
   /// A parser for one reply.
@@ -81,7 +87,9 @@ package struct OutputFormat: Sendable, Equatable {
     let schemas = tools.map { ToolSchemas($0) }
     return OutputParser(
       reasoning: ReasoningSplitter(markers, startsInside: markers.isOpen(atEndOf: promptTail)),
-      calls: schemas.flatMap { syntax(for: $0) }.map(ToolCallSplitter.init))
+      calls: schemas.flatMap { schemas in
+        syntax(for: schemas).map { ToolCallSplitter($0, tools: schemas) }
+      })
   }
 
   /// The same for tools of which only the names are known.
@@ -91,7 +99,7 @@ package struct OutputFormat: Sendable, Equatable {
       tools: toolNames?.map { ["type": "function", "function": ["name": .string($0)]] })
   }
 
-  private func syntax(for tools: ToolSchemas) -> (any CallSyntax)? {
+  func syntax(for tools: ToolSchemas) -> (any CallSyntax)? {
     switch toolSyntax {
     case .none: nil
     case .qwen: QwenCalls()
@@ -99,7 +107,7 @@ package struct OutputFormat: Sendable, Equatable {
     case .llama: LlamaCalls(tools: tools)
     case .phi: PhiCalls()
     case .gemma: GemmaCalls()
-    case .mistral: MistralCalls()
+    case .mistral: MistralCalls(form: mistralCall)
     }
   }
 }

@@ -2,14 +2,21 @@
 //
 // Two stages: `ReasoningSplitter` separates reasoning, `ToolCallSplitter` takes the calls out of the rest. Both
 // hold back what could be the beginning of a marker, and whitespace that belongs to none of the parts when a
-// marker follows. The joined events do not depend on how the text was cut into pieces.
+// marker follows. What the events say in the end does not depend on how the text was cut into pieces.
 
 /// One piece of a reply.
 package enum OutputEvent: Sendable, Equatable {
   case content(String)
   case reasoning(String)
-  /// `arguments` is the JSON text of an object.
-  case toolCall(name: String, arguments: String)
+  /// A call of a known tool begins; pieces of its arguments follow, then its end.
+  case callBegan(name: String)
+  /// More of the JSON text of the arguments, an object.
+  case callArguments(String)
+  /// The call is complete and well-formed.
+  case callEnded
+  /// What looked like a call is none: the last `retracted` calls that began are void, and all of their text, with
+  /// its markers, is content.
+  case callFailed(retracted: Int, text: String)
 }
 
 /// A streaming parser for one reply. Feed it the decoded text with special tokens kept, end-of-sequence tokens
@@ -59,6 +66,7 @@ package struct OutputParser: Sendable {
       switch (result.last, event) {
       case (.content(let a), .content(let b)): result[result.count - 1] = .content(a + b)
       case (.reasoning(let a), .reasoning(let b)): result[result.count - 1] = .reasoning(a + b)
+      case (.callArguments(let a), .callArguments(let b)): result[result.count - 1] = .callArguments(a + b)
       default: result.append(event)
       }
     }

@@ -1,5 +1,7 @@
 // Takes tool calls out of the content of a reply, whatever their syntax.
 
+import Grammar
+
 /// Where a call can begin.
 struct CallOpening: Sendable {
   let marker: [UInt8]
@@ -31,6 +33,15 @@ enum CallQuotes: Sendable {
 protocol CallSyntax: Sendable {
   var openings: [CallOpening] { get }
   var quotes: CallQuotes { get }
+  var shape: CallShape { get }
+
+  /// One or more calls of these tools, with their markers.
+  ///
+  /// - Throws: when a schema cannot be expressed in this syntax.
+  func pattern(of tools: [CallableTool], _ writer: CallWriter) throws(GrammarError) -> Pattern
+
+  /// Text that may hold calls of this pattern, or none.
+  func mixed(_ calls: Pattern) -> Pattern
 
   /// The calls in the text between the markers; nil when it is malformed.
   func calls(in body: [UInt8]) -> [ToolCall]?
@@ -40,6 +51,8 @@ protocol CallSyntax: Sendable {
 }
 
 extension CallSyntax {
+  var shape: CallShape { .whole }
+
   func isHopeless(_ body: ArraySlice<UInt8>) -> Bool { false }
 }
 
@@ -52,9 +65,19 @@ struct ToolCallSplitter: Sendable {
     /// How far the body has been searched for its end.
     var searched: Int
     var isQuoted = false
+    var progress: CallProgress
+    /// What has been given out of the calls in this body.
+    var streamed: [Streamed] = []
+  }
+
+  /// A call that has begun. All but the last one of a body have ended.
+  private struct Streamed {
+    let name: String
+    var arguments: [UInt8] = []
   }
 
   private let syntax: any CallSyntax
+  private let tools: ToolSchemas
   /// Text not given out yet: held-back text outside of calls, the body inside one.
   private var held: ArraySlice<UInt8> = []
   private var open: OpenCall?
@@ -62,7 +85,10 @@ struct ToolCallSplitter: Sendable {
   private var isBehindCall = false
   private let gemmaQuote = Array("<|\"|>".utf8)
 
-  init(_ syntax: any CallSyntax) { self.syntax = syntax }
+  init(_ syntax: any CallSyntax, tools: ToolSchemas) {
+    self.syntax = syntax
+    self.tools = tools
+  }
 
   mutating func feed(_ bytes: [UInt8]) -> [OutputEvent] {
     held += bytes
@@ -90,7 +116,9 @@ struct ToolCallSplitter: Sendable {
       give(text, &events)
       let body = start + opening.marker.count - opening.kept
       held = held[body...]
-      open = OpenCall(opening: opening, gap: gap, searched: body)
+      open = OpenCall(
+        opening: opening, gap: gap, searched: body,
+        progress: CallProgress(syntax.shape, tools: tools, start: body))
       return true
     }
     let certain = isLast ? held : Bytes.trimmedEnd(held.dropLast(heldBack()))
@@ -146,14 +174,15 @@ struct ToolCallSplitter: Sendable {
       open = nil
       return true
     }
-    open = call
     if isLast {
       complete(call, held, [], &events)
       held = []
       open = nil
       return false
     }
-    if syntax.isHopeless(held) {
+    stream(&call, &events)
+    open = call
+    if call.streamed.isEmpty, syntax.isHopeless(held) {
       // What follows may still hold other calls.
       give(call.gap + call.opening.marker.dropLast(call.opening.kept), &events)
       isBeginning = false
@@ -210,16 +239,64 @@ struct ToolCallSplitter: Sendable {
     }
   }
 
-  /// The calls of a whole body, or its text as content, exactly as it was.
+  // MARK: Giving calls out
+
+  /// Gives out what is certain of an unfinished body.
+  private func stream(_ call: inout OpenCall, _ events: inout [OutputEvent]) {
+    for step in call.progress.advance(held, to: call.searched) {
+      switch step {
+      case .began(let name):
+        if !call.streamed.isEmpty { events.append(.callEnded) }
+        call.streamed.append(Streamed(name: name))
+        events.append(.callBegan(name: name))
+      case .arguments(let range):
+        guard !call.streamed.isEmpty, !range.isEmpty else { continue }
+        call.streamed[call.streamed.count - 1].arguments += held[range]
+        events.append(.callArguments(Bytes.text(held[range])))
+      }
+    }
+  }
+
+  /// The calls of a whole body, or its text as content, exactly as it was. All of them must be of known tools.
   private mutating func complete(
     _ call: OpenCall, _ body: ArraySlice<UInt8>, _ tail: ArraySlice<UInt8>, _ events: inout [OutputEvent]
   ) {
-    if let calls = syntax.calls(in: Array(body)), !calls.isEmpty {
-      events += calls.map { .toolCall(name: $0.name, arguments: $0.arguments) }
-      isBehindCall = true
-      isBeginning = false
-    } else {
-      give(call.gap + call.opening.marker.dropLast(call.opening.kept) + body + tail, &events)
+    guard let calls = syntax.calls(in: Array(body)), !calls.isEmpty,
+      calls.allSatisfy({ tools.contains($0.name) }), Self.agrees(calls, call.streamed)
+    else {
+      fail(call, body + tail, &events)
+      return
     }
+    for (index, complete) in calls.enumerated() {
+      guard index >= call.streamed.count - 1 else { continue }
+      let streamed = index < call.streamed.count ? call.streamed[index] : nil
+      if streamed == nil { events.append(.callBegan(name: complete.name)) }
+      let rest = Array(complete.arguments.utf8)[(streamed?.arguments.count ?? 0)...]
+      if !rest.isEmpty { events.append(.callArguments(Bytes.text(rest))) }
+      events.append(.callEnded)
+    }
+    isBehindCall = true
+    isBeginning = false
+  }
+
+  /// Whether what was streamed is the beginning of what was meant.
+  private static func agrees(_ calls: [ToolCall], _ streamed: [Streamed]) -> Bool {
+    streamed.count <= calls.count
+      && zip(calls, streamed).enumerated().allSatisfy { index, pair in
+        let (call, sent) = pair
+        let isWhole = index < streamed.count - 1
+        return call.name.utf8.elementsEqual(sent.name.utf8)
+          && call.arguments.utf8.starts(with: sent.arguments)
+          && (!isWhole || call.arguments.utf8.count == sent.arguments.count)
+      }
+  }
+
+  private mutating func fail(_ call: OpenCall, _ rest: ArraySlice<UInt8>, _ events: inout [OutputEvent]) {
+    let text = call.gap + call.opening.marker.dropLast(call.opening.kept) + rest
+    // A bracket that could have begun a call is no call gone wrong.
+    if call.opening.kept > 0, call.streamed.isEmpty { return give(text, &events) }
+    events.append(.callFailed(retracted: call.streamed.count, text: Bytes.text(text)))
+    isBehindCall = false
+    isBeginning = false
   }
 }

@@ -184,6 +184,10 @@ extension KernelTable {
       table.multiply4 = KernelsAVX2.multiplyQ4
       table.multiply8 = KernelsAVX2.multiplyQ8
       table.multiplyHalf = KernelsAVX2.multiplyHalf
+      table.int8 = Int8Kernels(
+        rowBytes: KernelsAVX2.int8RowBytes, quantize: KernelsAVX2.quantizeInt8,
+        multiply: KernelsAVX2.multiplyInt8, panelBytes: KernelsAVX2.int8PanelBytes,
+        multiplyPanel: KernelsAVX2.multiplyInt8Panel)
       table.scores = KernelsAVX2.attentionScores
       table.accumulate = KernelsAVX2.attentionAccumulate
       return table

@@ -6,25 +6,6 @@
 package import Grammar
 
 package struct Guide: Sendable {
-  /// The reasoning before the answer, as tokens.
-  package struct Thought: Sendable, Equatable {
-    /// The token that opens a thought, when the model itself writes it.
-    package var open: Int32?
-    /// The tokens that close a thought; the last of them ends it.
-    package var close: [Int32]
-    /// Most tokens of the thought, its closing not counted; nil has no bound.
-    package var budget: Int?
-    /// Whether the prompt ends inside a thought.
-    package var startsInside: Bool
-
-    package init(open: Int32?, close: [Int32], budget: Int?, startsInside: Bool) {
-      self.open = open
-      self.close = close
-      self.budget = budget
-      self.startsInside = startsInside
-    }
-  }
-
   package enum Allowance: Sendable, Equatable {
     case any
     /// This token comes next, whatever the logits say.
@@ -32,75 +13,166 @@ package struct Guide: Sendable {
     case among(TokenMask)
   }
 
-  private enum State: Sendable, Equatable {
-    /// Nothing generated yet: a thought may open.
-    case beginning
+  private enum State: Sendable {
+    /// A thought may open: so many bytes of its marker have come. Meanwhile the text may still be an answer.
+    case beginning(matched: Int, mayBeAnswer: Bool)
     case thinking(tokens: Int)
-    /// The budget is spent: so many closing tokens have been forced.
-    case closing(Int)
+    /// These tokens come next, from an index on.
+    case forcing([Int32], Int)
     case answering
   }
 
   private let thought: Thought?
+  private let grammar: CompiledGrammar?
   private var matcher: GrammarMatcher?
   private var state: State
+  /// The end of the thought's text: enough to find its closing marker.
+  private var tail: [UInt8] = []
+  /// What a thought before a constrained answer may hold: everything but the end of the answer.
+  private let thoughtMask: TokenMask?
+  /// The same while the closing marker may be under way, if it is ordinary text: the token that completes it must
+  /// not hold text of the answer, which no grammar would see.
+  private let closingMask: TokenMask?
 
   package init(thought: Thought? = nil, grammar: CompiledGrammar? = nil) {
     self.thought = thought
+    self.grammar = grammar
     matcher = grammar.map { GrammarMatcher($0) }
     guard let thought else {
       state = .answering
+      thoughtMask = nil
+      closingMask = nil
       return
     }
-    state = thought.startsInside ? .thinking(tokens: 0) : .beginning
+    state = thought.startsInside ? .thinking(tokens: 0) : .beginning(matched: 0, mayBeAnswer: true)
+    let vocabulary = grammar?.vocabulary
+    thoughtMask = vocabulary.map { vocabulary in
+      TokenMask(count: vocabulary.count) { id in !vocabulary.endTokens.contains(id) }
+    }
+    closingMask =
+      thought.isClosedByText
+      ? vocabulary.map { vocabulary in
+        TokenMask(count: vocabulary.count) { id in
+          !vocabulary.endTokens.contains(id) && !thought.closesWithText(id)
+        }
+      } : nil
   }
+
+  /// Takes text that the answer goes on with. False when the grammar does not allow it.
+  package mutating func accept(prefix tokens: [Int32]) -> Bool {
+    guard matcher != nil else { return true }
+    for token in tokens where matcher?.accept(token) != true { return false }
+    return true
+  }
+
+  // MARK: Asking
 
   /// What may come next.
   ///
   /// - Parameter remaining: tokens that may still be generated, the next one included.
   package mutating func allowance(remaining: Int) -> Allowance {
     switch state {
+    case .beginning(let matched, let mayBeAnswer): return beginning(matched, mayBeAnswer, remaining)
     case .thinking(let tokens):
-      guard let thought, let budget = thought.budget, tokens >= budget, let first = thought.close.first else {
-        return .any
-      }
-      return .only(first)
-    case .closing(let count):
-      guard let thought, count < thought.close.count else { return .any }
-      return .only(thought.close[count])
-    case .beginning:
-      guard var mask = matcher?.allowed(remaining: remaining) else { return .any }
-      if let open = thought?.open { mask.insert(open) }
-      return .among(mask)
+      if let first = forcedEnd(after: tokens)?.first { return .only(first) }
+      guard let thoughtMask else { return .any }
+      if let closingMask, thought?.mayBeClosing(tail) ?? false { return .among(closingMask) }
+      return .among(thoughtMask)
+    case .forcing(let tokens, let index): return index < tokens.count ? .only(tokens[index]) : .any
     case .answering:
       guard let mask = matcher?.allowed(remaining: remaining) else { return .any }
       return .among(mask)
     }
   }
 
+  private mutating func beginning(_ matched: Int, _ mayBeAnswer: Bool, _ remaining: Int) -> Allowance {
+    guard let thought, let grammar else { return .any }
+    var mask = TokenMask(count: grammar.vocabulary.count)
+    if mayBeAnswer, let answer = matcher?.allowed(remaining: remaining) { mask = answer }
+    for token in thought.openings(after: matched) { mask.insert(token) }
+    return .among(mask)
+  }
+
+  /// The tokens that end the thought now, when its budget is spent.
+  private func forcedEnd(after tokens: Int) -> [Int32]? {
+    guard let thought, let budget = thought.budget, tokens >= budget else { return nil }
+    // A character is not cut in half, nor a marker that the model is about to write.
+    if tokens - budget < thought.patience(after: tail) { return nil }
+    return thought.ending(after: tail)
+  }
+
+  // MARK: Telling
+
   /// Takes the token that was chosen.
   package mutating func accept(_ token: Int32) {
     switch state {
-    case .beginning:
-      if let thought, token == thought.open {
-        state = .thinking(tokens: 0)
-      } else {
-        state = .answering
-        _ = matcher?.accept(token)
-      }
+    case .beginning(let matched, let mayBeAnswer): begin(token, matched, mayBeAnswer)
     case .thinking(let tokens):
-      guard let thought else { return }
-      if let budget = thought.budget, tokens >= budget {
-        state = thought.close.count > 1 ? .closing(1) : .answering
-      } else if token == thought.close.last {
-        state = .answering
+      if let end = forcedEnd(after: tokens) {
+        force(end, from: 1)
       } else {
-        state = .thinking(tokens: tokens + 1)
+        think(token, tokens)
       }
-    case .closing(let count):
-      state = count + 1 < (thought?.close.count ?? 0) ? .closing(count + 1) : .answering
-    case .answering:
-      _ = matcher?.accept(token)
+    case .forcing(let tokens, let index): force(tokens, from: index + 1)
+    case .answering: _ = matcher?.accept(token)
     }
+  }
+
+  private mutating func force(_ tokens: [Int32], from index: Int) {
+    state = index < tokens.count ? .forcing(tokens, index) : .answering
+  }
+
+  private mutating func begin(_ token: Int32, _ matched: Int, _ mayBeAnswer: Bool) {
+    guard let thought else { return }
+    let isAnswer = mayBeAnswer && (matcher?.accept(token) ?? true)
+    switch thought.open(token, after: matched) {
+    case .complete(let rest):
+      // What the grammar saw of the marker was no answer.
+      matcher = grammar.map { GrammarMatcher($0) }
+      tail = rest
+      state = .thinking(tokens: 0)
+    case .partial(let bytes): state = .beginning(matched: bytes, mayBeAnswer: isAnswer)
+    case .none: state = .answering
+    }
+  }
+
+  private mutating func think(_ token: Int32, _ tokens: Int) {
+    guard let thought else { return }
+    guard let rest = thought.close(token, after: &tail) else {
+      state = .thinking(tokens: tokens + 1)
+      return
+    }
+    // The model writes the white space behind its thought by itself, unless a grammar has no place for it.
+    force(matcher != nil && rest.isEmpty ? thought.separator : [], from: 0)
+  }
+}
+
+extension TokenMask {
+  /// The ids below `count` for which `isMember` holds.
+  fileprivate init(count: Int, where isMember: (Int32) -> Bool) {
+    self.init(count: count)
+    for id in 0..<Int32(clamping: count) where isMember(id) { insert(id) }
+  }
+}
+
+extension TokenMask {
+  /// Makes every token that is not in the set impossible.
+  func banOthers(in row: UnsafeMutableBufferPointer<Float>) {
+    for (index, word) in words.enumerated() where word != .max {
+      let start = index * 64
+      guard start < row.count else { return }
+      let end = min(start + 64, row.count)
+      if word == 0 {
+        for id in start..<end { row[id] = -.infinity }
+      } else {
+        for id in start..<end where word & (1 << UInt64(id - start)) == 0 { row[id] = -.infinity }
+      }
+    }
+    if count < row.count { for id in count..<row.count { row[id] = -.infinity } }
+  }
+
+  /// The lowest id of the set.
+  var first: Int? {
+    words.firstIndex { $0 != 0 }.map { $0 * 64 + words[$0].trailingZeroBitCount }
   }
 }

@@ -1,6 +1,6 @@
 // Chooses the next token from logits.
 //
-//     logits → bias, bans → penalties → temperature → top_k → top_p → min_p → draw
+//     logits → bias, bans → penalties → guide → temperature → top_k → top_p → min_p → draw
 //                 log probabilities are those of the logits on the left, before any change
 //
 // This is the order of transformers and of the OpenAI API's description (mlx-lm filters before it applies the
@@ -38,12 +38,18 @@ package struct Sampler: Sendable {
   ///     negative infinity.
   ///   - step: tokens generated before this one.
   ///   - wantTop: how many of the most likely tokens to report; nil reports no log probabilities at all.
-  package mutating func sample(_ logits: inout [Float], step: Int, wantTop: Int?) -> SampledToken {
+  ///   - allowance: what a guide leaves to choose from. Where bans and biases leave none of it, the guide wins.
+  package mutating func sample(
+    _ logits: inout [Float], step: Int, wantTop: Int?, allowance: Guide.Allowance = .any
+  ) -> SampledToken {
     let unmodified = wantTop.map { _ in logits }
     let chosen = logits.withUnsafeMutableBufferPointer { row -> Int? in
+      if case .only(let token) = allowance, row.indices.contains(Int(token)) { return Int(token) }
       bias.apply(to: row, step: step)
       penalties.apply(to: row)
-      return choose(row, step: step)
+      guard case .among(let mask) = allowance else { return choose(row, step: step) }
+      mask.banOthers(in: row)
+      return choose(row, step: step) ?? mask.first.flatMap { $0 < row.count ? $0 : nil }
     }
     let id = chosen.flatMap { Int32(exactly: $0) } ?? lastResort
     penalties.record(id)

@@ -1,33 +1,129 @@
 // A pattern made ready to mask the tokens of one vocabulary.
 
+import Synchronization
+
 /// Immutable but for its own cache of masks; shared by all requests with the same pattern.
 package final class CompiledGrammar: Sendable {
   package let vocabulary: GrammarVocabulary
+  /// What the grammar forbids although the pattern allows it, beyond spelling: in words, for a person.
+  package let restrictions: [String]
+  private let graph: GrammarGraph
+  private let leaves = LeafCache(limit: 48 << 20)
+  private let current: Mutex<GrammarState>
+
+  /// A state grows with every answer; a larger one is left to the matchers that hold it.
+  private static let stateLimit = 48 << 20
 
   /// - Throws: what cannot be enforced, is malformed, or is too large; nothing is ever left out silently.
   package init(_ pattern: Pattern, vocabulary: GrammarVocabulary) throws(GrammarError) {
-    throw .unsupported(keyword: "grammar", path: "", reason: "this server does not constrain its output yet")
+    if let byte = vocabulary.missingByte {
+      throw .unsupported(
+        keyword: "grammar", path: "", reason: "the vocabulary of this model has no token for the byte \(byte)"
+      )
+    }
+    self.vocabulary = vocabulary
+    let compiled = try PatternCompiler.compile(pattern, vocabulary: vocabulary)
+    graph = compiled.graph
+    restrictions = compiled.restrictions
+    current = Mutex(GrammarState(MaskBuilder(graph: compiled.graph, vocabulary: vocabulary, leaves: leaves)))
   }
+
+  /// A state with room.
+  func state() -> GrammarState {
+    current.withLock { current in
+      if current.byteCount > Self.stateLimit {
+        current = GrammarState(MaskBuilder(graph: graph, vocabulary: vocabulary, leaves: leaves))
+      }
+      return current
+    }
+  }
+}
+
+/// A mask builder that several matchers use.
+final class GrammarState: Sendable {
+  private let builder: Mutex<MaskBuilder>
+
+  init(_ builder: consuming MaskBuilder) { self.builder = Mutex(builder) }
+
+  func use<Result: Sendable>(_ body: (inout MaskBuilder) -> Result) -> Result {
+    builder.withLock { builder in body(&builder) }
+  }
+
+  var byteCount: Int { use { $0.byteCount } }
+
+  /// The builder as it is now.
+  var copy: MaskBuilder { builder.withLock { $0 } }
 }
 
 /// Where one answer stands in its grammar. A value: a copy is a snapshot.
 package struct GrammarMatcher: Sendable {
   package let grammar: CompiledGrammar
+  private var state: GrammarState
+  private var set: Int32
+  private var isEnded = false
 
-  package init(_ grammar: CompiledGrammar) { self.grammar = grammar }
+  package init(_ grammar: CompiledGrammar) {
+    self.grammar = grammar
+    let state = grammar.state()
+    self.state = state
+    set = state.use { $0.start() }
+  }
 
   /// The tokens that may come next; end tokens among them when the answer may end here.
   ///
   /// - Parameter remaining: tokens that may still be generated, this one included. When few are left, only those
   ///   remain that allow the answer to be completed in time, where there are any.
-  package mutating func allowed(remaining: Int) -> TokenMask { TokenMask(count: grammar.vocabulary.count) }
+  package mutating func allowed(remaining: Int) -> TokenMask {
+    guard !isEnded else {
+      var mask = TokenMask(count: grammar.vocabulary.count)
+      for token in grammar.vocabulary.endTokens { mask.insert(token) }
+      return mask
+    }
+    move()
+    let set = set
+    return state.use { $0.mask(set, remaining: remaining) }
+  }
 
   /// Takes a token. False, and no change, when the grammar does not allow it.
-  package mutating func accept(_ token: Int32) -> Bool { false }
+  package mutating func accept(_ token: Int32) -> Bool {
+    if isEnded { return grammar.vocabulary.endTokens.contains(token) }
+    move()
+    let set = set
+    let next = state.use { $0.step(set, token: token) }
+    if next != Machine.empty {
+      self.set = next
+      return true
+    }
+    guard canEnd, grammar.vocabulary.endTokens.contains(token) else { return false }
+    isEnded = true
+    return true
+  }
 
   /// Whether the answer may end here.
-  package var canEnd: Bool { false }
+  package var canEnd: Bool {
+    let set = set
+    return isEnded || state.use { $0.canEnd(set) }
+  }
 
   /// Whether the answer can only end here.
-  package var mustEnd: Bool { false }
+  package var mustEnd: Bool {
+    let set = set
+    return isEnded || state.use { $0.mustEnd(set) }
+  }
+
+  /// Tokens that surely complete the answer from here, an end token not counted.
+  package var tokensToEnd: Int {
+    let set = set
+    return isEnded ? 0 : Int(state.use { $0.cost(set) })
+  }
+
+  /// Leaves a state that has grown too large.
+  private mutating func move() {
+    let fresh = grammar.state()
+    guard fresh !== state else { return }
+    let old = state.copy
+    let set = set
+    self.set = fresh.use { $0.adopt(set, from: old) }
+    state = fresh
+  }
 }

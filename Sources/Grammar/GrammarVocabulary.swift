@@ -9,9 +9,65 @@ package final class GrammarVocabulary: Sendable {
   /// The ids that end an answer: allowed when the pattern is complete.
   package let endTokens: Set<Int32>
 
+  /// The ordinary tokens: special tokens and markers such as `<tool_call>` never stand for their text.
+  let trie: TokenTrie
+  /// The most bytes of an ordinary token.
+  let longestToken: Int
+  /// A byte of JSON or UTF-8 text that no token has alone: then an answer could end up where no token fits.
+  let missingByte: UInt8?
+  private let bytes: [UInt8]
+  private let starts: [Int32]
+  /// Masks of the states that all grammars share, such as the inside of a string.
+  let sharedLeaves = LeafCache(limit: 48 << 20)
+
   /// O(vocabulary).
-  package init(tokenizer: Tokenizer, endTokens: Set<Int32>) {
-    count = tokenizer.vocabularySize
+  package convenience init(tokenizer: Tokenizer, endTokens: Set<Int32>) {
+    self.init(count: tokenizer.vocabularySize, endTokens: endTokens) { id in
+      guard !tokenizer.isSpecial(id), !(tokenizer.isAdded(id) && Self.isMarker(tokenizer.token(of: id) ?? ""))
+      else { return [] }
+      return tokenizer.bytes(of: id)
+    }
+  }
+
+  /// - Parameter bytes: the bytes of a token; none for those that never stand for text.
+  init(count: Int, endTokens: Set<Int32>, bytes: (Int32) -> [UInt8]) {
+    self.count = count
     self.endTokens = endTokens
+    var all: [UInt8] = []
+    var starts: [Int32] = [0]
+    var longest = 0
+    var alone = [Bool](repeating: false, count: 256)
+    for id in 0..<Int32(clamping: count) {
+      let text = endTokens.contains(id) ? [] : bytes(id)
+      // Longer tokens do not exist; one in a hostile file is never generated.
+      if text.count <= Self.longestToken {
+        all += text
+        longest = max(longest, text.count)
+        if text.count == 1 { alone[Int(text[0])] = true }
+      }
+      starts.append(Int32(clamping: all.count))
+    }
+    trie = TokenTrie(ids: Array(0..<Int32(clamping: count)), bytes: all, starts: starts)
+    longestToken = longest
+    // C0, C1 and F5 to FF are no UTF-8; carriage return and other controls are never asked for.
+    let needed = [9, 10] + Array(UInt8(0x20)...0x7E) + Array(0x80...0xBF) + Array(0xC2...0xF4)
+    missingByte = needed.first { !alone[Int($0)] }
+    self.bytes = all
+    self.starts = starts
+  }
+
+  private static let longestToken = 1024
+
+  /// Added tokens in angle or square brackets are markers even where the file does not call them special.
+  private static func isMarker(_ spelling: String) -> Bool {
+    let text = Array(spelling.utf8)
+    return text.first == 0x3C && text.last == 0x3E
+      || text.first == 0x5B && text.last == 0x5D && text.count > 2
+  }
+
+  /// The bytes of a token; none where it never stands for text.
+  func bytes(of id: Int32) -> ArraySlice<UInt8> {
+    guard id >= 0, Int(id) < count else { return [] }
+    return bytes[Int(starts[Int(id)])..<Int(starts[Int(id) + 1])]
   }
 }

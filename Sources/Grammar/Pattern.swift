@@ -25,3 +25,23 @@ package indirect enum Pattern: Sendable, Equatable {
   /// Any text of ordinary tokens, also none; the strings in `excluding` do not occur in it.
   case text(excluding: [String])
 }
+
+extension Pattern {
+  /// Equal to the byte: Swift's `==` also equates texts that Unicode calls equivalent.
+  func isSame(as other: Pattern) -> Bool {
+    switch (self, other) {
+    case (.literal(let a), .literal(let b)), (.regex(let a), .regex(let b)), (.gbnf(let a), .gbnf(let b)):
+      a.utf8.elementsEqual(b.utf8)
+    case (.token(let a), .token(let b)): a == b
+    case (.sequence(let a), .sequence(let b)), (.choice(let a), .choice(let b)):
+      a.count == b.count && zip(a, b).allSatisfy { $0.isSame(as: $1) }
+    case (.repeated(let a, let low, let high), .repeated(let b, let otherLow, let otherHigh)):
+      low == otherLow && high == otherHigh && a.isSame(as: b)
+    case (.schema(let a), .schema(let b)): a == b
+    case (.anyObject, .anyObject): true
+    case (.text(let a), .text(let b)):
+      a.count == b.count && zip(a, b).allSatisfy { $0.utf8.elementsEqual($1.utf8) }
+    default: false
+    }
+  }
+}

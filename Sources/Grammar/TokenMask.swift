@@ -23,6 +23,11 @@ package struct TokenMask: Sendable, Equatable {
     words[Int(id) / 64] |= 1 << UInt64(id % 64)
   }
 
+  package mutating func remove(_ id: Int32) {
+    guard id >= 0, Int(id) < count else { return }
+    words[Int(id) / 64] &= ~(1 << UInt64(id % 64))
+  }
+
   package mutating func formUnion(_ other: TokenMask) {
     for index in 0..<min(words.count, other.words.count) { words[index] |= other.words[index] }
   }

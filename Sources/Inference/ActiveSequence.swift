@@ -14,16 +14,24 @@ final class ActiveSequence {
   /// KV blocks in order of position.
   var blocks: [Int32] = []
   var sampler: Sampler
+  /// What the answer may say next.
+  var guide: Guide?
+  /// Where the sequence stands among cached prefixes.
+  var path: PrefixCache.Path
+  private(set) var drafter: Drafter?
   /// Tokens that may still be generated.
   private(set) var remaining: Int
   let ropeVariant: Int
+  /// Leading tokens that were found in the prefix cache when the first step took the sequence.
+  private(set) var cachedTokens = 0
+  private var hasBegun = false
   var promptLogprobs: [SampledToken?] = []
 
   private let arrived: Instant
   private var admitted: Instant?
   private var firstToken: Instant?
 
-  init(job: Job, ropeVariant: Int, maxContext: Int) {
+  init(job: Job, ropeVariant: Int, maxContext: Int, speculates: Bool) {
     request = job.request
     mailbox = job.mailbox
     arrived = job.arrived
@@ -32,6 +40,9 @@ final class ActiveSequence {
     sampler = Sampler(
       job.request.sampling, seed: job.seed, promptTokens: tokens, stopTokens: job.request.stopTokens)
     self.ropeVariant = ropeVariant
+    guide = job.request.guide
+    path = PrefixCache.Path(ropeVariant: ropeVariant)
+    drafter = speculates ? Drafter(reference: job.request.draft) : nil
   }
 
   var promptCount: Int { request.promptTokens.count }
@@ -40,11 +51,35 @@ final class ActiveSequence {
   var pending: Int { tokens.count - computed }
   var isCancelled: Bool { mailbox.isClosed }
 
-  /// Called at the first admission; a preempted sequence that returns keeps its first times.
-  func markAdmitted(at now: Instant) -> Bool {
-    guard admitted == nil else { return false }
-    admitted = now
+  /// A preempted sequence that returns keeps its first times.
+  func markAdmitted(at now: Instant) {
+    if admitted == nil { admitted = now }
+  }
+
+  /// Whether prompt positions are yet to be reported: then nothing of the prompt may come from the cache.
+  var wantsPromptLogprobs: Bool { request.promptLogprobs != nil && generatedCount == 0 }
+  /// Whether the next step samples one token, so that drafts may go along.
+  var isDecoding: Bool { pending == 1 && generatedCount > 0 }
+
+  /// True the first time that a step takes the sequence.
+  func begin() -> Bool {
+    guard !hasBegun else { return false }
+    hasBegun = true
+    cachedTokens = computed
     return true
+  }
+
+  /// Tokens that probably follow, at most `most`.
+  func draft(most: Int) -> [Int32] {
+    Array(drafter?.guess(after: tokens, most: min(most, remaining - 1)) ?? [])
+  }
+
+  func learn(guessed: Int, held: Int) { drafter?.learn(guessed: guessed, held: held) }
+
+  /// Forgets what is in the KV cache; the caller has given the blocks back.
+  func rewind() {
+    computed = 0
+    path = PrefixCache.Path(ropeVariant: ropeVariant)
   }
 
   func append(_ token: Int32, at now: Instant) {
@@ -61,6 +96,7 @@ final class ActiveSequence {
     timings.prefill = firstToken.seconds(since: admitted)
     timings.decode = now.seconds(since: firstToken)
     timings.promptTokens = promptCount
+    timings.cachedTokens = cachedTokens
     timings.generatedTokens = generatedCount
     return timings
   }

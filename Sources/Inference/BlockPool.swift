@@ -27,6 +27,9 @@ struct BlockPool {
     return true
   }
 
+  /// How many tables, and the prefix cache, hold this block.
+  func referenceCount(_ block: Int32) -> Int32 { references[Int(block)] }
+
   /// One more sequence reads these blocks.
   mutating func retain(_ table: some Sequence<Int32>) {
     for block in table { references[Int(block)] += 1 }

@@ -21,6 +21,8 @@ final class Engine {
   private let scheduler: Scheduler
 
   private var pool: BlockPool
+  private var prefixes: PrefixCache
+  private let speculates: Bool
   /// Oldest first.
   private var running: [ActiveSequence] = []
   /// Sequences that gave their blocks back; they return before anything from the inbox. Oldest first.
@@ -32,6 +34,11 @@ final class Engine {
   /// Rows per step of a sequence that wants logits of every prompt row: a row of logits of a large
   /// vocabulary is about a megabyte.
   private static let promptLogprobRows = 16
+  /// Most blocks of the prefix cache: a tiny model must not drown in bookkeeping.
+  private static let prefixBlocks = 1 << 14
+  /// Rows of drafts in one step, shared by its sequences: beyond about this many, a step is bound by arithmetic
+  /// and a wrong guess costs as much as a right one saves.
+  private static let draftRows = 16
 
   init(
     model: any CausalModel, cache: KVCache, plan: MemoryPlan, configuration: EngineConfiguration,
@@ -44,6 +51,10 @@ final class Engine {
     maxSequences = max(1, configuration.maxSequences)
     scheduler = Scheduler(rowBudget: max(1, configuration.rowsPerStep))
     pool = BlockPool(blockCount: plan.blockCount)
+    prefixes = PrefixCache(
+      limit: min(
+        plan.blockCount, configuration.prefixCacheBytes / max(1, cache.bytesPerBlock), Self.prefixBlocks))
+    speculates = configuration.speculates
   }
 
   /// Works until the inbox says stop.
@@ -67,104 +78,190 @@ final class Engine {
     readmitPreempted()
     let room = preempted.isEmpty ? maxSequences - running.count : 0
     let isIdle = running.isEmpty && preempted.isEmpty
-    let freeTokens = pool.freeCount * KVCache.blockTokens
     let taken: Inbox.Delivery? = inbox.wait(until: isIdle ? nil : Instant.now) { inbox in
-      inbox.take(room: room, freeTokens: freeTokens, mayWait: isIdle)
+      inbox.take(room: room, freeTokens: availableTokens, mayWait: isIdle)
     }
     guard let taken else { return true }
     for job in taken.jobs {
       let total = min(job.request.promptTokens.count + job.request.maxTokens, maxContext)
       admit(
-        ActiveSequence(job: job, ropeVariant: model.ropeVariant(forTokens: total), maxContext: maxContext))
+        ActiveSequence(
+          job: job, ropeVariant: model.ropeVariant(forTokens: total), maxContext: maxContext,
+          speculates: speculates))
     }
     return !taken.isStopped
   }
 
+  /// Tokens of KV cache that are free or held by nobody but the prefix cache.
+  private func availableTokens() -> Int {
+    (pool.freeCount + prefixes.evictableCount(pool)) * KVCache.blockTokens
+  }
+
   private func admit(_ sequence: ActiveSequence) {
-    let isFirst = sequence.markAdmitted(at: .now)
-    guard !isFirst || sequence.mailbox.trySend(.started(cachedTokens: 0)) else { return }
+    sequence.markAdmitted(at: .now)
     running.append(sequence)
   }
 
   private func readmitPreempted() {
     while let oldest = preempted.first, running.count < maxSequences {
       let blocks = (oldest.tokens.count + KVCache.blockTokens) / KVCache.blockTokens
-      guard blocks <= pool.freeCount || running.isEmpty else { return }
+      guard blocks * KVCache.blockTokens <= availableTokens() || running.isEmpty else { return }
       admit(preempted.removeFirst())
     }
   }
 
   private func dropCancelled() {
-    for sequence in running where sequence.isCancelled { pool.release(&sequence.blocks) }
+    for sequence in running where sequence.isCancelled { releaseBlocks(of: sequence) }
     running.removeAll { $0.isCancelled }
     preempted.removeAll { $0.isCancelled }
   }
 
   // MARK: One step
 
+  /// The rows of one sequence in a step.
+  private struct Work {
+    let sequence: ActiveSequence
+    var rows: Int
+    /// Guessed tokens behind the sequence's own, the last of the rows.
+    var draft: [Int32] = []
+  }
+
   private func step() {
-    let shares = planWithBlocks()
-    guard !shares.isEmpty else { return }
+    let work = planWithBlocks()
+    guard !work.isEmpty else { return }
     batch.spans.removeAll(keepingCapacity: true)
-    for share in shares { batch.spans.append(span(of: running[share.index], rows: share.rows)) }
+    for item in work {
+      if item.sequence.begin(),
+        !item.sequence.mailbox.trySend(.started(cachedTokens: item.sequence.cachedTokens))
+      {
+        item.sequence.mailbox.close()
+      }
+      batch.spans.append(span(of: item))
+    }
     model.forward(batch, cache: cache, logits: &logits)
 
     let now = Instant.now
     var logitRow = 0
-    var ended: Set<Int> = []
-    for (share, span) in zip(shares, batch.spans) {
-      let sequence = running[share.index]
-      sequence.computed += share.rows
-      switch span.logits {
-      case .none: continue
-      case .last: break
-      case .all:
-        collectPromptLogprobs(of: sequence, span: span, firstLogitRow: logitRow)
-        logitRow += share.rows - 1
+    var ended: Set<ObjectIdentifier> = []
+    for (item, span) in zip(work, batch.spans) {
+      let sequence = item.sequence
+      sequence.computed += item.rows - item.draft.count
+      let firstRow = logitRow
+      logitRow += span.logits == .all ? item.rows : span.logits == .last ? 1 : 0
+      if sequence.wantsPromptLogprobs, span.logits == .all {
+        collectPromptLogprobs(of: sequence, span: span, firstLogitRow: firstRow)
       }
-      defer { logitRow += 1 }
-      guard sequence.pending == 0 else { continue }
-      if sampleNext(sequence, logitRow: logitRow, at: now) { ended.insert(share.index) }
+      if span.logits != .none, sequence.pending == 0 {
+        let lastRow = logitRow - 1 - item.draft.count
+        if sample(sequence, logitRow: lastRow, draft: item.draft, at: now) {
+          ended.insert(ObjectIdentifier(sequence))
+        }
+      }
+      prefixes.record(
+        sequence.tokens, computed: sequence.computed, path: &sequence.path, table: sequence.blocks,
+        pool: &pool)
+      if ended.contains(ObjectIdentifier(sequence)) { releaseBlocks(of: sequence) }
     }
-    running = running.enumerated().filter { !ended.contains($0.offset) }.map(\.element)
+    running.removeAll { ended.contains(ObjectIdentifier($0)) }
   }
 
-  /// Plans the step and gives every planned row its KV block, preempting the youngest while blocks are short.
-  private func planWithBlocks() -> [Scheduler.Share] {
+  /// Plans the step and gives every planned row its KV block. When blocks are short, cached prefixes that nobody
+  /// reads go first, then the youngest sequence gives its blocks back.
+  private func planWithBlocks() -> [Work] {
+    adoptPrefixes()
+    var drafts = guessDrafts()
     while true {
       let shares = scheduler.plan(
-        running.map { sequence in
-          let wantsAllRows = sequence.request.promptLogprobs != nil && sequence.generatedCount == 0
-          return Scheduler.Candidate(
-            pending: sequence.pending, chunkLimit: wantsAllRows ? Self.promptLogprobRows : .max)
+        running.enumerated().map { index, sequence in
+          Scheduler.Candidate(
+            pending: waitsForTwin(index) ? 0 : sequence.pending,
+            chunkLimit: sequence.wantsPromptLogprobs ? Self.promptLogprobRows : .max,
+            draft: drafts[ObjectIdentifier(sequence)]?.count ?? 0)
         })
-      let fits = shares.allSatisfy { share in
+      let work = shares.map { share in
         let sequence = running[share.index]
-        let end = sequence.computed + share.rows
-        return pool.extend(&sequence.blocks, to: (end + KVCache.blockTokens - 1) / KVCache.blockTokens)
+        let draft = sequence.isDecoding ? (drafts[ObjectIdentifier(sequence)] ?? []) : []
+        return Work(sequence: sequence, rows: share.rows, draft: Array(draft.prefix(share.rows - 1)))
       }
-      if fits || running.count <= 1 { return fits ? shares : [] }
+      if work.allSatisfy({ giveBlocks(to: $0.sequence, rows: $0.rows) }) { return work }
+      guard running.count > 1 else {
+        if drafts.isEmpty { return [] }
+        drafts = [:]
+        continue
+      }
       preemptYoungest()
     }
   }
 
+  private func giveBlocks(to sequence: ActiveSequence, rows: Int) -> Bool {
+    let end = sequence.computed + rows
+    let blocks = (end + KVCache.blockTokens - 1) / KVCache.blockTokens
+    prefixes.evict(untilFree: blocks - sequence.blocks.count, pool: &pool)
+    return pool.extend(&sequence.blocks, to: blocks)
+  }
+
+  /// Sequences that stand at the border of a block take over what others have computed meanwhile.
+  private func adoptPrefixes() {
+    for sequence in running
+    where sequence.pending > 1 && !sequence.wantsPromptLogprobs
+      && sequence.computed == sequence.path.blocks * KVCache.blockTokens
+    {
+      prefixes.adopt(sequence.tokens, path: &sequence.path, table: &sequence.blocks, pool: &pool)
+      sequence.computed = sequence.path.blocks * KVCache.blockTokens
+    }
+  }
+
+  /// Whether an older sequence is about to compute the very block that this one needs next: the choices of one
+  /// request, or requests with the same instructions. Waiting for it is cheaper than computing it twice.
+  private func waitsForTwin(_ index: Int) -> Bool {
+    let sequence = running[index]
+    let end = sequence.computed + KVCache.blockTokens
+    guard prefixes.isEnabled, sequence.pending > KVCache.blockTokens, !sequence.wantsPromptLogprobs,
+      sequence.computed == sequence.path.blocks * KVCache.blockTokens
+    else { return false }
+    return running[..<index].contains { older in
+      older.pending > 1 && older.ropeVariant == sequence.ropeVariant && older.computed < end
+        && older.computed >= sequence.computed && older.tokens.count > end
+        && older.tokens[..<end].elementsEqual(sequence.tokens[..<end])
+    }
+  }
+
+  /// Guessed continuations of the decoding sequences.
+  private func guessDrafts() -> [ObjectIdentifier: [Int32]] {
+    guard speculates else { return [:] }
+    let decoding = running.filter(\.isDecoding)
+    var drafts: [ObjectIdentifier: [Int32]] = [:]
+    for sequence in decoding {
+      let draft = sequence.draft(most: Self.draftRows / decoding.count)
+      if !draft.isEmpty { drafts[ObjectIdentifier(sequence)] = draft }
+    }
+    return drafts
+  }
+
+  private func releaseBlocks(of sequence: ActiveSequence) {
+    pool.release(&sequence.blocks)
+    prefixes.trim(pool: &pool)
+  }
+
   private func preemptYoungest() {
     let sequence = running.removeLast()
-    pool.release(&sequence.blocks)
-    sequence.computed = 0
+    releaseBlocks(of: sequence)
+    sequence.rewind()
     preempted.insert(sequence, at: 0)
   }
 
-  private func span(of sequence: ActiveSequence, rows: Int) -> Batch.Span {
+  private func span(of item: Work) -> Batch.Span {
+    let sequence = item.sequence
     let start = sequence.computed
+    let end = start + item.rows - item.draft.count
     let wanted: LogitRows
-    if sequence.request.promptLogprobs != nil && start + 1 < sequence.promptCount {
+    if !item.draft.isEmpty || (sequence.request.promptLogprobs != nil && start + 1 < sequence.promptCount) {
       wanted = .all
     } else {
-      wanted = start + rows == sequence.tokens.count ? .last : .none
+      wanted = end == sequence.tokens.count ? .last : .none
     }
     return Batch.Span(
-      tokens: Array(sequence.tokens[start..<start + rows]), start: start, blocks: sequence.blocks,
+      tokens: sequence.tokens[start..<end] + item.draft, start: start, blocks: sequence.blocks,
       ropeVariant: sequence.ropeVariant, logits: wanted)
   }
 
@@ -184,17 +281,35 @@ final class Engine {
     }
   }
 
+  /// Samples a token, and one more for every guess that held. True when the sequence has ended.
+  ///
+  /// - Parameter logitRow: of the sequence's last token; the rows of the draft follow it.
+  private func sample(_ sequence: ActiveSequence, logitRow: Int, draft: [Int32], at now: Instant) -> Bool {
+    var held = 0
+    while true {
+      if sampleNext(sequence, logitRow: logitRow + held, at: now) { return true }
+      guard held < draft.count, sequence.tokens.last == draft[held] else { break }
+      // Its keys and values are in the cache already.
+      sequence.computed += 1
+      held += 1
+    }
+    sequence.learn(guessed: draft.count, held: held)
+    return false
+  }
+
   /// Samples one token. True when the sequence has ended.
   private func sampleNext(_ sequence: ActiveSequence, logitRow: Int, at now: Instant) -> Bool {
-    if sequence.request.promptLogprobs != nil && sequence.generatedCount == 0 {
+    if sequence.wantsPromptLogprobs {
       if sequence.promptLogprobs.isEmpty { sequence.promptLogprobs.append(nil) }
       guard sequence.mailbox.trySend(.promptLogprobs(sequence.promptLogprobs)) else {
         return end(sequence, .cancelled)
       }
     }
     copyLogits(row: logitRow, limit: sequence.request.tokenLimit)
+    let allowance = sequence.guide?.allowance(remaining: sequence.remaining) ?? .any
     let token = sequence.sampler.sample(
-      &row, step: sequence.generatedCount, wantTop: sequence.request.topLogprobs)
+      &row, step: sequence.generatedCount, wantTop: sequence.request.topLogprobs, allowance: allowance)
+    sequence.guide?.accept(token.id)
     sequence.append(token.id, at: now)
     if sequence.request.stopTokens.contains(token.id) { return end(sequence, .stop) }
     guard sequence.mailbox.trySend(.token(token)) else { return end(sequence, .cancelled) }
@@ -206,10 +321,9 @@ final class Engine {
     if let limit, limit < row.count { row.removeLast(row.count - limit) }
   }
 
-  /// Frees the blocks and tells the reader. Always true: the sequence has ended.
+  /// Tells the reader; the caller frees the blocks. Always true: the sequence has ended.
   @discardableResult
   private func end(_ sequence: ActiveSequence, _ reason: FinishReason) -> Bool {
-    pool.release(&sequence.blocks)
     _ = sequence.mailbox.trySend(.finished(reason, sequence.timings(at: .now)))
     sequence.mailbox.close()
     return true

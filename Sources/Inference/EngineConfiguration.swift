@@ -22,6 +22,10 @@ package struct EngineConfiguration: Sendable {
   package var queueLimit = 64
   /// Most rows (tokens) of one step; bounds how long a prompt can delay running streams.
   package var rowsPerStep = 256
+  /// Most bytes of keys and values that are kept of ended sequences, for later ones with the same beginning.
+  package var prefixCacheBytes = 2 << 30
+  /// Whether tokens are guessed from the sequence's own text and verified in one step.
+  package var speculates = true
 
   /// Most bytes of KV cache; nil takes three quarters of the memory that the weights leave.
   package var kvCacheBytes: Int?

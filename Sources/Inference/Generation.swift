@@ -55,12 +55,17 @@ package struct GenerationTimings: Sendable, Equatable {
   /// From the first sampled token to the end.
   package var decode = 0.0
   package var promptTokens = 0
+  /// Prompt tokens whose keys and values were in the prefix cache.
+  package var cachedTokens = 0
   /// Every sampled token counts, a final stop token included.
   package var generatedTokens = 0
 
   package init() {}
 
-  package var prefillTokensPerSecond: Double { prefill > 0 ? Double(promptTokens) / prefill : 0 }
+  /// Of the tokens that were computed.
+  package var prefillTokensPerSecond: Double {
+    prefill > 0 ? Double(promptTokens - cachedTokens) / prefill : 0
+  }
 
   /// The first token belongs to the prefill.
   package var decodeTokensPerSecond: Double {
@@ -70,7 +75,7 @@ package struct GenerationTimings: Sendable, Equatable {
 
 /// In order: `started`, perhaps `promptLogprobs`, any number of `token`, then `finished` or `failed`.
 package enum GenerationEvent: Sendable {
-  /// The engine has taken the request from the queue; so many prompt tokens need no prefill.
+  /// The first step takes the request; so many prompt tokens need no prefill.
   case started(cachedTokens: Int)
   /// One entry per prompt token; nil for the first, which nothing predicts.
   case promptLogprobs([SampledToken?])

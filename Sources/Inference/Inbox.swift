@@ -35,10 +35,10 @@ struct Inbox {
   ///   - freeTokens: how many tokens of KV cache are free; a prompt that finds no room waits, and everything
   ///     behind it, so that long prompts are not overtaken for ever.
   ///   - mayWait: whether nil (nothing to do) may be returned; the caller then sleeps.
-  mutating func take(room: Int, freeTokens: Int, mayWait: Bool) -> Delivery? {
+  mutating func take(room: Int, freeTokens: () -> Int, mayWait: Bool) -> Delivery? {
     jobs.removeAll { $0.mailbox.isClosed }
     var taken: [Job] = []
-    var left = freeTokens
+    var left = jobs.isEmpty ? 0 : freeTokens()
     while taken.count < room, let next = jobs.first {
       let needed = next.request.promptTokens.count + 1
       guard needed <= left || (mayWait && taken.isEmpty) else { break }

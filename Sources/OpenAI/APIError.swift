@@ -63,14 +63,21 @@ extension APIError {
     badRequest("invalid_value", param, "Invalid '\(param)': \(problem).")
   }
 
-  static func unsupportedParameter(_ param: String, _ reason: String = "this server does not support it")
+  package static func unsupportedParameter(
+    _ param: String, _ reason: String = "this server does not support it"
+  )
     -> APIError
   {
     badRequest("unsupported_parameter", param, "Unsupported parameter: '\(param)': \(reason).")
   }
 
-  static func unsupportedValue(_ param: String, _ reason: String) -> APIError {
+  package static func unsupportedValue(_ param: String, _ reason: String) -> APIError {
     badRequest("unsupported_value", param, "Unsupported value for '\(param)': \(reason).")
+  }
+
+  package static func unknownParameter(_ param: String) -> APIError {
+    badRequest(
+      "unknown_parameter", shortened(param), "Unknown parameter: '\(shortened(param))'.")
   }
 
   /// The body is not JSON.

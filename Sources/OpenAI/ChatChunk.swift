@@ -14,7 +14,8 @@ package struct ChatChunk: Sendable, Equatable {
     case toolCall(index: Int, id: String, name: String)
     /// More of the JSON text of a call's arguments.
     case toolArguments(index: Int, String)
-    case finish(ChoiceFinish)
+    /// `malformedCalls` could not be read; their text is part of the content.
+    case finish(ChoiceFinish, malformedCalls: Int = 0)
   }
 
   package var header: AnswerHeader
@@ -33,6 +34,7 @@ package struct ChatChunk: Sendable, Equatable {
   package var json: JSONValue {
     var logprobs: JSONValue = nil
     var finish: JSONValue = nil
+    var malformed = 0
     let members: JSONValue
     switch delta {
     case .role: members = ["role": "assistant", "content": "", "refusal": nil]
@@ -51,14 +53,16 @@ package struct ChatChunk: Sendable, Equatable {
       ]
     case .toolArguments(let index, let text):
       members = ["tool_calls": [["index": .int(index), "function": ["arguments": .string(text)]]]]
-    case .finish(let reason):
+    case .finish(let reason, let malformedCalls):
       members = [:]
+      malformed = malformedCalls
       finish = .string(reason.rawValue)
     }
-    let choice: JSONValue = [
-      "index": .int(choice), "delta": members, "logprobs": logprobs, "finish_reason": finish,
-    ]
-    return Self.body(header, choices: [choice], usage: announcesUsage ? .null : nil)
+    var choice = JSONObject([
+      ("index", .int(self.choice)), ("delta", members), ("logprobs", logprobs), ("finish_reason", finish),
+    ])
+    if malformed > 0 { choice["malformed_tool_calls"] = .int(malformed) }
+    return Self.body(header, choices: [.object(choice)], usage: announcesUsage ? .null : nil)
   }
 
   /// The chunk after the last finish: no choices, only counts.

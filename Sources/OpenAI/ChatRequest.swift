@@ -6,9 +6,12 @@ package struct ChatRequest: Sendable {
   package var model: String
   /// Checked messages as objects without null members.
   package var messages: [JSONValue]
-  /// The tools that may be called; empty when `tool_choice` is `none`.
+  /// The tools that the model is told about; empty when `tool_choice` is `none`.
   package var tools: [Tool]
+  package var toolChoice: ToolChoice
   package var allowsParallelCalls: Bool
+  /// What the content must look like; nil for free text.
+  package var format: ResponseFormat?
   package var options: GenerationOptions
   /// Alternatives to report with each token; nil when no log probabilities are wanted.
   package var topLogprobs: Int?
@@ -16,11 +19,14 @@ package struct ChatRequest: Sendable {
   package var thinking: Bool?
   /// `minimal` to `max`, when given and not `none`.
   package var reasoningEffort: String?
+  package var thinkingBudget: ThinkingBudget?
   package var showsReasoning: Bool
   /// Extra variables of the chat template.
   package var templateArguments: JSONObject
   package var addsGenerationPrompt: Bool
   package var continuesFinalMessage: Bool
+  /// Text that the answer is likely to repeat.
+  package var prediction: String?
   /// Top-level fields that nobody knows.
   package var ignored: [String]
 }
@@ -33,22 +39,28 @@ extension ChatRequest {
     model = try Self.model(&fields)
     messages = try MessageReader(limits: limits).read(&fields)
     try Self.refuseUnsupported(&fields)
-    try ResponseFormat.requireText(&fields, limits: limits)
+    format = try ResponseFormat.read(&fields, limits: limits)
     let selection = try ToolSelection(&fields, limits: limits)
     tools = selection.tools
+    toolChoice = selection.choice
     allowsParallelCalls = selection.allowsParallelCalls
     options = try GenerationOptions(
       &fields, limits: limits, minimumTokens: 1, vocabularySize: vocabularySize)
     topLogprobs = try Self.topLogprobs(&fields, limits: limits)
     let arguments = try Self.templateArguments(&fields, limits: limits)
     templateArguments = arguments
-    (thinking, reasoningEffort) = try Self.reasoning(&fields, templateArguments: arguments)
-    showsReasoning = try fields.bool("include_reasoning") ?? true
+    var unknown: [String] = []
+    let thinking = try ThinkingOptions(&fields, templateArguments: arguments, unknown: &unknown)
+    self.thinking = thinking.isOn
+    reasoningEffort = thinking.effort
+    thinkingBudget = thinking.budget
+    showsReasoning = thinking.showsReasoning
     continuesFinalMessage = try fields.bool("continue_final_message") ?? false
     addsGenerationPrompt = try fields.bool("add_generation_prompt") ?? !continuesFinalMessage
     try Self.checkContinuation(continuesFinalMessage, addsGenerationPrompt, messages)
+    prediction = try Self.prediction(&fields)
     try Self.acceptHints(&fields)
-    ignored = fields.unread
+    ignored = fields.unread + unknown
   }
 
   static func model(_ fields: inout Fields) throws(APIError) -> String {
@@ -79,7 +91,6 @@ extension ChatRequest {
   /// Fields that only hint; their types are checked.
   private static func acceptHints(_ fields: inout Fields) throws(APIError) {
     try GenerationOptions.acceptDescriptions(&fields)
-    _ = try fields.object("prediction")
     _ = try fields.word("verbosity", of: ["low", "medium", "high"])
   }
 
@@ -93,7 +104,30 @@ extension ChatRequest {
   }
 }
 
-// MARK: Thinking and the template
+// MARK: Predictions
+
+extension ChatRequest {
+  private static func prediction(_ fields: inout Fields) throws(APIError) -> String? {
+    guard var prediction = try fields.fields("prediction") else { return nil }
+    _ = try prediction.word("type", of: ["content"])
+    switch prediction.value("content") {
+    case nil: return nil
+    case .string(let text)?: return text
+    case .array(let parts)?:
+      var text = ""
+      for (index, value) in parts.enumerated() {
+        var part = try Fields(value, path: "prediction.content[\(index)]")
+        _ = try part.word("type", of: ["text"])
+        text += try part.requiredString("text")
+      }
+      return text
+    case let value?:
+      throw .wrongType("prediction.content", expected: "a string or an array of text parts", found: value)
+    }
+  }
+}
+
+// MARK: The template
 
 extension ChatRequest {
   /// Variables that the server itself gives to the template.
@@ -115,31 +149,6 @@ extension ChatRequest {
       throw .invalidValue(name, "it is larger than \(limits.templateArgumentBytes) bytes")
     }
     return arguments
-  }
-
-  /// `thinking` decides first, then `reasoning_effort`, then `chat_template_kwargs.enable_thinking`.
-  private static func reasoning(_ fields: inout Fields, templateArguments: JSONObject) throws(APIError)
-    -> (thinking: Bool?, effort: String?)
-  {
-    var thinking: Bool?
-    switch fields.value("thinking") {
-    case nil: break
-    case .bool(let flag)?: thinking = flag
-    case .object?:
-      var options = try fields.fields("thinking")
-      thinking = try options?.word("type", of: ["enabled", "disabled", "adaptive"]).map { $0 != "disabled" }
-    case let value?: throw .wrongType("thinking", expected: "a boolean or an object", found: value)
-    }
-    let effort = try fields.word(
-      "reasoning_effort", of: ["none", "minimal", "low", "medium", "high", "xhigh", "max"])
-    if let effort, thinking == nil { thinking = effort != "none" }
-    if let given = templateArguments["enable_thinking"], !given.isNull {
-      guard let flag = given.boolValue else {
-        throw .wrongType("chat_template_kwargs.enable_thinking", expected: "a boolean", found: given)
-      }
-      thinking = thinking ?? flag
-    }
-    return (thinking, thinking == false || effort == "none" ? nil : effort)
   }
 
   private static func checkContinuation(_ continues: Bool, _ addsPrompt: Bool, _ messages: [JSONValue])

@@ -69,10 +69,12 @@ package struct ChatChoice: Sendable, Equatable {
   package var toolCalls: [ToolCall]
   package var logprobs: [LogprobEntry]?
   package var finish: ChoiceFinish
+  /// Calls that could not be read; their text is part of the content.
+  package var malformedCalls: Int
 
   package init(
     index: Int, content: String, reasoning: String?, toolCalls: [ToolCall], logprobs: [LogprobEntry]?,
-    finish: ChoiceFinish
+    finish: ChoiceFinish, malformedCalls: Int = 0
   ) {
     self.index = index
     self.content = content
@@ -80,6 +82,7 @@ package struct ChatChoice: Sendable, Equatable {
     self.toolCalls = toolCalls
     self.logprobs = logprobs
     self.finish = finish
+    self.malformedCalls = malformedCalls
   }
 
   func json(_ reasoningField: ReasoningField) -> JSONValue {
@@ -91,11 +94,13 @@ package struct ChatChoice: Sendable, Equatable {
       for (name, value) in reasoningField.members(reasoning) { message[name] = value }
     }
     if !toolCalls.isEmpty { message["tool_calls"] = .array(toolCalls.map(\.json)) }
-    return [
-      "index": .int(index), "message": .object(message),
-      "logprobs": logprobs.map(LogprobEntry.chatJSON) ?? nil,
-      "finish_reason": .string(finish.rawValue),
-    ]
+    var choice = JSONObject([
+      ("index", .int(index)), ("message", .object(message)),
+      ("logprobs", logprobs.map(LogprobEntry.chatJSON) ?? nil),
+      ("finish_reason", .string(finish.rawValue)),
+    ])
+    if malformedCalls > 0 { choice["malformed_tool_calls"] = .int(malformedCalls) }
+    return .object(choice)
   }
 }
 

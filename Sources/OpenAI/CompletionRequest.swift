@@ -16,6 +16,8 @@ package struct CompletionRequest: Sendable {
   package var logprobs: Int?
   /// Whether the answer begins with the prompt.
   package var echoes: Bool
+  /// What the text must look like; nil for free text.
+  package var format: ResponseFormat?
   /// Top-level fields that nobody knows.
   package var ignored: [String]
 
@@ -41,7 +43,11 @@ extension CompletionRequest {
     }
     try fields.refuse("suffix", because: "this server does not fill in the middle")
     try fields.refuse("prompt_embeds", because: "prompts are text or token ids")
-    try ResponseFormat.requireText(&fields, limits: limits)
+    format = try ResponseFormat.read(&fields, limits: limits)
+    guard prompts.count * options.choices <= limits.allChoices else {
+      throw .aboveMaximum(
+        "n", kind: "integer", limit: "\(limits.allChoices / prompts.count) for \(prompts.count) prompts")
+    }
     try GenerationOptions.acceptDescriptions(&fields)
     ignored = fields.unread
   }

@@ -125,6 +125,15 @@ extension GenerationOptions {
   }
 }
 
+extension GenerationOptions {
+  /// Refuses what a constrained answer cannot do: it ends where it is complete, neither later nor earlier.
+  package func checkConstrained() throws(APIError) {
+    let reason = "the answer is constrained, by a format or by its tools, and ends where it is complete"
+    if ignoresEOS { throw .invalidValue("ignore_eos", reason) }
+    if minTokens > 0 { throw .invalidValue("min_tokens", reason) }
+  }
+}
+
 /// Token ids on the wire.
 enum TokenID {
   /// ASCII digits only: `٣` and `+3` are no token ids.

@@ -2,12 +2,18 @@
 
 package struct RequestLimits: Sendable {
   /// Choices per prompt.
-  package var choices = 8
+  package var choices = 128
+  /// Choices of all prompts of one request together.
+  package var allChoices = 1_024
   package var messages = 10_000
   package var contentParts = 1_000
   package var tools = 128
-  /// Bytes of one tool's parameter schema, as compact JSON.
+  /// Bytes of one schema, as compact JSON.
   package var schemaBytes = 256 << 10
+  /// Bytes of a regular expression, of a grammar, or of all choices together.
+  package var grammarBytes = 64 << 10
+  /// Texts that an answer may be limited to.
+  package var formatChoices = 1_000
   package var stops = 16
   package var stopBytes = 256
   package var stopTokens = 256

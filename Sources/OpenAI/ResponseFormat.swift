@@ -1,22 +1,158 @@
-// The `response_format` field: its shape is checked; anything but plain text is refused.
+// What the answer must look like: `response_format`, and the names that other servers have for it.
 
-import JSON
+package import JSON
 
-enum ResponseFormat {
-  /// - Throws: for a malformed value, and for structured output, which needs constrained decoding.
-  static func requireText(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
-    guard var format = try fields.fields("response_format") else { return }
+/// A constraint on the content of an answer. Its schema, expression or grammar is compiled elsewhere.
+package struct ResponseFormat: Sendable, Equatable {
+  package enum Form: Sendable, Equatable {
+    case anyObject
+    case schema(JSONValue)
+    /// The whole content matches.
+    case regex(String)
+    /// The content is one of these.
+    case choice([String])
+    /// GBNF with a rule `root`.
+    case grammar(String)
+  }
+
+  package var form: Form
+  /// The field that says so, for errors.
+  package var param: String
+
+  package init(_ form: Form, param: String) {
+    self.form = form
+    self.param = param
+  }
+}
+
+extension ResponseFormat {
+  /// The one constraint that the fields ask for; nil for free text.
+  ///
+  /// - Throws: for a malformed value, and when two fields constrain the answer.
+  static func read(_ fields: inout Fields, limits: RequestLimits) throws(APIError) -> ResponseFormat? {
+    let reader = FormatReader(limits: limits)
+    var found: [ResponseFormat] = []
+    if let format = try reader.responseFormat(&fields) { found.append(format) }
+    found += try reader.members(
+      &fields,
+      names: .init(
+        json: "guided_json", regex: "guided_regex", choice: "guided_choice", grammar: "guided_grammar"))
+    found += try reader.members(&fields, names: .init(json: "json_schema", grammar: "grammar"))
+    if var outputs = try fields.fields("structured_outputs") {
+      if try outputs.bool("json_object") == true {
+        found.append(ResponseFormat(.anyObject, param: outputs.name(of: "json_object")))
+      }
+      found += try reader.members(
+        &outputs, names: .init(json: "json", regex: "regex", choice: "choice", grammar: "grammar"))
+      if let other = outputs.unread.first {
+        throw .unsupportedParameter(outputs.name(of: APIError.shortened(other)))
+      }
+    }
+    // The choice among engines has no meaning where there is one.
+    _ = try fields.string("guided_decoding_backend")
+    try fields.refuse("guided_whitespace_pattern", because: "white space in JSON is the server's choice")
+    try fields.refuse("grammar_lazy", because: "a grammar holds from the first token")
+    try fields.refuse("grammar_triggers", because: "a grammar holds from the first token")
+    guard found.count <= 1 else {
+      throw .invalidValue(found[1].param, "'\(found[0].param)' constrains the answer already")
+    }
+    return found.first
+  }
+}
+
+/// The forms of a constraint, under whatever names.
+private struct FormatReader {
+  let limits: RequestLimits
+
+  struct Names {
+    var json: String?
+    var regex: String?
+    var choice: String?
+    var grammar: String?
+  }
+
+  func responseFormat(_ fields: inout Fields) throws(APIError) -> ResponseFormat? {
+    guard var format = try fields.fields("response_format") else { return nil }
     let name = "response_format"
     switch try format.requiredString("type") {
-    case "text": return
-    case "json_object": break
+    case "text": return nil
+    case "json_object":
+      guard let schema = try format.object("schema") else { return ResponseFormat(.anyObject, param: name) }
+      return try schemaFormat(.object(schema), param: "\(name).schema")
     case "json_schema":
-      guard var schema = try format.fields("json_schema") else { throw .missing("\(name).json_schema") }
-      _ = try schema.string("name")
-      guard try schema.object("schema") != nil else { throw .missing("\(name).json_schema.schema") }
+      guard var description = try format.fields("json_schema") else { throw .missing("\(name).json_schema") }
+      _ = try description.string("name")
+      _ = try description.string("description")
+      // Strict or not, the schema holds.
+      _ = try description.bool("strict")
+      let param = "\(name).json_schema.schema"
+      guard let schema = try description.object("schema") else { throw .missing(param) }
+      return try schemaFormat(.object(schema), param: param)
     case let other:
       throw .invalidValue("\(name).type", "'\(APIError.shortened(other))' is not a response format")
     }
-    throw .unsupportedValue(name, "this server does not constrain its output yet; only 'text' is possible")
+  }
+
+  func members(_ fields: inout Fields, names: Names) throws(APIError) -> [ResponseFormat] {
+    var found: [ResponseFormat] = []
+    if let name = names.json, let value = fields.value(name) {
+      found.append(try schemaFormat(try parsed(value, fields.name(of: name)), param: fields.name(of: name)))
+    }
+    if let name = names.regex, let text = try text(name, &fields) {
+      found.append(ResponseFormat(.regex(text), param: fields.name(of: name)))
+    }
+    if let name = names.choice, let choices = try choices(name, &fields) {
+      found.append(ResponseFormat(.choice(choices), param: fields.name(of: name)))
+    }
+    if let name = names.grammar, let text = try text(name, &fields) {
+      found.append(ResponseFormat(.grammar(text), param: fields.name(of: name)))
+    }
+    return found
+  }
+
+  /// A schema, or the JSON text of one.
+  private func parsed(_ value: JSONValue, _ param: String) throws(APIError) -> JSONValue {
+    guard let text = value.stringValue else { return value }
+    do throws(JSONError) {
+      return try JSONValue(parsing: text)
+    } catch {
+      throw .invalidValue(param, "the string is not JSON: \(error)")
+    }
+  }
+
+  private func schemaFormat(_ schema: JSONValue, param: String) throws(APIError) -> ResponseFormat {
+    guard schema.objectValue != nil || schema.boolValue != nil else {
+      throw .wrongType(param, expected: "a schema (an object or a boolean)", found: schema)
+    }
+    guard schema.bytes.count <= limits.schemaBytes else {
+      throw .invalidValue(param, "the schema is larger than \(limits.schemaBytes) bytes")
+    }
+    return ResponseFormat(.schema(schema), param: param)
+  }
+
+  private func text(_ name: String, _ fields: inout Fields) throws(APIError) -> String? {
+    guard let text = try fields.string(name, maxBytes: limits.grammarBytes) else { return nil }
+    guard !text.utf8.isEmpty else { throw .invalidValue(fields.name(of: name), "it is empty") }
+    return text
+  }
+
+  private func choices(_ name: String, _ fields: inout Fields) throws(APIError) -> [String]? {
+    guard let values = try fields.array(name, maxCount: limits.formatChoices) else { return nil }
+    let param = fields.name(of: name)
+    var choices: [String] = []
+    var bytes = 0
+    for (index, value) in values.enumerated() {
+      guard let text = value.stringValue else {
+        throw .wrongType("\(param)[\(index)]", expected: "a string", found: value)
+      }
+      guard !text.utf8.isEmpty else { throw .invalidValue("\(param)[\(index)]", "it is empty") }
+      choices.append(text)
+      bytes += text.utf8.count
+    }
+    guard !choices.isEmpty else { throw .invalidValue(param, "it is empty") }
+    guard bytes <= limits.grammarBytes else {
+      throw .invalidValue(param, "the choices are longer than \(limits.grammarBytes) bytes together")
+    }
+    return choices
   }
 }

@@ -7,11 +7,23 @@ package struct Tool: Sendable, Equatable {
   package var name: String
   /// The tool as an OpenAI object without null members, for the chat template.
   package var json: JSONValue
+  /// Whether the arguments of every call must be what the schema allows.
+  package var isStrict: Bool
+  /// Its place in `tools`.
+  package var index: Int
 
-  package init(name: String, json: JSONValue) {
+  package init(name: String, json: JSONValue, isStrict: Bool = false, index: Int = 0) {
     self.name = name
     self.json = json
+    self.isStrict = isStrict
+    self.index = index
   }
+
+  /// The schema of the arguments; nil for a function without arguments.
+  package var parameters: JSONValue? { json["function"]?["parameters"] }
+
+  /// The field that holds the schema, for errors.
+  package var parametersField: String { "tools[\(index)].function.parameters" }
 
   /// ASCII letters, digits, `_` and `-`; 1 to 64 of them.
   static func isValidName(_ name: String) -> Bool {
@@ -27,15 +39,30 @@ package struct Tool: Sendable, Equatable {
   }
 }
 
-struct ToolSelection {
-  /// What the model is told about and may call.
-  var tools: [Tool]
-  var allowsParallelCalls: Bool
+/// Whether the answer calls tools.
+package enum ToolChoice: Sendable, Equatable {
+  /// Never: the tools are withheld from the model.
+  case none
+  /// As the model likes.
+  case auto
+  /// At least once.
+  case required
+  /// This one, once.
+  case named(String)
+}
 
-  init(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
-    let all = try Self.readTools(&fields, limits: limits)
-    tools = try Self.choose(among: all, by: fields.value("tool_choice"))
+package struct ToolSelection: Sendable, Equatable {
+  /// What the model is told about.
+  package var tools: [Tool]
+  package var choice: ToolChoice
+  package var allowsParallelCalls: Bool
+
+  package init(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
+    tools = try Self.readTools(&fields, limits: limits)
+    choice = tools.isEmpty ? .none : .auto
     allowsParallelCalls = try fields.bool("parallel_tool_calls") ?? true
+    try choose(by: fields.value("tool_choice"))
+    if choice == .none { tools = [] }
   }
 
   // MARK: Tools
@@ -44,7 +71,7 @@ struct ToolSelection {
     var tools: [Tool] = []
     var names: Set<String> = []
     for (index, value) in (try fields.array("tools", maxCount: limits.tools) ?? []).enumerated() {
-      let tool = try readTool(value, path: "tools[\(index)]", limits: limits)
+      let tool = try readTool(value, index: index, limits: limits)
       guard names.insert(tool.name).inserted else {
         throw .invalidValue("tools[\(index)].function.name", "the name '\(tool.name)' is used twice")
       }
@@ -53,9 +80,9 @@ struct ToolSelection {
     return tools
   }
 
-  private static func readTool(_ value: JSONValue, path: String, limits: RequestLimits) throws(APIError)
-    -> Tool
+  private static func readTool(_ value: JSONValue, index: Int, limits: RequestLimits) throws(APIError) -> Tool
   {
+    let path = "tools[\(index)]"
     var tool = try Fields(value, path: path)
     let type = try tool.requiredString("type")
     guard type == "function" else {
@@ -73,50 +100,49 @@ struct ToolSelection {
       try SchemaCheck(path: "\(path).function.parameters", maxBytes: limits.schemaBytes).check(parameters)
       json["parameters"] = .object(parameters)
     }
-    if try function.bool("strict") == true {
-      throw .unsupportedValue("\(path).function.strict", "this server does not constrain arguments yet")
-    }
-    return Tool(name: name, json: ["type": "function", "function": .object(json)])
+    let isStrict = try function.bool("strict") ?? false
+    return Tool(
+      name: name, json: ["type": "function", "function": .object(json)], isStrict: isStrict, index: index)
   }
 
   // MARK: The choice
 
-  private static func choose(among tools: [Tool], by choice: JSONValue?) throws(APIError) -> [Tool] {
+  private mutating func choose(by value: JSONValue?) throws(APIError) {
     let name = "tool_choice"
-    switch choice {
-    case nil: return tools
+    switch value {
+    case nil: return
     case .string(let word)?:
       switch word {
-      case "auto": return tools
-      case "none": return []
+      case "auto": return
+      case "none": choice = .none
       case "required":
         guard !tools.isEmpty else { throw .invalidValue(name, "'required' needs 'tools'") }
-        throw .unsupportedValue(name, "this server cannot force a tool call yet; use 'auto' or 'none'")
+        choice = .required
       default:
         throw .invalidValue(
           name, "expected 'none', 'auto', 'required' or an object, but got '\(APIError.shortened(word))'")
       }
     case .object?:
-      var fields = try Fields(choice ?? .null, path: name)
-      return try chooseNamed(among: tools, by: &fields)
+      var fields = try Fields(value ?? .null, path: name)
+      try choose(byObject: &fields)
     case let other?: throw .wrongType(name, expected: "a string or an object", found: other)
     }
   }
 
-  private static func chooseNamed(among tools: [Tool], by choice: inout Fields) throws(APIError) -> [Tool] {
-    switch try choice.requiredString("type") {
+  private mutating func choose(byObject fields: inout Fields) throws(APIError) {
+    switch try fields.requiredString("type") {
     case "function":
-      guard var function = try choice.fields("function") else { throw .missing("tool_choice.function") }
-      _ = try find(&function, in: tools)
-      throw .unsupportedValue("tool_choice", "this server cannot force a tool call yet; use 'auto' or 'none'")
-    case "allowed_tools": return try chooseAllowed(among: tools, by: &choice)
+      guard var function = try fields.fields("function") else { throw .missing("tool_choice.function") }
+      choice = .named(try find(&function))
+    case "allowed_tools": try chooseAllowed(&fields)
     case let other:
       throw .unsupportedValue("tool_choice.type", "'\(APIError.shortened(other))' cannot be chosen here")
     }
   }
 
-  private static func chooseAllowed(among tools: [Tool], by choice: inout Fields) throws(APIError) -> [Tool] {
-    guard var allowed = try choice.fields("allowed_tools") else {
+  /// The model is told about the allowed tools only, so that it does not even wish for others.
+  private mutating func chooseAllowed(_ fields: inout Fields) throws(APIError) {
+    guard var allowed = try fields.fields("allowed_tools") else {
       throw .missing("tool_choice.allowed_tools")
     }
     let mode = try allowed.word("mode", of: ["auto", "required"])
@@ -126,16 +152,20 @@ struct ToolSelection {
       let path = "tool_choice.allowed_tools.tools[\(index)]"
       var reference = try Fields(value, path: path)
       guard var function = try reference.fields("function") else { throw .missing("\(path).function") }
-      names.insert(try find(&function, in: tools))
+      names.insert(try find(&function))
     }
-    guard mode != "required" else {
-      throw .unsupportedValue(
-        "tool_choice.allowed_tools.mode", "this server cannot force a tool call yet; use 'auto'")
+    tools = tools.filter { names.contains($0.name) }
+    if mode == "required" {
+      guard !tools.isEmpty else {
+        throw .invalidValue("tool_choice.allowed_tools.tools", "it is empty, but the mode is 'required'")
+      }
+      choice = .required
+    } else if tools.isEmpty {
+      choice = .none
     }
-    return tools.filter { names.contains($0.name) }
   }
 
-  private static func find(_ reference: inout Fields, in tools: [Tool]) throws(APIError) -> String {
+  private func find(_ reference: inout Fields) throws(APIError) -> String {
     let name = try reference.requiredString("name")
     guard tools.contains(where: { $0.name.utf8.elementsEqual(name.utf8) }) else {
       throw .invalidValue(

@@ -223,6 +223,7 @@ final class AnswerRun {
         "cached_tokens": "\(usage.cachedTokens)", "completion_tokens": "\(usage.completionTokens)",
         "first_token_ms": firstPiece.map { "\(milliseconds(from: begin, to: $0))" } ?? "none",
         "total_ms": "\(milliseconds(from: begin, to: now))",
+        "malformed_calls": "\(parts.reduce(0) { $0 + $1.stream.malformedCalls })",
         "finish": parts.map { $0.stream.finish?.rawValue ?? "none" }.joined(separator: ","),
       ])
   }

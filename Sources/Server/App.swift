@@ -1,10 +1,10 @@
 // The application: routes over a served model. `App` knows no sockets; `Listener` calls `respond`.
 
+import Chat
 package import HTTP
 import JSON
 import OpenAI
 import Platform
-import Tokenizers
 
 package final class App: Sendable {
   package struct Settings: Sendable {
@@ -16,6 +16,8 @@ package final class App: Sendable {
     package var dropsUnknownTools = false
     /// Responses and conversations; in memory by default.
     package var store = ResponseStore()
+    /// Whether a field that nobody knows is refused instead of being named in a header.
+    package var strictParameters = false
     /// Silence on a stream after which a comment shows that it lives, seconds.
     package var keepAliveSeconds = 1.0
     /// How often a waiting connection looks whether its client is still there, seconds.
@@ -96,26 +98,21 @@ struct AppCore: Sendable {
   /// Special tokens that say nothing to the output parser: they have no text for the client.
   let controlTokens: Set<Int32>
 
-  /// Special tokens of some vocabulary that mark reasoning and tool calls.
-  private static let markers: Set = [
-    "<think>", "</think>", "[THINK]", "[/THINK]", "<|channel>", "<channel|>", "<tool_call>", "</tool_call>",
-    "<|tool_call>", "<tool_call|>", "<|\"|>", "<|tool_call|>", "<|/tool_call|>", "[TOOL_CALLS]", "[CALL_ID]",
-    "[ARGS]", "<|python_tag|>",
-  ]
-
   init(model: ServedModel, settings: App.Settings) {
     self.model = model
     self.settings = settings
-    let ids = 0..<Int32(clamping: model.tokenizer.vocabularySize)
-    controlTokens = Set(
-      ids.lazy.filter { id in
-        model.tokenizer.isSpecial(id) && !Self.markers.contains(model.tokenizer.token(of: id) ?? "")
-      })
+    controlTokens = OutputFormat.silentTokens(of: model.tokenizer)
   }
 
   /// - Throws: 404 unless the request names the served model.
   func checkModel(_ name: String) throws(APIError) {
     guard name.utf8.elementsEqual(model.id.utf8) else { throw .modelNotFound(name) }
+  }
+
+  /// - Parameter fields: of the request, that nobody knows.
+  /// - Throws: 400 for the first of them, if the server is strict.
+  func checkUnknown(_ fields: [String]) throws(APIError) {
+    if settings.strictParameters, let field = fields.first { throw .unknownParameter(field) }
   }
 
   /// What all objects of a new answer have in common.

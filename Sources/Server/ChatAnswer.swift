@@ -22,6 +22,7 @@ struct ChatAnswer {
     do throws(AnswerFailure) {
       try run.run(context, isClientGone: context.isClientGone) { (index, piece) throws(SocketError) in
         add(piece, to: &choices[index])
+        choices[index].malformedCalls = run.parts[index].stream.malformedCalls
       }
     } catch {
       throw APIError(error, param: "messages")
@@ -41,6 +42,7 @@ struct ChatAnswer {
     case .toolCallArguments(let text):
       if !choice.toolCalls.isEmpty { choice.toolCalls[choice.toolCalls.count - 1].arguments += text }
     case .toolCallEnded: break
+    case .toolCallsFailed(let count): choice.toolCalls.removeLast(min(count, choice.toolCalls.count))
     case .finish(let reason): choice.finish = reason
     }
   }
@@ -72,7 +74,7 @@ struct ChatAnswer {
   private struct StreamState {
     /// Choices below this have had their role chunk; clients need the first chunks in order.
     var begun = 0
-    /// Finished calls of each choice: the index of the next one.
+    /// Calls of each choice that have begun: one more than the index of the last.
     var toolCalls: [Int]
 
     init(choices: Int) { toolCalls = [Int](repeating: 0, count: choices) }
@@ -90,11 +92,13 @@ struct ChatAnswer {
       delta = .content(text, logprobs: request.topLogprobs == nil ? nil : tokens.map(core.logprob))
     case .toolCallBegan(let name):
       delta = .toolCall(index: state.toolCalls[index], id: makeCallID(), name: name)
-    case .toolCallArguments(let text): delta = .toolArguments(index: state.toolCalls[index], text)
-    case .toolCallEnded:
       state.toolCalls[index] += 1
-      return
-    case .finish(let reason): delta = .finish(reason)
+    case .toolCallArguments(let text): delta = .toolArguments(index: max(0, state.toolCalls[index] - 1), text)
+    // What has been sent of a failed call cannot be taken back: its arguments stay incomplete, and the finish says
+    // that there was one.
+    case .toolCallEnded, .toolCallsFailed: return
+    case .finish(let reason):
+      delta = .finish(reason, malformedCalls: run.parts[index].stream.malformedCalls)
     }
     while state.begun <= index {
       try sendChunk(.role, of: state.begun, to: events)

@@ -27,17 +27,21 @@ struct ChatPlan {
       throw .unsupportedTools(model: core.model.id)
     }
     let prompt = try makePrompt(request, template)
-    let plan = PromptPlan(
+    var plan = PromptPlan(
       core: core, options: request.options, param: "messages", topLogprobs: request.topLogprobs)
+    let rules = AnswerGuide(core: core, request: request, template: template)
+    plan.guide = try rules.make(prompt: prompt)
+    plan.draft = request.prediction.map { core.model.tokenizer.encode($0, addSpecialTokens: false) } ?? []
+    let tools = request.tools.isEmpty ? nil : rules.callableTools.map(\.json)
     var parts: [AnswerRun.Part] = []
     for choice in 0..<request.options.choices {
       var settings = TokenStream.Settings()
       settings.parser = template.format.makeParser(
-        promptTail: prompt.text, tools: request.tools.isEmpty ? nil : request.tools.map(\.json))
+        promptTail: prompt.text, tools: tools)
       settings.stops = request.options.stops
       settings.hiddenTokens = plan.hiddenTokens.union(core.controlTokens)
       settings.reportsLogprobs = request.topLogprobs != nil
-      settings.allowsOneCallOnly = !request.allowsParallelCalls
+      settings.allowsOneCallOnly = !request.allowsParallelCalls || isNamed(request.toolChoice)
       let stream = TokenStream(
         settings, detokenizer: core.model.tokenizer.makeDetokenizer(skipSpecialTokens: false))
       parts.append(
@@ -47,6 +51,8 @@ struct ChatPlan {
     }
     return AnswerRun(parts, service: core.model.service, timing: core.timing)
   }
+
+  private func isNamed(_ choice: ToolChoice) -> Bool { if case .named = choice { true } else { false } }
 
   /// The rendered and tokenized prompt.
   func makePrompt(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> Prompt {

@@ -15,6 +15,7 @@ struct ChatRoute {
     let body = try http.jsonBody()
     let request = try ChatRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkModel(request.model)
+    try core.checkUnknown(request.ignored)
     let run = try ChatPlan(core).makeRun(request)
     do throws(InferenceError) {
       try run.start()

@@ -103,7 +103,7 @@ struct CompletionAnswer {
       fragments.append(Fragment(text: text, logprobs: logprobs))
     case .finish(let reason): fragments.append(Fragment(finish: reason))
     // Without a parser there are no others.
-    case .reasoning, .toolCallBegan, .toolCallArguments, .toolCallEnded: break
+    case .reasoning, .toolCallBegan, .toolCallArguments, .toolCallEnded, .toolCallsFailed: break
     }
     return fragments
   }

@@ -1,5 +1,6 @@
 // POST /v1/completions: text or token ids in, text out, no chat template.
 
+import Decoding
 import HTTP
 import Inference
 import JSON
@@ -16,6 +17,7 @@ struct CompletionsRoute {
     let body = try http.jsonBody()
     let request = try CompletionRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkModel(request.model)
+    try core.checkUnknown(request.ignored)
     let prompts = request.prompts.map(encode)
     let run = AnswerRun(try parts(request, prompts), service: core.model.service, timing: core.timing)
     do throws(InferenceError) {
@@ -40,9 +42,13 @@ struct CompletionsRoute {
   /// Choices are numbered prompt by prompt.
   private func parts(_ request: CompletionRequest, _ prompts: [[Int32]]) throws(APIError) -> [AnswerRun.Part]
   {
-    let plan = PromptPlan(
+    var plan = PromptPlan(
       core: core, options: request.options, param: "prompt", topLogprobs: request.logprobs,
       promptLogprobs: request.echoes ? request.logprobs : nil)
+    if let format = request.format {
+      try request.options.checkConstrained()
+      plan.guide = Guide(grammar: try core.compile(ContentPattern(format).pattern, param: format.param))
+    }
     var settings = TokenStream.Settings()
     settings.stops = request.options.stops
     settings.hiddenTokens = plan.hiddenTokens

@@ -12,6 +12,10 @@ struct PromptPlan {
   let param: String
   var topLogprobs: Int?
   var promptLogprobs: Int?
+  /// What the answers may say.
+  var guide: Guide?
+  /// Tokens that the answers are likely to repeat.
+  var draft: [Int32] = []
 
   /// The request of one choice.
   ///
@@ -25,11 +29,14 @@ struct PromptPlan {
       throw .contextLengthExceeded(tokens: prompt.count, limit: context, param: param)
     }
     let room = context - prompt.count
-    return GenerationRequest(
+    var request = GenerationRequest(
       promptTokens: prompt, maxTokens: max(1, min(options.maxTokens ?? room, room)),
       sampling: sampling(choice: choice), stopTokens: stopTokens,
       tokenLimit: core.model.tokenizer.vocabularySize,
       topLogprobs: topLogprobs, promptLogprobs: promptLogprobs)
+    request.guide = guide
+    request.draft = Array(draft.prefix(context))
+    return request
   }
 
   /// Ends of an answer; `stop_token_ids` hold even with `ignore_eos`.

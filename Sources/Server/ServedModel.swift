@@ -2,6 +2,7 @@
 
 package import Chat
 package import Decoding
+import Grammar
 package import Inference
 package import Tokenizers
 
@@ -17,7 +18,9 @@ package struct ServedModel: Sendable {
   /// Conversations to prompts, with special tokens from the template only.
   package let prompts: PromptEncoder
   /// The ids that end an answer.
-  package var endTokens: Set<Int32>
+  package let endTokens: Set<Int32>
+  /// The constraints of recent requests, compiled.
+  let grammars: GrammarCache
   /// What applies where a request says nothing.
   package var sampling: SamplingParameters
   /// Changes when the same request could get another answer: weights, build.
@@ -35,6 +38,7 @@ package struct ServedModel: Sendable {
     self.template = template
     prompts = PromptEncoder(tokenizer: tokenizer)
     self.endTokens = endTokens
+    grammars = GrammarCache(vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: endTokens))
     self.sampling = sampling
     self.systemFingerprint = systemFingerprint
   }

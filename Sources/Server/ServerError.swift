@@ -1,6 +1,7 @@
 // The one place where errors of other modules become errors of the API.
 
 import Chat
+import Grammar
 import HTTP
 import Inference
 import JSON
@@ -37,6 +38,20 @@ extension APIError {
     case .refused, .renderingFailed, .unsupportedPart, .malformedMessage:
       self = .invalidValue("messages", "\(error)")
     }
+  }
+
+  /// - Parameter param: the field that holds the schema, expression or grammar; what is wrong inside of it is named by
+  ///   a JSON pointer behind it.
+  init(_ error: GrammarError, param: String) {
+    let (code, place) =
+      switch error {
+      case .unsupported(_, let path, _): ("unsupported_value", path)
+      case .malformed(let path, _), .unsatisfiable(let path, _): ("invalid_value", path)
+      case .tooLarge: ("schema_too_complex", "")
+      }
+    let pointer = place.utf8.first == UInt8(ascii: "/") ? APIError.shortened(place, to: 200) : ""
+    self.init(
+      status: 400, code: code, param: param + pointer, message: "Invalid '\(param)': \(error).")
   }
 
   init(_ error: HTTPError) {

@@ -21,6 +21,8 @@ struct TokenStream {
     /// More of the JSON text of the arguments.
     case toolCallArguments(String)
     case toolCallEnded
+    /// The last calls that began, so many, are none after all; their text is content and follows.
+    case toolCallsFailed(Int)
     /// The last piece.
     case finish(ChoiceFinish)
   }
@@ -41,6 +43,8 @@ struct TokenStream {
   private(set) var completionTokens = 0
   var reasoningTokens: Int { reasoning.count }
   private(set) var finish: ChoiceFinish?
+  /// Calls that could not be read.
+  private(set) var malformedCalls = 0
 
   private let settings: Settings
   private var detokenizer: Detokenizer
@@ -49,6 +53,8 @@ struct TokenStream {
   private var reasoning = ReasoningCounter()
   private var ledger = TokenLedger()
   private var toolCalls = 0
+  /// Whether a call failed of which clients of a stream have seen a part.
+  private var hasFailedInSight = false
   private var pieces: [Piece] = []
 
   init(_ settings: Settings, detokenizer: Detokenizer) {
@@ -83,7 +89,8 @@ struct TokenStream {
     releaseHeldContent()
     if finish != nil { return last + takePieces() }
     let ending: ChoiceFinish =
-      reason == .length || settings.isEmpty ? .length : toolCalls > 0 ? .toolCalls : .stop
+      reason == .length || settings.isEmpty
+      ? .length : toolCalls > 0 && !hasFailedInSight ? .toolCalls : .stop
     end(with: ending)
     last += takePieces()
     return last
@@ -100,21 +107,35 @@ struct TokenStream {
       if !event.isContent { releaseHeldContent() }
       guard finish == nil else { break }
       switch event {
-      case .content(let text):
-        let (released, stopped) = stops.feed(text)
-        addContent(released)
-        if stopped != nil { end(with: .stop) }
+      case .content(let text): takeContent(text)
       case .reasoning(let text):
         if settings.reportsLogprobs { ledger.skip(through: text) }
         addReasoning(text)
-      case .toolCall(let name, let arguments):
-        if settings.reportsLogprobs { ledger.skipAll() }
-        pieces += [.toolCallBegan(name: name), .toolCallArguments(arguments), .toolCallEnded]
+      case .callBegan(let name):
         toolCalls += 1
-        if settings.allowsOneCallOnly { end(with: .toolCalls) }
+        pieces.append(.toolCallBegan(name: name))
+      case .callArguments(let text): pieces.append(.toolCallArguments(text))
+      case .callEnded:
+        if settings.reportsLogprobs { ledger.skipAll() }
+        pieces.append(.toolCallEnded)
+        if settings.allowsOneCallOnly { end(with: hasFailedInSight ? .stop : .toolCalls) }
+      case .callFailed(let retracted, let text):
+        malformedCalls += 1
+        if retracted > 0 {
+          toolCalls -= retracted
+          hasFailedInSight = true
+          pieces.append(.toolCallsFailed(retracted))
+        }
+        takeContent(text)
       }
     }
     return takePieces()
+  }
+
+  private mutating func takeContent(_ text: String) {
+    let (released, stopped) = stops.feed(text)
+    addContent(released)
+    if stopped != nil { end(with: .stop) }
   }
 
   private mutating func takePieces() -> [Piece] {

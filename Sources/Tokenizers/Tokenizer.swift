@@ -141,4 +141,7 @@ package final class Tokenizer: Sendable {
 
   /// Whether the token is an added token marked special.
   package func isSpecial(_ id: Int32) -> Bool { addedByID[id]?.isSpecial ?? false }
+
+  /// Whether the token is found in text before anything else: special tokens and other added ones.
+  package func isAdded(_ id: Int32) -> Bool { addedByID[id] != nil }
 }

@@ -18,7 +18,7 @@ private let allowedImports: [String: Set<String>] = [
   "Checkpoint": ["Compute", "JSON", "Platform"],
   "Grammar": ["Tokenizers", "JSON"],
   "Decoding": ["Grammar", "Tokenizers", "JSON"],
-  "Chat": ["Jinja", "Tokenizers", "JSON"],
+  "Chat": ["Grammar", "Jinja", "Tokenizers", "JSON"],
   "Models": ["Compute", "Checkpoint", "JSON", "Platform"],
   "Inference": ["Models", "Decoding", "Grammar", "Tokenizers", "Compute", "Checkpoint", "Platform"],
   "Server": ["Inference", "Chat", "Decoding", "Grammar", "Tokenizers", "OpenAI", "HTTP", "JSON", "Platform"],

@@ -76,7 +76,10 @@ struct FamilyTemplateTests {
     // A template may put an empty thought before the call.
     var parser = template.format.makeParser(promptTail: String(prompt.prefix(shared)), tools: [weather])
     let events = parser.feed(text) + parser.finish()
-    guard case .toolCall(let called, let parsed) = events.first, events.count == 1 else {
+    guard case .callBegan(let called) = events.first, events.count == 3,
+      case .callArguments(let parsed) = events[1],
+      events[2] == .callEnded
+    else {
       Issue.record("\(text.debugDescription) gave \(events)")
       return
     }
@@ -297,6 +300,9 @@ struct FamilyTemplateTests {
     let start = try #require(full.ranges(of: "<tool_call>").last?.lowerBound)
     var parser = template.format.makeParser(promptTail: prompt, tools: [weather])
     let events = parser.feed(String(full[start...])) + parser.finish()
-    #expect(events.first == .toolCall(name: "get_weather", arguments: "{\"city\": \"Rome\"}"))
+    #expect(
+      Array(events.prefix(3)) == [
+        .callBegan(name: "get_weather"), .callArguments("{\"city\": \"Rome\"}"), .callEnded,
+      ])
   }
 }

@@ -13,16 +13,49 @@ private let gemma = "<|tool_call><tool_call|><|channel>"
 private let mistral = "[TOOL_CALLS][THINK]"
 private let xml = think + "<tool_call><function="
 
-/// Adjacent text made one.
-private func joined(_ events: [OutputEvent]) -> [OutputEvent] {
-  var result: [OutputEvent] = []
-  for event in events {
-    switch (result.last, event) {
-    case (.content(let a), .content(let b)): result[result.count - 1] = .content(a + b)
-    case (.reasoning(let a), .reasoning(let b)): result[result.count - 1] = .reasoning(a + b)
-    default: result.append(event)
+/// What a reply says in the end.
+private enum Part: Equatable {
+  case content(String)
+  case reasoning(String)
+  case toolCall(name: String, arguments: String)
+}
+
+/// Fragments put together; a failed call is content. Fails when the order of fragments is broken.
+private func joined(_ events: [OutputEvent], sourceLocation: SourceLocation = #_sourceLocation) -> [Part] {
+  var result: [Part] = []
+  var isOpen = false
+  func add(_ text: String) {
+    if case .content(let before) = result.last {
+      result[result.count - 1] = .content(before + text)
+    } else {
+      result.append(.content(text))
     }
   }
+  for event in events {
+    switch (result.last, event) {
+    case (_, .content(let text)):
+      #expect(!isOpen, sourceLocation: sourceLocation)
+      add(text)
+    case (.reasoning(let a), .reasoning(let b)): result[result.count - 1] = .reasoning(a + b)
+    case (_, .reasoning(let text)): result.append(.reasoning(text))
+    case (_, .callBegan(let name)):
+      #expect(!isOpen, sourceLocation: sourceLocation)
+      isOpen = true
+      result.append(.toolCall(name: name, arguments: ""))
+    case (.toolCall(let name, let before), .callArguments(let text)):
+      #expect(isOpen, sourceLocation: sourceLocation)
+      result[result.count - 1] = .toolCall(name: name, arguments: before + text)
+    case (_, .callArguments): Issue.record("arguments without a call", sourceLocation: sourceLocation)
+    case (_, .callEnded):
+      #expect(isOpen, sourceLocation: sourceLocation)
+      isOpen = false
+    case (_, .callFailed(let retracted, let text)):
+      isOpen = false
+      result.removeLast(retracted)
+      add(text)
+    }
+  }
+  #expect(!isOpen, sourceLocation: sourceLocation)
   return result
 }
 
@@ -30,11 +63,11 @@ private func joined(_ events: [OutputEvent]) -> [OutputEvent] {
 private func parse(
   _ text: String, _ template: String, tools: [String]? = nil, prompt: String = "",
   sourceLocation: SourceLocation = #_sourceLocation
-) -> [OutputEvent] {
+) -> [Part] {
   let format = OutputFormat(templateSource: template)
-  func events(_ pieces: [String]) -> [OutputEvent] {
+  func events(_ pieces: [String]) -> [Part] {
     var parser = format.makeParser(promptTail: prompt, toolNames: tools)
-    return joined(pieces.flatMap { parser.feed($0) } + parser.finish())
+    return joined(pieces.flatMap { parser.feed($0) } + parser.finish(), sourceLocation: sourceLocation)
   }
   let whole = events([text])
   let scalars = Array(text.unicodeScalars)
@@ -200,7 +233,7 @@ private func parse(
 
   @Test func `Phi's array, single object and functools forms are calls`() {
     let two = "[{\"name\": \"f\", \"arguments\": {\"a\": 1}}, {\"name\": \"g\", \"arguments\": {}}]"
-    let expected: [OutputEvent] = [
+    let expected: [Part] = [
       .toolCall(name: "f", arguments: "{\"a\": 1}"), .toolCall(name: "g", arguments: "{}"),
     ]
     #expect(parse("<|tool_call|>\(two)<|/tool_call|>", phi, tools: ["f", "g"]) == expected)
@@ -236,7 +269,7 @@ private func parse(
   }
 
   @Test func `Mistral's three forms are calls`() {
-    let first: [OutputEvent] = [.toolCall(name: "f", arguments: "{\"a\": 1}")]
+    let first: [Part] = [.toolCall(name: "f", arguments: "{\"a\": 1}")]
     #expect(
       parse(
         "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"abc123xyz\"}]", mistral,
@@ -269,7 +302,7 @@ private func parse(
       + "<parameter=o>\n{\"k\": [1]}\n</parameter>\n<parameter=b>\nTrue\n</parameter>\n</function>\n</tool_call>"
     var parser = OutputFormat(templateSource: xml).makeParser(promptTail: "", tools: [tool])
     #expect(
-      parser.feed(text) + parser.finish() == [
+      joined(parser.feed(text) + parser.finish()) == [
         .reasoning("x"),
         .toolCall(name: "f", arguments: "{\"s\":\"12\\nlines <b>\",\"n\":12,\"o\":{\"k\":[1]},\"b\":true}"),
       ])
@@ -279,6 +312,76 @@ private func parse(
       ])
     let broken = "<tool_call>\n<function=g>\n<parameter=a>\n1\n</tool_call>"
     #expect(parse(broken, xml, tools: ["g"]) == [.content(broken)])
+  }
+
+  // MARK: Streaming
+
+  private func streamed(_ text: String, _ template: String, tools: [String] = ["f", "g"]) -> [OutputEvent] {
+    var parser = OutputFormat(templateSource: template).makeParser(promptTail: "", toolNames: tools)
+    return text.unicodeScalars.flatMap { parser.feed(String($0)) } + parser.finish()
+  }
+
+  @Test(arguments: [
+    (qwen, #"<tool_call>\#n{"name": "f", "arguments": {"a": {"b": "}"}}}\#n</tool_call>"#),
+    (llama, #"{"type": "function", "name": "f", "parameters": {"a": {"b": "}"}}}"#),
+    (phi, #"<|tool_call|>[{"name": "f", "arguments": {"a": {"b": "}"}}}]<|/tool_call|>"#),
+    (mistral, #"[TOOL_CALLS] [{"name": "f", "arguments": {"a": {"b": "}"}}}]"#),
+    (mistral + "[ARGS]", #"[TOOL_CALLS]f[ARGS]{"a": {"b": "}"}}"#),
+    (mistral + "[CALL_ID]", #"[TOOL_CALLS]f[CALL_ID]abc123xyz[ARGS]{"a": {"b": "}"}}"#),
+  ])
+  func `arguments come as they are written`(template: String, text: String) {
+    let events = streamed(text, template)
+    #expect(events.first == .callBegan(name: "f"))
+    #expect(Array(events.dropFirst().prefix(3)) == ["{", "\"", "a"].map { OutputEvent.callArguments($0) })
+    #expect(events.last == .callEnded)
+    #expect(joined(events) == [.toolCall(name: "f", arguments: #"{"a": {"b": "}"}}"#)])
+  }
+
+  @Test func `the calls of one array come one after the other`() {
+    let events = streamed(
+      #"<|tool_call|>[{"name": "f", "arguments": {}}, {"name": "g", "arguments": {"x": 1}}]<|/tool_call|>"#,
+      phi)
+    #expect(events.filter { $0 == .callEnded }.count == 2)
+    #expect(
+      joined(events) == [
+        .toolCall(name: "f", arguments: "{}"), .toolCall(name: "g", arguments: #"{"x": 1}"#),
+      ])
+  }
+
+  @Test func `a call that breaks off after its arguments began is taken back`() {
+    for text in [
+      #"<tool_call>{"name": "f", "arguments": {"a": 1"#,
+      #"<tool_call>{"name": "f", "arguments": {"a": oops}}</tool_call>"#,
+      #"<tool_call>{"name": "f", "arguments": {}} and</tool_call>"#,
+      #"<tool_call>{"name": "f", "arguments": {}, "name": "g"}</tool_call>"#,
+    ] {
+      let events = streamed(text, qwen)
+      #expect(events.first == .callBegan(name: "f"))
+      #expect(events.last == .callFailed(retracted: 1, text: text))
+    }
+  }
+
+  @Test func `a call of an unknown tool is content`() {
+    let text = #"<tool_call>{"name": "h", "arguments": {}}</tool_call>"#
+    #expect(streamed("a " + text, qwen) == [.content("a"), .callFailed(retracted: 0, text: " " + text)])
+    #expect(
+      parse(#"<|tool_call|>[{"name": "f", "arguments": {}}, {"name": "h"}]<|/tool_call|>"#, phi, tools: ["f"])
+        == [.content(#"<|tool_call|>[{"name": "f", "arguments": {}}, {"name": "h"}]<|/tool_call|>"#)])
+    #expect(
+      parse("<|tool_call>call:h{}<tool_call|>", gemma, tools: ["f"]) == [
+        .content("<|tool_call>call:h{}<tool_call|>")
+      ])
+    #expect(
+      parse("<tool_call><function=h></function></tool_call>", xml, tools: ["f"]) == [
+        .content("<tool_call><function=h></function></tool_call>")
+      ])
+  }
+
+  @Test func `arguments before the name come whole`() {
+    #expect(
+      streamed(#"<tool_call>{"arguments": {"a": 1}, "name": "f"}</tool_call>"#, qwen) == [
+        .callBegan(name: "f"), .callArguments(#"{"a": 1}"#), .callEnded,
+      ])
   }
 
   // MARK: Hostile output

@@ -24,6 +24,7 @@ class Server:
 
     def __init__(self, binary, *flags, model=DEMO):
         self.binary = binary
+        self.demo = DEMO
         command = [binary, "serve", "--model", str(model), "--port", "0", *flags]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.log = []

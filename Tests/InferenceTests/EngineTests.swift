@@ -1,10 +1,12 @@
 // The engine with a toy model: same tokens alone and together, chunked and preempted; every way to end.
 
 import Decoding
+import JSON
 import Models
 import Platform
 import Support
 import Testing
+import Tokenizers
 
 @testable import Compute
 @testable import Inference
@@ -281,5 +283,143 @@ private final class HashModel: CausalModel {
     #expect(throws: InferenceError.modelLoading("no such tensor")) {
       try EngineClient.start(EngineConfiguration(modelPath: "", threads: 1)) { _ in throw Broken() }
     }
+  }
+
+  // MARK: Cached prefixes
+
+  /// The cached tokens that the engine reports.
+  private func cachedTokens(_ generation: Generation) -> Int? {
+    guard case .element(.started(let cached)) = generation.next(until: Instant.now.adding(seconds: 30)) else {
+      return nil
+    }
+    return cached
+  }
+
+  @Test func `a second turn computes only its new tokens, and gives the same`() throws {
+    let client = try client()
+    let prompt = prompt(seed: 3, count: 100)
+    let answer = collect(try client.submit(request(prompt, 40))).tokens
+    let next = prompt + answer + [1, 2, 3]
+    let second = try client.submit(request(next, 20))
+    // 139 tokens were computed: four full blocks.
+    #expect(cachedTokens(second) == 128)
+    #expect(collect(second).tokens == HashModel.greedy(after: next, count: 20))
+    let again = try client.submit(request(prompt, 40))
+    #expect(cachedTokens(again) == 96)
+    #expect(collect(again).tokens == answer)
+    client.stop()
+  }
+
+  @Test func `choices of one prompt share its prefill`() throws {
+    let gate = Monitor(false)
+    let client = try client(gate: gate) {
+      $0.rowsPerStep = 64
+    }
+    let prompt = prompt(seed: 8, count: 200)
+    let generations = try (0..<4).map { _ in try client.submit(request(prompt, 10)) }
+    gate.update { $0 = true }
+    let expected = HashModel.greedy(after: prompt, count: 10)
+    #expect(cachedTokens(generations[0]) == 0)
+    for generation in generations.dropFirst() { #expect(cachedTokens(generation) == 192) }
+    for generation in generations { #expect(collect(generation).tokens == expected) }
+    client.stop()
+  }
+
+  @Test func `log probabilities of the prompt are complete although its beginning is cached`() throws {
+    let client = try client()
+    let prompt = prompt(seed: 3, count: 100)
+    _ = collect(try client.submit(request(prompt, 4)))
+    var wanting = request(prompt, 1)
+    wanting.promptLogprobs = 1
+    let generation = try client.submit(wanting)
+    #expect(cachedTokens(generation) == 0)
+    guard case .element(.promptLogprobs(let logprobs)) = generation.next() else {
+      Issue.record("no log probabilities of the prompt came")
+      return
+    }
+    #expect(logprobs.count == 100)
+    client.stop()
+  }
+
+  // MARK: Drafts
+
+  @Test func `guesses change the number of steps, not the tokens`() throws {
+    // A prompt that holds the answer to its own end: every guess from it is right.
+    let beginning = prompt(seed: 21, count: 40)
+    let answer = HashModel.greedy(after: beginning, count: 60)
+    for speculates in [false, true] {
+      for draft in [[], answer, answer.map { ($0 + 1) % Int32(HashModel.vocabulary) }] {
+        let client = try client { $0.speculates = speculates }
+        var drafted = request(beginning, 60)
+        drafted.draft = draft
+        let (tokens, reason, timings) = collect(try client.submit(drafted))
+        #expect(tokens == answer)
+        #expect(reason == .length)
+        #expect(timings.generatedTokens == 60)
+        client.stop()
+      }
+    }
+  }
+
+  @Test func `many sequences with guesses, sampled at random, give what each gives alone`() throws {
+    let prompts = (0..<6).map { index -> [Int32] in
+      let part = prompt(seed: UInt64(index % 3), count: 30)
+      return part + part + part
+    }
+    var answers: [[[Int32]]] = []
+    for speculates in [false, true] {
+      for together in [false, true] {
+        let client = try client {
+          $0.speculates = speculates
+          $0.kvCacheBytes = 40 * 256
+          $0.maxContext = 400
+        }
+        let requests = prompts.enumerated().map { index, prompt in
+          var request = request(prompt, 80)
+          request.sampling.temperature = 0.2
+          request.sampling.seed = UInt64(index)
+          request.draft = Array(prompt.reversed())
+          return request
+        }
+        if together {
+          let generations = try requests.map { try client.submit($0) }
+          answers.append(generations.map { collect($0).tokens })
+        } else {
+          answers.append(try requests.map { collect(try client.submit($0)).tokens })
+        }
+        client.stop()
+      }
+    }
+    for answer in answers.dropFirst() { #expect(answer == answers[0]) }
+    #expect(answers[0].allSatisfy { $0.count == 80 })
+  }
+
+  // MARK: Guides
+
+  @Test func `a guide forces the tokens that close a thought`() throws {
+    let byteLevel: JSONValue = [
+      "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true,
+    ]
+    let markers = [(48, "<t>"), (49, "</t>")].map { id, text -> JSONValue in
+      [
+        "id": .int(id), "content": .string(text), "single_word": false, "lstrip": false, "rstrip": false,
+        "normalized": false, "special": false,
+      ]
+    }
+    let file: JSONValue = [
+      "version": "1.0", "added_tokens": .array(markers), "pre_tokenizer": byteLevel, "decoder": byteLevel,
+      "model": ["type": "BPE", "vocab": ["a": 0, "\u{10A}": 46], "merges": []],
+    ]
+    let tokenizer = try Tokenizer(tokenizerJSON: file.bytes)
+    let client = try client()
+    var guided = request(prompt(seed: 2, count: 10), 12)
+    guided.guide = Guide(
+      thought: Guide.Thought(
+        tokenizer: tokenizer, open: "<t>", close: "</t>", lead: "\n", separator: "\n\n", budget: 5,
+        startsInside: true))
+    let tokens = collect(try client.submit(guided)).tokens
+    #expect(tokens.count == 12)
+    #expect(Array(tokens[5...8]) == [46, 49, 46, 46])
+    client.stop()
   }
 }

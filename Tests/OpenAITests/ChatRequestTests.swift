@@ -92,7 +92,7 @@ struct ChatRequestTests {
     ("\"top_k\":1.5", "invalid_type top_k"),
     ("\"top_k\":-2", "integer_below_min_value top_k"),
     ("\"n\":0", "integer_below_min_value n"),
-    ("\"n\":9", "integer_above_max_value n"),
+    ("\"n\":129", "integer_above_max_value n"),
     ("\"n\":123456789012345678901234567890", "integer_above_max_value n"),
     ("\"seed\":9223372036854775808", "integer_above_max_value seed"),
     ("\"seed\":1.0", "invalid_type seed"),
@@ -133,10 +133,54 @@ struct ChatRequestTests {
     ("\"response_format\":\"json\"", "invalid_type response_format"),
     ("\"response_format\":{}", "missing_required_parameter response_format.type"),
     ("\"response_format\":{\"type\":\"sound\"}", "invalid_value response_format.type"),
-    ("\"response_format\":{\"type\":\"json_object\"}", "unsupported_value response_format"),
     (
       "\"response_format\":{\"type\":\"json_schema\"}",
       "missing_required_parameter response_format.json_schema"
+    ),
+    (
+      "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"x\"}}",
+      "missing_required_parameter response_format.json_schema.schema"
+    ),
+    (
+      "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":[]}}",
+      "invalid_type response_format.json_schema.schema"
+    ),
+    ("\"response_format\":{\"type\":\"json_object\",\"schema\":1}", "invalid_type response_format.schema"),
+    ("\"guided_json\":7", "invalid_type guided_json"),
+    ("\"guided_json\":\"{\"", "invalid_value guided_json"),
+    ("\"guided_regex\":\"\"", "invalid_value guided_regex"),
+    ("\"guided_regex\":{}", "invalid_type guided_regex"),
+    ("\"guided_choice\":[]", "invalid_value guided_choice"),
+    ("\"guided_choice\":[1]", "invalid_type guided_choice[0]"),
+    ("\"guided_choice\":[\"a\",\"\"]", "invalid_value guided_choice[1]"),
+    ("\"guided_regex\":\"a\",\"guided_choice\":[\"a\"]", "invalid_value guided_choice"),
+    (
+      "\"response_format\":{\"type\":\"json_object\"},\"grammar\":\"root ::= \\\"a\\\"\"",
+      "invalid_value grammar"
+    ),
+    ("\"guided_whitespace_pattern\":\" \"", "unsupported_parameter guided_whitespace_pattern"),
+    ("\"grammar_lazy\":true", "unsupported_parameter grammar_lazy"),
+    (
+      "\"structured_outputs\":{\"structural_tag\":\"x\"}",
+      "unsupported_parameter structured_outputs.structural_tag"
+    ),
+    ("\"structured_outputs\":{\"regex\":1}", "invalid_type structured_outputs.regex"),
+    ("\"prediction\":\"x\"", "invalid_type prediction"),
+    ("\"prediction\":{\"type\":\"edit\"}", "invalid_value prediction.type"),
+    ("\"prediction\":{\"type\":\"content\",\"content\":1}", "invalid_type prediction.content"),
+    (
+      "\"prediction\":{\"type\":\"content\",\"content\":[{\"type\":\"text\"}]}",
+      "missing_required_parameter prediction.content[0].text"
+    ),
+    ("\"thinking_budget\":-1", "integer_below_min_value thinking_budget"),
+    ("\"thinking_budget\":\"1\"", "invalid_type thinking_budget"),
+    ("\"thinking\":{\"budget_tokens\":1.5}", "invalid_type thinking.budget_tokens"),
+    ("\"reasoning\":{\"max_tokens\":-1}", "integer_below_min_value reasoning.max_tokens"),
+    ("\"reasoning\":{\"effort\":\"banana\"}", "invalid_value reasoning.effort"),
+    ("\"reasoning\":7", "invalid_type reasoning"),
+    (
+      "\"chat_template_kwargs\":{\"thinking_budget\":\"x\"}",
+      "invalid_type chat_template_kwargs.thinking_budget"
     ),
     ("\"continue_final_message\":true", "invalid_value continue_final_message"),
   ])
@@ -183,12 +227,74 @@ struct ChatRequestTests {
       (#""chat_template_kwargs":{"enable_thinking":false}"#, false, nil),
       (#""chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"high""#, true, "high"),
       (#""thinking":false,"reasoning_effort":"high""#, false, nil),
+      (#""reasoning":{"effort":"low"}"#, true, "low"), (#""reasoning":{"enabled":false}"#, false, nil),
+      (#""reasoning":{"effort":"low"},"reasoning_effort":"none""#, false, nil),
+      (#""thinking_budget":0"#, false, nil), (#""thinking_budget":9"#, true, nil),
+      (#""thinking_budget":9,"thinking":false"#, false, nil),
     ] as [(String, Bool, String?)])
-  func `three fields switch thinking, in a fixed order`(extra: String, thinking: Bool, effort: String?) throws
+  func `the fields that switch thinking have a fixed order`(extra: String, thinking: Bool, effort: String?)
+    throws
   {
     let request = try chat(chatBody(extra))
     #expect(request.thinking == thinking)
     #expect(request.reasoningEffort == effort)
+  }
+
+  @Test(arguments: [
+    (#""thinking_budget":5,"reasoning":{"max_tokens":6}"#, 5, "thinking_budget"),
+    (#""reasoning":{"max_tokens":6}"#, 6, "reasoning.max_tokens"),
+    (
+      #""thinking":{"type":"enabled","budget_tokens":7},"reasoning":{"max_tokens":6}"#, 7,
+      "thinking.budget_tokens"
+    ),
+    (#""chat_template_kwargs":{"thinking_budget":8}"#, 8, "chat_template_kwargs.thinking_budget"),
+  ])
+  func `a thinking budget has four names`(extra: String, tokens: Int, field: String) throws {
+    #expect(try chat(chatBody(extra)).thinkingBudget == ThinkingBudget(tokens: tokens, field: field))
+  }
+
+  @Test func `reasoning can be hidden in two ways, and its unknown members are named`() throws {
+    #expect(try !chat(chatBody(#""include_reasoning":false"#)).showsReasoning)
+    #expect(try !chat(chatBody(#""reasoning":{"exclude":true}"#)).showsReasoning)
+    let request = try chat(chatBody(#""reasoning":{"summary":"auto","depth":3},"odd":1"#))
+    #expect(request.showsReasoning)
+    #expect(request.ignored == ["odd", "reasoning.depth"])
+  }
+
+  @Test(
+    arguments: [
+      (#""response_format":{"type":"json_object"}"#, .anyObject, "response_format"),
+      (
+        #""response_format":{"type":"json_object","schema":{"type":"object"}}"#, .schema(["type": "object"]),
+        "response_format.schema"
+      ),
+      (
+        #""response_format":{"type":"json_schema","json_schema":{"name":"x","strict":false,"schema":{}}}"#,
+        .schema([:]), "response_format.json_schema.schema"
+      ),
+      (#""guided_json":{"type":"null"}"#, .schema(["type": "null"]), "guided_json"),
+      (#""guided_json":"{\"type\":\"null\"}""#, .schema(["type": "null"]), "guided_json"),
+      (#""json_schema":{"type":"null"}"#, .schema(["type": "null"]), "json_schema"),
+      (#""guided_regex":"a+""#, .regex("a+"), "guided_regex"),
+      (#""guided_choice":["a","b"]"#, .choice(["a", "b"]), "guided_choice"),
+      (#""guided_grammar":"root ::= x""#, .grammar("root ::= x"), "guided_grammar"),
+      (#""grammar":"root ::= x""#, .grammar("root ::= x"), "grammar"),
+      (#""structured_outputs":{"json":true}"#, .schema(true), "structured_outputs.json"),
+      (#""structured_outputs":{"regex":"a"}"#, .regex("a"), "structured_outputs.regex"),
+      (#""structured_outputs":{"choice":["a"]}"#, .choice(["a"]), "structured_outputs.choice"),
+      (#""structured_outputs":{"grammar":"g"}"#, .grammar("g"), "structured_outputs.grammar"),
+      (#""structured_outputs":{"json_object":true}"#, .anyObject, "structured_outputs.json_object"),
+    ] as [(String, ResponseFormat.Form, String)])
+  func `a format has many names`(extra: String, form: ResponseFormat.Form, param: String) throws {
+    #expect(try chat(chatBody(extra)).format == ResponseFormat(form, param: param))
+  }
+
+  @Test func `a prediction is text or parts`() throws {
+    func prediction(_ content: String) throws -> String? {
+      try chat(chatBody(#""prediction":{"type":"content","content":\#(content)}"#)).prediction
+    }
+    #expect(try prediction(#""abc""#) == "abc")
+    #expect(try prediction(#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#) == "ab")
   }
 
   @Test func `mutated bodies are refused or accepted, never a trap`() throws {

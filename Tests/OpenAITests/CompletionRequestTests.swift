@@ -39,10 +39,19 @@ struct CompletionRequestTests {
     ("\"prompt\":\"x\",\"suffix\":\"y\"", "unsupported_parameter suffix"),
     ("\"prompt\":\"x\",\"best_of\":2", "unsupported_value best_of"),
     ("\"prompt\":\"x\",\"max_tokens\":-1", "integer_below_min_value max_tokens"),
-    ("\"prompt\":\"x\",\"response_format\":{\"type\":\"json_object\"}", "unsupported_value response_format"),
+    ("\"prompt\":\"x\",\"response_format\":{\"type\":\"sound\"}", "invalid_value response_format.type"),
+    (
+      "\"prompt\":[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\",\"i\"],\"n\":128",
+      "integer_above_max_value n"
+    ),
   ])
   func `a bad value names its field`(members: String, expected: String) {
     #expect(completionRefusal(members) == expected)
+  }
+
+  @Test func `the text can be constrained`() throws {
+    let request = try completion(#"{"model":"m","prompt":"x","guided_choice":["a"]}"#)
+    #expect(request.format == ResponseFormat(.choice(["a"]), param: "guided_choice"))
   }
 
   @Test func `echo, log probabilities and best_of equal to n are read`() throws {

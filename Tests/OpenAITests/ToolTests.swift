@@ -42,15 +42,18 @@ struct ToolTests {
       function(#"{"name":"a","parameters":{"properties":{"p":{"pattern":"("}}}}"#),
       "invalid_value tools[0].function.parameters"
     ),
-    (function(#"{"name":"a","strict":true}"#), "unsupported_value tools[0].function.strict"),
+    (function(#"{"name":"a","strict":1}"#), "invalid_type tools[0].function.strict"),
     ("\"tools\":[\(time),\(time)]", "invalid_value tools[1].function.name"),
-    ("\"tools\":[\(weather)],\"tool_choice\":\"required\"", "unsupported_value tool_choice"),
     ("\"tool_choice\":\"required\"", "invalid_value tool_choice"),
     ("\"tool_choice\":\"maybe\"", "invalid_value tool_choice"),
     ("\"tool_choice\":7", "invalid_type tool_choice"),
     (
-      "\"tools\":[\(weather)],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"get_weather\"}}",
-      "unsupported_value tool_choice"
+      "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"a\"}}",
+      "invalid_value tool_choice.function.name"
+    ),
+    (
+      "\"tools\":[\(weather)],\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\",\"tools\":[]}}",
+      "invalid_value tool_choice.allowed_tools.tools"
     ),
     (
       "\"tools\":[\(weather)],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"gone\"}}",
@@ -71,6 +74,31 @@ struct ToolTests {
       #""tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","#
       + #""tools":[{"type":"function","function":{"name":"get_time"}}]}}"#
     #expect(try chat(chatBody("\(both),\(allowed)")).tools.map(\.name) == ["get_time"])
+    #expect(try chat(chatBody("\(both),\(allowed)")).toolChoice == .auto)
+  }
+
+  @Test(
+    arguments: [
+      ("null", .auto), ("\"auto\"", .auto), ("\"none\"", .none), ("\"required\"", .required),
+      (#"{"type":"function","function":{"name":"get_time"}}"#, .named("get_time")),
+      (
+        #"{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"get_time"}}]}}"#,
+        .required
+      ),
+      (#"{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}}"#, .none),
+    ] as [(String, ToolChoice)])
+  func `every form of the choice is read`(json: String, expected: ToolChoice) throws {
+    let request = try chat(chatBody("\"tools\":[\(weather),\(time)],\"tool_choice\":\(json)"))
+    #expect(request.toolChoice == expected)
+    #expect(request.tools.isEmpty == (expected == .none))
+  }
+
+  @Test func `strict tools and the places of their schemas are kept`() throws {
+    let strict = #"{"type":"function","function":{"name":"s","strict":true,"parameters":{"type":"object"}}}"#
+    let tools = try chat(chatBody("\"tools\":[\(weather),\(strict)]")).tools
+    #expect(tools.map(\.isStrict) == [false, true])
+    #expect(tools[1].parametersField == "tools[1].function.parameters")
+    #expect(tools[1].parameters == ["type": "object"])
   }
 
   @Test(arguments: ["\"tools\":null,\"tool_choice\":null", "\"tools\":[]", "\"tool_choice\":\"auto\""])

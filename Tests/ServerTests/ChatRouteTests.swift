@@ -138,21 +138,62 @@ struct ChatRouteTests {
         + #""type":"function","function":{"name":"get_weather","arguments":"{\"city\": \"Oslo\"}"}}]}"#)
     #expect(whole?["finish_reason"] == "tool_calls")
     let events = try app.chat("\"tools\":[\(tool)],\"stream\":true").events
-    #expect(events.count == 4)
     #expect(
       events[1].contains(
         #""delta":{"tool_calls":[{"index":0,"id":"call_ID","type":"function","function":{"name":"get_weather","#
-          + #""arguments":"{\"city\": \"Oslo\"}"}}]}"#))
-    #expect(events[2].contains(#""delta":{},"logprobs":null,"finish_reason":"tool_calls""#))
+          + #""arguments":""}}]}"#))
+    #expect(events[2].contains(#""delta":{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]}"#))
+    #expect(joinedArguments(events) == [0: #"{"city": "Oslo"}"#])
+    #expect(
+      events.dropLast().last?.contains(#""delta":{},"logprobs":null,"finish_reason":"tool_calls""#) == true)
+  }
+
+  /// The arguments of each call of a stream, by index.
+  private func joinedArguments(_ events: [String]) -> [Int: String] {
+    var arguments: [Int: String] = [:]
+    for event in events.dropLast() {
+      let choice = (try? JSONValue(parsing: event))?["choices"]?[0]
+      for call in choice?["delta"]?["tool_calls"]?.arrayValue ?? [] {
+        arguments[call["index"]?.intValue ?? -1, default: ""] +=
+          call["function"]?["arguments"]?.stringValue ?? "?"
+      }
+    }
+    return arguments
   }
 
   @Test func `calls are numbered, and one only when parallel calls are refused`() throws {
     let app = makeApp(FakeService(callAnswer + callAnswer))
     let two = try app.chat("\"tools\":[\(tool)],\"stream\":true").events
-    #expect(two[2].contains(#""tool_calls":[{"index":1,"#))
+    #expect(joinedArguments(two) == [0: #"{"city": "Oslo"}"#, 1: #"{"city": "Oslo"}"#])
+    #expect(two.filter { $0.contains(#""id":"call_ID""#) }.count == 2)
     let one = try app.chat("\"tools\":[\(tool)],\"parallel_tool_calls\":false").json["choices"]?[0]
     #expect(one?["message"]?["tool_calls"]?.arrayValue?.count == 1)
     #expect(one?["finish_reason"] == "tool_calls")
+  }
+
+  @Test func `a malformed call is text, and the answer says so`() throws {
+    let broken = String(callAnswer.dropLast(16))
+    let app = makeApp(FakeService(broken))
+    let choice = try app.chat("\"tools\":[\(tool)]").json["choices"]?[0]
+    #expect(choice?["message"]?["content"]?.stringValue == broken)
+    #expect(choice?["message"]?["tool_calls"] == nil)
+    #expect(choice?["finish_reason"] == "stop")
+    #expect(choice?["malformed_tool_calls"] == 1)
+    let events = try app.chat("\"tools\":[\(tool)],\"stream\":true").events
+    let last = try JSONValue(parsing: events[events.count - 2])["choices"]?[0]
+    #expect(last?["finish_reason"] == "stop")
+    #expect(last?["malformed_tool_calls"] == 1)
+  }
+
+  @Test func `a call of a tool that may not be called is text`() throws {
+    let other = #"{"type":"function","function":{"name":"other"}}"#
+    let allowed =
+      #""tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","#
+      + #""tools":[{"type":"function","function":{"name":"other"}}]}}"#
+    let message = try makeApp(FakeService(callAnswer)).chat("\"tools\":[\(tool),\(other)],\(allowed)").json[
+      "choices"]?[0]?["message"]
+    #expect(message?["tool_calls"] == nil)
+    #expect(message?["content"]?.stringValue == callAnswer)
   }
 
   @Test func `a stop string ends the generation and counts the token that completed it`() throws {

@@ -30,6 +30,8 @@ private func pieces(
     case (.content(let a, let s)?, .content(let b, let t)):
       joined[joined.count - 1] = .content(a + b, tokens: s + t)
     case (.reasoning(let a)?, .reasoning(let b)): joined[joined.count - 1] = .reasoning(a + b)
+    case (.toolCallArguments(let a)?, .toolCallArguments(let b)):
+      joined[joined.count - 1] = .toolCallArguments(a + b)
     default: joined.append(piece)
     }
   }
@@ -115,7 +117,7 @@ struct TokenStreamTests {
     #expect(run.stream.reasoningTokens == run.stream.completionTokens)
   }
 
-  @Test func `tool calls come whole and decide the finish reason`() {
+  @Test func `tool calls decide the finish reason`() {
     let text = #"Let me see.<tool_call>\#n{"name": "f", "arguments": {"a": 1}}\#n</tool_call>"#
     let run = pieces(text) { $0.parser = parser(tools: ["f"]) }
     #expect(
@@ -123,6 +125,46 @@ struct TokenStreamTests {
         .content("Let me see.", tokens: []), .toolCallBegan(name: "f"),
         .toolCallArguments(#"{"a": 1}"#), .toolCallEnded, .finish(.toolCalls),
       ])
+  }
+
+  @Test func `arguments come token by token`() {
+    let run = pieces(#"<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>"#) {
+      $0.parser = parser(tools: ["f"])
+    }
+    let first = run.single.first { !$0.isEmpty }
+    #expect(first == [.toolCallBegan(name: "f"), .toolCallArguments("{")])
+    #expect(run.single.filter { $0.count == 1 && $0 == [.toolCallArguments("\"")] }.count == 2)
+  }
+
+  @Test(arguments: [FinishReason.stop, .length])
+  func `a call that breaks off is text, and no tool call`(reason: FinishReason) {
+    let text = #"<tool_call>{"name": "f", "arguments": {"a": "#
+    let run = pieces("So. " + text, end: reason) {
+      $0.parser = parser(tools: ["f"])
+      $0.reportsLogprobs = true
+    }
+    #expect(run.joined.count == 6)
+    #expect(run.joined[1] == .toolCallBegan(name: "f"))
+    #expect(run.joined[3] == .toolCallsFailed(1))
+    guard case .content(let content, let tokens) = run.joined[4] else {
+      Issue.record("there is no content")
+      return
+    }
+    #expect(content == " " + text)
+    #expect(tokens.map(\.id) == tinyTokenizer.encode(" " + text, addSpecialTokens: false))
+    #expect(run.joined[5] == .finish(reason == .length ? .length : .stop))
+    #expect(run.stream.malformedCalls == 1)
+  }
+
+  @Test func `a good call beside a broken one still counts when nothing of the broken one was seen`() {
+    let good = #"<tool_call>{"name": "f", "arguments": {}}</tool_call>"#
+    let run = pieces(good + "<tool_call>oops</tool_call>") { $0.parser = parser(tools: ["f"]) }
+    #expect(run.joined.last == .finish(.toolCalls))
+    #expect(run.stream.malformedCalls == 1)
+    let broken = pieces(good + #"<tool_call>{"name": "f", "arguments": {}"#) {
+      $0.parser = parser(tools: ["f"])
+    }
+    #expect(broken.joined.last == .finish(.stop))
   }
 
   @Test func `one call only ends the answer after the first`() {

@@ -7,6 +7,7 @@ struct LlamaCalls: CallSyntax {
     CallOpening("{", kept: 1, onlyAtBeginning: true),
   ]
   let quotes = CallQuotes.json
+  let shape = CallShape.objects
 
   /// One or more objects, separated by semicolons, commas or whitespace. Because nothing else marks a call,
   /// the names must be those of the request's tools.

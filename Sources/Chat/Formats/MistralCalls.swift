@@ -1,8 +1,21 @@
 // Mistral: `[TOOL_CALLS]` and a JSON array, or (2025) `name[CALL_ID]id[ARGS]{...}` for each call.
 
 struct MistralCalls: CallSyntax {
+  /// How calls are written behind the marker. All forms are read, whatever the template says.
+  enum Form: Sendable, Equatable {
+    /// `[{"name": "f", "arguments": {...}}]`
+    case array
+    /// `f[ARGS]{...}`
+    case named
+    /// `f[CALL_ID]123456789[ARGS]{...}`
+    case identified
+  }
+
+  let form: Form
   let openings = [CallOpening("[TOOL_CALLS]")]
   let quotes = CallQuotes.json
+
+  var shape: CallShape { form == .array ? .objects : .namedArguments }
 
   func calls(in body: [UInt8]) -> [ToolCall]? {
     let text = Bytes.trimmed(body)

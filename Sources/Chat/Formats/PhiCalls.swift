@@ -6,6 +6,7 @@ struct PhiCalls: CallSyntax {
     CallOpening("functools[", kept: 1, onlyAtBeginning: true),
   ]
   let quotes = CallQuotes.json
+  let shape = CallShape.objects
 
   func calls(in body: [UInt8]) -> [ToolCall]? { ToolCallText.calls(in: body) }
 }

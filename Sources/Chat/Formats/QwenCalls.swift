@@ -3,6 +3,7 @@
 struct QwenCalls: CallSyntax {
   let openings = [CallOpening("<tool_call>", close: "</tool_call>")]
   let quotes = CallQuotes.json
+  let shape = CallShape.objects
 
   func calls(in body: [UInt8]) -> [ToolCall]? { ToolCallText.calls(in: body) }
 }

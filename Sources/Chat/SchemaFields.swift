@@ -1,0 +1,123 @@
+// What the two call syntaxes that are not JSON need to know of a schema: types, properties, references.
+
+import Grammar
+import JSON
+
+/// A schema with the root that its references point into.
+struct SchemaFields {
+  let schema: JSONObject
+  let root: JSONObject
+  /// JSON pointer of this schema in the root.
+  let path: String
+
+  static let maxDepth = 24
+
+  init(_ value: JSONValue, root: JSONObject?, path: String, depth: Int = 0) throws(GrammarError) {
+    guard let object = value.objectValue else {
+      throw .unsupported(keyword: "\(value.text)", path: path, reason: "this model's calls need a type")
+    }
+    guard depth < Self.maxDepth else {
+      throw .unsupported(keyword: "$ref", path: path, reason: "the schema is recursive or nested too deep")
+    }
+    let root = root ?? object
+    if let reference = object["$ref"]?.stringValue {
+      let target = try Self.resolve(reference, in: root, path: path)
+      self = try SchemaFields(target, root: root, path: path, depth: depth + 1)
+      return
+    }
+    schema = object
+    self.root = root
+    self.path = path
+  }
+
+  /// `#/$defs/name` and `#/definitions/name`.
+  private static func resolve(_ reference: String, in root: JSONObject, path: String) throws(GrammarError)
+    -> JSONValue
+  {
+    for group in ["$defs", "definitions"] {
+      let prefix = "#/\(group)/"
+      guard reference.utf8.starts(with: prefix.utf8) else { continue }
+      let name = Bytes.text(reference.utf8.dropFirst(prefix.utf8.count))
+      if let target = root[group]?[name] { return target }
+    }
+    throw .unsupported(
+      keyword: "$ref", path: path, reason: "'\(reference.prefix(100))' is not among the schema's '$defs'")
+  }
+
+  /// - Throws: for keywords other than these; annotations are always allowed.
+  func allow(_ keywords: Set<String>) throws(GrammarError) {
+    let annotations: Set = [
+      "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment",
+      "$schema", "$id", "$defs", "definitions",
+    ]
+    for key in schema.keys where !keywords.contains(key) && !annotations.contains(key) {
+      throw .unsupported(keyword: key, path: path, reason: "this model's calls cannot be held to it")
+    }
+  }
+
+  /// The one type of the values; nil when the schema names several or none.
+  var type: String? {
+    switch schema["type"] {
+    case .string(let type)?: return type
+    case .array(let types)? where types.count == 1: return types[0].stringValue
+    default: break
+    }
+    return schema["properties"] != nil ? "object" : nil
+  }
+
+  /// The values of `enum` or `const`; nil when there are neither.
+  var constants: [JSONValue]? { schema["const"].map { [$0] } ?? schema["enum"]?.arrayValue }
+
+  /// The branches of `anyOf` or `oneOf`, or one for each of several types; nil when it has none.
+  var branches: [JSONValue]? {
+    if let branches = schema["anyOf"]?.arrayValue { return branches }
+    guard let types = schema["type"]?.arrayValue, types.count > 1 else { return nil }
+    return types.map { type in
+      var branch = schema
+      branch["type"] = type
+      return .object(branch)
+    }
+  }
+
+  struct Property {
+    let name: String
+    let schema: JSONValue
+    let isRequired: Bool
+    let path: String
+  }
+
+  /// The properties of an object, required ones among them.
+  func properties() throws(GrammarError) -> [Property] {
+    let required = (schema["required"]?.arrayValue ?? []).compactMap(\.stringValue)
+    let properties = schema["properties"]?.objectValue ?? JSONObject()
+    for name in required where properties[name] == nil {
+      throw .unsupported(
+        keyword: "required", path: path, reason: "'\(name.prefix(100))' is not among the properties")
+    }
+    return properties.entries.map { name, value in
+      Property(
+        name: name, schema: value,
+        isRequired: required.contains { $0.utf8.elementsEqual(name.utf8) },
+        path: "\(path)/properties/\(Self.escaped(name))")
+    }
+  }
+
+  /// A sub-schema that stands alone: references still find their targets.
+  func standalone() -> JSONValue {
+    var alone = schema
+    for group in ["$defs", "definitions"] where root[group] != nil { alone[group] = root[group] }
+    return .object(alone)
+  }
+
+  private static func escaped(_ name: String) -> String {
+    var text = ""
+    for scalar in name.unicodeScalars {
+      switch scalar {
+      case "~": text += "~0"
+      case "/": text += "~1"
+      default: text.unicodeScalars.append(scalar)
+      }
+    }
+    return text
+  }
+}

@@ -1,0 +1,179 @@
+// Where an object or an array stands: which members it has, and what it still needs.
+
+/// The members that an object has so far.
+struct ObjectState {
+  /// All members; counted only where there is an upper bound.
+  var count: Int
+  var hasExtra: Bool
+  /// Bit n: property n is there.
+  var seen: [UInt64]
+
+  init(_ plan: ObjectPlan) {
+    count = 0
+    hasExtra = false
+    seen = [UInt64](repeating: 0, count: (plan.properties.count + 63) / 64)
+  }
+
+  init(words: [UInt64]) {
+    count = Int(truncatingIfNeeded: words.first ?? 0) >> 1
+    hasExtra = (words.first ?? 0) & 1 != 0
+    seen = Array(words.dropFirst())
+  }
+
+  var words: [UInt64] { [UInt64(truncatingIfNeeded: count << 1 | (hasExtra ? 1 : 0))] + seen }
+
+  func contains(_ property: Int) -> Bool { seen[property / 64] & (1 << UInt64(property % 64)) != 0 }
+
+  func adding(_ property: Int, _ plan: ObjectPlan) -> ObjectState {
+    var next = self
+    if plan.max < Int.max { next.count += 1 }
+    next.seen[property / 64] |= 1 << UInt64(property % 64)
+    return next
+  }
+
+  func addingExtra(_ plan: ObjectPlan) -> ObjectState {
+    var next = self
+    if plan.max < Int.max { next.count += 1 }
+    next.hasExtra = true
+    return next
+  }
+
+  /// Members with different keys, as far as that is certain: two further keys may be equal.
+  var distinct: Int { seen.reduce(hasExtra ? 1 : 0) { $0 + $1.nonzeroBitCount } }
+
+  /// Properties that must still come.
+  func needed(_ plan: ObjectPlan) -> [Int] {
+    var out: [Int] = []
+    var isImplied: Set<Int> = []
+    for (index, property) in plan.properties.enumerated() {
+      if property.isRequired || contains(index) { isImplied.formUnion(property.implied) }
+    }
+    for (index, property) in plan.properties.enumerated()
+    where !contains(index) && (property.isRequired || isImplied.contains(index)) {
+      out.append(index)
+    }
+    return out
+  }
+
+  /// How many members must still come.
+  func shortage(_ plan: ObjectPlan) -> Int { Swift.max(needed(plan).count, plan.min - distinct) }
+
+  func mayClose(_ plan: ObjectPlan) -> Bool { plan.min <= distinct && needed(plan).isEmpty }
+
+  /// Whether the object can be completed from here within its bounds.
+  func isCompletable(_ plan: ObjectPlan) -> Bool { plan.max == Int.max || count + shortage(plan) <= plan.max }
+
+  /// Bytes of the members that must still come, a comma before each; the closing brace is not counted.
+  func cost(_ plan: ObjectPlan, _ cost: [Int32]) -> Int32 {
+    func member(_ index: Int) -> Int32 {
+      let property = plan.properties[index]
+      return Cost.sum(1, Cost.sum(cost[Int(property.key)], cost[Int(property.value)]))
+    }
+    let needed = needed(plan)
+    var total = needed.reduce(Int32(0)) { Cost.sum($0, member($1)) }
+    let missing = plan.min - distinct - needed.count
+    guard missing > 0 else { return total }
+    var others = plan.properties.indices.filter { !contains($0) && !needed.contains($0) }.map(member)
+    if !hasExtra {
+      others += [
+        plan.extras.reduce(Cost.none) {
+          min($0, Cost.sum(1, Cost.sum(cost[Int($1.key)], cost[Int($1.value)])))
+        }
+      ]
+    }
+    others.sort()
+    guard others.count >= missing else { return Cost.none }
+    for other in others.prefix(missing) { total = Cost.sum(total, other) }
+    return total
+  }
+}
+
+/// The items that an array has so far.
+struct ArrayState {
+  /// Clamped to what can still matter.
+  var index: Int
+  /// Items that count for each `contains`; clamped likewise.
+  var counts: [Int]
+  /// The texts so far, where they must differ: an interned list.
+  var seen: Int32 = 0
+
+  init(_ plan: ArrayPlan) {
+    index = 0
+    counts = [Int](repeating: 0, count: plan.contains.count)
+  }
+
+  init(words: [UInt64]) {
+    index = Int(truncatingIfNeeded: (words.first ?? 0) & 0xFFFF_FFFF)
+    seen = Int32(truncatingIfNeeded: (words.first ?? 0) >> 32)
+    counts = words.dropFirst().map { Int(truncatingIfNeeded: $0) }
+  }
+
+  var words: [UInt64] {
+    [UInt64(truncatingIfNeeded: index) | UInt64(UInt32(bitPattern: seen)) << 32]
+      + counts.map { UInt64(truncatingIfNeeded: $0) }
+  }
+
+  func adding(_ option: ArrayPlan.Option, _ plan: ArrayPlan) -> ArrayState {
+    var next = self
+    // Behind the prefix, the minimum and the maximum, places are all alike.
+    let last = plan.max == Int.max ? Swift.max(plan.prefix.count, plan.min) : plan.max
+    next.index = min(index + 1, last)
+    for (bit, bounds) in plan.contains.enumerated() where option.marks & (1 << UInt64(bit)) != 0 {
+      next.counts[bit] = min(counts[bit] + 1, bounds.max == Int.max ? bounds.min : bounds.max + 1)
+    }
+    return next
+  }
+
+  func mayClose(_ plan: ArrayPlan) -> Bool {
+    index >= plan.min && zip(counts, plan.contains).allSatisfy { $0 >= $1.min && $0 <= $1.max }
+  }
+
+  /// Whether the array can be completed from here. At most one `contains` goes with a maximum.
+  func isCompletable(_ plan: ArrayPlan) -> Bool {
+    for (bit, bounds) in plan.contains.enumerated() {
+      guard counts[bit] <= bounds.max else { return false }
+      let missing = bounds.min - counts[bit]
+      guard missing > 0 else { continue }
+      let mask = UInt64(1) << UInt64(bit)
+      var places = 0
+      for at in index..<Swift.max(index, plan.prefix.count)
+      where plan.options(at: at).contains(where: { $0.marks & mask != 0 }) { places += 1 }
+      if plan.rest.contains(where: { $0.marks & mask != 0 }) {
+        places = plan.max == Int.max ? missing : places + plan.max - Swift.max(index, plan.prefix.count)
+      }
+      guard places >= missing else { return false }
+    }
+    return true
+  }
+
+  /// Bytes of the items that must still come, a comma before each; the closing bracket is not counted.
+  func cost(_ plan: ArrayPlan, _ cost: [Int32]) -> Int32 {
+    var state = self
+    var total: Int32 = 0
+    while !state.mayClose(plan) {
+      let options = plan.options(at: state.index)
+      // Behind the prefix without `contains`, all items are alike.
+      if plan.contains.isEmpty, state.index >= plan.prefix.count {
+        let item = options.reduce(Cost.none) { min($0, cost[Int($1.value)]) }
+        return Cost.sum(total, Cost.product(Cost.sum(1, item), plan.min - state.index))
+      }
+      var best: (cost: Int32, useful: Int, next: ArrayState)?
+      for option in options where cost[Int(option.value)] < Cost.none {
+        let next = state.adding(option, plan)
+        guard next.isCompletable(plan) else { continue }
+        let useful = zip(plan.contains.indices, plan.contains).reduce(0) { sum, entry in
+          sum + (state.counts[entry.0] < entry.1.min && option.marks & (1 << UInt64(entry.0)) != 0 ? 1 : 0)
+        }
+        let price = cost[Int(option.value)]
+        if let best, (best.useful, -best.cost) >= (useful, -price) { continue }
+        best = (price, useful, next)
+      }
+      guard let best, total < Cost.none else { return Cost.none }
+      total = Cost.sum(total, Cost.sum(1, best.cost))
+      // Items that help nothing only where places must be filled.
+      if best.useful == 0, state.index == best.next.index { return Cost.none }
+      state = best.next
+    }
+    return total
+  }
+}

@@ -1,0 +1,149 @@
+// GBNF rules to grammar nodes: what is regular becomes automata, only recursion stays a rule.
+
+struct GBNFCompiler {
+  private let rules: [String: GBNFTree]
+  private var nodes: [String: Int32] = [:]
+  /// The rules without recursion, as expressions; nil where they are not regular or too large.
+  private var expressions: [String: (tree: RegexTree, size: Int, depth: Int)?] = [:]
+  private var pending: [String] = []
+
+  /// Larger expressions stay rules.
+  private static let sizeLimit = 2000
+  private static let depthLimit = 96
+
+  static func compile(_ text: String, into builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
+    let (rules, names) = try GBNFParser.parse(text)
+    guard rules["root"] != nil else {
+      throw .malformed(path: "the grammar", reason: "there is no rule 'root'")
+    }
+    var compiler = GBNFCompiler(rules: rules)
+    for name in names { try compiler.checkNames(name) }
+    compiler.findExpressions(names)
+    let root = try compiler.node(rule: "root", &builder)
+    while let name = compiler.pending.popLast() {
+      guard let tree = rules[name], let node = compiler.nodes[name] else { continue }
+      builder.fill(node, .choice([try compiler.node(tree, &builder)]))
+    }
+    return root
+  }
+
+  private init(rules: [String: GBNFTree]) { self.rules = rules }
+
+  private func checkNames(_ rule: String) throws(GrammarError) {
+    var queue = [rules[rule] ?? .sequence([])]
+    while let tree = queue.popLast() {
+      switch tree {
+      case .set, .literal: break
+      case .rule(let name):
+        guard rules[name] != nil else {
+          throw .malformed(path: "the rule '\(rule)'", reason: "there is no rule '\(name)'")
+        }
+      case .sequence(let parts), .choice(let parts): queue += parts
+      case .repeated(let inner, _, _): queue.append(inner)
+      }
+    }
+  }
+
+  /// Rounds over all rules: a rule is regular once all rules that it names are. As many rounds as rules name each
+  /// other in a chain.
+  private mutating func findExpressions(_ names: [String]) {
+    for _ in 0..<64 {
+      var isChanged = false
+      for name in names.reversed() where expressions[name] == nil {
+        guard let tree = rules[name], let found = expression(tree) else { continue }
+        expressions[name] = found
+        isChanged = true
+      }
+      guard isChanged else { return }
+    }
+  }
+
+  private func expression(_ tree: GBNFTree) -> (tree: RegexTree, size: Int, depth: Int)? {
+    switch tree {
+    case .set(let set): return (.set(set), 1, 1)
+    case .literal(let scalars):
+      return (.sequence(scalars.map { .set(ScalarSet([$0.value...$0.value])) }), max(1, scalars.count), 2)
+    case .rule(let name): return expressions[name] ?? nil
+    case .sequence(let parts), .choice(let parts):
+      var size = 1
+      var depth = 0
+      var trees: [RegexTree] = []
+      for part in parts {
+        guard let part = expression(part), size + part.size <= Self.sizeLimit, part.depth < Self.depthLimit
+        else {
+          return nil
+        }
+        trees.append(part.tree)
+        size += part.size
+        depth = max(depth, part.depth)
+      }
+      if case .choice = tree { return (.choice(trees), size, depth + 1) }
+      return (.sequence(trees), size, depth + 1)
+    case .repeated(let inner, let min, let max):
+      guard let (tree, size, depth) = expression(inner), depth < Self.depthLimit else { return nil }
+      let (total, overflow) = size.multipliedReportingOverflow(by: Swift.max(1, max ?? min))
+      guard !overflow, total <= Self.sizeLimit else { return nil }
+      return (.repeated(tree, min: min, max: max), total + 1, depth + 1)
+    }
+  }
+
+  private mutating func node(rule name: String, _ builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
+    if let known = nodes[name] { return known }
+    let node = try builder.reserve()
+    nodes[name] = node
+    pending.append(name)
+    return node
+  }
+
+  private mutating func node(_ tree: GBNFTree, _ builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
+    if let (expression, _, _) = expression(tree), let leaf = try regular(expression, &builder) { return leaf }
+    switch tree {
+    case .set(let set):
+      return try builder.leaf(ByteNFA.automaton(.set(set), spelling: .plain, anywhere: false))
+    case .literal(let scalars):
+      return try builder.literal(Array(String(String.UnicodeScalarView(scalars)).utf8))
+    case .rule(let name): return try node(rule: name, &builder)
+    case .choice(let branches):
+      var nodes: [Int32] = []
+      for branch in branches { nodes.append(try node(branch, &builder)) }
+      return try builder.add(.choice(nodes))
+    case .repeated(let inner, let min, let max):
+      return try builder.add(.repeated(try node(inner, &builder), min: min, max: max ?? Int.max))
+    case .sequence(let parts):
+      var nodes: [Int32] = []
+      var run: [GBNFTree] = []
+      for part in parts + [.choice([])] {
+        if expression(part) != nil, !isImpossible(part) {
+          run.append(part)
+          continue
+        }
+        if !run.isEmpty {
+          // A run that covers everything was tried above, and is too large together.
+          if run.count < parts.count {
+            nodes.append(try node(run.count == 1 ? run[0] : .sequence(run), &builder))
+          } else {
+            for part in run { nodes.append(try node(part, &builder)) }
+          }
+          run = []
+        }
+        if !isImpossible(part) { nodes.append(try node(part, &builder)) }
+      }
+      return try builder.add(.sequence(nodes))
+    }
+  }
+
+  private func isImpossible(_ tree: GBNFTree) -> Bool {
+    if case .choice(let branches) = tree { branches.isEmpty } else { false }
+  }
+
+  /// One leaf for an expression, unless its automaton is too large.
+  private func regular(_ tree: RegexTree, _ builder: inout GraphBuilder) throws(GrammarError) -> Int32? {
+    let dfa: ByteDFA
+    do {
+      dfa = try ByteNFA.automaton(tree, spelling: .plain, anywhere: false)
+    } catch {
+      return nil
+    }
+    return try builder.leaf(dfa)
+  }
+}

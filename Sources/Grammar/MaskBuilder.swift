@@ -1,0 +1,222 @@
+// Token masks: the vocabulary's trie walked by the recogniser.
+
+/// The recogniser with its masks, for one grammar. Forgets everything when it has grown too large: what a matcher holds
+/// is moved into a fresh one.
+struct MaskBuilder {
+  let graph: GrammarGraph
+  let vocabulary: GrammarVocabulary
+  let leaves: LeafCache
+  private(set) var machine: Machine
+  private var masks: [Int32: (mask: TokenMask, worst: Int32)] = [:]
+  private var maskBytes = 0
+
+  private static let maskLimit = 24 << 20
+
+  init(graph: GrammarGraph, vocabulary: GrammarVocabulary, leaves: LeafCache) {
+    self.graph = graph
+    self.vocabulary = vocabulary
+    self.leaves = leaves
+    machine = Machine(graph: graph)
+  }
+
+  mutating func start() -> Int32 { machine.start() }
+
+  func cost(_ set: Int32) -> Int32 { machine.costs[Int(set)] }
+
+  func canEnd(_ set: Int32) -> Bool { machine.items(of: set).contains { $0.node < 0 } }
+
+  func mustEnd(_ set: Int32) -> Bool { set == Machine.ended }
+
+  /// The set after a token; the empty set when it is not allowed.
+  mutating func step(_ set: Int32, token: Int32) -> Int32 {
+    let marked = machine.step(set, token: token)
+    let bytes = vocabulary.bytes(of: token)
+    guard !bytes.isEmpty else { return marked }
+    var at = set
+    for byte in bytes {
+      at = machine.step(at, byte)
+      if at == Machine.empty { break }
+    }
+    return marked == Machine.empty ? at : machine.union(marked, at)
+  }
+
+  // MARK: Masks
+
+  mutating func mask(_ set: Int32, remaining: Int) -> TokenMask {
+    let (mask, worst) = fullMask(set)
+    // One token is kept for the end.
+    if remaining - 2 >= Int(worst) { return mask }
+    for reserve in [2, 1] where remaining >= reserve {
+      let tight = build(set, limit: Int32(clamping: remaining - reserve)).mask
+      if !tight.isEmpty { return tight }
+    }
+    return mask
+  }
+
+  private mutating func fullMask(_ set: Int32) -> (mask: TokenMask, worst: Int32) {
+    if let known = masks[set] { return known }
+    let built = build(set, limit: Cost.none - 1)
+    let size = built.mask.words.count * 8 + 96
+    if maskBytes + size > Self.maskLimit {
+      masks = [:]
+      maskBytes = 0
+    }
+    masks[set] = built
+    maskBytes += size
+    return built
+  }
+
+  /// The tokens behind which the answer can be completed with `limit` bytes, and the most bytes that one needs.
+  private mutating func build(_ set: Int32, limit: Int32) -> (mask: TokenMask, worst: Int32) {
+    var mask = TokenMask(count: vocabulary.count)
+    var worst: Int32 = 0
+    for item in Array(machine.items(of: set)) {
+      guard item.node >= 0 else {
+        for token in vocabulary.endTokens { mask.insert(token) }
+        continue
+      }
+      switch graph.nodes[Int(item.node)] {
+      case .token(let id):
+        // First the step, which may add a set: the array must be read behind it.
+        let next = machine.resume(item.tail)
+        let cost = machine.costs[Int(next)]
+        if cost <= limit {
+          mask.insert(id)
+          worst = max(worst, cost)
+        }
+      case .leaf(let leaf): add(leaf, item, limit, &mask, &worst)
+      case .sequence, .choice, .repeated, .object, .array: break
+      }
+    }
+    return (mask, worst)
+  }
+
+  private mutating func add(
+    _ leaf: GrammarLeaf, _ item: StackItem, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32
+  ) {
+    let inside = leafMask(leaf, item)
+    let below = machine.costs[Int(item.tail)]
+    if let last = inside.groups.last {
+      worst = max(worst, min(limit, Cost.sum(last.cost, below)))
+      if leaf.textCounts == nil {
+        inside.add(to: &mask, limit: limit - below)
+      } else {
+        addDistinct(leaf, item, inside, limit - below, &mask)
+      }
+    }
+    guard !inside.exits.isEmpty else { return }
+    if leaf.textCounts != nil {
+      let (seen, before) = machine.distinctPayload(item.payload)
+      for exit in inside.exits {
+        var text = before
+        for byte in vocabulary.trie.text(to: Int(exit)) { text = machine.appending(text, byte) }
+        guard let next = machine.adding(text, to: seen) else { continue }
+        walk(Int(exit), machine.resume(item.tail, seen: next), limit, &mask, &worst)
+      }
+    } else {
+      let next = machine.resume(item.tail)
+      for exit in inside.exits { walk(Int(exit), next, limit, &mask, &worst) }
+    }
+  }
+
+  private func leafMask(_ leaf: GrammarLeaf, _ item: StackItem) -> LeafMask {
+    var key = LeafCache.Key(leaf: item.node, state: item.state, missing: 0, left: 0)
+    var missing = 0
+    var left = Int.max
+    if let length = leaf.length {
+      missing = max(0, length.min - Int(item.payload))
+      left = length.max == Int.max ? Int.max : length.max - Int(item.payload)
+      // What no token can reach makes no difference, but for the cost.
+      key.missing = Int32(clamping: missing)
+      key.left = Int32(clamping: min(left, vocabulary.longestToken))
+      left = min(left, vocabulary.longestToken)
+    }
+    if leaf.length == nil, let shared = leaf.shared[item.state] {
+      let key = LeafCache.Key(
+        leaf: Int32(truncatingIfNeeded: shared.leaf), state: shared.state, missing: 0, left: 0)
+      return vocabulary.sharedLeaves.mask(key) {
+        LeafMask.make(leaf, state: item.state, missing: 0, left: .max, vocabulary: vocabulary)
+      }
+    }
+    return leaves.mask(key) {
+      LeafMask.make(leaf, state: item.state, missing: missing, left: left, vocabulary: vocabulary)
+    }
+  }
+
+  /// Tokens inside a leaf whose texts must differ: those that follow an earlier text may have no way on.
+  private mutating func addDistinct(
+    _ leaf: GrammarLeaf, _ item: StackItem, _ inside: LeafMask, _ limit: Int32, _ mask: inout TokenMask
+  ) {
+    var own = TokenMask(count: vocabulary.count)
+    inside.add(to: &own, limit: limit)
+    let (seen, before) = machine.distinctPayload(item.payload)
+    let length = machine.bytes(ofText: before).count
+    let set = machine.alone(item)
+    for earlier in machine.texts(machine.list(seen), from: before) {
+      var node = 0
+      var at = set
+      for byte in machine.bytes(ofText: earlier).dropFirst(length) {
+        guard let child = vocabulary.trie.child(of: node, byte) else { break }
+        node = child
+        at = machine.step(at, byte)
+        guard !machine.items(of: at).contains(where: { $0.node == item.node && $0.tail == item.tail }) else {
+          continue
+        }
+        // Nothing inside the leaf goes on from here.
+        for next in node..<Int(vocabulary.trie.end[node]) {
+          for token in vocabulary.trie.tokens[vocabulary.trie.tokens(at: next)] { own.remove(token) }
+        }
+        break
+      }
+    }
+    mask.formUnion(own)
+  }
+
+  /// Adds the tokens at and below `node`, where `set` is the set at that node.
+  private mutating func walk(
+    _ root: Int, _ set: Int32, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32
+  ) {
+    guard set != Machine.empty else { return }
+    let trie = vocabulary.trie
+    let end = Int(trie.end[root])
+    let base = Int(trie.depth[root])
+    add(root, set, limit, &mask, &worst)
+    guard root + 1 < end else { return }
+    var sets = [set]
+    var node = root + 1
+    while node < end {
+      let depth = Int(trie.depth[node]) - base
+      let next = machine.step(sets[depth - 1], trie.byte[node])
+      guard next != Machine.empty else {
+        node = Int(trie.end[node])
+        continue
+      }
+      add(node, next, limit, &mask, &worst)
+      sets.removeLast(sets.count - depth)
+      sets.append(next)
+      node += 1
+    }
+  }
+
+  @inline(__always)
+  private func add(
+    _ node: Int, _ set: Int32, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32
+  ) {
+    let tokens = vocabulary.trie.tokens(at: node)
+    guard !tokens.isEmpty else { return }
+    let cost = machine.costs[Int(set)]
+    guard cost <= limit else { return }
+    worst = max(worst, cost)
+    for token in vocabulary.trie.tokens[tokens] { mask.insert(token) }
+  }
+
+  // MARK: Moving
+
+  var byteCount: Int { machine.byteCount }
+
+  /// Takes over a set of another builder of the same grammar.
+  mutating func adopt(_ set: Int32, from other: MaskBuilder) -> Int32 {
+    var known: [Int32: Int32] = [:]
+    return machine.adopt(set, from: other.machine, &known)
+  }
+}

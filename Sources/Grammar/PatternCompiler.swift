@@ -1,0 +1,94 @@
+// Patterns to grammars.
+
+import JSON
+
+/// One pass over a pattern.
+struct PatternCompiler {
+  private var builder = GraphBuilder()
+  private var restrictions: [String] = []
+  private let vocabulary: GrammarVocabulary
+  private var depth = 0
+
+  private static let depthLimit = 32
+  private static let excludedLimit = 4096
+
+  static func compile(
+    _ pattern: Pattern, vocabulary: GrammarVocabulary
+  ) throws(GrammarError) -> (graph: GrammarGraph, restrictions: [String]) {
+    var compiler = PatternCompiler(vocabulary: vocabulary)
+    let marks = try compiler.builder.punctuation()
+    let root = try compiler.node(pattern)
+    return (try GrammarGraph(nodes: compiler.builder.nodes, root: root, marks: marks), compiler.restrictions)
+  }
+
+  private init(vocabulary: GrammarVocabulary) { self.vocabulary = vocabulary }
+
+  private mutating func node(_ pattern: Pattern) throws(GrammarError) -> Int32 {
+    guard depth < Self.depthLimit else {
+      throw .tooLarge(reason: "a pattern is nested more than \(Self.depthLimit) deep")
+    }
+    depth += 1
+    defer { depth -= 1 }
+    switch pattern {
+    case .literal(let text): return try builder.literal(Array(text.utf8))
+    case .token(let id):
+      guard id >= 0, Int(id) < vocabulary.count else {
+        throw .unsatisfiable(path: "", reason: "the vocabulary has no token \(id)")
+      }
+      return try builder.add(.token(id))
+    case .sequence(let parts):
+      var nodes: [Int32] = []
+      for part in parts { nodes.append(try node(part)) }
+      return nodes.count == 1 ? nodes[0] : try builder.add(.sequence(nodes))
+    case .choice(let branches): return try choice(branches)
+    case .repeated(let inner, let min, let max):
+      guard min >= 0, min <= max ?? Int.max else {
+        throw .malformed(path: "", reason: "a repetition from \(min) to \(max ?? 0)")
+      }
+      return try builder.add(.repeated(try node(inner), min: min, max: max ?? Int.max))
+    case .schema(let schema): return try addSchema(schema)
+    case .anyObject: return try addSchema(["type": "object"])
+    case .regex(let text):
+      let dfa = try ByteNFA.automaton(RegexParser.parse(text), spelling: .plain, anywhere: false)
+      guard !dfa.isEmpty else {
+        throw .unsatisfiable(path: "", reason: "no text matches the regular expression")
+      }
+      return try builder.leaf(dfa)
+    case .gbnf(let text): return try GBNFCompiler.compile(text, into: &builder)
+    case .text(let excluded): return try builder.leaf(Self.text(without: excluded))
+    }
+  }
+
+  private mutating func addSchema(_ schema: JSONValue) throws(GrammarError) -> Int32 {
+    var compiler = try SchemaCompiler(schema)
+    let node = try compiler.compile(into: &builder)
+    restrictions += compiler.restrictions
+    return node
+  }
+
+  private mutating func choice(_ branches: [Pattern]) throws(GrammarError) -> Int32 {
+    var texts: [[UInt8]] = []
+    for case .literal(let text) in branches { texts.append(Array(text.utf8)) }
+    if texts.count == branches.count, !texts.isEmpty, !texts.contains([]) {
+      return try builder.leaf(ByteDFA.texts(texts))
+    }
+    var nodes: [Int32] = []
+    for branch in branches { nodes.append(try node(branch)) }
+    return try builder.add(.choice(nodes))
+  }
+
+  private static func text(without excluded: [String]) throws(GrammarError) -> ByteDFA {
+    var dfa = try CommonLanguages.text.get()
+    guard excluded.reduce(0, { $0 + $1.utf8.count }) <= excludedLimit else {
+      throw .tooLarge(reason: "the excluded strings have more than \(excludedLimit) bytes")
+    }
+    for text in excluded {
+      guard !text.isEmpty else {
+        throw .unsatisfiable(path: "", reason: "every text contains the empty string")
+      }
+      let tree = RegexTree.sequence(text.unicodeScalars.map { .set(ScalarSet([$0.value...$0.value])) })
+      dfa = try dfa.subtracting(ByteNFA.automaton(tree, spelling: .plain, anywhere: true))
+    }
+    return dfa
+  }
+}

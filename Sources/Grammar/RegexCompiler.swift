@@ -1,0 +1,236 @@
+// Regular expressions to automata: through a nondeterministic automaton over bytes.
+
+/// An automaton with empty steps, some of which hold only at the start or the end of the text.
+struct ByteNFA {
+  enum Condition: UInt8 {
+    case always, atStart, atEnd
+  }
+
+  private struct Edge {
+    var low: UInt8
+    var high: UInt8
+    var to: Int32
+  }
+
+  private var edges: [[Edge]] = []
+  private var empties: [[(condition: Condition, to: Int32)]] = []
+  /// The automaton of each set of scalars, made once.
+  private var setDFAs: [[ClosedRange<UInt32>]: ByteDFA] = [:]
+  private let spelling: Spelling
+
+  private static let stateLimit = 200_000
+
+  init(spelling: Spelling) { self.spelling = spelling }
+
+  private mutating func addState() throws(GrammarError) -> Int32 {
+    guard edges.count < Self.stateLimit else {
+      throw .tooLarge(reason: "a regular expression needs more than \(Self.stateLimit) states")
+    }
+    edges.append([])
+    empties.append([])
+    return Int32(truncatingIfNeeded: edges.count - 1)
+  }
+
+  private mutating func link(_ from: Int32, _ to: Int32, _ condition: Condition = .always) {
+    empties[Int(from)].append((condition, to))
+  }
+
+  /// Adds `tree` behind `from`; returns where it ends.
+  private mutating func add(_ tree: RegexTree, _ from: Int32) throws(GrammarError) -> Int32 {
+    switch tree {
+    case .empty: return from
+    case .set(let set): return try addSet(set, from)
+    case .sequence(let parts):
+      var at = from
+      for part in parts { at = try add(part, at) }
+      return at
+    case .choice(let branches):
+      let end = try addState()
+      for branch in branches {
+        let start = try addState()
+        link(from, start)
+        link(try add(branch, start), end)
+      }
+      return end
+    case .repeated(let inner, let min, let max):
+      var at = from
+      for _ in 0..<min { at = try add(inner, at) }
+      guard let max else {
+        let loop = try addState()
+        link(at, loop)
+        link(try add(inner, loop), loop)
+        let end = try addState()
+        link(loop, end)
+        return end
+      }
+      let end = try addState()
+      for _ in 0..<Swift.max(0, max - min) {
+        link(at, end)
+        at = try add(inner, at)
+      }
+      link(at, end)
+      return end
+    case .start, .end:
+      let next = try addState()
+      if case .start = tree { link(from, next, .atStart) } else { link(from, next, .atEnd) }
+      return next
+    case .lookahead:
+      throw .unsupported(
+        keyword: "a lookahead", path: "the regular expression",
+        reason: "lookaheads are known only at the start, directly behind '^'")
+    }
+  }
+
+  private mutating func addSet(_ set: ScalarSet, _ from: Int32) throws(GrammarError) -> Int32 {
+    let end = try addState()
+    let dfa = try automaton(of: set)
+    var states: [Int32] = [from]
+    for state in 0..<dfa.stateCount where state > 0 {
+      states.append(dfa.accepting[state] ? end : try addState())
+    }
+    for state in 0..<dfa.stateCount where dfa.continues[state] {
+      var low = 0
+      while low < 256 {
+        let target = dfa.step(Int32(truncatingIfNeeded: state), UInt8(truncatingIfNeeded: low))
+        var high = low
+        while high < 255,
+          dfa.step(Int32(truncatingIfNeeded: state), UInt8(truncatingIfNeeded: high + 1)) == target
+        {
+          high += 1
+        }
+        if target >= 0 {
+          edges[Int(states[state])].append(
+            Edge(
+              low: UInt8(truncatingIfNeeded: low), high: UInt8(truncatingIfNeeded: high),
+              to: states[Int(target)])
+          )
+        }
+        low = high + 1
+      }
+    }
+    return end
+  }
+
+  private mutating func automaton(of set: ScalarSet) throws(GrammarError) -> ByteDFA {
+    if let known = setDFAs[set.ranges] { return known }
+    var nfa = ByteNFA(spelling: spelling)
+    let start = try nfa.addState()
+    let end = try nfa.addState()
+    for sequence in spelling.sequences(set) {
+      var at = start
+      for (index, range) in sequence.enumerated() {
+        let next = index == sequence.count - 1 ? end : try nfa.addState()
+        nfa.edges[Int(at)].append(Edge(low: range.lowerBound, high: range.upperBound, to: next))
+        at = next
+      }
+    }
+    let dfa = try nfa.determinized(start, end).minimized()
+    setDFAs[set.ranges] = dfa
+    return dfa
+  }
+
+  private func closure(_ states: [Int32], atStart: Bool, atEnd: Bool, _ marks: inout [Bool]) -> [Int32] {
+    var out: [Int32] = []
+    var queue = states
+    for state in states { marks[Int(state)] = true }
+    while let state = queue.popLast() {
+      out.append(state)
+      for (condition, to) in empties[Int(state)] where !marks[Int(to)] {
+        switch condition {
+        case .always: break
+        case .atStart: if !atStart { continue }
+        case .atEnd: if !atEnd { continue }
+        }
+        marks[Int(to)] = true
+        queue.append(to)
+      }
+    }
+    for state in out { marks[Int(state)] = false }
+    return out.sorted()
+  }
+
+  private func determinized(_ start: Int32, _ end: Int32) throws(GrammarError) -> ByteDFA {
+    var cuts = [Bool](repeating: false, count: 257)
+    for list in edges {
+      for edge in list {
+        cuts[Int(edge.low)] = true
+        cuts[Int(edge.high) + 1] = true
+      }
+    }
+    var part: UInt32 = 0
+    var parts = [UInt32](repeating: 0, count: 256)
+    for byte in 0..<256 {
+      if cuts[byte] { part += 1 }
+      parts[byte] = part
+    }
+    var marks = [Bool](repeating: false, count: edges.count)
+    // Only states with edges or behind conditions tell subsets apart.
+    struct Subset: Hashable {
+      var states: [Int32]
+      var isStart: Bool
+    }
+    let first = Subset(states: closure([start], atStart: true, atEnd: false, &marks), isStart: true)
+    // The work is bounded, not only the number of subsets.
+    var work = 0
+    let dfa = try ByteDFA.explore(
+      start: first, classOf: ByteDFA.classes { parts[Int($0)] },
+      accepts: { subset in
+        closure(subset.states, atStart: subset.isStart, atEnd: true, &marks).contains(end)
+      },
+      step: { subset, byte in
+        work += subset.states.count
+        guard work < Self.workLimit else { return nil }
+        var targets: [Int32] = []
+        for state in subset.states {
+          for edge in edges[Int(state)] where edge.low <= byte && byte <= edge.high {
+            if !marks[Int(edge.to)] {
+              marks[Int(edge.to)] = true
+              targets.append(edge.to)
+            }
+          }
+        }
+        for target in targets { marks[Int(target)] = false }
+        guard !targets.isEmpty else { return nil }
+        return Subset(states: closure(targets, atStart: false, atEnd: false, &marks), isStart: false)
+      })
+    guard work < Self.workLimit else {
+      throw .tooLarge(reason: "a regular expression takes too long to make deterministic")
+    }
+    return dfa
+  }
+
+  private static let workLimit = 60_000_000
+
+  /// The texts that `tree` matches: as a whole, or anywhere in them.
+  static func automaton(_ tree: RegexTree, spelling: Spelling, anywhere: Bool) throws(GrammarError) -> ByteDFA
+  {
+    var (main, conditions) = splitLookaheads(tree)
+    let rest = RegexTree.repeated(.set(.all), min: 0, max: nil)
+    if anywhere { main = .sequence([rest, main, rest]) }
+    var dfa = try plain(main, spelling)
+    for (condition, isPositive) in conditions {
+      let other = try plain(.sequence([.start, condition, rest]), spelling)
+      dfa = isPositive ? try dfa.intersection(other) : try dfa.subtracting(other)
+    }
+    return dfa.minimized()
+  }
+
+  private static func plain(_ tree: RegexTree, _ spelling: Spelling) throws(GrammarError) -> ByteDFA {
+    var nfa = ByteNFA(spelling: spelling)
+    let start = try nfa.addState()
+    let end = try nfa.add(tree, start)
+    return try nfa.determinized(start, end)
+  }
+
+  /// Lookaheads directly behind a leading `^` are conditions on the whole text.
+  private static func splitLookaheads(_ tree: RegexTree) -> (RegexTree, [(RegexTree, Bool)]) {
+    guard case .sequence(let parts) = tree, case .start? = parts.first else { return (tree, []) }
+    var conditions: [(RegexTree, Bool)] = []
+    var rest = parts.dropFirst()
+    while case .lookahead(let inner, let isPositive)? = rest.first {
+      conditions.append((inner, isPositive))
+      rest = rest.dropFirst()
+    }
+    return (.sequence([.start] + rest), conditions)
+  }
+}

@@ -1,0 +1,393 @@
+// Regular expressions as trees.
+
+indirect enum RegexTree {
+  case empty
+  case set(ScalarSet)
+  case sequence([RegexTree])
+  case choice([RegexTree])
+  case repeated(RegexTree, min: Int, max: Int?)
+  /// `^`.
+  case start
+  /// `$`.
+  case end
+  /// `(?=x)` or `(?!x)`.
+  case lookahead(RegexTree, isPositive: Bool)
+
+  /// Larger counts are refused.
+  static let largestCount = 10_000
+}
+
+/// Reads ECMA 262 expressions (flags `u`, no others), with the leniency of its annex B for lone braces.
+struct RegexParser {
+  private let scalars: [UInt32]
+  private var at = 0
+  private var depth = 0
+  private var properties: [String: ScalarSet] = [:]
+
+  private static let depthLimit = 48
+  static let lengthLimit = 20_000
+
+  static func parse(_ text: String) throws(GrammarError) -> RegexTree {
+    guard text.utf8.count <= lengthLimit else {
+      throw .tooLarge(reason: "a regular expression has more than \(lengthLimit) bytes")
+    }
+    var parser = RegexParser(scalars: text.unicodeScalars.map(\.value))
+    let tree = try parser.parseChoice()
+    guard parser.at == parser.scalars.count else { throw parser.problem("an unmatched ')'") }
+    return tree
+  }
+
+  private init(scalars: [UInt32]) { self.scalars = scalars }
+
+  private func problem(_ words: String) -> GrammarError {
+    .malformed(path: "character \(at + 1) of the regular expression", reason: words)
+  }
+
+  private func unsupported(_ words: String) -> GrammarError {
+    .unsupported(
+      keyword: words, path: "character \(at + 1) of the regular expression",
+      reason: "it is not a regular language"
+    )
+  }
+
+  private var current: UInt32? { at < scalars.count ? scalars[at] : nil }
+
+  private func isAt(_ text: String) -> Bool {
+    let wanted = text.unicodeScalars.map(\.value)
+    return at + wanted.count <= scalars.count && scalars[at..<at + wanted.count].elementsEqual(wanted)
+  }
+
+  private mutating func take(_ text: String) -> Bool {
+    guard isAt(text) else { return false }
+    at += text.unicodeScalars.count
+    return true
+  }
+
+  private mutating func parseChoice() throws(GrammarError) -> RegexTree {
+    guard depth < Self.depthLimit else {
+      throw .tooLarge(reason: "a regular expression is nested more than \(Self.depthLimit) deep")
+    }
+    depth += 1
+    defer { depth -= 1 }
+    var branches = [try parseSequence()]
+    while take("|") { branches.append(try parseSequence()) }
+    return branches.count == 1 ? branches[0] : .choice(branches)
+  }
+
+  private mutating func parseSequence() throws(GrammarError) -> RegexTree {
+    var parts: [RegexTree] = []
+    while let scalar = current, scalar != 0x7C, scalar != 0x29 {
+      let atom = try parseAtom()
+      parts.append(try quantified(atom))
+    }
+    return parts.count == 1 ? parts[0] : parts.isEmpty ? .empty : .sequence(parts)
+  }
+
+  private mutating func quantified(_ atom: RegexTree) throws(GrammarError) -> RegexTree {
+    guard let (min, max) = try quantifier() else { return atom }
+    if case .lookahead = atom { throw unsupported("a repeated lookahead") }
+    // Lazy and greedy matches are the same language.
+    _ = take("?")
+    if try quantifier() != nil { throw problem("nothing to repeat") }
+    return .repeated(atom, min: min, max: max)
+  }
+
+  private mutating func quantifier() throws(GrammarError) -> (Int, Int?)? {
+    if take("*") { return (0, nil) }
+    if take("+") { return (1, nil) }
+    if take("?") { return (0, 1) }
+    let start = at
+    guard take("{"), let min = try number() else {
+      at = start
+      return nil
+    }
+    var max: Int? = min
+    if take(",") { max = try number() }
+    guard take("}") else {
+      at = start
+      return nil
+    }
+    if let max, max < min { throw problem("the numbers of the quantifier are out of order") }
+    return (min, max)
+  }
+
+  private mutating func number() throws(GrammarError) -> Int? {
+    var value: Int?
+    while let scalar = current, (0x30...0x39).contains(scalar) {
+      let next = (value ?? 0) * 10 + Int(scalar - 0x30)
+      guard next <= RegexTree.largestCount else {
+        throw .tooLarge(reason: "a regular expression repeats more than \(RegexTree.largestCount) times")
+      }
+      value = next
+      at += 1
+    }
+    return value
+  }
+
+  private mutating func parseAtom() throws(GrammarError) -> RegexTree {
+    guard let scalar = current else { return .empty }
+    switch scalar {
+    case 0x5E:
+      at += 1
+      return .start
+    case 0x24:
+      at += 1
+      return .end
+    case 0x28: return try parseGroup()
+    case 0x5B: return .set(try parseClass())
+    case 0x2E:
+      at += 1
+      return .set(ScalarSet([0x0A...0x0A, 0x0D...0x0D, 0x2028...0x2029]).inverted)
+    case 0x5C:
+      at += 1
+      return try parseEscape()
+    case 0x2A, 0x2B, 0x3F: throw problem("nothing to repeat")
+    default:
+      at += 1
+      return .set(ScalarSet([scalar...scalar]))
+    }
+  }
+
+  private mutating func parseGroup() throws(GrammarError) -> RegexTree {
+    at += 1
+    var isPositive: Bool?
+    if take("?=") {
+      isPositive = true
+    } else if take("?!") {
+      isPositive = false
+    } else if isAt("?<=") || isAt("?<!") {
+      throw unsupported("a lookbehind")
+    } else if take("?<") || take("?P<") {
+      while let scalar = current, scalar != 0x3E { at += scalar == 0x29 ? scalars.count : 1 }
+      guard take(">") else { throw problem("a group name without an end") }
+    } else if isAt("?"), !take("?:") {
+      throw unsupported("a group with flags")
+    }
+    let inner = try parseChoice()
+    guard take(")") else { throw problem("a '(' without a ')'") }
+    return isPositive.map { .lookahead(inner, isPositive: $0) } ?? inner
+  }
+
+  private mutating func parseEscape() throws(GrammarError) -> RegexTree {
+    guard let scalar = current else { throw problem("a '\\' at the end") }
+    switch scalar {
+    case 0x62, 0x42: throw unsupported("a word boundary")
+    case 0x6B: throw unsupported("a backreference")
+    case 0x31...0x39: throw unsupported("a backreference")
+    default: return .set(try escapedSet())
+    }
+  }
+
+  /// What stands after a backslash, inside a class or outside.
+  private mutating func escapedSet() throws(GrammarError) -> ScalarSet {
+    guard let scalar = current else { throw problem("a '\\' at the end") }
+    at += 1
+    switch Unicode.Scalar(scalar).map(Character.init) ?? " " {
+    case "d": return RegexClasses.digits
+    case "D": return RegexClasses.digits.inverted
+    case "w": return RegexClasses.word
+    case "W": return RegexClasses.word.inverted
+    case "s": return RegexClasses.space
+    case "S": return RegexClasses.space.inverted
+    case "p": return try property()
+    case "P": return try property().inverted
+    case "t": return ScalarSet([9...9])
+    case "n": return ScalarSet([10...10])
+    case "v": return ScalarSet([11...11])
+    case "f": return ScalarSet([12...12])
+    case "r": return ScalarSet([13...13])
+    case "0": return ScalarSet([0...0])
+    case "c":
+      guard let letter = current, (0x41...0x5A).contains(letter & ~0x20) else {
+        throw problem("an unknown escape")
+      }
+      at += 1
+      return ScalarSet([letter & 0x1F...letter & 0x1F])
+    case "x": return try single(hex(2))
+    case "u": return try single(unicodeEscape())
+    default:
+      let isWord = RegexClasses.word.ranges.contains { $0.contains(scalar) }
+      guard !isWord || scalar == 0x5F else {
+        at -= 1
+        throw problem("an unknown escape")
+      }
+      return ScalarSet([scalar...scalar])
+    }
+  }
+
+  private func single(_ scalar: UInt32) throws(GrammarError) -> ScalarSet {
+    guard scalar <= 0x10FFFF else { throw problem("a character beyond U+10FFFF") }
+    return ScalarSet([scalar...scalar])
+  }
+
+  private mutating func hex(_ digits: Int) throws(GrammarError) -> UInt32 {
+    var value: UInt32 = 0
+    for _ in 0..<digits {
+      guard let scalar = current, let digit = Unicode.Scalar(scalar).flatMap({ Character($0).hexDigitValue }),
+        scalar < 0x80
+      else { throw problem("a hexadecimal digit is missing") }
+      value = value << 4 | UInt32(truncatingIfNeeded: digit)
+      at += 1
+    }
+    return value
+  }
+
+  private mutating func unicodeEscape() throws(GrammarError) -> UInt32 {
+    if take("{") {
+      var value: UInt32 = 0
+      while let scalar = current, scalar != 0x7D {
+        value = value << 4 | (try hex(1))
+        guard value <= 0x10FFFF else { throw problem("a character beyond U+10FFFF") }
+      }
+      guard take("}") else { throw problem("a '{' without a '}'") }
+      return value
+    }
+    let first = try hex(4)
+    guard (0xD800...0xDBFF).contains(first), isAt("\\u") else { return first }
+    let start = at
+    at += 2
+    let second = try hex(4)
+    guard (0xDC00...0xDFFF).contains(second) else {
+      at = start
+      return first
+    }
+    return 0x10000 + (first - 0xD800) << 10 + (second - 0xDC00)
+  }
+
+  private mutating func property() throws(GrammarError) -> ScalarSet {
+    guard take("{") else { throw problem("a property name is missing") }
+    var name = ""
+    while let scalar = current, scalar != 0x7D {
+      Unicode.Scalar(scalar).map { name.unicodeScalars.append($0) }
+      at += 1
+    }
+    guard take("}") else { throw problem("a '{' without a '}'") }
+    if let known = properties[name] { return known }
+    guard let set = RegexClasses.property(name) else {
+      throw .unsupported(
+        keyword: "\\p{\(name)}", path: "character \(at + 1) of the regular expression",
+        reason: "only general categories and a few binary properties are known")
+    }
+    properties[name] = set
+    return set
+  }
+
+  private mutating func parseClass() throws(GrammarError) -> ScalarSet {
+    at += 1
+    let isInverted = take("^")
+    var ranges: [ClosedRange<UInt32>] = []
+    while !isAt("]") {
+      let first = try classAtom()
+      guard isAt("-"), at + 1 < scalars.count, scalars[at + 1] != 0x5D else {
+        ranges += first.ranges
+        continue
+      }
+      at += 1
+      let last = try classAtom()
+      guard let low = first.only, let high = last.only else {
+        // Annex B: a class such as \w at either side makes the dash a character.
+        ranges += first.ranges + last.ranges + [0x2D...0x2D]
+        continue
+      }
+      guard low <= high else { throw problem("the range is out of order") }
+      ranges.append(low...high)
+    }
+    at += 1
+    let set = ScalarSet(ranges)
+    return isInverted ? set.inverted : set
+  }
+
+  private mutating func classAtom() throws(GrammarError) -> ScalarSet {
+    guard let scalar = current else { throw problem("a '[' without a ']'") }
+    at += 1
+    guard scalar == 0x5C else { return ScalarSet([scalar...scalar]) }
+    if take("b") { return ScalarSet([8...8]) }
+    return try escapedSet()
+  }
+}
+
+extension ScalarSet {
+  /// The only member.
+  var only: UInt32? {
+    guard ranges.count == 1, ranges[0].count == 1 else { return nil }
+    return ranges[0].lowerBound
+  }
+}
+
+/// The named sets of regular expressions.
+enum RegexClasses {
+  static let digits = ScalarSet([0x30...0x39])
+  static let word = ScalarSet([0x30...0x39, 0x41...0x5A, 0x5F...0x5F, 0x61...0x7A])
+  static let space = ScalarSet([
+    9...13, 0x20...0x20, 0xA0...0xA0, 0x1680...0x1680, 0x2000...0x200A, 0x2028...0x2029, 0x202F...0x202F,
+    0x205F...0x205F, 0x3000...0x3000, 0xFEFF...0xFEFF,
+  ])
+
+  static func property(_ text: String) -> ScalarSet? {
+    var name = text
+    for prefix in ["General_Category=", "gc="] where name.hasPrefix(prefix) {
+      name = String(name.dropFirst(prefix.count))
+    }
+    switch name {
+    case "Any": return .all
+    case "ASCII": return ScalarSet([0...0x7F])
+    case "Alphabetic", "Alpha": return .matching { $0.isAlphabetic }
+    case "White_Space", "space": return .matching { $0.isWhitespace }
+    case "Uppercase", "Upper": return .matching { $0.isUppercase }
+    case "Lowercase", "Lower": return .matching { $0.isLowercase }
+    case "Emoji": return .matching { $0.isEmoji }
+    case "ID_Start", "IDS": return .matching { $0.isIDStart }
+    case "ID_Continue", "IDC": return .matching { $0.isIDContinue }
+    default: break
+    }
+    guard let categories = categories(name) else { return nil }
+    return .matching { categories.contains($0.generalCategory) }
+  }
+
+  private static func categories(_ name: String) -> Set<Unicode.GeneralCategory>? {
+    switch name {
+    case "L", "Letter": [.uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .modifierLetter, .otherLetter]
+    case "LC", "Cased_Letter": [.uppercaseLetter, .lowercaseLetter, .titlecaseLetter]
+    case "Lu", "Uppercase_Letter": [.uppercaseLetter]
+    case "Ll", "Lowercase_Letter": [.lowercaseLetter]
+    case "Lt", "Titlecase_Letter": [.titlecaseLetter]
+    case "Lm", "Modifier_Letter": [.modifierLetter]
+    case "Lo", "Other_Letter": [.otherLetter]
+    case "M", "Mark": [.nonspacingMark, .spacingMark, .enclosingMark]
+    case "Mn", "Nonspacing_Mark": [.nonspacingMark]
+    case "Mc", "Spacing_Mark": [.spacingMark]
+    case "Me", "Enclosing_Mark": [.enclosingMark]
+    case "N", "Number": [.decimalNumber, .letterNumber, .otherNumber]
+    case "Nd", "Decimal_Number", "digit": [.decimalNumber]
+    case "Nl", "Letter_Number": [.letterNumber]
+    case "No", "Other_Number": [.otherNumber]
+    case "P", "Punctuation", "punct":
+      [
+        .connectorPunctuation, .dashPunctuation, .openPunctuation, .closePunctuation, .initialPunctuation,
+        .finalPunctuation, .otherPunctuation,
+      ]
+    case "Pc", "Connector_Punctuation": [.connectorPunctuation]
+    case "Pd", "Dash_Punctuation": [.dashPunctuation]
+    case "Ps", "Open_Punctuation": [.openPunctuation]
+    case "Pe", "Close_Punctuation": [.closePunctuation]
+    case "Pi", "Initial_Punctuation": [.initialPunctuation]
+    case "Pf", "Final_Punctuation": [.finalPunctuation]
+    case "Po", "Other_Punctuation": [.otherPunctuation]
+    case "S", "Symbol": [.mathSymbol, .currencySymbol, .modifierSymbol, .otherSymbol]
+    case "Sm", "Math_Symbol": [.mathSymbol]
+    case "Sc", "Currency_Symbol": [.currencySymbol]
+    case "Sk", "Modifier_Symbol": [.modifierSymbol]
+    case "So", "Other_Symbol": [.otherSymbol]
+    case "Z", "Separator": [.spaceSeparator, .lineSeparator, .paragraphSeparator]
+    case "Zs", "Space_Separator": [.spaceSeparator]
+    case "Zl", "Line_Separator": [.lineSeparator]
+    case "Zp", "Paragraph_Separator": [.paragraphSeparator]
+    case "C", "Other": [.control, .format, .surrogate, .privateUse, .unassigned]
+    case "Cc", "Control", "cntrl": [.control]
+    case "Cf", "Format": [.format]
+    case "Co", "Private_Use": [.privateUse]
+    case "Cn", "Unassigned": [.unassigned]
+    default: nil
+    }
+  }
+}

@@ -1,0 +1,490 @@
+// The keywords that speak of one type: what they allow, and what violates them.
+
+import JSON
+
+extension SchemaNormalizer {
+  /// The alternatives that satisfy a keyword.
+  mutating func assertion(
+    _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
+  ) throws(GrammarError) -> [SchemaAtom] {
+    let value = members[keyword] ?? .null
+    switch keyword {
+    case "type": return try types(value, literal, isNegated: false)
+    case "const": return try constants([value], "/const", literal, isNegated: false)
+    case "enum": return try constants(try list(value, keyword, literal), "/enum", literal, isNegated: false)
+    case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
+      let dfa = try numbers(keyword, value, literal)
+      return Self.others(than: .number(NumberAtom())) + [.number(NumberAtom(dfa: dfa))]
+    case "minLength", "maxLength", "pattern", "format":
+      guard let atom = try strings(keyword, value, literal) else { return SchemaAtom.everything }
+      return Self.others(than: .string(StringAtom())) + [.string(atom)]
+    case "items", "contains", "minItems", "maxItems", "uniqueItems":
+      let atom = try arrays(keyword, members, literal)
+      return Self.others(than: .array(ArrayAtom())) + (atom.max < atom.min ? [] : [.array(atom)])
+    default:
+      let atom = try objects(keyword, members, literal)
+      return Self.others(than: .object(ObjectAtom())) + [.object(atom)]
+    }
+  }
+
+  /// The alternatives that violate a keyword.
+  mutating func violation(
+    _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
+  ) throws(GrammarError) -> [SchemaAtom] {
+    let value = members[keyword] ?? .null
+    switch keyword {
+    case "type": return try types(value, literal, isNegated: true)
+    case "const": return try constants([value], "/const", literal, isNegated: true)
+    case "enum": return try constants(try list(value, keyword, literal), "/enum", literal, isNegated: true)
+    case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
+      let dfa = try NumberLanguage.all.get().subtracting(try numbers(keyword, value, literal))
+      return dfa.isEmpty ? [] : [.number(NumberAtom(dfa: dfa))]
+    case "minLength":
+      let length = try count(value, keyword, literal)
+      return length == 0 ? [] : [.string(StringAtom(max: length - 1))]
+    case "maxLength": return [.string(StringAtom(min: try count(value, keyword, literal) + 1))]
+    case "pattern", "format":
+      guard let dfa = try strings(keyword, value, literal)?.dfa else { return [] }
+      let rest = try CommonLanguages.canonicalString.get().subtracting(dfa)
+      return rest.isEmpty ? [] : [.string(StringAtom(dfa: rest))]
+    case "items", "contains", "minItems", "maxItems", "uniqueItems":
+      return try arrayViolation(keyword, members, literal)
+    default: return try objectViolation(keyword, members, literal)
+    }
+  }
+
+  private func malformed(_ keyword: String, _ literal: SchemaLiteral, _ words: String) -> GrammarError {
+    .malformed(path: path(literal) + "/" + keyword, reason: words)
+  }
+
+  private func list(_ value: JSONValue, _ keyword: String, _ literal: SchemaLiteral) throws(GrammarError)
+    -> [JSONValue]
+  {
+    guard let list = value.arrayValue else { throw malformed(keyword, literal, "it is not a list") }
+    return list
+  }
+
+  private func count(_ value: JSONValue, _ keyword: String, _ literal: SchemaLiteral) throws(GrammarError)
+    -> Int
+  {
+    if case .bigInteger(let digits) = value, digits.utf8.first != 0x2D { return 1 << 40 }
+    guard let count = value.intValue, count >= 0 else {
+      throw malformed(keyword, literal, "it is not a count")
+    }
+    return min(count, 1 << 40)
+  }
+
+  // MARK: Types and constants
+
+  private func types(_ value: JSONValue, _ literal: SchemaLiteral, isNegated: Bool) throws(GrammarError)
+    -> [SchemaAtom]
+  {
+    let names = value.arrayValue ?? [value]
+    var simple: UInt8 = 0
+    var has: Set<String> = []
+    for name in names {
+      guard let text = name.stringValue else {
+        throw malformed("type", literal, "it is not the name of a type")
+      }
+      switch text {
+      case "null": simple |= 1
+      case "boolean": simple |= 6
+      case "integer", "number", "string", "array", "object": has.insert(text)
+      default: throw malformed("type", literal, "'\(text)' is not the name of a type")
+      }
+    }
+    if isNegated { simple = 7 & ~simple }
+    var out: [SchemaAtom] = simple == 0 ? [] : [.simple(simple)]
+    switch (has.contains("number"), has.contains("integer"), isNegated) {
+    case (true, _, false), (false, false, true): out.append(.number(NumberAtom()))
+    case (false, true, false):
+      out.append(.number(NumberAtom(dfa: try NumberLanguage.integers.get(), isInteger: true)))
+    case (false, true, true):
+      let dfa = try NumberLanguage.all.get().subtracting(NumberLanguage.integers.get())
+      out.append(.number(NumberAtom(dfa: dfa)))
+    case (true, _, true), (false, false, false): break
+    }
+    if has.contains("string") != isNegated { out.append(.string(StringAtom())) }
+    if has.contains("array") != isNegated { out.append(.array(ArrayAtom())) }
+    if has.contains("object") != isNegated { out.append(.object(ObjectAtom())) }
+    return out
+  }
+
+  private mutating func constants(
+    _ values: [JSONValue], _ suffix: String, _ literal: SchemaLiteral, isNegated: Bool
+  ) throws(GrammarError) -> [SchemaAtom] {
+    var simple: UInt8 = 0
+    var numbers: [Decimal] = []
+    var strings: [[UInt8]] = []
+    var out: [SchemaAtom] = []
+    var composites: [[SchemaAtom]] = []
+    for (index, value) in values.enumerated() {
+      switch value {
+      case .null: simple |= 1
+      case .bool(let flag): simple |= flag ? 4 : 2
+      case .int, .double, .bigInteger: numbers.append(try decimal(value, "enum", literal))
+      case .string(let text): strings.append(JSONText.quoted(text))
+      case .array, .object:
+        composites.append(try composite(value, "\(suffix)/\(index)", literal, isNegated: isNegated))
+      }
+    }
+    guard isNegated else {
+      if simple != 0 { out.append(.simple(simple)) }
+      if !numbers.isEmpty {
+        out.append(.number(NumberAtom(dfa: try NumberLanguage.values(numbers), isConstant: true)))
+      }
+      if !strings.isEmpty { out.append(.string(StringAtom(dfa: try ByteDFA.texts(strings)))) }
+      return out + composites.flatMap { $0 }
+    }
+    if simple != 7 { out.append(.simple(7 & ~simple)) }
+    if numbers.isEmpty {
+      out.append(.number(NumberAtom()))
+    } else {
+      out.append(
+        .number(NumberAtom(dfa: try NumberLanguage.all.get().subtracting(NumberLanguage.values(numbers)))))
+    }
+    if strings.isEmpty {
+      out.append(.string(StringAtom()))
+    } else {
+      let dfa = try CommonLanguages.canonicalString.get().subtracting(ByteDFA.texts(strings))
+      out.append(.string(StringAtom(dfa: dfa)))
+    }
+    var rest: [SchemaAtom] = [.array(ArrayAtom()), .object(ObjectAtom())]
+    for pieces in composites { rest = try product(rest, pieces) }
+    return out + rest
+  }
+
+  /// A constant array or object as constants inside; negated: all arrays and objects but it.
+  private mutating func composite(
+    _ value: JSONValue, _ suffix: String, _ literal: SchemaLiteral, isNegated: Bool
+  ) throws(GrammarError) -> [SchemaAtom] {
+    func constant(_ normalizer: inout SchemaNormalizer, _ part: String, _ value: JSONValue)
+      throws(GrammarError) -> SchemaLiteral
+    {
+      // No pointer of the document has an empty last part before this one.
+      try normalizer.child(literal, "\(suffix)//\(part)", .object(JSONObject([("const", value)])))
+    }
+    if case .array(let items) = value {
+      var parts: [SchemaLiteral] = []
+      for (index, item) in items.enumerated() { parts.append(try constant(&self, "\(index)", item)) }
+      guard isNegated else {
+        let group = ItemGroup(prefix: parts.map { Conjunction([$0]) }, items: .never, isEvaluating: false)
+        return [.array(ArrayAtom(groups: [group], min: items.count, max: items.count))]
+      }
+      var out: [SchemaAtom] = [.object(ObjectAtom()), .array(ArrayAtom(min: items.count + 1))]
+      if !items.isEmpty { out.append(.array(ArrayAtom(max: items.count - 1))) }
+      for (index, part) in parts.enumerated() {
+        let before = [Conjunction](repeating: .anything, count: index)
+        let group = ItemGroup(prefix: before + [Conjunction([part.negated])], isEvaluating: false)
+        out.append(.array(ArrayAtom(groups: [group], min: index + 1)))
+      }
+      return out
+    }
+    let entries = value.objectValue?.entries ?? []
+    var group = MemberGroup(additional: .never, isEvaluating: false)
+    for (name, value) in entries {
+      let part = try constant(&self, SchemaDocument.escaped(name), value)
+      group.properties.append(.init(key: ByteKey(name), value: Conjunction([part])))
+    }
+    let keys = group.properties.map(\.key)
+    guard isNegated else { return [.object(ObjectAtom(groups: [group], required: keys, min: keys.count))] }
+    var out: [SchemaAtom] = [.array(ArrayAtom())]
+    for entry in group.properties {
+      out.append(.object(Self.without(entry.key)))
+      let wrong = MemberGroup(
+        properties: [.init(key: entry.key, value: Conjunction(entry.value.literals.map(\.negated)))],
+        isEvaluating: false)
+      out.append(.object(ObjectAtom(groups: [wrong], required: [entry.key])))
+    }
+    out.append(.object(ObjectAtom(min: keys.count + 1)))
+    return out
+  }
+
+  // MARK: Numbers and strings
+
+  private func decimal(_ value: JSONValue, _ keyword: String, _ literal: SchemaLiteral) throws(GrammarError)
+    -> Decimal
+  {
+    let text: String
+    switch value {
+    case .int(let number): text = String(number)
+    case .double(let number): text = number.description
+    case .bigInteger(let digits): text = digits
+    case .null, .bool, .string, .array, .object: throw malformed(keyword, literal, "it is not a number")
+    }
+    guard let decimal = Decimal(text) else {
+      throw .unsupported(
+        keyword: keyword, path: path(literal), reason: "the number has more than \(Decimal.digitLimit) digits"
+      )
+    }
+    return decimal
+  }
+
+  private func numbers(_ keyword: String, _ value: JSONValue, _ literal: SchemaLiteral) throws(GrammarError)
+    -> ByteDFA
+  {
+    let number = try decimal(value, keyword, literal)
+    switch keyword {
+    case "minimum": return try NumberLanguage.compared(.atLeast, number)
+    case "maximum": return try NumberLanguage.compared(.atMost, number)
+    case "exclusiveMinimum": return try NumberLanguage.compared(.greater, number)
+    case "exclusiveMaximum": return try NumberLanguage.compared(.less, number)
+    default:
+      guard !number.isNegative, !number.isZero else {
+        throw malformed(keyword, literal, "it is not above zero")
+      }
+      guard let dfa = try NumberLanguage.multiples(of: number) else {
+        throw .unsupported(
+          keyword: keyword, path: path(literal),
+          reason:
+            "the divisor has more than 20 decimal places, or is above \(NumberLanguage.largestDivisor) without the point"
+        )
+      }
+      return dfa
+    }
+  }
+
+  /// Nil when nothing is asked.
+  private mutating func strings(
+    _ keyword: String, _ value: JSONValue, _ literal: SchemaLiteral
+  ) throws(GrammarError) -> StringAtom? {
+    switch keyword {
+    case "minLength": return StringAtom(min: try count(value, keyword, literal))
+    case "maxLength": return StringAtom(max: try count(value, keyword, literal))
+    default: break
+    }
+    guard let text = value.stringValue else { throw malformed(keyword, literal, "it is not a string") }
+    if keyword.utf8.elementsEqual("format".utf8) {
+      guard let dfa = try Formats.automaton(text) else { return nil }
+      return StringAtom(dfa: dfa)
+    }
+    do {
+      return StringAtom(dfa: try pattern(ByteKey(text)))
+    } catch .malformed(let place, let reason) {
+      throw .malformed(path: path(literal) + "/pattern", reason: "\(place): \(reason)")
+    } catch .unsupported(let what, let place, let reason) {
+      throw .unsupported(keyword: "pattern", path: path(literal), reason: "\(what), \(place): \(reason)")
+    }
+  }
+
+  // MARK: Arrays
+
+  private mutating func arrays(
+    _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
+  ) throws(GrammarError) -> ArrayAtom {
+    let value = members[keyword] ?? .null
+    switch keyword {
+    case "minItems": return ArrayAtom(min: try count(value, keyword, literal))
+    case "maxItems": return ArrayAtom(max: try count(value, keyword, literal))
+    case "uniqueItems":
+      guard let isUnique = value.boolValue else { throw malformed(keyword, literal, "it is not a boolean") }
+      return ArrayAtom(isUnique: isUnique)
+    case "contains":
+      let (part, min, max) = try contains(members, literal)
+      // More than `max` is no array at all where `min` is larger.
+      guard min <= max else { return ArrayAtom(min: 1, max: 0) }
+      return ArrayAtom(contains: [
+        .init(value: Conjunction([part]), min: min, max: max, isEvaluating: !isOld(literal))
+      ])
+    default: return ArrayAtom(groups: [try itemGroup(members, literal)])
+    }
+  }
+
+  private func isOld(_ literal: SchemaLiteral) -> Bool {
+    document.resources[document.places[literal.place].resource].isOld
+  }
+
+  private mutating func contains(
+    _ members: JSONObject, _ literal: SchemaLiteral
+  ) throws(GrammarError) -> (part: SchemaLiteral, min: Int, max: Int) {
+    let part = try child(literal, "/contains", members["contains"] ?? true)
+    var min = 1
+    var max = Int.max
+    if !isOld(literal) {
+      if let value = members["minContains"] { min = try count(value, "minContains", literal) }
+      if let value = members["maxContains"] { max = try count(value, "maxContains", literal) }
+    }
+    return (part, min, max)
+  }
+
+  private mutating func itemGroup(_ members: JSONObject, _ literal: SchemaLiteral) throws(GrammarError)
+    -> ItemGroup
+  {
+    var group = ItemGroup()
+    var prefix: [JSONValue] = []
+    var rest: (String, JSONValue)?
+    var keyword = "prefixItems"
+    if let list = members["items"]?.arrayValue {
+      // Draft 7.
+      prefix = list
+      keyword = "items"
+      rest = members["additionalItems"].map { ("/additionalItems", $0) }
+    } else {
+      if !isOld(literal), let list = members["prefixItems"] { prefix = try self.list(list, keyword, literal) }
+      rest = members["items"].map { ("/items", $0) }
+    }
+    for (index, value) in prefix.enumerated() {
+      group.prefix.append(conjunction(try child(literal, "/\(keyword)/\(index)", value)))
+    }
+    if let (suffix, value) = rest { group.items = conjunction(try child(literal, suffix, value)) }
+    return group
+  }
+
+  /// Booleans by their meaning.
+  private func conjunction(_ literal: SchemaLiteral) -> Conjunction {
+    switch document.places[literal.place].value {
+    case .bool(let holds): holds != literal.isNegated ? .anything : .never
+    default: Conjunction([literal])
+    }
+  }
+
+  private mutating func arrayViolation(
+    _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
+  ) throws(GrammarError) -> [SchemaAtom] {
+    let value = members[keyword] ?? .null
+    switch keyword {
+    case "minItems":
+      let least = try count(value, keyword, literal)
+      return least == 0 ? [] : [.array(ArrayAtom(max: least - 1))]
+    case "maxItems": return [.array(ArrayAtom(min: try count(value, keyword, literal) + 1))]
+    case "uniqueItems":
+      if value.boolValue ?? false { restrict(keyword, literal, "equal items are never written on purpose") }
+      return []
+    case "contains":
+      let (part, min, max) = try contains(members, literal)
+      var out: [SchemaAtom] = []
+      if min == 1 {
+        out.append(
+          .array(ArrayAtom(groups: [ItemGroup(items: conjunction(part.negated), isEvaluating: false)])))
+      } else if min > 1 {
+        out.append(.array(ArrayAtom(contains: [.init(value: Conjunction([part]), min: 0, max: min - 1)])))
+      }
+      if max < Int.max {
+        out.append(
+          .array(ArrayAtom(contains: [.init(value: Conjunction([part]), min: max + 1, max: Int.max)])))
+      }
+      return out
+    default:
+      let group = try itemGroup(members, literal)
+      var out: [SchemaAtom] = []
+      for (index, part) in group.prefix.enumerated() {
+        for wrong in part.literals where !part.isNever {
+          let before = [Conjunction](repeating: .anything, count: index)
+          let group = ItemGroup(prefix: before + [Conjunction([wrong.negated])])
+          out.append(.array(ArrayAtom(groups: [group], min: index + 1)))
+        }
+        if part.isNever { out.append(.array(ArrayAtom(min: index + 1))) }
+      }
+      guard let items = group.items else { return out }
+      if items.isNever {
+        out.append(.array(ArrayAtom(min: group.prefix.count + 1)))
+      } else if group.prefix.isEmpty {
+        for wrong in items.literals {
+          let contains = ArrayAtom.Contains(value: Conjunction([wrong.negated]), min: 1, max: Int.max)
+          out.append(.array(ArrayAtom(contains: [contains])))
+        }
+      } else if items != .anything {
+        restrict("items", literal, "its violation behind the first items is never written")
+      }
+      return out
+    }
+  }
+
+  // MARK: Objects
+
+  private mutating func objects(
+    _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
+  ) throws(GrammarError) -> ObjectAtom {
+    let value = members[keyword] ?? .null
+    switch keyword {
+    case "required": return ObjectAtom(required: try keys(value, path(literal) + "/required"))
+    case "minProperties": return ObjectAtom(min: try count(value, keyword, literal))
+    case "maxProperties": return ObjectAtom(max: try count(value, keyword, literal))
+    case "propertyNames":
+      return ObjectAtom(names: [conjunction(try child(literal, "/propertyNames", value))])
+    case "dependentRequired":
+      guard let entries = value.objectValue?.entries else {
+        throw malformed(keyword, literal, "it is not an object")
+      }
+      var atom = ObjectAtom()
+      for (name, list) in entries {
+        let needs = try keys(list, path(literal) + "/dependentRequired/\(name)")
+        atom.dependencies.append(.init(key: ByteKey(name), needs: needs))
+      }
+      return atom
+    default: return ObjectAtom(groups: [try memberGroup(members, literal)])
+    }
+  }
+
+  private mutating func memberGroup(_ members: JSONObject, _ literal: SchemaLiteral) throws(GrammarError)
+    -> MemberGroup
+  {
+    var group = MemberGroup()
+    for keyword in ["properties", "patternProperties"] {
+      guard let value = members[keyword] else { continue }
+      guard let entries = value.objectValue?.entries else {
+        throw malformed(keyword, literal, "it is not an object")
+      }
+      for (name, value) in entries {
+        let part = conjunction(try child(literal, "/\(keyword)/\(SchemaDocument.escaped(name))", value))
+        let entry = MemberGroup.Named(key: ByteKey(name), value: part)
+        if keyword.utf8.count == 10 {
+          group.properties.append(entry)
+        } else {
+          do {
+            _ = try pattern(entry.key)
+          } catch .malformed(let place, let reason) {
+            throw .malformed(path: path(literal) + "/patternProperties", reason: "\(place): \(reason)")
+          } catch .unsupported(let what, let place, let reason) {
+            throw .unsupported(keyword: keyword, path: path(literal), reason: "\(what), \(place): \(reason)")
+          }
+          group.patterns.append(entry)
+        }
+      }
+    }
+    if let rest = members["additionalProperties"] {
+      group.additional = conjunction(try child(literal, "/additionalProperties", rest))
+    }
+    return group
+  }
+
+  private mutating func objectViolation(
+    _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
+  ) throws(GrammarError) -> [SchemaAtom] {
+    let atom = try objects(keyword, members, literal)
+    switch keyword {
+    case "required": return atom.required.map { .object(Self.without($0)) }
+    case "minProperties": return atom.min == 0 ? [] : [.object(ObjectAtom(max: atom.min - 1))]
+    case "maxProperties": return [.object(ObjectAtom(min: atom.max + 1))]
+    case "dependentRequired":
+      var out: [SchemaAtom] = []
+      for entry in atom.dependencies {
+        for key in entry.needs {
+          if let wrong = ObjectAtom(required: [entry.key]).and(Self.without(key)) {
+            out.append(.object(wrong))
+          }
+        }
+      }
+      return out
+    case "propertyNames":
+      restrict(keyword, literal, "its violation is never written")
+      return []
+    default: break
+    }
+    guard let group = atom.groups.first else { return [] }
+    var out: [SchemaAtom] = []
+    for entry in group.properties {
+      let wrongs =
+        entry.value.isNever ? [Conjunction.anything] : entry.value.literals.map { Conjunction([$0.negated]) }
+      for wrong in wrongs {
+        let group = MemberGroup(properties: [.init(key: entry.key, value: wrong)], isEvaluating: false)
+        out.append(.object(ObjectAtom(groups: [group], required: [entry.key])))
+      }
+    }
+    if !group.patterns.isEmpty { restrict("patternProperties", literal, "its violation is never written") }
+    if let additional = group.additional, additional != .anything {
+      restrict("additionalProperties", literal, "its violation is never written")
+    }
+    return out
+  }
+}

@@ -1,0 +1,176 @@
+// Schemas in normal form: alternatives of one JSON type each.
+
+import JSON
+
+/// A schema that holds, or does not. `scope` names the resources that were entered on the way.
+struct SchemaLiteral: Hashable {
+  var place: Int
+  var scope: Int
+  var isNegated = false
+
+  var negated: SchemaLiteral { SchemaLiteral(place: place, scope: scope, isNegated: !isNegated) }
+}
+
+/// Schemas that all hold; none of them: anything.
+struct Conjunction: Hashable {
+  private(set) var literals: [SchemaLiteral]
+
+  static let anything = Conjunction([])
+  /// The literal of place -1 never holds.
+  static let never = Conjunction([SchemaLiteral(place: -1, scope: 0)])
+
+  init(_ literals: [SchemaLiteral]) {
+    self.literals = Array(Set(literals)).sorted {
+      ($0.place, $0.scope, $0.isNegated ? 1 : 0) < ($1.place, $1.scope, $1.isNegated ? 1 : 0)
+    }
+  }
+
+  func and(_ other: Conjunction) -> Conjunction { Conjunction(literals + other.literals) }
+
+  var isNever: Bool { literals.contains { $0.place < 0 && !$0.isNegated } }
+}
+
+/// What one schema object says about members.
+struct MemberGroup: Hashable {
+  struct Named: Hashable {
+    var key: ByteKey
+    var value: Conjunction
+  }
+
+  var properties: [Named] = []
+  /// The key is the expression.
+  var patterns: [Named] = []
+  /// Of members that are neither; nil says nothing, not even that they are evaluated.
+  var additional: Conjunction?
+  /// Whether `unevaluatedProperties` sees it.
+  var isEvaluating = true
+}
+
+struct ObjectAtom: Hashable {
+  struct Dependency: Hashable {
+    var key: ByteKey
+    var needs: [ByteKey]
+  }
+
+  var groups: [MemberGroup] = []
+  var required: [ByteKey] = []
+  var min = 0
+  var max = Int.max
+  /// Conditions on all keys.
+  var names: [Conjunction] = []
+  var dependencies: [Dependency] = []
+
+  func and(_ other: ObjectAtom) -> ObjectAtom? {
+    var out = self
+    for group in other.groups where !out.groups.contains(group) { out.groups.append(group) }
+    for key in other.required where !out.required.contains(key) { out.required.append(key) }
+    out.min = Swift.max(min, other.min)
+    out.max = Swift.min(max, other.max)
+    for name in other.names where !out.names.contains(name) { out.names.append(name) }
+    for entry in other.dependencies where !out.dependencies.contains(entry) { out.dependencies.append(entry) }
+    return out.min <= out.max && out.required.count <= out.max ? out : nil
+  }
+}
+
+/// What one schema object says about items.
+struct ItemGroup: Hashable {
+  var prefix: [Conjunction] = []
+  /// Of items behind the prefix; nil says nothing.
+  var items: Conjunction?
+  var isEvaluating = true
+}
+
+struct ArrayAtom: Hashable {
+  struct Contains: Hashable {
+    var value: Conjunction
+    var min: Int
+    var max: Int
+    var isEvaluating = true
+  }
+
+  var groups: [ItemGroup] = []
+  var min = 0
+  var max = Int.max
+  var contains: [Contains] = []
+  var isUnique = false
+
+  func and(_ other: ArrayAtom) -> ArrayAtom? {
+    var out = self
+    for group in other.groups where !out.groups.contains(group) { out.groups.append(group) }
+    for entry in other.contains where !out.contains.contains(entry) { out.contains.append(entry) }
+    out.min = Swift.max(min, other.min)
+    out.max = Swift.min(max, other.max)
+    out.isUnique = isUnique || other.isUnique
+    return out.min <= out.max ? out : nil
+  }
+}
+
+struct StringAtom {
+  /// Canonical spellings with quotes; nil: all strings.
+  var dfa: ByteDFA?
+  var min = 0
+  var max = Int.max
+
+  func and(_ other: StringAtom) throws(GrammarError) -> StringAtom? {
+    var out = StringAtom(
+      dfa: dfa ?? other.dfa, min: Swift.max(min, other.min), max: Swift.min(max, other.max))
+    if let mine = dfa, let theirs = other.dfa { out.dfa = try mine.intersection(theirs) }
+    return out.min > out.max || out.dfa?.isEmpty ?? false ? nil : out
+  }
+}
+
+struct NumberAtom {
+  /// All spellings without exponent of the values; nil: all numbers.
+  var dfa: ByteDFA?
+  /// Written without a point.
+  var isInteger = false
+  /// From `enum` or `const`: written without superfluous zeros.
+  var isConstant = false
+
+  func and(_ other: NumberAtom) throws(GrammarError) -> NumberAtom? {
+    var out = NumberAtom(
+      dfa: dfa ?? other.dfa, isInteger: isInteger || other.isInteger,
+      isConstant: isConstant || other.isConstant)
+    if let mine = dfa, let theirs = other.dfa { out.dfa = try mine.intersection(theirs) }
+    return out.dfa?.isEmpty ?? false ? nil : out
+  }
+}
+
+/// One alternative.
+enum SchemaAtom {
+  /// Bit 0: null, bit 1: false, bit 2: true.
+  case simple(UInt8)
+  case number(NumberAtom)
+  case string(StringAtom)
+  case array(ArrayAtom)
+  case object(ObjectAtom)
+
+  static let everything: [SchemaAtom] = [
+    .simple(7), .number(NumberAtom()), .string(StringAtom()), .array(ArrayAtom()), .object(ObjectAtom()),
+  ]
+
+  func and(_ other: SchemaAtom) throws(GrammarError) -> SchemaAtom? {
+    switch (self, other) {
+    case (.simple(let a), .simple(let b)): a & b == 0 ? nil : .simple(a & b)
+    case (.number(let a), .number(let b)): try a.and(b).map { .number($0) }
+    case (.string(let a), .string(let b)): try a.and(b).map { .string($0) }
+    case (.array(let a), .array(let b)): a.and(b).map { .array($0) }
+    case (.object(let a), .object(let b)): a.and(b).map { .object($0) }
+    default: nil
+    }
+  }
+
+  /// The same without what `unevaluatedProperties` and `unevaluatedItems` would see.
+  var unseen: SchemaAtom {
+    switch self {
+    case .array(var atom):
+      for index in atom.groups.indices { atom.groups[index].isEvaluating = false }
+      for index in atom.contains.indices { atom.contains[index].isEvaluating = false }
+      return .array(atom)
+    case .object(var atom):
+      for index in atom.groups.indices { atom.groups[index].isEvaluating = false }
+      return .object(atom)
+    case .simple, .number, .string: return self
+    }
+  }
+}

@@ -1,0 +1,426 @@
+// JSON Schemas to grammar nodes.
+
+import JSON
+
+/// Alternatives to nodes. Schemas below members and items become nodes of their own, once each, so that recursive
+/// schemas end.
+struct SchemaCompiler {
+  private var normalizer: SchemaNormalizer
+  private var rules: [Conjunction: Int32] = [:]
+  private var pending: [(Conjunction, Int32)] = []
+  private var boundedStrings: [[Int]: Int32] = [:]
+  private var keyedLeaves: [[UInt8]: Int32] = [:]
+
+  private static let ruleLimit = 20_000
+  /// Expressions for keys split the keys into up to two to this power kinds.
+  private static let patternLimit = 8
+
+  var restrictions: [String] { normalizer.restrictions }
+
+  init(_ schema: JSONValue) throws(GrammarError) {
+    normalizer = SchemaNormalizer(document: try SchemaDocument(schema))
+  }
+
+  mutating func compile(into builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
+    let root = try rule(Conjunction([SchemaLiteral(place: 0, scope: 0)]), &builder)
+    var at = 0
+    while at < pending.count {
+      let (conjunction, node) = pending[at]
+      at += 1
+      builder.fill(node, .choice(try alternatives(conjunction, &builder)))
+    }
+    return root
+  }
+
+  private mutating func rule(_ conjunction: Conjunction, _ builder: inout GraphBuilder) throws(GrammarError)
+    -> Int32
+  {
+    if let known = rules[conjunction] { return known }
+    guard rules.count < Self.ruleLimit else {
+      throw .tooLarge(reason: "the schema combines to more than \(Self.ruleLimit) rules")
+    }
+    let node = try builder.reserve()
+    rules[conjunction] = node
+    pending.append((conjunction, node))
+    return node
+  }
+
+  private func place(_ conjunction: Conjunction) -> String {
+    conjunction.literals.first.map { normalizer.path($0) } ?? ""
+  }
+
+  private mutating func alternatives(
+    _ conjunction: Conjunction, _ builder: inout GraphBuilder
+  ) throws(GrammarError) -> [Int32] {
+    let atoms = try normalizer.atoms(conjunction)
+    let path = place(conjunction)
+    var out = try scalars(atoms, &builder)
+    var objects: Set<ObjectAtom> = []
+    var arrays: Set<ArrayAtom> = []
+    for atom in atoms {
+      switch atom {
+      case .object(let object):
+        if objects.insert(object).inserted, let node = try self.object(object, path, &builder) {
+          out.append(node)
+        }
+      case .array(let array):
+        if arrays.insert(array).inserted, let node = try self.array(array, path, &builder) {
+          out.append(node)
+        }
+      case .simple, .number, .string: break
+      }
+    }
+    return out
+  }
+
+  // MARK: Scalars
+
+  private mutating func scalars(_ atoms: [SchemaAtom], _ builder: inout GraphBuilder) throws(GrammarError)
+    -> [Int32]
+  {
+    var simple: UInt8 = 0
+    var automata: [ByteDFA] = []
+    var out: [Int32] = []
+    var hasFreeString = false
+    for atom in atoms {
+      switch atom {
+      case .simple(let bits): simple |= bits
+      case .number(let number): automata.append(try self.number(number))
+      case .string(let string):
+        if let dfa = string.dfa {
+          automata.append(try bounded(dfa, string))
+        } else if string.min == 0, string.max == Int.max {
+          hasFreeString = true
+        } else {
+          out.append(try boundedString(string, &builder))
+        }
+      case .array, .object: break
+      }
+    }
+    let words = zip([1, 2, 4] as [UInt8], ["null", "false", "true"]).filter { simple & $0.0 != 0 }
+    if !words.isEmpty { automata.append(try ByteDFA.texts(words.map { Array($0.1.utf8) })) }
+    if hasFreeString { automata.append(try CommonLanguages.freeString.get()) }
+    out += try leaves(automata, &builder)
+    return out
+  }
+
+  /// One leaf for small automata together.
+  private func leaves(_ automata: [ByteDFA], _ builder: inout GraphBuilder) throws(GrammarError) -> [Int32] {
+    var joined: ByteDFA?
+    var out: [Int32] = []
+    for dfa in automata where !dfa.isEmpty {
+      if dfa.stateCount > 400 {
+        out.append(try builder.leaf(dfa))
+      } else if let other = joined, other.stateCount <= 400 {
+        joined = try other.union(dfa)
+      } else {
+        if let joined { out.append(try builder.leaf(joined)) }
+        joined = dfa
+      }
+    }
+    if let joined { out.append(try builder.leaf(joined)) }
+    return out
+  }
+
+  private func number(_ atom: NumberAtom) throws(GrammarError) -> ByteDFA {
+    guard let dfa = atom.dfa else { return try CommonLanguages.freeNumber.get() }
+    if atom.isInteger { return try dfa.intersection(NumberLanguage.plainIntegers.get()) }
+    return atom.isConstant ? try dfa.intersection(NumberLanguage.tidy.get()) : dfa
+  }
+
+  private mutating func boundedString(_ atom: StringAtom, _ builder: inout GraphBuilder) throws(GrammarError)
+    -> Int32
+  {
+    if let known = boundedStrings[[atom.min, atom.max]] { return known }
+    let node = try builder.leaf(CommonLanguages.freeString.get(), min: atom.min, max: atom.max)
+    boundedStrings[[atom.min, atom.max]] = node
+    return node
+  }
+
+  /// An automaton with bounds on its characters. Where the product is too large, the upper bound is lowered.
+  private mutating func bounded(_ dfa: ByteDFA, _ atom: StringAtom) throws(GrammarError) -> ByteDFA {
+    if atom.min == 0, atom.max == Int.max { return dfa }
+    var max = atom.max
+    while true {
+      do {
+        return try StringLanguage.bounded(dfa, min: atom.min, max: max)
+      } catch {
+        let lower = max == Int.max ? 0 : max / 4
+        guard lower >= atom.min, lower >= 32 else { throw error }
+        max = lower
+        normalizer.restrict(
+          "maxLength", SchemaLiteral(place: 0, scope: 0),
+          "strings with a pattern have up to \(max) characters")
+      }
+    }
+  }
+
+  // MARK: Objects
+
+  private mutating func object(
+    _ atom: ObjectAtom, _ path: String, _ builder: inout GraphBuilder
+  ) throws(GrammarError) -> Int32? {
+    var keys: [ByteKey] = []
+    var isListed: Set<ByteKey> = []
+    for key in atom.groups.flatMap({ $0.properties.map(\.key) }) + atom.required
+      + atom.dependencies.flatMap({ [$0.key] + $0.needs }) where isListed.insert(key).inserted
+    { keys.append(key) }
+    var names: ByteDFA?
+    for name in atom.names where name != .anything {
+      let these = try self.names(name)
+      names = try names?.intersection(these) ?? these
+    }
+    var values: [ByteKey: Conjunction] = [:]
+    for key in keys {
+      let value = try normalizer.value(of: key, in: atom)
+      if !value.isNever, names?.accepts(JSONText.quoted(key.string)) ?? true { values[key] = value }
+    }
+    try removeImpossible(atom, &values)
+    guard atom.required.allSatisfy({ values[$0] != nil }) else { return nil }
+    let listed = keys.filter { values[$0] != nil }
+    let index = Dictionary(listed.enumerated().map { ($0.element, $0.offset) }) { first, _ in first }
+    var plan = ObjectPlan(properties: [], extras: [], min: atom.min, max: atom.max)
+    for key in listed {
+      guard let value = values[key] else { continue }
+      plan.properties.append(
+        .init(
+          key: try keyLeaf(key, &builder), value: try rule(value, &builder),
+          isRequired: atom.required.contains(key),
+          implied: implied(by: key, atom).compactMap { index[$0] }))
+    }
+    plan.extras = try extras(atom, keys, names, &builder)
+    if plan.min > plan.properties.count + min(1, plan.extras.count) {
+      guard !plan.extras.isEmpty else { return nil }
+      throw .unsupported(
+        keyword: "minProperties", path: path,
+        reason: "at most one member beyond the declared properties can be counted")
+    }
+    return try builder.add(.object(plan))
+  }
+
+  /// Keys that need a key that cannot be there cannot be there either.
+  private func removeImpossible(_ atom: ObjectAtom, _ values: inout [ByteKey: Conjunction])
+    throws(GrammarError)
+  {
+    var isChanged = true
+    while isChanged {
+      isChanged = false
+      for entry in atom.dependencies
+      where values[entry.key] != nil && !entry.needs.allSatisfy({ values[$0] != nil }) {
+        values[entry.key] = nil
+        isChanged = true
+      }
+    }
+  }
+
+  private func implied(by key: ByteKey, _ atom: ObjectAtom) -> [ByteKey] {
+    var out: [ByteKey] = []
+    var queue = [key]
+    while let next = queue.popLast() {
+      for entry in atom.dependencies where entry.key == next {
+        for need in entry.needs where need != key && !out.contains(need) {
+          out.append(need)
+          queue.append(need)
+        }
+      }
+    }
+    return out
+  }
+
+  private mutating func keyLeaf(_ key: ByteKey, _ builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
+    let text = JSONText.quoted(key.string) + [0x3A]
+    if let known = keyedLeaves[text] { return known }
+    let node = try builder.leaf(ByteDFA.texts([text, text + [0x20]]))
+    keyedLeaves[text] = node
+    return node
+  }
+
+  /// The strings that a schema allows as keys.
+  private mutating func names(_ conjunction: Conjunction) throws(GrammarError) -> ByteDFA {
+    let any = try CommonLanguages.canonicalString.get()
+    var out = try ByteDFA.texts([])
+    for case .string(let atom) in try normalizer.atoms(conjunction) {
+      out = try out.union(try bounded(atom.dfa ?? any, atom))
+    }
+    return out
+  }
+
+  /// Members beyond the listed ones: kinds of keys, each with its value.
+  private mutating func extras(
+    _ atom: ObjectAtom, _ keys: [ByteKey], _ names: ByteDFA?, _ builder: inout GraphBuilder
+  ) throws(GrammarError) -> [(key: Int32, value: Int32)] {
+    var expressions: [ByteKey] = []
+    for entry in atom.groups.flatMap(\.patterns) where !expressions.contains(entry.key) {
+      expressions.append(entry.key)
+    }
+    guard expressions.count <= Self.patternLimit else {
+      throw .tooLarge(reason: "an object has more than \(Self.patternLimit) expressions for its keys")
+    }
+    if keys.isEmpty, expressions.isEmpty, names == nil {
+      let value = value(of: [], atom)
+      return value.isNever
+        ? [] : [(try builder.leaf(CommonLanguages.freeKey.get()), try rule(value, &builder))]
+    }
+    if expressions.isEmpty, value(of: [], atom).isNever { return [] }
+    let any = try CommonLanguages.canonicalString.get()
+    var rest = names ?? any
+    if !keys.isEmpty { rest = try rest.subtracting(ByteDFA.texts(keys.map { JSONText.quoted($0.string) })) }
+    var kinds: [(dfa: ByteDFA, matches: Set<ByteKey>)] = [(rest, [])]
+    for expression in expressions {
+      let dfa = try normalizer.pattern(expression)
+      var split: [(dfa: ByteDFA, matches: Set<ByteKey>)] = []
+      for kind in kinds {
+        let inside = try kind.dfa.intersection(dfa)
+        if !inside.isEmpty { split.append((inside, kind.matches.union([expression]))) }
+        let outside = try kind.dfa.subtracting(dfa)
+        if !outside.isEmpty { split.append((outside, kind.matches)) }
+      }
+      kinds = split
+    }
+    var joined: [(value: Conjunction, dfa: ByteDFA)] = []
+    for kind in kinds where !kind.dfa.isEmpty {
+      let value = value(of: kind.matches, atom)
+      if value.isNever { continue }
+      if let at = joined.firstIndex(where: { $0.value == value }) {
+        joined[at].dfa = try joined[at].dfa.union(kind.dfa)
+      } else {
+        joined.append((value, kind.dfa))
+      }
+    }
+    var out: [(key: Int32, value: Int32)] = []
+    for (value, dfa) in joined {
+      out.append((try builder.leaf(CommonLanguages.keyed(dfa)), try rule(value, &builder)))
+    }
+    return out
+  }
+
+  /// The value of unlisted members whose keys match these expressions.
+  private func value(of matches: Set<ByteKey>, _ atom: ObjectAtom) -> Conjunction {
+    var out = Conjunction.anything
+    for group in atom.groups {
+      let own = group.patterns.filter { matches.contains($0.key) }
+      for entry in own { out = out.and(entry.value) }
+      if own.isEmpty, let additional = group.additional { out = out.and(additional) }
+    }
+    return out
+  }
+
+  // MARK: Arrays
+
+  private mutating func array(
+    _ atom: ArrayAtom, _ path: String, _ builder: inout GraphBuilder
+  ) throws(GrammarError) -> Int32? {
+    let length = atom.groups.reduce(0) { max($0, $1.prefix.count) }
+    var places: [Conjunction] = []
+    for index in 0...length {
+      var value = Conjunction.anything
+      for group in atom.groups {
+        if index < group.prefix.count {
+          value = value.and(group.prefix[index])
+        } else if let items = group.items {
+          value = value.and(items)
+        }
+      }
+      places.append(value)
+    }
+    let contains = atom.contains.filter { $0.min > 0 || $0.max < Int.max }
+    var most = atom.max
+    for (index, value) in places.enumerated() where value.isNever { most = min(most, index) }
+    guard atom.min <= most else { return nil }
+    guard
+      contains.count < 2
+        || most == Int.max && contains.count <= 4 && contains.allSatisfy({ $0.max == Int.max })
+    else {
+      throw .unsupported(keyword: "contains", path: path, reason: "there are several with an upper bound")
+    }
+    let isUnique = atom.isUnique && most > 1
+    var plan = ArrayPlan(
+      prefix: [], rest: [], min: atom.min, max: most, contains: contains.map { ($0.min, $0.max) },
+      isUnique: isUnique)
+    for (index, value) in places.enumerated() {
+      let options = index >= most ? [] : try self.options(value, contains, isUnique, path, &builder)
+      if index < length { plan.prefix.append(options) } else { plan.rest = options }
+    }
+    if isUnique { try checkUnique(&plan, path, builder) }
+    if plan.max < plan.min { return nil }
+    return try builder.add(.array(plan))
+  }
+
+  /// The kinds of items at one place: for each `contains`, those that count, and those that do not.
+  private mutating func options(
+    _ value: Conjunction, _ contains: [ArrayAtom.Contains], _ isUnique: Bool, _ path: String,
+    _ builder: inout GraphBuilder
+  ) throws(GrammarError) -> [ArrayPlan.Option] {
+    var kinds: [(value: Conjunction, marks: UInt64)] = [(value, 0)]
+    for (bit, entry) in contains.enumerated() {
+      kinds = kinds.flatMap { kind -> [(value: Conjunction, marks: UInt64)] in
+        let inside = (kind.value.and(entry.value), kind.marks | 1 << UInt64(bit))
+        // Below a minimum alone, an item that counts unnoticed does no harm.
+        if entry.max == Int.max { return [inside, kind] }
+        let outside = entry.value.literals.map { (kind.value.and(Conjunction([$0.negated])), kind.marks) }
+        return [inside] + outside
+      }
+    }
+    var out: [ArrayPlan.Option] = []
+    for (value, marks) in kinds where !value.isNever {
+      guard isUnique else {
+        out.append(.init(value: try rule(value, &builder), marks: marks))
+        continue
+      }
+      let dfa = try distinct(value, path)
+      if !dfa.isEmpty { out.append(.init(value: try builder.distinctLeaf(dfa), marks: marks)) }
+    }
+    return out
+  }
+
+  /// Scalars in one spelling each, for arrays whose items must differ.
+  private mutating func distinct(_ value: Conjunction, _ path: String) throws(GrammarError) -> ByteDFA {
+    let (anyString, anyNumber) = (try CommonLanguages.canonicalString.get(), try NumberLanguage.all.get())
+    var out = try ByteDFA.texts([])
+    for atom in try normalizer.atoms(value) {
+      let dfa: ByteDFA
+      switch atom {
+      case .simple(let bits):
+        let words = zip([1, 2, 4] as [UInt8], ["null", "false", "true"]).filter { bits & $0.0 != 0 }
+        dfa = try ByteDFA.texts(words.map { Array($0.1.utf8) })
+      case .number(let number):
+        dfa = try (number.dfa ?? anyNumber).intersection(NumberLanguage.canonical.get())
+      case .string(let string): dfa = try bounded(string.dfa ?? anyString, string)
+      case .array, .object:
+        throw .unsupported(
+          keyword: "uniqueItems", path: path, reason: "items that are arrays or objects cannot be told apart")
+      }
+      out = try out.union(dfa)
+    }
+    return out
+  }
+
+  /// Every place that must be filled has more texts than there are items before it.
+  private func checkUnique(_ plan: inout ArrayPlan, _ path: String, _ builder: GraphBuilder)
+    throws(GrammarError)
+  {
+    func texts(_ options: [ArrayPlan.Option]) -> Int {
+      options.reduce(0) { most, option in
+        guard case .leaf(let leaf) = builder.nodes[Int(option.value)], let counts = leaf.textCounts else {
+          return most
+        }
+        return max(most, counts[0] == .max ? Int.max : Int(counts[0]))
+      }
+    }
+    for (index, options) in plan.prefix.enumerated() where index < plan.min && texts(options) <= index {
+      throw .unsupported(keyword: "uniqueItems", path: path, reason: "place \(index) has too few values")
+    }
+    if plan.min > plan.prefix.count, texts(plan.rest) < plan.min {
+      if plan.prefix.isEmpty, plan.rest.count == 1 {
+        plan.max = 0
+        plan.min = 1
+        return
+      }
+      throw .unsupported(
+        keyword: "uniqueItems", path: path, reason: "there are too few values for 'minItems'")
+    }
+    if plan.contains.contains(where: { $0.min > 1 }) {
+      throw .unsupported(keyword: "uniqueItems", path: path, reason: "it stands with 'contains'")
+    }
+  }
+}

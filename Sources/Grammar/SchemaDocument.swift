@@ -1,0 +1,286 @@
+// A schema with its places, identifiers and anchors; references are resolved inside it.
+
+import JSON
+
+/// A place in the document that is a schema.
+struct SchemaPlace {
+  var value: JSONValue
+  /// A JSON pointer.
+  var path: String
+  var resource: Int
+}
+
+/// A schema with an identifier of its own, and the root.
+struct SchemaResource {
+  var uri: String
+  var root: Int
+  var anchors: [ByteKey: Int] = [:]
+  var dynamicAnchors: [ByteKey: Int] = [:]
+  /// Drafts up to 7: `$ref` stands alone.
+  var isOld: Bool
+}
+
+struct SchemaDocument {
+  private(set) var places: [SchemaPlace] = []
+  private(set) var resources: [SchemaResource] = []
+  private(set) var hasDynamicAnchors = false
+  private var placeOfPath: [ByteKey: Int] = [:]
+
+  private static let placeLimit = 50_000
+  private static let depthLimit = 100
+
+  init(_ schema: JSONValue) throws(GrammarError) {
+    let isOld = try Self.isOld(schema, path: "") ?? false
+    resources.append(SchemaResource(uri: "", root: 0, isOld: isOld))
+    try scan(schema, "", 0, depth: 0)
+  }
+
+  /// What `$schema` says; nil when it says nothing.
+  private static func isOld(_ schema: JSONValue, path: String) throws(GrammarError) -> Bool? {
+    guard let name = schema["$schema"] else { return nil }
+    guard let text = name.stringValue else {
+      throw .malformed(path: path + "/$schema", reason: "it is not a string")
+    }
+    let known = text.utf8.last == 0x23 ? String(text.dropLast()) : text
+    switch known {
+    case "http://json-schema.org/draft-07/schema", "http://json-schema.org/draft-06/schema",
+      "https://json-schema.org/draft-07/schema", "http://json-schema.org/schema":
+      return true
+    case "https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2019-09/schema",
+      "http://json-schema.org/draft/2020-12/schema":
+      return false
+    default:
+      throw .unsupported(
+        keyword: "$schema", path: path, reason: "only drafts 7 and 2020-12 are known, not '\(text)'")
+    }
+  }
+
+  private static let single = [
+    "additionalProperties", "additionalItems", "items", "contains", "propertyNames", "if", "then", "else",
+    "not",
+    "unevaluatedItems", "unevaluatedProperties",
+  ]
+  private static let lists = ["allOf", "anyOf", "oneOf", "prefixItems", "items"]
+  private static let maps = [
+    "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies",
+  ]
+
+  /// Notes every schema below `value`.
+  @discardableResult
+  private mutating func scan(
+    _ value: JSONValue, _ path: String, _ outer: Int, depth: Int
+  ) throws(GrammarError) -> Int {
+    guard places.count < Self.placeLimit else {
+      throw .tooLarge(reason: "the schema has more than \(Self.placeLimit) subschemas")
+    }
+    guard depth < Self.depthLimit else {
+      throw .tooLarge(reason: "the schema is nested more than \(Self.depthLimit) deep")
+    }
+    let place = places.count
+    places.append(SchemaPlace(value: value, path: path, resource: outer))
+    placeOfPath[ByteKey(path)] = place
+    guard case .object(let members) = value else { return place }
+    let resource = try identify(value, path, place, outer)
+    for key in Self.single {
+      guard let child = members[key], child.objectValue != nil || child.boolValue != nil else { continue }
+      try scan(child, "\(path)/\(key)", resource, depth: depth + 1)
+    }
+    for key in Self.lists {
+      guard let children = members[key]?.arrayValue else { continue }
+      for (index, child) in children.enumerated() {
+        try scan(child, "\(path)/\(key)/\(index)", resource, depth: depth + 1)
+      }
+    }
+    for key in Self.maps {
+      guard let children = members[key]?.objectValue else { continue }
+      for (name, child) in children.entries where child.objectValue != nil || child.boolValue != nil {
+        try scan(child, "\(path)/\(key)/\(Self.escaped(name))", resource, depth: depth + 1)
+      }
+    }
+    return place
+  }
+
+  /// The resource of a schema: a new one where it has an identifier.
+  private mutating func identify(
+    _ value: JSONValue, _ path: String, _ place: Int, _ outer: Int
+  ) throws(GrammarError) -> Int {
+    var resource = outer
+    let isOld = try Self.isOld(value, path: path) ?? resources[outer].isOld
+    // In old drafts nothing beside `$ref` counts.
+    let isIgnored = isOld && value["$ref"] != nil
+    if let id = value["$id"]?.stringValue, !isIgnored {
+      if isOld, id.utf8.first == 0x23 {
+        resources[outer].anchors[ByteKey(String(id.dropFirst()))] = place
+      } else {
+        let uri = URIText.resolve(id, base: resources[outer].uri)
+        if place == 0 {
+          resources[0].uri = URIText.withoutFragment(uri)
+        } else {
+          resource = resources.count
+          resources.append(SchemaResource(uri: URIText.withoutFragment(uri), root: place, isOld: isOld))
+        }
+      }
+    }
+    if let anchor = value["$anchor"]?.stringValue { resources[resource].anchors[ByteKey(anchor)] = place }
+    if let anchor = value["$dynamicAnchor"]?.stringValue {
+      resources[resource].anchors[ByteKey(anchor)] = place
+      resources[resource].dynamicAnchors[ByteKey(anchor)] = place
+      hasDynamicAnchors = true
+    }
+    places[place].resource = resource
+    return resource
+  }
+
+  /// A key as a part of a JSON pointer.
+  static func escaped(_ key: String) -> String {
+    var out = String.UnicodeScalarView()
+    for scalar in key.unicodeScalars {
+      switch scalar {
+      case "~": out.append(contentsOf: "~0".unicodeScalars)
+      case "/": out.append(contentsOf: "~1".unicodeScalars)
+      default: out.append(scalar)
+      }
+    }
+    return String(out)
+  }
+
+  /// The schema at `suffix` below a place.
+  mutating func child(_ place: Int, _ suffix: String, _ value: JSONValue) throws(GrammarError) -> Int {
+    let path = places[place].path + suffix
+    if let known = placeOfPath[ByteKey(path)] { return known }
+    return try scan(value, path, places[place].resource, depth: 0)
+  }
+
+  /// The schema that a reference names, and whether its name is a dynamic anchor.
+  mutating func resolve(
+    _ reference: String, at place: Int, keyword: String
+  ) throws(GrammarError) -> (place: Int, dynamic: ByteKey?) {
+    let path = places[place].path
+    let (head, fragment) = URIText.split(reference)
+    var resource = places[place].resource
+    if !head.isEmpty {
+      let uri = URIText.withoutFragment(URIText.resolve(reference, base: resources[resource].uri))
+      guard let found = resources.firstIndex(where: { $0.uri.utf8.elementsEqual(uri.utf8) }) else {
+        throw .unsupported(
+          keyword: keyword, path: path,
+          reason: "'\(reference)' is not in this document, and nothing is fetched")
+      }
+      resource = found
+    }
+    let name = URIText.decoded(fragment)
+    let root = resources[resource].root
+    if name.isEmpty { return (root, nil) }
+    guard name.utf8.first == 0x2F else {
+      let key = ByteKey(name)
+      guard let found = resources[resource].anchors[key] else {
+        throw .malformed(path: path + "/" + keyword, reason: "'\(reference)' names no schema")
+      }
+      return (found, resources[resource].dynamicAnchors[key] == nil ? nil : key)
+    }
+    let full = places[root].path + name
+    if let known = placeOfPath[ByteKey(full)] { return (known, nil) }
+    guard let value = Self.value(at: name, in: places[root].value) else {
+      throw .malformed(path: path + "/" + keyword, reason: "'\(reference)' names no schema")
+    }
+    return (try scan(value, full, resource, depth: 0), nil)
+  }
+
+  private static func value(at pointer: String, in value: JSONValue) -> JSONValue? {
+    var at = value
+    for part in pointer.utf8.dropFirst().split(separator: 0x2F, omittingEmptySubsequences: false) {
+      var key: [UInt8] = []
+      var isEscaped = false
+      for byte in part {
+        if isEscaped {
+          key.append(byte == 0x30 ? 0x7E : 0x2F)
+          isEscaped = false
+        } else if byte == 0x7E {
+          isEscaped = true
+        } else {
+          key.append(byte)
+        }
+      }
+      let name = String(decoding: key, as: UTF8.self)
+      if let next = at[name] {
+        at = next
+      } else if let index = Int(name), let next = at[index] {
+        at = next
+      } else {
+        return nil
+      }
+    }
+    return at
+  }
+}
+
+/// As much of RFC 3986 as identifiers in one document need.
+enum URIText {
+  /// What stands before and behind the first '#'.
+  static func split(_ text: String) -> (head: String, fragment: String) {
+    let bytes = Array(text.utf8)
+    guard let mark = bytes.firstIndex(of: 0x23) else { return (text, "") }
+    return (
+      String(decoding: bytes[..<mark], as: UTF8.self), String(decoding: bytes[(mark + 1)...], as: UTF8.self)
+    )
+  }
+
+  static func withoutFragment(_ text: String) -> String { split(text).head }
+
+  static func decoded(_ text: String) -> String {
+    let bytes = Array(text.utf8)
+    var out: [UInt8] = []
+    var at = 0
+    while at < bytes.count {
+      if bytes[at] == 0x25, at + 2 < bytes.count,
+        let value = UInt8(String(decoding: bytes[at + 1...at + 2], as: UTF8.self), radix: 16)
+      {
+        out.append(value)
+        at += 3
+      } else {
+        out.append(bytes[at])
+        at += 1
+      }
+    }
+    return String(decoding: out, as: UTF8.self)
+  }
+
+  /// Where the scheme ends, if there is one.
+  private static func schemeEnd(_ bytes: [UInt8]) -> Int? {
+    guard let colon = bytes.firstIndex(of: 0x3A), colon > 0 else { return nil }
+    let isScheme = bytes[..<colon].allSatisfy { byte in
+      (0x61...0x7A).contains(byte | 0x20) || (0x30...0x39).contains(byte)
+        || [0x2B, 0x2D, 0x2E].contains(byte)
+    }
+    return isScheme ? colon : nil
+  }
+
+  static func resolve(_ text: String, base: String) -> String {
+    let reference = Array(text.utf8)
+    let from = Array(withoutFragment(base).utf8)
+    if schemeEnd(reference) != nil || from.isEmpty { return text }
+    guard let first = reference.first, first != 0x23 else {
+      return String(decoding: from + reference, as: UTF8.self)
+    }
+    // The authority ends at the first slash behind "//".
+    var authority = schemeEnd(from).map { $0 + 1 } ?? 0
+    if from[authority...].starts(with: [0x2F, 0x2F]) {
+      authority = from[(authority + 2)...].firstIndex(of: 0x2F) ?? from.count
+    }
+    if reference.starts(with: [0x2F, 0x2F]) {
+      return String(decoding: from[..<(schemeEnd(from).map { $0 + 1 } ?? 0)] + reference, as: UTF8.self)
+    }
+    var path = first == 0x2F ? [] : Array(from[authority...])
+    if let slash = path.lastIndex(of: 0x2F) {
+      path = Array(path[...slash])
+    } else {
+      path = first == 0x2F ? [] : [0x2F]
+    }
+    var parts: [ArraySlice<UInt8>] = []
+    for part in (path + reference).split(separator: 0x2F, omittingEmptySubsequences: false).dropFirst() {
+      if part.elementsEqual(".".utf8) { continue }
+      if part.elementsEqual("..".utf8) { _ = parts.popLast() } else { parts.append(part) }
+    }
+    let joined = parts.reduce(into: [UInt8]()) { $0 += [0x2F] + $1 }
+    return String(decoding: from[..<authority] + joined, as: UTF8.self)
+  }
+}

@@ -1,0 +1,460 @@
+// Schemas to alternatives of one type each: unions for anyOf, products for allOf, complements for not.
+
+import JSON
+
+/// Negations are pushed down to the keywords. Then everything is monotone, so that an alternative that cannot be
+/// expressed may be left out: the answer is constrained more, never less. Such places are noted.
+struct SchemaNormalizer {
+  var document: SchemaDocument
+  /// What was left out.
+  private(set) var restrictions: [String] = []
+  private var known: [SchemaLiteral: [SchemaAtom]] = [:]
+  private var inProgress: Set<SchemaLiteral> = []
+  private var scopes: [[Int]] = [[]]
+  private var patterns: [ByteKey: ByteDFA] = [:]
+  /// Places made here: constants inside constants.
+  private var work = 0
+
+  private static let depthLimit = 40
+  private static let atomLimit = 2000
+  private static let workLimit = 400_000
+
+  init(document: SchemaDocument) { self.document = document }
+
+  // MARK: Places
+
+  func path(_ literal: SchemaLiteral) -> String {
+    literal.place < 0 ? "" : document.places[literal.place].path
+  }
+
+  /// A schema below `literal`, as seen from there.
+  mutating func child(_ literal: SchemaLiteral, _ suffix: String, _ value: JSONValue) throws(GrammarError)
+    -> SchemaLiteral
+  {
+    guard value.objectValue != nil || value.boolValue != nil else {
+      throw .malformed(path: path(literal) + suffix, reason: "a schema is an object or a boolean")
+    }
+    return SchemaLiteral(place: try document.child(literal.place, suffix, value), scope: enter(literal))
+  }
+
+  /// The scope inside a schema.
+  private mutating func enter(_ literal: SchemaLiteral) -> Int {
+    guard document.hasDynamicAnchors else { return 0 }
+    let resource = document.places[literal.place].resource
+    let scope = scopes[literal.scope]
+    if scope.contains(resource) { return literal.scope }
+    let next = scope + [resource]
+    if let found = scopes.firstIndex(of: next) { return found }
+    scopes.append(next)
+    return scopes.count - 1
+  }
+
+  mutating func restrict(_ keyword: String, _ literal: SchemaLiteral, _ reason: String) {
+    let words = "'\(keyword)' at '\(path(literal))': \(reason)"
+    if restrictions.count < 64, !restrictions.contains(where: { $0.utf8.elementsEqual(words.utf8) }) {
+      restrictions.append(words)
+    }
+  }
+
+  // MARK: Alternatives
+
+  mutating func atoms(_ conjunction: Conjunction) throws(GrammarError) -> [SchemaAtom] {
+    var out = SchemaAtom.everything
+    for literal in conjunction.literals {
+      out = try product(out, try atoms(literal))
+      if out.isEmpty { break }
+    }
+    return out
+  }
+
+  mutating func product(_ a: [SchemaAtom], _ b: [SchemaAtom]) throws(GrammarError) -> [SchemaAtom] {
+    var out: [SchemaAtom] = []
+    for x in a {
+      for y in b {
+        work += 1
+        guard let both = try x.and(y) else { continue }
+        out.append(both)
+      }
+    }
+    try check(out)
+    return out
+  }
+
+  private func check(_ atoms: [SchemaAtom]) throws(GrammarError) {
+    guard atoms.count <= Self.atomLimit, work < Self.workLimit else {
+      throw .tooLarge(reason: "the schema combines to more than \(Self.atomLimit) alternatives")
+    }
+  }
+
+  mutating func atoms(_ literal: SchemaLiteral) throws(GrammarError) -> [SchemaAtom] {
+    if literal.place < 0 { return literal.isNegated ? SchemaAtom.everything : [] }
+    if let known = known[literal] { return known }
+    let place = document.places[literal.place]
+    if let holds = place.value.boolValue { return holds != literal.isNegated ? SchemaAtom.everything : [] }
+    guard case .object(let members) = place.value else {
+      throw .malformed(path: place.path, reason: "a schema is an object or a boolean")
+    }
+    guard inProgress.insert(literal).inserted else {
+      throw .unsupported(
+        keyword: "$ref", path: place.path, reason: "the schema refers to itself without getting anywhere")
+    }
+    defer { inProgress.remove(literal) }
+    guard inProgress.count < Self.depthLimit else {
+      throw .tooLarge(reason: "schemas refer to each other more than \(Self.depthLimit) deep")
+    }
+    var out: [SchemaAtom]
+    let keywords = try Self.keywords(
+      members, isOld: document.resources[place.resource].isOld, path: place.path)
+    if literal.isNegated {
+      out = []
+      let plain = literal.negated
+      for keyword in keywords {
+        for atom in try negative(keyword, members, plain) { out.append(atom.unseen) }
+        work += out.count
+        try check(out)
+      }
+    } else {
+      out = SchemaAtom.everything
+      for keyword in keywords where !out.isEmpty { out = try positive(keyword, members, literal, out) }
+    }
+    known[literal] = out
+    return out
+  }
+
+  /// The keywords of a schema that say something, in the order in which they are applied. Keywords that nobody knows
+  /// are annotations; those of other drafts that would change the meaning are refused.
+  private static func keywords(
+    _ members: JSONObject, isOld: Bool, path: String
+  ) throws(GrammarError) -> [String] {
+    if isOld, members["$ref"] != nil { return ["$ref"] }
+    for keyword in ["$recursiveRef", "extends", "disallow", "divisibleBy"] where members[keyword] != nil {
+      throw .unsupported(keyword: keyword, path: path, reason: "it belongs to another draft")
+    }
+    return order.filter { keyword in
+      switch keyword {
+      case "properties":
+        members["properties"] != nil || members["patternProperties"] != nil
+          || members["additionalProperties"] != nil
+      case "items": members["items"] != nil || members["prefixItems"] != nil
+      case "if": members["if"] != nil && (members["then"] != nil || members["else"] != nil)
+      case "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "dependentSchemas",
+        "dependentRequired",
+        "prefixItems":
+        !isOld && members[keyword] != nil
+      default: members[keyword] != nil
+      }
+    }
+  }
+
+  private static let order = [
+    "type", "const", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+    "minLength",
+    "maxLength", "pattern", "format", "properties", "required", "minProperties", "maxProperties",
+    "propertyNames",
+    "dependentRequired", "items", "contains", "minItems", "maxItems", "uniqueItems", "$ref", "$dynamicRef",
+    "allOf",
+    "not", "oneOf", "anyOf", "if", "dependentSchemas", "dependencies", "unevaluatedProperties",
+    "unevaluatedItems",
+  ]
+
+  // MARK: Keywords that hold
+
+  private mutating func positive(
+    _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral, _ atoms: [SchemaAtom]
+  ) throws(GrammarError) -> [SchemaAtom] {
+    switch keyword {
+    case "$ref", "$dynamicRef":
+      return try product(atoms, try self.atoms(try target(keyword, members, literal)))
+    case "allOf":
+      var out = atoms
+      for branch in try branches(keyword, members, literal) where !out.isEmpty {
+        out = try product(out, try self.atoms(branch))
+      }
+      return out
+    case "anyOf":
+      var union: [SchemaAtom] = []
+      for branch in try branches(keyword, members, literal) { union += try self.atoms(branch) }
+      return try product(atoms, union)
+    case "oneOf": return try exactlyOne(try branches(keyword, members, literal), atoms, literal)
+    case "not":
+      return try product(atoms, try self.atoms(try child(literal, "/not", members["not"] ?? true).negated))
+    case "if":
+      let (test, then, other) = try conditional(members, literal)
+      let yes = try product(try product(atoms, try self.atoms(test)), try self.atoms(then))
+      return yes + (try product(try product(atoms, try self.atoms(test.negated)), try self.atoms(other)))
+    case "dependentSchemas", "dependencies":
+      var out = atoms
+      for (key, schema, keys) in try dependents(keyword, members, literal) {
+        if let schema {
+          let without = try product(
+            out, Self.others(than: .object(ObjectAtom())) + [.object(Self.without(key))])
+          let with = try product(
+            try product(out, [.object(ObjectAtom(required: [key]))]), try self.atoms(schema))
+          out = without + with
+        } else {
+          let atom = ObjectAtom(dependencies: [.init(key: key, needs: keys)])
+          out = try product(out, Self.others(than: .object(ObjectAtom())) + [.object(atom)])
+        }
+      }
+      return out
+    case "unevaluatedProperties", "unevaluatedItems":
+      return try unevaluated(
+        keyword, try child(literal, "/" + keyword, members[keyword] ?? true), literal, atoms)
+    default:
+      let allowed = try assertion(keyword, members, literal)
+      return try product(atoms, allowed)
+    }
+  }
+
+  /// Everything but one type.
+  static func others(than atom: SchemaAtom) -> [SchemaAtom] {
+    SchemaAtom.everything.filter { other in
+      switch (atom, other) {
+      case (.simple, .simple), (.number, .number), (.string, .string), (.array, .array), (.object, .object):
+        false
+      default: true
+      }
+    }
+  }
+
+  /// An object without a member.
+  static func without(_ key: ByteKey) -> ObjectAtom {
+    ObjectAtom(groups: [MemberGroup(properties: [.init(key: key, value: .never)], isEvaluating: false)])
+  }
+
+  private mutating func branches(
+    _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
+  ) throws(GrammarError) -> [SchemaLiteral] {
+    guard let list = members[keyword]?.arrayValue, !list.isEmpty else {
+      throw .malformed(path: path(literal) + "/" + keyword, reason: "it is not a list of schemas")
+    }
+    var out: [SchemaLiteral] = []
+    for (index, value) in list.enumerated() { out.append(try child(literal, "/\(keyword)/\(index)", value)) }
+    return out
+  }
+
+  private mutating func target(
+    _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
+  ) throws(GrammarError) -> SchemaLiteral {
+    guard let reference = members[keyword]?.stringValue else {
+      throw .malformed(path: path(literal) + "/" + keyword, reason: "it is not a string")
+    }
+    var (place, dynamic) = try document.resolve(reference, at: literal.place, keyword: keyword)
+    let scope = enter(literal)
+    if keyword.utf8.first == 0x24, keyword.utf8.count > 4, let dynamic {
+      // The outermost resource on the way that has the anchor decides.
+      for resource in scopes[scope] {
+        if let found = document.resources[resource].dynamicAnchors[dynamic] {
+          place = found
+          break
+        }
+      }
+    }
+    return SchemaLiteral(place: place, scope: scope)
+  }
+
+  private mutating func conditional(
+    _ members: JSONObject, _ literal: SchemaLiteral
+  ) throws(GrammarError) -> (test: SchemaLiteral, then: SchemaLiteral, other: SchemaLiteral) {
+    (
+      try child(literal, "/if", members["if"] ?? true), try child(literal, "/then", members["then"] ?? true),
+      try child(literal, "/else", members["else"] ?? true)
+    )
+  }
+
+  /// The entries of `dependentSchemas` or `dependencies`: a schema or a list of keys for each key.
+  private mutating func dependents(
+    _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
+  ) throws(GrammarError) -> [(key: ByteKey, schema: SchemaLiteral?, keys: [ByteKey])] {
+    guard let entries = members[keyword]?.objectValue?.entries else {
+      throw .malformed(path: path(literal) + "/" + keyword, reason: "it is not an object")
+    }
+    var out: [(key: ByteKey, schema: SchemaLiteral?, keys: [ByteKey])] = []
+    for (name, value) in entries {
+      if keyword.utf8.count == 12, value.arrayValue != nil {
+        out.append((ByteKey(name), nil, try keys(value, path(literal) + "/\(keyword)/\(name)")))
+      } else {
+        out.append(
+          (ByteKey(name), try child(literal, "/\(keyword)/\(SchemaDocument.escaped(name))", value), []))
+      }
+    }
+    return out
+  }
+
+  func keys(_ value: JSONValue, _ path: String) throws(GrammarError) -> [ByteKey] {
+    guard let list = value.arrayValue else {
+      throw .malformed(path: path, reason: "it is not a list of strings")
+    }
+    var out: [ByteKey] = []
+    for entry in list {
+      guard let text = entry.stringValue else {
+        throw .malformed(path: path, reason: "it is not a list of strings")
+      }
+      if !out.contains(ByteKey(text)) { out.append(ByteKey(text)) }
+    }
+    return out
+  }
+
+  // MARK: oneOf
+
+  private mutating func exactlyOne(
+    _ branches: [SchemaLiteral], _ atoms: [SchemaAtom], _ literal: SchemaLiteral
+  ) throws(GrammarError) -> [SchemaAtom] {
+    var alternatives: [[SchemaAtom]] = []
+    for branch in branches { alternatives.append(try product(atoms, try self.atoms(branch))) }
+    var out: [SchemaAtom] = []
+    for (index, own) in alternatives.enumerated() {
+      for atom in own {
+        var kept = [atom]
+        for (other, theirs) in alternatives.enumerated() where other != index && !kept.isEmpty {
+          var overlaps = false
+          for theirs in theirs where !overlaps { overlaps = try !isDisjoint(atom, theirs) }
+          if overlaps { kept = try product(kept, try self.atoms(branches[other].negated)) }
+        }
+        out += kept
+      }
+    }
+    try check(out)
+    if out.isEmpty, alternatives.contains(where: { !$0.isEmpty }), !restrictions.isEmpty {
+      throw .unsupported(
+        keyword: "oneOf", path: path(literal),
+        reason: "its branches overlap, and what tells them apart cannot be expressed")
+    }
+    return out
+  }
+
+  /// Whether no value is surely in both. A schema that is being looked at already counts as overlapping.
+  mutating func isDisjoint(_ a: SchemaAtom, _ b: SchemaAtom) throws(GrammarError) -> Bool {
+    guard let both = try a.and(b) else { return true }
+    guard case .object(let atom) = both else { return false }
+    for key in atom.required {
+      let value = try value(of: key, in: atom)
+      if value.isNever { return true }
+      guard value.literals.count > 1, !value.literals.contains(where: { inProgress.contains($0) }) else {
+        continue
+      }
+      let isEmpty: Bool
+      do {
+        isEmpty = try atoms(value).isEmpty
+      } catch {
+        isEmpty = false
+      }
+      if isEmpty { return true }
+    }
+    return false
+  }
+
+  /// What the value of a member must be.
+  mutating func value(of key: ByteKey, in atom: ObjectAtom) throws(GrammarError) -> Conjunction {
+    var out = Conjunction.anything
+    let text = JSONText.quoted(key.string)
+    for group in atom.groups {
+      var isNamed = false
+      for entry in group.properties where entry.key == key {
+        out = out.and(entry.value)
+        isNamed = true
+      }
+      for entry in group.patterns where try pattern(entry.key).accepts(text) {
+        out = out.and(entry.value)
+        isNamed = true
+      }
+      if !isNamed, let additional = group.additional { out = out.and(additional) }
+    }
+    return out
+  }
+
+  /// The strings in which an expression matches somewhere, in canonical spelling with quotes.
+  mutating func pattern(_ text: ByteKey) throws(GrammarError) -> ByteDFA {
+    if let known = patterns[text] { return known }
+    let dfa = try ByteNFA.automaton(RegexParser.parse(text.string), spelling: .json, anywhere: true)
+      .wrapped([0x22], [0x22]).minimized()
+    patterns[text] = dfa
+    return dfa
+  }
+
+  // MARK: Unevaluated
+
+  private mutating func unevaluated(
+    _ keyword: String, _ rest: SchemaLiteral, _ literal: SchemaLiteral, _ atoms: [SchemaAtom]
+  ) throws(GrammarError) -> [SchemaAtom] {
+    let isProperties = keyword.utf8.elementsEqual("unevaluatedProperties".utf8)
+    let value = document.places[rest.place].value == false ? Conjunction.never : Conjunction([rest])
+    var out: [SchemaAtom] = []
+    for atom in atoms {
+      switch atom {
+      case .object(var object) where isProperties:
+        var group = MemberGroup(additional: value)
+        let seen = object.groups.filter(\.isEvaluating)
+        for entry in seen.flatMap(\.properties) {
+          group.properties.append(.init(key: entry.key, value: .anything))
+        }
+        for entry in seen.flatMap(\.patterns) {
+          group.patterns.append(.init(key: entry.key, value: .anything))
+        }
+        if !seen.contains(where: { $0.additional != nil }) { object.groups.append(group) }
+        out.append(.object(object))
+      case .array(var array) where !isProperties:
+        let seen = array.groups.filter(\.isEvaluating)
+        let length = seen.reduce(0) { max($0, $1.prefix.count) }
+        if !seen.contains(where: { $0.items != nil }) {
+          if array.contains.contains(where: \.isEvaluating) {
+            throw .unsupported(keyword: keyword, path: path(literal), reason: "it stands with 'contains'")
+          }
+          let prefix = [Conjunction](repeating: .anything, count: length)
+          array.groups.append(ItemGroup(prefix: prefix, items: value))
+        }
+        out.append(.array(array))
+      default: out.append(atom)
+      }
+    }
+    return out
+  }
+
+  // MARK: Keywords that do not hold
+
+  private mutating func negative(
+    _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
+  ) throws(GrammarError) -> [SchemaAtom] {
+    switch keyword {
+    case "$ref", "$dynamicRef": return try atoms(try target(keyword, members, literal).negated)
+    case "allOf":
+      var out: [SchemaAtom] = []
+      for branch in try branches(keyword, members, literal) { out += try atoms(branch.negated) }
+      return out
+    case "anyOf":
+      var out = SchemaAtom.everything
+      for branch in try branches(keyword, members, literal) where !out.isEmpty {
+        out = try product(out, try atoms(branch.negated))
+      }
+      return out
+    case "oneOf":
+      let list: [SchemaLiteral] = try branches(keyword, members, literal)
+      var out = SchemaAtom.everything
+      for branch in list where !out.isEmpty { out = try product(out, try atoms(branch.negated)) }
+      for (index, first) in list.enumerated() {
+        for second in list[(index + 1)...] { out += try product(try atoms(first), try atoms(second)) }
+      }
+      return out
+    case "not": return try atoms(try child(literal, "/not", members["not"] ?? true))
+    case "if":
+      let (test, then, other) = try conditional(members, literal)
+      return try product(try atoms(test), try atoms(then.negated))
+        + (try product(try atoms(test.negated), try atoms(other.negated)))
+    case "dependentSchemas", "dependencies":
+      var out: [SchemaAtom] = []
+      for (key, schema, keys) in try dependents(keyword, members, literal) {
+        let with = ObjectAtom(required: [key])
+        if let schema {
+          out += try product([.object(with)], try atoms(schema.negated))
+        } else {
+          for needed in keys { if let atom = with.and(Self.without(needed)) { out.append(.object(atom)) } }
+        }
+      }
+      return out
+    case "unevaluatedProperties", "unevaluatedItems":
+      restrict(keyword, literal, "its violation is never written")
+      return []
+    default: return try violation(keyword, members, literal)
+    }
+  }
+}

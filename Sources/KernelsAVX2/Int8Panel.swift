@@ -1,0 +1,268 @@
+// Products of int8 activations with 4- and 8-bit affine weights by VPMADDUBSW, for many rows of x (prefill).
+//
+// Sixteen output rows are interleaved into a panel of nibbles: a pair of registers holds four consecutive nibbles of
+// each of the sixteen outputs, so that one VPMADDUBSW with a broadcast of four activations advances eight dot
+// products. Sums stay in sixteen bits for eight steps (see Int8Multiply).
+//
+//   panel of 32 packed bytes per output (64 4-bit weights or 32 8-bit ones), for each of its eight dwords:
+//     [ low nibbles, outputs 0-7 | outputs 8-15 | high nibbles, outputs 0-7 | outputs 8-15 ]     128 bytes
+
+import _Builtin_intrinsics.intel
+
+/// Bytes of scratch that `multiplyInt8Panel` needs, 32-byte aligned.
+package func int8PanelBytes(columns: Int, block: Int) -> Int {
+  // Nibbles of 16 outputs, their scales and biases, and 4 rows of 16 · 16 accumulators. 8-bit weights have two
+  // nibbles each.
+  32 * paddedColumns(columns) + 128 * (columns / block) + 4 * 16 * 64
+}
+
+/// As `multiplyInt8`, for `weightRows` of at most 16.
+package func multiplyInt8Panel(
+  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
+  scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
+  xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int,
+  scratch: UnsafeMutableRawPointer
+) {
+  let block = min(groupSize, 64)
+  let blocks = columns / block
+  let panel = scratch
+  let factors = (panel + 32 * paddedColumns(columns)).assumingMemoryBound(to: Float.self)
+  let totals = factors + 32 * blocks
+
+  for o in 0..<16 {
+    let isUsed = o < weightRows
+    let (s, b) = (scales + o * scaleRowBytes, biases + o * scaleRowBytes)
+    for j in 0..<blocks {
+      let group = j * block / groupSize
+      factors[32 * j + o] = isUsed ? scalar(s, scaleFormat, group) : 0
+      factors[32 * j + 16 + o] = isUsed ? scalar(b, scaleFormat, group) : 0
+    }
+  }
+  for unit in 0..<(rowBytes + 31) / 32 {
+    for half in 0..<2 {
+      interleave(
+        packed + 8 * half * rowBytes + 32 * unit, rowBytes, min(8, max(0, weightRows - 8 * half)),
+        min(32, rowBytes - 32 * unit), panel + 1024 * unit + 32 * half)
+    }
+  }
+
+  let a = paddedColumns(columns)
+  let c = a + 4 * paddedBlocks(columns, block)
+  // Dwords of packed weights per block, and bytes of the panel for them.
+  let dwords = block * bits / 32
+  var r = 0
+  while r < xRows {
+    let rows = min(4, xRows - r)
+    for slot in 0..<32 * rows { _mm256_storeu_ps(totals + 8 * slot, _mm256_setzero_ps()) }
+    for j in 0..<blocks {
+      let row = x + r * xStride
+      let weights = UnsafeRawPointer(panel + 128 * dwords * j)
+      let (factor, target) = (factors + 32 * j, totals + 16 * (j & 15))
+      if rows == 4 {
+        if bits == 4 {
+          fourRows4(weights, block, row + j * block, xStride, row, a + 4 * j, c + 4 * j, factor, target)
+        } else {
+          fourRows8(weights, block, row + j * block, xStride, row, a + 4 * j, c + 4 * j, factor, target)
+        }
+      } else {
+        for i in 0..<rows {
+          let one = row + i * xStride
+          oneRow(weights, bits, block, one + j * block, one, a + 4 * j, c + 4 * j, factor, target + 256 * i)
+        }
+      }
+    }
+    for i in 0..<rows { storeSums(totals + 256 * i, weightRows, y + (r + i) * yStride) }
+    r += rows
+  }
+}
+
+/// Eight rows of up to 32 bytes, transposed by dwords and split into nibbles.
+@inline(__always)
+private func interleave(
+  _ source: UnsafeRawPointer, _ stride: Int, _ rows: Int, _ bytes: Int, _ target: UnsafeMutableRawPointer
+) {
+  // A row may end at half a unit, and behind it the mapping.
+  let mask = tailMask(bytes / 4)
+  @inline(__always)
+  func row(_ i: Int) -> __m256i {
+    guard i < rows else { return _mm256_setzero_si256() }
+    return _mm256_maskload_epi32((source + i * stride).assumingMemoryBound(to: Int32.self), mask)
+  }
+  let (r0, r1, r2, r3) = (row(0), row(1), row(2), row(3))
+  let (r4, r5, r6, r7) = (row(4), row(5), row(6), row(7))
+  let (a0, a1) = (_mm256_unpacklo_epi32(r0, r1), _mm256_unpackhi_epi32(r0, r1))
+  let (a2, a3) = (_mm256_unpacklo_epi32(r2, r3), _mm256_unpackhi_epi32(r2, r3))
+  let (a4, a5) = (_mm256_unpacklo_epi32(r4, r5), _mm256_unpackhi_epi32(r4, r5))
+  let (a6, a7) = (_mm256_unpacklo_epi32(r6, r7), _mm256_unpackhi_epi32(r6, r7))
+  // Dword d of rows 0-3 and d + 4 of them; then of rows 4-7.
+  let (b0, b1) = (_mm256_unpacklo_epi64(a0, a2), _mm256_unpackhi_epi64(a0, a2))
+  let (b2, b3) = (_mm256_unpacklo_epi64(a1, a3), _mm256_unpackhi_epi64(a1, a3))
+  let (b4, b5) = (_mm256_unpacklo_epi64(a4, a6), _mm256_unpackhi_epi64(a4, a6))
+  let (b6, b7) = (_mm256_unpacklo_epi64(a5, a7), _mm256_unpackhi_epi64(a5, a7))
+  @inline(__always)
+  func store(_ dword: Int, _ bytes: __m256i) {
+    storeBytes(lowNibbles(bytes), target + 128 * dword)
+    storeBytes(highNibbles(bytes), target + 128 * dword + 64)
+  }
+  store(0, __m256i(lowHalf: b0.lowHalf, highHalf: b4.lowHalf))
+  store(1, __m256i(lowHalf: b1.lowHalf, highHalf: b5.lowHalf))
+  store(2, __m256i(lowHalf: b2.lowHalf, highHalf: b6.lowHalf))
+  store(3, __m256i(lowHalf: b3.lowHalf, highHalf: b7.lowHalf))
+  store(4, __m256i(lowHalf: b0.highHalf, highHalf: b4.highHalf))
+  store(5, __m256i(lowHalf: b1.highHalf, highHalf: b5.highHalf))
+  store(6, __m256i(lowHalf: b2.highHalf, highHalf: b6.highHalf))
+  store(7, __m256i(lowHalf: b3.highHalf, highHalf: b7.highHalf))
+}
+
+/// Sums a row's sixteen slots in the tree of a register's lanes, and stores its first `count` outputs.
+@inline(__always)
+private func storeSums(
+  _ slots: UnsafeMutablePointer<Float>, _ count: Int, _ y: UnsafeMutablePointer<Float>
+) {
+  for half in 0..<2 {
+    let base = slots + 8 * half
+    @inline(__always)
+    func two(_ i: Int) -> __m256 { _mm256_add_ps(load(base, 16 * i), load(base, 16 * (i + 8))) }
+    @inline(__always)
+    func four(_ i: Int) -> __m256 { _mm256_add_ps(two(i), two(i + 4)) }
+    let sum = _mm256_add_ps(_mm256_add_ps(four(0), four(2)), _mm256_add_ps(four(1), four(3)))
+    let left = min(8, max(0, count - 8 * half))
+    if left == 8 {
+      _mm256_storeu_ps(y + 8 * half, sum)
+    } else if left > 0 {
+      _mm256_maskstore_ps(y + 8 * half, tailMask(left), sum)
+    }
+  }
+}
+
+@inline(__always)
+private func broadcast(_ x: UnsafeRawPointer, _ at: Int) -> __m256i {
+  _mm256_set1_epi32((x + at).loadUnaligned(as: Int32.self))
+}
+
+/// One block's contribution to eight outputs of a row.
+@inline(__always)
+private func fold(
+  _ products: __m256i, _ a: Float, _ c: Float, _ factor: UnsafeMutablePointer<Float>,
+  _ total: UnsafeMutablePointer<Float>
+) {
+  let scale = _mm256_mul_ps(_mm256_set1_ps(a), load(factor, 0))
+  let product = _mm256_fmadd_ps(_mm256_cvtepi32_ps(products), scale, load(total, 0))
+  _mm256_storeu_ps(total, _mm256_fmadd_ps(load(factor, 16), _mm256_set1_ps(c), product))
+}
+
+@inline(__always)
+private func widened(_ sums: __m256i) -> __m256i { _mm256_madd_epi16(sums, _mm256_set1_epi16(1)) }
+
+/// Any width, one row of x: the integer sums are the same in any order.
+@inline(__always)
+private func oneRow(
+  _ weights: UnsafeRawPointer, _ bits: Int, _ block: Int, _ x: UnsafeRawPointer, _ row: UnsafeRawPointer,
+  _ a: Int, _ c: Int, _ factor: UnsafeMutablePointer<Float>, _ total: UnsafeMutablePointer<Float>
+) {
+  for half in 0..<2 {
+    var products = _mm256_setzero_si256()
+    for d in 0..<block * bits / 32 {
+      let w = weights + 128 * d + 32 * half
+      let first = broadcast(x, 4 * d)
+      let second = bits == 4 ? broadcast(x, block / 2 + 4 * d) : first
+      let low = widened(_mm256_maddubs_epi16(loadBytes(w), first))
+      let high = widened(_mm256_maddubs_epi16(loadBytes(w + 64), second))
+      products = _mm256_add_epi32(products, low)
+      products = _mm256_add_epi32(products, bits == 4 ? high : _mm256_slli_epi32(high, 4))
+    }
+    let scale = (row + a).loadUnaligned(as: Float.self)
+    let sum = (row + c).loadUnaligned(as: Float.self)
+    fold(products, scale, sum, factor + 8 * half, total + 8 * half)
+  }
+}
+
+/// Adds up to eight steps of one plane of nibbles for four rows and sixteen outputs.
+@inline(__always)
+private func plane(
+  _ weights: UnsafeRawPointer, _ steps: Int, _ x0: UnsafeRawPointer, _ x1: UnsafeRawPointer,
+  _ x2: UnsafeRawPointer, _ x3: UnsafeRawPointer
+) -> (__m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i) {
+  let zero = _mm256_setzero_si256()
+  var (a0, a1, a2, a3) = (zero, zero, zero, zero)
+  var (b0, b1, b2, b3) = (zero, zero, zero, zero)
+  for d in 0..<steps {
+    let (u, v) = (loadBytes(weights + 128 * d), loadBytes(weights + 128 * d + 32))
+    let q0 = broadcast(x0, 4 * d)
+    a0 = _mm256_add_epi16(a0, _mm256_maddubs_epi16(u, q0))
+    b0 = _mm256_add_epi16(b0, _mm256_maddubs_epi16(v, q0))
+    let q1 = broadcast(x1, 4 * d)
+    a1 = _mm256_add_epi16(a1, _mm256_maddubs_epi16(u, q1))
+    b1 = _mm256_add_epi16(b1, _mm256_maddubs_epi16(v, q1))
+    let q2 = broadcast(x2, 4 * d)
+    a2 = _mm256_add_epi16(a2, _mm256_maddubs_epi16(u, q2))
+    b2 = _mm256_add_epi16(b2, _mm256_maddubs_epi16(v, q2))
+    let q3 = broadcast(x3, 4 * d)
+    a3 = _mm256_add_epi16(a3, _mm256_maddubs_epi16(u, q3))
+    b3 = _mm256_add_epi16(b3, _mm256_maddubs_epi16(v, q3))
+  }
+  return (
+    widened(a0), widened(b0), widened(a1), widened(b1), widened(a2), widened(b2), widened(a3), widened(b3)
+  )
+}
+
+@inline(__always)
+private func foldRows(
+  _ p: (__m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i), _ row: UnsafeRawPointer,
+  _ stride: Int, _ a: Int, _ c: Int, _ factor: UnsafeMutablePointer<Float>,
+  _ total: UnsafeMutablePointer<Float>
+) {
+  @inline(__always)
+  func foldRow(_ low: __m256i, _ high: __m256i, _ i: Int) {
+    let scale = (row + i * stride + a).loadUnaligned(as: Float.self)
+    let sum = (row + i * stride + c).loadUnaligned(as: Float.self)
+    fold(low, scale, sum, factor, total + 256 * i)
+    fold(high, scale, sum, factor + 8, total + 256 * i + 8)
+  }
+  foldRow(p.0, p.1, 0)
+  foldRow(p.2, p.3, 1)
+  foldRow(p.4, p.5, 2)
+  foldRow(p.6, p.7, 3)
+}
+
+@inline(__always)
+private func fourRows4(
+  _ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRawPointer, _ stride: Int, _ row: UnsafeRawPointer,
+  _ a: Int, _ c: Int, _ factor: UnsafeMutablePointer<Float>, _ total: UnsafeMutablePointer<Float>
+) {
+  let (x1, x2, x3) = (x + stride, x + 2 * stride, x + 3 * stride)
+  let steps = block / 8
+  let odd = block / 2
+  let p = plane(weights, steps, x, x1, x2, x3)
+  let q = plane(weights + 64, steps, x + odd, x1 + odd, x2 + odd, x3 + odd)
+  foldRows(
+    (
+      _mm256_add_epi32(p.0, q.0), _mm256_add_epi32(p.1, q.1), _mm256_add_epi32(p.2, q.2),
+      _mm256_add_epi32(p.3, q.3), _mm256_add_epi32(p.4, q.4), _mm256_add_epi32(p.5, q.5),
+      _mm256_add_epi32(p.6, q.6), _mm256_add_epi32(p.7, q.7)
+    ), row, stride, a, c, factor, total)
+}
+
+@inline(__always)
+private func fourRows8(
+  _ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRawPointer, _ stride: Int, _ row: UnsafeRawPointer,
+  _ a: Int, _ c: Int, _ factor: UnsafeMutablePointer<Float>, _ total: UnsafeMutablePointer<Float>
+) {
+  let zero = _mm256_setzero_si256()
+  var sums = (zero, zero, zero, zero, zero, zero, zero, zero)
+  for segment in 0..<block / 32 {
+    let (w, at) = (weights + 1024 * segment, 32 * segment)
+    let (y0, y1, y2, y3) = (x + at, x + stride + at, x + 2 * stride + at, x + 3 * stride + at)
+    let p = plane(w, 8, y0, y1, y2, y3)
+    let q = plane(w + 64, 8, y0, y1, y2, y3)
+    @inline(__always)
+    func add(_ sum: __m256i, _ low: __m256i, _ high: __m256i) -> __m256i {
+      _mm256_add_epi32(sum, _mm256_add_epi32(low, _mm256_slli_epi32(high, 4)))
+    }
+    sums = (
+      add(sums.0, p.0, q.0), add(sums.1, p.1, q.1), add(sums.2, p.2, q.2), add(sums.3, p.3, q.3),
+      add(sums.4, p.4, q.4), add(sums.5, p.5, q.5), add(sums.6, p.6, q.6), add(sums.7, p.7, q.7)
+    )
+  }
+  foldRows(sums, row, stride, a, c, factor, total)
+}

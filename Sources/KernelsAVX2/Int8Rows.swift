@@ -1,0 +1,112 @@
+// Activations as int8 for the integer kernels: blocks of 32 or 64 elements with a scale each.
+//
+// One quantized row, 32-byte aligned:
+//
+//   int8 x8[columns, padded with zeros to 64]  |  float a[blocks, padded to 16]  |  float c[blocks, padded to 16]
+//
+// with x ≈ a · x8 in each block and c = a · Σ x8: the bias term of affine weights needs the sum of what the integer
+// product sees. Beside 4-bit weights the elements of a block stand as [even | odd], the order in which nibbles
+// unpack. The values are those of the AVX-512 module, to the bit.
+
+import _Builtin_intrinsics.intel
+
+@inline(__always)
+func paddedColumns(_ columns: Int) -> Int { (columns + 63) & ~63 }
+
+@inline(__always)
+func paddedBlocks(_ columns: Int, _ block: Int) -> Int { (columns / block + 15) & ~15 }
+
+@inline(__always)
+func loadBytes(_ base: UnsafeRawPointer) -> __m256i {
+  _mm256_loadu_si256(base.assumingMemoryBound(to: __m256i.self))
+}
+
+@inline(__always)
+func storeBytes(_ value: __m256i, _ base: UnsafeMutableRawPointer) {
+  _mm256_storeu_si256(base.assumingMemoryBound(to: __m256i.self), value)
+}
+
+/// Bytes of one quantized row.
+package func int8RowBytes(columns: Int, block: Int) -> Int {
+  paddedColumns(columns) + 8 * paddedBlocks(columns, block)
+}
+
+/// Quantizes one row of `columns` floats, whole blocks; see the head of this file for `out`.
+package func quantizeInt8(
+  x: UnsafePointer<Float>, columns: Int, block: Int, evenOdd: Bool, out: UnsafeMutableRawPointer
+) {
+  let padded = paddedColumns(columns)
+  let blocks = paddedBlocks(columns, block)
+  let scales = (out + padded).assumingMemoryBound(to: Float.self)
+  let sums = scales + blocks
+  let used = columns / block
+  for j in used..<blocks {
+    scales[j] = 0
+    sums[j] = 0
+  }
+  // Columns are whole blocks, so at most half a unit of 64 is missing.
+  if columns < padded { storeBytes(_mm256_setzero_si256(), out + padded - 32) }
+
+  let sign = _mm256_set1_ps(-0.0)
+  for j in 0..<used {
+    let source = x + j * block
+    var largest = _mm256_setzero_ps()
+    for i in 0..<block / 8 {
+      largest = _mm256_max_ps(largest, _mm256_andnot_ps(sign, load(source, 8 * i)))
+    }
+    let top = maximum(largest)
+    let inverse = _mm256_set1_ps(top > 0 ? 127 / top : 0)
+    var total = _mm256_setzero_si256()
+    for i in 0..<block / 32 {
+      let at = 32 * i
+      let q0 = _mm256_cvtps_epi32(_mm256_mul_ps(load(source, at), inverse))
+      let q1 = _mm256_cvtps_epi32(_mm256_mul_ps(load(source, at + 8), inverse))
+      let q2 = _mm256_cvtps_epi32(_mm256_mul_ps(load(source, at + 16), inverse))
+      let q3 = _mm256_cvtps_epi32(_mm256_mul_ps(load(source, at + 24), inverse))
+      total = _mm256_add_epi32(total, _mm256_add_epi32(_mm256_add_epi32(q0, q1), _mm256_add_epi32(q2, q3)))
+      // Packing works within the halves of a register: the dwords come out as 0 2 4 6 | 1 3 5 7.
+      let bytes = _mm256_packs_epi16(_mm256_packs_epi32(q0, q1), _mm256_packs_epi32(q2, q3))
+      let order = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0)
+      storeBytes(_mm256_permutevar8x32_epi32(bytes, order), out + j * block + at)
+    }
+    let scale = top / 127
+    scales[j] = scale
+    sums[j] = scale * Float(sumOfLanes(total))
+    if evenOdd { separate(out + j * block, block) }
+  }
+}
+
+/// Moves the even elements of a block to its front, the odd ones behind them.
+@inline(__always)
+private func separate(_ block: UnsafeMutableRawPointer, _ count: Int) {
+  let low = _mm256_set1_epi16(0x00FF)
+  let first = loadBytes(block)
+  let second = count == 64 ? loadBytes(block + 32) : first
+  let even = _mm256_packus_epi16(_mm256_and_si256(first, low), _mm256_and_si256(second, low))
+  let odd = _mm256_packus_epi16(_mm256_srli_epi16(first, 8), _mm256_srli_epi16(second, 8))
+  // The halves of the two sources alternate: even quarters belong to the first.
+  let order = _mm256_set_epi32(7, 6, 3, 2, 5, 4, 1, 0)
+  let (evens, odds) = (_mm256_permutevar8x32_epi32(even, order), _mm256_permutevar8x32_epi32(odd, order))
+  if count == 64 {
+    storeBytes(evens, block)
+    storeBytes(odds, block + 32)
+  } else {
+    block.storeBytes(of: evens.lowHalf, as: SIMD2<Int64>.self)
+    (block + 16).storeBytes(of: odds.lowHalf, as: SIMD2<Int64>.self)
+  }
+}
+
+@inline(__always)
+private func maximum(_ v: __m256) -> Float {
+  let four = _mm_max_ps(v.lowHalf, v.highHalf)
+  let two = max(four[0], four[2])
+  return max(two, max(four[1], four[3]))
+}
+
+@inline(__always)
+func sumOfLanes(_ v: __m256i) -> Int32 {
+  let lanes = unsafeBitCast(v, to: SIMD8<Int32>.self)
+  let four = lanes.lowHalf &+ lanes.highHalf
+  let two = four.lowHalf &+ four.highHalf
+  return two[0] &+ two[1]
+}

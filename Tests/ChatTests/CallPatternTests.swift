@@ -1,0 +1,292 @@
+// Calls as patterns: what a constrained model may write is what the parser reads, in every syntax.
+
+import Chat
+import Grammar
+import JSON
+import Testing
+import Tokenizers
+
+private let markers = [
+  "<end>", "<tool_call>", "</tool_call>", "<|tool_call>", "<tool_call|>", "<|\"|>", "<|tool_call|>",
+  "<|/tool_call|>", "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]",
+]
+
+/// Ids 0 to 255 are bytes, the markers follow.
+private let tokenizer: Tokenizer? = {
+  var vocabulary = JSONObject()
+  var next: UInt32 = 256
+  for byte in 0..<256 as Range<UInt32> {
+    let isPrintable = (33...126).contains(byte) || (161...172).contains(byte) || (174...255).contains(byte)
+    let value = isPrintable ? byte : next
+    if !isPrintable { next += 1 }
+    guard let scalar = Unicode.Scalar(value) else { continue }
+    vocabulary[String(Character(scalar))] = .int(Int(byte))
+  }
+  let added = markers.enumerated().map { index, name -> JSONValue in
+    [
+      "id": .int(256 + index), "content": .string(name), "single_word": false, "lstrip": false,
+      "rstrip": false,
+      "normalized": false, "special": true,
+    ]
+  }
+  let byteLevel: JSONValue = [
+    "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false,
+  ]
+  let file: JSONValue = [
+    "version": "1.0", "added_tokens": .array(added), "pre_tokenizer": byteLevel, "decoder": byteLevel,
+    "model": ["type": "BPE", "vocab": .object(vocabulary), "merges": []],
+  ]
+  return try? Tokenizer(tokenizerJSON: file.bytes)
+}()
+
+private struct Family: Sendable, CustomTestStringConvertible {
+  let testDescription: String
+  let source: String
+  /// The call `f {"a": "x", "n": 1}`, two calls, and a call whose `n` is no integer.
+  let one: String
+  let two: String
+  let bad: String
+
+  static let all = [
+    Family(
+      testDescription: "qwen", source: "<tool_call>",
+      one: "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x\", \"n\": 1}}\n</tool_call>",
+      two:
+        "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x\", \"n\": 1}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>",
+      bad: "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x\", \"n\": \"1\"}}\n</tool_call>"),
+    Family(
+      testDescription: "llama", source: "<|python_tag|>",
+      one: #"{"name": "f", "parameters": {"a": "x", "n": 1}}"#,
+      two: #"{"name": "f", "parameters": {"a": "x", "n": 1}}; {"name": "g", "parameters": {}}"#,
+      bad: #"{"name": "f", "parameters": {"a": "x", "n": "1"}}"#),
+    Family(
+      testDescription: "phi", source: "<|tool_call|>",
+      one: #"<|tool_call|>[{"name": "f", "arguments": {"a": "x", "n": 1}}]<|/tool_call|>"#,
+      two:
+        #"<|tool_call|>[{"name": "f", "arguments": {"a": "x", "n": 1}}, {"name": "g", "arguments": {}}]<|/tool_call|>"#,
+      bad: #"<|tool_call|>[{"name": "f", "arguments": {"a": "x", "n": "1"}}]<|/tool_call|>"#),
+    Family(
+      testDescription: "mistral", source: "[TOOL_CALLS]",
+      one: #"[TOOL_CALLS] [{"name": "f", "arguments": {"a": "x", "n": 1}}]"#,
+      two: #"[TOOL_CALLS] [{"name": "f", "arguments": {"a": "x", "n": 1}}, {"name": "g", "arguments": {}}]"#,
+      bad: #"[TOOL_CALLS] [{"name": "f", "arguments": {"a": "x", "n": "1"}}]"#),
+    Family(
+      testDescription: "mistral with [ARGS]", source: "[TOOL_CALLS][ARGS]",
+      one: #"[TOOL_CALLS]f[ARGS]{"a": "x", "n": 1}"#,
+      two: #"[TOOL_CALLS]f[ARGS]{"a": "x", "n": 1}[TOOL_CALLS]g[ARGS]{}"#,
+      bad: #"[TOOL_CALLS]f[ARGS]{"a": "x", "n": "1"}"#),
+    Family(
+      testDescription: "mistral with [CALL_ID]", source: "[TOOL_CALLS][CALL_ID][ARGS]",
+      one: #"[TOOL_CALLS]f[CALL_ID]abc123xyz[ARGS]{"a": "x", "n": 1}"#,
+      two: #"[TOOL_CALLS]f[CALL_ID]abc123xyz[ARGS]{"a": "x", "n": 1}[TOOL_CALLS]g[CALL_ID]000000000[ARGS]{}"#,
+      bad: #"[TOOL_CALLS]f[CALL_ID]abc123xyz[ARGS]{"a": "x", "n": "1"}"#),
+    Family(
+      testDescription: "gemma", source: "<|tool_call><tool_call|>",
+      one: "<|tool_call>call:f{a:<|\"|>x<|\"|>,n:1}<tool_call|>",
+      two: "<|tool_call>call:f{a:<|\"|>x<|\"|>,n:1}<tool_call|><|tool_call>call:g{}<tool_call|>",
+      bad: "<|tool_call>call:f{a:<|\"|>x<|\"|>,n:<|\"|>1<|\"|>}<tool_call|>"),
+    Family(
+      testDescription: "xml", source: "<tool_call><function=",
+      one:
+        "<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>",
+      two:
+        "<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=g>\n</function>\n</tool_call>",
+      bad: "<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n<parameter=n>\none\n</parameter>\n"),
+  ]
+}
+
+private let schema: JSONValue = [
+  "type": "object", "properties": ["a": ["type": "string"], "n": ["type": "integer"]],
+  "required": ["a", "n"],
+  "additionalProperties": false,
+]
+private let tools = [
+  CallableTool(name: "f", arguments: .schema(schema)), CallableTool(name: "g", arguments: .none),
+]
+
+/// Whether a model held to the rules can say all of a text and end there.
+private func allows(_ text: String, _ source: String, _ rules: CallRules) throws -> Bool {
+  let tokenizer = try #require(tokenizer)
+  let pattern = try OutputFormat(templateSource: source).pattern(for: rules, tokenizer: tokenizer)
+  let vocabulary = GrammarVocabulary(tokenizer: tokenizer, endTokens: [256])
+  var matcher = GrammarMatcher(try CompiledGrammar(pattern, vocabulary: vocabulary))
+  for token in tokenizer.encode(text, addSpecialTokens: false) {
+    let isAllowed = matcher.allowed(remaining: 1000).contains(token)
+    guard matcher.accept(token), isAllowed else { return false }
+  }
+  return matcher.canEnd
+}
+
+/// The names and arguments that the parser finds.
+private func parsed(_ text: String, _ source: String) -> [String] {
+  let format = OutputFormat(templateSource: source)
+  let described: [JSONValue] = [
+    ["type": "function", "function": ["name": "f", "parameters": schema]],
+    ["type": "function", "function": ["name": "g"]],
+  ]
+  var parser = format.makeParser(promptTail: "", tools: described)
+  var calls: [String] = []
+  for event in parser.feed(text) + parser.finish() {
+    switch event {
+    case .callBegan(let name): calls.append(name + " ")
+    case .callArguments(let text): calls[calls.count - 1] += text.filter { $0 != " " }
+    case .callEnded: break
+    default: calls.append("\(event)")
+    }
+  }
+  return calls
+}
+
+struct CallPatternTests {
+  private func rules(forced: Bool = true, max: Int? = nil, content: Pattern? = nil) -> CallRules {
+    CallRules(tools: tools, isForced: forced, maxCalls: max, content: content)
+  }
+
+  @Test(arguments: Family.all)
+  private func `forced calls are written as the model writes them and read back`(family: Family) throws {
+    #expect(try allows(family.one, family.source, rules()))
+    #expect(try allows(family.two, family.source, rules()))
+    #expect(try !allows(family.bad, family.source, rules()))
+    #expect(try !allows("Hello", family.source, rules()))
+    #expect(try !allows("", family.source, rules()))
+    #expect(parsed(family.one, family.source) == [#"f {"a":"x","n":1}"#])
+    #expect(parsed(family.two, family.source) == [#"f {"a":"x","n":1}"#, "g {}"])
+  }
+
+  @Test(arguments: Family.all)
+  private func `one call only`(family: Family) throws {
+    #expect(try allows(family.one, family.source, rules(max: 1)))
+    #expect(try !allows(family.two, family.source, rules(max: 1)))
+  }
+
+  @Test(arguments: Family.all)
+  private func `a free answer is text, and whatever begins a call is one`(family: Family) throws {
+    #expect(try allows("Hello, {you}!", family.source, rules(forced: false)))
+    #expect(try allows("", family.source, rules(forced: false)))
+    #expect(try allows(family.one, family.source, rules(forced: false)))
+    #expect(try !allows(family.bad, family.source, rules(forced: false)))
+    guard family.testDescription != "llama" else { return }
+    #expect(try allows("Well. " + family.two, family.source, rules(forced: false)))
+  }
+
+  @Test(arguments: Family.all)
+  private func `content with a form of its own excludes calls`(family: Family) throws {
+    let rules = rules(forced: false, content: .literal("yes"))
+    #expect(try allows("yes", family.source, rules))
+    #expect(try allows(family.one, family.source, rules))
+    #expect(try !allows("no", family.source, rules))
+    #expect(try !allows("yes" + family.one, family.source, rules))
+  }
+
+  @Test(arguments: Family.all)
+  private func `arguments without a schema are any object`(family: Family) throws {
+    var rules = rules()
+    rules.tools = ["f", "g"].map { CallableTool(name: $0, arguments: .anyObject) }
+    #expect(try allows(family.one, family.source, rules))
+    #expect(try allows(family.two, family.source, rules))
+  }
+
+  // MARK: Gemma and XML
+
+  private func gemma(_ arguments: String, _ schema: JSONValue) throws -> Bool {
+    let rules = CallRules(
+      tools: [CallableTool(name: "f", arguments: .schema(schema))], isForced: true, maxCalls: 1, content: nil)
+    return try allows(
+      "<|tool_call>call:f" + arguments.replacing("'", with: "<|\"|>") + "<tool_call|>",
+      "<|tool_call><tool_call|>", rules)
+  }
+
+  @Test func `Gemma's objects have sorted keys, and optional ones may be left out`() throws {
+    let schema: JSONValue = [
+      "type": "object", "required": ["b"],
+      "properties": ["C": ["type": "boolean"], "b": ["type": "number"], "a": ["enum": ["x", 1, nil]]],
+    ]
+    for good in ["{a:'x',b:1.5,C:true}", "{b:-2}", "{a:null,b:0}", "{b:1,C:false}", "{a:1,b:1}"] {
+      #expect(try gemma(good, schema), "\(good)")
+    }
+    for bad in ["{}", "{a:'x'}", "{b:1,a:'x'}", "{,b:1}", "{b:1,}", "{a:'y',b:1}", "{b:'1'}", "{b:1,d:2}"] {
+      #expect(try !gemma(bad, schema), "\(bad)")
+    }
+  }
+
+  @Test func `Gemma's lists, unions and references`() throws {
+    let schema: JSONValue = [
+      "type": "object", "required": ["l", "u"], "$defs": ["S": ["type": "string"]],
+      "properties": [
+        "l": ["type": "array", "items": ["$ref": "#/$defs/S"], "minItems": 1, "maxItems": 2],
+        "u": [
+          "anyOf": [
+            ["type": "null"], ["type": "object", "properties": ["k": ["type": ["integer", "string"]]]],
+          ]
+        ],
+      ],
+    ]
+    for good in ["{l:['a'],u:null}", "{l:['a','{,}'],u:{k:1}}", "{l:[''],u:{}}", "{l:['a'],u:{k:'1'}}"] {
+      #expect(try gemma(good, schema), "\(good)")
+    }
+    for bad in ["{l:[],u:null}", "{l:['a','b','c'],u:null}", "{l:['a'],u:1}", "{l:[1],u:null}"] {
+      #expect(try !gemma(bad, schema), "\(bad)")
+    }
+  }
+
+  @Test func `XML values are raw text where the schema has strings and JSON elsewhere`() throws {
+    let schema: JSONValue = [
+      "type": "object", "required": ["o"],
+      "properties": [
+        "s": ["type": "string", "enum": ["a b", "c"]], "o": ["type": "object"], "t": ["type": "string"],
+      ],
+    ]
+    let rules = CallRules(
+      tools: [CallableTool(name: "f", arguments: .schema(schema))], isForced: true, maxCalls: 1, content: nil)
+    func xml(_ values: (String, String)...) throws -> Bool {
+      let body = values.map { "<parameter=\($0)>\n\($1)\n</parameter>\n" }.joined()
+      return try allows(
+        "<tool_call>\n<function=f>\n\(body)</function>\n</tool_call>", "<tool_call><function=", rules)
+    }
+    #expect(try xml(("s", "a b"), ("o", "{\"k\": [1]}"), ("t", "any <b> text\n\nof \"lines\"")))
+    #expect(try xml(("o", "{}")))
+    #expect(try !xml(("s", "a"), ("o", "{}")))
+    #expect(try !xml(("o", "[]")))
+    #expect(try !xml(("s", "c")))
+    #expect(try !xml(("o", "{}"), ("t", "a</parameter>b")))
+  }
+
+  @Test(
+    arguments: [
+      (["properties": ["a": ["type": "string", "maxLength": 3]]], "maxLength", "/properties/a"),
+      (["properties": ["a": ["$ref": "#"]]], "$ref", "/properties/a"),
+      (["properties": ["a": ["$ref": "#/$defs/x"]]], "$ref", "/properties/a"),
+      (["properties": ["a": [:]]], "type", "/properties/a"),
+      (["type": "object", "required": ["b"]], "required", ""),
+      (["type": "object", "patternProperties": [:]], "patternProperties", ""),
+      (["properties": ["ab": ["type": "string", "pattern": "x"]]], "pattern", "/properties/ab"),
+    ] as [(JSONValue, String, String)])
+  func `what these syntaxes cannot hold is named`(schema: JSONValue, keyword: String, path: String) throws {
+    let tokenizer = try #require(tokenizer)
+    let tool = CallableTool(name: "f", arguments: .schema(schema))
+    for source in ["<|tool_call><tool_call|>", "<tool_call><function="] {
+      do {
+        _ = try OutputFormat(templateSource: source).pattern(of: tool, tokenizer: tokenizer)
+        Issue.record("\(schema.text) was taken")
+      } catch {
+        guard case .unsupported(keyword, path, _) = error else {
+          Issue.record("\(error)")
+          continue
+        }
+      }
+    }
+  }
+
+  @Test func `a recursive schema is refused in time`() throws {
+    let tokenizer = try #require(tokenizer)
+    let reference: JSONValue = ["$ref": "#/$defs/T"]
+    let schema: JSONValue = [
+      "$defs": ["T": ["type": "object", "properties": ["left": reference, "right": reference]]],
+      "$ref": "#/$defs/T",
+    ]
+    let tool = CallableTool(name: "f", arguments: .schema(schema))
+    #expect(throws: GrammarError.self) {
+      _ = try OutputFormat(templateSource: "<|tool_call><tool_call|>").pattern(of: tool, tokenizer: tokenizer)
+    }
+  }
+}

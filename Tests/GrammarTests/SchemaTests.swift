@@ -1,0 +1,123 @@
+// JSON Schema keywords: texts that are let through, and texts that are not.
+
+import JSON
+import Testing
+
+@testable import Grammar
+
+/// A schema with texts that it lets through and texts that it does not.
+struct SchemaCase: Sendable, CustomTestStringConvertible {
+  var schema: String
+  var allowed: [String]
+  var refused: [String]
+
+  init(_ schema: String, _ allowed: [String], not refused: [String]) {
+    self.schema = schema
+    self.allowed = allowed
+    self.refused = refused
+  }
+
+  var testDescription: String { schema }
+}
+
+@Suite struct SchemaTests {
+  static let cases: [SchemaCase] = [
+    SchemaCase(
+      "true", ["1", "null", "[]", "{}", "[1, \"a\", {\"b\": null}]", "-0.5e7"],
+      not: ["", "01", "nul", "[1,]"]),
+    SchemaCase(
+      #"{"type": "string"}"#, [#""""#, #""a\nb""#, #""é""#, #""\ud83d\ude00""#],
+      not: ["\"a\nb\"", #""\ud83d""#, "a"]),
+    SchemaCase(
+      #"{"type": "integer"}"#, ["0", "-7", "1234567890123456789012"], not: ["1.0", "01", "1e3", "+1"]),
+    SchemaCase(#"{"type": "number"}"#, ["0", "-7.25", "1e3", "2.5E-10"], not: ["1.", ".5", "1e999"]),
+    SchemaCase(#"{"type": ["null", "boolean"]}"#, ["null", "true", "false"], not: ["0", "nulltrue"]),
+    SchemaCase(
+      #"{"enum": ["a", 1, null, [1], {"x": 2}]}"#, ["\"a\"", "1", "null", "[1]", "{\"x\": 2}"],
+      not: ["\"b\"", "2", "[2]", "{}"]),
+    SchemaCase(#"{"const": 1.5}"#, ["1.5"], not: ["1", "1.50", "15"]),
+    SchemaCase(
+      #"{"type": "integer", "minimum": -3, "maximum": 120}"#, ["-3", "-1", "0", "9", "99", "120"],
+      not: ["-4", "-10", "121", "130", "1000"]),
+    SchemaCase(
+      #"{"exclusiveMinimum": 0, "exclusiveMaximum": 1.5, "type": "number"}"#, ["0.001", "1", "1.49999"],
+      not: ["0", "1.5", "1.6", "-1", "2"]),
+    SchemaCase(
+      #"{"type": "integer", "multipleOf": 7}"#, ["0", "7", "-14", "700", "49"], not: ["1", "8", "-15", "701"]),
+    SchemaCase(
+      #"{"type": "number", "multipleOf": 0.25}"#, ["0", "1.25", "-2.5", "3.750"], not: ["0.1", "1.26"]),
+    SchemaCase(
+      #"{"type": "string", "minLength": 2, "maxLength": 3}"#, [#""ab""#, #""😀é\n""#, #""\u0041bc""#],
+      not: [#""a""#, #""abcd""#, #""""#]),
+    SchemaCase(
+      #"{"type": "string", "pattern": "^a+b?$"}"#, [#""a""#, #""aab""#], not: [#""b""#, #""aabb""#, #""""#]),
+    SchemaCase(
+      #"{"type": "string", "pattern": "b", "maxLength": 3}"#, [#""b""#, #""abc""#, #""\"b""#],
+      not: [#""a""#, #""abcd""#]),
+    SchemaCase(
+      #"{"type": "string", "format": "date"}"#, [#""2024-02-29""#], not: [#""2023-02-29""#, #""2024-13-01""#]),
+    SchemaCase(
+      #"{"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"], "additionalProperties": false}"#,
+      [#"{"a":1}"#, #"{"a": 1, "b": [2]}"#, #"{"b": null, "a": 1}"#, "{\n  \"a\": 1\n}"],
+      not: ["{}", #"{"a": 1, "a": 2}"#, #"{"a": 1, "c": 2}"#, #"{"b": 1}"#, #"{"a": 1,}"#]),
+    SchemaCase(
+      #"{"type": "object", "properties": {"a": {"type": "integer"}}}"#,
+      ["{}", #"{"b": "x", "a": 1, "ab": {}}"#], not: [#"{"a": "x"}"#, #"{"\u0061": "x"}"#]),
+    SchemaCase(
+      #"{"type": "object", "patternProperties": {"^x": {"type": "integer"}, "y$": {"maximum": 5}}, "additionalProperties": {"type": "null"}}"#,
+      [#"{"x": 7}"#, #"{"xy": 5, "z": null, "y": "s"}"#], not: [#"{"xy": 6}"#, #"{"z": 1}"#, #"{"x": null}"#]),
+    SchemaCase(
+      #"{"type": "object", "propertyNames": {"pattern": "^[a-c]$"}, "maxProperties": 2}"#,
+      ["{}", #"{"a": 1, "b": 2}"#], not: [#"{"d": 1}"#, #"{"a": 1, "b": 2, "c": 3}"#]),
+    SchemaCase(#"{"type": "object", "minProperties": 1}"#, [#"{"a": 1}"#], not: ["{}"]),
+    SchemaCase(
+      #"{"type": "object", "dependentRequired": {"a": ["b"]}, "additionalProperties": false, "properties": {"a": {}, "b": {}}}"#,
+      ["{}", #"{"b": 1}"#, #"{"a": 1, "b": 2}"#], not: [#"{"a": 1}"#]),
+    SchemaCase(
+      #"{"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3}"#,
+      ["[1]", "[1, 2,3]", "[\n  1\n]"], not: ["[]", "[1,2,3,4]", "[\"a\"]", "[1,]"]),
+    SchemaCase(
+      #"{"type": "array", "prefixItems": [{"type": "string"}, {"type": "null"}], "items": false}"#,
+      ["[]", "[\"a\"]", "[\"a\", null]"], not: ["[1]", "[\"a\", null, 1]"]),
+    SchemaCase(
+      #"{"type": "array", "contains": {"const": 5}, "maxItems": 2}"#, ["[5]", "[1, 5]", "[5, 5]"],
+      not: ["[]", "[1]", "[1, 2]"]),
+    SchemaCase(
+      #"{"type": "array", "items": {"type": "integer"}, "contains": {"minimum": 10}, "minContains": 2, "maxContains": 3}"#,
+      ["[10, 11]", "[1, 10, 2, 30, 40]"], not: ["[10]", "[10, 10, 10, 10]"]),
+    SchemaCase(
+      #"{"type": "array", "items": {"enum": ["a", "b", "c"]}, "uniqueItems": true}"#,
+      ["[]", #"["c", "a", "b"]"#], not: [#"["a", "a"]"#, #"["a", "b", "a"]"#, #"["a", "b", "c", "#]),
+    SchemaCase(
+      #"{"type": "array", "items": {"type": "string"}, "uniqueItems": true}"#, [#"["a", "ab", ""]"#],
+      not: [#"["a", "b", "a"]"#, #"["", ""]"#]),
+    SchemaCase(
+      #"{"anyOf": [{"type": "object", "properties": {"t": {"const": 1}}, "required": ["t"]}, {"type": "string"}]}"#,
+      [#"{"t": 1}"#, "\"t\""], not: ["{}", #"{"t": 2}"#, "1"]),
+    SchemaCase(
+      #"{"oneOf": [{"type": "integer"}, {"type": "number", "minimum": 2}]}"#, ["1", "2.5"],
+      not: ["2", "3", "1.5"]),
+    SchemaCase(
+      #"{"allOf": [{"type": "object", "properties": {"a": {"type": "integer"}}}, {"properties": {"a": {"minimum": 5}}, "required": ["a"]}]}"#,
+      [#"{"a": 5}"#], not: ["{}", #"{"a": 4}"#, #"{"a": 5.5}"#]),
+    SchemaCase(
+      #"{"not": {"type": ["string", "object", "array", "number"]}}"#, ["null", "true"],
+      not: ["1", "\"\"", "{}", "[]"]),
+    SchemaCase(
+      #"{"type": "object", "properties": {"k": {"enum": ["a", "b"]}, "v": {}}, "required": ["k", "v"], "if": {"properties": {"k": {"const": "a"}}}, "then": {"properties": {"v": {"type": "integer"}}}, "else": {"properties": {"v": {"type": "string"}}}}"#,
+      [#"{"k": "a", "v": 1}"#, #"{"k": "b", "v": "x"}"#, #"{"v": 1, "k": "a"}"#],
+      not: [#"{"k": "a", "v": "x"}"#, #"{"k": "b", "v": 1}"#]),
+    SchemaCase(
+      ##"{"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "additionalProperties": false}}}"##,
+      ["{}", #"{"next": {"next": {}}}"#], not: [#"{"next": 1}"#, #"{"next": {"x": {}}}"#]),
+    SchemaCase(
+      #"{"type": "object", "properties": {"a": {}}, "allOf": [{"properties": {"b": {}}}], "unevaluatedProperties": false}"#,
+      [#"{"a": 1, "b": 2}"#], not: [#"{"c": 1}"#]),
+  ]
+
+  @Test(arguments: cases) func `texts are let through or not as the schema says`(_ each: SchemaCase) throws {
+    let grammar = try CompiledGrammar(schema: each.schema)
+    for text in each.allowed { #expect(grammar.allows(text), "\(text) is not let through") }
+    for text in each.refused { #expect(!grammar.allows(text), "\(text) is let through") }
+  }
+}

@@ -1,0 +1,110 @@
+// The tree of cached prefixes: what is found, what is kept, what goes first.
+
+import Compute
+import Support
+import Testing
+
+@testable import Inference
+
+@Suite struct PrefixCacheTests {
+  private var pool = BlockPool(blockCount: 8)
+  private var cache = PrefixCache(limit: 8)
+
+  /// `count` blocks of tokens that begin with `first`.
+  private func tokens(_ first: Int32, blocks: Int) -> [Int32] {
+    [first] + (1..<Int32(blocks * KVCache.blockTokens)).map { $0 }
+  }
+
+  /// Computes the tokens, records them, and ends the sequence.
+  private mutating func run(_ tokens: [Int32], variant: Int = 0) -> [Int32] {
+    var path = PrefixCache.Path(ropeVariant: variant)
+    var table: [Int32] = []
+    cache.adopt(tokens, path: &path, table: &table, pool: &pool)
+    cache.evict(untilFree: tokens.count / KVCache.blockTokens - table.count, pool: &pool)
+    #expect(pool.extend(&table, to: tokens.count / KVCache.blockTokens))
+    cache.record(tokens, computed: tokens.count, path: &path, table: table, pool: &pool)
+    defer {
+      pool.release(&table)
+      cache.trim(pool: &pool)
+    }
+    return table
+  }
+
+  private mutating func found(_ tokens: [Int32], variant: Int = 0) -> Int {
+    var path = PrefixCache.Path(ropeVariant: variant)
+    var table: [Int32] = []
+    cache.adopt(tokens, path: &path, table: &table, pool: &pool)
+    pool.release(&table)
+    return path.blocks
+  }
+
+  @Test mutating func `the longest known beginning is found, but never the last token`() {
+    let known = tokens(1, blocks: 3)
+    _ = run(known)
+    #expect(found(known) == 2)
+    #expect(found(known + [7]) == 3)
+    #expect(found(Array(known[..<64]) + [99] + known[65...]) == 2)
+    #expect(found(tokens(2, blocks: 3)) == 0)
+    #expect(found(known + [7], variant: 1) == 0)
+  }
+
+  @Test mutating func `sequences with the same beginning share its blocks`() {
+    let first = run(tokens(1, blocks: 2) + [Int32](repeating: 5, count: 32))
+    let second = run(tokens(1, blocks: 2) + [Int32](repeating: 6, count: 32))
+    #expect(first[..<2] == second[..<2])
+    #expect(first[2] != second[2])
+    #expect(cache.count == 4)
+    #expect(pool.freeCount == 4)
+  }
+
+  @Test mutating func `the leaf that was used longest ago goes first, and its parents after it`() {
+    _ = run(tokens(1, blocks: 3))
+    _ = run(tokens(2, blocks: 3))
+    _ = run(tokens(3, blocks: 3))
+    #expect(found(tokens(1, blocks: 3) + [0]) == 2)
+    #expect(found(tokens(3, blocks: 3) + [0]) == 3)
+    cache.evict(untilFree: 8, pool: &pool)
+    #expect(cache.count == 0)
+    #expect(pool.freeCount == 8)
+  }
+
+  @Test mutating func `blocks of a running sequence stay`() {
+    let known = tokens(1, blocks: 2)
+    _ = run(known)
+    var path = PrefixCache.Path(ropeVariant: 0)
+    var table: [Int32] = []
+    cache.adopt(known + [7], path: &path, table: &table, pool: &pool)
+    cache.evict(untilFree: 8, pool: &pool)
+    #expect(pool.freeCount == 6)
+    #expect(cache.evictableCount(pool) == 0)
+    pool.release(&table)
+    #expect(cache.evictableCount(pool) == 2)
+  }
+
+  @Test mutating func `beyond its limit the cache gives blocks back, and a limit of none keeps nothing`() {
+    cache = PrefixCache(limit: 2)
+    _ = run(tokens(1, blocks: 3))
+    #expect(pool.freeCount == 6)
+    _ = run(tokens(2, blocks: 3))
+    #expect(cache.count == 2)
+    #expect(pool.freeCount == 6)
+    #expect(found(tokens(2, blocks: 3) + [0]) == 2)
+    cache = PrefixCache(limit: 0)
+    pool = BlockPool(blockCount: 8)
+    _ = run(tokens(1, blocks: 3))
+    #expect(pool.freeCount == 8)
+  }
+
+  @Test mutating func `random use never loses or frees a block twice`() {
+    var random = SeededGenerator(seed: 4)
+    for _ in 0..<500 {
+      let count = Int.random(in: 1...4, using: &random)
+      // Blocks differ in their first token only, so that beginnings are often the same.
+      var text = [Int32](repeating: 9, count: count * KVCache.blockTokens)
+      for block in 0..<count { text[block * KVCache.blockTokens] = Int32.random(in: 0...1, using: &random) }
+      _ = run(text)
+      #expect(pool.freeCount + cache.count == 8)
+      #expect(cache.evictableCount(pool) == cache.count)
+    }
+  }
+}
