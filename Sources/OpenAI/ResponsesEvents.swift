@@ -153,6 +153,17 @@ package struct ResponseEventWriter: Sendable {
     return events
   }
 
+  /// Forgets the last items, the open one first, of which nobody has been told.
+  package mutating func removeLast(_ count: Int) {
+    var left = count
+    if open != nil, left > 0 {
+      open = nil
+      left -= 1
+    }
+    output.removeLast(min(left, output.count))
+    cuts.removeLast(min(left, cuts.count))
+  }
+
   private mutating func doneEvents(_ current: Open) -> [ResponseEvent] {
     let index = JSONValue.int(output.count)
     switch current.item {

@@ -21,7 +21,9 @@ struct ResponsesMapping {
   private static let shared = [
     "max_output_tokens", "temperature", "top_p", "top_k", "min_p", "min_tokens", "seed", "stop",
     "stop_token_ids", "logit_bias", "presence_penalty", "frequency_penalty", "repetition_penalty",
-    "ignore_eos", "parallel_tool_calls", "chat_template_kwargs", "thinking",
+    "ignore_eos", "parallel_tool_calls", "chat_template_kwargs", "thinking", "thinking_budget", "guided_json",
+    "json_schema", "guided_regex", "guided_choice", "guided_grammar", "grammar", "structured_outputs",
+    "guided_decoding_backend", "guided_whitespace_pattern", "grammar_lazy", "grammar_triggers",
   ]
 
   init() {}

@@ -27,8 +27,10 @@ package struct ResponsesRequest: Sendable {
   package var include: Inclusions
   /// Whether reasoning is to be written as a summary.
   package var wantsSummary: Bool
-  /// Fields and tools that have no effect.
-  package var ignored: [String]
+  /// Fields that nobody knows.
+  package var unknown: [String]
+  /// Tools that were left out.
+  package var dropped: [String]
 
   private var mapping: ResponsesMapping
   private var echo: JSONObject
@@ -63,13 +65,14 @@ extension ResponsesRequest {
     include = try Self.inclusions(fields.array("include", maxCount: 100) ?? [])
     echo = JSONObject()
     wantsSummary = false
-    ignored = []
+    unknown = []
+    dropped = mapping.dropped
     if var options = try fields.fields("stream_options") { _ = try options.bool("include_obfuscation") }
     try readReasoning(&fields)
     try readLogprobs(&fields, limits: limits)
     try readEchoed(&fields)
     if isMessage { for name in ["type", "stream_id"] { _ = fields.value(name) } }
-    ignored = fields.unread + mapping.dropped
+    unknown = fields.unread
     try check(isMessage: isMessage)
   }
 

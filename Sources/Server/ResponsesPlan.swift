@@ -38,6 +38,7 @@ struct ResponsesPlanner {
     let request = try ResponsesRequest(
       body, isMessage: isMessage, limits: core.limits, dropsUnknownTools: core.settings.dropsUnknownTools)
     try core.checkModel(request.model)
+    try core.checkUnknown(request.unknown)
     let context = try earlierItems(request)
     var input = ResponsesInput()
     if let value = request.input {
@@ -52,7 +53,7 @@ struct ResponsesPlanner {
       effective: effective(chat.request.options))
     return ResponsePlan(
       request: request, chat: chat, context: context, input: input.items, body: responseBody,
-      ignored: request.ignored + input.unused)
+      ignored: request.unknown + request.dropped + input.unused)
   }
 
   private func resolver(_ context: [JSONValue]) -> (String) -> JSONValue? {

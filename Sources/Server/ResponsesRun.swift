@@ -1,5 +1,6 @@
 // One response being made: pieces of the generation become events, items and at last a stored response.
 
+import Decoding
 import HTTP
 import Inference
 import JSON
@@ -8,6 +9,15 @@ import OpenAI
 /// Used by one thread.
 final class ResponseRun {
   private enum Kind { case reasoning, message, call }
+
+  /// Calls that could not be read to their end, until it is known why.
+  private struct BrokenCall {
+    /// Pieces that the text of a call comes in at the end of an answer, at most.
+    static let textLimit = 2
+
+    let count: Int
+    var texts: [(String, [SampledToken])] = []
+  }
 
   private let plan: ResponsePlan
   private let core: AppCore
@@ -18,6 +28,9 @@ final class ResponseRun {
   private var hasSpoken = false
   private var isInProgress = false
   private var finish = ChoiceFinish.stop
+  private var brokenCall: BrokenCall?
+  /// Whether nobody is told of anything before the end.
+  private var isWhole = false
 
   /// Starts the generation.
   ///
@@ -49,6 +62,7 @@ final class ResponseRun {
   ///
   /// - Throws: when there is no answer; then nothing is stored.
   func whole(_ context: ConnectionContext) throws(APIError) -> StoredResponse {
+    isWhole = true
     _ = begin()
     do throws(AnswerFailure) {
       try perform(context, isClientGone: context.isClientGone) { _ throws(SocketError) in }
@@ -123,7 +137,18 @@ final class ResponseRun {
   }
 
   private func events(of piece: TokenStream.Piece) -> [ResponseEvent] {
-    let first = progress()
+    var first = progress()
+    if var broken = brokenCall {
+      switch piece {
+      case .content(let text, let tokens) where broken.texts.count < BrokenCall.textLimit:
+        broken.texts.append((text, tokens))
+        brokenCall = broken
+        return first
+      // The limit cut the call off: it stays the last item, as far as it came.
+      case .finish(.length): brokenCall = nil
+      default: first += retract(broken)
+      }
+    }
     switch piece {
     case .reasoning(let text):
       let opening = turn(
@@ -147,13 +172,28 @@ final class ResponseRun {
       // A call without arguments has an empty object.
       let arguments = callHasArguments ? [] : writer.add("{}")
       return first + arguments + close(isComplete: true)
-    case .toolCallsFailed:
-      // Its text follows as content; what was sent of it stays incomplete.
-      return first + close(isComplete: false)
+    case .toolCallsFailed(let count):
+      brokenCall = BrokenCall(count: count)
+      return first
     case .finish(let reason):
       finish = reason
       return first
     }
+  }
+
+  /// Calls that turned out to be none, and their text. A whole answer forgets the calls; what a stream has told of
+  /// them cannot be taken back, so the one that is open ends as incomplete.
+  private func retract(_ broken: BrokenCall) -> [ResponseEvent] {
+    brokenCall = nil
+    var events: [ResponseEvent] = []
+    if isWhole {
+      kind = nil
+      writer.removeLast(broken.count)
+    } else {
+      events = close(isComplete: false)
+    }
+    for (text, tokens) in broken.texts { events += self.events(of: .content(text, tokens: tokens)) }
+    return events
   }
 
   /// Opens an item unless one of this kind is open.
