@@ -48,7 +48,10 @@ enum BenchCommand {
   }
 
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    let configuration = try Loading.engineConfiguration(flags)
+    var configuration = try Loading.engineConfiguration(flags)
+    // Runs must repeat the work that they measure, and random tokens offer nothing to guess from.
+    configuration.prefixCacheBytes = 0
+    configuration.speculates = false
     let promptTokens = flags.integer("prompt-tokens") ?? 512
     let generateTokens = flags.integer("generate-tokens") ?? 64
     let depths = flags.integers("depth") ?? [0, 1024]

@@ -18,9 +18,20 @@ enum Flags {
         name: "isa", kind: .choice(["portable", "avx2", "avx512"]), placeholder: "NAME",
         defaultText: "the best of this machine", help: "instruction set: portable, avx2 or avx512"),
       Flag(
-        name: "compute", kind: .choice(["exact", "fast"]), placeholder: "MODE", defaultText: "exact",
-        help: "exact: float32 activations; fast: activations as int8 per group where the CPU has AVX-512 VNNI"
+        name: "compute", kind: .choice(["fast", "exact"]), placeholder: "MODE",
+        defaultText: "fast where the CPU has AVX2",
+        help: "fast: activations as int8 per group, where weights are 4- or 8-bit; exact: float32 activations"
       ),
+      Flag(
+        name: "kv-cache-type", kind: .choice(["f32", "f16", "q8"]), placeholder: "TYPE",
+        defaultText: "f16 with fast, f32 with exact",
+        help: "how keys and values are stored: f32, f16, or q8 (int8 with a scale per position and head)"),
+      Flag(
+        name: "speculate", kind: .choice(["lookup", "off"]), placeholder: "HOW", defaultText: "lookup",
+        help: "guess tokens that repeat earlier text and verify several in one step; never changes an answer"),
+      Flag(
+        name: "prefix-cache", kind: .integer(0...1 << 40), placeholder: "MB", defaultText: "2048",
+        help: "most memory for keys and values of earlier prompts; 0 keeps none"),
       Flag(
         name: "reference-kernels", kind: .toggle,
         help: "compute with the slow scalar twins of all kernels, to bisect a suspected fault"),
@@ -59,6 +70,19 @@ enum Flags {
       Flag(
         name: "strict-params", kind: .toggle,
         help: "refuse requests with fields that nobody knows; without it they are named in a header"),
+      Flag(
+        name: "responses-reasoning-events", kind: .choice(["openai", "openresponses", "none"]),
+        placeholder: "NAME", defaultText: "openai",
+        help: "names of reasoning events in Responses streams: openai, openresponses or none"),
+      Flag(
+        name: "drop-unknown-tools", kind: .toggle,
+        help: "leave tools of unknown type out of Responses requests instead of refusing them"),
+      Flag(
+        name: "state-dir", kind: .text, placeholder: "DIR", defaultText: "in memory",
+        help: "where stored responses and conversations outlive the server"),
+      Flag(
+        name: "store-responses", kind: .integer(1...1_000_000), placeholder: "N", defaultText: "1000",
+        help: "responses, and as many conversations, that are kept: 64 MiB and 30 days at most"),
       Flag(
         name: "examples", kind: .toggle, help: "after the start, print how to talk to the server, to stderr"),
     ])

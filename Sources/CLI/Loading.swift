@@ -16,7 +16,10 @@ enum Loading {
     var configuration = EngineConfiguration(
       modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
     configuration.isa = flags.text("isa").flatMap(ISA.init(rawValue:))
-    configuration.computeMode = flags.text("compute").flatMap(ComputeMode.init(rawValue:)) ?? .exact
+    configuration.computeMode = flags.text("compute").flatMap(ComputeMode.init(rawValue:)) ?? .fast
+    configuration.kvFormat = flags.text("kv-cache-type").flatMap(KVFormat.init(rawValue:))
+    configuration.speculates = flags.text("speculate") != "off"
+    if let megabytes = flags.integer("prefix-cache") { configuration.prefixCacheBytes = megabytes << 20 }
     configuration.useReference = flags.isSet("reference-kernels")
     configuration.maxContext = flags.integer("max-context")
     configuration.queueLimit = flags.integer("queue-limit") ?? configuration.queueLimit

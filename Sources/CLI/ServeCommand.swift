@@ -9,6 +9,8 @@ import Server
 enum ServeCommand {
   /// Time that running answers get to finish after the first signal, seconds.
   private static let drainSeconds = 30.0
+  /// What responses in the background get beyond that.
+  private static let backgroundSeconds = 5.0
 
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     let isJSON = flags.isSet("json-log")
@@ -18,6 +20,10 @@ enum ServeCommand {
     var settings = App.Settings()
     settings.reasoningField = flags.text("reasoning-field") ?? settings.reasoningField
     settings.strictParameters = flags.isSet("strict-params")
+    settings.responsesReasoningEvents =
+      flags.text("responses-reasoning-events") ?? settings.responsesReasoningEvents
+    settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
+    settings.store = try makeStore(flags)
     let app = App(model, settings: settings)
     var limits = Limits()
     limits.connections = flags.integer("max-connections") ?? 1024
@@ -39,9 +45,17 @@ enum ServeCommand {
     announce(host: host, port: port, modelID: model.id, asJSON: isJSON)
     if flags.isSet("examples") { Terminal.printError(examples(host: host, port: port, modelID: model.id)) }
     listener.waitUntilStopped()
+    app.finish(seconds: backgroundSeconds)
     engine.stop()
     Log.info("stopped")
     return 0
+  }
+
+  private static func makeStore(_ flags: ParsedFlags) throws -> ResponseStore {
+    var settings = ResponseStore.Settings()
+    settings.folder = flags.text("state-dir")
+    settings.count = flags.integer("store-responses") ?? settings.count
+    return try ResponseStore(settings)
   }
 
   /// The first signal lets running answers finish, the second ends the process.

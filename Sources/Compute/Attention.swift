@@ -37,16 +37,45 @@ extension ComputeContext {
         for r in range {
           let position = span.start + r
           let block = Int(layout.blocks[span.table + position / KVCache.blockTokens])
-          let slot = position % KVCache.blockTokens
           for head in 0..<heads {
-            let key = keys.row(span.row + r) + head * size
-            let target = storage.keys(block: block, head: head) + slot
-            for d in 0..<size { target[d * KVCache.blockTokens] = key[d] }
-            let value = values.row(span.row + r) + head * size
-            (storage.values(block: block, head: head) + slot * size).update(from: value, count: size)
+            store(
+              key: keys.row(span.row + r) + head * size, value: values.row(span.row + r) + head * size,
+              slot: position % KVCache.blockTokens, block: block, head: head, of: storage)
           }
         }
       }
+    }
+  }
+
+  private func store(
+    key: UnsafePointer<Float>, value: UnsafePointer<Float>, slot: Int, block: Int, head: Int,
+    of storage: KVLayer
+  ) {
+    let (size, tokens) = (storage.headDim, KVCache.blockTokens)
+    let (keys, values) = (storage.keys(block: block, head: head), storage.values(block: block, head: head))
+    switch storage.format {
+    case .f32:
+      let column = keys.assumingMemoryBound(to: Float.self) + slot
+      for d in 0..<size { column[d * tokens] = key[d] }
+      (values.assumingMemoryBound(to: Float.self) + slot * size).update(from: value, count: size)
+    case .f16:
+      let column = keys.assumingMemoryBound(to: UInt16.self) + slot
+      withUnsafeTemporaryAllocation(of: UInt16.self, capacity: size) { row in
+        guard let halves = row.baseAddress else { return }
+        kernels.narrow(key, size, halves)
+        for d in 0..<size { column[d * tokens] = halves[d] }
+      }
+      kernels.narrow(value, size, values.assumingMemoryBound(to: UInt16.self) + slot * size)
+    case .q8:
+      let scales = storage.scales(block: block, head: head)
+      let column = keys.assumingMemoryBound(to: Int8.self) + slot
+      withUnsafeTemporaryAllocation(of: Int8.self, capacity: size) { row in
+        guard let bytes = row.baseAddress else { return }
+        scales[slot] = Portable.quantizeHead(key, size, bytes)
+        for d in 0..<size { column[d * tokens] = bytes[d] }
+      }
+      let row = values.assumingMemoryBound(to: Int8.self) + slot * size
+      scales[tokens + slot] = Portable.quantizeHead(value, size, row)
     }
   }
 
@@ -85,11 +114,13 @@ extension ComputeContext {
     let rows = tile.count * group
     let span = layout.spans[tile.span]
     let tokens = KVCache.blockTokens
-    // Layout: scaled queries and weighted sums [rows][size], scores [rows][32], (maximum, sum) per row.
-    let q = scratch.floats(rows * (2 * size + tokens + 2))
+    // Layout: scaled queries and weighted sums [rows][size], scores [rows][32], (maximum, sum) per row, and keys or
+    // values of one block as float32.
+    let q = scratch.floats(rows * (2 * size + tokens + 2) + tokens * size)
     let sums = q + rows * size
     let scores = sums + rows * size
     let states = scores + rows * tokens
+    let widened = states + rows * 2
     for r in 0..<rows {
       let source = queries.row(span.row + tile.first + r / group) + (head * group + r % group) * size
       for d in 0..<size { q[r * size + d] = source[d] * shape.scale }
@@ -107,15 +138,21 @@ extension ComputeContext {
       let firstRow = max(0, index * tokens - firstPosition) * group
       let q0 = q + firstRow * size
       let s0 = scores + firstRow * tokens
-      kernels.scores(q0, size, rows - firstRow, storage.keys(block: block, head: head), size, s0)
-      let values = storage.values(block: block, head: head)
+      let keys = floats(storage.keys(block: block, head: head), storage.format, size * tokens, widened)
+      kernels.scores(q0, size, rows - firstRow, keys, size, s0)
+      let scales = storage.format == .q8 ? storage.scales(block: block, head: head) : nil
+      // Behind the keys' last use: the buffer is the same.
+      let values = floats(storage.values(block: block, head: head), storage.format, size * tokens, widened)
       for r in firstRow..<rows {
         let position = firstPosition + r / group
         let to = min(tokens, position - index * tokens + 1)
         let from = shape.window.map { max(0, position - $0 + 1 - index * tokens) } ?? 0
         guard from < to else { continue }
         let row = scores + r * tokens
+        // A position's scale multiplies its score, and its weight in the sum of values.
+        if let scales { for j in from..<to { row[j] *= scales[j] } }
         let factor = kernels.softmaxBlock(row, from, to, states + 2 * r)
+        if let scales { for j in from..<to { row[j] *= scales[tokens + j] } }
         kernels.accumulate(row, from, to, values, size, factor, sums + r * size)
       }
     }
@@ -125,5 +162,17 @@ extension ComputeContext {
       let factor = 1 / states[2 * r + 1]
       for d in 0..<size { target[d] = sums[r * size + d] * factor }
     }
+  }
+
+  /// Stored elements as float32: themselves, or widened into `buffer`. Scales are left to the caller.
+  private func floats(
+    _ stored: UnsafeMutableRawPointer, _ format: KVFormat, _ count: Int, _ buffer: UnsafeMutablePointer<Float>
+  ) -> UnsafePointer<Float> {
+    switch format {
+    case .f32: return UnsafePointer(stored.assumingMemoryBound(to: Float.self))
+    case .f16: kernels.widen(stored, FloatFormat.f16, count, buffer)
+    case .q8: kernels.widenInt8(UnsafePointer(stored.assumingMemoryBound(to: Int8.self)), count, buffer)
+    }
+    return UnsafePointer(buffer)
   }
 }

@@ -1,14 +1,33 @@
 // Paged storage of keys and values: a sequence's positions live in blocks of 32 that it borrows one by one.
 //
 // One block holds 32 consecutive positions (fixed absolute boundaries: positions 32·i ..< 32·i + 32) of all
-// layers. Inside a layer, per KV head h, float32:
+// layers. Inside a layer, per KV head h, in the cache's format:
 //
 //   keys    [headDim][32]   position is the fastest index: scores of 32 keys are lanes, and no
 //                           horizontal sum is needed
 //   values  [32][headDim]   the weighted sum runs over whole value rows
+//   scales  [32] of the keys, [32] of the values: q8 only, one float32 per position and head
 //
 // Layers lie one after the other in one anonymous mapping, so memory is committed as blocks are first written.
 // Who owns which block is the business of the caller (a block table per sequence).
+
+/// How keys and values are stored. Attention always computes in float32.
+package enum KVFormat: String, Sendable, CaseIterable {
+  case f32
+  /// Half the bytes; 11 bits of mantissa.
+  case f16
+  /// A quarter of the bytes: int8 with one scale per position and head, x ≈ scale · q, scale = max |x| / 127.
+  case q8
+
+  /// Bytes of one stored element.
+  var elementBytes: Int {
+    switch self {
+    case .f32: 4
+    case .f16: 2
+    case .q8: 1
+    }
+  }
+}
 
 /// What one layer caches per position.
 package struct KVLayerShape: Sendable, Equatable {
@@ -28,19 +47,20 @@ package final class KVCache {
   package static let blockTokens = 32
 
   package let shape: [KVLayerShape]
+  package let format: KVFormat
   package let blockCount: Int
   /// Bytes of one block over all layers.
   package let bytesPerBlock: Int
 
   private let memory: AnonymousMemory
-  /// Float offset of each layer's first block.
+  /// Byte offset of each layer's first block.
   private let layerStart: [Int]
 
   /// Reserves address space; memory is committed when blocks are written.
   ///
   /// - Throws: `invalidSize` when a size is not positive or the total overflows, `outOfMemory`.
-  package init(shape: [KVLayerShape], blockCount: Int) throws(ComputeError) {
-    let perBlock = try Self.bytesPerBlock(shape)
+  package init(shape: [KVLayerShape], blockCount: Int, format: KVFormat = .f32) throws(ComputeError) {
+    let perBlock = try Self.bytesPerBlock(shape, format: format)
     guard blockCount > 0, blockCount <= Int(Int32.max) else {
       throw .invalidSize(what: "KV cache blocks", value: blockCount)
     }
@@ -51,9 +71,10 @@ package final class KVCache {
     var next = 0
     for layer in shape {
       starts.append(next)
-      next += Self.floatsPerBlock(layer) * blockCount
+      next += layer.kvHeads * Self.bytesPerHead(layer.headDim, format) * blockCount
     }
     self.shape = shape
+    self.format = format
     self.blockCount = blockCount
     bytesPerBlock = perBlock
     layerStart = starts
@@ -61,7 +82,9 @@ package final class KVCache {
   }
 
   /// Bytes of one block for a model of this shape, to size a cache before making it.
-  package static func bytesPerBlock(_ shape: [KVLayerShape]) throws(ComputeError) -> Int {
+  package static func bytesPerBlock(_ shape: [KVLayerShape], format: KVFormat = .f32) throws(ComputeError)
+    -> Int
+  {
     guard !shape.isEmpty else { throw .invalidSize(what: "KV cache layers", value: 0) }
     var bytes = 0
     for layer in shape {
@@ -71,37 +94,45 @@ package final class KVCache {
       guard (1...1 << 16).contains(layer.headDim) else {
         throw .invalidSize(what: "head size", value: layer.headDim)
       }
-      bytes += floatsPerBlock(layer) * MemoryLayout<Float>.size
+      bytes += layer.kvHeads * bytesPerHead(layer.headDim, format)
     }
     return bytes
   }
 
-  private static func floatsPerBlock(_ layer: KVLayerShape) -> Int {
-    2 * layer.kvHeads * layer.headDim * blockTokens
+  /// Keys, values and scales of one head in one block.
+  fileprivate static func bytesPerHead(_ headDim: Int, _ format: KVFormat) -> Int {
+    2 * blockTokens * (headDim * format.elementBytes + (format == .q8 ? MemoryLayout<Float>.size : 0))
   }
 
   /// One layer as kernels see it.
   func layer(_ index: Int) -> KVLayer {
     let layer = shape[index]
-    let base = memory.start.assumingMemoryBound(to: Float.self) + layerStart[index]
-    return KVLayer(base: base, kvHeads: layer.kvHeads, headDim: layer.headDim, blockCount: blockCount)
+    return KVLayer(
+      base: memory.start + layerStart[index], format: format, kvHeads: layer.kvHeads, headDim: layer.headDim,
+      headBytes: Self.bytesPerHead(layer.headDim, format))
   }
 }
 
 /// The storage of one layer; valid as long as its cache.
 struct KVLayer {
-  let base: UnsafeMutablePointer<Float>
+  let base: UnsafeMutableRawPointer
+  let format: KVFormat
   let kvHeads: Int
   let headDim: Int
-  let blockCount: Int
+  let headBytes: Int
 
   /// `[headDim][32]` of a block and head.
-  func keys(block: Int, head: Int) -> UnsafeMutablePointer<Float> {
-    base + (block * kvHeads + head) * 2 * headDim * KVCache.blockTokens
+  func keys(block: Int, head: Int) -> UnsafeMutableRawPointer {
+    base + (block * kvHeads + head) * headBytes
   }
 
   /// `[32][headDim]` of a block and head.
-  func values(block: Int, head: Int) -> UnsafeMutablePointer<Float> {
-    keys(block: block, head: head) + headDim * KVCache.blockTokens
+  func values(block: Int, head: Int) -> UnsafeMutableRawPointer {
+    keys(block: block, head: head) + headDim * KVCache.blockTokens * format.elementBytes
+  }
+
+  /// `[32]` scales of the keys, then `[32]` of the values; q8 only.
+  func scales(block: Int, head: Int) -> UnsafeMutablePointer<Float> {
+    (keys(block: block, head: head) + 2 * headDim * KVCache.blockTokens).assumingMemoryBound(to: Float.self)
   }
 }

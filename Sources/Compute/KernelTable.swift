@@ -64,6 +64,12 @@ struct KernelTable: Sendable {
   /// Widens `count` f16 or bf16 elements: `(source, format, count, out)`.
   typealias Widen = @Sendable (UnsafeRawPointer, Int, Int, UnsafeMutablePointer<Float>) -> Void
 
+  /// Rounds `count` elements to f16, to nearest, ties to even: `(source, count, out)`.
+  typealias Narrow = @Sendable (UnsafePointer<Float>, Int, UnsafeMutablePointer<UInt16>) -> Void
+
+  /// Widens `count` int8 elements: `(source, count, out)`.
+  typealias WidenInt8 = @Sendable (UnsafePointer<Int8>, Int, UnsafeMutablePointer<Float>) -> Void
+
   /// `y[r · yStride + o] = weights[o] · x[r]` for float32 weights:
   /// `(weights, weightRowBytes, weightRows, x, xStride, xRows, columns, y, yStride)`.
   typealias Multiply =
@@ -129,6 +135,8 @@ struct KernelTable: Sendable {
   var unpack: Unpack
   var unpackFloating: UnpackFloating
   var widen: Widen
+  var narrow: Narrow
+  var widenInt8: WidenInt8
   var multiply: Multiply
   /// Fused kernels of this table, if any, and the most rows of x they take.
   var fusedRows = 0
@@ -150,14 +158,14 @@ extension KernelTable {
   /// Swift SIMD types at the compiler's baseline.
   static let portable = KernelTable(
     unpack: Portable.unpack, unpackFloating: Portable.unpackFloating, widen: Portable.widen,
-    multiply: Portable.multiply,
+    narrow: Portable.narrow, widenInt8: Portable.widenInt8, multiply: Portable.multiply,
     scores: Portable.scores, softmaxBlock: Portable.softmaxBlock, accumulate: Portable.accumulate,
     rmsNorm: Portable.rmsNorm, rotate: Portable.rotate, gatedSilu: Portable.gatedSilu, add: Portable.add)
 
   /// The scalar twins.
   static let reference = KernelTable(
     unpack: Reference.unpack, unpackFloating: Reference.unpackFloating, widen: Reference.widen,
-    multiply: Reference.multiply,
+    narrow: Reference.narrow, widenInt8: Reference.widenInt8, multiply: Reference.multiply,
     int8: Reference.int8, scores: Reference.scores, softmaxBlock: Reference.softmaxBlock,
     accumulate: Reference.accumulate,
     rmsNorm: Reference.rmsNorm, rotate: Reference.rotate, gatedSilu: Reference.gatedSilu, add: Reference.add)
@@ -179,6 +187,8 @@ extension KernelTable {
       var table = portable
       table.unpack = KernelsAVX2.unpackAffine
       table.widen = KernelsAVX2.widenHalf
+      table.narrow = KernelsAVX2.narrowHalf
+      table.widenInt8 = KernelsAVX2.widenInt8
       table.multiply = KernelsAVX2.multiplyF32
       table.fusedRows = KernelsAVX2.fusedRowLimit
       table.multiply4 = KernelsAVX2.multiplyQ4
@@ -197,6 +207,9 @@ extension KernelTable {
       var table = portable
       table.unpack = KernelsAVX512.unpackAffine
       table.widen = KernelsAVX512.widenHalf
+      // Every CPU with AVX-512 has AVX2 and F16C; rounding and widening give the same bits at any width.
+      table.narrow = KernelsAVX2.narrowHalf
+      table.widenInt8 = KernelsAVX2.widenInt8
       table.multiply = KernelsAVX512.multiplyF32
       table.fusedRows = KernelsAVX512.fusedRowLimit
       table.multiply4 = KernelsAVX512.multiplyQ4

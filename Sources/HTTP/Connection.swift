@@ -194,6 +194,9 @@ final class Connection {
       mayKeepAlive && !response.closesConnection && exchange.request.keepsAlive
       && served < limits.requestsPerConnection && core.table.phase == .running
     exchange.isAnswered = true
+    if case .webSocket(let settings, let serve) = response.body {
+      return try upgrade(response, settings, serve, exchange)
+    }
     do throws(SocketError) {
       let sender = ResponseSender(
         socket: socket, stallSeconds: limits.writeStallSeconds, keepsAlive: keepsAlive, watch: watch)
@@ -213,6 +216,28 @@ final class Connection {
       core.configuration.log?(exchange.record(outcome))
       throw .socket(error)
     }
+  }
+
+  /// Makes the connection a WebSocket and serves it to its end; no request can follow.
+  private func upgrade(
+    _ response: Response, _ settings: WebSocket.Settings, _ serve: (WebSocket) -> Void, _ exchange: Exchange
+  ) throws(ReadFailure) -> Bool {
+    let head = ResponseWriter.head(
+      response, framing: .none, connection: "Upgrade", requestID: exchange.context.requestID)
+    do { try socket.send(head, stallSeconds: limits.writeStallSeconds) } catch { throw .socket(error) }
+    watch.endInterim()
+    let webSocket = WebSocket(
+      socket: socket, settings: settings, limits: limits, budget: core.budget, early: parser.takeInput(),
+      enterIdle: { [core, id] in core.table.enterIdle(id) },
+      leaveIdle: { [core, id] in core.table.leaveIdle(id) })
+    serve(webSocket)
+    webSocket.close(1000, "")
+    core.configuration.log?(
+      exchange.record(
+        ResponseSender.Outcome(
+          status: response.status, bytes: webSocket.bytesSent, keepsAlive: false, isCut: false)))
+    linger()
+    return false
   }
 
   /// Answers a request that could not be read, and begins to close.

@@ -27,14 +27,18 @@ package struct Request: Sendable {
   /// The first value of `name` in the query, decoded as a form (`+` is a space); nil when absent.
   ///
   /// A percent sign that begins no escape stands for itself; bytes that are not UTF-8 become U+FFFD.
-  package func query(_ name: String) -> String? {
-    guard let query = target.query else { return nil }
+  package func query(_ name: String) -> String? { queries(name).first }
+
+  /// All values of `name` in the query, in order.
+  package func queries(_ name: String) -> [String] {
+    guard let query = target.query else { return [] }
+    var values: [String] = []
     for item in Array(query.utf8).split(separator: UInt8(ascii: "&")) {
       let parts = item.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
       guard Self.formDecoded(parts[0]).elementsEqual(name.utf8) else { continue }
-      return String(decoding: parts.count > 1 ? Self.formDecoded(parts[1]) : [], as: UTF8.self)
+      values.append(String(decoding: parts.count > 1 ? Self.formDecoded(parts[1]) : [], as: UTF8.self))
     }
-    return nil
+    return values
   }
 
   /// A request made in code: for tests and for routes called without a socket.

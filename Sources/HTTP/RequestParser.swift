@@ -57,6 +57,15 @@ package struct RequestParser {
   /// Whether bytes wait that no event has used.
   package var hasInput: Bool { position < input.count }
 
+  /// Hands over the bytes that no event has used, for another protocol that takes the connection.
+  mutating func takeInput() -> [UInt8] {
+    defer {
+      input = []
+      position = 0
+    }
+    return Array(input[position...])
+  }
+
   /// Whether a request has begun: its first byte, even of a skipped empty line, has been read.
   package var isInsideRequest: Bool {
     state != .requestLine || line.hasBegun || hasInput

@@ -6,6 +6,8 @@ package struct Response {
     /// Called on the connection's thread after the handler has returned. It may block. An error it throws
     /// ends the connection without the end mark of the body, so the client knows it is cut.
     case stream((BodyWriter) throws -> Void)
+    /// No body: the connection becomes a WebSocket. Made by `Response.webSocket`.
+    case webSocket(WebSocket.Settings, (WebSocket) -> Void)
   }
 
   package var status: Int
@@ -49,6 +51,7 @@ package struct Response {
       let sink = Sink()
       try write(BodyWriter { bytes, _ in sink.bytes += bytes })
       return sink.bytes
+    case .webSocket: return []
     }
   }
 
@@ -58,6 +61,7 @@ package struct Response {
   static func reason(_ status: Int) -> String {
     switch status {
     case 100: "Continue"
+    case 101: "Switching Protocols"
     case 200: "OK"
     case 201: "Created"
     case 202: "Accepted"
@@ -76,6 +80,7 @@ package struct Response {
     case 415: "Unsupported Media Type"
     case 417: "Expectation Failed"
     case 422: "Unprocessable Content"
+    case 426: "Upgrade Required"
     case 429: "Too Many Requests"
     case 431: "Request Header Fields Too Large"
     case 500: "Internal Server Error"

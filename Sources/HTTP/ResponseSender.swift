@@ -28,6 +28,8 @@ struct ResponseSender {
         return try sendHead(response, exchange)
       }
       return try stream(response, write, exchange, errors)
+    // Answered by `Connection` itself.
+    case .webSocket: return try sendHead(response, exchange)
     }
   }
 

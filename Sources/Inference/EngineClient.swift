@@ -13,7 +13,7 @@ package final class EngineClient: GenerationService {
   package let weightBytesPerToken: Int
   /// Bytes of keys and values that one token of context takes, and that every later step reads.
   package let kvBytesPerToken: Int
-  /// The instruction set in use, and the compute mode unless it is exact: `avx512 fast`.
+  /// The instruction set in use, the compute mode unless it is exact, and the cache's format: `avx2 fast, f16 cache`.
   package let computeName: String
 
   private let inbox: Monitor<Inbox>
@@ -49,6 +49,8 @@ package final class EngineClient: GenerationService {
     var model: any CausalModel
     var weightBytes: Int
     var computeName: String
+    /// What keys and values are stored in when nobody says.
+    var kvFormat = KVFormat.f32
   }
 
   /// As above with a loader of the caller's: it runs on the engine's thread, where its model stays.
@@ -94,7 +96,8 @@ package final class EngineClient: GenerationService {
       useReference: configuration.useReference)
     return LoadedModel(
       model: try ModelFamily.load(folder, compute: compute), weightBytes: folder.weightBytes,
-      computeName: (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""))
+      computeName: (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""),
+      kvFormat: compute.mode == .fast ? .f16 : .f32)
   }
 
   /// Engine thread: loads the model and plans the KV memory.
@@ -105,19 +108,22 @@ package final class EngineClient: GenerationService {
     do {
       let loaded = try load(configuration)
       let shape = loaded.model.cacheShape
-      let bytesPerBlock = try KVCache.bytesPerBlock(shape)
+      let format = configuration.kvFormat ?? loaded.kvFormat
+      let bytesPerBlock = try KVCache.bytesPerBlock(shape, format: format)
       let plan = try MemoryPlan(
         requestedContext: configuration.maxContext, modelContext: loaded.model.contextLength,
         maxSequences: configuration.maxSequences, blockTokens: KVCache.blockTokens,
-        bytesPerBlock: try KVCache.bytesPerBlock(shape),
+        bytesPerBlock: bytesPerBlock,
         freeBytes: configuration.kvBytes(weights: loaded.weightBytes))
       let engine = Engine(
-        model: loaded.model, cache: try KVCache(shape: shape, blockCount: plan.blockCount), plan: plan,
+        model: loaded.model, cache: try KVCache(shape: shape, blockCount: plan.blockCount, format: format),
+        plan: plan,
         configuration: configuration, inbox: inbox)
       let facts = Facts(
         limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: loaded.model.vocabularySize),
         weightBytesPerToken: loaded.model.weightBytesPerToken,
-        kvBytesPerToken: bytesPerBlock / KVCache.blockTokens, computeName: loaded.computeName)
+        kvBytesPerToken: bytesPerBlock / KVCache.blockTokens,
+        computeName: "\(loaded.computeName), \(format.rawValue) cache")
       return (engine, facts)
     } catch let error as InferenceError {
       throw error

@@ -10,8 +10,10 @@ package struct EngineConfiguration: Sendable {
   package var threads: Int
   /// Instruction set to use; nil picks the best that the machine has.
   package var isa: ISA?
-  /// Whether activations stay float32 or are quantized for integer kernels.
-  package var computeMode = ComputeMode.exact
+  /// Whether activations stay float32 or are quantized for integer kernels, where this machine has them.
+  package var computeMode = ComputeMode.fast
+  /// How keys and values are stored; nil: halves in the fast mode, float32 in the exact one.
+  package var kvFormat: KVFormat?
   /// Runs the scalar reference kernels: slow, for bisecting a suspected kernel fault.
   package var useReference = false
   /// Most tokens of one prompt and answer together; nil takes the model's own limit, or less if memory is short.

@@ -48,6 +48,7 @@ package final class PerplexityEvaluator {
   /// - Throws: `modelLoading` with the loader's words; `noFastMode` where both modes would be the same.
   package convenience init(_ configuration: EngineConfiguration, comparing: Bool) throws(InferenceError) {
     var models: [any CausalModel] = []
+    var formats: [KVFormat] = []
     var names: [String] = []
     do {
       let folder = try ModelFolder(path: configuration.modelPath)
@@ -58,6 +59,9 @@ package final class PerplexityEvaluator {
         let level = compute.isa?.rawValue ?? "reference"
         guard !comparing || compute.mode == mode else { throw InferenceError.noFastMode(compute: level) }
         models.append(try ModelFamily.load(folder, compute: compute))
+        // As the engine stores them; what a fast run is compared with stays float32.
+        let isReference = comparing && mode == .exact
+        formats.append(isReference ? .f32 : configuration.kvFormat ?? (compute.mode == .fast ? .f16 : .f32))
         names.append(compute.mode == .fast ? level + " fast" : level)
       }
     } catch let error as InferenceError {
@@ -65,12 +69,14 @@ package final class PerplexityEvaluator {
     } catch {
       throw .modelLoading(String(describing: error))
     }
-    try self.init(models: models, computeName: names.joined(separator: " and "))
+    try self.init(models: models, formats: formats, computeName: names.joined(separator: " and "))
   }
 
-  /// - Parameter models: one, or the exact one and the one to compare with it, of one vocabulary.
-  init(models: [any CausalModel], computeName: String) throws(InferenceError) {
-    runs = models.map(WindowRun.init)
+  /// - Parameters:
+  ///   - models: one, or the exact one and the one to compare with it, of one vocabulary.
+  ///   - formats: how each stores its keys and values.
+  init(models: [any CausalModel], formats: [KVFormat], computeName: String) throws(InferenceError) {
+    runs = zip(models, formats).map { WindowRun($0, format: $1) }
     contextLength = models.map(\.contextLength).min() ?? 0
     vocabularySize = models.map(\.vocabularySize).min() ?? 0
     self.computeName = computeName
@@ -177,14 +183,19 @@ private final class WindowRun {
   private var row: [Float] = []
   private var ropeVariant = 0
 
-  init(_ model: any CausalModel) { self.model = model }
+  private let format: KVFormat
+
+  init(_ model: any CausalModel, format: KVFormat) {
+    self.model = model
+    self.format = format
+  }
 
   func reserve(window: Int) throws(InferenceError) {
     let blocks = (window + KVCache.blockTokens - 1) / KVCache.blockTokens
     ropeVariant = model.ropeVariant(forTokens: window)
     guard cache?.blockCount != blocks else { return }
     do {
-      cache = try KVCache(shape: model.cacheShape, blockCount: blocks)
+      cache = try KVCache(shape: model.cacheShape, blockCount: blocks, format: format)
     } catch {
       throw .modelLoading(String(describing: error))
     }

@@ -7,9 +7,39 @@ package func attentionScores(
   queries: UnsafePointer<Float>, queryStride: Int, queryRows: Int, keys: UnsafePointer<Float>,
   headDim: Int, out: UnsafeMutablePointer<Float>
 ) {
-  for r in 0..<queryRows {
+  let zero = _mm256_setzero_ps()
+  var r = 0
+  // Two rows share the loads of the keys: one alone is bound by them.
+  while r + 2 <= queryRows {
+    let (q, p) = (queries + r * queryStride, queries + (r + 1) * queryStride)
+    var (a0, b0, c0, e0) = (zero, zero, zero, zero)
+    var (a1, b1, c1, e1) = (zero, zero, zero, zero)
+    for d in 0..<headDim {
+      let (s, t) = (_mm256_set1_ps(q[d]), _mm256_set1_ps(p[d]))
+      let (k0, k1) = (load(keys, 32 * d), load(keys, 32 * d + 8))
+      a0 = _mm256_fmadd_ps(s, k0, a0)
+      a1 = _mm256_fmadd_ps(t, k0, a1)
+      b0 = _mm256_fmadd_ps(s, k1, b0)
+      b1 = _mm256_fmadd_ps(t, k1, b1)
+      let (k2, k3) = (load(keys, 32 * d + 16), load(keys, 32 * d + 24))
+      c0 = _mm256_fmadd_ps(s, k2, c0)
+      c1 = _mm256_fmadd_ps(t, k2, c1)
+      e0 = _mm256_fmadd_ps(s, k3, e0)
+      e1 = _mm256_fmadd_ps(t, k3, e1)
+    }
+    let target = out + 32 * r
+    _mm256_storeu_ps(target, a0)
+    _mm256_storeu_ps(target + 8, b0)
+    _mm256_storeu_ps(target + 16, c0)
+    _mm256_storeu_ps(target + 24, e0)
+    _mm256_storeu_ps(target + 32, a1)
+    _mm256_storeu_ps(target + 40, b1)
+    _mm256_storeu_ps(target + 48, c1)
+    _mm256_storeu_ps(target + 56, e1)
+    r += 2
+  }
+  while r < queryRows {
     let q = queries + r * queryStride
-    let zero = _mm256_setzero_ps()
     var (a, b, c, e) = (zero, zero, zero, zero)
     for d in 0..<headDim {
       let s = _mm256_set1_ps(q[d])
@@ -23,6 +53,7 @@ package func attentionScores(
     _mm256_storeu_ps(target + 8, b)
     _mm256_storeu_ps(target + 16, c)
     _mm256_storeu_ps(target + 24, e)
+    r += 1
   }
 }
 

@@ -24,59 +24,129 @@ package func multiplyInt8(
   scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
   xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
 ) {
-  for o in 0..<weightRows {
-    let w = packed + o * rowBytes
-    let (s, b) = (scales + o * scaleRowBytes, biases + o * scaleRowBytes)
-    for r in 0..<xRows {
-      let (source, target) = (x + r * xStride, y + r * yStride + o)
-      // Each case is a function of its own, and not private: see the AVX-512 module.
-      switch (bits, groupSize) {
-      case (4, 32): target[0] = product4x32(w, s, b, scaleFormat, source, columns)
-      case (4, 64): target[0] = product4x64(w, s, b, scaleFormat, source, columns)
-      case (4, _): target[0] = product4x128(w, s, b, scaleFormat, source, columns)
-      case (_, 32): target[0] = product8x32(w, s, b, scaleFormat, source, columns)
-      case (_, 64): target[0] = product8x64(w, s, b, scaleFormat, source, columns)
-      default: target[0] = product8x128(w, s, b, scaleFormat, source, columns)
-      }
+  for r in 0..<xRows {
+    let (source, target) = (x + r * xStride, y + r * yStride)
+    // Each case is a function of its own, and not private: see the AVX-512 module. The loop over the rows is
+    // inside: with 16 blocks in a row, a call per row costs as much as a third of the products (measured).
+    let (w, n, s, b, m, f) = (packed, rowBytes, scales, biases, scaleRowBytes, scaleFormat)
+    switch (bits, groupSize) {
+    case (4, 32): rows4x32(w, n, s, b, m, f, weightRows, source, columns, target)
+    case (4, 64): rows4x64(w, n, s, b, m, f, weightRows, source, columns, target)
+    case (4, _): rows4x128(w, n, s, b, m, f, weightRows, source, columns, target)
+    case (_, 32): rows8x32(w, n, s, b, m, f, weightRows, source, columns, target)
+    case (_, 64): rows8x64(w, n, s, b, m, f, weightRows, source, columns, target)
+    default: rows8x128(w, n, s, b, m, f, weightRows, source, columns, target)
     }
   }
 }
 
 @inline(never)
-func product4x32(
-  _ w: UnsafeRawPointer, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ format: Int, _ x: UnsafeRawPointer,
-  _ columns: Int
-) -> Float { rowProduct(w, s, b, format, 4, 32, false, x, columns) }
+func rows4x32(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
+  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) {
+  allRows(w, rowBytes, s, b, scaleRowBytes, format, 4, 32, false, rows, x, columns, y)
+}
 
 @inline(never)
-func product4x64(
-  _ w: UnsafeRawPointer, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ format: Int, _ x: UnsafeRawPointer,
-  _ columns: Int
-) -> Float { rowProduct(w, s, b, format, 4, 64, false, x, columns) }
+func rows4x64(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
+  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) {
+  allRows(w, rowBytes, s, b, scaleRowBytes, format, 4, 64, false, rows, x, columns, y)
+}
 
 @inline(never)
-func product4x128(
-  _ w: UnsafeRawPointer, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ format: Int, _ x: UnsafeRawPointer,
-  _ columns: Int
-) -> Float { rowProduct(w, s, b, format, 4, 64, true, x, columns) }
+func rows4x128(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
+  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) {
+  allRows(w, rowBytes, s, b, scaleRowBytes, format, 4, 64, true, rows, x, columns, y)
+}
 
 @inline(never)
-func product8x32(
-  _ w: UnsafeRawPointer, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ format: Int, _ x: UnsafeRawPointer,
-  _ columns: Int
-) -> Float { rowProduct(w, s, b, format, 8, 32, false, x, columns) }
+func rows8x32(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
+  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) {
+  allRows(w, rowBytes, s, b, scaleRowBytes, format, 8, 32, false, rows, x, columns, y)
+}
 
 @inline(never)
-func product8x64(
-  _ w: UnsafeRawPointer, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ format: Int, _ x: UnsafeRawPointer,
-  _ columns: Int
-) -> Float { rowProduct(w, s, b, format, 8, 64, false, x, columns) }
+func rows8x64(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
+  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) {
+  allRows(w, rowBytes, s, b, scaleRowBytes, format, 8, 64, false, rows, x, columns, y)
+}
 
 @inline(never)
-func product8x128(
-  _ w: UnsafeRawPointer, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ format: Int, _ x: UnsafeRawPointer,
-  _ columns: Int
-) -> Float { rowProduct(w, s, b, format, 8, 64, true, x, columns) }
+func rows8x128(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
+  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) {
+  allRows(w, rowBytes, s, b, scaleRowBytes, format, 8, 64, true, rows, x, columns, y)
+}
+
+/// Reads one word of each cache line from `w` on. Prefetchers stop at the borders of pages; a load that nothing waits
+/// for lets the misses of two rows overlap. The result has to be used, or the loads would be removed.
+@inline(__always)
+private func touch(_ w: UnsafeRawPointer, _ bytes: Int) -> Float {
+  var seen: UInt32 = 0
+  var at = 0
+  while at < bytes {
+    seen |= (w + at).loadUnaligned(as: UInt32.self)
+    at += 64
+  }
+  return Float(bitPattern: seen)
+}
+
+/// The sums of four registers' lanes, each in the tree of `sum`.
+@inline(__always)
+private func sums(_ a: __m256, _ b: __m256, _ c: __m256, _ d: __m256) -> SIMD4<Float> {
+  let (a, b) = (a.lowHalf + a.highHalf, b.lowHalf + b.highHalf)
+  let (c, d) = (c.lowHalf + c.highHalf, d.lowHalf + d.highHalf)
+  let ab =
+    SIMD4(lowHalf: a.lowHalf, highHalf: b.lowHalf) + SIMD4(lowHalf: a.highHalf, highHalf: b.highHalf)
+  let cd =
+    SIMD4(lowHalf: c.lowHalf, highHalf: d.lowHalf) + SIMD4(lowHalf: c.highHalf, highHalf: d.highHalf)
+  return SIMD4(lowHalf: ab.evenHalf, highHalf: cd.evenHalf) + SIMD4(lowHalf: ab.oddHalf, highHalf: cd.oddHalf)
+}
+
+/// Two rows from each half of the rows at a time: their cache misses overlap, and so do their last sums.
+@inline(__always)
+private func allRows(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
+  _ format: Int, _ bits: Int, _ block: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer,
+  _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) {
+  let half = rows / 4 * 2
+  var o = 0
+  while o < rows {
+    // A loop instead of four calls: inlined four times, the products exceed the compiler's budget.
+    let isFour = o < half
+    let count = isFour ? 4 : 1
+    // Overwritten below.
+    if isFour { y[o] = touch(w + (o + half) * rowBytes, min(2 * rowBytes, 1024)) }
+    let zero = _mm256_setzero_ps()
+    var (p0, p1, p2, p3) = (zero, zero, zero, zero)
+    for k in 0..<count {
+      let row = o + (k & 1) + (k >> 1) * half
+      let (scales, biases) = (s + row * scaleRowBytes, b + row * scaleRowBytes)
+      let product = rowProduct(w + row * rowBytes, scales, biases, format, bits, block, isShared, x, columns)
+      (p0, p1, p2, p3) = (p1, p2, p3, product)
+    }
+    let four = sums(p0, p1, p2, p3)
+    if isFour {
+      (y[o], y[o + 1]) = (four[0], four[1])
+      (y[o + half], y[o + half + 1]) = (four[2], four[3])
+      o = o + 2 < half ? o + 2 : 2 * half
+    } else {
+      y[o] = four[3]
+      o += 1
+    }
+  }
+}
 
 // MARK: Integer products of eight blocks
 
@@ -138,56 +208,46 @@ private func joinHalves(_ first: __m256i, _ second: __m256i) -> __m256i {
     SIMD8<Int32>(lowHalf: a.lowHalf &+ a.highHalf, highHalf: b.lowHalf &+ b.highHalf), to: __m256i.self)
 }
 
-/// Integer products of blocks `first ..< first + 8`, one lane each, all of them within the row.
+/// Integer products of the eight blocks that `w` and `x` begin with, one lane each.
 @inline(__always)
-private func eight(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ first: Int, _ bits: Int, _ block: Int
-) -> __m256i {
+private func eight(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ bits: Int, _ block: Int) -> __m256i {
   if bits == 4 && block == 64 {
     return joinHalves(
-      fourSums(
-        nibbles4(w, x, first, 64), nibbles4(w, x, first + 1, 64), nibbles4(w, x, first + 2, 64),
-        nibbles4(w, x, first + 3, 64)),
-      fourSums(
-        nibbles4(w, x, first + 4, 64), nibbles4(w, x, first + 5, 64), nibbles4(w, x, first + 6, 64),
-        nibbles4(w, x, first + 7, 64)))
+      fourSums(nibbles4(w, x, 0, 64), nibbles4(w, x, 1, 64), nibbles4(w, x, 2, 64), nibbles4(w, x, 3, 64)),
+      fourSums(nibbles4(w, x, 4, 64), nibbles4(w, x, 5, 64), nibbles4(w, x, 6, 64), nibbles4(w, x, 7, 64)))
   }
   if bits == 4 {
     // Even blocks stand in the low half, odd ones in the high half.
-    let unit = first / 2
     let sums = fourSums(
-      nibbles4(w, x, unit, 32), nibbles4(w, x, unit + 1, 32), nibbles4(w, x, unit + 2, 32),
-      nibbles4(w, x, unit + 3, 32))
+      nibbles4(w, x, 0, 32), nibbles4(w, x, 1, 32), nibbles4(w, x, 2, 32), nibbles4(w, x, 3, 32))
     return _mm256_permutevar8x32_epi32(sums, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0))
   }
-  let low = plane8(w, x, first, block, false)
-  let high = plane8(w, x, first, block, true)
+  let low = plane8(w, x, block, false)
+  let high = plane8(w, x, block, true)
   return _mm256_add_epi32(low, _mm256_slli_epi32(high, 4))
 }
 
 @inline(__always)
-private func plane8(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ first: Int, _ block: Int, _ isHigh: Bool
-) -> __m256i {
+private func plane8(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ block: Int, _ isHigh: Bool) -> __m256i {
   joinHalves(
     fourSums(
-      nibbles8(w, x, first, block, isHigh), nibbles8(w, x, first + 1, block, isHigh),
-      nibbles8(w, x, first + 2, block, isHigh), nibbles8(w, x, first + 3, block, isHigh)),
+      nibbles8(w, x, 0, block, isHigh), nibbles8(w, x, 1, block, isHigh), nibbles8(w, x, 2, block, isHigh),
+      nibbles8(w, x, 3, block, isHigh)),
     fourSums(
-      nibbles8(w, x, first + 4, block, isHigh), nibbles8(w, x, first + 5, block, isHigh),
-      nibbles8(w, x, first + 6, block, isHigh), nibbles8(w, x, first + 7, block, isHigh)))
+      nibbles8(w, x, 4, block, isHigh), nibbles8(w, x, 5, block, isHigh), nibbles8(w, x, 6, block, isHigh),
+      nibbles8(w, x, 7, block, isHigh)))
 }
 
-/// As `eight` where the row ends within them, element by element: integer sums are exact in any order.
+/// As `eight` for fewer blocks, element by element: integer sums are exact in any order.
+@inline(never)
 func upToEight(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ first: Int, _ blocks: Int, _ bits: Int, _ block: Int
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ count: Int, _ bits: Int, _ block: Int
 ) -> __m256i {
   var products = SIMD8<Int32>.zero
-  for lane in 0..<min(8, blocks - first) {
-    let at = (first + lane) * block
+  for lane in 0..<count {
     var sum: Int32 = 0
     for i in 0..<block {
-      let element = at + i
+      let element = lane * block + i
       if bits == 8 {
         sum &+=
           Int32(w.load(fromByteOffset: element, as: UInt8.self))
@@ -195,7 +255,7 @@ func upToEight(
       } else {
         let byte = w.load(fromByteOffset: element / 2, as: UInt8.self)
         let nibble = i & 1 == 0 ? byte & 15 : byte >> 4
-        let position = at + i / 2 + (i & 1) * (block / 2)
+        let position = lane * block + i / 2 + (i & 1) * (block / 2)
         sum &+= Int32(nibble) &* Int32(x.load(fromByteOffset: position, as: Int8.self))
       }
     }
@@ -206,21 +266,16 @@ func upToEight(
 
 // MARK: One row
 
-/// Scales or biases of eight consecutive blocks; zeros behind the row's last block.
+/// Scales or biases of eight consecutive blocks, all within the row.
 @inline(__always)
-private func coefficients(
-  _ base: UnsafeRawPointer, _ format: Int, _ first: Int, _ blocks: Int, _ isShared: Bool
-) -> __m256 {
-  guard first + 8 <= blocks else { return lastCoefficients(base, format, first, blocks, isShared) }
-  guard isShared else {
-    return format == 0 ? load(base, first) : widen(base + 2 * first, format)
-  }
+private func coefficients(_ base: UnsafeRawPointer, _ format: Int, _ isShared: Bool) -> __m256 {
+  guard isShared else { return format == 0 ? load(base, 0) : widen(base, format) }
   // A group of 128 is two blocks of 64 with the same scale.
   let four: SIMD4<Float>
   if format == 0 {
-    four = (base + 2 * first).loadUnaligned(as: SIMD4<Float>.self)
+    four = base.loadUnaligned(as: SIMD4<Float>.self)
   } else {
-    let bits = (base + first).loadUnaligned(as: SIMD4<UInt16>.self)
+    let bits = base.loadUnaligned(as: SIMD4<UInt16>.self)
     let eight = SIMD8<UInt16>(lowHalf: bits, highHalf: .zero)
     four =
       format == 1
@@ -231,46 +286,68 @@ private func coefficients(
     SIMD8(lowHalf: four, highHalf: four), _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0))
 }
 
-func lastCoefficients(
-  _ base: UnsafeRawPointer, _ format: Int, _ first: Int, _ blocks: Int, _ isShared: Bool
-) -> __m256 {
+/// As `coefficients` for fewer blocks; zeros behind them.
+@inline(never)
+func lastCoefficients(_ base: UnsafeRawPointer, _ format: Int, _ count: Int, _ isShared: Bool) -> __m256 {
   var lanes = _mm256_setzero_ps()
-  for lane in 0..<min(8, blocks - first) {
-    lanes[lane] = scalar(base, format, isShared ? (first + lane) / 2 : first + lane)
-  }
+  for lane in 0..<count { lanes[lane] = scalar(base, format, isShared ? lane / 2 : lane) }
   return lanes
 }
 
 @inline(__always)
-private func addEight(
-  _ total: __m256, _ w: UnsafeRawPointer, _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer,
-  _ format: Int, _ bits: Int, _ block: Int, _ isShared: Bool, _ x: UnsafeRawPointer, _ a: UnsafeRawPointer,
-  _ c: UnsafeRawPointer, _ first: Int, _ blocks: Int
+private func add(
+  _ total: __m256, _ integers: __m256i, _ scales: __m256, _ biases: __m256, _ a: UnsafeRawPointer,
+  _ c: UnsafeRawPointer
 ) -> __m256 {
-  let integers =
-    first + 8 <= blocks ? eight(w, x, first, bits, block) : upToEight(w, x, first, blocks, bits, block)
-  let factor = _mm256_mul_ps(load(a, first), coefficients(scales, format, first, blocks, isShared))
-  let sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers), factor, total)
-  return _mm256_fmadd_ps(coefficients(biases, format, first, blocks, isShared), load(c, first), sum)
+  let sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers), _mm256_mul_ps(load(a, 0), scales), total)
+  return _mm256_fmadd_ps(biases, load(c, 0), sum)
 }
 
 @inline(__always)
 private func rowProduct(
-  _ w: UnsafeRawPointer, _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ format: Int, _ bits: Int,
-  _ block: Int, _ isShared: Bool, _ x: UnsafeRawPointer, _ columns: Int
-) -> Float {
-  let blocks = columns / block
-  let a = x + paddedColumns(columns)
-  let c = a + 4 * paddedBlocks(columns, block)
+  _ weights: UnsafeRawPointer, _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ format: Int,
+  _ bits: Int, _ block: Int, _ isShared: Bool, _ x: UnsafeRawPointer, _ columns: Int
+) -> __m256 {
+  var (w, s, b, source) = (weights, scales, biases, x)
+  var a = x + paddedColumns(columns)
+  var c = a + 4 * paddedBlocks(columns, block)
+  // Bytes of eight blocks.
+  let (wStep, sStep) = (block * bits, (format == 0 ? 32 : 16) / (isShared ? 2 : 1))
   // Blocks 16·i ..< 16·i + 8 belong to the lower eight lanes, the next eight to the upper.
   var (lower, upper) = (_mm256_setzero_ps(), _mm256_setzero_ps())
-  var first = 0
-  while first < blocks {
-    lower = addEight(lower, w, scales, biases, format, bits, block, isShared, x, a, c, first, blocks)
-    if first + 8 < blocks {
-      upper = addEight(upper, w, scales, biases, format, bits, block, isShared, x, a, c, first + 8, blocks)
-    }
-    first += 16
+  var left = columns / block
+  while left >= 16 {
+    lower = add(
+      lower, eight(w, source, bits, block), coefficients(s, format, isShared),
+      coefficients(b, format, isShared), a, c)
+    upper = add(
+      upper, eight(w + wStep, source + 8 * block, bits, block), coefficients(s + sStep, format, isShared),
+      coefficients(b + sStep, format, isShared), a + 32, c + 32)
+    w += 2 * wStep
+    source += 16 * block
+    s += 2 * sStep
+    b += 2 * sStep
+    a += 64
+    c += 64
+    left -= 16
   }
-  return sum(_mm256_add_ps(lower, upper))
+  if left >= 8 {
+    lower = add(
+      lower, eight(w, source, bits, block), coefficients(s, format, isShared),
+      coefficients(b, format, isShared), a, c)
+    w += wStep
+    source += 8 * block
+    s += sStep
+    b += sStep
+    (a, c) = (a + 32, c + 32)
+    // What is left belongs to the upper lanes.
+    (lower, upper) = (upper, lower)
+    left -= 8
+  }
+  if left > 0 {
+    lower = add(
+      lower, upToEight(w, source, left, bits, block), lastCoefficients(s, format, left, isShared),
+      lastCoefficients(b, format, left, isShared), a, c)
+  }
+  return _mm256_add_ps(lower, upper)
 }

@@ -73,3 +73,49 @@ package func widenHalf(source: UnsafeRawPointer, format: Int, count: Int, out: U
     i += 1
   }
 }
+
+/// Rounds `count` elements to f16, to nearest, ties to even.
+package func narrowHalf(source: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<UInt16>) {
+  // The mode of the control register is "to nearest"; arithmetic gets the same rounding from the same bits.
+  var i = 0
+  while i + 8 <= count {
+    let x = unsafeBitCast(load(source, i), to: SIMD8<UInt32>.self)
+    UnsafeMutableRawPointer(out + i).storeBytes(of: halves(x), as: SIMD8<UInt16>.self)
+    i += 8
+  }
+  while i < count {
+    out[i] = halves(SIMD8(repeating: source[i].bitPattern))[0]
+    i += 1
+  }
+}
+
+/// The conversion of VCVTPS2PH, whose intrinsic is a macro and cannot be imported.
+@inline(__always)
+private func halves(_ bits: SIMD8<UInt32>) -> SIMD8<UInt16> {
+  let sign = (bits &>> 16) & 0x8000
+  let magnitude = bits & 0x7FFF_FFFF
+  // Normal halves: rebias the exponent by 112 and round away 13 bits, ties to even.
+  let normal = (magnitude &- (112 << 23) &+ 0xFFF &+ ((magnitude &>> 13) & 1)) &>> 13
+  // Subnormal halves: adding 0.5 leaves the rounded multiple of 2^-24 in the low bits.
+  let shifted = unsafeBitCast(magnitude, to: SIMD8<Float>.self) + SIMD8(repeating: 0.5)
+  let subnormal = unsafeBitCast(shifted, to: SIMD8<UInt32>.self) &- SIMD8(repeating: Float(0.5).bitPattern)
+  var result = normal.replacing(with: subnormal, where: magnitude .< (113 << 23))
+  // 65,520 and more round to infinity; NaN stays a quiet NaN.
+  result.replace(with: 0x7C00, where: magnitude .>= 0x477F_F000)
+  result.replace(with: 0x7E00, where: magnitude .> 0x7F80_0000)
+  return SIMD8<UInt16>(truncatingIfNeeded: result | sign)
+}
+
+/// Widens `count` int8 elements.
+package func widenInt8(source: UnsafePointer<Int8>, count: Int, out: UnsafeMutablePointer<Float>) {
+  var i = 0
+  while i + 8 <= count {
+    let eight = UnsafeRawPointer(source + i).loadUnaligned(as: Int64.self)
+    _mm256_storeu_ps(out + i, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_cvtsi64_si128(eight))))
+    i += 8
+  }
+  while i < count {
+    out[i] = Float(source[i])
+    i += 1
+  }
+}

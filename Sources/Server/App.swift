@@ -12,6 +12,12 @@ package final class App: Sendable {
     package var reasoningField = "reasoning_content"
     /// Whether a field that nobody knows is refused instead of being named in a header.
     package var strictParameters = false
+    /// How reasoning is written into Responses streams: `openai`, `openresponses` or `none`.
+    package var responsesReasoningEvents = "openai"
+    /// Whether Responses requests lose their tools of unknown type instead of being refused.
+    package var dropsUnknownTools = false
+    /// Responses and conversations; in memory by default.
+    package var store = ResponseStore()
     /// Silence on a stream after which a comment shows that it lives, seconds.
     package var keepAliveSeconds = 1.0
     /// How often a waiting connection looks whether its client is still there, seconds.
@@ -25,6 +31,7 @@ package final class App: Sendable {
   }
 
   private let router: Router
+  private let jobs: ResponseJobs
   /// HTTP's own errors in the shape of the API.
   private static let errors = ErrorFormat(contentType: "application/json") { APIError($0).json.bytes }
 
@@ -43,8 +50,14 @@ package final class App: Sendable {
     router.on("POST", "/v1/completions") { request, context in
       Self.answer { () throws(APIError) in try CompletionsRoute(core).respond(to: request, context) }
     }
+    ResponsesRoute.register(on: &router, core)
+    ConversationsRoute.register(on: &router, core)
     self.router = router
+    jobs = core.jobs
   }
+
+  /// Gives responses in the background some time to finish, then fails them. Called when no connection is left.
+  package func finish(seconds: Double) { jobs.stop(seconds: seconds) }
 
   /// The response to a request whose body has been read. Blocks while the answer is computed.
   package func respond(to request: Request, _ context: ConnectionContext) -> Response {
@@ -80,6 +93,8 @@ struct AppCore: Sendable {
   let model: ServedModel
   let settings: App.Settings
   let limits = RequestLimits()
+  /// Responses that are made in the background.
+  let jobs = ResponseJobs()
   /// Special tokens that say nothing to the output parser: they have no text for the client.
   let controlTokens: Set<Int32>
 
@@ -106,6 +121,12 @@ struct AppCore: Sendable {
       id: idPrefix + settings.makeID(), created: settings.now(), model: model.id,
       systemFingerprint: model.systemFingerprint,
       reasoningField: ReasoningField(rawValue: settings.reasoningField) ?? .reasoningContent)
+  }
+
+  var store: ResponseStore { settings.store }
+
+  var reasoningEvents: ReasoningEvents {
+    ReasoningEvents(rawValue: settings.responsesReasoningEvents) ?? .openai
   }
 
   var timing: AnswerRun.Timing {

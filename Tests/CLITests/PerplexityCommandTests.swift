@@ -1,6 +1,7 @@
 // Perplexity against the reference implementation's numbers, and the command's report.
 
 import Checkpoint
+import Compute
 import JSON
 import Platform
 import Support
@@ -23,7 +24,7 @@ import Tokenizers
     let tokenizer = try Tokenizer(tokenizerJSON: file)
     #expect(PerplexityCommand.opening(of: tokenizer) == [1])
     let tokens = tokenizer.encode(String(decoding: text, as: UTF8.self), addSpecialTokens: false)
-    let result = try PerplexityEvaluator(EngineConfiguration(modelPath: path), comparing: false)
+    let result = try PerplexityEvaluator(exact(path), comparing: false)
       .evaluate(tokens, opening: [1], window: 256, limit: 40 * 255)
     #expect(result.tokens == 10200 && result.windows == 40)
     #expect(abs(result.negativeLogLikelihood / 10200 - expected) < 1e-5)
@@ -42,7 +43,7 @@ import Tokenizers
     let story = (golden["story_ids"]?.arrayValue ?? []).compactMap { $0.intValue.map { Int32($0) } }
     let expected = try #require(golden["story_nll"]?.doubleValue)
     try #require(story.count > 100 && story.first == 1)
-    let result = try PerplexityEvaluator(EngineConfiguration(modelPath: path), comparing: false)
+    let result = try PerplexityEvaluator(exact(path), comparing: false)
       .evaluate(Array(story.dropFirst()), opening: [1], window: story.count)
     #expect(result.tokens == story.count - 1)
     #expect(abs(result.negativeLogLikelihood / Double(result.tokens) - expected) < 2e-5)
@@ -81,5 +82,12 @@ import Tokenizers
     #expect(ProgressBar.bar(5, of: 10) == "[###############---------------]  50 %")
     #expect(ProgressBar.bar(12, of: 10) == "[##############################] 100 %")
     #expect(ProgressBar.bar(0, of: 0) == "[------------------------------]   0 %")
+  }
+
+  /// References computed in float32.
+  private func exact(_ path: String) -> EngineConfiguration {
+    var configuration = EngineConfiguration(modelPath: path)
+    configuration.computeMode = .exact
+    return configuration
   }
 }

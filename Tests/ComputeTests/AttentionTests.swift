@@ -102,9 +102,46 @@ import Testing
     }
   }
 
+  @Test func `stored halves and bytes give what their rounding gives, in chunks of any size`() throws {
+    let shape = AttentionShape(heads: 6, kvHeads: 2, headDim: 20, scale: 0.25)
+    let input = Input(rows: 70, shape: shape, seed: 11)
+    var isas: [KVFormat: [[UInt32]]] = [:]
+    for (format, tolerance) in [(KVFormat.f16, Float(3e-3)), (.q8, 3e-2)] {
+      for (name, context) in try contexts() {
+        let exact = try attend(input, shape: shape, chunks: [70], context)
+        let whole = try attend(input, shape: shape, chunks: [70], context, format: format)
+        for (a, b) in zip(exact, whole) {
+          for (x, y) in zip(a, b) { #expect(abs(x - y) < tolerance, "\(name) \(format)") }
+        }
+        #expect(whole != exact)
+        let parts = try attend(input, shape: shape, chunks: [1, 31, 7, 31], context, format: format)
+        #expect(parts.map { $0.map(\.bitPattern) } == whole.map { $0.map(\.bitPattern) }, "\(name) \(format)")
+        // Fused multiply-adds in the same order: AVX2 and AVX-512 agree to the bit.
+        guard let isa = context.isa, isa != .portable else { continue }
+        let bits = whole.map { $0.map(\.bitPattern) }
+        #expect(isas[format] == nil || isas[format] == bits, "\(name) \(format)")
+        isas[format] = bits
+      }
+    }
+  }
+
+  @Test func `infinite and undefined activations do not trap in a cache of bytes`() throws {
+    let shape = AttentionShape(heads: 1, kvHeads: 1, headDim: 4, scale: 1)
+    let bad: [[Float]] = [[.infinity, 0, 1, 2], [.nan, 1, 2, 3], [0, 0, 0, 0], [3e38, -3e38, 0, 1]]
+    let input = Input(queries: bad, keys: bad, values: bad)
+    for format in KVFormat.allCases {
+      let out = try attend(input, shape: shape, chunks: [4], try ComputeContext(threads: 1), format: format)
+      #expect(out.count == 4)
+    }
+  }
+
   /// Random queries, keys and values.
   private struct Input {
     let queries, keys, values: [[Float]]
+
+    init(queries: [[Float]], keys: [[Float]], values: [[Float]]) {
+      (self.queries, self.keys, self.values) = (queries, keys, values)
+    }
 
     init(rows: Int, shape: AttentionShape, seed: UInt64) {
       var random = SeededGenerator(seed: seed)
@@ -123,13 +160,13 @@ import Testing
   }
 
   private func attend(
-    _ input: Input, shape: AttentionShape, chunks: [Int], _ context: ComputeContext
+    _ input: Input, shape: AttentionShape, chunks: [Int], _ context: ComputeContext, format: KVFormat = .f32
   ) throws -> [[Float]] {
     let cache = try KVCache(
       shape: [
         KVLayerShape(kvHeads: 1, headDim: 2), KVLayerShape(kvHeads: shape.kvHeads, headDim: shape.headDim),
       ],
-      blockCount: 5)
+      blockCount: 5, format: format)
     let layout = StepLayout()
     var result: [[Float]] = []
     for count in chunks {

@@ -28,26 +28,30 @@ import Testing
     let before = Machine.peakResidentBytes
     let shape = [KVLayerShape](repeating: KVLayerShape(kvHeads: 8, headDim: 128), count: 28)
     let cache = try KVCache(shape: shape, blockCount: 1 << 10)
-    cache.layer(27).keys(block: 1023, head: 7)[0] = 1
-    #expect(cache.layer(27).keys(block: 1023, head: 7)[0] == 1)
+    cache.layer(27).keys(block: 1023, head: 7).storeBytes(of: 1, as: Float.self)
+    #expect(cache.layer(27).keys(block: 1023, head: 7).load(as: Float.self) == 1)
     #expect(Machine.peakResidentBytes - before < 1 << 30)
   }
 
-  @Test func `slots of layers, blocks and heads do not overlap`() throws {
+  @Test(arguments: KVFormat.allCases)
+  func `slots of layers, blocks and heads do not overlap`(format: KVFormat) throws {
     let shape = [KVLayerShape(kvHeads: 2, headDim: 3), KVLayerShape(kvHeads: 1, headDim: 5)]
-    let cache = try KVCache(shape: shape, blockCount: 3)
-    var starts: [(start: UnsafeMutablePointer<Float>, count: Int)] = []
+    let cache = try KVCache(shape: shape, blockCount: 3, format: format)
+    var starts: [(start: UnsafeMutableRawPointer, count: Int)] = []
+    let bytes = 32 * format.elementBytes
     for (index, layer) in shape.enumerated() {
       for block in 0..<3 {
         for head in 0..<layer.kvHeads {
-          starts.append((cache.layer(index).keys(block: block, head: head), layer.headDim * 32))
-          starts.append((cache.layer(index).values(block: block, head: head), layer.headDim * 32))
+          starts.append((cache.layer(index).keys(block: block, head: head), layer.headDim * bytes))
+          starts.append((cache.layer(index).values(block: block, head: head), layer.headDim * bytes))
+          guard format == .q8 else { continue }
+          starts.append((UnsafeMutableRawPointer(cache.layer(index).scales(block: block, head: head)), 256))
         }
       }
     }
     starts.sort { $0.start < $1.start }
     for (one, next) in zip(starts, starts.dropFirst()) { #expect(one.start + one.count == next.start) }
-    #expect(starts.reduce(0) { $0 + $1.count } * 4 == cache.bytesPerBlock * 3)
+    #expect(starts.reduce(0) { $0 + $1.count } == cache.bytesPerBlock * 3)
   }
 
   @Test(arguments: [1, 2, 3, 8])

@@ -8,6 +8,8 @@ import chat_cases_test
 import checkpoints_test
 import cli_test
 import raw_test
+import responses_stream_test
+import responses_test
 import sdk_test
 from server import Server
 
@@ -16,7 +18,8 @@ def main():
     binary, part = sys.argv[1], (sys.argv[2] if len(sys.argv) > 2 else "")
     tests = [
         (f"{module.__name__}.{name}", function)
-        for module in (sdk_test, chat_cases_test, raw_test, cli_test, checkpoints_test)
+        for module in (
+            sdk_test, chat_cases_test, raw_test, responses_test, responses_stream_test, cli_test, checkpoints_test)
         for name, function in vars(module).items()
         if name.startswith("test_") and part in name
     ]

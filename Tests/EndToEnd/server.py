@@ -86,6 +86,9 @@ class Server:
     def get(self, path):
         return parse(self.raw(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()))
 
+    def delete(self, path):
+        return parse(self.raw(f"DELETE {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()))
+
     def stop(self):
         self.process.terminate()
         try:

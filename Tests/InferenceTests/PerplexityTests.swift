@@ -39,7 +39,7 @@ private final class FlatModel: CausalModel {
   private let text = [Int32](0..<40)
 
   private func evaluator(_ models: FlatModel...) throws -> PerplexityEvaluator {
-    try PerplexityEvaluator(models: models, computeName: "toy")
+    try PerplexityEvaluator(models: models, formats: models.map { _ in .f32 }, computeName: "toy")
   }
 
   @Test func `a model that knows nothing has the perplexity of its vocabulary`() throws {

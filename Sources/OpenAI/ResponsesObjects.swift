@@ -1,0 +1,239 @@
+// Further objects of the Responses API: usage, endings, lists, compactions, conversations, and replayed streams.
+
+package import JSON
+
+extension Usage {
+  /// The counts as Responses names them, all members present.
+  package var responsesJSON: JSONValue {
+    [
+      "input_tokens": .int(promptTokens),
+      "input_tokens_details": ["cached_tokens": .int(cachedTokens), "cache_write_tokens": 0],
+      "output_tokens": .int(completionTokens),
+      "output_tokens_details": ["reasoning_tokens": .int(reasoningTokens)],
+      "total_tokens": .int(promptTokens + completionTokens),
+    ]
+  }
+}
+
+extension LogprobEntry {
+  /// An entry of `logprobs` in Responses.
+  package var responsesJSON: JSONValue { chatJSON }
+}
+
+/// How a response ends.
+package enum ResponseEnding: Sendable, Equatable {
+  case completed
+  /// The token limit was reached.
+  case incomplete
+  case cancelled
+  case failed(message: String)
+
+  package var status: String {
+    switch self {
+    case .completed: "completed"
+    case .incomplete: "incomplete"
+    case .cancelled: "cancelled"
+    case .failed: "failed"
+    }
+  }
+}
+
+package enum ResponseObject {
+  /// The body of a response that has ended.
+  package static func ended(
+    _ body: JSONObject, _ ending: ResponseEnding, output: [JSONValue], usage: Usage?, at seconds: Int
+  ) -> JSONObject {
+    var body = body
+    body["status"] = .string(ending.status)
+    body["output"] = .array(output)
+    switch ending {
+    case .completed: body["completed_at"] = .int(seconds)
+    case .incomplete: body["incomplete_details"] = ["reason": "max_output_tokens"]
+    case .failed(let message):
+      body["error"] = ["code": "server_error", "message": .string(message)]
+    case .cancelled: break
+    }
+    if let usage { body["usage"] = usage.responsesJSON }
+    return body
+  }
+
+  /// The body as it was before anything had been generated.
+  package static func begun(_ body: JSONObject, status: String) -> JSONObject {
+    var body = body
+    body["status"] = .string(status)
+    body["output"] = []
+    for name in ["completed_at", "error", "incomplete_details", "usage"] { body[name] = .null }
+    return body
+  }
+
+  /// The name of the event that ends a stream of this response.
+  package static func terminalType(_ body: JSONObject) -> String {
+    switch body["status"]?.stringValue {
+    case "completed": "response.completed"
+    case "failed": "response.failed"
+    // There is no event for a cancelled response; its status says what it is.
+    default: "response.incomplete"
+    }
+  }
+
+  package static func deleted(_ id: String) -> JSONValue {
+    ["id": .string(id), "object": "response", "deleted": true]
+  }
+
+  /// A page of items: `first_id` and `last_id` are empty strings when there are none, as the SDK wants strings.
+  package static func list(_ items: [JSONValue], hasMore: Bool) -> JSONValue {
+    [
+      "object": "list", "data": .array(items), "first_id": items.first?["id"] ?? "",
+      "last_id": items.last?["id"] ?? "", "has_more": .bool(hasMore),
+    ]
+  }
+
+  /// The whole conversation in one item. Nothing is summarised: what goes in comes out.
+  package static func compaction(
+    id: String, itemID: String, createdAt: Int, items: [JSONValue], usage: Usage
+  ) -> JSONValue {
+    [
+      "id": .string(id), "object": "response.compaction", "created_at": .int(createdAt),
+      "output": [
+        [
+          "id": .string(itemID), "type": "compaction",
+          "encrypted_content": .string(SealedContent.compaction.seal(JSONValue.array(items).text)),
+        ]
+      ],
+      "usage": usage.responsesJSON,
+    ]
+  }
+
+  /// An item with its thought in `encrypted_content`, as `include` asks for on retrieval.
+  package static func sealed(_ item: JSONValue) -> JSONValue {
+    guard var object = item.objectValue, object["type"] == "reasoning", object["encrypted_content"] == nil
+    else {
+      return item
+    }
+    let parts = object["content"]?.arrayValue ?? object["summary"]?.arrayValue ?? []
+    let text = parts.compactMap { $0["text"]?.stringValue }.joined()
+    object["encrypted_content"] = .string(SealedContent.reasoning.seal(text))
+    return .object(object)
+  }
+}
+
+/// A failed request on a WebSocket.
+package enum ResponsesSocketError {
+  package static func json(_ error: APIError, streamID: JSONValue?) -> JSONValue {
+    var object = JSONObject([("type", "error"), ("status", .int(error.status))])
+    object["error"] = error.json["error"] ?? .null
+    if let streamID { object["stream_id"] = streamID }
+    return .object(object)
+  }
+}
+
+/// The events of a stored response, as they were sent.
+package enum ResponseReplay {
+  /// - Parameters:
+  ///   - body: the response when it had ended.
+  ///   - cuts: of each output item.
+  package static func events(
+    of body: JSONObject, cuts: [ResponseEventWriter.Cuts], reasoning: ReasoningEvents
+  ) -> [ResponseEvent] {
+    var writer = ResponseEventWriter(reasoning: reasoning)
+    var events: [ResponseEvent] = []
+    if body["background"] == true {
+      let queued = ResponseObject.begun(body, status: "queued")
+      events.append(writer.lifecycle("response.created", queued))
+      events.append(writer.lifecycle("response.queued", queued))
+    } else {
+      events.append(
+        writer.lifecycle("response.created", ResponseObject.begun(body, status: "in_progress")))
+    }
+    events.append(
+      writer.lifecycle("response.in_progress", ResponseObject.begun(body, status: "in_progress")))
+    for (index, item) in (body["output"]?.arrayValue ?? []).enumerated() {
+      guard let (kind, text, logprobs) = parts(of: item) else { continue }
+      events += writer.begin(kind)
+      let own = cuts.indices.contains(index) ? cuts[index] : ResponseEventWriter.Cuts()
+      for (delta, entries) in pieces(of: text, logprobs, own) {
+        events += writer.add(delta, logprobs: entries)
+      }
+      events += writer.close(
+        isComplete: item["status"] == "completed", seals: item["encrypted_content"] != nil)
+    }
+    events.append(writer.lifecycle(ResponseObject.terminalType(body), body))
+    return events
+  }
+
+  private static func parts(of item: JSONValue) -> (ResponseEventWriter.Item, String, [JSONValue])? {
+    let id = item["id"]?.stringValue ?? ""
+    switch item["type"]?.stringValue {
+    case "message":
+      let part = item["content"]?[0]
+      return (.message(id: id), part?["text"]?.stringValue ?? "", part?["logprobs"]?.arrayValue ?? [])
+    case "reasoning":
+      let asSummary = item["content"] == nil
+      let part = asSummary ? item["summary"]?[0] : item["content"]?[0]
+      return (.reasoning(id: id, asSummary: asSummary), part?["text"]?.stringValue ?? "", [])
+    case "function_call":
+      return (
+        .call(
+          id: id, callID: item["call_id"]?.stringValue ?? "", name: item["name"]?.stringValue ?? ""),
+        item["arguments"]?.stringValue ?? "", []
+      )
+    default: return nil
+    }
+  }
+
+  /// The text cut as it was; what the cuts do not reach is one more piece.
+  private static func pieces(of text: String, _ logprobs: [JSONValue], _ cuts: ResponseEventWriter.Cuts)
+    -> [(String, [JSONValue])]
+  {
+    var bytes = Array(text.utf8)[...]
+    var entries = logprobs[...]
+    var pieces: [(String, [JSONValue])] = []
+    for (index, count) in cuts.bytes.enumerated() {
+      let own = cuts.logprobs.indices.contains(index) ? cuts.logprobs[index] : 0
+      pieces.append((String(decoding: bytes.prefix(count), as: UTF8.self), Array(entries.prefix(own))))
+      bytes = bytes.dropFirst(count)
+      entries = entries.dropFirst(own)
+    }
+    if !bytes.isEmpty { pieces.append((String(decoding: bytes, as: UTF8.self), Array(entries))) }
+    return pieces
+  }
+}
+
+/// A conversation: items that responses read and append to.
+package enum ConversationObject {
+  package static func json(id: String, createdAt: Int, metadata: JSONValue) -> JSONValue {
+    ["id": .string(id), "object": "conversation", "created_at": .int(createdAt), "metadata": metadata]
+  }
+
+  package static func deleted(_ id: String) -> JSONValue {
+    ["id": .string(id), "object": "conversation.deleted", "deleted": true]
+  }
+
+  /// Items that one request may bring.
+  private static let itemLimit = 20
+
+  /// The body of a new conversation, of an update, or of new items.
+  package struct Request: Sendable {
+    package var metadata: JSONValue?
+    package var items: JSONValue?
+    package var ignored: [String]
+
+    package init(_ body: JSONValue) throws(APIError) {
+      var fields = try Fields(body)
+      try GenerationOptions.acceptDescriptions(&fields)
+      metadata = fields.value("metadata")
+      items = fields.value("items")
+      if let items {
+        guard let array = items.arrayValue else {
+          throw .wrongType("items", expected: "an array of items", found: items)
+        }
+        guard array.count <= itemLimit else {
+          throw APIError(
+            status: 400, code: "array_above_max_length", param: "items",
+            message: "Invalid 'items': the array has \(array.count) elements, more than \(itemLimit).")
+        }
+      }
+      ignored = fields.unread
+    }
+  }
+}

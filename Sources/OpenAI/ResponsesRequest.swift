@@ -1,0 +1,265 @@
+// The body of POST /v1/responses: every field read, checked, refused or collected as unknown.
+
+package import JSON
+
+package struct ResponsesRequest: Sendable {
+  /// What to add to items of the answer.
+  package struct Inclusions: Sendable, Equatable {
+    package var logprobs = false
+    package var encryptedReasoning = false
+
+    package init() {}
+  }
+
+  package var model: String
+  /// Not read yet: references need the store.
+  package var input: JSONValue?
+  package var instructions: String?
+  package var previousResponseID: String?
+  package var conversationID: String?
+  package var isStored: Bool
+  package var isBackground: Bool
+  package var isStreamed: Bool
+  /// False on a WebSocket only, to prepare a conversation without an answer.
+  package var generates: Bool
+  /// Whether old items are dropped when the prompt is too long.
+  package var truncates: Bool
+  package var include: Inclusions
+  /// Whether reasoning is to be written as a summary.
+  package var wantsSummary: Bool
+  /// Fields and tools that have no effect.
+  package var ignored: [String]
+
+  private var mapping: ResponsesMapping
+  private var echo: JSONObject
+}
+
+extension ResponsesRequest {
+  private static let inclusions = [
+    "file_search_call.results", "web_search_call.results", "web_search_call.action.sources",
+    "message.input_image.image_url", "computer_call_output.output.image_url", "code_interpreter_call.outputs",
+    "reasoning.encrypted_content", "message.output_text.logprobs",
+  ]
+
+  /// - Parameter isMessage: whether it came over a WebSocket, where a request has no transport of its own.
+  /// - Throws: the first problem found, with the path of its field.
+  package init(_ body: JSONValue, isMessage: Bool, limits: RequestLimits, dropsUnknownTools: Bool)
+    throws(APIError)
+  {
+    var fields = try Fields(body)
+    model = try ChatRequest.model(&fields)
+    input = fields.value("input")
+    instructions = try fields.string("instructions")
+    previousResponseID = try fields.string("previous_response_id")
+    conversationID = try Self.conversation(&fields)
+    try Self.refuseUnsupported(&fields)
+    mapping = ResponsesMapping()
+    try mapping.read(&fields, limits: limits, dropsUnknownTools: dropsUnknownTools)
+    isStored = try fields.bool("store") ?? true
+    isBackground = try fields.bool("background") ?? false
+    isStreamed = try fields.bool("stream") ?? false
+    generates = isMessage ? try fields.bool("generate") ?? true : true
+    truncates = try fields.word("truncation", of: ["auto", "disabled"]) == "auto"
+    include = try Self.inclusions(fields.array("include", maxCount: 100) ?? [])
+    echo = JSONObject()
+    wantsSummary = false
+    ignored = []
+    if var options = try fields.fields("stream_options") { _ = try options.bool("include_obfuscation") }
+    try readReasoning(&fields)
+    try readLogprobs(&fields, limits: limits)
+    try readEchoed(&fields)
+    if isMessage { for name in ["type", "stream_id"] { _ = fields.value(name) } }
+    ignored = fields.unread + mapping.dropped
+    try check(isMessage: isMessage)
+  }
+
+  private func check(isMessage: Bool) throws(APIError) {
+    if input == nil, previousResponseID == nil, conversationID == nil { throw .missing("input") }
+    if previousResponseID != nil, conversationID != nil {
+      throw APIError(
+        status: 400, code: "mutually_exclusive_parameters", param: "previous_response_id",
+        message: "'previous_response_id' and 'conversation' cannot be used together.")
+    }
+    if isBackground, isMessage {
+      throw .unsupportedParameter("background", "a WebSocket answers on the socket")
+    }
+    if isBackground, !isStored {
+      throw .invalidValue("background", "background can only be used when `store` is true")
+    }
+  }
+
+  private static func conversation(_ fields: inout Fields) throws(APIError) -> String? {
+    if case .object? = fields.value("conversation") {
+      var conversation = try fields.fields("conversation")
+      return try conversation?.requiredString("id")
+    }
+    return try fields.string("conversation")
+  }
+
+  private static func refuseUnsupported(_ fields: inout Fields) throws(APIError) {
+    try fields.refuse("prompt", because: "this server holds no prompt templates")
+    try fields.refuse("moderation", because: "this server does not moderate")
+    try fields.refuse("access_programs", because: "this server has none")
+    try fields.refuse("context_management", because: "use 'truncation' or POST /v1/responses/compact")
+    if var image = try fields.fields("image") {
+      _ = try image.word("context_compression", of: ["auto", "enabled", "disabled"])
+      if let other = image.unread.first { throw .unsupportedParameter("image.\(other)") }
+    }
+  }
+
+  package static func inclusions(_ values: [JSONValue]) throws(APIError) -> Inclusions {
+    var include = Inclusions()
+    for (index, value) in values.enumerated() {
+      let name = "include[\(index)]"
+      guard let word = value.stringValue else { throw .wrongType(name, expected: "a string", found: value) }
+      guard inclusions.contains(where: { $0.utf8.elementsEqual(word.utf8) }) else {
+        throw .invalidValue(name, "'\(APIError.shortened(word))' cannot be included")
+      }
+      if word == "reasoning.encrypted_content" { include.encryptedReasoning = true }
+      if word == "message.output_text.logprobs" { include.logprobs = true }
+    }
+    return include
+  }
+
+  private mutating func readReasoning(_ fields: inout Fields) throws(APIError) {
+    var effort: String?
+    var summary: String?
+    if var reasoning = try fields.fields("reasoning") {
+      effort = try reasoning.string("effort")
+      if let effort { mapping.set("reasoning_effort", .string(effort)) }
+      let words = ["auto", "concise", "detailed"]
+      let old = try reasoning.word("generate_summary", of: words)
+      summary = try reasoning.word("summary", of: words) ?? old
+      _ = try reasoning.word("context", of: ["auto", "current_turn", "all_turns"])
+      _ = try reasoning.string("mode")
+    }
+    wantsSummary = summary != nil
+    // The published schema knows only these levels.
+    let isEchoed = effort.map { ["none", "low", "medium", "high", "xhigh"].contains($0) } ?? false
+    echo["reasoning"] = [
+      "effort": isEchoed ? effort.map(JSONValue.string) ?? nil : nil,
+      "summary": summary.map(JSONValue.string) ?? nil,
+    ]
+  }
+
+  private mutating func readLogprobs(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
+    let top = try fields.integer("top_logprobs", in: 0...limits.topLogprobs) ?? 0
+    // Who asks for alternatives wants to see them.
+    if top > 0 { include.logprobs = true }
+    echo["top_logprobs"] = .int(top)
+    if include.logprobs {
+      mapping.set("logprobs", true)
+      mapping.set("top_logprobs", .int(top))
+    }
+  }
+
+  /// Fields that the response repeats and that change nothing else.
+  private mutating func readEchoed(_ fields: inout Fields) throws(APIError) {
+    for name in ["max_tool_calls", "max_output_tokens"] {
+      echo[name] = try fields.integer(name, in: 1...Int.max).map(JSONValue.int) ?? .null
+    }
+    try GenerationOptions.acceptDescriptions(&fields)
+    for name in ["prompt_cache_key", "safety_identifier"] { echo[name] = fields.value(name) ?? .null }
+    for name in ["user", "prompt_cache_retention"] {
+      if let value = fields.value(name) { echo[name] = value }
+    }
+    echo["metadata"] = fields.value("metadata") ?? [:]
+    echo["parallel_tool_calls"] = .bool(try fields.bool("parallel_tool_calls") ?? true)
+    echo["tool_choice"] = fields.value("tool_choice") ?? "auto"
+    echo["tools"] = .array(mapping.echoedTools)
+    var text = JSONObject([("format", mapping.echoedFormat)])
+    if let verbosity = fields.value("text")?["verbosity"], !verbosity.isNull { text["verbosity"] = verbosity }
+    echo["text"] = .object(text)
+  }
+}
+
+// MARK: What it becomes
+
+extension ResponsesRequest {
+  /// The same request as a chat request.
+  ///
+  /// - Parameters:
+  ///   - context: items of earlier turns.
+  ///   - input: this request's own items.
+  /// - Throws: 400 in terms of the Responses body.
+  package func chatRequest(
+    context: [JSONValue], input: ResponsesInput, limits: RequestLimits, vocabularySize: Int
+  ) throws(APIError) -> TranslatedChat {
+    var messages = ResponsesMessages()
+    try messages.add(context, paths: [])
+    try messages.add(input.items, paths: input.paths)
+    messages.finish(instructions: instructions)
+    guard !messages.messages.isEmpty else {
+      throw .invalidValue("input", "nothing in it can be shown to the model")
+    }
+    var body = mapping.chat
+    body["model"] = .string(model)
+    body["messages"] = .array(messages.messages)
+    do throws(APIError) {
+      return TranslatedChat(
+        request: try ChatRequest(.object(body), limits: limits, vocabularySize: vocabularySize),
+        messages: messages, mapping: mapping)
+    } catch {
+      throw mapping.translated(error, messages)
+    }
+  }
+
+  /// The response's members that do not change while it is made.
+  package func responseBody(id: String, createdAt: Int, effective: EffectiveSampling) -> JSONObject {
+    var body = JSONObject()
+    body["id"] = .string(id)
+    body["object"] = "response"
+    body["created_at"] = .int(createdAt)
+    body["completed_at"] = .null
+    body["status"] = "in_progress"
+    body["background"] = .bool(isBackground)
+    body["error"] = .null
+    body["incomplete_details"] = .null
+    body["instructions"] = instructions.map { JSONValue.string($0) } ?? .null
+    body["model"] = .string(model)
+    body["output"] = []
+    body["previous_response_id"] = previousResponseID.map { JSONValue.string($0) } ?? .null
+    if let conversationID { body["conversation"] = ["id": .string(conversationID)] }
+    body["service_tier"] = "default"
+    body["store"] = .bool(isStored)
+    body["temperature"] = .double(effective.temperature)
+    body["top_p"] = .double(effective.topP)
+    body["presence_penalty"] = .double(effective.presencePenalty)
+    body["frequency_penalty"] = .double(effective.frequencyPenalty)
+    body["truncation"] = truncates ? "auto" : "disabled"
+    body["usage"] = .null
+    for (key, value) in echo.entries where body[key] == nil { body[key] = value }
+    return body
+  }
+}
+
+/// A Responses request in the words of chat, with the way back for errors.
+package struct TranslatedChat: Sendable {
+  package var request: ChatRequest
+  private let messages: ResponsesMessages
+  private let mapping: ResponsesMapping
+
+  init(request: ChatRequest, messages: ResponsesMessages, mapping: ResponsesMapping) {
+    self.request = request
+    self.messages = messages
+    self.mapping = mapping
+  }
+
+  /// An error about the chat request as one about the Responses body.
+  package func translated(_ error: APIError) -> APIError { mapping.translated(error, messages) }
+}
+
+/// The numbers that a response was sampled with.
+package struct EffectiveSampling: Sendable, Equatable {
+  package var temperature: Double
+  package var topP: Double
+  package var presencePenalty: Double
+  package var frequencyPenalty: Double
+
+  package init(temperature: Double, topP: Double, presencePenalty: Double, frequencyPenalty: Double) {
+    self.temperature = temperature
+    self.topP = topP
+    self.presencePenalty = presencePenalty
+    self.frequencyPenalty = frequencyPenalty
+  }
+}

@@ -1,0 +1,135 @@
+// /v1/conversations: lists of items that responses continue and clients edit.
+
+import HTTP
+import JSON
+import OpenAI
+
+struct ConversationsRoute {
+  private let core: AppCore
+
+  init(_ core: AppCore) { self.core = core }
+
+  static func register(on router: inout Router, _ core: AppCore) {
+    typealias Handle = @Sendable (ConversationsRoute, Request) throws(APIError) -> Response
+    func on(_ method: String, _ pattern: String, _ handle: @escaping Handle) {
+      router.on(method, pattern) { request, _ in
+        do throws(APIError) {
+          return try handle(ConversationsRoute(core), request)
+        } catch {
+          return error.response
+        }
+      }
+    }
+    let one = "/v1/conversations/:id"
+    on("POST", "/v1/conversations") { (route, request) throws(APIError) in try route.create(request) }
+    on("GET", one) { (route, request) throws(APIError) in
+      Response(json: try route.conversation(request).json)
+    }
+    on("POST", one) { (route, request) throws(APIError) in try route.update(request) }
+    on("DELETE", one) { (route, request) throws(APIError) in try route.delete(request) }
+    on("GET", one + "/items") { (route, request) throws(APIError) in
+      Response(json: try request.page(of: route.conversation(request).items))
+    }
+    on("POST", one + "/items") { (route, request) throws(APIError) in try route.addItems(request) }
+    on("GET", one + "/items/:item") { (route, request) throws(APIError) in try route.item(request) }
+    on("DELETE", one + "/items/:item") { (route, request) throws(APIError) in
+      try route.deleteItem(request)
+    }
+  }
+
+  private func id(_ http: Request) -> String { http.parameter("id") ?? "" }
+
+  private func itemID(_ http: Request) -> String { http.parameter("item") ?? "" }
+
+  private func conversation(_ http: Request) throws(APIError) -> StoredConversation {
+    let id = id(http)
+    guard let found = core.store.conversation(id) else { throw .conversationNotFound(id) }
+    return found
+  }
+
+  /// The body, which may be missing where every field is optional.
+  private func body(_ http: Request) throws(APIError) -> ConversationObject.Request {
+    try ConversationObject.Request(http.body.isEmpty ? [:] : http.jsonBody())
+  }
+
+  private func read(_ items: JSONValue?) throws(APIError) -> ResponsesInput {
+    guard let items, items != [] else { return ResponsesInput() }
+    return try ResponsesItemReader(
+      limits: core.limits, makeID: core.settings.makeID, resolve: { core.store.item($0) }
+    ).read(items, name: "items")
+  }
+
+  private func create(_ http: Request) throws(APIError) -> Response {
+    let body = try body(http)
+    let conversation = StoredConversation(
+      id: "conv_" + core.settings.makeID(), createdAt: core.settings.now(), metadata: body.metadata ?? [:],
+      items: try read(body.items).items)
+    core.store.put(conversation)
+    var response = Response(json: conversation.json)
+    response.nameIgnored(body.ignored)
+    return response
+  }
+
+  private func update(_ http: Request) throws(APIError) -> Response {
+    let body = try body(http)
+    let id = id(http)
+    let changed = core.store.updateConversation(id) { conversation in
+      if let metadata = body.metadata { conversation.metadata = metadata }
+    }
+    guard let changed else { throw .conversationNotFound(id) }
+    var response = Response(json: changed.json)
+    response.nameIgnored(body.ignored + (body.items == nil ? [] : ["items"]))
+    return response
+  }
+
+  private func delete(_ http: Request) throws(APIError) -> Response {
+    let id = id(http)
+    guard core.store.removeConversation(id) else { throw .conversationNotFound(id) }
+    return Response(json: ConversationObject.deleted(id))
+  }
+
+  // MARK: Items
+
+  private func addItems(_ http: Request) throws(APIError) -> Response {
+    let body = try body(http)
+    let id = id(http)
+    _ = try conversation(http)
+    guard let value = body.items else {
+      throw APIError(
+        status: 400, code: "missing_required_parameter", param: "items",
+        message: "Missing required parameter: 'items'.")
+    }
+    let items = try read(value).items
+    guard core.store.updateConversation(id, { $0.items += items }) != nil else {
+      throw .conversationNotFound(id)
+    }
+    var response = Response(json: ResponseObject.list(items, hasMore: false))
+    response.nameIgnored(body.ignored)
+    return response
+  }
+
+  private func isNamed(_ item: JSONValue, _ id: String) -> Bool {
+    item["id"]?.stringValue.map { $0.utf8.elementsEqual(id.utf8) } ?? false
+  }
+
+  private func item(_ http: Request) throws(APIError) -> Response {
+    let id = itemID(http)
+    guard let item = try conversation(http).items.last(where: { isNamed($0, id) }) else {
+      throw .itemNotFound(id)
+    }
+    return Response(json: item)
+  }
+
+  private func deleteItem(_ http: Request) throws(APIError) -> Response {
+    let id = itemID(http)
+    var isFound = false
+    let changed = core.store.updateConversation(self.id(http)) { conversation in
+      let before = conversation.items.count
+      conversation.items.removeAll { isNamed($0, id) }
+      isFound = conversation.items.count < before
+    }
+    guard let changed else { throw .conversationNotFound(self.id(http)) }
+    guard isFound else { throw .itemNotFound(id) }
+    return Response(json: changed.json)
+  }
+}

@@ -1,0 +1,147 @@
+// Responses that are made in the background: one thread each, so many at most.
+
+import HTTP
+import JSON
+import OpenAI
+import Platform
+
+/// One of them, shared by its thread and those who watch it.
+final class ResponseJob: Sendable {
+  private struct State {
+    var events: [ResponseEvent] = []
+    var body: JSONObject
+    var isCancelled = false
+    var isDone = false
+  }
+
+  let id: String
+  private let state: Monitor<State>
+
+  init(id: String, body: JSONObject) {
+    self.id = id
+    state = Monitor(State(body: ResponseObject.begun(body, status: "queued")))
+  }
+
+  /// The response as it is now.
+  var body: JSONObject { state.withLock { $0.body } }
+
+  var isCancelled: Bool { state.withLock { $0.isCancelled } }
+
+  /// Asks the job to end soon.
+  func cancel() { state.update { $0.isCancelled = true } }
+
+  /// Waits for the end; false when it has not come in time.
+  func waitUntilDone(seconds: Double) -> Bool {
+    let isDone: Bool? = state.wait(until: Instant.now.adding(seconds: seconds)) { $0.isDone ? true : nil }
+    return isDone ?? false
+  }
+
+  /// Events from a sequence number on, waiting for the first of them; none when there are no more, or none
+  /// came in time.
+  func events(from sequence: Int, seconds: Double) -> (events: [ResponseEvent], isDone: Bool) {
+    let found: ([ResponseEvent], Bool)? = state.wait(until: Instant.now.adding(seconds: seconds)) { state in
+      // Sequence numbers are positions.
+      if sequence < state.events.count {
+        return (Array(state.events[max(0, sequence)...]), state.isDone)
+      }
+      return state.isDone ? ([], true) : nil
+    }
+    return found ?? ([], false)
+  }
+
+  fileprivate func append(_ event: ResponseEvent) {
+    state.update { state in
+      state.events.append(event)
+      if let body = event.json["response"]?.objectValue { state.body = body }
+    }
+  }
+
+  fileprivate func finish() { state.update { $0.isDone = true } }
+}
+
+final class ResponseJobs: Sendable {
+  private struct State {
+    var jobs: [String: ResponseJob] = [:]
+    var phase = ConnectionContext.Phase.running
+  }
+
+  private let state = Monitor(State())
+  private let limit: Int
+  private static let stackBytes = 512 << 10
+
+  init(limit: Int = 32) { self.limit = limit }
+
+  /// A response that is being made now.
+  func job(_ id: String) -> ResponseJob? { state.withLock { $0.jobs[id] } }
+
+  /// Begins a response on a thread of its own and stores it as queued.
+  ///
+  /// - Throws: what is to be answered instead; then nothing has begun.
+  func start(_ plan: ResponsePlan, _ core: AppCore, requestID: String) throws(APIError) -> ResponseJob {
+    let job = ResponseJob(id: plan.id, body: plan.body)
+    let isAdded = state.update { state in
+      guard state.phase == .running, state.jobs.count < limit else { return false }
+      state.jobs[job.id] = job
+      return true
+    }
+    guard isAdded else {
+      throw APIError(
+        status: 429, type: "rate_limit_error", code: "rate_limit_exceeded",
+        message: "The server is busy: \(limit) responses are made in the background already.", retryAfter: 1)
+    }
+    let start = Monitor<Result<Void, APIError>?>(nil)
+    do {
+      let thread = try Thread(name: "response", stackBytes: Self.stackBytes) {
+        self.work(job, plan, core, requestID: requestID) { result in start.update { $0 = result } }
+      }
+      thread.detach()
+    } catch {
+      remove(job)
+      throw .internalError("\(error)")
+    }
+    let result: Result<Void, APIError>? = start.wait { $0 }
+    if case .failure(let error)? = result { throw error }
+    return job
+  }
+
+  private func work(
+    _ job: ResponseJob, _ plan: ResponsePlan, _ core: AppCore, requestID: String,
+    report: (Result<Void, APIError>) -> Void
+  ) {
+    defer {
+      job.finish()
+      remove(job)
+    }
+    let run: ResponseRun
+    do throws(APIError) {
+      run = try ResponseRun(plan, core)
+    } catch {
+      return report(.failure(error))
+    }
+    core.store.put(
+      StoredResponse(
+        body: job.body, context: plan.context, input: plan.input, reasoning: core.reasoningEvents))
+    report(.success(()))
+    let context = ConnectionContext(
+      requestID: requestID, phase: { self.state.withLock { $0.phase } })
+    _ = run.stream(
+      context, isClientGone: { job.isCancelled },
+      send: { event throws(SocketError) in job.append(event) })
+  }
+
+  private func remove(_ job: ResponseJob) { state.update { $0.jobs[job.id] = nil } }
+
+  /// Takes no more, gives those under way some time to finish, then fails them.
+  func stop(seconds: Double) {
+    func waitUntilEmpty(_ seconds: Double) -> Bool {
+      let isEmpty: Bool? = state.wait(until: Instant.now.adding(seconds: seconds)) {
+        $0.jobs.isEmpty ? true : nil
+      }
+      return isEmpty ?? false
+    }
+    state.update { $0.phase = .draining }
+    if waitUntilEmpty(seconds) { return }
+    state.update { $0.phase = .expired }
+    _ = waitUntilEmpty(5)
+  }
+}

@@ -1,0 +1,219 @@
+// Stored responses and conversations.
+
+import JSON
+import OpenAI
+package import Platform
+
+/// Everything that is kept of a response.
+struct StoredResponse: Sendable, Equatable {
+  /// The response object.
+  var body: JSONObject
+  /// Items of the turns before it.
+  var context: [JSONValue]
+  /// Its own input items.
+  var input: [JSONValue]
+  /// How its stream was cut, per output item.
+  var cuts: [ResponseEventWriter.Cuts] = []
+  var reasoning = ReasoningEvents.openai
+
+  var id: String { body["id"]?.stringValue ?? "" }
+  var status: String { body["status"]?.stringValue ?? "" }
+  var isRunning: Bool { status == "queued" || status == "in_progress" }
+  /// What a response that goes on from this one begins with.
+  var conversation: [JSONValue] { context + input + (body["output"]?.arrayValue ?? []) }
+
+  var bytes: [UInt8] {
+    let cuts = cuts.map { own -> JSONValue in
+      ["bytes": .array(own.bytes.map(JSONValue.int)), "logprobs": .array(own.logprobs.map(JSONValue.int))]
+    }
+    let record: JSONValue = [
+      "body": .object(body), "context": .array(context), "input": .array(input), "cuts": .array(cuts),
+      "reasoning": .string(reasoning.rawValue),
+    ]
+    return record.bytes
+  }
+
+  init(
+    body: JSONObject, context: [JSONValue], input: [JSONValue], cuts: [ResponseEventWriter.Cuts] = [],
+    reasoning: ReasoningEvents
+  ) {
+    self.body = body
+    self.context = context
+    self.input = input
+    self.cuts = cuts
+    self.reasoning = reasoning
+  }
+
+  init?(_ bytes: [UInt8]) {
+    guard let record = try? JSONValue(parsing: bytes), let body = record["body"]?.objectValue,
+      let context = record["context"]?.arrayValue, let input = record["input"]?.arrayValue,
+      let cuts = record["cuts"]?.arrayValue,
+      let reasoning = record["reasoning"]?.stringValue.flatMap(ReasoningEvents.init)
+    else { return nil }
+    self.init(
+      body: body, context: context, input: input, cuts: cuts.map(Self.cuts), reasoning: reasoning)
+  }
+
+  private static func cuts(_ value: JSONValue) -> ResponseEventWriter.Cuts {
+    var cuts = ResponseEventWriter.Cuts()
+    cuts.bytes = (value["bytes"]?.arrayValue ?? []).compactMap(\.intValue).map { max(0, $0) }
+    cuts.logprobs = (value["logprobs"]?.arrayValue ?? []).compactMap(\.intValue).map { max(0, $0) }
+    return cuts
+  }
+
+  /// Every event of its stream, as it was sent.
+  var events: [ResponseEvent] { ResponseReplay.events(of: body, cuts: cuts, reasoning: reasoning) }
+}
+
+struct StoredConversation: Sendable, Equatable {
+  var id: String
+  var createdAt: Int
+  var metadata: JSONValue
+  var items: [JSONValue]
+
+  var json: JSONValue { ConversationObject.json(id: id, createdAt: createdAt, metadata: metadata) }
+
+  var bytes: [UInt8] {
+    let record: JSONValue = ["conversation": json, "items": .array(items)]
+    return record.bytes
+  }
+
+  init(id: String, createdAt: Int, metadata: JSONValue, items: [JSONValue]) {
+    self.id = id
+    self.createdAt = createdAt
+    self.metadata = metadata
+    self.items = items
+  }
+
+  init?(_ bytes: [UInt8]) {
+    guard let record = try? JSONValue(parsing: bytes), let conversation = record["conversation"],
+      let id = conversation["id"]?.stringValue, let createdAt = conversation["created_at"]?.intValue,
+      let items = record["items"]?.arrayValue
+    else { return nil }
+    self.init(id: id, createdAt: createdAt, metadata: conversation["metadata"] ?? [:], items: items)
+  }
+}
+
+/// What the server remembers between requests.
+package final class ResponseStore: Sendable {
+  package struct Settings: Sendable {
+    /// Responses, and as many conversations; the oldest go first.
+    package var count = 1_000
+    /// Of each of the two, as JSON.
+    package var bytes = 64 << 20
+    /// Seconds after which they are forgotten.
+    package var seconds = 30 * 24 * 3_600
+    /// Where they live beyond the process; nil keeps them in memory.
+    package var folder: String?
+    /// Seconds since 1970.
+    package var now: @Sendable () -> Int = { Int(Instant.wallSeconds) }
+
+    package init() {}
+  }
+
+  private let responses: RecordStore
+  private let conversations: RecordStore
+  private let lock: FolderLock?
+
+  /// Reads what the folder holds. Responses that were under way when their server ended are failed now.
+  ///
+  /// - Throws: when the folder cannot be used, or another process uses it.
+  package init(_ settings: Settings) throws(PlatformError) {
+    var folders: [String?] = [nil, nil]
+    if let folder = settings.folder {
+      try File.makeFolder(folder)
+      lock = try FolderLock(folder: folder)
+      for (index, name) in ["responses", "conversations"].enumerated() {
+        let inner = folder + "/" + name
+        try File.makeFolder(inner)
+        folders[index] = inner
+      }
+    } else {
+      lock = nil
+    }
+    (responses, conversations) = Self.stores(settings, folders)
+    endInterrupted()
+  }
+
+  /// Keeps everything in memory.
+  package init() {
+    lock = nil
+    (responses, conversations) = Self.stores(Settings(), [nil, nil])
+  }
+
+  private static func stores(_ settings: Settings, _ folders: [String?]) -> (RecordStore, RecordStore) {
+    let limits = RecordStore.Limits(
+      count: settings.count, bytes: settings.bytes, seconds: settings.seconds)
+    return (
+      RecordStore(
+        limits: limits, folder: folders[0], now: settings.now,
+        partNames: { bytes in
+          guard let record = StoredResponse(bytes) else { return [] }
+          return (record.input + (record.body["output"]?.arrayValue ?? [])).compactMap {
+            $0["id"]?.stringValue
+          }
+        }),
+      RecordStore(
+        limits: limits, folder: folders[1], now: settings.now,
+        partNames: { bytes in
+          (StoredConversation(bytes)?.items ?? []).compactMap { $0["id"]?.stringValue }
+        })
+    )
+  }
+
+  private func endInterrupted() {
+    for id in responses.ids {
+      guard var record = response(id), record.isRunning else { continue }
+      record.body = ResponseObject.ended(
+        record.body, .failed(message: "The server ended while the response was being made."), output: [],
+        usage: nil, at: 0)
+      put(record)
+    }
+  }
+
+  // MARK: Responses
+
+  func response(_ id: String) -> StoredResponse? { responses.get(id).flatMap(StoredResponse.init) }
+
+  func put(_ response: StoredResponse) { responses.put(response.id, response.bytes) }
+
+  /// Replaces a response that is still stored; one deleted meanwhile stays deleted.
+  func replace(_ response: StoredResponse) {
+    responses.update(response.id) { $0 == nil ? nil : response.bytes }
+  }
+
+  func removeResponse(_ id: String) -> Bool { responses.remove(id) }
+
+  /// An item of any stored response or conversation.
+  func item(_ id: String) -> JSONValue? {
+    func find(_ items: [JSONValue]) -> JSONValue? {
+      items.last { $0["id"]?.stringValue.map { $0.utf8.elementsEqual(id.utf8) } ?? false }
+    }
+    if let record = responses.id(ofPart: id).flatMap(response) {
+      return find(record.input + (record.body["output"]?.arrayValue ?? []))
+    }
+    return conversations.id(ofPart: id).flatMap(conversation).flatMap { find($0.items) }
+  }
+
+  // MARK: Conversations
+
+  func conversation(_ id: String) -> StoredConversation? {
+    conversations.get(id).flatMap(StoredConversation.init)
+  }
+
+  func put(_ conversation: StoredConversation) { conversations.put(conversation.id, conversation.bytes) }
+
+  func removeConversation(_ id: String) -> Bool { conversations.remove(id) }
+
+  /// Changes a conversation as one step; nil when there is none.
+  func updateConversation(_ id: String, _ change: (inout StoredConversation) -> Void) -> StoredConversation? {
+    var result: StoredConversation?
+    conversations.update(id) { bytes in
+      guard var conversation = bytes.flatMap(StoredConversation.init) else { return nil }
+      change(&conversation)
+      result = conversation
+      return conversation.bytes
+    }
+    return result
+  }
+}

@@ -1,0 +1,199 @@
+// From the body of a Responses request to what is to be generated.
+
+import Chat
+import Decoding
+import Inference
+import JSON
+import OpenAI
+import Tokenizers
+
+/// A request that has been understood: what it says, what came before it, and the response it begins.
+struct ResponsePlan: Sendable {
+  var request: ResponsesRequest
+  var chat: TranslatedChat
+  /// Items of earlier turns.
+  var context: [JSONValue]
+  /// The request's own items.
+  var input: [JSONValue]
+  /// The response before it has begun.
+  var body: JSONObject
+  /// What had no effect, for the header.
+  var ignored: [String]
+
+  var id: String { body["id"]?.stringValue ?? "" }
+}
+
+struct ResponsesPlanner {
+  let core: AppCore
+  /// Finds the response that `previous_response_id` names.
+  let find: (String) -> StoredResponse?
+
+  init(_ core: AppCore, find: ((String) -> StoredResponse?)? = nil) {
+    self.core = core
+    self.find = find ?? { core.store.response($0) }
+  }
+
+  /// - Throws: the first problem that can be known without a prompt, in terms of the body.
+  func plan(_ body: JSONValue, isMessage: Bool = false) throws(APIError) -> ResponsePlan {
+    let request = try ResponsesRequest(
+      body, isMessage: isMessage, limits: core.limits, dropsUnknownTools: core.settings.dropsUnknownTools)
+    try core.checkModel(request.model)
+    let context = try earlierItems(request)
+    var input = ResponsesInput()
+    if let value = request.input {
+      input = try ResponsesItemReader(
+        limits: core.limits, makeID: core.settings.makeID, resolve: resolver(context)
+      ).read(value)
+    }
+    let chat = try request.chatRequest(
+      context: context, input: input, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    let responseBody = request.responseBody(
+      id: "resp_" + core.settings.makeID(), createdAt: core.settings.now(),
+      effective: effective(chat.request.options))
+    return ResponsePlan(
+      request: request, chat: chat, context: context, input: input.items, body: responseBody,
+      ignored: request.ignored + input.unused)
+  }
+
+  private func resolver(_ context: [JSONValue]) -> (String) -> JSONValue? {
+    { id in
+      context.last { $0["id"]?.stringValue.map { $0.utf8.elementsEqual(id.utf8) } ?? false }
+        ?? core.store.item(id)
+    }
+  }
+
+  private func earlierItems(_ request: ResponsesRequest) throws(APIError) -> [JSONValue] {
+    if let id = request.previousResponseID {
+      guard let previous = find(id) else { throw .previousResponseNotFound(id) }
+      guard !previous.isRunning else {
+        throw .invalidValue("previous_response_id", "the response '\(id)' has not ended")
+      }
+      return previous.conversation
+    }
+    if let id = request.conversationID {
+      guard let conversation = core.store.conversation(id) else { throw .conversationNotFound(id) }
+      return conversation.items
+    }
+    return []
+  }
+
+  /// What the sampler will use: the request's numbers, else the model's.
+  private func effective(_ options: GenerationOptions) -> EffectiveSampling {
+    // By way of the text, so that 0.7 stays 0.7.
+    func double(_ value: Float) -> Double { Double("\(value)") ?? Double(value) }
+    let model = core.model.sampling
+    return EffectiveSampling(
+      temperature: options.temperature ?? double(model.temperature),
+      topP: options.topP ?? double(model.topP),
+      presencePenalty: options.presencePenalty ?? double(model.presencePenalty),
+      frequencyPenalty: options.frequencyPenalty ?? double(model.frequencyPenalty))
+  }
+}
+
+// MARK: The prompt
+
+extension ResponsePlan {
+  /// The generation, not started. With `truncation: auto` old messages are dropped first if they must be.
+  func makeRun(_ core: AppCore) throws(APIError) -> AnswerRun {
+    do throws(APIError) {
+      return try ChatPlan(core).makeRun(chat.request)
+    } catch {
+      guard request.truncates, error.code == "context_length_exceeded",
+        let shorter = try truncated(core)
+      else { throw chat.translated(error) }
+      do throws(APIError) {
+        return try ChatPlan(core).makeRun(shorter)
+      } catch {
+        throw chat.translated(error)
+      }
+    }
+  }
+
+  /// Tokens of the prompt, however many the model can take.
+  func promptTokens(_ core: AppCore) throws(APIError) -> Int {
+    guard let template = core.model.template else {
+      throw .invalidValue("model", "the model '\(core.model.id)' has no chat template")
+    }
+    do throws(APIError) {
+      return try ChatPlan(core).makePrompt(chat.request, template).tokens.count
+    } catch {
+      throw chat.translated(error)
+    }
+  }
+
+  /// The request with as few of the oldest messages left out as makes room for an answer; nil when not even
+  /// the last one fits.
+  ///
+  /// System messages stay, calls stay with their results, and whole turns go before parts of the last one.
+  private func truncated(_ core: AppCore) throws(APIError) -> ChatRequest? {
+    guard let template = core.model.template else { return nil }
+    let context = core.model.service.limits.maxContext
+    // A quarter of the context at most is kept free for the answer.
+    let room = max(1, min(chat.request.options.maxTokens ?? .max, context / 4))
+    func candidate(from start: Int) -> ChatRequest {
+      var shorter = chat.request
+      shorter.messages = chat.request.messages.enumerated().filter { index, message in
+        index >= start || message["role"] == "system" || message["role"] == "developer"
+      }.map(\.element)
+      return shorter
+    }
+    func fits(_ request: ChatRequest) -> Bool {
+      guard let prompt = try? ChatPlan(core).makePrompt(request, template) else { return false }
+      return prompt.tokens.count <= context - room
+    }
+    let starts = Self.turnStarts(chat.request.messages)
+    var low = firstPossible(starts, budget: context - room, core)
+    var high = starts.count
+    while low < high {
+      let middle = (low + high) / 2
+      if fits(candidate(from: starts[middle])) { high = middle } else { low = middle + 1 }
+    }
+    guard low < starts.count else { return starts.last.map(candidate) }
+    return candidate(from: starts[low])
+  }
+
+  /// Which start is the first that can fit, by the texts alone: counted from the end, so that a conversation far
+  /// beyond the context is never rendered whole again.
+  private func firstPossible(_ starts: [Int], budget: Int, _ core: AppCore) -> Int {
+    var tokens = 0
+    var end = chat.request.messages.count
+    for (position, start) in starts.enumerated().reversed() {
+      for message in chat.request.messages[start..<end] {
+        guard let text = message["content"]?.stringValue else { continue }
+        tokens += core.model.tokenizer.encode(text, addSpecialTokens: false).count
+      }
+      if tokens > budget { return position + 1 }
+      end = start
+    }
+    return 0
+  }
+
+  /// Where a shortened conversation may begin, in order; the first message of all is none of these.
+  static func turnStarts(_ messages: [JSONValue]) -> [Int] {
+    let lastUser = messages.lastIndex { $0["role"] == "user" } ?? 0
+    return messages.indices.dropFirst().filter { index in
+      let role = messages[index]["role"]
+      return role == "user" || (index > lastUser && role == "assistant")
+    }
+  }
+}
+
+extension APIError {
+  static func previousResponseNotFound(_ id: String) -> APIError {
+    APIError(
+      status: 400, code: "previous_response_not_found", param: "previous_response_id",
+      message: "Previous response with id '\(shortened(id))' not found.")
+  }
+
+  static func responseNotFound(_ id: String) -> APIError {
+    APIError(status: 404, code: nil, message: "Response with id '\(shortened(id))' not found.")
+  }
+
+  static func conversationNotFound(_ id: String) -> APIError {
+    APIError(status: 404, code: nil, message: "Conversation with id '\(shortened(id))' not found.")
+  }
+
+  static func itemNotFound(_ id: String) -> APIError {
+    APIError(status: 404, code: nil, message: "Item with id '\(shortened(id))' not found.")
+  }
+}

@@ -1,0 +1,244 @@
+// POST /v1/responses, and the endpoints of one response.
+
+import HTTP
+import JSON
+import OpenAI
+import Platform
+
+struct ResponsesRoute {
+  private let core: AppCore
+
+  init(_ core: AppCore) { self.core = core }
+
+  static func register(on router: inout Router, _ core: AppCore) {
+    typealias Handle = @Sendable (Request, ConnectionContext) throws(APIError) -> Response
+    func on(_ method: String, _ pattern: String, _ handle: @escaping Handle) {
+      router.on(method, pattern) { request, context in
+        do throws(APIError) {
+          return try handle(request, context)
+        } catch {
+          return error.response
+        }
+      }
+    }
+    on("POST", "/v1/responses") { (request, context) throws(APIError) in
+      try ResponsesRoute(core).create(request, context)
+    }
+    on("GET", "/v1/responses") { (request, context) throws(APIError) in
+      try ResponsesSocket.upgrade(request, context, core)
+    }
+    on("POST", "/v1/responses/input_tokens") { (request, _) throws(APIError) in
+      try ResponsesRoute(core).countTokens(request)
+    }
+    on("POST", "/v1/responses/compact") { (request, _) throws(APIError) in
+      try ResponsesRoute(core).compact(request)
+    }
+    on("GET", "/v1/responses/:id") { (request, context) throws(APIError) in
+      try ResponsesRoute(core).retrieve(request, context)
+    }
+    on("DELETE", "/v1/responses/:id") { (request, _) throws(APIError) in
+      try ResponsesRoute(core).delete(request)
+    }
+    on("POST", "/v1/responses/:id/cancel") { (request, _) throws(APIError) in
+      try ResponsesRoute(core).cancel(request)
+    }
+    on("GET", "/v1/responses/:id/input_items") { (request, _) throws(APIError) in
+      try ResponsesRoute(core).inputItems(request)
+    }
+  }
+
+  // MARK: Create
+
+  /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
+  private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let plan = try ResponsesPlanner(core).plan(http.jsonBody())
+    var response: Response
+    if plan.request.isBackground {
+      let job = try core.jobs.start(plan, core, requestID: context.requestID)
+      response =
+        plan.request.isStreamed
+        ? follow(job, from: 0, context)
+        : Response(json: .object(ResponseObject.begun(plan.body, status: "queued")))
+    } else {
+      let run = try ResponseRun(plan, core)
+      response =
+        plan.request.isStreamed
+        ? stream(run, context) : Response(json: .object(try run.whole(context).body))
+    }
+    response.nameIgnored(plan.ignored)
+    return response
+  }
+
+  private func stream(_ run: ResponseRun, _ context: ConnectionContext) -> Response {
+    .events { events in
+      let outcome = run.stream(
+        context, isClientGone: events.isClientGone,
+        onSilence: { () throws(SocketError) in try events.keepAlive() },
+        send: { event throws(SocketError) in try events.send(event.json.bytes, event: event.type) })
+      if outcome.isClientGone { throw SocketError.clientGone }
+      if case .failed = outcome.ending { events.finishWithError("[DONE]") } else { events.finish("[DONE]") }
+    }
+  }
+
+  /// The events of a background response, those that have been and those to come.
+  private func follow(_ job: ResponseJob, from first: Int, _ context: ConnectionContext) -> Response {
+    let silence = core.settings.keepAliveSeconds
+    return .events { events in
+      var next = first
+      while true {
+        let (batch, isDone) = job.events(from: next, seconds: silence)
+        for event in batch {
+          try events.send(event.json.bytes, event: event.type)
+          next = event.sequence + 1
+        }
+        if batch.isEmpty {
+          if isDone { break }
+          try events.keepAlive()
+        }
+        if events.isClientGone() { throw SocketError.clientGone }
+        if context.phase == .expired { return events.finishWithError("[DONE]") }
+      }
+      events.finish("[DONE]")
+    }
+  }
+
+  // MARK: One response
+
+  private func id(_ http: Request) -> String { http.parameter("id") ?? "" }
+
+  /// A stored response, and the job that still makes it.
+  private func find(_ id: String) throws(APIError) -> (StoredResponse, ResponseJob?) {
+    guard let record = core.store.response(id) else { throw .responseNotFound(id) }
+    guard record.isRunning else { return (record, nil) }
+    if let job = core.jobs.job(id) { return (record, job) }
+    // It has ended between the two looks: jobs store their response before they go.
+    guard let ended = core.store.response(id) else { throw .responseNotFound(id) }
+    return (ended, nil)
+  }
+
+  private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let id = id(http)
+    let isStreamed = try http.boolQuery("stream") ?? false
+    let after = try http.integerQuery("starting_after", in: 0...Int.max - 1)
+    let include = try ResponsesRequest.inclusions(http.listQuery("include").map(JSONValue.string))
+    if after != nil, !isStreamed {
+      throw .invalidValue("starting_after", "it is only allowed together with 'stream=true'")
+    }
+    let first = after.map { $0 + 1 } ?? 0
+    let (found, job) = try find(id)
+    var record = found
+    if let job {
+      return isStreamed ? follow(job, from: first, context) : Response(json: .object(job.body))
+    }
+    if isStreamed { return replay(record.events.filter { $0.sequence >= first }) }
+    if include.encryptedReasoning, let output = record.body["output"]?.arrayValue {
+      record.body["output"] = .array(output.map(ResponseObject.sealed))
+    }
+    return Response(json: .object(record.body))
+  }
+
+  private func replay(_ past: [ResponseEvent]) -> Response {
+    .events { events in
+      for event in past { try events.send(event.json.bytes, event: event.type) }
+      events.finish("[DONE]")
+    }
+  }
+
+  private func delete(_ http: Request) throws(APIError) -> Response {
+    let id = id(http)
+    let job = core.jobs.job(id)
+    guard core.store.removeResponse(id) else { throw .responseNotFound(id) }
+    job?.cancel()
+    return Response(json: ResponseObject.deleted(id))
+  }
+
+  /// Time that a generation gets to stop, seconds.
+  private static let cancelSeconds = 10.0
+
+  private func cancel(_ http: Request) throws(APIError) -> Response {
+    let id = id(http)
+    let (record, job) = try find(id)
+    if let job {
+      job.cancel()
+      _ = job.waitUntilDone(seconds: Self.cancelSeconds)
+      return Response(json: .object(job.body))
+    }
+    guard record.body["background"] == true else {
+      throw APIError(status: 400, code: nil, message: "Cannot cancel a synchronous response.")
+    }
+    return Response(json: .object(record.body))
+  }
+
+  private func inputItems(_ http: Request) throws(APIError) -> Response {
+    let id = id(http)
+    guard let record = core.store.response(id) else { throw .responseNotFound(id) }
+    return Response(json: try http.page(of: record.context + record.input))
+  }
+
+  // MARK: Without an answer
+
+  private func countTokens(_ http: Request) throws(APIError) -> Response {
+    let plan = try ResponsesPlanner(core).plan(http.jsonBody())
+    var response = Response(
+      json: ["object": "response.input_tokens", "input_tokens": .int(try plan.promptTokens(core))])
+    response.nameIgnored(plan.ignored)
+    return response
+  }
+
+  private func compact(_ http: Request) throws(APIError) -> Response {
+    let plan = try ResponsesPlanner(core).plan(http.jsonBody())
+    let usage = Usage(promptTokens: try plan.promptTokens(core))
+    var response = Response(
+      json: ResponseObject.compaction(
+        id: plan.id, itemID: "cmp_" + core.settings.makeID(), createdAt: core.settings.now(),
+        items: plan.context + plan.input, usage: usage))
+    response.nameIgnored(plan.ignored)
+    return response
+  }
+}
+
+// MARK: Queries
+
+extension Request {
+  func boolQuery(_ name: String) throws(APIError) -> Bool? {
+    switch query(name)?.lowercased() {
+    case nil: nil
+    case "true", "1": true
+    case "false", "0": false
+    default: throw .invalidValue(name, "expected 'true' or 'false'")
+    }
+  }
+
+  func integerQuery(_ name: String, in range: ClosedRange<Int>) throws(APIError) -> Int? {
+    guard let text = query(name) else { return nil }
+    guard let value = Int(text), range.contains(value) else {
+      throw .invalidValue(name, "expected an integer from \(range.lowerBound) to \(range.upperBound)")
+    }
+    return value
+  }
+
+  /// A list as SDKs write it: `name[]=a&name[]=b`, or without the brackets.
+  func listQuery(_ name: String) -> [String] { queries(name + "[]") + queries(name) }
+
+  /// A page of items by the query's `after`, `limit` and `order`.
+  func page(of items: [JSONValue]) throws(APIError) -> JSONValue {
+    let limit = try integerQuery("limit", in: 1...100) ?? 20
+    _ = try ResponsesRequest.inclusions(listQuery("include").map(JSONValue.string))
+    var ordered = items
+    switch query("order") {
+    case nil, "desc": ordered.reverse()
+    case "asc": break
+    default: throw .invalidValue("order", "expected 'asc' or 'desc'")
+    }
+    if let after = query("after") {
+      // The last of several with one id, or paging would turn in a circle.
+      guard
+        let index = ordered.lastIndex(where: {
+          $0["id"]?.stringValue.map { $0.utf8.elementsEqual(after.utf8) } ?? false
+        })
+      else { throw .invalidValue("after", "there is no item '\(APIError.shortened(after))'") }
+      ordered.removeFirst(index + 1)
+    }
+    return ResponseObject.list(Array(ordered.prefix(limit)), hasMore: ordered.count > limit)
+  }
+}

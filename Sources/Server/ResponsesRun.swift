@@ -1,0 +1,197 @@
+// One response being made: pieces of the generation become events, items and at last a stored response.
+
+import HTTP
+import Inference
+import JSON
+import OpenAI
+
+/// Used by one thread.
+final class ResponseRun {
+  private enum Kind { case reasoning, message, call }
+
+  private let plan: ResponsePlan
+  private let core: AppCore
+  private let run: AnswerRun
+  private var writer: ResponseEventWriter
+  private var kind: Kind?
+  private var callHasArguments = false
+  private var hasSpoken = false
+  private var isInProgress = false
+  private var finish = ChoiceFinish.stop
+
+  /// Starts the generation.
+  ///
+  /// - Throws: what is to be answered instead.
+  init(_ plan: ResponsePlan, _ core: AppCore) throws(APIError) {
+    self.plan = plan
+    self.core = core
+    writer = ResponseEventWriter(reasoning: core.reasoningEvents)
+    run = try plan.makeRun(core)
+    do throws(InferenceError) {
+      try run.start()
+    } catch {
+      throw APIError(error, param: "input")
+    }
+  }
+
+  /// How it ended.
+  struct Outcome {
+    let ending: ResponseEnding
+    /// What is stored, or would be.
+    let record: StoredResponse
+    /// Nobody listens any more.
+    let isClientGone: Bool
+  }
+
+  // MARK: Whole and streamed
+
+  /// Works to the end without telling anybody on the way.
+  ///
+  /// - Throws: when there is no answer; then nothing is stored.
+  func whole(_ context: ConnectionContext) throws(APIError) -> StoredResponse {
+    _ = begin()
+    do throws(AnswerFailure) {
+      try perform(context, isClientGone: context.isClientGone) { _ throws(SocketError) in }
+    } catch {
+      throw APIError(error, param: "input")
+    }
+    return end(reached).record
+  }
+
+  /// Works to the end and tells every event. Whatever happens, the response ends and is stored.
+  func stream(
+    _ context: ConnectionContext, isClientGone: () -> Bool,
+    onSilence: () throws(SocketError) -> Void = { () throws(SocketError) in },
+    send: (ResponseEvent) throws(SocketError) -> Void
+  ) -> Outcome {
+    var ending = ResponseEnding.cancelled
+    var isGone = false
+    do throws(AnswerFailure) {
+      do throws(SocketError) {
+        for event in begin() { try send(event) }
+      } catch {
+        throw .clientGone
+      }
+      try perform(context, isClientGone: isClientGone, onSilence: onSilence, send: send)
+      ending = reached
+    } catch {
+      if case .clientGone = error {
+        // A background response that is cancelled still has its watchers.
+        isGone = !plan.request.isBackground
+      } else {
+        ending = .failed(message: APIError(error, param: "input").message)
+      }
+    }
+    let (events, record) = end(ending)
+    do throws(SocketError) {
+      for event in events where !isGone { try send(event) }
+    } catch {
+      isGone = true
+    }
+    return Outcome(ending: ending, record: record, isClientGone: isGone)
+  }
+
+  private var reached: ResponseEnding { finish == .length ? .incomplete : .completed }
+
+  private func perform(
+    _ context: ConnectionContext, isClientGone: () -> Bool,
+    onSilence: () throws(SocketError) -> Void = { () throws(SocketError) in },
+    send: (ResponseEvent) throws(SocketError) -> Void
+  ) throws(AnswerFailure) {
+    try run.run(
+      context, isClientGone: isClientGone, onSilence: onSilence,
+      deliver: { (_, piece) throws(SocketError) in
+        for event in events(of: piece) { try send(event) }
+      })
+  }
+
+  // MARK: Events
+
+  private func begin() -> [ResponseEvent] {
+    if plan.request.isBackground {
+      let queued = ResponseObject.begun(plan.body, status: "queued")
+      return [writer.lifecycle("response.created", queued), writer.lifecycle("response.queued", queued)]
+    }
+    return [writer.lifecycle("response.created", plan.body)] + progress()
+  }
+
+  /// Once, when work on the answer shows.
+  private func progress() -> [ResponseEvent] {
+    guard !isInProgress else { return [] }
+    isInProgress = true
+    return [writer.lifecycle("response.in_progress", plan.body)]
+  }
+
+  private func events(of piece: TokenStream.Piece) -> [ResponseEvent] {
+    let first = progress()
+    switch piece {
+    case .reasoning(let text):
+      let opening = turn(
+        to: .reasoning, .reasoning(id: newID("rs_"), asSummary: plan.request.wantsSummary))
+      return first + opening + writer.add(text)
+    case .content(let text, let tokens):
+      hasSpoken = true
+      let opening = turn(to: .message, .message(id: newID("msg_")))
+      let logprobs = plan.request.include.logprobs ? tokens.map { core.logprob($0).responsesJSON } : []
+      return first + opening + writer.add(text, logprobs: logprobs)
+    case .toolCallBegan(let name):
+      hasSpoken = true
+      callHasArguments = false
+      let closing = close(isComplete: true)
+      kind = .call
+      return first + closing + writer.begin(.call(id: newID("fc_"), callID: newID("call_"), name: name))
+    case .toolCallArguments(let text):
+      callHasArguments = callHasArguments || !text.utf8.isEmpty
+      return first + writer.add(text)
+    case .toolCallEnded:
+      // A call without arguments has an empty object.
+      let arguments = callHasArguments ? [] : writer.add("{}")
+      return first + arguments + close(isComplete: true)
+    case .finish(let reason):
+      finish = reason
+      return first
+    }
+  }
+
+  /// Opens an item unless one of this kind is open.
+  private func turn(to kind: Kind, _ item: @autoclosure () -> ResponseEventWriter.Item) -> [ResponseEvent] {
+    guard self.kind != kind else { return [] }
+    let closing = close(isComplete: true)
+    self.kind = kind
+    return closing + writer.begin(item())
+  }
+
+  private func close(isComplete: Bool) -> [ResponseEvent] {
+    kind = nil
+    return writer.close(isComplete: isComplete, seals: plan.request.include.encryptedReasoning)
+  }
+
+  private func newID(_ prefix: String) -> String { prefix + core.settings.makeID() }
+
+  // MARK: The end
+
+  /// Stores the response before anybody is told that it has ended.
+  private func end(_ ending: ResponseEnding) -> ([ResponseEvent], record: StoredResponse) {
+    var events = progress()
+    events += close(isComplete: ending == .completed)
+    if ending == .completed, !hasSpoken {
+      // An answer without a word is an empty message.
+      events += writer.begin(.message(id: newID("msg_"))) + close(isComplete: true)
+    }
+    let body = ResponseObject.ended(
+      plan.body, ending, output: writer.output, usage: run.usage, at: core.settings.now())
+    let record = StoredResponse(
+      body: body, context: plan.context, input: plan.input, cuts: writer.cuts,
+      reasoning: core.reasoningEvents)
+    if plan.request.isBackground {
+      core.store.replace(record)
+    } else if plan.request.isStored {
+      core.store.put(record)
+    }
+    if let id = plan.request.conversationID, ending == .completed || ending == .incomplete {
+      _ = core.store.updateConversation(id) { $0.items += plan.input + writer.output }
+    }
+    events.append(writer.lifecycle(ResponseObject.terminalType(body), body))
+    return (events, record)
+  }
+}

@@ -1,0 +1,173 @@
+// The Responses API over a WebSocket: requests and events are text messages, one JSON object each.
+//
+// Responses that are not stored can be continued on their own connection: the last few are remembered here.
+
+import HTTP
+import JSON
+import OpenAI
+
+final class ResponsesSocket {
+  /// Responses that a connection remembers.
+  private static let memoryLimit = 4
+
+  private let core: AppCore
+  private let socket: WebSocket
+  private let context: ConnectionContext
+  private var remembered: [StoredResponse] = []
+
+  private init(_ core: AppCore, _ socket: WebSocket, _ context: ConnectionContext) {
+    self.core = core
+    self.socket = socket
+    self.context = context
+  }
+
+  /// The answer to GET /v1/responses: there is nothing else to get.
+  static func upgrade(_ request: Request, _ context: ConnectionContext, _ core: AppCore) throws(APIError)
+    -> Response
+  {
+    guard Response.isUpgrade(request) else {
+      return upgradeRequired("GET /v1/responses is for WebSockets. Use POST, or GET /v1/responses/{id}.")
+    }
+    if let origin = request.headers["origin"], !isTrusted(origin, for: request) {
+      throw APIError(
+        status: 403, code: "forbidden",
+        message: "Pages of other sites cannot open a WebSocket here.")
+    }
+    let response = Response.webSocket(answering: request) { socket in
+      ResponsesSocket(core, socket, context).serve()
+    }
+    return response ?? upgradeRequired("The WebSocket handshake is not one of version 13.")
+  }
+
+  /// Browsers let any page open a WebSocket anywhere, and say which page it is: only those of this host and of
+  /// this machine may.
+  private static func isTrusted(_ origin: String, for request: Request) -> Bool {
+    let parts = origin.lowercased().split(separator: "/", omittingEmptySubsequences: false)
+    guard parts.count == 3, let authority = parts.last?.utf8 else { return false }
+    let name: Substring.UTF8View
+    if authority.first == UInt8(ascii: "[") {
+      name = authority.dropFirst().prefix { $0 != UInt8(ascii: "]") }
+    } else {
+      name = authority.prefix { $0 != UInt8(ascii: ":") }
+    }
+    return ["localhost", "127.0.0.1", "::1", request.host?.name ?? "localhost"].contains {
+      $0.utf8.elementsEqual(name)
+    }
+  }
+
+  private static func upgradeRequired(_ message: String) -> Response {
+    var response = APIError(status: 426, code: "upgrade_required", message: message).response
+    response.headers.add("upgrade", "websocket")
+    response.headers.add("sec-websocket-version", "13")
+    return response
+  }
+
+  private func serve() {
+    while let message = socket.receive() { handle(message) }
+  }
+
+  private func handle(_ message: String) {
+    var body = JSONValue.null
+    do throws(APIError) {
+      body = try parse(message)
+      switch body["type"]?.stringValue {
+      case "response.create": try create(body)
+      case "response.steer": refuseSteering(body)
+      case nil:
+        throw APIError(
+          status: 400, code: "missing_required_parameter", param: "type",
+          message: "Missing required parameter: 'type'.")
+      case let type?:
+        throw .invalidValue("type", "'\(APIError.shortened(type))' is no event that a client can send")
+      }
+    } catch {
+      // A continuation that failed cannot be tried again from this connection's memory.
+      if let id = body["previous_response_id"]?.stringValue { forget(id) }
+      send(ResponsesSocketError.json(error, streamID: streamID(body)))
+    }
+  }
+
+  private func parse(_ message: String) throws(APIError) -> JSONValue {
+    do {
+      return try JSONValue(parsing: message)
+    } catch {
+      throw .malformedJSON(error)
+    }
+  }
+
+  /// Events of a request that names a lane name it too. Requests of all lanes are answered one after the other.
+  private func streamID(_ body: JSONValue) -> JSONValue? {
+    guard case .string(let id)? = body["stream_id"] else { return nil }
+    return .string(id)
+  }
+
+  private func send(_ value: JSONValue) {
+    do throws(SocketError) {
+      try socket.send(value.bytes)
+    } catch {
+      // The next attempt to receive finds the connection over.
+    }
+  }
+
+  private func create(_ body: JSONValue) throws(APIError) {
+    let planner = ResponsesPlanner(core) { [core] id in
+      self.remembered.last { $0.id.utf8.elementsEqual(id.utf8) } ?? core.store.response(id)
+    }
+    let plan = try planner.plan(body, isMessage: true)
+    let lane = streamID(body)
+    func send(_ event: ResponseEvent) throws(SocketError) {
+      guard let lane, case .object(var object) = event.json else {
+        return try socket.send(event.json.bytes)
+      }
+      object["stream_id"] = lane
+      try socket.send(JSONValue.object(object).bytes)
+    }
+    guard plan.request.generates else { return try prepare(plan, send) }
+    let run = try ResponseRun(plan, core)
+    let outcome = run.stream(
+      context, isClientGone: socket.isPeerGone,
+      send: { event throws(SocketError) in try send(event) })
+    switch outcome.ending {
+    case .completed, .incomplete: if !plan.request.isStored { remember(outcome.record) }
+    case .failed, .cancelled: if let id = plan.request.previousResponseID { forget(id) }
+    }
+  }
+
+  /// `generate: false`: the input is taken in, as a response without output that can be continued.
+  private func prepare(_ plan: ResponsePlan, _ send: (ResponseEvent) throws(SocketError) -> Void)
+    throws(APIError)
+  {
+    let usage = Usage(promptTokens: try plan.promptTokens(core))
+    let body = ResponseObject.ended(
+      plan.body, .completed, output: [], usage: usage, at: core.settings.now())
+    let record = StoredResponse(
+      body: body, context: plan.context, input: plan.input, reasoning: core.reasoningEvents)
+    if plan.request.isStored { core.store.put(record) } else { remember(record) }
+    do throws(SocketError) {
+      for event in record.events { try send(event) }
+    } catch {
+      // The next attempt to receive finds the connection over.
+    }
+  }
+
+  private func refuseSteering(_ body: JSONValue) {
+    let previous = body["previous_response_id"] ?? ""
+    send([
+      "type": "response.steer.failed", "sequence_number": 0,
+      "error": [
+        "type": "invalid_request_error", "code": "steering_not_supported",
+        "message": "This server does not support steering.",
+      ],
+      "steer": ["input": body["input"] ?? "", "previous_response_id": previous],
+    ])
+  }
+
+  // MARK: Memory
+
+  private func remember(_ record: StoredResponse) {
+    remembered.append(record)
+    if remembered.count > Self.memoryLimit { remembered.removeFirst() }
+  }
+
+  private func forget(_ id: String) { remembered.removeAll { $0.id.utf8.elementsEqual(id.utf8) } }
+}

@@ -1,0 +1,211 @@
+// The bounded store and its folder: what is kept, what goes, and what a crash leaves.
+
+import JSON
+import OpenAI
+import Platform
+import Testing
+
+@testable import Server
+
+/// A folder with its contents removed afterwards.
+private final class Folder {
+  let path: String
+
+  init() throws {
+    let base = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+    path = base + "/mlxserve-store-\(getpid())-\(UInt64.random(in: 0 ... .max))"
+    try File.makeFolder(path)
+  }
+
+  var names: [String] { (try? File.names(in: path)) ?? [] }
+
+  func write(_ name: String, _ bytes: [UInt8]) throws {
+    try File.writeDurably(bytes, folder: path, name: name)
+  }
+
+  deinit { Self.remove(path) }
+
+  private static func remove(_ path: String) {
+    for name in (try? File.names(in: path)) ?? [] {
+      let inner = path + "/" + name
+      if File.isDirectory(inner) { remove(inner) } else { unlink(inner) }
+    }
+    rmdir(path)
+  }
+}
+
+struct RecordStoreTests {
+  private func store(
+    count: Int = 1_000, bytes: Int = 1 << 20, seconds: Int = 100, folder: Folder? = nil,
+    now: @escaping @Sendable () -> Int = { 0 }
+  ) -> RecordStore {
+    RecordStore(
+      limits: .init(count: count, bytes: bytes, seconds: seconds), folder: folder?.path, now: now,
+      partNames: { bytes in bytes.isEmpty ? [] : ["part\(bytes[0])"] })
+  }
+
+  @Test func `ten thousand records leave the newest thousand`() {
+    let store = store()
+    for index in 0..<10_000 { store.put("id\(index)", [UInt8(index % 256)]) }
+    #expect(store.count == 1_000)
+    #expect(store.totalBytes == 1_000)
+    #expect(store.get("id8999") == nil)
+    #expect(store.get("id9000") == [UInt8(9_000 % 256)])
+    #expect(store.ids.first == "id9000")
+    #expect(store.ids.last == "id9999")
+  }
+
+  @Test func `bytes are bounded, and a record beyond all bounds is not kept`() {
+    let store = store(bytes: 10)
+    store.put("a", [1, 1, 1, 1])
+    store.put("b", [2, 2, 2, 2])
+    store.put("c", [3, 3, 3, 3])
+    #expect(store.ids == ["b", "c"])
+    #expect(store.totalBytes == 8)
+    store.put("b", [4])
+    #expect(store.ids == ["c", "b"])
+    #expect(store.totalBytes == 5)
+    store.put("d", [UInt8](repeating: 5, count: 11))
+    #expect(store.count == 0)
+    #expect(store.totalBytes == 0)
+  }
+
+  @Test func `old records are forgotten`() {
+    let time = Monitor(0)
+    let store = store(seconds: 10, now: { time.withLock { $0 } })
+    store.put("a", [1])
+    time.update { $0 = 9 }
+    #expect(store.get("a") == [1])
+    store.put("b", [2])
+    time.update { $0 = 10 }
+    #expect(store.get("a") == nil)
+    store.put("c", [3])
+    #expect(store.ids == ["b", "c"])
+  }
+
+  @Test func `records are found by their parts as long as they are there`() {
+    let store = store(count: 2)
+    store.put("a", [1])
+    store.put("b", [2])
+    #expect(store.id(ofPart: "part1") == "a")
+    store.put("c", [3])
+    #expect(store.id(ofPart: "part1") == nil)
+    #expect(store.remove("b"))
+    #expect(!store.remove("b"))
+    #expect(store.id(ofPart: "part2") == nil)
+    #expect(store.id(ofPart: "part3") == "c")
+  }
+
+  @Test func `changes are steps`() {
+    let store = store()
+    #expect(!store.update("a") { $0 })
+    #expect(store.update("a") { ($0 ?? []) + [1] })
+    #expect(store.update("a") { ($0 ?? []) + [2] })
+    #expect(store.get("a") == [1, 2])
+  }
+
+  @Test func `records outlive their store in a folder, in their order`() throws {
+    let folder = try Folder()
+    let first = store(folder: folder)
+    for index in 0..<20 { first.put("id\(index)", [UInt8(index)]) }
+    first.put("id3", [99])
+    _ = first.remove("id4")
+    let second = store(count: 10, folder: folder)
+    #expect(second.ids == (11..<20).map { "id\($0)" } + ["id3"])
+    #expect(second.get("id3") == [99])
+    #expect(folder.names.count == 10)
+    second.put("new", [1])
+    #expect(store(folder: folder).ids.last == "new")
+  }
+
+  @Test func `a file cut off anywhere is skipped, and no other is lost`() throws {
+    let whole = RecordFile.encode(Array("{\"a\":1}".utf8), serial: 7, written: 5)
+    #expect(RecordFile(whole) == RecordFile(bytes: Array("{\"a\":1}".utf8), serial: 7, written: 5))
+    for end in 0..<whole.count { #expect(RecordFile(Array(whole[..<end])) == nil, "\(end)") }
+    for index in whole.indices {
+      var damaged = whole
+      damaged[index] ^= 0x20
+      if let record = RecordFile(damaged) { #expect(record.bytes == Array("{\"a\":1}".utf8), "\(index)") }
+    }
+    let folder = try Folder()
+    store(folder: folder).put("good", [1])
+    for end in stride(from: 0, to: whole.count, by: 5) {
+      try folder.write("bad\(end).record", Array(whole[..<end]))
+    }
+    try folder.write("torn.record.tmp", Array(whole[..<20]))
+    try folder.write("other.txt", [1])
+    let recovered = store(folder: folder)
+    #expect(recovered.ids == ["good"])
+    #expect(folder.names.contains("bad0.record"))
+    #expect(!folder.names.contains("torn.record.tmp"))
+    #expect(folder.names.contains("other.txt"))
+  }
+
+  @Test func `records too old for the folder are removed from it`() throws {
+    let folder = try Folder()
+    store(folder: folder).put("a", [1])
+    #expect(store(folder: folder, now: { 100 }).count == 0)
+    #expect(folder.names == [])
+  }
+}
+
+struct ResponseStoreTests {
+  private func response(_ id: String, status: String = "completed") -> StoredResponse {
+    var cuts = ResponseEventWriter.Cuts()
+    cuts.bytes = [1, 2]
+    cuts.logprobs = [0, 3]
+    let message: JSONValue = ["id": .string("msg_" + id), "type": "message"]
+    var body = JSONObject([("id", .string(id)), ("status", .string(status))])
+    body["output"] = .array([message])
+    return StoredResponse(
+      body: body,
+      context: [["id": "c"]], input: [["id": .string("in_" + id)]], cuts: [cuts], reasoning: .openresponses)
+  }
+
+  @Test func `a response survives its bytes`() {
+    #expect(StoredResponse(response("r").bytes) == response("r"))
+    #expect(StoredResponse([]) == nil)
+    #expect(StoredResponse(Array("{}".utf8)) == nil)
+    #expect(response("r").conversation.count == 3)
+  }
+
+  @Test func `responses that were under way when the server ended are failed`() throws {
+    let folder = try Folder()
+    var settings = ResponseStore.Settings()
+    settings.folder = folder.path
+    do {
+      let store = try ResponseStore(settings)
+      store.put(response("done"))
+      store.put(response("queued", status: "queued"))
+      store.put(response("running", status: "in_progress"))
+      #expect(throws: PlatformError.self) { try ResponseStore(settings) }
+    }
+    let store = try ResponseStore(settings)
+    #expect(store.response("done") == response("done"))
+    for id in ["queued", "running"] {
+      #expect(store.response(id)?.status == "failed")
+      #expect(store.response(id)?.body["error"]?["code"] == "server_error")
+    }
+  }
+
+  @Test func `a deleted response does not come back`() {
+    let store = ResponseStore()
+    store.put(response("r"))
+    #expect(store.item("in_r") == ["id": "in_r"])
+    #expect(store.removeResponse("r"))
+    store.replace(response("r"))
+    #expect(store.response("r") == nil)
+    #expect(store.item("in_r") == nil)
+  }
+
+  @Test func `conversations are changed in one step`() {
+    let store = ResponseStore()
+    #expect(store.updateConversation("c") { $0.items = [] } == nil)
+    store.put(StoredConversation(id: "c", createdAt: 1, metadata: ["a": "b"], items: []))
+    let changed = store.updateConversation("c") { $0.items.append(["id": "x"]) }
+    #expect(changed?.items == [["id": "x"]])
+    #expect(store.conversation("c") == changed)
+    #expect(store.item("x") == ["id": "x"])
+    #expect(store.removeConversation("c"))
+  }
+}
