@@ -41,7 +41,10 @@ let modules: [(name: String, imports: [String])] = [
   ("Chat", ["Grammar", "Jinja", "Tokenizers", "JSON"]),
   ("Models", ["Compute", "Checkpoint", "JSON", "Platform"]),
   ("Inference", ["Models", "Decoding", "Grammar", "Tokenizers", "Compute", "Checkpoint", "Platform"]),
-  ("Server", ["Inference", "Chat", "Decoding", "Grammar", "Tokenizers", "OpenAI", "HTTP", "JSON", "Platform"]),
+  (
+    "Server",
+    ["Inference", "Chat", "Decoding", "Grammar", "Tokenizers", "OpenAI", "HTTP", "JSON", "Platform"]
+  ),
   (
     "CLI",
     [

@@ -34,7 +34,7 @@ package struct OutputFormat: Sendable, Equatable {
 
   package let toolSyntax: ToolSyntax
   package let reasoning: Reasoning
-  /// Whether the template names the reasoning markers: the model was trained to reason.
+  /// Whether the model was trained to reason: its template names the markers, or is known to belong to such a model.
   package let supportsReasoning: Bool
   /// Whether the template reads `enable_thinking`.
   package let supportsThinkingSwitch: Bool
@@ -71,7 +71,10 @@ package struct OutputFormat: Sendable, Equatable {
     } else {
       reasoning = .think
     }
-    supportsReasoning = has("<|channel>") || has("[THINK]") || has("<think>") || has("</think>")
+    // Phi-4-mini-reasoning writes `<think>` as ordinary text and is known by nothing but its system text.
+    supportsReasoning =
+      has("<|channel>") || has("[THINK]") || has("<think>") || has("</think>")
+      || has("Your name is Phi, an AI math expert")
     supportsThinkingSwitch = has("enable_thinking")
     supportsEffort = has("reasoning_effort")
     mistralCall = has("[CALL_ID]") ? .identified : has("[ARGS]") ? .named : .array

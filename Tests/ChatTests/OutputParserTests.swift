@@ -123,6 +123,14 @@ private func parse(
     #expect(parse("<think>a</think>b", "{{ messages }}") == [.reasoning("a"), .content("b")])
   }
 
+  @Test func `models that think are known by their templates`() {
+    for source in [qwen, gemma, mistral, "Your name is Phi, an AI math expert developed by Microsoft."] {
+      #expect(OutputFormat(templateSource: source).supportsReasoning)
+    }
+    #expect(!OutputFormat(templateSource: llama).supportsReasoning)
+    #expect(OutputFormat(templateSource: "{{ reasoning_effort }}").supportsEffort)
+  }
+
   // MARK: Calls
 
   @Test func `a Qwen call keeps the model's own argument text`() {
