@@ -125,7 +125,7 @@ struct SchemaCompiler {
   private func number(_ atom: NumberAtom) throws(GrammarError) -> ByteDFA {
     guard let dfa = atom.dfa else { return try CommonLanguages.freeNumber.get() }
     if atom.isInteger { return try dfa.intersection(NumberLanguage.plainIntegers.get()) }
-    return atom.isConstant ? try dfa.intersection(NumberLanguage.tidy.get()) : dfa
+    return try dfa.intersection(atom.isConstant ? NumberLanguage.tidy.get() : NumberLanguage.exact.get())
   }
 
   private mutating func boundedString(_ atom: StringAtom, _ builder: inout GraphBuilder) throws(GrammarError)
@@ -142,8 +142,9 @@ struct SchemaCompiler {
     if atom.min == 0, atom.max == Int.max { return dfa }
     var max = atom.max
     while true {
+      let made: ByteDFA
       do {
-        return try StringLanguage.bounded(dfa, min: atom.min, max: max)
+        made = try StringLanguage.bounded(dfa, min: atom.min, max: max)
       } catch {
         let lower = max == Int.max ? 0 : max / 4
         guard lower >= atom.min, lower >= 32 else { throw error }
@@ -151,7 +152,10 @@ struct SchemaCompiler {
         normalizer.restrict(
           "maxLength", SchemaLiteral(place: 0, scope: 0),
           "strings with a pattern have up to \(max) characters")
+        continue
       }
+      try normalizer.spend(made)
+      return made
     }
   }
 
@@ -273,6 +277,8 @@ struct SchemaCompiler {
         let inside = try kind.dfa.intersection(dfa)
         if !inside.isEmpty { split.append((inside, kind.matches.union([expression]))) }
         let outside = try kind.dfa.subtracting(dfa)
+        try normalizer.spend(inside)
+        try normalizer.spend(outside)
         if !outside.isEmpty { split.append((outside, kind.matches)) }
       }
       kinds = split
@@ -376,6 +382,7 @@ struct SchemaCompiler {
   /// Scalars in one spelling each, for arrays whose items must differ.
   private mutating func distinct(_ value: Conjunction, _ path: String) throws(GrammarError) -> ByteDFA {
     let (anyString, anyNumber) = (try CommonLanguages.canonicalString.get(), try NumberLanguage.all.get())
+    let exact = try NumberLanguage.canonical.get().intersection(NumberLanguage.exact.get())
     var out = try ByteDFA.texts([])
     for atom in try normalizer.atoms(value) {
       let dfa: ByteDFA
@@ -384,7 +391,7 @@ struct SchemaCompiler {
         let words = zip([1, 2, 4] as [UInt8], ["null", "false", "true"]).filter { bits & $0.0 != 0 }
         dfa = try ByteDFA.texts(words.map { Array($0.1.utf8) })
       case .number(let number):
-        dfa = try (number.dfa ?? anyNumber).intersection(NumberLanguage.canonical.get())
+        dfa = try (number.dfa ?? anyNumber).intersection(exact)
       case .string(let string): dfa = try bounded(string.dfa ?? anyString, string)
       case .array, .object:
         throw .unsupported(

@@ -12,12 +12,13 @@ struct SchemaNormalizer {
   private var inProgress: Set<SchemaLiteral> = []
   private var scopes: [[Int]] = [[]]
   private var patterns: [ByteKey: ByteDFA] = [:]
-  /// Places made here: constants inside constants.
   private var work = 0
+  private var states = 0
 
   private static let depthLimit = 40
   private static let atomLimit = 2000
   private static let workLimit = 400_000
+  private static let statesLimit = 400_000
 
   init(document: SchemaDocument) { self.document = document }
 
@@ -369,7 +370,16 @@ struct SchemaNormalizer {
     let dfa = try ByteNFA.automaton(RegexParser.parse(text.string), spelling: .json, anywhere: true)
       .wrapped([0x22], [0x22]).minimized()
     patterns[text] = dfa
+    try spend(dfa)
     return dfa
+  }
+
+  /// All automata of a schema together are bounded.
+  mutating func spend(_ dfa: ByteDFA) throws(GrammarError) {
+    states += dfa.stateCount
+    guard states < Self.statesLimit else {
+      throw .tooLarge(reason: "the automata of the schema have more than \(Self.statesLimit) states")
+    }
   }
 
   // MARK: Unevaluated
