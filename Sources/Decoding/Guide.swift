@@ -61,10 +61,14 @@ package struct Guide: Sendable {
   package mutating func allowance(remaining: Int) -> Allowance {
     switch state {
     case .thinking(let tokens):
-      guard let thought, let budget = thought.budget, tokens >= budget, let first = thought.close.first else {
-        return .any
+      guard let thought, let first = thought.close.first else { return .any }
+      if let budget = thought.budget, tokens >= budget { return .only(first) }
+      // The thought leaves room for the shortest answer and its end.
+      if let matcher, remaining <= thought.close.count + matcher.tokensToEnd + 1 {
+        state = .closing(0)
+        return .only(first)
       }
-      return .only(first)
+      return .any
     case .closing(let count):
       guard let thought, count < thought.close.count else { return .any }
       return .only(thought.close[count])

@@ -60,6 +60,17 @@ import Testing
     #expect(ids(guide.allowance(remaining: 7)) == [97])
   }
 
+  @Test func `a thought leaves room for the answer`() throws {
+    var guide = Guide(thought: thought(budget: nil, startsInside: true), grammar: try grammar())
+    #expect(guide.allowance(remaining: 6) == .any)
+    guide.accept(1)
+    #expect(guide.allowance(remaining: 5) == .only(257))
+    guide.accept(257)
+    #expect(guide.allowance(remaining: 4) == .only(258))
+    guide.accept(258)
+    #expect(ids(guide.allowance(remaining: 3)) == [97])
+  }
+
   @Test func `a copy goes its own way`() throws {
     var guide = Guide(grammar: try grammar())
     guide.accept(97)
