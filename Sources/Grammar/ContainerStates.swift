@@ -177,3 +177,58 @@ struct ArrayState {
     return total
   }
 }
+
+/// What of an object runs above its frame.
+enum ObjectPhase {
+  case open, firstSpace, comma, space
+  /// Of a property, or, counted on, of an extra.
+  case key(Int)
+  case value(Int)
+
+  init(_ number: Int32) {
+    switch number {
+    case 0: self = .open
+    case 1: self = .firstSpace
+    case 2: self = .comma
+    case 3: self = .space
+    default: self = number % 2 == 0 ? .key(Int(number) / 2 - 2) : .value(Int(number) / 2 - 2)
+    }
+  }
+
+  var number: Int32 {
+    switch self {
+    case .open: 0
+    case .firstSpace: 1
+    case .comma: 2
+    case .space: 3
+    case .key(let index): Int32(truncatingIfNeeded: 4 + index * 2)
+    case .value(let index): Int32(truncatingIfNeeded: 5 + index * 2)
+    }
+  }
+}
+
+/// What of an array runs above its frame.
+enum ArrayPhase {
+  case open, firstSpace, comma, space
+  case item(Int)
+
+  init(_ number: Int32) {
+    switch number {
+    case 0: self = .open
+    case 1: self = .firstSpace
+    case 2: self = .comma
+    case 3: self = .space
+    default: self = .item(Int(number) - 4)
+    }
+  }
+
+  var number: Int32 {
+    switch self {
+    case .open: 0
+    case .firstSpace: 1
+    case .comma: 2
+    case .space: 3
+    case .item(let index): Int32(truncatingIfNeeded: 4 + index)
+    }
+  }
+}

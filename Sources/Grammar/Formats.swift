@@ -23,8 +23,12 @@ enum Formats {
     + #"|(?:(?:\d{2}(?:0[48]|[2468][048]|[13579][26]))|(?:(?:[02468][048]|[13579][26])00))-02-29)"#
   /// Seconds below 60: whether a leap second is allowed depends on the offset.
   private static let time =
-    #"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"#
+    #"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,18})?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"#
   private static let label = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+  /// Two hyphens at the third place are for encoded names, which are not checked here.
+  private static let hostLabel =
+    "(?:[A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]{0,2}[A-Za-z0-9]"
+    + "|[A-Za-z0-9][A-Za-z0-9-](?:[A-Za-z0-9][A-Za-z0-9-]|-[A-Za-z0-9])[A-Za-z0-9-]{0,58}[A-Za-z0-9])"
   private static let byte = #"(?:25[0-5]|2[0-4]\d|1\d{2}|[1-9]?\d)"#
   private static let ipv4 = #"\#(byte)(?:\.\#(byte)){3}"#
   private static let group = "[0-9A-Fa-f]{1,4}"
@@ -32,12 +36,10 @@ enum Formats {
     let last = "(?:\(group):\(group)|\(ipv4))"
     var branches = ["(?:\(group):){6}\(last)", "::(?:\(group):){5}\(last)"]
     for count in 1...5 {
-      branches.append("(?:\(group):){0,\(count - 1)}\(group)::(?:\(group):){\(5 - count)}\(last)")
+      branches.append("(?:(?:\(group):){0,\(count - 1)}\(group))?::(?:\(group):){\(5 - count)}\(last)")
     }
-    branches.append("(?:\(group):){0,5}\(group)::\(group)")
-    branches.append("(?:\(group):){0,6}\(group)::")
-    branches.append("::\(group)")
-    branches.append("::")
+    branches.append("(?:(?:\(group):){0,5}\(group))?::\(group)")
+    branches.append("(?:(?:\(group):){0,6}\(group))?::")
     return "(?:" + branches.joined(separator: "|") + ")"
   }()
   private static let escaped = "%[0-9A-Fa-f]{2}"
@@ -74,10 +76,7 @@ enum Formats {
       #"P(?:\d+W|(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)(?:T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))?"#
         + #"|T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))"#
     case "email", "idn-email": #"\#(atom)(?:\.\#(atom))*@\#(label)(?:\.\#(label))*"#
-    case "hostname", "idn-hostname":
-      // Labels with two hyphens at the third place are for encoded names, which are not checked here.
-      #"(?:[A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]{0,1}[A-Za-z0-9](?:[A-Za-z0-9-]{0,59}[A-Za-z0-9])?)"#
-        + #"(?:\.(?:[A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]{0,1}[A-Za-z0-9](?:[A-Za-z0-9-]{0,59}[A-Za-z0-9])?))*"#
+    case "hostname", "idn-hostname": #"\#(hostLabel)(?:\.\#(hostLabel))*"#
     case "ipv4": ipv4
     case "ipv6": ipv6
     case "uuid": "[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"

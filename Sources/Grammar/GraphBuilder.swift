@@ -9,6 +9,13 @@ enum CommonLanguages {
   static let key = Result { () throws(GrammarError) in try keyed(canonicalString.get()) }
   /// Any key in any spelling, with the colon.
   static let freeKey = Result { () throws(GrammarError) in try keyed(freeString.get()) }
+  static let space = Result { () throws(GrammarError) in try JSONText.whiteSpace() }
+  static let spaceBrace = Result { () throws(GrammarError) in
+    try JSONText.regex(JSONText.whiteSpaceExpression + #"\}"#)
+  }
+  static let spaceBracket = Result { () throws(GrammarError) in
+    try JSONText.regex(JSONText.whiteSpaceExpression + #"\]"#)
+  }
   /// Any UTF-8.
   static let text = Result { () throws(GrammarError) in
     try ByteNFA.automaton(.repeated(.set(.all), min: 0, max: nil), spelling: .plain, anywhere: false)
@@ -90,12 +97,11 @@ struct GraphBuilder {
   }
 
   mutating func punctuation() throws(GrammarError) -> PunctuationNodes {
-    let space = JSONText.whiteSpaceExpression
     return PunctuationNodes(
       openObject: try literal([0x7B]), closeObject: try literal([0x7D]),
-      spaceCloseObject: try leaf(JSONText.regex(space + #"\}"#)),
+      spaceCloseObject: try leaf(CommonLanguages.spaceBrace.get()),
       openArray: try literal([0x5B]), closeArray: try literal([0x5D]),
-      spaceCloseArray: try leaf(JSONText.regex(space + #"\]"#)),
-      comma: try literal([0x2C]), space: try leaf(JSONText.regex(space)))
+      spaceCloseArray: try leaf(CommonLanguages.spaceBracket.get()),
+      comma: try literal([0x2C]), space: try leaf(CommonLanguages.space.get()))
   }
 }

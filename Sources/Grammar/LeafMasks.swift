@@ -13,25 +13,23 @@ final class LeafMask: Sendable {
   /// All tokens as a mask, where they are many.
   let full: TokenMask?
 
-  init(tokens: [(cost: Int32, id: Int32)], exits: [Int32], count: Int) {
-    let sorted = tokens.sorted { ($0.cost, $0.id) < ($1.cost, $1.id) }
-    self.tokens = sorted.map(\.id)
-    self.exits = exits
+  /// - Parameter found: tokens by the cost behind them.
+  init(found: [Int32: [Int32]], exits: [Int32], count: Int) {
+    var tokens: [Int32] = []
     var groups: [(cost: Int32, end: Int)] = []
-    for (index, entry) in sorted.enumerated() {
-      if let last = groups.last, last.cost == entry.cost {
-        groups[groups.count - 1].end = index + 1
-      } else {
-        groups.append((entry.cost, index + 1))
-      }
+    for cost in found.keys.sorted() {
+      tokens += found[cost] ?? []
+      groups.append((cost, tokens.count))
     }
+    self.tokens = tokens
     self.groups = groups
-    guard sorted.count > 512 else {
+    self.exits = exits
+    guard tokens.count > 512 else {
       full = nil
       return
     }
     var mask = TokenMask(count: count)
-    for entry in sorted { mask.insert(entry.id) }
+    mask.insert(tokens)
     full = mask
   }
 
@@ -47,53 +45,64 @@ final class LeafMask: Sendable {
       return
     }
     guard let group = groups.last(where: { $0.cost <= limit }) else { return }
-    for id in tokens[..<group.end] { mask.insert(id) }
+    mask.insert(tokens[..<group.end])
   }
 
   /// Walks the whole vocabulary through `leaf` from a state.
   static func make(
     _ leaf: GrammarLeaf, state: Int32, missing: Int, left: Int, vocabulary: GrammarVocabulary
   ) -> LeafMask {
-    let trie = vocabulary.trie
     let dfa = leaf.dfa
+    // Plain arrays in local constants: the loop visits hundreds of thousands of nodes.
+    let (bytes, ends, depths) = (vocabulary.trie.byte, vocabulary.trie.end, vocabulary.trie.depth)
+    let (tokenStart, tokens) = (vocabulary.trie.tokenStart, vocabulary.trie.tokens)
+    let (next, classOf, classCount) = (dfa.next, dfa.classOf, dfa.classCount)
+    let (accepting, continues, costs) = (dfa.accepting, dfa.continues, dfa.cost)
     let isCounted = leaf.length != nil
     var states = [Int32](repeating: state, count: vocabulary.longestToken + 1)
-    var counts = [Int](repeating: 0, count: vocabulary.longestToken + 1)
-    var found: [(cost: Int32, id: Int32)] = []
+    var counts = [Int](repeating: 0, count: isCounted ? vocabulary.longestToken + 1 : 0)
+    var found: [Int32: [Int32]] = [:]
+    // Nearly all tokens of a leaf have the same cost.
+    var run: (cost: Int32, ids: [Int32]) = (-1, [])
     var exits: [Int32] = []
     var node = 1
-    while node < trie.count {
-      let depth = Int(trie.depth[node])
-      let byte = trie.byte[node]
+    while node < bytes.count {
+      let depth = Int(depths[node])
+      let byte = bytes[node]
       let before = states[depth - 1]
-      let next = dfa.step(before, byte)
-      guard next >= 0 else {
-        node = Int(trie.end[node])
+      let after = next[Int(before) * classCount + Int(classOf[Int(byte)])]
+      guard after >= 0 else {
+        node = Int(ends[node])
         continue
       }
-      var count = counts[depth - 1]
+      var count = 0
       if isCounted {
-        if leaf.beginsCharacter(before, byte) { count += 1 }
-        if count > left || dfa.accepting[Int(next)] && count < missing {
-          node = Int(trie.end[node])
+        count = counts[depth - 1] + (leaf.beginsCharacter(before, byte) ? 1 : 0)
+        if count > left || accepting[Int(after)] && count < missing {
+          node = Int(ends[node])
           continue
         }
+        counts[depth] = count
       }
-      if dfa.accepting[Int(next)] { exits.append(Int32(truncatingIfNeeded: node)) }
-      guard dfa.continues[Int(next)] else {
-        node = Int(trie.end[node])
+      if accepting[Int(after)] { exits.append(Int32(truncatingIfNeeded: node)) }
+      guard continues[Int(after)] else {
+        node = Int(ends[node])
         continue
       }
-      let tokens = trie.tokens(at: node)
-      if !tokens.isEmpty {
-        let cost = Cost.sum(dfa.cost[Int(next)], Int32(clamping: max(0, missing - count)))
-        for token in trie.tokens[tokens] { found.append((cost, token)) }
+      let (from, to) = (Int(tokenStart[node]), Int(tokenStart[node + 1]))
+      if from < to {
+        let cost = Cost.sum(costs[Int(after)], Int32(clamping: max(0, missing - count)))
+        if cost != run.cost {
+          if !run.ids.isEmpty { found[run.cost, default: []].append(contentsOf: run.ids) }
+          run = (cost, [])
+        }
+        for at in from..<to { run.ids.append(tokens[at]) }
       }
-      states[depth] = next
-      counts[depth] = count
+      states[depth] = after
       node += 1
     }
-    return LeafMask(tokens: found, exits: exits, count: vocabulary.count)
+    if !run.ids.isEmpty { found[run.cost, default: []].append(contentsOf: run.ids) }
+    return LeafMask(found: found, exits: exits, count: vocabulary.count)
   }
 }
 

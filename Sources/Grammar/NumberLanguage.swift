@@ -103,6 +103,24 @@ enum NumberLanguage {
   /// Integers without a point.
   static let plainIntegers = Result { () throws(GrammarError) in try JSONText.regex("-?[1-9][0-9]*|0") }
 
+  /// Integers of any length, and others of up to 15 digits: readers that keep numbers in double precision would take
+  /// longer ones for their neighbours, perhaps across a bound.
+  static let exact = Result { () throws(GrammarError) in
+    struct State: Hashable {
+      var shape = Shape()
+      var digits = 0
+    }
+    return try ByteDFA.explore(
+      start: State(), classOf: classOf, accepts: { $0.shape.isComplete },
+      step: { state, byte in
+        guard let shape = state.shape.step(byte) else { return nil }
+        var next = State(shape: shape, digits: state.digits)
+        if (0x30...0x39).contains(byte) { next.digits = min(state.digits + 1, 16) }
+        return shape.phase >= 3 && next.digits > (shape.phase == 3 ? 14 : 15) ? nil : next
+      }
+    ).minimized()
+  }
+
   /// No superfluous zeros: one spelling for each value.
   static let canonical = Result { () throws(GrammarError) in
     try JSONText.regex(#"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*[1-9])?"#)

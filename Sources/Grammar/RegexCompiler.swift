@@ -18,7 +18,7 @@ struct ByteNFA {
   private var setDFAs: [[ClosedRange<UInt32>]: ByteDFA] = [:]
   private let spelling: Spelling
 
-  private static let stateLimit = 200_000
+  private static let stateLimit = 100_000
 
   init(spelling: Spelling) { self.spelling = spelling }
 
@@ -199,7 +199,7 @@ struct ByteNFA {
     return dfa
   }
 
-  private static let workLimit = 60_000_000
+  private static let workLimit = 12_000_000
 
   /// The texts that `tree` matches: as a whole, or anywhere in them.
   static func automaton(_ tree: RegexTree, spelling: Spelling, anywhere: Bool) throws(GrammarError) -> ByteDFA

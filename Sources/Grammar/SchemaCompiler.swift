@@ -5,7 +5,7 @@ import JSON
 /// Alternatives to nodes. Schemas below members and items become nodes of their own, once each, so that recursive
 /// schemas end.
 struct SchemaCompiler {
-  private var normalizer: SchemaNormalizer
+  var normalizer: SchemaNormalizer
   private var rules: [Conjunction: Int32] = [:]
   private var pending: [(Conjunction, Int32)] = []
   private var boundedStrings: [[Int]: Int32] = [:]
@@ -32,7 +32,7 @@ struct SchemaCompiler {
     return root
   }
 
-  private mutating func rule(_ conjunction: Conjunction, _ builder: inout GraphBuilder) throws(GrammarError)
+  mutating func rule(_ conjunction: Conjunction, _ builder: inout GraphBuilder) throws(GrammarError)
     -> Int32
   {
     if let known = rules[conjunction] { return known }
@@ -45,11 +45,11 @@ struct SchemaCompiler {
     return node
   }
 
-  private func place(_ conjunction: Conjunction) -> String {
+  func place(_ conjunction: Conjunction) -> String {
     conjunction.literals.first.map { normalizer.path($0) } ?? ""
   }
 
-  private mutating func alternatives(
+  mutating func alternatives(
     _ conjunction: Conjunction, _ builder: inout GraphBuilder
   ) throws(GrammarError) -> [Int32] {
     let atoms = try normalizer.atoms(conjunction)
@@ -75,7 +75,7 @@ struct SchemaCompiler {
 
   // MARK: Scalars
 
-  private mutating func scalars(_ atoms: [SchemaAtom], _ builder: inout GraphBuilder) throws(GrammarError)
+  mutating func scalars(_ atoms: [SchemaAtom], _ builder: inout GraphBuilder) throws(GrammarError)
     -> [Int32]
   {
     var simple: UInt8 = 0
@@ -105,7 +105,7 @@ struct SchemaCompiler {
   }
 
   /// One leaf for small automata together.
-  private func leaves(_ automata: [ByteDFA], _ builder: inout GraphBuilder) throws(GrammarError) -> [Int32] {
+  func leaves(_ automata: [ByteDFA], _ builder: inout GraphBuilder) throws(GrammarError) -> [Int32] {
     var joined: ByteDFA?
     var out: [Int32] = []
     for dfa in automata where !dfa.isEmpty {
@@ -122,13 +122,13 @@ struct SchemaCompiler {
     return out
   }
 
-  private func number(_ atom: NumberAtom) throws(GrammarError) -> ByteDFA {
+  func number(_ atom: NumberAtom) throws(GrammarError) -> ByteDFA {
     guard let dfa = atom.dfa else { return try CommonLanguages.freeNumber.get() }
     if atom.isInteger { return try dfa.intersection(NumberLanguage.plainIntegers.get()) }
-    return atom.isConstant ? try dfa.intersection(NumberLanguage.tidy.get()) : dfa
+    return try dfa.intersection(atom.isConstant ? NumberLanguage.tidy.get() : NumberLanguage.exact.get())
   }
 
-  private mutating func boundedString(_ atom: StringAtom, _ builder: inout GraphBuilder) throws(GrammarError)
+  mutating func boundedString(_ atom: StringAtom, _ builder: inout GraphBuilder) throws(GrammarError)
     -> Int32
   {
     if let known = boundedStrings[[atom.min, atom.max]] { return known }
@@ -138,12 +138,13 @@ struct SchemaCompiler {
   }
 
   /// An automaton with bounds on its characters. Where the product is too large, the upper bound is lowered.
-  private mutating func bounded(_ dfa: ByteDFA, _ atom: StringAtom) throws(GrammarError) -> ByteDFA {
+  mutating func bounded(_ dfa: ByteDFA, _ atom: StringAtom) throws(GrammarError) -> ByteDFA {
     if atom.min == 0, atom.max == Int.max { return dfa }
     var max = atom.max
     while true {
+      let made: ByteDFA
       do {
-        return try StringLanguage.bounded(dfa, min: atom.min, max: max)
+        made = try StringLanguage.bounded(dfa, min: atom.min, max: max)
       } catch {
         let lower = max == Int.max ? 0 : max / 4
         guard lower >= atom.min, lower >= 32 else { throw error }
@@ -151,13 +152,16 @@ struct SchemaCompiler {
         normalizer.restrict(
           "maxLength", SchemaLiteral(place: 0, scope: 0),
           "strings with a pattern have up to \(max) characters")
+        continue
       }
+      try normalizer.spend(made)
+      return made
     }
   }
 
   // MARK: Objects
 
-  private mutating func object(
+  mutating func object(
     _ atom: ObjectAtom, _ path: String, _ builder: inout GraphBuilder
   ) throws(GrammarError) -> Int32? {
     var keys: [ByteKey] = []
@@ -199,7 +203,7 @@ struct SchemaCompiler {
   }
 
   /// Keys that need a key that cannot be there cannot be there either.
-  private func removeImpossible(_ atom: ObjectAtom, _ values: inout [ByteKey: Conjunction])
+  func removeImpossible(_ atom: ObjectAtom, _ values: inout [ByteKey: Conjunction])
     throws(GrammarError)
   {
     var isChanged = true
@@ -213,7 +217,7 @@ struct SchemaCompiler {
     }
   }
 
-  private func implied(by key: ByteKey, _ atom: ObjectAtom) -> [ByteKey] {
+  func implied(by key: ByteKey, _ atom: ObjectAtom) -> [ByteKey] {
     var out: [ByteKey] = []
     var queue = [key]
     while let next = queue.popLast() {
@@ -227,7 +231,7 @@ struct SchemaCompiler {
     return out
   }
 
-  private mutating func keyLeaf(_ key: ByteKey, _ builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
+  mutating func keyLeaf(_ key: ByteKey, _ builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
     let text = JSONText.quoted(key.string) + [0x3A]
     if let known = keyedLeaves[text] { return known }
     let node = try builder.leaf(ByteDFA.texts([text, text + [0x20]]))
@@ -236,7 +240,7 @@ struct SchemaCompiler {
   }
 
   /// The strings that a schema allows as keys.
-  private mutating func names(_ conjunction: Conjunction) throws(GrammarError) -> ByteDFA {
+  mutating func names(_ conjunction: Conjunction) throws(GrammarError) -> ByteDFA {
     let any = try CommonLanguages.canonicalString.get()
     var out = try ByteDFA.texts([])
     for case .string(let atom) in try normalizer.atoms(conjunction) {
@@ -246,7 +250,7 @@ struct SchemaCompiler {
   }
 
   /// Members beyond the listed ones: kinds of keys, each with its value.
-  private mutating func extras(
+  mutating func extras(
     _ atom: ObjectAtom, _ keys: [ByteKey], _ names: ByteDFA?, _ builder: inout GraphBuilder
   ) throws(GrammarError) -> [(key: Int32, value: Int32)] {
     var expressions: [ByteKey] = []
@@ -273,6 +277,8 @@ struct SchemaCompiler {
         let inside = try kind.dfa.intersection(dfa)
         if !inside.isEmpty { split.append((inside, kind.matches.union([expression]))) }
         let outside = try kind.dfa.subtracting(dfa)
+        try normalizer.spend(inside)
+        try normalizer.spend(outside)
         if !outside.isEmpty { split.append((outside, kind.matches)) }
       }
       kinds = split
@@ -295,7 +301,7 @@ struct SchemaCompiler {
   }
 
   /// The value of unlisted members whose keys match these expressions.
-  private func value(of matches: Set<ByteKey>, _ atom: ObjectAtom) -> Conjunction {
+  func value(of matches: Set<ByteKey>, _ atom: ObjectAtom) -> Conjunction {
     var out = Conjunction.anything
     for group in atom.groups {
       let own = group.patterns.filter { matches.contains($0.key) }
@@ -303,124 +309,5 @@ struct SchemaCompiler {
       if own.isEmpty, let additional = group.additional { out = out.and(additional) }
     }
     return out
-  }
-
-  // MARK: Arrays
-
-  private mutating func array(
-    _ atom: ArrayAtom, _ path: String, _ builder: inout GraphBuilder
-  ) throws(GrammarError) -> Int32? {
-    let length = atom.groups.reduce(0) { max($0, $1.prefix.count) }
-    var places: [Conjunction] = []
-    for index in 0...length {
-      var value = Conjunction.anything
-      for group in atom.groups {
-        if index < group.prefix.count {
-          value = value.and(group.prefix[index])
-        } else if let items = group.items {
-          value = value.and(items)
-        }
-      }
-      places.append(value)
-    }
-    let contains = atom.contains.filter { $0.min > 0 || $0.max < Int.max }
-    var most = atom.max
-    for (index, value) in places.enumerated() where value.isNever { most = min(most, index) }
-    guard atom.min <= most else { return nil }
-    guard
-      contains.count < 2
-        || most == Int.max && contains.count <= 4 && contains.allSatisfy({ $0.max == Int.max })
-    else {
-      throw .unsupported(keyword: "contains", path: path, reason: "there are several with an upper bound")
-    }
-    let isUnique = atom.isUnique && most > 1
-    var plan = ArrayPlan(
-      prefix: [], rest: [], min: atom.min, max: most, contains: contains.map { ($0.min, $0.max) },
-      isUnique: isUnique)
-    for (index, value) in places.enumerated() {
-      let options = index >= most ? [] : try self.options(value, contains, isUnique, path, &builder)
-      if index < length { plan.prefix.append(options) } else { plan.rest = options }
-    }
-    if isUnique { try checkUnique(&plan, path, builder) }
-    if plan.max < plan.min { return nil }
-    return try builder.add(.array(plan))
-  }
-
-  /// The kinds of items at one place: for each `contains`, those that count, and those that do not.
-  private mutating func options(
-    _ value: Conjunction, _ contains: [ArrayAtom.Contains], _ isUnique: Bool, _ path: String,
-    _ builder: inout GraphBuilder
-  ) throws(GrammarError) -> [ArrayPlan.Option] {
-    var kinds: [(value: Conjunction, marks: UInt64)] = [(value, 0)]
-    for (bit, entry) in contains.enumerated() {
-      kinds = kinds.flatMap { kind -> [(value: Conjunction, marks: UInt64)] in
-        let inside = (kind.value.and(entry.value), kind.marks | 1 << UInt64(bit))
-        // Below a minimum alone, an item that counts unnoticed does no harm.
-        if entry.max == Int.max { return [inside, kind] }
-        let outside = entry.value.literals.map { (kind.value.and(Conjunction([$0.negated])), kind.marks) }
-        return [inside] + outside
-      }
-    }
-    var out: [ArrayPlan.Option] = []
-    for (value, marks) in kinds where !value.isNever {
-      guard isUnique else {
-        out.append(.init(value: try rule(value, &builder), marks: marks))
-        continue
-      }
-      let dfa = try distinct(value, path)
-      if !dfa.isEmpty { out.append(.init(value: try builder.distinctLeaf(dfa), marks: marks)) }
-    }
-    return out
-  }
-
-  /// Scalars in one spelling each, for arrays whose items must differ.
-  private mutating func distinct(_ value: Conjunction, _ path: String) throws(GrammarError) -> ByteDFA {
-    let (anyString, anyNumber) = (try CommonLanguages.canonicalString.get(), try NumberLanguage.all.get())
-    var out = try ByteDFA.texts([])
-    for atom in try normalizer.atoms(value) {
-      let dfa: ByteDFA
-      switch atom {
-      case .simple(let bits):
-        let words = zip([1, 2, 4] as [UInt8], ["null", "false", "true"]).filter { bits & $0.0 != 0 }
-        dfa = try ByteDFA.texts(words.map { Array($0.1.utf8) })
-      case .number(let number):
-        dfa = try (number.dfa ?? anyNumber).intersection(NumberLanguage.canonical.get())
-      case .string(let string): dfa = try bounded(string.dfa ?? anyString, string)
-      case .array, .object:
-        throw .unsupported(
-          keyword: "uniqueItems", path: path, reason: "items that are arrays or objects cannot be told apart")
-      }
-      out = try out.union(dfa)
-    }
-    return out
-  }
-
-  /// Every place that must be filled has more texts than there are items before it.
-  private func checkUnique(_ plan: inout ArrayPlan, _ path: String, _ builder: GraphBuilder)
-    throws(GrammarError)
-  {
-    func texts(_ options: [ArrayPlan.Option]) -> Int {
-      options.reduce(0) { most, option in
-        guard case .leaf(let leaf) = builder.nodes[Int(option.value)], let counts = leaf.textCounts else {
-          return most
-        }
-        return max(most, counts[0] == .max ? Int.max : Int(counts[0]))
-      }
-    }
-    for (index, options) in plan.prefix.enumerated() where index < plan.min && texts(options) <= index {
-      throw .unsupported(keyword: "uniqueItems", path: path, reason: "place \(index) has too few values")
-    }
-    if plan.min > plan.prefix.count, texts(plan.rest) < plan.min {
-      if plan.prefix.isEmpty, plan.rest.count == 1 {
-        plan.max = 0
-        plan.min = 1
-        return
-      }
-      throw .unsupported(
-        keyword: "uniqueItems", path: path, reason: "there are too few values for 'minItems'")
-    }
-    if plan.contains.contains(where: { $0.min > 1 }) {
-      throw .unsupported(keyword: "uniqueItems", path: path, reason: "it stands with 'contains'")
-    }
   }
 }

@@ -7,17 +7,18 @@ import JSON
 struct SchemaNormalizer {
   var document: SchemaDocument
   /// What was left out.
-  private(set) var restrictions: [String] = []
+  var restrictions: [String] = []
   private var known: [SchemaLiteral: [SchemaAtom]] = [:]
-  private var inProgress: Set<SchemaLiteral> = []
+  var inProgress: Set<SchemaLiteral> = []
   private var scopes: [[Int]] = [[]]
-  private var patterns: [ByteKey: ByteDFA] = [:]
-  /// Places made here: constants inside constants.
+  var patterns: [ByteKey: ByteDFA] = [:]
   private var work = 0
+  var states = 0
 
   private static let depthLimit = 40
   private static let atomLimit = 2000
   private static let workLimit = 400_000
+  static let statesLimit = 400_000
 
   init(document: SchemaDocument) { self.document = document }
 
@@ -38,7 +39,7 @@ struct SchemaNormalizer {
   }
 
   /// The scope inside a schema.
-  private mutating func enter(_ literal: SchemaLiteral) -> Int {
+  mutating func enter(_ literal: SchemaLiteral) -> Int {
     guard document.hasDynamicAnchors else { return 0 }
     let resource = document.places[literal.place].resource
     let scope = scopes[literal.scope]
@@ -80,7 +81,7 @@ struct SchemaNormalizer {
     return out
   }
 
-  private func check(_ atoms: [SchemaAtom]) throws(GrammarError) {
+  func check(_ atoms: [SchemaAtom]) throws(GrammarError) {
     guard atoms.count <= Self.atomLimit, work < Self.workLimit else {
       throw .tooLarge(reason: "the schema combines to more than \(Self.atomLimit) alternatives")
     }
@@ -159,7 +160,7 @@ struct SchemaNormalizer {
 
   // MARK: Keywords that hold
 
-  private mutating func positive(
+  mutating func positive(
     _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral, _ atoms: [SchemaAtom]
   ) throws(GrammarError) -> [SchemaAtom] {
     switch keyword {
@@ -222,7 +223,7 @@ struct SchemaNormalizer {
     ObjectAtom(groups: [MemberGroup(properties: [.init(key: key, value: .never)], isEvaluating: false)])
   }
 
-  private mutating func branches(
+  mutating func branches(
     _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
   ) throws(GrammarError) -> [SchemaLiteral] {
     guard let list = members[keyword]?.arrayValue, !list.isEmpty else {
@@ -233,7 +234,7 @@ struct SchemaNormalizer {
     return out
   }
 
-  private mutating func target(
+  mutating func target(
     _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
   ) throws(GrammarError) -> SchemaLiteral {
     guard let reference = members[keyword]?.stringValue else {
@@ -253,7 +254,7 @@ struct SchemaNormalizer {
     return SchemaLiteral(place: place, scope: scope)
   }
 
-  private mutating func conditional(
+  mutating func conditional(
     _ members: JSONObject, _ literal: SchemaLiteral
   ) throws(GrammarError) -> (test: SchemaLiteral, then: SchemaLiteral, other: SchemaLiteral) {
     (
@@ -263,7 +264,7 @@ struct SchemaNormalizer {
   }
 
   /// The entries of `dependentSchemas` or `dependencies`: a schema or a list of keys for each key.
-  private mutating func dependents(
+  mutating func dependents(
     _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
   ) throws(GrammarError) -> [(key: ByteKey, schema: SchemaLiteral?, keys: [ByteKey])] {
     guard let entries = members[keyword]?.objectValue?.entries else {
@@ -295,86 +296,9 @@ struct SchemaNormalizer {
     return out
   }
 
-  // MARK: oneOf
-
-  private mutating func exactlyOne(
-    _ branches: [SchemaLiteral], _ atoms: [SchemaAtom], _ literal: SchemaLiteral
-  ) throws(GrammarError) -> [SchemaAtom] {
-    var alternatives: [[SchemaAtom]] = []
-    for branch in branches { alternatives.append(try product(atoms, try self.atoms(branch))) }
-    var out: [SchemaAtom] = []
-    for (index, own) in alternatives.enumerated() {
-      for atom in own {
-        var kept = [atom]
-        for (other, theirs) in alternatives.enumerated() where other != index && !kept.isEmpty {
-          var overlaps = false
-          for theirs in theirs where !overlaps { overlaps = try !isDisjoint(atom, theirs) }
-          if overlaps { kept = try product(kept, try self.atoms(branches[other].negated)) }
-        }
-        out += kept
-      }
-    }
-    try check(out)
-    if out.isEmpty, alternatives.contains(where: { !$0.isEmpty }), !restrictions.isEmpty {
-      throw .unsupported(
-        keyword: "oneOf", path: path(literal),
-        reason: "its branches overlap, and what tells them apart cannot be expressed")
-    }
-    return out
-  }
-
-  /// Whether no value is surely in both. A schema that is being looked at already counts as overlapping.
-  mutating func isDisjoint(_ a: SchemaAtom, _ b: SchemaAtom) throws(GrammarError) -> Bool {
-    guard let both = try a.and(b) else { return true }
-    guard case .object(let atom) = both else { return false }
-    for key in atom.required {
-      let value = try value(of: key, in: atom)
-      if value.isNever { return true }
-      guard value.literals.count > 1, !value.literals.contains(where: { inProgress.contains($0) }) else {
-        continue
-      }
-      let isEmpty: Bool
-      do {
-        isEmpty = try atoms(value).isEmpty
-      } catch {
-        isEmpty = false
-      }
-      if isEmpty { return true }
-    }
-    return false
-  }
-
-  /// What the value of a member must be.
-  mutating func value(of key: ByteKey, in atom: ObjectAtom) throws(GrammarError) -> Conjunction {
-    var out = Conjunction.anything
-    let text = JSONText.quoted(key.string)
-    for group in atom.groups {
-      var isNamed = false
-      for entry in group.properties where entry.key == key {
-        out = out.and(entry.value)
-        isNamed = true
-      }
-      for entry in group.patterns where try pattern(entry.key).accepts(text) {
-        out = out.and(entry.value)
-        isNamed = true
-      }
-      if !isNamed, let additional = group.additional { out = out.and(additional) }
-    }
-    return out
-  }
-
-  /// The strings in which an expression matches somewhere, in canonical spelling with quotes.
-  mutating func pattern(_ text: ByteKey) throws(GrammarError) -> ByteDFA {
-    if let known = patterns[text] { return known }
-    let dfa = try ByteNFA.automaton(RegexParser.parse(text.string), spelling: .json, anywhere: true)
-      .wrapped([0x22], [0x22]).minimized()
-    patterns[text] = dfa
-    return dfa
-  }
-
   // MARK: Unevaluated
 
-  private mutating func unevaluated(
+  mutating func unevaluated(
     _ keyword: String, _ rest: SchemaLiteral, _ literal: SchemaLiteral, _ atoms: [SchemaAtom]
   ) throws(GrammarError) -> [SchemaAtom] {
     let isProperties = keyword.utf8.elementsEqual("unevaluatedProperties".utf8)
@@ -408,53 +332,5 @@ struct SchemaNormalizer {
       }
     }
     return out
-  }
-
-  // MARK: Keywords that do not hold
-
-  private mutating func negative(
-    _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
-  ) throws(GrammarError) -> [SchemaAtom] {
-    switch keyword {
-    case "$ref", "$dynamicRef": return try atoms(try target(keyword, members, literal).negated)
-    case "allOf":
-      var out: [SchemaAtom] = []
-      for branch in try branches(keyword, members, literal) { out += try atoms(branch.negated) }
-      return out
-    case "anyOf":
-      var out = SchemaAtom.everything
-      for branch in try branches(keyword, members, literal) where !out.isEmpty {
-        out = try product(out, try atoms(branch.negated))
-      }
-      return out
-    case "oneOf":
-      let list: [SchemaLiteral] = try branches(keyword, members, literal)
-      var out = SchemaAtom.everything
-      for branch in list where !out.isEmpty { out = try product(out, try atoms(branch.negated)) }
-      for (index, first) in list.enumerated() {
-        for second in list[(index + 1)...] { out += try product(try atoms(first), try atoms(second)) }
-      }
-      return out
-    case "not": return try atoms(try child(literal, "/not", members["not"] ?? true))
-    case "if":
-      let (test, then, other) = try conditional(members, literal)
-      return try product(try atoms(test), try atoms(then.negated))
-        + (try product(try atoms(test.negated), try atoms(other.negated)))
-    case "dependentSchemas", "dependencies":
-      var out: [SchemaAtom] = []
-      for (key, schema, keys) in try dependents(keyword, members, literal) {
-        let with = ObjectAtom(required: [key])
-        if let schema {
-          out += try product([.object(with)], try atoms(schema.negated))
-        } else {
-          for needed in keys { if let atom = with.and(Self.without(needed)) { out.append(.object(atom)) } }
-        }
-      }
-      return out
-    case "unevaluatedProperties", "unevaluatedItems":
-      restrict(keyword, literal, "its violation is never written")
-      return []
-    default: return try violation(keyword, members, literal)
-    }
   }
 }

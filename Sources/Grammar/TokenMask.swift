@@ -23,6 +23,10 @@ package struct TokenMask: Sendable, Equatable {
     words[Int(id) / 64] |= 1 << UInt64(id % 64)
   }
 
+  mutating func insert(_ ids: some Sequence<Int32>) {
+    for id in ids where id >= 0 && Int(id) < count { words[Int(id) / 64] |= 1 << UInt64(id % 64) }
+  }
+
   package mutating func remove(_ id: Int32) {
     guard id >= 0, Int(id) < count else { return }
     words[Int(id) / 64] &= ~(1 << UInt64(id % 64))

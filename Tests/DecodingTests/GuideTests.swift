@@ -1,5 +1,6 @@
 // Thoughts held to their budgets, token by token.
 
+import Grammar
 import JSON
 import Testing
 import Tokenizers
@@ -115,5 +116,29 @@ struct GuideTests {
     #expect(!thought.mayBeClosing(Array("ab</thunk".utf8)))
     #expect(thought.openings(after: 0) == [Int32](repeating: Int32(UInt8(ascii: "<")), count: 2))
     #expect(thought.openings(after: 6) == [Int32(UInt8(ascii: ">")), 256])
+  }
+
+  @Test func `a thought leaves room for the shortest answer and its end`() throws {
+    let tokenizer = try makeTokenizer(hasMarkers: true)
+    let grammar = try CompiledGrammar(
+      .literal("yes"), vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: [0]))
+    var guide = Guide(
+      thought: Guide.Thought(
+        tokenizer: tokenizer, open: "<think>", close: "</think>", lead: "\n", separator: "\n\n", budget: nil,
+        startsInside: true), grammar: grammar)
+    var said: [Int32] = []
+    while said.count < 20, said.last != 0 {
+      switch guide.allowance(remaining: 20 - said.count) {
+      case .any: said.append(Int32(UInt8(ascii: "x")))
+      case .only(let forced): said.append(forced)
+      case .among(let mask):
+        let wish = Int32(UInt8(ascii: "x"))
+        said.append(mask.contains(wish) ? wish : Int32(try #require(mask.first)))
+      }
+      guide.accept(said[said.count - 1])
+    }
+    let text = tokenizer.decode(said.dropLast(), skipSpecialTokens: false)
+    #expect(text.hasPrefix("xxxx") && text.hasSuffix("x\n</think>\n\nyes"))
+    #expect(said.last == 0 && said.count == 20)
   }
 }

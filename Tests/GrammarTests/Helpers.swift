@@ -2,6 +2,7 @@
 
 import JSON
 import Support
+import Testing
 import Tokenizers
 
 @testable import Grammar
@@ -47,3 +48,8 @@ extension CompiledGrammar {
 
 /// One line break in front of each place where a check failed.
 func list(_ lines: [String]) -> String { lines.map { "\n" + $0 }.joined() }
+
+/// `#expect` for conditions that change a matcher.
+func verify(_ condition: Bool, _ words: String = "", at place: SourceLocation = #_sourceLocation) {
+  #expect(condition, "\(words)", sourceLocation: place)
+}

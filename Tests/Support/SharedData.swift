@@ -19,6 +19,9 @@ package enum TestData {
     return File.isDirectory(place + "/data") ? place + "/data" : nil
   }()
 
+  /// Whether tests that only print measurements run.
+  package static let isMeasuring = getenv("MLXSERVE_MEASURE") != nil
+
   /// A file of the shared data as bytes.
   package static func bytes(_ path: String, limit: Int = 1 << 28) throws -> [UInt8] {
     try File.read(path, limit: limit)

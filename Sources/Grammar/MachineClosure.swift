@@ -1,0 +1,190 @@
+// What follows a completed part: the leaves that may come next.
+
+extension Machine {
+  // MARK: Closure
+
+  mutating func close() -> Int32 {
+    visited.removeAll(keepingCapacity: true)
+    while let next = work.popLast() {
+      switch next {
+      case .enter(let node, let tail):
+        let key = UInt64(UInt32(bitPattern: node)) << 32 | UInt64(UInt32(bitPattern: tail))
+        if visited.insert(key).inserted { enter(node, tail) }
+      case .resume(let set):
+        guard visited.insert(1 << 63 | UInt64(UInt32(bitPattern: set))).inserted else { continue }
+        for index in Int(starts[Int(set)])..<Int(starts[Int(set) + 1]) { advance(items[index], seen: nil) }
+      case .resumeWith(let set, let seen):
+        for index in Int(starts[Int(set)])..<Int(starts[Int(set) + 1]) { advance(items[index], seen: seen) }
+      }
+    }
+    let result = canonical(out)
+    out.removeAll(keepingCapacity: true)
+    return result
+  }
+
+  /// Whether `node` can still be completed on top of `tail`.
+  func fits(_ node: Int32, _ tail: Int32) -> Bool {
+    depths[Int(tail)] + graph.depth[Int(node)] <= GrammarGraph.depthLimit && graph.cost[Int(node)] < Cost.none
+  }
+
+  mutating func push(_ node: Int32, _ tail: Int32) { work.append(.enter(node, tail: tail)) }
+
+  mutating func enter(_ node: Int32, _ tail: Int32) {
+    guard fits(node, tail) else { return }
+    switch graph.nodes[Int(node)] {
+    case .leaf(let leaf):
+      if leaf.dfa.accepting[0] { work.append(.resume(tail)) }
+      if leaf.dfa.continues[0] { out.append(StackItem(node: node, state: 0, payload: 0, tail: tail)) }
+    case .token: out.append(StackItem(node: node, state: 0, payload: 0, tail: tail))
+    case .choice(let branches): for branch in branches { push(branch, tail) }
+    case .sequence: enterPart(node, 0, tail)
+    case .repeated: enterRound(node, 0, tail)
+    case .object(let plan):
+      let state = number(of: ObjectState(plan).words)
+      push(graph.marks.openObject, frame(node, ObjectPhase.open.number, state, tail))
+    case .array(let plan):
+      let state = number(of: ArrayState(plan).words)
+      push(graph.marks.openArray, frame(node, ArrayPhase.open.number, state, tail))
+    }
+  }
+
+  mutating func frame(_ node: Int32, _ state: Int32, _ payload: Int32, _ tail: Int32) -> Int32 {
+    single(StackItem(node: node, state: state, payload: payload, tail: tail))
+  }
+
+  /// The last part needs no frame: what follows it follows the sequence.
+  mutating func enterPart(_ node: Int32, _ index: Int, _ tail: Int32) {
+    guard case .sequence(let parts) = graph.nodes[Int(node)] else { return }
+    guard index < parts.count else {
+      work.append(.resume(tail))
+      return
+    }
+    if index == parts.count - 1 {
+      push(parts[index], tail)
+    } else {
+      push(parts[index], frame(node, Int32(truncatingIfNeeded: index), 0, tail))
+    }
+  }
+
+  mutating func enterRound(_ node: Int32, _ round: Int, _ tail: Int32) {
+    guard case .repeated(let inner, let min, let max) = graph.nodes[Int(node)] else { return }
+    if round >= min { work.append(.resume(tail)) }
+    guard round < max, fits(inner, tail) else { return }
+    let counted = max == Int.max ? Swift.min(round, min) : round
+    push(inner, frame(node, 0, Int32(clamping: counted), tail))
+  }
+
+  mutating func advance(_ item: StackItem, seen: Int32?) {
+    guard item.node >= 0 else {
+      out.append(item)
+      return
+    }
+    switch graph.nodes[Int(item.node)] {
+    case .leaf, .token, .choice: break
+    case .sequence: enterPart(item.node, Int(item.state) + 1, item.tail)
+    case .repeated: enterRound(item.node, Int(item.payload) + 1, item.tail)
+    case .object(let plan): advanceObject(plan, item)
+    case .array(let plan): advanceArray(plan, item, seen: seen)
+    }
+  }
+
+  mutating func advanceObject(_ plan: ObjectPlan, _ item: StackItem) {
+    let state = ObjectState(words: list(item.payload))
+    let marks = graph.marks
+    switch ObjectPhase(item.state) {
+    case .open: push(marks.space, frame(item.node, ObjectPhase.firstSpace.number, item.payload, item.tail))
+    case .comma: push(marks.space, frame(item.node, ObjectPhase.space.number, item.payload, item.tail))
+    case .firstSpace, .space:
+      if case .firstSpace = ObjectPhase(item.state), state.mayClose(plan) {
+        push(marks.closeObject, item.tail)
+      }
+      for index in options(plan, state, item.tail) {
+        let key =
+          index < plan.properties.count
+          ? plan.properties[index].key : plan.extras[index - plan.properties.count].key
+        push(key, frame(item.node, ObjectPhase.key(index).number, item.payload, item.tail))
+      }
+    case .key(let index):
+      let value =
+        index < plan.properties.count
+        ? plan.properties[index].value : plan.extras[index - plan.properties.count].value
+      push(value, frame(item.node, ObjectPhase.value(index).number, item.payload, item.tail))
+    case .value(let index):
+      let next = index < plan.properties.count ? state.adding(index, plan) : state.addingExtra(plan)
+      // The options are those of the state with this member.
+      let payload = number(of: next.words)
+      if next.mayClose(plan) { push(marks.spaceCloseObject, item.tail) }
+      let after = StackItem(
+        node: item.node, state: ObjectPhase.comma.number, payload: payload, tail: item.tail)
+      if (0..<plan.properties.count + plan.extras.count).contains(where: {
+        isPossible(plan, next, $0, item.tail)
+      }) {
+        push(marks.comma, single(after))
+      }
+    }
+  }
+
+  /// Whether member `index`, of the properties and then the extras, may come next.
+  func isPossible(_ plan: ObjectPlan, _ state: ObjectState, _ index: Int, _ tail: Int32) -> Bool {
+    let isProperty = index < plan.properties.count
+    if isProperty, state.contains(index) { return false }
+    let value = isProperty ? plan.properties[index].value : plan.extras[index - plan.properties.count].value
+    guard fits(value, tail) else { return false }
+    // Without an upper bound and dependents, one more member never hurts.
+    if plan.max == Int.max, !isProperty || plan.properties[index].implied.isEmpty { return true }
+    let next = isProperty ? state.adding(index, plan) : state.addingExtra(plan)
+    return next.isCompletable(plan) && next.cost(plan, graph.cost) < Cost.none
+  }
+
+  func options(_ plan: ObjectPlan, _ state: ObjectState, _ tail: Int32) -> [Int] {
+    (0..<plan.properties.count + plan.extras.count).filter { isPossible(plan, state, $0, tail) }
+  }
+
+  mutating func advanceArray(_ plan: ArrayPlan, _ item: StackItem, seen: Int32?) {
+    let state = ArrayState(words: list(item.payload))
+    let marks = graph.marks
+    switch ArrayPhase(item.state) {
+    case .open: push(marks.space, frame(item.node, ArrayPhase.firstSpace.number, item.payload, item.tail))
+    case .comma: push(marks.space, frame(item.node, ArrayPhase.space.number, item.payload, item.tail))
+    case .firstSpace, .space:
+      if case .firstSpace = ArrayPhase(item.state), state.mayClose(plan) { push(marks.closeArray, item.tail) }
+      for index in options(plan, state, item.tail) {
+        let below = frame(item.node, ArrayPhase.item(index).number, item.payload, item.tail)
+        let value = plan.options(at: state.index)[index].value
+        guard plan.isUnique else {
+          push(value, below)
+          continue
+        }
+        let payload = payload(seen: state.seen, text: 0)
+        out.append(StackItem(node: value, state: 0, payload: payload, tail: below))
+      }
+    case .item(let index):
+      let options = plan.options(at: state.index)
+      guard index < options.count else { return }
+      var next = state.adding(options[index], plan)
+      if let seen { next.seen = seen }
+      if next.mayClose(plan) { push(marks.spaceCloseArray, item.tail) }
+      guard !self.options(plan, next, item.tail).isEmpty else { return }
+      let payload = number(of: next.words)
+      push(marks.comma, frame(item.node, ArrayPhase.comma.number, payload, item.tail))
+    }
+  }
+
+  /// The kinds of items that may come next.
+  func options(_ plan: ArrayPlan, _ state: ArrayState, _ tail: Int32) -> [Int] {
+    let options = plan.options(at: state.index)
+    return options.indices.filter { index in
+      let option = options[index]
+      let next = state.adding(option, plan)
+      guard fits(option.value, tail), next.isCompletable(plan), next.cost(plan, graph.cost) < Cost.none else {
+        return false
+      }
+      guard plan.isUnique, case .leaf(let leaf) = graph.nodes[Int(option.value)],
+        let counts = leaf.textCounts,
+        counts[0] < .max
+      else { return true }
+      let used = list(state.seen).filter { leaf.dfa.accepts(bytes(ofText: Int32(truncatingIfNeeded: $0))) }
+      return used.count < Int(counts[0])
+    }
+  }
+}

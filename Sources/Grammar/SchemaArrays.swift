@@ -1,0 +1,125 @@
+// Arrays of schemas to grammar nodes.
+
+import JSON
+
+extension SchemaCompiler {
+  // MARK: Arrays
+
+  mutating func array(
+    _ atom: ArrayAtom, _ path: String, _ builder: inout GraphBuilder
+  ) throws(GrammarError) -> Int32? {
+    let length = atom.groups.reduce(0) { max($0, $1.prefix.count) }
+    var places: [Conjunction] = []
+    for index in 0...length {
+      var value = Conjunction.anything
+      for group in atom.groups {
+        if index < group.prefix.count {
+          value = value.and(group.prefix[index])
+        } else if let items = group.items {
+          value = value.and(items)
+        }
+      }
+      places.append(value)
+    }
+    let contains = atom.contains.filter { $0.min > 0 || $0.max < Int.max }
+    var most = atom.max
+    for (index, value) in places.enumerated() where value.isNever { most = min(most, index) }
+    guard atom.min <= most else { return nil }
+    guard
+      contains.count < 2
+        || most == Int.max && contains.count <= 4 && contains.allSatisfy({ $0.max == Int.max })
+    else {
+      throw .unsupported(keyword: "contains", path: path, reason: "there are several with an upper bound")
+    }
+    let isUnique = atom.isUnique && most > 1
+    var plan = ArrayPlan(
+      prefix: [], rest: [], min: atom.min, max: most, contains: contains.map { ($0.min, $0.max) },
+      isUnique: isUnique)
+    for (index, value) in places.enumerated() {
+      let options = index >= most ? [] : try self.options(value, contains, isUnique, path, &builder)
+      if index < length { plan.prefix.append(options) } else { plan.rest = options }
+    }
+    if isUnique { try checkUnique(&plan, path, builder) }
+    if plan.max < plan.min { return nil }
+    return try builder.add(.array(plan))
+  }
+
+  /// The kinds of items at one place: for each `contains`, those that count, and those that do not.
+  mutating func options(
+    _ value: Conjunction, _ contains: [ArrayAtom.Contains], _ isUnique: Bool, _ path: String,
+    _ builder: inout GraphBuilder
+  ) throws(GrammarError) -> [ArrayPlan.Option] {
+    var kinds: [(value: Conjunction, marks: UInt64)] = [(value, 0)]
+    for (bit, entry) in contains.enumerated() {
+      kinds = kinds.flatMap { kind -> [(value: Conjunction, marks: UInt64)] in
+        let inside = (kind.value.and(entry.value), kind.marks | 1 << UInt64(bit))
+        // Below a minimum alone, an item that counts unnoticed does no harm.
+        if entry.max == Int.max { return [inside, kind] }
+        let outside = entry.value.literals.map { (kind.value.and(Conjunction([$0.negated])), kind.marks) }
+        return [inside] + outside
+      }
+    }
+    var out: [ArrayPlan.Option] = []
+    for (value, marks) in kinds where !value.isNever {
+      guard isUnique else {
+        out.append(.init(value: try rule(value, &builder), marks: marks))
+        continue
+      }
+      let dfa = try distinct(value, path)
+      if !dfa.isEmpty { out.append(.init(value: try builder.distinctLeaf(dfa), marks: marks)) }
+    }
+    return out
+  }
+
+  /// Scalars in one spelling each, for arrays whose items must differ.
+  mutating func distinct(_ value: Conjunction, _ path: String) throws(GrammarError) -> ByteDFA {
+    let (anyString, anyNumber) = (try CommonLanguages.canonicalString.get(), try NumberLanguage.all.get())
+    let exact = try NumberLanguage.canonical.get().intersection(NumberLanguage.exact.get())
+    var out = try ByteDFA.texts([])
+    for atom in try normalizer.atoms(value) {
+      let dfa: ByteDFA
+      switch atom {
+      case .simple(let bits):
+        let words = zip([1, 2, 4] as [UInt8], ["null", "false", "true"]).filter { bits & $0.0 != 0 }
+        dfa = try ByteDFA.texts(words.map { Array($0.1.utf8) })
+      case .number(let number):
+        dfa = try (number.dfa ?? anyNumber).intersection(exact)
+      case .string(let string): dfa = try bounded(string.dfa ?? anyString, string)
+      case .array, .object:
+        throw .unsupported(
+          keyword: "uniqueItems", path: path, reason: "items that are arrays or objects cannot be told apart")
+      }
+      out = try out.union(dfa)
+    }
+    return out
+  }
+
+  /// Every place that must be filled has more texts than there are items before it.
+  func checkUnique(_ plan: inout ArrayPlan, _ path: String, _ builder: GraphBuilder)
+    throws(GrammarError)
+  {
+    func texts(_ options: [ArrayPlan.Option]) -> Int {
+      options.reduce(0) { most, option in
+        guard case .leaf(let leaf) = builder.nodes[Int(option.value)], let counts = leaf.textCounts else {
+          return most
+        }
+        return max(most, counts[0] == .max ? Int.max : Int(counts[0]))
+      }
+    }
+    for (index, options) in plan.prefix.enumerated() where index < plan.min && texts(options) <= index {
+      throw .unsupported(keyword: "uniqueItems", path: path, reason: "place \(index) has too few values")
+    }
+    if plan.min > plan.prefix.count, texts(plan.rest) < plan.min {
+      if plan.prefix.isEmpty, plan.rest.count == 1 {
+        plan.max = 0
+        plan.min = 1
+        return
+      }
+      throw .unsupported(
+        keyword: "uniqueItems", path: path, reason: "there are too few values for 'minItems'")
+    }
+    if plan.contains.contains(where: { $0.min > 1 }) {
+      throw .unsupported(keyword: "uniqueItems", path: path, reason: "it stands with 'contains'")
+    }
+  }
+}
