@@ -75,6 +75,7 @@ package struct Guide: Sendable {
     case .beginning(let matched, let mayBeAnswer): return beginning(matched, mayBeAnswer, remaining)
     case .thinking(let tokens):
       if let first = forcedEnd(after: tokens)?.first { return .only(first) }
+      if let first = makeRoom(remaining) { return .only(first) }
       guard let thoughtMask else { return .any }
       if let closingMask, thought?.mayBeClosing(tail) ?? false { return .among(closingMask) }
       return .among(thoughtMask)
@@ -99,6 +100,15 @@ package struct Guide: Sendable {
     // A character is not cut in half, nor a marker that the model is about to write.
     if tokens - budget < thought.patience(after: tail) { return nil }
     return thought.ending(after: tail)
+  }
+
+  /// Closes the thought when only the shortest answer and its end still fit behind it.
+  private mutating func makeRoom(_ remaining: Int) -> Int32? {
+    guard let thought, let matcher else { return nil }
+    let end = thought.ending(after: tail)
+    guard remaining <= end.count + matcher.tokensToEnd + 1 else { return nil }
+    force(end, from: 0)
+    return end.first
   }
 
   // MARK: Telling
