@@ -75,10 +75,7 @@ package struct Guide: Sendable {
     case .beginning(let matched, let mayBeAnswer): return beginning(matched, mayBeAnswer, remaining)
     case .thinking(let tokens):
       if let first = forcedEnd(after: tokens)?.first { return .only(first) }
-      if let end = endThatLeavesRoom(remaining), let first = end.first {
-        state = .forcing(end, 0)
-        return .only(first)
-      }
+      if let first = makeRoom(remaining) { return .only(first) }
       guard let thoughtMask else { return .any }
       if let closingMask, thought?.mayBeClosing(tail) ?? false { return .among(closingMask) }
       return .among(thoughtMask)
@@ -105,14 +102,13 @@ package struct Guide: Sendable {
     return thought.ending(after: tail)
   }
 
-  /// The tokens that end the thought now, when the shortest answer and its end would else find no room.
-  private func endThatLeavesRoom(_ remaining: Int) -> [Int32]? {
-    // An ending is the closing marker and its surroundings: a few tokens, or a few dozen bytes.
-    guard let thought, let needed = matcher.map({ $0.tokensToEnd + 1 }), remaining - needed < 64 else {
-      return nil
-    }
+  /// Closes the thought when only the shortest answer and its end still fit behind it.
+  private mutating func makeRoom(_ remaining: Int) -> Int32? {
+    guard let thought, let matcher else { return nil }
     let end = thought.ending(after: tail)
-    return remaining - needed <= end.count ? end : nil
+    guard remaining <= end.count + matcher.tokensToEnd + 1 else { return nil }
+    force(end, from: 0)
+    return end.first
   }
 
   // MARK: Telling

@@ -103,6 +103,31 @@ struct GuideTests {
     #expect(try say("\n<think>abc", budget: 1) == "\n<think>a\n</think>\n\nbc")
   }
 
+  @Test func `a thought leaves room for the constrained answer and its end`() throws {
+    let tokenizer = try makeTokenizer(hasMarkers: true)
+    let vocabulary = GrammarVocabulary(tokenizer: tokenizer, endTokens: [0])
+    var guide = Guide(
+      thought: Guide.Thought(
+        tokenizer: tokenizer, open: "<think>", close: "</think>", lead: "\n", separator: "\n\n", budget: nil,
+        startsInside: true), grammar: try CompiledGrammar(.literal("ab"), vocabulary: vocabulary))
+    guard case .among(let mask) = guide.allowance(remaining: 8) else {
+      Issue.record("the thought is cut short")
+      return
+    }
+    #expect(mask.contains(3) && !mask.contains(0))
+    guide.accept(3)
+    // Four tokens close the thought, two are the answer, one ends it.
+    for token: Int32 in [10, 259, 10, 10] {
+      #expect(guide.allowance(remaining: 7) == .only(token))
+      guide.accept(token)
+    }
+    guard case .among(let answer) = guide.allowance(remaining: 3) else {
+      Issue.record("the answer is free")
+      return
+    }
+    #expect(answer.contains(97) && !answer.contains(98))
+  }
+
   @Test func `tokens that would carry text of the answer past its grammar are known`() throws {
     let tokenizer = try makeTokenizer(hasMarkers: false)
     let thought = Guide.Thought(
