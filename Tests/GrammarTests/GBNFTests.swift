@@ -94,10 +94,10 @@ import Testing
     let seeds = [
       #"root ::= call ("," ws call){0,2} "." # x"#
         + "\ncall ::= [a-z^\\x41-\\u00e9]+ | (\"\\n\" .)?\nws ::= \" \"?",
-      #"^(?=.*\d)(a|[^b-d\w]{2,3}|\p{Lu}|\u{1F600}|\x41)+?$"#,
+      #"^(?=.*\d)(a|[^b-d\w]{2,3}|\u{1F600}|\x41)+?$"#,
       ##"{"type":["object","null"],"properties":{"a":{"$ref":"#/$defs/b"}},"$defs":{"b":{"oneOf":[{"minimum":2},{"pattern":"^a*"}]}},"required":["a"],"not":{"enum":[1,{"a":[]}]}}"##,
     ]
-    for round in 0..<450 {
+    for round in 0..<300 {
       let bytes = mutated(Array(seeds[round % 3].utf8), using: &random)
       let text = String(decoding: bytes, as: UTF8.self)
       switch round % 3 {
