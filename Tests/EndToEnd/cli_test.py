@@ -178,6 +178,7 @@ def test_perplexity_prints_one_json_object_and_a_table(server):
         assert json.loads(run(server, *flags, "--json", "--tokens", 70).stdout)["tokens"] == 70
         table = run(server, *flags)
         assert table.returncode == 0 and f"perplexity  {report['perplexity']:.4f}" in table.stdout, table
+        report = json.loads(run(server, *flags, "--compute", "exact", "--json").stdout)
         compared = run(server, *flags, "--compare", "--json")
         if "no integer kernels" in compared.stderr:
             assert compared.returncode == 1, compared
