@@ -77,7 +77,9 @@ struct MaskBuilder {
       }
       switch graph.nodes[Int(item.node)] {
       case .token(let id):
-        let cost = machine.costs[Int(machine.resume(item.tail))]
+        // Before the access: resuming can make the table longer.
+        let next = machine.resume(item.tail)
+        let cost = machine.costs[Int(next)]
         if cost <= limit {
           mask.insert(id)
           worst = max(worst, cost)
