@@ -129,6 +129,15 @@ extension ComputeContext {
       states[2 * r + 1] = 0
     }
 
+    if tile.count == 1, size % 32 == 0, let stored = storedAttention(storage.format) {
+      let factors = widened
+      walkStored(
+        stored, position: span.start + tile.first, rows: rows, shape: shape, head: head, storage: storage,
+        blocks: layout.blocks[span.table...], q: q, sums: sums, scores: scores, states: states,
+        factors: factors)
+      finish(rows: rows, group: group, head: head, size: size, tile, span.row, sums, states, out)
+      return
+    }
     let firstPosition = span.start + tile.first
     let lastPosition = firstPosition + tile.count - 1
     let firstVisible = shape.window.map { max(0, firstPosition - $0 + 1) } ?? 0
@@ -157,10 +166,53 @@ extension ComputeContext {
       }
     }
 
+    finish(rows: rows, group: group, head: head, size: size, tile, span.row, sums, states, out)
+  }
+
+  /// Divides the weighted sums by their weights.
+  private func finish(
+    rows: Int, group: Int, head: Int, size: Int, _ tile: StepLayout.Tile, _ firstRow: Int,
+    _ sums: UnsafeMutablePointer<Float>, _ states: UnsafeMutablePointer<Float>, _ out: Rows
+  ) {
     for r in 0..<rows {
-      let target = out.row(span.row + tile.first + r / group) + (head * group + r % group) * size
+      let target = out.row(firstRow + tile.first + r / group) + (head * group + r % group) * size
       let factor = 1 / states[2 * r + 1]
       for d in 0..<size { target[d] = sums[r * size + d] * factor }
+    }
+  }
+
+  private func storedAttention(_ format: KVFormat) -> KernelTable.StoredAttention? {
+    switch format {
+    case .f32: nil
+    case .f16: kernels.attendHalf
+    case .q8: kernels.attendInt8
+    }
+  }
+
+  /// The walk over the blocks for the heads of one position, which all see the same keys: nothing is widened into
+  /// memory. The same bits as the walk of a tile.
+  private func walkStored(
+    _ stored: KernelTable.StoredAttention, position: Int, rows: Int, shape: AttentionShape, head: Int,
+    storage: KVLayer, blocks: ArraySlice<Int32>, q: UnsafeMutablePointer<Float>,
+    sums: UnsafeMutablePointer<Float>, scores: UnsafeMutablePointer<Float>,
+    states: UnsafeMutablePointer<Float>,
+    factors: UnsafeMutablePointer<Float>
+  ) {
+    let (size, tokens) = (shape.headDim, KVCache.blockTokens)
+    let firstVisible = shape.window.map { max(0, position - $0 + 1) } ?? 0
+    for index in firstVisible / tokens...position / tokens {
+      let block = Int(blocks[blocks.startIndex + index])
+      let (from, to) = (max(0, firstVisible - index * tokens), min(tokens, position - index * tokens + 1))
+      stored.scores(q, size, rows, storage.keys(block: block, head: head), size, scores)
+      let scales = storage.format == .q8 ? storage.scales(block: block, head: head) : nil
+      for r in 0..<rows {
+        let row = scores + r * tokens
+        if let scales { for j in from..<to { row[j] *= scales[j] } }
+        factors[r] = kernels.softmaxBlock(row, from, to, states + 2 * r)
+        if let scales { for j in from..<to { row[j] *= scales[tokens + j] } }
+      }
+      stored.accumulate(
+        scores, rows, from, to, storage.values(block: block, head: head), size, factors, sums)
     }
   }
 

@@ -113,6 +113,27 @@ struct KernelTable: Sendable {
       UnsafePointer<Float>, Int, Int, UnsafePointer<Float>, Int, Float, UnsafeMutablePointer<Float>
     ) -> Void
 
+  /// As `Scores` (to the bit) for keys in a cache's own format, scales aside.
+  typealias ScoresStored =
+    @Sendable (
+      UnsafePointer<Float>, Int, Int, UnsafeRawPointer, Int, UnsafeMutablePointer<Float>
+    ) -> Void
+
+  /// As `Accumulate` (to the bit) for several rows with the same keys in sight and values in a cache's own format:
+  /// `(weights [rows][32], rows, from, to, values, headDim, factors [rows], out [rows][headDim])`; `headDim` is a
+  /// multiple of 32.
+  typealias AccumulateStored =
+    @Sendable (
+      UnsafePointer<Float>, Int, Int, Int, UnsafeRawPointer, Int, UnsafePointer<Float>,
+      UnsafeMutablePointer<Float>
+    ) -> Void
+
+  /// Kernels for one format of the cache.
+  struct StoredAttention: Sendable {
+    var scores: ScoresStored
+    var accumulate: AccumulateStored
+  }
+
   /// `out = x / sqrt(mean(x²) + epsilon) · gain`: `(x, gain, epsilon, columns, out)`; out may be x.
   typealias RMSNorm =
     @Sendable (
@@ -148,6 +169,9 @@ struct KernelTable: Sendable {
   var scores: Scores
   var softmaxBlock: SoftmaxBlock
   var accumulate: Accumulate
+  /// Attention of single positions over a cache of f16 or q8, where this instruction set has it.
+  var attendHalf: StoredAttention?
+  var attendInt8: StoredAttention?
   var rmsNorm: RMSNorm
   var rotate: Rotate
   var gatedSilu: GatedSilu
@@ -183,6 +207,11 @@ extension KernelTable {
   }
 
   #if arch(x86_64)
+    private static let storedHalf = StoredAttention(
+      scores: KernelsAVX2.attentionScoresHalf, accumulate: KernelsAVX2.attentionAccumulateHalf)
+    private static let storedInt8 = StoredAttention(
+      scores: KernelsAVX2.attentionScoresInt8, accumulate: KernelsAVX2.attentionAccumulateInt8)
+
     static let avx2: KernelTable = {
       var table = portable
       table.unpack = KernelsAVX2.unpackAffine
@@ -200,6 +229,8 @@ extension KernelTable {
         multiplyPanel: KernelsAVX2.multiplyInt8Panel)
       table.scores = KernelsAVX2.attentionScores
       table.accumulate = KernelsAVX2.attentionAccumulate
+      table.attendHalf = storedHalf
+      table.attendInt8 = storedInt8
       return table
     }()
 
@@ -221,6 +252,8 @@ extension KernelTable {
         multiplyPanel: KernelsAVX512.multiplyInt8Panel)
       table.scores = KernelsAVX512.attentionScores
       table.accumulate = KernelsAVX512.attentionAccumulate
+      table.attendHalf = storedHalf
+      table.attendInt8 = storedInt8
       return table
     }()
   #endif

@@ -91,7 +91,7 @@ package func narrowHalf(source: UnsafePointer<Float>, count: Int, out: UnsafeMut
 
 /// The conversion of VCVTPS2PH, whose intrinsic is a macro and cannot be imported.
 @inline(__always)
-private func halves(_ bits: SIMD8<UInt32>) -> SIMD8<UInt16> {
+func halves(_ bits: SIMD8<UInt32>) -> SIMD8<UInt16> {
   let sign = (bits &>> 16) & 0x8000
   let magnitude = bits & 0x7FFF_FFFF
   // Normal halves: rebias the exponent by 112 and round away 13 bits, ties to even.
