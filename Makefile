@@ -10,6 +10,10 @@ FLAGS      ?=
 MIN_SWIFT  := 6.2
 BINARY     := .build/release/mlxserve
 VENV       := .venv
+# What `make bench` measures: qwen3-0.6b, llama-3.2-1b, phi-4-mini; its own Python, because it builds llama.cpp.
+SHAPES     ?= qwen3-0.6b
+ROUNDS     ?= 3
+BENCH_VENV := .build/bench-venv
 CLIENTS    := .venv-clients
 
 # One file, without symbols and without a Swift runtime to install; Apple's systems bring the runtime along.
@@ -71,8 +75,14 @@ format: toolchain    ## format all sources in place
 sanitize: toolchain  ## run the tests of the threaded modules under the thread sanitizer
 	$(SWIFT) test --sanitize=thread --scratch-path .build-tsan --filter 'PlatformTests|HTTPTests|InferenceTests|ServerTests'
 
-bench: build         ## measure prefill and decode speed of MODEL
-	$(BINARY) bench --model $(MODEL)
+bench: build         ## compare with llama.cpp on synthetic models (SHAPES, ROUNDS); writes docs/benchmarks
+	@[ -x $(BENCH_VENV)/bin/python ] || $(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check numpy gguf
+	@# Built from source for this machine's own instruction set: some minutes, once.
+	@$(BENCH_VENV)/bin/python -c 'import llama_cpp' 2>/dev/null || CMAKE_ARGS=-DGGML_NATIVE=ON \
+	  $(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check llama-cpp-python || \
+	  echo "llama-cpp-python cannot be installed: mlxserve is measured alone."
+	$(BENCH_VENV)/bin/python Fixtures/scripts/bench/compare.py $(BINARY) docs/benchmarks --shapes $(SHAPES) --rounds $(ROUNDS)
 
 install: build       ## copy the binary to $(PREFIX)/bin (PREFIX=/usr/local)
 	install -d $(or $(PREFIX),/usr/local)/bin

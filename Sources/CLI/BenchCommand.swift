@@ -27,7 +27,9 @@ enum BenchCommand {
     let phase: Phase
     /// Tokens in the context before the measured ones.
     let depth: Int
-    /// Tokens of one repetition.
+    /// Sequences computed together; the speed is that of all of them.
+    var sequences = 1
+    /// Tokens of one repetition, of each sequence.
     let tokens: Int
     let speed: Spread
   }
@@ -52,6 +54,8 @@ enum BenchCommand {
     // Runs must repeat the work that they measure, and random tokens offer nothing to guess from.
     configuration.prefixCacheBytes = 0
     configuration.speculates = false
+    let counts = flags.integers("sequences") ?? [1]
+    configuration.maxSequences = max(configuration.maxSequences, counts.max() ?? 1)
     let promptTokens = flags.integer("prompt-tokens") ?? 512
     let generateTokens = flags.integer("generate-tokens") ?? 64
     let depths = flags.integers("depth") ?? [0, 1024]
@@ -86,6 +90,14 @@ enum BenchCommand {
       measurements.append(
         Measurement(phase: .decode, depth: depth, tokens: generateTokens, speed: Spread(decode)))
     }
+    for count in counts where count > 1 {
+      let speeds = try (1...repetitions).map { _ in
+        try decodeTogether(engine, count: count, generate: generateTokens)
+      }
+      measurements.append(
+        Measurement(
+          phase: .decode, depth: 0, sequences: count, tokens: generateTokens, speed: Spread(speeds)))
+    }
     // Before the ceiling is measured: its buffer is no part of what serving needs.
     let peakResidentBytes = Machine.peakResidentBytes
     let report = Report(
@@ -103,6 +115,22 @@ enum BenchCommand {
   private static func measure(
     _ engine: EngineClient, prompt: Int, generate: Int, seed: Int
   ) throws -> GenerationTimings {
+    try finish(try engine.submit(request(engine, prompt: prompt, generate: generate, seed: seed)))
+  }
+
+  /// Tokens per second of `count` generations together, from submission to the end of the last.
+  private static func decodeTogether(_ engine: EngineClient, count: Int, generate: Int) throws -> Double {
+    let begin = Instant.now
+    let generations = try (1...count).map { seed in
+      try engine.submit(request(engine, prompt: 1, generate: generate, seed: seed))
+    }
+    for generation in generations { _ = try finish(generation) }
+    return Double(count * generate) / Instant.now.seconds(since: begin)
+  }
+
+  private static func request(_ engine: EngineClient, prompt: Int, generate: Int, seed: Int)
+    -> GenerationRequest
+  {
     var state = UInt64(truncatingIfNeeded: seed) &+ 0x9E37_79B9_7F4A_7C15
     let tokens = (0..<prompt).map { _ -> Int32 in
       state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
@@ -110,7 +138,10 @@ enum BenchCommand {
     }
     var request = GenerationRequest(promptTokens: tokens, maxTokens: generate)
     request.sampling.temperature = 0
-    let generation = try engine.submit(request)
+    return request
+  }
+
+  private static func finish(_ generation: Generation) throws -> GenerationTimings {
     while true {
       switch generation.next() {
       case .element(.finished(_, let timings)): return timings
@@ -141,7 +172,7 @@ extension BenchCommand.Report {
 
   /// Bytes that a decode step at this depth reads: all weights, and the context's keys and values.
   private func bytesPerToken(_ measurement: BenchCommand.Measurement) -> Int {
-    weightBytes + kvBytes * (measurement.depth + measurement.tokens / 2)
+    weightBytes / measurement.sequences + kvBytes * (measurement.depth + measurement.tokens / 2)
   }
 
   /// Bytes read per second; nil for prefill, which memory does not bound.
@@ -162,7 +193,8 @@ extension BenchCommand.Report {
       "measurements": .array(
         measurements.map { m in
           [
-            "phase": .string(m.phase.rawValue), "depth": .int(m.depth), "tokens": .int(m.tokens),
+            "phase": .string(m.phase.rawValue), "depth": .int(m.depth), "sequences": .int(m.sequences),
+            "tokens": .int(m.tokens),
             "tokens_per_second": .double(m.speed.median), "least": .double(m.speed.least),
             "largest": .double(m.speed.largest),
             "bytes_per_second": bytesPerSecond(m).map(JSONValue.double) ?? .null,
@@ -172,11 +204,12 @@ extension BenchCommand.Report {
   }
 
   var csv: String {
-    (["phase,depth,tokens,tokens_per_second,least,largest,gigabytes_per_second,ceiling_share"]
+    (["phase,depth,sequences,tokens,tokens_per_second,least,largest,gigabytes_per_second,ceiling_share"]
       + measurements.map { m in
         let rate = bytesPerSecond(m)
         return [
-          m.phase.rawValue, "\(m.depth)", "\(m.tokens)", fixed(m.speed.median, 2), fixed(m.speed.least, 2),
+          m.phase.rawValue, "\(m.depth)", "\(m.sequences)", "\(m.tokens)", fixed(m.speed.median, 2),
+          fixed(m.speed.least, 2),
           fixed(m.speed.largest, 2), rate.map { fixed($0 / 1e9, 2) } ?? "",
           rate.map { fixed($0 / readBytesPerSecond, 3) } ?? "",
         ].joined(separator: ",")
@@ -194,10 +227,13 @@ extension BenchCommand.Report {
     if let tokenizerBytesPerSecond {
       lines.append("tokenizer \(fixed(tokenizerBytesPerSecond / 1e6)) MB/s of English prose")
     }
-    lines += ["", "phase     depth   tokens   tokens/s    (least - largest)   MB/token    GB/s of ceiling"]
+    lines += [
+      "", "phase     depth sequences   tokens   tokens/s    (least - largest)   MB/token    GB/s of ceiling",
+    ]
     for m in measurements {
       var line =
-        m.phase.rawValue.padded(8) + "\(m.depth)".padded(7, left: true) + "\(m.tokens)".padded(9, left: true)
+        m.phase.rawValue.padded(8) + "\(m.depth)".padded(7, left: true)
+        + "\(m.sequences)".padded(10, left: true) + "\(m.tokens)".padded(9, left: true)
       line += fixed(m.speed.median, 2).padded(11, left: true)
       line += "    (\(fixed(m.speed.least, 2)) - \(fixed(m.speed.largest, 2)))".padded(22)
       if let rate = bytesPerSecond(m) {

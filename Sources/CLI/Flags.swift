@@ -129,6 +129,9 @@ enum Flags {
         name: "depth", kind: .integers(0...1_000_000), placeholder: "N,N,...", defaultText: "0,1024",
         help: "context depths at which decode is measured"),
       Flag(
+        name: "sequences", kind: .integers(1...256), placeholder: "N,N,...", defaultText: "1",
+        help: "sequences that decode together; more than 1 is measured without context"),
+      Flag(
         name: "repetitions", kind: .integer(1...1000), placeholder: "N", defaultText: "3",
         help: "runs of each; the median and the spread are shown"),
       Flag(name: "json", kind: .toggle, help: "print one JSON object"),

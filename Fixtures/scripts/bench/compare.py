@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Measures mlxserve and its rivals alternately on this machine and writes a CSV and a chart.
+
+    python3 compare.py BINARY OUT_DIR [--shapes qwen3-0.6b,llama-3.2-1b] [--rounds 3] [--work DIR] [--flags "..."]
+
+Checkpoints of random weights in the exact shapes are made first (make_checkpoint.py, make_gguf.py: numpy; gguf for
+llama.cpp). llama.cpp runs if llama-cpp-python is installed beside this Python; without it mlxserve is measured alone.
+Each round runs one program after the other, so that what the machine does meanwhile hits both; medians of rounds are
+compared. Figures of different machines, or of different runs, say nothing about each other.
+"""
+
+import argparse
+import csv
+import datetime
+import importlib.util
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+SYNTHETIC = HERE.parent / "synthetic"
+COLUMNS = ["model", "program", "phase", "depth", "sequences", "median", "least", "largest"]
+
+
+def machine():
+    try:
+        info = pathlib.Path("/proc/cpuinfo").read_text()
+        name = next(line.split(":")[1].strip() for line in info.splitlines() if line.startswith("model name"))
+        flags = next(line for line in info.splitlines() if line.startswith("flags"))
+        vector = "AVX-512 VNNI" if "avx512_vnni" in flags else "AVX2" if " avx2" in flags else "no AVX2"
+        return f"{name}, {os.cpu_count()} cores, {vector}"
+    except (OSError, StopIteration):
+        return f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+
+
+def commit():
+    result = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return result.stdout.strip() or "unknown"
+
+
+def run_json(command):
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} failed:\n{result.stderr[-2000:]}")
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def make(script, shape, path):
+    if not path.exists():
+        subprocess.run([sys.executable, SYNTHETIC / script, shape, path], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def measure(arguments, shape, samples, notes):
+    folder = make("make_checkpoint.py", shape, arguments.work / shape)
+    sizes = ["--prompt-tokens", arguments.prompt_tokens, "--generate-tokens", arguments.generate_tokens,
+             "--depth", arguments.depth, "--sequences", arguments.sequences, "--repetitions", 1]
+    rival = importlib.util.find_spec("llama_cpp") is not None
+    gguf = make("make_gguf.py", shape, arguments.work / f"{shape}.gguf") if rival else None
+    for number in range(arguments.rounds):
+        print(f"{shape}, round {number + 1} of {arguments.rounds}", file=sys.stderr)
+        own = run_json([arguments.binary, "bench", "--model", folder, "--json", *sizes, *arguments.flags.split()])
+        notes["mlxserve"] = own["compute"]
+        reports = [("mlxserve", own)]
+        if rival:
+            report = run_json([sys.executable, HERE / "measure_llama_cpp.py", gguf, "--threads", own["threads"],
+                               *sizes])
+            notes["llama.cpp"] = "llama-cpp-python " + report["version"]
+            reports.append(("llama.cpp", report))
+        for program, report in reports:
+            for m in report["measurements"]:
+                key = (shape, program, m["phase"], m["depth"], m.get("sequences", 1))
+                samples.setdefault(key, []).append(m["tokens_per_second"])
+        share = own["decode_tokens_per_second"] * own["weight_bytes_per_token"] / own["memory_read_bytes_per_second"]
+        notes.setdefault(f"share of read bandwidth, {shape}", []).append(share)
+
+
+def chart(rows, title):
+    """Bars of tokens per second, mlxserve above its rival, one pair per measurement."""
+    pairs = {}
+    for row in rows:
+        pairs.setdefault((row["model"], row["phase"], row["depth"], row["sequences"]), {})[row["program"]] = row
+    height, left, width = 30 * len(pairs) + 70, 250, 420
+    colours = {"mlxserve": "#2563eb", "llama.cpp": "#9ca3af"}
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{height}" font-family="sans-serif">',
+           '<rect width="100%" height="100%" fill="white"/>',
+           f'<text x="12" y="22" font-size="14" font-weight="bold">{title}</text>',
+           '<text x="12" y="40" font-size="11" fill="#555">tokens per second, longer is better; each pair of bars has its '
+           'own scale</text>']
+    y = 54
+    for (model, phase, depth, sequences), programs in pairs.items():
+        name = f"{model} {phase}" + (f" at {depth}" if depth else "") + (f" x {sequences}" if sequences > 1 else "")
+        out.append(f'<text x="{left - 8}" y="{y + 15}" font-size="11" text-anchor="end">{name}</text>')
+        top = max(row["median"] for row in programs.values())
+        for index, (program, row) in enumerate(programs.items()):
+            length = max(1, width * row["median"] / top)
+            out.append(f'<rect x="{left}" y="{y + 11 * index}" width="{length:.0f}" height="10" '
+                       f'fill="{colours[program]}"/>')
+            out.append(f'<text x="{left + length + 4:.0f}" y="{y + 9 + 11 * index}" font-size="10">'
+                       f'{row["median"]:.1f} {program}</text>')
+        y += 30
+    return "\n".join(out + ["</svg>"]) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("binary")
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--shapes", default="qwen3-0.6b")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path(".build/bench"))
+    parser.add_argument("--prompt-tokens", type=int, default=512)
+    parser.add_argument("--generate-tokens", type=int, default=32)
+    parser.add_argument("--depth", default="0,4096")
+    parser.add_argument("--sequences", default="1,8")
+    parser.add_argument("--flags", default="", help="more flags for mlxserve bench, such as '--isa avx2'")
+    arguments = parser.parse_args()
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+
+    samples, notes = {}, {}
+    for shape in arguments.shapes.split(","):
+        measure(arguments, shape, samples, notes)
+    rows = [dict(zip(COLUMNS, (*key, statistics.median(values), min(values), max(values))))
+            for key, values in samples.items()]
+    rows.sort(key=lambda row: (row["model"], row["sequences"], row["depth"], row["phase"] != "prefill",
+                               row["program"] != "mlxserve"))
+    facts = [f"machine: {machine()}", f"date: {datetime.date.today()}", f"commit: {commit()}",
+             f"rounds: {arguments.rounds}, alternating; medians, least and largest in tokens per second"]
+    for name, value in notes.items():
+        text = ", ".join(f"{100 * share:.0f} %" for share in value) if isinstance(value, list) else value
+        facts.append(f"{name}: {text}")
+    with open(arguments.out / "latest.csv", "w", newline="") as file:
+        for fact in facts:
+            file.write(f"# {fact}\n")
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({name: f"{value:.2f}" if isinstance(value, float) else value for name, value in row.items()})
+    (arguments.out / "latest.svg").write_text(chart(rows, f"mlxserve on {machine()}"))
+    for fact in facts:
+        print(fact)
+    medians = {tuple(row[name] for name in COLUMNS[:5]): row["median"] for row in rows}
+    for (model, program, *rest), own in medians.items():
+        rival = medians.get((model, "llama.cpp", *rest))
+        if program == "mlxserve":
+            ratio = f"  {own / rival:.2f} x llama.cpp ({rival:.1f})" if rival else ""
+            phase, depth, sequences = rest
+            print(f"{model:14} {phase:8} depth {depth:5} sequences {sequences:2} {own:9.1f}{ratio}")
+
+
+if __name__ == "__main__":
+    main()
