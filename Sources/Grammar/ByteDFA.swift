@@ -16,6 +16,7 @@ final class ByteDFA: Sendable {
 
   var stateCount: Int { accepting.count }
   var isEmpty: Bool { cost[0] >= Cost.none }
+  var byteCount: Int { next.count * 4 + stateCount * 8 + 512 }
 
   @inline(__always)
   func step(_ state: Int32, _ byte: UInt8) -> Int32 {
@@ -239,13 +240,18 @@ final class ByteDFA: Sendable {
 
   /// Larger automata are left as they are: refinement takes as many rounds as the longest path has states.
   private static let minimizedUpTo = 1200
+  private static let minimizingLimit = 16_000_000
 
   /// The same language with as few states as possible (Moore's refinement).
   func minimized() -> ByteDFA {
     guard stateCount > 1, stateCount <= Self.minimizedUpTo else { return self }
     var block = accepting.map { $0 ? Int32(1) : 0 }
     var blocks = Set(block).count
+    var rounds = 0
     while true {
+      // Long paths take many rounds; the language is the same without.
+      rounds += 1
+      guard rounds * next.count < Self.minimizingLimit else { return self }
       var number: [[Int32]: Int32] = [:]
       var refined: [Int32] = []
       for state in 0..<stateCount {

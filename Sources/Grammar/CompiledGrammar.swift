@@ -5,38 +5,69 @@ import Synchronization
 /// Immutable but for its own cache of masks; shared by all requests with the same pattern.
 package final class CompiledGrammar: Sendable {
   package let vocabulary: GrammarVocabulary
-  /// What the grammar forbids although the pattern allows it, beyond spelling: in words, for a person.
-  package let restrictions: [String]
   private let graph: GrammarGraph
-  private let leaves = LeafCache(limit: 48 << 20)
+  private let leaves = LeafCache()
   private let current: Mutex<GrammarState>
+  private let memory: GrammarMemory
 
-  /// A state grows with every answer; a larger one is left to the matchers that hold it.
-  private static let stateLimit = 48 << 20
-
+  /// - Parameter memory: what its caches may take.
   /// - Throws: what cannot be enforced, is malformed, or is too large; nothing is ever left out silently.
-  package init(_ pattern: Pattern, vocabulary: GrammarVocabulary) throws(GrammarError) {
+  package init(
+    _ pattern: Pattern, vocabulary: GrammarVocabulary, memory: GrammarMemory = GrammarMemory()
+  ) throws(GrammarError) {
     if let byte = vocabulary.missingByte {
       throw .unsupported(
         keyword: "grammar", path: "", reason: "the vocabulary of this model has no token for the byte \(byte)"
       )
     }
+    let graph = try PatternCompiler.compile(pattern, vocabulary: vocabulary)
     self.vocabulary = vocabulary
-    let compiled = try PatternCompiler.compile(pattern, vocabulary: vocabulary)
-    graph = compiled.graph
-    restrictions = compiled.restrictions
-    current = Mutex(GrammarState(MaskBuilder(graph: compiled.graph, vocabulary: vocabulary, leaves: leaves)))
+    self.memory = memory
+    self.graph = graph
+    current = Mutex(
+      GrammarState(MaskBuilder(graph: graph, vocabulary: vocabulary, leaves: leaves, memory: memory)))
   }
 
-  /// A state with room.
+  /// A state with room: one that has grown too large is left to the matchers that hold it.
   func state() -> GrammarState {
     current.withLock { current in
-      if current.byteCount > Self.stateLimit {
-        current = GrammarState(MaskBuilder(graph: graph, vocabulary: vocabulary, leaves: leaves))
+      if current.byteCount > memory.stateLimit {
+        current = GrammarState(
+          MaskBuilder(graph: graph, vocabulary: vocabulary, leaves: leaves, memory: memory))
       }
       return current
     }
   }
+
+  /// About how much memory the automata take.
+  var fixedByteCount: Int { graph.byteCount }
+
+  /// About how much memory the caches take.
+  var cachedByteCount: Int { leaves.byteCount + current.withLock { $0 }.byteCount }
+
+  /// Gives back what is over a limit that has become smaller.
+  func trim() {
+    _ = state()
+    if leaves.byteCount > memory.leafLimit { leaves.forget() }
+  }
+}
+
+/// How much memory the caches of each of several grammars may take.
+package final class GrammarMemory: Sendable {
+  private let bytes: Atomic<Int>
+
+  /// What one grammar may take where there are few.
+  static let most = 32 << 20
+
+  package convenience init() { self.init(bytes: Self.most) }
+
+  init(bytes: Int) { self.bytes = Atomic(bytes) }
+
+  func set(_ bytes: Int) { self.bytes.store(bytes, ordering: .relaxed) }
+
+  /// Half for the masks of single leaves, half for the recogniser and whole masks.
+  var leafLimit: Int { bytes.load(ordering: .relaxed) / 2 }
+  var stateLimit: Int { bytes.load(ordering: .relaxed) / 2 }
 }
 
 /// A mask builder that several matchers use.

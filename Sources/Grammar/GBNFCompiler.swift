@@ -6,6 +6,8 @@ struct GBNFCompiler {
   /// The rules without recursion, as expressions; nil where they are not regular or too large.
   private var expressions: [String: (tree: RegexTree, size: Int, depth: Int)?] = [:]
   private var pending: [String] = []
+  /// Steps that are left for the expressions.
+  private var work = ByteNFA.totalWork
 
   /// Larger expressions stay rules.
   private static let sizeLimit = 2000
@@ -99,7 +101,8 @@ struct GBNFCompiler {
     if let (expression, _, _) = expression(tree), let leaf = try regular(expression, &builder) { return leaf }
     switch tree {
     case .set(let set):
-      return try builder.leaf(ByteNFA.automaton(.set(set), spelling: .plain, anywhere: false))
+      return try builder.leaf(
+        ByteNFA.automaton(.set(set), spelling: .plain, anywhere: false, work: &work))
     case .literal(let scalars):
       return try builder.literal(Array(String(String.UnicodeScalarView(scalars)).utf8))
     case .rule(let name): return try node(rule: name, &builder)
@@ -137,11 +140,14 @@ struct GBNFCompiler {
   }
 
   /// One leaf for an expression, unless its automaton is too large.
-  private func regular(_ tree: RegexTree, _ builder: inout GraphBuilder) throws(GrammarError) -> Int32? {
+  private mutating func regular(_ tree: RegexTree, _ builder: inout GraphBuilder) throws(GrammarError)
+    -> Int32?
+  {
     let dfa: ByteDFA
     do {
-      dfa = try ByteNFA.automaton(tree, spelling: .plain, anywhere: false)
+      dfa = try ByteNFA.automaton(tree, spelling: .plain, anywhere: false, work: &work)
     } catch {
+      guard work > 0 else { throw error }
       return nil
     }
     return try builder.leaf(dfa)

@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// For any thread. Least recently used ones go first.
+/// For any thread. Least recently used ones go first, when they are too many or take too much memory.
 package final class GrammarCache: Sendable {
   private struct Entry {
     var pattern: Pattern
@@ -17,29 +17,40 @@ package final class GrammarCache: Sendable {
 
   private let vocabulary: GrammarVocabulary
   private let limit: Int
+  private let byteLimit: Int
+  private let memory = GrammarMemory()
   private let content = Mutex(Content())
 
-  /// - Parameter limit: most grammars. Each takes up to about 100 MiB once it is used, mostly a few.
-  package init(vocabulary: GrammarVocabulary, limit: Int = 32) {
+  /// - Parameters:
+  ///   - limit: most grammars.
+  ///   - byteLimit: about the most memory for all of them: up to a quarter for their automata, the rest for their
+  ///     caches in equal parts. Grammars that have left the cache and are still in use are not counted.
+  package init(vocabulary: GrammarVocabulary, limit: Int = 32, byteLimit: Int = 256 << 20) {
     self.vocabulary = vocabulary
     self.limit = max(1, limit)
+    self.byteLimit = byteLimit
   }
 
   /// The grammar of a pattern. Compiles outside the lock: two threads may both compile a new one.
   package func grammar(for pattern: Pattern) throws(GrammarError) -> CompiledGrammar {
     if let known = find(pattern) { return known }
-    let made = try CompiledGrammar(pattern, vocabulary: vocabulary)
-    content.withLock { content in
-      if content.entries.count >= limit,
+    let made = try CompiledGrammar(pattern, vocabulary: vocabulary, memory: memory)
+    let kept = content.withLock { content in
+      var bytes = content.entries.reduce(made.fixedByteCount) { $0 + $1.grammar.fixedByteCount }
+      while content.entries.count >= limit || bytes > byteLimit / 4,
         let oldest = content.entries.indices.min(by: {
           content.entries[$0].lastUse < content.entries[$1].lastUse
         })
       {
-        content.entries.remove(at: oldest)
+        bytes -= content.entries.remove(at: oldest).grammar.fixedByteCount
       }
       content.clock += 1
       content.entries.append(Entry(pattern: pattern, grammar: made, lastUse: content.clock))
+      memory.set(min(GrammarMemory.most, byteLimit / 4 * 3 / content.entries.count))
+      return content.entries.map(\.grammar)
     }
+    // Each may have become entitled to less; outside the lock, for a mask may be in the making.
+    for grammar in kept { grammar.trim() }
     return made
   }
 

@@ -90,11 +90,20 @@ final class GrammarGraph: Sendable {
   /// Most frames of a stack.
   static let depthLimit: Int32 = 700
   static let nodeLimit = 60_000
+  /// About how much memory the nodes take.
+  let byteCount: Int
+  private static let byteLimit = 48 << 20
 
   init(nodes: [GrammarNode], root: Int32, marks: PunctuationNodes) throws(GrammarError) {
     self.nodes = nodes
     self.root = root
     self.marks = marks
+    var automata: [ObjectIdentifier: Int] = [:]
+    for case .leaf(let leaf) in nodes { automata[ObjectIdentifier(leaf.dfa)] = leaf.dfa.byteCount }
+    byteCount = automata.values.reduce(nodes.count * 200, +)
+    guard byteCount <= Self.byteLimit else {
+      throw .tooLarge(reason: "the automata of the grammar take more than \(Self.byteLimit >> 20) MiB")
+    }
     var measure = GrammarMeasure(nodes: nodes, marks: marks)
     try measure.run()
     cost = measure.cost

@@ -18,7 +18,9 @@ package final class GrammarVocabulary: Sendable {
   private let bytes: [UInt8]
   private let starts: [Int32]
   /// Masks of the states that all grammars share, such as the inside of a string.
-  let sharedLeaves = LeafCache(limit: 48 << 20)
+  let sharedLeaves = LeafCache()
+  /// Most bytes of them.
+  static let sharedLimit = 48 << 20
 
   /// O(vocabulary).
   package convenience init(tokenizer: Tokenizer, endTokens: Set<Int32>) {

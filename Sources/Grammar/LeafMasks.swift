@@ -4,48 +4,49 @@ import Synchronization
 
 /// The tokens that stay inside a leaf, and where tokens leave it.
 final class LeafMask: Sendable {
-  /// Sorted by the cost of completing the leaf behind them.
-  let tokens: [Int32]
+  /// Sorted by the cost of completing the leaf behind them. Where they are many, those of the first group, which is
+  /// nearly all, stand only in `full`.
+  private let tokens: [Int32]
   /// The tokens up to `end` leave the leaf to be completed with at most `cost` bytes.
   let groups: [(cost: Int32, end: Int)]
   /// Nodes of the trie at which the leaf is complete; what follows is up to the stacks below.
   let exits: [Int32]
   /// All tokens as a mask, where they are many.
-  let full: TokenMask?
+  private let full: TokenMask?
 
   /// - Parameter found: tokens by the cost behind them.
   init(found: [Int32: [Int32]], exits: [Int32], count: Int) {
+    let isLarge = found.values.reduce(0) { $0 + $1.count } > 512
+    var mask = TokenMask(count: isLarge ? count : 0)
     var tokens: [Int32] = []
     var groups: [(cost: Int32, end: Int)] = []
     for cost in found.keys.sorted() {
-      tokens += found[cost] ?? []
+      let ids = found[cost] ?? []
+      if isLarge { mask.insert(ids) }
+      if !isLarge || !groups.isEmpty { tokens += ids }
       groups.append((cost, tokens.count))
     }
     self.tokens = tokens
     self.groups = groups
     self.exits = exits
-    guard tokens.count > 512 else {
-      full = nil
-      return
-    }
-    var mask = TokenMask(count: count)
-    mask.insert(tokens)
-    full = mask
+    full = isLarge ? mask : nil
   }
 
   var byteCount: Int {
-    tokens.count * 4 + exits.count * 4 + groups.count * 16 + (full?.words.count ?? 0) * 8 + 128
+    tokens.count * 4 + exits.count * 4 + groups.count * 16 + (full?.words.count ?? 0) * 8 + 256
   }
 
   /// Adds the tokens behind which the leaf costs at most `limit`.
   func add(to mask: inout TokenMask, limit: Int32) {
-    guard let last = groups.last else { return }
-    if limit >= last.cost, let full {
-      mask.formUnion(full)
+    guard let last = groups.last, let group = groups.last(where: { $0.cost <= limit }) else { return }
+    guard var cheap = full else {
+      mask.insert(tokens[..<group.end])
       return
     }
-    guard let group = groups.last(where: { $0.cost <= limit }) else { return }
-    mask.insert(tokens[..<group.end])
+    if group.cost < last.cost {
+      for token in tokens[group.end...] { cheap.remove(token) }
+    }
+    mask.formUnion(cheap)
   }
 
   /// Walks the whole vocabulary through `leaf` from a state.
@@ -106,7 +107,7 @@ final class LeafMask: Sendable {
   }
 }
 
-/// Leaf masks by place, up to so many bytes; then all are forgotten.
+/// Leaf masks by place; all are forgotten when they would take more bytes than allowed.
 final class LeafCache: Sendable {
   struct Key: Hashable {
     var leaf: Int32
@@ -122,17 +123,20 @@ final class LeafCache: Sendable {
   }
 
   private let content = Mutex(Content())
-  private let limit: Int
 
-  init(limit: Int) { self.limit = limit }
+  var byteCount: Int { content.withLock { $0.bytes } }
 
-  /// - Parameter make: is called without the lock; two threads may both make the same mask.
-  func mask(_ key: Key, make: () -> LeafMask) -> LeafMask {
+  func forget() { content.withLock { $0 = Content() } }
+
+  /// - Parameters:
+  ///   - limit: most bytes.
+  ///   - make: is called without the lock; two threads may both make the same mask.
+  func mask(_ key: Key, limit: Int, make: () -> LeafMask) -> LeafMask {
     if let known = content.withLock({ $0.masks[key] }) { return known }
     let made = make()
     content.withLock { content in
       if content.bytes + made.byteCount > limit { content = Content() }
-      content.masks[key] = made
+      guard content.masks.updateValue(made, forKey: key) == nil else { return }
       content.bytes += made.byteCount
     }
     return made

@@ -1,7 +1,7 @@
 // Token masks: the vocabulary's trie walked by the recogniser.
 
-/// The recogniser with its masks, for one grammar. Forgets everything when it has grown too large: what a matcher holds
-/// is moved into a fresh one.
+/// The recogniser with its masks, for one grammar. When it has grown too large, what a matcher holds is moved into a
+/// fresh one.
 struct MaskBuilder {
   let graph: GrammarGraph
   let vocabulary: GrammarVocabulary
@@ -10,12 +10,13 @@ struct MaskBuilder {
   private var masks: [Int32: (mask: TokenMask, worst: Int32)] = [:]
   private var maskBytes = 0
 
-  private static let maskLimit = 24 << 20
+  private let memory: GrammarMemory
 
-  init(graph: GrammarGraph, vocabulary: GrammarVocabulary, leaves: LeafCache) {
+  init(graph: GrammarGraph, vocabulary: GrammarVocabulary, leaves: LeafCache, memory: GrammarMemory) {
     self.graph = graph
     self.vocabulary = vocabulary
     self.leaves = leaves
+    self.memory = memory
     machine = Machine(graph: graph)
   }
 
@@ -56,13 +57,8 @@ struct MaskBuilder {
   private mutating func fullMask(_ set: Int32) -> (mask: TokenMask, worst: Int32) {
     if let known = masks[set] { return known }
     let built = build(set, limit: Cost.none - 1)
-    let size = built.mask.words.count * 8 + 96
-    if maskBytes + size > Self.maskLimit {
-      masks = [:]
-      maskBytes = 0
-    }
     masks[set] = built
-    maskBytes += size
+    maskBytes += built.mask.words.count * 8 + 96
     return built
   }
 
@@ -134,11 +130,11 @@ struct MaskBuilder {
     if leaf.length == nil, let shared = leaf.shared[item.state] {
       let key = LeafCache.Key(
         leaf: Int32(truncatingIfNeeded: shared.leaf), state: shared.state, missing: 0, left: 0)
-      return vocabulary.sharedLeaves.mask(key) {
+      return vocabulary.sharedLeaves.mask(key, limit: GrammarVocabulary.sharedLimit) {
         LeafMask.make(leaf, state: item.state, missing: 0, left: .max, vocabulary: vocabulary)
       }
     }
-    return leaves.mask(key) {
+    return leaves.mask(key, limit: memory.leafLimit) {
       LeafMask.make(leaf, state: item.state, missing: missing, left: left, vocabulary: vocabulary)
     }
   }
@@ -212,7 +208,7 @@ struct MaskBuilder {
 
   // MARK: Moving
 
-  var byteCount: Int { machine.byteCount }
+  var byteCount: Int { machine.byteCount + maskBytes }
 
   /// Takes over a set of another builder of the same grammar.
   mutating func adopt(_ set: Int32, from other: MaskBuilder) -> Int32 {

@@ -5,20 +5,21 @@ import JSON
 /// One pass over a pattern.
 struct PatternCompiler {
   private var builder = GraphBuilder()
-  private var restrictions: [String] = []
   private let vocabulary: GrammarVocabulary
   private var depth = 0
+  /// Steps that are left for the expressions.
+  private var work = ByteNFA.totalWork
 
   private static let depthLimit = 32
   private static let excludedLimit = 4096
 
   static func compile(
     _ pattern: Pattern, vocabulary: GrammarVocabulary
-  ) throws(GrammarError) -> (graph: GrammarGraph, restrictions: [String]) {
+  ) throws(GrammarError) -> GrammarGraph {
     var compiler = PatternCompiler(vocabulary: vocabulary)
     let marks = try compiler.builder.punctuation()
     let root = try compiler.node(pattern)
-    return (try GrammarGraph(nodes: compiler.builder.nodes, root: root, marks: marks), compiler.restrictions)
+    return try GrammarGraph(nodes: compiler.builder.nodes, root: root, marks: marks)
   }
 
   private init(vocabulary: GrammarVocabulary) { self.vocabulary = vocabulary }
@@ -49,7 +50,8 @@ struct PatternCompiler {
     case .schema(let schema): return try addSchema(schema)
     case .anyObject: return try addSchema(["type": "object"])
     case .regex(let text):
-      let dfa = try ByteNFA.automaton(RegexParser.parse(text), spelling: .plain, anywhere: false)
+      let tree = try RegexParser.parse(text)
+      let dfa = try ByteNFA.automaton(tree, spelling: .plain, anywhere: false, work: &work)
       guard !dfa.isEmpty else {
         throw .unsatisfiable(path: "", reason: "no text matches the regular expression")
       }
@@ -61,9 +63,7 @@ struct PatternCompiler {
 
   private mutating func addSchema(_ schema: JSONValue) throws(GrammarError) -> Int32 {
     var compiler = try SchemaCompiler(schema)
-    let node = try compiler.compile(into: &builder)
-    restrictions += compiler.restrictions
-    return node
+    return try compiler.compile(into: &builder)
   }
 
   private mutating func choice(_ branches: [Pattern]) throws(GrammarError) -> Int32 {

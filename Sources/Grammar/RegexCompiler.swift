@@ -18,9 +18,26 @@ struct ByteNFA {
   private var setDFAs: [[ClosedRange<UInt32>]: ByteDFA] = [:]
   private let spelling: Spelling
 
-  private static let stateLimit = 100_000
+  /// Steps that are left.
+  private var work: Int
 
-  init(spelling: Spelling) { self.spelling = spelling }
+  private static let stateLimit = 100_000
+  private static let workLimit = 12_000_000
+  /// Steps for all expressions of one pattern together.
+  static let totalWork = 2 * workLimit
+
+  private init(spelling: Spelling, work: Int) {
+    self.spelling = spelling
+    self.work = work
+  }
+
+  private mutating func spend(_ steps: Int) throws(GrammarError) {
+    work -= steps
+    guard work >= 0 else { throw Self.tooMuchWork }
+  }
+
+  private static let tooMuchWork = GrammarError.tooLarge(
+    reason: "a regular expression takes too long to make deterministic")
 
   private mutating func addState() throws(GrammarError) -> Int32 {
     guard edges.count < Self.stateLimit else {
@@ -113,7 +130,8 @@ struct ByteNFA {
 
   private mutating func automaton(of set: ScalarSet) throws(GrammarError) -> ByteDFA {
     if let known = setDFAs[set.ranges] { return known }
-    var nfa = ByteNFA(spelling: spelling)
+    var nfa = ByteNFA(spelling: spelling, work: work)
+    defer { work = nfa.work }
     let start = try nfa.addState()
     let end = try nfa.addState()
     for sequence in spelling.sequences(set) {
@@ -125,16 +143,22 @@ struct ByteNFA {
       }
     }
     let dfa = try nfa.determinized(start, end).minimized()
+    // A set of one range is as good as free.
+    if set.ranges.count > 1 { try nfa.spend(4 * dfa.next.count) }
     setDFAs[set.ranges] = dfa
     return dfa
   }
 
-  private func closure(_ states: [Int32], atStart: Bool, atEnd: Bool, _ marks: inout [Bool]) -> [Int32] {
+  /// - Parameter work: what is left; edges that are followed cost one each.
+  private func closure(
+    _ states: [Int32], atStart: Bool, atEnd: Bool, _ marks: inout [Bool], _ work: inout Int
+  ) -> [Int32] {
     var out: [Int32] = []
     var queue = states
     for state in states { marks[Int(state)] = true }
     while let state = queue.popLast() {
       out.append(state)
+      work -= 1 + empties[Int(state)].count
       for (condition, to) in empties[Int(state)] where !marks[Int(to)] {
         switch condition {
         case .always: break
@@ -149,7 +173,8 @@ struct ByteNFA {
     return out.sorted()
   }
 
-  private func determinized(_ start: Int32, _ end: Int32) throws(GrammarError) -> ByteDFA {
+  /// The class of each byte: bytes between which no edge tells a difference.
+  private func byteClasses() -> [UInt8] {
     var cuts = [Bool](repeating: false, count: 257)
     for list in edges {
       for edge in list {
@@ -163,60 +188,90 @@ struct ByteNFA {
       if cuts[byte] { part += 1 }
       parts[byte] = part
     }
+    return ByteDFA.classes { parts[Int($0)] }
+  }
+
+  private mutating func determinized(_ start: Int32, _ end: Int32) throws(GrammarError) -> ByteDFA {
+    let classOf = byteClasses()
     var marks = [Bool](repeating: false, count: edges.count)
-    // Only states with edges or behind conditions tell subsets apart.
     struct Subset: Hashable {
       var states: [Int32]
       var isStart: Bool
     }
-    let first = Subset(states: closure([start], atStart: true, atEnd: false, &marks), isStart: true)
-    // The work is bounded, not only the number of subsets.
-    var work = 0
+    var left = min(work, Self.workLimit)
+    let limit = left
+    defer { work -= limit - left }
+    let first = Subset(
+      states: closure([start], atStart: true, atEnd: false, &marks, &left), isStart: true)
+    // Where the edges of one subset lead, by class: each edge is looked at once, not once per class.
+    var targets: [[Int32]] = Array(repeating: [], count: Int(classOf.max() ?? 0) + 1)
     let dfa = try ByteDFA.explore(
-      start: first, classOf: ByteDFA.classes { parts[Int($0)] },
+      start: first, classOf: classOf,
       accepts: { subset in
-        closure(subset.states, atStart: subset.isStart, atEnd: true, &marks).contains(end)
+        guard left > 0 else { return false }
+        return closure(subset.states, atStart: subset.isStart, atEnd: true, &marks, &left).contains(end)
       },
       step: { subset, byte in
-        work += subset.states.count
-        guard work < Self.workLimit else { return nil }
-        var targets: [Int32] = []
-        for state in subset.states {
-          for edge in edges[Int(state)] where edge.low <= byte && byte <= edge.high {
-            if !marks[Int(edge.to)] {
-              marks[Int(edge.to)] = true
-              targets.append(edge.to)
+        guard left > 0 else { return nil }
+        left -= 1
+        // Byte 0 is the first that is asked for.
+        if byte == 0 {
+          for index in targets.indices { targets[index].removeAll(keepingCapacity: true) }
+          for state in subset.states {
+            for edge in edges[Int(state)] {
+              // Classes are numbered in the order of the bytes.
+              for index in Int(classOf[Int(edge.low)])...Int(classOf[Int(edge.high)]) {
+                targets[index].append(edge.to)
+                left -= 1
+              }
             }
           }
         }
-        for target in targets { marks[Int(target)] = false }
-        guard !targets.isEmpty else { return nil }
-        return Subset(states: closure(targets, atStart: false, atEnd: false, &marks), isStart: false)
+        let all = targets[Int(classOf[Int(byte)])]
+        guard !all.isEmpty else { return nil }
+        var distinct: [Int32] = []
+        for target in all where !marks[Int(target)] {
+          marks[Int(target)] = true
+          distinct.append(target)
+        }
+        for target in distinct { marks[Int(target)] = false }
+        return Subset(
+          states: closure(distinct, atStart: false, atEnd: false, &marks, &left), isStart: false)
       })
-    guard work < Self.workLimit else {
-      throw .tooLarge(reason: "a regular expression takes too long to make deterministic")
-    }
+    guard left > 0 else { throw Self.tooMuchWork }
     return dfa
   }
 
-  private static let workLimit = 12_000_000
-
   /// The texts that `tree` matches: as a whole, or anywhere in them.
-  static func automaton(_ tree: RegexTree, spelling: Spelling, anywhere: Bool) throws(GrammarError) -> ByteDFA
-  {
+  ///
+  /// - Parameter work: steps that are left for this expression and the others of the same pattern.
+  static func automaton(
+    _ tree: RegexTree, spelling: Spelling, anywhere: Bool, work: inout Int
+  ) throws(GrammarError) -> ByteDFA {
     var (main, conditions) = splitLookaheads(tree)
     let rest = RegexTree.repeated(.set(.all), min: 0, max: nil)
     if anywhere { main = .sequence([rest, main, rest]) }
-    var dfa = try plain(main, spelling)
+    var dfa = try plain(main, spelling, &work)
     for (condition, isPositive) in conditions {
-      let other = try plain(.sequence([.start, condition, rest]), spelling)
+      let other = try plain(.sequence([.start, condition, rest]), spelling, &work)
       dfa = isPositive ? try dfa.intersection(other) : try dfa.subtracting(other)
     }
     return dfa.minimized()
   }
 
-  private static func plain(_ tree: RegexTree, _ spelling: Spelling) throws(GrammarError) -> ByteDFA {
-    var nfa = ByteNFA(spelling: spelling)
+  /// The same for one expression alone.
+  static func automaton(
+    _ tree: RegexTree, spelling: Spelling, anywhere: Bool
+  ) throws(GrammarError) -> ByteDFA {
+    var work = totalWork
+    return try automaton(tree, spelling: spelling, anywhere: anywhere, work: &work)
+  }
+
+  private static func plain(
+    _ tree: RegexTree, _ spelling: Spelling, _ work: inout Int
+  ) throws(GrammarError) -> ByteDFA {
+    var nfa = ByteNFA(spelling: spelling, work: work)
+    defer { work = nfa.work }
     let start = try nfa.addState()
     let end = try nfa.add(tree, start)
     return try nfa.determinized(start, end)

@@ -22,10 +22,11 @@ struct RegexParser {
   private let scalars: [UInt32]
   private var at = 0
   private var depth = 0
-  private var properties: [String: ScalarSet] = [:]
 
   private static let depthLimit = 48
   static let lengthLimit = 20_000
+  /// Most ranges of one class, before equal ones are joined; a letter of any script takes about 650.
+  private static let rangeLimit = 40_000
 
   static func parse(_ text: String) throws(GrammarError) -> RegexTree {
     guard text.utf8.count <= lengthLimit else {
@@ -262,13 +263,11 @@ struct RegexParser {
       at += 1
     }
     guard take("}") else { throw problem("a '{' without a '}'") }
-    if let known = properties[name] { return known }
     guard let set = RegexClasses.property(name) else {
       throw .unsupported(
         keyword: "\\p{\(name)}", path: "character \(at + 1) of the regular expression",
         reason: "only general categories and a few binary properties are known")
     }
-    properties[name] = set
     return set
   }
 
@@ -277,6 +276,9 @@ struct RegexParser {
     let isInverted = take("^")
     var ranges: [ClosedRange<UInt32>] = []
     while !isAt("]") {
+      guard ranges.count < Self.rangeLimit else {
+        throw .tooLarge(reason: "a class of a regular expression has more than \(Self.rangeLimit) ranges")
+      }
       let first = try classAtom()
       guard isAt("-"), at + 1 < scalars.count, scalars[at + 1] != 0x5D else {
         ranges += first.ranges
@@ -311,83 +313,5 @@ extension ScalarSet {
   var only: UInt32? {
     guard ranges.count == 1, ranges[0].count == 1 else { return nil }
     return ranges[0].lowerBound
-  }
-}
-
-/// The named sets of regular expressions.
-enum RegexClasses {
-  static let digits = ScalarSet([0x30...0x39])
-  static let word = ScalarSet([0x30...0x39, 0x41...0x5A, 0x5F...0x5F, 0x61...0x7A])
-  static let space = ScalarSet([
-    9...13, 0x20...0x20, 0xA0...0xA0, 0x1680...0x1680, 0x2000...0x200A, 0x2028...0x2029, 0x202F...0x202F,
-    0x205F...0x205F, 0x3000...0x3000, 0xFEFF...0xFEFF,
-  ])
-
-  static func property(_ text: String) -> ScalarSet? {
-    var name = text
-    for prefix in ["General_Category=", "gc="] where name.hasPrefix(prefix) {
-      name = String(name.dropFirst(prefix.count))
-    }
-    switch name {
-    case "Any": return .all
-    case "ASCII": return ScalarSet([0...0x7F])
-    case "Alphabetic", "Alpha": return .matching { $0.isAlphabetic }
-    case "White_Space", "space": return .matching { $0.isWhitespace }
-    case "Uppercase", "Upper": return .matching { $0.isUppercase }
-    case "Lowercase", "Lower": return .matching { $0.isLowercase }
-    case "Emoji": return .matching { $0.isEmoji }
-    case "ID_Start", "IDS": return .matching { $0.isIDStart }
-    case "ID_Continue", "IDC": return .matching { $0.isIDContinue }
-    default: break
-    }
-    guard let categories = categories(name) else { return nil }
-    return .matching { categories.contains($0.generalCategory) }
-  }
-
-  private static func categories(_ name: String) -> Set<Unicode.GeneralCategory>? {
-    switch name {
-    case "L", "Letter": [.uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .modifierLetter, .otherLetter]
-    case "LC", "Cased_Letter": [.uppercaseLetter, .lowercaseLetter, .titlecaseLetter]
-    case "Lu", "Uppercase_Letter": [.uppercaseLetter]
-    case "Ll", "Lowercase_Letter": [.lowercaseLetter]
-    case "Lt", "Titlecase_Letter": [.titlecaseLetter]
-    case "Lm", "Modifier_Letter": [.modifierLetter]
-    case "Lo", "Other_Letter": [.otherLetter]
-    case "M", "Mark": [.nonspacingMark, .spacingMark, .enclosingMark]
-    case "Mn", "Nonspacing_Mark": [.nonspacingMark]
-    case "Mc", "Spacing_Mark": [.spacingMark]
-    case "Me", "Enclosing_Mark": [.enclosingMark]
-    case "N", "Number": [.decimalNumber, .letterNumber, .otherNumber]
-    case "Nd", "Decimal_Number", "digit": [.decimalNumber]
-    case "Nl", "Letter_Number": [.letterNumber]
-    case "No", "Other_Number": [.otherNumber]
-    case "P", "Punctuation", "punct":
-      [
-        .connectorPunctuation, .dashPunctuation, .openPunctuation, .closePunctuation, .initialPunctuation,
-        .finalPunctuation, .otherPunctuation,
-      ]
-    case "Pc", "Connector_Punctuation": [.connectorPunctuation]
-    case "Pd", "Dash_Punctuation": [.dashPunctuation]
-    case "Ps", "Open_Punctuation": [.openPunctuation]
-    case "Pe", "Close_Punctuation": [.closePunctuation]
-    case "Pi", "Initial_Punctuation": [.initialPunctuation]
-    case "Pf", "Final_Punctuation": [.finalPunctuation]
-    case "Po", "Other_Punctuation": [.otherPunctuation]
-    case "S", "Symbol": [.mathSymbol, .currencySymbol, .modifierSymbol, .otherSymbol]
-    case "Sm", "Math_Symbol": [.mathSymbol]
-    case "Sc", "Currency_Symbol": [.currencySymbol]
-    case "Sk", "Modifier_Symbol": [.modifierSymbol]
-    case "So", "Other_Symbol": [.otherSymbol]
-    case "Z", "Separator": [.spaceSeparator, .lineSeparator, .paragraphSeparator]
-    case "Zs", "Space_Separator": [.spaceSeparator]
-    case "Zl", "Line_Separator": [.lineSeparator]
-    case "Zp", "Paragraph_Separator": [.paragraphSeparator]
-    case "C", "Other": [.control, .format, .surrogate, .privateUse, .unassigned]
-    case "Cc", "Control", "cntrl": [.control]
-    case "Cf", "Format": [.format]
-    case "Co", "Private_Use": [.privateUse]
-    case "Cn", "Unassigned": [.unassigned]
-    default: nil
-    }
   }
 }

@@ -15,8 +15,6 @@ struct SchemaCompiler {
   /// Expressions for keys split the keys into up to two to this power kinds.
   private static let patternLimit = 8
 
-  var restrictions: [String] { normalizer.restrictions }
-
   init(_ schema: JSONValue) throws(GrammarError) {
     normalizer = SchemaNormalizer(document: try SchemaDocument(schema))
   }
@@ -149,9 +147,7 @@ struct SchemaCompiler {
         let lower = max == Int.max ? 0 : max / 4
         guard lower >= atom.min, lower >= 32 else { throw error }
         max = lower
-        normalizer.restrict(
-          "maxLength", SchemaLiteral(place: 0, scope: 0),
-          "strings with a pattern have up to \(max) characters")
+        normalizer.isRestricted = true
         continue
       }
       try normalizer.spend(made)

@@ -84,7 +84,8 @@ extension SchemaNormalizer {
       return least == 0 ? [] : [.array(ArrayAtom(max: least - 1))]
     case "maxItems": return [.array(ArrayAtom(min: try count(value, keyword, literal) + 1))]
     case "uniqueItems":
-      if value.boolValue ?? false { restrict(keyword, literal, "equal items are never written on purpose") }
+      // Equal items are never written on purpose.
+      if value.boolValue ?? false { isRestricted = true }
       return []
     case "contains":
       let (part, min, max) = try contains(members, literal)
@@ -120,7 +121,8 @@ extension SchemaNormalizer {
           out.append(.array(ArrayAtom(contains: [contains])))
         }
       } else if items != .anything {
-        restrict("items", literal, "its violation behind the first items is never written")
+        // A violation behind the first items is never written.
+        isRestricted = true
       }
       return out
     }
@@ -203,7 +205,7 @@ extension SchemaNormalizer {
       }
       return out
     case "propertyNames":
-      restrict(keyword, literal, "its violation is never written")
+      isRestricted = true
       return []
     default: break
     }
@@ -217,10 +219,9 @@ extension SchemaNormalizer {
         out.append(.object(ObjectAtom(groups: [group], required: [entry.key])))
       }
     }
-    if !group.patterns.isEmpty { restrict("patternProperties", literal, "its violation is never written") }
-    if let additional = group.additional, additional != .anything {
-      restrict("additionalProperties", literal, "its violation is never written")
-    }
+    // Violations of these are never written.
+    if !group.patterns.isEmpty { isRestricted = true }
+    if let additional = group.additional, additional != .anything { isRestricted = true }
     return out
   }
 }

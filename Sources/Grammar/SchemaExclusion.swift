@@ -23,7 +23,7 @@ extension SchemaNormalizer {
       }
     }
     try check(out)
-    if out.isEmpty, alternatives.contains(where: { !$0.isEmpty }), !restrictions.isEmpty {
+    if out.isEmpty, alternatives.contains(where: { !$0.isEmpty }), isRestricted {
       throw .unsupported(
         keyword: "oneOf", path: path(literal),
         reason: "its branches overlap, and what tells them apart cannot be expressed")
@@ -74,7 +74,8 @@ extension SchemaNormalizer {
   /// The strings in which an expression matches somewhere, in canonical spelling with quotes.
   mutating func pattern(_ text: ByteKey) throws(GrammarError) -> ByteDFA {
     if let known = patterns[text] { return known }
-    let dfa = try ByteNFA.automaton(RegexParser.parse(text.string), spelling: .json, anywhere: true)
+    let tree = try RegexParser.parse(text.string)
+    let dfa = try ByteNFA.automaton(tree, spelling: .json, anywhere: true, work: &expressionWork)
       .wrapped([0x22], [0x22]).minimized()
     patterns[text] = dfa
     try spend(dfa)

@@ -45,7 +45,7 @@ extension SchemaNormalizer {
       }
       return out
     case "unevaluatedProperties", "unevaluatedItems":
-      restrict(keyword, literal, "its violation is never written")
+      isRestricted = true
       return []
     default: return try violation(keyword, members, literal)
     }

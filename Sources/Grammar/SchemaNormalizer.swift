@@ -3,11 +3,13 @@
 import JSON
 
 /// Negations are pushed down to the keywords. Then everything is monotone, so that an alternative that cannot be
-/// expressed may be left out: the answer is constrained more, never less. Such places are noted.
+/// expressed may be left out: the answer is constrained more, never less.
 struct SchemaNormalizer {
   var document: SchemaDocument
-  /// What was left out.
-  var restrictions: [String] = []
+  /// Whether something was left out.
+  var isRestricted = false
+  /// Steps that are left for the expressions.
+  var expressionWork = ByteNFA.totalWork
   private var known: [SchemaLiteral: [SchemaAtom]] = [:]
   var inProgress: Set<SchemaLiteral> = []
   private var scopes: [[Int]] = [[]]
@@ -48,13 +50,6 @@ struct SchemaNormalizer {
     if let found = scopes.firstIndex(of: next) { return found }
     scopes.append(next)
     return scopes.count - 1
-  }
-
-  mutating func restrict(_ keyword: String, _ literal: SchemaLiteral, _ reason: String) {
-    let words = "'\(keyword)' at '\(path(literal))': \(reason)"
-    if restrictions.count < 64, !restrictions.contains(where: { $0.utf8.elementsEqual(words.utf8) }) {
-      restrictions.append(words)
-    }
   }
 
   // MARK: Alternatives

