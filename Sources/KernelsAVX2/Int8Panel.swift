@@ -53,21 +53,32 @@ package func multiplyInt8Panel(
   var r = 0
   while r < xRows {
     let rows = min(4, xRows - r)
-    for slot in 0..<32 * rows { _mm256_storeu_ps(totals + 8 * slot, _mm256_setzero_ps()) }
+    // Slots are written by their first block; those without one are zero.
+    for i in 0..<rows {
+      for slot in min(blocks, 16)..<16 {
+        _mm256_storeu_ps(totals + 256 * i + 16 * slot, _mm256_setzero_ps())
+        _mm256_storeu_ps(totals + 256 * i + 16 * slot + 8, _mm256_setzero_ps())
+      }
+    }
     for j in 0..<blocks {
       let row = x + r * xStride
       let weights = UnsafeRawPointer(panel + 128 * dwords * j)
       let (factor, target) = (factors + 32 * j, totals + 16 * (j & 15))
+      let isFirst = j < 16
       if rows == 4 {
         if bits == 4 {
-          fourRows4(weights, block, row + j * block, xStride, row, a + 4 * j, c + 4 * j, factor, target)
+          fourRows4(
+            weights, block, row + j * block, xStride, row, a + 4 * j, c + 4 * j, isFirst, factor, target)
         } else {
-          fourRows8(weights, block, row + j * block, xStride, row, a + 4 * j, c + 4 * j, factor, target)
+          fourRows8(
+            weights, block, row + j * block, xStride, row, a + 4 * j, c + 4 * j, isFirst, factor, target)
         }
       } else {
         for i in 0..<rows {
           let one = row + i * xStride
-          oneRow(weights, bits, block, one + j * block, one, a + 4 * j, c + 4 * j, factor, target + 256 * i)
+          oneRow(
+            weights, bits, block, one + j * block, one, a + 4 * j, c + 4 * j, isFirst, factor,
+            target + 256 * i)
         }
       }
     }
@@ -143,11 +154,12 @@ private func broadcast(_ x: UnsafeRawPointer, _ at: Int) -> __m256i {
 /// One block's contribution to eight outputs of a row.
 @inline(__always)
 private func fold(
-  _ products: __m256i, _ a: Float, _ c: Float, _ factor: UnsafeMutablePointer<Float>,
+  _ products: __m256i, _ a: Float, _ c: Float, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
   _ total: UnsafeMutablePointer<Float>
 ) {
   let scale = _mm256_mul_ps(_mm256_set1_ps(a), load(factor, 0))
-  let product = _mm256_fmadd_ps(_mm256_cvtepi32_ps(products), scale, load(total, 0))
+  let before = isFirst ? _mm256_setzero_ps() : load(total, 0)
+  let product = _mm256_fmadd_ps(_mm256_cvtepi32_ps(products), scale, before)
   _mm256_storeu_ps(total, _mm256_fmadd_ps(load(factor, 16), _mm256_set1_ps(c), product))
 }
 
@@ -158,7 +170,8 @@ private func widened(_ sums: __m256i) -> __m256i { _mm256_madd_epi16(sums, _mm25
 @inline(__always)
 private func oneRow(
   _ weights: UnsafeRawPointer, _ bits: Int, _ block: Int, _ x: UnsafeRawPointer, _ row: UnsafeRawPointer,
-  _ a: Int, _ c: Int, _ factor: UnsafeMutablePointer<Float>, _ total: UnsafeMutablePointer<Float>
+  _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
+  _ total: UnsafeMutablePointer<Float>
 ) {
   for half in 0..<2 {
     var products = _mm256_setzero_si256()
@@ -173,7 +186,7 @@ private func oneRow(
     }
     let scale = (row + a).loadUnaligned(as: Float.self)
     let sum = (row + c).loadUnaligned(as: Float.self)
-    fold(products, scale, sum, factor + 8 * half, total + 8 * half)
+    fold(products, scale, sum, isFirst, factor + 8 * half, total + 8 * half)
   }
 }
 
@@ -209,15 +222,15 @@ private func plane(
 @inline(__always)
 private func foldRows(
   _ p: (__m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i), _ row: UnsafeRawPointer,
-  _ stride: Int, _ a: Int, _ c: Int, _ factor: UnsafeMutablePointer<Float>,
+  _ stride: Int, _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
   _ total: UnsafeMutablePointer<Float>
 ) {
   @inline(__always)
   func foldRow(_ low: __m256i, _ high: __m256i, _ i: Int) {
     let scale = (row + i * stride + a).loadUnaligned(as: Float.self)
     let sum = (row + i * stride + c).loadUnaligned(as: Float.self)
-    fold(low, scale, sum, factor, total + 256 * i)
-    fold(high, scale, sum, factor + 8, total + 256 * i + 8)
+    fold(low, scale, sum, isFirst, factor, total + 256 * i)
+    fold(high, scale, sum, isFirst, factor + 8, total + 256 * i + 8)
   }
   foldRow(p.0, p.1, 0)
   foldRow(p.2, p.3, 1)
@@ -228,7 +241,8 @@ private func foldRows(
 @inline(__always)
 private func fourRows4(
   _ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRawPointer, _ stride: Int, _ row: UnsafeRawPointer,
-  _ a: Int, _ c: Int, _ factor: UnsafeMutablePointer<Float>, _ total: UnsafeMutablePointer<Float>
+  _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
+  _ total: UnsafeMutablePointer<Float>
 ) {
   let (x1, x2, x3) = (x + stride, x + 2 * stride, x + 3 * stride)
   let steps = block / 8
@@ -240,13 +254,14 @@ private func fourRows4(
       _mm256_add_epi32(p.0, q.0), _mm256_add_epi32(p.1, q.1), _mm256_add_epi32(p.2, q.2),
       _mm256_add_epi32(p.3, q.3), _mm256_add_epi32(p.4, q.4), _mm256_add_epi32(p.5, q.5),
       _mm256_add_epi32(p.6, q.6), _mm256_add_epi32(p.7, q.7)
-    ), row, stride, a, c, factor, total)
+    ), row, stride, a, c, isFirst, factor, total)
 }
 
 @inline(__always)
 private func fourRows8(
   _ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRawPointer, _ stride: Int, _ row: UnsafeRawPointer,
-  _ a: Int, _ c: Int, _ factor: UnsafeMutablePointer<Float>, _ total: UnsafeMutablePointer<Float>
+  _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
+  _ total: UnsafeMutablePointer<Float>
 ) {
   let zero = _mm256_setzero_si256()
   var sums = (zero, zero, zero, zero, zero, zero, zero, zero)
@@ -264,5 +279,5 @@ private func fourRows8(
       add(sums.4, p.4, q.4), add(sums.5, p.5, q.5), add(sums.6, p.6, q.6), add(sums.7, p.7, q.7)
     )
   }
-  foldRows(sums, row, stride, a, c, factor, total)
+  foldRows(sums, row, stride, a, c, isFirst, factor, total)
 }

@@ -76,34 +76,40 @@ package func widenHalf(source: UnsafeRawPointer, format: Int, count: Int, out: U
 
 /// Rounds `count` elements to f16, to nearest, ties to even.
 package func narrowHalf(source: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<UInt16>) {
-  // The mode of the control register is "to nearest"; arithmetic gets the same rounding from the same bits.
   var i = 0
   while i + 8 <= count {
-    let x = unsafeBitCast(load(source, i), to: SIMD8<UInt32>.self)
-    UnsafeMutableRawPointer(out + i).storeBytes(of: halves(x), as: SIMD8<UInt16>.self)
+    UnsafeMutableRawPointer(out + i).storeBytes(of: halves(load(source, i)), as: SIMD2<Int64>.self)
     i += 8
   }
   while i < count {
-    out[i] = halves(SIMD8(repeating: source[i].bitPattern))[0]
+    out[i] = UInt16(truncatingIfNeeded: halves(_mm256_set1_ps(source[i]))[0])
     i += 1
   }
 }
 
 /// The conversion of VCVTPS2PH, whose intrinsic is a macro and cannot be imported.
 @inline(__always)
-func halves(_ bits: SIMD8<UInt32>) -> SIMD8<UInt16> {
-  let sign = (bits &>> 16) & 0x8000
-  let magnitude = bits & 0x7FFF_FFFF
+func halves(_ values: __m256) -> SIMD2<Int64> {
+  let bits = _mm256_castps_si256(values)
+  let sign = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(0x8000))
+  let magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(0x7FFF_FFFF))
   // Normal halves: rebias the exponent by 112 and round away 13 bits, ties to even.
-  let normal = (magnitude &- (112 << 23) &+ 0xFFF &+ ((magnitude &>> 13) & 1)) &>> 13
+  let odd = _mm256_and_si256(_mm256_srli_epi32(magnitude, 13), _mm256_set1_epi32(1))
+  let rebiased = _mm256_add_epi32(magnitude, _mm256_set1_epi32(0xFFF - (112 << 23)))
+  let normal = _mm256_srli_epi32(_mm256_add_epi32(rebiased, odd), 13)
   // Subnormal halves: adding 0.5 leaves the rounded multiple of 2^-24 in the low bits.
-  let shifted = unsafeBitCast(magnitude, to: SIMD8<Float>.self) + SIMD8(repeating: 0.5)
-  let subnormal = unsafeBitCast(shifted, to: SIMD8<UInt32>.self) &- SIMD8(repeating: Float(0.5).bitPattern)
-  var result = normal.replacing(with: subnormal, where: magnitude .< (113 << 23))
+  let half = _mm256_set1_ps(0.5)
+  let shifted = _mm256_castps_si256(_mm256_add_ps(_mm256_castsi256_ps(magnitude), half))
+  let subnormal = _mm256_sub_epi32(shifted, _mm256_castps_si256(half))
+  let isSmall = _mm256_cmpgt_epi32(_mm256_set1_epi32(113 << 23), magnitude)
+  var result = _mm256_blendv_epi8(normal, subnormal, isSmall)
   // 65,520 and more round to infinity; NaN stays a quiet NaN.
-  result.replace(with: 0x7C00, where: magnitude .>= 0x477F_F000)
-  result.replace(with: 0x7E00, where: magnitude .> 0x7F80_0000)
-  return SIMD8<UInt16>(truncatingIfNeeded: result | sign)
+  let isLarge = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(0x477F_EFFF))
+  result = _mm256_blendv_epi8(result, _mm256_set1_epi32(0x7C00), isLarge)
+  let isNaN = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(0x7F80_0000))
+  result = _mm256_or_si256(_mm256_blendv_epi8(result, _mm256_set1_epi32(0x7E00), isNaN), sign)
+  let packed = _mm256_packus_epi32(result, result)
+  return SIMD2(packed[0], packed[2])
 }
 
 /// Widens `count` int8 elements.
