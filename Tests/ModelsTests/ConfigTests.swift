@@ -130,7 +130,7 @@ import Testing
     try Gemma3.refuseWhatIsMissing(ConfigFields(.object(JSONObject([(key, .null)]))))
   }
 
-  private let gemma4: JSONValue = [
+  private let goodGemma4: JSONValue = [
     "hidden_activation": "gelu_pytorch_tanh", "num_hidden_layers": 4, "num_kv_shared_layers": 2,
     "sliding_window": 8, "head_dim": 16, "global_head_dim": 32, "attention_k_eq_v": true,
     "num_global_key_value_heads": 1,
@@ -142,14 +142,15 @@ import Testing
   ]
 
   private func gemma4(_ changes: JSONValue) throws -> Gemma4Config {
-    var object = merged(gemma4).objectValue ?? JSONObject()
+    var object = merged(goodGemma4).objectValue ?? JSONObject()
     for (key, value) in changes.objectValue?.entries ?? [] { object[key] = value }
     return try Gemma4Config(ConfigFields(.object(object)))
   }
 
   @Test func `Gemma 4's upper layers read the last lower layer of their kind`() throws {
     let config = try gemma4([:])
-    #expect(config.writers == 2 && (try (0..<4).map(config.cacheLayer)) == [0, 1, 1, 0])
+    let sources = try (0..<4).map(config.cacheLayer)
+    #expect(config.writers == 2 && sources == [0, 1, 1, 0])
     let (full, local) = (config.attention(3), config.attention(2))
     #expect(full.headDim == 32 && full.kvHeads == 1 && full.window == nil && full.scale == 1)
     #expect(local.headDim == 16 && local.kvHeads == 2 && local.window == 8 && local.scale == 1)
