@@ -144,14 +144,17 @@ struct KernelTable: Sendable {
   typealias Rotate =
     @Sendable (UnsafeMutablePointer<Float>, UnsafePointer<Float>, UnsafePointer<Float>, Int) -> Void
 
-  /// `out = silu(gate) · up`: `(gate, up, count, out)`; out may be gate.
-  typealias GatedSilu =
+  /// `out = activation(gate) · up`: `(gate, up, count, out)`; out may be gate.
+  typealias GatedActivation =
     @Sendable (
       UnsafePointer<Float>, UnsafePointer<Float>, Int, UnsafeMutablePointer<Float>
     ) -> Void
 
   /// `x += y`: `(y, count, x)`.
   typealias Add = @Sendable (UnsafePointer<Float>, Int, UnsafeMutablePointer<Float>) -> Void
+
+  /// Changes x by one number, `x = factor · x` or `x = cap · tanh(x / cap)`: `(number, count, x)`.
+  typealias InPlace = @Sendable (Float, Int, UnsafeMutablePointer<Float>) -> Void
 
   var unpack: Unpack
   var unpackFloating: UnpackFloating
@@ -174,8 +177,11 @@ struct KernelTable: Sendable {
   var attendInt8: StoredAttention?
   var rmsNorm: RMSNorm
   var rotate: Rotate
-  var gatedSilu: GatedSilu
+  var gatedSilu: GatedActivation
+  var gatedGELU: GatedActivation
   var add: Add
+  var scale: InPlace
+  var softcap: InPlace
 }
 
 extension KernelTable {
@@ -184,7 +190,8 @@ extension KernelTable {
     unpack: Portable.unpack, unpackFloating: Portable.unpackFloating, widen: Portable.widen,
     narrow: Portable.narrow, widenInt8: Portable.widenInt8, multiply: Portable.multiply,
     scores: Portable.scores, softmaxBlock: Portable.softmaxBlock, accumulate: Portable.accumulate,
-    rmsNorm: Portable.rmsNorm, rotate: Portable.rotate, gatedSilu: Portable.gatedSilu, add: Portable.add)
+    rmsNorm: Portable.rmsNorm, rotate: Portable.rotate, gatedSilu: Portable.gatedSilu,
+    gatedGELU: Portable.gatedGELU, add: Portable.add, scale: Portable.scale, softcap: Portable.softcap)
 
   /// The scalar twins.
   static let reference = KernelTable(
@@ -192,7 +199,8 @@ extension KernelTable {
     narrow: Reference.narrow, widenInt8: Reference.widenInt8, multiply: Reference.multiply,
     int8: Reference.int8, scores: Reference.scores, softmaxBlock: Reference.softmaxBlock,
     accumulate: Reference.accumulate,
-    rmsNorm: Reference.rmsNorm, rotate: Reference.rotate, gatedSilu: Reference.gatedSilu, add: Reference.add)
+    rmsNorm: Reference.rmsNorm, rotate: Reference.rotate, gatedSilu: Reference.gatedSilu,
+    gatedGELU: Reference.gatedGELU, add: Reference.add, scale: Reference.scale, softcap: Reference.softcap)
 
   static func table(for isa: ISA) -> KernelTable {
     switch isa {

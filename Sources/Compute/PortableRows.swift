@@ -1,4 +1,4 @@
-// Portable kernels over single rows: norm, rotation, activation.
+// Portable kernels over single rows: norm, rotation, activations, scaling and capping.
 
 extension Portable {
   static func rmsNorm(
@@ -50,17 +50,71 @@ extension Portable {
   static func gatedSilu(
     gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
   ) {
+    gated(gate, up, count, out, by: silu)
+  }
+
+  static func gatedGELU(
+    gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
+  ) {
+    gated(gate, up, count, out, by: gelu)
+  }
+
+  @inline(__always)
+  private static func gated(
+    _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
+    _ out: UnsafeMutablePointer<Float>, by activation: (Lanes) -> Lanes
+  ) {
     var i = 0
     while i + lanes <= count {
-      store(silu(load(gate, i)) * load(up, i), out, i)
+      store(activation(load(gate, i)) * load(up, i), out, i)
       i += lanes
     }
     if i < count {
-      let rest = silu(loadTail(gate, i, count - i)) * loadTail(up, i, count - i)
+      let rest = activation(loadTail(gate, i, count - i)) * loadTail(up, i, count - i)
       for lane in 0..<count - i { out[i + lane] = rest[lane] }
     }
   }
 
   @inline(__always)
   private static func silu(_ x: Lanes) -> Lanes { x / (exponential(-x) + 1) }
+
+  /// x · (1 + tanh(y)) / 2 = x / (1 + e^-2y) with y = √(2/π) · (x + 0.044715 x³).
+  @inline(__always)
+  private static func gelu(_ x: Lanes) -> Lanes {
+    let twice = x * (x * x * 0.071_354_816_3 + 1.595_769_12)
+    return x / (exponential(-twice) + 1)
+  }
+
+  static func scale(factor: Float, count: Int, x: UnsafeMutablePointer<Float>) {
+    var i = 0
+    while i + lanes <= count {
+      store(load(x, i) * factor, x, i)
+      i += lanes
+    }
+    while i < count {
+      x[i] *= factor
+      i += 1
+    }
+  }
+
+  static func softcap(cap: Float, count: Int, x: UnsafeMutablePointer<Float>) {
+    var i = 0
+    while i + lanes <= count {
+      store(capped(load(x, i), cap), x, i)
+      i += lanes
+    }
+    if i < count {
+      let rest = capped(loadTail(x, i, count - i), cap)
+      for lane in 0..<count - i { x[i + lane] = rest[lane] }
+    }
+  }
+
+  /// tanh(y) = (1 - e^-2y) / (1 + e^-2y) for y >= 0, and odd.
+  @inline(__always)
+  private static func capped(_ x: Lanes, _ cap: Float) -> Lanes {
+    let magnitude = x.replacing(with: -x, where: x .< 0)
+    let e = exponential(magnitude * (-2 / cap))
+    let result = (1 - e) / (e + 1) * cap
+    return result.replacing(with: -result, where: x .< 0)
+  }
 }

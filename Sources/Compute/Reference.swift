@@ -182,7 +182,29 @@ enum Reference {
     }
   }
 
+  static func gatedGELU(
+    gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
+  ) {
+    for i in 0..<count {
+      let g = Double(gate[i])
+      let inner = (2 / Double.pi).squareRoot() * (g + 0.044715 * g * g * g)
+      // (1 + tanh(y)) / 2 = 1 / (1 + e^-2y)
+      out[i] = Float(g / (1 + exponential(-2 * inner)) * Double(up[i]))
+    }
+  }
+
   static func add(y: UnsafePointer<Float>, count: Int, x: UnsafeMutablePointer<Float>) {
     for i in 0..<count { x[i] += y[i] }
+  }
+
+  static func scale(factor: Float, count: Int, x: UnsafeMutablePointer<Float>) {
+    for i in 0..<count { x[i] *= factor }
+  }
+
+  static func softcap(cap: Float, count: Int, x: UnsafeMutablePointer<Float>) {
+    for i in 0..<count {
+      // tanh(y) = 2 / (1 + e^-2y) - 1
+      x[i] = Float(Double(cap) * (2 / (1 + exponential(-2 * Double(x[i]) / Double(cap))) - 1))
+    }
   }
 }

@@ -30,6 +30,15 @@ package struct Batch: Sendable {
       self.ropeVariant = ropeVariant
       self.logits = logits
     }
+
+    /// Which of the span's tokens need logits.
+    package var logitRows: Range<Int> {
+      switch logits {
+      case .none: 0..<0
+      case .last: max(0, tokens.count - 1)..<tokens.count
+      case .all: 0..<tokens.count
+      }
+    }
   }
 
   package var spans: [Span]
@@ -37,13 +46,5 @@ package struct Batch: Sendable {
   package init(spans: [Span]) { self.spans = spans }
 
   /// Rows of logits that `forward` will write.
-  package var logitRowCount: Int {
-    spans.reduce(0) { sum, span in
-      switch span.logits {
-      case .none: sum
-      case .last: sum + (span.tokens.isEmpty ? 0 : 1)
-      case .all: sum + span.tokens.count
-      }
-    }
-  }
+  package var logitRowCount: Int { spans.reduce(0) { $0 + $1.logitRows.count } }
 }

@@ -8,7 +8,8 @@ package protocol CausalModel: AnyObject {
   var vocabularySize: Int { get }
   /// config.json `max_position_embeddings`, tokens.
   var contextLength: Int { get }
-  /// What each layer caches, first layer first.
+  /// What each layer that caches keys and values stores, first layer first; layers that read another's have no
+  /// entry.
   var cacheShape: [KVLayerShape] { get }
   /// Weight bytes that a decode step reads.
   var weightBytesPerToken: Int { get }

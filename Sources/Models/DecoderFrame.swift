@@ -10,12 +10,15 @@ final class DecoderFrame {
   let sizes: DecoderSizes
   let rope: RoPE
   let layout = StepLayout()
+  /// Where the decoder's tensors are: `model`.
+  let weights: WeightMap
   /// Where the layers' tensors are: `model.layers`.
   let layerWeights: WeightMap
   private let embedding: WeightMatrix
   private let finalNorm: [Float]
   private let head: Linear
-  private var tokens: [Int32] = []
+  /// The step's tokens, row by row.
+  private(set) var tokens: [Int32] = []
 
   private let residual = ScratchBuffer()
   private let normed = ScratchBuffer()
@@ -24,8 +27,9 @@ final class DecoderFrame {
   private let gated = ScratchBuffer()
   private let selected = ScratchBuffer()
 
+  /// - Parameter normOffset: what the final norm's gain adds to its stored weight.
   init(
-    _ sizes: DecoderSizes, rope: RoPE, weights: WeightMap, compute: ComputeContext
+    _ sizes: DecoderSizes, rope: RoPE, weights: WeightMap, compute: ComputeContext, normOffset: Float = 0
   ) throws(ModelError) {
     let prefixes = ["language_model.model.", "model.language_model.", "model.", ""]
     guard let prefix = prefixes.first(where: { weights.has($0 + "embed_tokens.weight") }) else {
@@ -43,17 +47,21 @@ final class DecoderFrame {
       head = Linear(tied: embedding, compute: compute)
     }
     self.embedding = embedding
-    finalNorm = try Self.vector(prefix + "norm.weight", count: sizes.hidden, at: weights)
-    layerWeights = weights.at(prefix + "layers")
+    self.weights = weights.at(String(prefix.dropLast()))
+    finalNorm = try Self.vector("norm.weight", count: sizes.hidden, at: self.weights, offset: normOffset)
+    layerWeights = self.weights.at("layers")
     self.sizes = sizes
     self.rope = rope
     self.compute = compute
   }
 
-  /// A 1-D tensor as float32.
-  static func vector(_ name: String, count: Int, at map: WeightMap) throws(ModelError) -> [Float] {
+  /// A 1-D tensor as float32, `offset` added to every element.
+  static func vector(
+    _ name: String, count: Int, at map: WeightMap, offset: Float = 0
+  ) throws(ModelError) -> [Float] {
     let tensor = try loading { () throws(CheckpointError) in try map.vector(name, count: count) }
-    return try computing { () throws(ComputeError) in try floats(tensor) }
+    let values = try computing { () throws(ComputeError) in try floats(tensor) }
+    return offset == 0 ? values : values.map { offset + $0 }
   }
 
   /// Bytes of the head; the embedding's one row per token is not worth counting.
@@ -86,20 +94,31 @@ final class DecoderFrame {
   var gateUp: Rows { gated.rows(layout.rows, 2 * sizes.intermediate) }
 
   /// Final norm and output head of the rows that need logits.
-  func finish(_ x: Rows, _ batch: Batch, into logits: inout Logits) {
-    let rows = batch.logitRowCount
-    let out = logits.resize(rows: rows, columns: sizes.vocabulary)
-    guard rows > 0 else { return }
-    let chosen = selected.rows(rows, sizes.hidden)
+  ///
+  /// - Returns: the logits.
+  @discardableResult
+  func finish(_ x: Rows, _ batch: Batch, into logits: inout Logits) -> Rows {
+    let chosen = selected.rows(batch.logitRowCount, sizes.hidden)
+    select(batch, from: x, to: chosen)
+    return project(chosen, into: &logits)
+  }
+
+  /// Copies the rows of the step whose logits are requested, span by span.
+  func select(_ batch: Batch, from rows: Rows, to chosen: Rows) {
     var next = 0
-    for (index, span) in batch.spans.enumerated() where span.logits != .none && !span.tokens.isEmpty {
-      let count = span.tokens.count
-      for row in (span.logits == .all ? 0 : count - 1)..<count {
-        x.copyRow(layout.firstRow(ofSpan: index) + row, to: chosen, at: next)
+    for (index, span) in batch.spans.enumerated() {
+      for row in span.logitRows {
+        rows.copyRow(layout.firstRow(ofSpan: index) + row, to: chosen, at: next)
         next += 1
       }
     }
+  }
+
+  /// Final norm (in place) and output head of rows that were selected.
+  func project(_ chosen: Rows, into logits: inout Logits) -> Rows {
+    let out = logits.resize(rows: chosen.count, columns: sizes.vocabulary)
     compute.rmsNorm(chosen, gain: finalNorm, epsilon: sizes.epsilon, into: chosen)
     head(chosen, into: out)
+    return out
   }
 }

@@ -17,33 +17,45 @@ struct DecoderSizes {
   /// Whether config.json asks for the embedding matrix as the output head.
   let tied: Bool
 
+  /// What a family's reference implementation takes for keys that its released configs leave out.
+  struct Defaults {
+    var heads: Int?
+    var kvHeads: Int?
+    var headDim: Int?
+    var vocabulary: Int?
+    /// The first is what an absent key means.
+    var activations = ["silu", "swish"]
+  }
+
   /// - Parameter contextLength: what the family's reference implementation takes when the key is absent.
-  init(_ config: ConfigFields, contextLength fallback: Int, tied: Bool) throws(ModelError) {
+  init(
+    _ config: ConfigFields, contextLength fallback: Int, tied: Bool, defaults: Defaults = Defaults()
+  ) throws(ModelError) {
     hidden = try config.int("hidden_size", in: 1...1 << 17)
     layers = try config.int("num_hidden_layers", in: 1...1024)
-    heads = try config.int("num_attention_heads", in: 1...4096)
-    kvHeads = try config.int("num_key_value_heads", in: 1...4096, default: heads)
+    heads = try config.int("num_attention_heads", in: 1...4096, default: defaults.heads)
+    kvHeads = try config.int("num_key_value_heads", in: 1...4096, default: defaults.kvHeads ?? heads)
     guard heads % kvHeads == 0 else {
       throw .invalidValue(
         key: "num_key_value_heads", found: "\(kvHeads)",
         expected: "a divisor of num_attention_heads = \(heads)")
     }
-    if !config.has("head_dim"), hidden % heads != 0 {
+    if !config.has("head_dim"), defaults.headDim == nil, hidden % heads != 0 {
       throw .invalidValue(
         key: "num_attention_heads", found: "\(heads)", expected: "a divisor of hidden_size = \(hidden)")
     }
-    headDim = try config.int("head_dim", in: 2...4096, default: hidden / heads)
+    headDim = try config.int("head_dim", in: 2...4096, default: defaults.headDim ?? hidden / heads)
     guard headDim >= 2, headDim % 2 == 0 else {
       throw .invalidValue(key: "head_dim", found: "\(headDim)", expected: "an even number of at least 2")
     }
     intermediate = try config.int("intermediate_size", in: 1...1 << 20)
-    vocabulary = try config.int("vocab_size", in: 1...1 << 24)
+    vocabulary = try config.int("vocab_size", in: 1...1 << 24, default: defaults.vocabulary)
     contextLength = try config.int("max_position_embeddings", in: 1...1 << 27, default: fallback)
     epsilon = Float(try config.double("rms_norm_eps", in: 0...1, default: 1e-6))
     self.tied = try config.bool("tie_word_embeddings", default: tied)
-    let activation = try config.string("hidden_act") ?? "silu"
-    guard activation == "silu" || activation == "swish" else {
-      throw .unsupportedSetting(key: "hidden_act", value: activation, supported: "silu")
+    let key = config.has("hidden_activation") ? "hidden_activation" : "hidden_act"
+    if let activation = try config.string(key), !defaults.activations.contains(activation) {
+      throw .unsupportedSetting(key: key, value: activation, supported: defaults.activations[0])
     }
   }
 
@@ -64,19 +76,31 @@ struct DecoderSizes {
   ///
   /// `layer_types` decides where it exists; otherwise layers for which `slides` holds.
   func windows(_ config: ConfigFields, slides: (Int) -> Bool) throws(ModelError) -> [Int?] {
-    let types = config.value("layer_types")?.arrayValue
-    if let types, types.count != layers {
+    let sliding = try slidingLayers(config, slides: slides)
+    guard config.has("sliding_window") else { return [Int?](repeating: nil, count: layers) }
+    let window = try config.int("sliding_window", in: 1...1 << 40)
+    return sliding.map { $0 ? window : nil }
+  }
+
+  /// Whether each layer is a sliding one: `layer_types` where it exists, otherwise `slides`.
+  func slidingLayers(_ config: ConfigFields, slides: (Int) -> Bool) throws(ModelError) -> [Bool] {
+    guard let types = config.value("layer_types")?.arrayValue else { return (0..<layers).map(slides) }
+    guard types.count == layers else {
       throw .invalidValue(
         key: "layer_types", found: "an array of \(types.count)",
         expected: "num_hidden_layers = \(layers) entries")
     }
-    guard config.has("sliding_window") else { return [Int?](repeating: nil, count: layers) }
-    let window = try config.int("sliding_window", in: 1...1 << 40)
-    var windows: [Int?] = []
-    for layer in 0..<layers {
-      let isSliding = types.map { $0[layer].stringValue == "sliding_attention" } ?? slides(layer)
-      windows.append(isSliding ? window : nil)
+    var sliding: [Bool] = []
+    for type in types {
+      switch type.stringValue {
+      case "sliding_attention": sliding.append(true)
+      case "full_attention": sliding.append(false)
+      default:
+        throw .unsupportedSetting(
+          key: "layer_types", value: type.stringValue ?? type.kind,
+          supported: "sliding_attention, full_attention")
+      }
     }
-    return windows
+    return sliding
   }
 }

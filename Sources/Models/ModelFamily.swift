@@ -6,7 +6,9 @@ import JSON
 
 package enum ModelFamily {
   /// The values of `model_type` that `load` accepts.
-  package static let supportedTypes = ["llama", "mistral", "phi3", "qwen2", "qwen3"]
+  package static let supportedTypes = [
+    "gemma3", "gemma3_text", "gemma4", "gemma4_text", "llama", "mistral", "phi3", "qwen2", "qwen3",
+  ]
 
   /// Binds a checkpoint's tensors to its family's model. Reads norms and biases; matrices stay in the mapping.
   ///
@@ -17,6 +19,10 @@ package enum ModelFamily {
     let config = ConfigFields(folder.config)
     guard let type = try config.string("model_type") else { throw .missingKey("model_type") }
     switch type {
+    case "gemma3", "gemma3_text":
+      return try Gemma3(text(config), weights: folder.weights, compute: compute)
+    case "gemma4", "gemma4_text":
+      return try Gemma4(text(config), weights: folder.weights, compute: compute)
     case "llama":
       return try Llama(config, weights: folder.weights, compute: compute, slides: false)
     case "mistral":
@@ -30,5 +36,10 @@ package enum ModelFamily {
     default:
       throw .unsupportedFamily(type: type, supported: supportedTypes)
     }
+  }
+
+  /// The text model's part of a multimodal config.json; the whole of any other.
+  private static func text(_ config: ConfigFields) throws(ModelError) -> ConfigFields {
+    try config.object("text_config") ?? config
   }
 }

@@ -20,13 +20,22 @@ struct RoPEScaling {
     return tokens <= shortLimit ? 0 : 1
   }
 
-  /// - Parameter sizes: the head size and the context length.
-  init(_ config: ConfigFields, sizes: DecoderSizes, theta fallback: Double) throws(ModelError) {
+  /// - Parameters:
+  ///   - sizes: the head size and the context length.
+  ///   - headDim: the head size where it is not that of `sizes`.
+  ///   - layerType: the key into `rope_parameters` where that has one object per type of layers.
+  init(
+    _ config: ConfigFields, sizes: DecoderSizes, theta fallback: Double, headDim: Int? = nil,
+    layerType: String = "full_attention"
+  ) throws(ModelError) {
+    let headDim = headDim ?? sizes.headDim
     var parameters = try config.object("rope_parameters")
-    if let keyed = try parameters?.object("full_attention") { parameters = keyed }
+    let keyed = try parameters?.object(layerType)
+    if let keyed { parameters = keyed }
     var scaling = parameters
     if scaling == nil { scaling = try config.object("rope_scaling") }
-    let places = [parameters, config].compactMap { $0 }
+    // What stands beside an object per type of layers belongs to none of them.
+    let places = keyed.map { [$0] } ?? [parameters, config].compactMap { $0 }
 
     let theta = try Self.first(places, "rope_theta").double("rope_theta", in: 2...1e15, default: fallback)
     let share = try Self.first(places, "partial_rotary_factor")
@@ -34,15 +43,18 @@ struct RoPEScaling {
     if try config.bool("rope_traditional", default: false) {
       throw .unsupportedSetting(key: "rope_traditional", value: "true", supported: "false")
     }
-    let rotated = Int(Double(sizes.headDim) * share)
+    var type = try scaling?.string("rope_type")
+    if type == nil { type = try scaling?.string("type") }
+    if type == "proportional", let scaling {
+      self.init(try Self.proportional(scaling, headDim: headDim, share: share, theta: theta))
+      return
+    }
+    let rotated = Int(Double(headDim) * share)
     guard rotated >= 2, rotated % 2 == 0 else {
       throw .invalidValue(
         key: "partial_rotary_factor", found: "\(share)", expected: "an even rotated width of at least 2")
     }
-    let base = (0..<rotated / 2).map { pow(theta, -2 * Double($0) / Double(rotated)) }
-
-    var type = try scaling?.string("rope_type")
-    if type == nil { type = try scaling?.string("type") }
+    let base = Self.powers(of: theta, width: rotated)
     switch (type ?? "default", scaling) {
     case ("linear", let scaling?):
       let factor = try scaling.double("factor", in: 1e-3...1e6)
@@ -57,12 +69,29 @@ struct RoPEScaling {
       self.init(base)
     default:
       throw .unsupportedSetting(
-        key: "rope_scaling type", value: type ?? "", supported: "default, linear, llama3, yarn, longrope, su")
+        key: "rope_scaling type", value: type ?? "",
+        supported: "default, linear, llama3, yarn, longrope, su, proportional")
     }
   }
 
+  /// Unscaled frequencies of heads that rotate as a whole.
+  init(theta: Double, headDim: Int) { self.init(Self.powers(of: theta, width: headDim)) }
+
   private init(_ inverse: [Double]) {
     self.init(variants: [RoPEFrequencies(inverse: inverse)], shortLimit: nil)
+  }
+
+  private static func powers(of theta: Double, width: Int) -> [Double] {
+    (0..<width / 2).map { pow(theta, -2 * Double($0) / Double(width)) }
+  }
+
+  /// Exponents over the whole head, of which only the first share of the pairs turns (Gemma 4).
+  private static func proportional(
+    _ scaling: ConfigFields, headDim: Int, share: Double, theta: Double
+  ) throws(ModelError) -> [Double] {
+    let factor = try scaling.double("factor", in: 1e-3...1e6, default: 1)
+    let turning = Int(share * Double(headDim) / 2)
+    return powers(of: theta, width: headDim).enumerated().map { $0 < turning ? $1 / factor : 0 }
   }
 
   private init(variants: [RoPEFrequencies], shortLimit: Int?) {

@@ -9,7 +9,7 @@ import Testing
   @Test func `scores and weighted sums agree with the reference for all head sizes`() {
     var random = SeededGenerator(seed: 7)
     for (name, kernels) in tables {
-      for size in Array(1...35) + [64, 80, 96, 128] {
+      for size in Array(1...35) + [64, 80, 96, 128, 256, 512] {
         for rows in [1, 3, 4, 6] {
           let q = Bytes.floats(rows * size, using: &random)
           let block = Bytes.floats(32 * size, using: &random)

@@ -26,7 +26,10 @@ import Testing
       for count in 1...35 {
         let x = Bytes.floats(2 * count, using: &random)
         let y = Bytes.floats(2 * count, using: &random)
-        for (what, tolerance) in [("norm", Float(4e-6)), ("rotate", 4e-7), ("silu", 1e-6), ("add", 0)] {
+        for (what, tolerance) in [
+          ("norm", Float(4e-6)), ("rotate", 4e-7), ("silu", 1e-6), ("gelu", 1e-6), ("scale", 0),
+          ("softcap", 1e-6), ("add", 0),
+        ] {
           var results: [[Float]] = []
           for table in [kernels, .reference] {
             let out = Bytes.room(2 * count)
@@ -35,6 +38,9 @@ import Testing
             case "norm": table.rmsNorm(out.floats, y.floats, 1e-5, count, out.floats)
             case "rotate": table.rotate(out.floats, y.floats, y.floats + count, count)
             case "silu": table.gatedSilu(out.floats, y.floats, count, out.floats)
+            case "gelu": table.gatedGELU(out.floats, y.floats, count, out.floats)
+            case "scale": table.scale(-1.7, count, out.floats)
+            case "softcap": table.softcap(0.5, count, out.floats)
             default: table.add(y.floats, count, out.floats)
             }
             #expect(out.isIntact)
@@ -105,6 +111,38 @@ import Testing
       let out = Bytes.room(3)
       kernels.gatedSilu(gate.floats, up.floats, 3, out.floats)
       #expect(abs(out.floats[0]) < 1e-30 && out.floats[1] == 0 && out.floats[2] == 200, "\(name)")
+    }
+  }
+
+  @Test func `gelu has its known values, and extreme ones are zero or the value itself`() {
+    let known: [(Float, Float)] = [
+      (-1e30, 0), (-200, 0), (-1, -0.158_808), (0, 0), (0.5, 0.345_714), (1, 0.841_192), (200, 200),
+      (1e30, 1e30),
+    ]
+    for (name, kernels) in tables + [("reference", .reference)] {
+      let (gate, up, out) = (Bytes(4 * known.count), Bytes(4 * known.count), Bytes.room(known.count))
+      for (i, pair) in known.enumerated() {
+        gate.floats[i] = pair.0
+        up.floats[i] = 1
+      }
+      kernels.gatedGELU(gate.floats, up.floats, known.count, out.floats)
+      for (i, pair) in known.enumerated() {
+        #expect(abs(out.floats[i] - pair.1) <= max(1, abs(pair.1)) * 2e-6, "\(name): gelu(\(pair.0))")
+      }
+    }
+  }
+
+  @Test func `a soft cap keeps small values, their signs and order, and bounds large ones`() {
+    let values: [Float] = [-.infinity, -1e9, -40, -30, -1e-3, 0, 1e-3, 30, 40, 1e9, .infinity]
+    for (name, kernels) in tables + [("reference", .reference)] {
+      let x = Bytes(4 * values.count)
+      for (i, value) in values.enumerated() { x.floats[i] = value }
+      kernels.softcap(30, values.count, x.floats)
+      let found = x.values(values.count)
+      #expect(found == found.sorted(), "\(name)")
+      #expect(found.first == -30 && found.last == 30 && found[5] == 0, "\(name)")
+      #expect(abs(found[6] - 1e-3) < 4e-6 && found[4] == -found[6], "\(name)")
+      #expect(abs(found[7] - 22.847_825) < 1e-4, "\(name)")  // 30 · tanh(1)
     }
   }
 

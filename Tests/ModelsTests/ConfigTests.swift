@@ -79,6 +79,103 @@ import Testing
     #expect(try rope(["head_dim": 8, "partial_rotary_factor": 0.5]).variants[0].inverse == [1, 0.01])
   }
 
+  @Test func `proportional frequencies fall over the whole head, and only the first share turns`() throws {
+    let full: JSONValue = [
+      "rope_type": "proportional", "rope_theta": 1e4, "partial_rotary_factor": 0.5, "factor": 2.0,
+    ]
+    let found = try rope([
+      "head_dim": 8, "rope_theta": 5.0, "partial_rotary_factor": 0.1,
+      "rope_parameters": ["full_attention": full, "sliding_attention": ["rope_type": "default"]],
+    ])
+    #expect(found.variants[0].inverse.map { ($0 * 1e6).rounded() } == [500_000, 50_000, 0, 0])
+  }
+
+  @Test func `a kind of layers has the frequencies of its own object and head size`() throws {
+    let config = ConfigFields(
+      merged([
+        "rope_theta": 5.0,
+        "rope_parameters": [
+          "full_attention": ["rope_theta": 4.0], "sliding_attention": ["rope_type": "default"],
+        ],
+      ]))
+    let local = try RoPEScaling(
+      config, sizes: try sizes(), theta: 100, headDim: 4, layerType: "sliding_attention")
+    #expect(local.variants[0].inverse.map { ($0 * 1e6).rounded() } == [1e6, 1e5])
+    #expect(RoPEScaling(theta: 100, headDim: 4).variants[0].inverse == local.variants[0].inverse)
+  }
+
+  @Test func `layers of an unknown kind are refused`() throws {
+    let config = ConfigFields(["layer_types": ["full_attention", "chunked_attention"]])
+    let error = try #require(throws: ModelError.self) {
+      try sizes().slidingLayers(config) { _ in false }
+    }
+    #expect(error.description.contains("layer_types = chunked_attention"))
+  }
+
+  @Test func `Gemma's embeddings are scaled by a root that is rounded to bfloat16`() {
+    let known: [(Int, Float)] = [
+      (640, 25.25), (768, 27.75), (1152, 34), (2560, 50.5), (3840, 62), (5376, 73.5),
+    ]
+    for (width, scale) in known { #expect(gemmaEmbeddingScale(width: width) == scale) }
+    #expect(gemmaEmbeddingScale(width: 1536) == 39.25 && gemmaEmbeddingScale(width: 256) == 16)
+  }
+
+  @Test(arguments: ["use_bidirectional_attention", "attn_logit_softcapping"])
+  func `Gemma 3 refuses what it does not compute`(key: String) throws {
+    let value: JSONValue = key == "attn_logit_softcapping" ? 50.0 : true
+    let error = try #require(throws: ModelError.self) {
+      try Gemma3.refuseWhatIsMissing(ConfigFields(.object(JSONObject([(key, value)]))))
+    }
+    #expect(error.description.contains(key))
+    try Gemma3.refuseWhatIsMissing(ConfigFields(.object(JSONObject([(key, .null)]))))
+  }
+
+  private let goodGemma4: JSONValue = [
+    "hidden_activation": "gelu_pytorch_tanh", "num_hidden_layers": 4, "num_kv_shared_layers": 2,
+    "sliding_window": 8, "head_dim": 16, "global_head_dim": 32, "attention_k_eq_v": true,
+    "num_global_key_value_heads": 1,
+    "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+    "rope_parameters": [
+      "full_attention": ["rope_type": "proportional", "partial_rotary_factor": 0.25],
+      "sliding_attention": ["rope_type": "default"],
+    ],
+  ]
+
+  private func gemma4(_ changes: JSONValue) throws -> Gemma4Config {
+    var object = merged(goodGemma4).objectValue ?? JSONObject()
+    for (key, value) in changes.objectValue?.entries ?? [] { object[key] = value }
+    return try Gemma4Config(ConfigFields(.object(object)))
+  }
+
+  @Test func `Gemma 4's upper layers read the last lower layer of their kind`() throws {
+    let config = try gemma4([:])
+    let sources = try (0..<4).map(config.cacheLayer)
+    #expect(config.writers == 2 && sources == [0, 1, 1, 0])
+    let (full, local) = (config.attention(3), config.attention(2))
+    #expect(full.headDim == 32 && full.kvHeads == 1 && full.window == nil && full.scale == 1)
+    #expect(local.headDim == 16 && local.kvHeads == 2 && local.window == 8 && local.scale == 1)
+    #expect(
+      config.fullRope.variants[0].inverse.count == 16 && config.localRope.variants[0].inverse.count == 8)
+    #expect(config.secondWidth == 256 && config.secondVocabulary == 100)
+    #expect(throws: ModelError.self) { try gemma4(["num_kv_shared_layers": 3]).cacheLayer(2) }
+  }
+
+  @Test(
+    arguments: [
+      ("enable_moe_block", true), ("use_bidirectional_attention", "all"),
+      ("use_bidirectional_attention", true),
+      ("layer_types", nil), ("rope_parameters", nil), ("rope_parameters", ["full_attention": [:]]),
+      ("num_kv_shared_layers", nil), ("num_kv_shared_layers", 4), ("num_global_key_value_heads", 3),
+      ("global_head_dim", 31), ("sliding_window", nil), ("hidden_activation", "relu"),
+      ("vocab_size_per_layer_input", 99), ("final_logit_softcapping", 0),
+    ] as [(String, JSONValue)])
+  func `Gemma 4 refuses what it cannot run by name`(key: String, value: JSONValue) throws {
+    let error = try #require(throws: ModelError.self) {
+      try gemma4(.object(JSONObject([(key, value)])))
+    }
+    #expect(error.description.contains(key))
+  }
+
   @Test func `linear scaling divides, llama3 keeps, blends and divides`() throws {
     let linear = try rope(["head_dim": 4, "rope_scaling": ["type": "linear", "factor": 4.0]])
     #expect(linear.variants[0].inverse == [0.25, 0.0025])

@@ -106,16 +106,34 @@ struct Expected {
   init(_ path: String, variant: String? = nil) throws {
     let document = try JSONValue(parsing: try File.read(path + "/expected.json", limit: 1 << 24))
     let results = variant.flatMap { document[$0] } ?? document
+    // Multimodal goldens: the results of the text alone have names of their own, their logits a file.
+    let text = document["text_input_ids"] == nil ? "" : "text_"
     func floats(_ key: String) -> [Float] {
       (results[key]?.arrayValue ?? []).compactMap { $0.doubleValue.map { Float($0) } }
     }
     func ids(_ value: JSONValue?) -> [Int32] {
       (value?.arrayValue ?? []).compactMap { $0.intValue.map { Int32($0) } }
     }
-    inputs = ids(document["input_ids"])
-    first = floats("logits_first")
-    last = floats("logits_last")
-    argmaxEach = ids(results["argmax_each"])
-    greedy = ids(results["greedy"])
+    inputs = ids(document[text + "input_ids"])
+    let rows = text.isEmpty ? [] : try Self.rows("text_logits", of: path + "/expected.safetensors")
+    first = rows.first ?? floats("logits_first")
+    last = rows.last ?? floats("logits_last")
+    argmaxEach = ids(results["argmax_each"] ?? results["text_argmax"])
+    greedy = ids(results[text + "greedy"])
+  }
+
+  /// The rows of a float32 matrix in a safetensors file.
+  private static func rows(_ name: String, of path: String) throws -> [[Float]] {
+    let bytes = try File.read(path, limit: 1 << 24)
+    let length = bytes.prefix(8).reversed().reduce(0) { $0 << 8 | Int($1) }
+    let entry = try #require(JSONValue(parsing: Array(bytes[8..<8 + length]))[name])
+    let columns = try #require(entry["shape"]?[1]?.intValue)
+    let start = 8 + length + (try #require(entry["data_offsets"]?[0]?.intValue))
+    let end = 8 + length + (try #require(entry["data_offsets"]?[1]?.intValue))
+    return stride(from: start, to: end, by: 4 * columns).map { row in
+      stride(from: row, to: row + 4 * columns, by: 4).map { at in
+        Float(bitPattern: bytes[at..<at + 4].reversed().reduce(0) { $0 << 8 | UInt32($1) })
+      }
+    }
   }
 }

@@ -31,14 +31,38 @@ SHAPES = {
         rope_theta=1e4, rms_norm_eps=1e-5, max_position_embeddings=131072,
         original_max_position_embeddings=4096, partial_rotary_factor=0.75, tie_word_embeddings=True,
         rope_scaling=dict(type="longrope", short_factor=[1.0] * 48, long_factor=[1.0] * 48)),
+    "gemma-4-e2b": dict(
+        model_type="gemma4_text", hidden_size=1536, num_hidden_layers=35, num_attention_heads=8,
+        num_key_value_heads=1, head_dim=256, global_head_dim=512, intermediate_size=6144, vocab_size=262144,
+        hidden_size_per_layer_input=256, num_kv_shared_layers=20, use_double_wide_mlp=True, sliding_window=512,
+        layer_types=(["sliding_attention"] * 4 + ["full_attention"]) * 7, final_logit_softcapping=30.0,
+        hidden_activation="gelu_pytorch_tanh", rms_norm_eps=1e-6, max_position_embeddings=131072,
+        tie_word_embeddings=True, rope_parameters=dict(
+            sliding_attention=dict(rope_type="default", rope_theta=1e4),
+            full_attention=dict(rope_type="proportional", rope_theta=1e6, partial_rotary_factor=0.25))),
 }
 
 
-def linear_shapes(config):
-    """(name, outputs, inputs) of every matrix of one layer, in checkpoint order."""
+def head_size(config, layer):
+    if "global_head_dim" in config and config["layer_types"][layer] == "full_attention":
+        return config["global_head_dim"]
+    return config.get("head_dim", config["hidden_size"] // config["num_attention_heads"])
+
+
+def linear_shapes(config, layer):
+    """(name, outputs, inputs) of every matrix of a layer, in checkpoint order."""
     hidden, ffn = config["hidden_size"], config["intermediate_size"]
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-    head_dim = config.get("head_dim", hidden // heads)
+    head_dim = head_size(config, layer)
+    if config["model_type"] == "gemma4_text":
+        shares = layer >= config["num_hidden_layers"] - config["num_kv_shared_layers"]
+        ffn, width = ffn * (2 if shares else 1), config["hidden_size_per_layer_input"]
+        keys = [] if shares else [("self_attn.k_proj", kv_heads * head_dim, hidden),
+                                  ("self_attn.v_proj", kv_heads * head_dim, hidden)]
+        return [("self_attn.q_proj", heads * head_dim, hidden), *keys,
+                ("self_attn.o_proj", hidden, heads * head_dim),
+                ("mlp.gate_proj", ffn, hidden), ("mlp.up_proj", ffn, hidden), ("mlp.down_proj", hidden, ffn),
+                ("per_layer_input_gate", width, hidden), ("per_layer_projection", hidden, width)]
     if config["model_type"] == "phi3":
         return [("self_attn.qkv_proj", (heads + 2 * kv_heads) * head_dim, hidden),
                 ("self_attn.o_proj", hidden, heads * head_dim),
@@ -98,8 +122,8 @@ def main():
         writer.add(name + ".scales", "BF16", np.full(groups, bf16(scale), np.uint16))
         writer.add(name + ".biases", "BF16", np.full(groups, bf16(-scale * (levels - 1) / 2), np.uint16))
 
-    def add_norm(name, count):
-        writer.add(name + ".weight", "BF16", np.full(count, bf16(1.0), np.uint16))
+    def add_norm(name, count, suffix=".weight", value=1.0):
+        writer.add(name + suffix, "BF16", np.full(count, bf16(value), np.uint16))
 
     hidden = config["hidden_size"]
     add_matrix("model.embed_tokens", config["vocab_size"], hidden)
@@ -107,12 +131,24 @@ def main():
         prefix = f"model.layers.{layer}."
         add_norm(prefix + "input_layernorm", hidden)
         add_norm(prefix + "post_attention_layernorm", hidden)
-        if config["model_type"] == "qwen3":
-            add_norm(prefix + "self_attn.q_norm", config["head_dim"])
-            add_norm(prefix + "self_attn.k_norm", config["head_dim"])
-        for name, rows, columns in linear_shapes(config):
+        if config["model_type"] == "gemma4_text":
+            add_norm(prefix + "pre_feedforward_layernorm", hidden)
+            add_norm(prefix + "post_feedforward_layernorm", hidden)
+            add_norm(prefix + "post_per_layer_input_norm", hidden)
+            add_norm(prefix + "layer_scalar", 1, suffix="")
+        if config["model_type"] in ("qwen3", "gemma4_text"):
+            # Gemma 4 does not scale scores.
+            value = 1.0 if config["model_type"] == "qwen3" else head_size(config, layer) ** -0.25
+            add_norm(prefix + "self_attn.q_norm", head_size(config, layer), value=value)
+            add_norm(prefix + "self_attn.k_norm", head_size(config, layer), value=value)
+        for name, rows, columns in linear_shapes(config, layer):
             add_matrix(prefix + name, rows, columns)
     add_norm("model.norm", hidden)
+    if config["model_type"] == "gemma4_text":
+        width = config["hidden_size_per_layer_input"]
+        add_matrix("model.embed_tokens_per_layer", config["vocab_size"], config["num_hidden_layers"] * width)
+        add_matrix("model.per_layer_model_projection", config["num_hidden_layers"] * width, hidden)
+        add_norm("model.per_layer_projection_norm", width)
 
     arguments.out.mkdir(parents=True, exist_ok=True)
     writer.save(arguments.out / "model.safetensors")

@@ -1,0 +1,96 @@
+// What config.json says about a Gemma 4 decoder, checked.
+
+import Compute
+import JSON
+
+/// Sizes and kinds of Gemma 4's layers.
+struct Gemma4Config {
+  let sizes: DecoderSizes
+  /// Layers from this one on store no keys and values.
+  let writers: Int
+  let keysAreValues: Bool
+  let isDoubleWide: Bool
+  let hasBias: Bool
+  /// Elements of the second embedding per layer; 0 without one.
+  let secondWidth: Int
+  let secondVocabulary: Int
+  let softcap: Float?
+  let fullRope: RoPEScaling
+  let localRope: RoPEScaling
+  private let sliding: [Bool]
+  private let localShape, fullShape: AttentionShape
+  private let localOnes, fullOnes: [Float]
+
+  init(_ config: ConfigFields) throws(ModelError) {
+    try Self.refuseWhatIsMissing(config)
+    sizes = try DecoderSizes(
+      config, contextLength: 131_072, tied: false,
+      defaults: .init(headDim: 256, vocabulary: 262_144, activations: ["gelu_pytorch_tanh"]))
+    sliding = try sizes.slidingLayers(config) { _ in false }
+    let window = sliding.contains(true) ? try config.int("sliding_window", in: 1...1 << 40) : nil
+    writers = sizes.layers - (try config.int("num_kv_shared_layers", in: 0...sizes.layers - 1))
+    keysAreValues = try config.bool("attention_k_eq_v", default: false)
+    isDoubleWide = try config.bool("use_double_wide_mlp", default: false)
+    hasBias = try config.bool("attention_bias", default: false)
+    secondWidth = try config.int("hidden_size_per_layer_input", in: 0...1 << 14, default: 256)
+    secondVocabulary = try config.int(
+      "vocab_size_per_layer_input", in: sizes.vocabulary...1 << 24, default: sizes.vocabulary)
+    softcap = try gemmaSoftcap(config)
+
+    let fullDim = try config.int("global_head_dim", in: 2...4096, default: 512)
+    guard fullDim % 2 == 0 else {
+      throw .invalidValue(key: "global_head_dim", found: "\(fullDim)", expected: "an even number")
+    }
+    let kvKey = "num_global_key_value_heads"
+    let fullHeads =
+      keysAreValues ? try config.int(kvKey, in: 1...4096, default: sizes.kvHeads) : sizes.kvHeads
+    guard sizes.heads % fullHeads == 0 else {
+      throw .invalidValue(
+        key: kvKey, found: "\(fullHeads)", expected: "a divisor of num_attention_heads = \(sizes.heads)")
+    }
+    // Norms of queries and keys take the place of a scale.
+    localShape = AttentionShape(
+      heads: sizes.heads, kvHeads: sizes.kvHeads, headDim: sizes.headDim, scale: 1, window: window)
+    fullShape = AttentionShape(heads: sizes.heads, kvHeads: fullHeads, headDim: fullDim, scale: 1)
+    localOnes = [Float](repeating: 1, count: sizes.headDim)
+    fullOnes = [Float](repeating: 1, count: fullDim)
+    fullRope = try RoPEScaling(config, sizes: sizes, theta: 1_000_000, headDim: fullDim)
+    localRope = try RoPEScaling(config, sizes: sizes, theta: 10_000, layerType: "sliding_attention")
+  }
+
+  private static func refuseWhatIsMissing(_ config: ConfigFields) throws(ModelError) {
+    if try config.bool("enable_moe_block", default: false) {
+      throw .unsupportedSetting(key: "enable_moe_block", value: "true", supported: "false")
+    }
+    // "vision" concerns the positions of images only.
+    let key = "use_bidirectional_attention"
+    if let value = config.value(key), value.boolValue != false, value.stringValue != "vision" {
+      throw .unsupportedSetting(
+        key: key, value: value.stringValue ?? "true", supported: "false, null and vision")
+    }
+    // Reference implementations disagree about what absent ones mean.
+    guard config.has("layer_types") else { throw .missingKey("layer_types") }
+    guard let ropes = try config.object("rope_parameters"), try ropes.object("full_attention") != nil,
+      try ropes.object("sliding_attention") != nil
+    else { throw .missingKey("rope_parameters.full_attention or rope_parameters.sliding_attention") }
+  }
+
+  func attention(_ layer: Int) -> AttentionShape { sliding[layer] ? localShape : fullShape }
+
+  /// The gain of values' norm, which has no weights.
+  func ones(_ headDim: Int) -> [Float] { headDim == localOnes.count ? localOnes : fullOnes }
+
+  var embeddingScale: Float { gemmaEmbeddingScale(width: sizes.hidden) }
+  var secondScale: Float { gemmaEmbeddingScale(width: secondWidth) }
+
+  /// The layer itself, or the last one of its kind that stores keys and values.
+  func cacheLayer(_ layer: Int) throws(ModelError) -> Int {
+    guard layer >= writers else { return layer }
+    guard let source = (0..<writers).last(where: { sliding[$0] == sliding[layer] }) else {
+      throw .invalidValue(
+        key: "num_kv_shared_layers", found: "\(sizes.layers - writers)",
+        expected: "few enough to leave a layer of each kind that stores keys and values")
+    }
+    return source
+  }
+}
