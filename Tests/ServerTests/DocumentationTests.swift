@@ -98,7 +98,8 @@ struct DocumentationTests {
       "user", "top_k", "min_p", "min_tokens", "seed", "stop", "stop_token_ids", "logit_bias",
       "presence_penalty", "frequency_penalty", "repetition_penalty", "ignore_eos", "chat_template_kwargs",
       "thinking", "thinking_budget", "guided_json", "json_schema", "guided_regex", "guided_choice",
-      "guided_grammar", "grammar", "structured_outputs", "guided_decoding_backend", "grammar_lazy",
+      "guided_grammar", "grammar", "structured_outputs", "guided_decoding_backend", "grammar_triggers",
+      "guided_whitespace_pattern", "grammar_lazy",
     ]
     #expect(Set(Self.responses.map(\.name)) == fields)
   }
