@@ -41,7 +41,7 @@ enum Loading {
         id: flags.text("model-id") ?? folder.name, created: Int(Instant.wallSeconds), service: engine,
         tokenizer: tokenizer, template: template, endTokens: endTokens(of: folder, tokenizer),
         sampling: sampling, systemFingerprint: fingerprint(of: folder))
-      model.facts = facts(of: folder, configuration)
+      model.facts = facts(of: folder, engine)
       return (model, engine)
     }
   }
@@ -77,10 +77,10 @@ enum Loading {
     return tokens
   }
 
-  private static func facts(of folder: ModelFolder, _ configuration: EngineConfiguration) -> ModelFacts {
+  private static func facts(of folder: ModelFolder, _ engine: EngineClient) -> ModelFacts {
     var facts = ModelFacts()
     facts.modelType = folder.config["model_type"]?.stringValue
-    facts.computeMode = configuration.computeMode.rawValue
+    facts.computeMode = engine.computeMode.rawValue
     facts.quantization = folder.quantization.base.map {
       ModelFacts.Quantization(mode: $0.mode.rawValue, bits: $0.bits, groupSize: $0.groupSize)
     }

@@ -1,7 +1,7 @@
 // The only Sendable handle of the engine: starts its thread, submits requests, ends it.
 
 import Checkpoint
-import Compute
+package import Compute
 import Decoding
 import Models
 import Platform
@@ -15,6 +15,8 @@ package final class EngineClient: GenerationService {
   package let kvBytesPerToken: Int
   /// The instruction set in use, the compute mode unless it is exact, and the cache's format: `avx2 fast, f16 cache`.
   package let computeName: String
+  /// The mode in use: exact where fast was asked for and this machine has no integer kernels.
+  package let computeMode: ComputeMode
 
   private let inbox: Monitor<Inbox>
   private let thread: Thread
@@ -31,6 +33,7 @@ package final class EngineClient: GenerationService {
     weightBytesPerToken = facts.weightBytesPerToken
     kvBytesPerToken = facts.kvBytesPerToken
     computeName = facts.computeName
+    computeMode = facts.computeMode
     self.inbox = inbox
     self.thread = thread
     self.queueLimit = queueLimit
@@ -49,8 +52,7 @@ package final class EngineClient: GenerationService {
     var model: any CausalModel
     var weightBytes: Int
     var computeName: String
-    /// What keys and values are stored in when nobody says.
-    var kvFormat = KVFormat.f32
+    var computeMode = ComputeMode.exact
   }
 
   /// As above with a loader of the caller's: it runs on the engine's thread, where its model stays.
@@ -86,6 +88,7 @@ package final class EngineClient: GenerationService {
     var weightBytesPerToken: Int
     var kvBytesPerToken: Int
     var computeName: String
+    var computeMode: ComputeMode
   }
 
   /// Opens the folder and binds the weights.
@@ -97,7 +100,7 @@ package final class EngineClient: GenerationService {
     return LoadedModel(
       model: try ModelFamily.load(folder, compute: compute), weightBytes: folder.weightBytes,
       computeName: (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""),
-      kvFormat: compute.mode == .fast ? .f16 : .f32)
+      computeMode: compute.mode)
   }
 
   /// Engine thread: loads the model and plans the KV memory.
@@ -108,7 +111,7 @@ package final class EngineClient: GenerationService {
     do {
       let loaded = try load(configuration)
       let shape = loaded.model.cacheShape
-      let format = configuration.kvFormat ?? loaded.kvFormat
+      let format = configuration.kvFormat(beside: loaded.computeMode)
       let bytesPerBlock = try KVCache.bytesPerBlock(shape, format: format)
       let plan = try MemoryPlan(
         requestedContext: configuration.maxContext, modelContext: loaded.model.contextLength,
@@ -123,7 +126,7 @@ package final class EngineClient: GenerationService {
         limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: loaded.model.vocabularySize),
         weightBytesPerToken: loaded.model.weightBytesPerToken,
         kvBytesPerToken: bytesPerBlock / KVCache.blockTokens,
-        computeName: "\(loaded.computeName), \(format.rawValue) cache")
+        computeName: "\(loaded.computeName), \(format.rawValue) cache", computeMode: loaded.computeMode)
       return (engine, facts)
     } catch let error as InferenceError {
       throw error

@@ -37,6 +37,9 @@ package struct EngineConfiguration: Sendable {
     self.threads = threads
   }
 
+  /// How keys and values are stored beside activations of this mode.
+  func kvFormat(beside mode: ComputeMode) -> KVFormat { kvFormat ?? (mode == .fast ? .f16 : .f32) }
+
   func kvBytes(weights: Int) -> Int { kvCacheBytes ?? (Machine.memoryBytes - weights) / 4 * 3 }
 }
 

@@ -61,7 +61,7 @@ package final class PerplexityEvaluator {
         models.append(try ModelFamily.load(folder, compute: compute))
         // As the engine stores them; what a fast run is compared with stays float32.
         let isReference = comparing && mode == .exact
-        formats.append(isReference ? .f32 : configuration.kvFormat ?? (compute.mode == .fast ? .f16 : .f32))
+        formats.append(isReference ? .f32 : configuration.kvFormat(beside: compute.mode))
         names.append(compute.mode == .fast ? level + " fast" : level)
       }
     } catch let error as InferenceError {
