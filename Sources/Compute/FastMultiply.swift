@@ -30,8 +30,8 @@ extension ComputeContext {
     }
     let rowBytes = int8.rowBytes(packed.columns, layout.block)
     let x = UnsafeRawPointer(int8Rows[layout.index].floats(xRows * rowBytes / 4))
-    // Building a panel costs about as much as four rows by the row kernel.
-    let step = xRows <= 4 ? rows.count : 16
+    // Building a panel costs about as much as two rows by the row kernel.
+    let step = xRows < 4 ? rows.count : 16
     let panel = UnsafeMutableRawPointer(scratch.floats(int8.panelBytes(packed.columns, layout.block) / 4))
     for first in stride(from: rows.lowerBound, to: rows.upperBound, by: step) {
       let count = min(step, rows.upperBound - first)
@@ -40,14 +40,15 @@ extension ComputeContext {
         packed.scales + first * packed.scaleRowBytes, packed.biases + first * packed.scaleRowBytes
       )
       let out = target + (first - rows.lowerBound)
-      if xRows <= 4 {
+      if xRows < 4 {
         int8.multiply(
           w, packed.rowBytes, scales, biases, packed.scaleRowBytes, packed.scaleFormat, packed.bits,
           packed.groupSize, count, x, rowBytes, xRows, packed.columns, out, yStride)
       } else {
         int8.multiplyPanel(
           w, packed.rowBytes, scales, biases, packed.scaleRowBytes, packed.scaleFormat, packed.bits,
-          packed.groupSize, count, x, rowBytes, xRows, packed.columns, out, yStride, panel)
+          packed.groupSize, count, x, rowBytes, xRows, packed.columns, out, yStride, panel,
+          min(step, rows.upperBound - first - count) * packed.rowBytes)
       }
     }
     return true

@@ -25,11 +25,12 @@ struct Int8Kernels: Sendable {
       UnsafeRawPointer, Int, Int, Int, UnsafeMutablePointer<Float>, Int
     ) -> Void
 
-  /// As `Multiply` (to the bit) for at most 16 weight rows, with 64-byte aligned scratch.
+  /// As `Multiply` (to the bit) for at most 16 weight rows, with 64-byte aligned scratch; last, how many bytes behind
+  /// the weights may be read ahead.
   typealias MultiplyPanel =
     @Sendable (
       UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int, Int,
-      UnsafeRawPointer, Int, Int, Int, UnsafeMutablePointer<Float>, Int, UnsafeMutableRawPointer
+      UnsafeRawPointer, Int, Int, Int, UnsafeMutablePointer<Float>, Int, UnsafeMutableRawPointer, Int
     ) -> Void
 
   /// Bytes of scratch of the panel kernel: `(columns, block)`.

@@ -16,12 +16,13 @@ package func int8PanelBytes(columns: Int, block: Int) -> Int {
   32 * paddedColumns(columns) + 128 * (columns / block) + 4 * 16 * 64
 }
 
-/// As `multiplyInt8`, for `weightRows` of at most 16.
+/// As `multiplyInt8`, for `weightRows` of at most 16. The next `ahead` bytes behind the weights are readable and will be
+/// wanted soon: they are brought into the cache along the way.
 package func multiplyInt8Panel(
   packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
   scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
   xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int,
-  scratch: UnsafeMutableRawPointer
+  scratch: UnsafeMutableRawPointer, ahead: Int
 ) {
   let block = min(groupSize, 64)
   let blocks = columns / block
@@ -29,15 +30,10 @@ package func multiplyInt8Panel(
   let factors = (panel + 32 * paddedColumns(columns)).assumingMemoryBound(to: Float.self)
   let totals = factors + 32 * blocks
 
-  for o in 0..<16 {
-    let isUsed = o < weightRows
-    let (s, b) = (scales + o * scaleRowBytes, biases + o * scaleRowBytes)
-    for j in 0..<blocks {
-      let group = j * block / groupSize
-      factors[32 * j + o] = isUsed ? scalar(s, scaleFormat, group) : 0
-      factors[32 * j + 16 + o] = isUsed ? scalar(b, scaleFormat, group) : 0
-    }
-  }
+  transposeFactors(
+    scales, scaleRowBytes, scaleFormat, weightRows, blocks, groupSize / block, factors)
+  transposeFactors(
+    biases, scaleRowBytes, scaleFormat, weightRows, blocks, groupSize / block, factors + 16)
   for unit in 0..<(rowBytes + 31) / 32 {
     for half in 0..<2 {
       interleave(
@@ -50,41 +46,117 @@ package func multiplyInt8Panel(
   let c = a + 4 * paddedBlocks(columns, block)
   // Dwords of packed weights per block, and bytes of the panel for them.
   let dwords = block * bits / 32
+  // The next panel's weights are touched line by line in between: their misses overlap with the products.
+  let next = packed + weightRows * rowBytes
+  var (touched, wanted, seen): (Int, Int, UInt32) = (0, 0, 0)
+  let share = ahead / (blocks * ((xRows + 3) / 4)) + 1
   var r = 0
   while r < xRows {
     let rows = min(4, xRows - r)
+    // Two or three rows are computed as four, the last of them again: cheaper than one by one.
+    let strides = (min(1, rows - 1) * xStride, min(2, rows - 1) * xStride, min(3, rows - 1) * xStride)
     // Slots are written by their first block; those without one are zero.
-    for i in 0..<rows {
+    for i in 0..<(rows == 1 ? 1 : 4) {
       for slot in min(blocks, 16)..<16 {
         _mm256_storeu_ps(totals + 256 * i + 16 * slot, _mm256_setzero_ps())
         _mm256_storeu_ps(totals + 256 * i + 16 * slot + 8, _mm256_setzero_ps())
       }
     }
     for j in 0..<blocks {
+      wanted = min(wanted + share, ahead)
+      while touched < wanted {
+        seen |= (next + touched).loadUnaligned(as: UInt32.self)
+        touched += 64
+      }
       let row = x + r * xStride
       let weights = UnsafeRawPointer(panel + 128 * dwords * j)
       let (factor, target) = (factors + 32 * j, totals + 16 * (j & 15))
       let isFirst = j < 16
-      if rows == 4 {
-        if bits == 4 {
-          fourRows4(
-            weights, block, row + j * block, xStride, row, a + 4 * j, c + 4 * j, isFirst, factor, target)
-        } else {
-          fourRows8(
-            weights, block, row + j * block, xStride, row, a + 4 * j, c + 4 * j, isFirst, factor, target)
-        }
+      if rows == 1 {
+        oneRow(weights, bits, block, row + j * block, row, a + 4 * j, c + 4 * j, isFirst, factor, target)
+      } else if bits == 4 {
+        fourRows4(
+          weights, block, row + j * block, strides, row, a + 4 * j, c + 4 * j, isFirst, factor, target)
       } else {
-        for i in 0..<rows {
-          let one = row + i * xStride
-          oneRow(
-            weights, bits, block, one + j * block, one, a + 4 * j, c + 4 * j, isFirst, factor,
-            target + 256 * i)
-        }
+        fourRows8(
+          weights, block, row + j * block, strides, row, a + 4 * j, c + 4 * j, isFirst, factor, target)
       }
     }
+    // The result has to be used, or the loads would be removed; it is overwritten below.
+    y[r * yStride] = Float(bitPattern: seen)
     for i in 0..<rows { storeSums(totals + 256 * i, weightRows, y + (r + i) * yStride) }
     r += rows
   }
+}
+
+/// Scales or biases of the sixteen outputs, transposed: `out[32 · block + output]`. Zeros for outputs that are not there.
+@inline(__always)
+private func transposeFactors(
+  _ source: UnsafeRawPointer, _ stride: Int, _ format: Int, _ rows: Int, _ blocks: Int, _ blocksPerGroup: Int,
+  _ out: UnsafeMutablePointer<Float>
+) {
+  var j = 0
+  if rows == 16 && blocksPerGroup == 1 {
+    while j + 8 <= blocks {
+      for half in 0..<2 {
+        let base = source + 8 * half * stride + (format == 0 ? 4 : 2) * j
+        transpose8(base, stride, format, out + 32 * j + 8 * half)
+      }
+      j += 8
+    }
+  }
+  while j < blocks {
+    for o in 0..<16 {
+      out[32 * j + o] = o < rows ? scalar(source + o * stride, format, j / blocksPerGroup) : 0
+    }
+    j += 1
+  }
+}
+
+/// Eight numbers of each of eight rows: `out[32 · column + row]`.
+@inline(__always)
+private func transpose8(
+  _ source: UnsafeRawPointer, _ stride: Int, _ format: Int, _ out: UnsafeMutablePointer<Float>
+) {
+  @inline(__always)
+  func row(_ i: Int) -> __m256i {
+    let base = source + i * stride
+    return _mm256_castps_si256(format == 0 ? load(base, 0) : widen(base, format))
+  }
+  let (c0, c1, c2, c3, c4, c5, c6, c7) = transposed(
+    row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7))
+  storeBytes(c0, UnsafeMutableRawPointer(out))
+  storeBytes(c1, UnsafeMutableRawPointer(out + 32))
+  storeBytes(c2, UnsafeMutableRawPointer(out + 64))
+  storeBytes(c3, UnsafeMutableRawPointer(out + 96))
+  storeBytes(c4, UnsafeMutableRawPointer(out + 128))
+  storeBytes(c5, UnsafeMutableRawPointer(out + 160))
+  storeBytes(c6, UnsafeMutableRawPointer(out + 192))
+  storeBytes(c7, UnsafeMutableRawPointer(out + 224))
+}
+
+/// The dwords of eight registers, transposed: dword d of each in the d-th result.
+@inline(__always)
+private func transposed(
+  _ r0: __m256i, _ r1: __m256i, _ r2: __m256i, _ r3: __m256i, _ r4: __m256i, _ r5: __m256i, _ r6: __m256i,
+  _ r7: __m256i
+) -> (__m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i) {
+  let (a0, a1) = (_mm256_unpacklo_epi32(r0, r1), _mm256_unpackhi_epi32(r0, r1))
+  let (a2, a3) = (_mm256_unpacklo_epi32(r2, r3), _mm256_unpackhi_epi32(r2, r3))
+  let (a4, a5) = (_mm256_unpacklo_epi32(r4, r5), _mm256_unpackhi_epi32(r4, r5))
+  let (a6, a7) = (_mm256_unpacklo_epi32(r6, r7), _mm256_unpackhi_epi32(r6, r7))
+  // Dword d of rows 0-3 and d + 4 of them; then of rows 4-7.
+  let (b0, b1) = (_mm256_unpacklo_epi64(a0, a2), _mm256_unpackhi_epi64(a0, a2))
+  let (b2, b3) = (_mm256_unpacklo_epi64(a1, a3), _mm256_unpackhi_epi64(a1, a3))
+  let (b4, b5) = (_mm256_unpacklo_epi64(a4, a6), _mm256_unpackhi_epi64(a4, a6))
+  let (b6, b7) = (_mm256_unpacklo_epi64(a5, a7), _mm256_unpackhi_epi64(a5, a7))
+  return (
+    __m256i(lowHalf: b0.lowHalf, highHalf: b4.lowHalf), __m256i(lowHalf: b1.lowHalf, highHalf: b5.lowHalf),
+    __m256i(lowHalf: b2.lowHalf, highHalf: b6.lowHalf), __m256i(lowHalf: b3.lowHalf, highHalf: b7.lowHalf),
+    __m256i(lowHalf: b0.highHalf, highHalf: b4.highHalf),
+    __m256i(lowHalf: b1.highHalf, highHalf: b5.highHalf),
+    __m256i(lowHalf: b2.highHalf, highHalf: b6.highHalf), __m256i(lowHalf: b3.highHalf, highHalf: b7.highHalf)
+  )
 }
 
 /// Eight rows of up to 32 bytes, transposed by dwords and split into nibbles.
@@ -99,30 +171,21 @@ private func interleave(
     guard i < rows else { return _mm256_setzero_si256() }
     return _mm256_maskload_epi32((source + i * stride).assumingMemoryBound(to: Int32.self), mask)
   }
-  let (r0, r1, r2, r3) = (row(0), row(1), row(2), row(3))
-  let (r4, r5, r6, r7) = (row(4), row(5), row(6), row(7))
-  let (a0, a1) = (_mm256_unpacklo_epi32(r0, r1), _mm256_unpackhi_epi32(r0, r1))
-  let (a2, a3) = (_mm256_unpacklo_epi32(r2, r3), _mm256_unpackhi_epi32(r2, r3))
-  let (a4, a5) = (_mm256_unpacklo_epi32(r4, r5), _mm256_unpackhi_epi32(r4, r5))
-  let (a6, a7) = (_mm256_unpacklo_epi32(r6, r7), _mm256_unpackhi_epi32(r6, r7))
-  // Dword d of rows 0-3 and d + 4 of them; then of rows 4-7.
-  let (b0, b1) = (_mm256_unpacklo_epi64(a0, a2), _mm256_unpackhi_epi64(a0, a2))
-  let (b2, b3) = (_mm256_unpacklo_epi64(a1, a3), _mm256_unpackhi_epi64(a1, a3))
-  let (b4, b5) = (_mm256_unpacklo_epi64(a4, a6), _mm256_unpackhi_epi64(a4, a6))
-  let (b6, b7) = (_mm256_unpacklo_epi64(a5, a7), _mm256_unpackhi_epi64(a5, a7))
+  let (d0, d1, d2, d3, d4, d5, d6, d7) = transposed(
+    row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7))
   @inline(__always)
   func store(_ dword: Int, _ bytes: __m256i) {
     storeBytes(lowNibbles(bytes), target + 128 * dword)
     storeBytes(highNibbles(bytes), target + 128 * dword + 64)
   }
-  store(0, __m256i(lowHalf: b0.lowHalf, highHalf: b4.lowHalf))
-  store(1, __m256i(lowHalf: b1.lowHalf, highHalf: b5.lowHalf))
-  store(2, __m256i(lowHalf: b2.lowHalf, highHalf: b6.lowHalf))
-  store(3, __m256i(lowHalf: b3.lowHalf, highHalf: b7.lowHalf))
-  store(4, __m256i(lowHalf: b0.highHalf, highHalf: b4.highHalf))
-  store(5, __m256i(lowHalf: b1.highHalf, highHalf: b5.highHalf))
-  store(6, __m256i(lowHalf: b2.highHalf, highHalf: b6.highHalf))
-  store(7, __m256i(lowHalf: b3.highHalf, highHalf: b7.highHalf))
+  store(0, d0)
+  store(1, d1)
+  store(2, d2)
+  store(3, d3)
+  store(4, d4)
+  store(5, d5)
+  store(6, d6)
+  store(7, d7)
 }
 
 /// Sums a row's sixteen slots in the tree of a register's lanes, and stores its first `count` outputs.
@@ -222,29 +285,29 @@ private func plane(
 @inline(__always)
 private func foldRows(
   _ p: (__m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i), _ row: UnsafeRawPointer,
-  _ stride: Int, _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
+  _ strides: (Int, Int, Int), _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
   _ total: UnsafeMutablePointer<Float>
 ) {
   @inline(__always)
-  func foldRow(_ low: __m256i, _ high: __m256i, _ i: Int) {
-    let scale = (row + i * stride + a).loadUnaligned(as: Float.self)
-    let sum = (row + i * stride + c).loadUnaligned(as: Float.self)
+  func foldRow(_ low: __m256i, _ high: __m256i, _ i: Int, _ at: Int) {
+    let scale = (row + at + a).loadUnaligned(as: Float.self)
+    let sum = (row + at + c).loadUnaligned(as: Float.self)
     fold(low, scale, sum, isFirst, factor, total + 256 * i)
     fold(high, scale, sum, isFirst, factor + 8, total + 256 * i + 8)
   }
-  foldRow(p.0, p.1, 0)
-  foldRow(p.2, p.3, 1)
-  foldRow(p.4, p.5, 2)
-  foldRow(p.6, p.7, 3)
+  foldRow(p.0, p.1, 0, 0)
+  foldRow(p.2, p.3, 1, strides.0)
+  foldRow(p.4, p.5, 2, strides.1)
+  foldRow(p.6, p.7, 3, strides.2)
 }
 
 @inline(__always)
 private func fourRows4(
-  _ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRawPointer, _ stride: Int, _ row: UnsafeRawPointer,
-  _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
+  _ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRawPointer, _ strides: (Int, Int, Int),
+  _ row: UnsafeRawPointer, _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
   _ total: UnsafeMutablePointer<Float>
 ) {
-  let (x1, x2, x3) = (x + stride, x + 2 * stride, x + 3 * stride)
+  let (x1, x2, x3) = (x + strides.0, x + strides.1, x + strides.2)
   let steps = block / 8
   let odd = block / 2
   let p = plane(weights, steps, x, x1, x2, x3)
@@ -254,22 +317,23 @@ private func fourRows4(
       _mm256_add_epi32(p.0, q.0), _mm256_add_epi32(p.1, q.1), _mm256_add_epi32(p.2, q.2),
       _mm256_add_epi32(p.3, q.3), _mm256_add_epi32(p.4, q.4), _mm256_add_epi32(p.5, q.5),
       _mm256_add_epi32(p.6, q.6), _mm256_add_epi32(p.7, q.7)
-    ), row, stride, a, c, isFirst, factor, total)
+    ), row, strides, a, c, isFirst, factor, total)
 }
 
 @inline(__always)
 private func fourRows8(
-  _ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRawPointer, _ stride: Int, _ row: UnsafeRawPointer,
-  _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
+  _ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRawPointer, _ strides: (Int, Int, Int),
+  _ row: UnsafeRawPointer, _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
   _ total: UnsafeMutablePointer<Float>
 ) {
   let zero = _mm256_setzero_si256()
   var sums = (zero, zero, zero, zero, zero, zero, zero, zero)
   for segment in 0..<block / 32 {
-    let (w, at) = (weights + 1024 * segment, 32 * segment)
-    let (y0, y1, y2, y3) = (x + at, x + stride + at, x + 2 * stride + at, x + 3 * stride + at)
-    let p = plane(w, 8, y0, y1, y2, y3)
-    let q = plane(w + 64, 8, y0, y1, y2, y3)
+    let w = weights + 1024 * segment
+    let y = x + 32 * segment
+    let (y1, y2, y3) = (y + strides.0, y + strides.1, y + strides.2)
+    let p = plane(w, 8, y, y1, y2, y3)
+    let q = plane(w + 64, 8, y, y1, y2, y3)
     @inline(__always)
     func add(_ sum: __m256i, _ low: __m256i, _ high: __m256i) -> __m256i {
       _mm256_add_epi32(sum, _mm256_add_epi32(low, _mm256_slli_epi32(high, 4)))
@@ -279,5 +343,5 @@ private func fourRows8(
       add(sums.4, p.4, q.4), add(sums.5, p.5, q.5), add(sums.6, p.6, q.6), add(sums.7, p.7, q.7)
     )
   }
-  foldRows(sums, row, stride, a, c, isFirst, factor, total)
+  foldRows(sums, row, strides, a, c, isFirst, factor, total)
 }

@@ -17,7 +17,7 @@ package func multiplyInt8Panel(
   packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
   scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
   xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int,
-  scratch: UnsafeMutableRawPointer
+  scratch: UnsafeMutableRawPointer, ahead _: Int
 ) {
   let block = min(groupSize, 64)
   let blocks = columns / block

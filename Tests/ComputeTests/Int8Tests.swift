@@ -20,8 +20,11 @@ import Testing
             let context = "\(name), \(bits) bits, group \(group), format \(format), \(groups) groups"
             #expect(shape.run(int8, xRows: 9, byPanel: false) == exact, "\(context)")
             #expect(shape.run(int8, xRows: 9, byPanel: true) == exact, "\(context), panel")
-            #expect(
-              shape.run(int8, xRows: 1, byPanel: true) == Array(exact.prefix(shape.weightRows)), "\(context)")
+            for xRows in 1...3 {
+              #expect(
+                shape.run(int8, xRows: xRows, byPanel: true) == Array(exact.prefix(xRows * shape.weightRows)),
+                "\(context), \(xRows) rows")
+            }
           }
         }
       }
@@ -47,7 +50,8 @@ import Testing
   /// Random weights and activations in one shape.
   private struct Case {
     let bits, group, format, columns: Int
-    let weightRows = 5
+    /// A whole panel, and a part of one.
+    let weightRows = 21
     let packed, scales, biases, x: Bytes
 
     init(bits: Int, group: Int, format: Int, groups: Int, random: inout SeededGenerator) {
@@ -70,10 +74,14 @@ import Testing
       let y = Bytes.room(weightRows * xRows)
       if byPanel {
         let scratch = Bytes(kernels.panelBytes(columns, block))
-        kernels.multiplyPanel(
-          packed.start, rowBytes, scales.start, biases.start, scaleBytes, format, bits, group, weightRows,
-          rows.start,
-          bytes, xRows, columns, y.floats, weightRows, scratch.start)
+        for first in stride(from: 0, to: weightRows, by: 16) {
+          let count = min(16, weightRows - first)
+          kernels.multiplyPanel(
+            packed.start + first * rowBytes, rowBytes, scales.start + first * scaleBytes,
+            biases.start + first * scaleBytes, scaleBytes, format, bits, group, count, rows.start, bytes,
+            xRows,
+            columns, y.floats + first, weightRows, scratch.start, (weightRows - first - count) * rowBytes)
+        }
         #expect(scratch.isIntact)
       } else {
         kernels.multiply(
