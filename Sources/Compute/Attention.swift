@@ -203,7 +203,8 @@ extension ComputeContext {
     for index in firstVisible / tokens...position / tokens {
       let block = Int(blocks[blocks.startIndex + index])
       let (from, to) = (max(0, firstVisible - index * tokens), min(tokens, position - index * tokens + 1))
-      stored.scores(q, size, rows, storage.keys(block: block, head: head), size, scores)
+      let values = storage.values(block: block, head: head)
+      stored.scores(q, size, rows, storage.keys(block: block, head: head), size, values, scores)
       let scales = storage.format == .q8 ? storage.scales(block: block, head: head) : nil
       for r in 0..<rows {
         let row = scores + r * tokens
@@ -211,8 +212,9 @@ extension ComputeContext {
         factors[r] = kernels.softmaxBlock(row, from, to, states + 2 * r)
         if let scales { for j in from..<to { row[j] *= scales[tokens + j] } }
       }
+      let next = Int(blocks[blocks.startIndex + min(index + 1, position / tokens)])
       stored.accumulate(
-        scores, rows, from, to, storage.values(block: block, head: head), size, factors, sums)
+        scores, rows, from, to, values, size, factors, storage.keys(block: next, head: head), sums)
     }
   }
 

@@ -113,18 +113,20 @@ struct KernelTable: Sendable {
       UnsafePointer<Float>, Int, Int, UnsafePointer<Float>, Int, Float, UnsafeMutablePointer<Float>
     ) -> Void
 
-  /// As `Scores` (to the bit) for keys in a cache's own format, scales aside.
+  /// As `Scores` (to the bit) for keys in a cache's own format, scales aside:
+  /// `(queries, queryStride, queryRows, keys, headDim, ahead, out)`; as many bytes as the keys have are readable at
+  /// `ahead` and wanted next.
   typealias ScoresStored =
     @Sendable (
-      UnsafePointer<Float>, Int, Int, UnsafeRawPointer, Int, UnsafeMutablePointer<Float>
+      UnsafePointer<Float>, Int, Int, UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeMutablePointer<Float>
     ) -> Void
 
   /// As `Accumulate` (to the bit) for several rows with the same keys in sight and values in a cache's own format:
-  /// `(weights [rows][32], rows, from, to, values, headDim, factors [rows], out [rows][headDim])`; `headDim` is a
-  /// multiple of 32.
+  /// `(weights [rows][32], rows, from, to, values, headDim, factors [rows], ahead, out [rows][headDim])`; `headDim` is
+  /// a multiple of 32, `ahead` as in `ScoresStored`.
   typealias AccumulateStored =
     @Sendable (
-      UnsafePointer<Float>, Int, Int, Int, UnsafeRawPointer, Int, UnsafePointer<Float>,
+      UnsafePointer<Float>, Int, Int, Int, UnsafeRawPointer, Int, UnsafePointer<Float>, UnsafeRawPointer,
       UnsafeMutablePointer<Float>
     ) -> Void
 
@@ -237,6 +239,8 @@ extension KernelTable {
         multiplyPanel: KernelsAVX2.multiplyInt8Panel)
       table.scores = KernelsAVX2.attentionScores
       table.accumulate = KernelsAVX2.attentionAccumulate
+      table.softmaxBlock = KernelsAVX2.attentionSoftmax
+      table.gatedSilu = KernelsAVX2.gatedSilu
       table.attendHalf = storedHalf
       table.attendInt8 = storedInt8
       return table
@@ -246,7 +250,7 @@ extension KernelTable {
       var table = portable
       table.unpack = KernelsAVX512.unpackAffine
       table.widen = KernelsAVX512.widenHalf
-      // Every CPU with AVX-512 has AVX2 and F16C; rounding and widening give the same bits at any width.
+      // Every CPU with AVX-512 has AVX2 and F16C; what rounds once gives the same bits at any width.
       table.narrow = KernelsAVX2.narrowHalf
       table.widenInt8 = KernelsAVX2.widenInt8
       table.multiply = KernelsAVX512.multiplyF32
@@ -260,6 +264,8 @@ extension KernelTable {
         multiplyPanel: KernelsAVX512.multiplyInt8Panel)
       table.scores = KernelsAVX512.attentionScores
       table.accumulate = KernelsAVX512.attentionAccumulate
+      table.softmaxBlock = KernelsAVX2.attentionSoftmax
+      table.gatedSilu = KernelsAVX2.gatedSilu
       table.attendHalf = storedHalf
       table.attendInt8 = storedInt8
       return table

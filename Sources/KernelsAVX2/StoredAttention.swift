@@ -3,6 +3,10 @@
 // A decode step reads every key and value once for a handful of query rows: writing them out as float32 first costs
 // more than the products. The operations of one element and their order are those of widening and then calling
 // `attentionScores` and `attentionAccumulate`: the same bits.
+//
+// Prefetchers stop at the borders of pages and do not follow the strides in which values are read, so while the keys of
+// a block are multiplied its values are touched in order, and with the values the keys of the next block: one word per
+// step, stored where a result will overwrite it (a load without use would be removed).
 
 import _Builtin_intrinsics.intel
 
@@ -17,19 +21,19 @@ private func stored(_ base: UnsafeRawPointer, _ index: Int, _ isHalf: Bool) -> _
 /// `out[r · 32 + j] = Σ q[r][d] · keys[d][j]` for f16 keys; see Compute's KernelTable.ScoresStored.
 package func attentionScoresHalf(
   queries: UnsafePointer<Float>, queryStride: Int, queryRows: Int, keys: UnsafeRawPointer, headDim: Int,
-  out: UnsafeMutablePointer<Float>
-) { scores(queries, queryStride, queryRows, keys, headDim, true, out) }
+  ahead: UnsafeRawPointer, out: UnsafeMutablePointer<Float>
+) { scores(queries, queryStride, queryRows, keys, headDim, true, ahead, out) }
 
 /// As `attentionScoresHalf` for int8 keys; their scales are left to the caller.
 package func attentionScoresInt8(
   queries: UnsafePointer<Float>, queryStride: Int, queryRows: Int, keys: UnsafeRawPointer, headDim: Int,
-  out: UnsafeMutablePointer<Float>
-) { scores(queries, queryStride, queryRows, keys, headDim, false, out) }
+  ahead: UnsafeRawPointer, out: UnsafeMutablePointer<Float>
+) { scores(queries, queryStride, queryRows, keys, headDim, false, ahead, out) }
 
 @inline(__always)
 private func scores(
   _ queries: UnsafePointer<Float>, _ queryStride: Int, _ queryRows: Int, _ keys: UnsafeRawPointer,
-  _ headDim: Int, _ isHalf: Bool, _ out: UnsafeMutablePointer<Float>
+  _ headDim: Int, _ isHalf: Bool, _ ahead: UnsafeRawPointer, _ out: UnsafeMutablePointer<Float>
 ) {
   let zero = _mm256_setzero_ps()
   var r = 0
@@ -39,7 +43,9 @@ private func scores(
     let (q, p) = (queries + r * queryStride, queries + (isPair ? r + 1 : r) * queryStride)
     var (a0, b0, c0, e0) = (zero, zero, zero, zero)
     var (a1, b1, c1, e1) = (zero, zero, zero, zero)
+    let target = out + 32 * r
     for d in 0..<headDim {
+      if r == 0 { target[0] = (ahead + (isHalf ? 64 : 32) * d).loadUnaligned(as: Float.self) }
       let (s, t) = (_mm256_set1_ps(q[d]), _mm256_set1_ps(p[d]))
       let (k0, k1) = (stored(keys, 32 * d, isHalf), stored(keys, 32 * d + 8, isHalf))
       a0 = _mm256_fmadd_ps(s, k0, a0)
@@ -52,7 +58,6 @@ private func scores(
       e0 = _mm256_fmadd_ps(s, k3, e0)
       e1 = _mm256_fmadd_ps(t, k3, e1)
     }
-    let target = out + 32 * r
     _mm256_storeu_ps(target, a0)
     _mm256_storeu_ps(target + 8, b0)
     _mm256_storeu_ps(target + 16, c0)
@@ -71,19 +76,20 @@ private func scores(
 /// KernelTable.AccumulateStored.
 package func attentionAccumulateHalf(
   weights: UnsafePointer<Float>, rows: Int, from: Int, to: Int, values: UnsafeRawPointer, headDim: Int,
-  factors: UnsafePointer<Float>, out: UnsafeMutablePointer<Float>
-) { accumulate(weights, rows, from, to, values, headDim, true, factors, out) }
+  factors: UnsafePointer<Float>, ahead: UnsafeRawPointer, out: UnsafeMutablePointer<Float>
+) { accumulate(weights, rows, from, to, values, headDim, true, factors, ahead, out) }
 
 /// As `attentionAccumulateHalf` for int8 values; their scales are in the weights.
 package func attentionAccumulateInt8(
   weights: UnsafePointer<Float>, rows: Int, from: Int, to: Int, values: UnsafeRawPointer, headDim: Int,
-  factors: UnsafePointer<Float>, out: UnsafeMutablePointer<Float>
-) { accumulate(weights, rows, from, to, values, headDim, false, factors, out) }
+  factors: UnsafePointer<Float>, ahead: UnsafeRawPointer, out: UnsafeMutablePointer<Float>
+) { accumulate(weights, rows, from, to, values, headDim, false, factors, ahead, out) }
 
 @inline(__always)
 private func accumulate(
   _ weights: UnsafePointer<Float>, _ rows: Int, _ from: Int, _ to: Int, _ values: UnsafeRawPointer,
-  _ headDim: Int, _ isHalf: Bool, _ factors: UnsafePointer<Float>, _ out: UnsafeMutablePointer<Float>
+  _ headDim: Int, _ isHalf: Bool, _ factors: UnsafePointer<Float>, _ ahead: UnsafeRawPointer,
+  _ out: UnsafeMutablePointer<Float>
 ) {
   var r = 0
   while r < rows {
@@ -98,6 +104,7 @@ private func accumulate(
       var (a1, b1) = (_mm256_mul_ps(load(y, d), g), _mm256_mul_ps(load(y, d + 8), g))
       var (c1, e1) = (_mm256_mul_ps(load(y, d + 16), g), _mm256_mul_ps(load(y, d + 24), g))
       for j in from..<to {
+        if r == 0 { x[d] = (ahead + (isHalf ? 2 : 1) * (32 * d + 32 * j)).loadUnaligned(as: Float.self) }
         let (s, t) = (_mm256_set1_ps(u[j]), _mm256_set1_ps(v[j]))
         let at = j * headDim + d
         let (k0, k1) = (stored(values, at, isHalf), stored(values, at + 8, isHalf))

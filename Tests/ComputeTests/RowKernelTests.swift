@@ -53,6 +53,38 @@ import Testing
     }
   }
 
+  @Test func `softmax and silu have the bits of the portable forms, extremes included`() {
+    var random = SeededGenerator(seed: 16)
+    let extremes: [Float] = [-.infinity, -1000, -87.4, -87.2, -1e-30, 0, 1e-30, 88, 88.8, 1000]
+    for (name, kernels) in tables {
+      for count in 1...35 {
+        let gate = Bytes.floats(count, using: &random)
+        let up = Bytes.floats(count, using: &random)
+        if count > extremes.count { for (i, x) in extremes.enumerated() { gate.floats[i] = x } }
+        let results = [kernels, .portable].map { table in
+          let out = Bytes.room(count)
+          table.gatedSilu(gate.floats, up.floats, count, out.floats)
+          return out.values(count).map(\.bitPattern)
+        }
+        #expect(results[0] == results[1], "\(name) silu of \(count)")
+      }
+      for (from, to) in [(0, 32), (0, 1), (5, 31), (31, 32)] {
+        for before in [-Float.infinity, -3, 50] {
+          let scores = Bytes.floats(32, using: &random)
+          for j in 0..<32 { scores.floats[j] *= 20 }
+          let results = [kernels, .portable].map { table in
+            let row = Bytes.room(34)
+            for j in 0..<32 { row.floats[j] = scores.floats[j] }
+            (row.floats[32], row.floats[33]) = (before, 2)
+            let factor = table.softmaxBlock(row.floats, from, to, row.floats + 32)
+            return (row.values(34) + [factor]).map(\.bitPattern)
+          }
+          #expect(results[0] == results[1], "\(name) softmax of \(from)..<\(to) after \(before)")
+        }
+      }
+    }
+  }
+
   @Test func `every half comes back from its float, and floats between round to the nearest, ties to even`() {
     for (name, kernels) in tables + [("reference", .reference)] {
       let halves = Bytes(2 << 16)
