@@ -31,24 +31,33 @@ extension ComputeContext {
     let rowBytes = int8.rowBytes(packed.columns, layout.block)
     let x = UnsafeRawPointer(int8Rows[layout.index].floats(xRows * rowBytes / 4))
     // Building a panel costs about as much as two rows by the row kernel.
-    let step = xRows < 4 ? rows.count : 16
-    let panel = UnsafeMutableRawPointer(scratch.floats(int8.panelBytes(packed.columns, layout.block) / 4))
+    let isPanel = xRows >= 4
+    let isRepacked = packed.bits != layout.bits
+    let rowSize = packed.columns * layout.bits / 8
+    let step = isPanel || isRepacked ? 16 : rows.count
+    let panelFloats = isPanel ? int8.panelBytes(packed.columns, layout.block) / 4 : 0
+    let panel = UnsafeMutableRawPointer(scratch.floats(panelFloats + (isRepacked ? step * rowSize / 4 : 0)))
+    let repacked = panel + 4 * panelFloats
     for first in stride(from: rows.lowerBound, to: rows.upperBound, by: step) {
       let count = min(step, rows.upperBound - first)
-      let w = packed.packed + first * packed.rowBytes
+      var w = packed.packed + first * packed.rowBytes
+      if isRepacked {
+        int8.repack(w, packed.bits, count * packed.columns, repacked)
+        w = UnsafeRawPointer(repacked)
+      }
       let (scales, biases) = (
         packed.scales + first * packed.scaleRowBytes, packed.biases + first * packed.scaleRowBytes
       )
       let out = target + (first - rows.lowerBound)
-      if xRows < 4 {
-        int8.multiply(
-          w, packed.rowBytes, scales, biases, packed.scaleRowBytes, packed.scaleFormat, packed.bits,
-          packed.groupSize, count, x, rowBytes, xRows, packed.columns, out, yStride)
-      } else {
+      if isPanel {
+        let ahead = isRepacked ? 0 : min(step, rows.upperBound - first - count) * rowSize
         int8.multiplyPanel(
-          w, packed.rowBytes, scales, biases, packed.scaleRowBytes, packed.scaleFormat, packed.bits,
-          packed.groupSize, count, x, rowBytes, xRows, packed.columns, out, yStride, panel,
-          min(step, rows.upperBound - first - count) * packed.rowBytes)
+          w, rowSize, scales, biases, packed.scaleRowBytes, packed.scaleFormat, layout.bits, packed.groupSize,
+          count, x, rowBytes, xRows, packed.columns, out, yStride, panel, ahead)
+      } else {
+        int8.multiply(
+          w, rowSize, scales, biases, packed.scaleRowBytes, packed.scaleFormat, layout.bits, packed.groupSize,
+          count, x, rowBytes, xRows, packed.columns, out, yStride)
       }
     }
     return true

@@ -4,7 +4,7 @@
 package enum ComputeMode: String, Sendable, CaseIterable {
   /// float32 activations: results differ from the checkpoint's own arithmetic by rounding only.
   case exact
-  /// int8 activations per block of at most 64 where weights are 4- or 8-bit affine: several times the speed, a
+  /// int8 activations per block of at most 64 where weights are affine: several times the speed, a
   /// relative error of about 1 % per product, an eighth of what 4-bit weights themselves cost.
   case fast
 }
@@ -36,26 +36,33 @@ struct Int8Kernels: Sendable {
   /// Bytes of scratch of the panel kernel: `(columns, block)`.
   typealias PanelBytes = @Sendable (Int, Int) -> Int
 
+  /// Rewrites weights of 2, 3, 5 and 6 bits as nibbles or bytes: `(packed, bits, count, out)`; `count` is a multiple
+  /// of 32, and up to 4 bits become nibbles.
+  typealias Repack = @Sendable (UnsafeRawPointer, Int, Int, UnsafeMutableRawPointer) -> Void
+
   var rowBytes: RowBytes
   var quantize: Quantize
   var multiply: Multiply
   var panelBytes: PanelBytes
   var multiplyPanel: MultiplyPanel
+  var repack: Repack
 }
 
 /// The forms in which rows of activations are quantized; weights of a stack may need several.
 struct Int8Layout: Equatable {
   /// Elements per scale: 32 or 64.
   let block: Int
+  /// Bits of a weight as the kernels multiply it: 4 or 8. Others are rewritten as the next of these.
+  let bits: Int
   /// Even elements of a block before odd ones.
   let evenOdd: Bool
 
   /// The form that `matrix` needs; nil when no integer kernel takes it.
   init?(_ matrix: WeightMatrix) {
-    guard case .quantized(let packed) = matrix, packed.mode == .affine, packed.bits == 4 || packed.bits == 8
-    else { return nil }
+    guard case .quantized(let packed) = matrix, packed.mode == .affine else { return nil }
     block = min(packed.groupSize, 64)
-    evenOdd = packed.bits == 4
+    bits = packed.bits <= 4 ? 4 : 8
+    evenOdd = bits == 4
   }
 
   static let count = 4

@@ -13,7 +13,19 @@ extension Reference {
         bits: bits, groupSize: group, weightRows: rows, x: x, xRowBytes: xBytes, xRows: xRows,
         columns: columns,
         y: y, yStride: n)
-    })
+    }, repack: repack)
+
+  static func repack(packed: UnsafeRawPointer, bits: Int, count: Int, out: UnsafeMutableRawPointer) {
+    for i in 0..<count {
+      let q = UInt8(quantum(packed, bits, i))
+      if bits > 4 {
+        out.storeBytes(of: q, toByteOffset: i, as: UInt8.self)
+      } else {
+        let before = i & 1 == 0 ? 0 : out.load(fromByteOffset: i / 2, as: UInt8.self)
+        out.storeBytes(of: before | q << (i & 1 == 0 ? 0 : 4), toByteOffset: i / 2, as: UInt8.self)
+      }
+    }
+  }
 
   static func quantizeInt8(
     x: UnsafePointer<Float>, columns: Int, block: Int, evenOdd: Bool, out: UnsafeMutableRawPointer

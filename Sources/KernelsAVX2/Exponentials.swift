@@ -55,7 +55,8 @@ package func attentionSoftmax(
   _mm256_storeu_ps(scores + 16, e2)
   _mm256_storeu_ps(scores + 24, e3)
   // Most blocks do not raise the maximum, and e^0 is 1.
-  let factor = state[0] == top && top != hidden ? 1 : exponential(_mm256_sub_ps(_mm256_set1_ps(state[0]), base))[0]
+  let isRaised = state[0] != top || top == hidden
+  let factor = isRaised ? exponential(_mm256_sub_ps(_mm256_set1_ps(state[0]), base))[0] : 1
   state[1] = state[1] * factor + sum(_mm256_add_ps(_mm256_add_ps(e0, e1), _mm256_add_ps(e2, e3)))
   state[0] = top
   return factor

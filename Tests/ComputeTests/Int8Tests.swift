@@ -31,6 +31,31 @@ import Testing
     }
   }
 
+  @Test func `weights of every width are rewritten as nibbles or bytes, whatever their alignment`() {
+    var random = SeededGenerator(seed: 15)
+    for (name, kernels) in tables {
+      guard let int8 = kernels.int8 else { continue }
+      for bits in [2, 3, 5, 6] {
+        for (units, misaligned) in [(1, 0), (2, 1), (5, 3)] {
+          let packed = Bytes.random(4 * bits * units, misaligned: misaligned, using: &random)
+          let results = [int8, Reference.int8].map { kernels in
+            let out = Bytes(32 * units * (bits > 4 ? 2 : 1) / 2)
+            kernels.repack(packed.start, bits, 32 * units, out.start)
+            #expect(out.isIntact)
+            return (0..<32 * units * (bits > 4 ? 2 : 1) / 2).map {
+              out.start.load(fromByteOffset: $0, as: UInt8.self)
+            }
+          }
+          #expect(results[0] == results[1], "\(name), \(bits) bits, \(units) units")
+          // The twin itself against the drawing in QuantizedMatrix.
+          let last = 32 * units - 1
+          let stored = results[1][bits > 4 ? last : last / 2]
+          #expect(Int(bits > 4 ? stored : stored >> 4) == Reference.quantum(packed.start, bits, last))
+        }
+      }
+    }
+  }
+
   @Test func `rows of zeros and of one large value are quantized without loss`() {
     for (name, kernels) in tables + [("reference", .reference)] {
       guard let int8 = kernels.int8 else { continue }
