@@ -22,6 +22,8 @@ package struct GenerationRequest: Sendable {
   package var guide: Guide?
   /// Text that the answer is likely to repeat, as tokens: drafts are taken from it. Changes speed only.
   package var draft: [Int32] = []
+  /// Who asks, as a number that says nothing else: requests of one client share it, 0 is nobody in particular.
+  package var tenant: UInt64 = 0
 
   package init(
     promptTokens: [Int32], maxTokens: Int, sampling: SamplingParameters = SamplingParameters(),
