@@ -18,18 +18,20 @@ extension ComputeContext {
     }
   }
 
-  /// The tile of outputs `rows` in the fast mode.
+  /// The tile of outputs `rows` in the fast mode, for the quantized activations from row `first` on.
   ///
   /// - Returns: false when the weights have no integer kernel: the exact kernels take them.
   func multiplyInt8(
-    _ matrix: WeightMatrix, rows: Range<Int>, xRows: Int, target: UnsafeMutablePointer<Float>, yStride: Int,
-    scratch: ScratchBuffer
+    _ matrix: WeightMatrix, rows: Range<Int>, xRows: Int, from first: Int,
+    target: UnsafeMutablePointer<Float>,
+    yStride: Int, scratch: ScratchBuffer
   ) -> Bool {
     guard let int8 = activeInt8, let layout = Int8Layout(matrix), case .quantized(let packed) = matrix else {
       return false
     }
     let rowBytes = int8.rowBytes(packed.columns, layout.block)
-    let x = UnsafeRawPointer(int8Rows[layout.index].floats(xRows * rowBytes / 4))
+    let quantized = int8Rows[layout.index].floats((first + xRows) * rowBytes / 4)
+    let x = UnsafeRawPointer(quantized) + first * rowBytes
     // Building a panel costs about as much as four rows by the row kernel.
     let step = xRows <= 4 ? rows.count : 16
     let panel = UnsafeMutableRawPointer(scratch.floats(int8.panelBytes(packed.columns, layout.block) / 4))
