@@ -18,18 +18,20 @@ extension ComputeContext {
     }
   }
 
-  /// The tile of outputs `rows` in the fast mode.
+  /// The tile of outputs `rows` in the fast mode, for the quantized activations from row `first` on.
   ///
   /// - Returns: false when the weights have no integer kernel: the exact kernels take them.
   func multiplyInt8(
-    _ matrix: WeightMatrix, rows: Range<Int>, xRows: Int, target: UnsafeMutablePointer<Float>, yStride: Int,
-    scratch: ScratchBuffer
+    _ matrix: WeightMatrix, rows: Range<Int>, xRows: Int, from first: Int,
+    target: UnsafeMutablePointer<Float>,
+    yStride: Int, scratch: ScratchBuffer
   ) -> Bool {
     guard let int8 = activeInt8, let layout = Int8Layout(matrix), case .quantized(let packed) = matrix else {
       return false
     }
     let rowBytes = int8.rowBytes(packed.columns, layout.block)
-    let x = UnsafeRawPointer(int8Rows[layout.index].floats(xRows * rowBytes / 4))
+    let quantized = int8Rows[layout.index].floats((first + xRows) * rowBytes / 4)
+    let x = UnsafeRawPointer(quantized) + first * rowBytes
     // Building a panel costs about as much as two rows by the row kernel.
     let isPanel = xRows >= 4
     let isRepacked = packed.bits != layout.bits
@@ -38,19 +40,19 @@ extension ComputeContext {
     let panelFloats = isPanel ? int8.panelBytes(packed.columns, layout.block) / 4 : 0
     let panel = UnsafeMutableRawPointer(scratch.floats(panelFloats + (isRepacked ? step * rowSize / 4 : 0)))
     let repacked = panel + 4 * panelFloats
-    for first in stride(from: rows.lowerBound, to: rows.upperBound, by: step) {
-      let count = min(step, rows.upperBound - first)
-      var w = packed.packed + first * packed.rowBytes
+    for start in stride(from: rows.lowerBound, to: rows.upperBound, by: step) {
+      let count = min(step, rows.upperBound - start)
+      var w = packed.packed + start * packed.rowBytes
       if isRepacked {
         int8.repack(w, packed.bits, count * packed.columns, repacked)
         w = UnsafeRawPointer(repacked)
       }
       let (scales, biases) = (
-        packed.scales + first * packed.scaleRowBytes, packed.biases + first * packed.scaleRowBytes
+        packed.scales + start * packed.scaleRowBytes, packed.biases + start * packed.scaleRowBytes
       )
-      let out = target + (first - rows.lowerBound)
+      let out = target + (start - rows.lowerBound)
       if isPanel {
-        let ahead = isRepacked ? 0 : min(step, rows.upperBound - first - count) * rowSize
+        let ahead = isRepacked ? 0 : min(step, rows.upperBound - start - count) * rowSize
         int8.multiplyPanel(
           w, rowSize, scales, biases, packed.scaleRowBytes, packed.scaleFormat, layout.bits, packed.groupSize,
           count, x, rowBytes, xRows, packed.columns, out, yStride, panel, ahead)

@@ -7,49 +7,70 @@
 
 extension ComputeContext {
   /// `y = x · weightsᵀ + bias`: x `[n, columns]`, y `[n, rows]`, float32.
-  package func multiply(_ x: Rows, by weights: WeightStack, into y: Rows) {
+  ///
+  /// - Parameter exactly: float32 activations in the fast mode too: for results that decide something.
+  package func multiply(_ x: Rows, by weights: WeightStack, into y: Rows, exactly: Bool = false) {
     precondition(
       x.columns == weights.columns && y.columns == weights.rows && x.count == y.count,
       "multiply: shapes differ")
     guard x.count > 0 else { return }
-    quantize(x, for: weights)
-    let tileRows = tileRows(for: weights, xRows: x.count)
-    var tiles = 0
-    for part in weights.parts { tiles += (part.matrix.rows + tileRows - 1) / tileRows }
-
-    pool.run(tiles: tiles) { tile, worker in
-      var index = tile
-      for part in weights.parts {
-        let count = (part.matrix.rows + tileRows - 1) / tileRows
-        guard index >= count else {
-          let first = index * tileRows
-          let rows = first..<min(first + tileRows, part.matrix.rows)
-          multiplyTile(part, rows: rows, x: x, y: y, scratch: workerScratch[worker])
-          return
-        }
-        index -= count
-      }
+    if !exactly { quantize(x, for: weights) }
+    let tileRows = tileRows(outputs: weights.rows, columns: weights.columns, xRows: x.count)
+    pool.run(tiles: tiles(of: weights, tileRows: tileRows)) { tile, worker in
+      multiplyTile(
+        tile, of: weights, tileRows: tileRows, x: x, quantizedFrom: exactly ? nil : 0, y: y,
+        scratch: workerScratch[worker])
     }
   }
 
   /// Weight rows per tile: enough tiles that threads finish together, and an unpacked tile of at most 512 KiB.
-  private func tileRows(for weights: WeightStack, xRows: Int) -> Int {
-    let fair = weights.rows / (pool.threads * 8)
-    let most = xRows > kernels.fusedRows ? (1 << 17) / max(1, weights.columns) : 256
+  func tileRows(outputs: Int, columns: Int, xRows: Int) -> Int {
+    let fair = outputs / (pool.threads * 8)
+    let most = xRows > kernels.fusedRows ? (1 << 17) / max(1, columns) : 256
     // Panels of the fast mode take sixteen rows.
     return max(16, min(fair, most, 256) & ~15)
   }
 
+  /// Tiles of at most `tileRows` rows; none spans two parts.
+  func tiles(of weights: WeightStack, tileRows: Int) -> Int {
+    weights.parts.reduce(0) { $0 + ($1.matrix.rows + tileRows - 1) / tileRows }
+  }
+
+  /// The outputs of tile `index` of the stack.
+  ///
+  /// - Parameter quantizedFrom: the row of the quantized activations that belongs to x's first; nil for the exact
+  ///   kernels.
+  func multiplyTile(
+    _ index: Int, of weights: WeightStack, tileRows: Int, x: Rows, quantizedFrom first: Int?, y: Rows,
+    scratch: ScratchBuffer
+  ) {
+    var index = index
+    for part in weights.parts {
+      let count = (part.matrix.rows + tileRows - 1) / tileRows
+      guard index >= count else {
+        let start = index * tileRows
+        let rows = start..<min(start + tileRows, part.matrix.rows)
+        multiplyTile(part, rows: rows, x: x, quantizedFrom: first, y: y, scratch: scratch)
+        return
+      }
+      index -= count
+    }
+  }
+
   private func multiplyTile(
-    _ part: WeightStack.Part, rows: Range<Int>, x: Rows, y: Rows, scratch: ScratchBuffer
+    _ part: WeightStack.Part, rows: Range<Int>, x: Rows, quantizedFrom first: Int?, y: Rows,
+    scratch: ScratchBuffer
   ) {
     let target = y.base + part.start + rows.lowerBound
-    let isDone = multiplyInt8(
-      part.matrix, rows: rows, xRows: x.count, target: target, yStride: y.stride, scratch: scratch)
+    let isDone = first.map { first in
+      multiplyInt8(
+        part.matrix, rows: rows, xRows: x.count, from: first, target: target, yStride: y.stride,
+        scratch: scratch)
+    }
     switch part.matrix {
     case .dense(let matrix):
       multiplyDense(matrix, rows: rows, x: x, target: target, yStride: y.stride, scratch: scratch)
-    case .quantized(let matrix) where !isDone:
+    case .quantized(let matrix) where isDone != true:
       multiplyQuantized(matrix, rows: rows, x: x, target: target, yStride: y.stride, scratch: scratch)
     case .quantized: break
     }

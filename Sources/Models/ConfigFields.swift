@@ -76,6 +76,20 @@ struct ConfigFields {
     return numbers
   }
 
+  /// Integers, each in `range`; none when the key is absent.
+  func ints(_ key: String, in range: ClosedRange<Int>) throws(ModelError) -> [Int] {
+    guard let value = value(key) else { return [] }
+    let expected = "an array of integers in \(range.lowerBound)...\(range.upperBound)"
+    guard let array = value.arrayValue else { throw invalid(key, value, expected) }
+    let numbers = array.compactMap(\.intValue).filter(range.contains)
+    guard numbers.count == array.count else {
+      throw .invalidValue(
+        key: prefix + key, found: "an array of \(array.count), \(numbers.count) of them in range",
+        expected: expected)
+    }
+    return numbers
+  }
+
   private func required<Value>(_ fallback: Value?, _ key: String) throws(ModelError) -> Value {
     guard let fallback else { throw .missingKey(prefix + key) }
     return fallback

@@ -26,6 +26,9 @@ final class DecoderFrame {
   private let attended = ScratchBuffer()
   private let gated = ScratchBuffer()
   private let selected = ScratchBuffer()
+  private let scores = ScratchBuffer()
+  /// Which experts the rows of the current layer go to, where it has any.
+  let routing = ExpertRouting()
 
   /// - Parameter normOffset: what the final norm's gain adds to its stored weight.
   init(
@@ -92,6 +95,8 @@ final class DecoderFrame {
   var attention: Rows { attended.rows(layout.rows, sizes.queryWidth) }
   /// `[rows, gate | up]`.
   var gateUp: Rows { gated.rows(layout.rows, 2 * sizes.intermediate) }
+  /// `[rows, experts]`; of all rows of the step unless fewer are on their way.
+  func routerScores(_ experts: Int, rows: Int? = nil) -> Rows { scores.rows(rows ?? layout.rows, experts) }
 
   /// Final norm and output head of the rows that need logits.
   ///

@@ -23,6 +23,8 @@ struct DecoderSizes {
     var kvHeads: Int?
     var headDim: Int?
     var vocabulary: Int?
+    /// Of families that read `intermediate_size` themselves.
+    var intermediate: Int?
     /// The first is what an absent key means.
     var activations = ["silu", "swish"]
   }
@@ -48,7 +50,11 @@ struct DecoderSizes {
     guard headDim >= 2, headDim % 2 == 0 else {
       throw .invalidValue(key: "head_dim", found: "\(headDim)", expected: "an even number of at least 2")
     }
-    intermediate = try config.int("intermediate_size", in: 1...1 << 20)
+    if let known = defaults.intermediate {
+      intermediate = known
+    } else {
+      intermediate = try config.int("intermediate_size", in: 1...1 << 20)
+    }
     vocabulary = try config.int("vocab_size", in: 1...1 << 24, default: defaults.vocabulary)
     contextLength = try config.int("max_position_embeddings", in: 1...1 << 27, default: fallback)
     epsilon = Float(try config.double("rms_norm_eps", in: 0...1, default: 1e-6))

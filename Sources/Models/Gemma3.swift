@@ -95,7 +95,7 @@ package final class Gemma3: CausalModel {
   }
 
   /// Sliding layers are not scaled: their positions are never far apart.
-  private static func localFrequencies(
+  static func localFrequencies(
     _ config: ConfigFields, sizes: DecoderSizes
   ) throws(ModelError) -> RoPEScaling {
     if try config.object("rope_parameters")?.has("sliding_attention") ?? false {

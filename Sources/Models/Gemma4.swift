@@ -4,7 +4,7 @@
 // Source: the model cards and transformers' gemma4; names follow the Hugging Face checkpoints. A layer computes
 //
 //   x += norm(o(attend(rope(norm(q)), rope(norm(k)), norm(v))))      of norm(x), scores not scaled
-//   x += norm(down(gelu(gate) · up))                                 of norm(x)
+//   x += norm(down(gelu(gate) · up))                                 of norm(x); see also Gemma4Experts
 //   x += norm(projection(gelu(gate(x)) · second embedding))          where the model has one
 //   x *= scalar
 
@@ -31,6 +31,7 @@ package final class Gemma4: CausalModel {
     let gateUp: Linear  // [hidden] → [gate | up]
     let down: Linear  // [intermediate] → [hidden]
     let intermediate: Int
+    let experts: Gemma4Experts?
     let second: SecondInput?
     let scalar: Float
     let attention: AttentionShape
@@ -40,6 +41,7 @@ package final class Gemma4: CausalModel {
 
     var byteCount: Int {
       qkv.byteCount + o.byteCount + gateUp.byteCount + down.byteCount + (second?.byteCount ?? 0)
+        + (experts?.byteCount ?? 0)
     }
   }
 
@@ -71,6 +73,7 @@ package final class Gemma4: CausalModel {
   private let projected = ScratchBuffer()
   private let attended = ScratchBuffer()
   private let gated = ScratchBuffer()
+  private let expertRows = ScratchBuffer()
   private let secondGated = ScratchBuffer()
   private let chosenRows = ScratchBuffer()
   private let chosenSecond = ScratchBuffer()
@@ -126,7 +129,11 @@ package final class Gemma4: CausalModel {
         ["gate_proj": intermediate, "up_proj": intermediate], columns: hidden, at: mlp,
         compute: frame.compute),
       down: try Linear(["down_proj": hidden], columns: intermediate, at: mlp, compute: frame.compute),
-      intermediate: intermediate, second: input,
+      intermediate: intermediate,
+      experts: try config.experts.map { sizes throws(ModelError) in
+        try Gemma4Experts(sizes, config.sizes, at: map, compute: frame.compute)
+      },
+      second: input,
       scalar: try DecoderFrame.vector("layer_scalar", count: 1, at: map)[0],
       attention: shape, keys: keys, cacheLayer: try config.cacheLayer(index))
   }
@@ -204,6 +211,11 @@ package final class Gemma4: CausalModel {
     layer.gateUp(h, into: gateUp)
     compute.gatedGELU(gate, up, into: gate)
     layer.down(gate, into: h)
+    if let experts = layer.experts {
+      experts.add(
+        x, to: h, scratch: expertRows.rows(x.count, x.columns),
+        scores: frame.routerScores(experts.count, rows: x.count), routing: frame.routing)
+    }
     compute.rmsNorm(h, gain: layer.postFeedforwardNorm, epsilon: epsilon, into: h)
     compute.add(h, to: x)
 

@@ -11,6 +11,8 @@ struct Gemma4Config {
   let keysAreValues: Bool
   let isDoubleWide: Bool
   let hasBias: Bool
+  /// Beside each layer's MLP, where the model has them.
+  let experts: Experts.Sizes?
   /// Elements of the second embedding per layer; 0 without one.
   let secondWidth: Int
   let secondVocabulary: Int
@@ -32,6 +34,10 @@ struct Gemma4Config {
     keysAreValues = try config.bool("attention_k_eq_v", default: false)
     isDoubleWide = try config.bool("use_double_wide_mlp", default: false)
     hasBias = try config.bool("attention_bias", default: false)
+    experts =
+      try config.bool("enable_moe_block", default: false)
+      ? try Experts.Sizes(
+        config, count: "num_experts", perRow: "top_k_experts", intermediate: "moe_intermediate_size") : nil
     secondWidth = try config.int("hidden_size_per_layer_input", in: 0...1 << 14, default: 256)
     secondVocabulary = try config.int(
       "vocab_size_per_layer_input", in: sizes.vocabulary...1 << 24, default: sizes.vocabulary)
@@ -59,9 +65,6 @@ struct Gemma4Config {
   }
 
   private static func refuseWhatIsMissing(_ config: ConfigFields) throws(ModelError) {
-    if try config.bool("enable_moe_block", default: false) {
-      throw .unsupportedSetting(key: "enable_moe_block", value: "true", supported: "false")
-    }
     // "vision" concerns the positions of images only.
     let key = "use_bidirectional_attention"
     if let value = config.value(key), value.boolValue != false, value.stringValue != "vision" {

@@ -1,32 +1,35 @@
-// Llama 2 and 3.x, and what shares their layers: Mistral, SmolLM2.
+// Llama 2 and 3.x, and what shares their layers: Mistral, Mixtral, Ministral 3, SmolLM2 and 3, Granite 3.
 //
-// Sources: arXiv:2302.13971, arXiv:2407.21783, arXiv:2310.06825; names follow the Hugging Face checkpoints.
+// Sources: arXiv:2302.13971, arXiv:2407.21783, arXiv:2310.06825, arXiv:2401.04088, and the model cards of the
+// others; names follow the Hugging Face checkpoints. What is a factor of 1 or absent in Llama is in `LlamaVariant`.
 
 import Checkpoint
 package import Compute
 
-/// Pre-norm decoder with grouped-query attention and a SwiGLU MLP.
+/// Pre-norm decoder with grouped-query attention and a SwiGLU MLP, or several to choose from.
 package final class Llama: CausalModel {
   private struct Layer {
     let inputNorm, postAttentionNorm: [Float]  // [hidden]; the second is the norm before the MLP
     let qkv: Linear  // [hidden] → [q | k | v]
     let o: Linear  // [heads · headDim] → [hidden]
-    let gateUp: Linear  // [hidden] → [gate | up]
-    let down: Linear  // [intermediate] → [hidden]
+    let mlp: FeedForward
     let attention: AttentionShape
   }
 
   private let frame: DecoderFrame
   private let scaling: RoPEScaling
+  private let variant: LlamaVariant
   private let layers: [Layer]
   package let weightBytesPerToken: Int
 
-  /// - Parameter slides: whether `sliding_window` alone makes layers sliding, as in Mistral's config.
+  /// Factors of the step's queries.
+  private var queryFactors: [Float] = []
+
   init(
-    _ config: ConfigFields, weights: WeightMap, compute: ComputeContext, slides: Bool
+    _ type: String, _ config: ConfigFields, weights: WeightMap, compute: ComputeContext
   ) throws(ModelError) {
     let sizes = try DecoderSizes(config, contextLength: 2048, tied: false)
-    let windows = try sizes.windows(config) { _ in slides }
+    let variant = try LlamaVariant(type, config, sizes: sizes)
     let attentionBias = try config.bool("attention_bias", default: false)
     let mlpBias = try config.bool("mlp_bias", default: false)
     scaling = try RoPEScaling(config, sizes: sizes, theta: 10_000)
@@ -38,7 +41,6 @@ package final class Llama: CausalModel {
     for index in 0..<sizes.layers {
       let map = frame.layerWeights[index]
       let attention = map.at("self_attn")
-      let mlp = map.at("mlp")
       let layer = Layer(
         inputNorm: try DecoderFrame.vector("input_layernorm.weight", count: sizes.hidden, at: map),
         postAttentionNorm: try DecoderFrame.vector(
@@ -49,17 +51,28 @@ package final class Llama: CausalModel {
         o: try Linear(
           ["o_proj": sizes.hidden], columns: sizes.queryWidth, bias: attentionBias, at: attention,
           compute: compute),
-        gateUp: try Linear(
-          ["gate_proj": sizes.intermediate, "up_proj": sizes.intermediate],
-          columns: sizes.hidden, bias: mlpBias, at: mlp, compute: compute),
-        down: try Linear(
-          ["down_proj": sizes.hidden], columns: sizes.intermediate, bias: mlpBias, at: mlp, compute: compute),
-        attention: sizes.attention(window: windows[index]))
-      bytes += layer.qkv.byteCount + layer.o.byteCount + layer.gateUp.byteCount + layer.down.byteCount
+        mlp: try Self.mlp(variant, sizes, bias: mlpBias, at: map, compute: compute),
+        attention: AttentionShape(
+          heads: sizes.heads, kvHeads: sizes.kvHeads, headDim: sizes.headDim, scale: variant.scoreScale,
+          window: variant.windows[index]))
+      bytes += layer.qkv.byteCount + layer.o.byteCount + layer.mlp.byteCount
       layers.append(layer)
     }
+    self.variant = variant
     self.layers = layers
     weightBytesPerToken = bytes
+  }
+
+  private static func mlp(
+    _ variant: LlamaVariant, _ sizes: DecoderSizes, bias: Bool, at map: WeightMap, compute: ComputeContext
+  ) throws(ModelError) -> FeedForward {
+    guard let experts = variant.experts else {
+      return try .dense(sizes, bias: bias, at: map.at("mlp"), compute: compute)
+    }
+    return .experts(
+      try Experts(
+        experts, hidden: sizes.hidden, weighting: .chosen, at: map.at("block_sparse_moe"),
+        single: (gate: "w1", up: "w3", down: "w2"), compute: compute))
   }
 
   package var vocabularySize: Int { frame.sizes.vocabulary }
@@ -70,30 +83,45 @@ package final class Llama: CausalModel {
   package func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
     let (compute, sizes) = (frame.compute, frame.sizes)
     let x = frame.begin(batch, cache: cache)
-    let (h, qkv, attended, gateUp) = (frame.hidden, frame.queriesKeysValues, frame.attention, frame.gateUp)
+    if variant.embeddingScale != 1 { compute.scale(x, by: variant.embeddingScale) }
+    findQueryFactors(batch)
+    let (h, qkv, attended) = (frame.hidden, frame.queriesKeysValues, frame.attention)
     let q = qkv.columns(from: 0, count: sizes.queryWidth)
     let k = qkv.columns(from: sizes.queryWidth, count: sizes.keyWidth)
     let v = qkv.columns(from: sizes.queryWidth + sizes.keyWidth, count: sizes.keyWidth)
-    let gate = gateUp.columns(from: 0, count: sizes.intermediate)
-    let up = gateUp.columns(from: sizes.intermediate, count: sizes.intermediate)
 
     for (index, layer) in layers.enumerated() {
       // x += o(attend(rope(q), rope(k), v)) of norm(x)
       compute.rmsNorm(x, gain: layer.inputNorm, epsilon: sizes.epsilon, into: h)
       layer.qkv(h, into: qkv)
-      compute.rotate(q, headDim: sizes.headDim, by: frame.rope)
-      compute.rotate(k, headDim: sizes.headDim, by: frame.rope)
+      if variant.rotates[index] {
+        compute.rotate(q, headDim: sizes.headDim, by: frame.rope)
+        compute.rotate(k, headDim: sizes.headDim, by: frame.rope)
+      }
+      if !queryFactors.isEmpty { compute.scaleRows(q, by: queryFactors) }
       compute.store(keys: k, values: v, layer: index, of: cache, at: frame.layout)
       compute.attend(q, shape: layer.attention, layer: index, of: cache, at: frame.layout, into: attended)
       layer.o(attended, into: h)
-      compute.add(h, to: x)
-      // x += down(silu(gate) · up) of norm(x)
+      addBranch(h, to: x)
+      // x += mlp(norm(x))
       compute.rmsNorm(x, gain: layer.postAttentionNorm, epsilon: sizes.epsilon, into: h)
-      layer.gateUp(h, into: gateUp)
-      compute.gatedSilu(gate, up, into: gate)
-      layer.down(gate, into: h)
-      compute.add(h, to: x)
+      layer.mlp(h, frame)
+      addBranch(h, to: x)
     }
-    frame.finish(x, batch, into: &logits)
+    let out = frame.finish(x, batch, into: &logits)
+    if variant.logitScale != 1 { compute.scale(out, by: variant.logitScale) }
+  }
+
+  private func addBranch(_ h: Rows, to x: Rows) {
+    if variant.residualScale != 1 { frame.compute.scale(h, by: variant.residualScale) }
+    frame.compute.add(h, to: x)
+  }
+
+  private func findQueryFactors(_ batch: Batch) {
+    guard let growth = variant.queryGrowth else { return }
+    queryFactors.removeAll(keepingCapacity: true)
+    for span in batch.spans {
+      for index in span.tokens.indices { queryFactors.append(growth.factor(at: span.start + index)) }
+    }
   }
 }

@@ -7,7 +7,8 @@ import JSON
 package enum ModelFamily {
   /// The values of `model_type` that `load` accepts.
   package static let supportedTypes = [
-    "gemma3", "gemma3_text", "gemma4", "gemma4_text", "llama", "mistral", "phi3", "qwen2", "qwen3",
+    "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "granite", "llama",
+    "ministral3", "mistral", "mistral3", "mixtral", "phi3", "qwen2", "qwen3", "qwen3_moe", "smollm3",
   ]
 
   /// Binds a checkpoint's tensors to its family's model. Reads norms and biases; matrices stay in the mapping.
@@ -21,18 +22,28 @@ package enum ModelFamily {
     switch type {
     case "gemma3", "gemma3_text":
       return try Gemma3(text(config), weights: folder.weights, compute: compute)
+    case "gemma3n", "gemma3n_text":
+      return try Gemma3n(text(config), weights: folder.weights, compute: compute)
     case "gemma4", "gemma4_text":
       return try Gemma4(text(config), weights: folder.weights, compute: compute)
-    case "llama":
-      return try Llama(config, weights: folder.weights, compute: compute, slides: false)
-    case "mistral":
-      return try Llama(config, weights: folder.weights, compute: compute, slides: true)
+    case "granite", "llama", "ministral3", "mistral", "mixtral", "smollm3":
+      return try Llama(type, config, weights: folder.weights, compute: compute)
+    case "mistral3":
+      let text = try text(config)
+      let inner = try text.string("model_type") ?? "mistral"
+      guard inner == "mistral" || inner == "ministral3" else {
+        throw .unsupportedSetting(
+          key: "text_config.model_type", value: inner, supported: "mistral, ministral3")
+      }
+      return try Llama(inner, text, weights: folder.weights, compute: compute)
     case "phi3":
       return try Phi3(config, weights: folder.weights, compute: compute)
     case "qwen2":
       return try Qwen2(config, weights: folder.weights, compute: compute)
     case "qwen3":
       return try Qwen3(config, weights: folder.weights, compute: compute)
+    case "qwen3_moe":
+      return try Qwen3(config, weights: folder.weights, compute: compute, sparse: true)
     default:
       throw .unsupportedFamily(type: type, supported: supportedTypes)
     }

@@ -1,19 +1,18 @@
-// Qwen3 dense decoders: Llama's layers with a norm of each query and key head before RoPE.
+// Qwen3, dense and with experts: Llama's layers with a norm of each query and key head before RoPE.
 //
 // Source: arXiv:2505.09388; names follow the Hugging Face checkpoints.
 
 import Checkpoint
 package import Compute
 
-/// Pre-norm decoder with grouped-query attention, normalised heads, and a SwiGLU MLP.
+/// Pre-norm decoder with grouped-query attention, normalised heads, and a SwiGLU MLP or several to choose from.
 package final class Qwen3: CausalModel {
   private struct Layer {
     let inputNorm, postAttentionNorm: [Float]  // [hidden]; the second is the norm before the MLP
     let qNorm, kNorm: [Float]  // [headDim], shared by the heads
     let qkv: Linear  // [hidden] → [q | k | v]
     let o: Linear  // [heads · headDim] → [hidden]
-    let gateUp: Linear  // [hidden] → [gate | up]
-    let down: Linear  // [intermediate] → [hidden]
+    let mlp: FeedForward
     let attention: AttentionShape
   }
 
@@ -22,13 +21,17 @@ package final class Qwen3: CausalModel {
   private let layers: [Layer]
   package let weightBytesPerToken: Int
 
-  init(_ config: ConfigFields, weights: WeightMap, compute: ComputeContext) throws(ModelError) {
+  /// - Parameter sparse: whether layers have experts (`qwen3_moe`).
+  init(
+    _ config: ConfigFields, weights: WeightMap, compute: ComputeContext, sparse: Bool = false
+  ) throws(ModelError) {
     let sizes = try DecoderSizes(config, contextLength: 32_768, tied: false)
     // Released configs carry a sliding_window that use_sliding_window switches off.
     let slides = try config.bool("use_sliding_window", default: false)
     let fullLayers = slides ? try config.int("max_window_layers", in: 0...1024, default: 28) : Int.max
     let windows = try sizes.windows(config) { $0 >= fullLayers }
     let attentionBias = try config.bool("attention_bias", default: false)
+    let experts = sparse ? try Qwen3Experts(config) : nil
     scaling = try RoPEScaling(config, sizes: sizes, theta: 1_000_000)
     frame = try DecoderFrame(
       sizes, rope: RoPE(variants: scaling.variants), weights: weights, compute: compute)
@@ -38,7 +41,6 @@ package final class Qwen3: CausalModel {
     for index in 0..<sizes.layers {
       let map = frame.layerWeights[index]
       let attention = map.at("self_attn")
-      let mlp = map.at("mlp")
       let layer = Layer(
         inputNorm: try DecoderFrame.vector("input_layernorm.weight", count: sizes.hidden, at: map),
         postAttentionNorm: try DecoderFrame.vector(
@@ -51,17 +53,22 @@ package final class Qwen3: CausalModel {
         o: try Linear(
           ["o_proj": sizes.hidden], columns: sizes.queryWidth, bias: attentionBias, at: attention,
           compute: compute),
-        gateUp: try Linear(
-          ["gate_proj": sizes.intermediate, "up_proj": sizes.intermediate],
-          columns: sizes.hidden, at: mlp, compute: compute),
-        down: try Linear(
-          ["down_proj": sizes.hidden], columns: sizes.intermediate, at: mlp, compute: compute),
+        mlp: try Self.mlp(index, experts, sizes, at: map.at("mlp"), compute: compute),
         attention: sizes.attention(window: windows[index]))
-      bytes += layer.qkv.byteCount + layer.o.byteCount + layer.gateUp.byteCount + layer.down.byteCount
+      bytes += layer.qkv.byteCount + layer.o.byteCount + layer.mlp.byteCount
       layers.append(layer)
     }
     self.layers = layers
     weightBytesPerToken = bytes
+  }
+
+  private static func mlp(
+    _ index: Int, _ experts: Qwen3Experts?, _ sizes: DecoderSizes, at map: WeightMap, compute: ComputeContext
+  ) throws(ModelError) -> FeedForward {
+    guard let experts, experts.has(index) else { return try .dense(sizes, at: map, compute: compute) }
+    return .experts(
+      try Experts(
+        experts.sizes, hidden: sizes.hidden, weighting: experts.weighting, at: map, compute: compute))
   }
 
   package var vocabularySize: Int { frame.sizes.vocabulary }
@@ -72,12 +79,10 @@ package final class Qwen3: CausalModel {
   package func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
     let (compute, sizes) = (frame.compute, frame.sizes)
     let x = frame.begin(batch, cache: cache)
-    let (h, qkv, attended, gateUp) = (frame.hidden, frame.queriesKeysValues, frame.attention, frame.gateUp)
+    let (h, qkv, attended) = (frame.hidden, frame.queriesKeysValues, frame.attention)
     let q = qkv.columns(from: 0, count: sizes.queryWidth)
     let k = qkv.columns(from: sizes.queryWidth, count: sizes.keyWidth)
     let v = qkv.columns(from: sizes.queryWidth + sizes.keyWidth, count: sizes.keyWidth)
-    let gate = gateUp.columns(from: 0, count: sizes.intermediate)
-    let up = gateUp.columns(from: sizes.intermediate, count: sizes.intermediate)
 
     for (index, layer) in layers.enumerated() {
       // x += o(attend(rope(norm(q)), rope(norm(k)), v)) of norm(x)
@@ -91,13 +96,33 @@ package final class Qwen3: CausalModel {
       compute.attend(q, shape: layer.attention, layer: index, of: cache, at: frame.layout, into: attended)
       layer.o(attended, into: h)
       compute.add(h, to: x)
-      // x += down(silu(gate) · up) of norm(x)
+      // x += mlp(norm(x))
       compute.rmsNorm(x, gain: layer.postAttentionNorm, epsilon: sizes.epsilon, into: h)
-      layer.gateUp(h, into: gateUp)
-      compute.gatedSilu(gate, up, into: gate)
-      layer.down(gate, into: h)
+      layer.mlp(h, frame)
       compute.add(h, to: x)
     }
     frame.finish(x, batch, into: &logits)
   }
+}
+
+/// What config.json says about the experts of `qwen3_moe`.
+private struct Qwen3Experts {
+  let sizes: Experts.Sizes
+  let weighting: ExpertWeighting
+  /// Every so many layers have experts, but for those of `dense`.
+  private let step: Int
+  private let dense: Set<Int>
+
+  init(_ config: ConfigFields) throws(ModelError) {
+    // Transformers 5 writes the second name.
+    let count = config.has("num_local_experts") ? "num_local_experts" : "num_experts"
+    sizes = try Experts.Sizes(
+      config, count: count, perRow: "num_experts_per_tok", intermediate: "moe_intermediate_size")
+    weighting = try config.bool("norm_topk_prob", default: false) ? .chosen : .all
+    step = try config.int("decoder_sparse_step", in: 1...1024, default: 1)
+    dense = Set(try config.ints("mlp_only_layers", in: 0...1024))
+  }
+
+  /// Whether a layer has experts.
+  func has(_ layer: Int) -> Bool { (layer + 1) % step == 0 && !dense.contains(layer) }
 }

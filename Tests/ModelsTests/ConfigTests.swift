@@ -162,7 +162,7 @@ import Testing
 
   @Test(
     arguments: [
-      ("enable_moe_block", true), ("use_bidirectional_attention", "all"),
+      ("use_bidirectional_attention", "all"),
       ("use_bidirectional_attention", true),
       ("layer_types", nil), ("rope_parameters", nil), ("rope_parameters", ["full_attention": [:]]),
       ("num_kv_shared_layers", nil), ("num_kv_shared_layers", 4), ("num_global_key_value_heads", 3),

@@ -8,14 +8,18 @@ import Testing
 
 /// Tiny random-weight checkpoints with results of independent implementations in float32.
 let goldens: [String] = [
-  "gemma3text-tiny-q4", "gemma4-mm-tiny-q4",
+  "gemma3n-tiny-q4", "gemma3text-tiny-q4", "gemma4-mm-tiny-q4",
   "llama-tiny-mxfp4", "llama-tiny-mxfp8", "llama-tiny-nvfp4", "llama-tiny-bf16", "llama-tiny-q2",
   "llama-tiny-q3", "llama-tiny-q5", "llama-tiny-q6", "llama3-tiny-q4",
   "mistral-tiny-q8gs32", "phi35-tiny-q4", "phi4mini-tiny-q4", "qwen2-tiny-q4", "qwen3-tiny-q4",
+  "qwen3moe-tiny-q4",
 ]
 
 /// Those that lie in the package itself.
-let fixtures = ["llama3-tiny-q4", "llama-tiny-q3", "qwen2-tiny-q4", "gemma4-keqv-tiny"]
+let fixtures = [
+  "llama3-tiny-q4", "llama-tiny-q3", "qwen2-tiny-q4", "gemma4-keqv-tiny", "gemma4-moe-tiny", "granite-tiny",
+  "ministral3-tiny", "mixtral-tiny", "phi4-tiny", "qwen3moe-mixed-tiny", "smollm3-tiny",
+]
 
 /// Kernel sets to run: everything this machine has, and the reference.
 let kernelSets: [ISA?] = CPUFeatures.available + [nil]

@@ -12,7 +12,8 @@ import Testing
     fixtures.map { TestData.fixtures + "/models/" + $0 }
     + (TestData.shared.map { shared in
       [
-        "gemma3text-tiny-q4", "gemma4-mm-tiny-q4", "qwen3-tiny-q4", "phi4mini-tiny-q4", "mistral-tiny-q8gs32",
+        "gemma3n-tiny-q4", "gemma3text-tiny-q4", "gemma4-mm-tiny-q4", "qwen3-tiny-q4", "qwen3moe-tiny-q4",
+        "phi4mini-tiny-q4", "mistral-tiny-q8gs32",
         "llama-tiny-bf16",
       ].map { shared + "/goldens/" + $0 }
     } ?? [])

@@ -1,0 +1,90 @@
+// What the families that share Llama's layers do differently, read from their config.json.
+
+import Compute
+import JSON
+import Platform
+
+/// Everything about a decoder of `Llama` that is not a size.
+struct LlamaVariant {
+  /// The sliding window of each layer, nil for full attention.
+  private(set) var windows: [Int?]
+  /// Whether each layer's queries and keys are rotated (SmolLM3 leaves some without positions).
+  private(set) var rotates: [Bool]
+  /// Factors of embeddings, of what a layer adds to the residual stream, and of the logits (Granite).
+  private(set) var embeddingScale: Float = 1
+  private(set) var residualScale: Float = 1
+  private(set) var logitScale: Float = 1
+  /// The factor of attention scores.
+  private(set) var scoreScale: Float
+  private(set) var queryGrowth: QueryGrowth?
+  /// Instead of one MLP per layer (Mixtral).
+  private(set) var experts: Experts.Sizes?
+
+  /// Queries grow with the logarithm of their position, in steps of the context before its extension (Ministral 3):
+  /// `1 + beta · ln(1 + ⌊position / original⌋)`.
+  struct QueryGrowth {
+    let beta: Double
+    let original: Double
+
+    func factor(at position: Int) -> Float {
+      Float(1 + beta * log(1 + (Double(position) / original).rounded(.down)))
+    }
+  }
+
+  /// - Parameter type: `model_type`, one of those that `ModelFamily` gives to `Llama`.
+  init(_ type: String, _ config: ConfigFields, sizes: DecoderSizes) throws(ModelError) {
+    // In Mistral's config `sliding_window` alone makes layers sliding; in Llama's `layer_types` must say so.
+    let slides = ["mistral", "mixtral", "ministral3"].contains(type)
+    windows = try sizes.windows(config) { _ in slides }
+    rotates = [Bool](repeating: true, count: sizes.layers)
+    scoreScale = 1 / Float(sizes.headDim).squareRoot()
+    switch type {
+    case "granite": try readGranite(config)
+    case "ministral3": queryGrowth = try Self.queryGrowth(config)
+    case "mixtral":
+      experts = try Experts.Sizes(
+        config, count: "num_local_experts", perRow: "num_experts_per_tok", intermediate: "intermediate_size")
+    case "smollm3": try readSmolLM3(config, sizes: sizes)
+    default: break
+    }
+  }
+
+  private mutating func readGranite(_ config: ConfigFields) throws(ModelError) {
+    func factor(_ key: String) throws(ModelError) -> Float {
+      Float(try config.double(key, in: 1e-6...1e6, default: 1))
+    }
+    embeddingScale = try factor("embedding_multiplier")
+    residualScale = try factor("residual_multiplier")
+    logitScale = 1 / (try factor("logits_scaling"))
+    scoreScale = try factor("attention_multiplier")
+  }
+
+  private mutating func readSmolLM3(_ config: ConfigFields, sizes: DecoderSizes) throws(ModelError) {
+    let key = "no_rope_layers"
+    if config.has(key) {
+      let flags = try config.ints(key, in: 0...1)
+      guard flags.count == sizes.layers else {
+        throw .invalidValue(
+          key: key, found: "an array of \(flags.count)",
+          expected: "num_hidden_layers = \(sizes.layers) entries")
+      }
+      rotates = flags.map { $0 == 1 }
+    } else {
+      let interval = try config.int("no_rope_layer_interval", in: 1...1024, default: 4)
+      rotates = (0..<sizes.layers).map { ($0 + 1) % interval != 0 }
+    }
+    if try config.bool("use_sliding_window", default: false) {
+      let rotates = rotates
+      windows = try sizes.windows(config) { !rotates[$0] }
+    }
+  }
+
+  private static func queryGrowth(_ config: ConfigFields) throws(ModelError) -> QueryGrowth? {
+    guard let rope = try config.object("rope_parameters"), rope.has("llama_4_scaling_beta") else {
+      return nil
+    }
+    return QueryGrowth(
+      beta: try rope.double("llama_4_scaling_beta", in: 0...1e3),
+      original: try rope.double("original_max_position_embeddings", in: 1...1e9))
+  }
+}
