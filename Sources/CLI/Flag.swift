@@ -39,6 +39,7 @@ enum UsageError: Error, Equatable, CustomStringConvertible {
   case unexpectedArgument(String)
   case missingFlag(String, hint: String)
   case repeatedFlag(String)
+  case unusable(flag: String, reason: String)
 
   var description: String {
     switch self {
@@ -50,6 +51,7 @@ enum UsageError: Error, Equatable, CustomStringConvertible {
     case .unexpectedArgument(let argument): "unexpected argument '\(argument)'"
     case .missingFlag(let flag, let hint): "--\(flag) is required: \(hint)"
     case .repeatedFlag(let flag): "--\(flag) is given twice"
+    case .unusable(let flag, let reason): "--\(flag) \(reason)"
     }
   }
 

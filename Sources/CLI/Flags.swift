@@ -87,6 +87,17 @@ enum Flags {
         name: "examples", kind: .toggle, help: "after the start, print how to talk to the server, to stderr"),
     ])
 
+  static let testing = FlagGroup(
+    title: "Testing the server",
+    flags: [
+      Flag(
+        name: "test-hooks", kind: .toggle,
+        help: "GET /debug/state tells what the server holds; on a loopback address only"),
+      Flag(
+        name: "step-delay-ms", kind: .integer(0...999), placeholder: "N", defaultText: "0",
+        help: "with --test-hooks: each step of the engine takes so much longer"),
+    ])
+
   static let logging = FlagGroup(
     title: "Logging (to stderr)",
     flags: [

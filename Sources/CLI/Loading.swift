@@ -20,6 +20,7 @@ enum Loading {
     configuration.kvFormat = flags.text("kv-cache-type").flatMap(KVFormat.init(rawValue:))
     configuration.speculates = flags.text("speculate") != "off"
     if let megabytes = flags.integer("prefix-cache") { configuration.prefixCacheBytes = megabytes << 20 }
+    configuration.stepDelayMilliseconds = UInt32(flags.integer("step-delay-ms") ?? 0)
     configuration.useReference = flags.isSet("reference-kernels")
     configuration.maxContext = flags.integer("max-context")
     configuration.queueLimit = flags.integer("queue-limit") ?? configuration.queueLimit

@@ -16,6 +16,8 @@ enum ServeCommand {
     let isJSON = flags.isSet("json-log")
     Log.configure(level: flags.text("log-level").flatMap(Log.Level.init(name:)) ?? .info, json: isJSON)
     let begin = Instant.now
+    let host = flags.text("host") ?? "127.0.0.1"
+    try checkTestHooks(flags, host: host)
     let (model, engine) = try Loading.model(flags)
     var settings = App.Settings()
     settings.reasoningField = flags.text("reasoning-field") ?? settings.reasoningField
@@ -25,10 +27,13 @@ enum ServeCommand {
       flags.text("responses-reasoning-events") ?? settings.responsesReasoningEvents
     settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
     settings.store = try makeStore(flags)
+    if flags.isSet("test-hooks") {
+      settings.engineState = { engine.state }
+      Log.warning("test hooks are on", ["route": "/debug/state"])
+    }
     let app = App(model, settings: settings)
     var limits = Limits()
     limits.connections = flags.integer("max-connections") ?? 1024
-    let host = flags.text("host") ?? "127.0.0.1"
     let listener = try Listener(
       app.listenerConfiguration(host: host, port: flags.integer("port") ?? 8080, limits: limits)
     ) { request, context in app.respond(to: request, context) }
@@ -50,6 +55,19 @@ enum ServeCommand {
     engine.stop()
     Log.info("stopped")
     return 0
+  }
+
+  /// What the hooks tell is nobody's business but this machine's.
+  private static func checkTestHooks(_ flags: ParsedFlags, host: String) throws(UsageError) {
+    guard flags.isSet("test-hooks") else {
+      if flags.isSet("step-delay-ms") {
+        throw .unusable(flag: "step-delay-ms", reason: "needs --test-hooks")
+      }
+      return
+    }
+    guard ["127.0.0.1", "::1", "localhost"].contains(host) else {
+      throw .unusable(flag: "test-hooks", reason: "needs a loopback address, and --host is \(host)")
+    }
   }
 
   private static func makeStore(_ flags: ParsedFlags) throws -> ResponseStore {

@@ -30,6 +30,10 @@ final class Engine {
   private var batch = Batch(spans: [])
   private var logits = Logits()
   private var row: [Float] = []
+  private var steps = 0
+  private var admitted = 0
+  /// Milliseconds that each step takes longer.
+  private let stepDelay: UInt32
 
   /// Rows per step of a sequence that wants logits of every prompt row: a row of logits of a large
   /// vocabulary is about a megabyte.
@@ -55,6 +59,7 @@ final class Engine {
       limit: min(
         plan.blockCount, configuration.prefixCacheBytes / max(1, cache.bytesPerBlock), Self.prefixBlocks))
     speculates = configuration.speculates
+    stepDelay = configuration.stepDelayMilliseconds
   }
 
   /// Works until the inbox says stop.
@@ -78,11 +83,15 @@ final class Engine {
     readmitPreempted()
     let room = preempted.isEmpty ? maxSequences - running.count : 0
     let isIdle = running.isEmpty && preempted.isEmpty
+    let state = state
     let taken: Inbox.Delivery? = inbox.wait(until: isIdle ? nil : Instant.now) { inbox in
-      inbox.take(room: room, freeTokens: availableTokens, mayWait: isIdle)
+      let taken = inbox.take(room: room, freeTokens: availableTokens, mayWait: isIdle)
+      inbox.state = state.admitting(taken?.jobs.count ?? 0)
+      return taken
     }
     guard let taken else { return true }
     for job in taken.jobs {
+      admitted += 1
       let total = min(job.request.promptTokens.count + job.request.maxTokens, maxContext)
       admit(
         ActiveSequence(
@@ -90,6 +99,18 @@ final class Engine {
           speculates: speculates))
     }
     return !taken.isStopped
+  }
+
+  private var state: EngineState {
+    var state = EngineState()
+    state.running = running.count + preempted.count
+    state.maxSequences = maxSequences
+    state.totalBlocks = pool.count
+    state.usedBlocks = pool.count - pool.freeCount
+    state.cachedBlocks = prefixes.count
+    state.steps = steps
+    state.admitted = admitted
+    return state
   }
 
   /// Tokens of KV cache that are free or held by nobody but the prefix cache.
@@ -139,6 +160,8 @@ final class Engine {
       batch.spans.append(span(of: item))
     }
     model.forward(batch, cache: cache, logits: &logits)
+    steps += 1
+    if stepDelay > 0 { usleep(stepDelay * 1000) }
 
     let now = Instant.now
     var logitRow = 0

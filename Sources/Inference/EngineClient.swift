@@ -152,6 +152,15 @@ package final class EngineClient: GenerationService {
     return Generation(mailbox: mailbox)
   }
 
+  /// What the engine is doing.
+  package var state: EngineState {
+    inbox.withLock { inbox in
+      var state = inbox.state
+      state.waiting = inbox.jobs.count { !$0.mailbox.isClosed }
+      return state
+    }
+  }
+
   /// Refuses new requests; what is queued and running goes on.
   package func drain() { inbox.update { $0.isDraining = true } }
 

@@ -29,6 +29,9 @@ package struct EngineConfiguration: Sendable {
   /// Whether tokens are guessed from the sequence's own text and verified in one step.
   package var speculates = true
 
+  /// Added to every step; for tests that need time while the engine is at work.
+  package var stepDelayMilliseconds: UInt32 = 0
+
   /// Most bytes of KV cache; nil takes three quarters of the memory that the weights leave.
   package var kvCacheBytes: Int?
 

@@ -12,6 +12,8 @@ struct Inbox {
   var isDraining = false
   /// The engine ends now.
   var isStopped = false
+  /// As the engine's thread told it last; `waiting` is counted when someone asks.
+  var state = EngineState()
 
   init(room: Int) { self.room = room }
 

@@ -2,6 +2,7 @@
 
 import Chat
 package import HTTP
+package import Inference
 import JSON
 import OpenAI
 import Platform
@@ -24,6 +25,8 @@ package final class App: Sendable {
     package var pollSeconds = 0.025
     /// Of the server, for /openapi.json.
     package var version = "0.0.0"
+    /// What /debug/state tells of the engine; without it that route does not exist.
+    package var engineState: (@Sendable () -> EngineState)?
     /// Makes the random part of ids; replaced in tests.
     package var makeID: @Sendable () -> String = { RandomID.make(24) }
     /// Seconds since 1970, for `created`.
@@ -56,6 +59,9 @@ package final class App: Sendable {
     Self.addUtilities(core, to: &router)
     ResponsesRoute.register(on: &router, core)
     ConversationsRoute.register(on: &router, core)
+    if let state = settings.engineState {
+      router.on("GET", "/debug/state") { _, _ in DebugRoute.respond(state()) }
+    }
     self.router = router
     jobs = core.jobs
   }

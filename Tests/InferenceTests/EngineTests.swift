@@ -228,6 +228,32 @@ private final class HashModel: CausalModel {
     client.stop()
   }
 
+  @Test func `the state tells who runs, who waits and that nothing is held afterwards`() throws {
+    let gate = Monitor(false)
+    let client = try client(gate: gate) { $0.maxSequences = 1 }
+    let prompt = prompt(seed: 3, count: 40)
+    let first = try client.submit(request(prompt, 3))
+    while client.state.running == 0 { usleep(1000) }
+    let second = try client.submit(request([2], 3))
+    let third = try client.submit(request([3], 3))
+    #expect(client.state.waiting == 2)
+    third.cancel()
+    #expect(client.state.waiting == 1)
+    gate.update { $0 = true }
+    #expect(collect(first).reason == .length)
+    #expect(collect(second).reason == .length)
+    while client.state.running > 0 { usleep(1000) }
+    let state = client.state
+    #expect(state.admitted == 2)
+    #expect(state.waiting == 0)
+    #expect(state.steps >= 2)
+    #expect(state.maxSequences == 1)
+    // A full block of the first prompt stays for others to continue.
+    #expect(state.cachedBlocks == 1)
+    #expect(state.usedBlocks == 1)
+    client.stop()
+  }
+
   @Test func `draining serves what was accepted and refuses what is new`() throws {
     let client = try client()
     let accepted = try client.submit(request([1, 2], 5))

@@ -1,6 +1,7 @@
 // The small routes, and what is answered where no route is.
 
 import HTTP
+import Inference
 import JSON
 import Server
 import Testing
@@ -17,6 +18,31 @@ struct AppTests {
     #expect(try app.send("GET", "/v1/models").text == #"{"object":"list","data":[\#(model)]}"#)
     #expect(try app.send("GET", "/v1/models/org%2Fm").text == model)
     #expect(try app.send("GET", "/v1/models/nope").refusal == "404 model_not_found model")
+  }
+
+  @Test func `the state is shown only where the hooks are on`() throws {
+    #expect(try app.send("GET", "/debug/state").refusal == "404 unknown_url null")
+    let watched = makeApp(FakeService("x")) { settings in
+      settings.engineState = {
+        var state = EngineState()
+        state.running = 2
+        state.maxSequences = 8
+        state.waiting = 3
+        state.usedBlocks = 5
+        state.cachedBlocks = 4
+        state.steps = 7
+        return state
+      }
+    }
+    let shown = try watched.send("GET", "/debug/state").json
+    #expect(shown["slots_busy"] == 2)
+    #expect(shown["slots_total"] == 8)
+    #expect(shown["queue_len"] == 3)
+    #expect(shown["kv_pages_used"] == 5)
+    #expect(shown["kv_pages_cached"] == 4)
+    #expect(shown["decode_steps_total"] == 7)
+    #expect((shown["fds"]?.intValue ?? 0) > 2)
+    #expect((shown["threads"]?.intValue ?? 0) > 0)
   }
 
   @Test func `unknown paths and methods are errors of the API`() throws {

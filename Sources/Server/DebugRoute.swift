@@ -1,0 +1,19 @@
+// GET /debug/state, with --test-hooks only: what the server holds now, for tests that look for leaks.
+
+import HTTP
+import Inference
+import JSON
+import Platform
+
+enum DebugRoute {
+  static func respond(_ engine: EngineState) -> Response {
+    let usage = ProcessUsage.now
+    return Response(json: [
+      "slots_busy": .int(engine.running), "slots_total": .int(engine.maxSequences),
+      "queue_len": .int(engine.waiting), "kv_pages_total": .int(engine.totalBlocks),
+      "kv_pages_used": .int(engine.usedBlocks), "kv_pages_cached": .int(engine.cachedBlocks),
+      "decode_steps_total": .int(engine.steps), "started_total": .int(engine.admitted),
+      "fds": .int(usage.descriptors), "threads": .int(usage.threads), "rss": .int(usage.privateBytes),
+    ])
+  }
+}
