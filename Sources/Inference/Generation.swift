@@ -22,6 +22,8 @@ package struct GenerationRequest: Sendable {
   package var guide: Guide?
   /// Text that the answer is likely to repeat, as tokens: drafts are taken from it. Changes speed only.
   package var draft: [Int32] = []
+  /// Who asks, as a number that says nothing else: requests of one client share it, 0 is nobody in particular.
+  package var tenant: UInt64 = 0
 
   package init(
     promptTokens: [Int32], maxTokens: Int, sampling: SamplingParameters = SamplingParameters(),
@@ -116,9 +118,16 @@ package struct EngineLimits: Sendable, Equatable {
 /// Whoever turns requests into generations: the engine's client, or a script in tests.
 package protocol GenerationService: Sendable {
   var limits: EngineLimits { get }
+  /// What was counted so far; cheap.
+  var statistics: EngineStatistics { get }
 
   /// Queues a request; never blocks.
   ///
   /// - Throws: `queueFull`, `promptTooLong`, `emptyPrompt`, `tokenOutOfRange`, `draining`.
   func submit(_ request: GenerationRequest) throws(InferenceError) -> Generation
+}
+
+extension GenerationService {
+  /// For services that count nothing.
+  package var statistics: EngineStatistics { EngineStatistics() }
 }
