@@ -60,6 +60,19 @@ enum Flags {
         name: "max-sequences", kind: .integer(1...256), placeholder: "N", defaultText: "8",
         help: "requests that are computed together"),
       Flag(
+        name: "max-stall", kind: .integer(10...60_000), placeholder: "MS", defaultText: "200",
+        help: "the longest that running answers wait for the next token while a prompt is read"),
+      Flag(
+        name: "prefix-cache-dir", kind: .text, placeholder: "DIR", defaultText: "in memory only",
+        help: "where computed prompts outlive the server"),
+      Flag(
+        name: "prefix-cache-dir-size", kind: .integer(1...1 << 40), placeholder: "MB", defaultText: "4096",
+        help: "most disk space for them; the longest unused are deleted"),
+      Flag(
+        name: "prefix-cache-scope", kind: .choice(["shared", "tenant"]), placeholder: "WHOM",
+        defaultText: "shared",
+        help: "who may use what one has computed: shared by all, or only the same tenant (API key)"),
+      Flag(
         name: "max-connections", kind: .integer(1...65_536), placeholder: "N", defaultText: "1024",
         help: "open connections; more get 503"),
       Flag(

@@ -24,6 +24,13 @@ enum Loading {
     configuration.useReference = flags.isSet("reference-kernels")
     configuration.maxContext = flags.integer("max-context")
     configuration.queueLimit = flags.integer("queue-limit") ?? configuration.queueLimit
+    if let milliseconds = flags.integer("max-stall") { configuration.maxStall = Double(milliseconds) / 1000 }
+    configuration.prefixCacheFolder = flags.text("prefix-cache-dir")
+    if let megabytes = flags.integer("prefix-cache-dir-size") {
+      configuration.prefixCacheDiskBytes = megabytes << 20
+    }
+    configuration.sharesPrefixes = flags.text("prefix-cache-scope") != "tenant"
+    configuration.version = CommandLineTool.version
     configuration.maxSequences = flags.integer("max-sequences") ?? configuration.maxSequences
     return configuration
   }

@@ -28,7 +28,7 @@ enum ServeCommand {
     settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
     settings.store = try makeStore(flags)
     if flags.isSet("test-hooks") {
-      settings.engineState = { engine.state }
+      settings.engineStatistics = { engine.statistics }
       Log.warning("test hooks are on", ["route": "/debug/state"])
     }
     let app = App(model, settings: settings)

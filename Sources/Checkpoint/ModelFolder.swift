@@ -64,6 +64,15 @@ package final class ModelFolder: Sendable {
     get throws(CheckpointError) { try text("tokenizer.json", limit: 256 << 20) }
   }
 
+  /// Names the model by its content: config.json, and of each tensor its name, type, shape and a page from its
+  /// middle. Reading all of the weights would take seconds; another checkpoint differs in all of its pages.
+  package var contentDigest: [UInt8] {
+    var hash = SHA256()
+    hash.update(Array(config.text.utf8))
+    weights.sample(into: &hash)
+    return hash.finish()
+  }
+
   /// The ids that end a text: of generation_config.json, else of config.json, else of its text_config.
   ///
   /// The tokenizer's own `eos_token` is not among them unless they list it.

@@ -2,6 +2,7 @@
 
 package import Compute
 import JSON
+import Platform
 
 /// All tensors of a checkpoint, of all its shards.
 final class WeightStore: Sendable {
@@ -69,6 +70,19 @@ package struct WeightMap: Sendable {
     let start = prefix.isEmpty ? "" : prefix + "."
     return store.shards.flatMap { shard in (0..<shard.count).map(shard.tensorName) }
       .filter { $0.utf8.starts(with: start.utf8) }
+  }
+
+  /// Feeds name, type, shape and a page of each tensor of the checkpoint to a hash.
+  func sample(into hash: inout SHA256) {
+    for shard in store.shards {
+      for index in 0..<shard.count {
+        hash.update(
+          Array("|\(shard.tensorName(index))|\(shard.dtypeName(index))|\(shard.shape(index))|".utf8))
+        guard let bytes = shard.tensor(index)?.bytes else { continue }
+        let start = max(0, bytes.count / 2 - 2048)
+        hash.update(UnsafeRawBufferPointer(rebasing: bytes[start..<min(bytes.count, start + 4096)]))
+      }
+    }
   }
 
   /// The tensor `prefix.name`, whose shape must be `shape`.

@@ -57,4 +57,21 @@ package enum Logprobs {
       )
     }
   }
+
+  /// Whether a token can be chosen from the row: none of its logits is NaN or positive infinity, and not all are
+  /// negative infinity. O(vocabulary).
+  package static func areUsable(_ logits: [Float]) -> Bool {
+    logits.withUnsafeBufferPointer { logits in
+      let row = UnsafeMutableBufferPointer(mutating: logits)
+      var maxima = Lanes(repeating: -.infinity)
+      var isFinite = SIMDMask<Lanes.MaskStorage>(repeating: true)
+      for start in stride(from: 0, to: row.count, by: Lanes.scalarCount) {
+        let next = VectorMath.lanes(row, start, filler: -.infinity)
+        // A comparison with NaN is false.
+        isFinite = isFinite .& (next .< .infinity)
+        maxima.replace(with: next, where: next .> maxima)
+      }
+      return all(isFinite) && maxima.max() > -.infinity
+    }
+  }
 }

@@ -1,5 +1,6 @@
 // The state of one generation on the engine's thread: tokens, KV blocks, sampler, mailbox.
 
+import Compute
 import Decoding
 import Platform
 
@@ -21,17 +22,21 @@ final class ActiveSequence {
   private(set) var drafter: Drafter?
   /// Tokens that may still be generated.
   private(set) var remaining: Int
-  let ropeVariant: Int
   /// Leading tokens that were found in the prefix cache when the first step took the sequence.
   private(set) var cachedTokens = 0
   private var hasBegun = false
+  /// Its reader has been told the end; it leaves with the step.
+  var hasEnded = false
+  /// More of its prefix is being read from disk: it is not computed meanwhile.
+  var isLoading = false
   var promptLogprobs: [SampledToken?] = []
 
   private let arrived: Instant
   private var admitted: Instant?
   private var firstToken: Instant?
 
-  init(job: Job, ropeVariant: Int, maxContext: Int, speculates: Bool) {
+  /// - Parameter root: what the sequence shares its prefixes with.
+  init(job: Job, root: PrefixCache.Root, maxContext: Int, speculates: Bool) {
     request = job.request
     mailbox = job.mailbox
     arrived = job.arrived
@@ -39,12 +44,12 @@ final class ActiveSequence {
     remaining = min(job.request.maxTokens, maxContext - tokens.count)
     sampler = Sampler(
       job.request.sampling, seed: job.seed, promptTokens: tokens, stopTokens: job.request.stopTokens)
-    self.ropeVariant = ropeVariant
     guide = job.request.guide
-    path = PrefixCache.Path(ropeVariant: ropeVariant)
+    path = PrefixCache.Path(root)
     drafter = speculates ? Drafter(reference: job.request.draft) : nil
   }
 
+  var ropeVariant: Int { path.root.ropeVariant }
   var promptCount: Int { request.promptTokens.count }
   var generatedCount: Int { tokens.count - promptCount }
   /// Tokens that the next steps must still run through the model.
@@ -58,7 +63,11 @@ final class ActiveSequence {
 
   /// Whether prompt positions are yet to be reported: then nothing of the prompt may come from the cache.
   var wantsPromptLogprobs: Bool { request.promptLogprobs != nil && generatedCount == 0 }
-  /// Whether the next step samples one token, so that drafts may go along.
+  /// Whether it stands where a cached block could follow.
+  var isAtBorder: Bool {
+    pending > 1 && !wantsPromptLogprobs && computed == path.blocks * KVCache.blockTokens
+  }
+  /// Whether the next step samples one token that a reader waits for, so that drafts may go along.
   var isDecoding: Bool { pending == 1 && generatedCount > 0 }
 
   /// True the first time that a step takes the sequence.
@@ -79,7 +88,7 @@ final class ActiveSequence {
   /// Forgets what is in the KV cache; the caller has given the blocks back.
   func rewind() {
     computed = 0
-    path = PrefixCache.Path(ropeVariant: ropeVariant)
+    path = PrefixCache.Path(path.root)
   }
 
   func append(_ token: Int32, at now: Instant) {

@@ -53,6 +53,8 @@ package final class EngineClient: GenerationService {
     var weightBytes: Int
     var computeName: String
     var computeMode = ComputeMode.exact
+    /// A digest of the checkpoint; asked for only where prefixes are kept on disk.
+    var content: () -> [UInt8] = { [] }
   }
 
   /// As above with a loader of the caller's: it runs on the engine's thread, where its model stays.
@@ -100,7 +102,7 @@ package final class EngineClient: GenerationService {
     return LoadedModel(
       model: try ModelFamily.load(folder, compute: compute), weightBytes: folder.weightBytes,
       computeName: (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""),
-      computeMode: compute.mode)
+      computeMode: compute.mode, content: { folder.contentDigest })
   }
 
   /// Engine thread: loads the model and plans the KV memory.
@@ -118,15 +120,22 @@ package final class EngineClient: GenerationService {
         maxSequences: configuration.maxSequences, blockTokens: KVCache.blockTokens,
         bytesPerBlock: bytesPerBlock,
         freeBytes: configuration.kvBytes(weights: loaded.weightBytes))
+      let computeName = "\(loaded.computeName), \(format.rawValue) cache"
+      let store = try configuration.prefixCacheFolder.flatMap { path in
+        try PrefixStore.open(
+          folder: path, limit: configuration.prefixCacheDiskBytes,
+          names: BlockNames(
+            content: loaded.content(), compute: computeName, version: configuration.version, shape: shape),
+          bytesPerBlock: bytesPerBlock)
+      }
       let engine = Engine(
         model: loaded.model, cache: try KVCache(shape: shape, blockCount: plan.blockCount, format: format),
-        plan: plan,
-        configuration: configuration, inbox: inbox)
+        plan: plan, configuration: configuration, inbox: inbox, store: store)
       let facts = Facts(
         limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: loaded.model.vocabularySize),
         weightBytesPerToken: loaded.model.weightBytesPerToken,
         kvBytesPerToken: bytesPerBlock / KVCache.blockTokens,
-        computeName: "\(loaded.computeName), \(format.rawValue) cache", computeMode: loaded.computeMode)
+        computeName: computeName, computeMode: loaded.computeMode)
       return (engine, facts)
     } catch let error as InferenceError {
       throw error
@@ -148,18 +157,18 @@ package final class EngineClient: GenerationService {
       request: request, mailbox: mailbox,
       seed: request.sampling.seed ?? seeds.withLock { $0.next() }, arrived: .now)
     let limit = queueLimit
-    try inbox.update { (inbox) throws(InferenceError) in try inbox.add(job, limit: limit) }
+    let (loser, refusal) = try inbox.update { (inbox) throws(InferenceError) -> (Job?, InferenceError?) in
+      let loser = try inbox.add(job, limit: limit)
+      return (loser, loser == nil ? nil : inbox.refusal(limit: limit, at: job.arrived))
+    }
+    if let loser, let refusal {
+      _ = loser.mailbox.trySend(.failed(refusal))
+      loser.mailbox.close()
+    }
     return Generation(mailbox: mailbox)
   }
 
-  /// What the engine is doing.
-  package var state: EngineState {
-    inbox.withLock { inbox in
-      var state = inbox.state
-      state.waiting = inbox.jobs.count { !$0.mailbox.isClosed }
-      return state
-    }
-  }
+  package var statistics: EngineStatistics { inbox.withLock { $0.statistics } }
 
   /// Refuses new requests; what is queued and running goes on.
   package func drain() { inbox.update { $0.isDraining = true } }

@@ -22,10 +22,21 @@ package struct EngineConfiguration: Sendable {
   package var maxSequences = 8
   /// Most requests that wait while the engine is full.
   package var queueLimit = 64
-  /// Most rows (tokens) of one step; bounds how long a prompt can delay running streams.
+  /// Most rows (tokens) of one step.
   package var rowsPerStep = 256
+  /// The longest that a step may take while streams wait for their next token, seconds: prompts get as many rows as
+  /// fit.
+  package var maxStall = 0.2
   /// Most bytes of keys and values that are kept of ended sequences, for later ones with the same beginning.
   package var prefixCacheBytes = 2 << 30
+  /// Whether requests of one tenant may use what those of another have computed.
+  package var sharesPrefixes = true
+  /// Where prefixes outlive the server; nil keeps them in memory only.
+  package var prefixCacheFolder: String?
+  /// Most bytes of prefixes on disk.
+  package var prefixCacheDiskBytes = 4 << 30
+  /// The program's version: another one may compute other bits, and does not use what this one has saved.
+  package var version = ""
   /// Whether tokens are guessed from the sequence's own text and verified in one step.
   package var speculates = true
 

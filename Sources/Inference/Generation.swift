@@ -118,9 +118,16 @@ package struct EngineLimits: Sendable, Equatable {
 /// Whoever turns requests into generations: the engine's client, or a script in tests.
 package protocol GenerationService: Sendable {
   var limits: EngineLimits { get }
+  /// What was counted so far; cheap.
+  var statistics: EngineStatistics { get }
 
   /// Queues a request; never blocks.
   ///
   /// - Throws: `queueFull`, `promptTooLong`, `emptyPrompt`, `tokenOutOfRange`, `draining`.
   func submit(_ request: GenerationRequest) throws(InferenceError) -> Generation
+}
+
+extension GenerationService {
+  /// For services that count nothing.
+  package var statistics: EngineStatistics { EngineStatistics() }
 }

@@ -4,16 +4,18 @@ import Platform
 
 /// Lives in a `Monitor`; pure state.
 struct Inbox {
-  /// Waiting requests, oldest first.
-  private(set) var jobs: [Job] = []
+  /// Waiting requests.
+  private var queue = FairQueue<Job>()
   /// Sequences that the engine can start at once, as it said when it last looked. They do not wait.
   private var room: Int
+  private var pace = CompletionPace()
+  /// As the engine last said.
+  private var engine = EngineStatistics()
+  private var refused = 0
   /// No new requests; those waiting are still served.
   var isDraining = false
   /// The engine ends now.
   var isStopped = false
-  /// As the engine's thread told it last; `waiting` is counted when someone asks.
-  var state = EngineState()
 
   init(room: Int) { self.room = room }
 
@@ -22,12 +24,53 @@ struct Inbox {
     var isStopped: Bool
   }
 
-  mutating func add(_ job: Job, limit: Int) throws(InferenceError) {
+  /// What the engine has done since it last told.
+  struct Report {
+    /// Tokens computed for each tenant, prompts not included: they count when they are taken.
+    var served: [UInt64: Int] = [:]
+    /// The tenants of requests that ended.
+    var ended: [UInt64] = []
+  }
+
+  /// Queues a request. When the queue is full, a tenant that has less than its share of it takes the place of the
+  /// newest request of the tenant that has the most.
+  ///
+  /// - Returns: the request that lost its place, to be told so.
+  mutating func add(_ job: Job, limit: Int) throws(InferenceError) -> Job? {
     guard !isDraining, !isStopped else { throw .draining }
     let most = limit + room
-    if jobs.count >= most { jobs.removeAll { $0.mailbox.isClosed } }
-    guard jobs.count < most else { throw .queueFull(limit: limit) }
-    jobs.append(job)
+    if queue.count >= most { queue.removeAll { $0.mailbox.isClosed } }
+    var loser: Job?
+    if queue.count >= most {
+      refused += 1
+      loser = queue.pushOut(for: job.request.tenant)
+      if loser == nil { throw refusal(limit: limit, at: job.arrived) }
+    }
+    queue.append(job, tenant: job.request.tenant)
+    return loser
+  }
+
+  /// The words for a request that finds no place.
+  mutating func refusal(limit: Int, at now: Instant) -> InferenceError {
+    .queueFull(
+      limit: limit, running: engine.running + min(room, queue.count), waiting: max(0, queue.count - room),
+      retryAfter: pace.retryAfter(at: now))
+  }
+
+  /// Engine thread: what happened, and how it stands.
+  mutating func note(_ report: Report, _ statistics: EngineStatistics, at now: Instant) {
+    for (tenant, tokens) in report.served { queue.charge(tokens, to: tenant) }
+    for tenant in report.ended { queue.end(tenant) }
+    pace.note(ended: report.ended.count, isIdle: statistics.running == 0, at: now)
+    engine = statistics
+  }
+
+  /// How it stands now.
+  var statistics: EngineStatistics {
+    var statistics = engine
+    statistics.waiting = queue.count { !$0.mailbox.isClosed }
+    statistics.refused = refused
+    return statistics
   }
 
   /// What the engine can start now.
@@ -38,23 +81,57 @@ struct Inbox {
   ///     behind it, so that long prompts are not overtaken for ever.
   ///   - mayWait: whether nil (nothing to do) may be returned; the caller then sleeps.
   mutating func take(room: Int, freeTokens: () -> Int, mayWait: Bool) -> Delivery? {
-    jobs.removeAll { $0.mailbox.isClosed }
+    queue.removeAll { $0.mailbox.isClosed }
     var taken: [Job] = []
-    var left = jobs.isEmpty ? 0 : freeTokens()
-    while taken.count < room, let next = jobs.first {
+    var left = queue.isEmpty || room == 0 ? 0 : freeTokens()
+    while taken.count < room, let next = queue.next {
       let needed = next.request.promptTokens.count + 1
       guard needed <= left || (mayWait && taken.isEmpty) else { break }
       left -= needed
-      taken.append(jobs.removeFirst())
+      guard let job = queue.takeNext(cost: { $0.request.promptTokens.count }) else { break }
+      taken.append(job)
     }
     self.room = room - taken.count
+    engine.running += taken.count
+    engine.admitted += taken.count
+    if !taken.isEmpty { pace.noteAdmission() }
     if taken.isEmpty && !isStopped && mayWait { return nil }
     return Delivery(jobs: taken, isStopped: isStopped)
   }
 
   /// Everything that waits, for an engine that ends.
-  mutating func takeAll() -> [Job] {
-    defer { jobs = [] }
-    return jobs
+  mutating func takeAll() -> [Job] { queue.takeAll() }
+}
+
+/// How often a running request ends, which is how often a place in the queue becomes free.
+struct CompletionPace {
+  /// Seconds between two ends, smoothed.
+  private(set) var interval: Double?
+  /// The last end, or the begin of work.
+  private var last: Instant?
+  /// Requests turned away since a place last became free.
+  private var turnedAway = 0
+
+  private static let longest = 60
+
+  mutating func note(ended: Int, isIdle: Bool, at now: Instant) {
+    if ended > 0, let last {
+      let each = now.seconds(since: last) / Double(ended)
+      interval = interval.map { $0 + 0.2 * (each - $0) } ?? each
+    }
+    if ended > 0 || last == nil { last = now }
+    if isIdle { last = nil }
+  }
+
+  mutating func noteAdmission() { turnedAway = 0 }
+
+  /// Whole seconds after which a place is likely to be free: a later one for each that is turned away, so that they
+  /// do not all come back at once.
+  mutating func retryAfter(at now: Instant) -> Int {
+    turnedAway += 1
+    // When nothing has ended for longer than usual, things have become slower.
+    let waited = last.map { now.seconds(since: $0) } ?? 0
+    let seconds = max(interval ?? 0, waited) * Double(turnedAway)
+    return min(Self.longest, max(1, Int((min(seconds, Double(Self.longest)) - 1e-6).rounded(.up))))
   }
 }

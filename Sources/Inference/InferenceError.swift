@@ -5,7 +5,8 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
   case tokenOutOfRange(token: Int32, vocabularySize: Int)
   /// Counts are tokens; the limit holds for prompt and answer together.
   case promptTooLong(tokens: Int, limit: Int)
-  case queueFull(limit: Int)
+  /// So many run and so many wait; a place is likely to be free after `retryAfter` seconds.
+  case queueFull(limit: Int, running: Int = 0, waiting: Int = 0, retryAfter: Int = 1)
   /// The engine finishes what runs and takes nothing new.
   case draining
   /// The engine cannot start with these settings.
@@ -20,6 +21,8 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
   case noFastMode(compute: String)
   /// The model does not give a finite likelihood to a token of the text.
   case brokenLogits(position: Int)
+  /// The model's output behind so many tokens holds something that is not a number, or infinity.
+  case unusableLogits(tokens: Int)
 
   package var description: String {
     switch self {
@@ -29,8 +32,9 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
     case .promptTooLong(let tokens, let limit):
       "the prompt has \(tokens) tokens, but the context holds \(limit) and the answer needs at least one; "
         + "shorten the prompt or start the server with a larger --max-context"
-    case .queueFull(let limit):
-      "\(limit) requests are waiting already (--queue-limit \(limit)); try again later"
+    case .queueFull(let limit, let running, let waiting, let retryAfter):
+      "\(running) requests are running and \(waiting) are waiting (--queue-limit \(limit)); "
+        + "try again in \(retryAfter) second\(retryAfter == 1 ? "" : "s")"
     case .draining: "the server is shutting down"
     case .contextTooLarge(let requested, let limit):
       "--max-context \(requested) is more than the \(limit) tokens this model was made for "
@@ -48,6 +52,9 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
     case .brokenLogits(let position):
       "the model gives token \(position) of the text no finite likelihood: its logits are not numbers, "
         + "or call the token impossible"
+    case .unusableLogits(let tokens):
+      "the model's output after \(tokens) tokens is not a number: its weights are damaged, or an activation "
+        + "grew beyond what its format can hold"
     }
   }
 }

@@ -1,36 +1,74 @@
 // Keys and values of earlier prompts and answers, kept for sequences that begin with the same tokens.
 //
-// Full KV blocks form a tree: a block's parent holds the tokens before it, so a path from the root is a prefix. A
-// block is found by its parent and its own tokens, compared token by token: no hash has to be trusted. What is
-// found is the very memory that computing it again would fill with the same bits, because nothing in a forward
-// pass depends on how a prompt was cut into steps. When blocks run out, the leaf that was used longest ago goes.
+// KV blocks form a tree: a block's parent holds the tokens before it, so a path from the root is a prefix. A block is
+// found by its parent and its own tokens, compared token by token: no hash has to be trusted. What is found is the
+// very memory that computing it again would fill with the same bits, because nothing in a forward pass depends on
+// how a prompt was cut into steps. Full blocks are shared; of a block that agrees only in its first tokens, and of
+// the unfilled last block of a text, a copy is made. When blocks run out, the leaf that was used longest ago goes.
 
 import Compute
 
 /// Pure bookkeeping over `BlockPool`; engine thread only.
 struct PrefixCache {
+  /// Sequences with different roots share nothing.
+  struct Root: Hashable {
+    /// Keys rotated by one variant are useless to another.
+    var ropeVariant: Int
+    /// 0 where tenants share their prefixes.
+    var tenant: UInt64 = 0
+  }
+
+  fileprivate enum Parent: Hashable {
+    case root(Root)
+    case entry(Int)
+  }
+
   /// What a block is found by.
   private struct Key: Hashable {
-    /// The entry of the block before; `root` for the first. Keys rotated by another variant have another root.
-    let parent: Int
+    let parent: Parent
+    /// 32 of them, or fewer for the last block of a text.
     let tokens: [Int32]
+  }
+
+  /// What blocks are found by that agree in a part only.
+  private struct Beginning: Hashable {
+    let parent: Parent
+    let first: Int32
   }
 
   private struct Entry {
     let key: Key
     let block: Int32
+    /// For the disk; nil without one, and for blocks that are not full.
+    let name: String?
     var children = 0
     var lastUse: UInt64
+    /// Whether another sequence has used it since it was computed.
+    var isHot = false
   }
 
   private var entries: [Int: Entry] = [:]
   private var index: [Key: Int] = [:]
+  /// Oldest first.
+  private var beginnings: [Beginning: [Int]] = [:]
   private var nextEntry = 0
   private var clock: UInt64 = 0
   /// Most blocks; 0 switches the cache off.
   private let limit: Int
+  private let names: BlockNames?
+  /// Entries that became hot since they were last asked for: parents before children.
+  private var newlyHot: [Int] = []
 
-  init(limit: Int) { self.limit = limit }
+  /// Fewer equal tokens are not worth the copy of a block.
+  private static let leastShared = 4
+  /// Most blocks with the same first token that are compared.
+  private static let compared = 32
+
+  /// - Parameter names: what blocks are called on disk; nil without one.
+  init(limit: Int, names: BlockNames? = nil) {
+    self.limit = limit
+    self.names = names
+  }
 
   var isEnabled: Bool { limit > 0 }
 
@@ -38,15 +76,15 @@ struct PrefixCache {
 
   /// Where a sequence stands in the tree.
   struct Path: Equatable {
-    /// The entry of the last full block that is in the cache.
-    fileprivate var last: Int
+    let root: Root
+    /// The last full block that is in the cache.
+    fileprivate var last: Parent
     /// Blocks from the root to `last`.
-    fileprivate(set) var blocks: Int
+    fileprivate(set) var blocks = 0
 
-    /// The root for sequences of one RoPE variant.
-    init(ropeVariant: Int) {
-      last = -1 - ropeVariant
-      blocks = 0
+    init(_ root: Root) {
+      self.root = root
+      last = .root(root)
     }
   }
 
@@ -55,19 +93,52 @@ struct PrefixCache {
   /// At least one token is left to compute: its logits are what the caller is after.
   mutating func adopt(_ tokens: [Int32], path: inout Path, table: inout [Int32], pool: inout BlockPool) {
     guard isEnabled else { return }
-    let size = KVCache.blockTokens
     clock += 1
-    while (path.blocks + 1) * size < tokens.count {
-      let range = path.blocks * size..<(path.blocks + 1) * size
-      guard let entry = index[Key(parent: path.last, tokens: Array(tokens[range]))],
-        let block = entries[entry]?.block
-      else { return }
-      entries[entry]?.lastUse = clock
+    while let tokens = Self.nextBlock(tokens, path),
+      let id = index[Key(parent: path.last, tokens: tokens)], let block = entries[id]?.block
+    {
+      use(id)
       pool.retain(CollectionOfOne(block))
       table.append(block)
-      path.last = entry
+      path.last = .entry(id)
       path.blocks += 1
     }
+  }
+
+  /// The tokens of the block behind `path`, with at least one more after it.
+  static func nextBlock(_ tokens: [Int32], _ path: Path) -> [Int32]? {
+    let start = path.blocks * KVCache.blockTokens
+    guard start + KVCache.blockTokens < tokens.count else { return nil }
+    return Array(tokens[start..<start + KVCache.blockTokens])
+  }
+
+  /// The cached block behind `path` that agrees with `tokens` the furthest, for a copy of its first positions.
+  mutating func partial(_ tokens: [Int32], _ path: Path) -> (block: Int32, count: Int)? {
+    let wanted = tokens.dropFirst(path.blocks * KVCache.blockTokens).dropLast().prefix(KVCache.blockTokens)
+    guard isEnabled, let first = wanted.first,
+      let candidates = beginnings[Beginning(parent: path.last, first: first)]
+    else { return nil }
+    var best: (entry: Int, count: Int)?
+    for id in candidates.suffix(Self.compared) {
+      guard let entry = entries[id] else { continue }
+      let count = Self.shared(entry.key.tokens[...], wanted)
+      if count >= max(Self.leastShared, best?.count ?? 0) { best = (id, count) }
+    }
+    guard let best, let block = entries[best.entry]?.block else { return nil }
+    clock += 1
+    use(best.entry)
+    return (block, best.count)
+  }
+
+  private static func shared(_ a: ArraySlice<Int32>, _ b: ArraySlice<Int32>) -> Int {
+    zip(a, b).prefix { $0 == $1 }.count
+  }
+
+  private mutating func use(_ id: Int) {
+    entries[id]?.lastUse = clock
+    guard names != nil, entries[id]?.isHot == false else { return }
+    entries[id]?.isHot = true
+    if entries[id]?.name != nil { newlyHot.append(id) }
   }
 
   /// Records the sequence's blocks that have become full; each stays retained by the cache.
@@ -85,17 +156,56 @@ struct PrefixCache {
       if let known = index[key] {
         // Another sequence was first; both blocks hold the same bits, and this one stays the sequence's own.
         entries[known]?.lastUse = clock
-        path.last = known
+        path.last = .entry(known)
       } else {
-        let block = table[path.blocks]
-        pool.retain(CollectionOfOne(block))
-        entries[path.last]?.children += 1
-        entries[nextEntry] = Entry(key: key, block: block, lastUse: clock)
-        index[key] = nextEntry
-        path.last = nextEntry
-        nextEntry += 1
+        path.last = .entry(insert(key, block: table[path.blocks], pool: &pool))
       }
       path.blocks += 1
+    }
+  }
+
+  /// Records the last block of a sequence that gives its blocks back, as far as it is filled.
+  mutating func recordTail(
+    _ tokens: [Int32], computed: Int, path: Path, table: [Int32], pool: inout BlockPool
+  ) {
+    let start = path.blocks * KVCache.blockTokens
+    guard isEnabled, computed - start >= Self.leastShared, computed - start < KVCache.blockTokens,
+      table.indices.contains(path.blocks)
+    else { return }
+    let tail = tokens[start..<computed]
+    let siblings = beginnings[Beginning(parent: path.last, first: tail[start])] ?? []
+    let isKnown = siblings.contains { id in
+      entries[id].map { Self.shared($0.key.tokens[...], tail) == tail.count } ?? false
+    }
+    clock += 1
+    if !isKnown {
+      _ = insert(Key(parent: path.last, tokens: Array(tail)), block: table[path.blocks], pool: &pool)
+    }
+  }
+
+  private mutating func insert(_ key: Key, block: Int32, pool: inout BlockPool) -> Int {
+    let id = nextEntry
+    nextEntry += 1
+    removeBeginnings(of: key, pool: &pool)
+    pool.retain(CollectionOfOne(block))
+    if case .entry(let parent) = key.parent { entries[parent]?.children += 1 }
+    let isFull = key.tokens.count == KVCache.blockTokens
+    let parentName = name(of: key.parent)
+    let ownName = isFull ? names?.name(of: key.tokens, after: parentName) : nil
+    entries[id] = Entry(key: key, block: block, name: ownName, lastUse: clock)
+    index[key] = id
+    beginnings[Beginning(parent: key.parent, first: key.tokens[0]), default: []].append(id)
+    return id
+  }
+
+  /// Unfilled blocks that a new one begins with are of no more use.
+  private mutating func removeBeginnings(of key: Key, pool: inout BlockPool) {
+    let siblings = beginnings[Beginning(parent: key.parent, first: key.tokens[0])] ?? []
+    for id in siblings {
+      guard let tokens = entries[id]?.key.tokens, tokens.count < key.tokens.count,
+        Self.shared(tokens[...], key.tokens[...]) == tokens.count
+      else { continue }
+      forget(id, pool: &pool)
     }
   }
 
@@ -112,7 +222,8 @@ struct PrefixCache {
   /// Gives back blocks that only the cache holds until `free` are free or none is left: the longest unused leaves
   /// first.
   mutating func evict(untilFree free: Int, pool: inout BlockPool) {
-    if pool.freeCount < free { remove(free - pool.freeCount, pool: &pool) }
+    // A few more than needed: finding the oldest looks at all of them.
+    if pool.freeCount < free { remove(free - pool.freeCount + entries.count / 64, pool: &pool) }
   }
 
   private mutating func remove(_ count: Int, pool: inout BlockPool) {
@@ -123,18 +234,81 @@ struct PrefixCache {
     var left = count
     while left > 0, let oldest = leaves.popLast() {
       left -= 1
-      guard let gone = entries.removeValue(forKey: oldest.entry) else { continue }
-      index[gone.key] = nil
-      var table = [gone.block]
-      pool.release(&table)
-      guard var parent = entries[gone.key.parent] else { continue }
-      parent.children -= 1
-      entries[gone.key.parent] = parent
+      guard case .entry(let id) = forget(oldest.entry, pool: &pool), let parent = entries[id] else {
+        continue
+      }
       if parent.children == 0, pool.referenceCount(parent.block) == 1 {
         // A parent is at least as recently used as its children were: find its place from the young end.
-        let place = leaves.firstIndex { ($0.lastUse, $0.entry) < (parent.lastUse, gone.key.parent) }
-        leaves.insert((gone.key.parent, parent.lastUse), at: place ?? leaves.endIndex)
+        let place = leaves.firstIndex { ($0.lastUse, $0.entry) < (parent.lastUse, id) }
+        leaves.insert((id, parent.lastUse), at: place ?? leaves.endIndex)
       }
     }
+  }
+
+  /// Takes a leaf out of the tree; its parent is returned.
+  @discardableResult
+  private mutating func forget(_ id: Int, pool: inout BlockPool) -> Parent? {
+    guard let gone = entries.removeValue(forKey: id) else { return nil }
+    index[gone.key] = nil
+    let beginning = Beginning(parent: gone.key.parent, first: gone.key.tokens[0])
+    beginnings[beginning]?.removeAll { $0 == id }
+    if beginnings[beginning]?.isEmpty == true { beginnings[beginning] = nil }
+    var table = [gone.block]
+    pool.release(&table)
+    if case .entry(let parent) = gone.key.parent { entries[parent]?.children -= 1 }
+    return gone.key.parent
+  }
+}
+
+// MARK: - What the disk needs to know
+
+extension PrefixCache {
+  /// A full block, as the disk knows it.
+  struct Record {
+    let name: String
+    let parent: String
+    let tokens: [Int32]
+    let block: Int32
+  }
+
+  private func name(of parent: Parent) -> String {
+    switch parent {
+    case .root(let root): names?.name(of: root) ?? ""
+    case .entry(let id): entries[id]?.name ?? ""
+    }
+  }
+
+  /// What the block that continues `path` with these tokens is called, and what the one before it.
+  func name(of tokens: [Int32], after path: Path) -> (own: String, parent: String)? {
+    guard let names else { return nil }
+    let parent = name(of: path.last)
+    return (names.name(of: tokens, after: parent), parent)
+  }
+
+  private func record(_ id: Int) -> Record? {
+    guard let entry = entries[id], let name = entry.name else { return nil }
+    return Record(
+      name: name, parent: self.name(of: entry.key.parent), tokens: entry.key.tokens, block: entry.block)
+  }
+
+  var hasNewlyHot: Bool { !newlyHot.isEmpty }
+
+  /// The next block that became hot, and is still there.
+  mutating func takeNewlyHot() -> Record? {
+    while !newlyHot.isEmpty {
+      if let record = record(newlyHot.removeFirst()) { return record }
+    }
+    return nil
+  }
+
+  /// All full blocks, parents before children, lately used paths first.
+  var records: [Record] {
+    var lastUses = entries.mapValues(\.lastUse)
+    // Children are younger than their parents: from the youngest on, each path's use reaches its root.
+    for id in entries.keys.sorted(by: >) {
+      guard case .entry(let parent)? = entries[id]?.key.parent, let use = lastUses[id] else { continue }
+      lastUses[parent] = lastUses[parent].map { max($0, use) }
+    }
+    return lastUses.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.compactMap { record($0.key) }
   }
 }

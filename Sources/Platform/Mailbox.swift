@@ -43,6 +43,9 @@ package final class Mailbox<Element: Sendable>: Sendable {
     }
   }
 
+  /// Whether `trySend` would refuse now.
+  package var isFull: Bool { state.withLock { $0.isClosed || $0.count >= capacity } }
+
   /// No more elements follow; the reader still gets those already sent.
   package func close() { state.update { $0.isClosed = true } }
 

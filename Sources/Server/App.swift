@@ -26,7 +26,7 @@ package final class App: Sendable {
     /// Of the server, for /openapi.json.
     package var version = "0.0.0"
     /// What /debug/state tells of the engine; without it that route does not exist.
-    package var engineState: (@Sendable () -> EngineState)?
+    package var engineStatistics: (@Sendable () -> EngineStatistics)?
     /// Makes the random part of ids; replaced in tests.
     package var makeID: @Sendable () -> String = { RandomID.make(24) }
     /// Seconds since 1970, for `created`.
@@ -59,8 +59,8 @@ package final class App: Sendable {
     Self.addUtilities(core, to: &router)
     ResponsesRoute.register(on: &router, core)
     ConversationsRoute.register(on: &router, core)
-    if let state = settings.engineState {
-      router.on("GET", "/debug/state") { _, _ in DebugRoute.respond(state()) }
+    if let statistics = settings.engineStatistics {
+      router.on("GET", "/debug/state") { _, _ in DebugRoute.respond(statistics()) }
     }
     self.router = router
     jobs = core.jobs

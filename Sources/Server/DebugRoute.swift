@@ -6,12 +6,12 @@ import JSON
 import Platform
 
 enum DebugRoute {
-  static func respond(_ engine: EngineState) -> Response {
+  static func respond(_ engine: EngineStatistics) -> Response {
     let usage = ProcessUsage.now
     return Response(json: [
       "slots_busy": .int(engine.running), "slots_total": .int(engine.maxSequences),
-      "queue_len": .int(engine.waiting), "kv_pages_total": .int(engine.totalBlocks),
-      "kv_pages_used": .int(engine.usedBlocks), "kv_pages_cached": .int(engine.cachedBlocks),
+      "queue_len": .int(engine.waiting), "kv_pages_total": .int(engine.kvBlocksTotal),
+      "kv_pages_used": .int(engine.kvBlocksUsed), "kv_pages_cached": .int(engine.kvBlocksCached),
       "decode_steps_total": .int(engine.steps), "started_total": .int(engine.admitted),
       "fds": .int(usage.descriptors), "threads": .int(usage.threads), "rss": .int(usage.privateBytes),
     ])

@@ -15,18 +15,19 @@ extension APIError {
       self = .contextLengthExceeded(tokens: tokens, limit: limit, param: param)
     case .emptyPrompt: self = .invalidValue(param, "it has no tokens")
     case .tokenOutOfRange: self = .invalidValue(param, "\(error)")
-    case .queueFull:
+    case .queueFull(_, _, _, let retryAfter):
       self.init(
         status: 429, type: "rate_limit_error", code: "rate_limit_exceeded",
         message: "The server is busy: \(error).",
-        retryAfter: 1)
+        retryAfter: retryAfter)
     case .draining: self = .shuttingDown
     case .modelLoading:
       self.init(
         status: 503, type: "server_error", code: "model_loading",
         message: "The model is not ready: \(error).",
         retryAfter: 1)
-    case .contextTooLarge, .memoryTooSmall, .textTooShort, .badWindow, .noFastMode, .brokenLogits:
+    case .contextTooLarge, .memoryTooSmall, .textTooShort, .badWindow, .noFastMode, .brokenLogits,
+      .unusableLogits:
       self = .internalError("\(error)")
     }
   }

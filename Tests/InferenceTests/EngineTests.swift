@@ -8,104 +8,9 @@ import Support
 import Testing
 import Tokenizers
 
-@testable import Compute
 @testable import Inference
 
-/// A model whose logits are a hash of all tokens so far, read back through the block table: a wrong block, a
-/// skipped position or a mixed-up row changes every later token.
-private final class HashModel: CausalModel {
-  static let vocabulary = 50
-  let vocabularySize = HashModel.vocabulary
-  let contextLength = 4096
-  let cacheShape = [KVLayerShape(kvHeads: 1, headDim: 1)]
-  let weightBytesPerToken = 1
-  private var stored: [Int32: [Int32]] = [:]
-  private let gate: Monitor<Bool>?
-
-  /// - Parameter gate: each step waits until it is true.
-  init(gate: Monitor<Bool>? = nil) { self.gate = gate }
-
-  func ropeVariant(forTokens tokens: Int) -> Int { 0 }
-
-  func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
-    let _: Bool? = gate?.wait { $0 ? true : nil }
-    let rows = logits.resize(rows: batch.logitRowCount, columns: vocabularySize)
-    var next = 0
-    for span in batch.spans {
-      for (offset, token) in span.tokens.enumerated() {
-        let position = span.start + offset
-        stored[span.blocks[position / 32], default: [Int32](repeating: -1, count: 32)][position % 32] = token
-        let isLast = offset == span.tokens.count - 1
-        guard span.logits == .all || (span.logits == .last && isLast) else { continue }
-        let sequence = (0...position).map { stored[span.blocks[$0 / 32]]?[$0 % 32] ?? -1 }
-        let values = Self.logits(after: sequence)
-        for column in 0..<vocabularySize { rows.row(next)[column] = values[column] }
-        next += 1
-      }
-    }
-  }
-
-  static func logits(after tokens: [Int32]) -> [Float] {
-    var hash: UInt64 = 14_695_981_039_346_656_037
-    for token in tokens { hash = (hash ^ UInt64(UInt32(bitPattern: token))) &* 1_099_511_628_211 }
-    var random = SeededGenerator(seed: hash)
-    return (0..<vocabulary).map { _ in Float.random(in: -4...4, using: &random) }
-  }
-
-  /// What greedy decoding must give, computed without an engine.
-  static func greedy(after prompt: [Int32], count: Int) -> [Int32] {
-    var tokens = prompt
-    for _ in 0..<count {
-      let values = logits(after: tokens)
-      tokens.append(Int32(values.indices.max { values[$0] < values[$1] } ?? 0))
-    }
-    return Array(tokens.dropFirst(prompt.count))
-  }
-}
-
-@Suite struct EngineTests {
-  private func client(
-    gate: Monitor<Bool>? = nil, _ adjust: (inout EngineConfiguration) -> Void = { _ in }
-  ) throws -> EngineClient {
-    var configuration = EngineConfiguration(modelPath: "", threads: 1)
-    configuration.kvCacheBytes = 1 << 20
-    adjust(&configuration)
-    return try EngineClient.start(configuration) { _ in
-      EngineClient.LoadedModel(model: HashModel(gate: gate), weightBytes: 0, computeName: "toy")
-    }
-  }
-
-  private var greedy: SamplingParameters {
-    var parameters = SamplingParameters()
-    parameters.temperature = 0
-    return parameters
-  }
-
-  private func request(_ prompt: [Int32], _ count: Int) -> GenerationRequest {
-    GenerationRequest(
-      promptTokens: prompt, maxTokens: count, sampling: greedy)
-  }
-
-  private func prompt(seed: UInt64, count: Int) -> [Int32] {
-    var random = SeededGenerator(seed: seed)
-    return (0..<count).map { _ in Int32.random(in: 0..<Int32(HashModel.vocabulary), using: &random) }
-  }
-
-  /// All tokens and the end of a generation.
-  private func collect(_ generation: Generation) -> (
-    tokens: [Int32], reason: FinishReason?, timings: GenerationTimings
-  ) {
-    var tokens: [Int32] = []
-    while true {
-      switch generation.next(until: Instant.now.adding(seconds: 30)) {
-      case .element(.token(let token)): tokens.append(token.id)
-      case .element(.finished(let reason, let timings)): return (tokens, reason, timings)
-      case .element: continue
-      case .closed, .timedOut: return (tokens, nil, GenerationTimings())
-      }
-    }
-  }
-
+@Suite struct EngineTests: EngineHarness {
   @Test func `greedy tokens are those of the model, whatever the size of the chunks`() throws {
     let prompt = prompt(seed: 1, count: 100)
     let expected = HashModel.greedy(after: prompt, count: 40)
@@ -189,7 +94,9 @@ private final class HashModel: CausalModel {
     }
     let waiting = try client.submit(request([2], 3))
     let impatient = try client.submit(request([3], 3))
-    #expect(throws: InferenceError.queueFull(limit: 2)) { try client.submit(request([4], 3)) }
+    #expect(throws: InferenceError.queueFull(limit: 2, running: 1, waiting: 2)) {
+      try client.submit(request([4], 3))
+    }
     impatient.cancel()
     let late = try client.submit(request([4], 3))
     gate.update { $0 = true }
@@ -207,7 +114,9 @@ private final class HashModel: CausalModel {
     }
     let first = try client.submit(request([1], 3))
     let second = try client.submit(request([2], 3))
-    #expect(throws: InferenceError.queueFull(limit: 0)) { try client.submit(request([3], 3)) }
+    #expect(throws: InferenceError.queueFull(limit: 0, running: 2, waiting: 0)) {
+      try client.submit(request([3], 3))
+    }
     gate.update { $0 = true }
     #expect(collect(first).tokens == HashModel.greedy(after: [1], count: 3))
     #expect(collect(second).tokens == HashModel.greedy(after: [2], count: 3))
@@ -233,24 +142,24 @@ private final class HashModel: CausalModel {
     let client = try client(gate: gate) { $0.maxSequences = 1 }
     let prompt = prompt(seed: 3, count: 40)
     let first = try client.submit(request(prompt, 3))
-    while client.state.running == 0 { usleep(1000) }
+    while client.statistics.running == 0 { usleep(1000) }
     let second = try client.submit(request([2], 3))
     let third = try client.submit(request([3], 3))
-    #expect(client.state.waiting == 2)
+    #expect(client.statistics.waiting == 2)
     third.cancel()
-    #expect(client.state.waiting == 1)
+    #expect(client.statistics.waiting == 1)
     gate.update { $0 = true }
     #expect(collect(first).reason == .length)
     #expect(collect(second).reason == .length)
-    while client.state.running > 0 { usleep(1000) }
-    let state = client.state
+    while client.statistics.running > 0 { usleep(1000) }
+    let state = client.statistics
     #expect(state.admitted == 2)
     #expect(state.waiting == 0)
     #expect(state.steps >= 2)
     #expect(state.maxSequences == 1)
     // A full block of the first prompt stays for others to continue.
-    #expect(state.cachedBlocks == 1)
-    #expect(state.usedBlocks == 1)
+    #expect(state.kvBlocksCached == 1)
+    #expect(state.kvBlocksUsed == 1)
     client.stop()
   }
 
@@ -313,22 +222,14 @@ private final class HashModel: CausalModel {
 
   // MARK: Cached prefixes
 
-  /// The cached tokens that the engine reports.
-  private func cachedTokens(_ generation: Generation) -> Int? {
-    guard case .element(.started(let cached)) = generation.next(until: Instant.now.adding(seconds: 30)) else {
-      return nil
-    }
-    return cached
-  }
-
   @Test func `a second turn computes only its new tokens, and gives the same`() throws {
     let client = try client()
     let prompt = prompt(seed: 3, count: 100)
     let answer = collect(try client.submit(request(prompt, 40))).tokens
     let next = prompt + answer + [1, 2, 3]
     let second = try client.submit(request(next, 20))
-    // 139 tokens were computed: four full blocks.
-    #expect(cachedTokens(second) == 128)
+    // 139 tokens were computed: four full blocks, and a copy of the last.
+    #expect(cachedTokens(second) == 139)
     #expect(collect(second).tokens == HashModel.greedy(after: next, count: 20))
     let again = try client.submit(request(prompt, 40))
     #expect(cachedTokens(again) == 96)

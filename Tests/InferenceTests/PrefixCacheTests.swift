@@ -17,7 +17,7 @@ import Testing
 
   /// Computes the tokens, records them, and ends the sequence.
   private mutating func run(_ tokens: [Int32], variant: Int = 0) -> [Int32] {
-    var path = PrefixCache.Path(ropeVariant: variant)
+    var path = PrefixCache.Path(PrefixCache.Root(ropeVariant: variant))
     var table: [Int32] = []
     cache.adopt(tokens, path: &path, table: &table, pool: &pool)
     cache.evict(untilFree: tokens.count / KVCache.blockTokens - table.count, pool: &pool)
@@ -31,7 +31,7 @@ import Testing
   }
 
   private mutating func found(_ tokens: [Int32], variant: Int = 0) -> Int {
-    var path = PrefixCache.Path(ropeVariant: variant)
+    var path = PrefixCache.Path(PrefixCache.Root(ropeVariant: variant))
     var table: [Int32] = []
     cache.adopt(tokens, path: &path, table: &table, pool: &pool)
     pool.release(&table)
@@ -68,10 +68,76 @@ import Testing
     #expect(pool.freeCount == 8)
   }
 
+  /// The positions of a cached block that continue what full blocks gave.
+  private mutating func partial(_ tokens: [Int32]) -> Int? {
+    var path = PrefixCache.Path(PrefixCache.Root(ropeVariant: 0))
+    var table: [Int32] = []
+    cache.adopt(tokens, path: &path, table: &table, pool: &pool)
+    pool.release(&table)
+    return cache.partial(tokens, path)?.count
+  }
+
+  @Test mutating func `of a block that agrees in its beginning, the beginning is offered`() {
+    let known = tokens(1, blocks: 3)
+    _ = run(known)
+    #expect(partial(Array(known[..<42]) + [99, 99]) == 10)
+    #expect(partial(Array(known[..<35]) + [99, 99]) == nil)
+    // One token is left to compute.
+    #expect(partial(Array(known[..<42])) == 9)
+    #expect(partial([7] + known) == nil)
+  }
+
+  @Test mutating func `the unfilled last block of a text is offered until a longer one replaces it`() {
+    let text = tokens(1, blocks: 2)
+    var path = PrefixCache.Path(PrefixCache.Root(ropeVariant: 0))
+    var table: [Int32] = []
+    #expect(pool.extend(&table, to: 2))
+    cache.record(text, computed: 52, path: &path, table: table, pool: &pool)
+    cache.recordTail(text, computed: 52, path: path, table: table, pool: &pool)
+    cache.recordTail(text, computed: 52, path: path, table: table, pool: &pool)
+    pool.release(&table)
+    #expect(cache.count == 2)
+    #expect(partial(text) == 20)
+    #expect(found(text) == 1)
+    _ = run(text)
+    #expect(cache.count == 2)
+    #expect(found(text + [1]) == 2)
+    #expect(pool.freeCount == 6)
+  }
+
+  @Test mutating func `sequences of different roots share nothing`() {
+    let known = tokens(1, blocks: 2)
+    _ = run(known)
+    var path = PrefixCache.Path(PrefixCache.Root(ropeVariant: 0, tenant: 3))
+    var table: [Int32] = []
+    cache.adopt(known + [7], path: &path, table: &table, pool: &pool)
+    #expect(path.blocks == 0)
+    #expect(cache.partial(known + [7], path) == nil)
+  }
+
+  @Test mutating func `for the disk, parents come before children and what was used again is told once`() {
+    cache = PrefixCache(limit: 8, names: BlockNames(content: [], compute: "x", version: "1", shape: []))
+    let text = tokens(1, blocks: 3)
+    _ = run(text)
+    _ = run(tokens(2, blocks: 1))
+    #expect(cache.takeNewlyHot() == nil)
+    #expect(found(text) == 2)
+    let hot = [cache.takeNewlyHot(), cache.takeNewlyHot(), cache.takeNewlyHot()].compactMap { $0 }
+    #expect(hot.map(\.tokens) == [Array(text[..<32]), Array(text[32..<64])])
+    #expect(hot.last?.parent == hot.first?.name)
+    #expect(!cache.hasNewlyHot)
+    let records = cache.records
+    #expect(records.count == 4)
+    #expect(Set(records.map(\.name)).count == 4)
+    for (place, record) in records.enumerated() {
+      #expect(!records[place...].dropFirst().contains { $0.name == record.parent })
+    }
+  }
+
   @Test mutating func `blocks of a running sequence stay`() {
     let known = tokens(1, blocks: 2)
     _ = run(known)
-    var path = PrefixCache.Path(ropeVariant: 0)
+    var path = PrefixCache.Path(PrefixCache.Root(ropeVariant: 0))
     var table: [Int32] = []
     cache.adopt(known + [7], path: &path, table: &table, pool: &pool)
     cache.evict(untilFree: 8, pool: &pool)

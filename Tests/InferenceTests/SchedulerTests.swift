@@ -30,6 +30,44 @@ import Testing
     #expect(plan.map(\.rows) == [1, 1, 1])
   }
 
+  @Test func `half goes to the oldest prompt and half to the shortest`() {
+    let plan = Scheduler(rowBudget: 100).plan(candidates([5000, 900, 30]))
+    #expect(plan == [.init(index: 0, rows: 50), .init(index: 1, rows: 20), .init(index: 2, rows: 30)])
+  }
+
+  @Test func `a prompt that a short one waits for is as urgent as that one`() {
+    var running = candidates([5000, 900, 700])
+    running[1].urgency = 40
+    #expect(
+      Scheduler(rowBudget: 100).plan(running) == [.init(index: 0, rows: 50), .init(index: 1, rows: 50)])
+  }
+
+  @Test func `beside streams a prompt gets the rows that fit into the time`() {
+    var running = candidates([1, 4000])
+    running[0].isStream = true
+    var allowance = StepAllowance()
+    allowance.cost = StepCost(fixed: 0.02, perRow: 0.001, perPair: 0)
+    allowance.besideStreams = 0.1
+    allowance.alone = 1
+    #expect(Scheduler(rowBudget: 256).plan(running, allowance).map(\.rows) == [1, 79])
+    running[1].computed = 100_000
+    allowance.cost.perPair = 1e-8
+    #expect(Scheduler(rowBudget: 256).plan(running, allowance).map(\.rows) == [1, 39])
+    running[0].isStream = false
+    #expect(Scheduler(rowBudget: 256).plan(running, allowance).map(\.rows) == [1, 255])
+  }
+
+  @Test func `where decoding alone takes too long, prompts still get a fifth of the step`() {
+    var running = candidates([1, 4000])
+    running[0].isStream = true
+    var allowance = StepAllowance()
+    allowance.cost = StepCost(fixed: 0.396, perRow: 0.004, perPair: 0)
+    allowance.besideStreams = 0.1
+    #expect(Scheduler(rowBudget: 256).plan(running, allowance).map(\.rows) == [1, 25])
+    allowance.cost.perRow = 10
+    #expect(Scheduler(rowBudget: 256).plan(running, allowance).map(\.rows) == [1, 1])
+  }
+
   @Test func `a chunk limit bounds one sequence and leaves the budget to others`() {
     let running = [
       Scheduler.Candidate(pending: 40, chunkLimit: 16), Scheduler.Candidate(pending: 40, chunkLimit: .max),

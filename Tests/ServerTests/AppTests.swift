@@ -23,13 +23,13 @@ struct AppTests {
   @Test func `the state is shown only where the hooks are on`() throws {
     #expect(try app.send("GET", "/debug/state").refusal == "404 unknown_url null")
     let watched = makeApp(FakeService("x")) { settings in
-      settings.engineState = {
-        var state = EngineState()
+      settings.engineStatistics = {
+        var state = EngineStatistics()
         state.running = 2
         state.maxSequences = 8
         state.waiting = 3
-        state.usedBlocks = 5
-        state.cachedBlocks = 4
+        state.kvBlocksUsed = 5
+        state.kvBlocksCached = 4
         state.steps = 7
         return state
       }

@@ -1,0 +1,42 @@
+// What the engine counts, as one value that any thread can have at any time.
+
+/// Totals are since the start.
+package struct EngineStatistics: Sendable, Equatable {
+  /// Requests that are being computed, preempted ones included.
+  package var running = 0
+  /// Most requests that are computed together.
+  package var maxSequences = 0
+  /// Requests that wait for a place; cancelled ones do not count.
+  package var waiting = 0
+  package var kvBlocksTotal = 0
+  /// Blocks held by running requests or by cached prefixes.
+  package var kvBlocksUsed = 0
+  /// Blocks held by cached prefixes; those that no request reads are free for whoever needs them.
+  package var kvBlocksCached = 0
+  /// Tokens of all prompts that were begun, and how many of them were found computed.
+  package var prefixQueryTokens = 0
+  package var prefixHitTokens = 0
+  /// Of the hits, those that were read from disk.
+  package var prefixDiskTokens = 0
+  /// Times that a request gave its blocks back because others needed them.
+  package var preemptions = 0
+  package var steps = 0
+  /// Requests that got a place.
+  package var admitted = 0
+  package var prefillTokens = 0
+  package var decodeTokens = 0
+  /// Guessed tokens that were verified, and how many of them held.
+  package var draftedTokens = 0
+  package var acceptedTokens = 0
+  package var finished = 0
+  package var cancelled = 0
+  package var failed = 0
+  /// Refused because the queue was full.
+  package var refused = 0
+  /// Seconds of the last step.
+  package var lastStep = 0.0
+  /// The longest step that running streams had to wait for, seconds.
+  package var longestStall = 0.0
+
+  package init() {}
+}

@@ -1,0 +1,236 @@
+// One step of the engine: which rows, with which KV blocks, and what they give.
+
+import Compute
+import Decoding
+import Models
+import Platform
+
+/// The rows of one sequence in a step.
+struct StepWork {
+  let sequence: ActiveSequence
+  var rows: Int
+  /// Guessed tokens behind the sequence's own, the last of the rows.
+  var draft: [Int32] = []
+}
+
+extension Engine {
+  /// Rows per step of a sequence that wants logits of every prompt row: a row of logits of a large
+  /// vocabulary is about a megabyte.
+  private static var promptLogprobRows: Int { 16 }
+  /// Rows of drafts in one step, shared by its sequences: beyond about this many, a step is bound by arithmetic
+  /// and a wrong guess costs as much as a right one saves.
+  private static var draftRows: Int { 16 }
+
+  func step() {
+    let begin = Instant.now
+    let isAwaited = running.contains(where: \.isDecoding)
+    let work = planWithBlocks()
+    guard !work.isEmpty else { return }
+    let load = work.reduce(StepLoad()) { $0 + StepLoad(rows: $1.rows, after: $1.sequence.computed) }
+    compute(work)
+    running.removeAll { $0.hasEnded }
+
+    let seconds = Instant.now.seconds(since: begin)
+    clock.learn(load, seconds: seconds, besideStreams: isAwaited)
+    statistics.steps += 1
+    statistics.lastStep = seconds
+    if isAwaited { statistics.longestStall = max(statistics.longestStall, seconds) }
+  }
+
+  private func compute(_ work: [StepWork]) {
+    batch.spans.removeAll(keepingCapacity: true)
+    for item in work {
+      begin(item.sequence)
+      batch.spans.append(span(of: item))
+    }
+    model.forward(batch, cache: cache, logits: &logits)
+    if stepDelay > 0 { usleep(stepDelay * 1000) }
+
+    let now = Instant.now
+    var logitRow = 0
+    for (item, span) in zip(work, batch.spans) {
+      let sequence = item.sequence
+      count(item)
+      sequence.computed += item.rows - item.draft.count
+      let firstRow = logitRow
+      logitRow += span.logits == .all ? item.rows : span.logits == .last ? 1 : 0
+      if sequence.wantsPromptLogprobs, span.logits == .all {
+        collectPromptLogprobs(of: sequence, span: span, firstLogitRow: firstRow)
+      }
+      if span.logits != .none, sequence.pending == 0 {
+        let lastRow = logitRow - 1 - item.draft.count
+        sequence.hasEnded = sample(sequence, logitRow: lastRow, draft: item.draft, at: now)
+      }
+      prefixes.record(
+        sequence.tokens, computed: sequence.computed, path: &sequence.path, table: sequence.blocks,
+        pool: &pool)
+      if sequence.hasEnded { leave(sequence) }
+    }
+  }
+
+  /// Tells the reader that the first step takes the sequence.
+  private func begin(_ sequence: ActiveSequence) {
+    guard sequence.begin() else { return }
+    statistics.prefixQueryTokens += sequence.promptCount
+    statistics.prefixHitTokens += sequence.cachedTokens
+    if !sequence.mailbox.trySend(.started(cachedTokens: sequence.cachedTokens)) { sequence.mailbox.close() }
+  }
+
+  private func count(_ item: StepWork) {
+    let own = item.rows - item.draft.count
+    if item.sequence.isDecoding {
+      statistics.decodeTokens += own
+      report.served[item.sequence.request.tenant, default: 0] += own
+    } else {
+      statistics.prefillTokens += own
+    }
+    statistics.draftedTokens += item.draft.count
+  }
+
+  // MARK: The plan
+
+  /// Plans the step and gives every planned row its KV block. When blocks are short, cached prefixes that nobody
+  /// reads go first, then the youngest sequence gives its blocks back.
+  private func planWithBlocks() -> [StepWork] {
+    adoptPrefixes()
+    var drafts = guessDrafts()
+    while true {
+      let work = scheduler.plan(candidates(drafts), clock.allowance).map { share in
+        let sequence = running[share.index]
+        let draft = sequence.isDecoding ? (drafts[ObjectIdentifier(sequence)] ?? []) : []
+        return StepWork(sequence: sequence, rows: share.rows, draft: Array(draft.prefix(share.rows - 1)))
+      }
+      if work.allSatisfy({ giveBlocks(to: $0.sequence, rows: $0.rows) }) { return work }
+      guard running.count > 1 else {
+        if drafts.isEmpty { return [] }
+        drafts = [:]
+        continue
+      }
+      preemptYoungest()
+    }
+  }
+
+  private func candidates(_ drafts: [ObjectIdentifier: [Int32]]) -> [Scheduler.Candidate] {
+    let twins = running.indices.map(twin)
+    for (sequence, twin) in zip(running, twins)
+    where twin == nil && sequence.isAtBorder && !sequence.isLoading { copyPartial(of: sequence) }
+    var candidates = running.map { sequence in
+      Scheduler.Candidate(
+        pending: sequence.isLoading ? 0 : sequence.pending, computed: sequence.computed,
+        chunkLimit: sequence.wantsPromptLogprobs ? Self.promptLogprobRows : .max,
+        draft: drafts[ObjectIdentifier(sequence)]?.count ?? 0, isStream: sequence.isDecoding)
+    }
+    for (index, twin) in twins.enumerated() {
+      guard let twin else { continue }
+      candidates[twin].urgency = min(candidates[twin].urgency, candidates[index].pending)
+      candidates[index].pending = 0
+    }
+    return candidates
+  }
+
+  private func giveBlocks(to sequence: ActiveSequence, rows: Int) -> Bool {
+    let end = sequence.computed + rows
+    let blocks = (end + KVCache.blockTokens - 1) / KVCache.blockTokens
+    prefixes.evict(untilFree: blocks - sequence.blocks.count, pool: &pool)
+    return pool.extend(&sequence.blocks, to: blocks)
+  }
+
+  /// Guessed continuations of the decoding sequences.
+  private func guessDrafts() -> [ObjectIdentifier: [Int32]] {
+    guard speculates else { return [:] }
+    let decoding = running.filter(\.isDecoding)
+    var drafts: [ObjectIdentifier: [Int32]] = [:]
+    for sequence in decoding {
+      let draft = sequence.draft(most: Self.draftRows / decoding.count)
+      if !draft.isEmpty { drafts[ObjectIdentifier(sequence)] = draft }
+    }
+    return drafts
+  }
+
+  private func preemptYoungest() {
+    let sequence = running.removeLast()
+    releaseBlocks(of: sequence)
+    sequence.rewind()
+    preempted.insert(sequence, at: 0)
+    statistics.preemptions += 1
+  }
+
+  private func span(of item: StepWork) -> Batch.Span {
+    let sequence = item.sequence
+    let start = sequence.computed
+    let end = start + item.rows - item.draft.count
+    let wanted: LogitRows
+    if !item.draft.isEmpty || (sequence.request.promptLogprobs != nil && start + 1 < sequence.promptCount) {
+      wanted = .all
+    } else {
+      wanted = end == sequence.tokens.count ? .last : .none
+    }
+    return Batch.Span(
+      tokens: sequence.tokens[start..<end] + item.draft, start: start, blocks: sequence.blocks,
+      ropeVariant: sequence.ropeVariant, logits: wanted)
+  }
+}
+
+extension Engine {
+  // MARK: Tokens out
+
+  /// The logits of position p predict prompt token p + 1.
+  private func collectPromptLogprobs(of sequence: ActiveSequence, span: Batch.Span, firstLogitRow: Int) {
+    guard let top = sequence.request.promptLogprobs else { return }
+    if sequence.promptLogprobs.isEmpty { sequence.promptLogprobs.append(nil) }
+    for offset in span.tokens.indices {
+      let next = span.start + offset + 1
+      // A sequence computed again after preemption meets positions that it has reported before.
+      guard next < sequence.promptCount, next == sequence.promptLogprobs.count else { continue }
+      copyLogits(row: firstLogitRow + offset, limit: sequence.request.tokenLimit)
+      sequence.promptLogprobs.append(
+        Logprobs.describe(token: sequence.tokens[next], logits: row, top: top))
+    }
+  }
+
+  /// Samples a token, and one more for every guess that held. True when the sequence has ended.
+  ///
+  /// - Parameter logitRow: of the sequence's last token; the rows of the draft follow it.
+  private func sample(_ sequence: ActiveSequence, logitRow: Int, draft: [Int32], at now: Instant) -> Bool {
+    var held = 0
+    while true {
+      if sampleNext(sequence, logitRow: logitRow + held, at: now) { return true }
+      guard held < draft.count, sequence.tokens.last == draft[held] else { break }
+      // Its keys and values are in the cache already.
+      sequence.computed += 1
+      held += 1
+      statistics.acceptedTokens += 1
+      statistics.decodeTokens += 1
+      report.served[sequence.request.tenant, default: 0] += 1
+    }
+    sequence.learn(guessed: draft.count, held: held)
+    return false
+  }
+
+  /// Samples one token. True when the sequence has ended.
+  private func sampleNext(_ sequence: ActiveSequence, logitRow: Int, at now: Instant) -> Bool {
+    copyLogits(row: logitRow, limit: sequence.request.tokenLimit)
+    guard Logprobs.areUsable(row) else {
+      return fail(sequence, .unusableLogits(tokens: sequence.tokens.count))
+    }
+    if sequence.wantsPromptLogprobs {
+      if sequence.promptLogprobs.isEmpty { sequence.promptLogprobs.append(nil) }
+      guard sequence.mailbox.trySend(.promptLogprobs(sequence.promptLogprobs)) else {
+        return end(sequence, .cancelled)
+      }
+    }
+    let allowance = sequence.guide?.allowance(remaining: sequence.remaining) ?? .any
+    let token = sequence.sampler.sample(
+      &row, step: sequence.generatedCount, wantTop: sequence.request.topLogprobs, allowance: allowance)
+    sequence.guide?.accept(token.id)
+    sequence.append(token.id, at: now)
+    if sequence.request.stopTokens.contains(token.id) { return end(sequence, .stop) }
+    guard sequence.mailbox.trySend(.token(token)) else { return end(sequence, .cancelled) }
+    return sequence.remaining == 0 ? end(sequence, .length) : false
+  }
+
+  private func copyLogits(row index: Int, limit: Int?) {
+    logits.copyRow(index, into: &row)
+    if let limit, limit < row.count { row.removeLast(row.count - limit) }
+  }
+}
