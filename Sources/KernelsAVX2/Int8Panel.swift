@@ -90,8 +90,8 @@ package func multiplyInt8Panel(
 }
 
 /// Scales or biases of the sixteen outputs, transposed: `out[32 · block + output]`. Zeros for outputs that are not there.
-@inline(__always)
-private func transposeFactors(
+@inline(never)
+func transposeFactors(
   _ source: UnsafeRawPointer, _ stride: Int, _ format: Int, _ rows: Int, _ blocks: Int, _ blocksPerGroup: Int,
   _ out: UnsafeMutablePointer<Float>
 ) {

@@ -157,9 +157,9 @@ import Tokenizers
     #expect(state.waiting == 0)
     #expect(state.steps >= 2)
     #expect(state.maxSequences == 1)
-    // A full block of the first prompt stays for others to continue.
-    #expect(state.kvBlocksCached == 1)
-    #expect(state.kvBlocksUsed == 1)
+    // The first prompt stays for others to continue: a full block, and one that it began.
+    #expect(state.kvBlocksCached == 2)
+    #expect(state.kvBlocksUsed == 2)
     client.stop()
   }
 
