@@ -29,6 +29,10 @@ struct Command: Sendable {
       name: "perplexity", summary: "measure how well a model predicts a text, and what fast mode costs",
       usage: "mlxserve perplexity --model DIR --text FILE [flags]",
       groups: [Flags.evaluatedModel, Flags.perplexity], run: PerplexityCommand.run),
+    Command(
+      name: "verify", summary: "check a model folder before it is used",
+      usage: "mlxserve verify --model DIR [flags]",
+      groups: [Flags.evaluatedModel, Flags.verify], run: VerifyCommand.run),
   ]
 }
 

@@ -179,4 +179,13 @@ enum Flags {
         help: "run the exact and the fast compute mode side by side and print how far they are apart"),
       Flag(name: "json", kind: .toggle, help: "print one JSON object"),
     ])
+
+  static let verify = FlagGroup(
+    title: "Verification",
+    flags: [
+      Flag(
+        name: "no-checksums", kind: .toggle,
+        help: "do not compare weights with the SHA-256 that their download recorded"),
+      Flag(name: "json", kind: .toggle, help: "print one JSON object"),
+    ])
 }

@@ -60,7 +60,7 @@ enum Loading {
   }
 
   /// Nil for a base model: it serves completions, not chat.
-  private static func template(of folder: ModelFolder) throws -> ChatTemplate? {
+  static func template(of folder: ModelFolder) throws -> ChatTemplate? {
     guard let source = folder.chatTemplate else { return nil }
     let names = ["bos_token", "eos_token", "pad_token", "unk_token"]
     let tokens = names.compactMap { name in
@@ -77,7 +77,7 @@ enum Loading {
     config?[name]?.stringValue ?? config?[name]?["content"]?.stringValue
   }
 
-  private static func endTokens(of folder: ModelFolder, _ tokenizer: Tokenizer) -> Set<Int32> {
+  static func endTokens(of folder: ModelFolder, _ tokenizer: Tokenizer) -> Set<Int32> {
     var tokens = Set(folder.eosTokenIDs.compactMap { Int32(exactly: $0) })
     if let name = specialToken("eos_token", in: folder.tokenizerConfig), let id = tokenizer.id(of: name) {
       tokens.insert(id)

@@ -17,6 +17,8 @@ package final class ModelFolder: Sendable {
   package let weights: WeightMap
   /// Bytes of all tensors.
   package let weightBytes: Int
+  /// The names of the files that hold the weights, sorted.
+  package let weightFiles: [String]
   /// What config.json says about quantization.
   package let quantization: QuantizationConfig
   /// generation_config.json; nil when absent.
@@ -49,6 +51,7 @@ package final class ModelFolder: Sendable {
     let store = try WeightStore(folder: path, shards: try files.open(), quantization: quantization)
     try files.check(store)
     weightBytes = store.shards.reduce(0) { $0 + $1.dataBytes }
+    weightFiles = files.names
     weights = WeightMap(store: store)
   }
 

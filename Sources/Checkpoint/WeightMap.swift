@@ -10,6 +10,8 @@ final class WeightStore: Sendable {
   let shards: [Safetensors]
   let quantization: QuantizationConfig
   private let places: [ByteKey: Place]
+  /// Tensors that somebody has taken.
+  private let taken = Monitor<Set<ByteKey>>([])
 
   /// Where a tensor is: the shard, and its position in the shard's header.
   struct Place: Sendable {
@@ -35,6 +37,14 @@ final class WeightStore: Sendable {
   }
 
   func place(of name: String) -> Place? { places[ByteKey(name)] }
+
+  func take(_ name: String) { taken.update { _ = $0.insert(ByteKey(name)) } }
+
+  /// Names of tensors that nobody has taken.
+  var untaken: [String] {
+    let taken = taken.withLock { $0 }
+    return places.keys.filter { !taken.contains($0) }.map(\.string)
+  }
 }
 
 /// A view of a checkpoint's tensors whose names start with a prefix. Cheap to copy.
@@ -83,6 +93,11 @@ package struct WeightMap: Sendable {
         hash.update(UnsafeRawBufferPointer(rebasing: bytes[start..<min(bytes.count, start + 4096)]))
       }
     }
+  }
+
+  /// Names of the tensors of the whole checkpoint that nobody has asked for, in order: what its model does not use.
+  package var unusedNames: [String] {
+    store.untaken.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
   }
 
   /// The tensor `prefix.name`, whose shape must be `shape`.
@@ -241,6 +256,7 @@ extension WeightMap {
 extension WeightMap {
   private func view(_ name: String) throws(CheckpointError) -> TensorView? {
     guard let place = store.place(of: fullName(name)) else { return nil }
+    store.take(fullName(name))
     let shard = store.shards[place.shard]
     guard let found = shard.tensor(place.index) else {
       throw .wrongType(

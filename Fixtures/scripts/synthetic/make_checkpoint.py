@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a checkpoint with the exact shapes of a well-known model and random weights, for measuring speed.
 
-    python3 make_checkpoint.py qwen3-0.6b OUT_DIR [--bits 4] [--group-size 64] [--seed 0]
+    python3 make_checkpoint.py qwen3-0.6b OUT_DIR [--bits 4] [--group-size 64] [--seed 0] [--layers N]
 
 MLX affine quantization (models that `mlxserve bench` opens; there is no tokenizer, so nothing can be served).
 Needs numpy only. The values are random but sane: activations stay finite through all layers.
@@ -19,6 +19,11 @@ SHAPES = {
         model_type="qwen3", hidden_size=1024, num_hidden_layers=28, num_attention_heads=16,
         num_key_value_heads=8, head_dim=128, intermediate_size=3072, vocab_size=151936,
         rope_theta=1e6, rms_norm_eps=1e-6, max_position_embeddings=40960, tie_word_embeddings=True),
+    "qwen3-30b-a3b": dict(
+        model_type="qwen3_moe", hidden_size=2048, num_hidden_layers=48, num_attention_heads=32,
+        num_key_value_heads=4, head_dim=128, intermediate_size=6144, moe_intermediate_size=768, num_experts=128,
+        num_experts_per_tok=8, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[], vocab_size=151936,
+        rope_theta=1e6, rms_norm_eps=1e-6, max_position_embeddings=40960, tie_word_embeddings=False),
     "llama-3.2-1b": dict(
         model_type="llama", hidden_size=2048, num_hidden_layers=16, num_attention_heads=32,
         num_key_value_heads=8, head_dim=64, intermediate_size=8192, vocab_size=128256,
@@ -50,7 +55,7 @@ def head_size(config, layer):
 
 
 def linear_shapes(config, layer):
-    """(name, outputs, inputs) of every matrix of a layer, in checkpoint order."""
+    """(name, outputs, inputs) of every matrix of a layer, in checkpoint order; of experts, (experts, outputs)."""
     hidden, ffn = config["hidden_size"], config["intermediate_size"]
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     head_dim = head_size(config, layer)
@@ -67,9 +72,14 @@ def linear_shapes(config, layer):
         return [("self_attn.qkv_proj", (heads + 2 * kv_heads) * head_dim, hidden),
                 ("self_attn.o_proj", hidden, heads * head_dim),
                 ("mlp.gate_up_proj", 2 * ffn, hidden), ("mlp.down_proj", hidden, ffn)]
-    return [("self_attn.q_proj", heads * head_dim, hidden), ("self_attn.k_proj", kv_heads * head_dim, hidden),
-            ("self_attn.v_proj", kv_heads * head_dim, hidden), ("self_attn.o_proj", hidden, heads * head_dim),
-            ("mlp.gate_proj", ffn, hidden), ("mlp.up_proj", ffn, hidden), ("mlp.down_proj", hidden, ffn)]
+    attention = [("self_attn.q_proj", heads * head_dim, hidden), ("self_attn.k_proj", kv_heads * head_dim, hidden),
+                 ("self_attn.v_proj", kv_heads * head_dim, hidden), ("self_attn.o_proj", hidden, heads * head_dim)]
+    if config["model_type"] == "qwen3_moe":
+        experts, width = config["num_experts"], config["moe_intermediate_size"]
+        return [*attention, ("mlp.gate", experts, hidden), ("mlp.switch_mlp.gate_proj", (experts, width), hidden),
+                ("mlp.switch_mlp.up_proj", (experts, width), hidden),
+                ("mlp.switch_mlp.down_proj", (experts, hidden), width)]
+    return [*attention, ("mlp.gate_proj", ffn, hidden), ("mlp.up_proj", ffn, hidden), ("mlp.down_proj", hidden, ffn)]
 
 
 def bf16(values):
@@ -105,19 +115,22 @@ def main():
     parser.add_argument("--bits", type=int, default=4)
     parser.add_argument("--group-size", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--layers", type=int, help="instead of the model's own number: a large one in small")
     arguments = parser.parse_args()
 
     config = dict(SHAPES[arguments.shape])
+    config["num_hidden_layers"] = arguments.layers or config["num_hidden_layers"]
     quantization = {"group_size": arguments.group_size, "bits": arguments.bits}
     random = np.random.default_rng(arguments.seed)
     writer = Writer()
 
     def add_matrix(name, rows, columns):
-        words = random.integers(0, 2**32, (rows, columns * arguments.bits // 32), np.uint32)
+        rows = rows if isinstance(rows, tuple) else (rows,)
+        words = random.integers(0, 2**32, (*rows, columns * arguments.bits // 32), np.uint32)
         # Uniform q in 0 ..< 2^bits around a bias of minus the middle: zero mean, variance 1 / columns.
         levels = 2 ** arguments.bits
         scale = np.sqrt(12 / (levels**2 - 1) / columns)
-        groups = (rows, columns // arguments.group_size)
+        groups = (*rows, columns // arguments.group_size)
         writer.add(name + ".weight", "U32", words)
         writer.add(name + ".scales", "BF16", np.full(groups, bf16(scale), np.uint16))
         writer.add(name + ".biases", "BF16", np.full(groups, bf16(-scale * (levels - 1) / 2), np.uint16))
@@ -136,9 +149,9 @@ def main():
             add_norm(prefix + "post_feedforward_layernorm", hidden)
             add_norm(prefix + "post_per_layer_input_norm", hidden)
             add_norm(prefix + "layer_scalar", 1, suffix="")
-        if config["model_type"] in ("qwen3", "gemma4_text"):
+        if config["model_type"] in ("qwen3", "qwen3_moe", "gemma4_text"):
             # Gemma 4 does not scale scores.
-            value = 1.0 if config["model_type"] == "qwen3" else head_size(config, layer) ** -0.25
+            value = head_size(config, layer) ** -0.25 if config["model_type"] == "gemma4_text" else 1.0
             add_norm(prefix + "self_attn.q_norm", head_size(config, layer), value=value)
             add_norm(prefix + "self_attn.k_norm", head_size(config, layer), value=value)
         for name, rows, columns in linear_shapes(config, layer):

@@ -1,0 +1,45 @@
+// What can be learned of a model by binding its weights, without running it.
+
+package import Checkpoint
+import Compute
+import Models
+import Platform
+
+/// A folder whose weights fit its config.json.
+package struct ModelInspection: Sendable {
+  /// config.json's limit, tokens.
+  package let contextLength: Int
+  /// Rows of the output matrix.
+  package let vocabularySize: Int
+  /// Bytes of weights that one decode step reads.
+  package let weightBytesPerToken: Int
+  /// Bytes of keys and values of one token of context, in the format that the configuration stores them in.
+  package let kvBytesPerToken: Int
+  /// Memory that the engine would give to keys and values.
+  package let kvMemoryBytes: Int
+  /// Tensors of the checkpoint that the model does not use.
+  package let unusedTensors: [String]
+
+  /// - Throws: `modelLoading` with the words of whoever refused the checkpoint.
+  package init(_ folder: ModelFolder, _ configuration: EngineConfiguration) throws(InferenceError) {
+    do {
+      let compute = try ComputeContext(
+        threads: 1, isa: configuration.isa, mode: configuration.computeMode,
+        useReference: configuration.useReference)
+      let model = try ModelFamily.load(folder, compute: compute)
+      contextLength = model.contextLength
+      vocabularySize = model.vocabularySize
+      weightBytesPerToken = model.weightBytesPerToken
+      kvBytesPerToken =
+        try KVCache.bytesPerBlock(model.cacheShape, format: configuration.kvFormat(beside: compute.mode))
+        / KVCache.blockTokens
+      kvMemoryBytes = max(0, configuration.kvBytes(weights: folder.weightBytes))
+      unusedTensors = folder.weights.unusedNames
+    } catch {
+      throw .modelLoading(String(describing: error))
+    }
+  }
+
+  /// Every value of `model_type` that can be loaded.
+  package static var supportedTypes: [String] { ModelFamily.supportedTypes }
+}

@@ -1,0 +1,139 @@
+// `mlxserve verify` on folders that are whole, and on folders with one thing wrong.
+
+import JSON
+import Platform
+import Support
+import Testing
+
+@testable import CLI
+@testable import Inference
+
+@Suite struct VerifyCommandTests {
+  private static let demo = TestData.fixtures + "/models/demo"
+
+  private func findings(_ path: String, checksums: Bool = true) -> [Finding] {
+    var verification = Verification(EngineConfiguration(modelPath: path, threads: 1), checksums: checksums)
+    var reported: [Finding] = []
+    verification.run { reported.append($0) }
+    #expect(reported == verification.findings)
+    return verification.findings
+  }
+
+  /// A copy of the demo model without some files and with others of new content.
+  private func copy(without missing: [String] = [], with files: [String: [UInt8]] = [:]) throws -> String {
+    var template = Array("/tmp/mlxserve-verify-XXXXXX".utf8CString)
+    let made = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap(mkdtemp) }
+    let path = String(cString: try #require(made))
+    for name in try File.names(in: Self.demo) where !missing.contains(name) && files[name] == nil {
+      symlink(Self.demo + "/" + name, path + "/" + name)
+    }
+    for (name, bytes) in files { try write(path + "/" + name, bytes) }
+    return path
+  }
+
+  private func write(_ path: String, _ bytes: [UInt8]) throws {
+    let file = try #require(fopen(path, "w"))
+    defer { fclose(file) }
+    try #require(fwrite(bytes, 1, bytes.count, file) == bytes.count)
+  }
+
+  private func remove(_ path: String) {
+    for name in (try? File.names(in: path)) ?? [] { unlink(path + "/" + name) }
+    rmdir(path)
+  }
+
+  @Test func `a whole folder passes every check`() throws {
+    let found = findings(Self.demo)
+    #expect(!found.contains { $0.status == .failed || $0.status == .skipped }, "\(found)")
+    #expect(
+      found.map(\.subject).filter { $0 != "unused tensors" } == [
+        "files", "checksums", "weights", "tokenizer", "end of text", "chat template", "sampling", "memory",
+        "fast and exact", "generation",
+      ])
+    let json = VerifyCommand.json(found, model: "m")
+    #expect(json["usable"]?.boolValue == true && json["checks"]?.arrayValue?.count == found.count)
+  }
+
+  @Test(
+    arguments: [
+      ("model.safetensors", "files"), ("config.json", "files"), ("tokenizer.json", "tokenizer"),
+    ])
+  func `a missing file is named, and what does not need it is checked`(file: String, subject: String) throws {
+    let path = try copy(without: [file])
+    defer { remove(path) }
+    let found = findings(path)
+    let failed = found.filter { $0.status == .failed }
+    #expect(failed.map(\.subject) == [subject])
+    #expect(failed.first?.detail.contains(file == "model.safetensors" ? "safetensors" : file) == true)
+    #expect(VerifyCommand.json(found, model: path)["usable"]?.boolValue == false)
+    #expect(CommandLineTool.run(["verify", "--json", "--model", path]) == 1)
+  }
+
+  @Test func `a changed weight file is found by its digest`() throws {
+    let digits = String(repeating: "0", count: 64)
+    let path = try copy(with: ["SHA256SUMS": Array("\(digits)  model.safetensors\n".utf8)])
+    defer { remove(path) }
+    let wrong = findings(path).filter { $0.status == .failed }
+    #expect(wrong.map(\.subject) == ["checksums"])
+    #expect(wrong.first?.advice?.contains("download") == true)
+    #expect(findings(path, checksums: false).contains { $0.status == .failed } == false)
+  }
+
+  @Test(
+    arguments: [
+      ("hidden_size", JSONValue.int(8), "weights"), ("num_hidden_layers", 1000, "weights"),
+      ("model_type", "unheard_of", "weights"), ("eos_token_id", 1 << 30, "end of text"),
+    ])
+  func `a setting that does not fit is named`(key: String, value: JSONValue, subject: String) throws {
+    let bytes = try File.read(Self.demo + "/config.json", limit: 1 << 20)
+    var config = try #require(JSONValue(parsing: bytes).objectValue)
+    config[key] = value
+    let path = try copy(
+      without: key == "eos_token_id" ? ["generation_config.json"] : [],
+      with: ["config.json": Array(JSONValue.object(config).text.utf8)])
+    defer { remove(path) }
+    let failed = findings(path).filter { $0.status == .failed }
+    #expect(failed.map(\.subject).contains(subject), "\(failed)")
+  }
+
+  @Test(
+    arguments: [
+      ("chat_template.jinja", "{% if %}", "chat template"), ("tokenizer.json", "{}", "tokenizer"),
+      ("generation_config.json", #"{"temperature": "hot"}"#, "sampling"),
+      ("model.safetensors", "version https://git-lfs.github.com/spec/v1\n", "files"),
+    ])
+  func `a damaged file is named`(file: String, text: String, subject: String) throws {
+    let path = try copy(with: [file: Array(text.utf8)])
+    defer { remove(path) }
+    #expect(findings(path).filter { $0.status == .failed }.map(\.subject).contains(subject))
+  }
+
+  @Test(.enabled(if: TestData.shared != nil, "shared test data is absent"))
+  func `hostile weight files end in findings`() throws {
+    let folder = (TestData.shared ?? "") + "/safetensors"
+    for name in try File.names(in: folder) where name.hasSuffix(".safetensors") {
+      let path = try copy(without: ["model.safetensors"])
+      defer { remove(path) }
+      symlink(folder + "/" + name, path + "/model.safetensors")
+      let found = findings(path)
+      #expect(found.contains { $0.status == .failed }, "\(name)")
+      #expect(found.allSatisfy { VerifyCommand.line($0).utf8.count < 3000 }, "\(name)")
+    }
+  }
+
+  @Test func `a finding is one row, wrapped under its words`() {
+    let finding = Finding(
+      status: .failed, subject: "files", detail: String(repeating: "word ", count: 20) + "end",
+      advice: "download again.")
+    let lines = VerifyCommand.line(finding).split(separator: "\n")
+    #expect(lines[0].hasPrefix("FAILED  files         word word"))
+    #expect(lines.dropFirst().allSatisfy { $0.hasPrefix(String(repeating: " ", count: 22)) })
+    #expect(lines.last?.contains("What to do: download again.") == true)
+    #expect(lines.allSatisfy { $0.count <= 100 })
+  }
+
+  @Test func `a folder that is none is a failure, and no folder a usage error`() {
+    #expect(CommandLineTool.run(["verify", "--model", "/nonexistent/folder"]) == 1)
+    #expect(CommandLineTool.run(["verify"]) == 2)
+  }
+}

@@ -1,0 +1,87 @@
+// What families read from config.json beside sizes, and their table in the documentation.
+
+import Checkpoint
+import Compute
+import JSON
+import Models
+import Platform
+import Support
+import Testing
+
+@testable import Models
+
+@Suite struct FamilyTableTests {
+  @Test func `the documentation names exactly the families that can be loaded`() throws {
+    let bytes = try File.read(TestData.root + "/docs/models.md", limit: 1 << 20)
+    let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")
+    let start = try #require(lines.firstIndex { $0.hasPrefix("| `model_type`") })
+    let rows = lines[(start + 2)...].prefix { $0.hasPrefix("|") }
+    let names = rows.flatMap { row in
+      row.split(separator: "|")[0].split(separator: "`").filter { !$0.contains(" ") && $0 != "," }
+    }
+    #expect(names.map(String.init).sorted() == ModelFamily.supportedTypes.sorted())
+  }
+}
+
+@Suite struct VariantTests {
+  private func variant(_ type: String, _ extra: JSONValue) throws -> LlamaVariant {
+    var object = JSONObject([
+      ("hidden_size", 64), ("num_hidden_layers", 8), ("num_attention_heads", 4), ("intermediate_size", 96),
+      ("vocab_size", 160),
+    ])
+    for (key, value) in extra.objectValue?.entries ?? [] { object[key] = value }
+    let config = ConfigFields(.object(object))
+    return try LlamaVariant(
+      type, config, sizes: try DecoderSizes(config, contextLength: 2048, tied: false))
+  }
+
+  @Test func `SmolLM3 leaves every fourth layer without positions, or those that it lists`() throws {
+    let usual = [true, true, true, false, true, true, true, false]
+    #expect(try variant("smollm3", [:]).rotates == usual)
+    #expect(
+      try variant("smollm3", ["no_rope_layers": [0, 1, 1, 1, 1, 1, 1, 1]]).rotates
+        == [false] + [Bool](repeating: true, count: 7))
+    #expect(throws: ModelError.self) { try variant("smollm3", ["no_rope_layers": [1, 1]]) }
+    #expect(throws: ModelError.self) { try variant("smollm3", ["no_rope_layers": "all"]) }
+  }
+
+  @Test func `Llama ignores what only others read`() throws {
+    let llama = try variant("llama", ["residual_multiplier": 0.5, "num_local_experts": 4])
+    #expect(llama.residualScale == 1 && llama.experts == nil && llama.scoreScale == 0.25)
+    #expect(llama.rotates.allSatisfy { $0 } && llama.queryGrowth == nil)
+  }
+
+  @Test func `Granite's factors are read, and zero is refused`() throws {
+    let granite = try variant(
+      "granite",
+      [
+        "residual_multiplier": 0.5, "embedding_multiplier": 12, "logits_scaling": 8,
+        "attention_multiplier": 0.125,
+      ])
+    #expect(granite.residualScale == 0.5 && granite.embeddingScale == 12)
+    #expect(granite.logitScale == 0.125 && granite.scoreScale == 0.125)
+    #expect(throws: ModelError.self) { try variant("granite", ["logits_scaling": 0]) }
+  }
+
+  @Test func `Ministral's queries grow in steps of the original context`() throws {
+    let ministral = try variant(
+      "ministral3",
+      ["rope_parameters": ["llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 16]])
+    let growth = try #require(ministral.queryGrowth)
+    #expect(growth.factor(at: 15) == 1)
+    #expect(abs(growth.factor(at: 16) - 1.346_573_6) < 1e-6)
+    #expect(abs(growth.factor(at: 47) - 1.549_306_1) < 1e-6)
+  }
+
+  @Test(
+    arguments: [
+      ("num_local_experts", nil), ("num_local_experts", 0), ("num_experts_per_tok", 5),
+      ("num_experts_per_tok", nil),
+    ] as [(String, Int?)])
+  func `a mixture of experts needs sensible counts`(key: String, value: Int?) throws {
+    var counts = JSONObject([("num_local_experts", 4), ("num_experts_per_tok", 2)])
+    counts[key] = value.map { .int($0) }
+    let error = try #require(throws: ModelError.self) { try variant("mixtral", .object(counts)) }
+    #expect(error.description.contains(key))
+  }
+}
