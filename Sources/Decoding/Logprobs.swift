@@ -68,7 +68,7 @@ package enum Logprobs {
       for start in stride(from: 0, to: row.count, by: Lanes.scalarCount) {
         let next = VectorMath.lanes(row, start, filler: -.infinity)
         // A comparison with NaN is false.
-        isFinite = isFinite .& (next .< .infinity)
+        isFinite .&= next .< .infinity
         maxima.replace(with: next, where: next .> maxima)
       }
       return all(isFinite) && maxima.max() > -.infinity

@@ -65,7 +65,8 @@ final class ActiveSequence {
   var wantsPromptLogprobs: Bool { request.promptLogprobs != nil && generatedCount == 0 }
   /// Whether it stands where a cached block could follow.
   var isAtBorder: Bool {
-    pending > 1 && !wantsPromptLogprobs && computed == path.blocks * KVCache.blockTokens
+    pending > 1 && !wantsPromptLogprobs && blocks.count == path.blocks
+      && computed == path.blocks * KVCache.blockTokens
   }
   /// Whether the next step samples one token that a reader waits for, so that drafts may go along.
   var isDecoding: Bool { pending == 1 && generatedCount > 0 }

@@ -11,7 +11,7 @@ extension Engine {
   /// earlier run of the server has left on disk.
   func adoptPrefixes() {
     // Streams wait while files are read.
-    let seconds = running.contains(where: \.isDecoding) ? maxStall / 4 : Self.loadSeconds
+    let seconds = running.contains(where: \.isDecoding) ? maxStall / 8 : Self.loadSeconds
     let deadline = Instant.now.adding(seconds: seconds)
     for sequence in running where sequence.isAtBorder {
       prefixes.adopt(sequence.tokens, path: &sequence.path, table: &sequence.blocks, pool: &pool)

@@ -26,12 +26,14 @@ extension Engine {
     let isAwaited = running.contains(where: \.isDecoding)
     let work = planWithBlocks()
     guard !work.isEmpty else { return }
+    let planned = Instant.now
     let load = work.reduce(StepLoad()) { $0 + StepLoad(rows: $1.rows, after: $1.sequence.computed) }
     compute(work)
     running.removeAll { $0.hasEnded }
 
-    let seconds = Instant.now.seconds(since: begin)
-    clock.learn(load, seconds: seconds, besideStreams: isAwaited)
+    let end = Instant.now
+    clock.learn(load, seconds: end.seconds(since: planned), besideStreams: isAwaited)
+    let seconds = end.seconds(since: begin)
     statistics.steps += 1
     statistics.lastStep = seconds
     if isAwaited { statistics.longestStall = max(statistics.longestStall, seconds) }

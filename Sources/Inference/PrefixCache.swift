@@ -63,6 +63,7 @@ struct PrefixCache {
   private static let leastShared = 4
   /// Most blocks with the same first token that are compared.
   private static let compared = 32
+  private static let mostNewlyHot = 1 << 14
 
   /// - Parameter names: what blocks are called on disk; nil without one.
   init(limit: Int, names: BlockNames? = nil) {
@@ -138,7 +139,10 @@ struct PrefixCache {
     entries[id]?.lastUse = clock
     guard names != nil, entries[id]?.isHot == false else { return }
     entries[id]?.isHot = true
-    if entries[id]?.name != nil { newlyHot.append(id) }
+    guard entries[id]?.name != nil else { return }
+    // A disk that cannot keep up gets the latest.
+    if newlyHot.count >= Self.mostNewlyHot { newlyHot.removeFirst() }
+    newlyHot.append(id)
   }
 
   /// Records the sequence's blocks that have become full; each stays retained by the cache.

@@ -51,9 +51,10 @@ struct Scheduler {
       $0 + StepLoad(rows: rows[$1], after: running[$1].computed)
     }
     let decodingSeconds = allowance.cost.seconds(decoding)
-    let limit = running.contains(where: \.isStream) ? allowance.besideStreams : allowance.alone
+    let isAwaited = running.contains(where: \.isStream)
+    let limit = isAwaited ? allowance.besideStreams : allowance.alone
     var budget = PromptBudget(
-      cost: allowance.cost, rows: min(left, allowance.promptRows),
+      cost: allowance.cost, rows: min(left, isAwaited ? allowance.rowsBesideStreams : allowance.rowsAlone),
       seconds: max(limit - decodingSeconds, decoding.rows > 0 ? decodingSeconds / 4 : 0))
     plan(prompts: running, &budget, &rows)
     return rows.enumerated().compactMap { $0.element > 0 ? Share(index: $0.offset, rows: $0.element) : nil }

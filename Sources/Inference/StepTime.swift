@@ -61,8 +61,9 @@ struct StepAllowance: Equatable {
   var besideStreams = Double.infinity
   /// The longest that a step of prompts alone may take: it bounds how late a cancellation is seen.
   var alone = Double.infinity
-  /// Most rows of prompts, however cheap they look.
-  var promptRows = Int.max
+  /// Most rows of prompts, however cheap they look: beside streams, and alone.
+  var rowsBesideStreams = Int.max
+  var rowsAlone = Int.max
 }
 
 /// Learns the cost of steps: a Kalman filter over the three coefficients.
@@ -75,8 +76,10 @@ struct StepClock {
   private let limit: Double
   /// How much of the limit is planned with: less after a step that came out too long.
   private(set) var ease = 1.0
-  /// The most rows of a step, fading: what was not seen lately is approached in steps.
-  private var largestRows = 0.0
+  /// The most rows of a step.
+  private var mostRows = 0
+  /// The same, fading: what was not seen lately is approached in steps where streams wait.
+  private var lateRows = 0.0
   private var hasSeen = false
   /// The coefficients' uncertainty.
   private var spread = [[Double]](repeating: [0, 0, 0], count: 3)
@@ -100,7 +103,8 @@ struct StepClock {
     // One tenth for the noise of the clock and of neighbours.
     StepAllowance(
       cost: cost, besideStreams: limit * 0.9 * ease, alone: limit * Self.patience,
-      promptRows: max(Self.firstRows, Int(2 * largestRows)))
+      rowsBesideStreams: max(Self.firstRows, Int(2 * lateRows)),
+      rowsAlone: max(4 * Self.firstRows, 2 * mostRows))
   }
 
   /// Learns from a step.
@@ -108,7 +112,8 @@ struct StepClock {
   /// - Parameter besideStreams: whether streams were waiting for it.
   mutating func learn(_ load: StepLoad, seconds: Double, besideStreams: Bool) {
     guard load.rows > 0, seconds > 0, seconds.isFinite else { return }
-    largestRows = max(largestRows * Self.fading, min(Double(load.rows), 1e9))
+    mostRows = min(max(mostRows, load.rows), 1 << 30)
+    lateRows = max(lateRows * Self.fading, Double(min(load.rows, 1 << 30)))
     let x = [1, Double(load.rows), Double(load.pairs)]
     if hasSeen {
       correct(x, seconds)

@@ -5,6 +5,7 @@ import time
 import traceback
 
 import around_test
+import batching_test
 import chat_cases_test
 import checkpoints_test
 import cli_test
@@ -21,8 +22,8 @@ def main():
     tests = [
         (f"{module.__name__}.{name}", function)
         for module in (
-            sdk_test, chat_cases_test, responses_test, responses_stream_test, around_test, openapi_test, raw_test,
-            cli_test, checkpoints_test)
+            sdk_test, chat_cases_test, responses_test, responses_stream_test, around_test, batching_test,
+            openapi_test, raw_test, cli_test, checkpoints_test)
         for name, function in vars(module).items()
         if name.startswith("test_") and part in name
     ]

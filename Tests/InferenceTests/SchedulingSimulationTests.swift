@@ -188,6 +188,7 @@ private struct VirtualMachine {
     }
     clock.learn(StepLoad(), seconds: 1, besideStreams: true)
     #expect(clock.cost == StepCost())
-    #expect(clock.allowance.promptRows == 16)
+    #expect(clock.allowance.rowsBesideStreams == 16)
+    #expect(clock.allowance.rowsAlone == 64)
   }
 }
