@@ -1,4 +1,6 @@
-"""Black-box tests of the release binary: run.py BINARY [NAME-PART]. The last line says how many passed."""
+"""Black-box tests of the release binary: run.py BINARY [NAME-PART] [--long]. The last line says how many passed.
+
+With --long the cases that go through a sample otherwise go through everything; that takes half an hour."""
 
 import sys
 import time
@@ -10,40 +12,78 @@ import chat_cases_test
 import checkpoints_test
 import cli_test
 import openapi_test
+import proxies_test
 import raw_test
 import responses_stream_test
 import responses_test
 import sdk_test
+from reliability import (
+    a_framing_test, b_limits_test, d_json_test, e_parameters_test, f_tokenizer_test, g_templates_test, h_constraints_test,
+    i_streams_test, j_scheduler_test, k_files_test, l_system_test, n_logs_test)
+from reliability.watch import HOOKS, Watch
 from server import Server
+
+# What a case goes through when there is time: all of it.
+LONG = {
+    "test_D16_D17_cut_and_flipped": {"step": 1}, "test_H14_many_schemas": {"count": 10_000},
+    "test_J01_J02_J05_the_queue_has_its_length": {"rounds": 20}, "test_J03_overload": {"seconds": 60},
+    "test_J12_leaving_at_any_time": {"count": 1000}, "test_J13_J15_many_streams_do_not_mix": {"count": 200},
+    "test_K09_K10_settings_of_every_kind": {"count": 1000},
+}
+
+# The flags of a server, whether it must be as before after every case, and the cases that share it.
+GROUPS = [
+    ((), False, (
+        sdk_test, chat_cases_test, responses_test, responses_stream_test, around_test, openapi_test, raw_test, cli_test,
+        checkpoints_test, batching_test, proxies_test)),
+    (HOOKS, True, (
+        a_framing_test, b_limits_test, d_json_test, e_parameters_test, f_tokenizer_test, g_templates_test,
+        h_constraints_test, i_streams_test, j_scheduler_test, k_files_test, l_system_test, n_logs_test)),
+]
+
+
+def cases(modules, part):
+    return [
+        (name, function)
+        for module in modules
+        for name, function in ((f"{module.__name__}.{name}", value) for name, value in vars(module).items())
+        if name.rpartition(".")[2].startswith("test_") and function.__module__ == module.__name__ and part in name
+    ]
+
+
+def run(tests, server, watch, is_long):
+    passed, failed = 0, 0
+    for name, test in tests:
+        begin = time.monotonic()
+        try:
+            note = test(server, **(LONG.get(name.rpartition(".")[2], {}) if is_long else {}))
+            if watch:
+                watch.check()
+            passed += 1
+            print(f"ok    {name} ({time.monotonic() - begin:.2f} s){f': {note}' if note else ''}", flush=True)
+        except Exception:
+            failed += 1
+            print(f"FAIL  {name}\n{traceback.format_exc()}", flush=True)
+    return passed, failed
 
 
 def main():
-    binary, part = sys.argv[1], (sys.argv[2] if len(sys.argv) > 2 else "")
-    tests = [
-        (f"{module.__name__}.{name}", function)
-        for module in (
-            sdk_test, chat_cases_test, responses_test, responses_stream_test, around_test, batching_test,
-            openapi_test, raw_test, cli_test, checkpoints_test)
-        for name, function in vars(module).items()
-        if name.startswith("test_") and part in name
-    ]
-    server = Server(binary)
+    words = [word for word in sys.argv[1:] if word != "--long"]
+    binary, part, is_long = words[0], (words[1] if len(words) > 1 else ""), "--long" in sys.argv
     passed, failed = 0, 0
-    try:
-        for name, test in tests:
-            begin = time.monotonic()
-            try:
-                note = test(server)
-                passed += 1
-                print(f"ok    {name} ({time.monotonic() - begin:.2f} s){f': {note}' if note else ''}", flush=True)
-            except Exception:
-                failed += 1
-                print(f"FAIL  {name}\n{traceback.format_exc()}", flush=True)
-    finally:
-        code = server.stop()
-    if code != 0:
-        failed += 1
-        print(f"FAIL  the server ended with {code}; its log ends with {server.log[-5:]}")
+    for flags, is_watched, modules in GROUPS:
+        tests = cases(modules, part)
+        if not tests:
+            continue
+        server = Server(binary, *flags)
+        try:
+            good, bad = run(tests, server, Watch(server) if is_watched else None, is_long)
+        finally:
+            code = server.stop()
+        passed, failed = passed + good, failed + bad
+        if code != 0:
+            failed += 1
+            print(f"FAIL  the server ended with {code}; its log ends with {server.log[-5:]}")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

@@ -1,0 +1,172 @@
+"""The configurations of docs/deploy: real proxies before two replicas, of which one is killed."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+from reliability.watch import CHAT, body, encode, get, read_all, read_event, responses, state, wait_for
+from server import ROOT, Server, parse
+
+PLACES = os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin"
+NGINX = """daemon off; worker_processes 2; pid {place}/pid; error_log {place}/log; events {{ worker_connections 1024; }}
+http {{ access_log off; client_body_temp_path {place}/1; proxy_temp_path {place}/2; fastcgi_temp_path {place}/3;
+uwsgi_temp_path {place}/4; scgi_temp_path {place}/5; {content} }}
+"""
+
+
+class Proxy:
+    """Stands in for a server in the helpers of `watch`."""
+
+    def __init__(self, port, model):
+        self.host, self.port, self.model = "127.0.0.1", port, model
+
+    def connect(self):
+        return socket.create_connection((self.host, self.port), timeout=60)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def proxy(program, file, replicas):
+    """Runs the documented configuration with these ports in place of its own."""
+    port = free_port()
+    content = (ROOT / "docs" / "deploy" / file).read_text()
+    for old, new in (("8080", port), ("8081", replicas[0].port), ("8082", replicas[1].port)):
+        assert f"127.0.0.1:{old}" in content
+        content = content.replace(f"127.0.0.1:{old}", f"127.0.0.1:{new}")
+    with tempfile.TemporaryDirectory(prefix="mlxserve-") as place:
+        path = pathlib.Path(place) / file
+        path.write_text(NGINX.format(place=place, content=content) if file == "nginx.conf" else content)
+        command = [program, "-e", f"{place}/log", "-c", str(path)] if file == "nginx.conf" else [program, "-db", "-f", str(path)]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        front = Proxy(port, replicas[0].model)
+        try:
+            wait_for(lambda: is_healthy(front), 20, f"{program} to answer")
+            yield front
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+
+def is_healthy(front):
+    try:
+        return ask(front, get("/health", "Connection: close"))[0] == 200
+    except (OSError, IndexError, AssertionError):
+        return False
+
+
+def ask(front, data):
+    with front.connect() as connection:
+        connection.sendall(data)
+        return responses(read_all(connection))[0]
+
+
+def question(front, session, **options):
+    content = body(front, max_tokens=10, ignore_eos=True, **options)
+    return encode(CHAT, content, "Connection: close", f"X-Session-Id: {session}")
+
+
+def owner(front, replicas, session):
+    """Which replica a session is sent to."""
+    before = [state(replica)["started_total"] for replica in replicas]
+    for _ in range(3):
+        assert ask(front, question(front, session))[0] == 200
+    grown = [state(replica)["started_total"] - old for replica, old in zip(replicas, before)]
+    assert sorted(grown) == [0, 3], grown
+    return grown.index(3)
+
+
+def check_stream(front, replicas):
+    with front.connect() as connection:
+        connection.sendall(question(front, "stream", stream=True) .replace(b'"max_tokens": 10', b'"max_tokens": 60'))
+        answer = read_event(connection)
+        # The first event is here while the answer is still being made.
+        assert sum(state(replica)["slots_busy"] for replica in replicas) == 1 and b"[DONE]" not in answer
+        pieces = 0
+        while piece := connection.recv(65536):
+            answer, pieces = answer + piece, pieces + 1
+    assert responses(answer)[0][2].endswith(b"data: [DONE]\n\n") and pieces > 20, pieces
+
+
+def check_kill(front, replicas):
+    sessions = {0: [], 1: []}
+    for number in range(200):
+        if min(len(kept) for kept in sessions.values()) >= 3:
+            break
+        index = owner(front, replicas, f"s{number}")
+        if len(sessions[index]) < 3:
+            sessions[index].append(f"s{number}")
+    assert all(len(kept) == 3 for kept in sessions.values()), sessions
+    stop, killed = threading.Event(), threading.Event()
+    failures = {0: [], 1: []}
+    answered_after = [0]
+
+    def client(index, session):
+        while not stop.is_set():
+            began = time.monotonic()
+            try:
+                status, _, content = ask(front, question(front, session, stream=True))
+                assert status == 200 and content.endswith(b"data: [DONE]\n\n"), (status, content[-200:])
+                if killed.is_set():
+                    answered_after[0] += 1
+            except (OSError, AssertionError, IndexError, ValueError) as problem:
+                failures[index].append((began, repr(problem)[:200]))
+
+    threads = [threading.Thread(target=client, args=(index, session)) for index, kept in sessions.items() for session in kept]
+    for thread in threads:
+        thread.start()
+    time.sleep(1.5)
+    replicas[0].process.kill()
+    killed_at = time.monotonic()
+    replicas[0].process.wait()
+    killed.set()
+    time.sleep(4)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failures[1], failures[1]
+    # What the dead one was answering is lost, once for each of its clients; what came later went to the other.
+    assert len(failures[0]) <= 3 and all(began <= killed_at for began, _ in failures[0]), (killed_at, failures[0])
+    assert answered_after[0] > 6, answered_after
+    return f"{len(failures[0])} streams of the killed replica lost, none of the other; {answered_after[0]} answers afterwards"
+
+
+def run(s, name, file):
+    program = shutil.which(name, path=PLACES)
+    if not program:
+        return f"skipped: {name} is not installed"
+    replicas = [Server(s.binary, "--test-hooks", "--step-delay-ms", "10", "--speculate", "off") for _ in range(2)]
+    try:
+        with proxy(program, file, replicas) as front:
+            check_stream(front, replicas)
+            note = check_kill(front, replicas)
+            # A drain through the proxy: what runs is finished.
+            with front.connect() as connection:
+                connection.sendall(question(front, "x", stream=True).replace(b'"max_tokens": 10', b'"max_tokens": 80'))
+                read_event(connection)
+                replicas[1].process.terminate()
+                assert read_all(connection).rstrip().endswith((b"[DONE]", b"0"))
+            assert replicas[1].process.wait(timeout=20) == 0
+    finally:
+        for replica in replicas:
+            replica.process.kill()
+    return note
+
+
+def test_nginx(s):
+    return run(s, "nginx", "nginx.conf")
+
+
+def test_haproxy(s):
+    return run(s, "haproxy", "haproxy.cfg")

@@ -1,0 +1,145 @@
+"""K: model files. A folder that cannot be served ends the start with one line; CheckpointTests and TokenizersTests
+go through the corpora, bits and cuts of the parsers themselves."""
+
+import json
+import os
+import random
+
+from reliability.a_framing_test import SHARED
+from reliability.folders import changed, refuses, start, with_members
+from server import DEMO, Server
+
+POISONS = ["0", "-1", "1e400", "9223372036854775807", "-9223372036854775808", "1e30", "NaN", "2.5", "null", '"5"', "[]",
+           "{}", "true", "18446744073709551616", "4294967296", "1073741824"]
+NUMBERS = ["hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size",
+           "intermediate_size", "max_position_embeddings", "rope_theta", "rms_norm_eps"]
+
+
+def test_K01_the_corpus_of_safetensors(s):
+    folder = SHARED / "safetensors"
+    if not folder.exists():
+        return f"skipped: {folder} is absent"
+    files = sorted(folder.glob("*.safetensors"))
+    for path in files:
+        with changed(model_dot_safetensors=path.read_bytes()) as demo:
+            refuses(s.binary, demo)
+    return f"{len(files)} files"
+
+
+def test_K02_K04_K05_cut_and_false_shards(s):
+    data = (DEMO / "model.safetensors").read_bytes()
+    shards = [data[:cut] for cut in (0, 7, 8, 9, 500, len(data) // 2, len(data) - 1)]
+    shards += [length.to_bytes(8, "little") + data[8:] for length in (2**64 - 1, 2**63, 100_000_001, 0)]
+    shards += [b"PK\x03\x04" + data, b"GGUF" + data, b"\x80\x02}q" + data]
+    for shard in shards:
+        with changed(model_dot_safetensors=shard) as folder:
+            refuses(s.binary, folder, "model.safetensors")
+
+
+def test_K07_K08_K12_folders_and_links(s):
+    shard = (DEMO / "model.safetensors").read_bytes()
+    for target in ("../../etc/passwd", "/etc/passwd", "a\0b", "none.safetensors", ""):
+        index = json.dumps({"metadata": {}, "weight_map": {"model.norm.weight": target}})
+        with changed(model_dot_safetensors=None) as folder:
+            (folder / "model.safetensors.index.json").write_text(index)
+            (folder / "x.safetensors").write_bytes(shard)
+            refuses(s.binary, folder)
+    for make in (lambda path: os.mkfifo(path), lambda path: path.mkdir(), lambda path: path.symlink_to("/dev/zero"),
+                 lambda path: path.symlink_to(path.name), lambda path: path.symlink_to("/etc/passwd")):
+        with changed(model_dot_safetensors=None) as folder:
+            make(folder / "model.safetensors")
+            refuses(s.binary, folder)
+        with changed(config_dot_json=None) as folder:
+            make(folder / "config.json")
+            refuses(s.binary, folder)
+    for path in ("/none/such", DEMO / "config.json", "/" + "x" * 5000, "/dev/null"):
+        refuses(s.binary, path)
+
+
+def test_K09_K10_settings_of_every_kind(s, count=40):
+    """A sample here, all in the long run: refused in one line, or served if the value means something."""
+    cases = [(name, poison) for name in NUMBERS for poison in POISONS]
+    random.Random(9).shuffle(cases)
+    served = []
+    for name, poison in cases[:count]:
+        def edit(data):
+            return json.dumps({**json.loads(data), name: "@"}).replace('"@"', poison)
+        with changed(config_dot_json=edit) as folder:
+            code, line, errors = start(s.binary, folder)
+            if line:
+                served.append((name, poison))
+                assert code == 0, (name, poison, code, errors[-300:])
+            else:
+                assert code in (1, 2) and "mlxserve: " in errors, (name, poison, code, errors[-300:])
+    for members in ({"num_attention_heads": 3}, {"num_key_value_heads": 8}, {"num_key_value_heads": 3},
+                    {"quantization": {"group_size": 0, "bits": 4}}, {"quantization": {"group_size": 64, "bits": 7}},
+                    {"model_type": "fish", "architectures": ["Fish"]}, {"model_type": 5}, {"vocab_size": 10}):
+        with changed(config_dot_json=with_members(**members)) as folder:
+            refuses(s.binary, folder)
+    return f"served: {served}"
+
+
+def test_K06_K11_tensors_that_do_not_fit(s):
+    data = (DEMO / "model.safetensors").read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + length])
+
+    def shard(change):
+        copy = json.loads(json.dumps(header))
+        change(copy)
+        text = json.dumps(copy).encode()
+        return len(text).to_bytes(8, "little") + text + data[8 + length:]
+
+    first = next(name for name in header if name.endswith("q_proj.weight"))
+    for change, word in (
+            (lambda h: h.pop("model.norm.weight"), "model.norm.weight"),
+            (lambda h: h["model.norm.weight"].update(shape=[2, 128]), "model.norm.weight"),
+            (lambda h: h[first].update(shape=h[first]["shape"][::-1]), first),
+            (lambda h: h["model.norm.weight"].update(dtype="I16"), "model.norm.weight"),
+            (lambda h: h.pop(first.replace("weight", "scales")), first.replace(".weight", ""))):
+        with changed(model_dot_safetensors=shard(change)) as folder:
+            refuses(s.binary, folder, word)
+    with changed(model_dot_safetensors=shard(lambda h: h.update(extra=dict(h["model.norm.weight"])))) as folder:
+        code, line, errors = start(s.binary, folder)
+        assert (code == 0 and line) or "extra" in errors, errors
+
+
+def test_K14_K15_K16_tokenizers(s):
+    def edit(change):
+        def apply(data):
+            content = json.loads(data)
+            change(content)
+            return json.dumps(content)
+        return apply
+
+    def spoil(**members):
+        return edit(lambda content: content["model"].update(members))
+
+    for wrong in (b"not json", b"[" * 100_000, b"{}", b"", spoil(vocab={}), spoil(vocab={"a": -1}), spoil(vocab={"a": 2**40}),
+                  spoil(vocab={"a": 1, "b": 1}), spoil(merges=["nosuch token"]), spoil(type="Fish"), spoil(merges=5),
+                  edit(lambda content: content.update(pre_tokenizer={"type": "Fish"})),
+                  edit(lambda content: content.update(added_tokens=[{"id": 5, "content": ""}])),
+                  edit(lambda content: content.update(added_tokens=[{"id": -5, "content": "x"}]))):
+        with changed(tokenizer_dot_json=wrong) as folder:
+            code, line, errors = start(s.binary, folder)
+            # A vocabulary may be odd and still mean something; a trap or a hang is never right.
+            assert (code in (1, 2) and "mlxserve: " in errors) or (code == 0 and line), (wrong, code, errors[-300:])
+
+
+def test_L14_files_that_go_away_while_they_serve(s):
+    """Replaced or deleted: the mapping holds the old file. Cut in place is the one thing no mapping survives."""
+    from reliability.watch import CHAT, answered, body, text_of
+    with changed() as folder:
+        other = Server(s.binary, model=folder)
+        try:
+            expected = text_of(answered(other, CHAT, body(other)))
+            path = folder / "model.safetensors"
+            new = folder / "new"
+            new.write_bytes(b"x" * 100)
+            new.rename(path)
+            assert text_of(answered(other, CHAT, body(other, "What is the capital of France?"))) == expected
+            for file in folder.iterdir():
+                file.unlink()
+            assert text_of(answered(other, CHAT, body(other))) == expected
+        finally:
+            assert other.stop() == 0

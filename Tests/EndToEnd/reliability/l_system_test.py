@@ -1,0 +1,277 @@
+"""L: faults of the operating system: signals, descriptors, disks, clocks, surroundings."""
+
+import json
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from reliability.watch import (
+    CHAT, answered, begin, body, code_of, cpu_seconds, encode, endless, get, read_all, read_event, responses, state, talk,
+    text_of, together, wait_for)
+from server import DEMO, Server, parse
+
+
+def slow(s, *flags, delay=20):
+    return Server(s.binary, "--test-hooks", "--step-delay-ms", str(delay), "--speculate", "off", "--threads", "1", *flags)
+
+
+def ends_with(other, seconds=5.0):
+    return other.process.wait(timeout=seconds)
+
+
+def test_L01_a_drain_finishes_what_runs(s):
+    other = slow(s, "--max-sequences", "16", delay=5)
+    streams = [begin(other, body(other, stream=True, ignore_eos=True, max_tokens=15)) for _ in range(50)]
+    wait_for(lambda: state(other)["slots_busy"] + state(other)["queue_len"] == 50, 10, "fifty requests")
+    other.process.send_signal(signal.SIGTERM)
+    time.sleep(0.2)
+    try:
+        with socket.create_connection((other.host, other.port), timeout=2) as late:
+            late.sendall(get("/health"))
+            assert late.recv(100).startswith(b"HTTP/1.1 503 ")
+    except OSError:
+        pass  # It listens no more.
+    for stream in streams:
+        answer = read_all(stream)
+        assert b'"finish_reason":"length"' in answer and b"data: [DONE]\n\n" in answer, answer[-300:]
+    assert ends_with(other, 20) == 0
+
+
+def test_L03_a_second_signal_ends_at_once(s):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        other = slow(s)
+        stream = begin(other, endless(other))
+        read_event(stream)
+        other.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        assert other.process.poll() is None
+        start = time.monotonic()
+        other.process.send_signal(number)
+        assert ends_with(other) == 128 + number and time.monotonic() - start < 2
+        stream.close()
+
+
+def test_L04_a_signal_finds_idle_connections(s):
+    other = slow(s)
+    idle = [other.connect() for _ in range(20)]
+    for connection in idle[:10]:
+        connection.sendall(get("/health"))
+    time.sleep(0.3)
+    start = time.monotonic()
+    other.process.send_signal(signal.SIGTERM)
+    assert ends_with(other) == 0 and time.monotonic() - start < 3
+    # While it loads there is nothing to finish.
+    process = subprocess.Popen([s.binary, "serve", "--model", str(DEMO), "--port", "0"], stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=10) in (0, -signal.SIGTERM, 143)
+    process.stdout.close()
+
+
+def test_L05_no_descriptors_left(s):
+    other = slow(s)
+    stream = begin(other, endless(other))
+    read_event(stream)
+    held = state(other)["fds"]
+    resource.prlimit(other.process.pid, resource.RLIMIT_NOFILE, (held + 20, held + 20))
+    before = cpu_seconds(other)
+    clients = []
+    for _ in range(200):
+        client = socket.socket()
+        client.setblocking(False)
+        client.connect_ex((other.host, other.port))
+        clients.append(client)
+    start = time.monotonic()
+    while time.monotonic() - start < 3:
+        read_event(stream)
+    # The stream itself costs something; spinning would cost all of a core.
+    assert (cpu_seconds(other) - before) / 3 < 0.6, (cpu_seconds(other) - before) / 3
+    assert sum("out of descriptors" in line for line in other.log) in (1, 2), other.log[-5:]
+    for client in clients:
+        client.close()
+    wait_for(lambda: parse(talk(other, get("/health", "Connection: close"))[0] or b"HTTP/1.1 0 \r\n\r\n")[0] == 200, 5)
+    stream.close()
+    wait_for(lambda: state(other)["slots_busy"] == 0, 5)
+    assert other.stop() == 0
+
+
+def test_L07_killed_and_started_again(s):
+    other = slow(s)
+    stream = begin(other, endless(other))
+    read_event(stream)
+    other.process.kill()
+    other.process.wait()
+    again = subprocess.Popen(
+        [s.binary, "serve", "--model", str(DEMO), "--port", str(other.port)], stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True)
+    assert "listening on" in again.stdout.readline()
+    again.terminate()
+    assert again.wait(timeout=10) == 0
+    again.stdout.close()
+    stream.close()
+
+
+def test_L09_signals_without_meaning(s):
+    for number in (signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGCHLD, signal.SIGURG):
+        s.process.send_signal(number)
+    assert s.get("/health")[0] == 200
+
+
+def test_L10_stopped_and_continued(s):
+    stream = begin(s, endless(s))
+    read_event(stream)
+    idle = [s.connect() for _ in range(20)]
+    s.process.send_signal(signal.SIGSTOP)
+    time.sleep(3)
+    s.process.send_signal(signal.SIGCONT)
+    for connection in idle:
+        connection.sendall(get("/health", "Connection: close"))
+        assert parse(read_all(connection))[0] == 200
+    read_event(stream)
+    stream.close()
+
+
+def test_L11_the_wall_clock_jumps(s):
+    library = next(iter(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None) or os.environ.get("FAKETIME_LIB")
+    if not library:
+        return "skipped: libfaketime is absent"
+    with tempfile.NamedTemporaryFile("w") as clock:
+        clock.write("+0")
+        clock.flush()
+        environment = {**os.environ, "LD_PRELOAD": str(library), "FAKETIME_TIMESTAMP_FILE": clock.name,
+                       "FAKETIME_NO_CACHE": "1", "DONT_FAKE_MONOTONIC": "1"}
+        process = subprocess.Popen([s.binary, "serve", "--model", str(DEMO), "--port", "0"], env=environment,
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            line = process.stdout.readline()
+            port = int(line.split(":")[2].split("/")[0])
+            connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+            for jump in ("+86400", "-86400", "+0"):
+                clock.seek(0)
+                clock.write(jump + "      ")
+                clock.flush()
+                connection.sendall(get("/health"))
+                assert connection.recv(1000).startswith(b"HTTP/1.1 200 "), jump
+        finally:
+            process.terminate()
+            assert process.wait(timeout=10) == 0
+            process.stdout.close()
+
+
+def test_L12_a_full_disk(s):
+    with open("/dev/full", "w") as full:
+        process = subprocess.Popen([s.binary, "serve", "--model", str(DEMO), "--port", "0"], stdout=subprocess.PIPE,
+                                   stderr=full, text=True)
+        port = int(process.stdout.readline().split(":")[2].split("/")[0])
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            for _ in range(20):
+                connection.sendall(get("/health"))
+                assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
+        process.terminate()
+        assert process.wait(timeout=10) == 0
+        process.stdout.close()
+    with tempfile.TemporaryDirectory() as place:
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], capture_output=True)
+        if mounted.returncode != 0:
+            return "the log alone: a small disk cannot be mounted here"
+        try:
+            other = Server(s.binary, "--state-dir", place)
+            names = []
+            for _ in range(40):
+                status, _, data = answered(other, "/v1/responses", {
+                    "model": other.model, "input": "Hello! " * 100, "max_output_tokens": 1, "temperature": 0})
+                assert status == 200, data
+                names.append(json.loads(data)["id"])
+            # What the disk does not take is said and kept in memory.
+            warned = sum("a record is in memory only" in line for line in other.log)
+            assert 0 < warned < 40, warned
+            assert all(other.get(f"/v1/responses/{name}")[0] == 200 for name in names)
+            assert other.stop() == 0
+            again = Server(s.binary, "--state-dir", place)
+            found = [again.get(f"/v1/responses/{name}")[0] for name in names]
+            assert found.count(200) == 40 - warned and again.stop() == 0, (found, warned)
+        finally:
+            subprocess.run(["umount", "-l", place], capture_output=True)
+    return f"{40 - warned} of 40 on disk, the others in memory"
+
+
+def test_L17_nobody_reads_the_log(s):
+    read_end, write_end = os.pipe()
+    process = subprocess.Popen([s.binary, "serve", "--model", str(DEMO), "--port", "0"], stdout=subprocess.PIPE,
+                               stderr=write_end, text=True)
+    port = int(process.stdout.readline().split(":")[2].split("/")[0])
+    process.stdout.close()
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        for number in range(900):
+            connection.sendall(get(f"/nope{number}" + "x" * 200))
+            assert connection.recv(2000).startswith(b"HTTP/1.1 404 ")
+    os.close(read_end)
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(get("/health"))
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
+    process.terminate()
+    assert process.wait(timeout=10) == 0
+    os.close(write_end)
+
+
+def test_L18_interrupted_calls(s):
+    if not shutil.which("strace"):
+        return "skipped: strace is absent"
+    # Only what sockets use: a program whose loader cannot read is none.
+    faults = ["recvfrom:error=EINTR:when=1+3", "recvfrom:error=EAGAIN:when=2+5", "sendto:error=EINTR:when=1+3",
+              "poll,ppoll:error=EINTR:when=2+3", "accept,accept4:error=ECONNABORTED:when=2+4",
+              "accept,accept4:error=EINTR:when=1+3", "accept,accept4:error=ENOBUFS:when=2+5"]
+    ran = 0
+    for fault in faults:
+        with tempfile.NamedTemporaryFile() as trace:
+            process = subprocess.Popen(
+                ["strace", "-D", "-f", "-qq", "-o", trace.name, "-e", "trace=" + fault.split(":")[0], "-e", "inject=" + fault,
+                 s.binary, "serve", "--model", str(DEMO), "--port", "0", "--threads", "1"],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            line = process.stdout.readline()
+            if "listening" not in line:
+                process.kill()
+                process.wait()
+                process.stdout.close()
+                assert ran == 0 and "accept" not in fault, (fault, line)
+                return "skipped: strace cannot trace here"
+            port = int(line.split(":")[2].split("/")[0])
+            good = 0
+            for _ in range(12):
+                try:
+                    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+                        connection.sendall(get("/health", "Connection: close"))
+                        good += read_all(connection).startswith(b"HTTP/1.1 200 ")
+                except ConnectionResetError:
+                    pass
+            # A connection that accept reports as aborted is gone; nothing else may be lost.
+            assert good == 12 or ("accept" in fault and good >= 8), (fault, good)
+            process.terminate()
+            process.wait(timeout=20)
+            process.stdout.close()
+            ran += 1
+    return f"{ran} kinds of faults"
+
+
+def test_L20_surroundings(s):
+    expected = text_of(answered(s, CHAT, body(s)))
+    for settings in ({"LANG": "C"}, {"LANG": "tr_TR.UTF-8", "LC_ALL": "tr_TR.UTF-8"}, {"LANG": "ar_EG.UTF-8"}, {"TZ": "Asia/Kolkata"}):
+        environment = {key: value for key, value in os.environ.items() if key not in ("HOME", "LANG", "LC_ALL")}
+        process = subprocess.Popen([s.binary, "serve", "--model", str(DEMO), "--port", "0"], cwd="/proc",
+                                   env={**environment, **settings}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                   text=True)
+        try:
+            port = int(process.stdout.readline().split(":")[2].split("/")[0])
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+                connection.sendall(encode(CHAT, body(s), "Connection: close"))
+                assert text_of(responses(read_all(connection))[0]) == expected, settings
+        finally:
+            process.terminate()
+            assert process.wait(timeout=10) == 0
+            process.stdout.close()
