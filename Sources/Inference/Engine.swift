@@ -30,8 +30,8 @@ final class Engine {
   private var batch = Batch(spans: [])
   private var logits = Logits()
   private var row: [Float] = []
-  private var steps = 0
-  private var admitted = 0
+  /// What is counted from the start; the rest of the state is found when it is told.
+  private var counts = EngineState()
   /// Milliseconds that each step takes longer.
   private let stepDelay: UInt32
 
@@ -91,7 +91,7 @@ final class Engine {
     }
     guard let taken else { return true }
     for job in taken.jobs {
-      admitted += 1
+      counts.admitted += 1
       let total = min(job.request.promptTokens.count + job.request.maxTokens, maxContext)
       admit(
         ActiveSequence(
@@ -102,14 +102,13 @@ final class Engine {
   }
 
   private var state: EngineState {
-    var state = EngineState()
+    var state = counts
     state.running = running.count + preempted.count
     state.maxSequences = maxSequences
     state.totalBlocks = pool.count
     state.usedBlocks = pool.count - pool.freeCount
     state.cachedBlocks = prefixes.count
-    state.steps = steps
-    state.admitted = admitted
+    state.heldBlocks = running.reduce(0) { $0 + $1.blocks.count }
     return state
   }
 
@@ -160,7 +159,7 @@ final class Engine {
       batch.spans.append(span(of: item))
     }
     model.forward(batch, cache: cache, logits: &logits)
-    steps += 1
+    counts.steps += 1
     if stepDelay > 0 { usleep(stepDelay * 1000) }
 
     let now = Instant.now
@@ -268,6 +267,7 @@ final class Engine {
 
   private func preemptYoungest() {
     let sequence = running.removeLast()
+    counts.preemptions += 1
     releaseBlocks(of: sequence)
     sequence.rewind()
     preempted.insert(sequence, at: 0)
@@ -310,14 +310,25 @@ final class Engine {
   private func sample(_ sequence: ActiveSequence, logitRow: Int, draft: [Int32], at now: Instant) -> Bool {
     var held = 0
     while true {
-      if sampleNext(sequence, logitRow: logitRow + held, at: now) { return true }
+      if sampleNext(sequence, logitRow: logitRow + held, at: now) {
+        count(draft: draft, held: held)
+        return true
+      }
       guard held < draft.count, sequence.tokens.last == draft[held] else { break }
       // Its keys and values are in the cache already.
       sequence.computed += 1
       held += 1
     }
     sequence.learn(guessed: draft.count, held: held)
+    count(draft: draft, held: held)
     return false
+  }
+
+  private func count(draft: [Int32], held: Int) {
+    guard !draft.isEmpty else { return }
+    counts.drafts += 1
+    counts.draftTokens += draft.count
+    counts.acceptedTokens += held
   }
 
   /// Samples one token. True when the sequence has ended.

@@ -119,6 +119,9 @@ package struct EngineLimits: Sendable, Equatable {
 package protocol GenerationService: Sendable {
   var limits: EngineLimits { get }
 
+  /// What it is doing now.
+  var state: EngineState { get }
+
   /// Queues a request; never blocks.
   ///
   /// - Throws: `queueFull`, `promptTooLong`, `emptyPrompt`, `tokenOutOfRange`, `draining`.

@@ -4,6 +4,7 @@ import sys
 import time
 import traceback
 
+import access_test
 import around_test
 import chat_cases_test
 import checkpoints_test
@@ -22,7 +23,7 @@ def main():
         (f"{module.__name__}.{name}", function)
         for module in (
             sdk_test, chat_cases_test, responses_test, responses_stream_test, around_test, openapi_test, raw_test,
-            cli_test, checkpoints_test)
+            cli_test, access_test, checkpoints_test)
         for name, function in vars(module).items()
         if name.startswith("test_") and part in name
     ]

@@ -28,6 +28,7 @@ struct Script: Sendable {
 /// Answers each request by the script that a closure chooses.
 final class FakeService: GenerationService {
   let limits: EngineLimits
+  let state = EngineState()
   private let choose: @Sendable (GenerationRequest, Int) -> Script
   private let log = Monitor<[(request: GenerationRequest, mailbox: Mailbox<GenerationEvent>)]>([])
 
@@ -234,6 +235,7 @@ final class LimitedService: GenerationService {
   }
 
   var limits: EngineLimits { inner.limits }
+  var state: EngineState { inner.state }
   var refusals: Int { count.withLock { $0 } }
 
   func submit(_ request: GenerationRequest) throws(InferenceError) -> Generation {
