@@ -113,6 +113,7 @@ final class Engine {
     statistics.running = running.count + preempted.count
     statistics.kvBlocksUsed = pool.count - pool.freeCount
     statistics.kvBlocksCached = prefixes.count
+    statistics.kvBlocksHeld = running.reduce(0) { $0 + $1.blocks.count }
     inbox.withLock { $0.note(report, statistics, at: .now) }
     report = Inbox.Report()
   }

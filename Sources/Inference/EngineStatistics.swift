@@ -11,6 +11,8 @@ package struct EngineStatistics: Sendable, Equatable {
   package var kvBlocksTotal = 0
   /// Blocks held by running requests or by cached prefixes.
   package var kvBlocksUsed = 0
+  /// Blocks that running requests hold; one that several of them share counts for each.
+  package var kvBlocksHeld = 0
   /// Blocks held by cached prefixes; those that no request reads are free for whoever needs them.
   package var kvBlocksCached = 0
   /// Tokens of all prompts that were begun, and how many of them were found computed.
@@ -25,7 +27,8 @@ package struct EngineStatistics: Sendable, Equatable {
   package var admitted = 0
   package var prefillTokens = 0
   package var decodeTokens = 0
-  /// Guessed tokens that were verified, and how many of them held.
+  /// Guesses that were verified, their tokens, and how many of these held.
+  package var drafts = 0
   package var draftedTokens = 0
   package var acceptedTokens = 0
   package var finished = 0

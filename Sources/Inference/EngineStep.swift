@@ -86,6 +86,7 @@ extension Engine {
     } else {
       statistics.prefillTokens += own
     }
+    statistics.drafts += item.draft.isEmpty ? 0 : 1
     statistics.draftedTokens += item.draft.count
   }
 
