@@ -16,7 +16,8 @@ struct Command: Sendable {
     Command(
       name: "serve", summary: "serve a model to OpenAI clients (the default command)",
       usage: "mlxserve --model DIR [--port N] [--host H] [flags]",
-      groups: [Flags.model, Flags.serve, Flags.logging, Flags.testing], run: ServeCommand.run),
+      groups: [Flags.model, Flags.serve, Flags.access, Flags.limits, Flags.logging, Flags.testing],
+      run: ServeCommand.run),
     Command(
       name: "chat", summary: "talk to a model in the terminal",
       usage: "mlxserve chat --model DIR [flags]",

@@ -21,6 +21,8 @@ struct Flag: Sendable {
   /// In words or as a value; shown in help only, the commands hold the real one.
   var defaultText: String?
   let help: String
+  /// Whether it may be given several times.
+  var isRepeatable = false
 }
 
 /// A titled group of flags in a command's help.

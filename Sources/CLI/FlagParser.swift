@@ -1,21 +1,23 @@
-// Arguments against a table of flags: `--name value` or `--name=value`, each flag at most once.
+// Arguments against a table of flags: `--name value` or `--name=value`, most flags at most once.
 
 /// The flags that were given, already checked against their kinds.
 struct ParsedFlags: Sendable {
-  private var texts: [String: String] = [:]
+  private var values: [String: [String]] = [:]
 
-  func isSet(_ name: String) -> Bool { texts[name] != nil }
-  func text(_ name: String) -> String? { texts[name] }
-  func integer(_ name: String) -> Int? { texts[name].flatMap { Int($0) } }
-  func decimal(_ name: String) -> Double? { texts[name].flatMap { Double($0) } }
+  func isSet(_ name: String) -> Bool { values[name] != nil }
+  func text(_ name: String) -> String? { values[name]?.first }
+  /// Every value of a flag that may be repeated, in order.
+  func texts(_ name: String) -> [String] { values[name] ?? [] }
+  func integer(_ name: String) -> Int? { text(name).flatMap { Int($0) } }
+  func decimal(_ name: String) -> Double? { text(name).flatMap { Double($0) } }
 
   func integers(_ name: String) -> [Int]? {
-    texts[name]?.split(separator: ",", omittingEmptySubsequences: false).compactMap { Int($0) }
+    text(name)?.split(separator: ",", omittingEmptySubsequences: false).compactMap { Int($0) }
   }
 
   /// The value of a flag that the command cannot do without.
   func required(_ name: String, hint: String) throws(UsageError) -> String {
-    guard let text = texts[name] else { throw .missingFlag(name, hint: hint) }
+    guard let text = text(name) else { throw .missingFlag(name, hint: hint) }
     return text
   }
 
@@ -33,10 +35,10 @@ struct ParsedFlags: Sendable {
       guard let flag = flags.first(where: { $0.name == name }) else {
         throw .unknownFlag("--\(name)", suggestion: Self.suggestion(for: "--\(name)", among: flags))
       }
-      guard texts[name] == nil else { throw .repeatedFlag(name) }
+      guard values[name] == nil || flag.isRepeatable else { throw .repeatedFlag(name) }
       if case .toggle = flag.kind {
         guard parts.count == 1 else { throw .unwantedValue(flag: name) }
-        texts[name] = ""
+        values[name] = [""]
         continue
       }
       guard let value = parts.count == 2 ? String(parts[1]) : rest.popFirst() else {
@@ -45,7 +47,7 @@ struct ParsedFlags: Sendable {
       if let expected = Self.expectation(of: flag.kind, notMetBy: value) {
         throw .badValue(flag: name, value: value, expected: expected)
       }
-      texts[name] = value
+      values[name, default: []].append(value)
     }
   }
 

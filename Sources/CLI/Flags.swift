@@ -100,6 +100,56 @@ enum Flags {
         name: "examples", kind: .toggle, help: "after the start, print how to talk to the server, to stderr"),
     ])
 
+  static let access = FlagGroup(
+    title: "Access",
+    flags: [
+      Flag(
+        name: "api-key-file", kind: .text, placeholder: "FILE",
+        help: "keys that clients must present, one a line or 'name: key'; SIGHUP reads it again"),
+      Flag(
+        name: "api-key", kind: .text, placeholder: "KEY",
+        help:
+          "one more key, repeatable; other users of the machine can see it, the variable MLXSERVE_API_KEY not",
+        isRepeatable: true),
+      Flag(
+        name: "allow-anonymous", kind: .toggle,
+        help: "serve without keys even where other machines can connect"),
+      Flag(
+        name: "allow-host", kind: .text, placeholder: "NAME",
+        help: "name under which clients reach the server, beside its addresses, repeatable; '*' is any",
+        isRepeatable: true),
+      Flag(
+        name: "allow-origin", kind: .text, placeholder: "ORIGIN",
+        help: "web pages that may use the server, such as https://chat.example.com, repeatable; '*' is all",
+        isRepeatable: true),
+      Flag(
+        name: "unix", kind: .text, placeholder: "PATH",
+        help: "listen on a Unix socket, and on TCP only if --host or --port is given too"),
+      Flag(
+        name: "unix-mode", kind: .text, placeholder: "MODE", defaultText: "600",
+        help: "permissions of the Unix socket, octal"),
+    ])
+
+  static let limits = FlagGroup(
+    title: "Limits",
+    flags: [
+      Flag(
+        name: "max-body", kind: .integer(1...1024), placeholder: "MB", defaultText: "8",
+        help: "largest body of a request; a larger one gets 413"),
+      Flag(
+        name: "header-timeout", kind: .decimal(0.1...3600), placeholder: "S", defaultText: "10",
+        help: "seconds for the head of a request; then 408"),
+      Flag(
+        name: "body-timeout", kind: .decimal(0.1...3600), placeholder: "S", defaultText: "30",
+        help: "seconds in which a body must bring 1 KiB each on average; else 408"),
+      Flag(
+        name: "idle-timeout", kind: .decimal(0.1...3600), placeholder: "S", defaultText: "30",
+        help: "seconds that a connection may wait for its next request"),
+      Flag(
+        name: "drain-seconds", kind: .decimal(0...86_400), placeholder: "S", defaultText: "30",
+        help: "seconds that running answers get after SIGTERM or Ctrl-C"),
+    ])
+
   static let testing = FlagGroup(
     title: "Testing the server",
     flags: [

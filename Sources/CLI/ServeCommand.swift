@@ -7,40 +7,32 @@ import Platform
 import Server
 
 enum ServeCommand {
-  /// Time that running answers get to finish after the first signal, seconds.
-  private static let drainSeconds = 30.0
   /// What responses in the background get beyond that.
   private static let backgroundSeconds = 5.0
+  /// What connections get when there is nothing to wait for.
+  private static let stopSeconds = 0.1
 
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     let isJSON = flags.isSet("json-log")
     Log.configure(level: flags.text("log-level").flatMap(Log.Level.init(name:)) ?? .info, json: isJSON)
     let begin = Instant.now
-    let host = flags.text("host") ?? "127.0.0.1"
-    try checkTestHooks(flags, host: host)
-    let (model, engine) = try Loading.model(flags)
-    var settings = App.Settings()
-    settings.reasoningField = flags.text("reasoning-field") ?? settings.reasoningField
-    settings.version = CommandLineTool.version
-    settings.strictParameters = flags.isSet("strict-params")
-    settings.responsesReasoningEvents =
-      flags.text("responses-reasoning-events") ?? settings.responsesReasoningEvents
-    settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
-    settings.store = try makeStore(flags)
-    if flags.isSet("test-hooks") {
-      settings.engineStatistics = { engine.statistics }
-      Log.warning("test hooks are on", ["route": "/debug/state"])
+    // What is wrong with the flags is told before anybody can connect.
+    _ = try Loading.engineConfiguration(flags)
+    try checkTestHooks(flags)
+    let access = try ServeSetup.access(flags)
+    let metrics = Metrics()
+    let door = FrontDoor(access: access, metrics: metrics)
+    let listener = try Listener(try ServeSetup.listener(flags, door)) { request, context in
+      door.respond(to: request, context)
     }
-    let app = App(model, settings: settings)
-    var limits = Limits()
-    limits.connections = flags.integer("max-connections") ?? 1024
-    let listener = try Listener(
-      app.listenerConfiguration(host: host, port: flags.integer("port") ?? 8080, limits: limits)
-    ) { request, context in app.respond(to: request, context) }
+    // From here on clients are told that the model is loading.
     let endpoints = try listener.start()
-    try leaveOnSignals(listener, engine)
+    let running = Monitor<EngineClient?>(nil)
+    try leaveOnSignals(listener, running, access, flags)
+    let (app, model, engine) = try load(flags, metrics, elseStop: listener)
+    running.withLock { $0 = engine }
+    door.open(app)
 
-    let port = endpoints.first?.port ?? 0
     Log.info(
       "ready",
       [
@@ -48,8 +40,11 @@ enum ServeCommand {
         "compute": engine.computeName,
         "max_context": "\(engine.limits.maxContext)",
       ])
-    announce(host: host, port: port, modelID: model.id, asJSON: isJSON)
-    if flags.isSet("examples") { Terminal.printError(examples(host: host, port: port, modelID: model.id)) }
+    let host = ServeSetup.host(flags)
+    announce(endpoints, host: host, modelID: model.id, asJSON: isJSON)
+    if flags.isSet("examples"), let port = endpoints.first(where: { $0.path == nil })?.port {
+      Terminal.printError(examples(host: host, port: port, modelID: model.id))
+    }
     listener.waitUntilStopped()
     app.finish(seconds: backgroundSeconds)
     engine.stop()
@@ -57,15 +52,41 @@ enum ServeCommand {
     return 0
   }
 
+  private static func load(
+    _ flags: ParsedFlags, _ metrics: Metrics, elseStop listener: Listener
+  ) throws -> (App, ServedModel, EngineClient) {
+    do {
+      let (model, engine) = try Loading.model(flags)
+      var settings = App.Settings()
+      settings.metrics = metrics
+      settings.reasoningField = flags.text("reasoning-field") ?? settings.reasoningField
+      settings.version = CommandLineTool.version
+      settings.strictParameters = flags.isSet("strict-params")
+      settings.responsesReasoningEvents =
+        flags.text("responses-reasoning-events") ?? settings.responsesReasoningEvents
+      settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
+      settings.store = try makeStore(flags)
+      if flags.isSet("test-hooks") {
+        settings.engineStatistics = { engine.statistics }
+        Log.warning("test hooks are on", ["route": "/debug/state"])
+      }
+      return (App(model, settings: settings), model, engine)
+    } catch {
+      listener.stop(drainSeconds: stopSeconds, graceSeconds: stopSeconds)
+      throw error
+    }
+  }
+
   /// What the hooks tell is nobody's business but this machine's.
-  private static func checkTestHooks(_ flags: ParsedFlags, host: String) throws(UsageError) {
+  private static func checkTestHooks(_ flags: ParsedFlags) throws(UsageError) {
     guard flags.isSet("test-hooks") else {
       if flags.isSet("step-delay-ms") {
         throw .unusable(flag: "step-delay-ms", reason: "needs --test-hooks")
       }
       return
     }
-    guard ["127.0.0.1", "::1", "localhost"].contains(host) else {
+    let host = ServeSetup.host(flags)
+    guard HostRules.isLoopback(host) else {
       throw .unusable(flag: "test-hooks", reason: "needs a loopback address, and --host is \(host)")
     }
   }
@@ -77,11 +98,21 @@ enum ServeCommand {
     return try ResponseStore(settings)
   }
 
-  /// The first signal lets running answers finish, the second ends the process.
-  private static func leaveOnSignals(_ listener: Listener, _ engine: EngineClient) throws {
+  /// The first signal lets running answers finish, the second ends the process, and so does the first while there is
+  /// no model yet. With a key file, SIGHUP reads it again.
+  private static func leaveOnSignals(
+    _ listener: Listener, _ running: Monitor<EngineClient?>, _ access: Access, _ flags: ParsedFlags
+  ) throws {
+    let drainSeconds = flags.decimal("drain-seconds") ?? 30
     Signals.ignore([SIGUSR1, SIGUSR2])
-    try Signals.onTermination { count, signal in
+    let keyFile = flags.text("api-key-file")
+    let reload: @Sendable () -> Void = { if let keyFile { ServeSetup.reload(access, file: keyFile) } }
+    try Signals.onTermination(hangUp: keyFile == nil ? nil : reload) { count, signal in
       guard count == 1 else { exit(128 + signal) }
+      guard let engine = running.withLock({ $0 }) else {
+        listener.stop(drainSeconds: stopSeconds, graceSeconds: stopSeconds)
+        exit(128 + signal)
+      }
       Log.info("draining", ["seconds": fixed(drainSeconds, 0)])
       engine.drain()
       // Not on this thread: it must hear the second signal.
@@ -93,18 +124,22 @@ enum ServeCommand {
     }
   }
 
-  /// The one line on standard output that scripts wait for.
-  private static func announce(host: String, port: Int, modelID: String, asJSON: Bool) {
-    let base = baseURL(host: host, port: port)
-    guard asJSON else {
-      Terminal.print("mlxserve listening on \(base) (\(modelID))")
-      return
+  /// The line on standard output that scripts wait for; a second one when there is a Unix socket beside TCP.
+  private static func announce(_ endpoints: [Endpoint], host: String, modelID: String, asJSON: Bool) {
+    var places: [(text: String, members: [(String, JSONValue)])] = []
+    if let port = endpoints.first(where: { $0.path == nil })?.port {
+      let base = baseURL(host: host, port: port)
+      places.append((base, [("host", .string(host)), ("port", .int(port)), ("base_url", .string(base))]))
     }
-    let line: JSONValue = [
-      "event": "listening", "host": .string(host), "port": .int(port), "base_url": .string(base),
-      "model_id": .string(modelID),
-    ]
-    Terminal.print(line.text)
+    for path in endpoints.compactMap(\.path) {
+      places.append(("unix:" + path, [("unix", .string(path))]))
+    }
+    for place in places {
+      let members = [("event", "listening")] + place.members + [("model_id", .string(modelID))]
+      Terminal.print(
+        asJSON
+          ? JSONValue.object(JSONObject(members)).text : "mlxserve listening on \(place.text) (\(modelID))")
+    }
   }
 
   static func baseURL(host: String, port: Int) -> String {

@@ -11,6 +11,12 @@ package enum Authority {
     return (String(decoding: host.map(ASCII.lowered), as: UTF8.self), port)
   }
 
+  /// Whether `host`, as `parse` returns it, is an IPv4 or IPv6 address rather than a name.
+  package static func isNumeric(_ host: String) -> Bool {
+    let bytes = Array(host.utf8)[...]
+    return isIPv4(bytes) || isIPv6(bytes)
+  }
+
   private static func split(_ bytes: ArraySlice<UInt8>) -> (host: ArraySlice<UInt8>, port: Int?)? {
     let host: ArraySlice<UInt8>
     var rest: ArraySlice<UInt8>

@@ -82,7 +82,12 @@ final class Connection {
       }
     }
     var request = head
-    request.body = try readBody(exchange)
+    do throws(ReadFailure) {
+      request.body = try readBody(exchange)
+    } catch {
+      guard case .request(let failure) = error else { throw error }
+      return try send(core.configuration.errors.response(failure), exchange, mayKeepAlive: false)
+    }
     return try send(core.handler(request, context), exchange, mayKeepAlive: true)
   }
 
@@ -130,7 +135,7 @@ final class Connection {
         if hasBegun && core.table.phase != .running { throw .request(.shuttingDown) }
         return nil
       case .timedOut:
-        if hasBegun { throw .request(.timeout("head")) }
+        if hasBegun { throw .request(.timeout("head", seconds: limits.headSeconds)) }
         return nil
       }
     }
@@ -155,7 +160,7 @@ final class Connection {
           windowBytes += count
         case .end: throw .socket(.clientGone)
         case .timedOut:
-          guard Double(windowBytes) >= least else { throw .request(.timeout("body")) }
+          guard Double(windowBytes) >= least else { throw .request(slowBody) }
         }
       } catch {
         throw exchange.isAnswered ? .socket(.clientGone) : error
@@ -163,12 +168,16 @@ final class Connection {
       let now = Instant.now
       if now >= windowEnd {
         guard Double(windowBytes) >= least else {
-          throw exchange.isAnswered ? .socket(.clientGone) : .request(.timeout("body"))
+          throw exchange.isAnswered ? .socket(.clientGone) : .request(slowBody)
         }
         windowEnd = now.adding(seconds: window)
         windowBytes = 0
       }
     }
+  }
+
+  private var slowBody: HTTPError {
+    .bodyTooSlow(bytesPerSecond: limits.bodyBytesPerSecond, seconds: limits.bodyWindowSeconds)
   }
 
   private func nextEvent() throws(ReadFailure) -> RequestParser.Event {
@@ -194,6 +203,8 @@ final class Connection {
       mayKeepAlive && !response.closesConnection && exchange.request.keepsAlive
       && served < limits.requestsPerConnection && core.table.phase == .running
     exchange.isAnswered = true
+    let response = core.configuration.finish?(response, exchange.request, exchange.context) ?? response
+    exchange.errorCode = response.errorCode
     if case .webSocket(let settings, let serve) = response.body {
       return try upgrade(response, settings, serve, exchange)
     }
@@ -252,7 +263,7 @@ final class Connection {
     core.configuration.log?(
       AccessRecord(
         method: "-", path: "-", status: error.status, bytes: bytes.count, seconds: 0, requestID: requestID,
-        peer: peer, isComplete: true))
+        peer: peer, isComplete: true, route: nil, errorCode: error.code, client: ClientIdentity(), facts: []))
     linger()
   }
 

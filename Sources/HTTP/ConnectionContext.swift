@@ -13,6 +13,14 @@ package final class ConnectionContext {
   package let peer: Endpoint
   /// The client's own `x-request-id` when it is harmless, else a fresh one. The response carries it.
   package let requestID: String
+  /// Who sent the request, as far as the server above has found out.
+  package var client = ClientIdentity()
+  /// The pattern of the route that the request took; nil before, and when there is none.
+  package var route: String?
+  /// What the handler has to say in the access log. Names are the server's own; values may be anything.
+  package var facts: [(name: String, value: String)] = []
+  /// False where a request leads to many answers, or nobody waits for its answer: then each has a log line of its own.
+  package var isOneAnswer = true
 
   private let gone: () -> Bool
   private let currentPhase: () -> Phase

@@ -1,17 +1,27 @@
-// A numeric address and a port: where a server listens, or where a client comes from.
+// Where a server listens, or where a client comes from: a numeric address and a port, or a Unix socket.
 
 package struct Endpoint: Sendable, Equatable, CustomStringConvertible {
-  /// IPv4 or IPv6, without brackets.
+  /// IPv4 or IPv6, without brackets; `unix` for a Unix socket.
   package let address: String
   package let port: Int
+  /// Of a Unix socket; empty for the clients of one, which have no name.
+  package let path: String?
 
   package init(address: String, port: Int) {
     self.address = address
     self.port = port
+    path = nil
   }
 
-  /// As in a URL: `127.0.0.1:80`, `[::1]:80`.
+  package init(unixPath: String) {
+    address = "unix"
+    port = 0
+    path = unixPath
+  }
+
+  /// As in a URL: `127.0.0.1:80`, `[::1]:80`, `unix:/run/server`.
   package var description: String {
-    address.utf8.contains(UInt8(ascii: ":")) ? "[\(address)]:\(port)" : "\(address):\(port)"
+    if let path { return path.utf8.isEmpty ? "unix" : "unix:" + path }
+    return address.utf8.contains(UInt8(ascii: ":")) ? "[\(address)]:\(port)" : "\(address):\(port)"
   }
 }

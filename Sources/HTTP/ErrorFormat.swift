@@ -17,6 +17,7 @@ package struct ErrorFormat: Sendable {
   /// follow on it can no longer be trusted, or are not wanted.
   package func response(_ error: HTTPError) -> Response {
     var response = Response(status: error.status, contentType: contentType, bytes: body(error))
+    response.errorCode = error.code
     if let seconds = error.retryAfterSeconds { response.headers.add("retry-after", String(seconds)) }
     switch error {
     case .methodNotAllowed(_, let allowed): response.headers.add("allow", allowed.joined(separator: ", "))

@@ -8,6 +8,8 @@ final class Exchange {
   let start: Instant
   /// A response has been begun: no other may follow.
   var isAnswered = false
+  /// Of the response.
+  var errorCode: String?
 
   init(request: Request, context: ConnectionContext, start: Instant) {
     self.request = request
@@ -19,6 +21,7 @@ final class Exchange {
     AccessRecord(
       method: request.method, path: request.path, status: outcome.status, bytes: outcome.bytes,
       seconds: Instant.now.seconds(since: start), requestID: context.requestID, peer: context.peer,
-      isComplete: !outcome.isCut)
+      isComplete: !outcome.isCut, route: context.route, errorCode: errorCode, client: context.client,
+      facts: context.facts)
   }
 }

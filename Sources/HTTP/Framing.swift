@@ -11,7 +11,8 @@ struct Framing {
 
   /// Fields that must not come twice: a proxy might use the other one.
   private static let single = [
-    "host", "content-length", "transfer-encoding", "authorization", "content-type", "origin", "expect",
+    "host", "content-length", "transfer-encoding", "authorization", "x-api-key", "content-type", "origin",
+    "expect",
   ]
 
   private(set) var expectsContinue = false

@@ -5,8 +5,10 @@ package enum HTTPError: Error, Equatable, Sendable, CustomStringConvertible {
   case malformed(String)
   case notFound(path: String)
   case methodNotAllowed(method: String, allowed: [String])
-  /// The head or body did not arrive in time.
-  case timeout(String)
+  /// The head did not arrive in time.
+  case timeout(String, seconds: Double)
+  /// The body brought fewer bytes than it has to.
+  case bodyTooSlow(bytesPerSecond: Int, seconds: Double)
   case bodyTooLarge(limit: Int)
   case targetTooLong(limit: Int)
   case unsupportedExpectation
@@ -25,7 +27,7 @@ package enum HTTPError: Error, Equatable, Sendable, CustomStringConvertible {
     case .malformed: 400
     case .notFound: 404
     case .methodNotAllowed: 405
-    case .timeout: 408
+    case .timeout, .bodyTooSlow: 408
     case .bodyTooLarge: 413
     case .targetTooLong: 414
     case .unsupportedExpectation: 417
@@ -43,7 +45,7 @@ package enum HTTPError: Error, Equatable, Sendable, CustomStringConvertible {
     case .malformed: "bad_http"
     case .notFound: "unknown_url"
     case .methodNotAllowed: "method_not_allowed"
-    case .timeout: "timeout"
+    case .timeout, .bodyTooSlow: "timeout"
     case .bodyTooLarge: "request_too_large"
     case .targetTooLong: "uri_too_long"
     case .unsupportedExpectation: "unsupported_expectation"
@@ -64,7 +66,11 @@ package enum HTTPError: Error, Equatable, Sendable, CustomStringConvertible {
     case .notFound(let path): "There is nothing at \(path)."
     case .methodNotAllowed(let method, let allowed):
       "\(method) is not possible here. Use \(allowed.joined(separator: ", "))."
-    case .timeout(let what): "The request's \(what) did not arrive in time. Send it again without pauses."
+    case .timeout(let what, let seconds):
+      "The request's \(what) did not arrive within \(Self.words(seconds)) seconds. Send it again without pauses."
+    case .bodyTooSlow(let rate, let seconds):
+      "The request's body brought less than \(rate) bytes per second for \(Self.words(seconds)) seconds. Send it "
+        + "again without pauses."
     case .bodyTooLarge(let limit): "The request body is larger than \(limit) bytes. Send less."
     case .targetTooLong(let limit): "The request target is longer than \(limit) bytes. Send a shorter one."
     case .unsupportedExpectation: "The only expectation this server meets is 100-continue."
@@ -77,6 +83,11 @@ package enum HTTPError: Error, Equatable, Sendable, CustomStringConvertible {
     case .tooManyBodies: "The server holds too many request bodies already. Try again soon."
     case .shuttingDown: "The server is shutting down. Try another one, or again later."
     }
+  }
+
+  /// Without a fraction where there is none.
+  private static func words(_ seconds: Double) -> String {
+    Int(exactly: seconds).map { "\($0)" } ?? "\(seconds)"
   }
 
   /// Seconds after which trying again makes sense, for `retry-after`; nil when it makes none.

@@ -24,6 +24,10 @@ package final class Listener: Sendable {
   package struct Configuration: Sendable {
     /// A name or a numeric address. All addresses of a name are bound.
     package var host = "127.0.0.1"
+    /// Whether `host` and `port` are bound at all: a Unix socket may be enough.
+    package var listensOnTCP = true
+    /// A Unix socket to listen on.
+    package var unix: UnixPlace?
     /// 0 takes a free port.
     package var port = 0
     package var limits = Limits()
@@ -31,6 +35,8 @@ package final class Listener: Sendable {
     /// Called with the head of a request, its body not yet read and no `100 Continue` sent: a response here
     /// answers without reading the body. For what needs no body: routes, keys, hosts.
     package var screen: (@Sendable (Request, ConnectionContext) -> Response?)?
+    /// Called with every response to a request whose head could be read, before it is sent: the last touch.
+    package var finish: (@Sendable (Response, Request, ConnectionContext) -> Response)?
     /// Called after each response, on the connection's thread.
     package var log: (@Sendable (AccessRecord) -> Void)?
 
@@ -60,8 +66,7 @@ package final class Listener: Sendable {
   /// - Throws: `SocketError.cannotListen`.
   package func start() throws(SocketError) -> [Endpoint] {
     Signals.ignorePipe()
-    let sockets = try ListeningSocket.bind(
-      host: core.configuration.host, port: core.configuration.port, backlog: 1024)
+    let sockets = try bind()
     do {
       let acceptor = Acceptor(core: core, sockets: sockets, wake: wake)
       let thread = try Thread(name: "http-accept", stackBytes: 512 << 10) { acceptor.run() }
@@ -72,6 +77,23 @@ package final class Listener: Sendable {
         host: core.configuration.host, port: core.configuration.port, reason: "\(error)")
     }
     return sockets.map(\.endpoint)
+  }
+
+  private func bind() throws(SocketError) -> [ListeningSocket] {
+    let configuration = core.configuration
+    let backlog = 1024
+    var sockets: [ListeningSocket] = []
+    if configuration.listensOnTCP {
+      sockets = try ListeningSocket.bind(
+        host: configuration.host, port: configuration.port, backlog: backlog)
+    }
+    guard let place = configuration.unix else { return sockets }
+    do throws(SocketError) {
+      return sockets + [try ListeningSocket.bind(unix: place, backlog: backlog)]
+    } catch {
+      for socket in sockets { socket.shut() }
+      throw error
+    }
   }
 
   /// Open connections now.

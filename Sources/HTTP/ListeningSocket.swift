@@ -13,6 +13,8 @@ struct ListeningSocket: Sendable {
 
   let descriptor: Int32
   let endpoint: Endpoint
+  /// Of a Unix socket.
+  var file: UnixSocketFile?
 
   /// Binds every address that `host` resolves to, all on the same port.
   ///
@@ -53,7 +55,10 @@ struct ListeningSocket: Sendable {
       }
     }
     if descriptor >= 0 {
-      return .connection(descriptor, peer: Self.endpoint(of: &storage) ?? Endpoint(address: "?", port: 0))
+      return .connection(
+        descriptor,
+        peer: file == nil
+          ? Self.endpoint(of: &storage) ?? Endpoint(address: "?", port: 0) : Endpoint(unixPath: ""))
     }
     switch errno {
     case EMFILE, ENFILE, ENOBUFS, ENOMEM: return .noDescriptor
@@ -61,7 +66,10 @@ struct ListeningSocket: Sendable {
     }
   }
 
-  func shut() { close(descriptor) }
+  func shut() {
+    close(descriptor)
+    file?.remove()
+  }
 
   private struct Address {
     var storage: sockaddr_storage
@@ -161,18 +169,18 @@ struct ListeningSocket: Sendable {
     }
   }
 
-  private static func words(_ code: Int32) -> String {
+  static func words(_ code: Int32) -> String {
     switch code {
     case EADDRINUSE: "another program uses this port. Stop it or choose another port"
-    case EACCES: "this port needs more rights. Choose one above 1023"
+    case EACCES: "this place needs more rights. Choose a port above 1023, or another folder"
     case EADDRNOTAVAIL: "this machine has no such address"
     default: String(cString: strerror(code))
     }
   }
 
   #if canImport(Darwin)
-    private static let streamType = SOCK_STREAM
+    static let streamType = SOCK_STREAM
   #else
-    private static let streamType = Int32(SOCK_STREAM.rawValue)
+    static let streamType = Int32(SOCK_STREAM.rawValue)
   #endif
 }

@@ -129,10 +129,19 @@ package struct RequestParser {
   }
 
   private mutating func endHead() throws(HTTPError) -> Event {
-    let length = try framing.finish(fields.headers, minorVersion: line.minorVersion, limits: limits)
     let target = try RequestTarget(line.target, method: line.method)
     let request = Request(
       method: line.method, target: target, minorVersion: line.minorVersion, headers: fields.headers)
+    let length: Framing.BodyLength
+    do throws(HTTPError) {
+      length = try framing.finish(fields.headers, minorVersion: line.minorVersion, limits: limits)
+    } catch {
+      // Who sends too much is told so in the words of the route, and only if a key lets them in.
+      guard case .bodyTooLarge = error else { throw error }
+      failure = error
+      state = .chunkedBody
+      return .head(request, expectsContinue: false)
+    }
     let expectsContinue = framing.expectsContinue && length != .fixed(0)
     switch length {
     case .fixed(let count):

@@ -16,6 +16,8 @@ package struct Response {
   package var body: Body
   /// Close the connection after this response.
   package var closesConnection = false
+  /// The error that this response tells of, as one stable word for log and counters.
+  package var errorCode: String?
 
   package init(status: Int = 200, headers: Headers = [:], body: Body = .bytes([])) {
     self.status = status

@@ -50,6 +50,7 @@ package struct Router: Sendable {
     case .success(let match):
       var request = request
       request.parameters = match.parameters
+      context.route = match.pattern
       return match.handler(request, context)
     case .failure(let response): return response
     }
@@ -63,6 +64,7 @@ package struct Router: Sendable {
   }
 
   private struct Match {
+    let pattern: String
     let handler: Handler
     let parameters: [(name: String, value: String)]
   }
@@ -86,7 +88,7 @@ package struct Router: Sendable {
       let allowed = Self.allowed(matching.map(\.0.method))
       return .failure(errors.response(.methodNotAllowed(method: request.method, allowed: allowed)))
     }
-    return .success(Match(handler: route.handler, parameters: parameters))
+    return .success(Match(pattern: route.pattern, handler: route.handler, parameters: parameters))
   }
 
   /// The parameters of the route if its pattern matches, else nil.

@@ -9,6 +9,8 @@ package enum SocketError: Error, Equatable, Sendable, CustomStringConvertible {
   case clientTooSlow
   /// No socket listens at this place; `reason` says why, in words.
   case cannotListen(host: String, port: Int, reason: String)
+  /// The same for a Unix socket.
+  case cannotListenOnPath(path: String, reason: String)
   /// A system call failed; `code` is its `errno`.
   case system(action: String, code: Int32)
 
@@ -17,6 +19,7 @@ package enum SocketError: Error, Equatable, Sendable, CustomStringConvertible {
     case .clientGone: "the client closed the connection"
     case .clientTooSlow: "the client reads too slowly"
     case .cannotListen(let host, let port, let reason): "cannot listen on \(host):\(port): \(reason)"
+    case .cannotListenOnPath(let path, let reason): "cannot listen on \(path): \(reason)"
     case .system(let action, let code): "cannot \(action): \(String(cString: strerror(code)))"
     }
   }

@@ -29,6 +29,12 @@ package enum File {
     return isPath(path) && stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
   }
 
+  /// Whether others than the owner may read or write the file; false when it does not exist.
+  package static func isOpenToOthers(_ path: String) -> Bool {
+    var status = stat()
+    return isPath(path) && stat(path, &status) == 0 && status.st_mode & (S_IRWXG | S_IRWXO) != 0
+  }
+
   /// Names of the entries of a folder, sorted by their bytes, without `.` and `..`.
   package static func names(in folder: String) throws(PlatformError) -> [String] {
     guard isPath(folder) else { throw .file(action: "list", path: folder, code: EINVAL) }

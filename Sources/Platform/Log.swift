@@ -32,33 +32,41 @@ package enum Log {
   }
 
   package static func debug(_ event: String, _ fields: KeyValuePairs<String, String> = [:]) {
-    write(.debug, event, fields)
+    write(.debug, event, pairs(fields))
   }
 
   package static func info(_ event: String, _ fields: KeyValuePairs<String, String> = [:]) {
+    write(.info, event, pairs(fields))
+  }
+
+  package static func info(_ event: String, fields: [(String, String)]) {
     write(.info, event, fields)
   }
 
   package static func warning(_ event: String, _ fields: KeyValuePairs<String, String> = [:]) {
-    write(.warning, event, fields)
+    write(.warning, event, pairs(fields))
   }
 
   package static func error(_ event: String, _ fields: KeyValuePairs<String, String> = [:]) {
-    write(.error, event, fields)
+    write(.error, event, pairs(fields))
   }
 
-  private static func write(_ level: Level, _ event: String, _ fields: KeyValuePairs<String, String>) {
+  private static func pairs(_ fields: KeyValuePairs<String, String>) -> [(String, String)] {
+    fields.map { ($0.key, $0.value) }
+  }
+
+  private static func write(_ level: Level, _ event: String, _ fields: [(String, String)]) {
     let (least, isJSON) = settings.withLock { ($0.level, $0.isJSON) }
     guard level >= least else { return }
     let line = isJSON ? jsonLine(level, event, fields) : textLine(level, event, fields)
     output.write(line) { dropped in
-      let fields: KeyValuePairs = ["lines": String(dropped)]
+      let fields = [("lines", String(dropped))]
       return isJSON
         ? jsonLine(.warning, "log lines dropped", fields) : textLine(.warning, "log lines dropped", fields)
     }
   }
 
-  static func textLine(_ level: Level, _ event: String, _ fields: KeyValuePairs<String, String>) -> String {
+  static func textLine(_ level: Level, _ event: String, _ fields: [(String, String)]) -> String {
     var room = lineBytes
     var line = "\(timestamp()) \(level.name) \(escaped(event, &room))"
     for (key, value) in fields {
@@ -70,7 +78,7 @@ package enum Log {
     return line
   }
 
-  static func jsonLine(_ level: Level, _ event: String, _ fields: KeyValuePairs<String, String>) -> String {
+  static func jsonLine(_ level: Level, _ event: String, _ fields: [(String, String)]) -> String {
     var room = lineBytes
     var line =
       "{\"time\":\"\(timestamp())\",\"level\":\"\(level.name)\",\"event\":\"\(escaped(event, &room))\""

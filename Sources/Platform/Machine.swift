@@ -14,6 +14,14 @@ package enum Machine {
     return max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
   }
 
+  /// The name that the machine has for itself; nil when it has none.
+  package static var name: String? {
+    var buffer = [CChar](repeating: 0, count: 256)
+    guard gethostname(&buffer, buffer.count - 1) == 0 else { return nil }
+    let bytes = buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
+    return bytes.isEmpty ? nil : String(decoding: bytes, as: UTF8.self)
+  }
+
   /// Physical memory, bytes.
   package static var memoryBytes: Int {
     #if canImport(Darwin)

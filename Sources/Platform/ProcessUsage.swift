@@ -1,32 +1,68 @@
-// What this process holds of the system: descriptors, threads, memory of its own.
+// What this process holds of the system: descriptors, threads, memory, time.
 
 package struct ProcessUsage: Sendable, Equatable {
   /// Open descriptors, without the one that counts them.
-  package var descriptors: Int
-  package var threads: Int
+  package var descriptors = 0
+  /// Most descriptors that may be open.
+  package var descriptorLimit = 0
+  package var threads = 0
   /// Memory that no file stands behind, in the machine or swapped out: what a leak grows. Resident files, such as
   /// mapped weights, come and go with the needs of others and say nothing.
-  package var privateBytes: Int
+  package var privateBytes = 0
+  /// Memory in the machine, that of files included.
+  package var residentBytes = 0
+  /// Address space.
+  package var virtualBytes = 0
+  /// Of all threads, in user code and in the kernel.
+  package var cpuSeconds = 0.0
 
   package static var now: ProcessUsage {
+    var usage = ProcessUsage()
+    usage.descriptorLimit = readDescriptorLimit()
+    usage.cpuSeconds = readCPUSeconds()
     #if canImport(Darwin)
+      usage.descriptors = countDescriptors("/dev/fd")
       var task = proc_taskinfo()
       let size = Int32(MemoryLayout<proc_taskinfo>.size)
-      let isFilled = proc_pidinfo(getpid(), PROC_PIDTASKINFO, 0, &task, size) == size
-      return ProcessUsage(
-        descriptors: countDescriptors("/dev/fd"), threads: isFilled ? Int(task.pti_threadnum) : 0,
-        privateBytes: isFilled ? Int(clamping: task.pti_resident_size) : 0)
+      guard proc_pidinfo(getpid(), PROC_PIDTASKINFO, 0, &task, size) == size else { return usage }
+      usage.threads = Int(task.pti_threadnum)
+      usage.residentBytes = Int(clamping: task.pti_resident_size)
+      usage.privateBytes = usage.residentBytes
+      usage.virtualBytes = Int(clamping: task.pti_virtual_size)
     #else
+      usage.descriptors = countDescriptors("/proc/self/fd")
       let status = PseudoFile.lines("/proc/self/status")
-      let kilobytes = number("RssAnon:", in: status) + number("VmSwap:", in: status)
-      return ProcessUsage(
-        descriptors: countDescriptors("/proc/self/fd"), threads: number("Threads:", in: status),
-        privateBytes: kilobytes << 10)
+      usage.threads = number("Threads:", in: status)
+      usage.privateBytes = (number("RssAnon:", in: status) + number("VmSwap:", in: status)) << 10
+      usage.residentBytes = number("VmRSS:", in: status) << 10
+      usage.virtualBytes = number("VmSize:", in: status) << 10
     #endif
+    return usage
   }
 
   private static func countDescriptors(_ folder: String) -> Int {
     max(0, ((try? File.names(in: folder)) ?? []).count - 1)
+  }
+
+  private static func readDescriptorLimit() -> Int {
+    var limit = rlimit()
+    #if canImport(Glibc)
+      getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    #else
+      getrlimit(RLIMIT_NOFILE, &limit)
+    #endif
+    return Int(clamping: limit.rlim_cur)
+  }
+
+  private static func readCPUSeconds() -> Double {
+    var usage = rusage()
+    #if canImport(Glibc)
+      getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
+    #else
+      getrusage(RUSAGE_SELF, &usage)
+    #endif
+    func seconds(_ time: timeval) -> Double { Double(time.tv_sec) + Double(time.tv_usec) * 1e-6 }
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime)
   }
 
   /// The number behind a label of /proc/self/status; 0 without such a line.

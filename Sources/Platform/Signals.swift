@@ -7,11 +7,13 @@ package enum Signals {
   /// Calls `body` on a thread of its own at every SIGTERM, SIGINT and SIGHUP: ask for the end politely
   /// at the first, leave at once at the second.
   ///
-  /// - Parameter body: gets how many such signals have come, from 1, and which one this is. A shell expects
-  ///   `128 + signal` as exit code of a program that ends at once.
+  /// - Parameters:
+  ///   - hangUp: called at SIGHUP instead, which then asks for something else, such as reading a file again.
+  ///   - body: gets how many such signals have come, from 1, and which one this is. A shell expects
+  ///     `128 + signal` as exit code of a program that ends at once.
   /// - Throws: `PlatformError` when no pipe or thread can be made.
   package static func onTermination(
-    _ body: @escaping @Sendable (_ count: Int, _ signal: Int32) -> Void
+    hangUp: (@Sendable () -> Void)? = nil, _ body: @escaping @Sendable (_ count: Int, _ signal: Int32) -> Void
   ) throws(PlatformError) {
     let pipe = try terminationPipe.get()
     let thread = try Thread(name: "signals", stackBytes: 256 << 10) {
@@ -19,6 +21,10 @@ package enum Signals {
       while true {
         pipe.wait()
         for signal in pipe.drain() {
+          if Int32(signal) == SIGHUP, let hangUp {
+            hangUp()
+            continue
+          }
           count += 1
           body(count, Int32(signal))
         }

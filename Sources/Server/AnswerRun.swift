@@ -31,6 +31,7 @@ final class AnswerRun {
     fileprivate(set) var cachedTokens = 0
     fileprivate(set) var promptLogprobs: [SampledToken?] = []
     fileprivate var generation: Generation?
+    fileprivate var clock: AnswerClock?
     fileprivate var isFinished = false
 
     init(request: GenerationRequest, stream: TokenStream, countsPrompt: Bool) {
@@ -43,8 +44,9 @@ final class AnswerRun {
   private(set) var parts: [Part]
   private let begin = Instant.now
   private var firstPiece: Instant?
-  private let service: any GenerationService
-  private let timing: Timing
+  private let core: AppCore
+  private var timing: Timing { core.timing }
+  private var tally = TokenTally()
 
   struct Timing {
     /// How often a waiting connection looks whether its client is still there, seconds.
@@ -55,11 +57,12 @@ final class AnswerRun {
 
   /// Generations of one answer that the engine may hold at a time.
   private static let window = 8
+  /// How often a running answer is counted, seconds.
+  private static let countingSeconds = 1.0
 
-  init(_ parts: [Part], service: any GenerationService, timing: Timing) {
+  init(_ parts: [Part], core: AppCore) {
     self.parts = parts
-    self.service = service
-    self.timing = timing
+    self.core = core
   }
 
   deinit { cancelAll() }
@@ -86,7 +89,8 @@ final class AnswerRun {
   private var hasUnfinished: Bool { parts.contains { !$0.isFinished } }
 
   private func submit(_ index: Int) throws(InferenceError) {
-    parts[index].generation = try service.submit(parts[index].request)
+    parts[index].generation = try core.model.service.submit(parts[index].request)
+    parts[index].clock = AnswerClock(submitted: .now)
   }
 
   /// Works until every part has finished, or throws; then nothing is left running.
@@ -101,11 +105,41 @@ final class AnswerRun {
     onSilence: () throws(SocketError) -> Void = { () throws(SocketError) in },
     deliver: (Int, TokenStream.Piece) throws(SocketError) -> Void
   ) throws(AnswerFailure) {
-    defer {
-      cancelAll()
-      log(context)
+    do throws(AnswerFailure) {
+      try work(context, isClientGone: isClientGone, onSilence: onSilence, deliver: deliver)
+    } catch {
+      conclude(context, failure: error)
+      throw error
     }
+    conclude(context, failure: nil)
+  }
+
+  /// Ends what is left, and tells the log and the counters.
+  private func conclude(_ context: ConnectionContext, failure: AnswerFailure?) {
+    cancelAll()
+    core.metrics.add(&tally, model: core.model.id)
+    let end = Instant.now
+    core.metrics.add(
+      parts.enumerated().compactMap { index, part in
+        part.clock.map { clock in
+          AnswerSummary(
+            model: core.model.id, key: context.client.name,
+            ending: part.stream.finish.map { $0 == .length ? .length : .stop } ?? failure?.ending ?? .abort,
+            failure: part.stream.finish == nil ? failure : nil,
+            promptTokens: part.countsPrompt ? part.request.promptTokens.count : nil,
+            cachedTokens: part.countsPrompt ? part.cachedTokens : 0, maxTokens: part.request.maxTokens,
+            choices: index == 0 ? parts.count : nil, clock: clock, begin: begin, end: end)
+        }
+      })
+    log(context, at: end)
+  }
+
+  private func work(
+    _ context: ConnectionContext, isClientGone: () -> Bool, onSilence: () throws(SocketError) -> Void,
+    deliver: (Int, TokenStream.Piece) throws(SocketError) -> Void
+  ) throws(AnswerFailure) {
     var lastSent = Instant.now
+    var lastCounted = lastSent
     while hasUnfinished {
       var pieces: [(Int, TokenStream.Piece)] = []
       let failure = collect(into: &pieces)
@@ -113,6 +147,10 @@ final class AnswerRun {
         for (index, piece) in pieces { try deliver(index, piece) }
         if !pieces.isEmpty {
           lastSent = .now
+          if lastSent.seconds(since: lastCounted) >= Self.countingSeconds {
+            lastCounted = lastSent
+            core.metrics.add(&tally, model: core.model.id)
+          }
           firstPiece = firstPiece ?? lastSent
         }
         if Instant.now.seconds(since: lastSent) >= timing.keepAlive {
@@ -181,10 +219,15 @@ final class AnswerRun {
     switch generation.next(until: deadline) {
     case .timedOut: return false
     case .closed: throw .clientTooSlow
-    case .element(.started(let cached)): parts[index].cachedTokens = cached
+    case .element(.started(let cached)):
+      parts[index].cachedTokens = cached
+      parts[index].clock?.start(at: .now)
     case .element(.promptLogprobs(let logprobs)): parts[index].promptLogprobs = logprobs
     case .element(.token(let token)) where token.isArbitrary: throw .noToken
-    case .element(.token(let token)): pieces += parts[index].stream.consume(token).map { (index, $0) }
+    case .element(.token(let token)):
+      tally.tokens += 1
+      if let interval = parts[index].clock?.token(at: .now) { tally.intervals.observe(interval) }
+      pieces += parts[index].stream.consume(token).map { (index, $0) }
     case .element(.finished(.cancelled, _)): throw .clientTooSlow
     case .element(.finished(let reason, _)):
       pieces += parts[index].stream.end(reason).map { (index, $0) }
@@ -212,20 +255,24 @@ final class AnswerRun {
     return usage
   }
 
-  /// One line for the operator: counts and times, never text.
-  private func log(_ context: ConnectionContext) {
-    let now = Instant.now
+  /// For the operator: counts and times, never text. In the line of the request if it is one answer, else in one of
+  /// its own.
+  private func log(_ context: ConnectionContext, at end: Instant) {
     let usage = usage
-    Log.info(
-      "answer",
-      [
-        "request_id": context.requestID, "prompt_tokens": "\(usage.promptTokens)",
-        "cached_tokens": "\(usage.cachedTokens)", "completion_tokens": "\(usage.completionTokens)",
-        "first_token_ms": firstPiece.map { "\(milliseconds(from: begin, to: $0))" } ?? "none",
-        "total_ms": "\(milliseconds(from: begin, to: now))",
-        "malformed_calls": "\(parts.reduce(0) { $0 + $1.stream.malformedCalls })",
-        "finish": parts.map { $0.stream.finish?.rawValue ?? "none" }.joined(separator: ","),
-      ])
+    let facts = [
+      ("prompt_tokens", "\(usage.promptTokens)"), ("cached_tokens", "\(usage.cachedTokens)"),
+      ("completion_tokens", "\(usage.completionTokens)"),
+      ("first_token_ms", firstPiece.map { "\(milliseconds(from: begin, to: $0))" } ?? "none"),
+      ("answer_ms", "\(milliseconds(from: begin, to: end))"),
+      ("malformed_calls", "\(parts.reduce(0) { $0 + $1.stream.malformedCalls })"),
+      ("finish", parts.prefix(8).map { $0.stream.finish?.rawValue ?? "none" }.joined(separator: ",")),
+    ]
+    guard !context.isOneAnswer else {
+      context.facts = facts
+      return
+    }
+    let key = context.client.name.map { [("key", $0)] } ?? []
+    Log.info("answer", fields: [("request_id", context.requestID)] + key + facts)
   }
 
   private func milliseconds(from start: Instant, to end: Instant) -> Int {

@@ -23,6 +23,8 @@ package final class App: Sendable {
     package var keepAliveSeconds = 1.0
     /// How often a waiting connection looks whether its client is still there, seconds.
     package var pollSeconds = 0.025
+    /// What is counted, for /metrics.
+    package var metrics = Metrics()
     /// Of the server, for /openapi.json.
     package var version = "0.0.0"
     /// What /debug/state tells of the engine; without it that route does not exist.
@@ -38,13 +40,14 @@ package final class App: Sendable {
   private let router: Router
   private let jobs: ResponseJobs
   /// HTTP's own errors in the shape of the API.
-  private static let errors = ErrorFormat(contentType: "application/json") { APIError($0).json.bytes }
+  static let errors = ErrorFormat(contentType: "application/json") { APIError($0).json.bytes }
 
   package init(_ model: ServedModel, settings: Settings = Settings()) {
     let core = AppCore(model: model, settings: settings)
     var router = Router()
     router.errors = Self.errors
-    router.on("GET", "/health") { _, context in HealthRoute.respond(context) }
+    HealthRoute.register(on: &router)
+    MetricsRoute.register(on: &router, core)
     router.on("GET", "/v1/models") { _, _ in ModelsRoute(core).list() }
     router.on("GET", "/v1/models/:id") { request, _ in
       ModelsRoute(core).retrieve(request.parameter("id") ?? "")
@@ -106,25 +109,16 @@ package final class App: Sendable {
 
   /// The response to a request whose body has been read. Blocks while the answer is computed.
   package func respond(to request: Request, _ context: ConnectionContext) -> Response {
-    MessagesRoute.dress(router.respond(to: request, context), to: request, context)
+    MessagesRoute.dress(answer(request, context), to: request, context)
   }
 
-  /// What a listener needs: this application's errors, and refusals that need no body.
-  package func listenerConfiguration(host: String, port: Int, limits: Limits = Limits())
-    -> Listener.Configuration
-  {
-    var configuration = Listener.Configuration()
-    configuration.host = host
-    configuration.port = port
-    configuration.limits = limits
-    configuration.errors = Self.errors
-    let router = router
-    configuration.screen = { request, context in
-      router.screen(request).map { MessagesRoute.dress($0, to: request, context) }
-    }
-    configuration.log = { $0.log() }
-    return configuration
+  /// As above, before the path's own words are given to it.
+  func answer(_ request: Request, _ context: ConnectionContext) -> Response {
+    router.respond(to: request, context)
   }
+
+  /// The answer that needs no body: there is no such route or method.
+  func screen(_ request: Request) -> Response? { router.screen(request) }
 
   private static func answer(_ handle: () throws(APIError) -> Response) -> Response {
     do throws(APIError) {
@@ -169,6 +163,8 @@ struct AppCore: Sendable {
       systemFingerprint: model.systemFingerprint,
       reasoningField: ReasoningField(rawValue: settings.reasoningField) ?? .reasoningContent)
   }
+
+  var metrics: Metrics { settings.metrics }
 
   var store: ResponseStore { settings.store }
 

@@ -4,6 +4,7 @@
 // `ChatRequest`; what follows from it is decided here, once.
 
 import Chat
+import HTTP
 import Inference
 import JSON
 import OpenAI
@@ -11,8 +12,13 @@ import Tokenizers
 
 struct ChatPlan {
   private let core: AppCore
+  /// Whose request it is.
+  private let client: ClientIdentity
 
-  init(_ core: AppCore) { self.core = core }
+  init(_ core: AppCore, client: ClientIdentity = ClientIdentity()) {
+    self.core = core
+    self.client = client
+  }
 
   /// The generations of a request, ready to start.
   ///
@@ -25,6 +31,7 @@ struct ChatPlan {
     let prompt = try makePrompt(request, template)
     var plan = PromptPlan(
       core: core, options: request.options, param: "messages", topLogprobs: request.topLogprobs)
+    plan.tenant = client.number
     let rules = AnswerGuide(core: core, request: request, template: template)
     plan.guide = try rules.make(prompt: prompt)
     plan.draft = request.prediction.map { core.model.tokenizer.encode($0, addSpecialTokens: false) } ?? []
@@ -45,7 +52,7 @@ struct ChatPlan {
           request: try plan.request(for: prompt.tokens, choice: choice), stream: stream,
           countsPrompt: choice == 0))
     }
-    return AnswerRun(parts, service: core.model.service, timing: core.timing)
+    return AnswerRun(parts, core: core)
   }
 
   private func isNamed(_ choice: ToolChoice) -> Bool { if case .named = choice { true } else { false } }

@@ -16,7 +16,7 @@ struct ChatRoute {
     let request = try ChatRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkModel(request.model)
     try core.checkUnknown(request.ignored)
-    let run = try ChatPlan(core).makeRun(request)
+    let run = try ChatPlan(core, client: context.client).makeRun(request)
     do throws(InferenceError) {
       try run.start()
     } catch {

@@ -19,7 +19,7 @@ struct CompletionsRoute {
     try core.checkModel(request.model)
     try core.checkUnknown(request.ignored)
     let prompts = request.prompts.map(encode)
-    let run = AnswerRun(try parts(request, prompts), service: core.model.service, timing: core.timing)
+    let run = AnswerRun(try parts(request, prompts, client: context.client), core: core)
     do throws(InferenceError) {
       try run.start()
     } catch {
@@ -40,11 +40,13 @@ struct CompletionsRoute {
   }
 
   /// Choices are numbered prompt by prompt.
-  private func parts(_ request: CompletionRequest, _ prompts: [[Int32]]) throws(APIError) -> [AnswerRun.Part]
-  {
+  private func parts(
+    _ request: CompletionRequest, _ prompts: [[Int32]], client: ClientIdentity
+  ) throws(APIError) -> [AnswerRun.Part] {
     var plan = PromptPlan(
       core: core, options: request.options, param: "prompt", topLogprobs: request.logprobs,
       promptLogprobs: request.echoes ? request.logprobs : nil)
+    plan.tenant = client.number
     if let format = request.format {
       try request.options.checkConstrained()
       plan.guide = Guide(grammar: try core.compile(ContentPattern(format).pattern, param: format.param))

@@ -17,7 +17,7 @@ struct MessagesRoute {
     let request = try MessagesRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkModel(request.chat.model)
     try core.checkUnknown(request.ignored)
-    let run = try start(request)
+    let run = try start(request, client: context.client)
     let answer = MessagesAnswer(
       request: request, id: "msg_" + core.settings.makeID(), run: run, core: core)
     var response = request.chat.options.streams ? answer.stream(context) : try answer.whole(context)
@@ -25,10 +25,10 @@ struct MessagesRoute {
     return response
   }
 
-  private func start(_ request: MessagesRequest) throws(APIError) -> AnswerRun {
+  private func start(_ request: MessagesRequest, client: ClientIdentity) throws(APIError) -> AnswerRun {
     let run: AnswerRun
     do throws(APIError) {
-      run = try ChatPlan(core).makeRun(request.chat)
+      run = try ChatPlan(core, client: client).makeRun(request.chat)
     } catch {
       throw request.translated(error)
     }
@@ -65,7 +65,7 @@ struct MessagesRoute {
     let root = Array("/v1/messages".utf8)
     guard path == root || path.starts(with: root + [UInt8(ascii: "/")]) else { return response }
     var response = response
-    response.headers.add("request-id", context.requestID)
+    response.headers.set("request-id", context.requestID)
     guard response.status >= 400, case .bytes(let bytes) = response.body,
       let message = (try? JSONValue(parsing: bytes))?["error"]?["message"]?.stringValue
     else { return response }

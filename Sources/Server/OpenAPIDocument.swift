@@ -21,6 +21,7 @@ struct OpenAPIDocument {
     var query: [String] = []
     /// 101 for an upgrade, which has no body.
     var status = "200"
+    var contentType = "application/json"
   }
 
   static let operations = answers + OpenAPIResponsesWire.operations + around
@@ -47,6 +48,17 @@ struct OpenAPIDocument {
     Operation(
       method: "GET", pattern: "/health", id: "health", summary: "Whether requests are taken",
       response: "Health"),
+    Operation(
+      method: "GET", pattern: "/ready", id: "ready", summary: "Whether requests are taken", response: "Health"
+    ),
+    Operation(
+      method: "GET", pattern: "/readyz", id: "readyz", summary: "The same", response: "Health"),
+    Operation(
+      method: "GET", pattern: "/livez", id: "livez", summary: "Whether the process answers",
+      response: "Health"),
+    Operation(
+      method: "GET", pattern: "/metrics", id: "metrics", summary: "Counters in Prometheus' text format",
+      response: "Text", contentType: "text/plain"),
     Operation(
       method: "GET", pattern: "/openapi.json", id: "openapi", summary: "This document", response: "Any"),
     Operation(
@@ -137,7 +149,7 @@ struct OpenAPIDocument {
       )
     ])
     if operation.status != "101" {
-      var content = JSONObject([("application/json", body(operation.response))])
+      var content = JSONObject([(operation.contentType, body(operation.response))])
       if let event = operation.event { content["text/event-stream"] = body(event) }
       answer["content"] = .object(content)
     }

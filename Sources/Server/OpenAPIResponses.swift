@@ -15,6 +15,7 @@ enum OpenAPIResponses {
     {
       \#(OpenAPIResponsesWire.answers),
       "Any": "any",
+      "Text": "string",
       "Error": {"error": {"message": "string", "type": "string", "param": "string|null", "code": "string|null"}},
       "Health": {"status": "'ok'"},
       "Model": {"id": "string", "object": "'model'", "created": "integer", "owned_by": "string",

@@ -16,6 +16,8 @@ struct PromptPlan {
   var guide: Guide?
   /// Tokens that the answers are likely to repeat.
   var draft: [Int32] = []
+  /// Whose request it is.
+  var tenant: UInt64 = 0
 
   /// The request of one choice.
   ///
@@ -36,6 +38,7 @@ struct PromptPlan {
       topLogprobs: topLogprobs, promptLogprobs: promptLogprobs)
     request.guide = guide
     request.draft = Array(draft.prefix(context))
+    request.tenant = tenant
     return request
   }
 

@@ -77,7 +77,9 @@ final class ResponseJobs: Sendable {
   /// Begins a response on a thread of its own and stores it as queued.
   ///
   /// - Throws: what is to be answered instead; then nothing has begun.
-  func start(_ plan: ResponsePlan, _ core: AppCore, requestID: String) throws(APIError) -> ResponseJob {
+  func start(
+    _ plan: ResponsePlan, _ core: AppCore, requestID: String, client: ClientIdentity
+  ) throws(APIError) -> ResponseJob {
     let job = ResponseJob(id: plan.id, body: plan.body)
     let isAdded = state.update { state in
       guard state.phase == .running, state.jobs.count < limit else { return false }
@@ -92,7 +94,9 @@ final class ResponseJobs: Sendable {
     let start = Monitor<Result<Void, APIError>?>(nil)
     do {
       let thread = try Thread(name: "response", stackBytes: Self.stackBytes) {
-        self.work(job, plan, core, requestID: requestID) { result in start.update { $0 = result } }
+        self.work(job, plan, core, requestID: requestID, client: client) { result in
+          start.update { $0 = result }
+        }
       }
       thread.detach()
     } catch {
@@ -105,7 +109,7 @@ final class ResponseJobs: Sendable {
   }
 
   private func work(
-    _ job: ResponseJob, _ plan: ResponsePlan, _ core: AppCore, requestID: String,
+    _ job: ResponseJob, _ plan: ResponsePlan, _ core: AppCore, requestID: String, client: ClientIdentity,
     report: (Result<Void, APIError>) -> Void
   ) {
     defer {
@@ -114,7 +118,7 @@ final class ResponseJobs: Sendable {
     }
     let run: ResponseRun
     do throws(APIError) {
-      run = try ResponseRun(plan, core)
+      run = try ResponseRun(plan, core, client: client)
     } catch {
       return report(.failure(error))
     }
@@ -124,6 +128,8 @@ final class ResponseJobs: Sendable {
     report(.success(()))
     let context = ConnectionContext(
       requestID: requestID, phase: { self.state.withLock { $0.phase } })
+    context.client = client
+    context.isOneAnswer = false
     _ = run.stream(
       context, isClientGone: { job.isCancelled },
       send: { event throws(SocketError) in job.append(event) })

@@ -2,6 +2,7 @@
 
 import Chat
 import Decoding
+import HTTP
 import Inference
 import JSON
 import OpenAI
@@ -95,15 +96,15 @@ struct ResponsesPlanner {
 
 extension ResponsePlan {
   /// The generation, not started. With `truncation: auto` old messages are dropped first if they must be.
-  func makeRun(_ core: AppCore) throws(APIError) -> AnswerRun {
+  func makeRun(_ core: AppCore, client: ClientIdentity) throws(APIError) -> AnswerRun {
     do throws(APIError) {
-      return try ChatPlan(core).makeRun(chat.request)
+      return try ChatPlan(core, client: client).makeRun(chat.request)
     } catch {
       guard request.truncates, error.code == "context_length_exceeded",
         let shorter = try truncated(core)
       else { throw chat.translated(error) }
       do throws(APIError) {
-        return try ChatPlan(core).makeRun(shorter)
+        return try ChatPlan(core, client: client).makeRun(shorter)
       } catch {
         throw chat.translated(error)
       }

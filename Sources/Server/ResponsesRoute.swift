@@ -54,13 +54,13 @@ struct ResponsesRoute {
     let plan = try ResponsesPlanner(core).plan(http.jsonBody())
     var response: Response
     if plan.request.isBackground {
-      let job = try core.jobs.start(plan, core, requestID: context.requestID)
+      let job = try core.jobs.start(plan, core, requestID: context.requestID, client: context.client)
       response =
         plan.request.isStreamed
         ? follow(job, from: 0, context)
         : Response(json: .object(ResponseObject.begun(plan.body, status: "queued")))
     } else {
-      let run = try ResponseRun(plan, core)
+      let run = try ResponseRun(plan, core, client: context.client)
       response =
         plan.request.isStreamed
         ? stream(run, context) : Response(json: .object(try run.whole(context).body))

@@ -35,11 +35,11 @@ final class ResponseRun {
   /// Starts the generation.
   ///
   /// - Throws: what is to be answered instead.
-  init(_ plan: ResponsePlan, _ core: AppCore) throws(APIError) {
+  init(_ plan: ResponsePlan, _ core: AppCore, client: ClientIdentity) throws(APIError) {
     self.plan = plan
     self.core = core
     writer = ResponseEventWriter(reasoning: core.reasoningEvents)
-    run = try plan.makeRun(core)
+    run = try plan.makeRun(core, client: client)
     do throws(InferenceError) {
       try run.start()
     } catch {

@@ -28,31 +28,11 @@ final class ResponsesSocket {
     guard Response.isUpgrade(request) else {
       return upgradeRequired("GET /v1/responses is for WebSockets. Use POST, or GET /v1/responses/{id}.")
     }
-    if let origin = request.headers["origin"], !isTrusted(origin, for: request) {
-      throw APIError(
-        status: 403, code: "forbidden",
-        message: "Pages of other sites cannot open a WebSocket here.")
-    }
     let response = Response.webSocket(answering: request) { socket in
+      context.isOneAnswer = false
       ResponsesSocket(core, socket, context).serve()
     }
     return response ?? upgradeRequired("The WebSocket handshake is not one of version 13.")
-  }
-
-  /// Browsers let any page open a WebSocket anywhere, and say which page it is: only those of this host and of
-  /// this machine may.
-  private static func isTrusted(_ origin: String, for request: Request) -> Bool {
-    let parts = origin.lowercased().split(separator: "/", omittingEmptySubsequences: false)
-    guard parts.count == 3, let authority = parts.last?.utf8 else { return false }
-    let name: Substring.UTF8View
-    if authority.first == UInt8(ascii: "[") {
-      name = authority.dropFirst().prefix { $0 != UInt8(ascii: "]") }
-    } else {
-      name = authority.prefix { $0 != UInt8(ascii: ":") }
-    }
-    return ["localhost", "127.0.0.1", "::1", request.host?.name ?? "localhost"].contains {
-      $0.utf8.elementsEqual(name)
-    }
   }
 
   private static func upgradeRequired(_ message: String) -> Response {
@@ -123,7 +103,7 @@ final class ResponsesSocket {
       try socket.send(JSONValue.object(object).bytes)
     }
     guard plan.request.generates else { return try prepare(plan, send) }
-    let run = try ResponseRun(plan, core)
+    let run = try ResponseRun(plan, core, client: context.client)
     let outcome = run.stream(
       context, isClientGone: socket.isPeerGone,
       send: { event throws(SocketError) in try send(event) })

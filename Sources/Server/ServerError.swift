@@ -99,6 +99,10 @@ extension APIError {
     status: 503, type: "server_error", code: "shutting_down",
     message: "The server is shutting down. Try another one, or again later.", retryAfter: 1)
 
+  static let loading = APIError(
+    status: 503, type: "server_error", code: "loading",
+    message: "The model is being loaded. Try again soon.", retryAfter: 1)
+
   static func internalError(_ problem: String) -> APIError {
     APIError(status: 500, type: "server_error", code: "internal", message: "The server failed: \(problem).")
   }
@@ -106,6 +110,7 @@ extension APIError {
   /// The whole response.
   var response: Response {
     var response = Response(json: json, status: status)
+    response.errorCode = code ?? type
     if let retryAfter { response.headers.add("retry-after", String(retryAfter)) }
     // The SDK repeats requests after every 5xx unless told that it is of no use.
     if status == 500 { response.headers.add("x-should-retry", "false") }

@@ -88,7 +88,7 @@ def test_H09_a_lone_surrogate_does_no_harm(s):
 def test_H10_a_body_beyond_the_limit_is_refused_before_it_is_read(s):
     with s.connect() as connection:
         connection.sendall(
-            f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Content-Length: {1 << 30}\r\n\r\n".encode())
         assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
 
@@ -96,7 +96,7 @@ def test_H10_a_body_beyond_the_limit_is_refused_before_it_is_read(s):
 def test_H11_a_chunked_body_beyond_the_limit_is_refused(s):
     with s.connect() as connection:
         connection.sendall(
-            f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             "Transfer-Encoding: chunked\r\n\r\n".encode())
         chunk = b"100000\r\n" + b" " * (1 << 20) + b"\r\n"
         try:
@@ -111,7 +111,7 @@ def test_H11_a_chunked_body_beyond_the_limit_is_refused(s):
 def test_H13_expect_continue_with_two_megabytes(s):
     data = json.dumps(body(s, "x" * (2 << 20))).encode()
     with s.connect() as connection:
-        head = (f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = (f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                 f"Content-Length: {len(data)}\r\nExpect: 100-continue\r\n\r\n")
         connection.sendall(head.encode())
         assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
@@ -121,7 +121,7 @@ def test_H13_expect_continue_with_two_megabytes(s):
 
 def test_H15_no_content_type_is_json(s):
     data = json.dumps(body(s, max_tokens=2)).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(data)}\r\n\r\n"
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {len(data)}\r\n\r\n"
     assert parse(s.raw(head.encode() + data))[0] == 200
 
 
@@ -140,7 +140,7 @@ def test_H17_of_two_equal_keys_the_last_counts(s):
 
 def test_H20_two_pipelined_requests(s):
     with s.connect() as connection:
-        connection.sendall(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        connection.sendall(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         answer = b""
         while piece := connection.recv(65536):
             answer += piece
@@ -157,7 +157,7 @@ def test_H21_http_1_0_without_a_host(s):
 def test_H22_a_megabyte_of_headers(s):
     with s.connect() as connection:
         try:
-            connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n" + b"X-A: b\r\n" * 150_000 + b"\r\n")
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"X-A: b\r\n" * 150_000 + b"\r\n")
         except OSError:
             pass
         try:
@@ -174,16 +174,16 @@ def test_H23_a_slow_head_hinders_nobody(s):
             slow.sendall(bytes([byte]))
             time.sleep(0.05)
         assert s.get("/health")[0] == 200
-        slow.sendall(b"TP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        slow.sendall(b"TP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert slow.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
 def test_H26_head_leaves_the_connection_in_step(s):
     with s.connect() as connection:
-        connection.sendall(b"HEAD /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.sendall(b"HEAD /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = connection.recv(65536)
         assert answer.split()[1] in (b"200", b"405") and answer.endswith(b"\r\n\r\n")
-        connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert read_response(connection)[0] == 200
 
 
@@ -212,7 +212,7 @@ def test_H32_small_answers_do_not_wait_for_the_network(s):
     with s.connect() as connection:
         for _ in range(20):
             begin = time.monotonic()
-            connection.sendall(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert read_response(connection)[0] == 200
             times.append(time.monotonic() - begin)
     # A delayed acknowledgement would cost 40 ms.

@@ -35,7 +35,7 @@ def exchange(s, method, path, body=None):
         status, headers, data = s.get(path)
     elif method == "delete":
         status, headers, data = parse(
-            s.raw(f"DELETE {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()))
+            s.raw(f"DELETE {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()))
     else:
         if body is not None:
             schema = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -98,7 +98,7 @@ def test_real_requests_and_answers_follow_the_document(s):
     message = {"model": s.model, "messages": user, "temperature": 0, "max_tokens": 300}
     tools = {"messages": weather, "tools": [WEATHER], "max_tokens": 200}
     cases = [
-        ("get", "/health"), ("get", "/openapi.json"), ("get", "/v1/models"), ("get", f"/v1/models/{s.model}"),
+        ("get", "/health"), ("get", "/ready"), ("get", "/readyz"), ("get", "/livez"), ("get", "/openapi.json"), ("get", "/v1/models"), ("get", f"/v1/models/{s.model}"),
         ("get", "/v1/capabilities"),
         *[("post", "/v1/chat/completions", {**chat, **extra, **stream})
           for extra in ({}, {"logprobs": True, "top_logprobs": 2, "reasoning_effort": "none"}, {"n": 2, "seed": None}, tools)
@@ -134,9 +134,9 @@ def test_real_requests_and_answers_follow_the_document(s):
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "sunny"}]}]})
     reached |= responses_and_conversations(s)
     every = {(method, path) for path, item in document(s)["paths"].items() for method in item}
-    # An upgrade to a WebSocket has no JSON.
+    # An upgrade to a WebSocket has no JSON, and neither have metrics.
     missing = {(m, p) for m, p in every if (m, p.replace("models/{id}", f"models/{s.model}")) not in reached}
-    assert missing <= {("get", "/v1/responses")}, missing
+    assert missing <= {("get", "/v1/responses"), ("get", "/metrics")}, missing
     return f"{len(cases)} exchanges"
 
 

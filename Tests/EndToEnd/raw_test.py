@@ -22,7 +22,7 @@ def hello(s, **options):
 def request(s, body, extra=""):
     """A request that keeps its connection."""
     data = json.dumps(body).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n{extra}\r\n"
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n{extra}\r\n"
     return head.encode() + data
 
 
@@ -96,7 +96,7 @@ def test_two_requests_on_one_connection(s):
 def test_a_chunked_upload_of_single_bytes(s):
     data = json.dumps(hello(s)).encode()
     body = b"".join(b"1\r\n" + bytes([byte]) + b"\r\n" for byte in data) + b"0\r\n\r\n"
-    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n".encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n".encode()
     assert parse(s.raw(head + body))[0] == 200
 
 

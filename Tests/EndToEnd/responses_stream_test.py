@@ -169,7 +169,7 @@ def test_v18_a_server_that_ends_finishes_its_streams(s):
         body = json.dumps({
             "model": server.model, "input": "Tell me a story.", "stream": True, "ignore_eos": True,
             "max_output_tokens": 600}).encode()
-        lines = [f"POST {PATH} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}"]
+        lines = [f"POST {PATH} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}"]
         connection.sendall("\r\n".join([*lines, "", ""]).encode() + body)
         answer = connection.recv(65536)
         server.process.terminate()

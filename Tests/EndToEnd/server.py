@@ -22,11 +22,11 @@ def expected(name):
 class Server:
     """A running server. Standard output is read until the line that names the address."""
 
-    def __init__(self, binary, *flags, model=DEMO):
+    def __init__(self, binary, *flags, model=DEMO, key="none", env=None):
         self.binary = binary
         self.demo = DEMO
         command = [binary, "serve", "--model", str(model), "--port", "0", *flags]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         self.log = []
         threading.Thread(target=self._collect_log, daemon=True).start()
         line = self.process.stdout.readline()
@@ -37,7 +37,7 @@ class Server:
         self.base_url, self.host = found[1], found[2]
         self.port, self.model = int(found[3]), found[4]
         self.client = OpenAI(
-            base_url=self.base_url, api_key="none", max_retries=0, timeout=120, _strict_response_validation=True)
+            base_url=self.base_url, api_key=key, max_retries=0, timeout=120, _strict_response_validation=True)
         # Legacy log probabilities hold nulls that the SDK's own types do not know.
         self.lenient = OpenAI(base_url=self.base_url, api_key="none", max_retries=0, timeout=120)
 
@@ -78,16 +78,17 @@ class Server:
         """One request on a connection of its own: status, headers in lower case, body with chunks joined."""
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
-        lines = [f"POST {path} HTTP/1.1", "Host: x", "Connection: close", f"Content-Length: {len(body)}"]
+        lines = [f"POST {path} HTTP/1.1", "Host: localhost", "Connection: close", f"Content-Length: {len(body)}"]
         if not any(line.lower().startswith("content-type") for line in headers):
             lines.append("Content-Type: application/json")
         return parse(self.raw("\r\n".join([*lines, *headers]).encode() + b"\r\n\r\n" + body))
 
-    def get(self, path):
-        return parse(self.raw(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()))
+    def get(self, path, headers=(), host="localhost", method="GET"):
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", *headers]
+        return parse(self.raw("\r\n".join(lines).encode() + b"\r\n\r\n"))
 
     def delete(self, path):
-        return parse(self.raw(f"DELETE {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()))
+        return parse(self.raw(f"DELETE {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()))
 
     def stop(self):
         self.process.terminate()

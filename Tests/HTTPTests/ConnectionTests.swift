@@ -211,6 +211,50 @@ import Testing
     #expect(all.first?.requestID.beginsWithBytes("req_") == true)
   }
 
+  @Test func `every response to a request passes the last touch, and the log knows route and error`() throws {
+    let records = Monitor<[AccessRecord]>([])
+    let server = try LiveServer { configuration in
+      configuration.limits.bodyBytes = 10
+      configuration.screen = { request, context in
+        context.client = ClientIdentity(number: 7, name: "alice")
+        return request.path == "/no" ? .text("denied", status: 401) : nil
+      }
+      configuration.finish = { response, request, _ in
+        var response = response
+        response.headers.add("x-path", request.path)
+        return response
+      }
+      configuration.log = { record in records.update { $0.append(record) } }
+    }
+    defer { server.stop() }
+    for (head, status) in [
+      ("GET /a", "200"), ("GET /no", "401"), ("POST /long", "413"), ("POST /chunked", "413"),
+    ] {
+      let path = String(head.split(separator: " ")[1])
+      let body =
+        path == "/long"
+        ? "Content-Length: 11\r\n\r\n"
+        : path == "/chunked" ? "Transfer-Encoding: chunked\r\n\r\nb\r\nhello world\r\n0\r\n\r\n" : "\r\n"
+      let response = try server.exchange("\(head) HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\(body)")
+      #expect(response.beginsWithBytes("HTTP/1.1 \(status) "), "\(response)")
+      #expect(response.hasBytes("\r\nx-path: \(path)\r\n"))
+      #expect(response.occurrences(of: "HTTP/1.1 ") == 1)
+    }
+    let all = records.wait(until: .now.adding(seconds: 5)) { $0.count == 4 ? $0 : nil } ?? []
+    #expect(
+      all.map { "\($0.path) \($0.errorCode ?? "-") \($0.client.name ?? "-")" } == [
+        "/a - alice", "/no - alice", "/long request_too_large alice", "/chunked request_too_large alice",
+      ])
+  }
+
+  @Test func `messages about limits name the numbers`() throws {
+    #expect("\(HTTPError.timeout("head", seconds: 10))".hasBytes("within 10 seconds"))
+    #expect(
+      "\(HTTPError.bodyTooSlow(bytesPerSecond: 1024, seconds: 2.5))".hasBytes(
+        "less than 1024 bytes per second for 2.5 seconds"))
+    #expect(HTTPError.bodyTooSlow(bytesPerSecond: 1, seconds: 1).status == 408)
+  }
+
   @Test func `error bodies are made by the caller`() throws {
     let server = try LiveServer { configuration in
       configuration.errors = ErrorFormat(contentType: "application/json") {

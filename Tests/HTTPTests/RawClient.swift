@@ -31,6 +31,28 @@ final class RawClient {
     }
   }
 
+  /// A connection to a Unix socket.
+  init(unixPath: String) throws {
+    #if canImport(Darwin)
+      descriptor = socket(AF_UNIX, SOCK_STREAM, 0)
+    #else
+      descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+    #endif
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: unixPath.utf8) }
+    let status = withUnsafePointer(to: &address) { pointer in
+      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+      }
+    }
+    guard status == 0 else {
+      let code = errno
+      close()
+      throw PlatformError.system(action: "connect to \(unixPath)", code: code)
+    }
+  }
+
   deinit { close() }
 
   /// Sends everything; false when the server has closed.

@@ -51,6 +51,16 @@ import Testing
     #expect(router.screen(try Request("GET", "/cafe%CC%81"))?.status == 404)
   }
 
+  @Test func `the route that a request took is told`() throws {
+    var router = Router()
+    router.on("GET", "/v1/models/:id") { _, _ in .text("x") }
+    let context = ConnectionContext()
+    _ = router.respond(to: try Request("GET", "/v1/nope"), context)
+    #expect(context.route == nil)
+    _ = router.respond(to: try Request("GET", "/v1/models/a%2Fb"), context)
+    #expect(context.route == "/v1/models/:id")
+  }
+
   @Test func `screening answers what needs no body`() throws {
     #expect(router.screen(try Request("POST", "/v1/responses")) == nil)
     #expect(router.screen(try Request("POST", "/nope"))?.status == 404)

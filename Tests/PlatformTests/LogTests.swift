@@ -7,11 +7,11 @@ import Testing
 @Suite struct LogTests {
   /// The line without its time.
   private func text(_ event: String, _ fields: KeyValuePairs<String, String>) -> String {
-    String(Log.textLine(.info, event, fields).dropFirst(25))
+    String(Log.textLine(.info, event, fields.map { ($0.key, $0.value) }).dropFirst(25))
   }
 
   private func json(_ event: String, _ fields: KeyValuePairs<String, String>) -> String {
-    String(Log.jsonLine(.warning, event, fields).dropFirst(9 + 24))
+    String(Log.jsonLine(.warning, event, fields.map { ($0.key, $0.value) }).dropFirst(9 + 24))
   }
 
   @Test func `plain values stand bare and others are quoted`() {
@@ -41,8 +41,8 @@ import Testing
   @Test func `a line stays below two kibibytes`() {
     let long = String(repeating: "\u{1}", count: 1 << 20)
     for line in [
-      Log.textLine(.error, long, ["a": long]),
-      Log.jsonLine(.error, "x", ["a": "short", "b": long, "c": "lost"]),
+      Log.textLine(.error, long, [("a", long)]),
+      Log.jsonLine(.error, "x", [("a", "short"), ("b", long), ("c", "lost")]),
     ] {
       #expect(line.utf8.count < 2048)
       #expect(!line.utf8.contains(10))
@@ -51,7 +51,7 @@ import Testing
   }
 
   @Test func `the time is UTC with milliseconds`() {
-    let time = Array(Log.textLine(.info, "x", [:]).utf8.prefix(24))
+    let time = Array(Log.textLine(.info, "x", []).utf8.prefix(24))
     let shape = "0000-00-00T00:00:00.000Z".utf8.map { $0 }
     #expect(zip(time, shape).allSatisfy { $1 == 0x30 ? (0x30...0x39).contains($0) : $0 == $1 })
   }

@@ -5,13 +5,18 @@ import Testing
 @testable import Platform
 
 @Suite(.serialized) struct SignalsTests {
-  @Test(.timeLimit(.minutes(1))) func `termination signals are counted and named`() throws {
+  @Test(.timeLimit(.minutes(1))) func `termination signals are counted and named, and SIGHUP can mean else`()
+    throws
+  {
     let seen = Monitor<[[Int]]>([])
-    try Signals.onTermination { count, signal in seen.update { $0.append([count, Int(signal)]) } }
-    for (count, signal) in [SIGTERM, SIGINT, SIGHUP].enumerated() {
-      #expect(kill(getpid(), signal) == 0)
-      let all = seen.wait(until: .now.adding(seconds: 20)) { $0.count > count ? $0 : nil }
-      #expect(all?.last == [count + 1, Int(signal)])
+    try Signals.onTermination(hangUp: { seen.update { $0.append([0, Int(SIGHUP)]) } }) { count, signal in
+      seen.update { $0.append([count, Int(signal)]) }
+    }
+    let expected = [[1, Int(SIGTERM)], [0, Int(SIGHUP)], [2, Int(SIGINT)]]
+    for (index, entry) in expected.enumerated() {
+      #expect(kill(getpid(), Int32(entry[1])) == 0)
+      let all = seen.wait(until: .now.adding(seconds: 20)) { $0.count > index ? $0 : nil }
+      #expect(all?.last == entry)
     }
     for number in [SIGTERM, SIGINT, SIGHUP] { signal(number, SIG_DFL) }
   }

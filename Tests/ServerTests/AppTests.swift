@@ -10,7 +10,9 @@ struct AppTests {
   private let app = makeApp(FakeService("x"), id: "org/m")
 
   @Test func `health is ok`() throws {
-    #expect(try app.send("GET", "/health").text == #"{"status":"ok"}"#)
+    for path in ["/health", "/ready", "/readyz", "/livez"] {
+      #expect(try app.send("GET", path).text == #"{"status":"ok"}"#)
+    }
   }
 
   @Test func `models are listed and found by their escaped id`() throws {
@@ -54,9 +56,8 @@ struct AppTests {
   }
 
   @Test func `requests without a route are refused before their body is read`() throws {
-    let configuration = app.listenerConfiguration(host: "127.0.0.1", port: 0)
-    let context = ConnectionContext()
-    #expect(configuration.screen?(try Request("POST", "/v1/nope"), context)?.status == 404)
-    #expect(configuration.screen?(try Request("POST", "/v1/completions"), context) == nil)
+    let door = try makeDoor(app)
+    #expect(try door.screen("POST", "/v1/nope")?.status == 404)
+    #expect(try door.screen("POST", "/v1/completions") == nil)
   }
 }

@@ -33,6 +33,21 @@ struct DocumentedField: Sendable, CustomTestStringConvertible {
   }
 }
 
+extension DocumentedField {
+  /// The names in the first column of the tables under a heading; a cell may hold several.
+  static func names(in file: String, under heading: String) -> Set<String> {
+    guard let bytes = try? File.read(TestData.root + file, limit: 1 << 20) else { return [] }
+    var isInside = false
+    var names: Set<String> = []
+    for line in bytes.split(separator: 10).map({ String(decoding: $0, as: UTF8.self) }) {
+      if line.hasPrefix("## ") { isInside = line == "## " + heading }
+      guard isInside, line.hasPrefix("| `"), let cell = line.split(separator: "|").first else { continue }
+      names.formUnion(cell.split(separator: "`").map(String.init).filter { !$0.hasPrefix(" ") && $0 != ", " })
+    }
+    return names
+  }
+}
+
 extension String {
   fileprivate var trimmed: String {
     var rest = self[...]

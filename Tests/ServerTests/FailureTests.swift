@@ -66,7 +66,9 @@ struct FailureTests {
     #expect(answer.refusal == "503 shutting_down null")
     #expect(answer.headers["retry-after"] == "1")
     let draining = ConnectionContext(phase: { .draining })
-    #expect(try makeApp(FakeService("")).send("GET", "/health", context: draining).status == 503)
+    for (path, status) in [("/health", 503), ("/ready", 503), ("/readyz", 503), ("/livez", 200)] {
+      #expect(try makeApp(FakeService("")).send("GET", path, context: draining).status == status)
+    }
   }
 
   @Test func `a template that refuses the messages says why`() throws {

@@ -285,21 +285,11 @@ struct ResponsesRouteTests {
     let plain = try app.send("GET", "/v1/responses")
     #expect(plain.refusal == "426 upgrade_required null")
     #expect(plain.headers["upgrade"] == "websocket")
-    var headers: Headers = [
+    let headers: Headers = [
       "host": "box.local:8080", "upgrade": "websocket", "connection": "upgrade",
       "sec-websocket-version": "13",
       "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
     ]
     #expect(try app.send("GET", "/v1/responses", headers: headers).status == 101)
-    let origins = [
-      ("http://box.local:8080", 101), ("https://BOX.local", 101), ("http://localhost:3000", 101),
-      ("http://[::1]:3000", 101), ("https://evil.example", 403), ("null", 403),
-      ("http://box.local.evil.example", 403),
-      ("http://x/box.local", 403),
-    ]
-    for (origin, status) in origins {
-      headers.set("origin", origin)
-      #expect(try app.send("GET", "/v1/responses", headers: headers).status == status, "\(origin)")
-    }
   }
 }

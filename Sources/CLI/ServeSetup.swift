@@ -1,0 +1,106 @@
+// From flags to what the listener needs: places, limits, and who may come in.
+
+import HTTP
+import Platform
+import Server
+
+enum ServeSetup {
+  static let keyVariable = "MLXSERVE_API_KEY"
+  static let defaultHost = "127.0.0.1"
+
+  static func host(_ flags: ParsedFlags) -> String { flags.text("host") ?? defaultHost }
+
+  /// A Unix socket alone is enough; with `--host` or `--port` there is TCP too.
+  static func listensOnTCP(_ flags: ParsedFlags) -> Bool {
+    !flags.isSet("unix") || flags.isSet("host") || flags.isSet("port")
+  }
+
+  // MARK: Access
+
+  /// - Throws: also when others could use the server and nobody has said that they may.
+  static func access(_ flags: ParsedFlags) throws -> Access {
+    var settings = Access.Settings()
+    for key in flags.texts("api-key") { try settings.keys.add(key, source: "--api-key") }
+    if let key = Environment.value(keyVariable) { try settings.keys.add(key, source: keyVariable) }
+    settings.keyFile = flags.text("api-key-file")
+    settings.hosts = HostRules(
+      bind: host(flags), allowed: try hosts(flags.texts("allow-host")), machine: Machine.name)
+    settings.origins = OriginRules(allowed: try origins(flags.texts("allow-origin")))
+    let access = try Access(settings)
+    guard
+      access.needsKey || flags.isSet("allow-anonymous") || !listensOnTCP(flags)
+        || HostRules.isLoopback(host(flags))
+    else {
+      throw UsageError.unusable(
+        flag: "host",
+        reason: "\(host(flags)) lets other machines in: ask for keys with --api-key-file, --api-key or "
+          + "\(keyVariable), or serve anyone with --allow-anonymous")
+    }
+    return access
+  }
+
+  private static func hosts(_ names: [String]) throws(UsageError) -> [String] {
+    for name in names where name != "*" && !Authority.isNumeric(name) {
+      guard let authority = Authority.parse(name), authority.port == nil else {
+        throw .badValue(flag: "allow-host", value: name, expected: "a name without a port, or '*'")
+      }
+    }
+    return names
+  }
+
+  private static func origins(_ origins: [String]) throws(UsageError) -> [String] {
+    for origin in origins where origin != "*" && origin != "null" {
+      let parts = Array(origin.utf8).split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+      guard parts.count == 3, parts[0].last == UInt8(ascii: ":"), parts[1].isEmpty, !parts[2].isEmpty else {
+        throw .badValue(
+          flag: "allow-origin", value: origin,
+          expected: "scheme and host as browsers send them, such as https://chat.example.com, or '*'")
+      }
+    }
+    return origins
+  }
+
+  /// Reads the key file again and says how that went; a file that cannot be used changes nothing.
+  static func reload(_ access: Access, file: String) {
+    do {
+      Log.info("keys read again", ["file": file, "keys": "\(try access.reload())"])
+    } catch {
+      Log.error("keys not read, the old ones stay", ["file": file, "error": "\(error)"])
+    }
+  }
+
+  // MARK: Listening
+
+  static func listener(_ flags: ParsedFlags, _ door: FrontDoor) throws -> Listener.Configuration {
+    var configuration = door.listenerConfiguration(limits: limits(flags))
+    configuration.host = host(flags)
+    configuration.port = flags.integer("port") ?? 8080
+    configuration.listensOnTCP = listensOnTCP(flags)
+    if let path = flags.text("unix") {
+      configuration.unix = UnixPlace(path: path, mode: try mode(flags.text("unix-mode") ?? "600"))
+    } else if flags.isSet("unix-mode") {
+      throw UsageError.unusable(flag: "unix-mode", reason: "needs --unix")
+    }
+    return configuration
+  }
+
+  private static func mode(_ text: String) throws(UsageError) -> UInt16 {
+    guard let mode = UInt16(text, radix: 8), mode <= 0o777 else {
+      throw .badValue(flag: "unix-mode", value: text, expected: "an octal number up to 777")
+    }
+    return mode
+  }
+
+  static func limits(_ flags: ParsedFlags) -> Limits {
+    var limits = Limits()
+    limits.connections = flags.integer("max-connections") ?? 1024
+    if let megabytes = flags.integer("max-body") {
+      limits.bodyBytes = megabytes << 20
+      limits.bufferedBodyBytes = max(limits.bufferedBodyBytes, limits.bodyBytes)
+    }
+    limits.headSeconds = flags.decimal("header-timeout") ?? limits.headSeconds
+    limits.bodyWindowSeconds = flags.decimal("body-timeout") ?? limits.bodyWindowSeconds
+    limits.idleSeconds = flags.decimal("idle-timeout") ?? limits.idleSeconds
+    return limits
+  }
+}

@@ -1,0 +1,154 @@
+// Who may come in: the host, the origin and the key of a request, looked at before its body is read.
+
+import HTTP
+import OpenAI
+import Platform
+
+package final class Access: Sendable {
+  package struct Settings: Sendable {
+    /// Keys of the command line and the environment.
+    package var keys = KeyRing()
+    /// A file with more of them.
+    package var keyFile: String?
+    package var hosts = HostRules()
+    package var origins = OriginRules()
+
+    package init() {}
+  }
+
+  /// Paths that tell whether the server is there, for those who watch it: open to all.
+  static let openPaths = ["/health", "/ready", "/readyz", "/livez"]
+  /// What pages may read of an answer beside the few fields that browsers always show.
+  private static let exposed = "x-request-id, request-id, retry-after, x-mlxserve-ignored"
+  private static let methods = "GET, HEAD, POST, DELETE, OPTIONS"
+  /// How long a browser may remember a preflight, seconds.
+  private static let preflightSeconds = 600
+
+  private let settings: Settings
+  private let ring: Monitor<KeyRing>
+  /// Without keys everybody may come in.
+  package let needsKey: Bool
+
+  /// - Throws: `KeyError` or `PlatformError` for the key file.
+  package init(_ settings: Settings = Settings()) throws {
+    self.settings = settings
+    let ring = try Self.load(settings)
+    self.ring = Monitor(ring)
+    needsKey = !ring.isEmpty
+  }
+
+  /// Reads the key file again; when that fails, the keys stay as they are.
+  ///
+  /// - Returns: how many keys there are now.
+  package func reload() throws -> Int {
+    let ring = try Self.load(settings)
+    self.ring.withLock { $0 = ring }
+    return ring.count
+  }
+
+  private static func load(_ settings: Settings) throws -> KeyRing {
+    var ring = settings.keys
+    if let path = settings.keyFile {
+      ring.add(try KeyRing(file: path))
+      if File.isOpenToOthers(path) {
+        Log.warning("key file is open to others", ["path": path, "advice": "chmod 600"])
+      }
+    }
+    return ring
+  }
+
+  // MARK: Requests
+
+  /// Finds out who sends the request; the answer, if it goes no further.
+  func screen(_ request: Request, _ context: ConnectionContext) -> Response? {
+    context.client = ClientIdentity(number: ClientIdentity.number(of: "peer " + context.peer.address))
+    do throws(APIError) {
+      try checkHost(request, context)
+      if let preflight = try checkOrigin(request) { return preflight }
+      try checkKey(request, context)
+      return nil
+    } catch {
+      var response = error.response
+      if error.status == 401 { response.headers.add("www-authenticate", "Bearer") }
+      if error.status == 403 { response.closesConnection = true }
+      return response
+    }
+  }
+
+  private func checkHost(_ request: Request, _ context: ConnectionContext) throws(APIError) {
+    // No page can reach a Unix socket.
+    guard context.peer.path == nil, !settings.hosts.allows(request.host?.name) else { return }
+    throw APIError(
+      status: 403, type: "permission_error", code: "host_not_allowed",
+      message: "This server does not answer to the host '\(APIError.shortened(request.host?.name ?? ""))'. "
+        + "Start it with --allow-host to add a name.")
+  }
+
+  /// The answer to a preflight.
+  private func checkOrigin(_ request: Request) throws(APIError) -> Response? {
+    guard let origin = request.headers["origin"] else { return nil }
+    guard settings.origins.answer(to: origin, host: request.host?.name) != nil else {
+      throw APIError(
+        status: 403, type: "permission_error", code: "origin_not_allowed",
+        message: "Pages of '\(APIError.shortened(origin))' may not use this server. "
+          + "Start it with --allow-origin to let them.")
+    }
+    guard request.method == "OPTIONS", request.headers.contains("access-control-request-method") else {
+      return nil
+    }
+    var response = Response(status: 204)
+    response.headers.add("access-control-allow-methods", Self.methods)
+    if let names = request.headers["access-control-request-headers"] {
+      response.headers.add("access-control-allow-headers", names)
+    }
+    response.headers.add("access-control-max-age", "\(Self.preflightSeconds)")
+    return response
+  }
+
+  private func checkKey(_ request: Request, _ context: ConnectionContext) throws(APIError) {
+    guard needsKey else { return }
+    let isOpen = Self.openPaths.contains { $0.utf8.elementsEqual(request.path.utf8) }
+    guard !isOpen || (request.method != "GET" && request.method != "HEAD") else { return }
+    let presented = Self.presentedKeys(request.headers)
+    guard !presented.isEmpty else {
+      throw .invalidKey("You did not provide an API key. Send it as 'Authorization: Bearer KEY'.")
+    }
+    let ring = ring.withLock { $0 }
+    let client = presented.lazy.compactMap { ring.client(presenting: $0) }.first
+    guard let client else { throw .invalidKey("The API key provided is not valid.") }
+    context.client = client
+  }
+
+  /// The keys of `Authorization: Bearer` and of `x-api-key`, which Anthropic's clients send; some send both.
+  private static func presentedKeys(_ headers: Headers) -> [ArraySlice<UInt8>] {
+    var keys: [ArraySlice<UInt8>] = []
+    if let field = headers.first("authorization") {
+      let parts = field.value.split(separator: 0x20, maxSplits: 1, omittingEmptySubsequences: false)
+      if parts.count == 2, parts[0].map({ $0 | 0x20 }).elementsEqual("bearer".utf8) {
+        keys.append(parts[1].drop { $0 == 0x20 })
+      }
+    }
+    if let field = headers.first("x-api-key") { keys.append(field.value[...]) }
+    return keys.filter { !$0.isEmpty }
+  }
+
+  // MARK: Responses
+
+  /// Lets the page that asked read the answer, if it may.
+  func dress(_ response: Response, to request: Request) -> Response {
+    guard let origin = request.headers["origin"] else { return response }
+    var response = response
+    response.headers.add("vary", "Origin")
+    guard let allowed = settings.origins.answer(to: origin, host: request.host?.name) else { return response }
+    // Never with `access-control-allow-credentials`: a key is not a cookie, the page has to know it.
+    response.headers.add("access-control-allow-origin", allowed)
+    response.headers.add("access-control-expose-headers", Self.exposed)
+    return response
+  }
+}
+
+extension APIError {
+  fileprivate static func invalidKey(_ message: String) -> APIError {
+    APIError(status: 401, type: "authentication_error", code: "invalid_api_key", message: message)
+  }
+}

@@ -1,0 +1,80 @@
+// Which hosts a request may name, and which web pages may send one.
+//
+// A page of any site can make its own name resolve to this machine and then talk to the server as if it were its own
+// (DNS rebinding). Its requests give it away by the name in `Host`. Numeric addresses cannot be rebound.
+
+import HTTP
+
+package struct HostRules: Sendable {
+  /// Lower case, without a final dot.
+  private var names = ["localhost", "127.0.0.1", "::1"]
+  private let takesAll: Bool
+  /// Whether any numeric address will do: then the server is there for other machines, by all its addresses.
+  private let takesNumeric: Bool
+
+  /// - Parameters:
+  ///   - bind: what the server listens on, as the user wrote it.
+  ///   - allowed: further names; `*` is all.
+  ///   - machine: the machine's own name, taken where other machines may come.
+  package init(bind: String = "127.0.0.1", allowed: [String] = [], machine: String? = nil) {
+    takesAll = allowed.contains("*")
+    takesNumeric = !Self.isLoopback(bind)
+    names += ([bind] + allowed).map(Self.plain)
+    if takesNumeric, let machine, !machine.utf8.isEmpty {
+      let name = Self.plain(machine)
+      names.append(name)
+      // The name that multicast DNS gives it.
+      if !name.utf8.contains(UInt8(ascii: ".")) { names.append(name + ".local") }
+    }
+  }
+
+  /// Whether only programs of this machine can reach a server that listens there.
+  package static func isLoopback(_ host: String) -> Bool {
+    let name = plain(host)
+    return ["localhost", "::1"].contains { $0.utf8.elementsEqual(name.utf8) }
+      || (name.utf8.starts(with: "127.".utf8) && Authority.isNumeric(name))
+  }
+
+  /// Whether a request for this host is meant for the server. Nil is HTTP/1.0 without a name: no browser sends that.
+  func allows(_ host: String?) -> Bool {
+    guard !takesAll, let host else { return true }
+    let name = Self.plain(host)
+    if Self.isLoopback(name) || (takesNumeric && Authority.isNumeric(name)) { return true }
+    return names.contains { $0.utf8.elementsEqual(name.utf8) }
+  }
+
+  private static func plain(_ host: String) -> String {
+    let bytes = host.utf8.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
+    let end = bytes.count > 1 && bytes.last == UInt8(ascii: ".") ? bytes.count - 1 : bytes.count
+    return String(decoding: bytes[..<end], as: UTF8.self)
+  }
+}
+
+package struct OriginRules: Sendable {
+  private let allowed: [String]
+  private let takesAll: Bool
+
+  /// - Parameter allowed: origins of further pages, exactly as browsers write them; `*` is all.
+  package init(allowed: [String] = []) {
+    self.allowed = allowed
+    takesAll = allowed.contains("*")
+  }
+
+  /// What `access-control-allow-origin` says to a page of this origin; nil refuses it.
+  ///
+  /// - Parameter host: that the request is for, which has been found to be this server. Its own pages, and those of
+  ///   the machine that the browser runs on, may come.
+  func answer(to origin: String, host: String?) -> String? {
+    if takesAll { return "*" }
+    if allowed.contains(where: { $0.utf8.elementsEqual(origin.utf8) }) { return origin }
+    for scheme in ["http://", "https://"] where origin.utf8.starts(with: scheme.utf8) {
+      guard
+        let authority = Authority.parse(
+          String(decoding: origin.utf8.dropFirst(scheme.utf8.count), as: UTF8.self))
+      else { return nil }
+      let isOwn = host.map { $0.utf8.elementsEqual(authority.host.utf8) } ?? false
+      return isOwn || HostRules.isLoopback(authority.host) ? origin : nil
+    }
+    return nil
+  }
+}

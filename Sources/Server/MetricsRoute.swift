@@ -1,0 +1,192 @@
+// GET /metrics: the counters in Prometheus' text format.
+//
+// Families that vLLM has too carry its names, so that dashboards made for it work; the others begin with `mlxserve_`
+// or, where Prometheus' own clients have a name, with `process_`.
+
+import HTTP
+import Inference
+import JSON
+import Platform
+
+struct MetricsRoute {
+  private let state: Metrics.State
+  private let version: String
+  private let startSeconds: Double
+  /// Every served model with what its engine does now.
+  private let engines: [(model: String, state: EngineStatistics)]
+  private var out = MetricsText()
+
+  static func register(on router: inout Router, _ core: AppCore) {
+    router.on("GET", "/metrics") { _, _ in
+      var route = MetricsRoute(
+        core.metrics.snapshot(), version: core.settings.version, startSeconds: core.metrics.startSeconds,
+        engines: [(core.model.id, core.model.service.statistics)])
+      return Response(contentType: MetricsText.contentType, bytes: Array(route.write().utf8))
+    }
+  }
+
+  init(
+    _ state: Metrics.State, version: String, startSeconds: Double,
+    engines: [(model: String, state: EngineStatistics)]
+  ) {
+    self.state = state
+    self.version = version
+    self.startSeconds = startSeconds
+    self.engines = engines
+  }
+
+  mutating func write() -> String {
+    writeEngines()
+    writeAnswers()
+    writeHistograms()
+    writeOwn()
+    writeProcess(.now)
+    return out.text
+  }
+
+  // MARK: Models
+
+  /// A family with one sample for each engine.
+  private mutating func engineFamily(
+    _ name: String, _ kind: MetricsText.Kind, _ help: String, _ value: (EngineStatistics) -> Int
+  ) {
+    out.begin(name, kind, help)
+    for engine in engines { out.sample(value(engine.state), [("model_name", engine.model)]) }
+  }
+
+  private mutating func writeEngines() {
+    engineFamily("vllm:num_requests_running", .gauge, "Requests that are computed now.", \.running)
+    engineFamily("vllm:num_requests_waiting", .gauge, "Requests that wait for a place.", \.waiting)
+    out.begin("vllm:kv_cache_usage_perc", .gauge, "Part of the KV cache that holds more than prefixes, 0 to 1.")
+    for engine in engines {
+      let held = max(0, engine.state.kvBlocksUsed - engine.state.kvBlocksCached)
+      out.sample(
+        Double(held) / Double(max(1, engine.state.kvBlocksTotal)), [("model_name", engine.model)])
+    }
+    engineFamily(
+      "vllm:num_preemptions_total", .counter, "Requests that gave their KV blocks back for a while.",
+      \.preemptions)
+    engineFamily(
+      "vllm:spec_decode_num_draft_tokens_total", .counter, "Guessed tokens that were verified.",
+      \.draftedTokens)
+    engineFamily(
+      "vllm:spec_decode_num_accepted_tokens_total", .counter, "Guessed tokens that held.", \.acceptedTokens)
+    engineFamily("mlxserve_engine_steps_total", .counter, "Forward passes.", \.steps)
+    out.begin(
+      "mlxserve_kv_blocks", .gauge, "KV blocks by use; used ones hold something, cached ones a prefix.")
+    for engine in engines {
+      let numbers = [
+        ("total", engine.state.kvBlocksTotal), ("used", engine.state.kvBlocksUsed),
+        ("cached", engine.state.kvBlocksCached),
+      ]
+      for (use, number) in numbers { out.sample(number, [("model_name", engine.model), ("use", use)]) }
+    }
+  }
+
+  /// Every served model, with zeros where nothing has been counted yet, and those that were served before.
+  private var models: [(name: String, counts: Metrics.Model)] {
+    var models = state.models.map { (name: $0.key.string, counts: $0.value) }
+    for engine in engines where !models.contains(where: { $0.name.utf8.elementsEqual(engine.model.utf8) }) {
+      models.append((engine.model, Metrics.Model()))
+    }
+    return models.sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
+  }
+
+  private mutating func counter(_ name: String, _ help: String, _ value: (Metrics.Model) -> Int) {
+    out.begin(name, .counter, help)
+    for model in models { out.sample(value(model.counts), [("model_name", model.name)]) }
+  }
+
+  private mutating func writeAnswers() {
+    counter("vllm:prompt_tokens_total", "Tokens of prompts.", \.promptTokens)
+    counter("vllm:generation_tokens_total", "Generated tokens.", \.generatedTokens)
+    counter("vllm:prefix_cache_queries_total", "Prompt tokens looked for in the cache.", \.promptTokens)
+    counter("vllm:prefix_cache_hits_total", "Prompt tokens found in the cache.", \.cachedTokens)
+    out.begin("vllm:request_success_total", .counter, "Requests that have ended, by reason.")
+    for model in models {
+      for ending in AnswerEnding.allCases {
+        out.sample(
+          model.counts.endings[ending] ?? 0,
+          [("model_name", model.name), ("finished_reason", ending.rawValue)])
+      }
+    }
+    out.begin("mlxserve_requests_aborted_total", .counter, "Requests that were begun and not finished.")
+    for model in models {
+      for name in AnswerFailure.names {
+        out.sample(model.counts.failures[name] ?? 0, [("model_name", model.name), ("reason", name)])
+      }
+    }
+  }
+
+  private mutating func histogram(
+    _ name: String, _ help: String, _ value: (Metrics.Model) -> Histogram
+  ) {
+    out.begin(name, .histogram, help)
+    for model in models { out.sample(value(model.counts), [("model_name", model.name)]) }
+  }
+
+  private mutating func writeHistograms() {
+    histogram("vllm:time_to_first_token_seconds", "From the request to the first token.", \.firstToken)
+    histogram("vllm:inter_token_latency_seconds", "Between two tokens of a request.", \.betweenTokens)
+    histogram(
+      "vllm:request_time_per_output_token_seconds", "Mean time between the tokens of a request.", \.perToken)
+    histogram("vllm:e2e_request_latency_seconds", "From the request to its end.", \.total)
+    histogram("vllm:request_queue_time_seconds", "Time in the queue.", \.queued)
+    histogram("vllm:request_prefill_time_seconds", "From the queue to the first token.", \.prefill)
+    histogram("vllm:request_decode_time_seconds", "From the first token to the end.", \.decode)
+    histogram("vllm:request_inference_time_seconds", "From the queue to the end.", \.inference)
+    histogram("vllm:request_prompt_tokens", "Tokens of a prompt.", \.promptSizes)
+    histogram("vllm:request_generation_tokens", "Generated tokens of a request.", \.answerSizes)
+    histogram(
+      "vllm:request_max_num_generation_tokens", "Generated tokens of the longest choice.", \.answerSizes)
+    histogram("vllm:request_params_max_tokens", "Most tokens that a request may generate.", \.tokenLimits)
+    histogram("vllm:request_params_n", "Choices of a request.", \.choices)
+  }
+
+  // MARK: The server
+
+  private mutating func writeOwn() {
+    out.begin("mlxserve_build_info", .gauge, "Always 1; the version is a label.")
+    out.sample(1, [("version", version)])
+    out.begin("mlxserve_http_responses_total", .counter, "Responses by method, route and status.")
+    let exchanges = state.exchanges.sorted {
+      ($0.key.route, $0.key.method, $0.key.status) < ($1.key.route, $1.key.method, $1.key.status)
+    }
+    for (exchange, count) in exchanges {
+      out.sample(
+        count,
+        [("method", exchange.method), ("route", exchange.route), ("status", "\(exchange.status)")])
+    }
+    out.begin("mlxserve_http_errors_total", .counter, "Responses that tell of an error, by its code.")
+    for (code, count) in state.errors.sorted(by: { $0.key < $1.key }) { out.sample(count, [("code", code)]) }
+    out.begin("mlxserve_http_cut_responses_total", .counter, "Responses that did not reach their end.")
+    out.sample(state.cutResponses)
+    let keys = state.keys.sorted { $0.key.string.utf8.lexicographicallyPrecedes($1.key.string.utf8) }
+    func family(_ name: String, _ help: String, _ value: (Metrics.Usage) -> Int) {
+      out.begin(name, .counter, help)
+      for (key, usage) in keys { out.sample(value(usage), [("key", key.string)]) }
+    }
+    family("mlxserve_key_requests_total", "Requests by the name of their key.", \.requests)
+    family("mlxserve_key_prompt_tokens_total", "Prompt tokens by key.", \.promptTokens)
+    family("mlxserve_key_generation_tokens_total", "Generated tokens by key.", \.generatedTokens)
+  }
+
+  private mutating func writeProcess(_ usage: ProcessUsage) {
+    out.begin("process_cpu_seconds_total", .counter, "CPU time of user and system, seconds.")
+    out.sample(usage.cpuSeconds)
+    out.begin("process_resident_memory_bytes", .gauge, "Resident memory, mapped weights included.")
+    out.sample(usage.residentBytes)
+    out.begin("process_virtual_memory_bytes", .gauge, "Address space.")
+    out.sample(usage.virtualBytes)
+    out.begin("mlxserve_private_memory_bytes", .gauge, "Memory that no file stands behind, swapped or not.")
+    out.sample(usage.privateBytes)
+    out.begin("process_open_fds", .gauge, "Open descriptors.")
+    out.sample(usage.descriptors)
+    out.begin("process_max_fds", .gauge, "Most descriptors that may be open.")
+    out.sample(usage.descriptorLimit)
+    out.begin("process_threads", .gauge, "Threads.")
+    out.sample(usage.threads)
+    out.begin("process_start_time_seconds", .gauge, "Start of the process, seconds since 1970.")
+    out.sample(startSeconds)
+  }
+}
