@@ -12,6 +12,7 @@ import Testing
     Flag(name: "temperature", kind: .decimal(0...2), placeholder: "T", help: ""),
     Flag(name: "isa", kind: .choice(["avx2", "portable"]), placeholder: "NAME", help: ""),
     Flag(name: "json", kind: .toggle, help: ""),
+    Flag(name: "key", kind: .text, placeholder: "KEY", help: "", isRepeatable: true),
   ]
 
   private func parse(_ arguments: String...) throws(UsageError) -> ParsedFlags {
@@ -30,6 +31,12 @@ import Testing
   @Test func `a value may itself contain an equals sign or begin with dashes`() throws {
     #expect(try parse("--model=a=b").text("model") == "a=b")
     #expect(try parse("--model", "--port").text("model") == "--port")
+  }
+
+  @Test func `some flags may be repeated`() throws {
+    let parsed = try parse("--key", "a", "--json", "--key=b")
+    #expect(parsed.texts("key") == ["a", "b"])
+    #expect(parsed.texts("model") == [])
   }
 
   @Test func `a mistyped flag is answered with the one that was meant`() {

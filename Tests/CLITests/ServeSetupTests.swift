@@ -1,0 +1,73 @@
+// Flags of the server that decide who may come in and how much is too much.
+
+import HTTP
+import Platform
+import Server
+import Testing
+
+@testable import CLI
+
+@Suite struct ServeSetupTests {
+  private func parse(_ arguments: String...) throws -> ParsedFlags {
+    try ParsedFlags(arguments, flags: Command.all[0].flags)
+  }
+
+  private func refusal(_ arguments: String...) throws -> String? {
+    let flags = try ParsedFlags(arguments, flags: Command.all[0].flags)
+    do {
+      _ = try ServeSetup.access(flags)
+      _ = try ServeSetup.listener(
+        flags, FrontDoor(access: try Access(), metrics: Metrics()))
+      return nil
+    } catch let error as UsageError {
+      return error.description
+    }
+  }
+
+  @Test func `other machines are let in with a key or on purpose`() throws {
+    for host in ["0.0.0.0", "::", "192.168.1.5", "box.example"] {
+      let message = try #require(try refusal("--host", host))
+      #expect(message.hasPrefix("--host \(host) lets other machines in"))
+      #expect(message.contains("--api-key-file") && message.contains("--allow-anonymous"))
+      #expect(try refusal("--host", host, "--api-key", "k") == nil)
+      #expect(try refusal("--host", host, "--allow-anonymous") == nil)
+    }
+    for host in ["127.0.0.1", "localhost", "::1"] { #expect(try refusal("--host", host) == nil) }
+    #expect(try refusal("--unix", "/tmp/s") == nil)
+  }
+
+  @Test func `a Unix socket stands alone unless TCP is asked for`() throws {
+    #expect(ServeSetup.listensOnTCP(try parse()))
+    #expect(!ServeSetup.listensOnTCP(try parse("--unix", "/s")))
+    #expect(ServeSetup.listensOnTCP(try parse("--unix", "/s", "--port", "0")))
+    #expect(ServeSetup.listensOnTCP(try parse("--unix", "/s", "--host", "::1")))
+  }
+
+  @Test func `values that cannot be meant are refused`() throws {
+    #expect(try refusal("--unix", "/s", "--unix-mode", "0o600")?.contains("octal") == true)
+    #expect(try refusal("--unix", "/s", "--unix-mode", "1000")?.contains("octal") == true)
+    #expect(try refusal("--unix", "/s", "--unix-mode", "660") == nil)
+    #expect(try refusal("--unix-mode", "600") == "--unix-mode needs --unix")
+    #expect(try refusal("--allow-host", "a:80")?.contains("without a port") == true)
+    #expect(try refusal("--allow-host", "a b")?.contains("without a port") == true)
+    for name in ["*", "box.example", "fe80::1"] { #expect(try refusal("--allow-host", name) == nil, "\(name)") }
+    for origin in ["https://a.example/", "a.example", "https://", "https:/a"] {
+      #expect(try refusal("--allow-origin", origin)?.contains("as browsers send them") == true, "\(origin)")
+    }
+    for origin in ["*", "null", "https://a.example:8443", "tauri://localhost"] {
+      #expect(try refusal("--allow-origin", origin) == nil, "\(origin)")
+    }
+  }
+
+  @Test func `limits are taken from flags`() throws {
+    let limits = ServeSetup.limits(
+      try parse(
+        "--max-body", "512", "--header-timeout", "1.5", "--body-timeout", "2", "--idle-timeout", "3",
+        "--max-connections", "7"))
+    #expect(limits.bodyBytes == 512 << 20)
+    #expect(limits.bufferedBodyBytes == 512 << 20)
+    #expect(limits.headSeconds == 1.5 && limits.bodyWindowSeconds == 2 && limits.idleSeconds == 3)
+    #expect(limits.connections == 7)
+    #expect(ServeSetup.limits(try parse()).bodyBytes == 8 << 20)
+  }
+}
