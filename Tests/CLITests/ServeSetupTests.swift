@@ -50,7 +50,9 @@ import Testing
     #expect(try refusal("--unix-mode", "600") == "--unix-mode needs --unix")
     #expect(try refusal("--allow-host", "a:80")?.contains("without a port") == true)
     #expect(try refusal("--allow-host", "a b")?.contains("without a port") == true)
-    for name in ["*", "box.example", "fe80::1"] { #expect(try refusal("--allow-host", name) == nil, "\(name)") }
+    for name in ["*", "box.example", "fe80::1"] {
+      #expect(try refusal("--allow-host", name) == nil, "\(name)")
+    }
     for origin in ["https://a.example/", "a.example", "https://", "https:/a"] {
       #expect(try refusal("--allow-origin", origin)?.contains("as browsers send them") == true, "\(origin)")
     }

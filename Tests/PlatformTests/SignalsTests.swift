@@ -9,7 +9,8 @@ import Testing
     throws
   {
     let seen = Monitor<[[Int]]>([])
-    try Signals.onTermination(hangUp: { seen.update { $0.append([0, Int(SIGHUP)]) } }) { count, signal in
+    let hangUp: @Sendable () -> Void = { seen.update { $0.append([0, Int(SIGHUP)]) } }
+    try Signals.onTermination(hangUp: hangUp) { count, signal in
       seen.update { $0.append([count, Int(signal)]) }
     }
     let expected = [[1, Int(SIGTERM)], [0, Int(SIGHUP)], [2, Int(SIGINT)]]
