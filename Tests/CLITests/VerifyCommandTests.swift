@@ -81,9 +81,9 @@ import Testing
 
   @Test(
     arguments: [
-      ("hidden_size", JSONValue.int(8), "weights"), ("num_hidden_layers", 1000, "weights"),
-      ("model_type", "unheard_of", "weights"), ("eos_token_id", 1 << 30, "end of text"),
-    ])
+      ("hidden_size", JSONValue.int(8), "weights"), ("num_hidden_layers", .int(1000), "weights"),
+      ("model_type", .string("unheard_of"), "weights"), ("eos_token_id", .int(1 << 30), "end of text"),
+    ] as [(String, JSONValue, String)])
   func `a setting that does not fit is named`(key: String, value: JSONValue, subject: String) throws {
     let bytes = try File.read(Self.demo + "/config.json", limit: 1 << 20)
     var config = try #require(JSONValue(parsing: bytes).objectValue)
