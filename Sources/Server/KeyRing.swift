@@ -90,13 +90,14 @@ package struct KeyRing: Sendable, Equatable {
     keys.append(Key(digest: digest, client: ClientIdentity(number: number, name: shown)))
   }
 
-  /// `name: key` needs the space, so a key may hold colons.
+  /// `name: key` needs the space, so a key may hold colons; a name alone has an empty key.
   private static func parts(_ line: ArraySlice<UInt8>) -> (name: String?, key: ArraySlice<UInt8>) {
-    guard let colon = line.firstIndex(of: UInt8(ascii: ":")), line.index(after: colon) < line.endIndex,
-      isBlank(line[line.index(after: colon)]), nameBytes.contains(line[..<colon].count),
+    guard let colon = line.firstIndex(of: UInt8(ascii: ":")), nameBytes.contains(line[..<colon].count),
       line[..<colon].allSatisfy(isNameByte)
     else { return (nil, line) }
-    return (String(decoding: line[..<colon], as: UTF8.self), trimmed(line[(colon + 1)...]))
+    let rest = line[(colon + 1)...]
+    guard rest.first.map(isBlank) ?? true else { return (nil, line) }
+    return (String(decoding: line[..<colon], as: UTF8.self), trimmed(rest))
   }
 
   /// Why nobody could send this as a key; nil when somebody can.

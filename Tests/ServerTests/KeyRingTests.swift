@@ -32,7 +32,8 @@ import Testing
   }
 
   @Test func `clients have numbers of their own, and nobody's is 0`() throws {
-    let ring = try KeyRing(file: KeyFile("a: 1\nb: 2\n3\n4").path)
+    let file = KeyFile("a: 1\nb: 2\n3\n4")
+    let ring = try KeyRing(file: file.path)
     let numbers = ["1", "2", "3", "4"].compactMap { client(ring, $0)?.number }
     #expect(Set(numbers).count == 4)
     #expect(!numbers.contains(0))
