@@ -16,7 +16,7 @@ struct Command: Sendable {
     Command(
       name: "serve", summary: "serve a model to OpenAI clients (the default command)",
       usage: "mlxserve --model DIR [--port N] [--host H] [flags]",
-      groups: [Flags.model, Flags.serve, Flags.logging, Flags.testing], run: ServeCommand.run),
+      groups: [Flags.model, Flags.serve, Flags.encoders, Flags.logging, Flags.testing], run: ServeCommand.run),
     Command(
       name: "chat", summary: "talk to a model in the terminal",
       usage: "mlxserve chat --model DIR [flags]",
@@ -29,6 +29,9 @@ struct Command: Sendable {
       name: "perplexity", summary: "measure how well a model predicts a text, and what fast mode costs",
       usage: "mlxserve perplexity --model DIR --text FILE [flags]",
       groups: [Flags.evaluatedModel, Flags.perplexity], run: PerplexityCommand.run),
+    Command(
+      name: "media", summary: "show what the decoders make of an image file",
+      usage: "mlxserve media --file FILE [flags]", groups: [Flags.media], run: MediaCommand.run),
   ]
 }
 

@@ -149,6 +149,31 @@ enum Flags {
       Flag(name: "csv", kind: .toggle, help: "print one CSV line per measurement"),
     ])
 
+  static let encoders = FlagGroup(
+    title: "Images",
+    flags: [
+      Flag(name: "no-vision", kind: .toggle, help: "take no images, even if the model could"),
+      Flag(name: "no-audio", kind: .toggle, help: "take no sound, even if the model could"),
+      Flag(
+        name: "no-lazy-encoders", kind: .toggle,
+        help: "read the weights of the encoders at start, not when the first image comes"),
+      Flag(
+        name: "media-root", kind: .text, placeholder: "DIR", defaultText: "none",
+        help: "folder whose files requests may name by file:// URLs"),
+    ])
+
+  static let media = FlagGroup(
+    title: "Image",
+    flags: [
+      Flag(name: "file", kind: .text, placeholder: "FILE", help: "the image, PNG or JPEG (required)"),
+      Flag(
+        name: "image-tokens", kind: .integer(1...4096), placeholder: "N", defaultText: "280",
+        help: "most soft tokens, which decide the size that the model sees"),
+      Flag(
+        name: "raw", kind: .text, placeholder: "OUT", help: "write the pixels there: RGB, row by row"),
+      Flag(name: "resized", kind: .toggle, help: "with --raw: the pixels at the size that the model sees"),
+    ])
+
   static let perplexity = FlagGroup(
     title: "Perplexity",
     flags: [

@@ -3,6 +3,7 @@
 import HTTP
 import Inference
 import JSON
+import Media
 import Platform
 import Server
 
@@ -11,6 +12,8 @@ enum ServeCommand {
   private static let drainSeconds = 30.0
   /// What responses in the background get beyond that.
   private static let backgroundSeconds = 5.0
+  /// Largest body for a model that takes more than text.
+  private static let mediaBodyBytes = 48 << 20
 
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     let isJSON = flags.isSet("json-log")
@@ -31,8 +34,16 @@ enum ServeCommand {
       settings.engineState = { engine.state }
       Log.warning("test hooks are on", ["route": "/debug/state"])
     }
+    if let folder = flags.text("media-root") {
+      guard let root = File.resolved(folder), File.isDirectory(root) else {
+        throw UsageError.badValue(flag: "media-root", value: folder, expected: "a folder that exists")
+      }
+      settings.mediaRoot = root
+    }
     let app = App(model, settings: settings)
     var limits = Limits()
+    // Images travel in the body, in base64.
+    if model.media != MediaRules() { limits.bodyBytes = mediaBodyBytes }
     limits.connections = flags.integer("max-connections") ?? 1024
     let listener = try Listener(
       app.listenerConfiguration(host: host, port: flags.integer("port") ?? 8080, limits: limits)

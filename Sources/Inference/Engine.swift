@@ -8,6 +8,7 @@
 
 import Compute
 import Decoding
+import Media
 import Models
 import Platform
 
@@ -22,6 +23,9 @@ final class Engine {
 
   private var pool: BlockPool
   private var prefixes: PrefixCache
+  private var media: MediaCache
+  /// The image or sound that is being encoded.
+  private var encoding: (digest: [UInt8], run: any MediaEncoding)?
   private let speculates: Bool
   /// Oldest first.
   private var running: [ActiveSequence] = []
@@ -58,6 +62,7 @@ final class Engine {
     prefixes = PrefixCache(
       limit: min(
         plan.blockCount, configuration.prefixCacheBytes / max(1, cache.bytesPerBlock), Self.prefixBlocks))
+    media = MediaCache(bytes: configuration.mediaCacheBytes)
     speculates = configuration.speculates
     stepDelay = configuration.stepDelayMilliseconds
   }
@@ -96,7 +101,7 @@ final class Engine {
       admit(
         ActiveSequence(
           job: job, ropeVariant: model.ropeVariant(forTokens: total), maxContext: maxContext,
-          speculates: speculates))
+          speculates: speculates, number: { media.number(of: $0) }))
     }
     return !taken.isStopped
   }
@@ -149,6 +154,7 @@ final class Engine {
 
   private func step() {
     let work = planWithBlocks()
+    encodeMedia()
     guard !work.isEmpty else { return }
     batch.spans.removeAll(keepingCapacity: true)
     for item in work {
@@ -181,7 +187,7 @@ final class Engine {
         }
       }
       prefixes.record(
-        sequence.tokens, computed: sequence.computed, path: &sequence.path, table: sequence.blocks,
+        sequence.keys, computed: sequence.computed, path: &sequence.path, table: sequence.blocks,
         pool: &pool)
       if ended.contains(ObjectIdentifier(sequence)) { releaseBlocks(of: sequence) }
     }
@@ -197,14 +203,15 @@ final class Engine {
       let shares = scheduler.plan(
         running.enumerated().map { index, sequence in
           Scheduler.Candidate(
-            pending: waitsForTwin(index) ? 0 : sequence.pending,
+            pending: waitsForTwin(index) ? 0 : sequence.ready,
             chunkLimit: sequence.wantsPromptLogprobs ? Self.promptLogprobRows : .max,
             draft: drafts[ObjectIdentifier(sequence)]?.count ?? 0)
         })
       let work = shares.map { share in
         let sequence = running[share.index]
         let draft = sequence.isDecoding ? (drafts[ObjectIdentifier(sequence)] ?? []) : []
-        return Work(sequence: sequence, rows: share.rows, draft: Array(draft.prefix(share.rows - 1)))
+        let rows = model.seesImagesWhole ? sequence.wholeRows(share.rows) : share.rows
+        return Work(sequence: sequence, rows: rows, draft: Array(draft.prefix(rows - 1)))
       }
       if work.allSatisfy({ giveBlocks(to: $0.sequence, rows: $0.rows) }) { return work }
       guard running.count > 1 else {
@@ -229,8 +236,34 @@ final class Engine {
     where sequence.pending > 1 && !sequence.wantsPromptLogprobs
       && sequence.computed == sequence.path.blocks * KVCache.blockTokens
     {
-      prefixes.adopt(sequence.tokens, path: &sequence.path, table: &sequence.blocks, pool: &pool)
+      prefixes.adopt(sequence.keys, path: &sequence.path, table: &sequence.blocks, pool: &pool)
       sequence.computed = sequence.path.blocks * KVCache.blockTokens
+    }
+    for sequence in running where sequence.missingMedia != nil { sequence.takeSoft { media.soft(of: $0) } }
+  }
+
+  /// Computes a share of what the oldest sequence that waits for an encoder needs next: the others go on meanwhile.
+  private func encodeMedia() {
+    guard let sequence = running.first(where: { $0.missingMedia != nil }), let index = sequence.missingMedia
+    else {
+      encoding = nil
+      return
+    }
+    let input = sequence.request.media[index].input
+    do throws(ModelError) {
+      if encoding?.digest != input.digest {
+        guard let encoder = model.encoder(for: input.kind) else {
+          throw .unusableMedia("the model takes no input of the kind '\(input.kind.rawValue)'")
+        }
+        encoding = (input.digest, try encoder.begin(input))
+      }
+      guard let soft = encoding?.run.advance() else { return }
+      encoding = nil
+      media.store(soft, of: input.digest)
+      sequence.setSoft(soft, of: index)
+    } catch {
+      _ = sequence.mailbox.trySend(.failed(.unusableMedia("\(error)")))
+      sequence.mailbox.close()
     }
   }
 
@@ -245,7 +278,7 @@ final class Engine {
     return running[..<index].contains { older in
       older.pending > 1 && older.ropeVariant == sequence.ropeVariant && older.computed < end
         && older.computed >= sequence.computed && older.tokens.count > end
-        && older.tokens[..<end].elementsEqual(sequence.tokens[..<end])
+        && older.keys[..<end].elementsEqual(sequence.keys[..<end])
     }
   }
 
@@ -283,9 +316,14 @@ final class Engine {
     } else {
       wanted = end == sequence.tokens.count ? .last : .none
     }
-    return Batch.Span(
+    var span = Batch.Span(
       tokens: sequence.tokens[start..<end] + item.draft, start: start, blocks: sequence.blocks,
       ropeVariant: sequence.ropeVariant, logits: wanted)
+    if !sequence.request.media.isEmpty {
+      span.soft = sequence.softRows(in: start..<end)
+      if model.seesImagesWhole { span.groups = sequence.imageGroups(in: start..<end) }
+    }
+    return span
   }
 
   // MARK: Tokens out

@@ -1,6 +1,7 @@
 // Settings of an engine, and the memory plan that follows from them.
 
 package import Compute
+package import Models
 import Platform
 
 package struct EngineConfiguration: Sendable {
@@ -26,6 +27,10 @@ package struct EngineConfiguration: Sendable {
   package var rowsPerStep = 256
   /// Most bytes of keys and values that are kept of ended sequences, for later ones with the same beginning.
   package var prefixCacheBytes = 2 << 30
+  /// Which encoders of images and sounds are used.
+  package var media = MediaOptions()
+  /// Most bytes of soft tokens that are kept of encoded images and sounds.
+  package var mediaCacheBytes = 256 << 20
   /// Whether tokens are guessed from the sequence's own text and verified in one step.
   package var speculates = true
 

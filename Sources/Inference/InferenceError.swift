@@ -5,6 +5,8 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
   case tokenOutOfRange(token: Int32, vocabularySize: Int)
   /// Counts are tokens; the limit holds for prompt and answer together.
   case promptTooLong(tokens: Int, limit: Int)
+  /// An image or a sound that the model cannot take, or not there.
+  case unusableMedia(String)
   case queueFull(limit: Int)
   /// The engine finishes what runs and takes nothing new.
   case draining
@@ -29,6 +31,7 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
     case .promptTooLong(let tokens, let limit):
       "the prompt has \(tokens) tokens, but the context holds \(limit) and the answer needs at least one; "
         + "shorten the prompt or start the server with a larger --max-context"
+    case .unusableMedia(let problem): problem
     case .queueFull(let limit):
       "\(limit) requests are waiting already (--queue-limit \(limit)); try again later"
     case .draining: "the server is shutting down"

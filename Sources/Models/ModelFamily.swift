@@ -13,9 +13,10 @@ package enum ModelFamily {
 
   /// Binds a checkpoint's tensors to its family's model. Reads norms and biases; matrices stay in the mapping.
   ///
+  /// - Parameter media: which encoders of images and sounds are wanted.
   /// - Throws: `ModelError` naming the config key or tensor that does not fit.
   package static func load(
-    _ folder: ModelFolder, compute: ComputeContext
+    _ folder: ModelFolder, compute: ComputeContext, media: MediaOptions = MediaOptions()
   ) throws(ModelError) -> any CausalModel {
     let config = ConfigFields(folder.config)
     guard let type = try config.string("model_type") else { throw .missingKey("model_type") }
@@ -25,7 +26,8 @@ package enum ModelFamily {
     case "gemma3n", "gemma3n_text":
       return try Gemma3n(text(config), weights: folder.weights, compute: compute)
     case "gemma4", "gemma4_text":
-      return try Gemma4(text(config), weights: folder.weights, compute: compute)
+      let towers = try Gemma4Towers(config, weights: folder.weights, compute: compute, options: media)
+      return try Gemma4(text(config), weights: folder.weights, compute: compute, towers: towers)
     case "granite", "llama", "ministral3", "mistral", "mixtral", "smollm3":
       return try Llama(type, config, weights: folder.weights, compute: compute)
     case "mistral3":

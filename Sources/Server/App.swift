@@ -23,6 +23,8 @@ package final class App: Sendable {
     package var keepAliveSeconds = 1.0
     /// How often a waiting connection looks whether its client is still there, seconds.
     package var pollSeconds = 0.025
+    /// The folder whose files `file://` URLs may name; nil for none.
+    package var mediaRoot: String?
     /// Of the server, for /openapi.json.
     package var version = "0.0.0"
     /// What /debug/state tells of the engine; without it that route does not exist.
@@ -142,6 +144,8 @@ struct AppCore: Sendable {
   let limits = RequestLimits()
   /// Responses that are made in the background.
   let jobs = ResponseJobs()
+  /// Images and sounds on their way to the model.
+  let desk = MediaDesk()
   /// Special tokens that say nothing to the output parser: they have no text for the client.
   let controlTokens: Set<Int32>
 
