@@ -6,7 +6,7 @@ import Platform
 
 /// Shared by all connections.
 final class MediaDesk: Sendable {
-  private struct State {
+  fileprivate struct State {
     var busy = 0
     var clock: UInt64 = 0
     var bytes = 0
