@@ -6,6 +6,7 @@ import Compute
 import Decoding
 import Inference
 import JSON
+import Media
 import Platform
 import Server
 import Tokenizers

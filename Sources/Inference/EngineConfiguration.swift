@@ -1,7 +1,7 @@
 // Settings of an engine, and the memory plan that follows from them.
 
 package import Compute
-package import Models
+package import Media
 import Platform
 
 package struct EngineConfiguration: Sendable {

@@ -17,14 +17,3 @@ package protocol MediaEncoding: AnyObject {
   /// - Returns: nil until the last share; then the soft tokens, `[input.tokenCount, hidden]`.
   func advance() -> [Float]?
 }
-
-/// Which encoders of a checkpoint are used, and when they are made ready.
-package struct MediaOptions: Sendable, Equatable {
-  package var vision = true
-  package var audio = true
-  /// Whether an encoder's weights are first read when they are first needed. They are mapped in any case: what is not
-  /// read takes no memory.
-  package var isLazy = true
-
-  package init() {}
-}

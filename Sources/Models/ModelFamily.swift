@@ -3,6 +3,7 @@
 package import Checkpoint
 package import Compute
 import JSON
+package import Media
 
 package enum ModelFamily {
   /// The values of `model_type` that `load` accepts.
