@@ -150,13 +150,13 @@ enum Flags {
     ])
 
   static let encoders = FlagGroup(
-    title: "Images",
+    title: "Images and sound",
     flags: [
       Flag(name: "no-vision", kind: .toggle, help: "take no images, even if the model could"),
       Flag(name: "no-audio", kind: .toggle, help: "take no sound, even if the model could"),
       Flag(
         name: "no-lazy-encoders", kind: .toggle,
-        help: "read the weights of the encoders at start, not when the first image comes"),
+        help: "read the weights of the encoders at start, not when the first image or sound comes"),
       Flag(
         name: "media-root", kind: .text, placeholder: "DIR", defaultText: "none",
         help: "folder whose files requests may name by file:// URLs"),

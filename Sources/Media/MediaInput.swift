@@ -132,8 +132,12 @@ package struct MediaRules: Sendable, Equatable {
 
   package struct Sounds: Sendable, Equatable {
     package var marks: MediaMarks
+    package var mel: MelSettings
 
-    package init(marks: MediaMarks) { self.marks = marks }
+    package init(marks: MediaMarks, mel: MelSettings = MelSettings()) {
+      self.marks = marks
+      self.mel = mel
+    }
   }
 
   package var images: Images?

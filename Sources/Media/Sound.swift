@@ -20,7 +20,7 @@ package struct SoundLimits: Sendable, Equatable {
   package var bytes: Int
   package var seconds: Int
 
-  package init(bytes: Int = 64 << 20, seconds: Int = 30) {
+  package init(bytes: Int = 32 << 20, seconds: Int = 30) {
     self.bytes = bytes
     self.seconds = seconds
   }

@@ -27,7 +27,9 @@ package enum ModelFamily {
     case "gemma3n", "gemma3n_text":
       return try Gemma3n(text(config), weights: folder.weights, compute: compute)
     case "gemma4", "gemma4_text":
-      let towers = try Gemma4Towers(config, weights: folder.weights, compute: compute, options: media)
+      let towers = try Gemma4Towers(
+        config, processor: folder.processorConfig.map { ConfigFields($0) }, weights: folder.weights,
+        compute: compute, options: media)
       return try Gemma4(text(config), weights: folder.weights, compute: compute, towers: towers)
     case "granite", "llama", "ministral3", "mistral", "mixtral", "smollm3":
       return try Llama(type, config, weights: folder.weights, compute: compute)

@@ -35,6 +35,7 @@ struct CapabilitiesRoute {
           })
       ),
       ("modalities", ["input": model.media.inputModalities, "output": ["text"]]), ("images", images),
+      ("sounds", sounds),
     ]
   }
 
@@ -47,6 +48,15 @@ struct CapabilitiesRoute {
     return [
       "formats": ["image/png", "image/jpeg"], "pixels": .int(ImageDecoder.pixelLimit),
       "tokens": .object(JSONObject(tokens)), "files": .bool(core.settings.mediaRoot != nil), "fetches": false,
+    ]
+  }
+
+  /// Null for a model that takes none.
+  private var sounds: JSONValue {
+    guard core.model.media.sounds != nil else { return nil }
+    return [
+      "formats": ["audio/wav"], "seconds": .int(MediaRules.Sounds.seconds),
+      "bytes": .int(SoundLimits().bytes),
     ]
   }
 

@@ -23,9 +23,41 @@ struct MediaResolver {
         throw .unsupportedValue("\(part.path).type", "the model '\(core.model.id)' takes no images")
       }
       return try image(bytes(at: url, of: part), Self.tokens(for: detail, rules), rules, part)
-    case .audio:
-      throw .unsupportedValue("\(part.path).type", "the model '\(core.model.id)' takes no sound")
+    case .audio(let data, let format):
+      guard let rules = core.model.media.sounds else {
+        throw .unsupportedValue("\(part.path).type", "the model '\(core.model.id)' takes no sound")
+      }
+      guard format.lowercased().utf8.elementsEqual("wav".utf8) else {
+        throw .unsupportedValue(
+          "\(part.path).input_audio.format", "'\(APIError.shortened(format))' has no reader here; send 'wav'")
+      }
+      return try sound(bytes(of: data, part), rules, part)
     }
+  }
+
+  // MARK: Sounds
+
+  private func sound(
+    _ bytes: [UInt8], _ rules: MediaRules.Sounds, _ part: MediaPart
+  ) throws(APIError) -> MediaInput {
+    let key = SHA256.digest(Array("sound\n".utf8) + SHA256.digest(bytes))
+    return try core.desk.input(key) { () throws(APIError) in
+      do throws(SoundError) {
+        return try rules.input(bytes)
+      } catch {
+        throw APIError(
+          status: 400, code: "invalid_audio", param: part.field, message: "Invalid '\(part.field)': \(error)")
+      }
+    }
+  }
+
+  /// Base64, with or without the head of a data URL, or what is attached.
+  private func bytes(of data: String, _ part: MediaPart) throws(APIError) -> [UInt8] {
+    if let name = part.attachment { return try attachment(name, part) }
+    guard let bytes = Base64.decode(DataURL(data)?.encoded ?? data) else {
+      throw .invalidValue(part.field, "it is no base64")
+    }
+    return bytes
   }
 
   // MARK: Images

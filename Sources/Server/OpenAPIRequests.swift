@@ -153,7 +153,8 @@ enum OpenAPIRequests {
           "detail": {"enum": ["auto", "low", "high", "original"]}}}]}}},
     "AudioPart": {"type": "object", "required": ["type", "input_audio"], "properties": {
       "type": {"const": "input_audio"}, "input_audio": {"type": "object", "required": ["data", "format"],
-        "properties": {"data": {"type": "string"}, "format": {"type": "string"}}}}},
+        "properties": {"data": {"type": "string", "description": "base64 of a WAV file, or attachment:NAME"},
+          "format": {"const": "wav"}}}}},
     "ChatMessage": {"anyOf": [
       {"type": "object", "required": ["role", "content"], "properties": {"name": {"type": "string"},
         "role": {"enum": ["system", "developer"]},

@@ -23,7 +23,7 @@ enum OpenAPIResponses {
       "InputTokens": {"object": "'response.input_tokens'", "input_tokens": "integer"},
 
       "Usage": {"prompt_tokens": "integer", "completion_tokens": "integer", "total_tokens": "integer",
-        "prompt_tokens_details": {"cached_tokens": "integer"},
+        "prompt_tokens_details": {"cached_tokens": "integer", "audio_tokens?": "integer"},
         "completion_tokens_details": {"reasoning_tokens": "integer"},
         "input_tokens": "integer", "output_tokens": "integer",
         "output_tokens_details": {"reasoning_tokens": "integer"}},
@@ -99,11 +99,12 @@ enum OpenAPIResponses {
 
       "ImageAbilities": {"formats": ["string"], "pixels": "integer", "files": "boolean", "fetches": "boolean",
         "tokens": {"auto": "integer", "low": "integer", "high": "integer", "original": "integer"}},
+      "SoundAbilities": {"formats": ["string"], "seconds": "integer", "bytes": "integer"},
       "Quantization": {"mode": "string", "bits": "integer", "group_size": "integer"},
       "Capabilities": {"id": "string", "object": "'model.capabilities'", "model_type": "string|null",
         "context_length": "integer", "vocabulary_size": "integer", "compute_mode": "string",
         "quantization": "Quantization|null", "endpoints": ["string"],
-        "modalities": {"input": ["string"], "output": ["string"]}, "images": "ImageAbilities|null",
+        "modalities": {"input": ["string"], "output": ["string"]}, "images": "ImageAbilities|null", "sounds": "SoundAbilities|null",
         "chat": "boolean", "streaming": "boolean", "logprobs": "boolean",
         "tools": {"supported": "boolean", "syntax": "string|null", "choices": ["string"], "parallel": "boolean",
           "strict": "boolean"},

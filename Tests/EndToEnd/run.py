@@ -5,6 +5,7 @@ import time
 import traceback
 
 import around_test
+import audio_test
 import chat_cases_test
 import checkpoints_test
 import cli_test
@@ -23,7 +24,7 @@ def main():
         (f"{module.__name__}.{name}", function)
         for module in (
             sdk_test, chat_cases_test, responses_test, responses_stream_test, around_test, openapi_test, raw_test,
-            cli_test, media_test, checkpoints_test)
+            cli_test, media_test, audio_test, checkpoints_test)
         for name, function in vars(module).items()
         if name.startswith("test_") and part in name
     ]
