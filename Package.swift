@@ -31,6 +31,7 @@ let modules: [(name: String, imports: [String])] = [
   ("Platform", []),
   ("JSON", []),
   ("HTTP", ["Platform"]),
+  ("Media", ["Platform"]),
   ("OpenAI", ["JSON"]),
   ("Jinja", ["JSON"]),
   ("Tokenizers", ["JSON"]),
@@ -39,16 +40,20 @@ let modules: [(name: String, imports: [String])] = [
   ("Grammar", ["Tokenizers", "JSON"]),
   ("Decoding", ["Grammar", "Tokenizers", "JSON"]),
   ("Chat", ["Grammar", "Jinja", "Tokenizers", "JSON"]),
-  ("Models", ["Compute", "Checkpoint", "JSON", "Platform"]),
-  ("Inference", ["Models", "Decoding", "Grammar", "Tokenizers", "Compute", "Checkpoint", "Platform"]),
+  ("Models", ["Compute", "Checkpoint", "Media", "JSON", "Platform"]),
+  (
+    "Inference",
+    ["Models", "Decoding", "Grammar", "Tokenizers", "Compute", "Checkpoint", "Media", "Platform"]
+  ),
   (
     "Server",
-    ["Inference", "Chat", "Decoding", "Grammar", "Tokenizers", "OpenAI", "HTTP", "JSON", "Platform"]
+    ["Inference", "Chat", "Decoding", "Grammar", "Tokenizers", "OpenAI", "Media", "HTTP", "JSON", "Platform"]
   ),
   (
     "CLI",
     [
-      "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "HTTP", "JSON",
+      "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "Media", "HTTP",
+      "JSON",
       "Platform",
     ]
   ),
@@ -58,7 +63,7 @@ let modules: [(name: String, imports: [String])] = [
 /// say `unsafe`, and CI treats the warning as an error.
 let lowLevel: Set = ["Platform", "HTTP", "Compute", "Checkpoint", "Decoding"]
 
-let tuned: Set = ["Compute", "Decoding", "Grammar", "Tokenizers", "JSON", "Jinja"]
+let tuned: Set = ["Compute", "Decoding", "Grammar", "Tokenizers", "Media", "JSON", "Jinja"]
 
 func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .init(stringLiteral: $0) } }
 

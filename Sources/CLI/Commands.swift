@@ -16,7 +16,9 @@ struct Command: Sendable {
     Command(
       name: "serve", summary: "serve a model to OpenAI clients (the default command)",
       usage: "mlxserve --model DIR [--port N] [--host H] [flags]",
-      groups: [Flags.model, Flags.serve, Flags.access, Flags.limits, Flags.logging, Flags.testing],
+      groups: [
+        Flags.model, Flags.serve, Flags.encoders, Flags.access, Flags.limits, Flags.logging, Flags.testing,
+      ],
       run: ServeCommand.run),
     Command(
       name: "chat", summary: "talk to a model in the terminal",
@@ -34,6 +36,9 @@ struct Command: Sendable {
       name: "verify", summary: "check a model folder before it is used",
       usage: "mlxserve verify --model DIR [flags]",
       groups: [Flags.evaluatedModel, Flags.verify], run: VerifyCommand.run),
+    Command(
+      name: "media", summary: "show what the decoders make of an image file",
+      usage: "mlxserve media --file FILE [flags]", groups: [Flags.media], run: MediaCommand.run),
   ]
 }
 

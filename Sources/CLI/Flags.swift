@@ -134,7 +134,8 @@ enum Flags {
     title: "Limits",
     flags: [
       Flag(
-        name: "max-body", kind: .integer(1...1024), placeholder: "MB", defaultText: "8",
+        name: "max-body", kind: .integer(1...1024), placeholder: "MB",
+        defaultText: "8, or 48 where the model takes images or sounds",
         help: "largest body of a request; a larger one gets 413"),
       Flag(
         name: "header-timeout", kind: .decimal(0.1...3600), placeholder: "S", defaultText: "10",
@@ -210,6 +211,31 @@ enum Flags {
         help: "runs of each; the median and the spread are shown"),
       Flag(name: "json", kind: .toggle, help: "print one JSON object"),
       Flag(name: "csv", kind: .toggle, help: "print one CSV line per measurement"),
+    ])
+
+  static let encoders = FlagGroup(
+    title: "Images and sound",
+    flags: [
+      Flag(name: "no-vision", kind: .toggle, help: "take no images, even if the model could"),
+      Flag(name: "no-audio", kind: .toggle, help: "take no sound, even if the model could"),
+      Flag(
+        name: "no-lazy-encoders", kind: .toggle,
+        help: "read the weights of the encoders at start, not when the first image or sound comes"),
+      Flag(
+        name: "media-root", kind: .text, placeholder: "DIR", defaultText: "none",
+        help: "folder whose files requests may name by file:// URLs"),
+    ])
+
+  static let media = FlagGroup(
+    title: "Image",
+    flags: [
+      Flag(name: "file", kind: .text, placeholder: "FILE", help: "the image, PNG or JPEG (required)"),
+      Flag(
+        name: "image-tokens", kind: .integer(1...4096), placeholder: "N", defaultText: "280",
+        help: "most soft tokens, which decide the size that the model sees"),
+      Flag(
+        name: "raw", kind: .text, placeholder: "OUT", help: "write the pixels there: RGB, row by row"),
+      Flag(name: "resized", kind: .toggle, help: "with --raw: the pixels at the size that the model sees"),
     ])
 
   static let perplexity = FlagGroup(

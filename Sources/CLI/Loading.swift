@@ -6,6 +6,7 @@ import Compute
 import Decoding
 import Inference
 import JSON
+import Media
 import Platform
 import Server
 import Tokenizers
@@ -21,6 +22,9 @@ enum Loading {
     configuration.speculates = flags.text("speculate") != "off"
     if let megabytes = flags.integer("prefix-cache") { configuration.prefixCacheBytes = megabytes << 20 }
     configuration.stepDelayMilliseconds = UInt32(flags.integer("step-delay-ms") ?? 0)
+    configuration.media.vision = !flags.isSet("no-vision")
+    configuration.media.audio = !flags.isSet("no-audio")
+    configuration.media.isLazy = !flags.isSet("no-lazy-encoders")
     configuration.useReference = flags.isSet("reference-kernels")
     configuration.maxContext = flags.integer("max-context")
     configuration.queueLimit = flags.integer("queue-limit") ?? configuration.queueLimit
@@ -48,7 +52,7 @@ enum Loading {
       var model = ServedModel(
         id: flags.text("model-id") ?? folder.name, created: Int(Instant.wallSeconds), service: engine,
         tokenizer: tokenizer, template: template, endTokens: endTokens(of: folder, tokenizer),
-        sampling: sampling, systemFingerprint: fingerprint(of: folder))
+        sampling: sampling, systemFingerprint: fingerprint(of: folder), media: engine.mediaRules)
       model.facts = facts(of: folder, engine)
       return (model, engine)
     }

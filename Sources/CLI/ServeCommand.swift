@@ -3,6 +3,7 @@
 import HTTP
 import Inference
 import JSON
+import Media
 import Platform
 import Server
 
@@ -19,6 +20,7 @@ enum ServeCommand {
     // What is wrong with the flags is told before anybody can connect.
     _ = try Loading.engineConfiguration(flags)
     try checkTestHooks(flags)
+    _ = try ServeSetup.mediaRoot(flags)
     let access = try ServeSetup.access(flags)
     let metrics = Metrics()
     let door = FrontDoor(access: access, metrics: metrics)
@@ -66,6 +68,7 @@ enum ServeCommand {
         flags.text("responses-reasoning-events") ?? settings.responsesReasoningEvents
       settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
       settings.store = try makeStore(flags)
+      settings.mediaRoot = try ServeSetup.mediaRoot(flags)
       if flags.isSet("test-hooks") {
         settings.engineStatistics = { engine.statistics }
         Log.warning("test hooks are on", ["route": "/debug/state"])

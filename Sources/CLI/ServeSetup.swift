@@ -1,11 +1,14 @@
 // From flags to what the listener needs: places, limits, and who may come in.
 
 import HTTP
+import JSON
 import Platform
 import Server
 
 enum ServeSetup {
   static let keyVariable = "MLXSERVE_API_KEY"
+  /// Largest body for a model that takes images or sounds: they travel in it, in base64.
+  private static let mediaBodyBytes = 48 << 20
   static let defaultHost = "127.0.0.1"
 
   static func host(_ flags: ParsedFlags) -> String { flags.text("host") ?? defaultHost }
@@ -91,13 +94,34 @@ enum ServeSetup {
     return mode
   }
 
+  /// Whether the model may hear or see, by its config.json: the listener opens before it is loaded. What is wrong with
+  /// that file is told when it is.
+  private static func takesMedia(_ flags: ParsedFlags) -> Bool {
+    guard let folder = flags.text("model"),
+      let bytes = try? File.read(folder + "/config.json", limit: 16 << 20),
+      let config = try? JSONValue(parsing: bytes)
+    else { return false }
+    return config["vision_config"]?.objectValue != nil || config["audio_config"]?.objectValue != nil
+  }
+
+  /// The folder whose files requests may name.
+  static func mediaRoot(_ flags: ParsedFlags) throws(UsageError) -> String? {
+    guard let folder = flags.text("media-root") else { return nil }
+    guard let root = File.resolved(folder), File.isDirectory(root) else {
+      throw .badValue(flag: "media-root", value: folder, expected: "a folder that exists")
+    }
+    return root
+  }
+
   static func limits(_ flags: ParsedFlags) -> Limits {
     var limits = Limits()
     limits.connections = flags.integer("max-connections") ?? 1024
     if let megabytes = flags.integer("max-body") {
       limits.bodyBytes = megabytes << 20
-      limits.bufferedBodyBytes = max(limits.bufferedBodyBytes, limits.bodyBytes)
+    } else if takesMedia(flags) {
+      limits.bodyBytes = mediaBodyBytes
     }
+    limits.bufferedBodyBytes = max(limits.bufferedBodyBytes, limits.bodyBytes)
     limits.headSeconds = flags.decimal("header-timeout") ?? limits.headSeconds
     limits.bodyWindowSeconds = flags.decimal("body-timeout") ?? limits.bodyWindowSeconds
     limits.idleSeconds = flags.decimal("idle-timeout") ?? limits.idleSeconds

@@ -18,17 +18,43 @@ package struct Prompt: Sendable, Equatable {
 /// Makes prompts for one tokenizer.
 package struct PromptEncoder: Sendable {
   private let tokenizer: Tokenizer
-  /// Spellings of the special tokens by their first byte.
-  private var spellings: [UInt8: [[UInt8]]] = [:]
+  /// The special tokens.
+  private var special = Spellings()
+  /// Those that stand for images and sounds: nothing but the template may write them, not even an earlier answer, a
+  /// tool's description or a variable of the template.
+  private var media = Spellings()
+
+  /// Texts by their first byte.
+  private struct Spellings {
+    private var byFirst: [UInt8: [[UInt8]]] = [:]
+
+    mutating func add(_ spelling: [UInt8]) {
+      if let first = spelling.first, spelling.count > 1 { byFirst[first, default: []].append(spelling) }
+    }
+
+    var isEmpty: Bool { byFirst.isEmpty }
+
+    func start(_ rest: ArraySlice<UInt8>) -> Bool {
+      guard let first = rest.first, let candidates = byFirst[first] else { return false }
+      return candidates.contains { rest.starts(with: $0) }
+    }
+
+    func occur(in text: String) -> Bool {
+      let bytes = Array(text.utf8)
+      return bytes.indices.contains { start(bytes[$0...]) }
+    }
+  }
 
   /// O(vocabulary): make one and keep it.
-  package init(tokenizer: Tokenizer) {
+  ///
+  /// - Parameter mediaTokens: ids that stand for images and sounds.
+  package init(tokenizer: Tokenizer, mediaTokens: [Int32] = []) {
     self.tokenizer = tokenizer
     for id in 0..<Int32(clamping: tokenizer.vocabularySize) where tokenizer.isSpecial(id) {
-      guard let spelling = tokenizer.token(of: id).map({ Array($0.utf8) }), let first = spelling.first,
-        spelling.count > 1
-      else { continue }
-      spellings[first, default: []].append(spelling)
+      if let spelling = tokenizer.token(of: id) { special.add(Array(spelling.utf8)) }
+    }
+    for id in mediaTokens {
+      if let spelling = tokenizer.token(of: id) { media.add(Array(spelling.utf8)) }
     }
   }
 
@@ -44,7 +70,13 @@ package struct PromptEncoder: Sendable {
     }
     var marked = conversation
     marked.messages = conversation.messages.map { message in
-      Self.mapTexts(of: message) { Self.text(self.broken(Array($0.utf8), mark)) }
+      Self.mapTexts(of: message) { self.broken($0, mark, special) }
+    }
+    if !media.isEmpty {
+      func guarded(_ value: JSONValue) -> JSONValue { Self.mapAll(value) { self.broken($0, mark, media) } }
+      marked.messages = marked.messages.map(guarded)
+      marked.tools = marked.tools.map(guarded)
+      marked.templateArguments = guarded(.object(marked.templateArguments)).objectValue ?? JSONObject()
     }
     let rendered = Array(try template.render(marked).utf8)
     var text: [UInt8] = []
@@ -71,43 +103,48 @@ package struct PromptEncoder: Sendable {
         start = at
         isPending = false
       }
-      isPending = isPending || startsSpecialToken(bytes[at...])
+      isPending = isPending || special.start(bytes[at...])
     }
     return tokens + tokenizer.encode(Self.text(bytes[start...]), addSpecialTokens: false)
   }
 
   // MARK: Special tokens in messages
 
-  /// A noncharacter that the conversation does not contain, when a message spells a special token.
+  /// Noncharacters that the conversation does not contain, when something in it spells a special token.
   private func markNeeded(by conversation: Conversation) -> [UInt8]? {
     var isNeeded = false
     for message in conversation.messages where !isNeeded {
       _ = Self.mapTexts(of: message) { text in
-        isNeeded = isNeeded || holdsSpecialToken(Array(text.utf8))
+        isNeeded = isNeeded || special.occur(in: text)
+        return text
+      }
+    }
+    let everything = JSONValue.array(
+      conversation.messages + conversation.tools + [.object(conversation.templateArguments)])
+    if !media.isEmpty, !isNeeded {
+      _ = Self.mapAll(everything) { text in
+        isNeeded = isNeeded || media.occur(in: text)
         return text
       }
     }
     guard isNeeded else { return nil }
-    let everything = JSONValue.array(conversation.messages + conversation.tools).bytes
+    let bytes = everything.bytes
     // U+FDD0 to U+FDEF are set aside for uses like this one.
+    func sequence(_ last: [UInt8]) -> [UInt8] { last.flatMap { [0xEF, 0xB7, $0] as [UInt8] } }
     for last: UInt8 in 0x90...0xAF {
-      let mark: [UInt8] = [0xEF, 0xB7, last]
-      if Bytes.find(mark, in: everything[...]) == nil { return mark }
+      let mark = sequence([last])
+      if Bytes.find(mark, in: bytes[...]) == nil { return mark }
     }
-    return nil
+    // A conversation that holds all of them cannot hold what nobody can foresee.
+    while true {
+      let mark = sequence((0..<16).map { _ in UInt8.random(in: 0x90...0xAF) })
+      if Bytes.find(mark, in: bytes[...]) == nil { return mark }
+    }
   }
 
-  private func holdsSpecialToken(_ bytes: [UInt8]) -> Bool {
-    bytes.indices.contains { startsSpecialToken(bytes[$0...]) }
-  }
-
-  private func startsSpecialToken(_ rest: ArraySlice<UInt8>) -> Bool {
-    guard let first = rest.first, let candidates = spellings[first] else { return false }
-    return candidates.contains { rest.starts(with: $0) }
-  }
-
-  /// `bytes` with the mark behind the first character of every special token's spelling.
-  private func broken(_ bytes: [UInt8], _ mark: [UInt8]) -> [UInt8] {
+  /// `text` with the mark behind the first character of every spelling.
+  private func broken(_ text: String, _ mark: [UInt8], _ spellings: Spellings) -> String {
+    let bytes = Array(text.utf8)
     var out: [UInt8] = []
     out.reserveCapacity(bytes.count)
     var isPending = false
@@ -116,10 +153,21 @@ package struct PromptEncoder: Sendable {
         out += mark
         isPending = false
       }
-      isPending = isPending || startsSpecialToken(bytes[at...])
+      isPending = isPending || spellings.start(bytes[at...])
       out.append(bytes[at])
     }
-    return out
+    return Self.text(out)
+  }
+
+  /// A value with `body` applied to all its strings, the names of members among them.
+  private static func mapAll(_ value: JSONValue, _ body: (String) -> String) -> JSONValue {
+    switch value {
+    case .string(let text): .string(body(text))
+    case .array(let values): .array(values.map { mapAll($0, body) })
+    case .object(let object):
+      .object(JSONObject(object.entries.map { (body($0.key), mapAll($0.value, body)) }))
+    default: value
+    }
   }
 
   /// A message with `body` applied to its texts. The assistant's own messages stay: templates look for the

@@ -25,6 +25,8 @@ package final class ModelFolder: Sendable {
   package let generationConfig: JSONValue?
   /// tokenizer_config.json; nil when absent.
   package let tokenizerConfig: JSONValue?
+  /// processor_config.json, or preprocessor_config.json where there is none; nil when both are absent.
+  package let processorConfig: JSONValue?
   /// The chat template for conversations without tools, as Jinja source.
   package let chatTemplate: String?
   /// The chat template for conversations with tools, where the model has a separate one.
@@ -43,6 +45,8 @@ package final class ModelFolder: Sendable {
     self.config = config
     generationConfig = try Self.object(path, "generation_config.json")
     tokenizerConfig = try Self.object(path, "tokenizer_config.json")
+    let processor = try Self.object(path, "processor_config.json")
+    processorConfig = processor == nil ? try Self.object(path, "preprocessor_config.json") : processor
     let templates = try ChatTemplateFiles(folder: path, tokenizerConfig: tokenizerConfig)
     chatTemplate = templates.plain
     toolChatTemplate = templates.withTools

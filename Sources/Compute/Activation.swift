@@ -12,6 +12,11 @@ extension ComputeContext {
     gated(gate, up, into: out, by: kernels.gatedGELU)
   }
 
+  /// `out = up / (1 + e^-gate)`; all `[rows, columns]`; out may be gate, and up too, for silu.
+  package func gatedSigmoid(_ gate: Rows, _ up: Rows, into out: Rows) {
+    gated(gate, up, into: out, by: kernels.gatedSigmoid)
+  }
+
   private func gated(
     _ gate: Rows, _ up: Rows, into out: Rows, by kernel: KernelTable.GatedActivation
   ) {

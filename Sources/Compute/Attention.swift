@@ -1,4 +1,5 @@
-// Causal attention over the paged cache, with grouped queries and an optional sliding window.
+// Causal attention over the paged cache, with grouped queries, an optional sliding window, and groups of positions
+// (the patches of an image) that see each other in both directions.
 //
 // Each query row walks the blocks of its own sequence in order, at the cache's fixed absolute boundaries, and
 // folds them into a running softmax (arXiv:2205.14135): maximum, sum, and one weighted sum of values. There is
@@ -11,7 +12,8 @@ package struct AttentionShape: Sendable {
   package var headDim: Int
   /// Multiplies scores before the softmax, usually headDim^-0.5.
   package var scale: Float
-  /// Key j is visible to query i iff j <= i and i - j < window; nil for all j <= i.
+  /// Key j is visible to query i iff j <= i and i - j < window; nil for all j <= i. Within a group of the layout
+  /// later keys are visible too.
   package var window: Int?
 
   package init(heads: Int, kvHeads: Int, headDim: Int, scale: Float, window: Int? = nil) {
@@ -132,19 +134,24 @@ extension ComputeContext {
     if tile.count == 1, size % 32 == 0, let stored = storedAttention(storage.format) {
       let factors = widened
       walkStored(
-        stored, position: span.start + tile.first, rows: rows, shape: shape, head: head, storage: storage,
+        stored, position: span.start + tile.first,
+        lastVisible: span.lastVisible(from: span.start + tile.first), rows: rows, shape: shape, head: head,
+        storage: storage,
         blocks: layout.blocks[span.table...], q: q, sums: sums, scores: scores, states: states,
         factors: factors)
       finish(rows: rows, group: group, head: head, size: size, tile, span.row, sums, states, out)
       return
     }
     let firstPosition = span.start + tile.first
-    let lastPosition = firstPosition + tile.count - 1
+    var lastPosition = firstPosition + tile.count - 1
+    for group in span.groups where group.overlaps(firstPosition..<lastPosition + 1) {
+      lastPosition = max(lastPosition, group.upperBound - 1)
+    }
     let firstVisible = shape.window.map { max(0, firstPosition - $0 + 1) } ?? 0
     for index in firstVisible / tokens...lastPosition / tokens {
       let block = Int(layout.blocks[span.table + index])
       // Rows of the tile that see nothing of this block are skipped at its end (window) or start (causality).
-      let firstRow = max(0, index * tokens - firstPosition) * group
+      let firstRow = span.groups.isEmpty ? max(0, index * tokens - firstPosition) * group : 0
       let q0 = q + firstRow * size
       let s0 = scores + firstRow * tokens
       let keys = floats(storage.keys(block: block, head: head), storage.format, size * tokens, widened)
@@ -154,7 +161,7 @@ extension ComputeContext {
       let values = floats(storage.values(block: block, head: head), storage.format, size * tokens, widened)
       for r in firstRow..<rows {
         let position = firstPosition + r / group
-        let to = min(tokens, position - index * tokens + 1)
+        let to = min(tokens, span.lastVisible(from: position) - index * tokens + 1)
         let from = shape.window.map { max(0, position - $0 + 1 - index * tokens) } ?? 0
         guard from < to else { continue }
         let row = scores + r * tokens
@@ -192,7 +199,8 @@ extension ComputeContext {
   /// The walk over the blocks for the heads of one position, which all see the same keys: nothing is widened into
   /// memory. The same bits as the walk of a tile.
   private func walkStored(
-    _ stored: KernelTable.StoredAttention, position: Int, rows: Int, shape: AttentionShape, head: Int,
+    _ stored: KernelTable.StoredAttention, position: Int, lastVisible: Int, rows: Int, shape: AttentionShape,
+    head: Int,
     storage: KVLayer, blocks: ArraySlice<Int32>, q: UnsafeMutablePointer<Float>,
     sums: UnsafeMutablePointer<Float>, scores: UnsafeMutablePointer<Float>,
     states: UnsafeMutablePointer<Float>,
@@ -200,9 +208,9 @@ extension ComputeContext {
   ) {
     let (size, tokens) = (shape.headDim, KVCache.blockTokens)
     let firstVisible = shape.window.map { max(0, position - $0 + 1) } ?? 0
-    for index in firstVisible / tokens...position / tokens {
+    for index in firstVisible / tokens...lastVisible / tokens {
       let block = Int(blocks[blocks.startIndex + index])
-      let (from, to) = (max(0, firstVisible - index * tokens), min(tokens, position - index * tokens + 1))
+      let (from, to) = (max(0, firstVisible - index * tokens), min(tokens, lastVisible - index * tokens + 1))
       let values = storage.values(block: block, head: head)
       stored.scores(q, size, rows, storage.keys(block: block, head: head), size, values, scores)
       let scales = storage.format == .q8 ? storage.scales(block: block, head: head) : nil

@@ -142,6 +142,22 @@ struct KernelTable: Sendable {
       UnsafePointer<Float>, UnsafePointer<Float>, Float, Int, UnsafeMutablePointer<Float>
     ) -> Void
 
+  /// Convolves every column over rows that follow each other: `out = Σ weights[j] · x[j]`, j in `0 ..< taps`:
+  /// `(x, xStride, taps, weights [taps][columns], columns, out)`.
+  typealias Convolve =
+    @Sendable (
+      UnsafePointer<Float>, Int, Int, UnsafePointer<Float>, Int, UnsafeMutablePointer<Float>
+    ) -> Void
+
+  /// One head's attention to a row and the rows before it; key d is at `keys - d · stride`:
+  /// `(query, keys, values, stride, relative, relativeStride, distances, size, cap, out)`.
+  typealias AttendLocally =
+    @Sendable (
+      UnsafePointer<Float>, UnsafePointer<Float>, UnsafePointer<Float>, Int, UnsafePointer<Float>, Int, Int,
+      Int,
+      Float, UnsafeMutablePointer<Float>
+    ) -> Void
+
   /// Rotates the pairs (i, i + half) of one head: `(x, cosines, sines, half)`.
   typealias Rotate =
     @Sendable (UnsafeMutablePointer<Float>, UnsafePointer<Float>, UnsafePointer<Float>, Int) -> Void
@@ -181,6 +197,11 @@ struct KernelTable: Sendable {
   var rotate: Rotate
   var gatedSilu: GatedActivation
   var gatedGELU: GatedActivation
+  /// `out = up / (1 + e^-gate)`; up may be gate.
+  var gatedSigmoid: GatedActivation
+  var layerNorm: RMSNorm
+  var convolve: Convolve
+  var attendLocally: AttendLocally
   var add: Add
   var scale: InPlace
   var softcap: InPlace
@@ -193,7 +214,9 @@ extension KernelTable {
     narrow: Portable.narrow, widenInt8: Portable.widenInt8, multiply: Portable.multiply,
     scores: Portable.scores, softmaxBlock: Portable.softmaxBlock, accumulate: Portable.accumulate,
     rmsNorm: Portable.rmsNorm, rotate: Portable.rotate, gatedSilu: Portable.gatedSilu,
-    gatedGELU: Portable.gatedGELU, add: Portable.add, scale: Portable.scale, softcap: Portable.softcap)
+    gatedGELU: Portable.gatedGELU, gatedSigmoid: Portable.gatedSigmoid, layerNorm: Portable.layerNorm,
+    convolve: Portable.convolve, attendLocally: Portable.attendLocally, add: Portable.add,
+    scale: Portable.scale, softcap: Portable.softcap)
 
   /// The scalar twins.
   static let reference = KernelTable(
@@ -202,7 +225,9 @@ extension KernelTable {
     int8: Reference.int8, scores: Reference.scores, softmaxBlock: Reference.softmaxBlock,
     accumulate: Reference.accumulate,
     rmsNorm: Reference.rmsNorm, rotate: Reference.rotate, gatedSilu: Reference.gatedSilu,
-    gatedGELU: Reference.gatedGELU, add: Reference.add, scale: Reference.scale, softcap: Reference.softcap)
+    gatedGELU: Reference.gatedGELU, gatedSigmoid: Reference.gatedSigmoid, layerNorm: Reference.layerNorm,
+    convolve: Reference.convolve, attendLocally: Reference.attendLocally, add: Reference.add,
+    scale: Reference.scale, softcap: Reference.softcap)
 
   static func table(for isa: ISA) -> KernelTable {
     switch isa {

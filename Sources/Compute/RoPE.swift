@@ -52,6 +52,20 @@ package final class RoPE {
     }
   }
 
+  /// Computes the angles of rows at any positions: row i stands at `positions[i]`.
+  package func prepare(positions: [Int]) {
+    angles = buffer.rows(positions.count, 2 * half)
+    let variant = variants[0]
+    for (row, position) in positions.enumerated() {
+      let target = angles.row(row)
+      for i in 0..<half {
+        let angle = Double(position) * variant.inverse[i]
+        target[i] = Float(cos(angle) * variant.magnitude)
+        target[half + i] = Float(sin(angle) * variant.magnitude)
+      }
+    }
+  }
+
   /// The prepared `[cosines | sines]` of a row.
   func angles(ofRow row: Int) -> UnsafeMutablePointer<Float> { angles.row(row) }
 }

@@ -12,6 +12,14 @@ package final class StepLayout {
     /// Where the span's block table starts in `blocks`.
     let table: Int
     let ropeVariant: Int
+    /// Positions that see each other in both directions, ascending.
+    let groups: [Range<Int>]
+
+    /// The last position that the row at `position` sees: its own, or the last of its group.
+    func lastVisible(from position: Int) -> Int {
+      for group in groups where group.contains(position) { return group.upperBound - 1 }
+      return position
+    }
   }
 
   /// Consecutive rows of one span whose attention is computed together.
@@ -44,14 +52,20 @@ package final class StepLayout {
   /// - Parameters:
   ///   - table: cache blocks of the positions 0..<32, 32..<64, ...; at least up to the last row's.
   ///   - blockCount: blocks of the cache, to check the table against.
-  package func append(count: Int, start: Int, table: [Int32], blockCount: Int, ropeVariant: Int) {
+  ///   - groups: ranges of positions that see each other in both directions, such as those of one image. A group ends
+  ///     within the rows, or before them.
+  package func append(
+    count: Int, start: Int, table: [Int32], blockCount: Int, ropeVariant: Int, groups: [Range<Int>] = []
+  ) {
+    precondition(groups.allSatisfy { $0.upperBound <= start + count }, "a group goes beyond the rows")
     let needed = (start + count + KVCache.blockTokens - 1) / KVCache.blockTokens
     precondition(start >= 0 && count >= 0 && table.count >= needed, "the block table does not cover the span")
     for block in table.prefix(needed) {
       precondition(block >= 0 && Int(block) < blockCount, "block table entry out of range")
     }
     spans.append(
-      Span(row: rows, count: count, start: start, table: blocks.count, ropeVariant: ropeVariant))
+      Span(
+        row: rows, count: count, start: start, table: blocks.count, ropeVariant: ropeVariant, groups: groups))
     blocks.append(contentsOf: table.prefix(needed))
     rows += count
     tileRows = 0

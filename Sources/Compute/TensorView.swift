@@ -72,3 +72,26 @@ package struct WeightTensors: Sendable {
     self.columns = columns
   }
 }
+
+extension TensorView {
+  /// Float32 elements of the caller's, copied: a tensor that had to be rearranged.
+  ///
+  /// - Precondition: `shape` has as many elements as there are floats.
+  package init(name: String, shape: [Int], floats: [Float]) {
+    precondition(shape.reduce(1, *) == floats.count, "tensor: shapes differ")
+    let copy = FloatCopy(floats)
+    self.init(name: name, dtype: .f32, shape: shape, bytes: UnsafeRawBufferPointer(copy.bytes), owner: copy)
+  }
+}
+
+/// Owns a copy of an array's elements.
+private final class FloatCopy {
+  let bytes: UnsafeMutableRawBufferPointer
+
+  init(_ floats: [Float]) {
+    bytes = .allocate(byteCount: floats.count * MemoryLayout<Float>.size, alignment: 64)
+    floats.withUnsafeBytes { bytes.copyMemory(from: $0) }
+  }
+
+  deinit { bytes.deallocate() }
+}

@@ -2,6 +2,8 @@
 
 import Compute
 import Decoding
+import Media
+import Models
 import Platform
 
 /// Not Sendable: only the engine's thread touches it.
@@ -10,8 +12,17 @@ final class ActiveSequence {
   let mailbox: Mailbox<GenerationEvent>
   /// Prompt followed by everything generated.
   private(set) var tokens: [Int32]
+  /// What the prefix cache knows the tokens by: where an image or a sound stands, its content. Nil when
+  /// there are none, and the tokens serve.
+  private var mediaKeys: [Int32]?
+  /// Soft tokens by the index of their span, from when they are encoded until their positions are computed.
+  private var soft: [Int: [Float]] = [:]
   /// Leading tokens whose keys and values are in the cache.
-  var computed = 0
+  var computed = 0 {
+    didSet {
+      soft = soft.isEmpty ? soft : soft.filter { request.media[$0.key].positions.upperBound > computed }
+    }
+  }
   /// KV blocks in order of position.
   var blocks: [Int32] = []
   var sampler: Sampler
@@ -47,9 +58,33 @@ final class ActiveSequence {
     guide = job.request.guide
     path = PrefixCache.Path(root)
     drafter = speculates ? Drafter(reference: job.request.draft) : nil
+    guard !request.media.isEmpty else { return }
+    var keys = tokens
+    for span in request.media {
+      for (offset, position) in span.positions.enumerated() {
+        keys[position] = Self.key(span.input.digest, offset)
+      }
+    }
+    mediaKeys = keys
   }
 
   var ropeVariant: Int { path.root.ropeVariant }
+
+  /// What the prefix cache knows the tokens by.
+  var keys: [Int32] { mediaKeys ?? tokens }
+
+  /// What stands for a position of a content with this SHA-256: a part of it, negative as no token is. Positions all
+  /// hold the same token, which cannot tell two images apart.
+  private static func key(_ digest: [UInt8], _ offset: Int) -> Int32 {
+    let start = offset % 8 * 4
+    guard start + 4 <= digest.count else { return -1 }
+    return digest[start..<start + 4].reduce(0) { $0 << 8 | Int32($1) } | .min
+  }
+
+  func hasSoft(_ index: Int) -> Bool { soft[index] != nil }
+  func softTokens(of index: Int) -> [Float]? { soft[index] }
+  func setSoft(_ values: [Float], of index: Int) { soft[index] = values }
+
   var promptCount: Int { request.promptTokens.count }
   var generatedCount: Int { tokens.count - promptCount }
   /// Tokens that the next steps must still run through the model.
@@ -95,6 +130,7 @@ final class ActiveSequence {
   func append(_ token: Int32, at now: Instant) {
     if firstToken == nil { firstToken = now }
     tokens.append(token)
+    mediaKeys?.append(token)
     remaining -= 1
   }
 
@@ -109,6 +145,56 @@ final class ActiveSequence {
     timings.cachedTokens = cachedTokens
     timings.generatedTokens = generatedCount
     return timings
+  }
+}
+
+// MARK: - Images and sounds
+
+extension ActiveSequence {
+  /// The first span that is still to be computed and whose soft tokens are not there.
+  var missingMedia: Int? {
+    request.media.indices.first { request.media[$0].positions.upperBound > computed && !hasSoft($0) }
+  }
+
+  /// Takes over soft tokens that `find` knows, by digest.
+  func takeSoft(_ find: (_ digest: [UInt8]) -> [Float]?) {
+    for (index, span) in request.media.enumerated()
+    where span.positions.upperBound > computed && !hasSoft(index) {
+      if let found = find(span.input.digest) { setSoft(found, of: index) }
+    }
+  }
+
+  /// Tokens that the next steps can run before an encoder has to.
+  var ready: Int {
+    guard let missing = missingMedia else { return pending }
+    return max(0, request.media[missing].start - computed)
+  }
+
+  /// Rows of the next step such that no image is cut; more than `rows` where an image comes next.
+  func wholeRows(_ rows: Int) -> Int {
+    let end = computed + rows
+    let cut = request.media.first {
+      $0.input.kind == .image && $0.start < end && end < $0.positions.upperBound
+    }
+    guard let cut else { return rows }
+    return (cut.start > computed ? cut.start : cut.positions.upperBound) - computed
+  }
+
+  /// Soft tokens of the positions `range`, as rows from its start.
+  func softRows(in range: Range<Int>) -> [Batch.SoftRows] {
+    request.media.enumerated().compactMap { index, span in
+      let shared = span.positions.clamped(to: range)
+      guard !shared.isEmpty, let values = softTokens(of: index) else { return nil }
+      let width = values.count / span.input.tokenCount
+      let first = (shared.lowerBound - span.start) * width
+      return Batch.SoftRows(
+        row: shared.lowerBound - range.lowerBound, values: values[first..<first + shared.count * width])
+    }
+  }
+
+  /// The images of which `range` holds positions.
+  func imageGroups(in range: Range<Int>) -> [Range<Int>] {
+    request.media.filter { $0.input.kind == .image && $0.positions.overlaps(range) }.map(\.positions)
   }
 }
 

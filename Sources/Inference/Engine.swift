@@ -8,6 +8,7 @@
 
 import Compute
 import Decoding
+import Media
 import Models
 import Platform
 
@@ -29,6 +30,9 @@ final class Engine {
 
   var pool: BlockPool
   var prefixes: PrefixCache
+  var media: MediaCache
+  /// The image or sound that is being encoded.
+  var encoding: (digest: [UInt8], run: any MediaEncoding)?
   var clock: StepClock
   /// Oldest first.
   var running: [ActiveSequence] = []
@@ -60,6 +64,7 @@ final class Engine {
       limit: min(
         plan.blockCount, configuration.prefixCacheBytes / max(1, cache.bytesPerBlock), Self.prefixBlocks),
       names: store?.names)
+    media = MediaCache(bytes: configuration.mediaCacheBytes)
     speculates = configuration.speculates
     maxStall = configuration.maxStall
     sharesPrefixes = configuration.sharesPrefixes
@@ -172,7 +177,7 @@ final class Engine {
 
   func releaseBlocks(of sequence: ActiveSequence) {
     prefixes.recordTail(
-      sequence.tokens, computed: sequence.computed, path: sequence.path, table: sequence.blocks, pool: &pool)
+      sequence.keys, computed: sequence.computed, path: sequence.path, table: sequence.blocks, pool: &pool)
     pool.release(&sequence.blocks)
     prefixes.trim(pool: &pool)
   }

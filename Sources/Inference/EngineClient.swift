@@ -3,6 +3,7 @@
 import Checkpoint
 package import Compute
 import Decoding
+package import Media
 import Models
 import Platform
 
@@ -15,6 +16,8 @@ package final class EngineClient: GenerationService {
   package let kvBytesPerToken: Int
   /// The instruction set in use, the compute mode unless it is exact, and the cache's format: `avx2 fast, f16 cache`.
   package let computeName: String
+  /// What the model takes beside text.
+  package let mediaRules: MediaRules
   /// The mode in use: exact where fast was asked for and this machine has no integer kernels.
   package let computeMode: ComputeMode
 
@@ -34,6 +37,7 @@ package final class EngineClient: GenerationService {
     kvBytesPerToken = facts.kvBytesPerToken
     computeName = facts.computeName
     computeMode = facts.computeMode
+    mediaRules = facts.mediaRules
     self.inbox = inbox
     self.thread = thread
     self.queueLimit = queueLimit
@@ -91,6 +95,7 @@ package final class EngineClient: GenerationService {
     var kvBytesPerToken: Int
     var computeName: String
     var computeMode: ComputeMode
+    var mediaRules: MediaRules
   }
 
   /// Opens the folder and binds the weights.
@@ -100,7 +105,8 @@ package final class EngineClient: GenerationService {
       threads: configuration.threads, isa: configuration.isa, mode: configuration.computeMode,
       useReference: configuration.useReference)
     return LoadedModel(
-      model: try ModelFamily.load(folder, compute: compute), weightBytes: folder.weightBytes,
+      model: try ModelFamily.load(folder, compute: compute, media: configuration.media),
+      weightBytes: folder.weightBytes,
       computeName: (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""),
       computeMode: compute.mode, content: { folder.contentDigest })
   }
@@ -135,7 +141,7 @@ package final class EngineClient: GenerationService {
         limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: loaded.model.vocabularySize),
         weightBytesPerToken: loaded.model.weightBytesPerToken,
         kvBytesPerToken: bytesPerBlock / KVCache.blockTokens,
-        computeName: computeName, computeMode: loaded.computeMode)
+        computeName: computeName, computeMode: loaded.computeMode, mediaRules: loaded.model.mediaRules)
       return (engine, facts)
     } catch let error as InferenceError {
       throw error
@@ -152,6 +158,7 @@ package final class EngineClient: GenerationService {
     for token in request.promptTokens where token < 0 || Int(token) >= limits.vocabularySize {
       throw .tokenOutOfRange(token: token, vocabularySize: limits.vocabularySize)
     }
+    try check(request.media, promptCount: request.promptTokens.count)
     let mailbox = Mailbox<GenerationEvent>(capacity: Self.mailboxCapacity)
     let job = Job(
       request: request, mailbox: mailbox,
@@ -169,6 +176,18 @@ package final class EngineClient: GenerationService {
   }
 
   package var statistics: EngineStatistics { inbox.withLock { $0.statistics } }
+
+  private func check(_ media: [MediaSpan], promptCount: Int) throws(InferenceError) {
+    var end = 0
+    for span in media {
+      guard mediaRules.takes(span.input.kind) else {
+        throw .unusableMedia("the model takes no input of the kind '\(span.input.kind.rawValue)'")
+      }
+      guard span.input.tokenCount > 0, span.start >= end, span.start <= promptCount - span.input.tokenCount
+      else { throw .unusableMedia("an image or a sound does not fit into the prompt") }
+      end = span.positions.upperBound
+    }
+  }
 
   /// Refuses new requests; what is queued and running goes on.
   package func drain() { inbox.update { $0.isDraining = true } }

@@ -1,6 +1,7 @@
 // Settings of an engine, and the memory plan that follows from them.
 
 package import Compute
+package import Media
 import Platform
 
 package struct EngineConfiguration: Sendable {
@@ -37,6 +38,10 @@ package struct EngineConfiguration: Sendable {
   package var prefixCacheDiskBytes = 4 << 30
   /// The program's version: another one may compute other bits, and does not use what this one has saved.
   package var version = ""
+  /// Which encoders of images and sounds are used.
+  package var media = MediaOptions()
+  /// Most bytes of soft tokens that are kept of encoded images and sounds.
+  package var mediaCacheBytes = 256 << 20
   /// Whether tokens are guessed from the sequence's own text and verified in one step.
   package var speculates = true
 

@@ -14,16 +14,17 @@ extension Engine {
     let seconds = running.contains(where: \.isDecoding) ? maxStall / 8 : Self.loadSeconds
     let deadline = Instant.now.adding(seconds: seconds)
     for sequence in running where sequence.isAtBorder {
-      prefixes.adopt(sequence.tokens, path: &sequence.path, table: &sequence.blocks, pool: &pool)
+      prefixes.adopt(sequence.keys, path: &sequence.path, table: &sequence.blocks, pool: &pool)
       sequence.computed = sequence.path.blocks * KVCache.blockTokens
       sequence.isLoading = loadPrefix(of: sequence, until: deadline)
     }
+    for sequence in running where sequence.missingMedia != nil { sequence.takeSoft { media.soft(of: $0) } }
   }
 
   /// Reads the blocks that come next from disk. True when there is more than the time allows.
   private func loadPrefix(of sequence: ActiveSequence, until deadline: Instant) -> Bool {
     guard let store, prefixes.isEnabled else { return false }
-    while let tokens = PrefixCache.nextBlock(sequence.tokens, sequence.path),
+    while let tokens = PrefixCache.nextBlock(sequence.keys, sequence.path),
       let (name, parent) = prefixes.name(of: tokens, after: sequence.path), store.contains(name)
     {
       guard Instant.now < deadline else { return true }
@@ -34,7 +35,7 @@ extension Engine {
       else { return false }
       sequence.computed = blocks * KVCache.blockTokens
       prefixes.record(
-        sequence.tokens, computed: sequence.computed, path: &sequence.path, table: sequence.blocks,
+        sequence.keys, computed: sequence.computed, path: &sequence.path, table: sequence.blocks,
         pool: &pool)
       statistics.prefixDiskTokens += KVCache.blockTokens
     }
@@ -44,7 +45,7 @@ extension Engine {
   /// Copies the part of a cached block that agrees with what follows: a copy of 32 positions is quicker than
   /// computing one.
   func copyPartial(of sequence: ActiveSequence) {
-    guard let (source, count) = prefixes.partial(sequence.tokens, sequence.path) else { return }
+    guard let (source, count) = prefixes.partial(sequence.keys, sequence.path) else { return }
     pool.retain(CollectionOfOne(source))
     let blocks = sequence.path.blocks + 1
     prefixes.evict(untilFree: 1, pool: &pool)
@@ -65,7 +66,7 @@ extension Engine {
     return running[..<index].firstIndex { older in
       older.pending > 1 && older.path.root == sequence.path.root && older.computed < end
         && older.computed >= sequence.computed && older.tokens.count > end
-        && older.tokens[..<end].elementsEqual(sequence.tokens[..<end])
+        && older.keys[..<end].elementsEqual(sequence.keys[..<end])
     }
   }
 

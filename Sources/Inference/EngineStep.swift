@@ -24,6 +24,8 @@ extension Engine {
   func step() {
     let begin = Instant.now
     let isAwaited = running.contains(where: \.isDecoding)
+    adoptPrefixes()
+    encodeMedia()
     let work = planWithBlocks()
     guard !work.isEmpty else { return }
     let planned = Instant.now
@@ -64,7 +66,7 @@ extension Engine {
         sequence.hasEnded = sample(sequence, logitRow: lastRow, draft: item.draft, at: now)
       }
       prefixes.record(
-        sequence.tokens, computed: sequence.computed, path: &sequence.path, table: sequence.blocks,
+        sequence.keys, computed: sequence.computed, path: &sequence.path, table: sequence.blocks,
         pool: &pool)
       if sequence.hasEnded { leave(sequence) }
     }
@@ -95,13 +97,13 @@ extension Engine {
   /// Plans the step and gives every planned row its KV block. When blocks are short, cached prefixes that nobody
   /// reads go first, then the youngest sequence gives its blocks back.
   private func planWithBlocks() -> [StepWork] {
-    adoptPrefixes()
     var drafts = guessDrafts()
     while true {
       let work = scheduler.plan(candidates(drafts), clock.allowance).map { share in
         let sequence = running[share.index]
         let draft = sequence.isDecoding ? (drafts[ObjectIdentifier(sequence)] ?? []) : []
-        return StepWork(sequence: sequence, rows: share.rows, draft: Array(draft.prefix(share.rows - 1)))
+        let rows = model.seesImagesWhole ? sequence.wholeRows(share.rows) : share.rows
+        return StepWork(sequence: sequence, rows: rows, draft: Array(draft.prefix(rows - 1)))
       }
       if work.allSatisfy({ giveBlocks(to: $0.sequence, rows: $0.rows) }) { return work }
       guard running.count > 1 else {
@@ -119,7 +121,7 @@ extension Engine {
     where twin == nil && sequence.isAtBorder && !sequence.isLoading { copyPartial(of: sequence) }
     var candidates = running.map { sequence in
       Scheduler.Candidate(
-        pending: sequence.isLoading ? 0 : sequence.pending, computed: sequence.computed,
+        pending: sequence.isLoading ? 0 : sequence.ready, computed: sequence.computed,
         chunkLimit: sequence.wantsPromptLogprobs ? Self.promptLogprobRows : .max,
         draft: drafts[ObjectIdentifier(sequence)]?.count ?? 0, isStream: sequence.isDecoding)
     }
@@ -168,9 +170,14 @@ extension Engine {
     } else {
       wanted = end == sequence.tokens.count ? .last : .none
     }
-    return Batch.Span(
+    var span = Batch.Span(
       tokens: sequence.tokens[start..<end] + item.draft, start: start, blocks: sequence.blocks,
       ropeVariant: sequence.ropeVariant, logits: wanted)
+    if !sequence.request.media.isEmpty {
+      span.soft = sequence.softRows(in: start..<end)
+      if model.seesImagesWhole { span.groups = sequence.imageGroups(in: start..<end) }
+    }
+    return span
   }
 }
 

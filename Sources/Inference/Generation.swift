@@ -1,6 +1,7 @@
 // One request to the engine and the events it answers with.
 
 package import Decoding
+package import Media
 package import Platform
 
 /// What to generate from: token ids in, token ids out. Text is the caller's business.
@@ -9,6 +10,8 @@ package struct GenerationRequest: Sendable {
   package var promptTokens: [Int32]
   /// Upper limit of generated tokens, at least 1; clamped so that prompt and answer fit the context.
   package var maxTokens: Int
+  /// Images and sounds whose soft tokens stand in for prompt tokens, in order of position.
+  package var media: [MediaSpan] = []
   package var sampling: SamplingParameters
   /// Sampling one of these ends the generation with `.stop`; the token itself is not sent.
   package var stopTokens: Set<Int32>
@@ -123,7 +126,7 @@ package protocol GenerationService: Sendable {
 
   /// Queues a request; never blocks.
   ///
-  /// - Throws: `queueFull`, `promptTooLong`, `emptyPrompt`, `tokenOutOfRange`, `draining`.
+  /// - Throws: `queueFull`, `promptTooLong`, `emptyPrompt`, `tokenOutOfRange`, `unusableMedia`, `draining`.
   func submit(_ request: GenerationRequest) throws(InferenceError) -> Generation
 }
 

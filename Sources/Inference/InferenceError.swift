@@ -5,6 +5,8 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
   case tokenOutOfRange(token: Int32, vocabularySize: Int)
   /// Counts are tokens; the limit holds for prompt and answer together.
   case promptTooLong(tokens: Int, limit: Int)
+  /// An image or a sound that the model cannot take, or not there.
+  case unusableMedia(String)
   /// So many run and so many wait; a place is likely to be free after `retryAfter` seconds.
   case queueFull(limit: Int, running: Int = 0, waiting: Int = 0, retryAfter: Int = 1)
   /// The engine finishes what runs and takes nothing new.
@@ -32,6 +34,7 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
     case .promptTooLong(let tokens, let limit):
       "the prompt has \(tokens) tokens, but the context holds \(limit) and the answer needs at least one; "
         + "shorten the prompt or start the server with a larger --max-context"
+    case .unusableMedia(let problem): problem
     case .queueFull(let limit, let running, let waiting, let retryAfter):
       "\(running) requests are running and \(waiting) are waiting (--queue-limit \(limit)); "
         + "try again in \(retryAfter) second\(retryAfter == 1 ? "" : "s")"

@@ -22,6 +22,10 @@ package struct Batch: Sendable {
     /// From `CausalModel.ropeVariant(forTokens:)`, the same for all spans of a sequence.
     package var ropeVariant: Int
     package var logits: LogitRows
+    /// Rows whose embeddings are ready: they take the place of their tokens'.
+    package var soft: [SoftRows] = []
+    /// Ranges of positions that see each other in both directions, ascending; none ends behind the span.
+    package var groups: [Range<Int>] = []
 
     package init(tokens: [Int32], start: Int, blocks: [Int32], ropeVariant: Int = 0, logits: LogitRows) {
       self.tokens = tokens
@@ -38,6 +42,19 @@ package struct Batch: Sendable {
       case .last: max(0, tokens.count - 1)..<tokens.count
       case .all: 0..<tokens.count
       }
+    }
+  }
+
+  /// Soft tokens of an image or a sound.
+  package struct SoftRows: Sendable {
+    /// The first row, within the span.
+    package var row: Int
+    /// `[count, hidden]`.
+    package var values: ArraySlice<Float>
+
+    package init(row: Int, values: ArraySlice<Float>) {
+      self.row = row
+      self.values = values
     }
   }
 

@@ -1,6 +1,7 @@
 // What the engine knows of a decoder: its sizes, its cache shape, and one function that runs a step.
 
 package import Compute
+package import Media
 
 /// A decoder-only language model with its weights. Engine thread only.
 package protocol CausalModel: AnyObject {
@@ -18,6 +19,15 @@ package protocol CausalModel: AnyObject {
   /// variants. Keys rotated by one variant are useless to another: it belongs into a prefix cache's key.
   func ropeVariant(forTokens tokens: Int) -> Int
 
+  /// What the model takes beside text; nothing for most families.
+  var mediaRules: MediaRules { get }
+
+  /// The encoder of what `mediaRules` promises.
+  func encoder(for kind: MediaKind) -> (any MediaEncoder)?
+
+  /// Whether the positions of one image see each other in both directions: then they must be computed together.
+  var seesImagesWhole: Bool { get }
+
   /// Runs all rows of the batch through the model.
   ///
   /// Writes the rows' keys and values into `cache` and the logits of the requested rows into `logits`
@@ -28,4 +38,10 @@ package protocol CausalModel: AnyObject {
   /// - Precondition: token ids are in `0 ..< vocabularySize`, block tables cover their spans, and the spans of
   ///   one batch belong to different sequences.
   func forward(_ batch: Batch, cache: KVCache, logits: inout Logits)
+}
+
+extension CausalModel {
+  package var mediaRules: MediaRules { MediaRules() }
+  package func encoder(for kind: MediaKind) -> (any MediaEncoder)? { nil }
+  package var seesImagesWhole: Bool { false }
 }

@@ -79,7 +79,7 @@ final class DecoderFrame {
     for span in batch.spans {
       layout.append(
         count: span.tokens.count, start: span.start, table: span.blocks, blockCount: cache.blockCount,
-        ropeVariant: span.ropeVariant)
+        ropeVariant: span.ropeVariant, groups: span.groups)
       tokens.append(contentsOf: span.tokens)
     }
     rope.prepare(layout)
@@ -106,6 +106,22 @@ final class DecoderFrame {
     let chosen = selected.rows(batch.logitRowCount, sizes.hidden)
     select(batch, from: x, to: chosen)
     return project(chosen, into: &logits)
+  }
+
+  /// Puts the soft tokens of the batch into the residual stream.
+  ///
+  /// - Parameter visit: called with every row that was replaced.
+  func place(_ batch: Batch, into x: Rows, visit: (Int) -> Void) {
+    for (index, span) in batch.spans.enumerated() {
+      for soft in span.soft {
+        for offset in 0..<soft.values.count / sizes.hidden {
+          let row = layout.firstRow(ofSpan: index) + soft.row + offset
+          let start = soft.values.startIndex + offset * sizes.hidden
+          x.set(row, to: soft.values[start..<start + sizes.hidden])
+          visit(row)
+        }
+      }
+    }
   }
 
   /// Copies the rows of the step whose logits are requested, span by span.

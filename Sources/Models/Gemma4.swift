@@ -10,6 +10,7 @@
 
 import Checkpoint
 package import Compute
+package import Media
 
 /// Decoder whose layers from `num_hidden_layers - num_kv_shared_layers` on cache nothing of their own.
 package final class Gemma4: CausalModel {
@@ -67,6 +68,7 @@ package final class Gemma4: CausalModel {
   private let localRope: RoPE
   private let second: Gemma4SecondEmbedding?
   private let layers: [Layer]
+  private let towers: Gemma4Towers
   package let weightBytesPerToken: Int
 
   private let upperLayout = StepLayout()
@@ -78,7 +80,10 @@ package final class Gemma4: CausalModel {
   private let chosenRows = ScratchBuffer()
   private let chosenSecond = ScratchBuffer()
 
-  init(_ fields: ConfigFields, weights: WeightMap, compute: ComputeContext) throws(ModelError) {
+  init(
+    _ fields: ConfigFields, weights: WeightMap, compute: ComputeContext, towers: Gemma4Towers
+  ) throws(ModelError) {
+    self.towers = towers
     let config = try Gemma4Config(fields)
     let frame = try DecoderFrame(
       config.sizes, rope: RoPE(variants: config.fullRope.variants), weights: weights, compute: compute)
@@ -161,13 +166,19 @@ package final class Gemma4: CausalModel {
     }
   }
   package func ropeVariant(forTokens tokens: Int) -> Int { 0 }
+  package var mediaRules: MediaRules { towers.rules }
+  package func encoder(for kind: MediaKind) -> (any MediaEncoder)? { towers.encoder(for: kind) }
+  package var seesImagesWhole: Bool { config.seesImagesWhole }
 
   package func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
     let compute = frame.compute
     let x = frame.begin(batch, cache: cache)
     localRope.prepare(frame.layout)
     compute.scale(x, by: config.embeddingScale)
-    let all = Step(x: x, second: second?.rows(of: frame.tokens, x), layout: frame.layout)
+    // Soft tokens are not scaled, and the second embedding knows padding in their place.
+    var tokens = frame.tokens
+    frame.place(batch, into: x) { tokens[$0] = config.padding }
+    let all = Step(x: x, second: second?.rows(of: tokens, x), layout: frame.layout)
     for index in 0..<config.writers { run(index, all, cache) }
     // The other layers write no keys and values, so rows without logits end here: most of a prompt.
     let chosen = choose(batch, of: all, cache)

@@ -17,6 +17,9 @@ struct Gemma4Config {
   let secondWidth: Int
   let secondVocabulary: Int
   let softcap: Float?
+  let padding: Int32
+  /// `use_bidirectional_attention: "vision"`.
+  let seesImagesWhole: Bool
   let fullRope: RoPEScaling
   let localRope: RoPEScaling
   private let sliding: [Bool]
@@ -42,6 +45,8 @@ struct Gemma4Config {
     secondVocabulary = try config.int(
       "vocab_size_per_layer_input", in: sizes.vocabulary...1 << 24, default: sizes.vocabulary)
     softcap = try gemmaSoftcap(config)
+    padding = Int32(try config.int("pad_token_id", in: 0...secondVocabulary - 1, default: 0))
+    seesImagesWhole = config.value("use_bidirectional_attention")?.stringValue == "vision"
 
     let fullDim = try config.int("global_head_dim", in: 2...4096, default: 512)
     guard fullDim % 2 == 0 else {
@@ -65,7 +70,7 @@ struct Gemma4Config {
   }
 
   private static func refuseWhatIsMissing(_ config: ConfigFields) throws(ModelError) {
-    // "vision" concerns the positions of images only.
+    // "vision" concerns the positions of images only: `seesImagesWhole`.
     let key = "use_bidirectional_attention"
     if let value = config.value(key), value.boolValue != false, value.stringValue != "vision" {
       throw .unsupportedSetting(

@@ -36,6 +36,9 @@ struct Linear {
     self.compute = compute
   }
 
+  /// Outputs of all maps.
+  var rows: Int { weights.rows }
+
   /// Bytes that a decode step reads.
   var byteCount: Int { weights.byteCount }
 

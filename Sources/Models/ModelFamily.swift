@@ -3,6 +3,7 @@
 package import Checkpoint
 package import Compute
 import JSON
+package import Media
 
 package enum ModelFamily {
   /// The values of `model_type` that `load` accepts.
@@ -13,9 +14,10 @@ package enum ModelFamily {
 
   /// Binds a checkpoint's tensors to its family's model. Reads norms and biases; matrices stay in the mapping.
   ///
+  /// - Parameter media: which encoders of images and sounds are wanted.
   /// - Throws: `ModelError` naming the config key or tensor that does not fit.
   package static func load(
-    _ folder: ModelFolder, compute: ComputeContext
+    _ folder: ModelFolder, compute: ComputeContext, media: MediaOptions = MediaOptions()
   ) throws(ModelError) -> any CausalModel {
     let config = ConfigFields(folder.config)
     guard let type = try config.string("model_type") else { throw .missingKey("model_type") }
@@ -25,7 +27,10 @@ package enum ModelFamily {
     case "gemma3n", "gemma3n_text":
       return try Gemma3n(text(config), weights: folder.weights, compute: compute)
     case "gemma4", "gemma4_text":
-      return try Gemma4(text(config), weights: folder.weights, compute: compute)
+      let towers = try Gemma4Towers(
+        config, processor: folder.processorConfig.map { ConfigFields($0) }, weights: folder.weights,
+        compute: compute, options: media)
+      return try Gemma4(text(config), weights: folder.weights, compute: compute, towers: towers)
     case "granite", "llama", "ministral3", "mistral", "mixtral", "smollm3":
       return try Llama(type, config, weights: folder.weights, compute: compute)
     case "mistral3":

@@ -4,8 +4,10 @@ package import JSON
 
 package struct ChatRequest: Sendable {
   package var model: String
-  /// Checked messages as objects without null members.
+  /// Checked messages as objects without null members, with placeholders for images and sounds.
   package var messages: [JSONValue]
+  /// What the placeholders stand for.
+  package var media: [MediaPart]
   /// The tools that the model is told about; empty when `tool_choice` is `none`.
   package var tools: [Tool]
   package var toolChoice: ToolChoice
@@ -37,7 +39,9 @@ extension ChatRequest {
   package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
     var fields = try Fields(body)
     model = try Self.model(&fields)
-    messages = try MessageReader(limits: limits).read(&fields)
+    var reader = MessageReader(limits: limits)
+    messages = try reader.read(&fields)
+    media = reader.media
     try Self.refuseUnsupported(&fields)
     format = try ResponseFormat.read(&fields, limits: limits)
     let selection = try ToolSelection(&fields, limits: limits)

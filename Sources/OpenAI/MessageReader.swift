@@ -2,13 +2,18 @@
 
 import JSON
 
-/// Produces message objects for the chat template: null members dropped, everything else as the client wrote it.
+/// Produces message objects for the chat template: null members dropped, images and sounds taken out, everything else
+/// as the client wrote it.
 struct MessageReader {
-  let limits: RequestLimits
+  private let limits: RequestLimits
+  /// What the placeholders in the messages stand for.
+  private(set) var media: [MediaPart] = []
+
+  init(limits: RequestLimits) { self.limits = limits }
 
   private static let roles = ["system", "developer", "user", "assistant", "tool"]
 
-  func read(_ fields: inout Fields) throws(APIError) -> [JSONValue] {
+  mutating func read(_ fields: inout Fields) throws(APIError) -> [JSONValue] {
     guard let values = try fields.array("messages", maxCount: limits.messages) else {
       throw .missing("messages")
     }
@@ -22,10 +27,11 @@ struct MessageReader {
     return messages
   }
 
-  private func readMessage(_ value: JSONValue, path: String, callIDs: inout Set<ByteKey>) throws(APIError)
-    -> JSONValue
+  private mutating func readMessage(_ value: JSONValue, path: String, callIDs: inout Set<ByteKey>)
+    throws(APIError) -> JSONValue
   {
     var message = try Fields(value, path: path)
+    var content: JSONValue?
     let role = try message.requiredString("role")
     guard Self.roles.contains(role) else {
       if role == "function" {
@@ -43,46 +49,66 @@ struct MessageReader {
         throw .invalidValue(
           "\(path).tool_call_id", "no earlier assistant message has a tool call '\(APIError.shortened(id))'")
       }
-      try checkContent(&message, role: role)
-    default: try checkContent(&message, role: role)
+      content = try readContent(&message, role: role)
+    default: content = try readContent(&message, role: role)
     }
-    return .object(
-      JSONObject(message.object.entries.lazy.filter { !$0.value.isNull }.map { ($0.key, $0.value) }))
+    var object = JSONObject(
+      message.object.entries.lazy.filter { !$0.value.isNull }.map { ($0.key, $0.value) })
+    if let content { object["content"] = content }
+    return .object(object)
   }
 
   // MARK: Content
 
-  private func checkContent(_ message: inout Fields, role: String) throws(APIError) {
+  private mutating func readContent(_ message: inout Fields, role: String) throws(APIError) -> JSONValue {
     let path = message.name(of: "content")
     switch try message.required("content") {
-    case .string: return
+    case .string(let text): return .string(text)
     case .array(let parts):
       guard !parts.isEmpty, parts.count <= limits.contentParts else {
         throw .invalidValue(path, "it must have 1 to \(limits.contentParts) parts")
       }
-      for (index, part) in parts.enumerated() { try checkPart(part, path: "\(path)[\(index)]", role: role) }
+      var read: [JSONValue] = []
+      for (index, part) in parts.enumerated() {
+        read.append(try readPart(part, path: "\(path)[\(index)]", role: role))
+      }
+      return .array(read)
     case let other: throw .wrongType(path, expected: "a string or an array of content parts", found: other)
     }
   }
 
-  private func checkPart(_ value: JSONValue, path: String, role: String) throws(APIError) {
+  private mutating func readPart(_ value: JSONValue, path: String, role: String) throws(APIError) -> JSONValue
+  {
     var part = try Fields(value, path: path)
+    let takesMedia = role == "user" || role == "tool"
     switch try part.requiredString("type") {
     case "text": _ = try part.requiredString("text")
     case "refusal" where role == "assistant": _ = try part.requiredString("refusal")
-    case let type where ["image_url", "input_audio", "file"].contains(type) && role == "user":
-      throw .unsupportedValue("\(path).type", "the served model takes text only, not '\(type)'")
+    case "image_url" where takesMedia: return try add(MediaPart.image(&part))
+    case "input_audio" where takesMedia: return try add(MediaPart.audio(&part))
+    case "file" where takesMedia:
+      throw .unsupportedValue("\(path).type", "this server reads no files; send their text")
     case let type:
       throw .invalidValue(
         "\(path).type", "'\(APIError.shortened(type))' is not a content part of a \(role) message")
     }
+    return value
+  }
+
+  private mutating func add(_ part: MediaPart) throws(APIError) -> JSONValue {
+    guard media.count < limits.mediaParts else {
+      throw .invalidValue(part.path, "a request holds at most \(limits.mediaParts) images and sounds")
+    }
+    media.append(part)
+    return part.placeholder(index: media.count - 1)
   }
 
   // MARK: Assistant
 
-  private func checkAssistant(_ message: inout Fields, callIDs: inout Set<ByteKey>) throws(APIError) {
+  private mutating func checkAssistant(_ message: inout Fields, callIDs: inout Set<ByteKey>) throws(APIError)
+  {
     // Without content it is an empty turn: histories hold such turns when a limit fell inside the reasoning.
-    if message.value("content") != nil { try checkContent(&message, role: "assistant") }
+    if message.value("content") != nil { _ = try readContent(&message, role: "assistant") }
     _ = try message.string("refusal")
     _ = try message.string("reasoning_content")
     _ = try message.string("reasoning")

@@ -75,8 +75,8 @@ struct MessagesConversation {
   }
 
   private func misplaced(_ type: String, in place: String, path: String) -> APIError {
-    if ["image", "document", "search_result", "container_upload"].contains(type) {
-      return .unsupportedValue("\(path).type", "the served model takes text only, not '\(type)'")
+    if ["document", "search_result", "container_upload"].contains(type) {
+      return .unsupportedValue("\(path).type", "this server cannot read '\(type)' blocks; send their text")
     }
     return .invalidValue("\(path).type", "'\(APIError.shortened(type))' is not a block of \(place)")
   }
@@ -93,6 +93,7 @@ struct MessagesConversation {
       var block = try Fields(value, path: "\(path).content[\(index)]")
       switch try block.requiredString("type") {
       case "text": parts.append(try Self.part(&block))
+      case "image": parts.append(try image(&block, part: parts.count))
       case "tool_result":
         if !parts.isEmpty { append(["role": "user", "content": .array(parts)], from: path) }
         parts = []
@@ -105,18 +106,59 @@ struct MessagesConversation {
 
   private mutating func readResult(_ block: inout Fields) throws(APIError) {
     let id = try block.requiredString("tool_use_id")
-    var content: JSONValue = ""
+    let isError = try block.bool("is_error") == true
+    var content: JSONValue = isError ? Self.errorText("") : ""
     if let given = block.value("content") {
-      content = try texts(given, path: block.name(of: "content"), in: "a tool result")
-    }
-    if try block.bool("is_error") == true {
-      // Chat templates have no other way to say it.
-      let text: JSONValue = ["type": "text", "text": "Error: "]
-      let parts = content.arrayValue ?? [["type": "text", "text": content]]
-      content = .array([text] + parts)
+      content = try result(given, path: block.name(of: "content"), isError: isError)
     }
     names.add("messages[\(messages.count)].tool_call_id", as: block.name(of: "tool_use_id"))
     append(["role": "tool", "tool_call_id": .string(id), "content": content], from: block.path)
+  }
+
+  /// A string, or blocks of text and images. Chat templates can be told of an error in words only.
+  private mutating func result(_ content: JSONValue, path: String, isError: Bool) throws(APIError)
+    -> JSONValue
+  {
+    if case .string(let text) = content { return isError ? Self.errorText(text) : content }
+    var parts: [JSONValue] = isError ? [["type": "text", "text": "Error: "]] : []
+    for (index, value) in try blocks(content, path: path).enumerated() {
+      var block = try Fields(value, path: "\(path)[\(index)]")
+      switch try block.requiredString("type") {
+      case "text": parts.append(try Self.part(&block))
+      case "image": parts.append(try image(&block, part: parts.count))
+      case let type: throw misplaced(type, in: "a tool result", path: block.path)
+      }
+    }
+    return parts.isEmpty ? "" : .array(parts)
+  }
+
+  private static func errorText(_ text: String) -> JSONValue {
+    [["type": "text", "text": "Error: "], ["type": "text", "text": .string(text)]]
+  }
+
+  // MARK: Images
+
+  /// An image block as a part of the message that is being read.
+  private mutating func image(_ block: inout Fields, part index: Int) throws(APIError) -> JSONValue {
+    guard var source = try block.fields("source") else { throw .missing(block.name(of: "source")) }
+    let url: String
+    let field: String
+    switch try source.requiredString("type") {
+    case "base64":
+      let type = try source.requiredString("media_type")
+      url = "data:\(type);base64,\(try source.requiredString("data"))"
+      field = source.name(of: "data")
+    case "url":
+      url = try source.requiredString("url")
+      field = source.name(of: "url")
+    case let type:
+      throw .unsupportedValue(
+        source.name(of: "type"), "expected 'base64' or 'url', but got '\(APIError.shortened(type))'")
+    }
+    let part = "messages[\(messages.count)].content[\(index)]"
+    names.add(part, as: block.path)
+    names.add("\(part).image_url", as: field)
+    return ["type": "image_url", "image_url": .string(url)]
   }
 
   // MARK: Assistant

@@ -9,18 +9,23 @@ package struct ModelObject: Sendable, Equatable {
   package var ownedBy: String
   /// Most tokens of prompt and answer together.
   package var contextLength: Int
+  /// What a prompt may hold: `["text", "image"]`.
+  package var inputModalities: JSONValue
 
-  package init(id: String, created: Int, ownedBy: String, contextLength: Int) {
+  package init(
+    id: String, created: Int, ownedBy: String, contextLength: Int, inputModalities: JSONValue = ["text"]
+  ) {
     self.id = id
     self.created = created
     self.ownedBy = ownedBy
     self.contextLength = contextLength
+    self.inputModalities = inputModalities
   }
 
   package var json: JSONValue {
     [
       "id": .string(id), "object": "model", "created": .int(created), "owned_by": .string(ownedBy),
-      "context_length": .int(contextLength),
+      "context_length": .int(contextLength), "input_modalities": inputModalities,
     ]
   }
 

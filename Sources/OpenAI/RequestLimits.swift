@@ -7,6 +7,8 @@ package struct RequestLimits: Sendable {
   package var allChoices = 1_024
   package var messages = 10_000
   package var contentParts = 1_000
+  /// Images and sounds of one request together.
+  package var mediaParts = 64
   package var tools = 128
   /// Bytes of one schema, as compact JSON.
   package var schemaBytes = 256 << 10

@@ -82,9 +82,18 @@ struct ResponsesMessages {
     guard finished.indices.contains(index) else { return "input" }
     let message = finished[index]
     if let (part, tail) = Self.index(in: rest, after: ".content["), message.parts.indices.contains(part) {
-      return message.parts[part] + tail
+      return message.parts[part] + Self.ownName(of: tail)
     }
     return message.path == "instructions" ? "instructions" : message.path + rest
+  }
+
+  /// Fields of an image stand in the part itself on this wire.
+  private static func ownName(of tail: String) -> String {
+    switch tail {
+    case ".image_url.url": ".image_url"
+    case ".image_url.detail": ".detail"
+    default: tail
+    }
   }
 
   /// The number that stands between `prefix` and `]`, and what follows.
@@ -239,7 +248,11 @@ enum ResponsesFile {
     let name = try part.string("filename")
     let path = part.name(of: "file_data")
     let data = try part.requiredString("file_data")
-    guard let (type, encoded) = split(data) else { throw .invalidValue(path, "it is no base64 data URL") }
+    let url = DataURL(data)
+    if url == nil, data.utf8.starts(with: "data:".utf8) {
+      throw .invalidValue(path, "it is no base64 data URL")
+    }
+    let type = url?.type
     let ending = name.map {
       $0.split(separator: ".").last.map { $0.lowercased() } ?? ""
     }
@@ -250,23 +263,12 @@ enum ResponsesFile {
       throw .unsupportedValue(
         path, "only files of text can be read, not '\(APIError.shortened(type ?? name ?? "unknown"))'")
     }
-    guard let bytes = Base64.decode(encoded) else { throw .invalidValue(path, "it is not base64") }
+    guard let bytes = Base64.decode(url?.encoded ?? data) else {
+      throw .invalidValue(path, "it is not base64")
+    }
     guard let text = String(validating: bytes, as: UTF8.self) else {
       throw .invalidValue(path, "the file is not UTF-8 text")
     }
     return name.map { "\($0):\n\(text)\n" } ?? text
-  }
-
-  /// The media type of a data URL, nil for bare base64, and the encoded bytes.
-  private static func split(_ data: String) -> (type: String?, encoded: String)? {
-    guard data.utf8.starts(with: "data:".utf8) else { return (nil, data) }
-    guard let comma = data.utf8.firstIndex(of: UInt8(ascii: ",")) else { return nil }
-    let head = String(decoding: data.utf8[..<comma].dropFirst(5), as: UTF8.self).lowercased()
-    guard head.hasSuffix(";base64") else { return nil }
-    let type = head.utf8.prefix { $0 != UInt8(ascii: ";") }
-    return (
-      String(decoding: type, as: UTF8.self),
-      String(decoding: data.utf8[data.utf8.index(after: comma)...], as: UTF8.self)
-    )
   }
 }

@@ -7,17 +7,27 @@ package struct Usage: Sendable, Equatable {
   package var promptTokens: Int
   /// Prompt tokens that needed no prefill.
   package var cachedTokens: Int
+  /// Prompt tokens that stand for sound.
+  package var audioTokens: Int
   /// Every token of the answer: reasoning and tool-call markup too, but not the stop token that ends it.
   package var completionTokens: Int
   package var reasoningTokens: Int
 
   package init(
-    promptTokens: Int = 0, cachedTokens: Int = 0, completionTokens: Int = 0, reasoningTokens: Int = 0
+    promptTokens: Int = 0, cachedTokens: Int = 0, audioTokens: Int = 0, completionTokens: Int = 0,
+    reasoningTokens: Int = 0
   ) {
     self.promptTokens = promptTokens
     self.cachedTokens = cachedTokens
+    self.audioTokens = audioTokens
     self.completionTokens = completionTokens
     self.reasoningTokens = reasoningTokens
+  }
+
+  /// `audio_tokens` only where there is sound.
+  private var promptDetails: JSONValue {
+    let audio: [(String, JSONValue)] = audioTokens > 0 ? [("audio_tokens", .int(audioTokens))] : []
+    return .object(JSONObject([("cached_tokens", .int(cachedTokens))] + audio))
   }
 
   package var json: JSONValue {
@@ -25,7 +35,7 @@ package struct Usage: Sendable, Equatable {
       "prompt_tokens": .int(promptTokens),
       "completion_tokens": .int(completionTokens),
       "total_tokens": .int(promptTokens + completionTokens),
-      "prompt_tokens_details": ["cached_tokens": .int(cachedTokens)],
+      "prompt_tokens_details": promptDetails,
       "completion_tokens_details": ["reasoning_tokens": .int(reasoningTokens)],
       "input_tokens": .int(promptTokens),
       "output_tokens": .int(completionTokens),

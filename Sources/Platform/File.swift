@@ -5,6 +5,10 @@ package enum File {
   package static func read(_ path: String, limit: Int) throws(PlatformError) -> [UInt8] {
     let descriptor = try openForReading(path)
     defer { close(descriptor) }
+    return try read(descriptor, path: path, limit: limit)
+  }
+
+  private static func read(_ descriptor: Int32, path: String, limit: Int) throws(PlatformError) -> [UInt8] {
     let size = try regularSize(of: descriptor, path: path)
     guard size <= limit else { throw .tooLarge(path: path, bytes: size, limit: limit) }
     var bytes = [UInt8](repeating: 0, count: size)
@@ -20,6 +24,31 @@ package enum File {
     }
     bytes.removeLast(size - filled)
     return bytes
+  }
+
+  /// Reads a regular file of at most `limit` bytes below a folder. No component may be `.` or `..`, and none may be a
+  /// symbolic link: the file is where the path says, even if somebody changes the folder meanwhile.
+  package static func read(
+    _ components: [String], below folder: String, limit: Int
+  ) throws(PlatformError) -> [UInt8] {
+    let path = folder + "/" + components.joined(separator: "/")
+    func check(_ result: Int32) throws(PlatformError) -> Int32 {
+      guard result >= 0 else { throw .file(action: "open", path: path, code: errno) }
+      return result
+    }
+    guard let name = components.last, isPath(path),
+      components.allSatisfy({ !["", ".", ".."].contains($0) && !$0.utf8.contains(UInt8(ascii: "/")) })
+    else { throw .file(action: "open", path: path, code: EINVAL) }
+    var parent = try check(open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY))
+    defer { close(parent) }
+    for component in components.dropLast() {
+      let next = try check(openat(parent, component, O_RDONLY | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW))
+      close(parent)
+      parent = next
+    }
+    let descriptor = try check(openat(parent, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW))
+    defer { close(descriptor) }
+    return try read(descriptor, path: path, limit: limit)
   }
 
   package static func exists(_ path: String) -> Bool { isPath(path) && access(path, F_OK) == 0 }

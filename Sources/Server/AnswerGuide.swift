@@ -22,7 +22,7 @@ struct AnswerGuide {
   }
 
   /// - Throws: 400 for what cannot be enforced, with the field that asks for it.
-  func make(prompt: Prompt) throws(APIError) -> Guide? {
+  func make(prompt: ModelPrompt) throws(APIError) -> Guide? {
     let grammar = try compile()
     if grammar != nil { try request.options.checkConstrained() }
     let thought = try thought(prompt: prompt, hasGrammar: grammar != nil)
@@ -39,7 +39,7 @@ struct AnswerGuide {
 
   // MARK: The thought
 
-  private func thought(prompt: Prompt, hasGrammar: Bool) throws(APIError) -> Guide.Thought? {
+  private func thought(prompt: ModelPrompt, hasGrammar: Bool) throws(APIError) -> Guide.Thought? {
     let budget = try budget()
     // The switch has closed the thought in the prompt.
     let isOff = request.thinking == false && format.supportsThinkingSwitch

@@ -3,6 +3,7 @@
 import Decoding
 import HTTP
 import Inference
+import Media
 import OpenAI
 import Platform
 
@@ -248,6 +249,9 @@ final class AnswerRun {
       if part.countsPrompt {
         usage.promptTokens += part.request.promptTokens.count
         usage.cachedTokens += part.cachedTokens
+        for span in part.request.media where span.input.kind == .audio {
+          usage.audioTokens += span.input.tokenCount
+        }
       }
       usage.completionTokens += part.stream.completionTokens
       usage.reasoningTokens += part.stream.reasoningTokens

@@ -25,6 +25,8 @@ package final class App: Sendable {
     package var pollSeconds = 0.025
     /// What is counted, for /metrics.
     package var metrics = Metrics()
+    /// The folder whose files `file://` URLs may name; nil for none.
+    package var mediaRoot: String?
     /// Of the server, for /openapi.json.
     package var version = "0.0.0"
     /// What /debug/state tells of the engine; without it that route does not exist.
@@ -136,6 +138,8 @@ struct AppCore: Sendable {
   let limits = RequestLimits()
   /// Responses that are made in the background.
   let jobs = ResponseJobs()
+  /// Images and sounds on their way to the model.
+  let desk = MediaDesk()
   /// Special tokens that say nothing to the output parser: they have no text for the client.
   let controlTokens: Set<Int32>
 

@@ -6,6 +6,7 @@ import Chat
 import HTTP
 import Inference
 import JSON
+import Media
 import OpenAI
 
 struct CapabilitiesRoute {
@@ -33,7 +34,29 @@ struct CapabilitiesRoute {
             .string("\($0.method) \(OpenAPIDocument.template($0.pattern))")
           })
       ),
-      ("modalities", ["input": ["text"], "output": ["text"]]),
+      ("modalities", ["input": model.media.inputModalities, "output": ["text"]]), ("images", images),
+      ("sounds", sounds),
+    ]
+  }
+
+  /// Null for a model that takes none.
+  private var images: JSONValue {
+    guard let rules = core.model.media.images else { return nil }
+    let tokens = ImageDetail.allCases.map { detail in
+      (detail.rawValue, JSONValue.int(MediaResolver.tokens(for: detail, rules)))
+    }
+    return [
+      "formats": ["image/png", "image/jpeg"], "pixels": .int(ImageDecoder.pixelLimit),
+      "tokens": .object(JSONObject(tokens)), "files": .bool(core.settings.mediaRoot != nil), "fetches": false,
+    ]
+  }
+
+  /// Null for a model that takes none.
+  private var sounds: JSONValue {
+    guard core.model.media.sounds != nil else { return nil }
+    return [
+      "formats": ["audio/wav"], "seconds": .int(MediaRules.Sounds.seconds),
+      "bytes": .int(SoundLimits().bytes),
     ]
   }
 
@@ -97,7 +120,8 @@ struct CapabilitiesRoute {
     let limits = core.limits
     return [
       "choices": .int(limits.choices), "messages": .int(limits.messages),
-      "content_parts": .int(limits.contentParts), "tools": .int(limits.tools),
+      "content_parts": .int(limits.contentParts), "media_parts": .int(limits.mediaParts),
+      "tools": .int(limits.tools),
       "schema_bytes": .int(limits.schemaBytes), "stops": .int(limits.stops),
       "stop_bytes": .int(limits.stopBytes), "stop_tokens": .int(limits.stopTokens),
       "logit_biases": .int(limits.logitBiases), "top_logprobs": .int(limits.topLogprobs),
@@ -117,6 +141,13 @@ struct CapabilitiesRoute {
     } catch {
       return false
     }
+  }
+}
+
+extension MediaRules {
+  /// `text`, and what else the model takes.
+  var inputModalities: JSONValue {
+    .array(["text"] + MediaKind.allCases.filter(takes).map { .string($0.rawValue) })
   }
 }
 

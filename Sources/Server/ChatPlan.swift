@@ -7,6 +7,7 @@ import Chat
 import HTTP
 import Inference
 import JSON
+import Media
 import OpenAI
 import Tokenizers
 
@@ -15,9 +16,15 @@ struct ChatPlan {
   /// Whose request it is.
   private let client: ClientIdentity
 
-  init(_ core: AppCore, client: ClientIdentity = ClientIdentity()) {
+  private let resolver: MediaResolver
+
+  /// - Parameter attachments: parts of a multipart body by name.
+  init(
+    _ core: AppCore, client: ClientIdentity = ClientIdentity(), attachments: [ByteKey: [UInt8]] = [:]
+  ) {
     self.core = core
     self.client = client
+    resolver = MediaResolver(core, attachments: attachments)
   }
 
   /// The generations of a request, ready to start.
@@ -49,7 +56,7 @@ struct ChatPlan {
         settings, detokenizer: core.model.tokenizer.makeDetokenizer(skipSpecialTokens: false))
       parts.append(
         AnswerRun.Part(
-          request: try plan.request(for: prompt.tokens, choice: choice), stream: stream,
+          request: try plan.request(for: prompt.tokens, media: prompt.media, choice: choice), stream: stream,
           countsPrompt: choice == 0))
     }
     return AnswerRun(parts, core: core)
@@ -57,8 +64,22 @@ struct ChatPlan {
 
   private func isNamed(_ choice: ToolChoice) -> Bool { if case .named = choice { true } else { false } }
 
-  /// The rendered and tokenized prompt.
-  func makePrompt(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> Prompt {
+  /// The rendered and tokenized prompt, with room for what the request holds beside text.
+  func makePrompt(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> ModelPrompt {
+    let indices = MediaPart.indices(in: request.messages)
+    let parts = indices.filter(request.media.indices.contains).map { request.media[$0] }
+    var inputs: [MediaInput] = []
+    for part in parts { inputs.append(try resolver.input(of: part)) }
+    let prompt = try render(request, template)
+    guard let complete = ModelPrompt(prompt, inputs: inputs, rules: core.model.media) else {
+      throw .unsupportedValue(
+        parts.first.map { "\($0.path).type" } ?? "messages",
+        "the chat template of the model '\(core.model.id)' does not show this part where it stands")
+    }
+    return complete
+  }
+
+  private func render(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> Prompt {
     var arguments = request.templateArguments
     if let thinking = request.thinking { arguments["enable_thinking"] = .bool(thinking) }
     if let effort = request.reasoningEffort { arguments["reasoning_effort"] = .string(effort) }

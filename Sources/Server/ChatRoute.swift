@@ -12,11 +12,12 @@ struct ChatRoute {
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let body = try http.jsonBody()
-    let request = try ChatRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    let form = try http.chatForm(core.limits)
+    let request = try ChatRequest(form.body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkModel(request.model)
     try core.checkUnknown(request.ignored)
-    let run = try ChatPlan(core, client: context.client).makeRun(request)
+    try form.check(request)
+    let run = try ChatPlan(core, client: context.client, attachments: form.attachments).makeRun(request)
     do throws(InferenceError) {
       try run.start()
     } catch {

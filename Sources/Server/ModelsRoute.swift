@@ -12,7 +12,8 @@ struct ModelsRoute {
   private var served: ModelObject {
     ModelObject(
       id: core.model.id, created: core.model.created, ownedBy: "mlxserve",
-      contextLength: core.model.service.limits.maxContext)
+      contextLength: core.model.service.limits.maxContext,
+      inputModalities: core.model.media.inputModalities)
   }
 
   func list() -> Response { Response(json: ModelObject.list([served])) }

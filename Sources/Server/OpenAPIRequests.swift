@@ -143,13 +143,27 @@ enum OpenAPIRequests {
       "properties": {"type": {"const": "refusal"}, "refusal": {"type": "string"}}},
     "TextContent": {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1,
       "maxItems": \#(limits.contentParts), "items": {"$ref": "#/components/schemas/TextPart"}}]},
+    "MediaContent": {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1,
+      "maxItems": \#(limits.contentParts), "items": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
+        {"$ref": "#/components/schemas/ImagePart"}, {"$ref": "#/components/schemas/AudioPart"}]}}]},
+    "ImagePart": {"type": "object", "required": ["type", "image_url"], "properties": {
+      "type": {"const": "image_url"}, "image_url": {"anyOf": [{"type": "string"},
+        {"type": "object", "required": ["url"], "properties": {
+          "url": {"type": "string", "description": "data:...;base64, attachment:NAME, or file:///..."},
+          "detail": {"enum": ["auto", "low", "high", "original"]}}}]}}},
+    "AudioPart": {"type": "object", "required": ["type", "input_audio"], "properties": {
+      "type": {"const": "input_audio"}, "input_audio": {"type": "object", "required": ["data", "format"],
+        "properties": {"data": {"type": "string", "description": "base64 of a WAV file, or attachment:NAME"},
+          "format": {"const": "wav"}}}}},
     "ChatMessage": {"anyOf": [
       {"type": "object", "required": ["role", "content"], "properties": {"name": {"type": "string"},
-        "role": {"enum": ["system", "developer", "user"]},
+        "role": {"enum": ["system", "developer"]},
         "content": {"$ref": "#/components/schemas/TextContent"}}},
+      {"type": "object", "required": ["role", "content"], "properties": {"name": {"type": "string"},
+        "role": {"const": "user"}, "content": {"$ref": "#/components/schemas/MediaContent"}}},
       {"type": "object", "required": ["role", "content", "tool_call_id"], "properties": {
         "role": {"const": "tool"}, "tool_call_id": {"type": "string"},
-        "content": {"$ref": "#/components/schemas/TextContent"}}},
+        "content": {"$ref": "#/components/schemas/MediaContent"}}},
       {"type": "object", "required": ["role"], "properties": {"role": {"const": "assistant"},
         "name": {"type": "string"}, "refusal": {"type": "string"}, "reasoning_content": {"type": "string"},
         "reasoning": {"type": "string"},
@@ -217,10 +231,20 @@ enum OpenAPIRequests {
     #"""
     "TextBlocks": {"anyOf": [{"type": "string"},
       {"type": "array", "maxItems": \#(limits.contentParts), "items": {"$ref": "#/components/schemas/TextPart"}}]},
+    "ImageBlock": {"type": "object", "required": ["type", "source"], "properties": {"type": {"const": "image"},
+      "source": {"anyOf": [
+        {"type": "object", "required": ["type", "media_type", "data"], "properties": {
+          "type": {"const": "base64"}, "media_type": {"type": "string"}, "data": {"type": "string"}}},
+        {"type": "object", "required": ["type", "url"], "properties": {
+          "type": {"const": "url"}, "url": {"type": "string"}}}]}}},
+    "MediaBlocks": {"anyOf": [{"type": "string"}, {"type": "array", "maxItems": \#(limits.contentParts),
+      "items": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
+        {"$ref": "#/components/schemas/ImageBlock"}]}}]},
     "UserBlock": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
+      {"$ref": "#/components/schemas/ImageBlock"},
       {"type": "object", "required": ["type", "tool_use_id"], "properties": {"type": {"const": "tool_result"},
         "tool_use_id": {"type": "string"}, "is_error": {"type": "boolean"},
-        "content": {"$ref": "#/components/schemas/TextBlocks"}}}]},
+        "content": {"$ref": "#/components/schemas/MediaBlocks"}}}]},
     "AssistantBlock": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
       {"type": "object", "required": ["type", "thinking"], "properties": {"type": {"const": "thinking"},
         "thinking": {"type": "string"}, "signature": {"type": "string"}}},

@@ -2,6 +2,7 @@
 
 import Decoding
 import Inference
+import Media
 import OpenAI
 import Tokenizers
 
@@ -24,7 +25,9 @@ struct PromptPlan {
   /// `max_tokens` beyond the room that the prompt leaves is lowered to that room.
   ///
   /// - Throws: 400 when the prompt leaves no room at all.
-  func request(for prompt: [Int32], choice: Int) throws(APIError) -> GenerationRequest {
+  func request(for prompt: [Int32], media: [MediaSpan] = [], choice: Int) throws(APIError)
+    -> GenerationRequest
+  {
     let context = core.model.service.limits.maxContext
     guard !prompt.isEmpty else { throw .invalidValue(param, "it has no tokens") }
     guard prompt.count < context else {
@@ -36,6 +39,7 @@ struct PromptPlan {
       sampling: sampling(choice: choice), stopTokens: stopTokens,
       tokenLimit: core.model.tokenizer.vocabularySize,
       topLogprobs: topLogprobs, promptLogprobs: promptLogprobs)
+    request.media = media
     request.guide = guide
     request.draft = Array(draft.prefix(context))
     request.tenant = tenant

@@ -4,6 +4,7 @@ package import Chat
 package import Decoding
 import Grammar
 package import Inference
+package import Media
 package import Tokenizers
 
 /// What is told about a model and decides nothing.
@@ -49,18 +50,23 @@ package struct ServedModel: Sendable {
   /// Changes when the same request could get another answer: weights, build.
   package var systemFingerprint: String
   package var facts = ModelFacts()
+  /// What it takes beside text.
+  package let media: MediaRules
 
   package init(
     id: String, created: Int, service: any GenerationService, tokenizer: Tokenizer, template: ChatTemplate?,
     endTokens: Set<Int32>, sampling: SamplingParameters = SamplingParameters(),
-    systemFingerprint: String = "fp_mlxserve"
+    systemFingerprint: String = "fp_mlxserve", media: MediaRules = MediaRules()
   ) {
     self.id = id
     self.created = created
     self.service = service
     self.tokenizer = tokenizer
     self.template = template
-    prompts = PromptEncoder(tokenizer: tokenizer)
+    let marks = MediaKind.allCases.compactMap(media.marks)
+    prompts = PromptEncoder(
+      tokenizer: tokenizer, mediaTokens: marks.flatMap { [$0.opening, $0.soft, $0.closing] })
+    self.media = media
     self.endTokens = endTokens
     grammars = GrammarCache(vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: endTokens))
     self.sampling = sampling

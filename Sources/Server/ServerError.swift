@@ -15,6 +15,7 @@ extension APIError {
       self = .contextLengthExceeded(tokens: tokens, limit: limit, param: param)
     case .emptyPrompt: self = .invalidValue(param, "it has no tokens")
     case .tokenOutOfRange: self = .invalidValue(param, "\(error)")
+    case .unusableMedia: self = .unusableMedia(param, "\(error)")
     case .queueFull(_, _, _, let retryAfter):
       self.init(
         status: 429, type: "rate_limit_error", code: "rate_limit_exceeded",

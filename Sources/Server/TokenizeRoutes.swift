@@ -83,7 +83,7 @@ struct TokenizeRoutes {
       ignored: request.ignored)
   }
 
-  private func prompt(of body: JSONValue) throws(APIError) -> (Prompt, ChatRequest) {
+  private func prompt(of body: JSONValue) throws(APIError) -> (ModelPrompt, ChatRequest) {
     let request = try ChatRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkModel(request.model)
     return (try core.prompt(of: request), request)
@@ -92,7 +92,7 @@ struct TokenizeRoutes {
 
 extension AppCore {
   /// The prompt of a request that is not run.
-  func prompt(of request: ChatRequest) throws(APIError) -> Prompt {
+  func prompt(of request: ChatRequest) throws(APIError) -> ModelPrompt {
     guard let template = model.template else { throw .noChatTemplate(model: model.id) }
     guard request.tools.isEmpty || template.supportsTools else { throw .unsupportedTools(model: model.id) }
     return try ChatPlan(self).makePrompt(request, template)

@@ -60,3 +60,31 @@ import Tokenizers
           try template.render(Conversation(messages: [["role": "user", "content": .string(content)]])).utf8))
   }
 }
+
+extension PromptTests {
+  @Test func `tokens of images come from the template alone, wherever their text is spelled`() throws {
+    let mark = try #require(tokenizer.id(of: "<|im_end|>"))
+    let guarded = PromptEncoder(tokenizer: tokenizer, mediaTokens: [mark])
+    let messages: [JSONValue] = [
+      ["role": "user", "content": "x"], ["role": "assistant", "content": "a<|im_end|>b"],
+      ["role": "user", "content": "y"],
+    ]
+    let open = try encoder.prompt(of: Conversation(messages: messages), template: template)
+    let closed = try guarded.prompt(of: Conversation(messages: messages), template: template)
+    #expect(open.text == closed.text)
+    #expect(count("<|im_end|>", in: closed) == count("<|im_end|>", in: open) - 1)
+  }
+
+  @Test func `a message that holds every noncharacter cannot forge a token either`() throws {
+    let all = (0xFDD0...0xFDEF as ClosedRange<UInt32>).compactMap(Unicode.Scalar.init).map {
+      String(Character($0))
+    }
+    let content = all.joined() + "<|im_end|>"
+    let prompt = try encoder.prompt(
+      of: Conversation(messages: [["role": "user", "content": .string(content)]]), template: template)
+    let harmless = try encoder.prompt(
+      of: Conversation(messages: [["role": "user", "content": "x"]]), template: template)
+    #expect(count("<|im_end|>", in: prompt) == count("<|im_end|>", in: harmless))
+    #expect(Array(prompt.text.utf8).count > content.utf8.count)
+  }
+}

@@ -102,6 +102,30 @@ import Testing
     }
   }
 
+  @Test(arguments: [nil, 5, 32, 40], [KVFormat.f32, .f16])
+  func `positions of a group see each other in both directions`(window: Int?, format: KVFormat) throws {
+    let shape = AttentionShape(heads: 4, kvHeads: 2, headDim: 32, scale: 0.3, window: window)
+    let input = Input(rows: 75, shape: shape, seed: 12)
+    let groups = [3..<20, 21..<60]
+    for (name, context) in try contexts() {
+      let whole = try attend(input, shape: shape, chunks: [75], context, format: format, groups: groups)
+      var largest: Float = 0
+      for row in 0..<75 {
+        for head in 0..<shape.heads {
+          let exact = plainAttention(input, shape: shape, row: row, head: head, groups: groups)
+          for d in 0..<shape.headDim {
+            largest = max(largest, abs(whole[row][head * shape.headDim + d] - Float(exact[d])))
+          }
+        }
+      }
+      #expect(largest < (format == .f32 ? 2e-6 : 6e-3), "\(name)")
+      // Chunks that cut no group.
+      let parts = try attend(
+        input, shape: shape, chunks: [3, 17, 1, 39, 1, 14], context, format: format, groups: groups)
+      #expect(parts.map { $0.map(\.bitPattern) } == whole.map { $0.map(\.bitPattern) }, "\(name)")
+    }
+  }
+
   @Test func `stored halves and bytes give what their rounding gives, in chunks of any size`() throws {
     for (size, group, window) in [(20, 3, nil), (64, 3, nil), (32, 2, 40), (96, 1, nil)] as [(Int, Int, Int?)]
     {
@@ -168,7 +192,8 @@ import Testing
   }
 
   private func attend(
-    _ input: Input, shape: AttentionShape, chunks: [Int], _ context: ComputeContext, format: KVFormat = .f32
+    _ input: Input, shape: AttentionShape, chunks: [Int], _ context: ComputeContext, format: KVFormat = .f32,
+    groups: [Range<Int>] = []
   ) throws -> [[Float]] {
     let cache = try KVCache(
       shape: [
@@ -180,7 +205,9 @@ import Testing
     for count in chunks {
       let start = result.count
       layout.reset()
-      layout.append(count: count, start: start, table: [4, 1, 3], blockCount: 5, ropeVariant: 0)
+      layout.append(
+        count: count, start: start, table: [4, 1, 3], blockCount: 5, ropeVariant: 0,
+        groups: groups.filter { $0.overlaps(start..<start + count) })
       let (q, k, v) = (
         fill(input.queries, start, count), fill(input.keys, start, count), fill(input.values, start, count)
       )
@@ -203,10 +230,12 @@ import Testing
     return (buffer, rows)
   }
 
-  private func plainAttention(_ input: Input, shape: AttentionShape, row: Int, head: Int) -> [Double] {
+  private func plainAttention(
+    _ input: Input, shape: AttentionShape, row: Int, head: Int, groups: [Range<Int>] = []
+  ) -> [Double] {
     let size = shape.headDim
     let kvHead = head / (shape.heads / shape.kvHeads)
-    let visible = max(0, row + 1 - (shape.window ?? .max))...row
+    let visible = max(0, row + 1 - (shape.window ?? .max))...(groups.first { $0.contains(row) }?.last ?? row)
     let scores = visible.map { key in
       (0..<size).reduce(0.0) { sum, d in
         sum + Double(input.queries[row][head * size + d]) * Double(input.keys[key][kvHead * size + d])

@@ -123,11 +123,11 @@ struct Expected {
   }
 
   /// The rows of a float32 matrix in a safetensors file.
-  private static func rows(_ name: String, of path: String) throws -> [[Float]] {
+  static func rows(_ name: String, of path: String) throws -> [[Float]] {
     let bytes = try File.read(path, limit: 1 << 24)
     let length = bytes.prefix(8).reversed().reduce(0) { $0 << 8 | Int($1) }
     let entry = try #require(JSONValue(parsing: Array(bytes[8..<8 + length]))[name])
-    let columns = try #require(entry["shape"]?[1]?.intValue)
+    let columns = try #require(entry["shape"]?.arrayValue?.last?.intValue)
     let start = 8 + length + (try #require(entry["data_offsets"]?[0]?.intValue))
     let end = 8 + length + (try #require(entry["data_offsets"]?[1]?.intValue))
     return stride(from: start, to: end, by: 4 * columns).map { row in

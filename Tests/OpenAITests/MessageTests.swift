@@ -24,12 +24,24 @@ struct MessageTests {
     ),
     (#"[{"role":"user","content":["x"]}]"#, "invalid_type messages[0].content[0]"),
     (
-      #"[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:,"}}]}]"#,
-      "unsupported_value messages[0].content[1].type"
+      #"[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":5}}]}]"#,
+      "invalid_type messages[0].content[1].image_url.url"
+    ),
+    (
+      #"[{"role":"user","content":[{"type":"image_url","image_url":{"url":"u","detail":"huge"}}]}]"#,
+      "invalid_value messages[0].content[0].image_url.detail"
+    ),
+    (
+      #"[{"role":"system","content":[{"type":"image_url","image_url":"u"}]}]"#,
+      "invalid_value messages[0].content[0].type"
+    ),
+    (
+      #"[{"role":"user","content":[{"type":"file","file":{}}]}]"#,
+      "unsupported_value messages[0].content[0].type"
     ),
     (
       #"[{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}]"#,
-      "unsupported_value messages[0].content[0].type"
+      "missing_required_parameter messages[0].content[0].input_audio.data"
     ),
     (#"[{"role":"system","content":[{"type":"file"}]}]"#, "invalid_value messages[0].content[0].type"),
     (#"[{"role":"user","content":"x","name":1}]"#, "invalid_type messages[0].name"),
@@ -54,6 +66,55 @@ struct MessageTests {
   func `a bad message names its place`(messages: String, expected: String) {
     #expect(messagesRefusal(messages) == expected)
   }
+
+  @Test func `images and sounds leave placeholders in their order`() throws {
+    let request = try chat(
+      #"""
+      {"model":"m","messages":[
+        {"role":"user","content":[{"type":"text","text":"a","media":1},{"type":"image_url","image_url":"u"},
+          {"type":"input_audio","input_audio":{"data":"attachment:s","format":"wav"}}]},
+        {"role":"assistant","content":"b"},
+        {"role":"user","content":[{"type":"image_url","image_url":{"url":"v","detail":"low"}}]}]}
+      """#)
+    #expect(
+      request.media == [
+        MediaPart(
+          content: .image(url: "u", detail: .auto), path: "messages[0].content[1]",
+          field: "messages[0].content[1].image_url"),
+        MediaPart(
+          content: .audio(data: "attachment:s", format: "wav"), path: "messages[0].content[2]",
+          field: "messages[0].content[2].input_audio.data"),
+        MediaPart(
+          content: .image(url: "v", detail: .low), path: "messages[2].content[0]",
+          field: "messages[2].content[0].image_url.url"),
+      ])
+    #expect(request.media.map(\.attachment) == [nil, "s", nil])
+    #expect(request.messages[0]["content"]?[1] == ["type": "image", "media": 0])
+    // A text with a member of this name is still a text.
+    #expect(MediaPart.indices(in: request.messages) == [0, 1, 2])
+  }
+
+  @Test func `a request holds so many images and no more`() {
+    var limits = RequestLimits()
+    limits.mediaParts = 1
+    let part = #"{"type":"image_url","image_url":"u"}"#
+    #expect(
+      refusal {
+        try chat(#"{"model":"m","messages":[{"role":"user","content":[\#(part),\#(part)]}]}"#, limits: limits)
+      } == "invalid_value messages[0].content[1]")
+  }
+
+  @Test(arguments: [
+    ("data:image/PNG;base64,QUJD", "image/png", "QUJD"), ("data:;base64,", "", ""),
+    ("data:image/png;name=x;base64,QQ", "image/png", "QQ"),
+  ])
+  func `data URLs have a type and base64`(url: String, type: String, encoded: String) {
+    #expect(DataURL(url)?.type == type)
+    #expect(DataURL(url)?.encoded == encoded)
+  }
+
+  @Test(arguments: ["data:,x", "data:text/plain,abc", "http://x", "", "data:;base64"])
+  func `other URLs are no data URLs`(url: String) { #expect(DataURL(url) == nil) }
 
   @Test func `a tool round trip passes through without nulls`() throws {
     let request = try chat(

@@ -161,7 +161,15 @@ struct MessagesRequestTests {
     (#"[{"role":"user","content":[]}]"#, "invalid_value messages[0].content"),
     (
       #"[{"role":"user","content":[{"type":"text","text":"x"},{"type":"image","source":{}}]}]"#,
-      "unsupported_value messages[0].content[1].type"
+      "missing_required_parameter messages[0].content[1].source.type"
+    ),
+    (
+      #"[{"role":"user","content":[{"type":"image","source":{"type":"file","file_id":"f"}}]}]"#,
+      "unsupported_value messages[0].content[0].source.type"
+    ),
+    (
+      #"[{"role":"user","content":[{"type":"document","source":{}}]}]"#,
+      "unsupported_value messages[0].content[0].type"
     ),
     (
       #"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]"#,

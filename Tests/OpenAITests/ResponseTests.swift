@@ -116,7 +116,7 @@ struct ResponseTests {
     #expect(
       ModelObject.list([model]).text
         == #"{"object":"list","data":[{"id":"org/m","object":"model","created":7,"owned_by":"mlxserve","#
-        + #""context_length":128}]}"#)
+        + #""context_length":128,"input_modalities":["text"]}]}"#)
   }
 
   @Test func `errors have all four keys`() {

@@ -213,13 +213,21 @@ struct ResponsesRequestTests {
       (#""input":"x","temperature":3"#, "decimal_above_max_value temperature"),
       (#""input":"x","max_output_tokens":0"#, "integer_below_min_value max_output_tokens"),
       (
-        #""input":[{"role":"user","content":"a"},{"role":"user","content":[{"type":"input_image","image_url":"u"}]}]"#,
-        "unsupported_value input[1].content[0].type"
+        #""input":[{"role":"user","content":"a"},{"role":"user","content":[{"type":"input_image","image_url":5}]}]"#,
+        "invalid_type input[1].content[0].image_url"
+      ),
+      (
+        #""input":[{"role":"user","content":[{"type":"input_image","image_url":"u","detail":"huge"}]}]"#,
+        "invalid_value input[0].content[0].detail"
+      ),
+      (
+        #""input":[{"role":"user","content":[{"type":"input_image","file_id":"f"}]}]"#,
+        "unsupported_parameter input[0].content[0].file_id"
       ),
       (
         #""input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},"#
-          + #"{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"u"}]}]"#,
-        "invalid_value input[1].output[0].type"
+          + #"{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":5}]}]"#,
+        "invalid_type input[1].output[0].image_url"
       ),
       (#""input":[{"type":"function_call_output","call_id":"c","output":"1"}]"#, "null input"),
       (#""input":"x","background":true,"store":false"#, "invalid_value background"),

@@ -1,0 +1,27 @@
+// Why bytes are no image or sound that can be used.
+
+package enum MediaError: Error, Sendable, Equatable, CustomStringConvertible {
+  /// The first bytes are those of no format that is read here; the words name one that was recognised.
+  case unknownFormat(String?)
+  /// Ends, check sums, lengths and codes that contradict the format.
+  case damaged(format: String, problem: String)
+  /// A valid feature of the format that has no implementation here.
+  case unsupported(format: String, feature: String)
+  case tooManyPixels(width: Int, height: Int, limit: Int)
+  /// So narrow that it cannot be brought to the model's size.
+  case unusableShape(width: Int, height: Int)
+
+  package var description: String {
+    switch self {
+    case .unknownFormat(let name):
+      (name.map { "\($0) cannot be read here" } ?? "the bytes are no image that can be read here")
+        + "; send PNG or JPEG"
+    case .damaged(let format, let problem): "the \(format) is damaged: \(problem)"
+    case .unsupported(let format, let feature): "the \(format) uses \(feature), which cannot be read here"
+    case .tooManyPixels(let width, let height, let limit):
+      "\(width) x \(height) are more than \(limit) pixels; send a smaller image"
+    case .unusableShape(let width, let height):
+      "\(width) x \(height) is too narrow to be cut into patches; crop the image"
+    }
+  }
+}

@@ -1,0 +1,159 @@
+// Images and sounds on their way from a request to the model: what they are, where they stand in the prompt, and what
+// the model says about them.
+
+import Platform
+
+package enum MediaKind: String, Sendable, CaseIterable {
+  case image, audio
+}
+
+/// 8-bit RGB, row by row.
+package struct PixelImage: Sendable, Equatable {
+  package let width: Int
+  package let height: Int
+  /// `[height][width][3]`.
+  package let pixels: [UInt8]
+
+  /// - Precondition: `pixels` has the size that width and height say.
+  package init(width: Int, height: Int, pixels: [UInt8]) {
+    precondition(
+      width > 0 && height > 0 && pixels.count == width * height * 3, "pixels do not fill the image")
+    self.width = width
+    self.height = height
+    self.pixels = pixels
+  }
+}
+
+/// What an audio encoder hears: log-mel energies, frame by frame.
+package struct MelFrames: Sendable, Equatable {
+  package let count: Int
+  /// Energies per frame.
+  package let bins: Int
+  /// `[count][bins]`.
+  package let values: [Float]
+
+  /// - Precondition: `values` has the size that count and bins say.
+  package init(count: Int, bins: Int, values: [Float]) {
+    precondition(count > 0 && bins > 0 && values.count == count * bins, "values do not fill the frames")
+    self.count = count
+    self.bins = bins
+    self.values = values
+  }
+}
+
+/// One image or sound, ready for the model's encoder.
+package struct MediaInput: Sendable {
+  package enum Content: Sendable {
+    case image(PixelImage)
+    case audio(MelFrames)
+  }
+
+  package let content: Content
+  /// Positions of the prompt that it takes.
+  package let tokenCount: Int
+  /// SHA-256 of the content: equal digests mean equal soft tokens.
+  package let digest: [UInt8]
+
+  package init(content: Content, tokenCount: Int) {
+    self.content = content
+    self.tokenCount = tokenCount
+    var hash = SHA256()
+    switch content {
+    case .image(let image):
+      hash.update(Array("image \(image.width) \(image.height)\n".utf8))
+      hash.update(image.pixels)
+    case .audio(let frames):
+      hash.update(Array("audio \(frames.count) \(frames.bins)\n".utf8))
+      hash.update(
+        frames.values.flatMap { value in
+          let bits = value.bitPattern
+          return (0..<4).map { UInt8(truncatingIfNeeded: bits >> UInt32(8 * $0)) }
+        })
+    }
+    digest = hash.finish()
+  }
+
+  /// Memory that the content takes.
+  package var byteCount: Int {
+    switch content {
+    case .image(let image): image.pixels.count
+    case .audio(let frames): frames.values.count * MemoryLayout<Float>.size
+    }
+  }
+
+  package var kind: MediaKind {
+    switch content {
+    case .image: .image
+    case .audio: .audio
+    }
+  }
+}
+
+/// Where an image or a sound stands in a prompt.
+package struct MediaSpan: Sendable {
+  /// Position of the first of its `input.tokenCount` tokens.
+  package var start: Int
+  package var input: MediaInput
+
+  package init(start: Int, input: MediaInput) {
+    self.start = start
+    self.input = input
+  }
+
+  /// The positions of its soft tokens.
+  package var positions: Range<Int> { start..<start + input.tokenCount }
+}
+
+/// The tokens that stand around and for an image or a sound in a prompt.
+package struct MediaMarks: Sendable, Equatable {
+  package var opening: Int32
+  /// What the chat template writes, and what every position of the soft tokens holds.
+  package var soft: Int32
+  package var closing: Int32
+
+  package init(opening: Int32, soft: Int32, closing: Int32) {
+    self.opening = opening
+    self.soft = soft
+    self.closing = closing
+  }
+}
+
+/// What a model takes beside text, and how its prompts make room for it.
+package struct MediaRules: Sendable, Equatable {
+  package struct Images: Sendable, Equatable {
+    package var marks: MediaMarks
+    package var grid: PatchGrid
+
+    package init(marks: MediaMarks, grid: PatchGrid) {
+      self.marks = marks
+      self.grid = grid
+    }
+  }
+
+  package struct Sounds: Sendable, Equatable {
+    package var marks: MediaMarks
+    package var mel: MelSettings
+
+    package init(marks: MediaMarks, mel: MelSettings = MelSettings()) {
+      self.marks = marks
+      self.mel = mel
+    }
+  }
+
+  package var images: Images?
+  package var sounds: Sounds?
+
+  package init(images: Images? = nil, sounds: Sounds? = nil) {
+    self.images = images
+    self.sounds = sounds
+  }
+
+  package func takes(_ kind: MediaKind) -> Bool { marks(of: kind) != nil }
+
+  package func marks(of kind: MediaKind) -> MediaMarks? {
+    switch kind {
+    case .image: images?.marks
+    case .audio: sounds?.marks
+    }
+  }
+}

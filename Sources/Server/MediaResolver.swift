@@ -1,0 +1,180 @@
+// From the parts of a request to what the model's encoders take: finds the bytes, decodes them, brings them to size.
+
+import JSON
+import Media
+import OpenAI
+import Platform
+
+struct MediaResolver {
+  private let core: AppCore
+  /// Parts of a multipart body by name.
+  private let attachments: [ByteKey: [UInt8]]
+
+  init(_ core: AppCore, attachments: [ByteKey: [UInt8]] = [:]) {
+    self.core = core
+    self.attachments = attachments
+  }
+
+  /// - Throws: 400 naming the field, when the model takes no such thing or the bytes are no such thing.
+  func input(of part: MediaPart) throws(APIError) -> MediaInput {
+    switch part.content {
+    case .image(let url, let detail):
+      guard let rules = core.model.media.images else {
+        throw .unsupportedValue("\(part.path).type", "the model '\(core.model.id)' takes no images")
+      }
+      return try image(bytes(at: url, of: part), Self.tokens(for: detail, rules), rules, part)
+    case .audio(let data, let format):
+      guard let rules = core.model.media.sounds else {
+        throw .unsupportedValue("\(part.path).type", "the model '\(core.model.id)' takes no sound")
+      }
+      guard format.lowercased().utf8.elementsEqual("wav".utf8) else {
+        throw .unsupportedValue(
+          "\(part.path).input_audio.format", "'\(APIError.shortened(format))' has no reader here; send 'wav'")
+      }
+      return try sound(bytes(of: data, part), rules, part)
+    }
+  }
+
+  // MARK: Sounds
+
+  private func sound(
+    _ bytes: [UInt8], _ rules: MediaRules.Sounds, _ part: MediaPart
+  ) throws(APIError) -> MediaInput {
+    let key = SHA256.digest(Array("sound\n".utf8) + SHA256.digest(bytes))
+    return try core.desk.input(key) { () throws(APIError) in
+      do throws(SoundError) {
+        return try rules.input(bytes)
+      } catch {
+        throw APIError(
+          status: 400, code: "invalid_audio", param: part.field, message: "Invalid '\(part.field)': \(error)")
+      }
+    }
+  }
+
+  /// Base64, with or without the head of a data URL, or what is attached.
+  private func bytes(of data: String, _ part: MediaPart) throws(APIError) -> [UInt8] {
+    if let name = part.attachment { return try attachment(name, part) }
+    guard let bytes = Base64.decode(DataURL(data)?.encoded ?? data) else {
+      throw .invalidValue(part.field, "it is no base64")
+    }
+    return bytes
+  }
+
+  // MARK: Images
+
+  /// The budget of soft tokens that stands for a level of detail.
+  static func tokens(for detail: ImageDetail, _ rules: MediaRules.Images) -> Int {
+    switch detail {
+    case .auto: rules.grid.tokens
+    case .low: PatchGrid.budgets[0]
+    case .high: PatchGrid.budgets[3]
+    case .original: PatchGrid.budgets[4]
+    }
+  }
+
+  private func image(
+    _ bytes: [UInt8], _ tokens: Int, _ rules: MediaRules.Images, _ part: MediaPart
+  ) throws(APIError) -> MediaInput {
+    let key = SHA256.digest(Array("image \(tokens)\n".utf8) + SHA256.digest(bytes))
+    return try core.desk.input(key) { () throws(APIError) in
+      do throws(MediaError) {
+        let image = try ImageDecoder.decode(bytes)
+        let size = try rules.grid.size(width: image.width, height: image.height, tokens: tokens)
+        return MediaInput(
+          content: .image(image.resized(width: size.width, height: size.height)),
+          tokenCount: rules.grid.tokenCount(width: size.width, height: size.height))
+      } catch {
+        throw .unusableMedia(part.field, "\(error)")
+      }
+    }
+  }
+
+  // MARK: Bytes
+
+  /// The bytes that a URL stands for.
+  private func bytes(at url: String, of part: MediaPart) throws(APIError) -> [UInt8] {
+    func starts(_ scheme: String) -> Bool {
+      String(decoding: url.utf8.prefix(scheme.utf8.count), as: UTF8.self).lowercased() == scheme
+    }
+    if starts("data:") {
+      guard let data = DataURL("data:" + String(decoding: url.utf8.dropFirst(5), as: UTF8.self)),
+        let bytes = Base64.decode(data.encoded)
+      else { throw .invalidValue(part.field, "it is no data URL with base64") }
+      return bytes
+    }
+    if let name = part.attachment { return try attachment(name, part) }
+    if starts("file:") { return try file(url, part) }
+    if starts("http:") || starts("https:") {
+      throw .unsupportedValue(
+        part.field, "this server fetches nothing from the network; send the bytes in a data URL")
+    }
+    throw .invalidValue(part.field, "expected a data URL: 'data:image/png;base64,...'")
+  }
+
+  private func attachment(_ name: String, _ part: MediaPart) throws(APIError) -> [UInt8] {
+    guard let bytes = attachments[ByteKey(name)] else {
+      throw .invalidValue(
+        part.field, "the request has no part named '\(APIError.shortened(name))' (multipart/form-data)")
+    }
+    return bytes
+  }
+
+  private func file(_ url: String, _ part: MediaPart) throws(APIError) -> [UInt8] {
+    guard let root = core.settings.mediaRoot else {
+      throw .unsupportedValue(part.field, "this server reads no files (--media-root is not set)")
+    }
+    guard let path = Self.path(ofFileURL: url) else {
+      throw .invalidValue(part.field, "expected 'file:///' and a path below the server's media folder")
+    }
+    do throws(PlatformError) {
+      return try File.read(path, below: root, limit: Self.fileBytes)
+    } catch {
+      // Whether a file exists elsewhere is nobody's business: one answer for all reasons.
+      throw .invalidValue(part.field, "there is no such file below the server's media folder")
+    }
+  }
+
+  private static let fileBytes = 64 << 20
+
+  /// The components of `file:///a/b` or `file://localhost/a/b`, percent-decoded; nil for a URL of another shape.
+  static func path(ofFileURL url: String) -> [String]? {
+    var rest = Array(url.utf8.dropFirst(5))
+    guard rest.starts(with: "//".utf8) else { return nil }
+    rest.removeFirst(2)
+    guard let slash = rest.firstIndex(of: UInt8(ascii: "/")) else { return nil }
+    let host = String(decoding: rest[..<slash], as: UTF8.self).lowercased()
+    guard host.isEmpty || host == "localhost" else { return nil }
+    var components: [String] = []
+    for piece in rest[(slash + 1)...].split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: true) {
+      guard let bytes = percentDecoded(piece), let name = String(validating: bytes, as: UTF8.self) else {
+        return nil
+      }
+      components.append(name)
+    }
+    return components.isEmpty ? nil : components
+  }
+
+  private static func percentDecoded(_ bytes: ArraySlice<UInt8>) -> [UInt8]? {
+    var out: [UInt8] = []
+    var at = bytes.startIndex
+    while at < bytes.endIndex {
+      if bytes[at] == UInt8(ascii: "%") {
+        guard at + 2 < bytes.endIndex,
+          let byte = UInt8(String(decoding: bytes[at + 1...at + 2], as: UTF8.self), radix: 16)
+        else { return nil }
+        out.append(byte)
+        at += 3
+      } else {
+        out.append(bytes[at])
+        at += 1
+      }
+    }
+    return out
+  }
+}
+
+extension APIError {
+  static func unusableMedia(_ param: String, _ problem: String) -> APIError {
+    APIError(status: 400, code: "invalid_image", param: param, message: "Invalid '\(param)': \(problem).")
+  }
+}

@@ -1,0 +1,86 @@
+// From the bytes of a sound file to what the encoder takes: frames, tokens, limits.
+
+import Media
+import Platform
+import Support
+import Testing
+
+@Suite struct SoundInputTests {
+  private let rules = MediaRules.Sounds(marks: MediaMarks(opening: 1, soft: 2, closing: 3))
+
+  private func sine(rate: Int, seconds: Double, channels: Int = 1) -> [UInt8] {
+    let samples = (0..<Int(seconds * Double(rate))).flatMap { n in
+      [Int16](
+        repeating: Int16(8000 * sin(2 * Double.pi * 440 * Double(n) / Double(rate))), count: channels)
+    }
+    return WAVFile(channels: channels, rate: rate, data: WAVFile.pcm(samples)).bytes
+  }
+
+  private func values(_ input: MediaInput) -> [Float] {
+    if case .audio(let frames) = input.content { frames.values } else { [] }
+  }
+
+  @Test func `a sound has a frame every ten milliseconds and a token for every four frames`() throws {
+    for (seconds, frames, tokens) in [(1.0, 99, 25), (0.02, 1, 1), (0.5, 49, 13), (30, 2999, 750)] {
+      let input = try rules.input(sine(rate: 16_000, seconds: seconds))
+      guard case .audio(let mel) = input.content else { continue }
+      #expect(mel.count == frames && mel.bins == 128 && input.tokenCount == tokens, "\(seconds)")
+    }
+    #expect([1, 4, 5, 2997, 3000].map(MediaRules.Sounds.tokenCount) == [1, 1, 2, 750, 750])
+  }
+
+  @Test func `the same sound at other rates and with more channels is nearly the same input`() throws {
+    let plain = values(try rules.input(sine(rate: 16_000, seconds: 0.6)))
+    for (rate, channels) in [(44_100, 1), (48_000, 2), (8000, 1), (96_000, 6), (22_050, 1)] {
+      let other = values(try rules.input(sine(rate: rate, seconds: 0.6, channels: channels)))
+      #expect(other.count == plain.count)
+      // The tone's own band, away from the ends, to a percent.
+      let bands = (10..<50).map { frame in
+        (0..<128).map { (plain[frame * 128 + $0], other[frame * 128 + $0]) }
+      }
+      for frame in bands {
+        guard let loudest = frame.max(by: { $0.0 < $1.0 }) else { continue }
+        #expect(abs(loudest.0 - loudest.1) < 0.01, "\(rate) \(channels)")
+      }
+    }
+  }
+
+  @Test func `equal bytes have equal digests and other sounds have others`() throws {
+    let one = try rules.input(sine(rate: 16_000, seconds: 0.2))
+    #expect(try rules.input(sine(rate: 16_000, seconds: 0.2)).digest == one.digest)
+    #expect(try rules.input(sine(rate: 16_000, seconds: 0.21)).digest != one.digest)
+  }
+
+  @Test func `sounds beyond thirty seconds or below a frame are refused`() {
+    func failure(_ bytes: [UInt8]) -> SoundError? {
+      do throws(SoundError) {
+        _ = try rules.input(bytes)
+        return nil
+      } catch {
+        return error
+      }
+    }
+    #expect(failure(sine(rate: 8000, seconds: 31)) == .tooLong(seconds: 31, limit: 30))
+    #expect(failure(sine(rate: 16_000, seconds: 0.01)) == .tooShort(seconds: 0.01))
+    #expect(
+      SoundError.tooShort(seconds: 0.01).description
+        == "the sound lasts 10 milliseconds; at least 11 are needed.")
+    #expect(failure([0xFF, 0xFB, 0x90, 0x64]) == .unsupportedFormat("MP3"))
+  }
+
+  @Test(.enabled(if: TestData.isMeasuring, "only when asked"))
+  func `processor time of thirty seconds`() throws {
+    for (rate, channels) in [(16_000, 1), (44_100, 2), (48_000, 2), (96_000, 1), (192_000, 1)] {
+      let bytes = sine(rate: rate, seconds: 30, channels: channels)
+      var sound = Sound(samples: [], rate: rate)
+      let reading = try threadSeconds { sound = try WAVReader.read(bytes) }
+      var samples: [Float] = []
+      let resampling = threadSeconds { samples = Resampler.resample(sound.samples, from: rate, to: 16_000) }
+      var count = 0
+      let transforming = threadSeconds { count = MelSpectrogram()(samples).count }
+      print(
+        "MEASURED \(rate) Hz, \(channels) channels: read \(reading), resample \(resampling), mel \(transforming) \(count)"
+      )
+    }
+  }
+}

@@ -1,0 +1,246 @@
+// The audio tower against its golden checkpoint, and what does not change a bit of its output.
+
+import Checkpoint
+import Compute
+import JSON
+import Media
+import Platform
+import Support
+import Testing
+
+@testable import Models
+
+@Suite struct Gemma4AudioTests {
+  private static let path = (TestData.shared ?? "") + "/goldens/gemma4-mm-tiny-q4"
+  private static let isPresent = TestData.shared != nil
+
+  private func tower(_ compute: ComputeContext, distances: Int? = nil) throws -> Gemma4Audio {
+    let folder = try ModelFolder(path: Self.path)
+    let config = ConfigFields(folder.config)
+    return try Gemma4Audio(
+      Gemma4AudioConfig(try #require(try config.object("audio_config")), distances: distances),
+      settings: MelSettings(), tower: folder.weights.at("audio_tower"),
+      projection: folder.weights.at("embed_audio"), output: 128, compute: compute)
+  }
+
+  private func frames(_ rows: [[Float]]) -> MediaInput {
+    MediaInput(
+      content: .audio(MelFrames(count: rows.count, bins: 128, values: rows.flatMap { $0 })),
+      tokenCount: (rows.count + 3) / 4)
+  }
+
+  /// What the tower says, and the soft tokens.
+  private func encode(
+    _ tower: Gemma4Audio, _ rows: [[Float]], layers: Int = 2
+  ) throws -> (output: [[Float]], soft: [Float]) {
+    let run = try #require(try tower.begin(frames(rows)) as? Gemma4AudioRun)
+    for _ in 0...layers { #expect(run.advance() == nil) }
+    let output = run.towerOutput()
+    let values = (0..<output.count).map { output.values(ofRow: $0) }
+    return (values, try #require(run.advance()))
+  }
+
+  @Test(.enabled(if: isPresent, "shared test data is absent"))
+  func `the golden spectrogram gives the expected output and soft tokens for both masks`() throws {
+    let file = Self.path + "/expected.safetensors"
+    let mel = try Expected.rows("mel", of: file)
+    #expect(mel.count == 101)
+    for kernels in kernelSets {
+      let compute = try ComputeContext(threads: 1, isa: kernels, useReference: kernels == nil)
+      for (distances, name) in [(12, "12keys"), (13, "13keys")] {
+        let (output, soft) = try encode(tower(compute, distances: distances), mel)
+        let (expected, expectedSoft) = (
+          try Expected.rows("audio_tower_out_" + name, of: file),
+          try Expected.rows("audio_soft_" + name, of: file)
+        )
+        #expect(output.count == 26 && expected.count == 26)
+        #expect(
+          distance(output.flatMap { $0 }, expected.flatMap { $0 }) < 1e-3,
+          "\(name) \(String(describing: kernels))")
+        #expect(distance(soft, expectedSoft.flatMap { $0 }) < 1e-3, "\(name) \(String(describing: kernels))")
+      }
+    }
+  }
+
+  @Test(.enabled(if: isPresent, "shared test data is absent"))
+  func `config json's mask is the one of twelve keys`() throws {
+    let compute = try ComputeContext(threads: 1)
+    let mel = try Expected.rows("mel", of: Self.path + "/expected.safetensors")
+    #expect(try encode(tower(compute), mel).soft == encode(tower(compute, distances: 12), mel).soft)
+  }
+
+  @Test(.enabled(if: isPresent, "shared test data is absent"))
+  func `threads do not change a bit, and a longer sound begins as its beginning does`() throws {
+    var random = SeededGenerator(seed: 63)
+    let rows = (0..<701).map { _ in (0..<128).map { _ in Float.random(in: -7...3, using: &random) } }
+    let one = try encode(tower(ComputeContext(threads: 1)), rows)
+    #expect(one.output.count == 176)
+    for threads in [2, 3] {
+      let other = try encode(tower(ComputeContext(threads: threads)), rows)
+      #expect(sameBits(other.output, one.output) && other.soft == one.soft)
+    }
+    // 398 frames make 100 rows, the last of which sees the padding behind the sound.
+    let beginning = try encode(tower(ComputeContext(threads: 2)), Array(rows[..<398]))
+    #expect(beginning.output.count == 100)
+    #expect(sameBits(Array(beginning.output[..<99]), Array(one.output[..<99])))
+    #expect(!sameBits(Array(beginning.output[99...]), Array(one.output[99...99])))
+  }
+
+  @Test(.enabled(if: isPresent, "shared test data is absent"))
+  func `sounds of any number of frames have a row for every four`() throws {
+    let tower = try tower(ComputeContext(threads: 1))
+    for count in [1, 2, 3, 4, 5, 8, 9, 255, 256, 257, 260, 261] {
+      let rows = (0..<count).map { row -> [Float] in
+        (0..<128).map { (band: Int) -> Float in Float((band * 7 + row * 13) % 50) / 10 - 4 }
+      }
+      let (output, soft) = try encode(tower, rows)
+      #expect(output.count == (count + 3) / 4 && soft.count == output.count * 128)
+      #expect(soft.allSatisfy { $0.isFinite })
+    }
+    #expect(throws: ModelError.self) {
+      try tower.begin(
+        MediaInput(content: .audio(MelFrames(count: 1, bins: 2, values: [0, 0])), tokenCount: 1))
+    }
+  }
+
+  @Test(.enabled(if: isPresent, "shared test data is absent"))
+  func `reading the weights ahead changes nothing`() throws {
+    let tower = try tower(ComputeContext(threads: 1))
+    let mel = try Expected.rows("mel", of: Self.path + "/expected.safetensors")
+    let before = try encode(tower, mel).soft
+    tower.readWeights()
+    #expect(try encode(tower, mel).soft == before)
+  }
+
+  @Test(.enabled(if: isPresent, "shared test data is absent"))
+  func `the tower's soft tokens and the golden's image give the golden's logits for both masks`() throws {
+    let document = try JSONValue(parsing: try File.read(Self.path + "/expected.json", limit: 1 << 24))
+    let ids = (document["mm_input_ids"]?.arrayValue ?? []).compactMap { $0.intValue.map { Int32($0) } }
+    let file = Self.path + "/expected.safetensors"
+    let image = try Expected.rows("vision_soft", of: file).flatMap { $0 }
+    let mel = try Expected.rows("mel", of: file)
+    let (firstImage, firstSound) = (
+      try #require(ids.firstIndex(of: 150)), try #require(ids.firstIndex(of: 151))
+    )
+    for (distances, name) in [(12, "mm_logits_12keys"), (13, "mm_logits_13keys")] {
+      let soft = try encode(tower(ComputeContext(threads: 1), distances: distances), mel).soft
+      let runner = try Runner(Self.path)
+      var span = Batch.Span(tokens: ids, start: 0, blocks: runner.makeTable(ids.count), logits: .all)
+      span.soft = [
+        Batch.SoftRows(row: firstImage, values: image[...]),
+        Batch.SoftRows(row: firstSound, values: soft[...]),
+      ]
+      let (logits, expected) = (runner.step([span]), try Expected.rows(name, of: file))
+      try #require(logits.count == expected.count)
+      for (row, wanted) in zip(logits, expected) { #expect(distance(row, wanted) < 1e-3, "\(name)") }
+    }
+  }
+
+  @Test(.enabled(if: isPresent, "shared test data is absent"))
+  func `config json says which tokens stand around a sound, and a switch leaves the tower out`() throws {
+    let runner = try Runner(Self.path)
+    #expect(
+      runner.model.mediaRules.sounds
+        == MediaRules.Sounds(marks: MediaMarks(opening: 154, soft: 151, closing: 155)))
+    #expect(runner.model.encoder(for: .audio) != nil)
+    var options = MediaOptions()
+    options.audio = false
+    options.isLazy = false
+    let without = try ModelFamily.load(
+      try ModelFolder(path: Self.path), compute: try ComputeContext(threads: 1), media: options)
+    #expect(without.mediaRules.sounds == nil && without.encoder(for: .audio) == nil)
+    #expect(without.mediaRules.images != nil)
+  }
+
+  @Test func `the closing token is an id or an index`() throws {
+    for key in ["eoa_token_id", "eoa_token_index"] {
+      let text = #"{"audio_token_id": 5, "boa_token_id": 6, "KEY": 7}"#.split(separator: "KEY").joined(
+        separator: key)
+      let config = ConfigFields(try JSONValue(parsing: Array(text.utf8)))
+      #expect(
+        try Gemma4Towers.marks("audio", "boa", "eoa", config)
+          == MediaMarks(opening: 6, soft: 5, closing: 7))
+    }
+    #expect(throws: ModelError.self) { try Gemma4Towers.marks("audio", "boa", "eoa", ConfigFields([:])) }
+  }
+
+  @Test func `the extractor's settings come from the processor's file`() throws {
+    func settings(_ text: String) throws -> MelSettings {
+      try MelSettings(ConfigFields(try JSONValue(parsing: Array(text.utf8))))
+    }
+    #expect(try MelSettings(nil) == MelSettings())
+    #expect(try settings(#"{"image_mean": [0, 0, 0]}"#) == MelSettings())
+    var expected = MelSettings()
+    expected.floor = 0.01
+    expected.bands = 80
+    #expect(
+      try settings(
+        #"{"feature_extractor": {"sampling_rate": 16000, "feature_size": 80, "mel_floor": 0.01, "dither": 0.0}}"#
+      )
+        == expected)
+    for bad in [
+      #"{"sampling_rate": 1}"#, #"{"sampling_rate": 16000, "fft_length": 500}"#,
+      #"{"sampling_rate": 16000, "preemphasis": 0.97}"#, #"{"sampling_rate": 16000, "per_bin_mean": [1]}"#,
+      #"{"sampling_rate": 16000, "max_frequency": 9000}"#, #"{"sampling_rate": 16000, "frame_length": 1024}"#,
+    ] {
+      #expect(throws: ModelError.self, "\(bad)") { try settings(bad) }
+    }
+  }
+
+  @Test func `settings of the tower that have no implementation are refused`() throws {
+    for bad in [
+      #"{"attention_context_right": 3}"#, #"{"hidden_act": "gelu"}"#,
+      #"{"hidden_size": 100, "num_attention_heads": 3}"#,
+      #"{"attention_context_left": 40}"#, #"{"subsampling_conv_channels": [1]}"#, #"{"conv_kernel_size": 0}"#,
+    ] {
+      #expect(throws: ModelError.self, "\(bad)") {
+        try Gemma4AudioConfig(ConfigFields(try JSONValue(parsing: Array(bad.utf8))))
+      }
+    }
+    let released = try Gemma4AudioConfig(ConfigFields(try JSONValue(parsing: Array("{}".utf8))))
+    #expect(released.distances == 12 && released.channels == [128, 32] && released.headDim == 128)
+  }
+}
+
+/// Speed at full size, on a checkpoint of random weights that the environment names.
+@Suite struct Gemma4AudioSpeedTests {
+  private static let folder = getenv("MLXSERVE_AUDIO_MODEL").map { String(cString: $0) }
+
+  private func processSeconds() -> Double {
+    var time = timespec()
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+    return Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
+  }
+
+  @Test(.enabled(if: TestData.isMeasuring && folder != nil, "only when asked"))
+  func `thirty seconds of sound`() throws {
+    let folder = try ModelFolder(path: Self.folder ?? "")
+    for mode in [ComputeMode.exact, .fast] {
+      let compute = try ComputeContext(threads: 2, mode: mode)
+      let tower = try Gemma4Audio(
+        Gemma4AudioConfig(ConfigFields(try JSONValue(parsing: Array("{}".utf8)))), settings: MelSettings(),
+        tower: folder.weights.at("audio_tower"), projection: folder.weights.at("embed_audio"), output: 1536,
+        compute: compute)
+      tower.readWeights()
+      let samples = (0..<480_000).map { Float(0.3 * sin(Double($0) * Double($0) * 1e-6)) }
+      let mel = MelSpectrogram()
+      let start = Instant.now
+      let values = mel(samples)
+      let melSeconds = Instant.now.seconds(since: start)
+      let frames = MelFrames(count: values.count / 128, bins: 128, values: values)
+      let run = try tower.begin(MediaInput(content: .audio(frames), tokenCount: 750))
+      let (begin, processor) = (Instant.now, processSeconds())
+      var steps: [Double] = []
+      var soft: [Float]?
+      while soft == nil {
+        let step = Instant.now
+        soft = run.advance()
+        steps.append(Instant.now.seconds(since: step))
+      }
+      print(
+        "MEASURED \(mode): mel \(melSeconds) s, tower \(Instant.now.seconds(since: begin)) s on 2 threads,",
+        "\(processSeconds() - processor) s of processors; input \(steps[0]) s, a layer \(steps[1]) s, finite \(soft?.allSatisfy { $0.isFinite } == true)"
+      )
+    }
+  }
+}

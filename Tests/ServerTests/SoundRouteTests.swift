@@ -1,0 +1,116 @@
+// Sounds on their way through the routes: bytes found, prompts expanded, tokens counted, refusals with the right path.
+
+import Chat
+import Inference
+import JSON
+import Media
+import OpenAI
+import Support
+import Testing
+import Tokenizers
+
+@testable import Server
+
+@Suite struct SoundRouteTests {
+  /// Vocabulary of the tiny tokenizer; 258 stands in for the placeholder.
+  private static let rules = MediaRules(
+    sounds: MediaRules.Sounds(marks: MediaMarks(opening: 300, soft: 258, closing: 301)))
+  private static let template = """
+    {% for m in messages %}<|im_start|>{{ m.role }}
+    {% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}\
+    {% elif p.type == 'audio' %}<think>{% endif %}{% endfor %}{% endif %}<|im_end|>
+    {% endfor %}
+    """
+
+  private func core(_ rules: MediaRules = SoundRouteTests.rules) throws -> AppCore {
+    let template = try ChatTemplate(source: Self.template, specialTokens: [], localTime: { (0, 0) })
+    let model = ServedModel(
+      id: "m", created: 0, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
+      endTokens: [Marker.end], media: rules)
+    return AppCore(model: model, settings: App.Settings())
+  }
+
+  /// Silence, 16 bits at 16,000 samples per second.
+  private func wav(samples: Int) -> [UInt8] {
+    func little(_ value: Int, _ count: Int) -> [UInt8] {
+      (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
+    }
+    let format =
+      little(1, 2) + little(1, 2) + little(16_000, 4) + little(32_000, 4) + little(2, 2) + little(16, 2)
+    return Array("RIFF".utf8) + little(36 + 2 * samples, 4) + Array("WAVEfmt ".utf8) + little(16, 4) + format
+      + Array("data".utf8) + little(2 * samples, 4) + [UInt8](repeating: 0, count: 2 * samples)
+  }
+
+  private func sound(_ data: String, format: String = "wav") -> JSONValue {
+    ["type": "input_audio", "input_audio": ["data": .string(data), "format": .string(format)]]
+  }
+
+  private func prompt(
+    _ content: JSONValue, _ core: AppCore, _ attachments: [ByteKey: [UInt8]] = [:]
+  ) throws -> ModelPrompt {
+    let body: JSONValue = ["model": "m", "messages": [["role": "user", "content": content]]]
+    let request = try ChatRequest(body, limits: core.limits, vocabularySize: 262)
+    return try ChatPlan(core, attachments: attachments).makePrompt(request, try #require(core.model.template))
+  }
+
+  private func refusal(_ content: JSONValue, _ core: AppCore) -> APIError? {
+    do {
+      _ = try prompt(content, core)
+      return nil
+    } catch {
+      return error as? APIError
+    }
+  }
+
+  @Test func `a sound takes the place of the token that the template wrote`() throws {
+    let core = try core()
+    let bytes = wav(samples: 16_000)
+    let data = Base64.encode(bytes)
+    let result = try prompt([["type": "text", "text": "a"], sound(data)], core)
+    #expect(result.media.map(\.positions.count) == [25] && result.media.first?.input.kind == .audio)
+    let start = try #require(result.media.first?.start)
+    #expect(result.tokens[start - 1] == 300 && result.tokens[start + 25] == 301)
+    #expect(result.tokens[start..<start + 25].allSatisfy { $0 == 258 })
+    // The head of a data URL, an attachment and capital letters make no difference.
+    for other in [
+      try prompt(
+        [["type": "text", "text": "a"], sound("data:audio/wav;base64," + data, format: "WAV")], core),
+      try prompt([["type": "text", "text": "a"], sound("attachment:s")], core, [ByteKey("s"): bytes]),
+    ] {
+      #expect(other.tokens == result.tokens)
+      #expect(other.media.map(\.input.digest) == result.media.map(\.input.digest))
+    }
+  }
+
+  @Test func `what is no sound is refused with its place and what to do`() throws {
+    let core = try core()
+    let place = "messages[0].content[0].input_audio"
+    for format in ["mp3", "flac", "ogg", "pcm16", ""] {
+      let error = refusal([sound("AAAA", format: format)], core)
+      #expect(error?.code == "unsupported_value" && error?.param == place + ".format", "\(format)")
+    }
+    #expect(refusal([sound("!")], core)?.code == "invalid_value")
+    #expect(refusal([sound("attachment:none")], core)?.param == place + ".data")
+    for (bytes, words) in [
+      (Array("fLaC1234".utf8), "FLAC"), ([1, 2, 3], "no WAV"), (wav(samples: 480_001), "at most 30"),
+      (wav(samples: 160), "at least 11"), (Array(wav(samples: 1000).prefix(500)), "only 456 are left"),
+    ] {
+      let error = refusal([sound(Base64.encode(bytes))], core)
+      #expect(error?.code == "invalid_audio" && error?.param == place + ".data" && error?.status == 400)
+      #expect(error?.message.contains(words) == true, "\(error?.message ?? "accepted")")
+    }
+  }
+
+  @Test func `a model without sound says so`() throws {
+    let error = refusal([sound("AAAA")], try core(MediaRules()))
+    #expect(error?.code == "unsupported_value" && error?.param == "messages[0].content[0].type")
+    #expect(error?.message.contains("'m' takes no sound") == true)
+  }
+
+  @Test func `usage counts the tokens of sound where there are any`() {
+    #expect(
+      Usage(promptTokens: 40, cachedTokens: 3, audioTokens: 25).json["prompt_tokens_details"]
+        == ["cached_tokens": 3, "audio_tokens": 25])
+    #expect(Usage(promptTokens: 40, cachedTokens: 3).json["prompt_tokens_details"] == ["cached_tokens": 3])
+  }
+}
