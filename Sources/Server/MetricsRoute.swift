@@ -57,7 +57,8 @@ struct MetricsRoute {
   private mutating func writeEngines() {
     engineFamily("vllm:num_requests_running", .gauge, "Requests that are computed now.", \.running)
     engineFamily("vllm:num_requests_waiting", .gauge, "Requests that wait for a place.", \.waiting)
-    out.begin("vllm:kv_cache_usage_perc", .gauge, "Part of the KV cache that holds more than prefixes, 0 to 1.")
+    out.begin(
+      "vllm:kv_cache_usage_perc", .gauge, "Part of the KV cache that holds more than prefixes, 0 to 1.")
     for engine in engines {
       let held = max(0, engine.state.kvBlocksUsed - engine.state.kvBlocksCached)
       out.sample(
