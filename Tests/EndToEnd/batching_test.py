@@ -151,7 +151,10 @@ def test_a_kill_while_prefixes_are_written_leaves_whole_ones(s):
 
             thread = threading.Thread(target=work)
             thread.start()
-            time.sleep(0.3 + 0.17 * round)
+            before, deadline = len(files(folder, ".kv")), time.monotonic() + 30
+            while round < 3 and len(files(folder, ".kv")) <= before + round and time.monotonic() < deadline:
+                time.sleep(0.01)
+            time.sleep(0.05 * round)
             os.kill(server.process.pid, signal.SIGKILL)
             thread.join()
             server.process.wait()
@@ -160,7 +163,8 @@ def test_a_kill_while_prefixes_are_written_leaves_whole_ones(s):
             content, tokens = cached(last, seed)
             assert content == expected[seed], seed
             hits += tokens
-        assert hits > 0
+        # The few tokens that all prompts begin with come from memory.
+        assert hits >= 32 * 6, hits
         assert last.stop() == 0
         assert not [line for line in last.log if "a saved prefix is deleted" in line and "damaged" in line]
         return f"{hits} tokens found after six kills"
