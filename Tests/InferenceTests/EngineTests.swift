@@ -21,9 +21,15 @@ private final class HashModel: CausalModel {
   let weightBytesPerToken = 1
   private var stored: [Int32: [Int32]] = [:]
   private let gate: Monitor<Bool>?
+  private let isBroken: Bool
 
-  /// - Parameter gate: each step waits until it is true.
-  init(gate: Monitor<Bool>? = nil) { self.gate = gate }
+  /// - Parameters:
+  ///   - gate: each step waits until it is true.
+  ///   - isBroken: no logit is a number.
+  init(gate: Monitor<Bool>? = nil, isBroken: Bool = false) {
+    self.gate = gate
+    self.isBroken = isBroken
+  }
 
   func ropeVariant(forTokens tokens: Int) -> Int { 0 }
 
@@ -39,7 +45,7 @@ private final class HashModel: CausalModel {
         guard span.logits == .all || (span.logits == .last && isLast) else { continue }
         let sequence = (0...position).map { stored[span.blocks[$0 / 32]]?[$0 % 32] ?? -1 }
         let values = Self.logits(after: sequence)
-        for column in 0..<vocabularySize { rows.row(next)[column] = values[column] }
+        for column in 0..<vocabularySize { rows.row(next)[column] = isBroken ? .nan : values[column] }
         next += 1
       }
     }
@@ -65,13 +71,15 @@ private final class HashModel: CausalModel {
 
 @Suite struct EngineTests {
   private func client(
-    gate: Monitor<Bool>? = nil, _ adjust: (inout EngineConfiguration) -> Void = { _ in }
+    gate: Monitor<Bool>? = nil, isBroken: Bool = false,
+    _ adjust: (inout EngineConfiguration) -> Void = { _ in }
   ) throws -> EngineClient {
     var configuration = EngineConfiguration(modelPath: "", threads: 1)
     configuration.kvCacheBytes = 1 << 20
     adjust(&configuration)
     return try EngineClient.start(configuration) { _ in
-      EngineClient.LoadedModel(model: HashModel(gate: gate), weightBytes: 0, computeName: "toy")
+      EngineClient.LoadedModel(
+        model: HashModel(gate: gate, isBroken: isBroken), weightBytes: 0, computeName: "toy")
     }
   }
 
@@ -150,6 +158,19 @@ private final class HashModel: CausalModel {
     #expect(tokens == Array(before))
     #expect(reason == .stop)
     #expect(timings.generatedTokens == before.count + 1)
+    client.stop()
+  }
+
+  @Test func `a model that computes no number is not taken for one that wants to stop`() throws {
+    let client = try client(isBroken: true)
+    var request = request([1, 2, 3], 60)
+    request.stopTokens = [7]
+    let generation = try client.submit(request)
+    var arbitrary: [Bool] = []
+    while case .element(let event) = generation.next() {
+      if case .token(let token) = event { arbitrary.append(token.isArbitrary) }
+    }
+    #expect(arbitrary == [true])
     client.stop()
   }
 
