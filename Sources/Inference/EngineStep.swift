@@ -234,8 +234,10 @@ extension Engine {
       &row, step: sequence.generatedCount, wantTop: sequence.request.topLogprobs, allowance: allowance)
     sequence.guide?.accept(token.id)
     sequence.append(token.id, at: now)
-    if sequence.request.stopTokens.contains(token.id) { return end(sequence, .stop) }
+    // A token that stands for none ends the answer, but not like one that the model wanted: its reader must hear of it.
+    if sequence.request.stopTokens.contains(token.id), !token.isArbitrary { return end(sequence, .stop) }
     guard sequence.mailbox.trySend(.token(token)) else { return end(sequence, .cancelled) }
+    if token.isArbitrary { return end(sequence, .stop) }
     return sequence.remaining == 0 ? end(sequence, .length) : false
   }
 

@@ -15,7 +15,8 @@ LONG = {
 
 
 def test_F01_much_of_one_thing(s):
-    for name, unit in LONG.items():
+    # A megabyte of each is encoded in TokenizersTests.
+    for name, unit in list(LONG.items())[::3]:
         text = unit * (200_000 // len(unit.encode()))
         before = cpu_seconds(s)
         answer = answered(s, CHAT, body(s, text))

@@ -20,7 +20,7 @@ def refuses(s, field, seconds=2.0, **options):
 
 
 def test_H06_numbers_end(s):
-    for content in ({}, True, {"type": "number"}, {"type": "integer"}):
+    for content in ({}, {"type": "number"}, {"type": "integer"}):
         for seed in range(3):
             options = {"temperature": 2, "seed": seed, "max_tokens": 400, "response_format": schema(content)}
             status, _, data = answered(s, CHAT, {**body(s, "1"), **options})
@@ -28,7 +28,7 @@ def test_H06_numbers_end(s):
             choice = json.loads(data)["choices"][0]
             if choice["finish_reason"] == "stop":
                 json.loads(choice["message"]["content"])
-            if content and content is not True:
+            if content:
                 assert choice["finish_reason"] == "stop" and len(choice["message"]["content"]) <= 64, choice
 
 
