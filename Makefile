@@ -21,7 +21,13 @@ ifeq ($(shell uname -s),Linux)
 LINK       := --static-swift-stdlib -Xlinker -s
 endif
 
-.PHONY: help toolchain build run test test-release sdk-test client-test check format sanitize bench install clean
+# `make soak`: how long, how much, beside what.
+MINUTES    ?= 10
+REQUESTS   ?= 10000
+IDLE       ?= 1000
+
+.PHONY: help toolchain build run test test-release sdk-test client-test venv reliability soak check format sanitize bench \
+  install clean
 
 help:                ## list these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -66,14 +72,25 @@ client-test: build   ## run other clients (LangChain, litellm, ...), each in an 
 	  echo "SKIPPED: there is no $(PYTHON), so no client was run against the server."; \
 	fi
 
+venv:
+	@[ -x $(VENV)/bin/python ] || $(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r Tests/EndToEnd/requirements.txt
+
+reliability: build venv ## run the reliability cases alone, the long sweeps of docs/reliability.md included
+	$(VENV)/bin/python Tests/EndToEnd/run.py $(BINARY) reliability. --long
+
+soak: build venv     ## a long mixed load against the release binary (MINUTES, REQUESTS, IDLE connections)
+	$(VENV)/bin/python Tests/EndToEnd/soak.py $(BINARY) --minutes $(MINUTES) --requests $(REQUESTS) --idle $(IDLE)
+
 check: toolchain     ## lint the format of all sources
 	$(SWIFT) format lint --recursive --strict --parallel Package.swift Sources Tests
 
 format: toolchain    ## format all sources in place
 	$(SWIFT) format --in-place --recursive --parallel Package.swift Sources Tests
 
-sanitize: toolchain  ## run the tests of the threaded modules under the thread sanitizer
+sanitize: toolchain  ## run the threaded modules under the thread sanitizer, those with pointers under the address one
 	$(SWIFT) test --sanitize=thread --scratch-path .build-tsan --filter 'PlatformTests|HTTPTests|InferenceTests|ServerTests'
+	$(SWIFT) test --sanitize=address --scratch-path .build-asan --filter 'PlatformTests|HTTPTests|ComputeTests|CheckpointTests|DecodingTests'
 
 bench: build         ## compare with llama.cpp on synthetic models (SHAPES, ROUNDS); writes docs/benchmarks
 	@[ -x $(BENCH_VENV)/bin/python ] || $(PYTHON) -m venv $(BENCH_VENV)
@@ -89,4 +106,4 @@ install: build       ## copy the binary to $(PREFIX)/bin (PREFIX=/usr/local)
 	install -m 755 $(BINARY) $(or $(PREFIX),/usr/local)/bin/mlxserve
 
 clean:               ## remove everything that was built
-	rm -rf .build .build-tsan $(VENV) $(CLIENTS)
+	rm -rf .build .build-tsan .build-asan $(VENV) $(CLIENTS)
