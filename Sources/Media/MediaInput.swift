@@ -51,7 +51,7 @@ package struct MediaInput: Sendable {
   package let content: Content
   /// Positions of the prompt that it takes.
   package let tokenCount: Int
-  /// SHA-256 of the content: equal digests mean equal soft tokens.
+  /// SHA-256 of the content and the number of tokens: equal digests mean equal soft tokens.
   package let digest: [UInt8]
 
   package init(content: Content, tokenCount: Int) {
@@ -60,10 +60,10 @@ package struct MediaInput: Sendable {
     var hash = SHA256()
     switch content {
     case .image(let image):
-      hash.update(Array("image \(image.width) \(image.height)\n".utf8))
+      hash.update(Array("image \(image.width) \(image.height) \(tokenCount)\n".utf8))
       hash.update(image.pixels)
     case .audio(let frames):
-      hash.update(Array("audio \(frames.count) \(frames.bins)\n".utf8))
+      hash.update(Array("audio \(frames.count) \(frames.bins) \(tokenCount)\n".utf8))
       hash.update(
         frames.values.flatMap { value in
           let bits = value.bitPattern
