@@ -48,7 +48,7 @@ def with_tensor(name, change):
     return edit
 
 
-def start(binary, folder, *flags, seconds=20):
+def start(binary, folder, *flags, seconds=60):
     """Starts and, if it listens, ends a server at once: exit code, first line of stdout, stderr."""
     process = subprocess.Popen(
         [binary, "serve", "--model", str(folder), "--port", "0", *flags], stdout=subprocess.PIPE,

@@ -92,11 +92,11 @@ def test_K06_K11_tensors_that_do_not_fit(s):
 
     first = next(name for name in header if name.endswith("q_proj.weight"))
     for change, word in (
-            (lambda h: h.pop("model.norm.weight"), "model.norm.weight"),
+            (lambda h: h.update(other=h.pop("model.norm.weight")), "model.norm.weight"),
             (lambda h: h["model.norm.weight"].update(shape=[2, 128]), "model.norm.weight"),
             (lambda h: h[first].update(shape=h[first]["shape"][::-1]), first),
             (lambda h: h["model.norm.weight"].update(dtype="I16"), "model.norm.weight"),
-            (lambda h: h.pop(first.replace("weight", "scales")), first.replace(".weight", ""))):
+            (lambda h: h.update(other=h.pop(first.replace("weight", "scales"))), first.replace(".weight", ""))):
         with changed(model_dot_safetensors=shard(change)) as folder:
             refuses(s.binary, folder, word)
     with changed(model_dot_safetensors=shard(lambda h: h.update(extra=dict(h["model.norm.weight"])))) as folder:
