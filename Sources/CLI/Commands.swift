@@ -14,9 +14,9 @@ struct Command: Sendable {
 
   static let all: [Command] = [
     Command(
-      name: "serve", summary: "serve a model to OpenAI clients (the default command)",
+      name: "serve", summary: "serve models to OpenAI clients (the default command)",
       usage: "mlxserve --model DIR [--port N] [--host H] [flags]",
-      groups: [Flags.model, Flags.serve, Flags.logging, Flags.testing], run: ServeCommand.run),
+      groups: [Flags.servedModels, Flags.serve, Flags.logging, Flags.testing], run: ServeCommand.run),
     Command(
       name: "chat", summary: "talk to a model in the terminal",
       usage: "mlxserve chat --model DIR [flags]",

@@ -6,6 +6,8 @@ struct Flag: Sendable {
     /// Present or absent.
     case toggle
     case text
+    /// Text; the flag may be given several times.
+    case texts
     case integer(ClosedRange<Int>)
     case decimal(ClosedRange<Double>)
     /// Comma-separated integers.

@@ -1,21 +1,23 @@
-// Arguments against a table of flags: `--name value` or `--name=value`, each flag at most once.
+// Arguments against a table of flags: `--name value` or `--name=value`, each flag at most once unless it collects values.
 
 /// The flags that were given, already checked against their kinds.
 struct ParsedFlags: Sendable {
-  private var texts: [String: String] = [:]
+  private var values: [String: [String]] = [:]
 
-  func isSet(_ name: String) -> Bool { texts[name] != nil }
-  func text(_ name: String) -> String? { texts[name] }
-  func integer(_ name: String) -> Int? { texts[name].flatMap { Int($0) } }
-  func decimal(_ name: String) -> Double? { texts[name].flatMap { Double($0) } }
+  func isSet(_ name: String) -> Bool { values[name] != nil }
+  func text(_ name: String) -> String? { values[name]?.first }
+  /// All values of a flag that collects them, in their order.
+  func texts(_ name: String) -> [String] { values[name] ?? [] }
+  func integer(_ name: String) -> Int? { text(name).flatMap { Int($0) } }
+  func decimal(_ name: String) -> Double? { text(name).flatMap { Double($0) } }
 
   func integers(_ name: String) -> [Int]? {
-    texts[name]?.split(separator: ",", omittingEmptySubsequences: false).compactMap { Int($0) }
+    text(name)?.split(separator: ",", omittingEmptySubsequences: false).compactMap { Int($0) }
   }
 
   /// The value of a flag that the command cannot do without.
   func required(_ name: String, hint: String) throws(UsageError) -> String {
-    guard let text = texts[name] else { throw .missingFlag(name, hint: hint) }
+    guard let text = text(name) else { throw .missingFlag(name, hint: hint) }
     return text
   }
 
@@ -33,10 +35,11 @@ struct ParsedFlags: Sendable {
       guard let flag = flags.first(where: { $0.name == name }) else {
         throw .unknownFlag("--\(name)", suggestion: Self.suggestion(for: "--\(name)", among: flags))
       }
-      guard texts[name] == nil else { throw .repeatedFlag(name) }
+      let isCollected = if case .texts = flag.kind { true } else { false }
+      guard values[name] == nil || isCollected else { throw .repeatedFlag(name) }
       if case .toggle = flag.kind {
         guard parts.count == 1 else { throw .unwantedValue(flag: name) }
-        texts[name] = ""
+        values[name] = [""]
         continue
       }
       guard let value = parts.count == 2 ? String(parts[1]) : rest.popFirst() else {
@@ -45,7 +48,7 @@ struct ParsedFlags: Sendable {
       if let expected = Self.expectation(of: flag.kind, notMetBy: value) {
         throw .badValue(flag: name, value: value, expected: expected)
       }
-      texts[name] = value
+      values[name, default: []].append(value)
     }
   }
 
@@ -57,7 +60,7 @@ struct ParsedFlags: Sendable {
   private static func expectation(of kind: Flag.Kind, notMetBy value: String) -> String? {
     switch kind {
     case .toggle: return nil
-    case .text: return value.isEmpty ? "some text" : nil
+    case .text, .texts: return value.isEmpty ? "some text" : nil
     case .integer(let range):
       if let number = Int(value), range.contains(number) { return nil }
       return "a whole number " + words(range.lowerBound, range.upperBound, isOpen: range.upperBound == .max)

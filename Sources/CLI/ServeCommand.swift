@@ -1,7 +1,6 @@
-// `mlxserve serve`: load the model, listen, say so on one line, and leave politely.
+// `mlxserve serve`: load the models, listen, say so on one line, and leave politely.
 
 import HTTP
-import Inference
 import JSON
 import Platform
 import Server
@@ -18,8 +17,11 @@ enum ServeCommand {
     let begin = Instant.now
     let host = flags.text("host") ?? "127.0.0.1"
     try checkTestHooks(flags, host: host)
-    let (model, engine) = try Loading.model(flags)
+    let models = try FleetFlags(flags)
+    let fleet = try models.start()
+    let id = models.first.first ?? models.catalog.sources.first?.id ?? ""
     var settings = App.Settings()
+    settings.started = Int(Instant.wallSeconds)
     settings.reasoningField = flags.text("reasoning-field") ?? settings.reasoningField
     settings.version = CommandLineTool.version
     settings.strictParameters = flags.isSet("strict-params")
@@ -28,31 +30,30 @@ enum ServeCommand {
     settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
     settings.store = try makeStore(flags)
     if flags.isSet("test-hooks") {
-      settings.engineStatistics = { engine.statistics }
+      settings.engineStatistics = { fleet.statistics(of: id) }
       Log.warning("test hooks are on", ["route": "/debug/state"])
     }
-    let app = App(model, settings: settings)
+    let app = App(fleet, settings: settings)
     var limits = Limits()
     limits.connections = flags.integer("max-connections") ?? 1024
     let listener = try Listener(
       app.listenerConfiguration(host: host, port: flags.integer("port") ?? 8080, limits: limits)
     ) { request, context in app.respond(to: request, context) }
     let endpoints = try listener.start()
-    try leaveOnSignals(listener, engine)
+    try leaveOnSignals(listener, fleet)
 
     let port = endpoints.first?.port ?? 0
     Log.info(
       "ready",
       [
-        "model": model.id, "seconds": fixed(Instant.now.seconds(since: begin), 3),
-        "compute": engine.computeName,
-        "max_context": "\(engine.limits.maxContext)",
+        "model": id, "seconds": fixed(Instant.now.seconds(since: begin), 3),
+        "models": "\(models.catalog.sources.count)", "memory": MemoryLimit.words(fleet.settings.ledger.limit),
       ])
-    announce(host: host, port: port, modelID: model.id, asJSON: isJSON)
-    if flags.isSet("examples") { Terminal.printError(examples(host: host, port: port, modelID: model.id)) }
+    announce(host: host, port: port, modelID: id, asJSON: isJSON)
+    if flags.isSet("examples") { Terminal.printError(examples(host: host, port: port, modelID: id)) }
     listener.waitUntilStopped()
     app.finish(seconds: backgroundSeconds)
-    engine.stop()
+    fleet.stop()
     Log.info("stopped")
     return 0
   }
@@ -78,12 +79,12 @@ enum ServeCommand {
   }
 
   /// The first signal lets running answers finish, the second ends the process.
-  private static func leaveOnSignals(_ listener: Listener, _ engine: EngineClient) throws {
+  private static func leaveOnSignals(_ listener: Listener, _ fleet: ModelFleet) throws {
     Signals.ignore([SIGUSR1, SIGUSR2])
     try Signals.onTermination { count, signal in
       guard count == 1 else { exit(128 + signal) }
       Log.info("draining", ["seconds": fixed(drainSeconds, 0)])
-      engine.drain()
+      fleet.drain()
       // Not on this thread: it must hear the second signal.
       let stopper = try? Thread(name: "drain", stackBytes: 256 << 10) {
         _ = listener.stop(drainSeconds: drainSeconds)

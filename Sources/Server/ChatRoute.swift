@@ -6,15 +6,15 @@ import JSON
 import OpenAI
 
 struct ChatRoute {
-  private let core: AppCore
+  private let host: AppHost
 
-  init(_ core: AppCore) { self.core = core }
+  init(_ host: AppHost) { self.host = host }
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
+    let core = try host.core(body)
     let request = try ChatRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
-    try core.checkModel(request.model)
     try core.checkUnknown(request.ignored)
     let run = try ChatPlan(core).makeRun(request)
     do throws(InferenceError) {

@@ -8,6 +8,7 @@ import around_test
 import chat_cases_test
 import checkpoints_test
 import cli_test
+import models_test
 import openapi_test
 import raw_test
 import responses_stream_test
@@ -22,7 +23,7 @@ def main():
         (f"{module.__name__}.{name}", function)
         for module in (
             sdk_test, chat_cases_test, responses_test, responses_stream_test, around_test, openapi_test, raw_test,
-            cli_test, checkpoints_test)
+            cli_test, checkpoints_test, models_test)
         for name, function in vars(module).items()
         if name.startswith("test_") and part in name
     ]
