@@ -14,10 +14,10 @@ struct Command: Sendable {
 
   static let all: [Command] = [
     Command(
-      name: "serve", summary: "serve a model to OpenAI clients (the default command)",
+      name: "serve", summary: "serve models to OpenAI clients (the default command)",
       usage: "mlxserve --model DIR [--port N] [--host H] [flags]",
       groups: [
-        Flags.model, Flags.serve, Flags.encoders, Flags.access, Flags.limits, Flags.logging, Flags.testing,
+        Flags.servedModels, Flags.serve, Flags.encoders, Flags.access, Flags.limits, Flags.logging, Flags.testing,
       ],
       run: ServeCommand.run),
     Command(

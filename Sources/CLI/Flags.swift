@@ -41,6 +41,35 @@ enum Flags {
   static let evaluatedModel = FlagGroup(
     title: model.title, flags: model.flags.filter { $0.name != "max-context" })
 
+  /// Several models, and how much memory they may take together.
+  static let servedModels = FlagGroup(
+    title: model.title,
+    flags: [
+      Flag(
+        name: "model", kind: .text, placeholder: "[NAME=]DIR",
+        help:
+          "model folder: config.json, *.safetensors, tokenizer.json; may be repeated. The first is loaded at "
+          + "the start, others when they are asked for", isRepeatable: true),
+      Flag(
+        name: "models-dir", kind: .text, placeholder: "DIR",
+        help: "every folder in it that holds a config.json is a model of that name, now or later"),
+      Flag(
+        name: "alias", kind: .text, placeholder: "NAME=MODEL",
+        help: "another name for a model; may be repeated", isRepeatable: true),
+      Flag(
+        name: "preload", kind: .text, placeholder: "MODEL",
+        help: "load this model at the start too, and keep it until it is unloaded by request; may be repeated",
+        isRepeatable: true),
+      Flag(
+        name: "memory", kind: .text, placeholder: "SIZE",
+        defaultText: "90% of the machine's, or of what its control group leaves",
+        help:
+          "most memory for everything together: weights, keys and values, caches, buffers; 6G, 800M or 70%"),
+      Flag(
+        name: "idle-unload", kind: .integer(0...31_536_000), placeholder: "SECONDS", defaultText: "0: never",
+        help: "unload a model that nobody has asked for so long, unless it is preloaded"),
+    ] + model.flags.filter { $0.name != "model" })
+
   static let serve = FlagGroup(
     title: "Server",
     flags: [
@@ -52,13 +81,13 @@ enum Flags {
         help: "port to listen on; 0 picks a free one"),
       Flag(
         name: "model-id", kind: .text, placeholder: "ID", defaultText: "the folder's name",
-        help: "name of the model in the API"),
+        help: "name of the first model in the API"),
       Flag(
         name: "queue-limit", kind: .integer(0...100_000), placeholder: "N", defaultText: "64",
-        help: "requests that may wait; more get 429 with Retry-After"),
+        help: "requests that may wait for a model; more get 429 with Retry-After"),
       Flag(
         name: "max-sequences", kind: .integer(1...256), placeholder: "N", defaultText: "8",
-        help: "requests that are computed together"),
+        help: "requests of a model that are computed together"),
       Flag(
         name: "max-stall", kind: .integer(10...60_000), placeholder: "MS", defaultText: "200",
         help: "the longest that running answers wait for the next token while a prompt is read"),

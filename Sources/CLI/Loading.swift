@@ -12,8 +12,10 @@ import Server
 import Tokenizers
 
 enum Loading {
-  static func engineConfiguration(_ flags: ParsedFlags) throws -> EngineConfiguration {
-    let path = try flags.required("model", hint: "the folder that holds config.json and the weights")
+  /// - Parameter path: the model's folder; nil for the one that `--model` names.
+  static func engineConfiguration(_ flags: ParsedFlags, path: String? = nil) throws -> EngineConfiguration {
+    let path =
+      try path ?? flags.required("model", hint: "the folder that holds config.json and the weights")
     var configuration = EngineConfiguration(
       modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
     configuration.isa = flags.text("isa").flatMap(ISA.init(rawValue:))
@@ -43,19 +45,26 @@ enum Loading {
   static func model(_ flags: ParsedFlags) throws -> (model: ServedModel, engine: EngineClient) {
     let configuration = try engineConfiguration(flags)
     return try Terminal.showingProgress("loading \(configuration.modelPath)") {
-      // The text side first: it is quick to fail, and the engine's thread then starts only when all is well.
-      let folder = try ModelFolder(path: configuration.modelPath)
-      let tokenizer = try tokenizer(of: folder)
-      let template = try template(of: folder)
-      let sampling = try GenerationDefaults(folder.generationConfig).parameters
-      let engine = try EngineClient.start(configuration)
-      var model = ServedModel(
-        id: flags.text("model-id") ?? folder.name, created: Int(Instant.wallSeconds), service: engine,
-        tokenizer: tokenizer, template: template, endTokens: endTokens(of: folder, tokenizer),
-        sampling: sampling, systemFingerprint: fingerprint(of: folder), media: engine.mediaRules)
-      model.facts = facts(of: folder, engine)
-      return (model, engine)
+      try model(configuration, id: nil)
     }
+  }
+
+  /// - Parameter id: nil for the folder's name.
+  static func model(_ configuration: EngineConfiguration, id: String?) throws -> (
+    model: ServedModel, engine: EngineClient
+  ) {
+    // The text side first: it is quick to fail, and the engine's thread then starts only when all is well.
+    let folder = try ModelFolder(path: configuration.modelPath)
+    let tokenizer = try tokenizer(of: folder)
+    let template = try template(of: folder)
+    let sampling = try GenerationDefaults(folder.generationConfig).parameters
+    let engine = try EngineClient.start(configuration)
+    var model = ServedModel(
+      id: id ?? folder.name, created: Int(Instant.wallSeconds), service: engine,
+      tokenizer: tokenizer, template: template, endTokens: endTokens(of: folder, tokenizer),
+      sampling: sampling, systemFingerprint: fingerprint(of: folder))
+    model.facts = facts(of: folder, engine)
+    return (model, engine)
   }
 
   static func tokenizer(of folder: ModelFolder) throws -> Tokenizer {

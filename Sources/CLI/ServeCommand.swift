@@ -1,7 +1,6 @@
-// `mlxserve serve`: load the model, listen, say so on one line, and leave politely.
+// `mlxserve serve`: load the models, listen, say so on one line, and leave politely.
 
 import HTTP
-import Inference
 import JSON
 import Media
 import Platform
@@ -18,49 +17,50 @@ enum ServeCommand {
     Log.configure(level: flags.text("log-level").flatMap(Log.Level.init(name:)) ?? .info, json: isJSON)
     let begin = Instant.now
     // What is wrong with the flags is told before anybody can connect.
-    _ = try Loading.engineConfiguration(flags)
     try checkTestHooks(flags)
     _ = try ServeSetup.mediaRoot(flags)
+    let models = try FleetFlags(flags)
+    let id = models.first.first ?? models.catalog.sources.first?.id ?? ""
     let access = try ServeSetup.access(flags)
     let metrics = Metrics()
     let door = FrontDoor(access: access, metrics: metrics)
-    let listener = try Listener(try ServeSetup.listener(flags, door)) { request, context in
-      door.respond(to: request, context)
-    }
-    // From here on clients are told that the model is loading.
+    var configuration = try ServeSetup.listener(flags, door)
+    configuration.ledger = models.ledger
+    let listener = try Listener(configuration) { request, context in door.respond(to: request, context) }
+    // From here on clients are told that the models are loading.
     let endpoints = try listener.start()
-    let running = Monitor<EngineClient?>(nil)
+    let running = Monitor<ModelFleet?>(nil)
     try leaveOnSignals(listener, running, access, flags)
-    let (app, model, engine) = try load(flags, metrics, elseStop: listener)
-    running.withLock { $0 = engine }
+    let (app, fleet) = try load(models, id, flags, metrics, elseStop: listener)
+    running.withLock { $0 = fleet }
     door.open(app)
 
     Log.info(
       "ready",
       [
-        "model": model.id, "seconds": fixed(Instant.now.seconds(since: begin), 3),
-        "compute": engine.computeName,
-        "max_context": "\(engine.limits.maxContext)",
+        "model": id, "seconds": fixed(Instant.now.seconds(since: begin), 3),
+        "models": "\(models.catalog.sources.count)", "memory": MemoryLimit.words(fleet.settings.ledger.limit),
       ])
     let host = ServeSetup.host(flags)
-    announce(endpoints, host: host, modelID: model.id, asJSON: isJSON)
+    announce(endpoints, host: host, modelID: id, asJSON: isJSON)
     if flags.isSet("examples"), let port = endpoints.first(where: { $0.path == nil })?.port {
-      Terminal.printError(examples(host: host, port: port, modelID: model.id))
+      Terminal.printError(examples(host: host, port: port, modelID: id))
     }
     listener.waitUntilStopped()
     app.finish(seconds: backgroundSeconds)
-    engine.stop()
+    fleet.stop()
     Log.info("stopped")
     return 0
   }
 
   private static func load(
-    _ flags: ParsedFlags, _ metrics: Metrics, elseStop listener: Listener
-  ) throws -> (App, ServedModel, EngineClient) {
+    _ models: FleetFlags, _ id: String, _ flags: ParsedFlags, _ metrics: Metrics, elseStop listener: Listener
+  ) throws -> (App, ModelFleet) {
     do {
-      let (model, engine) = try Loading.model(flags)
+      let fleet = try models.start()
       var settings = App.Settings()
       settings.metrics = metrics
+      settings.started = Int(Instant.wallSeconds)
       settings.reasoningField = flags.text("reasoning-field") ?? settings.reasoningField
       settings.version = CommandLineTool.version
       settings.strictParameters = flags.isSet("strict-params")
@@ -70,10 +70,10 @@ enum ServeCommand {
       settings.store = try makeStore(flags)
       settings.mediaRoot = try ServeSetup.mediaRoot(flags)
       if flags.isSet("test-hooks") {
-        settings.engineStatistics = { engine.statistics }
+        settings.engineStatistics = { fleet.statistics(of: id) }
         Log.warning("test hooks are on", ["route": "/debug/state"])
       }
-      return (App(model, settings: settings), model, engine)
+      return (App(fleet, settings: settings), fleet)
     } catch {
       listener.stop(drainSeconds: stopSeconds, graceSeconds: stopSeconds)
       throw error
@@ -104,7 +104,7 @@ enum ServeCommand {
   /// The first signal lets running answers finish, the second ends the process, and so does the first while there is
   /// no model yet. With a key file, SIGHUP reads it again.
   private static func leaveOnSignals(
-    _ listener: Listener, _ running: Monitor<EngineClient?>, _ access: Access, _ flags: ParsedFlags
+    _ listener: Listener, _ running: Monitor<ModelFleet?>, _ access: Access, _ flags: ParsedFlags
   ) throws {
     let drainSeconds = flags.decimal("drain-seconds") ?? 30
     Signals.ignore([SIGUSR1, SIGUSR2])
@@ -112,12 +112,12 @@ enum ServeCommand {
     let reload: @Sendable () -> Void = { if let keyFile { ServeSetup.reload(access, file: keyFile) } }
     try Signals.onTermination(hangUp: keyFile == nil ? nil : reload) { count, signal in
       guard count == 1 else { exit(128 + signal) }
-      guard let engine = running.withLock({ $0 }) else {
+      guard let fleet = running.withLock({ $0 }) else {
         listener.stop(drainSeconds: stopSeconds, graceSeconds: stopSeconds)
         exit(128 + signal)
       }
       Log.info("draining", ["seconds": fixed(drainSeconds, 0)])
-      engine.drain()
+      fleet.drain()
       // Not on this thread: it must hear the second signal.
       let stopper = try? Thread(name: "drain", stackBytes: 256 << 10) {
         _ = listener.stop(drainSeconds: drainSeconds)

@@ -94,14 +94,16 @@ enum ServeSetup {
     return mode
   }
 
-  /// Whether the model may hear or see, by its config.json: the listener opens before it is loaded. What is wrong with
+  /// Whether a model may hear or see, by its config.json: the listener opens before it is loaded. What is wrong with
   /// that file is told when it is.
   private static func takesMedia(_ flags: ParsedFlags) -> Bool {
-    guard let folder = flags.text("model"),
-      let bytes = try? File.read(folder + "/config.json", limit: 16 << 20),
-      let config = try? JSONValue(parsing: bytes)
-    else { return false }
-    return config["vision_config"]?.objectValue != nil || config["audio_config"]?.objectValue != nil
+    if flags.isSet("models-dir") { return true }
+    return flags.texts("model").contains { text in
+      let path = FleetFlags.source(text).path + "/config.json"
+      guard let bytes = try? File.read(path, limit: 16 << 20), let config = try? JSONValue(parsing: bytes)
+      else { return false }
+      return config["vision_config"]?.objectValue != nil || config["audio_config"]?.objectValue != nil
+    }
   }
 
   /// The folder whose files requests may name.

@@ -136,7 +136,7 @@ extension ModelFolder {
   }
 
   /// The last component, or the repository's name in `…/models--owner--name/snapshots/<commit>`.
-  private static func modelName(_ path: String) -> String {
+  package static func modelName(_ path: String) -> String {
     let parts = path.split(separator: "/")
     if parts.count >= 3, parts[parts.count - 2].utf8.elementsEqual("snapshots".utf8) {
       let repository = Array(parts[parts.count - 3].utf8)

@@ -19,5 +19,14 @@ final class AnonymousMemory {
     self.byteCount = byteCount
   }
 
+  /// Gives pages back; they are zero when they are next touched. Page-aligned offsets.
+  func discard(_ range: Range<Int>) {
+    #if canImport(Darwin)
+      madvise(start + range.lowerBound, range.count, MADV_FREE)
+    #else
+      madvise(start + range.lowerBound, range.count, Int32(MADV_DONTNEED))
+    #endif
+  }
+
   deinit { munmap(start, byteCount) }
 }

@@ -11,6 +11,8 @@
 // Layers lie one after the other in one anonymous mapping, so memory is committed as blocks are first written.
 // Who owns which block is the business of the caller (a block table per sequence).
 
+import Platform
+
 /// How keys and values are stored. Attention always computes in float32.
 package enum KVFormat: String, Sendable, CaseIterable {
   case f32
@@ -79,6 +81,33 @@ package final class KVCache {
     bytesPerBlock = perBlock
     layerStart = starts
     memory = try AnonymousMemory(byteCount: total, purpose: "the KV cache")
+  }
+
+  /// Gives the memory of blocks whose content nobody needs back to the system, as far as they fill whole pages.
+  package func discard(_ blocks: some Sequence<Int32>) {
+    let page = Int(getpagesize())
+    for run in Self.runs(blocks) {
+      for index in shape.indices {
+        let stride = shape[index].kvHeads * Self.bytesPerHead(shape[index].headDim, format)
+        // Whole pages inside the run: their neighbours are in use.
+        let begin = (layerStart[index] + run.lowerBound * stride + page - 1) / page * page
+        let end = (layerStart[index] + run.upperBound * stride) / page * page
+        if begin < end { memory.discard(begin..<end) }
+      }
+    }
+  }
+
+  /// Consecutive numbers as ranges.
+  private static func runs(_ blocks: some Sequence<Int32>) -> [Range<Int>] {
+    var runs: [Range<Int>] = []
+    for block in blocks.sorted().map(Int.init) {
+      if let last = runs.last, last.upperBound == block {
+        runs[runs.count - 1] = last.lowerBound..<block + 1
+      } else {
+        runs.append(block..<block + 1)
+      }
+    }
+    return runs
   }
 
   /// Bytes of one block for a model of this shape, to size a cache before making it.

@@ -1,5 +1,7 @@
 // Float buffers that grow to the largest step seen and are then reused: a warm forward pass allocates nothing.
 
+import Synchronization
+
 /// 64-byte aligned floats. Contents are undefined after growth. Owned by one thread at a time.
 package final class ScratchBuffer {
   private var storage: UnsafeMutableRawPointer?
@@ -7,7 +9,15 @@ package final class ScratchBuffer {
 
   package init() {}
 
-  deinit { storage?.deallocate() }
+  deinit {
+    storage?.deallocate()
+    Self.held.wrappingSubtract(capacity * MemoryLayout<Float>.size, ordering: .relaxed)
+  }
+
+  private static let held = Atomic<Int>(0)
+
+  /// Bytes of all buffers of the process.
+  package static var heldBytes: Int { held.load(ordering: .relaxed) }
 
   /// Room for `count` floats.
   func floats(_ count: Int) -> UnsafeMutablePointer<Float> {
@@ -18,6 +28,7 @@ package final class ScratchBuffer {
     let fresh = UnsafeMutableRawPointer.allocate(byteCount: wanted * MemoryLayout<Float>.size, alignment: 64)
     fresh.initializeMemory(as: Float.self, repeating: 0, count: wanted)
     storage = fresh
+    Self.held.wrappingAdd((wanted - capacity) * MemoryLayout<Float>.size, ordering: .relaxed)
     capacity = wanted
     return fresh.assumingMemoryBound(to: Float.self)
   }

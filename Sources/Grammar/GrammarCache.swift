@@ -31,6 +31,12 @@ package final class GrammarCache: Sendable {
     self.byteLimit = byteLimit
   }
 
+  /// About how much memory the grammars take.
+  package var byteCount: Int {
+    let kept = content.withLock { $0.entries.map(\.grammar) }
+    return kept.reduce(0) { $0 + $1.fixedByteCount + $1.cachedByteCount }
+  }
+
   /// The grammar of a pattern. Compiles outside the lock: two threads may both compile a new one.
   package func grammar(for pattern: Pattern) throws(GrammarError) -> CompiledGrammar {
     if let known = find(pattern) { return known }

@@ -13,7 +13,7 @@ final class ServerCore: Sendable {
     self.configuration = configuration
     self.handler = handler
     table = ConnectionTable(limit: configuration.limits.connections)
-    budget = BodyBudget(bytes: configuration.limits.bufferedBodyBytes)
+    budget = BodyBudget(bytes: configuration.limits.bufferedBodyBytes, ledger: configuration.ledger)
   }
 }
 
@@ -32,6 +32,8 @@ package final class Listener: Sendable {
     package var port = 0
     package var limits = Limits()
     package var errors = ErrorFormat()
+    /// Where bodies are accounted for, beside their own bound.
+    package var ledger: MemoryLedger?
     /// Called with the head of a request, its body not yet read and no `100 Continue` sent: a response here
     /// answers without reading the body. For what needs no body: routes, keys, hosts.
     package var screen: (@Sendable (Request, ConnectionContext) -> Response?)?

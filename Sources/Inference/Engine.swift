@@ -16,7 +16,7 @@ import Platform
 final class Engine {
   let model: any CausalModel
   let cache: KVCache
-  private let inbox: Monitor<Inbox>
+  let inbox: Monitor<Inbox>
   private let maxContext: Int
   private let maxSequences: Int
   let scheduler: Scheduler
@@ -28,12 +28,18 @@ final class Engine {
   /// Prefixes on disk.
   let store: PrefixStore?
 
+  let memory: EngineMemory
+  /// Whose turn it is to compute, where several engines share the kernels.
+  let turns: SharedCompute?
   var pool: BlockPool
   var prefixes: PrefixCache
   var media: MediaCache
   /// The image or sound that is being encoded.
   var encoding: (digest: [UInt8], run: any MediaEncoding)?
   var clock: StepClock
+  /// Since when no sequence can go on for want of memory.
+  var stalledSince: Instant?
+  let memoryPatience: Double
   /// Oldest first.
   var running: [ActiveSequence] = []
   /// Sequences that gave their blocks back; they return before anything from the inbox. Oldest first.
@@ -50,21 +56,24 @@ final class Engine {
 
   init(
     model: any CausalModel, cache: KVCache, plan: MemoryPlan, configuration: EngineConfiguration,
-    inbox: Monitor<Inbox>, store: PrefixStore? = nil
+    memory: EngineMemory, turns: SharedCompute?, inbox: Monitor<Inbox>, store: PrefixStore? = nil
   ) {
     self.model = model
     self.cache = cache
+    self.memory = memory
+    self.turns = turns
     self.inbox = inbox
     maxContext = plan.maxContext
     maxSequences = max(1, configuration.maxSequences)
     scheduler = Scheduler(rowBudget: max(1, configuration.rowsPerStep))
     clock = StepClock(limit: configuration.maxStall)
-    pool = BlockPool(blockCount: plan.blockCount)
+    pool = BlockPool(blockCount: plan.blockCount, quota: plan.guaranteedBlocks)
     prefixes = PrefixCache(
       limit: min(
         plan.blockCount, configuration.prefixCacheBytes / max(1, cache.bytesPerBlock), Self.prefixBlocks),
       names: store?.names)
     media = MediaCache(bytes: configuration.mediaCacheBytes)
+    memoryPatience = configuration.memoryPatience
     speculates = configuration.speculates
     maxStall = configuration.maxStall
     sharesPrefixes = configuration.sharesPrefixes
@@ -102,6 +111,7 @@ final class Engine {
     }
     guard let taken else { return true }
     statistics.admitted += taken.jobs.count
+    if taken.reclaimed > 0 { shrink(by: taken.reclaimed) }
     for job in taken.jobs {
       let total = min(job.request.promptTokens.count + job.request.maxTokens, maxContext)
       let root = PrefixCache.Root(
@@ -116,16 +126,22 @@ final class Engine {
 
   private func tellInbox() {
     statistics.running = running.count + preempted.count
-    statistics.kvBlocksUsed = pool.count - pool.freeCount
+    statistics.kvBlocksUsed = pool.usedCount
     statistics.kvBlocksCached = prefixes.count
     statistics.kvBlocksHeld = running.reduce(0) { $0 + $1.blocks.count }
     inbox.withLock { $0.note(report, statistics, at: .now) }
     report = Inbox.Report()
   }
 
-  /// Tokens of KV cache that are free or held by nobody but the prefix cache.
+  /// Tokens of KV cache that are free, can be had, or are held by nobody but the prefix cache.
   private func availableTokens() -> Int {
-    (pool.freeCount + prefixes.evictableCount(pool)) * KVCache.blockTokens
+    (pool.freeCount + memory.growable(pool) + prefixes.evictableCount(pool)) * KVCache.blockTokens
+  }
+
+  /// Gives memory back that others ask for.
+  private func shrink(by bytes: Int) {
+    let given = memory.shrink(by: bytes, &pool, &prefixes, cache)
+    inbox.update { $0.answerReclaim(given) }
   }
 
   private func admit(_ sequence: ActiveSequence) {

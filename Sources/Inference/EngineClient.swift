@@ -21,6 +21,11 @@ package final class EngineClient: GenerationService {
   /// The mode in use: exact where fast was asked for and this machine has no integer kernels.
   package let computeMode: ComputeMode
 
+  /// Bytes of weights, mapped or not.
+  package let weightBytes: Int
+  /// Bytes of keys and values that are in memory.
+  package let touched: TouchedBytes
+
   private let inbox: Monitor<Inbox>
   private let thread: Thread
   private let queueLimit: Int
@@ -38,6 +43,8 @@ package final class EngineClient: GenerationService {
     computeName = facts.computeName
     computeMode = facts.computeMode
     mediaRules = facts.mediaRules
+    weightBytes = facts.weightBytes
+    touched = facts.touched
     self.inbox = inbox
     self.thread = thread
     self.queueLimit = queueLimit
@@ -59,6 +66,8 @@ package final class EngineClient: GenerationService {
     var computeMode = ComputeMode.exact
     /// A digest of the checkpoint; asked for only where prefixes are kept on disk.
     var content: () -> [UInt8] = { [] }
+    /// Whose kernels the model uses, if others use them too.
+    var turns: SharedCompute?
   }
 
   /// As above with a loader of the caller's: it runs on the engine's thread, where its model stays.
@@ -96,19 +105,29 @@ package final class EngineClient: GenerationService {
     var computeName: String
     var computeMode: ComputeMode
     var mediaRules: MediaRules
+    var weightBytes: Int
+    var touched: TouchedBytes
+  }
+
+  /// Kernels and threads as the configuration wants them.
+  package static func makeCompute(_ configuration: EngineConfiguration) throws -> SharedCompute {
+    SharedCompute(
+      try ComputeContext(
+        threads: configuration.threads, isa: configuration.isa, mode: configuration.computeMode,
+        useReference: configuration.useReference))
   }
 
   /// Opens the folder and binds the weights.
   @Sendable private static func loadModel(_ configuration: EngineConfiguration) throws -> LoadedModel {
     let folder = try ModelFolder(path: configuration.modelPath)
-    let compute = try ComputeContext(
-      threads: configuration.threads, isa: configuration.isa, mode: configuration.computeMode,
-      useReference: configuration.useReference)
-    return LoadedModel(
-      model: try ModelFamily.load(folder, compute: compute, media: configuration.media),
-      weightBytes: folder.weightBytes,
-      computeName: (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""),
-      computeMode: compute.mode, content: { folder.contentDigest })
+    let turns = try configuration.compute ?? makeCompute(configuration)
+    return try turns.withTurn { compute in
+      LoadedModel(
+        model: try ModelFamily.load(folder, compute: compute, media: configuration.media),
+        weightBytes: folder.weightBytes,
+        computeName: (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""),
+        computeMode: compute.mode, content: { folder.contentDigest }, turns: turns)
+    }
   }
 
   /// Engine thread: loads the model and plans the KV memory.
@@ -121,6 +140,13 @@ package final class EngineClient: GenerationService {
       let shape = loaded.model.cacheShape
       let format = configuration.kvFormat(beside: loaded.computeMode)
       let bytesPerBlock = try KVCache.bytesPerBlock(shape, format: format)
+      let ledger = configuration.ledger
+      guard loaded.weightBytes < ledger.limit else {
+        let context = min(loaded.model.contextLength, EngineMemory.guaranteedTokens)
+        throw InferenceError.modelTooLarge(
+          weightBytes: loaded.weightBytes, cacheBytes: context / KVCache.blockTokens * bytesPerBlock,
+          context: context, leftBytes: ledger.left, limitBytes: ledger.limit)
+      }
       let plan = try MemoryPlan(
         requestedContext: configuration.maxContext, modelContext: loaded.model.contextLength,
         maxSequences: configuration.maxSequences, blockTokens: KVCache.blockTokens,
@@ -134,14 +160,21 @@ package final class EngineClient: GenerationService {
             content: loaded.content(), compute: computeName, version: configuration.version, shape: shape),
           bytesPerBlock: bytesPerBlock)
       }
+      let touched = TouchedBytes()
+      let memory = try EngineMemory(
+        ledger: ledger, weightBytes: loaded.weightBytes, bytesPerBlock: bytesPerBlock,
+        guaranteedBlocks: plan.guaranteedBlocks, touched: touched)
       let engine = Engine(
         model: loaded.model, cache: try KVCache(shape: shape, blockCount: plan.blockCount, format: format),
-        plan: plan, configuration: configuration, inbox: inbox, store: store)
+        plan: plan, configuration: configuration, memory: memory, turns: loaded.turns, inbox: inbox,
+        store: store)
       let facts = Facts(
         limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: loaded.model.vocabularySize),
         weightBytesPerToken: loaded.model.weightBytesPerToken,
         kvBytesPerToken: bytesPerBlock / KVCache.blockTokens,
-        computeName: computeName, computeMode: loaded.computeMode, mediaRules: loaded.model.mediaRules)
+        computeName: computeName, computeMode: loaded.computeMode,
+        mediaRules: loaded.model.mediaRules,
+        weightBytes: loaded.weightBytes, touched: touched)
       return (engine, facts)
     } catch let error as InferenceError {
       throw error
@@ -191,6 +224,23 @@ package final class EngineClient: GenerationService {
 
   /// Refuses new requests; what is queued and running goes on.
   package func drain() { inbox.update { $0.isDraining = true } }
+
+  /// Asks the engine to give up cached prefixes and free blocks, and waits a while for it.
+  ///
+  /// - Returns: bytes that the ledger has got back.
+  package func reclaim(_ bytes: Int, seconds: Double) -> Int {
+    let before = inbox.update { inbox in
+      inbox.askToReclaim(bytes)
+      return (answers: inbox.answers, given: inbox.given)
+    }
+    let given: Int? = inbox.wait(until: Instant.now.adding(seconds: seconds)) { inbox in
+      inbox.isStopped || inbox.answers > before.answers ? inbox.given - before.given : nil
+    }
+    return given ?? 0
+  }
+
+  /// Bytes of the buffers of all engines.
+  package static var scratchBytes: Int { ScratchBuffer.heldBytes }
 
   /// Cancels everything and waits for the engine's thread to end. Call once.
   package func stop() {

@@ -2,7 +2,7 @@
 
 package import Compute
 package import Media
-import Platform
+package import Platform
 
 package struct EngineConfiguration: Sendable {
   /// The model folder.
@@ -48,8 +48,14 @@ package struct EngineConfiguration: Sendable {
   /// Added to every step; for tests that need time while the engine is at work.
   package var stepDelayMilliseconds: UInt32 = 0
 
-  /// Most bytes of KV cache; nil takes three quarters of the memory that the weights leave.
+  /// Most bytes of KV cache; nil takes three quarters of what the weights leave of the ledger's limit.
   package var kvCacheBytes: Int?
+  /// Where the engine's memory is accounted for.
+  package var ledger = MemoryLedger(limit: MemoryLimit.bytes)
+  /// How long a sequence that has no room waits for others to give memory back before it fails, seconds.
+  package var memoryPatience = 5.0
+  /// Kernels and threads shared with other engines; nil gives the engine its own.
+  package var compute: SharedCompute?
 
   package init(modelPath: String, threads: Int = Machine.cores) {
     self.modelPath = modelPath
@@ -59,13 +65,15 @@ package struct EngineConfiguration: Sendable {
   /// How keys and values are stored beside activations of this mode.
   func kvFormat(beside mode: ComputeMode) -> KVFormat { kvFormat ?? (mode == .fast ? .f16 : .f32) }
 
-  func kvBytes(weights: Int) -> Int { kvCacheBytes ?? (Machine.memoryBytes - weights) / 4 * 3 }
+  func kvBytes(weights: Int) -> Int { kvCacheBytes ?? (ledger.limit - weights) / 4 * 3 }
 }
 
 /// How many KV blocks to have, and the longest context they serve.
 struct MemoryPlan: Equatable {
   var maxContext: Int
   var blockCount: Int
+  /// Blocks that the engine holds from its start to its end: one sequence of some length always gets to its end.
+  var guaranteedBlocks: Int
 
   /// - Parameters:
   ///   - freeBytes: memory that the KV cache may take; it is committed only as sequences grow into it.
@@ -89,5 +97,6 @@ struct MemoryPlan: Equatable {
     maxContext = wanted
     let (all, overflow) = blocksPerContext.multipliedReportingOverflow(by: max(1, maxSequences))
     blockCount = overflow ? affordable : min(all, affordable)
+    guaranteedBlocks = min(blocksPerContext, max(1, EngineMemory.guaranteedTokens / blockTokens))
   }
 }

@@ -29,6 +29,7 @@ extension Engine {
     {
       guard Instant.now < deadline else { return true }
       let blocks = sequence.path.blocks + 1
+      memory.grow(&pool, untilFree: 1)
       prefixes.evict(untilFree: 1, pool: &pool)
       guard pool.freeCount > 0, let payload = store.read(name, parent: parent, tokens: tokens),
         pool.extend(&sequence.blocks, to: blocks), cache.setBlock(sequence.blocks[blocks - 1], payload)
@@ -48,6 +49,7 @@ extension Engine {
     guard let (source, count) = prefixes.partial(sequence.keys, sequence.path) else { return }
     pool.retain(CollectionOfOne(source))
     let blocks = sequence.path.blocks + 1
+    memory.grow(&pool, untilFree: 1)
     prefixes.evict(untilFree: 1, pool: &pool)
     if pool.extend(&sequence.blocks, to: blocks) {
       cache.copyBlock(source, to: sequence.blocks[blocks - 1])

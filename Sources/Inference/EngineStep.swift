@@ -20,18 +20,22 @@ extension Engine {
   /// Rows of drafts in one step, shared by its sequences: beyond about this many, a step is bound by arithmetic
   /// and a wrong guess costs as much as a right one saves.
   private static var draftRows: Int { 16 }
+  /// How often an engine without memory looks for some, seconds.
+  private static var memoryPoll: Double { 0.01 }
 
   func step() {
     let begin = Instant.now
     let isAwaited = running.contains(where: \.isDecoding)
     adoptPrefixes()
     encodeMedia()
-    let work = planWithBlocks()
+    guard let work = planWithBlocks() else { return waitForMemory() }
+    stalledSince = nil
     guard !work.isEmpty else { return }
     let planned = Instant.now
     let load = work.reduce(StepLoad()) { $0 + StepLoad(rows: $1.rows, after: $1.sequence.computed) }
     compute(work)
     running.removeAll { $0.hasEnded }
+    memory.account(pool, prefixes)
 
     let end = Instant.now
     clock.learn(load, seconds: end.seconds(since: planned), besideStreams: isAwaited)
@@ -47,7 +51,7 @@ extension Engine {
       begin(item.sequence)
       batch.spans.append(span(of: item))
     }
-    model.forward(batch, cache: cache, logits: &logits)
+    forward()
     if stepDelay > 0 { usleep(stepDelay * 1000) }
 
     let now = Instant.now
@@ -70,6 +74,31 @@ extension Engine {
         pool: &pool)
       if sequence.hasEnded { leave(sequence) }
     }
+  }
+
+  private func forward() {
+    guard let turns else { return model.forward(batch, cache: cache, logits: &logits) }
+    turns.withTurn { _ in model.forward(batch, cache: cache, logits: &logits) }
+  }
+
+  /// The only sequence left finds no room for its next rows: others are asked for memory, and if none comes, it fails.
+  private func waitForMemory() {
+    let now = Instant.now
+    guard let since = stalledSince else {
+      stalledSince = now
+      return
+    }
+    guard now.seconds(since: since) < memoryPatience else {
+      stalledSince = nil
+      for sequence in running {
+        sequence.hasEnded = fail(sequence, memory.shortage(tokens: sequence.tokens.count))
+        leave(sequence)
+      }
+      running.removeAll()
+      return
+    }
+    let pause = now.adding(seconds: Self.memoryPoll)
+    let _: Bool? = inbox.wait(until: pause) { $0.isStopped || $0.reclaim > 0 ? true : nil }
   }
 
   /// Tells the reader that the first step takes the sequence.
@@ -96,7 +125,9 @@ extension Engine {
 
   /// Plans the step and gives every planned row its KV block. When blocks are short, cached prefixes that nobody
   /// reads go first, then the youngest sequence gives its blocks back.
-  private func planWithBlocks() -> [StepWork] {
+  ///
+  /// - Returns: nil when not even one sequence finds room.
+  private func planWithBlocks() -> [StepWork]? {
     var drafts = guessDrafts()
     while true {
       let work = scheduler.plan(candidates(drafts), clock.allowance).map { share in
@@ -107,7 +138,7 @@ extension Engine {
       }
       if work.allSatisfy({ giveBlocks(to: $0.sequence, rows: $0.rows) }) { return work }
       guard running.count > 1 else {
-        if drafts.isEmpty { return [] }
+        if drafts.isEmpty { return nil }
         drafts = [:]
         continue
       }
@@ -136,8 +167,12 @@ extension Engine {
   private func giveBlocks(to sequence: ActiveSequence, rows: Int) -> Bool {
     let end = sequence.computed + rows
     let blocks = (end + KVCache.blockTokens - 1) / KVCache.blockTokens
-    prefixes.evict(untilFree: blocks - sequence.blocks.count, pool: &pool)
-    return pool.extend(&sequence.blocks, to: blocks)
+    let missing = blocks - sequence.blocks.count
+    memory.grow(&pool, untilFree: missing)
+    prefixes.evict(untilFree: missing, pool: &pool)
+    if pool.extend(&sequence.blocks, to: blocks) { return true }
+    memory.ask(forBlocks: missing - pool.freeCount, at: .now)
+    return false
   }
 
   /// Guessed continuations of the decoding sequences.

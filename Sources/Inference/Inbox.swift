@@ -16,12 +16,25 @@ struct Inbox {
   var isDraining = false
   /// The engine ends now.
   var isStopped = false
+  /// Bytes that others ask the engine to give back.
+  private(set) var reclaim = 0
+  /// How often that has been answered, and what was given in all.
+  private(set) var answers = 0
+  private(set) var given = 0
 
   init(room: Int) { self.room = room }
 
   struct Delivery {
     var jobs: [Job]
     var isStopped: Bool
+    var reclaimed = 0
+  }
+
+  mutating func askToReclaim(_ bytes: Int) { reclaim = max(reclaim, bytes) }
+
+  mutating func answerReclaim(_ bytes: Int) {
+    answers += 1
+    given += bytes
   }
 
   /// What the engine has done since it last told.
@@ -95,8 +108,9 @@ struct Inbox {
     engine.running += taken.count
     engine.admitted += taken.count
     if !taken.isEmpty { pace.noteAdmission() }
-    if taken.isEmpty && !isStopped && mayWait { return nil }
-    return Delivery(jobs: taken, isStopped: isStopped)
+    if taken.isEmpty && !isStopped && mayWait && reclaim == 0 { return nil }
+    defer { reclaim = 0 }
+    return Delivery(jobs: taken, isStopped: isStopped, reclaimed: reclaim)
   }
 
   /// Everything that waits, for an engine that ends.

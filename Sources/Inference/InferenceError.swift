@@ -1,5 +1,7 @@
 // What can go wrong between a request and its tokens.
 
+import Platform
+
 package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible {
   case emptyPrompt
   case tokenOutOfRange(token: Int32, vocabularySize: Int)
@@ -15,6 +17,10 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
   case contextTooLarge(requested: Int, modelLimit: Int)
   case memoryTooSmall(neededBytes: Int, availableBytes: Int, context: Int, largestContext: Int)
   case modelLoading(String)
+  /// The model's weights and a first stretch of context are more than is left of the memory's limit.
+  case modelTooLarge(weightBytes: Int, cacheBytes: Int, context: Int, leftBytes: Int, limitBytes: Int)
+  /// A sequence cannot grow, and nobody else has memory to give.
+  case outOfMemory(tokens: Int, bytesPerToken: Int, leftBytes: Int, limitBytes: Int)
   /// A text to be evaluated needs one token to predict and one before it.
   case textTooShort(tokens: Int)
   /// A window of an evaluation; limits are tokens.
@@ -46,6 +52,12 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
       "a context of \(context) tokens needs \(needed >> 20) MiB of KV cache, but only \(available >> 20) MiB "
         + "of memory are free for it; use --max-context \(largest) or less"
     case .modelLoading(let problem): problem
+    case .modelTooLarge(let weights, let cache, let context, let left, let limit):
+      "needs \(MemoryLimit.words(weights)) of weights and \(MemoryLimit.words(cache)) for \(context) tokens of keys and "
+        + "values, and \(MemoryLimit.words(left)) are left of --memory \(MemoryLimit.words(limit))"
+    case .outOfMemory(let tokens, let perToken, let left, let limit):
+      "no memory is left for more than \(tokens) tokens of context at \(MemoryLimit.words(perToken)) each: "
+        + "\(MemoryLimit.words(left)) are left of --memory \(MemoryLimit.words(limit)); try again later, or with less"
     case .textTooShort(let tokens):
       "the text has \(tokens) token\(tokens == 1 ? "" : "s"), and perplexity needs at least 2"
     case .badWindow(let tokens, let least, let most):

@@ -85,11 +85,14 @@ extension APIError {
     badRequest("invalid_json", nil, "The body of your request is not valid JSON: \(error).")
   }
 
-  /// Nothing but the served model can be asked for.
-  package static func modelNotFound(_ name: String) -> APIError {
-    APIError(
+  /// - Parameter known: the names there are; the first of them are told.
+  package static func modelNotFound(_ name: String, known: [String]) -> APIError {
+    let told = known.prefix(20).map { "'\(shortened($0))'" } + (known.count > 20 ? ["..."] : [])
+    return APIError(
       status: 404, code: "model_not_found", param: "model",
-      message: "The model '\(shortened(name))' does not exist. GET /v1/models lists what this server offers.")
+      message: "The model '\(shortened(name))' does not exist. "
+        + (told.isEmpty
+          ? "This server has no models now." : "This server has \(told.joined(separator: ", "))."))
   }
 
   /// Text of a client in a message: bounded, so that an error is never larger than its request.

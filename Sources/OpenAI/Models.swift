@@ -1,4 +1,4 @@
-// The model objects of GET /v1/models.
+// The model objects of GET /v1/models, and the bodies that name a model and nothing else.
 
 package import JSON
 
@@ -7,13 +7,23 @@ package struct ModelObject: Sendable, Equatable {
   /// Seconds since 1970.
   package var created: Int
   package var ownedBy: String
-  /// Most tokens of prompt and answer together.
-  package var contextLength: Int
-  /// What a prompt may hold: `["text", "image"]`.
+  /// Most tokens of prompt and answer together; nil while that is not known.
+  package var contextLength: Int?
+  /// Other names.
+  package var aliases: [String] = []
+  /// `loaded`, `loading` or `unloaded`.
+  package var status = "loaded"
+  /// Why the last attempt to load it failed.
+  package var failure: String?
+  package var isPinned = false
+  /// Of the weights, while it is loaded.
+  package var sizeBytes: Int?
+
+  /// What a prompt may hold: `["text", "image"]`; null while that is not known.
   package var inputModalities: JSONValue
 
   package init(
-    id: String, created: Int, ownedBy: String, contextLength: Int, inputModalities: JSONValue = ["text"]
+    id: String, created: Int, ownedBy: String, contextLength: Int?, inputModalities: JSONValue = ["text"]
   ) {
     self.id = id
     self.created = created
@@ -22,14 +32,35 @@ package struct ModelObject: Sendable, Equatable {
     self.inputModalities = inputModalities
   }
 
+  /// OpenAI's four members, and what this server adds.
   package var json: JSONValue {
-    [
+    var status = JSONObject([("value", .string(status))])
+    if let failure {
+      status["failed"] = true
+      status["error"] = .string(failure)
+    }
+    return [
       "id": .string(id), "object": "model", "created": .int(created), "owned_by": .string(ownedBy),
-      "context_length": .int(contextLength), "input_modalities": inputModalities,
+      "context_length": contextLength.map(JSONValue.int) ?? nil, "input_modalities": inputModalities,
+      "size_bytes": sizeBytes.map(JSONValue.int) ?? nil, "aliases": .array(aliases.map(JSONValue.string)),
+      "pinned": .bool(isPinned), "status": .object(status),
     ]
   }
 
   package static func list(_ models: [ModelObject]) -> JSONValue {
     ["object": "list", "data": .array(models.map(\.json))]
+  }
+}
+
+/// The body of POST /models/load and /models/unload.
+package struct ModelRequest: Sendable {
+  package var model: String
+  /// Top-level fields that nobody knows.
+  package var ignored: [String]
+
+  package init(_ body: JSONValue) throws(APIError) {
+    var fields = try Fields(body)
+    model = try ChatRequest.model(&fields)
+    ignored = fields.unread
   }
 }

@@ -34,6 +34,32 @@ package enum Machine {
     #endif
   }
 
+  /// Resident memory of this process that no file backs (heap, stacks, caches), bytes; swapped pages count too.
+  ///
+  /// - Returns: nil where the system does not tell.
+  package static var anonymousBytes: Int? {
+    #if os(Linux)
+      var kilobytes: Int?
+      for line in PseudoFile.lines("/proc/self/status") {
+        guard line.hasPrefix("RssAnon:") || line.hasPrefix("VmSwap:") else { continue }
+        let number = line.drop { !$0.isNumber }.prefix { $0.isNumber }
+        if let value = Int(number) { kilobytes = (kilobytes ?? 0) + value }
+      }
+      return kilobytes.map { $0 << 10 }
+    #else
+      return nil
+    #endif
+  }
+
+  /// Gives memory that the heap keeps for later back to the system.
+  package static func trimHeap() {
+    #if canImport(Glibc)
+      // Not in the C library's module; the null handle means all that is loaded.
+      guard let symbol = dlsym(nil, "malloc_trim") else { return }
+      _ = unsafeBitCast(symbol, to: (@convention(c) (Int) -> Int32).self)(0)
+    #endif
+  }
+
   /// Largest resident set of this process so far, bytes.
   package static var peakResidentBytes: Int {
     var usage = rusage()

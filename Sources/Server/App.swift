@@ -1,6 +1,5 @@
-// The application: routes over a served model. `App` knows no sockets; `Listener` calls `respond`.
+// The application: routes over the served models. `App` knows no sockets; `Listener` calls `respond`.
 
-import Chat
 package import HTTP
 package import Inference
 import JSON
@@ -27,6 +26,8 @@ package final class App: Sendable {
     package var metrics = Metrics()
     /// The folder whose files `file://` URLs may name; nil for none.
     package var mediaRoot: String?
+    /// Seconds since 1970 when the server started: `created` of models.
+    package var started: Int?
     /// Of the server, for /openapi.json.
     package var version = "0.0.0"
     /// What /debug/state tells of the engine; without it that route does not exist.
@@ -41,66 +42,93 @@ package final class App: Sendable {
 
   private let router: Router
   private let jobs: ResponseJobs
+  private let ledger: MemoryLedger
   /// HTTP's own errors in the shape of the API.
   static let errors = ErrorFormat(contentType: "application/json") { APIError($0).json.bytes }
 
-  package init(_ model: ServedModel, settings: Settings = Settings()) {
-    let core = AppCore(model: model, settings: settings)
+  /// One model that is always there.
+  package convenience init(_ model: ServedModel, settings: Settings = Settings()) {
+    self.init(ModelFleet(model), settings: settings)
+  }
+
+  package init(_ models: ModelFleet, settings: Settings = Settings()) {
+    let host = AppHost(models: models, settings: settings)
+    models.addGauge(.storedResponses) { settings.store.byteCount }
     var router = Router()
     router.errors = Self.errors
     HealthRoute.register(on: &router)
-    MetricsRoute.register(on: &router, core)
-    router.on("GET", "/v1/models") { _, _ in ModelsRoute(core).list() }
-    router.on("GET", "/v1/models/:id") { request, _ in
-      ModelsRoute(core).retrieve(request.parameter("id") ?? "")
-    }
+    MetricsRoute.register(on: &router, host)
     router.on("POST", "/v1/chat/completions") { request, context in
-      Self.answer { () throws(APIError) in try ChatRoute(core).respond(to: request, context) }
+      Self.answer { () throws(APIError) in try ChatRoute(host).respond(to: request, context) }
     }
     router.on("POST", "/v1/completions") { request, context in
-      Self.answer { () throws(APIError) in try CompletionsRoute(core).respond(to: request, context) }
+      Self.answer { () throws(APIError) in try CompletionsRoute(host).respond(to: request, context) }
     }
-    Self.addMessages(core, to: &router)
-    Self.addUtilities(core, to: &router)
-    ResponsesRoute.register(on: &router, core)
-    ConversationsRoute.register(on: &router, core)
+    Self.addModels(host, to: &router)
+    Self.addMessages(host, to: &router)
+    Self.addUtilities(host, to: &router)
+    ResponsesRoute.register(on: &router, host)
+    ConversationsRoute.register(on: &router, host)
     if let statistics = settings.engineStatistics {
       router.on("GET", "/debug/state") { _, _ in DebugRoute.respond(statistics()) }
     }
     self.router = router
-    jobs = core.jobs
+    jobs = host.jobs
+    ledger = models.ledger
+  }
+
+  /// Which models there are, and which of them are in memory.
+  private static func addModels(_ host: AppHost, to router: inout Router) {
+    // Clients of llama.cpp's router know the second path.
+    for path in ["/v1/models", "/models"] {
+      router.on("GET", path) { _, _ in ModelsRoute(host).list() }
+    }
+    router.on("GET", "/v1/models/:id") { request, _ in
+      Self.answer { () throws(APIError) in try ModelsRoute(host).retrieve(request.parameter("id") ?? "") }
+    }
+    // Some clients do not escape the slash of an id.
+    router.on("GET", "/v1/models/:owner/:name") { request, _ in
+      let id = [request.parameter("owner") ?? "", request.parameter("name") ?? ""].joined(separator: "/")
+      return Self.answer { () throws(APIError) in try ModelsRoute(host).retrieve(id) }
+    }
+    router.on("POST", "/models/load") { request, _ in
+      Self.answer { () throws(APIError) in try ModelsRoute(host).load(request) }
+    }
+    router.on("POST", "/models/unload") { request, _ in
+      Self.answer { () throws(APIError) in try ModelsRoute(host).unload(request) }
+    }
   }
 
   /// Anthropic's wire.
-  private static func addMessages(_ core: AppCore, to router: inout Router) {
+  private static func addMessages(_ host: AppHost, to router: inout Router) {
     router.on("POST", "/v1/messages") { request, context in
-      Self.answer { () throws(APIError) in try MessagesRoute(core).respond(to: request, context) }
+      Self.answer { () throws(APIError) in try MessagesRoute(host).respond(to: request, context) }
     }
     router.on("POST", "/v1/messages/count_tokens") { request, _ in
-      Self.answer { () throws(APIError) in try MessagesRoute(core).countTokens(request) }
+      Self.answer { () throws(APIError) in try MessagesRoute(host).countTokens(request) }
     }
   }
 
   /// What is around the answers.
-  private static func addUtilities(_ core: AppCore, to router: inout Router) {
+  private static func addUtilities(_ host: AppHost, to router: inout Router) {
     router.on("POST", "/v1/chat/completions/input_tokens") { request, _ in
-      Self.answer { () throws(APIError) in try TokenizeRoutes(core).countInput(request) }
+      Self.answer { () throws(APIError) in try TokenizeRoutes(host).countInput(request) }
     }
     router.on("POST", "/tokenize") { request, _ in
-      Self.answer { () throws(APIError) in try TokenizeRoutes(core).tokenize(request) }
+      Self.answer { () throws(APIError) in try TokenizeRoutes(host).tokenize(request) }
     }
     router.on("POST", "/detokenize") { request, _ in
-      Self.answer { () throws(APIError) in try TokenizeRoutes(core).detokenize(request) }
+      Self.answer { () throws(APIError) in try TokenizeRoutes(host).detokenize(request) }
     }
     router.on("POST", "/apply-template") { request, _ in
-      Self.answer { () throws(APIError) in try TokenizeRoutes(core).applyTemplate(request) }
+      Self.answer { () throws(APIError) in try TokenizeRoutes(host).applyTemplate(request) }
     }
     router.on("GET", "/openapi.json") { _, _ in
       Self.answer { () throws(APIError) in
-        try OpenAPIDocument(version: core.settings.version, limits: core.limits).respond()
+        try OpenAPIDocument(version: host.settings.version, limits: host.limits).respond()
       }
     }
-    router.on("GET", "/v1/capabilities") { _, _ in CapabilitiesRoute(core).respond() }
+    router.on("GET", "/v1/capabilities") { _, _ in CapabilitiesRoute.respond(host) }
   }
 
   /// Method and pattern of every route.
@@ -131,34 +159,21 @@ package final class App: Sendable {
   }
 }
 
-/// What every route shares.
+/// What serves one request: what all routes share, and the model that the request asks for.
 struct AppCore: Sendable {
-  let model: ServedModel
-  let settings: App.Settings
-  let limits = RequestLimits()
-  /// Responses that are made in the background.
-  let jobs = ResponseJobs()
-  /// Images and sounds on their way to the model.
-  let desk = MediaDesk()
+  let host: AppHost
+  let lease: ModelLease
+
+  var model: ServedModel { lease.model }
+  var settings: App.Settings { host.settings }
+  var limits: RequestLimits { host.limits }
+  var jobs: ResponseJobs { host.jobs }
+  var store: ResponseStore { host.store }
+
   /// Special tokens that say nothing to the output parser: they have no text for the client.
-  let controlTokens: Set<Int32>
+  var controlTokens: Set<Int32> { model.controlTokens }
 
-  init(model: ServedModel, settings: App.Settings) {
-    self.model = model
-    self.settings = settings
-    controlTokens = OutputFormat.silentTokens(of: model.tokenizer)
-  }
-
-  /// - Throws: 404 unless the request names the served model.
-  func checkModel(_ name: String) throws(APIError) {
-    guard name.utf8.elementsEqual(model.id.utf8) else { throw .modelNotFound(name) }
-  }
-
-  /// - Parameter fields: of the request, that nobody knows.
-  /// - Throws: 400 for the first of them, if the server is strict.
-  func checkUnknown(_ fields: [String]) throws(APIError) {
-    if settings.strictParameters, let field = fields.first { throw .unknownParameter(field) }
-  }
+  func checkUnknown(_ fields: [String]) throws(APIError) { try host.checkUnknown(fields) }
 
   /// What all objects of a new answer have in common.
   func makeHeader(idPrefix: String) -> AnswerHeader {
@@ -169,8 +184,7 @@ struct AppCore: Sendable {
   }
 
   var metrics: Metrics { settings.metrics }
-
-  var store: ResponseStore { settings.store }
+  var desk: MediaDesk { host.desk }
 
   var reasoningEvents: ReasoningEvents {
     ReasoningEvents(rawValue: settings.responsesReasoningEvents) ?? .openai

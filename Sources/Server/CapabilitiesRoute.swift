@@ -1,4 +1,4 @@
-// GET /v1/capabilities: what can be asked of each model.
+// GET /v1/capabilities: what can be asked of each model that is loaded.
 //
 // Whether a field works is found out by planning a request that has it, so this route cannot disagree with the others.
 
@@ -14,8 +14,10 @@ struct CapabilitiesRoute {
 
   init(_ core: AppCore) { self.core = core }
 
-  func respond() -> Response {
-    Response(json: ["object": "list", "data": [.object(JSONObject(facts + abilities))]])
+  static func respond(_ host: AppHost) -> Response {
+    let models = host.models.leaseLoaded().map { CapabilitiesRoute(AppCore(host: host, lease: $0)) }
+    return Response(
+      json: ["object": "list", "data": .array(models.map { .object(JSONObject($0.facts + $0.abilities)) })])
   }
 
   private var facts: [(String, JSONValue)] {

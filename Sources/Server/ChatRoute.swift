@@ -6,15 +6,15 @@ import JSON
 import OpenAI
 
 struct ChatRoute {
-  private let core: AppCore
+  private let host: AppHost
 
-  init(_ core: AppCore) { self.core = core }
+  init(_ host: AppHost) { self.host = host }
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let form = try http.chatForm(core.limits)
+    let form = try http.chatForm(host.limits)
+    let core = try host.core(form.body)
     let request = try ChatRequest(form.body, limits: core.limits, vocabularySize: core.model.vocabularySize)
-    try core.checkModel(request.model)
     try core.checkUnknown(request.ignored)
     try form.check(request)
     let run = try ChatPlan(core, client: context.client, attachments: form.attachments).makeRun(request)

@@ -8,18 +8,18 @@ import OpenAI
 import Tokenizers
 
 struct CompletionsRoute {
-  private let core: AppCore
+  private let host: AppHost
 
-  init(_ core: AppCore) { self.core = core }
+  init(_ host: AppHost) { self.host = host }
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
+    let core = try host.core(body)
     let request = try CompletionRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
-    try core.checkModel(request.model)
     try core.checkUnknown(request.ignored)
-    let prompts = request.prompts.map(encode)
-    let run = AnswerRun(try parts(request, prompts, client: context.client), core: core)
+    let prompts = request.prompts.map { encode($0, core) }
+    let run = AnswerRun(try parts(request, prompts, core, client: context.client), core: core)
     do throws(InferenceError) {
       try run.start()
     } catch {
@@ -32,7 +32,7 @@ struct CompletionsRoute {
     return response
   }
 
-  private func encode(_ prompt: CompletionRequest.Prompt) -> [Int32] {
+  private func encode(_ prompt: CompletionRequest.Prompt, _ core: AppCore) -> [Int32] {
     switch prompt {
     case .text(let text): core.model.tokenizer.encode(text, addSpecialTokens: true)
     case .tokens(let ids): ids
@@ -41,7 +41,7 @@ struct CompletionsRoute {
 
   /// Choices are numbered prompt by prompt.
   private func parts(
-    _ request: CompletionRequest, _ prompts: [[Int32]], client: ClientIdentity
+    _ request: CompletionRequest, _ prompts: [[Int32]], _ core: AppCore, client: ClientIdentity
   ) throws(APIError) -> [AnswerRun.Part] {
     var plan = PromptPlan(
       core: core, options: request.options, param: "prompt", topLogprobs: request.logprobs,

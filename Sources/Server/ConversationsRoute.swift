@@ -5,11 +5,11 @@ import JSON
 import OpenAI
 
 struct ConversationsRoute {
-  private let core: AppCore
+  private let core: AppHost
 
-  init(_ core: AppCore) { self.core = core }
+  init(_ core: AppHost) { self.core = core }
 
-  static func register(on router: inout Router, _ core: AppCore) {
+  static func register(on router: inout Router, _ core: AppHost) {
     typealias Handle = @Sendable (ConversationsRoute, Request) throws(APIError) -> Response
     func on(_ method: String, _ pattern: String, _ handle: @escaping Handle) {
       router.on(method, pattern) { request, _ in

@@ -7,17 +7,17 @@ import JSON
 import OpenAI
 
 struct MessagesRoute {
-  private let core: AppCore
+  private let host: AppHost
 
-  init(_ core: AppCore) { self.core = core }
+  init(_ host: AppHost) { self.host = host }
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
+    let core = try host.core(body)
     let request = try MessagesRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
-    try core.checkModel(request.chat.model)
     try core.checkUnknown(request.ignored)
-    let run = try start(request, client: context.client)
+    let run = try start(request, core, client: context.client)
     let answer = MessagesAnswer(
       request: request, id: "msg_" + core.settings.makeID(), run: run, core: core)
     var response = request.chat.options.streams ? answer.stream(context) : try answer.whole(context)
@@ -25,7 +25,9 @@ struct MessagesRoute {
     return response
   }
 
-  private func start(_ request: MessagesRequest, client: ClientIdentity) throws(APIError) -> AnswerRun {
+  private func start(
+    _ request: MessagesRequest, _ core: AppCore, client: ClientIdentity
+  ) throws(APIError) -> AnswerRun {
     let run: AnswerRun
     do throws(APIError) {
       run = try ChatPlan(core, client: client).makeRun(request.chat)
@@ -42,9 +44,9 @@ struct MessagesRoute {
 
   func countTokens(_ http: Request) throws(APIError) -> Response {
     let body = try http.jsonBody()
+    let core = try host.core(body)
     let request = try MessagesRequest(
       body, limits: core.limits, vocabularySize: core.model.vocabularySize, onlyCounts: true)
-    try core.checkModel(request.chat.model)
     try core.checkUnknown(request.ignored)
     do throws(APIError) {
       let prompt = try core.prompt(of: request.chat)

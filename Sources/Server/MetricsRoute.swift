@@ -16,11 +16,14 @@ struct MetricsRoute {
   private let engines: [(model: String, state: EngineStatistics)]
   private var out = MetricsText()
 
-  static func register(on router: inout Router, _ core: AppCore) {
+  static func register(on router: inout Router, _ host: AppHost) {
+    let metrics = host.settings.metrics
     router.on("GET", "/metrics") { _, _ in
       var route = MetricsRoute(
-        core.metrics.snapshot(), version: core.settings.version, startSeconds: core.metrics.startSeconds,
-        engines: [(core.model.id, core.model.service.statistics)])
+        metrics.snapshot(), version: host.settings.version, startSeconds: metrics.startSeconds,
+        engines: host.models.statuses.compactMap { status in
+          status.model.map { (status.source.id, $0.statistics()) }
+        })
       return Response(contentType: MetricsText.contentType, bytes: Array(route.write().utf8))
     }
   }

@@ -1,30 +1,62 @@
-// GET /v1/models and /v1/models/{id}.
+// GET /v1/models and /v1/models/{id}; POST /models/load and /models/unload.
 
 import HTTP
 import Inference
+import JSON
 import OpenAI
 
 struct ModelsRoute {
-  private let core: AppCore
+  /// How long an operator's request to unload waits for running work, seconds.
+  private static let unloadSeconds = 2.0
 
-  init(_ core: AppCore) { self.core = core }
+  private let host: AppHost
 
-  private var served: ModelObject {
-    ModelObject(
-      id: core.model.id, created: core.model.created, ownedBy: "mlxserve",
-      contextLength: core.model.service.limits.maxContext,
-      inputModalities: core.model.media.inputModalities)
+  init(_ host: AppHost) { self.host = host }
+
+  func list() -> Response { Response(json: ModelObject.list(host.models.statuses.map(object))) }
+
+  /// - Parameter id: percent-decoded; a name or an alias.
+  func retrieve(_ id: String) throws(APIError) -> Response {
+    Response(json: object(try host.models.status(of: id)).json)
   }
 
-  func list() -> Response { Response(json: ModelObject.list([served])) }
+  private func object(_ status: ModelFleet.Status) -> ModelObject {
+    let served = status.model?.served
+    var object = ModelObject(
+      id: status.source.id, created: host.settings.started ?? served?.created ?? 0, ownedBy: "mlxserve",
+      contextLength: served?.service.limits.maxContext,
+      inputModalities: served?.media.inputModalities ?? nil)
+    object.aliases = status.aliases
+    object.status = status.value
+    object.failure = status.failure
+    object.isPinned = status.isPinned
+    object.sizeBytes = status.model?.weightBytes
+    return object
+  }
 
-  /// - Parameter id: percent-decoded, so an id with a slash can be asked for.
-  func retrieve(_ id: String) -> Response {
-    do throws(APIError) {
-      try core.checkModel(id)
-      return Response(json: served.json)
-    } catch {
-      return error.response
-    }
+  /// Begins to load a model: 200 when it is loaded already, else 202.
+  func load(_ http: Request) throws(APIError) -> Response {
+    let request = try ModelRequest(http.jsonBody())
+    try host.checkUnknown(request.ignored)
+    let isReady = try host.models.beginLoading(request.model)
+    return try answer(request, status: isReady ? 200 : 202)
+  }
+
+  /// Unloads a model once its running work has ended: 200 when it is unloaded, 202 while it has work.
+  func unload(_ http: Request) throws(APIError) -> Response {
+    let request = try ModelRequest(http.jsonBody())
+    try host.checkUnknown(request.ignored)
+    let isGone = try host.models.beginUnloading(request.model, seconds: Self.unloadSeconds)
+    return try answer(request, status: isGone ? 200 : 202)
+  }
+
+  private func answer(_ request: ModelRequest, status: Int) throws(APIError) -> Response {
+    // What is unloaded may have lost its folder meanwhile.
+    let value = (try? host.models.status(of: request.model))?.value ?? "unloaded"
+    var response = Response(
+      json: ["success": true, "model": .string(request.model), "status": ["value": .string(value)]],
+      status: status)
+    response.nameIgnored(request.ignored)
+    return response
   }
 }

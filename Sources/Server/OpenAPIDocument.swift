@@ -22,6 +22,8 @@ struct OpenAPIDocument {
     /// 101 for an upgrade, which has no body.
     var status = "200"
     var contentType = "application/json"
+    /// Whether 202 is possible too, with the same body.
+    var accepted = false
   }
 
   static let operations = answers + OpenAPIResponsesWire.operations + around
@@ -65,7 +67,19 @@ struct OpenAPIDocument {
       method: "GET", pattern: "/v1/models", id: "listModels", summary: "The served models",
       response: "ModelList"),
     Operation(
+      method: "GET", pattern: "/models", id: "listModelsShort", summary: "The same, at llama.cpp's path",
+      response: "ModelList"),
+    Operation(
       method: "GET", pattern: "/v1/models/:id", id: "retrieveModel", summary: "One model", response: "Model"),
+    Operation(
+      method: "GET", pattern: "/v1/models/:owner/:name", id: "retrieveModelOfOwner",
+      summary: "One model whose id has a slash", response: "Model"),
+    Operation(
+      method: "POST", pattern: "/models/load", id: "loadModel", summary: "Begins to load a model",
+      request: "ModelRequest", response: "ModelChange", accepted: true),
+    Operation(
+      method: "POST", pattern: "/models/unload", id: "unloadModel", summary: "Unloads a model",
+      request: "ModelRequest", response: "ModelChange", accepted: true),
     Operation(
       method: "GET", pattern: "/v1/capabilities", id: "capabilities",
       summary: "What is supported with each model", response: "CapabilitiesList"),
@@ -156,7 +170,9 @@ struct OpenAPIDocument {
     let error: JSONValue = [
       "description": "An error", "content": ["application/json": body(operation.error)],
     ]
-    out["responses"] = .object(JSONObject([(operation.status, .object(answer)), ("default", error)]))
+    var responses = [(operation.status, JSONValue.object(answer))]
+    if operation.accepted { responses.append(("202", .object(answer))) }
+    out["responses"] = .object(JSONObject(responses + [("default", error)]))
     return .object(out)
   }
 

@@ -304,6 +304,7 @@ enum OpenAPIRequests {
         "add_special": {"type": "boolean"}, "add_special_tokens": {"type": "boolean"},
         "parse_special": {"type": "boolean"}, "with_pieces": {"type": "boolean"},
         "return_token_strs": {"type": "boolean"}}},
+    "ModelRequest": {"type": "object", "required": ["model"], "properties": {"model": {"type": "string"}}},
     "DetokenizeRequest": {"type": "object", "required": ["tokens"], "properties": {
       "model": {"type": "string"},
       "tokens": {"type": "array", "maxItems": \#(limits.detokenizedTokens),

@@ -19,8 +19,11 @@ enum OpenAPIResponses {
       "Error": {"error": {"message": "string", "type": "string", "param": "string|null", "code": "string|null"}},
       "Health": {"status": "'ok'"},
       "Model": {"id": "string", "object": "'model'", "created": "integer", "owned_by": "string",
-        "context_length": "integer", "input_modalities": ["string"]},
+        "context_length": "integer|null", "input_modalities": ["string"], "size_bytes": "integer|null", "aliases": ["string"], "pinned": "boolean",
+        "status": "ModelStatus"},
+      "ModelStatus": {"value": "'loaded'|'loading'|'unloaded'"},
       "ModelList": {"object": "'list'", "data": ["Model"]},
+      "ModelChange": {"success": "boolean", "model": "string", "status": "ModelStatus"},
       "InputTokens": {"object": "'response.input_tokens'", "input_tokens": "integer"},
 
       "Usage": {"prompt_tokens": "integer", "completion_tokens": "integer", "total_tokens": "integer",

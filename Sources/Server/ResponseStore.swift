@@ -111,6 +111,9 @@ package final class ResponseStore: Sendable {
     package init() {}
   }
 
+  /// Of everything that is kept in memory.
+  var byteCount: Int { responses.totalBytes + conversations.totalBytes }
+
   private let responses: RecordStore
   private let conversations: RecordStore
   private let lock: FolderLock?

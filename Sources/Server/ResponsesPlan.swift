@@ -38,7 +38,6 @@ struct ResponsesPlanner {
   func plan(_ body: JSONValue, isMessage: Bool = false) throws(APIError) -> ResponsePlan {
     let request = try ResponsesRequest(
       body, isMessage: isMessage, limits: core.limits, dropsUnknownTools: core.settings.dropsUnknownTools)
-    try core.checkModel(request.model)
     try core.checkUnknown(request.unknown)
     let context = try earlierItems(request)
     var input = ResponsesInput()

@@ -6,11 +6,11 @@ import OpenAI
 import Platform
 
 struct ResponsesRoute {
-  private let core: AppCore
+  private let host: AppHost
 
-  init(_ core: AppCore) { self.core = core }
+  init(_ host: AppHost) { self.host = host }
 
-  static func register(on router: inout Router, _ core: AppCore) {
+  static func register(on router: inout Router, _ host: AppHost) {
     typealias Handle = @Sendable (Request, ConnectionContext) throws(APIError) -> Response
     func on(_ method: String, _ pattern: String, _ handle: @escaping Handle) {
       router.on(method, pattern) { request, context in
@@ -22,28 +22,28 @@ struct ResponsesRoute {
       }
     }
     on("POST", "/v1/responses") { (request, context) throws(APIError) in
-      try ResponsesRoute(core).create(request, context)
+      try ResponsesRoute(host).create(request, context)
     }
     on("GET", "/v1/responses") { (request, context) throws(APIError) in
-      try ResponsesSocket.upgrade(request, context, core)
+      try ResponsesSocket.upgrade(request, context, host)
     }
     on("POST", "/v1/responses/input_tokens") { (request, _) throws(APIError) in
-      try ResponsesRoute(core).countTokens(request)
+      try ResponsesRoute(host).countTokens(request)
     }
     on("POST", "/v1/responses/compact") { (request, _) throws(APIError) in
-      try ResponsesRoute(core).compact(request)
+      try ResponsesRoute(host).compact(request)
     }
     on("GET", "/v1/responses/:id") { (request, context) throws(APIError) in
-      try ResponsesRoute(core).retrieve(request, context)
+      try ResponsesRoute(host).retrieve(request, context)
     }
     on("DELETE", "/v1/responses/:id") { (request, _) throws(APIError) in
-      try ResponsesRoute(core).delete(request)
+      try ResponsesRoute(host).delete(request)
     }
     on("POST", "/v1/responses/:id/cancel") { (request, _) throws(APIError) in
-      try ResponsesRoute(core).cancel(request)
+      try ResponsesRoute(host).cancel(request)
     }
     on("GET", "/v1/responses/:id/input_items") { (request, _) throws(APIError) in
-      try ResponsesRoute(core).inputItems(request)
+      try ResponsesRoute(host).inputItems(request)
     }
   }
 
@@ -51,10 +51,12 @@ struct ResponsesRoute {
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let plan = try ResponsesPlanner(core).plan(http.jsonBody())
+    let body = try http.jsonBody()
+    let core = try host.core(body)
+    let plan = try ResponsesPlanner(core).plan(body)
     var response: Response
     if plan.request.isBackground {
-      let job = try core.jobs.start(plan, core, requestID: context.requestID, client: context.client)
+      let job = try host.jobs.start(plan, core, requestID: context.requestID, client: context.client)
       response =
         plan.request.isStreamed
         ? follow(job, from: 0, context)
@@ -82,7 +84,7 @@ struct ResponsesRoute {
 
   /// The events of a background response, those that have been and those to come.
   private func follow(_ job: ResponseJob, from first: Int, _ context: ConnectionContext) -> Response {
-    let silence = core.settings.keepAliveSeconds
+    let silence = host.settings.keepAliveSeconds
     return .events { events in
       var next = first
       while true {
@@ -108,11 +110,11 @@ struct ResponsesRoute {
 
   /// A stored response, and the job that still makes it.
   private func find(_ id: String) throws(APIError) -> (StoredResponse, ResponseJob?) {
-    guard let record = core.store.response(id) else { throw .responseNotFound(id) }
+    guard let record = host.store.response(id) else { throw .responseNotFound(id) }
     guard record.isRunning else { return (record, nil) }
-    if let job = core.jobs.job(id) { return (record, job) }
+    if let job = host.jobs.job(id) { return (record, job) }
     // It has ended between the two looks: jobs store their response before they go.
-    guard let ended = core.store.response(id) else { throw .responseNotFound(id) }
+    guard let ended = host.store.response(id) else { throw .responseNotFound(id) }
     return (ended, nil)
   }
 
@@ -146,8 +148,8 @@ struct ResponsesRoute {
 
   private func delete(_ http: Request) throws(APIError) -> Response {
     let id = id(http)
-    let job = core.jobs.job(id)
-    guard core.store.removeResponse(id) else { throw .responseNotFound(id) }
+    let job = host.jobs.job(id)
+    guard host.store.removeResponse(id) else { throw .responseNotFound(id) }
     job?.cancel()
     return Response(json: ResponseObject.deleted(id))
   }
@@ -171,14 +173,16 @@ struct ResponsesRoute {
 
   private func inputItems(_ http: Request) throws(APIError) -> Response {
     let id = id(http)
-    guard let record = core.store.response(id) else { throw .responseNotFound(id) }
+    guard let record = host.store.response(id) else { throw .responseNotFound(id) }
     return Response(json: try http.page(of: record.context + record.input))
   }
 
   // MARK: Without an answer
 
   private func countTokens(_ http: Request) throws(APIError) -> Response {
-    let plan = try ResponsesPlanner(core).plan(http.jsonBody())
+    let body = try http.jsonBody()
+    let core = try host.core(body)
+    let plan = try ResponsesPlanner(core).plan(body)
     var response = Response(
       json: ["object": "response.input_tokens", "input_tokens": .int(try plan.promptTokens(core))])
     response.nameIgnored(plan.ignored)
@@ -186,11 +190,13 @@ struct ResponsesRoute {
   }
 
   private func compact(_ http: Request) throws(APIError) -> Response {
-    let plan = try ResponsesPlanner(core).plan(http.jsonBody())
+    let body = try http.jsonBody()
+    let core = try host.core(body)
+    let plan = try ResponsesPlanner(core).plan(body)
     let usage = Usage(promptTokens: try plan.promptTokens(core))
     var response = Response(
       json: ResponseObject.compaction(
-        id: plan.id, itemID: "cmp_" + core.settings.makeID(), createdAt: core.settings.now(),
+        id: plan.id, itemID: "cmp_" + host.settings.makeID(), createdAt: host.settings.now(),
         items: plan.context + plan.input, usage: usage))
     response.nameIgnored(plan.ignored)
     return response

@@ -10,19 +10,19 @@ final class ResponsesSocket {
   /// Responses that a connection remembers.
   private static let memoryLimit = 4
 
-  private let core: AppCore
+  private let host: AppHost
   private let socket: WebSocket
   private let context: ConnectionContext
   private var remembered: [StoredResponse] = []
 
-  private init(_ core: AppCore, _ socket: WebSocket, _ context: ConnectionContext) {
-    self.core = core
+  private init(_ host: AppHost, _ socket: WebSocket, _ context: ConnectionContext) {
+    self.host = host
     self.socket = socket
     self.context = context
   }
 
   /// The answer to GET /v1/responses: there is nothing else to get.
-  static func upgrade(_ request: Request, _ context: ConnectionContext, _ core: AppCore) throws(APIError)
+  static func upgrade(_ request: Request, _ context: ConnectionContext, _ host: AppHost) throws(APIError)
     -> Response
   {
     guard Response.isUpgrade(request) else {
@@ -30,7 +30,7 @@ final class ResponsesSocket {
     }
     let response = Response.webSocket(answering: request) { socket in
       context.isOneAnswer = false
-      ResponsesSocket(core, socket, context).serve()
+      ResponsesSocket(host, socket, context).serve()
     }
     return response ?? upgradeRequired("The WebSocket handshake is not one of version 13.")
   }
@@ -90,7 +90,8 @@ final class ResponsesSocket {
   }
 
   private func create(_ body: JSONValue) throws(APIError) {
-    let planner = ResponsesPlanner(core) { [core] id in
+    let core = try host.core(body)
+    let planner = ResponsesPlanner(core) { id in
       self.remembered.last { $0.id.utf8.elementsEqual(id.utf8) } ?? core.store.response(id)
     }
     let plan = try planner.plan(body, isMessage: true)
@@ -102,7 +103,7 @@ final class ResponsesSocket {
       object["stream_id"] = lane
       try socket.send(JSONValue.object(object).bytes)
     }
-    guard plan.request.generates else { return try prepare(plan, send) }
+    guard plan.request.generates else { return try prepare(plan, core, send) }
     let run = try ResponseRun(plan, core, client: context.client)
     let outcome = run.stream(
       context, isClientGone: socket.isPeerGone,
@@ -114,9 +115,9 @@ final class ResponsesSocket {
   }
 
   /// `generate: false`: the input is taken in, as a response without output that can be continued.
-  private func prepare(_ plan: ResponsePlan, _ send: (ResponseEvent) throws(SocketError) -> Void)
-    throws(APIError)
-  {
+  private func prepare(
+    _ plan: ResponsePlan, _ core: AppCore, _ send: (ResponseEvent) throws(SocketError) -> Void
+  ) throws(APIError) {
     let usage = Usage(promptTokens: try plan.promptTokens(core))
     let body = ResponseObject.ended(
       plan.body, .completed, output: [], usage: usage, at: core.settings.now())

@@ -43,6 +43,8 @@ package struct ServedModel: Sendable {
   package let prompts: PromptEncoder
   /// The ids that end an answer.
   package let endTokens: Set<Int32>
+  /// Special tokens that say nothing to the output parser: they have no text for the client.
+  let controlTokens: Set<Int32>
   /// The constraints of recent requests, compiled.
   let grammars: GrammarCache
   /// What applies where a request says nothing.
@@ -68,6 +70,7 @@ package struct ServedModel: Sendable {
       tokenizer: tokenizer, mediaTokens: marks.flatMap { [$0.opening, $0.soft, $0.closing] })
     self.media = media
     self.endTokens = endTokens
+    controlTokens = OutputFormat.silentTokens(of: tokenizer)
     grammars = GrammarCache(vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: endTokens))
     self.sampling = sampling
     self.systemFingerprint = systemFingerprint

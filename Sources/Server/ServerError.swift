@@ -27,8 +27,12 @@ extension APIError {
         status: 503, type: "server_error", code: "model_loading",
         message: "The model is not ready: \(error).",
         retryAfter: 1)
-    case .contextTooLarge, .memoryTooSmall, .textTooShort, .badWindow, .noFastMode, .brokenLogits,
-      .unusableLogits:
+    case .outOfMemory:
+      self.init(
+        status: 503, type: "server_error", code: "insufficient_memory",
+        message: "The server is out of memory: \(error).", retryAfter: 5)
+    case .modelTooLarge, .contextTooLarge, .memoryTooSmall, .textTooShort, .badWindow, .noFastMode,
+      .brokenLogits, .unusableLogits:
       self = .internalError("\(error)")
     }
   }

@@ -9,14 +9,12 @@ import OpenAI
 import Tokenizers
 
 struct TokenizeRoutes {
-  private let core: AppCore
+  private let host: AppHost
 
-  init(_ core: AppCore) { self.core = core }
-
-  private var tokenizer: Tokenizer { core.model.tokenizer }
+  init(_ host: AppHost) { self.host = host }
 
   private func answer(_ json: JSONValue, ignored: [String]) throws(APIError) -> Response {
-    try core.checkUnknown(ignored)
+    try host.checkUnknown(ignored)
     var response = Response(json: json)
     response.nameIgnored(ignored)
     return response
@@ -25,31 +23,34 @@ struct TokenizeRoutes {
   // MARK: Tokens
 
   func tokenize(_ http: Request) throws(APIError) -> Response {
+    let body = try http.jsonBody()
+    let core = try host.core(body)
+    let tokenizer = core.model.tokenizer
     let request = try TokenizeRequest(
-      http.jsonBody(), model: core.model.id, limits: core.limits, vocabularySize: core.model.vocabularySize)
-    if let model = request.model { try core.checkModel(model) }
-    let tokens = try tokens(of: request)
+      body, model: core.model.id, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    let tokens = try tokens(of: request, core)
     return try answer(
       [
         "count": .int(tokens.count), "max_model_len": .int(core.model.service.limits.maxContext),
-        "tokens": .array(request.wantsPieces ? tokens.map(piece) : tokens.map { .int(Int($0)) }),
+        "tokens": .array(
+          request.wantsPieces ? tokens.map { piece($0, tokenizer) } : tokens.map { .int(Int($0)) }),
         "token_strs": request.wantsStrings
           ? .array(tokens.map { .string(tokenizer.token(of: $0) ?? "") }) : nil,
       ], ignored: request.ignored)
   }
 
-  private func tokens(of request: TokenizeRequest) throws(APIError) -> [Int32] {
+  private func tokens(of request: TokenizeRequest, _ core: AppCore) throws(APIError) -> [Int32] {
     switch request.input {
     case .chat(let chat): try core.prompt(of: chat).tokens
     case .text(let text) where request.parsesSpecialTokens:
-      tokenizer.encode(text, addSpecialTokens: request.addsSpecialTokens)
+      core.model.tokenizer.encode(text, addSpecialTokens: request.addsSpecialTokens)
     case .text(let text):
       core.model.prompts.tokens(ofForeign: text)
     }
   }
 
   /// The text of a token; its bytes where they are part of a character.
-  private func piece(_ id: Int32) -> JSONValue {
+  private func piece(_ id: Int32, _ tokenizer: Tokenizer) -> JSONValue {
     let bytes = tokenizer.bytes(of: id)
     let text = String(validating: bytes, as: UTF8.self).map(JSONValue.string)
     return ["id": .int(Int(id)), "piece": text ?? .array(bytes.map { .int(Int($0)) })]
@@ -57,10 +58,11 @@ struct TokenizeRoutes {
 
   /// The text by the names that both kinds of clients look for.
   func detokenize(_ http: Request) throws(APIError) -> Response {
+    let body = try http.jsonBody()
+    let core = try host.core(body)
     let request = try DetokenizeRequest(
-      http.jsonBody(), limits: core.limits, vocabularySize: core.model.vocabularySize)
-    if let model = request.model { try core.checkModel(model) }
-    let text = JSONValue.string(tokenizer.decode(request.tokens, skipSpecialTokens: false))
+      body, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    let text = JSONValue.string(core.model.tokenizer.decode(request.tokens, skipSpecialTokens: false))
     return try answer(["content": text, "prompt": text], ignored: request.ignored)
   }
 
@@ -68,24 +70,25 @@ struct TokenizeRoutes {
 
   func applyTemplate(_ http: Request) throws(APIError) -> Response {
     var body = try http.jsonBody()
+    let core = try host.core(body)
     if var object = body.objectValue, object["model"]?.isNull ?? true {
       object["model"] = .string(core.model.id)
       body = .object(object)
     }
-    let (prompt, request) = try prompt(of: body)
+    let (prompt, request) = try prompt(of: body, core)
     return try answer(["prompt": .string(prompt.text)], ignored: request.ignored)
   }
 
   func countInput(_ http: Request) throws(APIError) -> Response {
-    let (prompt, request) = try prompt(of: http.jsonBody())
+    let body = try http.jsonBody()
+    let (prompt, request) = try prompt(of: body, host.core(body))
     return try answer(
       ["object": "response.input_tokens", "input_tokens": .int(prompt.tokens.count)],
       ignored: request.ignored)
   }
 
-  private func prompt(of body: JSONValue) throws(APIError) -> (ModelPrompt, ChatRequest) {
+  private func prompt(of body: JSONValue, _ core: AppCore) throws(APIError) -> (ModelPrompt, ChatRequest) {
     let request = try ChatRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
-    try core.checkModel(request.model)
     return (try core.prompt(of: request), request)
   }
 }

@@ -37,6 +37,35 @@ import Testing
     #expect(pool.freeCount == 2)
   }
 
+  @Test func `no more blocks are taken than the quota allows`() {
+    var pool = BlockPool(blockCount: 8, quota: 2)
+    var table: [Int32] = []
+    #expect(!pool.extend(&table, to: 3))
+    pool.quota = 3
+    #expect(pool.extend(&table, to: 3))
+    #expect(pool.freeCount == 0)
+    #expect(pool.touched == 3)
+  }
+
+  @Test func `a lower quota names the free blocks that hold memory, and never goes below what is used`() {
+    var pool = BlockPool(blockCount: 8)
+    var table: [Int32] = []
+    var other: [Int32] = []
+    #expect(pool.extend(&table, to: 4))
+    #expect(pool.extend(&other, to: 2))
+    pool.release(&table)
+    #expect(pool.touched == 6)
+    // Two are in use, four hold memory, two were never touched.
+    #expect(Set(pool.lowerQuota(to: 3)) == [3, 2, 1])
+    #expect(pool.touched == 3)
+    #expect(pool.freeCount == 1)
+    // What is taken next is the one that still holds memory.
+    #expect(pool.extend(&table, to: 1))
+    #expect(table == [0])
+    #expect(pool.lowerQuota(to: 0) == [])
+    #expect(pool.quota == 3)
+  }
+
   @Test func `random holders never share a block and give all of them back`() {
     var random = SeededGenerator(seed: 3)
     var pool = BlockPool(blockCount: 64)

@@ -123,6 +123,6 @@ struct ResponseTests {
     #expect(
       APIError(status: 404, code: nil, message: "No \"x\".").json.text
         == #"{"error":{"message":"No \"x\".","type":"invalid_request_error","param":null,"code":null}}"#)
-    #expect(APIError.modelNotFound(String(repeating: "x", count: 5000)).message.utf8.count < 300)
+    #expect(APIError.modelNotFound(String(repeating: "x", count: 5000), known: []).message.utf8.count < 300)
   }
 }

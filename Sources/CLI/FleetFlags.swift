@@ -1,0 +1,118 @@
+// From the flags of `serve` to the models that it may load.
+
+import Checkpoint
+import Compute
+import Inference
+import Platform
+import Server
+
+struct FleetFlags {
+  /// Of the machine's memory, or of its control group's, that is used unless told otherwise: others need some too.
+  private static let usualShare = 90
+  /// How long a running engine may take to give memory back, seconds.
+  private static let reclaimSeconds = 2.0
+
+  let catalog: ModelCatalog
+  /// Ids of models that are loaded at the start.
+  let first: [String]
+  private let flags: ParsedFlags
+  let ledger: MemoryLedger
+
+  init(_ flags: ParsedFlags) throws {
+    self.flags = flags
+    let whole = MemoryLimit.bytes
+    let size = flags.text("memory") ?? "\(Self.usualShare)%"
+    guard let limit = MemoryLimit.parse(size, of: whole) else {
+      throw UsageError.badValue(
+        flag: "memory", value: size, expected: "a size such as 6G or 800M, or a share such as 70%")
+    }
+    ledger = MemoryLedger(limit: limit)
+    let named = try Self.sources(flags)
+    let aliases = try flags.texts("alias").map { text in
+      let parts = Self.pair(text)
+      guard let name = parts.name else {
+        throw UsageError.badValue(flag: "alias", value: text, expected: "NAME=MODEL")
+      }
+      return ModelCatalog.Alias(name: name, model: parts.value)
+    }
+    catalog = try ModelCatalog(named: named, folder: flags.text("models-dir"), aliases: aliases)
+    var first = named.prefix(1).map(\.id)
+    for name in flags.texts("preload") {
+      guard let source = catalog.resolve(name) else {
+        throw UsageError.badValue(
+          flag: "preload", value: name,
+          expected: "one of " + catalog.sources.map(\.id).joined(separator: ", "))
+      }
+      if !first.contains(where: { $0.utf8.elementsEqual(source.id.utf8) }) { first.append(source.id) }
+    }
+    self.first = first
+  }
+
+  /// Starts the fleet and loads what is to be there from the start.
+  func start() throws -> ModelFleet {
+    var settings = ModelFleet.Settings()
+    settings.ledger = ledger
+    settings.idleSeconds = Double(flags.integer("idle-unload") ?? 0)
+    settings.pinned = flags.texts("preload").compactMap { catalog.resolve($0)?.id }
+    settings.scratchBytes = { EngineClient.scratchBytes }
+    var common = try Loading.engineConfiguration(flags, path: "")
+    common.ledger = ledger
+    common.compute = try EngineClient.makeCompute(common)
+    let fleet = try ModelFleet(catalog, settings: settings) { [common] source in
+      var configuration = common
+      configuration.modelPath = source.path
+      let (served, engine) = try Loading.model(configuration, id: source.id)
+      var model = LoadedModel(served)
+      model.weightBytes = engine.weightBytes
+      model.touchedBytes = { engine.touched.value }
+      model.reclaim = { engine.reclaim($0, seconds: Self.reclaimSeconds) }
+      model.statistics = { engine.statistics }
+      model.drain = { engine.drain() }
+      model.stop = { engine.stop() }
+      Log.info(
+        "compute",
+        [
+          "model": source.id, "compute": engine.computeName, "max_context": "\(engine.limits.maxContext)",
+        ])
+      return model
+    }
+    for id in first {
+      do {
+        try Terminal.showingProgress("loading \(id)") { try fleet.preload(id) }
+      } catch {
+        fleet.stop()
+        throw error
+      }
+    }
+    return fleet
+  }
+
+  // MARK: Names
+
+  private static func sources(_ flags: ParsedFlags) throws -> [ModelSource] {
+    let given = flags.texts("model")
+    guard !given.isEmpty || flags.isSet("models-dir") else {
+      throw UsageError.missingFlag("model", hint: "the folder that holds config.json and the weights")
+    }
+    return given.enumerated().map { index, text in
+      let given = source(text)
+      let name = given.name ?? (index == 0 ? flags.text("model-id") : nil)
+      return ModelSource(
+        id: name ?? ModelFolder.modelName(File.resolved(given.path) ?? given.path), path: given.path)
+    }
+  }
+
+  /// What a value of `--model` says. A path may hold an equals sign.
+  static func source(_ text: String) -> (name: String?, path: String) {
+    if File.exists(text) { return (nil, text) }
+    let parts = pair(text)
+    return (parts.name, parts.value)
+  }
+
+  /// `a=b`; without an equals sign all of it is the value.
+  private static func pair(_ text: String) -> (name: String?, value: String) {
+    let parts = text.utf8.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+      .map { String(decoding: $0, as: UTF8.self) }
+    return parts.count == 2 ? (parts[0], parts[1]) : (nil, text)
+  }
+}

@@ -1,0 +1,122 @@
+// What one engine holds of the process's memory: its weights, and the KV blocks that it may fill.
+//
+// The cache's address space is laid out for the worst case, but a block may be written only within the pool's quota,
+// and the quota is raised only by what the ledger grants. A few blocks are granted for as long as the engine lives, so
+// that a sequence of some length always gets to its end.
+
+import Compute
+import Platform
+import Synchronization
+
+/// Engine thread only, but for `touchedBytes`.
+final class EngineMemory {
+  /// Tokens of keys and values that are granted when the engine starts.
+  static let guaranteedTokens = 4096
+  /// Blocks that the quota grows by when there is room: asking for each would be a lock per 32 tokens.
+  private static let growth = 8
+  /// Time between two calls for help, seconds.
+  private static let askingInterval = 0.05
+
+  let ledger: MemoryLedger
+  private let weightBytes: Int
+  private let bytesPerBlock: Int
+  private let guaranteed: Int
+  private let touched: TouchedBytes
+  private var quota: Int
+  /// Bytes counted as prefix cache; the rest of the quota is counted as KV cache.
+  private var prefixBytes = 0
+  private var nextAsk = Instant(nanoseconds: 0)
+
+  /// Reserves the weights and the guaranteed blocks; they are released when this goes.
+  ///
+  /// - Throws: `modelTooLarge` with the numbers when they are not left.
+  init(
+    ledger: MemoryLedger, weightBytes: Int, bytesPerBlock: Int, guaranteedBlocks: Int, touched: TouchedBytes
+  ) throws(InferenceError) {
+    let (cacheBytes, overflow) = guaranteedBlocks.multipliedReportingOverflow(by: bytesPerBlock)
+    guard !overflow, ledger.reserve([(.weights, weightBytes), (.kvCache, cacheBytes)]) else {
+      throw .modelTooLarge(
+        weightBytes: weightBytes, cacheBytes: overflow ? .max : cacheBytes,
+        context: guaranteedBlocks * KVCache.blockTokens, leftBytes: ledger.left, limitBytes: ledger.limit)
+    }
+    self.ledger = ledger
+    self.weightBytes = weightBytes
+    self.bytesPerBlock = bytesPerBlock
+    self.touched = touched
+    guaranteed = guaranteedBlocks
+    quota = guaranteedBlocks
+  }
+
+  deinit {
+    ledger.release(weightBytes, from: .weights)
+    ledger.release(prefixBytes, from: .prefixCache)
+    ledger.release(quota * bytesPerBlock - prefixBytes, from: .kvCache)
+    touched.set(0)
+  }
+
+  /// Blocks that the quota could still grow by.
+  func growable(_ pool: BlockPool) -> Int {
+    min(pool.count - pool.quota, ledger.left / max(1, bytesPerBlock))
+  }
+
+  /// Raises the pool's quota until `free` blocks are free, or as far as the ledger grants.
+  func grow(_ pool: inout BlockPool, untilFree free: Int) {
+    let missing = min(free - pool.freeCount, pool.count - pool.quota)
+    guard missing > 0 else { return }
+    let wanted = min(max(missing, Self.growth), pool.count - pool.quota)
+    for count in [wanted, missing, min(missing, growable(pool))] where count > 0 {
+      guard ledger.reserve(count * bytesPerBlock, for: .kvCache) else { continue }
+      quota += count
+      pool.quota = quota
+      return
+    }
+  }
+
+  /// Asks the others for the memory of so many blocks, now and then.
+  func ask(forBlocks count: Int, at now: Instant) {
+    guard now >= nextAsk else { return }
+    nextAsk = now.adding(seconds: Self.askingInterval)
+    ledger.ask(for: max(0, count) * bytesPerBlock)
+  }
+
+  /// Gives back free memory, and that of cached prefixes if it must be.
+  ///
+  /// - Returns: how many bytes.
+  func shrink(by bytes: Int, _ pool: inout BlockPool, _ prefixes: inout PrefixCache, _ cache: KVCache) -> Int
+  {
+    let spare = quota - guaranteed
+    let wanted = min(spare, bytes / bytesPerBlock + (bytes % bytesPerBlock > 0 ? 1 : 0))
+    guard wanted > 0 else { return 0 }
+    prefixes.evict(untilFree: wanted, pool: &pool)
+    let given = min(wanted, pool.freeCount)
+    guard given > 0 else { return 0 }
+    quota -= given
+    cache.discard(pool.lowerQuota(to: quota))
+    account(pool, prefixes)
+    ledger.release(given * bytesPerBlock, from: .kvCache)
+    return given * bytesPerBlock
+  }
+
+  /// Tells the ledger how much of the quota the prefix cache holds.
+  func account(_ pool: BlockPool, _ prefixes: PrefixCache) {
+    let bytes = prefixes.count * bytesPerBlock
+    ledger.move(bytes - prefixBytes, from: .kvCache, to: .prefixCache)
+    prefixBytes = bytes
+    touched.set(pool.touched * bytesPerBlock)
+  }
+
+  /// Why a sequence of so many tokens cannot go on.
+  func shortage(tokens: Int) -> InferenceError {
+    .outOfMemory(
+      tokens: tokens, bytesPerToken: bytesPerBlock / KVCache.blockTokens, leftBytes: ledger.left,
+      limitBytes: ledger.limit)
+  }
+}
+
+/// Bytes of a cache that have been written and so are in memory; read by any thread.
+package final class TouchedBytes: Sendable {
+  private let bytes = Atomic<Int>(0)
+
+  func set(_ value: Int) { bytes.store(value, ordering: .relaxed) }
+  package var value: Int { bytes.load(ordering: .relaxed) }
+}

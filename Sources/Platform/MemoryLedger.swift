@@ -1,0 +1,136 @@
+// One account of the memory that the process holds, by kind, under one limit.
+//
+// Large things are reserved before they are taken, so that a limit is met by a refusal instead of by the kernel; small
+// ones are only counted, and leave less to reserve. What nobody accounts for (heap, stacks) is measured and counted
+// as `other`.
+
+/// What memory is held for.
+package enum MemoryKind: String, Sendable, CaseIterable {
+  /// Bytes of tensors, whether mapped from files or not.
+  case weights
+  /// Keys and values of running sequences, and what is kept ready for the next ones.
+  case kvCache = "kv_cache"
+  /// Keys and values of ended sequences.
+  case prefixCache = "prefix_cache"
+  /// Buffers of the forward pass.
+  case scratch
+  /// Compiled constraints.
+  case grammars
+  /// Bodies of requests that are being read or answered.
+  case requestBodies = "request_bodies"
+  case storedResponses = "stored_responses"
+  /// Everything else: heap, stacks, the program's own data.
+  case other
+}
+
+/// For any thread.
+package final class MemoryLedger: Sendable {
+  package struct Line: Sendable, Equatable {
+    package let kind: MemoryKind
+    package let bytes: Int
+    /// Most so far.
+    package let peak: Int
+  }
+
+  package struct Snapshot: Sendable, Equatable {
+    /// One of each kind.
+    package let lines: [Line]
+    package let limit: Int
+    /// Sum of the lines.
+    package let total: Int
+    /// What can still be reserved; never negative.
+    package var left: Int { max(0, limit - total) }
+  }
+
+  private struct State {
+    var bytes = [Int](repeating: 0, count: MemoryKind.allCases.count)
+    var peaks = [Int](repeating: 0, count: MemoryKind.allCases.count)
+    var total = 0
+    var onShortage: (@Sendable (Int) -> Void)?
+
+    mutating func change(_ kind: MemoryKind, by delta: Int) {
+      let index = MemoryLedger.index(of: kind)
+      let before = bytes[index]
+      bytes[index] = max(0, before &+ delta)
+      total += bytes[index] - before
+      peaks[index] = max(peaks[index], bytes[index])
+    }
+  }
+
+  /// Most bytes of all kinds together.
+  package let limit: Int
+  private let state = Monitor(State())
+
+  package init(limit: Int = .max) { self.limit = max(0, limit) }
+
+  private static func index(of kind: MemoryKind) -> Int {
+    MemoryKind.allCases.firstIndex(of: kind) ?? MemoryKind.allCases.count - 1
+  }
+
+  /// Takes `bytes` if they are left; false, and nothing taken, otherwise.
+  package func reserve(_ bytes: Int, for kind: MemoryKind) -> Bool { reserve([(kind, bytes)]) }
+
+  /// Takes all of the parts if they are left; false, and nothing taken, otherwise.
+  package func reserve(_ parts: [(kind: MemoryKind, bytes: Int)]) -> Bool {
+    state.withLock { state in
+      var after = state.total
+      for part in parts {
+        let (sum, overflow) = after.addingReportingOverflow(max(0, part.bytes))
+        guard !overflow, sum <= limit else { return false }
+        after = sum
+      }
+      for part in parts { state.change(part.kind, by: max(0, part.bytes)) }
+      return true
+    }
+  }
+
+  /// Counts bytes that are held already, whatever is left.
+  package func add(_ bytes: Int, to kind: MemoryKind) {
+    state.withLock { $0.change(kind, by: max(0, bytes)) }
+  }
+
+  package func release(_ bytes: Int, from kind: MemoryKind) {
+    state.withLock { $0.change(kind, by: -max(0, bytes)) }
+  }
+
+  /// Bytes that go on being held, for another purpose.
+  package func move(_ bytes: Int, from: MemoryKind, to: MemoryKind) {
+    guard bytes != 0 else { return }
+    state.withLock { state in
+      state.change(from, by: -bytes)
+      state.change(to, by: bytes)
+    }
+  }
+
+  /// What is measured as a whole.
+  package func set(_ kind: MemoryKind, to bytes: Int) {
+    state.withLock { $0.change(kind, by: max(0, bytes) - $0.bytes[Self.index(of: kind)]) }
+  }
+
+  package func bytes(of kind: MemoryKind) -> Int { state.withLock { $0.bytes[Self.index(of: kind)] } }
+
+  /// What can still be reserved; never negative.
+  package var left: Int { state.withLock { max(0, limit - $0.total) } }
+
+  package func snapshot() -> Snapshot {
+    state.withLock { state in
+      Snapshot(
+        lines: MemoryKind.allCases.enumerated().map { index, kind in
+          Line(kind: kind, bytes: state.bytes[index], peak: state.peaks[index])
+        }, limit: limit, total: state.total)
+    }
+  }
+
+  // MARK: Shortage
+
+  /// Who is told, on the asking thread, that bytes are wanted that are not left. Must not block.
+  package func onShortage(_ handle: (@Sendable (_ bytes: Int) -> Void)?) {
+    state.withLock { $0.onShortage = handle }
+  }
+
+  /// Asks that others give back so many bytes. They may come later, or not.
+  package func ask(for bytes: Int) {
+    let handle = state.withLock { $0.onShortage }
+    handle?(bytes)
+  }
+}

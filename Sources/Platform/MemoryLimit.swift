@@ -1,0 +1,75 @@
+// How much memory this process may have: the machine's, or what its control groups and resource limits leave of it.
+
+package enum MemoryLimit {
+  /// Bytes that the process can hold before the kernel refuses more, or ends it.
+  package static var bytes: Int {
+    var least = Machine.memoryBytes
+    #if os(Linux)
+      let groups = PseudoFile.lines("/proc/self/cgroup").map(String.init)
+      for path in controlFiles(groups) {
+        if let limit = PseudoFile.lines(path).first.flatMap({ Int($0) }), limit > 0 {
+          least = min(least, limit)
+        }
+      }
+    #endif
+    return least
+  }
+
+  /// The files that may hold a limit, those of all enclosing groups: each of them bounds its members together.
+  ///
+  /// - Parameter groups: lines of /proc/self/cgroup, `id:controllers:path`; version 2 has no controllers.
+  static func controlFiles(_ groups: [String]) -> [String] {
+    var files: [String] = []
+    for line in groups {
+      let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+      guard parts.count == 3 else { continue }
+      let isSecond = parts[1].isEmpty
+      guard isSecond || parts[1].split(separator: ",").contains("memory") else { continue }
+      // In a container the path is often that of the host, while the mount shows the container's own group as root.
+      let names = parts[2].split(separator: "/")
+      guard !names.contains("..") else { continue }
+      let roots = isSecond ? ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] : ["/sys/fs/cgroup/memory"]
+      let file = isSecond ? "memory.max" : "memory.limit_in_bytes"
+      for root in roots {
+        for depth in 0...min(names.count, 32) {
+          files.append(([root] + names.prefix(depth).map(String.init) + [file]).joined(separator: "/"))
+        }
+      }
+    }
+    return files
+  }
+
+  /// What a person writes: `6G`, `512M`, `1.5GiB`, `70%` of `whole`, or bytes. Units are powers of 1024.
+  ///
+  /// - Returns: nil for anything else, for less than a byte, and for more than an `Int` holds.
+  package static func parse(_ text: String, of whole: Int) -> Int? {
+    let bytes = Array(text.utf8)
+    let digits = bytes.prefix {
+      $0 == UInt8(ascii: ".") || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0)
+    }
+    guard let first = digits.first, first != UInt8(ascii: "."), digits.count <= 18,
+      let number = Double(String(decoding: digits, as: UTF8.self)), number > 0
+    else { return nil }
+    var unit = String(decoding: bytes.dropFirst(digits.count), as: UTF8.self).uppercased()
+    if unit == "%" {
+      return number <= 100 ? Int(exactly: (Double(whole) * number / 100).rounded(.down)) : nil
+    }
+    if unit.utf8.count > 1, unit.hasSuffix("IB") {
+      unit.removeLast(2)
+    } else if unit.hasSuffix("B") {
+      unit.removeLast()
+    }
+    let shifts = ["": 0, "K": 10, "M": 20, "G": 30, "T": 40]
+    guard let shift = shifts[unit] else { return nil }
+    let scaled = (number * Double(1 << shift)).rounded(.down)
+    return scaled >= 1 ? Int(exactly: scaled) : nil
+  }
+
+  /// Bytes as a person reads them: `3.1 GB` for 3.1 · 1024³ bytes, `512 MB`, `40 KB`.
+  package static func words(_ bytes: Int) -> String {
+    guard bytes >= 1 << 20 else { return "\((bytes + 1023) >> 10) KB" }
+    guard bytes >= 1 << 30 else { return "\((bytes + (1 << 19)) >> 20) MB" }
+    let tenths = bytes >> 30 > 1 << 20 ? bytes >> 30 * 10 : (bytes * 10 + (1 << 29)) >> 30
+    return "\(tenths / 10).\(tenths % 10) GB"
+  }
+}

@@ -1,0 +1,33 @@
+// What every route shares, and the one step from a request's `model` to the model that serves it.
+
+import JSON
+import OpenAI
+
+struct AppHost: Sendable {
+  let models: ModelFleet
+  let settings: App.Settings
+  let limits = RequestLimits()
+  /// Responses that are made in the background.
+  let jobs = ResponseJobs()
+  /// Images and sounds on their way to the model.
+  let desk = MediaDesk()
+
+  var store: ResponseStore { settings.store }
+
+  /// The model that a body asks for, loaded, and kept for as long as the result is held.
+  ///
+  /// A body without a proper name gets the first model: where the name is optional that is meant, and elsewhere the
+  /// body's reader says what is wrong with it.
+  ///
+  /// - Throws: 404 for a model that does not exist, 500 or 503 for one that is not to be had.
+  func core(_ body: JSONValue) throws(APIError) -> AppCore {
+    let name = body["model"]?.stringValue ?? ""
+    return AppCore(host: self, lease: name.utf8.isEmpty ? try models.leaseFirst() : try models.lease(name))
+  }
+
+  /// - Parameter fields: of the request, that nobody knows.
+  /// - Throws: 400 for the first of them, if the server is strict.
+  func checkUnknown(_ fields: [String]) throws(APIError) {
+    if settings.strictParameters, let field = fields.first { throw .unknownParameter(field) }
+  }
+}

@@ -1,0 +1,126 @@
+// Which models there are: those named at the start, the folders of one folder, and other names for them.
+
+import JSON
+import OpenAI
+import Platform
+
+/// A model that can be loaded.
+package struct ModelSource: Sendable, Equatable {
+  /// The id in requests, answers and /v1/models.
+  package let id: String
+  /// The model's folder.
+  package let path: String
+
+  package init(id: String, path: String) {
+    self.id = id
+    self.path = path
+  }
+
+  package static func == (a: ModelSource, b: ModelSource) -> Bool {
+    a.id.utf8.elementsEqual(b.id.utf8) && a.path.utf8.elementsEqual(b.path.utf8)
+  }
+}
+
+/// Names are compared by their bytes. Holds no state but what the start gave it: folders are looked at anew each time,
+/// so that a model which is put beside the others is there at once.
+package struct ModelCatalog: Sendable {
+  package enum Problem: Error, Equatable, CustomStringConvertible {
+    case nothing
+    case duplicate(String)
+    case badName(String)
+    case noFolder(String)
+    case aliasOfNothing(alias: String, model: String)
+
+    package var description: String {
+      switch self {
+      case .nothing: "there is no model: give --model DIR, or --models-dir DIR"
+      case .duplicate(let name):
+        "two models or aliases are called '\(name)': give one another name, as in --model NAME=DIR"
+      case .badName(let name):
+        "'\(APIError.shortened(name))' cannot be the name of a model: it needs 1 to 200 bytes without control characters"
+      case .noFolder(let path): "--models-dir \(path): this is no folder"
+      case .aliasOfNothing(let alias, let model):
+        "--alias \(alias)=\(model): there is no model '\(model)'"
+      }
+    }
+  }
+
+  package struct Alias: Sendable {
+    package let name: String
+    package let model: String
+
+    package init(name: String, model: String) {
+      self.name = name
+      self.model = model
+    }
+  }
+
+  private let named: [ModelSource]
+  private let folder: String?
+  private let aliases: [Alias]
+
+  /// - Parameter folder: every folder in it that holds a config.json is a model; a named one of the same name wins.
+  /// - Throws: what cannot be meant.
+  package init(named: [ModelSource], folder: String? = nil, aliases: [Alias] = []) throws(Problem) {
+    self.named = named
+    self.folder = folder
+    self.aliases = aliases
+    guard !named.isEmpty || folder != nil else { throw .nothing }
+    if let folder, !File.isDirectory(folder) { throw .noFolder(folder) }
+    var names: Set<ByteKey> = []
+    for name in named.map(\.id) + aliases.map(\.name) {
+      guard Self.isName(name) else { throw .badName(name) }
+      guard names.insert(ByteKey(name)).inserted else { throw .duplicate(name) }
+    }
+    // What is not there now may come later, where folders are looked at.
+    for alias in aliases where folder == nil && source(alias.model) == nil {
+      throw .aliasOfNothing(alias: alias.name, model: alias.model)
+    }
+  }
+
+  /// One model, whatever its name.
+  init(only source: ModelSource) {
+    named = [source]
+    folder = nil
+    aliases = []
+  }
+
+  private static func isName(_ name: String) -> Bool {
+    (1...200).contains(name.utf8.count) && !name.utf8.contains { $0 < 0x20 || $0 == 0x7F }
+  }
+
+  /// All models there are now: named ones in their order, then those of the folder by their bytes.
+  package var sources: [ModelSource] {
+    guard let folder, let names = try? File.names(in: folder) else { return named }
+    let taken = Set(named.map { ByteKey($0.id) })
+    return named + names.filter { !taken.contains(ByteKey($0)) }.compactMap { scanned($0, in: folder) }
+  }
+
+  /// The model that a request means: by its own name, else by an alias; nil when there is none.
+  package func resolve(_ name: String) -> ModelSource? {
+    if let source = source(name) { return source }
+    guard let alias = aliases.first(where: { $0.name.utf8.elementsEqual(name.utf8) }) else { return nil }
+    return source(alias.model)
+  }
+
+  /// Other names of a model.
+  package func aliases(of id: String) -> [String] {
+    aliases.filter { $0.model.utf8.elementsEqual(id.utf8) }.map(\.name)
+  }
+
+  /// Names of aliases whose model is there, for messages.
+  var aliasNames: [String] { aliases.filter { source($0.model) != nil }.map(\.name) }
+
+  private func source(_ id: String) -> ModelSource? {
+    if let source = named.first(where: { $0.id.utf8.elementsEqual(id.utf8) }) { return source }
+    return folder.flatMap { scanned(id, in: $0) }
+  }
+
+  /// A name comes from a client: it must be one component, and no hidden one.
+  private func scanned(_ name: String, in folder: String) -> ModelSource? {
+    guard Self.isName(name), name.utf8.first != UInt8(ascii: "."), !name.utf8.contains(UInt8(ascii: "/"))
+    else { return nil }
+    let path = folder + "/" + name
+    return File.exists(path + "/config.json") ? ModelSource(id: name, path: path) : nil
+  }
+}

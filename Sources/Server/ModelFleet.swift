@@ -1,0 +1,404 @@
+// The models of one process: which of them are loaded, who uses them, and which go when memory is short.
+//
+// One thread, the keeper, loads and unloads; requests ask for a model and wait. So a model is loaded once however many
+// ask for it, and nothing is loaded and unloaded at a time.
+
+import Grammar
+package import Inference
+import JSON
+import OpenAI
+package import Platform
+
+/// A model in memory, and how to get rid of it.
+package struct LoadedModel: Sendable {
+  package var served: ServedModel
+  package var weightBytes = 0
+  /// Bytes of its keys and values that are in memory.
+  package var touchedBytes: @Sendable () -> Int = { 0 }
+  /// Gives back cached keys and values; returns how many bytes.
+  package var reclaim: @Sendable (_ bytes: Int) -> Int = { _ in 0 }
+  /// What its engine has done.
+  package var statistics: @Sendable () -> EngineStatistics = { EngineStatistics() }
+  /// Takes no new requests.
+  package var drain: @Sendable () -> Void = {}
+  /// Cancels what runs and frees everything. Called once.
+  package var stop: @Sendable () -> Void = {}
+
+  package init(_ served: ServedModel) { self.served = served }
+}
+
+package final class ModelFleet: Sendable {
+  package struct Settings: Sendable {
+    /// A model without requests for this long is unloaded, seconds; 0 keeps it.
+    package var idleSeconds = 0.0
+    /// How long a request waits for its model, seconds.
+    package var loadSeconds = 120.0
+    /// How long a model waits for memory that others are using, seconds.
+    package var roomSeconds = 30.0
+    /// Ids of models that are only unloaded by request.
+    package var pinned: [String] = []
+    /// Where memory is accounted for.
+    package var ledger = MemoryLedger()
+    /// Bytes of the buffers of all engines.
+    package var scratchBytes: @Sendable () -> Int = { 0 }
+    /// Whether what nobody accounts for is measured and counted too.
+    package var measuresProcess = true
+    /// How often memory and idle models are looked at, seconds.
+    package var tick = 1.0
+
+    package init() {}
+  }
+
+  /// Loads a model. Runs on the keeper's thread.
+  package typealias Load = @Sendable (ModelSource) throws -> LoadedModel
+
+  let catalog: ModelCatalog
+  package let settings: Settings
+  private let load: Load
+  private let state: Monitor<FleetState>
+  private let keeper = Monitor<Thread?>(nil)
+  /// Bytes that the server itself holds, by kind.
+  private let gauges = Monitor<[(kind: MemoryKind, bytes: @Sendable () -> Int)]>([])
+
+  /// - Throws: when the keeper's thread cannot be started.
+  package init(_ catalog: ModelCatalog, settings: Settings = Settings(), load: @escaping Load)
+    throws(PlatformError)
+  {
+    self.catalog = catalog
+    self.settings = settings
+    self.load = load
+    state = Monitor(FleetState())
+    let state = state
+    settings.ledger.onShortage { bytes in state.update { $0.shortage = max($0.shortage, bytes) } }
+    let thread = try Thread(name: "models", stackBytes: 4 << 20) { self.keep() }
+    keeper.withLock { $0 = thread }
+  }
+
+  /// One model that is always there.
+  package init(_ model: ServedModel) {
+    catalog = ModelCatalog(only: ModelSource(id: model.id, path: ""))
+    settings = Settings()
+    load = { _ in LoadedModel(model) }
+    var fixed = FleetState()
+    fixed.update(ModelSource(id: model.id, path: "")) { $0.arrive(LoadedModel(model), at: .now) }
+    state = Monitor(fixed)
+  }
+
+  var ledger: MemoryLedger { settings.ledger }
+
+  /// Something of the server's own that takes memory.
+  func addGauge(_ kind: MemoryKind, _ bytes: @escaping @Sendable () -> Int) {
+    gauges.withLock { $0.append((kind, bytes)) }
+  }
+
+  // MARK: For requests
+
+  /// The model of that name, for as long as the lease is held; loads it if it must be.
+  func lease(_ name: String) throws(APIError) -> ModelLease { try lease(find(name)) }
+
+  /// Loads a model and waits for it, at the start.
+  ///
+  /// - Throws: in the loader's words.
+  package func preload(_ name: String) throws {
+    state.update { $0.isStarting = true }
+    defer { state.update { $0.isStarting = false } }
+    if case .failure(let failure) = obtain(try find(name)) { throw PreloadError(failure: failure) }
+  }
+
+  /// The first model of the list: what requests mean that may leave the name out and do.
+  func leaseFirst() throws(APIError) -> ModelLease {
+    guard let first = catalog.sources.first else { throw notFound("") }
+    return try lease(first)
+  }
+
+  private func find(_ name: String) throws(APIError) -> ModelSource {
+    if let source = catalog.resolve(name) { return source }
+    // Loaded, though its folder has gone: it is served as long as it stays.
+    let held = state.withLock { state in
+      state.entry(name).flatMap { $0.available == nil ? nil : $0.source }
+    }
+    guard let held else { throw notFound(name) }
+    return held
+  }
+
+  private func notFound(_ name: String) -> APIError {
+    .modelNotFound(name, known: catalog.sources.map(\.id) + catalog.aliasNames)
+  }
+
+  private func lease(_ source: ModelSource) throws(APIError) -> ModelLease {
+    switch obtain(source) {
+    case .success(let lease): return lease
+    case .failure(let failure): throw APIError(failure)
+    }
+  }
+
+  private func obtain(_ source: ModelSource) -> Result<ModelLease, ModelFailure> {
+    if let lease = state.withLock({ take(source.id, &$0) }) { return .success(lease) }
+    let attempts = state.update { state in
+      state.update(source) { entry in
+        entry.source = source
+        entry.want(at: .now, patience: settings.roomSeconds)
+        return entry.attempts
+      }
+    }
+    let deadline = Instant.now.adding(seconds: settings.loadSeconds)
+    let result: Result<ModelLease, ModelFailure>? = state.wait(until: deadline) { state in
+      if let lease = take(source.id, &state) { return .success(lease) }
+      if state.isDraining || state.isStopped { return .failure(.shuttingDown) }
+      guard let entry = state.entry(source.id) else { return nil }
+      if entry.attempts > attempts, let failure = entry.failure { return .failure(failure) }
+      // Where it was loaded and has gone again meanwhile.
+      state.update(source) { $0.want(at: .now, patience: settings.roomSeconds) }
+      return nil
+    }
+    return result ?? .failure(.tooSlow(source, seconds: settings.loadSeconds))
+  }
+
+  private func take(_ id: String, _ state: inout FleetState) -> ModelLease? {
+    guard let model = state.entry(id)?.available else { return nil }
+    state.update(id) { $0.uses += 1 }
+    return ModelLease(model.served) { [monitor = self.state] in
+      let isLast =
+        monitor.withLock { state in
+          state.update(id) { entry in
+            entry.uses -= 1
+            entry.lastUse = .now
+            return entry.uses == 0
+          }
+        } ?? false
+      // Others wait for nothing else.
+      if isLast { monitor.update { _ in } }
+    }
+  }
+
+  /// Leases of all models that are loaded now, in the order of the list.
+  func leaseLoaded() -> [ModelLease] {
+    let ids = catalog.sources.map(\.id)
+    return state.withLock { state in ids.compactMap { take($0, &state) } }
+  }
+
+  // MARK: For operators
+
+  /// What is known of a model.
+  struct Status {
+    let source: ModelSource
+    let aliases: [String]
+    /// `unloaded`, `loading` or `loaded`.
+    let value: String
+    /// What the last attempt to load it ended with.
+    let failure: String?
+    let isPinned: Bool
+    /// Nil unless it is loaded.
+    let model: LoadedModel?
+  }
+
+  func status(of name: String) throws(APIError) -> Status { status(try find(name)) }
+
+  var statuses: [Status] { catalog.sources.map(status) }
+
+  private func status(_ source: ModelSource) -> Status {
+    let entry = state.withLock { $0.entry(source.id) }
+    let value =
+      switch entry?.phase {
+      case .loaded, .leaving: "loaded"
+      case .loading: "loading"
+      case .unloaded, nil: entry?.isWanted == true ? "loading" : "unloaded"
+      }
+    return Status(
+      source: source, aliases: catalog.aliases(of: source.id), value: value,
+      failure: value == "unloaded" ? entry?.failure?.reason : nil, isPinned: isPinned(source.id),
+      model: entry?.available)
+  }
+
+  private func isPinned(_ id: String) -> Bool { settings.pinned.contains { $0.utf8.elementsEqual(id.utf8) } }
+
+  /// Begins to load a model, without waiting.
+  ///
+  /// - Returns: whether it is loaded already.
+  func beginLoading(_ name: String) throws(APIError) -> Bool {
+    let source = try find(name)
+    let isReady = state.update { state -> Bool? in
+      guard !state.isDraining else { return nil }
+      return state.update(source) { entry in
+        entry.source = source
+        entry.stay()
+        entry.want(at: .now, patience: settings.roomSeconds)
+        return entry.available != nil
+      }
+    }
+    guard let isReady else { throw .shuttingDown }
+    return isReady
+  }
+
+  /// Unloads a model as soon as nobody uses it; waits a moment for that.
+  ///
+  /// - Returns: whether it is unloaded now.
+  func beginUnloading(_ name: String, seconds: Double) throws(APIError) -> Bool {
+    let source = try find(name)
+    state.update { state in state.update(source.id) { $0.leave() } }
+    let isGone: Bool? = state.wait(until: Instant.now.adding(seconds: seconds)) { state in
+      switch state.entry(source.id)?.phase {
+      case .unloaded, nil: true
+      case .loading, .loaded, .leaving: nil
+      }
+    }
+    return isGone ?? false
+  }
+
+  /// What the engine of a model has done; nothing where the model is not loaded.
+  package func statistics(of name: String) -> EngineStatistics {
+    let model = catalog.resolve(name).flatMap { source in state.withLock { $0.entry(source.id)?.available } }
+    return model?.statistics() ?? EngineStatistics()
+  }
+
+  // MARK: The end
+
+  /// Loads nothing more; engines take no new requests.
+  package func drain() {
+    let models = state.update { state in
+      state.isDraining = true
+      return state.loadedModels.map(\.model)
+    }
+    for model in models { model.drain() }
+  }
+
+  /// Ends the keeper and all engines. Call once.
+  package func stop() {
+    ledger.onShortage(nil)
+    state.update { $0.isStopped = true }
+    let thread = keeper.withLock { $0 }
+    thread?.join()
+    let models = state.withLock { $0.loadedModels.map(\.model) }
+    for model in models { model.stop() }
+  }
+
+  // MARK: The keeper
+
+  private func keep() {
+    while true {
+      observe()
+      let next = Instant.now.adding(seconds: settings.tick)
+      let task: FleetState.Task? = state.wait(until: next) { state in
+        state.next(at: .now, idleSeconds: settings.idleSeconds, isPinned: isPinned)
+      }
+      switch task {
+      case .stop: return
+      case .load(let source): attempt(source)
+      case .unload(let id): unload(id)
+      case .makeRoom(let bytes): _ = makeRoom(bytes)
+      case nil: break
+      }
+    }
+  }
+
+  /// Loads a model that is wanted: with what memory is left, and again whenever room has been made.
+  private func attempt(_ source: ModelSource) {
+    let begun = state.update { state -> Int? in
+      state.update(source) { $0.beginLoading() ? $0.neededBytes : nil }
+    }
+    guard var needed = begun else { return }
+    let begin = Instant.now
+    var failure = ModelFailure.noRoom(source, words: "needs memory that other models took meanwhile")
+    for _ in 0..<4 {
+      if !makeRoom(needed) {
+        if waitForRoom(source, needed) { return }
+        break
+      }
+      do {
+        let model = try load(source)
+        state.update { state in state.update(source) { $0.arrive(model, at: .now) } }
+        Log.info(
+          "model loaded", ["model": source.id, "ms": "\(Int(Instant.now.seconds(since: begin) * 1e3))"])
+        return
+      } catch let error as InferenceError {
+        failure = ModelFailure(error, source)
+        guard let bytes = error.neededBytes, bytes <= ledger.limit else { break }
+        needed = bytes
+      } catch {
+        failure = .broken(source, words: "\(error)")
+        break
+      }
+    }
+    // At the start the reason ends the server, which says it.
+    if !state.withLock({ $0.isStarting }) {
+      Log.warning("model not loaded", ["model": source.id, "error": failure.words])
+    }
+    let final = failure
+    state.update { state in state.update(source) { $0.fail(final) } }
+  }
+
+  /// Puts the model back among those that are wanted, until somebody's work ends; false when its time is over.
+  private func waitForRoom(_ source: ModelSource, _ needed: Int) -> Bool {
+    state.update { state in
+      // Nobody works whose end could be waited for.
+      guard !state.isDraining, state.loadedModels.contains(where: { $0.uses > 0 }) else { return false }
+      return state.update(source) { $0.wait(for: needed, from: .now) }
+    }
+  }
+
+  /// Sees to it that `bytes` are left: cached keys and values go first, then models that nobody uses, those used
+  /// longest ago before the others.
+  private func makeRoom(_ bytes: Int) -> Bool {
+    while ledger.left < bytes {
+      let models = state.withLock { state in state.loadedModels.sorted { $0.lastUse < $1.lastUse } }
+      for entry in models where ledger.left < bytes { _ = entry.model.reclaim(bytes - ledger.left) }
+      if ledger.left >= bytes { return true }
+      guard let victim = models.first(where: { $0.uses == 0 && !isPinned($0.id) }), unload(victim.id) else {
+        return false
+      }
+      observe()
+    }
+    return true
+  }
+
+  /// False when somebody uses the model after all.
+  @discardableResult
+  private func unload(_ id: String) -> Bool {
+    guard stopModel(id) else { return false }
+    // What the model held is free now, but for what the heap keeps.
+    Machine.trimHeap()
+    state.update { state in state.update(id) { $0.endLeaving() } }
+    Log.info("model unloaded", ["model": id])
+    return true
+  }
+
+  /// Nothing refers to the model when this returns.
+  private func stopModel(_ id: String) -> Bool {
+    let found = state.update { state in state.update(id) { $0.depart() } }
+    guard let model = found ?? nil else { return false }
+    model.stop()
+    return true
+  }
+
+  /// Measures what is not reserved beforehand, so that `ledger.snapshot()` tells what is now.
+  package func observe() {
+    let models = state.withLock { $0.loadedModels.map(\.model) }
+    var known = models.reduce(ledger.bytes(of: .requestBodies)) { $0 + $1.touchedBytes() }
+    let own = gauges.withLock { $0 }
+    let measured =
+      [
+        (MemoryKind.scratch, settings.scratchBytes()),
+        (MemoryKind.grammars, models.reduce(0) { $0 + $1.served.grammars.byteCount }),
+      ] + own.map { ($0.kind, $0.bytes()) }
+    for (kind, bytes) in measured {
+      ledger.set(kind, to: bytes)
+      known += bytes
+    }
+    if settings.measuresProcess, let resident = Machine.anonymousBytes {
+      ledger.set(.other, to: resident - known)
+    }
+  }
+}
+
+/// The right to use a model: while it is held, the model is not unloaded.
+package final class ModelLease: Sendable {
+  package let model: ServedModel
+  private let end: @Sendable () -> Void
+
+  init(_ model: ServedModel, end: @escaping @Sendable () -> Void) {
+    self.model = model
+    self.end = end
+  }
+
+  deinit { end() }
+}

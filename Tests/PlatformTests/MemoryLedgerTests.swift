@@ -1,0 +1,111 @@
+// The account of memory: what is granted, what is only counted, and what a limit is in words.
+
+import Testing
+
+@testable import Platform
+
+@Suite struct MemoryLedgerTests {
+  @Test func `what is left is granted, all parts or none`() {
+    let ledger = MemoryLedger(limit: 100)
+    #expect(ledger.reserve([(.weights, 60), (.kvCache, 30)]))
+    #expect(!ledger.reserve([(.weights, 5), (.kvCache, 6)]))
+    #expect(ledger.left == 10)
+    #expect(ledger.reserve(10, for: .kvCache))
+    ledger.release(60, from: .weights)
+    #expect(ledger.left == 60)
+    #expect(!ledger.reserve(.max, for: .weights))
+  }
+
+  @Test func `what is held already is counted beyond the limit, and leaves nothing`() {
+    let ledger = MemoryLedger(limit: 100)
+    ledger.add(150, to: .other)
+    #expect(ledger.left == 0)
+    #expect(!ledger.reserve(1, for: .kvCache))
+    ledger.set(.other, to: 40)
+    #expect(ledger.left == 60)
+    ledger.set(.other, to: -7)
+    #expect(ledger.left == 100)
+  }
+
+  @Test func `a snapshot has every kind with its present and its peak`() {
+    let ledger = MemoryLedger(limit: 100)
+    #expect(ledger.reserve(50, for: .kvCache))
+    ledger.move(20, from: .kvCache, to: .prefixCache)
+    ledger.release(15, from: .prefixCache)
+    let snapshot = ledger.snapshot()
+    #expect(snapshot.lines.map(\.kind) == MemoryKind.allCases)
+    #expect(snapshot.lines[1] == MemoryLedger.Line(kind: .kvCache, bytes: 30, peak: 50))
+    #expect(snapshot.lines[2] == MemoryLedger.Line(kind: .prefixCache, bytes: 5, peak: 20))
+    #expect(snapshot.total == 35)
+    #expect(snapshot.left == 65)
+  }
+
+  @Test func `many threads leave nothing behind and never exceed the limit`() throws {
+    let ledger = MemoryLedger(limit: 1_000)
+    let threads = try (0..<4).map { _ in
+      try Thread(name: "spender") {
+        for _ in 0..<2_000 where ledger.reserve(300, for: .kvCache) {
+          ledger.move(100, from: .kvCache, to: .prefixCache)
+          ledger.release(200, from: .kvCache)
+          ledger.release(100, from: .prefixCache)
+        }
+      }
+    }
+    for thread in threads { thread.join() }
+    let snapshot = ledger.snapshot()
+    #expect(snapshot.total == 0)
+    #expect(snapshot.lines.allSatisfy { $0.peak <= 1_000 })
+  }
+
+  @Test func `a shortage is told to who listens`() {
+    let ledger = MemoryLedger(limit: 10)
+    let heard = Monitor(0)
+    ledger.ask(for: 1)
+    ledger.onShortage { bytes in heard.update { $0 += bytes } }
+    ledger.ask(for: 5)
+    #expect(heard.withLock { $0 } == 5)
+  }
+
+  @Test(arguments: [
+    ("6G", 6 << 30), ("800M", 800 << 20), ("1.5GiB", 3 << 29), ("2gb", 2 << 30), ("70%", 700),
+    ("100%", 1_000),
+    ("4096", 4_096), ("12K", 12 << 10), ("1T", 1 << 40), ("0.5k", 512),
+  ])
+  func `a size is read as people write it`(text: String, bytes: Int) {
+    #expect(MemoryLimit.parse(text, of: 1_000) == bytes)
+  }
+
+  @Test(arguments: [
+    "", "G", "-1G", "6X", "6 G", "101%", "0", "0%", "1e3", ".5G", "1.2.3G", "99999999T", "nan", "6GG",
+    "0.0001K",
+  ])
+  func `what is no size is none`(text: String) { #expect(MemoryLimit.parse(text, of: 1_000) == nil) }
+
+  @Test func `bytes have words`() {
+    #expect(MemoryLimit.words(0) == "0 KB")
+    #expect(MemoryLimit.words(512) == "1 KB")
+    #expect(MemoryLimit.words(500 << 20) == "500 MB")
+    #expect(MemoryLimit.words(3 << 30) == "3.0 GB")
+    #expect(MemoryLimit.words(.max) == "8589934591.0 GB")
+  }
+
+  @Test func `limits of control groups are looked for in all enclosing groups`() {
+    #expect(
+      MemoryLimit.controlFiles(["9:name=systemd:/", "4:cpu,memory:/a/b", "0::/c"]) == [
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/a/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "/sys/fs/cgroup/memory.max",
+        "/sys/fs/cgroup/c/memory.max",
+        "/sys/fs/cgroup/unified/memory.max", "/sys/fs/cgroup/unified/c/memory.max",
+      ])
+    #expect(MemoryLimit.controlFiles(["4:memory:/../x", "nonsense", ""]).isEmpty)
+    #expect(MemoryLimit.bytes > 1 << 20)
+  }
+
+  @Test func `anonymous memory is less than all memory`() throws {
+    #if os(Linux)
+      let bytes = try #require(Machine.anonymousBytes)
+      #expect((1 << 16..<Machine.memoryBytes).contains(bytes))
+    #endif
+    Machine.trimHeap()
+  }
+}
