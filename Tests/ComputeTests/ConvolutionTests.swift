@@ -109,8 +109,10 @@ import Testing
       let relative = buffers[3].rows(12, 64)
       for d in 0..<12 { for c in 0..<64 { relative.row(d)[c] = values[0][d * 7 + c] } }
       let out = buffers[4].rows(200, 64)
-      compute.attendLocally(rows[0], rows[1], rows[2], relative: relative, heads: 4, cap: 50, into: out)
-      return (0..<200).map { out.values(ofRow: $0) }
+      return withExtendedLifetime(buffers) {
+        compute.attendLocally(rows[0], rows[1], rows[2], relative: relative, heads: 4, cap: 50, into: out)
+        return (0..<200).map { out.values(ofRow: $0) }
+      }
     }
     let one = try attend(threads: 1, changed: nil)
     #expect(try attend(threads: 2, changed: nil) == one)

@@ -7,8 +7,6 @@ import math
 import struct
 import wave
 
-import httpx
-
 from media_test import GOLDEN, ask, image, png, refusal, serving, text, tokens, user
 
 PLACE = "messages[0].content[0]"
@@ -109,12 +107,15 @@ def check_other_wires(s):
     assert (status, error["param"]) == (400, "input[0].content[0].input_audio.format"), error
     request = {"model": s.model, "max_tokens": 4, "temperature": 0, "messages": user(
         {"type": "input_audio", "input_audio": {"data": "attachment:note", "format": "wav"}}, text("What?"))}
-    with httpx.Client(base_url=s.base_url, timeout=120) as http:
-        form = {"request": (None, json.dumps(request)), "note": ("note.wav", data, "audio/wav")}
-        answer = http.post("/chat/completions", files=form)
-        assert answer.status_code == 200, answer.text
-        assert answer.json()["usage"]["prompt_tokens"] == chat.usage.prompt_tokens
-        assert answer.json()["choices"][0]["message"]["content"] == chat.choices[0].message.content
+    parts = [("request", json.dumps(request).encode()), ("note", data)]
+    form = b"".join(
+        b'--B\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (name.encode(), body)
+        for name, body in parts) + b"--B--\r\n"
+    status, _, answer = s.post(
+        "/v1/chat/completions", form, ["Content-Type: multipart/form-data; boundary=B"])
+    assert status == 200, answer
+    assert json.loads(answer)["usage"]["prompt_tokens"] == chat.usage.prompt_tokens
+    assert json.loads(answer)["choices"][0]["message"]["content"] == chat.choices[0].message.content
 
 
 def check_refusals(s):
