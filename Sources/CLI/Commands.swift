@@ -17,7 +17,8 @@ struct Command: Sendable {
       name: "serve", summary: "serve models to OpenAI clients (the default command)",
       usage: "mlxserve --model DIR [--port N] [--host H] [flags]",
       groups: [
-        Flags.servedModels, Flags.serve, Flags.encoders, Flags.access, Flags.limits, Flags.logging, Flags.testing,
+        Flags.servedModels, Flags.serve, Flags.encoders, Flags.access, Flags.limits, Flags.logging,
+        Flags.testing,
       ],
       run: ServeCommand.run),
     Command(

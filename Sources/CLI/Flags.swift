@@ -58,7 +58,7 @@ enum Flags {
         help: "another name for a model; may be repeated", isRepeatable: true),
       Flag(
         name: "preload", kind: .text, placeholder: "MODEL",
-        help: "load this model at the start too, and keep it until it is unloaded by request; may be repeated",
+        help: "load this model at the start too, and keep it until a request unloads it; may be repeated",
         isRepeatable: true),
       Flag(
         name: "memory", kind: .text, placeholder: "SIZE",

@@ -32,7 +32,8 @@ private let rules = MediaRules(
     let model = ServedModel(
       id: "m", created: 0, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
       endTokens: [Marker.end], media: takesImages ? rules : MediaRules())
-    return AppCore(model: model, settings: settings)
+    let host = AppHost(models: ModelFleet(model), settings: settings)
+    return AppCore(host: host, lease: try host.models.leaseFirst())
   }
 
   private static let picture = "/media/jpeg-64x48-420.jpg"

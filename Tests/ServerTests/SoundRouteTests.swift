@@ -27,7 +27,8 @@ import Tokenizers
     let model = ServedModel(
       id: "m", created: 0, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
       endTokens: [Marker.end], media: rules)
-    return AppCore(model: model, settings: App.Settings())
+    let host = AppHost(models: ModelFleet(model), settings: App.Settings())
+    return AppCore(host: host, lease: try host.models.leaseFirst())
   }
 
   /// Silence, 16 bits at 16,000 samples per second.
