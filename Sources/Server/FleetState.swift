@@ -12,7 +12,7 @@ struct FleetState {
     case leaving
   }
 
-  enum Task {
+  enum Chore {
     case load(ModelSource)
     case unload(String)
     case makeRoom(Int)
@@ -151,7 +151,7 @@ struct FleetState {
   }
 
   /// What the keeper does next; nil when there is nothing to do.
-  mutating func next(at now: Instant, idleSeconds: Double, isPinned: (String) -> Bool) -> Task? {
+  mutating func next(at now: Instant, idleSeconds: Double, isPinned: (String) -> Bool) -> Chore? {
     if isStopped { return .stop }
     if shortage > 0 {
       defer { shortage = 0 }

@@ -278,7 +278,7 @@ package final class ModelFleet: Sendable {
     while true {
       observe()
       let next = Instant.now.adding(seconds: settings.tick)
-      let task: FleetState.Task? = state.wait(until: next) { state in
+      let task: FleetState.Chore? = state.wait(until: next) { state in
         state.next(at: .now, idleSeconds: settings.idleSeconds, isPinned: isPinned)
       }
       switch task {

@@ -36,8 +36,10 @@ struct ResponsesPlanner {
 
   /// - Throws: the first problem that can be known without a prompt, in terms of the body.
   func plan(_ body: JSONValue, isMessage: Bool = false) throws(APIError) -> ResponsePlan {
-    let request = try ResponsesRequest(
+    var request = try ResponsesRequest(
       body, isMessage: isMessage, limits: core.limits, dropsUnknownTools: core.settings.dropsUnknownTools)
+    // Answers say the model's own name, also to those who asked by another.
+    request.model = core.model.id
     try core.checkUnknown(request.unknown)
     let context = try earlierItems(request)
     var input = ResponsesInput()

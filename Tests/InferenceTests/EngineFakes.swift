@@ -65,7 +65,7 @@ final class HashModel: CausalModel {
   }
 
   /// Where the cache keeps the only key of a position.
-  private static func slot(_ cache: KVCache, _ blocks: [Int32], _ position: Int) -> UnsafeMutablePointer<
+  static func slot(_ cache: KVCache, _ blocks: [Int32], _ position: Int) -> UnsafeMutablePointer<
     Float
   > {
     let block = cache.layer(0).keys(block: Int(blocks[position / 32]), head: 0)

@@ -175,7 +175,8 @@ private final class StepModel: CausalModel {
     let given = engine.reclaim(100 * Self.bytesPerBlock - 5, seconds: 30)
     #expect(given == 100 * Self.bytesPerBlock)
     #expect(ledger.bytes(of: .kvCache) + ledger.bytes(of: .prefixCache) == held - given)
-    #expect(engine.touched.value <= 151 * Self.bytesPerBlock)
+    // The pages of a few blocks are shared with others that stay.
+    #expect(engine.touched.value <= 160 * Self.bytesPerBlock)
     // Never what is guaranteed.
     _ = engine.reclaim(.max / 2, seconds: 30)
     #expect(ledger.bytes(of: .kvCache) + ledger.bytes(of: .prefixCache) == Self.guaranteed)

@@ -37,8 +37,8 @@ import Testing
     let (app, fleet) = try app()
     defer { fleet.stop() }
     let unloaded =
-      #"{"id":"org/n","object":"model","created":3,"owned_by":"mlxserve","context_length":null,"size_bytes":null,"#
-      + #""aliases":["gpt-4o"],"pinned":false,"status":{"value":"unloaded"}}"#
+      #"{"id":"org/n","object":"model","created":3,"owned_by":"mlxserve","context_length":null,"#
+      + #""input_modalities":null,"size_bytes":null,"aliases":["gpt-4o"],"pinned":false,"status":{"value":"unloaded"}}"#
     #expect(try app.send("GET", "/v1/models/org%2Fn").text == unloaded)
     #expect(try app.send("GET", "/v1/models/org/n").text == unloaded)
     #expect(try app.send("GET", "/v1/models/gpt-4o").text == unloaded)
