@@ -21,12 +21,14 @@ ifeq ($(shell uname -s),Linux)
 LINK       := --static-swift-stdlib -Xlinker -s
 endif
 
-# `make soak`: how long, how much, beside what.
+# `make fuzz`: seconds for each target, and which ones (all by default). `make soak`: how long, how much, beside what.
+SECONDS_EACH ?= 60
+TARGET     ?=
 MINUTES    ?= 10
 REQUESTS   ?= 10000
 IDLE       ?= 1000
 
-.PHONY: help toolchain build run test test-release sdk-test client-test venv reliability soak check format sanitize bench \
+.PHONY: help toolchain build run test test-release sdk-test client-test venv reliability soak fuzz check format sanitize bench \
   install clean
 
 help:                ## list these tasks
@@ -82,6 +84,13 @@ reliability: build venv ## run the reliability cases alone, the long sweeps of d
 soak: build venv     ## a long mixed load against the release binary (MINUTES, REQUESTS, IDLE connections)
 	$(VENV)/bin/python Tests/EndToEnd/soak.py $(BINARY) --minutes $(MINUTES) --requests $(REQUESTS) --idle $(IDLE)
 
+fuzz: toolchain      ## fuzz every parser with libFuzzer (SECONDS_EACH=60, TARGET=json,http); needs Swift on Linux
+	@mkdir -p .build-fuzz
+	@ln -sfn ../Sources .build-fuzz/Sources && ln -sfn ../Tests/Fuzz .build-fuzz/Fuzz
+	@ln -sfn ../Tests/Fuzz/Package.swift .build-fuzz/Package.swift
+	$(SWIFT) build --package-path .build-fuzz --product fuzz
+	$(PYTHON) Tests/Fuzz/fuzz.py .build-fuzz/.build/debug/fuzz --seconds $(SECONDS_EACH) $(if $(TARGET),--target $(TARGET))
+
 check: toolchain     ## lint the format of all sources
 	$(SWIFT) format lint --recursive --strict --parallel Package.swift Sources Tests
 
@@ -106,4 +115,4 @@ install: build       ## copy the binary to $(PREFIX)/bin (PREFIX=/usr/local)
 	install -m 755 $(BINARY) $(or $(PREFIX),/usr/local)/bin/mlxserve
 
 clean:               ## remove everything that was built
-	rm -rf .build .build-tsan .build-asan $(VENV) $(CLIENTS)
+	rm -rf .build .build-tsan .build-asan .build-fuzz $(VENV) $(CLIENTS)

@@ -1,0 +1,53 @@
+// libFuzzer's entry point: bytes go to the parser that the environment's TARGET names.
+//
+// A target returns whatever happens; what must not happen is a trap, a hang, or a broken rule, and `check` makes
+// a trap of the last.
+
+import Grammar
+import Platform
+
+/// One parser. The order of the cases is that of docs/reliability.md.
+enum FuzzTarget: String, CaseIterable {
+  case http, chunked, websocket, json, request, safetensors, tokenizer, detokenizer, jinja, regex, gbnf,
+    schema, calls
+
+  func run(_ bytes: [UInt8]) {
+    switch self {
+    case .http: HTTPTargets.requests(bytes)
+    case .chunked: HTTPTargets.chunks(bytes)
+    case .websocket: HTTPTargets.frames(bytes)
+    case .json: FileTargets.json(bytes)
+    case .request: FileTargets.request(bytes)
+    case .safetensors: FileTargets.safetensors(bytes)
+    case .tokenizer: FileTargets.tokenizer(bytes)
+    case .detokenizer: TextTargets.detokenizer(bytes)
+    case .jinja: TextTargets.template(bytes)
+    case .regex: TextTargets.grammar(.regex(String(decoding: bytes, as: UTF8.self)), bytes)
+    case .gbnf: TextTargets.grammar(.gbnf(String(decoding: bytes, as: UTF8.self)), bytes)
+    case .schema: TextTargets.schema(bytes)
+    case .calls: TextTargets.calls(bytes)
+    }
+  }
+
+  static let chosen: FuzzTarget = {
+    guard let text = getenv("TARGET"), let target = FuzzTarget(rawValue: String(cString: text)) else {
+      StandardStream.write(
+        "TARGET is one of \(FuzzTarget.allCases.map(\.rawValue).joined(separator: " "))\n", to: 2)
+      exit(2)
+    }
+    return target
+  }()
+}
+
+/// Ends the process where a rule does not hold, so that libFuzzer keeps the input.
+func check(_ condition: Bool, _ rule: String) {
+  guard !condition else { return }
+  StandardStream.write("broken rule: \(rule)\n", to: 2)
+  abort()
+}
+
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzOneInput(_ data: UnsafePointer<UInt8>?, _ size: Int) -> CInt {
+  FuzzTarget.chosen.run(Array(UnsafeBufferPointer(start: data, count: size)))
+  return 0
+}

@@ -1,0 +1,60 @@
+// swift-tools-version: 6.2
+// The fuzzing build: what parses is instrumented for libFuzzer, and has its entry point. `make fuzz` links the sources in.
+
+import PackageDescription
+
+let strict: [SwiftSetting] = [
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+]
+
+/// Optimised, because an input must be cheap; assertions and overflow checks stay, because they are what is looked for.
+let instrumented = strict + [.unsafeFlags(["-O", "-sanitize=fuzzer"])]
+
+#if arch(x86_64)
+  let kernels = [(name: "KernelsAVX2", cpu: "haswell"), (name: "KernelsAVX512", cpu: "cascadelake")]
+#else
+  let kernels: [(name: String, cpu: String)] = []
+#endif
+
+/// Modules that parse what comes from outside → their imports.
+let modules: [(name: String, imports: [String])] = [
+  ("Platform", []),
+  ("JSON", []),
+  ("HTTP", ["Platform"]),
+  ("Jinja", ["JSON"]),
+  ("Tokenizers", ["JSON"]),
+  ("Checkpoint", ["Compute", "JSON", "Platform"]),
+  ("Grammar", ["Tokenizers", "JSON"]),
+  ("Chat", ["Grammar", "Jinja", "Tokenizers", "JSON"]),
+  ("OpenAI", ["JSON"]),
+]
+
+func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .init(stringLiteral: $0) } }
+
+let kernelTargets: [Target] = kernels.map { kernel in
+  .target(
+    name: kernel.name,
+    swiftSettings: strict + [
+      .unsafeFlags(["-Ounchecked", "-disable-cmo", "-target-cpu", kernel.cpu, "-Xcc", "-march=\(kernel.cpu)"])
+    ])
+}
+
+let moduleTargets: [Target] = modules.map { module in
+  .target(name: module.name, dependencies: dependencies(module.imports), swiftSettings: instrumented)
+}
+
+let package = Package(
+  name: "mlxserve",
+  platforms: [.macOS(.v15)],
+  targets: kernelTargets + moduleTargets + [
+    .target(
+      name: "Compute", dependencies: dependencies(["Platform"] + kernels.map(\.name)),
+      swiftSettings: strict + [.unsafeFlags(["-O"])]),
+    // libFuzzer brings its own `main`.
+    .executableTarget(
+      name: "fuzz", dependencies: dependencies(modules.map(\.name)), path: "Fuzz", exclude: ["fuzz.py"],
+      swiftSettings: instrumented + [.unsafeFlags(["-parse-as-library"])],
+      linkerSettings: [.unsafeFlags(["-sanitize=fuzzer"])]),
+  ])

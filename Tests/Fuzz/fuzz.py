@@ -1,0 +1,134 @@
+"""Runs the fuzzer over its targets: fuzz.py BINARY [--target NAME,...] [--seconds N] [--corpus FOLDER].
+
+Seeds are what Fixtures and the shared data hold of each kind; what libFuzzer finds is kept in the folder, and an
+input that breaks something beside it. The last lines say how many inputs each target took.
+"""
+
+import argparse
+import base64
+import gzip
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHARED = pathlib.Path(os.environ.get("MLXSERVE_SHARED", ROOT.parent / "shared")) / "data"
+FIXTURES = ROOT / "Fixtures"
+DICTIONARIES = {"http": "http.dict", "json": "json.dict", "request": "json.dict", "schema": "json.dict",
+                "tokenizer": "json.dict", "safetensors": "json.dict", "regex": "regexp.dict", "jinja": "jinja2.dict"}
+# Longer inputs than these tell nothing new and take long.
+LENGTHS = {"http": 2048, "chunked": 1024, "websocket": 1024, "json": 2048, "request": 4096, "safetensors": 2048,
+           "tokenizer": 4096, "detokenizer": 256, "jinja": 1024, "regex": 128, "gbnf": 512, "schema": 1024, "calls": 512}
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines() if line] if path.exists() else []
+
+
+def files(folder, pattern, limit=1 << 16):
+    return [path.read_bytes() for path in sorted(folder.rglob(pattern)) if path.stat().st_size <= limit] if folder.exists() else []
+
+
+def bodies():
+    path = SHARED / "api" / "bad_requests.jsonl.gz"
+    return [base64.b64decode(json.loads(line)["b64"]) for line in gzip.open(path)] if path.exists() else []
+
+
+def http():
+    return [base64.b64decode(case["b64"]) for case in lines(SHARED / "http" / "cases.jsonl")]
+
+
+def headers():
+    """A header without its length, behind a byte that says how much data there is."""
+    found = [b"\x10" + data[8:] for data in files(SHARED / "safetensors", "*.safetensors", 1 << 12)]
+    return found + [b'\x10{"__metadata__":{"format":"mlx"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}']
+
+
+def tokenizers():
+    small = b'''{"added_tokens":[{"id":5,"content":"<e>","special":true,"lstrip":true}],"normalizer":{"type":"NFC"},
+"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":true},"decoder":{"type":"ByteLevel"},"post_processor":{"type":"ByteLevel"},
+"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2,"c":3,"abc":4},"merges":["a b","ab c"]}}'''
+    word = b'{"model":{"type":"WordPiece","unk_token":"u","vocab":{"u":0,"a":1,"##b":2}},"normalizer":{"type":"BertNormalizer"}}'
+    gram = b'{"model":{"type":"Unigram","unk_id":0,"vocab":[["u",0.0],["a",-1.5],["ab",-2]]},"pre_tokenizer":{"type":"Metaspace"}}'
+    return [small, word, gram] + files(SHARED / "tokenizers" / "tiny", "*.json", 1 << 12)
+
+
+def templates():
+    found = [case["template"].encode() for case in lines(FIXTURES / "templates" / "expressions.jsonl")]
+    path = SHARED / "jinja" / "bad_templates.json"
+    found += [case["template"].encode() for case in json.loads(path.read_text())] if path.exists() else []
+    return found + files(FIXTURES / "models", "*.jinja", 4096)
+
+
+def schemas():
+    found = files(FIXTURES / "schemas", "*.json", 4096)
+    for data in files(SHARED / "jsonschema", "*.json"):
+        groups = json.loads(data)
+        found += [json.dumps(group["schema"]).encode() for group in groups if isinstance(group, dict) and "schema" in group] \
+            if isinstance(groups, list) else []
+    return found
+
+
+SEEDS = {
+    "http": http,
+    "chunked": lambda: [b"5\r\nhello\r\n0\r\n\r\n", b"1;a=b\r\nx\r\n0\r\nX: y\r\n\r\n", b"a\r\n0123456789\r\n00\r\n\r\n"],
+    "websocket": lambda: [b"\x81\x85\1\2\3\4igoif", b"\x01\x81\0\0\0\0a\x80\x81\0\0\0\0b", b"\x88\x82\0\0\0\0\x03\xe8",
+                          b"\x89\x80\0\0\0\0", b"\x81\xfe\0\x7e\0\0\0\0" + b"x" * 126],
+    "json": lambda: files(SHARED / "json", "*.json", 2048) + [b'{"a":[1,-2.5e3,"\\u00e9\\ud83d\\ude00",null,true]}'],
+    "request": lambda: bodies() + [b'{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],"n":2}',
+                                   b'{"model":"m","input":[{"type":"message","role":"user","content":"x"}],"tools":[]}'],
+    "safetensors": headers,
+    "tokenizer": tokenizers,
+    "detokenizer": lambda: [b"abc", "\U0001f600\u00e9".encode(), b"\xf0\x9f\x80\xff", b"\xe2\x80\xe2\x82\xac", bytes(range(256))],
+    "jinja": templates,
+    "regex": lambda: [b"(a|b)*c{2,3}", rb"^(?=.*\d)[^b-d\w]+?$", rb"\p{L}\u{1F600}\x41", b"[a-z]{1,8}@[a-z]+", rb"(?i:x)|\bq\b"],
+    "gbnf": lambda: [b'root ::= call ("," ws call){0,2} "."\ncall ::= [a-z^\\x41-\\u00e9]+ | ("\\n" .)?\nws ::= " "?',
+                     b'root ::= "(" root ")" | "x"'],
+    "schema": schemas,
+    "calls": lambda: [b"\0" + b'<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>', b"\1" + b'{"name":"f","parameters":{}}',
+                      b"\2" + b'functools[{"name":"f","arguments":{}}]', b"\3" + b'<|tool_call>call:f{a:<|"|>x<|"|>}<tool_call|>',
+                      b"\4[TOOL_CALLS]f[ARGS]{}", b'\5[TOOL_CALLS][{"name":"f","arguments":{}}]',
+                      b"\6<tool_call><function=f><parameter=a>1</parameter></function></tool_call>", b"\0<think>a</think>b"],
+}
+
+
+def run(binary, target, seconds, folder):
+    seeds, corpus = folder / f"{target}-seeds", folder / target
+    for place in (seeds, corpus):
+        place.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(SEEDS[target]()):
+        if len(seed) <= LENGTHS[target]:
+            (seeds / str(number)).write_bytes(seed)
+    command = [binary, str(corpus), str(seeds), f"-max_total_time={seconds}", f"-max_len={LENGTHS[target]}", "-timeout=10",
+               "-rss_limit_mb=2048", "-print_final_stats=1", f"-artifact_prefix={folder}/{target}-"]
+    dictionary = SHARED / "fuzzdict" / "AFL" / "dictionaries" / DICTIONARIES.get(target, "none")
+    if dictionary.is_file():
+        command.append(f"-dict={dictionary}")
+    done = subprocess.run(command, env={**os.environ, "TARGET": target}, capture_output=True, text=True, errors="replace")
+    count = re.search(r"stat::number_of_executed_units:\s*(\d+)", done.stderr)
+    return done.returncode, int(count[1]) if count else 0, done.stderr
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("binary")
+    parser.add_argument("--target", default=",".join(SEEDS))
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--corpus", default=str(ROOT / ".build-fuzz" / "corpus"))
+    arguments = parser.parse_args()
+    failed = []
+    for target in arguments.target.split(","):
+        code, count, log = run(arguments.binary, target, arguments.seconds, pathlib.Path(arguments.corpus))
+        print(f"{target:12} {count:12,} inputs in {arguments.seconds} s{'' if code == 0 else ': FAILED'}", flush=True)
+        if code != 0:
+            failed.append(target)
+            print(log[-4000:])
+    print("fuzz: failed: " + ", ".join(failed) if failed else "fuzz: passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
