@@ -84,12 +84,18 @@ reliability: build venv ## run the reliability cases alone, the long sweeps of d
 soak: build venv     ## a long mixed load against the release binary (MINUTES, REQUESTS, IDLE connections)
 	$(VENV)/bin/python Tests/EndToEnd/soak.py $(BINARY) --minutes $(MINUTES) --requests $(REQUESTS) --idle $(IDLE)
 
-fuzz: toolchain      ## fuzz every parser with libFuzzer (SECONDS_EACH=60, TARGET=json,http); needs Swift on Linux
-	@mkdir -p .build-fuzz
-	@ln -sfn ../Sources .build-fuzz/Sources && ln -sfn ../Tests/Fuzz .build-fuzz/Fuzz
-	@ln -sfn ../Tests/Fuzz/Package.swift .build-fuzz/Package.swift
-	$(SWIFT) build --package-path .build-fuzz --product fuzz
-	$(PYTHON) Tests/Fuzz/fuzz.py .build-fuzz/.build/debug/fuzz --seconds $(SECONDS_EACH) $(if $(TARGET),--target $(TARGET))
+fuzz: toolchain      ## fuzz every parser with libFuzzer (SECONDS_EACH=60, TARGET=json,http); needs a toolchain with it
+	@# Apple's toolchains lack libFuzzer.
+	@if ! echo | $(SWIFT)c -sanitize=fuzzer -typecheck - 2>/dev/null; then \
+	  echo "SKIPPED: this Swift toolchain has no libFuzzer, so nothing was fuzzed. Those of swift.org for Linux have it."; \
+	elif ! command -v $(PYTHON) >/dev/null 2>&1; then \
+	  echo "SKIPPED: there is no $(PYTHON), which runs the targets, so nothing was fuzzed."; \
+	else \
+	  mkdir -p .build-fuzz && ln -sfn ../Sources ../Tests/Fuzz .build-fuzz/ && \
+	  ln -sfn ../Tests/Fuzz/Package.swift .build-fuzz/Package.swift && \
+	  $(SWIFT) build --package-path .build-fuzz --product fuzz && \
+	  $(PYTHON) Tests/Fuzz/fuzz.py .build-fuzz/.build/debug/fuzz --seconds $(SECONDS_EACH) $(if $(TARGET),--target $(TARGET)); \
+	fi
 
 check: toolchain     ## lint the format of all sources
 	$(SWIFT) format lint --recursive --strict --parallel Package.swift Sources Tests

@@ -6,16 +6,21 @@
 import Grammar
 import Platform
 
-/// One parser. The order of the cases is that of docs/reliability.md.
+/// One parser.
 enum FuzzTarget: String, CaseIterable {
-  case http, chunked, websocket, json, request, safetensors, tokenizer, detokenizer, jinja, regex, gbnf,
+  case http, chunked, multipart, websocket, png, jpeg, wav, json, request, safetensors, tokenizer,
+    detokenizer, jinja, regex, gbnf,
     schema, calls
 
   func run(_ bytes: [UInt8]) {
     switch self {
     case .http: HTTPTargets.requests(bytes)
     case .chunked: HTTPTargets.chunks(bytes)
+    case .multipart: HTTPTargets.form(bytes)
     case .websocket: HTTPTargets.frames(bytes)
+    case .png: MediaTargets.png(bytes)
+    case .jpeg: MediaTargets.image(bytes)
+    case .wav: MediaTargets.wav(bytes)
     case .json: FileTargets.json(bytes)
     case .request: FileTargets.request(bytes)
     case .safetensors: FileTargets.safetensors(bytes)
@@ -46,8 +51,27 @@ func check(_ condition: Bool, _ rule: String) {
   abort()
 }
 
+private typealias OneInput = @convention(c) (UnsafePointer<UInt8>?, Int) -> CInt
+
+/// libFuzzer's own loop.
+@_silgen_name("LLVMFuzzerRunDriver")
+private func runDriver(
+  _ count: UnsafeMutablePointer<CInt>,
+  _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?>,
+  _ oneInput: OneInput
+) -> CInt
+
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzOneInput(_ data: UnsafePointer<UInt8>?, _ size: Int) -> CInt {
   FuzzTarget.chosen.run(Array(UnsafeBufferPointer(start: data, count: size)))
   return 0
+}
+
+/// Where the package manager's link has `main` point for a product of this name: libFuzzer's `main` is not reached.
+@_cdecl("fuzz_main")
+public func fuzzMain(
+  _ count: CInt, _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?
+) -> CInt {
+  var (count, arguments) = (count, arguments)
+  return runDriver(&count, &arguments) { fuzzOneInput($0, $1) }
 }

@@ -1,4 +1,4 @@
-// Bytes from a socket: requests, chunked bodies, WebSocket frames. How they are cut must not matter.
+// Bytes from a socket: requests, chunked bodies, forms, WebSocket frames. How they are cut must not matter.
 
 @testable import HTTP
 
@@ -33,6 +33,16 @@ enum HTTPTargets {
   /// The body of a request whose head is good.
   static func chunks(_ bytes: [UInt8]) {
     requests(Array("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".utf8) + bytes)
+  }
+
+  /// The first line is the content-type.
+  static func form(_ bytes: [UInt8]) {
+    let type = bytes.prefix { $0 != UInt8(ascii: "\n") }
+    let body = Array(bytes.dropFirst(type.count + 1))
+    let header = String(decoding: type, as: UTF8.self)
+    guard let parts = try? Multipart.parse(body, contentType: header, limit: 16) else { return }
+    check(parts.count <= 16, "a form keeps its bound")
+    check(parts.reduce(0) { $0 + $1.body.count } <= body.count, "parts do not overlap")
   }
 
   static func frames(_ bytes: [UInt8]) {

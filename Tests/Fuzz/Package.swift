@@ -1,5 +1,5 @@
 // swift-tools-version: 6.2
-// The fuzzing build: what parses is instrumented for libFuzzer, and has its entry point. `make fuzz` links the sources in.
+// The fuzzing build: what parses is instrumented for libFuzzer. `make fuzz` links the sources beside this manifest.
 
 import PackageDescription
 
@@ -9,7 +9,7 @@ let strict: [SwiftSetting] = [
   .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-/// Optimised, because an input must be cheap; assertions and overflow checks stay, because they are what is looked for.
+/// Optimised, because an input must be cheap. Overflow and bounds checks stay: they are what is looked for.
 let instrumented = strict + [.unsafeFlags(["-O", "-sanitize=fuzzer"])]
 
 #if arch(x86_64)
@@ -23,6 +23,7 @@ let modules: [(name: String, imports: [String])] = [
   ("Platform", []),
   ("JSON", []),
   ("HTTP", ["Platform"]),
+  ("Media", ["Platform"]),
   ("Jinja", ["JSON"]),
   ("Tokenizers", ["JSON"]),
   ("Checkpoint", ["Compute", "JSON", "Platform"]),
@@ -52,9 +53,10 @@ let package = Package(
     .target(
       name: "Compute", dependencies: dependencies(["Platform"] + kernels.map(\.name)),
       swiftSettings: strict + [.unsafeFlags(["-O"])]),
-    // libFuzzer brings its own `main`.
+    // It has no `main` of its own: see `fuzzMain`.
     .executableTarget(
-      name: "fuzz", dependencies: dependencies(modules.map(\.name)), path: "Fuzz", exclude: ["fuzz.py"],
+      name: "fuzz", dependencies: dependencies(modules.map(\.name)), path: "Fuzz",
+      exclude: ["Package.swift", "fuzz.py"],
       swiftSettings: instrumented + [.unsafeFlags(["-parse-as-library"])],
       linkerSettings: [.unsafeFlags(["-sanitize=fuzzer"])]),
   ])

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 
@@ -20,7 +21,7 @@ FIXTURES = ROOT / "Fixtures"
 DICTIONARIES = {"http": "http.dict", "json": "json.dict", "request": "json.dict", "schema": "json.dict",
                 "tokenizer": "json.dict", "safetensors": "json.dict", "regex": "regexp.dict", "jinja": "jinja2.dict"}
 # Longer inputs than these tell nothing new and take long.
-LENGTHS = {"http": 2048, "chunked": 1024, "websocket": 1024, "json": 2048, "request": 4096, "safetensors": 2048,
+LENGTHS = {"http": 2048, "chunked": 1024, "multipart": 1024, "png": 2048, "jpeg": 4096, "wav": 1024, "websocket": 1024, "json": 2048, "request": 4096, "safetensors": 2048,
            "tokenizer": 4096, "detokenizer": 256, "jinja": 1024, "regex": 128, "gbnf": 512, "schema": 1024, "calls": 512}
 
 
@@ -39,6 +40,30 @@ def bodies():
 
 def http():
     return [base64.b64decode(case["b64"]) for case in lines(SHARED / "http" / "cases.jsonl")]
+
+
+def sound(form, tag, bits, extra=b"", data=bytes(range(48))):
+    """A WAV file of one channel."""
+    layout = struct.pack("<HHIIHH", tag, 1, 8000, 8000 * bits // 8, bits // 8, bits) + extra
+    chunks = b"WAVE" + b"fmt " + struct.pack("<I", len(layout)) + layout + b"data" + struct.pack("<I", len(data)) + data
+    return form + struct.pack("<I", len(chunks)) + chunks
+
+
+def sounds():
+    extension = struct.pack("<HHI", 22, 16, 4) + b"\x01\0\0\0\0\0\x10\0\x80\0\0\xaa\0\x38\x9b\x71"
+    pairs = [(1, 8), (1, 16), (1, 24), (1, 32), (6, 8), (7, 8)]
+    return [sound(b"RIFF", tag, bits) for tag, bits in pairs] + [
+        sound(b"RIFF", 0xFFFE, 16, extension), sound(b"RIFF", 3, 32, b"", struct.pack("<8f", *range(-4, 4))),
+        sound(b"RIFF", 3, 64, b"", struct.pack("<4d", 0, 1, -1, 0.5)),
+        b"RF64\xff\xff\xff\xffWAVEds64\x1c\0\0\0" + struct.pack("<QQQI", 100, 48, 24, 0)
+        + sound(b"RIFF", 1, 16)[12:]]
+
+
+def forms():
+    part = b'--b\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+    file = b'--b\r\ncontent-disposition: form-data; name=f; filename="a \\"b.wav"\r\nContent-Type: audio/wav; x=y\r\n\r\nRIFF\r\n'
+    head = b"multipart/form-data; boundary=%s\n"
+    return [head % b"b" + part % (b"model", b"m") + file + b"--b--\r\n", head % b'"b"' + b"x\r\n" + part % (b"a", b"") + b"--b-- \r\n"]
 
 
 def headers():
@@ -75,6 +100,10 @@ def schemas():
 SEEDS = {
     "http": http,
     "chunked": lambda: [b"5\r\nhello\r\n0\r\n\r\n", b"1;a=b\r\nx\r\n0\r\nX: y\r\n\r\n", b"a\r\n0123456789\r\n00\r\n\r\n"],
+    "multipart": forms,
+    "png": lambda: files(FIXTURES / "media", "*.png", 2048),
+    "jpeg": lambda: files(FIXTURES / "media", "*.jpg", 4096),
+    "wav": sounds,
     "websocket": lambda: [b"\x81\x85\1\2\3\4igoif", b"\x01\x81\0\0\0\0a\x80\x81\0\0\0\0b", b"\x88\x82\0\0\0\0\x03\xe8",
                           b"\x89\x80\0\0\0\0", b"\x81\xfe\0\x7e\0\0\0\0" + b"x" * 126],
     "json": lambda: files(SHARED / "json", "*.json", 2048) + [b'{"a":[1,-2.5e3,"\\u00e9\\ud83d\\ude00",null,true]}'],
@@ -107,7 +136,9 @@ def run(binary, target, seconds, folder):
     dictionary = SHARED / "fuzzdict" / "AFL" / "dictionaries" / DICTIONARIES.get(target, "none")
     if dictionary.is_file():
         command.append(f"-dict={dictionary}")
-    done = subprocess.run(command, env={**os.environ, "TARGET": target}, capture_output=True, text=True, errors="replace")
+    # Swift's own report of a crash would keep libFuzzer from keeping the input.
+    environment = {**os.environ, "TARGET": target, "SWIFT_BACKTRACE": "enable=no"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace")
     count = re.search(r"stat::number_of_executed_units:\s*(\d+)", done.stderr)
     return done.returncode, int(count[1]) if count else 0, done.stderr
 

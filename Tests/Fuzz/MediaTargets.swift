@@ -1,0 +1,43 @@
+// Pictures and sounds. Bounds are small, so that an input is cheap.
+
+@testable import Media
+
+enum MediaTargets {
+  private static let pixels = 1 << 16
+
+  /// Once as it is, once with check sums that are right, so that what is behind them is reached.
+  static func png(_ bytes: [UInt8]) {
+    image(bytes)
+    image(repaired(bytes))
+  }
+
+  static func image(_ bytes: [UInt8]) {
+    guard let image = try? ImageDecoder.decode(bytes, limit: pixels) else { return }
+    check(image.width * image.height <= pixels, "an image keeps its bound")
+  }
+
+  /// The PNG with the check sum of every whole chunk put right.
+  private static func repaired(_ bytes: [UInt8]) -> [UInt8] {
+    var bytes = bytes
+    var at = PNG.signature.count
+    let crc = CRC32()
+    while at + 12 <= bytes.count {
+      let length = bytes[at..<at + 4].reduce(0) { $0 << 8 | Int($1) }
+      guard length <= bytes.count - at - 12 else { break }
+      let end = at + 8 + length
+      let sum = crc.sum(bytes, at + 4..<end)
+      for place in 0..<4 { bytes[end + place] = UInt8(truncatingIfNeeded: sum >> UInt32(24 - 8 * place)) }
+      at = end + 4
+    }
+    return bytes
+  }
+
+  static func wav(_ bytes: [UInt8]) {
+    guard let sound = try? WAVReader.read(bytes, limits: SoundLimits(bytes: 1 << 16, seconds: 1)) else {
+      return
+    }
+    check(!sound.samples.isEmpty && sound.samples.count <= sound.rate, "a sound keeps its bound")
+    let samples = Resampler.resample(sound.samples, from: sound.rate, to: 16_000)
+    check(samples.count <= 16_001, "a resampled sound keeps its length")
+  }
+}
