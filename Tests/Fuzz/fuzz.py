@@ -131,7 +131,7 @@ def run(binary, target, seconds, folder):
     for number, seed in enumerate(SEEDS[target]()):
         if len(seed) <= LENGTHS[target]:
             (seeds / str(number)).write_bytes(seed)
-    command = [binary, str(corpus), str(seeds), f"-max_total_time={seconds}", f"-max_len={LENGTHS[target]}", "-timeout=10",
+    command = [binary, str(corpus), str(seeds), f"-max_total_time={seconds}", f"-max_len={LENGTHS[target]}", "-timeout=30",
                "-rss_limit_mb=2048", "-print_final_stats=1", f"-artifact_prefix={folder}/{target}-"]
     dictionary = SHARED / "fuzzdict" / "AFL" / "dictionaries" / DICTIONARIES.get(target, "none")
     if dictionary.is_file():
