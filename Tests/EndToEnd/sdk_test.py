@@ -256,7 +256,9 @@ def test_streamed_and_whole_answers_agree(s):
             message = whole.choices[0].message
             assert joined(chunks) == (message.content or ""), content
             assert joined(chunks, "reasoning_content") == (getattr(message, "reasoning_content", None) or "")
-            assert chunks[-1].usage == whole.usage
+            # How much of a prompt is found in the cache depends on what was asked before.
+            for field in ("prompt_tokens", "completion_tokens", "total_tokens"):
+                assert getattr(chunks[-1].usage, field) == getattr(whole.usage, field), field
             assert chunks[-2].choices[0].finish_reason == whole.choices[0].finish_reason
 
 
