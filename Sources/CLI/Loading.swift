@@ -62,7 +62,7 @@ enum Loading {
     var model = ServedModel(
       id: id ?? folder.name, created: Int(Instant.wallSeconds), service: engine,
       tokenizer: tokenizer, template: template, endTokens: endTokens(of: folder, tokenizer),
-      sampling: sampling, systemFingerprint: fingerprint(of: folder))
+      sampling: sampling, systemFingerprint: fingerprint(of: folder), media: engine.mediaRules)
     model.facts = facts(of: folder, engine)
     return (model, engine)
   }
