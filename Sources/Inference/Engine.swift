@@ -158,12 +158,14 @@ final class Engine {
   }
 
   private func dropCancelled() {
+    // Asked once: a reader that leaves between two looks would take the sequence's blocks with it.
     for sequence in running + preempted where sequence.isCancelled {
       statistics.cancelled += 1
+      sequence.hasEnded = true
       leave(sequence)
     }
-    running.removeAll { $0.isCancelled }
-    preempted.removeAll { $0.isCancelled }
+    running.removeAll { $0.hasEnded }
+    preempted.removeAll { $0.hasEnded }
   }
 
   // MARK: Ends
