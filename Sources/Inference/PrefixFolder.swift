@@ -147,7 +147,8 @@ final class PrefixFolder: Sendable {
   private static func shrink(_ state: inout State, to bytes: Int, keeping kept: String? = nil) -> [String] {
     var victims: [String] = []
     while state.bytes > bytes {
-      let leaves = state.items.lazy.filter { $0.value.children == 0 && $0.key != kept }
+      // A block that was saved after its children counts less than none when they go.
+      let leaves = state.items.lazy.filter { $0.value.children <= 0 && $0.key != kept }
       guard let oldest = leaves.min(by: { $0.value.lastUse < $1.value.lastUse })?.key else { break }
       remove(oldest, &state)
       victims.append(oldest)
