@@ -115,7 +115,9 @@ final class PrefixFolder: Sendable {
     else { return }
     let (mayWrite, victims) = state.withLock { state -> (Bool, [String]) in
       guard !state.isReadOnly, bytes.count <= limit else { return (false, []) }
-      return (true, Self.shrink(&state, to: limit - bytes.count, keeping: block.parent))
+      let victims = Self.shrink(&state, to: limit - bytes.count, keeping: block.parent)
+      // What is left may be the block's own path: a text that is longer than the limit is saved as far as it fits.
+      return (state.bytes <= limit - bytes.count, victims)
     }
     victims.forEach(delete)
     guard mayWrite else { return }
