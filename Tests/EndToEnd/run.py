@@ -2,6 +2,7 @@
 
 With --long the cases that go through a sample otherwise go through everything; that takes half an hour."""
 
+import os
 import sys
 import time
 import traceback
@@ -74,7 +75,8 @@ def run(tests, server, watch, is_long):
 
 def main():
     words = [word for word in sys.argv[1:] if word != "--long"]
-    binary, part, is_long = words[0], (words[1] if len(words) > 1 else ""), "--long" in sys.argv
+    # Some cases start it from another folder.
+    binary, part, is_long = os.path.abspath(words[0]), (words[1] if len(words) > 1 else ""), "--long" in sys.argv
     passed, failed = 0, 0
     for flags, is_watched, modules in GROUPS:
         tests = cases(modules, part)
