@@ -46,6 +46,8 @@ struct FleetFlags {
       if !first.contains(where: { $0.utf8.elementsEqual(source.id.utf8) }) { first.append(source.id) }
     }
     self.first = first
+    // A wrong path is told before anybody can connect.
+    for id in first { if let source = catalog.resolve(id) { _ = try ModelFolder.check(source.path) } }
   }
 
   /// Starts the fleet and loads what is to be there from the start.

@@ -104,8 +104,8 @@ package final class ModelFolder: Sendable {
 extension ModelFolder {
   private static let advice = "Give the folder of an MLX model (config.json, *.safetensors, tokenizer.json)."
 
-  /// The resolved path of a folder that exists.
-  private static func check(_ given: String) throws(CheckpointError) -> String {
+  /// The resolved path of a folder that exists, whatever is in it.
+  package static func check(_ given: String) throws(CheckpointError) -> String {
     guard !given.isEmpty, !given.utf8.contains(0) else {
       throw .badFolder(path: given, problem: "this is not a path. \(advice)")
     }
