@@ -74,7 +74,7 @@ private func foldToOne(_ a: __m512i, _ b: __m512i) -> __m512i {
 
 /// Sixteen scales or biases of consecutive blocks from block `first` on; zeros behind the row's last block.
 @inline(__always)
-private func coefficients(
+func coefficients(
   _ base: UnsafeRawPointer, _ format: Int, _ first: Int, _ blocks: Int, _ isShared: Bool
 ) -> __m512 {
   // A group of 128 is two blocks of 64 with the same scale.
