@@ -86,6 +86,14 @@ struct KernelTable: Sendable {
       UnsafePointer<Float>, Int, Int, Int, UnsafeMutablePointer<Float>, Int
     ) -> Void
 
+  /// As `Multiply` after `UnpackFloating` (to the bit), for few rows of x:
+  /// `(packed, rowBytes, scales, scaleRowBytes, mode, weightRows, x, xStride, xRows, columns, y, yStride)`.
+  typealias MultiplyFloating =
+    @Sendable (
+      UnsafeRawPointer, Int, UnsafeRawPointer, Int, Int, Int, UnsafePointer<Float>, Int, Int, Int,
+      UnsafeMutablePointer<Float>, Int
+    ) -> Void
+
   /// As `Multiply` after `Widen` (to the bit), for few rows of x:
   /// `(weights, weightRowBytes, format, weightRows, x, xStride, xRows, columns, y, yStride)`.
   typealias MultiplyHalf =
@@ -185,6 +193,7 @@ struct KernelTable: Sendable {
   var multiply4: MultiplyPacked?
   var multiply8: MultiplyPacked?
   var multiplyHalf: MultiplyHalf?
+  var multiplyFloating: MultiplyFloating?
   /// The integer kernels of the fast mode, where this instruction set has them.
   var int8: Int8Kernels?
   var scores: Scores
@@ -250,6 +259,7 @@ extension KernelTable {
     static let avx2: KernelTable = {
       var table = portable
       table.unpack = KernelsAVX2.unpackAffine
+      table.unpackFloating = KernelsAVX2.unpackFloating
       table.widen = KernelsAVX2.widenHalf
       table.narrow = KernelsAVX2.narrowHalf
       table.widenInt8 = KernelsAVX2.widenInt8
@@ -258,6 +268,7 @@ extension KernelTable {
       table.multiply4 = KernelsAVX2.multiplyQ4
       table.multiply8 = KernelsAVX2.multiplyQ8
       table.multiplyHalf = KernelsAVX2.multiplyHalf
+      table.multiplyFloating = KernelsAVX2.multiplyFloating
       table.int8 = Int8Kernels(
         rowBytes: KernelsAVX2.int8RowBytes, quantize: KernelsAVX2.quantizeInt8,
         multiply: KernelsAVX2.multiplyInt8, panelBytes: KernelsAVX2.int8PanelBytes,
@@ -276,6 +287,7 @@ extension KernelTable {
       table.unpack = KernelsAVX512.unpackAffine
       table.widen = KernelsAVX512.widenHalf
       // Every CPU with AVX-512 has AVX2 and F16C; what rounds once gives the same bits at any width.
+      table.unpackFloating = KernelsAVX2.unpackFloating
       table.narrow = KernelsAVX2.narrowHalf
       table.widenInt8 = KernelsAVX2.widenInt8
       table.multiply = KernelsAVX512.multiplyF32
@@ -283,6 +295,7 @@ extension KernelTable {
       table.multiply4 = KernelsAVX512.multiplyQ4
       table.multiply8 = KernelsAVX512.multiplyQ8
       table.multiplyHalf = KernelsAVX512.multiplyHalf
+      table.multiplyFloating = KernelsAVX512.multiplyFloating
       table.int8 = Int8Kernels(
         rowBytes: KernelsAVX512.int8RowBytes, quantize: KernelsAVX512.quantizeInt8,
         multiply: KernelsAVX512.multiplyInt8, panelBytes: KernelsAVX512.int8PanelBytes,

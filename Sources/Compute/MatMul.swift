@@ -102,16 +102,26 @@ extension ComputeContext {
     _ matrix: QuantizedMatrix, rows: Range<Int>, x: Rows, target: UnsafeMutablePointer<Float>, yStride: Int,
     scratch: ScratchBuffer
   ) {
+    let scales = matrix.scales + rows.lowerBound * matrix.scaleRowBytes
+    if x.count <= kernels.fusedRows, let mode = FloatingMode.code(of: matrix.mode),
+      let fused = kernels.multiplyFloating
+    {
+      fused(
+        matrix.packed + rows.lowerBound * matrix.rowBytes, matrix.rowBytes, scales, matrix.scaleRowBytes,
+        mode,
+        rows.count, x.base, x.stride, x.count, matrix.columns, target, yStride)
+      return
+    }
     let fused = matrix.bits == 4 ? kernels.multiply4 : matrix.bits == 8 ? kernels.multiply8 : nil
     guard x.count <= kernels.fusedRows, matrix.mode == .affine, let fused else {
       multiplyUnpacked(
         .quantized(matrix), rows: rows, x: x, target: target, yStride: yStride, scratch: scratch)
       return
     }
-    let scaleStart = rows.lowerBound * matrix.scaleRowBytes
     fused(
-      matrix.packed + rows.lowerBound * matrix.rowBytes, matrix.rowBytes, matrix.scales + scaleStart,
-      matrix.biases + scaleStart, matrix.scaleRowBytes, matrix.scaleFormat, matrix.groupSize, rows.count,
+      matrix.packed + rows.lowerBound * matrix.rowBytes, matrix.rowBytes, scales,
+      matrix.biases + rows.lowerBound * matrix.scaleRowBytes, matrix.scaleRowBytes, matrix.scaleFormat,
+      matrix.groupSize, rows.count,
       x.base, x.stride, x.count, matrix.columns, target, yStride)
   }
 

@@ -198,6 +198,47 @@ import Testing
     }
   }
 
+  @Test(arguments: [FloatingMode.mxfp4, FloatingMode.mxfp8, FloatingMode.nvfp4])
+  func `fused products of floating modes have the bits of unpacking and multiplying`(mode: Int) throws {
+    var random = SeededGenerator(seed: 6)
+    for (name, kernels) in tables where kernels.fusedRows > 0 {
+      let fused = try #require(kernels.multiplyFloating)
+      let (weightRows, group) = (3, mode == FloatingMode.nvfp4 ? 16 : 32)
+      for groups in [1, 2, 3, 7] {
+        let columns = groups * group
+        let rowBytes = mode == FloatingMode.mxfp8 ? columns : columns / 2
+        let packed = Bytes.random(weightRows * rowBytes, misaligned: 1, using: &random)
+        // Scales near one: 2^(code - 127), or E4M3 below 2 in nvfp4.
+        let scales = Bytes(weightRows * groups)
+        for i in 0..<weightRows * groups {
+          let code = mode == FloatingMode.nvfp4 ? random.next() & 0xBF : 117 + random.next() % 20
+          scales.start.storeBytes(of: UInt8(truncatingIfNeeded: code), toByteOffset: i, as: UInt8.self)
+        }
+        let unpacked = Bytes.room(weightRows * columns)
+        for o in 0..<weightRows {
+          kernels.unpackFloating(
+            packed.start + o * rowBytes, scales.start + o * groups, mode, columns,
+            unpacked.floats + o * columns)
+        }
+        for xRows in 1...kernels.fusedRows {
+          let x = Bytes.floats(xRows * columns, using: &random)
+          let (found, twoSteps) = (Bytes.room(weightRows * xRows), Bytes.room(weightRows * xRows))
+          fused(
+            packed.start, rowBytes, scales.start, groups, mode, weightRows, x.floats, columns, xRows, columns,
+            found.floats, weightRows)
+          kernels.multiply(
+            unpacked.start, columns * 4, weightRows, x.floats, columns, xRows, columns, twoSteps.floats,
+            weightRows)
+          #expect(
+            found.values(weightRows * xRows).map(\.bitPattern)
+              == twoSteps.values(weightRows * xRows).map(\.bitPattern),
+            "\(name), mode \(mode), \(groups) groups, \(xRows) rows")
+          #expect(found.isIntact)
+        }
+      }
+    }
+  }
+
   @Test func `fused products of half-precision weights have the bits of widening and multiplying`() throws {
     var random = SeededGenerator(seed: 5)
     for (name, kernels) in tables where kernels.fusedRows > 0 {
