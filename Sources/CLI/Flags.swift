@@ -20,7 +20,8 @@ enum Flags {
       Flag(
         name: "compute", kind: .choice(["fast", "exact"]), placeholder: "MODE",
         defaultText: "fast where the CPU has AVX2",
-        help: "fast: activations as int8 per group beside affine weights; exact: float32 activations"
+        help:
+          "fast: activations as int8 per group beside affine, MXFP4 and NVFP4 weights; exact: float32 activations"
       ),
       Flag(
         name: "kv-cache-type", kind: .choice(["f32", "f16", "q8"]), placeholder: "TYPE",

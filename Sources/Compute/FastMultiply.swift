@@ -32,6 +32,13 @@ extension ComputeContext {
     let rowBytes = int8.rowBytes(packed.columns, layout.block)
     let quantized = int8Rows[layout.index].floats((first + xRows) * rowBytes / 4)
     let x = UnsafeRawPointer(quantized) + first * rowBytes
+    guard packed.mode == .affine else {
+      int8.multiplyFloating(
+        packed.packed + rows.lowerBound * packed.rowBytes, packed.rowBytes,
+        packed.scales + rows.lowerBound * packed.scaleRowBytes, packed.scaleRowBytes, packed.mode == .nvfp4,
+        rows.count, x, rowBytes, xRows, packed.columns, target, yStride)
+      return true
+    }
     // Building a panel costs about as much as two rows by the row kernel.
     let isPanel = xRows >= 4
     let isRepacked = packed.bits != layout.bits

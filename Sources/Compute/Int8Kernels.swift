@@ -4,8 +4,8 @@
 package enum ComputeMode: String, Sendable, CaseIterable {
   /// float32 activations: results differ from the checkpoint's own arithmetic by rounding only.
   case exact
-  /// int8 activations per block of at most 64 where weights are affine: several times the speed, a
-  /// relative error of about 1 % per product, an eighth of what 4-bit weights themselves cost.
+  /// int8 activations per block of at most 64 where weights are affine, MXFP4 or NVFP4: several times the
+  /// speed, a relative error of about 1 % per product, an eighth of what 4-bit weights themselves cost.
   case fast
 }
 
@@ -40,12 +40,21 @@ struct Int8Kernels: Sendable {
   /// of 32, and up to 4 bits become nibbles.
   typealias Repack = @Sendable (UnsafeRawPointer, Int, Int, UnsafeMutableRawPointer) -> Void
 
+  /// Products with E2M1 weights of a floating mode, for any number of rows:
+  /// `(packed, rowBytes, scales, scaleRowBytes, isNVFP4, weightRows, x, xRowBytes, xRows, columns, y, yStride)`.
+  typealias MultiplyFloating =
+    @Sendable (
+      UnsafeRawPointer, Int, UnsafeRawPointer, Int, Bool, Int, UnsafeRawPointer, Int, Int, Int,
+      UnsafeMutablePointer<Float>, Int
+    ) -> Void
+
   var rowBytes: RowBytes
   var quantize: Quantize
   var multiply: Multiply
   var panelBytes: PanelBytes
   var multiplyPanel: MultiplyPanel
   var repack: Repack
+  var multiplyFloating: MultiplyFloating
 }
 
 /// The forms in which rows of activations are quantized; weights of a stack may need several.
@@ -59,8 +68,15 @@ struct Int8Layout: Equatable {
 
   /// The form that `matrix` needs; nil when no integer kernel takes it.
   init?(_ matrix: WeightMatrix) {
-    guard case .quantized(let packed) = matrix, packed.mode == .affine else { return nil }
-    block = min(packed.groupSize, 64)
+    guard case .quantized(let packed) = matrix else { return nil }
+    switch packed.mode {
+    case .affine: block = min(packed.groupSize, 64)
+    // Two groups of 16 make a block.
+    case .mxfp4,
+      .nvfp4 where packed.columns % 32 == 0:
+      block = 32
+    case .mxfp8, .nvfp4: return nil
+    }
     bits = packed.bits <= 4 ? 4 : 8
     evenOdd = bits == 4
   }

@@ -272,7 +272,8 @@ extension KernelTable {
       table.int8 = Int8Kernels(
         rowBytes: KernelsAVX2.int8RowBytes, quantize: KernelsAVX2.quantizeInt8,
         multiply: KernelsAVX2.multiplyInt8, panelBytes: KernelsAVX2.int8PanelBytes,
-        multiplyPanel: KernelsAVX2.multiplyInt8Panel, repack: KernelsAVX2.repack)
+        multiplyPanel: KernelsAVX2.multiplyInt8Panel, repack: KernelsAVX2.repack,
+        multiplyFloating: KernelsAVX2.multiplyInt8Floating)
       table.scores = KernelsAVX2.attentionScores
       table.accumulate = KernelsAVX2.attentionAccumulate
       table.softmaxBlock = KernelsAVX2.attentionSoftmax
@@ -299,7 +300,8 @@ extension KernelTable {
       table.int8 = Int8Kernels(
         rowBytes: KernelsAVX512.int8RowBytes, quantize: KernelsAVX512.quantizeInt8,
         multiply: KernelsAVX512.multiplyInt8, panelBytes: KernelsAVX512.int8PanelBytes,
-        multiplyPanel: KernelsAVX512.multiplyInt8Panel, repack: KernelsAVX2.repack)
+        multiplyPanel: KernelsAVX512.multiplyInt8Panel, repack: KernelsAVX2.repack,
+        multiplyFloating: KernelsAVX2.multiplyInt8Floating)
       table.scores = KernelsAVX512.attentionScores
       table.accumulate = KernelsAVX512.attentionAccumulate
       table.softmaxBlock = KernelsAVX2.attentionSoftmax

@@ -31,6 +31,43 @@ import Testing
     }
   }
 
+  @Test(arguments: [false, true])
+  func `integer products of E2M1 weights have the bits of the scalar twin`(isNVFP4: Bool) {
+    var random = SeededGenerator(seed: 16)
+    for (name, kernels) in tables {
+      guard let int8 = kernels.int8 else { continue }
+      for blocks in [1, 2, 3, 17] {
+        let (columns, weightRows) = (32 * blocks, 5)
+        let packed = Bytes.random(weightRows * columns / 2, misaligned: 1, using: &random)
+        let scaleBytes = blocks * (isNVFP4 ? 2 : 1)
+        let scales = Bytes(weightRows * scaleBytes)
+        for i in 0..<weightRows * scaleBytes {
+          // Near one in mxfp4, and its smallest; any but NaN in nvfp4.
+          let code = isNVFP4 ? random.next() & 0xBF : i == 0 ? 0 : 117 + random.next() % 20
+          scales.start.storeBytes(of: UInt8(truncatingIfNeeded: code), toByteOffset: i, as: UInt8.self)
+        }
+        let x = Bytes.floats(9 * columns, using: &random)
+        for xRows in [1, 2, 3, 4, 5, 9] {
+          let results = [int8, Reference.int8].map { kernels in
+            let bytes = kernels.rowBytes(columns, 32)
+            let rows = Bytes(bytes * xRows)
+            for r in 0..<xRows {
+              kernels.quantize(x.floats + r * columns, columns, 32, true, rows.start + r * bytes)
+            }
+            let y = Bytes.room(weightRows * xRows)
+            kernels.multiplyFloating(
+              packed.start, columns / 2, scales.start, scaleBytes, isNVFP4, weightRows, rows.start, bytes,
+              xRows,
+              columns, y.floats, weightRows)
+            #expect(rows.isIntact && y.isIntact)
+            return y.values(weightRows * xRows).map(\.bitPattern)
+          }
+          #expect(results[0] == results[1], "\(name), \(blocks) blocks, \(xRows) rows")
+        }
+      }
+    }
+  }
+
   @Test func `weights of every width are rewritten as nibbles or bytes, whatever their alignment`() {
     var random = SeededGenerator(seed: 15)
     for (name, kernels) in tables {
