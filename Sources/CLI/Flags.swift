@@ -253,6 +253,14 @@ enum Flags {
       Flag(
         name: "media-root", kind: .text, placeholder: "DIR", defaultText: "none",
         help: "folder whose files requests may name by file:// URLs"),
+      Flag(
+        name: "allow-media-urls", kind: .toggle,
+        help: "fetch images that requests name by http:// and https:// URLs, from public addresses, with curl"
+      ),
+      Flag(
+        name: "media-url-host", kind: .text, placeholder: "HOST[:PORT]", defaultText: "any public one",
+        help: "fetch from this host alone, even if its address is private; may be repeated",
+        isRepeatable: true),
     ])
 
   static let media = FlagGroup(

@@ -52,12 +52,12 @@ def make_model(folder):
 
 
 @contextlib.contextmanager
-def serving(binary, *flags):
+def serving(binary, *flags, env=None):
     with tempfile.TemporaryDirectory() as folder:
         model = pathlib.Path(folder) / "gemma4-mm-tiny"
         model.mkdir()
         make_model(model)
-        server = Server(binary, "--max-context", "4096", "--compute", "exact", *flags, model=model)
+        server = Server(binary, "--max-context", "4096", "--compute", "exact", *flags, model=model, env=env)
         try:
             yield server
         finally:
