@@ -87,6 +87,8 @@ package enum ChildProcess {
       throw .file(action: "run", path: program, code: EINVAL)
     }
     return try starting.withLock { _ throws(PlatformError) in
+      // Whoever started this process may have had it ignored: then the system would forget exit codes.
+      signal(SIGCHLD, SIG_DFL)
       var ends: [Int32] = [-1, -1]
       guard pipe(&ends) == 0 else { throw .system(action: "make a pipe", code: errno) }
       for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }

@@ -17,6 +17,7 @@ import Testing
   ])
   func `a URL is written anew from its parts`(text: String, expected: String) throws {
     #expect(try WebURL(text).text == expected)
+    #expect(try WebURL(expected).text == expected)
   }
 
   @Test(arguments: [
