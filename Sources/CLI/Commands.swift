@@ -38,7 +38,7 @@ struct Command: Sendable {
       usage: "mlxserve verify --model DIR [flags]",
       groups: [Flags.evaluatedModel, Flags.verify], run: VerifyCommand.run),
     Command(
-      name: "media", summary: "show what the decoders make of an image file",
+      name: "media", summary: "show what the decoders make of an image or a sound",
       usage: "mlxserve media --file FILE [flags]", groups: [Flags.media], run: MediaCommand.run),
   ]
 }
@@ -47,7 +47,7 @@ struct Command: Sendable {
 package enum CommandLineTool {
   package static let version = "0.1.0"
 
-  /// Runs the tool and ends the process: 0 success, 1 failure, 2 usage error.
+  /// Runs the tool and ends the process: 0 success, 1 what `verify` looked at cannot be used, 2 an error, told in a line.
   package static func runAndExit(_ arguments: [String]) -> Never {
     StandardStream.openMissing()
     Signals.ignorePipe()
@@ -62,7 +62,7 @@ package enum CommandLineTool {
       return 2
     } catch {
       Terminal.printError("mlxserve: \(error)")
-      return 1
+      return 2
     }
   }
 

@@ -254,17 +254,28 @@ enum Flags {
       Flag(
         name: "media-root", kind: .text, placeholder: "DIR", defaultText: "none",
         help: "folder whose files requests may name by file:// URLs"),
+      Flag(
+        name: "allow-media-urls", kind: .toggle,
+        help: "fetch images that requests name by http:// and https:// URLs, from public addresses, with curl"
+      ),
+      Flag(
+        name: "media-url-host", kind: .text, placeholder: "HOST[:PORT]", defaultText: "any public one",
+        help: "fetch from this host alone, even if its address is private; may be repeated",
+        isRepeatable: true),
     ])
 
   static let media = FlagGroup(
-    title: "Image",
+    title: "Image or sound",
     flags: [
-      Flag(name: "file", kind: .text, placeholder: "FILE", help: "the image, PNG or JPEG (required)"),
+      Flag(
+        name: "file", kind: .text, placeholder: "FILE",
+        help: "an image, PNG or JPEG, or a WAV file (required)"),
       Flag(
         name: "image-tokens", kind: .integer(1...4096), placeholder: "N", defaultText: "280",
         help: "most soft tokens, which decide the size that the model sees"),
       Flag(
-        name: "raw", kind: .text, placeholder: "OUT", help: "write the pixels there: RGB, row by row"),
+        name: "raw", kind: .text, placeholder: "OUT",
+        help: "write the pixels there, RGB, row by row; of a sound the samples at 16 kHz, 32-bit floats"),
       Flag(name: "resized", kind: .toggle, help: "with --raw: the pixels at the size that the model sees"),
     ])
 

@@ -1,4 +1,4 @@
-// `mlxserve media`: what the decoders make of an image file.
+// `mlxserve media`: what the decoders make of an image or a sound.
 
 import JSON
 import Media
@@ -8,8 +8,14 @@ enum MediaCommand {
   private static let fileLimit = 256 << 20
 
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    let path = try flags.required("file", hint: "a PNG or JPEG file")
+    let path = try flags.required("file", hint: "a PNG, JPEG or WAV file")
     let bytes = try File.read(path, limit: fileLimit)
+    let isSound = bytes.dropFirst(8).starts(with: "WAVE".utf8)
+    Terminal.print((isSound ? try sound(bytes, flags) : try image(bytes, flags)).text)
+    return 0
+  }
+
+  private static func image(_ bytes: [UInt8], _ flags: ParsedFlags) throws -> JSONValue {
     let begin = Instant.now
     let image = try ImageDecoder.decode(bytes)
     let decoding = Instant.now.seconds(since: begin)
@@ -22,17 +28,42 @@ enum MediaCommand {
     if let target = flags.text("raw") {
       try write((flags.isSet("resized") ? resized : image).pixels, to: target)
     }
-    let facts: JSONValue = [
+    return [
       "format": .string(try ImageDecoder.format(of: bytes).rawValue), "bytes": .int(bytes.count),
       "width": .int(image.width), "height": .int(image.height),
       "resized_width": .int(resized.width), "resized_height": .int(resized.height),
       "tokens": .int(grid.tokenCount(width: resized.width, height: resized.height)),
-      "decode_seconds": .double((decoding * 1e4).rounded() / 1e4),
-      "resize_seconds": .double((seconds * 1e4).rounded() / 1e4),
+      "decode_seconds": rounded(decoding), "resize_seconds": rounded(seconds),
     ]
-    Terminal.print(facts.text)
-    return 0
   }
+
+  /// With `--raw` the samples that the spectrogram is made of: 16,000 per second, 32-bit floats, low byte first.
+  private static func sound(_ bytes: [UInt8], _ flags: ParsedFlags) throws -> JSONValue {
+    let begin = Instant.now
+    let sound = try WAVReader.read(bytes)
+    let decoding = Instant.now.seconds(since: begin)
+    let settings = MelSettings()
+    let resampling = Instant.now
+    let samples = Resampler.resample(sound.samples, from: sound.rate, to: settings.rate)
+    let seconds = Instant.now.seconds(since: resampling)
+    if let target = flags.text("raw") {
+      try write(
+        samples.flatMap { sample in
+          (0..<4).map { UInt8(truncatingIfNeeded: sample.bitPattern >> UInt32(8 * $0)) }
+        }, to: target)
+    }
+    let frames = MelSpectrogram(settings).frameCount(samples: samples.count)
+    return [
+      "format": "WAV", "bytes": .int(bytes.count), "rate": .int(sound.rate),
+      "samples": .int(sound.samples.count), "resampled_rate": .int(settings.rate),
+      "resampled_samples": .int(samples.count),
+      "tokens": .int(MediaRules.Sounds.tokenCount(frames: frames)),
+      "decode_seconds": rounded(decoding), "resample_seconds": rounded(seconds),
+    ]
+  }
+
+  /// To a tenth of a millisecond.
+  private static func rounded(_ seconds: Double) -> JSONValue { .double((seconds * 1e4).rounded() / 1e4) }
 
   private static func write(_ bytes: [UInt8], to path: String) throws(PlatformError) {
     let parts = path.split(separator: "/", omittingEmptySubsequences: false)

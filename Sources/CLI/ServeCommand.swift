@@ -19,6 +19,7 @@ enum ServeCommand {
     // What is wrong with the flags is told before anybody can connect.
     try checkTestHooks(flags)
     _ = try ServeSetup.mediaRoot(flags)
+    _ = try ServeSetup.mediaURLs(flags)
     let models = try FleetFlags(flags)
     let id = models.first.first ?? models.catalog.sources.first?.id ?? ""
     let access = try ServeSetup.access(flags)
@@ -69,6 +70,10 @@ enum ServeCommand {
       settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
       settings.store = try makeStore(flags)
       settings.mediaRoot = try ServeSetup.mediaRoot(flags)
+      settings.mediaURLs = try ServeSetup.mediaURLs(flags)
+      if let rules = settings.mediaURLs, rules.program == nil {
+        Log.warning("URLs of images cannot be fetched", ["missing": "the program curl"])
+      }
       if flags.isSet("test-hooks") {
         settings.engineStatistics = { fleet.statistics(of: id) }
         Log.warning("test hooks are on", ["route": "/debug/state"])

@@ -115,6 +115,26 @@ enum ServeSetup {
     return root
   }
 
+  /// What requests may name by http and https URLs; nil for nothing.
+  static func mediaURLs(_ flags: ParsedFlags) throws(UsageError) -> MediaURLRules? {
+    let hosts = flags.texts("media-url-host")
+    guard flags.isSet("allow-media-urls") else {
+      if !hosts.isEmpty { throw .unusable(flag: "media-url-host", reason: "needs --allow-media-urls") }
+      return nil
+    }
+    var rules = MediaURLRules()
+    for host in hosts {
+      guard let (name, port) = Authority.parse(host) else {
+        throw .badValue(
+          flag: "media-url-host", value: host, expected: "a name or an address, perhaps with a port")
+      }
+      rules.hosts.append(MediaURLRules.Host(name: name, port: port))
+    }
+    rules.program = ChildProcess.find("curl")
+    rules.userAgent = "mlxserve/\(CommandLineTool.version)"
+    return rules
+  }
+
   static func limits(_ flags: ParsedFlags) -> Limits {
     var limits = Limits()
     limits.connections = flags.integer("max-connections") ?? 1024

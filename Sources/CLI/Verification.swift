@@ -178,6 +178,10 @@ extension Verification {
   ]
 
   private mutating func checkTokenizer(_ inspection: ModelInspection?) -> Tokenizer? {
+    guard File.isDirectory(path) else {
+      skip("tokenizer")
+      return nil
+    }
     let tokenizer: Tokenizer
     do {
       let file = path + "/tokenizer.json"

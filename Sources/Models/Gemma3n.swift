@@ -79,7 +79,7 @@ package final class Gemma3n: CausalModel {
   private let config: Gemma3nConfig
   /// Of the sliding layers; the frame's is that of the full ones.
   private let localRope: RoPE
-  private let second: Gemma3nSecondEmbedding
+  private let second: GemmaSecondEmbedding
   /// From the embedding to the streams but the first, and back.
   private let projections, unprojections: [Linear]
   private let layers: [Layer]
@@ -105,7 +105,8 @@ package final class Gemma3n: CausalModel {
     self.config = config
     self.frame = frame
     localRope = RoPE(variants: config.localRope.variants)
-    second = try Gemma3nSecondEmbedding(config, frame)
+    second = try GemmaSecondEmbedding(
+      width: config.secondWidth, vocabulary: config.secondVocabulary, config.sizes, frame)
     func maps(_ name: String) throws(ModelError) -> [Linear] {
       var maps: [Linear] = []
       for index in 0..<streams - 1 {
@@ -350,53 +351,5 @@ extension Gemma3n {
       correction: try Linear(["correction_coefs": streams], columns: streams, at: map, compute: compute),
       outputScale: config.scalesOutput
         ? try DecoderFrame.vector("correct_output_scale", count: hidden, at: map) : nil)
-  }
-}
-
-/// The second embedding: one vector per token and layer, joined with a projection of the first.
-private final class Gemma3nSecondEmbedding {
-  private let compute: ComputeContext
-  private let config: Gemma3nConfig
-  /// `[vocabulary, layers · width]`; it stays in the mapping, and only the rows of the step's tokens are read.
-  private let table: WeightMatrix
-  private let projection: Linear  // [hidden] → [layers · width]
-  private let norm: [Float]  // [width]
-  private var known: [Int32] = []
-  private let looked = ScratchBuffer()
-  private let joined = ScratchBuffer()
-
-  init(_ config: Gemma3nConfig, _ frame: DecoderFrame) throws(ModelError) {
-    let columns = config.sizes.layers * config.secondWidth
-    let tensors = try loading { () throws(CheckpointError) in
-      try frame.weights.embedding("embed_tokens_per_layer", rows: config.secondVocabulary, columns: columns)
-    }
-    table = try computing { () throws(ComputeError) in try WeightMatrix(tensors) }
-    projection = try Linear(
-      ["per_layer_model_projection": columns], columns: config.sizes.hidden, at: frame.weights,
-      compute: frame.compute)
-    norm = try DecoderFrame.vector(
-      "per_layer_projection_norm.weight", count: config.secondWidth, at: frame.weights)
-    compute = frame.compute
-    self.config = config
-  }
-
-  var byteCount: Int { projection.byteCount }
-
-  /// - Parameter x: the first embeddings, scaled.
-  func rows(of tokens: [Int32], _ x: Rows) -> Rows {
-    let columns = config.sizes.layers * config.secondWidth
-    known.removeAll(keepingCapacity: true)
-    // Tokens that stand for images and sounds have no second embedding: they take that of padding.
-    for token in tokens { known.append(Int(token) < config.secondVocabulary ? token : 0) }
-    let own = looked.rows(x.count, columns)
-    compute.gather(known, of: table, into: own)
-    compute.scale(own, by: config.secondScale)
-    let sum = joined.rows(x.count, columns)
-    projection(x, into: sum)
-    compute.scale(sum, by: 1 / Float(config.sizes.hidden).squareRoot())
-    compute.rmsNormHeads(sum, gain: norm, epsilon: config.sizes.epsilon)
-    compute.add(own, to: sum)
-    compute.scale(sum, by: Float(0.5).squareRoot())
-    return sum
   }
 }

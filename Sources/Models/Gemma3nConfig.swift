@@ -100,5 +100,4 @@ struct Gemma3nConfig {
   }
 
   var embeddingScale: Float { gemmaEmbeddingScale(width: sizes.hidden) }
-  var secondScale: Float { gemmaEmbeddingScale(width: secondWidth) }
 }

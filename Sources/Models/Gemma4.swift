@@ -66,7 +66,7 @@ package final class Gemma4: CausalModel {
   private let config: Gemma4Config
   /// Of the sliding layers; the frame's is that of the full ones.
   private let localRope: RoPE
-  private let second: Gemma4SecondEmbedding?
+  private let second: GemmaSecondEmbedding?
   private let layers: [Layer]
   private let towers: Gemma4Towers
   package let weightBytesPerToken: Int
@@ -90,7 +90,10 @@ package final class Gemma4: CausalModel {
     self.config = config
     self.frame = frame
     localRope = RoPE(variants: config.localRope.variants)
-    second = config.secondWidth > 0 ? try Gemma4SecondEmbedding(config, frame) : nil
+    second =
+      config.secondWidth > 0
+      ? try GemmaSecondEmbedding(
+        width: config.secondWidth, vocabulary: config.secondVocabulary, config.sizes, frame) : nil
     var layers: [Layer] = []
     for index in 0..<config.sizes.layers { layers.append(try Self.layer(index, config, frame)) }
     self.layers = layers
@@ -269,50 +272,5 @@ package final class Gemma4: CausalModel {
     let out = attended.rows(h.count, queries)
     compute.attend(q, shape: shape, layer: layer.cacheLayer, of: cache, at: step.layout, into: out)
     layer.o(out, into: h)
-  }
-}
-
-/// The second embedding: one vector per token and layer, joined with a projection of the first.
-private final class Gemma4SecondEmbedding {
-  private let compute: ComputeContext
-  private let config: Gemma4Config
-  /// `[vocabulary, layers · width]`, larger than the rest of the model: it stays in the mapping, and only the rows
-  /// of the step's tokens are read.
-  private let table: WeightMatrix
-  private let projection: Linear  // [hidden] → [layers · width]
-  private let norm: [Float]  // [width]
-  private let looked = ScratchBuffer()
-  private let joined = ScratchBuffer()
-
-  init(_ config: Gemma4Config, _ frame: DecoderFrame) throws(ModelError) {
-    let columns = config.sizes.layers * config.secondWidth
-    let tensors = try loading { () throws(CheckpointError) in
-      try frame.weights.embedding("embed_tokens_per_layer", rows: config.secondVocabulary, columns: columns)
-    }
-    table = try computing { () throws(ComputeError) in try WeightMatrix(tensors) }
-    projection = try Linear(
-      ["per_layer_model_projection": columns], columns: config.sizes.hidden, at: frame.weights,
-      compute: frame.compute)
-    norm = try DecoderFrame.vector(
-      "per_layer_projection_norm.weight", count: config.secondWidth, at: frame.weights)
-    compute = frame.compute
-    self.config = config
-  }
-
-  var byteCount: Int { projection.byteCount }
-
-  /// - Parameter x: the first embeddings, scaled.
-  func rows(of tokens: [Int32], _ x: Rows) -> Rows {
-    let columns = config.sizes.layers * config.secondWidth
-    let own = looked.rows(x.count, columns)
-    compute.gather(tokens, of: table, into: own)
-    compute.scale(own, by: config.secondScale)
-    let sum = joined.rows(x.count, columns)
-    projection(x, into: sum)
-    compute.scale(sum, by: 1 / Float(config.sizes.hidden).squareRoot())
-    compute.rmsNormHeads(sum, gain: norm, epsilon: config.sizes.epsilon)
-    compute.add(own, to: sum)
-    compute.scale(sum, by: Float(0.5).squareRoot())
-    return sum
   }
 }

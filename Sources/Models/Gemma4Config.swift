@@ -89,7 +89,6 @@ struct Gemma4Config {
   func ones(_ headDim: Int) -> [Float] { headDim == localOnes.count ? localOnes : fullOnes }
 
   var embeddingScale: Float { gemmaEmbeddingScale(width: sizes.hidden) }
-  var secondScale: Float { gemmaEmbeddingScale(width: secondWidth) }
 
   /// The layer itself, or the last one of its kind that stores keys and values.
   func cacheLayer(_ layer: Int) throws(ModelError) -> Int {

@@ -26,6 +26,8 @@ package final class App: Sendable {
     package var metrics = Metrics()
     /// The folder whose files `file://` URLs may name; nil for none.
     package var mediaRoot: String?
+    /// What http and https URLs may name; nil for nothing.
+    package var mediaURLs: MediaURLRules?
     /// Seconds since 1970 when the server started: `created` of models.
     package var started: Int?
     /// Of the server, for /openapi.json.

@@ -11,6 +11,14 @@ struct AppHost: Sendable {
   let jobs = ResponseJobs()
   /// Images and sounds on their way to the model.
   let desk = MediaDesk()
+  /// Nil where nothing is fetched.
+  let fetcher: MediaFetcher?
+
+  init(models: ModelFleet, settings: App.Settings) {
+    self.models = models
+    self.settings = settings
+    fetcher = settings.mediaURLs.map { MediaFetcher($0) }
+  }
 
   var store: ResponseStore { settings.store }
 

@@ -49,7 +49,8 @@ struct CapabilitiesRoute {
     }
     return [
       "formats": ["image/png", "image/jpeg"], "pixels": .int(ImageDecoder.pixelLimit),
-      "tokens": .object(JSONObject(tokens)), "files": .bool(core.settings.mediaRoot != nil), "fetches": false,
+      "tokens": .object(JSONObject(tokens)), "files": .bool(core.settings.mediaRoot != nil),
+      "fetches": .bool(core.settings.mediaURLs?.program != nil),
     ]
   }
 

@@ -18,13 +18,11 @@ struct ChatPlan {
 
   private let resolver: MediaResolver
 
-  /// - Parameter attachments: parts of a multipart body by name.
-  init(
-    _ core: AppCore, client: ClientIdentity = ClientIdentity(), attachments: [ByteKey: [UInt8]] = [:]
-  ) {
+  /// - Parameter media: finds the request's images and sounds; nil for one of its own.
+  init(_ core: AppCore, client: ClientIdentity = ClientIdentity(), media: MediaResolver? = nil) {
     self.core = core
     self.client = client
-    resolver = MediaResolver(core, attachments: attachments)
+    resolver = media ?? MediaResolver(core)
   }
 
   /// The generations of a request, ready to start.

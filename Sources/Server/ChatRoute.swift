@@ -17,7 +17,8 @@ struct ChatRoute {
     let request = try ChatRequest(form.body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
     try form.check(request)
-    let run = try ChatPlan(core, client: context.client, attachments: form.attachments).makeRun(request)
+    let media = MediaResolver(core, attachments: form.attachments, isUnwanted: context.isClientGone)
+    let run = try ChatPlan(core, client: context.client, media: media).makeRun(request)
     do throws(InferenceError) {
       try run.start()
     } catch {

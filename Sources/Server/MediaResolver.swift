@@ -5,18 +5,35 @@ import Media
 import OpenAI
 import Platform
 
-struct MediaResolver {
+/// Belongs to one request: what it has found stays, because a prompt may be made several times until it fits.
+final class MediaResolver {
   private let core: AppCore
   /// Parts of a multipart body by name.
   private let attachments: [ByteKey: [UInt8]]
+  private let isUnwanted: () -> Bool
+  /// What has been found, by the field that holds it.
+  private var inputs: [ByteKey: MediaInput] = [:]
+  /// When everything that is fetched must be there.
+  private lazy var deadline = Instant.now.adding(seconds: MediaFetcher.seconds)
 
-  init(_ core: AppCore, attachments: [ByteKey: [UInt8]] = [:]) {
+  /// - Parameter isUnwanted: whether nobody waits for the answer any more; asked while something is fetched.
+  init(
+    _ core: AppCore, attachments: [ByteKey: [UInt8]] = [:], isUnwanted: @escaping () -> Bool = { false }
+  ) {
     self.core = core
     self.attachments = attachments
+    self.isUnwanted = isUnwanted
   }
 
   /// - Throws: 400 naming the field, when the model takes no such thing or the bytes are no such thing.
   func input(of part: MediaPart) throws(APIError) -> MediaInput {
+    if let known = inputs[ByteKey(part.field)] { return known }
+    let input = try makeInput(of: part)
+    inputs[ByteKey(part.field)] = input
+    return input
+  }
+
+  private func makeInput(of part: MediaPart) throws(APIError) -> MediaInput {
     switch part.content {
     case .image(let url, let detail):
       guard let rules = core.model.media.images else {
@@ -104,10 +121,7 @@ struct MediaResolver {
     }
     if let name = part.attachment { return try attachment(name, part) }
     if starts("file:") { return try file(url, part) }
-    if starts("http:") || starts("https:") {
-      throw .unsupportedValue(
-        part.field, "this server fetches nothing from the network; send the bytes in a data URL")
-    }
+    if starts("http:") || starts("https:") { return try fetched(url, part) }
     throw .invalidValue(part.field, "expected a data URL: 'data:image/png;base64,...'")
   }
 
@@ -117,6 +131,20 @@ struct MediaResolver {
         part.field, "the request has no part named '\(APIError.shortened(name))' (multipart/form-data)")
     }
     return bytes
+  }
+
+  private func fetched(_ url: String, _ part: MediaPart) throws(APIError) -> [UInt8] {
+    guard let fetcher = core.host.fetcher else {
+      throw .unsupportedValue(
+        part.field,
+        "this server fetches nothing from the network (--allow-media-urls is not set); send the bytes in a data URL"
+      )
+    }
+    do throws(FetchError) {
+      return try fetcher.bytes(at: url, until: deadline, isUnwanted: isUnwanted)
+    } catch {
+      throw APIError(error, param: part.field)
+    }
   }
 
   private func file(_ url: String, _ part: MediaPart) throws(APIError) -> [UInt8] {
@@ -174,6 +202,20 @@ struct MediaResolver {
 }
 
 extension APIError {
+  fileprivate init(_ error: FetchError, param: String) {
+    switch error {
+    case .unwanted: self = APIError(AnswerFailure.clientGone, param: param)
+    case .busy:
+      self.init(
+        status: 503, type: "server_error", code: "overloaded", param: param,
+        message: "'\(param)' was not fetched: \(error).", retryAfter: 5)
+    case .noProgram, .unlistedHost: self = .unsupportedValue(param, "\(error)")
+    default:
+      self.init(
+        status: 400, code: "invalid_image_url", param: param, message: "Invalid '\(param)': \(error).")
+    }
+  }
+
   static func unusableMedia(_ param: String, _ problem: String) -> APIError {
     APIError(status: 400, code: "invalid_image", param: param, message: "Invalid '\(param)': \(problem).")
   }

@@ -17,7 +17,7 @@ struct MessagesRoute {
     let core = try host.core(body)
     let request = try MessagesRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
-    let run = try start(request, core, client: context.client)
+    let run = try start(request, core, context)
     let answer = MessagesAnswer(
       request: request, id: "msg_" + core.settings.makeID(), run: run, core: core)
     var response = request.chat.options.streams ? answer.stream(context) : try answer.whole(context)
@@ -26,11 +26,12 @@ struct MessagesRoute {
   }
 
   private func start(
-    _ request: MessagesRequest, _ core: AppCore, client: ClientIdentity
+    _ request: MessagesRequest, _ core: AppCore, _ context: ConnectionContext
   ) throws(APIError) -> AnswerRun {
+    let media = MediaResolver(core, isUnwanted: context.isClientGone)
     let run: AnswerRun
     do throws(APIError) {
-      run = try ChatPlan(core, client: client).makeRun(request.chat)
+      run = try ChatPlan(core, client: context.client, media: media).makeRun(request.chat)
     } catch {
       throw request.translated(error)
     }

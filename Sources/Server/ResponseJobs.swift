@@ -118,7 +118,7 @@ final class ResponseJobs: Sendable {
     }
     let run: ResponseRun
     do throws(APIError) {
-      run = try ResponseRun(plan, core, client: client)
+      run = try ResponseRun(plan, core, client: client, isUnwanted: { job.isCancelled })
     } catch {
       return report(.failure(error))
     }

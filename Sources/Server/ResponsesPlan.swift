@@ -97,15 +97,18 @@ struct ResponsesPlanner {
 
 extension ResponsePlan {
   /// The generation, not started. With `truncation: auto` old messages are dropped first if they must be.
-  func makeRun(_ core: AppCore, client: ClientIdentity) throws(APIError) -> AnswerRun {
+  func makeRun(
+    _ core: AppCore, client: ClientIdentity, media: MediaResolver
+  ) throws(APIError) -> AnswerRun {
+    let plan = ChatPlan(core, client: client, media: media)
     do throws(APIError) {
-      return try ChatPlan(core, client: client).makeRun(chat.request)
+      return try plan.makeRun(chat.request)
     } catch {
       guard request.truncates, error.code == "context_length_exceeded",
-        let shorter = try truncated(core)
+        let shorter = try truncated(core, plan)
       else { throw chat.translated(error) }
       do throws(APIError) {
-        return try ChatPlan(core, client: client).makeRun(shorter)
+        return try plan.makeRun(shorter)
       } catch {
         throw chat.translated(error)
       }
@@ -128,7 +131,7 @@ extension ResponsePlan {
   /// the last one fits.
   ///
   /// System messages stay, calls stay with their results, and whole turns go before parts of the last one.
-  private func truncated(_ core: AppCore) throws(APIError) -> ChatRequest? {
+  private func truncated(_ core: AppCore, _ plan: ChatPlan) throws(APIError) -> ChatRequest? {
     guard let template = core.model.template else { return nil }
     let context = core.model.service.limits.maxContext
     // A quarter of the context at most is kept free for the answer.
@@ -141,7 +144,7 @@ extension ResponsePlan {
       return shorter
     }
     func fits(_ request: ChatRequest) -> Bool {
-      guard let prompt = try? ChatPlan(core).makePrompt(request, template) else { return false }
+      guard let prompt = try? plan.makePrompt(request, template) else { return false }
       return prompt.tokens.count <= context - room
     }
     let starts = Self.turnStarts(chat.request.messages)

@@ -62,7 +62,7 @@ struct ResponsesRoute {
         ? follow(job, from: 0, context)
         : Response(json: .object(ResponseObject.begun(plan.body, status: "queued")))
     } else {
-      let run = try ResponseRun(plan, core, client: context.client)
+      let run = try ResponseRun(plan, core, client: context.client, isUnwanted: context.isClientGone)
       response =
         plan.request.isStreamed
         ? stream(run, context) : Response(json: .object(try run.whole(context).body))

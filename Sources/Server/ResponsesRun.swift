@@ -34,12 +34,15 @@ final class ResponseRun {
 
   /// Starts the generation.
   ///
+  /// - Parameter isUnwanted: whether nobody waits for it any more; asked while images are fetched.
   /// - Throws: what is to be answered instead.
-  init(_ plan: ResponsePlan, _ core: AppCore, client: ClientIdentity) throws(APIError) {
+  init(
+    _ plan: ResponsePlan, _ core: AppCore, client: ClientIdentity, isUnwanted: @escaping () -> Bool
+  ) throws(APIError) {
     self.plan = plan
     self.core = core
     writer = ResponseEventWriter(reasoning: core.reasoningEvents)
-    run = try plan.makeRun(core, client: client)
+    run = try plan.makeRun(core, client: client, media: MediaResolver(core, isUnwanted: isUnwanted))
     do throws(InferenceError) {
       try run.start()
     } catch {

@@ -104,7 +104,7 @@ final class ResponsesSocket {
       try socket.send(JSONValue.object(object).bytes)
     }
     guard plan.request.generates else { return try prepare(plan, core, send) }
-    let run = try ResponseRun(plan, core, client: context.client)
+    let run = try ResponseRun(plan, core, client: context.client, isUnwanted: socket.isPeerGone)
     let outcome = run.stream(
       context, isClientGone: socket.isPeerGone,
       send: { event throws(SocketError) in try send(event) })

@@ -61,6 +61,21 @@ import Testing
     }
   }
 
+  @Test func `URLs of images are off unless allowed, and hosts can be named`() throws {
+    #expect(try ServeSetup.mediaURLs(try parse())?.hosts == nil)
+    #expect(try ServeSetup.mediaURLs(try parse("--allow-media-urls"))?.hosts == [])
+    let named = try parse(
+      "--allow-media-urls", "--media-url-host", "Store:9000", "--media-url-host", "[::1]")
+    #expect(
+      try ServeSetup.mediaURLs(named)?.hosts == [
+        MediaURLRules.Host(name: "store", port: 9000), MediaURLRules.Host(name: "::1", port: nil),
+      ])
+    for wrong in [["--media-url-host", "a"], ["--allow-media-urls", "--media-url-host", "http://a/"]] {
+      let flags = try ParsedFlags(wrong, flags: Command.all[0].flags)
+      #expect(throws: UsageError.self) { try ServeSetup.mediaURLs(flags) }
+    }
+  }
+
   @Test func `limits are taken from flags`() throws {
     let limits = ServeSetup.limits(
       try parse(

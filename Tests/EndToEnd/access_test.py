@@ -166,7 +166,7 @@ def test_keys_of_the_environment_stay_out_of_sight(s):
         assert other.get("/v1/models", bearer("sk-flag2"))[0] == 401
         other.stop()
         assert "sk-" not in "".join(other.log)
-    assert refused_start(s, env={**os.environ, "MLXSERVE_API_KEY": ""})[0] == 1
+    assert refused_start(s, env={**os.environ, "MLXSERVE_API_KEY": ""})[0] == 2
 
 
 def test_other_machines_need_a_key(s):
@@ -239,7 +239,7 @@ def test_a_unix_socket(s):
             connection.sendall(b"GET /health HTTP/1.1\r\nHost: any.example\r\nConnection: close\r\n\r\n")
             assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
         taken = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert taken.returncode == 1 and "another program listens there" in taken.stderr, taken
+        assert taken.returncode == 2 and "another program listens there" in taken.stderr, taken
         process.kill()
         process.wait()
         assert path.exists()
@@ -250,7 +250,7 @@ def test_a_unix_socket(s):
         assert not path.exists()
         path.write_text("precious")
         taken = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert taken.returncode == 1 and path.read_text() == "precious", taken
+        assert taken.returncode == 2 and path.read_text() == "precious", taken
 
 
 # Health and the end
@@ -265,7 +265,7 @@ def test_readiness(s):
 def test_a_bad_folder_leaves_no_socket(s):
     with tempfile.TemporaryDirectory() as folder:
         status, message = refused_start(s, "--unix", f"{folder}/s", "--model-id", "x", "--max-context", 1000000)
-        assert status == 1 and message.startswith("mlxserve: "), message
+        assert status == 2 and message.startswith("mlxserve: "), message
         assert not os.path.exists(f"{folder}/s")
 
 

@@ -21,10 +21,10 @@ def run(server, *arguments, input=None, timeout=120):
 
 
 def refused(server, model, *words, flags=()):
-    """The server does not start with this folder: one line on stderr, nothing on stdout, exit code 1."""
+    """The server does not start with this folder: one line on stderr, nothing on stdout, exit code 2."""
     result = run(server, "--model", model, "--port", 0, *flags)
     lines = result.stderr.strip().splitlines()
-    assert result.returncode == 1, result
+    assert result.returncode == 2, result
     assert result.stdout == "", result.stdout
     assert len(lines) == 1, lines
     assert lines[0].startswith("mlxserve: "), lines
@@ -111,7 +111,7 @@ def test_a_port_in_use_is_refused(server):
         taken.listen()
         port = taken.getsockname()[1]
         result = run(server, "--model", DEMO, "--port", port)
-        assert result.returncode == 1 and result.stdout == "", result
+        assert result.returncode == 2 and result.stdout == "", result
         assert str(port) in result.stderr.strip().splitlines()[-1], result.stderr
 
 
@@ -161,7 +161,7 @@ def test_bench_prints_a_table_and_csv_and_needs_no_tokenizer(server):
 
 def test_bench_refuses_more_than_the_context(server):
     result = run(server, "bench", "--model", DEMO, "--depth", "999999")
-    assert result.returncode == 1 and "context" in result.stderr, result
+    assert result.returncode == 2 and "context" in result.stderr, result
 
 
 def test_perplexity_prints_one_json_object_and_a_table(server):
@@ -181,7 +181,7 @@ def test_perplexity_prints_one_json_object_and_a_table(server):
         report = json.loads(run(server, *flags, "--compute", "exact", "--json").stdout)
         compared = run(server, *flags, "--compare", "--json")
         if "no integer kernels" in compared.stderr:
-            assert compared.returncode == 1, compared
+            assert compared.returncode == 2, compared
             return
         found = json.loads(compared.stdout)
         assert found["perplexity"] == report["perplexity"], found
@@ -197,7 +197,7 @@ def test_perplexity_says_in_one_line_what_it_cannot_use(server):
         def fails(word, *flags, model=DEMO):
             result = run(server, "perplexity", "--model", model, "--text", text, *flags)
             lines = result.stderr.splitlines()
-            assert result.returncode == 1 and result.stdout == "" and len(lines) == 1, result
+            assert result.returncode == 2 and result.stdout == "" and len(lines) == 1, result
             assert lines[0].startswith("mlxserve: ") and word in lines[0], (word, lines)
 
         fails("text.txt")

@@ -262,15 +262,15 @@ def test_models_that_make_no_sense_are_refused(s):
         return done.returncode, done.stderr
 
     demo = str(DEMO)
-    for flags, code, word in (
-        ((), 2, "--model is required"),
-        (("--model", demo, "--model", demo), 1, "two models or aliases are called 'demo'"),
-        (("--model", demo, "--alias", "x=y"), 1, "there is no model 'y'"),
-        (("--model", demo, "--alias", "x"), 2, "NAME=MODEL"),
-        (("--model", demo, "--memory", "6X"), 2, "--memory '6X'"),
-        (("--model", demo, "--memory", "1M"), 1, "are left of --memory 1 MB"),
-        (("--model", demo, "--preload", "y"), 2, "--preload 'y'"),
-        (("--models-dir", "/none/such"), 1, "this is no folder"),
+    for flags, word in (
+        ((), "--model is required"),
+        (("--model", demo, "--model", demo), "two models or aliases are called 'demo'"),
+        (("--model", demo, "--alias", "x=y"), "there is no model 'y'"),
+        (("--model", demo, "--alias", "x"), "NAME=MODEL"),
+        (("--model", demo, "--memory", "6X"), "--memory '6X'"),
+        (("--model", demo, "--memory", "1M"), "are left of --memory 1 MB"),
+        (("--model", demo, "--preload", "y"), "--preload 'y'"),
+        (("--models-dir", "/none/such"), "this is no folder"),
     ):
         found = run(*flags)
-        assert found[0] == code and word in found[1], (flags, found)
+        assert found[0] == 2 and word in found[1], (flags, found)

@@ -14,7 +14,9 @@ import batching_test
 import chat_cases_test
 import checkpoints_test
 import cli_test
+import media_reference_test
 import media_test
+import media_urls_test
 import models_test
 import openapi_test
 import proxies_test
@@ -40,8 +42,8 @@ LONG = {
 GROUPS = [
     ((), False, (
         sdk_test, chat_cases_test, responses_test, responses_stream_test, around_test, openapi_test, raw_test, cli_test,
-        access_test, media_test, audio_test, checkpoints_test, models_test, batching_test,
-        proxies_test)),
+        access_test, media_test, media_urls_test, media_reference_test, audio_test, checkpoints_test, models_test,
+        batching_test, proxies_test)),
     (HOOKS, True, (
         a_framing_test, b_limits_test, d_json_test, e_parameters_test, f_tokenizer_test, g_templates_test,
         h_constraints_test, i_streams_test, j_scheduler_test, k_files_test, l_system_test, n_logs_test)),

@@ -56,7 +56,8 @@ private let rules = MediaRules(
     -> ModelPrompt
   {
     let template = try #require(core.model.template)
-    return try ChatPlan(core, attachments: attachments).makePrompt(request(content, core), template)
+    return try ChatPlan(core, media: MediaResolver(core, attachments: attachments)).makePrompt(
+      request(content, core), template)
   }
 
   private func refusal(_ content: JSONValue, _ core: AppCore) -> String {
@@ -121,6 +122,21 @@ private let rules = MediaRules(
     #expect(refusal([image("file://" + Self.picture)], core) == "accepted")
     for url in ["file:///../Package.swift", "file:///media", "file:///media/%2e%2e/media/x", "file:media/x"] {
       #expect(refusal([image(url)], core) == "invalid_value messages[0].content[0].image_url.url")
+    }
+  }
+
+  @Test func `URLs are followed where that is allowed, to public places`() throws {
+    var settings = App.Settings()
+    settings.mediaURLs = MediaURLRules()
+    // No curl: the refusal comes from the fetcher.
+    #expect(
+      refusal([image("https://a.example/x")], try core(settings))
+        == "unsupported_value messages[0].content[0].image_url.url")
+    settings.mediaURLs?.program = "/usr/bin/curl"
+    for url in ["http://user@a.example/", "http://127.0.0.1:1/x", "http://[::1]/", "http://2130706433/"] {
+      #expect(
+        refusal([image(url)], try core(settings))
+          == "invalid_image_url messages[0].content[0].image_url.url", "\(url)")
     }
   }
 

@@ -51,7 +51,8 @@ import Tokenizers
   ) throws -> ModelPrompt {
     let body: JSONValue = ["model": "m", "messages": [["role": "user", "content": content]]]
     let request = try ChatRequest(body, limits: core.limits, vocabularySize: 262)
-    return try ChatPlan(core, attachments: attachments).makePrompt(request, try #require(core.model.template))
+    return try ChatPlan(core, media: MediaResolver(core, attachments: attachments)).makePrompt(
+      request, try #require(core.model.template))
   }
 
   private func refusal(_ content: JSONValue, _ core: AppCore) -> APIError? {

@@ -69,11 +69,25 @@ def start(binary, folder, *flags, seconds=60):
 
 
 def refuses(binary, folder, *words, flags=()):
-    """The server does not start, says so in one line with these words, and neither traps nor hangs."""
+    """The server does not start, says so in one line with these words, and neither traps nor hangs; `verify` finds a
+    fault too."""
     code, line, errors = start(binary, folder, *flags)
-    assert code in (1, 2) and not line, (code, line, errors[-500:])
-    last = errors.strip().splitlines()
-    assert last and last[0].startswith("mlxserve: ") and len(errors) < 4000, errors[-1000:]
+    assert code == 2 and not line, (code, line, errors[-500:])
+    lines = errors.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("mlxserve: ") and len(errors) < 4000, errors[-1000:]
     for word in words:
         assert word in errors, (word, errors[-500:])
+    if not flags:
+        assert verified(binary, folder) == 1, folder
     return errors
+
+
+def verified(binary, folder):
+    """The exit code of `verify`: 0 for a folder that can be used, 1 for one with a fault, which its table names."""
+    found = subprocess.run(
+        [binary, "verify", "--json", "--model", str(folder)], capture_output=True, text=True, errors="replace", timeout=120)
+    report = json.loads(found.stdout)
+    faults = [check for check in report["checks"] if check["status"] == "FAILED"]
+    assert found.returncode == (1 if faults else 0) and report["usable"] == (not faults), (found, faults)
+    assert all(check["detail"] and len(check["detail"]) < 4000 for check in faults), faults
+    return found.returncode

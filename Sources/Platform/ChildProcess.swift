@@ -1,0 +1,141 @@
+// Another program, run to its end or to a bound: what it wrote to its standard output.
+
+package enum ChildProcess {
+  /// How a run ended.
+  package enum Ending: Sendable, Equatable {
+    /// By itself, with this exit code; nil for a signal.
+    case exited(Int32?)
+    /// Killed: it wrote more than was asked for.
+    case tooMuchOutput
+    /// Killed: the time was over.
+    case late
+    /// Killed: nobody wanted the result any more.
+    case unwanted
+  }
+
+  /// How long nobody looks whether the result is still wanted, seconds.
+  private static let lookSeconds = 0.05
+  /// No two children are started at once: one must not inherit the pipe of another.
+  private static let starting = Monitor(())
+
+  /// The first executable file of that name in the absolute folders of PATH.
+  package static func find(_ name: String) -> String? {
+    for folder in (Environment.value("PATH") ?? "").split(separator: ":") where folder.hasPrefix("/") {
+      let path = folder + "/" + name
+      if access(path, X_OK) == 0, !File.isDirectory(path) { return path }
+    }
+    return nil
+  }
+
+  /// Runs a program without a shell. It reads nothing, its errors go nowhere, and signals that a terminal sends to the
+  /// process do not reach it.
+  ///
+  /// - Parameters:
+  ///   - program: an absolute path.
+  ///   - environment: `NAME=VALUE`; nothing else is inherited.
+  ///   - outputLimit: bytes; the program is killed when it writes more.
+  ///   - isUnwanted: asked many times a second; must not block.
+  /// - Returns: how it ended, and what it wrote until then.
+  /// - Throws: when the program cannot be started.
+  package static func run(
+    _ program: String, _ arguments: [String], environment: [String] = [], outputLimit: Int,
+    until deadline: Instant, isUnwanted: () -> Bool = { false }
+  ) throws(PlatformError) -> (ending: Ending, output: [UInt8]) {
+    let (process, pipe) = try start(program, arguments, environment)
+    defer { close(pipe) }
+    func killed(_ ending: Ending) -> Ending {
+      kill(process, SIGKILL)
+      _ = exitCode(of: process, until: nil)
+      return ending
+    }
+    var output: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 64 << 10)
+    while true {
+      if isUnwanted() { return (killed(.unwanted), output) }
+      let left = deadline.seconds(since: .now)
+      guard left > 0 else { return (killed(.late), output) }
+      var set = pollfd(fd: pipe, events: Int16(POLLIN), revents: 0)
+      let ready = poll(&set, 1, Int32(min(left, lookSeconds) * 1000) + 1)
+      if ready == 0 || (ready < 0 && errno == EINTR) { continue }
+      let count = chunk.withUnsafeMutableBytes { read(pipe, $0.baseAddress, $0.count) }
+      if count < 0 && errno == EINTR { continue }
+      guard count > 0 else { break }
+      guard count <= outputLimit - output.count else { return (killed(.tooMuchOutput), output) }
+      output += chunk[..<count]
+    }
+    guard let code = exitCode(of: process, until: deadline) else { return (killed(.late), output) }
+    return (.exited(code), output)
+  }
+
+  /// - Parameter deadline: nil waits without limit.
+  /// - Returns: nil when the process still runs at the deadline; within it, nil when there is no exit code.
+  private static func exitCode(of process: pid_t, until deadline: Instant?) -> Int32?? {
+    var status: Int32 = 0
+    while true {
+      let result = waitpid(process, &status, deadline == nil ? 0 : WNOHANG)
+      if result == process { return .some(status & 0x7F == 0 ? (status >> 8) & 0xFF : nil) }
+      if result < 0 && errno != EINTR { return .some(nil) }
+      if let deadline, deadline < .now { return nil }
+      if result == 0 { usleep(1000) }
+    }
+  }
+
+  private static func start(
+    _ program: String, _ arguments: [String], _ environment: [String]
+  ) throws(PlatformError) -> (process: pid_t, pipe: Int32) {
+    guard ([program] + arguments + environment).allSatisfy({ !$0.utf8.contains(0) }) else {
+      throw .file(action: "run", path: program, code: EINVAL)
+    }
+    return try starting.withLock { _ throws(PlatformError) in
+      // Whoever started this process may have had it ignored: then the system would forget exit codes.
+      signal(SIGCHLD, SIG_DFL)
+      var ends: [Int32] = [-1, -1]
+      guard pipe(&ends) == 0 else { throw .system(action: "make a pipe", code: errno) }
+      for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+      defer { close(ends[1]) }
+      var process: pid_t = 0
+      let code = spawn(&process, program, arguments, environment, output: ends[1])
+      guard code == 0 else {
+        close(ends[0])
+        throw .file(action: "run", path: program, code: code)
+      }
+      return (process, ends[0])
+    }
+  }
+
+  /// - Returns: 0 or an `errno`.
+  private static func spawn(
+    _ process: inout pid_t, _ program: String, _ arguments: [String], _ environment: [String], output: Int32
+  ) -> Int32 {
+    #if canImport(Darwin)
+      var actions: posix_spawn_file_actions_t?
+      var attributes: posix_spawnattr_t?
+      let closing = POSIX_SPAWN_CLOEXEC_DEFAULT
+    #else
+      var actions = posix_spawn_file_actions_t()
+      var attributes = posix_spawnattr_t()
+      let closing: Int32 = 0
+    #endif
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
+
+    posix_spawnattr_init(&attributes)
+    defer { posix_spawnattr_destroy(&attributes) }
+    var signals = sigset_t()
+    sigemptyset(&signals)
+    posix_spawnattr_setsigmask(&attributes, &signals)
+    for signal in [SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2] { sigaddset(&signals, signal) }
+    posix_spawnattr_setsigdefault(&attributes, &signals)
+    posix_spawnattr_setpgroup(&attributes, 0)
+    let flags = Int32(POSIX_SPAWN_SETPGROUP) | Int32(POSIX_SPAWN_SETSIGMASK) | Int32(POSIX_SPAWN_SETSIGDEF)
+    posix_spawnattr_setflags(&attributes, Int16(truncatingIfNeeded: flags | Int32(closing)))
+
+    var words = ([program] + arguments).map { strdup($0) } + [nil]
+    var variables = environment.map { strdup($0) } + [nil]
+    defer { for text in words + variables { free(text) } }
+    return posix_spawn(&process, program, &actions, &attributes, &words, &variables)
+  }
+}

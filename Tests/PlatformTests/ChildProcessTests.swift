@@ -1,0 +1,89 @@
+// Programs that behave, and programs that do not.
+
+import Platform
+import Testing
+
+@Suite struct ChildProcessTests {
+  private let later = Instant.now.adding(seconds: 60)
+
+  private func shell(
+    _ script: String, environment: [String] = [], limit: Int = 1 << 20, until deadline: Instant? = nil,
+    isUnwanted: () -> Bool = { false }
+  ) throws -> (ending: ChildProcess.Ending, text: String) {
+    let (ending, output) = try ChildProcess.run(
+      "/bin/sh", ["-c", script], environment: environment, outputLimit: limit, until: deadline ?? later,
+      isUnwanted: isUnwanted)
+    return (ending, String(decoding: output, as: UTF8.self))
+  }
+
+  @Test func `a program's output and exit code come back`() throws {
+    let (ending, text) = try shell("echo one; echo two >&2; exit 7")
+    #expect(ending == .exited(7))
+    #expect(text == "one\n")
+    #expect(try shell("kill -9 $$").ending == .exited(nil))
+  }
+
+  @Test func `arguments arrive as they are`() throws {
+    let words = ["a b", "$HOME", "*", "", "'\"\\", "ä"]
+    let (_, output) = try ChildProcess.run(
+      "/bin/sh", ["-c", "for word; do echo \"[$word]\"; done", "sh"] + words, outputLimit: 1000, until: later)
+    #expect(String(decoding: output, as: UTF8.self) == words.map { "[\($0)]\n" }.joined())
+  }
+
+  @Test func `nothing is inherited but the variables that are named`() throws {
+    #expect(try shell("echo \"$HOME|$A\"", environment: ["A=b"]).text == "|b\n")
+    #expect(try shell("read line || echo end").text == "end\n")
+    #expect(try shell("trap").text == "")
+  }
+
+  @Test func `too much output ends the program`() throws {
+    #expect(try shell("yes", limit: 100_000).ending == .tooMuchOutput)
+    #expect(try shell("printf 12345", limit: 5).ending == .exited(0))
+    #expect(try shell("printf 123456", limit: 5).ending == .tooMuchOutput)
+  }
+
+  @Test func `the end of the time ends the program`() throws {
+    #expect(try shell("exec sleep 600", until: Instant.now.adding(seconds: 0.2)).ending == .late)
+    #expect(try shell("exec sleep 600 >&-", until: Instant.now.adding(seconds: 0.2)).ending == .late)
+    #expect(try shell("echo x", until: Instant(nanoseconds: 0)).ending == .late)
+  }
+
+  @Test func `a result that nobody wants ends the program`() throws {
+    var looks = 0
+    let (ending, _) = try shell("echo first; exec sleep 600") {
+      looks += 1
+      return looks == 3
+    }
+    #expect(ending == .unwanted)
+  }
+
+  @Test func `programs run beside each other`() throws {
+    let done = Monitor(0)
+    for _ in 0..<8 {
+      try Thread(name: "runs") {
+        for _ in 0..<10 {
+          let run = try? ChildProcess.run("/bin/sh", ["-c", "echo x"], outputLimit: 9, until: self.later)
+          if run?.output == Array("x\n".utf8) { done.update { $0 += 1 } }
+        }
+      }.detach()
+    }
+    let all: Bool? = done.wait(until: later) { $0 == 80 ? true : nil }
+    #expect(all == true)
+  }
+
+  @Test func `what is no program is an error`() throws {
+    for path in ["/none/such", "/", "/etc/passwd"] {
+      #expect(throws: PlatformError.self) {
+        try ChildProcess.run(path, [], outputLimit: 1, until: later)
+      }
+    }
+    #expect(throws: PlatformError.file(action: "run", path: "/bin/sh", code: EINVAL)) {
+      try ChildProcess.run("/bin/sh", ["a\0b"], outputLimit: 1, until: later)
+    }
+  }
+
+  @Test func `programs are found in PATH`() {
+    #expect(ChildProcess.find("sh")?.hasSuffix("/sh") == true)
+    #expect(ChildProcess.find("no-such-program-anywhere") == nil)
+  }
+}
