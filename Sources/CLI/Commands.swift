@@ -49,6 +49,7 @@ package enum CommandLineTool {
 
   /// Runs the tool and ends the process: 0 success, 1 failure, 2 usage error.
   package static func runAndExit(_ arguments: [String]) -> Never {
+    Machine.returnFreedMemory()
     StandardStream.openMissing()
     Signals.ignorePipe()
     exit(run(Array(arguments.dropFirst())))
