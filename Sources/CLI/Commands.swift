@@ -47,10 +47,13 @@ struct Command: Sendable {
 package enum CommandLineTool {
   package static let version = "0.1.0"
 
-  /// Runs the tool and ends the process: 0 success, 1 what `verify` looked at cannot be used, 2 an error, told in a line.
+  /// Runs the tool and ends the process: 0 success, 1 what `verify` looked at cannot be used, 2 an error, told in a line, 3 a
+  /// model file that was cut while mapped.
   package static func runAndExit(_ arguments: [String]) -> Never {
+    Machine.returnFreedMemory()
     StandardStream.openMissing()
     Signals.ignorePipe()
+    Signals.explainLostFiles()
     exit(run(Array(arguments.dropFirst())))
   }
 

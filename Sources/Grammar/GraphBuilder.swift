@@ -21,6 +21,21 @@ enum CommonLanguages {
     try ByteNFA.automaton(.repeated(.set(.all), min: 0, max: nil), spelling: .plain, anywhere: false)
   }
 
+  /// The one-byte texts between the members of objects and arrays.
+  static let marks = Result { () throws(GrammarError) in
+    var automata: [[UInt8]: ByteDFA] = [:]
+    for byte in "{}[],".utf8 { automata[[byte]] = try ByteDFA.texts([[byte]]) }
+    return automata
+  }
+
+  /// Leaves of the automata above. Finding their shared states takes longer than a small grammar, and every grammar
+  /// has those of the punctuation.
+  static let leaves: [ObjectIdentifier: GrammarLeaf] = {
+    let all = [freeString, canonicalString, freeNumber, key, freeKey, text, space, spaceBrace, spaceBracket]
+    let automata = all.compactMap { try? $0.get() } + ((try? marks.get()) ?? [:]).values
+    return automata.reduce(into: [:]) { $0[ObjectIdentifier($1)] = GrammarLeaf($1) }
+  }()
+
   /// Key, colon, and perhaps a space.
   static func keyed(_ key: ByteDFA) throws(GrammarError) -> ByteDFA {
     let bare = try key.wrapped([], [0x3A])
@@ -57,14 +72,21 @@ struct GraphBuilder {
 
   mutating func literal(_ bytes: [UInt8]) throws(GrammarError) -> Int32 {
     if let known = literals[bytes] { return known }
-    let node = bytes.isEmpty ? try add(.sequence([])) : try leaf(ByteDFA.texts([bytes]))
+    let node: Int32
+    if bytes.isEmpty {
+      node = try add(.sequence([]))
+    } else if let mark = try CommonLanguages.marks.get()[bytes] {
+      node = try leaf(mark)
+    } else {
+      node = try leaf(ByteDFA.texts([bytes]))
+    }
     literals[bytes] = node
     return node
   }
 
   mutating func leaf(_ dfa: ByteDFA) throws(GrammarError) -> Int32 {
     if let known = automata[ObjectIdentifier(dfa)] { return known }
-    let node = try add(.leaf(GrammarLeaf(dfa: dfa, shared: Self.sharedStates(dfa))))
+    let node = try add(.leaf(CommonLanguages.leaves[ObjectIdentifier(dfa)] ?? GrammarLeaf(dfa)))
     automata[ObjectIdentifier(dfa)] = node
     return node
   }
@@ -76,11 +98,25 @@ struct GraphBuilder {
 
   /// A leaf whose texts differ within an array.
   mutating func distinctLeaf(_ dfa: ByteDFA) throws(GrammarError) -> Int32 {
-    try add(.leaf(GrammarLeaf(dfa: dfa, textCounts: dfa.textCounts(), shared: Self.sharedStates(dfa))))
+    try add(.leaf(GrammarLeaf(dfa: dfa, textCounts: dfa.textCounts(), shared: GrammarLeaf.sharedStates(dfa))))
   }
 
+  mutating func punctuation() throws(GrammarError) -> PunctuationNodes {
+    return PunctuationNodes(
+      openObject: try literal([0x7B]), closeObject: try literal([0x7D]),
+      spaceCloseObject: try leaf(CommonLanguages.spaceBrace.get()),
+      openArray: try literal([0x5B]), closeArray: try literal([0x5D]),
+      spaceCloseArray: try leaf(CommonLanguages.spaceBracket.get()),
+      comma: try literal([0x2C]), space: try leaf(CommonLanguages.space.get()))
+  }
+}
+
+extension GrammarLeaf {
+  /// Any text of an automaton.
+  init(_ dfa: ByteDFA) { self.init(dfa: dfa, shared: Self.sharedStates(dfa)) }
+
   /// Which states behave like states that other grammars have, too.
-  private static func sharedStates(_ dfa: ByteDFA) -> [Int32: (leaf: Int, state: Int32)] {
+  fileprivate static func sharedStates(_ dfa: ByteDFA) -> [Int32: (leaf: Int, state: Int32)] {
     var found: [Int32: (leaf: Int, state: Int32)] = [:]
     guard dfa.stateCount <= 2000 else { return found }
     for state in 0..<Int32(truncatingIfNeeded: dfa.stateCount) where dfa.continues[Int(state)] {
@@ -94,14 +130,5 @@ struct GraphBuilder {
       }
     }
     return found
-  }
-
-  mutating func punctuation() throws(GrammarError) -> PunctuationNodes {
-    return PunctuationNodes(
-      openObject: try literal([0x7B]), closeObject: try literal([0x7D]),
-      spaceCloseObject: try leaf(CommonLanguages.spaceBrace.get()),
-      openArray: try literal([0x5B]), closeArray: try literal([0x5D]),
-      spaceCloseArray: try leaf(CommonLanguages.spaceBracket.get()),
-      comma: try literal([0x2C]), space: try leaf(CommonLanguages.space.get()))
   }
 }

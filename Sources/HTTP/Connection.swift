@@ -86,6 +86,9 @@ final class Connection {
       request.body = try readBody(exchange)
     } catch {
       guard case .request(let failure) = error else { throw error }
+      // Before the answer: a client may take its time with that.
+      parser.fail(failure)
+      releaseBody()
       return try send(core.configuration.errors.response(failure), exchange, mayKeepAlive: false)
     }
     return try send(core.handler(request, context), exchange, mayKeepAlive: true)

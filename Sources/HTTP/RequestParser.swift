@@ -85,9 +85,15 @@ package struct RequestParser {
     do throws(HTTPError) {
       return try advance()
     } catch {
-      failure = error
+      fail(error)
       throw error
     }
+  }
+
+  /// Reads nothing any more, and gives back what has been read of a body.
+  package mutating func fail(_ error: HTTPError) {
+    failure = error
+    body = []
   }
 
   private mutating func advance() throws(HTTPError) -> Event {

@@ -3,7 +3,7 @@
 /// Unmapped when the last reference goes.
 ///
 /// `@unchecked Sendable`: the mapping is read-only and never changes after `init`. A file that another
-/// process truncates while it is mapped raises SIGBUS on access; checkpoints are expected not to change.
+/// process truncates while it is mapped raises SIGBUS on access; see `Signals.explainLostFiles`.
 package final class MappedFile: @unchecked Sendable {
   package let path: String
   /// All bytes of the file; empty for an empty file. Page-aligned.

@@ -14,28 +14,31 @@ struct MetricsRoute {
   private let startSeconds: Double
   /// Every served model with what its engine does now.
   private let engines: [(model: String, state: EngineStatistics)]
+  private let memory: MemoryLedger.Snapshot
   private var out = MetricsText()
 
   static func register(on router: inout Router, _ host: AppHost) {
     let metrics = host.settings.metrics
     router.on("GET", "/metrics") { _, _ in
+      host.models.observe()
       var route = MetricsRoute(
         metrics.snapshot(), version: host.settings.version, startSeconds: metrics.startSeconds,
         engines: host.models.statuses.compactMap { status in
           status.model.map { (status.source.id, $0.statistics()) }
-        })
+        }, memory: host.models.ledger.snapshot())
       return Response(contentType: MetricsText.contentType, bytes: Array(route.write().utf8))
     }
   }
 
   init(
     _ state: Metrics.State, version: String, startSeconds: Double,
-    engines: [(model: String, state: EngineStatistics)]
+    engines: [(model: String, state: EngineStatistics)], memory: MemoryLedger.Snapshot
   ) {
     self.state = state
     self.version = version
     self.startSeconds = startSeconds
     self.engines = engines
+    self.memory = memory
   }
 
   mutating func write() -> String {
@@ -43,6 +46,7 @@ struct MetricsRoute {
     writeAnswers()
     writeHistograms()
     writeOwn()
+    writeMemory()
     writeProcess(.now)
     return out.text
   }
@@ -171,6 +175,16 @@ struct MetricsRoute {
     family("mlxserve_key_requests_total", "Requests by the name of their key.", \.requests)
     family("mlxserve_key_prompt_tokens_total", "Prompt tokens by key.", \.promptTokens)
     family("mlxserve_key_generation_tokens_total", "Generated tokens by key.", \.generatedTokens)
+  }
+
+  /// The account that admission goes by, next to what the system says of the process.
+  private mutating func writeMemory() {
+    out.begin("mlxserve_memory_bytes", .gauge, "Memory that is held or reserved, by what for.")
+    for line in memory.lines { out.sample(line.bytes, [("part", line.kind.rawValue)]) }
+    out.begin("mlxserve_memory_peak_bytes", .gauge, "Most of it so far.")
+    for line in memory.lines { out.sample(line.peak, [("part", line.kind.rawValue)]) }
+    out.begin("mlxserve_memory_limit_bytes", .gauge, "Most of all parts together.")
+    out.sample(memory.limit)
   }
 
   private mutating func writeProcess(_ usage: ProcessUsage) {

@@ -451,6 +451,9 @@ def test_metrics_have_vllms_names_and_count(s):
     assert value(after, "process_open_fds") > 3 and value(after, "process_threads") > 2
     assert 0 <= time.time() - value(after, "process_start_time_seconds") < 3600
     assert 0 <= value(after, "vllm:kv_cache_usage_perc") <= 1
+    parts = {sample.labels["part"]: sample.value for sample in after["mlxserve_memory_bytes"].samples}
+    assert parts["weights"] > 1 << 16 and parts["kv_cache"] > 0 and parts["other"] > 1 << 20, parts
+    assert sum(parts.values()) <= value(after, "mlxserve_memory_limit_bytes"), parts
 
 
 def test_metrics_stay_short_and_behind_the_key(s):

@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -25,11 +26,16 @@ uwsgi_temp_path {place}/4; scgi_temp_path {place}/5; {content} }}
 class Proxy:
     """Stands in for a server in the helpers of `watch`."""
 
-    def __init__(self, port, model):
+    def __init__(self, port, model, certificate=None):
         self.host, self.port, self.model = "127.0.0.1", port, model
+        self.certificate = certificate
 
     def connect(self):
-        return socket.create_connection((self.host, self.port), timeout=60)
+        connection = socket.create_connection((self.host, self.port), timeout=60)
+        if not self.certificate:
+            return connection
+        context = ssl.create_default_context(cafile=self.certificate)
+        return context.wrap_socket(connection, server_hostname="localhost")
 
 
 def free_port():
@@ -37,23 +43,47 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def with_tls(content, port, place):
+    """The documented lines for TLS in force, with a certificate of our own; its path."""
+    names = {name: f"{place}/{name}" for name in ("mlxserve.pem", "mlxserve.key")}
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+         "subjectAltName=DNS:localhost", "-keyout", names["mlxserve.key"], "-out", f"{place}/certificate"],
+        check=True, capture_output=True)
+    certificate = pathlib.Path(place, "certificate").read_text()
+    # HAProxy wants both in one file, and nginx does not mind.
+    pathlib.Path(names["mlxserve.pem"]).write_text(certificate + pathlib.Path(names["mlxserve.key"]).read_text())
+    lines = []
+    for line in content.split("\n"):
+        found = re.match(r"( +)# ((?:listen|bind|ssl_\w+) .*)", line)
+        lines.append(found[1] + found[2] if found else line)
+    content = re.sub(r"listen 443|bind :443", lambda match: f"{match[0].split()[0]} 127.0.0.1:{port}", "\n".join(lines))
+    content = re.sub(r"/etc/\w+/(mlxserve\.\w+)", lambda match: names[match[1]], content)
+    assert f"127.0.0.1:{port}" in content and names["mlxserve.pem"] in content, content
+    return content, f"{place}/certificate"
+
+
 @contextlib.contextmanager
 def proxy(program, file, replicas):
-    """Runs the documented configuration with these ports in place of its own."""
-    port = free_port()
+    """Runs the documented configuration with these ports in place of its own: a front without TLS, and one with it where
+    there is a program to make a certificate."""
+    port, tls_port = free_port(), free_port()
     content = (ROOT / "docs" / "deploy" / file).read_text()
     for old, new in (("8080", port), ("8081", replicas[0].port), ("8082", replicas[1].port)):
         assert f"127.0.0.1:{old}" in content
         content = content.replace(f"127.0.0.1:{old}", f"127.0.0.1:{new}")
     with tempfile.TemporaryDirectory(prefix="mlxserve-") as place:
-        path = pathlib.Path(place) / file
+        path, secure = pathlib.Path(place) / file, None
+        if shutil.which("openssl"):
+            content, certificate = with_tls(content, tls_port, place)
+            secure = Proxy(tls_port, replicas[0].model, certificate)
         path.write_text(NGINX.format(place=place, content=content) if file == "nginx.conf" else content)
         command = [program, "-e", f"{place}/log", "-c", str(path)] if file == "nginx.conf" else [program, "-db", "-f", str(path)]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         front = Proxy(port, replicas[0].model)
         try:
             wait_for(lambda: is_healthy(front), 20, f"{program} to answer")
-            yield front
+            yield front, secure
         finally:
             process.terminate()
             process.wait(timeout=20)
@@ -102,6 +132,17 @@ def check_stream(front, replicas):
         while piece := connection.recv(65536):
             answer, pieces = answer + piece, pieces + 1
     assert responses(answer)[0][2].endswith(b"data: [DONE]\n\n") and pieces > 8, pieces
+
+
+def check_cache(front):
+    """What a session has computed is found again, because its requests meet one replica."""
+    for session in ("one", "two", "three"):
+        content = body(front, f"Tell me a story of {session}. " * 30, max_tokens=2)
+        data = encode(CHAT, content, "Connection: close", f"X-Session-Id: cache-{session}")
+        usages = [json.loads(ask(front, data)[2])["usage"] for _ in range(3)]
+        cached = [usage["prompt_tokens_details"]["cached_tokens"] for usage in usages]
+        # Blocks of the end that are not full may be computed again.
+        assert cached[0] < 100 and min(cached[1:]) > usages[0]["prompt_tokens"] - 40, cached
 
 
 def check_kill(front, replicas):
@@ -153,9 +194,12 @@ def run(s, name, file):
         return f"skipped: {name} is not installed"
     replicas = [Server(s.binary, "--test-hooks", "--step-delay-ms", "10", "--speculate", "off") for _ in range(2)]
     try:
-        with proxy(program, file, replicas) as front:
+        with proxy(program, file, replicas) as (front, secure):
             check_stream(front, replicas)
-            note = check_kill(front, replicas)
+            if secure:
+                check_stream(secure, replicas)
+            check_cache(front)
+            note = check_kill(front, replicas) + ("" if secure else "; without TLS: there is no openssl")
             # A drain through the proxy: what runs is finished.
             with front.connect() as connection:
                 connection.sendall(longer(front, 40))

@@ -25,8 +25,8 @@ import responses_stream_test
 import responses_test
 import sdk_test
 from reliability import (
-    a_framing_test, b_limits_test, d_json_test, e_parameters_test, f_tokenizer_test, g_templates_test, h_constraints_test,
-    i_streams_test, j_scheduler_test, k_files_test, l_system_test, n_logs_test)
+    a_framing_test, b_limits_test, c_access_test, d_json_test, e_parameters_test, f_tokenizer_test, g_templates_test,
+    h_constraints_test, i_streams_test, j_scheduler_test, k_files_test, l_system_test, m_load_test, n_logs_test)
 from reliability.watch import HOOKS, Watch
 from server import Server
 
@@ -35,7 +35,8 @@ LONG = {
     "test_D16_D17_cut_and_flipped": {"step": 1}, "test_H14_many_schemas": {"count": 10_000},
     "test_J01_J02_J05_the_queue_has_its_length": {"rounds": 20}, "test_J03_overload": {"seconds": 60},
     "test_J12_leaving_at_any_time": {"count": 1000}, "test_J13_J15_many_streams_do_not_mix": {"count": 200},
-    "test_K09_K10_settings_of_every_kind": {"count": 1000},
+    "test_K09_K10_settings_of_every_kind": {"count": 1000}, "test_C11_wrong_keys_take_one_time": {"count": 10_000},
+    "test_M07_mutated_messages": {"count": 100_000}, "test_M10_chaos": {"seconds": 300},
 }
 
 # The flags of a server, whether it must be as before after every case, and the cases that share it.
@@ -45,8 +46,8 @@ GROUPS = [
         access_test, media_test, media_urls_test, media_reference_test, audio_test, checkpoints_test, models_test,
         batching_test, proxies_test)),
     (HOOKS, True, (
-        a_framing_test, b_limits_test, d_json_test, e_parameters_test, f_tokenizer_test, g_templates_test,
-        h_constraints_test, i_streams_test, j_scheduler_test, k_files_test, l_system_test, n_logs_test)),
+        a_framing_test, b_limits_test, c_access_test, d_json_test, e_parameters_test, f_tokenizer_test, g_templates_test,
+        h_constraints_test, i_streams_test, j_scheduler_test, k_files_test, l_system_test, m_load_test, n_logs_test)),
 ]
 
 

@@ -157,6 +157,30 @@ import Testing
     #expect(try server.exchange(post + body).beginsWithBytes("HTTP/1.1 200 "))
   }
 
+  @Test func `a refused body is given back before its client has gone`() throws {
+    let server = try LiveServer {
+      $0.limits.bufferedBodyBytes = 10_000
+      $0.limits.lingerSeconds = 5
+    }
+    defer { server.stop() }
+    let (holder, refused) = (try server.client(), try server.client())
+    for (client, count) in [(holder, 8000), (refused, 1500)] {
+      client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9000\r\n\r\n")
+      client.send([UInt8](repeating: 0x61, count: count))
+      usleep(100_000)
+    }
+    refused.send([UInt8](repeating: 0x61, count: 5000))
+    usleep(100_000)
+    // The server waits for the refused one to close.
+    #expect(server.listener.connectionCount == 2)
+    let body = String(repeating: "b", count: 1000)
+    let post = "POST /b HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 1000\r\n\r\n"
+    #expect(try server.exchange(post + body).beginsWithBytes("HTTP/1.1 200 "))
+    #expect(refused.readToEnd(seconds: 1).beginsWithBytes("HTTP/1.1 503 "))
+    holder.close()
+    refused.close()
+  }
+
   @Test func `a thousand short connections leave nothing behind`() throws {
     let server = try LiveServer()
     defer { server.stop() }

@@ -203,6 +203,23 @@ import Testing
   }
 }
 
+@Suite struct RefusedBodyTests {
+  @Test func `what was read of a body is given back with the error that ends it`() throws {
+    var limits = Limits()
+    limits.bodyBytes = 100
+    var parser = RequestParser(limits: limits)
+    parser.feed("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n50\r\n".utf8)
+    guard case .head = try parser.next() else { return #expect(Bool(false), "a head") }
+    parser.feed([UInt8](repeating: 0x61, count: 80) + Array("\r\n".utf8))
+    guard case .needMore = try parser.next() else { return #expect(Bool(false), "a part of the body") }
+    #expect(parser.bufferedBodyBytes == 80)
+    parser.feed("50\r\n".utf8)
+    #expect(throws: HTTPError.bodyTooLarge(limit: 100)) { try parser.next() }
+    #expect(parser.bufferedBodyBytes == 0)
+    #expect(throws: HTTPError.bodyTooLarge(limit: 100)) { try parser.next() }
+  }
+}
+
 @Suite struct ParserMutationTests {
   static let seeds = [
     "GET /v1/models?limit=2 HTTP/1.1\r\nHost: localhost:8080\r\nUser-Agent: x\r\nAccept: */*\r\n\r\n",

@@ -20,5 +20,23 @@ import Testing
     withExtendedLifetime(pipes) {}
   }
 
+  @Test func `large blocks return to the system when they are freed, in every thread`() throws {
+    Machine.returnFreedMemory()
+    let before = ProcessUsage.now.privateBytes
+    let most = Monitor(0)
+    let threads = try (0..<12).map { _ in
+      try Thread(name: "blocks") {
+        // Grown as a body is that comes in.
+        var block: [UInt8] = []
+        for _ in 0..<112 { block += [UInt8](repeating: 1, count: 1 << 16) }
+        most.withLock { $0 += block.count }
+      }
+    }
+    for thread in threads { thread.join() }
+    #expect(most.withLock { $0 } == 84 << 20)
+    // Other tests run meanwhile.
+    #expect(ProcessUsage.now.privateBytes - before < 40 << 20)
+  }
+
   @Test func `a missing pseudo file has no lines`() { #expect(PseudoFile.lines("/none/such") == []) }
 }

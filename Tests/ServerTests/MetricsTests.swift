@@ -1,6 +1,7 @@
 // What is counted, and the text that it is told in.
 
 import Inference
+import Platform
 import Testing
 
 @testable import HTTP
@@ -142,6 +143,31 @@ import Testing
         #"mlxserve_http_errors_total{code="model_not_found"} 5000"#,
         #"mlxserve_http_errors_total{code="unknown_url"} 5000"#,
       ])
+  }
+
+  @Test func `memory is told by what it is held for, as the ledger has it`() throws {
+    let fleet = ModelFleet(
+      ServedModel(
+        id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: tinyTemplate,
+        endTokens: [Marker.end], systemFingerprint: "fp"))
+    let app = App(fleet)
+    fleet.ledger.add(4096, to: .weights)
+    fleet.ledger.add(700, to: .requestBodies)
+    fleet.ledger.release(500, from: .requestBodies)
+    let found = try lines(app)
+    for line in [
+      #"mlxserve_memory_bytes{part="weights"} 4096"#, #"mlxserve_memory_bytes{part="request_bodies"} 200"#,
+      #"mlxserve_memory_peak_bytes{part="request_bodies"} 700"#,
+      #"mlxserve_memory_bytes{part="prefix_cache"} 0"#, "mlxserve_memory_limit_bytes \(Int.max)",
+    ] {
+      #expect(found.contains(line), "\(line)")
+    }
+    let parts = found.filter { $0.hasPrefix("mlxserve_memory_bytes{") }
+    #expect(parts.count == MemoryKind.allCases.count)
+    #if os(Linux)
+      // What nobody accounts for has been measured.
+      #expect(!parts.contains(#"mlxserve_memory_bytes{part="other"} 0"#))
+    #endif
   }
 
   @Test func `every documented name is told, and every told name is documented`() throws {

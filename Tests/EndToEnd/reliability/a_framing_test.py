@@ -30,7 +30,7 @@ def test_A01_the_corpus(s):
     if not script.exists():
         return f"skipped: {script} is absent"
     report = subprocess.run(
-        [sys.executable, script, str(s.port), "--probe", "/health", "--workers", "32", "--wait", "0.2"],
+        [sys.executable, script, str(s.port), "--probe", "/health", "--workers", "32", "--wait", "1"],
         capture_output=True, text=True, timeout=300).stdout
     # The verdicts themselves are HTTPTests/CorpusTests: here most paths are unknown, and that is answered first.
     totals = [line for line in report.splitlines() if "left-open=" in line]

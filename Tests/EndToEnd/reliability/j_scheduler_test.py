@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 
+from reliability.c_access_test import ranks_differ
 from reliability.folders import changed, with_tensor
 from reliability.i_streams_test import joined, streamed
 from reliability.watch import (
@@ -254,3 +255,34 @@ def test_J18_weights_that_are_not_numbers(s):
             assert other.get("/health")[0] == 200
         finally:
             assert other.stop() == 0
+
+
+def test_J19_what_one_key_has_computed_helps_no_other(s, rounds=20):
+    """Without tenants a shared beginning is found in the cache; with them not across keys, nor can a clock tell."""
+    def ask(other, key, prompt):
+        content = {"model": other.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
+        start = time.monotonic()
+        status, _, data = answered(other, "/v1/completions", content, f"Authorization: Bearer {key}")
+        assert status == 200, data
+        return time.monotonic() - start, json.loads(data)["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    times = {"cold": [], "other": [], "same": []}
+    for scope in ("shared", "tenant"):
+        other = Server(s.binary, "--api-key", "alice", "--api-key", "bob", "--prefix-cache-scope", scope, "--speculate", "off")
+        try:
+            for number in range(rounds if scope == "tenant" else 2):
+                prompt = [100 + number] * 1900
+                cold, first = ask(other, "alice", prompt)
+                across, second = ask(other, "bob", prompt)
+                same, third = ask(other, "alice", prompt)
+                assert first == 0 and third >= 1800, (scope, first, third)
+                assert second == (0 if scope == "tenant" else third), (scope, second)
+                if scope == "tenant":
+                    for name, value in (("cold", cold), ("other", across), ("same", same)):
+                        times[name].append(value)
+        finally:
+            assert other.stop() == 0
+    middle = {name: sorted(values)[len(values) // 2] * 1000 for name, values in times.items()}
+    deviations = ranks_differ(times["cold"], times["other"])
+    assert deviations < 4 and middle["same"] < middle["cold"] / 2, (deviations, middle)
+    return ", ".join(f"{name} {value:.1f} ms" for name, value in middle.items()) + f"; {deviations:.2f} deviations apart"

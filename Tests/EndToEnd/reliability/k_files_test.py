@@ -7,6 +7,7 @@ import random
 
 from reliability.a_framing_test import SHARED
 from reliability.folders import changed, refuses, start, verified, with_members
+from reliability.watch import CHAT, answered, body, encode, text_of, wait_for
 from server import DEMO, Server
 
 POISONS = ["0", "-1", "1e400", "9223372036854775807", "-9223372036854775808", "1e30", "NaN", "2.5", "null", '"5"', "[]",
@@ -225,7 +226,6 @@ def test_K14_K15_K16_tokenizers(s):
 
 def test_L14_files_that_go_away_while_they_serve(s):
     """Replaced or deleted: the mapping holds the old file. Cut in place is the one thing no mapping survives."""
-    from reliability.watch import CHAT, answered, body, text_of
     with changed() as folder:
         other = Server(s.binary, model=folder)
         try:
@@ -240,3 +240,23 @@ def test_L14_files_that_go_away_while_they_serve(s):
             assert text_of(answered(other, CHAT, body(other))) == expected
         finally:
             assert other.stop() == 0
+
+
+def test_L14_a_file_that_is_cut_in_place(s):
+    """Nothing can go on without the weights; the end has words and a code of its own."""
+    with changed() as folder:
+        other = Server(s.binary, model=folder)
+        try:
+            assert text_of(answered(other, CHAT, body(other, max_tokens=4)))
+            with open(folder / "model.safetensors", "r+b") as file:
+                file.truncate(0)
+            with other.connect() as connection:
+                connection.sendall(encode(CHAT, body(other, "Tell me a story.")))
+                try:
+                    assert connection.recv(1000) == b""
+                except ConnectionResetError:
+                    pass
+            assert other.process.wait(timeout=20) == 3
+            wait_for(lambda: any("became shorter while it was mapped" in line for line in other.log), 5, "the words")
+        finally:
+            other.process.kill()

@@ -1,5 +1,6 @@
 """L: faults of the operating system: signals, descriptors, disks, clocks, surroundings."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -8,12 +9,14 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
+from reliability.folders import changed, with_members
 from reliability.watch import (
-    CHAT, answered, begin, body, code_of, cpu_seconds, encode, endless, get, read_all, read_event, responses, state, talk,
-    text_of, together, wait_for)
+    CHAT, answered, begin, body, code_of, cpu_seconds, encode, endless, fields_of, get, health_times, read_all, read_event,
+    responses, state, talk, text_of, together, wait_for)
 from server import DEMO, Server, parse
 
 
@@ -146,18 +149,34 @@ def test_L11_the_wall_clock_jumps(s):
         clock.flush()
         environment = {**os.environ, "LD_PRELOAD": str(library), "FAKETIME_TIMESTAMP_FILE": clock.name,
                        "FAKETIME_NO_CACHE": "1", "DONT_FAKE_MONOTONIC": "1"}
-        process = subprocess.Popen([s.binary, "serve", "--model", str(DEMO), "--port", "0"], env=environment,
+        # By way of another program: libfaketime changes the environment of the first one before `main`, and Swift
+        # looks for the arguments beside it.
+        process = subprocess.Popen(["env", s.binary, "serve", "--model", str(DEMO), "--port", "0"], env=environment,
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
             line = process.stdout.readline()
             port = int(line.split(":")[2].split("/")[0])
             connection = socket.create_connection(("127.0.0.1", port), timeout=10)
-            for jump in ("+86400", "-86400", "+0"):
-                clock.seek(0)
-                clock.write(jump + "      ")
-                clock.flush()
-                connection.sendall(get("/health"))
-                assert connection.recv(1000).startswith(b"HTTP/1.1 200 "), jump
+            idle = socket.create_connection(("127.0.0.1", port), timeout=10)
+            idle.sendall(get("/health"))
+            assert idle.recv(1000).startswith(b"HTTP/1.1 200 ")
+            days = set()
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as stream:
+                stream.sendall(encode(CHAT, endless(s), "Connection: close"))
+                read_event(stream)
+                for jump in ("+86400", "-86400", "+0"):
+                    clock.seek(0)
+                    clock.write(jump + "      ")
+                    clock.flush()
+                    connection.sendall(get("/health"))
+                    answer = connection.recv(1000)
+                    assert answer.startswith(b"HTTP/1.1 200 "), jump
+                    days.add(fields_of(answer.partition(b"\r\n\r\n")[0])["date"][:16])
+                # Neither a stream nor a connection that waits is given up for the sake of the calendar.
+                assert read_all(stream).endswith(b"0\r\n\r\n")
+            idle.sendall(get("/health"))
+            assert idle.recv(1000).startswith(b"HTTP/1.1 200 ")
+            assert len(days) == 3, days
         finally:
             process.terminate()
             assert process.wait(timeout=10) == 0
@@ -199,6 +218,76 @@ def test_L12_a_full_disk(s):
         finally:
             subprocess.run(["umount", "-l", place], capture_output=True)
     return f"{40 - warned} of 40 on disk, the others in memory"
+
+
+@contextlib.contextmanager
+def control_group(megabytes):
+    """A memory group of the kernel inside our own; None where we may not make one."""
+    place = None
+    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "memory" in controllers.split(","):
+            place, name = pathlib.Path("/sys/fs/cgroup/memory" + path), "memory.limit_in_bytes"
+        elif not controllers and not place:
+            place, name = pathlib.Path("/sys/fs/cgroup" + path), "memory.max"
+    group = place / f"mlxserve-{os.getpid()}" if place else None
+    try:
+        group.mkdir()
+    except (AttributeError, OSError):
+        yield None
+        return
+    try:
+        (group / name).write_text(str(megabytes << 20))
+        made = group
+    except OSError:
+        made = None
+    try:
+        yield made
+    finally:
+        # The kernel takes a moment until a group of ended processes is empty.
+        for _ in range(100):
+            try:
+                group.rmdir()
+                break
+            except OSError:
+                time.sleep(0.05)
+
+
+def test_L15_a_control_group_has_its_limit(s):
+    """The server finds the limit by itself, and what is too much is refused or waits before the kernel ends anything."""
+    limit = 96
+    with control_group(limit) as group, changed(config_dot_json=with_members(max_position_embeddings=16384)) as folder:
+        if not group:
+            return "skipped: no control group can be made here"
+        start = folder.parent / "start"
+        start.write_text(f"#!/bin/sh\necho $$ > {group}/cgroup.procs\nexec {s.binary} \"$@\"\n")
+        start.chmod(0o755)
+        other = Server(str(start), "--test-hooks", "--kv-cache-type", "f32", "--queue-limit", "4", "--max-sequences", "4",
+                       model=folder)
+        try:
+            ready = next(line for line in other.log if " ready " in line)
+            assert f'memory="{limit * 9 // 10} MB"' in ready, ready
+
+            def work(index):
+                content = {"model": other.model, "prompt": [300 + index] * 5000, "max_tokens": 8}
+                with other.connect() as connection:
+                    connection.settimeout(400)
+                    connection.sendall(encode("/v1/completions", content, "Connection: close"))
+                    return responses(read_all(connection))[0]
+
+            answers = together(16, work)
+            statuses = sorted(answer[0] for answer in answers)
+            assert set(statuses) <= {200, 429, 503} and 200 in statuses, statuses
+            assert all(int(answer[1]["retry-after"]) >= 1 for answer in answers if answer[0] != 200)
+            assert text_of(answered(other, CHAT, body(other, max_tokens=4)))
+            events = group / "memory.events"
+            killed = (events if events.exists() else group / "memory.oom_control").read_text()
+            assert "oom_kill 0" in killed, killed
+            held = state(other)["rss"]
+        finally:
+            assert other.stop() == 0
+        counts = {status: statuses.count(status) for status in set(statuses)}
+    return f"{counts} in a group of {limit} MiB, {held >> 20} MiB held at the end"
 
 
 def test_L17_nobody_reads_the_log(s):
@@ -257,6 +346,21 @@ def test_L18_interrupted_calls(s):
             process.stdout.close()
             ran += 1
     return f"{ran} kinds of faults"
+
+
+def test_L19_beside_busy_programs(s):
+    """As many busy loops as there are cores, of equal priority."""
+    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
+    try:
+        times = health_times(s, 4, 0.005)
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+    # The clock is read by a program that competes too, and perhaps not with these alone.
+    assert times[len(times) // 2] < 0.1, times[len(times) // 2]
+    return (f"{len(hogs)} beside: median {times[len(times) // 2] * 1000:.1f} ms, "
+            f"p99 {times[len(times) * 99 // 100] * 1000:.1f} ms of {len(times)}")
 
 
 def test_L20_surroundings(s):
