@@ -101,18 +101,6 @@ private func touch(_ w: UnsafeRawPointer, _ bytes: Int) -> Float {
   return Float(bitPattern: seen)
 }
 
-/// The sums of four registers' lanes, each in the tree of `sum`.
-@inline(__always)
-private func sums(_ a: __m256, _ b: __m256, _ c: __m256, _ d: __m256) -> SIMD4<Float> {
-  let (a, b) = (a.lowHalf + a.highHalf, b.lowHalf + b.highHalf)
-  let (c, d) = (c.lowHalf + c.highHalf, d.lowHalf + d.highHalf)
-  let ab =
-    SIMD4(lowHalf: a.lowHalf, highHalf: b.lowHalf) + SIMD4(lowHalf: a.highHalf, highHalf: b.highHalf)
-  let cd =
-    SIMD4(lowHalf: c.lowHalf, highHalf: d.lowHalf) + SIMD4(lowHalf: c.highHalf, highHalf: d.highHalf)
-  return SIMD4(lowHalf: ab.evenHalf, highHalf: cd.evenHalf) + SIMD4(lowHalf: ab.oddHalf, highHalf: cd.oddHalf)
-}
-
 /// Two rows from each half of the rows at a time: their cache misses overlap, and so do their last sums.
 @inline(__always)
 private func allRows(
