@@ -137,6 +137,15 @@ private let isPresent: ConditionTrait = .enabled(if: TestData.shared != nil, "sh
     }
   }
 
+  @Test(isPresent) func `the embedding per layer is a table, and what is read in whole is no part of it`()
+    throws
+  {
+    let model = try Runner(path).model
+    // 160 rows of 10 layers of 64 elements in 4 bits, and a scale and a bias for 64 of them.
+    #expect(model.tableBytes == 160 * (10 * 32 + 10 * 4))
+    #expect(try Runner(TestData.fixtures + "/models/gemma4-moe-tiny").model.tableBytes == 0)
+  }
+
   @Test(isPresent) func `config.json says which tokens stand around an image`() throws {
     let runner = try Runner(path)
     let images = try #require(runner.model.mediaRules.images)
