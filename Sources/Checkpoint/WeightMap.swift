@@ -45,6 +45,13 @@ final class WeightStore: Sendable {
     let taken = taken.withLock { $0 }
     return places.keys.filter { !taken.contains($0) }.map(\.string)
   }
+
+  /// Bytes of tensors that somebody has taken.
+  var takenBytes: Int {
+    taken.withLock { $0 }.reduce(0) { sum, name in
+      sum + (places[name].flatMap { shards[$0.shard].tensor($0.index)?.bytes.count } ?? 0)
+    }
+  }
 }
 
 /// A view of a checkpoint's tensors whose names start with a prefix. Cheap to copy.
@@ -99,6 +106,9 @@ package struct WeightMap: Sendable {
   package var unusedNames: [String] {
     store.untaken.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
   }
+
+  /// Bytes of the tensors of the whole checkpoint that somebody has asked for: what its model uses.
+  package var usedBytes: Int { store.takenBytes }
 
   /// The tensor `prefix.name`, whose shape must be `shape`.
   ///

@@ -15,13 +15,18 @@ package struct AttentionShape: Sendable {
   /// Key j is visible to query i iff j <= i and i - j < window; nil for all j <= i. Within a group of the layout
   /// later keys are visible too.
   package var window: Int?
+  /// Whether the layer looks at the layout's groups; without, every key has to be earlier.
+  package var seesGroups: Bool
 
-  package init(heads: Int, kvHeads: Int, headDim: Int, scale: Float, window: Int? = nil) {
+  package init(
+    heads: Int, kvHeads: Int, headDim: Int, scale: Float, window: Int? = nil, seesGroups: Bool = true
+  ) {
     self.heads = heads
     self.kvHeads = kvHeads
     self.headDim = headDim
     self.scale = scale
     self.window = window
+    self.seesGroups = seesGroups
   }
 }
 
@@ -115,6 +120,7 @@ extension ComputeContext {
     let size = shape.headDim
     let rows = tile.count * group
     let span = layout.spans[tile.span]
+    let groups = shape.seesGroups ? span.groups : []
     let tokens = KVCache.blockTokens
     // Layout: scaled queries and weighted sums [rows][size], scores [rows][32], (maximum, sum) per row, and keys or
     // values of one block as float32.
@@ -135,7 +141,8 @@ extension ComputeContext {
       let factors = widened
       walkStored(
         stored, position: span.start + tile.first,
-        lastVisible: span.lastVisible(from: span.start + tile.first), rows: rows, shape: shape, head: head,
+        lastVisible: Self.lastVisible(from: span.start + tile.first, groups), rows: rows, shape: shape,
+        head: head,
         storage: storage,
         blocks: layout.blocks[span.table...], q: q, sums: sums, scores: scores, states: states,
         factors: factors)
@@ -144,14 +151,14 @@ extension ComputeContext {
     }
     let firstPosition = span.start + tile.first
     var lastPosition = firstPosition + tile.count - 1
-    for group in span.groups where group.overlaps(firstPosition..<lastPosition + 1) {
+    for group in groups where group.overlaps(firstPosition..<lastPosition + 1) {
       lastPosition = max(lastPosition, group.upperBound - 1)
     }
     let firstVisible = shape.window.map { max(0, firstPosition - $0 + 1) } ?? 0
     for index in firstVisible / tokens...lastPosition / tokens {
       let block = Int(layout.blocks[span.table + index])
       // Rows of the tile that see nothing of this block are skipped at its end (window) or start (causality).
-      let firstRow = span.groups.isEmpty ? max(0, index * tokens - firstPosition) * group : 0
+      let firstRow = groups.isEmpty ? max(0, index * tokens - firstPosition) * group : 0
       let q0 = q + firstRow * size
       let s0 = scores + firstRow * tokens
       let keys = floats(storage.keys(block: block, head: head), storage.format, size * tokens, widened)
@@ -161,7 +168,7 @@ extension ComputeContext {
       let values = floats(storage.values(block: block, head: head), storage.format, size * tokens, widened)
       for r in firstRow..<rows {
         let position = firstPosition + r / group
-        let to = min(tokens, span.lastVisible(from: position) - index * tokens + 1)
+        let to = min(tokens, Self.lastVisible(from: position, groups) - index * tokens + 1)
         let from = shape.window.map { max(0, position - $0 + 1 - index * tokens) } ?? 0
         guard from < to else { continue }
         let row = scores + r * tokens
@@ -174,6 +181,12 @@ extension ComputeContext {
     }
 
     finish(rows: rows, group: group, head: head, size: size, tile, span.row, sums, states, out)
+  }
+
+  /// The last position that the row at `position` sees: its own, or the last of its group.
+  private static func lastVisible(from position: Int, _ groups: [Range<Int>]) -> Int {
+    for group in groups where group.contains(position) { return group.upperBound - 1 }
+    return position
   }
 
   /// Divides the weighted sums by their weights.

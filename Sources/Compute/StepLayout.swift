@@ -14,12 +14,6 @@ package final class StepLayout {
     let ropeVariant: Int
     /// Positions that see each other in both directions, ascending.
     let groups: [Range<Int>]
-
-    /// The last position that the row at `position` sees: its own, or the last of its group.
-    func lastVisible(from position: Int) -> Int {
-      for group in groups where group.contains(position) { return group.upperBound - 1 }
-      return position
-    }
   }
 
   /// Consecutive rows of one span whose attention is computed together.

@@ -71,6 +71,27 @@ package struct WeightTensors: Sendable {
     self.rows = rows
     self.columns = columns
   }
+
+  /// The outputs `range` alone.
+  ///
+  /// - Precondition: the range is within the rows.
+  package func rows(_ range: Range<Int>) -> WeightTensors {
+    WeightTensors(
+      weight: weight.rows(range), scales: scales?.rows(range), biases: biases?.rows(range),
+      bias: bias?.rows(range), quantization: quantization, rows: range.count, columns: columns)
+  }
+}
+
+extension TensorView {
+  /// A part of the outermost dimension.
+  fileprivate func rows(_ range: Range<Int>) -> TensorView {
+    let size = shape.dropFirst().reduce(dtype.size, *)
+    precondition(range.lowerBound >= 0 && range.upperBound <= shape.first ?? 0, "rows out of range")
+    return TensorView(
+      name: name, dtype: dtype, shape: [range.count] + shape.dropFirst(),
+      bytes: UnsafeRawBufferPointer(rebasing: bytes[range.lowerBound * size..<range.upperBound * size]),
+      owner: owner)
+  }
 }
 
 extension TensorView {

@@ -62,6 +62,9 @@ package final class EngineClient: GenerationService {
   struct LoadedModel {
     var model: any CausalModel
     var weightBytes: Int
+    /// Those of them that need not be in memory: tensors that the model does not use, and tables of which it reads
+    /// single rows.
+    var idleBytes = 0
     var computeName: String
     var computeMode = ComputeMode.exact
     /// A digest of the checkpoint; asked for only where prefixes are kept on disk.
@@ -122,9 +125,10 @@ package final class EngineClient: GenerationService {
     let folder = try ModelFolder(path: configuration.modelPath)
     let turns = try configuration.compute ?? makeCompute(configuration)
     return try turns.withTurn { compute in
-      LoadedModel(
-        model: try ModelFamily.load(folder, compute: compute, media: configuration.media),
-        weightBytes: folder.weightBytes,
+      let model = try ModelFamily.load(folder, compute: compute, media: configuration.media)
+      return LoadedModel(
+        model: model, weightBytes: folder.weightBytes,
+        idleBytes: folder.weightBytes - folder.weights.usedBytes + model.tableBytes,
         computeName: (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""),
         computeMode: compute.mode, content: { folder.contentDigest }, turns: turns)
     }
@@ -141,17 +145,18 @@ package final class EngineClient: GenerationService {
       let format = configuration.kvFormat(beside: loaded.computeMode)
       let bytesPerBlock = try KVCache.bytesPerBlock(shape, format: format)
       let ledger = configuration.ledger
-      guard loaded.weightBytes < ledger.limit else {
+      let weightBytes = loaded.weightBytes - loaded.idleBytes
+      guard weightBytes < ledger.limit else {
         let context = min(loaded.model.contextLength, EngineMemory.guaranteedTokens)
         throw InferenceError.modelTooLarge(
-          weightBytes: loaded.weightBytes, cacheBytes: context / KVCache.blockTokens * bytesPerBlock,
+          weightBytes: weightBytes, cacheBytes: context / KVCache.blockTokens * bytesPerBlock,
           context: context, leftBytes: ledger.left, limitBytes: ledger.limit)
       }
       let plan = try MemoryPlan(
         requestedContext: configuration.maxContext, modelContext: loaded.model.contextLength,
         maxSequences: configuration.maxSequences, blockTokens: KVCache.blockTokens,
         bytesPerBlock: bytesPerBlock,
-        freeBytes: configuration.kvBytes(weights: loaded.weightBytes))
+        freeBytes: configuration.kvBytes(weights: weightBytes))
       let computeName = "\(loaded.computeName), \(format.rawValue) cache"
       let store = try configuration.prefixCacheFolder.flatMap { path in
         try PrefixStore.open(
@@ -162,7 +167,7 @@ package final class EngineClient: GenerationService {
       }
       let touched = TouchedBytes()
       let memory = try EngineMemory(
-        ledger: ledger, weightBytes: loaded.weightBytes, bytesPerBlock: bytesPerBlock,
+        ledger: ledger, weightBytes: weightBytes, bytesPerBlock: bytesPerBlock,
         guaranteedBlocks: plan.guaranteedBlocks, touched: touched)
       let engine = Engine(
         model: loaded.model, cache: try KVCache(shape: shape, blockCount: plan.blockCount, format: format),

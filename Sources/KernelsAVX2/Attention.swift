@@ -64,6 +64,38 @@ package func attentionAccumulate(
 ) {
   let scale = _mm256_set1_ps(factor)
   var d = 0
+  // Eight chains of dependent additions hide each other's latency; four do not.
+  while d + 64 <= headDim {
+    var t0 = _mm256_mul_ps(load(out, d), scale)
+    var t1 = _mm256_mul_ps(load(out, d + 8), scale)
+    var t2 = _mm256_mul_ps(load(out, d + 16), scale)
+    var t3 = _mm256_mul_ps(load(out, d + 24), scale)
+    var t4 = _mm256_mul_ps(load(out, d + 32), scale)
+    var t5 = _mm256_mul_ps(load(out, d + 40), scale)
+    var t6 = _mm256_mul_ps(load(out, d + 48), scale)
+    var t7 = _mm256_mul_ps(load(out, d + 56), scale)
+    for j in from..<to {
+      let weight = _mm256_set1_ps(weights[j])
+      let row = values + j * headDim
+      t0 = _mm256_fmadd_ps(weight, load(row, d), t0)
+      t1 = _mm256_fmadd_ps(weight, load(row, d + 8), t1)
+      t2 = _mm256_fmadd_ps(weight, load(row, d + 16), t2)
+      t3 = _mm256_fmadd_ps(weight, load(row, d + 24), t3)
+      t4 = _mm256_fmadd_ps(weight, load(row, d + 32), t4)
+      t5 = _mm256_fmadd_ps(weight, load(row, d + 40), t5)
+      t6 = _mm256_fmadd_ps(weight, load(row, d + 48), t6)
+      t7 = _mm256_fmadd_ps(weight, load(row, d + 56), t7)
+    }
+    _mm256_storeu_ps(out + d, t0)
+    _mm256_storeu_ps(out + d + 8, t1)
+    _mm256_storeu_ps(out + d + 16, t2)
+    _mm256_storeu_ps(out + d + 24, t3)
+    _mm256_storeu_ps(out + d + 32, t4)
+    _mm256_storeu_ps(out + d + 40, t5)
+    _mm256_storeu_ps(out + d + 48, t6)
+    _mm256_storeu_ps(out + d + 56, t7)
+    d += 64
+  }
   while d + 32 <= headDim {
     var t0 = _mm256_mul_ps(load(out, d), scale)
     var t1 = _mm256_mul_ps(load(out, d + 8), scale)

@@ -101,18 +101,6 @@ private func touch(_ w: UnsafeRawPointer, _ bytes: Int) -> Float {
   return Float(bitPattern: seen)
 }
 
-/// The sums of four registers' lanes, each in the tree of `sum`.
-@inline(__always)
-private func sums(_ a: __m256, _ b: __m256, _ c: __m256, _ d: __m256) -> SIMD4<Float> {
-  let (a, b) = (a.lowHalf + a.highHalf, b.lowHalf + b.highHalf)
-  let (c, d) = (c.lowHalf + c.highHalf, d.lowHalf + d.highHalf)
-  let ab =
-    SIMD4(lowHalf: a.lowHalf, highHalf: b.lowHalf) + SIMD4(lowHalf: a.highHalf, highHalf: b.highHalf)
-  let cd =
-    SIMD4(lowHalf: c.lowHalf, highHalf: d.lowHalf) + SIMD4(lowHalf: c.highHalf, highHalf: d.highHalf)
-  return SIMD4(lowHalf: ab.evenHalf, highHalf: cd.evenHalf) + SIMD4(lowHalf: ab.oddHalf, highHalf: cd.oddHalf)
-}
-
 /// Two rows from each half of the rows at a time: their cache misses overlap, and so do their last sums.
 @inline(__always)
 private func allRows(
@@ -217,10 +205,8 @@ private func eight(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ bits: Int, _ 
       fourSums(nibbles4(w, x, 4, 64), nibbles4(w, x, 5, 64), nibbles4(w, x, 6, 64), nibbles4(w, x, 7, 64)))
   }
   if bits == 4 {
-    // Even blocks stand in the low half, odd ones in the high half.
-    let sums = fourSums(
-      nibbles4(w, x, 0, 32), nibbles4(w, x, 1, 32), nibbles4(w, x, 2, 32), nibbles4(w, x, 3, 32))
-    return _mm256_permutevar8x32_epi32(sums, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0))
+    return inOrder(
+      fourSums(nibbles4(w, x, 0, 32), nibbles4(w, x, 1, 32), nibbles4(w, x, 2, 32), nibbles4(w, x, 3, 32)))
   }
   let low = plane8(w, x, block, false)
   let high = plane8(w, x, block, true)
@@ -238,30 +224,58 @@ private func plane8(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ block: Int, 
       nibbles8(w, x, 7, block, isHigh)))
 }
 
-/// As `eight` for fewer blocks, element by element: integer sums are exact in any order.
+/// As `eight` for fewer blocks, zeros in the lanes behind them: nothing behind the row is read.
 @inline(never)
 func upToEight(
   _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ count: Int, _ bits: Int, _ block: Int
 ) -> __m256i {
-  var products = SIMD8<Int32>.zero
-  for lane in 0..<count {
-    var sum: Int32 = 0
-    for i in 0..<block {
-      let element = lane * block + i
-      if bits == 8 {
-        sum &+=
-          Int32(w.load(fromByteOffset: element, as: UInt8.self))
-          &* Int32(x.load(fromByteOffset: element, as: Int8.self))
-      } else {
-        let byte = w.load(fromByteOffset: element / 2, as: UInt8.self)
-        let nibble = i & 1 == 0 ? byte & 15 : byte >> 4
-        let position = lane * block + i / 2 + (i & 1) * (block / 2)
-        sum &+= Int32(nibble) &* Int32(x.load(fromByteOffset: position, as: Int8.self))
-      }
-    }
-    products[lane] = sum
+  let zero = _mm256_setzero_si256()
+  if bits == 4 && block == 64 {
+    @inline(__always)
+    func part(_ i: Int) -> __m256i { i < count ? nibbles4(w, x, i, 64) : zero }
+    let low = fourSums(part(0), part(1), part(2), part(3))
+    return joinHalves(low, count <= 4 ? zero : fourSums(part(4), part(5), part(6), part(7)))
   }
-  return unsafeBitCast(products, to: __m256i.self)
+  if bits == 4 {
+    @inline(__always)
+    func part(_ i: Int) -> __m256i {
+      2 * i + 1 < count ? nibbles4(w, x, i, 32) : 2 * i < count ? halfUnit(w, x, i) : zero
+    }
+    return inOrder(fourSums(part(0), part(1), part(2), part(3)))
+  }
+  let (low, high) = (planeUpToEight(w, x, count, block, false), planeUpToEight(w, x, count, block, true))
+  return _mm256_add_epi32(low, _mm256_slli_epi32(high, 4))
+}
+
+// Inlined it would leave a weak copy behind.
+@inline(never)
+func planeUpToEight(
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ count: Int, _ block: Int, _ isHigh: Bool
+) -> __m256i {
+  let zero = _mm256_setzero_si256()
+  @inline(__always)
+  func part(_ i: Int) -> __m256i { i < count ? nibbles8(w, x, i, block, isHigh) : zero }
+  let low = fourSums(part(0), part(1), part(2), part(3))
+  return joinHalves(low, count <= 4 ? zero : fourSums(part(4), part(5), part(6), part(7)))
+}
+
+/// As `nibbles4` for the first of two blocks of 32, behind which the row ends.
+@inline(__always)
+private func halfUnit(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ unit: Int) -> __m256i {
+  let zero = _mm_setzero_si128()
+  let bytes = __m256i(
+    lowHalf: _mm_loadu_si128((w + 32 * unit).assumingMemoryBound(to: __m128i.self)), highHalf: zero)
+  let first = loadBytes(x + 64 * unit)
+  let evens = __m256i(lowHalf: first.lowHalf, highHalf: zero)
+  let odds = __m256i(lowHalf: first.highHalf, highHalf: zero)
+  return _mm256_add_epi16(
+    _mm256_maddubs_epi16(lowNibbles(bytes), evens), _mm256_maddubs_epi16(highNibbles(bytes), odds))
+}
+
+/// Sums of blocks of 32, whose even blocks stand in the low half and odd ones in the high half, one after the other.
+@inline(__always)
+private func inOrder(_ sums: __m256i) -> __m256i {
+  _mm256_permutevar8x32_epi32(sums, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0))
 }
 
 // MARK: One row
@@ -286,12 +300,28 @@ private func coefficients(_ base: UnsafeRawPointer, _ format: Int, _ isShared: B
     SIMD8(lowHalf: four, highHalf: four), _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0))
 }
 
-/// As `coefficients` for fewer blocks; zeros behind them.
+/// As `coefficients` for fewer blocks: nothing behind the row is read.
 @inline(never)
 func lastCoefficients(_ base: UnsafeRawPointer, _ format: Int, _ count: Int, _ isShared: Bool) -> __m256 {
-  var lanes = _mm256_setzero_ps()
-  for lane in 0..<count { lanes[lane] = scalar(base, format, isShared ? lane / 2 : lane) }
-  return lanes
+  let numbers = isShared ? (count + 1) / 2 : count
+  let values: __m256
+  if format == 0 {
+    values = loadTail(base, 0, numbers)
+  } else {
+    // Four at once, then one by one.
+    let four: UInt64 = numbers >= 4 ? base.loadUnaligned(as: UInt64.self) : 0
+    let first = numbers & 4
+    var rest: UInt64 = 0
+    for k in 0..<numbers & 3 {
+      rest |= UInt64((base + 2 * (first + k)).loadUnaligned(as: UInt16.self)) << UInt64(16 * k)
+    }
+    let words = first == 0 ? SIMD2(rest, 0) : SIMD2(four, rest)
+    let bits = unsafeBitCast(words, to: __m128i.self)
+    values =
+      format == 1
+      ? _mm256_cvtph_ps(bits) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))
+  }
+  return isShared ? _mm256_permutevar8x32_ps(values, _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0)) : values
 }
 
 @inline(__always)

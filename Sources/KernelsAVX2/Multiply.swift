@@ -2,6 +2,9 @@
 //
 // Every output element owns eight lanes (column c goes to lane c mod 8), adds its products in column order with
 // fused multiply-adds and sums its lanes in one fixed tree, whatever the register blocking.
+//
+// Many rows of x go six at a time: a block of their columns stays in the first-level cache while the weights stream
+// by from the second. Between two blocks of columns the lanes are kept in memory, as they are.
 
 import _Builtin_intrinsics.intel
 
@@ -11,6 +14,18 @@ package func multiplyF32(
   xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
 ) {
   var r = 0
+  if xRows >= 3 && weightRows >= 4 {
+    withUnsafeTemporaryAllocation(byteCount: 64 * 6 * 32, alignment: 32) { kept in
+      guard let kept = kept.baseAddress?.assumingMemoryBound(to: Float.self) else { return }
+      while xRows - r >= 3 {
+        let rows = xRows - r >= 6 ? 6 : 3
+        band(
+          weights, rowBytes, weightRows, x + r * xStride, xStride, rows, columns, y + r * yStride, yStride,
+          kept)
+        r += rows
+      }
+    }
+  }
   while r < xRows {
     let rows = min(2, xRows - r)
     let source = x + r * xStride
@@ -31,6 +46,47 @@ package func multiplyF32(
       o += outputs
     }
     r += rows
+  }
+}
+
+/// Three or six rows of x with all weights. `kept` has room for the lanes of 64 outputs.
+@inline(never)
+func band(
+  _ weights: UnsafeRawPointer, _ rowBytes: Int, _ weightRows: Int, _ x: UnsafePointer<Float>, _ xStride: Int,
+  _ rows: Int, _ columns: Int, _ y: UnsafeMutablePointer<Float>, _ yStride: Int,
+  _ kept: UnsafeMutablePointer<Float>
+) {
+  // Blocks of equal length: six rows of x and four of weights take at most 20 KiB.
+  let blocks = (columns + 511) / 512
+  let step = max(8, ((columns + blocks - 1) / max(1, blocks) + 7) & ~7)
+  let whole = weightRows & ~3
+  var first = 0
+  while first < whole {
+    let last = min(first + 64, whole)
+    var from = 0
+    repeat {
+      let to = min(from + step, columns)
+      var lanes = kept
+      var o = first
+      while o < last {
+        var i = 0
+        while i < rows {
+          fourByThree(
+            weights + o * rowBytes, rowBytes, x + i * xStride, xStride, from, to, to == columns, lanes,
+            y + i * yStride + o, yStride)
+          lanes += 96
+          i += 3
+        }
+        o += 4
+      }
+      from = to
+    } while from < columns
+    first = last
+  }
+  for o in whole..<weightRows {
+    for i in 0..<rows {
+      y[i * yStride + o] = oneByOne(weights + o * rowBytes, x + i * xStride, columns)
+    }
   }
 }
 
@@ -72,6 +128,84 @@ private func oneByOne(_ w: UnsafeRawPointer, _ x: UnsafePointer<Float>, _ column
     total = _mm256_fmadd_ps(loadTail(w, c, columns - c), loadTail(x, c, columns - c), total)
   }
   return sum(total)
+}
+
+/// The columns `from ..< to` of four outputs and three rows of x. The lanes of the columns before are in `kept`; they go
+/// back there, or summed to y.
+@inline(__always)
+private func fourByThree(
+  _ w0: UnsafeRawPointer, _ rowBytes: Int, _ x0: UnsafePointer<Float>, _ xStride: Int, _ from: Int, _ to: Int,
+  _ isLast: Bool, _ kept: UnsafeMutablePointer<Float>, _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+) {
+  let (w1, w2, w3) = (w0 + rowBytes, w0 + 2 * rowBytes, w0 + 3 * rowBytes)
+  let (x1, x2) = (x0 + xStride, x0 + 2 * xStride)
+  let zero = _mm256_setzero_ps()
+  var (t00, t01, t02, t03) = (zero, zero, zero, zero)
+  var (t10, t11, t12, t13) = (zero, zero, zero, zero)
+  var (t20, t21, t22, t23) = (zero, zero, zero, zero)
+  if from > 0 {
+    (t00, t01, t02, t03) = (load(kept, 0), load(kept, 8), load(kept, 16), load(kept, 24))
+    (t10, t11, t12, t13) = (load(kept, 32), load(kept, 40), load(kept, 48), load(kept, 56))
+    (t20, t21, t22, t23) = (load(kept, 64), load(kept, 72), load(kept, 80), load(kept, 88))
+  }
+  @inline(__always)
+  func add(
+    _ a: __m256, _ p: __m256, _ q: __m256, _ s: __m256, _ i: inout __m256, _ j: inout __m256,
+    _ k: inout __m256
+  ) {
+    i = _mm256_fmadd_ps(a, p, i)
+    j = _mm256_fmadd_ps(a, q, j)
+    k = _mm256_fmadd_ps(a, s, k)
+  }
+  var c = from
+  while c + 8 <= to {
+    let (p, q, s) = (load(x0, c), load(x1, c), load(x2, c))
+    add(load(w0, c), p, q, s, &t00, &t10, &t20)
+    add(load(w1, c), p, q, s, &t01, &t11, &t21)
+    add(load(w2, c), p, q, s, &t02, &t12, &t22)
+    add(load(w3, c), p, q, s, &t03, &t13, &t23)
+    c += 8
+  }
+  if c < to {
+    let rest = to - c
+    let (p, q, s) = (loadTail(x0, c, rest), loadTail(x1, c, rest), loadTail(x2, c, rest))
+    add(loadTail(w0, c, rest), p, q, s, &t00, &t10, &t20)
+    add(loadTail(w1, c, rest), p, q, s, &t01, &t11, &t21)
+    add(loadTail(w2, c, rest), p, q, s, &t02, &t12, &t22)
+    add(loadTail(w3, c, rest), p, q, s, &t03, &t13, &t23)
+  }
+  if isLast {
+    store(sums(t00, t01, t02, t03), y)
+    store(sums(t10, t11, t12, t13), y + yStride)
+    store(sums(t20, t21, t22, t23), y + 2 * yStride)
+  } else {
+    keep(t00, t01, t02, t03, kept)
+    keep(t10, t11, t12, t13, kept + 32)
+    keep(t20, t21, t22, t23, kept + 64)
+  }
+}
+
+@inline(__always)
+private func keep(_ a: __m256, _ b: __m256, _ c: __m256, _ d: __m256, _ kept: UnsafeMutablePointer<Float>) {
+  _mm256_storeu_ps(kept, a)
+  _mm256_storeu_ps(kept + 8, b)
+  _mm256_storeu_ps(kept + 16, c)
+  _mm256_storeu_ps(kept + 24, d)
+}
+
+@inline(__always)
+private func store(_ four: SIMD4<Float>, _ y: UnsafeMutablePointer<Float>) { _mm_storeu_ps(y, four) }
+
+/// The sums of four registers' lanes, each in the tree of `sum`.
+@inline(__always)
+func sums(_ a: __m256, _ b: __m256, _ c: __m256, _ d: __m256) -> SIMD4<Float> {
+  let (a, b) = (a.lowHalf + a.highHalf, b.lowHalf + b.highHalf)
+  let (c, d) = (c.lowHalf + c.highHalf, d.lowHalf + d.highHalf)
+  let ab =
+    SIMD4(lowHalf: a.lowHalf, highHalf: b.lowHalf) + SIMD4(lowHalf: a.highHalf, highHalf: b.highHalf)
+  let cd =
+    SIMD4(lowHalf: c.lowHalf, highHalf: d.lowHalf) + SIMD4(lowHalf: c.highHalf, highHalf: d.highHalf)
+  return SIMD4(lowHalf: ab.evenHalf, highHalf: cd.evenHalf) + SIMD4(lowHalf: ab.oddHalf, highHalf: cd.oddHalf)
 }
 
 @inline(__always)

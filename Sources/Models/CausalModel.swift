@@ -14,6 +14,9 @@ package protocol CausalModel: AnyObject {
   var cacheShape: [KVLayerShape] { get }
   /// Weight bytes that a decode step reads.
   var weightBytesPerToken: Int { get }
+  /// Bytes of tables of which a step reads the rows of its tokens and nothing else: they stay in the mapping, and
+  /// memory need not hold them.
+  var tableBytes: Int { get }
 
   /// Which RoPE table a sequence of at most `tokens` tokens uses for its whole life; 0 for families without
   /// variants. Keys rotated by one variant are useless to another: it belongs into a prefix cache's key.
@@ -41,6 +44,7 @@ package protocol CausalModel: AnyObject {
 }
 
 extension CausalModel {
+  package var tableBytes: Int { 0 }
   package var mediaRules: MediaRules { MediaRules() }
   package func encoder(for kind: MediaKind) -> (any MediaEncoder)? { nil }
   package var seesImagesWhole: Bool { false }

@@ -84,6 +84,7 @@ package final class Gemma3n: CausalModel {
   private let projections, unprojections: [Linear]
   private let layers: [Layer]
   package let weightBytesPerToken: Int
+  package var tableBytes: Int { second.tableBytes }
 
   private let upperLayout = StepLayout()
   private let projected = ScratchBuffer()
@@ -106,7 +107,8 @@ package final class Gemma3n: CausalModel {
     self.frame = frame
     localRope = RoPE(variants: config.localRope.variants)
     second = try GemmaSecondEmbedding(
-      width: config.secondWidth, vocabulary: config.secondVocabulary, config.sizes, frame)
+      width: config.secondWidth, vocabulary: config.secondVocabulary, lowerLayers: config.sizes.layers,
+      config.sizes, frame)
     func maps(_ name: String) throws(ModelError) -> [Linear] {
       var maps: [Linear] = []
       for index in 0..<streams - 1 {
@@ -140,7 +142,7 @@ package final class Gemma3n: CausalModel {
     frame.compute.scale(x, by: config.embeddingScale)
     var step = Step(
       streams: rows(of: allStreams, x.count), predicted: rows(of: allPredicted, x.count),
-      second: second.rows(of: frame.tokens, x), layout: frame.layout)
+      second: second.lowerRows(of: frame.tokens, x), layout: frame.layout)
     spread(x, to: step.streams)
     for index in 0..<config.writers { run(index, &step, cache) }
     // The other layers write no keys and values, so rows without logits end here: most of a prompt.

@@ -58,7 +58,8 @@ package final class Gemma4: CausalModel {
   /// Rows of a step on their way through the layers.
   private struct Step {
     let x: Rows  // [rows, hidden]
-    let second: Rows?  // [rows, layers · width]
+    let second: Rows?  // [rows, width of each layer from `first` on]
+    let first: Int
     let layout: StepLayout
   }
 
@@ -70,6 +71,7 @@ package final class Gemma4: CausalModel {
   private let layers: [Layer]
   private let towers: Gemma4Towers
   package let weightBytesPerToken: Int
+  package var tableBytes: Int { second?.tableBytes ?? 0 }
 
   private let upperLayout = StepLayout()
   private let projected = ScratchBuffer()
@@ -78,7 +80,6 @@ package final class Gemma4: CausalModel {
   private let expertRows = ScratchBuffer()
   private let secondGated = ScratchBuffer()
   private let chosenRows = ScratchBuffer()
-  private let chosenSecond = ScratchBuffer()
 
   init(
     _ fields: ConfigFields, weights: WeightMap, compute: ComputeContext, towers: Gemma4Towers
@@ -93,7 +94,8 @@ package final class Gemma4: CausalModel {
     second =
       config.secondWidth > 0
       ? try GemmaSecondEmbedding(
-        width: config.secondWidth, vocabulary: config.secondVocabulary, config.sizes, frame) : nil
+        width: config.secondWidth, vocabulary: config.secondVocabulary, lowerLayers: config.writers,
+        config.sizes, frame) : nil
     var layers: [Layer] = []
     for index in 0..<config.sizes.layers { layers.append(try Self.layer(index, config, frame)) }
     self.layers = layers
@@ -181,33 +183,32 @@ package final class Gemma4: CausalModel {
     // Soft tokens are not scaled, and the second embedding knows padding in their place.
     var tokens = frame.tokens
     frame.place(batch, into: x) { tokens[$0] = config.padding }
-    let all = Step(x: x, second: second?.rows(of: tokens, x), layout: frame.layout)
+    // Layers from `writers` on write no keys and values: rows without logits, most of a prompt, end before them.
+    layOutChosen(batch, cache)
+    let chosen = chosenRows.rows(upperLayout.rows, x.columns)
+    frame.select(batch, from: x, to: chosen)
+    let all = Step(x: x, second: second?.lowerRows(of: tokens, x), first: 0, layout: frame.layout)
+    let upper = second?.upperRows(chosen) { frame.select(batch, from: $0, to: $1) }
     for index in 0..<config.writers { run(index, all, cache) }
-    // The other layers write no keys and values, so rows without logits end here: most of a prompt.
-    let chosen = choose(batch, of: all, cache)
-    if chosen.x.count > 0 {
-      for index in config.writers..<layers.count { run(index, chosen, cache) }
+    frame.select(batch, from: x, to: chosen)
+    if chosen.count > 0 {
+      frame.rope.prepare(upperLayout)
+      localRope.prepare(upperLayout)
+      let step = Step(x: chosen, second: upper, first: config.writers, layout: upperLayout)
+      for index in config.writers..<layers.count { run(index, step, cache) }
     }
-    let out = frame.project(chosen.x, into: &logits)
+    let out = frame.project(chosen, into: &logits)
     if let softcap = config.softcap { compute.softcap(out, at: softcap) }
   }
 
-  /// The rows whose logits are requested, with angles and a layout of their own.
-  private func choose(_ batch: Batch, of step: Step, _ cache: KVCache) -> Step {
+  /// Lays out the rows whose logits are requested, with angles of their own.
+  private func layOutChosen(_ batch: Batch, _ cache: KVCache) {
     upperLayout.reset()
     for span in batch.spans where !span.logitRows.isEmpty {
       upperLayout.append(
         count: span.logitRows.count, start: span.start + span.logitRows.lowerBound, table: span.blocks,
         blockCount: cache.blockCount, ropeVariant: span.ropeVariant)
     }
-    frame.rope.prepare(upperLayout)
-    localRope.prepare(upperLayout)
-    let x = chosenRows.rows(upperLayout.rows, step.x.columns)
-    frame.select(batch, from: step.x, to: x)
-    guard let second = step.second else { return Step(x: x, second: nil, layout: upperLayout) }
-    let chosen = chosenSecond.rows(upperLayout.rows, second.columns)
-    frame.select(batch, from: second, to: chosen)
-    return Step(x: x, second: chosen, layout: upperLayout)
   }
 
   private func run(_ index: Int, _ step: Step, _ cache: KVCache) {
@@ -237,7 +238,7 @@ package final class Gemma4: CausalModel {
       let width = config.secondWidth
       let gate = secondGated.rows(x.count, width)
       input.gate(x, into: gate)
-      compute.gatedGELU(gate, second.columns(from: index * width, count: width), into: gate)
+      compute.gatedGELU(gate, second.columns(from: (index - step.first) * width, count: width), into: gate)
       input.projection(gate, into: h)
       compute.rmsNorm(h, gain: input.norm, epsilon: epsilon, into: h)
       compute.add(h, to: x)

@@ -62,7 +62,9 @@ struct Gemma4Config {
     // Norms of queries and keys take the place of a scale.
     localShape = AttentionShape(
       heads: sizes.heads, kvHeads: sizes.kvHeads, headDim: sizes.headDim, scale: 1, window: window)
-    fullShape = AttentionShape(heads: sizes.heads, kvHeads: fullHeads, headDim: fullDim, scale: 1)
+    // Only sliding layers see the whole of an image.
+    fullShape = AttentionShape(
+      heads: sizes.heads, kvHeads: fullHeads, headDim: fullDim, scale: 1, seesGroups: false)
     localOnes = [Float](repeating: 1, count: sizes.headDim)
     fullOnes = [Float](repeating: 1, count: fullDim)
     fullRope = try RoPEScaling(config, sizes: sizes, theta: 1_000_000, headDim: fullDim)

@@ -10,48 +10,83 @@ final class GemmaSecondEmbedding {
   /// `[vocabulary, layers · width]`, larger than the rest of the model: it stays in the mapping, and only the rows
   /// of the step's tokens are read.
   private let table: WeightMatrix
-  private let projection: Linear  // [hidden] → [layers · width]
+  /// `[hidden] → [width of each layer]`: of the layers that all rows go through, and of those above.
+  private let lower: Linear
+  private let upper: Linear?
   private let norm: [Float]  // [width]
   private var known: [Int32] = []
-  private let looked = ScratchBuffer()
-  private let joined = ScratchBuffer()
+  /// The step's rows of the table.
+  private var looked: Rows
+  private let lookedBuffer = ScratchBuffer()
+  private let chosen = ScratchBuffer()
+  private let lowerJoined = ScratchBuffer()
+  private let upperJoined = ScratchBuffer()
 
   /// - Parameters:
   ///   - width: elements per layer.
   ///   - vocabulary: tokens that have a row of their own.
-  init(width: Int, vocabulary: Int, _ sizes: DecoderSizes, _ frame: DecoderFrame) throws(ModelError) {
-    let columns = sizes.layers * width
+  ///   - lowerLayers: layers that all rows go through.
+  init(
+    width: Int, vocabulary: Int, lowerLayers: Int, _ sizes: DecoderSizes, _ frame: DecoderFrame
+  ) throws(ModelError) {
+    let (columns, border) = (sizes.layers * width, lowerLayers * width)
     let tensors = try loading { () throws(CheckpointError) in
       try frame.weights.embedding("embed_tokens_per_layer", rows: vocabulary, columns: columns)
     }
     table = try computing { () throws(ComputeError) in try WeightMatrix(tensors) }
-    projection = try Linear(
-      ["per_layer_model_projection": columns], columns: sizes.hidden, at: frame.weights,
-      compute: frame.compute)
+    let projection = try loading { () throws(CheckpointError) in
+      try frame.weights.linear("per_layer_model_projection", rows: columns, columns: sizes.hidden)
+    }
+    lower = try Linear(projection.rows(0..<border), compute: frame.compute)
+    upper = border < columns ? try Linear(projection.rows(border..<columns), compute: frame.compute) : nil
     norm = try DecoderFrame.vector("per_layer_projection_norm.weight", count: width, at: frame.weights)
+    looked = lookedBuffer.rows(0, columns)
     compute = frame.compute
     self.sizes = sizes
     self.width = width
     self.vocabulary = vocabulary
   }
 
-  var byteCount: Int { projection.byteCount }
+  var byteCount: Int { lower.byteCount + (upper?.byteCount ?? 0) }
+  var tableBytes: Int { table.byteCount }
 
+  /// Looks up the step's tokens.
+  ///
   /// - Parameter x: the first embeddings, scaled.
-  /// - Returns: `[rows, layers · width]`.
-  func rows(of tokens: [Int32], _ x: Rows) -> Rows {
+  /// - Returns: `[rows, lower layers · width]`.
+  func lowerRows(of tokens: [Int32], _ x: Rows) -> Rows {
     known.removeAll(keepingCapacity: true)
     // Tokens that stand for images and sounds may have no row: they take that of padding.
     for token in tokens { known.append(Int(token) < vocabulary ? token : 0) }
-    let own = looked.rows(x.count, sizes.layers * width)
-    compute.gather(known, of: table, into: own)
+    looked = lookedBuffer.rows(x.count, sizes.layers * width)
+    compute.gather(known, of: table, into: looked)
+    let sum = lowerJoined.rows(x.count, lower.rows)
+    lower(x, into: sum)
+    join(looked.columns(from: 0, count: lower.rows), to: sum)
+    return sum
+  }
+
+  /// As `lowerRows`, which comes first, for the layers above and some of the rows.
+  ///
+  /// - Parameters:
+  ///   - x: these rows of the first embeddings.
+  ///   - choose: copies the same rows of its first argument to its second.
+  func upperRows(_ x: Rows, choose: (Rows, Rows) -> Void) -> Rows? {
+    guard let upper, x.count > 0 else { return nil }
+    let own = chosen.rows(x.count, upper.rows)
+    choose(looked.columns(from: lower.rows, count: upper.rows), own)
+    let sum = upperJoined.rows(x.count, upper.rows)
+    upper(x, into: sum)
+    join(own, to: sum)
+    return sum
+  }
+
+  /// `sum = (norm(sum / √hidden) + own · scale) / √2`; changes `own` too.
+  private func join(_ own: Rows, to sum: Rows) {
     compute.scale(own, by: gemmaEmbeddingScale(width: width))
-    let sum = joined.rows(x.count, sizes.layers * width)
-    projection(x, into: sum)
     compute.scale(sum, by: 1 / Float(sizes.hidden).squareRoot())
     compute.rmsNormHeads(sum, gain: norm, epsilon: sizes.epsilon)
     compute.add(own, to: sum)
     compute.scale(sum, by: Float(0.5).squareRoot())
-    return sum
   }
 }

@@ -31,6 +31,11 @@ struct Linear {
     self.compute = compute
   }
 
+  init(_ tensors: WeightTensors, compute: ComputeContext) throws(ModelError) {
+    weights = try computing { () throws(ComputeError) in try WeightStack([tensors]) }
+    self.compute = compute
+  }
+
   init(tied matrix: WeightMatrix, compute: ComputeContext) {
     weights = WeightStack(matrix)
     self.compute = compute

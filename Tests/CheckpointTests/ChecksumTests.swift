@@ -50,8 +50,9 @@ import Testing
     let tensors = [TestTensor("a", "F32", [2]), TestTensor("b.c", "F32", [2]), TestTensor("b.d", "F32", [2])]
     let folder = try TestFolder(["config.json": Array("{}".utf8), "model.safetensors": safetensors(tensors)])
     let weights = try ModelFolder(path: folder.path).weights
-    #expect(weights.unusedNames == ["a", "b.c", "b.d"])
+    #expect(weights.unusedNames == ["a", "b.c", "b.d"] && weights.usedBytes == 0)
     _ = try weights.at("b").vector("c", count: 2)
     #expect(weights.has("a") && weights.unusedNames == ["a", "b.d"])
+    #expect(weights.usedBytes == 8)
   }
 }

@@ -123,6 +123,12 @@ import Testing
       let parts = try attend(
         input, shape: shape, chunks: [3, 17, 1, 39, 1, 14], context, format: format, groups: groups)
       #expect(parts.map { $0.map(\.bitPattern) } == whole.map { $0.map(\.bitPattern) }, "\(name)")
+      // A layer that does not look at groups.
+      var causal = shape
+      causal.seesGroups = false
+      let blind = try attend(input, shape: causal, chunks: [75], context, format: format, groups: groups)
+      let plain = try attend(input, shape: shape, chunks: [75], context, format: format)
+      #expect(blind.map { $0.map(\.bitPattern) } == plain.map { $0.map(\.bitPattern) }, "\(name)")
     }
   }
 

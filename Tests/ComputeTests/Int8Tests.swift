@@ -14,7 +14,7 @@ import Testing
       guard let int8 = kernels.int8 else { continue }
       for bits in [4, 8] {
         for (group, format) in [(32, 0), (32, 2), (64, 1), (64, 2), (128, 2)] {
-          for groups in [1, 2, 3, 16, 19] {
+          for groups in [1, 2, 3, 5, 6, 7, 12, 16, 19] {
             let shape = Case(bits: bits, group: group, format: format, groups: groups, random: &random)
             let exact = shape.run(Reference.int8, xRows: 9, byPanel: false)
             let context = "\(name), \(bits) bits, group \(group), format \(format), \(groups) groups"

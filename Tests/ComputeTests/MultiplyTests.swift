@@ -57,6 +57,29 @@ import Testing
     }
   }
 
+  @Test func `products of many rows and columns, which go block by block, have the bits of single ones`() {
+    var random = SeededGenerator(seed: 4)
+    for (name, kernels) in tables {
+      for columns in [512, 520, 1100] {
+        let (weightRows, xRows) = (70, 11)
+        let w = Bytes.floats(weightRows * columns, using: &random)
+        let x = Bytes.floats(xRows * columns, using: &random)
+        let together = Bytes.room(weightRows * xRows)
+        kernels.multiply(
+          w.start, columns * 4, weightRows, x.floats, columns, xRows, columns, together.floats, weightRows)
+        #expect(together.isIntact)
+        for r in 0..<xRows {
+          let alone = Bytes.room(weightRows)
+          kernels.multiply(
+            w.start, columns * 4, weightRows, x.floats + r * columns, columns, 1, columns, alone.floats,
+            weightRows)
+          let row = (0..<weightRows).map { together.floats[r * weightRows + $0].bitPattern }
+          #expect(alone.values(weightRows).map(\.bitPattern) == row, "\(name), \(columns) columns, row \(r)")
+        }
+      }
+    }
+  }
+
   @Test func `unpacking agrees with the reference for all widths, groups, scale formats and alignments`() {
     var random = SeededGenerator(seed: 3)
     for (name, kernels) in tables {

@@ -60,7 +60,8 @@ private final class StepModel: CausalModel {
   private static let guaranteed = 128 * bytesPerBlock
 
   private func client(
-    _ ledger: MemoryLedger, weights: Int = 1_000, turns: SharedCompute? = nil, isCounted: Bool = false,
+    _ ledger: MemoryLedger, weights: Int = 1_000, idle: Int = 0, turns: SharedCompute? = nil,
+    isCounted: Bool = false,
     _ adjust: (inout EngineConfiguration) -> Void = { _ in }
   ) throws -> EngineClient {
     var configuration = EngineConfiguration(modelPath: "", threads: 1)
@@ -71,7 +72,8 @@ private final class StepModel: CausalModel {
     adjust(&configuration)
     return try EngineClient.start(configuration) { _ in
       EngineClient.LoadedModel(
-        model: StepModel(isCounted: isCounted), weightBytes: weights, computeName: "toy", turns: turns)
+        model: StepModel(isCounted: isCounted), weightBytes: weights, idleBytes: idle, computeName: "toy",
+        turns: turns)
     }
   }
 
@@ -107,6 +109,15 @@ private final class StepModel: CausalModel {
     engine.stop()
     #expect(ledger.snapshot().total == 0)
     #expect(engine.touched.value == 0)
+  }
+
+  @Test func `weights that need not be in memory are not counted`() throws {
+    let ledger = MemoryLedger(limit: 8 << 20)
+    let engine = try client(ledger, weights: 1 << 30, idle: (1 << 30) - 1_000)
+    #expect(ledger.bytes(of: .weights) == 1_000)
+    #expect(engine.weightBytes == 1 << 30)
+    engine.stop()
+    #expect(ledger.snapshot().total == 0)
   }
 
   @Test func `a model that does not fit says what it needs and what is left`() throws {

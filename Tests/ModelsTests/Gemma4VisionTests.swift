@@ -100,6 +100,52 @@ private let isPresent: ConditionTrait = .enabled(if: TestData.shared != nil, "sh
     }
   }
 
+  @Test func `positions of an image see each other in sliding layers alone, with experts too`() throws {
+    let path = TestData.fixtures + "/models/gemma4-moe-tiny"
+    let document = try JSONValue(parsing: try File.read(path + "/images.json", limit: 1 << 20))
+    func floats(_ value: JSONValue?) -> [Float] {
+      (value?.arrayValue ?? []).compactMap { $0.doubleValue.map { Float($0) } }
+    }
+    func ints(_ value: JSONValue?) -> [Int] { (value?.arrayValue ?? []).compactMap(\.intValue) }
+    let ids = ints(document["input_ids"]).map { Int32($0) }
+    let groups = (document["groups"]?.arrayValue ?? []).map { ints($0)[0]..<ints($0)[1] }
+    let soft = floats(document["soft"])
+    let expected = (document["logits"]?.arrayValue ?? []).map(floats)
+    try #require(groups == [4..<16, 18..<22] && ids.count == 24 && soft.count == 16 * 64)
+    for isa in kernelSets {
+      let runner = try Runner(path, isa: isa, useReference: isa == nil)
+      #expect(runner.model.seesImagesWhole)
+      func logits(cuts: [Int]) -> [[Float]] {
+        let table = runner.makeTable(ids.count)
+        return zip([0] + cuts, cuts + [ids.count]).flatMap { start, end in
+          var span = Batch.Span(tokens: Array(ids[start..<end]), start: start, blocks: table, logits: .all)
+          for (group, first) in zip(groups, [0, 12])
+          where start <= group.lowerBound && group.upperBound <= end {
+            span.groups.append(group)
+            span.soft.append(
+              Batch.SoftRows(
+                row: group.lowerBound - start, values: soft[first * 64..<(first + group.count) * 64]))
+          }
+          return runner.step([span])
+        }
+      }
+      let whole = logits(cuts: [])
+      for (row, wanted) in zip(ints(document["rows"]), expected) {
+        #expect(distance(whole[row], wanted) < 1e-3, "\(String(describing: isa)), row \(row)")
+      }
+      #expect(sameBits(whole, logits(cuts: [3, 17])))
+    }
+  }
+
+  @Test(isPresent) func `the embedding per layer is a table, and what is read in whole is no part of it`()
+    throws
+  {
+    let model = try Runner(path).model
+    // 160 rows of 10 layers of 64 elements in 4 bits, and a scale and a bias for 64 of them.
+    #expect(model.tableBytes == 160 * (10 * 32 + 10 * 4))
+    #expect(try Runner(TestData.fixtures + "/models/gemma4-moe-tiny").model.tableBytes == 0)
+  }
+
   @Test(isPresent) func `config.json says which tokens stand around an image`() throws {
     let runner = try Runner(path)
     let images = try #require(runner.model.mediaRules.images)

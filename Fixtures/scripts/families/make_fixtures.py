@@ -131,8 +131,35 @@ def make(name, folder):
         logits_last=[round(v, 6) for v in logits[-1].tolist()], argmax_each=logits.argmax(-1).tolist(),
         greedy=tokens[len(ids):])
     (folder / "expected.json").write_text(json.dumps(expected) + "\n")
+    if kind == "Gemma4Text":
+        (folder / "images.json").write_text(json.dumps(with_images(model, ids)) + "\n")
     size = sum(file.stat().st_size for file in folder.iterdir())
     print(name, f"{size / 1024:.0f} KiB", expected["greedy"], len(set(expected["argmax_each"])))
+
+
+def with_images(model, ids):
+    """Logits of a prompt with two images, whose positions see each other in both directions where the mask says so."""
+    from transformers.models.gemma4 import modeling_gemma4 as gemma4
+
+    # One longer than the window, one shorter.
+    groups = [(4, 16), (18, 22)]
+    kinds = torch.tensor([[int(any(a <= i < b for a, b in groups)) for i in range(len(ids))]])
+    generator = torch.Generator().manual_seed(8)
+    soft = (torch.randn(int(kinds.sum()), model.config.hidden_size, generator=generator) * 64).round() / 16
+    with torch.no_grad():
+        embeddings = model.model.embed_tokens(torch.tensor([ids]))
+        embeddings[kinds == 1] = soft
+        places = torch.arange(len(ids))[None]
+        masks = gemma4.create_masks_for_vision_model(
+            config=model.config, inputs_embeds=embeddings, attention_mask=None, past_key_values=None,
+            position_ids=places,
+            block_sequence_ids=gemma4.get_block_sequence_ids_for_mask(kinds, device=embeddings.device))
+        logits = model(inputs_embeds=embeddings, attention_mask=masks, position_ids=places, use_cache=False).logits[0]
+    rows = [4, 10, 15, 18, len(ids) - 1]
+    return dict(
+        note=f"transformers {transformers.__version__}, float32: soft tokens in place of the groups' embeddings",
+        input_ids=ids, groups=groups, soft=soft.flatten().tolist(), rows=rows,
+        logits=[[round(v, 6) for v in logits[row].tolist()] for row in rows])
 
 
 def main():

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes a checkpoint with the exact shapes of a well-known model and random weights, for measuring speed.
 
-    python3 make_checkpoint.py qwen3-0.6b OUT_DIR [--bits 4] [--group-size 64] [--seed 0] [--layers N]
+    python3 make_checkpoint.py qwen3-0.6b OUT_DIR [--bits 4] [--group-size 64] [--seed 0] [--layers N] [--towers]
 
 MLX affine quantization (models that `mlxserve bench` opens; there is no tokenizer, so nothing can be served).
-Needs numpy only. The values are random but sane: activations stay finite through all layers.
+Needs numpy only, and memory for one tensor. The values are random but sane: activations stay finite through all
+layers. `--towers` adds the encoders of images and sounds to gemma-4-e2b, as the released checkpoint has them (bf16).
 """
 
 import argparse
@@ -47,6 +48,20 @@ SHAPES = {
             full_attention=dict(rope_type="proportional", rope_theta=1e6, partial_rotary_factor=0.25))),
 }
 
+# What `--towers` adds around the config of gemma-4-e2b.
+TOWERS = dict(
+    model_type="gemma4", image_token_id=258880, audio_token_id=258881, boi_token_id=255999, eoi_token_id=258882,
+    boa_token_id=256000, eoa_token_id=258883, vision_config=dict(
+        model_type="gemma4_vision", hidden_size=768, intermediate_size=3072, num_hidden_layers=16,
+        num_attention_heads=12, num_key_value_heads=12, head_dim=64, patch_size=16, position_embedding_size=10240,
+        pooling_kernel_size=3, use_clipped_linears=True, rms_norm_eps=1e-6, default_output_length=280,
+        standardize=False, rope_parameters=dict(rope_theta=100.0, rope_type="default")),
+    audio_config=dict(
+        model_type="gemma4_audio", hidden_size=1024, num_hidden_layers=12, num_attention_heads=8,
+        subsampling_conv_channels=[128, 32], conv_kernel_size=5, output_proj_dims=1536, attention_context_left=13,
+        attention_context_right=0, attention_logit_cap=50.0, residual_weight=0.5, use_clipped_linears=True,
+        rms_norm_eps=1e-6))
+
 
 def head_size(config, layer):
     if "global_head_dim" in config and config["layer_types"][layer] == "full_attention":
@@ -87,25 +102,91 @@ def bf16(values):
 
 
 class Writer:
-    """Collects tensors, then writes one safetensors file."""
+    """Writes tensors one after the other behind the room for a header, which is filled in at the end."""
 
-    def __init__(self):
-        self.header, self.parts, self.offset = {"__metadata__": {"format": "mlx"}}, [], 0
+    ROOM = 1 << 20
+
+    def __init__(self, path):
+        self.header, self.offset = {"__metadata__": {"format": "mlx"}}, 0
+        self.file = open(path, "wb")
+        self.file.seek(self.ROOM)
 
     def add(self, name, dtype, array):
-        data = array.tobytes()
+        array = np.asarray(array)
         self.header[name] = {"dtype": dtype, "shape": list(array.shape),
-                             "data_offsets": [self.offset, self.offset + len(data)]}
-        self.parts.append(data)
-        self.offset += len(data)
+                             "data_offsets": [self.offset, self.offset + array.nbytes]}
+        array.tofile(self.file)
+        self.offset += array.nbytes
 
-    def save(self, path):
+    def close(self):
         header = json.dumps(self.header, separators=(",", ":")).encode()
-        header += b" " * (-len(header) % 8)
-        with open(path, "wb") as file:
-            file.write(struct.pack("<Q", len(header)) + header)
-            for part in self.parts:
-                file.write(part)
+        assert len(header) <= self.ROOM - 8
+        self.file.seek(0)
+        self.file.write(struct.pack("<Q", self.ROOM - 8) + header.ljust(self.ROOM - 8))
+        self.file.close()
+
+
+def add_towers(config, random, add_matrix, add):
+    """The encoders of images and sounds: matrices of halves that clamp what goes in and comes out."""
+    def halves(name, *shape):
+        columns = shape[-1] if len(shape) < 3 else shape[1] * shape[2] * shape[3]
+        add(name, random.uniform(-1, 1, shape) * np.sqrt(3 / columns))
+
+    def gains(prefix, names, count):
+        for name in names:
+            add(f"{prefix}.{name}.weight", np.ones(count))
+
+    def clamped(name, rows, columns):
+        halves(name + ".linear.weight", rows, columns)
+        for bound in ("input", "output"):
+            add(f"{name}.{bound}_min", np.array(-50.0))
+            add(f"{name}.{bound}_max", np.array(50.0))
+
+    vision = config["vision_config"]
+    hidden, ffn = vision["hidden_size"], vision["intermediate_size"]
+    halves("vision_tower.patch_embedder.input_proj.weight", hidden, 3 * vision["patch_size"] ** 2)
+    add("vision_tower.patch_embedder.position_embedding_table",
+        random.uniform(-1, 1, (2, vision["position_embedding_size"], hidden)))
+    for layer in range(vision["num_hidden_layers"]):
+        prefix = f"vision_tower.encoder.layers.{layer}"
+        gains(prefix, ("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
+                       "post_feedforward_layernorm"), hidden)
+        for name in ("q_norm", "k_norm"):
+            add(f"{prefix}.self_attn.{name}.weight", np.full(vision["head_dim"], vision["head_dim"] ** -0.25))
+        for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
+            clamped(f"{prefix}.self_attn.{name}", hidden, hidden)
+        clamped(prefix + ".mlp.gate_proj", ffn, hidden)
+        clamped(prefix + ".mlp.up_proj", ffn, hidden)
+        clamped(prefix + ".mlp.down_proj", hidden, ffn)
+    add_matrix("embed_vision.embedding_projection", config["text_config"]["hidden_size"], hidden)
+
+    audio = config["audio_config"]
+    hidden, channels = audio["hidden_size"], audio["subsampling_conv_channels"]
+    prefix = "audio_tower.subsample_conv_projection"
+    for layer, inputs, outputs in ((0, 1, channels[0]), (1, channels[0], channels[1])):
+        halves(f"{prefix}.layer{layer}.conv.weight", outputs, 3, 3, inputs)
+        gains(f"{prefix}.layer{layer}", ("norm",), outputs)
+    # 128 bands, halved twice.
+    halves(prefix + ".input_proj_linear.weight", hidden, 32 * channels[1])
+    for layer in range(audio["num_hidden_layers"]):
+        prefix = f"audio_tower.layers.{layer}"
+        for block in ("feed_forward1", "feed_forward2"):
+            gains(f"{prefix}.{block}", ("pre_layer_norm", "post_layer_norm"), hidden)
+            clamped(f"{prefix}.{block}.ffw_layer_1", 4 * hidden, hidden)
+            clamped(f"{prefix}.{block}.ffw_layer_2", hidden, 4 * hidden)
+        gains(prefix, ("norm_pre_attn", "norm_post_attn", "norm_out"), hidden)
+        gains(prefix + ".lconv1d", ("pre_layer_norm", "conv_norm"), hidden)
+        for name in ("q_proj", "k_proj", "v_proj", "post"):
+            clamped(f"{prefix}.self_attn.{name}", hidden, hidden)
+        halves(prefix + ".self_attn.relative_k_proj.weight", hidden, hidden)
+        add(prefix + ".self_attn.per_dim_scale", np.zeros(hidden // audio["num_attention_heads"]))
+        clamped(prefix + ".lconv1d.linear_start", 2 * hidden, hidden)
+        clamped(prefix + ".lconv1d.linear_end", hidden, hidden)
+        add(prefix + ".lconv1d.depthwise_conv1d.weight",
+            random.uniform(-0.5, 0.5, (hidden, audio["conv_kernel_size"], 1)))
+    halves("audio_tower.output_proj.weight", audio["output_proj_dims"], hidden)
+    add("audio_tower.output_proj.bias", np.zeros(audio["output_proj_dims"]))
+    add_matrix("embed_audio.embedding_projection", config["text_config"]["hidden_size"], audio["output_proj_dims"])
 
 
 def main():
@@ -116,19 +197,28 @@ def main():
     parser.add_argument("--group-size", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--layers", type=int, help="instead of the model's own number: a large one in small")
+    parser.add_argument("--towers", action="store_true", help="of gemma-4-e2b: encoders of images and sounds too")
     arguments = parser.parse_args()
+    if arguments.towers and arguments.shape != "gemma-4-e2b":
+        parser.error("only gemma-4-e2b has towers")
 
     config = dict(SHAPES[arguments.shape])
     config["num_hidden_layers"] = arguments.layers or config["num_hidden_layers"]
     quantization = {"group_size": arguments.group_size, "bits": arguments.bits}
     random = np.random.default_rng(arguments.seed)
-    writer = Writer()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    writer = Writer(arguments.out / "model.safetensors")
 
     def add_matrix(name, rows, columns):
         rows = rows if isinstance(rows, tuple) else (rows,)
-        words = random.integers(0, 2**32, (*rows, columns * arguments.bits // 32), np.uint32)
+        bits = arguments.bits
+        if name.endswith(".mlp.gate"):
+            # MLX's default for routers.
+            bits = 8
+            quantization[name] = {"group_size": arguments.group_size, "bits": bits}
+        words = random.integers(0, 2**32, (*rows, columns * bits // 32), np.uint32)
         # Uniform q in 0 ..< 2^bits around a bias of minus the middle: zero mean, variance 1 / columns.
-        levels = 2 ** arguments.bits
+        levels = 2 ** bits
         scale = np.sqrt(12 / (levels**2 - 1) / columns)
         groups = (*rows, columns // arguments.group_size)
         writer.add(name + ".weight", "U32", words)
@@ -138,10 +228,11 @@ def main():
     def add_norm(name, count, suffix=".weight", value=1.0):
         writer.add(name + suffix, "BF16", np.full(count, bf16(value), np.uint16))
 
+    model = "language_model.model." if arguments.towers else "model."
     hidden = config["hidden_size"]
-    add_matrix("model.embed_tokens", config["vocab_size"], hidden)
+    add_matrix(model + "embed_tokens", config["vocab_size"], hidden)
     for layer in range(config["num_hidden_layers"]):
-        prefix = f"model.layers.{layer}."
+        prefix = f"{model}layers.{layer}."
         add_norm(prefix + "input_layernorm", hidden)
         add_norm(prefix + "post_attention_layernorm", hidden)
         if config["model_type"] == "gemma4_text":
@@ -156,15 +247,19 @@ def main():
             add_norm(prefix + "self_attn.k_norm", head_size(config, layer), value=value)
         for name, rows, columns in linear_shapes(config, layer):
             add_matrix(prefix + name, rows, columns)
-    add_norm("model.norm", hidden)
+    add_norm(model + "norm", hidden)
+    if not config["tie_word_embeddings"]:
+        add_matrix("lm_head", config["vocab_size"], hidden)
     if config["model_type"] == "gemma4_text":
         width = config["hidden_size_per_layer_input"]
-        add_matrix("model.embed_tokens_per_layer", config["vocab_size"], config["num_hidden_layers"] * width)
-        add_matrix("model.per_layer_model_projection", config["num_hidden_layers"] * width, hidden)
-        add_norm("model.per_layer_projection_norm", width)
+        add_matrix(model + "embed_tokens_per_layer", config["vocab_size"], config["num_hidden_layers"] * width)
+        add_matrix(model + "per_layer_model_projection", config["num_hidden_layers"] * width, hidden)
+        add_norm(model + "per_layer_projection_norm", width)
 
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    writer.save(arguments.out / "model.safetensors")
+    if arguments.towers:
+        config = dict(TOWERS, text_config=config)
+        add_towers(config, random, add_matrix, lambda name, values: writer.add(name, "BF16", bf16(values)))
+    writer.close()
     config.update(quantization=quantization, quantization_config=quantization)
     (arguments.out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     print(f"{arguments.out}: {arguments.shape}, {writer.offset / 1e6:.1f} MB")
