@@ -104,7 +104,8 @@ format: toolchain    ## format all sources in place
 	$(SWIFT) format --in-place --recursive --parallel Package.swift Sources Tests
 
 sanitize: toolchain  ## run the threaded modules under the thread sanitizer, those with pointers under the address one
-	$(SWIFT) test --sanitize=thread --scratch-path .build-tsan --filter 'PlatformTests|HTTPTests|InferenceTests|ServerTests'
+	TSAN_OPTIONS="suppressions=$(CURDIR)/Tests/thread-sanitizer.txt" \
+	  $(SWIFT) test --sanitize=thread --scratch-path .build-tsan --filter 'PlatformTests|HTTPTests|InferenceTests|ServerTests'
 	$(SWIFT) test --sanitize=address --scratch-path .build-asan --filter 'PlatformTests|HTTPTests|ComputeTests|CheckpointTests|DecodingTests'
 
 bench: build         ## compare with llama.cpp on synthetic models (SHAPES, ROUNDS); writes docs/benchmarks

@@ -16,7 +16,7 @@ package enum ChildProcess {
   /// How long nobody looks whether the result is still wanted, seconds.
   private static let lookSeconds = 0.05
   /// No two children are started at once: one must not inherit the pipe of another.
-  private static let starting = Monitor(())
+  private static let starting = Monitor(false)
 
   /// The first executable file of that name in the absolute folders of PATH.
   package static func find(_ name: String) -> String? {

@@ -4,6 +4,9 @@
 ///
 /// `@unchecked Sendable`: `value` is only touched inside `withLock`, `wait` and `waitUntil`, all of which
 /// hold the mutex; the mutex and condition are allocated once and never move.
+///
+/// One that guards no value has a `Bool`: a value without size would have the address of `mutex`, which is read outside
+/// the lock, and the thread sanitizer would call that a race.
 package final class Monitor<Value>: @unchecked Sendable {
   private var value: Value
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>

@@ -43,7 +43,7 @@ final class RecordStore: Sendable {
   private let state = Monitor(State())
   /// Held while a change is written to the folder, so that changes reach it in their order. Readers never wait
   /// for it.
-  private let writing = Monitor(())
+  private let writing = Monitor(false)
 
   /// - Parameter folder: where records live beyond the process; it must exist.
   init(
