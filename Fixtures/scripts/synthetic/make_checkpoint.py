@@ -2,8 +2,9 @@
 """Writes a checkpoint with the exact shapes of a well-known model and random weights, for measuring speed.
 
     python3 make_checkpoint.py qwen3-0.6b OUT_DIR [--bits 4] [--group-size 64] [--seed 0] [--layers N] [--towers]
+                            [--weights mxfp4]
 
-MLX affine quantization (models that `mlxserve bench` opens; there is no tokenizer, so nothing can be served).
+MLX affine quantization, or its floating modes, or plain floats (models that `mlxserve bench` opens; there is no tokenizer, so nothing can be served).
 Needs numpy only, and memory for one tensor. The values are random but sane: activations stay finite through all
 layers. `--towers` adds the encoders of images and sounds to gemma-4-e2b, as the released checkpoint has them (bf16).
 """
@@ -97,8 +98,23 @@ def linear_shapes(config, layer):
     return [*attention, ("mlp.gate_proj", ffn, hidden), ("mlp.up_proj", ffn, hidden), ("mlp.down_proj", hidden, ffn)]
 
 
+# MLX's floating modes; `square` is the mean square of their random codes.
+MX = {
+    "mxfp4": dict(group_size=32, bits=4, scale="e8m0", square=8.6),
+    "mxfp8": dict(group_size=32, bits=8, scale="e8m0", square=0.4),
+    "nvfp4": dict(group_size=16, bits=4, scale="e4m3", square=8.6),
+}
+
+
 def bf16(values):
     return (np.asarray(values, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+FLOATS = {
+    "bf16": ("BF16", bf16),
+    "f16": ("F16", lambda values: values.astype(np.float16)),
+    "f32": ("F32", lambda values: values),
+}
 
 
 class Writer:
@@ -195,6 +211,8 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--bits", type=int, default=4)
     parser.add_argument("--group-size", type=int, default=64)
+    parser.add_argument("--weights", choices=["affine", *MX, *FLOATS], default="affine",
+                        help="how weights are stored; --bits and --group-size are for affine")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--layers", type=int, help="instead of the model's own number: a large one in small")
     parser.add_argument("--towers", action="store_true", help="of gemma-4-e2b: encoders of images and sounds too")
@@ -216,6 +234,8 @@ def main():
             # MLX's default for routers.
             bits = 8
             quantization[name] = {"group_size": arguments.group_size, "bits": bits}
+        if arguments.weights != "affine":
+            return add_floating(name, rows, columns)
         words = random.integers(0, 2**32, (*rows, columns * bits // 32), np.uint32)
         # Uniform q in 0 ..< 2^bits around a bias of minus the middle: zero mean, variance 1 / columns.
         levels = 2 ** bits
@@ -224,6 +244,20 @@ def main():
         writer.add(name + ".weight", "U32", words)
         writer.add(name + ".scales", "BF16", np.full(groups, bf16(scale), np.uint16))
         writer.add(name + ".biases", "BF16", np.full(groups, bf16(-scale * (levels - 1) / 2), np.uint16))
+
+    def add_floating(name, rows, columns):
+        if arguments.weights in FLOATS:
+            values = random.standard_normal((*rows, columns), np.float32) * np.float32(columns**-0.5)
+            kind, convert = FLOATS[arguments.weights]
+            return writer.add(name + ".weight", kind, convert(values))
+        form = MX[arguments.weights]
+        # Of a byte of E4M3 one bit of the exponent stays clear: no NaN, values below 2.
+        words = random.integers(0, 2**32, (*rows, columns * form["bits"] // 32), np.uint32)
+        words &= np.uint32(0xFFFFFFFF if form["bits"] == 4 else 0xBFBFBFBF)
+        scale = 1 / np.sqrt(form["square"] * columns)
+        code = 127 + round(np.log2(scale)) if form["scale"] == "e8m0" else max(1, round(scale * 512))
+        writer.add(name + ".weight", "U32", words)
+        writer.add(name + ".scales", "U8", np.full((*rows, columns // form["group_size"]), code, np.uint8))
 
     def add_norm(name, count, suffix=".weight", value=1.0):
         writer.add(name + suffix, "BF16", np.full(count, bf16(value), np.uint16))
@@ -260,7 +294,11 @@ def main():
         config = dict(TOWERS, text_config=config)
         add_towers(config, random, add_matrix, lambda name, values: writer.add(name, "BF16", bf16(values)))
     writer.close()
-    config.update(quantization=quantization, quantization_config=quantization)
+    if arguments.weights in MX:
+        form = MX[arguments.weights]
+        quantization = {"group_size": form["group_size"], "bits": form["bits"], "mode": arguments.weights}
+    if arguments.weights not in FLOATS:
+        config.update(quantization=quantization, quantization_config=quantization)
     (arguments.out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     print(f"{arguments.out}: {arguments.shape}, {writer.offset / 1e6:.1f} MB")
 
