@@ -4,8 +4,8 @@
     python3 make_checkpoint.py qwen3-0.6b OUT_DIR [--bits 4] [--group-size 64] [--seed 0] [--layers N] [--towers]
                             [--weights mxfp4]
 
-MLX affine quantization, or its floating modes, or plain floats (models that `mlxserve bench` opens; there is no tokenizer, so nothing can be served).
-Needs numpy only, and memory for one tensor. The values are random but sane: activations stay finite through all
+MLX affine quantization, or its floating modes, or plain floats (models that `mlxserve bench` opens; there is no
+tokenizer, so nothing can be served). Needs numpy only, and memory for one tensor. The values are random but sane: activations stay finite through all
 layers. `--towers` adds the encoders of images and sounds to gemma-4-e2b, as the released checkpoint has them (bf16).
 """
 
