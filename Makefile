@@ -106,7 +106,8 @@ format: toolchain    ## format all sources in place
 sanitize: toolchain  ## run the threaded modules under the thread sanitizer, those with pointers under the address one
 	TSAN_OPTIONS="suppressions=$(CURDIR)/Tests/thread-sanitizer.txt" \
 	  $(SWIFT) test --sanitize=thread --scratch-path .build-tsan --filter 'PlatformTests|HTTPTests|InferenceTests|ServerTests'
-	$(SWIFT) test --sanitize=address --scratch-path .build-asan --filter 'PlatformTests|HTTPTests|ComputeTests|CheckpointTests|DecodingTests'
+	LSAN_OPTIONS="suppressions=$(CURDIR)/Tests/leak-sanitizer.txt" \
+	  $(SWIFT) test --sanitize=address --scratch-path .build-asan --filter 'PlatformTests|HTTPTests|ComputeTests|CheckpointTests|DecodingTests'
 
 bench: build         ## compare with llama.cpp on synthetic models (SHAPES, ROUNDS); writes docs/benchmarks
 	@[ -x $(BENCH_VENV)/bin/python ] || $(PYTHON) -m venv $(BENCH_VENV)
