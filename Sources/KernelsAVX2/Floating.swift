@@ -10,18 +10,11 @@ import _Builtin_intrinsics.intel
 private let mxfp8 = 1
 private let nvfp4 = 2
 
-/// The scale of a group: E4M3 in nvfp4, else a power of two, the smallest of which is subnormal.
-@inline(__always)
-private func groupScale(_ scales: UnsafeRawPointer, _ mode: Int, _ group: Int) -> Float {
-  let byte = UInt32((scales + group).load(as: UInt8.self))
-  guard mode == nvfp4 else { return Float(bitPattern: max(byte << 23, 0x0040_0000)) }
-  return Float(bitPattern: (byte & 0x80) << 24 | (byte & 0x7F) << 20) * 0x1p120
-}
-
 /// What the elements of a group are looked up in or multiplied with.
 @inline(__always)
 private func factors(_ scales: UnsafeRawPointer, _ mode: Int, _ group: Int) -> __m256 {
-  let scale = _mm256_set1_ps(groupScale(scales, mode, group))
+  let code = _mm256_set1_epi32(Int32((scales + group).load(as: UInt8.self)))
+  let scale = scaleValues(code, mode == nvfp4)
   if mode == mxfp8 { return scale }
   return _mm256_mul_ps(_mm256_set_ps(6, 4, 3, 2, 1.5, 1, 0.5, 0), scale)
 }

@@ -46,7 +46,7 @@ package func multiplyInt8Floating(
   }
 }
 
-/// A row's scales as floats: E4M3 in nvfp4, else powers of two, the smallest of which is subnormal.
+/// A row's scales as floats.
 @inline(__always)
 private func widenScales(
   _ scales: UnsafeRawPointer, _ isNVFP4: Bool, _ count: Int, _ out: UnsafeMutablePointer<Float>
@@ -64,8 +64,9 @@ private func widenScales(
   }
 }
 
+/// Bytes of scale as floats: E4M3 in nvfp4, else powers of two, the smallest of which is subnormal.
 @inline(__always)
-private func scaleValues(_ codes: __m256i, _ isNVFP4: Bool) -> __m256 {
+func scaleValues(_ codes: __m256i, _ isNVFP4: Bool) -> __m256 {
   guard isNVFP4 else {
     return _mm256_castsi256_ps(
       _mm256_max_epi32(_mm256_slli_epi32(codes, 23), _mm256_set1_epi32(0x0040_0000)))

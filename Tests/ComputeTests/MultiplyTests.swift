@@ -206,13 +206,9 @@ import Testing
                 format,
                 bits, group, columns, unpacked.floats + o * columns)
             }
-            let twoSteps = Bytes.room(weightRows * xRows)
-            kernels.multiply(
-              unpacked.start, columns * 4, weightRows, x.floats, columns, xRows, columns, twoSteps.floats,
-              weightRows)
             #expect(
               found.values(weightRows * xRows).map(\.bitPattern)
-                == twoSteps.values(weightRows * xRows).map(\.bitPattern),
+                == twoSteps(kernels, unpacked, weightRows, x, xRows, columns),
               "\(name), \(bits) bits, group \(group), format \(format), \(xRows) rows")
             #expect(found.isIntact)
           }
@@ -245,16 +241,13 @@ import Testing
         }
         for xRows in 1...kernels.fusedRows {
           let x = Bytes.floats(xRows * columns, using: &random)
-          let (found, twoSteps) = (Bytes.room(weightRows * xRows), Bytes.room(weightRows * xRows))
+          let found = Bytes.room(weightRows * xRows)
           fused(
             packed.start, rowBytes, scales.start, groups, mode, weightRows, x.floats, columns, xRows, columns,
             found.floats, weightRows)
-          kernels.multiply(
-            unpacked.start, columns * 4, weightRows, x.floats, columns, xRows, columns, twoSteps.floats,
-            weightRows)
           #expect(
             found.values(weightRows * xRows).map(\.bitPattern)
-              == twoSteps.values(weightRows * xRows).map(\.bitPattern),
+              == twoSteps(kernels, unpacked, weightRows, x, xRows, columns),
             "\(name), mode \(mode), \(groups) groups, \(xRows) rows")
           #expect(found.isIntact)
         }
@@ -275,20 +268,26 @@ import Testing
           for xRows in 1...kernels.fusedRows {
             let x = Bytes.floats(xRows * columns, using: &random)
             let found = Bytes.room(weightRows * xRows)
-            let twoSteps = Bytes.room(weightRows * xRows)
             fused(
               w.start, columns * 2, format, weightRows, x.floats, columns, xRows, columns, found.floats,
               weightRows)
-            kernels.multiply(
-              wide.start, columns * 4, weightRows, x.floats, columns, xRows, columns, twoSteps.floats,
-              weightRows)
             #expect(
               found.values(weightRows * xRows).map(\.bitPattern)
-                == twoSteps.values(weightRows * xRows).map(\.bitPattern),
+                == twoSteps(kernels, wide, weightRows, x, xRows, columns),
               "\(name), format \(format), \(columns) columns, \(xRows) rows")
           }
         }
       }
     }
+  }
+
+  /// The bits of products of weights that were unpacked before.
+  private func twoSteps(
+    _ kernels: KernelTable, _ unpacked: Bytes, _ weightRows: Int, _ x: Bytes, _ xRows: Int, _ columns: Int
+  ) -> [UInt32] {
+    let y = Bytes.room(weightRows * xRows)
+    kernels.multiply(
+      unpacked.start, columns * 4, weightRows, x.floats, columns, xRows, columns, y.floats, weightRows)
+    return y.values(weightRows * xRows).map(\.bitPattern)
   }
 }
