@@ -22,7 +22,7 @@ extension ComputeContext {
   ///
   /// - Returns: false when the weights have no integer kernel: the exact kernels take them.
   func multiplyInt8(
-    _ matrix: WeightMatrix, rows: Range<Int>, xRows: Int, from first: Int,
+    _ matrix: WeightStorage, rows: Range<Int>, xRows: Int, from first: Int,
     target: UnsafeMutablePointer<Float>,
     yStride: Int, scratch: ScratchBuffer
   ) -> Bool {

@@ -9,12 +9,12 @@ extension ComputeContext {
     for (row, index) in indices.enumerated() {
       let index = Int(index)
       precondition(index >= 0 && index < matrix.rows, "gather: index out of range")
-      unpack(matrix, row: index, into: out.row(row))
+      unpack(matrix.storage, row: index, into: out.row(row))
     }
   }
 
   /// One row of weights as float32.
-  func unpack(_ matrix: WeightMatrix, row: Int, into out: UnsafeMutablePointer<Float>) {
+  func unpack(_ matrix: WeightStorage, row: Int, into out: UnsafeMutablePointer<Float>) {
     switch matrix {
     case .dense(let dense):
       let source = dense.base + row * dense.rowBytes

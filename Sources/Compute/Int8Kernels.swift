@@ -67,7 +67,7 @@ struct Int8Layout: Equatable {
   let evenOdd: Bool
 
   /// The form that `matrix` needs; nil when no integer kernel takes it.
-  init?(_ matrix: WeightMatrix) {
+  init?(_ matrix: WeightStorage) {
     guard case .quantized(let packed) = matrix else { return nil }
     switch packed.mode {
     case .affine: block = min(packed.groupSize, 64)

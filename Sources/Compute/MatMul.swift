@@ -74,11 +74,8 @@ extension ComputeContext {
       multiplyQuantized(matrix, rows: rows, x: x, target: target, yStride: y.stride, scratch: scratch)
     case .quantized: break
     }
-    guard !part.bias.isEmpty else { return }
-    part.bias.withUnsafeBufferPointer { bias in
-      guard let bias = bias.baseAddress else { return }
-      for r in 0..<x.count { kernels.add(bias + rows.lowerBound, rows.count, target + r * y.stride) }
-    }
+    guard let bias = part.bias else { return }
+    for r in 0..<x.count { kernels.add(bias + rows.lowerBound, rows.count, target + r * y.stride) }
   }
 
   private func multiplyDense(
@@ -126,7 +123,7 @@ extension ComputeContext {
   }
 
   private func multiplyUnpacked(
-    _ matrix: WeightMatrix, rows: Range<Int>, x: Rows, target: UnsafeMutablePointer<Float>, yStride: Int,
+    _ matrix: WeightStorage, rows: Range<Int>, x: Rows, target: UnsafeMutablePointer<Float>, yStride: Int,
     scratch: ScratchBuffer
   ) {
     let columns = matrix.columns

@@ -1,17 +1,16 @@
 // A dense weight matrix as the checkpoint stores it: rows are outputs, columns are inputs.
 
-/// `[rows, columns]` f32, f16 or bf16 at any alignment, read in place.
-package struct Matrix {
-  package let rows: Int
-  package let columns: Int
+/// `[rows, columns]` f32, f16 or bf16 at any alignment, read in place; `WeightMatrix` keeps the bytes.
+struct Matrix {
+  let rows: Int
+  let columns: Int
   /// A code of `FloatFormat`.
   let format: Int
   let rowBytes: Int
   let base: UnsafeRawPointer
-  private let owner: AnyObject
 
   /// - Throws: `unsupportedWeights` when the dtype is no float or the bytes do not fill the shape.
-  package init(_ tensor: TensorView) throws(ComputeError) {
+  init(_ tensor: TensorView) throws(ComputeError) {
     guard let format = FloatFormat.code(of: tensor.dtype) else {
       throw .unsupportedWeights(
         tensor: tensor.name, reason: "dtype \(tensor.dtype.rawValue)", supported: "F32, F16, BF16")
@@ -28,7 +27,6 @@ package struct Matrix {
     self.format = format
     rowBytes = columns * tensor.dtype.size
     self.base = base
-    owner = tensor.owner
   }
 }
 

@@ -32,7 +32,7 @@ extension WeightStack {
   package func touch() -> Int { parts.reduce(0) { $0 &+ $1.matrix.touch() } }
 }
 
-extension WeightMatrix {
+extension WeightStorage {
   fileprivate func touch() -> Int {
     switch self {
     case .dense(let matrix): Self.touch(matrix.base, matrix.rows * matrix.rowBytes)

@@ -20,16 +20,16 @@
 //   mxfp4  E2M1 elements, groups of 32, E8M0 scales     nvfp4  E2M1, groups of 16, E4M3 scales
 //   mxfp8  E4M3 elements, groups of 32, E8M0 scales
 
-/// `[rows, columns]` weights in groups. Nothing guarantees any alignment of the tensors.
-package struct QuantizedMatrix {
-  package static let supportedBits = [2, 3, 4, 5, 6, 8]
-  package static let supportedGroupSizes = [32, 64, 128]
+/// `[rows, columns]` weights in groups; `WeightMatrix` keeps the bytes. Nothing guarantees any alignment of the tensors.
+struct QuantizedMatrix {
+  static let supportedBits = [2, 3, 4, 5, 6, 8]
+  static let supportedGroupSizes = [32, 64, 128]
 
-  package let rows: Int
-  package let columns: Int
-  package let mode: Quantization.Mode
-  package let bits: Int
-  package let groupSize: Int
+  let rows: Int
+  let columns: Int
+  let mode: Quantization.Mode
+  let bits: Int
+  let groupSize: Int
   /// A code of `FloatFormat`, of scales and biases alike; unused in the floating modes.
   let scaleFormat: Int
   let rowBytes: Int
@@ -38,10 +38,9 @@ package struct QuantizedMatrix {
   let scales: UnsafeRawPointer
   /// Affine only; elsewhere as `scales`.
   let biases: UnsafeRawPointer
-  private let owners: (AnyObject, AnyObject, AnyObject)
 
   /// - Throws: `unsupportedWeights` for modes, widths and groups without kernels, and when sizes disagree.
-  package init(_ tensors: WeightTensors, _ quantization: Quantization) throws(ComputeError) {
+  init(_ tensors: WeightTensors, _ quantization: Quantization) throws(ComputeError) {
     let name = tensors.weight.name
     guard Self.isSupported(quantization) else {
       throw .unsupportedWeights(
@@ -89,7 +88,6 @@ package struct QuantizedMatrix {
     self.packed = packed
     self.scales = scaleBase
     self.biases = biasBase
-    owners = (tensors.weight.owner, scales.owner, biases.owner)
   }
 
   private static func isSupported(_ quantization: Quantization) -> Bool {

@@ -101,18 +101,19 @@ extension TensorView {
   package init(name: String, shape: [Int], floats: [Float]) {
     precondition(shape.reduce(1, *) == floats.count, "tensor: shapes differ")
     let copy = FloatCopy(floats)
-    self.init(name: name, dtype: .f32, shape: shape, bytes: UnsafeRawBufferPointer(copy.bytes), owner: copy)
+    let bytes = UnsafeRawBufferPointer(start: copy.floats, count: floats.count * MemoryLayout<Float>.size)
+    self.init(name: name, dtype: .f32, shape: shape, bytes: bytes, owner: copy)
   }
 }
 
 /// Owns a copy of an array's elements.
-private final class FloatCopy {
-  let bytes: UnsafeMutableRawBufferPointer
+final class FloatCopy {
+  let floats: UnsafeMutablePointer<Float>
 
   init(_ floats: [Float]) {
-    bytes = .allocate(byteCount: floats.count * MemoryLayout<Float>.size, alignment: 64)
-    floats.withUnsafeBytes { bytes.copyMemory(from: $0) }
+    self.floats = .allocate(capacity: floats.count)
+    self.floats.initialize(from: floats, count: floats.count)
   }
 
-  deinit { bytes.deallocate() }
+  deinit { floats.deallocate() }
 }

@@ -5,14 +5,15 @@
 /// The parts keep their own formats: q and k may be 4-bit and v 6-bit.
 package final class WeightStack {
   struct Part {
-    let matrix: WeightMatrix
-    /// The layer's additive bias, `[rows]`, or empty.
-    let bias: [Float]
+    let matrix: WeightStorage
+    /// The layer's additive bias, `[rows]`, if it has one.
+    let bias: UnsafePointer<Float>?
     /// The part's first column of the output.
     let start: Int
   }
 
   let parts: [Part]
+  private let owners: [AnyObject]
   /// Outputs of all parts.
   package let rows: Int
   /// Inputs.
@@ -23,6 +24,7 @@ package final class WeightStack {
   /// - Throws: `unsupportedWeights` when a tensor has no kernel or the parts' inputs differ.
   package init(_ tensors: [WeightTensors]) throws(ComputeError) {
     var parts: [Part] = []
+    var owners: [AnyObject] = []
     var start = 0
     var bytes = 0
     for tensor in tensors {
@@ -33,11 +35,15 @@ package final class WeightStack {
           tensor: tensor.weight.name, reason: "\(tensor.columns) inputs and \(bias.count) bias elements",
           supported: "\(tensors[0].columns) inputs and \(matrix.rows) bias elements")
       }
-      parts.append(Part(matrix: matrix, bias: bias, start: start))
+      let copy = FloatCopy(bias)
+      owners += matrix.owners + [copy]
+      parts.append(
+        Part(matrix: matrix.storage, bias: bias.isEmpty ? nil : UnsafePointer(copy.floats), start: start))
       start += matrix.rows
       bytes += matrix.byteCount
     }
     self.parts = parts
+    self.owners = owners
     rows = start
     columns = tensors.first?.columns ?? 0
     byteCount = bytes
@@ -45,7 +51,8 @@ package final class WeightStack {
 
   /// A stack of one matrix without bias: a tied output head.
   package init(_ matrix: WeightMatrix) {
-    parts = [Part(matrix: matrix, bias: [], start: 0)]
+    parts = [Part(matrix: matrix.storage, bias: nil, start: 0)]
+    owners = matrix.owners
     rows = matrix.rows
     columns = matrix.columns
     byteCount = matrix.byteCount

@@ -41,6 +41,7 @@ private func rowQ4(
   for group in 0..<columns / groupSize {
     let scale = _mm256_set1_ps(scalar(scales, format, group))
     let bias = _mm256_set1_ps(scalar(biases, format, group))
+    prefetchAhead(w + c / 2, 64)
     for _ in 0..<groupSize / 8 {
       let word = (w + c / 2).loadUnaligned(as: Int32.self)
       let q = _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32(word), shifts), mask)
@@ -86,6 +87,7 @@ private func rowQ8(
   for group in 0..<columns / groupSize {
     let scale = _mm256_set1_ps(scalar(scales, format, group))
     let bias = _mm256_set1_ps(scalar(biases, format, group))
+    prefetchAhead(w + c, groupSize)
     for _ in 0..<groupSize / 8 {
       let q = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((w + c).loadUnaligned(as: Int64.self)))
       let weight = _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), scale, bias)
@@ -104,38 +106,91 @@ package func multiplyHalf(
   xStride: Int,
   xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
 ) {
-  for o in 0..<weightRows {
+  // Two rows at a time: one alone waits for its chain of additions, which are in order of the columns.
+  var o = 0
+  while o < weightRows {
     let w = weights + o * rowBytes
-    if format == 1 {
-      rowHalf(w, 1, x, xStride, xRows, columns, y + o, yStride)
+    let count = min(2, weightRows - o)
+    if xRows > 1 {
+      for i in 0..<count { rowHalf(w + i * rowBytes, format, x, xStride, columns, y + o + i, yStride) }
+    } else if format == 1 {
+      pairHalf(w, rowBytes, count, 1, x, columns, y + o)
     } else {
-      rowHalf(w, 2, x, xStride, xRows, columns, y + o, yStride)
+      pairHalf(w, rowBytes, count, 2, x, columns, y + o)
     }
+    o += count
   }
 }
 
+/// Two rows of weights, or the last one, with one row of x.
 @inline(__always)
-private func rowHalf(
-  _ w: UnsafeRawPointer, _ format: Int, _ x: UnsafePointer<Float>, _ xStride: Int, _ xRows: Int,
-  _ columns: Int, _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+private func pairHalf(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ rows: Int, _ format: Int, _ x: UnsafePointer<Float>, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>
 ) {
-  var t0 = _mm256_setzero_ps()
-  var t1 = t0
+  var (t0, t1) = (_mm256_setzero_ps(), _mm256_setzero_ps())
+  // A single row is its own neighbour.
+  let next = rows > 1 ? rowBytes : 0
+  @inline(__always)
+  func add(_ c: Int) {
+    let source = load(x, c)
+    t0 = _mm256_fmadd_ps(widen(w + 2 * c, format), source, t0)
+    t1 = _mm256_fmadd_ps(widen(w + next + 2 * c, format), source, t1)
+  }
+  var c = 0
+  while c + 32 <= columns {
+    // The same place of the next two rows.
+    prefetch(w + 2 * next + 2 * c)
+    prefetch(w + 3 * next + 2 * c)
+    add(c)
+    add(c + 8)
+    add(c + 16)
+    add(c + 24)
+    c += 32
+  }
+  while c + 8 <= columns {
+    add(c)
+    c += 8
+  }
+  if c < columns {
+    let rest = columns - c
+    let source = loadTail(x, c, rest)
+    t0 = _mm256_fmadd_ps(tailHalf(w, format, c, rest), source, t0)
+    t1 = _mm256_fmadd_ps(tailHalf(w + next, format, c, rest), source, t1)
+  }
+  y[0] = sum(t0)
+  if rows > 1 { y[1] = sum(t1) }
+}
+
+/// The last `count` (1 ... 7) elements of a row, zeros behind them.
+@inline(__always)
+private func tailHalf(_ w: UnsafeRawPointer, _ format: Int, _ column: Int, _ count: Int) -> __m256 {
+  var weight = _mm256_setzero_ps()
+  for lane in 0..<count { weight[lane] = scalar(w, format, column + lane) }
+  return weight
+}
+
+/// One row of weights with two rows of x.
+@inline(never)
+func rowHalf(
+  _ w: UnsafeRawPointer, _ format: Int, _ x: UnsafePointer<Float>, _ xStride: Int, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+) {
+  var (t0, t1) = (_mm256_setzero_ps(), _mm256_setzero_ps())
   let x1 = x + xStride
   var c = 0
   while c + 8 <= columns {
     let weight = widen(w + 2 * c, format)
     t0 = _mm256_fmadd_ps(weight, load(x, c), t0)
-    if xRows > 1 { t1 = _mm256_fmadd_ps(weight, load(x1, c), t1) }
+    t1 = _mm256_fmadd_ps(weight, load(x1, c), t1)
     c += 8
   }
   if c < columns {
     let rest = columns - c
-    var weight = _mm256_setzero_ps()
-    for lane in 0..<rest { weight[lane] = scalar(w, format, c + lane) }
+    let weight = tailHalf(w, format, c, rest)
     t0 = _mm256_fmadd_ps(weight, loadTail(x, c, rest), t0)
-    if xRows > 1 { t1 = _mm256_fmadd_ps(weight, loadTail(x1, c, rest), t1) }
+    t1 = _mm256_fmadd_ps(weight, loadTail(x1, c, rest), t1)
   }
   y[0] = sum(t0)
-  if xRows > 1 { y[yStride] = sum(t1) }
+  y[yStride] = sum(t1)
 }

@@ -88,50 +88,24 @@ func rows8x128(
   allRows(w, rowBytes, s, b, scaleRowBytes, format, 8, 64, true, rows, x, columns, y)
 }
 
-/// Reads one word of each cache line from `w` on. Prefetchers stop at the borders of pages; a load that nothing waits
-/// for lets the misses of two rows overlap. The result has to be used, or the loads would be removed.
-@inline(__always)
-private func touch(_ w: UnsafeRawPointer, _ bytes: Int) -> Float {
-  var seen: UInt32 = 0
-  var at = 0
-  while at < bytes {
-    seen |= (w + at).loadUnaligned(as: UInt32.self)
-    at += 64
-  }
-  return Float(bitPattern: seen)
-}
-
-/// Two rows from each half of the rows at a time: their cache misses overlap, and so do their last sums.
+/// Row by row in the order of memory; four rows share the last sums.
 @inline(__always)
 private func allRows(
   _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
   _ format: Int, _ bits: Int, _ block: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer,
   _ columns: Int, _ y: UnsafeMutablePointer<Float>
 ) {
-  let half = rows / 4 * 2
-  var o = 0
-  while o < rows {
-    // A loop instead of four calls: inlined four times, the products exceed the compiler's budget.
-    let isFour = o < half
-    let count = isFour ? 4 : 1
-    // Overwritten below.
-    if isFour { y[o] = touch(w + (o + half) * rowBytes, min(2 * rowBytes, 1024)) }
-    let zero = _mm256_setzero_ps()
-    var (p0, p1, p2, p3) = (zero, zero, zero, zero)
-    for k in 0..<count {
-      let row = o + (k & 1) + (k >> 1) * half
-      let (scales, biases) = (s + row * scaleRowBytes, b + row * scaleRowBytes)
-      let product = rowProduct(w + row * rowBytes, scales, biases, format, bits, block, isShared, x, columns)
-      (p0, p1, p2, p3) = (p1, p2, p3, product)
-    }
-    let four = sums(p0, p1, p2, p3)
-    if isFour {
-      (y[o], y[o + 1]) = (four[0], four[1])
-      (y[o + half], y[o + half + 1]) = (four[2], four[3])
-      o = o + 2 < half ? o + 2 : 2 * half
-    } else {
-      y[o] = four[3]
-      o += 1
+  let zero = _mm256_setzero_ps()
+  var (p0, p1, p2, p3) = (zero, zero, zero, zero)
+  // A loop instead of four calls: inlined four times, the products exceed the compiler's budget.
+  for o in 0..<rows {
+    let (scales, biases) = (s + o * scaleRowBytes, b + o * scaleRowBytes)
+    let product = rowProduct(w + o * rowBytes, scales, biases, format, bits, block, isShared, x, columns)
+    (p0, p1, p2, p3) = (p1, p2, p3, product)
+    if o & 3 == 3 {
+      _mm_storeu_ps(y + o - 3, sums(p0, p1, p2, p3))
+    } else if o >= rows & ~3 {
+      y[o] = sum(product)
     }
   }
 }
@@ -224,6 +198,17 @@ private func plane8(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ block: Int, 
       nibbles8(w, x, 7, block, isHigh)))
 }
 
+/// As `eight` for the first four blocks, zeros in the lanes behind them.
+@inline(__always)
+private func four(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ bits: Int, _ block: Int) -> __m256i {
+  let zero = _mm256_setzero_si256()
+  if bits == 4 && block == 64 {
+    return joinHalves(
+      fourSums(nibbles4(w, x, 0, 64), nibbles4(w, x, 1, 64), nibbles4(w, x, 2, 64), nibbles4(w, x, 3, 64)), zero)
+  }
+  return upToEight(w, x, 4, bits, block)
+}
+
 /// As `eight` for fewer blocks, zeros in the lanes behind them: nothing behind the row is read.
 @inline(never)
 func upToEight(
@@ -300,6 +285,16 @@ private func coefficients(_ base: UnsafeRawPointer, _ format: Int, _ isShared: B
     SIMD8(lowHalf: four, highHalf: four), _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0))
 }
 
+/// As `coefficients` for the last `count` (1 ... 7) blocks of a row of eight or more: the eight numbers that end with them,
+/// moved to the front.
+@inline(__always)
+private func trailing(_ base: UnsafeRawPointer, _ format: Int, _ count: Int) -> __m256 {
+  let eight = coefficients(base - (format == 0 ? 4 : 2) * (8 - count), format, false)
+  let lanes = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0)
+  let order = _mm256_sub_epi32(lanes, _mm256_set1_epi32(Int32(truncatingIfNeeded: count)))
+  return _mm256_and_ps(_mm256_permutevar8x32_ps(eight, order), _mm256_castsi256_ps(tailMask(count)))
+}
+
 /// As `coefficients` for fewer blocks: nothing behind the row is read.
 @inline(never)
 func lastCoefficients(_ base: UnsafeRawPointer, _ format: Int, _ count: Int, _ isShared: Bool) -> __m256 {
@@ -343,41 +338,32 @@ private func rowProduct(
   var c = a + 4 * paddedBlocks(columns, block)
   // Bytes of eight blocks.
   let (wStep, sStep) = (block * bits, (format == 0 ? 32 : 16) / (isShared ? 2 : 1))
-  // Blocks 16·i ..< 16·i + 8 belong to the lower eight lanes, the next eight to the upper.
-  var (lower, upper) = (_mm256_setzero_ps(), _mm256_setzero_ps())
+  // Blocks 16·i ..< 16·i + 8 belong to the lower eight lanes, the next eight to the upper: `these` and `others` in turn.
+  var (these, others) = (_mm256_setzero_ps(), _mm256_setzero_ps())
   var left = columns / block
-  while left >= 16 {
-    lower = add(
-      lower, eight(w, source, bits, block), coefficients(s, format, isShared),
+  while left >= 8 {
+    prefetchAhead(w, wStep)
+    // The rows of scales follow each other as those of weights do.
+    prefetch(s + prefetchDistance / wStep * sStep)
+    prefetch(b + prefetchDistance / wStep * sStep)
+    let sum = add(
+      these, eight(w, source, bits, block), coefficients(s, format, isShared),
       coefficients(b, format, isShared), a, c)
-    upper = add(
-      upper, eight(w + wStep, source + 8 * block, bits, block), coefficients(s + sStep, format, isShared),
-      coefficients(b + sStep, format, isShared), a + 32, c + 32)
-    w += 2 * wStep
-    source += 16 * block
-    s += 2 * sStep
-    b += 2 * sStep
-    a += 64
-    c += 64
-    left -= 16
-  }
-  if left >= 8 {
-    lower = add(
-      lower, eight(w, source, bits, block), coefficients(s, format, isShared),
-      coefficients(b, format, isShared), a, c)
+    (these, others) = (others, sum)
     w += wStep
     source += 8 * block
     s += sStep
     b += sStep
     (a, c) = (a + 32, c + 32)
-    // What is left belongs to the upper lanes.
-    (lower, upper) = (upper, lower)
     left -= 8
   }
   if left > 0 {
-    lower = add(
-      lower, upToEight(w, source, left, bits, block), lastCoefficients(s, format, left, isShared),
-      lastCoefficients(b, format, left, isShared), a, c)
+    prefetchAhead(w, wStep)
+    let isLong = columns >= 8 * block && !isShared
+    these = add(
+      these, left == 4 ? four(w, source, bits, block) : upToEight(w, source, left, bits, block),
+      isLong ? trailing(s, format, left) : lastCoefficients(s, format, left, isShared),
+      isLong ? trailing(b, format, left) : lastCoefficients(b, format, left, isShared), a, c)
   }
-  return _mm256_add_ps(lower, upper)
+  return _mm256_add_ps(these, others)
 }

@@ -46,9 +46,9 @@ package func multiplyInt8Panel(
   let c = a + 4 * paddedBlocks(columns, block)
   // Dwords of packed weights per block, and bytes of the panel for them.
   let dwords = block * bits / 32
-  // The next panel's weights are touched line by line in between: their misses overlap with the products.
+  // The next panel's weights are asked for line by line in between.
   let next = packed + weightRows * rowBytes
-  var (touched, wanted, seen): (Int, Int, UInt32) = (0, 0, 0)
+  var (asked, wanted) = (0, 0)
   let share = ahead / (blocks * ((xRows + 3) / 4)) + 1
   var r = 0
   while r < xRows {
@@ -64,9 +64,9 @@ package func multiplyInt8Panel(
     }
     for j in 0..<blocks {
       wanted = min(wanted + share, ahead)
-      while touched < wanted {
-        seen |= (next + touched).loadUnaligned(as: UInt32.self)
-        touched += 64
+      while asked < wanted {
+        prefetch(next + asked)
+        asked += 64
       }
       let row = x + r * xStride
       let weights = UnsafeRawPointer(panel + 128 * dwords * j)
@@ -82,8 +82,6 @@ package func multiplyInt8Panel(
           weights, block, row + j * block, strides, row, a + 4 * j, c + 4 * j, isFirst, factor, target)
       }
     }
-    // The result has to be used, or the loads would be removed; it is overwritten below.
-    y[r * yStride] = Float(bitPattern: seen)
     for i in 0..<rows { storeSums(totals + 256 * i, weightRows, y + (r + i) * yStride) }
     r += rows
   }

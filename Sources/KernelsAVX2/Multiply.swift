@@ -120,7 +120,13 @@ func sum(_ v: __m256) -> Float {
 private func oneByOne(_ w: UnsafeRawPointer, _ x: UnsafePointer<Float>, _ columns: Int) -> Float {
   var total = _mm256_setzero_ps()
   var c = 0
-  while c + 8 <= columns {
+  while c + 16 <= columns {
+    prefetchAhead(w + 4 * c, 64)
+    total = _mm256_fmadd_ps(load(w, c), load(x, c), total)
+    total = _mm256_fmadd_ps(load(w, c + 8), load(x, c + 8), total)
+    c += 16
+  }
+  if c + 8 <= columns {
     total = _mm256_fmadd_ps(load(w, c), load(x, c), total)
     c += 8
   }

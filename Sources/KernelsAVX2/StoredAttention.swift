@@ -4,9 +4,8 @@
 // more than the products. The operations of one element and their order are those of widening and then calling
 // `attentionScores` and `attentionAccumulate`: the same bits.
 //
-// Prefetchers stop at the borders of pages and do not follow the strides in which values are read, so while the keys of
-// a block are multiplied its values are touched in order, and with the values the keys of the next block: one word per
-// step, stored where a result will overwrite it (a load without use would be removed).
+// The processor's own prefetching stops at the borders of pages and does not follow the strides in which values are
+// read, so with the keys of a block its values are asked for in order, and with the values the keys of the next block.
 
 import _Builtin_intrinsics.intel
 
@@ -45,7 +44,7 @@ private func scores(
     var (a1, b1, c1, e1) = (zero, zero, zero, zero)
     let target = out + 32 * r
     for d in 0..<headDim {
-      if r == 0 { target[0] = (ahead + (isHalf ? 64 : 32) * d).loadUnaligned(as: Float.self) }
+      if r == 0 { prefetch(ahead + (isHalf ? 64 : 32) * d) }
       let (s, t) = (_mm256_set1_ps(q[d]), _mm256_set1_ps(p[d]))
       let (k0, k1) = (stored(keys, 32 * d, isHalf), stored(keys, 32 * d + 8, isHalf))
       a0 = _mm256_fmadd_ps(s, k0, a0)
@@ -104,7 +103,7 @@ private func accumulate(
       var (a1, b1) = (_mm256_mul_ps(load(y, d), g), _mm256_mul_ps(load(y, d + 8), g))
       var (c1, e1) = (_mm256_mul_ps(load(y, d + 16), g), _mm256_mul_ps(load(y, d + 24), g))
       for j in from..<to {
-        if r == 0 { x[d] = (ahead + (isHalf ? 2 : 1) * (32 * d + 32 * j)).loadUnaligned(as: Float.self) }
+        if r == 0 { prefetch(ahead + (isHalf ? 2 : 1) * (32 * d + 32 * j)) }
         let (s, t) = (_mm256_set1_ps(u[j]), _mm256_set1_ps(v[j]))
         let at = j * headDim + d
         let (k0, k1) = (stored(values, at, isHalf), stored(values, at + 8, isHalf))

@@ -49,6 +49,7 @@ private func rowQ4(
     let scale = _mm512_set1_ps(scalar(scales, format, group))
     let bias = _mm512_set1_ps(scalar(biases, format, group))
     let table = _mm512_fmadd_ps(quanta, scale, bias)
+    prefetchAhead(w + c / 2, 64)
     for _ in 0..<groupSize / 32 {
       let unit = _mm512_castsi128_si512(
         _mm_loadu_si128((w + c / 2).assumingMemoryBound(to: __m128i.self)))
@@ -111,6 +112,7 @@ private func rowQ8(
   for group in 0..<columns / groupSize {
     let scale = _mm512_set1_ps(scalar(scales, format, group))
     let bias = _mm512_set1_ps(scalar(biases, format, group))
+    prefetchAhead(w + c, groupSize)
     for _ in 0..<groupSize / 16 {
       let bytes = _mm_loadu_si128((w + c).assumingMemoryBound(to: __m128i.self))
       let weight = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)), scale, bias)
@@ -153,6 +155,7 @@ private func rowHalf(
   let (x1, x2, x3) = (x + xStride, x + 2 * xStride, x + 3 * xStride)
   var c = 0
   while c < columns {
+    if c & 31 == 0 { prefetchAhead(w + 2 * c, 64) }
     let mask = tailMask(min(16, columns - c))
     let weight = widen(w + 2 * c, format, mask)
     t0 = _mm512_fmadd_ps(weight, load(x, c, mask), t0)

@@ -225,6 +225,11 @@ private func rowProduct(
   var total = _mm512_setzero_ps()
   var first = 0
   while first < blocks {
+    prefetchAhead(w + first * block * bits / 8, 2 * block * bits)
+    // The rows of scales follow each other as those of weights do: a number for each `block * bits / 8` bytes.
+    let scaleAt = (first + 8 * prefetchDistance / (block * bits)) * (format == 0 ? 4 : 2) / (isShared ? 2 : 1)
+    prefetch(scales + scaleAt)
+    prefetch(biases + scaleAt)
     let integers =
       first + 16 <= blocks
       ? sixteen(w, x, first, bits, block) : upToSixteen(w, x, first, columns, bits, block)

@@ -48,9 +48,9 @@ package func multiplyInt8Panel(
   let mask = tailMask(weightRows)
   let a = paddedColumns(columns)
   let c = a + 4 * paddedBlocks(columns, block)
-  // The next panel's weights are touched line by line in between: their misses overlap with the products.
+  // The next panel's weights are asked for line by line in between.
   let next = packed + weightRows * rowBytes
-  var (touched, wanted, seen): (Int, Int, UInt32) = (0, 0, 0)
+  var (asked, wanted) = (0, 0)
   let share = ahead / (blocks * ((xRows + 7) / 8)) + 1
   var r = 0
   while r < xRows {
@@ -62,9 +62,9 @@ package func multiplyInt8Panel(
     }
     for j in 0..<blocks {
       wanted = min(wanted + share, ahead)
-      while touched < wanted {
-        seen |= (next + touched).loadUnaligned(as: UInt32.self)
-        touched += 64
+      while asked < wanted {
+        prefetch(next + asked)
+        asked += 64
       }
       let row = x + r * xStride
       let weights = UnsafeRawPointer(panel + 16 * block * j)
@@ -82,8 +82,6 @@ package func multiplyInt8Panel(
           target)
       }
     }
-    // The result has to be used, or the loads would be removed; it is overwritten below.
-    y[r * yStride] = Float(bitPattern: seen)
     for i in 0..<rows {
       _mm512_mask_storeu_ps(y + (r + i) * yStride, mask, sumOfSlots(totals + 256 * i))
     }

@@ -66,9 +66,9 @@ struct Gemma4AudioInput {
       }
     }
     let flat = TensorView(name: tensor.name, shape: [outputs, 9 * inputs], floats: values)
-    let matrix = try computing { () throws(ComputeError) in try Matrix(flat) }
+    let matrix = try computing { () throws(ComputeError) in try WeightMatrix(dense: flat) }
     return Convolution(
-      weights: Linear(tied: .dense(matrix), compute: compute),
+      weights: Linear(tied: matrix, compute: compute),
       gain: try DecoderFrame.vector("norm.weight", count: outputs, at: map))
   }
 

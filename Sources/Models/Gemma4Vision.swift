@@ -56,7 +56,7 @@ final class Gemma4Vision: MediaEncoder {
     guard let flat = table.reshaped([2 * config.positions, hidden]) else {
       throw .missingTensor(name: table.name, because: "its size overflows")
     }
-    positions = .dense(try computing { () throws(ComputeError) in try Matrix(flat) })
+    positions = try computing { () throws(ComputeError) in try WeightMatrix(dense: flat) }
     var layers: [Layer] = []
     for index in 0..<config.layers {
       layers.append(try Self.layer(tower.at("encoder.layers")[index], config, compute))
