@@ -1,7 +1,8 @@
 // `mlxserve bench`: prefill and decode speed at several depths, beside the machine's read bandwidth.
 //
 // Works on token ids alone, so a checkpoint with weights and no tokenizer can be measured. Decode is bound by
-// memory: the share of the ceiling (a plain read loop, measured in the same run) says how near it comes.
+// memory: the share of the ceiling says how near it comes. The ceiling is a plain read loop; since shared machines change
+// their speed within seconds, both are measured in turns.
 
 import Compute
 import Decoding
@@ -10,7 +11,7 @@ import JSON
 import Platform
 
 enum BenchCommand {
-  /// Median, least and largest of the repetitions of one measurement, tokens per second.
+  /// Median, least and largest of the repetitions of one measurement.
   struct Spread: Equatable {
     let median, least, largest: Double
 
@@ -44,6 +45,8 @@ enum BenchCommand {
     /// Keys and values of one token of context, which every later step reads, bytes.
     let kvBytes: Int
     let readBytesPerSecond: Double
+    /// Bytes that decoding at the first depth reads per second, as a share of a read loop right before it.
+    let readShare: Spread
     let tokenizerBytesPerSecond: Double?
     let measurements: [Measurement]
     let peakResidentBytes: Int
@@ -100,11 +103,21 @@ enum BenchCommand {
     }
     // Before the ceiling is measured: its buffer is no part of what serving needs.
     let peakResidentBytes = Machine.peakResidentBytes
+    let first = depths.first ?? 0
+    let bandwidth = MemoryBandwidth(threads: configuration.threads)
+    var (reads, shares): ([Double], [Double]) = ([], [])
+    for seed in 1...max(5, repetitions) {
+      let read = bandwidth.read()
+      let run = try measure(engine, prompt: max(1, first), generate: generateTokens, seed: seed)
+      let bytes = engine.weightBytesPerToken + engine.kvBytesPerToken * (first + generateTokens / 2)
+      reads.append(read)
+      shares.append(run.decodeTokensPerSecond * Double(bytes) / read)
+    }
     let report = Report(
       model: configuration.modelPath, compute: engine.computeName, threads: configuration.threads,
       loadSeconds: loadSeconds, weightBytes: engine.weightBytesPerToken,
       kvBytes: engine.kvBytesPerToken,
-      readBytesPerSecond: MemoryBandwidth.read(threads: configuration.threads),
+      readBytesPerSecond: Spread(reads).median, readShare: Spread(shares),
       tokenizerBytesPerSecond: TokenizerBenchmark.bytesPerSecond(modelPath: configuration.modelPath),
       measurements: measurements, peakResidentBytes: peakResidentBytes)
     Terminal.print(flags.isSet("json") ? report.json.text : flags.isSet("csv") ? report.csv : report.table)
@@ -189,6 +202,10 @@ extension BenchCommand.Report {
       "load_seconds": .double(loadSeconds), "peak_rss_bytes": .int(peakResidentBytes),
       "weight_bytes_per_token": .int(weightBytes), "kv_bytes_per_context_token": .int(kvBytes),
       "memory_read_bytes_per_second": .double(readBytesPerSecond),
+      "decode_share_of_read_loop": [
+        "median": .double(readShare.median), "least": .double(readShare.least),
+        "largest": .double(readShare.largest),
+      ],
       "tokenizer_bytes_per_second": tokenizerBytesPerSecond.map(JSONValue.double) ?? .null,
       "measurements": .array(
         measurements.map { m in
@@ -224,6 +241,10 @@ extension BenchCommand.Report {
       "reads     \(fixed(Double(weightBytes) / 1e6)) MB of weights per token, and "
         + "\(fixed(Double(kvBytes) / 1e3)) kB per token of context; a plain read loop reaches \(fixed(readBytesPerSecond / 1e9)) GB/s",
     ]
+    func percent(_ share: Double) -> String { fixed(100 * share, 0) }
+    lines.append(
+      "in turns  decoding reads \(percent(readShare.median)) % of what the loop does "
+        + "(\(percent(readShare.least)) - \(percent(readShare.largest)))")
     if let tokenizerBytesPerSecond {
       lines.append("tokenizer \(fixed(tokenizerBytesPerSecond / 1e6)) MB/s of English prose")
     }

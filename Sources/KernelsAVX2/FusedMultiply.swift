@@ -106,42 +106,49 @@ package func multiplyHalf(
   xStride: Int,
   xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
 ) {
-  // Two rows at a time: one alone waits for its chain of additions, which are in order of the columns.
   var o = 0
   while o < weightRows {
     let w = weights + o * rowBytes
-    let count = min(2, weightRows - o)
+    let count = min(4, weightRows - o)
     if xRows > 1 {
       for i in 0..<count { rowHalf(w + i * rowBytes, format, x, xStride, columns, y + o + i, yStride) }
     } else if format == 1 {
-      pairHalf(w, rowBytes, count, 1, x, columns, y + o)
+      fourHalf(w, rowBytes, count, 1, x, columns, y + o)
     } else {
-      pairHalf(w, rowBytes, count, 2, x, columns, y + o)
+      fourHalf(w, rowBytes, count, 2, x, columns, y + o)
     }
     o += count
   }
 }
 
-/// Two rows of weights, or the last one, with one row of x.
+/// Up to four rows of weights with one row of x. One row alone would wait for its chain of additions, which are in the order
+/// of the columns; of two rows with 1,024 columns 75 % of what a read loop reaches arrived, of four 93 %.
 @inline(__always)
-private func pairHalf(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ rows: Int, _ format: Int, _ x: UnsafePointer<Float>, _ columns: Int,
-  _ y: UnsafeMutablePointer<Float>
+private func fourHalf(
+  _ w0: UnsafeRawPointer, _ rowBytes: Int, _ rows: Int, _ format: Int, _ x: UnsafePointer<Float>,
+  _ columns: Int, _ y: UnsafeMutablePointer<Float>
 ) {
-  var (t0, t1) = (_mm256_setzero_ps(), _mm256_setzero_ps())
-  // A single row is its own neighbour.
-  let next = rows > 1 ? rowBytes : 0
+  // Rows that are not there repeat the last one.
+  let w1 = w0 + min(1, rows - 1) * rowBytes
+  let (w2, w3) = (w0 + min(2, rows - 1) * rowBytes, w0 + (rows - 1) * rowBytes)
+  let zero = _mm256_setzero_ps()
+  var (t0, t1, t2, t3) = (zero, zero, zero, zero)
   @inline(__always)
   func add(_ c: Int) {
     let source = load(x, c)
-    t0 = _mm256_fmadd_ps(widen(w + 2 * c, format), source, t0)
-    t1 = _mm256_fmadd_ps(widen(w + next + 2 * c, format), source, t1)
+    t0 = _mm256_fmadd_ps(widen(w0 + 2 * c, format), source, t0)
+    t1 = _mm256_fmadd_ps(widen(w1 + 2 * c, format), source, t1)
+    t2 = _mm256_fmadd_ps(widen(w2 + 2 * c, format), source, t2)
+    t3 = _mm256_fmadd_ps(widen(w3 + 2 * c, format), source, t3)
   }
   var c = 0
   while c + 32 <= columns {
-    // The same place of the next two rows.
-    prefetch(w + 2 * next + 2 * c)
-    prefetch(w + 3 * next + 2 * c)
+    // The next four rows in the order of memory: four lines for the four that are read now.
+    let next = w0 + 4 * rowBytes + 8 * c
+    prefetch(next)
+    prefetch(next + 64)
+    prefetch(next + 128)
+    prefetch(next + 192)
     add(c)
     add(c + 8)
     add(c + 16)
@@ -155,11 +162,13 @@ private func pairHalf(
   if c < columns {
     let rest = columns - c
     let source = loadTail(x, c, rest)
-    t0 = _mm256_fmadd_ps(tailHalf(w, format, c, rest), source, t0)
-    t1 = _mm256_fmadd_ps(tailHalf(w + next, format, c, rest), source, t1)
+    t0 = _mm256_fmadd_ps(tailHalf(w0, format, c, rest), source, t0)
+    t1 = _mm256_fmadd_ps(tailHalf(w1, format, c, rest), source, t1)
+    t2 = _mm256_fmadd_ps(tailHalf(w2, format, c, rest), source, t2)
+    t3 = _mm256_fmadd_ps(tailHalf(w3, format, c, rest), source, t3)
   }
-  y[0] = sum(t0)
-  if rows > 1 { y[1] = sum(t1) }
+  let sums = sums(t0, t1, t2, t3)
+  for i in 0..<rows { y[i] = sums[i] }
 }
 
 /// The last `count` (1 ... 7) elements of a row, zeros behind them.

@@ -204,7 +204,8 @@ private func four(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ bits: Int, _ b
   let zero = _mm256_setzero_si256()
   if bits == 4 && block == 64 {
     return joinHalves(
-      fourSums(nibbles4(w, x, 0, 64), nibbles4(w, x, 1, 64), nibbles4(w, x, 2, 64), nibbles4(w, x, 3, 64)), zero)
+      fourSums(nibbles4(w, x, 0, 64), nibbles4(w, x, 1, 64), nibbles4(w, x, 2, 64), nibbles4(w, x, 3, 64)),
+      zero)
   }
   return upToEight(w, x, 4, bits, block)
 }

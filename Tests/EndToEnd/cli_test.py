@@ -143,6 +143,8 @@ def test_bench_prints_one_json_object(server):
     for key in ("prefill_tokens_per_second", "decode_tokens_per_second", "load_seconds", "peak_rss_bytes",
                 "tokenizer_bytes_per_second", "memory_read_bytes_per_second"):
         assert report[key] > 0, (key, report)
+    share = report["decode_share_of_read_loop"]
+    assert 0 < share["least"] <= share["median"] <= share["largest"], report
     assert [m["depth"] for m in report["measurements"] if m["phase"] == "decode"] == [0, 64]
 
 

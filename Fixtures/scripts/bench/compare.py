@@ -75,7 +75,7 @@ def measure(arguments, shape, samples, notes):
             for m in report["measurements"]:
                 key = (shape, program, m["phase"], m["depth"], m.get("sequences", 1))
                 samples.setdefault(key, []).append(m["tokens_per_second"])
-        share = own["decode_tokens_per_second"] * own["weight_bytes_per_token"] / own["memory_read_bytes_per_second"]
+        share = own["decode_share_of_read_loop"]["median"]
         notes.setdefault(f"share of read bandwidth, {shape}", []).append(share)
 
 
