@@ -41,9 +41,9 @@ extension ComputeContext {
     }
     // Building a panel costs about as much as two rows by the row kernel.
     let isPanel = xRows >= 4
-    let isRepacked = packed.bits != layout.bits
-    let rowSize = packed.columns * layout.bits / 8
-    let step = isPanel || isRepacked ? 16 : rows.count
+    let isRepacked = isPanel && packed.bits != layout.bits
+    let rowSize = isRepacked ? packed.columns * layout.bits / 8 : packed.rowBytes
+    let step = isPanel ? 16 : rows.count
     let panelFloats = isPanel ? int8.panelBytes(packed.columns, layout.block) / 4 : 0
     let panel = UnsafeMutableRawPointer(scratch.floats(panelFloats + (isRepacked ? step * rowSize / 4 : 0)))
     let repacked = panel + 4 * panelFloats
@@ -65,7 +65,7 @@ extension ComputeContext {
           count, x, rowBytes, xRows, packed.columns, out, yStride, panel, ahead)
       } else {
         int8.multiply(
-          w, rowSize, scales, biases, packed.scaleRowBytes, packed.scaleFormat, layout.bits, packed.groupSize,
+          w, rowSize, scales, biases, packed.scaleRowBytes, packed.scaleFormat, packed.bits, packed.groupSize,
           count, x, rowBytes, xRows, packed.columns, out, yStride)
       }
     }

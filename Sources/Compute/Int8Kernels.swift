@@ -18,14 +18,14 @@ struct Int8Kernels: Sendable {
   typealias Quantize = @Sendable (UnsafePointer<Float>, Int, Int, Bool, UnsafeMutableRawPointer) -> Void
 
   /// `(packed, rowBytes, scales, biases, scaleRowBytes, scaleFormat, bits, groupSize, weightRows,
-  /// x, xRowBytes, xRows, columns, y, yStride)`.
+  /// x, xRowBytes, xRows, columns, y, yStride)`; every width.
   typealias Multiply =
     @Sendable (
       UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int, Int,
       UnsafeRawPointer, Int, Int, Int, UnsafeMutablePointer<Float>, Int
     ) -> Void
 
-  /// As `Multiply` (to the bit) for at most 16 weight rows, with 64-byte aligned scratch; last, how many bytes behind
+  /// As `Multiply` (to the bit) for at most 16 weight rows of 4 or 8 bits, with 64-byte aligned scratch; last, how many bytes behind
   /// the weights may be read ahead.
   typealias MultiplyPanel =
     @Sendable (

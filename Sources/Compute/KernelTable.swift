@@ -299,7 +299,12 @@ extension KernelTable {
       table.multiplyFloating = KernelsAVX512.multiplyFloating
       table.int8 = Int8Kernels(
         rowBytes: KernelsAVX512.int8RowBytes, quantize: KernelsAVX512.quantizeInt8,
-        multiply: KernelsAVX512.multiplyInt8, panelBytes: KernelsAVX512.int8PanelBytes,
+        multiply: { w, n, s, b, m, format, bits, group, rows, x, xBytes, xRows, columns, y, yStride in
+          // Rows of activations are the same in both modules.
+          let isNarrow = bits != 4 && bits != 8
+          let multiply = isNarrow ? KernelsAVX2.multiplyInt8 : KernelsAVX512.multiplyInt8
+          multiply(w, n, s, b, m, format, bits, group, rows, x, xBytes, xRows, columns, y, yStride)
+        }, panelBytes: KernelsAVX512.int8PanelBytes,
         multiplyPanel: KernelsAVX512.multiplyInt8Panel, repack: KernelsAVX2.repack,
         multiplyFloating: KernelsAVX2.multiplyInt8Floating)
       table.scores = KernelsAVX512.attentionScores

@@ -1,7 +1,8 @@
-// Products of int8 activations with 4- and 8-bit affine weights by VPMADDUBSW, for few rows of x (decode).
+// Products of int8 activations with affine weights by VPMADDUBSW, for few rows of x (decode).
 //
 // For block j: w·x = Σ (s·q + b)·a·x8 = (a·s) · Σ q·x8 + b · c. Nibbles are multiplied: a pair of products is at
-// most 2·15·127 = 3,810, so eight of them fit sixteen bits; a byte is 16 times its high nibble plus its low one.
+// most 2·15·127 = 3,810, so eight of them fit sixteen bits; a byte is 16 times its high nibble plus its low one. Other
+// widths are unpacked in registers (Int8Narrow).
 // The integer sum is exact in any order. Block j belongs to float lane j mod 16; each lane adds its blocks in order,
 // first the product, then the bias term, and the sixteen lanes are summed in one fixed tree: the same bits as the
 // AVX-512 module and the scalar twin.
@@ -29,64 +30,102 @@ package func multiplyInt8(
     // Each case is a function of its own, and not private: see the AVX-512 module. The loop over the rows is
     // inside: with 16 blocks in a row, a call per row costs as much as a third of the products (measured).
     let (w, n, s, b, m, f) = (packed, rowBytes, scales, biases, scaleRowBytes, scaleFormat)
+    // Blocks of 64 share their group's scale in twos.
+    let isShared = groupSize > 64
     switch (bits, groupSize) {
+    case (2, 32): rows2x32(w, n, s, b, m, f, weightRows, source, columns, target)
+    case (2, _): rows2x64(w, n, s, b, m, f, isShared, weightRows, source, columns, target)
+    case (3, 32): rows3x32(w, n, s, b, m, f, weightRows, source, columns, target)
+    case (3, _): rows3x64(w, n, s, b, m, f, isShared, weightRows, source, columns, target)
     case (4, 32): rows4x32(w, n, s, b, m, f, weightRows, source, columns, target)
-    case (4, 64): rows4x64(w, n, s, b, m, f, weightRows, source, columns, target)
-    case (4, _): rows4x128(w, n, s, b, m, f, weightRows, source, columns, target)
+    case (4, _): rows4x64(w, n, s, b, m, f, isShared, weightRows, source, columns, target)
+    case (5, 32): rows5x32(w, n, s, b, m, f, weightRows, source, columns, target)
+    case (5, _): rows5x64(w, n, s, b, m, f, isShared, weightRows, source, columns, target)
+    case (6, 32): rows6x32(w, n, s, b, m, f, weightRows, source, columns, target)
+    case (6, _): rows6x64(w, n, s, b, m, f, isShared, weightRows, source, columns, target)
     case (_, 32): rows8x32(w, n, s, b, m, f, weightRows, source, columns, target)
-    case (_, 64): rows8x64(w, n, s, b, m, f, weightRows, source, columns, target)
-    default: rows8x128(w, n, s, b, m, f, weightRows, source, columns, target)
+    case (_, _): rows8x64(w, n, s, b, m, f, isShared, weightRows, source, columns, target)
     }
   }
 }
 
 @inline(never)
+func rows2x32(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
+  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 2, 32, false, rows, x, columns, y) }
+
+@inline(never)
+func rows2x64(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
+  _ format: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>
+) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 2, 64, isShared, rows, x, columns, y) }
+
+@inline(never)
+func rows3x32(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
+  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 3, 32, false, rows, x, columns, y) }
+
+@inline(never)
+func rows3x64(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
+  _ format: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>
+) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 3, 64, isShared, rows, x, columns, y) }
+
+@inline(never)
 func rows4x32(
   _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
   _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) {
-  allRows(w, rowBytes, s, b, scaleRowBytes, format, 4, 32, false, rows, x, columns, y)
-}
+) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 4, 32, false, rows, x, columns, y) }
 
 @inline(never)
 func rows4x64(
   _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) {
-  allRows(w, rowBytes, s, b, scaleRowBytes, format, 4, 64, false, rows, x, columns, y)
-}
+  _ format: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>
+) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 4, 64, isShared, rows, x, columns, y) }
 
 @inline(never)
-func rows4x128(
+func rows5x32(
   _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
   _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) {
-  allRows(w, rowBytes, s, b, scaleRowBytes, format, 4, 64, true, rows, x, columns, y)
-}
+) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 5, 32, false, rows, x, columns, y) }
+
+@inline(never)
+func rows5x64(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
+  _ format: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>
+) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 5, 64, isShared, rows, x, columns, y) }
+
+@inline(never)
+func rows6x32(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
+  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 6, 32, false, rows, x, columns, y) }
+
+@inline(never)
+func rows6x64(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
+  _ format: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>
+) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 6, 64, isShared, rows, x, columns, y) }
 
 @inline(never)
 func rows8x32(
   _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
   _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) {
-  allRows(w, rowBytes, s, b, scaleRowBytes, format, 8, 32, false, rows, x, columns, y)
-}
+) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 8, 32, false, rows, x, columns, y) }
 
 @inline(never)
 func rows8x64(
   _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) {
-  allRows(w, rowBytes, s, b, scaleRowBytes, format, 8, 64, false, rows, x, columns, y)
-}
-
-@inline(never)
-func rows8x128(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) {
-  allRows(w, rowBytes, s, b, scaleRowBytes, format, 8, 64, true, rows, x, columns, y)
-}
+  _ format: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>
+) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 8, 64, isShared, rows, x, columns, y) }
 
 /// Row by row in the order of memory; four rows share the last sums.
 @inline(__always)
@@ -95,12 +134,14 @@ private func allRows(
   _ format: Int, _ bits: Int, _ block: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer,
   _ columns: Int, _ y: UnsafeMutablePointer<Float>
 ) {
+  let spread = spread(for: bits)
   let zero = _mm256_setzero_ps()
   var (p0, p1, p2, p3) = (zero, zero, zero, zero)
   // A loop instead of four calls: inlined four times, the products exceed the compiler's budget.
   for o in 0..<rows {
     let (scales, biases) = (s + o * scaleRowBytes, b + o * scaleRowBytes)
-    let product = rowProduct(w + o * rowBytes, scales, biases, format, bits, block, isShared, x, columns)
+    let product = rowProduct(
+      w + o * rowBytes, scales, biases, format, bits, block, isShared, x, columns, spread)
     (p0, p1, p2, p3) = (p1, p2, p3, product)
     if o & 3 == 3 {
       _mm_storeu_ps(y + o - 3, sums(p0, p1, p2, p3))
@@ -112,28 +153,48 @@ private func allRows(
 
 // MARK: Integer products of eight blocks
 
-/// Sums of 16-bit pairs, still spread over a block's dwords: one block of 64, or two blocks of 32 in the two halves.
+/// Even and odd activations of 64 elements: of a block of 64, or of two blocks of 32 in the two halves.
 @inline(__always)
-private func nibbles4(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ unit: Int, _ block: Int) -> __m256i {
-  let bytes = loadBytes(w + 32 * unit)
-  let evens: __m256i
-  let odds: __m256i
-  if block == 64 {
-    evens = loadBytes(x + 64 * unit)
-    odds = loadBytes(x + 64 * unit + 32)
-  } else {
-    // [even | odd] of one block, then of the next.
-    let (first, second) = (loadBytes(x + 64 * unit), loadBytes(x + 64 * unit + 32))
-    evens = __m256i(lowHalf: first.lowHalf, highHalf: second.lowHalf)
-    odds = __m256i(lowHalf: first.highHalf, highHalf: second.highHalf)
-  }
-  return _mm256_add_epi16(
-    _mm256_maddubs_epi16(lowNibbles(bytes), evens), _mm256_maddubs_epi16(highNibbles(bytes), odds))
+private func activations(_ x: UnsafeRawPointer, _ block: Int) -> (even: __m256i, odd: __m256i) {
+  let (first, second) = (loadBytes(x), loadBytes(x + 32))
+  if block == 64 { return (first, second) }
+  // [even | odd] of one block, then of the next.
+  return (
+    __m256i(lowHalf: first.lowHalf, highHalf: second.lowHalf),
+    __m256i(lowHalf: first.highHalf, highHalf: second.highHalf)
+  )
 }
 
-/// As `nibbles4` for the low or high nibbles of 8-bit weights: one block of 64, or one of 32.
+/// 2 to 4 bits: sums of 16-bit pairs of unit `index` (64 elements), still spread over its dwords; of two blocks of 32 in
+/// the two halves, or of the first of them, if the row ends behind it.
 @inline(__always)
-private func nibbles8(
+private func nibbleSums(
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ index: Int, _ bits: Int, _ block: Int, _ isHalf: Bool,
+  _ spread: Spread
+) -> __m256i {
+  let base = w + 8 * bits * index
+  let weights: (even: __m256i, odd: __m256i)
+  if bits < 4 {
+    weights = isHalf ? lastEvenOdd(base, bits, spread) : evenOdd(base, bits, spread)
+  } else {
+    let bytes = isHalf ? firstHalf(base) : loadBytes(base)
+    weights = (lowNibbles(bytes), highNibbles(bytes))
+  }
+  // Behind the last block activations are zeros up to the end of the unit.
+  let values = activations(x + 64 * index, block)
+  return _mm256_add_epi16(
+    _mm256_maddubs_epi16(weights.even, values.even), _mm256_maddubs_epi16(weights.odd, values.odd))
+}
+
+/// Sixteen bytes, and zeros behind them.
+@inline(__always)
+private func firstHalf(_ base: UnsafeRawPointer) -> __m256i {
+  __m256i(lowHalf: _mm_loadu_si128(base.assumingMemoryBound(to: __m128i.self)), highHalf: _mm_setzero_si128())
+}
+
+/// 8 bits: sums of 16-bit pairs of the low or high nibbles of block `index`.
+@inline(__always)
+private func planeSums(
   _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ index: Int, _ block: Int, _ isHigh: Bool
 ) -> __m256i {
   let at = index * block
@@ -143,6 +204,20 @@ private func nibbles8(
   let second = loadBytes(w + at + 32)
   return _mm256_add_epi16(
     sum, _mm256_maddubs_epi16(isHigh ? highNibbles(second) : lowNibbles(second), loadBytes(x + at + 32)))
+}
+
+/// 5 and 6 bits: sums of dwords of block `index`; two pairs of products are at most 4 · 63 · 127 = 32,004.
+@inline(__always)
+private func byteSums(
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ index: Int, _ bits: Int, _ block: Int, _ spread: Spread
+) -> __m256i {
+  let (base, values) = (w + index * block * bits / 8, x + index * block)
+  var sum = _mm256_maddubs_epi16(wideBytes(base, bits, spread), loadBytes(values))
+  if block == 64 {
+    let second = _mm256_maddubs_epi16(wideBytes(base + 4 * bits, bits, spread), loadBytes(values + 32))
+    sum = _mm256_add_epi16(sum, second)
+  }
+  return _mm256_madd_epi16(sum, _mm256_set1_epi16(1))
 }
 
 @inline(__always)
@@ -155,10 +230,18 @@ private func addQuads(_ a: __m256i, _ b: __m256i) -> __m256i {
   _mm256_add_epi16(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b))
 }
 
-/// Four registers of one block each to the four sums in each half; a 16-bit sum stays below 4 · 7,620.
+/// Four registers of 16-bit sums to the four sums in each half; one of them stays below 4 · 7,620.
 @inline(__always)
 private func fourSums(_ a: __m256i, _ b: __m256i, _ c: __m256i, _ d: __m256i) -> __m256i {
   _mm256_madd_epi16(addQuads(addDwords(a, b), addDwords(c, d)), _mm256_set1_epi16(1))
+}
+
+/// As `fourSums` for registers of 32-bit sums.
+@inline(__always)
+private func fourWideSums(_ a: __m256i, _ b: __m256i, _ c: __m256i, _ d: __m256i) -> __m256i {
+  let first = _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b))
+  let second = _mm256_add_epi32(_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d))
+  return _mm256_add_epi32(_mm256_unpacklo_epi64(first, second), _mm256_unpackhi_epi64(first, second))
 }
 
 @inline(__always)
@@ -170,98 +253,63 @@ private func joinHalves(_ first: __m256i, _ second: __m256i) -> __m256i {
     SIMD8<Int32>(lowHalf: a.lowHalf &+ a.highHalf, highHalf: b.lowHalf &+ b.highHalf), to: __m256i.self)
 }
 
-/// Integer products of the eight blocks that `w` and `x` begin with, one lane each.
-@inline(__always)
-private func eight(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ bits: Int, _ block: Int) -> __m256i {
-  if bits == 4 && block == 64 {
-    return joinHalves(
-      fourSums(nibbles4(w, x, 0, 64), nibbles4(w, x, 1, 64), nibbles4(w, x, 2, 64), nibbles4(w, x, 3, 64)),
-      fourSums(nibbles4(w, x, 4, 64), nibbles4(w, x, 5, 64), nibbles4(w, x, 6, 64), nibbles4(w, x, 7, 64)))
-  }
-  if bits == 4 {
-    return inOrder(
-      fourSums(nibbles4(w, x, 0, 32), nibbles4(w, x, 1, 32), nibbles4(w, x, 2, 32), nibbles4(w, x, 3, 32)))
-  }
-  let low = plane8(w, x, block, false)
-  let high = plane8(w, x, block, true)
-  return _mm256_add_epi32(low, _mm256_slli_epi32(high, 4))
-}
-
-@inline(__always)
-private func plane8(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ block: Int, _ isHigh: Bool) -> __m256i {
-  joinHalves(
-    fourSums(
-      nibbles8(w, x, 0, block, isHigh), nibbles8(w, x, 1, block, isHigh), nibbles8(w, x, 2, block, isHigh),
-      nibbles8(w, x, 3, block, isHigh)),
-    fourSums(
-      nibbles8(w, x, 4, block, isHigh), nibbles8(w, x, 5, block, isHigh), nibbles8(w, x, 6, block, isHigh),
-      nibbles8(w, x, 7, block, isHigh)))
-}
-
-/// As `eight` for the first four blocks, zeros in the lanes behind them.
-@inline(__always)
-private func four(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ bits: Int, _ block: Int) -> __m256i {
-  let zero = _mm256_setzero_si256()
-  if bits == 4 && block == 64 {
-    return joinHalves(
-      fourSums(nibbles4(w, x, 0, 64), nibbles4(w, x, 1, 64), nibbles4(w, x, 2, 64), nibbles4(w, x, 3, 64)),
-      zero)
-  }
-  return upToEight(w, x, 4, bits, block)
-}
-
-/// As `eight` for fewer blocks, zeros in the lanes behind them: nothing behind the row is read.
-@inline(never)
-func upToEight(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ count: Int, _ bits: Int, _ block: Int
-) -> __m256i {
-  let zero = _mm256_setzero_si256()
-  if bits == 4 && block == 64 {
-    @inline(__always)
-    func part(_ i: Int) -> __m256i { i < count ? nibbles4(w, x, i, 64) : zero }
-    let low = fourSums(part(0), part(1), part(2), part(3))
-    return joinHalves(low, count <= 4 ? zero : fourSums(part(4), part(5), part(6), part(7)))
-  }
-  if bits == 4 {
-    @inline(__always)
-    func part(_ i: Int) -> __m256i {
-      2 * i + 1 < count ? nibbles4(w, x, i, 32) : 2 * i < count ? halfUnit(w, x, i) : zero
-    }
-    return inOrder(fourSums(part(0), part(1), part(2), part(3)))
-  }
-  let (low, high) = (planeUpToEight(w, x, count, block, false), planeUpToEight(w, x, count, block, true))
-  return _mm256_add_epi32(low, _mm256_slli_epi32(high, 4))
-}
-
-// Inlined it would leave a weak copy behind.
-@inline(never)
-func planeUpToEight(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ count: Int, _ block: Int, _ isHigh: Bool
-) -> __m256i {
-  let zero = _mm256_setzero_si256()
-  @inline(__always)
-  func part(_ i: Int) -> __m256i { i < count ? nibbles8(w, x, i, block, isHigh) : zero }
-  let low = fourSums(part(0), part(1), part(2), part(3))
-  return joinHalves(low, count <= 4 ? zero : fourSums(part(4), part(5), part(6), part(7)))
-}
-
-/// As `nibbles4` for the first of two blocks of 32, behind which the row ends.
-@inline(__always)
-private func halfUnit(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ unit: Int) -> __m256i {
-  let zero = _mm_setzero_si128()
-  let bytes = __m256i(
-    lowHalf: _mm_loadu_si128((w + 32 * unit).assumingMemoryBound(to: __m128i.self)), highHalf: zero)
-  let first = loadBytes(x + 64 * unit)
-  let evens = __m256i(lowHalf: first.lowHalf, highHalf: zero)
-  let odds = __m256i(lowHalf: first.highHalf, highHalf: zero)
-  return _mm256_add_epi16(
-    _mm256_maddubs_epi16(lowNibbles(bytes), evens), _mm256_maddubs_epi16(highNibbles(bytes), odds))
-}
-
 /// Sums of blocks of 32, whose even blocks stand in the low half and odd ones in the high half, one after the other.
 @inline(__always)
 private func inOrder(_ sums: __m256i) -> __m256i {
   _mm256_permutevar8x32_epi32(sums, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0))
+}
+
+/// Integer products of the first `count` blocks of `w` and `x`, one lane each, zeros behind them: nothing behind the row
+/// is read. Loops instead of repetitions, as in `allRows`: the compiler unrolls them.
+@inline(__always)
+private func products(
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ count: Int, _ bits: Int, _ block: Int, _ spread: Spread
+) -> __m256i {
+  if bits == 8 {
+    let low = plane(w, x, count, block, false)
+    return _mm256_add_epi32(low, _mm256_slli_epi32(plane(w, x, count, block, true), 4))
+  }
+  let zero = _mm256_setzero_si256()
+  var (a, b, c, d) = (zero, zero, zero, zero)
+  if bits <= 4 && block == 32 {
+    for i in 0..<4 {
+      let sums =
+        2 * i + 1 < count
+        ? nibbleSums(w, x, i, bits, 32, false, spread)
+        : 2 * i < count ? nibbleSums(w, x, i, bits, 32, true, spread) : zero
+      (a, b, c, d) = (b, c, d, sums)
+    }
+    return inOrder(fourSums(a, b, c, d))
+  }
+  var (first, second) = (zero, zero)
+  for half in 0..<2 {
+    for i in 4 * half..<4 * half + 4 {
+      let sums =
+        i >= count
+        ? zero
+        : bits <= 4 ? nibbleSums(w, x, i, bits, 64, false, spread) : byteSums(w, x, i, bits, block, spread)
+      (a, b, c, d) = (b, c, d, sums)
+    }
+    (first, second) = (second, bits <= 4 ? fourSums(a, b, c, d) : fourWideSums(a, b, c, d))
+  }
+  return joinHalves(first, second)
+}
+
+/// As `products` for the low or high nibbles of 8-bit weights.
+@inline(__always)
+private func plane(
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ count: Int, _ block: Int, _ isHigh: Bool
+) -> __m256i {
+  let zero = _mm256_setzero_si256()
+  var (a, b, c, d) = (zero, zero, zero, zero)
+  var (first, second) = (zero, zero)
+  for half in 0..<2 {
+    for i in 4 * half..<4 * half + 4 {
+      (a, b, c, d) = (b, c, d, i < count ? planeSums(w, x, i, block, isHigh) : zero)
+    }
+    (first, second) = (second, fourSums(a, b, c, d))
+  }
+  return joinHalves(first, second)
 }
 
 // MARK: One row
@@ -332,7 +380,7 @@ private func add(
 @inline(__always)
 private func rowProduct(
   _ weights: UnsafeRawPointer, _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ format: Int,
-  _ bits: Int, _ block: Int, _ isShared: Bool, _ x: UnsafeRawPointer, _ columns: Int
+  _ bits: Int, _ block: Int, _ isShared: Bool, _ x: UnsafeRawPointer, _ columns: Int, _ spread: Spread
 ) -> __m256 {
   var (w, s, b, source) = (weights, scales, biases, x)
   var a = x + paddedColumns(columns)
@@ -348,7 +396,7 @@ private func rowProduct(
     prefetch(s + prefetchDistance / wStep * sStep)
     prefetch(b + prefetchDistance / wStep * sStep)
     let sum = add(
-      these, eight(w, source, bits, block), coefficients(s, format, isShared),
+      these, products(w, source, 8, bits, block, spread), coefficients(s, format, isShared),
       coefficients(b, format, isShared), a, c)
     (these, others) = (others, sum)
     w += wStep
@@ -362,7 +410,7 @@ private func rowProduct(
     prefetchAhead(w, wStep)
     let isLong = columns >= 8 * block && !isShared
     these = add(
-      these, left == 4 ? four(w, source, bits, block) : upToEight(w, source, left, bits, block),
+      these, products(w, source, left, bits, block, spread),
       isLong ? trailing(s, format, left) : lastCoefficients(s, format, left, isShared),
       isLong ? trailing(b, format, left) : lastCoefficients(b, format, left, isShared), a, c)
   }
