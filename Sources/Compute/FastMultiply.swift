@@ -39,8 +39,7 @@ extension ComputeContext {
         rows.count, x, rowBytes, xRows, packed.columns, target, yStride)
       return true
     }
-    // Building a panel costs about as much as two rows by the row kernel.
-    let isPanel = xRows >= 4
+    let isPanel = xRows >= int8.panelRows(packed.bits)
     let isRepacked = isPanel && packed.bits != layout.bits
     let rowSize = isRepacked ? packed.columns * layout.bits / 8 : packed.rowBytes
     let step = isPanel ? 16 : rows.count

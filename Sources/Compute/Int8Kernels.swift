@@ -36,6 +36,9 @@ struct Int8Kernels: Sendable {
   /// Bytes of scratch of the panel kernel: `(columns, block)`.
   typealias PanelBytes = @Sendable (Int, Int) -> Int
 
+  /// From how many rows of x on panels are faster, by the bits of the weights.
+  typealias PanelRows = @Sendable (Int) -> Int
+
   /// Rewrites weights of 2, 3, 5 and 6 bits as nibbles or bytes: `(packed, bits, count, out)`; `count` is a multiple
   /// of 32, and up to 4 bits become nibbles.
   typealias Repack = @Sendable (UnsafeRawPointer, Int, Int, UnsafeMutableRawPointer) -> Void
@@ -51,6 +54,7 @@ struct Int8Kernels: Sendable {
   var rowBytes: RowBytes
   var quantize: Quantize
   var multiply: Multiply
+  var panelRows: PanelRows
   var panelBytes: PanelBytes
   var multiplyPanel: MultiplyPanel
   var repack: Repack

@@ -19,134 +19,126 @@ func highNibbles(_ bytes: __m256i) -> __m256i {
   _mm256_and_si256(_mm256_srli_epi16(bytes, 4), _mm256_set1_epi8(15))
 }
 
+/// From how many rows of x on a panel pays, whose making costs about as much as two rows.
+package func int8PanelRows(bits: Int) -> Int { hasPairs(bits) ? 7 : 4 }
+
+/// Whether two rows of x share the unpacked weights: each of these widths is two more functions.
+@inline(__always)
+private func hasPairs(_ bits: Int) -> Bool { bits == 4 || bits == 8 }
+
+/// What a product of one row of x reads and writes; a tuple, since a struct would bring weak symbols.
+typealias Operands = (
+  w: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer, scaleRowBytes: Int,
+  format: Int, isShared: Bool, rows: Int, x: UnsafeRawPointer, columns: Int, y: UnsafeMutablePointer<Float>
+)
+
 /// `y[r · yStride + o]` for quantized rows of x (`quantizeInt8`); weights as KernelTable.MultiplyPacked.
 package func multiplyInt8(
   packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
   scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
   xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
 ) {
-  for r in 0..<xRows {
-    let (source, target) = (x + r * xStride, y + r * yStride)
+  var r = 0
+  while r < xRows {
+    // Blocks of 64 share their group's scale in twos.
+    let operands: Operands = (
+      packed, rowBytes, scales, biases, scaleRowBytes, scaleFormat, groupSize > 64, weightRows,
+      x + r * xStride, columns, y + r * yStride
+    )
+    let isPair = hasPairs(bits) && r + 1 < xRows
     // Each case is a function of its own, and not private: see the AVX-512 module. The loop over the rows is
     // inside: with 16 blocks in a row, a call per row costs as much as a third of the products (measured).
-    let (w, n, s, b, m, f) = (packed, rowBytes, scales, biases, scaleRowBytes, scaleFormat)
-    // Blocks of 64 share their group's scale in twos.
-    let isShared = groupSize > 64
-    switch (bits, groupSize) {
-    case (2, 32): rows2x32(w, n, s, b, m, f, weightRows, source, columns, target)
-    case (2, _): rows2x64(w, n, s, b, m, f, isShared, weightRows, source, columns, target)
-    case (3, 32): rows3x32(w, n, s, b, m, f, weightRows, source, columns, target)
-    case (3, _): rows3x64(w, n, s, b, m, f, isShared, weightRows, source, columns, target)
-    case (4, 32): rows4x32(w, n, s, b, m, f, weightRows, source, columns, target)
-    case (4, _): rows4x64(w, n, s, b, m, f, isShared, weightRows, source, columns, target)
-    case (5, 32): rows5x32(w, n, s, b, m, f, weightRows, source, columns, target)
-    case (5, _): rows5x64(w, n, s, b, m, f, isShared, weightRows, source, columns, target)
-    case (6, 32): rows6x32(w, n, s, b, m, f, weightRows, source, columns, target)
-    case (6, _): rows6x64(w, n, s, b, m, f, isShared, weightRows, source, columns, target)
-    case (_, 32): rows8x32(w, n, s, b, m, f, weightRows, source, columns, target)
-    case (_, _): rows8x64(w, n, s, b, m, f, isShared, weightRows, source, columns, target)
+    switch (bits, groupSize, isPair) {
+    case (4, 32, false): rows4x32(operands)
+    case (4, _, false): rows4x64(operands)
+    case (4, 32, true): pairs4x32(operands, xStride, yStride)
+    case (4, _, true): pairs4x64(operands, xStride, yStride)
+    case (8, 32, false): rows8x32(operands)
+    case (8, _, false): rows8x64(operands)
+    case (8, 32, true): pairs8x32(operands, xStride, yStride)
+    case (8, _, true): pairs8x64(operands, xStride, yStride)
+    case (2, 32, _): rows2x32(operands)
+    case (2, _, _): rows2x64(operands)
+    case (3, 32, _): rows3x32(operands)
+    case (3, _, _): rows3x64(operands)
+    case (5, 32, _): rows5x32(operands)
+    case (5, _, _): rows5x64(operands)
+    case (_, 32, _): rows6x32(operands)
+    default: rows6x64(operands)
     }
+    r += isPair ? 2 : 1
   }
 }
 
 @inline(never)
-func rows2x32(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 2, 32, false, rows, x, columns, y) }
+func rows2x32(_ p: Operands) { allRows(p, 2, 32, false, 0, 0) }
 
 @inline(never)
-func rows2x64(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int,
-  _ y: UnsafeMutablePointer<Float>
-) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 2, 64, isShared, rows, x, columns, y) }
+func rows2x64(_ p: Operands) { allRows(p, 2, 64, false, 0, 0) }
 
 @inline(never)
-func rows3x32(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 3, 32, false, rows, x, columns, y) }
+func rows3x32(_ p: Operands) { allRows(p, 3, 32, false, 0, 0) }
 
 @inline(never)
-func rows3x64(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int,
-  _ y: UnsafeMutablePointer<Float>
-) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 3, 64, isShared, rows, x, columns, y) }
+func rows3x64(_ p: Operands) { allRows(p, 3, 64, false, 0, 0) }
 
 @inline(never)
-func rows4x32(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 4, 32, false, rows, x, columns, y) }
+func rows4x32(_ p: Operands) { allRows(p, 4, 32, false, 0, 0) }
 
 @inline(never)
-func rows4x64(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int,
-  _ y: UnsafeMutablePointer<Float>
-) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 4, 64, isShared, rows, x, columns, y) }
+func rows4x64(_ p: Operands) { allRows(p, 4, 64, false, 0, 0) }
 
 @inline(never)
-func rows5x32(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 5, 32, false, rows, x, columns, y) }
+func rows5x32(_ p: Operands) { allRows(p, 5, 32, false, 0, 0) }
 
 @inline(never)
-func rows5x64(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int,
-  _ y: UnsafeMutablePointer<Float>
-) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 5, 64, isShared, rows, x, columns, y) }
+func rows5x64(_ p: Operands) { allRows(p, 5, 64, false, 0, 0) }
 
 @inline(never)
-func rows6x32(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 6, 32, false, rows, x, columns, y) }
+func rows6x32(_ p: Operands) { allRows(p, 6, 32, false, 0, 0) }
 
 @inline(never)
-func rows6x64(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int,
-  _ y: UnsafeMutablePointer<Float>
-) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 6, 64, isShared, rows, x, columns, y) }
+func rows6x64(_ p: Operands) { allRows(p, 6, 64, false, 0, 0) }
 
 @inline(never)
-func rows8x32(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 8, 32, false, rows, x, columns, y) }
+func rows8x32(_ p: Operands) { allRows(p, 8, 32, false, 0, 0) }
 
 @inline(never)
-func rows8x64(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer, _ columns: Int,
-  _ y: UnsafeMutablePointer<Float>
-) { allRows(w, rowBytes, s, b, scaleRowBytes, format, 8, 64, isShared, rows, x, columns, y) }
+func rows8x64(_ p: Operands) { allRows(p, 8, 64, false, 0, 0) }
 
-/// Row by row in the order of memory; four rows share the last sums.
+@inline(never)
+func pairs4x32(_ p: Operands, _ xStride: Int, _ yStride: Int) { allRows(p, 4, 32, true, xStride, yStride) }
+
+@inline(never)
+func pairs4x64(_ p: Operands, _ xStride: Int, _ yStride: Int) { allRows(p, 4, 64, true, xStride, yStride) }
+
+@inline(never)
+func pairs8x32(_ p: Operands, _ xStride: Int, _ yStride: Int) { allRows(p, 8, 32, true, xStride, yStride) }
+
+@inline(never)
+func pairs8x64(_ p: Operands, _ xStride: Int, _ yStride: Int) { allRows(p, 8, 64, true, xStride, yStride) }
+
+/// Row by row in the order of memory, for one row of x or two, the strides apart; four rows share the last sums.
 @inline(__always)
 private func allRows(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ b: UnsafeRawPointer, _ scaleRowBytes: Int,
-  _ format: Int, _ bits: Int, _ block: Int, _ isShared: Bool, _ rows: Int, _ x: UnsafeRawPointer,
-  _ columns: Int, _ y: UnsafeMutablePointer<Float>
+  _ p: Operands, _ bits: Int, _ block: Int, _ isPair: Bool, _ xStride: Int, _ yStride: Int
 ) {
   let spread = spread(for: bits)
   let zero = _mm256_setzero_ps()
   var (p0, p1, p2, p3) = (zero, zero, zero, zero)
+  var (q0, q1, q2, q3) = (zero, zero, zero, zero)
+  let second = p.y + yStride
   // A loop instead of four calls: inlined four times, the products exceed the compiler's budget.
-  for o in 0..<rows {
-    let (scales, biases) = (s + o * scaleRowBytes, b + o * scaleRowBytes)
-    let product = rowProduct(
-      w + o * rowBytes, scales, biases, format, bits, block, isShared, x, columns, spread)
+  for o in 0..<p.rows {
+    let (product, other) = rowProduct(p, o, bits, block, isPair, xStride, spread)
     (p0, p1, p2, p3) = (p1, p2, p3, product)
+    if isPair { (q0, q1, q2, q3) = (q1, q2, q3, other) }
     if o & 3 == 3 {
-      _mm_storeu_ps(y + o - 3, sums(p0, p1, p2, p3))
-    } else if o >= rows & ~3 {
-      y[o] = sum(product)
+      _mm_storeu_ps(p.y + o - 3, sums(p0, p1, p2, p3))
+      if isPair { _mm_storeu_ps(second + o - 3, sums(q0, q1, q2, q3)) }
+    } else if o >= p.rows & ~3 {
+      p.y[o] = sum(product)
+      if isPair { second[o] = sum(other) }
     }
   }
 }
@@ -165,23 +157,24 @@ private func activations(_ x: UnsafeRawPointer, _ block: Int) -> (even: __m256i,
   )
 }
 
-/// 2 to 4 bits: sums of 16-bit pairs of unit `index` (64 elements), still spread over its dwords; of two blocks of 32 in
-/// the two halves, or of the first of them, if the row ends behind it.
+/// 2 to 4 bits: even and odd weights of unit `index` (64 elements); of its first block of 32, if the row ends behind it.
 @inline(__always)
-private func nibbleSums(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ index: Int, _ bits: Int, _ block: Int, _ isHalf: Bool,
-  _ spread: Spread
-) -> __m256i {
+private func unitWeights(_ w: UnsafeRawPointer, _ index: Int, _ bits: Int, _ isHalf: Bool, _ spread: Spread)
+  -> (even: __m256i, odd: __m256i)
+{
   let base = w + 8 * bits * index
-  let weights: (even: __m256i, odd: __m256i)
-  if bits < 4 {
-    weights = isHalf ? lastEvenOdd(base, bits, spread) : evenOdd(base, bits, spread)
-  } else {
-    let bytes = isHalf ? firstHalf(base) : loadBytes(base)
-    weights = (lowNibbles(bytes), highNibbles(bytes))
-  }
-  // Behind the last block activations are zeros up to the end of the unit.
-  let values = activations(x + 64 * index, block)
+  if bits < 4 { return isHalf ? lastEvenOdd(base, bits, spread) : evenOdd(base, bits, spread) }
+  let bytes = isHalf ? firstHalf(base) : loadBytes(base)
+  return (lowNibbles(bytes), highNibbles(bytes))
+}
+
+/// Sums of 16-bit pairs of a unit, still spread over its dwords; of two blocks of 32 in the two halves. Behind the last
+/// block activations are zeros up to the end of the unit.
+@inline(__always)
+private func unitSums(_ weights: (even: __m256i, odd: __m256i), _ x: UnsafeRawPointer, _ block: Int)
+  -> __m256i
+{
+  let values = activations(x, block)
   return _mm256_add_epi16(
     _mm256_maddubs_epi16(weights.even, values.even), _mm256_maddubs_epi16(weights.odd, values.odd))
 }
@@ -192,18 +185,16 @@ private func firstHalf(_ base: UnsafeRawPointer) -> __m256i {
   __m256i(lowHalf: _mm_loadu_si128(base.assumingMemoryBound(to: __m128i.self)), highHalf: _mm_setzero_si128())
 }
 
-/// 8 bits: sums of 16-bit pairs of the low or high nibbles of block `index`.
+/// 8 bits: sums of 16-bit pairs of the low or high nibbles of a block.
 @inline(__always)
-private func planeSums(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ index: Int, _ block: Int, _ isHigh: Bool
-) -> __m256i {
-  let at = index * block
-  let first = loadBytes(w + at)
-  let sum = _mm256_maddubs_epi16(isHigh ? highNibbles(first) : lowNibbles(first), loadBytes(x + at))
+private func planeSums(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ block: Int, _ isHigh: Bool) -> __m256i
+{
+  let first = loadBytes(w)
+  let sum = _mm256_maddubs_epi16(isHigh ? highNibbles(first) : lowNibbles(first), loadBytes(x))
   guard block == 64 else { return sum }
-  let second = loadBytes(w + at + 32)
+  let second = loadBytes(w + 32)
   return _mm256_add_epi16(
-    sum, _mm256_maddubs_epi16(isHigh ? highNibbles(second) : lowNibbles(second), loadBytes(x + at + 32)))
+    sum, _mm256_maddubs_epi16(isHigh ? highNibbles(second) : lowNibbles(second), loadBytes(x + 32)))
 }
 
 /// 5 and 6 bits: sums of dwords of block `index`; two pairs of products are at most 4 · 63 · 127 = 32,004.
@@ -259,57 +250,83 @@ private func inOrder(_ sums: __m256i) -> __m256i {
   _mm256_permutevar8x32_epi32(sums, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0))
 }
 
-/// Integer products of the first `count` blocks of `w` and `x`, one lane each, zeros behind them: nothing behind the row
-/// is read. Loops instead of repetitions, as in `allRows`: the compiler unrolls them.
+/// Integer products of the first `count` blocks of `w` with those of `x`, and of `other` if it is a pair; one lane each,
+/// zeros behind them: nothing behind the row is read. Loops instead of repetitions, as in `allRows`: the compiler unrolls
+/// them.
 @inline(__always)
 private func products(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ count: Int, _ bits: Int, _ block: Int, _ spread: Spread
-) -> __m256i {
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int, _ bits: Int,
+  _ block: Int, _ isPair: Bool, _ spread: Spread
+) -> (__m256i, __m256i) {
   if bits == 8 {
-    let low = plane(w, x, count, block, false)
-    return _mm256_add_epi32(low, _mm256_slli_epi32(plane(w, x, count, block, true), 4))
+    let low = plane(w, x, other, count, block, isPair, false)
+    let high = plane(w, x, other, count, block, isPair, true)
+    return (
+      _mm256_add_epi32(low.0, _mm256_slli_epi32(high.0, 4)),
+      _mm256_add_epi32(low.1, _mm256_slli_epi32(high.1, 4))
+    )
   }
   let zero = _mm256_setzero_si256()
   var (a, b, c, d) = (zero, zero, zero, zero)
+  var (e, f, g, h) = (zero, zero, zero, zero)
   if bits <= 4 && block == 32 {
     for i in 0..<4 {
-      let sums =
-        2 * i + 1 < count
-        ? nibbleSums(w, x, i, bits, 32, false, spread)
-        : 2 * i < count ? nibbleSums(w, x, i, bits, 32, true, spread) : zero
+      var (sums, others) = (zero, zero)
+      if 2 * i < count {
+        let weights = unitWeights(w, i, bits, 2 * i + 1 == count, spread)
+        sums = unitSums(weights, x + 64 * i, 32)
+        if isPair { others = unitSums(weights, other + 64 * i, 32) }
+      }
       (a, b, c, d) = (b, c, d, sums)
+      (e, f, g, h) = (f, g, h, others)
     }
-    return inOrder(fourSums(a, b, c, d))
+    return (inOrder(fourSums(a, b, c, d)), inOrder(fourSums(e, f, g, h)))
   }
   var (first, second) = (zero, zero)
+  var (third, fourth) = (zero, zero)
   for half in 0..<2 {
     for i in 4 * half..<4 * half + 4 {
-      let sums =
-        i >= count
-        ? zero
-        : bits <= 4 ? nibbleSums(w, x, i, bits, 64, false, spread) : byteSums(w, x, i, bits, block, spread)
+      var (sums, others) = (zero, zero)
+      if i < count {
+        if bits <= 4 {
+          let weights = unitWeights(w, i, bits, false, spread)
+          sums = unitSums(weights, x + 64 * i, 64)
+          if isPair { others = unitSums(weights, other + 64 * i, 64) }
+        } else {
+          sums = byteSums(w, x, i, bits, block, spread)
+        }
+      }
       (a, b, c, d) = (b, c, d, sums)
+      (e, f, g, h) = (f, g, h, others)
     }
     (first, second) = (second, bits <= 4 ? fourSums(a, b, c, d) : fourWideSums(a, b, c, d))
+    (third, fourth) = (fourth, fourSums(e, f, g, h))
   }
-  return joinHalves(first, second)
+  return (joinHalves(first, second), joinHalves(third, fourth))
 }
 
 /// As `products` for the low or high nibbles of 8-bit weights.
 @inline(__always)
 private func plane(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ count: Int, _ block: Int, _ isHigh: Bool
-) -> __m256i {
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int, _ block: Int,
+  _ isPair: Bool, _ isHigh: Bool
+) -> (__m256i, __m256i) {
   let zero = _mm256_setzero_si256()
   var (a, b, c, d) = (zero, zero, zero, zero)
+  var (e, f, g, h) = (zero, zero, zero, zero)
   var (first, second) = (zero, zero)
+  var (third, fourth) = (zero, zero)
   for half in 0..<2 {
     for i in 4 * half..<4 * half + 4 {
-      (a, b, c, d) = (b, c, d, i < count ? planeSums(w, x, i, block, isHigh) : zero)
+      let at = i * block
+      let isThere = i < count
+      (a, b, c, d) = (b, c, d, isThere ? planeSums(w + at, x + at, block, isHigh) : zero)
+      (e, f, g, h) = (f, g, h, isThere && isPair ? planeSums(w + at, other + at, block, isHigh) : zero)
     }
     (first, second) = (second, fourSums(a, b, c, d))
+    (third, fourth) = (fourth, fourSums(e, f, g, h))
   }
-  return joinHalves(first, second)
+  return (joinHalves(first, second), joinHalves(third, fourth))
 }
 
 // MARK: One row
@@ -377,42 +394,47 @@ private func add(
   return _mm256_fmadd_ps(biases, load(c, 0), sum)
 }
 
+/// Row `o` of the weights with one row of x, or also with that `next` bytes behind it: eight lanes each, still to be summed.
 @inline(__always)
 private func rowProduct(
-  _ weights: UnsafeRawPointer, _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ format: Int,
-  _ bits: Int, _ block: Int, _ isShared: Bool, _ x: UnsafeRawPointer, _ columns: Int, _ spread: Spread
-) -> __m256 {
-  var (w, s, b, source) = (weights, scales, biases, x)
-  var a = x + paddedColumns(columns)
-  var c = a + 4 * paddedBlocks(columns, block)
+  _ p: Operands, _ o: Int, _ bits: Int, _ block: Int, _ isPair: Bool, _ next: Int, _ spread: Spread
+) -> (__m256, __m256) {
+  var (w, s, b) = (
+    p.w + o * p.rowBytes, p.scales + o * p.scaleRowBytes, p.biases + o * p.scaleRowBytes
+  )
+  // Where x and its scales are, and its sums behind them.
+  var (x, a) = (p.x, p.x + paddedColumns(p.columns))
+  let c = 4 * paddedBlocks(p.columns, block)
   // Bytes of eight blocks.
-  let (wStep, sStep) = (block * bits, (format == 0 ? 32 : 16) / (isShared ? 2 : 1))
-  // Blocks 16·i ..< 16·i + 8 belong to the lower eight lanes, the next eight to the upper: `these` and `others` in turn.
-  var (these, others) = (_mm256_setzero_ps(), _mm256_setzero_ps())
-  var left = columns / block
+  let (wStep, sStep) = (block * bits, (p.format == 0 ? 32 : 16) / (p.isShared ? 2 : 1))
+  // Blocks 16·i ..< 16·i + 8 belong to the lower eight lanes, the next eight to the upper: `these` and `those` in turn.
+  let zero = _mm256_setzero_ps()
+  var (these, those) = ((zero, zero), (zero, zero))
+  var left = p.columns / block
   while left >= 8 {
     prefetchAhead(w, wStep)
     // The rows of scales follow each other as those of weights do.
     prefetch(s + prefetchDistance / wStep * sStep)
     prefetch(b + prefetchDistance / wStep * sStep)
-    let sum = add(
-      these, products(w, source, 8, bits, block, spread), coefficients(s, format, isShared),
-      coefficients(b, format, isShared), a, c)
-    (these, others) = (others, sum)
+    let (one, two) = products(w, x, x + next, 8, bits, block, isPair, spread)
+    let (scales, biases) = (coefficients(s, p.format, p.isShared), coefficients(b, p.format, p.isShared))
+    let sum = add(these.0, one, scales, biases, a, a + c)
+    (these, those) = (those, (sum, isPair ? add(these.1, two, scales, biases, a + next, a + next + c) : zero))
     w += wStep
-    source += 8 * block
+    x += 8 * block
     s += sStep
     b += sStep
-    (a, c) = (a + 32, c + 32)
+    a += 32
     left -= 8
   }
   if left > 0 {
     prefetchAhead(w, wStep)
-    let isLong = columns >= 8 * block && !isShared
-    these = add(
-      these, products(w, source, left, bits, block, spread),
-      isLong ? trailing(s, format, left) : lastCoefficients(s, format, left, isShared),
-      isLong ? trailing(b, format, left) : lastCoefficients(b, format, left, isShared), a, c)
+    let (one, two) = products(w, x, x + next, left, bits, block, isPair, spread)
+    let isLong = p.columns >= 8 * block && !p.isShared
+    let scales = isLong ? trailing(s, p.format, left) : lastCoefficients(s, p.format, left, p.isShared)
+    let biases = isLong ? trailing(b, p.format, left) : lastCoefficients(b, p.format, left, p.isShared)
+    these.0 = add(these.0, one, scales, biases, a, a + c)
+    if isPair { these.1 = add(these.1, two, scales, biases, a + next, a + next + c) }
   }
-  return _mm256_add_ps(these, others)
+  return (_mm256_add_ps(these.0, those.0), _mm256_add_ps(these.1, those.1))
 }
