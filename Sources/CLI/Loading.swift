@@ -24,9 +24,7 @@ enum Loading {
     configuration.speculates = flags.text("speculate") != "off"
     if let megabytes = flags.integer("prefix-cache") { configuration.prefixCacheBytes = megabytes << 20 }
     configuration.stepDelayMilliseconds = UInt32(flags.integer("step-delay-ms") ?? 0)
-    configuration.media.vision = !flags.isSet("no-vision")
-    configuration.media.audio = !flags.isSet("no-audio")
-    configuration.media.isLazy = !flags.isSet("no-lazy-encoders")
+    configuration.media = try mediaOptions(flags)
     configuration.useReference = flags.isSet("reference-kernels")
     configuration.maxContext = flags.integer("max-context")
     configuration.queueLimit = flags.integer("queue-limit") ?? configuration.queueLimit
@@ -39,6 +37,18 @@ enum Loading {
     configuration.version = CommandLineTool.version
     configuration.maxSequences = flags.integer("max-sequences") ?? configuration.maxSequences
     return configuration
+  }
+
+  /// Which encoders of images and sounds are wanted, and when their weights are read.
+  static func mediaOptions(_ flags: ParsedFlags) throws(UsageError) -> MediaOptions {
+    if flags.isSet("lazy-encoders"), flags.isSet("no-lazy-encoders") {
+      throw .unusable(flag: "lazy-encoders", reason: "contradicts --no-lazy-encoders: give one of them")
+    }
+    var options = MediaOptions()
+    options.vision = !flags.isSet("no-vision")
+    options.audio = !flags.isSet("no-audio")
+    options.isLazy = !flags.isSet("no-lazy-encoders")
+    return options
   }
 
   /// Opens the folder and starts the engine; large folders show progress on a terminal.

@@ -18,6 +18,7 @@ enum ServeCommand {
     let begin = Instant.now
     // What is wrong with the flags is told before anybody can connect.
     try checkTestHooks(flags)
+    _ = try Loading.mediaOptions(flags)
     _ = try ServeSetup.mediaRoot(flags)
     _ = try ServeSetup.mediaURLs(flags)
     let models = try FleetFlags(flags)

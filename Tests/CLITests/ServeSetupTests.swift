@@ -1,6 +1,7 @@
 // Flags of the server that decide who may come in and how much is too much.
 
 import HTTP
+import Media
 import Platform
 import Server
 import Testing
@@ -74,6 +75,18 @@ import Testing
       let flags = try ParsedFlags(wrong, flags: Command.all[0].flags)
       #expect(throws: UsageError.self) { try ServeSetup.mediaURLs(flags) }
     }
+  }
+
+  @Test func `encoders are read when they are needed, or at the start, but not both`() throws {
+    for usual in [[], ["--lazy-encoders"]] {
+      let options = try Loading.mediaOptions(try ParsedFlags(usual, flags: Command.all[0].flags))
+      #expect(options.isLazy && options.vision && options.audio)
+    }
+    let eager = try Loading.mediaOptions(try parse("--no-lazy-encoders", "--no-vision"))
+    #expect(!eager.isLazy && !eager.vision && eager.audio)
+    let both = try parse("--no-lazy-encoders", "--lazy-encoders")
+    let error = try #require(throws: UsageError.self) { try Loading.mediaOptions(both) }
+    #expect(error.description == "--lazy-encoders contradicts --no-lazy-encoders: give one of them")
   }
 
   @Test func `limits are taken from flags`() throws {
