@@ -166,7 +166,8 @@ package struct WeightMap: Sendable {
     try matrix(name, leading: [], rows: rows, columns: columns, because: because, withBias: false)
   }
 
-  /// `count` linear maps stored as one 3-D tensor `[count, rows, columns]`: the experts of a layer.
+  /// `count` linear maps stored as one 3-D tensor `[count, rows, columns]`: the experts of a layer. Its name may lack
+  /// `.weight`: in transformers it is no module's weight, but a parameter by itself.
   package func linearStack(
     _ name: String, count: Int, rows: Int, columns: Int, because: String = ""
   ) throws(CheckpointError) -> [WeightTensors] {
@@ -182,7 +183,7 @@ extension WeightMap {
   private func matrix(
     _ name: String, leading: [Int], rows: Int, columns: Int, because: String, withBias: Bool
   ) throws(CheckpointError) -> WeightTensors {
-    let weightName = name + ".weight"
+    let weightName = !leading.isEmpty && has(name) ? name : name + ".weight"
     guard let weight = try view(weightName) else { throw missing(weightName, because) }
     let bias = withBias ? try optionalTensor(name + ".bias", shape: leading + [rows], because: because) : nil
     if let bias { try requireFloat(bias) }
@@ -199,7 +200,8 @@ extension WeightMap {
       return WeightTensors(weight: weight, bias: bias, rows: rows, columns: columns)
     }
     let quantization = try checkQuantized(
-      name, weight: weight, scales: scales, rows: leading + [rows], columns: columns, because: because)
+      name, file: fileName(weightName), weight: weight, scales: scales, rows: leading + [rows],
+      columns: columns, because: because)
     let biases = quantization.mode == .affine ? try view(name + ".biases") : nil
     return WeightTensors(
       weight: weight, scales: scales, biases: biases, bias: bias, quantization: quantization,
@@ -208,14 +210,15 @@ extension WeightMap {
 
   /// Checks the tensors of a quantized matrix against each other, config.json and the expected size.
   private func checkQuantized(
-    _ name: String, weight: TensorView, scales: TensorView, rows: [Int], columns: Int, because: String
+    _ name: String, file: String, weight: TensorView, scales: TensorView, rows: [Int], columns: Int,
+    because: String
   ) throws(CheckpointError) -> Quantization {
     func fault(_ problem: String) -> CheckpointError {
-      .badQuantization(file: fileName(name + ".weight"), tensor: weight.name, problem: problem)
+      .badQuantization(file: file, tensor: weight.name, problem: problem)
     }
     guard weight.dtype == .u32 else {
       throw .wrongType(
-        file: fileName(name + ".weight"), tensor: weight.name, found: weight.dtype.rawValue,
+        file: file, tensor: weight.name, found: weight.dtype.rawValue,
         expected: "U32, because \(CheckpointError.escaped(scales.name)) exists")
     }
     let isBytes = scales.dtype == .u8

@@ -85,16 +85,24 @@ struct Experts {
     self.weighting = weighting
   }
 
-  /// MLX's layout: the maps of all experts are one tensor `[experts, outputs, inputs]`.
+  /// The maps of all experts are one tensor `[experts, outputs, inputs]`. Where transformers stores experts so, gate and
+  /// up are one map, the outputs of gate first; MLX's layout has three.
   static func stacked(_ sizes: Sizes, hidden: Int, at map: WeightMap) throws(ModelError) -> ExpertStack {
     func maps(_ name: String, _ rows: Int, _ columns: Int) throws(ModelError) -> [WeightTensors] {
       try loading { () throws(CheckpointError) in
         try map.linearStack(name, count: sizes.count, rows: rows, columns: columns)
       }
     }
-    let gates = try maps("gate_proj", sizes.intermediate, hidden)
-    let ups = try maps("up_proj", sizes.intermediate, hidden)
     let downs = try maps("down_proj", hidden, sizes.intermediate)
+    let (gates, ups): ([WeightTensors], [WeightTensors])
+    if map.has("gate_up_proj") {
+      let both = try maps("gate_up_proj", 2 * sizes.intermediate, hidden)
+      gates = both.map { $0.rows(0..<sizes.intermediate) }
+      ups = both.map { $0.rows(sizes.intermediate..<2 * sizes.intermediate) }
+    } else {
+      gates = try maps("gate_proj", sizes.intermediate, hidden)
+      ups = try maps("up_proj", sizes.intermediate, hidden)
+    }
     return try computing { () throws(ComputeError) in try ExpertStack(gates: gates, ups: ups, downs: downs) }
   }
 

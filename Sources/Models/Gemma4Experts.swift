@@ -31,7 +31,8 @@ final class Gemma4Experts {
     routerScale = try vector("router.scale", hidden).map { $0 / Float(hidden).squareRoot() }
     expertScales = try vector("router.per_expert_scale", sizes.count)
     router = try Linear(["router.proj": sizes.count], columns: hidden, at: map, compute: compute)
-    stack = try Experts.stacked(sizes, hidden: hidden, at: map.at("experts.switch_glu"))
+    stack = try Experts.stacked(
+      sizes, hidden: hidden, at: map.at(map.has("experts.gate_up_proj") ? "experts" : "experts.switch_glu"))
     perRow = sizes.perRow
     epsilon = decoder.epsilon
     self.compute = compute

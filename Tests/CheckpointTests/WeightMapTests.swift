@@ -218,7 +218,7 @@ private let four64: JSONValue = ["quantization": ["group_size": 64, "bits": 4]]
       [
         TestTensor("e.weight", "U32", [3, 2, 8]), TestTensor("e.scales", "F16", [3, 2, 1]),
         TestTensor("e.biases", "F16", [3, 2, 1]), TestTensor("e.bias", "F16", [3, 2]),
-        TestTensor("d.weight", "F32", [2, 1, 4]),
+        TestTensor("d.weight", "F32", [2, 1, 4]), TestTensor("f", "F16", [2, 4, 1]),
       ], config: four64)
     let experts = try all.linearStack("e", count: 3, rows: 2, columns: 64)
     #expect(experts.map(\.weight.shape) == [[2, 8], [2, 8], [2, 8]])
@@ -228,6 +228,9 @@ private let four64: JSONValue = ["quantization": ["group_size": 64, "bits": 4]]
     #expect(experts[0].quantization == Quantization(bits: 4, groupSize: 64))
     let dense = try all.linearStack("d", count: 2, rows: 1, columns: 4)
     #expect(dense[1].weight.bytes.first == 16)
+    let bare = try all.linearStack("f", count: 2, rows: 4, columns: 1)
+    #expect(bare.map { $0.rows(2..<4).weight.bytes.first } == [4, 12])
+    #expect(fault { try all.linear("f", rows: 4, columns: 1) }.contains("tensor 'f.weight' is missing"))
     #expect(fault { try all.linearStack("e", count: 4, rows: 2, columns: 64) }.contains("expected [4, 2"))
   }
 }
