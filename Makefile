@@ -28,7 +28,12 @@ MINUTES    ?= 10
 REQUESTS   ?= 10000
 IDLE       ?= 1000
 
-.PHONY: help toolchain build run test test-release sdk-test client-test venv reliability soak fuzz check format sanitize bench \
+# `make differential`: how many random cases of each subject, and which subjects (all by default).
+COUNT      ?= 2000
+SEED       ?= 1
+SUBJECT    ?=
+
+.PHONY: help toolchain build run test test-release sdk-test client-test venv reliability soak differential fuzz check format sanitize bench \
   install clean
 
 help:                ## list these tasks
@@ -52,6 +57,7 @@ run: build           ## serve the demo model on 127.0.0.1:8080 (MODEL=DIR, PORT=
 
 test: toolchain      ## run every test: Swift tests, then SDKs and other clients against the release binary
 	$(SWIFT) test $(FLAGS)
+	$(MAKE) differential
 	$(MAKE) sdk-test
 	$(MAKE) client-test
 
@@ -83,6 +89,16 @@ reliability: build venv ## run the reliability cases alone, the long sweeps of d
 
 soak: build venv     ## a long mixed load against the release binary (MINUTES, REQUESTS, IDLE connections)
 	$(VENV)/bin/python Tests/EndToEnd/soak.py $(BINARY) --minutes $(MINUTES) --requests $(REQUESTS) --idle $(IDLE)
+
+differential: toolchain ## compare parsers with those of others on random cases (COUNT=2000, SEED=1, SUBJECT=json,regex,jinja,http)
+	@# What `make test` has built is used again.
+	@if command -v $(PYTHON) >/dev/null 2>&1; then \
+	  $(SWIFT) build $(FLAGS) --product differential && $(MAKE) venv && \
+	  $(VENV)/bin/python Tests/Differential/differential.py .build/debug/differential --count $(COUNT) --seed $(SEED) \
+	    $(if $(SUBJECT),--subject $(SUBJECT)); \
+	else \
+	  echo "SKIPPED: there is no $(PYTHON), so no random cases were compared."; \
+	fi
 
 fuzz: toolchain      ## fuzz every parser with libFuzzer (SECONDS_EACH=60, TARGET=json,http); needs a toolchain with it
 	@# Apple's toolchains lack libFuzzer.

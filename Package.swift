@@ -92,6 +92,13 @@ let package = Package(
   platforms: [.macOS(.v15)],
   targets: kernelTargets + moduleTargets + testTargets + [
     .executableTarget(name: "mlxserve", dependencies: ["CLI"], swiftSettings: strict),
+    // `make differential`: answers random cases, which a script compares with what others make of them.
+    .executableTarget(
+      name: "differential",
+      dependencies: dependencies(["Grammar", "HTTP", "JSON", "Jinja", "Platform", "Tokenizers"]),
+      path: "Tests/Differential",
+      exclude: ["differential.py", "http_cases.py", "jinja_cases.py", "json_cases.py", "regex_cases.py"],
+      swiftSettings: strict),
     .target(
       name: "Support", dependencies: ["JSON", "Platform"], path: "Tests/Support", swiftSettings: strict),
     .testTarget(

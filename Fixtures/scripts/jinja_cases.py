@@ -125,6 +125,25 @@ SOURCES = r"""
 {{ 'q' if 'a' is string and 'b' is not number else 'r' }}
 {{ namespace(a=1).a }}|{{ raise_exception is defined }}|{{ range is callable }}|{{ 'upper' is filter }}
 {{ l.count(1) }}{{ l.index(2) }}|{{ [1,2][-3:] }}|{{ 'abc'[1:2] }}|{{ 'abc'[-10:10] }}
+{{ [1, 2]|sort(attribute='content') }}|{{ people|sort(attribute='nope')|length }}
+{{ t|round }}|{{ false|round(1) }}|{{ t|round(method='floor') }}
+{{ missing is callable }}{{ none is callable }}
+{{ 1|indent }}
+{{ none|truncate(2, true, '', 0) }}
+{{ missing|truncate(3) }}|{{ l|truncate(3) }}|{{ m|truncate(9)|length }}
+{{ l|truncate(2, true, '', 0) }}
+{{ ['ab', 'c/']|urlencode }}|{{ {'a b': 'c/ä', 'n': none}|urlencode }}|{{ missing|urlencode }}|{{ none|urlencode }}|{{ 'a b/c'|urlencode }}
+{{ ['abc']|urlencode }}
+{{ l|urlencode }}
+{{ 'x' % 1 }}
+{{ '%%' % 'a' }}
+{{ '%s' % ('a', 'b') }}
+{{ 'a'|format(1) }}
+{{ 'x' % [1] }}{{ 'x' % m }}{{ 'x' % missing }}{{ 'x' % range(2) }}{{ 'x'|format }}
+{% macro mm(a) %}{% endmacro %}{{ mm }}
+{% for x in l %}{{ x }}{% continue %}{% else %}E{% endfor %}
+{% for x in l %}{% break %}{% else %}E{% endfor %}
+{% for x in l %}{% if x == 1 %}{% break %}{% endif %}{{ x }}{% else %}E{% endfor %}
 {{ 1 + }}
 {{ 'a' + 1 }}
 {{ [] + '' }}

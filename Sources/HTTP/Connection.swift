@@ -44,8 +44,9 @@ final class Connection {
       // The client has left: there is nobody to tell.
     }
     releaseBody()
-    core.table.remove(id)
+    let endsCrowd = core.table.remove(id)
     socket.shut()
+    if endsCrowd { Machine.trimHeap() }
   }
 
   /// Reads and answers one request; false when the connection is to be closed.

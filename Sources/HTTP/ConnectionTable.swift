@@ -13,10 +13,13 @@ final class ConnectionTable: Sendable {
     var entries: [Int: Entry] = [:]
     var nextID = 0
     var phase = ConnectionContext.Phase.running
+    /// The most connections since `remove` last told of the end of a crowd.
+    var peak = 0
   }
 
   private let state = Monitor(State())
   private let limit: Int
+  private static let crowd = 64
 
   init(limit: Int) { self.limit = limit }
 
@@ -31,12 +34,23 @@ final class ConnectionTable: Sendable {
       let id = state.nextID
       state.nextID += 1
       state.entries[id] = Entry(socket: socket, isIdle: false)
+      state.peak = max(state.peak, state.entries.count)
       return id
     }
   }
 
   /// Must come before the descriptor is closed: the table uses it from other threads.
-  func remove(_ id: Int) { state.update { $0.entries[id] = nil } }
+  ///
+  /// - Returns: whether half of a crowd has gone, whose threads have left memory behind that the heap keeps.
+  @discardableResult
+  func remove(_ id: Int) -> Bool {
+    state.update { state in
+      state.entries[id] = nil
+      guard state.peak >= Self.crowd, state.entries.count <= state.peak / 2 else { return false }
+      state.peak = state.entries.count
+      return true
+    }
+  }
 
   /// Marks a connection that is about to wait for its client; false when it should end instead.
   func enterIdle(_ id: Int) -> Bool {

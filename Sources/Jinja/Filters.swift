@@ -113,7 +113,7 @@ enum Filters {
       indentation = String(repeating: " ", count: width)
     }
     let indentsBlank = bound[2]?.isTrue ?? false
-    let lines = TextOperations.lines(try i.text(of: v) + "\n")
+    let lines = TextOperations.lines(try i.string(v, "value") + "\n")
     let (added, overflow) = indentation.utf8.count.multipliedReportingOverflow(by: lines.count)
     try i.checkLength(overflow ? .max : added)
     var out: [String] = []
@@ -132,8 +132,15 @@ enum Filters {
     let leeway = try i.integer(bound[3], "leeway", default: 5)
     guard length >= endCount else { throw i.failure("expected length >= \(endCount), got \(length)") }
     guard leeway >= 0 else { throw i.failure("expected leeway >= 0, got \(leeway)") }
-    let text = try i.text(of: v)
     let (longest, overflow) = length.addingReportingOverflow(leeway)
+    guard let text = v.text else {
+      // What has a length may be short enough; only texts can be cut.
+      let count = v.isUndefined ? 0 : try i.length(of: v)
+      guard overflow || count <= longest else {
+        throw i.failure("'\(v.typeName)' object cannot be truncated")
+      }
+      return v
+    }
     if overflow || TextOperations.scalarCount(text) <= longest { return try i.string(text) }
     let kept = String(text.unicodeScalars.prefix(length - endCount))
     if bound[1]?.isTrue ?? false { return try i.string(kept + end) }
@@ -171,18 +178,38 @@ enum Filters {
     return try markup(i, TextOperations.escapedHTML(try i.text(of: v)))
   }
 
+  /// A text, or the query that pairs make.
   private static let urlEncode: FilterFunction = { (i, v, _) throws(JinjaError) in
+    guard v.text == nil, Tests.isIterable(v) else { return try i.string(quoted(try i.text(of: v))) }
+    var pairs = try i.iterate(v)
+    if case .dict(let dict) = v { pairs = dict.entries.map { .tuple([$0.key, $0.value]) } }
+    var parts: [String] = []
+    for pair in pairs {
+      let sides = try i.iterate(pair)
+      guard sides.count == 2 else { throw i.failure("cannot unpack \(sides.count) values into 2 variables") }
+      parts.append(
+        quoted(try i.text(of: sides[0]), inQuery: true) + "="
+          + quoted(try i.text(of: sides[1]), inQuery: true))
+      try i.charge(text: parts[parts.count - 1])
+    }
+    return try i.string(parts.joined(separator: "&"))
+  }
+
+  /// - Parameter inQuery: spaces are `+` there, and slashes are escaped too.
+  private static func quoted(_ text: String, inQuery: Bool = false) -> String {
     var out = ""
-    for byte in try i.text(of: v).utf8 {
+    for byte in text.utf8 {
       switch byte {
       case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
         UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-        UInt8(ascii: "~"), UInt8(ascii: "/"):
+        UInt8(ascii: "~"):
         out.unicodeScalars.append(Unicode.Scalar(byte))
+      case UInt8(ascii: "/") where !inQuery: out += "/"
+      case UInt8(ascii: " ") where inQuery: out += "+"
       default: out += "%" + PythonText.hex(UInt32(byte), 2).uppercased()
       }
     }
-    return try i.string(out)
+    return out
   }
 
   /// `json.dumps` as the reference calls it: no HTML escapes, non-ASCII kept.
@@ -251,7 +278,7 @@ enum Filters {
     let method = try bound[1].map { (value) throws(JinjaError) in try i.string(value, "method") } ?? "common"
     guard (-15...15).contains(precision) else { throw i.failure("precision must be from -15 to 15") }
     guard let number = v.number else { throw i.failure("cannot round '\(v.typeName)'") }
-    if v.integer != nil, precision >= 0, method == "common" { return v }
+    if let integer = v.integer, precision >= 0, method == "common" { return .int(integer) }
     var scale = 1.0
     for _ in 0..<abs(precision) { scale *= 10 }
     let rule: FloatingPointRoundingRule

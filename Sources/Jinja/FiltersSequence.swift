@@ -182,7 +182,8 @@ extension Filters {
     _ i: Interpreter, _ item: JinjaValue, _ attribute: JinjaValue?, _ caseSensitive: Bool
   ) throws(JinjaError) -> JinjaValue {
     guard let names = attribute?.text, names.utf8.contains(UInt8(ascii: ",")) else {
-      return sortKey(try project(i, item, attribute), caseSensitive)
+      // A list too, as in jinja2: two that are undefined are equal in lists, and not compared further.
+      return .list([sortKey(try project(i, item, attribute), caseSensitive)])
     }
     var keys: [JinjaValue] = []
     for name in TextOperations.split(names, by: ",", limit: 16) {

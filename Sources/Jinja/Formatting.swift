@@ -51,7 +51,19 @@ enum Formatting {
       out += pad(field, width, isLeft: isLeft, isZero: isZero && kind != "s" && kind != "r")
       try i.checkLength(out.utf8.count)
     }
+    guard next.isEmpty || mayBeLeft(value) else {
+      throw i.failure("not all arguments converted during string formatting")
+    }
     return out
+  }
+
+  /// Python minds arguments that no format takes, but not one that could be a mapping.
+  private static func mayBeLeft(_ value: JinjaValue) -> Bool {
+    switch value {
+    case .list, .dict, .undefined: true
+    case .view(let view): view.isRange
+    default: false
+    }
   }
 
   private static func number(_ rest: inout ArraySlice<Unicode.Scalar>, _ i: Interpreter) throws(JinjaError)

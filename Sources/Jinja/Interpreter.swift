@@ -282,18 +282,20 @@ final class Interpreter {
       scope = outer
       items = kept
     }
-    if items.isEmpty {
-      _ = try execute(loop.otherwise)
-      return
-    }
+    // As in jinja2, `else` is for loops of which no round came to its end.
+    var isOtherwise = true
     let state = LoopState(items: items, level: level, recursion: loop.isRecursive ? (loop, outer) : nil)
     for (index, item) in items.enumerated() {
       try charge(units: Self.unitsPerRound)
       state.index = index
       scope = Scope(parent: outer, name: program.implicit.loop, value: .loop(state))
       try assign(item, to: loop.target)
-      if try execute(loop.body) == .breakLoop { break }
+      let flow = try execute(loop.body)
+      if flow == .next { isOtherwise = false }
+      if flow == .breakLoop { break }
     }
+    scope = outer
+    if isOtherwise { _ = try execute(loop.otherwise) }
   }
 
   /// `loop(items)` in a recursive loop: its text.

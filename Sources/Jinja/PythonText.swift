@@ -55,7 +55,9 @@ struct PythonText {
     case .generator: try append("<generator object>")
     case .namespace: try append("<Namespace>")
     case .loop(let loop): try append("<LoopContext \(loop.index + 1)/\(loop.items.count)>")
-    case .function(let function): try append("<function \(function.name)>")
+    case .function(let function):
+      if case .macro = function.body { return try append("<Macro \(Self.quoted(function.name))>") }
+      try append("<function \(function.name)>")
     }
   }
 

@@ -7,7 +7,8 @@ enum Tests {
     "boolean": { (_, v, _) in if case .bool = v { true } else { false } },
     "callable": { (_, v, _) in
       switch v {
-      case .function, .loop: true
+      // Python asks the type: that of undefined values can be called, and then fails.
+      case .function, .loop, .undefined: true
       default: false
       }
     },
@@ -69,7 +70,7 @@ enum Tests {
     }
   }
 
-  private static func isIterable(_ value: JinjaValue) -> Bool {
+  static func isIterable(_ value: JinjaValue) -> Bool {
     switch value {
     case .undefined, .string, .markup, .list, .tuple, .dict, .view, .generator, .loop: true
     default: false
