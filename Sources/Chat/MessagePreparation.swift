@@ -21,6 +21,7 @@ struct MessagePreparation {
     if !capabilities.stripsReasoning { stripReasoning(&messages) }
     nameToolResults(&messages)
     if capabilities.needsSingleCalls { messages = splitCalls(messages) }
+    if capabilities.foldsResults { messages = foldResults(messages) }
     if capabilities.needsShortCallIDs { shortenCallIDs(&messages) }
     var tools = conversation.tools
     if capabilities.tools == .systemMessage {
@@ -180,6 +181,43 @@ struct MessagePreparation {
         }
       }
       result += results
+    }
+    return result
+  }
+
+  /// Calls, their results and the answer that follows as one message, which the template prints as one turn in this
+  /// order.
+  private func foldResults(_ messages: [JSONObject]) -> [JSONObject] {
+    func isPlainAnswer(_ message: JSONObject) -> Bool {
+      message["role"]?.stringValue == "assistant" && message["tool_calls"] == nil
+    }
+    var result: [JSONObject] = []
+    var index = 0
+    while index < messages.count {
+      var message = messages[index]
+      index += 1
+      var responses: [JSONValue] = []
+      while message["tool_calls"] != nil, index < messages.count,
+        messages[index]["role"]?.stringValue == "tool"
+      {
+        var response = JSONObject([("response", messages[index]["content"] ?? "")])
+        response["name"] = messages[index]["name"]
+        responses.append(.object(response))
+        index += 1
+      }
+      if !responses.isEmpty {
+        if let text = message["content"]?.stringValue, !text.utf8.isEmpty {
+          // Said before the calls: in the message it would be printed behind the results.
+          result.append(JSONObject([("role", "assistant"), ("content", .string(text))]))
+          message["content"] = ""
+        }
+        message["tool_responses"] = .array(responses)
+        if index < messages.count, isPlainAnswer(messages[index]) {
+          message["content"] = messages[index]["content"]
+          index += 1
+        }
+      }
+      result.append(message)
     }
     return result
   }

@@ -64,6 +64,8 @@ struct TemplateCapabilities: Sendable, Equatable {
   var needsArgumentText = false
   /// Only one call per message is taken.
   var needsSingleCalls = false
+  /// Results of calls stand in the message with the calls, as `tool_responses` (the first templates of Gemma 4).
+  var foldsResults = false
   var emptyContent = EmptyContent.text
   /// Call identifiers must be nine letters or digits (Mistral).
   var needsShortCallIDs = false
@@ -135,6 +137,17 @@ struct TemplateCapabilities: Sendable, Equatable {
       emptyContent = kind
       needsArgumentText = arguments == asText
       needsSingleCalls = !shows(content, [call("probe1234", arguments), call("probe1235", arguments)])
+      if Bytes.contains(source, "tool_responses") {
+        var message = JSONObject([
+          ("role", "assistant"), ("tool_calls", .array([call("probe1234", arguments)])),
+        ])
+        message["content"] = content
+        let result: JSONValue = [
+          "role": "tool", "tool_call_id": "probe1234", "name": "probe_tool", "content": "probe-result",
+        ]
+        foldsResults = !probe.shows(
+          ["probe-result", "tool_response>"], [user, .object(message), result], tools: [tool])
+      }
       return
     }
   }

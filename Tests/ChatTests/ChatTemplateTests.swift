@@ -119,6 +119,44 @@ struct FamilyTemplateTests {
     #expect(!prompt.contains("None"))
   }
 
+  @Test(arguments: [
+    "chat-templates/families/google-gemma-4-31B-it-interleaved.jinja",
+    "tokenizers/gemma-4/chat_template.jinja",
+  ])
+  func `results stand in the turn of their calls where a template knows them only there`(path: String) throws
+  {
+    let source = String(
+      decoding: try TestData.bytes((TestData.shared ?? "") + "/" + path), as: UTF8.self)
+    let template = try template(source)
+    let messages: [JSONValue] = [
+      ["role": "user", "content": "Weather?"],
+      [
+        "role": "assistant", "content": "I look it up.",
+        "tool_calls": [
+          call("get_weather", "{\"city\":\"Paris\"}", id: "a"),
+          call("get_weather", "{\"city\":\"Rome\"}", id: "b"),
+        ],
+      ],
+      ["role": "tool", "tool_call_id": "a", "content": "21 degrees"],
+      ["role": "tool", "tool_call_id": "b", "content": "31 degrees"],
+      ["role": "assistant", "content": "Warm."],
+      ["role": "user", "content": "Thanks"],
+    ]
+    let prompt = try template.render(Conversation(messages: messages, tools: [weather]))
+    let turn = [
+      "<|turn>model\nI look it up.<turn|>\n<|turn>model\n",
+      "<|tool_call>call:get_weather{city:<|\"|>Paris<|\"|>}<tool_call|>",
+      "<|tool_call>call:get_weather{city:<|\"|>Rome<|\"|>}<tool_call|>",
+      "<|tool_response>response:get_weather{value:<|\"|>21 degrees<|\"|>}<tool_response|>",
+      "<|tool_response>response:get_weather{value:<|\"|>31 degrees<|\"|>}<tool_response|>",
+      "Warm.<turn|>\n<|turn>user\nThanks<turn|>\n",
+    ].joined()
+    #expect(prompt.contains(turn), "\(prompt)")
+    // The answer continues the turn of the calls.
+    let open = try template.render(Conversation(messages: Array(messages.prefix(4)), tools: [weather]))
+    #expect(open.contains("31 degrees<|\"|>}<tool_response|>") && !open.contains("<|turn>tool"), "\(open)")
+  }
+
   @Test func `thoughts of earlier turns are not in the prompt`() throws {
     for name in [
       "Qwen-Qwen3-0.6B", "trl-qwen3", "google-gemma-4-E2B-it", "microsoft-Phi-4-mini-reasoning", "Qwen3.5-4B",
@@ -201,6 +239,28 @@ struct FamilyTemplateTests {
 }
 
 @Suite struct ChatTemplateTests {
+  @Test func `a template that knows results only beside their calls gets them there`() throws {
+    let template = try template(
+      """
+      {%- if tools %}{{ tools[0].function.name }};{% endif -%}
+      {%- for m in messages -%}
+      {{ m.role }}:
+      {%- for c in m.tool_calls %} call {{ c.function.name }} {{ c.function.arguments | tojson }}{% endfor -%}
+      {%- for r in m.tool_responses %} <tool_response>{{ r.name }} = {{ r.response }}{% endfor %} {{ m.content }};
+      {%- endfor -%}
+      """)
+    let messages: [JSONValue] = [
+      ["role": "user", "content": "Weather?"],
+      ["role": "assistant", "tool_calls": [call("get_weather", "{}", id: "a")]],
+      ["role": "tool", "tool_call_id": "a", "content": "21"],
+      ["role": "assistant", "content": "Warm."],
+    ]
+    let prompt = try template.render(Conversation(messages: messages, tools: [weather]))
+    #expect(
+      prompt
+        == "get_weather;user: Weather?;assistant: call get_weather {} <tool_response>get_weather = 21 Warm.;")
+  }
+
   static let chatML = """
     {%- for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
     {%- endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}
