@@ -23,7 +23,6 @@ import threading
 import time
 
 CONTEXT = 512
-PREFIX = os.environ.get("PREFIX_CMD", "").split()
 
 
 def free_port():
@@ -38,7 +37,7 @@ class Server:
     def __init__(self, command):
         self.port = free_port()
         self.begin = time.monotonic()
-        self.process = subprocess.Popen(PREFIX + [str(part) for part in command(self.port)], stdout=subprocess.DEVNULL,
+        self.process = subprocess.Popen([str(part) for part in command(self.port)], stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
 
     def wait(self):
