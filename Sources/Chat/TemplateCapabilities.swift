@@ -122,10 +122,13 @@ struct TemplateCapabilities: Sendable, Equatable {
     func call(_ id: String, _ arguments: JSONValue) -> JSONValue {
       ["id": .string(id), "type": "function", "function": ["name": "probe_tool", "arguments": arguments]]
     }
-    func shows(_ content: JSONValue?, _ calls: [JSONValue]) -> Bool {
+    func message(_ content: JSONValue?, _ calls: [JSONValue]) -> JSONValue {
       var message = JSONObject([("role", "assistant"), ("tool_calls", .array(calls))])
       message["content"] = content
-      guard let text = probe.render([user, .object(message)], tools: [tool]) else { return false }
+      return .object(message)
+    }
+    func shows(_ content: JSONValue?, _ calls: [JSONValue]) -> Bool {
+      guard let text = probe.render([user, message(content, calls)], tools: [tool]) else { return false }
       return Bytes.contains(text, "probe-value") && !Bytes.contains(text, "None")
     }
     let object: JSONValue = ["probe_key": "probe-value"]
@@ -138,15 +141,12 @@ struct TemplateCapabilities: Sendable, Equatable {
       needsArgumentText = arguments == asText
       needsSingleCalls = !shows(content, [call("probe1234", arguments), call("probe1235", arguments)])
       if Bytes.contains(source, "tool_responses") {
-        var message = JSONObject([
-          ("role", "assistant"), ("tool_calls", .array([call("probe1234", arguments)])),
-        ])
-        message["content"] = content
         let result: JSONValue = [
           "role": "tool", "tool_call_id": "probe1234", "name": "probe_tool", "content": "probe-result",
         ]
         foldsResults = !probe.shows(
-          ["probe-result", "tool_response>"], [user, .object(message), result], tools: [tool])
+          ["probe-result", "tool_response>"],
+          [user, message(content, [call("probe1234", arguments)]), result], tools: [tool])
       }
       return
     }
