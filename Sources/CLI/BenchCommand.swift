@@ -109,7 +109,8 @@ enum BenchCommand {
     for seed in 1...max(5, repetitions) {
       let read = bandwidth.read()
       let run = try measure(engine, prompt: max(1, first), generate: generateTokens, seed: seed)
-      let bytes = engine.weightBytesPerToken + engine.kvBytesPerToken * (first + generateTokens / 2)
+      let bytes = bytesPerToken(
+        weights: engine.weightBytesPerToken, kv: engine.kvBytesPerToken, depth: first, tokens: generateTokens)
       reads.append(read)
       shares.append(run.decodeTokensPerSecond * Double(bytes) / read)
     }
@@ -122,6 +123,12 @@ enum BenchCommand {
       measurements: measurements, peakResidentBytes: peakResidentBytes)
     Terminal.print(flags.isSet("json") ? report.json.text : flags.isSet("csv") ? report.csv : report.table)
     return 0
+  }
+
+  /// Bytes read for one of `tokens` decoded after `depth` others: all weights, shared by the sequences of a step, and the
+  /// context's keys and values.
+  static func bytesPerToken(weights: Int, kv: Int, depth: Int, tokens: Int, sequences: Int = 1) -> Int {
+    weights / sequences + kv * (depth + tokens / 2)
   }
 
   /// One generation of exactly `generate` tokens after a prompt of pseudo-random token ids.
@@ -183,9 +190,10 @@ extension BenchCommand.Report {
     measurements.first { $0.phase == phase }?.speed.median ?? 0
   }
 
-  /// Bytes that a decode step at this depth reads: all weights, and the context's keys and values.
   private func bytesPerToken(_ measurement: BenchCommand.Measurement) -> Int {
-    weightBytes / measurement.sequences + kvBytes * (measurement.depth + measurement.tokens / 2)
+    BenchCommand.bytesPerToken(
+      weights: weightBytes, kv: kvBytes, depth: measurement.depth, tokens: measurement.tokens,
+      sequences: measurement.sequences)
   }
 
   /// Bytes read per second; nil for prefill, which memory does not bound.

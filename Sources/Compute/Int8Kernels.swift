@@ -25,8 +25,8 @@ struct Int8Kernels: Sendable {
       UnsafeRawPointer, Int, Int, Int, UnsafeMutablePointer<Float>, Int
     ) -> Void
 
-  /// As `Multiply` (to the bit) for at most 16 weight rows of 4 or 8 bits, with 64-byte aligned scratch; last, how many bytes behind
-  /// the weights may be read ahead.
+  /// As `Multiply` (to the bit) for at most 16 weight rows of 4 or 8 bits, with 64-byte aligned
+  /// scratch; last, how many bytes behind the weights will be wanted soon.
   typealias MultiplyPanel =
     @Sendable (
       UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int, Int,

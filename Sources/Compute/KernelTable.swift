@@ -122,8 +122,8 @@ struct KernelTable: Sendable {
     ) -> Void
 
   /// As `Scores` (to the bit) for keys in a cache's own format, scales aside:
-  /// `(queries, queryStride, queryRows, keys, headDim, ahead, out)`; as many bytes as the keys have are readable at
-  /// `ahead` and wanted next.
+  /// `(queries, queryStride, queryRows, keys, headDim, ahead, out)`; as many bytes as the keys have are wanted next at
+  /// `ahead`.
   typealias ScoresStored =
     @Sendable (
       UnsafePointer<Float>, Int, Int, UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeMutablePointer<Float>

@@ -113,13 +113,27 @@ package func multiplyHalf(
     if xRows > 1 {
       for i in 0..<count { rowHalf(w + i * rowBytes, format, x, xStride, columns, y + o + i, yStride) }
     } else if format == 1 {
-      fourHalf(w, rowBytes, count, 1, x, columns, y + o)
+      fourF16(w, rowBytes, count, x, columns, y + o)
     } else {
-      fourHalf(w, rowBytes, count, 2, x, columns, y + o)
+      fourBF16(w, rowBytes, count, x, columns, y + o)
     }
     o += count
   }
 }
+
+// Functions of their own: inlined in one, `fourHalf` exceeded the compiler's budget in some builds and left a weak copy.
+
+@inline(never)
+func fourF16(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ rows: Int, _ x: UnsafePointer<Float>, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>
+) { fourHalf(w, rowBytes, rows, 1, x, columns, y) }
+
+@inline(never)
+func fourBF16(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ rows: Int, _ x: UnsafePointer<Float>, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>
+) { fourHalf(w, rowBytes, rows, 2, x, columns, y) }
 
 /// Up to four rows of weights with one row of x. One row alone would wait for its chain of additions, which are in the order
 /// of the columns; of two rows with 1,024 columns 75 % of what a read loop reaches arrived, of four 93 %.

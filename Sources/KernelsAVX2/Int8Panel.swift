@@ -16,8 +16,8 @@ package func int8PanelBytes(columns: Int, block: Int) -> Int {
   32 * paddedColumns(columns) + 128 * (columns / block) + 4 * 16 * 64
 }
 
-/// As `multiplyInt8`, for `weightRows` of at most 16. The next `ahead` bytes behind the weights are readable and will be
-/// wanted soon: they are brought into the cache along the way.
+/// As `multiplyInt8`, for `weightRows` of at most 16. The next `ahead` bytes behind the weights will be wanted soon: they
+/// are asked for along the way.
 package func multiplyInt8Panel(
   packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
   scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
