@@ -39,7 +39,7 @@ extension ComputeContext {
         rows.count, x, rowBytes, xRows, packed.columns, target, yStride)
       return true
     }
-    let isPanel = xRows >= int8.panelRows(packed.bits)
+    let isPanel = xRows >= Int8Kernels.panelRows
     let isRepacked = isPanel && packed.bits != layout.bits
     let rowSize = isRepacked ? packed.columns * layout.bits / 8 : packed.rowBytes
     let step = isPanel ? 16 : rows.count

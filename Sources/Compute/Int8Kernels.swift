@@ -25,8 +25,11 @@ struct Int8Kernels: Sendable {
       UnsafeRawPointer, Int, Int, Int, UnsafeMutablePointer<Float>, Int
     ) -> Void
 
-  /// As `Multiply` (to the bit) for at most 16 weight rows of 4 or 8 bits, with 64-byte aligned
-  /// scratch; last, how many bytes behind the weights will be wanted soon.
+  /// From how many rows of x on a panel pays: what it costs to make is what two rows cost.
+  static let panelRows = 4
+
+  /// As `Multiply` (to the bit) for at most 16 weight rows of 4 or 8 bits and at least `panelRows` rows of x, with
+  /// 64-byte aligned scratch; last, how many bytes behind the weights will be wanted soon.
   typealias MultiplyPanel =
     @Sendable (
       UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int, Int,
@@ -35,9 +38,6 @@ struct Int8Kernels: Sendable {
 
   /// Bytes of scratch of the panel kernel: `(columns, block)`.
   typealias PanelBytes = @Sendable (Int, Int) -> Int
-
-  /// From how many rows of x on panels are faster, by the bits of the weights.
-  typealias PanelRows = @Sendable (Int) -> Int
 
   /// Rewrites weights of 2, 3, 5 and 6 bits as nibbles or bytes: `(packed, bits, count, out)`; `count` is a multiple
   /// of 32, and up to 4 bits become nibbles.
@@ -54,7 +54,6 @@ struct Int8Kernels: Sendable {
   var rowBytes: RowBytes
   var quantize: Quantize
   var multiply: Multiply
-  var panelRows: PanelRows
   var panelBytes: PanelBytes
   var multiplyPanel: MultiplyPanel
   var repack: Repack

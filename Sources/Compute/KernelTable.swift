@@ -271,8 +271,7 @@ extension KernelTable {
       table.multiplyFloating = KernelsAVX2.multiplyFloating
       table.int8 = Int8Kernels(
         rowBytes: KernelsAVX2.int8RowBytes, quantize: KernelsAVX2.quantizeInt8,
-        multiply: KernelsAVX2.multiplyInt8, panelRows: KernelsAVX2.int8PanelRows,
-        panelBytes: KernelsAVX2.int8PanelBytes,
+        multiply: KernelsAVX2.multiplyInt8, panelBytes: KernelsAVX2.int8PanelBytes,
         multiplyPanel: KernelsAVX2.multiplyInt8Panel, repack: KernelsAVX2.repack,
         multiplyFloating: KernelsAVX2.multiplyInt8Floating)
       table.scores = KernelsAVX2.attentionScores
@@ -305,7 +304,7 @@ extension KernelTable {
           let isNarrow = bits != 4 && bits != 8
           let multiply = isNarrow ? KernelsAVX2.multiplyInt8 : KernelsAVX512.multiplyInt8
           multiply(w, n, s, b, m, format, bits, group, rows, x, xBytes, xRows, columns, y, yStride)
-        }, panelRows: { _ in 4 }, panelBytes: KernelsAVX512.int8PanelBytes,
+        }, panelBytes: KernelsAVX512.int8PanelBytes,
         multiplyPanel: KernelsAVX512.multiplyInt8Panel, repack: KernelsAVX2.repack,
         multiplyFloating: KernelsAVX2.multiplyInt8Floating)
       table.scores = KernelsAVX512.attentionScores

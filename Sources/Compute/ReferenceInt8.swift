@@ -5,7 +5,7 @@
 extension Reference {
   static let int8 = Int8Kernels(
     rowBytes: { columns, block in (columns + 3) / 4 * 4 + 8 * (columns / block) },
-    quantize: quantizeInt8, multiply: multiplyInt8, panelRows: { _ in 4 }, panelBytes: { _, _ in 0 },
+    quantize: quantizeInt8, multiply: multiplyInt8, panelBytes: { _, _ in 0 },
     multiplyPanel: {
       w, rowBytes, s, b, scaleBytes, format, bits, group, rows, x, xBytes, xRows, columns, y, n, _, _ in
       multiplyInt8(

@@ -19,9 +19,6 @@ func highNibbles(_ bytes: __m256i) -> __m256i {
   _mm256_and_si256(_mm256_srli_epi16(bytes, 4), _mm256_set1_epi8(15))
 }
 
-/// From how many rows of x on a panel pays, whose making costs about as much as two rows.
-package func int8PanelRows(bits: Int) -> Int { hasPairs(bits) ? 7 : 4 }
-
 /// Whether two rows of x share the unpacked weights: each of these widths is two more functions.
 @inline(__always)
 private func hasPairs(_ bits: Int) -> Bool { bits == 4 || bits == 8 }

@@ -44,46 +44,49 @@ package func multiplyInt8Panel(
 
   let a = paddedColumns(columns)
   let c = a + 4 * paddedBlocks(columns, block)
-  // Dwords of packed weights per block, and bytes of the panel for them.
-  let dwords = block * bits / 32
+  // Bytes of the panel for a block.
+  let stride = 16 * block * bits / 4
   // The next panel's weights are asked for line by line in between.
   let next = packed + weightRows * rowBytes
   var (asked, wanted) = (0, 0)
   let share = ahead / (blocks * ((xRows + 3) / 4)) + 1
+  // Slots are written by their first block; those without one are zero.
+  for slot in min(blocks, 16)..<16 {
+    for i in 0..<4 {
+      _mm256_storeu_ps(totals + 256 * i + 16 * slot, _mm256_setzero_ps())
+      _mm256_storeu_ps(totals + 256 * i + 16 * slot + 8, _mm256_setzero_ps())
+    }
+  }
   var r = 0
   while r < xRows {
-    let rows = min(4, xRows - r)
-    // Two or three rows are computed as four, the last of them again: cheaper than one by one.
-    let strides = (min(1, rows - 1) * xStride, min(2, rows - 1) * xStride, min(3, rows - 1) * xStride)
-    // Slots are written by their first block; those without one are zero.
-    for i in 0..<(rows == 1 ? 1 : 4) {
-      for slot in min(blocks, 16)..<16 {
-        _mm256_storeu_ps(totals + 256 * i + 16 * slot, _mm256_setzero_ps())
-        _mm256_storeu_ps(totals + 256 * i + 16 * slot + 8, _mm256_setzero_ps())
-      }
-    }
+    // The last four rows may overlap those before them.
+    r = min(r, xRows - 4)
+    let row = x + r * xStride
     for j in 0..<blocks {
       wanted = min(wanted + share, ahead)
       while asked < wanted {
         prefetch(next + asked)
         asked += 64
       }
-      let row = x + r * xStride
-      let weights = UnsafeRawPointer(panel + 128 * dwords * j)
+      let weights = UnsafeRawPointer(panel + stride * j)
+      let values = row + j * block
+      let p: Eight
+      switch (bits, block) {
+      case (4, 64): p = fourRows4(weights, 64, values, xStride)
+      case (4, _): p = fourRows4(weights, 32, values, xStride)
+      case (_, 64): p = fourRows8(weights, 64, values, xStride)
+      default: p = fourRows8(weights, 32, values, xStride)
+      }
+      let (scale, sum) = (row + a + 4 * j, row + c + 4 * j)
       let (factor, target) = (factors + 32 * j, totals + 16 * (j & 15))
-      let isFirst = j < 16
-      if rows == 1 {
-        oneRow(weights, bits, block, row + j * block, row, a + 4 * j, c + 4 * j, isFirst, factor, target)
-      } else if bits == 4 {
-        fourRows4(
-          weights, block, row + j * block, strides, row, a + 4 * j, c + 4 * j, isFirst, factor, target)
+      if j < 16 {
+        foldRows(p, scale, sum, xStride, true, factor, target)
       } else {
-        fourRows8(
-          weights, block, row + j * block, strides, row, a + 4 * j, c + 4 * j, isFirst, factor, target)
+        foldRows(p, scale, sum, xStride, false, factor, target)
       }
     }
-    for i in 0..<rows { storeSums(totals + 256 * i, weightRows, y + (r + i) * yStride) }
-    r += rows
+    for i in 0..<4 { storeSums(totals + 256 * i, weightRows, y + (r + i) * yStride) }
+    r += 4
   }
 }
 
@@ -215,63 +218,39 @@ private func broadcast(_ x: UnsafeRawPointer, _ at: Int) -> __m256i {
 /// One block's contribution to eight outputs of a row.
 @inline(__always)
 private func fold(
-  _ products: __m256i, _ a: Float, _ c: Float, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
+  _ products: __m256i, _ a: __m256, _ c: __m256, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
   _ total: UnsafeMutablePointer<Float>
 ) {
-  let scale = _mm256_mul_ps(_mm256_set1_ps(a), load(factor, 0))
+  let scale = _mm256_mul_ps(a, load(factor, 0))
   let before = isFirst ? _mm256_setzero_ps() : load(total, 0)
   let product = _mm256_fmadd_ps(_mm256_cvtepi32_ps(products), scale, before)
-  _mm256_storeu_ps(total, _mm256_fmadd_ps(load(factor, 16), _mm256_set1_ps(c), product))
+  _mm256_storeu_ps(total, _mm256_fmadd_ps(load(factor, 16), c, product))
 }
 
 @inline(__always)
 private func widened(_ sums: __m256i) -> __m256i { _mm256_madd_epi16(sums, _mm256_set1_epi16(1)) }
 
-/// Any width, one row of x: the integer sums are the same in any order.
-@inline(__always)
-private func oneRow(
-  _ weights: UnsafeRawPointer, _ bits: Int, _ block: Int, _ x: UnsafeRawPointer, _ row: UnsafeRawPointer,
-  _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
-  _ total: UnsafeMutablePointer<Float>
-) {
-  for half in 0..<2 {
-    var products = _mm256_setzero_si256()
-    for d in 0..<block * bits / 32 {
-      let w = weights + 128 * d + 32 * half
-      let first = broadcast(x, 4 * d)
-      let second = bits == 4 ? broadcast(x, block / 2 + 4 * d) : first
-      let low = widened(_mm256_maddubs_epi16(loadBytes(w), first))
-      let high = widened(_mm256_maddubs_epi16(loadBytes(w + 64), second))
-      products = _mm256_add_epi32(products, low)
-      products = _mm256_add_epi32(products, bits == 4 ? high : _mm256_slli_epi32(high, 4))
-    }
-    let scale = (row + a).loadUnaligned(as: Float.self)
-    let sum = (row + c).loadUnaligned(as: Float.self)
-    fold(products, scale, sum, isFirst, factor + 8 * half, total + 8 * half)
-  }
-}
+/// Sums of four rows of x and two times eight outputs.
+private typealias Eight = (__m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i)
 
 /// Adds up to eight steps of one plane of nibbles for four rows and sixteen outputs.
 @inline(__always)
-private func plane(
-  _ weights: UnsafeRawPointer, _ steps: Int, _ x0: UnsafeRawPointer, _ x1: UnsafeRawPointer,
-  _ x2: UnsafeRawPointer, _ x3: UnsafeRawPointer
-) -> (__m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i) {
+private func plane(_ weights: UnsafeRawPointer, _ steps: Int, _ x: UnsafeRawPointer, _ stride: Int) -> Eight {
   let zero = _mm256_setzero_si256()
   var (a0, a1, a2, a3) = (zero, zero, zero, zero)
   var (b0, b1, b2, b3) = (zero, zero, zero, zero)
   for d in 0..<steps {
     let (u, v) = (loadBytes(weights + 128 * d), loadBytes(weights + 128 * d + 32))
-    let q0 = broadcast(x0, 4 * d)
+    let q0 = broadcast(x, 4 * d)
     a0 = _mm256_add_epi16(a0, _mm256_maddubs_epi16(u, q0))
     b0 = _mm256_add_epi16(b0, _mm256_maddubs_epi16(v, q0))
-    let q1 = broadcast(x1, 4 * d)
+    let q1 = broadcast(x + stride, 4 * d)
     a1 = _mm256_add_epi16(a1, _mm256_maddubs_epi16(u, q1))
     b1 = _mm256_add_epi16(b1, _mm256_maddubs_epi16(v, q1))
-    let q2 = broadcast(x2, 4 * d)
+    let q2 = broadcast(x + 2 * stride, 4 * d)
     a2 = _mm256_add_epi16(a2, _mm256_maddubs_epi16(u, q2))
     b2 = _mm256_add_epi16(b2, _mm256_maddubs_epi16(v, q2))
-    let q3 = broadcast(x3, 4 * d)
+    let q3 = broadcast(x + 3 * stride, 4 * d)
     a3 = _mm256_add_epi16(a3, _mm256_maddubs_epi16(u, q3))
     b3 = _mm256_add_epi16(b3, _mm256_maddubs_epi16(v, q3))
   }
@@ -282,56 +261,45 @@ private func plane(
 
 @inline(__always)
 private func foldRows(
-  _ p: (__m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i), _ row: UnsafeRawPointer,
-  _ strides: (Int, Int, Int), _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
-  _ total: UnsafeMutablePointer<Float>
+  _ p: Eight, _ a: UnsafeRawPointer, _ c: UnsafeRawPointer, _ stride: Int, _ isFirst: Bool,
+  _ factor: UnsafeMutablePointer<Float>, _ total: UnsafeMutablePointer<Float>
 ) {
   @inline(__always)
-  func foldRow(_ low: __m256i, _ high: __m256i, _ i: Int, _ at: Int) {
-    let scale = (row + at + a).loadUnaligned(as: Float.self)
-    let sum = (row + at + c).loadUnaligned(as: Float.self)
+  func foldRow(_ low: __m256i, _ high: __m256i, _ i: Int) {
+    let scale = _mm256_set1_ps((a + i * stride).loadUnaligned(as: Float.self))
+    let sum = _mm256_set1_ps((c + i * stride).loadUnaligned(as: Float.self))
     fold(low, scale, sum, isFirst, factor, total + 256 * i)
     fold(high, scale, sum, isFirst, factor + 8, total + 256 * i + 8)
   }
-  foldRow(p.0, p.1, 0, 0)
-  foldRow(p.2, p.3, 1, strides.0)
-  foldRow(p.4, p.5, 2, strides.1)
-  foldRow(p.6, p.7, 3, strides.2)
+  foldRow(p.0, p.1, 0)
+  foldRow(p.2, p.3, 1)
+  foldRow(p.4, p.5, 2)
+  foldRow(p.6, p.7, 3)
 }
 
 @inline(__always)
-private func fourRows4(
-  _ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRawPointer, _ strides: (Int, Int, Int),
-  _ row: UnsafeRawPointer, _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
-  _ total: UnsafeMutablePointer<Float>
-) {
-  let (x1, x2, x3) = (x + strides.0, x + strides.1, x + strides.2)
-  let steps = block / 8
-  let odd = block / 2
-  let p = plane(weights, steps, x, x1, x2, x3)
-  let q = plane(weights + 64, steps, x + odd, x1 + odd, x2 + odd, x3 + odd)
-  foldRows(
-    (
-      _mm256_add_epi32(p.0, q.0), _mm256_add_epi32(p.1, q.1), _mm256_add_epi32(p.2, q.2),
-      _mm256_add_epi32(p.3, q.3), _mm256_add_epi32(p.4, q.4), _mm256_add_epi32(p.5, q.5),
-      _mm256_add_epi32(p.6, q.6), _mm256_add_epi32(p.7, q.7)
-    ), row, strides, a, c, isFirst, factor, total)
+private func fourRows4(_ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRawPointer, _ stride: Int)
+  -> Eight
+{
+  let p = plane(weights, block / 8, x, stride)
+  let q = plane(weights + 64, block / 8, x + block / 2, stride)
+  return (
+    _mm256_add_epi32(p.0, q.0), _mm256_add_epi32(p.1, q.1), _mm256_add_epi32(p.2, q.2),
+    _mm256_add_epi32(p.3, q.3), _mm256_add_epi32(p.4, q.4), _mm256_add_epi32(p.5, q.5),
+    _mm256_add_epi32(p.6, q.6), _mm256_add_epi32(p.7, q.7)
+  )
 }
 
 @inline(__always)
-private func fourRows8(
-  _ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRawPointer, _ strides: (Int, Int, Int),
-  _ row: UnsafeRawPointer, _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
-  _ total: UnsafeMutablePointer<Float>
-) {
+private func fourRows8(_ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRawPointer, _ stride: Int)
+  -> Eight
+{
   let zero = _mm256_setzero_si256()
   var sums = (zero, zero, zero, zero, zero, zero, zero, zero)
   for segment in 0..<block / 32 {
-    let w = weights + 1024 * segment
-    let y = x + 32 * segment
-    let (y1, y2, y3) = (y + strides.0, y + strides.1, y + strides.2)
-    let p = plane(w, 8, y, y1, y2, y3)
-    let q = plane(w + 64, 8, y, y1, y2, y3)
+    let (w, y) = (weights + 1024 * segment, x + 32 * segment)
+    let p = plane(w, 8, y, stride)
+    let q = plane(w + 64, 8, y, stride)
     @inline(__always)
     func add(_ sum: __m256i, _ low: __m256i, _ high: __m256i) -> __m256i {
       _mm256_add_epi32(sum, _mm256_add_epi32(low, _mm256_slli_epi32(high, 4)))
@@ -341,5 +309,5 @@ private func fourRows8(
       add(sums.4, p.4, q.4), add(sums.5, p.5, q.5), add(sums.6, p.6, q.6), add(sums.7, p.7, q.7)
     )
   }
-  foldRows(sums, row, strides, a, c, isFirst, factor, total)
+  return sums
 }
