@@ -21,6 +21,8 @@ enum BenchCommand {
       least = sorted.first ?? 0
       largest = sorted.last ?? 0
     }
+
+    var json: JSONValue { ["median": .double(median), "least": .double(least), "largest": .double(largest)] }
   }
 
   struct Measurement {
@@ -35,6 +37,14 @@ enum BenchCommand {
     let speed: Spread
   }
 
+  /// Speed of decoding with guesses as a multiple of the speed without.
+  struct Speculation {
+    /// Where every guess holds: text that repeats what is known.
+    let right: Spread
+    /// Where there is always a guess and none holds.
+    let wrong: Spread
+  }
+
   struct Report {
     let model: String
     let compute: String
@@ -47,6 +57,8 @@ enum BenchCommand {
     let readBytesPerSecond: Double
     /// Bytes that decoding at the first depth reads per second, as a share of a read loop right before it.
     let readShare: Spread
+    /// Where it was asked for.
+    let speculation: Speculation?
     let tokenizerBytesPerSecond: Double?
     let measurements: [Measurement]
     let peakResidentBytes: Int
@@ -54,7 +66,7 @@ enum BenchCommand {
 
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     var configuration = try Loading.engineConfiguration(flags)
-    // Runs must repeat the work that they measure, and random tokens offer nothing to guess from.
+    // Runs must repeat the work that they measure, and guesses are measured on their own.
     configuration.prefixCacheBytes = 0
     configuration.speculates = false
     let counts = flags.integers("sequences") ?? [1]
@@ -114,11 +126,18 @@ enum BenchCommand {
       reads.append(read)
       shares.append(run.decodeTokensPerSecond * Double(bytes) / read)
     }
+    let speculation =
+      flags.text("speculate") == "lookup"
+      ? try speculation(
+        engine, configuration, prompt: max(1, first), generate: generateTokens,
+        repetitions: max(5, repetitions))
+      : nil
     let report = Report(
       model: configuration.modelPath, compute: engine.computeName, threads: configuration.threads,
       loadSeconds: loadSeconds, weightBytes: engine.weightBytesPerToken,
       kvBytes: engine.kvBytesPerToken,
       readBytesPerSecond: Spread(reads).median, readShare: Spread(shares),
+      speculation: speculation,
       tokenizerBytesPerSecond: TokenizerBenchmark.bytesPerSecond(modelPath: configuration.modelPath),
       measurements: measurements, peakResidentBytes: peakResidentBytes)
     Terminal.print(flags.isSet("json") ? report.json.text : flags.isSet("csv") ? report.csv : report.table)
@@ -135,7 +154,38 @@ enum BenchCommand {
   private static func measure(
     _ engine: EngineClient, prompt: Int, generate: Int, seed: Int
   ) throws -> GenerationTimings {
-    try finish(try engine.submit(request(engine, prompt: prompt, generate: generate, seed: seed)))
+    try finish(try engine.submit(request(engine, prompt: prompt, generate: generate, seed: seed))).timings
+  }
+
+  /// Decodes in turns without guesses, with guesses from the answer itself, and with guesses of which none holds. Answers are
+  /// sampled: those of random weights would soon go round in circles.
+  private static func speculation(
+    _ plain: EngineClient, _ configuration: EngineConfiguration, prompt: Int, generate: Int, repetitions: Int
+  ) throws -> Speculation {
+    var configuration = configuration
+    configuration.speculates = true
+    let guessing = try EngineClient.start(configuration)
+    defer { guessing.stop() }
+    var (right, wrong): ([Double], [Double]) = ([], [])
+    for seed in 1...repetitions {
+      var request = request(plain, prompt: prompt, generate: generate, seed: seed)
+      request.sampling.temperature = 1
+      request.sampling.seed = UInt64(seed)
+      let (answer, timings) = try finish(try plain.submit(request))
+      request.draft = answer
+      right.append(
+        try finish(try guessing.submit(request)).timings.decodeTokensPerSecond / timings.decodeTokensPerSecond
+      )
+      // After any three tokens of the answer comes another than the answer's.
+      let vocabulary = Int32(plain.limits.vocabularySize)
+      request.draft = answer.indices.dropFirst(3).flatMap { end in
+        answer[end - 3..<end] + [(answer[end] + 1) % vocabulary]
+      }
+      wrong.append(
+        try finish(try guessing.submit(request)).timings.decodeTokensPerSecond / timings.decodeTokensPerSecond
+      )
+    }
+    return Speculation(right: Spread(right), wrong: Spread(wrong))
   }
 
   /// Tokens per second of `count` generations together, from submission to the end of the last.
@@ -161,10 +211,13 @@ enum BenchCommand {
     return request
   }
 
-  private static func finish(_ generation: Generation) throws -> GenerationTimings {
+  private static func finish(_ generation: Generation) throws -> (tokens: [Int32], timings: GenerationTimings)
+  {
+    var tokens: [Int32] = []
     while true {
       switch generation.next() {
-      case .element(.finished(_, let timings)): return timings
+      case .element(.token(let token)): tokens.append(token.id)
+      case .element(.finished(_, let timings)): return (tokens, timings)
       case .element(.failed(let error)): throw error
       case .element: continue
       case .closed, .timedOut: throw InferenceError.draining
@@ -210,10 +263,8 @@ extension BenchCommand.Report {
       "load_seconds": .double(loadSeconds), "peak_rss_bytes": .int(peakResidentBytes),
       "weight_bytes_per_token": .int(weightBytes), "kv_bytes_per_context_token": .int(kvBytes),
       "memory_read_bytes_per_second": .double(readBytesPerSecond),
-      "decode_share_of_read_loop": [
-        "median": .double(readShare.median), "least": .double(readShare.least),
-        "largest": .double(readShare.largest),
-      ],
+      "decode_share_of_read_loop": readShare.json,
+      "speculation": speculation.map { ["right": $0.right.json, "wrong": $0.wrong.json] } ?? .null,
       "tokenizer_bytes_per_second": tokenizerBytesPerSecond.map(JSONValue.double) ?? .null,
       "measurements": .array(
         measurements.map { m in
@@ -253,6 +304,14 @@ extension BenchCommand.Report {
     lines.append(
       "in turns  decoding reads \(percent(readShare.median)) % of what the loop does "
         + "(\(percent(readShare.least)) - \(percent(readShare.largest)))")
+    if let speculation {
+      func times(_ spread: BenchCommand.Spread) -> String {
+        "\(fixed(spread.median, 2)) (\(fixed(spread.least, 2)) - \(fixed(spread.largest, 2)))"
+      }
+      lines.append(
+        "guesses   decoding is \(times(speculation.right)) times as fast where all guesses hold, "
+          + "\(times(speculation.wrong)) times where none does")
+    }
     if let tokenizerBytesPerSecond {
       lines.append("tokenizer \(fixed(tokenizerBytesPerSecond / 1e6)) MB/s of English prose")
     }

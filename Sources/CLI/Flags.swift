@@ -29,7 +29,8 @@ enum Flags {
         help: "how keys and values are stored: f32, f16, or q8 (int8 with a scale per position and head)"),
       Flag(
         name: "speculate", kind: .choice(["lookup", "off"]), placeholder: "HOW", defaultText: "lookup",
-        help: "guess tokens that repeat earlier text and verify several in one step; never changes an answer"),
+        help: "guess tokens that repeat earlier text and verify several in one step; never changes an answer "
+          + "(bench: measures what guesses that hold and guesses that fail do)"),
       Flag(
         name: "prefix-cache", kind: .integer(0...1 << 40), placeholder: "MB", defaultText: "2048",
         help: "most memory for keys and values of earlier prompts; 0 keeps none"),

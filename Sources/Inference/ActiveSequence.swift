@@ -114,12 +114,11 @@ final class ActiveSequence {
     return true
   }
 
-  /// Tokens that probably follow, at most `most`.
-  func draft(most: Int) -> [Int32] {
-    Array(drafter?.guess(after: tokens, most: min(most, remaining - 1)) ?? [])
+  /// Tokens that probably follow, at most `most`, as many as the budget is better for.
+  func draft(most: Int, within budget: inout DraftBudget) -> [Int32] {
+    guard let guess = drafter?.guess(after: tokens, most: min(most, remaining - 1)) else { return [] }
+    return Array(guess.prefix(budget.add(most: guess.count, reliability: drafter?.reliability ?? 0)))
   }
-
-  func learn(guessed: Int, held: Int) { drafter?.learn(guessed: guessed, held: held) }
 
   /// Forgets what is in the KV cache; the caller has given the blocks back.
   func rewind() {

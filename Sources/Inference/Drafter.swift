@@ -10,17 +10,20 @@ struct Drafter {
   /// Tokens that must repeat before their continuation is believed.
   private static let match = 3
   private static let longest = 15
+  /// What earlier guesses count when another is scored: about the last seven decide.
+  private static let memory = 0.85
 
   /// Text outside the sequence that its answer may repeat (`GenerationRequest.draft`), then the sequence's own.
   private var history: [Int32] = []
   private let ownStart: Int
   /// Where the tokens after each trigram's latest occurrence begin in `history`.
   private var continuations: [Trigram: Int] = [:]
-  /// How many of the next guesses to make: grows when guesses hold, falls when they fail.
-  private var confidence = 4
-  /// Tokens to wait before guessing again.
-  private var pause = 0
-  private var failures = 0
+  /// Where the latest guess stands in `history`; empty when there was nothing to guess from.
+  private var guess = 0..<0
+  /// Guessed tokens that came and that did not, fading. Guesses are scored whether or not they were computed, so finding
+  /// out that a text begins to repeat itself, or stops, costs nothing.
+  private var hits = 1.0
+  private var misses = 1.0
 
   private struct Trigram: Hashable {
     let a, b, c: Int32
@@ -33,48 +36,79 @@ struct Drafter {
     for end in history.indices.dropFirst(Self.match) { note(before: end) }
   }
 
-  /// Remembers that `history[end]` follows the three tokens before it.
-  private mutating func note(before end: Int) {
-    continuations[Trigram(a: history[end - 3], b: history[end - 2], c: history[end - 1])] = end
-  }
+  /// The chance that a guessed token comes, if those before it came.
+  var reliability: Double { hits / (hits + misses) }
 
   /// Tokens that probably follow; none when nothing speaks for any. Call once per step.
   ///
   /// - Parameters:
   ///   - tokens: of the sequence so far; it only ever grows.
   ///   - most: upper bound of the guess.
-  mutating func guess(after tokens: [Int32], most: Int) -> ArraySlice<Int32> {
+  mutating func guess(after tokens: [Int32], most: Int) -> [Int32] {
+    take(tokens)
+    let count = history.count
+    guess = 0..<0
+    guard count >= Self.match,
+      let start = continuations[Trigram(a: history[count - 3], b: history[count - 2], c: history[count - 1])]
+    else { return [] }
+    guess = start..<count
+    return (0..<max(0, min(Self.longest, most))).map(guessed).prefix { $0 >= 0 }.map(\.self)
+  }
+
+  /// The guess's token `index`. A text that repeats itself up to its end is guessed to go round once more.
+  private func guessed(_ index: Int) -> Int32 { history[guess.lowerBound + index % guess.count] }
+
+  /// Takes over new tokens of the sequence, and scores the guess by them up to the first that differs.
+  private mutating func take(_ tokens: [Int32]) {
+    var index = 0
+    var holds = !guess.isEmpty
     while history.count - ownStart < tokens.count {
-      history.append(tokens[history.count - ownStart])
+      let token = tokens[history.count - ownStart]
+      if holds, guessed(index) >= 0 {
+        holds = guessed(index) == token
+        hits = hits * Self.memory + (holds ? 1 : 0)
+        misses = misses * Self.memory + (holds ? 0 : 1)
+        index += 1
+      }
+      history.append(token)
       // The last three have no continuation yet.
       if history.count > Self.match { note(before: history.count - 1) }
     }
-    guard pause == 0 else {
-      pause -= 1
-      return []
-    }
-    let count = history.count
-    guard count >= Self.match, most > 0,
-      let start = continuations[Trigram(a: history[count - 3], b: history[count - 2], c: history[count - 1])]
-    else { return [] }
-    let end = min(count, start + min(confidence, most))
-    return history[start..<end].prefix { $0 >= 0 }
   }
 
-  /// Learns how many of the guessed tokens held.
-  mutating func learn(guessed: Int, held: Int) {
-    guard guessed > 0 else { return }
-    if held == guessed {
-      confidence = min(Self.longest, confidence * 2)
-      failures = 0
-    } else if held * 2 >= guessed {
-      failures = 0
-      confidence = max(2, held + 1)
-    } else {
-      // Wrong guesses cost time: wait longer after each, so that text without repetition loses next to nothing.
-      failures = min(failures + 1, 6)
-      pause = held == 0 ? 1 << failures : 0
-      confidence = max(2, held + 1)
+  /// Remembers that `history[end]` follows the three tokens before it.
+  private mutating func note(before end: Int) {
+    continuations[Trigram(a: history[end - 3], b: history[end - 2], c: history[end - 1])] = end
+  }
+}
+
+/// What a step gives and costs, while guesses are added to it.
+struct DraftBudget {
+  /// Tokens that the step is expected to give.
+  private(set) var tokens: Double
+  /// How long it is expected to take.
+  private(set) var seconds: Double
+  private let perRow: Double
+
+  /// A step of `rows` sequences that decode, without guesses.
+  init(_ cost: StepCost, rows: Int) {
+    tokens = Double(rows)
+    seconds = cost.seconds(StepLoad(rows: rows, after: 0))
+    perRow = cost.perRow
+  }
+
+  /// Adds guesses of a sequence for as long as each raises the expected tokens per second.
+  ///
+  /// - Returns: how many of `most`.
+  mutating func add(most: Int, reliability: Double) -> Int {
+    var chance = 1.0
+    for added in 0..<most {
+      // The guess counts if all before it came too: (tokens + chance) / (seconds + perRow) > tokens / seconds.
+      chance *= reliability
+      guard chance * seconds > perRow * tokens else { return added }
+      tokens += chance
+      seconds += perRow
     }
+    return most
   }
 }

@@ -17,8 +17,7 @@ extension Engine {
   /// Rows per step of a sequence that wants logits of every prompt row: a row of logits of a large
   /// vocabulary is about a megabyte.
   private static var promptLogprobRows: Int { 16 }
-  /// Rows of drafts in one step, shared by its sequences: beyond about this many, a step is bound by arithmetic
-  /// and a wrong guess costs as much as a right one saves.
+  /// Most rows of drafts in one step, shared by its sequences: each has a row of logits.
   private static var draftRows: Int { 16 }
   /// How often an engine without memory looks for some, seconds.
   private static var memoryPoll: Double { 0.01 }
@@ -175,13 +174,14 @@ extension Engine {
     return false
   }
 
-  /// Guessed continuations of the decoding sequences.
+  /// Guessed continuations of the decoding sequences, as many tokens as are worth their rows.
   private func guessDrafts() -> [ObjectIdentifier: [Int32]] {
     guard speculates else { return [:] }
     let decoding = running.filter(\.isDecoding)
     var drafts: [ObjectIdentifier: [Int32]] = [:]
+    var budget = DraftBudget(clock.cost, rows: decoding.count)
     for sequence in decoding {
-      let draft = sequence.draft(most: Self.draftRows / decoding.count)
+      let draft = sequence.draft(most: Self.draftRows / decoding.count, within: &budget)
       if !draft.isEmpty { drafts[ObjectIdentifier(sequence)] = draft }
     }
     return drafts
@@ -248,7 +248,6 @@ extension Engine {
       statistics.decodeTokens += 1
       report.served[sequence.request.tenant, default: 0] += 1
     }
-    sequence.learn(guessed: draft.count, held: held)
     return false
   }
 

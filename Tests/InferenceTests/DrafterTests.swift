@@ -7,7 +7,7 @@ import Testing
 @Suite struct DrafterTests {
   @Test func `what followed the last three tokens before is guessed`() {
     var drafter = Drafter(reference: [])
-    #expect(drafter.guess(after: [1, 2, 3, 4, 5, 9, 1, 2, 3], most: 15) == [4, 5, 9, 1])
+    #expect(drafter.guess(after: [1, 2, 3, 4, 5, 9, 1, 2, 3], most: 4) == [4, 5, 9, 1])
     #expect(drafter.guess(after: [1, 2, 3, 4, 5, 9, 1, 2, 3, 4], most: 2) == [5, 9])
   }
 
@@ -30,17 +30,44 @@ import Testing
     #expect(drafter.guess(after: [1, 7, 8, 9, 10, 11], most: 15).isEmpty)
   }
 
-  @Test func `guesses that hold make longer guesses, failures make pauses`() {
+  @Test func `a text that repeats itself up to its end is guessed to go on`() {
+    var drafter = Drafter(reference: [])
+    #expect(drafter.guess(after: [7, 5, 1, 2, 3, 1, 2, 3], most: 7) == [1, 2, 3, 1, 2, 3, 1])
+    #expect(drafter.guess(after: [7, 5, 1, 2, 3, 1, 2, 3, 8, 8, 8, 8], most: 3) == [8, 8, 8])
+  }
+
+  @Test func `guesses are scored by what came, computed or not`() {
     var drafter = Drafter(reference: Array(0..<100))
-    #expect(drafter.guess(after: [1, 2, 3], most: 15).count == 4)
-    drafter.learn(guessed: 4, held: 4)
-    #expect(drafter.guess(after: [1, 2, 3], most: 15).count == 8)
-    drafter.learn(guessed: 8, held: 0)
-    #expect(drafter.guess(after: [1, 2, 3], most: 15).isEmpty)
-    #expect(drafter.guess(after: [1, 2, 3], most: 15).isEmpty)
-    #expect(drafter.guess(after: [1, 2, 3], most: 15).count == 2)
-    drafter.learn(guessed: 2, held: 0)
-    for _ in 0..<4 { #expect(drafter.guess(after: [1, 2, 3], most: 15).isEmpty) }
-    #expect(drafter.guess(after: [1, 2, 3], most: 15).count == 2)
+    let begin = drafter.reliability
+    #expect(drafter.guess(after: [1, 2, 3], most: 0).isEmpty)
+    #expect(drafter.guess(after: [1, 2, 3, 4], most: 15).count == 15)
+    let once = drafter.reliability
+    #expect(once > begin)
+    _ = drafter.guess(after: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14], most: 15)
+    #expect(drafter.reliability > once)
+    // Only the first that differs counts: nothing was guessed behind it.
+    let many = drafter.reliability
+    _ = drafter.guess(after: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0, 16, 17, 18], most: 15)
+    #expect(drafter.reliability < many)
+    #expect(drafter.reliability > 0.7)
+  }
+
+  @Test func `guesses are added while they raise the tokens per second`() {
+    let cost = StepCost(fixed: 0.009, perRow: 0.006)
+    var one = DraftBudget(cost, rows: 1)
+    #expect(one.add(most: 15, reliability: 0.3) == 0)
+    #expect(one.tokens == 1)
+    #expect(one.add(most: 15, reliability: 0.9) == 4)
+    var sure = DraftBudget(cost, rows: 1)
+    #expect(sure.add(most: 15, reliability: 1) == 15)
+    #expect(sure.tokens == 16)
+    // Where a step is arithmetic, a guess must be almost sure; where it is memory, almost none is too bold.
+    var crowd = DraftBudget(cost, rows: 32)
+    #expect(crowd.add(most: 15, reliability: 0.9) == 0)
+    var memory = DraftBudget(StepCost(fixed: 0.015, perRow: 0.0001), rows: 1)
+    #expect(memory.add(most: 15, reliability: 0.7) == 10)
+    // Before the first step nothing is known of costs.
+    var unknown = DraftBudget(StepCost(), rows: 1)
+    #expect(unknown.add(most: 15, reliability: 1) == 0)
   }
 }
