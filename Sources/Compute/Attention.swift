@@ -131,7 +131,8 @@ extension ComputeContext {
     let widened = states + rows * 2
     for r in 0..<rows {
       let source = queries.row(span.row + tile.first + r / group) + (head * group + r % group) * size
-      for d in 0..<size { q[r * size + d] = source[d] * shape.scale }
+      (q + r * size).update(from: source, count: size)
+      kernels.scale(shape.scale, size, q + r * size)
       (sums + r * size).update(repeating: 0, count: size)
       states[2 * r] = -.infinity
       states[2 * r + 1] = 0
@@ -196,8 +197,8 @@ extension ComputeContext {
   ) {
     for r in 0..<rows {
       let target = out.row(firstRow + tile.first + r / group) + (head * group + r % group) * size
-      let factor = 1 / states[2 * r + 1]
-      for d in 0..<size { target[d] = sums[r * size + d] * factor }
+      target.update(from: sums + r * size, count: size)
+      kernels.scale(1 / states[2 * r + 1], size, target)
     }
   }
 

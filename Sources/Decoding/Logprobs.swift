@@ -71,7 +71,7 @@ package enum Logprobs {
         isFinite .&= next .< .infinity
         maxima.replace(with: next, where: next .> maxima)
       }
-      return all(isFinite) && maxima.max() > -.infinity
+      return all(isFinite) && VectorMath.largest(maxima) > -.infinity
     }
   }
 }

@@ -37,8 +37,18 @@ enum VectorMath {
         let next = lanes(row, start, filler: -.infinity)
         best.replace(with: next, where: next .> best)  // a comparison with NaN is false
       }
-      return best.max()
+      return largest(best)
     }
+  }
+
+  /// The largest of the lanes, none of which is NaN. The standard library's `max()` goes lane by lane: it took four fifths of
+  /// `blockMaxima`.
+  @inline(__always)
+  static func largest(_ lanes: Lanes) -> Float {
+    let eight = lanes.lowHalf.replacing(with: lanes.highHalf, where: lanes.highHalf .> lanes.lowHalf)
+    let four = eight.lowHalf.replacing(with: eight.highHalf, where: eight.highHalf .> eight.lowHalf)
+    let two = four.lowHalf.replacing(with: four.highHalf, where: four.highHalf .> four.lowHalf)
+    return max(two.x, two.y)
   }
 
   /// Replaces every element x by exp((x - maximum) · scale); NaN becomes 0.
