@@ -32,7 +32,7 @@ def q4_0(random, outputs, inputs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("shape", choices=SHAPES)
+    parser.add_argument("shape", choices=[name for name in SHAPES if SHAPES[name]["model_type"] in ARCHITECTURES])
     parser.add_argument("out")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -82,7 +82,7 @@ def main():
         if config["model_type"] == "qwen3":
             writer.add_tensor(prefix + "attn_q_norm.weight", np.ones(head_dim, np.float32))
             writer.add_tensor(prefix + "attn_k_norm.weight", np.ones(head_dim, np.float32))
-        for name, outputs, inputs in linear_shapes(config):
+        for name, outputs, inputs in linear_shapes(config, layer):
             matrix(prefix + NAMES[name] + ".weight", outputs, inputs)
 
     writer.write_header_to_file()
