@@ -28,6 +28,7 @@ package struct AccessRecord: Sendable {
 
   /// Writes the record to the log.
   package func log() {
+    guard Log.isWritten(.info) else { return }
     let micros = Int(exactly: (seconds * 1e6).rounded()) ?? 0
     let fraction = String(micros % 1_000_000)
     let padded = String(repeating: "0", count: max(0, 6 - fraction.utf8.count)) + fraction

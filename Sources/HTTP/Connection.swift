@@ -21,7 +21,6 @@ final class Connection {
   private let watch: ClientWatch
 
   private var parser: RequestParser
-  private var buffer = [UInt8](repeating: 0, count: readBytes)
   private var served = 0
   private var reservedBytes = 0
 
@@ -134,7 +133,7 @@ final class Connection {
         isIdle = true
       }
       switch try receive(until: deadline) {
-      case .bytes(let count): parser.feed(buffer[..<count])
+      case .bytes(let bytes): parser.feed(bytes)
       case .end:
         if hasBegun && core.table.phase != .running { throw .request(.shuttingDown) }
         return nil
@@ -159,9 +158,9 @@ final class Connection {
           reservedBytes += more
         }
         switch try receive(until: windowEnd) {
-        case .bytes(let count):
-          parser.feed(buffer[..<count])
-          windowBytes += count
+        case .bytes(let bytes):
+          parser.feed(bytes)
+          windowBytes += bytes.count
         case .end: throw .socket(.clientGone)
         case .timedOut:
           guard Double(windowBytes) >= least else { throw .request(slowBody) }
@@ -189,7 +188,7 @@ final class Connection {
   }
 
   private func receive(until deadline: Instant) throws(ReadFailure) -> Socket.Reading {
-    do { return try socket.receive(into: &buffer, until: deadline) } catch { throw .socket(error) }
+    do { return try socket.receive(most: Self.readBytes, until: deadline) } catch { throw .socket(error) }
   }
 
   private func releaseBody() {
@@ -279,7 +278,7 @@ final class Connection {
     let end = Instant.now.adding(seconds: 5 * seconds)
     while true {
       let deadline = min(end, Instant.now.adding(seconds: seconds))
-      guard let reading = try? socket.receive(into: &buffer, until: deadline), case .bytes = reading,
+      guard let reading = try? socket.receive(most: Self.readBytes, until: deadline), case .bytes = reading,
         Instant.now < end
       else { return }
     }

@@ -18,6 +18,7 @@ package struct RequestParser {
 
   /// Bytes already used are dropped from the buffer when there are more of them than this.
   private static let compactionBytes = 64 << 10
+  private static let noFields = FieldLines(lineLimit: 0, countLimit: 0, totalLimit: 0)
 
   /// Set between head and body to read the body without keeping it.
   package var discardsBody = false
@@ -38,16 +39,19 @@ package struct RequestParser {
   package init(limits: Limits = Limits()) {
     self.limits = limits
     line = RequestLine(targetLimit: limits.targetBytes)
-    fields = FieldLines(lineLimit: 0, countLimit: 0, totalLimit: 0)
+    fields = Self.noFields
     chunks = ChunkedDecoder(limits: limits)
   }
 
   /// Adds bytes to the input.
   package mutating func feed(_ bytes: some Collection<UInt8>) {
     if position == input.count {
-      input.removeAll(keepingCapacity: true)
+      // An array is taken over, not copied.
+      input = Array(bytes)
       position = 0
-    } else if position > Self.compactionBytes {
+      return
+    }
+    if position > Self.compactionBytes {
       input.removeFirst(position)
       position = 0
     }
@@ -166,6 +170,9 @@ package struct RequestParser {
     state = .requestLine
     line = RequestLine(targetLimit: limits.targetBytes)
     framing = Framing()
+    // A connection may wait for long, for its answer or its next request: it holds nothing of what has been read.
+    fields = Self.noFields
+    if !hasInput { _ = takeInput() }
     return .body(body)
   }
 }

@@ -22,6 +22,8 @@ package struct Router: Sendable {
   }
 
   package private(set) var routes: [Route] = []
+  /// The same by the number of their segments: only these can match.
+  private var byLength: [Int: [Route]] = [:]
   /// Makes the bodies of 404 and 405.
   package var errors = ErrorFormat()
   /// Answers OPTIONS for a path that has routes; gets their methods. By default 204 with `allow`.
@@ -41,7 +43,9 @@ package struct Router: Sendable {
         ? .parameter(String(decoding: part.dropFirst(), as: UTF8.self))
         : .word(String(decoding: part, as: UTF8.self))
     }
-    routes.append(Route(method: method, pattern: pattern, segments: segments, handler: handler))
+    let route = Route(method: method, pattern: pattern, segments: segments, handler: handler)
+    routes.append(route)
+    byLength[segments.count, default: []].append(route)
   }
 
   /// The response of the matching route's handler, or 404, 405 or the answer to OPTIONS.
@@ -76,7 +80,9 @@ package struct Router: Sendable {
 
   private func resolve(_ request: Request) -> Resolution {
     let segments = request.target.segments
-    let matching = routes.compactMap { route in Self.match(route, segments).map { (route, $0) } }
+    let matching = byLength[segments.count, default: []].compactMap { route in
+      Self.match(route, segments).map { (route, $0) }
+    }
     if request.method == "OPTIONS" && (request.path == "*" || !matching.isEmpty) {
       let methods = request.path == "*" ? routes.map(\.method) : matching.map(\.0.method)
       return .failure(options(request, Self.allowed(methods)))
@@ -91,9 +97,8 @@ package struct Router: Sendable {
     return .success(Match(pattern: route.pattern, handler: route.handler, parameters: parameters))
   }
 
-  /// The parameters of the route if its pattern matches, else nil.
+  /// The parameters of the route if its pattern, of as many segments, matches; else nil.
   private static func match(_ route: Route, _ segments: [String]) -> [(name: String, value: String)]? {
-    guard route.segments.count == segments.count else { return nil }
     var parameters: [(name: String, value: String)] = []
     for (expected, found) in zip(route.segments, segments) {
       switch expected {

@@ -8,7 +8,7 @@ import Platform
 /// A descriptor with its owner's duty to call `shut` exactly once.
 struct Socket: Sendable {
   enum Reading {
-    case bytes(Int)
+    case bytes([UInt8])
     case end, timedOut
   }
 
@@ -29,27 +29,40 @@ struct Socket: Sendable {
     #endif
   }
 
-  /// Reads what is there, waiting for the first byte until `deadline`.
+  /// Reads what is there, at most so many bytes, waiting for the first one until `deadline`.
   ///
   /// What has arrived is read even when the deadline has passed: a process that was stopped for a while does
-  /// not blame its clients.
-  func receive(into buffer: inout [UInt8], until deadline: Instant) throws(SocketError) -> Reading {
+  /// not blame its clients. Memory is taken only once there is something to read: a thousand connections that
+  /// wait hold no buffers.
+  func receive(most: Int, until deadline: Instant) throws(SocketError) -> Reading {
     var deadline = deadline
     while true {
-      let count = buffer.withUnsafeMutableBytes { recv(descriptor, $0.baseAddress, $0.count, 0) }
-      if count > 0 { return .bytes(count) }
-      if count == 0 { return .end }
-      switch errno {
-      case EINTR: continue
-      case EAGAIN, EWOULDBLOCK: break
-      default: throw .clientGone
+      let start = Instant.now
+      if Self.wait(descriptor, for: POLLIN, until: deadline) {
+        let (bytes, code) = receiveOnce(most)
+        if !bytes.isEmpty { return .bytes(bytes) }
+        switch code {
+        case 0: return .end
+        case EINTR, EAGAIN, EWOULDBLOCK: continue
+        default: throw .clientGone
+        }
       }
       let now = Instant.now
-      if now >= deadline { return .timedOut }
-      let isReady = Self.wait(descriptor, for: POLLIN, until: deadline)
       // Woken much too late: the process was stopped. Its clients get a moment to catch up.
-      if !isReady && Instant.now.seconds(since: deadline) > 1 { deadline = Instant.now.adding(seconds: 1) }
+      guard start < deadline, now.seconds(since: deadline) > 1 else { return .timedOut }
+      deadline = now.adding(seconds: 1)
     }
+  }
+
+  /// What has arrived; with none of it the error, 0 for the end of the stream.
+  private func receiveOnce(_ most: Int) -> (bytes: [UInt8], code: Int32) {
+    var code: Int32 = 0
+    let bytes = [UInt8](unsafeUninitializedCapacity: most) { buffer, filled in
+      let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
+      if count < 0 { code = errno }
+      filled = max(0, count)
+    }
+    return (bytes, code)
   }
 
   /// Writes all of `bytes`; gives up when nothing can be written for `stallSeconds`.

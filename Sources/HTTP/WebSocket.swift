@@ -17,6 +17,7 @@ package final class WebSocket {
 
   /// Messages that may wait while one is worked on; more are left in the kernel's buffers.
   private static let waitingLimit = 8
+  private static let readBytes = 16 << 10
 
   private let socket: Socket
   private let settings: Settings
@@ -27,7 +28,6 @@ package final class WebSocket {
   private let leaveIdle: () -> Void
 
   private var reader: WebSocketFrameReader
-  private var buffer = [UInt8](repeating: 0, count: 16 << 10)
   private var waiting: [String] = []
   private var reservedBytes = 0
   private var lastHeard = Instant.now
@@ -139,11 +139,11 @@ package final class WebSocket {
   /// Takes what has arrived; false when nothing came in time or the connection ended.
   private func receiveOnce(until deadline: Instant) -> Bool {
     do throws(SocketError) {
-      switch try socket.receive(into: &buffer, until: deadline) {
+      switch try socket.receive(most: Self.readBytes, until: deadline) {
       case .timedOut: return false
-      case .bytes(let count):
+      case .bytes(let bytes):
         lastHeard = .now
-        reader.feed(buffer[..<count])
+        reader.feed(bytes)
         if !adjustReservation() { close(1013, "the server holds too many messages") }
         return !isOver
       case .end:

@@ -35,6 +35,9 @@ package enum Log {
     write(.debug, event, pairs(fields))
   }
 
+  /// Whether lines of this level are written: for those who would make many of them in vain.
+  package static func isWritten(_ level: Level) -> Bool { level >= settings.withLock { $0.level } }
+
   package static func info(_ event: String, _ fields: KeyValuePairs<String, String> = [:]) {
     write(.info, event, pairs(fields))
   }

@@ -61,11 +61,15 @@ package final class Access: Sendable {
 
   /// Finds out who sends the request; the answer, if it goes no further.
   func screen(_ request: Request, _ context: ConnectionContext) -> Response? {
-    context.client = ClientIdentity(number: ClientIdentity.number(of: "peer " + context.peer.address))
+    let isOpen = Self.isOpen(request)
+    // Who watches the server asks often, and nothing that is answered there is anybody's.
+    if !isOpen {
+      context.client = ClientIdentity(number: ClientIdentity.number(of: "peer " + context.peer.address))
+    }
     do throws(APIError) {
       try checkHost(request, context)
       if let preflight = try checkOrigin(request) { return preflight }
-      try checkKey(request, context)
+      if !isOpen { try checkKey(request, context) }
       return nil
     } catch {
       var response = error.response
@@ -73,6 +77,11 @@ package final class Access: Sendable {
       if error.status == 403 { response.closesConnection = true }
       return response
     }
+  }
+
+  private static func isOpen(_ request: Request) -> Bool {
+    (request.method == "GET" || request.method == "HEAD")
+      && openPaths.contains { $0.utf8.elementsEqual(request.path.utf8) }
   }
 
   private func checkHost(_ request: Request, _ context: ConnectionContext) throws(APIError) {
@@ -107,8 +116,6 @@ package final class Access: Sendable {
 
   private func checkKey(_ request: Request, _ context: ConnectionContext) throws(APIError) {
     guard needsKey else { return }
-    let isOpen = Self.openPaths.contains { $0.utf8.elementsEqual(request.path.utf8) }
-    guard !isOpen || (request.method != "GET" && request.method != "HEAD") else { return }
     let presented = Self.presentedKeys(request.headers)
     guard !presented.isEmpty else {
       throw .invalidKey("You did not provide an API key. Send it as 'Authorization: Bearer KEY'.")

@@ -150,6 +150,12 @@ struct FleetState {
     }
   }
 
+  /// Since when no model has been in use; nil while one is.
+  var restSince: Instant? {
+    guard entries.values.allSatisfy({ $0.uses == 0 }) else { return nil }
+    return entries.values.map(\.lastUse).max()
+  }
+
   /// What the keeper does next; nil when there is nothing to do.
   mutating func next(at now: Instant, idleSeconds: Double, isPinned: (String) -> Bool) -> Chore? {
     if isStopped { return .stop }

@@ -275,7 +275,15 @@ package final class ModelFleet: Sendable {
   // MARK: The keeper
 
   private func keep() {
+    var trimmed = Instant.now
     while true {
+      // What requests have left in the heap, in many small pieces, is given back when the last has gone.
+      if let rest = state.withLock({ $0.restSince }), rest > trimmed,
+        Instant.now.seconds(since: rest) >= settings.tick
+      {
+        Machine.trimHeap()
+        trimmed = .now
+      }
       observe()
       let next = Instant.now.adding(seconds: settings.tick)
       let task: FleetState.Chore? = state.wait(until: next) { state in

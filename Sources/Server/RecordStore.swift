@@ -61,6 +61,9 @@ final class RecordStore: Sendable {
 
   var totalBytes: Int { state.withLock { $0.bytes } }
 
+  /// Positions in the order of writing, stale ones among them.
+  var positionCount: Int { state.withLock { $0.order.count } }
+
   /// All ids, oldest first.
   var ids: [String] {
     state.withLock { state in state.entries.sorted { $0.value.serial < $1.value.serial }.map(\.key) }
@@ -137,18 +140,20 @@ final class RecordStore: Sendable {
     return true
   }
 
-  /// The id written longest ago; stale positions before it are forgotten.
+  /// The id written longest ago.
   private static func oldest(_ state: inout State) -> String? {
-    while state.head < state.order.count {
-      let (serial, id) = state.order[state.head]
-      if state.entries[id]?.serial == serial { break }
-      state.head += 1
-    }
-    if state.head > 1_024, state.head * 2 > state.order.count {
-      state.order.removeFirst(state.head)
+    // Changed and removed records leave stale positions behind, each with an id that takes memory.
+    if state.order.count > 2 * state.entries.count + 64 {
+      state.order = state.order[state.head...].filter { state.entries[$0.id]?.serial == $0.serial }
       state.head = 0
     }
-    return state.head < state.order.count ? state.order[state.head].id : nil
+    while state.head < state.order.count {
+      let (serial, id) = state.order[state.head]
+      if state.entries[id]?.serial == serial { return id }
+      state.order[state.head].id = ""
+      state.head += 1
+    }
+    return nil
   }
 
   // MARK: Folder

@@ -312,4 +312,18 @@ private func refusal(_ body: () throws(APIError) -> Void) -> String {
     #expect(garage.stops.count == 100)
     #expect(garage.ledger.snapshot().total == 0)
   }
+
+  @Test func `models rest since the last of them was used`() {
+    var state = FleetState()
+    #expect(state.restSince == nil)
+    for (index, uses) in [1, 0].enumerated() {
+      state.update(ModelSource(id: "m\(index)", path: "")) { entry in
+        entry.uses = uses
+        entry.lastUse = Instant(nanoseconds: Int64(5 + index))
+      }
+    }
+    #expect(state.restSince == nil)
+    state.update("m0") { $0.uses = 0 }
+    #expect(state.restSince == Instant(nanoseconds: 6))
+  }
 }

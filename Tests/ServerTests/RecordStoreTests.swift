@@ -70,6 +70,18 @@ struct RecordStoreTests {
     #expect(store.totalBytes == 0)
   }
 
+  @Test func `records that come and go, or change, leave nothing behind`() {
+    let store = store(count: 50)
+    for index in 0..<10_000 { store.put("id\(index)", [1]) }
+    #expect(store.count == 50)
+    #expect(store.positionCount <= 165)
+    // The oldest stays where it is, and so the others' old positions do not reach the front.
+    for _ in 0..<10_000 { store.put("id9999", [2]) }
+    #expect(store.count == 50)
+    #expect(store.positionCount <= 165)
+    #expect(store.ids.first == "id9950")
+  }
+
   @Test func `old records are forgotten`() {
     let time = Monitor(0)
     let store = store(seconds: 10, now: { time.withLock { $0 } })
