@@ -28,7 +28,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from reliability.watch import CHAT, body, encode, get, is_at_rest, responses, state, together, wait_for
 from server import Server
 
-WARM_UP = 5000
+WARM_UP = 10_000
 QUARTERS = 4
 QUESTIONS = ("What is the capital of France?", "Tell me a story.", "Is Paris the capital of France?", "Hello!",
              "What is the weather in Paris?", "Tell me a story. " * 30)
