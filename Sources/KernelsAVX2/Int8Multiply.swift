@@ -2,7 +2,7 @@
 //
 // For block j: w·x = Σ (s·q + b)·a·x8 = (a·s) · Σ q·x8 + b · c. Nibbles are multiplied: a pair of products is at
 // most 2·15·127 = 3,810, so eight of them fit sixteen bits; a byte is 16 times its high nibble plus its low one. Other
-// widths are unpacked in registers (Int8Narrow).
+// widths are unpacked in registers (Int8NarrowRows).
 // The integer sum is exact in any order. Block j belongs to float lane j mod 16; each lane adds its blocks in order,
 // first the product, then the bias term, and the sixteen lanes are summed in one fixed tree: the same bits as the
 // AVX-512 module and the scalar twin.
@@ -19,9 +19,9 @@ func highNibbles(_ bytes: __m256i) -> __m256i {
   _mm256_and_si256(_mm256_srli_epi16(bytes, 4), _mm256_set1_epi8(15))
 }
 
-/// Whether two rows of x share the unpacked weights: each of these widths is two more functions.
+/// Whether weights are multiplied as nibbles, which two rows of x share: each of these widths is two more functions.
 @inline(__always)
-private func hasPairs(_ bits: Int) -> Bool { bits == 4 || bits == 8 }
+func hasPairs(_ bits: Int) -> Bool { bits == 4 || bits == 8 }
 
 /// What a product of one row of x reads and writes; a tuple, since a struct would bring weak symbols.
 typealias Operands = (
@@ -35,67 +35,50 @@ package func multiplyInt8(
   scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
   xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
 ) {
-  var r = 0
-  while r < xRows {
-    // Blocks of 64 share their group's scale in twos.
-    let operands: Operands = (
-      packed, rowBytes, scales, biases, scaleRowBytes, scaleFormat, groupSize > 64, weightRows,
-      x + r * xStride, columns, y + r * yStride
-    )
-    let isPair = hasPairs(bits) && r + 1 < xRows
-    // Each case is a function of its own, and not private: see the AVX-512 module. The loop over the rows is
-    // inside: with 16 blocks in a row, a call per row costs as much as a third of the products (measured).
-    switch (bits, groupSize, isPair) {
-    case (4, 32, false): rows4x32(operands)
-    case (4, _, false): rows4x64(operands)
-    case (4, 32, true): pairs4x32(operands, xStride, yStride)
-    case (4, _, true): pairs4x64(operands, xStride, yStride)
-    case (8, 32, false): rows8x32(operands)
-    case (8, _, false): rows8x64(operands)
-    case (8, 32, true): pairs8x32(operands, xStride, yStride)
-    case (8, _, true): pairs8x64(operands, xStride, yStride)
-    case (2, 32, _): rows2x32(operands)
-    case (2, _, _): rows2x64(operands)
-    case (3, 32, _): rows3x32(operands)
-    case (3, _, _): rows3x64(operands)
-    case (5, 32, _): rows5x32(operands)
-    case (5, _, _): rows5x64(operands)
-    case (_, 32, _): rows6x32(operands)
-    default: rows6x64(operands)
-    }
-    r += isPair ? 2 : 1
+  // Blocks of 64 share their group's scale in twos.
+  let operands: Operands = (
+    packed, rowBytes, scales, biases, scaleRowBytes, scaleFormat, groupSize > 64, weightRows, x, columns, y
+  )
+  if hasPairs(bits) {
+    multiplyNibbles(operands, bits, groupSize, xStride, xRows, yStride)
+  } else {
+    multiplyNarrow(operands, bits, groupSize, xStride, xRows, yStride)
   }
 }
 
-@inline(never)
-func rows2x32(_ p: Operands) { allRows(p, 2, 32, false, 0, 0) }
-
-@inline(never)
-func rows2x64(_ p: Operands) { allRows(p, 2, 64, false, 0, 0) }
-
-@inline(never)
-func rows3x32(_ p: Operands) { allRows(p, 3, 32, false, 0, 0) }
-
-@inline(never)
-func rows3x64(_ p: Operands) { allRows(p, 3, 64, false, 0, 0) }
+/// 4 and 8 bits.
+@inline(__always)
+private func multiplyNibbles(
+  _ all: Operands, _ bits: Int, _ groupSize: Int, _ xStride: Int, _ xRows: Int, _ yStride: Int
+) {
+  var p = all
+  var r = 0
+  while r < xRows {
+    let isPair = r + 1 < xRows
+    // Each case is a function of its own, and not private: see the AVX-512 module. The loop over the rows is
+    // inside: with 16 blocks in a row, a call per row costs as much as a third of the products (measured).
+    switch (bits, groupSize, isPair) {
+    case (4, 32, false): rows4x32(p)
+    case (4, _, false): rows4x64(p)
+    case (4, 32, true): pairs4x32(p, xStride, yStride)
+    case (4, _, true): pairs4x64(p, xStride, yStride)
+    case (8, 32, false): rows8x32(p)
+    case (8, _, false): rows8x64(p)
+    case (8, 32, true): pairs8x32(p, xStride, yStride)
+    default: pairs8x64(p, xStride, yStride)
+    }
+    let done = isPair ? 2 : 1
+    r += done
+    p.x += done * xStride
+    p.y += done * yStride
+  }
+}
 
 @inline(never)
 func rows4x32(_ p: Operands) { allRows(p, 4, 32, false, 0, 0) }
 
 @inline(never)
 func rows4x64(_ p: Operands) { allRows(p, 4, 64, false, 0, 0) }
-
-@inline(never)
-func rows5x32(_ p: Operands) { allRows(p, 5, 32, false, 0, 0) }
-
-@inline(never)
-func rows5x64(_ p: Operands) { allRows(p, 5, 64, false, 0, 0) }
-
-@inline(never)
-func rows6x32(_ p: Operands) { allRows(p, 6, 32, false, 0, 0) }
-
-@inline(never)
-func rows6x64(_ p: Operands) { allRows(p, 6, 64, false, 0, 0) }
 
 @inline(never)
 func rows8x32(_ p: Operands) { allRows(p, 8, 32, false, 0, 0) }
@@ -120,14 +103,13 @@ func pairs8x64(_ p: Operands, _ xStride: Int, _ yStride: Int) { allRows(p, 8, 64
 private func allRows(
   _ p: Operands, _ bits: Int, _ block: Int, _ isPair: Bool, _ xStride: Int, _ yStride: Int
 ) {
-  let spread = spread(for: bits)
   let zero = _mm256_setzero_ps()
   var (p0, p1, p2, p3) = (zero, zero, zero, zero)
   var (q0, q1, q2, q3) = (zero, zero, zero, zero)
   let second = p.y + yStride
   // A loop instead of four calls: inlined four times, the products exceed the compiler's budget.
   for o in 0..<p.rows {
-    let (product, other) = rowProduct(p, o, bits, block, isPair, xStride, spread)
+    let (product, other) = rowProduct(p, o, bits, block, isPair, xStride)
     (p0, p1, p2, p3) = (p1, p2, p3, product)
     if isPair { (q0, q1, q2, q3) = (q1, q2, q3, other) }
     if o & 3 == 3 {
@@ -154,13 +136,10 @@ private func activations(_ x: UnsafeRawPointer, _ block: Int) -> (even: __m256i,
   )
 }
 
-/// 2 to 4 bits: even and odd weights of unit `index` (64 elements); of its first block of 32, if the row ends behind it.
+/// 4 bits: even and odd weights of unit `index` (64 elements); of its first block of 32, if the row ends behind it.
 @inline(__always)
-private func unitWeights(_ w: UnsafeRawPointer, _ index: Int, _ bits: Int, _ isHalf: Bool, _ spread: Spread)
-  -> (even: __m256i, odd: __m256i)
-{
-  let base = w + 8 * bits * index
-  if bits < 4 { return isHalf ? lastEvenOdd(base, bits, spread) : evenOdd(base, bits, spread) }
+private func unitWeights(_ w: UnsafeRawPointer, _ index: Int, _ isHalf: Bool) -> (even: __m256i, odd: __m256i) {
+  let base = w + 32 * index
   let bytes = isHalf ? firstHalf(base) : loadBytes(base)
   return (lowNibbles(bytes), highNibbles(bytes))
 }
@@ -178,7 +157,7 @@ private func unitSums(_ weights: (even: __m256i, odd: __m256i), _ x: UnsafeRawPo
 
 /// Sixteen bytes, and zeros behind them.
 @inline(__always)
-private func firstHalf(_ base: UnsafeRawPointer) -> __m256i {
+func firstHalf(_ base: UnsafeRawPointer) -> __m256i {
   __m256i(lowHalf: _mm_loadu_si128(base.assumingMemoryBound(to: __m128i.self)), highHalf: _mm_setzero_si128())
 }
 
@@ -186,50 +165,29 @@ private func firstHalf(_ base: UnsafeRawPointer) -> __m256i {
 @inline(__always)
 private func planeSums(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ block: Int, _ isHigh: Bool) -> __m256i
 {
-  let first = loadBytes(w)
-  let sum = _mm256_maddubs_epi16(isHigh ? highNibbles(first) : lowNibbles(first), loadBytes(x))
-  guard block == 64 else { return sum }
-  let second = loadBytes(w + 32)
-  return _mm256_add_epi16(
-    sum, _mm256_maddubs_epi16(isHigh ? highNibbles(second) : lowNibbles(second), loadBytes(x + 32)))
-}
-
-/// 5 and 6 bits: sums of dwords of block `index`; two pairs of products are at most 4 · 63 · 127 = 32,004.
-@inline(__always)
-private func byteSums(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ index: Int, _ bits: Int, _ block: Int, _ spread: Spread
-) -> __m256i {
-  let (base, values) = (w + index * block * bits / 8, x + index * block)
-  var sum = _mm256_maddubs_epi16(wideBytes(base, bits, spread), loadBytes(values))
+  let down = Int32(truncatingIfNeeded: isHigh ? 4 : 0)
+  var sum = _mm256_maddubs_epi16(lowNibbles(_mm256_srli_epi16(loadBytes(w), down)), loadBytes(x))
   if block == 64 {
-    let second = _mm256_maddubs_epi16(wideBytes(base + 4 * bits, bits, spread), loadBytes(values + 32))
-    sum = _mm256_add_epi16(sum, second)
+    let second = lowNibbles(_mm256_srli_epi16(loadBytes(w + 32), down))
+    sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(second, loadBytes(x + 32)))
   }
-  return _mm256_madd_epi16(sum, _mm256_set1_epi16(1))
+  return sum
 }
 
 @inline(__always)
-private func addDwords(_ a: __m256i, _ b: __m256i) -> __m256i {
+func addDwords(_ a: __m256i, _ b: __m256i) -> __m256i {
   _mm256_add_epi16(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b))
 }
 
 @inline(__always)
-private func addQuads(_ a: __m256i, _ b: __m256i) -> __m256i {
+func addQuads(_ a: __m256i, _ b: __m256i) -> __m256i {
   _mm256_add_epi16(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b))
 }
 
 /// Four registers of 16-bit sums to the four sums in each half; one of them stays below 4 · 7,620.
 @inline(__always)
-private func fourSums(_ a: __m256i, _ b: __m256i, _ c: __m256i, _ d: __m256i) -> __m256i {
+func fourSums(_ a: __m256i, _ b: __m256i, _ c: __m256i, _ d: __m256i) -> __m256i {
   _mm256_madd_epi16(addQuads(addDwords(a, b), addDwords(c, d)), _mm256_set1_epi16(1))
-}
-
-/// As `fourSums` for registers of 32-bit sums.
-@inline(__always)
-private func fourWideSums(_ a: __m256i, _ b: __m256i, _ c: __m256i, _ d: __m256i) -> __m256i {
-  let first = _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b))
-  let second = _mm256_add_epi32(_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d))
-  return _mm256_add_epi32(_mm256_unpacklo_epi64(first, second), _mm256_unpackhi_epi64(first, second))
 }
 
 @inline(__always)
@@ -243,34 +201,26 @@ private func joinHalves(_ first: __m256i, _ second: __m256i) -> __m256i {
 
 /// Sums of blocks of 32, whose even blocks stand in the low half and odd ones in the high half, one after the other.
 @inline(__always)
-private func inOrder(_ sums: __m256i) -> __m256i {
+func inOrder(_ sums: __m256i) -> __m256i {
   _mm256_permutevar8x32_epi32(sums, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0))
 }
 
-/// Integer products of the first `count` blocks of `w` with those of `x`, and of `other` if it is a pair; one lane each,
+/// 4 bits: integer products of the first `count` blocks of `w` with those of `x`, and of `other` if it is a pair; one lane each,
 /// zeros behind them: nothing behind the row is read. Loops instead of repetitions, as in `allRows`: the compiler unrolls
 /// them.
 @inline(__always)
-private func products(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int, _ bits: Int,
-  _ block: Int, _ isPair: Bool, _ spread: Spread
+private func nibbleProducts(
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int, _ block: Int,
+  _ isPair: Bool
 ) -> (__m256i, __m256i) {
-  if bits == 8 {
-    let low = plane(w, x, other, count, block, isPair, false)
-    let high = plane(w, x, other, count, block, isPair, true)
-    return (
-      _mm256_add_epi32(low.0, _mm256_slli_epi32(high.0, 4)),
-      _mm256_add_epi32(low.1, _mm256_slli_epi32(high.1, 4))
-    )
-  }
   let zero = _mm256_setzero_si256()
   var (a, b, c, d) = (zero, zero, zero, zero)
   var (e, f, g, h) = (zero, zero, zero, zero)
-  if bits <= 4 && block == 32 {
+  if block == 32 {
     for i in 0..<4 {
       var (sums, others) = (zero, zero)
       if 2 * i < count {
-        let weights = unitWeights(w, i, bits, 2 * i + 1 == count, spread)
+        let weights = unitWeights(w, i, 2 * i + 1 == count)
         sums = unitSums(weights, x + 64 * i, 32)
         if isPair { others = unitSums(weights, other + 64 * i, 32) }
       }
@@ -285,24 +235,34 @@ private func products(
     for i in 4 * half..<4 * half + 4 {
       var (sums, others) = (zero, zero)
       if i < count {
-        if bits <= 4 {
-          let weights = unitWeights(w, i, bits, false, spread)
-          sums = unitSums(weights, x + 64 * i, 64)
-          if isPair { others = unitSums(weights, other + 64 * i, 64) }
-        } else {
-          sums = byteSums(w, x, i, bits, block, spread)
-        }
+        let weights = unitWeights(w, i, false)
+        sums = unitSums(weights, x + 64 * i, 64)
+        if isPair { others = unitSums(weights, other + 64 * i, 64) }
       }
       (a, b, c, d) = (b, c, d, sums)
       (e, f, g, h) = (f, g, h, others)
     }
-    (first, second) = (second, bits <= 4 ? fourSums(a, b, c, d) : fourWideSums(a, b, c, d))
+    (first, second) = (second, fourSums(a, b, c, d))
     (third, fourth) = (fourth, fourSums(e, f, g, h))
   }
   return (joinHalves(first, second), joinHalves(third, fourth))
 }
 
-/// As `products` for the low or high nibbles of 8-bit weights.
+/// As `nibbleProducts` for 8 bits.
+@inline(__always)
+private func byteProducts(
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int, _ block: Int,
+  _ isPair: Bool
+) -> (__m256i, __m256i) {
+  let low = plane(w, x, other, count, block, isPair, false)
+  let high = plane(w, x, other, count, block, isPair, true)
+  return (
+    _mm256_add_epi32(low.0, _mm256_slli_epi32(high.0, 4)),
+    _mm256_add_epi32(low.1, _mm256_slli_epi32(high.1, 4))
+  )
+}
+
+/// As `byteProducts` for the low or high nibbles of 8-bit weights.
 @inline(__always)
 private func plane(
   _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int, _ block: Int,
@@ -316,9 +276,13 @@ private func plane(
   for half in 0..<2 {
     for i in 4 * half..<4 * half + 4 {
       let at = i * block
-      let isThere = i < count
-      (a, b, c, d) = (b, c, d, isThere ? planeSums(w + at, x + at, block, isHigh) : zero)
-      (e, f, g, h) = (f, g, h, isThere && isPair ? planeSums(w + at, other + at, block, isHigh) : zero)
+      var (sums, others) = (zero, zero)
+      if i < count {
+        sums = planeSums(w + at, x + at, block, isHigh)
+        if isPair { others = planeSums(w + at, other + at, block, isHigh) }
+      }
+      (a, b, c, d) = (b, c, d, sums)
+      (e, f, g, h) = (f, g, h, others)
     }
     (first, second) = (second, fourSums(a, b, c, d))
     (third, fourth) = (fourth, fourSums(e, f, g, h))
@@ -328,39 +292,52 @@ private func plane(
 
 // MARK: One row
 
-/// Scales or biases of eight consecutive blocks, all within the row.
+/// Scales and biases of eight consecutive blocks, all within the row.
 @inline(__always)
-private func coefficients(_ base: UnsafeRawPointer, _ format: Int, _ isShared: Bool) -> __m256 {
-  guard isShared else { return format == 0 ? load(base, 0) : widen(base, format) }
-  // A group of 128 is two blocks of 64 with the same scale.
+func coefficients(_ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ p: Operands) -> (__m256, __m256) {
+  if p.isShared { return (twice(scales, p.format), twice(biases, p.format)) }
+  if p.format == 0 { return (load(scales, 0), load(biases, 0)) }
+  return p.format == 1
+    ? (widen(scales, 1), widen(biases, 1)) : (widen(scales, 2), widen(biases, 2))
+}
+
+/// Four numbers, two lanes each: a group of 128 is two blocks of 64 with the same scale.
+@inline(__always)
+private func twice(_ base: UnsafeRawPointer, _ format: Int) -> __m256 {
+  let bits = base.loadUnaligned(as: SIMD4<UInt16>.self)
   let four: SIMD4<Float>
-  if format == 0 {
-    four = base.loadUnaligned(as: SIMD4<Float>.self)
-  } else {
-    let bits = base.loadUnaligned(as: SIMD4<UInt16>.self)
-    let eight = SIMD8<UInt16>(lowHalf: bits, highHalf: .zero)
-    four =
-      format == 1
-      ? _mm256_cvtph_ps(unsafeBitCast(eight, to: __m128i.self)).lowHalf
-      : unsafeBitCast(SIMD4<UInt32>(truncatingIfNeeded: bits) &<< 16, to: SIMD4<Float>.self)
+  switch format {
+  case 0: four = base.loadUnaligned(as: SIMD4<Float>.self)
+  case 1: four = _mm256_cvtph_ps(unsafeBitCast(SIMD8(lowHalf: bits, highHalf: .zero), to: __m128i.self)).lowHalf
+  default: four = unsafeBitCast(SIMD4<UInt32>(truncatingIfNeeded: bits) &<< 16, to: SIMD4<Float>.self)
   }
   return _mm256_permutevar8x32_ps(
     SIMD8(lowHalf: four, highHalf: four), _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0))
 }
 
-/// As `coefficients` for the last `count` (1 ... 7) blocks of a row of eight or more: the eight numbers that end with them,
-/// moved to the front.
+/// As `coefficients` for the last `count` (1 ... 7) blocks of a row: nothing behind the row is read.
 @inline(__always)
-private func trailing(_ base: UnsafeRawPointer, _ format: Int, _ count: Int) -> __m256 {
-  let eight = coefficients(base - (format == 0 ? 4 : 2) * (8 - count), format, false)
+func lastCoefficients(
+  _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ p: Operands, _ count: Int, _ block: Int
+) -> (__m256, __m256) {
+  if p.columns < 8 * block || p.isShared {
+    return (partial(scales, p.format, count, p.isShared), partial(biases, p.format, count, p.isShared))
+  }
+  // The eight numbers that end with them, moved to the front.
+  let before = (p.format == 0 ? 4 : 2) * (8 - count)
+  let eight = coefficients(scales - before, biases - before, p)
   let lanes = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0)
   let order = _mm256_sub_epi32(lanes, _mm256_set1_epi32(Int32(truncatingIfNeeded: count)))
-  return _mm256_and_ps(_mm256_permutevar8x32_ps(eight, order), _mm256_castsi256_ps(tailMask(count)))
+  let mask = _mm256_castsi256_ps(tailMask(count))
+  return (
+    _mm256_and_ps(_mm256_permutevar8x32_ps(eight.0, order), mask),
+    _mm256_and_ps(_mm256_permutevar8x32_ps(eight.1, order), mask)
+  )
 }
 
-/// As `coefficients` for fewer blocks: nothing behind the row is read.
+/// As `coefficients` for fewer blocks, one by one.
 @inline(never)
-func lastCoefficients(_ base: UnsafeRawPointer, _ format: Int, _ count: Int, _ isShared: Bool) -> __m256 {
+func partial(_ base: UnsafeRawPointer, _ format: Int, _ count: Int, _ isShared: Bool) -> __m256 {
   let numbers = isShared ? (count + 1) / 2 : count
   let values: __m256
   if format == 0 {
@@ -383,7 +360,7 @@ func lastCoefficients(_ base: UnsafeRawPointer, _ format: Int, _ count: Int, _ i
 }
 
 @inline(__always)
-private func add(
+func add(
   _ total: __m256, _ integers: __m256i, _ scales: __m256, _ biases: __m256, _ a: UnsafeRawPointer,
   _ c: UnsafeRawPointer
 ) -> __m256 {
@@ -394,7 +371,7 @@ private func add(
 /// Row `o` of the weights with one row of x, or also with that `next` bytes behind it: eight lanes each, still to be summed.
 @inline(__always)
 private func rowProduct(
-  _ p: Operands, _ o: Int, _ bits: Int, _ block: Int, _ isPair: Bool, _ next: Int, _ spread: Spread
+  _ p: Operands, _ o: Int, _ bits: Int, _ block: Int, _ isPair: Bool, _ next: Int
 ) -> (__m256, __m256) {
   var (w, s, b) = (
     p.w + o * p.rowBytes, p.scales + o * p.scaleRowBytes, p.biases + o * p.scaleRowBytes
@@ -413,8 +390,10 @@ private func rowProduct(
     // The rows of scales follow each other as those of weights do.
     prefetch(s + prefetchDistance / wStep * sStep)
     prefetch(b + prefetchDistance / wStep * sStep)
-    let (one, two) = products(w, x, x + next, 8, bits, block, isPair, spread)
-    let (scales, biases) = (coefficients(s, p.format, p.isShared), coefficients(b, p.format, p.isShared))
+    let (one, two) =
+      bits == 8
+      ? byteProducts(w, x, x + next, 8, block, isPair) : nibbleProducts(w, x, x + next, 8, block, isPair)
+    let (scales, biases) = coefficients(s, b, p)
     let sum = add(these.0, one, scales, biases, a, a + c)
     (these, those) = (those, (sum, isPair ? add(these.1, two, scales, biases, a + next, a + next + c) : zero))
     w += wStep
@@ -426,10 +405,11 @@ private func rowProduct(
   }
   if left > 0 {
     prefetchAhead(w, wStep)
-    let (one, two) = products(w, x, x + next, left, bits, block, isPair, spread)
-    let isLong = p.columns >= 8 * block && !p.isShared
-    let scales = isLong ? trailing(s, p.format, left) : lastCoefficients(s, p.format, left, p.isShared)
-    let biases = isLong ? trailing(b, p.format, left) : lastCoefficients(b, p.format, left, p.isShared)
+    let (one, two) =
+      bits == 8
+      ? byteProducts(w, x, x + next, left, block, isPair)
+      : nibbleProducts(w, x, x + next, left, block, isPair)
+    let (scales, biases) = lastCoefficients(s, b, p, left, block)
     these.0 = add(these.0, one, scales, biases, a, a + c)
     if isPair { these.1 = add(these.1, two, scales, biases, a + next, a + next + c) }
   }

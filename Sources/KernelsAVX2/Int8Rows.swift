@@ -78,7 +78,7 @@ package func quantizeInt8(
 
 /// Moves the even elements of a block to its front, the odd ones behind them.
 @inline(__always)
-private func separate(_ block: UnsafeMutableRawPointer, _ count: Int) {
+func separate(_ block: UnsafeMutableRawPointer, _ count: Int) {
   let low = _mm256_set1_epi16(0x00FF)
   let first = loadBytes(block)
   let second = count == 64 ? loadBytes(block + 32) : first
@@ -109,4 +109,50 @@ func sumOfLanes(_ v: __m256i) -> Int32 {
   let four = lanes.lowHalf &+ lanes.highHalf
   let two = four.lowHalf &+ four.highHalf
   return two[0] &+ two[1]
+}
+
+// MARK: Two blocks side by side
+
+/// As `paddedColumns` in a row of `pairBlocks`: twice the block.
+@inline(__always)
+func pairedColumns(_ columns: Int, _ block: Int) -> Int { (columns + 2 * block - 1) & ~(2 * block - 1) }
+
+/// Bytes of a row of `pairBlocks`.
+@inline(__always)
+func pairedRowBytes(_ columns: Int, _ block: Int) -> Int {
+  pairedColumns(columns, block) + 8 * paddedBlocks(columns, block)
+}
+
+/// Rewrites a quantized row for the integer kernels of 2, 3, 5 and 6 bits: see `pairBlocks`. With `inQuarters` an
+/// [even | odd] block of 64 is separated once more: elements 4·i, 4·i + 1, 4·i + 2, 4·i + 3, sixteen each.
+@inline(never)
+func pairRow(
+  _ row: UnsafeRawPointer, _ columns: Int, _ block: Int, _ inQuarters: Bool, _ out: UnsafeMutableRawPointer
+) {
+  pairBlocks(row, columns, block, inQuarters, out)
+  (out + pairedColumns(columns, block)).copyMemory(
+    from: row + paddedColumns(columns), byteCount: 8 * paddedBlocks(columns, block))
+}
+
+/// Copies a row's elements so that two neighbouring blocks share each register, one in each half: sums of both then need
+/// half as many shuffles.
+@inline(__always)
+func pairBlocks(
+  _ row: UnsafeRawPointer, _ columns: Int, _ block: Int, _ inQuarters: Bool, _ out: UnsafeMutableRawPointer
+) {
+  let (used, padded) = (columns / block, pairedColumns(columns, block))
+  out.copyMemory(from: row, byteCount: columns)
+  if used & 1 == 1 { (out + columns).initializeMemory(as: UInt8.self, repeating: 0, count: padded - columns) }
+  if inQuarters { for j in 0..<used { separate(out + 64 * j, 64) } }
+  for pair in 0..<padded / (2 * block) {
+    let base = out + 2 * block * pair
+    let (a, b) = (loadBytes(base), loadBytes(base + block))
+    if block == 64 {
+      let (c, d) = (loadBytes(base + 32), loadBytes(base + 96))
+      storeBytes(__m256i(lowHalf: c.lowHalf, highHalf: d.lowHalf), base + 64)
+      storeBytes(__m256i(lowHalf: c.highHalf, highHalf: d.highHalf), base + 96)
+    }
+    storeBytes(__m256i(lowHalf: a.lowHalf, highHalf: b.lowHalf), base)
+    storeBytes(__m256i(lowHalf: a.highHalf, highHalf: b.highHalf), base + 32)
+  }
 }
