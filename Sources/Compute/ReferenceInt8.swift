@@ -70,44 +70,44 @@ extension Reference {
           let sum = lanes[j % 16].addingProduct(Float(product), a[j] * scale)
           lanes[j % 16] = sum.addingProduct(bias, c[j])
         }
-        for half in [8, 4, 2, 1] {
-          for lane in 0..<half { lanes[lane] += lanes[lane + half] }
-        }
-        y[r * yStride + o] = lanes[0]
+        y[r * yStride + o] = sum(lanes)
       }
     }
   }
 
-  /// Lane l sums the even elements of eight in each block of 32, lane l + 4 the odd ones.
   static func multiplyInt8Floating(
     packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, scaleRowBytes: Int, isNVFP4: Bool,
     weightRows: Int, x: UnsafeRawPointer, xRowBytes: Int, xRows: Int, columns: Int,
     y: UnsafeMutablePointer<Float>, yStride: Int
   ) {
+    let group = isNVFP4 ? 16 : 32
     for r in 0..<xRows {
       let row = x + r * xRowBytes
       let a = (row + (columns + 3) / 4 * 4).assumingMemoryBound(to: Float.self)
       for o in 0..<weightRows {
-        var lanes = [Float](repeating: 0, count: 8)
-        for j in 0..<columns / 32 {
-          for lane in 0..<8 {
-            let first = 32 * j + 8 * (lane % 4) + lane / 4
-            var product = 0
-            for i in stride(from: first, to: first + 8, by: 2) {
-              let doubled = Int(2 * e2m1(quantum(packed + o * rowBytes, 4, i)))
-              product += doubled * Int(row.load(fromByteOffset: i, as: Int8.self))
-            }
-            let code = Int(
-              (scales + o * scaleRowBytes).load(fromByteOffset: first / (isNVFP4 ? 16 : 32), as: UInt8.self))
-            let scale = isNVFP4 ? e4m3(code) : powerOfTwo(code)
-            lanes[lane] = lanes[lane].addingProduct(Float(product), scale * (0.5 * a[j]))
+        var lanes = [Float](repeating: 0, count: 16)
+        for j in 0..<columns / group {
+          // Twice an element is an integer.
+          var product = 0
+          for i in j * group..<(j + 1) * group {
+            let doubled = Int(2 * e2m1(quantum(packed + o * rowBytes, 4, i)))
+            product += doubled * Int(row.load(fromByteOffset: i, as: Int8.self))
           }
+          let code = Int((scales + o * scaleRowBytes).load(fromByteOffset: j, as: UInt8.self))
+          let scale = isNVFP4 ? e4m3(code) : powerOfTwo(code)
+          lanes[j % 16] = lanes[j % 16].addingProduct(Float(product), scale * (0.5 * a[j * group / 32]))
         }
-        for half in [4, 2, 1] {
-          for lane in 0..<half { lanes[lane] += lanes[lane + half] }
-        }
-        y[r * yStride + o] = lanes[0]
+        y[r * yStride + o] = sum(lanes)
       }
     }
+  }
+
+  /// The sum of sixteen lanes, always in the same tree.
+  private static func sum(_ lanes: [Float]) -> Float {
+    var lanes = lanes
+    for half in [8, 4, 2, 1] {
+      for lane in 0..<half { lanes[lane] += lanes[lane + half] }
+    }
+    return lanes[0]
   }
 }

@@ -13,7 +13,7 @@ private let nvfp4 = 2
 /// What the elements of a group are looked up in or multiplied with.
 @inline(__always)
 private func factors(_ scales: UnsafeRawPointer, _ mode: Int, _ group: Int) -> __m256 {
-  let code = _mm256_set1_epi32(Int32((scales + group).load(as: UInt8.self)))
+  let code = _mm256_set1_epi32(Int32((scales + group).load(as: Int8.self)))
   let scale = scaleValues(code, mode == nvfp4)
   if mode == mxfp8 { return scale }
   return _mm256_mul_ps(_mm256_set_ps(6, 4, 3, 2, 1.5, 1, 0.5, 0), scale)

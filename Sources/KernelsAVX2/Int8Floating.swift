@@ -1,11 +1,21 @@
-// Products of int8 activations with E2M1 weights (mxfp4, nvfp4): twice an E2M1 element is a small integer.
+// Products of int8 activations with E2M1 weights (mxfp4, nvfp4): twice an E2M1 element is an integer of at most 12.
 //
-// A shuffle looks up the signed integers of 32 weights. VPMADDUBSW wants one unsigned side, so x takes the weights' signs
-// and the weights their magnitudes: pairs are at most 3,048. The eight lanes of a block's sums are scaled apart, since in
-// nvfp4 they belong to two groups: nibbles unpack as [even | odd], so lanes 0, 1, 4, 5 are the first sixteen weights.
-// A row of the result is the same whatever rows are computed with it, so one kernel serves decode and prefill.
+// A shuffle looks up twice the element plus 12, which VPMADDUBSW takes as its unsigned side; twelve times the sum of the
+// activations is taken off again, eight groups at once. For group j, of 32 elements in mxfp4 and 16 in nvfp4:
+//
+//   w·x = (a/2 · s) · (Σ (2e + 12)·x8 - 12 · Σ x8)
+//
+// The integer sum is exact. Group j belongs to float lane j mod 16 as in Int8Multiply. A row of the result is the same
+// whatever rows are computed with it, so one kernel serves decode and prefill.
 
 import _Builtin_intrinsics.intel
+
+/// What a product of one row of x reads and writes. A field that is not used would let the compiler add a weak variant of
+/// the functions.
+typealias FloatingOperands = (
+  w: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, scaleRowBytes: Int, rows: Int,
+  x: UnsafeRawPointer, columns: Int, y: UnsafeMutablePointer<Float>
+)
 
 /// `y[r · yStride + o]` for rows of x quantized in blocks of 32, [even | odd]; see Compute's Int8Kernels.MultiplyFloating.
 package func multiplyInt8Floating(
@@ -14,143 +24,249 @@ package func multiplyInt8Floating(
   y: UnsafeMutablePointer<Float>,
   yStride: Int
 ) {
-  let count = columns / (isNVFP4 ? 16 : 32)
-  withUnsafeTemporaryAllocation(byteCount: 8 * count, alignment: 32) { buffer in
-    guard let s0 = buffer.baseAddress?.assumingMemoryBound(to: Float.self) else { return }
-    let s1 = s0 + count
-    var o = 0
-    while o < weightRows {
-      // An odd last row is computed twice, and so is the last of two or three rows of x.
-      let second = min(o + 1, weightRows - 1)
-      let (w0, w1) = (packed + o * rowBytes, packed + second * rowBytes)
-      widenScales(scales + o * scaleRowBytes, isNVFP4, count, s0)
-      widenScales(scales + second * scaleRowBytes, isNVFP4, count, s1)
-      var r = 0
-      while r < xRows {
-        let (last, source, target) = (min(4, xRows - r) - 1, x + r * xStride, y + r * yStride)
-        // Whether it is nvfp4 is a constant in each specialisation.
-        switch (isNVFP4, last) {
-        case (false, 0): twoByOne(w0, w1, s0, s1, false, source, columns, target + o, target + second)
-        case (true, 0): twoByOne(w0, w1, s0, s1, true, source, columns, target + o, target + second)
-        case (false, _):
-          oneByFour(w0, s0, false, source, xStride, last, columns, target + o, yStride)
-          oneByFour(w1, s1, false, source, xStride, last, columns, target + second, yStride)
-        default:
-          oneByFour(w0, s0, true, source, xStride, last, columns, target + o, yStride)
-          oneByFour(w1, s1, true, source, xStride, last, columns, target + second, yStride)
-        }
-        r += 4
+  let size = groupedRowBytes(columns, isNVFP4 ? 16 : 32)
+  withUnsafeTemporaryAllocation(byteCount: 2 * size, alignment: 32) { buffer in
+    guard let rows = buffer.baseAddress else { return }
+    var p: FloatingOperands = (
+      packed, rowBytes, scales, scaleRowBytes, weightRows, UnsafeRawPointer(rows), columns, y
+    )
+    var r = 0
+    while r < xRows {
+      let isPair = r + 1 < xRows
+      for i in 0..<(isPair ? 2 : 1) {
+        prepareGroups(x + (r + i) * xStride, columns, isNVFP4, rows + i * size)
       }
-      o += 2
+      switch (isNVFP4, isPair) {
+      case (false, false): rowsMXFP4(p)
+      case (true, false): rowsNVFP4(p)
+      case (false, true): pairsMXFP4(p, size, yStride)
+      default: pairsNVFP4(p, size, yStride)
+      }
+      let done = isPair ? 2 : 1
+      r += done
+      p.y += done * yStride
     }
   }
 }
 
-/// A row's scales as floats.
+@inline(never)
+func rowsMXFP4(_ p: FloatingOperands) { allRows(p, false, false, 0, 0) }
+
+@inline(never)
+func rowsNVFP4(_ p: FloatingOperands) { allRows(p, true, false, 0, 0) }
+
+@inline(never)
+func pairsMXFP4(_ p: FloatingOperands, _ xStride: Int, _ yStride: Int) {
+  allRows(p, false, true, xStride, yStride)
+}
+
+@inline(never)
+func pairsNVFP4(_ p: FloatingOperands, _ xStride: Int, _ yStride: Int) {
+  allRows(p, true, true, xStride, yStride)
+}
+
+// MARK: Activations
+
+/// Groups of a row, and zeros up to the end of sixteen lanes.
 @inline(__always)
-private func widenScales(
-  _ scales: UnsafeRawPointer, _ isNVFP4: Bool, _ count: Int, _ out: UnsafeMutablePointer<Float>
-) {
-  var i = 0
-  while i + 8 <= count {
-    let eight = _mm_cvtsi64_si128((scales + i).loadUnaligned(as: Int64.self))
-    _mm256_storeu_ps(out + i, scaleValues(_mm256_cvtepu8_epi32(eight), isNVFP4))
-    i += 8
+private func paddedGroups(_ columns: Int, _ group: Int) -> Int { (columns / group + 15) & ~15 }
+
+@inline(__always)
+private func groupedRowBytes(_ columns: Int, _ group: Int) -> Int {
+  paddedColumns(columns) + 8 * paddedGroups(columns, group)
+}
+
+/// A quantized row with its blocks side by side (`pairBlocks`), half of each group's scale, and 12 · Σ x8 of each group.
+@inline(never)
+func prepareGroups(_ row: UnsafeRawPointer, _ columns: Int, _ isNVFP4: Bool, _ out: UnsafeMutableRawPointer) {
+  let groups = paddedGroups(columns, isNVFP4 ? 16 : 32)
+  let padded = paddedColumns(columns)
+  let scales = row + padded
+  let halves = (out + padded).assumingMemoryBound(to: Float.self)
+  let sums = (out + padded + 4 * groups).assumingMemoryBound(to: Int32.self)
+  for j in 0..<groups {
+    halves[j] = 0
+    sums[j] = 0
   }
-  while i < count {
-    let code = _mm256_set1_epi32(Int32((scales + i).load(as: UInt8.self)))
-    out[i] = scaleValues(code, isNVFP4)[0]
-    i += 1
+  for j in 0..<columns / 32 {
+    let half = 0.5 * (scales + 4 * j).loadUnaligned(as: Float.self)
+    // Dwords: even elements of the first and the second sixteen, two each, then odd ones.
+    let pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), loadBytes(row + 32 * j))
+    let four = unsafeBitCast(_mm256_madd_epi16(pairs, _mm256_set1_epi16(12)), to: SIMD8<Int32>.self)
+    let two = four.lowHalf &+ four.highHalf
+    let (first, second) = (two[0] &+ two[1], two[2] &+ two[3])
+    if isNVFP4 {
+      (halves[2 * j], halves[2 * j + 1]) = (half, half)
+      (sums[2 * j], sums[2 * j + 1]) = (first, second)
+    } else {
+      halves[j] = half
+      sums[j] = first &+ second
+    }
+  }
+  pairBlocks(row, columns, 32, false, out)
+}
+
+// MARK: Rows of weights
+
+/// As Int8Multiply's: row by row in the order of memory, for one prepared row of x or two.
+@inline(__always)
+private func allRows(_ p: FloatingOperands, _ isNVFP4: Bool, _ isPair: Bool, _ xStride: Int, _ yStride: Int) {
+  let zero = _mm256_setzero_ps()
+  var (p0, p1, p2, p3) = (zero, zero, zero, zero)
+  var (q0, q1, q2, q3) = (zero, zero, zero, zero)
+  let second = p.y + yStride
+  for o in 0..<p.rows {
+    let (product, other) = rowProduct(p, o, isNVFP4, isPair, xStride)
+    (p0, p1, p2, p3) = (p1, p2, p3, product)
+    if isPair { (q0, q1, q2, q3) = (q1, q2, q3, other) }
+    if o & 3 == 3 {
+      _mm_storeu_ps(p.y + o - 3, sums(p0, p1, p2, p3))
+      if isPair { _mm_storeu_ps(second + o - 3, sums(q0, q1, q2, q3)) }
+    } else if o >= p.rows & ~3 {
+      p.y[o] = sum(product)
+      if isPair { second[o] = sum(other) }
+    }
   }
 }
 
-/// Bytes of scale as floats: E4M3 in nvfp4, else powers of two, the smallest of which is subnormal.
+/// Row `o` of the weights with one row of x, or also with that `next` bytes behind it: eight lanes each, still to be summed.
+@inline(__always)
+private func rowProduct(_ p: FloatingOperands, _ o: Int, _ isNVFP4: Bool, _ isPair: Bool, _ next: Int)
+  -> (__m256, __m256)
+{
+  let group = isNVFP4 ? 16 : 32
+  var (w, s) = (p.w + o * p.rowBytes, p.scales + o * p.scaleRowBytes)
+  var (x, a) = (p.x, p.x + paddedColumns(p.columns))
+  let c = 4 * paddedGroups(p.columns, group)
+  let zero = _mm256_setzero_ps()
+  var (these, those) = ((zero, zero), (zero, zero))
+  var left = p.columns / group
+  while left >= 8 {
+    prefetchAhead(w, 4 * group)
+    prefetch(s + prefetchDistance / (4 * group) * 8)
+    let (one, two) = eight(w, x, x + next, 8, isNVFP4, isPair)
+    let scales = scaleValues(codes(s), isNVFP4)
+    let sum = add(these.0, one, scales, a, c)
+    (these, those) = (those, (sum, isPair ? add(these.1, two, scales, a + next, c) : zero))
+    w += 4 * group
+    x += 8 * group
+    s += 8
+    a += 32
+    left -= 8
+  }
+  if left > 0 {
+    prefetchAhead(w, 4 * group)
+    let (one, two) = eight(w, x, x + next, left, isNVFP4, isPair)
+    let scales = scaleValues(lastCodes(s, p.columns / group, left), isNVFP4)
+    these.0 = add(these.0, one, scales, a, c)
+    if isPair { these.1 = add(these.1, two, scales, a + next, c) }
+  }
+  return (_mm256_add_ps(these.0, those.0), _mm256_add_ps(these.1, those.1))
+}
+
+/// Adds eight groups to their lanes; `a` is where their halved scales are, and `c` bytes behind it what the sums contain
+/// too much.
+@inline(__always)
+private func add(_ total: __m256, _ sums: __m256i, _ scales: __m256, _ a: UnsafeRawPointer, _ c: Int)
+  -> __m256
+{
+  let products = _mm256_cvtepi32_ps(_mm256_sub_epi32(sums, loadBytes(a + c)))
+  return _mm256_fmadd_ps(products, _mm256_mul_ps(scales, load(a, 0)), total)
+}
+
+/// Eight bytes of scale.
+@inline(__always)
+private func codes(_ scales: UnsafeRawPointer) -> __m256i { widened(scales.loadUnaligned(as: UInt64.self)) }
+
+/// The last `count` (1 ... 7) of a row's bytes of scale; nothing outside the row is read. Behind them codes of powers of
+/// two that are no subnormal numbers, which would be slow.
+@inline(__always)
+private func lastCodes(_ scales: UnsafeRawPointer, _ all: Int, _ count: Int) -> __m256i {
+  var bytes: UInt64 = 0
+  if all >= 8 {
+    // Eight that end with them.
+    bytes = (scales + count - 8).loadUnaligned(as: UInt64.self) >> UInt64(64 - 8 * count)
+  } else {
+    for i in 0..<count { bytes |= UInt64((scales + i).load(as: UInt8.self)) << UInt64(8 * i) }
+  }
+  return widened(bytes | 0x3030_3030_3030_3030 << UInt64(8 * count))
+}
+
+@inline(__always)
+private func widened(_ bytes: UInt64) -> __m256i {
+  _mm256_cvtepi8_epi32(_mm_cvtsi64_si128(Int64(bitPattern: bytes)))
+}
+
+/// Sign-extended bytes of scale as floats: E4M3 in nvfp4, else powers of two, the smallest of which is subnormal.
 @inline(__always)
 func scaleValues(_ codes: __m256i, _ isNVFP4: Bool) -> __m256 {
-  guard isNVFP4 else {
-    return _mm256_castsi256_ps(
-      _mm256_max_epi32(_mm256_slli_epi32(codes, 23), _mm256_set1_epi32(0x0040_0000)))
+  let moved = _mm256_slli_epi32(codes, isNVFP4 ? 20 : 23)
+  if isNVFP4 {
+    // Sign, exponent and mantissa; 2^120 is the difference of the biases.
+    let bits = _mm256_and_si256(moved, _mm256_set1_epi32(Int32(bitPattern: 0x87F0_0000)))
+    return _mm256_mul_ps(_mm256_castsi256_ps(bits), _mm256_set1_ps(0x1p120))
   }
-  let magnitude = _mm256_and_si256(_mm256_slli_epi32(codes, 20), _mm256_set1_epi32(0x07F0_0000))
-  let sign = _mm256_and_si256(_mm256_slli_epi32(codes, 24), _mm256_set1_epi32(Int32.min))
-  return _mm256_mul_ps(_mm256_castsi256_ps(_mm256_or_si256(magnitude, sign)), _mm256_set1_ps(0x1p120))
+  let bits = _mm256_and_si256(moved, _mm256_set1_epi32(0x7F80_0000))
+  return _mm256_castsi256_ps(_mm256_max_epi32(bits, _mm256_set1_epi32(0x0040_0000)))
 }
 
-/// Twice the values of 32 weights.
+// MARK: Integer sums
+
+/// Twice the E2M1 elements in the low nibbles, plus 12.
 @inline(__always)
-private func doubled(_ weights: UnsafeRawPointer) -> __m256i {
-  let packed = _mm_loadu_si128(weights.assumingMemoryBound(to: __m128i.self))
-  let both = _mm256_srlv_epi64(_mm256_broadcastsi128_si256(packed), _mm256_set_epi64x(4, 4, 0, 0))
-  let values = _mm256_set_epi8(
-    -12, -8, -6, -4, -3, -2, -1, 0, 12, 8, 6, 4, 3, 2, 1, 0, -12, -8, -6, -4, -3, -2, -1, 0, 12, 8, 6, 4, 3,
-    2, 1, 0)
-  return _mm256_shuffle_epi8(values, _mm256_and_si256(both, _mm256_set1_epi8(15)))
+private func looked(up nibbles: __m256i) -> __m256i {
+  _mm256_shuffle_epi8(
+    _mm256_set_epi8(
+      0, 4, 6, 8, 9, 10, 11, 12, 24, 20, 18, 16, 15, 14, 13, 12, 0, 4, 6, 8, 9, 10, 11, 12, 24, 20, 18, 16,
+      15,
+      14, 13, 12), nibbles)
 }
 
-/// The scales of block `j`'s lanes.
+/// Sums of `count` groups with a row of x, and with `other` if it is a pair; one lane each, those of zeros behind them.
 @inline(__always)
-private func laneScales(_ scales: UnsafePointer<Float>, _ isNVFP4: Bool, _ j: Int) -> __m256 {
-  guard isNVFP4 else { return _mm256_set1_ps(scales[j]) }
-  let pair = UnsafeRawPointer(scales + 2 * j).loadUnaligned(as: Double.self)
-  return _mm256_permutevar_ps(
-    _mm256_castpd_ps(_mm256_set1_pd(pair)), _mm256_set_epi32(1, 1, 0, 0, 1, 1, 0, 0))
-}
-
-/// Adds a block's products to a row's lanes; `half` is half the scale of x's block.
-@inline(__always)
-private func add(
-  _ w: __m256i, _ magnitudes: __m256i, _ scales: __m256, _ x: __m256i, _ half: __m256, _ total: __m256
-) -> __m256 {
-  let pairs = _mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(x, w))
-  let sums = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
-  return _mm256_fmadd_ps(sums, _mm256_mul_ps(scales, half), total)
-}
-
-@inline(__always)
-private func halfScale(_ row: UnsafeRawPointer, _ at: Int) -> __m256 {
-  _mm256_set1_ps(0.5 * (row + at).loadUnaligned(as: Float.self))
-}
-
-@inline(__always)
-private func twoByOne(
-  _ w0: UnsafeRawPointer, _ w1: UnsafeRawPointer, _ s0: UnsafePointer<Float>, _ s1: UnsafePointer<Float>,
-  _ isNVFP4: Bool, _ x: UnsafeRawPointer, _ columns: Int, _ y0: UnsafeMutablePointer<Float>,
-  _ y1: UnsafeMutablePointer<Float>
-) {
-  let a = paddedColumns(columns)
-  var (t0, t1) = (_mm256_setzero_ps(), _mm256_setzero_ps())
-  for j in 0..<columns / 32 {
-    let (block, half) = (loadBytes(x + 32 * j), halfScale(x, a + 4 * j))
-    let (p, q) = (doubled(w0 + 16 * j), doubled(w1 + 16 * j))
-    t0 = add(p, _mm256_abs_epi8(p), laneScales(s0, isNVFP4, j), block, half, t0)
-    t1 = add(q, _mm256_abs_epi8(q), laneScales(s1, isNVFP4, j), block, half, t1)
+private func eight(
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int, _ isNVFP4: Bool,
+  _ isPair: Bool
+) -> (__m256i, __m256i) {
+  let zero = _mm256_setzero_si256()
+  var (a, b, c, d) = (zero, zero, zero, zero)
+  var (e, f, g, h) = (zero, zero, zero, zero)
+  // Registers of 64 elements, and half of one at the end of a row.
+  let (units, blocks) = (isNVFP4 ? 2 : 4, isNVFP4 ? count / 2 : count)
+  for i in 0..<units {
+    var (sums, others) = (zero, zero)
+    if 2 * i < blocks {
+      let bytes = 2 * i + 1 == blocks ? firstHalf(w + 32 * i) : loadBytes(w + 32 * i)
+      let (even, odd) = (looked(up: lowNibbles(bytes)), looked(up: highNibbles(bytes)))
+      sums = unitSums(even, odd, x + 64 * i)
+      if isPair { others = unitSums(even, odd, other + 64 * i) }
+    }
+    (a, b, c, d) = (b, c, d, sums)
+    (e, f, g, h) = (f, g, h, others)
   }
-  y0[0] = sum(t0)
-  y1[0] = sum(t1)
+  return isNVFP4
+    ? (eightOfSixteen(c, d), eightOfSixteen(g, h)) : (eightOf32(a, b, c, d), eightOf32(e, f, g, h))
 }
 
-/// Row i of four is row min(i, `last`).
+/// Words: two pairs of products are at most 4 · 24 · 127 = 12,192.
 @inline(__always)
-private func oneByFour(
-  _ w: UnsafeRawPointer, _ scales: UnsafePointer<Float>, _ isNVFP4: Bool, _ x0: UnsafeRawPointer,
-  _ xStride: Int, _ last: Int, _ columns: Int, _ y: UnsafeMutablePointer<Float>, _ yStride: Int
-) {
-  let a = paddedColumns(columns)
-  let (x1, x2, x3) = (x0 + min(1, last) * xStride, x0 + min(2, last) * xStride, x0 + min(3, last) * xStride)
-  let zero = _mm256_setzero_ps()
-  var (t0, t1, t2, t3) = (zero, zero, zero, zero)
-  for j in 0..<columns / 32 {
-    let weights = doubled(w + 16 * j)
-    let magnitudes = _mm256_abs_epi8(weights)
-    let factors = laneScales(scales, isNVFP4, j)
-    let (at, scale) = (32 * j, a + 4 * j)
-    t0 = add(weights, magnitudes, factors, loadBytes(x0 + at), halfScale(x0, scale), t0)
-    t1 = add(weights, magnitudes, factors, loadBytes(x1 + at), halfScale(x1, scale), t1)
-    t2 = add(weights, magnitudes, factors, loadBytes(x2 + at), halfScale(x2, scale), t2)
-    t3 = add(weights, magnitudes, factors, loadBytes(x3 + at), halfScale(x3, scale), t3)
-  }
-  y[0] = sum(t0)
-  if last > 0 { y[yStride] = sum(t1) }
-  if last > 1 { y[2 * yStride] = sum(t2) }
-  if last > 2 { y[3 * yStride] = sum(t3) }
+private func unitSums(_ even: __m256i, _ odd: __m256i, _ x: UnsafeRawPointer) -> __m256i {
+  _mm256_add_epi16(_mm256_maddubs_epi16(even, loadBytes(x)), _mm256_maddubs_epi16(odd, loadBytes(x + 32)))
+}
+
+/// Four registers of words, a block of 32 in each half, to the sums of eight blocks; two words fit sixteen bits.
+@inline(__always)
+private func eightOf32(_ a: __m256i, _ b: __m256i, _ c: __m256i, _ d: __m256i) -> __m256i {
+  let one = _mm256_set1_epi16(1)
+  let (first, second) = (_mm256_madd_epi16(addDwords(a, b), one), _mm256_madd_epi16(addDwords(c, d), one))
+  return inOrder(
+    _mm256_add_epi32(_mm256_unpacklo_epi64(first, second), _mm256_unpackhi_epi64(first, second)))
+}
+
+/// Two registers of words, two groups of 16 in each half, to the sums of eight groups.
+@inline(__always)
+private func eightOfSixteen(_ a: __m256i, _ b: __m256i) -> __m256i {
+  // Groups 0, 1, 4, 5 | 2, 3, 6, 7.
+  let sums = _mm256_madd_epi16(_mm256_hadd_epi16(a, b), _mm256_set1_epi16(1))
+  return _mm256_permutevar8x32_epi32(sums, _mm256_set_epi32(7, 6, 3, 2, 5, 4, 1, 0))
 }

@@ -138,7 +138,8 @@ private func activations(_ x: UnsafeRawPointer, _ block: Int) -> (even: __m256i,
 
 /// 4 bits: even and odd weights of unit `index` (64 elements); of its first block of 32, if the row ends behind it.
 @inline(__always)
-private func unitWeights(_ w: UnsafeRawPointer, _ index: Int, _ isHalf: Bool) -> (even: __m256i, odd: __m256i) {
+private func unitWeights(_ w: UnsafeRawPointer, _ index: Int, _ isHalf: Bool) -> (even: __m256i, odd: __m256i)
+{
   let base = w + 32 * index
   let bytes = isHalf ? firstHalf(base) : loadBytes(base)
   return (lowNibbles(bytes), highNibbles(bytes))
@@ -308,7 +309,8 @@ private func twice(_ base: UnsafeRawPointer, _ format: Int) -> __m256 {
   let four: SIMD4<Float>
   switch format {
   case 0: four = base.loadUnaligned(as: SIMD4<Float>.self)
-  case 1: four = _mm256_cvtph_ps(unsafeBitCast(SIMD8(lowHalf: bits, highHalf: .zero), to: __m128i.self)).lowHalf
+  case 1:
+    four = _mm256_cvtph_ps(unsafeBitCast(SIMD8(lowHalf: bits, highHalf: .zero), to: __m128i.self)).lowHalf
   default: four = unsafeBitCast(SIMD4<UInt32>(truncatingIfNeeded: bits) &<< 16, to: SIMD4<Float>.self)
   }
   return _mm256_permutevar8x32_ps(
