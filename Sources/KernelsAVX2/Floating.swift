@@ -1,8 +1,9 @@
 // Weights in the floating modes (mxfp4, mxfp8, nvfp4) in AVX2: unpacked, and multiplied with few rows of x.
 //
 // An E2M1 element is one of eight magnitudes and a sign: a register holds the magnitudes times the group's scale, and a
-// permute by the low three bits looks them up. An E4M3 element becomes a float by moving its exponent and mantissa into
-// place and multiplying by 2^120. Every weight is one product rounded once, as in the scalar twin.
+// permute by the low three bits looks them up. An E4M3 element has its fields in the places of a half-precision float
+// after one shift, and is 2^8 times that one; the conversion takes subnormal numbers at full speed, a multiplication would
+// not. Every weight is one product rounded once, as in the scalar twin.
 
 import _Builtin_intrinsics.intel
 
@@ -19,22 +20,32 @@ private func factors(_ scales: UnsafeRawPointer, _ mode: Int, _ group: Int) -> _
   return _mm256_mul_ps(_mm256_set_ps(6, 4, 3, 2, 1.5, 1, 0.5, 0), scale)
 }
 
-/// Eight weights from element `c` on.
+/// What `sixteen` leaves to multiply by: a power of two, so that it may follow the products.
 @inline(__always)
-private func eight(_ row: UnsafeRawPointer, _ c: Int, _ mode: Int, _ factors: __m256) -> __m256 {
-  let signs = _mm256_set1_epi32(Int32.min)
-  if mode == mxfp8 {
-    // Sign-extended, so that the sign is in place already.
-    let q = _mm256_cvtepi8_epi32(_mm_cvtsi64_si128((row + c).loadUnaligned(as: Int64.self)))
-    let magnitude = _mm256_and_si256(_mm256_slli_epi32(q, 20), _mm256_set1_epi32(0x07F0_0000))
-    let bits = _mm256_or_si256(_mm256_and_si256(q, signs), magnitude)
-    return _mm256_mul_ps(_mm256_mul_ps(_mm256_castsi256_ps(bits), _mm256_set1_ps(0x1p120)), factors)
-  }
+private func unit(_ mode: Int) -> Float { mode == mxfp8 ? 256 : 1 }
+
+/// Sixteen weights from element `c` on; of mxfp8 2^-8 times them.
+@inline(__always)
+private func sixteen(_ row: UnsafeRawPointer, _ c: Int, _ mode: Int, _ factors: __m256) -> (__m256, __m256) {
+  guard mode == mxfp8 else { return (eight(row, c, factors), eight(row, c + 8, factors)) }
+  // The sign is extended, so that it is in place already, and in one place too many.
+  let q = _mm256_cvtepi8_epi16(_mm_loadu_si128((row + c).assumingMemoryBound(to: __m128i.self)))
+  let halves = _mm256_and_si256(_mm256_slli_epi16(q, 7), _mm256_set1_epi16(Int16(bitPattern: 0xBFFF)))
+  return (
+    _mm256_mul_ps(_mm256_cvtph_ps(unsafeBitCast(halves.lowHalf, to: __m128i.self)), factors),
+    _mm256_mul_ps(_mm256_cvtph_ps(unsafeBitCast(halves.highHalf, to: __m128i.self)), factors)
+  )
+}
+
+/// Eight weights of E2M1 elements from element `c` on.
+@inline(__always)
+private func eight(_ row: UnsafeRawPointer, _ c: Int, _ factors: __m256) -> __m256 {
   // Each lane's nibble in the highest bits.
   let word = _mm256_set1_epi32((row + c / 2).loadUnaligned(as: Int32.self))
   let q = _mm256_sllv_epi32(word, _mm256_set_epi32(0, 4, 8, 12, 16, 20, 24, 28))
   let magnitude = _mm256_permutevar8x32_ps(factors, _mm256_srli_epi32(q, 28))
-  return _mm256_xor_ps(magnitude, _mm256_castsi256_ps(_mm256_and_si256(q, signs)))
+  let sign = _mm256_and_si256(q, _mm256_set1_epi32(Int32.min))
+  return _mm256_xor_ps(magnitude, _mm256_castsi256_ps(sign))
 }
 
 /// `out[i] = scale · element[i]` for whole groups; see Compute's KernelTable.UnpackFloating.
@@ -57,9 +68,11 @@ private func unpackRow(
   var c = 0
   for group in 0..<count / groupSize {
     let factors = factors(scales, mode, group)
-    for _ in 0..<groupSize / 8 {
-      _mm256_storeu_ps(out + c, eight(packed, c, mode, factors))
-      c += 8
+    for _ in 0..<groupSize / 16 {
+      let (first, second) = sixteen(packed, c, mode, factors)
+      _mm256_storeu_ps(out + c, _mm256_mul_ps(first, _mm256_set1_ps(unit(mode))))
+      _mm256_storeu_ps(out + c + 8, _mm256_mul_ps(second, _mm256_set1_ps(unit(mode))))
+      c += 16
     }
   }
 }
@@ -73,38 +86,55 @@ package func multiplyFloating(
   for r in 0..<xRows {
     var o = 0
     while o < weightRows {
-      // An odd last row is computed twice.
-      let second = min(o + 1, weightRows - 1)
-      let (w0, w1) = (packed + o * rowBytes, packed + second * rowBytes)
-      let (s0, s1) = (scales + o * scaleRowBytes, scales + second * scaleRowBytes)
-      let (source, target) = (x + r * xStride, y + r * yStride)
+      let (w, s) = (packed + o * rowBytes, scales + o * scaleRowBytes)
+      let (source, target, last) = (x + r * xStride, y + r * yStride + o, min(4, weightRows - o) - 1)
       switch mode {
-      case mxfp8: twoRows(w0, w1, s0, s1, mxfp8, 32, source, columns, target + o, target + second)
-      case nvfp4: twoRows(w0, w1, s0, s1, nvfp4, 16, source, columns, target + o, target + second)
-      default: twoRows(w0, w1, s0, s1, 0, 32, source, columns, target + o, target + second)
+      case mxfp8: fourRows(w, rowBytes, s, scaleRowBytes, mxfp8, 32, last, source, columns, target)
+      case nvfp4: fourRows(w, rowBytes, s, scaleRowBytes, nvfp4, 16, last, source, columns, target)
+      default: fourRows(w, rowBytes, s, scaleRowBytes, 0, 32, last, source, columns, target)
       }
-      o += 2
+      o += 4
     }
   }
 }
 
-/// Two rows of weights: one alone would wait for its chain of dependent multiply-adds.
+/// Four rows of weights, of which row i is row min(i, `last`): one alone would wait for its chain of dependent
+/// multiply-adds.
 @inline(__always)
-private func twoRows(
-  _ w0: UnsafeRawPointer, _ w1: UnsafeRawPointer, _ s0: UnsafeRawPointer, _ s1: UnsafeRawPointer, _ mode: Int,
-  _ groupSize: Int, _ x: UnsafePointer<Float>, _ columns: Int, _ y0: UnsafeMutablePointer<Float>,
-  _ y1: UnsafeMutablePointer<Float>
+private func fourRows(
+  _ w0: UnsafeRawPointer, _ rowBytes: Int, _ s0: UnsafeRawPointer, _ scaleRowBytes: Int, _ mode: Int,
+  _ groupSize: Int, _ last: Int, _ x: UnsafePointer<Float>, _ columns: Int, _ y: UnsafeMutablePointer<Float>
 ) {
-  var (t0, t1) = (_mm256_setzero_ps(), _mm256_setzero_ps())
-  var c = 0
+  let (i1, i2) = (min(1, last), min(2, last))
+  let (w1, w2, w3) = (w0 + i1 * rowBytes, w0 + i2 * rowBytes, w0 + last * rowBytes)
+  let (s1, s2, s3) = (s0 + i1 * scaleRowBytes, s0 + i2 * scaleRowBytes, s0 + last * scaleRowBytes)
+  // The same places of the next four rows, unless that is too far.
+  let ahead = rowBytes <= 2 * prefetchDistance ? 4 * rowBytes : prefetchDistance
+  let zero = _mm256_setzero_ps()
+  var (t0, t1, t2, t3) = (zero, zero, zero, zero)
   for group in 0..<columns / groupSize {
     let (f0, f1) = (factors(s0, mode, group), factors(s1, mode, group))
-    for _ in 0..<groupSize / 8 {
-      t0 = _mm256_fmadd_ps(eight(w0, c, mode, f0), load(x, c), t0)
-      t1 = _mm256_fmadd_ps(eight(w1, c, mode, f1), load(x, c), t1)
-      c += 8
+    let (f2, f3) = (factors(s2, mode, group), factors(s3, mode, group))
+    let start = group * groupSize
+    let at = ahead + (mode == mxfp8 ? start : start / 2)
+    prefetch(w0 + at)
+    prefetch(w1 + at)
+    prefetch(w2 + at)
+    prefetch(w3 + at)
+    for i in 0..<groupSize / 16 {
+      let c = start + 16 * i
+      let (first, second) = (load(x, c), load(x, c + 8))
+      t0 = add(sixteen(w0, c, mode, f0), first, second, t0)
+      t1 = add(sixteen(w1, c, mode, f1), first, second, t1)
+      t2 = add(sixteen(w2, c, mode, f2), first, second, t2)
+      t3 = add(sixteen(w3, c, mode, f3), first, second, t3)
     }
   }
-  y0[0] = sum(t0)
-  y1[0] = sum(t1)
+  let totals = sums(t0, t1, t2, t3) * unit(mode)
+  for i in 0...last { y[i] = totals[i] }
+}
+
+@inline(__always)
+private func add(_ w: (__m256, __m256), _ first: __m256, _ second: __m256, _ total: __m256) -> __m256 {
+  _mm256_fmadd_ps(w.1, second, _mm256_fmadd_ps(w.0, first, total))
 }
