@@ -14,10 +14,11 @@ private let nvfp4 = 2
 /// What the elements of a group are looked up in or multiplied with.
 @inline(__always)
 private func factors(_ scales: UnsafeRawPointer, _ mode: Int, _ group: Int) -> __m256 {
-  let code = _mm256_set1_epi32(Int32((scales + group).load(as: Int8.self)))
-  let scale = scaleValues(code, mode == nvfp4)
+  let code = UInt64((scales + group).load(as: UInt8.self))
+  let scale = scaleValues(code &* 0x0101_0101_0101_0101, mode == nvfp4)
   if mode == mxfp8 { return scale }
-  return _mm256_mul_ps(_mm256_set_ps(6, 4, 3, 2, 1.5, 1, 0.5, 0), scale)
+  let magnitudes = _mm256_set_ps(6, 4, 3, 2, 1.5, 1, 0.5, 0)
+  return _mm256_mul_ps(mode == nvfp4 ? magnitudes * 256 : magnitudes, scale)
 }
 
 /// What `sixteen` leaves to multiply by: a power of two, so that it may follow the products.
@@ -32,8 +33,8 @@ private func sixteen(_ row: UnsafeRawPointer, _ c: Int, _ mode: Int, _ factors: 
   let q = _mm256_cvtepi8_epi16(_mm_loadu_si128((row + c).assumingMemoryBound(to: __m128i.self)))
   let halves = _mm256_and_si256(_mm256_slli_epi16(q, 7), _mm256_set1_epi16(Int16(bitPattern: 0xBFFF)))
   return (
-    _mm256_mul_ps(_mm256_cvtph_ps(unsafeBitCast(halves.lowHalf, to: __m128i.self)), factors),
-    _mm256_mul_ps(_mm256_cvtph_ps(unsafeBitCast(halves.highHalf, to: __m128i.self)), factors)
+    _mm256_mul_ps(_mm256_cvtph_ps(halves.lowHalf), factors),
+    _mm256_mul_ps(_mm256_cvtph_ps(halves.highHalf), factors)
   )
 }
 

@@ -76,7 +76,8 @@ private func groupedRowBytes(_ columns: Int, _ group: Int) -> Int {
   paddedColumns(columns) + 8 * paddedGroups(columns, group)
 }
 
-/// A quantized row with its blocks side by side (`pairBlocks`), half of each group's scale, and 12 · Σ x8 of each group.
+/// A quantized row with its blocks side by side (`pairBlocks`), half of each group's scale (2^8 times that in nvfp4: see
+/// `scaleValues`), and 12 · Σ x8 of each group.
 @inline(never)
 func prepareGroups(_ row: UnsafeRawPointer, _ columns: Int, _ isNVFP4: Bool, _ out: UnsafeMutableRawPointer) {
   let groups = paddedGroups(columns, isNVFP4 ? 16 : 32)
@@ -89,7 +90,7 @@ func prepareGroups(_ row: UnsafeRawPointer, _ columns: Int, _ isNVFP4: Bool, _ o
     sums[j] = 0
   }
   for j in 0..<columns / 32 {
-    let half = 0.5 * (scales + 4 * j).loadUnaligned(as: Float.self)
+    let half = (isNVFP4 ? 128 : 0.5) * (scales + 4 * j).loadUnaligned(as: Float.self)
     // Dwords: even elements of the first and the second sixteen, two each, then odd ones.
     let pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), loadBytes(row + 32 * j))
     let four = unsafeBitCast(_mm256_madd_epi16(pairs, _mm256_set1_epi16(12)), to: SIMD8<Int32>.self)
@@ -145,7 +146,7 @@ private func rowProduct(_ p: FloatingOperands, _ o: Int, _ isNVFP4: Bool, _ isPa
     prefetchAhead(w, 4 * group)
     prefetch(s + prefetchDistance / (4 * group) * 8)
     let (one, two) = eight(w, x, x + next, 8, isNVFP4, isPair)
-    let scales = scaleValues(codes(s), isNVFP4)
+    let scales = scaleValues(s.loadUnaligned(as: UInt64.self), isNVFP4)
     let sum = add(these.0, one, scales, a, c)
     (these, those) = (those, (sum, isPair ? add(these.1, two, scales, a + next, c) : zero))
     w += 4 * group
@@ -174,14 +175,10 @@ private func add(_ total: __m256, _ sums: __m256i, _ scales: __m256, _ a: Unsafe
   return _mm256_fmadd_ps(products, _mm256_mul_ps(scales, load(a, 0)), total)
 }
 
-/// Eight bytes of scale.
+/// The last `count` (1 ... 7) of a row's bytes of scale; nothing outside the row is read. Behind them codes of small powers
+/// of two: subnormal numbers would be slow.
 @inline(__always)
-private func codes(_ scales: UnsafeRawPointer) -> __m256i { widened(scales.loadUnaligned(as: UInt64.self)) }
-
-/// The last `count` (1 ... 7) of a row's bytes of scale; nothing outside the row is read. Behind them codes of powers of
-/// two that are no subnormal numbers, which would be slow.
-@inline(__always)
-private func lastCodes(_ scales: UnsafeRawPointer, _ all: Int, _ count: Int) -> __m256i {
+private func lastCodes(_ scales: UnsafeRawPointer, _ all: Int, _ count: Int) -> UInt64 {
   var bytes: UInt64 = 0
   if all >= 8 {
     // Eight that end with them.
@@ -189,25 +186,19 @@ private func lastCodes(_ scales: UnsafeRawPointer, _ all: Int, _ count: Int) -> 
   } else {
     for i in 0..<count { bytes |= UInt64((scales + i).load(as: UInt8.self)) << UInt64(8 * i) }
   }
-  return widened(bytes | 0x3030_3030_3030_3030 << UInt64(8 * count))
+  return bytes | 0x3030_3030_3030_3030 << UInt64(8 * count)
 }
 
+/// Eight bytes of scale as floats: powers of two, the smallest of which is subnormal; in nvfp4 2^-8 times E4M3.
 @inline(__always)
-private func widened(_ bytes: UInt64) -> __m256i {
-  _mm256_cvtepi8_epi32(_mm_cvtsi64_si128(Int64(bitPattern: bytes)))
-}
-
-/// Sign-extended bytes of scale as floats: E4M3 in nvfp4, else powers of two, the smallest of which is subnormal.
-@inline(__always)
-func scaleValues(_ codes: __m256i, _ isNVFP4: Bool) -> __m256 {
-  let moved = _mm256_slli_epi32(codes, isNVFP4 ? 20 : 23)
-  if isNVFP4 {
-    // Sign, exponent and mantissa; 2^120 is the difference of the biases.
-    let bits = _mm256_and_si256(moved, _mm256_set1_epi32(Int32(bitPattern: 0x87F0_0000)))
-    return _mm256_mul_ps(_mm256_castsi256_ps(bits), _mm256_set1_ps(0x1p120))
+func scaleValues(_ codes: UInt64, _ isNVFP4: Bool) -> __m256 {
+  let bytes = _mm_cvtsi64_si128(Int64(bitPattern: codes))
+  guard isNVFP4 else {
+    let bits = _mm256_slli_epi32(_mm256_cvtepu8_epi32(bytes), 23)
+    return _mm256_castsi256_ps(_mm256_max_epi32(bits, _mm256_set1_epi32(0x0040_0000)))
   }
-  let bits = _mm256_and_si256(moved, _mm256_set1_epi32(0x7F80_0000))
-  return _mm256_castsi256_ps(_mm256_max_epi32(bits, _mm256_set1_epi32(0x0040_0000)))
+  let words = _mm_slli_epi16(_mm_cvtepi8_epi16(bytes), 7)
+  return _mm256_cvtph_ps(_mm_and_si128(words, _mm_set1_epi16(Int16(bitPattern: 0xBFFF))))
 }
 
 // MARK: Integer sums
