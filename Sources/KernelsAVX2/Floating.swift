@@ -90,14 +90,34 @@ package func multiplyFloating(
       let (w, s) = (packed + o * rowBytes, scales + o * scaleRowBytes)
       let (source, target, last) = (x + r * xStride, y + r * yStride + o, min(4, weightRows - o) - 1)
       switch mode {
-      case mxfp8: fourRows(w, rowBytes, s, scaleRowBytes, mxfp8, 32, last, source, columns, target)
-      case nvfp4: fourRows(w, rowBytes, s, scaleRowBytes, nvfp4, 16, last, source, columns, target)
-      default: fourRows(w, rowBytes, s, scaleRowBytes, 0, 32, last, source, columns, target)
+      case mxfp8: fourMXFP8(w, rowBytes, s, scaleRowBytes, last, source, columns, target)
+      case nvfp4: fourNVFP4(w, rowBytes, s, scaleRowBytes, last, source, columns, target)
+      default: fourMXFP4(w, rowBytes, s, scaleRowBytes, last, source, columns, target)
       }
       o += 4
     }
   }
 }
+
+// Functions of their own: all in one would exceed what the compiler inlines, and a weak copy of `fourRows` be left.
+
+@inline(never)
+func fourMXFP8(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ scaleRowBytes: Int, _ last: Int,
+  _ x: UnsafePointer<Float>, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) { fourRows(w, rowBytes, s, scaleRowBytes, mxfp8, 32, last, x, columns, y) }
+
+@inline(never)
+func fourNVFP4(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ scaleRowBytes: Int, _ last: Int,
+  _ x: UnsafePointer<Float>, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) { fourRows(w, rowBytes, s, scaleRowBytes, nvfp4, 16, last, x, columns, y) }
+
+@inline(never)
+func fourMXFP4(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ scaleRowBytes: Int, _ last: Int,
+  _ x: UnsafePointer<Float>, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) { fourRows(w, rowBytes, s, scaleRowBytes, 0, 32, last, x, columns, y) }
 
 /// Four rows of weights, of which row i is row min(i, `last`): one alone would wait for its chain of dependent
 /// multiply-adds.
