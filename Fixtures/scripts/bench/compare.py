@@ -4,7 +4,8 @@
     python3 compare.py BINARY OUT_DIR [--shapes qwen3-0.6b,llama-3.2-1b] [--rounds 3] [--work DIR] [--flags "..."]
 
 Checkpoints of random weights in the exact shapes are made first (make_checkpoint.py, make_gguf.py: numpy; gguf for
-llama.cpp). llama.cpp runs if llama-cpp-python is installed beside this Python; without it mlxserve is measured alone.
+llama.cpp). llama.cpp runs if llama-cpp-python is installed beside this Python, and mlx-lm, which is very slow on CPUs, with few
+tokens and without context if it is; without them mlxserve is measured alone.
 Each round runs one program after the other, so that what the machine does meanwhile hits both; medians of rounds are
 compared. Figures of different machines, or of different runs, say nothing about each other.
 """
@@ -71,6 +72,10 @@ def measure(arguments, shape, samples, notes):
                                *sizes])
             notes["llama.cpp"] = "llama-cpp-python " + report["version"]
             reports.append(("llama.cpp", report))
+        if importlib.util.find_spec("mlx_lm") is not None:
+            report = run_json([sys.executable, HERE / "measure_mlx_lm.py", folder])
+            notes["mlx-lm"] = report["version"] + ", CPU, a prompt of 4 tokens and 2 more"
+            reports.append(("mlx-lm", report))
         for program, report in reports:
             for m in report["measurements"]:
                 key = (shape, program, m["phase"], m["depth"], m.get("sequences", 1))
@@ -80,19 +85,19 @@ def measure(arguments, shape, samples, notes):
 
 
 def chart(rows, title):
-    """Bars of tokens per second, mlxserve above its rival, one pair per measurement."""
-    pairs = {}
+    """Bars of tokens per second, mlxserve above its rivals, one group per measurement."""
+    groups = {}
     for row in rows:
-        pairs.setdefault((row["model"], row["phase"], row["depth"], row["sequences"]), {})[row["program"]] = row
-    height, left, width = 30 * len(pairs) + 70, 250, 420
-    colours = {"mlxserve": "#2563eb", "llama.cpp": "#9ca3af"}
+        groups.setdefault((row["model"], row["phase"], row["depth"], row["sequences"]), {})[row["program"]] = row
+    height, left, width = sum(11 * len(group) + 8 for group in groups.values()) + 70, 250, 420
+    colours = {"mlxserve": "#2563eb", "llama.cpp": "#9ca3af", "mlx-lm": "#d6b370"}
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{height}" font-family="sans-serif">',
            '<rect width="100%" height="100%" fill="white"/>',
            f'<text x="12" y="22" font-size="14" font-weight="bold">{title}</text>',
-           '<text x="12" y="40" font-size="11" fill="#555">tokens per second, longer is better; each pair of bars has its '
+           '<text x="12" y="40" font-size="11" fill="#555">tokens per second, longer is better; each group of bars has its '
            'own scale</text>']
     y = 54
-    for (model, phase, depth, sequences), programs in pairs.items():
+    for (model, phase, depth, sequences), programs in groups.items():
         name = f"{model} {phase}" + (f" at {depth}" if depth else "") + (f" x {sequences}" if sequences > 1 else "")
         out.append(f'<text x="{left - 8}" y="{y + 15}" font-size="11" text-anchor="end">{name}</text>')
         top = max(row["median"] for row in programs.values())
@@ -102,7 +107,7 @@ def chart(rows, title):
                        f'fill="{colours[program]}"/>')
             out.append(f'<text x="{left + length + 4:.0f}" y="{y + 9 + 11 * index}" font-size="10">'
                        f'{row["median"]:.1f} {program}</text>')
-        y += 30
+        y += 11 * len(programs) + 8
     return "\n".join(out + ["</svg>"]) + "\n"
 
 
@@ -127,8 +132,9 @@ def main():
         measure(arguments, shape, samples, notes)
     rows = [dict(zip(COLUMNS, (*key, statistics.median(values), min(values), max(values))))
             for key, values in samples.items()]
+    programs = ["mlxserve", "llama.cpp", "mlx-lm"]
     rows.sort(key=lambda row: (row["model"], row["sequences"], row["depth"], row["phase"] != "prefill",
-                               row["program"] != "mlxserve"))
+                               programs.index(row["program"])))
     facts = [f"machine: {machine()}", f"date: {datetime.date.today()}", f"commit: {commit()}",
              f"rounds: {arguments.rounds}, alternating; medians, least and largest in tokens per second"]
     for name, value in notes.items():
@@ -146,11 +152,11 @@ def main():
         print(fact)
     medians = {tuple(row[name] for name in COLUMNS[:5]): row["median"] for row in rows}
     for (model, program, *rest), own in medians.items():
-        rival = medians.get((model, "llama.cpp", *rest))
         if program == "mlxserve":
-            ratio = f"  {own / rival:.2f} x llama.cpp ({rival:.1f})" if rival else ""
+            rivals = {name: medians[key] for name in programs[1:] if (key := (model, name, *rest)) in medians}
+            ratios = "".join(f"  {own / rival:.2f} x {name} ({rival:.1f})" for name, rival in rivals.items())
             phase, depth, sequences = rest
-            print(f"{model:14} {phase:8} depth {depth:5} sequences {sequences:2} {own:9.1f}{ratio}")
+            print(f"{model:14} {phase:8} depth {depth:5} sequences {sequences:2} {own:9.1f}{ratios}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures llama.cpp (llama-cpp-python) on random token ids: prefill, decode at depths, and batched decode.
 
-    python3 llama_cpp.py MODEL.gguf [--threads 2] [--prompt-tokens 512] [--generate-tokens 32] [--depth 0,4096]
+    python3 measure_llama_cpp.py MODEL.gguf [--threads 2] [--prompt-tokens 512] [--generate-tokens 32] [--depth 0,4096]
                          [--sequences 1,8] [--repetitions 1]
 
 Prints one JSON object in the words of `mlxserve bench --json`. Uses llama.cpp's own defaults: batches of 512, f16
