@@ -52,7 +52,7 @@ struct Drafter {
       let start = continuations[Trigram(a: history[count - 3], b: history[count - 2], c: history[count - 1])]
     else { return [] }
     guess = start..<count
-    return (0..<max(0, min(Self.longest, most))).map(guessed).prefix { $0 >= 0 }.map(\.self)
+    return Array((0..<max(0, min(Self.longest, most))).map(guessed).prefix { $0 >= 0 })
   }
 
   /// The guess's token `index`. A text that repeats itself up to its end is guessed to go round once more.

@@ -31,12 +31,12 @@ package enum Log {
     settings.withLock { $0 = Settings(level: level, isJSON: json) }
   }
 
+  /// Whether lines of this level are written: for those who would make many of them in vain.
+  package static func isWritten(_ level: Level) -> Bool { level >= settings.withLock { $0.level } }
+
   package static func debug(_ event: String, _ fields: KeyValuePairs<String, String> = [:]) {
     write(.debug, event, pairs(fields))
   }
-
-  /// Whether lines of this level are written: for those who would make many of them in vain.
-  package static func isWritten(_ level: Level) -> Bool { level >= settings.withLock { $0.level } }
 
   package static func info(_ event: String, _ fields: KeyValuePairs<String, String> = [:]) {
     write(.info, event, pairs(fields))
