@@ -121,7 +121,7 @@ format: toolchain    ## format all sources in place
 
 sanitize: toolchain  ## run the threaded modules under the thread sanitizer, those with pointers under the address one
 	TSAN_OPTIONS="suppressions=$(CURDIR)/Tests/thread-sanitizer.txt" \
-	  $(SWIFT) test --sanitize=thread --scratch-path .build-tsan --filter 'PlatformTests|HTTPTests|InferenceTests|ServerTests'
+	  $(SWIFT) test --sanitize=thread -Xswiftc -DTHREAD_SANITIZER --scratch-path .build-tsan --filter 'PlatformTests|HTTPTests|InferenceTests|ServerTests'
 	LSAN_OPTIONS="suppressions=$(CURDIR)/Tests/leak-sanitizer.txt" \
 	  $(SWIFT) test --sanitize=address --scratch-path .build-asan --filter 'PlatformTests|HTTPTests|ComputeTests|CheckpointTests|DecodingTests'
 

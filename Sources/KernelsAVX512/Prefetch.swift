@@ -11,7 +11,12 @@ private func llvmPrefetch(_ address: UnsafeRawPointer, _ kind: Int32, _ locality
 
 /// Brings the 64-byte line at `address` into the first-level cache.
 @inline(__always)
-func prefetch(_ address: UnsafeRawPointer) { llvmPrefetch(address, 0, 3, 1) }
+func prefetch(_ address: UnsafeRawPointer) {
+  // The thread sanitizer makes calls that unwind of all calls, which LLVM does not allow for an intrinsic.
+  #if !THREAD_SANITIZER
+    llvmPrefetch(address, 0, 3, 1)
+  #endif
+}
 
 /// Asks for the lines that `count` bytes from `address` on, a constant, will be read from `prefetchDistance` later.
 @inline(__always)
