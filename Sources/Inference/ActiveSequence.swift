@@ -121,9 +121,13 @@ final class ActiveSequence {
   }
 
   /// Forgets what is in the KV cache; the caller has given the blocks back.
-  func rewind() {
+  ///
+  /// - Parameter ropeVariant: of what is computed from now on; nil for the same.
+  func rewind(ropeVariant: Int? = nil) {
     computed = 0
-    path = PrefixCache.Path(path.root)
+    var root = path.root
+    root.ropeVariant = ropeVariant ?? root.ropeVariant
+    path = PrefixCache.Path(root)
   }
 
   func append(_ token: Int32, at now: Instant) {

@@ -113,9 +113,9 @@ final class Engine {
     statistics.admitted += taken.jobs.count
     if taken.reclaimed > 0 { shrink(by: taken.reclaimed) }
     for job in taken.jobs {
-      let total = min(job.request.promptTokens.count + job.request.maxTokens, maxContext)
       let root = PrefixCache.Root(
-        ropeVariant: model.ropeVariant(forTokens: total), tenant: sharesPrefixes ? 0 : job.request.tenant)
+        ropeVariant: model.ropeVariant(forTokens: job.request.promptTokens.count),
+        tenant: sharesPrefixes ? 0 : job.request.tenant)
       admit(ActiveSequence(job: job, root: root, maxContext: maxContext, speculates: speculates))
     }
     return !taken.isStopped

@@ -71,8 +71,17 @@ extension Engine {
       prefixes.record(
         sequence.keys, computed: sequence.computed, path: &sequence.path, table: sequence.blocks,
         pool: &pool)
-      if sequence.hasEnded { leave(sequence) }
+      if sequence.hasEnded { leave(sequence) } else { changeRoPE(of: sequence) }
     }
+  }
+
+  /// A sequence that has outgrown what its rotary frequencies are made for is computed again with those for longer
+  /// ones (longrope): so its tokens depend on the text alone, not on the limit that its request sets.
+  private func changeRoPE(of sequence: ActiveSequence) {
+    let variant = model.ropeVariant(forTokens: sequence.tokens.count)
+    guard variant != sequence.ropeVariant else { return }
+    releaseBlocks(of: sequence)
+    sequence.rewind(ropeVariant: variant)
   }
 
   private func forward() {
@@ -181,7 +190,11 @@ extension Engine {
     var drafts: [ObjectIdentifier: [Int32]] = [:]
     var budget = DraftBudget(clock.cost, rows: decoding.count)
     for sequence in decoding {
-      let draft = sequence.draft(most: Self.draftRows / decoding.count, within: &budget)
+      var draft = sequence.draft(most: Self.draftRows / decoding.count, within: &budget)
+      // A guess behind the border of the frequencies would be computed with the wrong ones.
+      while !draft.isEmpty,
+        model.ropeVariant(forTokens: sequence.tokens.count + draft.count) != sequence.ropeVariant
+      { draft.removeLast() }
       if !draft.isEmpty { drafts[ObjectIdentifier(sequence)] = draft }
     }
     return drafts

@@ -18,8 +18,8 @@ package protocol CausalModel: AnyObject {
   /// memory need not hold them.
   var tableBytes: Int { get }
 
-  /// Which RoPE table a sequence of at most `tokens` tokens uses for its whole life; 0 for families without
-  /// variants. Keys rotated by one variant are useless to another: it belongs into a prefix cache's key.
+  /// Which RoPE table a sequence of `tokens` tokens uses; 0 for families without variants. Keys rotated by one variant
+  /// are useless to another: it belongs into a prefix cache's key, and a sequence that outgrows one is computed again.
   func ropeVariant(forTokens tokens: Int) -> Int
 
   /// What the model takes beside text; nothing for most families.

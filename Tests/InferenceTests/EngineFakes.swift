@@ -21,6 +21,8 @@ final class HashModel: CausalModel {
   private let gate: Monitor<Bool>?
   private let watch: Monitor<Watch>?
   private let isPoisonous: Bool
+  /// Longer sequences have other rotary frequencies.
+  private let shortLimit: Int
 
   /// What tests see of the steps, and how many there may be.
   struct Watch {
@@ -31,13 +33,17 @@ final class HashModel: CausalModel {
   }
 
   /// - Parameter gate: each step waits until it is true.
-  init(gate: Monitor<Bool>? = nil, watch: Monitor<Watch>? = nil, isPoisonous: Bool = false) {
+  init(
+    gate: Monitor<Bool>? = nil, watch: Monitor<Watch>? = nil, isPoisonous: Bool = false,
+    shortLimit: Int = .max
+  ) {
+    self.shortLimit = shortLimit
     self.gate = gate
     self.watch = watch
     self.isPoisonous = isPoisonous
   }
 
-  func ropeVariant(forTokens tokens: Int) -> Int { 0 }
+  func ropeVariant(forTokens tokens: Int) -> Int { tokens <= shortLimit ? 0 : 1 }
 
   func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
     let _: Bool? = gate?.wait { $0 ? true : nil }
@@ -52,7 +58,7 @@ final class HashModel: CausalModel {
     for span in batch.spans {
       for (offset, token) in span.tokens.enumerated() {
         let position = span.start + offset
-        Self.slot(cache, span.blocks, position).pointee = Float(token)
+        Self.slot(cache, span.blocks, position).pointee = Float(Self.key(token, span.ropeVariant))
         let isLast = offset == span.tokens.count - 1
         guard span.logits == .all || (span.logits == .last && isLast) else { continue }
         let sequence = (0...position).map { Int32(Self.slot(cache, span.blocks, $0).pointee) }
@@ -63,6 +69,9 @@ final class HashModel: CausalModel {
       }
     }
   }
+
+  /// What the cache keeps of a token.
+  private static func key(_ token: Int32, _ ropeVariant: Int) -> Int32 { token + 1000 * Int32(ropeVariant) }
 
   /// Where the cache keeps the only key of a position.
   static func slot(_ cache: KVCache, _ blocks: [Int32], _ position: Int) -> UnsafeMutablePointer<
@@ -80,10 +89,10 @@ final class HashModel: CausalModel {
   }
 
   /// What greedy decoding must give, computed without an engine.
-  static func greedy(after prompt: [Int32], count: Int) -> [Int32] {
+  static func greedy(after prompt: [Int32], count: Int, shortLimit: Int = .max) -> [Int32] {
     var tokens = prompt
     for _ in 0..<count {
-      let values = logits(after: tokens)
+      let values = logits(after: tokens.map { key($0, tokens.count <= shortLimit ? 0 : 1) })
       tokens.append(Int32(values.indices.max { values[$0] < values[$1] } ?? 0))
     }
     return Array(tokens.dropFirst(prompt.count))
@@ -96,14 +105,15 @@ protocol EngineHarness {}
 extension EngineHarness {
   func client(
     gate: Monitor<Bool>? = nil, watch: Monitor<HashModel.Watch>? = nil, isPoisonous: Bool = false,
-    _ adjust: (inout EngineConfiguration) -> Void = { _ in }
+    shortLimit: Int = .max, _ adjust: (inout EngineConfiguration) -> Void = { _ in }
   ) throws -> EngineClient {
     var configuration = EngineConfiguration(modelPath: "", threads: 1)
     configuration.kvCacheBytes = 1 << 20
     adjust(&configuration)
     return try EngineClient.start(configuration) { _ in
       EngineClient.LoadedModel(
-        model: HashModel(gate: gate, watch: watch, isPoisonous: isPoisonous), weightBytes: 0,
+        model: HashModel(gate: gate, watch: watch, isPoisonous: isPoisonous, shortLimit: shortLimit),
+        weightBytes: 0,
         computeName: "toy")
     }
   }

@@ -43,6 +43,28 @@ import Tokenizers
     client.stop()
   }
 
+  @Test(arguments: [false, true])
+  func `a sequence that outgrows its rotary frequencies is computed again with those for longer ones`(
+    speculates: Bool
+  ) throws {
+    // The second repeats itself, so that guesses reach the border.
+    let prompts = [prompt(seed: 3, count: 50), (0..<60).map { Int32($0 % 5) }, prompt(seed: 4, count: 70)]
+    for limit in [50, 64, 65, 69] {
+      let client = try client(shortLimit: limit) { $0.speculates = speculates }
+      // A prompt's tokens do not depend on how many its request allows.
+      for count in [5, 40] {
+        let generations = try prompts.map { try client.submit(request($0, count)) }
+        for (prompt, generation) in zip(prompts, generations) {
+          let expected = HashModel.greedy(after: prompt, count: count, shortLimit: limit)
+          let (tokens, reason, timings) = collect(generation)
+          #expect(tokens == expected, "limit \(limit)")
+          #expect(reason == .length && timings.generatedTokens == count)
+        }
+      }
+      client.stop()
+    }
+  }
+
   @Test func `a stop token ends the generation and is not sent`() throws {
     let prompt = prompt(seed: 5, count: 10)
     let expected = HashModel.greedy(after: prompt, count: 60)
