@@ -69,9 +69,10 @@ struct Int8Layout: Equatable {
   /// Even elements of a block before odd ones.
   let evenOdd: Bool
 
-  /// The form that `matrix` needs; nil when no integer kernel takes it.
+  /// The form that `matrix` needs; nil when no integer kernel takes it, or its rows are so short that the error of
+  /// one scale for all of a row shows (docs/decisions/005) and its time does not.
   init?(_ matrix: WeightStorage) {
-    guard case .quantized(let packed) = matrix else { return nil }
+    guard case .quantized(let packed) = matrix, packed.columns > 64 else { return nil }
     switch packed.mode {
     case .affine: block = min(packed.groupSize, 64)
     // Two groups of 16 make a block.
