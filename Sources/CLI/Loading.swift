@@ -65,13 +65,16 @@ enum Loading {
   ) {
     // The text side first: it is quick to fail, and the engine's thread then starts only when all is well.
     let folder = try ModelFolder(path: configuration.modelPath)
+    if folder.hasForeignIndex {
+      Log.warning("model.safetensors.index.json names other files and is not used", ["folder": folder.path])
+    }
     let tokenizer = try tokenizer(of: folder)
     let template = try template(of: folder)
     let sampling = try GenerationDefaults(folder.generationConfig).parameters
     let engine = try EngineClient.start(configuration)
     var model = ServedModel(
       id: id ?? folder.name, created: Int(Instant.wallSeconds), service: engine,
-      tokenizer: tokenizer, template: template, endTokens: endTokens(of: folder, tokenizer),
+      tokenizer: tokenizer, template: template, endTokens: endTokens(of: folder, tokenizer, template),
       sampling: sampling, systemFingerprint: fingerprint(of: folder), media: engine.mediaRules)
     model.facts = facts(of: folder, engine)
     return (model, engine)
@@ -100,9 +103,18 @@ enum Loading {
     config?[name]?.stringValue ?? config?[name]?["content"]?.stringValue
   }
 
-  static func endTokens(of folder: ModelFolder, _ tokenizer: Tokenizer) -> Set<Int32> {
+  /// What ends an answer: the tokens that the folder's files name, and the marker that the template writes behind an
+  /// answer. Many conversions lack generation_config.json, and config.json alone does not say how a turn ends.
+  static func endTokens(
+    of folder: ModelFolder, _ tokenizer: Tokenizer, _ template: ChatTemplate?
+  ) -> Set<Int32> {
     var tokens = Set(folder.eosTokenIDs.compactMap { Int32(exactly: $0) })
     if let name = specialToken("eos_token", in: folder.tokenizerConfig), let id = tokenizer.id(of: name) {
+      tokens.insert(id)
+    }
+    if let rest = template?.textBehindAnswer(),
+      let id = tokenizer.encode(rest, addSpecialTokens: false).first, tokenizer.isSpecial(id)
+    {
       tokens.insert(id)
     }
     return tokens

@@ -97,7 +97,14 @@ extension Verification {
       add(
         .ok, "files",
         "config.json and \(folder.weights.names.count) tensors in \(count) file\(count == 1 ? "" : "s"), "
-          + "\(size(folder.weightBytes)); headers and index agree")
+          + "\(size(folder.weightBytes)); headers \(folder.hasForeignIndex ? "are sound" : "and index agree")"
+      )
+      if folder.hasForeignIndex {
+        add(
+          .note, "index",
+          "model.safetensors.index.json names files that are not here; those that are, are complete by their numbers "
+            + "and were taken instead")
+      }
       return folder
     } catch {
       fail("files", error)
@@ -193,10 +200,15 @@ extension Verification {
     }
     let words = "\(tokenizer.vocabularySize) tokens"
     if let rows = inspection?.vocabularySize, tokenizer.vocabularySize > rows {
+      // Gemma 3's tokenizer marks images, of which its small models know nothing.
+      let isHarmless = (rows..<tokenizer.vocabularySize).allSatisfy { tokenizer.isAdded(Int32($0)) }
       add(
-        .failed, "tokenizer", "\(words), but the model has \(rows) of them",
-        advice: "take tokenizer.json and the weights from the same repository.")
-      return nil
+        isHarmless ? .note : .failed, "tokenizer",
+        "\(words), but the model has \(rows) of them"
+          + (isHarmless
+            ? "; the others are markers of the tokenizer, which no answer holds and no prompt may" : ""),
+        advice: isHarmless ? nil : "take tokenizer.json and the weights from the same repository.")
+      if !isHarmless { return nil }
     }
     let changed = Self.samples.filter { sample in
       let tokens = tokenizer.encode(sample, addSpecialTokens: false)
@@ -217,7 +229,9 @@ extension Verification {
     _ folder: ModelFolder, _ tokenizer: Tokenizer?, _ inspection: ModelInspection?
   ) {
     guard let tokenizer else { return skip("end of text") }
-    let ends = Loading.endTokens(of: folder, tokenizer).sorted()
+    let named = Loading.endTokens(of: folder, tokenizer, nil)
+    // What is wrong with the template is another check's matter.
+    let ends = Loading.endTokens(of: folder, tokenizer, try? Loading.template(of: folder)).sorted()
     guard !ends.isEmpty else {
       return add(
         .note, "end of text", "no token ends an answer: every one runs to its limit",
@@ -228,7 +242,9 @@ extension Verification {
         .failed, "end of text", "token \(high) ends an answer, but the model has only \(rows) tokens",
         advice: "correct eos_token_id in generation_config.json and config.json.")
     }
-    let names = ends.map { id in "\(id) \(quoted(tokenizer.token(of: id) ?? "?"))" }
+    let names = ends.map { id in
+      "\(id) \(quoted(tokenizer.token(of: id) ?? "?"))" + (named.contains(id) ? "" : " (the chat template's)")
+    }
     add(.ok, "end of text", names.joined(separator: ", "))
   }
 

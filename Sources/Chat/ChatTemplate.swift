@@ -84,6 +84,24 @@ package final class ChatTemplate: Sendable {
     return text
   }
 
+  /// What the template writes behind the text of an answer that ends a conversation, white space before it left out:
+  /// the marker that ends a turn, if it has one. Nil when it cannot show an answer.
+  package func textBehindAnswer() -> String? {
+    let answer = "probe-answer"
+    let messages: [JSONValue] = [
+      ["role": "user", "content": "probe-user"], ["role": "assistant", "content": .string(answer)],
+    ]
+    guard let text = try? render(Conversation(messages: messages, addGenerationPrompt: false)) else {
+      return nil
+    }
+    let bytes = Array(text.utf8)
+    let count = answer.utf8.count
+    guard
+      let start = (0...max(0, bytes.count - count)).last(where: { bytes[$0...].starts(with: answer.utf8) })
+    else { return nil }
+    return Bytes.text(bytes[(start + count)...].drop { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\n") })
+  }
+
   /// Names that template arguments cannot replace.
   private static let reserved = [
     "messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token", "unk_token",

@@ -19,6 +19,8 @@ package final class ModelFolder: Sendable {
   package let weightBytes: Int
   /// The names of the files that hold the weights, sorted.
   package let weightFiles: [String]
+  /// Whether model.safetensors.index.json speaks of other files than these, and was not used.
+  package let hasForeignIndex: Bool
   /// What config.json says about quantization.
   package let quantization: QuantizationConfig
   /// generation_config.json; nil when absent.
@@ -56,6 +58,7 @@ package final class ModelFolder: Sendable {
     try files.check(store)
     weightBytes = store.shards.reduce(0) { $0 + $1.dataBytes }
     weightFiles = files.names
+    hasForeignIndex = files.hasForeignIndex
     weights = WeightMap(store: store)
   }
 

@@ -6,11 +6,15 @@ import Platform
 /// The weight files of a model folder.
 ///
 /// With `model.safetensors.index.json` they are the files that its `weight_map` names, and every tensor it
-/// lists must be where it says; other files are ignored. Without, they are all `model*.safetensors`.
+/// lists must be where it says; other files are ignored. Without, they are all `model*.safetensors`. An index that names
+/// files which are not there is another checkpoint's (converters have copied that of the unquantized model) where the
+/// files that are there are complete by their own numbers: then it does not count.
 struct ShardFiles {
   let folder: String
   /// File names, sorted.
   let names: [String]
+  /// Whether there is an index that speaks of other files.
+  let hasForeignIndex: Bool
   /// Tensor name → file name; empty without an index.
   private let index: [(tensor: String, file: String)]
 
@@ -23,6 +27,7 @@ struct ShardFiles {
     guard let index = try ModelFolder.object(folder, Self.indexName) else {
       self.index = []
       names = try Self.unindexed(folder)
+      hasForeignIndex = false
       return
     }
     let file = folder + "/" + Self.indexName
@@ -40,6 +45,12 @@ struct ShardFiles {
         )
       }
       if distinct.insert(ByteKey(name)).inserted, !File.exists(folder + "/" + name) {
+        if let present = Self.completeSet(in: folder) {
+          self.index = []
+          names = present
+          hasForeignIndex = true
+          return
+        }
         throw .missingFile(
           folder: folder, name: name,
           advice: "\(Self.indexName) lists it: download it, or delete the index if it is stale.")
@@ -47,6 +58,7 @@ struct ShardFiles {
       entries.append((tensor, name))
     }
     self.index = entries
+    hasForeignIndex = false
     names = distinct.map(\.string).sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
   }
 
@@ -79,6 +91,19 @@ struct ShardFiles {
 
   private static func isWeightFile(_ name: String) -> Bool {
     name.utf8.count > ending.utf8.count && name.utf8.reversed().starts(with: ending.utf8.reversed())
+  }
+
+  /// The weight files of the folder where their own names say that none is missing: `model.safetensors` alone, or
+  /// `model-00001-of-00003.safetensors` and so on to the last.
+  private static func completeSet(in folder: String) -> [String]? {
+    guard let names = try? unindexed(folder), let first = names.first else { return nil }
+    if names.count == 1, first.utf8.elementsEqual("model.safetensors".utf8) { return names }
+    let total = names.count
+    func padded(_ number: Int) -> String {
+      String(repeating: "0", count: max(0, 5 - String(number).utf8.count)) + String(number)
+    }
+    let expected = (1...total).map { "model-\(padded($0))-of-\(padded(total)).safetensors" }
+    return names.elementsEqual(expected) { $0.utf8.elementsEqual($1.utf8) } ? names : nil
   }
 
   /// `model*.safetensors`, or `weights*.safetensors` as early MLX conversions called them.

@@ -56,13 +56,26 @@ struct DecoderSizes {
       intermediate = try config.int("intermediate_size", in: 1...1 << 20)
     }
     vocabulary = try config.int("vocab_size", in: 1...1 << 24, default: defaults.vocabulary)
-    contextLength = try config.int("max_position_embeddings", in: 1...1 << 27, default: fallback)
+    let stated = try config.int("max_position_embeddings", in: 1...1 << 27, default: fallback)
+    contextLength = try max(stated, Self.stretchedContext(config))
     epsilon = Float(try config.double("rms_norm_eps", in: 0...1, default: 1e-6))
     self.tied = try config.bool("tie_word_embeddings", default: tied)
     let key = config.has("hidden_activation") ? "hidden_activation" : "hidden_act"
     if let activation = try config.string(key), !defaults.activations.contains(activation) {
       throw .unsupportedSetting(key: key, value: activation, supported: defaults.activations[0])
     }
+  }
+
+  /// The context that YaRN stretches to, `original_max_position_embeddings · factor`. Who adds it by Qwen's recipe leaves
+  /// `max_position_embeddings` as it was. 0 without YaRN.
+  private static func stretchedContext(_ config: ConfigFields) throws(ModelError) -> Int {
+    var found = try config.object("rope_parameters")
+    if found == nil { found = try config.object("rope_scaling") }
+    guard let scaling = found, try [scaling.string("rope_type"), scaling.string("type")].contains("yarn"),
+      scaling.has("original_max_position_embeddings")
+    else { return 0 }
+    let original = try scaling.double("original_max_position_embeddings", in: 1...1e9)
+    return Int(min(original * (try scaling.double("factor", in: 1...1e6)), Double(1 << 27)))
   }
 
   /// Elements of a row's queries, and of its keys (as of its values).

@@ -8,8 +8,10 @@ package import Media
 package enum ModelFamily {
   /// The values of `model_type` that `load` accepts.
   package static let supportedTypes = [
-    "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "granite", "llama",
-    "ministral3", "mistral", "mistral3", "mixtral", "phi3", "qwen2", "qwen3", "qwen3_moe", "smollm3",
+    "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "gemma4_unified", "granite",
+    "llama", "ministral3", "mistral", "mistral3", "mixtral", "phi3", "qwen2", "qwen2_5_vl", "qwen2_vl",
+    "qwen3",
+    "qwen3_moe", "qwen3_vl", "qwen3_vl_moe", "smollm3",
   ]
 
   /// Binds a checkpoint's tensors to its family's model. Reads norms and biases; matrices stay in the mapping.
@@ -26,7 +28,7 @@ package enum ModelFamily {
       return try Gemma3(text(config), weights: folder.weights, compute: compute)
     case "gemma3n", "gemma3n_text":
       return try Gemma3n(text(config), weights: folder.weights, compute: compute)
-    case "gemma4", "gemma4_text":
+    case "gemma4", "gemma4_text", "gemma4_unified":
       let towers = try Gemma4Towers(
         config, processor: folder.processorConfig.map { ConfigFields($0) }, weights: folder.weights,
         compute: compute, options: media)
@@ -43,12 +45,12 @@ package enum ModelFamily {
       return try Llama(inner, text, weights: folder.weights, compute: compute)
     case "phi3":
       return try Phi3(config, weights: folder.weights, compute: compute)
-    case "qwen2":
-      return try Qwen2(config, weights: folder.weights, compute: compute)
-    case "qwen3":
-      return try Qwen3(config, weights: folder.weights, compute: compute)
-    case "qwen3_moe":
-      return try Qwen3(config, weights: folder.weights, compute: compute, sparse: true)
+    case "qwen2", "qwen2_vl", "qwen2_5_vl":
+      return try Qwen2(text(config), weights: folder.weights, compute: compute)
+    case "qwen3", "qwen3_vl":
+      return try Qwen3(text(config), weights: folder.weights, compute: compute)
+    case "qwen3_moe", "qwen3_vl_moe":
+      return try Qwen3(text(config), weights: folder.weights, compute: compute, sparse: true)
     default:
       throw .unsupportedFamily(type: type, supported: supportedTypes)
     }

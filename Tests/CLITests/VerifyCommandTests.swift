@@ -96,6 +96,50 @@ import Testing
     #expect(failed.map(\.subject).contains(subject), "\(failed)")
   }
 
+  @Test func `the marker that the chat template writes behind an answer ends it, whatever the files say`()
+    throws
+  {
+    var settings = try #require(
+      JSONValue(parsing: File.read(Self.demo + "/tokenizer_config.json", limit: 1 << 20)).objectValue)
+    settings["eos_token"] = "<|endoftext|>"
+    var config = try #require(
+      JSONValue(parsing: File.read(Self.demo + "/config.json", limit: 1 << 20)).objectValue)
+    config["eos_token_id"] = 2039
+    let path = try copy(
+      without: ["generation_config.json"],
+      with: [
+        "tokenizer_config.json": Array(JSONValue.object(settings).text.utf8),
+        "config.json": Array(JSONValue.object(config).text.utf8),
+      ])
+    defer { remove(path) }
+    let ends = findings(path).first { $0.subject == "end of text" }
+    #expect(ends?.status == .ok)
+    #expect(ends?.detail == #"2039 "<|endoftext|>", 2041 "<|im_end|>" (the chat template's)"#)
+  }
+
+  @Test func `a marker beyond the model's tokens is a note, a word is a fault`() throws {
+    let tokenizer = try JSONValue(parsing: File.read(Self.demo + "/tokenizer.json", limit: 1 << 24))
+    func status(adding key: String) throws -> Finding.Status? {
+      var document = try #require(tokenizer.objectValue)
+      if key == "added_tokens" {
+        var markers = try #require(document[key]?.arrayValue)
+        markers.append(["id": 2048, "content": "<image_soft_token>", "special": true])
+        document[key] = .array(markers)
+      } else {
+        var model = try #require(document["model"]?.objectValue)
+        var words = try #require(model["vocab"]?.objectValue)
+        words["zzzz"] = 2048
+        model["vocab"] = .object(words)
+        document["model"] = .object(model)
+      }
+      let path = try copy(with: ["tokenizer.json": Array(JSONValue.object(document).text.utf8)])
+      defer { remove(path) }
+      return findings(path).first { $0.subject == "tokenizer" }?.status
+    }
+    #expect(try status(adding: "added_tokens") == .note)
+    #expect(try status(adding: "vocab") == .failed)
+  }
+
   @Test(
     arguments: [
       ("chat_template.jinja", "{% if %}", "chat template"), ("tokenizer.json", "{}", "tokenizer"),

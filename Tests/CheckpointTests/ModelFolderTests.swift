@@ -271,6 +271,7 @@ private func fault(_ folder: TestFolder) -> String {
     let files = try shards(#"{"b":"model-2.safetensors","a":"model-1.safetensors"}"#)
     let model = try ModelFolder(path: files.path)
     #expect(model.weights.names == ["a", "b", "c"])
+    #expect(!model.hasForeignIndex)
     #expect(model.weightBytes == 3)
   }
 
@@ -294,6 +295,23 @@ private func fault(_ folder: TestFolder) -> String {
       fault(try shards(#"{"a":"model-1.safetensors","b":"model-9.safetensors"}"#))
         == "DIR has no model-9.safetensors. model.safetensors.index.json lists it: download it, "
         + "or delete the index if it is stale.")
+  }
+
+  @Test func `an index of another checkpoint does not count where the files are complete`() throws {
+    let foreign = #"{"weight_map":{"a":"model-00001-of-00005.safetensors"}}"#
+    let files = try TestFolder([
+      "config.json": Array("{}".utf8), "model.safetensors.index.json": Array(foreign.utf8),
+      "model-00001-of-00002.safetensors": safetensors([TestTensor("a", "U8", [1])]),
+      "model-00002-of-00002.safetensors": safetensors([TestTensor("b", "U8", [2])]),
+    ])
+    let model = try ModelFolder(path: files.path)
+    #expect(model.weights.names == ["a", "b"])
+    #expect(model.hasForeignIndex)
+    unlink(files.path + "/model-00001-of-00002.safetensors")
+    #expect(fault(files).hasPrefix("DIR has no model-00001-of-00005.safetensors."))
+    unlink(files.path + "/model-00002-of-00002.safetensors")
+    try files.write("model.safetensors", safetensors([TestTensor("c", "U8", [2])]))
+    #expect(try ModelFolder(path: files.path).weights.names == ["c"])
   }
 
   @Test func `an index that looks for a tensor in the wrong file`() throws {

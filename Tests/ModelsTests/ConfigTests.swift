@@ -213,6 +213,21 @@ import Testing
     #expect(abs(yarn.magnitude - 1.138629) < 1e-6)
   }
 
+  @Test func `yarn stretches the context, also where the stated one was left as it was`() throws {
+    func context(_ stated: Int, _ scaling: JSONValue) throws -> Int {
+      let config: JSONValue = [
+        "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 96,
+        "vocab_size": 160, "max_position_embeddings": .int(stated), "rope_scaling": scaling,
+      ]
+      return try DecoderSizes(ConfigFields(config), contextLength: 2048, tied: false).contextLength
+    }
+    let yarn: JSONValue = ["rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768]
+    #expect(try context(40_960, yarn) == 131_072)
+    #expect(try context(262_144, yarn) == 262_144)
+    #expect(try context(40_960, ["type": "yarn", "factor": 4.0]) == 40_960)
+    #expect(try context(40_960, ["rope_type": "linear", "factor": 4.0]) == 40_960)
+  }
+
   @Test(
     arguments: [
       ["rope_scaling": ["type": "dynamic", "factor": 2.0]], ["rope_scaling": ["type": "linear"]],

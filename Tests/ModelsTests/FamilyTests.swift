@@ -23,6 +23,39 @@ import Testing
   }
 }
 
+@Suite struct WrapperTests {
+  @Test(
+    arguments: [
+      ("qwen2-tiny-q4", "qwen2_5_vl"), ("qwen2-tiny-q4", "qwen2_vl"),
+      ("qwen3moe-mixed-tiny", "qwen3_vl_moe"), ("gemma4-keqv-tiny", "gemma4_unified"),
+    ])
+  func `the text part of a model of images computes what the text model computes`(
+    fixture: String, wrapper: String
+  ) throws {
+    let path = TestData.fixtures + "/models/" + fixture
+    let config = try JSONValue(parsing: try File.read(path + "/config.json", limit: 1 << 20))
+    var outer = JSONObject([
+      ("model_type", .string(wrapper)), ("text_config", config["text_config"] ?? config),
+    ])
+    outer["quantization"] = config["quantization"]
+    outer["vision_config"] = ["hidden_size": 64]
+    var template = Array("/tmp/mlxserve-wrapper-XXXXXX".utf8CString)
+    let made = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap(mkdtemp) }
+    let folder = String(cString: try #require(made))
+    let files = ["model.safetensors", "config.json"].map { folder + "/" + $0 }
+    defer {
+      files.forEach { unlink($0) }
+      rmdir(folder)
+    }
+    symlink(path + "/model.safetensors", files[0])
+    let file = try #require(fopen(files[1], "w"))
+    let bytes = JSONValue.object(outer).bytes
+    #expect(fwrite(bytes, 1, bytes.count, file) == bytes.count && fclose(file) == 0)
+    let tokens: [Int32] = [3, 1, 4, 1, 5, 9]
+    #expect(try Runner(folder).logits(of: tokens) == Runner(path).logits(of: tokens))
+  }
+}
+
 @Suite struct VariantTests {
   private func variant(_ type: String, _ extra: JSONValue) throws -> LlamaVariant {
     var object = JSONObject([
