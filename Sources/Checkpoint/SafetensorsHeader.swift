@@ -264,6 +264,7 @@ private struct HeaderScanner {
         switch error {
         case .syntax(_, let problem): problem
         case .tooDeep(_, let limit): "nested more than \(limit) levels deep"
+        case .tooMany(_, let limit): "more than \(limit) values"
         }
       throw .badHeader(file: file, offset: range.lowerBound + error.offset, problem: words)
     }

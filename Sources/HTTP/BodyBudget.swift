@@ -13,20 +13,40 @@ final class BodyBudget: Sendable {
     self.ledger = ledger
   }
 
-  /// Takes `bytes` out of the budget; false, and nothing taken, when they are not there.
+  /// A body is held about so many times until it is answered: as it came, as values, and in the text of its prompt.
+  private static let copies = 4
+  /// How long cached prefixes have to make room, seconds.
+  private static let patience = 0.5
+
+  /// Takes `bytes` out of the budget; false, and nothing taken, when they are not there. May wait for what others
+  /// give back.
   func reserve(_ bytes: Int) -> Bool {
-    if let ledger, !ledger.reserve(bytes, for: .requestBodies) { return false }
+    guard account(for: bytes) else { return false }
     let isTaken = left.withLock { left in
       guard bytes <= left else { return false }
       left -= bytes
       return true
     }
-    if !isTaken { ledger?.release(bytes, from: .requestBodies) }
+    if !isTaken { ledger?.release(Self.copies * bytes, from: .requestBodies) }
     return isTaken
+  }
+
+  private func account(for bytes: Int) -> Bool {
+    guard let ledger else { return true }
+    let (held, overflow) = bytes.multipliedReportingOverflow(by: Self.copies)
+    guard !overflow else { return false }
+    if ledger.reserve(held, for: .requestBodies) { return true }
+    ledger.ask(for: held)
+    let deadline = Instant.now.adding(seconds: Self.patience)
+    while Instant.now < deadline {
+      usleep(5_000)
+      if ledger.reserve(held, for: .requestBodies) { return true }
+    }
+    return false
   }
 
   func release(_ bytes: Int) {
     left.withLock { $0 += bytes }
-    ledger?.release(bytes, from: .requestBodies)
+    ledger?.release(Self.copies * bytes, from: .requestBodies)
   }
 }

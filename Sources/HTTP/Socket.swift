@@ -104,7 +104,7 @@ struct Socket: Sendable {
   /// A client that closed and one that only ended its sending look the same (`halfClosed`) until something
   /// is sent: the closed one answers with a reset, which a later call reports as `gone`.
   func peer() -> Peer {
-    var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    var poll = pollfd(fd: descriptor, events: Int16(POLLIN | Self.halfClose), revents: 0)
     _ = Platform.poll(&poll, 1, 0)
     if Int32(poll.revents) & POLLERR != 0 { return .gone }
     #if !canImport(Darwin)
@@ -113,7 +113,8 @@ struct Socket: Sendable {
     #endif
     var byte: UInt8 = 0
     let count = recv(descriptor, &byte, 1, Int32(Self.peekFlag))
-    if count > 0 { return .open }
+    // The end may stand behind bytes that nobody has read.
+    if count > 0, Int32(poll.revents) & Self.halfClose == 0 { return .open }
     if count < 0 { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? .open : .gone }
     var code: Int32 = 0
     var length = socklen_t(MemoryLayout<Int32>.size)
@@ -175,6 +176,7 @@ struct Socket: Sendable {
   #if canImport(Darwin)
     private static let sendFlags: Int32 = 0
     private static let peekFlag = MSG_PEEK
+    private static let halfClose: Int32 = 0
     private static let tcp = IPPROTO_TCP
     private static let readSide = SHUT_RD
     private static let writeSide = SHUT_WR
@@ -182,6 +184,8 @@ struct Socket: Sendable {
   #else
     private static let sendFlags = Int32(MSG_NOSIGNAL)
     private static let peekFlag = MSG_PEEK
+    /// POLLRDHUP, which the system's headers hide.
+    private static let halfClose: Int32 = 0x2000
     private static let tcp = Int32(IPPROTO_TCP)
     private static let readSide = Int32(SHUT_RD)
     private static let writeSide = Int32(SHUT_WR)

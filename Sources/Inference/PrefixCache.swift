@@ -194,8 +194,8 @@ struct PrefixCache {
     pool.retain(CollectionOfOne(block))
     if case .entry(let parent) = key.parent { entries[parent]?.children += 1 }
     let isFull = key.tokens.count == KVCache.blockTokens
-    let parentName = name(of: key.parent)
-    let ownName = isFull ? names?.name(of: key.tokens, after: parentName) : nil
+    let parentName = isFull ? name(of: key.parent) : nil
+    let ownName = parentName.flatMap { names?.name(of: key.tokens, after: $0) }
     entries[id] = Entry(key: key, block: block, name: ownName, lastUse: clock)
     index[key] = id
     beginnings[Beginning(parent: key.parent, first: key.tokens[0]), default: []].append(id)
@@ -275,24 +275,27 @@ extension PrefixCache {
     let block: Int32
   }
 
-  private func name(of parent: Parent) -> String {
+  /// Nil where the block has been forgotten, as one may be that a sequence stands behind without holding it: what
+  /// follows it can have no name, since names stand for all that came before.
+  private func name(of parent: Parent) -> String? {
     switch parent {
-    case .root(let root): names?.name(of: root) ?? ""
-    case .entry(let id): entries[id]?.name ?? ""
+    case .root(let root): names?.name(of: root)
+    case .entry(let id): entries[id]?.name
     }
   }
 
   /// What the block that continues `path` with these tokens is called, and what the one before it.
   func name(of tokens: [Int32], after path: Path) -> (own: String, parent: String)? {
-    guard let names else { return nil }
-    let parent = name(of: path.last)
+    guard let names, let parent = name(of: path.last) else { return nil }
     return (names.name(of: tokens, after: parent), parent)
   }
 
   private func record(_ id: Int) -> Record? {
-    guard let entry = entries[id], let name = entry.name else { return nil }
+    guard let entry = entries[id], let name = entry.name, let parent = self.name(of: entry.key.parent) else {
+      return nil
+    }
     return Record(
-      name: name, parent: self.name(of: entry.key.parent), tokens: entry.key.tokens, block: entry.block)
+      name: name, parent: parent, tokens: entry.key.tokens, block: entry.block)
   }
 
   var hasNewlyHot: Bool { !newlyHot.isEmpty }

@@ -65,8 +65,15 @@ final class PrefixFolder: Sendable {
     var found: [(file: PrefixFile, modified: Double, bytes: Int)] = []
     for name in names where name.hasSuffix(PrefixFile.ending) || name.hasSuffix(PrefixFile.ending + ".tmp") {
       // A write that was cut off has left the temporary name.
+      let header: [UInt8]
+      do {
+        header = try File.beginning(path + "/" + name, count: PrefixFile.headerBytes)
+      } catch {
+        // It may be whole: a descriptor or memory was short.
+        Log.warning("a saved prefix cannot be read", ["error": "\(error)"])
+        continue
+      }
       guard name.hasSuffix(PrefixFile.ending), let facts = File.facts(path + "/" + name),
-        let header = try? File.beginning(path + "/" + name, count: PrefixFile.headerBytes),
         let file = PrefixFile(header: header), fileName(file.name).utf8.elementsEqual(name.utf8),
         file.payloadBytes == payloadBytes, facts.bytes == PrefixFile.headerBytes + payloadBytes
       else {
@@ -91,8 +98,19 @@ final class PrefixFolder: Sendable {
   func read(_ name: String, parent: String, tokens: [Int32]) -> ArraySlice<UInt8>? {
     guard contains(name) else { return nil }
     let file = fileName(name)
-    guard let bytes = try? File.read(path + "/" + file, limit: PrefixFile.headerBytes + payloadBytes),
-      let header = PrefixFile(header: bytes), header.tokens == tokens, header.parent == parent,
+    let bytes: [UInt8]
+    do {
+      bytes = try File.read(path + "/" + file, limit: PrefixFile.headerBytes + payloadBytes)
+    } catch {
+      if case .file(_, _, ENOENT) = error {
+        state.withLock { Self.remove(name, &$0) }
+      } else {
+        // It may be whole: a descriptor or memory was short, or the disk failed once.
+        Log.warning("a saved prefix cannot be read", ["error": "\(error)"])
+      }
+      return nil
+    }
+    guard let header = PrefixFile(header: bytes), header.tokens == tokens, header.parent == parent,
       let payload = header.payload(of: bytes)
     else {
       discard(file, "damaged")

@@ -3,10 +3,11 @@
 package enum JSONError: Error, Equatable, CustomStringConvertible {
   case syntax(offset: Int, problem: String)
   case tooDeep(offset: Int, limit: Int)
+  case tooMany(offset: Int, limit: Int)
 
   package var offset: Int {
     switch self {
-    case .syntax(let offset, _), .tooDeep(let offset, _): offset
+    case .syntax(let offset, _), .tooDeep(let offset, _), .tooMany(let offset, _): offset
     }
   }
 
@@ -15,6 +16,7 @@ package enum JSONError: Error, Equatable, CustomStringConvertible {
     case .syntax(let offset, let problem): "invalid JSON at byte \(offset): \(problem)"
     case .tooDeep(let offset, let limit):
       "JSON nested more than \(limit) levels deep at byte \(offset)"
+    case .tooMany(let offset, let limit): "JSON of more than \(limit) values at byte \(offset)"
     }
   }
 }
@@ -29,9 +31,11 @@ extension JSONValue {
   ///   - bytes: UTF-8 text. A byte order mark is refused (RFC 8259 section 8.1).
   ///   - maxDepth: arrays and objects nested deeper than this are an error; the parser and everything
   ///     that later walks the value recurse, so the limit also bounds their stacks.
+  ///   - maxValues: more values (arrays and objects count, and what is in them) are an error. Two bytes of text can
+  ///     become a hundred in memory, so this bounds what a document can grow to.
   /// - Throws: `JSONError` with the byte offset of the problem.
-  package init(parsing bytes: [UInt8], maxDepth: Int = 128) throws(JSONError) {
-    var parser = JSONParser(bytes: bytes, maxDepth: maxDepth)
+  package init(parsing bytes: [UInt8], maxDepth: Int = 128, maxValues: Int = .max) throws(JSONError) {
+    var parser = JSONParser(bytes: bytes, maxDepth: maxDepth, maxValues: maxValues)
     self = try parser.parseDocument()
   }
 
@@ -45,12 +49,15 @@ private func isDigit(_ byte: UInt8) -> Bool { byte >= 0x30 && byte <= 0x39 }
 private struct JSONParser {
   let bytes: [UInt8]
   let maxDepth: Int
+  let maxValues: Int
   var at = 0
   var depth = 0
+  var values = 0
 
-  init(bytes: [UInt8], maxDepth: Int) {
+  init(bytes: [UInt8], maxDepth: Int, maxValues: Int) {
     self.bytes = bytes
     self.maxDepth = maxDepth
+    self.maxValues = maxValues
   }
 
   mutating func parseDocument() throws(JSONError) -> JSONValue {
@@ -75,6 +82,8 @@ private struct JSONParser {
   }
 
   private mutating func parseValue() throws(JSONError) -> JSONValue {
+    guard values < maxValues else { throw .tooMany(offset: at, limit: maxValues) }
+    values += 1
     switch current {
     case UInt8(ascii: "{"): return try nested { p throws(JSONError) in try p.parseObject() }
     case UInt8(ascii: "["): return try nested { p throws(JSONError) in try p.parseArray() }

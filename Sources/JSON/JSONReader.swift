@@ -136,6 +136,7 @@ package struct JSONReader: Sendable {
       switch error {
       case .syntax(let offset, let words): throw .syntax(offset: range.lowerBound + offset, problem: words)
       case .tooDeep(let offset, let limit): throw .tooDeep(offset: range.lowerBound + offset, limit: limit)
+      case .tooMany(let offset, let limit): throw .tooMany(offset: range.lowerBound + offset, limit: limit)
       }
     }
   }

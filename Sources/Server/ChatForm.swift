@@ -20,7 +20,7 @@ struct ChatForm {
     for part in parts {
       if body == nil, part.name.utf8.elementsEqual(Self.requestName.utf8) {
         do {
-          body = try JSONValue(parsing: part.body)
+          body = try JSONValue(request: part.body)
         } catch {
           throw .malformedJSON(error)
         }

@@ -154,7 +154,8 @@ package final class ModelFleet: Sendable {
     return result ?? .failure(.tooSlow(source, seconds: settings.loadSeconds))
   }
 
-  private func take(_ id: String, _ state: inout FleetState) -> ModelLease? {
+  /// - Parameter countsAsUse: whether it keeps the model from being idle.
+  private func take(_ id: String, _ state: inout FleetState, countsAsUse: Bool = true) -> ModelLease? {
     guard let model = state.entry(id)?.available else { return nil }
     state.update(id) { $0.uses += 1 }
     return ModelLease(model.served) { [monitor = self.state] in
@@ -162,7 +163,7 @@ package final class ModelFleet: Sendable {
         monitor.withLock { state in
           state.update(id) { entry in
             entry.uses -= 1
-            entry.lastUse = .now
+            if countsAsUse { entry.lastUse = .now }
             return entry.uses == 0
           }
         } ?? false
@@ -171,10 +172,11 @@ package final class ModelFleet: Sendable {
     }
   }
 
-  /// Leases of all models that are loaded now, in the order of the list.
+  /// Leases of all models that are loaded now, in the order of the list, to look at them: asking what there is keeps no
+  /// model from being idle.
   func leaseLoaded() -> [ModelLease] {
     let ids = catalog.sources.map(\.id)
-    return state.withLock { state in ids.compactMap { take($0, &state) } }
+    return state.withLock { state in ids.compactMap { take($0, &state, countsAsUse: false) } }
   }
 
   // MARK: For operators

@@ -15,7 +15,7 @@ extension Request {
     }
     guard !body.isEmpty else { throw .emptyBody }
     do {
-      return try JSONValue(parsing: body)
+      return try JSONValue(request: body)
     } catch {
       throw .malformedJSON(error)
     }
@@ -28,6 +28,11 @@ extension Request {
     return ["application/json", "text/json", "text/plain"].contains(essence)
       || (essence.hasPrefix("application/") && essence.hasSuffix("+json"))
   }
+}
+
+extension JSONValue {
+  /// Parses what a client has sent. 500,000 values are room for a prompt of as many token ids, and some 50 MB.
+  init(request bytes: [UInt8]) throws(JSONError) { try self.init(parsing: bytes, maxValues: 500_000) }
 }
 
 extension APIError {

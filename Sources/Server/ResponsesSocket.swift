@@ -69,7 +69,7 @@ final class ResponsesSocket {
 
   private func parse(_ message: String) throws(APIError) -> JSONValue {
     do {
-      return try JSONValue(parsing: message)
+      return try JSONValue(request: Array(message.utf8))
     } catch {
       throw .malformedJSON(error)
     }

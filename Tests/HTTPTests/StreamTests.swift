@@ -190,6 +190,12 @@ import Testing
     throws
   {
     #expect(try seesGone(inStream: inStream) { $0.close() })
+    // The end stands behind bytes that nobody reads while the answer is made.
+    #expect(
+      try seesGone(inStream: inStream) {
+        $0.send("GET /pipelined HTTP/1.1\r\n")
+        $0.close()
+      })
     #expect(try seesGone(inStream: inStream) { $0.reset() })
   }
 

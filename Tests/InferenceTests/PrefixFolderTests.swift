@@ -115,6 +115,24 @@ private func replace(_ path: String, _ bytes: [UInt8]) throws {
     }
   }
 
+  @Test func `a file that cannot be read now is left for later`() throws {
+    let folder = try Folder()
+    let prefixes = try open(folder)
+    let name = write(prefixes, [1])[0]
+    let file = folder.blocks[0]
+    let whole = try File.read(file, limit: 1 << 20)
+    unlink(file)
+    mkdir(file, 0o700)
+    #expect(prefixes.read(name, parent: Self.rootName, tokens: tokens(1)) == nil)
+    #expect(prefixes.contains(name))
+    #expect(rmdir(file) == 0)
+    try replace(file, whole)
+    #expect(prefixes.read(name, parent: Self.rootName, tokens: tokens(1)) != nil)
+    unlink(file)
+    #expect(prefixes.read(name, parent: Self.rootName, tokens: tokens(1)) == nil)
+    #expect(!prefixes.contains(name))
+  }
+
   @Test func `cut, empty and unfinished files are deleted, and what is not ours is left`() throws {
     let folder = try Folder()
     _ = write(try open(folder), [1])

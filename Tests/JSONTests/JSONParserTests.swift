@@ -178,6 +178,13 @@ struct JSONSuiteTests {
     thread.join()
   }
 
+  @Test func `the number of values is bounded, containers and what is in them`() throws {
+    let bytes = Array(#"{"a":[1,2],"b":[[]]}"#.utf8)
+    #expect(try JSONValue(parsing: bytes, maxValues: 6) == ["a": [1, 2], "b": [[]]])
+    #expect(throws: JSONError.tooMany(offset: 16, limit: 5)) { try JSONValue(parsing: bytes, maxValues: 5) }
+    #expect(JSONError.tooMany(offset: 16, limit: 5).description == "JSON of more than 5 values at byte 16")
+  }
+
   @Test func `huge numbers are exact, refused or rounded in linear time`() throws {
     let digits = String(repeating: "9", count: 100)
     #expect(try JSONValue(parsing: digits) == .bigInteger(digits))

@@ -236,6 +236,18 @@ private func refusal(_ body: () throws(APIError) -> Void) -> String {
     #expect(garage.loads == ["a", "a"])
   }
 
+  @Test func `looking at what is loaded does not keep a model from being idle`() throws {
+    let garage = Garage()
+    let fleet = try garage.fleet(["a"]) { $0.idleSeconds = 0.05 }
+    defer { fleet.stop() }
+    try fleet.use("a")
+    for _ in 0..<200 where garage.stops.isEmpty {
+      #expect(fleet.leaseLoaded().count <= 1)
+      usleep(10_000)
+    }
+    #expect(garage.stops == ["a"])
+  }
+
   @Test func `unloading waits for work, and newcomers wait for the model to come back`() throws {
     let garage = Garage()
     let fleet = try garage.fleet(["a"])
