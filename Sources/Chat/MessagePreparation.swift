@@ -117,10 +117,10 @@ struct MessagePreparation {
       function["arguments"] = .string(arguments.stringValue ?? arguments.text)
     } else if let text = arguments.stringValue {
       let isEmpty = Bytes.isSpace(text.utf8)
-      guard let value = isEmpty ? [:] : try? JSONValue(parsing: text), case .object = value else {
-        throw .malformedMessage(index: index, problem: "the arguments of a tool call are not a JSON object")
-      }
-      function["arguments"] = value
+      let value = isEmpty ? [:] : try? JSONValue(parsing: text)
+      // An answer that its limit has cut leaves half a call, and the client sends it back with what came of it: the
+      // template wants an object, the model should see what it wrote.
+      function["arguments"] = value?.objectValue == nil ? ["malformed_json": .string(text)] : value
     } else if arguments.isNull {
       function["arguments"] = [:]
     }

@@ -41,7 +41,11 @@ extension CompletionRequest {
     if let best = try fields.integer("best_of", in: 1...limits.choices), best != options.choices {
       throw .unsupportedValue("best_of", "only the value of 'n' (\(options.choices)) is possible")
     }
-    try fields.refuse("suffix", because: "this server does not fill in the middle")
+    if fields.value("suffix") != "" {
+      try fields.refuse("suffix", because: "this server does not fill in the middle")
+    }
+    try fields.refuse("tools", because: "tools are for /v1/chat/completions")
+    try fields.refuse("top_logprobs", because: "in a completion 'logprobs' is the number of alternatives")
     try fields.refuse("prompt_embeds", because: "prompts are text or token ids")
     format = try ResponseFormat.read(&fields, limits: limits)
     guard prompts.count * options.choices <= limits.allChoices else {

@@ -91,13 +91,16 @@ package struct LegacyLogprobs: Sendable, Equatable {
     ]
   }
 
-  /// Null for a token that nothing predicted. Of two tokens with one text the likelier stands.
+  /// Null for a token that nothing predicted. The token itself is always there, so there may be one more than asked
+  /// for, as OpenAI has it. Of two tokens with one text the likelier stands.
   private static func top(of logprob: LogprobEntry) -> JSONValue {
     guard logprob.token.logprob != nil else { return nil }
     var object = JSONObject()
     for alternative in logprob.top where object[alternative.legacyName] == nil {
       object[alternative.legacyName] = alternative.number
     }
+    let own = logprob.token
+    if object[own.legacyName] == nil { object[own.legacyName] = own.number }
     return .object(object)
   }
 }

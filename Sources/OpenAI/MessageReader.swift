@@ -90,7 +90,9 @@ struct MessageReader {
       throw .unsupportedValue("\(path).type", "this server reads no files; send their text")
     case let type:
       throw .invalidValue(
-        "\(path).type", "'\(APIError.shortened(type))' is not a content part of a \(role) message")
+        "\(path).type",
+        "'\(APIError.shortened(type))' is not a content part of \(role == "assistant" ? "an" : "a") \(role) message"
+      )
     }
     return value
   }
@@ -108,7 +110,9 @@ struct MessageReader {
   private mutating func checkAssistant(_ message: inout Fields, callIDs: inout Set<ByteKey>) throws(APIError)
   {
     // Without content it is an empty turn: histories hold such turns when a limit fell inside the reasoning.
-    if message.value("content") != nil { _ = try readContent(&message, role: "assistant") }
+    if let content = message.value("content"), content != [] {
+      _ = try readContent(&message, role: "assistant")
+    }
     _ = try message.string("refusal")
     _ = try message.string("reasoning_content")
     _ = try message.string("reasoning")

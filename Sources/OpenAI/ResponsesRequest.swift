@@ -37,6 +37,13 @@ package struct ResponsesRequest: Sendable {
 }
 
 extension ResponsesRequest {
+  /// What Chat Completions calls otherwise. To drop them would be to drop what the client relies on.
+  private static let moved = [
+    ("response_format", "text.format"), ("reasoning_effort", "reasoning.effort"),
+    ("max_tokens", "max_output_tokens"), ("max_completion_tokens", "max_output_tokens"),
+    ("messages", "input"),
+  ]
+
   private static let inclusions = [
     "file_search_call.results", "web_search_call.results", "web_search_call.action.sources",
     "message.input_image.image_url", "computer_call_output.output.image_url", "code_interpreter_call.outputs",
@@ -104,6 +111,16 @@ extension ResponsesRequest {
     try fields.refuse("moderation", because: "this server does not moderate")
     try fields.refuse("access_programs", because: "this server has none")
     try fields.refuse("context_management", because: "use 'truncation' or POST /v1/responses/compact")
+    for (name, place) in Self.moved where fields.value(name) != nil {
+      throw .unsupportedParameter(name, "in the Responses API it is '\(place)'")
+    }
+    if let choices = try fields.integer("n", in: 1...Int.max), choices > 1 {
+      throw .unsupportedParameter("n", "a response has one answer")
+    }
+    if try fields.bool("logprobs") == true {
+      throw .unsupportedParameter(
+        "logprobs", "ask for 'top_logprobs', or include 'message.output_text.logprobs'")
+    }
     if var image = try fields.fields("image") {
       _ = try image.word("context_compression", of: ["auto", "enabled", "disabled"])
       if let other = image.unread.first { throw .unsupportedParameter("image.\(other)") }

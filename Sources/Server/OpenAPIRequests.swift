@@ -223,7 +223,8 @@ enum OpenAPIRequests {
         "best_of": {"type": "integer", "minimum": 1, "description": "the value of n"},
         "echo": {"type": "boolean"},
         "logprobs": {"type": "integer", "minimum": 0, "maximum": \#(limits.completionLogprobs)},
-        "suffix": \#(refused), "prompt_embeds": \#(refused)}}
+        "suffix": {"enum": ["", null]}, "tools": \#(refused), "top_logprobs": \#(refused),
+        "prompt_embeds": \#(refused)}}
       """#
   }
 

@@ -120,6 +120,10 @@ enum OpenAPIResponsesWire {
       "prompt_cache_retention": {"type": "string"},
       "image": {"type": "object", "properties": {
         "context_compression": {"enum": ["auto", "enabled", "disabled"]}}},
+      "n": {"enum": [1, null]}, "logprobs": {"enum": [false, null]},
+      "response_format": \#(OpenAPIRequests.refused), "reasoning_effort": \#(OpenAPIRequests.refused),
+      "max_tokens": \#(OpenAPIRequests.refused), "max_completion_tokens": \#(OpenAPIRequests.refused),
+      "messages": \#(OpenAPIRequests.refused),
       "prompt": \#(OpenAPIRequests.refused), "moderation": \#(OpenAPIRequests.refused),
       "access_programs": \#(OpenAPIRequests.refused), "context_management": \#(OpenAPIRequests.refused)}},
     "ConversationRequest": {"type": "object", "properties": {

@@ -37,6 +37,8 @@ struct CompletionRequestTests {
     ("\"prompt\":\"x\",\"logprobs\":true", "invalid_type logprobs"),
     ("\"prompt\":\"x\",\"echo\":1", "invalid_type echo"),
     ("\"prompt\":\"x\",\"suffix\":\"y\"", "unsupported_parameter suffix"),
+    ("\"prompt\":\"x\",\"tools\":[]", "unsupported_parameter tools"),
+    ("\"prompt\":\"x\",\"top_logprobs\":2", "unsupported_parameter top_logprobs"),
     ("\"prompt\":\"x\",\"best_of\":2", "unsupported_value best_of"),
     ("\"prompt\":\"x\",\"max_tokens\":-1", "integer_below_min_value max_tokens"),
     ("\"prompt\":\"x\",\"response_format\":{\"type\":\"sound\"}", "invalid_value response_format.type"),
@@ -61,5 +63,6 @@ struct CompletionRequestTests {
     #expect(request.logprobs == 5)
     #expect(request.options.choices == 2)
     #expect(request.ignored == ["odd"])
+    #expect(try completion(#"{"model":"m","prompt":"x","suffix":""}"#).ignored == [])
   }
 }

@@ -100,14 +100,21 @@ struct ResponseTests {
             .init(bytes: [0xE2], logprob: -1), .init(bytes: [0x62], logprob: -2),
             .init(bytes: [0x62], logprob: -3),
           ]), offset: 1),
+      // A sampled token that is not among the likeliest is there all the same.
+      .init(
+        logprob: LogprobEntry(
+          token: .init(bytes: [0x63], logprob: -5), top: [.init(bytes: [0x62], logprob: -2)]), offset: 2),
+      .init(logprob: LogprobEntry(token: .init(bytes: [0x64], logprob: -6), top: []), offset: 3),
     ]
     let choice = CompletionChoice(
       index: 0, text: "a", logprobs: LegacyLogprobs(entries: entries), finish: .length)
     #expect(
       CompletionResponse(header: header, choices: [choice], usage: .absent).json.text
         == #"{"id":"chatcmpl-1","object":"text_completion","created":7,"model":"m","system_fingerprint":"fp","#
-        + #""choices":[{"text":"a","index":0,"logprobs":{"tokens":["a","bytes:\\xe2"],"token_logprobs":[null,-1.0],"#
-        + #""top_logprobs":[null,{"bytes:\\xe2":-1.0,"b":-2.0}],"text_offset":[0,1]},"finish_reason":"length"}]}"#
+        + #""choices":[{"text":"a","index":0,"logprobs":{"tokens":["a","bytes:\\xe2","c","d"],"#
+        + #""token_logprobs":[null,-1.0,-5.0,-6.0],"#
+        + #""top_logprobs":[null,{"bytes:\\xe2":-1.0,"b":-2.0},{"b":-2.0,"c":-5.0},{"d":-6.0}],"#
+        + #""text_offset":[0,1,2,3]},"finish_reason":"length"}]}"#
     )
   }
 

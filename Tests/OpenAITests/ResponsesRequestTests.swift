@@ -45,6 +45,21 @@ struct ResponsesRequestTests {
     }
   }
 
+  @Test(
+    arguments: [
+      (#""response_format":{"type":"text"}"#, "response_format"),
+      (#""reasoning_effort":"low""#, "reasoning_effort"),
+      (#""max_tokens":5"#, "max_tokens"), (#""max_completion_tokens":5"#, "max_completion_tokens"),
+      (#""messages":[]"#, "messages"), (#""n":2"#, "n"), (#""logprobs":true"#, "logprobs"),
+    ])
+  func `what chat calls otherwise is refused, not dropped`(member: String, name: String) {
+    #expect(refusal(#""input":"x",\#(member)"#) == "unsupported_parameter \(name)")
+  }
+
+  @Test func `what says nothing in chat's words is taken`() {
+    #expect(refusal(#""input":"x","n":1,"logprobs":false,"max_tokens":null"#) == "accepted")
+  }
+
   /// Messages that items become.
   private func messages(_ items: String, _ more: String = "") throws -> JSONValue {
     .array(try chat(#""input":\#(items)\#(more)"#).messages)

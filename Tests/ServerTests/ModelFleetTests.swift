@@ -220,7 +220,8 @@ private func refusal(_ body: () throws(APIError) -> Void) -> String {
     #expect(try fleet.beginUnloading("a", seconds: 20))
     try fleet.use("b")
     #expect(try fleet.wait("b", "unloaded"))
-    #expect(garage.stops == ["a", "b"])
+    // On a busy machine it can be idle before it is had for the first time.
+    #expect(garage.stops.first == "a" && garage.stops.dropFirst().allSatisfy { $0 == "b" })
   }
 
   @Test func `an idle model is unloaded, and loaded again when it is asked for`() throws {
