@@ -23,7 +23,7 @@ struct ConversationsRoute {
     let one = "/v1/conversations/:id"
     on("POST", "/v1/conversations") { (route, request) throws(APIError) in try route.create(request) }
     on("GET", one) { (route, request) throws(APIError) in
-      Response(json: try route.conversation(request).json)
+      Response(json: try route.object(request))
     }
     on("POST", one) { (route, request) throws(APIError) in try route.update(request) }
     on("DELETE", one) { (route, request) throws(APIError) in try route.delete(request) }
@@ -47,6 +47,22 @@ struct ConversationsRoute {
     return found
   }
 
+  private func object(_ http: Request) throws(APIError) -> JSONValue {
+    let id = id(http)
+    guard let found = core.store.conversationObject(id) else { throw .conversationNotFound(id) }
+    return found
+  }
+
+  /// Every use of a conversation reads all of it.
+  private static let mostBytes = 16 << 20
+
+  private func checkSize(_ http: Request, stored: Int) throws(APIError) {
+    guard stored + http.body.count <= Self.mostBytes else {
+      throw .invalidValue(
+        "items", "the conversation would have more than \(Self.mostBytes >> 20) MiB; begin another one")
+    }
+  }
+
   /// The body, which may be missing where every field is optional.
   private func body(_ http: Request) throws(APIError) -> ConversationObject.Request {
     try ConversationObject.Request(http.body.isEmpty ? [:] : http.jsonBody())
@@ -60,6 +76,7 @@ struct ConversationsRoute {
   }
 
   private func create(_ http: Request) throws(APIError) -> Response {
+    try checkSize(http, stored: 0)
     let body = try body(http)
     let conversation = StoredConversation(
       id: "conv_" + core.settings.makeID(), createdAt: core.settings.now(), metadata: body.metadata ?? [:],
@@ -91,9 +108,10 @@ struct ConversationsRoute {
   // MARK: Items
 
   private func addItems(_ http: Request) throws(APIError) -> Response {
-    let body = try body(http)
     let id = id(http)
-    _ = try conversation(http)
+    _ = try object(http)
+    try checkSize(http, stored: core.store.conversationBytes(id))
+    let body = try body(http)
     guard let value = body.items else {
       throw APIError(
         status: 400, code: "missing_required_parameter", param: "items",

@@ -85,6 +85,17 @@ struct StoredConversation: Sendable, Equatable {
     self.items = items
   }
 
+  /// What stands before the items: they can be megabytes.
+  static func object(_ bytes: [UInt8]) -> JSONValue? {
+    guard var reader = try? JSONReader(bytes), (try? reader.enterObject()) != nil else { return nil }
+    var key: [UInt8] = []
+    while (try? reader.nextKey(into: &key)) == true {
+      if key.elementsEqual("conversation".utf8) { return try? reader.readValue() }
+      guard (try? reader.skipValue()) != nil else { return nil }
+    }
+    return nil
+  }
+
   init?(_ bytes: [UInt8]) {
     guard let record = try? JSONValue(parsing: bytes), let conversation = record["conversation"],
       let id = conversation["id"]?.stringValue, let createdAt = conversation["created_at"]?.intValue,
@@ -203,6 +214,14 @@ package final class ResponseStore: Sendable {
   func conversation(_ id: String) -> StoredConversation? {
     conversations.get(id).flatMap(StoredConversation.init)
   }
+
+  /// A conversation as the API shows it, its items not read.
+  func conversationObject(_ id: String) -> JSONValue? {
+    conversations.get(id).flatMap(StoredConversation.object)
+  }
+
+  /// Bytes of a conversation with its items, as JSON; 0 when there is none.
+  func conversationBytes(_ id: String) -> Int { conversations.get(id)?.count ?? 0 }
 
   func put(_ conversation: StoredConversation) { conversations.put(conversation.id, conversation.bytes) }
 

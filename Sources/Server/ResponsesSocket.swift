@@ -3,17 +3,20 @@
 // Responses that are not stored can be continued on their own connection: the last few are remembered here.
 
 import HTTP
+import Inference
 import JSON
 import OpenAI
 
 final class ResponsesSocket {
   /// Responses that a connection remembers.
   private static let memoryLimit = 4
+  /// Most bytes of all of them, as JSON: a connection may stand idle with them for an hour.
+  private static let memoryBytes = 8 << 20
 
   private let host: AppHost
   private let socket: WebSocket
   private let context: ConnectionContext
-  private var remembered: [StoredResponse] = []
+  private var remembered: [(record: StoredResponse, bytes: Int)] = []
 
   private init(_ host: AppHost, _ socket: WebSocket, _ context: ConnectionContext) {
     self.host = host
@@ -92,7 +95,7 @@ final class ResponsesSocket {
   private func create(_ body: JSONValue) throws(APIError) {
     let core = try host.core(body)
     let planner = ResponsesPlanner(core) { id in
-      self.remembered.last { $0.id.utf8.elementsEqual(id.utf8) } ?? core.store.response(id)
+      self.remembered.last { $0.record.id.utf8.elementsEqual(id.utf8) }?.record ?? core.store.response(id)
     }
     let plan = try planner.plan(body, isMessage: true)
     let lane = streamID(body)
@@ -119,6 +122,10 @@ final class ResponsesSocket {
     _ plan: ResponsePlan, _ core: AppCore, _ send: (ResponseEvent) throws(SocketError) -> Void
   ) throws(APIError) {
     let usage = Usage(promptTokens: try plan.promptTokens(core))
+    let context = core.model.service.limits.maxContext
+    guard usage.promptTokens < context else {
+      throw .contextLengthExceeded(tokens: usage.promptTokens, limit: context, param: "input")
+    }
     let body = ResponseObject.ended(
       plan.body, .completed, output: [], usage: usage, at: core.settings.now())
     let record = StoredResponse(
@@ -146,9 +153,11 @@ final class ResponsesSocket {
   // MARK: Memory
 
   private func remember(_ record: StoredResponse) {
-    remembered.append(record)
-    if remembered.count > Self.memoryLimit { remembered.removeFirst() }
+    remembered.append((record, record.bytes.count))
+    while remembered.count > Self.memoryLimit || remembered.reduce(0, { $0 + $1.bytes }) > Self.memoryBytes {
+      remembered.removeFirst()
+    }
   }
 
-  private func forget(_ id: String) { remembered.removeAll { $0.id.utf8.elementsEqual(id.utf8) } }
+  private func forget(_ id: String) { remembered.removeAll { $0.record.id.utf8.elementsEqual(id.utf8) } }
 }

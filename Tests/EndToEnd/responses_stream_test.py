@@ -358,6 +358,15 @@ def test_ws_preparation_and_lanes(s):
         assert steered["type"] == "response.steer.failed" and steered["error"]["code"] == "steering_not_supported"
 
 
+def test_ws_preparation_is_bounded(s):
+    with socket(s, max_size=None) as connection:
+        body = {"type": "response.create", "model": s.model, "store": False, "generate": False}
+        connection.send(json.dumps({**body, "input": "word " * 100_000}))
+        error = json.loads(connection.recv(timeout=60))
+        assert (error["status"], error["error"]["code"]) == (400, "context_length_exceeded"), error
+        assert "Paris" in deltas(ask_model(s, connection, CAPITAL))
+
+
 def test_ws_messages_that_are_wrong(s):
     with socket(s) as connection:
         behind = json.dumps({"type": "response.create", "model": s.model, "input": "x", "background": True})

@@ -267,6 +267,22 @@ struct ResponsesRouteTests {
     #expect(items["has_more"] == false)
   }
 
+  @Test func `a conversation takes no more items than can be read again`() throws {
+    let app = app(FakeService("x"))
+    let id =
+      try app.send("POST", "/v1/conversations", body: #"{"metadata":{"a":"b"}}"#).json["id"]?.stringValue
+      ?? ""
+    let text = String(repeating: "a", count: 7 << 20)
+    let items = #"{"items":[{"type":"message","role":"user","content":"\#(text)"}]}"#
+    func add() throws -> Answer { try app.send("POST", "/v1/conversations/\(id)/items", body: items) }
+    #expect(try add().status == 200)
+    #expect(try add().status == 200)
+    #expect(try add().refusal == "400 invalid_value items")
+    let found = try app.send("GET", "/v1/conversations/\(id)").json
+    #expect(found["id"]?.stringValue == id && found["metadata"] == ["a": "b"])
+    #expect(try app.send("GET", "/v1/conversations/\(id)/items").json["data"]?.arrayValue?.count == 2)
+  }
+
   @Test func `what a conversation does not know is named`() throws {
     let app = app(FakeService("x"))
     #expect(
