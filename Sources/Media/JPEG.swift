@@ -41,6 +41,7 @@ enum AdobeTransform: Int {
 struct JPEGDecoder {
   let bytes: [UInt8]
   private let limit: Int
+  private let visitLimit: Int
   private var reader: ByteReader
   private(set) var width = 0
   private(set) var height = 0
@@ -56,13 +57,20 @@ struct JPEGDecoder {
   private var adobe: Int?
   private var orientation = Orientation.upright
   private var scans = 0
+  private var visits = 0
 
   /// Progressive images of cameras and encoders have about ten scans; each walks over the whole image.
   private static let scanLimit = 100
+  /// The most blocks that all scans may walk over: ten passes over the largest image, about as many seconds.
+  private static let visitLimit = 24 << 20
 
-  init(_ bytes: [UInt8], limit: Int) {
+  /// - Parameters:
+  ///   - limit: most pixels.
+  ///   - visits: most blocks that all scans may walk over.
+  init(_ bytes: [UInt8], limit: Int, visits visitLimit: Int = Self.visitLimit) {
     self.bytes = bytes
     self.limit = limit
+    self.visitLimit = visitLimit
     reader = ByteReader(bytes)
   }
 
@@ -223,6 +231,10 @@ struct JPEGDecoder {
     }
     let scan = JPEGScan(parts: parts, first: first, last: last, high: bits >> 4, low: bits & 15)
     try scan.check(isProgressive: isProgressive)
+    visits += blockCount(of: scan)
+    guard visits <= visitLimit else {
+      throw JPEG.damaged("its \(scans) scans are more work than an image of this size can be")
+    }
     var entropy = EntropyReader(bytes, from: reader.at)
     try decode(scan, &entropy, restartInterval: restartInterval)
     _ = reader.move(to: entropy.position)

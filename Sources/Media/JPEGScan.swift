@@ -41,6 +41,17 @@ struct JPEGScan {
 }
 
 extension JPEGDecoder {
+  /// Blocks that a scan walks over.
+  func blockCount(of scan: JPEGScan) -> Int {
+    scan.parts.reduce(0) { sum, part in
+      let component = components[part.component]
+      return sum
+        + (scan.parts.count > 1
+          ? unitColumns * unitRows * component.h * component.v
+          : (component.width + 7) / 8 * ((component.height + 7) / 8))
+    }
+  }
+
   /// Walks over the blocks of a scan.
   mutating func decode(
     _ scan: JPEGScan, _ entropy: inout EntropyReader, restartInterval: Int

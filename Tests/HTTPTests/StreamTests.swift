@@ -179,10 +179,10 @@ import Testing
     defer { server.stop() }
     let client = try server.client()
     client.send(get)
-    _ = state.wait(until: .now.adding(seconds: 5)) { $0.isWaiting ? true : nil }
+    _ = state.wait(until: .now.adding(seconds: 30)) { $0.isWaiting ? true : nil }
     usleep(20_000)
     leave(client)
-    let answer = state.wait(until: .now.adding(seconds: 5)) { $0.answer }
+    let answer = state.wait(until: .now.adding(seconds: 30)) { $0.answer }
     return try #require(answer as Bool?)
   }
 

@@ -133,6 +133,22 @@ private func digest(_ image: PixelImage) -> String { SHA256.hexadecimal(SHA256.d
     #expect(refusal(bomb) == .damaged(format: "JPEG", problem: "it has more than 100 scans"))
   }
 
+  @Test func `a JPEG whose scans walk over it too often is refused`() throws {
+    let bytes = try TestData.bytes(TestData.fixtures + "/media/jpeg-grey-progressive.jpg")
+    var whole = JPEGDecoder(bytes, limit: .max)
+    try whole.readSegments()
+    let component = try #require(whole.components.first)
+    let blocks = (component.width + 7) / 8 * ((component.height + 7) / 8)
+    // Its first scan is within the bound, the second not.
+    #expect(
+      throws: MediaError.damaged(
+        format: "JPEG", problem: "its 2 scans are more work than an image of this size can be")
+    ) {
+      var decoder = JPEGDecoder(bytes, limit: .max, visits: blocks)
+      try decoder.readSegments()
+    }
+  }
+
   @Test func `mutated files give an image or an error`() throws {
     var random = SeededGenerator(seed: 20_26)
     let files = try PictureCase.all.filter { $0.width * $0.height < 3000 }.map { try $0.bytes }
