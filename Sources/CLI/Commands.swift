@@ -80,7 +80,10 @@ package enum CommandLineTool {
       command = Command.all.first { $0.name == first }
       guard command != nil else {
         throw UsageError.unknownCommand(
-          first, suggestion: suggest(for: first, among: Command.all.map(\.name) + ["help"]))
+          first,
+          // What users of other servers type first.
+          suggestion: File.isDirectory(first)
+            ? "serve --model \(first)" : suggest(for: first, among: Command.all.map(\.name) + ["help"]))
       }
     }
     if rest.contains("--help") || rest.contains("-h") { return printHelp(for: command) }

@@ -147,7 +147,8 @@ enum ServeCommand {
       let members = [("event", "listening")] + place.members + [("model_id", .string(modelID))]
       Terminal.print(
         asJSON
-          ? JSONValue.object(JSONObject(members)).text : "mlxserve listening on \(place.text) (\(modelID))")
+          ? JSONValue.object(JSONObject(members)).text
+          : "mlxserve listening on \(place.text) (\(modelID.isEmpty ? "no model yet" : modelID))")
     }
   }
 

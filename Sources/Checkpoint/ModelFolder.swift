@@ -112,7 +112,7 @@ extension ModelFolder {
     guard !given.isEmpty, !given.utf8.contains(0) else {
       throw .badFolder(path: given, problem: "this is not a path. \(advice)")
     }
-    guard let path = File.resolved(given) else {
+    guard let path = File.resolved(fromHome(given)) else {
       let reason = String(cString: strerror(errno))
       throw .badFolder(path: given, problem: "\(reason). \(advice)")
     }
@@ -122,7 +122,26 @@ extension ModelFolder {
       }
       throw .badFolder(path: given, problem: "this is a file, not a folder. \(advice)")
     }
-    return path
+    return File.exists(path + "/config.json") ? path : snapshot(of: path) ?? path
+  }
+
+  /// `~/` as shells know it; they leave it alone behind the `=` of `NAME=~/DIR`.
+  private static func fromHome(_ path: String) -> String {
+    guard path.utf8.starts(with: "~/".utf8), let home = getenv("HOME") else { return path }
+    return String(cString: home) + path.dropFirst()
+  }
+
+  /// In the Hub's cache a repository's folder holds snapshots by their commit, and `refs/main` names the current one.
+  private static func snapshot(of path: String) -> String? {
+    guard let bytes = try? File.read(path + "/refs/main", limit: 200) else { return nil }
+    let commit = bytes.filter { $0 > 0x20 }
+    guard !commit.isEmpty,
+      commit.allSatisfy({
+        UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || UInt8(ascii: "a")...UInt8(ascii: "f") ~= $0
+      })
+    else { return nil }
+    let place = path + "/snapshots/" + String(decoding: commit, as: UTF8.self)
+    return File.isDirectory(place) ? place : nil
   }
 
   private static func missingConfig(_ path: String) -> CheckpointError {

@@ -100,6 +100,14 @@ private func fault(_ folder: TestFolder) -> String {
     let model = try ModelFolder(path: path)
     #expect(model.name == "Tiny-4bit")
     #expect(model.weightBytes == 16)
+    // The repository's folder stands for its current snapshot.
+    let repository = files.path + "/models--mlx-community--Tiny-4bit"
+    #expect(throws: CheckpointError.self) { try ModelFolder(path: repository) }
+    #expect(mkdir(repository + "/refs", 0o700) == 0)
+    try files.write("models--mlx-community--Tiny-4bit/refs/main", "0123abcd\n")
+    #expect(try ModelFolder(path: repository).path == model.path)
+    try files.write("models--mlx-community--Tiny-4bit/refs/main", "../../..\n")
+    #expect(throws: CheckpointError.self) { try ModelFolder(path: repository) }
   }
 
   @Test(

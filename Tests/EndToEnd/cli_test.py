@@ -42,6 +42,8 @@ def test_usage_errors_end_with_2_and_say_what_was_meant(server):
     result = run(server, "--modle", "x")
     assert result.returncode == 2 and "did you mean '--model'" in result.stderr, result
     assert run(server, "serv").returncode == 2
+    result = run(server, DEMO)
+    assert result.returncode == 2 and f"did you mean 'serve --model {DEMO}'" in result.stderr, result
     assert run(server).returncode == 2
     assert run(server, "--port", "8080").returncode == 2
     assert run(server, "--model", DEMO, "--port", "70000").returncode == 2
@@ -61,6 +63,21 @@ def test_a_folder_that_is_no_model_is_refused_in_one_line(server):
         model = copy_of_demo(folder)
         (model / "model.safetensors").unlink()
         refused(server, model, "safetensors")
+
+
+def test_models_are_found_where_people_have_them(server):
+    with tempfile.TemporaryDirectory() as folder:
+        home = pathlib.Path(folder)
+        snapshot = home / "models--owner--demo" / "snapshots" / "0123abcd"
+        shutil.copytree(DEMO, snapshot)
+        refs = home / "models--owner--demo" / "refs"
+        refs.mkdir()
+        (refs / "main").write_text("0123abcd")
+        for path in ("~/models--owner--demo", str(snapshot.parent.parent), str(snapshot)):
+            result = subprocess.run(
+                [server.binary, "verify", "--model", path], env={**os.environ, "HOME": folder}, capture_output=True,
+                text=True, timeout=120)
+            assert result.returncode == 0 and "This folder can be served" in result.stdout, result
 
 
 def test_foreign_formats_are_named(server):
