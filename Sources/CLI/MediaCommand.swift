@@ -44,7 +44,7 @@ enum MediaCommand {
     let decoding = Instant.now.seconds(since: begin)
     let settings = MelSettings()
     let resampling = Instant.now
-    let samples = Resampler.resample(sound.samples, from: sound.rate, to: settings.rate)
+    let samples = SoundResampler.resample(sound.samples, from: sound.rate, to: settings.rate)
     let seconds = Instant.now.seconds(since: resampling)
     if let target = flags.text("raw") {
       try write(

@@ -37,12 +37,15 @@ enum Terminal {
   }
 }
 
-/// `3` digits after the point, or fewer: numbers in tables, without Foundation.
+/// A number with so many digits after the point, for tables; as Swift writes it, with any digits, where it is no number or
+/// has too many digits before the point.
 func fixed(_ value: Double, _ digits: Int = 1) -> String {
-  guard value.isFinite, abs(value) < 1e15 else { return "\(value)" }
   var scale = 1.0
   for _ in 0..<digits { scale *= 10 }
-  let scaled = Int((abs(value) * scale).rounded())
+  // Beyond 2^53 not every integer is a Double: the digits shown would not be the value's.
+  let product = (abs(value) * scale).rounded()
+  guard product < 0x1p53 else { return "\(value)" }
+  let scaled = Int(product)
   let sign = value < 0 && scaled > 0 ? "-" : ""
   guard digits > 0 else { return sign + String(scaled) }
   let text = String(scaled)

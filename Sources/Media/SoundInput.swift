@@ -9,7 +9,7 @@ extension MediaRules.Sounds {
   /// - Throws: when it is no such file, or too long or too short.
   package func input(_ bytes: [UInt8]) throws(SoundError) -> MediaInput {
     let sound = try WAVReader.read(bytes, limits: SoundLimits(seconds: Self.seconds))
-    let samples = Resampler.resample(sound.samples, from: sound.rate, to: mel.rate)
+    let samples = SoundResampler.resample(sound.samples, from: sound.rate, to: mel.rate)
     let spectrogram = MelSpectrogram(mel)
     let frames = spectrogram.frameCount(samples: samples.count)
     guard frames > 0 else { throw .tooShort(seconds: sound.seconds) }

@@ -37,7 +37,7 @@ enum MediaTargets {
       return
     }
     check(!sound.samples.isEmpty && sound.samples.count <= sound.rate, "a sound keeps its bound")
-    let samples = Resampler.resample(sound.samples, from: sound.rate, to: 16_000)
+    let samples = SoundResampler.resample(sound.samples, from: sound.rate, to: 16_000)
     check(samples.count <= 16_001, "a resampled sound keeps its length")
   }
 }

@@ -73,7 +73,9 @@ import Testing
       var sound = Sound(samples: [], rate: rate)
       let reading = try threadSeconds { sound = try WAVReader.read(bytes) }
       var samples: [Float] = []
-      let resampling = threadSeconds { samples = Resampler.resample(sound.samples, from: rate, to: 16_000) }
+      let resampling = threadSeconds {
+        samples = SoundResampler.resample(sound.samples, from: rate, to: 16_000)
+      }
       var count = 0
       let transforming = threadSeconds { count = MelSpectrogram()(samples).count }
       print(

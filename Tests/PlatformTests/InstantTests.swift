@@ -4,7 +4,7 @@ import Testing
 
 @testable import Platform
 
-@Suite struct ClockTests {
+@Suite struct InstantTests {
   @Test func `the clock does not run backwards`() {
     let first = Instant.now
     #expect(Instant.now >= first)

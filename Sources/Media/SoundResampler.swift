@@ -6,7 +6,8 @@
 
 import Platform
 
-package enum Resampler {
+/// Sounds at the rate that the model was trained with.
+package enum SoundResampler {
   /// Output n is the input at time n / target; what is outside the input counts as silence.
   ///
   /// - Returns: `samples.count · target / rate` samples, rounded up.

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CLI
 
-@Suite struct FlagParserTests {
+@Suite struct ParsedFlagsTests {
   private let flags = [
     Flag(name: "model", kind: .text, placeholder: "DIR", help: ""),
     Flag(name: "port", kind: .integer(0...65535), placeholder: "N", help: ""),
@@ -102,5 +102,14 @@ import Testing
     #expect(fixed(-2.25, 2) == "-2.25")
     #expect(fixed(12, 0) == "12")
     #expect(fixed(0.007, 3) == "0.007")
+    #expect(fixed(9e15, 0) == "9000000000000000")
+  }
+
+  @Test func `numbers too large for their digits are written as they are`() {
+    #expect(fixed(9e14, 5) == "900000000000000.0")
+    #expect(fixed(-9e14, 5) == "-900000000000000.0")
+    #expect(fixed(1e300, 3) == "1e+300")
+    #expect(fixed(.infinity, 2) == "inf")
+    #expect(fixed(.nan, 2) == "nan")
   }
 }
