@@ -7,7 +7,7 @@ import Platform
 import Server
 
 enum ServeCommand {
-  /// What responses in the background get beyond that.
+  /// What responses in the background get to end, beyond the `--drain-seconds` of those that a client waits for.
   private static let backgroundSeconds = 5.0
   /// What connections get when there is nothing to wait for.
   private static let stopSeconds = 0.1

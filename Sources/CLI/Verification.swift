@@ -97,7 +97,7 @@ extension Verification {
       add(
         .ok, "files",
         "config.json and \(folder.weights.names.count) tensors in \(count) file\(count == 1 ? "" : "s"), "
-          + "\(size(folder.weightBytes)); headers \(folder.hasForeignIndex ? "are sound" : "and index agree")"
+          + "\(MemoryLimit.words(folder.weightBytes)); headers \(folder.hasForeignIndex ? "are sound" : "and index agree")"
       )
       if folder.hasForeignIndex {
         add(
@@ -157,7 +157,7 @@ extension Verification {
       add(
         .ok, "weights",
         "\(type): every tensor is there, of the right shape and type (\(quantization(folder))); "
-          + "a decode step reads \(size(inspection.weightBytesPerToken))")
+          + "a decode step reads \(MemoryLimit.words(inspection.weightBytesPerToken))")
       let unused = inspection.unusedTensors
       if !unused.isEmpty {
         add(.note, "unused tensors", "\(unused.count) that text generation does not need: \(listed(unused))")
@@ -307,8 +307,8 @@ extension Verification {
     let perThousand = inspection.kvBytesPerToken * 1000
     let tokens = min(inspection.contextLength, inspection.kvMemoryBytes / max(1, inspection.kvBytesPerToken))
     let words =
-      "\(size(folder.weightBytes)) of weights and \(size(perThousand)) per 1000 tokens of context; "
-      + "this machine has \(size(Machine.memoryBytes))"
+      "\(MemoryLimit.words(folder.weightBytes)) of weights and \(MemoryLimit.words(perThousand)) per 1000 tokens of context; "
+      + "this machine has \(MemoryLimit.words(Machine.memoryBytes))"
     guard tokens >= min(256, inspection.contextLength) else {
       add(
         .failed, "memory", words + ", too little for a conversation",
@@ -389,14 +389,6 @@ extension Verification {
 // MARK: - Words
 
 extension Verification {
-  /// `1.2 GiB`.
-  private func size(_ bytes: Int) -> String {
-    let units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
-    var (value, unit) = (Double(bytes), 0)
-    while value >= 1024, unit + 1 < units.count { (value, unit) = (value / 1024, unit + 1) }
-    return fixed(value, unit < 2 ? 0 : 1) + " " + units[unit]
-  }
-
   /// The first few of many, and how many more there are.
   private func listed(_ names: [String]) -> String {
     let shown = names.prefix(3).map(quoted).joined(separator: ", ")

@@ -250,11 +250,6 @@ struct PNGColours {
         from += kind.channels * bytes
         to += step
       }
-    case .grey where depth == 16:
-      for index in 0..<count {
-        set(grey16(data[start + 2 * index], data[start + 2 * index + 1]), &out, to)
-        to += step
-      }
     case .grey where depth >= 8, .greyAlpha:
       for index in 0..<count {
         set(data[start + index * kind.channels * bytes], &out, to)
@@ -285,8 +280,6 @@ struct PNGColours {
     out[at + 1] = value
     out[at + 2] = value
   }
-
-  private func grey16(_ high: UInt8, _ low: UInt8) -> UInt8 { high }
 
   /// Sample `index` of a row of at most 8 bits each, the first in the highest bits.
   private func sample(_ data: [UInt8], _ start: Int, _ index: Int) -> UInt8 {

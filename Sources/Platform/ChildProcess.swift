@@ -1,9 +1,10 @@
 // Another program, run to its end or to a bound: what it wrote to its standard output.
 
+/// Runs other programs; nothing but their output and how they ended comes back.
 package enum ChildProcess {
   /// How a run ended.
   package enum Ending: Sendable, Equatable {
-    /// By itself, with this exit code; nil for a signal.
+    /// By itself, with this exit code; nil when a signal ended it, or nobody can tell.
     case exited(Int32?)
     /// Killed: it wrote more than was asked for.
     case tooMuchOutput
@@ -45,7 +46,7 @@ package enum ChildProcess {
     defer { close(pipe) }
     func killed(_ ending: Ending) -> Ending {
       kill(process, SIGKILL)
-      _ = exitCode(of: process, until: nil)
+      _ = wait(for: process, until: nil)
       return ending
     }
     var output: [UInt8] = []
@@ -63,19 +64,30 @@ package enum ChildProcess {
       guard count <= outputLimit - output.count else { return (killed(.tooMuchOutput), output) }
       output += chunk[..<count]
     }
-    guard let code = exitCode(of: process, until: deadline) else { return (killed(.late), output) }
-    return (.exited(code), output)
+    switch wait(for: process, until: deadline) {
+    case .running: return (killed(.late), output)
+    case .exited(let code): return (.exited(code), output)
+    case .unknown: return (.exited(nil), output)
+    }
+  }
+
+  /// What became of a process.
+  private enum Outcome {
+    case running
+    case exited(Int32)
+    /// It runs no more and left no exit code: a signal ended it, or it is no child that can be waited for.
+    case unknown
   }
 
   /// - Parameter deadline: nil waits without limit.
-  /// - Returns: nil when the process still runs at the deadline; within it, nil when there is no exit code.
-  private static func exitCode(of process: pid_t, until deadline: Instant?) -> Int32?? {
+  /// - Returns: `running` only at the deadline.
+  private static func wait(for process: pid_t, until deadline: Instant?) -> Outcome {
     var status: Int32 = 0
     while true {
       let result = waitpid(process, &status, deadline == nil ? 0 : WNOHANG)
-      if result == process { return .some(status & 0x7F == 0 ? (status >> 8) & 0xFF : nil) }
-      if result < 0 && errno != EINTR { return .some(nil) }
-      if let deadline, deadline < .now { return nil }
+      if result == process { return status & 0x7F == 0 ? .exited((status >> 8) & 0xFF) : .unknown }
+      if result < 0 && errno != EINTR { return .unknown }
+      if let deadline, deadline < .now { return .running }
       if result == 0 { usleep(1000) }
     }
   }

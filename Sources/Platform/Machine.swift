@@ -1,5 +1,6 @@
-// What the machine offers: cores, memory, and what this process uses of it.
+// What the machine offers, and how the heap gives memory back to it.
 
+/// The machine as this process sees it.
 package enum Machine {
   /// Cores this process may run on (its affinity mask on Linux), at least 1.
   package static var cores: Int {
@@ -31,23 +32,6 @@ package enum Machine {
       return Int(clamping: size)
     #else
       return sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE))
-    #endif
-  }
-
-  /// Resident memory of this process that no file backs (heap, stacks, caches), bytes; swapped pages count too.
-  ///
-  /// - Returns: nil where the system does not tell.
-  package static var anonymousBytes: Int? {
-    #if os(Linux)
-      var kilobytes: Int?
-      for line in PseudoFile.lines("/proc/self/status") {
-        guard line.hasPrefix("RssAnon:") || line.hasPrefix("VmSwap:") else { continue }
-        let number = line.drop { !$0.isNumber }.prefix { $0.isNumber }
-        if let value = Int(number) { kilobytes = (kilobytes ?? 0) + value }
-      }
-      return kilobytes.map { $0 << 10 }
-    #else
-      return nil
     #endif
   }
 

@@ -24,12 +24,6 @@ package final class MappedFile: @unchecked Sendable {
     bytes = UnsafeRawBufferPointer(start: start, count: size)
   }
 
-  /// Tells the kernel that the whole file will be read soon.
-  package func willNeed() {
-    guard let start = bytes.baseAddress else { return }
-    madvise(UnsafeMutableRawPointer(mutating: start), bytes.count, Int32(MADV_WILLNEED))
-  }
-
   deinit {
     if let start = bytes.baseAddress { munmap(UnsafeMutableRawPointer(mutating: start), bytes.count) }
   }

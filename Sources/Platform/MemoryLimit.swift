@@ -1,5 +1,6 @@
 // How much memory this process may have: the machine's, or what its control groups and resource limits leave of it.
 
+/// Sizes of memory: what the system allows, and how people write and read them.
 package enum MemoryLimit {
   /// Bytes that the process can hold before the kernel refuses more, or ends it.
   package static var bytes: Int {
@@ -65,11 +66,11 @@ package enum MemoryLimit {
     return scaled >= 1 ? Int(exactly: scaled) : nil
   }
 
-  /// Bytes as a person reads them: `3.1 GB` for 3.1 · 1024³ bytes, `512 MB`, `40 KB`.
+  /// Bytes as a person reads them, in units of 1024: `3.1 GiB`, `512 MiB`, `40 KiB`; of KiB the next larger number.
   package static func words(_ bytes: Int) -> String {
-    guard bytes >= 1 << 20 else { return "\((bytes + 1023) >> 10) KB" }
-    guard bytes >= 1 << 30 else { return "\((bytes + (1 << 19)) >> 20) MB" }
+    guard bytes >= 1 << 20 else { return "\((bytes + 1023) >> 10) KiB" }
+    guard bytes >= 1 << 30 else { return "\((bytes + (1 << 19)) >> 20) MiB" }
     let tenths = bytes >> 30 > 1 << 20 ? bytes >> 30 * 10 : (bytes * 10 + (1 << 29)) >> 30
-    return "\(tenths / 10).\(tenths % 10) GB"
+    return "\(tenths / 10).\(tenths % 10) GiB"
   }
 }

@@ -2,7 +2,7 @@
 
 /// The one locking primitive of the project.
 ///
-/// `@unchecked Sendable`: `value` is only touched inside `withLock`, `wait` and `waitUntil`, all of which
+/// `@unchecked Sendable`: `value` is only touched inside `withLock`, `update` and `wait`, all of which
 /// hold the mutex; the mutex and condition are allocated once and never move.
 ///
 /// One that guards no value has a `Bool`: a value without size would have the address of `mutex`, which is read outside

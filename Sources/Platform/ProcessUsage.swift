@@ -1,5 +1,6 @@
 // What this process holds of the system: descriptors, threads, memory, time.
 
+/// One reading of what the system counts for this process; 0 where it does not tell.
 package struct ProcessUsage: Sendable, Equatable {
   /// Open descriptors, without the one that counts them.
   package var descriptors = 0
@@ -7,7 +8,8 @@ package struct ProcessUsage: Sendable, Equatable {
   package var descriptorLimit = 0
   package var threads = 0
   /// Memory that no file stands behind, in the machine or swapped out: what a leak grows. Resident files, such as
-  /// mapped weights, come and go with the needs of others and say nothing.
+  /// mapped weights, come and go with the needs of others and say nothing. All resident memory where the system does not
+  /// tell them apart.
   package var privateBytes = 0
   /// Memory in the machine, that of files included.
   package var residentBytes = 0
@@ -33,11 +35,26 @@ package struct ProcessUsage: Sendable, Equatable {
       usage.descriptors = countDescriptors("/proc/self/fd")
       let status = PseudoFile.lines("/proc/self/status")
       usage.threads = number("Threads:", in: status)
-      usage.privateBytes = (number("RssAnon:", in: status) + number("VmSwap:", in: status)) << 10
       usage.residentBytes = number("VmRSS:", in: status) << 10
       usage.virtualBytes = number("VmSize:", in: status) << 10
+      usage.privateBytes = privateBytes(in: status) ?? usage.residentBytes
     #endif
     return usage
+  }
+
+  /// `privateBytes` alone, read at less cost; nil where the system does not tell them from mapped files.
+  package static var privateBytes: Int? {
+    #if os(Linux)
+      return privateBytes(in: PseudoFile.lines("/proc/self/status"))
+    #else
+      return nil
+    #endif
+  }
+
+  /// - Parameter status: lines of /proc/self/status; a kernel before 4.5 has no `RssAnon`.
+  static func privateBytes(in status: [Substring]) -> Int? {
+    guard status.contains(where: { $0.hasPrefix("RssAnon:") }) else { return nil }
+    return (number("RssAnon:", in: status) + number("VmSwap:", in: status)) << 10
   }
 
   private static func countDescriptors(_ folder: String) -> Int {

@@ -394,8 +394,8 @@ package final class ModelFleet: Sendable {
       ledger.set(kind, to: bytes)
       known += bytes
     }
-    if settings.measuresProcess, let resident = Machine.anonymousBytes {
-      ledger.set(.other, to: resident - known)
+    if settings.measuresProcess, let held = ProcessUsage.privateBytes {
+      ledger.set(.other, to: held - known)
     }
   }
 }

@@ -268,7 +268,7 @@ def test_models_that_make_no_sense_are_refused(s):
         (("--model", demo, "--alias", "x=y"), "there is no model 'y'"),
         (("--model", demo, "--alias", "x"), "NAME=MODEL"),
         (("--model", demo, "--memory", "6X"), "--memory '6X'"),
-        (("--model", demo, "--memory", "1M"), "are left of --memory 1 MB"),
+        (("--model", demo, "--memory", "1M"), "are left of --memory 1 MiB"),
         (("--model", demo, "--preload", "y"), "--preload 'y'"),
         (("--models-dir", "/none/such"), "this is no folder"),
     ):

@@ -128,8 +128,9 @@ private final class StepModel: CausalModel {
       limitBytes: 8 << 20)
     #expect(throws: error) { try client(ledger, weights: 4 << 20) }
     #expect(
-      "\(error)" == "needs 4 MB of weights and 2 MB for 4096 tokens of keys and values, and 5 MB are left of "
-        + "--memory 8 MB")
+      "\(error)"
+        == "needs 4 MiB of weights and 2 MiB for 4096 tokens of keys and values, and 5 MiB are left of "
+        + "--memory 8 MiB")
     #expect(ledger.snapshot().total == 3 << 20)
   }
 

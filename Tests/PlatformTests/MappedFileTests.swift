@@ -12,7 +12,6 @@ import Testing
   @Test func `the mapping holds the file's bytes`() throws {
     let content = (0..<100_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
     let file = try MappedFile(folder.file("a", content))
-    file.willNeed()
     #expect(file.bytes.elementsEqual(content))
   }
 
@@ -24,7 +23,6 @@ import Testing
 
   @Test func `an empty file maps to no bytes`() throws {
     let file = try MappedFile(folder.file("empty", []))
-    file.willNeed()
     #expect(file.bytes.isEmpty)
   }
 

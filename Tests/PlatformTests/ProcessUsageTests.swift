@@ -16,6 +16,15 @@ import Testing
     #expect(usage.cpuSeconds > 0)
   }
 
+  @Test func `private bytes are anonymous memory, in the machine or swapped out`() {
+    let status: [Substring] = [
+      "VmSize:\t  900 kB", "RssAnon:\t    300 kB", "RssFile:\t 500 kB", "VmSwap:\t 7 kB",
+    ]
+    #expect(ProcessUsage.privateBytes(in: status) == 307 << 10)
+    #expect(ProcessUsage.privateBytes(in: ["RssAnon: 2 kB"]) == 2 << 10)
+    #expect(ProcessUsage.privateBytes(in: ["VmRSS: 800 kB", "VmSwap: 7 kB"]) == nil)
+  }
+
   @Test func `an open descriptor is counted`() throws {
     // Other tests open and close theirs meanwhile: many are needed to be seen.
     let before = ProcessUsage.now.descriptors

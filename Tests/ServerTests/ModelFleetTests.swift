@@ -157,8 +157,8 @@ private func refusal(_ body: () throws(APIError) -> Void) -> String {
     let held = [try fleet.lease("a"), try fleet.lease("b")]
     #expect(
       refusal { () throws(APIError) in _ = try fleet.lease("c") }
-        == "503 insufficient_memory There is no room for the model 'c': it needs 10 MB of weights and 0 KB for 32 tokens "
-        + "of keys and values, and 5 MB are left of --memory 25 MB.")
+        == "503 insufficient_memory There is no room for the model 'c': it needs 10 MiB of weights and 0 KiB for 32 tokens "
+        + "of keys and values, and 5 MiB are left of --memory 25 MiB.")
     #expect(garage.stops == [])
     withExtendedLifetime(held) {}
   }
