@@ -56,13 +56,13 @@ enum ChatCommand {
 }
 
 /// The conversation so far and how to continue it.
-private struct Dialogue {
+struct Dialogue {
   private let model: ServedModel
   private let template: ChatTemplate
   private let sampling: SamplingParameters
   private let maxTokens: Int?
   private let templateArguments: JSONObject
-  private var messages: [JSONValue] = []
+  private(set) var messages: [JSONValue] = []
 
   init(model: ServedModel, template: ChatTemplate, flags: ParsedFlags) {
     self.model = model
@@ -78,10 +78,11 @@ private struct Dialogue {
     if let system = flags.text("system") { messages = [["role": "system", "content": .string(system)]] }
   }
 
-  /// Sends one user message and prints the answer as it comes.
+  /// Sends one user message and prints the answer as it comes. What gets no answer, because it is too long for the context
+  /// or the template refuses it, stays out of the conversation: every later turn would fail too.
   mutating func answer(_ line: String, current: Monitor<Generation?>) throws {
-    messages.append(["role": "user", "content": .string(line)])
-    let conversation = Conversation(messages: messages, templateArguments: templateArguments)
+    let question: JSONValue = ["role": "user", "content": .string(line)]
+    let conversation = Conversation(messages: messages + [question], templateArguments: templateArguments)
     let prompt = try model.prompts.prompt(of: conversation, template: template)
     var request = GenerationRequest(
       promptTokens: prompt.tokens,
@@ -106,7 +107,7 @@ private struct Dialogue {
       }
     }
     printer.finish()
-    messages.append(["role": "assistant", "content": .string(printer.content)])
+    messages += [question, ["role": "assistant", "content": .string(printer.content)]]
     if let timings, Terminal.outputIsTerminal {
       let prefill = "prompt \(timings.promptTokens) tokens, \(fixed(timings.prefillTokensPerSecond)) tokens/s"
       let decode =
