@@ -79,7 +79,8 @@ def measure(arguments, shape, samples, notes):
         for program, report in reports:
             for m in report["measurements"]:
                 key = (shape, program, m["phase"], m["depth"], m.get("sequences", 1))
-                samples.setdefault(key, []).append(m["tokens_per_second"])
+                if m["tokens_per_second"] is not None:
+                    samples.setdefault(key, []).append(m["tokens_per_second"])
         share = own["decode_share_of_read_loop"]["median"]
         notes.setdefault(f"share of read bandwidth, {shape}", []).append(share)
 

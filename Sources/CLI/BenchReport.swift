@@ -1,0 +1,173 @@
+// What `mlxserve bench` has measured, as a table, as JSON and as CSV.
+
+import JSON
+
+/// The figures of one run, and where they were taken.
+struct BenchReport {
+  /// Median, least and largest of the repetitions of one measurement.
+  struct Spread: Equatable {
+    let median, least, largest: Double
+
+    init(_ values: [Double]) {
+      let sorted = values.sorted()
+      median = sorted.isEmpty ? 0 : sorted[sorted.count / 2]
+      least = sorted.first ?? 0
+      largest = sorted.last ?? 0
+    }
+
+    var json: JSONValue { ["median": .double(median), "least": .double(least), "largest": .double(largest)] }
+  }
+
+  struct Measurement {
+    enum Phase: String { case prefill, decode }
+    let phase: Phase
+    /// Tokens in the context before the measured ones.
+    let depth: Int
+    /// Sequences computed together; the speed is that of all of them.
+    var sequences = 1
+    /// Tokens of one repetition, of each sequence.
+    let tokens: Int
+    /// Tokens per second; nil where the time could not be told from that of the tokens before.
+    let speed: Spread?
+  }
+
+  /// Speed of decoding with guesses as a multiple of the speed without.
+  struct Speculation {
+    /// Where every guess holds: text that repeats what is known.
+    let right: Spread
+    /// Where there is always a guess and none holds.
+    let wrong: Spread
+  }
+
+  let model: String
+  let compute: String
+  let threads: Int
+  let loadSeconds: Double
+  /// Weights that one decode step reads, bytes.
+  let weightBytes: Int
+  /// Keys and values of one token of context, which every later step reads, bytes.
+  let kvBytes: Int
+  let readBytesPerSecond: Double
+  /// Bytes that decoding at the first depth reads per second, as a share of a read loop right before it.
+  let readShare: Spread
+  /// Where it was asked for.
+  let speculation: Speculation?
+  let tokenizerBytesPerSecond: Double?
+  let measurements: [Measurement]
+  let peakResidentBytes: Int
+
+  /// Bytes read for one of `tokens` decoded after `depth` others: all weights, shared by the sequences of a step, and the
+  /// context's keys and values.
+  static func bytesPerToken(weights: Int, kv: Int, depth: Int, tokens: Int, sequences: Int = 1) -> Int {
+    weights / sequences + kv * (depth + tokens / 2)
+  }
+}
+
+extension BenchReport {
+  private func first(_ phase: Measurement.Phase) -> JSONValue {
+    Self.number(measurements.first { $0.phase == phase }?.speed?.median)
+  }
+
+  private static func number(_ value: Double?) -> JSONValue { value.map(JSONValue.double) ?? .null }
+
+  private func bytesPerToken(_ measurement: Measurement) -> Int {
+    Self.bytesPerToken(
+      weights: weightBytes, kv: kvBytes, depth: measurement.depth, tokens: measurement.tokens,
+      sequences: measurement.sequences)
+  }
+
+  /// Bytes read per second; nil for prefill, which memory does not bound.
+  private func bytesPerSecond(_ measurement: Measurement) -> Double? {
+    guard measurement.phase == .decode, let speed = measurement.speed else { return nil }
+    return speed.median * Double(bytesPerToken(measurement))
+  }
+
+  var json: JSONValue {
+    [
+      "model": .string(model), "compute": .string(compute), "threads": .int(threads),
+      "prefill_tokens_per_second": first(.prefill), "decode_tokens_per_second": first(.decode),
+      "load_seconds": .double(loadSeconds), "peak_rss_bytes": .int(peakResidentBytes),
+      "weight_bytes_per_token": .int(weightBytes), "kv_bytes_per_context_token": .int(kvBytes),
+      "memory_read_bytes_per_second": .double(readBytesPerSecond),
+      "decode_share_of_read_loop": readShare.json,
+      "speculation": speculation.map { ["right": $0.right.json, "wrong": $0.wrong.json] } ?? .null,
+      "tokenizer_bytes_per_second": Self.number(tokenizerBytesPerSecond),
+      "measurements": .array(
+        measurements.map { m in
+          [
+            "phase": .string(m.phase.rawValue), "depth": .int(m.depth), "sequences": .int(m.sequences),
+            "tokens": .int(m.tokens), "tokens_per_second": Self.number(m.speed?.median),
+            "least": Self.number(m.speed?.least), "largest": Self.number(m.speed?.largest),
+            "bytes_per_second": Self.number(bytesPerSecond(m)),
+          ]
+        }),
+    ]
+  }
+
+  var csv: String {
+    (["phase,depth,sequences,tokens,tokens_per_second,least,largest,gigabytes_per_second,ceiling_share"]
+      + measurements.map { m in
+        func cell(_ value: Double?, _ digits: Int = 2) -> String { value.map { fixed($0, digits) } ?? "" }
+        let rate = bytesPerSecond(m)
+        return [
+          m.phase.rawValue, "\(m.depth)", "\(m.sequences)", "\(m.tokens)", cell(m.speed?.median),
+          cell(m.speed?.least), cell(m.speed?.largest), cell(rate.map { $0 / 1e9 }),
+          cell(rate.map { $0 / readBytesPerSecond }, 3),
+        ].joined(separator: ",")
+      }).joined(separator: "\n")
+  }
+
+  var table: String {
+    var lines = [
+      "model     \(model)",
+      "compute   \(compute), \(threads) threads",
+      "load      \(fixed(loadSeconds, 3)) s, peak memory \(fixed(Double(peakResidentBytes) / 1e6)) MB",
+      "reads     \(fixed(Double(weightBytes) / 1e6)) MB of weights per token, and "
+        + "\(fixed(Double(kvBytes) / 1e3)) kB per token of context; a plain read loop reaches \(fixed(readBytesPerSecond / 1e9)) GB/s",
+    ]
+    func percent(_ share: Double) -> String { fixed(100 * share, 0) }
+    lines.append(
+      "in turns  decoding reads \(percent(readShare.median)) % of what the loop does "
+        + "(\(percent(readShare.least)) - \(percent(readShare.largest)))")
+    if let speculation {
+      func times(_ spread: Spread) -> String {
+        "\(fixed(spread.median, 2)) (\(fixed(spread.least, 2)) - \(fixed(spread.largest, 2)))"
+      }
+      lines.append(
+        "guesses   decoding is \(times(speculation.right)) times as fast where all guesses hold, "
+          + "\(times(speculation.wrong)) times where none does")
+    }
+    if let tokenizerBytesPerSecond {
+      lines.append("tokenizer \(fixed(tokenizerBytesPerSecond / 1e6)) MB/s of English prose")
+    }
+    lines += [
+      "", "phase     depth sequences   tokens   tokens/s    (least - largest)   MB/token    GB/s of ceiling",
+    ]
+    return (lines + measurements.map(row)).joined(separator: "\n")
+  }
+
+  private func row(_ m: Measurement) -> String {
+    var line =
+      m.phase.rawValue.padded(8) + "\(m.depth)".padded(7, left: true)
+      + "\(m.sequences)".padded(10, left: true) + "\(m.tokens)".padded(9, left: true)
+    guard let speed = m.speed else {
+      return line + "    not measured: the \(m.depth) tokens before take times that differ by more than these"
+    }
+    line += fixed(speed.median, 2).padded(11, left: true)
+    line += "    (\(fixed(speed.least, 2)) - \(fixed(speed.largest, 2)))".padded(22)
+    if let rate = bytesPerSecond(m) {
+      line += fixed(Double(bytesPerToken(m)) / 1e6).padded(11, left: true)
+      line += fixed(rate / 1e9, 2).padded(8, left: true)
+      line += (fixed(100 * rate / readBytesPerSecond, 0) + " %").padded(11, left: true)
+    }
+    return line
+  }
+}
+
+extension String {
+  /// Filled with spaces to `width`; ASCII only.
+  fileprivate func padded(_ width: Int, left: Bool = false) -> String {
+    let fill = String(repeating: " ", count: max(0, width - utf8.count))
+    return left ? fill + self : self + fill
+  }
+}

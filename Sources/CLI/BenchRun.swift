@@ -1,0 +1,166 @@
+// The measurements of `mlxserve bench`.
+//
+// Works on token ids alone, so a checkpoint with weights and no tokenizer can be measured. Decode is bound by
+// memory: the share of the ceiling says how near it comes. The ceiling is a plain read loop; since shared machines change
+// their speed within seconds, both are measured in turns.
+
+import Compute
+import Decoding
+import Inference
+import Platform
+
+/// One engine and what is to be measured with it.
+struct BenchRun {
+  private let plan: BenchCommand.Plan
+  private let engine: EngineClient
+  private let configuration: EngineConfiguration
+
+  init(_ plan: BenchCommand.Plan, _ engine: EngineClient, _ configuration: EngineConfiguration) {
+    self.plan = plan
+    self.engine = engine
+    self.configuration = configuration
+  }
+
+  func report(loadSeconds: Double) throws -> BenchReport {
+    // The first run touches weights and buffers for the first time: it is not counted.
+    _ = try measure(prompt: 8, generate: 2, seed: 0)
+    var measurements: [BenchReport.Measurement] = []
+    for depth in plan.depths { measurements += try alone(depth: depth) }
+    for count in plan.counts where count > 1 { measurements.append(try together(count)) }
+    // Before the ceiling is measured: its buffer is no part of what serving needs.
+    let peakResidentBytes = Machine.peakResidentBytes
+    let ceiling = try ceiling()
+    return BenchReport(
+      model: configuration.modelPath, compute: engine.computeName, threads: configuration.threads,
+      loadSeconds: loadSeconds, weightBytes: engine.weightBytesPerToken, kvBytes: engine.kvBytesPerToken,
+      readBytesPerSecond: ceiling.read.median, readShare: ceiling.share,
+      speculation: plan.speculates ? try speculation() : nil,
+      tokenizerBytesPerSecond: TokenizerBenchmark.bytesPerSecond(modelPath: configuration.modelPath),
+      measurements: measurements, peakResidentBytes: peakResidentBytes)
+  }
+
+  // MARK: Speeds
+
+  /// Prefill and decode of one sequence after `depth` tokens.
+  private func alone(depth: Int) throws -> [BenchReport.Measurement] {
+    var prefill: [Double] = []
+    var decode: [Double] = []
+    for seed in 1...plan.repetitions {
+      let shallow = try measure(prompt: max(1, depth), generate: plan.generateTokens, seed: seed)
+      decode.append(shallow.decodeTokensPerSecond)
+      // Of the time for depth + prompt tokens, what the first `depth` of them took is not the prompt's.
+      let deep = try measure(prompt: depth + plan.promptTokens, generate: 1, seed: seed)
+      prefill.append(deep.prefill - (depth > 0 ? shallow.prefill : 0))
+    }
+    return [
+      BenchReport.Measurement(
+        phase: .prefill, depth: depth, tokens: plan.promptTokens,
+        speed: Self.speed(of: plan.promptTokens, seconds: prefill)),
+      BenchReport.Measurement(
+        phase: .decode, depth: depth, tokens: plan.generateTokens, speed: BenchReport.Spread(decode)),
+    ]
+  }
+
+  /// Tokens per second where each repetition took a time that can be told from none. A difference of two times cannot when
+  /// they vary by more than the tokens take: then there is no speed to report.
+  static func speed(of tokens: Int, seconds: [Double]) -> BenchReport.Spread? {
+    guard seconds.allSatisfy({ $0 > 0 }) else { return nil }
+    return BenchReport.Spread(seconds.map { Double(tokens) / $0 })
+  }
+
+  /// Decode of `count` sequences in one batch, without context.
+  private func together(_ count: Int) throws -> BenchReport.Measurement {
+    let speeds = try (1...plan.repetitions).map { _ in try decodeTogether(count) }
+    return BenchReport.Measurement(
+      phase: .decode, depth: 0, sequences: count, tokens: plan.generateTokens,
+      speed: BenchReport.Spread(speeds))
+  }
+
+  /// Tokens per second of `count` generations together, from submission to the end of the last.
+  private func decodeTogether(_ count: Int) throws -> Double {
+    let begin = Instant.now
+    let generations = try (1...count).map { seed in
+      try engine.submit(request(prompt: 1, generate: plan.generateTokens, seed: seed))
+    }
+    for generation in generations { _ = try Self.finish(generation) }
+    return Double(count * plan.generateTokens) / Instant.now.seconds(since: begin)
+  }
+
+  /// Bytes per second of a read loop, and what decoding at the first depth reads right after it, as a share of that.
+  private func ceiling() throws -> (read: BenchReport.Spread, share: BenchReport.Spread) {
+    let depth = plan.depths.first ?? 0
+    let bytes = BenchReport.bytesPerToken(
+      weights: engine.weightBytesPerToken, kv: engine.kvBytesPerToken, depth: depth,
+      tokens: plan.generateTokens)
+    let bandwidth = MemoryBandwidth(threads: configuration.threads)
+    var (reads, shares): ([Double], [Double]) = ([], [])
+    for seed in 1...max(5, plan.repetitions) {
+      let read = bandwidth.read()
+      let run = try measure(prompt: max(1, depth), generate: plan.generateTokens, seed: seed)
+      reads.append(read)
+      shares.append(run.decodeTokensPerSecond * Double(bytes) / read)
+    }
+    return (BenchReport.Spread(reads), BenchReport.Spread(shares))
+  }
+
+  /// Decodes in turns without guesses, with guesses from the answer itself, and with guesses of which none holds. Answers are
+  /// sampled: those of random weights would soon go round in circles.
+  private func speculation() throws -> BenchReport.Speculation {
+    var configuration = configuration
+    configuration.speculates = true
+    let guessing = try EngineClient.start(configuration)
+    defer { guessing.stop() }
+    func speed(_ request: GenerationRequest) throws -> Double {
+      try Self.finish(try guessing.submit(request)).timings.decodeTokensPerSecond
+    }
+    var (right, wrong): ([Double], [Double]) = ([], [])
+    for seed in 1...max(5, plan.repetitions) {
+      var request = request(
+        prompt: max(1, plan.depths.first ?? 0), generate: plan.generateTokens, seed: seed)
+      request.sampling.temperature = 1
+      request.sampling.seed = UInt64(seed)
+      let (answer, timings) = try Self.finish(try engine.submit(request))
+      request.draft = answer
+      right.append(try speed(request) / timings.decodeTokensPerSecond)
+      // After any three tokens of the answer comes another than the answer's.
+      let vocabulary = Int32(engine.limits.vocabularySize)
+      request.draft = answer.indices.dropFirst(3).flatMap { end in
+        answer[end - 3..<end] + [(answer[end] + 1) % vocabulary]
+      }
+      wrong.append(try speed(request) / timings.decodeTokensPerSecond)
+    }
+    return BenchReport.Speculation(right: BenchReport.Spread(right), wrong: BenchReport.Spread(wrong))
+  }
+
+  // MARK: One generation
+
+  /// One generation of exactly `generate` tokens after a prompt of pseudo-random token ids.
+  private func measure(prompt: Int, generate: Int, seed: Int) throws -> GenerationTimings {
+    try Self.finish(try engine.submit(request(prompt: prompt, generate: generate, seed: seed))).timings
+  }
+
+  private func request(prompt: Int, generate: Int, seed: Int) -> GenerationRequest {
+    var state = UInt64(truncatingIfNeeded: seed) &+ 0x9E37_79B9_7F4A_7C15
+    let tokens = (0..<prompt).map { _ -> Int32 in
+      state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+      return Int32((state >> 33) % UInt64(engine.limits.vocabularySize))
+    }
+    var request = GenerationRequest(promptTokens: tokens, maxTokens: generate)
+    request.sampling.temperature = 0
+    return request
+  }
+
+  private static func finish(_ generation: Generation) throws -> (tokens: [Int32], timings: GenerationTimings)
+  {
+    var tokens: [Int32] = []
+    while true {
+      switch generation.next() {
+      case .element(.token(let token)): tokens.append(token.id)
+      case .element(.finished(_, let timings)): return (tokens, timings)
+      case .element(.failed(let error)): throw error
+      case .element: continue
+      case .closed, .timedOut: throw InferenceError.draining
+      }
+    }
+  }
+}

@@ -1,0 +1,61 @@
+// What `mlxserve bench` says of its measurements, and of what it could not measure.
+
+import JSON
+import Testing
+
+@testable import CLI
+
+@Suite struct BenchReportTests {
+  private let report = BenchReport(
+    model: "m", compute: "portable", threads: 2, loadSeconds: 0.5, weightBytes: 1_000_000, kvBytes: 1000,
+    readBytesPerSecond: 1e9, readShare: BenchReport.Spread([0.5, 0.75, 0.625]), speculation: nil,
+    tokenizerBytesPerSecond: nil,
+    measurements: [
+      .init(phase: .prefill, depth: 64, tokens: 4, speed: BenchRun.speed(of: 4, seconds: [0.25, -0.125])),
+      .init(phase: .decode, depth: 64, tokens: 8, speed: BenchReport.Spread([100, 80, 120])),
+    ], peakResidentBytes: 5_000_000)
+
+  @Test func `a speed is that of the median repetition, between the least and the largest`() throws {
+    let speed = try #require(BenchRun.speed(of: 8, seconds: [0.5, 0.125, 0.25]))
+    #expect(speed == BenchReport.Spread([16, 64, 32]))
+    #expect(speed.median == 32 && speed.least == 16 && speed.largest == 64)
+  }
+
+  @Test(arguments: [[0.5, -0.125], [0], [-1]])
+  func `a time that cannot be told from none has no speed`(seconds: [Double]) {
+    #expect(BenchRun.speed(of: 8, seconds: seconds) == nil)
+  }
+
+  @Test func `what was not measured is null, an empty cell, and words`() {
+    let entries = report.json["measurements"]?.arrayValue ?? []
+    #expect(entries.map { $0["phase"]?.stringValue } == ["prefill", "decode"])
+    for key in ["tokens_per_second", "least", "largest"] { #expect(entries.first?[key] == .null) }
+    #expect(report.json["prefill_tokens_per_second"] == .null)
+    #expect(report.json["decode_tokens_per_second"] == 100.0)
+    #expect(entries.last?["least"] == 80.0 && entries.last?["largest"] == 120.0)
+    // 1 MB of weights and 68 tokens of context at 1 kB: 100 tokens read 106.8 MB.
+    #expect(
+      report.csv.split(separator: "\n").dropFirst() == [
+        "prefill,64,1,4,,,,,", "decode,64,1,8,100.00,80.00,120.00,0.11,0.107",
+      ])
+    let rows = report.table.split(separator: "\n").suffix(2)
+    #expect(
+      rows.first?.hasSuffix(
+        "not measured: the 64 tokens before take times that differ by more than these") == true)
+    #expect(rows.last?.contains("100.00") == true && rows.last?.hasSuffix("11 %") == true)
+  }
+
+  @Test func `a plan asks for a context that holds the longest run`() throws {
+    let command = try #require(Command.all.first { $0.name == "bench" })
+    func plan(_ arguments: String...) throws -> BenchCommand.Plan {
+      BenchCommand.Plan(try ParsedFlags(arguments, flags: command.flags))
+    }
+    let usual = try plan()
+    #expect(usual.promptTokens == 512 && usual.generateTokens == 64 && usual.repetitions == 3)
+    #expect(usual.depths == [0, 1024] && usual.counts == [1] && !usual.speculates)
+    try usual.check(context: 1537)
+    let error = try #require(throws: BenchError.self) { try usual.check(context: 1536) }
+    #expect(error.description.hasPrefix("the run needs a context of 1537 tokens, this model has 1536"))
+    try plan("--prompt-tokens", "8", "--depth", "0").check(context: 65)
+  }
+}
