@@ -1,5 +1,6 @@
 // A strict RFC 8259 parser: bytes in, JSONValue out, every error with its byte offset.
 
+/// Why text is no JSON that is taken here; `offset` counts bytes from 0.
 package enum JSONError: Error, Equatable, CustomStringConvertible {
   case syntax(offset: Int, problem: String)
   case tooDeep(offset: Int, limit: Int)

@@ -48,8 +48,14 @@ package struct JSONReader: Sendable {
     isFirst = true
   }
 
+  /// Steps into the object that is next: its members follow.
+  ///
+  /// - Throws: `JSONError` when something else is next.
   package mutating func enterObject() throws(JSONError) { try enter(UInt8(ascii: "{"), "an object") }
 
+  /// Steps into the array that is next: its elements follow.
+  ///
+  /// - Throws: `JSONError` when something else is next.
   package mutating func enterArray() throws(JSONError) { try enter(UInt8(ascii: "["), "an array") }
 
   /// Whether the next value is an array; used where a format allows two forms.

@@ -18,6 +18,7 @@ package struct JSONWriter {
 
   package init() {}
 
+  /// Appends one value. A double that is not finite is written as `null`: JSON has no word for it.
   package mutating func write(_ value: JSONValue) {
     switch value {
     case .null: append("null")

@@ -1,15 +1,19 @@
 // From the bytes of an image file to RGB pixels, within bounds.
 
+/// A format that has a decoder; the raw value is its name in messages.
 package enum ImageFormat: String, Sendable {
   case png = "PNG"
   case jpeg = "JPEG"
 }
 
+/// Images in any format that is read here.
 package enum ImageDecoder {
   /// Most pixels of one image: cameras of 50 megapixels pass (8192 x 6144).
   package static let pixelLimit = 48 << 20
 
   /// The format that the first bytes show.
+  ///
+  /// - Throws: `unknownFormat`, with the name of one that is recognised and has no decoder.
   package static func format(of bytes: [UInt8]) throws(MediaError) -> ImageFormat {
     if bytes.starts(with: PNG.signature) { return .png }
     if bytes.starts(with: [0xFF, 0xD8, 0xFF]) { return .jpeg }

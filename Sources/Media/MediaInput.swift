@@ -3,6 +3,7 @@
 
 import Platform
 
+/// What a model may take beside text; the raw value is its name in messages and reports.
 package enum MediaKind: String, Sendable, CaseIterable {
   case image, audio
 }
@@ -43,6 +44,7 @@ package struct MelFrames: Sendable, Equatable {
 
 /// One image or sound, ready for the model's encoder.
 package struct MediaInput: Sendable {
+  /// What the encoder reads.
   package enum Content: Sendable {
     case image(PixelImage)
     case audio(MelFrames)
@@ -81,6 +83,7 @@ package struct MediaInput: Sendable {
     }
   }
 
+  /// Which encoder takes it.
   package var kind: MediaKind {
     switch content {
     case .image: .image
@@ -106,9 +109,11 @@ package struct MediaSpan: Sendable {
 
 /// The tokens that stand around and for an image or a sound in a prompt.
 package struct MediaMarks: Sendable, Equatable {
+  /// Before the soft tokens: `boi_token_id` or `boa_token_id` of Gemma 4's config.json.
   package var opening: Int32
   /// What the chat template writes, and what every position of the soft tokens holds.
   package var soft: Int32
+  /// Behind them: `eoi_token_id` or `eoa_token_id`.
   package var closing: Int32
 
   package init(opening: Int32, soft: Int32, closing: Int32) {
@@ -120,8 +125,10 @@ package struct MediaMarks: Sendable, Equatable {
 
 /// What a model takes beside text, and how its prompts make room for it.
 package struct MediaRules: Sendable, Equatable {
+  /// How an image becomes tokens.
   package struct Images: Sendable, Equatable {
     package var marks: MediaMarks
+    /// Into which patches an image is cut, and how many tokens they make.
     package var grid: PatchGrid
 
     package init(marks: MediaMarks, grid: PatchGrid) {
@@ -130,8 +137,10 @@ package struct MediaRules: Sendable, Equatable {
     }
   }
 
+  /// How a sound becomes tokens.
   package struct Sounds: Sendable, Equatable {
     package var marks: MediaMarks
+    /// The spectrogram that the encoder takes.
     package var mel: MelSettings
 
     package init(marks: MediaMarks, mel: MelSettings = MelSettings()) {
@@ -140,16 +149,22 @@ package struct MediaRules: Sendable, Equatable {
     }
   }
 
+  /// Nil where the model takes none.
   package var images: Images?
+  /// Nil where the model takes none.
   package var sounds: Sounds?
+  /// What the checkpoint has an encoder for and `MediaOptions` leave out.
+  package var switchedOff: Set<MediaKind> = []
 
   package init(images: Images? = nil, sounds: Sounds? = nil) {
     self.images = images
     self.sounds = sounds
   }
 
+  /// Whether prompts may hold things of this kind.
   package func takes(_ kind: MediaKind) -> Bool { marks(of: kind) != nil }
 
+  /// The tokens around things of this kind; nil where the model takes none.
   package func marks(of kind: MediaKind) -> MediaMarks? {
     switch kind {
     case .image: images?.marks

@@ -26,6 +26,7 @@ package struct SoundLimits: Sendable, Equatable {
   }
 }
 
+/// What is wrong with a sound, and what to send instead.
 package enum SoundError: Error, Equatable, CustomStringConvertible {
   case tooManyBytes(Int, limit: Int)
   case tooLong(seconds: Double, limit: Int)

@@ -1,5 +1,6 @@
 // Formats of sound that are known by their first bytes, so that an error can name them.
 
+/// Recognises formats of sound by their first bytes; none of them but WAV has a reader.
 package enum SoundFormat {
   /// The name of a format that is not WAV; nil for WAV and for what is unknown.
   package static func foreignName(_ bytes: [UInt8]) -> String? {

@@ -3,8 +3,9 @@
 // Sources: Microsoft's "Multimedia Programming Interface and Data Specifications 1.0" and WAVEFORMATEXTENSIBLE,
 // ITU-R BS.2088 (BW64), ITU-T G.711 for A-law and mu-law.
 
+/// The reader of WAV files: PCM of 8 to 32 bits, floats of 32 and 64, A-law and mu-law.
 package enum WAVReader {
-  /// Channels are averaged. Whole frames only: bytes of an incomplete last one are left out.
+  /// The sound of a file. Channels are averaged. Whole frames only: bytes of an incomplete last one are left out.
   ///
   /// - Throws: `SoundError` saying what is wrong; nothing is allocated for more than the limits allow.
   package static func read(_ bytes: [UInt8], limits: SoundLimits = SoundLimits()) throws(SoundError) -> Sound

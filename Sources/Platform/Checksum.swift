@@ -1,10 +1,12 @@
 // A 64-bit checksum of bytes: finds damage, not malice.
 
+/// The checksum of files that only this program reads, such as stored prefixes.
 package enum Checksum {
   /// Four lanes of eight bytes each, every step of which can be undone: no change within one word goes unseen, and
   /// any other with a chance of 2⁻⁶⁴.
   package static func of(_ bytes: [UInt8]) -> UInt64 { bytes.withUnsafeBytes { of($0) } }
 
+  /// The checksum of a slice: that of an array of the same bytes.
   package static func of(_ bytes: ArraySlice<UInt8>) -> UInt64 { bytes.withUnsafeBytes { of($0) } }
 
   private static func of(_ bytes: UnsafeRawBufferPointer) -> UInt64 {

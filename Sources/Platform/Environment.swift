@@ -1,5 +1,6 @@
 // Variables of the environment.
 
+/// The variables that this process was started with.
 package enum Environment {
   /// Nil when the variable is not set; empty when it is set to nothing.
   package static func value(_ name: String) -> String? {

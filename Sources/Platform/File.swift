@@ -1,5 +1,6 @@
 // Small files read whole, and questions about paths.
 
+/// Files by path. A path with a NUL byte is refused: the C library would open what stands before it.
 package enum File {
   /// Reads a regular file of at most `limit` bytes.
   package static func read(_ path: String, limit: Int) throws(PlatformError) -> [UInt8] {
@@ -51,8 +52,10 @@ package enum File {
     return try read(descriptor, path: path, limit: limit)
   }
 
+  /// Whether there is something at the path, links followed; false also where the way to it is closed.
   package static func exists(_ path: String) -> Bool { isPath(path) && access(path, F_OK) == 0 }
 
+  /// Whether the path, links followed, is a folder.
   package static func isDirectory(_ path: String) -> Bool {
     var status = stat()
     return isPath(path) && stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR

@@ -2,6 +2,7 @@
 
 /// The process-wide log. Message fields are written in the order given; values never span lines.
 package enum Log {
+  /// How much a line matters, from least to most.
   package enum Level: Int, Sendable, CaseIterable, Comparable {
     case debug, info, warning, error
 
@@ -34,22 +35,28 @@ package enum Log {
   /// Whether lines of this level are written: for those who would make many of them in vain.
   package static func isWritten(_ level: Level) -> Bool { level >= settings.withLock { $0.level } }
 
+  /// A line for who looks for a fault; off unless `--log-level debug`.
   package static func debug(_ event: String, _ fields: KeyValuePairs<String, String> = [:]) {
     write(.debug, event, pairs(fields))
   }
 
+  /// A line that tells of the usual course of things. Each of these functions writes one line, unless its level is
+  /// below the configured one, and drops it rather than wait for a slow reader.
   package static func info(_ event: String, _ fields: KeyValuePairs<String, String> = [:]) {
     write(.info, event, pairs(fields))
   }
 
+  /// `info` with fields that are not known where the call is written.
   package static func info(_ event: String, fields: [(String, String)]) {
     write(.info, event, fields)
   }
 
+  /// A line that somebody should read: the server goes on, and something is not as it was meant.
   package static func warning(_ event: String, _ fields: KeyValuePairs<String, String> = [:]) {
     write(.warning, event, pairs(fields))
   }
 
+  /// A line about something that failed.
   package static func error(_ event: String, _ fields: KeyValuePairs<String, String> = [:]) {
     write(.error, event, pairs(fields))
   }

@@ -1,5 +1,6 @@
 // A bounded queue between threads: the engine's side never blocks, the reader waits with a deadline.
 
+/// Elements in the order in which they were sent, at most `capacity` at a time; any thread may use either side.
 package final class Mailbox<Element: Sendable>: Sendable {
   private struct State {
     var queue: [Element] = []

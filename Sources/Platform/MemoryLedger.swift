@@ -23,22 +23,26 @@ package enum MemoryKind: String, Sendable, CaseIterable {
   case other
 }
 
-/// For any thread.
+/// Bytes held, by kind, and the limit of their sum. Every call is one step, from any thread.
 package final class MemoryLedger: Sendable {
+  /// One kind in a snapshot.
   package struct Line: Sendable, Equatable {
     package let kind: MemoryKind
+    /// Held when the snapshot was taken.
     package let bytes: Int
-    /// Most so far.
+    /// Most that was held since the start, bytes.
     package let peak: Int
   }
 
+  /// The account at one moment: all numbers belong together.
   package struct Snapshot: Sendable, Equatable {
     /// One of each kind.
     package let lines: [Line]
+    /// The ledger's limit, bytes.
     package let limit: Int
-    /// Sum of the lines.
+    /// Sum of the lines, bytes; above the limit where more was counted than could be reserved.
     package let total: Int
-    /// What can still be reserved; never negative.
+    /// Bytes that can still be reserved; never negative.
     package var left: Int { max(0, limit - total) }
   }
 
@@ -89,6 +93,7 @@ package final class MemoryLedger: Sendable {
     state.withLock { $0.change(kind, by: max(0, bytes)) }
   }
 
+  /// Ends the holding of bytes that were reserved or added; what is released beyond them is ignored.
   package func release(_ bytes: Int, from kind: MemoryKind) {
     state.withLock { $0.change(kind, by: -max(0, bytes)) }
   }
@@ -102,16 +107,18 @@ package final class MemoryLedger: Sendable {
     }
   }
 
-  /// What is measured as a whole.
+  /// Replaces the bytes of a kind that is measured as a whole; whatever is left, as `add` does.
   package func set(_ kind: MemoryKind, to bytes: Int) {
     state.withLock { $0.change(kind, by: max(0, bytes) - $0.bytes[Self.index(of: kind)]) }
   }
 
+  /// Bytes that are held for one purpose now.
   package func bytes(of kind: MemoryKind) -> Int { state.withLock { $0.bytes[Self.index(of: kind)] } }
 
-  /// What can still be reserved; never negative.
+  /// Bytes that can still be reserved; never negative.
   package var left: Int { state.withLock { max(0, limit - $0.total) } }
 
+  /// The whole account, taken in one step.
   package func snapshot() -> Snapshot {
     state.withLock { state in
       Snapshot(

@@ -1,5 +1,6 @@
 // What the operating system refused, with the path and the reason in words.
 
+/// A system call that failed, or a file that is not what its reader expects; the description is for people.
 package enum PlatformError: Error, Equatable, CustomStringConvertible {
   /// A system call on a path failed; `code` is its `errno`.
   case file(action: String, path: String, code: Int32)

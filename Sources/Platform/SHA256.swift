@@ -1,5 +1,6 @@
 // SHA-256 (FIPS 180-4), fed piece by piece: names content, such as files of a checkpoint, by what is in them.
 
+/// The hash of all bytes given to `update` so far; a copy goes on by itself.
 package struct SHA256 {
   /// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
   private static let constants: [UInt32] = [
@@ -23,10 +24,12 @@ package struct SHA256 {
 
   package init() {}
 
+  /// Appends bytes to the message; how it is cut into calls does not matter.
   package mutating func update(_ bytes: [UInt8]) {
     bytes.withUnsafeBytes { update($0) }
   }
 
+  /// Appends bytes that are somewhere in memory, such as a mapped file, without a copy.
   package mutating func update(_ bytes: UnsafeRawBufferPointer) {
     count &+= UInt64(bytes.count)
     var bytes = bytes[...]
@@ -60,6 +63,7 @@ package struct SHA256 {
     }
   }
 
+  /// The 32 bytes of the digest of one message.
   package static func digest(_ bytes: [UInt8]) -> [UInt8] {
     var hash = SHA256()
     hash.update(bytes)

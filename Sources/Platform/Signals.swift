@@ -3,6 +3,7 @@
 // A handler may do almost nothing, so it writes the signal's number into a pipe, and a thread reads it there.
 // Handlers rather than `sigwait`: that needs every thread of the process to have the signal blocked.
 
+/// What the process does at signals; each function sets it for as long as the process runs.
 package enum Signals {
   /// Calls `body` on a thread of its own at every SIGTERM, SIGINT and SIGHUP: ask for the end politely
   /// at the first, leave at once at the second.

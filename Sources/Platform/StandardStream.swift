@@ -1,5 +1,6 @@
 // Unbuffered writes to the standard streams, and log lines that never block their writer.
 
+/// The descriptors 0 to 2 that every program is started with.
 package enum StandardStream {
   /// Writes all of `text`, retrying interrupted and partial writes and waiting for a slow reader; false when
   /// the stream is gone.

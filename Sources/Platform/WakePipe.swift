@@ -1,5 +1,6 @@
 // A pipe to oneself: wakes a thread that waits in poll, from other threads and from signal handlers.
 
+/// For any thread; both ends are closed when the last reference goes.
 package final class WakePipe: Sendable {
   /// Readable after `wake`, until `drain`.
   package let readEnd: Int32
@@ -17,6 +18,7 @@ package final class WakePipe: Sendable {
     }
   }
 
+  /// Makes `readEnd` readable; never waits.
   package func wake() { Self.send(0, to: writeEnd) }
 
   /// Takes and returns what was sent since the last call.
