@@ -19,11 +19,12 @@ final class Gemma4Towers {
   ) throws(ModelError) {
     let text = try config.object("text_config") ?? config
     let hidden = try text.int("hidden_size", in: 1...1 << 20)
-    if options.vision, let fields = try config.object("vision_config"),
-      let tower = ["vision_tower", "model.vision_tower"].first(where: {
-        weights.has($0 + ".patch_embedder.input_proj.weight")
-      })
-    {
+    let visionTower = ["vision_tower", "model.vision_tower"].first {
+      weights.has($0 + ".patch_embedder.input_proj.weight")
+    }
+    if !options.vision {
+      if visionTower != nil { rules.switchedOff.insert(.image) }
+    } else if let tower = visionTower, let fields = try config.object("vision_config") {
       let vision = try Gemma4Vision(
         fields, tower: weights.at(tower),
         projection: weights.at(tower.hasPrefix("model.") ? "model.embed_vision" : "embed_vision"),
@@ -33,11 +34,12 @@ final class Gemma4Towers {
       self.vision = vision
       if !options.isLazy { try vision.readWeights() }
     }
-    if options.audio, let fields = try config.object("audio_config"),
-      let tower = ["audio_tower", "model.audio_tower"].first(where: {
-        weights.has($0 + ".subsample_conv_projection.input_proj_linear.weight")
-      })
-    {
+    let audioTower = ["audio_tower", "model.audio_tower"].first {
+      weights.has($0 + ".subsample_conv_projection.input_proj_linear.weight")
+    }
+    if !options.audio {
+      if audioTower != nil { rules.switchedOff.insert(.audio) }
+    } else if let tower = audioTower, let fields = try config.object("audio_config") {
       let audio = try Gemma4Audio(
         Gemma4AudioConfig(fields), settings: MelSettings(processor), tower: weights.at(tower),
         projection: weights.at(tower.hasPrefix("model.") ? "model.embed_audio" : "embed_audio"),

@@ -37,12 +37,12 @@ final class MediaResolver {
     switch part.content {
     case .image(let url, let detail):
       guard let rules = core.model.media.images else {
-        throw .unsupportedValue("\(part.path).type", "the model '\(core.model.id)' takes no images")
+        throw refusal(part, "images", .image, flag: "--no-vision")
       }
       return try image(bytes(at: url, of: part), Self.tokens(for: detail, rules), rules, part)
     case .audio(let data, let format):
       guard let rules = core.model.media.sounds else {
-        throw .unsupportedValue("\(part.path).type", "the model '\(core.model.id)' takes no sound")
+        throw refusal(part, "sound", .audio, flag: "--no-audio")
       }
       guard format.lowercased().utf8.elementsEqual("wav".utf8) else {
         throw .unsupportedValue(
@@ -50,6 +50,12 @@ final class MediaResolver {
       }
       return try sound(bytes(of: data, part), rules, part)
     }
+  }
+
+  /// - Parameter flag: what takes the encoder from a model that has one.
+  private func refusal(_ part: MediaPart, _ what: String, _ kind: MediaKind, flag: String) -> APIError {
+    let cause = core.model.media.switchedOff.contains(kind) ? ": this server was started with \(flag)" : ""
+    return .unsupportedValue("\(part.path).type", "the model '\(core.model.id)' takes no \(what)" + cause)
   }
 
   // MARK: Sounds

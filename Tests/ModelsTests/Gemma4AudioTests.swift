@@ -149,7 +149,7 @@ import Testing
     let without = try ModelFamily.load(
       try ModelFolder(path: Self.path), compute: try ComputeContext(threads: 1), media: options)
     #expect(without.mediaRules.sounds == nil && without.encoder(for: .audio) == nil)
-    #expect(without.mediaRules.images != nil)
+    #expect(without.mediaRules.images != nil && without.mediaRules.switchedOff == [.audio])
   }
 
   @Test func `the closing token is an id or an index`() throws {

@@ -158,7 +158,7 @@ private let isPresent: ConditionTrait = .enabled(if: TestData.shared != nil, "sh
     options.vision = false
     let compute = try ComputeContext(threads: 1)
     let model = try ModelFamily.load(try ModelFolder(path: path), compute: compute, media: options)
-    #expect(model.mediaRules.images == nil)
+    #expect(model.mediaRules.images == nil && model.mediaRules.switchedOff.contains(.image))
     #expect(model.encoder(for: .image) == nil)
   }
 }

@@ -107,6 +107,16 @@ import Tokenizers
     let error = refusal([sound("AAAA")], try core(MediaRules()))
     #expect(error?.code == "unsupported_value" && error?.param == "messages[0].content[0].type")
     #expect(error?.message.contains("'m' takes no sound") == true)
+    #expect(error?.message.contains("--no-audio") == false)
+  }
+
+  @Test func `a flag that takes the encoder from a model is named`() throws {
+    var rules = MediaRules()
+    rules.switchedOff = [.audio]
+    let error = refusal([sound("AAAA")], try core(rules))
+    #expect(
+      error?.message.contains("the model 'm' takes no sound: this server was started with --no-audio") == true
+    )
   }
 
   @Test func `usage counts the tokens of sound where there are any`() {
