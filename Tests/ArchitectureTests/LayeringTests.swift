@@ -1,7 +1,5 @@
 // The architecture as a test: who may import whom, and what no source file may contain.
 
-import Platform
-import Support
 import Testing
 
 /// Module → what its sources may import. The table of `docs/architecture.md`, in the same order.
@@ -31,53 +29,6 @@ private let allowedImports: [String: Set<String>] = [
   ],
   "mlxserve": ["CLI"],
 ]
-
-/// One file of `Sources`, split into lines.
-private struct SourceFile {
-  let module: String
-  let name: String
-  let lines: [String]
-
-  static let all: [SourceFile] = {
-    var files: [SourceFile] = []
-    func collect(_ folder: String, module: String) {
-      for name in (try? File.names(in: folder)) ?? [] {
-        let path = folder + "/" + name
-        if File.isDirectory(path) {
-          collect(path, module: module)
-        } else if name.hasSuffix(".swift"), let bytes = try? File.read(path, limit: 1 << 24) {
-          let lines = bytes.split(separator: 10, omittingEmptySubsequences: false)
-          files.append(
-            SourceFile(module: module, name: name, lines: lines.map { String(decoding: $0, as: UTF8.self) }))
-        }
-      }
-    }
-    let sources = TestData.root + "/Sources"
-    for module in (try? File.names(in: sources)) ?? [] { collect(sources + "/" + module, module: module) }
-    return files
-  }()
-
-  /// The module that a line imports, submodules cut off; nil when it is no import.
-  static func importedModule(_ line: String) -> String? {
-    var words = line.split(separator: " ").map(String.init)
-    let modifiers: Set = [
-      "@_exported", "@testable", "public", "package", "internal", "private", "fileprivate",
-    ]
-    while let first = words.first, modifiers.contains(first) { words.removeFirst() }
-    guard words.first == "import", words.count >= 2 else { return nil }
-    let kinds: Set = ["struct", "class", "enum", "protocol", "func", "var", "let", "typealias"]
-    let name = kinds.contains(words[1]) && words.count > 2 ? words[2] : words[1]
-    return name.split(separator: ".").first.map(String.init)
-  }
-
-  /// Lines of code without comments, with their numbers.
-  var code: [(number: Int, text: String)] {
-    lines.enumerated().compactMap { index, line in
-      let trimmed = line.drop { $0 == " " }
-      return trimmed.hasPrefix("//") ? nil : (index + 1, line)
-    }
-  }
-}
 
 @Suite struct LayeringTests {
   @Test func `the sources are found`() {

@@ -1,0 +1,110 @@
+// Names that text uses for code and for flags must be those that exist.
+
+import Testing
+
+@Suite struct NameTests {
+  // MARK: Files
+
+  /// A name such as `Module/File` or `Module/File.function` in a page.
+  private struct FileName {
+    let module: String
+    let file: String
+    /// Nil where there is none, or the ending of the file.
+    let member: String?
+
+    /// Nil for what is in backticks and is no such name, such as a path below another folder.
+    init?(_ code: Substring) {
+      let parts = code.split(separator: "/", omittingEmptySubsequences: false)
+      guard parts.count == 2, SourceFile.all.contains(where: { $0.module == parts[0] }) else { return nil }
+      let names = parts[1].split(separator: ".", omittingEmptySubsequences: false)
+      guard let file = names.first, file.first?.isUppercase == true,
+        file.allSatisfy({ $0.isLetter || $0.isNumber })
+      else { return nil }
+      module = String(parts[0])
+      self.file = String(file)
+      let member = names.dropFirst().first.map { String($0.prefix { $0.isLetter || $0.isNumber }) }
+      self.member = member == "swift" ? nil : member
+    }
+  }
+
+  @Test func `files and functions that the documentation names exist`() {
+    var count = 0
+    for page in DocumentPage.all {
+      for (index, line) in page.lines.enumerated() {
+        // What stands outside of backticks is more than a name.
+        for code in line.split(separator: "`") {
+          guard let name = FileName(code) else { continue }
+          count += 1
+          let place = "\(page.name):\(index + 1) names '\(code)'"
+          guard
+            let source = SourceFile.all.first(where: {
+              $0.module == name.module && $0.name == name.file + ".swift"
+            })
+          else {
+            Issue.record("\(place), and there is no Sources/\(name.module)/\(name.file).swift")
+            continue
+          }
+          if let member = name.member {
+            let declarations = ["func ", "var ", "let ", "case "].map { $0 + member }
+            #expect(
+              source.code.contains { line in declarations.contains { line.text.contains($0) } },
+              "\(place), and that file declares no '\(member)'")
+          }
+        }
+      }
+    }
+    #expect(count > 40)
+  }
+
+  // MARK: Flags
+
+  /// Those that every command takes.
+  private static let common: Set<String> = ["help", "version"]
+
+  /// Flags of `curl`, which `Server/MediaFetcher` starts.
+  private static let curl: Set<String> = [
+    "connect-timeout", "connect-to", "disable", "fail", "globoff", "header", "max-filesize", "max-redirs",
+    "max-time", "noproxy", "proto", "resolve", "silent", "speed-limit", "speed-time", "url", "user-agent",
+    "write-out",
+  ]
+
+  /// The table of flags, read as text: `Flag(name: "port", ...`.
+  private static let registered: Set<String> = {
+    var names: Set<String> = []
+    for file in SourceFile.all where file.module == "CLI" && file.name == "Flags.swift" {
+      for (_, line) in file.code {
+        guard let start = line.firstRange(of: "name: \"") else { continue }
+        names.insert(String(line[start.upperBound...].prefix { $0 != "\"" }))
+      }
+    }
+    return names
+  }()
+
+  /// The words behind two dashes in a line.
+  private static func flags(in line: String) -> [String] {
+    var found: [String] = []
+    var rest = line[...]
+    while let dashes = rest.firstRange(of: "--") {
+      let isInside = rest[..<dashes.lowerBound].last.map { $0.isLetter || $0 == "-" } ?? false
+      rest = rest[dashes.upperBound...]
+      let word = rest.prefix { $0.isLowercase || $0.isNumber || $0 == "-" }
+      if !isInside, word.first?.isLowercase == true { found.append(String(word)) }
+    }
+    return found
+  }
+
+  @Test func `flags that messages name exist`() {
+    #expect(Self.registered.isSuperset(of: ["model", "port", "max-body", "compare", "no-checksums"]))
+    #expect(Self.flags(in: "\"--a-b 1\", \"--[c] a--d ---e --x2\"") == ["a-b", "x2"])
+    for file in SourceFile.all {
+      let others = file.name == "MediaFetcher.swift" ? Self.curl : []
+      for (number, line) in file.code {
+        for flag in Self.flags(in: line) {
+          #expect(
+            Self.registered.contains(flag) || Self.common.contains(flag) || others.contains(flag),
+            "\(file.module)/\(file.name):\(number) names --\(flag), which is no flag")
+        }
+      }
+    }
+  }
+}
