@@ -44,7 +44,7 @@ import Testing
     let folder = String(cString: try #require(made))
     let files = ["model.safetensors", "config.json"].map { folder + "/" + $0 }
     defer {
-      files.forEach { unlink($0) }
+      for file in files { unlink(file) }
       rmdir(folder)
     }
     symlink(path + "/model.safetensors", files[0])
