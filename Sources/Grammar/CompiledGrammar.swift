@@ -24,8 +24,12 @@ package final class CompiledGrammar: Sendable {
     self.vocabulary = vocabulary
     self.memory = memory
     self.graph = graph
-    current = Mutex(
-      GrammarState(MaskBuilder(graph: graph, vocabulary: vocabulary, leaves: leaves, memory: memory)))
+    var builder = MaskBuilder(graph: graph, vocabulary: vocabulary, leaves: leaves, memory: memory)
+    _ = builder.start()
+    guard !builder.isCut else {
+      throw .tooLarge(reason: "the start of an answer takes more than \(Machine.workLimit) steps")
+    }
+    current = Mutex(GrammarState(builder))
   }
 
   /// A state with room: one that has grown too large is left to the matchers that hold it.
@@ -120,8 +124,9 @@ package struct GrammarMatcher: Sendable {
     if isEnded { return grammar.vocabulary.endTokens.contains(token) }
     move()
     let set = set
-    let next = state.use { $0.step(set, token: token) }
-    if next != Machine.empty {
+    let (next, isCut) = state.use { ($0.step(set, token: token), $0.isCut) }
+    // A step that takes too much has no way on: no token comes next, which ends the answer.
+    if next != Machine.empty || isCut {
       self.set = next
       return true
     }

@@ -40,52 +40,6 @@ struct ObjectState {
 
   /// Members with different keys, as far as that is certain: two further keys may be equal.
   var distinct: Int { seen.reduce(hasExtra ? 1 : 0) { $0 + $1.nonzeroBitCount } }
-
-  /// Properties that must still come.
-  func needed(_ plan: ObjectPlan) -> [Int] {
-    var out: [Int] = []
-    var isImplied: Set<Int> = []
-    for (index, property) in plan.properties.enumerated() {
-      if property.isRequired || contains(index) { isImplied.formUnion(property.implied) }
-    }
-    for (index, property) in plan.properties.enumerated()
-    where !contains(index) && (property.isRequired || isImplied.contains(index)) {
-      out.append(index)
-    }
-    return out
-  }
-
-  /// How many members must still come.
-  func shortage(_ plan: ObjectPlan) -> Int { Swift.max(needed(plan).count, plan.min - distinct) }
-
-  func mayClose(_ plan: ObjectPlan) -> Bool { plan.min <= distinct && needed(plan).isEmpty }
-
-  /// Whether the object can be completed from here within its bounds.
-  func isCompletable(_ plan: ObjectPlan) -> Bool { plan.max == Int.max || count + shortage(plan) <= plan.max }
-
-  /// Bytes of the members that must still come, a comma before each; the closing brace is not counted.
-  func cost(_ plan: ObjectPlan, _ cost: [Int32]) -> Int32 {
-    func member(_ index: Int) -> Int32 {
-      let property = plan.properties[index]
-      return Cost.sum(1, Cost.sum(cost[Int(property.key)], cost[Int(property.value)]))
-    }
-    let needed = needed(plan)
-    var total = needed.reduce(Int32(0)) { Cost.sum($0, member($1)) }
-    let missing = plan.min - distinct - needed.count
-    guard missing > 0 else { return total }
-    var others = plan.properties.indices.filter { !contains($0) && !needed.contains($0) }.map(member)
-    if !hasExtra {
-      others += [
-        plan.extras.reduce(Cost.none) {
-          min($0, Cost.sum(1, Cost.sum(cost[Int($1.key)], cost[Int($1.value)])))
-        }
-      ]
-    }
-    others.sort()
-    guard others.count >= missing else { return Cost.none }
-    for other in others.prefix(missing) { total = Cost.sum(total, other) }
-    return total
-  }
 }
 
 /// The items that an array has so far.
@@ -113,13 +67,14 @@ struct ArrayState {
       + counts.map { UInt64(truncatingIfNeeded: $0) }
   }
 
-  func adding(_ option: ArrayPlan.Option, _ plan: ArrayPlan) -> ArrayState {
+  /// - Parameter times: more than once only behind the prefix.
+  func adding(_ option: ArrayPlan.Option, _ plan: ArrayPlan, times: Int = 1) -> ArrayState {
     var next = self
     // Behind the prefix, the minimum and the maximum, places are all alike.
     let last = plan.max == Int.max ? Swift.max(plan.prefix.count, plan.min) : plan.max
-    next.index = min(index + 1, last)
+    next.index = min(index + times, last)
     for (bit, bounds) in plan.contains.enumerated() where option.marks & (1 << UInt64(bit)) != 0 {
-      next.counts[bit] = min(counts[bit] + 1, bounds.max == Int.max ? bounds.min : bounds.max + 1)
+      next.counts[bit] = min(counts[bit] + times, bounds.max == Int.max ? bounds.min : bounds.max + 1)
     }
     return next
   }
@@ -135,9 +90,7 @@ struct ArrayState {
       let missing = bounds.min - counts[bit]
       guard missing > 0 else { continue }
       let mask = UInt64(1) << UInt64(bit)
-      var places = 0
-      for at in index..<Swift.max(index, plan.prefix.count)
-      where plan.options(at: at).contains(where: { $0.marks & mask != 0 }) { places += 1 }
+      var places = plan.places(from: index, bit)
       if plan.rest.contains(where: { $0.marks & mask != 0 }) {
         places = plan.max == Int.max ? missing : places + plan.max - Swift.max(index, plan.prefix.count)
       }
@@ -157,24 +110,39 @@ struct ArrayState {
         let item = options.reduce(Cost.none) { min($0, cost[Int($1.value)]) }
         return Cost.sum(total, Cost.product(Cost.sum(1, item), plan.min - state.index))
       }
-      var best: (cost: Int32, useful: Int, next: ArrayState)?
+      var best: (cost: Int32, useful: Int, option: ArrayPlan.Option)?
       for option in options where cost[Int(option.value)] < Cost.none {
-        let next = state.adding(option, plan)
-        guard next.isCompletable(plan) else { continue }
-        let useful = zip(plan.contains.indices, plan.contains).reduce(0) { sum, entry in
-          sum + (state.counts[entry.0] < entry.1.min && option.marks & (1 << UInt64(entry.0)) != 0 ? 1 : 0)
-        }
+        guard state.adding(option, plan).isCompletable(plan) else { continue }
+        let useful = state.missing(plan, option.marks).count
         let price = cost[Int(option.value)]
         if let best, (best.useful, -best.cost) >= (useful, -price) { continue }
-        best = (price, useful, next)
+        best = (price, useful, option)
       }
       guard let best, total < Cost.none else { return Cost.none }
-      total = Cost.sum(total, Cost.sum(1, best.cost))
-      // Items that help nothing only where places must be filled.
-      if best.useful == 0, state.index == best.next.index { return Cost.none }
-      state = best.next
+      let count = state.repetitions(of: best.option, plan)
+      guard count > 0 else { return Cost.none }
+      total = Cost.sum(total, Cost.product(Cost.sum(1, best.cost), count))
+      state = state.adding(best.option, plan, times: count)
     }
     return total
+  }
+
+  /// How many items each `contains` that these marks count for still asks for.
+  private func missing(_ plan: ArrayPlan, _ marks: UInt64) -> [Int] {
+    plan.contains.indices.filter { marks & (1 << UInt64($0)) != 0 }.map { plan.contains[$0].min - counts[$0] }
+      .filter { $0 > 0 }
+  }
+
+  /// How many items of a kind come one after the other until another kind may be better, or none is asked for.
+  private func repetitions(of option: ArrayPlan.Option, _ plan: ArrayPlan) -> Int {
+    guard index >= plan.prefix.count else { return 1 }
+    // Items that help no `contains` only where places must be filled.
+    var count = missing(plan, option.marks).min() ?? (plan.min - index)
+    for (bit, bounds) in plan.contains.enumerated()
+    where option.marks & (1 << UInt64(bit)) != 0 && bounds.max < Int.max {
+      count = min(count, bounds.max - counts[bit])
+    }
+    return plan.max == Int.max ? count : min(count, plan.max - index)
   }
 }
 

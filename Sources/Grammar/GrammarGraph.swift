@@ -49,6 +49,9 @@ struct ObjectPlan {
   var min: Int
   /// `Int.max` without a bound.
   var max: Int
+
+  /// Properties and kinds of further members.
+  var memberCount: Int { properties.count + extras.count }
 }
 
 struct ArrayPlan {
@@ -69,6 +72,30 @@ struct ArrayPlan {
   var contains: [(min: Int, max: Int)]
   /// Items are leaves whose texts must differ.
   var isUnique: Bool
+  /// For each `contains`, at how many places of the prefix an item may count, from each place on.
+  private var usefulPlaces: [[Int]] = []
+
+  init(
+    prefix: [[Option]], rest: [Option], min: Int, max: Int, contains: [(min: Int, max: Int)], isUnique: Bool
+  ) {
+    self.prefix = prefix
+    self.rest = rest
+    self.min = min
+    self.max = max
+    self.contains = contains
+    self.isUnique = isUnique
+    usefulPlaces = contains.indices.map { bit in
+      var counts = [0]
+      for index in prefix.indices.reversed() {
+        let isUseful = options(at: index).contains { $0.marks & (1 << UInt64(bit)) != 0 }
+        counts.append(counts[counts.count - 1] + (isUseful ? 1 : 0))
+      }
+      return counts.reversed()
+    }
+  }
+
+  /// Places of the prefix from `index` on at which an item may count for `contains[bit]`.
+  func places(from index: Int, _ bit: Int) -> Int { index < prefix.count ? usefulPlaces[bit][index] : 0 }
 
   func options(at index: Int) -> [Option] {
     guard index < max else { return [] }
@@ -84,6 +111,10 @@ final class GrammarGraph: Sendable {
   let cost: [Int32]
   /// Frames that the flattest text of each node needs.
   let depth: [Int32]
+  /// Whether the empty text is one of each node's.
+  let nullable: [Bool]
+  /// For each sequence, the bytes of the shortest text of its parts from each one on.
+  let partCosts: [[Int32]]
   /// Nodes for the punctuation of objects and arrays.
   let marks: PunctuationNodes
 
@@ -95,9 +126,18 @@ final class GrammarGraph: Sendable {
   private static let byteLimit = 48 << 20
 
   init(nodes: [GrammarNode], root: Int32, marks: PunctuationNodes) throws(GrammarError) {
-    self.nodes = nodes
     self.root = root
     self.marks = marks
+    let nullable = try Self.nullableNodes(nodes)
+    self.nullable = nullable
+    // Rounds that may be empty need not come: then those that come take a byte each.
+    let nodes = nodes.map { node in
+      guard case .repeated(let inner, let min, let max) = node, min > 0, nullable[Int(inner)] else {
+        return node
+      }
+      return GrammarNode.repeated(inner, min: 0, max: max)
+    }
+    self.nodes = nodes
     var automata: [ObjectIdentifier: Int] = [:]
     for case .leaf(let leaf) in nodes { automata[ObjectIdentifier(leaf.dfa)] = leaf.dfa.byteCount }
     byteCount = automata.values.reduce(nodes.count * 200, +)
@@ -108,18 +148,27 @@ final class GrammarGraph: Sendable {
     try measure.run()
     cost = measure.cost
     depth = measure.depth
+    partCosts = Self.partCosts(nodes, measure.cost)
     guard cost[Int(root)] < Cost.none else {
       throw .unsatisfiable(path: "", reason: "no text satisfies it")
     }
     guard depth[Int(root)] < Self.depthLimit / 2 else {
       throw .tooLarge(reason: "every answer would be nested more than \(Self.depthLimit / 2) deep")
     }
-    try GrammarGraph.refuseLeftRecursion(nodes, root)
+    try GrammarGraph.refuseLeftRecursion(nodes, nullable)
+  }
+
+  private static func partCosts(_ nodes: [GrammarNode], _ cost: [Int32]) -> [[Int32]] {
+    nodes.map { node in
+      guard case .sequence(let parts) = node else { return [] }
+      var costs: [Int32] = [0]
+      for part in parts.reversed() { costs.append(Cost.sum(costs[costs.count - 1], cost[Int(part)])) }
+      return costs.reversed()
+    }
   }
 
   /// A rule that begins with itself has no first byte to wait for.
-  private static func refuseLeftRecursion(_ nodes: [GrammarNode], _ root: Int32) throws(GrammarError) {
-    let nullable = nullableNodes(nodes)
+  private static func refuseLeftRecursion(_ nodes: [GrammarNode], _ nullable: [Bool]) throws(GrammarError) {
     func firsts(_ node: Int32) -> [Int32] {
       switch nodes[Int(node)] {
       case .leaf, .token, .object, .array: return []
@@ -156,11 +205,13 @@ final class GrammarGraph: Sendable {
     }
   }
 
-  private static func nullableNodes(_ nodes: [GrammarNode]) -> [Bool] {
+  private static func nullableNodes(_ nodes: [GrammarNode]) throws(GrammarError) -> [Bool] {
     var nullable = [Bool](repeating: false, count: nodes.count)
+    var work = GrammarMeasure.work(nodes)
     var isChanged = true
     while isChanged {
       isChanged = false
+      try work.round()
       for index in nodes.indices.reversed() where !nullable[index] {
         let now: Bool
         switch nodes[index] {
@@ -208,14 +259,11 @@ struct GrammarMeasure {
   }
 
   mutating func run() throws(GrammarError) {
-    var rounds = 0
+    var work = Self.work(nodes)
     var isChanged = true
     while isChanged {
       isChanged = false
-      rounds += 1
-      guard rounds * nodes.count < 40_000_000 else {
-        throw .tooLarge(reason: "the grammar takes too long to measure")
-      }
+      try work.round()
       for index in nodes.indices.reversed() {
         let (newCost, newDepth) = measure(nodes[index])
         if newCost < cost[index] || newDepth < depth[index] {
@@ -224,6 +272,31 @@ struct GrammarMeasure {
           isChanged = true
         }
       }
+    }
+  }
+
+  /// The work of rounds over all nodes and what they name.
+  static func work(_ nodes: [GrammarNode]) -> RoundWork {
+    RoundWork(
+      size: nodes.reduce(0) { size, node in
+        switch node {
+        case .leaf, .token, .repeated: size + 1
+        case .sequence(let list), .choice(let list): size + 1 + list.count
+        case .object(let plan): size + 1 + 4 * (plan.properties.count + plan.extras.count)
+        case .array(let plan): size + 1 + 4 * plan.prefix.count
+        }
+      })
+  }
+
+  struct RoundWork {
+    fileprivate let size: Int
+    private var left = 100_000_000
+
+    fileprivate init(size: Int) { self.size = size }
+
+    mutating func round() throws(GrammarError) {
+      left -= size
+      guard left >= 0 else { throw .tooLarge(reason: "the grammar takes too long to measure") }
     }
   }
 
@@ -248,14 +321,13 @@ struct GrammarMeasure {
       guard min > 0 else { return (0, 1) }
       return (Cost.product(cost[Int(inner)], min), Cost.sum(1, depth[Int(inner)]))
     case .object(let plan):
-      let state = ObjectState(plan)
-      let members = state.cost(plan, cost)
-      guard members < Cost.none else { return (Cost.none, Cost.none) }
+      let needs = ObjectNeeds(ObjectState(plan), plan, cost)
+      guard needs.cost < Cost.none else { return (Cost.none, Cost.none) }
       // The first member has no comma.
-      let inner = state.needed(plan).reduce(Int32(0)) { max($0, depth[Int(plan.properties[$1].value)]) }
+      let inner = needs.properties(plan).reduce(Int32(0)) { max($0, depth[Int(plan.properties[$1].value)]) }
       return (
-        Cost.sum(2, max(0, members - 1)),
-        Cost.sum(2, state.shortage(plan) > 0 ? max(inner, flattest(plan)) : inner)
+        Cost.sum(2, max(0, needs.cost - 1)),
+        Cost.sum(2, needs.shortage(plan) > 0 ? max(inner, flattest(plan)) : inner)
       )
     case .array(let plan):
       let items = ArrayState(plan).cost(plan, cost)

@@ -17,8 +17,11 @@ struct StackItem: Hashable {
 struct Machine {
   static let empty: Int32 = 0
   static let ended: Int32 = 1
-  /// Larger sets lose their last stacks: the answer is constrained more, never less.
-  private static let widestSet = 4096
+  /// Larger sets lose the stacks that were found last: the answer is constrained more, never less. Those that stay
+  /// inside a leaf are found first, for masks rely on them.
+  private static let widestSet = 8192
+  /// Steps for one question: stacks that are followed, sorted or made.
+  static let workLimit = 500_000
 
   let graph: GrammarGraph
   var items: [StackItem] = []
@@ -37,9 +40,17 @@ struct Machine {
   var texts: [(before: Int32, byte: UInt8, length: Int32)] = [(0, 0, 0)]
   var textNumber: [UInt64: Int32] = [:]
 
+  var started: Int32?
   var steps: [UInt64: Int32] = [:]
   var resumed: [Int32: Int32] = [:]
   private var unions: [UInt64: Int32] = [:]
+  private var lastNeeds: (node: Int32, payload: Int32, needs: ObjectNeeds)?
+
+  /// Steps that are left for the question at hand. Where they are spent, sets miss stacks: the answer is constrained
+  /// more, never less.
+  private(set) var left = Self.workLimit
+  /// Whether they were spent.
+  var isCut: Bool { left < 0 }
 
   // Working space of `close`.
   var work: [Work] = []
@@ -47,7 +58,8 @@ struct Machine {
   var visited: Set<UInt64> = []
 
   enum Work {
-    case enter(Int32, tail: Int32)
+    /// - Parameter isFilled: only texts of the node that are not empty are asked for.
+    case enter(Int32, tail: Int32, isFilled: Bool)
     /// A child is complete; the stacks of the set go on.
     case resume(Int32)
     /// A leaf whose texts must differ is complete; the texts so far.
@@ -66,6 +78,11 @@ struct Machine {
     items.count * 24 + costs.count * 48 + steps.count * 32 + listBytes + texts.count * 32
       + (unions.count + resumed.count) * 32
   }
+
+  /// Begins a question of the engine: a mask, or a step over a token.
+  mutating func begin() { left = Self.workLimit }
+
+  mutating func spend(_ steps: Int) { left -= steps }
 
   // MARK: Interning
 
@@ -91,6 +108,7 @@ struct Machine {
   mutating func intern(_ new: [StackItem]) -> Int32 {
     let hash = Self.hash(new)
     if let known = setTable.find(hash, where: { self.items(of: $0).elementsEqual(new) }) { return known }
+    left -= 1 + new.count
     let number = Int32(truncatingIfNeeded: costs.count)
     items += new
     starts.append(Int32(clamping: items.count))
@@ -126,28 +144,43 @@ struct Machine {
     if a == Self.empty { return b }
     let key = UInt64(UInt32(bitPattern: min(a, b))) << 32 | UInt64(UInt32(bitPattern: max(a, b)))
     if let known = unions[key] { return known }
+    guard !isCut else { return a }
     let set = canonical(Array(items(of: a)) + items(of: b))
     unions[key] = set
     return set
   }
 
+  /// The set of the stacks of all.
+  private mutating func union(_ sets: some Collection<Int32>) -> Int32 {
+    var all: [StackItem] = []
+    for set in sets where all.isEmpty || !isCut && all.count < Self.widestSet { all += items(of: set) }
+    return canonical(all)
+  }
+
   /// Sorts, and joins the stacks below equal frames. The recursion is as deep as the stacks.
   mutating func canonical(_ unsorted: [StackItem]) -> Int32 {
     guard unsorted.count > 1 else { return intern(unsorted) }
-    let sorted = unsorted.sorted {
+    left -= unsorted.count
+    let sorted = unsorted.prefix(Self.widestSet).sorted {
       ($0.node, $0.state, $0.payload, $0.tail) < ($1.node, $1.state, $1.payload, $1.tail)
     }
     var merged: [StackItem] = []
-    for item in sorted {
-      if let last = merged.last, last.node == item.node, last.state == item.state,
-        last.payload == item.payload
-      {
-        merged[merged.count - 1].tail = union(last.tail, item.tail)
-      } else {
-        merged.append(item)
+    var at = 0
+    while at < sorted.count {
+      var item = sorted[at]
+      let end =
+        sorted[at...].firstIndex {
+          $0.node != item.node || $0.state != item.state || $0.payload != item.payload
+        } ?? sorted.count
+      switch end - at {
+      case 1: break
+      case 2: item.tail = union(item.tail, sorted[at + 1].tail)
+      default: item.tail = union(sorted[at..<end].map(\.tail))
       }
+      merged.append(item)
+      at = end
     }
-    return intern(merged.count > Self.widestSet ? Array(merged.prefix(Self.widestSet)) : merged)
+    return intern(merged)
   }
 
   /// The set of one stack.
@@ -199,19 +232,18 @@ struct Machine {
     return Cost.sum(leaf.dfa.cost[Int(state)], leaf.length == nil ? 0 : Int32(clamping: missing))
   }
 
-  func cost(of item: StackItem) -> Int32 {
+  private mutating func cost(of item: StackItem) -> Int32 {
     guard item.node >= 0 else { return 0 }
     return Cost.sum(frameCost(item), costs[Int(item.tail)])
   }
 
   /// What is left of a frame, once what runs above it is complete.
-  func frameCost(_ item: StackItem) -> Int32 {
+  private mutating func frameCost(_ item: StackItem) -> Int32 {
     switch graph.nodes[Int(item.node)] {
     case .leaf(let leaf): leafCost(leaf, item.state, leaf.textCounts == nil ? item.payload : 0)
     case .token: 1
     case .choice: 0
-    case .sequence(let parts):
-      parts.dropFirst(Int(item.state) + 1).reduce(0) { Cost.sum($0, graph.cost[Int($1)]) }
+    case .sequence: graph.partCosts[Int(item.node)][Int(item.state) + 1]
     case .repeated(let inner, let min, _):
       Cost.product(graph.cost[Int(inner)], min - Int(item.payload) - 1)
     case .object(let plan): objectCost(plan, item)
@@ -219,28 +251,34 @@ struct Machine {
     }
   }
 
-  func objectCost(_ plan: ObjectPlan, _ item: StackItem) -> Int32 {
-    let state = ObjectState(words: list(item.payload))
+  /// What the object of a frame needs. All members that may come next ask for the same.
+  mutating func needs(_ node: Int32, _ payload: Int32, _ plan: ObjectPlan) -> ObjectNeeds {
+    if let last = lastNeeds, last.node == node, last.payload == payload { return last.needs }
+    spend(plan.memberCount / 8)
+    let needs = ObjectNeeds(ObjectState(words: list(payload)), plan, graph.cost)
+    lastNeeds = (node, payload, needs)
+    return needs
+  }
+
+  private mutating func objectCost(_ plan: ObjectPlan, _ item: StackItem) -> Int32 {
+    let needs = needs(item.node, item.payload, plan)
     switch ObjectPhase(item.state) {
-    case .open, .firstSpace:
-      let members = state.cost(plan, graph.cost)
-      return Cost.sum(1, max(0, members - 1))
+    case .open, .firstSpace: return Cost.sum(1, max(0, needs.cost - 1))
     case .comma, .space:
-      let members = state.cost(plan, graph.cost)
-      guard members == 0 else { return members }
+      guard needs.cost == 0 else { return needs.cost }
       var cheapest = plan.extras.reduce(Cost.none) {
         min($0, Cost.sum(graph.cost[Int($1.key)], graph.cost[Int($1.value)]))
       }
-      for (index, property) in plan.properties.enumerated() where !state.contains(index) {
-        let rest = property.implied.isEmpty ? 0 : state.adding(index, plan).cost(plan, graph.cost)
+      for (index, property) in plan.properties.enumerated() where !needs.state.contains(index) {
+        let rest = property.implied.isEmpty ? 0 : needs.rest(behind: index, plan, graph.cost).cost
         cheapest = min(
           cheapest, Cost.sum(rest, Cost.sum(graph.cost[Int(property.key)], graph.cost[Int(property.value)])))
       }
       return Cost.sum(1, cheapest)
     case .key(let index), .value(let index):
       let isProperty = index < plan.properties.count
-      let next = isProperty ? state.adding(index, plan) : state.addingExtra(plan)
-      var total = Cost.sum(1, next.cost(plan, graph.cost))
+      let rest = isProperty ? needs.rest(behind: index, plan, graph.cost) : needs.restBehindExtra(plan)
+      var total = Cost.sum(1, rest.cost)
       if case .key = ObjectPhase(item.state) {
         let value =
           isProperty ? plan.properties[index].value : plan.extras[index - plan.properties.count].value

@@ -6,14 +6,21 @@ extension Machine {
   mutating func close() -> Int32 {
     visited.removeAll(keepingCapacity: true)
     while let next = work.popLast() {
+      spend(1)
+      guard !isCut else {
+        work.removeAll()
+        break
+      }
       switch next {
-      case .enter(let node, let tail):
+      case .enter(let node, let tail, let isFilled):
         let key = UInt64(UInt32(bitPattern: node)) << 32 | UInt64(UInt32(bitPattern: tail))
-        if visited.insert(key).inserted { enter(node, tail) }
+        if visited.insert(isFilled ? 1 << 62 | key : key).inserted { enter(node, tail, isFilled) }
       case .resume(let set):
         guard visited.insert(1 << 63 | UInt64(UInt32(bitPattern: set))).inserted else { continue }
+        spend(items(of: set).count)
         for index in Int(starts[Int(set)])..<Int(starts[Int(set) + 1]) { advance(items[index], seen: nil) }
       case .resumeWith(let set, let seen):
+        spend(items(of: set).count)
         for index in Int(starts[Int(set)])..<Int(starts[Int(set) + 1]) { advance(items[index], seen: seen) }
       }
     }
@@ -27,18 +34,20 @@ extension Machine {
     depths[Int(tail)] + graph.depth[Int(node)] <= GrammarGraph.depthLimit && graph.cost[Int(node)] < Cost.none
   }
 
-  mutating func push(_ node: Int32, _ tail: Int32) { work.append(.enter(node, tail: tail)) }
+  mutating func push(_ node: Int32, _ tail: Int32, isFilled: Bool = false) {
+    work.append(.enter(node, tail: tail, isFilled: isFilled))
+  }
 
-  mutating func enter(_ node: Int32, _ tail: Int32) {
+  mutating func enter(_ node: Int32, _ tail: Int32, _ isFilled: Bool) {
     guard fits(node, tail) else { return }
     switch graph.nodes[Int(node)] {
     case .leaf(let leaf):
-      if leaf.dfa.accepting[0] { work.append(.resume(tail)) }
+      if leaf.dfa.accepting[0], !isFilled { work.append(.resume(tail)) }
       if leaf.dfa.continues[0] { out.append(StackItem(node: node, state: 0, payload: 0, tail: tail)) }
     case .token: out.append(StackItem(node: node, state: 0, payload: 0, tail: tail))
-    case .choice(let branches): for branch in branches { push(branch, tail) }
-    case .sequence: enterPart(node, 0, tail)
-    case .repeated: enterRound(node, 0, tail)
+    case .choice(let branches): for branch in branches { push(branch, tail, isFilled: isFilled) }
+    case .sequence: enterPart(node, 0, tail, isFilled)
+    case .repeated: enterRound(node, 0, tail, isFilled)
     case .object(let plan):
       let state = number(of: ObjectState(plan).words)
       push(graph.marks.openObject, frame(node, ObjectPhase.open.number, state, tail))
@@ -52,26 +61,26 @@ extension Machine {
     single(StackItem(node: node, state: state, payload: payload, tail: tail))
   }
 
-  /// The last part needs no frame: what follows it follows the sequence.
-  mutating func enterPart(_ node: Int32, _ index: Int, _ tail: Int32) {
+  /// The last part needs no frame: what follows it follows the sequence. Where the text must not be empty, it begins
+  /// with the first part that is not.
+  mutating func enterPart(_ node: Int32, _ first: Int, _ tail: Int32, _ isFilled: Bool) {
     guard case .sequence(let parts) = graph.nodes[Int(node)] else { return }
-    guard index < parts.count else {
-      work.append(.resume(tail))
-      return
+    for index in first..<max(first, parts.count) {
+      let below =
+        index == parts.count - 1 ? tail : frame(node, Int32(truncatingIfNeeded: index), 0, tail)
+      push(parts[index], below, isFilled: isFilled)
+      guard isFilled, graph.nullable[Int(parts[index])] else { return }
     }
-    if index == parts.count - 1 {
-      push(parts[index], tail)
-    } else {
-      push(parts[index], frame(node, Int32(truncatingIfNeeded: index), 0, tail))
-    }
+    if !isFilled { work.append(.resume(tail)) }
   }
 
-  mutating func enterRound(_ node: Int32, _ round: Int, _ tail: Int32) {
+  /// A round takes at least a byte: the empty ones change nothing, and would all be entered at once.
+  mutating func enterRound(_ node: Int32, _ round: Int, _ tail: Int32, _ isFilled: Bool) {
     guard case .repeated(let inner, let min, let max) = graph.nodes[Int(node)] else { return }
-    if round >= min { work.append(.resume(tail)) }
+    if round >= min, !isFilled { work.append(.resume(tail)) }
     guard round < max, fits(inner, tail) else { return }
     let counted = max == Int.max ? Swift.min(round, min) : round
-    push(inner, frame(node, 0, Int32(clamping: counted), tail))
+    push(inner, frame(node, 0, Int32(clamping: counted), tail), isFilled: graph.nullable[Int(inner)])
   }
 
   mutating func advance(_ item: StackItem, seen: Int32?) {
@@ -81,24 +90,25 @@ extension Machine {
     }
     switch graph.nodes[Int(item.node)] {
     case .leaf, .token, .choice: break
-    case .sequence: enterPart(item.node, Int(item.state) + 1, item.tail)
-    case .repeated: enterRound(item.node, Int(item.payload) + 1, item.tail)
+    case .sequence: enterPart(item.node, Int(item.state) + 1, item.tail, false)
+    case .repeated: enterRound(item.node, Int(item.payload) + 1, item.tail, false)
     case .object(let plan): advanceObject(plan, item)
     case .array(let plan): advanceArray(plan, item, seen: seen)
     }
   }
 
   mutating func advanceObject(_ plan: ObjectPlan, _ item: StackItem) {
-    let state = ObjectState(words: list(item.payload))
     let marks = graph.marks
     switch ObjectPhase(item.state) {
     case .open: push(marks.space, frame(item.node, ObjectPhase.firstSpace.number, item.payload, item.tail))
     case .comma: push(marks.space, frame(item.node, ObjectPhase.space.number, item.payload, item.tail))
     case .firstSpace, .space:
-      if case .firstSpace = ObjectPhase(item.state), state.mayClose(plan) {
+      let needs = needs(item.node, item.payload, plan)
+      if case .firstSpace = ObjectPhase(item.state), needs.mayClose(plan) {
         push(marks.closeObject, item.tail)
       }
-      for index in options(plan, state, item.tail) {
+      spend(plan.memberCount / 8)
+      for index in 0..<plan.memberCount where isPossible(plan, needs, index, item.tail) {
         let key =
           index < plan.properties.count
           ? plan.properties[index].key : plan.extras[index - plan.properties.count].key
@@ -110,34 +120,31 @@ extension Machine {
         ? plan.properties[index].value : plan.extras[index - plan.properties.count].value
       push(value, frame(item.node, ObjectPhase.value(index).number, item.payload, item.tail))
     case .value(let index):
+      let state = ObjectState(words: list(item.payload))
       let next = index < plan.properties.count ? state.adding(index, plan) : state.addingExtra(plan)
       // The options are those of the state with this member.
       let payload = number(of: next.words)
-      if next.mayClose(plan) { push(marks.spaceCloseObject, item.tail) }
+      let needs = needs(item.node, payload, plan)
+      if needs.mayClose(plan) { push(marks.spaceCloseObject, item.tail) }
       let after = StackItem(
         node: item.node, state: ObjectPhase.comma.number, payload: payload, tail: item.tail)
-      if (0..<plan.properties.count + plan.extras.count).contains(where: {
-        isPossible(plan, next, $0, item.tail)
-      }) {
+      spend(plan.memberCount / 8)
+      if (0..<plan.memberCount).contains(where: { isPossible(plan, needs, $0, item.tail) }) {
         push(marks.comma, single(after))
       }
     }
   }
 
   /// Whether member `index`, of the properties and then the extras, may come next.
-  func isPossible(_ plan: ObjectPlan, _ state: ObjectState, _ index: Int, _ tail: Int32) -> Bool {
+  func isPossible(_ plan: ObjectPlan, _ needs: ObjectNeeds, _ index: Int, _ tail: Int32) -> Bool {
     let isProperty = index < plan.properties.count
-    if isProperty, state.contains(index) { return false }
+    if isProperty, needs.state.contains(index) { return false }
     let value = isProperty ? plan.properties[index].value : plan.extras[index - plan.properties.count].value
     guard fits(value, tail) else { return false }
     // Without an upper bound and dependents, one more member never hurts.
     if plan.max == Int.max, !isProperty || plan.properties[index].implied.isEmpty { return true }
-    let next = isProperty ? state.adding(index, plan) : state.addingExtra(plan)
-    return next.isCompletable(plan) && next.cost(plan, graph.cost) < Cost.none
-  }
-
-  func options(_ plan: ObjectPlan, _ state: ObjectState, _ tail: Int32) -> [Int] {
-    (0..<plan.properties.count + plan.extras.count).filter { isPossible(plan, state, $0, tail) }
+    let rest = isProperty ? needs.rest(behind: index, plan, graph.cost) : needs.restBehindExtra(plan)
+    return rest.cost < Cost.none && (plan.max == Int.max || needs.state.count + 1 + rest.count <= plan.max)
   }
 
   mutating func advanceArray(_ plan: ArrayPlan, _ item: StackItem, seen: Int32?) {

@@ -5,8 +5,11 @@ extension Machine {
 
   /// The set at the start of an answer.
   mutating func start() -> Int32 {
-    work = [.enter(graph.root, tail: Self.ended)]
-    return close()
+    if let started { return started }
+    work = [.enter(graph.root, tail: Self.ended, isFilled: false)]
+    let result = close()
+    started = result
+    return result
   }
 
   /// The set after the frames on top of `set` are complete.

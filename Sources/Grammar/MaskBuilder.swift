@@ -20,7 +20,14 @@ struct MaskBuilder {
     machine = Machine(graph: graph)
   }
 
-  mutating func start() -> Int32 { machine.start() }
+  /// The set at the start of an answer.
+  mutating func start() -> Int32 {
+    machine.begin()
+    return machine.start()
+  }
+
+  /// Whether the last question took more steps than it may, so that stacks are missing.
+  var isCut: Bool { machine.isCut }
 
   func cost(_ set: Int32) -> Int32 { machine.costs[Int(set)] }
 
@@ -30,6 +37,7 @@ struct MaskBuilder {
 
   /// The set after a token; the empty set when it is not allowed.
   mutating func step(_ set: Int32, token: Int32) -> Int32 {
+    machine.begin()
     let marked = machine.step(set, token: token)
     let bytes = vocabulary.bytes(of: token)
     guard !bytes.isEmpty else { return marked }
@@ -44,6 +52,7 @@ struct MaskBuilder {
   // MARK: Masks
 
   mutating func mask(_ set: Int32, remaining: Int) -> TokenMask {
+    machine.begin()
     let (mask, worst) = fullMask(set)
     // One token is kept for the end.
     if remaining - 2 >= Int(worst) { return mask }
@@ -213,6 +222,7 @@ struct MaskBuilder {
   /// Takes over a set of another builder of the same grammar.
   mutating func adopt(_ set: Int32, from other: MaskBuilder) -> Int32 {
     var known: [Int32: Int32] = [:]
+    machine.begin()
     return machine.adopt(set, from: other.machine, &known)
   }
 }

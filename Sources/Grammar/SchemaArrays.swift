@@ -32,13 +32,13 @@ extension SchemaCompiler {
       throw .unsupported(keyword: "contains", path: path, reason: "there are several with an upper bound")
     }
     let isUnique = atom.isUnique && most > 1
-    var plan = ArrayPlan(
-      prefix: [], rest: [], min: atom.min, max: most, contains: contains.map { ($0.min, $0.max) },
-      isUnique: isUnique)
+    var options: [[ArrayPlan.Option]] = []
     for (index, value) in places.enumerated() {
-      let options = index >= most ? [] : try self.options(value, contains, isUnique, path, &builder)
-      if index < length { plan.prefix.append(options) } else { plan.rest = options }
+      options.append(index >= most ? [] : try self.options(value, contains, isUnique, path, &builder))
     }
+    var plan = ArrayPlan(
+      prefix: Array(options[..<length]), rest: options[length], min: atom.min, max: most,
+      contains: contains.map { ($0.min, $0.max) }, isUnique: isUnique)
     if isUnique { try checkUnique(&plan, path, builder) }
     if plan.max < plan.min { return nil }
     return try builder.add(.array(plan))

@@ -1,0 +1,197 @@
+// Short patterns that would take very much work: they cost little, or are refused.
+
+import JSON
+import Support
+import Testing
+
+@testable import Grammar
+
+@Suite struct BudgetTests {
+  static func graph(_ pattern: Pattern) throws -> GrammarGraph {
+    try PatternCompiler.compile(pattern, vocabulary: SmallVocabulary.shared)
+  }
+
+  static func refuses(_ pattern: Pattern, _ words: String) -> Bool {
+    do {
+      _ = try CompiledGrammar(pattern)
+      return false
+    } catch GrammarError.tooLarge(let reason) {
+      return reason.contains(words)
+    } catch {
+      return false
+    }
+  }
+
+  // MARK: Empty rounds
+
+  @Test(arguments: [
+    #"root ::= ("a"?){20000} "b""#, #"root ::= (("a"?){20000}){20000} "b""#,
+    #"root ::= (""{20000}){300} ("a"? | "" ""){20000} "b""#,
+  ])
+  func `rounds that may be empty are not entered at once`(_ text: String) throws {
+    var machine = Machine(graph: try Self.graph(.gbnf(text)))
+    var set = machine.start()
+    for _ in 0..<5 { set = machine.step(set, UInt8(ascii: "a")) }
+    #expect(machine.items.count < 200 && !machine.isCut)
+    set = machine.step(set, UInt8(ascii: "b"))
+    #expect(set == Machine.ended)
+  }
+
+  @Test func `a million empty rounds of a million are nothing`() throws {
+    let grammar = try CompiledGrammar(.gbnf(#"root ::= (""{1000000}){1000000} "a""#))
+    #expect(grammar.allows("a") && !grammar.allows("") && !grammar.allows("aa"))
+  }
+
+  /// A random pattern over a and b, and the same as a regular expression.
+  static func random(_ depth: Int, _ random: inout SeededGenerator) -> (Pattern, String) {
+    switch depth == 0 ? 0 : Int.random(in: 0..<5, using: &random) {
+    case 0:
+      let text = ["", "a", "b", "ab"].randomElement(using: &random) ?? ""
+      return (.literal(text), "(?:\(text))")
+    case 1, 2:
+      let parts = (0..<Int.random(in: 1...3, using: &random)).map { _ in Self.random(depth - 1, &random) }
+      if Bool.random(using: &random) {
+        return (.choice(parts.map(\.0)), "(?:" + parts.map(\.1).joined(separator: "|") + ")")
+      }
+      return (.sequence(parts.map(\.0)), "(?:" + parts.map(\.1).joined() + ")")
+    default:
+      let (inner, text) = Self.random(depth - 1, &random)
+      let min = Int.random(in: 0...3, using: &random)
+      let max = Bool.random(using: &random) ? nil : min + Int.random(in: 0...2, using: &random)
+      return (
+        .repeated(inner, min: min, max: max), "(?:\(text){\(min),\(max.map(String.init) ?? "")})"
+      )
+    }
+  }
+
+  @Test func `repetitions of what may be empty have the language of the regular expression`() throws {
+    var texts = [""]
+    for length in 0..<5 {
+      texts += texts.filter { $0.utf8.count == length }.flatMap { [$0 + "a", $0 + "b"] }
+    }
+    #expect(texts.count == 63)
+    var random = SeededGenerator(seed: 31)
+    for _ in 0..<300 {
+      let (pattern, text) = Self.random(4, &random)
+      let expected = try CompiledGrammar(.regex(text))
+      let grammar = try CompiledGrammar(pattern)
+      for each in texts where grammar.allows(each) != expected.allows(each) {
+        Issue.record("\(text) and \"\(each)\"")
+      }
+    }
+  }
+
+  // MARK: Work of the recogniser
+
+  /// Rules of which each doubles the stacks of the next.
+  static let doubling =
+    (0..<24).map { "r\($0) ::= r\($0 + 1) \"x\" | r\($0 + 1) \"y\"" }.joined(separator: "\n")
+    + "\nr24 ::= \"(\" root \")\" | \"1\""
+
+  @Test func `a grammar whose answers cannot begin within the steps is refused`() {
+    #expect(Self.refuses(.gbnf("root ::= r0\n" + Self.doubling), "the start of an answer"))
+  }
+
+  @Test func `a step that would take too much ends within its steps, with answers that are right`() throws {
+    let text = "root ::= \"s\" r0\n" + Self.doubling
+    var machine = Machine(graph: try Self.graph(.gbnf(text)))
+    let start = machine.start()
+    #expect(!machine.isCut)
+    machine.begin()
+    let set = machine.step(start, UInt8(ascii: "s"))
+    #expect(machine.isCut && machine.items.count <= Machine.workLimit)
+    #expect(!machine.items(of: set).isEmpty)
+    // What is left can be completed, and the matcher says how.
+    var matcher = GrammarMatcher(try CompiledGrammar(.gbnf(text)))
+    verify(matcher.accept(Int32(UInt8(ascii: "s"))) && matcher.accept(Int32(UInt8(ascii: "1"))))
+    for _ in 0..<24 {
+      let mask = matcher.allowed(remaining: 1000)
+      let id = [UInt8(ascii: "x"), UInt8(ascii: "y")].map(Int32.init).first { mask.contains($0) }
+      guard let id else {
+        Issue.record("no way on")
+        return
+      }
+      verify(matcher.accept(id))
+    }
+    #expect(matcher.mustEnd)
+  }
+
+  @Test func `without steps a set keeps what stays inside its leaves and nothing else`() throws {
+    var machine = Machine(graph: try Self.graph(.sequence([.regex("a+"), .literal("b")])))
+    let start = machine.start()
+    machine.begin()
+    machine.spend(Machine.workLimit + 1)
+    let set = machine.step(start, UInt8(ascii: "a"))
+    #expect(machine.isCut && machine.items(of: set).count == 1)
+    #expect(machine.step(set, UInt8(ascii: "b")) == Machine.empty)
+  }
+
+  // MARK: Schemas
+
+  @Test(arguments: [
+    (#"{"type": "array", "contains": {"type": "integer"}, "minContains": 100000000}"#, 200_000_001),
+    (
+      #"{"type": "array", "contains": {"type": "integer"}, "minContains": 3, "minItems": 100000000}"#,
+      200_000_001
+    ),
+    (
+      #"{"type": "array", "contains": {"const": "abc"}, "minContains": 1000, "maxContains": 2000, "minItems": 3000, "maxItems": 4000}"#,
+      1000 * 6 + 2000 * 2 + 1
+    ),
+    (
+      #"{"type": "array", "items": {"enum": [1, "abc"]}, "contains": {"const": 1}, "minContains": 2, "maxContains": 5, "minItems": 8}"#,
+      5 * 2 + 3 * 6 + 1
+    ),
+    (
+      #"{"type": "array", "prefixItems": [{"const": 5}, {"const": "ab"}], "contains": {"const": 7}, "minContains": 3, "minItems": 6}"#,
+      16
+    ),
+    (
+      #"{"type": "array", "allOf": [{"contains": {"const": 123}, "minContains": 10}, {"contains": {"type": "integer"}, "minContains": 20}]}"#,
+      10 * 4 + 10 * 2 + 1
+    ),
+  ])
+  func `the shortest array is found for any count`(_ schema: String, _ bytes: Int) throws {
+    #expect(GrammarMatcher(try CompiledGrammar(schema: schema)).tokensToEnd == bytes)
+  }
+
+  @Test func `what a member changes is what looking at all members finds`() {
+    var random = SeededGenerator(seed: 32)
+    for _ in 0..<2000 {
+      let count = Int.random(in: 1...8, using: &random)
+      var cost: [Int32] = []
+      func node() -> Int32 {
+        cost.append(
+          Int.random(in: 0..<12, using: &random) == 0 ? Cost.none : Int32.random(in: 1...9, using: &random))
+        return Int32(cost.count - 1)
+      }
+      var plan = ObjectPlan(properties: [], extras: [], min: 0, max: .max)
+      for _ in 0..<count {
+        plan.properties.append(
+          .init(key: node(), value: node(), isRequired: Int.random(in: 0..<4, using: &random) == 0))
+      }
+      // Chains, so that what is asked for indirectly is listed, too.
+      for index in plan.properties.indices.dropLast().reversed()
+      where Int.random(in: 0..<3, using: &random) == 0 {
+        plan.properties[index].implied = [index + 1] + plan.properties[index + 1].implied
+      }
+      if Bool.random(using: &random) { plan.extras.append((node(), node())) }
+      plan.min = Int.random(in: 0...count + 1, using: &random)
+      plan.max = plan.min + 3
+      var state = ObjectState(plan)
+      for index in plan.properties.indices where Int.random(in: 0..<3, using: &random) == 0 {
+        state = state.adding(index, plan)
+      }
+      if Int.random(in: 0..<4, using: &random) == 0 { state = state.addingExtra(plan) }
+      let needs = ObjectNeeds(state, plan, cost)
+      for index in plan.properties.indices where !state.contains(index) {
+        let rest = needs.rest(behind: index, plan, cost)
+        let whole = ObjectNeeds(state.adding(index, plan), plan, cost)
+        verify(rest.cost == whole.cost && rest.count == whole.shortage(plan), "\(plan), \(state): \(index)")
+      }
+      let rest = needs.restBehindExtra(plan)
+      let whole = ObjectNeeds(state.addingExtra(plan), plan, cost)
+      verify(plan.extras.isEmpty || rest.cost == whole.cost && rest.count == whole.shortage(plan))
+    }
+  }
+}
