@@ -13,6 +13,8 @@ final class ByteDFA: Sendable {
   let continues: [Bool]
   /// Bytes of the shortest text to an accepting state.
   let cost: [Int32]
+  /// Cells that were filled or compared to make it, without those of what it was made of.
+  let effort: Int
 
   var stateCount: Int { accepting.count }
   var isEmpty: Bool { cost[0] >= Cost.none }
@@ -32,9 +34,12 @@ final class ByteDFA: Sendable {
     return accepting[Int(state)]
   }
 
-  /// - Parameter table: rows of `classCount` states, -1 for none; row 0 is the start.
-  init(classOf: [UInt8], classCount: Int, table: [Int32], accepting: [Bool]) {
+  /// - Parameters:
+  ///   - table: rows of `classCount` states, -1 for none; row 0 is the start.
+  ///   - effort: cells that were compared to find the table.
+  init(classOf: [UInt8], classCount: Int, table: [Int32], accepting: [Bool], effort: Int = 0) {
     let count = accepting.count
+    self.effort = effort + table.count
     var before: [[Int32]] = Array(repeating: [], count: count)
     for state in 0..<count {
       for target in table[state * classCount..<(state + 1) * classCount] where target >= 0 {
@@ -121,7 +126,10 @@ final class ByteDFA: Sendable {
         table.append(new)
       }
     }
-    return ByteDFA(classOf: classOf, classCount: representatives.count, table: table, accepting: accepting)
+    // A cell that is looked up takes as long as several that are compared.
+    return ByteDFA(
+      classOf: classOf, classCount: representatives.count, table: table, accepting: accepting,
+      effort: 4 * table.count)
   }
 
   /// Byte classes from a key per byte, numbered in order of their first byte.
@@ -251,27 +259,13 @@ final class ByteDFA: Sendable {
     while true {
       // Long paths take many rounds; the language is the same without.
       rounds += 1
-      guard rounds * next.count < Self.minimizingLimit else { return self }
-      var number: [[Int32]: Int32] = [:]
-      var refined: [Int32] = []
-      for state in 0..<stateCount {
-        var key = [block[state]]
-        for target in next[state * classCount..<(state + 1) * classCount] {
-          key.append(target < 0 ? -1 : block[Int(target)])
-        }
-        if let known = number[key] {
-          refined.append(known)
-        } else {
-          let new = Int32(truncatingIfNeeded: number.count)
-          number[key] = new
-          refined.append(new)
-        }
-      }
-      block = refined
-      guard number.count > blocks else { break }
-      blocks = number.count
+      guard rounds * next.count < Self.minimizingLimit else { return copy(effort: rounds * next.count) }
+      let refined = refined(block)
+      block = refined.block
+      guard refined.count > blocks else { break }
+      blocks = refined.count
     }
-    guard blocks < stateCount else { return self }
+    guard blocks < stateCount else { return copy(effort: rounds * next.count) }
     // Blocks are numbered in order of their first state, so the start stays 0.
     var table = [Int32](repeating: -1, count: blocks * classCount)
     var ends = [Bool](repeating: false, count: blocks)
@@ -283,7 +277,47 @@ final class ByteDFA: Sendable {
         table[row * classCount + column] = target < 0 ? -1 : block[Int(target)]
       }
     }
-    return ByteDFA(classOf: classOf, classCount: classCount, table: table, accepting: ends)
+    return ByteDFA(
+      classOf: classOf, classCount: classCount, table: table, accepting: ends,
+      effort: effort + rounds * next.count)
+  }
+
+  /// States stay in one block that are in one, and whose bytes lead to the same blocks. Blocks are numbered in the
+  /// order of their first state.
+  private func refined(_ block: [Int32]) -> (block: [Int32], count: Int) {
+    var refined: [Int32] = []
+    var firsts: [Int] = []
+    var hashes: [UInt64] = []
+    var table = HashTable()
+    func target(_ state: Int, _ column: Int) -> Int32 {
+      let target = next[state * classCount + column]
+      return target < 0 ? -1 : block[Int(target)]
+    }
+    for state in 0..<stateCount {
+      var hash = UInt64(UInt32(bitPattern: block[state]))
+      for column in 0..<classCount {
+        hash = (hash ^ UInt64(UInt32(bitPattern: target(state, column)))) &* 0xBF58_476D_1CE4_E5B9
+        hash ^= hash >> 29
+      }
+      let known = table.find(hash) { number in
+        let first = firsts[Int(number)]
+        return block[first] == block[state]
+          && (0..<classCount).allSatisfy { target(first, $0) == target(state, $0) }
+      }
+      let number = known ?? Int32(truncatingIfNeeded: firsts.count)
+      if known == nil {
+        firsts.append(state)
+        hashes.append(hash)
+        table.insert(hash, number, hashes: hashes)
+      }
+      refined.append(number)
+    }
+    return (refined, firsts.count)
+  }
+
+  private func copy(effort more: Int) -> ByteDFA {
+    ByteDFA(
+      classOf: classOf, classCount: classCount, table: next, accepting: accepting, effort: effort + more)
   }
 
   /// How many texts lead from each state to acceptance; `UInt32.max` for very many.
@@ -323,6 +357,10 @@ final class ByteDFA: Sendable {
 
   /// Whether the texts from `state` here are the texts from `otherState` there.
   func isEquivalent(_ state: Int32, _ other: ByteDFA, _ otherState: Int32) -> Bool {
+    // Nearly all pairs differ in the next byte, and the classes below take longer than to see it.
+    for byte: UInt8 in 0...255 where (step(state, byte) < 0) != (other.step(otherState, byte) < 0) {
+      return false
+    }
     var seen: Set<UInt64> = []
     var queue = [(state, otherState)]
     let classOf = Self.classes { UInt32(self.classOf[Int($0)]) << 8 | UInt32(other.classOf[Int($0)]) }

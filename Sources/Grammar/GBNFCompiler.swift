@@ -6,19 +6,21 @@ struct GBNFCompiler {
   /// The rules without recursion, as expressions; nil where they are not regular or too large.
   private var expressions: [String: (tree: RegexTree, size: Int, depth: Int)?] = [:]
   private var pending: [String] = []
-  /// Steps that are left for the expressions.
-  private var work = ByteNFA.totalWork
+  private var budget: CompileBudget
 
   /// Larger expressions stay rules.
   private static let sizeLimit = 2000
   private static let depthLimit = 96
 
-  static func compile(_ text: String, into builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
+  static func compile(
+    _ text: String, into builder: inout GraphBuilder, budget: inout CompileBudget
+  ) throws(GrammarError) -> Int32 {
     let (rules, names) = try GBNFParser.parse(text)
     guard rules["root"] != nil else {
       throw .malformed(path: "the grammar", reason: "there is no rule 'root'")
     }
-    var compiler = GBNFCompiler(rules: rules)
+    var compiler = GBNFCompiler(rules: rules, budget: budget)
+    defer { budget = compiler.budget }
     for name in names { try compiler.checkNames(name) }
     compiler.findExpressions(names)
     let root = try compiler.node(rule: "root", &builder)
@@ -29,7 +31,10 @@ struct GBNFCompiler {
     return root
   }
 
-  private init(rules: [String: GBNFTree]) { self.rules = rules }
+  private init(rules: [String: GBNFTree], budget: CompileBudget) {
+    self.rules = rules
+    self.budget = budget
+  }
 
   private func checkNames(_ rule: String) throws(GrammarError) {
     var queue = [rules[rule] ?? .sequence([])]
@@ -102,7 +107,7 @@ struct GBNFCompiler {
     switch tree {
     case .set(let set):
       return try builder.leaf(
-        ByteNFA.automaton(.set(set), spelling: .plain, anywhere: false, work: &work))
+        ByteNFA.automaton(.set(set), spelling: .plain, anywhere: false, budget: &budget))
     case .literal(let scalars):
       return try builder.literal(Array(String(String.UnicodeScalarView(scalars)).utf8))
     case .rule(let name): return try node(rule: name, &builder)
@@ -145,9 +150,9 @@ struct GBNFCompiler {
   {
     let dfa: ByteDFA
     do {
-      dfa = try ByteNFA.automaton(tree, spelling: .plain, anywhere: false, work: &work)
+      dfa = try ByteNFA.automaton(tree, spelling: .plain, anywhere: false, budget: &budget)
     } catch {
-      guard work > 0 else { throw error }
+      guard budget.expressions > 0, budget.steps > 0 else { throw error }
       return nil
     }
     return try builder.leaf(dfa)

@@ -7,8 +7,7 @@ struct PatternCompiler {
   private var builder = GraphBuilder()
   private let vocabulary: GrammarVocabulary
   private var depth = 0
-  /// Steps that are left for the expressions.
-  private var work = ByteNFA.totalWork
+  private var budget = CompileBudget()
 
   private static let depthLimit = 32
   private static let excludedLimit = 4096
@@ -30,6 +29,7 @@ struct PatternCompiler {
     }
     depth += 1
     defer { depth -= 1 }
+    try budget.spend(1)
     switch pattern {
     case .literal(let text): return try builder.literal(Array(text.utf8))
     case .token(let id):
@@ -51,19 +51,21 @@ struct PatternCompiler {
     case .anyObject: return try addSchema(["type": "object"])
     case .regex(let text):
       let tree = try RegexParser.parse(text)
-      let dfa = try ByteNFA.automaton(tree, spelling: .plain, anywhere: false, work: &work)
+      let dfa = try ByteNFA.automaton(tree, spelling: .plain, anywhere: false, budget: &budget)
       guard !dfa.isEmpty else {
         throw .unsatisfiable(path: "", reason: "no text matches the regular expression")
       }
       return try builder.leaf(dfa)
-    case .gbnf(let text): return try GBNFCompiler.compile(text, into: &builder)
+    case .gbnf(let text): return try GBNFCompiler.compile(text, into: &builder, budget: &budget)
     case .text(let excluded): return try builder.leaf(Self.text(without: excluded))
     }
   }
 
   private mutating func addSchema(_ schema: JSONValue) throws(GrammarError) -> Int32 {
-    var compiler = try SchemaCompiler(schema)
-    return try compiler.compile(into: &builder)
+    var compiler = try SchemaCompiler(schema, budget: budget.forSchema)
+    let node = try compiler.compile(into: &builder)
+    try budget.spend(budget.steps - compiler.normalizer.budget.steps)
+    return node
   }
 
   private mutating func choice(_ branches: [Pattern]) throws(GrammarError) -> Int32 {

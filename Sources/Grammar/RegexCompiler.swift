@@ -54,6 +54,8 @@ struct ByteNFA {
 
   /// Adds `tree` behind `from`; returns where it ends.
   private mutating func add(_ tree: RegexTree, _ from: Int32) throws(GrammarError) -> Int32 {
+    // What is empty adds no states, and may be repeated very often.
+    try spend(1)
     switch tree {
     case .empty: return from
     case .set(let set): return try addSet(set, from)
@@ -100,6 +102,7 @@ struct ByteNFA {
 
   private mutating func addSet(_ set: ScalarSet, _ from: Int32) throws(GrammarError) -> Int32 {
     let end = try addState()
+    try spend(set.ranges.count)
     let dfa = try automaton(of: set)
     var states: [Int32] = [from]
     for state in 0..<dfa.stateCount where state > 0 {
@@ -244,37 +247,40 @@ struct ByteNFA {
 
   /// The texts that `tree` matches: as a whole, or anywhere in them.
   ///
-  /// - Parameter work: steps that are left for this expression and the others of the same pattern.
+  /// - Parameter budget: what is left for this expression and the others of the same pattern.
   static func automaton(
-    _ tree: RegexTree, spelling: Spelling, anywhere: Bool, work: inout Int
+    _ tree: RegexTree, spelling: Spelling, anywhere: Bool, budget: inout CompileBudget
   ) throws(GrammarError) -> ByteDFA {
     var (main, conditions) = splitLookaheads(tree)
     let rest = RegexTree.repeated(.set(.all), min: 0, max: nil)
     if anywhere { main = .sequence([rest, main, rest]) }
-    var dfa = try plain(main, spelling, &work)
+    var dfa = try plain(main, spelling, &budget)
     for (condition, isPositive) in conditions {
-      let other = try plain(.sequence([.start, condition, rest]), spelling, &work)
-      dfa = isPositive ? try dfa.intersection(other) : try dfa.subtracting(other)
+      let other = try plain(.sequence([.start, condition, rest]), spelling, &budget)
+      dfa = try budget.counted(isPositive ? dfa.intersection(other) : dfa.subtracting(other))
     }
-    return dfa.minimized()
+    return try budget.counted(dfa.minimized())
   }
 
   /// The same for one expression alone.
   static func automaton(
     _ tree: RegexTree, spelling: Spelling, anywhere: Bool
   ) throws(GrammarError) -> ByteDFA {
-    var work = totalWork
-    return try automaton(tree, spelling: spelling, anywhere: anywhere, work: &work)
+    var budget = CompileBudget()
+    return try automaton(tree, spelling: spelling, anywhere: anywhere, budget: &budget)
   }
 
   private static func plain(
-    _ tree: RegexTree, _ spelling: Spelling, _ work: inout Int
+    _ tree: RegexTree, _ spelling: Spelling, _ budget: inout CompileBudget
   ) throws(GrammarError) -> ByteDFA {
-    var nfa = ByteNFA(spelling: spelling, work: work)
-    defer { work = nfa.work }
+    let before = budget.expressions
+    var nfa = ByteNFA(spelling: spelling, work: before)
+    defer { budget.expressions = nfa.work }
     let start = try nfa.addState()
     let end = try nfa.add(tree, start)
-    return try nfa.determinized(start, end)
+    let dfa = try nfa.determinized(start, end)
+    try budget.spend(before - nfa.work)
+    return dfa
   }
 
   /// Lookaheads directly behind a leading `^` are conditions on the whole text.

@@ -78,8 +78,9 @@ struct RegexParser {
   private mutating func parseSequence() throws(GrammarError) -> RegexTree {
     var parts: [RegexTree] = []
     while let scalar = current, scalar != 0x7C, scalar != 0x29 {
-      let atom = try parseAtom()
-      parts.append(try quantified(atom))
+      let part = try quantified(try parseAtom())
+      if case .empty = part { continue }
+      parts.append(part)
     }
     return parts.count == 1 ? parts[0] : parts.isEmpty ? .empty : .sequence(parts)
   }
@@ -90,6 +91,7 @@ struct RegexParser {
     // Lazy and greedy matches are the same language.
     _ = take("?")
     if try quantifier() != nil { throw problem("nothing to repeat") }
+    if case .empty = atom { return atom }
     return .repeated(atom, min: min, max: max)
   }
 

@@ -9,6 +9,7 @@ extension SchemaCompiler {
     _ atom: ArrayAtom, _ path: String, _ builder: inout GraphBuilder
   ) throws(GrammarError) -> Int32? {
     let length = atom.groups.reduce(0) { max($0, $1.prefix.count) }
+    try normalizer.budget.spend((length + 1) * (atom.groups.count + atom.contains.count))
     var places: [Conjunction] = []
     for index in 0...length {
       var value = Conjunction.anything
@@ -89,7 +90,7 @@ extension SchemaCompiler {
         throw .unsupported(
           keyword: "uniqueItems", path: path, reason: "items that are arrays or objects cannot be told apart")
       }
-      out = try out.union(dfa)
+      out = try normalizer.budget.counted(out.union(dfa))
     }
     return out
   }

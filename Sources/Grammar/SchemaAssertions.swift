@@ -13,7 +13,7 @@ extension SchemaNormalizer {
     case "const": return try constants([value], "/const", literal, isNegated: false)
     case "enum": return try constants(try list(value, keyword, literal), "/enum", literal, isNegated: false)
     case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
-      let dfa = try numbers(keyword, value, literal)
+      let dfa = try budget.counted(numbers(keyword, value, literal))
       return Self.others(than: .number(NumberAtom())) + [.number(NumberAtom(dfa: dfa))]
     case "minLength", "maxLength", "pattern", "format":
       guard let atom = try strings(keyword, value, literal) else { return SchemaAtom.everything }
@@ -37,7 +37,8 @@ extension SchemaNormalizer {
     case "const": return try constants([value], "/const", literal, isNegated: true)
     case "enum": return try constants(try list(value, keyword, literal), "/enum", literal, isNegated: true)
     case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
-      let dfa = try NumberLanguage.all.get().subtracting(try numbers(keyword, value, literal))
+      let dfa = try budget.counted(
+        NumberLanguage.all.get().subtracting(budget.counted(numbers(keyword, value, literal))))
       return dfa.isEmpty ? [] : [.number(NumberAtom(dfa: dfa))]
     case "minLength":
       let length = try count(value, keyword, literal)
@@ -45,7 +46,7 @@ extension SchemaNormalizer {
     case "maxLength": return [.string(StringAtom(min: try count(value, keyword, literal) + 1))]
     case "pattern", "format":
       guard let dfa = try strings(keyword, value, literal)?.dfa else { return [] }
-      let rest = try CommonLanguages.canonicalString.get().subtracting(dfa)
+      let rest = try budget.counted(CommonLanguages.canonicalString.get().subtracting(dfa))
       return rest.isEmpty ? [] : [.string(StringAtom(dfa: rest))]
     case "items", "contains", "minItems", "maxItems", "uniqueItems":
       return try arrayViolation(keyword, members, literal)
@@ -131,22 +132,27 @@ extension SchemaNormalizer {
     guard isNegated else {
       if simple != 0 { out.append(.simple(simple)) }
       if !numbers.isEmpty {
-        out.append(.number(NumberAtom(dfa: try NumberLanguage.values(numbers), isConstant: true)))
+        let dfa = try budget.counted(NumberLanguage.values(numbers))
+        out.append(.number(NumberAtom(dfa: dfa, isConstant: true)))
       }
-      if !strings.isEmpty { out.append(.string(StringAtom(dfa: try ByteDFA.texts(strings)))) }
+      if !strings.isEmpty {
+        out.append(.string(StringAtom(dfa: try budget.counted(ByteDFA.texts(strings)))))
+      }
       return out + composites.flatMap { $0 }
     }
     if simple != 7 { out.append(.simple(7 & ~simple)) }
     if numbers.isEmpty {
       out.append(.number(NumberAtom()))
     } else {
-      out.append(
-        .number(NumberAtom(dfa: try NumberLanguage.all.get().subtracting(NumberLanguage.values(numbers)))))
+      let dfa = try budget.counted(
+        NumberLanguage.all.get().subtracting(budget.counted(NumberLanguage.values(numbers))))
+      out.append(.number(NumberAtom(dfa: dfa)))
     }
     if strings.isEmpty {
       out.append(.string(StringAtom()))
     } else {
-      let dfa = try CommonLanguages.canonicalString.get().subtracting(ByteDFA.texts(strings))
+      let dfa = try budget.counted(
+        CommonLanguages.canonicalString.get().subtracting(budget.counted(ByteDFA.texts(strings))))
       out.append(.string(StringAtom(dfa: dfa)))
     }
     var rest: [SchemaAtom] = [.array(ArrayAtom()), .object(ObjectAtom())]

@@ -60,10 +60,18 @@ struct ObjectAtom: Hashable {
   var names: [Conjunction] = []
   var dependencies: [Dependency] = []
 
+  /// Parts that are compared with those of another.
+  var size: Int { 1 + groups.count + names.count + dependencies.count + required.count / 64 }
+
   func and(_ other: ObjectAtom) -> ObjectAtom? {
     var out = self
     for group in other.groups where !out.groups.contains(group) { out.groups.append(group) }
-    for key in other.required where !out.required.contains(key) { out.required.append(key) }
+    if required.isEmpty {
+      out.required = other.required
+    } else if !other.required.isEmpty {
+      let known = Set(required)
+      out.required += other.required.filter { !known.contains($0) }
+    }
     out.min = Swift.max(min, other.min)
     out.max = Swift.min(max, other.max)
     for name in other.names where !out.names.contains(name) { out.names.append(name) }
@@ -94,6 +102,9 @@ struct ArrayAtom: Hashable {
   var contains: [Contains] = []
   var isUnique = false
 
+  /// Parts that are compared with those of another.
+  var size: Int { 1 + groups.count + contains.count }
+
   func and(_ other: ArrayAtom) -> ArrayAtom? {
     var out = self
     for group in other.groups where !out.groups.contains(group) { out.groups.append(group) }
@@ -111,10 +122,10 @@ struct StringAtom {
   var min = 0
   var max = Int.max
 
-  func and(_ other: StringAtom) throws(GrammarError) -> StringAtom? {
+  func and(_ other: StringAtom, _ budget: inout CompileBudget) throws(GrammarError) -> StringAtom? {
     var out = StringAtom(
       dfa: dfa ?? other.dfa, min: Swift.max(min, other.min), max: Swift.min(max, other.max))
-    if let mine = dfa, let theirs = other.dfa { out.dfa = try mine.intersection(theirs) }
+    if let mine = dfa, let theirs = other.dfa { out.dfa = try budget.counted(mine.intersection(theirs)) }
     return out.min > out.max || out.dfa?.isEmpty ?? false ? nil : out
   }
 }
@@ -127,11 +138,11 @@ struct NumberAtom {
   /// From `enum` or `const`: written without superfluous zeros.
   var isConstant = false
 
-  func and(_ other: NumberAtom) throws(GrammarError) -> NumberAtom? {
+  func and(_ other: NumberAtom, _ budget: inout CompileBudget) throws(GrammarError) -> NumberAtom? {
     var out = NumberAtom(
       dfa: dfa ?? other.dfa, isInteger: isInteger || other.isInteger,
       isConstant: isConstant || other.isConstant)
-    if let mine = dfa, let theirs = other.dfa { out.dfa = try mine.intersection(theirs) }
+    if let mine = dfa, let theirs = other.dfa { out.dfa = try budget.counted(mine.intersection(theirs)) }
     return out.dfa?.isEmpty ?? false ? nil : out
   }
 }
@@ -149,14 +160,18 @@ enum SchemaAtom {
     .simple(7), .number(NumberAtom()), .string(StringAtom()), .array(ArrayAtom()), .object(ObjectAtom()),
   ]
 
-  func and(_ other: SchemaAtom) throws(GrammarError) -> SchemaAtom? {
+  func and(_ other: SchemaAtom, _ budget: inout CompileBudget) throws(GrammarError) -> SchemaAtom? {
     switch (self, other) {
-    case (.simple(let a), .simple(let b)): a & b == 0 ? nil : .simple(a & b)
-    case (.number(let a), .number(let b)): try a.and(b).map { .number($0) }
-    case (.string(let a), .string(let b)): try a.and(b).map { .string($0) }
-    case (.array(let a), .array(let b)): a.and(b).map { .array($0) }
-    case (.object(let a), .object(let b)): a.and(b).map { .object($0) }
-    default: nil
+    case (.simple(let a), .simple(let b)): return a & b == 0 ? nil : .simple(a & b)
+    case (.number(let a), .number(let b)): return try a.and(b, &budget).map { .number($0) }
+    case (.string(let a), .string(let b)): return try a.and(b, &budget).map { .string($0) }
+    case (.array(let a), .array(let b)):
+      try budget.spend(a.size * b.size)
+      return a.and(b).map { .array($0) }
+    case (.object(let a), .object(let b)):
+      try budget.spend(a.size * b.size)
+      return a.and(b).map { .object($0) }
+    default: return nil
     }
   }
 

@@ -14,9 +14,13 @@ struct SchemaCompiler {
   private static let ruleLimit = 20_000
   /// Expressions for keys split the keys into up to two to this power kinds.
   private static let patternLimit = 8
+  /// Each is a stack wherever a member may begin.
+  private static let propertyLimit = 5000
+  /// Members that the members of an object ask for, directly and indirectly.
+  private static let impliedLimit = 20_000
 
-  init(_ schema: JSONValue) throws(GrammarError) {
-    normalizer = SchemaNormalizer(document: try SchemaDocument(schema))
+  init(_ schema: JSONValue, budget: CompileBudget) throws(GrammarError) {
+    normalizer = SchemaNormalizer(document: try SchemaDocument(schema), budget: budget)
   }
 
   mutating func compile(into builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
@@ -103,14 +107,14 @@ struct SchemaCompiler {
   }
 
   /// One leaf for small automata together.
-  func leaves(_ automata: [ByteDFA], _ builder: inout GraphBuilder) throws(GrammarError) -> [Int32] {
+  mutating func leaves(_ automata: [ByteDFA], _ builder: inout GraphBuilder) throws(GrammarError) -> [Int32] {
     var joined: ByteDFA?
     var out: [Int32] = []
     for dfa in automata where !dfa.isEmpty {
       if dfa.stateCount > 400 {
         out.append(try builder.leaf(dfa))
       } else if let other = joined, other.stateCount <= 400 {
-        joined = try other.union(dfa)
+        joined = try normalizer.budget.counted(other.union(dfa))
       } else {
         if let joined { out.append(try builder.leaf(joined)) }
         joined = dfa
@@ -120,10 +124,13 @@ struct SchemaCompiler {
     return out
   }
 
-  func number(_ atom: NumberAtom) throws(GrammarError) -> ByteDFA {
+  mutating func number(_ atom: NumberAtom) throws(GrammarError) -> ByteDFA {
     guard let dfa = atom.dfa else { return try CommonLanguages.freeNumber.get() }
-    if atom.isInteger { return try dfa.intersection(NumberLanguage.plainIntegers.get()) }
-    return try dfa.intersection(atom.isConstant ? NumberLanguage.tidy.get() : NumberLanguage.exact.get())
+    let spelling =
+      try atom.isInteger
+      ? NumberLanguage.plainIntegers.get()
+      : atom.isConstant ? NumberLanguage.tidy.get() : NumberLanguage.exact.get()
+    return try normalizer.budget.counted(dfa.intersection(spelling))
   }
 
   mutating func boundedString(_ atom: StringAtom, _ builder: inout GraphBuilder) throws(GrammarError)
@@ -146,12 +153,13 @@ struct SchemaCompiler {
       } catch {
         let lower = max == Int.max ? 0 : max / 4
         guard lower >= atom.min, lower >= 32 else { throw error }
+        try normalizer.budget.spend(ByteDFA.stateLimit * dfa.classCount)
         max = lower
         normalizer.isRestricted = true
         continue
       }
       try normalizer.spend(made)
-      return made
+      return try normalizer.budget.counted(made)
     }
   }
 
@@ -165,28 +173,33 @@ struct SchemaCompiler {
     for key in atom.groups.flatMap({ $0.properties.map(\.key) }) + atom.required
       + atom.dependencies.flatMap({ [$0.key] + $0.needs }) where isListed.insert(key).inserted
     { keys.append(key) }
+    guard keys.count <= Self.propertyLimit else {
+      throw .tooLarge(reason: "the object at '\(path)' has more than \(Self.propertyLimit) properties")
+    }
     var names: ByteDFA?
     for name in atom.names where name != .anything {
       let these = try self.names(name)
-      names = try names?.intersection(these) ?? these
+      names = try normalizer.budget.counted(names?.intersection(these) ?? these)
     }
+    let named = atom.groups.map { Dictionary(grouping: $0.properties, by: \.key) }
+    try normalizer.budget.spend(atom.groups.reduce(0) { $0 + $1.properties.count })
     var values: [ByteKey: Conjunction] = [:]
     for key in keys {
-      let value = try normalizer.value(of: key, in: atom)
+      let value = try normalizer.value(of: key, in: atom, named: named.map { $0[key] ?? [] })
       if !value.isNever, names?.accepts(JSONText.quoted(key.string)) ?? true { values[key] = value }
     }
     try removeImpossible(atom, &values)
     guard atom.required.allSatisfy({ values[$0] != nil }) else { return nil }
     let listed = keys.filter { values[$0] != nil }
-    let index = Dictionary(listed.enumerated().map { ($0.element, $0.offset) }) { first, _ in first }
+    let implied = try implied(listed, atom)
+    let required = Set(atom.required)
     var plan = ObjectPlan(properties: [], extras: [], min: atom.min, max: atom.max)
-    for key in listed {
+    for (key, implied) in zip(listed, implied) {
       guard let value = values[key] else { continue }
       plan.properties.append(
         .init(
           key: try keyLeaf(key, &builder), value: try rule(value, &builder),
-          isRequired: atom.required.contains(key),
-          implied: implied(by: key, atom).compactMap { index[$0] }))
+          isRequired: required.contains(key), implied: implied))
     }
     plan.extras = try extras(atom, keys, names, &builder)
     if plan.min > plan.properties.count + min(1, plan.extras.count) {
@@ -199,12 +212,13 @@ struct SchemaCompiler {
   }
 
   /// Keys that need a key that cannot be there cannot be there either.
-  func removeImpossible(_ atom: ObjectAtom, _ values: inout [ByteKey: Conjunction])
+  mutating func removeImpossible(_ atom: ObjectAtom, _ values: inout [ByteKey: Conjunction])
     throws(GrammarError)
   {
     var isChanged = true
     while isChanged {
       isChanged = false
+      try normalizer.budget.spend(atom.dependencies.count)
       for entry in atom.dependencies
       where values[entry.key] != nil && !entry.needs.allSatisfy({ values[$0] != nil }) {
         values[entry.key] = nil
@@ -213,18 +227,32 @@ struct SchemaCompiler {
     }
   }
 
-  func implied(by key: ByteKey, _ atom: ObjectAtom) -> [ByteKey] {
-    var out: [ByteKey] = []
-    var queue = [key]
-    while let next = queue.popLast() {
-      for entry in atom.dependencies where entry.key == next {
-        for need in entry.needs where need != key && !out.contains(need) {
-          out.append(need)
+  /// For each of the listed keys, those that must be there with it, directly and indirectly.
+  mutating func implied(_ listed: [ByteKey], _ atom: ObjectAtom) throws(GrammarError) -> [[Int]] {
+    var implied = [[Int]](repeating: [], count: listed.count)
+    guard !atom.dependencies.isEmpty else { return implied }
+    let index = Dictionary(listed.enumerated().map { ($0.element, $0.offset) }) { first, _ in first }
+    var direct = implied
+    for entry in atom.dependencies {
+      if let key = index[entry.key] { direct[key] += entry.needs.compactMap { index[$0] } }
+    }
+    var count = 0
+    for key in listed.indices where !direct[key].isEmpty {
+      var isKnown = Set([key])
+      var queue = [key]
+      while let next = queue.popLast() {
+        try normalizer.budget.spend(direct[next].count)
+        for need in direct[next] where isKnown.insert(need).inserted {
+          implied[key].append(need)
           queue.append(need)
         }
       }
+      count += implied[key].count
+      guard count <= Self.impliedLimit else {
+        throw .tooLarge(reason: "the members of an object ask for more than \(Self.impliedLimit) others")
+      }
     }
-    return out
+    return implied
   }
 
   mutating func keyLeaf(_ key: ByteKey, _ builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
@@ -240,7 +268,7 @@ struct SchemaCompiler {
     let any = try CommonLanguages.canonicalString.get()
     var out = try ByteDFA.texts([])
     for case .string(let atom) in try normalizer.atoms(conjunction) {
-      out = try out.union(try bounded(atom.dfa ?? any, atom))
+      out = try normalizer.budget.counted(out.union(bounded(atom.dfa ?? any, atom)))
     }
     return out
   }
@@ -264,15 +292,18 @@ struct SchemaCompiler {
     if expressions.isEmpty, value(of: [], atom).isNever { return [] }
     let any = try CommonLanguages.canonicalString.get()
     var rest = names ?? any
-    if !keys.isEmpty { rest = try rest.subtracting(ByteDFA.texts(keys.map { JSONText.quoted($0.string) })) }
+    if !keys.isEmpty {
+      let listed = try ByteDFA.texts(keys.map { JSONText.quoted($0.string) })
+      rest = try normalizer.budget.counted(rest.subtracting(normalizer.budget.counted(listed)))
+    }
     var kinds: [(dfa: ByteDFA, matches: Set<ByteKey>)] = [(rest, [])]
     for expression in expressions {
       let dfa = try normalizer.pattern(expression)
       var split: [(dfa: ByteDFA, matches: Set<ByteKey>)] = []
       for kind in kinds {
-        let inside = try kind.dfa.intersection(dfa)
+        let inside = try normalizer.budget.counted(kind.dfa.intersection(dfa))
         if !inside.isEmpty { split.append((inside, kind.matches.union([expression]))) }
-        let outside = try kind.dfa.subtracting(dfa)
+        let outside = try normalizer.budget.counted(kind.dfa.subtracting(dfa))
         try normalizer.spend(inside)
         try normalizer.spend(outside)
         if !outside.isEmpty { split.append((outside, kind.matches)) }
@@ -284,14 +315,15 @@ struct SchemaCompiler {
       let value = value(of: kind.matches, atom)
       if value.isNever { continue }
       if let at = joined.firstIndex(where: { $0.value == value }) {
-        joined[at].dfa = try joined[at].dfa.union(kind.dfa)
+        joined[at].dfa = try normalizer.budget.counted(joined[at].dfa.union(kind.dfa))
       } else {
         joined.append((value, kind.dfa))
       }
     }
     var out: [(key: Int32, value: Int32)] = []
     for (value, dfa) in joined {
-      out.append((try builder.leaf(CommonLanguages.keyed(dfa)), try rule(value, &builder)))
+      let keyed = try normalizer.budget.counted(CommonLanguages.keyed(dfa))
+      out.append((try builder.leaf(keyed), try rule(value, &builder)))
     }
     return out
   }

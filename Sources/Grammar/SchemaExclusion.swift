@@ -33,7 +33,7 @@ extension SchemaNormalizer {
 
   /// Whether no value is surely in both. A schema that is being looked at already counts as overlapping.
   mutating func isDisjoint(_ a: SchemaAtom, _ b: SchemaAtom) throws(GrammarError) -> Bool {
-    guard let both = try a.and(b) else { return true }
+    guard let both = try a.and(b, &budget) else { return true }
     guard case .object(let atom) = both else { return false }
     for key in atom.required {
       let value = try value(of: key, in: atom)
@@ -54,11 +54,24 @@ extension SchemaNormalizer {
 
   /// What the value of a member must be.
   mutating func value(of key: ByteKey, in atom: ObjectAtom) throws(GrammarError) -> Conjunction {
+    var named: [[MemberGroup.Named]] = []
+    for group in atom.groups {
+      try budget.spend(group.properties.count)
+      named.append(group.properties.filter { $0.key == key })
+    }
+    return try value(of: key, in: atom, named: named)
+  }
+
+  /// - Parameter named: the properties of each group that have the key.
+  mutating func value(
+    of key: ByteKey, in atom: ObjectAtom, named: [[MemberGroup.Named]]
+  ) throws(GrammarError) -> Conjunction {
     var out = Conjunction.anything
     let text = JSONText.quoted(key.string)
-    for group in atom.groups {
+    for (group, named) in zip(atom.groups, named) {
+      try budget.spend(1 + group.patterns.count * text.count)
       var isNamed = false
-      for entry in group.properties where entry.key == key {
+      for entry in named {
         out = out.and(entry.value)
         isNamed = true
       }
@@ -75,8 +88,9 @@ extension SchemaNormalizer {
   mutating func pattern(_ text: ByteKey) throws(GrammarError) -> ByteDFA {
     if let known = patterns[text] { return known }
     let tree = try RegexParser.parse(text.string)
-    let dfa = try ByteNFA.automaton(tree, spelling: .json, anywhere: true, work: &expressionWork)
-      .wrapped([0x22], [0x22]).minimized()
+    let dfa = try budget.counted(
+      ByteNFA.automaton(tree, spelling: .json, anywhere: true, budget: &budget)
+        .wrapped([0x22], [0x22]).minimized())
     patterns[text] = dfa
     try spend(dfa)
     return dfa

@@ -8,8 +8,7 @@ struct SchemaNormalizer {
   var document: SchemaDocument
   /// Whether something was left out.
   var isRestricted = false
-  /// Steps that are left for the expressions.
-  var expressionWork = ByteNFA.totalWork
+  var budget: CompileBudget
   private var known: [SchemaLiteral: [SchemaAtom]] = [:]
   var inProgress: Set<SchemaLiteral> = []
   private var scopes: [[Int]] = [[]]
@@ -22,7 +21,10 @@ struct SchemaNormalizer {
   private static let workLimit = 400_000
   static let statesLimit = 400_000
 
-  init(document: SchemaDocument) { self.document = document }
+  init(document: SchemaDocument, budget: CompileBudget) {
+    self.document = document
+    self.budget = budget
+  }
 
   // MARK: Places
 
@@ -68,7 +70,7 @@ struct SchemaNormalizer {
     for x in a {
       for y in b {
         work += 1
-        guard let both = try x.and(y) else { continue }
+        guard let both = try x.and(y, &budget) else { continue }
         out.append(both)
       }
     }
@@ -282,11 +284,12 @@ struct SchemaNormalizer {
       throw .malformed(path: path, reason: "it is not a list of strings")
     }
     var out: [ByteKey] = []
+    var isListed: Set<ByteKey> = []
     for entry in list {
       guard let text = entry.stringValue else {
         throw .malformed(path: path, reason: "it is not a list of strings")
       }
-      if !out.contains(ByteKey(text)) { out.append(ByteKey(text)) }
+      if isListed.insert(ByteKey(text)).inserted { out.append(ByteKey(text)) }
     }
     return out
   }

@@ -126,6 +126,29 @@ import Testing
     #expect(machine.step(set, UInt8(ascii: "b")) == Machine.empty)
   }
 
+  // MARK: Expressions
+
+  @Test func `empty parts of an expression are no work`() throws {
+    let text = "((" + String(repeating: "()", count: 60) + "){10000}){1000}a"
+    var budget = CompileBudget()
+    let dfa = try ByteNFA.automaton(
+      RegexParser.parse(text), spelling: .plain, anywhere: false, budget: &budget)
+    #expect(dfa.accepts(Array("a".utf8)) && !dfa.accepts([]))
+    #expect(ByteNFA.totalWork - budget.expressions < 1000)
+  }
+
+  @Test func `repeated empties are counted where an expression still holds them`() {
+    let empties = RegexTree.sequence([RegexTree](repeating: .empty, count: 60))
+    let tree = RegexTree.repeated(
+      .repeated(empties, min: 10_000, max: 10_000), min: 1000, max: 1000)
+    #expect(throws: GrammarError.self) { try ByteNFA.automaton(tree, spelling: .plain, anywhere: false) }
+  }
+
+  @Test func `what lookaheads combine to is counted`() {
+    let text = "^" + String(repeating: "(?=.{1,1100}$)", count: 500) + "a*$"
+    #expect(Self.refuses(.regex(text), "steps"))
+  }
+
   // MARK: Schemas
 
   @Test(arguments: [
@@ -153,6 +176,24 @@ import Testing
   ])
   func `the shortest array is found for any count`(_ schema: String, _ bytes: Int) throws {
     #expect(GrammarMatcher(try CompiledGrammar(schema: schema)).tokensToEnd == bytes)
+  }
+
+  @Test func `more properties than an object may have are refused`() throws {
+    func schema(_ count: Int) throws -> Pattern {
+      let properties = (0..<count).map { "\"p\($0)\": true" }.joined(separator: ", ")
+      return .schema(
+        try JSONValue(
+          parsing: #"{"type": "object", "properties": {\#(properties)}, "additionalProperties": false}"#))
+    }
+    #expect(try CompiledGrammar(schema(5000)).allows(#"{"p4999": 1, "p0": null}"#))
+    #expect(Self.refuses(try schema(5001), "5000 properties"))
+  }
+
+  @Test func `members that ask for each other without end are refused`() throws {
+    let list = (0..<300).map { "\"p\($0)\": [\"p\(($0 + 1) % 300)\"]" }.joined(separator: ", ")
+    #expect(
+      Self.refuses(
+        .schema(try JSONValue(parsing: #"{"type": "object", "dependentRequired": {\#(list)}}"#)), "20000"))
   }
 
   @Test func `what a member changes is what looking at all members finds`() {
@@ -193,5 +234,12 @@ import Testing
       let whole = ObjectNeeds(state.addingExtra(plan), plan, cost)
       verify(plan.extras.isEmpty || rest.cost == whole.cost && rest.count == whole.shortage(plan))
     }
+  }
+
+  // MARK: All together
+
+  @Test func `a schema of many automata is refused by its steps`() throws {
+    let list = (0..<400).map { #"{"pattern": "^.{0,\#(100 + $0)}a"}"# }.joined(separator: ", ")
+    #expect(Self.refuses(.schema(try JSONValue(parsing: #"{"allOf": [\#(list)]}"#)), ""))
   }
 }
