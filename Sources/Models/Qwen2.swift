@@ -11,8 +11,7 @@ package final class Qwen2: CausalModel {
     let inputNorm, postAttentionNorm: [Float]  // [hidden]; the second is the norm before the MLP
     let qkv: Linear  // [hidden] → [q | k | v]
     let o: Linear  // [heads · headDim] → [hidden]
-    let gateUp: Linear  // [hidden] → [gate | up]
-    let down: Linear  // [intermediate] → [hidden]
+    let mlp: FeedForward
     let attention: AttentionShape
   }
 
@@ -36,7 +35,6 @@ package final class Qwen2: CausalModel {
     for index in 0..<sizes.layers {
       let map = frame.layerWeights[index]
       let attention = map.at("self_attn")
-      let mlp = map.at("mlp")
       let layer = Layer(
         inputNorm: try DecoderFrame.vector("input_layernorm.weight", count: sizes.hidden, at: map),
         postAttentionNorm: try DecoderFrame.vector(
@@ -46,13 +44,9 @@ package final class Qwen2: CausalModel {
           columns: sizes.hidden, bias: true, at: attention, compute: compute),
         o: try Linear(
           ["o_proj": sizes.hidden], columns: sizes.queryWidth, at: attention, compute: compute),
-        gateUp: try Linear(
-          ["gate_proj": sizes.intermediate, "up_proj": sizes.intermediate],
-          columns: sizes.hidden, at: mlp, compute: compute),
-        down: try Linear(
-          ["down_proj": sizes.hidden], columns: sizes.intermediate, at: mlp, compute: compute),
+        mlp: try .dense(sizes, at: map.at("mlp"), compute: compute),
         attention: sizes.attention(window: windows[index]))
-      bytes += layer.qkv.byteCount + layer.o.byteCount + layer.gateUp.byteCount + layer.down.byteCount
+      bytes += layer.qkv.byteCount + layer.o.byteCount + layer.mlp.byteCount
       layers.append(layer)
     }
     self.layers = layers
@@ -67,12 +61,10 @@ package final class Qwen2: CausalModel {
   package func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
     let (compute, sizes) = (frame.compute, frame.sizes)
     let x = frame.begin(batch, cache: cache)
-    let (h, qkv, attended, gateUp) = (frame.hidden, frame.queriesKeysValues, frame.attention, frame.gateUp)
+    let (h, qkv, attended) = (frame.hidden, frame.queriesKeysValues, frame.attention)
     let q = qkv.columns(from: 0, count: sizes.queryWidth)
     let k = qkv.columns(from: sizes.queryWidth, count: sizes.keyWidth)
     let v = qkv.columns(from: sizes.queryWidth + sizes.keyWidth, count: sizes.keyWidth)
-    let gate = gateUp.columns(from: 0, count: sizes.intermediate)
-    let up = gateUp.columns(from: sizes.intermediate, count: sizes.intermediate)
 
     for (index, layer) in layers.enumerated() {
       // x += o(attend(rope(q), rope(k), v)) of norm(x)
@@ -84,11 +76,9 @@ package final class Qwen2: CausalModel {
       compute.attend(q, shape: layer.attention, layer: index, of: cache, at: frame.layout, into: attended)
       layer.o(attended, into: h)
       compute.add(h, to: x)
-      // x += down(silu(gate) · up) of norm(x)
+      // x += mlp(norm(x))
       compute.rmsNorm(x, gain: layer.postAttentionNorm, epsilon: sizes.epsilon, into: h)
-      layer.gateUp(h, into: gateUp)
-      compute.gatedSilu(gate, up, into: gate)
-      layer.down(gate, into: h)
+      layer.mlp(h, frame)
       compute.add(h, to: x)
     }
     frame.finish(x, batch, into: &logits)
