@@ -98,6 +98,12 @@ final class ActiveSequence {
 
   /// Whether prompt positions are yet to be reported: then nothing of the prompt may come from the cache.
   var wantsPromptLogprobs: Bool { request.promptLogprobs != nil && generatedCount == 0 }
+  /// Whether a row before the position `end` tells a log probability that has not been collected. A sequence that is
+  /// computed again after preemption has some of them, or all.
+  func lacksPromptLogprobs(before end: Int) -> Bool {
+    // The row of a position predicts the token behind it; nothing predicts the first.
+    wantsPromptLogprobs && max(1, promptLogprobs.count) <= min(end, promptCount - 1)
+  }
   /// Whether it stands where a cached block could follow.
   var isAtBorder: Bool {
     pending > 1 && !wantsPromptLogprobs && blocks.count == path.blocks

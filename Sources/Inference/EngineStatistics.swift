@@ -36,8 +36,6 @@ package struct EngineStatistics: Sendable, Equatable {
   package var failed = 0
   /// Refused because the queue was full.
   package var refused = 0
-  /// Seconds of the last step.
-  package var lastStep = 0.0
   /// The longest step that running streams had to wait for, seconds.
   package var longestStall = 0.0
 

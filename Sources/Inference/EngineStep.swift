@@ -38,10 +38,8 @@ extension Engine {
 
     let end = Instant.now
     clock.learn(load, seconds: end.seconds(since: planned), besideStreams: isAwaited)
-    let seconds = end.seconds(since: begin)
     statistics.steps += 1
-    statistics.lastStep = seconds
-    if isAwaited { statistics.longestStall = max(statistics.longestStall, seconds) }
+    if isAwaited { statistics.longestStall = max(statistics.longestStall, end.seconds(since: begin)) }
   }
 
   private func compute(_ work: [StepWork]) {
@@ -213,7 +211,7 @@ extension Engine {
     let start = sequence.computed
     let end = start + item.rows - item.draft.count
     let wanted: LogitRows
-    if !item.draft.isEmpty || (sequence.request.promptLogprobs != nil && start + 1 < sequence.promptCount) {
+    if !item.draft.isEmpty || sequence.lacksPromptLogprobs(before: end) {
       wanted = .all
     } else {
       wanted = end == sequence.tokens.count ? .last : .none

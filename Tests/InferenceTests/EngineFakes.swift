@@ -30,6 +30,9 @@ final class HashModel: CausalModel {
     var permits = Int.max
     /// First tokens of prompts in the order in which they were begun.
     var begun: [Int32] = []
+    /// Rows of logits that were asked for, in all and at most in one step.
+    var logitRows = 0
+    var mostLogitRows = 0
   }
 
   /// - Parameter gate: each step waits until it is true.
@@ -51,6 +54,8 @@ final class HashModel: CausalModel {
       guard watch.steps < watch.permits else { return nil }
       watch.steps += 1
       for span in batch.spans where span.start == 0 { watch.begun.append(span.tokens[0]) }
+      watch.logitRows += batch.logitRowCount
+      watch.mostLogitRows = max(watch.mostLogitRows, batch.logitRowCount)
       return true
     }
     let rows = logits.resize(rows: batch.logitRowCount, columns: vocabularySize)

@@ -227,6 +227,46 @@ import Tokenizers
     client.stop()
   }
 
+  @Test(arguments: [
+    // Preempted after some tokens of its answer, and before the end of its prompt.
+    (older: (prompt: 200, answer: 250), younger: (prompt: 150, answer: 120)),
+    (older: (prompt: 220, answer: 250), younger: (prompt: 280, answer: 5)),
+  ])
+  func `a preempted sequence asks for each row of its prompt's log probabilities once`(
+    older: (prompt: Int, answer: Int), younger: (prompt: Int, answer: Int)
+  ) throws {
+    let (gate, watch) = (Monitor(false), Monitor(HashModel.Watch()))
+    // 16 blocks are 512 tokens, less than the two sequences come to; nothing is found in the prefix cache.
+    let client = try client(gate: gate, watch: watch) {
+      $0.maxContext = 512
+      $0.kvCacheBytes = 16 * 256
+      $0.prefixCacheBytes = 0
+      $0.speculates = false
+    }
+    let (first, prompt) = (prompt(seed: 1, count: older.prompt), prompt(seed: 2, count: younger.prompt))
+    let other = try client.submit(request(first, older.answer))
+    var wanting = request(prompt, younger.answer)
+    wanting.promptLogprobs = 0
+    let generation = try client.submit(wanting)
+    gate.update { $0 = true }
+    var reports: [[SampledToken?]] = []
+    var tokens: [Int32] = []
+    while case .element(let event) = generation.next(until: Instant.now.adding(seconds: 30)) {
+      if case .promptLogprobs(let entries) = event { reports.append(entries) }
+      if case .token(let token) = event { tokens.append(token.id) }
+    }
+    #expect(collect(other).tokens == HashModel.greedy(after: first, count: older.answer))
+    #expect(tokens == HashModel.greedy(after: prompt, count: younger.answer))
+    #expect(reports.map(\.count) == [younger.prompt])
+    #expect(reports.first?.compactMap { $0?.id } == Array(prompt.dropFirst()))
+    #expect(client.statistics.preemptions > 0)
+    let seen = watch.withLock { $0 }
+    #expect(seen.mostLogitRows <= 16 + 1)
+    // A row for each token of prompt and answers, and once what a chunk holds before the first that is missing.
+    #expect(seen.logitRows <= younger.prompt + younger.answer + older.answer + 16)
+    client.stop()
+  }
+
   @Test func `rows beyond the token limit are never sampled`() throws {
     let client = try client()
     var request = request(prompt(seed: 3, count: 4), 50)
