@@ -12,6 +12,7 @@ package struct TokenLogprob: Sendable, Equatable {
   }
 }
 
+/// The sampler's answer for one position.
 package struct SampledToken: Sendable, Equatable {
   package let id: Int32
   /// Of the model's own distribution, before bias, penalties and temperature. 0 when not asked for.
@@ -30,6 +31,7 @@ package struct SampledToken: Sendable, Equatable {
   }
 }
 
+/// Log probabilities of a row of logits, and whether the row can be used. Natural logarithms.
 package enum Logprobs {
   /// What OpenAI reports for a token too unlikely for a finite number.
   static let lowest: Float = -9999
@@ -38,9 +40,7 @@ package enum Logprobs {
   ///
   /// O(vocabulary). Among equally likely tokens the one with the lower id comes first.
   package static func describe(token: Int32, logits: [Float], top: Int) -> SampledToken {
-    logits.withUnsafeBufferPointer { logits in
-      // Nothing below writes: a mutable copy of the row would cost as much as the work itself.
-      let row = UnsafeMutableBufferPointer(mutating: logits)
+    logits.withUnsafeBufferPointer { row in
       let maxima = VectorMath.blockMaxima(row)
       let maximum = min(maxima.max() ?? -.infinity, .greatestFiniteMagnitude)
       guard maximum > -.infinity else { return SampledToken(id: token, logprob: lowest, isArbitrary: true) }
@@ -61,8 +61,7 @@ package enum Logprobs {
   /// Whether a token can be chosen from the row: none of its logits is NaN or positive infinity, and not all are
   /// negative infinity. O(vocabulary).
   package static func areUsable(_ logits: [Float]) -> Bool {
-    logits.withUnsafeBufferPointer { logits in
-      let row = UnsafeMutableBufferPointer(mutating: logits)
+    logits.withUnsafeBufferPointer { row in
       var maxima = Lanes(repeating: -.infinity)
       var isFinite = SIMDMask<Lanes.MaskStorage>(repeating: true)
       for start in stride(from: 0, to: row.count, by: Lanes.scalarCount) {

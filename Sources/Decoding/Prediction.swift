@@ -11,8 +11,7 @@ package struct Prediction: Sendable {
   /// O(vocabulary). NaN counts as negative infinity.
   package init(logits: [Float]) {
     self.logits = logits
-    (maximum, sum) = logits.withUnsafeBufferPointer { logits in
-      let row = Self.asRow(logits)
+    (maximum, sum) = logits.withUnsafeBufferPointer { row in
       let maximum = VectorMath.blockMaxima(row).max() ?? -.infinity
       return (maximum, maximum.isFinite ? VectorMath.sumOfExponentials(row, maximum: maximum) : 1)
     }
@@ -40,16 +39,10 @@ package struct Prediction: Sendable {
     }
     let weighted = logits.withUnsafeBufferPointer { p in
       other.logits.withUnsafeBufferPointer { q in
-        VectorMath.sumOfWeightedDifferences(
-          Self.asRow(p), maximum: maximum, Self.asRow(q), maximum: other.maximum)
+        VectorMath.sumOfWeightedDifferences(p, maximum: maximum, q, maximum: other.maximum)
       }
     }
     let divergence = weighted / sum - VectorMath.logarithm(sum) + VectorMath.logarithm(other.sum)
     return divergence.isNaN ? .infinity : max(0, divergence)
-  }
-
-  /// The row for functions that take a mutable one and only read it: a copy would cost as much as their work.
-  private static func asRow(_ logits: UnsafeBufferPointer<Float>) -> UnsafeMutableBufferPointer<Float> {
-    UnsafeMutableBufferPointer(mutating: logits)
   }
 }

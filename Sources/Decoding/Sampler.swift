@@ -61,31 +61,32 @@ package struct Sampler: Sendable {
 
   /// The chosen position of the row; nil when none has a usable logit.
   private func choose(_ row: UnsafeMutableBufferPointer<Float>, step: Int) -> Int? {
-    var maxima = VectorMath.blockMaxima(row)
+    let read = UnsafeBufferPointer(row)
+    var maxima = VectorMath.blockMaxima(read)
     guard var maximum = maxima.max(), maximum > -.infinity else { return nil }
     if maximum == .infinity {
       // Differences of infinities are NaN; one step down everything is as it should be.
       for position in row.indices where row[position] == .infinity {
         row[position] = .greatestFiniteMagnitude
       }
-      maxima = VectorMath.blockMaxima(row)
+      maxima = VectorMath.blockMaxima(read)
       maximum = .greatestFiniteMagnitude
     }
     if parameters.isGreedy || parameters.topK == 1 {
-      return Self.firstPosition(of: maximum, in: row, blockMaxima: maxima)
+      return Self.firstPosition(of: maximum, in: read, blockMaxima: maxima)
     }
     let uniform = Random.uniform(seed: seed, step: UInt64(clamping: step))
     guard parameters.topK > 0 && parameters.topK < row.count else {
       return draw(row, maximum: maximum, uniform: uniform)
     }
-    let best = Selection.largest(parameters.topK, of: row, blockMaxima: maxima)
+    let best = Selection.largest(parameters.topK, of: read, blockMaxima: maxima)
     var values = best.map(\.value)
     let index = values.withUnsafeMutableBufferPointer { draw($0, maximum: maximum, uniform: uniform) }
     return index.map { best[$0].position }
   }
 
   private static func firstPosition(
-    of value: Float, in row: UnsafeMutableBufferPointer<Float>, blockMaxima: [Float]
+    of value: Float, in row: UnsafeBufferPointer<Float>, blockMaxima: [Float]
   ) -> Int? {
     guard let block = blockMaxima.firstIndex(of: value) else { return nil }
     return row[(block * VectorMath.block)...].firstIndex(of: value)
@@ -95,13 +96,14 @@ package struct Sampler: Sendable {
   private func draw(
     _ row: UnsafeMutableBufferPointer<Float>, maximum: Float, uniform: Double
   ) -> Int? {
+    let read = UnsafeBufferPointer(row)
     // From here on the row holds weights: probabilities up to a common factor, the largest is 1.
     let sums = VectorMath.exponentiate(row, maximum: maximum, scale: 1 / parameters.temperature)
     guard parameters.topP < 1 || parameters.minP > 0 else {
-      return Self.position(in: row, at: uniform, blockSums: sums)
+      return Self.position(in: read, at: uniform, blockSums: sums)
     }
     let total = sums.reduce(0, +)
-    let maxima = VectorMath.blockMaxima(row)
+    let maxima = VectorMath.blockMaxima(read)
     // 1e-38 instead of 0: tokens that the temperature has made impossible stay out.
     let minP = parameters.minP > 0 ? min(parameters.minP, 1) : 0
     var cut = RankedKey(value: max(minP, 1e-38), position: RankedKey.last)
@@ -110,15 +112,15 @@ package struct Sampler: Sendable {
       // All tokens below this weight together weigh less than (1 - top_p) · total, so top_p drops them all;
       // a thousandth less, for the rounding of `total`.
       let negligible = Float((1 - topP) * total / Double(row.count) * 0.999)
-      cut = max(cut, Selection.nucleus(of: row, mass: topP * total, floor: negligible, blockMaxima: maxima))
+      cut = max(cut, Selection.nucleus(of: read, mass: topP * total, floor: negligible, blockMaxima: maxima))
     }
     let kept = VectorMath.drop(row, below: cut.value, lastEqual: cut.position, blockMaxima: maxima)
-    return Self.position(in: row, at: uniform, blockSums: kept)
+    return Self.position(in: read, at: uniform, blockSums: kept)
   }
 
   /// The position at which the running sum of the weights first exceeds the fraction `uniform` of their sum.
   private static func position(
-    in row: UnsafeMutableBufferPointer<Float>, at uniform: Double, blockSums: [Double]
+    in row: UnsafeBufferPointer<Float>, at uniform: Double, blockSums: [Double]
   ) -> Int? {
     var remaining = uniform * blockSums.reduce(0, +)
     // The last block counts even if rounding leaves something to go.
@@ -129,7 +131,7 @@ package struct Sampler: Sendable {
       block += 1
     }
     var last: Int?
-    for position in VectorMath.positions(ofBlock: block, in: row) where row[position] > 0 {
+    for position in VectorMath.positions(ofBlock: block, of: row.count) where row[position] > 0 {
       last = position
       remaining -= Double(row[position])
       if remaining < 0 { break }

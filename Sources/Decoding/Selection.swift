@@ -31,7 +31,7 @@ struct RankedKey: Comparable {
 enum Selection {
   /// The `count` largest elements in order of position. NaN and negative infinity never count.
   static func largest(
-    _ count: Int, of row: UnsafeMutableBufferPointer<Float>, blockMaxima: [Float]
+    _ count: Int, of row: UnsafeBufferPointer<Float>, blockMaxima: [Float]
   ) -> [RankedKey] {
     guard count > 0 else { return [] }
     var floor = -Float.greatestFiniteMagnitude
@@ -50,7 +50,7 @@ enum Selection {
   ///
   /// - Parameter floor: weights below it are known not to belong to the nucleus.
   static func nucleus(
-    of weights: UnsafeMutableBufferPointer<Float>, mass: Double, floor: Float, blockMaxima: [Float]
+    of weights: UnsafeBufferPointer<Float>, mass: Double, floor: Float, blockMaxima: [Float]
   ) -> RankedKey {
     // Even a mass of 0 keeps the most likely token.
     let mass = max(mass, .leastNonzeroMagnitude)
@@ -65,12 +65,12 @@ enum Selection {
   /// the result, but only those in the range where it ends need to be told apart. That pass also counts elements
   /// below `floor`; they come last and change nothing.
   private static func cut(
-    of row: UnsafeMutableBufferPointer<Float>, floor: Float, blockMaxima: [Float],
+    of row: UnsafeBufferPointer<Float>, floor: Float, blockMaxima: [Float],
     measure: (Float) -> Double, until isEnough: (Double) -> Bool
   ) -> RankedKey {
     var sums = [Double](repeating: 0, count: RankedKey.rangeCount)
     for (block, maximum) in blockMaxima.enumerated() where maximum >= floor {
-      for position in VectorMath.positions(ofBlock: block, in: row) {
+      for position in VectorMath.positions(ofBlock: block, of: row.count) {
         let value = row[position]
         sums[RankedKey(value: value, position: position).range] += measure(value)
       }
@@ -88,12 +88,12 @@ enum Selection {
 
   /// The elements from `floor` up that `isWanted`, in order of position.
   private static func elements(
-    of row: UnsafeMutableBufferPointer<Float>, blockMaxima: [Float], floor: Float,
+    of row: UnsafeBufferPointer<Float>, blockMaxima: [Float], floor: Float,
     where isWanted: (RankedKey) -> Bool
   ) -> [RankedKey] {
     var keys: [RankedKey] = []
     for (block, maximum) in blockMaxima.enumerated() where maximum >= floor {
-      for position in VectorMath.positions(ofBlock: block, in: row) {
+      for position in VectorMath.positions(ofBlock: block, of: row.count) {
         let key = RankedKey(value: row[position], position: position)
         // This order: the first test rarely succeeds and is predicted well. The second one excludes NaN too.
         if isWanted(key) && row[position] >= floor { keys.append(key) }

@@ -9,17 +9,18 @@ enum VectorMath {
   /// Elements of a block; rows are summarised block by block.
   static let block = 64
 
-  static func blockCount(_ row: UnsafeMutableBufferPointer<Float>) -> Int { (row.count + block - 1) / block }
+  /// Blocks of a row of `count` elements, the last perhaps short.
+  static func blockCount(_ count: Int) -> Int { (count + block - 1) / block }
 
-  /// The positions of the elements of a block.
+  /// The positions of the elements of a block in a row of `count`.
   @inline(__always)
-  static func positions(ofBlock index: Int, in row: UnsafeMutableBufferPointer<Float>) -> Range<Int> {
-    index * block..<min(row.count, (index + 1) * block)
+  static func positions(ofBlock index: Int, of count: Int) -> Range<Int> {
+    index * block..<min(count, (index + 1) * block)
   }
 
   /// Up to 16 elements from `start`; lanes past the end hold `filler`.
   @inline(__always)
-  static func lanes(_ row: UnsafeMutableBufferPointer<Float>, _ start: Int, filler: Float) -> Lanes {
+  static func lanes(_ row: UnsafeBufferPointer<Float>, _ start: Int, filler: Float) -> Lanes {
     if start + Lanes.scalarCount <= row.count {
       return UnsafeRawBufferPointer(row).loadUnaligned(
         fromByteOffset: start * MemoryLayout<Float>.stride, as: Lanes.self)
@@ -30,8 +31,8 @@ enum VectorMath {
   }
 
   /// The largest element of each block. NaN counts as negative infinity.
-  static func blockMaxima(_ row: UnsafeMutableBufferPointer<Float>) -> [Float] {
-    (0..<blockCount(row)).map { index in
+  static func blockMaxima(_ row: UnsafeBufferPointer<Float>) -> [Float] {
+    (0..<blockCount(row.count)).map { index in
       var best = Lanes(repeating: -.infinity)
       for start in stride(from: index * block, to: (index + 1) * block, by: Lanes.scalarCount) {
         let next = lanes(row, start, filler: -.infinity)
@@ -57,10 +58,11 @@ enum VectorMath {
   static func exponentiate(
     _ row: UnsafeMutableBufferPointer<Float>, maximum: Float, scale: Float
   ) -> [Double] {
-    (0..<blockCount(row)).map { index in
+    (0..<blockCount(row.count)).map { index in
       var sum = Lanes.zero
       for start in stride(from: index * block, to: (index + 1) * block, by: Lanes.scalarCount) {
-        let result = exponential((lanes(row, start, filler: -.infinity) - maximum) * scale)
+        let result = exponential(
+          (lanes(UnsafeBufferPointer(row), start, filler: -.infinity) - maximum) * scale)
         sum += result
         if start + Lanes.scalarCount <= row.count {
           UnsafeMutableRawBufferPointer(row).storeBytes(
@@ -74,9 +76,9 @@ enum VectorMath {
   }
 
   /// The sum of exp(x - maximum) over the row. NaN counts as negative infinity.
-  static func sumOfExponentials(_ row: UnsafeMutableBufferPointer<Float>, maximum: Float) -> Double {
+  static func sumOfExponentials(_ row: UnsafeBufferPointer<Float>, maximum: Float) -> Double {
     var total = 0.0
-    for index in 0..<blockCount(row) {
+    for index in 0..<blockCount(row.count) {
       var sum = Lanes.zero
       for start in stride(from: index * block, to: (index + 1) * block, by: Lanes.scalarCount) {
         sum += exponential(lanes(row, start, filler: -.infinity) - maximum)
@@ -89,11 +91,11 @@ enum VectorMath {
   /// Σ exp(x) · (x - y) over two rows of one length, x and y relative to the maxima given; elements with
   /// exp(x) = 0 count nothing. NaN counts as negative infinity in `p`.
   static func sumOfWeightedDifferences(
-    _ p: UnsafeMutableBufferPointer<Float>, maximum pMaximum: Float,
-    _ q: UnsafeMutableBufferPointer<Float>, maximum qMaximum: Float
+    _ p: UnsafeBufferPointer<Float>, maximum pMaximum: Float,
+    _ q: UnsafeBufferPointer<Float>, maximum qMaximum: Float
   ) -> Double {
     var total = 0.0
-    for index in 0..<blockCount(p) {
+    for index in 0..<blockCount(p.count) {
       var sum = Lanes.zero
       for start in stride(from: index * block, to: (index + 1) * block, by: Lanes.scalarCount) {
         let x = lanes(p, start, filler: -.infinity) - pMaximum
@@ -115,7 +117,7 @@ enum VectorMath {
   ) -> [Double] {
     blockMaxima.enumerated().map { index, maximum in
       guard maximum >= value else { return 0 }
-      let positions = positions(ofBlock: index, in: row)
+      let positions = positions(ofBlock: index, of: row.count)
       var sum = Lanes.zero
       for start in stride(from: positions.lowerBound, to: positions.upperBound, by: Lanes.scalarCount) {
         let end = start + Lanes.scalarCount
@@ -127,7 +129,7 @@ enum VectorMath {
           }
           continue
         }
-        var next = lanes(row, start, filler: 0)
+        var next = lanes(UnsafeBufferPointer(row), start, filler: 0)
         next.replace(with: 0, where: start > lastEqual ? next .<= value : next .< value)
         sum += next
         UnsafeMutableRawBufferPointer(row).storeBytes(

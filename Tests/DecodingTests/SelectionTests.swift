@@ -14,8 +14,7 @@ private func sortedTop(_ count: Int, _ row: [Float]) -> [Int] {
 }
 
 private func top(_ count: Int, _ row: [Float]) -> [Int] {
-  var row = row
-  return row.withUnsafeMutableBufferPointer {
+  row.withUnsafeBufferPointer {
     Selection.largest(count, of: $0, blockMaxima: VectorMath.blockMaxima($0)).map(\.position)
   }
 }
@@ -61,8 +60,7 @@ private func top(_ count: Int, _ row: [Float]) -> [Int] {
   }
 
   private func nucleus(_ weights: [Float], mass: Double, floor: Float = 0) -> RankedKey {
-    var weights = weights
-    return weights.withUnsafeMutableBufferPointer {
+    weights.withUnsafeBufferPointer {
       Selection.nucleus(of: $0, mass: mass, floor: floor, blockMaxima: VectorMath.blockMaxima($0))
     }
   }

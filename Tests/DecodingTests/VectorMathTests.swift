@@ -46,10 +46,12 @@ import Testing
       if count > 0 { row[count - 1] = 1 }
       let expected = row.reduce(0.0) { $0 + exp(Double($1) - 1) }
       row.withUnsafeMutableBufferPointer { row in
-        let maxima = VectorMath.blockMaxima(row)
+        let maxima = VectorMath.blockMaxima(UnsafeBufferPointer(row))
         #expect(maxima.count == (count + 63) / 64)
         #expect(maxima.max() == (count > 0 ? 1 : nil))
-        #expect(abs(VectorMath.sumOfExponentials(row, maximum: 1) - expected) <= 1e-6 * expected)
+        #expect(
+          abs(VectorMath.sumOfExponentials(UnsafeBufferPointer(row), maximum: 1) - expected) <= 1e-6
+            * expected)
         let sums = VectorMath.exponentiate(row, maximum: 1, scale: 1)
         #expect(sums.count == maxima.count)
         #expect(abs(sums.reduce(0, +) - expected) <= 1e-6 * expected)
@@ -71,11 +73,11 @@ import Testing
       }
       var found = row
       let sums = found.withUnsafeMutableBufferPointer { row in
-        let maxima = VectorMath.blockMaxima(row)
+        let maxima = VectorMath.blockMaxima(UnsafeBufferPointer(row))
         let sums = VectorMath.drop(row, below: value, lastEqual: last, blockMaxima: maxima)
         // Blocks with nothing to keep are not touched.
         for (block, sum) in sums.enumerated() where sum == 0 {
-          for position in VectorMath.positions(ofBlock: block, in: row) { row[position] = 0 }
+          for position in VectorMath.positions(ofBlock: block, of: row.count) { row[position] = 0 }
         }
         return sums
       }
