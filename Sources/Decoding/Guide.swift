@@ -5,7 +5,9 @@
 
 package import Grammar
 
+/// Where one answer stands: in its thought, in tokens that are forced, or in the text that its grammar allows.
 package struct Guide: Sendable {
+  /// What the next token may be.
   package enum Allowance: Sendable, Equatable {
     case any
     /// This token comes next, whatever the logits say.
@@ -34,6 +36,9 @@ package struct Guide: Sendable {
   /// not hold text of the answer, which no grammar would see.
   private let closingMask: TokenMask?
 
+  /// - Parameters:
+  ///   - thought: nil where none is expected, or its end does not matter.
+  ///   - grammar: what the text behind the thought must be; nil for any text.
   package init(thought: Thought? = nil, grammar: CompiledGrammar? = nil) {
     self.thought = thought
     self.grammar = grammar
@@ -46,16 +51,10 @@ package struct Guide: Sendable {
     }
     state = thought.startsInside ? .thinking(tokens: 0) : .beginning(matched: 0, mayBeAnswer: true)
     let vocabulary = grammar?.vocabulary
-    thoughtMask = vocabulary.map { vocabulary in
-      TokenMask(count: vocabulary.count) { id in !vocabulary.endTokens.contains(id) }
-    }
+    thoughtMask = vocabulary?.continuing
     closingMask =
       thought.isClosedByText
-      ? vocabulary.map { vocabulary in
-        TokenMask(count: vocabulary.count) { id in
-          !vocabulary.endTokens.contains(id) && !thought.closesWithText(id)
-        }
-      } : nil
+      ? vocabulary?.continuing(key: thought.closingMarker, without: thought.closesWithText) : nil
   }
 
   /// Takes text that the answer goes on with. False when the grammar does not allow it.
@@ -154,14 +153,6 @@ package struct Guide: Sendable {
     }
     // The model writes the white space behind its thought by itself, unless a grammar has no place for it.
     force(matcher != nil && rest.isEmpty ? thought.separator : [], from: 0)
-  }
-}
-
-extension TokenMask {
-  /// The ids below `count` for which `isMember` holds.
-  fileprivate init(count: Int, where isMember: (Int32) -> Bool) {
-    self.init(count: count)
-    for id in 0..<Int32(clamping: count) where isMember(id) { insert(id) }
   }
 }
 

@@ -95,7 +95,11 @@ extension Guide.Thought {
 
   // MARK: Closing
 
+  /// Whether the closing marker is ordinary text and not a token.
   var isClosedByText: Bool { close.token == nil }
+
+  /// The closing marker's bytes.
+  var closingMarker: [UInt8] { close.bytes }
 
   /// Takes a token of the thought. When it completes the closing marker, the bytes behind the marker; else nil.
   func close(_ token: Int32, after tail: inout [UInt8]) -> [UInt8]? {

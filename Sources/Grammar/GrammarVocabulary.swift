@@ -1,5 +1,6 @@
 // The vocabulary of one model as the grammar sees it: the bytes of every ordinary token.
 
+import Synchronization
 package import Tokenizers
 
 /// Built once per model and shared by all grammars.
@@ -8,6 +9,8 @@ package final class GrammarVocabulary: Sendable {
   package let count: Int
   /// The ids that end an answer: allowed when the pattern is complete.
   package let endTokens: Set<Int32>
+  /// All ids but the end tokens: what a text may go on with.
+  package let continuing: TokenMask
 
   /// The ordinary tokens: special tokens and markers such as `<tool_call>` never stand for their text.
   let trie: TokenTrie
@@ -21,6 +24,8 @@ package final class GrammarVocabulary: Sendable {
   let sharedLeaves = LeafCache()
   /// Most bytes of them.
   static let sharedLimit = 48 << 20
+  /// The last narrower mask that was asked for.
+  private let narrowed = Mutex<(key: [UInt8], mask: TokenMask)?>(nil)
 
   /// O(vocabulary).
   package convenience init(tokenizer: Tokenizer, endTokens: Set<Int32>) {
@@ -35,6 +40,7 @@ package final class GrammarVocabulary: Sendable {
   init(count: Int, endTokens: Set<Int32>, bytes: (Int32) -> [UInt8]) {
     self.count = count
     self.endTokens = endTokens
+    continuing = TokenMask(count: count) { !endTokens.contains($0) }
     var all: [UInt8] = []
     var starts: [Int32] = [0]
     var longest = 0
@@ -65,6 +71,18 @@ package final class GrammarVocabulary: Sendable {
     let text = Array(spelling.utf8)
     return text.first == 0x3C && text.last == 0x3E
       || text.first == 0x5B && text.last == 0x5D && text.count > 2
+  }
+
+  /// `continuing` without the ids that `isLeftOut`. O(vocabulary), and at once when it is asked for again: one mask is
+  /// kept, for what asks for it is the same in all requests of a model.
+  ///
+  /// - Parameter key: names what `isLeftOut` decides.
+  package func continuing(key: [UInt8], without isLeftOut: (Int32) -> Bool) -> TokenMask {
+    if let kept = narrowed.withLock({ $0 }), kept.key == key { return kept.mask }
+    // Outside the lock: two threads may both make a new one.
+    let mask = TokenMask(count: count) { continuing.contains($0) && !isLeftOut($0) }
+    narrowed.withLock { $0 = (key, mask) }
+    return mask
   }
 
   /// The bytes of a token; none where it never stands for text.

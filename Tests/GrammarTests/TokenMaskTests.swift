@@ -1,7 +1,8 @@
 // Sets of token ids.
 
-import Grammar
 import Testing
+
+@testable import Grammar
 
 @Suite struct TokenMaskTests {
   @Test func `ids beyond the vocabulary are never in a mask`() {
@@ -20,5 +21,24 @@ import Testing
     second.insert(199)
     first.formUnion(second)
     #expect(first.contains(3) && first.contains(199) && !first.contains(4))
+  }
+
+  @Test func `a vocabulary keeps the mask that it was last asked to narrow`() {
+    let vocabulary = GrammarVocabulary(count: 100, endTokens: [7, 200]) { [UInt8($0)] }
+    #expect((0..<100).filter { !vocabulary.continuing.contains($0) } == [7])
+    var asked = 0
+    func leftOut(_ key: [UInt8], _ id: Int32) -> [Int32] {
+      let mask = vocabulary.continuing(key: key) {
+        asked += 1
+        return $0 == id
+      }
+      return (0..<100).filter { !mask.contains($0) }
+    }
+    #expect(leftOut([1], 9) == [7, 9])
+    #expect(asked == 99)
+    #expect(leftOut([1], 9) == [7, 9])
+    #expect(asked == 99)
+    #expect(leftOut([2], 11) == [7, 11])
+    #expect(asked == 198)
   }
 }
