@@ -1,15 +1,14 @@
-// Changes to single logits that do not depend on the text so far: biases and bans.
+// Changes to single logits that do not depend on the text so far: biases, and no end before the least length.
 
+/// What is added to logits of a row before penalties. Negative infinity bans a token.
 struct LogitBias: Sendable {
   private let biases: [(id: Int, bias: Float)]
-  private let banned: [Int]
   /// Banned while the answer is shorter than `minTokens`.
   private let stopTokens: [Int]
   private let minTokens: Int
 
   init(_ parameters: SamplingParameters, stopTokens: Set<Int32>) {
     biases = parameters.logitBias.map { (Int($0.key), $0.value) }
-    banned = parameters.bannedTokens.map(Int.init)
     minTokens = parameters.minTokens
     self.stopTokens = minTokens > 0 ? stopTokens.map(Int.init) : []
   }
@@ -17,7 +16,6 @@ struct LogitBias: Sendable {
   /// Ids that the row does not have are passed over.
   func apply(to row: UnsafeMutableBufferPointer<Float>, step: Int) {
     for (id, bias) in biases where row.indices.contains(id) { row[id] += bias }
-    for id in banned where row.indices.contains(id) { row[id] = -.infinity }
     guard step < minTokens else { return }
     for id in stopTokens where row.indices.contains(id) { row[id] = -.infinity }
   }

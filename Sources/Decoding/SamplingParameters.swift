@@ -1,5 +1,6 @@
 // How to choose the next token: the settings of one request. The defaults draw from the model's own distribution.
 
+/// Fields have the names of the OpenAI API and of generation_config.json; `check` knows their ranges.
 package struct SamplingParameters: Sendable, Equatable {
   /// Divides the logits. Below 1e-5 the most likely token is taken (greedy).
   package var temperature: Float = 1
@@ -21,8 +22,6 @@ package struct SamplingParameters: Sendable, Equatable {
   package var logitBias: [Int32: Float] = [:]
   /// Stop tokens are banned until the answer has this many tokens.
   package var minTokens: Int = 0
-  /// Never sampled.
-  package var bannedTokens: [Int32] = []
 
   package init() {}
 

@@ -66,7 +66,7 @@ struct GBNFParser {
   private mutating func skipSpace(lines: Bool) {
     while let scalar = current {
       if scalar == "#" {
-        while let scalar = current, scalar != "\n", scalar != "\r" { at += scalar == "\n" ? 0 : 1 }
+        while let scalar = current, scalar != "\n", scalar != "\r" { at += 1 }
       } else if scalar == " " || scalar == "\t" || lines && (scalar == "\n" || scalar == "\r") {
         at += 1
       } else {

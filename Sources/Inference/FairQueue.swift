@@ -41,8 +41,8 @@ struct FairQueue<Element> {
 
   /// The tenant whose turn it is.
   private var nextTenant: UInt64? {
-    lines.filter { !$0.value.waiting.isEmpty }.min { ($0.value.served, $0.key) < ($1.value.served, $1.key) }?
-      .key
+    lines.lazy.filter { !$0.value.waiting.isEmpty }
+      .min { ($0.value.served, $0.key) < ($1.value.served, $1.key) }?.key
   }
 
   /// The element whose turn it is.

@@ -19,11 +19,13 @@ package struct PerplexityResult: Sendable, Equatable {
   /// The fast mode beside the exact one.
   package var comparison: Comparison?
 
+  /// Sums over the same tokens, predicted by the fast mode and by the exact one.
   package struct Comparison: Sendable, Equatable {
     /// Σ -ln p(token) of the fast mode, nats.
     package var negativeLogLikelihood = 0.0
     /// Σ KL(exact ‖ fast), nats.
     package var divergence = 0.0
+    /// The largest KL(exact ‖ fast) of one token, nats.
     package var largestDivergence = 0.0
     /// Tokens for which both modes hold the same continuation for the likeliest.
     package var sameLikeliest = 0
@@ -69,13 +71,13 @@ package final class PerplexityEvaluator {
     } catch {
       throw .modelLoading(String(describing: error))
     }
-    try self.init(models: models, formats: formats, computeName: names.joined(separator: " and "))
+    self.init(models: models, formats: formats, computeName: names.joined(separator: " and "))
   }
 
   /// - Parameters:
   ///   - models: one, or the exact one and the one to compare with it, of one vocabulary.
   ///   - formats: how each stores its keys and values.
-  init(models: [any CausalModel], formats: [KVFormat], computeName: String) throws(InferenceError) {
+  init(models: [any CausalModel], formats: [KVFormat], computeName: String) {
     runs = zip(models, formats).map { WindowRun($0, format: $1) }
     contextLength = models.map(\.contextLength).min() ?? 0
     vocabularySize = models.map(\.vocabularySize).min() ?? 0

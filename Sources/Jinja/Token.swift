@@ -48,6 +48,7 @@ enum Symbol: String, Sendable {
   case comma = ","
   case colon = ":"
   case pipe = "|"
+  /// Part of no expression; known so that an error names it, as in jinja2.
   case semicolon = ";"
 }
 

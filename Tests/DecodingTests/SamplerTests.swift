@@ -270,7 +270,7 @@ private func exactProbabilities(_ logits: [Float], _ p: SamplingParameters) -> [
   }
 
   @Test func `banned tokens never appear`() {
-    let parameters = makeParameters { $0.bannedTokens = [1, 2] }
+    let parameters = makeParameters { $0.logitBias = [1: -.infinity, 2: -.infinity] }
     for seed in UInt64(0)..<50 { #expect(sample([0, 50, .infinity, 0], parameters, seed: seed).id % 3 == 0) }
   }
 
@@ -284,15 +284,14 @@ private func exactProbabilities(_ logits: [Float], _ p: SamplingParameters) -> [
   @Test func `ids outside the row are passed over`() {
     let parameters = makeParameters {
       $0.temperature = 0
-      $0.logitBias = [-1: 5, 3: 5, .max: 5, .min: 5]
-      $0.bannedTokens = [-7, 1000]
+      $0.logitBias = [-1: 5, 3: 5, .max: 5, .min: 5, -7: -.infinity, 1000: -.infinity]
       $0.minTokens = 4
     }
     #expect(sample([1, 3, 2], parameters, stopTokens: [-1, 77]).id == 1)
   }
 
   @Test func `when everything is banned the answer is arbitrary`() {
-    let parameters = makeParameters { $0.bannedTokens = [0, 1] }
+    let parameters = makeParameters { $0.logitBias = [0: -.infinity, 1: -.infinity] }
     #expect(sample([1, 2], parameters).isArbitrary)
   }
 }

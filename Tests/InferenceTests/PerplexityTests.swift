@@ -38,8 +38,8 @@ private final class FlatModel: CausalModel {
 @Suite struct PerplexityTests {
   private let text = [Int32](0..<40)
 
-  private func evaluator(_ models: FlatModel...) throws -> PerplexityEvaluator {
-    try PerplexityEvaluator(models: models, formats: models.map { _ in .f32 }, computeName: "toy")
+  private func evaluator(_ models: FlatModel...) -> PerplexityEvaluator {
+    PerplexityEvaluator(models: models, formats: models.map { _ in .f32 }, computeName: "toy")
   }
 
   @Test func `a model that knows nothing has the perplexity of its vocabulary`() throws {
@@ -97,7 +97,7 @@ private final class FlatModel: CausalModel {
   }
 
   @Test func `what cannot be evaluated is refused`() throws {
-    let evaluator = try evaluator(FlatModel())
+    let evaluator = self.evaluator(FlatModel())
     #expect(throws: InferenceError.textTooShort(tokens: 1)) {
       try evaluator.evaluate([3], opening: [1], window: 16)
     }
@@ -110,7 +110,7 @@ private final class FlatModel: CausalModel {
     #expect(throws: InferenceError.tokenOutOfRange(token: 50, vocabularySize: 50)) {
       try evaluator.evaluate([3, 50], opening: [1], window: 16)
     }
-    let broken = try self.evaluator(FlatModel(special: .nan))
+    let broken = self.evaluator(FlatModel(special: .nan))
     #expect(throws: InferenceError.brokenLogits(position: 7)) {
       try broken.evaluate(text, opening: [1], window: 64)
     }
