@@ -3,6 +3,7 @@
 package import JSON
 package import Platform
 
+/// Names of files and tensors come from the folder: `description` escapes and shortens them.
 package enum CheckpointError: Error, Equatable, CustomStringConvertible {
   /// The path leads nowhere, is a file, or cannot be a path.
   case badFolder(path: String, problem: String)
@@ -17,7 +18,7 @@ package enum CheckpointError: Error, Equatable, CustomStringConvertible {
   /// The header of a safetensors file breaks a rule of the format. `offset` counts from the header's start.
   case badHeader(file: String, offset: Int?, problem: String)
   case duplicateTensor(name: String, first: String, second: String)
-  case missingTensor(name: String, folder: String, problem: String)
+  case missingTensor(name: String, folder: String)
   case wrongShape(file: String, tensor: String, found: [Int], expected: [Int], because: String)
   case wrongType(file: String, tensor: String, found: String, expected: String)
   /// The tensors of one quantized matrix contradict each other or the configuration.
@@ -39,8 +40,8 @@ package enum CheckpointError: Error, Equatable, CustomStringConvertible {
         + (offset.map { " (byte \($0) of the header)" } ?? "") + ". \(Self.again)"
     case .duplicateTensor(let name, let first, let second):
       "tensor \(Self.quoted(name)) is stored twice, in \(Self.place(first)) and in \(Self.place(second)). Remove the stray file."
-    case .missingTensor(let name, let folder, let problem):
-      "\(Self.place(folder)): tensor \(Self.quoted(name)) is missing\(Self.clause(problem)). "
+    case .missingTensor(let name, let folder):
+      "\(Self.place(folder)): tensor \(Self.quoted(name)) is missing. "
         + "The checkpoint is incomplete or not of the model_type that config.json says."
     case .wrongShape(let file, let tensor, let found, let expected, let because):
       "\(Self.place(file)): tensor \(Self.quoted(tensor)) is \(found), expected \(expected)\(Self.clause(because)). "

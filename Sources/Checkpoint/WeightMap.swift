@@ -59,14 +59,27 @@ package struct WeightMap: Sendable {
   private let store: WeightStore
   /// Without the final dot; empty for the whole checkpoint.
   package let prefix: String
+  /// Sizes that config.json gives, for errors about shapes: `hidden_size = 2048`.
+  private let sizes: [String]
 
-  init(store: WeightStore, prefix: String = "") {
+  init(store: WeightStore, prefix: String = "", sizes: [String] = []) {
     self.store = store
     self.prefix = prefix
+    self.sizes = sizes
   }
 
   /// The view one or more levels further down: `at("model.layers")`.
-  package func at(_ path: String) -> WeightMap { WeightMap(store: store, prefix: fullName(path)) }
+  package func at(_ path: String) -> WeightMap {
+    WeightMap(store: store, prefix: fullName(path), sizes: sizes)
+  }
+
+  /// The same view of tensors whose shapes follow from these sizes too: errors about shapes say that config.json
+  /// gives them, since either it or the checkpoint is wrong.
+  ///
+  /// - Parameter sizes: values by their keys in config.json.
+  package func given(_ sizes: KeyValuePairs<String, Int>) -> WeightMap {
+    WeightMap(store: store, prefix: prefix, sizes: self.sizes + sizes.map { "\($0.key) = \($0.value)" })
+  }
 
   /// The view of a numbered module: `at("model.layers")[3]` is `model.layers.3`.
   package subscript(index: Int) -> WeightMap { at(String(index)) }
@@ -75,6 +88,7 @@ package struct WeightMap: Sendable {
     prefix.isEmpty ? name : name.isEmpty ? prefix : prefix + "." + name
   }
 
+  /// Whether the checkpoint has a tensor `prefix.name`, whatever its shape and type.
   package func has(_ name: String) -> Bool { store.place(of: fullName(name)) != nil }
 
   /// The shape as stored, for models that learn a size from the weights; nil when absent.
@@ -112,67 +126,49 @@ package struct WeightMap: Sendable {
 
   /// The tensor `prefix.name`, whose shape must be `shape`.
   ///
-  /// - Parameter because: what demands the shape, for the error: `config.json says hidden_size = 2048`.
   /// - Throws: `.missingTensor`, `.wrongShape`, or `.wrongType` for an element type that is not supported.
-  package func tensor(
-    _ name: String, shape: [Int], because: String = ""
-  ) throws(CheckpointError) -> TensorView {
-    guard let found = try optionalTensor(name, shape: shape, because: because) else {
-      throw missing(name, because)
-    }
+  package func tensor(_ name: String, shape: [Int]) throws(CheckpointError) -> TensorView {
+    guard let found = try optionalTensor(name, shape: shape) else { throw missing(name) }
     return found
   }
 
   /// As `tensor`, but nil when there is none.
-  package func optionalTensor(
-    _ name: String, shape: [Int], because: String = ""
-  ) throws(CheckpointError) -> TensorView? {
+  package func optionalTensor(_ name: String, shape: [Int]) throws(CheckpointError) -> TensorView? {
     guard let found = try view(name) else { return nil }
-    guard found.shape == shape else { throw wrongShape(found, expected: shape, because) }
+    guard found.shape == shape else { throw wrongShape(found, expected: shape) }
     return found
   }
 
   /// A float vector of `count` elements (norm gains and the like).
-  package func vector(
-    _ name: String, count: Int, because: String = ""
-  ) throws(CheckpointError) -> TensorView {
-    guard let found = try optionalVector(name, count: count, because: because) else {
-      throw missing(name, because)
-    }
+  package func vector(_ name: String, count: Int) throws(CheckpointError) -> TensorView {
+    guard let found = try optionalVector(name, count: count) else { throw missing(name) }
     return found
   }
 
   /// As `vector`, but nil when there is none.
-  package func optionalVector(
-    _ name: String, count: Int, because: String = ""
-  ) throws(CheckpointError) -> TensorView? {
-    guard let found = try optionalTensor(name, shape: [count], because: because) else { return nil }
+  package func optionalVector(_ name: String, count: Int) throws(CheckpointError) -> TensorView? {
+    guard let found = try optionalTensor(name, shape: [count]) else { return nil }
     try requireFloat(found)
     return found
   }
 
   /// The linear map `<prefix>.<name>` from `columns` inputs to `rows` outputs, dense or quantized, with its
   /// additive bias if there is one. Quantized exactly when `<name>.scales` exists.
-  package func linear(
-    _ name: String, rows: Int, columns: Int, because: String = ""
-  ) throws(CheckpointError) -> WeightTensors {
-    try matrix(name, leading: [], rows: rows, columns: columns, because: because, withBias: true)
+  package func linear(_ name: String, rows: Int, columns: Int) throws(CheckpointError) -> WeightTensors {
+    try matrix(name, leading: [], rows: rows, columns: columns, withBias: true)
   }
 
   /// A table of `rows` vectors of `columns` elements, stored like a linear map without bias.
-  package func embedding(
-    _ name: String, rows: Int, columns: Int, because: String = ""
-  ) throws(CheckpointError) -> WeightTensors {
-    try matrix(name, leading: [], rows: rows, columns: columns, because: because, withBias: false)
+  package func embedding(_ name: String, rows: Int, columns: Int) throws(CheckpointError) -> WeightTensors {
+    try matrix(name, leading: [], rows: rows, columns: columns, withBias: false)
   }
 
   /// `count` linear maps stored as one 3-D tensor `[count, rows, columns]`: the experts of a layer. Its name may lack
   /// `.weight`: in transformers it is no module's weight, but a parameter by itself.
   package func linearStack(
-    _ name: String, count: Int, rows: Int, columns: Int, because: String = ""
+    _ name: String, count: Int, rows: Int, columns: Int
   ) throws(CheckpointError) -> [WeightTensors] {
-    let all = try matrix(
-      name, leading: [count], rows: rows, columns: columns, because: because, withBias: true)
+    let all = try matrix(name, leading: [count], rows: rows, columns: columns, withBias: true)
     return (0..<count).map(all.element)
   }
 }
@@ -181,11 +177,11 @@ package struct WeightMap: Sendable {
 
 extension WeightMap {
   private func matrix(
-    _ name: String, leading: [Int], rows: Int, columns: Int, because: String, withBias: Bool
+    _ name: String, leading: [Int], rows: Int, columns: Int, withBias: Bool
   ) throws(CheckpointError) -> WeightTensors {
     let weightName = !leading.isEmpty && has(name) ? name : name + ".weight"
-    guard let weight = try view(weightName) else { throw missing(weightName, because) }
-    let bias = withBias ? try optionalTensor(name + ".bias", shape: leading + [rows], because: because) : nil
+    guard let weight = try view(weightName) else { throw missing(weightName) }
+    let bias = withBias ? try optionalTensor(name + ".bias", shape: leading + [rows]) : nil
     if let bias { try requireFloat(bias) }
     let isStoredPlain = weight.dtype != .u32 && store.quantization.rule(for: fullName(name)) == .plain
     guard !isStoredPlain, let scales = try view(name + ".scales") else {
@@ -195,13 +191,13 @@ extension WeightMap {
       }
       try requireFloat(weight)
       guard weight.shape == leading + [rows, columns] else {
-        throw wrongShape(weight, expected: leading + [rows, columns], because)
+        throw wrongShape(weight, expected: leading + [rows, columns])
       }
       return WeightTensors(weight: weight, bias: bias, rows: rows, columns: columns)
     }
     let quantization = try checkQuantized(
       name, file: fileName(weightName), weight: weight, scales: scales, rows: leading + [rows],
-      columns: columns, because: because)
+      columns: columns)
     let biases = quantization.mode == .affine ? try view(name + ".biases") : nil
     return WeightTensors(
       weight: weight, scales: scales, biases: biases, bias: bias, quantization: quantization,
@@ -210,8 +206,7 @@ extension WeightMap {
 
   /// Checks the tensors of a quantized matrix against each other, config.json and the expected size.
   private func checkQuantized(
-    _ name: String, file: String, weight: TensorView, scales: TensorView, rows: [Int], columns: Int,
-    because: String
+    _ name: String, file: String, weight: TensorView, scales: TensorView, rows: [Int], columns: Int
   ) throws(CheckpointError) -> Quantization {
     func fault(_ problem: String) -> CheckpointError {
       .badQuantization(file: file, tensor: weight.name, problem: problem)
@@ -224,10 +219,10 @@ extension WeightMap {
     let isBytes = scales.dtype == .u8
     if !isBytes { try requireFloat(scales) }
     guard Array(weight.shape.dropLast()) == rows, let packed = weight.shape.last else {
-      throw wrongShape(weight, expected: rows + [weight.shape.last ?? 0], because)
+      throw wrongShape(weight, expected: rows + [weight.shape.last ?? 0])
     }
     guard Array(scales.shape.dropLast()) == rows, let groups = scales.shape.last else {
-      throw wrongShape(scales, expected: rows + [scales.shape.last ?? 0], because)
+      throw wrongShape(scales, expected: rows + [scales.shape.last ?? 0])
     }
     for suffix in [".global_scale", ".weight_global_scale", ".weight_scale_2", ".tensor_scale"]
     where has(name + suffix) {
@@ -242,17 +237,17 @@ extension WeightMap {
     guard let found else {
       throw fault(
         "\(packed) words and \(groups) scales per row fit no bit width and group size for \(columns) inputs"
-          + (because.isEmpty ? "" : " (\(because))"))
+          + (sizes.isEmpty ? "" : " (\(reason))"))
     }
     let stored = groups * found.groupSize  // `resolve` proved that the product fits
     guard stored == columns else {
       throw wrongShape(
         weight, expected: rows + [expectedWords(columns, found)],
-        because.isEmpty ? "it holds \(stored) inputs, \(columns) are needed" : because)
+        note: "it holds \(stored) inputs, \(columns) are needed")
     }
     if found.mode == .affine {
       guard let biases = try view(name + ".biases") else { throw fault("its biases tensor is missing") }
-      guard biases.shape == scales.shape else { throw wrongShape(biases, expected: scales.shape, because) }
+      guard biases.shape == scales.shape else { throw wrongShape(biases, expected: scales.shape) }
       try requireFloat(biases)
     }
     return found
@@ -293,35 +288,20 @@ extension WeightMap {
     store.place(of: fullName(name)).map { store.shards[$0.shard].name } ?? store.folder
   }
 
-  private func missing(_ name: String, _ because: String) -> CheckpointError {
-    .missingTensor(name: fullName(name), folder: store.folder, problem: because)
+  private func missing(_ name: String) -> CheckpointError {
+    .missingTensor(name: fullName(name), folder: store.folder)
   }
 
-  private func wrongShape(_ found: TensorView, expected: [Int], _ because: String) -> CheckpointError {
+  /// What demands the shapes: `config.json says hidden_size = 2048`; empty when no sizes are known.
+  private var reason: String {
+    sizes.isEmpty ? "" : "config.json says " + sizes.joined(separator: ", ")
+  }
+
+  /// - Parameter note: what the shapes alone do not say.
+  private func wrongShape(_ found: TensorView, expected: [Int], note: String = "") -> CheckpointError {
     let file = store.place(of: found.name).map { store.shards[$0.shard].name } ?? store.folder
     return .wrongShape(
-      file: file, tensor: found.name, found: found.shape, expected: expected, because: because)
-  }
-}
-
-// MARK: - Stacks
-
-extension TensorView {
-  /// The part `index` of the outermost dimension.
-  fileprivate func element(_ index: Int) -> TensorView {
-    let inner = Array(shape.dropFirst())
-    let size = inner.reduce(dtype.size, *)
-    return TensorView(
-      name: "\(name)[\(index)]", dtype: dtype, shape: inner,
-      bytes: UnsafeRawBufferPointer(rebasing: bytes[index * size..<(index + 1) * size]), owner: owner)
-  }
-}
-
-extension WeightTensors {
-  /// The matrix `index` of a stack whose tensors have one dimension more than a matrix.
-  fileprivate func element(_ index: Int) -> WeightTensors {
-    WeightTensors(
-      weight: weight.element(index), scales: scales?.element(index), biases: biases?.element(index),
-      bias: bias?.element(index), quantization: quantization, rows: rows, columns: columns)
+      file: file, tensor: found.name, found: found.shape, expected: expected,
+      because: [note, reason].filter { !$0.isEmpty }.joined(separator: "; "))
   }
 }

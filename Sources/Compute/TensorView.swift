@@ -26,6 +26,8 @@ package struct TensorView: @unchecked Sendable {
 
 /// How a matrix is quantized (config.json `quantization`).
 package struct Quantization: Sendable, Equatable {
+  /// How an element is stored, by its name in config.json (`mode`); MLX's names. The floating modes are those of the
+  /// OCP Microscaling formats specification, and NVIDIA's E2M1 with E4M3 scales.
   package enum Mode: String, Sendable, CaseIterable {
     /// w = scale · q + bias per group, q unsigned.
     case affine
@@ -72,6 +74,15 @@ package struct WeightTensors: Sendable {
     self.columns = columns
   }
 
+  /// The matrix `index` of a stack, whose tensors have one dimension more than a matrix.
+  ///
+  /// - Precondition: the stack has so many.
+  package func element(_ index: Int) -> WeightTensors {
+    WeightTensors(
+      weight: weight.element(index), scales: scales?.element(index), biases: biases?.element(index),
+      bias: bias?.element(index), quantization: quantization, rows: rows, columns: columns)
+  }
+
   /// The outputs `range` alone.
   ///
   /// - Precondition: the range is within the rows.
@@ -91,6 +102,13 @@ extension TensorView {
       name: name, dtype: dtype, shape: [range.count] + shape.dropFirst(),
       bytes: UnsafeRawBufferPointer(rebasing: bytes[range.lowerBound * size..<range.upperBound * size]),
       owner: owner)
+  }
+
+  /// The part `index` of the outermost dimension, without that dimension.
+  fileprivate func element(_ index: Int) -> TensorView {
+    TensorView(
+      name: "\(name)[\(index)]", dtype: dtype, shape: Array(shape.dropFirst()),
+      bytes: rows(index..<index + 1).bytes, owner: owner)
   }
 }
 

@@ -43,9 +43,11 @@ package protocol CausalModel: AnyObject {
   func forward(_ batch: Batch, cache: KVCache, logits: inout Logits)
 }
 
+/// What a model of text alone without a table of its own has.
 extension CausalModel {
   package var tableBytes: Int { 0 }
   package var mediaRules: MediaRules { MediaRules() }
+  /// None: the model takes text alone.
   package func encoder(for kind: MediaKind) -> (any MediaEncoder)? { nil }
   package var seesImagesWhole: Bool { false }
 }

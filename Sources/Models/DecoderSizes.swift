@@ -78,6 +78,14 @@ struct DecoderSizes {
     return Int(min(original * (try scaling.double("factor", in: 1...1e6)), Double(1 << 27)))
   }
 
+  /// The sizes that shapes of tensors follow from, by their keys in config.json.
+  var named: KeyValuePairs<String, Int> {
+    [
+      "hidden_size": hidden, "intermediate_size": intermediate, "num_attention_heads": heads,
+      "num_key_value_heads": kvHeads, "head_dim": headDim, "vocab_size": vocabulary,
+    ]
+  }
+
   /// Elements of a row's queries, and of its keys (as of its values).
   var queryWidth: Int { heads * headDim }
   var keyWidth: Int { kvHeads * headDim }

@@ -56,6 +56,8 @@ struct Experts {
     let perRow: Int
     /// The width between the maps of an expert.
     let intermediate: Int
+    /// The sizes that shapes of tensors follow from, by their keys in config.json.
+    let named: KeyValuePairs<String, Int>
 
     /// - Parameters: the keys of config.json for the three sizes.
     init(
@@ -65,6 +67,7 @@ struct Experts {
       count = try config.int(countKey, in: 1...4096)
       perRow = try config.int(perRowKey, in: 1...count)
       intermediate = try config.int(intermediateKey, in: 1...1 << 20)
+      named = [countKey: count, intermediateKey: intermediate]
     }
   }
 
@@ -76,6 +79,7 @@ struct Experts {
     single: (gate: String, up: String, down: String) = ("gate_proj", "up_proj", "down_proj"),
     compute: ComputeContext
   ) throws(ModelError) {
+    let map = map.given(sizes.named)
     router = try Linear(["gate": sizes.count], columns: hidden, at: map, compute: compute)
     stack =
       map.has("experts.0.\(single.down).weight")

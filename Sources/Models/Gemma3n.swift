@@ -299,7 +299,7 @@ extension Gemma3n {
   private static func layer(
     _ index: Int, _ config: Gemma3nConfig, _ frame: DecoderFrame
   ) throws(ModelError) -> Layer {
-    let (map, sizes) = (frame.layerWeights[index], config.sizes)
+    let (map, sizes) = (frame.layerWeights[index].given(config.named), config.sizes)
     let (hidden, width) = (sizes.hidden, config.intermediates[index])
     let (attention, laurel, mlp) = (map.at("self_attn"), map.at("laurel"), map.at("mlp"))
     func norm(_ name: String, _ map: WeightMap) throws(ModelError) -> [Float] {

@@ -70,6 +70,13 @@ struct Gemma3nConfig {
     return [Int](repeating: try config.int(key, in: range), count: layers)
   }
 
+  /// Sizes that shapes of tensors follow from, beside those that all decoders have, by their keys in config.json.
+  var named: KeyValuePairs<String, Int> {
+    [
+      "altup_num_inputs": streams, "laurel_rank": laurelRank, "hidden_size_per_layer_input": secondWidth,
+    ]
+  }
+
   /// Scores are not scaled: norms of queries and keys take the place.
   func attention(_ layer: Int) -> AttentionShape {
     AttentionShape(

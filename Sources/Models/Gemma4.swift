@@ -105,7 +105,7 @@ package final class Gemma4: CausalModel {
   private static func layer(
     _ index: Int, _ config: Gemma4Config, _ frame: DecoderFrame
   ) throws(ModelError) -> Layer {
-    let (map, hidden) = (frame.layerWeights[index], config.sizes.hidden)
+    let (map, hidden) = (frame.layerWeights[index].given(config.named), config.sizes.hidden)
     let mlp = map.at("mlp")
     let attention = map.at("self_attn")
     let shape = config.attention(index)

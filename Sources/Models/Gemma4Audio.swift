@@ -53,6 +53,8 @@ final class Gemma4Audio: MediaEncoder {
     _ config: Gemma4AudioConfig, settings: MelSettings, tower: WeightMap, projection: WeightMap, output: Int,
     compute: ComputeContext
   ) throws(ModelError) {
+    let tower = tower.given(config.named)
+    let projection = projection.given(config.named).given(["hidden_size": output])
     input = try Gemma4AudioInput(
       config, bands: settings.bands, at: tower.at("subsample_conv_projection"), compute: compute)
     var layers: [Layer] = []
@@ -118,7 +120,7 @@ final class Gemma4Audio: MediaEncoder {
     let (hidden, count) = (config.hidden, config.taps)
     let shape = map.shape(of: name) == [hidden, 1, count] ? [hidden, 1, count] : [hidden, count, 1]
     let tensor = try loading { () throws(CheckpointError) in
-      try map.tensor(name, shape: shape, because: "config.json says so in conv_kernel_size")
+      try map.tensor(name, shape: shape)
     }
     let stored = try computing { () throws(ComputeError) in try floats(tensor) }
     return (0..<count * hidden).map { stored[$0 % hidden * count + $0 / hidden] }

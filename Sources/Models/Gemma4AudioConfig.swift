@@ -52,6 +52,16 @@ struct Gemma4AudioConfig {
   }
 
   var headDim: Int { hidden / heads }
+
+  /// The sizes that shapes of tensors follow from, by their keys in config.json.
+  var named: KeyValuePairs<String, Int> {
+    [
+      "audio_config.hidden_size": hidden, "audio_config.num_attention_heads": heads,
+      "audio_config.subsampling_conv_channels[0]": channels[0],
+      "audio_config.subsampling_conv_channels[1]": channels[1], "audio_config.conv_kernel_size": taps,
+      "audio_config.output_proj_dims": output,
+    ]
+  }
 }
 
 extension MelSettings {

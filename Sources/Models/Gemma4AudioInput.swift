@@ -52,7 +52,7 @@ struct Gemma4AudioInput {
       inputs == 1 && map.shape(of: "conv.weight") == [outputs, 1, 3, 3] || isForeign
       ? [outputs, inputs, 3, 3] : [outputs, 3, 3, inputs]
     let tensor = try loading { () throws(CheckpointError) in
-      try map.tensor("conv.weight", shape: shape, because: "config.json says so in subsampling_conv_channels")
+      try map.tensor("conv.weight", shape: shape)
     }
     var values = try computing { () throws(ComputeError) in try floats(tensor) }
     if isForeign {

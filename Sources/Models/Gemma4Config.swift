@@ -85,6 +85,14 @@ struct Gemma4Config {
     else { throw .missingKey("rope_parameters.full_attention or rope_parameters.sliding_attention") }
   }
 
+  /// Sizes that shapes of tensors follow from, beside those that all decoders have, by their keys in config.json.
+  var named: KeyValuePairs<String, Int> {
+    [
+      "global_head_dim": fullShape.headDim, "num_global_key_value_heads": fullShape.kvHeads,
+      "hidden_size_per_layer_input": secondWidth,
+    ]
+  }
+
   func attention(_ layer: Int) -> AttentionShape { sliding[layer] ? localShape : fullShape }
 
   /// The gain of values' norm, which has no weights.

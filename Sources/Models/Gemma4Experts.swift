@@ -21,7 +21,7 @@ final class Gemma4Experts {
   init(
     _ sizes: Experts.Sizes, _ decoder: DecoderSizes, at map: WeightMap, compute: ComputeContext
   ) throws(ModelError) {
-    let hidden = decoder.hidden
+    let (map, hidden) = (map.given(sizes.named), decoder.hidden)
     func vector(_ name: String, _ count: Int) throws(ModelError) -> [Float] {
       try DecoderFrame.vector(name, count: count, at: map)
     }

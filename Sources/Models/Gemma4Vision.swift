@@ -44,14 +44,15 @@ final class Gemma4Vision: MediaEncoder {
     _ fields: ConfigFields, tower: WeightMap, projection: WeightMap, output: Int, compute: ComputeContext
   ) throws(ModelError) {
     let config = try Gemma4VisionConfig(fields)
+    let tower = tower.given(config.named)
+    let projection = projection.given(config.named).given(["hidden_size": output])
     let (hidden, patch) = (config.hidden, config.patch)
     let embedder = tower.at("patch_embedder")
     inputProjection = try Linear(
       ["input_proj": hidden], columns: patch * patch * 3, at: embedder, compute: compute)
     let table = try loading { () throws(CheckpointError) in
       try embedder.tensor(
-        "position_embedding_table", shape: [2, config.positions, hidden],
-        because: "config.json says so in vision_config")
+        "position_embedding_table", shape: [2, config.positions, hidden])
     }
     guard let flat = table.reshaped([2 * config.positions, hidden]) else {
       throw .missingTensor(name: table.name, because: "its size overflows")
@@ -332,5 +333,15 @@ struct Gemma4VisionConfig {
     rope = RoPEFrequencies(
       inverse: (0..<headDim / 4).map { pow(theta, -Double(4 * $0) / Double(headDim)) })
     ones = [Float](repeating: 1, count: headDim)
+  }
+
+  /// The sizes that shapes of tensors follow from, by their keys in config.json.
+  var named: KeyValuePairs<String, Int> {
+    [
+      "vision_config.hidden_size": hidden, "vision_config.intermediate_size": intermediate,
+      "vision_config.num_attention_heads": attention.heads,
+      "vision_config.num_key_value_heads": attention.kvHeads, "vision_config.head_dim": attention.headDim,
+      "vision_config.patch_size": patch, "vision_config.position_embedding_size": positions,
+    ]
   }
 }

@@ -30,16 +30,20 @@ final class GemmaSecondEmbedding {
     width: Int, vocabulary: Int, lowerLayers: Int, _ sizes: DecoderSizes, _ frame: DecoderFrame
   ) throws(ModelError) {
     let (columns, border) = (sizes.layers * width, lowerLayers * width)
+    let weights = frame.weights.given([
+      "hidden_size_per_layer_input": width, "vocab_size_per_layer_input": vocabulary,
+      "num_hidden_layers": sizes.layers,
+    ])
     let tensors = try loading { () throws(CheckpointError) in
-      try frame.weights.embedding("embed_tokens_per_layer", rows: vocabulary, columns: columns)
+      try weights.embedding("embed_tokens_per_layer", rows: vocabulary, columns: columns)
     }
     table = try computing { () throws(ComputeError) in try WeightMatrix(tensors) }
     let projection = try loading { () throws(CheckpointError) in
-      try frame.weights.linear("per_layer_model_projection", rows: columns, columns: sizes.hidden)
+      try weights.linear("per_layer_model_projection", rows: columns, columns: sizes.hidden)
     }
     lower = try Linear(projection.rows(0..<border), compute: frame.compute)
     upper = border < columns ? try Linear(projection.rows(border..<columns), compute: frame.compute) : nil
-    norm = try DecoderFrame.vector("per_layer_projection_norm.weight", count: width, at: frame.weights)
+    norm = try DecoderFrame.vector("per_layer_projection_norm.weight", count: width, at: weights)
     looked = lookedBuffer.rows(0, columns)
     compute = frame.compute
     self.sizes = sizes

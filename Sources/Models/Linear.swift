@@ -19,7 +19,7 @@ struct Linear {
     var tensors: [WeightTensors] = []
     for (name, rows) in names {
       let linear = try loading { () throws(CheckpointError) in
-        try map.linear(name, rows: rows, columns: columns, because: "")
+        try map.linear(name, rows: rows, columns: columns)
       }
       if bias && linear.bias == nil {
         throw .missingTensor(

@@ -3,6 +3,8 @@
 package import Checkpoint
 package import Compute
 
+/// Found while a checkpoint is bound to its family, before anything is computed. Tensors of the wrong shape or type
+/// are `CheckpointError`s within.
 package enum ModelError: Error, CustomStringConvertible {
   case unsupportedFamily(type: String, supported: [String])
   case missingKey(String)

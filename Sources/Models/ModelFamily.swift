@@ -5,6 +5,7 @@ package import Compute
 import JSON
 package import Media
 
+/// The table of families. `docs/models.md` lists the same names for people.
 package enum ModelFamily {
   /// The values of `model_type` that `load` accepts.
   package static let supportedTypes = [

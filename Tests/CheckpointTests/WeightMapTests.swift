@@ -57,9 +57,13 @@ private let four64: JSONValue = ["quantization": ["group_size": 64, "bits": 4]]
     #expect(try all.tensor("a.w", shape: [2, 3]).count == 6)
     #expect(try all.optionalTensor("a.v", shape: [2, 3]) == nil)
     #expect(
-      fault { try all.at("a").tensor("w", shape: [3, 2], because: "config.json says hidden_size = 3") }
+      fault { try all.given(["hidden_size": 3]).at("a").tensor("w", shape: [3, 2]) }
         == "model.safetensors: tensor 'a.w' is [2, 3], expected [3, 2]: config.json says hidden_size = 3. "
         + "Re-download the checkpoint or fix config.json.")
+    #expect(
+      fault { try all.given(["hidden_size": 3]).given(["head_dim": 2]).linear("a", rows: 1, columns: 1) }
+        .hasSuffix("is missing. The checkpoint is incomplete or not of the model_type that config.json says.")
+    )
     #expect(
       fault { try all.at("a").tensor("v", shape: [2, 3]) }.hasSuffix(
         "tensor 'a.v' is missing. The checkpoint is incomplete or not of the model_type that config.json says."
@@ -149,6 +153,10 @@ private let four64: JSONValue = ["quantization": ["group_size": 64, "bits": 4]]
     #expect(
       fault { try all.linear("m", rows: 2, columns: 256) }.contains(
         "'m.weight' is [2, 32], expected [2, 64]: it holds 128 inputs, 256 are needed"))
+    #expect(
+      fault {
+        try all.given(["hidden_size": 256]).given(["head_dim": 2]).linear("m", rows: 2, columns: 256)
+      }.contains(": it holds 128 inputs, 256 are needed; config.json says hidden_size = 256, head_dim = 2."))
   }
 
   @Test(arguments: [

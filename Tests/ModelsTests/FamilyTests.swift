@@ -3,6 +3,7 @@
 import Checkpoint
 import Compute
 import JSON
+import Media
 import Models
 import Platform
 import Support
@@ -53,6 +54,35 @@ import Testing
     #expect(fwrite(bytes, 1, bytes.count, file) == bytes.count && fclose(file) == 0)
     let tokens: [Int32] = [3, 1, 4, 1, 5, 9]
     #expect(try Runner(folder).logits(of: tokens) == Runner(path).logits(of: tokens))
+  }
+}
+
+@Suite struct WrongSizeTests {
+  @Test(arguments: [
+    ("llama-tiny-q3", "intermediate_size", 256, "mlp.gate_proj.weight"),
+    ("mixtral-tiny", "num_local_experts", 5, "block_sparse_moe.gate.weight"),
+    ("gemma4-keqv-tiny", "global_head_dim", 64, "self_attn.q_norm.weight"),
+  ])
+  func `a tensor that does not fit config.json is refused with the size that config.json gives`(
+    name: String, key: String, value: Int, tensor: String
+  ) throws {
+    let folder = try ModelFolder(path: TestData.fixtures + "/models/" + name)
+    var object = try #require(folder.config.objectValue)
+    object[key] = .int(value)
+    let (config, compute) = (ConfigFields(.object(object)), try ComputeContext(threads: 1))
+    let type = try #require(folder.config["model_type"]?.stringValue)
+    let error = try #require(throws: ModelError.self) {
+      guard type.hasPrefix("gemma4") else {
+        _ = try Llama(type, config, weights: folder.weights, compute: compute)
+        return
+      }
+      let towers = try Gemma4Towers(
+        config, processor: nil, weights: folder.weights, compute: compute, options: MediaOptions())
+      _ = try Gemma4(config, weights: folder.weights, compute: compute, towers: towers)
+    }
+    let words = error.description
+    #expect(words.contains(tensor) && words.contains(": config.json says hidden_size = "), "\(words)")
+    #expect(words.contains(", \(key) = \(value)"), "\(words)")
   }
 }
 
