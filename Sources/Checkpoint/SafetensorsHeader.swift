@@ -3,8 +3,8 @@
 //     {"__metadata__": {"format": "mlx"},
 //      "model.norm.weight": {"dtype": "BF16", "shape": [2048], "data_offsets": [0, 4096]}, …}
 //
-// A parser of its own instead of JSONValue: a repeated key must be refused (two readers would see two
-// different files), numbers must be plain unsigned integers, and a header may list 100 000 tensors.
+// Read key by key and not as a JSONValue: a repeated key must be refused (two readers would see two different
+// files), numbers must be plain unsigned integers, and a header may list 100 000 tensors.
 // Source: github.com/huggingface/safetensors, README "Format".
 
 import Compute
@@ -33,14 +33,14 @@ struct SafetensorsHeader {
   ///   - dataBytes: the size of the data section, which the tensors must cover without gap or overlap.
   ///   - file: the path for errors.
   init(_ bytes: [UInt8], dataBytes: Int, file: String) throws(CheckpointError) {
-    var scanner = HeaderScanner(bytes: bytes, file: file)
     // The format demands that the first byte be the brace: no byte order mark, no padding in front.
     guard bytes.first == UInt8(ascii: "{") else {
-      throw scanner.problem("the header does not start with '{'")
+      throw .badHeader(file: file, offset: 0, problem: "the header does not start with '{'")
     }
+    var reader = try HeaderReader(bytes, file: file)
     var hasMetadata = false
     var names: Set<ByteKey> = []
-    try scanner.readMembers { (s: inout HeaderScanner, name: String) throws(CheckpointError) in
+    try reader.readMembers { (s: inout HeaderReader, name: String) throws(CheckpointError) in
       if name.utf8.elementsEqual("__metadata__".utf8) {
         guard !hasMetadata else { throw s.problem("__metadata__ appears twice") }
         hasMetadata = true
@@ -52,17 +52,16 @@ struct SafetensorsHeader {
       }
       entries.append(try Self.readEntry(&s, name: name))
     }
-    scanner.skipSpace()
-    guard scanner.isAtEnd else { throw scanner.problem("text after the header's closing '}'") }
+    try reader.finish()
     try checkCover(dataBytes: dataBytes, file: file)
   }
 
   private static func readMetadata(
-    _ s: inout HeaderScanner
+    _ s: inout HeaderReader
   ) throws(CheckpointError) -> [(key: String, value: String)] {
     var pairs: [(key: String, value: String)] = []
-    try s.readMembers { (s: inout HeaderScanner, key: String) throws(CheckpointError) in
-      guard s.current == UInt8(ascii: "\"") else {
+    try s.readMembers { (s: inout HeaderReader, key: String) throws(CheckpointError) in
+      guard s.isAtString else {
         throw s.problem("a value of __metadata__ is not a string")
       }
       pairs.append((key, try s.readString()))
@@ -70,17 +69,17 @@ struct SafetensorsHeader {
     return pairs
   }
 
-  private static func readEntry(_ s: inout HeaderScanner, name: String) throws(CheckpointError) -> Entry {
+  private static func readEntry(_ s: inout HeaderReader, name: String) throws(CheckpointError) -> Entry {
     let quoted = CheckpointError.quoted(name)
     var dtype: String?
     var shape: [Int]?
     var offsets: [Int]?
-    try s.readMembers { (s: inout HeaderScanner, key: String) throws(CheckpointError) in
+    try s.readMembers { (s: inout HeaderReader, key: String) throws(CheckpointError) in
       let isRepeated: Bool
       switch key {
       case "dtype":
         isRepeated = dtype != nil
-        guard s.current == UInt8(ascii: "\"") else {
+        guard s.isAtString else {
           throw s.problem("the dtype of \(quoted) is not a string")
         }
         dtype = try s.readString()
@@ -169,162 +168,94 @@ struct SafetensorsHeader {
   }
 }
 
-/// Reads the subset of JSON that headers use; nothing here recurses.
-private struct HeaderScanner {
-  let bytes: [UInt8]
-  let file: String
-  var at = 0
+/// A header's JSON in place: what headers add to JSON's rules, and its errors as errors of the file.
+private struct HeaderReader {
+  private let bytes: [UInt8]
+  private let file: String
+  private var json: JSONReader
 
-  init(bytes: [UInt8], file: String) {
+  init(_ bytes: [UInt8], file: String) throws(CheckpointError) {
+    do {
+      json = try JSONReader(bytes)
+    } catch {
+      throw .badHeader(file: file, offset: nil, problem: "the header is not valid UTF-8")
+    }
     self.bytes = bytes
     self.file = file
   }
 
-  var current: UInt8? { at < bytes.count ? bytes[at] : nil }
-  var isAtEnd: Bool { at == bytes.count }
+  func problem(_ words: String) -> CheckpointError { problem(words, at: json.position) }
 
-  func problem(_ words: String) -> CheckpointError { .badHeader(file: file, offset: at, problem: words) }
+  private func problem(_ words: String, at offset: Int) -> CheckpointError {
+    .badHeader(file: file, offset: offset, problem: words)
+  }
 
-  mutating func skipSpace() {
-    while at < bytes.count {
-      switch bytes[at] {
-      case 0x20, 0x09, 0x0A, 0x0D: at += 1
-      default: return
+  private mutating func read<Result>(
+    _ body: (inout JSONReader) throws(JSONError) -> Result
+  ) throws(CheckpointError) -> Result {
+    do {
+      return try body(&json)
+    } catch {
+      switch error {
+      case .syntax(let offset, let words): throw problem(words, at: offset)
+      case .tooDeep(let offset, let limit):
+        throw problem("nested more than \(limit) levels deep", at: offset)
+      case .tooMany(let offset, let limit): throw problem("more than \(limit) values", at: offset)
       }
     }
   }
 
-  private mutating func take(_ byte: UInt8) -> Bool {
-    guard current == byte else { return false }
-    at += 1
-    return true
-  }
+  /// Whether the value of the key that was read last begins like a string.
+  var isAtString: Bool { json.position < bytes.count && bytes[json.position] == UInt8(ascii: "\"") }
 
-  /// Reads an object; `body` finds the scanner at the value of each key and must consume it.
+  /// Reads an object; `body` finds the reader at the value of each key and must consume it.
   mutating func readMembers(
-    _ body: (inout HeaderScanner, String) throws(CheckpointError) -> Void
+    _ body: (inout HeaderReader, String) throws(CheckpointError) -> Void
   ) throws(CheckpointError) {
-    guard take(UInt8(ascii: "{")) else { throw problem("expected '{'") }
-    skipSpace()
-    if take(UInt8(ascii: "}")) { return }
-    while true {
-      guard current == UInt8(ascii: "\"") else { throw problem("expected a key in double quotes") }
-      let key = try readString()
-      skipSpace()
-      guard take(UInt8(ascii: ":")) else { throw problem("expected ':'") }
-      skipSpace()
-      try body(&self, key)
-      skipSpace()
-      if take(UInt8(ascii: "}")) { return }
-      guard take(UInt8(ascii: ",")) else { throw problem("expected ',' or '}'") }
-      skipSpace()
+    try read { json throws(JSONError) in try json.enterObject() }
+    var key: [UInt8] = []
+    while try read({ json throws(JSONError) in try json.nextKey(into: &key) }) {
+      try body(&self, String(decoding: key, as: UTF8.self))
     }
-  }
-
-  /// Moves from an opening quote past the closing one; true when an escape lies between them.
-  private mutating func skipString() throws(CheckpointError) -> Bool {
-    var hasEscape = false
-    at += 1
-    while let byte = current {
-      switch byte {
-      case UInt8(ascii: "\""):
-        at += 1
-        return hasEscape
-      case UInt8(ascii: "\\"):
-        hasEscape = true
-        at += 2
-      case 0..<0x20: throw problem("control characters in strings must be escaped")
-      default: at += 1
-      }
-    }
-    at = bytes.count
-    throw problem("the header ends inside a string")
   }
 
   mutating func readString() throws(CheckpointError) -> String {
-    let start = at
-    let hasEscape = try skipString()
-    if hasEscape {
-      let value = try parse(start..<at)
-      guard let text = value.stringValue else { throw problem("expected a string") }
-      return text
-    }
-    guard let text = String(validating: bytes[start + 1..<at - 1], as: UTF8.self) else {
-      at = start
-      throw problem("a string is not valid UTF-8")
-    }
-    return text
-  }
-
-  private func parse(_ range: Range<Int>) throws(CheckpointError) -> JSONValue {
-    do {
-      return try JSONValue(parsing: Array(bytes[range]))
-    } catch {
-      let words =
-        switch error {
-        case .syntax(_, let problem): problem
-        case .tooDeep(_, let limit): "nested more than \(limit) levels deep"
-        case .tooMany(_, let limit): "more than \(limit) values"
-        }
-      throw .badHeader(file: file, offset: range.lowerBound + error.offset, problem: words)
-    }
+    var text: [UInt8] = []
+    try read { json throws(JSONError) in try json.readString(into: &text) }
+    return String(decoding: text, as: UTF8.self)
   }
 
   /// An array of at most `limit` unsigned integers that fit `Int`.
   mutating func readIntegers(of owner: String, limit: Int) throws(CheckpointError) -> [Int] {
-    guard take(UInt8(ascii: "[")) else { throw problem("expected an array of integers for tensor \(owner)") }
+    guard json.isAtArray() else { throw problem("expected an array of integers for tensor \(owner)") }
+    try read { json throws(JSONError) in try json.enterArray() }
     var values: [Int] = []
-    skipSpace()
-    if take(UInt8(ascii: "]")) { return values }
-    while true {
+    while try read({ json throws(JSONError) in try json.nextElement() }) {
       guard values.count < limit else { throw problem("too many numbers for tensor \(owner)") }
       values.append(try readInteger(of: owner))
-      skipSpace()
-      if take(UInt8(ascii: "]")) { return values }
-      guard take(UInt8(ascii: ",")) else { throw problem("tensor \(owner) needs plain integers in an array") }
-      skipSpace()
     }
+    return values
   }
 
+  /// Digits alone: the integers of JSON have `-0` too.
   private mutating func readInteger(of owner: String) throws(CheckpointError) -> Int {
-    let start = at
-    var value = 0
-    while let byte = current, byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") {
-      let (tens, overflow) = value.multipliedReportingOverflow(by: 10)
-      let (next, carry) = tens.addingReportingOverflow(Int(byte - UInt8(ascii: "0")))
-      guard !overflow, !carry else { throw problem("a number of tensor \(owner) is too large") }
-      value = next
-      at += 1
+    let range = try read { json throws(JSONError) in try json.skipValue() }
+    let digits = bytes[range]
+    guard digits.allSatisfy({ (0x30...0x39).contains($0) }), digits.count == 1 || digits.first != 0x30 else {
+      throw problem("tensor \(owner) needs non-negative integers", at: range.lowerBound)
     }
-    guard at > start, !(at - start > 1 && bytes[start] == UInt8(ascii: "0")) else {
-      throw problem("tensor \(owner) needs non-negative integers")
+    guard let value = Int(String(decoding: digits, as: UTF8.self)) else {
+      throw problem("a number of tensor \(owner) is too large", at: range.lowerBound)
     }
     return value
   }
 
   /// Passes over a value of a key that the format does not define, after checking that it is JSON.
   mutating func skipValue() throws(CheckpointError) {
-    let start = at
-    var depth = 0
-    scan: while let byte = current {
-      switch byte {
-      case UInt8(ascii: "\""):
-        _ = try skipString()
-        if depth == 0 { break scan }
-        continue
-      case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
-      case UInt8(ascii: "}"), UInt8(ascii: "]"):
-        if depth == 0 { break scan }
-        depth -= 1
-        if depth == 0 {
-          at += 1
-          break scan
-        }
-      case UInt8(ascii: ",") where depth == 0: break scan
-      default: break
-      }
-      at += 1
-    }
-    _ = try parse(start..<at)
+    _ = try read { json throws(JSONError) in try json.readValue() }
+  }
+
+  mutating func finish() throws(CheckpointError) {
+    try read { json throws(JSONError) in try json.finish() }
   }
 }
