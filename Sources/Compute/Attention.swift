@@ -113,93 +113,78 @@ extension ComputeContext {
     }
   }
 
+  /// One key-value head's share of a tile: the queries of its `group` heads at each of the tile's positions.
   private func attendTile(
     _ tile: StepLayout.Tile, head: Int, group: Int, shape: AttentionShape, queries: Rows, storage: KVLayer,
     layout: StepLayout, out: Rows, scratch: ScratchBuffer
   ) {
-    let size = shape.headDim
-    let rows = tile.count * group
+    let (size, rows) = (shape.headDim, tile.count * group)
     let span = layout.spans[tile.span]
     let groups = shape.seesGroups ? span.groups : []
-    let tokens = KVCache.blockTokens
-    // Layout: scaled queries and weighted sums [rows][size], scores [rows][32], (maximum, sum) per row, and keys or
-    // values of one block as float32.
-    let q = scratch.floats(rows * (2 * size + tokens + 2) + tokens * size)
-    let sums = q + rows * size
-    let scores = sums + rows * size
-    let states = scores + rows * tokens
-    let widened = states + rows * 2
+    let position = span.start + tile.first
+    let blocks = layout.blocks[span.table...]
+    let buffers = TileBuffers(scratch, rows: rows, headDim: size)
     for r in 0..<rows {
       let source = queries.row(span.row + tile.first + r / group) + (head * group + r % group) * size
-      (q + r * size).update(from: source, count: size)
-      kernels.scale(shape.scale, size, q + r * size)
-      (sums + r * size).update(repeating: 0, count: size)
-      states[2 * r] = -.infinity
-      states[2 * r + 1] = 0
+      buffers.begin(r, headDim: size, query: source)
+      kernels.scale(shape.scale, size, buffers.q + r * size)
     }
-
     if tile.count == 1, size % 32 == 0, let stored = storedAttention(storage.format) {
-      let factors = widened
       walkStored(
-        stored, position: span.start + tile.first,
-        lastVisible: Self.lastVisible(from: span.start + tile.first, groups), rows: rows, shape: shape,
-        head: head,
-        storage: storage,
-        blocks: layout.blocks[span.table...], q: q, sums: sums, scores: scores, states: states,
-        factors: factors)
-      finish(rows: rows, group: group, head: head, size: size, tile, span.row, sums, states, out)
-      return
+        stored, position: position, lastVisible: Self.lastVisible(from: position, groups), rows: rows,
+        shape: shape, head: head, storage: storage, blocks: blocks, buffers)
+    } else {
+      walk(
+        position..<position + tile.count, group: group, groups: groups, shape: shape, head: head,
+        storage: storage, blocks: blocks, buffers)
     }
-    let firstPosition = span.start + tile.first
-    var lastPosition = firstPosition + tile.count - 1
-    for group in groups where group.overlaps(firstPosition..<lastPosition + 1) {
-      lastPosition = max(lastPosition, group.upperBound - 1)
+    for r in 0..<rows {
+      let target = out.row(span.row + tile.first + r / group) + (head * group + r % group) * size
+      target.update(from: buffers.sums + r * size, count: size)
+      kernels.scale(1 / buffers.states[2 * r + 1], size, target)
     }
-    let firstVisible = shape.window.map { max(0, firstPosition - $0 + 1) } ?? 0
-    for index in firstVisible / tokens...lastPosition / tokens {
-      let block = Int(layout.blocks[span.table + index])
+  }
+
+  /// The walk over the blocks for the heads of several positions: a block is widened once for all of them.
+  private func walk(
+    _ positions: Range<Int>, group: Int, groups: [Range<Int>], shape: AttentionShape, head: Int,
+    storage: KVLayer, blocks: ArraySlice<Int32>, _ buffers: TileBuffers
+  ) {
+    let (size, tokens, rows) = (shape.headDim, KVCache.blockTokens, positions.count * group)
+    var last = positions.upperBound - 1
+    for group in groups where group.overlaps(positions) { last = max(last, group.upperBound - 1) }
+    let first = shape.window.map { max(0, positions.lowerBound - $0 + 1) } ?? 0
+    for index in first / tokens...last / tokens {
+      let block = Int(blocks[blocks.startIndex + index])
       // Rows of the tile that see nothing of this block are skipped at its end (window) or start (causality).
-      let firstRow = groups.isEmpty ? max(0, index * tokens - firstPosition) * group : 0
-      let q0 = q + firstRow * size
-      let s0 = scores + firstRow * tokens
-      let keys = floats(storage.keys(block: block, head: head), storage.format, size * tokens, widened)
-      kernels.scores(q0, size, rows - firstRow, keys, size, s0)
+      let firstRow = groups.isEmpty ? max(0, index * tokens - positions.lowerBound) * group : 0
+      let keys = floats(
+        storage.keys(block: block, head: head), storage.format, size * tokens, buffers.widened)
+      kernels.scores(
+        buffers.q + firstRow * size, size, rows - firstRow, keys, size, buffers.scores + firstRow * tokens)
       let scales = storage.format == .q8 ? storage.scales(block: block, head: head) : nil
       // Behind the keys' last use: the buffer is the same.
-      let values = floats(storage.values(block: block, head: head), storage.format, size * tokens, widened)
+      let values = floats(
+        storage.values(block: block, head: head), storage.format, size * tokens, buffers.widened)
       for r in firstRow..<rows {
-        let position = firstPosition + r / group
+        let position = positions.lowerBound + r / group
         let to = min(tokens, Self.lastVisible(from: position, groups) - index * tokens + 1)
         let from = shape.window.map { max(0, position - $0 + 1 - index * tokens) } ?? 0
         guard from < to else { continue }
-        let row = scores + r * tokens
+        let row = buffers.scores + r * tokens
         // A position's scale multiplies its score, and its weight in the sum of values.
         if let scales { for j in from..<to { row[j] *= scales[j] } }
-        let factor = kernels.softmaxBlock(row, from, to, states + 2 * r)
+        let factor = kernels.softmaxBlock(row, from, to, buffers.states + 2 * r)
         if let scales { for j in from..<to { row[j] *= scales[tokens + j] } }
-        kernels.accumulate(row, from, to, values, size, factor, sums + r * size)
+        kernels.accumulate(row, from, to, values, size, factor, buffers.sums + r * size)
       }
     }
-
-    finish(rows: rows, group: group, head: head, size: size, tile, span.row, sums, states, out)
   }
 
   /// The last position that the row at `position` sees: its own, or the last of its group.
   private static func lastVisible(from position: Int, _ groups: [Range<Int>]) -> Int {
     for group in groups where group.contains(position) { return group.upperBound - 1 }
     return position
-  }
-
-  /// Divides the weighted sums by their weights.
-  private func finish(
-    rows: Int, group: Int, head: Int, size: Int, _ tile: StepLayout.Tile, _ firstRow: Int,
-    _ sums: UnsafeMutablePointer<Float>, _ states: UnsafeMutablePointer<Float>, _ out: Rows
-  ) {
-    for r in 0..<rows {
-      let target = out.row(firstRow + tile.first + r / group) + (head * group + r % group) * size
-      target.update(from: sums + r * size, count: size)
-      kernels.scale(1 / states[2 * r + 1], size, target)
-    }
   }
 
   private func storedAttention(_ format: KVFormat) -> KernelTable.StoredAttention? {
@@ -214,29 +199,27 @@ extension ComputeContext {
   /// memory. The same bits as the walk of a tile.
   private func walkStored(
     _ stored: KernelTable.StoredAttention, position: Int, lastVisible: Int, rows: Int, shape: AttentionShape,
-    head: Int,
-    storage: KVLayer, blocks: ArraySlice<Int32>, q: UnsafeMutablePointer<Float>,
-    sums: UnsafeMutablePointer<Float>, scores: UnsafeMutablePointer<Float>,
-    states: UnsafeMutablePointer<Float>,
-    factors: UnsafeMutablePointer<Float>
+    head: Int, storage: KVLayer, blocks: ArraySlice<Int32>, _ buffers: TileBuffers
   ) {
     let (size, tokens) = (shape.headDim, KVCache.blockTokens)
+    // Nothing is widened: the buffer holds a factor per row.
+    let (scores, factors) = (buffers.scores, buffers.widened)
     let firstVisible = shape.window.map { max(0, position - $0 + 1) } ?? 0
     for index in firstVisible / tokens...lastVisible / tokens {
       let block = Int(blocks[blocks.startIndex + index])
       let (from, to) = (max(0, firstVisible - index * tokens), min(tokens, lastVisible - index * tokens + 1))
       let values = storage.values(block: block, head: head)
-      stored.scores(q, size, rows, storage.keys(block: block, head: head), size, values, scores)
+      stored.scores(buffers.q, size, rows, storage.keys(block: block, head: head), size, values, scores)
       let scales = storage.format == .q8 ? storage.scales(block: block, head: head) : nil
       for r in 0..<rows {
         let row = scores + r * tokens
         if let scales { for j in from..<to { row[j] *= scales[j] } }
-        factors[r] = kernels.softmaxBlock(row, from, to, states + 2 * r)
+        factors[r] = kernels.softmaxBlock(row, from, to, buffers.states + 2 * r)
         if let scales { for j in from..<to { row[j] *= scales[tokens + j] } }
       }
       let next = Int(blocks[blocks.startIndex + min(index + 1, position / tokens)])
       stored.accumulate(
-        scores, rows, from, to, values, size, factors, storage.keys(block: next, head: head), sums)
+        scores, rows, from, to, values, size, factors, storage.keys(block: next, head: head), buffers.sums)
     }
   }
 
@@ -250,5 +233,36 @@ extension ComputeContext {
     case .q8: kernels.widenInt8(UnsafePointer(stored.assumingMemoryBound(to: Int8.self)), count, buffer)
     }
     return UnsafePointer(buffer)
+  }
+}
+
+/// What one tile works with, in its worker's scratch memory. A row is one query head of one position.
+private struct TileBuffers {
+  /// Scaled queries, `[rows, headDim]`.
+  let q: UnsafeMutablePointer<Float>
+  /// Weighted sums of values, `[rows, headDim]`.
+  let sums: UnsafeMutablePointer<Float>
+  /// Scores of one block, `[rows, KVCache.blockTokens]`.
+  let scores: UnsafeMutablePointer<Float>
+  /// The maximum and the sum of each row's softmax so far.
+  let states: UnsafeMutablePointer<Float>
+  /// Keys or values of one block as float32.
+  let widened: UnsafeMutablePointer<Float>
+
+  init(_ scratch: ScratchBuffer, rows: Int, headDim: Int) {
+    let tokens = KVCache.blockTokens
+    q = scratch.floats(rows * (2 * headDim + tokens + 2) + tokens * headDim)
+    sums = q + rows * headDim
+    scores = sums + rows * headDim
+    states = scores + rows * tokens
+    widened = states + rows * 2
+  }
+
+  /// Copies a row's query, and empties its softmax.
+  func begin(_ row: Int, headDim: Int, query: UnsafePointer<Float>) {
+    (q + row * headDim).update(from: query, count: headDim)
+    (sums + row * headDim).update(repeating: 0, count: headDim)
+    states[2 * row] = -.infinity
+    states[2 * row + 1] = 0
   }
 }
