@@ -65,13 +65,13 @@ package final class ModelFolder: Sendable {
   /// The bytes of a file of the folder; nil when it is absent.
   ///
   /// - Throws: `.file` when it cannot be read, is not a regular file or has more than `limit` bytes.
-  package func text(_ fileName: String, limit: Int) throws(CheckpointError) -> [UInt8]? {
+  package func bytes(of fileName: String, limit: Int) throws(CheckpointError) -> [UInt8]? {
     try Self.bytes(path, fileName, limit: limit)
   }
 
   /// tokenizer.json; nil when absent. Read anew at every access: it can have tens of megabytes.
   package var tokenizerFile: [UInt8]? {
-    get throws(CheckpointError) { try text("tokenizer.json", limit: 256 << 20) }
+    get throws(CheckpointError) { try bytes(of: "tokenizer.json", limit: 256 << 20) }
   }
 
   /// Names the model by its content: config.json, and of each tensor its name, type, shape and a page from its

@@ -79,10 +79,10 @@ private func fault(_ folder: TestFolder) -> String {
     let files = try folder(["tokenizer.json": "{ }", "notes.txt": "12345"])
     let model = try ModelFolder(path: files.path)
     #expect(try model.tokenizerFile == Array("{ }".utf8))
-    #expect(try model.text("notes.txt", limit: 5) == Array("12345".utf8))
-    #expect(try model.text("absent.txt", limit: 5) == nil)
+    #expect(try model.bytes(of: "notes.txt", limit: 5) == Array("12345".utf8))
+    #expect(try model.bytes(of: "absent.txt", limit: 5) == nil)
     #expect(throws: CheckpointError.file(.tooLarge(path: model.path + "/notes.txt", bytes: 5, limit: 4))) {
-      try model.text("notes.txt", limit: 4)
+      try model.bytes(of: "notes.txt", limit: 4)
     }
   }
 
