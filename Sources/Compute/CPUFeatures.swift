@@ -11,6 +11,7 @@ package enum ISA: String, Sendable, CaseIterable, Comparable {
   /// AVX-512 F, BW, DQ, VL and VNNI.
   case avx512
 
+  /// In the order of the cases: a machine with a level has all below it.
   package static func < (a: ISA, b: ISA) -> Bool { a.rank < b.rank }
 
   private var rank: Int {
@@ -22,6 +23,7 @@ package enum ISA: String, Sendable, CaseIterable, Comparable {
   }
 }
 
+/// What this machine and its operating system can run: flags of /proc/cpuinfo on Linux, of sysctl on macOS.
 package enum CPUFeatures {
   /// All levels this machine can run, lowest first.
   package static let available: [ISA] = levels(flags: flags())

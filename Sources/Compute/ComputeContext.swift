@@ -2,7 +2,8 @@
 
 import Platform
 
-/// Kernels, worker threads and their buffers. One per engine; engine thread only.
+/// Kernels, worker threads and their buffers. One thread uses them at a time: an engine's own, or those of several
+/// engines in turns (`SharedCompute`).
 package final class ComputeContext {
   let kernels: KernelTable
   let pool: WorkerPool

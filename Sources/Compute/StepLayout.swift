@@ -33,6 +33,7 @@ package final class StepLayout {
 
   package init() {}
 
+  /// Forgets the last step's spans, for the next step.
   package func reset() {
     spans.removeAll(keepingCapacity: true)
     blocks.removeAll(keepingCapacity: true)

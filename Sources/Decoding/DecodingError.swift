@@ -1,5 +1,6 @@
 // Sampling parameters that cannot be used, with the range they should be in.
 
+/// Thrown by `SamplingParameters.check`.
 package enum DecodingError: Error, Equatable, CustomStringConvertible {
   /// `parameter` is spelled as in the OpenAI API and in generation_config.json.
   case badParameter(_ parameter: String, found: String, expected: String)

@@ -4,6 +4,7 @@
 // preemption), so the generator is a keyed hash of n instead of a sequence.
 // Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 
+/// Uniform numbers by seed and number of the draw; the same on every machine.
 package enum Random {
   /// The Philox 4x32-10 block of a counter under a key.
   static func philox(counter: SIMD4<UInt32>, key: SIMD2<UInt32>) -> SIMD4<UInt32> {

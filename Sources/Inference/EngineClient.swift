@@ -188,6 +188,10 @@ package final class EngineClient: GenerationService {
     }
   }
 
+  /// Queues a request; its events come through the generation that is returned. For any thread; does not wait.
+  ///
+  /// - Throws: `emptyPrompt`, `promptTooLong`, `tokenOutOfRange` or `unusableMedia` for what cannot be computed,
+  ///   `queueFull` or `draining` for what could be at another time.
   package func submit(_ request: GenerationRequest) throws(InferenceError) -> Generation {
     guard !request.promptTokens.isEmpty else { throw .emptyPrompt }
     guard request.promptTokens.count < limits.maxContext else {

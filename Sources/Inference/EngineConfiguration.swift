@@ -4,6 +4,7 @@ package import Compute
 package import Media
 package import Platform
 
+/// What an engine is started with; most fields are flags of the command line.
 package struct EngineConfiguration: Sendable {
   /// The model folder.
   package var modelPath: String

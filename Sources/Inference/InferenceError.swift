@@ -2,6 +2,7 @@
 
 import Platform
 
+/// Why an engine did not start, a request was not taken, or an answer was given up. `Server` maps them to HTTP.
 package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible {
   case emptyPrompt
   case tokenOutOfRange(token: Int32, vocabularySize: Int)

@@ -2,6 +2,7 @@
 
 package import JSON
 
+/// Thrown while a tokenizer is made. Encoding and decoding throw nothing.
 package enum TokenizerError: Error, CustomStringConvertible {
   /// The file is not JSON.
   case json(JSONError)
