@@ -143,6 +143,27 @@ struct GuideTests {
     #expect(thought.openings(after: 6) == [Int32(UInt8(ascii: ">")), 256])
   }
 
+  @Test func `a closing marker under way is not completed by a token with text of the answer`() throws {
+    let tokenizer = try makeTokenizer(hasMarkers: false)
+    let grammar = try CompiledGrammar(
+      .literal("{}"), vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: [0]))
+    // The second answer finds the masks made.
+    for _ in 0..<2 {
+      var guide = Guide(
+        thought: Guide.Thought(
+          tokenizer: tokenizer, open: "<think>", close: "</think>", lead: "\n", separator: "\n\n",
+          budget: nil,
+          startsInside: true), grammar: grammar)
+      func allowed() -> [Bool] {
+        guard case .among(let mask) = guide.allowance(remaining: 100) else { return [] }
+        return [256, 257, 0].map(mask.contains)
+      }
+      #expect(allowed() == [true, true, false])
+      for byte in "a</think".utf8 { guide.accept(Int32(byte)) }
+      #expect(allowed() == [true, false, false])
+    }
+  }
+
   @Test func `a thought leaves room for the shortest answer and its end`() throws {
     let tokenizer = try makeTokenizer(hasMarkers: true)
     let grammar = try CompiledGrammar(
