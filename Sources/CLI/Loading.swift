@@ -132,11 +132,8 @@ enum Loading {
 
   /// Differs between builds, and between folders of different shape or size.
   private static func fingerprint(of folder: ModelFolder) -> String {
-    var hash: UInt64 = 14_695_981_039_346_656_037
-    for byte in "\(CommandLineTool.version)|\(folder.weightBytes)|\(folder.config.text)".utf8 {
-      hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211
-    }
-    return "fp_" + String(hash, radix: 16)
+    let identity = "\(CommandLineTool.version)|\(folder.weightBytes)|\(folder.config.text)"
+    return "fp_" + String(FNV1a.hash(identity), radix: 16)
   }
 }
 

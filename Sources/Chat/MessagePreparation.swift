@@ -243,9 +243,7 @@ struct MessagePreparation {
       (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
     }
     if id.utf8.count == 9, id.utf8.allSatisfy(isAlphanumeric) { return id }
-    var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-    for byte in id.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
-    let digits = Array(String(hash, radix: 36).utf8)
+    let digits = Array(String(FNV1a.hash(id), radix: 36).utf8)
     return Bytes.text(Array(repeating: UInt8(ascii: "0"), count: max(0, 9 - digits.count)) + digits.prefix(9))
   }
 

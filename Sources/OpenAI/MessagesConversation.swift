@@ -212,9 +212,7 @@ struct MessagesConversation {
 /// Tells thoughts that this server wrote from others: a check sum of their text, no proof.
 enum ThoughtSignature {
   static func make(of thought: String) -> String {
-    var hash: UInt64 = 14_695_981_039_346_656_037
-    for byte in thought.utf8 { hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211 }
-    return "mlxserve_" + String(hash, radix: 16)
+    "mlxserve_" + String(FNV1a.hash(thought), radix: 16)
   }
 
   static func isOwn(_ signature: String, of thought: String) -> Bool {

@@ -236,10 +236,6 @@ struct RecordFile: Equatable {
     self.init(bytes: body, serial: serial, written: written)
   }
 
-  /// FNV-1a: finds damage, not malice.
-  private static func checksum(_ bytes: [UInt8]) -> String {
-    var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-    for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
-    return String(hash, radix: 16)
-  }
+  /// Finds damage, not malice.
+  private static func checksum(_ bytes: [UInt8]) -> String { String(FNV1a.hash(bytes), radix: 16) }
 }

@@ -4,6 +4,15 @@ import JSON
 import Testing
 
 @Suite struct JSONValueTests {
+  @Test(
+    arguments: [
+      ("", 0xCBF2_9CE4_8422_2325), ("a", 0xAF63_DC4C_8601_EC8C), ("foobar", 0x8594_4171_F739_67E8),
+    ] as [(String, UInt64)])
+  func `FNV-1a gives the values of its authors' test vectors`(text: String, hash: UInt64) {
+    #expect(FNV1a.hash(text) == hash)
+    #expect(FNV1a.hash(Array(text.utf8)) == hash)
+  }
+
   @Test func `objects keep the order of their keys, and the last of two equal keys wins in place`() throws {
     let object = try JSONValue(parsing: "{\"b\":1,\"a\":2,\"b\":3}")
     #expect(object.text == "{\"b\":3,\"a\":2}")

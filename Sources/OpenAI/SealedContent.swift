@@ -3,6 +3,8 @@
 // It is an encoding and no secret: the client has the text anyway. Envelopes of other servers are foreign and
 // are told apart by their beginning and a checksum.
 
+import JSON
+
 enum SealedContent: String {
   case reasoning
   case compaction
@@ -25,9 +27,7 @@ enum SealedContent: String {
 
   /// FNV-1a over the bytes, as 16 hexadecimal digits.
   private static func checksum(_ text: String) -> String {
-    var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-    for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
-    let digits = String(hash, radix: 16)
+    let digits = String(FNV1a.hash(text), radix: 16)
     return String(repeating: "0", count: 16 - digits.utf8.count) + digits
   }
 }
