@@ -95,7 +95,7 @@ struct Dialogue {
     defer { current.withLock { $0 = nil } }
     var printer = AnswerPrinter(
       detokenizer: model.tokenizer.makeDetokenizer(skipSpecialTokens: false),
-      parser: template.format.makeParser(promptTail: prompt.text, toolNames: nil))
+      parser: template.format.makeParser(promptTail: prompt.text, tools: nil))
     var timings: GenerationTimings?
     reading: while true {
       switch generation.next() {

@@ -63,6 +63,8 @@ struct CallProgress: Sendable {
 
   /// Bytes within which the arguments must begin.
   private static let maxHead = 256
+  /// What may stand around calls, beside white space.
+  private static let separators = Array("[,;]".utf8)
 
   init(_ shape: CallShape, tools: ToolSchemas, start: Int) {
     self.shape = shape
@@ -87,13 +89,10 @@ struct CallProgress: Sendable {
     switch phase {
     case .lost: return false
     case .between:
-      let separators: Set<UInt8> = [
-        UInt8(ascii: "["), UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "]"),
-      ]
       let byte = body[at]
       if byte == UInt8(ascii: "{") {
         phase = .head(start: at)
-      } else if Bytes.isSpace(byte) || separators.contains(byte) {
+      } else if Bytes.isSpace(byte) || Self.separators.contains(byte) {
         at += 1
       } else {
         phase = .lost

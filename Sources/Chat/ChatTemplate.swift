@@ -64,7 +64,8 @@ package final class ChatTemplate: Sendable {
   ///   limit, `.unsupportedPart`, `.malformedMessage` and `.cannotContinue` for what it is not even given.
   package func render(_ conversation: Conversation) throws(ChatError) -> String {
     let variant = conversation.tools.isEmpty ? template : toolTemplate ?? template
-    let preparation = MessagePreparation(capabilities: variant.capabilities)
+    let preparation = MessagePreparation(
+      capabilities: variant.capabilities, thought: format.thoughtMarkers)
     let prepared = try preparation.prepare(conversation)
 
     var variables = conversation.templateArguments

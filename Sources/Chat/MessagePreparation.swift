@@ -4,6 +4,8 @@ import JSON
 
 struct MessagePreparation {
   let capabilities: TemplateCapabilities
+  /// Around the thoughts that clients leave in earlier answers.
+  let thought: ThoughtMarkers
 
   struct Prepared {
     var messages: [JSONValue]
@@ -59,18 +61,18 @@ struct MessagePreparation {
     result["content"] = try content(of: message, hasCalls: result["tool_calls"] != nil)
     if role == "assistant", result["reasoning_content"] != nil, let text = result["content"]?.stringValue {
       // The same thought a second time, left in the text by a client.
-      result["content"] = .string(Self.withoutThought(text))
+      result["content"] = .string(withoutThought(text))
     }
     return result
   }
 
-  /// Text without a `<think>` block at its beginning.
-  private static func withoutThought(_ text: String) -> String {
+  /// Text without a thought at its beginning.
+  private func withoutThought(_ text: String) -> String {
     let bytes = Bytes.trimmed(Array(text.utf8))
-    guard bytes.starts(with: "<think>".utf8), let end = Bytes.find("</think>", in: bytes[...]) else {
+    guard bytes.starts(with: thought.open.utf8), let end = Bytes.find(thought.close, in: bytes[...]) else {
       return text
     }
-    return Bytes.text(bytes[(end + "</think>".utf8.count)...].drop { Bytes.isSpace($0) })
+    return Bytes.text(bytes[(end + thought.close.utf8.count)...].drop { Bytes.isSpace($0) })
   }
 
   private func content(of message: JSONObject, hasCalls: Bool) throws(ChatError) -> JSONValue? {
@@ -136,7 +138,7 @@ struct MessagePreparation {
     for index in messages.indices
     where index < lastUser && messages[index]["role"]?.stringValue == "assistant" {
       guard let content = messages[index]["content"]?.stringValue else { continue }
-      messages[index]["content"] = .string(Self.withoutThought(content))
+      messages[index]["content"] = .string(withoutThought(content))
     }
   }
 

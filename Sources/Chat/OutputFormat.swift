@@ -23,7 +23,7 @@ package struct OutputFormat: Sendable, Equatable {
   }
 
   /// The markers around reasoning.
-  package enum Reasoning: String, Sendable, Equatable {
+  package enum Reasoning: String, Sendable, CaseIterable {
     /// `<think>...</think>`, also assumed where a template names no markers.
     case think
     /// `<|channel>thought ... <channel|>`: Gemma 4.
@@ -86,20 +86,13 @@ package struct OutputFormat: Sendable, Equatable {
   ///   - promptTail: the rendered prompt, or its end: it says whether the reply starts inside reasoning.
   ///   - tools: the tools of the request; nil when it has none, then all text outside reasoning is content.
   package func makeParser(promptTail: String, tools: [JSONValue]?) -> OutputParser {
-    let markers = ReasoningMarkers(reasoning)
     let schemas = tools.map { ToolSchemas($0) }
     return OutputParser(
-      reasoning: ReasoningSplitter(markers, startsInside: markers.isOpen(atEndOf: promptTail)),
+      reasoning: ReasoningSplitter(
+        thoughtMarkers, startsInside: startsInsideThought(promptTail: promptTail)),
       calls: schemas.flatMap { schemas in
         syntax(for: schemas).map { ToolCallSplitter($0, tools: schemas) }
       })
-  }
-
-  /// The same for tools of which only the names are known.
-  package func makeParser(promptTail: String, toolNames: [String]?) -> OutputParser {
-    makeParser(
-      promptTail: promptTail,
-      tools: toolNames?.map { ["type": "function", "function": ["name": .string($0)]] })
   }
 
   func syntax(for tools: ToolSchemas) -> (any CallSyntax)? {

@@ -30,9 +30,6 @@ package struct OutputParser: Sendable {
     self.calls = calls
   }
 
-  /// Whether the text now being generated is reasoning, as far as it is known.
-  package var isInsideReasoning: Bool { reasoning.isInside }
-
   /// Takes more text; gives what is certain.
   package mutating func feed(_ text: String) -> [OutputEvent] {
     split(reasoning.feed(Array(text.utf8)))

@@ -1,42 +1,5 @@
 // Separates reasoning from the rest of a reply.
 
-/// The markers around reasoning.
-struct ReasoningMarkers: Sendable {
-  let open: [UInt8]
-  let close: [UInt8]
-  /// A word right after the opening marker that belongs to it: Gemma's channel name and newline.
-  let label: [UInt8]
-  /// Whether reasoning may open anywhere, or only at the beginning of a reply. The markers that are plain words
-  /// may well be talked about in content.
-  let opensAnywhere: Bool
-
-  init(_ reasoning: OutputFormat.Reasoning) {
-    switch reasoning {
-    case .think: self.init("<think>", "</think>", label: "", opensAnywhere: false)
-    case .brackets: self.init("[THINK]", "[/THINK]", label: "", opensAnywhere: false)
-    case .channel: self.init("<|channel>", "<channel|>", label: "thought\n", opensAnywhere: true)
-    }
-  }
-
-  private init(_ open: String, _ close: String, label: String, opensAnywhere: Bool) {
-    self.open = Array(open.utf8)
-    self.close = Array(close.utf8)
-    self.label = Array(label.utf8)
-    self.opensAnywhere = opensAnywhere
-  }
-
-  /// Whether a prompt ends with the opening of reasoning.
-  func isOpen(atEndOf prompt: String) -> Bool {
-    var tail = Array(prompt.utf8.suffix(256))
-    while let last = tail.last, Bytes.isSpace(last) { tail.removeLast() }
-    let word = label.filter { !Bytes.isSpace($0) }
-    if !word.isEmpty, tail.count >= word.count, tail.suffix(word.count).elementsEqual(word) {
-      tail.removeLast(word.count)
-    }
-    return tail.count >= open.count && tail.suffix(open.count).elementsEqual(open)
-  }
-}
-
 /// The first stage of `OutputParser`.
 struct ReasoningSplitter: Sendable {
   struct Piece: Equatable {
@@ -55,25 +18,24 @@ struct ReasoningSplitter: Sendable {
     case content
   }
 
-  private let markers: ReasoningMarkers
+  private let open: [UInt8]
+  private let close: [UInt8]
+  private let label: [UInt8]
+  private let opensAnywhere: Bool
   private var state: State
-  /// Text not given out yet: whitespace that may turn out to be none, then the beginning of a marker.
-  private var held: ArraySlice<UInt8> = []
+  /// Whitespace that may turn out to be none, then the beginning of a marker. No marker begins with whitespace.
+  private var held = HeldText()
 
-  init(_ markers: ReasoningMarkers, startsInside: Bool) {
-    self.markers = markers
+  init(_ markers: ThoughtMarkers, startsInside: Bool) {
+    open = Array(markers.open.utf8)
+    close = Array(markers.close.utf8)
+    label = Array(markers.label.utf8)
+    opensAnywhere = markers.opensAnywhere
     state = startsInside ? .opening : .beginning
   }
 
-  var isInside: Bool {
-    switch state {
-    case .opening, .inside: true
-    case .beginning, .closed, .content: false
-    }
-  }
-
   mutating func feed(_ bytes: [UInt8]) -> [Piece] {
-    held += bytes
+    held.append(bytes)
     return advance(isLast: false)
   }
 
@@ -100,73 +62,68 @@ struct ReasoningSplitter: Sendable {
   /// Decides at the first text that is not whitespace.
   private mutating func begin(_ isLast: Bool) -> Bool {
     let isClosed = if case .closed = state { true } else { false }
-    guard let first = held.firstIndex(where: { !Bytes.isSpace($0) }) else {
-      if isClosed { held = [] }
+    if isClosed { held.dropSpace() }
+    let text = held.text()
+    guard !text.isEmpty else {
       if isLast, !isClosed { state = .content }
       return isLast && !isClosed && !held.isEmpty
     }
-    if isClosed { held = held[first...] }
-    let text = held[first...]
-    let mayOpen = !isClosed || markers.opensAnywhere
-    if mayOpen, text.starts(with: markers.open) {
-      held = text.dropFirst(markers.open.count)
+    let mayOpen = !isClosed || opensAnywhere
+    if mayOpen, text.starts(with: open) {
+      held.drop(before: text.startIndex + open.count)
       state = .opening
       return true
     }
-    if mayOpen, !isLast, text.count < markers.open.count, markers.open.starts(with: text) { return false }
+    if mayOpen, !isLast, text.count < open.count, open.starts(with: text) { return false }
     state = .content
     return true
   }
 
   private mutating func dropOpening(_ isLast: Bool) -> Bool {
-    let first = held.firstIndex { !Bytes.isSpace($0) } ?? held.endIndex
-    let text = held[first...]
+    held.dropSpace()
+    let text = held.text()
     // The label ends with the newline that makes it a label.
-    if !markers.label.isEmpty, text.starts(with: markers.label) {
-      held = text.dropFirst(markers.label.count)
+    if !label.isEmpty, text.starts(with: label) {
+      held.drop(before: text.startIndex + label.count)
       return true
     }
-    if text.isEmpty || (!isLast && text.count < markers.label.count && markers.label.starts(with: text)) {
-      if isLast { held = [] }
-      return false
-    }
-    held = text
+    if text.isEmpty || (!isLast && text.count < label.count && label.starts(with: text)) { return false }
     state = .inside
     return true
   }
 
   private mutating func giveReasoning(_ isLast: Bool, _ pieces: inout [Piece]) -> Bool {
-    if let end = Bytes.find(markers.close, in: held) {
-      give(Bytes.trimmedEnd(held[..<end]), isReasoning: true, &pieces)
-      held = held[(end + markers.close.count)...]
+    let text = held.text()
+    if let end = Bytes.find(close, in: text) {
+      give(Bytes.trimmedEnd(held.bytes[..<end]), isReasoning: true, &pieces)
+      held.drop(before: end + close.count)
       state = .closed
       return true
     }
-    let keep = isLast ? 0 : Bytes.heldBack(of: held, before: markers.close)
-    let certain = Bytes.trimmedEnd(held.dropLast(keep))
+    let certain = held.certain(keeping: isLast ? 0 : Bytes.heldBack(of: text, before: close))
     give(certain, isReasoning: true, &pieces)
-    held = held.dropFirst(certain.count)
-    if isLast { held = [] }
+    held.drop(before: certain.endIndex)
+    if isLast { held.removeAll() }
     return false
   }
 
   private mutating func giveContent(_ isLast: Bool, _ pieces: inout [Piece]) -> Bool {
-    guard markers.opensAnywhere else {
-      give(held, isReasoning: false, &pieces)
-      held = []
+    guard opensAnywhere else {
+      give(held.bytes, isReasoning: false, &pieces)
+      held.removeAll()
       return false
     }
-    if let start = Bytes.find(markers.open, in: held) {
-      give(Bytes.trimmedEnd(held[..<start]), isReasoning: false, &pieces)
-      held = held[(start + markers.open.count)...]
+    let text = held.text()
+    if let start = Bytes.find(open, in: text) {
+      give(Bytes.trimmedEnd(held.bytes[..<start]), isReasoning: false, &pieces)
+      held.drop(before: start + open.count)
       state = .opening
       return true
     }
-    let keep = isLast ? 0 : Bytes.heldBack(of: held, before: markers.open)
-    let sure = held.dropLast(keep)
-    let certain = isLast ? sure : Bytes.trimmedEnd(sure)
+    let certain =
+      isLast ? held.bytes : held.certain(keeping: Bytes.heldBack(of: text, before: open))
     give(certain, isReasoning: false, &pieces)
-    held = held.dropFirst(certain.count)
+    held.drop(before: certain.endIndex)
     return false
   }
 

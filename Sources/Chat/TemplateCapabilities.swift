@@ -75,9 +75,7 @@ struct TemplateCapabilities: Sendable, Equatable {
   init(source: String, probe: TemplateProbe) {
     takesDeveloperRole = Bytes.contains(source, "developer")
     needsShortCallIDs = Bytes.contains(source, "!= 9")
-    stripsReasoning =
-      Bytes.contains(source, "</think>") || Bytes.contains(source, "channel|>")
-      || Bytes.contains(source, "[/THINK]")
+    stripsReasoning = OutputFormat.Reasoning.allCases.contains { Bytes.contains(source, $0.markers.close) }
     probeRoles(probe)
     probeTools(probe, source)
   }

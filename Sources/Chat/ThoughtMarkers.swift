@@ -2,36 +2,62 @@
 
 package import Tokenizers
 
-/// The text around a thought, as the model's template writes it.
+/// The text around a thought: how the model's template writes it, and what the model may make of it.
 package struct ThoughtMarkers: Sendable, Equatable {
   package let open: String
   package let close: String
+  /// A word right after `open` that belongs to it: Gemma's channel name and newline. Empty for none.
+  package let label: String
+  /// Whether thoughts may open anywhere, or only at the beginning of a reply. The markers that are plain words
+  /// may well be talked about in content.
+  package let opensAnywhere: Bool
   /// Between the thought and `close`.
   package let lead: String
   /// Between `close` and the answer.
   package let separator: String
+
+  /// Whether a prompt ends with the opening of a thought.
+  func isOpen(atEndOf prompt: String) -> Bool {
+    var tail = Bytes.trimmedEnd(Array(prompt.utf8.suffix(256))[...])
+    let word = label.utf8.filter { !Bytes.isSpace($0) }
+    if !word.isEmpty, tail.suffix(word.count).elementsEqual(word) { tail.removeLast(word.count) }
+    return tail.suffix(open.utf8.count).elementsEqual(open.utf8)
+  }
+}
+
+extension OutputFormat.Reasoning {
+  /// The one table of what is known about the marks of thoughts.
+  package var markers: ThoughtMarkers {
+    switch self {
+    case .think:
+      ThoughtMarkers(
+        open: "<think>", close: "</think>", label: "", opensAnywhere: false, lead: "\n", separator: "\n\n")
+    case .brackets:
+      ThoughtMarkers(
+        open: "[THINK]", close: "[/THINK]", label: "", opensAnywhere: false, lead: "", separator: "")
+    case .channel:
+      ThoughtMarkers(
+        open: "<|channel>", close: "<channel|>", label: "thought\n", opensAnywhere: true, lead: "\n",
+        separator: "")
+    }
+  }
 }
 
 extension OutputFormat {
-  package var thoughtMarkers: ThoughtMarkers {
-    switch reasoning {
-    case .think: ThoughtMarkers(open: "<think>", close: "</think>", lead: "\n", separator: "\n\n")
-    case .brackets: ThoughtMarkers(open: "[THINK]", close: "[/THINK]", lead: "", separator: "")
-    case .channel: ThoughtMarkers(open: "<|channel>", close: "<channel|>", lead: "\n", separator: "")
-    }
-  }
+  /// The marks of this model's thoughts.
+  package var thoughtMarkers: ThoughtMarkers { reasoning.markers }
 
   /// Whether a reply to this prompt begins inside a thought.
-  package func startsInsideThought(promptTail: String) -> Bool {
-    ReasoningMarkers(reasoning).isOpen(atEndOf: promptTail)
-  }
+  ///
+  /// - Parameter promptTail: the rendered prompt, or its end.
+  package func startsInsideThought(promptTail: String) -> Bool { thoughtMarkers.isOpen(atEndOf: promptTail) }
 
   /// Special tokens that parsers look for.
-  private static let markers: Set = [
-    "<think>", "</think>", "[THINK]", "[/THINK]", "<|channel>", "<channel|>", "<tool_call>", "</tool_call>",
-    "<|tool_call>", "<tool_call|>", "<|\"|>", "<|tool_call|>", "<|/tool_call|>", "[TOOL_CALLS]", "[CALL_ID]",
-    "[ARGS]", "<|python_tag|>",
-  ]
+  private static let markers = Set(Reasoning.allCases.flatMap { [$0.markers.open, $0.markers.close] }).union([
+    "<tool_call>", "</tool_call>", "<|tool_call>", "<tool_call|>", "<|\"|>", "<|tool_call|>",
+    "<|/tool_call|>",
+    "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]", "<|python_tag|>",
+  ])
 
   /// Special tokens that say nothing to a parser: they have no text for the client.
   package static func silentTokens(of tokenizer: Tokenizer) -> Set<Int32> {

@@ -47,6 +47,8 @@ protocol CallSyntax: Sendable {
   func calls(in body: [UInt8]) -> [ToolCall]?
 
   /// Whether an unfinished text can no longer become a call.
+  ///
+  /// - Parameter body: the text so far, without white space at its beginning.
   func isHopeless(_ body: ArraySlice<UInt8>) -> Bool
 }
 
@@ -78,8 +80,8 @@ struct ToolCallSplitter: Sendable {
 
   private let syntax: any CallSyntax
   private let tools: ToolSchemas
-  /// Text not given out yet: held-back text outside of calls, the body inside one.
-  private var held: ArraySlice<UInt8> = []
+  /// Held-back text outside of calls, the body inside one. No marker begins with white space.
+  private var held = HeldText()
   private var open: OpenCall?
   private var isBeginning = true
   private var isBehindCall = false
@@ -91,7 +93,7 @@ struct ToolCallSplitter: Sendable {
   }
 
   mutating func feed(_ bytes: [UInt8]) -> [OutputEvent] {
-    held += bytes
+    held.append(bytes)
     return advance(isLast: false)
   }
 
@@ -106,24 +108,22 @@ struct ToolCallSplitter: Sendable {
   // MARK: Outside of calls
 
   private mutating func stepOutside(_ isLast: Bool, _ events: inout [OutputEvent]) -> Bool {
-    if isBehindCall {
-      held = held.drop { Bytes.isSpace($0) }
-      if held.isEmpty { return false }
-    }
-    if let (opening, start) = nextOpening() {
-      let text = Bytes.trimmedEnd(held[..<start])
-      let gap = held[text.endIndex..<start]
+    if isBehindCall { held.dropSpace() }
+    let rest = held.text()
+    if let (opening, start) = nextOpening(in: rest) {
+      let text = Bytes.trimmedEnd(held.bytes[..<start])
+      let gap = held.bytes[text.endIndex..<start]
       give(text, &events)
       let body = start + opening.marker.count - opening.kept
-      held = held[body...]
+      held.drop(before: body)
       open = OpenCall(
         opening: opening, gap: gap, searched: body,
         progress: CallProgress(syntax.shape, tools: tools, start: body))
       return true
     }
-    let certain = isLast ? held : Bytes.trimmedEnd(held.dropLast(heldBack()))
+    let certain = isLast ? held.bytes : held.certain(keeping: heldBack(of: rest))
     give(certain, &events)
-    held = held[certain.endIndex...]
+    held.drop(before: certain.endIndex)
     return false
   }
 
@@ -134,30 +134,28 @@ struct ToolCallSplitter: Sendable {
     if !Bytes.isSpace(text) { isBeginning = false }
   }
 
-  private func nextOpening() -> (CallOpening, Int)? {
+  private func nextOpening(in text: ArraySlice<UInt8>) -> (CallOpening, Int)? {
     var best: (opening: CallOpening, start: Int)?
     for opening in syntax.openings {
       let start: Int?
       if opening.onlyAtBeginning {
-        let text = held.drop { Bytes.isSpace($0) }
         start = isBeginning && text.starts(with: opening.marker) ? text.startIndex : nil
       } else {
-        start = Bytes.find(opening.marker, in: held)
+        start = Bytes.find(opening.marker, in: text)
       }
       if let start, start < best?.start ?? .max { best = (opening, start) }
     }
     return best
   }
 
-  /// How much of the end could be the beginning of a marker.
-  private func heldBack() -> Int {
+  /// How much of the text's end could be the beginning of a marker.
+  private func heldBack(of text: ArraySlice<UInt8>) -> Int {
     var longest = 0
     for opening in syntax.openings {
       if opening.onlyAtBeginning {
-        let text = held.drop { Bytes.isSpace($0) }
-        if isBeginning, opening.marker.starts(with: text) { longest = held.count }
+        if isBeginning, opening.marker.starts(with: text) { longest = text.count }
       } else {
-        longest = max(longest, Bytes.heldBack(of: held, before: opening.marker))
+        longest = max(longest, Bytes.heldBack(of: text, before: opening.marker))
       }
     }
     return longest
@@ -167,37 +165,36 @@ struct ToolCallSplitter: Sendable {
 
   private mutating func stepInside(_ isLast: Bool, _ events: inout [OutputEvent]) -> Bool {
     guard var call = open else { return false }
+    // Taken out: what has been streamed of it grows in place.
+    open = nil
     if let (end, next) = endOfBody(&call) {
-      let tail = held[end..<next]
-      complete(call, held[..<end], tail, &events)
-      held = held[next...]
-      open = nil
+      complete(call, held.bytes[..<end], held.bytes[end..<next], &events)
+      held.drop(before: next)
       return true
     }
     if isLast {
-      complete(call, held, [], &events)
-      held = []
-      open = nil
+      complete(call, held.bytes, [], &events)
+      held.removeAll()
       return false
     }
     stream(&call, &events)
-    open = call
-    if call.streamed.isEmpty, syntax.isHopeless(held) {
+    if call.streamed.isEmpty, syntax.isHopeless(held.text()) {
       // What follows may still hold other calls.
       give(call.gap + call.opening.marker.dropLast(call.opening.kept), &events)
       isBeginning = false
-      open = nil
       return true
     }
+    open = call
     return false
   }
 
   /// The end of the body, and where the text behind the call begins: after the closing marker, or at the
   /// next opening one.
   private func endOfBody(_ call: inout OpenCall) -> (end: Int, next: Int)? {
+    let body = held.bytes
     var at = call.searched
-    while at < held.endIndex {
-      let rest = held[at...]
+    while at < body.endIndex {
+      let rest = body[at...]
       if call.isQuoted {
         guard let length = quoteLength(rest, isInside: true) else { break }
         if length < 0 { call.isQuoted = false }
@@ -243,7 +240,7 @@ struct ToolCallSplitter: Sendable {
 
   /// Gives out what is certain of an unfinished body.
   private func stream(_ call: inout OpenCall, _ events: inout [OutputEvent]) {
-    for step in call.progress.advance(held, to: call.searched) {
+    for step in call.progress.advance(held.bytes, to: call.searched) {
       switch step {
       case .began(let name):
         if !call.streamed.isEmpty { events.append(.callEnded) }
@@ -251,8 +248,8 @@ struct ToolCallSplitter: Sendable {
         events.append(.callBegan(name: name))
       case .arguments(let range):
         guard !call.streamed.isEmpty, !range.isEmpty else { continue }
-        call.streamed[call.streamed.count - 1].arguments += held[range]
-        events.append(.callArguments(Bytes.text(held[range])))
+        call.streamed[call.streamed.count - 1].arguments += held.bytes[range]
+        events.append(.callArguments(Bytes.text(held.bytes[range])))
       }
     }
   }

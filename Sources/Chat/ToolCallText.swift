@@ -13,19 +13,28 @@ enum ToolCallText {
   /// The calls of a JSON object or an array of objects; nil unless all of it is well-formed.
   static func calls(in bytes: [UInt8]) -> [ToolCall]? {
     let text = Bytes.trimmed(bytes)
-    // Validated as a whole first: the scans below may rely on it.
+    // Validated as a whole: the readers below only look for where things are.
     guard let value = try? JSONValue(parsing: text) else { return nil }
-    switch value {
-    case .object: return call(in: text).map { [$0] }
-    case .array(let elements) where !elements.isEmpty:
-      var calls: [ToolCall] = []
-      for range in JSONScanner(text).elements() {
-        guard let call = call(in: Array(text[range])) else { return nil }
-        calls.append(call)
+    do throws(JSONError) {
+      switch value {
+      case .object: return try call(in: text).map { [$0] }
+      case .array(let elements) where !elements.isEmpty: return try calls(inArray: text)
+      default: return nil
       }
-      return calls
-    default: return nil
+    } catch {
+      return nil
     }
+  }
+
+  private static func calls(inArray text: [UInt8]) throws(JSONError) -> [ToolCall]? {
+    var reader = try JSONReader(text)
+    var calls: [ToolCall] = []
+    try reader.enterArray()
+    while try reader.nextElement() {
+      guard let call = try call(in: Array(text[reader.skipValue()])) else { return nil }
+      calls.append(call)
+    }
+    return calls
   }
 
   /// Whether the bytes are a JSON object.
@@ -35,15 +44,18 @@ enum ToolCallText {
   }
 
   /// A call object: `name` with `arguments` or `parameters`, possibly inside `function`.
-  private static func call(in text: [UInt8]) -> ToolCall? {
+  private static func call(in text: [UInt8]) throws(JSONError) -> ToolCall? {
+    var reader = try JSONReader(text)
+    var key: [UInt8] = []
     var name: String?
     var arguments: [UInt8]?
-    for member in JSONScanner(text).members() {
-      let value = Array(text[member.value])
-      switch member.key {
+    try reader.enterObject()
+    while try reader.nextKey(into: &key) {
+      let value = try Array(text[reader.skipValue()])
+      switch Bytes.text(key) {
       case "name": name = (try? JSONValue(parsing: value))?.stringValue
       case "arguments", "parameters": arguments = value
-      case "function" where value.first == UInt8(ascii: "{"): return call(in: value)
+      case "function" where value.first == UInt8(ascii: "{"): return try call(in: value)
       case "function" where name == nil: name = (try? JSONValue(parsing: value))?.stringValue
       default: break
       }
@@ -62,82 +74,5 @@ enum ToolCallText {
       return Bytes.text(Bytes.trimmed(Array(inner.utf8)))
     default: return nil
     }
-  }
-}
-
-/// Ranges of the parts of a JSON text that is known to be valid.
-struct JSONScanner {
-  private let bytes: [UInt8]
-
-  init(_ bytes: [UInt8]) { self.bytes = bytes }
-
-  /// Members of the outermost object; the values' ranges have no whitespace around.
-  func members() -> [(key: String, value: Range<Int>)] {
-    var members: [(key: String, value: Range<Int>)] = []
-    var at = skipSpace(1)
-    while at < bytes.count, bytes[at] == UInt8(ascii: "\"") {
-      let keyEnd = end(of: at)
-      let key = (try? JSONValue(parsing: Array(bytes[at..<keyEnd])))?.stringValue ?? ""
-      at = skipSpace(skipSpace(keyEnd) + 1)
-      let valueEnd = end(of: at)
-      members.append((key, at..<valueEnd))
-      at = skipSpace(skipSpace(valueEnd) + 1)
-    }
-    return members
-  }
-
-  /// Elements of the outermost array.
-  func elements() -> [Range<Int>] {
-    var elements: [Range<Int>] = []
-    var at = skipSpace(1)
-    while at < bytes.count, bytes[at] != UInt8(ascii: "]") {
-      let valueEnd = end(of: at)
-      elements.append(at..<valueEnd)
-      at = skipSpace(skipSpace(valueEnd) + 1)
-    }
-    return elements
-  }
-
-  private func skipSpace(_ start: Int) -> Int {
-    var at = start
-    while at < bytes.count, Bytes.isSpace(bytes[at]) { at += 1 }
-    return at
-  }
-
-  /// The end of the value that starts at `start`; the end of the text for an unfinished one.
-  func end(of start: Int) -> Int {
-    var depth = 0
-    var at = start
-    var isInString = false
-    while at < bytes.count {
-      let byte = bytes[at]
-      at += 1
-      if isInString {
-        if byte == UInt8(ascii: "\\") { at += 1 }
-        if byte == UInt8(ascii: "\"") { isInString = false }
-      } else {
-        switch byte {
-        case UInt8(ascii: "\""): isInString = true
-        case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
-        case UInt8(ascii: "}"), UInt8(ascii: "]"): depth -= 1
-        case UInt8(ascii: ","), UInt8(ascii: ":"):
-          if depth == 0 { return trimEnd(at - 1, start) }
-        default: break
-        }
-        if depth < 0 { return trimEnd(at - 1, start) }
-        if depth == 0, !isInString,
-          byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "}") || byte == UInt8(ascii: "]")
-        {
-          return min(at, bytes.count)
-        }
-      }
-    }
-    return trimEnd(bytes.count, start)
-  }
-
-  private func trimEnd(_ end: Int, _ start: Int) -> Int {
-    var end = end
-    while end > start, Bytes.isSpace(bytes[end - 1]) { end -= 1 }
-    return end
   }
 }

@@ -189,10 +189,10 @@ struct FamilyTemplateTests {
     let off = try template.render(
       Conversation(messages: messages, templateArguments: JSONObject([("enable_thinking", false)])))
     #expect(off == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
-    #expect(!template.format.makeParser(promptTail: off, tools: nil).isInsideReasoning)
+    #expect(!template.format.startsInsideThought(promptTail: off))
     let always = try family("Qwen-QwQ-32B.older")
     let prompt = try always.render(Conversation(messages: messages))
-    #expect(always.format.makeParser(promptTail: prompt, tools: nil).isInsideReasoning)
+    #expect(always.format.startsInsideThought(promptTail: prompt))
     #expect(try family("Qwen-Qwen2.5-7B-Instruct").format.supportsThinkingSwitch == false)
   }
 

@@ -13,6 +13,15 @@ private let gemma = "<|tool_call><tool_call|><|channel>"
 private let mistral = "[TOOL_CALLS][THINK]"
 private let xml = think + "<tool_call><function="
 
+extension OutputFormat {
+  /// A parser for tools of which only the names are known.
+  fileprivate func makeParser(promptTail: String, toolNames: [String]?) -> OutputParser {
+    makeParser(
+      promptTail: promptTail,
+      tools: toolNames?.map { ["type": "function", "function": ["name": .string($0)]] })
+  }
+}
+
 /// What a reply says in the end.
 private enum Part: Equatable {
   case content(String)
@@ -405,6 +414,43 @@ private func parse(
       let events = joined(parser.feed(text) + parser.finish())
       #expect(events == [.content(text)], "\(piece)")
     }
+  }
+
+  private static let call = #"<tool_call>{"name": "f", "arguments": {}}</tool_call>"#
+
+  @Test(arguments: [
+    (qwen, "", "", true), (qwen, "x", "x", true), (qwen, "<think>", "", false),
+    (qwen, "<think>x</think>", "", false),
+    (qwen, "<tool_call>", "<tool_call>", true), (qwen, call, "", false), (phi, "x", "x", true),
+    (gemma, "x", "x", true), (gemma, "<|channel>thought\n", "", false),
+    (mistral, "[TOOL_CALLS]", "[TOOL_CALLS]", true),
+    (llama, "", "", true), (llama, "{", "{", true), (xml, "x", "x", true),
+  ])
+  func `white space without end is looked at once`(
+    template: String, beginning: String, content: String, isContent: Bool
+  ) {
+    var parser = OutputFormat(templateSource: template).makeParser(promptTail: "", toolNames: ["f"])
+    let space = String(repeating: " \n", count: 128)
+    var events = parser.feed(beginning)
+    for _ in 0..<5_000 { events += parser.feed(space) }
+    let parts = joined(events + parser.finish())
+    let text = content + (isContent ? String(repeating: " \n", count: 128 * 5_000) : "")
+    #expect(
+      parts.filter { if case .content = $0 { true } else { false } } == (text.isEmpty ? [] : [.content(text)])
+    )
+  }
+
+  @Test func `an object whose first key is far away is a call or content like others`() {
+    let space = String(repeating: " ", count: 300)
+    let call = "{" + space + #""name": "f", "parameters": {}}"#
+    #expect(parse(call, llama, tools: ["f"]) == [.toolCall(name: "f", arguments: "{}")])
+    let other = "{" + space + #""answer": 42} and so on"#
+    #expect(parse(other, llama, tools: ["f"]) == [.content(other)])
+  }
+
+  @Test func `an array in the place of a call is none`() {
+    let text = #"<tool_call>[["name", "f"]]</tool_call>"#
+    #expect(parse(text, qwen, tools: ["f"]) == [.content(text)])
   }
 
   @Test func `random replies give the same events however they are cut`() {

@@ -77,9 +77,10 @@ enum TextTargets {
   static func calls(_ bytes: [UInt8]) {
     let format = formats[Int(bytes.first ?? 0) % formats.count]
     let text = String(decoding: bytes.dropFirst(), as: UTF8.self)
-    var whole = format.makeParser(promptTail: "", toolNames: ["f"])
+    let tools: [JSONValue] = [["type": "function", "function": ["name": "f"]]]
+    var whole = format.makeParser(promptTail: "", tools: tools)
     let expected = joined(whole.feed(text) + whole.finish())
-    var cut = format.makeParser(promptTail: "", toolNames: ["f"])
+    var cut = format.makeParser(promptTail: "", tools: tools)
     var events: [OutputEvent] = []
     for scalar in text.unicodeScalars { events += cut.feed(String(scalar)) }
     check(joined(events + cut.finish()) == expected, "events do not depend on how a reply is cut")

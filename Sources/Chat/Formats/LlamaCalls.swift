@@ -1,5 +1,7 @@
 // Llama 3: a JSON object with `name` and `parameters` as the whole reply, possibly behind `<|python_tag|>`.
 
+import JSON
+
 struct LlamaCalls: CallSyntax {
   let tools: ToolSchemas
   let openings = [
@@ -12,6 +14,7 @@ struct LlamaCalls: CallSyntax {
   /// One or more objects, separated by semicolons, commas or whitespace. Because nothing else marks a call,
   /// the names must be those of the request's tools.
   func calls(in body: [UInt8]) -> [ToolCall]? {
+    guard var reader = try? JSONReader(body) else { return nil }
     var calls: [ToolCall] = []
     var at = 0
     while at < body.count {
@@ -22,22 +25,28 @@ struct LlamaCalls: CallSyntax {
         continue
       }
       guard body[at] == UInt8(ascii: "{") else { return nil }
-      let end = JSONScanner(body).end(of: at)
-      guard let found = ToolCallText.calls(in: Array(body[at..<end])),
+      reader.move(to: at)
+      guard let object = try? reader.skipValue(), let found = ToolCallText.calls(in: Array(body[object])),
         found.allSatisfy({ tools.contains($0.name) })
       else { return nil }
       calls += found
-      at = end
+      at = object.upperBound
     }
     return calls
   }
 
+  /// Most white space between a call's brace and its first key that is looked at again and again.
+  private static let maxSpace = 256
+
   /// A call's object begins with one of a few keys: other JSON is content at once.
   func isHopeless(_ body: ArraySlice<UInt8>) -> Bool {
-    let text = body.drop { Bytes.isSpace($0) }
-    guard let first = text.first else { return false }
+    guard let first = body.first else { return false }
     if first != UInt8(ascii: "{") { return true }
-    let key = text.dropFirst().drop { Bytes.isSpace($0) }
+    let inside = body.dropFirst()
+    let space = inside.prefix(Self.maxSpace + 1).prefix { Bytes.isSpace($0) }.count
+    // There may be no end of it: then the end of the reply decides.
+    if space > Self.maxSpace { return false }
+    let key = inside.dropFirst(space)
     if key.isEmpty { return false }
     return !["\"name\"", "\"parameters\"", "\"arguments\"", "\"type\"", "\"function\"", "\"id\""].contains {
       key.starts(with: $0.utf8) || $0.utf8.starts(with: key)
