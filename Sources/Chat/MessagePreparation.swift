@@ -266,20 +266,28 @@ struct MessagePreparation {
     }
   }
 
-  /// Joins neighbours of the same role when both are plain text.
+  /// Joins neighbours of the same role that are plain text; the first of them keeps its other members.
   private func merged(_ messages: [JSONObject]) -> [JSONObject] {
+    func text(of message: JSONObject, from role: String) -> String? {
+      guard message["role"]?.stringValue == role, message["tool_calls"] == nil else { return nil }
+      return message["content"]?.stringValue
+    }
     var result: [JSONObject] = []
-    for message in messages {
-      let role = message["role"]?.stringValue
-      if var last = result.last, role == "user" || role == "assistant", last["role"]?.stringValue == role,
-        last["tool_calls"] == nil, message["tool_calls"] == nil, let a = last["content"]?.stringValue,
-        let b = message["content"]?.stringValue
+    var index = 0
+    while index < messages.count {
+      var message = messages[index]
+      index += 1
+      if let role = message["role"]?.stringValue, role == "user" || role == "assistant",
+        let first = text(of: message, from: role)
       {
-        last["content"] = .string(a + "\n\n" + b)
-        result[result.count - 1] = last
-      } else {
-        result.append(message)
+        var texts = [first]
+        while index < messages.count, let next = text(of: messages[index], from: role) {
+          texts.append(next)
+          index += 1
+        }
+        if texts.count > 1 { message["content"] = .string(texts.joined(separator: "\n\n")) }
       }
+      result.append(message)
     }
     return result
   }

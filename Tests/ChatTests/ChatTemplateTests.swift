@@ -261,6 +261,66 @@ struct FamilyTemplateTests {
         == "get_weather;user: Weather?;assistant: call get_weather {} <tool_response>get_weather = 21 Warm.;")
   }
 
+  static let strictTurns = """
+    {%- for m in messages -%}
+    {%- if m.role != ('user', 'assistant')[loop.index0 % 2] %}{{ raise_exception('turns') }}{% endif -%}
+    {{ PRINTED }};
+    {%- endfor -%}
+    """
+
+  private func strictTurns(printing words: String) throws -> ChatTemplate {
+    try template(Self.strictTurns.replacing("PRINTED", with: words))
+  }
+
+  @Test func `neighbours of one role are one message where turns alternate, unless one has parts or calls`()
+    throws
+  {
+    let messages: [JSONValue] = [
+      ["role": "user", "content": "A", "name": "n"], ["role": "user", "content": "B"],
+      ["role": "user", "content": ""], ["role": "assistant", "content": "C"],
+      ["role": "assistant", "content": "D"], ["role": "user", "content": "E"],
+    ]
+    let template = try strictTurns(printing: "m.content ~ (m.name or '')")
+    #expect(try template.render(Conversation(messages: messages)) == "A\n\nB\n\nn;C\n\nD;E;")
+    let calling: JSONValue = ["role": "assistant", "content": "C", "tool_calls": [call("f", "{}")]]
+    #expect(throws: ChatError.refused("turns")) {
+      try template.render(Conversation(messages: [messages[0], messages[3], calling]))
+    }
+  }
+
+  @Test func `ten thousand neighbours are joined once`() throws {
+    let message: JSONValue = ["role": "user", "content": .string(String(repeating: "x", count: 800))]
+    let prompt = try strictTurns(printing: "m.content | length").render(
+      Conversation(messages: Array(repeating: message, count: 10_000)))
+    #expect(prompt == "8019998;")
+  }
+
+  @Test(arguments: [
+    ("", "<think>", "</think>", "[THINK]x[/THINK]"),
+    ("[THINK]", "[THINK]", "[/THINK]", "<think>x</think>"),
+    ("<|channel>", "<|channel>thought\n", "<channel|>", "<think>x</think>"),
+  ])
+  func `thoughts that clients send back in the text are not in the prompt, whatever their marks`(
+    word: String, open: String, close: String, other: String
+  ) throws {
+    let template = try template(
+      "{#- \(word) -#}{%- for m in messages %}{{ m.role }}: {{ m.content }};{% endfor %}")
+    let thought = "\n\(open)secret\(close)"
+    let messages: [JSONValue] = [
+      ["role": "user", "content": .string("\(thought)A")],
+      ["role": "assistant", "content": .string("\(thought)\n\nB.\(thought)")],
+      ["role": "assistant", "content": .string("\(other)C.")],
+      ["role": "user", "content": "D"],
+      // Of the turn that goes on: only what is said twice is left out.
+      ["role": "assistant", "content": .string("\(thought)E."), "reasoning_content": "secret"],
+      ["role": "assistant", "content": .string("\(thought)F.")],
+    ]
+    #expect(
+      try template.render(Conversation(messages: messages))
+        == "user: \(thought)A;assistant: B.\(thought);assistant: \(other)C.;user: D;assistant: E.;"
+        + "assistant: \(thought)F.;")
+  }
+
   static let chatML = """
     {%- for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
     {%- endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}
