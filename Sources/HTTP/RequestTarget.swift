@@ -55,7 +55,7 @@ package struct RequestTarget: Sendable, Equatable {
   }
 
   /// The bytes with every `%XX` replaced; nil when a `%` is not followed by two hexadecimal digits.
-  static func percentDecoded(_ bytes: ArraySlice<UInt8>) -> [UInt8]? {
+  package static func percentDecoded(_ bytes: ArraySlice<UInt8>) -> [UInt8]? {
     var out: [UInt8] = []
     out.reserveCapacity(bytes.count)
     var index = bytes.startIndex

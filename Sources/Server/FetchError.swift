@@ -25,7 +25,7 @@ enum FetchError: Error, Sendable, Equatable, CustomStringConvertible {
     case .badURL(let problem): "the URL cannot be fetched: \(problem)"
     case .noProgram:
       "this server cannot fetch it: the program 'curl' is not installed; send the bytes in a data URL"
-    case .unlistedHost(let host): "this server fetches nothing from '\(host)' (--media-url-hosts)"
+    case .unlistedHost(let host): "this server fetches nothing from '\(host)' (--media-url-host)"
     case .unknownHost(let host): "the host '\(host)' is not known"
     case .privateHost(let host):
       "the host '\(host)' has no public address; nothing is fetched from private networks"

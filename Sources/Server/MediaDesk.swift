@@ -1,4 +1,4 @@
-// Where images and sounds are made ready for the model: few at a time, and once as long as they are remembered.
+// Where images and sounds are made ready for the model: few at a time, and each once as long as it is remembered.
 
 import Media
 import OpenAI
@@ -7,10 +7,17 @@ import Platform
 /// Shared by all connections.
 final class MediaDesk: Sendable {
   fileprivate struct State {
-    var busy = 0
+    /// Inputs that are being made.
+    var busy: Set<[UInt8]> = []
     var clock: UInt64 = 0
     var bytes = 0
     var inputs: [[UInt8]: (input: MediaInput, lastUse: UInt64)] = [:]
+  }
+
+  private enum Turn: Sendable {
+    case known(MediaInput)
+    /// The caller has a place, and makes the input.
+    case mine
   }
 
   private let state = Monitor(State())
@@ -19,23 +26,46 @@ final class MediaDesk: Sendable {
   private static let places = 2
   /// Most memory for inputs that are ready.
   private static let byteLimit = 64 << 20
+  /// Longest wait for a place, seconds.
+  private static let seconds = 30.0
 
-  /// The input that was made under `key`, or a new one.
+  /// The input that was made under `key`, or a new one. Blocks until there is a place to make it.
   ///
-  /// - Parameter key: a digest of everything that decides about the input.
+  /// - Parameters:
+  ///   - key: a digest of everything that decides about the input.
+  ///   - param: the field that it is for, for errors.
+  ///   - deadline: of the wait for a place.
+  ///   - isUnwanted: whether nobody waits for the answer any more; asked many times a second, must not block.
+  /// - Throws: what `make` throws; 503 when no place became free in time.
   func input(
-    _ key: [UInt8], make: () throws(APIError) -> MediaInput
+    _ key: [UInt8], for param: String, until deadline: Instant = .now.adding(seconds: MediaDesk.seconds),
+    isUnwanted: () -> Bool = { false }, make: () throws(APIError) -> MediaInput
   ) throws(APIError) -> MediaInput {
-    if let known = state.withLock({ $0.find(key) }) { return known }
-    let _: Bool? = state.wait { state in
-      guard state.busy < Self.places else { return nil }
-      state.busy += 1
-      return true
-    }
-    defer { state.update { $0.busy -= 1 } }
+    if case .known(let input) = try waitForTurn(key, param, until: deadline, isUnwanted) { return input }
+    defer { state.update { _ = $0.busy.remove(key) } }
     let input = try make()
     state.withLock { $0.keep(input, key, limit: Self.byteLimit) }
     return input
+  }
+
+  /// What is being made by another is waited for.
+  private func waitForTurn(
+    _ key: [UInt8], _ param: String, until deadline: Instant, _ isUnwanted: () -> Bool
+  ) throws(APIError) -> Turn {
+    while true {
+      let turn: Turn? = state.wait(until: min(deadline, Instant.now.adding(seconds: 0.1))) { state in
+        if let known = state.find(key) { return .known(known) }
+        guard state.busy.count < Self.places, state.busy.insert(key).inserted else { return nil }
+        return .mine
+      }
+      if let turn { return turn }
+      if isUnwanted() { throw APIError(AnswerFailure.clientGone, param: param) }
+      if Instant.now >= deadline {
+        throw .overloaded(
+          "'\(param)' was not read: this server decodes too many other images and sounds at the moment.",
+          param: param)
+      }
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 // From the parts of a request to what the model's encoders take: finds the bytes, decodes them, brings them to size.
 
+import HTTP
 import JSON
 import Media
 import OpenAI
@@ -16,7 +17,8 @@ final class MediaResolver {
   /// When everything that is fetched must be there.
   private lazy var deadline = Instant.now.adding(seconds: MediaFetcher.seconds)
 
-  /// - Parameter isUnwanted: whether nobody waits for the answer any more; asked while something is fetched.
+  /// - Parameter isUnwanted: whether nobody waits for the answer any more; asked while something is fetched or
+  ///   waits for its turn to be decoded.
   init(
     _ core: AppCore, attachments: [ByteKey: [UInt8]] = [:], isUnwanted: @escaping () -> Bool = { false }
   ) {
@@ -64,7 +66,7 @@ final class MediaResolver {
     _ bytes: [UInt8], _ rules: MediaRules.Sounds, _ part: MediaPart
   ) throws(APIError) -> MediaInput {
     let key = SHA256.digest(Array("sound\n".utf8) + SHA256.digest(bytes))
-    return try core.desk.input(key) { () throws(APIError) in
+    return try core.desk.input(key, for: part.field, isUnwanted: isUnwanted) { () throws(APIError) in
       do throws(SoundError) {
         return try rules.input(bytes)
       } catch {
@@ -99,7 +101,7 @@ final class MediaResolver {
     _ bytes: [UInt8], _ tokens: Int, _ rules: MediaRules.Images, _ part: MediaPart
   ) throws(APIError) -> MediaInput {
     let key = SHA256.digest(Array("image \(tokens)\n".utf8) + SHA256.digest(bytes))
-    return try core.desk.input(key) { () throws(APIError) in
+    return try core.desk.input(key, for: part.field, isUnwanted: isUnwanted) { () throws(APIError) in
       do throws(MediaError) {
         let image = try ImageDecoder.decode(bytes)
         let size = try rules.grid.size(width: image.width, height: image.height, tokens: tokens)
@@ -180,30 +182,14 @@ final class MediaResolver {
     guard host.isEmpty || host == "localhost" else { return nil }
     var components: [String] = []
     for piece in rest[(slash + 1)...].split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: true) {
-      guard let bytes = percentDecoded(piece), let name = String(validating: bytes, as: UTF8.self) else {
+      guard let bytes = RequestTarget.percentDecoded(piece),
+        let name = String(validating: bytes, as: UTF8.self)
+      else {
         return nil
       }
       components.append(name)
     }
     return components.isEmpty ? nil : components
-  }
-
-  private static func percentDecoded(_ bytes: ArraySlice<UInt8>) -> [UInt8]? {
-    var out: [UInt8] = []
-    var at = bytes.startIndex
-    while at < bytes.endIndex {
-      if bytes[at] == UInt8(ascii: "%") {
-        guard at + 2 < bytes.endIndex,
-          let byte = UInt8(String(decoding: bytes[at + 1...at + 2], as: UTF8.self), radix: 16)
-        else { return nil }
-        out.append(byte)
-        at += 3
-      } else {
-        out.append(bytes[at])
-        at += 1
-      }
-    }
-    return out
   }
 }
 
@@ -212,14 +198,18 @@ extension APIError {
     switch error {
     case .unwanted: self = APIError(AnswerFailure.clientGone, param: param)
     case .busy:
-      self.init(
-        status: 503, type: "server_error", code: "overloaded", param: param,
-        message: "'\(param)' was not fetched: \(error).", retryAfter: 5)
+      self = .overloaded("'\(param)' was not fetched: \(error).", param: param)
     case .noProgram, .unlistedHost: self = .unsupportedValue(param, "\(error)")
     default:
       self.init(
         status: 400, code: "invalid_image_url", param: param, message: "Invalid '\(param)': \(error).")
     }
+  }
+
+  /// A part of the request had no turn in time.
+  static func overloaded(_ message: String, param: String) -> APIError {
+    APIError(
+      status: 503, type: "server_error", code: "overloaded", param: param, message: message, retryAfter: 5)
   }
 
   static func unusableMedia(_ param: String, _ problem: String) -> APIError {

@@ -125,6 +125,15 @@ private let rules = MediaRules(
     }
   }
 
+  @Test(arguments: [
+    ("file:///a%20b/%c3%A9", ["a b", "é"] as [String]?), ("file://localhost/a//b", ["a", "b"]),
+    ("file:///a%+Ab", nil), ("file:///a%-0b", nil), ("file:///a%4", nil), ("file:///%ff", nil),
+    ("file://host/a", nil), ("file:a", nil),
+  ])
+  func `a file's path is percent-decoded, by hexadecimal digits alone`(url: String, path: [String]?) {
+    #expect(MediaResolver.path(ofFileURL: url) == path)
+  }
+
   @Test func `URLs are followed where that is allowed, to public places`() throws {
     var settings = App.Settings()
     settings.mediaURLs = MediaURLRules()

@@ -1,0 +1,85 @@
+// The places where images and sounds are decoded: few, and one for each input.
+
+import Media
+import OpenAI
+import Platform
+import Testing
+
+@testable import Server
+
+@Suite struct MediaDeskTests {
+  private let desk = MediaDesk()
+
+  private func input(_ value: UInt8) -> MediaInput {
+    MediaInput(content: .image(PixelImage(width: 1, height: 1, pixels: [value, 0, 0])), tokenCount: 1)
+  }
+
+  private func refusal(
+    _ key: [UInt8], until deadline: Instant = .now, isUnwanted: () -> Bool = { false }
+  ) -> APIError? {
+    do throws(APIError) {
+      _ = try desk.input(key, for: "p", until: deadline, isUnwanted: isUnwanted) { () throws(APIError) in
+        Issue.record("it was made")
+        return input(0)
+      }
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  @Test func `an input is made once, one that could not be made again`() throws {
+    #expect(throws: APIError.invalidValue("p", "no")) {
+      try desk.input([1], for: "p") { () throws(APIError) in throw .invalidValue("p", "no") }
+    }
+    let first = try desk.input([1], for: "p") { () throws(APIError) in input(1) }
+    let second = try desk.input([1], for: "p") { () throws(APIError) in input(2) }
+    #expect(first.digest == input(1).digest)
+    #expect(second.digest == input(1).digest)
+  }
+
+  @Test func `what two ask for at the same time is made for both`() throws {
+    let count = Monitor(0)
+    let found = Monitor<[[UInt8]]>([])
+    for _ in 0..<2 {
+      try Thread(name: "request") { [self] in
+        let made = try? desk.input([7], for: "p") { () throws(APIError) in
+          let number = count.update { count in
+            count += 1
+            return count
+          }
+          // Time in which the other would come here too.
+          let _: Bool? = count.wait(until: Instant.now.adding(seconds: 0.5)) { $0 > 1 ? true : nil }
+          return input(UInt8(number))
+        }
+        found.update { $0.append(made?.digest ?? []) }
+      }.detach()
+    }
+    let all: Bool? = found.wait(until: Instant.now.adding(seconds: 20)) { $0.count == 2 ? true : nil }
+    #expect(all == true)
+    #expect(found.withLock { $0 } == [input(1).digest, input(1).digest])
+    #expect(count.withLock { $0 } == 1)
+  }
+
+  @Test func `who finds no place is refused in the end, and who has left at once`() throws {
+    _ = try desk.input([1], for: "p") { () throws(APIError) in
+      // The same input is awaited even where there is a place.
+      #expect(refusal([1])?.code == "overloaded")
+      return try desk.input([2], for: "p") { () throws(APIError) in
+        let error = refusal([3])
+        #expect(error?.status == 503)
+        #expect(error?.param == "p")
+        #expect(error?.retryAfter == 5)
+        #expect(
+          refusal([3], until: Instant.now.adding(seconds: 60), isUnwanted: { true })
+            == APIError(AnswerFailure.clientGone, param: "p"))
+        return input(2)
+      }
+    }
+    // Both places are free again.
+    let third = try desk.input([3], for: "p", until: .now) { () throws(APIError) in input(3) }
+    #expect(third.digest == input(3).digest)
+    // What is known needs no place.
+    #expect(refusal([2]) == nil)
+  }
+}
