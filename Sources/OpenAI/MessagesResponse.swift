@@ -10,6 +10,33 @@ package enum MessageBlock: Sendable, Equatable {
   /// `arguments` is JSON text.
   case toolUse(id: String, name: String, arguments: String)
 
+  /// Whether it is text of the answer.
+  package var isText: Bool { if case .text = self { true } else { false } }
+  /// Whether it is a thought.
+  package var isThinking: Bool { if case .thinking = self { true } else { false } }
+  /// Whether it is a call of a tool.
+  package var isToolUse: Bool { if case .toolUse = self { true } else { false } }
+
+  /// Adds to its text, thought or arguments in place: answers come token by token.
+  package mutating func append(_ more: String) {
+    // The block lets its text go first: a text that another holds too would be copied.
+    switch self {
+    case .text(var text):
+      self = .text("")
+      text.append(more)
+      self = .text(text)
+    case .thinking(var thought):
+      self = .thinking("")
+      thought.append(more)
+      self = .thinking(thought)
+    case .toolUse(let id, let name, var arguments):
+      self = .text("")
+      arguments.append(more)
+      self = .toolUse(id: id, name: name, arguments: arguments)
+    }
+  }
+
+  /// The block of a whole message.
   package var json: JSONValue {
     switch self {
     case .text(let text): ["type": "text", "text": .string(text), "citations": nil]

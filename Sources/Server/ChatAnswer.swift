@@ -33,7 +33,8 @@ struct ChatAnswer {
   private func add(_ piece: TokenStream.Piece, to choice: inout ChatChoice) {
     switch piece {
     case .reasoning(let text):
-      if request.showsReasoning { choice.reasoning = (choice.reasoning ?? "") + text }
+      guard request.showsReasoning else { break }
+      if choice.reasoning == nil { choice.reasoning = text } else { choice.reasoning?.append(text) }
     case .content(let text, let tokens):
       choice.content += text
       choice.logprobs? += tokens.map(core.logprob)

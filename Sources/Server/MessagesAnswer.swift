@@ -49,27 +49,27 @@ struct MessagesAnswer {
   }
 
   private func add(_ piece: TokenStream.Piece, to blocks: inout [MessageBlock]) {
-    switch (piece, blocks.last) {
-    case (.content(let text, _), .text(let before)?): blocks[blocks.count - 1] = .text(before + text)
-    case (.content(let text, _), _): blocks.append(.text(text))
-    case (.reasoning(let text), .thinking(let before)?):
-      blocks[blocks.count - 1] = .thinking(before + shown(text))
-    case (.reasoning(let text), _): blocks.append(.thinking(shown(text)))
-    case (.toolCallBegan(let name), _):
-      blocks.append(.toolUse(id: makeCallID(), name: name, arguments: ""))
-    case (.toolCallArguments(let text), .toolUse(let id, let name, let before)?):
-      blocks[blocks.count - 1] = .toolUse(id: id, name: name, arguments: before + text)
-    case (.toolCallsFailed(let count), _): retract(count, from: &blocks)
-    case (.toolCallArguments, _), (.toolCallEnded, _), (.finish, _): break
+    let last = blocks.count - 1
+    switch piece {
+    case .content(let text, _):
+      if last >= 0, blocks[last].isText { blocks[last].append(text) } else { blocks.append(.text(text)) }
+    case .reasoning(let text):
+      if last >= 0, blocks[last].isThinking {
+        blocks[last].append(shown(text))
+      } else {
+        blocks.append(.thinking(shown(text)))
+      }
+    case .toolCallBegan(let name): blocks.append(.toolUse(id: makeCallID(), name: name, arguments: ""))
+    case .toolCallArguments(let text): if last >= 0, blocks[last].isToolUse { blocks[last].append(text) }
+    case .toolCallsFailed(let count): retract(count, from: &blocks)
+    case .toolCallEnded, .finish: break
     }
   }
 
   /// The last calls that began are none after all.
   private func retract(_ count: Int, from blocks: inout [MessageBlock]) {
     for _ in 0..<count {
-      guard let last = blocks.lastIndex(where: { if case .toolUse = $0 { true } else { false } }) else {
-        return
-      }
+      guard let last = blocks.lastIndex(where: \.isToolUse) else { return }
       blocks.remove(at: last)
     }
   }
@@ -118,7 +118,7 @@ struct MessagesAnswer {
       try begin()
       switch piece {
       case .content(let text, _):
-        if case .text? = open {} else { try start(.text("")) }
+        if open?.isText != true { try start(.text("")) }
         try send(.textDelta(index, text))
       case .reasoning(let text): try sendThought(answer.shown(text))
       case .toolCallBegan(let name):
@@ -133,9 +133,8 @@ struct MessagesAnswer {
     }
 
     private mutating func sendThought(_ text: String) throws(SocketError) {
-      var before = ""
-      if case .thinking(let sent)? = open { before = sent } else { try start(.thinking("")) }
-      open = .thinking(before + text)
+      if open?.isThinking != true { try start(.thinking("")) }
+      open?.append(text)
       if !text.utf8.isEmpty { try send(.thinkingDelta(index, text)) }
     }
 
