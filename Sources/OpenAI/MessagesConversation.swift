@@ -7,7 +7,7 @@ struct MessagesConversation {
   private let limits: RequestLimits
   private(set) var messages: [JSONValue] = []
   /// From paths in `messages` to paths in the body.
-  private(set) var names = FieldNames()
+  private(set) var names: FieldNames = [:]
   /// The answer goes on with the assistant's own last message.
   private(set) var endsWithAssistant = false
 

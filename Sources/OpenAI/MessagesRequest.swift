@@ -153,30 +153,3 @@ extension MessagesRequest {
     return function
   }
 }
-
-/// What fields of a chat request are called on the wire that they came over.
-struct FieldNames: Sendable {
-  private var pairs: [(chat: String, wire: String)] = []
-
-  /// Names a field and all that is below it.
-  mutating func add(_ chat: String, as wire: String) { pairs.append((chat, wire)) }
-
-  /// The error with the wire's name of the field in `param` and in the message.
-  func translated(_ error: APIError) -> APIError {
-    guard let param = error.param else { return error }
-    let path = Array(param.utf8)
-    let known = pairs.filter { pair in
-      let name = Array(pair.chat.utf8)
-      guard path.starts(with: name) else { return false }
-      return path.count == name.count || [UInt8(ascii: "."), UInt8(ascii: "[")].contains(path[name.count])
-    }
-    guard let nearest = known.max(by: { $0.chat.utf8.count < $1.chat.utf8.count }) else { return error }
-    let name = nearest.wire + String(decoding: path[nearest.chat.utf8.count...], as: UTF8.self)
-    var translated = error
-    translated.param = name
-    translated.message = String(
-      decoding: Array(error.message.utf8).replacing(Array("'\(param)'".utf8), with: Array("'\(name)'".utf8)),
-      as: UTF8.self)
-    return translated
-  }
-}

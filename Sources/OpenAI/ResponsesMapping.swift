@@ -12,8 +12,12 @@ struct ResponsesMapping {
   private(set) var echoedTools: [JSONValue] = []
   /// Tools left out because this server does not know their type.
   private(set) var dropped: [String] = []
-  /// The place in `tools` of each tool of the chat body.
-  private var toolIndexes: [Int] = []
+  /// From fields of the chat body to fields of the Responses body.
+  private var names: FieldNames = [
+    "response_format": "text.format", "response_format.json_schema": "text.format",
+    "reasoning_effort": "reasoning.effort", "logprobs": "include", "tool_choice.function": "tool_choice",
+    "tool_choice.allowed_tools": "tool_choice",
+  ]
   /// `text.format` as the response echoes it.
   private(set) var echoedFormat: JSONValue = ["type": "text"]
 
@@ -65,9 +69,10 @@ struct ResponsesMapping {
         echo[name] = tool.value(name) ?? .null
         if let value = tool.value(name) { function[name] = value }
       }
+      names.add("tools[\(nested.count)]", as: path)
+      names.add("tools[\(nested.count)].function", as: path)
       nested.append(["type": "function", "function": .object(function)])
       echoedTools.append(.object(echo))
-      toolIndexes.append(index)
     }
     chat["tools"] = .array(nested)
   }
@@ -92,6 +97,7 @@ struct ResponsesMapping {
           throw .unsupportedValue(tool.name(of: "type"), "only functions can be chosen here")
         }
         nested.append(["type": "function", "function": ["name": .string(try tool.requiredString("name"))]])
+        names.add("tool_choice.allowed_tools.tools[\(index)].function", as: tool.path)
       }
       let allowed: JSONValue = [
         "mode": .string(try choice.string("mode") ?? "auto"), "tools": .array(nested),
@@ -133,46 +139,8 @@ struct ResponsesMapping {
 
   /// An error about the chat body as one about the Responses body.
   func translated(_ error: APIError, _ messages: ResponsesMessages) -> APIError {
-    guard let old = error.param else { return error }
-    let new = place(of: old, messages)
-    var error = error
-    error.param = new
-    error.message = Self.replacing(old, by: new, in: error.message)
-    return error
-  }
-
-  private func place(of param: String, _ messages: ResponsesMessages) -> String {
-    if param.utf8.starts(with: "messages".utf8) { return messages.path(of: param) }
-    let renamed: [(String, String)] = [
-      ("response_format.json_schema", "text.format"), ("response_format", "text.format"),
-      ("reasoning_effort", "reasoning.effort"), ("tool_choice.allowed_tools", "tool_choice"),
-      ("logprobs", "include"),
-    ]
-    for (old, new) in renamed where param.utf8.starts(with: old.utf8) {
-      return Self.withoutFunction(new + String(decoding: param.utf8.dropFirst(old.utf8.count), as: UTF8.self))
-    }
-    guard param.utf8.starts(with: "tools[".utf8), let end = param.utf8.firstIndex(of: UInt8(ascii: "]")),
-      let index = Int(String(decoding: param.utf8[..<end].dropFirst(6), as: UTF8.self)),
-      toolIndexes.indices.contains(index)
-    else { return Self.withoutFunction(param) }
-    return Self.withoutFunction(
-      "tools[\(toolIndexes[index])" + String(decoding: param.utf8[end...], as: UTF8.self))
-  }
-
-  /// `tools[0].function.name` is `tools[0].name` here.
-  private static func withoutFunction(_ param: String) -> String {
-    replacing("].function", by: "]", in: replacing("tool_choice.function", by: "tool_choice", in: param))
-  }
-
-  /// The first occurrence only.
-  private static func replacing(_ old: String, by new: String, in text: String) -> String {
-    let bytes = Array(text.utf8)
-    let part = Array(old.utf8)
-    guard !part.isEmpty, bytes.count >= part.count else { return text }
-    for start in 0...(bytes.count - part.count) where bytes[start..<start + part.count].elementsEqual(part) {
-      return String(
-        decoding: bytes[..<start] + Array(new.utf8) + bytes[(start + part.count)...], as: UTF8.self)
-    }
-    return text
+    var all = names
+    all.add(messages.names)
+    return all.translated(error)
   }
 }

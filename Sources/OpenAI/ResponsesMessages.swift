@@ -76,34 +76,23 @@ struct ResponsesMessages {
     message["role"] == "system" || message["role"] == "developer"
   }
 
-  /// The place in the Responses body of `messages[i]…` in an error about the messages.
-  func path(of param: String) -> String {
-    guard let (index, rest) = Self.index(in: param, after: "messages[") else { return "input" }
-    guard finished.indices.contains(index) else { return "input" }
-    let message = finished[index]
-    if let (part, tail) = Self.index(in: rest, after: ".content["), message.parts.indices.contains(part) {
-      return message.parts[part] + Self.ownName(of: tail)
+  /// What fields of the messages are called in the Responses body.
+  var names: FieldNames {
+    var names: FieldNames = ["messages": "input"]
+    for (index, message) in finished.enumerated() {
+      let place = "messages[\(index)]"
+      names.add(place, as: message.path)
+      // Instructions are a text and have no members.
+      if message.path == "instructions" { names.add("\(place).content", as: message.path) }
+      for (index, path) in message.parts.enumerated() {
+        let part = "\(place).content[\(index)]"
+        names.add(part, as: path)
+        // Fields of an image stand in the part itself on this wire.
+        names.add("\(part).image_url.url", as: "\(path).image_url")
+        names.add("\(part).image_url.detail", as: "\(path).detail")
+      }
     }
-    return message.path == "instructions" ? "instructions" : message.path + rest
-  }
-
-  /// Fields of an image stand in the part itself on this wire.
-  private static func ownName(of tail: String) -> String {
-    switch tail {
-    case ".image_url.url": ".image_url"
-    case ".image_url.detail": ".detail"
-    default: tail
-    }
-  }
-
-  /// The number that stands between `prefix` and `]`, and what follows.
-  private static func index(in text: String, after prefix: String) -> (Int, rest: String)? {
-    guard text.utf8.starts(with: prefix.utf8) else { return nil }
-    let digits = text.utf8.dropFirst(prefix.utf8.count)
-    guard let end = digits.firstIndex(of: UInt8(ascii: "]")),
-      let number = Int(String(decoding: digits[..<end], as: UTF8.self))
-    else { return nil }
-    return (number, String(decoding: digits[digits.index(after: end)...], as: UTF8.self))
+    return names
   }
 
   // MARK: Items

@@ -29,10 +29,7 @@ struct ChatPlan {
   ///
   /// - Throws: 400 when the model cannot do what the request asks for.
   func makeRun(_ request: ChatRequest) throws(APIError) -> AnswerRun {
-    guard let template = core.model.template else { throw .noChatTemplate(model: core.model.id) }
-    guard request.tools.isEmpty || template.supportsTools else {
-      throw .unsupportedTools(model: core.model.id)
-    }
+    let template = try core.chatTemplate(for: request)
     let prompt = try makePrompt(request, template)
     var plan = PromptPlan(
       core: core, options: request.options, param: "messages", topLogprobs: request.topLogprobs)

@@ -117,11 +117,8 @@ extension ResponsePlan {
 
   /// Tokens of the prompt, however many the model can take.
   func promptTokens(_ core: AppCore) throws(APIError) -> Int {
-    guard let template = core.model.template else {
-      throw .invalidValue("model", "the model '\(core.model.id)' has no chat template")
-    }
     do throws(APIError) {
-      return try ChatPlan(core).makePrompt(chat.request, template).tokens.count
+      return try core.prompt(of: chat.request).tokens.count
     } catch {
       throw chat.translated(error)
     }

@@ -85,7 +85,7 @@ extension APIError {
       status: 400, code: "context_length_exceeded", param: param,
       message:
         "The context of this model holds \(limit) tokens, but the prompt has \(tokens) tokens and the answer "
-        + "needs at least one. Shorten the \(param).")
+        + "needs at least one. Shorten '\(param)'.")
   }
 
   static func noChatTemplate(model: String) -> APIError {

@@ -96,8 +96,13 @@ struct TokenizeRoutes {
 extension AppCore {
   /// The prompt of a request that is not run.
   func prompt(of request: ChatRequest) throws(APIError) -> ModelPrompt {
+    try ChatPlan(self).makePrompt(request, chatTemplate(for: request))
+  }
+
+  /// - Throws: 400 when the model has no template, or none for the request's tools.
+  func chatTemplate(for request: ChatRequest) throws(APIError) -> ChatTemplate {
     guard let template = model.template else { throw .noChatTemplate(model: model.id) }
     guard request.tools.isEmpty || template.supportsTools else { throw .unsupportedTools(model: model.id) }
-    return try ChatPlan(self).makePrompt(request, template)
+    return template
   }
 }

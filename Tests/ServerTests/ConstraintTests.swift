@@ -89,6 +89,26 @@ struct ConstraintTests {
     #expect(stream.status == 400)
   }
 
+  @Test func `a refused schema is named as its wire names it, in the message too`() throws {
+    func tool(_ type: String, _ schema: String) -> String {
+      #"{"type":"\#(type)","name":"f","strict":true,"\#(schema)":{"properties":{"a":{"$ref":"http://x"}}}}"#
+    }
+    let app = makeApp(FakeService("x"))
+    let responses = try app.send(
+      "POST", "/v1/responses",
+      body: #"{"model":"m","input":"x","tools":[\#(tool("function", "parameters"))]}"#)
+    #expect(responses.refusal == "400 unsupported_value tools[0].parameters/properties/a")
+    let words = responses.json["error"]?["message"]?.stringValue ?? ""
+    #expect(words.hasPrefix("Invalid 'tools[0].parameters': "), "\(words)")
+    let messages = try app.send(
+      "POST", "/v1/messages",
+      body: #"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}],"#
+        + #""tools":[\#(tool("custom", "input_schema"))]}"#)
+    #expect(messages.status == 400)
+    let other = messages.json["error"]?["message"]?.stringValue ?? ""
+    #expect(other.hasPrefix("Invalid 'tools[0].input_schema': "), "\(other)")
+  }
+
   // MARK: Thoughts
 
   @Test func `a thought comes before the constrained text`() throws {

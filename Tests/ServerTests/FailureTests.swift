@@ -88,6 +88,10 @@ struct FailureTests {
     let tools = #""tools":[{"type":"function","function":{"name":"f"}}]"#
     #expect(try App(model).chat(tools).refusal == "400 unsupported_value tools")
     #expect(try App(model).chat(tools + #","tool_choice":"none""#).status == 200)
+    let counted = #"{"model":"m","input":"x","tools":[{"type":"function","name":"f"}]}"#
+    #expect(
+      try App(model).send("POST", "/v1/responses/input_tokens", body: counted).refusal
+        == "400 unsupported_value tools")
   }
 
   @Test func `a model without a template has completions only`() throws {
@@ -95,6 +99,10 @@ struct FailureTests {
       id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: nil, endTokens: [])
     let app = App(model)
     #expect(try app.chat().refusal == "400 unsupported_value model")
+    for path in ["", "/input_tokens", "/compact"] {
+      let answer = try app.send("POST", "/v1/responses" + path, body: #"{"model":"m","input":"x"}"#)
+      #expect(answer.refusal == "400 unsupported_value model", "\(path)")
+    }
     #expect(try app.complete(#""prompt":"x""#).status == 200)
   }
 
