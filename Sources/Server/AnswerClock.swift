@@ -38,8 +38,24 @@ enum AnswerEnding: String, CaseIterable {
   case error
 }
 
+/// Why an answer was not finished, as counters name it.
+enum AbortReason: String, CaseIterable {
+  case clientGone = "client_gone"
+  case clientTooSlow = "client_too_slow"
+  case shuttingDown = "shutting_down"
+  case engine = "engine_error"
+  case noToken = "no_usable_token"
+}
+
 /// One choice that has ended.
 struct AnswerSummary {
+  /// What is true of all choices together.
+  struct Answer {
+    var choices: Int
+    /// Tokens of the longest choice.
+    var longest: Int
+  }
+
   var model: String
   /// The name of the client's key.
   var key: String?
@@ -50,8 +66,8 @@ struct AnswerSummary {
   var promptTokens: Int?
   var cachedTokens: Int
   var maxTokens: Int
-  /// How many choices the answer has; told with the first of them only.
-  var choices: Int?
+  /// The answer that the choice is of; told with the first choice only.
+  var answer: Answer?
   var clock: AnswerClock
   /// When the request came.
   var begin: Instant
@@ -59,18 +75,15 @@ struct AnswerSummary {
 }
 
 extension AnswerFailure {
-  /// For the label of a counter.
-  var name: String {
+  var reason: AbortReason {
     switch self {
-    case .clientGone: "client_gone"
-    case .clientTooSlow: "client_too_slow"
-    case .shuttingDown: "shutting_down"
-    case .engine: "engine_error"
-    case .noToken: "no_usable_token"
+    case .clientGone: .clientGone
+    case .clientTooSlow: .clientTooSlow
+    case .shuttingDown: .shuttingDown
+    case .engine: .engine
+    case .noToken: .noToken
     }
   }
-
-  static let names = ["client_gone", "client_too_slow", "shutting_down", "engine_error", "no_usable_token"]
 
   var ending: AnswerEnding {
     switch self {

@@ -120,6 +120,8 @@ final class AnswerRun {
     cancelAll()
     core.metrics.add(&tally, model: core.model.id)
     let end = Instant.now
+    let answer = AnswerSummary.Answer(
+      choices: parts.count, longest: parts.map { $0.clock?.tokens ?? 0 }.max() ?? 0)
     core.metrics.add(
       parts.enumerated().compactMap { index, part in
         part.clock.map { clock in
@@ -129,7 +131,7 @@ final class AnswerRun {
             failure: part.stream.finish == nil ? failure : nil,
             promptTokens: part.countsPrompt ? part.request.promptTokens.count : nil,
             cachedTokens: part.countsPrompt ? part.cachedTokens : 0, maxTokens: part.request.maxTokens,
-            choices: index == 0 ? parts.count : nil, clock: clock, begin: begin, end: end)
+            answer: index == 0 ? answer : nil, clock: clock, begin: begin, end: end)
         }
       })
     log(context, at: end)

@@ -11,7 +11,7 @@ package final class Metrics: Sendable {
     var generatedTokens = 0
     var cachedTokens = 0
     var endings: [AnswerEnding: Int] = [:]
-    var failures: [String: Int] = [:]
+    var failures: [AbortReason: Int] = [:]
     var firstToken = Histogram(bounds: Histogram.firstToken)
     var betweenTokens = Histogram(bounds: Histogram.betweenTokens)
     var perToken = Histogram(bounds: Histogram.betweenTokens)
@@ -22,6 +22,7 @@ package final class Metrics: Sendable {
     var inference = Histogram(bounds: Histogram.requestSeconds)
     var promptSizes = Histogram(bounds: Histogram.tokens)
     var answerSizes = Histogram(bounds: Histogram.tokens)
+    var longestChoices = Histogram(bounds: Histogram.tokens)
     var tokenLimits = Histogram(bounds: Histogram.tokens)
     var choices = Histogram(bounds: [1, 2, 5, 10, 20])
   }
@@ -103,7 +104,7 @@ package final class Metrics: Sendable {
 
 extension Metrics.Usage {
   fileprivate mutating func add(_ summary: AnswerSummary) {
-    if summary.choices != nil { requests += 1 }
+    if summary.answer != nil { requests += 1 }
     promptTokens += summary.promptTokens ?? 0
     generatedTokens += summary.clock.tokens
   }
@@ -113,11 +114,11 @@ extension Metrics.Model {
   fileprivate mutating func add(_ summary: AnswerSummary) {
     let clock = summary.clock
     endings[summary.ending, default: 0] += 1
-    if let failure = summary.failure { failures[failure.name, default: 0] += 1 }
+    if let failure = summary.failure { failures[failure.reason, default: 0] += 1 }
     total.observe(summary.end.seconds(since: summary.begin))
     queued.observe((clock.started ?? summary.end).seconds(since: clock.submitted))
     tokenLimits.observe(Double(summary.maxTokens))
-    if let count = summary.choices { choices.observe(Double(count)) }
+    if let answer = summary.answer { choices.observe(Double(answer.choices)) }
     // What the engine never began has no prompt that was read.
     guard let started = clock.started else { return }
     if let tokens = summary.promptTokens {
@@ -126,6 +127,7 @@ extension Metrics.Model {
       promptSizes.observe(Double(tokens))
     }
     answerSizes.observe(Double(clock.tokens))
+    if let answer = summary.answer { longestChoices.observe(Double(answer.longest)) }
     inference.observe(summary.end.seconds(since: started))
     guard let first = clock.firstToken else { return }
     firstToken.observe(first.seconds(since: summary.begin))

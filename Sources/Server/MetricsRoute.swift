@@ -118,8 +118,9 @@ struct MetricsRoute {
     }
     out.begin("mlxserve_requests_aborted_total", .counter, "Requests that were begun and not finished.")
     for model in models {
-      for name in AnswerFailure.names {
-        out.sample(model.counts.failures[name] ?? 0, [("model_name", model.name), ("reason", name)])
+      for reason in AbortReason.allCases {
+        out.sample(
+          model.counts.failures[reason] ?? 0, [("model_name", model.name), ("reason", reason.rawValue)])
       }
     }
   }
@@ -144,7 +145,7 @@ struct MetricsRoute {
     histogram("vllm:request_prompt_tokens", "Tokens of a prompt.", \.promptSizes)
     histogram("vllm:request_generation_tokens", "Generated tokens of a request.", \.answerSizes)
     histogram(
-      "vllm:request_max_num_generation_tokens", "Generated tokens of the longest choice.", \.answerSizes)
+      "vllm:request_max_num_generation_tokens", "Generated tokens of the longest choice.", \.longestChoices)
     histogram("vllm:request_params_max_tokens", "Most tokens that a request may generate.", \.tokenLimits)
     histogram("vllm:request_params_n", "Choices of a request.", \.choices)
   }

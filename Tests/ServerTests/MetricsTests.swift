@@ -92,6 +92,20 @@ import Testing
     #expect(found.contains("vllm:generation_tokens_total{\(label)} 6"))
   }
 
+  @Test func `of several choices the longest counts for the answer`() throws {
+    let app = app(FakeService { _, index in Script(text: ["ab", "abcde", "abc"][index % 3]) })
+    try chat(app, #","n":3"#)
+    let found = try lines(app)
+    let label = #"model_name="a\"b\\c""#
+    for line in [
+      "vllm:request_generation_tokens_sum{\(label)} 10.0", "vllm:request_generation_tokens_count{\(label)} 3",
+      "vllm:request_max_num_generation_tokens_sum{\(label)} 5.0",
+      "vllm:request_max_num_generation_tokens_count{\(label)} 1",
+    ] {
+      #expect(found.contains(line), "\(line)")
+    }
+  }
+
   @Test func `an answer that nobody waits for is aborted, one that fails is an error`() throws {
     let app = app(FakeService { _, _ in Script(text: "abc", end: nil) })
     try chat(app, context: ConnectionContext(isClientGone: { true }))

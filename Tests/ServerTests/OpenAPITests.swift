@@ -6,6 +6,57 @@ import OpenAI
 import Server
 import Testing
 
+/// Whether values follow the document's schemas, as far as the schemas of answers go.
+private struct SchemaCheck {
+  let document: JSONValue
+
+  /// Where a value does not follow a schema; nil when it does.
+  func problem(_ value: JSONValue, _ schema: JSONValue?, at path: String = "$") -> String? {
+    guard let schema else { return "\(path): no schema" }
+    if let name = schema["$ref"]?.stringValue?.split(separator: "/").last.map(String.init) {
+      return problem(value, document["components"]?["schemas"]?[name], at: path)
+    }
+    if let branches = schema["anyOf"]?.arrayValue {
+      return branches.contains { problem(value, $0, at: path) == nil } ? nil : "\(path): \(value.text)"
+    }
+    let words = schema["enum"]?.arrayValue ?? schema["const"].map { [$0] }
+    if let words { return words.contains(value) ? nil : "\(path): \(value.text)" }
+    if let type = schema["type"]?.stringValue, type != kind(value),
+      type != "number" || kind(value) != "integer"
+    {
+      return "\(path): \(kind(value)) in the place of \(type)"
+    }
+    if let items = schema["items"], let values = value.arrayValue {
+      return values.lazy.compactMap { problem($0, items, at: path + "[]") }.first
+    }
+    guard let properties = schema["properties"]?.objectValue, let object = value.objectValue else {
+      return nil
+    }
+    for name in schema["required"]?.arrayValue?.compactMap(\.stringValue) ?? [] where object[name] == nil {
+      return "\(path): '\(name)' is missing"
+    }
+    for (key, member) in object.entries {
+      guard properties[key] != nil || schema["additionalProperties"] != false else {
+        return "\(path): '\(key)' is not in the schema"
+      }
+      if let found = problem(member, properties[key], at: "\(path).\(key)") { return found }
+    }
+    return nil
+  }
+
+  private func kind(_ value: JSONValue) -> String {
+    switch value {
+    case .null: "null"
+    case .bool: "boolean"
+    case .int, .bigInteger: "integer"
+    case .double: "number"
+    case .string: "string"
+    case .array: "array"
+    case .object: "object"
+    }
+  }
+}
+
 struct OpenAPITests {
   private let app = makeApp(FakeService("x"))
 
@@ -89,5 +140,27 @@ struct OpenAPITests {
     #expect(schemas?["ChatRequest"]?["required"] == ["model", "messages"])
     #expect(schemas?["TemplateRequest"]?["required"] == ["messages"])
     #expect(schemas?["MessagesCountRequest"]?["required"] == ["model", "messages"])
+  }
+
+  @Test func `models are told as the document says, whatever has become of them`() throws {
+    let fleet = try Garage().fleet(["broken", "good", "other"])
+    defer { fleet.stop() }
+    try? fleet.use("broken")
+    try fleet.use("good")
+    let app = App(fleet)
+    let list = try app.send("GET", "/v1/models").json
+    let check = SchemaCheck(document: try document())
+    #expect(check.problem(list, ["$ref": "#/components/schemas/ModelList"]) == nil)
+    let models = list["data"]?.arrayValue ?? []
+    #expect(models.map { $0["status"]?["value"] } == ["unloaded", "loaded", "unloaded"])
+    #expect(models.map { $0["status"]?["failed"] } == [true, nil, nil])
+    #expect(models.first?["status"]?["error"]?.stringValue == "config.json: it is empty")
+    #expect(models.map { $0["input_modalities"] } == [.null, ["text"], .null])
+    // The check itself finds what is wrong.
+    let one: JSONValue = ["$ref": "#/components/schemas/ModelStatus"]
+    #expect(check.problem(["value": "loaded", "x": 1], one) == "$: 'x' is not in the schema")
+    #expect(check.problem(["failed": true], one) == "$: 'value' is missing")
+    #expect(
+      check.problem(["value": "loaded", "failed": 1], one) == "$.failed: integer in the place of boolean")
   }
 }
