@@ -15,6 +15,20 @@ struct ParsedFlags: Sendable {
     text(name)?.split(separator: ",", omittingEmptySubsequences: false).compactMap { Int($0) }
   }
 
+  /// The value of a flag that stands for one of a few words.
+  ///
+  /// - Throws: `UsageError` when the flag's table allows a word that has no meaning.
+  func word<Word: RawRepresentable<String> & CaseIterable>(
+    _ name: String, else standard: Word
+  ) throws(UsageError) -> Word {
+    guard let text = text(name) else { return standard }
+    guard let word = Word(rawValue: text) else {
+      let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
+      throw .badValue(flag: name, value: text, expected: "one of \(words)")
+    }
+    return word
+  }
+
   /// The value of a flag that the command cannot do without.
   func required(_ name: String, hint: String) throws(UsageError) -> String {
     guard let text = text(name) else { throw .missingFlag(name, hint: hint) }

@@ -63,11 +63,11 @@ enum ServeCommand {
       var settings = App.Settings()
       settings.metrics = metrics
       settings.started = Int(Instant.wallSeconds)
-      settings.reasoningField = flags.text("reasoning-field") ?? settings.reasoningField
+      settings.reasoningField = try flags.word("reasoning-field", else: settings.reasoningField)
       settings.version = CommandLineTool.version
       settings.strictParameters = flags.isSet("strict-params")
-      settings.responsesReasoningEvents =
-        flags.text("responses-reasoning-events") ?? settings.responsesReasoningEvents
+      settings.responsesReasoningEvents = try flags.word(
+        "responses-reasoning-events", else: settings.responsesReasoningEvents)
       settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
       settings.store = try makeStore(flags)
       settings.mediaRoot = try ServeSetup.mediaRoot(flags)

@@ -3,17 +3,17 @@
 package import HTTP
 package import Inference
 import JSON
-import OpenAI
+package import OpenAI
 import Platform
 
 package final class App: Sendable {
   package struct Settings: Sendable {
-    /// The member that holds reasoning text: `reasoning_content`, `reasoning` or `both`.
-    package var reasoningField = "reasoning_content"
+    /// The member that holds reasoning text.
+    package var reasoningField = ReasoningField.reasoningContent
     /// Whether a field that nobody knows is refused instead of being named in a header.
     package var strictParameters = false
-    /// How reasoning is written into Responses streams: `openai`, `openresponses` or `none`.
-    package var responsesReasoningEvents = "openai"
+    /// How reasoning is written into Responses streams.
+    package var responsesReasoningEvents = ReasoningEvents.openai
     /// Whether Responses requests lose their tools of unknown type instead of being refused.
     package var dropsUnknownTools = false
     /// Responses and conversations; in memory by default.
@@ -182,15 +182,13 @@ struct AppCore: Sendable {
     AnswerHeader(
       id: idPrefix + settings.makeID(), created: settings.now(), model: model.id,
       systemFingerprint: model.systemFingerprint,
-      reasoningField: ReasoningField(rawValue: settings.reasoningField) ?? .reasoningContent)
+      reasoningField: settings.reasoningField)
   }
 
   var metrics: Metrics { settings.metrics }
   var desk: MediaDesk { host.desk }
 
-  var reasoningEvents: ReasoningEvents {
-    ReasoningEvents(rawValue: settings.responsesReasoningEvents) ?? .openai
-  }
+  var reasoningEvents: ReasoningEvents { settings.responsesReasoningEvents }
 
   var timing: AnswerRun.Timing {
     AnswerRun.Timing(poll: settings.pollSeconds, keepAlive: settings.keepAliveSeconds)

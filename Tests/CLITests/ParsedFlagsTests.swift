@@ -56,6 +56,16 @@ import Testing
     #expect(throws: UsageError.self) { try parse("--isa", "sse") }
   }
 
+  private enum Level: String, CaseIterable { case avx2, avx512 }
+
+  @Test func `a word stands for a case, or is refused with those that there are`() throws {
+    #expect(try parse("--isa", "avx2").word("isa", else: Level.avx512) == .avx2)
+    #expect(try parse().word("isa", else: Level.avx512) == .avx512)
+    #expect(throws: UsageError.badValue(flag: "isa", value: "portable", expected: "one of avx2, avx512")) {
+      try parse("--isa", "portable").word("isa", else: Level.avx512)
+    }
+  }
+
   @Test func `what is missing or too much is named`() {
     #expect(throws: UsageError.missingValue(flag: "model", placeholder: "DIR")) { try parse("--model") }
     #expect(throws: UsageError.unwantedValue(flag: "json")) { try parse("--json=1") }

@@ -105,7 +105,7 @@ struct ChatRouteTests {
     let message = try makeApp(FakeService(thinkingAnswer)).chat().json["choices"]?[0]?["message"]
     #expect(message?["reasoning_content"] == "hm")
     #expect(message?["content"] == "Yes.")
-    let both = try makeApp(FakeService(thinkingAnswer)) { $0.reasoningField = "both" }.chat(#""stream":true"#)
+    let both = try makeApp(FakeService(thinkingAnswer)) { $0.reasoningField = .both }.chat(#""stream":true"#)
     #expect(both.events[1].contains(#""delta":{"reasoning_content":"h","reasoning":"h"}"#))
   }
 
