@@ -35,11 +35,6 @@ package final class BodyWriter {
     bytesWritten += bytes.count
   }
 
-  /// Sends the head of the response now instead of with the first write.
-  package func flush() throws(SocketError) {
-    if !isFinished { try output([], false) }
-  }
-
   /// Sends the last bytes and the end of the body in one write. A client that leaves without reading the
   /// end has lost nothing, so this never fails.
   package func finish(_ bytes: [UInt8] = []) {

@@ -26,9 +26,6 @@ package struct EventStream {
   /// Sends a comment, which clients skip: shows proxies and clients that the stream lives.
   package func keepAlive() throws(SocketError) { try writer.write(Self.comment) }
 
-  /// Sends the response's head before the first event is ready.
-  package func open() throws(SocketError) { try writer.flush() }
-
   /// Sends the last event and the end of the stream in one write. Never fails: a client that closes at the
   /// last event has read everything.
   package func finish(_ data: String, event: String? = nil) {

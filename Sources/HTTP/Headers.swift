@@ -27,9 +27,7 @@ package struct Headers: Sendable, Equatable, ExpressibleByDictionaryLiteral {
   /// The first field of `name`, or nil.
   package func first(_ name: String) -> Field? { fields.first { $0.isNamed(name) } }
 
-  /// All values of `name` in order.
-  package func values(_ name: String) -> [String] { fields.filter { $0.isNamed(name) }.map(\.text) }
-
+  /// Whether there is a field of this name.
   package func contains(_ name: String) -> Bool { first(name) != nil }
 
   /// Whether the comma-separated lists of all fields `name` hold `token`, without regard to ASCII case.

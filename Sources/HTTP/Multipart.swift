@@ -3,9 +3,6 @@
 /// One part of a form.
 package struct FormPart: Sendable, Equatable {
   package let name: String
-  package let filename: String?
-  /// Without parameters, in lower case; empty when the part names none.
-  package let contentType: String
   package let body: [UInt8]
 }
 
@@ -86,7 +83,6 @@ package enum Multipart {
 
   private static func part(_ head: [[UInt8]], _ body: [UInt8]) throws(MultipartError) -> FormPart {
     var disposition: String?
-    var type = ""
     for line in head {
       guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else {
         throw .malformed("a part's header line has no colon")
@@ -96,7 +92,6 @@ package enum Multipart {
       }
       let name = line[..<colon]
       if ASCII.equalIgnoringCase(name, "content-disposition".utf8) { disposition = value }
-      if ASCII.equalIgnoringCase(name, "content-type".utf8) { type = essence(value).lowercased() }
       if ASCII.equalIgnoringCase(name, "content-transfer-encoding".utf8),
         !["binary", "8bit", "7bit"].contains(value.lowercased())
       {
@@ -106,8 +101,7 @@ package enum Multipart {
     guard let disposition, ASCII.equalIgnoringCase(essence(disposition).utf8, "form-data".utf8),
       let name = parameter("name", of: disposition), let text = String(validating: name, as: UTF8.self)
     else { throw .malformed("a part has no name") }
-    let filename = parameter("filename", of: disposition).map { String(decoding: $0, as: UTF8.self) }
-    return FormPart(name: text, filename: filename, contentType: type, body: body)
+    return FormPart(name: text, body: body)
   }
 
   /// The value up to its parameters.

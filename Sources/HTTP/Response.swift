@@ -29,10 +29,6 @@ package struct Response {
     self.init(status: status, headers: ["content-type": contentType], body: .bytes(bytes))
   }
 
-  package static func text(_ text: String, status: Int = 200) -> Response {
-    Response(status: status, contentType: "text/plain; charset=utf-8", bytes: Array(text.utf8))
-  }
-
   /// A stream of server-sent events.
   package static func events(_ send: @escaping (EventStream) throws -> Void) -> Response {
     Response(

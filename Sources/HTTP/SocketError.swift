@@ -1,7 +1,6 @@
 // What can go wrong with sockets: nothing of this is ever told to a client.
 
-import Platform
-
+/// Failures of listening, and of writing to a client.
 package enum SocketError: Error, Equatable, Sendable, CustomStringConvertible {
   /// The client closed or reset the connection.
   case clientGone
@@ -11,8 +10,6 @@ package enum SocketError: Error, Equatable, Sendable, CustomStringConvertible {
   case cannotListen(host: String, port: Int, reason: String)
   /// The same for a Unix socket.
   case cannotListenOnPath(path: String, reason: String)
-  /// A system call failed; `code` is its `errno`.
-  case system(action: String, code: Int32)
 
   package var description: String {
     switch self {
@@ -20,7 +17,6 @@ package enum SocketError: Error, Equatable, Sendable, CustomStringConvertible {
     case .clientTooSlow: "the client reads too slowly"
     case .cannotListen(let host, let port, let reason): "cannot listen on \(host):\(port): \(reason)"
     case .cannotListenOnPath(let path, let reason): "cannot listen on \(path): \(reason)"
-    case .system(let action, let code): "cannot \(action): \(String(cString: strerror(code)))"
     }
   }
 }

@@ -3,7 +3,6 @@
 package import JSON
 
 package struct ChatRequest: Sendable {
-  package var model: String
   /// Checked messages as objects without null members, with placeholders for images and sounds.
   package var messages: [JSONValue]
   /// What the placeholders stand for.
@@ -38,7 +37,7 @@ extension ChatRequest {
   /// - Throws: the first problem found, with the path of its field.
   package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
     var fields = try Fields(body)
-    model = try Self.model(&fields)
+    _ = try Self.model(&fields)
     var reader = MessageReader(limits: limits)
     messages = try reader.read(&fields)
     media = reader.media

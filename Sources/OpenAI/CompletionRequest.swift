@@ -8,7 +8,6 @@ package struct CompletionRequest: Sendable {
     case tokens([Int32])
   }
 
-  package var model: String
   /// At least one.
   package var prompts: [Prompt]
   package var options: GenerationOptions
@@ -31,7 +30,7 @@ extension CompletionRequest {
   /// - Throws: the first problem found, with the path of its field.
   package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
     var fields = try Fields(body)
-    model = try ChatRequest.model(&fields)
+    _ = try ChatRequest.model(&fields)
     prompts = try PromptReader(limits: limits, vocabularySize: vocabularySize).read(&fields)
     options = try GenerationOptions(
       &fields, limits: limits, minimumTokens: 0, vocabularySize: vocabularySize)

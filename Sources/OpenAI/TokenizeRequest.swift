@@ -8,8 +8,6 @@ package struct TokenizeRequest: Sendable {
     case chat(ChatRequest)
   }
 
-  /// Nil stands for the served model.
-  package var model: String?
   package var input: Input
   /// Whether the tokenizer adds its special tokens around a text.
   package var addsSpecialTokens: Bool
@@ -35,7 +33,7 @@ extension TokenizeRequest {
     throws(APIError)
   {
     var fields = try Fields(body)
-    model = try fields.string("model")
+    let model = try fields.string("model")
     let short = try fields.bool("add_special")
     let addsSpecial = try fields.bool("add_special_tokens") ?? short
     parsesSpecialTokens = try fields.bool("parse_special") ?? true
@@ -70,8 +68,6 @@ extension TokenizeRequest {
 }
 
 package struct DetokenizeRequest: Sendable {
-  /// Nil stands for the served model.
-  package var model: String?
   package var tokens: [Int32]
   /// Top-level fields that nobody knows.
   package var ignored: [String]
@@ -79,7 +75,7 @@ package struct DetokenizeRequest: Sendable {
   /// - Parameter vocabularySize: token ids must be below it.
   package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
     var fields = try Fields(body)
-    model = try fields.string("model")
+    _ = try fields.string("model")
     guard let values = try fields.array("tokens", maxCount: limits.detokenizedTokens) else {
       throw .missing("tokens")
     }

@@ -1,6 +1,6 @@
-// The application: routes over the served models. `App` knows no sockets; `Listener` calls `respond`.
+// The application: routes over the served models. `App` knows no sockets; `FrontDoor` calls `answer`.
 
-package import HTTP
+import HTTP
 package import Inference
 import JSON
 package import OpenAI
@@ -140,11 +140,8 @@ package final class App: Sendable {
   package func finish(seconds: Double) { jobs.stop(seconds: seconds) }
 
   /// The response to a request whose body has been read. Blocks while the answer is computed.
-  package func respond(to request: Request, _ context: ConnectionContext) -> Response {
-    MessagesRoute.dress(answer(request, context), to: request, context)
-  }
-
-  /// As above, before the path's own words are given to it.
+  ///
+  /// `FrontDoor` then has `MessagesRoute.dress` put it into the words of its path.
   func answer(_ request: Request, _ context: ConnectionContext) -> Response {
     router.respond(to: request, context)
   }
@@ -152,7 +149,8 @@ package final class App: Sendable {
   /// The answer that needs no body: there is no such route or method.
   func screen(_ request: Request) -> Response? { router.screen(request) }
 
-  private static func answer(_ handle: () throws(APIError) -> Response) -> Response {
+  /// What a route's handler makes, or the response that tells of its error.
+  static func answer(_ handle: () throws(APIError) -> Response) -> Response {
     do throws(APIError) {
       return try handle()
     } catch {

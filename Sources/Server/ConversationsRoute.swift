@@ -5,19 +5,15 @@ import JSON
 import OpenAI
 
 struct ConversationsRoute {
-  private let core: AppHost
+  private let host: AppHost
 
-  init(_ core: AppHost) { self.core = core }
+  init(_ host: AppHost) { self.host = host }
 
-  static func register(on router: inout Router, _ core: AppHost) {
+  static func register(on router: inout Router, _ host: AppHost) {
     typealias Handle = @Sendable (ConversationsRoute, Request) throws(APIError) -> Response
     func on(_ method: String, _ pattern: String, _ handle: @escaping Handle) {
       router.on(method, pattern) { request, _ in
-        do throws(APIError) {
-          return try handle(ConversationsRoute(core), request)
-        } catch {
-          return error.response
-        }
+        App.answer { () throws(APIError) in try handle(ConversationsRoute(host), request) }
       }
     }
     let one = "/v1/conversations/:id"
@@ -43,13 +39,13 @@ struct ConversationsRoute {
 
   private func conversation(_ http: Request) throws(APIError) -> StoredConversation {
     let id = id(http)
-    guard let found = core.store.conversation(id) else { throw .conversationNotFound(id) }
+    guard let found = host.store.conversation(id) else { throw .conversationNotFound(id) }
     return found
   }
 
   private func object(_ http: Request) throws(APIError) -> JSONValue {
     let id = id(http)
-    guard let found = core.store.conversationObject(id) else { throw .conversationNotFound(id) }
+    guard let found = host.store.conversationObject(id) else { throw .conversationNotFound(id) }
     return found
   }
 
@@ -71,7 +67,7 @@ struct ConversationsRoute {
   private func read(_ items: JSONValue?) throws(APIError) -> ResponsesInput {
     guard let items, items != [] else { return ResponsesInput() }
     return try ResponsesItemReader(
-      limits: core.limits, makeID: core.settings.makeID, resolve: { core.store.item($0) }
+      limits: host.limits, makeID: host.settings.makeID, resolve: { host.store.item($0) }
     ).read(items, name: "items")
   }
 
@@ -79,9 +75,9 @@ struct ConversationsRoute {
     try checkSize(http, stored: 0)
     let body = try body(http)
     let conversation = StoredConversation(
-      id: "conv_" + core.settings.makeID(), createdAt: core.settings.now(), metadata: body.metadata ?? [:],
+      id: "conv_" + host.settings.makeID(), createdAt: host.settings.now(), metadata: body.metadata ?? [:],
       items: try read(body.items).items)
-    core.store.put(conversation)
+    host.store.put(conversation)
     var response = Response(json: conversation.json)
     response.nameIgnored(body.ignored)
     return response
@@ -90,7 +86,7 @@ struct ConversationsRoute {
   private func update(_ http: Request) throws(APIError) -> Response {
     let body = try body(http)
     let id = id(http)
-    let changed = core.store.updateConversation(id) { conversation in
+    let changed = host.store.updateConversation(id) { conversation in
       if let metadata = body.metadata { conversation.metadata = metadata }
     }
     guard let changed else { throw .conversationNotFound(id) }
@@ -101,7 +97,7 @@ struct ConversationsRoute {
 
   private func delete(_ http: Request) throws(APIError) -> Response {
     let id = id(http)
-    guard core.store.removeConversation(id) else { throw .conversationNotFound(id) }
+    guard host.store.removeConversation(id) else { throw .conversationNotFound(id) }
     return Response(json: ConversationObject.deleted(id))
   }
 
@@ -110,7 +106,7 @@ struct ConversationsRoute {
   private func addItems(_ http: Request) throws(APIError) -> Response {
     let id = id(http)
     _ = try object(http)
-    try checkSize(http, stored: core.store.conversationBytes(id))
+    try checkSize(http, stored: host.store.conversationBytes(id))
     let body = try body(http)
     guard let value = body.items else {
       throw APIError(
@@ -118,7 +114,7 @@ struct ConversationsRoute {
         message: "Missing required parameter: 'items'.")
     }
     let items = try read(value).items
-    guard core.store.updateConversation(id, { $0.items += items }) != nil else {
+    guard host.store.updateConversation(id, { $0.items += items }) != nil else {
       throw .conversationNotFound(id)
     }
     var response = Response(json: ResponseObject.list(items, hasMore: false))
@@ -141,7 +137,7 @@ struct ConversationsRoute {
   private func deleteItem(_ http: Request) throws(APIError) -> Response {
     let id = itemID(http)
     var isFound = false
-    let changed = core.store.updateConversation(self.id(http)) { conversation in
+    let changed = host.store.updateConversation(self.id(http)) { conversation in
       let before = conversation.items.count
       conversation.items.removeAll { isNamed($0, id) }
       isFound = conversation.items.count < before

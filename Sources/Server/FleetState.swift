@@ -24,11 +24,12 @@ struct FleetState {
     private(set) var phase = Phase.unloaded
     /// Leases that are held.
     var uses = 0
-    var lastUse = Instant.now
+    /// When it was wanted, loaded or used last.
+    var lastUse = Instant(nanoseconds: 0)
     /// Since when somebody waits for it.
     private(set) var wantedSince: Instant?
     /// Until when it may wait for memory, how much, and when it looks again.
-    private var patience = Instant.now
+    private var patience = Instant(nanoseconds: 0)
     private(set) var neededBytes = 0
     private var retry: Instant?
     /// To be unloaded by request: nobody gets it any more, and it goes with the last who has it.
@@ -50,6 +51,7 @@ struct FleetState {
     mutating func want(at now: Instant, patience seconds: Double) {
       guard wantedSince == nil, available == nil else { return }
       wantedSince = now
+      lastUse = now
       patience = now.adding(seconds: seconds)
       retry = nil
     }

@@ -14,11 +14,7 @@ struct ResponsesRoute {
     typealias Handle = @Sendable (Request, ConnectionContext) throws(APIError) -> Response
     func on(_ method: String, _ pattern: String, _ handle: @escaping Handle) {
       router.on(method, pattern) { request, context in
-        do throws(APIError) {
-          return try handle(request, context)
-        } catch {
-          return error.response
-        }
+        App.answer { () throws(APIError) in try handle(request, context) }
       }
     }
     on("POST", "/v1/responses") { (request, context) throws(APIError) in

@@ -42,3 +42,9 @@ final class LiveServer {
     .text("\(request.method) \(request.path) \(String(decoding: request.body, as: UTF8.self))")
   }
 }
+
+extension Response {
+  static func text(_ text: String, status: Int = 200) -> Response {
+    Response(status: status, contentType: "text/plain; charset=utf-8", bytes: Array(text.utf8))
+  }
+}

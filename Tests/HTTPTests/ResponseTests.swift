@@ -51,7 +51,6 @@ import Testing
 
   @Test func `a stream can be collected without a socket`() throws {
     let response = Response.events { events in
-      try events.open()
       try events.send("1")
       try events.keepAlive()
       #expect(!events.isClientGone())

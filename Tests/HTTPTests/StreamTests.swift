@@ -55,7 +55,7 @@ import Testing
     let release = Monitor(false)
     let server = try LiveServer { _, _ in
       .events { events in
-        try events.open()
+        try events.keepAlive()
         _ = release.wait(until: .now.adding(seconds: 10)) { $0 ? true : nil }
         events.finish("1")
       }

@@ -7,8 +7,9 @@ import Inference
 import JSON
 import OpenAI
 import Platform
-import Server
 import Tokenizers
+
+@testable import Server
 
 /// What a fake generation does with one request.
 struct Script: Sendable {
@@ -198,6 +199,11 @@ struct Answer {
 }
 
 extension App {
+  /// The response in the words of its path, as a listener sends it.
+  func respond(to request: Request, _ context: ConnectionContext) -> Response {
+    MessagesRoute.dress(answer(request, context), to: request, context)
+  }
+
   func send(
     _ method: String, _ path: String, body: String = "",
     headers: Headers = ["content-type": "application/json"],

@@ -46,7 +46,7 @@ struct Door {
       request.body = Array(body.utf8)
       response = door.respond(to: request, context)
     }
-    let inner = response ?? .text("")
+    let inner = response ?? Response()
     let outer = configuration.finish?(inner, request, context) ?? inner
     return Answer(
       status: outer.status, headers: outer.headers,
