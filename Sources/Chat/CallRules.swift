@@ -6,6 +6,7 @@ package import Tokenizers
 
 /// A tool that may be called, and what its arguments may be.
 package struct CallableTool: Sendable, Equatable {
+  /// What the arguments of a call may be.
   package enum Arguments: Sendable, Equatable {
     case none
     case anyObject

@@ -17,6 +17,7 @@ package enum ChatError: Error, Sendable, Equatable, CustomStringConvertible {
   /// The last message cannot be continued.
   case cannotContinue(String)
 
+  /// In words for the client.
   package var description: String {
     switch self {
     case .badTemplate(let error):

@@ -1,5 +1,6 @@
 // Byte classes of the HTTP grammar (RFC 9110 section 5.6), decided on bytes and never on characters.
 
+/// Predicates on single bytes.
 package enum ASCII {
   static let tab: UInt8 = 0x09
   static let lineFeed: UInt8 = 0x0A

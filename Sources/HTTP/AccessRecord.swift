@@ -2,6 +2,7 @@
 
 import Platform
 
+/// What is known of a request when its response has ended.
 package struct AccessRecord: Sendable {
   package let method: String
   /// Without the query, which may hold what nobody should log.

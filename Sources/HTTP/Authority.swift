@@ -1,5 +1,6 @@
 // The grammar of `host [":" port]` in a host field or an absolute target (RFC 3986 section 3.2).
 
+/// Reads and checks hosts. Nothing is looked up.
 package enum Authority {
   /// Whether `bytes` name a host: a registered name, an IPv4 address or a bracketed IPv6 address, perhaps
   /// with a port. User information, empty names and empty labels are refused.

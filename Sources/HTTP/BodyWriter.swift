@@ -8,6 +8,7 @@ package final class BodyWriter {
 
   /// Body bytes written so far.
   package private(set) var bytesWritten = 0
+  /// Whether the last bytes were given; later ones are dropped.
   package private(set) var isFinished = false
   /// Set to close the connection when the body is complete, after an error in the stream for example.
   package var closesConnection = false
@@ -17,7 +18,7 @@ package final class BodyWriter {
 
   /// - Parameters:
   ///   - gone: whether the client left.
-  ///   - output: takes pieces of the body; no bytes at all mean "send the head now".
+  ///   - output: takes pieces of the body, and whether a piece is the last one.
   package init(
     gone: @escaping () -> Bool = { false },
     output: @escaping ([UInt8], Bool) throws(SocketError) -> Void

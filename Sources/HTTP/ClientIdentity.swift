@@ -1,5 +1,6 @@
 // Who sent a request. Found out above this module, from a key or from the address.
 
+/// A client as it is counted and logged.
 package struct ClientIdentity: Sendable, Equatable {
   /// The same for all requests of one client; 0 is nobody in particular.
   package var number: UInt64 = 0

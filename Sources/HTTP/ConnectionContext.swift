@@ -2,6 +2,7 @@
 
 /// Belongs to one request; used on the connection's thread only.
 package final class ConnectionContext {
+  /// How far the server is from its end.
   package enum Phase: Sendable, Comparable {
     case running
     /// The server takes no new work; what runs may finish.
@@ -42,8 +43,10 @@ package final class ConnectionContext {
   /// there: the first time this is seen, an interim `100 Continue` is sent to find out.
   package func isClientGone() -> Bool { gone() }
 
+  /// The server's phase now.
   package var phase: Phase { currentPhase() }
 
+  /// Whether the server takes no new work.
   package var isDraining: Bool { phase != .running }
 
   /// An identifier for a request: the client's if it is 1 to 128 letters, digits, `.`, `_`, `-` or `:`.

@@ -1,8 +1,10 @@
 // Where a server listens, or where a client comes from: a numeric address and a port, or a Unix socket.
 
+/// One end of a connection.
 package struct Endpoint: Sendable, Equatable, CustomStringConvertible {
   /// IPv4 or IPv6, without brackets; `unix` for a Unix socket.
   package let address: String
+  /// 0 for a Unix socket.
   package let port: Int
   /// Of a Unix socket; empty for the clients of one, which have no name.
   package let path: String?

@@ -1,7 +1,10 @@
 // How errors of this module look in a response body: the server above chooses.
 
+/// Makes responses of errors.
 package struct ErrorFormat: Sendable {
+  /// Of `body`.
   package var contentType: String
+  /// The body that tells of an error.
   package var body: @Sendable (HTTPError) -> [UInt8]
 
   /// Plain text unless told otherwise.

@@ -1,6 +1,6 @@
 // Server-sent events: one event is one chunk and one write.
 
-/// Used on the connection's thread only.
+/// The body of a `text/event-stream` response (HTML Living Standard, section 9.2). Used on the connection's thread only.
 package struct EventStream {
   private static let comment = Array(": keep-alive\n\n".utf8)
 
@@ -19,6 +19,7 @@ package struct EventStream {
     try writer.write(Self.framed(data, event: event))
   }
 
+  /// The same for text.
   package func send(_ data: String, event: String? = nil) throws(SocketError) {
     try send(Array(data.utf8), event: event)
   }

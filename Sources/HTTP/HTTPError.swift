@@ -1,5 +1,6 @@
 // What this module tells a client whose request it cannot serve: status, code and words.
 
+/// A request that cannot be served, for a reason that has nothing to do with what it asks for.
 package enum HTTPError: Error, Equatable, Sendable, CustomStringConvertible {
   /// Bytes that break the grammar or the framing rules of RFC 9112; `what` says which.
   case malformed(String)
@@ -22,6 +23,7 @@ package enum HTTPError: Error, Equatable, Sendable, CustomStringConvertible {
   case tooManyBodies
   case shuttingDown
 
+  /// The status of the response (RFC 9110 section 15).
   package var status: Int {
     switch self {
     case .malformed: 400
@@ -60,6 +62,7 @@ package enum HTTPError: Error, Equatable, Sendable, CustomStringConvertible {
     }
   }
 
+  /// What is wrong and what to do, for the body.
   package var description: String {
     switch self {
     case .malformed(let what): "Malformed HTTP request: \(what)."

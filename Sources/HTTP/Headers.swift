@@ -1,6 +1,8 @@
 // Header fields in the order they came, found by name without regard to ASCII case.
 
+/// The fields of a request or a response (RFC 9110 section 5).
 package struct Headers: Sendable, Equatable, ExpressibleByDictionaryLiteral {
+  /// One field line.
   package struct Field: Sendable, Equatable {
     /// As spelled by the sender; ASCII.
     package let name: String
@@ -13,10 +15,12 @@ package struct Headers: Sendable, Equatable, ExpressibleByDictionaryLiteral {
     func isNamed(_ other: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, other.utf8) }
   }
 
+  /// In the order in which they came or were added.
   package private(set) var fields: [Field] = []
 
   package init() {}
 
+  /// Fields in the order of the literal; a name may stand there twice.
   package init(dictionaryLiteral elements: (String, String)...) {
     for (name, value) in elements { add(name, value) }
   }
@@ -53,6 +57,7 @@ package struct Headers: Sendable, Equatable, ExpressibleByDictionaryLiteral {
     add(name, value)
   }
 
+  /// Removes all fields of this name.
   package mutating func remove(_ name: String) { fields.removeAll { $0.isNamed(name) } }
 
   /// Appends a field that the caller has checked byte by byte.

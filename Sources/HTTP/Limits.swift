@@ -23,6 +23,7 @@ package struct Limits: Sendable {
   package var headSeconds = 10.0
   /// A body must bring `bodyBytesPerSecond` on average in every window of this length.
   package var bodyWindowSeconds = 30.0
+  /// Of a body, on average of a window; slower: 408.
   package var bodyBytesPerSecond = 1024
   /// A kept-alive connection without a request.
   package var idleSeconds = 30.0
@@ -31,6 +32,7 @@ package struct Limits: Sendable {
   /// After the last response of a connection: wait this long for the client to close, at most.
   package var lingerSeconds = 2.0
 
+  /// After so many the connection is closed.
   package var requestsPerConnection = 1000
   /// Open connections, one thread each; beyond: 503.
   package var connections = 2048

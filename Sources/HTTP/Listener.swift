@@ -17,10 +17,12 @@ final class ServerCore: Sendable {
   }
 }
 
+/// A server: it listens from `start` to `stop`, and calls a handler for each request.
 package final class Listener: Sendable {
   /// Called on the connection's thread, where it may block. The body has been read.
   package typealias Handler = @Sendable (Request, ConnectionContext) -> Response
 
+  /// Where a server listens and what it calls.
   package struct Configuration: Sendable {
     /// A name or a numeric address. All addresses of a name are bound.
     package var host = "127.0.0.1"
@@ -31,6 +33,7 @@ package final class Listener: Sendable {
     /// 0 takes a free port.
     package var port = 0
     package var limits = Limits()
+    /// For what is refused before a handler has seen it.
     package var errors = ErrorFormat()
     /// Where bodies are accounted for, beside their own bound.
     package var ledger: MemoryLedger?
@@ -101,6 +104,7 @@ package final class Listener: Sendable {
   /// Open connections now.
   package var connectionCount: Int { core.table.count }
 
+  /// How far the server is from its end.
   package var phase: ConnectionContext.Phase { core.table.phase }
 
   /// Stops gracefully: no new connections, idle ones end, requests under way may finish for `drainSeconds`;

@@ -6,6 +6,7 @@ package struct FormPart: Sendable, Equatable {
   package let body: [UInt8]
 }
 
+/// Why a body is no form.
 package enum MultipartError: Error, Sendable, Equatable, CustomStringConvertible {
   case noBoundary
   case malformed(String)
@@ -20,6 +21,7 @@ package enum MultipartError: Error, Sendable, Equatable, CustomStringConvertible
   }
 }
 
+/// Reads forms that are in memory.
 package enum Multipart {
   /// Header lines of one part, and bytes of one of them.
   private static let fieldLimit = 16

@@ -1,6 +1,8 @@
 // A request as the handler sees it.
 
+/// A request with its whole body.
 package struct Request: Sendable {
+  /// As sent: `GET`.
   package var method: String
   package var target: RequestTarget
   /// 0 for HTTP/1.0, 1 for HTTP/1.1 and later.

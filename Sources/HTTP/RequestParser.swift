@@ -3,7 +3,9 @@
 // The result does not depend on how the bytes are cut into pieces. An error is found at the first byte that
 // makes it and is final: nothing behind it is ever read as another request.
 
+/// The parser of one connection: fed with bytes, asked for events.
 package struct RequestParser {
+  /// What the bytes so far amount to.
   package enum Event {
     /// All input has been used.
     case needMore

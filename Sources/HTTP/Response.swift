@@ -1,6 +1,8 @@
 // A response: status, headers, and a body of known bytes or one that is written while it is made.
 
+/// What a handler answers; framing, date and connection fields are added when it is sent.
 package struct Response {
+  /// Bytes that are known, or what makes them.
   package enum Body {
     case bytes([UInt8])
     /// Called on the connection's thread after the handler has returned. It may block. An error it throws
@@ -10,6 +12,7 @@ package struct Response {
     case webSocket(WebSocket.Settings, (WebSocket) -> Void)
   }
 
+  /// Status code (RFC 9110 section 15).
   package var status: Int
   /// Framing fields (`content-length`, `transfer-encoding`, `connection`, `date`) are the server's to add.
   package var headers: Headers
@@ -19,12 +22,14 @@ package struct Response {
   /// The error that this response tells of, as one stable word for log and counters.
   package var errorCode: String?
 
+  /// A response with these headers; empty unless `body` says more.
   package init(status: Int = 200, headers: Headers = [:], body: Body = .bytes([])) {
     self.status = status
     self.headers = headers
     self.body = body
   }
 
+  /// A response with a body of this type.
   package init(status: Int = 200, contentType: String, bytes: [UInt8]) {
     self.init(status: status, headers: ["content-type": contentType], body: .bytes(bytes))
   }

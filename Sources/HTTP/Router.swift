@@ -1,8 +1,11 @@
 // Method and path to handler.
 
+/// A table of routes. Paths are compared segment by segment, after percent-decoding.
 package struct Router: Sendable {
+  /// Makes the response; called on the connection's thread.
   package typealias Handler = Listener.Handler
 
+  /// A method, a pattern and who answers.
   package struct Route: Sendable {
     package let method: String
     /// As registered: `/v1/models/:id`.
@@ -21,6 +24,7 @@ package struct Router: Sendable {
     var isWord: Bool { if case .word = self { true } else { false } }
   }
 
+  /// In the order of their registration.
   package private(set) var routes: [Route] = []
   /// The same by the number of their segments: only these can match.
   private var byLength: [Int: [Route]] = [:]

@@ -4,6 +4,7 @@ import Platform
 
 /// Where a Unix socket stands and who may use it.
 package struct UnixPlace: Sendable, Equatable {
+  /// Of the file, which is made and removed.
   package var path: String
   /// Permission bits of the file: connecting needs the right to write.
   package var mode: UInt16 = 0o600

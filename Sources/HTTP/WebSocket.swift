@@ -4,6 +4,7 @@ import Platform
 
 /// Used on the connection's thread only, and only until the closure it was given to returns.
 package final class WebSocket {
+  /// Bounds of one WebSocket.
   package struct Settings: Sendable {
     /// Bytes of one message; beyond: closed with 1009.
     package var messageBytes = 8 << 20

@@ -4,10 +4,14 @@ package import JSON
 
 /// An error as clients see it. `param` is the path of the field at fault: `messages[2].content`.
 package struct APIError: Error, Sendable, Equatable, CustomStringConvertible {
+  /// HTTP status.
   package var status: Int
+  /// The kind of error, as OpenAI names it: `invalid_request_error`, `rate_limit_error`, `server_error`.
   package var type: String
+  /// A stable word for programs, such as `invalid_value`.
   package var code: String?
   package var param: String?
+  /// For a person: what is wrong, and where.
   package var message: String
   /// Seconds for the `Retry-After` header.
   package var retryAfter: Int?
@@ -59,10 +63,14 @@ extension APIError {
     badRequest("\(kind)_below_min_value", param, "Invalid '\(param)': expected a value of at least \(limit).")
   }
 
+  /// 400: the type is right, the value is not.
+  ///
+  /// - Parameter problem: ends the sentence that names the field.
   package static func invalidValue(_ param: String, _ problem: String) -> APIError {
     badRequest("invalid_value", param, "Invalid '\(param)': \(problem).")
   }
 
+  /// 400: the field means nothing that this server could do.
   package static func unsupportedParameter(
     _ param: String, _ reason: String = "this server does not support it"
   )
@@ -71,10 +79,12 @@ extension APIError {
     badRequest("unsupported_parameter", param, "Unsupported parameter: '\(param)': \(reason).")
   }
 
+  /// 400: the field can be honoured, but not with this value.
   package static func unsupportedValue(_ param: String, _ reason: String) -> APIError {
     badRequest("unsupported_value", param, "Unsupported value for '\(param)': \(reason).")
   }
 
+  /// 400: nobody knows this field; for servers that are strict.
   package static func unknownParameter(_ param: String) -> APIError {
     badRequest(
       "unknown_parameter", shortened(param), "Unknown parameter: '\(shortened(param))'.")

@@ -1,5 +1,6 @@
 // Base64 (RFC 4648): bytes in JSON strings and data URLs.
 
+/// Base64 in both alphabets (RFC 4648, sections 4 and 5).
 package enum Base64 {
   private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 

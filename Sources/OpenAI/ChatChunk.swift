@@ -4,7 +4,9 @@
 
 package import JSON
 
+/// One event of a streamed chat completion: `chat.completion.chunk` with one choice.
 package struct ChatChunk: Sendable, Equatable {
+  /// What a chunk adds to its choice.
   package enum Delta: Sendable, Equatable {
     /// The first of each choice, sent when its first token has come.
     case role
@@ -31,6 +33,7 @@ package struct ChatChunk: Sendable, Equatable {
     self.announcesUsage = announcesUsage
   }
 
+  /// The data of the event.
   package var json: JSONValue {
     var logprobs: JSONValue = nil
     var finish: JSONValue = nil

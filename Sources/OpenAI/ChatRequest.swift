@@ -2,6 +2,7 @@
 
 package import JSON
 
+/// A chat request that has been checked. The other wires are read into one too.
 package struct ChatRequest: Sendable {
   /// Checked messages as objects without null members, with placeholders for images and sounds.
   package var messages: [JSONValue]
@@ -21,6 +22,7 @@ package struct ChatRequest: Sendable {
   /// `minimal` to `max`, when given and not `none`.
   package var reasoningEffort: String?
   package var thinkingBudget: ThinkingBudget?
+  /// Whether the text of thoughts is sent to the client.
   package var showsReasoning: Bool
   /// Extra variables of the chat template.
   package var templateArguments: JSONObject

@@ -61,6 +61,7 @@ package struct ToolCall: Sendable, Equatable {
   }
 }
 
+/// One element of `choices` of a chat completion that is not streamed.
 package struct ChatChoice: Sendable, Equatable {
   package var index: Int
   package var content: String
@@ -104,6 +105,7 @@ package struct ChatChoice: Sendable, Equatable {
   }
 }
 
+/// The body of a chat completion that is not streamed: `chat.completion`.
 package struct ChatResponse: Sendable, Equatable {
   package var header: AnswerHeader
   package var choices: [ChatChoice]
@@ -115,6 +117,7 @@ package struct ChatResponse: Sendable, Equatable {
     self.usage = usage
   }
 
+  /// The body.
   package var json: JSONValue {
     var body = JSONObject(header.members(kind: "chat.completion"))
     body["service_tier"] = "default"

@@ -2,7 +2,9 @@
 
 package import JSON
 
+/// A request for plain completions that has been checked.
 package struct CompletionRequest: Sendable {
+  /// One prompt: text, or the ids of tokens.
   package enum Prompt: Sendable, Equatable {
     case text(String)
     case tokens([Int32])

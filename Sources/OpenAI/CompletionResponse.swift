@@ -2,6 +2,7 @@
 
 package import JSON
 
+/// One element of `choices` of a completion, whole or of one chunk.
 package struct CompletionChoice: Sendable, Equatable {
   package var index: Int
   package var text: String
@@ -24,6 +25,7 @@ package struct CompletionChoice: Sendable, Equatable {
   }
 }
 
+/// The body of a completion, or one chunk of it: `text_completion`.
 package struct CompletionResponse: Sendable, Equatable {
   /// What the `usage` member of a body is.
   package enum UsageMember: Sendable, Equatable {
@@ -43,6 +45,7 @@ package struct CompletionResponse: Sendable, Equatable {
     self.usage = usage
   }
 
+  /// The body, or the data of the event.
   package var json: JSONValue {
     var body = JSONObject(header.members(kind: "text_completion"))
     body["choices"] = .array(choices.map(\.json))

@@ -5,12 +5,17 @@
 
 package import JSON
 
+/// The members of one JSON object of a request, read one by one. Every reader throws an `APIError` with status 400 and
+/// the path of the field in `param`.
 package struct Fields {
+  /// All members, as they came.
   package let object: JSONObject
   /// Path of the object in the body: empty for the body itself, `messages[0]` for a message.
   package let path: String
   private var known: Set<ByteKey> = []
 
+  /// - Parameter path: of the object in the body; empty for the body itself.
+  /// - Throws: `invalid_type` when the value is no object.
   package init(_ value: JSONValue, path: String = "") throws(APIError) {
     guard case .object(let object) = value else {
       throw .wrongType(path.isEmpty ? nil : path, expected: "an object", found: value)
@@ -34,6 +39,9 @@ package struct Fields {
     return value
   }
 
+  /// The value of a field of any type.
+  ///
+  /// - Throws: `missing_required_parameter` when it is absent or null.
   package mutating func required(_ field: String) throws(APIError) -> JSONValue {
     guard let value = value(field) else { throw .missing(name(of: field)) }
     return value
@@ -41,6 +49,9 @@ package struct Fields {
 
   // MARK: Scalars
 
+  /// The value of a boolean; nil when absent or null.
+  ///
+  /// - Throws: `invalid_type` for anything but `true` and `false`.
   package mutating func bool(_ field: String) throws(APIError) -> Bool? {
     guard let value = value(field) else { return nil }
     guard let bool = value.boolValue else {
@@ -49,6 +60,10 @@ package struct Fields {
     return bool
   }
 
+  /// The value of a string; nil when absent or null.
+  ///
+  /// - Parameter maxBytes: of its UTF-8.
+  /// - Throws: `invalid_type` for another type, `invalid_value` for a longer one.
   package mutating func string(_ field: String, maxBytes: Int = .max) throws(APIError) -> String? {
     guard let value = value(field) else { return nil }
     guard let string = value.stringValue else {
@@ -60,12 +75,17 @@ package struct Fields {
     return string
   }
 
+  /// The value of a string that must be there.
+  ///
+  /// - Throws: `missing_required_parameter`, or what `string` throws.
   package mutating func requiredString(_ field: String) throws(APIError) -> String {
     guard let string = try string(field) else { throw .missing(name(of: field)) }
     return string
   }
 
-  /// One of a few words.
+  /// One of a few words; nil when absent or null.
+  ///
+  /// - Throws: `invalid_type` for another type, `invalid_value` for another word, with the words that there are.
   package mutating func word(_ field: String, of choices: [String]) throws(APIError) -> String? {
     guard let word = try string(field) else { return nil }
     guard choices.contains(where: { $0.utf8.elementsEqual(word.utf8) }) else {
@@ -75,11 +95,19 @@ package struct Fields {
     return word
   }
 
+  /// The value of an integer; nil when absent or null.
+  ///
+  /// - Throws: `invalid_type` for other types and for numbers with a point or an exponent; `integer_above_max_value` or
+  ///   `integer_below_min_value` outside the range.
   package mutating func integer(_ field: String, in range: ClosedRange<Int>) throws(APIError) -> Int? {
     guard let value = value(field) else { return nil }
     return try Self.integer(value, in: range, name: name(of: field))
   }
 
+  /// A value that a container holds, as an integer.
+  ///
+  /// - Parameter name: its path, for the error.
+  /// - Throws: as for a field.
   package static func integer(_ value: JSONValue, in range: ClosedRange<Int>, name: String) throws(APIError)
     -> Int
   {
@@ -100,11 +128,18 @@ package struct Fields {
     return integer
   }
 
+  /// The value of a number, with or without a point; nil when absent or null.
+  ///
+  /// - Throws: `invalid_type` for another type; `decimal_above_max_value` or `decimal_below_min_value` outside the range.
   package mutating func number(_ field: String, in range: ClosedRange<Double>) throws(APIError) -> Double? {
     guard let value = value(field) else { return nil }
     return try Self.number(value, in: range, name: name(of: field))
   }
 
+  /// A value that a container holds, as a number.
+  ///
+  /// - Parameter name: its path, for the error.
+  /// - Throws: as for a field.
   package static func number(_ value: JSONValue, in range: ClosedRange<Double>, name: String) throws(APIError)
     -> Double
   {
@@ -130,6 +165,9 @@ package struct Fields {
 
   // MARK: Containers
 
+  /// The elements of an array, unread; nil when absent or null.
+  ///
+  /// - Throws: `invalid_type` for another type, `array_above_max_length` for more than `maxCount` elements.
   package mutating func array(_ field: String, maxCount: Int) throws(APIError) -> [JSONValue]? {
     guard let value = value(field) else { return nil }
     guard let array = value.arrayValue else {
@@ -144,6 +182,9 @@ package struct Fields {
     return array
   }
 
+  /// The members of an object as they came; nil when absent or null.
+  ///
+  /// - Throws: `invalid_type` for another type.
   package mutating func object(_ field: String) throws(APIError) -> JSONObject? {
     guard let value = value(field) else { return nil }
     guard let object = value.objectValue else {
@@ -152,12 +193,17 @@ package struct Fields {
     return object
   }
 
+  /// A reader of an object's own members; nil when absent or null.
+  ///
+  /// - Throws: `invalid_type` for another type.
   package mutating func fields(_ field: String) throws(APIError) -> Fields? {
     guard let value = value(field) else { return nil }
     return try Fields(value, path: name(of: field))
   }
 
   /// Refuses a field that this server cannot honour, whatever its value.
+  ///
+  /// - Throws: `unsupported_parameter` unless it is absent or null.
   package mutating func refuse(_ field: String, because reason: String) throws(APIError) {
     if value(field) != nil { throw .unsupportedParameter(name(of: field), reason) }
   }

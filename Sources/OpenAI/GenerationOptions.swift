@@ -16,11 +16,16 @@ package struct GenerationOptions: Sendable, Equatable {
   package var frequencyPenalty: Double?
   package var seed: Int?
   package var logitBias: [Int32: Float] = [:]
+  /// Texts that end the answer and are not part of it.
   package var stops: [String] = []
+  /// Ids that end the answer.
   package var stopTokens: [Int32] = []
+  /// Whether the model's own end tokens do not end the answer.
   package var ignoresEOS = false
+  /// `n`: answers to one prompt.
   package var choices = 1
   package var streams = false
+  /// Whether a stream ends with the counts.
   package var includesUsage = false
 
   package init() {}

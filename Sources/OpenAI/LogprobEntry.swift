@@ -4,7 +4,9 @@ package import JSON
 
 /// A token as clients see it.
 package struct LogprobEntry: Sendable, Equatable {
+  /// A token that might have stood there.
   package struct Alternative: Sendable, Equatable {
+    /// Its text, which may be a part of a character.
     package var bytes: [UInt8]
     /// Natural logarithm of the probability; nil when nothing predicted the token.
     package var logprob: Float?
@@ -67,6 +69,7 @@ extension LogprobEntry.Alternative {
 
 /// `logprobs` of a legacy completion: parallel arrays.
 package struct LegacyLogprobs: Sendable, Equatable {
+  /// One token of the text.
   package struct Entry: Sendable, Equatable {
     package var logprob: LogprobEntry
     /// Where the token's text begins in the choice's text, in Unicode scalars.
@@ -82,6 +85,7 @@ package struct LegacyLogprobs: Sendable, Equatable {
 
   package init(entries: [Entry]) { self.entries = entries }
 
+  /// The member `logprobs`.
   package var json: JSONValue {
     [
       "tokens": .array(entries.map { .string($0.logprob.token.legacyName) }),

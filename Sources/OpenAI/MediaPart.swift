@@ -9,6 +9,7 @@ package enum ImageDetail: String, Sendable, CaseIterable {
 
 /// An image or a sound of a message, as the client names it.
 package struct MediaPart: Sendable, Equatable {
+  /// What it is, and where its bytes are.
   package enum Content: Sendable, Equatable {
     /// A data URL, or another one that the server may or may not follow.
     case image(url: String, detail: ImageDetail)

@@ -2,6 +2,7 @@
 
 package import JSON
 
+/// A request of Anthropic's wire that has been checked.
 package struct MessagesRequest: Sendable {
   /// What is asked for, as a chat request.
   package var chat: ChatRequest

@@ -69,6 +69,7 @@ package enum MessageBlock: Sendable, Equatable {
   }
 }
 
+/// `stop_reason`: why a message ended.
 package enum MessageStop: String, Sendable {
   case endTurn = "end_turn"
   case maxTokens = "max_tokens"
@@ -76,6 +77,7 @@ package enum MessageStop: String, Sendable {
   case toolUse = "tool_use"
 }
 
+/// A message of the assistant, whole or at the beginning of its stream.
 package struct MessagesResponse: Sendable, Equatable {
   /// `msg_…`.
   package var id: String
@@ -93,6 +95,7 @@ package struct MessagesResponse: Sendable, Equatable {
     self.usage = usage
   }
 
+  /// The body.
   package var json: JSONValue {
     [
       "id": .string(id), "type": "message", "role": "assistant", "model": .string(model),
@@ -116,6 +119,7 @@ package enum MessagesEvent: Sendable {
   case delta(MessagesResponse)
   case stop
 
+  /// The event's type, which is also its name in the stream.
   package var name: String {
     switch self {
     case .start: "message_start"
@@ -127,6 +131,7 @@ package enum MessagesEvent: Sendable {
     }
   }
 
+  /// The data of the event.
   package var json: JSONValue {
     var event = JSONObject([("type", .string(name))])
     func addDelta(_ index: Int, _ delta: JSONValue) {
@@ -201,6 +206,7 @@ package struct MessagesError: Sendable {
     self.requestID = requestID
   }
 
+  /// The body, or the data of an event.
   package var json: JSONValue {
     [
       "type": "error", "error": ["type": .string(type), "message": .string(message)],

@@ -2,6 +2,7 @@
 
 package import JSON
 
+/// A model as /v1/models shows it.
 package struct ModelObject: Sendable, Equatable {
   package var id: String
   /// Seconds since 1970.
@@ -15,6 +16,7 @@ package struct ModelObject: Sendable, Equatable {
   package var status = "loaded"
   /// Why the last attempt to load it failed.
   package var failure: String?
+  /// Whether it is unloaded by request alone.
   package var isPinned = false
   /// Of the weights, while it is loaded.
   package var sizeBytes: Int?
@@ -47,6 +49,7 @@ package struct ModelObject: Sendable, Equatable {
     ]
   }
 
+  /// The body of GET /v1/models.
   package static func list(_ models: [ModelObject]) -> JSONValue {
     ["object": "list", "data": .array(models.map(\.json))]
   }
@@ -58,6 +61,7 @@ package struct ModelRequest: Sendable {
   /// Top-level fields that nobody knows.
   package var ignored: [String]
 
+  /// - Throws: 400 when `model` is missing, empty or no string.
   package init(_ body: JSONValue) throws(APIError) {
     var fields = try Fields(body)
     model = try ChatRequest.model(&fields)

@@ -10,6 +10,7 @@ package enum ReasoningField: String, Sendable, CaseIterable {
   case reasoning
   case both
 
+  /// The members that hold a text of reasoning.
   package func members(_ text: String) -> [(String, JSONValue)] {
     switch self {
     case .reasoningContent: [("reasoning_content", .string(text))]

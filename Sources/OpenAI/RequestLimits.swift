@@ -1,11 +1,14 @@
 // Caps on what one request may hold, checked before anything is computed.
 
+/// The most of everything that one request may hold; beyond it is refused with 400. Told by /v1/capabilities.
 package struct RequestLimits: Sendable {
   /// Choices per prompt.
   package var choices = 128
   /// Choices of all prompts of one request together.
   package var allChoices = 1_024
+  /// Messages of one conversation.
   package var messages = 10_000
+  /// Parts of one message.
   package var contentParts = 1_000
   /// Images and sounds of one request together.
   package var mediaParts = 64
@@ -16,6 +19,7 @@ package struct RequestLimits: Sendable {
   package var grammarBytes = 64 << 10
   /// Texts that an answer may be limited to.
   package var formatChoices = 1_000
+  /// Stop strings, and the bytes of each.
   package var stops = 16
   package var stopBytes = 256
   package var stopTokens = 256
@@ -24,6 +28,7 @@ package struct RequestLimits: Sendable {
   package var templateArgumentBytes = 64 << 10
   /// Prompts in one completions request.
   package var prompts = 256
+  /// Alternatives to each token, in chat and in plain completions.
   package var topLogprobs = 20
   package var completionLogprobs = 5
   /// Tokens in one detokenize request.

@@ -4,6 +4,7 @@ package import JSON
 
 /// A constraint on the content of an answer. Its schema, expression or grammar is compiled elsewhere.
 package struct ResponseFormat: Sendable, Equatable {
+  /// What the content has to be.
   package enum Form: Sendable, Equatable {
     case anyObject
     case schema(JSONValue)

@@ -7,8 +7,10 @@ package import JSON
 
 /// One event; the type is also its name in the stream.
 package struct ResponseEvent: Sendable, Equatable {
+  /// `sequence_number`: counts all events of the response from 0.
   package let sequence: Int
   package let type: String
+  /// The data of the event.
   package let json: JSONValue
 }
 
@@ -22,7 +24,9 @@ package enum ReasoningEvents: String, Sendable, CaseIterable {
   case none
 }
 
+/// Makes the events of one response in their order, and keeps the items that they build.
 package struct ResponseEventWriter: Sendable {
+  /// An item that is begun, before it has any text.
   package enum Item: Sendable, Equatable {
     case message(id: String)
     case reasoning(id: String, asSummary: Bool)
@@ -55,6 +59,7 @@ package struct ResponseEventWriter: Sendable {
 
   /// Items that are complete.
   package private(set) var output: [JSONValue] = []
+  /// Of each item of `output`.
   package private(set) var cuts: [Cuts] = []
   private let reasoning: ReasoningEvents
   private var sequence = 0

@@ -16,6 +16,7 @@ package struct ResponsesInput: Sendable, Equatable {
   package init() {}
 }
 
+/// Checks items, and gives them the ids and the form in which they are kept.
 package struct ResponsesItemReader {
   private let limits: RequestLimits
   private let makeID: () -> String

@@ -28,6 +28,7 @@ package enum ResponseEnding: Sendable, Equatable {
   case cancelled
   case failed(message: String)
 
+  /// `status` of the response.
   package var status: String {
     switch self {
     case .completed: "completed"
@@ -38,6 +39,7 @@ package enum ResponseEnding: Sendable, Equatable {
   }
 }
 
+/// The bodies of a response at its stages, and what is told of its items.
 package enum ResponseObject {
   /// The body of a response that has ended.
   package static func ended(
@@ -76,6 +78,7 @@ package enum ResponseObject {
     }
   }
 
+  /// The answer to DELETE /v1/responses/{id}.
   package static func deleted(_ id: String) -> JSONValue {
     ["id": .string(id), "object": "response", "deleted": true]
   }
@@ -119,6 +122,7 @@ package enum ResponseObject {
 
 /// A failed request on a WebSocket.
 package enum ResponsesSocketError {
+  /// - Parameter streamID: `stream_id` of the request, if it had one.
   package static func json(_ error: APIError, streamID: JSONValue?) -> JSONValue {
     var object = JSONObject([("type", "error"), ("status", .int(error.status))])
     object["error"] = error.json["error"] ?? .null
@@ -201,10 +205,14 @@ package enum ResponseReplay {
 
 /// A conversation: items that responses read and append to.
 package enum ConversationObject {
+  /// The body of a conversation.
+  ///
+  /// - Parameter createdAt: seconds since 1970.
   package static func json(id: String, createdAt: Int, metadata: JSONValue) -> JSONValue {
     ["id": .string(id), "object": "conversation", "created_at": .int(createdAt), "metadata": metadata]
   }
 
+  /// The answer to DELETE /v1/conversations/{id}.
   package static func deleted(_ id: String) -> JSONValue {
     ["id": .string(id), "object": "conversation.deleted", "deleted": true]
   }
@@ -215,9 +223,12 @@ package enum ConversationObject {
   /// The body of a new conversation, of an update, or of new items.
   package struct Request: Sendable {
     package var metadata: JSONValue?
+    /// An array of items, not read yet.
     package var items: JSONValue?
+    /// Fields that nobody knows.
     package var ignored: [String]
 
+    /// - Throws: 400 for a field of the wrong type, or for too many items.
     package init(_ body: JSONValue) throws(APIError) {
       var fields = try Fields(body)
       try GenerationOptions.acceptDescriptions(&fields)

@@ -2,6 +2,7 @@
 
 package import JSON
 
+/// A Responses request, checked as far as it can be without the store.
 package struct ResponsesRequest: Sendable {
   /// What to add to items of the answer.
   package struct Inclusions: Sendable, Equatable {
@@ -127,6 +128,9 @@ extension ResponsesRequest {
     }
   }
 
+  /// What the words of `include` ask for.
+  ///
+  /// - Throws: 400 for a word that OpenAI does not know. Words about tools of others are taken and mean nothing.
   package static func inclusions(_ values: [JSONValue]) throws(APIError) -> Inclusions {
     var include = Inclusions()
     for (index, value) in values.enumerated() {

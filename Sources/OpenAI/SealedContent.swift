@@ -25,7 +25,7 @@ enum SealedContent: String {
     return bytes[head.count..<head.count + 16].elementsEqual(Self.checksum(text).utf8) ? text : nil
   }
 
-  /// FNV-1a over the bytes, as 16 hexadecimal digits.
+  /// FNV-1a as 16 hexadecimal digits.
   private static func checksum(_ text: String) -> String {
     let digits = String(FNV1a.hash(text), radix: 16)
     return String(repeating: "0", count: 16 - digits.utf8.count) + digits

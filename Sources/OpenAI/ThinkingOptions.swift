@@ -13,6 +13,7 @@ package struct ThinkingBudget: Sendable, Equatable {
   }
 }
 
+/// What the fields about thinking say together.
 package struct ThinkingOptions: Sendable, Equatable {
   /// Nil leaves it to the template.
   package var isOn: Bool?

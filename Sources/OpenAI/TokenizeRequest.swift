@@ -2,7 +2,9 @@
 
 package import JSON
 
+/// What is to be taken apart into tokens, and how.
 package struct TokenizeRequest: Sendable {
+  /// A text, or a conversation by way of the chat template.
   package enum Input: Sendable {
     case text(String)
     case chat(ChatRequest)
@@ -67,6 +69,7 @@ extension TokenizeRequest {
   }
 }
 
+/// Tokens whose text is asked for.
 package struct DetokenizeRequest: Sendable {
   package var tokens: [Int32]
   /// Top-level fields that nobody knows.

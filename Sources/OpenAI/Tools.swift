@@ -51,12 +51,14 @@ package enum ToolChoice: Sendable, Equatable {
   case named(String)
 }
 
+/// The tools of a request, and which of them may be called.
 package struct ToolSelection: Sendable, Equatable {
   /// What the model is told about.
   package var tools: [Tool]
   package var choice: ToolChoice
   package var allowsParallelCalls: Bool
 
+  /// - Throws: 400 for a malformed tool, for two of one name, or for a choice that names none of them.
   package init(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
     tools = try Self.readTools(&fields, limits: limits)
     choice = tools.isEmpty ? .none : .auto

@@ -2,6 +2,7 @@
 
 package import JSON
 
+/// Counts of tokens of one answer, all its choices together.
 package struct Usage: Sendable, Equatable {
   /// Every token of the templated prompt, cached ones included.
   package var promptTokens: Int
@@ -30,6 +31,7 @@ package struct Usage: Sendable, Equatable {
     return .object(JSONObject([("cached_tokens", .int(cachedTokens))] + audio))
   }
 
+  /// The member `usage` of chat and plain completions.
   package var json: JSONValue {
     [
       "prompt_tokens": .int(promptTokens),

@@ -4,7 +4,9 @@ import HTTP
 import OpenAI
 import Platform
 
+/// Decides who may come in. Shared by all connections; the keys may change while it runs.
 package final class Access: Sendable {
+  /// What the operator allows.
   package struct Settings: Sendable {
     /// Keys of the command line and the environment.
     package var keys = KeyRing()

@@ -6,7 +6,9 @@ import JSON
 package import OpenAI
 import Platform
 
+/// The routes over the served models, without sockets.
 package final class App: Sendable {
+  /// What the operator has chosen, and what tests replace.
   package struct Settings: Sendable {
     /// The member that holds reasoning text.
     package var reasoningField = ReasoningField.reasoningContent
@@ -53,6 +55,7 @@ package final class App: Sendable {
     self.init(ModelFleet(model), settings: settings)
   }
 
+  /// Models that come and go.
   package init(_ models: ModelFleet, settings: Settings = Settings()) {
     let host = AppHost(models: models, settings: settings)
     models.addGauge(.storedResponses) { settings.store.byteCount }

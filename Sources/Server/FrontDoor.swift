@@ -4,6 +4,7 @@ package import HTTP
 import OpenAI
 import Platform
 
+/// Lets requests through to the application once there is one. Shared by all connections.
 package final class FrontDoor: Sendable {
   private let access: Access
   private let metrics: Metrics

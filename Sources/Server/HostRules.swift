@@ -5,6 +5,7 @@
 
 import HTTP
 
+/// The hosts that requests may be for.
 package struct HostRules: Sendable {
   /// Lower case, without a final dot.
   private var names = ["localhost", "127.0.0.1", "::1"]
@@ -50,6 +51,7 @@ package struct HostRules: Sendable {
   }
 }
 
+/// The web pages that may send requests.
 package struct OriginRules: Sendable {
   private let allowed: [String]
   private let takesAll: Bool

@@ -3,6 +3,7 @@
 package import HTTP
 import Platform
 
+/// Why keys could not be read. Never shows one.
 package enum KeyError: Error, Equatable, CustomStringConvertible {
   /// What stands in the line is never told.
   case badLine(path: String, line: Int, problem: String)
@@ -48,6 +49,7 @@ package struct KeyRing: Sendable, Equatable {
     append(bytes, name: nil)
   }
 
+  /// Adds the keys of another ring.
   package mutating func add(_ other: KeyRing) { keys += other.keys }
 
   /// Reads a file with one key a line: `key` or `name: key`. Empty lines and those that begin with `#` mean nothing.

@@ -4,6 +4,7 @@ package import HTTP
 import JSON
 import Platform
 
+/// The counters of one server. Shared by all connections.
 package final class Metrics: Sendable {
   /// Of one model.
   struct Model {

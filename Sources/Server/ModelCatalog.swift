@@ -16,6 +16,7 @@ package struct ModelSource: Sendable, Equatable {
     self.path = path
   }
 
+  /// By bytes: names that only look the same are different models.
   package static func == (a: ModelSource, b: ModelSource) -> Bool {
     a.id.utf8.elementsEqual(b.id.utf8) && a.path.utf8.elementsEqual(b.path.utf8)
   }
@@ -24,6 +25,7 @@ package struct ModelSource: Sendable, Equatable {
 /// Names are compared by their bytes. Holds no state but what the start gave it: folders are looked at anew each time,
 /// so that a model which is put beside the others is there at once.
 package struct ModelCatalog: Sendable {
+  /// What is wrong with the flags that name models.
   package enum Problem: Error, Equatable, CustomStringConvertible {
     case nothing
     case duplicate(String)
@@ -45,8 +47,10 @@ package struct ModelCatalog: Sendable {
     }
   }
 
+  /// Another name for a model.
   package struct Alias: Sendable {
     package let name: String
+    /// The id of the model.
     package let model: String
 
     package init(name: String, model: String) {

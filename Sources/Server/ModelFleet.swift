@@ -12,6 +12,7 @@ package import Platform
 /// A model in memory, and how to get rid of it.
 package struct LoadedModel: Sendable {
   package var served: ServedModel
+  /// Bytes of its weights.
   package var weightBytes = 0
   /// Bytes of its keys and values that are in memory.
   package var touchedBytes: @Sendable () -> Int = { 0 }
@@ -27,7 +28,9 @@ package struct LoadedModel: Sendable {
   package init(_ served: ServedModel) { self.served = served }
 }
 
+/// The models of one process. Shared by all connections; `stop` ends its thread.
 package final class ModelFleet: Sendable {
+  /// How long models stay, and how long requests wait for them.
   package struct Settings: Sendable {
     /// A model without requests for this long is unloaded, seconds; 0 keeps it.
     package var idleSeconds = 0.0

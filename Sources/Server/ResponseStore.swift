@@ -107,6 +107,7 @@ struct StoredConversation: Sendable, Equatable {
 
 /// What the server remembers between requests.
 package final class ResponseStore: Sendable {
+  /// Bounds of the store, and where it is.
   package struct Settings: Sendable {
     /// Responses, and as many conversations; the oldest go first.
     package var count = 1_000

@@ -116,6 +116,8 @@ extension ResponsePlan {
   }
 
   /// Tokens of the prompt, however many the model can take.
+  ///
+  /// - Throws: 400 when the model cannot be shown the request, in terms of the body.
   func promptTokens(_ core: AppCore) throws(APIError) -> Int {
     do throws(APIError) {
       return try core.prompt(of: chat.request).tokens.count

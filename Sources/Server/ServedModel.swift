@@ -9,9 +9,13 @@ package import Tokenizers
 
 /// What is told about a model and decides nothing.
 package struct ModelFacts: Sendable {
+  /// How weights are stored.
   package struct Quantization: Sendable {
+    /// `affine` or the name of a floating-point format, as in config.json.
     package var mode: String
+    /// Of one weight.
     package var bits: Int
+    /// Weights that share a scale.
     package var groupSize: Int
 
     package init(mode: String, bits: Int, groupSize: Int) {
@@ -30,6 +34,7 @@ package struct ModelFacts: Sendable {
   package init() {}
 }
 
+/// A loaded model as the routes see it.
 package struct ServedModel: Sendable {
   /// The id in requests, answers and /v1/models.
   package var id: String

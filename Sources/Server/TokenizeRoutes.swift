@@ -95,6 +95,8 @@ struct TokenizeRoutes {
 
 extension AppCore {
   /// The prompt of a request that is not run.
+  ///
+  /// - Throws: 400 when the model cannot be shown the request.
   func prompt(of request: ChatRequest) throws(APIError) -> ModelPrompt {
     try ChatPlan(self).makePrompt(request, chatTemplate(for: request))
   }
