@@ -134,14 +134,13 @@ package final class ChatTemplate: Sendable {
     guard last?["role"]?.stringValue == "assistant" else {
       throw .cannotContinue("it is not the assistant's")
     }
-    let content = Array(continuedText(of: last).utf8)
-    guard !content.isEmpty else { throw .cannotContinue("it has no text") }
-    let bytes = Array(prompt.utf8)
+    let content = continuedText(of: last)
+    guard !content.utf8.isEmpty else { throw .cannotContinue("it has no text") }
     // The last occurrence is the message itself: only markers follow it.
-    var start = bytes.count - content.count
-    while start >= 0, !bytes[start..<start + content.count].elementsEqual(content) { start -= 1 }
-    guard start >= 0 else { throw .cannotContinue("the chat template changes its text") }
-    return Bytes.text(bytes[..<(start + content.count)])
+    guard let start = TextOperations.findLast(content, in: prompt) else {
+      throw .cannotContinue("the chat template changes its text")
+    }
+    return Bytes.text(prompt.utf8.prefix(start + content.utf8.count))
   }
 }
 

@@ -1,6 +1,7 @@
 // Python's string operations on UTF-8 bytes and scalars; Swift's Characters never appear.
 
-enum TextOperations {
+/// What the filters and methods of strings do.
+package enum TextOperations {
   static func scalarCount(_ text: String) -> Int { text.utf8.count { $0 & 0xC0 != 0x80 } }
 
   /// The scalar at `index`; negative indices count from the end.
@@ -49,8 +50,8 @@ enum TextOperations {
     return occurrences(of: Array(part.utf8), in: Array(text.utf8), limit: 1).first
   }
 
-  /// Byte offset of the last `part`.
-  static func findLast(_ part: String, in text: String) -> Int? {
+  /// Byte offset of the last `part`, in linear time.
+  package static func findLast(_ part: String, in text: String) -> Int? {
     if part.utf8.isEmpty { return text.utf8.count }
     let reversed = occurrences(of: part.utf8.reversed(), in: text.utf8.reversed(), limit: 1).first
     return reversed.map { text.utf8.count - part.utf8.count - $0 }

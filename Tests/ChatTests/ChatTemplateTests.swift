@@ -416,6 +416,28 @@ struct FamilyTemplateTests {
     }
   }
 
+  @Test func `a message is continued where its text stands last`() throws {
+    let twice = try template(
+      "{% for m in messages %}[{{ m.content }}]{% endfor %}{{ messages[0].content | upper }}")
+    func continued(_ user: String, _ answer: String) throws -> String {
+      let messages: [JSONValue] = [
+        ["role": "user", "content": .string(user)], ["role": "assistant", "content": .string(answer)],
+      ]
+      return try twice.render(Conversation(messages: messages, continueFinalMessage: true))
+    }
+    #expect(try continued("aab", "aab") == "[aab][aab")
+    #expect(try continued("aa", "aaa") == "[aa][aaa")
+    #expect(try continued("abab", "ab") == "[abab][ab")
+    #expect(try continued("x", " \u{E9}\u{E9} ") == "[x][ \u{E9}\u{E9}")
+    #expect(try continued("X", "X") == "[X][X]X")
+    #expect(throws: ChatError.cannotContinue("the chat template changes its text")) {
+      try template("{{ messages[1].content | replace('ab', 'ba') }}").render(
+        Conversation(
+          messages: [["role": "user", "content": "ab"], ["role": "assistant", "content": "aab"]],
+          continueFinalMessage: true))
+    }
+  }
+
   @Test func `the demo model's template renders tools and calls, and its format is known`() throws {
     let path = TestData.fixtures + "/models/demo/chat_template.jinja"
     let template = try template(String(decoding: try TestData.bytes(path), as: UTF8.self))
