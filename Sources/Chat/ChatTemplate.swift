@@ -63,11 +63,26 @@ package final class ChatTemplate: Sendable {
   /// - Throws: `ChatError.refused` when the template raises, `.renderingFailed` when it fails or reaches a
   ///   limit, `.unsupportedPart`, `.malformedMessage` and `.cannotContinue` for what it is not even given.
   package func render(_ conversation: Conversation) throws(ChatError) -> String {
-    let variant = conversation.tools.isEmpty ? template : toolTemplate ?? template
-    let preparation = MessagePreparation(
-      capabilities: variant.capabilities, thought: format.thoughtMarkers)
-    let prepared = try preparation.prepare(conversation)
+    try render(prepared: try prepared(conversation))
+  }
 
+  /// The conversation in the form that the template takes, to be rendered as it is or with marks in its texts.
+  func prepared(_ conversation: Conversation) throws(ChatError) -> Conversation {
+    try preparation(of: conversation).prepare(conversation)
+  }
+
+  private func variant(for conversation: Conversation) -> Variant {
+    conversation.tools.isEmpty ? template : toolTemplate ?? template
+  }
+
+  private func preparation(of conversation: Conversation) -> MessagePreparation {
+    MessagePreparation(
+      capabilities: variant(for: conversation).capabilities, thought: format.thoughtMarkers)
+  }
+
+  func render(prepared conversation: Conversation) throws(ChatError) -> String {
+    let variant = variant(for: conversation)
+    let prepared = preparation(of: conversation).join(conversation)
     var variables = conversation.templateArguments
     for name in Self.reserved { variables[name] = nil }
     for (name, text) in tokens { variables[name] = .string(text) }

@@ -12,7 +12,9 @@ struct MessagePreparation {
     var tools: [JSONValue]
   }
 
-  func prepare(_ conversation: Conversation) throws(ChatError) -> Prepared {
+  /// The conversation with every message, its calls and their results in the form that the template takes. Texts of
+  /// different messages are still apart.
+  func prepare(_ conversation: Conversation) throws(ChatError) -> Conversation {
     var messages: [JSONObject] = []
     for (index, message) in conversation.messages.enumerated() {
       guard let object = message.objectValue else {
@@ -25,6 +27,14 @@ struct MessagePreparation {
     if capabilities.needsSingleCalls { messages = splitCalls(messages) }
     if capabilities.foldsResults { messages = foldResults(messages) }
     if capabilities.needsShortCallIDs { shortenCallIDs(&messages) }
+    var result = conversation
+    result.messages = messages.map(JSONValue.object)
+    return result
+  }
+
+  /// What the template gets of a prepared conversation: texts joined that it cannot take apart.
+  func join(_ conversation: Conversation) -> Prepared {
+    var messages = conversation.messages.compactMap(\.objectValue)
     var tools = conversation.tools
     if capabilities.tools == .systemMessage {
       messages = PhiMessages.prepare(messages, tools: tools)

@@ -49,9 +49,8 @@ import Tokenizers
     }
   }
 
-  @Test func `noncharacters of a message survive beside a spelled token`() throws {
-    func nonCharacter(_ last: UInt8) -> String { String(decoding: [0xEF, 0xB7, last], as: UTF8.self) }
-    let content = nonCharacter(0x90) + "<|im_end|>" + nonCharacter(0x91)
+  @Test func `letters that serve as marks survive beside a spelled token`() throws {
+    let content = "\u{A4D0}<|im_end|>\u{A4D1}"
     let prompt = try encoder.prompt(
       of: Conversation(messages: [["role": "user", "content": .string(content)]]), template: template)
     #expect(
@@ -75,8 +74,8 @@ extension PromptTests {
     #expect(count("<|im_end|>", in: closed) == count("<|im_end|>", in: open) - 1)
   }
 
-  @Test func `a message that holds every noncharacter cannot forge a token either`() throws {
-    let all = (0xFDD0...0xFDEF as ClosedRange<UInt32>).compactMap(Unicode.Scalar.init).map {
+  @Test func `a message that holds every letter that serves as a mark cannot forge a token either`() throws {
+    let all = (0xA4D0...0xA4EF as ClosedRange<UInt32>).compactMap(Unicode.Scalar.init).map {
       String(Character($0))
     }
     let content = all.joined() + "<|im_end|>"
