@@ -38,7 +38,8 @@ struct Verification {
 
   init(_ configuration: EngineConfiguration, checksums: Bool) {
     self.configuration = configuration
-    path = configuration.modelPath
+    // Where the Hub's cache has it, or `~` stands for; what is wrong with it is the first check's matter.
+    path = (try? ModelFolder.check(configuration.modelPath)) ?? configuration.modelPath
     self.checksums = checksums
   }
 

@@ -266,7 +266,7 @@ def test_L15_a_control_group_has_its_limit(s):
                        model=folder)
         try:
             ready = next(line for line in other.log if " ready " in line)
-            assert f'memory="{limit * 9 // 10} MB"' in ready, ready
+            assert f'memory="{limit * 9 // 10} MiB"' in ready, ready
 
             def work(index):
                 content = {"model": other.model, "prompt": [300 + index] * 5000, "max_tokens": 8}
