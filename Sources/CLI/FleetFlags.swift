@@ -100,7 +100,8 @@ struct FleetFlags {
       let given = source(text)
       let name = given.name ?? (index == 0 ? flags.text("model-id") : nil)
       return ModelSource(
-        id: name ?? ModelFolder.modelName(File.resolved(given.path) ?? given.path), path: given.path)
+        id: name ?? ModelFolder.modelName((try? ModelFolder.check(given.path)) ?? given.path),
+        path: given.path)
     }
   }
 

@@ -21,14 +21,18 @@ final class BodyBudget: Sendable {
   /// Takes `bytes` out of the budget; false, and nothing taken, when they are not there. May wait for what others
   /// give back.
   func reserve(_ bytes: Int) -> Bool {
-    guard account(for: bytes) else { return false }
     let isTaken = left.withLock { left in
       guard bytes <= left else { return false }
       left -= bytes
       return true
     }
-    if !isTaken { ledger?.release(Self.copies * bytes, from: .requestBodies) }
-    return isTaken
+    guard isTaken else { return false }
+    // Last: it may push cached prefixes out, which a body that is refused anyway must not.
+    guard account(for: bytes) else {
+      left.withLock { $0 += bytes }
+      return false
+    }
+    return true
   }
 
   private func account(for bytes: Int) -> Bool {

@@ -37,6 +37,24 @@ import Testing
     #expect(try refusal("--unix", "/tmp/s") == nil)
   }
 
+  @Test func `a model in the Hub's cache is called by its repository, whichever folder is named`() throws {
+    var template = Array("/tmp/mlxserve-hub-XXXXXX".utf8CString)
+    let made = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap(mkdtemp) }
+    let root = String(cString: try #require(made))
+    let repository = root + "/models--owner--Tiny-4bit"
+    let snapshot = repository + "/snapshots/0123abcd"
+    let folders = [repository, repository + "/refs", repository + "/snapshots", snapshot]
+    defer {
+      unlink(repository + "/refs/main")
+      for folder in folders.reversed() + [root] { rmdir(folder) }
+    }
+    for folder in folders { try #require(mkdir(folder, 0o700) == 0) }
+    try File.writeDurably(Array("0123abcd".utf8), folder: repository + "/refs", name: "main")
+    for path in [repository, snapshot] {
+      #expect(try FleetFlags(parse("--model", path)).catalog.sources.map(\.id) == ["Tiny-4bit"])
+    }
+  }
+
   @Test func `a Unix socket stands alone unless TCP is asked for`() throws {
     #expect(ServeSetup.listensOnTCP(try parse()))
     #expect(!ServeSetup.listensOnTCP(try parse("--unix", "/s")))

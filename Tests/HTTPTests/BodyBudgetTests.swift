@@ -24,8 +24,12 @@ import Testing
     ledger.add(900, to: .prefixCache)
     let budget = BodyBudget(bytes: 300, ledger: ledger)
     #expect(!budget.reserve(100))
+    #expect(ledger.bytes(of: .requestBodies) == 0)
     ledger.onShortage { [weak ledger] bytes in ledger?.release(bytes, from: .prefixCache) }
     #expect(budget.reserve(100))
+    #expect(ledger.bytes(of: .prefixCache) == 500)
+    // A body that is refused for its own bound pushes nothing out.
+    #expect(!budget.reserve(201))
     #expect(ledger.bytes(of: .prefixCache) == 500)
   }
 }
