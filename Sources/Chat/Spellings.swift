@@ -1,5 +1,7 @@
 // Spellings of special tokens, and the places where text from outside could complete one.
 
+import Tokenizers
+
 /// Some spellings.
 ///
 /// A spelling in a prompt holds text from outside in one of two ways. It begins in such a text, and then goes on to its
@@ -40,7 +42,7 @@ struct Spellings: Sendable {
     if let start = text.firstIndex(where: isInk) {
       if rests.longestMatch(in: text, from: start) != nil { marks.append(start) }
       // At the end, where it changes the order among other names least.
-      if cores.longestMatch(in: text, from: start) == end,
+      if cores.longestMatch(in: text, from: start)?.end == end,
         !isKeyword || !text[start..<end].allSatisfy(Self.isName)
       {
         marks.append(end)
@@ -67,7 +69,9 @@ struct Spellings: Sendable {
       while next < marks.count, marks[next] <= at { next += 1 }
       guard next < marks.count else { break }
       let mark = marks[next]
-      if let end = whole.longestMatch(in: text, from: at), mark < end, cuts.last != mark { cuts.append(mark) }
+      if let end = whole.longestMatch(in: text, from: at)?.end, mark < end, cuts.last != mark {
+        cuts.append(mark)
+      }
     }
     return cuts
   }
@@ -77,7 +81,7 @@ struct Spellings: Sendable {
     var found: [UInt8] = []
     var at = 0
     while at < text.count {
-      guard let end = whole.longestMatch(in: text, from: at) else {
+      guard let end = whole.longestMatch(in: text, from: at)?.end else {
         at += 1
         continue
       }
@@ -96,63 +100,6 @@ struct Spellings: Sendable {
       UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"):
       true
     default: false
-    }
-  }
-}
-
-/// Byte strings by their beginnings.
-private struct ByteTrie: Sendable {
-  /// (node, byte) to node; nodes count from 0, the root.
-  private var edges: [UInt64: Int32] = [:]
-  private var isEnd = [false]
-  private var isFirst = [Bool](repeating: false, count: 256)
-
-  mutating func insert(_ string: ArraySlice<UInt8>) {
-    guard let first = string.first else { return }
-    isFirst[Int(first)] = true
-    var node: Int32 = 0
-    for byte in string {
-      let edge = UInt64(node) << 8 | UInt64(byte)
-      if let next = edges[edge] {
-        node = next
-      } else {
-        node = Int32(truncatingIfNeeded: isEnd.count)
-        edges[edge] = node
-        isEnd.append(false)
-      }
-    }
-    isEnd[Int(node)] = true
-  }
-
-  /// The end of the longest string that stands at `start`.
-  func longestMatch(in text: [UInt8], from start: Int) -> Int? {
-    var longest: Int?
-    walk(text, from: start) { at, isEnd in
-      if isEnd { longest = at }
-      return true
-    }
-    return longest
-  }
-
-  /// Whether a string stands at `start`, or begins with everything from there to `end`.
-  func matches(in text: [UInt8], from start: Int, endingAt end: Int) -> Bool {
-    var matches = false
-    walk(text, from: start) { at, isEnd in
-      matches = isEnd || at >= end
-      return !matches
-    }
-    return matches
-  }
-
-  /// Follows the text as long as a string goes on like it, and `body`, which gets the place behind each byte, says so.
-  private func walk(_ text: [UInt8], from start: Int, _ body: (_ at: Int, _ isEnd: Bool) -> Bool) {
-    guard isFirst[Int(text[start])] else { return }
-    var node: Int32 = 0
-    var at = start
-    while at < text.count, let next = edges[UInt64(node) << 8 | UInt64(text[at])] {
-      node = next
-      at += 1
-      guard body(at, isEnd[Int(node)]) else { return }
     }
   }
 }

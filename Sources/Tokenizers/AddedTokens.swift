@@ -18,51 +18,20 @@ struct AddedToken: Sendable {
   static let longestContent = 1024
 }
 
-/// A trie over the contents of some added tokens.
+/// Finds some added tokens by their contents.
 struct AddedTokenSearch: Sendable {
   private var tokens: [AddedToken] = []
-  /// (node, byte) to node; nodes count from 0, the root.
-  private var edges: [UInt64: Int32] = [:]
-  /// Token that ends at each node, -1 where none does.
-  private var tokenOfNode: [Int32] = [-1]
-  private var startsToken = [Bool](repeating: false, count: 256)
+  /// The value of a pattern is the token's index.
+  private var patterns = ByteTrie()
 
   var isEmpty: Bool { tokens.isEmpty }
 
   /// - Parameter patterns: what to search for each token; of equal ones the first counts.
   init(_ patterns: [(token: AddedToken, pattern: [UInt8])]) {
-    for (token, pattern) in patterns {
-      guard let first = pattern.first else { continue }
-      startsToken[Int(first)] = true
-      var node: Int32 = 0
-      for byte in pattern {
-        let edge = UInt64(node) << 8 | UInt64(byte)
-        if let next = edges[edge] {
-          node = next
-        } else {
-          node = Int32(truncatingIfNeeded: tokenOfNode.count)
-          edges[edge] = node
-          tokenOfNode.append(-1)
-        }
-      }
-      guard tokenOfNode[Int(node)] < 0 else { continue }
-      tokenOfNode[Int(node)] = Int32(truncatingIfNeeded: tokens.count)
+    for (token, pattern) in patterns
+    where self.patterns.insert(pattern[...], value: Int32(truncatingIfNeeded: tokens.count)) {
       tokens.append(token)
     }
-  }
-
-  /// The longest token that starts at `start`.
-  private func longestMatch(_ bytes: [UInt8], _ start: Int, _ end: Int) -> (token: AddedToken, end: Int)? {
-    var best: (AddedToken, Int)?
-    var node: Int32 = 0
-    var at = start
-    while at < end, let next = edges[UInt64(node) << 8 | UInt64(bytes[at])] {
-      node = next
-      at += 1
-      let token = tokenOfNode[Int(node)]
-      if token >= 0 { best = (tokens[Int(token)], at) }
-    }
-    return best
   }
 
   enum Part {
@@ -79,10 +48,11 @@ struct AddedTokenSearch: Sendable {
     var textStart = range.lowerBound
     var at = range.lowerBound
     while at < range.upperBound {
-      guard startsToken[Int(bytes[at])], let (token, end) = longestMatch(bytes, at, range.upperBound) else {
+      guard let (index, end) = patterns.longestMatch(in: bytes, from: at, to: range.upperBound) else {
         at += 1
         continue
       }
+      let token = tokens[Int(index)]
       var start = at
       // The search goes on behind the match even when the token is refused or takes white space, too.
       at = end
