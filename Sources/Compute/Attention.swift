@@ -39,16 +39,17 @@ extension ComputeContext {
     let storage = cache.layer(layer)
     let (heads, size) = (storage.kvHeads, storage.headDim)
     precondition(keys.columns == heads * size && values.columns == heads * size, "store: shapes differ")
-    for span in layout.spans {
-      forEachRow(span.count, work: 4 * heads * size) { range in
-        for r in range {
+    let spans = layout.spans
+    // By heads: neighbouring positions of a head share cache lines.
+    forEachRow(spans.count * heads, work: 4 * keys.count * size / max(1, spans.count)) { range in
+      for index in range {
+        let (span, head) = (spans[index / heads], index % heads)
+        for r in 0..<span.count {
           let position = span.start + r
-          let block = Int(layout.blocks[span.table + position / KVCache.blockTokens])
-          for head in 0..<heads {
-            store(
-              key: keys.row(span.row + r) + head * size, value: values.row(span.row + r) + head * size,
-              slot: position % KVCache.blockTokens, block: block, head: head, of: storage)
-          }
+          store(
+            key: keys.row(span.row + r) + head * size, value: values.row(span.row + r) + head * size,
+            slot: position % KVCache.blockTokens,
+            block: Int(layout.blocks[span.table + position / KVCache.blockTokens]), head: head, of: storage)
         }
       }
     }

@@ -29,11 +29,12 @@ struct Int8Kernels: Sendable {
   static let panelRows = 4
 
   /// As `Multiply` (to the bit) for at most 16 weight rows of 4 or 8 bits and at least `panelRows` rows of x, with
-  /// 64-byte aligned scratch; last, how many bytes behind the weights will be wanted soon.
+  /// 64-byte aligned scratch; last, the bytes that will be wanted soon, and how many.
   typealias MultiplyPanel =
     @Sendable (
       UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int, Int,
-      UnsafeRawPointer, Int, Int, Int, UnsafeMutablePointer<Float>, Int, UnsafeMutableRawPointer, Int
+      UnsafeRawPointer, Int, Int, Int, UnsafeMutablePointer<Float>, Int, UnsafeMutableRawPointer,
+      UnsafeRawPointer, Int
     ) -> Void
 
   /// Bytes of scratch of the panel kernel: `(columns, block)`.

@@ -16,13 +16,13 @@ package func int8PanelBytes(columns: Int, block: Int) -> Int {
   32 * paddedColumns(columns) + 128 * (columns / block) + 4 * 16 * 64
 }
 
-/// As `multiplyInt8`, for `weightRows` of at most 16. The next `ahead` bytes behind the weights will be wanted soon: they
-/// are asked for along the way.
+/// As `multiplyInt8`, for `weightRows` of at most 16. The `ahead` bytes at `next` will be wanted soon: they are asked for
+/// along the way.
 package func multiplyInt8Panel(
   packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
   scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
   xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int,
-  scratch: UnsafeMutableRawPointer, ahead: Int
+  scratch: UnsafeMutableRawPointer, next: UnsafeRawPointer, ahead: Int
 ) {
   let block = min(groupSize, 64)
   let blocks = columns / block
@@ -34,11 +34,19 @@ package func multiplyInt8Panel(
     scales, scaleRowBytes, scaleFormat, weightRows, blocks, groupSize / block, factors)
   transposeFactors(
     biases, scaleRowBytes, scaleFormat, weightRows, blocks, groupSize / block, factors + 16)
-  for unit in 0..<(rowBytes + 31) / 32 {
+  let whole = weightRows == 16 ? rowBytes / 32 : 0
+  for unit in 0..<whole {
     for half in 0..<2 {
-      interleave(
-        packed + 8 * half * rowBytes + 32 * unit, rowBytes, min(8, max(0, weightRows - 8 * half)),
-        min(32, rowBytes - 32 * unit), panel + 1024 * unit + 32 * half)
+      let (source, target) = (packed + 8 * half * rowBytes + 32 * unit, panel + 1024 * unit + 32 * half)
+      interleave(source, rowBytes, 8, nil, target)
+      interleave(source + 16, rowBytes, 8, nil, target + 512)
+    }
+  }
+  for unit in 2 * whole..<(rowBytes + 31) / 32 * 2 {
+    let mask = tailMask(min(4, max(0, rowBytes / 4 - 4 * unit))).lowHalf
+    for half in 0..<2 {
+      let (source, target) = (packed + 8 * half * rowBytes + 16 * unit, panel + 512 * unit + 32 * half)
+      interleave(source, rowBytes, min(8, max(0, weightRows - 8 * half)), mask, target)
     }
   }
 
@@ -47,7 +55,6 @@ package func multiplyInt8Panel(
   // Bytes of the panel for a block.
   let stride = 16 * block * bits / 4
   // The next panel's weights are asked for line by line in between.
-  let next = packed + weightRows * rowBytes
   var (asked, wanted) = (0, 0)
   let share = ahead / (blocks * ((xRows + 3) / 4)) + 1
   // Slots are written by their first block; those without one are zero.
@@ -120,60 +127,70 @@ private func transpose8(
   _ source: UnsafeRawPointer, _ stride: Int, _ format: Int, _ out: UnsafeMutablePointer<Float>
 ) {
   @inline(__always)
-  func row(_ i: Int) -> __m256i {
-    let base = source + i * stride
-    return _mm256_castps_si256(format == 0 ? load(base, 0) : widen(base, format))
+  func store(_ rows: (__m256i, __m256i, __m256i, __m256i), _ column: Int) {
+    let target = UnsafeMutableRawPointer(out + 32 * column)
+    let (c0, c1, c2, c3) = transposed(rows.0, rows.1, rows.2, rows.3)
+    storeBytes(c0, target)
+    storeBytes(c1, target + 128)
+    storeBytes(c2, target + 256)
+    storeBytes(c3, target + 384)
   }
-  let (c0, c1, c2, c3, c4, c5, c6, c7) = transposed(
-    row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7))
-  storeBytes(c0, UnsafeMutableRawPointer(out))
-  storeBytes(c1, UnsafeMutableRawPointer(out + 32))
-  storeBytes(c2, UnsafeMutableRawPointer(out + 64))
-  storeBytes(c3, UnsafeMutableRawPointer(out + 96))
-  storeBytes(c4, UnsafeMutableRawPointer(out + 128))
-  storeBytes(c5, UnsafeMutableRawPointer(out + 160))
-  storeBytes(c6, UnsafeMutableRawPointer(out + 192))
-  storeBytes(c7, UnsafeMutableRawPointer(out + 224))
+  /// Columns 0 to 3 of rows i and i + 4, and columns 4 to 7.
+  @inline(__always)
+  func pair(_ i: Int) -> (__m256i, __m256i) {
+    let (low, high) = (source + i * stride, source + (i + 4) * stride)
+    if format == 0 {
+      return (
+        __m256i(lowHalf: load16(low), highHalf: load16(high)),
+        __m256i(lowHalf: load16(low + 16), highHalf: load16(high + 16))
+      )
+    }
+    let (a, b) = (load16(low), load16(high))
+    return (
+      _mm256_castps_si256(widen(_mm_unpacklo_epi64(a, b), format)),
+      _mm256_castps_si256(widen(_mm_unpackhi_epi64(a, b), format))
+    )
+  }
+  let (r0, r1, r2, r3) = (pair(0), pair(1), pair(2), pair(3))
+  store((r0.0, r1.0, r2.0, r3.0), 0)
+  store((r0.1, r1.1, r2.1, r3.1), 4)
 }
 
-/// The dwords of eight registers, transposed: dword d of each in the d-th result.
 @inline(__always)
-private func transposed(
-  _ r0: __m256i, _ r1: __m256i, _ r2: __m256i, _ r3: __m256i, _ r4: __m256i, _ r5: __m256i, _ r6: __m256i,
-  _ r7: __m256i
-) -> (__m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i) {
+private func load16(_ base: UnsafeRawPointer) -> __m128i {
+  _mm_loadu_si128(base.assumingMemoryBound(to: __m128i.self))
+}
+
+/// Four dwords of eight rows, transposed: dword d of all rows in the d-th result. Register i has rows i and i + 4 side
+/// by side, so that nothing changes its half: that costs as much as all the rest.
+@inline(__always)
+private func transposed(_ r0: __m256i, _ r1: __m256i, _ r2: __m256i, _ r3: __m256i)
+  -> (__m256i, __m256i, __m256i, __m256i)
+{
   let (a0, a1) = (_mm256_unpacklo_epi32(r0, r1), _mm256_unpackhi_epi32(r0, r1))
   let (a2, a3) = (_mm256_unpacklo_epi32(r2, r3), _mm256_unpackhi_epi32(r2, r3))
-  let (a4, a5) = (_mm256_unpacklo_epi32(r4, r5), _mm256_unpackhi_epi32(r4, r5))
-  let (a6, a7) = (_mm256_unpacklo_epi32(r6, r7), _mm256_unpackhi_epi32(r6, r7))
-  // Dword d of rows 0-3 and d + 4 of them; then of rows 4-7.
-  let (b0, b1) = (_mm256_unpacklo_epi64(a0, a2), _mm256_unpackhi_epi64(a0, a2))
-  let (b2, b3) = (_mm256_unpacklo_epi64(a1, a3), _mm256_unpackhi_epi64(a1, a3))
-  let (b4, b5) = (_mm256_unpacklo_epi64(a4, a6), _mm256_unpackhi_epi64(a4, a6))
-  let (b6, b7) = (_mm256_unpacklo_epi64(a5, a7), _mm256_unpackhi_epi64(a5, a7))
   return (
-    __m256i(lowHalf: b0.lowHalf, highHalf: b4.lowHalf), __m256i(lowHalf: b1.lowHalf, highHalf: b5.lowHalf),
-    __m256i(lowHalf: b2.lowHalf, highHalf: b6.lowHalf), __m256i(lowHalf: b3.lowHalf, highHalf: b7.lowHalf),
-    __m256i(lowHalf: b0.highHalf, highHalf: b4.highHalf),
-    __m256i(lowHalf: b1.highHalf, highHalf: b5.highHalf),
-    __m256i(lowHalf: b2.highHalf, highHalf: b6.highHalf), __m256i(lowHalf: b3.highHalf, highHalf: b7.highHalf)
+    _mm256_unpacklo_epi64(a0, a2), _mm256_unpackhi_epi64(a0, a2), _mm256_unpacklo_epi64(a1, a3),
+    _mm256_unpackhi_epi64(a1, a3)
   )
 }
 
-/// Eight rows of up to 32 bytes, transposed by dwords and split into nibbles.
+/// 16 bytes of eight rows, transposed by dwords and split into nibbles.
+///
+/// - Parameter mask: of the dwords that a row still has, and behind them perhaps the mapping ends; nil for all.
 @inline(__always)
 private func interleave(
-  _ source: UnsafeRawPointer, _ stride: Int, _ rows: Int, _ bytes: Int, _ target: UnsafeMutableRawPointer
+  _ source: UnsafeRawPointer, _ stride: Int, _ rows: Int, _ mask: __m128i?, _ target: UnsafeMutableRawPointer
 ) {
-  // A row may end at half a unit, and behind it the mapping.
-  let mask = tailMask(bytes / 4)
   @inline(__always)
-  func row(_ i: Int) -> __m256i {
-    guard i < rows else { return _mm256_setzero_si256() }
-    return _mm256_maskload_epi32((source + i * stride).assumingMemoryBound(to: Int32.self), mask)
+  func row(_ i: Int) -> __m128i {
+    guard let mask else { return load16(source + i * stride) }
+    guard i < rows else { return _mm_setzero_si128() }
+    return _mm_maskload_epi32((source + i * stride).assumingMemoryBound(to: Int32.self), mask)
   }
-  let (d0, d1, d2, d3, d4, d5, d6, d7) = transposed(
-    row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7))
+  @inline(__always)
+  func pair(_ i: Int) -> __m256i { __m256i(lowHalf: row(i), highHalf: row(i + 4)) }
+  let (d0, d1, d2, d3) = transposed(pair(0), pair(1), pair(2), pair(3))
   @inline(__always)
   func store(_ dword: Int, _ bytes: __m256i) {
     storeBytes(lowNibbles(bytes), target + 128 * dword)
@@ -183,10 +200,6 @@ private func interleave(
   store(1, d1)
   store(2, d2)
   store(3, d3)
-  store(4, d4)
-  store(5, d5)
-  store(6, d6)
-  store(7, d7)
 }
 
 /// Sums a row's sixteen slots in the tree of a register's lanes, and stores its first `count` outputs.
@@ -236,10 +249,14 @@ private typealias Eight = (__m256i, __m256i, __m256i, __m256i, __m256i, __m256i,
 /// Adds up to eight steps of one plane of nibbles for four rows and sixteen outputs.
 @inline(__always)
 private func plane(_ weights: UnsafeRawPointer, _ steps: Int, _ x: UnsafeRawPointer, _ stride: Int) -> Eight {
-  let zero = _mm256_setzero_si256()
-  var (a0, a1, a2, a3) = (zero, zero, zero, zero)
-  var (b0, b1, b2, b3) = (zero, zero, zero, zero)
-  for d in 0..<steps {
+  let (u, v) = (loadBytes(weights), loadBytes(weights + 32))
+  let (q0, q1) = (broadcast(x, 0), broadcast(x + stride, 0))
+  var (a0, b0) = (_mm256_maddubs_epi16(u, q0), _mm256_maddubs_epi16(v, q0))
+  var (a1, b1) = (_mm256_maddubs_epi16(u, q1), _mm256_maddubs_epi16(v, q1))
+  let (q2, q3) = (broadcast(x + 2 * stride, 0), broadcast(x + 3 * stride, 0))
+  var (a2, b2) = (_mm256_maddubs_epi16(u, q2), _mm256_maddubs_epi16(v, q2))
+  var (a3, b3) = (_mm256_maddubs_epi16(u, q3), _mm256_maddubs_epi16(v, q3))
+  for d in 1..<steps {
     let (u, v) = (loadBytes(weights + 128 * d), loadBytes(weights + 128 * d + 32))
     let q0 = broadcast(x, 4 * d)
     a0 = _mm256_add_epi16(a0, _mm256_maddubs_epi16(u, q0))

@@ -56,7 +56,11 @@ package func unpackAffine(
 /// Eight f16 or bf16 elements as float32.
 @inline(__always)
 func widen(_ source: UnsafeRawPointer, _ format: Int) -> __m256 {
-  let bits = _mm_loadu_si128(source.assumingMemoryBound(to: __m128i.self))
+  widen(_mm_loadu_si128(source.assumingMemoryBound(to: __m128i.self)), format)
+}
+
+@inline(__always)
+func widen(_ bits: __m128i, _ format: Int) -> __m256 {
   if format == 1 { return _mm256_cvtph_ps(bits) }
   return _mm256_castsi256_ps(_mm256_sllv_epi32(_mm256_cvtepu16_epi32(bits), _mm256_set1_epi32(16)))
 }

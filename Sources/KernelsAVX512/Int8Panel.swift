@@ -20,13 +20,13 @@ package func int8PanelBytes(columns: Int, block: Int) -> Int {
   16 * panelColumns(columns) + 128 * paddedBlocks(columns, block) + 8 * 16 * 64 + 2 * 16 * 64
 }
 
-/// As `multiplyInt8`, for `weightRows` of at most 16. The next `ahead` bytes behind the weights will be wanted soon: they
-/// are asked for along the way.
+/// As `multiplyInt8`, for `weightRows` of at most 16. The `ahead` bytes at `next` will be wanted soon: they are asked for
+/// along the way.
 package func multiplyInt8Panel(
   packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
   scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
   xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int,
-  scratch: UnsafeMutableRawPointer, ahead: Int
+  scratch: UnsafeMutableRawPointer, next: UnsafeRawPointer, ahead: Int
 ) {
   let block = min(groupSize, 64)
   let blocks = columns / block
@@ -49,7 +49,6 @@ package func multiplyInt8Panel(
   let a = paddedColumns(columns)
   let c = a + 4 * paddedBlocks(columns, block)
   // The next panel's weights are asked for line by line in between.
-  let next = packed + weightRows * rowBytes
   var (asked, wanted) = (0, 0)
   let share = ahead / (blocks * ((xRows + 7) / 8)) + 1
   var r = 0

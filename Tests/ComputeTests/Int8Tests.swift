@@ -144,7 +144,8 @@ import Testing
             packed.start + first * rowBytes, rowBytes, scales.start + first * scaleBytes,
             biases.start + first * scaleBytes, scaleBytes, format, bits, group, count, rows.start, bytes,
             xRows,
-            columns, y.floats + first, weightRows, scratch.start, (weightRows - first - count) * rowBytes)
+            columns, y.floats + first, weightRows, scratch.start,
+            packed.start + (first + count) * rowBytes, (weightRows - first - count) * rowBytes)
         }
         #expect(scratch.isIntact)
       } else {
