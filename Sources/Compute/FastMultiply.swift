@@ -59,11 +59,11 @@ extension ComputeContext {
       let out = target + (start - rows.lowerBound)
       if isPanel {
         let following = start + count < rows.upperBound ? start + count : next
-        let ahead = isRepacked ? 0 : max(0, min(step, packed.rows - following)) * rowSize
+        let aheadRows = isRepacked ? 0 : max(0, min(step, packed.rows - following))
         int8.multiplyPanel(
           w, rowSize, scales, biases, packed.scaleRowBytes, packed.scaleFormat, layout.bits, packed.groupSize,
           count, x, rowBytes, xRows, packed.columns, out, yStride, panel,
-          packed.packed + min(following, packed.rows) * packed.rowBytes, ahead)
+          following - start, aheadRows)
       } else {
         int8.multiply(
           w, rowSize, scales, biases, packed.scaleRowBytes, packed.scaleFormat, packed.bits, packed.groupSize,

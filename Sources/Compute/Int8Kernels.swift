@@ -29,12 +29,12 @@ struct Int8Kernels: Sendable {
   static let panelRows = 4
 
   /// As `Multiply` (to the bit) for at most 16 weight rows of 4 or 8 bits and at least `panelRows` rows of x, with
-  /// 64-byte aligned scratch; last, the bytes that will be wanted soon, and how many.
+  /// 64-byte aligned scratch; last, how many rows further weights will be wanted soon, and how many rows.
   typealias MultiplyPanel =
     @Sendable (
       UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int, Int,
-      UnsafeRawPointer, Int, Int, Int, UnsafeMutablePointer<Float>, Int, UnsafeMutableRawPointer,
-      UnsafeRawPointer, Int
+      UnsafeRawPointer, Int, Int, Int, UnsafeMutablePointer<Float>, Int, UnsafeMutableRawPointer, Int,
+      Int
     ) -> Void
 
   /// Bytes of scratch of the panel kernel: `(columns, block)`.

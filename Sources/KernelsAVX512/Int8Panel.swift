@@ -20,13 +20,13 @@ package func int8PanelBytes(columns: Int, block: Int) -> Int {
   16 * panelColumns(columns) + 128 * paddedBlocks(columns, block) + 8 * 16 * 64 + 2 * 16 * 64
 }
 
-/// As `multiplyInt8`, for `weightRows` of at most 16. The `ahead` bytes at `next` will be wanted soon: they are asked for
-/// along the way.
+/// As `multiplyInt8`, for `weightRows` of at most 16. `aheadRows` weight rows, the first of them `ahead` rows behind
+/// this panel's first, will be wanted soon: they are asked for along the way.
 package func multiplyInt8Panel(
   packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
   scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
   xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int,
-  scratch: UnsafeMutableRawPointer, next: UnsafeRawPointer, ahead: Int
+  scratch: UnsafeMutableRawPointer, ahead: Int, aheadRows: Int
 ) {
   let block = min(groupSize, 64)
   let blocks = columns / block
@@ -48,9 +48,15 @@ package func multiplyInt8Panel(
   let mask = tailMask(weightRows)
   let a = paddedColumns(columns)
   let c = a + 4 * paddedBlocks(columns, block)
-  // The next panel's weights are asked for line by line in between.
+  // The next panel's weights are asked for line by line in between, its few scales at once.
+  let next = packed + ahead * rowBytes
+  let last = aheadRows * rowBytes
   var (asked, wanted) = (0, 0)
-  let share = ahead / (blocks * ((xRows + 7) / 8)) + 1
+  let share = last / (blocks * ((xRows + 7) / 8)) + 1
+  for line in 0..<(aheadRows * scaleRowBytes + 63) / 64 {
+    prefetch(scales + ahead * scaleRowBytes + 64 * line)
+    prefetch(biases + ahead * scaleRowBytes + 64 * line)
+  }
   var r = 0
   while r < xRows {
     let rows = min(8, xRows - r)
@@ -60,7 +66,7 @@ package func multiplyInt8Panel(
       for slot in min(blocks, 16)..<16 { _mm512_storeu_ps(totals + 256 * i + 16 * slot, _mm512_setzero_ps()) }
     }
     for j in 0..<blocks {
-      wanted = min(wanted + share, ahead)
+      wanted = min(wanted + share, last)
       while asked < wanted {
         prefetch(next + asked)
         asked += 64
