@@ -36,7 +36,7 @@ LONG = {
     "test_J01_J02_J05_the_queue_has_its_length": {"rounds": 20}, "test_J03_overload": {"seconds": 60},
     "test_J12_leaving_at_any_time": {"count": 1000}, "test_J13_J15_many_streams_do_not_mix": {"count": 200},
     "test_K09_K10_settings_of_every_kind": {"count": 1000}, "test_C11_wrong_keys_take_one_time": {"count": 10_000},
-    "test_M07_mutated_messages": {"count": 100_000}, "test_M10_chaos": {"seconds": 300},
+    "test_M07_mutated_messages": {"count": 1_000_000}, "test_M10_chaos": {"seconds": 300},
 }
 
 # The flags of a server, whether it must be as before after every case, and the cases that share it.
