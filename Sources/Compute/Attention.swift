@@ -39,17 +39,16 @@ extension ComputeContext {
     let storage = cache.layer(layer)
     let (heads, size) = (storage.kvHeads, storage.headDim)
     precondition(keys.columns == heads * size && values.columns == heads * size, "store: shapes differ")
-    let spans = layout.spans
-    // By heads: neighbouring positions of a head share cache lines.
-    forEachRow(spans.count * heads, work: 4 * keys.count * size / max(1, spans.count)) { range in
-      for index in range {
-        let (span, head) = (spans[index / heads], index % heads)
-        for r in 0..<span.count {
-          let position = span.start + r
-          store(
-            key: keys.row(span.row + r) + head * size, value: values.row(span.row + r) + head * size,
-            slot: position % KVCache.blockTokens,
-            block: Int(layout.blocks[span.table + position / KVCache.blockTokens]), head: head, of: storage)
+    forEachRow(keys.count, work: 4 * heads * size) { range in
+      for span in layout.spans {
+        for row in range.clamped(to: span.row..<span.row + span.count) {
+          let position = span.start + row - span.row
+          let block = Int(layout.blocks[span.table + position / KVCache.blockTokens])
+          for head in 0..<heads {
+            store(
+              key: keys.row(row) + head * size, value: values.row(row) + head * size,
+              slot: position % KVCache.blockTokens, block: block, head: head, of: storage)
+          }
         }
       }
     }

@@ -168,7 +168,7 @@ private func load16(_ base: UnsafeRawPointer) -> __m128i {
 }
 
 /// Four dwords of eight rows, transposed: dword d of all rows in the d-th result. Register i has rows i and i + 4 side
-/// by side, so that nothing changes its half: that costs as much as all the rest.
+/// by side, so that nothing changes its half: a cycle has room for one such shuffle, and for two others.
 @inline(__always)
 private func transposed(_ r0: __m256i, _ r1: __m256i, _ r2: __m256i, _ r3: __m256i)
   -> (__m256i, __m256i, __m256i, __m256i)
