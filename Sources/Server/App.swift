@@ -162,16 +162,17 @@ package final class App: Sendable {
   }
 }
 
-/// What serves one request: what all routes share, and the model that the request asks for.
+/// What serves one request: what all routes share, the model that the request asks for, and who asks.
 struct AppCore: Sendable {
   let host: AppHost
   let lease: ModelLease
+  var client = ClientIdentity()
 
   var model: ServedModel { lease.model }
   var settings: App.Settings { host.settings }
   var limits: RequestLimits { host.limits }
   var jobs: ResponseJobs { host.jobs }
-  var store: ResponseStore { host.store }
+  var records: ClientRecords { settings.store.records(of: client) }
 
   /// Special tokens that say nothing to the output parser: they have no text for the client.
   var controlTokens: Set<Int32> { model.controlTokens }

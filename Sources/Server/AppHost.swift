@@ -1,5 +1,6 @@
 // What every route shares, and the one step from a request's `model` to the model that serves it.
 
+import HTTP
 import JSON
 import OpenAI
 
@@ -20,17 +21,17 @@ struct AppHost: Sendable {
     fetcher = settings.mediaURLs.map { MediaFetcher($0) }
   }
 
-  var store: ResponseStore { settings.store }
-
   /// The model that a body asks for, loaded, and kept for as long as the result is held.
   ///
   /// A body without a proper name gets the first model: where the name is optional that is meant, and elsewhere the
   /// body's reader says what is wrong with it.
   ///
+  /// - Parameter client: whose request it is; nobody's where that makes no difference.
   /// - Throws: 404 for a model that does not exist, 500 or 503 for one that is not to be had.
-  func core(_ body: JSONValue) throws(APIError) -> AppCore {
+  func core(_ body: JSONValue, for client: ClientIdentity = ClientIdentity()) throws(APIError) -> AppCore {
     let name = body["model"]?.stringValue ?? ""
-    return AppCore(host: self, lease: name.utf8.isEmpty ? try models.leaseFirst() : try models.lease(name))
+    let lease = name.utf8.isEmpty ? try models.leaseFirst() : try models.lease(name)
+    return AppCore(host: self, lease: lease, client: client)
   }
 
   /// - Parameter fields: of the request, that nobody knows.

@@ -13,15 +13,11 @@ import Tokenizers
 
 struct ChatPlan {
   private let core: AppCore
-  /// Whose request it is.
-  private let client: ClientIdentity
-
   private let resolver: MediaResolver
 
   /// - Parameter media: finds the request's images and sounds; nil for one of its own.
-  init(_ core: AppCore, client: ClientIdentity = ClientIdentity(), media: MediaResolver? = nil) {
+  init(_ core: AppCore, media: MediaResolver? = nil) {
     self.core = core
-    self.client = client
     resolver = media ?? MediaResolver(core)
   }
 
@@ -33,7 +29,6 @@ struct ChatPlan {
     let prompt = try makePrompt(request, template)
     var plan = PromptPlan(
       core: core, options: request.options, param: "messages", topLogprobs: request.topLogprobs)
-    plan.tenant = client.number
     let rules = AnswerGuide(core: core, request: request, template: template)
     plan.guide = try rules.make(prompt: prompt)
     plan.draft = request.prediction.map { core.model.tokenizer.encode($0, addSpecialTokens: false) } ?? []

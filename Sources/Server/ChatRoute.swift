@@ -13,12 +13,12 @@ struct ChatRoute {
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let form = try http.chatForm(host.limits)
-    let core = try host.core(form.body)
+    let core = try host.core(form.body, for: context.client)
     let request = try ChatRequest(form.body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
     try form.check(request)
     let media = MediaResolver(core, attachments: form.attachments, isUnwanted: context.isClientGone)
-    let run = try ChatPlan(core, client: context.client, media: media).makeRun(request)
+    let run = try ChatPlan(core, media: media).makeRun(request)
     do throws(InferenceError) {
       try run.start()
     } catch {

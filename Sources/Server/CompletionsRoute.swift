@@ -15,11 +15,11 @@ struct CompletionsRoute {
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try host.core(body)
+    let core = try host.core(body, for: context.client)
     let request = try CompletionRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
     let prompts = request.prompts.map { encode($0, core) }
-    let run = AnswerRun(try parts(request, prompts, core, client: context.client), core: core)
+    let run = AnswerRun(try parts(request, prompts, core), core: core)
     do throws(InferenceError) {
       try run.start()
     } catch {
@@ -41,12 +41,11 @@ struct CompletionsRoute {
 
   /// Choices are numbered prompt by prompt.
   private func parts(
-    _ request: CompletionRequest, _ prompts: [[Int32]], _ core: AppCore, client: ClientIdentity
+    _ request: CompletionRequest, _ prompts: [[Int32]], _ core: AppCore
   ) throws(APIError) -> [AnswerRun.Part] {
     var plan = PromptPlan(
       core: core, options: request.options, param: "prompt", topLogprobs: request.logprobs,
       promptLogprobs: request.echoes ? request.logprobs : nil)
-    plan.tenant = client.number
     if let format = request.format {
       try request.options.checkConstrained()
       plan.guide = Guide(grammar: try core.compile(ContentPattern(format).pattern, param: format.param))

@@ -6,20 +6,24 @@ import OpenAI
 
 struct ConversationsRoute {
   private let host: AppHost
+  private let records: ClientRecords
 
-  init(_ host: AppHost) { self.host = host }
+  private init(_ host: AppHost, _ client: ClientIdentity) {
+    self.host = host
+    records = host.settings.store.records(of: client)
+  }
 
   static func register(on router: inout Router, _ host: AppHost) {
     typealias Handle = @Sendable (ConversationsRoute, Request) throws(APIError) -> Response
     func on(_ method: String, _ pattern: String, _ handle: @escaping Handle) {
-      router.on(method, pattern) { request, _ in
-        App.answer { () throws(APIError) in try handle(ConversationsRoute(host), request) }
+      router.on(method, pattern) { request, context in
+        App.answer { () throws(APIError) in try handle(ConversationsRoute(host, context.client), request) }
       }
     }
     let one = "/v1/conversations/:id"
     on("POST", "/v1/conversations") { (route, request) throws(APIError) in try route.create(request) }
     on("GET", one) { (route, request) throws(APIError) in
-      Response(json: try route.object(request))
+      Response(json: try route.object(request).json)
     }
     on("POST", one) { (route, request) throws(APIError) in try route.update(request) }
     on("DELETE", one) { (route, request) throws(APIError) in try route.delete(request) }
@@ -39,13 +43,13 @@ struct ConversationsRoute {
 
   private func conversation(_ http: Request) throws(APIError) -> StoredConversation {
     let id = id(http)
-    guard let found = host.store.conversation(id) else { throw .conversationNotFound(id) }
+    guard let found = records.conversation(id) else { throw .conversationNotFound(id) }
     return found
   }
 
-  private func object(_ http: Request) throws(APIError) -> JSONValue {
+  private func object(_ http: Request) throws(APIError) -> (json: JSONValue, bytes: Int) {
     let id = id(http)
-    guard let found = host.store.conversationObject(id) else { throw .conversationNotFound(id) }
+    guard let found = records.conversationObject(id) else { throw .conversationNotFound(id) }
     return found
   }
 
@@ -67,7 +71,7 @@ struct ConversationsRoute {
   private func read(_ items: JSONValue?) throws(APIError) -> ResponsesInput {
     guard let items, items != [] else { return ResponsesInput() }
     return try ResponsesItemReader(
-      limits: host.limits, makeID: host.settings.makeID, resolve: { host.store.item($0) }
+      limits: host.limits, makeID: host.settings.makeID, resolve: { records.item($0) }
     ).read(items, name: "items")
   }
 
@@ -77,7 +81,7 @@ struct ConversationsRoute {
     let conversation = StoredConversation(
       id: "conv_" + host.settings.makeID(), createdAt: host.settings.now(), metadata: body.metadata ?? [:],
       items: try read(body.items).items)
-    host.store.put(conversation)
+    records.put(conversation)
     var response = Response(json: conversation.json)
     response.nameIgnored(body.ignored)
     return response
@@ -86,7 +90,7 @@ struct ConversationsRoute {
   private func update(_ http: Request) throws(APIError) -> Response {
     let body = try body(http)
     let id = id(http)
-    let changed = host.store.updateConversation(id) { conversation in
+    let changed = records.updateConversation(id) { conversation in
       if let metadata = body.metadata { conversation.metadata = metadata }
     }
     guard let changed else { throw .conversationNotFound(id) }
@@ -97,7 +101,7 @@ struct ConversationsRoute {
 
   private func delete(_ http: Request) throws(APIError) -> Response {
     let id = id(http)
-    guard host.store.removeConversation(id) else { throw .conversationNotFound(id) }
+    guard records.removeConversation(id) else { throw .conversationNotFound(id) }
     return Response(json: ConversationObject.deleted(id))
   }
 
@@ -105,8 +109,7 @@ struct ConversationsRoute {
 
   private func addItems(_ http: Request) throws(APIError) -> Response {
     let id = id(http)
-    _ = try object(http)
-    try checkSize(http, stored: host.store.conversationBytes(id))
+    try checkSize(http, stored: try object(http).bytes)
     let body = try body(http)
     guard let value = body.items else {
       throw APIError(
@@ -114,7 +117,7 @@ struct ConversationsRoute {
         message: "Missing required parameter: 'items'.")
     }
     let items = try read(value).items
-    guard host.store.updateConversation(id, { $0.items += items }) != nil else {
+    guard records.updateConversation(id, { $0.items += items }) != nil else {
       throw .conversationNotFound(id)
     }
     var response = Response(json: ResponseObject.list(items, hasMore: false))
@@ -137,7 +140,7 @@ struct ConversationsRoute {
   private func deleteItem(_ http: Request) throws(APIError) -> Response {
     let id = itemID(http)
     var isFound = false
-    let changed = host.store.updateConversation(self.id(http)) { conversation in
+    let changed = records.updateConversation(self.id(http)) { conversation in
       let before = conversation.items.count
       conversation.items.removeAll { isNamed($0, id) }
       isFound = conversation.items.count < before

@@ -14,7 +14,7 @@ struct MessagesRoute {
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try host.core(body)
+    let core = try host.core(body, for: context.client)
     let request = try MessagesRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
     let run = try start(request, core, context)
@@ -31,7 +31,7 @@ struct MessagesRoute {
     let media = MediaResolver(core, isUnwanted: context.isClientGone)
     let run: AnswerRun
     do throws(APIError) {
-      run = try ChatPlan(core, client: context.client, media: media).makeRun(request.chat)
+      run = try ChatPlan(core, media: media).makeRun(request.chat)
     } catch {
       throw request.translated(error)
     }

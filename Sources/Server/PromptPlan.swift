@@ -1,6 +1,7 @@
 // From a prompt's tokens and the wire's options to what the engine is asked for.
 
 import Decoding
+import HTTP
 import Inference
 import Media
 import OpenAI
@@ -17,8 +18,6 @@ struct PromptPlan {
   var guide: Guide?
   /// Tokens that the answers are likely to repeat.
   var draft: [Int32] = []
-  /// Whose request it is.
-  var tenant: UInt64 = 0
 
   /// The request of one choice.
   ///
@@ -42,7 +41,7 @@ struct PromptPlan {
     request.media = media
     request.guide = guide
     request.draft = Array(draft.prefix(context))
-    request.tenant = tenant
+    request.tenant = core.client.number
     return request
   }
 

@@ -78,7 +78,7 @@ final class ResponseJobs: Sendable {
   ///
   /// - Throws: what is to be answered instead; then nothing has begun.
   func start(
-    _ plan: ResponsePlan, _ core: AppCore, requestID: String, client: ClientIdentity
+    _ plan: ResponsePlan, _ core: AppCore, requestID: String
   ) throws(APIError) -> ResponseJob {
     let job = ResponseJob(id: plan.id, body: plan.body)
     let isAdded = state.update { state in
@@ -94,7 +94,7 @@ final class ResponseJobs: Sendable {
     let start = Monitor<Result<Void, APIError>?>(nil)
     do {
       let thread = try Thread(name: "response", stackBytes: Self.stackBytes) {
-        self.work(job, plan, core, requestID: requestID, client: client) { result in
+        self.work(job, plan, core, requestID: requestID) { result in
           start.update { $0 = result }
         }
       }
@@ -109,7 +109,7 @@ final class ResponseJobs: Sendable {
   }
 
   private func work(
-    _ job: ResponseJob, _ plan: ResponsePlan, _ core: AppCore, requestID: String, client: ClientIdentity,
+    _ job: ResponseJob, _ plan: ResponsePlan, _ core: AppCore, requestID: String,
     report: (Result<Void, APIError>) -> Void
   ) {
     defer {
@@ -118,17 +118,17 @@ final class ResponseJobs: Sendable {
     }
     let run: ResponseRun
     do throws(APIError) {
-      run = try ResponseRun(plan, core, client: client, isUnwanted: { job.isCancelled })
+      run = try ResponseRun(plan, core, isUnwanted: { job.isCancelled })
     } catch {
       return report(.failure(error))
     }
-    core.store.put(
+    core.records.put(
       StoredResponse(
         body: job.body, context: plan.context, input: plan.input, reasoning: core.reasoningEvents))
     report(.success(()))
     let context = ConnectionContext(
       requestID: requestID, phase: { self.state.withLock { $0.phase } })
-    context.client = client
+    context.client = core.client
     context.isOneAnswer = false
     _ = run.stream(
       context, isClientGone: { job.isCancelled },

@@ -37,12 +37,12 @@ final class ResponseRun {
   /// - Parameter isUnwanted: whether nobody waits for it any more; asked while images are fetched.
   /// - Throws: what is to be answered instead.
   init(
-    _ plan: ResponsePlan, _ core: AppCore, client: ClientIdentity, isUnwanted: @escaping () -> Bool
+    _ plan: ResponsePlan, _ core: AppCore, isUnwanted: @escaping () -> Bool
   ) throws(APIError) {
     self.plan = plan
     self.core = core
     writer = ResponseEventWriter(reasoning: core.reasoningEvents)
-    run = try plan.makeRun(core, client: client, media: MediaResolver(core, isUnwanted: isUnwanted))
+    run = try plan.makeRun(core, media: MediaResolver(core, isUnwanted: isUnwanted))
     do throws(InferenceError) {
       try run.start()
     } catch {
@@ -230,12 +230,12 @@ final class ResponseRun {
       body: body, context: plan.context, input: plan.input, cuts: writer.cuts,
       reasoning: core.reasoningEvents)
     if plan.request.isBackground {
-      core.store.replace(record)
+      core.records.replace(record)
     } else if plan.request.isStored {
-      core.store.put(record)
+      core.records.put(record)
     }
     if let id = plan.request.conversationID, ending == .completed || ending == .incomplete {
-      _ = core.store.updateConversation(id) { $0.items += plan.input + writer.output }
+      _ = core.records.updateConversation(id) { $0.items += plan.input + writer.output }
     }
     events.append(writer.lifecycle(ResponseObject.terminalType(body), body))
     return (events, record)

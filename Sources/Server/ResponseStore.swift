@@ -1,11 +1,14 @@
 // Stored responses and conversations.
 
+import HTTP
 import JSON
 import OpenAI
 package import Platform
 
 /// Everything that is kept of a response.
 struct StoredResponse: Sendable, Equatable {
+  /// Whose it is; nil for everybody's.
+  var owner: String?
   /// The response object.
   var body: JSONObject
   /// Items of the turns before it.
@@ -26,11 +29,12 @@ struct StoredResponse: Sendable, Equatable {
     let cuts = cuts.map { own -> JSONValue in
       ["bytes": .array(own.bytes.map(JSONValue.int)), "logprobs": .array(own.logprobs.map(JSONValue.int))]
     }
-    let record: JSONValue = [
-      "body": .object(body), "context": .array(context), "input": .array(input), "cuts": .array(cuts),
-      "reasoning": .string(reasoning.rawValue),
-    ]
-    return record.bytes
+    var record = JSONObject([
+      ("body", .object(body)), ("context", .array(context)), ("input", .array(input)),
+      ("cuts", .array(cuts)), ("reasoning", .string(reasoning.rawValue)),
+    ])
+    record["owner"] = owner.map(JSONValue.string)
+    return JSONValue.object(record).bytes
   }
 
   init(
@@ -52,6 +56,7 @@ struct StoredResponse: Sendable, Equatable {
     else { return nil }
     self.init(
       body: body, context: context, input: input, cuts: cuts.map(Self.cuts), reasoning: reasoning)
+    owner = record["owner"]?.stringValue
   }
 
   private static func cuts(_ value: JSONValue) -> ResponseEventWriter.Cuts {
@@ -66,6 +71,8 @@ struct StoredResponse: Sendable, Equatable {
 }
 
 struct StoredConversation: Sendable, Equatable {
+  /// Whose it is; nil for everybody's.
+  var owner: String?
   var id: String
   var createdAt: Int
   var metadata: JSONValue
@@ -74,8 +81,12 @@ struct StoredConversation: Sendable, Equatable {
   var json: JSONValue { ConversationObject.json(id: id, createdAt: createdAt, metadata: metadata) }
 
   var bytes: [UInt8] {
-    let record: JSONValue = ["conversation": json, "items": .array(items)]
-    return record.bytes
+    // Owner and object first: see `head`.
+    var record = JSONObject()
+    record["owner"] = owner.map(JSONValue.string)
+    record["conversation"] = json
+    record["items"] = .array(items)
+    return JSONValue.object(record).bytes
   }
 
   init(id: String, createdAt: Int, metadata: JSONValue, items: [JSONValue]) {
@@ -85,13 +96,15 @@ struct StoredConversation: Sendable, Equatable {
     self.items = items
   }
 
-  /// What stands before the items: they can be megabytes.
-  static func object(_ bytes: [UInt8]) -> JSONValue? {
+  /// What stands before the items, which can be megabytes: the owner, and the conversation as the API shows it.
+  static func head(_ bytes: [UInt8]) -> (owner: String?, object: JSONValue)? {
     guard var reader = try? JSONReader(bytes), (try? reader.enterObject()) != nil else { return nil }
+    var owner: String?
     var key: [UInt8] = []
     while (try? reader.nextKey(into: &key)) == true {
-      if key.elementsEqual("conversation".utf8) { return try? reader.readValue() }
-      guard (try? reader.skipValue()) != nil else { return nil }
+      guard let value = try? reader.readValue() else { return nil }
+      if key.elementsEqual("conversation".utf8) { return (owner, value) }
+      owner = value.stringValue
     }
     return nil
   }
@@ -102,6 +115,7 @@ struct StoredConversation: Sendable, Equatable {
       let items = record["items"]?.arrayValue
     else { return nil }
     self.init(id: id, createdAt: createdAt, metadata: conversation["metadata"] ?? [:], items: items)
+    owner = record["owner"]?.stringValue
   }
 }
 
@@ -164,79 +178,30 @@ package final class ResponseStore: Sendable {
         limits: limits, folder: folders[0], now: settings.now,
         partNames: { bytes in
           guard let record = StoredResponse(bytes) else { return [] }
-          return (record.input + (record.body["output"]?.arrayValue ?? [])).compactMap {
-            $0["id"]?.stringValue
-          }
+          return ClientRecords.partNames(
+            record.input + (record.body["output"]?.arrayValue ?? []), owner: record.owner)
         }),
       RecordStore(
         limits: limits, folder: folders[1], now: settings.now,
         partNames: { bytes in
-          (StoredConversation(bytes)?.items ?? []).compactMap { $0["id"]?.stringValue }
+          guard let record = StoredConversation(bytes) else { return [] }
+          return ClientRecords.partNames(record.items, owner: record.owner)
         })
     )
   }
 
   private func endInterrupted() {
     for id in responses.ids {
-      guard var record = response(id), record.isRunning else { continue }
+      guard var record = responses.get(id).flatMap(StoredResponse.init), record.isRunning else { continue }
       record.body = ResponseObject.ended(
         record.body, .failed(message: "The server ended while the response was being made."), output: [],
         usage: nil, at: 0)
-      put(record)
+      responses.put(id, record.bytes)
     }
   }
 
-  // MARK: Responses
-
-  func response(_ id: String) -> StoredResponse? { responses.get(id).flatMap(StoredResponse.init) }
-
-  func put(_ response: StoredResponse) { responses.put(response.id, response.bytes) }
-
-  /// Replaces a response that is still stored; one deleted meanwhile stays deleted.
-  func replace(_ response: StoredResponse) {
-    responses.update(response.id) { $0 == nil ? nil : response.bytes }
-  }
-
-  func removeResponse(_ id: String) -> Bool { responses.remove(id) }
-
-  /// An item of any stored response or conversation.
-  func item(_ id: String) -> JSONValue? {
-    func find(_ items: [JSONValue]) -> JSONValue? {
-      items.last { $0["id"]?.stringValue.map { $0.utf8.elementsEqual(id.utf8) } ?? false }
-    }
-    if let record = responses.id(ofPart: id).flatMap(response) {
-      return find(record.input + (record.body["output"]?.arrayValue ?? []))
-    }
-    return conversations.id(ofPart: id).flatMap(conversation).flatMap { find($0.items) }
-  }
-
-  // MARK: Conversations
-
-  func conversation(_ id: String) -> StoredConversation? {
-    conversations.get(id).flatMap(StoredConversation.init)
-  }
-
-  /// A conversation as the API shows it, its items not read.
-  func conversationObject(_ id: String) -> JSONValue? {
-    conversations.get(id).flatMap(StoredConversation.object)
-  }
-
-  /// Bytes of a conversation with its items, as JSON; 0 when there is none.
-  func conversationBytes(_ id: String) -> Int { conversations.get(id)?.count ?? 0 }
-
-  func put(_ conversation: StoredConversation) { conversations.put(conversation.id, conversation.bytes) }
-
-  func removeConversation(_ id: String) -> Bool { conversations.remove(id) }
-
-  /// Changes a conversation as one step; nil when there is none.
-  func updateConversation(_ id: String, _ change: (inout StoredConversation) -> Void) -> StoredConversation? {
-    var result: StoredConversation?
-    conversations.update(id) { bytes in
-      guard var conversation = bytes.flatMap(StoredConversation.init) else { return nil }
-      change(&conversation)
-      result = conversation
-      return conversation.bytes
-    }
-    return result
+  /// The store as one client sees it.
+  func records(of client: ClientIdentity) -> ClientRecords {
+    ClientRecords(responses: responses, conversations: conversations, client: client)
   }
 }

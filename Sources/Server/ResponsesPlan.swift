@@ -31,7 +31,7 @@ struct ResponsesPlanner {
 
   init(_ core: AppCore, find: ((String) -> StoredResponse?)? = nil) {
     self.core = core
-    self.find = find ?? { core.store.response($0) }
+    self.find = find ?? { core.records.response($0) }
   }
 
   /// - Throws: the first problem that can be known without a prompt, in terms of the body.
@@ -61,7 +61,7 @@ struct ResponsesPlanner {
   private func resolver(_ context: [JSONValue]) -> (String) -> JSONValue? {
     { id in
       context.last { $0["id"]?.stringValue.map { $0.utf8.elementsEqual(id.utf8) } ?? false }
-        ?? core.store.item(id)
+        ?? core.records.item(id)
     }
   }
 
@@ -74,7 +74,7 @@ struct ResponsesPlanner {
       return previous.conversation
     }
     if let id = request.conversationID {
-      guard let conversation = core.store.conversation(id) else { throw .conversationNotFound(id) }
+      guard let conversation = core.records.conversation(id) else { throw .conversationNotFound(id) }
       return conversation.items
     }
     return []
@@ -98,9 +98,9 @@ struct ResponsesPlanner {
 extension ResponsePlan {
   /// The generation, not started. With `truncation: auto` old messages are dropped first if they must be.
   func makeRun(
-    _ core: AppCore, client: ClientIdentity, media: MediaResolver
+    _ core: AppCore, media: MediaResolver
   ) throws(APIError) -> AnswerRun {
-    let plan = ChatPlan(core, client: client, media: media)
+    let plan = ChatPlan(core, media: media)
     do throws(APIError) {
       return try plan.makeRun(chat.request)
     } catch {

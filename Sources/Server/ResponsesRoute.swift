@@ -7,39 +7,48 @@ import Platform
 
 struct ResponsesRoute {
   private let host: AppHost
+  private let client: ClientIdentity
+  private let records: ClientRecords
 
-  init(_ host: AppHost) { self.host = host }
+  private init(_ host: AppHost, _ client: ClientIdentity) {
+    self.host = host
+    self.client = client
+    records = host.settings.store.records(of: client)
+  }
 
   static func register(on router: inout Router, _ host: AppHost) {
-    typealias Handle = @Sendable (Request, ConnectionContext) throws(APIError) -> Response
+    typealias Handle =
+      @Sendable (ResponsesRoute, Request, ConnectionContext) throws(APIError) -> Response
     func on(_ method: String, _ pattern: String, _ handle: @escaping Handle) {
       router.on(method, pattern) { request, context in
-        App.answer { () throws(APIError) in try handle(request, context) }
+        App.answer { () throws(APIError) in
+          try handle(ResponsesRoute(host, context.client), request, context)
+        }
       }
     }
-    on("POST", "/v1/responses") { (request, context) throws(APIError) in
-      try ResponsesRoute(host).create(request, context)
+    on("POST", "/v1/responses") { (route, request, context) throws(APIError) in
+      try route.create(request, context)
     }
-    on("GET", "/v1/responses") { (request, context) throws(APIError) in
+    on("GET", "/v1/responses") { (_, request, context) throws(APIError) in
       try ResponsesSocket.upgrade(request, context, host)
     }
-    on("POST", "/v1/responses/input_tokens") { (request, _) throws(APIError) in
-      try ResponsesRoute(host).countTokens(request)
+    on("POST", "/v1/responses/input_tokens") { (route, request, _) throws(APIError) in
+      try route.countTokens(request)
     }
-    on("POST", "/v1/responses/compact") { (request, _) throws(APIError) in
-      try ResponsesRoute(host).compact(request)
+    on("POST", "/v1/responses/compact") { (route, request, _) throws(APIError) in
+      try route.compact(request)
     }
-    on("GET", "/v1/responses/:id") { (request, context) throws(APIError) in
-      try ResponsesRoute(host).retrieve(request, context)
+    on("GET", "/v1/responses/:id") { (route, request, context) throws(APIError) in
+      try route.retrieve(request, context)
     }
-    on("DELETE", "/v1/responses/:id") { (request, _) throws(APIError) in
-      try ResponsesRoute(host).delete(request)
+    on("DELETE", "/v1/responses/:id") { (route, request, _) throws(APIError) in
+      try route.delete(request)
     }
-    on("POST", "/v1/responses/:id/cancel") { (request, _) throws(APIError) in
-      try ResponsesRoute(host).cancel(request)
+    on("POST", "/v1/responses/:id/cancel") { (route, request, _) throws(APIError) in
+      try route.cancel(request)
     }
-    on("GET", "/v1/responses/:id/input_items") { (request, _) throws(APIError) in
-      try ResponsesRoute(host).inputItems(request)
+    on("GET", "/v1/responses/:id/input_items") { (route, request, _) throws(APIError) in
+      try route.inputItems(request)
     }
   }
 
@@ -48,17 +57,17 @@ struct ResponsesRoute {
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try host.core(body)
+    let core = try host.core(body, for: client)
     let plan = try ResponsesPlanner(core).plan(body)
     var response: Response
     if plan.request.isBackground {
-      let job = try host.jobs.start(plan, core, requestID: context.requestID, client: context.client)
+      let job = try host.jobs.start(plan, core, requestID: context.requestID)
       response =
         plan.request.isStreamed
         ? follow(job, from: 0, context)
         : Response(json: .object(ResponseObject.begun(plan.body, status: "queued")))
     } else {
-      let run = try ResponseRun(plan, core, client: context.client, isUnwanted: context.isClientGone)
+      let run = try ResponseRun(plan, core, isUnwanted: context.isClientGone)
       response =
         plan.request.isStreamed
         ? stream(run, context) : Response(json: .object(try run.whole(context).body))
@@ -106,11 +115,11 @@ struct ResponsesRoute {
 
   /// A stored response, and the job that still makes it.
   private func find(_ id: String) throws(APIError) -> (StoredResponse, ResponseJob?) {
-    guard let record = host.store.response(id) else { throw .responseNotFound(id) }
+    guard let record = records.response(id) else { throw .responseNotFound(id) }
     guard record.isRunning else { return (record, nil) }
     if let job = host.jobs.job(id) { return (record, job) }
     // It has ended between the two looks: jobs store their response before they go.
-    guard let ended = host.store.response(id) else { throw .responseNotFound(id) }
+    guard let ended = records.response(id) else { throw .responseNotFound(id) }
     return (ended, nil)
   }
 
@@ -145,7 +154,7 @@ struct ResponsesRoute {
   private func delete(_ http: Request) throws(APIError) -> Response {
     let id = id(http)
     let job = host.jobs.job(id)
-    guard host.store.removeResponse(id) else { throw .responseNotFound(id) }
+    guard records.removeResponse(id) else { throw .responseNotFound(id) }
     job?.cancel()
     return Response(json: ResponseObject.deleted(id))
   }
@@ -169,7 +178,7 @@ struct ResponsesRoute {
 
   private func inputItems(_ http: Request) throws(APIError) -> Response {
     let id = id(http)
-    guard let record = host.store.response(id) else { throw .responseNotFound(id) }
+    guard let record = records.response(id) else { throw .responseNotFound(id) }
     return Response(json: try http.page(of: record.context + record.input))
   }
 
@@ -177,7 +186,7 @@ struct ResponsesRoute {
 
   private func countTokens(_ http: Request) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try host.core(body)
+    let core = try host.core(body, for: client)
     let plan = try ResponsesPlanner(core).plan(body)
     var response = Response(
       json: ["object": "response.input_tokens", "input_tokens": .int(try plan.promptTokens(core))])
@@ -187,7 +196,7 @@ struct ResponsesRoute {
 
   private func compact(_ http: Request) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try host.core(body)
+    let core = try host.core(body, for: client)
     let plan = try ResponsesPlanner(core).plan(body)
     let usage = Usage(promptTokens: try plan.promptTokens(core))
     var response = Response(

@@ -93,9 +93,9 @@ final class ResponsesSocket {
   }
 
   private func create(_ body: JSONValue) throws(APIError) {
-    let core = try host.core(body)
+    let core = try host.core(body, for: context.client)
     let planner = ResponsesPlanner(core) { id in
-      self.remembered.last { $0.record.id.utf8.elementsEqual(id.utf8) }?.record ?? core.store.response(id)
+      self.remembered.last { $0.record.id.utf8.elementsEqual(id.utf8) }?.record ?? core.records.response(id)
     }
     let plan = try planner.plan(body, isMessage: true)
     let lane = streamID(body)
@@ -107,7 +107,7 @@ final class ResponsesSocket {
       try socket.send(JSONValue.object(object).bytes)
     }
     guard plan.request.generates else { return try prepare(plan, core, send) }
-    let run = try ResponseRun(plan, core, client: context.client, isUnwanted: socket.isPeerGone)
+    let run = try ResponseRun(plan, core, isUnwanted: socket.isPeerGone)
     let outcome = run.stream(
       context, isClientGone: socket.isPeerGone,
       send: { event throws(SocketError) in try send(event) })
@@ -130,7 +130,7 @@ final class ResponsesSocket {
       plan.body, .completed, output: [], usage: usage, at: core.settings.now())
     let record = StoredResponse(
       body: body, context: plan.context, input: plan.input, reasoning: core.reasoningEvents)
-    if plan.request.isStored { core.store.put(record) } else { remember(record) }
+    if plan.request.isStored { core.records.put(record) } else { remember(record) }
     do throws(SocketError) {
       for event in record.events { try send(event) }
     } catch {

@@ -149,6 +149,45 @@ def test_hang_up_reads_the_keys_again(s):
     assert "open to others" not in log
 
 
+def test_what_one_key_stores_another_cannot_reach(s):
+    keys = "alice: sk-alice\nalice: sk-alice-2\nbob: sk-bob\n"
+    with tempfile.TemporaryDirectory() as state, locked(s, keys, "--state-dir", state) as (other, _):
+        alice = other.client
+        laptop, bob = (alice.with_options(api_key=key) for key in ("sk-alice-2", "sk-bob"))
+        response = alice.responses.create(model=other.model, input="One word.", max_output_tokens=4)
+        mine = alice.conversations.create(items=[{"id": "msg_same", "role": "user", "content": "of alice"}])
+        theirs = bob.conversations.create(items=[{"id": "msg_same", "role": "user", "content": "of bob"}])
+        assert laptop.responses.retrieve(response.id).id == response.id
+        refused = [
+            lambda: bob.responses.retrieve(response.id), lambda: bob.responses.delete(response.id),
+            lambda: bob.responses.cancel(response.id), lambda: bob.responses.input_items.list(response.id),
+            lambda: bob.conversations.retrieve(mine.id), lambda: bob.conversations.delete(mine.id),
+            lambda: bob.conversations.update(mine.id, metadata={"a": "b"}),
+            lambda: bob.conversations.items.list(mine.id),
+            lambda: bob.conversations.items.create(mine.id, items=[{"role": "user", "content": "x"}]),
+            lambda: bob.conversations.items.delete("msg_same", conversation_id=mine.id),
+            lambda: bob.responses.create(model=other.model, input="x", conversation=mine.id),
+        ]
+        for call in refused:
+            try:
+                call()
+                raise AssertionError("bob reached what alice stored")
+            except openai.NotFoundError:
+                pass
+        answer = other.post(
+            "/v1/responses", {"model": other.model, "input": "x", "previous_response_id": response.id}, bearer("sk-bob"))
+        assert code(answer) == (400, "previous_response_not_found"), answer
+        # An item's id is its maker's choice: a reference means the asker's own.
+        for client, text in ((alice, "of alice"), (bob, "of bob")):
+            made = client.responses.create(
+                model=other.model, input=[{"type": "item_reference", "id": "msg_same"}], max_output_tokens=1)
+            (item,) = client.responses.input_items.list(made.id).data
+            assert item.content[0].text == text, item
+        assert len(alice.conversations.items.list(mine.id).data) == 1
+        assert alice.conversations.delete(mine.id).deleted and bob.conversations.delete(theirs.id).deleted
+        assert alice.responses.delete(response.id) is None
+
+
 def test_weak_permissions_are_reported(s):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "keys"

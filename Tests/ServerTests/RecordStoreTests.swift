@@ -1,5 +1,6 @@
 // The bounded store and its folder: what is kept, what goes, and what a crash leaves.
 
+import HTTP
 import JSON
 import OpenAI
 import Platform
@@ -162,6 +163,8 @@ struct RecordStoreTests {
 }
 
 struct ResponseStoreTests {
+  private let nobody = ClientIdentity(number: 7)
+
   private func response(_ id: String, status: String = "completed") -> StoredResponse {
     var cuts = ResponseEventWriter.Cuts()
     cuts.bytes = [1, 2]
@@ -187,21 +190,23 @@ struct ResponseStoreTests {
     settings.folder = folder.path
     do {
       let store = try ResponseStore(settings)
-      store.put(response("done"))
-      store.put(response("queued", status: "queued"))
-      store.put(response("running", status: "in_progress"))
+      let records = store.records(of: nobody)
+      records.put(response("done"))
+      records.put(response("queued", status: "queued"))
+      store.records(of: ClientIdentity(number: 1, name: "a")).put(response("running", status: "in_progress"))
       #expect(throws: PlatformError.self) { try ResponseStore(settings) }
     }
-    let store = try ResponseStore(settings)
-    #expect(store.response("done") == response("done"))
+    let records = try ResponseStore(settings).records(of: ClientIdentity(number: 1, name: "a"))
+    #expect(records.response("done") == response("done"))
     for id in ["queued", "running"] {
-      #expect(store.response(id)?.status == "failed")
-      #expect(store.response(id)?.body["error"]?["code"] == "server_error")
+      #expect(records.response(id)?.status == "failed")
+      #expect(records.response(id)?.body["error"]?["code"] == "server_error")
     }
+    #expect(records.response("running")?.owner != nil)
   }
 
   @Test func `a deleted response does not come back`() {
-    let store = ResponseStore()
+    let store = ResponseStore().records(of: nobody)
     store.put(response("r"))
     #expect(store.item("in_r") == ["id": "in_r"])
     #expect(store.removeResponse("r"))
@@ -211,7 +216,7 @@ struct ResponseStoreTests {
   }
 
   @Test func `conversations are changed in one step`() {
-    let store = ResponseStore()
+    let store = ResponseStore().records(of: nobody)
     #expect(store.updateConversation("c") { $0.items = [] } == nil)
     store.put(StoredConversation(id: "c", createdAt: 1, metadata: ["a": "b"], items: []))
     let changed = store.updateConversation("c") { $0.items.append(["id": "x"]) }
@@ -219,5 +224,46 @@ struct ResponseStoreTests {
     #expect(store.conversation("c") == changed)
     #expect(store.item("x") == ["id": "x"])
     #expect(store.removeConversation("c"))
+  }
+
+  @Test func `records belong to the key that stored them`() {
+    let store = ResponseStore()
+    let ours = store.records(of: ClientIdentity(number: 1, name: "us"))
+    let alsoOurs = store.records(of: ClientIdentity(number: 1, name: "us"))
+    let theirs = store.records(of: ClientIdentity(number: 2, name: "them"))
+    let keyless = store.records(of: nobody)
+    ours.put(response("r"))
+    ours.put(StoredConversation(id: "c", createdAt: 1, metadata: [:], items: [["id": "x", "by": "us"]]))
+    #expect(alsoOurs.response("r")?.id == "r")
+    #expect(alsoOurs.conversationObject("c")?.json["id"] == "c")
+    for other in [theirs, keyless] {
+      #expect(other.response("r") == nil)
+      #expect(other.item("in_r") == nil)
+      #expect(!other.removeResponse("r"))
+      #expect(other.conversation("c") == nil)
+      #expect(other.conversationObject("c") == nil)
+      #expect(other.updateConversation("c") { $0.items = [] } == nil)
+      #expect(!other.removeConversation("c"))
+      #expect(other.item("x") == nil)
+    }
+    // An id that two clients have chosen means each one's own item.
+    theirs.put(StoredConversation(id: "d", createdAt: 1, metadata: [:], items: [["id": "x", "by": "them"]]))
+    #expect(ours.item("x")?["by"] == "us")
+    #expect(theirs.item("x")?["by"] == "them")
+    #expect(ours.removeResponse("r") && ours.removeConversation("c"))
+    #expect(ours.item("x") == nil)
+  }
+
+  @Test func `what was stored without keys is everybody's, and stays so`() {
+    let store = ResponseStore()
+    let keyless = store.records(of: nobody)
+    let keyed = store.records(of: ClientIdentity(number: 1, name: "a"))
+    keyless.put(response("r"))
+    keyless.put(StoredConversation(id: "c", createdAt: 1, metadata: [:], items: []))
+    #expect(keyed.response("r") == response("r"))
+    #expect(keyed.item("in_r") == ["id": "in_r"])
+    #expect(keyed.updateConversation("c") { $0.items.append(["id": "x"]) }?.owner == nil)
+    #expect(keyless.item("x") == ["id": "x"])
+    #expect(store.records(of: ClientIdentity(number: 9)).response("r") == response("r"))
   }
 }

@@ -140,7 +140,7 @@ struct ResponsesRouteTests {
     let answer = try post(app, #""input":"x""#)
     #expect(answer.status == 500)
     #expect(answer.json["error"]?["type"] == "server_error")
-    #expect(store.response("resp_2") == nil)
+    #expect(store.records(of: ClientIdentity()).response("resp_2") == nil)
   }
 
   @Test func `a client that leaves a stream leaves a cancelled response`() throws {

@@ -1,0 +1,112 @@
+// Stored responses and conversations as one client sees them: its own, and those that belong to nobody.
+//
+// Who sends a key sees what was stored with that key, or with another one of the same name. Records of a server
+// without keys are nobody's: everybody could read them when they were written. Whatever is somebody else's does not
+// exist for a client, in every answer and in references to items, whose ids clients may choose themselves.
+
+import HTTP
+import JSON
+
+struct ClientRecords: Sendable {
+  private let responses: RecordStore
+  private let conversations: RecordStore
+  /// What is written into this client's records; nil for a client without a key.
+  private let owner: String?
+
+  init(responses: RecordStore, conversations: RecordStore, client: ClientIdentity) {
+    self.responses = responses
+    self.conversations = conversations
+    owner = client.name == nil ? nil : String(client.number, radix: 16)
+  }
+
+  private func sees(_ owner: String?) -> Bool { owner == nil || owner == self.owner }
+
+  // MARK: Responses
+
+  func response(_ id: String) -> StoredResponse? {
+    guard let found = responses.get(id).flatMap(StoredResponse.init), sees(found.owner) else { return nil }
+    return found
+  }
+
+  func put(_ response: StoredResponse) { responses.put(response.id, owned(response).bytes) }
+
+  /// Replaces a response that is still stored; one deleted meanwhile stays deleted.
+  func replace(_ response: StoredResponse) {
+    responses.update(response.id) { $0 == nil ? nil : owned(response).bytes }
+  }
+
+  private func owned(_ response: StoredResponse) -> StoredResponse {
+    var response = response
+    response.owner = owner
+    return response
+  }
+
+  func removeResponse(_ id: String) -> Bool { response(id) != nil && responses.remove(id) }
+
+  // MARK: Items
+
+  /// What the store finds these items by: an id alone would be the same for two clients that chose it.
+  static func partNames(_ items: [JSONValue], owner: String?) -> [String] {
+    items.compactMap { $0["id"]?.stringValue.map { partName($0, owner: owner) } }
+  }
+
+  private static func partName(_ id: String, owner: String?) -> String { (owner ?? "") + "/" + id }
+
+  /// An item of any response or conversation that this client sees, its own ones first.
+  func item(_ id: String) -> JSONValue? {
+    item(id, owner: owner) ?? (owner == nil ? nil : item(id, owner: nil))
+  }
+
+  private func item(_ id: String, owner: String?) -> JSONValue? {
+    func find(_ items: [JSONValue]) -> JSONValue? {
+      items.last { $0["id"]?.stringValue.map { $0.utf8.elementsEqual(id.utf8) } ?? false }
+    }
+    let name = Self.partName(id, owner: owner)
+    if let record = responses.id(ofPart: name).flatMap(response) {
+      return find(record.input + (record.body["output"]?.arrayValue ?? []))
+    }
+    return conversations.id(ofPart: name).flatMap(conversation).flatMap { find($0.items) }
+  }
+
+  // MARK: Conversations
+
+  func conversation(_ id: String) -> StoredConversation? {
+    guard let found = conversations.get(id).flatMap(StoredConversation.init), sees(found.owner) else {
+      return nil
+    }
+    return found
+  }
+
+  /// A conversation as the API shows it, its items not read, and its bytes with its items, as JSON.
+  func conversationObject(_ id: String) -> (json: JSONValue, bytes: Int)? {
+    guard let bytes = conversations.get(id), let head = StoredConversation.head(bytes), sees(head.owner)
+    else {
+      return nil
+    }
+    return (head.object, bytes.count)
+  }
+
+  func put(_ conversation: StoredConversation) {
+    var conversation = conversation
+    conversation.owner = owner
+    conversations.put(conversation.id, conversation.bytes)
+  }
+
+  func removeConversation(_ id: String) -> Bool {
+    conversationObject(id) != nil && conversations.remove(id)
+  }
+
+  /// Changes a conversation as one step; nil when there is none. It stays whose it was.
+  func updateConversation(_ id: String, _ change: (inout StoredConversation) -> Void) -> StoredConversation? {
+    var result: StoredConversation?
+    conversations.update(id) { bytes in
+      guard var conversation = bytes.flatMap(StoredConversation.init), sees(conversation.owner) else {
+        return nil
+      }
+      change(&conversation)
+      result = conversation
+      return conversation.bytes
+    }
+    return result
+  }
+}
