@@ -67,7 +67,9 @@ def test_v03_to_v10_every_event_of_every_kind(s):
         body = check_stream(events)
         whole = raw(s, **case)[2]
         check_response(whole)
-        assert texts_of(body) == texts_of(whole) and body["usage"] == whole["usage"], case
+        assert texts_of(body) == texts_of(whole), case
+        # The second finds more of its prompt cached.
+        assert {**body["usage"], "input_tokens_details": 0} == {**whole["usage"], "input_tokens_details": 0}, case
         if case.get("store", True):
             assert json.loads(s.get(f"{PATH}/{body['id']}")[2]) == body
     summary = check_stream(stream(s, input=YES, reasoning={"summary": "auto"}), reasoning="summary")
