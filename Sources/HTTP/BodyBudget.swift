@@ -39,14 +39,7 @@ final class BodyBudget: Sendable {
     guard let ledger else { return true }
     let (held, overflow) = bytes.multipliedReportingOverflow(by: Self.copies)
     guard !overflow else { return false }
-    if ledger.reserve(held, for: .requestBodies) { return true }
-    ledger.ask(for: held)
-    let deadline = Instant.now.adding(seconds: Self.patience)
-    while Instant.now < deadline {
-      usleep(5_000)
-      if ledger.reserve(held, for: .requestBodies) { return true }
-    }
-    return false
+    return ledger.reserve(held, for: .requestBodies, waiting: Self.patience)
   }
 
   func release(_ bytes: Int) {

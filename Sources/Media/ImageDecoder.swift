@@ -6,10 +6,37 @@ package enum ImageFormat: String, Sendable {
   case jpeg = "JPEG"
 }
 
+/// What a decoder takes at most.
+package struct ImageLimits {
+  /// Most pixels of one image: cameras of 50 megapixels pass (8192 x 6144).
+  package var pixels: Int
+  /// Asked once, before they are allocated, for the bytes that decoding takes beside the file; false refuses the
+  /// image.
+  package var claim: (_ bytes: Int) -> Bool
+
+  package init(pixels: Int = 48 << 20, claim: @escaping (_ bytes: Int) -> Bool = { _ in true }) {
+    self.pixels = pixels
+    self.claim = claim
+  }
+
+  /// - Returns: the number of pixels.
+  func check(width: Int, height: Int) throws(MediaError) -> Int {
+    let (count, overflow) = width.multipliedReportingOverflow(by: height)
+    guard !overflow, count <= pixels else {
+      throw .tooManyPixels(width: width, height: height, limit: pixels)
+    }
+    return count
+  }
+
+  /// Memory for the picture itself, twice because it may have to be turned, and for what it is made from.
+  func claim(pixels: Int, beside bytes: Int) throws(MediaError) {
+    let sum = 2 * 3 * pixels + bytes
+    guard claim(sum) else { throw .noMemory(bytes: sum) }
+  }
+}
+
 /// Images in any format that is read here.
 package enum ImageDecoder {
-  /// Most pixels of one image: cameras of 50 megapixels pass (8192 x 6144).
-  package static let pixelLimit = 48 << 20
 
   /// The format that the first bytes show.
   ///
@@ -38,20 +65,13 @@ package enum ImageDecoder {
   /// The image, upright, without its alpha channel; grey is spread over the colours.
   ///
   /// - Throws: a typed error for anything that is no such image, in time and memory bounded by the file's size and
-  ///   `limit`.
-  package static func decode(_ bytes: [UInt8], limit: Int = pixelLimit) throws(MediaError) -> PixelImage {
+  ///   `limits`.
+  package static func decode(
+    _ bytes: [UInt8], limits: ImageLimits = ImageLimits()
+  ) throws(MediaError) -> PixelImage {
     switch try format(of: bytes) {
-    case .png: try PNG.decode(bytes, limit: limit)
-    case .jpeg: try JPEG.decode(bytes, limit: limit)
+    case .png: try PNG.decode(bytes, limits)
+    case .jpeg: try JPEG.decode(bytes, limits)
     }
-  }
-
-  /// - Returns: the number of pixels.
-  static func check(width: Int, height: Int, limit: Int) throws(MediaError) -> Int {
-    let (pixels, overflow) = width.multipliedReportingOverflow(by: height)
-    guard !overflow, pixels <= limit else {
-      throw .tooManyPixels(width: width, height: height, limit: limit)
-    }
-    return pixels
   }
 }

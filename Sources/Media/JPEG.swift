@@ -2,8 +2,8 @@
 // RGB, CMYK and YCCK. The arithmetic is that of libjpeg's defaults, value for value.
 
 enum JPEG {
-  static func decode(_ bytes: [UInt8], limit: Int) throws(MediaError) -> PixelImage {
-    var decoder = JPEGDecoder(bytes, limit: limit)
+  static func decode(_ bytes: [UInt8], _ limits: ImageLimits) throws(MediaError) -> PixelImage {
+    var decoder = JPEGDecoder(bytes, limits)
     try decoder.readSegments()
     return try decoder.image()
   }
@@ -31,6 +31,7 @@ struct JPEGComponent {
   var steps: [Int32] = []
 
   var stride: Int { blockColumns * 8 }
+  var sampleCount: Int { blockColumns * blockRows * 64 }
 }
 
 /// What APP14 says about colours.
@@ -40,7 +41,7 @@ enum AdobeTransform: Int {
 
 struct JPEGDecoder {
   let bytes: [UInt8]
-  private let limit: Int
+  private let limits: ImageLimits
   private let visitLimit: Int
   private var reader: ByteReader
   private(set) var width = 0
@@ -64,12 +65,10 @@ struct JPEGDecoder {
   /// The most blocks that all scans may walk over: ten passes over the largest image, about as many seconds.
   private static let visitLimit = 24 << 20
 
-  /// - Parameters:
-  ///   - limit: most pixels.
-  ///   - visits: most blocks that all scans may walk over.
-  init(_ bytes: [UInt8], limit: Int, visits visitLimit: Int = Self.visitLimit) {
+  /// - Parameter visits: most blocks that all scans may walk over.
+  init(_ bytes: [UInt8], _ limits: ImageLimits, visits visitLimit: Int = Self.visitLimit) {
     self.bytes = bytes
-    self.limit = limit
+    self.limits = limits
     self.visitLimit = visitLimit
     reader = ByteReader(bytes)
   }
@@ -170,7 +169,7 @@ struct JPEGDecoder {
     guard count == 1 || count == 3 || count == 4 else {
       throw .unsupported(format: "JPEG", feature: "\(count) colour components")
     }
-    let pixels = try ImageDecoder.check(width: width, height: height, limit: limit)
+    let pixels = try limits.check(width: width, height: height)
     // No code of this format says less than a bit per block of 64 samples and component.
     guard pixels / 1024 <= bytes.count else { throw JPEG.damaged("the file is too short for its size") }
     (self.width, self.height) = (width, height)
@@ -184,6 +183,14 @@ struct JPEGDecoder {
     maxH = components.reduce(1) { max($0, $1.h) }
     maxV = components.reduce(1) { max($0, $1.v) }
     for index in components.indices { try layOut(index) }
+    let samples = components.reduce(0) { $0 + $1.sampleCount }
+    // Coefficients of two bytes are kept until the samples are there, which are then made anew.
+    try limits.claim(pixels: pixels, beside: isProgressive ? 4 * samples : samples)
+    for index in components.indices {
+      let count = components[index].sampleCount
+      if isProgressive { components[index].coefficients = [Int16](repeating: 0, count: count) }
+      components[index].samples = [UInt8](repeating: 0, count: count)
+    }
   }
 
   private mutating func layOut(_ index: Int) throws(MediaError) {
@@ -195,9 +202,6 @@ struct JPEGDecoder {
     components[index].height = (height * v + maxV - 1) / maxV
     components[index].blockColumns = unitColumns * h
     components[index].blockRows = unitRows * v
-    let samples = components[index].blockColumns * components[index].blockRows * 64
-    if isProgressive { components[index].coefficients = [Int16](repeating: 0, count: samples) }
-    components[index].samples = [UInt8](repeating: 0, count: samples)
   }
 
   /// Units of interleaved scans.

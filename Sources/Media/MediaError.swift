@@ -9,6 +9,8 @@ package enum MediaError: Error, Sendable, Equatable, CustomStringConvertible {
   /// A valid feature of the format that has no implementation here.
   case unsupported(format: String, feature: String)
   case tooManyPixels(width: Int, height: Int, limit: Int)
+  /// There is not so much memory to decode it.
+  case noMemory(bytes: Int)
   /// So narrow that it cannot be brought to the model's size.
   case unusableShape(width: Int, height: Int)
 
@@ -21,6 +23,7 @@ package enum MediaError: Error, Sendable, Equatable, CustomStringConvertible {
     case .unsupported(let format, let feature): "the \(format) uses \(feature), which cannot be read here"
     case .tooManyPixels(let width, let height, let limit):
       "\(width) x \(height) are more than \(limit) pixels; send a smaller image"
+    case .noMemory(let bytes): "reading it takes \(bytes) bytes of memory, which are not there"
     case .unusableShape(let width, let height):
       "\(width) x \(height) is too narrow to be cut into patches; crop the image"
     }

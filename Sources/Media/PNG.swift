@@ -6,10 +6,10 @@ enum PNG {
   /// Most bytes of unpacked rows: 16-bit RGBA takes eight per pixel.
   private static let rawLimit = 256 << 20
 
-  static func decode(_ bytes: [UInt8], limit: Int) throws(MediaError) -> PixelImage {
+  static func decode(_ bytes: [UInt8], _ limits: ImageLimits) throws(MediaError) -> PixelImage {
     let file = try PNGFile(bytes)
     let header = file.header
-    _ = try ImageDecoder.check(width: header.width, height: header.height, limit: limit)
+    let size = try limits.check(width: header.width, height: header.height)
     let passes = header.passes
     var count = 0
     for pass in passes { count += pass.height * (1 + header.rowBytes(pass.width)) }
@@ -17,10 +17,11 @@ enum PNG {
       throw .tooManyPixels(
         width: header.width, height: header.height, limit: rawLimit * 8 / header.bitsPerPixel)
     }
+    try limits.claim(pixels: size, beside: count)
     guard var rows = Inflate.zlib(file.data, count: count) else {
       throw damaged("its compressed data ends early or contradicts itself")
     }
-    var pixels = [UInt8](repeating: 0, count: header.width * header.height * 3)
+    var pixels = [UInt8](repeating: 0, count: size * 3)
     let colours = PNGColours(header, palette: file.palette)
     var start = 0
     for pass in passes {

@@ -18,6 +18,8 @@ package enum MemoryKind: String, Sendable, CaseIterable {
   case grammars
   /// Bodies of requests that are being read or answered.
   case requestBodies = "request_bodies"
+  /// Images while they are decoded, and images and sounds that are ready for the model.
+  case media
   case storedResponses = "stored_responses"
   /// Everything else: heap, stacks, the program's own data.
   case other
@@ -86,6 +88,20 @@ package final class MemoryLedger: Sendable {
       for part in parts { state.change(part.kind, by: max(0, part.bytes)) }
       return true
     }
+  }
+
+  /// Takes `bytes`, and where they are not left asks for them and waits for what others give back.
+  ///
+  /// - Parameter seconds: longest wait.
+  package func reserve(_ bytes: Int, for kind: MemoryKind, waiting seconds: Double) -> Bool {
+    if reserve(bytes, for: kind) { return true }
+    ask(for: bytes)
+    let deadline = Instant.now.adding(seconds: seconds)
+    while Instant.now < deadline {
+      usleep(5_000)
+      if reserve(bytes, for: kind) { return true }
+    }
+    return false
   }
 
   /// Counts bytes that are held already, whatever is left.

@@ -11,13 +11,14 @@ struct AppHost: Sendable {
   /// Responses that are made in the background.
   let jobs = ResponseJobs()
   /// Images and sounds on their way to the model.
-  let desk = MediaDesk()
+  let desk: MediaDesk
   /// Nil where nothing is fetched.
   let fetcher: MediaFetcher?
 
   init(models: ModelFleet, settings: App.Settings) {
     self.models = models
     self.settings = settings
+    desk = MediaDesk(ledger: models.ledger)
     fetcher = settings.mediaURLs.map { MediaFetcher($0) }
   }
 

@@ -48,7 +48,7 @@ struct CapabilitiesRoute {
       (detail.rawValue, JSONValue.int(MediaResolver.tokens(for: detail, rules)))
     }
     return [
-      "formats": ["image/png", "image/jpeg"], "pixels": .int(ImageDecoder.pixelLimit),
+      "formats": ["image/png", "image/jpeg"], "pixels": .int(ImageLimits().pixels),
       "tokens": .object(JSONObject(tokens)), "files": .bool(core.settings.mediaRoot != nil),
       "fetches": .bool(core.settings.mediaURLs?.program != nil),
     ]

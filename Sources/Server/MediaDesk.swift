@@ -21,9 +21,15 @@ final class MediaDesk: Sendable {
   }
 
   private let state = Monitor(State())
+  private let ledger: MemoryLedger
 
-  /// Decoders at work at the same time. Each may hold a few hundred megabytes for a moment.
+  /// - Parameter ledger: where memory is claimed for decoders and inputs.
+  init(ledger: MemoryLedger) { self.ledger = ledger }
+
+  /// Decoders at work at the same time. Each may hold some hundred megabytes, which it claims.
   private static let places = 2
+  /// How long cached prefixes have to make room for a decoder, seconds.
+  private static let patience = 0.5
   /// Most memory for inputs that are ready.
   private static let byteLimit = 64 << 20
   /// Longest wait for a place, seconds.
@@ -36,15 +42,29 @@ final class MediaDesk: Sendable {
   ///   - param: the field that it is for, for errors.
   ///   - deadline: of the wait for a place.
   ///   - isUnwanted: whether nobody waits for the answer any more; asked many times a second, must not block.
+  ///   - make: makes the input; what it borrows is given back when it ends.
   /// - Throws: what `make` throws; 503 when no place became free in time.
   func input(
     _ key: [UInt8], for param: String, until deadline: Instant = .now.adding(seconds: MediaDesk.seconds),
-    isUnwanted: () -> Bool = { false }, make: () throws(APIError) -> MediaInput
+    isUnwanted: () -> Bool = { false }, make: (MemoryLoan) throws(APIError) -> MediaInput
   ) throws(APIError) -> MediaInput {
     if case .known(let input) = try waitForTurn(key, param, until: deadline, isUnwanted) { return input }
-    defer { state.update { _ = $0.busy.remove(key) } }
-    let input = try make()
-    state.withLock { $0.keep(input, key, limit: Self.byteLimit) }
+    let loan = MemoryLoan(ledger, for: .media, patience: Self.patience)
+    defer {
+      loan.giveBack()
+      state.update { _ = $0.busy.remove(key) }
+    }
+    let input = try make(loan)
+    let (before, after) = state.withLock { state in
+      let before = state.bytes
+      state.keep(input, key, limit: Self.byteLimit)
+      return (before, state.bytes)
+    }
+    if after > before {
+      ledger.add(after - before, to: .media)
+    } else {
+      ledger.release(before - after, from: .media)
+    }
     return input
   }
 

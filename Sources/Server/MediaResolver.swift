@@ -66,7 +66,7 @@ final class MediaResolver {
     _ bytes: [UInt8], _ rules: MediaRules.Sounds, _ part: MediaPart
   ) throws(APIError) -> MediaInput {
     let key = SHA256.digest(Array("sound\n".utf8) + SHA256.digest(bytes))
-    return try core.desk.input(key, for: part.field, isUnwanted: isUnwanted) { () throws(APIError) in
+    return try core.desk.input(key, for: part.field, isUnwanted: isUnwanted) { _ throws(APIError) in
       do throws(SoundError) {
         return try rules.input(bytes)
       } catch {
@@ -101,14 +101,17 @@ final class MediaResolver {
     _ bytes: [UInt8], _ tokens: Int, _ rules: MediaRules.Images, _ part: MediaPart
   ) throws(APIError) -> MediaInput {
     let key = SHA256.digest(Array("image \(tokens)\n".utf8) + SHA256.digest(bytes))
-    return try core.desk.input(key, for: part.field, isUnwanted: isUnwanted) { () throws(APIError) in
+    return try core.desk.input(key, for: part.field, isUnwanted: isUnwanted) { loan throws(APIError) in
       do throws(MediaError) {
-        let image = try ImageDecoder.decode(bytes)
+        let image = try ImageDecoder.decode(bytes, limits: ImageLimits(claim: loan.extend))
         let size = try rules.grid.size(width: image.width, height: image.height, tokens: tokens)
         return MediaInput(
           content: .image(image.resized(width: size.width, height: size.height)),
           tokenCount: rules.grid.tokenCount(width: size.width, height: size.height))
       } catch {
+        if case .noMemory = error {
+          throw .overloaded("'\(part.field)' was not read: \(error) at the moment.", param: part.field)
+        }
         throw .unusableMedia(part.field, "\(error)")
       }
     }

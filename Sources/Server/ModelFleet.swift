@@ -386,7 +386,8 @@ package final class ModelFleet: Sendable {
   /// Measures what is not reserved beforehand, so that `ledger.snapshot()` tells what is now.
   package func observe() {
     let models = state.withLock { $0.loadedModels.map(\.model) }
-    var known = models.reduce(ledger.bytes(of: .requestBodies)) { $0 + $1.touchedBytes() }
+    let reserved = ledger.bytes(of: .requestBodies) + ledger.bytes(of: .media)
+    var known = models.reduce(reserved) { $0 + $1.touchedBytes() }
     let own = gauges.withLock { $0 }
     let measured =
       [

@@ -12,7 +12,7 @@ enum MediaTargets {
   }
 
   static func image(_ bytes: [UInt8]) {
-    guard let image = try? ImageDecoder.decode(bytes, limit: pixels) else { return }
+    guard let image = try? ImageDecoder.decode(bytes, limits: ImageLimits(pixels: pixels)) else { return }
     check(image.width * image.height <= pixels, "an image keeps its bound")
   }
 

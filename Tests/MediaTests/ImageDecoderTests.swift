@@ -135,7 +135,7 @@ private func digest(_ image: PixelImage) -> String { SHA256.hexadecimal(SHA256.d
 
   @Test func `a JPEG whose scans walk over it too often is refused`() throws {
     let bytes = try TestData.bytes(TestData.fixtures + "/media/jpeg-grey-progressive.jpg")
-    var whole = JPEGDecoder(bytes, limit: .max)
+    var whole = JPEGDecoder(bytes, ImageLimits(pixels: .max))
     try whole.readSegments()
     let component = try #require(whole.components.first)
     let blocks = (component.width + 7) / 8 * ((component.height + 7) / 8)
@@ -144,8 +144,26 @@ private func digest(_ image: PixelImage) -> String { SHA256.hexadecimal(SHA256.d
       throws: MediaError.damaged(
         format: "JPEG", problem: "its 2 scans are more work than an image of this size can be")
     ) {
-      var decoder = JPEGDecoder(bytes, limit: .max, visits: blocks)
+      var decoder = JPEGDecoder(bytes, ImageLimits(pixels: .max), visits: blocks)
       try decoder.readSegments()
+    }
+  }
+
+  @Test func `memory is claimed once, enough for the picture, and an image without it is refused`() throws {
+    for picture in PictureCase.all {
+      var claims: [Int] = []
+      _ = try ImageDecoder.decode(
+        picture.bytes,
+        limits: ImageLimits {
+          claims.append($0)
+          return true
+        })
+      #expect(claims.count == 1)
+      let bytes = try #require(claims.first)
+      #expect(bytes >= 2 * 3 * picture.width * picture.height)
+      #expect(throws: MediaError.noMemory(bytes: bytes)) {
+        try ImageDecoder.decode(picture.bytes, limits: ImageLimits { _ in false })
+      }
     }
   }
 
@@ -155,7 +173,9 @@ private func digest(_ image: PixelImage) -> String { SHA256.hexadecimal(SHA256.d
     var whole = 0
     for _ in 0..<3000 {
       let file = files[Int.random(in: 0..<files.count, using: &random)]
-      if let image = try? ImageDecoder.decode(mutated(file, using: &random), limit: 1 << 20) {
+      if let image = try? ImageDecoder.decode(
+        mutated(file, using: &random), limits: ImageLimits(pixels: 1 << 20))
+      {
         whole += 1
         #expect(image.pixels.count == image.width * image.height * 3)
       }

@@ -8,7 +8,10 @@ import Testing
 @testable import Server
 
 @Suite struct MediaDeskTests {
-  private let desk = MediaDesk()
+  private let ledger = MemoryLedger(limit: 1_000)
+  private let desk: MediaDesk
+
+  init() { desk = MediaDesk(ledger: ledger) }
 
   private func input(_ value: UInt8) -> MediaInput {
     MediaInput(content: .image(PixelImage(width: 1, height: 1, pixels: [value, 0, 0])), tokenCount: 1)
@@ -18,7 +21,7 @@ import Testing
     _ key: [UInt8], until deadline: Instant = .now, isUnwanted: () -> Bool = { false }
   ) -> APIError? {
     do throws(APIError) {
-      _ = try desk.input(key, for: "p", until: deadline, isUnwanted: isUnwanted) { () throws(APIError) in
+      _ = try desk.input(key, for: "p", until: deadline, isUnwanted: isUnwanted) { _ throws(APIError) in
         Issue.record("it was made")
         return input(0)
       }
@@ -30,10 +33,10 @@ import Testing
 
   @Test func `an input is made once, one that could not be made again`() throws {
     #expect(throws: APIError.invalidValue("p", "no")) {
-      try desk.input([1], for: "p") { () throws(APIError) in throw .invalidValue("p", "no") }
+      try desk.input([1], for: "p") { _ throws(APIError) in throw .invalidValue("p", "no") }
     }
-    let first = try desk.input([1], for: "p") { () throws(APIError) in input(1) }
-    let second = try desk.input([1], for: "p") { () throws(APIError) in input(2) }
+    let first = try desk.input([1], for: "p") { _ throws(APIError) in input(1) }
+    let second = try desk.input([1], for: "p") { _ throws(APIError) in input(2) }
     #expect(first.digest == input(1).digest)
     #expect(second.digest == input(1).digest)
   }
@@ -43,7 +46,7 @@ import Testing
     let found = Monitor<[[UInt8]]>([])
     for _ in 0..<2 {
       try Thread(name: "request") { [self] in
-        let made = try? desk.input([7], for: "p") { () throws(APIError) in
+        let made = try? desk.input([7], for: "p") { _ throws(APIError) in
           let number = count.update { count in
             count += 1
             return count
@@ -62,10 +65,10 @@ import Testing
   }
 
   @Test func `who finds no place is refused in the end, and who has left at once`() throws {
-    _ = try desk.input([1], for: "p") { () throws(APIError) in
+    _ = try desk.input([1], for: "p") { _ throws(APIError) in
       // The same input is awaited even where there is a place.
       #expect(refusal([1])?.code == "overloaded")
-      return try desk.input([2], for: "p") { () throws(APIError) in
+      return try desk.input([2], for: "p") { _ throws(APIError) in
         let error = refusal([3])
         #expect(error?.status == 503)
         #expect(error?.param == "p")
@@ -77,9 +80,26 @@ import Testing
       }
     }
     // Both places are free again.
-    let third = try desk.input([3], for: "p", until: .now) { () throws(APIError) in input(3) }
+    let third = try desk.input([3], for: "p", until: .now) { _ throws(APIError) in input(3) }
     #expect(third.digest == input(3).digest)
     // What is known needs no place.
     #expect(refusal([2]) == nil)
+  }
+
+  @Test func `what a decoder takes and what is kept is in the ledger`() throws {
+    let made = try desk.input([1], for: "p") { loan throws(APIError) in
+      #expect(loan.extend(by: 900))
+      #expect(!loan.extend(by: 200))
+      #expect(ledger.bytes(of: .media) == 900)
+      return input(1)
+    }
+    #expect(ledger.bytes(of: .media) == made.byteCount)
+    #expect(throws: APIError.invalidValue("p", "no")) {
+      try desk.input([2], for: "p") { loan throws(APIError) in
+        #expect(loan.extend(by: 500))
+        throw .invalidValue("p", "no")
+      }
+    }
+    #expect(ledger.bytes(of: .media) == made.byteCount)
   }
 }
