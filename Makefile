@@ -21,9 +21,12 @@ ifeq ($(shell uname -s),Linux)
 LINK       := --static-swift-stdlib -Xlinker -s
 endif
 
-# `make fuzz`: seconds for each target, and which ones (all by default). `make soak`: how long, how much, beside what.
+# `make fuzz`: seconds for each target, or inputs if they are fewer; which ones (all by default); with `address`, memory
+# is watched too. `make soak`: how long, how much, by how many, beside what.
 SECONDS_EACH ?= 60
+INPUTS     ?= -1
 TARGET     ?=
+SANITIZER  ?=
 MINUTES    ?= 10
 REQUESTS   ?= 10000
 IDLE       ?= 1000
@@ -100,7 +103,7 @@ differential: toolchain ## compare parsers with those of others on random cases 
 	  echo "SKIPPED: there is no $(PYTHON), so no random cases were compared."; \
 	fi
 
-fuzz: toolchain      ## fuzz every parser with libFuzzer (SECONDS_EACH=60, TARGET=json,http); needs a toolchain with it
+fuzz: toolchain      ## fuzz every parser with libFuzzer (SECONDS_EACH=60, INPUTS, TARGET=json,http, SANITIZER=address)
 	@# Apple's toolchains lack libFuzzer.
 	@if ! echo | $(SWIFT)c -sanitize=fuzzer -typecheck - 2>/dev/null; then \
 	  echo "SKIPPED: this Swift toolchain has no libFuzzer, so nothing was fuzzed. Those of swift.org for Linux have it."; \
@@ -109,8 +112,9 @@ fuzz: toolchain      ## fuzz every parser with libFuzzer (SECONDS_EACH=60, TARGE
 	else \
 	  mkdir -p .build-fuzz && ln -sfn ../Sources ../Tests/Fuzz .build-fuzz/ && \
 	  ln -sfn ../Tests/Fuzz/Package.swift .build-fuzz/Package.swift && \
-	  $(SWIFT) build --package-path .build-fuzz --product fuzz && \
-	  $(PYTHON) Tests/Fuzz/fuzz.py .build-fuzz/.build/debug/fuzz --seconds $(SECONDS_EACH) $(if $(TARGET),--target $(TARGET)); \
+	  SANITIZER=$(SANITIZER) $(SWIFT) build --package-path .build-fuzz --scratch-path .build-fuzz/build$(SANITIZER) --product fuzz && \
+	  $(PYTHON) Tests/Fuzz/fuzz.py .build-fuzz/build$(SANITIZER)/debug/fuzz --seconds $(SECONDS_EACH) --inputs $(INPUTS) \
+	    $(if $(TARGET),--target $(TARGET)); \
 	fi
 
 check: toolchain     ## lint the format of all sources

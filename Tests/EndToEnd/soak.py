@@ -302,7 +302,7 @@ def verdicts(before, after, done, problems, times, arguments):
     """What is wrong, in words."""
     found = list(problems)
     growth = after["rss"] - before["rss"]
-    if growth >= before["rss"] * 0.01 or growth >= done << 10:
+    if growth >= before["rss"] * arguments.growth / 100 or growth >= done << 10:
         found.append(f"memory grew by {growth >> 10} KiB from {before['rss'] >> 10} KiB")
     for name in ("fds", "threads"):
         if after[name] > before[name] + 2:
@@ -324,10 +324,11 @@ def main():
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--health-ms", type=float, default=50)
+    parser.add_argument("--growth", type=float, default=1, help="of memory, percent; sanitizers keep more")
     parser.add_argument("--warm-up", type=int, default=WARM_UP)
     parser.add_argument("--threads", type=int, help="of the server that compute; fewer where others use the machine too")
     arguments = parser.parse_args()
-    server = Server(arguments.binary, "--test-hooks", "--max-connections", str(arguments.idle + 200), "--log-level", "error",
+    server = Server(arguments.binary, "--test-hooks", "--max-connections", str(arguments.idle + arguments.clients + 200), "--log-level", "error",
                     "--store-responses", "50", *(["--threads", str(arguments.threads)] if arguments.threads else []))
     target = Target(server.host, server.port, server.model)
     try:

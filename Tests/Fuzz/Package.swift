@@ -10,7 +10,10 @@ let strict: [SwiftSetting] = [
 ]
 
 /// Optimised, because an input must be cheap. Overflow and bounds checks stay: they are what is looked for.
-let instrumented = strict + [.unsafeFlags(["-O", "-sanitize=fuzzer"])]
+///
+/// `make fuzz SANITIZER=address` watches memory too, where code has pointers.
+let sanitizers = ["fuzzer"] + [Context.environment["SANITIZER"] ?? ""].filter { !$0.isEmpty }
+let instrumented = strict + [.unsafeFlags(["-O"] + sanitizers.map { "-sanitize=\($0)" })]
 
 #if arch(x86_64)
   let kernels = [(name: "KernelsAVX2", cpu: "haswell"), (name: "KernelsAVX512", cpu: "cascadelake")]
@@ -58,5 +61,5 @@ let package = Package(
       name: "fuzz", dependencies: dependencies(modules.map(\.name)), path: "Fuzz",
       exclude: ["Package.swift", "fuzz.py"],
       swiftSettings: instrumented + [.unsafeFlags(["-parse-as-library"])],
-      linkerSettings: [.unsafeFlags(["-sanitize=fuzzer"])]),
+      linkerSettings: [.unsafeFlags(sanitizers.map { "-sanitize=\($0)" })]),
   ])

@@ -1,11 +1,13 @@
-"""Runs the fuzzer over its targets: fuzz.py BINARY [--target NAME,...] [--seconds N] [--corpus FOLDER].
+"""Runs the fuzzer over its targets: fuzz.py BINARY [--target NAME,...] [--seconds N] [--inputs N] [--jobs N].
 
-Seeds are what Fixtures and the shared data hold of each kind; what libFuzzer finds is kept in the folder, and an
-input that breaks something beside it. The last lines say how many inputs each target took.
+A target ends after the seconds or the inputs, whichever come first; as many run at a time as there are cores. Seeds are
+what Fixtures and the shared data hold of each kind; what libFuzzer finds is kept in a folder, and an input that breaks
+something beside it. A line of each target says how many inputs it took.
 """
 
 import argparse
 import base64
+import concurrent.futures
 import gzip
 import json
 import os
@@ -14,6 +16,7 @@ import re
 import struct
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = pathlib.Path(os.environ.get("MLXSERVE_SHARED", ROOT.parent / "shared")) / "data"
@@ -124,23 +127,35 @@ SEEDS = {
 }
 
 
-def run(binary, target, seconds, folder):
+def run(binary, target, arguments):
+    folder = pathlib.Path(arguments.corpus)
     seeds, corpus = folder / f"{target}-seeds", folder / target
     for place in (seeds, corpus):
         place.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(SEEDS[target]()):
         if len(seed) <= LENGTHS[target]:
             (seeds / str(number)).write_bytes(seed)
-    command = [binary, str(corpus), str(seeds), f"-max_total_time={seconds}", f"-max_len={LENGTHS[target]}", "-timeout=30",
+    command = [binary, str(corpus), str(seeds), f"-max_total_time={arguments.seconds}", f"-runs={arguments.inputs}",
+               f"-max_len={LENGTHS[target]}", "-timeout=30",
                "-rss_limit_mb=2048", "-print_final_stats=1", f"-artifact_prefix={folder}/{target}-"]
     dictionary = SHARED / "fuzzdict" / "AFL" / "dictionaries" / DICTIONARIES.get(target, "none")
     if dictionary.is_file():
         command.append(f"-dict={dictionary}")
     # Swift's own report of a crash would keep libFuzzer from keeping the input.
     environment = {**os.environ, "TARGET": target, "SWIFT_BACKTRACE": "enable=no"}
+    begin = time.monotonic()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace")
-    count = re.search(r"stat::number_of_executed_units:\s*(\d+)", done.stderr)
-    return done.returncode, int(count[1]) if count else 0, done.stderr
+    seconds = time.monotonic() - begin
+    def stat(name):
+        found = re.search(rf"stat::{name}:\s*(\d+)", done.stderr)
+        return int(found[1]) if found else 0
+
+    print(f"{target:12} {stat('number_of_executed_units'):12,} inputs in {seconds:.0f} s, the slowest took less than "
+          f"{stat('slowest_unit_time_sec') + 1} s, peak {stat('peak_rss_mb')} MB"
+          f"{'' if done.returncode == 0 else ': FAILED'}", flush=True)
+    if done.returncode != 0:
+        print(done.stderr[-4000:], flush=True)
+    return done.returncode == 0
 
 
 def main():
@@ -148,15 +163,14 @@ def main():
     parser.add_argument("binary")
     parser.add_argument("--target", default=",".join(SEEDS))
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--inputs", type=int, default=-1, help="most for each target")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--corpus", default=str(ROOT / ".build-fuzz" / "corpus"))
     arguments = parser.parse_args()
-    failed = []
-    for target in arguments.target.split(","):
-        code, count, log = run(arguments.binary, target, arguments.seconds, pathlib.Path(arguments.corpus))
-        print(f"{target:12} {count:12,} inputs in {arguments.seconds} s{'' if code == 0 else ': FAILED'}", flush=True)
-        if code != 0:
-            failed.append(target)
-            print(log[-4000:])
+    targets = arguments.target.split(",")
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        passed = list(pool.map(lambda target: run(arguments.binary, target, arguments), targets))
+    failed = [target for target, is_good in zip(targets, passed) if not is_good]
     print("fuzz: failed: " + ", ".join(failed) if failed else "fuzz: passed")
     return 1 if failed else 0
 
