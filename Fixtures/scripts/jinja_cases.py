@@ -144,6 +144,11 @@ SOURCES = r"""
 {% for x in l %}{{ x }}{% continue %}{% else %}E{% endfor %}
 {% for x in l %}{% break %}{% else %}E{% endfor %}
 {% for x in l %}{% if x == 1 %}{% break %}{% endif %}{{ x }}{% else %}E{% endfor %}
+{% set ns = namespace(v='') %}{% for x in l if x not in ns.v|list and not ns.v %}{% set ns.v = ns.v ~ x %}[{{ x }}]{% endfor %}{{ ns.v }}
+{% set ns = namespace(v=0) %}{% for x in l if ns.v < 2 %}{{ loop.last }}{% set ns.v = ns.v + 1 %}{{ x }} {% endfor %}
+{% set ns = namespace(v=0) %}{% for x in l if ns.v < 2 %}{{ loop.length }}{% set ns.v = ns.v + 1 %}{{ x }}{{ loop.revindex }} {% endfor %}
+{% set ns = namespace(v=0) %}{% for x in l if ns.v < 2 %}{% set ns.v = ns.v + 1 %}{{ x }}{{ loop.nextitem }} {% endfor %}
+{% for x in l if 1 // (x - 1) %}{{ x }}{% break %}{% endfor %}
 {{ 1 + }}
 {{ 'a' + 1 }}
 {{ [] + '' }}

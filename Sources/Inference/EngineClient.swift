@@ -29,7 +29,6 @@ package final class EngineClient: GenerationService {
   private let inbox: Monitor<Inbox>
   private let thread: Thread
   private let queueLimit: Int
-  private let seeds: Monitor<SystemRandomNumberGenerator>
 
   /// Tokens that a reader may lag behind before its generation is cancelled.
   private static let mailboxCapacity = 4096
@@ -48,7 +47,6 @@ package final class EngineClient: GenerationService {
     self.inbox = inbox
     self.thread = thread
     self.queueLimit = queueLimit
-    seeds = Monitor(SystemRandomNumberGenerator())
   }
 
   /// Loads the model on a new engine thread and returns when it is ready.
@@ -204,7 +202,7 @@ package final class EngineClient: GenerationService {
     let mailbox = Mailbox<GenerationEvent>(capacity: Self.mailboxCapacity)
     let job = Job(
       request: request, mailbox: mailbox,
-      seed: request.sampling.seed ?? seeds.withLock { $0.next() }, arrived: .now)
+      seed: request.sampling.seed ?? UInt64.random(in: 0...UInt64.max), arrived: .now)
     let limit = queueLimit
     let (loser, refusal) = try inbox.update { (inbox) throws(InferenceError) -> (Job?, InferenceError?) in
       let loser = try inbox.add(job, limit: limit)

@@ -21,7 +21,7 @@ extension Interpreter {
     case .namespace(let namespace):
       if let found = namespace[name] { return found }
     case .loop(let state):
-      if let found = loopAttribute(state, name) { return found }
+      if let found = try loopAttribute(state, name) { return found }
     default: break
     }
     return .undefined(.attribute(name, of: Self.ownerName(value)))
@@ -34,22 +34,26 @@ extension Interpreter {
     }
   }
 
-  private func loopAttribute(_ state: LoopState, _ name: String) -> JinjaValue? {
+  private func loopAttribute(_ state: LoopState, _ name: String) throws(JinjaError) -> JinjaValue? {
     let index = state.index
-    let count = state.items.count
+    func count() throws(JinjaError) -> Int {
+      try fill(state)
+      return state.items.count
+    }
     switch name {
     case "index": return .int(index + 1)
     case "index0": return .int(index)
-    case "revindex": return .int(count - index)
-    case "revindex0": return .int(count - index - 1)
+    case "revindex": return .int(try count() - index)
+    case "revindex0": return .int(try count() - index - 1)
     case "first": return .bool(index == 0)
-    case "last": return .bool(index == count - 1)
-    case "length": return .int(count)
+    case "last": return .bool(try !fill(state, upTo: index + 1))
+    case "length": return .int(try count())
     case "depth": return .int(state.level + 1)
     case "depth0": return .int(state.level)
     case "previtem": return index > 0 ? state.items[index - 1] : .undefined(.attribute(name, of: "loop"))
     case "nextitem":
-      return index + 1 < count ? state.items[index + 1] : .undefined(.attribute(name, of: "loop"))
+      let hasNext = try fill(state, upTo: index + 1)
+      return hasNext ? state.items[index + 1] : .undefined(.attribute(name, of: "loop"))
     default: return nil
     }
   }
@@ -172,7 +176,9 @@ extension Interpreter {
     case .string(let text), .markup(let text):
       try charge(units: text.utf8.count)
       return text.unicodeScalars.map { .string(String($0)) }
-    case .loop(let state): return Array(state.items[state.index...])
+    case .loop(let state):
+      try fill(state)
+      return Array(state.items[state.index...])
     default: throw failure("'\(value.typeName)' object is not iterable")
     }
   }

@@ -270,47 +270,54 @@ final class Interpreter {
     position = loop.position
     let outer = scope
     defer { scope = outer }
-    var items = try iterate(value)
-    if let filter = loop.filter {
-      var kept: [JinjaValue] = []
-      for item in items {
-        try charge(units: Self.unitsPerRound)
-        scope = Scope(parent: outer)
-        try assign(item, to: loop.target)
-        if try evaluate(filter).isTrue { kept.append(item) }
-      }
-      scope = outer
-      items = kept
-    }
     // As in jinja2, `else` is for loops of which no round came to its end.
     var isOtherwise = true
-    let state = LoopState(items: items, level: level, recursion: loop.isRecursive ? (loop, outer) : nil)
-    for (index, item) in items.enumerated() {
+    let state = LoopState(loop, over: try iterate(value), level: level, outer: outer)
+    while try fill(state, upTo: state.index) {
       try charge(units: Self.unitsPerRound)
-      state.index = index
       scope = Scope(parent: outer, name: program.implicit.loop, value: .loop(state))
-      try assign(item, to: loop.target)
+      try assign(state.items[state.index], to: loop.target)
       let flow = try execute(loop.body)
       if flow == .next { isOtherwise = false }
       if flow == .breakLoop { break }
+      state.index += 1
     }
     scope = outer
     if isOtherwise { _ = try execute(loop.otherwise) }
   }
 
+  /// Finds the loop's elements as far as `index`, or all of them; false when there is none at `index`.
+  ///
+  /// As in jinja2, the filter judges an element when it is needed: it sees what earlier rounds have changed.
+  @discardableResult
+  func fill(_ state: LoopState, upTo index: Int = .max) throws(JinjaError) -> Bool {
+    guard let filter = state.statement.filter else { return index < state.items.count }
+    let inner = scope
+    defer { scope = inner }
+    while index >= state.items.count, let item = state.candidates.popFirst() {
+      try charge(units: Self.unitsPerRound)
+      scope = Scope(parent: state.outer)
+      try assign(item, to: state.statement.target)
+      if try evaluate(filter).isTrue { state.items.append(item) }
+    }
+    return index < state.items.count
+  }
+
   /// `loop(items)` in a recursive loop: its text.
   func recurse(_ state: LoopState, _ value: JinjaValue) throws(JinjaError) -> JinjaValue {
-    guard let recursion = state.recursion else { throw failure("'loop' is callable in recursive loops only") }
+    guard state.statement.isRecursive else {
+      throw failure("'loop' is callable in recursive loops only")
+    }
     return try called { () throws(JinjaError) in
       let outer = output
       let outerScope = scope
       output = ""
-      scope = recursion.scope
+      scope = state.outer
       defer {
         output = outer
         scope = outerScope
       }
-      try runLoop(recursion.statement, over: value, level: state.level + 1)
+      try runLoop(state.statement, over: value, level: state.level + 1)
       return .string(output)
     }
   }

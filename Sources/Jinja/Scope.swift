@@ -39,17 +39,23 @@ final class Scope {
 
 /// What `loop` is inside a `for`.
 final class LoopState {
-  let items: [JinjaValue]
+  /// The elements that are known to have a round.
+  var items: [JinjaValue]
+  /// What the loop's filter has not judged yet.
+  var candidates: ArraySlice<JinjaValue>
   var index = 0
   /// 0 for the outermost call of a recursive loop.
   let level: Int
-  /// The statement and scope that `loop(...)` runs again; only for recursive loops.
-  let recursion: (statement: Loop, scope: Scope)?
+  /// What `loop(...)` runs again, and the scope around it.
+  let statement: Loop
+  let outer: Scope
   var lastChanged: JinjaValue?
 
-  init(items: [JinjaValue], level: Int, recursion: (statement: Loop, scope: Scope)?) {
-    self.items = items
+  init(_ statement: Loop, over values: [JinjaValue], level: Int, outer: Scope) {
+    items = statement.filter == nil ? values : []
+    candidates = statement.filter == nil ? [] : values[...]
     self.level = level
-    self.recursion = recursion
+    self.statement = statement
+    self.outer = outer
   }
 }
