@@ -149,6 +149,12 @@ SOURCES = r"""
 {% set ns = namespace(v=0) %}{% for x in l if ns.v < 2 %}{{ loop.length }}{% set ns.v = ns.v + 1 %}{{ x }}{{ loop.revindex }} {% endfor %}
 {% set ns = namespace(v=0) %}{% for x in l if ns.v < 2 %}{% set ns.v = ns.v + 1 %}{{ x }}{{ loop.nextitem }} {% endfor %}
 {% for x in l if 1 // (x - 1) %}{{ x }}{% break %}{% endfor %}
+{{ [m]|unique|list }}
+{{ [1, 1.0, 'a', 'A', (1, 2), (1, 2), none]|unique|list }}
+{{ 1e3 % -1e3 }} {{ -6.0 % 3 }} {{ 6 % -3.0 }} {{ -0.0 % 5 }} {{ 7.5 % -2 }}
+{{ ['<a>,b'|e, '<a>,b'|safe]|map('upper')|list }} {{ [' a<'|e|trim, 'a b'|e|capitalize, 'A'|safe|lower, 'a b'|safe|title] }} {{ ('<a> b'|e).split() }} {{ ('<a>b'|safe).rsplit('>', 1) }} {{ ('a,b'|e).partition(',') }}
+{{ ('ab'|e)[0] ~ '<' }} {{ ('ab'|e)[1:] ~ '<' }} {{ ('ab'|e).upper() ~ '<' }} {{ ('a'|safe).replace('a', '<') }} {{ ('-'|safe).join(['<', '>'|safe]) }} {{ ('{}'|safe).format('<') }} {{ 'ab'.upper() ~ '<' }}
+{{ [('a\nb'|e).splitlines(), ('ab'|e).find('b'), ('ab'|e).strip('a'), 'x'.split()] }}
 {{ 1 + }}
 {{ 'a' + 1 }}
 {{ [] + '' }}

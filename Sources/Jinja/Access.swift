@@ -83,7 +83,7 @@ extension Interpreter {
         guard let scalar = TextOperations.scalar(of: text, at: index) else {
           return .undefined(.element(String(index), of: Self.ownerName(value)))
         }
-        return .string(String(scalar))
+        return .string(String(scalar)).marked(like: value)
       }
     default: break
     }
@@ -124,7 +124,7 @@ extension Interpreter {
       // The common cuts `[1:]` and `[:-1]` need no array of scalars, but the general case is as correct.
       var cutText = String.UnicodeScalarView()
       cutText.append(contentsOf: try cut(Array(text.unicodeScalars)))
-      return try string(String(cutText))
+      return try string(String(cutText)).marked(like: value)
     case .undefined(let missing): throw failure(missing.words)
     default: throw failure("'\(value.typeName)' object cannot be sliced")
     }

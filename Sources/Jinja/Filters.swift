@@ -8,7 +8,8 @@ enum Filters {
     "capitalize": text { TextOperations.capitalize($0) },
     "lower": text { $0.lowercased() },
     "upper": text { $0.uppercased() },
-    "title": text { TextOperations.titleFilter($0) },
+    // It builds its text anew: what was marked is so no more.
+    "title": { (i, v, _) throws(JinjaError) in try i.string(TextOperations.titleFilter(try i.text(of: v))) },
     "trim": trim,
     "center": center,
     "indent": indent,
@@ -76,7 +77,7 @@ enum Filters {
   // MARK: Text
 
   private static func text(_ body: @escaping @Sendable (String) -> String) -> FilterFunction {
-    { (i, v, _) throws(JinjaError) in try i.string(body(try i.text(of: v))) }
+    { (i, v, _) throws(JinjaError) in try i.string(body(try i.text(of: v))).marked(like: v) }
   }
 
   private static func markup(_ i: Interpreter, _ text: String) throws(JinjaError) -> JinjaValue {
@@ -88,7 +89,7 @@ enum Filters {
   private static let trim: FilterFunction = { (i, v, a) throws(JinjaError) in
     let given = try i.bind(a, "chars")[0]
     let characters = given.map(\.isNone) ?? true ? nil : try i.string(given, "chars")
-    return try i.string(TextOperations.strip(try i.text(of: v), characters))
+    return try i.string(TextOperations.strip(try i.text(of: v), characters)).marked(like: v)
   }
 
   private static let center: FilterFunction = { (i, v, a) throws(JinjaError) in

@@ -234,6 +234,7 @@ extension Filters {
     var out: [JinjaValue] = []
     for item in try i.iterate(v) {
       let key = sortKey(try project(i, item, bound[1]), caseSensitive)
+      guard key.isHashable else { throw i.failure("unhashable type: '\(key.typeName)'") }
       var isNew = true
       for old in seen where try i.isEqual(old, key) {
         isNew = false

@@ -294,6 +294,33 @@ extension JinjaValue {
     }
   }
 
+  // MARK: Marked text
+
+  /// The value with its texts marked, which are in it or its elements.
+  var marked: JinjaValue {
+    switch self {
+    case .string(let text): .markup(text)
+    case .list(let list): .list(list.items.map(\.marked))
+    case .tuple(let list): .tuple(list.items.map(\.marked))
+    default: self
+    }
+  }
+
+  func marked(like other: JinjaValue) -> JinjaValue { if case .markup = other { marked } else { self } }
+
+  /// Escapes the texts that are not marked, in it or its elements.
+  mutating func escapeTexts(_ interpreter: Interpreter) throws(JinjaError) {
+    switch self {
+    case .string(let text):
+      self = try interpreter.string(TextOperations.escapedHTML(text)).marked
+    case .list(let list), .tuple(let list):
+      var items = list.items
+      for index in items.indices { try items[index].escapeTexts(interpreter) }
+      self = .list(items)
+    default: break
+    }
+  }
+
   var isHashable: Bool {
     switch self {
     case .list, .dict: false

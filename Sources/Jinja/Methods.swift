@@ -7,7 +7,8 @@ enum Methods {
   /// The method `name` of a value, if its type has it.
   static func method(_ name: String, of value: JinjaValue) -> MethodFunction? {
     switch value {
-    case .string, .markup: strings[name]
+    case .string: strings[name]
+    case .markup: strings[name].map { marked($0, escapesArguments: escaping.contains(name)) }
     case .dict: dicts[name]
     case .list, .tuple: lists[name]
     case .loop: loops[name]
@@ -16,6 +17,20 @@ enum Methods {
   }
 
   // MARK: Strings
+
+  /// Methods that put their arguments into the text.
+  private static let escaping: Set<String> = ["join", "replace", "format"]
+
+  /// The method as markupsafe has it: what it makes of marked text is marked too.
+  private static func marked(_ method: @escaping MethodFunction, escapesArguments: Bool) -> MethodFunction {
+    { (i, v, a) throws(JinjaError) in
+      var arguments = a
+      if escapesArguments {
+        for index in arguments.positional.indices { try arguments.positional[index].escapeTexts(i) }
+      }
+      return try method(i, v, arguments).marked
+    }
+  }
 
   private static let strings: [String: MethodFunction] = [
     "capitalize": mapping { TextOperations.capitalize($0) },

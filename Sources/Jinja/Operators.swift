@@ -132,7 +132,9 @@ extension Interpreter {
       guard y != 0 else { throw failure("division by zero") }
       if operation == .divide { return .double(x / y) }
       let remainder = x.truncatingRemainder(dividingBy: y)
-      let modulo = remainder != 0 && (remainder < 0) != (y < 0) ? remainder + y : remainder
+      let isBelow = remainder != 0 && (remainder < 0) != (y < 0)
+      // A remainder of zero has the divisor's sign, as in Python.
+      let modulo = isBelow ? remainder + y : remainder == 0 ? Double(signOf: y, magnitudeOf: 0) : remainder
       return operation == .modulo ? .double(modulo) : .double(((x - modulo) / y).rounded())
     case .power:
       // Without libm only whole exponents are computed.

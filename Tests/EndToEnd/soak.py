@@ -5,7 +5,7 @@ memory, descriptors, threads or KV blocks that stay behind, or a /health that be
 
 The cache of keys and values is filled first, with prompts that it forgets later: it has a limit, and until then it would
 grow with whatever is asked. Then a warm-up of the same mix goes on until the cache has exchanged these prompts for those of
-the mix. From there all memory that no file stands behind is compared, nothing taken off, at rest after each quarter of the
+the mix, and pieces that live long lie all over the heap. From there all memory that no file stands behind is compared, nothing taken off, at rest after each quarter of the
 load.
 """
 
@@ -325,9 +325,11 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--health-ms", type=float, default=50)
     parser.add_argument("--growth", type=float, default=1, help="of memory, percent; sanitizers keep more")
-    parser.add_argument("--warm-up", type=int, default=WARM_UP)
+    parser.add_argument("--warm-up", type=int, help=f"requests; {WARM_UP}, or a quarter of the requests if that is more")
     parser.add_argument("--threads", type=int, help="of the server that compute; fewer where others use the machine too")
     arguments = parser.parse_args()
+    if arguments.warm_up is None:
+        arguments.warm_up = max(WARM_UP, arguments.requests // 4)
     server = Server(arguments.binary, "--test-hooks", "--max-connections", str(arguments.idle + arguments.clients + 200), "--log-level", "error",
                     "--store-responses", "50", *(["--threads", str(arguments.threads)] if arguments.threads else []))
     target = Target(server.host, server.port, server.model)
