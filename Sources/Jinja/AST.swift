@@ -144,8 +144,6 @@ enum Statement: Sendable {
   case callBlock(CallBlock)
   case filterBlock([FilterCall], [Statement])
   case with([(Target, Expression)], [Statement])
-  /// A transparent group: `{% generation %}`.
-  case group([Statement])
   case breakLoop
   case continueLoop
 }

@@ -164,7 +164,6 @@ final class Interpreter {
     case .callBlock(let block): try runCallBlock(block)
     case .filterBlock(let filters, let body): try runFilterBlock(filters, body)
     case .with(let assignments, let body): return try runWith(assignments, body)
-    case .group(let body): return try execute(body)
     case .breakLoop: return .breakLoop
     case .continueLoop: return .continueLoop
     }
@@ -282,7 +281,7 @@ final class Interpreter {
       if flow == .breakLoop { break }
       state.index += 1
     }
-    scope = outer
+    scope = Scope(parent: outer)
     if isOtherwise { _ = try execute(loop.otherwise) }
   }
 

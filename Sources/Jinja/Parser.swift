@@ -180,7 +180,8 @@ struct Parser {
     case "generation":
       advance()
       try expectBlockEnd()
-      return .group(try parseBlock(end: "endgeneration"))
+      // Training masks it; for a prompt it is a block with variables of its own.
+      return .with([], try parseBlock(end: "endgeneration"))
     case "break", "continue":
       guard loopDepth > 0 else { throw failure("'\(tag)' outside of a loop") }
       advance()
