@@ -36,7 +36,7 @@ COUNT      ?= 2000
 SEED       ?= 1
 SUBJECT    ?=
 
-.PHONY: help toolchain build run test test-release sdk-test client-test venv reliability soak differential fuzz check format sanitize bench \
+.PHONY: help toolchain build run test test-release sdk-test client-test venv reliability soak storm differential fuzz check format sanitize bench \
   install clean
 
 help:                ## list these tasks
@@ -92,6 +92,13 @@ reliability: build venv ## run the reliability cases alone, the long sweeps of d
 
 soak: build venv     ## a long mixed load against the release binary (MINUTES, REQUESTS, IDLE connections)
 	$(VENV)/bin/python Tests/EndToEnd/soak.py $(BINARY) --minutes $(MINUTES) --requests $(REQUESTS) --idle $(IDLE)
+
+storm: toolchain venv ## 200 clients at once against a server under the thread sanitizer (MINUTES)
+	$(SWIFT) build -c release --sanitize=thread -Xswiftc -DTHREAD_SANITIZER --scratch-path .build-tsan --product mlxserve
+	@# It ends with 66 after a report; memory and waiting times are the sanitizer's.
+	TSAN_OPTIONS="suppressions=$(CURDIR)/Tests/thread-sanitizer.txt exitcode=66" \
+	  $(VENV)/bin/python Tests/EndToEnd/soak.py .build-tsan/release/mlxserve --clients 200 --idle 0 --minutes $(MINUTES) \
+	  --requests 10000000 --warm-up 400 --growth 10000 --health-ms 100000
 
 differential: toolchain ## compare parsers with those of others on random cases (COUNT=2000, SEED=1, SUBJECT=json,regex,jinja,http)
 	@# What `make test` has built is used again.
