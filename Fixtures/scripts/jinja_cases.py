@@ -150,6 +150,7 @@ SOURCES = r"""
 {% set ns = namespace(v=0) %}{% for x in l if ns.v < 2 %}{% set ns.v = ns.v + 1 %}{{ x }}{{ loop.nextitem }} {% endfor %}
 {% for x in l if 1 // (x - 1) %}{{ x }}{% break %}{% endfor %}
 {% for x in [] %}{% else %}{% set y = 1 %}{{ y }}{% endfor %}{{ y }}{% generation %}{% set z = 2 %}{{ z }}{% endgeneration %}{{ z }}{% for q in l %}{% generation %}{% if q == 1 %}{% continue %}{% endif %}{{ q }}{% endgeneration %}{% endfor %}
+{% set ns = namespace(l=none) %}{% for x in l if x != 1 %}{% set ns.l = loop %}{% endfor %}{{ ns.l.index }}{{ ns.l.last }}{{ ns.l.previtem }}{{ ns.l.length }}
 {{ [m]|unique|list }}
 {{ [1, 1.0, 'a', 'A', (1, 2), (1, 2), none]|unique|list }}
 {{ 1e3 % -1e3 }} {{ -6.0 % 3 }} {{ 6 % -3.0 }} {{ -0.0 % 5 }} {{ 7.5 % -2 }}

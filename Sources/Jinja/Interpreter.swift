@@ -272,14 +272,16 @@ final class Interpreter {
     // As in jinja2, `else` is for loops of which no round came to its end.
     var isOtherwise = true
     let state = LoopState(loop, over: try iterate(value), level: level, outer: outer)
-    while try fill(state, upTo: state.index) {
+    var next = 0
+    while try fill(state, upTo: next) {
       try charge(units: Self.unitsPerRound)
+      state.index = next
+      next += 1
       scope = Scope(parent: outer, name: program.implicit.loop, value: .loop(state))
       try assign(state.items[state.index], to: loop.target)
       let flow = try execute(loop.body)
       if flow == .next { isOtherwise = false }
       if flow == .breakLoop { break }
-      state.index += 1
     }
     scope = Scope(parent: outer)
     if isOtherwise { _ = try execute(loop.otherwise) }
