@@ -22,7 +22,7 @@ LINK       := --static-swift-stdlib -Xlinker -s
 endif
 
 # `make fuzz`: seconds for each target, or inputs if they are fewer; which ones (all by default); with `address`, memory
-# is watched too. `make soak`: how long, how much, by how many, beside what.
+# is watched too. `make soak`: how long, how much, beside what; `make storm`: how long.
 SECONDS_EACH ?= 60
 INPUTS     ?= -1
 TARGET     ?=

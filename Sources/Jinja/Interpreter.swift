@@ -283,8 +283,9 @@ final class Interpreter {
       if flow == .next { isOtherwise = false }
       if flow == .breakLoop { break }
     }
+    guard isOtherwise else { return }
     scope = Scope(parent: outer)
-    if isOtherwise { _ = try execute(loop.otherwise) }
+    _ = try execute(loop.otherwise)
   }
 
   /// Finds the loop's elements as far as `index`, or all of them; false when there is none at `index`.

@@ -80,8 +80,10 @@ package enum Log {
     var room = lineBytes
     var line = "\(timestamp()) \(level.name) \(escaped(event, &room))"
     for (key, value) in fields {
-      let quote = isPlain(value) && !value.utf8.isEmpty ? "" : "\""
-      line += " \(key)=\(quote)\(escaped(value, &room))\(quote)"
+      let plain =
+        !value.isEmpty && value.utf8.allSatisfy { $0 > 0x20 && $0 != 0x22 && $0 != 0x5C && $0 < 0x7F }
+      let text = escaped(value, &room)
+      line += " \(key)=" + (plain ? text : "\"\(text)\"")
     }
     return line
   }
@@ -97,10 +99,6 @@ package enum Log {
   /// JSON string escapes for all that could forge a second line or steer a terminal. What does not fit in
   /// `room` bytes is cut and marked by `…`.
   private static func escaped(_ text: String, _ room: inout Int) -> String {
-    if isPlain(text), text.utf8.count <= room {
-      room -= text.utf8.count
-      return text
-    }
     var out = ""
     for scalar in text.unicodeScalars {
       let piece: String
@@ -120,11 +118,6 @@ package enum Log {
       out += piece
     }
     return out
-  }
-
-  /// Whether a text needs neither quotes nor escapes, as most values of the access log do.
-  private static func isPlain(_ text: String) -> Bool {
-    text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x22 && $0 != 0x5C && $0 < 0x7F }
   }
 
   /// Control characters, line and paragraph separators, and marks that reverse the text around them.

@@ -1,6 +1,6 @@
 // Bytes of the ledger that one task holds until it ends.
 
-/// Memory that is taken piece by piece and given back at once. Used by one thread.
+/// Memory that is taken piece by piece, and given back with the last reference. Used by one thread.
 package final class MemoryLoan {
   private let ledger: MemoryLedger
   private let kind: MemoryKind
@@ -14,18 +14,12 @@ package final class MemoryLoan {
     self.patience = patience
   }
 
-  deinit { giveBack() }
+  deinit { ledger.release(bytes, from: kind) }
 
   /// Takes more; false, and nothing taken, when it is not to be had.
   package func extend(by more: Int) -> Bool {
     guard ledger.reserve(more, for: kind, waiting: patience) else { return false }
     bytes += more
     return true
-  }
-
-  /// Ends the loan; it can begin again.
-  package func giveBack() {
-    ledger.release(bytes, from: kind)
-    bytes = 0
   }
 }

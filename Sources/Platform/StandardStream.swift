@@ -35,14 +35,8 @@ package enum StandardStream {
 final class LineWriter: Sendable {
   private let descriptor: Int32
   private let dropped = Monitor(0)
-  /// A file takes what is written, without a reader who might be slow.
-  private let isFile: Bool
 
-  init(descriptor: Int32) {
-    self.descriptor = descriptor
-    var status = stat()
-    isFile = fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
-  }
+  init(descriptor: Int32) { self.descriptor = descriptor }
 
   /// Writes `line` and a line end, or drops it. `report` makes the line that tells how many were dropped; it
   /// comes first when there is room again.
@@ -67,7 +61,6 @@ final class LineWriter: Sendable {
 
   /// A pipe that poll calls writable takes at least 4096 bytes (PIPE_BUF) at once; a line is shorter.
   private var isWritable: Bool {
-    if isFile { return true }
     var set = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
     return poll(&set, 1, 0) == 1 && Int32(set.revents) & (POLLNVAL | POLLERR) == 0
   }

@@ -58,14 +58,11 @@ struct ClientRecords: Sendable {
   }
 
   private func item(_ id: String, owner: String?) -> JSONValue? {
-    func find(_ items: [JSONValue]) -> JSONValue? {
-      items.last { $0["id"]?.stringValue.map { $0.utf8.elementsEqual(id.utf8) } ?? false }
-    }
     let name = Self.partName(id, owner: owner)
-    if let record = responses.id(ofPart: name).flatMap(response) {
-      return find(record.input + (record.body["output"]?.arrayValue ?? []))
-    }
-    return conversations.id(ofPart: name).flatMap(conversation).flatMap { find($0.items) }
+    let items =
+      responses.id(ofPart: name).flatMap(response)?.items
+      ?? conversations.id(ofPart: name).flatMap(conversation)?.items
+    return items?.last { $0.hasID(id) }
   }
 
   // MARK: Conversations
@@ -109,4 +106,9 @@ struct ClientRecords: Sendable {
     }
     return result
   }
+}
+
+extension JSONValue {
+  /// Whether it is the item of this id, byte for byte.
+  func hasID(_ id: String) -> Bool { self["id"]?.stringValue.map { $0.utf8.elementsEqual(id.utf8) } ?? false }
 }

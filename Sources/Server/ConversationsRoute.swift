@@ -125,13 +125,9 @@ struct ConversationsRoute {
     return response
   }
 
-  private func isNamed(_ item: JSONValue, _ id: String) -> Bool {
-    item["id"]?.stringValue.map { $0.utf8.elementsEqual(id.utf8) } ?? false
-  }
-
   private func item(_ http: Request) throws(APIError) -> Response {
     let id = itemID(http)
-    guard let item = try conversation(http).items.last(where: { isNamed($0, id) }) else {
+    guard let item = try conversation(http).items.last(where: { $0.hasID(id) }) else {
       throw .itemNotFound(id)
     }
     return Response(json: item)
@@ -142,7 +138,7 @@ struct ConversationsRoute {
     var isFound = false
     let changed = records.updateConversation(self.id(http)) { conversation in
       let before = conversation.items.count
-      conversation.items.removeAll { isNamed($0, id) }
+      conversation.items.removeAll { $0.hasID(id) }
       isFound = conversation.items.count < before
     }
     guard let changed else { throw .conversationNotFound(self.id(http)) }

@@ -49,12 +49,8 @@ final class MediaDesk: Sendable {
     isUnwanted: () -> Bool = { false }, make: (MemoryLoan) throws(APIError) -> MediaInput
   ) throws(APIError) -> MediaInput {
     if case .known(let input) = try waitForTurn(key, param, until: deadline, isUnwanted) { return input }
-    let loan = MemoryLoan(ledger, for: .media, patience: Self.patience)
-    defer {
-      loan.giveBack()
-      state.update { _ = $0.busy.remove(key) }
-    }
-    let input = try make(loan)
+    defer { state.update { _ = $0.busy.remove(key) } }
+    let input = try make(MemoryLoan(ledger, for: .media, patience: Self.patience))
     let (before, after) = state.withLock { state in
       let before = state.bytes
       state.keep(input, key, limit: Self.byteLimit)

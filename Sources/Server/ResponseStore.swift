@@ -22,8 +22,10 @@ struct StoredResponse: Sendable, Equatable {
   var id: String { body["id"]?.stringValue ?? "" }
   var status: String { body["status"]?.stringValue ?? "" }
   var isRunning: Bool { status == "queued" || status == "in_progress" }
+  /// The items of its own turn.
+  var items: [JSONValue] { input + (body["output"]?.arrayValue ?? []) }
   /// What a response that goes on from this one begins with.
-  var conversation: [JSONValue] { context + input + (body["output"]?.arrayValue ?? []) }
+  var conversation: [JSONValue] { context + items }
 
   var bytes: [UInt8] {
     let cuts = cuts.map { own -> JSONValue in
@@ -178,8 +180,7 @@ package final class ResponseStore: Sendable {
         limits: limits, folder: folders[0], now: settings.now,
         partNames: { bytes in
           guard let record = StoredResponse(bytes) else { return [] }
-          return ClientRecords.partNames(
-            record.input + (record.body["output"]?.arrayValue ?? []), owner: record.owner)
+          return ClientRecords.partNames(record.items, owner: record.owner)
         }),
       RecordStore(
         limits: limits, folder: folders[1], now: settings.now,

@@ -60,8 +60,7 @@ struct ResponsesPlanner {
 
   private func resolver(_ context: [JSONValue]) -> (String) -> JSONValue? {
     { id in
-      context.last { $0["id"]?.stringValue.map { $0.utf8.elementsEqual(id.utf8) } ?? false }
-        ?? core.records.item(id)
+      context.last { $0.hasID(id) } ?? core.records.item(id)
     }
   }
 

@@ -5,8 +5,8 @@ memory, descriptors, threads or KV blocks that stay behind, or a /health that be
 
 The cache of keys and values is filled first, with prompts that it forgets later: it has a limit, and until then it would
 grow with whatever is asked. Then a warm-up of the same mix goes on until the cache has exchanged these prompts for those of
-the mix, and pieces that live long lie all over the heap. From there all memory that no file stands behind is compared, nothing taken off, at rest after each quarter of the
-load.
+the mix, and pieces that live long lie all over the heap. From there all memory that no file stands behind is compared,
+nothing taken off, at rest after each quarter of the load.
 """
 
 import argparse
