@@ -102,7 +102,7 @@ extension ComputeContext {
         && shape.heads % shape.kvHeads == 0,
       "attend: shapes differ")
     let group = shape.heads / shape.kvHeads
-    layout.prepareTiles(of: max(1, 32 / group))
+    layout.prepareTiles(of: max(1, Self.tileRows / group))
     let tiles = layout.tiles.count
     pool.run(tiles: tiles * shape.kvHeads) { index, worker in
       // Neighbouring indices are the heads of one tile: they read neighbouring cache memory.
@@ -112,6 +112,9 @@ extension ComputeContext {
         storage: storage, layout: layout, out: out, scratch: workerScratch[worker])
     }
   }
+
+  /// Query rows of a tile: a block of keys and values is widened once for all of them.
+  private static var tileRows: Int { 64 }
 
   /// One key-value head's share of a tile: the queries of its `group` heads at each of the tile's positions.
   private func attendTile(
@@ -166,19 +169,36 @@ extension ComputeContext {
       // Behind the keys' last use: the buffer is the same.
       let values = floats(
         storage.values(block: block, head: head), storage.format, size * tokens, buffers.widened)
+      // Rows that see the same keys, as all do but at the ends of their sight, are added together.
+      var (start, seen) = (firstRow, 0..<0)
       for r in firstRow..<rows {
         let position = positions.lowerBound + r / group
         let to = min(tokens, Self.lastVisible(from: position, groups) - index * tokens + 1)
         let from = shape.window.map { max(0, position - $0 + 1 - index * tokens) } ?? 0
+        if from..<max(from, to) != seen {
+          accumulate(start..<r, seen: seen, values: values, headDim: size, buffers)
+          (start, seen) = (r, from..<max(from, to))
+        }
         guard from < to else { continue }
         let row = buffers.scores + r * tokens
         // A position's scale multiplies its score, and its weight in the sum of values.
         if let scales { for j in from..<to { row[j] *= scales[j] } }
-        let factor = kernels.softmaxBlock(row, from, to, buffers.states + 2 * r)
+        buffers.factors[r] = kernels.softmaxBlock(row, from, to, buffers.states + 2 * r)
         if let scales { for j in from..<to { row[j] *= scales[tokens + j] } }
-        kernels.accumulate(row, from, to, values, size, factor, buffers.sums + r * size)
       }
+      accumulate(start..<rows, seen: seen, values: values, headDim: size, buffers)
     }
+  }
+
+  /// Adds the values that some rows of a tile see of a block, weighted by their scores.
+  private func accumulate(
+    _ rows: Range<Int>, seen: Range<Int>, values: UnsafePointer<Float>, headDim: Int, _ buffers: TileBuffers
+  ) {
+    guard !rows.isEmpty, !seen.isEmpty else { return }
+    kernels.accumulate(
+      buffers.scores + rows.lowerBound * KVCache.blockTokens, rows.count, seen.lowerBound, seen.upperBound,
+      values,
+      headDim, buffers.factors + rows.lowerBound, buffers.sums + rows.lowerBound * headDim)
   }
 
   /// The last position that the row at `position` sees: its own, or the last of its group.
@@ -202,8 +222,7 @@ extension ComputeContext {
     head: Int, storage: KVLayer, blocks: ArraySlice<Int32>, _ buffers: TileBuffers
   ) {
     let (size, tokens) = (shape.headDim, KVCache.blockTokens)
-    // Nothing is widened: the buffer holds a factor per row.
-    let (scores, factors) = (buffers.scores, buffers.widened)
+    let (scores, factors) = (buffers.scores, buffers.factors)
     let firstVisible = shape.window.map { max(0, position - $0 + 1) } ?? 0
     for index in firstVisible / tokens...lastVisible / tokens {
       let block = Int(blocks[blocks.startIndex + index])
@@ -246,16 +265,19 @@ private struct TileBuffers {
   let scores: UnsafeMutablePointer<Float>
   /// The maximum and the sum of each row's softmax so far.
   let states: UnsafeMutablePointer<Float>
+  /// What each row's sums are multiplied with before a block is added.
+  let factors: UnsafeMutablePointer<Float>
   /// Keys or values of one block as float32.
   let widened: UnsafeMutablePointer<Float>
 
   init(_ scratch: ScratchBuffer, rows: Int, headDim: Int) {
     let tokens = KVCache.blockTokens
-    q = scratch.floats(rows * (2 * headDim + tokens + 2) + tokens * headDim)
+    q = scratch.floats(rows * (2 * headDim + tokens + 3) + tokens * headDim)
     sums = q + rows * headDim
     scores = sums + rows * headDim
     states = scores + rows * tokens
-    widened = states + rows * 2
+    factors = states + rows * 2
+    widened = factors + rows
   }
 
   /// Copies a row's query, and empties its softmax.

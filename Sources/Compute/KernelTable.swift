@@ -114,11 +114,12 @@ struct KernelTable: Sendable {
   typealias SoftmaxBlock =
     @Sendable (UnsafeMutablePointer<Float>, Int, Int, UnsafeMutablePointer<Float>) -> Float
 
-  /// `out = factor · out + Σ weights[j] · values[j]` over j in `from ..< to`, in order:
-  /// `(weights, from, to, values, headDim, factor, out)`.
+  /// `out[r] = factors[r] · out[r] + Σ weights[r][j] · values[j]` over j in `from ..< to`, in order, for rows that see
+  /// the same keys: `(weights [rows][32], rows, from, to, values, headDim, factors [rows], out [rows][headDim])`.
   typealias Accumulate =
     @Sendable (
-      UnsafePointer<Float>, Int, Int, UnsafePointer<Float>, Int, Float, UnsafeMutablePointer<Float>
+      UnsafePointer<Float>, Int, Int, Int, UnsafePointer<Float>, Int, UnsafePointer<Float>,
+      UnsafeMutablePointer<Float>
     ) -> Void
 
   /// As `Scores` (to the bit) for keys in a cache's own format, scales aside:
@@ -129,7 +130,7 @@ struct KernelTable: Sendable {
       UnsafePointer<Float>, Int, Int, UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeMutablePointer<Float>
     ) -> Void
 
-  /// As `Accumulate` (to the bit) for several rows with the same keys in sight and values in a cache's own format:
+  /// As `Accumulate` (to the bit) for values in a cache's own format:
   /// `(weights [rows][32], rows, from, to, values, headDim, factors [rows], ahead, out [rows][headDim])`; `headDim` is
   /// a multiple of 32, `ahead` as in `ScoresStored`.
   typealias AccumulateStored =
@@ -299,18 +300,13 @@ extension KernelTable {
       table.multiplyFloating = KernelsAVX512.multiplyFloating
       table.int8 = Int8Kernels(
         rowBytes: KernelsAVX512.int8RowBytes, quantize: KernelsAVX512.quantizeInt8,
-        multiply: { w, n, s, b, m, format, bits, group, rows, x, xBytes, xRows, columns, y, yStride in
-          // Rows of activations are the same in both modules.
-          let isNarrow = bits != 4 && bits != 8
-          let multiply = isNarrow ? KernelsAVX2.multiplyInt8 : KernelsAVX512.multiplyInt8
-          multiply(w, n, s, b, m, format, bits, group, rows, x, xBytes, xRows, columns, y, yStride)
-        }, panelBytes: KernelsAVX512.int8PanelBytes,
+        multiply: KernelsAVX2.multiplyInt8, panelBytes: KernelsAVX512.int8PanelBytes,
         multiplyPanel: KernelsAVX512.multiplyInt8Panel, repack: KernelsAVX2.repack,
         multiplyFloating: KernelsAVX2.multiplyInt8Floating)
       table.scores = KernelsAVX512.attentionScores
       table.accumulate = KernelsAVX512.attentionAccumulate
-      table.softmaxBlock = KernelsAVX2.attentionSoftmax
-      table.gatedSilu = KernelsAVX2.gatedSilu
+      table.softmaxBlock = KernelsAVX512.attentionSoftmax
+      table.gatedSilu = KernelsAVX512.gatedSilu
       table.attendHalf = storedHalf
       table.attendInt8 = storedInt8
       return table

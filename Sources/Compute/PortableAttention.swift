@@ -50,8 +50,17 @@ extension Portable {
   }
 
   static func accumulate(
-    weights: UnsafePointer<Float>, from: Int, to: Int, values: UnsafePointer<Float>, headDim: Int,
-    factor: Float, out: UnsafeMutablePointer<Float>
+    weights: UnsafePointer<Float>, rows: Int, from: Int, to: Int, values: UnsafePointer<Float>, headDim: Int,
+    factors: UnsafePointer<Float>, out: UnsafeMutablePointer<Float>
+  ) {
+    for r in 0..<rows {
+      accumulate(weights + 32 * r, from, to, values, headDim, factors[r], out + r * headDim)
+    }
+  }
+
+  private static func accumulate(
+    _ weights: UnsafePointer<Float>, _ from: Int, _ to: Int, _ values: UnsafePointer<Float>, _ headDim: Int,
+    _ factor: Float, _ out: UnsafeMutablePointer<Float>
   ) {
     var d = 0
     while d + 4 * lanes <= headDim {

@@ -116,13 +116,15 @@ enum Reference {
   }
 
   static func accumulate(
-    weights: UnsafePointer<Float>, from: Int, to: Int, values: UnsafePointer<Float>, headDim: Int,
-    factor: Float, out: UnsafeMutablePointer<Float>
+    weights: UnsafePointer<Float>, rows: Int, from: Int, to: Int, values: UnsafePointer<Float>, headDim: Int,
+    factors: UnsafePointer<Float>, out: UnsafeMutablePointer<Float>
   ) {
-    for d in 0..<headDim {
-      var sum = Double(factor) * Double(out[d])
-      for j in from..<to { sum += Double(weights[j]) * Double(values[j * headDim + d]) }
-      out[d] = Float(sum)
+    for r in 0..<rows {
+      for d in 0..<headDim {
+        var sum = Double(factors[r]) * Double(out[r * headDim + d])
+        for j in from..<to { sum += Double(weights[32 * r + j]) * Double(values[j * headDim + d]) }
+        out[r * headDim + d] = Float(sum)
+      }
     }
   }
 

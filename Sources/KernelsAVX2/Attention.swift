@@ -57,10 +57,18 @@ package func attentionScores(
   }
 }
 
-/// `out = factor · out + Σ weights[j] · values[j]`; see Compute's KernelTable.Accumulate.
+/// `out[r] = factors[r] · out[r] + Σ weights[r][j] · values[j]`; see Compute's KernelTable.Accumulate.
 package func attentionAccumulate(
-  weights: UnsafePointer<Float>, from: Int, to: Int, values: UnsafePointer<Float>, headDim: Int,
-  factor: Float, out: UnsafeMutablePointer<Float>
+  weights: UnsafePointer<Float>, rows: Int, from: Int, to: Int, values: UnsafePointer<Float>, headDim: Int,
+  factors: UnsafePointer<Float>, out: UnsafeMutablePointer<Float>
+) {
+  for r in 0..<rows { accumulate(weights + 32 * r, from, to, values, headDim, factors[r], out + r * headDim) }
+}
+
+@inline(__always)
+private func accumulate(
+  _ weights: UnsafePointer<Float>, _ from: Int, _ to: Int, _ values: UnsafePointer<Float>, _ headDim: Int,
+  _ factor: Float, _ out: UnsafeMutablePointer<Float>
 ) {
   let scale = _mm256_set1_ps(factor)
   var d = 0

@@ -55,8 +55,9 @@ private func multiplyNibbles(
   var r = 0
   while r < xRows {
     let isPair = r + 1 < xRows
-    // Each case is a function of its own, and not private: see the AVX-512 module. The loop over the rows is
-    // inside: with 16 blocks in a row, a call per row costs as much as a third of the products (measured).
+    // Each case is a function of its own: inlined together they exceed the compiler's budget, which then leaves the
+    // inner steps out of line. Not private: what is private and stays out of line becomes a weak symbol. The loop over
+    // the rows is inside: with 16 blocks in a row, a call per row costs as much as a third of the products (measured).
     switch (bits, groupSize, isPair) {
     case (4, 32, false): rows4x32(p)
     case (4, _, false): rows4x64(p)

@@ -1,27 +1,25 @@
-// Products of int8 activations with 4- and 8-bit affine weights by VPDPBUSD, for many rows of x (prefill).
+// Products of int8 activations with 4- and 8-bit affine weights by VPDPBUSD, for many rows of x (prefill, batches).
 //
 // Sixteen output rows are interleaved into a panel: a register holds four consecutive bytes of each of the sixteen
 // outputs, so one VPDPBUSD with a broadcast of four activations advances sixteen dot products.
 //
-//   panel, 4 bits, for each block:  [ low nibbles of packed dword 0, outputs 0-15 | dword 1 | ... | high nibbles of
-//                                     dword 0 | dword 1 | ... ]                     64 bytes each
-//   panel, 8 bits:                  [ dword 0, outputs 0-15 | dword 1 | ... ]
-//   factors:                        [ scales of block 0, outputs 0-15 | block 1 | ... ]  [ biases likewise ]
+//   panel, for each dword of a packed row:  [ outputs 0-15 ]     64 bytes; nibbles are split when they are multiplied
+//   factors, for each block:                [ scales of outputs 0-15 | biases of outputs 0-15 ]
 
 import _Builtin_intrinsics.intel
 
-/// Columns of a panel: 4-bit weights are interleaved 128 at a time.
+/// Blocks that the factors have room for: sixteen groups are interleaved at once.
 @inline(__always)
-private func panelColumns(_ columns: Int) -> Int { (columns + 127) & ~127 }
+private func factorBlocks(_ columns: Int, _ block: Int) -> Int { (columns / block + 31) & ~31 }
 
 /// Bytes of scratch that `multiplyInt8Panel` needs, 64-byte aligned.
 package func int8PanelBytes(columns: Int, block: Int) -> Int {
-  // Panel, scales and biases of 16 outputs; 8 rows of 16 accumulators; two buffers of a transposition.
-  16 * panelColumns(columns) + 128 * paddedBlocks(columns, block) + 8 * 16 * 64 + 2 * 16 * 64
+  // A panel of bytes, scales and biases of 16 outputs, and 8 rows of 16 accumulators.
+  16 * paddedColumns(columns) + 128 * factorBlocks(columns, block) + 8 * 16 * 64
 }
 
-/// As `multiplyInt8`, for `weightRows` of at most 16. `aheadRows` weight rows, the first of them `ahead` rows behind
-/// this panel's first, will be wanted soon: they are asked for along the way.
+/// As `multiplyInt8`, for `weightRows` of at most 16 and at least 4 rows of x. `aheadRows` weight rows, the first of
+/// them `ahead` rows behind this panel's first, will be wanted soon: they are asked for along the way.
 package func multiplyInt8Panel(
   packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
   scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
@@ -30,63 +28,51 @@ package func multiplyInt8Panel(
 ) {
   let block = min(groupSize, 64)
   let blocks = columns / block
-  let biasOffset = 16 * paddedBlocks(columns, block)
   let panel = scratch
-  let factors = (panel + 16 * panelColumns(columns)).assumingMemoryBound(to: Float.self)
-  let totals = factors + 2 * biasOffset
-  let buffer = UnsafeMutableRawPointer(totals + 8 * 16 * 16)
+  let factors = (panel + 16 * paddedColumns(columns)).assumingMemoryBound(to: Float.self)
+  let totals = factors + 32 * factorBlocks(columns, block)
 
-  interleaveFactors(scales, scaleRowBytes, scaleFormat, weightRows, blocks, groupSize > 64, buffer, factors)
   interleaveFactors(
-    biases, scaleRowBytes, scaleFormat, weightRows, blocks, groupSize > 64, buffer, factors + biasOffset)
-  if bits == 4 {
-    interleave4(packed, rowBytes, weightRows, columns, block, buffer, panel)
-  } else {
-    interleave8(packed, rowBytes, weightRows, columns, buffer, panel)
-  }
-
+    scales, biases, scaleRowBytes, scaleFormat, weightRows, columns / groupSize, groupSize > block, factors)
   let mask = tailMask(weightRows)
   let a = paddedColumns(columns)
   let c = a + 4 * paddedBlocks(columns, block)
   // The next panel's weights are asked for line by line in between, its few scales at once.
-  let next = packed + ahead * rowBytes
-  let last = aheadRows * rowBytes
-  var (asked, wanted) = (0, 0)
-  let share = last / (blocks * ((xRows + 7) / 8)) + 1
+  var next = packed + ahead * rowBytes
+  let last = next + aheadRows * rowBytes
+  // With few rows of x the next panel is wanted so soon that it is asked for while this one is interleaved, too.
+  let steps = xRows < 8 ? rowBytes / 64 + blocks * ((xRows + 3) / 4) : blocks * ((xRows + 7) / 8)
+  let share = aheadRows * rowBytes / steps + 1
+  next = interleave(packed, rowBytes, weightRows, panel, next, xRows < 8 ? last : next, share)
   for line in 0..<(aheadRows * scaleRowBytes + 63) / 64 {
     prefetch(scales + ahead * scaleRowBytes + 64 * line)
     prefetch(biases + ahead * scaleRowBytes + 64 * line)
   }
+  // Slots are written by their first block; those without one are zero.
+  for slot in min(blocks, 16)..<16 {
+    for i in 0..<8 { _mm512_storeu_ps(totals + 256 * i + 16 * slot, _mm512_setzero_ps()) }
+  }
   var r = 0
   while r < xRows {
-    let rows = min(8, xRows - r)
-    // Two or three rows are computed as four, five to seven as eight, the last of them again.
-    for i in 0..<(rows == 1 ? 1 : rows <= 4 ? 4 : 8) {
-      // Slots are written by their first block; those without one are zero.
-      for slot in min(blocks, 16)..<16 { _mm512_storeu_ps(totals + 256 * i + 16 * slot, _mm512_setzero_ps()) }
+    // The last rows may overlap those before them.
+    let isEight = xRows >= 8 && xRows - r > 4
+    r = min(r, xRows - (isEight ? 8 : 4))
+    let wanted = min(last, next + blocks * share)
+    let p: Pass = (
+      UnsafeRawPointer(panel), blocks, x + r * xStride, xStride, a, c, factors, totals, next, wanted, share
+    )
+    next = max(next, wanted)
+    switch (bits, block, isEight) {
+    case (4, 64, true): eightRows4x64(p)
+    case (4, 64, false): fourRows4x64(p)
+    case (4, _, true): eightRows4x32(p)
+    case (4, _, false): fourRows4x32(p)
+    case (_, 64, true): eightRows8x64(p)
+    case (_, 64, false): fourRows8x64(p)
+    case (_, _, true): eightRows8x32(p)
+    default: fourRows8x32(p)
     }
-    for j in 0..<blocks {
-      wanted = min(wanted + share, last)
-      while asked < wanted {
-        prefetch(next + asked)
-        asked += 64
-      }
-      let row = x + r * xStride
-      let weights = UnsafeRawPointer(panel + 16 * block * j)
-      let (factor, target) = (factors + 16 * j, totals + 16 * (j & 15))
-      let (isFirst, x0) = (j < 16, row + j * block)
-      if rows == 1 {
-        oneRow(weights, block / 4, x0, row, a + 4 * j, c + 4 * j, isFirst, factor, biasOffset, target)
-      } else if rows <= 4 {
-        fourRows(
-          weights, block / 4, x0, xStride, rows - 1, row, a + 4 * j, c + 4 * j, isFirst, factor, biasOffset,
-          target)
-      } else {
-        eightRows(
-          weights, block / 4, x0, xStride, rows - 1, row, a + 4 * j, c + 4 * j, isFirst, factor, biasOffset,
-          target)
-      }
-    }
+    let rows = isEight ? 8 : 4
     for i in 0..<rows {
       _mm512_mask_storeu_ps(y + (r + i) * yStride, mask, sumOfSlots(totals + 256 * i))
     }
@@ -104,172 +90,272 @@ private func sumOfSlots(_ slots: UnsafeMutablePointer<Float>) -> __m512 {
   return _mm512_add_ps(_mm512_add_ps(four(0), four(2)), _mm512_add_ps(four(1), four(3)))
 }
 
-/// 16 × 16 dwords. Interleaving register i with i + 8 moves one bit of the row number into the lane number;
-/// after four rounds they have changed places.
+// MARK: Interleaving
+
+/// Four registers; a tuple, since a struct would bring weak symbols.
+private typealias Four = (__m512i, __m512i, __m512i, __m512i)
+
+/// Within each 128-bit lane: dword d of the four registers in the d-th result.
 @inline(__always)
-private func transpose(_ source: UnsafeMutableRawPointer, to target: UnsafeMutableRawPointer) {
-  let low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0)
-  let high = _mm512_set_epi32(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8)
-  let other = source + 1024
-  for round in 0..<4 {
-    let from = round & 1 == 0 ? source : other
-    let to = round == 3 ? target : round & 1 == 0 ? other : source
-    for i in 0..<8 {
-      let (one, two) = (_mm512_loadu_si512(from + 64 * i), _mm512_loadu_si512(from + 64 * (i + 8)))
-      _mm512_storeu_si512(to + 128 * i, _mm512_permutex2var_epi32(one, low, two))
-      _mm512_storeu_si512(to + 128 * i + 64, _mm512_permutex2var_epi32(one, high, two))
-    }
-  }
+private func transposed(_ r: Four) -> Four {
+  let (a0, a1) = (_mm512_unpacklo_epi32(r.0, r.1), _mm512_unpackhi_epi32(r.0, r.1))
+  let (a2, a3) = (_mm512_unpacklo_epi32(r.2, r.3), _mm512_unpackhi_epi32(r.2, r.3))
+  return (
+    _mm512_unpacklo_epi64(a0, a2), _mm512_unpackhi_epi64(a0, a2), _mm512_unpacklo_epi64(a1, a3),
+    _mm512_unpackhi_epi64(a1, a3)
+  )
 }
 
-/// Scales or biases of the sixteen outputs: `out[16 · block + output]`, zeros for outputs that are not there.
+/// Lane l of the four registers in the l-th result.
+@inline(__always)
+private func lanesTransposed(_ a: __m512i, _ b: __m512i, _ c: __m512i, _ d: __m512i) -> Four {
+  let low = _mm512_set_epi64(11, 10, 9, 8, 3, 2, 1, 0)
+  let high = _mm512_set_epi64(15, 14, 13, 12, 7, 6, 5, 4)
+  let even = _mm512_set_epi64(13, 12, 9, 8, 5, 4, 1, 0)
+  let odd = _mm512_set_epi64(15, 14, 11, 10, 7, 6, 3, 2)
+  let (p, q) = (_mm512_permutex2var_epi64(a, low, b), _mm512_permutex2var_epi64(a, high, b))
+  let (r, s) = (_mm512_permutex2var_epi64(c, low, d), _mm512_permutex2var_epi64(c, high, d))
+  return (
+    _mm512_permutex2var_epi64(p, even, r), _mm512_permutex2var_epi64(p, odd, r),
+    _mm512_permutex2var_epi64(q, even, s), _mm512_permutex2var_epi64(q, odd, s)
+  )
+}
+
+/// 16 × 16 dwords: stores dword d of all rows for each d.
+@inline(__always)
+private func transpose(_ row: (Int) -> __m512i, into store: (_ d: Int, __m512i) -> Void) {
+  @inline(__always)
+  func four(_ i: Int) -> Four { transposed((row(i), row(i + 1), row(i + 2), row(i + 3))) }
+  let (a, b, c, d) = (four(0), four(4), four(8), four(12))
+  @inline(__always)
+  func lanes(_ i: Int, _ words: Four) {
+    // Lane l of these registers holds dword 4 l + i.
+    store(i, words.0)
+    store(i + 4, words.1)
+    store(i + 8, words.2)
+    store(i + 12, words.3)
+  }
+  lanes(0, lanesTransposed(a.0, b.0, c.0, d.0))
+  lanes(1, lanesTransposed(a.1, b.1, c.1, d.1))
+  lanes(2, lanesTransposed(a.2, b.2, c.2, d.2))
+  lanes(3, lanesTransposed(a.3, b.3, c.3, d.3))
+}
+
+/// Scales and biases of the sixteen outputs, `out[32 · block + output]` and sixteen behind. Outputs that are not there
+/// repeat the last; behind the last block are zeros, up to a multiple of 32.
 @inline(never)
 func interleaveFactors(
-  _ source: UnsafeRawPointer, _ stride: Int, _ format: Int, _ rows: Int, _ blocks: Int, _ isShared: Bool,
-  _ buffer: UnsafeMutableRawPointer, _ out: UnsafeMutablePointer<Float>
+  _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ stride: Int, _ format: Int, _ rows: Int,
+  _ groups: Int, _ isShared: Bool, _ out: UnsafeMutablePointer<Float>
 ) {
+  let sixteen = _mm512_set1_epi32(16)
+  let blocksPerGroup = isShared ? 2 : 1
   var first = 0
-  while first < blocks {
-    for o in 0..<16 {
-      let factors =
-        o < rows ? coefficients(source + o * stride, format, first, blocks, isShared) : _mm512_setzero_ps()
-      _mm512_storeu_ps(buffer + 64 * o, factors)
+  while first < groups {
+    let mask = tailMask(groups - first < 16 ? groups - first : 16)
+    let target = out + 32 * blocksPerGroup * first
+    @inline(__always)
+    func store(_ d: Int, _ words: __m512i, _ offset: Int) {
+      let at = target + 32 * blocksPerGroup * d + offset
+      _mm512_storeu_si512(at, words)
+      // A group of 128 is two blocks of 64 with the same scale.
+      if isShared { _mm512_storeu_si512(at + 32, words) }
     }
-    transpose(buffer, to: UnsafeMutableRawPointer(out + 16 * first))
+    @inline(__always)
+    func floats(_ base: UnsafeRawPointer, _ o: Int) -> __m512i {
+      _mm512_maskz_loadu_epi32(mask, base + (o < rows ? o : rows - 1) * stride + 4 * first)
+    }
+    @inline(__always)
+    func halves(_ base: UnsafeRawPointer, _ o: Int) -> __m512i {
+      let at = base + (o < rows ? o : rows - 1) * stride + 2 * first
+      return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, at))
+    }
+    /// A scale and a bias of sixteen bits, which are moved together.
+    @inline(__always)
+    func pair(_ o: Int) -> __m512i {
+      _mm512_or_si512(halves(scales, o), _mm512_sllv_epi32(halves(biases, o), sixteen))
+    }
+    switch format {
+    case 0:
+      transpose({ floats(scales, $0) }, into: { store($0, $1, 0) })
+      transpose({ floats(biases, $0) }, into: { store($0, $1, 16) })
+    case 1:
+      transpose(
+        pair,
+        into: { d, words in
+          let high = _mm512_srlv_epi32(words, sixteen)
+          store(d, _mm512_castps_si512(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(words))), 0)
+          store(d, _mm512_castps_si512(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(high))), 16)
+        })
+    default:
+      transpose(
+        pair,
+        into: { d, words in
+          store(d, _mm512_sllv_epi32(words, sixteen), 0)
+          store(d, _mm512_and_si512(words, _mm512_set1_epi32(Int32(bitPattern: 0xFFFF_0000))), 16)
+        })
+    }
     first += 16
   }
 }
 
-/// Nibbles are interleaved as they are packed, 128 of a row at a time, and split afterwards.
+/// A panel of the sixteen outputs' packed rows. Outputs that are not there repeat the last. Along the way the lines
+/// from `next` to `last` are asked for, `share` bytes with each 64 of a row.
+///
+/// - Returns: the first line that was not asked for.
 @inline(never)
-func interleave4(
-  _ packed: UnsafeRawPointer, _ rowBytes: Int, _ rows: Int, _ columns: Int, _ block: Int,
-  _ buffer: UnsafeMutableRawPointer, _ panel: UnsafeMutableRawPointer
-) {
-  let nibbles = _mm512_set1_epi32(0x0F0F_0F0F)
-  let half = block / 8
+func interleave(
+  _ packed: UnsafeRawPointer, _ rowBytes: Int, _ rows: Int, _ panel: UnsafeMutableRawPointer,
+  _ next: UnsafeRawPointer, _ last: UnsafeRawPointer, _ share: Int
+) -> UnsafeRawPointer {
   var first = 0
-  while first < columns {
-    let mask = tailMask(min(16, (columns - first) / 8))
-    for o in 0..<16 {
-      let words =
-        o < rows
-        ? _mm512_maskz_loadu_epi32(mask, packed + o * rowBytes + first / 2) : _mm512_setzero_si512()
-      _mm512_storeu_si512(buffer + 64 * o, words)
+  var (asked, wanted) = (next, next)
+  while first < rowBytes {
+    wanted = min(last, wanted + share)
+    while asked < wanted {
+      prefetchFar(asked)
+      asked += 64
     }
-    transpose(buffer, to: buffer)
-    for d in 0..<16 {
-      let word = _mm512_loadu_si512(buffer + 64 * d)
-      let low = panel + 16 * first + 64 * (2 * d - d % half)
-      _mm512_storeu_si512(low, _mm512_and_si512(word, nibbles))
-      _mm512_storeu_si512(low + 64 * half, _mm512_and_si512(_mm512_srli_epi32(word, 4), nibbles))
-    }
-    first += 128
-  }
-}
-
-@inline(never)
-func interleave8(
-  _ packed: UnsafeRawPointer, _ rowBytes: Int, _ rows: Int, _ columns: Int, _ buffer: UnsafeMutableRawPointer,
-  _ panel: UnsafeMutableRawPointer
-) {
-  var first = 0
-  while first < columns {
-    let mask = tailMask(min(16, (columns - first) / 4))
-    for o in 0..<16 {
-      let words =
-        o < rows ? _mm512_maskz_loadu_epi32(mask, packed + o * rowBytes + first) : _mm512_setzero_si512()
-      _mm512_storeu_si512(buffer + 64 * o, words)
-    }
-    transpose(buffer, to: panel + 16 * first)
+    let left = (rowBytes - first) / 4
+    let mask = tailMask(left < 16 ? left : 16)
+    transpose(
+      { o in _mm512_maskz_loadu_epi32(mask, packed + (o < rows ? o : rows - 1) * rowBytes + first) },
+      into: { d, words in _mm512_storeu_si512(panel + 16 * first + 64 * d, words) })
     first += 64
   }
+  return asked
 }
 
+// MARK: Products
+
+/// Some rows of x by a panel; a tuple, since a struct would bring weak symbols. `a` and `c` are where a row of x has
+/// its scales and its sums; the memory from `next` to `last` is asked for, `share` bytes with each block.
+typealias Pass = (
+  panel: UnsafeRawPointer, blocks: Int, x: UnsafeRawPointer, stride: Int, a: Int, c: Int,
+  factors: UnsafeMutablePointer<Float>, totals: UnsafeMutablePointer<Float>, next: UnsafeRawPointer,
+  last: UnsafeRawPointer, share: Int
+)
+
+// A function for each shape: inlined together they share registers and spill them. Not private: what is private and
+// stays out of line becomes a weak symbol.
+
+@inline(never)
+func eightRows4x64(_ p: Pass) { pass(p, 8, 4, 64) }
+
+@inline(never)
+func eightRows4x32(_ p: Pass) { pass(p, 8, 4, 32) }
+
+@inline(never)
+func eightRows8x64(_ p: Pass) { pass(p, 8, 8, 64) }
+
+@inline(never)
+func eightRows8x32(_ p: Pass) { pass(p, 8, 8, 32) }
+
+@inline(never)
+func fourRows4x64(_ p: Pass) { pass(p, 4, 4, 64) }
+
+@inline(never)
+func fourRows4x32(_ p: Pass) { pass(p, 4, 4, 32) }
+
+@inline(never)
+func fourRows8x64(_ p: Pass) { pass(p, 4, 8, 64) }
+
+@inline(never)
+func fourRows8x32(_ p: Pass) { pass(p, 4, 8, 32) }
+
 @inline(__always)
-private func broadcast(_ x: UnsafeRawPointer, _ dword: Int) -> __m512i {
-  _mm512_set1_epi32((x + 4 * dword).loadUnaligned(as: Int32.self))
+private func pass(_ p: Pass, _ rows: Int, _ bits: Int, _ block: Int) {
+  let first = min(16, p.blocks)
+  for j in 0..<first { step(p, j, rows, bits, block, true) }
+  for j in first..<p.blocks { step(p, j, rows, bits, block, false) }
 }
 
-/// One block's contribution to a row's sixteen outputs.
+/// 1.5 · 2^23 as a float's bits: integers below 2^22 that are added to them are added to the float. The sums of a
+/// block are, at most 255 · 127 · 64, and so a subtraction widens them, which leaves the pipes of the products alone.
 @inline(__always)
-private func fold(
-  _ products: __m512i, _ row: UnsafeRawPointer, _ a: Int, _ c: Int, _ isFirst: Bool,
-  _ factor: UnsafeMutablePointer<Float>, _ biasOffset: Int, _ total: UnsafeMutablePointer<Float>
-) {
-  let scale = _mm512_mul_ps(_mm512_set1_ps((row + a).loadUnaligned(as: Float.self)), load(factor, 0))
-  let before = isFirst ? _mm512_setzero_ps() : load(total, 0)
-  let product = _mm512_fmadd_ps(_mm512_cvtepi32_ps(products), scale, before)
-  let sum = _mm512_set1_ps((row + c).loadUnaligned(as: Float.self))
-  _mm512_storeu_ps(total, _mm512_fmadd_ps(load(factor, biasOffset), sum, product))
-}
+private var widener: __m512i { _mm512_set1_epi32(0x4B40_0000) }
 
+/// Block `j` of the panel by `rows` rows of x.
 @inline(__always)
-private func oneRow(
-  _ weights: UnsafeRawPointer, _ dwords: Int, _ x: UnsafeRawPointer, _ row: UnsafeRawPointer, _ a: Int,
-  _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>, _ biasOffset: Int,
-  _ total: UnsafeMutablePointer<Float>
-) {
-  var products = _mm512_setzero_si512()
-  for d in 0..<dwords {
-    products = _mm512_dpbusd_epi32(products, _mm512_loadu_si512(weights + 64 * d), broadcast(x, d))
+private func step(_ p: Pass, _ j: Int, _ rows: Int, _ bits: Int, _ block: Int, _ isFirst: Bool) {
+  var next = p.next + ((p.share * j) & ~63)
+  let end = min(p.last, p.next + ((p.share * (j + 1)) & ~63))
+  while next < end {
+    // With few rows of x the requests come faster than the first-level cache takes them.
+    if rows == 8 { prefetch(next) } else { prefetchFar(next) }
+    next += 64
   }
-  fold(products, row, a, c, isFirst, factor, biasOffset, total)
-}
-
-/// Row i of four is row min(i, `last`).
-@inline(__always)
-private func fourRows(
-  _ weights: UnsafeRawPointer, _ dwords: Int, _ x0: UnsafeRawPointer, _ stride: Int, _ last: Int,
-  _ row: UnsafeRawPointer, _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
-  _ biasOffset: Int, _ total: UnsafeMutablePointer<Float>
-) {
+  let weights = p.panel + 2 * block * bits * j
+  let x = p.x + j * block
+  let nibbles = _mm512_set1_epi32(0x0F0F_0F0F)
+  var (p0, p1, p2, p3) = (widener, widener, widener, widener)
+  var (p4, p5, p6, p7) = (widener, widener, widener, widener)
+  // Four sums alone would wait for their own last product: four rows have four more for their high nibbles.
   let zero = _mm512_setzero_si512()
-  var (p0, p1, p2, p3) = (zero, zero, zero, zero)
-  let (s1, s2, s3) = (min(1, last) * stride, min(2, last) * stride, min(3, last) * stride)
-  for d in 0..<dwords {
-    let w = _mm512_loadu_si512(weights + 64 * d)
-    p0 = _mm512_dpbusd_epi32(p0, w, broadcast(x0, d))
-    p1 = _mm512_dpbusd_epi32(p1, w, broadcast(x0 + s1, d))
-    p2 = _mm512_dpbusd_epi32(p2, w, broadcast(x0 + s2, d))
-    p3 = _mm512_dpbusd_epi32(p3, w, broadcast(x0 + s3, d))
+  var (h0, h1, h2, h3) = (zero, zero, zero, zero)
+  for d in 0..<block * bits / 32 {
+    let words = _mm512_loadu_si512(weights + 64 * d)
+    @inline(__always)
+    func add(_ sum: inout __m512i, _ weights: __m512i, _ i: Int, _ at: Int) {
+      let four = (x + i * p.stride + at + 4 * d).loadUnaligned(as: Int32.self)
+      sum = _mm512_dpbusd_epi32(sum, weights, _mm512_set1_epi32(four))
+    }
+    // Low nibbles meet the first half of a block of x, high ones the second.
+    let low = bits == 4 ? _mm512_and_si512(words, nibbles) : words
+    let high = _mm512_and_si512(_mm512_srli_epi32(words, 4), nibbles)
+    add(&p0, low, 0, 0)
+    add(&p1, low, 1, 0)
+    add(&p2, low, 2, 0)
+    add(&p3, low, 3, 0)
+    if rows == 8 {
+      add(&p4, low, 4, 0)
+      add(&p5, low, 5, 0)
+      add(&p6, low, 6, 0)
+      add(&p7, low, 7, 0)
+    }
+    if bits == 4 && rows == 8 {
+      add(&p0, high, 0, block / 2)
+      add(&p1, high, 1, block / 2)
+      add(&p2, high, 2, block / 2)
+      add(&p3, high, 3, block / 2)
+      add(&p4, high, 4, block / 2)
+      add(&p5, high, 5, block / 2)
+      add(&p6, high, 6, block / 2)
+      add(&p7, high, 7, block / 2)
+    } else if bits == 4 {
+      add(&h0, high, 0, block / 2)
+      add(&h1, high, 1, block / 2)
+      add(&h2, high, 2, block / 2)
+      add(&h3, high, 3, block / 2)
+    }
   }
-  fold(p0, row, a, c, isFirst, factor, biasOffset, total)
-  fold(p1, row + s1, a, c, isFirst, factor, biasOffset, total + 256)
-  fold(p2, row + s2, a, c, isFirst, factor, biasOffset, total + 512)
-  fold(p3, row + s3, a, c, isFirst, factor, biasOffset, total + 768)
-}
-
-/// Row i of eight is row min(i, `last`), with `last` at least 4.
-@inline(__always)
-private func eightRows(
-  _ weights: UnsafeRawPointer, _ dwords: Int, _ x0: UnsafeRawPointer, _ stride: Int, _ last: Int,
-  _ row: UnsafeRawPointer, _ a: Int, _ c: Int, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
-  _ biasOffset: Int, _ total: UnsafeMutablePointer<Float>
-) {
-  let zero = _mm512_setzero_si512()
-  var (p0, p1, p2, p3) = (zero, zero, zero, zero)
-  var (p4, p5, p6, p7) = (zero, zero, zero, zero)
-  let (s5, s6, s7) = (min(5, last) * stride, min(6, last) * stride, min(7, last) * stride)
-  let (x1, x2, x3) = (x0 + stride, x0 + 2 * stride, x0 + 3 * stride)
-  let (x4, x5, x6, x7) = (x0 + 4 * stride, x0 + s5, x0 + s6, x0 + s7)
-  for d in 0..<dwords {
-    let w = _mm512_loadu_si512(weights + 64 * d)
-    p0 = _mm512_dpbusd_epi32(p0, w, broadcast(x0, d))
-    p1 = _mm512_dpbusd_epi32(p1, w, broadcast(x1, d))
-    p2 = _mm512_dpbusd_epi32(p2, w, broadcast(x2, d))
-    p3 = _mm512_dpbusd_epi32(p3, w, broadcast(x3, d))
-    p4 = _mm512_dpbusd_epi32(p4, w, broadcast(x4, d))
-    p5 = _mm512_dpbusd_epi32(p5, w, broadcast(x5, d))
-    p6 = _mm512_dpbusd_epi32(p6, w, broadcast(x6, d))
-    p7 = _mm512_dpbusd_epi32(p7, w, broadcast(x7, d))
+  if bits == 4 && rows == 4 {
+    (p0, p1) = (_mm512_add_epi32(p0, h0), _mm512_add_epi32(p1, h1))
+    (p2, p3) = (_mm512_add_epi32(p2, h2), _mm512_add_epi32(p3, h3))
   }
-  fold(p0, row, a, c, isFirst, factor, biasOffset, total)
-  fold(p1, row + stride, a, c, isFirst, factor, biasOffset, total + 256)
-  fold(p2, row + 2 * stride, a, c, isFirst, factor, biasOffset, total + 512)
-  fold(p3, row + 3 * stride, a, c, isFirst, factor, biasOffset, total + 768)
-  fold(p4, row + 4 * stride, a, c, isFirst, factor, biasOffset, total + 1024)
-  fold(p5, row + s5, a, c, isFirst, factor, biasOffset, total + 1280)
-  fold(p6, row + s6, a, c, isFirst, factor, biasOffset, total + 1536)
-  fold(p7, row + s7, a, c, isFirst, factor, biasOffset, total + 1792)
+  let (scale, bias) = (load(p.factors, 32 * j), load(p.factors, 32 * j + 16))
+  let (a, c) = (p.x + p.a + 4 * j, p.x + p.c + 4 * j)
+  let total = p.totals + 16 * (j & 15)
+  /// A block's contribution to a row's sixteen outputs.
+  @inline(__always)
+  func fold(_ products: __m512i, _ i: Int) {
+    @inline(__always)
+    func broadcast(_ base: UnsafeRawPointer) -> __m512 {
+      _mm512_set1_ps((base + i * p.stride).loadUnaligned(as: Float.self))
+    }
+    let integers = _mm512_sub_ps(_mm512_castsi512_ps(products), _mm512_castsi512_ps(widener))
+    let before = isFirst ? _mm512_setzero_ps() : load(total, 256 * i)
+    let product = _mm512_fmadd_ps(integers, _mm512_mul_ps(scale, broadcast(a)), before)
+    _mm512_storeu_ps(total + 256 * i, _mm512_fmadd_ps(bias, broadcast(c), product))
+  }
+  fold(p0, 0)
+  fold(p1, 1)
+  fold(p2, 2)
+  fold(p3, 3)
+  if rows == 8 {
+    fold(p4, 4)
+    fold(p5, 5)
+    fold(p6, 6)
+    fold(p7, 7)
+  }
 }

@@ -81,10 +81,20 @@ func widen(_ source: UnsafeRawPointer, _ format: Int, _ mask: __mmask16) -> __m5
 
 /// Widens `count` f16 (format 1) or bf16 (format 2) elements.
 package func widenHalf(source: UnsafeRawPointer, format: Int, count: Int, out: UnsafeMutablePointer<Float>) {
+  // A loop for each format: this is what attention to a long context waits for.
+  if format == 1 { widenAll(source, 1, count, out) } else { widenAll(source, 2, count, out) }
+}
+
+@inline(__always)
+private func widenAll(
+  _ source: UnsafeRawPointer, _ format: Int, _ count: Int, _ out: UnsafeMutablePointer<Float>
+) {
   var i = 0
-  while i < count {
-    let mask = tailMask(min(16, count - i))
-    _mm512_mask_storeu_ps(out + i, mask, widen(source + 2 * i, format, mask))
+  while i + 16 <= count {
+    _mm512_storeu_ps(out + i, widen(source + 2 * i, format, 0xFFFF))
     i += 16
   }
+  guard i < count else { return }
+  let mask = tailMask(count - i)
+  _mm512_mask_storeu_ps(out + i, mask, widen(source + 2 * i, format, mask))
 }

@@ -21,14 +21,18 @@ import Testing
           #expect(
             worst(found.values(rows * 32), exact.values(rows * 32)) { _ in bound } <= 1, "\(name) \(size)")
 
-          let sums = Bytes.floats(size, using: &random)
-          let twin = Bytes(size * 4)
-          for i in 0..<size { twin.floats[i] = sums.floats[i] }
-          kernels.accumulate(found.floats, 2, 31, block.floats, size, 0.5, sums.floats)
-          KernelTable.reference.accumulate(found.floats, 2, 31, block.floats, size, 0.5, twin.floats)
+          let sums = Bytes.floats(rows * size, using: &random)
+          let twin = Bytes(rows * size * 4)
+          for i in 0..<rows * size { twin.floats[i] = sums.floats[i] }
+          let factors = Bytes.floats(rows, using: &random)
+          kernels.accumulate(found.floats, rows, 2, 31, block.floats, size, factors.floats, sums.floats)
+          KernelTable.reference.accumulate(
+            found.floats, rows, 2, 31, block.floats, size, factors.floats, twin.floats)
           // 29 products of scores up to `size`, and the former sum.
           let sumBound = epsilon * Float(32 * 32 * size + 2)
-          #expect(worst(sums.values(size), twin.values(size)) { _ in sumBound } <= 1, "\(name) \(size)")
+          #expect(
+            worst(sums.values(rows * size), twin.values(rows * size)) { _ in sumBound } <= 1,
+            "\(name) \(size)")
           #expect(sums.isIntact && found.isIntact)
         }
       }

@@ -1,0 +1,79 @@
+// The softmax of a block of scores and the gated SiLU in AVX-512: the functions of the AVX2 module at twice their width, in
+// the same operations and without fused ones, so that every machine computes the same bits.
+
+import _Builtin_intrinsics.intel
+
+/// As Compute's `exponential`, where the method is described; a multiplication and an addition stay two roundings.
+@inline(__always)
+private func exponential(_ x: __m512) -> __m512 {
+  let low = _mm512_set1_ps(-87.3)
+  // The second operand is taken when one is NaN: NaN stays NaN.
+  let clamped = _mm512_min_ps(_mm512_set1_ps(88.7), _mm512_max_ps(low, x))
+  let magic = _mm512_set1_ps(12_582_912)
+  let shifted = _mm512_add_ps(_mm512_mul_ps(clamped, _mm512_set1_ps(1.442_695_04)), magic)
+  let n = _mm512_sub_ps(shifted, magic)
+  let r = _mm512_sub_ps(
+    _mm512_sub_ps(clamped, _mm512_mul_ps(n, _mm512_set1_ps(0.693_359_375))),
+    _mm512_mul_ps(n, _mm512_set1_ps(-2.121_944_4e-4)))
+  @inline(__always)
+  func step(_ p: __m512, _ coefficient: Float) -> __m512 {
+    _mm512_add_ps(_mm512_mul_ps(p, r), _mm512_set1_ps(coefficient))
+  }
+  let p0 = step(_mm512_set1_ps(1.987_569_15e-4), 1.398_199_95e-3)
+  let p1 = step(step(p0, 8.333_451_9e-3), 4.166_579_6e-2)
+  let p2 = step(step(p1, 1.666_666_55e-1), 5.000_000_1e-1)
+  let p = _mm512_add_ps(_mm512_add_ps(_mm512_mul_ps(_mm512_mul_ps(p2, r), r), r), _mm512_set1_ps(1))
+  let bits = _mm512_sub_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32(0x4B40_0000))
+  let half = _mm512_srav_epi32(bits, _mm512_set1_epi32(1))
+  @inline(__always)
+  func power(_ exponent: __m512i) -> __m512 {
+    _mm512_castsi512_ps(
+      _mm512_sllv_epi32(_mm512_add_epi32(exponent, _mm512_set1_epi32(127)), _mm512_set1_epi32(23)))
+  }
+  let result = _mm512_mul_ps(_mm512_mul_ps(p, power(half)), power(_mm512_sub_epi32(bits, half)))
+  // Below `low` zero; NaN is not below.
+  return result.replacing(with: _mm512_setzero_ps(), where: x .< low)
+}
+
+/// One step of a running softmax; see Compute's KernelTable.SoftmaxBlock.
+package func attentionSoftmax(
+  scores: UnsafeMutablePointer<Float>, from: Int, to: Int, state: UnsafeMutablePointer<Float>
+) -> Float {
+  let hidden = -Float.infinity
+  for j in 0..<from { scores[j] = hidden }
+  for j in to..<32 { scores[j] = hidden }
+  let (s0, s1) = (load(scores, 0), load(scores, 16))
+  let m16 = _mm512_max_ps(s0, s1)
+  let m8 = _mm256_max_ps(m16.lowHalf, m16.highHalf)
+  let m4 = _mm_max_ps(m8.lowHalf, m8.highHalf)
+  let top = max(max(state[0], max(m4[0], m4[1])), max(m4[2], m4[3]))
+
+  // A first block whose scores are all -infinity would make NaN of -inf - -inf.
+  let base = _mm512_set1_ps(top == hidden ? 0 : top)
+  let (e0, e1) = (exponential(_mm512_sub_ps(s0, base)), exponential(_mm512_sub_ps(s1, base)))
+  _mm512_storeu_ps(scores, e0)
+  _mm512_storeu_ps(scores + 16, e1)
+  // Most blocks do not raise the maximum, and e^0 is 1.
+  let isRaised = state[0] != top || top == hidden
+  let factor = isRaised ? exponential(_mm512_sub_ps(_mm512_set1_ps(state[0]), base))[0] : 1
+  let eight = (e0.lowHalf + e0.highHalf) + (e1.lowHalf + e1.highHalf)
+  let four = eight.lowHalf + eight.highHalf
+  let two = four.lowHalf + four.highHalf
+  state[1] = state[1] * factor + (two[0] + two[1])
+  state[0] = top
+  return factor
+}
+
+/// `out = gate / (1 + e^-gate) · up`; see Compute's KernelTable.GatedActivation.
+package func gatedSilu(
+  gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
+) {
+  var i = 0
+  while i < count {
+    let mask = tailMask(min(16, count - i))
+    let x = load(gate, i, mask)
+    let divisor = _mm512_add_ps(_mm512_set1_ps(1), exponential(_mm512_sub_ps(_mm512_setzero_ps(), x)))
+    _mm512_mask_storeu_ps(out + i, mask, _mm512_mul_ps(_mm512_div_ps(x, divisor), load(up, i, mask)))
+    i += 16
+  }
+}
