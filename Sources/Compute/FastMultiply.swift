@@ -20,10 +20,9 @@ extension ComputeContext {
 
   /// The tile of outputs `rows` in the fast mode, for the quantized activations from row `first` on.
   ///
-  /// - Parameter next: the row of `matrix` at which the thread's next tile is likely to begin; it need not exist.
   /// - Returns: false when the weights have no integer kernel: the exact kernels take them.
   func multiplyInt8(
-    _ matrix: WeightStorage, rows: Range<Int>, next: Int, xRows: Int, from first: Int,
+    _ matrix: WeightStorage, rows: Range<Int>, xRows: Int, from first: Int,
     target: UnsafeMutablePointer<Float>, yStride: Int, scratch: ScratchBuffer
   ) -> Bool {
     guard let int8 = activeInt8, let layout = Int8Layout(matrix), case .quantized(let packed) = matrix else {
@@ -58,12 +57,12 @@ extension ComputeContext {
       )
       let out = target + (start - rows.lowerBound)
       if isPanel {
-        let following = start + count < rows.upperBound ? start + count : next
-        let aheadRows = isRepacked ? 0 : max(0, min(step, packed.rows - following))
+        // A thread's next tile begins where this one ends.
+        let aheadRows = isRepacked ? 0 : min(step, packed.rows - start - count)
         int8.multiplyPanel(
           w, rowSize, scales, biases, packed.scaleRowBytes, packed.scaleFormat, layout.bits, packed.groupSize,
           count, x, rowBytes, xRows, packed.columns, out, yStride, panel,
-          following - start, aheadRows)
+          count, aheadRows)
       } else {
         int8.multiply(
           w, rowSize, scales, biases, packed.scaleRowBytes, packed.scaleFormat, packed.bits, packed.groupSize,

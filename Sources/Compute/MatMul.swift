@@ -51,8 +51,7 @@ extension ComputeContext {
         let start = index * tileRows
         let rows = start..<min(start + tileRows, part.matrix.rows)
         multiplyTile(
-          part, rows: rows, next: start + pool.threads * tileRows, x: x, quantizedFrom: first, y: y,
-          scratch: scratch)
+          part, rows: rows, x: x, quantizedFrom: first, y: y, scratch: scratch)
         return
       }
       index -= count
@@ -60,13 +59,13 @@ extension ComputeContext {
   }
 
   private func multiplyTile(
-    _ part: WeightStack.Part, rows: Range<Int>, next: Int, x: Rows, quantizedFrom first: Int?, y: Rows,
+    _ part: WeightStack.Part, rows: Range<Int>, x: Rows, quantizedFrom first: Int?, y: Rows,
     scratch: ScratchBuffer
   ) {
     let target = y.base + part.start + rows.lowerBound
     let isDone = first.map { first in
       multiplyInt8(
-        part.matrix, rows: rows, next: next, xRows: x.count, from: first, target: target, yStride: y.stride,
+        part.matrix, rows: rows, xRows: x.count, from: first, target: target, yStride: y.stride,
         scratch: scratch)
     }
     switch part.matrix {

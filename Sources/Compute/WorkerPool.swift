@@ -11,17 +11,19 @@ import Synchronization
 
 /// Runs numbered tiles on a fixed number of threads, the calling one included.
 ///
-/// Tiles are handed out one by one, so a thread that is descheduled does not hold up the others.
-/// Which thread computes a tile never changes its result.
+/// Each thread has a share of neighbouring tiles, which it takes one by one in the order of memory: what it asked for
+/// ahead of its last tile is its next one. A thread that is done takes the last tiles of others, so one that is
+/// descheduled does not hold them up. Which thread computes a tile never changes its result.
 package final class WorkerPool: Sendable {
   /// Threads that work on a fork, at least 1.
   package let threads: Int
-  private let board = Board()
+  private let board: Board
   private let workers: [Thread]
 
   /// Starts the threads; those that the system does not give are done without.
   package init(threads: Int) {
-    let board = board
+    let board = Board(shares: max(1, threads))
+    self.board = board
     var workers: [Thread] = []
     for worker in 1..<max(1, threads) {
       guard let thread = try? Thread(name: "kernels", stackBytes: 1 << 20, { board.serve(worker) }) else {
@@ -57,16 +59,46 @@ private struct SharedBody: @unchecked Sendable {
   let call: (_ tile: Int, _ worker: Int) -> Void
 }
 
+/// The tiles of a fork that one thread begins with.
+private final class Share: Sendable {
+  /// The next tile, and in the upper half the end. 32 bits are enough: a tile is at least sixteen rows.
+  private let range = Atomic<UInt64>(0)
+  /// Shares are written all the time: no two of them in one cache line.
+  private let padding = (UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0))
+
+  func fill(_ tiles: Range<Int>) {
+    range.store(UInt64(tiles.upperBound) << 32 | UInt64(tiles.lowerBound), ordering: .relaxed)
+  }
+
+  func takeFirst() -> Int? { take { ($0, $0 + 1, $1) } }
+
+  func takeLast() -> Int? { take { ($1 - 1, $0, $1 - 1) } }
+
+  /// - Parameter choose: from the range's bounds, the tile to take and the bounds that are left.
+  @inline(__always)
+  private func take(_ choose: (UInt64, UInt64) -> (tile: UInt64, next: UInt64, end: UInt64)) -> Int? {
+    var current = range.load(ordering: .relaxed)
+    while true {
+      let (next, end) = (current & 0xFFFF_FFFF, current >> 32)
+      guard next < end else { return nil }
+      let taken = choose(next, end)
+      let (exchanged, original) = range.compareExchange(
+        expected: current, desired: taken.end << 32 | taken.next, ordering: .relaxed)
+      if exchanged { return Int(taken.tile) }
+      current = original
+    }
+  }
+}
+
 /// Where a fork is posted, and how its workers find and leave it.
 ///
-/// `@unchecked Sendable`: `body` and `tiles` are written while no worker is inside (`inside` is 0 and `isOpen` false)
+/// `@unchecked Sendable`: `body` is written while no worker is inside (`inside` is 0 and `isOpen` false)
 /// and read only by workers that have entered. A worker counts itself in before it looks whether the fork is still
 /// open, and the fork is closed before the count is read, both in one total order: whoever comes too late touches
 /// nothing, and nobody is inside when `run` returns.
 private final class Board: @unchecked Sendable {
   private var body: SharedBody?
-  private var tiles = 0
-  private let next = Atomic<Int>(0)
+  private let shares: [Share]
   private let isOpen = Atomic<Bool>(false)
   private let inside = Atomic<Int>(0)
   /// Counts forks, so that those who wait see a new one.
@@ -78,14 +110,17 @@ private final class Board: @unchecked Sendable {
   /// How long to look out for the next fork, seconds: longer than the work between two forks of a step.
   private static let watch = 200e-6
 
+  init(shares: Int) { self.shares = (0..<shares).map { _ in Share() } }
+
   func run(tiles: Int, _ body: SharedBody) {
     self.body = body
-    self.tiles = tiles
-    next.store(0, ordering: .relaxed)
+    for (index, share) in shares.enumerated() {
+      share.fill(tiles * index / shares.count..<tiles * (index + 1) / shares.count)
+    }
     isOpen.store(true, ordering: .sequentiallyConsistent)
     forks.wrappingAdd(1, ordering: .sequentiallyConsistent)
     wakeSleepers()
-    work(body, tiles: tiles, worker: 0)
+    work(body, worker: 0)
     isOpen.store(false, ordering: .sequentiallyConsistent)
     // The others are on their last tile. If the machine has given their core away, so do we.
     var rounds = 0
@@ -104,7 +139,7 @@ private final class Board: @unchecked Sendable {
       if isClosed.load(ordering: .acquiring) { return }
       seen = fork
       inside.wrappingAdd(1, ordering: .sequentiallyConsistent)
-      if isOpen.load(ordering: .sequentiallyConsistent), let body { work(body, tiles: tiles, worker: worker) }
+      if isOpen.load(ordering: .sequentiallyConsistent), let body { work(body, worker: worker) }
       inside.wrappingSubtract(1, ordering: .sequentiallyConsistent)
     }
   }
@@ -115,11 +150,11 @@ private final class Board: @unchecked Sendable {
     wakeSleepers()
   }
 
-  private func work(_ body: SharedBody, tiles: Int, worker: Int) {
-    while true {
-      let tile = next.wrappingAdd(1, ordering: .relaxed).oldValue
-      if tile >= tiles { return }
-      body.call(tile, worker)
+  private func work(_ body: SharedBody, worker: Int) {
+    while let tile = shares[worker].takeFirst() { body.call(tile, worker) }
+    for offset in 1..<shares.count {
+      let other = shares[(worker + offset) % shares.count]
+      while let tile = other.takeLast() { body.call(tile, worker) }
     }
   }
 

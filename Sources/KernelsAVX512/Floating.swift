@@ -1,7 +1,7 @@
 // Products of few rows of x with weights in the floating modes (mxfp4, mxfp8, nvfp4) in AVX-512.
 //
 // The sixteen values that an E2M1 weight of a group can have are one register; a permute by the low four bits looks them
-// up. An E4M3 element becomes a float by moving its exponent and mantissa into place and multiplying by 2^120.
+// up. An E4M3 element has its fields in the places of a half-precision float after one shift, and is 2^8 times that one.
 
 import _Builtin_intrinsics.intel
 
@@ -26,16 +26,18 @@ private func factors(_ scales: UnsafeRawPointer, _ mode: Int, _ group: Int) -> _
   return _mm512_mul_ps(elements, scale)
 }
 
-/// Sixteen weights from element `c` on.
+/// What `sixteen` leaves to multiply by: a power of two, so that it may follow the products.
+@inline(__always)
+private func unit(_ mode: Int) -> Float { mode == mxfp8 ? 256 : 1 }
+
+/// Sixteen weights from element `c` on; of mxfp8 2^-8 times them.
 @inline(__always)
 private func sixteen(_ row: UnsafeRawPointer, _ c: Int, _ mode: Int, _ factors: __m512) -> __m512 {
   if mode == mxfp8 {
-    // Sign-extended, so that the sign is in place already.
-    let q = _mm512_cvtepi8_epi32(_mm_loadu_si128((row + c).assumingMemoryBound(to: __m128i.self)))
-    let magnitude = _mm512_and_si512(
-      _mm512_sllv_epi32(q, _mm512_set1_epi32(20)), _mm512_set1_epi32(0x07F0_0000))
-    let bits = _mm512_or_si512(_mm512_and_si512(q, _mm512_set1_epi32(Int32.min)), magnitude)
-    return _mm512_mul_ps(_mm512_mul_ps(_mm512_castsi512_ps(bits), _mm512_set1_ps(0x1p120)), factors)
+    // The sign is extended, so that it is in place already, and in one place too many.
+    let q = _mm256_cvtepi8_epi16(_mm_loadu_si128((row + c).assumingMemoryBound(to: __m128i.self)))
+    let halves = _mm256_and_si256(_mm256_slli_epi16(q, 7), _mm256_set1_epi16(Int16(bitPattern: 0xBFFF)))
+    return _mm512_mul_ps(_mm512_cvtph_ps(halves), factors)
   }
   let words = _mm512_castsi128_si512(_mm_cvtsi64_si128((row + c / 2).loadUnaligned(as: Int64.self)))
   let spread = _mm512_permutexvar_epi32(
@@ -53,39 +55,71 @@ package func multiplyFloating(
   for r in 0..<xRows {
     var o = 0
     while o < weightRows {
-      // An odd last row is computed twice.
-      let second = min(o + 1, weightRows - 1)
-      let (w0, w1) = (packed + o * rowBytes, packed + second * rowBytes)
-      let (s0, s1) = (scales + o * scaleRowBytes, scales + second * scaleRowBytes)
-      let (source, target) = (x + r * xStride, y + r * yStride)
+      let (w, s) = (packed + o * rowBytes, scales + o * scaleRowBytes)
+      let (source, target, last) = (x + r * xStride, y + r * yStride + o, min(4, weightRows - o) - 1)
       // The mode is a constant in each specialisation: no branch per group.
       switch mode {
-      case mxfp8: twoRows(w0, w1, s0, s1, mxfp8, 32, source, columns, target + o, target + second)
-      case nvfp4: twoRows(w0, w1, s0, s1, nvfp4, 16, source, columns, target + o, target + second)
-      default: twoRows(w0, w1, s0, s1, 0, 32, source, columns, target + o, target + second)
+      case mxfp8: fourMXFP8(w, rowBytes, s, scaleRowBytes, last, source, columns, target)
+      case nvfp4: fourNVFP4(w, rowBytes, s, scaleRowBytes, last, source, columns, target)
+      default: fourMXFP4(w, rowBytes, s, scaleRowBytes, last, source, columns, target)
       }
-      o += 2
+      o += 4
     }
   }
 }
 
-/// Two rows of weights: one alone would wait for its chain of dependent multiply-adds.
+// Functions of their own: all in one would exceed what the compiler inlines, and a weak copy of `fourRows` be left.
+
+@inline(never)
+func fourMXFP8(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ scaleRowBytes: Int, _ last: Int,
+  _ x: UnsafePointer<Float>, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) { fourRows(w, rowBytes, s, scaleRowBytes, mxfp8, 32, last, x, columns, y) }
+
+@inline(never)
+func fourNVFP4(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ scaleRowBytes: Int, _ last: Int,
+  _ x: UnsafePointer<Float>, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) { fourRows(w, rowBytes, s, scaleRowBytes, nvfp4, 16, last, x, columns, y) }
+
+@inline(never)
+func fourMXFP4(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ scaleRowBytes: Int, _ last: Int,
+  _ x: UnsafePointer<Float>, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+) { fourRows(w, rowBytes, s, scaleRowBytes, 0, 32, last, x, columns, y) }
+
+/// Four rows of weights, of which row i is row min(i, `last`): one alone would wait for its chain of dependent
+/// multiply-adds.
 @inline(__always)
-private func twoRows(
-  _ w0: UnsafeRawPointer, _ w1: UnsafeRawPointer, _ s0: UnsafeRawPointer, _ s1: UnsafeRawPointer, _ mode: Int,
-  _ groupSize: Int, _ x: UnsafePointer<Float>, _ columns: Int, _ y0: UnsafeMutablePointer<Float>,
-  _ y1: UnsafeMutablePointer<Float>
+private func fourRows(
+  _ w0: UnsafeRawPointer, _ rowBytes: Int, _ s0: UnsafeRawPointer, _ scaleRowBytes: Int, _ mode: Int,
+  _ groupSize: Int, _ last: Int, _ x: UnsafePointer<Float>, _ columns: Int, _ y: UnsafeMutablePointer<Float>
 ) {
-  var (t0, t1) = (_mm512_setzero_ps(), _mm512_setzero_ps())
-  var c = 0
+  let (i1, i2) = (min(1, last), min(2, last))
+  let (w1, w2, w3) = (w0 + i1 * rowBytes, w0 + i2 * rowBytes, w0 + last * rowBytes)
+  let (s1, s2, s3) = (s0 + i1 * scaleRowBytes, s0 + i2 * scaleRowBytes, s0 + last * scaleRowBytes)
+  // The same places of the next four rows, unless that is too far.
+  let ahead = rowBytes <= 2 * prefetchDistance ? 4 * rowBytes : prefetchDistance
+  let zero = _mm512_setzero_ps()
+  var (t0, t1, t2, t3) = (zero, zero, zero, zero)
   for group in 0..<columns / groupSize {
     let (f0, f1) = (factors(s0, mode, group), factors(s1, mode, group))
-    for _ in 0..<groupSize / 16 {
-      t0 = _mm512_fmadd_ps(sixteen(w0, c, mode, f0), load(x, c), t0)
-      t1 = _mm512_fmadd_ps(sixteen(w1, c, mode, f1), load(x, c), t1)
-      c += 16
+    let (f2, f3) = (factors(s2, mode, group), factors(s3, mode, group))
+    let start = group * groupSize
+    let at = ahead + (mode == mxfp8 ? start : start / 2)
+    prefetch(w0 + at)
+    prefetch(w1 + at)
+    prefetch(w2 + at)
+    prefetch(w3 + at)
+    for i in 0..<groupSize / 16 {
+      let c = start + 16 * i
+      let source = load(x, c)
+      t0 = _mm512_fmadd_ps(sixteen(w0, c, mode, f0), source, t0)
+      t1 = _mm512_fmadd_ps(sixteen(w1, c, mode, f1), source, t1)
+      t2 = _mm512_fmadd_ps(sixteen(w2, c, mode, f2), source, t2)
+      t3 = _mm512_fmadd_ps(sixteen(w3, c, mode, f3), source, t3)
     }
   }
-  y0[0] = sum(t0)
-  y1[0] = sum(t1)
+  let factor = unit(mode)
+  (y[0], y[i1], y[i2], y[last]) = (sum(t0) * factor, sum(t1) * factor, sum(t2) * factor, sum(t3) * factor)
 }

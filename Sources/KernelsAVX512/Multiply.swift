@@ -11,6 +11,11 @@ package func multiplyF32(
   weights: UnsafeRawPointer, rowBytes: Int, weightRows: Int, x: UnsafePointer<Float>, xStride: Int,
   xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
 ) {
+  // One row of x: weights are read once, in the order of memory.
+  if xRows == 1 {
+    for o in 0..<weightRows { y[o] = oneByOne(weights + o * rowBytes, x, columns) }
+    return
+  }
   // Rows of x outermost: four of them stay in the first-level cache while the weight tile streams by.
   var r = 0
   while r < xRows {
@@ -64,6 +69,7 @@ private func oneByOne(_ w: UnsafeRawPointer, _ x: UnsafePointer<Float>, _ column
   var total = _mm512_setzero_ps()
   var c = 0
   while c + 16 <= columns {
+    prefetchAhead(w + 4 * c, 64)
     total = _mm512_fmadd_ps(load(w, c), load(x, c), total)
     c += 16
   }
