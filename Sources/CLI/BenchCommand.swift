@@ -39,7 +39,8 @@ enum BenchCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     let plan = Plan(flags)
     var configuration = try Loading.engineConfiguration(flags)
-    // Runs must repeat the work that they measure, and guesses are measured on their own.
+    // Runs must repeat the work that they measure, and guesses are measured on their own. What is measured behind other
+    // tokens has its own engine, which keeps those.
     configuration.prefixCacheBytes = 0
     configuration.speculates = false
     configuration.maxSequences = max(configuration.maxSequences, plan.counts.max() ?? 1)

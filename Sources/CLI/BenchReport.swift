@@ -27,7 +27,7 @@ struct BenchReport {
     var sequences = 1
     /// Tokens of one repetition, of each sequence.
     let tokens: Int
-    /// Tokens per second; nil where the time could not be told from that of the tokens before.
+    /// Tokens per second; nil where the tokens before them had to be computed again.
     let speed: Spread?
   }
 
@@ -151,7 +151,7 @@ extension BenchReport {
       m.phase.rawValue.padded(8) + "\(m.depth)".padded(7, left: true)
       + "\(m.sequences)".padded(10, left: true) + "\(m.tokens)".padded(9, left: true)
     guard let speed = m.speed else {
-      return line + "    not measured: the \(m.depth) tokens before take times that differ by more than these"
+      return line + "    not measured: there was no room to keep the \(m.depth) tokens before"
     }
     line += fixed(speed.median, 2).padded(11, left: true)
     line += "    (\(fixed(speed.least, 2)) - \(fixed(speed.largest, 2)))".padded(22)

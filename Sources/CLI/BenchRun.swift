@@ -41,31 +41,40 @@ struct BenchRun {
 
   // MARK: Speeds
 
-  /// Prefill and decode of one sequence after `depth` tokens.
+  /// Prefill and decode of one sequence after `depth` tokens, whose keys and values an engine of its own keeps.
   private func alone(depth: Int) throws -> [BenchReport.Measurement] {
-    var prefill: [Double] = []
+    guard depth > 0 else { return try alone(depth: 0, with: engine) }
+    var configuration = configuration
+    configuration.prefixCacheBytes =
+      engine.kvBytesPerToken * (depth + plan.promptTokens + plan.generateTokens)
+    let keeping = try EngineClient.start(configuration)
+    defer { keeping.stop() }
+    return try alone(depth: depth, with: keeping)
+  }
+
+  private func alone(depth: Int, with engine: EngineClient) throws -> [BenchReport.Measurement] {
+    var prefill: [GenerationTimings] = []
     var decode: [Double] = []
     for seed in 1...plan.repetitions {
-      let shallow = try measure(prompt: max(1, depth), generate: plan.generateTokens, seed: seed)
-      decode.append(shallow.decodeTokensPerSecond)
-      // Of the time for depth + prompt tokens, what the first `depth` of them took is not the prompt's.
-      let deep = try measure(prompt: depth + plan.promptTokens, generate: 1, seed: seed)
-      prefill.append(deep.prefill - (depth > 0 ? shallow.prefill : 0))
+      let shallow = request(prompt: max(1, depth), generate: plan.generateTokens, seed: seed)
+      decode.append(try Self.finish(try engine.submit(shallow)).timings.decodeTokensPerSecond)
+      let deep = request(prompt: depth + plan.promptTokens, generate: 1, seed: seed)
+      prefill.append(try Self.finish(try engine.submit(deep)).timings)
     }
     return [
       BenchReport.Measurement(
         phase: .prefill, depth: depth, tokens: plan.promptTokens,
-        speed: Self.speed(of: plan.promptTokens, seconds: prefill)),
+        speed: Self.prefillSpeed(of: prefill, depth: depth)),
       BenchReport.Measurement(
         phase: .decode, depth: depth, tokens: plan.generateTokens, speed: BenchReport.Spread(decode)),
     ]
   }
 
-  /// Tokens per second where each repetition took a time that can be told from none. A difference of two times cannot when
-  /// they vary by more than the tokens take: then there is no speed to report.
-  static func speed(of tokens: Int, seconds: [Double]) -> BenchReport.Spread? {
-    guard seconds.allSatisfy({ $0 > 0 }) else { return nil }
-    return BenchReport.Spread(seconds.map { Double(tokens) / $0 })
+  /// Tokens per second of the prompts behind `depth` tokens; nil when those were computed again.
+  static func prefillSpeed(of runs: [GenerationTimings], depth: Int) -> BenchReport.Spread? {
+    // Whole blocks are kept.
+    guard runs.allSatisfy({ $0.cachedTokens > depth - KVCache.blockTokens }) else { return nil }
+    return BenchReport.Spread(runs.map(\.prefillTokensPerSecond))
   }
 
   /// Decode of `count` sequences in one batch, without context.

@@ -102,7 +102,9 @@ extension ComputeContext {
         && shape.heads % shape.kvHeads == 0,
       "attend: shapes differ")
     let group = shape.heads / shape.kvHeads
-    layout.prepareTiles(of: max(1, Self.tileRows / group))
+    // A block of keys and values is widened once for all query rows of a tile; enough tiles that threads finish together.
+    let rows = min(max(32, queries.count * shape.heads / (8 * pool.threads)), 128)
+    layout.prepareTiles(of: max(1, rows / group))
     let tiles = layout.tiles.count
     pool.run(tiles: tiles * shape.kvHeads) { index, worker in
       // Neighbouring indices are the heads of one tile: they read neighbouring cache memory.
@@ -112,9 +114,6 @@ extension ComputeContext {
         storage: storage, layout: layout, out: out, scratch: workerScratch[worker])
     }
   }
-
-  /// Query rows of a tile: a block of keys and values is widened once for all of them.
-  private static var tileRows: Int { 64 }
 
   /// One key-value head's share of a tile: the queries of its `group` heads at each of the tile's positions.
   private func attendTile(

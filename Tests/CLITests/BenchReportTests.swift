@@ -1,5 +1,6 @@
 // What `mlxserve bench` says of its measurements, and of what it could not measure.
 
+import Inference
 import JSON
 import Testing
 
@@ -11,19 +12,30 @@ import Testing
     readBytesPerSecond: 1e9, readShare: BenchReport.Spread([0.5, 0.75, 0.625]), speculation: nil,
     tokenizerBytesPerSecond: nil,
     measurements: [
-      .init(phase: .prefill, depth: 64, tokens: 4, speed: BenchRun.speed(of: 4, seconds: [0.25, -0.125])),
+      .init(phase: .prefill, depth: 64, tokens: 4, speed: nil),
       .init(phase: .decode, depth: 64, tokens: 8, speed: BenchReport.Spread([100, 80, 120])),
     ], peakResidentBytes: 5_000_000)
 
+  private func run(prompt: Int, cached: Int, prefill: Double) -> GenerationTimings {
+    var timings = GenerationTimings()
+    (timings.promptTokens, timings.cachedTokens, timings.prefill) = (prompt, cached, prefill)
+    return timings
+  }
+
   @Test func `a speed is that of the median repetition, between the least and the largest`() throws {
-    let speed = try #require(BenchRun.speed(of: 8, seconds: [0.5, 0.125, 0.25]))
+    let runs = [0.5, 0.125, 0.25].map { run(prompt: 72, cached: 64, prefill: $0) }
+    let speed = try #require(BenchRun.prefillSpeed(of: runs, depth: 64))
     #expect(speed == BenchReport.Spread([16, 64, 32]))
     #expect(speed.median == 32 && speed.least == 16 && speed.largest == 64)
   }
 
-  @Test(arguments: [[0.5, -0.125], [0], [-1]])
-  func `a time that cannot be told from none has no speed`(seconds: [Double]) {
-    #expect(BenchRun.speed(of: 8, seconds: seconds) == nil)
+  @Test func `only whole blocks of the tokens before are kept, and without them there is no speed`() {
+    let kept = run(prompt: 108, cached: 96, prefill: 0.5)
+    #expect(BenchRun.prefillSpeed(of: [kept], depth: 100) == BenchReport.Spread([24]))
+    #expect(BenchRun.prefillSpeed(of: [kept, run(prompt: 108, cached: 0, prefill: 1)], depth: 100) == nil)
+    #expect(
+      BenchRun.prefillSpeed(of: [run(prompt: 8, cached: 0, prefill: 0.25)], depth: 0)
+        == BenchReport.Spread([32]))
   }
 
   @Test func `what was not measured is null, an empty cell, and words`() {
@@ -41,7 +53,7 @@ import Testing
     let rows = report.table.split(separator: "\n").suffix(2)
     #expect(
       rows.first?.hasSuffix(
-        "not measured: the 64 tokens before take times that differ by more than these") == true)
+        "not measured: there was no room to keep the 64 tokens before") == true)
     #expect(rows.last?.contains("100.00") == true && rows.last?.hasSuffix("11 %") == true)
   }
 
