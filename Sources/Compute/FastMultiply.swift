@@ -62,7 +62,7 @@ extension ComputeContext {
         int8.multiplyPanel(
           w, rowSize, scales, biases, packed.scaleRowBytes, packed.scaleFormat, layout.bits, packed.groupSize,
           count, x, rowBytes, xRows, packed.columns, out, yStride, panel,
-          count, aheadRows)
+          aheadRows)
       } else {
         int8.multiply(
           w, rowSize, scales, biases, packed.scaleRowBytes, packed.scaleFormat, packed.bits, packed.groupSize,

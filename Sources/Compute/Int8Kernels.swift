@@ -29,12 +29,11 @@ struct Int8Kernels: Sendable {
   static let panelRows = 4
 
   /// As `Multiply` (to the bit) for at most 16 weight rows of 4 or 8 bits and at least `panelRows` rows of x, with
-  /// 64-byte aligned scratch; last, how many rows further weights will be wanted soon, and how many rows.
+  /// 64-byte aligned scratch; last, how many of the weight rows behind them will be wanted soon.
   typealias MultiplyPanel =
     @Sendable (
       UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int, Int,
-      UnsafeRawPointer, Int, Int, Int, UnsafeMutablePointer<Float>, Int, UnsafeMutableRawPointer, Int,
-      Int
+      UnsafeRawPointer, Int, Int, Int, UnsafeMutablePointer<Float>, Int, UnsafeMutableRawPointer, Int
     ) -> Void
 
   /// Bytes of scratch of the panel kernel: `(columns, block)`.

@@ -7,7 +7,7 @@ extension Reference {
     rowBytes: { columns, block in (columns + 3) / 4 * 4 + 8 * (columns / block) },
     quantize: quantizeInt8, multiply: multiplyInt8, panelBytes: { _, _ in 0 },
     multiplyPanel: {
-      w, rowBytes, s, b, scaleBytes, format, bits, group, rows, x, xBytes, xRows, columns, y, n, _, _, _ in
+      w, rowBytes, s, b, scaleBytes, format, bits, group, rows, x, xBytes, xRows, columns, y, n, _, _ in
       multiplyInt8(
         packed: w, rowBytes: rowBytes, scales: s, biases: b, scaleRowBytes: scaleBytes, scaleFormat: format,
         bits: bits, groupSize: group, weightRows: rows, x: x, xRowBytes: xBytes, xRows: xRows,

@@ -16,13 +16,13 @@ package func int8PanelBytes(columns: Int, block: Int) -> Int {
   32 * paddedColumns(columns) + 128 * (columns / block) + 4 * 16 * 64
 }
 
-/// As `multiplyInt8`, for `weightRows` of at most 16. `aheadRows` weight rows, the first of them `ahead` rows behind
-/// this panel's first, will be wanted soon: they are asked for along the way.
+/// As `multiplyInt8`, for `weightRows` of at most 16. The `aheadRows` weight rows behind them will be wanted soon:
+/// they are asked for along the way.
 package func multiplyInt8Panel(
   packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
   scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
   xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int,
-  scratch: UnsafeMutableRawPointer, ahead: Int, aheadRows: Int
+  scratch: UnsafeMutableRawPointer, aheadRows: Int
 ) {
   let block = min(groupSize, 64)
   let blocks = columns / block
@@ -55,13 +55,13 @@ package func multiplyInt8Panel(
   // Bytes of the panel for a block.
   let stride = 16 * block * bits / 4
   // The next panel's weights are asked for line by line in between, its few scales at once.
-  let next = packed + ahead * rowBytes
+  let next = packed + weightRows * rowBytes
   let last = aheadRows * rowBytes
   var (asked, wanted) = (0, 0)
   let share = last / (blocks * ((xRows + 3) / 4)) + 1
   for line in 0..<(aheadRows * scaleRowBytes + 63) / 64 {
-    prefetch(scales + ahead * scaleRowBytes + 64 * line)
-    prefetch(biases + ahead * scaleRowBytes + 64 * line)
+    prefetch(scales + weightRows * scaleRowBytes + 64 * line)
+    prefetch(biases + weightRows * scaleRowBytes + 64 * line)
   }
   // Slots are written by their first block; those without one are zero.
   for slot in min(blocks, 16)..<16 {

@@ -18,13 +18,13 @@ package func int8PanelBytes(columns: Int, block: Int) -> Int {
   16 * paddedColumns(columns) + 128 * factorBlocks(columns, block) + 8 * 16 * 64
 }
 
-/// As `multiplyInt8`, for `weightRows` of at most 16 and at least 4 rows of x. `aheadRows` weight rows, the first of
-/// them `ahead` rows behind this panel's first, will be wanted soon: they are asked for along the way.
+/// As `multiplyInt8`, for `weightRows` of at most 16 and at least 4 rows of x. The `aheadRows` weight
+/// rows behind them will be wanted soon: they are asked for along the way.
 package func multiplyInt8Panel(
   packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
   scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
   xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int,
-  scratch: UnsafeMutableRawPointer, ahead: Int, aheadRows: Int
+  scratch: UnsafeMutableRawPointer, aheadRows: Int
 ) {
   let block = min(groupSize, 64)
   let blocks = columns / block
@@ -38,15 +38,15 @@ package func multiplyInt8Panel(
   let a = paddedColumns(columns)
   let c = a + 4 * paddedBlocks(columns, block)
   // The next panel's weights are asked for line by line in between, its few scales at once.
-  var next = packed + ahead * rowBytes
+  var next = packed + weightRows * rowBytes
   let last = next + aheadRows * rowBytes
   // With few rows of x the next panel is wanted so soon that it is asked for while this one is interleaved, too.
   let steps = xRows < 8 ? rowBytes / 64 + blocks * ((xRows + 3) / 4) : blocks * ((xRows + 7) / 8)
   let share = aheadRows * rowBytes / steps + 1
   next = interleave(packed, rowBytes, weightRows, panel, next, xRows < 8 ? last : next, share)
   for line in 0..<(aheadRows * scaleRowBytes + 63) / 64 {
-    prefetch(scales + ahead * scaleRowBytes + 64 * line)
-    prefetch(biases + ahead * scaleRowBytes + 64 * line)
+    prefetch(scales + weightRows * scaleRowBytes + 64 * line)
+    prefetch(biases + weightRows * scaleRowBytes + 64 * line)
   }
   // Slots are written by their first block; those without one are zero.
   for slot in min(blocks, 16)..<16 {

@@ -145,7 +145,7 @@ import Testing
             biases.start + first * scaleBytes, scaleBytes, format, bits, group, count, rows.start, bytes,
             xRows,
             columns, y.floats + first, weightRows, scratch.start,
-            count, min(16, weightRows - first - count))
+            min(16, weightRows - first - count))
         }
         #expect(scratch.isIntact)
       } else {
