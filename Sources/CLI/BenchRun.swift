@@ -23,7 +23,7 @@ struct BenchRun {
 
   func report(loadSeconds: Double) throws -> BenchReport {
     // The first run touches weights and buffers for the first time: it is not counted.
-    _ = try measure(prompt: 8, generate: 2, seed: 0)
+    _ = try measure(prompt: max(8, plan.promptTokens), generate: 2, seed: 0)
     var measurements: [BenchReport.Measurement] = []
     for depth in plan.depths { measurements += try alone(depth: depth) }
     for count in plan.counts where count > 1 { measurements.append(try together(count)) }

@@ -96,7 +96,8 @@ def main():
             "tokens_per_second": statistics.median(values), "least": min(values), "largest": max(values)})
 
     runner = Runner(arguments.model, arguments.threads, longest, 1)
-    runner.prefill(0, 8)
+    # The first run touches weights and buffers for the first time: it is not counted.
+    runner.prefill(0, max(8, arguments.prompt_tokens))
     for depth in depths:
         prefill, decode = [], []
         for _ in range(arguments.repetitions):
