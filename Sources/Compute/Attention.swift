@@ -274,9 +274,10 @@ private struct TileBuffers {
     q = scratch.floats(rows * (2 * headDim + tokens + 3) + tokens * headDim)
     sums = q + rows * headDim
     scores = sums + rows * headDim
-    states = scores + rows * tokens
+    // What vectors are loaded from first: it stays at borders of cache lines for any number of rows.
+    widened = scores + rows * tokens
+    states = widened + tokens * headDim
     factors = states + rows * 2
-    widened = factors + rows
   }
 
   /// Copies a row's query, and empties its softmax.
