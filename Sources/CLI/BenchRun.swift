@@ -56,10 +56,11 @@ struct BenchRun {
     var prefill: [GenerationTimings] = []
     var decode: [Double] = []
     for seed in 1...plan.repetitions {
-      let shallow = request(prompt: max(1, depth), generate: plan.generateTokens, seed: seed)
-      decode.append(try Self.finish(try engine.submit(shallow)).timings.decodeTokensPerSecond)
-      let deep = request(prompt: depth + plan.promptTokens, generate: 1, seed: seed)
-      prefill.append(try Self.finish(try engine.submit(deep)).timings)
+      let shallow = try measure(
+        prompt: max(1, depth), generate: plan.generateTokens, seed: seed, with: engine)
+      decode.append(shallow.decodeTokensPerSecond)
+      prefill.append(
+        try measure(prompt: depth + plan.promptTokens, generate: 1, seed: seed, with: engine))
     }
     return [
       BenchReport.Measurement(
@@ -143,9 +144,12 @@ struct BenchRun {
 
   // MARK: One generation
 
-  /// One generation of exactly `generate` tokens after a prompt of pseudo-random token ids.
-  private func measure(prompt: Int, generate: Int, seed: Int) throws -> GenerationTimings {
-    try Self.finish(try engine.submit(request(prompt: prompt, generate: generate, seed: seed))).timings
+  /// One generation of exactly `generate` tokens after a prompt of pseudo-random token ids, by the run's engine or another.
+  private func measure(prompt: Int, generate: Int, seed: Int, with other: EngineClient? = nil) throws
+    -> GenerationTimings
+  {
+    let request = request(prompt: prompt, generate: generate, seed: seed)
+    return try Self.finish(try (other ?? engine).submit(request)).timings
   }
 
   private func request(prompt: Int, generate: Int, seed: Int) -> GenerationRequest {

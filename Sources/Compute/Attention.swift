@@ -195,9 +195,9 @@ extension ComputeContext {
   ) {
     guard !rows.isEmpty, !seen.isEmpty else { return }
     kernels.accumulate(
-      buffers.scores + rows.lowerBound * KVCache.blockTokens, rows.count, seen.lowerBound, seen.upperBound,
-      values,
-      headDim, buffers.factors + rows.lowerBound, buffers.sums + rows.lowerBound * headDim)
+      buffers.scores + rows.lowerBound * KVCache.blockTokens, rows.count, seen.lowerBound,
+      seen.upperBound, values, headDim, buffers.factors + rows.lowerBound,
+      buffers.sums + rows.lowerBound * headDim)
   }
 
   /// The last position that the row at `position` sees: its own, or the last of its group.

@@ -61,8 +61,7 @@ extension ComputeContext {
         let aheadRows = isRepacked ? 0 : min(step, packed.rows - start - count)
         int8.multiplyPanel(
           w, rowSize, scales, biases, packed.scaleRowBytes, packed.scaleFormat, layout.bits, packed.groupSize,
-          count, x, rowBytes, xRows, packed.columns, out, yStride, panel,
-          aheadRows)
+          count, x, rowBytes, xRows, packed.columns, out, yStride, panel, aheadRows)
       } else {
         int8.multiply(
           w, rowSize, scales, biases, packed.scaleRowBytes, packed.scaleFormat, packed.bits, packed.groupSize,

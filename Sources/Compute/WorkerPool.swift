@@ -61,7 +61,7 @@ private struct SharedBody: @unchecked Sendable {
 
 /// The tiles of a fork that one thread begins with.
 private final class Share: Sendable {
-  /// The next tile, and in the upper half the end. 32 bits are enough: a tile is at least sixteen rows.
+  /// The next tile, and in the upper half the end: no fork has 2^32 tiles.
   private let range = Atomic<UInt64>(0)
   /// Shares are written all the time: no two of them in one cache line.
   private let padding = (UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0))

@@ -10,34 +10,9 @@ package func attentionScores(
   let zero = _mm512_setzero_ps()
   var r = 0
   while r + 4 <= queryRows {
-    let q0 = queries + r * queryStride
-    let (q1, q2, q3) = (q0 + queryStride, q0 + 2 * queryStride, q0 + 3 * queryStride)
-    var (a0, a1, a2, a3) = (zero, zero, zero, zero)
-    var (b0, b1, b2, b3) = (zero, zero, zero, zero)
-    for d in 0..<headDim {
-      let (low, high) = (load(keys, 32 * d), load(keys, 32 * d + 16))
-      let s0 = _mm512_set1_ps(q0[d])
-      a0 = _mm512_fmadd_ps(s0, low, a0)
-      b0 = _mm512_fmadd_ps(s0, high, b0)
-      let s1 = _mm512_set1_ps(q1[d])
-      a1 = _mm512_fmadd_ps(s1, low, a1)
-      b1 = _mm512_fmadd_ps(s1, high, b1)
-      let s2 = _mm512_set1_ps(q2[d])
-      a2 = _mm512_fmadd_ps(s2, low, a2)
-      b2 = _mm512_fmadd_ps(s2, high, b2)
-      let s3 = _mm512_set1_ps(q3[d])
-      a3 = _mm512_fmadd_ps(s3, low, a3)
-      b3 = _mm512_fmadd_ps(s3, high, b3)
-    }
-    let target = out + 32 * r
-    _mm512_storeu_ps(target, a0)
-    _mm512_storeu_ps(target + 16, b0)
-    _mm512_storeu_ps(target + 32, a1)
-    _mm512_storeu_ps(target + 48, b1)
-    _mm512_storeu_ps(target + 64, a2)
-    _mm512_storeu_ps(target + 80, b2)
-    _mm512_storeu_ps(target + 96, a3)
-    _mm512_storeu_ps(target + 112, b3)
+    let none: Eight = (zero, zero, zero, zero, zero, zero, zero, zero)
+    store(
+      adding(none, queries + r * queryStride, queryStride, 0, headDim, keys, 32), out + 32 * r, 32)
     r += 4
   }
   while r < queryRows {
@@ -70,51 +45,69 @@ package func attentionAccumulate(
   }
 }
 
-/// Four rows share each value that is loaded: a cycle has room for one such load and one multiply-add.
+/// Sums of four rows, two registers each; a tuple, since a struct would bring weak symbols.
+private typealias Eight = (__m512, __m512, __m512, __m512, __m512, __m512, __m512, __m512)
+
+/// `sums[r] + Σ rows[r][k] · base[k][0 ..< 32]` over k in `from ..< to`, in order; `rowStride` and `stride` apart. Four
+/// rows share each vector that is loaded: a cycle has room for one such load and one multiply-add.
+@inline(__always)
+private func adding(
+  _ sums: Eight, _ rows: UnsafePointer<Float>, _ rowStride: Int, _ from: Int, _ to: Int,
+  _ base: UnsafePointer<Float>, _ stride: Int
+) -> Eight {
+  var (a0, b0, a1, b1, a2, b2, a3, b3) = sums
+  let (r1, r2, r3) = (rows + rowStride, rows + 2 * rowStride, rows + 3 * rowStride)
+  for k in from..<to {
+    let (low, high) = (load(base, stride * k), load(base, stride * k + 16))
+    let s0 = _mm512_set1_ps(rows[k])
+    a0 = _mm512_fmadd_ps(s0, low, a0)
+    b0 = _mm512_fmadd_ps(s0, high, b0)
+    let s1 = _mm512_set1_ps(r1[k])
+    a1 = _mm512_fmadd_ps(s1, low, a1)
+    b1 = _mm512_fmadd_ps(s1, high, b1)
+    let s2 = _mm512_set1_ps(r2[k])
+    a2 = _mm512_fmadd_ps(s2, low, a2)
+    b2 = _mm512_fmadd_ps(s2, high, b2)
+    let s3 = _mm512_set1_ps(r3[k])
+    a3 = _mm512_fmadd_ps(s3, low, a3)
+    b3 = _mm512_fmadd_ps(s3, high, b3)
+  }
+  return (a0, b0, a1, b1, a2, b2, a3, b3)
+}
+
+@inline(__always)
+private func store(_ sums: Eight, _ out: UnsafeMutablePointer<Float>, _ stride: Int) {
+  _mm512_storeu_ps(out, sums.0)
+  _mm512_storeu_ps(out + 16, sums.1)
+  _mm512_storeu_ps(out + stride, sums.2)
+  _mm512_storeu_ps(out + stride + 16, sums.3)
+  _mm512_storeu_ps(out + 2 * stride, sums.4)
+  _mm512_storeu_ps(out + 2 * stride + 16, sums.5)
+  _mm512_storeu_ps(out + 3 * stride, sums.6)
+  _mm512_storeu_ps(out + 3 * stride + 16, sums.7)
+}
+
 @inline(__always)
 private func fourRows(
-  _ u0: UnsafePointer<Float>, _ from: Int, _ to: Int, _ values: UnsafePointer<Float>, _ headDim: Int,
-  _ factors: UnsafePointer<Float>, _ o0: UnsafeMutablePointer<Float>
+  _ weights: UnsafePointer<Float>, _ from: Int, _ to: Int, _ values: UnsafePointer<Float>, _ headDim: Int,
+  _ factors: UnsafePointer<Float>, _ out: UnsafeMutablePointer<Float>
 ) {
-  let (u1, u2, u3) = (u0 + 32, u0 + 64, u0 + 96)
-  let (o1, o2, o3) = (o0 + headDim, o0 + 2 * headDim, o0 + 3 * headDim)
-  let (f0, f1) = (_mm512_set1_ps(factors[0]), _mm512_set1_ps(factors[1]))
-  let (f2, f3) = (_mm512_set1_ps(factors[2]), _mm512_set1_ps(factors[3]))
   var d = 0
   while d + 32 <= headDim {
-    var (a0, b0) = (_mm512_mul_ps(load(o0, d), f0), _mm512_mul_ps(load(o0, d + 16), f0))
-    var (a1, b1) = (_mm512_mul_ps(load(o1, d), f1), _mm512_mul_ps(load(o1, d + 16), f1))
-    var (a2, b2) = (_mm512_mul_ps(load(o2, d), f2), _mm512_mul_ps(load(o2, d + 16), f2))
-    var (a3, b3) = (_mm512_mul_ps(load(o3, d), f3), _mm512_mul_ps(load(o3, d + 16), f3))
-    for j in from..<to {
-      let row = values + j * headDim + d
-      let (low, high) = (load(row, 0), load(row, 16))
-      let w0 = _mm512_set1_ps(u0[j])
-      a0 = _mm512_fmadd_ps(w0, low, a0)
-      b0 = _mm512_fmadd_ps(w0, high, b0)
-      let w1 = _mm512_set1_ps(u1[j])
-      a1 = _mm512_fmadd_ps(w1, low, a1)
-      b1 = _mm512_fmadd_ps(w1, high, b1)
-      let w2 = _mm512_set1_ps(u2[j])
-      a2 = _mm512_fmadd_ps(w2, low, a2)
-      b2 = _mm512_fmadd_ps(w2, high, b2)
-      let w3 = _mm512_set1_ps(u3[j])
-      a3 = _mm512_fmadd_ps(w3, low, a3)
-      b3 = _mm512_fmadd_ps(w3, high, b3)
+    @inline(__always)
+    func scaled(_ r: Int, _ at: Int) -> __m512 {
+      _mm512_mul_ps(load(out, r * headDim + d + at), _mm512_set1_ps(factors[r]))
     }
-    _mm512_storeu_ps(o0 + d, a0)
-    _mm512_storeu_ps(o0 + d + 16, b0)
-    _mm512_storeu_ps(o1 + d, a1)
-    _mm512_storeu_ps(o1 + d + 16, b1)
-    _mm512_storeu_ps(o2 + d, a2)
-    _mm512_storeu_ps(o2 + d + 16, b2)
-    _mm512_storeu_ps(o3 + d, a3)
-    _mm512_storeu_ps(o3 + d + 16, b3)
+    let before: Eight = (
+      scaled(0, 0), scaled(0, 16), scaled(1, 0), scaled(1, 16), scaled(2, 0), scaled(2, 16), scaled(3, 0),
+      scaled(3, 16)
+    )
+    store(adding(before, weights, 32, from, to, values + d, headDim), out + d, headDim)
     d += 32
   }
   guard d < headDim else { return }
   for r in 0..<4 {
-    oneRow(u0 + 32 * r, from, to, values, headDim, d, factors[r], o0 + r * headDim)
+    oneRow(weights + 32 * r, from, to, values, headDim, d, factors[r], out + r * headDim)
   }
 }
 
