@@ -24,9 +24,10 @@ enum Flags {
           "fast: activations as int8 per group beside affine, MXFP4 and NVFP4 weights; exact: float32 activations"
       ),
       Flag(
-        name: "kv-cache-type", kind: .choice(["f32", "f16", "q8"]), placeholder: "TYPE",
-        defaultText: "f16 with fast, f32 with exact",
-        help: "how keys and values are stored: f32, f16, or q8 (int8 with a scale per position and head)"),
+        name: "kv-cache-type", kind: .choice(["f32", "q16", "q8"]), placeholder: "TYPE",
+        defaultText: "q16 with fast, f32 with exact",
+        help: "how keys and values are stored: f32, or q16 or q8 (int16 or int8 with a scale per position "
+          + "and head)"),
       Flag(
         name: "speculate", kind: .choice(["lookup", "off"]), placeholder: "HOW", defaultText: "lookup",
         help: "guess tokens that repeat earlier text and verify several in one step; never changes an answer "

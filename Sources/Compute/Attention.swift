@@ -65,24 +65,33 @@ extension ComputeContext {
       let column = keys.assumingMemoryBound(to: Float.self) + slot
       for d in 0..<size { column[d * tokens] = key[d] }
       (values.assumingMemoryBound(to: Float.self) + slot * size).update(from: value, count: size)
-    case .f16:
-      let column = keys.assumingMemoryBound(to: UInt16.self) + slot
-      withUnsafeTemporaryAllocation(of: UInt16.self, capacity: size) { row in
-        guard let halves = row.baseAddress else { return }
-        kernels.narrow(key, size, halves)
-        for d in 0..<size { column[d * tokens] = halves[d] }
+    case .q16:
+      store(key: key, value: value, as: Int16.self, slot: slot, block: block, head: head, of: storage)
+    case .q8: store(key: key, value: value, as: Int8.self, slot: slot, block: block, head: head, of: storage)
+    }
+  }
+
+  private func store<Element: FixedWidthInteger>(
+    key: UnsafePointer<Float>, value: UnsafePointer<Float>, as: Element.Type, slot: Int, block: Int,
+    head: Int,
+    of storage: KVLayer
+  ) {
+    guard let limit = storage.format.limit else { return }
+    let size = storage.headDim
+    let keys = storage.keys(block: block, head: head).assumingMemoryBound(to: Element.self)
+    let values = storage.values(block: block, head: head).assumingMemoryBound(to: Element.self)
+    let scales = storage.scales(block: block, head: head)
+    withUnsafeTemporaryAllocation(of: Int16.self, capacity: size + 1) { row in
+      guard let row = row.baseAddress else { return }
+      scales[slot] = kernels.integerAttention.quantize(key, size, limit, row)
+      for d in 0..<size {
+        keys[KVLayer.keyIndex(position: slot, element: d)] = Element(truncatingIfNeeded: row[d])
       }
-      kernels.narrow(value, size, values.assumingMemoryBound(to: UInt16.self) + slot * size)
-    case .q8:
-      let scales = storage.scales(block: block, head: head)
-      let column = keys.assumingMemoryBound(to: Int8.self) + slot
-      withUnsafeTemporaryAllocation(of: Int8.self, capacity: size) { row in
-        guard let bytes = row.baseAddress else { return }
-        scales[slot] = Portable.quantizeHead(key, size, bytes)
-        for d in 0..<size { column[d * tokens] = bytes[d] }
+      scales[KVCache.blockTokens + slot] = kernels.integerAttention.quantize(value, size, limit, row)
+      for d in 0..<size {
+        values[KVLayer.valueIndex(position: slot, element: d, headDim: size)] =
+          Element(truncatingIfNeeded: row[d])
       }
-      let row = values.assumingMemoryBound(to: Int8.self) + slot * size
-      scales[tokens + slot] = Portable.quantizeHead(value, size, row)
     }
   }
 
@@ -102,7 +111,8 @@ extension ComputeContext {
         && shape.heads % shape.kvHeads == 0,
       "attend: shapes differ")
     let group = shape.heads / shape.kvHeads
-    // A block of keys and values is widened once for all query rows of a tile; enough tiles that threads finish together.
+    // A block of keys and values is in the first-level cache for all query rows of a tile; enough tiles that threads
+    // finish together.
     let rows = min(max(32, queries.count * shape.heads / (8 * pool.threads)), 128)
     layout.prepareTiles(of: max(1, rows / group))
     let tiles = layout.tiles.count
@@ -125,21 +135,14 @@ extension ComputeContext {
     let groups = shape.seesGroups ? span.groups : []
     let position = span.start + tile.first
     let blocks = layout.blocks[span.table...]
-    let buffers = TileBuffers(scratch, rows: rows, headDim: size)
+    let buffers = TileBuffers(scratch, rows: rows, headDim: size, integers: integerKernels(storage.format))
     for r in 0..<rows {
-      let source = queries.row(span.row + tile.first + r / group) + (head * group + r % group) * size
-      buffers.begin(r, headDim: size, query: source)
-      kernels.scale(shape.scale, size, buffers.q + r * size)
+      let query = queries.row(span.row + tile.first + r / group) + (head * group + r % group) * size
+      begin(r, query: query, scale: shape.scale, buffers)
     }
-    if tile.count == 1, size % 32 == 0, let stored = storedAttention(storage.format) {
-      walkStored(
-        stored, position: position, lastVisible: Self.lastVisible(from: position, groups), rows: rows,
-        shape: shape, head: head, storage: storage, blocks: blocks, buffers)
-    } else {
-      walk(
-        position..<position + tile.count, group: group, groups: groups, shape: shape, head: head,
-        storage: storage, blocks: blocks, buffers)
-    }
+    walk(
+      position..<position + tile.count, group: group, groups: groups, shape: shape, head: head,
+      storage: storage, blocks: blocks, buffers)
     for r in 0..<rows {
       let target = out.row(span.row + tile.first + r / group) + (head * group + r % group) * size
       target.update(from: buffers.sums + r * size, count: size)
@@ -147,57 +150,100 @@ extension ComputeContext {
     }
   }
 
-  /// The walk over the blocks for the heads of several positions: a block is widened once for all of them.
+  /// Takes over a row's query, and empties its softmax.
+  private func begin(_ row: Int, query: UnsafePointer<Float>, scale: Float, _ buffers: TileBuffers) {
+    let size = buffers.headDim
+    (buffers.sums + row * size).update(repeating: 0, count: size)
+    buffers.states[2 * row] = -.infinity
+    buffers.states[2 * row + 1] = 0
+    if buffers.integers != nil {
+      let rounded = buffers.integerQueries + row * buffers.integerStride
+      buffers.queryScales[row] =
+        scale * kernels.integerAttention.quantize(query, size, KVFormat.q16.limit ?? 0, rounded)
+    } else {
+      (buffers.queries + row * size).update(from: query, count: size)
+      kernels.scale(scale, size, buffers.queries + row * size)
+    }
+  }
+
+  /// The walk over the blocks that the rows of a tile see.
   private func walk(
     _ positions: Range<Int>, group: Int, groups: [Range<Int>], shape: AttentionShape, head: Int,
     storage: KVLayer, blocks: ArraySlice<Int32>, _ buffers: TileBuffers
   ) {
-    let (size, tokens, rows) = (shape.headDim, KVCache.blockTokens, positions.count * group)
+    let (tokens, rows) = (KVCache.blockTokens, positions.count * group)
     var last = positions.upperBound - 1
     for group in groups where group.overlaps(positions) { last = max(last, group.upperBound - 1) }
     let first = shape.window.map { max(0, positions.lowerBound - $0 + 1) } ?? 0
     for index in first / tokens...last / tokens {
-      let block = Int(blocks[blocks.startIndex + index])
+      let numbers = (
+        blocks[blocks.startIndex + index], blocks[blocks.startIndex + min(index + 1, last / tokens)]
+      )
+      let block = TileBlock(storage: storage, head: head, block: Int(numbers.0), next: Int(numbers.1))
       // Rows of the tile that see nothing of this block are skipped at its end (window) or start (causality).
       let firstRow = groups.isEmpty ? max(0, index * tokens - positions.lowerBound) * group : 0
-      let keys = floats(
-        storage.keys(block: block, head: head), storage.format, size * tokens, buffers.widened)
-      kernels.scores(
-        buffers.q + firstRow * size, size, rows - firstRow, keys, size, buffers.scores + firstRow * tokens)
-      let scales = storage.format == .q8 ? storage.scales(block: block, head: head) : nil
-      // Behind the keys' last use: the buffer is the same.
-      let values = floats(
-        storage.values(block: block, head: head), storage.format, size * tokens, buffers.widened)
+      score(firstRow..<rows, block, buffers)
       // Rows that see the same keys, as all do but at the ends of their sight, are added together.
       var (start, seen) = (firstRow, 0..<0)
-      for r in firstRow..<rows {
+      for r in stride(from: firstRow, to: rows, by: group) {
         let position = positions.lowerBound + r / group
         let to = min(tokens, Self.lastVisible(from: position, groups) - index * tokens + 1)
         let from = shape.window.map { max(0, position - $0 + 1 - index * tokens) } ?? 0
         if from..<max(from, to) != seen {
-          accumulate(start..<r, seen: seen, values: values, headDim: size, buffers)
+          fold(start..<r, seen: seen, block, buffers)
           (start, seen) = (r, from..<max(from, to))
         }
-        guard from < to else { continue }
-        let row = buffers.scores + r * tokens
-        // A position's scale multiplies its score, and its weight in the sum of values.
-        if let scales { for j in from..<to { row[j] *= scales[j] } }
-        buffers.factors[r] = kernels.softmaxBlock(row, from, to, buffers.states + 2 * r)
-        if let scales { for j in from..<to { row[j] *= scales[tokens + j] } }
       }
-      accumulate(start..<rows, seen: seen, values: values, headDim: size, buffers)
+      fold(start..<rows, seen: seen, block, buffers)
     }
   }
 
-  /// Adds the values that some rows of a tile see of a block, weighted by their scores.
-  private func accumulate(
-    _ rows: Range<Int>, seen: Range<Int>, values: UnsafePointer<Float>, headDim: Int, _ buffers: TileBuffers
-  ) {
+  /// Scores of a tile's rows against a block's keys.
+  private func score(_ rows: Range<Int>, _ block: TileBlock, _ buffers: TileBuffers) {
+    let (size, first) = (buffers.headDim, rows.lowerBound)
+    let scores = buffers.scores + first * KVCache.blockTokens
+    if let integers = buffers.integers {
+      integers.scores(
+        buffers.integerQueries + first * buffers.integerStride, buffers.integerStride, rows.count,
+        buffers.queryScales + first, block.keys, block.scales, size, block.values, scores)
+    } else {
+      kernels.scores(
+        buffers.queries + first * size, size, rows.count,
+        UnsafePointer(block.keys.assumingMemoryBound(to: Float.self)), size, scores)
+    }
+  }
+
+  /// Folds what some rows of a tile see of a block into their softmax and their sums.
+  private func fold(_ rows: Range<Int>, seen: Range<Int>, _ block: TileBlock, _ buffers: TileBuffers) {
     guard !rows.isEmpty, !seen.isEmpty else { return }
-    kernels.accumulate(
-      buffers.scores + rows.lowerBound * KVCache.blockTokens, rows.count, seen.lowerBound,
-      seen.upperBound, values, headDim, buffers.factors + rows.lowerBound,
-      buffers.sums + rows.lowerBound * headDim)
+    let (size, first, tokens) = (buffers.headDim, rows.lowerBound, KVCache.blockTokens)
+    let (scores, states) = (buffers.scores + first * tokens, buffers.states + 2 * first)
+    let (factors, sums) = (buffers.factors + first, buffers.sums + first * size)
+    if let integers = buffers.integers {
+      let weightScales = buffers.weightScales + first
+      kernels.integerAttention.softmax(
+        scores, rows.count, seen.lowerBound, seen.upperBound, block.scales + tokens, states, factors,
+        weightScales)
+      integers.accumulate(
+        scores, weightScales, rows.count, seen.lowerBound, seen.upperBound, block.values, size, factors,
+        block.nextKeys, sums)
+    } else {
+      for r in 0..<rows.count {
+        factors[r] = kernels.softmaxBlock(
+          scores + r * tokens, seen.lowerBound, seen.upperBound, states + 2 * r)
+      }
+      kernels.accumulate(
+        scores, rows.count, seen.lowerBound, seen.upperBound,
+        UnsafePointer(block.values.assumingMemoryBound(to: Float.self)), size, factors, sums)
+    }
+  }
+
+  private func integerKernels(_ format: KVFormat) -> IntegerAttention.Width? {
+    switch format {
+    case .f32: nil
+    case .q16: kernels.integerAttention.int16
+    case .q8: kernels.integerAttention.int8
+    }
   }
 
   /// The last position that the row at `position` sees: its own, or the last of its group.
@@ -205,59 +251,29 @@ extension ComputeContext {
     for group in groups where group.contains(position) { return group.upperBound - 1 }
     return position
   }
+}
 
-  private func storedAttention(_ format: KVFormat) -> KernelTable.StoredAttention? {
-    switch format {
-    case .f32: nil
-    case .f16: kernels.attendHalf
-    case .q8: kernels.attendInt8
-    }
-  }
+/// A block of one head's keys and values, and where the next one's begin.
+private struct TileBlock {
+  let keys, values, nextKeys: UnsafeMutableRawPointer
+  /// `[32]` of the keys, `[32]` of the values; integers only.
+  let scales: UnsafeMutablePointer<Float>
 
-  /// The walk over the blocks for the heads of one position, which all see the same keys: nothing is widened into
-  /// memory. The same bits as the walk of a tile.
-  private func walkStored(
-    _ stored: KernelTable.StoredAttention, position: Int, lastVisible: Int, rows: Int, shape: AttentionShape,
-    head: Int, storage: KVLayer, blocks: ArraySlice<Int32>, _ buffers: TileBuffers
-  ) {
-    let (size, tokens) = (shape.headDim, KVCache.blockTokens)
-    let (scores, factors) = (buffers.scores, buffers.factors)
-    let firstVisible = shape.window.map { max(0, position - $0 + 1) } ?? 0
-    for index in firstVisible / tokens...lastVisible / tokens {
-      let block = Int(blocks[blocks.startIndex + index])
-      let (from, to) = (max(0, firstVisible - index * tokens), min(tokens, lastVisible - index * tokens + 1))
-      let values = storage.values(block: block, head: head)
-      stored.scores(buffers.q, size, rows, storage.keys(block: block, head: head), size, values, scores)
-      let scales = storage.format == .q8 ? storage.scales(block: block, head: head) : nil
-      for r in 0..<rows {
-        let row = scores + r * tokens
-        if let scales { for j in from..<to { row[j] *= scales[j] } }
-        factors[r] = kernels.softmaxBlock(row, from, to, buffers.states + 2 * r)
-        if let scales { for j in from..<to { row[j] *= scales[tokens + j] } }
-      }
-      let next = Int(blocks[blocks.startIndex + min(index + 1, position / tokens)])
-      stored.accumulate(
-        scores, rows, from, to, values, size, factors, storage.keys(block: next, head: head), buffers.sums)
-    }
-  }
-
-  /// Stored elements as float32: themselves, or widened into `buffer`. Scales are left to the caller.
-  private func floats(
-    _ stored: UnsafeMutableRawPointer, _ format: KVFormat, _ count: Int, _ buffer: UnsafeMutablePointer<Float>
-  ) -> UnsafePointer<Float> {
-    switch format {
-    case .f32: return UnsafePointer(stored.assumingMemoryBound(to: Float.self))
-    case .f16: kernels.widen(stored, FloatFormat.f16, count, buffer)
-    case .q8: kernels.widenInt8(UnsafePointer(stored.assumingMemoryBound(to: Int8.self)), count, buffer)
-    }
-    return UnsafePointer(buffer)
+  init(storage: KVLayer, head: Int, block: Int, next: Int) {
+    keys = storage.keys(block: block, head: head)
+    values = storage.values(block: block, head: head)
+    scales = storage.scales(block: block, head: head)
+    nextKeys = storage.keys(block: next, head: head)
   }
 }
 
 /// What one tile works with, in its worker's scratch memory. A row is one query head of one position.
 private struct TileBuffers {
+  let headDim: Int
+  /// The kernels of the cache's integers; nil for floats.
+  let integers: IntegerAttention.Width?
   /// Scaled queries, `[rows, headDim]`.
-  let q: UnsafeMutablePointer<Float>
+  let queries: UnsafeMutablePointer<Float>
   /// Weighted sums of values, `[rows, headDim]`.
   let sums: UnsafeMutablePointer<Float>
   /// Scores of one block, `[rows, KVCache.blockTokens]`.
@@ -266,25 +282,27 @@ private struct TileBuffers {
   let states: UnsafeMutablePointer<Float>
   /// What each row's sums are multiplied with before a block is added.
   let factors: UnsafeMutablePointer<Float>
-  /// Keys or values of one block as float32.
-  let widened: UnsafeMutablePointer<Float>
+  /// What each row's integer query, and its integer weights, are multiplied with.
+  let queryScales, weightScales: UnsafeMutablePointer<Float>
 
-  init(_ scratch: ScratchBuffer, rows: Int, headDim: Int) {
+  init(_ scratch: ScratchBuffer, rows: Int, headDim: Int, integers: IntegerAttention.Width?) {
+    self.headDim = headDim
+    self.integers = integers
     let tokens = KVCache.blockTokens
-    q = scratch.floats(rows * (2 * headDim + tokens + 3) + tokens * headDim)
-    sums = q + rows * headDim
+    // One float more, as integers of an odd head are padded.
+    queries = scratch.floats(rows * (2 * (headDim + 1) + tokens + 5))
+    sums = queries + rows * (headDim + 1)
     scores = sums + rows * headDim
-    // What vectors are loaded from first: it stays at borders of cache lines for any number of rows.
-    widened = scores + rows * tokens
-    states = widened + tokens * headDim
+    states = scores + rows * tokens
     factors = states + rows * 2
+    queryScales = factors + rows
+    weightScales = queryScales + rows
   }
 
-  /// Copies a row's query, and empties its softmax.
-  func begin(_ row: Int, headDim: Int, query: UnsafePointer<Float>) {
-    (q + row * headDim).update(from: query, count: headDim)
-    (sums + row * headDim).update(repeating: 0, count: headDim)
-    states[2 * row] = -.infinity
-    states[2 * row + 1] = 0
+  /// Rounded queries, `[rows, integerStride]`, in the place of the others.
+  var integerQueries: UnsafeMutablePointer<Int16> {
+    UnsafeMutableRawPointer(queries).assumingMemoryBound(to: Int16.self)
   }
+
+  var integerStride: Int { headDim + headDim % 2 }
 }

@@ -1,32 +1,45 @@
 // Paged storage of keys and values: a sequence's positions live in blocks of 32 that it borrows one by one.
 //
 // One block holds 32 consecutive positions (fixed absolute boundaries: positions 32·i ..< 32·i + 32) of all
-// layers. Inside a layer, per KV head h, in the cache's format:
+// layers. Inside a layer, per KV head h:
 //
-//   keys    [headDim][32]   position is the fastest index: scores of 32 keys are lanes, and no
-//                           horizontal sum is needed
-//   values  [32][headDim]   the weighted sum runs over whole value rows
-//   scales  [32] of the keys, [32] of the values: q8 only, one float32 per position and head
+//   f32      keys    [headDim][32]         position is the fastest index: scores of 32 keys are lanes, and no
+//                                          horizontal sum is needed
+//            values  [32][headDim]         the weighted sum runs over whole value rows
+//   q16, q8  keys    [headDim / 2][32][2]  two elements of a position side by side: their products are added at once
+//            values  [16][headDim][2]      an element of two positions side by side, likewise
+//            scales  [32] of the keys, [32] of the values: one float32 per position and head
 //
 // Layers lie one after the other in one anonymous mapping, so memory is committed as blocks are first written.
 // Who owns which block is the business of the caller (a block table per sequence).
 
 import Platform
 
-/// How keys and values are stored. Attention always computes in float32.
+/// How keys and values are stored, which decides how attention computes.
 package enum KVFormat: String, Sendable, CaseIterable {
+  /// Attention in float32.
   case f32
-  /// Half the bytes; 11 bits of mantissa.
-  case f16
-  /// A quarter of the bytes: int8 with one scale per position and head, x ≈ scale · q, scale = max |x| / 127.
+  /// Half the bytes: int16 with one scale per position and head, x ≈ scale · q, scale = max |x| / 4,095. Attention in
+  /// integers (`IntegerAttention`).
+  case q16
+  /// A quarter of the bytes: int8, scale = max |x| / 127.
   case q8
 
   /// Bytes of one stored element.
   var elementBytes: Int {
     switch self {
     case .f32: 4
-    case .f16: 2
+    case .q16: 2
     case .q8: 1
+    }
+  }
+
+  /// The largest stored integer; nil for floats.
+  var limit: Float? {
+    switch self {
+    case .f32: nil
+    case .q16: 4_095
+    case .q8: 127
     }
   }
 }
@@ -130,7 +143,13 @@ package final class KVCache {
 
   /// Keys, values and scales of one head in one block.
   fileprivate static func bytesPerHead(_ headDim: Int, _ format: KVFormat) -> Int {
-    2 * blockTokens * (headDim * format.elementBytes + (format == .q8 ? MemoryLayout<Float>.size : 0))
+    keyBytes(headDim, format) + blockTokens * headDim * format.elementBytes
+      + (format.limit == nil ? 0 : 2 * blockTokens * MemoryLayout<Float>.size)
+  }
+
+  /// Integers are stored in pairs.
+  fileprivate static func keyBytes(_ headDim: Int, _ format: KVFormat) -> Int {
+    (format.limit == nil ? headDim : headDim + headDim % 2) * blockTokens * format.elementBytes
   }
 
   /// One layer as kernels see it.
@@ -150,18 +169,29 @@ struct KVLayer {
   let headDim: Int
   let headBytes: Int
 
-  /// `[headDim][32]` of a block and head.
+  /// The keys of a block and head.
   func keys(block: Int, head: Int) -> UnsafeMutableRawPointer {
     base + (block * kvHeads + head) * headBytes
   }
 
-  /// `[32][headDim]` of a block and head.
+  /// The values of a block and head.
   func values(block: Int, head: Int) -> UnsafeMutableRawPointer {
-    keys(block: block, head: head) + headDim * KVCache.blockTokens * format.elementBytes
+    keys(block: block, head: head) + KVCache.keyBytes(headDim, format)
   }
 
-  /// `[32]` scales of the keys, then `[32]` of the values; q8 only.
+  /// `[32]` scales of the keys, then `[32]` of the values; integers only.
   func scales(block: Int, head: Int) -> UnsafeMutablePointer<Float> {
-    (keys(block: block, head: head) + 2 * headDim * KVCache.blockTokens).assumingMemoryBound(to: Float.self)
+    (values(block: block, head: head) + headDim * KVCache.blockTokens * format.elementBytes)
+      .assumingMemoryBound(to: Float.self)
+  }
+
+  /// Where an element of a position's key stands among integers.
+  static func keyIndex(position: Int, element: Int) -> Int {
+    (element / 2 * KVCache.blockTokens + position) * 2 + element % 2
+  }
+
+  /// Where an element of a position's value stands among integers.
+  static func valueIndex(position: Int, element: Int, headDim: Int) -> Int {
+    (position / 2 * headDim + element) * 2 + position % 2
   }
 }

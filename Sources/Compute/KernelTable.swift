@@ -64,12 +64,6 @@ struct KernelTable: Sendable {
   /// Widens `count` f16 or bf16 elements: `(source, format, count, out)`.
   typealias Widen = @Sendable (UnsafeRawPointer, Int, Int, UnsafeMutablePointer<Float>) -> Void
 
-  /// Rounds `count` elements to f16, to nearest, ties to even: `(source, count, out)`.
-  typealias Narrow = @Sendable (UnsafePointer<Float>, Int, UnsafeMutablePointer<UInt16>) -> Void
-
-  /// Widens `count` int8 elements: `(source, count, out)`.
-  typealias WidenInt8 = @Sendable (UnsafePointer<Int8>, Int, UnsafeMutablePointer<Float>) -> Void
-
   /// `y[r · yStride + o] = weights[o] · x[r]` for float32 weights:
   /// `(weights, weightRowBytes, weightRows, x, xStride, xRows, columns, y, yStride)`.
   typealias Multiply =
@@ -122,29 +116,6 @@ struct KernelTable: Sendable {
       UnsafeMutablePointer<Float>
     ) -> Void
 
-  /// As `Scores` (to the bit) for keys in a cache's own format, scales aside:
-  /// `(queries, queryStride, queryRows, keys, headDim, ahead, out)`; as many bytes as the keys have are wanted next at
-  /// `ahead`.
-  typealias ScoresStored =
-    @Sendable (
-      UnsafePointer<Float>, Int, Int, UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeMutablePointer<Float>
-    ) -> Void
-
-  /// As `Accumulate` (to the bit) for values in a cache's own format:
-  /// `(weights [rows][32], rows, from, to, values, headDim, factors [rows], ahead, out [rows][headDim])`; `headDim` is
-  /// a multiple of 32, `ahead` as in `ScoresStored`.
-  typealias AccumulateStored =
-    @Sendable (
-      UnsafePointer<Float>, Int, Int, Int, UnsafeRawPointer, Int, UnsafePointer<Float>, UnsafeRawPointer,
-      UnsafeMutablePointer<Float>
-    ) -> Void
-
-  /// Kernels for one format of the cache.
-  struct StoredAttention: Sendable {
-    var scores: ScoresStored
-    var accumulate: AccumulateStored
-  }
-
   /// `out = x / sqrt(mean(x²) + epsilon) · gain`: `(x, gain, epsilon, columns, out)`; out may be x.
   typealias RMSNorm =
     @Sendable (
@@ -186,8 +157,6 @@ struct KernelTable: Sendable {
   var unpack: Unpack
   var unpackFloating: UnpackFloating
   var widen: Widen
-  var narrow: Narrow
-  var widenInt8: WidenInt8
   var multiply: Multiply
   /// Fused kernels of this table, if any, and the most rows of x they take.
   var fusedRows = 0
@@ -200,9 +169,8 @@ struct KernelTable: Sendable {
   var scores: Scores
   var softmaxBlock: SoftmaxBlock
   var accumulate: Accumulate
-  /// Attention of single positions over a cache of f16 or q8, where this instruction set has it.
-  var attendHalf: StoredAttention?
-  var attendInt8: StoredAttention?
+  /// Attention over a cache of q16 or q8.
+  var integerAttention: IntegerAttention
   var rmsNorm: RMSNorm
   var rotate: Rotate
   var gatedSilu: GatedActivation
@@ -221,8 +189,8 @@ extension KernelTable {
   /// Swift SIMD types at the compiler's baseline.
   static let portable = KernelTable(
     unpack: Portable.unpack, unpackFloating: Portable.unpackFloating, widen: Portable.widen,
-    narrow: Portable.narrow, widenInt8: Portable.widenInt8, multiply: Portable.multiply,
-    scores: Portable.scores, softmaxBlock: Portable.softmaxBlock, accumulate: Portable.accumulate,
+    multiply: Portable.multiply, scores: Portable.scores, softmaxBlock: Portable.softmaxBlock,
+    accumulate: Portable.accumulate, integerAttention: .scalar(softmax: Portable.softmaxBlock),
     rmsNorm: Portable.rmsNorm, rotate: Portable.rotate, gatedSilu: Portable.gatedSilu,
     gatedGELU: Portable.gatedGELU, gatedSigmoid: Portable.gatedSigmoid, layerNorm: Portable.layerNorm,
     convolve: Portable.convolve, attendLocally: Portable.attendLocally, add: Portable.add,
@@ -231,9 +199,9 @@ extension KernelTable {
   /// The scalar twins.
   static let reference = KernelTable(
     unpack: Reference.unpack, unpackFloating: Reference.unpackFloating, widen: Reference.widen,
-    narrow: Reference.narrow, widenInt8: Reference.widenInt8, multiply: Reference.multiply,
-    int8: Reference.int8, scores: Reference.scores, softmaxBlock: Reference.softmaxBlock,
-    accumulate: Reference.accumulate,
+    multiply: Reference.multiply, int8: Reference.int8, scores: Reference.scores,
+    softmaxBlock: Reference.softmaxBlock,
+    accumulate: Reference.accumulate, integerAttention: .scalar(softmax: Reference.softmaxBlock),
     rmsNorm: Reference.rmsNorm, rotate: Reference.rotate, gatedSilu: Reference.gatedSilu,
     gatedGELU: Reference.gatedGELU, gatedSigmoid: Reference.gatedSigmoid, layerNorm: Reference.layerNorm,
     convolve: Reference.convolve, attendLocally: Reference.attendLocally, add: Reference.add,
@@ -252,18 +220,11 @@ extension KernelTable {
   }
 
   #if arch(x86_64)
-    private static let storedHalf = StoredAttention(
-      scores: KernelsAVX2.attentionScoresHalf, accumulate: KernelsAVX2.attentionAccumulateHalf)
-    private static let storedInt8 = StoredAttention(
-      scores: KernelsAVX2.attentionScoresInt8, accumulate: KernelsAVX2.attentionAccumulateInt8)
-
     static let avx2: KernelTable = {
       var table = portable
       table.unpack = KernelsAVX2.unpackAffine
       table.unpackFloating = KernelsAVX2.unpackFloating
       table.widen = KernelsAVX2.widenHalf
-      table.narrow = KernelsAVX2.narrowHalf
-      table.widenInt8 = KernelsAVX2.widenInt8
       table.multiply = KernelsAVX2.multiplyF32
       table.fusedRows = KernelsAVX2.fusedRowLimit
       table.multiply4 = KernelsAVX2.multiplyQ4
@@ -279,8 +240,11 @@ extension KernelTable {
       table.accumulate = KernelsAVX2.attentionAccumulate
       table.softmaxBlock = KernelsAVX2.attentionSoftmax
       table.gatedSilu = KernelsAVX2.gatedSilu
-      table.attendHalf = storedHalf
-      table.attendInt8 = storedInt8
+      table.integerAttention = IntegerAttention(
+        quantize: KernelsAVX2.quantizeInt16, softmax: KernelsAVX2.attentionSoftmaxInt16,
+        int16: .init(
+          scores: KernelsAVX2.attentionScoresInt16, accumulate: KernelsAVX2.attentionAccumulateInt16),
+        int8: .init(scores: KernelsAVX2.attentionScoresInt8, accumulate: KernelsAVX2.attentionAccumulateInt8))
       return table
     }()
 
@@ -290,8 +254,6 @@ extension KernelTable {
       table.widen = KernelsAVX512.widenHalf
       // Every CPU with AVX-512 has AVX2 and F16C; what rounds once gives the same bits at any width.
       table.unpackFloating = KernelsAVX2.unpackFloating
-      table.narrow = KernelsAVX2.narrowHalf
-      table.widenInt8 = KernelsAVX2.widenInt8
       table.multiply = KernelsAVX512.multiplyF32
       table.fusedRows = KernelsAVX512.fusedRowLimit
       table.multiply4 = KernelsAVX512.multiplyQ4
@@ -307,8 +269,12 @@ extension KernelTable {
       table.accumulate = KernelsAVX512.attentionAccumulate
       table.softmaxBlock = KernelsAVX512.attentionSoftmax
       table.gatedSilu = KernelsAVX512.gatedSilu
-      table.attendHalf = storedHalf
-      table.attendInt8 = storedInt8
+      table.integerAttention = IntegerAttention(
+        quantize: KernelsAVX512.quantizeInt16, softmax: KernelsAVX512.attentionSoftmaxInt16,
+        int16: .init(
+          scores: KernelsAVX512.attentionScoresInt16, accumulate: KernelsAVX512.attentionAccumulateInt16),
+        int8: .init(
+          scores: KernelsAVX512.attentionScoresInt8, accumulate: KernelsAVX512.attentionAccumulateInt8))
       return table
     }()
   #endif

@@ -83,40 +83,4 @@ extension Portable {
     let value = scaled.replacing(with: special, where: magnitude .>= 0x7C00 << 13)
     return unsafeBitCast(sign | value, to: Lanes.self)
   }
-
-  static func narrow(source: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<UInt16>) {
-    for i in 0..<count { out[i] = Reference.half(source[i]) }
-  }
-
-  static func widenInt8(source: UnsafePointer<Int8>, count: Int, out: UnsafeMutablePointer<Float>) {
-    var i = 0
-    while i + lanes <= count {
-      let eight = UnsafeRawPointer(source + i).loadUnaligned(as: SIMD8<Int8>.self)
-      store(Lanes(SIMD8<Int32>(truncatingIfNeeded: eight)), out, i)
-      i += lanes
-    }
-    while i < count {
-      out[i] = Float(source[i])
-      i += 1
-    }
-  }
-
-  /// One head's key or value as int8 of a common scale, which is returned: `x ≈ scale · out`.
-  static func quantizeHead(_ x: UnsafePointer<Float>, _ count: Int, _ out: UnsafeMutablePointer<Int8>)
-    -> Float
-  {
-    var top: Float = 0
-    for i in 0..<count { top = max(top, abs(x[i])) }
-    // Infinite or NaN activations have no scale; zeros keep the cache sane.
-    guard top > 0, top.isFinite else {
-      for i in 0..<count { out[i] = 0 }
-      return 0
-    }
-    let inverse = 127 / top
-    for i in 0..<count {
-      let q = (x[i] * inverse).rounded(.toNearestOrEven)
-      out[i] = q >= -127 && q <= 127 ? Int8(q) : 0
-    }
-    return top / 127
-  }
 }

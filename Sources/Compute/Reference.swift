@@ -149,32 +149,6 @@ enum Reference {
     }
   }
 
-  static func narrow(source: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<UInt16>) {
-    for i in 0..<count { out[i] = half(source[i]) }
-  }
-
-  /// A float rounded to f16, to nearest, ties to even (IEEE 754); a NaN stays a NaN.
-  static func half(_ value: Float) -> UInt16 {
-    let sign = UInt16(truncatingIfNeeded: value.bitPattern >> 16) & 0x8000
-    let magnitude = value.magnitude
-    if magnitude.isNaN { return sign | 0x7E00 }
-    if magnitude >= 65_520 { return sign | 0x7C00 }
-    // The step between neighbouring halves at this magnitude: 2^-24 for the small ones.
-    let exponent = max(-14, magnitude.isZero ? -14 : Int(magnitude.exponent))
-    let steps = (Double(magnitude) * powerOfTwo(10 - exponent)).rounded(.toNearestOrEven)
-    // 1,024 steps and more have the implicit bit; 2,048 carry into the next exponent by themselves.
-    let code = Int(steps) + (exponent + 14) * 1024
-    return sign | UInt16(clamping: code)
-  }
-
-  private static func powerOfTwo(_ exponent: Int) -> Double {
-    Double(sign: .plus, exponent: exponent, significand: 1)
-  }
-
-  static func widenInt8(source: UnsafePointer<Int8>, count: Int, out: UnsafeMutablePointer<Float>) {
-    for i in 0..<count { out[i] = Float(source[i]) }
-  }
-
   static func gatedSilu(
     gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
   ) {

@@ -14,7 +14,7 @@ package final class EngineClient: GenerationService {
   package let weightBytesPerToken: Int
   /// Bytes of keys and values that one token of context takes, and that every later step reads.
   package let kvBytesPerToken: Int
-  /// The instruction set in use, the compute mode unless it is exact, and the cache's format: `avx2 fast, f16 cache`.
+  /// The instruction set in use, the compute mode unless it is exact, and the cache's format: `avx2 fast, q16 cache`.
   package let computeName: String
   /// What the model takes beside text.
   package let mediaRules: MediaRules

@@ -14,7 +14,7 @@ package struct EngineConfiguration: Sendable {
   package var isa: ISA?
   /// Whether activations stay float32 or are quantized for integer kernels, where this machine has them.
   package var computeMode = ComputeMode.fast
-  /// How keys and values are stored; nil: halves in the fast mode, float32 in the exact one.
+  /// How keys and values are stored; nil: int16 in the fast mode, float32 in the exact one.
   package var kvFormat: KVFormat?
   /// Runs the scalar reference kernels: slow, for bisecting a suspected kernel fault.
   package var useReference = false
@@ -64,7 +64,7 @@ package struct EngineConfiguration: Sendable {
   }
 
   /// How keys and values are stored beside activations of this mode.
-  func kvFormat(beside mode: ComputeMode) -> KVFormat { kvFormat ?? (mode == .fast ? .f16 : .f32) }
+  func kvFormat(beside mode: ComputeMode) -> KVFormat { kvFormat ?? (mode == .fast ? .q16 : .f32) }
 
   func kvBytes(weights: Int) -> Int { kvCacheBytes ?? (ledger.limit - weights) / 4 * 3 }
 }

@@ -5,7 +5,7 @@ import _Builtin_intrinsics.intel
 
 /// As Compute's `exponential`, where the method is described; a multiplication and an addition stay two roundings.
 @inline(__always)
-private func exponential(_ x: __m512) -> __m512 {
+func exponential(_ x: __m512) -> __m512 {
   let low = _mm512_set1_ps(-87.3)
   // The second operand is taken when one is NaN: NaN stays NaN.
   let clamped = _mm512_min_ps(_mm512_set1_ps(88.7), _mm512_max_ps(low, x))
@@ -23,16 +23,9 @@ private func exponential(_ x: __m512) -> __m512 {
   let p1 = step(step(p0, 8.333_451_9e-3), 4.166_579_6e-2)
   let p2 = step(step(p1, 1.666_666_55e-1), 5.000_000_1e-1)
   let p = _mm512_add_ps(_mm512_add_ps(_mm512_mul_ps(_mm512_mul_ps(p2, r), r), r), _mm512_set1_ps(1))
-  let bits = _mm512_sub_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32(0x4B40_0000))
-  let half = _mm512_srav_epi32(bits, _mm512_set1_epi32(1))
-  @inline(__always)
-  func power(_ exponent: __m512i) -> __m512 {
-    _mm512_castsi512_ps(
-      _mm512_sllv_epi32(_mm512_add_epi32(exponent, _mm512_set1_epi32(127)), _mm512_set1_epi32(23)))
-  }
-  let result = _mm512_mul_ps(_mm512_mul_ps(p, power(half)), power(_mm512_sub_epi32(bits, half)))
-  // Below `low` zero; NaN is not below.
-  return result.replacing(with: _mm512_setzero_ps(), where: x .< low)
+  // p · 2^n, rounded once where it is subnormal; below `low` 2^n is zero. NaN stays NaN.
+  let below = _mm512_min_ps(_mm512_setzero_ps(), _mm512_sub_ps(x, clamped))
+  return _mm512_scalef_ps(p, _mm512_fmadd_ps(below, _mm512_set1_ps(0x1p60), n))
 }
 
 /// One step of a running softmax; see Compute's KernelTable.SoftmaxBlock.

@@ -106,7 +106,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [nil, 5, 32, 40], [KVFormat.f32, .f16])
+  @Test(arguments: [nil, 5, 32, 40], [KVFormat.f32, .q16])
   func `positions of a group see each other in both directions`(window: Int?, format: KVFormat) throws {
     let shape = AttentionShape(heads: 4, kvHeads: 2, headDim: 32, scale: 0.3, window: window)
     let input = Input(rows: 75, shape: shape, seed: 12)
@@ -136,19 +136,21 @@ import Testing
     }
   }
 
-  @Test func `stored halves and bytes give what their rounding gives, in chunks of any size`() throws {
-    for (size, group, window) in [(20, 3, nil), (64, 3, nil), (32, 2, 40), (96, 1, nil)] as [(Int, Int, Int?)]
-    {
+  @Test func `stored integers give what their rounding gives, in chunks of any size`() throws {
+    for (size, group, window) in [
+      (5, 2, nil), (20, 3, nil), (64, 3, nil), (32, 2, 40), (96, 1, nil), (256, 4, 7),
+    ] as [(Int, Int, Int?)] {
       let shape = AttentionShape(heads: 2 * group, kvHeads: 2, headDim: size, scale: 0.25, window: window)
       try checkStored(shape)
     }
   }
 
-  /// Single positions take other kernels than chunks: the bits must not tell.
+  /// Sums of integers are exact, and their scaling has one order: no chunks, no instruction set and no number of threads
+  /// change a bit.
   private func checkStored(_ shape: AttentionShape) throws {
     let input = Input(rows: 70, shape: shape, seed: 11)
-    var isas: [KVFormat: [[UInt32]]] = [:]
-    for (format, tolerance) in [(KVFormat.f16, Float(6e-3)), (.q8, 1e-1)] {
+    for (format, tolerance) in [(KVFormat.q16, Float(6e-3)), (.q8, 1e-1)] {
+      var first: [[UInt32]] = []
       for (name, context) in try contexts() {
         let exact = try attend(input, shape: shape, chunks: [70], context)
         let whole = try attend(input, shape: shape, chunks: [70], context, format: format)
@@ -156,24 +158,26 @@ import Testing
           for (x, y) in zip(a, b) { #expect(abs(x - y) < tolerance, "\(name) \(format)") }
         }
         #expect(whole != exact)
-        let parts = try attend(input, shape: shape, chunks: [1, 31, 7, 31], context, format: format)
-        #expect(parts.map { $0.map(\.bitPattern) } == whole.map { $0.map(\.bitPattern) }, "\(name) \(format)")
-        // Fused multiply-adds in the same order: AVX2 and AVX-512 agree to the bit.
-        guard let isa = context.isa, isa != .portable else { continue }
         let bits = whole.map { $0.map(\.bitPattern) }
-        #expect(isas[format] == nil || isas[format] == bits, "\(name) \(format)")
-        isas[format] = bits
+        let parts = try attend(input, shape: shape, chunks: [1, 31, 7, 31], context, format: format)
+        #expect(parts.map { $0.map(\.bitPattern) } == bits, "\(name) \(format)")
+        // The reference has a softmax of its own.
+        guard context.isa != nil else { continue }
+        if first.isEmpty { first = bits }
+        #expect(bits == first, "\(name) \(format)")
       }
     }
   }
 
-  @Test func `infinite and undefined activations do not trap in a cache of bytes`() throws {
+  @Test func `infinite and undefined activations reach the output and do not trap`() throws {
     let shape = AttentionShape(heads: 1, kvHeads: 1, headDim: 4, scale: 1)
     let bad: [[Float]] = [[.infinity, 0, 1, 2], [.nan, 1, 2, 3], [0, 0, 0, 0], [3e38, -3e38, 0, 1]]
     let input = Input(queries: bad, keys: bad, values: bad)
     for format in KVFormat.allCases {
       let out = try attend(input, shape: shape, chunks: [4], try ComputeContext(threads: 1), format: format)
       #expect(out.count == 4)
+      // The first three rows are undefined by what is infinite or undefined in them or before them.
+      #expect(out[0].contains(where: \.isNaN) && out[2].contains(where: \.isNaN), "\(format)")
     }
   }
 

@@ -85,53 +85,6 @@ import Testing
     }
   }
 
-  @Test func `every half comes back from its float, and floats between round to the nearest, ties to even`() {
-    for (name, kernels) in tables + [("reference", .reference)] {
-      let halves = Bytes(2 << 16)
-      let bits = halves.start.assumingMemoryBound(to: UInt16.self)
-      for code in 0..<1 << 16 { bits[code] = UInt16(code) }
-      let floats = Bytes(4 << 16)
-      KernelTable.portable.widen(halves.start, FloatFormat.f16, 1 << 16, floats.floats)
-      let back = Bytes(2 << 16)
-      let found = back.start.assumingMemoryBound(to: UInt16.self)
-      kernels.narrow(floats.floats, 1 << 16, found)
-      for code in 0..<1 << 16 where floats.floats[code].isNaN == false {
-        guard found[code] != UInt16(code) else { continue }
-        Issue.record("\(name): \(code) became \(found[code])")
-        break
-      }
-      let ties: [(Float, UInt16)] = [
-        (1 + 0x1p-11, 0x3C00), (1 + 0x3p-11, 0x3C02), (1 + 0x1p-11 + 0x1p-20, 0x3C01), (0x1p-25, 0),
-        (0x1p-25 + 0x1p-30, 1), (0x3p-25, 2), (65_519, 0x7BFF), (65_520, 0x7C00), (-65_520, 0xFC00),
-        (.infinity, 0x7C00), (-0.0, 0x8000), (.leastNonzeroMagnitude, 0), (3e38, 0x7C00),
-      ]
-      for (value, half) in ties {
-        let one = Bytes(4)
-        one.floats[0] = value
-        kernels.narrow(one.floats, 1, found)
-        #expect(found[0] == half, "\(name): \(value)")
-      }
-      floats.floats[0] = .nan
-      kernels.narrow(floats.floats, 1, found)
-      #expect(found[0] & 0x7C00 == 0x7C00 && found[0] & 0x3FF != 0, "\(name)")
-    }
-  }
-
-  @Test func `bytes widen to their values`() {
-    for (name, kernels) in tables + [("reference", .reference)] {
-      let bytes = Bytes(256)
-      for code in 0..<256 {
-        bytes.start.storeBytes(of: Int8(truncatingIfNeeded: code), toByteOffset: code, as: Int8.self)
-      }
-      for count in [0, 1, 7, 8, 9, 256] {
-        let out = Bytes.room(count)
-        kernels.widenInt8(bytes.start.assumingMemoryBound(to: Int8.self), count, out.floats)
-        #expect(out.values(count) == (0..<count).map { Float(Int8(truncatingIfNeeded: $0)) }, "\(name)")
-        #expect(out.isIntact)
-      }
-    }
-  }
-
   @Test func `silu of extreme values is zero or the value itself`() {
     for (name, kernels) in tables + [("reference", .reference)] {
       let gate = Bytes(12)

@@ -39,12 +39,17 @@ import Testing
     let cache = try KVCache(shape: shape, blockCount: 3, format: format)
     var starts: [(start: UnsafeMutableRawPointer, count: Int)] = []
     let bytes = 32 * format.elementBytes
+    // Both heads are odd: integers are stored in pairs.
     for (index, layer) in shape.enumerated() {
       for block in 0..<3 {
         for head in 0..<layer.kvHeads {
-          starts.append((cache.layer(index).keys(block: block, head: head), layer.headDim * bytes))
+          starts.append(
+            (
+              cache.layer(index).keys(block: block, head: head),
+              (layer.headDim + (format == .f32 ? 0 : 1)) * bytes
+            ))
           starts.append((cache.layer(index).values(block: block, head: head), layer.headDim * bytes))
-          guard format == .q8 else { continue }
+          guard format != .f32 else { continue }
           starts.append((UnsafeMutableRawPointer(cache.layer(index).scales(block: block, head: head)), 256))
         }
       }

@@ -1,0 +1,258 @@
+// Attention over a cache's int16 or int8 keys and values in AVX2; Compute's IntegerAttention has the method.
+//
+// `VPMADDWD` and an addition are two products of each of eight sums, where a multiply-add of floats is one.
+//
+// The processor's own prefetching stops at the borders of pages and does not follow the strides in which values are
+// read, so with the keys of a block its values are asked for in order, and with the values the keys of the next block.
+
+import _Builtin_intrinsics.intel
+
+/// `x ≈ scale · out`; see Compute's IntegerAttention.Quantize.
+package func quantizeInt16(
+  x: UnsafePointer<Float>, count: Int, limit: Float, out: UnsafeMutablePointer<Int16>
+) -> Float {
+  var largest = _mm256_setzero_si256()
+  var i = 0
+  while i < count {
+    largest = _mm256_max_epi32(largest, magnitude(loadTail(x, i, count - i)))
+    i += 8
+  }
+  let top = maximum(largest)
+  let inverse = _mm256_set1_ps(inverseScale(limit, top))
+  i = 0
+  while i < count {
+    let eight = unsafeBitCast(rounded(loadTail(x, i, count - i), inverse), to: SIMD8<Int16>.self)
+    if i + 8 <= count {
+      UnsafeMutableRawPointer(out + i).storeBytes(of: eight, as: SIMD8<Int16>.self)
+    } else {
+      for j in i..<count + count % 2 { out[j] = eight[j - i] }
+    }
+    i += 8
+  }
+  return top * (1 / limit)
+}
+
+/// The bits of absolute values, which are ordered as those are, with NaN above all.
+@inline(__always)
+private func magnitude(_ x: __m256) -> __m256i {
+  _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7FFF_FFFF))
+}
+
+@inline(__always)
+private func maximum(_ magnitudes: __m256i) -> Float {
+  let four = unsafeBitCast(_mm_max_epi32(magnitudes.lowHalf, magnitudes.highHalf), to: SIMD4<UInt32>.self)
+  let (x, y) = (four[0] > four[2] ? four[0] : four[2], four[1] > four[3] ? four[1] : four[3])
+  return Float(bitPattern: x > y ? x : y)
+}
+
+/// Numbers so small that `limit / top` would be none, and those without a size, become zeros.
+@inline(__always)
+private func inverseScale(_ limit: Float, _ top: Float) -> Float {
+  top >= 0x1p-100 && top < .infinity ? limit / top : 0
+}
+
+/// To the nearest integer; what has none becomes zero.
+@inline(__always)
+private func rounded(_ x: __m256, _ inverse: __m256) -> __m128i {
+  // What has none is 0x80000000, whose low half survives the shifts, and no saturation.
+  let q = _mm256_srai_epi32(_mm256_slli_epi32(_mm256_cvtps_epi32(_mm256_mul_ps(x, inverse)), 16), 16)
+  return _mm_packs_epi32(q.lowHalf, q.highHalf)
+}
+
+/// One step of the running softmax, row by row; see Compute's IntegerAttention.Softmax.
+package func attentionSoftmaxInt16(
+  scores: UnsafeMutablePointer<Float>, rows: Int, from: Int, to: Int, valueScales: UnsafePointer<Float>,
+  states: UnsafeMutablePointer<Float>, factors: UnsafeMutablePointer<Float>,
+  weightScales: UnsafeMutablePointer<Float>
+) {
+  for r in 0..<rows {
+    let row = scores + 32 * r
+    factors[r] = attentionSoftmax(scores: row, from: from, to: to, state: states + 2 * r)
+    /// Hidden weights are zero, but their scales may be anything.
+    @inline(__always)
+    func scaled(_ at: Int) -> __m256 {
+      let seen = _mm256_andnot_si256(tailMask(from - at), tailMask(to - at))
+      return _mm256_mul_ps(load(row, at), _mm256_maskload_ps(valueScales + at, seen))
+    }
+    let (a, b, c, d) = (scaled(0), scaled(8), scaled(16), scaled(24))
+    let top = maximum(
+      _mm256_max_epi32(
+        _mm256_max_epi32(magnitude(a), magnitude(b)), _mm256_max_epi32(magnitude(c), magnitude(d))))
+    let inverse = _mm256_set1_ps(inverseScale(weightLimit, top))
+    let target = UnsafeMutableRawPointer(row).assumingMemoryBound(to: __m128i.self)
+    _mm_storeu_si128(target, rounded(a, inverse))
+    _mm_storeu_si128(target + 1, rounded(b, inverse))
+    _mm_storeu_si128(target + 2, rounded(c, inverse))
+    _mm_storeu_si128(target + 3, rounded(d, inverse))
+    weightScales[r] = top * (1 / weightLimit)
+  }
+}
+
+/// Scores of int16 keys; see Compute's IntegerAttention.Scores.
+package func attentionScoresInt16(
+  queries: UnsafePointer<Int16>, queryStride: Int, queryRows: Int, queryScales: UnsafePointer<Float>,
+  keys: UnsafeRawPointer, keyScales: UnsafePointer<Float>, headDim: Int, ahead: UnsafeRawPointer,
+  out: UnsafeMutablePointer<Float>
+) { scores(queries, queryStride, queryRows, queryScales, keys, false, keyScales, headDim, ahead, out) }
+
+/// Scores of int8 keys.
+package func attentionScoresInt8(
+  queries: UnsafePointer<Int16>, queryStride: Int, queryRows: Int, queryScales: UnsafePointer<Float>,
+  keys: UnsafeRawPointer, keyScales: UnsafePointer<Float>, headDim: Int, ahead: UnsafeRawPointer,
+  out: UnsafeMutablePointer<Float>
+) { scores(queries, queryStride, queryRows, queryScales, keys, true, keyScales, headDim, ahead, out) }
+
+/// Sums of int16 values; see Compute's IntegerAttention.Accumulate.
+package func attentionAccumulateInt16(
+  weights: UnsafePointer<Float>, weightScales: UnsafePointer<Float>, rows: Int, from: Int, to: Int,
+  values: UnsafeRawPointer, headDim: Int, factors: UnsafePointer<Float>, ahead: UnsafeRawPointer,
+  out: UnsafeMutablePointer<Float>
+) { accumulate(weights, weightScales, rows, from, to, values, false, headDim, factors, ahead, out) }
+
+/// Sums of int8 values.
+package func attentionAccumulateInt8(
+  weights: UnsafePointer<Float>, weightScales: UnsafePointer<Float>, rows: Int, from: Int, to: Int,
+  values: UnsafeRawPointer, headDim: Int, factors: UnsafePointer<Float>, ahead: UnsafeRawPointer,
+  out: UnsafeMutablePointer<Float>
+) { accumulate(weights, weightScales, rows, from, to, values, true, headDim, factors, ahead, out) }
+
+/// Sums of a row, 32 in four registers; tuples, since a struct would bring weak symbols.
+private typealias Sums = (__m256i, __m256i, __m256i, __m256i)
+
+/// `Σ rows[r][k] · stored[k][0 ..< 32]` of two rows over the pairs k in `from ..< to`, `stride` apart. As many bytes are
+/// wanted next at `ahead`.
+@inline(__always)
+private func products(
+  _ first: UnsafeRawPointer, _ second: UnsafeRawPointer, _ from: Int, _ to: Int, _ stored: UnsafeRawPointer,
+  _ areBytes: Bool, _ stride: Int, _ ahead: UnsafeRawPointer?
+) -> (Sums, Sums) {
+  let pairBytes = areBytes ? 2 : 4
+  /// Eight pairs of int16.
+  @inline(__always)
+  func pairs(_ source: UnsafeRawPointer) -> __m256i {
+    areBytes
+      ? _mm256_cvtepi8_epi16(_mm_loadu_si128(source.assumingMemoryBound(to: __m128i.self)))
+      : loadBytes(source)
+  }
+  @inline(__always)
+  func pair(_ row: UnsafeRawPointer, _ k: Int) -> __m256i {
+    _mm256_set1_epi32((row + 4 * k).loadUnaligned(as: Int32.self))
+  }
+  let zero = _mm256_setzero_si256()
+  var (a0, b0, c0, d0) = (zero, zero, zero, zero)
+  var (a1, b1, c1, d1) = (zero, zero, zero, zero)
+  var k = from
+  while k < to {
+    let at = k * stride * pairBytes
+    if let ahead {
+      let line = ahead + k * 32 * pairBytes
+      prefetch(line)
+      if !areBytes { prefetch(line + 64) }
+    }
+    let (x, y) = (pair(first, k), pair(second, k))
+    let (a, b) = (pairs(stored + at), pairs(stored + at + 8 * pairBytes))
+    a0 = _mm256_add_epi32(a0, _mm256_madd_epi16(a, x))
+    a1 = _mm256_add_epi32(a1, _mm256_madd_epi16(a, y))
+    b0 = _mm256_add_epi32(b0, _mm256_madd_epi16(b, x))
+    b1 = _mm256_add_epi32(b1, _mm256_madd_epi16(b, y))
+    let (c, d) = (pairs(stored + at + 16 * pairBytes), pairs(stored + at + 24 * pairBytes))
+    c0 = _mm256_add_epi32(c0, _mm256_madd_epi16(c, x))
+    c1 = _mm256_add_epi32(c1, _mm256_madd_epi16(c, y))
+    d0 = _mm256_add_epi32(d0, _mm256_madd_epi16(d, x))
+    d1 = _mm256_add_epi32(d1, _mm256_madd_epi16(d, y))
+    k += 1
+  }
+  return ((a0, b0, c0, d0), (a1, b1, c1, d1))
+}
+
+// As in Compute's IntegerAttention: products that fit 32 bits, and the largest rounded weight.
+private let exactProducts = 128
+private let weightLimit: Float = 16_383
+
+@inline(__always)
+private func scores(
+  _ queries: UnsafePointer<Int16>, _ stride: Int, _ count: Int, _ queryScales: UnsafePointer<Float>,
+  _ keys: UnsafeRawPointer, _ areBytes: Bool, _ keyScales: UnsafePointer<Float>, _ headDim: Int,
+  _ ahead: UnsafeRawPointer, _ out: UnsafeMutablePointer<Float>
+) {
+  // The scales of the values stand behind those of the keys.
+  for line in 0..<4 { prefetch(keyScales + 16 * line) }
+  var r = 0
+  while r < count {
+    // Of an odd number the last row is computed twice.
+    let second = r + 1 < count ? r + 1 : r
+    var first = 0
+    while first < headDim {
+      let end = first + exactProducts < headDim ? first + exactProducts : headDim
+      @inline(__always)
+      func finish(_ row: Int, _ sums: Sums) {
+        @inline(__always)
+        func finish(_ eight: __m256i, _ at: Int) {
+          var sum = _mm256_cvtepi32_ps(eight)
+          if first > 0 { sum = _mm256_add_ps(load(out, 32 * row + at), sum) }
+          if end == headDim {
+            sum = _mm256_mul_ps(_mm256_mul_ps(sum, _mm256_set1_ps(queryScales[row])), load(keyScales, at))
+          }
+          _mm256_storeu_ps(out + 32 * row + at, sum)
+        }
+        finish(sums.0, 0)
+        finish(sums.1, 8)
+        finish(sums.2, 16)
+        finish(sums.3, 24)
+      }
+      let sums = products(
+        queries + r * stride, queries + second * stride, first / 2, (end + 1) / 2, keys, areBytes, 32,
+        r == 0 ? ahead : nil)
+      finish(r, sums.0)
+      if second > r { finish(second, sums.1) }
+      first = end
+    }
+    r += 2
+  }
+}
+
+@inline(__always)
+private func accumulate(
+  _ weights: UnsafePointer<Float>, _ weightScales: UnsafePointer<Float>, _ count: Int, _ from: Int, _ to: Int,
+  _ values: UnsafeRawPointer, _ areBytes: Bool, _ headDim: Int, _ factors: UnsafePointer<Float>,
+  _ ahead: UnsafeRawPointer, _ out: UnsafeMutablePointer<Float>
+) {
+  let pairBytes = areBytes ? 2 : 4
+  var r = 0
+  while r < count {
+    let second = r + 1 < count ? r + 1 : r
+    var d = 0
+    while d < headDim {
+      @inline(__always)
+      func finish(_ row: Int, _ sums: Sums) {
+        @inline(__always)
+        func finish(_ eight: __m256i, _ at: Int) {
+          let rest = headDim - d - at
+          guard rest > 0 else { return }
+          let target = out + row * headDim + d + at
+          let scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(eight), _mm256_set1_ps(weightScales[row]))
+          let factor = _mm256_set1_ps(factors[row])
+          if rest >= 8 {
+            _mm256_storeu_ps(target, _mm256_add_ps(_mm256_mul_ps(load(target, 0), factor), scaled))
+          } else {
+            let sum = _mm256_add_ps(_mm256_mul_ps(loadTail(target, 0, rest), factor), scaled)
+            _mm256_maskstore_ps(target, tailMask(rest), sum)
+          }
+        }
+        finish(sums.0, 0)
+        finish(sums.1, 8)
+        finish(sums.2, 16)
+        finish(sums.3, 24)
+      }
+      // Behind the values of a block are its scales: whole vectors may be read.
+      let offset = pairBytes * d
+      let sums = products(
+        weights + 32 * r, weights + 32 * second, from / 2, (to + 1) / 2, values + offset, areBytes, headDim,
+        r == 0 ? ahead + 16 * offset : nil)
+      finish(r, sums.0)
+      if second > r { finish(second, sums.1) }
+      d += 32
+    }
+    r += 2
+  }
+}

@@ -1,0 +1,358 @@
+// Attention over a cache's int16 or int8 keys and values in AVX-512; Compute's IntegerAttention has the method.
+//
+// `VPDPWSSD` adds two products to each of sixteen sums, as many per cycle as a multiply-add of floats adds one.
+
+import _Builtin_intrinsics.intel
+
+/// `x ≈ scale · out`; see Compute's IntegerAttention.Quantize.
+package func quantizeInt16(
+  x: UnsafePointer<Float>, count: Int, limit: Float, out: UnsafeMutablePointer<Int16>
+) -> Float {
+  var largest = _mm512_setzero_si512()
+  var i = 0
+  while i < count {
+    largest = _mm512_max_epi32(largest, magnitude(load(x, i, tailMask(min(16, count - i)))))
+    i += 16
+  }
+  let top = maximum(largest)
+  let inverse = _mm512_set1_ps(inverseScale(limit, top))
+  let even = count + count % 2
+  i = 0
+  while i < count {
+    let sixteen = load(x, i, tailMask(min(16, count - i)))
+    _mm256_mask_storeu_epi16(out + i, tailMask(min(16, even - i)), rounded(sixteen, inverse))
+    i += 16
+  }
+  return top * (1 / limit)
+}
+
+/// The bits of absolute values, which are ordered as those are, with NaN above all.
+@inline(__always)
+private func magnitude(_ x: __m512) -> __m512i { _mm512_castps_si512(_mm512_abs_ps(x)) }
+
+@inline(__always)
+private func maximum(_ magnitudes: __m512i) -> Float {
+  let eight = _mm256_max_epi32(magnitudes.lowHalf, magnitudes.highHalf)
+  let four = unsafeBitCast(_mm_max_epi32(eight.lowHalf, eight.highHalf), to: SIMD4<UInt32>.self)
+  let (x, y) = (four[0] > four[2] ? four[0] : four[2], four[1] > four[3] ? four[1] : four[3])
+  return Float(bitPattern: x > y ? x : y)
+}
+
+/// Numbers so small that `limit / top` would be none, and those without a size, become zeros.
+@inline(__always)
+private func inverseScale(_ limit: Float, _ top: Float) -> Float {
+  top >= 0x1p-100 && top < .infinity ? limit / top : 0
+}
+
+/// To the nearest integer; what has none becomes zero, the low half of 0x80000000.
+@inline(__always)
+private func rounded(_ x: __m512, _ inverse: __m512) -> __m256i {
+  _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(_mm512_mul_ps(x, inverse)))
+}
+
+/// Scores of int16 keys; see Compute's IntegerAttention.Scores.
+package func attentionScoresInt16(
+  queries: UnsafePointer<Int16>, queryStride: Int, queryRows: Int, queryScales: UnsafePointer<Float>,
+  keys: UnsafeRawPointer, keyScales: UnsafePointer<Float>, headDim: Int, ahead: UnsafeRawPointer,
+  out: UnsafeMutablePointer<Float>
+) { scores(queries, queryStride, queryRows, queryScales, keys, false, keyScales, headDim, ahead, out) }
+
+/// Scores of int8 keys.
+package func attentionScoresInt8(
+  queries: UnsafePointer<Int16>, queryStride: Int, queryRows: Int, queryScales: UnsafePointer<Float>,
+  keys: UnsafeRawPointer, keyScales: UnsafePointer<Float>, headDim: Int, ahead: UnsafeRawPointer,
+  out: UnsafeMutablePointer<Float>
+) { scores(queries, queryStride, queryRows, queryScales, keys, true, keyScales, headDim, ahead, out) }
+
+/// Sums of int16 values; see Compute's IntegerAttention.Accumulate.
+package func attentionAccumulateInt16(
+  weights: UnsafePointer<Float>, weightScales: UnsafePointer<Float>, rows: Int, from: Int, to: Int,
+  values: UnsafeRawPointer, headDim: Int, factors: UnsafePointer<Float>, ahead: UnsafeRawPointer,
+  out: UnsafeMutablePointer<Float>
+) { accumulate(weights, weightScales, rows, from, to, values, false, headDim, factors, ahead, out) }
+
+/// Sums of int8 values.
+package func attentionAccumulateInt8(
+  weights: UnsafePointer<Float>, weightScales: UnsafePointer<Float>, rows: Int, from: Int, to: Int,
+  values: UnsafeRawPointer, headDim: Int, factors: UnsafePointer<Float>, ahead: UnsafeRawPointer,
+  out: UnsafeMutablePointer<Float>
+) { accumulate(weights, weightScales, rows, from, to, values, true, headDim, factors, ahead, out) }
+
+/// What four rows are multiplied with, in pairs; of two rows the last two are not looked at.
+private typealias Four = (UnsafeRawPointer, UnsafeRawPointer, UnsafeRawPointer, UnsafeRawPointer)
+
+/// Sums of four rows, two registers each; tuples, since a struct would bring weak symbols.
+private typealias Eight = (__m512i, __m512i, __m512i, __m512i, __m512i, __m512i, __m512i, __m512i)
+
+/// `Σ rows[r][k] · stored[k][0 ..< 32]` over the pairs k in `from ..< to`, `stride` apart. Four rows share each vector that
+/// is loaded: a cycle has room for one such load and one multiply-add. As many bytes are wanted next at `ahead`.
+@inline(__always)
+private func products(
+  _ isFour: Bool, _ rows: Four, _ from: Int, _ to: Int, _ stored: UnsafeRawPointer, _ areBytes: Bool,
+  _ stride: Int, _ ahead: UnsafeRawPointer?
+) -> Eight {
+  let pairBytes = areBytes ? 2 : 4
+  /// Sixteen pairs of int16.
+  @inline(__always)
+  func pairs(_ source: UnsafeRawPointer) -> __m512i {
+    areBytes
+      ? _mm512_cvtepi8_epi16(_mm256_loadu_si256(source.assumingMemoryBound(to: __m256i.self)))
+      : _mm512_loadu_si512(source)
+  }
+  @inline(__always)
+  func add(
+    _ a: inout __m512i, _ b: inout __m512i, _ low: __m512i, _ high: __m512i, _ row: UnsafeRawPointer, _ k: Int
+  ) {
+    let pair = _mm512_set1_epi32((row + 4 * k).loadUnaligned(as: Int32.self))
+    a = _mm512_dpwssd_epi32(a, low, pair)
+    b = _mm512_dpwssd_epi32(b, high, pair)
+  }
+  let zero = _mm512_setzero_si512()
+  var (a0, b0, a1, b1, a2, b2, a3, b3) = (zero, zero, zero, zero, zero, zero, zero, zero)
+  var k = from
+  while k < to {
+    let at = k * stride * pairBytes
+    if let ahead {
+      let line = ahead + k * 32 * pairBytes
+      prefetch(line)
+      if !areBytes { prefetch(line + 64) }
+    }
+    let (low, high) = (pairs(stored + at), pairs(stored + at + 16 * pairBytes))
+    add(&a0, &b0, low, high, rows.0, k)
+    add(&a1, &b1, low, high, rows.1, k)
+    if isFour {
+      add(&a2, &b2, low, high, rows.2, k)
+      add(&a3, &b3, low, high, rows.3, k)
+    }
+    k += 1
+  }
+  return (a0, b0, a1, b1, a2, b2, a3, b3)
+}
+
+// As in Compute's IntegerAttention: products that fit 32 bits, and the largest rounded weight.
+private let exactProducts = 128
+private let weightLimit: Float = 16_383
+
+@inline(__always)
+private func scores(
+  _ queries: UnsafePointer<Int16>, _ stride: Int, _ count: Int, _ queryScales: UnsafePointer<Float>,
+  _ keys: UnsafeRawPointer, _ areBytes: Bool, _ keyScales: UnsafePointer<Float>, _ headDim: Int,
+  _ ahead: UnsafeRawPointer, _ out: UnsafeMutablePointer<Float>
+) {
+  // The scales of the values stand behind those of the keys.
+  for line in 0..<4 { prefetch(keyScales + 16 * line) }
+  var r = 0
+  while r < count {
+    // Of an odd number the last row is computed twice.
+    let (isFour, second) = (r + 4 <= count, r + 1 < count ? r + 1 : r)
+    let rows: Four = (
+      UnsafeRawPointer(queries + r * stride), UnsafeRawPointer(queries + second * stride),
+      UnsafeRawPointer(queries + (r + 2) * stride), UnsafeRawPointer(queries + (r + 3) * stride)
+    )
+    var first = 0
+    while first < headDim {
+      let end = first + exactProducts < headDim ? first + exactProducts : headDim
+      @inline(__always)
+      func finish(_ row: Int, _ low: __m512i, _ high: __m512i) {
+        let target = out + 32 * row
+        var (a, b) = (_mm512_cvtepi32_ps(low), _mm512_cvtepi32_ps(high))
+        if first > 0 { (a, b) = (_mm512_add_ps(load(target, 0), a), _mm512_add_ps(load(target, 16), b)) }
+        if end == headDim {
+          let scale = _mm512_set1_ps(queryScales[row])
+          a = _mm512_mul_ps(_mm512_mul_ps(a, scale), load(keyScales, 0))
+          b = _mm512_mul_ps(_mm512_mul_ps(b, scale), load(keyScales, 16))
+        }
+        _mm512_storeu_ps(target, a)
+        _mm512_storeu_ps(target + 16, b)
+      }
+      let (from, to, next) = (first / 2, (end + 1) / 2, r == 0 ? ahead : nil)
+      if isFour {
+        let sums = products(true, rows, from, to, keys, areBytes, 32, next)
+        finish(r, sums.0, sums.1)
+        finish(second, sums.2, sums.3)
+        finish(r + 2, sums.4, sums.5)
+        finish(r + 3, sums.6, sums.7)
+      } else {
+        let sums = products(false, rows, from, to, keys, areBytes, 32, next)
+        finish(r, sums.0, sums.1)
+        if second > r { finish(second, sums.2, sums.3) }
+      }
+      first = end
+    }
+    r += isFour ? 4 : 2
+  }
+}
+
+/// One step of the running softmax, of four rows at a time; see Compute's IntegerAttention.Softmax.
+package func attentionSoftmaxInt16(
+  scores: UnsafeMutablePointer<Float>, rows: Int, from: Int, to: Int, valueScales: UnsafePointer<Float>,
+  states: UnsafeMutablePointer<Float>, factors: UnsafeMutablePointer<Float>,
+  weightScales: UnsafeMutablePointer<Float>
+) {
+  let seen = (1 << to) - (1 << from)
+  let (low, high) = (__mmask16(truncatingIfNeeded: seen), __mmask16(truncatingIfNeeded: seen >> 16))
+  let scales = (load(valueScales, 0, low), load(valueScales, 16, high))
+  let last = rows - 1
+  var r = 0
+  while r < rows {
+    // Missing rows are the last one again: all is loaded before anything is stored.
+    let indices = SIMD4(
+      r, r + 1 < last ? r + 1 : last, r + 2 < last ? r + 2 : last, r + 3 < last ? r + 3 : last)
+    if r + 2 < rows {
+      softmax(true, indices, low, high, scales, scores, states, factors, weightScales)
+    } else {
+      softmax(false, indices, low, high, scales, scores, states, factors, weightScales)
+    }
+    r += 4
+  }
+}
+
+/// The 32 scores or weights of a row.
+private typealias Row = (__m512, __m512)
+
+/// The step of four rows, of which the first two alone are computed where the others are the second one.
+@inline(__always)
+private func softmax(
+  _ isFour: Bool, _ rows: SIMD4<Int>, _ low: __mmask16, _ high: __mmask16, _ valueScales: Row,
+  _ scores: UnsafeMutablePointer<Float>, _ states: UnsafeMutablePointer<Float>,
+  _ factors: UnsafeMutablePointer<Float>, _ weightScales: UnsafeMutablePointer<Float>
+) {
+  @inline(__always)
+  func row(_ lane: Int) -> Row {
+    let (row, hidden) = (scores + 32 * rows[lane], _mm512_set1_ps(-.infinity))
+    return (_mm512_mask_loadu_ps(hidden, low, row), _mm512_mask_loadu_ps(hidden, high, row + 16))
+  }
+  let (s0, s1) = (row(0), row(1))
+  let (s2, s3) = isFour ? (row(2), row(3)) : (s1, s1)
+  @inline(__always)
+  func largest(_ s: Row) -> __m128 {
+    let eight = _mm512_max_ps(s.0, s.1)
+    let four = _mm256_max_ps(eight.lowHalf, eight.highHalf)
+    return _mm_max_ps(four.lowHalf, four.highHalf)
+  }
+  @inline(__always)
+  func state(_ at: Int) -> SIMD4<Float> {
+    SIMD4(
+      states[2 * rows[0] + at], states[2 * rows[1] + at], states[2 * rows[2] + at], states[2 * rows[3] + at])
+  }
+  let before = state(0)
+  let top = _mm_max_ps(before, merged(largest(s0), largest(s1), largest(s2), largest(s3), _mm_max_ps))
+  // A first block whose scores are all -infinity would make NaN of -inf - -inf.
+  let base = top.replacing(with: 0, where: top .== -.infinity)
+
+  @inline(__always)
+  func weights(_ s: Row, _ base: Float) -> Row {
+    let base = _mm512_set1_ps(base)
+    return (exponential(_mm512_sub_ps(s.0, base)), exponential(_mm512_sub_ps(s.1, base)))
+  }
+  let (e0, e1) = (weights(s0, base[0]), weights(s1, base[1]))
+  let (e2, e3) = isFour ? (weights(s2, base[2]), weights(s3, base[3])) : (e1, e1)
+  // Most blocks do not raise a maximum, and e^0 is 1.
+  var factor = SIMD4<Float>(repeating: 1)
+  if any(before .!= top) || any(top .== -.infinity) {
+    factor = exponential(_mm512_castps128_ps512(before - base)).lowHalf.lowHalf
+  }
+  @inline(__always)
+  func total(_ e: Row) -> __m128 {
+    let eight = (e.0.lowHalf + e.0.highHalf) + (e.1.lowHalf + e.1.highHalf)
+    return eight.lowHalf + eight.highHalf
+  }
+  let sum = state(1) * factor + merged(total(e0), total(e1), total(e2), total(e3), _mm_add_ps)
+
+  @inline(__always)
+  func scaled(_ e: Row) -> Row { (_mm512_mul_ps(e.0, valueScales.0), _mm512_mul_ps(e.1, valueScales.1)) }
+  let (w0, w1, w2, w3) = (scaled(e0), scaled(e1), scaled(e2), scaled(e3))
+  @inline(__always)
+  func size(_ w: Row) -> __m128 {
+    let sixteen = _mm512_max_epi32(magnitude(w.0), magnitude(w.1))
+    let eight = _mm256_max_epi32(sixteen.lowHalf, sixteen.highHalf)
+    return _mm_castsi128_ps(_mm_max_epi32(eight.lowHalf, eight.highHalf))
+  }
+  let sizes = merged(size(w0), size(w1), size(w2), size(w3)) {
+    _mm_castsi128_ps(_mm_max_epi32(_mm_castps_si128($0), _mm_castps_si128($1)))
+  }
+  let inverse = (weightLimit / sizes).replacing(
+    with: 0, where: .!((sizes .>= 0x1p-100) .& (sizes .< .infinity)))
+  let scale = sizes * (1 / weightLimit)
+  @inline(__always)
+  func store(_ lane: Int, _ w: Row) {
+    let (r, inverse) = (rows[lane], _mm512_set1_ps(inverse[lane]))
+    let target = UnsafeMutableRawPointer(scores + 32 * r).assumingMemoryBound(to: __m256i.self)
+    _mm256_storeu_si256(target, rounded(w.0, inverse))
+    _mm256_storeu_si256(target + 1, rounded(w.1, inverse))
+    states[2 * r] = top[lane]
+    states[2 * r + 1] = sum[lane]
+    factors[r] = factor[lane]
+    weightScales[r] = scale[lane]
+  }
+  store(0, w0)
+  store(1, w1)
+  guard isFour else { return }
+  store(2, w2)
+  store(3, w3)
+}
+
+/// The four lanes of each of four vectors as one, always in the same tree.
+@inline(__always)
+private func merged(
+  _ a: __m128, _ b: __m128, _ c: __m128, _ d: __m128, _ operation: (__m128, __m128) -> __m128
+) -> __m128 {
+  let ab = operation(_mm_unpacklo_ps(a, b), _mm_unpackhi_ps(a, b))
+  let cd = operation(_mm_unpacklo_ps(c, d), _mm_unpackhi_ps(c, d))
+  return operation(_mm_movelh_ps(ab, cd), _mm_movehl_ps(cd, ab))
+}
+
+@inline(__always)
+private func accumulate(
+  _ weights: UnsafePointer<Float>, _ weightScales: UnsafePointer<Float>, _ count: Int, _ from: Int, _ to: Int,
+  _ values: UnsafeRawPointer, _ areBytes: Bool, _ headDim: Int, _ factors: UnsafePointer<Float>,
+  _ ahead: UnsafeRawPointer, _ out: UnsafeMutablePointer<Float>
+) {
+  let pairBytes = areBytes ? 2 : 4
+  let (first, end) = (from / 2, (to + 1) / 2)
+  var r = 0
+  while r < count {
+    // Of an odd number the last row is computed twice.
+    let (isFour, second) = (r + 4 <= count, r + 1 < count ? r + 1 : r)
+    @inline(__always)
+    func row(_ i: Int) -> UnsafeRawPointer { UnsafeRawPointer(weights + 32 * i) }
+    let rows: Four = (row(r), row(second), row(r + 2), row(r + 3))
+    var d = 0
+    while d < headDim {
+      // Behind the values of a block are its scales: whole vectors may be read.
+      let (stored, next) = (values + pairBytes * d, r == 0 ? ahead + 16 * pairBytes * d : nil)
+      let width = headDim - d < 32 ? headDim - d : 32
+      @inline(__always)
+      func finish(_ i: Int, _ low: __m512i, _ high: __m512i) {
+        let target = out + i * headDim + d
+        let (lowMask, highMask) = (tailMask(width < 16 ? width : 16), tailMask(width < 16 ? 0 : width - 16))
+        @inline(__always)
+        func added(_ sums: __m512i, _ at: Int, _ mask: __mmask16) -> __m512 {
+          let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_set1_ps(weightScales[i]))
+          return _mm512_add_ps(_mm512_mul_ps(load(target, at, mask), _mm512_set1_ps(factors[i])), scaled)
+        }
+        let (a, b) = (added(low, 0, lowMask), added(high, 16, highMask))
+        if width == 32 {
+          _mm512_storeu_ps(target, a)
+          _mm512_storeu_ps(target + 16, b)
+        } else {
+          _mm512_mask_storeu_ps(target, lowMask, a)
+          _mm512_mask_storeu_ps(target + 16, highMask, b)
+        }
+      }
+      if isFour {
+        let sums = products(true, rows, first, end, stored, areBytes, headDim, next)
+        finish(r, sums.0, sums.1)
+        finish(second, sums.2, sums.3)
+        finish(r + 2, sums.4, sums.5)
+        finish(r + 3, sums.6, sums.7)
+      } else {
+        let sums = products(false, rows, first, end, stored, areBytes, headDim, next)
+        finish(r, sums.0, sums.1)
+        if second > r { finish(second, sums.2, sums.3) }
+      }
+      d += 32
+    }
+    r += isFour ? 4 : 2
+  }
+}
