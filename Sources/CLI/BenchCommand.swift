@@ -39,18 +39,24 @@ enum BenchCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     let plan = Plan(flags)
     var configuration = try Loading.engineConfiguration(flags)
-    // Runs must repeat the work that they measure, and guesses are measured on their own. What is measured behind other
-    // tokens has its own engine, which keeps those.
-    configuration.prefixCacheBytes = 0
+    // Guesses are measured on their own.
     configuration.speculates = false
     configuration.maxSequences = max(configuration.maxSequences, plan.counts.max() ?? 1)
+    configuration.prefixCacheBytes = 0
 
     let begin = Instant.now
-    let engine = try Terminal.showingProgress("loading \(configuration.modelPath)") {
+    var engine = try Terminal.showingProgress("loading \(configuration.modelPath)") {
       try EngineClient.start(configuration)
     }
-    defer { engine.stop() }
     let loadSeconds = Instant.now.seconds(since: begin)
+    if let deepest = plan.depths.max(), deepest > 0 {
+      // What stands before the measured tokens is kept between the runs of one depth. Its size is the model's to say.
+      configuration.prefixCacheBytes =
+        engine.kvBytesPerToken * (deepest + plan.promptTokens + plan.generateTokens)
+      engine.stop()
+      engine = try EngineClient.start(configuration)
+    }
+    defer { engine.stop() }
     try plan.check(context: engine.limits.maxContext)
     let report = try BenchRun(plan, engine, configuration).report(loadSeconds: loadSeconds)
     Terminal.print(flags.isSet("json") ? report.json.text : flags.isSet("csv") ? report.csv : report.table)

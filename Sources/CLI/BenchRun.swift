@@ -25,7 +25,7 @@ struct BenchRun {
     // The first run touches weights and buffers for the first time: it is not counted.
     _ = try measure(prompt: max(8, plan.promptTokens), generate: 2, seed: 0)
     var measurements: [BenchReport.Measurement] = []
-    for depth in plan.depths { measurements += try alone(depth: depth) }
+    for (index, depth) in plan.depths.enumerated() { measurements += try alone(depth: depth, index) }
     for count in plan.counts where count > 1 { measurements.append(try together(count)) }
     // Before the ceiling is measured: its buffer is no part of what serving needs.
     let peakResidentBytes = Machine.peakResidentBytes
@@ -41,26 +41,16 @@ struct BenchRun {
 
   // MARK: Speeds
 
-  /// Prefill and decode of one sequence after `depth` tokens, whose keys and values an engine of its own keeps.
-  private func alone(depth: Int) throws -> [BenchReport.Measurement] {
-    guard depth > 0 else { return try alone(depth: 0, with: engine) }
-    var configuration = configuration
-    configuration.prefixCacheBytes =
-      engine.kvBytesPerToken * (depth + plan.promptTokens + plan.generateTokens)
-    let keeping = try EngineClient.start(configuration)
-    defer { keeping.stop() }
-    return try alone(depth: depth, with: keeping)
-  }
-
-  private func alone(depth: Int, with engine: EngineClient) throws -> [BenchReport.Measurement] {
+  /// Prefill and decode of one sequence after `depth` tokens, which the engine keeps. No other depth of the plan begins
+  /// with the same tokens.
+  private func alone(depth: Int, _ index: Int) throws -> [BenchReport.Measurement] {
     var prefill: [GenerationTimings] = []
     var decode: [Double] = []
-    for seed in 1...plan.repetitions {
-      let shallow = try measure(
-        prompt: max(1, depth), generate: plan.generateTokens, seed: seed, with: engine)
+    for repetition in 1...plan.repetitions {
+      let seed = 1_000_000 * index + repetition
+      let shallow = try measure(prompt: max(1, depth), generate: plan.generateTokens, seed: seed)
       decode.append(shallow.decodeTokensPerSecond)
-      prefill.append(
-        try measure(prompt: depth + plan.promptTokens, generate: 1, seed: seed, with: engine))
+      prefill.append(try measure(prompt: depth + plan.promptTokens, generate: 1, seed: seed))
     }
     return [
       BenchReport.Measurement(
@@ -104,9 +94,9 @@ struct BenchRun {
       tokens: plan.generateTokens)
     let bandwidth = MemoryBandwidth(threads: configuration.threads)
     var (reads, shares): ([Double], [Double]) = ([], [])
-    for seed in 1...max(5, plan.repetitions) {
+    for _ in 1...max(5, plan.repetitions) {
       let read = bandwidth.read()
-      let run = try measure(prompt: max(1, depth), generate: plan.generateTokens, seed: seed)
+      let run = try measure(prompt: max(1, depth), generate: plan.generateTokens, seed: 1)
       reads.append(read)
       shares.append(run.decodeTokensPerSecond * Double(bytes) / read)
     }
@@ -144,12 +134,9 @@ struct BenchRun {
 
   // MARK: One generation
 
-  /// One generation of exactly `generate` tokens after a prompt of pseudo-random token ids, by the run's engine or another.
-  private func measure(prompt: Int, generate: Int, seed: Int, with other: EngineClient? = nil) throws
-    -> GenerationTimings
-  {
-    let request = request(prompt: prompt, generate: generate, seed: seed)
-    return try Self.finish(try (other ?? engine).submit(request)).timings
+  /// One generation of exactly `generate` tokens after a prompt of pseudo-random token ids.
+  private func measure(prompt: Int, generate: Int, seed: Int) throws -> GenerationTimings {
+    try Self.finish(try engine.submit(request(prompt: prompt, generate: generate, seed: seed))).timings
   }
 
   private func request(prompt: Int, generate: Int, seed: Int) -> GenerationRequest {
