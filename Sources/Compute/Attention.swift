@@ -71,27 +71,25 @@ extension ComputeContext {
     }
   }
 
-  private func store<Element: FixedWidthInteger>(
+  private func store<Element: FixedWidthInteger & SIMDScalar>(
     key: UnsafePointer<Float>, value: UnsafePointer<Float>, as: Element.Type, slot: Int, block: Int,
     head: Int,
     of storage: KVLayer
   ) {
     guard let limit = storage.format.limit else { return }
-    let size = storage.headDim
-    let keys = storage.keys(block: block, head: head).assumingMemoryBound(to: Element.self)
+    let (size, tokens) = (storage.headDim, KVCache.blockTokens)
+    let pairs = storage.keys(block: block, head: head).assumingMemoryBound(to: SIMD2<Element>.self) + slot
     let values = storage.values(block: block, head: head).assumingMemoryBound(to: Element.self)
+    let column = values + KVLayer.valueIndex(position: slot, element: 0, headDim: size)
     let scales = storage.scales(block: block, head: head)
     withUnsafeTemporaryAllocation(of: Int16.self, capacity: size + 1) { row in
       guard let row = row.baseAddress else { return }
       scales[slot] = kernels.integerAttention.quantize(key, size, limit, row)
-      for d in 0..<size {
-        keys[KVLayer.keyIndex(position: slot, element: d)] = Element(truncatingIfNeeded: row[d])
+      for pair in 0..<(size + 1) / 2 {
+        pairs[pair * tokens] = SIMD2(truncatingIfNeeded: SIMD2(row[2 * pair], row[2 * pair + 1]))
       }
-      scales[KVCache.blockTokens + slot] = kernels.integerAttention.quantize(value, size, limit, row)
-      for d in 0..<size {
-        values[KVLayer.valueIndex(position: slot, element: d, headDim: size)] =
-          Element(truncatingIfNeeded: row[d])
-      }
+      scales[tokens + slot] = kernels.integerAttention.quantize(value, size, limit, row)
+      for d in 0..<size { column[2 * d] = Element(truncatingIfNeeded: row[d]) }
     }
   }
 
@@ -113,7 +111,7 @@ extension ComputeContext {
     let group = shape.heads / shape.kvHeads
     // A block of keys and values is in the first-level cache for all query rows of a tile; enough tiles that threads
     // finish together.
-    let rows = min(max(32, queries.count * shape.heads / (8 * pool.threads)), 128)
+    let rows = min(max(32, queries.count * shape.heads / (8 * pool.threads)), 64)
     layout.prepareTiles(of: max(1, rows / group))
     let tiles = layout.tiles.count
     pool.run(tiles: tiles * shape.kvHeads) { index, worker in

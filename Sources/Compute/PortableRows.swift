@@ -5,17 +5,23 @@ extension Portable {
     x: UnsafePointer<Float>, gain: UnsafePointer<Float>, epsilon: Float, columns: Int,
     out: UnsafeMutablePointer<Float>
   ) {
-    var total = Lanes.zero
+    // Four sums: one would wait for its own last addition.
+    var (t0, t1, t2, t3) = (Lanes.zero, Lanes.zero, Lanes.zero, Lanes.zero)
+    @inline(__always)
+    func square(_ v: Lanes) -> Lanes { v * v }
     var c = 0
-    while c + lanes <= columns {
-      let v = load(x, c)
-      total += v * v
+    while c + 4 * lanes <= columns {
+      t0 += square(load(x, c))
+      t1 += square(load(x, c + lanes))
+      t2 += square(load(x, c + 2 * lanes))
+      t3 += square(load(x, c + 3 * lanes))
+      c += 4 * lanes
+    }
+    while c < columns {
+      t0 += square(c + lanes <= columns ? load(x, c) : loadTail(x, c, columns - c))
       c += lanes
     }
-    if c < columns {
-      let v = loadTail(x, c, columns - c)
-      total += v * v
-    }
+    let total = (t0 + t1) + (t2 + t3)
     let factor = 1 / (sum(total) / Float(columns) + epsilon).squareRoot()
     c = 0
     while c + lanes <= columns {
