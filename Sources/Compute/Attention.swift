@@ -73,8 +73,7 @@ extension ComputeContext {
 
   private func store<Element: FixedWidthInteger & SIMDScalar>(
     key: UnsafePointer<Float>, value: UnsafePointer<Float>, as: Element.Type, slot: Int, block: Int,
-    head: Int,
-    of storage: KVLayer
+    head: Int, of storage: KVLayer
   ) {
     guard let limit = storage.format.limit else { return }
     let (size, tokens) = (storage.headDim, KVCache.blockTokens)
@@ -157,7 +156,7 @@ extension ComputeContext {
     if buffers.integers != nil {
       let rounded = buffers.integerQueries + row * buffers.integerStride
       buffers.queryScales[row] =
-        scale * kernels.integerAttention.quantize(query, size, KVFormat.q16.limit ?? 0, rounded)
+        scale * kernels.integerAttention.quantize(query, size, IntegerAttention.elementLimit, rounded)
     } else {
       (buffers.queries + row * size).update(from: query, count: size)
       kernels.scale(scale, size, buffers.queries + row * size)

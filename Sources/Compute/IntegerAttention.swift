@@ -57,6 +57,8 @@ struct IntegerAttention: Sendable {
   var int16: Width
   var int8: Width
 
+  /// The largest rounded query, and element of q16.
+  static let elementLimit: Float = 4_095
   /// The largest rounded weight: 32 · 16,383 · 4,095 < 2^31.
   static let weightLimit: Float = 16_383
   /// Products of elements up to 4,095 that fit 32 bits: 128 · 4,095² < 2^31.

@@ -38,7 +38,7 @@ package enum KVFormat: String, Sendable, CaseIterable {
   var limit: Float? {
     switch self {
     case .f32: nil
-    case .q16: 4_095
+    case .q16: IntegerAttention.elementLimit
     case .q8: 127
     }
   }
