@@ -49,8 +49,9 @@ enum BenchCommand {
       try EngineClient.start(configuration)
     }
     let loadSeconds = Instant.now.seconds(since: begin)
-    if let deepest = plan.depths.max(), deepest > 0 {
-      // What stands before the measured tokens is kept between the runs of one depth. Its size is the model's to say.
+    if let deepest = plan.depths.max(), 1...engine.limits.maxContext ~= deepest {
+      // What stands before the measured tokens is kept between the runs of one depth. Its size is the model's to say; what
+      // does not fit the context is refused below.
       configuration.prefixCacheBytes =
         engine.kvBytesPerToken * (deepest + plan.promptTokens + plan.generateTokens)
       engine.stop()

@@ -1,5 +1,5 @@
-// The softmax of a block of scores and the gated SiLU in AVX-512: the functions of the AVX2 module at twice their width, in
-// the same operations and without fused ones, so that every machine computes the same bits.
+// The softmax of a block of scores and the gated SiLU in AVX-512: the functions of the AVX2 module at twice their width.
+// What rounds is the same and never fused, so that every machine computes the same bits.
 
 import _Builtin_intrinsics.intel
 
@@ -23,7 +23,8 @@ func exponential(_ x: __m512) -> __m512 {
   let p1 = step(step(p0, 8.333_451_9e-3), 4.166_579_6e-2)
   let p2 = step(step(p1, 1.666_666_55e-1), 5.000_000_1e-1)
   let p = _mm512_add_ps(_mm512_add_ps(_mm512_mul_ps(_mm512_mul_ps(p2, r), r), r), _mm512_set1_ps(1))
-  // p · 2^n, rounded once where it is subnormal; below `low` 2^n is zero. NaN stays NaN.
+  // p · 2^n, rounded once where it is subnormal; below `low` 2^n is zero. NaN stays NaN. The fused operation adds nothing
+  // to n, or what makes the power zero.
   let below = _mm512_min_ps(_mm512_setzero_ps(), _mm512_sub_ps(x, clamped))
   return _mm512_scalef_ps(p, _mm512_fmadd_ps(below, _mm512_set1_ps(0x1p60), n))
 }
