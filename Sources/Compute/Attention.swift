@@ -31,26 +31,17 @@ package struct AttentionShape: Sendable {
 }
 
 extension ComputeContext {
-  /// Writes the step's keys and values into their cache positions.
-  ///
-  /// - Parameters:
-  ///   - keys, values: `[rows, kvHeads · headDim]`; keys already normalised and rotated.
-  package func store(keys: Rows, values: Rows, layer: Int, of cache: KVCache, at layout: StepLayout) {
-    let storage = cache.layer(layer)
-    let (heads, size) = (storage.kvHeads, storage.headDim)
-    precondition(keys.columns == heads * size && values.columns == heads * size, "store: shapes differ")
-    forEachRow(keys.count, work: 4 * heads * size) { range in
-      for span in layout.spans {
-        for row in range.clamped(to: span.row..<span.row + span.count) {
-          let position = span.start + row - span.row
-          let block = Int(layout.blocks[span.table + position / KVCache.blockTokens])
-          for head in 0..<heads {
-            store(
-              key: keys.row(row) + head * size, value: values.row(row) + head * size,
-              slot: position % KVCache.blockTokens, block: block, head: head, of: storage)
-          }
-        }
-      }
+  /// Writes the keys and values of one head into the cache positions of a span's rows.
+  private func store(
+    _ new: (keys: Rows, values: Rows), _ rows: Range<Int>, of span: StepLayout.Span, head: Int,
+    storage: KVLayer, layout: StepLayout
+  ) {
+    for row in rows {
+      let position = span.start + row - span.row
+      store(
+        key: new.keys.row(row) + head * storage.headDim, value: new.values.row(row) + head * storage.headDim,
+        slot: position % KVCache.blockTokens,
+        block: Int(layout.blocks[span.table + position / KVCache.blockTokens]), head: head, of: storage)
     }
   }
 
@@ -92,20 +83,24 @@ extension ComputeContext {
     }
   }
 
-  /// `out[row, head] = softmax(scale · q k) v` over the keys visible to each row.
+  /// `out[row, head] = softmax(scale · q k) v` over the keys visible to each row, those of the step among them.
   ///
   /// - Parameters:
   ///   - queries: `[rows, heads · headDim]`, rotated.
+  ///   - new: what the cache takes over for the step's positions, each `[rows, kvHeads · headDim]`, keys normalised and
+  ///     rotated; nil when it has them already.
   ///   - out: `[rows, heads · headDim]`.
   package func attend(
-    _ queries: Rows, shape: AttentionShape, layer: Int, of cache: KVCache, at layout: StepLayout,
-    into out: Rows
+    _ queries: Rows, adding new: (keys: Rows, values: Rows)?, shape: AttentionShape, layer: Int,
+    of cache: KVCache, at layout: StepLayout, into out: Rows
   ) {
     let storage = cache.layer(layer)
+    let width = shape.kvHeads * shape.headDim
     precondition(
       shape.kvHeads == storage.kvHeads && shape.headDim == storage.headDim
         && queries.columns == shape.heads * shape.headDim && out.columns == queries.columns
-        && shape.heads % shape.kvHeads == 0,
+        && shape.heads % shape.kvHeads == 0
+        && new.map { $0.keys.columns == width && $0.values.columns == width } ?? true,
       "attend: shapes differ")
     let group = shape.heads / shape.kvHeads
     // A block of keys and values is in the first-level cache for all query rows of a tile; enough tiles that threads
@@ -113,11 +108,30 @@ extension ComputeContext {
     let rows = min(max(32, queries.count * shape.heads / (8 * pool.threads)), 64)
     layout.prepareTiles(of: max(1, rows / group))
     let tiles = layout.tiles.count
+    // Rows see what other tiles of their sequence add. Where there are none, as in decode, a head's keys and values are
+    // added just before they are read, by the thread that reads them.
+    let addsInTiles = tiles == layout.spans.count
+    if let new, !addsInTiles {
+      forEachRow(queries.count, work: 4 * width) { range in
+        for span in layout.spans {
+          let rows = range.clamped(to: span.row..<span.row + span.count)
+          for head in 0..<shape.kvHeads {
+            store(new, rows, of: span, head: head, storage: storage, layout: layout)
+          }
+        }
+      }
+    }
     pool.run(tiles: tiles * shape.kvHeads) { index, worker in
       // Neighbouring indices are the heads of one tile: they read neighbouring cache memory.
       let head = index % shape.kvHeads
+      let tile = layout.tiles[index / shape.kvHeads]
+      if let new, addsInTiles {
+        let span = layout.spans[tile.span]
+        store(
+          new, span.row..<span.row + span.count, of: span, head: head, storage: storage, layout: layout)
+      }
       attendTile(
-        layout.tiles[index / shape.kvHeads], head: head, group: group, shape: shape, queries: queries,
+        tile, head: head, group: group, shape: shape, queries: queries,
         storage: storage, layout: layout, out: out, scratch: workerScratch[worker])
     }
   }
@@ -173,10 +187,15 @@ extension ComputeContext {
     for group in groups where group.overlaps(positions) { last = max(last, group.upperBound - 1) }
     let first = shape.window.map { max(0, positions.lowerBound - $0 + 1) } ?? 0
     for index in first / tokens...last / tokens {
-      let numbers = (
-        blocks[blocks.startIndex + index], blocks[blocks.startIndex + min(index + 1, last / tokens)]
+      // Behind the last block, the thread's next tile begins with the first one of the next head.
+      let isLast = index == last / tokens
+      let next = (
+        block: blocks[blocks.startIndex + (isLast ? first / tokens : index + 1)],
+        head: isLast ? (head + 1) % storage.kvHeads : head
       )
-      let block = TileBlock(storage: storage, head: head, block: Int(numbers.0), next: Int(numbers.1))
+      let block = TileBlock(
+        storage: storage, head: head, block: Int(blocks[blocks.startIndex + index]),
+        nextKeys: storage.keys(block: Int(next.block), head: next.head))
       // Rows of the tile that see nothing of this block are skipped at its end (window) or start (causality).
       let firstRow = groups.isEmpty ? max(0, index * tokens - positions.lowerBound) * group : 0
       score(firstRow..<rows, block, buffers)
@@ -256,11 +275,11 @@ private struct TileBlock {
   /// `[32]` of the keys, `[32]` of the values; integers only.
   let scales: UnsafeMutablePointer<Float>
 
-  init(storage: KVLayer, head: Int, block: Int, next: Int) {
+  init(storage: KVLayer, head: Int, block: Int, nextKeys: UnsafeMutableRawPointer) {
     keys = storage.keys(block: block, head: head)
     values = storage.values(block: block, head: head)
     scales = storage.scales(block: block, head: head)
-    nextKeys = storage.keys(block: next, head: head)
+    self.nextKeys = nextKeys
   }
 }
 

@@ -202,16 +202,20 @@ extension ComputeContext {
     _ x: Rows, _ groups: [ExpertRouting.Group], by stacks: [WeightStack], into y: Rows
   ) {
     let largest = groups.reduce(0) { max($0, $1.count) }
-    quantize(x, for: stacks[0])
+    let quantized = quantize(x, for: stacks[0])
     let tileRows = tileRows(
       outputs: groups.count * stacks[0].rows, columns: stacks[0].columns, xRows: largest)
     let tiles = tiles(of: stacks[0], tileRows: tileRows)
     pool.run(tiles: tiles * groups.count) { tile, worker in
       let group = groups[tile / tiles]
-      multiplyTile(
-        tile % tiles, of: stacks[group.expert], tileRows: tileRows,
-        x: x.rows(from: group.first, count: group.count), quantizedFrom: group.first,
-        y: y.rows(from: group.first, count: group.count), scratch: workerScratch[worker])
+      var quantized = quantized
+      quantized?.first = group.first
+      stacks[group.expert].parts.withUnsafeBufferPointer { parts in
+        multiplyTile(
+          tile % tiles, of: parts, tileRows: tileRows,
+          x: x.rows(from: group.first, count: group.count), quantized: quantized,
+          y: y.rows(from: group.first, count: group.count), worker: worker)
+      }
     }
   }
 }

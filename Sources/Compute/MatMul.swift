@@ -14,12 +14,15 @@ extension ComputeContext {
       x.columns == weights.columns && y.columns == weights.rows && x.count == y.count,
       "multiply: shapes differ")
     guard x.count > 0 else { return }
-    if !exactly { quantize(x, for: weights) }
+    let quantized = exactly ? nil : quantize(x, for: weights)
     let tileRows = tileRows(outputs: weights.rows, columns: weights.columns, xRows: x.count)
-    pool.run(tiles: tiles(of: weights, tileRows: tileRows)) { tile, worker in
-      multiplyTile(
-        tile, of: weights, tileRows: tileRows, x: x, quantizedFrom: exactly ? nil : 0, y: y,
-        scratch: workerScratch[worker])
+    // Borrowed for all of the fork: tiles count no owners (`QuantizedRows`).
+    weights.parts.withUnsafeBufferPointer { parts in
+      pool.run(tiles: tiles(of: weights, tileRows: tileRows)) { tile, worker in
+        multiplyTile(
+          tile, of: parts, tileRows: tileRows, x: x, quantized: quantized, y: y,
+          worker: worker)
+      }
     }
   }
 
@@ -38,20 +41,20 @@ extension ComputeContext {
 
   /// The outputs of tile `index` of the stack.
   ///
-  /// - Parameter quantizedFrom: the row of the quantized activations that belongs to x's first; nil for the exact
-  ///   kernels.
+  /// - Parameter quantized: x for the fast mode's kernels; nil for the exact ones.
   func multiplyTile(
-    _ index: Int, of weights: WeightStack, tileRows: Int, x: Rows, quantizedFrom first: Int?, y: Rows,
-    scratch: ScratchBuffer
+    _ index: Int, of parts: UnsafeBufferPointer<WeightStack.Part>, tileRows: Int, x: Rows,
+    quantized: QuantizedRows?, y: Rows,
+    worker: Int
   ) {
     var index = index
-    for part in weights.parts {
+    for part in parts {
       let count = (part.matrix.rows + tileRows - 1) / tileRows
       guard index >= count else {
         let start = index * tileRows
         let rows = start..<min(start + tileRows, part.matrix.rows)
         multiplyTile(
-          part, rows: rows, x: x, quantizedFrom: first, y: y, scratch: scratch)
+          part, rows: rows, x: x, quantized: quantized, y: y, worker: worker)
         return
       }
       index -= count
@@ -59,20 +62,20 @@ extension ComputeContext {
   }
 
   private func multiplyTile(
-    _ part: WeightStack.Part, rows: Range<Int>, x: Rows, quantizedFrom first: Int?, y: Rows,
-    scratch: ScratchBuffer
+    _ part: WeightStack.Part, rows: Range<Int>, x: Rows, quantized: QuantizedRows?, y: Rows,
+    worker: Int
   ) {
     let target = y.base + part.start + rows.lowerBound
-    let isDone = first.map { first in
+    let isDone = quantized.map { quantized in
       multiplyInt8(
-        part.matrix, rows: rows, xRows: x.count, from: first, target: target, yStride: y.stride,
-        scratch: scratch)
+        part.matrix, rows: rows, x: quantized, xRows: x.count, target: target, yStride: y.stride,
+        worker: worker)
     }
     switch part.matrix {
     case .dense(let matrix):
-      multiplyDense(matrix, rows: rows, x: x, target: target, yStride: y.stride, scratch: scratch)
+      multiplyDense(matrix, rows: rows, x: x, target: target, yStride: y.stride, worker: worker)
     case .quantized(let matrix) where isDone != true:
-      multiplyQuantized(matrix, rows: rows, x: x, target: target, yStride: y.stride, scratch: scratch)
+      multiplyQuantized(matrix, rows: rows, x: x, target: target, yStride: y.stride, worker: worker)
     case .quantized: break
     }
     guard let bias = part.bias else { return }
@@ -81,7 +84,7 @@ extension ComputeContext {
 
   private func multiplyDense(
     _ matrix: Matrix, rows: Range<Int>, x: Rows, target: UnsafeMutablePointer<Float>, yStride: Int,
-    scratch: ScratchBuffer
+    worker: Int
   ) {
     let source = matrix.base + rows.lowerBound * matrix.rowBytes
     if matrix.format == FloatFormat.f32 {
@@ -92,13 +95,13 @@ extension ComputeContext {
         source, matrix.rowBytes, matrix.format, rows.count, x.base, x.stride, x.count, matrix.columns, target,
         yStride)
     } else {
-      multiplyUnpacked(.dense(matrix), rows: rows, x: x, target: target, yStride: yStride, scratch: scratch)
+      multiplyUnpacked(.dense(matrix), rows: rows, x: x, target: target, yStride: yStride, worker: worker)
     }
   }
 
   private func multiplyQuantized(
     _ matrix: QuantizedMatrix, rows: Range<Int>, x: Rows, target: UnsafeMutablePointer<Float>, yStride: Int,
-    scratch: ScratchBuffer
+    worker: Int
   ) {
     let scales = matrix.scales + rows.lowerBound * matrix.scaleRowBytes
     if x.count <= kernels.fusedRows, let mode = FloatingMode.code(of: matrix.mode),
@@ -113,7 +116,7 @@ extension ComputeContext {
     let fused = matrix.bits == 4 ? kernels.multiply4 : matrix.bits == 8 ? kernels.multiply8 : nil
     guard x.count <= kernels.fusedRows, matrix.mode == .affine, let fused else {
       multiplyUnpacked(
-        .quantized(matrix), rows: rows, x: x, target: target, yStride: yStride, scratch: scratch)
+        .quantized(matrix), rows: rows, x: x, target: target, yStride: yStride, worker: worker)
       return
     }
     fused(
@@ -125,13 +128,13 @@ extension ComputeContext {
 
   private func multiplyUnpacked(
     _ matrix: WeightStorage, rows: Range<Int>, x: Rows, target: UnsafeMutablePointer<Float>, yStride: Int,
-    scratch: ScratchBuffer
+    worker: Int
   ) {
     let columns = matrix.columns
     // Few rows of x: unpack a handful of weight rows at a time, so that they are still in the first-level cache.
     let step = x.count <= 4 ? 4 : rows.count
     let stride = ScratchBuffer.stride(columns)
-    let unpacked = scratch.floats(step * stride)
+    let unpacked = workerScratch[worker].floats(step * stride)
     var first = rows.lowerBound
     while first < rows.upperBound {
       let count = min(step, rows.upperBound - first)

@@ -151,7 +151,9 @@ private final class Board: @unchecked Sendable {
   }
 
   private func work(_ body: SharedBody, worker: Int) {
-    while let tile = shares[worker].takeFirst() { body.call(tile, worker) }
+    // Held for all of the fork, not anew for every tile.
+    let own = shares[worker]
+    while let tile = own.takeFirst() { body.call(tile, worker) }
     for offset in 1..<shares.count {
       let other = shares[(worker + offset) % shares.count]
       while let tile = other.takeLast() { body.call(tile, worker) }

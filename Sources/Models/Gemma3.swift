@@ -131,8 +131,8 @@ package final class Gemma3: CausalModel {
       compute.rmsNormHeads(k, gain: layer.kNorm, epsilon: sizes.epsilon)
       compute.rotate(q, headDim: sizes.headDim, by: rope)
       compute.rotate(k, headDim: sizes.headDim, by: rope)
-      compute.store(keys: k, values: v, layer: index, of: cache, at: frame.layout)
-      compute.attend(q, shape: layer.attention, layer: index, of: cache, at: frame.layout, into: attended)
+      compute.attend(
+        q, adding: (k, v), shape: layer.attention, layer: index, of: cache, at: frame.layout, into: attended)
       layer.o(attended, into: h)
       compute.rmsNorm(h, gain: layer.postAttentionNorm, epsilon: sizes.epsilon, into: h)
       compute.add(h, to: x)

@@ -285,10 +285,11 @@ package final class Gemma3n: CausalModel {
       compute.rmsNormHeads(k, gain: layer.kNorm, epsilon: sizes.epsilon)
       compute.rotate(k, headDim: sizes.headDim, by: rope)
       compute.rmsNormHeads(v, gain: config.ones, epsilon: sizes.epsilon)
-      compute.store(keys: k, values: v, layer: layer.cacheLayer, of: cache, at: step.layout)
     }
     let out = attended.rows(h.count, sizes.queryWidth)
-    compute.attend(q, shape: layer.attention, layer: layer.cacheLayer, of: cache, at: step.layout, into: out)
+    compute.attend(
+      q, adding: layer.ownsKeys ? (k, v) : nil, shape: layer.attention, layer: layer.cacheLayer, of: cache,
+      at: step.layout, into: out)
     layer.o(out, into: h)
   }
 }

@@ -268,10 +268,11 @@ package final class Gemma4: CausalModel {
       compute.rmsNormHeads(k, gain: layer.kNorm, epsilon: epsilon)
       compute.rotate(k, headDim: shape.headDim, by: rope)
       compute.rmsNormHeads(v, gain: config.ones(shape.headDim), epsilon: epsilon)
-      compute.store(keys: k, values: v, layer: layer.cacheLayer, of: cache, at: step.layout)
     }
     let out = attended.rows(h.count, queries)
-    compute.attend(q, shape: shape, layer: layer.cacheLayer, of: cache, at: step.layout, into: out)
+    compute.attend(
+      q, adding: layer.keys == .shared ? nil : (k, v), shape: shape, layer: layer.cacheLayer, of: cache,
+      at: step.layout, into: out)
     layer.o(out, into: h)
   }
 }

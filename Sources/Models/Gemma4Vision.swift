@@ -259,9 +259,8 @@ final class Gemma4VisionRun: MediaEncoding {
     compute.rmsNormHeads(v, gain: tower.config.ones, epsilon: epsilon)
     compute.rotate(q, headDim: shape.headDim, by: across, down)
     compute.rotate(k, headDim: shape.headDim, by: across, down)
-    compute.store(keys: k, values: v, layer: 0, of: cache, at: layout)
     let out = attended.rows(h.count, queries)
-    compute.attend(q, shape: shape, layer: 0, of: cache, at: layout, into: out)
+    compute.attend(q, adding: (k, v), shape: shape, layer: 0, of: cache, at: layout, into: out)
     layer.o(out, into: h, scratch: clamped)
   }
 

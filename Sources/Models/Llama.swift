@@ -99,8 +99,8 @@ package final class Llama: CausalModel {
         compute.rotate(k, headDim: sizes.headDim, by: frame.rope)
       }
       if !queryFactors.isEmpty { compute.scaleRows(q, by: queryFactors) }
-      compute.store(keys: k, values: v, layer: index, of: cache, at: frame.layout)
-      compute.attend(q, shape: layer.attention, layer: index, of: cache, at: frame.layout, into: attended)
+      compute.attend(
+        q, adding: (k, v), shape: layer.attention, layer: index, of: cache, at: frame.layout, into: attended)
       layer.o(attended, into: h)
       addBranch(h, to: x)
       // x += mlp(norm(x))

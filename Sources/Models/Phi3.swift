@@ -73,8 +73,8 @@ package final class Phi3: CausalModel {
       layer.qkv(h, into: qkv)
       compute.rotate(q, headDim: sizes.headDim, by: frame.rope)
       compute.rotate(k, headDim: sizes.headDim, by: frame.rope)
-      compute.store(keys: k, values: v, layer: index, of: cache, at: frame.layout)
-      compute.attend(q, shape: layer.attention, layer: index, of: cache, at: frame.layout, into: attended)
+      compute.attend(
+        q, adding: (k, v), shape: layer.attention, layer: index, of: cache, at: frame.layout, into: attended)
       layer.o(attended, into: h)
       compute.add(h, to: x)
       // x += mlp(norm(x))

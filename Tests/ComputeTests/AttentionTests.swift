@@ -227,8 +227,8 @@ import Testing
       )
       let out = ScratchBuffer()
       let rows = out.rows(count, shape.heads * shape.headDim)
-      context.store(keys: k.rows, values: v.rows, layer: 1, of: cache, at: layout)
-      context.attend(q.rows, shape: shape, layer: 1, of: cache, at: layout, into: rows)
+      context.attend(
+        q.rows, adding: (k.rows, v.rows), shape: shape, layer: 1, of: cache, at: layout, into: rows)
       result += (0..<count).map(rows.values(ofRow:))
       withExtendedLifetime((q.buffer, k.buffer, v.buffer, out)) {}
     }
