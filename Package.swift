@@ -16,7 +16,10 @@ let optimised: [SwiftSetting] = strict + [.unsafeFlags(["-O"], .when(configurati
 /// Kernel modules of x86-64: compiled for one instruction-set level each, while the rest of the package stays at
 /// the baseline. Compute picks among them at start, so one binary runs everywhere.
 #if arch(x86_64)
-  let kernelModules = [(name: "KernelsAVX2", cpu: "haswell"), (name: "KernelsAVX512", cpu: "cascadelake")]
+  let kernelModules = [
+    (name: "KernelsAVX2", cpu: "haswell"), (name: "KernelsAVX512", cpu: "cascadelake"),
+    (name: "KernelsVBMI", cpu: "icelake-server"),
+  ]
 #else
   let kernelModules: [(name: String, cpu: String)] = []
 #endif

@@ -31,6 +31,9 @@ package enum CPUFeatures {
   /// The highest level this machine can run.
   package static var best: ISA { available.last ?? .portable }
 
+  /// Whether AVX-512 moves bytes and bit fields anywhere within a register, as Intel's do since Ice Lake and AMD's all do.
+  static let hasVBMI = available.contains(.avx512) && flags().contains("avx512vbmi")
+
   /// The levels whose every flag (in the spelling of /proc/cpuinfo) is present.
   static func levels(flags: Set<String>) -> [ISA] {
     var levels: [ISA] = [.portable]
@@ -48,7 +51,7 @@ package enum CPUFeatures {
       let names = [
         "avx2_0": "avx2", "fma": "fma", "f16c": "f16c", "bmi2": "bmi2", "avx512f": "avx512f",
         "avx512bw": "avx512bw", "avx512cd": "avx512cd", "avx512dq": "avx512dq", "avx512vl": "avx512vl",
-        "avx512vnni": "avx512_vnni",
+        "avx512vnni": "avx512_vnni", "avx512vbmi": "avx512vbmi",
       ]
       return Set(
         names.filter { name, _ in

@@ -48,7 +48,7 @@ extension ComputeContext {
       return true
     }
     guard xRows >= Int8Kernels.panelRows else {
-      int8.multiply(
+      int8.multiply(bits: packed.bits)(
         packed.packed + rows.lowerBound * packed.rowBytes, packed.rowBytes,
         packed.scales + rows.lowerBound * packed.scaleRowBytes,
         packed.biases + rows.lowerBound * packed.scaleRowBytes, packed.scaleRowBytes, packed.scaleFormat,

@@ -1,6 +1,8 @@
 // Seeded random kernel inputs at chosen misalignments, and error bounds.
 
+import Platform
 import Support
+import Testing
 
 @testable import Compute
 
@@ -17,6 +19,18 @@ final class Bytes {
     base.initializeMemory(as: UInt8.self, repeating: 0xA5, count: count + 192)
     start = base + 64 + offset
     self.count = count
+  }
+
+  /// A copy that ends where a page begins that cannot be read.
+  init(beforeGuard bytes: Bytes) throws {
+    let page = Int(getpagesize())
+    let pages = (bytes.count + page - 1) / page + 1
+    let memory = mmap(nil, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0)
+    base = try #require(memory != MAP_FAILED ? memory : nil)
+    try #require(mprotect(base + pages * page, page, PROT_NONE) == 0)
+    count = bytes.count
+    start = base + pages * page - count
+    start.copyMemory(from: bytes.start, byteCount: count)
   }
 
   /// Whether nothing has been written outside.

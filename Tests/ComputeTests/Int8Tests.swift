@@ -33,6 +33,23 @@ import Testing
     }
   }
 
+  /// A tensor may end where its file's mapping does.
+  @Test func `nothing is read behind weights, scales and biases`() throws {
+    var random = SeededGenerator(seed: 17)
+    for (name, kernels) in tables {
+      guard let int8 = kernels.int8 else { continue }
+      for bits in QuantizedMatrix.supportedBits {
+        for (group, groups) in [(32, 3), (32, 5), (32, 32), (64, 3), (64, 16), (64, 19), (128, 11)] {
+          let shape = Case(bits: bits, group: group, format: 2, groups: groups, random: &random)
+          let found = try shape.beforeGuards().run(int8, xRows: 2, byPanel: false)
+          #expect(
+            found == shape.run(Reference.int8, xRows: 2, byPanel: false),
+            "\(name), \(bits) bits, \(groups) groups of \(group)")
+        }
+      }
+    }
+  }
+
   @Test(arguments: [false, true])
   func `integer products of E2M1 weights have the bits of the scalar twin`(isNVFP4: Bool) {
     var random = SeededGenerator(seed: 16)
@@ -116,7 +133,8 @@ import Testing
     let bits, group, format, columns: Int
     /// A whole panel, and a part of one.
     let weightRows = 21
-    let packed, scales, biases, x: Bytes
+    var packed, scales, biases: Bytes
+    let x: Bytes
 
     init(bits: Int, group: Int, format: Int, groups: Int, random: inout SeededGenerator) {
       (self.bits, self.group, self.format, columns) = (bits, group, format, group * groups)
@@ -124,6 +142,15 @@ import Testing
       scales = .floats(weightRows * groups, format: format, misaligned: 3, using: &random)
       biases = .floats(weightRows * groups, format: format, misaligned: 2, using: &random)
       x = .floats(9 * columns, using: &random)
+    }
+
+    /// The same with memory behind the weights that cannot be read.
+    func beforeGuards() throws -> Case {
+      var copy = self
+      copy.packed = try Bytes(beforeGuard: packed)
+      copy.scales = try Bytes(beforeGuard: scales)
+      copy.biases = try Bytes(beforeGuard: biases)
+      return copy
     }
 
     /// The bit patterns of all results, row by row.
@@ -149,7 +176,7 @@ import Testing
         }
         #expect(scratch.isIntact)
       } else {
-        kernels.multiply(
+        kernels.multiply(bits: bits)(
           packed.start, rowBytes, scales.start, biases.start, scaleBytes, format, bits, group, weightRows,
           rows.start,
           bytes, xRows, columns, y.floats, weightRows)
