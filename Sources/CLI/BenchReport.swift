@@ -48,7 +48,7 @@ struct BenchReport {
   /// Keys and values of one token of context, which every later step reads, bytes.
   let kvBytes: Int
   let readBytesPerSecond: Double
-  /// Bytes that decoding at the first depth reads per second, as a share of a read loop right before it.
+  /// Bytes that decoding at the first depth reads per second, as a share of a read loop right after it.
   let readShare: Spread
   /// Where it was asked for.
   let speculation: Speculation?

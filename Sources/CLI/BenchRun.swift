@@ -41,6 +41,9 @@ struct BenchRun {
 
   // MARK: Speeds
 
+  /// The read loop goes on for as long as the decoding beside it, but no longer, seconds.
+  private static let longestRead = 1.0
+
   /// Prefill and decode of one sequence after `depth` tokens, which the engine keeps. No other depth of the plan begins
   /// with the same tokens.
   private func alone(depth: Int, _ index: Int) throws -> [BenchReport.Measurement] {
@@ -86,7 +89,7 @@ struct BenchRun {
     return Double(count * plan.generateTokens) / Instant.now.seconds(since: begin)
   }
 
-  /// Bytes per second of a read loop, and what decoding at the first depth reads right after it, as a share of that.
+  /// Bytes per second of a read loop, and what decoding at the first depth reads right before it, as a share of that.
   private func ceiling() throws -> (read: BenchReport.Spread, share: BenchReport.Spread) {
     let depth = plan.depths.first ?? 0
     let bytes = BenchReport.bytesPerToken(
@@ -95,8 +98,9 @@ struct BenchRun {
     let bandwidth = MemoryBandwidth(threads: configuration.threads)
     var (reads, shares): ([Double], [Double]) = ([], [])
     for _ in 1...max(5, plan.repetitions) {
-      let read = bandwidth.read()
       let run = try measure(prompt: max(1, depth), generate: plan.generateTokens, seed: 1)
+      let seconds = Double(plan.generateTokens) / run.decodeTokensPerSecond
+      let read = bandwidth.read(seconds: min(seconds, Self.longestRead))
       reads.append(read)
       shares.append(run.decodeTokensPerSecond * Double(bytes) / read)
     }

@@ -15,21 +15,23 @@ package final class MemoryBandwidth {
 
   deinit { buffer.deallocate() }
 
-  /// Bytes per second that the threads read together, the best of three passes; takes some 50 ms.
-  package func read() -> Double {
+  /// Bytes per second that the threads read together, in whole passes over at least `seconds`: the mean, since what is compared
+  /// with it has the same moments in which a shared machine is slow.
+  package func read(seconds: Double) -> Double {
     let (bytes, parts) = (UnsafeRawBufferPointer(buffer), pool.threads)
     let slice = bytes.count / parts & ~255
-    var best = Double.infinity
-    for _ in 0..<3 {
-      let begin = Instant.now
+    let begin = Instant.now
+    var (passes, elapsed) = (0, 0.0)
+    repeat {
       pool.run(tiles: parts) { part, _ in
         // The sum must be used, or the optimizer removes the loop: it can never be zero.
         let sum = Self.sumOfWords(UnsafeRawBufferPointer(rebasing: bytes[part * slice..<(part + 1) * slice]))
         if sum == 0 { buffer.storeBytes(of: 1, as: UInt8.self) }
       }
-      best = min(best, Instant.now.seconds(since: begin))
-    }
-    return Double(slice * parts) / best
+      passes += 1
+      elapsed = Instant.now.seconds(since: begin)
+    } while elapsed < seconds
+    return Double(passes * slice * parts) / elapsed
   }
 
   private static func sumOfWords(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
