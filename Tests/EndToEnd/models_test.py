@@ -176,20 +176,18 @@ def test_a_hundred_loads_leave_nothing_behind(s):
     with tempfile.TemporaryDirectory() as folder:
         copy(folder, "one")
         with served(s, "--models-dir", folder) as server:
-            def cycle():
-                assert ask(server, "one")[1]
-                assert server.post("/models/unload", {"model": "one"})[0] == 200
+            def after(count):
+                for _ in range(count):
+                    assert ask(server, "one")[1]
+                    assert server.post("/models/unload", {"model": "one"})[0] == 200
+                return process(server)
 
-            for _ in range(20):
-                cycle()
-            before = process(server)
-            for _ in range(100):
-                cycle()
-            after = process(server)
-            # Over 480 cycles the readings went up and down between 2944 and 3124 KiB; a connection may be about to close.
-            assert after[0] <= before[0] * 1.01 + 256, f"{before} {after}"
-            assert after[1] <= before[1] + 1 and after[2] <= before[2] + 1, f"{before} {after}"
-            return f"{before[0]} -> {after[0]} KiB, {after[1]} files, {after[2]} threads"
+            before, middle, end = after(20), after(100), after(100)
+            # The allocator takes 300 KiB more once in some runs, at any time: what leaks does so in both halves.
+            growth = min(middle[0] - before[0], end[0] - middle[0])
+            assert growth <= before[0] * 0.01 + 128, f"{before} {middle} {end}"
+            assert end[1] <= before[1] + 1 and end[2] <= before[2] + 1, f"{before} {end}"
+            return f"{before[0]}, {middle[0]}, {end[0]} KiB, {end[1]} files, {end[2]} threads"
 
 
 def test_the_longest_unused_model_makes_room(s):
