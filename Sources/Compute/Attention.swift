@@ -31,18 +31,16 @@ package struct AttentionShape: Sendable {
 }
 
 extension ComputeContext {
-  /// Writes the keys and values of one head into the cache positions of a span's rows.
+  /// Writes the key and the value of one head of a row into the row's cache position.
   private func store(
-    _ new: (keys: Rows, values: Rows), _ rows: Range<Int>, of span: StepLayout.Span, head: Int,
-    storage: KVLayer, layout: StepLayout
+    _ new: (keys: Rows, values: Rows), row: Int, of span: StepLayout.Span, head: Int, storage: KVLayer,
+    layout: StepLayout
   ) {
-    for row in rows {
-      let position = span.start + row - span.row
-      store(
-        key: new.keys.row(row) + head * storage.headDim, value: new.values.row(row) + head * storage.headDim,
-        slot: position % KVCache.blockTokens,
-        block: Int(layout.blocks[span.table + position / KVCache.blockTokens]), head: head, of: storage)
-    }
+    let position = span.start + row - span.row
+    store(
+      key: new.keys.row(row) + head * storage.headDim, value: new.values.row(row) + head * storage.headDim,
+      slot: position % KVCache.blockTokens,
+      block: Int(layout.blocks[span.table + position / KVCache.blockTokens]), head: head, of: storage)
   }
 
   private func store(
@@ -114,9 +112,10 @@ extension ComputeContext {
     if let new, !addsInTiles {
       forEachRow(queries.count, work: 4 * width) { range in
         for span in layout.spans {
-          let rows = range.clamped(to: span.row..<span.row + span.count)
-          for head in 0..<shape.kvHeads {
-            store(new, rows, of: span, head: head, storage: storage, layout: layout)
+          for row in range.clamped(to: span.row..<span.row + span.count) {
+            for head in 0..<shape.kvHeads {
+              store(new, row: row, of: span, head: head, storage: storage, layout: layout)
+            }
           }
         }
       }
@@ -127,8 +126,9 @@ extension ComputeContext {
       let tile = layout.tiles[index / shape.kvHeads]
       if let new, addsInTiles {
         let span = layout.spans[tile.span]
-        store(
-          new, span.row..<span.row + span.count, of: span, head: head, storage: storage, layout: layout)
+        for row in span.row..<span.row + span.count {
+          store(new, row: row, of: span, head: head, storage: storage, layout: layout)
+        }
       }
       attendTile(
         tile, head: head, group: group, shape: shape, queries: queries,
