@@ -31,16 +31,21 @@ package struct AttentionShape: Sendable {
 }
 
 extension ComputeContext {
-  /// Writes the key and the value of one head of a row into the row's cache position.
+  /// Writes keys and values of some rows of a span, and some heads, into the rows' cache positions.
   private func store(
-    _ new: (keys: Rows, values: Rows), row: Int, of span: StepLayout.Span, head: Int, storage: KVLayer,
-    layout: StepLayout
+    _ new: (keys: Rows, values: Rows), rows: Range<Int>, heads: Range<Int>, of span: StepLayout.Span,
+    storage: KVLayer, layout: StepLayout
   ) {
-    let position = span.start + row - span.row
-    store(
-      key: new.keys.row(row) + head * storage.headDim, value: new.values.row(row) + head * storage.headDim,
-      slot: position % KVCache.blockTokens,
-      block: Int(layout.blocks[span.table + position / KVCache.blockTokens]), head: head, of: storage)
+    let size = storage.headDim
+    for row in rows {
+      let position = span.start + row - span.row
+      let block = Int(layout.blocks[span.table + position / KVCache.blockTokens])
+      for head in heads {
+        store(
+          key: new.keys.row(row) + head * size, value: new.values.row(row) + head * size,
+          slot: position % KVCache.blockTokens, block: block, head: head, of: storage)
+      }
+    }
   }
 
   private func store(
@@ -112,11 +117,10 @@ extension ComputeContext {
     if let new, !addsInTiles {
       forEachRow(queries.count, work: 4 * width) { range in
         for span in layout.spans {
-          for row in range.clamped(to: span.row..<span.row + span.count) {
-            for head in 0..<shape.kvHeads {
-              store(new, row: row, of: span, head: head, storage: storage, layout: layout)
-            }
-          }
+          store(
+            new, rows: range.clamped(to: span.row..<span.row + span.count), heads: 0..<shape.kvHeads,
+            of: span,
+            storage: storage, layout: layout)
         }
       }
     }
@@ -126,9 +130,9 @@ extension ComputeContext {
       let tile = layout.tiles[index / shape.kvHeads]
       if let new, addsInTiles {
         let span = layout.spans[tile.span]
-        for row in span.row..<span.row + span.count {
-          store(new, row: row, of: span, head: head, storage: storage, layout: layout)
-        }
+        store(
+          new, rows: span.row..<span.row + span.count, heads: head..<head + 1, of: span, storage: storage,
+          layout: layout)
       }
       attendTile(
         tile, head: head, group: group, shape: shape, queries: queries,

@@ -26,13 +26,23 @@ package enum ISA: String, Sendable, CaseIterable, Comparable {
 /// What this machine and its operating system can run: flags of /proc/cpuinfo on Linux, of sysctl on macOS.
 package enum CPUFeatures {
   /// All levels this machine can run, lowest first.
-  package static let available: [ISA] = levels(flags: flags())
+  package static let available: [ISA] = levels(flags: flags)
 
   /// The highest level this machine can run.
   package static var best: ISA { available.last ?? .portable }
 
-  /// Whether AVX-512 moves bytes and bit fields anywhere within a register, as Intel's do since Ice Lake and AMD's all do.
-  static let hasVBMI = available.contains(.avx512) && flags().contains("avx512vbmi")
+  /// Whether this machine can run KernelsVBMI. Only Linux tells.
+  static let hasVBMI = hasVBMI(flags: flags)
+
+  /// Whether there is all that the compiler may use for an Ice Lake, as Intel's servers since then and AMD's with AVX-512 have:
+  /// a virtual machine may hide some of it.
+  static func hasVBMI(flags: Set<String>) -> Bool {
+    levels(flags: flags).contains(.avx512)
+      && flags.isSuperset(of: [
+        "avx512vbmi", "avx512_vbmi2", "avx512ifma", "avx512_bitalg", "avx512_vpopcntdq", "gfni", "vaes",
+        "vpclmulqdq",
+      ])
+  }
 
   /// The levels whose every flag (in the spelling of /proc/cpuinfo) is present.
   static func levels(flags: Set<String>) -> [ISA] {
@@ -44,14 +54,16 @@ package enum CPUFeatures {
     return levels
   }
 
-  private static func flags() -> Set<String> {
+  private static let flags = readFlags()
+
+  private static func readFlags() -> Set<String> {
     #if !arch(x86_64)
       return []
     #elseif canImport(Darwin)
       let names = [
         "avx2_0": "avx2", "fma": "fma", "f16c": "f16c", "bmi2": "bmi2", "avx512f": "avx512f",
         "avx512bw": "avx512bw", "avx512cd": "avx512cd", "avx512dq": "avx512dq", "avx512vl": "avx512vl",
-        "avx512vnni": "avx512_vnni", "avx512vbmi": "avx512vbmi",
+        "avx512vnni": "avx512_vnni",
       ]
       return Set(
         names.filter { name, _ in

@@ -24,7 +24,7 @@ final class Bytes {
   /// A copy that ends where a page begins that cannot be read.
   init(beforeGuard bytes: Bytes) throws {
     let page = Int(getpagesize())
-    let pages = (bytes.count + page - 1) / page + 1
+    let pages = (bytes.count + page - 1) / page
     let memory = mmap(nil, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0)
     base = try #require(memory != MAP_FAILED ? memory : nil)
     try #require(mprotect(base + pages * page, page, PROT_NONE) == 0)
