@@ -24,6 +24,11 @@ enum Flags {
           "fast: activations as int8 per group beside affine, MXFP4 and NVFP4 weights; exact: float32 activations"
       ),
       Flag(
+        name: "weights", kind: .choice(["auto", "mapped"]), placeholder: "WHERE", defaultText: "auto",
+        help:
+          "auto: copied into memory in the order of the kernels, where the CPU has AVX-512 VNNI and memory is not "
+          + "short; mapped: read from the file, whose memory processes share"),
+      Flag(
         name: "kv-cache-type", kind: .choice(["f32", "q16", "q8"]), placeholder: "TYPE",
         defaultText: "q16 with fast, f32 with exact",
         help: "how keys and values are stored: f32, or q16 or q8 (int16 or int8 with a scale per position "

@@ -57,6 +57,7 @@ struct FleetFlags {
     settings.idleSeconds = Double(flags.integer("idle-unload") ?? 0)
     settings.pinned = flags.texts("preload").compactMap { catalog.resolve($0)?.id }
     settings.scratchBytes = { EngineClient.scratchBytes }
+    settings.copiedWeightBytes = { EngineClient.copiedWeightBytes }
     var common = try Loading.engineConfiguration(flags, path: "")
     common.ledger = ledger
     common.compute = try EngineClient.makeCompute(common)

@@ -20,6 +20,7 @@ enum Loading {
       modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
     configuration.isa = flags.text("isa").flatMap(ISA.init(rawValue:))
     configuration.computeMode = flags.text("compute").flatMap(ComputeMode.init(rawValue:)) ?? .fast
+    configuration.interleavesWeights = flags.text("weights") != "mapped"
     configuration.kvFormat = flags.text("kv-cache-type").flatMap(KVFormat.init(rawValue:))
     configuration.speculates = flags.text("speculate") != "off"
     if let megabytes = flags.integer("prefix-cache") { configuration.prefixCacheBytes = megabytes << 20 }

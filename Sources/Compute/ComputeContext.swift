@@ -17,6 +17,11 @@ package final class ComputeContext {
   /// Quantized activations of the running product, one buffer per form.
   let int8Rows: [ScratchBuffer]
 
+  /// Whether weights may be copied into panels.
+  private let interleaves: Bool
+  /// Where those of the model that is being loaded will be.
+  private(set) var arena: PanelArena?
+
   /// The integer kernels in the fast mode, else nil.
   var activeInt8: Int8Kernels? { mode == .fast ? kernels.int8 : nil }
 
@@ -24,10 +29,13 @@ package final class ComputeContext {
   ///   - threads: kernel threads, the caller included; nil for one per core.
   ///   - isa: the level to use; nil for the best this machine offers.
   ///   - mode: `fast` trades a little accuracy for speed where the instruction set has integer kernels.
+  ///   - interleaves: copies quantized weights into memory of the process, in the order of the integer kernels, where
+  ///     there are kernels for it and memory: faster, but processes that serve the same file do not share it.
   ///   - useReference: the slow scalar twins instead, to tell a kernel bug from a model bug.
   /// - Throws: `unsupportedISA` when this machine cannot run `isa`.
   package init(
-    threads: Int? = nil, isa: ISA? = nil, mode: ComputeMode = .exact, useReference: Bool = false
+    threads: Int? = nil, isa: ISA? = nil, mode: ComputeMode = .exact, interleaves: Bool = true,
+    useReference: Bool = false
   ) throws(ComputeError) {
     let level = isa ?? CPUFeatures.best
     guard CPUFeatures.available.contains(level) else {
@@ -38,10 +46,17 @@ package final class ComputeContext {
     self.isa = useReference ? nil : level
     kernels = useReference ? .reference : .table(for: level)
     self.mode = kernels.int8 == nil ? .exact : mode
+    self.interleaves = interleaves
     int8Rows = (0..<Int8Layout.count).map { _ in ScratchBuffer() }
   }
 
   package var threads: Int { pool.threads }
+
+  /// Stacks made until `endDecoder` belong to one decoder: their panels will lie together.
+  package func beginDecoder() { arena = interleaves && activeInt8?.interleaved != nil ? PanelArena() : nil }
+
+  /// Stacks made from now on stay in their files.
+  package func endDecoder() { arena = nil }
 
   /// Calls `body` for ranges that together cover `0 ..< rows`, in parallel when the work is worth a fork.
   ///

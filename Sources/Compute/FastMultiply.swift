@@ -32,10 +32,11 @@ extension ComputeContext {
   ///
   /// - Returns: false when the weights have no integer kernel: the exact kernels take them.
   func multiplyInt8(
-    _ matrix: WeightStorage, rows: Range<Int>, x quantized: QuantizedRows, xRows: Int,
+    _ part: WeightStack.Part, rows: Range<Int>, x quantized: QuantizedRows, xRows: Int,
     target: UnsafeMutablePointer<Float>, yStride: Int, worker: Int
   ) -> Bool {
-    guard let int8 = activeInt8, let layout = Int8Layout(matrix), case .quantized(let packed) = matrix,
+    guard let int8 = activeInt8, let layout = Int8Layout(part.matrix),
+      case .quantized(let packed) = part.matrix,
       let base = UnsafeRawPointer(bitPattern: quantized.bases[layout.index])
     else { return false }
     let rowBytes = int8.rowBytes(packed.columns, layout.block)
@@ -47,6 +48,16 @@ extension ComputeContext {
         rows.count, x, rowBytes, xRows, packed.columns, target, yStride)
       return true
     }
+    if let panels = part.panels, let kernels = int8.interleaved {
+      let panelBytes = kernels.panelBytes(packed.columns, packed.bits, packed.groupSize, packed.scaleFormat)
+      let scratch = UnsafeMutableRawPointer(
+        workerScratch[worker].floats(int8.panelBytes(packed.columns, layout.block) / 4))
+      kernels.multiply(
+        panels + rows.lowerBound / Self.panelRows * panelBytes, packed.scaleFormat, packed.bits,
+        packed.groupSize, rows.count, x, rowBytes, xRows, packed.columns, target, yStride, scratch,
+        rows.upperBound < packed.rows ? panelBytes : 0)
+      return true
+    }
     guard xRows >= Int8Kernels.panelRows else {
       int8.multiply(bits: packed.bits)(
         packed.packed + rows.lowerBound * packed.rowBytes, packed.rowBytes,
@@ -55,22 +66,21 @@ extension ComputeContext {
         packed.bits, packed.groupSize, rows.count, x, rowBytes, xRows, packed.columns, target, yStride)
       return true
     }
-    let panelRows = 16
     let isRepacked = packed.bits != layout.bits
     let rowSize = isRepacked ? packed.columns * layout.bits / 8 : packed.rowBytes
     let panelFloats = int8.panelBytes(packed.columns, layout.block) / 4
     let panel = UnsafeMutableRawPointer(
-      workerScratch[worker].floats(panelFloats + (isRepacked ? panelRows * rowSize / 4 : 0)))
+      workerScratch[worker].floats(panelFloats + (isRepacked ? Self.panelRows * rowSize / 4 : 0)))
     let repacked = panel + 4 * panelFloats
-    for start in stride(from: rows.lowerBound, to: rows.upperBound, by: panelRows) {
-      let count = min(panelRows, rows.upperBound - start)
+    for start in stride(from: rows.lowerBound, to: rows.upperBound, by: Self.panelRows) {
+      let count = min(Self.panelRows, rows.upperBound - start)
       var w = packed.packed + start * packed.rowBytes
       if isRepacked {
         int8.repack(w, packed.bits, count * packed.columns, repacked)
         w = UnsafeRawPointer(repacked)
       }
       // A thread's next tile begins where this one ends.
-      let aheadRows = isRepacked ? 0 : min(panelRows, packed.rows - start - count)
+      let aheadRows = isRepacked ? 0 : min(Self.panelRows, packed.rows - start - count)
       int8.multiplyPanel(
         w, rowSize, packed.scales + start * packed.scaleRowBytes,
         packed.biases + start * packed.scaleRowBytes, packed.scaleRowBytes, packed.scaleFormat, layout.bits,

@@ -60,6 +60,8 @@ struct Int8Kernels: Sendable {
   var multiplyPanel: MultiplyPanel
   var repack: Repack
   var multiplyFloating: MultiplyFloating
+  /// For affine weights in panels, where this instruction set has them.
+  var interleaved: InterleavedKernels?
 
   /// The kernel for few rows of x and weights of `bits`.
   func multiply(bits: Int) -> Multiply {

@@ -267,7 +267,10 @@ extension KernelTable {
         multiplyFields: CPUFeatures.hasVBMI ? KernelsVBMI.multiplyInt8 : nil,
         panelBytes: KernelsAVX512.int8PanelBytes,
         multiplyPanel: KernelsAVX512.multiplyInt8Panel, repack: KernelsAVX2.repack,
-        multiplyFloating: KernelsAVX2.multiplyInt8Floating)
+        multiplyFloating: KernelsAVX2.multiplyInt8Floating,
+        interleaved: InterleavedKernels(
+          panelBytes: KernelsAVX512.int8InterleavedBytes, make: KernelsAVX512.interleaveInt8,
+          multiply: KernelsAVX512.multiplyInt8Interleaved))
       table.scores = KernelsAVX512.attentionScores
       table.accumulate = KernelsAVX512.attentionAccumulate
       table.softmaxBlock = KernelsAVX512.attentionSoftmax

@@ -15,6 +15,7 @@ extension ComputeContext {
       "multiply: shapes differ")
     guard x.count > 0 else { return }
     let quantized = exactly ? nil : quantize(x, for: weights)
+    if quantized != nil { interleave(weights) }
     let tileRows = tileRows(outputs: weights.rows, columns: weights.columns, xRows: x.count)
     // Borrowed for all of the fork: tiles count no owners (`QuantizedRows`).
     weights.parts.withUnsafeBufferPointer { parts in
@@ -30,8 +31,7 @@ extension ComputeContext {
   func tileRows(outputs: Int, columns: Int, xRows: Int) -> Int {
     let fair = outputs / (pool.threads * 8)
     let most = xRows > kernels.fusedRows ? (1 << 17) / max(1, columns) : 256
-    // Panels of the fast mode take sixteen rows.
-    return max(16, min(fair, most, 256) & ~15)
+    return max(Self.panelRows, min(fair, most, 256) / Self.panelRows * Self.panelRows)
   }
 
   /// Tiles of at most `tileRows` rows; none spans two parts.
@@ -68,7 +68,7 @@ extension ComputeContext {
     let target = y.base + part.start + rows.lowerBound
     let isDone = quantized.map { quantized in
       multiplyInt8(
-        part.matrix, rows: rows, x: quantized, xRows: x.count, target: target, yStride: y.stride,
+        part, rows: rows, x: quantized, xRows: x.count, target: target, yStride: y.stride,
         worker: worker)
     }
     switch part.matrix {

@@ -1,19 +1,25 @@
 // Linear maps of the same input, stacked so that one fork computes the outputs of all.
 
+import Platform
+
 /// Matrices with equal columns, one after the other: output row = `[part 0 | part 1 | ...]`.
 ///
 /// The parts keep their own formats: q and k may be 4-bit and v 6-bit.
 package final class WeightStack {
   struct Part {
     let matrix: WeightStorage
+    /// The same weights in panels, once they have been copied.
+    fileprivate(set) var panels: UnsafeRawPointer?
     /// The layer's additive bias, `[rows]`, if it has one.
     let bias: UnsafePointer<Float>?
     /// The part's first column of the output.
     let start: Int
   }
 
-  let parts: [Part]
-  private let owners: [AnyObject]
+  private(set) var parts: [Part]
+  private var owners: [AnyObject]
+  /// Where panels may be made; nil when they were, or are not wanted.
+  private var arena: PanelArena?
   /// Outputs of all parts.
   package let rows: Int
   /// Inputs.
@@ -21,8 +27,10 @@ package final class WeightStack {
   /// Bytes that a product with one row of activations reads.
   package let byteCount: Int
 
+  /// - Parameter compute: who may copy the weights into panels when it first multiplies by them; nil leaves them in the
+  ///   file.
   /// - Throws: `unsupportedWeights` when a tensor has no kernel or the parts' inputs differ.
-  package init(_ tensors: [WeightTensors]) throws(ComputeError) {
+  package init(_ tensors: [WeightTensors], compute: ComputeContext? = nil) throws(ComputeError) {
     var parts: [Part] = []
     var owners: [AnyObject] = []
     var start = 0
@@ -38,7 +46,8 @@ package final class WeightStack {
       let copy = FloatCopy(bias)
       owners += matrix.owners + [copy]
       parts.append(
-        Part(matrix: matrix.storage, bias: bias.isEmpty ? nil : UnsafePointer(copy.floats), start: start))
+        Part(
+          matrix: matrix.storage, bias: bias.isEmpty ? nil : UnsafePointer(copy.floats), start: start))
       start += matrix.rows
       bytes += matrix.byteCount
     }
@@ -47,14 +56,44 @@ package final class WeightStack {
     rows = start
     columns = tensors.first?.columns ?? 0
     byteCount = bytes
+    arena = compute?.arena
   }
 
   /// A stack of one matrix without bias: a tied output head.
-  package init(_ matrix: WeightMatrix) {
+  package init(_ matrix: WeightMatrix, compute: ComputeContext? = nil) {
     parts = [Part(matrix: matrix.storage, bias: nil, start: 0)]
     owners = matrix.owners
     rows = matrix.rows
     columns = matrix.columns
     byteCount = matrix.byteCount
+    arena = compute?.arena
+  }
+
+  // MARK: Panels
+
+  /// The arena, once.
+  func takeArena() -> PanelArena? {
+    defer { arena = nil }
+    return arena
+  }
+
+  /// From now on products with the part read `panels`, which `arena` keeps.
+  func adopt(_ panels: UnsafeRawPointer, part index: Int, arena: PanelArena) {
+    parts[index].panels = panels
+    if !owners.contains(where: { $0 === arena }) { owners.append(arena) }
+  }
+
+  /// Lets the file's pages of a part's rows go; they are read again when they are needed.
+  func letGo(part index: Int, rows: Range<Int>) {
+    guard case .quantized(let matrix) = parts[index].matrix else { return }
+    for (base, rowBytes) in [
+      (matrix.packed, matrix.rowBytes), (matrix.scales, matrix.scaleRowBytes),
+      (matrix.biases, matrix.scaleRowBytes),
+    ] {
+      let bytes = UnsafeRawBufferPointer(
+        start: base + rows.lowerBound * rowBytes, count: rows.count * rowBytes)
+      // Who keeps them knows whether they are a file's.
+      for case let file as MappedFile in owners { file.letGo(bytes) }
+    }
   }
 }

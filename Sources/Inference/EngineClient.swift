@@ -112,10 +112,7 @@ package final class EngineClient: GenerationService {
 
   /// Kernels and threads as the configuration wants them.
   package static func makeCompute(_ configuration: EngineConfiguration) throws -> SharedCompute {
-    SharedCompute(
-      try ComputeContext(
-        threads: configuration.threads, isa: configuration.isa, mode: configuration.computeMode,
-        useReference: configuration.useReference))
+    SharedCompute(try configuration.makeContext())
   }
 
   /// Opens the folder and binds the weights.
@@ -248,6 +245,9 @@ package final class EngineClient: GenerationService {
 
   /// Bytes of the buffers of all engines.
   package static var scratchBytes: Int { ScratchBuffer.heldBytes }
+
+  /// Bytes of weights that engines have copied out of their files.
+  package static var copiedWeightBytes: Int { ComputeContext.copiedWeightBytes }
 
   /// Cancels everything and waits for the engine's thread to end. Call once.
   package func stop() {

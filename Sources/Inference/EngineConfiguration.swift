@@ -14,6 +14,8 @@ package struct EngineConfiguration: Sendable {
   package var isa: ISA?
   /// Whether activations stay float32 or are quantized for integer kernels, where this machine has them.
   package var computeMode = ComputeMode.fast
+  /// Whether weights may be copied into memory in the order of the kernels.
+  package var interleavesWeights = true
   /// How keys and values are stored; nil: int16 in the fast mode, float32 in the exact one.
   package var kvFormat: KVFormat?
   /// Runs the scalar reference kernels: slow, for bisecting a suspected kernel fault.
@@ -61,6 +63,15 @@ package struct EngineConfiguration: Sendable {
   package init(modelPath: String, threads: Int = Machine.cores) {
     self.modelPath = modelPath
     self.threads = threads
+  }
+
+  /// Kernels and threads as the configuration wants them.
+  ///
+  /// - Parameter mode: instead of the configuration's own.
+  func makeContext(mode: ComputeMode? = nil) throws(ComputeError) -> ComputeContext {
+    try ComputeContext(
+      threads: threads, isa: isa, mode: mode ?? computeMode, interleaves: interleavesWeights,
+      useReference: useReference)
   }
 
   /// How keys and values are stored beside activations of this mode.

@@ -55,9 +55,7 @@ package final class PerplexityEvaluator {
     do {
       let folder = try ModelFolder(path: configuration.modelPath)
       for mode in comparing ? [.exact, .fast] : [configuration.computeMode] {
-        let compute = try ComputeContext(
-          threads: configuration.threads, isa: configuration.isa, mode: mode,
-          useReference: configuration.useReference)
+        let compute = try configuration.makeContext(mode: mode)
         let level = compute.isa?.rawValue ?? "reference"
         guard !comparing || compute.mode == mode else { throw InferenceError.noFastMode(compute: level) }
         models.append(try ModelFamily.load(folder, compute: compute))

@@ -10,7 +10,7 @@ import _Builtin_intrinsics.intel
 
 /// Blocks that the factors have room for: sixteen groups are interleaved at once.
 @inline(__always)
-private func factorBlocks(_ columns: Int, _ block: Int) -> Int { (columns / block + 31) & ~31 }
+func factorBlocks(_ columns: Int, _ block: Int) -> Int { (columns / block + 31) & ~31 }
 
 /// Bytes of scratch that `multiplyInt8Panel` needs, 64-byte aligned.
 package func int8PanelBytes(columns: Int, block: Int) -> Int {
@@ -34,7 +34,6 @@ package func multiplyInt8Panel(
 
   interleaveFactors(
     scales, biases, scaleRowBytes, scaleFormat, weightRows, columns / groupSize, groupSize > block, factors)
-  let mask = tailMask(weightRows)
   let a = paddedColumns(columns)
   let c = a + 4 * paddedBlocks(columns, block)
   // The next panel's weights are asked for line by line in between, its few scales at once.
@@ -48,20 +47,32 @@ package func multiplyInt8Panel(
     prefetch(scales + weightRows * scaleRowBytes + 64 * line)
     prefetch(biases + weightRows * scaleRowBytes + 64 * line)
   }
+  // With few rows of x the requests come faster than the first-level cache takes them.
+  let isFar = xRows < 8
+  let first: Pass = (
+    UnsafeRawPointer(panel), 0, false, blocks, x, xStride, a, c, factors, totals, next, last, share, isFar
+  )
+  multiplyPanel(bits, first, block, xRows, tailMask(weightRows), y, yStride)
+}
+
+/// A panel by at least 4 rows of x, the first of which are `first`'s: into the sixteen columns of y, or fewer by `mask`.
+@inline(__always)
+func multiplyPanel(
+  _ bits: Int, _ first: Pass, _ block: Int, _ xRows: Int, _ mask: __mmask16, _ y: UnsafeMutablePointer<Float>,
+  _ yStride: Int
+) {
+  var p = first
   // Slots are written by their first block; those without one are zero.
-  for slot in min(blocks, 16)..<16 {
-    for i in 0..<8 { _mm512_storeu_ps(totals + 256 * i + 16 * slot, _mm512_setzero_ps()) }
+  for slot in min(p.blocks, 16)..<16 {
+    for i in 0..<8 { _mm512_storeu_ps(p.totals + 256 * i + 16 * slot, _mm512_setzero_ps()) }
   }
   var r = 0
   while r < xRows {
     // The last rows may overlap those before them.
     let isEight = xRows >= 8 && xRows - r > 4
     r = min(r, xRows - (isEight ? 8 : 4))
-    let wanted = min(last, next + blocks * share)
-    let p: Pass = (
-      UnsafeRawPointer(panel), blocks, x + r * xStride, xStride, a, c, factors, totals, next, wanted, share
-    )
-    next = max(next, wanted)
+    p.x = first.x + r * p.stride
+    p.last = min(first.last, p.next + p.blocks * p.share)
     switch (bits, block, isEight) {
     case (4, 64, true): eightRows4x64(p)
     case (4, 64, false): fourRows4x64(p)
@@ -72,9 +83,10 @@ package func multiplyInt8Panel(
     case (_, _, true): eightRows8x32(p)
     default: fourRows8x32(p)
     }
+    p.next = max(p.next, p.last)
     let rows = isEight ? 8 : 4
     for i in 0..<rows {
-      _mm512_mask_storeu_ps(y + (r + i) * yStride, mask, sumOfSlots(totals + 256 * i))
+      _mm512_mask_storeu_ps(y + (r + i) * yStride, mask, sumOfSlots(p.totals + 256 * i))
     }
     r += rows
   }
@@ -82,7 +94,7 @@ package func multiplyInt8Panel(
 
 /// The tree of `sum` over sixteen registers instead of sixteen lanes.
 @inline(__always)
-private func sumOfSlots(_ slots: UnsafeMutablePointer<Float>) -> __m512 {
+func sumOfSlots(_ slots: UnsafeMutablePointer<Float>) -> __m512 {
   @inline(__always)
   func two(_ i: Int) -> __m512 { _mm512_add_ps(load(slots, 16 * i), load(slots, 16 * (i + 8))) }
   @inline(__always)
@@ -228,12 +240,15 @@ func interleave(
 
 // MARK: Products
 
-/// Some rows of x by a panel; a tuple, since a struct would bring weak symbols. `a` and `c` are where a row of x has
-/// its scales and its sums; the memory from `next` to `last` is asked for, `share` bytes with each block.
+/// Some rows of x by a panel; a tuple, since a struct would bring weak symbols. `panel` is where the first block's
+/// weights are; `gap` bytes are between those of each block and the next, or of each two if they share their factors. `a`
+/// and `c` are where a row of x has its scales and its sums; the memory from `next` to `last` is asked for, `share` bytes
+/// with each block, `isFar` into the second-level cache.
 typealias Pass = (
-  panel: UnsafeRawPointer, blocks: Int, x: UnsafeRawPointer, stride: Int, a: Int, c: Int,
+  panel: UnsafeRawPointer, gap: Int, isShared: Bool, blocks: Int, x: UnsafeRawPointer, stride: Int, a: Int,
+  c: Int,
   factors: UnsafeMutablePointer<Float>, totals: UnsafeMutablePointer<Float>, next: UnsafeRawPointer,
-  last: UnsafeRawPointer, share: Int
+  last: UnsafeRawPointer, share: Int, isFar: Bool
 )
 
 // A function for each shape: inlined together they share registers and spill them. Not private: what is private and
@@ -270,10 +285,10 @@ private func pass(_ p: Pass, _ rows: Int, _ bits: Int, _ block: Int) {
   for j in first..<p.blocks { step(p, j, rows, bits, block, false) }
 }
 
-/// 1.5 · 2^23 as a float's bits: integers below 2^22 that are added to them are added to the float. The sums of a
-/// block are, at most 255 · 127 · 64, and so a subtraction widens them, which leaves the pipes of the products alone.
+/// 1.5 · 2^23: integers below 2^22 that are added to its bits are added to the float. The sums of a block are, at most
+/// 255 · 127 · 64, and so a subtraction widens them, which leaves the pipes of the products alone.
 @inline(__always)
-private var widener: __m512i { _mm512_set1_epi32(0x4B40_0000) }
+var widener: __m512 { _mm512_set1_ps(12_582_912) }
 
 /// Block `j` of the panel by `rows` rows of x.
 @inline(__always)
@@ -281,15 +296,15 @@ private func step(_ p: Pass, _ j: Int, _ rows: Int, _ bits: Int, _ block: Int, _
   var next = p.next + ((p.share * j) & ~63)
   let end = min(p.last, p.next + ((p.share * (j + 1)) & ~63))
   while next < end {
-    // With few rows of x the requests come faster than the first-level cache takes them.
-    if rows == 8 { prefetch(next) } else { prefetchFar(next) }
+    if p.isFar { prefetchFar(next) } else { prefetch(next) }
     next += 64
   }
-  let weights = p.panel + 2 * block * bits * j
+  let weights = p.panel + 2 * block * bits * j + (p.isShared ? j >> 1 : j) * p.gap
   let x = p.x + j * block
   let nibbles = _mm512_set1_epi32(0x0F0F_0F0F)
-  var (p0, p1, p2, p3) = (widener, widener, widener, widener)
-  var (p4, p5, p6, p7) = (widener, widener, widener, widener)
+  let start = _mm512_castps_si512(widener)
+  var (p0, p1, p2, p3) = (start, start, start, start)
+  var (p4, p5, p6, p7) = (start, start, start, start)
   // Four sums alone would wait for their own last product: four rows have four more for their high nibbles.
   let zero = _mm512_setzero_si512()
   var (h0, h1, h2, h3) = (zero, zero, zero, zero)
@@ -343,7 +358,7 @@ private func step(_ p: Pass, _ j: Int, _ rows: Int, _ bits: Int, _ block: Int, _
     func broadcast(_ base: UnsafeRawPointer) -> __m512 {
       _mm512_set1_ps((base + i * p.stride).loadUnaligned(as: Float.self))
     }
-    let integers = _mm512_sub_ps(_mm512_castsi512_ps(products), _mm512_castsi512_ps(widener))
+    let integers = _mm512_sub_ps(_mm512_castsi512_ps(products), widener)
     let before = isFirst ? _mm512_setzero_ps() : load(total, 256 * i)
     let product = _mm512_fmadd_ps(integers, _mm512_mul_ps(scale, broadcast(a)), before)
     _mm512_storeu_ps(total + 256 * i, _mm512_fmadd_ps(bias, broadcast(c), product))

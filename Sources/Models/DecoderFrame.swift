@@ -34,6 +34,7 @@ final class DecoderFrame {
   init(
     _ sizes: DecoderSizes, rope: RoPE, weights: WeightMap, compute: ComputeContext, normOffset: Float = 0
   ) throws(ModelError) {
+    compute.beginDecoder()
     let weights = weights.given(sizes.named)
     let prefixes = ["language_model.model.", "model.language_model.", "model.", ""]
     guard let prefix = prefixes.first(where: { weights.has($0 + "embed_tokens.weight") }) else {

@@ -27,17 +27,19 @@ struct Linear {
       }
       tensors.append(linear)
     }
-    weights = try computing { () throws(ComputeError) in try WeightStack(tensors) }
+    weights = try computing { () throws(ComputeError) in try WeightStack(tensors, compute: compute) }
     self.compute = compute
   }
 
   init(_ tensors: WeightTensors, compute: ComputeContext) throws(ModelError) {
-    weights = try computing { () throws(ComputeError) in try WeightStack([tensors]) }
+    weights = try computing { () throws(ComputeError) in
+      try WeightStack([tensors], compute: compute)
+    }
     self.compute = compute
   }
 
   init(tied matrix: WeightMatrix, compute: ComputeContext) {
-    weights = WeightStack(matrix)
+    weights = WeightStack(matrix, compute: compute)
     self.compute = compute
   }
 

@@ -23,6 +23,7 @@ package enum ModelFamily {
     _ folder: ModelFolder, compute: ComputeContext, media: MediaOptions = MediaOptions()
   ) throws(ModelError) -> any CausalModel {
     let config = ConfigFields(folder.config)
+    defer { compute.endDecoder() }
     guard let type = try config.string("model_type") else { throw .missingKey("model_type") }
     switch type {
     case "gemma3", "gemma3_text":

@@ -35,6 +35,16 @@ package enum Machine {
     #endif
   }
 
+  /// Memory that can be had without taking it from other programs, bytes; nil where the system does not say.
+  package static var availableBytes: Int? {
+    #if os(Linux)
+      let line = PseudoFile.lines("/proc/meminfo").first { $0.hasPrefix("MemAvailable:") }
+      return line?.split(separator: " ").dropFirst().first.flatMap { Int($0) }.map { $0 << 10 }
+    #else
+      return nil
+    #endif
+  }
+
   /// Gives memory that the heap keeps for later back to the system.
   package static func trimHeap() {
     #if canImport(Glibc)

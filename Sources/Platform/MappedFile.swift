@@ -24,6 +24,19 @@ package final class MappedFile: @unchecked Sendable {
     bytes = UnsafeRawBufferPointer(start: start, count: size)
   }
 
+  /// Takes whole pages within `part` out of this process's memory, if they are this file's. They stay in the page cache,
+  /// and come back when they are read.
+  package func letGo(_ part: UnsafeRawBufferPointer) {
+    guard let base = bytes.baseAddress, let start = part.baseAddress, start >= base,
+      start + part.count <= base + bytes.count
+    else { return }
+    let page = sysconf(Int32(_SC_PAGESIZE))
+    let first = start.alignedUp(toMultipleOf: page)
+    let end = (start + part.count).alignedDown(toMultipleOf: page)
+    guard first < end else { return }
+    madvise(UnsafeMutableRawPointer(mutating: first), end - first, Int32(MADV_DONTNEED))
+  }
+
   deinit {
     if let start = bytes.baseAddress { munmap(UnsafeMutableRawPointer(mutating: start), bytes.count) }
   }

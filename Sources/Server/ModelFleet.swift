@@ -44,6 +44,8 @@ package final class ModelFleet: Sendable {
     package var ledger = MemoryLedger()
     /// Bytes of the buffers of all engines.
     package var scratchBytes: @Sendable () -> Int = { 0 }
+    /// Bytes of weights that are in memory of the process instead of a file's; models reserve them as weights.
+    package var copiedWeightBytes: @Sendable () -> Int = { 0 }
     /// Whether what nobody accounts for is measured and counted too.
     package var measuresProcess = true
     /// How often memory and idle models are looked at, seconds.
@@ -387,7 +389,7 @@ package final class ModelFleet: Sendable {
   package func observe() {
     let models = state.withLock { $0.loadedModels.map(\.model) }
     let reserved = ledger.bytes(of: .requestBodies) + ledger.bytes(of: .media)
-    var known = models.reduce(reserved) { $0 + $1.touchedBytes() }
+    var known = models.reduce(reserved + settings.copiedWeightBytes()) { $0 + $1.touchedBytes() }
     let own = gauges.withLock { $0 }
     let measured =
       [

@@ -33,6 +33,28 @@ import Testing
     }
   }
 
+  @Test func `integer products of weights kept in panels have the bits of the scalar twin`() {
+    if CPUFeatures.best == .avx512 { #expect(KernelTable.table(for: .avx512).int8?.interleaved != nil) }
+    var random = SeededGenerator(seed: 18)
+    for (name, kernels) in tables {
+      guard let int8 = kernels.int8, let interleaved = int8.interleaved else { continue }
+      for bits in QuantizedMatrix.supportedBits {
+        for (group, format) in [(32, 0), (32, 2), (64, 1), (64, 2), (128, 2)] {
+          for groups in [1, 2, 3, 4, 5, 7, 12, 16, 19] {
+            let shape = Case(bits: bits, group: group, format: format, groups: groups, random: &random)
+            let exact = shape.run(Reference.int8, xRows: 13, byPanel: false)
+            for xRows in 1...13 {
+              #expect(
+                shape.run(interleaved, of: int8, xRows: xRows)
+                  == Array(exact.prefix(xRows * shape.weightRows)),
+                "\(name), \(bits) bits, group \(group), format \(format), \(groups) groups, \(xRows) rows")
+            }
+          }
+        }
+      }
+    }
+  }
+
   /// A tensor may end where its file's mapping does.
   @Test func `nothing is read behind weights, scales and biases`() throws {
     var random = SeededGenerator(seed: 17)
@@ -141,7 +163,7 @@ import Testing
       packed = .random(weightRows * columns * bits / 8, misaligned: 1, using: &random)
       scales = .floats(weightRows * groups, format: format, misaligned: 3, using: &random)
       biases = .floats(weightRows * groups, format: format, misaligned: 2, using: &random)
-      x = .floats(9 * columns, using: &random)
+      x = .floats(13 * columns, using: &random)
     }
 
     /// The same with memory behind the weights that cannot be read.
@@ -151,6 +173,43 @@ import Testing
       copy.scales = try Bytes(beforeGuard: scales)
       copy.biases = try Bytes(beforeGuard: biases)
       return copy
+    }
+
+    /// As `run` by way of panels.
+    func run(_ kernels: InterleavedKernels, of int8: Int8Kernels, xRows: Int) -> [UInt32] {
+      let block = min(group, 64)
+      let bytes = int8.rowBytes(columns, block)
+      let rows = Bytes(bytes * xRows)
+      for r in 0..<xRows {
+        int8.quantize(x.floats + r * columns, columns, block, bits <= 4, rows.start + r * bytes)
+      }
+      let wide = bits <= 4 ? 4 : 8
+      let (rowBytes, wideBytes) = (columns * bits / 8, columns * wide / 8)
+      let scaleBytes = columns / group * (format == FloatFormat.f32 ? 4 : 2)
+      let panelBytes = kernels.panelBytes(columns, bits, group, format)
+      let panels = Bytes((weightRows + 15) / 16 * panelBytes)
+      let scratch = Bytes(int8.panelBytes(columns, block))
+      for first in stride(from: 0, to: weightRows, by: 16) {
+        let count = min(16, weightRows - first)
+        var repacked = Bytes(count * wideBytes)
+        if bits == wide {
+          repacked = Bytes(count * rowBytes)
+          repacked.start.copyMemory(from: packed.start + first * rowBytes, byteCount: count * rowBytes)
+        } else {
+          int8.repack(packed.start + first * rowBytes, bits, count * columns, repacked.start)
+        }
+        kernels.make(
+          repacked.start, wideBytes, scales.start + first * scaleBytes, biases.start + first * scaleBytes,
+          scaleBytes,
+          format, bits, group, count, columns, panels.start + first / 16 * panelBytes, scratch.start)
+      }
+      let y = Bytes.room(weightRows * xRows)
+      kernels.multiply(
+        panels.start, format, bits, group, weightRows, rows.start, bytes, xRows, columns, y.floats,
+        weightRows,
+        scratch.start, 0)
+      #expect(panels.isIntact && scratch.isIntact && rows.isIntact && y.isIntact)
+      return y.values(weightRows * xRows).map(\.bitPattern)
     }
 
     /// The bit patterns of all results, row by row.

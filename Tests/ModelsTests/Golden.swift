@@ -16,10 +16,11 @@ final class Runner {
   private var nextBlock: Int32 = 0
 
   init(
-    _ path: String, threads: Int = 1, isa: ISA? = nil, mode: ComputeMode = .exact, useReference: Bool = false,
-    blocks: Int = 64
+    _ path: String, threads: Int = 1, isa: ISA? = nil, mode: ComputeMode = .exact, interleaves: Bool = true,
+    useReference: Bool = false, blocks: Int = 64
   ) throws {
-    let compute = try ComputeContext(threads: threads, isa: isa, mode: mode, useReference: useReference)
+    let compute = try ComputeContext(
+      threads: threads, isa: isa, mode: mode, interleaves: interleaves, useReference: useReference)
     model = try ModelFamily.load(try ModelFolder(path: path), compute: compute)
     cache = try KVCache(shape: model.cacheShape, blockCount: blocks)
   }

@@ -89,6 +89,14 @@ import Testing
   }
 
   @Test(arguments: checkpoints)
+  func `weights copied into panels give the bits of weights in the file`(path: String) throws {
+    let mapped = try Runner(path, mode: .fast, interleaves: false)
+    let copied = try Runner(path, threads: 2, mode: .fast)
+    #expect(sameBits(copied.logits(of: prompt), mapped.logits(of: prompt)))
+    #expect(sameBits(copied.logits(of: other, chunk: 1), mapped.logits(of: other, chunk: 1)))
+  }
+
+  @Test(arguments: checkpoints)
   func `the fast mode stays close to the exact one`(path: String) throws {
     let exact = try Runner(path).logits(of: prompt)
     let fast = try Runner(path, mode: .fast).logits(of: prompt)

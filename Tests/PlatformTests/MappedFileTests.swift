@@ -9,6 +9,20 @@ import Testing
 
   init() throws { folder = try TemporaryFolder() }
 
+  @Test func `pages that were let go are read again, and memory that is no part of the file is left alone`()
+    throws
+  {
+    let content = (0..<100_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
+    let folder = try TemporaryFolder()
+    let file = try MappedFile(folder.file("a", content))
+    #expect(file.bytes.elementsEqual(content))
+    file.letGo(UnsafeRawBufferPointer(rebasing: file.bytes[1000..<90_000]))
+    file.letGo(UnsafeRawBufferPointer(rebasing: file.bytes[5..<5]))
+    #expect(file.bytes.elementsEqual(content))
+    content.withUnsafeBytes { file.letGo($0) }
+    #expect(file.bytes.elementsEqual(content))
+  }
+
   @Test func `the mapping holds the file's bytes`() throws {
     let content = (0..<100_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
     let file = try MappedFile(folder.file("a", content))

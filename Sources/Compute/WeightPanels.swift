@@ -1,0 +1,156 @@
+// Weights copied into the order in which the integer kernels read them.
+//
+// Sixteen rows side by side are a panel (KernelsAVX512/Int8Interleaved): decode sums no lanes, and batches and prompts need
+// not make panels again in every step. A panel has as many bytes as its rows had. It lies in memory of the process,
+// in large pages where the system gives them, and the pages of the file that it was made from are let go. A stack is
+// copied when it is first multiplied: what no request needs stays in the file.
+
+import Platform
+import Synchronization
+
+/// The memory that one model's panels lie in, in few large pieces. Owned by one thread at a time.
+final class PanelArena {
+  private var pieces: [AnonymousMemory] = []
+  /// What is left of the last piece.
+  private var next: UnsafeMutableRawPointer?
+  private var left = 0
+  /// Bytes that were given out.
+  private var used = 0
+
+  /// The system's large pages on x86-64 and most others.
+  private static let largePage = 2 << 20
+  /// Larger pieces would only be asked for earlier.
+  private static let largestPiece = 64 << 20
+  private static let held = Atomic<Int>(0)
+  private let isAffordable: (_ bytes: Int) -> Bool
+
+  /// - Parameter isAffordable: whether the process may hold so many more bytes.
+  init(isAffordable: @escaping (_ bytes: Int) -> Bool = leavesRoom) { self.isAffordable = isAffordable }
+
+  /// Bytes that all arenas of the process have given out.
+  static var heldBytes: Int { held.load(ordering: .relaxed) }
+
+  deinit { Self.held.wrappingSubtract(used, ordering: .relaxed) }
+
+  /// 64-byte aligned zeros; nil where memory is short.
+  func allocate(_ bytes: Int) -> UnsafeMutableRawPointer? {
+    let bytes = (bytes + 63) & ~63
+    if bytes > left {
+      // Pieces grow with the model: a small one must not hold large pages.
+      let size = max(bytes, min(used, Self.largestPiece))
+      let isLarge = size >= Self.largePage
+      guard isAffordable(size),
+        let piece = try? AnonymousMemory(
+          byteCount: isLarge ? size + Self.largePage : size, purpose: "weights")
+      else { return nil }
+      var start = piece.start
+      if isLarge {
+        start = start.alignedUp(toMultipleOf: Self.largePage)
+        piece.preferLargePages()
+      }
+      pieces.append(piece)
+      (next, left) = (start, size)
+    }
+    let start = next
+    next = start.map { $0 + bytes }
+    left -= bytes
+    used += bytes
+    Self.held.wrappingAdd(bytes, ordering: .relaxed)
+    return start
+  }
+
+  /// Whether so many more bytes leave an eighth of the memory available, and panels of all models half of it: pages of a
+  /// file can be let go and read again, these cannot.
+  private static func leavesRoom(_ bytes: Int) -> Bool {
+    let limit = MemoryLimit.bytes
+    guard heldBytes + bytes <= limit / 2 else { return false }
+    return Machine.availableBytes.map { $0 - bytes >= limit / 8 } ?? true
+  }
+}
+
+extension ComputeContext {
+  /// Bytes of weights that have been copied, in all contexts.
+  package static var copiedWeightBytes: Int { PanelArena.heldBytes }
+
+  /// Copies what of a stack has kernels for panels, if the stack is new and there is memory for it.
+  func interleave(_ stack: WeightStack) {
+    guard let arena = stack.takeArena(), let int8 = activeInt8, let kernels = int8.interleaved else { return }
+    for index in stack.parts.indices {
+      guard let layout = Int8Layout(stack.parts[index].matrix),
+        case .quantized(let matrix) = stack.parts[index].matrix, matrix.mode == .affine
+      else { continue }
+      let panelBytes = kernels.panelBytes(matrix.columns, matrix.bits, matrix.groupSize, matrix.scaleFormat)
+      let panels = (matrix.rows + Self.panelRows - 1) / Self.panelRows
+      let (size, overflow) = panels.multipliedReportingOverflow(by: panelBytes)
+      guard !overflow, let base = arena.allocate(size) else { return }
+      // In slices: pages of the file and of the panels are both in memory for a slice only.
+      let slice = max(1, Self.sliceBytes / panelBytes)
+      for first in stride(from: 0, to: panels, by: slice) {
+        let end = min(first + slice, panels)
+        pool.run(tiles: end - first) { tile, worker in
+          interleave(
+            matrix, panel: first + tile, into: base + (first + tile) * panelBytes, layout, int8, kernels,
+            worker)
+        }
+        stack.letGo(part: index, rows: first * Self.panelRows..<min(end * Self.panelRows, matrix.rows))
+      }
+      stack.adopt(UnsafeRawPointer(base), part: index, arena: arena)
+    }
+  }
+
+  /// Weight rows of a panel.
+  static let panelRows = 16
+  /// Bytes of panels that are made before the file's pages are let go.
+  private static let sliceBytes = 16 << 20
+
+  private func interleave(
+    _ matrix: QuantizedMatrix, panel: Int, into out: UnsafeMutableRawPointer, _ layout: Int8Layout,
+    _ int8: Int8Kernels, _ kernels: InterleavedKernels, _ worker: Int
+  ) {
+    let start = panel * Self.panelRows
+    let rows = min(Self.panelRows, matrix.rows - start)
+    let isRepacked = matrix.bits != layout.bits
+    let rowBytes = matrix.columns * layout.bits / 8
+    let panelFloats = int8.panelBytes(matrix.columns, layout.block) / 4
+    let scratch = UnsafeMutableRawPointer(
+      workerScratch[worker].floats(panelFloats + (isRepacked ? Self.panelRows * rowBytes / 4 : 0)))
+    var packed = matrix.packed + start * matrix.rowBytes
+    if isRepacked {
+      let repacked = scratch + 4 * panelFloats
+      int8.repack(packed, matrix.bits, rows * matrix.columns, repacked)
+      packed = UnsafeRawPointer(repacked)
+    }
+    kernels.make(
+      packed, rowBytes, matrix.scales + start * matrix.scaleRowBytes,
+      matrix.biases + start * matrix.scaleRowBytes,
+      matrix.scaleRowBytes, matrix.scaleFormat, matrix.bits, matrix.groupSize, rows, matrix.columns, out,
+      scratch)
+  }
+}
+
+/// The integer kernels of weights in panels; a panel's bytes are the kernels' own business.
+struct InterleavedKernels: Sendable {
+  /// Bytes of a panel: `(columns, bits, groupSize, scaleFormat)`.
+  typealias PanelBytes = @Sendable (Int, Int, Int, Int) -> Int
+
+  /// Makes the panel of at most sixteen rows of nibbles (up to 4 bits) or bytes:
+  /// `(packed, rowBytes, scales, biases, scaleRowBytes, scaleFormat, bits, groupSize, weightRows, columns, out, scratch)`.
+  typealias Make =
+    @Sendable (
+      UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int, Int, Int,
+      UnsafeMutableRawPointer, UnsafeMutableRawPointer
+    ) -> Void
+
+  /// As `Int8Kernels.Multiply` (to the bit) for rows from the first of a panel on; last, scratch and how many bytes of the
+  /// panels behind will be wanted soon:
+  /// `(panels, scaleFormat, bits, groupSize, weightRows, x, xRowBytes, xRows, columns, y, yStride, scratch, aheadBytes)`.
+  typealias Multiply =
+    @Sendable (
+      UnsafeRawPointer, Int, Int, Int, Int, UnsafeRawPointer, Int, Int, Int, UnsafeMutablePointer<Float>, Int,
+      UnsafeMutableRawPointer, Int
+    ) -> Void
+
+  var panelBytes: PanelBytes
+  var make: Make
+  var multiply: Multiply
+}

@@ -1,0 +1,373 @@
+// Products of int8 activations with affine weights that are kept as panels of sixteen outputs, for any number of rows.
+//
+// A panel is read from its first byte to its last, and a register of it holds a piece of each of the sixteen outputs: no
+// lanes are summed, and one VPDPBUSD with a broadcast of four activations advances sixteen dot products.
+//
+//   panel, for each group:      [ scales of outputs 0-15 | biases of outputs 0-15 ]   as in the checkpoint
+//     for each block of it:     [ plane ] or [ plane | plane ]
+//
+// In order of the activations, the weights of a block are block / 4 registers of bytes. A plane of b bits packs them into
+// n = block / 4 · b / 8 registers: bits b·k ..< b·k + b of the bytes of register i are those of register i + n·k. Widths
+// are one plane of 2, 4 or 8 bits, or a plane of the low bits and one of the rest: 3 = 2 + 1, 5 = 4 + 1, 6 = 4 + 2.
+
+import _Builtin_intrinsics.intel
+
+/// Bytes of the scales of a panel's group, and as many of its biases.
+@inline(__always)
+private func factorBytes(_ scaleFormat: Int) -> Int { scaleFormat == 0 ? 64 : 32 }
+
+/// Bytes of a panel's block without scales.
+@inline(__always)
+private func blockBytes(_ block: Int, _ bits: Int) -> Int { 2 * block * bits }
+
+/// Bytes of a panel of sixteen outputs.
+package func int8InterleavedBytes(columns: Int, bits: Int, groupSize: Int, scaleFormat: Int) -> Int {
+  columns / groupSize * (2 * factorBytes(scaleFormat) + blockBytes(groupSize, bits))
+}
+
+/// Writes the panel of `weightRows` (1 ... 16) rows to `out`, 64-byte aligned; outputs that are not there repeat the last.
+///
+/// - Parameters:
+///   - packed: rows of nibbles up to 4 bits, of bytes above.
+///   - scratch: `int8PanelBytes`.
+package func interleaveInt8(
+  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
+  scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, columns: Int,
+  out: UnsafeMutableRawPointer, scratch: UnsafeMutableRawPointer
+) {
+  _ = interleave(packed, rowBytes, weightRows, scratch, packed, packed, 0)
+  let block = min(groupSize, 64)
+  var (source, target) = (UnsafeRawPointer(scratch), out)
+  for group in 0..<columns / groupSize {
+    for base in [scales, biases] {
+      let size = factorBytes(scaleFormat) / 16
+      for o in 0..<16 {
+        let from = base + min(o, weightRows - 1) * scaleRowBytes + group * size
+        (target + o * size).copyMemory(from: from, byteCount: size)
+      }
+      target += factorBytes(scaleFormat)
+    }
+    for _ in 0..<groupSize / block {
+      switch bits {
+      case 3: writePlanes(source, block, low: 2, high: 1, target)
+      case 5: writePlanes(source, block, low: 4, high: 1, target)
+      case 6: writePlanes(source, block, low: 4, high: 2, target)
+      default: writePlanes(source, block, low: bits, high: 0, target)
+      }
+      source += blockBytes(block, bits <= 4 ? 4 : 8)
+      target += blockBytes(block, bits)
+    }
+  }
+}
+
+/// - Parameter source: the registers of a block, of nibbles if both planes have at most 4 bits together.
+@inline(never)
+func writePlanes(
+  _ source: UnsafeRawPointer, _ block: Int, low: Int, high: Int, _ out: UnsafeMutableRawPointer
+) {
+  let count = block / 4
+  /// Register i of the bytes.
+  func bytes(_ i: Int) -> __m512i {
+    guard low + high <= 4 else { return _mm512_loadu_si512(source + 64 * i) }
+    let words = _mm512_loadu_si512(source + 64 * (i % (count / 2)))
+    return _mm512_and_si512(i < count / 2 ? words : _mm512_srli_epi32(words, 4), everyByte(15))
+  }
+  func write(_ width: Int, _ shift: Int, _ target: UnsafeMutableRawPointer) {
+    let registers = count * width / 8
+    for i in 0..<registers {
+      var words = _mm512_setzero_si512()
+      for k in 0..<8 / width {
+        let field = _mm512_and_si512(
+          _mm512_srl_epi32(bytes(i + registers * k), _mm_cvtsi64_si128(Int64(shift))),
+          everyByte((1 << width) - 1))
+        words = _mm512_or_si512(words, _mm512_sll_epi32(field, _mm_cvtsi64_si128(Int64(width * k))))
+      }
+      _mm512_storeu_si512(target + 64 * i, words)
+    }
+  }
+  write(low, 0, out)
+  if high > 0 { write(high, low, out + blockBytes(block, low)) }
+}
+
+@inline(__always)
+private func everyByte(_ value: Int) -> __m512i {
+  _mm512_set1_epi32(Int32(truncatingIfNeeded: 0x0101_0101 * value))
+}
+
+/// As `multiplyInt8`, to the bit, of `weightRows` rows from the first of a panel on.
+///
+/// - Parameters:
+///   - scratch: `int8PanelBytes`.
+///   - aheadBytes: of the panels behind these that will be wanted soon.
+package func multiplyInt8Interleaved(
+  panels: UnsafeRawPointer, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
+  xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int,
+  scratch: UnsafeMutableRawPointer, aheadBytes: Int
+) {
+  let panelBytes = int8InterleavedBytes(
+    columns: columns, bits: bits, groupSize: groupSize, scaleFormat: scaleFormat)
+  let block = min(groupSize, 64)
+  let totals = scratch.assumingMemoryBound(to: Float.self)
+  let a = paddedColumns(columns)
+  var panel = panels
+  for o in stride(from: 0, to: weightRows, by: 16) {
+    let count = min(16, weightRows - o)
+    if xRows >= 4 {
+      let ahead = o + 16 < weightRows ? panelBytes : min(panelBytes, aheadBytes)
+      let p = pass(
+        panel, scaleFormat, bits, groupSize, x, xStride, xRows, columns, scratch, panel + panelBytes, ahead)
+      multiplyPanel(bits <= 4 ? 4 : 8, p, block, xRows, tailMask(count), y + o, yStride)
+    } else {
+      for r in 0..<xRows {
+        multiply(
+          (
+            panel, columns / block, scaleFormat, groupSize > block, x + r * xStride, a,
+            a + 4 * paddedBlocks(columns, block), totals
+          ), bits, block)
+        _mm512_mask_storeu_ps(y + o + r * yStride, tailMask(count), sumOfSlots(totals))
+      }
+    }
+    panel += panelBytes
+  }
+}
+
+// MARK: Many rows of x
+
+/// A panel for the kernels of many rows: scales and biases as floats, and weights as nibbles or bytes, in scratch.
+///
+/// The next panel is asked for into the second-level cache: the first has no room for two beside x and the sums (8 rows
+/// from memory: 21 GB/s, 16 with the first level, 11 without asking).
+@inline(never)
+func pass(
+  _ panel: UnsafeRawPointer, _ scaleFormat: Int, _ bits: Int, _ groupSize: Int, _ x: UnsafeRawPointer,
+  _ xStride: Int, _ xRows: Int, _ columns: Int, _ scratch: UnsafeMutableRawPointer, _ next: UnsafeRawPointer,
+  _ aheadBytes: Int
+) -> Pass {
+  let block = min(groupSize, 64)
+  let (half, perGroup) = (factorBytes(scaleFormat), groupSize / block)
+  let floats = (scratch + 16 * paddedColumns(columns)).assumingMemoryBound(to: Float.self)
+  let isUnpacked = bits != 4 && bits != 8
+  var (at, target, out) = (panel, floats, scratch)
+  for _ in 0..<columns / groupSize {
+    let (scale, bias) = (factors(at, scaleFormat), factors(at + half, scaleFormat))
+    at += 2 * half
+    for _ in 0..<perGroup {
+      _mm512_storeu_ps(target, scale)
+      _mm512_storeu_ps(target + 16, bias)
+      target += 32
+      if isUnpacked {
+        unpack(at, bits, block, out)
+        out += blockBytes(block, bits <= 4 ? 4 : 8)
+      }
+      at += blockBytes(block, bits)
+    }
+  }
+  let blocks = columns / block
+  let a = paddedColumns(columns)
+  let totals = floats + 32 * factorBlocks(columns, block)
+  let passes = xRows < 8 ? (xRows + 3) / 4 : (xRows + 7) / 8
+  return (
+    isUnpacked ? UnsafeRawPointer(scratch) : panel + 2 * half, isUnpacked ? 0 : 2 * half, perGroup > 1,
+    blocks, x,
+    xStride, a, a + 4 * paddedBlocks(columns, block), floats, totals, next, next + aheadBytes,
+    aheadBytes / (blocks * passes) + 1, true
+  )
+}
+
+/// A block of two planes, or of one of 2 bits, as nibbles or bytes.
+@inline(never)
+func unpack(_ w: UnsafeRawPointer, _ bits: Int, _ block: Int, _ out: UnsafeMutableRawPointer) {
+  let count = block / 4
+  let low = bits < 4 ? 2 : 4
+  let upper = w + blockBytes(block, low)
+  /// Register i of the bytes of a plane.
+  @inline(__always)
+  func field(_ plane: UnsafeRawPointer, _ width: Int, _ i: Int) -> __m512i {
+    let registers = count * width / 8
+    let words = _mm512_loadu_si512(plane + 64 * (i % registers))
+    let shifted = _mm512_srl_epi32(words, _mm_cvtsi64_si128(Int64(width * (i / registers))))
+    return _mm512_and_si512(shifted, everyByte((1 << width) - 1))
+  }
+  @inline(__always)
+  func bytes(_ i: Int) -> __m512i {
+    let first = field(w, low, i)
+    return bits == low ? first : _mm512_or_si512(first, left(field(upper, bits - low, i), low))
+  }
+  if bits > 4 {
+    for i in 0..<count { _mm512_storeu_si512(out + 64 * i, bytes(i)) }
+  } else {
+    for i in 0..<count / 2 {
+      _mm512_storeu_si512(out + 64 * i, _mm512_or_si512(bytes(i), left(bytes(i + count / 2), 4)))
+    }
+  }
+}
+
+// MARK: One row of x
+
+/// A panel by one row of x; a tuple, since a struct would bring weak symbols. `a` and `c` are where the row has its scales
+/// and its sums.
+typealias One = (
+  panel: UnsafeRawPointer, blocks: Int, scaleFormat: Int, isShared: Bool, x: UnsafeRawPointer, a: Int, c: Int,
+  totals: UnsafeMutablePointer<Float>
+)
+
+/// Row by row while the panel is in the first-level cache: a row takes less than half of the time that the panel took to
+/// get there, so rows in pairs would not be worth their own functions.
+@inline(__always)
+private func multiply(_ p: One, _ bits: Int, _ block: Int) {
+  switch (bits, block) {
+  case (2, 64): row2x64(p)
+  case (2, _): row2x32(p)
+  case (3, 64): row3x64(p)
+  case (3, _): row3x32(p)
+  case (4, 64): row4x64(p)
+  case (4, _): row4x32(p)
+  case (5, 64): row5x64(p)
+  case (5, _): row5x32(p)
+  case (6, 64): row6x64(p)
+  case (6, _): row6x32(p)
+  case (_, 64): row8x64(p)
+  default: row8x32(p)
+  }
+}
+
+// A function for each shape, as in Int8Panel.
+
+@inline(never)
+func row2x64(_ p: One) { row(p, 2, 0, 64) }
+
+@inline(never)
+func row2x32(_ p: One) { row(p, 2, 0, 32) }
+
+@inline(never)
+func row3x64(_ p: One) { row(p, 2, 1, 64) }
+
+@inline(never)
+func row3x32(_ p: One) { row(p, 2, 1, 32) }
+
+@inline(never)
+func row4x64(_ p: One) { row(p, 4, 0, 64) }
+
+@inline(never)
+func row4x32(_ p: One) { row(p, 4, 0, 32) }
+
+@inline(never)
+func row5x64(_ p: One) { row(p, 4, 1, 64) }
+
+@inline(never)
+func row5x32(_ p: One) { row(p, 4, 1, 32) }
+
+@inline(never)
+func row6x64(_ p: One) { row(p, 4, 2, 64) }
+
+@inline(never)
+func row6x32(_ p: One) { row(p, 4, 2, 32) }
+
+@inline(never)
+func row8x64(_ p: One) { row(p, 8, 0, 64) }
+
+@inline(never)
+func row8x32(_ p: One) { row(p, 8, 0, 32) }
+
+/// - Parameters:
+///   - low: bits of the first plane.
+///   - high: bits of the second, or 0.
+@inline(__always)
+private func row(_ p: One, _ low: Int, _ high: Int, _ block: Int) {
+  var at = p.panel
+  let half = factorBytes(p.scaleFormat)
+  var (scale, bias) = (_mm512_setzero_ps(), _mm512_setzero_ps())
+  for j in 0..<p.blocks {
+    // A group of 128 is two blocks of 64 with the same scale.
+    if !p.isShared || j & 1 == 0 {
+      (scale, bias) = (factors(at, p.scaleFormat), factors(at + half, p.scaleFormat))
+      at += 2 * half
+    }
+    let x = p.x + j * block
+    var products = plane(at, x, low, block, _mm512_castps_si512(widener))
+    if high > 0 {
+      let upper = plane(at + blockBytes(block, low), x, high, block, _mm512_setzero_si512())
+      products = _mm512_add_epi32(products, left(upper, low))
+    }
+    at += blockBytes(block, low + high)
+    @inline(__always)
+    func broadcast(_ offset: Int) -> __m512 {
+      _mm512_set1_ps((p.x + offset + 4 * j).loadUnaligned(as: Float.self))
+    }
+    let integers = _mm512_sub_ps(_mm512_castsi512_ps(products), widener)
+    let slot = 16 * (j & 15)
+    let before = j < 16 ? _mm512_setzero_ps() : load(p.totals, slot)
+    let product = _mm512_fmadd_ps(integers, _mm512_mul_ps(scale, broadcast(p.a)), before)
+    _mm512_storeu_ps(p.totals + slot, _mm512_fmadd_ps(bias, broadcast(p.c), product))
+  }
+  // Slots without a block are zero.
+  for slot in min(p.blocks, 16)..<16 { _mm512_storeu_ps(p.totals + 16 * slot, _mm512_setzero_ps()) }
+}
+
+/// Sixteen scales or biases.
+@inline(__always)
+private func factors(_ base: UnsafeRawPointer, _ format: Int) -> __m512 {
+  switch format {
+  case 0: return _mm512_loadu_ps(base)
+  case 1: return _mm512_cvtph_ps(base.loadUnaligned(as: __m256i.self))
+  default:
+    let words = _mm512_cvtepu16_epi32(base.loadUnaligned(as: __m256i.self))
+    return _mm512_castsi512_ps(_mm512_slli_epi32(words, 16))
+  }
+}
+
+@inline(__always)
+private func left(_ sums: __m512i, _ bits: Int) -> __m512i {
+  _mm512_slli_epi32(sums, UInt32(truncatingIfNeeded: bits))
+}
+
+@inline(__always)
+private func right(_ sums: __m512i, _ bits: Int) -> __m512i {
+  _mm512_srai_epi32(sums, UInt32(truncatingIfNeeded: bits))
+}
+
+/// The products of a plane of `width` bits with a block of x, `first` added.
+///
+/// Fields are multiplied where they stand in their bytes, as 2^(width · k) times their value: the sum of each k is a
+/// multiple of that, and one shift of it takes the place of one for each register.
+@inline(__always)
+private func plane(
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ width: Int, _ block: Int, _ first: __m512i
+) -> __m512i {
+  let zero = _mm512_setzero_si512()
+  let count = block * width / 32
+  var (s0, s1, s2, s3) = (first, zero, zero, zero)
+  @inline(__always)
+  func add(_ sum: inout __m512i, _ weights: __m512i, _ i: Int) {
+    sum = _mm512_dpbusd_epi32(sum, weights, _mm512_set1_epi32((x + 4 * i).loadUnaligned(as: Int32.self)))
+  }
+  @inline(__always)
+  func field(_ words: __m512i, _ k: Int) -> __m512i {
+    _mm512_and_si512(words, everyByte(((1 << width) - 1) << (width * k)))
+  }
+  for i in 0..<count {
+    let words = _mm512_loadu_si512(w + 64 * i)
+    if width == 8 {
+      // Two chains of sums, or each product would wait for the one before.
+      if i & 1 == 0 { add(&s0, words, i) } else { add(&s1, words, i) }
+    } else {
+      add(&s0, field(words, 0), i)
+      add(&s1, field(words, 1), i + count)
+    }
+    if width <= 2 {
+      add(&s2, field(words, 2), i + 2 * count)
+      add(&s3, field(words, 3), i + 3 * count)
+    }
+    if width == 1 {
+      let upper = _mm512_srli_epi32(words, 4)
+      add(&s0, field(upper, 0), i + 4 * count)
+      add(&s1, field(upper, 1), i + 5 * count)
+      add(&s2, field(upper, 2), i + 6 * count)
+      add(&s3, field(upper, 3), i + 7 * count)
+    }
+  }
+  if width == 8 { return _mm512_add_epi32(s0, s1) }
+  let two = _mm512_add_epi32(s0, right(s1, width))
+  return width == 4
+    ? two : _mm512_add_epi32(two, _mm512_add_epi32(right(s2, 2 * width), right(s3, 3 * width)))
+}

@@ -1,0 +1,83 @@
+// Weights copied into panels: the same products, memory that is asked for and given back.
+
+import Support
+import Testing
+
+@testable import Compute
+
+@Suite struct WeightPanelsTests {
+  /// Parts of several widths, one of them without kernels for panels.
+  private func stack(_ context: ComputeContext, using random: inout SeededGenerator) throws -> WeightStack {
+    func view(_ bytes: Bytes, _ dtype: DType, _ shape: [Int]) -> TensorView {
+      TensorView(
+        name: "t", dtype: dtype, shape: shape,
+        bytes: UnsafeRawBufferPointer(start: bytes.start, count: shape.reduce(dtype.size, *)), owner: bytes)
+    }
+    var parts: [WeightTensors] = []
+    for (rows, bits) in [(37, 4), (16, 8), (301, 6), (5, 3), (33, nil)] {
+      guard let bits else {
+        let dense = view(.floats(rows * 192, using: &random), .f32, [rows, 192])
+        parts.append(WeightTensors(weight: dense, rows: rows, columns: 192))
+        continue
+      }
+      parts.append(
+        WeightTensors(
+          weight: view(.random(rows * 24 * bits, using: &random), .u32, [rows, 6 * bits]),
+          scales: view(.floats(3 * rows, using: &random), .f32, [rows, 3]),
+          biases: view(.floats(3 * rows, using: &random), .f32, [rows, 3]),
+          quantization: Quantization(bits: bits, groupSize: 64), rows: rows, columns: 192))
+    }
+    return try WeightStack(parts, compute: context)
+  }
+
+  @Test func `a stack is copied once, and its products stay as they are`() throws {
+    for threads in [1, 2] {
+      let context = try ComputeContext(threads: threads, mode: .fast)
+      var random = SeededGenerator(seed: 31)
+      let mapped = try stack(context, using: &random)
+      context.beginDecoder()
+      random = SeededGenerator(seed: 31)
+      let copied = try stack(context, using: &random)
+      context.endDecoder()
+      for count in [1, 3, 9, 40] {
+        let (input, one, two) = (ScratchBuffer(), ScratchBuffer(), ScratchBuffer())
+        let x = input.rows(count, 192)
+        for r in 0..<count { for c in 0..<192 { x.row(r)[c] = Float.random(in: -1...1, using: &random) } }
+        let (y, z) = (one.rows(count, mapped.rows), two.rows(count, mapped.rows))
+        context.multiply(x, by: mapped, into: y)
+        context.multiply(x, by: copied, into: z)
+        for r in 0..<count { #expect(y.values(ofRow: r) == z.values(ofRow: r), "\(count) rows, row \(r)") }
+        withExtendedLifetime((input, one, two)) {}
+      }
+      let hasKernels = context.activeInt8?.interleaved != nil
+      #expect(mapped.parts.allSatisfy { $0.panels == nil })
+      #expect(
+        copied.parts.map { $0.panels != nil } == [hasKernels, hasKernels, hasKernels, hasKernels, false])
+    }
+  }
+
+  @Test func `pieces are aligned, apart and zero, and go with their arena`() throws {
+    let sizes = [1, 100, 64, 5000, 3 << 20, 1000, 5 << 20, 2 << 20]
+    var arena: PanelArena? = PanelArena { _ in true }
+    var starts: [(UnsafeMutableRawPointer, Int)] = []
+    for size in sizes {
+      let start = try #require(arena?.allocate(size))
+      #expect(Int(bitPattern: start) % 64 == 0 && start.load(as: UInt8.self) == 0)
+      (start + size - 1).storeBytes(of: 1, as: UInt8.self)
+      starts.append((start, size))
+    }
+    starts.sort { $0.0 < $1.0 }
+    for (one, next) in zip(starts, starts.dropFirst()) { #expect(one.0 + one.1 <= next.0) }
+    weak let gone = arena
+    arena = nil
+    #expect(gone == nil)
+  }
+
+  @Test func `without memory nothing is taken`() {
+    let arena = PanelArena { $0 <= 1000 }
+    #expect(arena.allocate(1 << 20) == nil)
+    #expect(arena.allocate(900) != nil)
+    #expect(arena.allocate(1 << 20) == nil)
+    #expect(arena.allocate(60) != nil)
+  }
+}
