@@ -18,7 +18,6 @@ let optimised: [SwiftSetting] = strict + [.unsafeFlags(["-O"], .when(configurati
 #if arch(x86_64)
   let kernelModules = [
     (name: "KernelsAVX2", cpu: "haswell"), (name: "KernelsAVX512", cpu: "cascadelake"),
-    (name: "KernelsVBMI", cpu: "icelake-server"),
   ]
 #else
   let kernelModules: [(name: String, cpu: String)] = []

@@ -31,19 +31,6 @@ package enum CPUFeatures {
   /// The highest level this machine can run.
   package static var best: ISA { available.last ?? .portable }
 
-  /// Whether this machine can run KernelsVBMI. Only Linux tells.
-  static let hasVBMI = hasVBMI(flags: flags)
-
-  /// Whether there is all that the compiler may use for an Ice Lake, as Intel's servers since then and AMD's with AVX-512 have:
-  /// a virtual machine may hide some of it.
-  static func hasVBMI(flags: Set<String>) -> Bool {
-    levels(flags: flags).contains(.avx512)
-      && flags.isSuperset(of: [
-        "avx512vbmi", "avx512_vbmi2", "avx512ifma", "avx512_bitalg", "avx512_vpopcntdq", "gfni", "vaes",
-        "vpclmulqdq",
-      ])
-  }
-
   /// The levels whose every flag (in the spelling of /proc/cpuinfo) is present.
   static func levels(flags: Set<String>) -> [ISA] {
     var levels: [ISA] = [.portable]

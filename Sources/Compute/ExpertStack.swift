@@ -15,15 +15,18 @@ package final class ExpertStack {
 
   /// - Parameters:
   ///   - gates: per expert, as `ups` and `downs`.
+  ///   - compute: as in `WeightStack`; an expert is copied when a row first chooses it.
   /// - Throws: `unsupportedWeights` when a tensor has no kernel or experts differ in shape or storage.
-  package init(gates: [WeightTensors], ups: [WeightTensors], downs: [WeightTensors]) throws(ComputeError) {
+  package init(
+    gates: [WeightTensors], ups: [WeightTensors], downs: [WeightTensors], compute: ComputeContext? = nil
+  ) throws(ComputeError) {
     var (gateUp, down): ([WeightStack], [WeightStack]) = ([], [])
     guard let first = downs.first, gates.count == downs.count, ups.count == downs.count else {
       throw .invalidSize(what: "experts", value: downs.count)
     }
     for index in downs.indices {
-      gateUp.append(try WeightStack([gates[index], ups[index]]))
-      down.append(try WeightStack([downs[index]]))
+      gateUp.append(try WeightStack([gates[index], ups[index]], compute: compute))
+      down.append(try WeightStack([downs[index]], compute: compute))
       guard gates[index].rows == first.columns, ups[index].rows == first.columns,
         downs[index].columns == first.columns, downs[index].rows == first.rows,
         gates[index].columns == first.rows, Self.isStored(gateUp[index], as: gateUp[0]),
@@ -203,6 +206,7 @@ extension ComputeContext {
   ) {
     let largest = groups.reduce(0) { max($0, $1.count) }
     let quantized = quantize(x, for: stacks[0])
+    if quantized != nil { for group in groups { interleave(stacks[group.expert]) } }
     let tileRows = tileRows(
       outputs: groups.count * stacks[0].rows, columns: stacks[0].columns, xRows: largest)
     let tiles = tiles(of: stacks[0], tileRows: tileRows)

@@ -59,7 +59,7 @@ extension ComputeContext {
       return true
     }
     guard xRows >= Int8Kernels.panelRows else {
-      int8.multiply(bits: packed.bits)(
+      int8.multiply(
         packed.packed + rows.lowerBound * packed.rowBytes, packed.rowBytes,
         packed.scales + rows.lowerBound * packed.scaleRowBytes,
         packed.biases + rows.lowerBound * packed.scaleRowBytes, packed.scaleRowBytes, packed.scaleFormat,

@@ -54,20 +54,12 @@ struct Int8Kernels: Sendable {
   var rowBytes: RowBytes
   var quantize: Quantize
   var multiply: Multiply
-  /// As `multiply` (to the bit) for 3, 5 and 6 bits, where a CPU has instructions for bit fields.
-  var multiplyFields: Multiply?
   var panelBytes: PanelBytes
   var multiplyPanel: MultiplyPanel
   var repack: Repack
   var multiplyFloating: MultiplyFloating
   /// For affine weights in panels, where this instruction set has them.
   var interleaved: InterleavedKernels?
-
-  /// The kernel for few rows of x and weights of `bits`.
-  func multiply(bits: Int) -> Multiply {
-    // Masks and shifts unpack the widths that divide a byte.
-    8 % bits == 0 ? multiply : multiplyFields ?? multiply
-  }
 }
 
 /// The forms in which rows of activations are quantized; weights of a stack may need several.

@@ -8,7 +8,6 @@
 #if arch(x86_64)
   import KernelsAVX2
   import KernelsAVX512
-  import KernelsVBMI
 #endif
 
 /// Element formats of dense weights and of quantization scales, as kernels are told them.
@@ -264,7 +263,6 @@ extension KernelTable {
       table.int8 = Int8Kernels(
         rowBytes: KernelsAVX512.int8RowBytes, quantize: KernelsAVX512.quantizeInt8,
         multiply: KernelsAVX2.multiplyInt8,
-        multiplyFields: CPUFeatures.hasVBMI ? KernelsVBMI.multiplyInt8 : nil,
         panelBytes: KernelsAVX512.int8PanelBytes,
         multiplyPanel: KernelsAVX512.multiplyInt8Panel, repack: KernelsAVX2.repack,
         multiplyFloating: KernelsAVX2.multiplyInt8Floating,

@@ -83,15 +83,17 @@ struct Experts {
     router = try Linear(["gate": sizes.count], columns: hidden, at: map, compute: compute)
     stack =
       map.has("experts.0.\(single.down).weight")
-      ? try Self.single(sizes, hidden: hidden, at: map.at("experts"), names: single)
-      : try Self.stacked(sizes, hidden: hidden, at: map.at("switch_mlp"))
+      ? try Self.single(sizes, hidden: hidden, at: map.at("experts"), names: single, compute: compute)
+      : try Self.stacked(sizes, hidden: hidden, at: map.at("switch_mlp"), compute: compute)
     perRow = sizes.perRow
     self.weighting = weighting
   }
 
   /// The maps of all experts are one tensor `[experts, outputs, inputs]`. Where transformers stores experts so, gate and
   /// up are one map, the outputs of gate first; MLX's layout has three.
-  static func stacked(_ sizes: Sizes, hidden: Int, at map: WeightMap) throws(ModelError) -> ExpertStack {
+  static func stacked(
+    _ sizes: Sizes, hidden: Int, at map: WeightMap, compute: ComputeContext
+  ) throws(ModelError) -> ExpertStack {
     func maps(_ name: String, _ rows: Int, _ columns: Int) throws(ModelError) -> [WeightTensors] {
       try loading { () throws(CheckpointError) in
         try map.linearStack(name, count: sizes.count, rows: rows, columns: columns)
@@ -107,12 +109,15 @@ struct Experts {
       gates = try maps("gate_proj", sizes.intermediate, hidden)
       ups = try maps("up_proj", sizes.intermediate, hidden)
     }
-    return try computing { () throws(ComputeError) in try ExpertStack(gates: gates, ups: ups, downs: downs) }
+    return try computing { () throws(ComputeError) in
+      try ExpertStack(gates: gates, ups: ups, downs: downs, compute: compute)
+    }
   }
 
   /// The layout of checkpoints that were not converted: a module per expert.
   private static func single(
-    _ sizes: Sizes, hidden: Int, at map: WeightMap, names: (gate: String, up: String, down: String)
+    _ sizes: Sizes, hidden: Int, at map: WeightMap, names: (gate: String, up: String, down: String),
+    compute: ComputeContext
   ) throws(ModelError) -> ExpertStack {
     var (gates, ups, downs): ([WeightTensors], [WeightTensors], [WeightTensors]) = ([], [], [])
     for index in 0..<sizes.count {
@@ -122,7 +127,9 @@ struct Experts {
         downs.append(try map[index].linear(names.down, rows: hidden, columns: sizes.intermediate))
       }
     }
-    return try computing { () throws(ComputeError) in try ExpertStack(gates: gates, ups: ups, downs: downs) }
+    return try computing { () throws(ComputeError) in
+      try ExpertStack(gates: gates, ups: ups, downs: downs, compute: compute)
+    }
   }
 
   /// Bytes that a decode step reads: the router and the chosen experts.

@@ -32,7 +32,8 @@ final class Gemma4Experts {
     expertScales = try vector("router.per_expert_scale", sizes.count)
     router = try Linear(["router.proj": sizes.count], columns: hidden, at: map, compute: compute)
     stack = try Experts.stacked(
-      sizes, hidden: hidden, at: map.at(map.has("experts.gate_up_proj") ? "experts" : "experts.switch_glu"))
+      sizes, hidden: hidden, at: map.at(map.has("experts.gate_up_proj") ? "experts" : "experts.switch_glu"),
+      compute: compute)
     perRow = sizes.perRow
     epsilon = decoder.epsilon
     self.compute = compute

@@ -16,16 +16,6 @@ import Testing
     #expect(CPUFeatures.levels(flags: wide.subtracting(["avx2"])) == [.portable])
   }
 
-  @Test func `bit fields need all that their module is compiled for`() {
-    let all: Set = [
-      "avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni",
-      "avx512vbmi", "avx512_vbmi2", "avx512ifma", "avx512_bitalg", "avx512_vpopcntdq", "gfni", "vaes",
-      "vpclmulqdq",
-    ]
-    #expect(CPUFeatures.hasVBMI(flags: all))
-    for flag in all { #expect(!CPUFeatures.hasVBMI(flags: all.subtracting([flag])), "\(flag)") }
-  }
-
   @Test func `a level that the machine lacks is refused by name`() throws {
     for isa in ISA.allCases where !CPUFeatures.available.contains(isa) {
       #expect(throws: ComputeError.self) { try ComputeContext(threads: 1, isa: isa) }

@@ -235,7 +235,7 @@ import Testing
         }
         #expect(scratch.isIntact)
       } else {
-        kernels.multiply(bits: bits)(
+        kernels.multiply(
           packed.start, rowBytes, scales.start, biases.start, scaleBytes, format, bits, group, weightRows,
           rows.start,
           bytes, xRows, columns, y.floats, weightRows)

@@ -16,10 +16,7 @@ let sanitizers = ["fuzzer"] + [Context.environment["SANITIZER"] ?? ""].filter { 
 let instrumented = strict + [.unsafeFlags(["-O"] + sanitizers.map { "-sanitize=\($0)" })]
 
 #if arch(x86_64)
-  let kernels = [
-    (name: "KernelsAVX2", cpu: "haswell"), (name: "KernelsAVX512", cpu: "cascadelake"),
-    (name: "KernelsVBMI", cpu: "icelake-server"),
-  ]
+  let kernels = [(name: "KernelsAVX2", cpu: "haswell"), (name: "KernelsAVX512", cpu: "cascadelake")]
 #else
   let kernels: [(name: String, cpu: String)] = []
 #endif
