@@ -135,14 +135,74 @@ package func multiplyHalf(
   xStride: Int,
   xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
 ) {
-  for o in 0..<weightRows {
+  var o = 0
+  while o < weightRows {
     let w = weights + o * rowBytes
+    if xRows == 1, o + 4 <= weightRows {
+      if format == 1 {
+        fourF16(w, rowBytes, x, columns, y + o)
+      } else {
+        fourBF16(w, rowBytes, x, columns, y + o)
+      }
+      o += 4
+      continue
+    }
     if format == 1 {
       rowHalf(w, 1, x, xStride, xRows, columns, y + o, yStride)
     } else {
       rowHalf(w, 2, x, xStride, xRows, columns, y + o, yStride)
     }
+    o += 1
   }
+}
+
+@inline(never)
+func fourF16(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ x: UnsafePointer<Float>, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>
+) { fourHalf(w, rowBytes, 1, x, columns, y) }
+
+@inline(never)
+func fourBF16(
+  _ w: UnsafeRawPointer, _ rowBytes: Int, _ x: UnsafePointer<Float>, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>
+) { fourHalf(w, rowBytes, 2, x, columns, y) }
+
+/// Four rows of weights with one row of x: one alone would wait for its chain of additions.
+@inline(__always)
+private func fourHalf(
+  _ w0: UnsafeRawPointer, _ rowBytes: Int, _ format: Int, _ x: UnsafePointer<Float>, _ columns: Int,
+  _ y: UnsafeMutablePointer<Float>
+) {
+  let (w1, w2, w3) = (w0 + rowBytes, w0 + 2 * rowBytes, w0 + 3 * rowBytes)
+  let zero = _mm512_setzero_ps()
+  var (t0, t1, t2, t3) = (zero, zero, zero, zero)
+  @inline(__always)
+  func add(_ c: Int, _ mask: __mmask16) {
+    let source = load(x, c, mask)
+    t0 = _mm512_fmadd_ps(widen(w0 + 2 * c, format, mask), source, t0)
+    t1 = _mm512_fmadd_ps(widen(w1 + 2 * c, format, mask), source, t1)
+    t2 = _mm512_fmadd_ps(widen(w2 + 2 * c, format, mask), source, t2)
+    t3 = _mm512_fmadd_ps(widen(w3 + 2 * c, format, mask), source, t3)
+  }
+  var c = 0
+  while c + 32 <= columns {
+    // The next four rows in the order of memory: four lines for the four that are read now. Into the second-level cache,
+    // as the first has too few places for what is missing (3,072 columns: 94 instead of 62 % of a read loop).
+    let next = w0 + 4 * rowBytes + 8 * c
+    prefetchFar(next)
+    prefetchFar(next + 64)
+    prefetchFar(next + 128)
+    prefetchFar(next + 192)
+    add(c, 0xFFFF)
+    add(c + 16, 0xFFFF)
+    c += 32
+  }
+  while c < columns {
+    add(c, tailMask(min(16, columns - c)))
+    c += 16
+  }
+  (y[0], y[1], y[2], y[3]) = (sum(t0), sum(t1), sum(t2), sum(t3))
 }
 
 @inline(__always)
