@@ -22,8 +22,12 @@ struct BenchRun {
   }
 
   func report(loadSeconds: Double) throws -> BenchReport {
-    // The first run touches weights and buffers for the first time: it is not counted.
-    _ = try measure(prompt: max(8, plan.promptTokens), generate: 2, seed: 0)
+    // The first runs touch weights and buffers for the first time, and copy weights a little in each step: they are not counted.
+    var copied = 0
+    repeat {
+      copied = EngineClient.copiedWeightBytes
+      _ = try measure(prompt: max(8, plan.promptTokens), generate: 2, seed: 0)
+    } while EngineClient.copiedWeightBytes > copied
     var measurements: [BenchReport.Measurement] = []
     for (index, depth) in plan.depths.enumerated() { measurements += try alone(depth: depth, index) }
     for count in plan.counts where count > 1 { measurements.append(try together(count)) }

@@ -22,6 +22,11 @@ package final class ComputeContext {
   /// Where those of the model that is being loaded will be.
   private(set) var arena: PanelArena?
 
+  /// Bytes of panels that may still be made in this step.
+  var copyBudget = copiedPerStep
+  /// 16 MiB take some 10 milliseconds, about as long as a decode step of a small model.
+  private static let copiedPerStep = 16 << 20
+
   /// The integer kernels in the fast mode, else nil.
   var activeInt8: Int8Kernels? { mode == .fast ? kernels.int8 : nil }
 
@@ -54,6 +59,9 @@ package final class ComputeContext {
 
   /// Stacks made until `endDecoder` belong to one decoder: their panels will lie together.
   package func beginDecoder() { arena = interleaves && activeInt8?.interleaved != nil ? PanelArena() : nil }
+
+  /// A forward pass begins: some more weights may be copied.
+  package func beginStep() { copyBudget = Self.copiedPerStep }
 
   /// Stacks made from now on stay in their files.
   package func endDecoder() { arena = nil }

@@ -48,14 +48,14 @@ extension ComputeContext {
         rows.count, x, rowBytes, xRows, packed.columns, target, yStride)
       return true
     }
-    if let panels = part.panels, let kernels = int8.interleaved {
+    if let panels = part.panels, rows.upperBound <= part.copiedRows, let kernels = int8.interleaved {
       let panelBytes = kernels.panelBytes(packed.columns, packed.bits, packed.groupSize, packed.scaleFormat)
       let scratch = UnsafeMutableRawPointer(
         workerScratch[worker].floats(int8.panelBytes(packed.columns, layout.block) / 4))
       kernels.multiply(
         panels + rows.lowerBound / Self.panelRows * panelBytes, packed.scaleFormat, packed.bits,
         packed.groupSize, rows.count, x, rowBytes, xRows, packed.columns, target, yStride, scratch,
-        rows.upperBound < packed.rows ? panelBytes : 0)
+        rows.upperBound < part.copiedRows ? panelBytes : 0)
       return true
     }
     guard xRows >= Int8Kernels.panelRows else {

@@ -2,8 +2,9 @@
 //
 // Sixteen rows side by side are a panel (KernelsAVX512/Int8Interleaved): decode sums no lanes, and batches and prompts need
 // not make panels again in every step. A panel has as many bytes as its rows had. It lies in memory of the process,
-// in large pages where the system gives them, and the pages of the file that it was made from are let go. A stack is
-// copied when it is first multiplied: what no request needs stays in the file.
+// in large pages where the system gives them, and the pages of the file that it was made from are let go. Stacks are
+// copied when they are multiplied, a little in each step: what no request needs stays in the file, and no token waits for
+// all of a model to be copied. Rows that were not copied yet are read from the file, with the same bits.
 
 import Platform
 import Synchronization
@@ -72,36 +73,38 @@ extension ComputeContext {
   /// Bytes of weights that have been copied, in all contexts.
   package static var copiedWeightBytes: Int { PanelArena.heldBytes }
 
-  /// Copies what of a stack has kernels for panels, if the stack is new and there is memory for it.
+  /// Copies more of a stack into panels, if there is something to copy, memory for it, and the step has not yet copied enough.
   func interleave(_ stack: WeightStack) {
-    guard let arena = stack.takeArena(), let int8 = activeInt8, let kernels = int8.interleaved else { return }
-    for index in stack.parts.indices {
-      guard let layout = Int8Layout(stack.parts[index].matrix),
-        case .quantized(let matrix) = stack.parts[index].matrix, matrix.mode == .affine
+    guard copyBudget > 0, let arena = stack.arena, let int8 = activeInt8, let kernels = int8.interleaved
+    else {
+      return
+    }
+    for (index, part) in stack.parts.enumerated() {
+      guard let layout = Int8Layout(part.matrix), case .quantized(let matrix) = part.matrix,
+        matrix.mode == .affine, part.copiedRows < matrix.rows
       else { continue }
+      guard copyBudget > 0 else { return }
       let panelBytes = kernels.panelBytes(matrix.columns, matrix.bits, matrix.groupSize, matrix.scaleFormat)
       let panels = (matrix.rows + Self.panelRows - 1) / Self.panelRows
       let (size, overflow) = panels.multipliedReportingOverflow(by: panelBytes)
-      guard !overflow, let base = arena.allocate(size) else { return }
-      // In slices: pages of the file and of the panels are both in memory for a slice only.
-      let slice = max(1, Self.sliceBytes / panelBytes)
-      for first in stride(from: 0, to: panels, by: slice) {
-        let end = min(first + slice, panels)
-        pool.run(tiles: end - first) { tile, worker in
-          interleave(
-            matrix, panel: first + tile, into: base + (first + tile) * panelBytes, layout, int8, kernels,
-            worker)
-        }
-        stack.letGo(part: index, rows: first * Self.panelRows..<min(end * Self.panelRows, matrix.rows))
+      guard !overflow, let base = part.panels ?? arena.allocate(size) else { break }
+      stack.place(base, part: index, in: arena)
+      let first = part.copiedRows / Self.panelRows
+      let end = min(panels, first + max(1, copyBudget / panelBytes))
+      pool.run(tiles: end - first) { tile, worker in
+        interleave(
+          matrix, panel: first + tile, into: base + (first + tile) * panelBytes, layout, int8, kernels, worker
+        )
       }
-      stack.adopt(UnsafeRawPointer(base), part: index, arena: arena)
+      stack.adopt(part: index, upTo: min(end * Self.panelRows, matrix.rows))
+      copyBudget -= (end - first) * panelBytes
+      if end < panels { return }
     }
+    stack.endCopying()
   }
 
   /// Weight rows of a panel.
   static let panelRows = 16
-  /// Bytes of panels that are made before the file's pages are let go.
-  private static let sliceBytes = 16 << 20
 
   private func interleave(
     _ matrix: QuantizedMatrix, panel: Int, into out: UnsafeMutableRawPointer, _ layout: Int8Layout,

@@ -8,8 +8,10 @@ import Platform
 package final class WeightStack {
   struct Part {
     let matrix: WeightStorage
-    /// The same weights in panels, once they have been copied.
-    fileprivate(set) var panels: UnsafeRawPointer?
+    /// The same weights in panels.
+    fileprivate(set) var panels: UnsafeMutableRawPointer?
+    /// How many rows have been copied there, from the first on.
+    fileprivate(set) var copiedRows = 0
     /// The layer's additive bias, `[rows]`, if it has one.
     let bias: UnsafePointer<Float>?
     /// The part's first column of the output.
@@ -18,8 +20,8 @@ package final class WeightStack {
 
   private(set) var parts: [Part]
   private var owners: [AnyObject]
-  /// Where panels may be made; nil when they were, or are not wanted.
-  private var arena: PanelArena?
+  /// Where panels are to be made; nil when all have been, or none are wanted.
+  private(set) var arena: PanelArena?
   /// Outputs of all parts.
   package let rows: Int
   /// Inputs.
@@ -71,20 +73,23 @@ package final class WeightStack {
 
   // MARK: Panels
 
-  /// The arena, once.
-  func takeArena() -> PanelArena? {
-    defer { arena = nil }
-    return arena
-  }
+  /// No more is copied.
+  func endCopying() { arena = nil }
 
-  /// From now on products with the part read `panels`, which `arena` keeps.
-  func adopt(_ panels: UnsafeRawPointer, part index: Int, arena: PanelArena) {
+  /// From now on `arena` keeps the part's panels at `panels`.
+  func place(_ panels: UnsafeMutableRawPointer, part index: Int, in arena: PanelArena) {
     parts[index].panels = panels
     if !owners.contains(where: { $0 === arena }) { owners.append(arena) }
   }
 
+  /// From now on products read the panels of the part's rows up to `end`; the file's pages of those that are new are let go.
+  func adopt(part index: Int, upTo end: Int) {
+    letGo(part: index, rows: parts[index].copiedRows..<end)
+    parts[index].copiedRows = end
+  }
+
   /// Lets the file's pages of a part's rows go; they are read again when they are needed.
-  func letGo(part index: Int, rows: Range<Int>) {
+  private func letGo(part index: Int, rows: Range<Int>) {
     guard case .quantized(let matrix) = parts[index].matrix else { return }
     for (base, rowBytes) in [
       (matrix.packed, matrix.rowBytes), (matrix.scales, matrix.scaleRowBytes),

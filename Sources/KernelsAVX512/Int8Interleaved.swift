@@ -39,11 +39,15 @@ package func interleaveInt8(
   let block = min(groupSize, 64)
   var (source, target) = (UnsafeRawPointer(scratch), out)
   for group in 0..<columns / groupSize {
-    for base in [scales, biases] {
-      let size = factorBytes(scaleFormat) / 16
+    for factors in 0..<2 {
+      let base = factors == 0 ? scales : biases
       for o in 0..<16 {
-        let from = base + min(o, weightRows - 1) * scaleRowBytes + group * size
-        (target + o * size).copyMemory(from: from, byteCount: size)
+        let row = base + min(o, weightRows - 1) * scaleRowBytes
+        if scaleFormat == 0 {
+          (target + 4 * o).storeBytes(of: (row + 4 * group).loadUnaligned(as: UInt32.self), as: UInt32.self)
+        } else {
+          (target + 2 * o).storeBytes(of: (row + 2 * group).loadUnaligned(as: UInt16.self), as: UInt16.self)
+        }
       }
       target += factorBytes(scaleFormat)
     }
@@ -52,12 +56,18 @@ package func interleaveInt8(
       case 3: writePlanes(source, block, low: 2, high: 1, target)
       case 5: writePlanes(source, block, low: 4, high: 1, target)
       case 6: writePlanes(source, block, low: 4, high: 2, target)
-      default: writePlanes(source, block, low: bits, high: 0, target)
+      case 2: writePlanes(source, block, low: 2, high: 0, target)
+      default: copyRegisters(source, blockBytes(block, bits), target)
       }
       source += blockBytes(block, bits <= 4 ? 4 : 8)
       target += blockBytes(block, bits)
     }
   }
+}
+
+@inline(__always)
+private func copyRegisters(_ source: UnsafeRawPointer, _ count: Int, _ out: UnsafeMutableRawPointer) {
+  for i in 0..<count / 64 { _mm512_storeu_si512(out + 64 * i, _mm512_loadu_si512(source + 64 * i)) }
 }
 
 /// - Parameter source: the registers of a block, of nibbles if both planes have at most 4 bits together.
@@ -161,9 +171,7 @@ func pass(
       target += 32
       if isMoved {
         if isWhole {
-          for i in 0..<blockBytes(block, bits) / 64 {
-            _mm512_storeu_si512(out + 64 * i, _mm512_loadu_si512(at + 64 * i))
-          }
+          copyRegisters(at, blockBytes(block, bits), out)
         } else {
           unpack(at, bits, block, out)
         }

@@ -76,6 +76,7 @@ final class DecoderFrame {
   ///
   /// - Returns: the residual stream, `[rows, hidden]`.
   func begin(_ batch: Batch, cache: KVCache) -> Rows {
+    compute.beginStep()
     layout.reset()
     tokens.removeAll(keepingCapacity: true)
     for span in batch.spans {

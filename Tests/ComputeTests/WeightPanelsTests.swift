@@ -49,11 +49,38 @@ import Testing
         for r in 0..<count { #expect(y.values(ofRow: r) == z.values(ofRow: r), "\(count) rows, row \(r)") }
         withExtendedLifetime((input, one, two)) {}
       }
+      #expect(copied.arena == nil)
       let hasKernels = context.activeInt8?.interleaved != nil
       #expect(mapped.parts.allSatisfy { $0.panels == nil })
       #expect(
         copied.parts.map { $0.panels != nil } == [hasKernels, hasKernels, hasKernels, hasKernels, false])
     }
+  }
+
+  @Test func `a stack that is copied a little in each step keeps its products on the way`() throws {
+    let context = try ComputeContext(threads: 2, mode: .fast)
+    var random = SeededGenerator(seed: 32)
+    let mapped = try stack(context, using: &random)
+    context.beginDecoder()
+    random = SeededGenerator(seed: 32)
+    let copied = try stack(context, using: &random)
+    context.endDecoder()
+    let (input, one, two) = (ScratchBuffer(), ScratchBuffer(), ScratchBuffer())
+    let x = input.rows(5, 192)
+    for r in 0..<5 { for c in 0..<192 { x.row(r)[c] = Float.random(in: -1...1, using: &random) } }
+    let (y, z) = (one.rows(5, mapped.rows), two.rows(5, mapped.rows))
+    context.multiply(x, by: mapped, into: y)
+    var steps = 0
+    while copied.arena != nil, steps < 100 {
+      // One panel: 37, 16, 301 and 5 rows are 3, 1, 19 and 1 of them.
+      context.copyBudget = 1
+      context.multiply(x, by: copied, into: z)
+      for r in 0..<5 { #expect(y.values(ofRow: r) == z.values(ofRow: r), "step \(steps), row \(r)") }
+      steps += 1
+    }
+    #expect(context.activeInt8?.interleaved == nil ? steps == 0 : steps == 24)
+    context.copyBudget = 0
+    withExtendedLifetime((input, one, two)) {}
   }
 
   @Test func `pieces are aligned, apart and zero, and go with their arena`() throws {
