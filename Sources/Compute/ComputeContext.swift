@@ -57,6 +57,11 @@ package final class ComputeContext {
 
   package var threads: Int { pool.threads }
 
+  /// Bytes that copying so many bytes of weights may take beyond them: rows that fill up panels, and pages that are begun.
+  package func overhead(ofCopying bytes: Int) -> Int {
+    interleaves && activeInt8?.interleaved != nil ? min(bytes / 2, 2 << 20) : 0
+  }
+
   /// Stacks made until `endDecoder` belong to one decoder: their panels will lie together.
   package func beginDecoder() { arena = interleaves && activeInt8?.interleaved != nil ? PanelArena() : nil }
 

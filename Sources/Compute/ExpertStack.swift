@@ -15,7 +15,7 @@ package final class ExpertStack {
 
   /// - Parameters:
   ///   - gates: per expert, as `ups` and `downs`.
-  ///   - compute: as in `WeightStack`; an expert is copied when a row first chooses it.
+  ///   - compute: as in `WeightStack`; an expert is copied when rows choose it.
   /// - Throws: `unsupportedWeights` when a tensor has no kernel or experts differ in shape or storage.
   package init(
     gates: [WeightTensors], ups: [WeightTensors], downs: [WeightTensors], compute: ComputeContext? = nil

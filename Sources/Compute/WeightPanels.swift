@@ -15,31 +15,37 @@ final class PanelArena {
   /// What is left of the last piece.
   private var next: UnsafeMutableRawPointer?
   private var left = 0
-  /// Bytes that were given out.
-  private var used = 0
+  /// Bytes that were given out, and those of them that hold panels.
+  private var (used, filled) = (0, 0)
 
   /// The system's large pages on x86-64 and most others.
   private static let largePage = 2 << 20
   /// Larger pieces would only be asked for earlier.
   private static let largestPiece = 64 << 20
-  private static let held = Atomic<Int>(0)
+  private static let filled = Atomic<Int>(0)
   private let isAffordable: (_ bytes: Int) -> Bool
 
   /// - Parameter isAffordable: whether the process may hold so many more bytes.
   init(isAffordable: @escaping (_ bytes: Int) -> Bool = leavesRoom) { self.isAffordable = isAffordable }
 
-  /// Bytes that all arenas of the process have given out.
-  static var heldBytes: Int { held.load(ordering: .relaxed) }
+  /// Bytes of panels in all arenas of the process.
+  static var filledBytes: Int { filled.load(ordering: .relaxed) }
 
-  deinit { Self.held.wrappingSubtract(used, ordering: .relaxed) }
+  deinit { Self.filled.wrappingSubtract(filled, ordering: .relaxed) }
+
+  /// So many more bytes hold panels.
+  func fill(_ bytes: Int) {
+    filled += bytes
+    Self.filled.wrappingAdd(bytes, ordering: .relaxed)
+  }
 
   /// 64-byte aligned zeros; nil where memory is short.
   func allocate(_ bytes: Int) -> UnsafeMutableRawPointer? {
     let bytes = (bytes + 63) & ~63
     if bytes > left {
-      // Pieces grow with the model: a small one must not hold large pages.
+      // Pieces grow with the model: of a small one the unused part of a large page would be much.
       let size = max(bytes, min(used, Self.largestPiece))
-      let isLarge = size >= Self.largePage
+      let isLarge = size >= 8 * Self.largePage
       guard isAffordable(size),
         let piece = try? AnonymousMemory(
           byteCount: isLarge ? size + Self.largePage : size, purpose: "weights")
@@ -56,7 +62,6 @@ final class PanelArena {
     next = start.map { $0 + bytes }
     left -= bytes
     used += bytes
-    Self.held.wrappingAdd(bytes, ordering: .relaxed)
     return start
   }
 
@@ -64,14 +69,14 @@ final class PanelArena {
   /// file can be let go and read again, these cannot.
   private static func leavesRoom(_ bytes: Int) -> Bool {
     let limit = MemoryLimit.bytes
-    guard heldBytes + bytes <= limit / 2 else { return false }
+    guard filledBytes + bytes <= limit / 2 else { return false }
     return Machine.availableBytes.map { $0 - bytes >= limit / 8 } ?? true
   }
 }
 
 extension ComputeContext {
   /// Bytes of weights that have been copied, in all contexts.
-  package static var copiedWeightBytes: Int { PanelArena.heldBytes }
+  package static var copiedWeightBytes: Int { PanelArena.filledBytes }
 
   /// Copies more of a stack into panels, if there is something to copy, memory for it, and the step has not yet copied enough.
   func interleave(_ stack: WeightStack) {
@@ -97,6 +102,7 @@ extension ComputeContext {
         )
       }
       stack.adopt(part: index, upTo: min(end * Self.panelRows, matrix.rows))
+      arena.fill((end - first) * panelBytes)
       copyBudget -= (end - first) * panelBytes
       if end < panels { return }
     }

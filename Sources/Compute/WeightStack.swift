@@ -29,8 +29,7 @@ package final class WeightStack {
   /// Bytes that a product with one row of activations reads.
   package let byteCount: Int
 
-  /// - Parameter compute: who may copy the weights into panels when it first multiplies by them; nil leaves them in the
-  ///   file.
+  /// - Parameter compute: who may copy the weights into panels while it multiplies by them; nil leaves them in the file.
   /// - Throws: `unsupportedWeights` when a tensor has no kernel or the parts' inputs differ.
   package init(_ tensors: [WeightTensors], compute: ComputeContext? = nil) throws(ComputeError) {
     var parts: [Part] = []
@@ -73,7 +72,7 @@ package final class WeightStack {
 
   // MARK: Panels
 
-  /// No more is copied.
+  /// No more will be copied.
   func endCopying() { arena = nil }
 
   /// From now on `arena` keeps the part's panels at `panels`.

@@ -63,6 +63,8 @@ package final class EngineClient: GenerationService {
     /// Those of them that need not be in memory: tensors that the model does not use, and tables of which it reads
     /// single rows.
     var idleBytes = 0
+    /// What copies of weights may take beyond them.
+    var copyOverhead = 0
     var computeName: String
     var computeMode = ComputeMode.exact
     /// A digest of the checkpoint; asked for only where prefixes are kept on disk.
@@ -124,6 +126,7 @@ package final class EngineClient: GenerationService {
       return LoadedModel(
         model: model, weightBytes: folder.weightBytes,
         idleBytes: folder.weightBytes - folder.weights.usedBytes + model.tableBytes,
+        copyOverhead: compute.overhead(ofCopying: folder.weightBytes),
         computeName: (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""),
         computeMode: compute.mode, content: { folder.contentDigest }, turns: turns)
     }
@@ -140,7 +143,7 @@ package final class EngineClient: GenerationService {
       let format = configuration.kvFormat(beside: loaded.computeMode)
       let bytesPerBlock = try KVCache.bytesPerBlock(shape, format: format)
       let ledger = configuration.ledger
-      let weightBytes = loaded.weightBytes - loaded.idleBytes
+      let weightBytes = loaded.weightBytes - loaded.idleBytes + loaded.copyOverhead
       guard weightBytes < ledger.limit else {
         let context = min(loaded.model.contextLength, EngineMemory.guaranteedTokens)
         throw InferenceError.modelTooLarge(

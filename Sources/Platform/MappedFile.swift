@@ -24,16 +24,15 @@ package final class MappedFile: @unchecked Sendable {
     bytes = UnsafeRawBufferPointer(start: start, count: size)
   }
 
-  /// Takes whole pages within `part` out of this process's memory, if they are this file's. They stay in the page cache,
-  /// and come back when they are read.
+  /// Takes the pages of `part`, and what else is in them, out of this process's memory, if they are this file's. They stay in
+  /// the page cache, and come back when they are read.
   package func letGo(_ part: UnsafeRawBufferPointer) {
-    guard let base = bytes.baseAddress, let start = part.baseAddress, start >= base,
+    guard let base = bytes.baseAddress, let start = part.baseAddress, !part.isEmpty, start >= base,
       start + part.count <= base + bytes.count
     else { return }
     let page = sysconf(Int32(_SC_PAGESIZE))
-    let first = start.alignedUp(toMultipleOf: page)
-    let end = (start + part.count).alignedDown(toMultipleOf: page)
-    guard first < end else { return }
+    let first = start.alignedDown(toMultipleOf: page)
+    let end = (start + part.count).alignedUp(toMultipleOf: page)
     madvise(UnsafeMutableRawPointer(mutating: first), end - first, Int32(MADV_DONTNEED))
   }
 

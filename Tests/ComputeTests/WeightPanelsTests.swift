@@ -84,7 +84,7 @@ import Testing
   }
 
   @Test func `pieces are aligned, apart and zero, and go with their arena`() throws {
-    let sizes = [1, 100, 64, 5000, 3 << 20, 1000, 5 << 20, 2 << 20]
+    let sizes = [1, 100, 64, 5000, 3 << 20, 1000, 5 << 20, 20 << 20, 2 << 20]
     var arena: PanelArena? = PanelArena { _ in true }
     var starts: [(UnsafeMutableRawPointer, Int)] = []
     for size in sizes {

@@ -40,3 +40,15 @@ def test_every_real_checkpoint_gives_the_references_tokens(server):
         served += 1
     assert served >= 15, served
     return f"{served} checkpoints, {whole} of {2 * served} answers compared to the end"
+
+
+def test_weights_in_the_file_and_in_memory_give_the_same_answers(server):
+    answers = []
+    for where in ("auto", "mapped"):
+        other = Server(server.binary, "--weights", where)
+        try:
+            choice = other.complete("The sea is", max_tokens=40, temperature=0, logprobs=2).choices[0]
+            answers.append((choice.text, choice.logprobs.token_logprobs))
+        finally:
+            assert other.stop() == 0
+    assert answers[0] == answers[1] and len(answers[0][1]) > 1, answers
