@@ -22,12 +22,14 @@ struct BenchRun {
   }
 
   func report(loadSeconds: Double) throws -> BenchReport {
-    // The first runs touch weights and buffers for the first time, and copy weights a little in each step: they are not counted.
+    // The first run touches weights and buffers for the first time: it is not counted. Nor are those that go on while weights
+    // are copied, a little in each step.
+    _ = try measure(prompt: max(8, plan.promptTokens), generate: 2, seed: 0)
     var copied = 0
-    repeat {
+    while EngineClient.copiedWeightBytes > copied {
       copied = EngineClient.copiedWeightBytes
-      _ = try measure(prompt: max(8, plan.promptTokens), generate: 2, seed: 0)
-    } while EngineClient.copiedWeightBytes > copied
+      _ = try measure(prompt: 8, generate: 64, seed: 0)
+    }
     var measurements: [BenchReport.Measurement] = []
     for (index, depth) in plan.depths.enumerated() { measurements += try alone(depth: depth, index) }
     for count in plan.counts where count > 1 { measurements.append(try together(count)) }

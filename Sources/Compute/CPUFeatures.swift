@@ -26,7 +26,7 @@ package enum ISA: String, Sendable, CaseIterable, Comparable {
 /// What this machine and its operating system can run: flags of /proc/cpuinfo on Linux, of sysctl on macOS.
 package enum CPUFeatures {
   /// All levels this machine can run, lowest first.
-  package static let available: [ISA] = levels(flags: flags)
+  package static let available: [ISA] = levels(flags: flags())
 
   /// The highest level this machine can run.
   package static var best: ISA { available.last ?? .portable }
@@ -41,9 +41,7 @@ package enum CPUFeatures {
     return levels
   }
 
-  private static let flags = readFlags()
-
-  private static func readFlags() -> Set<String> {
+  private static func flags() -> Set<String> {
     #if !arch(x86_64)
       return []
     #elseif canImport(Darwin)

@@ -17,7 +17,7 @@ package final class ComputeContext {
   /// Quantized activations of the running product, one buffer per form.
   let int8Rows: [ScratchBuffer]
 
-  /// Whether weights may be copied into panels.
+  /// Whether weights may be copied into panels, and there are kernels for these.
   private let interleaves: Bool
   /// Where those of the model that is being loaded will be.
   private(set) var arena: PanelArena?
@@ -51,7 +51,7 @@ package final class ComputeContext {
     self.isa = useReference ? nil : level
     kernels = useReference ? .reference : .table(for: level)
     self.mode = kernels.int8 == nil ? .exact : mode
-    self.interleaves = interleaves
+    self.interleaves = interleaves && self.mode == .fast && kernels.int8?.interleaved != nil
     int8Rows = (0..<Int8Layout.count).map { _ in ScratchBuffer() }
   }
 
@@ -59,11 +59,11 @@ package final class ComputeContext {
 
   /// Bytes that copying so many bytes of weights may take beyond them: rows that fill up panels, and pages that are begun.
   package func overhead(ofCopying bytes: Int) -> Int {
-    interleaves && activeInt8?.interleaved != nil ? min(bytes / 2, 2 << 20) : 0
+    interleaves ? min(bytes / 2, 2 << 20) : 0
   }
 
   /// Stacks made until `endDecoder` belong to one decoder: their panels will lie together.
-  package func beginDecoder() { arena = interleaves && activeInt8?.interleaved != nil ? PanelArena() : nil }
+  package func beginDecoder() { arena = interleaves ? PanelArena() : nil }
 
   /// A forward pass begins: some more weights may be copied.
   package func beginStep() { copyBudget = Self.copiedPerStep }

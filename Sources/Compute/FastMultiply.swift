@@ -66,27 +66,38 @@ extension ComputeContext {
         packed.bits, packed.groupSize, rows.count, x, rowBytes, xRows, packed.columns, target, yStride)
       return true
     }
-    let isRepacked = packed.bits != layout.bits
-    let rowSize = isRepacked ? packed.columns * layout.bits / 8 : packed.rowBytes
-    let panelFloats = int8.panelBytes(packed.columns, layout.block) / 4
-    let panel = UnsafeMutableRawPointer(
-      workerScratch[worker].floats(panelFloats + (isRepacked ? Self.panelRows * rowSize / 4 : 0)))
-    let repacked = panel + 4 * panelFloats
     for start in stride(from: rows.lowerBound, to: rows.upperBound, by: Self.panelRows) {
       let count = min(Self.panelRows, rows.upperBound - start)
-      var w = packed.packed + start * packed.rowBytes
-      if isRepacked {
-        int8.repack(w, packed.bits, count * packed.columns, repacked)
-        w = UnsafeRawPointer(repacked)
-      }
+      let whole = wholeRows(packed, from: start, count: count, layout, int8, worker: worker)
       // A thread's next tile begins where this one ends.
-      let aheadRows = isRepacked ? 0 : min(Self.panelRows, packed.rows - start - count)
+      let aheadRows = packed.bits == layout.bits ? min(Self.panelRows, packed.rows - start - count) : 0
       int8.multiplyPanel(
-        w, rowSize, packed.scales + start * packed.scaleRowBytes,
+        whole.packed, whole.rowBytes, packed.scales + start * packed.scaleRowBytes,
         packed.biases + start * packed.scaleRowBytes, packed.scaleRowBytes, packed.scaleFormat, layout.bits,
         packed.groupSize, count, x, rowBytes, xRows, packed.columns, target + (start - rows.lowerBound),
-        yStride, panel, aheadRows)
+        yStride, whole.scratch, aheadRows)
     }
     return true
+  }
+
+  /// Weight rows of a panel.
+  static let panelRows = 16
+
+  /// Rows of at most one panel as nibbles or bytes, in place or rewritten behind the scratch of the worker's panel kernels.
+  func wholeRows(
+    _ matrix: QuantizedMatrix, from start: Int, count: Int, _ layout: Int8Layout, _ int8: Int8Kernels,
+    worker: Int
+  ) -> (packed: UnsafeRawPointer, rowBytes: Int, scratch: UnsafeMutableRawPointer) {
+    let packed = matrix.packed + start * matrix.rowBytes
+    let panelFloats = int8.panelBytes(matrix.columns, layout.block) / 4
+    guard matrix.bits != layout.bits else {
+      return (packed, matrix.rowBytes, UnsafeMutableRawPointer(workerScratch[worker].floats(panelFloats)))
+    }
+    let rowBytes = matrix.columns * layout.bits / 8
+    let scratch = UnsafeMutableRawPointer(
+      workerScratch[worker].floats(panelFloats + Self.panelRows * rowBytes / 4))
+    let repacked = scratch + 4 * panelFloats
+    int8.repack(packed, matrix.bits, count * matrix.columns, repacked)
+    return (UnsafeRawPointer(repacked), rowBytes, scratch)
   }
 }

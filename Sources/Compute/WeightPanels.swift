@@ -24,6 +24,8 @@ final class PanelArena {
   private static let largestPiece = 64 << 20
   private static let filled = Atomic<Int>(0)
   private let isAffordable: (_ bytes: Int) -> Bool
+  /// The least that was refused: the next of thousands of experts need not ask the system again.
+  private var refused = Int.max
 
   /// - Parameter isAffordable: whether the process may hold so many more bytes.
   init(isAffordable: @escaping (_ bytes: Int) -> Bool = leavesRoom) { self.isAffordable = isAffordable }
@@ -46,10 +48,13 @@ final class PanelArena {
       // Pieces grow with the model: of a small one the unused part of a large page would be much.
       let size = max(bytes, min(used, Self.largestPiece))
       let isLarge = size >= 8 * Self.largePage
-      guard isAffordable(size),
+      guard size < refused, isAffordable(size),
         let piece = try? AnonymousMemory(
           byteCount: isLarge ? size + Self.largePage : size, purpose: "weights")
-      else { return nil }
+      else {
+        refused = min(refused, size)
+        return nil
+      }
       var start = piece.start
       if isLarge {
         start = start.alignedUp(toMultipleOf: Self.largePage)
@@ -80,7 +85,8 @@ extension ComputeContext {
 
   /// Copies more of a stack into panels, if there is something to copy, memory for it, and the step has not yet copied enough.
   func interleave(_ stack: WeightStack) {
-    guard copyBudget > 0, let arena = stack.arena, let int8 = activeInt8, let kernels = int8.interleaved
+    guard copyBudget > 0, stack.isCopying, let arena = stack.arena, let int8 = activeInt8,
+      let kernels = int8.interleaved
     else {
       return
     }
@@ -93,7 +99,7 @@ extension ComputeContext {
       let panels = (matrix.rows + Self.panelRows - 1) / Self.panelRows
       let (size, overflow) = panels.multipliedReportingOverflow(by: panelBytes)
       guard !overflow, let base = part.panels ?? arena.allocate(size) else { break }
-      stack.place(base, part: index, in: arena)
+      stack.place(base, part: index)
       let first = part.copiedRows / Self.panelRows
       let end = min(panels, first + max(1, copyBudget / panelBytes))
       pool.run(tiles: end - first) { tile, worker in
@@ -109,31 +115,18 @@ extension ComputeContext {
     stack.endCopying()
   }
 
-  /// Weight rows of a panel.
-  static let panelRows = 16
-
   private func interleave(
     _ matrix: QuantizedMatrix, panel: Int, into out: UnsafeMutableRawPointer, _ layout: Int8Layout,
     _ int8: Int8Kernels, _ kernels: InterleavedKernels, _ worker: Int
   ) {
     let start = panel * Self.panelRows
     let rows = min(Self.panelRows, matrix.rows - start)
-    let isRepacked = matrix.bits != layout.bits
-    let rowBytes = matrix.columns * layout.bits / 8
-    let panelFloats = int8.panelBytes(matrix.columns, layout.block) / 4
-    let scratch = UnsafeMutableRawPointer(
-      workerScratch[worker].floats(panelFloats + (isRepacked ? Self.panelRows * rowBytes / 4 : 0)))
-    var packed = matrix.packed + start * matrix.rowBytes
-    if isRepacked {
-      let repacked = scratch + 4 * panelFloats
-      int8.repack(packed, matrix.bits, rows * matrix.columns, repacked)
-      packed = UnsafeRawPointer(repacked)
-    }
+    let whole = wholeRows(matrix, from: start, count: rows, layout, int8, worker: worker)
     kernels.make(
-      packed, rowBytes, matrix.scales + start * matrix.scaleRowBytes,
+      whole.packed, whole.rowBytes, matrix.scales + start * matrix.scaleRowBytes,
       matrix.biases + start * matrix.scaleRowBytes,
       matrix.scaleRowBytes, matrix.scaleFormat, matrix.bits, matrix.groupSize, rows, matrix.columns, out,
-      scratch)
+      whole.scratch)
   }
 }
 

@@ -19,9 +19,11 @@ package final class WeightStack {
   }
 
   private(set) var parts: [Part]
-  private var owners: [AnyObject]
-  /// Where panels are to be made; nil when all have been, or none are wanted.
-  private(set) var arena: PanelArena?
+  private let owners: [AnyObject]
+  /// Where panels are made; nil when none are wanted.
+  let arena: PanelArena?
+  /// Whether there may be more to copy.
+  private(set) var isCopying: Bool
   /// Outputs of all parts.
   package let rows: Int
   /// Inputs.
@@ -58,6 +60,7 @@ package final class WeightStack {
     columns = tensors.first?.columns ?? 0
     byteCount = bytes
     arena = compute?.arena
+    isCopying = arena != nil
   }
 
   /// A stack of one matrix without bias: a tied output head.
@@ -68,18 +71,16 @@ package final class WeightStack {
     columns = matrix.columns
     byteCount = matrix.byteCount
     arena = compute?.arena
+    isCopying = arena != nil
   }
 
   // MARK: Panels
 
   /// No more will be copied.
-  func endCopying() { arena = nil }
+  func endCopying() { isCopying = false }
 
-  /// From now on `arena` keeps the part's panels at `panels`.
-  func place(_ panels: UnsafeMutableRawPointer, part index: Int, in arena: PanelArena) {
-    parts[index].panels = panels
-    if !owners.contains(where: { $0 === arena }) { owners.append(arena) }
-  }
+  /// The part's panels are made at `panels`, in the arena.
+  func place(_ panels: UnsafeMutableRawPointer, part index: Int) { parts[index].panels = panels }
 
   /// From now on products read the panels of the part's rows up to `end`; the file's pages of those that are new are let go.
   func adopt(part index: Int, upTo end: Int) {

@@ -23,9 +23,9 @@ package struct ModelInspection: Sendable {
   /// - Throws: `modelLoading` with the words of whoever refused the checkpoint.
   package init(_ folder: ModelFolder, _ configuration: EngineConfiguration) throws(InferenceError) {
     do {
-      let compute = try ComputeContext(
-        threads: 1, isa: configuration.isa, mode: configuration.computeMode,
-        useReference: configuration.useReference)
+      var single = configuration
+      single.threads = 1
+      let compute = try single.makeContext()
       let model = try ModelFamily.load(folder, compute: compute)
       contextLength = model.contextLength
       vocabularySize = model.vocabularySize

@@ -53,10 +53,10 @@ package func interleaveInt8(
     }
     for _ in 0..<groupSize / block {
       switch bits {
+      case 2: writePlanes(source, block, low: 2, high: 0, target)
       case 3: writePlanes(source, block, low: 2, high: 1, target)
       case 5: writePlanes(source, block, low: 4, high: 1, target)
       case 6: writePlanes(source, block, low: 4, high: 2, target)
-      case 2: writePlanes(source, block, low: 2, high: 0, target)
       default: copyRegisters(source, blockBytes(block, bits), target)
       }
       source += blockBytes(block, bits <= 4 ? 4 : 8)
@@ -308,15 +308,10 @@ private func row(_ p: One, _ low: Int, _ high: Int, _ block: Int) {
       products = _mm512_add_epi32(products, left(upper, low))
     }
     at += blockBytes(block, low + high)
-    @inline(__always)
-    func broadcast(_ offset: Int) -> __m512 {
-      _mm512_set1_ps((p.x + offset + 4 * j).loadUnaligned(as: Float.self))
-    }
-    let integers = _mm512_sub_ps(_mm512_castsi512_ps(products), widener)
     let slot = 16 * (j & 15)
     let before = j < 16 ? _mm512_setzero_ps() : load(p.totals, slot)
-    let product = _mm512_fmadd_ps(integers, _mm512_mul_ps(scale, broadcast(p.a)), before)
-    _mm512_storeu_ps(p.totals + slot, _mm512_fmadd_ps(bias, broadcast(p.c), product))
+    let (a, c) = (p.x + p.a + 4 * j, p.x + p.c + 4 * j)
+    _mm512_storeu_ps(p.totals + slot, folded(products, scale, bias, a, c, before))
   }
   // Slots without a block are zero.
   for slot in min(p.blocks, 16)..<16 { _mm512_storeu_ps(p.totals + 16 * slot, _mm512_setzero_ps()) }

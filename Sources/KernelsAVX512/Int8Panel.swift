@@ -290,6 +290,19 @@ private func pass(_ p: Pass, _ rows: Int, _ bits: Int, _ block: Int) {
 @inline(__always)
 var widener: __m512 { _mm512_set1_ps(12_582_912) }
 
+/// A block's contribution to the sixteen outputs of a row of x, whose scale and sum are at `a` and `c`, added to `before`.
+@inline(__always)
+func folded(
+  _ products: __m512i, _ scale: __m512, _ bias: __m512, _ a: UnsafeRawPointer, _ c: UnsafeRawPointer,
+  _ before: __m512
+) -> __m512 {
+  @inline(__always)
+  func broadcast(_ base: UnsafeRawPointer) -> __m512 { _mm512_set1_ps(base.loadUnaligned(as: Float.self)) }
+  let integers = _mm512_sub_ps(_mm512_castsi512_ps(products), widener)
+  let product = _mm512_fmadd_ps(integers, _mm512_mul_ps(scale, broadcast(a)), before)
+  return _mm512_fmadd_ps(bias, broadcast(c), product)
+}
+
 /// Block `j` of the panel by `rows` rows of x.
 @inline(__always)
 private func step(_ p: Pass, _ j: Int, _ rows: Int, _ bits: Int, _ block: Int, _ isFirst: Bool) {
@@ -351,17 +364,11 @@ private func step(_ p: Pass, _ j: Int, _ rows: Int, _ bits: Int, _ block: Int, _
   let (scale, bias) = (load(p.factors, 32 * j), load(p.factors, 32 * j + 16))
   let (a, c) = (p.x + p.a + 4 * j, p.x + p.c + 4 * j)
   let total = p.totals + 16 * (j & 15)
-  /// A block's contribution to a row's sixteen outputs.
   @inline(__always)
   func fold(_ products: __m512i, _ i: Int) {
-    @inline(__always)
-    func broadcast(_ base: UnsafeRawPointer) -> __m512 {
-      _mm512_set1_ps((base + i * p.stride).loadUnaligned(as: Float.self))
-    }
-    let integers = _mm512_sub_ps(_mm512_castsi512_ps(products), widener)
     let before = isFirst ? _mm512_setzero_ps() : load(total, 256 * i)
-    let product = _mm512_fmadd_ps(integers, _mm512_mul_ps(scale, broadcast(a)), before)
-    _mm512_storeu_ps(total + 256 * i, _mm512_fmadd_ps(bias, broadcast(c), product))
+    let sum = folded(products, scale, bias, a + i * p.stride, c + i * p.stride, before)
+    _mm512_storeu_ps(total + 256 * i, sum)
   }
   fold(p0, 0)
   fold(p1, 1)

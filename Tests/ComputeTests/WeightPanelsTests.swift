@@ -30,26 +30,35 @@ import Testing
     return try WeightStack(parts, compute: context)
   }
 
+  /// The same weights twice: left where they are, and to be copied.
+  private func stacks(_ context: ComputeContext) throws -> (mapped: WeightStack, copied: WeightStack) {
+    var random = SeededGenerator(seed: 31)
+    let mapped = try stack(context, using: &random)
+    context.beginDecoder()
+    defer { context.endDecoder() }
+    random = SeededGenerator(seed: 31)
+    return (mapped, try stack(context, using: &random))
+  }
+
+  /// Results of `count` random rows, row by row.
+  private func products(_ context: ComputeContext, _ stack: WeightStack, _ count: Int) -> [[Float]] {
+    var random = SeededGenerator(seed: UInt64(count))
+    let (input, output) = (ScratchBuffer(), ScratchBuffer())
+    let x = input.rows(count, 192)
+    for r in 0..<count { for c in 0..<192 { x.row(r)[c] = Float.random(in: -1...1, using: &random) } }
+    let y = output.rows(count, stack.rows)
+    context.multiply(x, by: stack, into: y)
+    return withExtendedLifetime((input, output)) { (0..<count).map { y.values(ofRow: $0) } }
+  }
+
   @Test func `a stack is copied once, and its products stay as they are`() throws {
     for threads in [1, 2] {
       let context = try ComputeContext(threads: threads, mode: .fast)
-      var random = SeededGenerator(seed: 31)
-      let mapped = try stack(context, using: &random)
-      context.beginDecoder()
-      random = SeededGenerator(seed: 31)
-      let copied = try stack(context, using: &random)
-      context.endDecoder()
+      let (mapped, copied) = try stacks(context)
       for count in [1, 3, 9, 40] {
-        let (input, one, two) = (ScratchBuffer(), ScratchBuffer(), ScratchBuffer())
-        let x = input.rows(count, 192)
-        for r in 0..<count { for c in 0..<192 { x.row(r)[c] = Float.random(in: -1...1, using: &random) } }
-        let (y, z) = (one.rows(count, mapped.rows), two.rows(count, mapped.rows))
-        context.multiply(x, by: mapped, into: y)
-        context.multiply(x, by: copied, into: z)
-        for r in 0..<count { #expect(y.values(ofRow: r) == z.values(ofRow: r), "\(count) rows, row \(r)") }
-        withExtendedLifetime((input, one, two)) {}
+        #expect(products(context, mapped, count) == products(context, copied, count), "\(count) rows")
       }
-      #expect(copied.arena == nil)
+      #expect(!copied.isCopying)
       let hasKernels = context.activeInt8?.interleaved != nil
       #expect(mapped.parts.allSatisfy { $0.panels == nil })
       #expect(
@@ -59,28 +68,16 @@ import Testing
 
   @Test func `a stack that is copied a little in each step keeps its products on the way`() throws {
     let context = try ComputeContext(threads: 2, mode: .fast)
-    var random = SeededGenerator(seed: 32)
-    let mapped = try stack(context, using: &random)
-    context.beginDecoder()
-    random = SeededGenerator(seed: 32)
-    let copied = try stack(context, using: &random)
-    context.endDecoder()
-    let (input, one, two) = (ScratchBuffer(), ScratchBuffer(), ScratchBuffer())
-    let x = input.rows(5, 192)
-    for r in 0..<5 { for c in 0..<192 { x.row(r)[c] = Float.random(in: -1...1, using: &random) } }
-    let (y, z) = (one.rows(5, mapped.rows), two.rows(5, mapped.rows))
-    context.multiply(x, by: mapped, into: y)
+    let (mapped, copied) = try stacks(context)
+    let wanted = products(context, mapped, 5)
     var steps = 0
-    while copied.arena != nil, steps < 100 {
+    while copied.isCopying, steps < 100 {
       // One panel: 37, 16, 301 and 5 rows are 3, 1, 19 and 1 of them.
       context.copyBudget = 1
-      context.multiply(x, by: copied, into: z)
-      for r in 0..<5 { #expect(y.values(ofRow: r) == z.values(ofRow: r), "step \(steps), row \(r)") }
+      #expect(products(context, copied, 5) == wanted, "step \(steps)")
       steps += 1
     }
     #expect(context.activeInt8?.interleaved == nil ? steps == 0 : steps == 24)
-    context.copyBudget = 0
-    withExtendedLifetime((input, one, two)) {}
   }
 
   @Test func `pieces are aligned, apart and zero, and go with their arena`() throws {
