@@ -146,8 +146,8 @@ private func products(
     let at = k * stride * pairBytes
     if let ahead {
       let line = ahead + k * 32 * pairBytes
-      prefetch(line)
-      if !areBytes { prefetch(line + 64) }
+      prefetchFar(line)
+      if !areBytes { prefetchFar(line + 64) }
     }
     let (x, y) = (pair(first, k), pair(second, k))
     let (a, b) = (pairs(stored + at), pairs(stored + at + 8 * pairBytes))

@@ -18,6 +18,14 @@ func prefetch(_ address: UnsafeRawPointer) {
   #endif
 }
 
+/// Brings the 64-byte line at `address` into the second-level cache.
+@inline(__always)
+func prefetchFar(_ address: UnsafeRawPointer) {
+  #if !THREAD_SANITIZER
+    llvmPrefetch(address, 0, 2, 1)
+  #endif
+}
+
 /// Asks for the lines that `count` bytes from `address` on, a constant, will be read from `prefetchDistance` later.
 @inline(__always)
 func prefetchAhead(_ address: UnsafeRawPointer, _ count: Int) {

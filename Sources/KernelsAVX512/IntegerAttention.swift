@@ -114,8 +114,8 @@ private func products(
     let at = k * stride * pairBytes
     if let ahead {
       let line = ahead + k * 32 * pairBytes
-      prefetch(line)
-      if !areBytes { prefetch(line + 64) }
+      prefetchFar(line)
+      if !areBytes { prefetchFar(line + 64) }
     }
     let (low, high) = (pairs(stored + at), pairs(stored + at + 16 * pairBytes))
     add(&a0, &b0, low, high, rows.0, k)
