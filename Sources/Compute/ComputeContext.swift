@@ -74,7 +74,7 @@ package final class ComputeContext {
   /// Calls `body` for ranges that together cover `0 ..< rows`, in parallel when the work is worth a fork.
   ///
   /// - Parameter work: elements touched per row.
-  func forEachRow(_ rows: Int, work: Int, _ body: (_ range: Range<Int>) -> Void) {
+  package func forEachRow(_ rows: Int, work: Int, _ body: (_ range: Range<Int>) -> Void) {
     // Below about 32 K elements a fork costs more than it saves (a few microseconds each way).
     guard rows > 1, rows * work >= 1 << 15 else {
       if rows > 0 { body(0..<rows) }

@@ -16,13 +16,12 @@ package struct Logits {
     return buffer.rows(rows, columns)
   }
 
-  /// Replaces `row` by row `index`; reuses its storage when it has the right size.
-  package func copyRow(_ index: Int, into row: inout [Float]) {
+  /// Row `index` in place; its memory is the next step's.
+  package func row(_ index: Int) -> UnsafeMutableBufferPointer<Float> {
     precondition(index >= 0 && index < rows, "logits row out of range")
-    if row.count != columns { row = [Float](repeating: 0, count: columns) }
-    let source = buffer.rows(rows, columns).row(index)
-    row.withUnsafeMutableBufferPointer { target in
-      target.baseAddress?.update(from: source, count: columns)
-    }
+    return buffer.rows(rows, columns).elements(ofRow: index)
   }
+
+  /// A copy of row `index`.
+  package func values(ofRow index: Int) -> [Float] { Array(row(index)) }
 }

@@ -28,8 +28,11 @@ package struct Rows {
     other.row(target).update(from: row(index), count: columns)
   }
 
-  /// For tests and debugging: the elements of one row.
-  package func values(ofRow index: Int) -> [Float] {
-    Array(UnsafeBufferPointer(start: row(index), count: columns))
+  /// The elements of one row in place.
+  package func elements(ofRow index: Int) -> UnsafeMutableBufferPointer<Float> {
+    UnsafeMutableBufferPointer(start: row(index), count: columns)
   }
+
+  /// For tests and debugging: a copy of one row.
+  package func values(ofRow index: Int) -> [Float] { Array(elements(ofRow: index)) }
 }

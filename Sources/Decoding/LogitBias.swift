@@ -13,10 +13,11 @@ struct LogitBias: Sendable {
     self.stopTokens = minTokens > 0 ? stopTokens.map(Int.init) : []
   }
 
-  /// Ids that the row does not have are passed over.
-  func apply(to row: UnsafeMutableBufferPointer<Float>, step: Int) {
+  /// Ids that the row does not have are passed over. False when there is nothing to change.
+  func apply(to row: UnsafeMutableBufferPointer<Float>, step: Int) -> Bool {
     for (id, bias) in biases where row.indices.contains(id) { row[id] += bias }
-    guard step < minTokens else { return }
+    guard step < minTokens else { return !biases.isEmpty }
     for id in stopTokens where row.indices.contains(id) { row[id] = -.infinity }
+    return !(biases.isEmpty && stopTokens.isEmpty)
   }
 }

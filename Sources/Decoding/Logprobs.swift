@@ -31,7 +31,7 @@ package struct SampledToken: Sendable, Equatable {
   }
 }
 
-/// Log probabilities of a row of logits, and whether the row can be used. Natural logarithms.
+/// Log probabilities of a row of logits. Natural logarithms.
 package enum Logprobs {
   /// What OpenAI reports for a token too unlikely for a finite number.
   static let lowest: Float = -9999
@@ -55,22 +55,6 @@ package enum Logprobs {
         id: token, logprob: row.indices.contains(index) ? logprob(row[index]) : lowest,
         top: best.map { TokenLogprob(id: Int32(truncatingIfNeeded: $0.position), logprob: logprob($0.value)) }
       )
-    }
-  }
-
-  /// Whether a token can be chosen from the row: none of its logits is NaN or positive infinity, and not all are
-  /// negative infinity. O(vocabulary).
-  package static func areUsable(_ logits: [Float]) -> Bool {
-    logits.withUnsafeBufferPointer { row in
-      var maxima = Lanes(repeating: -.infinity)
-      var isFinite = SIMDMask<Lanes.MaskStorage>(repeating: true)
-      for start in stride(from: 0, to: row.count, by: Lanes.scalarCount) {
-        let next = VectorMath.lanes(row, start, filler: -.infinity)
-        // A comparison with NaN is false.
-        isFinite .&= next .< .infinity
-        maxima.replace(with: next, where: next .> maxima)
-      }
-      return all(isFinite) && VectorMath.largest(maxima) > -.infinity
     }
   }
 }

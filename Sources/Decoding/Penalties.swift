@@ -25,8 +25,8 @@ struct Penalties: Sendable {
     if isActive { counts[token, default: 0] &+= 1 }
   }
 
-  /// O(distinct tokens seen). Ids that the row does not have are passed over.
-  func apply(to row: UnsafeMutableBufferPointer<Float>) {
+  /// O(distinct tokens seen). Ids that the row does not have are passed over. False when there is nothing to change.
+  func apply(to row: UnsafeMutableBufferPointer<Float>) -> Bool {
     for (token, count) in counts {
       let id = Int(token)
       guard row.indices.contains(id) else { continue }
@@ -35,5 +35,6 @@ struct Penalties: Sendable {
       if count > 0 { logit -= presence + frequency * Float(count) }
       row[id] = logit
     }
+    return !counts.isEmpty
   }
 }

@@ -34,23 +34,15 @@ package struct Sampler: Sendable {
   /// Chooses a token and records it. O(vocabulary).
   ///
   /// - Parameters:
-  ///   - logits: the row for the position; used as working space, its contents are lost. NaN counts as
-  ///     negative infinity.
+  ///   - logits: the row for the position; its contents are lost. NaN counts as negative infinity.
   ///   - step: tokens generated before this one.
   ///   - wantTop: how many of the most likely tokens to report; nil reports no log probabilities at all.
   ///   - allowance: what a guide leaves to choose from. Where bans and biases leave none of it, the guide wins.
   package mutating func sample(
-    _ logits: inout [Float], step: Int, wantTop: Int?, allowance: Guide.Allowance = .any
+    _ logits: LogitRow, step: Int, wantTop: Int?, allowance: Guide.Allowance = .any
   ) -> SampledToken {
-    let unmodified = wantTop.map { _ in logits }
-    let chosen = logits.withUnsafeMutableBufferPointer { row -> Int? in
-      if case .only(let token) = allowance, row.indices.contains(Int(token)) { return Int(token) }
-      bias.apply(to: row, step: step)
-      penalties.apply(to: row)
-      guard case .among(let mask) = allowance else { return choose(row, step: step) }
-      mask.banOthers(in: row)
-      return choose(row, step: step) ?? mask.first.flatMap { $0 < row.count ? $0 : nil }
-    }
+    let unmodified = wantTop.map { _ in logits.copy }
+    let chosen = position(in: logits, step: step, allowance)
     let id = chosen.flatMap { Int32(exactly: $0) } ?? lastResort
     penalties.record(id)
     guard let wantTop, let unmodified else { return SampledToken(id: id, isArbitrary: chosen == nil) }
@@ -60,18 +52,33 @@ package struct Sampler: Sendable {
   }
 
   /// The chosen position of the row; nil when none has a usable logit.
-  private func choose(_ row: UnsafeMutableBufferPointer<Float>, step: Int) -> Int? {
+  private func position(in logits: LogitRow, step: Int, _ allowance: Guide.Allowance) -> Int? {
+    let row = logits.values
+    if case .only(let token) = allowance, row.indices.contains(Int(token)) { return Int(token) }
+    let isBiased = bias.apply(to: row, step: step)
+    let isPenalised = penalties.apply(to: row)
+    func newMaxima() -> [Float] { VectorMath.blockMaxima(UnsafeBufferPointer(row)) }
+    guard case .among(let mask) = allowance else {
+      return choose(row, isBiased || isPenalised ? newMaxima() : logits.blockMaxima, step: step)
+    }
+    mask.banOthers(in: row)
+    return choose(row, newMaxima(), step: step) ?? mask.first.flatMap { $0 < row.count ? $0 : nil }
+  }
+
+  /// The same where nothing is left to change.
+  ///
+  /// - Parameter maxima: of the blocks; infinity where one has a NaN or an infinity.
+  private func choose(_ row: UnsafeMutableBufferPointer<Float>, _ maxima: [Float], step: Int) -> Int? {
     let read = UnsafeBufferPointer(row)
-    var maxima = VectorMath.blockMaxima(read)
-    guard var maximum = maxima.max(), maximum > -.infinity else { return nil }
-    if maximum == .infinity {
+    var maxima = maxima
+    if maxima.contains(.infinity) {
       // Differences of infinities are NaN; one step down everything is as it should be.
       for position in row.indices where row[position] == .infinity {
         row[position] = .greatestFiniteMagnitude
       }
       maxima = VectorMath.blockMaxima(read)
-      maximum = .greatestFiniteMagnitude
     }
+    guard let maximum = maxima.max(), maximum > -.infinity else { return nil }
     if parameters.isGreedy || parameters.topK == 1 {
       return Self.firstPosition(of: maximum, in: read, blockMaxima: maxima)
     }

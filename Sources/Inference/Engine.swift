@@ -49,7 +49,8 @@ final class Engine {
   var report = Inbox.Report()
   var batch = Batch(spans: [])
   var logits = Logits()
-  var row: [Float] = []
+  /// The largest logits of the blocks of each row of `logits`.
+  let maxima = ScratchBuffer()
 
   /// Most blocks of the prefix cache: a tiny model must not drown in bookkeeping.
   private static let prefixBlocks = 1 << 14

@@ -83,8 +83,32 @@ extension Engine {
   }
 
   private func forward() {
-    guard let turns else { return model.forward(batch, cache: cache, logits: &logits) }
-    turns.withTurn { _ in model.forward(batch, cache: cache, logits: &logits) }
+    guard let turns else { return forward(nil) }
+    turns.withTurn { forward($0) }
+  }
+
+  /// The logits, and their maxima as long as they are in the caches of the cores that computed them.
+  private func forward(_ compute: ComputeContext?) {
+    model.forward(batch, cache: cache, logits: &logits)
+    // Before the fork: room for the maxima may have to grow.
+    let rows = (0..<logits.rows).map { logitRow($0) }
+    func findMaxima(_ blocks: Range<Int>) {
+      for row in rows { row.findMaxima(ofBlocks: blocks) }
+    }
+    let blocks = LogitRow.blockCount(logits.columns)
+    guard let compute else { return findMaxima(0..<blocks) }
+    compute.forEachRow(blocks, work: logits.rows * logits.columns / max(1, blocks), findMaxima)
+  }
+
+  private func logitRow(_ index: Int) -> LogitRow {
+    let maxima = maxima.rows(logits.rows, LogitRow.blockCount(logits.columns))
+    return unsafe LogitRow(values: logits.row(index), maxima: maxima.elements(ofRow: index))
+  }
+
+  /// A row as far as the request's tokens go.
+  private func logitRow(_ index: Int, for request: GenerationRequest) -> LogitRow {
+    let row = logitRow(index)
+    return request.tokenLimit.map { row.prefix($0) } ?? row
   }
 
   /// The only sequence left finds no room for its next rows: others are asked for memory, and if none comes, it fails.
@@ -238,9 +262,9 @@ extension Engine {
       let next = span.start + offset + 1
       // A sequence computed again after preemption meets positions that it has reported before.
       guard next < sequence.promptCount, next == sequence.promptLogprobs.count else { continue }
-      copyLogits(row: firstLogitRow + offset, limit: sequence.request.tokenLimit)
+      let row = logitRow(firstLogitRow + offset, for: sequence.request)
       sequence.promptLogprobs.append(
-        Logprobs.describe(token: sequence.tokens[next], logits: row, top: top))
+        Logprobs.describe(token: sequence.tokens[next], logits: row.copy, top: top))
     }
   }
 
@@ -264,8 +288,8 @@ extension Engine {
 
   /// Samples one token. True when the sequence has ended.
   private func sampleNext(_ sequence: ActiveSequence, logitRow: Int, at now: Instant) -> Bool {
-    copyLogits(row: logitRow, limit: sequence.request.tokenLimit)
-    guard Logprobs.areUsable(row) else {
+    let row = self.logitRow(logitRow, for: sequence.request)
+    guard row.isUsable else {
       return fail(sequence, .unusableLogits(tokens: sequence.tokens.count))
     }
     if sequence.wantsPromptLogprobs {
@@ -276,7 +300,7 @@ extension Engine {
     }
     let allowance = sequence.guide?.allowance(remaining: sequence.remaining) ?? .any
     let token = sequence.sampler.sample(
-      &row, step: sequence.generatedCount, wantTop: sequence.request.topLogprobs, allowance: allowance)
+      row, step: sequence.generatedCount, wantTop: sequence.request.topLogprobs, allowance: allowance)
     sequence.guide?.accept(token.id)
     sequence.append(token.id, at: now)
     // A token that stands for none ends the answer, but not like one that the model wanted: its reader must hear of it.
@@ -284,10 +308,5 @@ extension Engine {
     guard sequence.mailbox.trySend(.token(token)) else { return end(sequence, .cancelled) }
     if token.isArbitrary { return end(sequence, .stop) }
     return sequence.remaining == 0 ? end(sequence, .length) : false
-  }
-
-  private func copyLogits(row index: Int, limit: Int?) {
-    logits.copyRow(index, into: &row)
-    if let limit, limit < row.count { row.removeLast(row.count - limit) }
   }
 }

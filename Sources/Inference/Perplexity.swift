@@ -180,7 +180,6 @@ private final class WindowRun {
   private var cache: KVCache?
   private var batch = Batch(spans: [])
   private var logits = Logits()
-  private var row: [Float] = []
   private var ropeVariant = 0
 
   private let format: KVFormat
@@ -212,7 +211,6 @@ private final class WindowRun {
   }
 
   func prediction(_ index: Int) -> Prediction {
-    logits.copyRow(index, into: &row)
-    return Prediction(logits: row)
+    Prediction(logits: logits.values(ofRow: index))
   }
 }

@@ -51,9 +51,10 @@ package final class Monitor<Value>: @unchecked Sendable {
     _ body: (inout Value) throws(Failure) -> sending Result
   ) throws(Failure) -> sending Result {
     pthread_mutex_lock(mutex)
+    // In this order: a waiter that is woken while the lock is held goes back to sleep until it is not.
     defer {
-      pthread_cond_broadcast(condition)
       pthread_mutex_unlock(mutex)
+      pthread_cond_broadcast(condition)
     }
     return try body(&value)
   }

@@ -19,25 +19,6 @@ private func close(_ a: Float, _ b: Double) -> Bool { abs(Double(a) - b) <= 2e-6
     #expect(!described.isArbitrary)
   }
 
-  @Test func `a row can be used unless it holds what is no number, or nothing is possible`() {
-    for count in [1, 15, 16, 17, 1000] {
-      let row = (0..<count).map { Float($0) - 3 }
-      #expect(Logprobs.areUsable(row))
-      #expect(!Logprobs.areUsable([Float](repeating: -.infinity, count: count)))
-      for place in Set([0, count / 2, count - 1]) {
-        for bad in [Float.nan, .infinity] {
-          var broken = row
-          broken[place] = bad
-          #expect(!Logprobs.areUsable(broken))
-        }
-        var possible = [Float](repeating: -.infinity, count: count)
-        possible[place] = -2
-        #expect(Logprobs.areUsable(possible))
-      }
-    }
-    #expect(!Logprobs.areUsable([]))
-  }
-
   @Test func `a large vocabulary agrees with double precision`() {
     var random = SeededGenerator(seed: 1)
     let logits = (0..<5000).map { _ in Float.random(in: -20...20, using: &random) }

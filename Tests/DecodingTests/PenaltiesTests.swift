@@ -12,7 +12,7 @@ private func penalised(
   var penalties = Penalties(parameters, promptTokens: prompt)
   for token in answer { penalties.record(token) }
   var row = logits
-  row.withUnsafeMutableBufferPointer { penalties.apply(to: $0) }
+  row.withUnsafeMutableBufferPointer { _ = penalties.apply(to: $0) }
   return row
 }
 

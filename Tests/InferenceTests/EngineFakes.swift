@@ -14,7 +14,7 @@ final class HashModel: CausalModel {
   static let vocabulary = 50
   /// A prompt that contains it gets logits that are not numbers.
   static let poison: Int32 = 49
-  let vocabularySize = HashModel.vocabulary
+  let vocabularySize: Int
   let contextLength = 4096
   let cacheShape = [KVLayerShape(kvHeads: 1, headDim: 1)]
   let weightBytesPerToken = 1
@@ -35,11 +35,14 @@ final class HashModel: CausalModel {
     var mostLogitRows = 0
   }
 
-  /// - Parameter gate: each step waits until it is true.
+  /// - Parameters:
+  ///   - gate: each step waits until it is true.
+  ///   - padding: columns behind the vocabulary, which would win.
   init(
     gate: Monitor<Bool>? = nil, watch: Monitor<Watch>? = nil, isPoisonous: Bool = false,
-    shortLimit: Int = .max
+    shortLimit: Int = .max, padding: Int = 0
   ) {
+    vocabularySize = Self.vocabulary + padding
     self.shortLimit = shortLimit
     self.gate = gate
     self.watch = watch
@@ -69,7 +72,8 @@ final class HashModel: CausalModel {
         let sequence = (0...position).map { Int32(Self.slot(cache, span.blocks, $0).pointee) }
         let values = Self.logits(after: sequence)
         let isBroken = isPoisonous && sequence.contains(Self.poison)
-        for column in 0..<vocabularySize { rows.row(next)[column] = isBroken ? .nan : values[column] }
+        for (column, value) in values.enumerated() { rows.row(next)[column] = isBroken ? .nan : value }
+        for column in Self.vocabulary..<vocabularySize { rows.row(next)[column] = 9 }
         next += 1
       }
     }
@@ -110,16 +114,17 @@ protocol EngineHarness {}
 extension EngineHarness {
   func client(
     gate: Monitor<Bool>? = nil, watch: Monitor<HashModel.Watch>? = nil, isPoisonous: Bool = false,
-    shortLimit: Int = .max, _ adjust: (inout EngineConfiguration) -> Void = { _ in }
+    shortLimit: Int = .max, padding: Int = 0, turns: SharedCompute? = nil,
+    _ adjust: (inout EngineConfiguration) -> Void = { _ in }
   ) throws -> EngineClient {
     var configuration = EngineConfiguration(modelPath: "", threads: 1)
     configuration.kvCacheBytes = 1 << 20
     adjust(&configuration)
     return try EngineClient.start(configuration) { _ in
       EngineClient.LoadedModel(
-        model: HashModel(gate: gate, watch: watch, isPoisonous: isPoisonous, shortLimit: shortLimit),
-        weightBytes: 0,
-        computeName: "toy")
+        model: HashModel(
+          gate: gate, watch: watch, isPoisonous: isPoisonous, shortLimit: shortLimit, padding: padding),
+        weightBytes: 0, computeName: "toy", turns: turns)
     }
   }
 

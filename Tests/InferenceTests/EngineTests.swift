@@ -1,5 +1,6 @@
 // The engine with a toy model: same tokens alone and together, chunked and preempted; every way to end.
 
+import Compute
 import Decoding
 import JSON
 import Models
@@ -273,6 +274,24 @@ import Tokenizers
     request.tokenLimit = 10
     #expect(collect(try client.submit(request)).tokens.allSatisfy { $0 < 10 })
     client.stop()
+  }
+
+  @Test func `threads that share the rows of a growing batch leave its tokens as they are`() throws {
+    let gate = Monitor(false)
+    let client = try client(
+      gate: gate, padding: 40_000, turns: SharedCompute(try ComputeContext(threads: 3))
+    ) { $0.maxSequences = 12 }
+    defer { client.stop() }
+    let prompts = (0..<12).map { prompt(seed: UInt64($0), count: 4 + 9 * $0) }
+    let generations = try prompts.enumerated().map { index, prompt in
+      var request = request(prompt, 40 - index)
+      request.tokenLimit = HashModel.vocabulary
+      return try client.submit(request)
+    }
+    gate.update { $0 = true }
+    for (index, (prompt, generation)) in zip(prompts, generations).enumerated() {
+      #expect(collect(generation).tokens == HashModel.greedy(after: prompt, count: 40 - index))
+    }
   }
 
   @Test func `a loader's failure is the start's failure`() {

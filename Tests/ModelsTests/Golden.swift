@@ -36,11 +36,7 @@ final class Runner {
   /// Runs a step; one array per requested row.
   func step(_ spans: [Batch.Span]) -> [[Float]] {
     model.forward(Batch(spans: spans), cache: cache, logits: &logits)
-    return (0..<logits.rows).map { row in
-      var values: [Float] = []
-      logits.copyRow(row, into: &values)
-      return values
-    }
+    return (0..<logits.rows).map { logits.values(ofRow: $0) }
   }
 
   /// Logits of every token of a fresh sequence, prefilled in chunks of `chunk` tokens.
