@@ -50,6 +50,8 @@ struct BenchReport {
   let readBytesPerSecond: Double
   /// Bytes that decoding at the first depth reads per second, as a share of a read loop right after it.
   let readShare: Spread
+  /// The share of this decoding's time that is not the forward pass: sampling, sending, planning.
+  let besideForward: Spread
   /// Where it was asked for.
   let speculation: Speculation?
   let tokenizerBytesPerSecond: Double?
@@ -90,6 +92,7 @@ extension BenchReport {
       "weight_bytes_per_token": .int(weightBytes), "kv_bytes_per_context_token": .int(kvBytes),
       "memory_read_bytes_per_second": .double(readBytesPerSecond),
       "decode_share_of_read_loop": readShare.json,
+      "decode_share_beside_forward": besideForward.json,
       "speculation": speculation.map { ["right": $0.right.json, "wrong": $0.wrong.json] } ?? .null,
       "tokenizer_bytes_per_second": Self.number(tokenizerBytesPerSecond),
       "measurements": .array(
@@ -125,10 +128,12 @@ extension BenchReport {
       "reads     \(fixed(Double(weightBytes) / 1e6)) MB of weights per token, and "
         + "\(fixed(Double(kvBytes) / 1e3)) kB per token of context; a plain read loop reaches \(fixed(readBytesPerSecond / 1e9)) GB/s",
     ]
-    func percent(_ share: Double) -> String { fixed(100 * share, 0) }
-    lines.append(
-      "in turns  decoding reads \(percent(readShare.median)) % of what the loop does "
-        + "(\(percent(readShare.least)) - \(percent(readShare.largest)))")
+    func percent(_ share: Spread, _ digits: Int) -> String {
+      let (median, least, largest) = (100 * share.median, 100 * share.least, 100 * share.largest)
+      return "\(fixed(median, digits)) % (\(fixed(least, digits)) - \(fixed(largest, digits)))"
+    }
+    lines.append("in turns  decoding reads, of what the loop does, \(percent(readShare, 0))")
+    lines.append("steps     not the forward pass, but choosing and sending: \(percent(besideForward, 1))")
     if let speculation {
       func times(_ spread: Spread) -> String {
         "\(fixed(spread.median, 2)) (\(fixed(spread.least, 2)) - \(fixed(spread.largest, 2)))"

@@ -39,7 +39,7 @@ struct BenchRun {
     return BenchReport(
       model: configuration.modelPath, compute: engine.computeName, threads: configuration.threads,
       loadSeconds: loadSeconds, weightBytes: engine.weightBytesPerToken, kvBytes: engine.kvBytesPerToken,
-      readBytesPerSecond: ceiling.read.median, readShare: ceiling.share,
+      readBytesPerSecond: ceiling.read.median, readShare: ceiling.share, besideForward: ceiling.besideForward,
       speculation: plan.speculates ? try speculation() : nil,
       tokenizerBytesPerSecond: TokenizerBenchmark.bytesPerSecond(modelPath: configuration.modelPath),
       measurements: measurements, peakResidentBytes: peakResidentBytes)
@@ -95,22 +95,29 @@ struct BenchRun {
     return Double(count * plan.generateTokens) / Instant.now.seconds(since: begin)
   }
 
-  /// Bytes per second of a read loop, and what decoding at the first depth reads right before it, as a share of that.
-  private func ceiling() throws -> (read: BenchReport.Spread, share: BenchReport.Spread) {
+  /// Bytes per second of a read loop; what decoding at the first depth reads right before it, as a share of that; and the share
+  /// of this decoding that is not the forward pass.
+  private func ceiling() throws -> (
+    read: BenchReport.Spread, share: BenchReport.Spread, besideForward: BenchReport.Spread
+  ) {
     let depth = plan.depths.first ?? 0
     let bytes = BenchReport.bytesPerToken(
       weights: engine.weightBytesPerToken, kv: engine.kvBytesPerToken, depth: depth,
       tokens: plan.generateTokens)
     let bandwidth = MemoryBandwidth(threads: configuration.threads)
-    var (reads, shares): ([Double], [Double]) = ([], [])
+    var (reads, shares, besideForward): ([Double], [Double], [Double]) = ([], [], [])
     for _ in 1...max(5, plan.repetitions) {
+      let before = engine.statistics
       let run = try measure(prompt: max(1, depth), generate: plan.generateTokens, seed: 1)
+      // The prompt is kept but for its last row: its step is like the others.
+      let (steps, forward) = engine.statistics.forward(since: before)
+      besideForward.append(1 - forward / Double(max(1, steps)) * run.decodeTokensPerSecond)
       let seconds = Double(plan.generateTokens) / run.decodeTokensPerSecond
       let read = bandwidth.read(seconds: min(seconds, Self.longestRead))
       reads.append(read)
       shares.append(run.decodeTokensPerSecond * Double(bytes) / read)
     }
-    return (BenchReport.Spread(reads), BenchReport.Spread(shares))
+    return (BenchReport.Spread(reads), BenchReport.Spread(shares), BenchReport.Spread(besideForward))
   }
 
   /// Decodes in turns without guesses, with guesses from the answer itself, and with guesses of which none holds. Answers are

@@ -23,6 +23,8 @@ package struct EngineStatistics: Sendable, Equatable {
   /// Times that a request gave its blocks back because others needed them.
   package var preemptions = 0
   package var steps = 0
+  /// Seconds that forward passes took; the rest of a step is choosing rows and tokens, and telling readers.
+  package var forwardSeconds = 0.0
   /// Requests that got a place.
   package var admitted = 0
   package var prefillTokens = 0
@@ -40,4 +42,9 @@ package struct EngineStatistics: Sendable, Equatable {
   package var longestStall = 0.0
 
   package init() {}
+
+  /// Steps and seconds of forward passes since `earlier`.
+  package func forward(since earlier: EngineStatistics) -> (steps: Int, seconds: Double) {
+    (steps - earlier.steps, forwardSeconds - earlier.forwardSeconds)
+  }
 }

@@ -89,7 +89,9 @@ extension Engine {
 
   /// The logits, and their maxima as long as they are in the caches of the cores that computed them.
   private func forward(_ compute: ComputeContext?) {
+    let begin = Instant.now
     model.forward(batch, cache: cache, logits: &logits)
+    statistics.forwardSeconds += Instant.now.seconds(since: begin)
     // Before the fork: room for the maxima may have to grow.
     let rows = (0..<logits.rows).map { logitRow($0) }
     func findMaxima(_ blocks: Range<Int>) {

@@ -9,7 +9,8 @@ import Testing
 @Suite struct BenchReportTests {
   private let report = BenchReport(
     model: "m", compute: "portable", threads: 2, loadSeconds: 0.5, weightBytes: 1_000_000, kvBytes: 1000,
-    readBytesPerSecond: 1e9, readShare: BenchReport.Spread([0.5, 0.75, 0.625]), speculation: nil,
+    readBytesPerSecond: 1e9, readShare: BenchReport.Spread([0.5, 0.75, 0.625]),
+    besideForward: BenchReport.Spread([0.015, 0.02, 0.01]), speculation: nil,
     tokenizerBytesPerSecond: nil,
     measurements: [
       .init(phase: .prefill, depth: 64, tokens: 4, speed: nil),
@@ -50,6 +51,7 @@ import Testing
       report.csv.split(separator: "\n").dropFirst() == [
         "prefill,64,1,4,,,,,", "decode,64,1,8,100.00,80.00,120.00,0.11,0.107",
       ])
+    #expect(report.table.contains("sending: 1.5 % (1.0 - 2.0)"))
     let rows = report.table.split(separator: "\n").suffix(2)
     #expect(
       rows.first?.hasSuffix(

@@ -162,6 +162,8 @@ def test_bench_prints_one_json_object(server):
         assert report[key] > 0, (key, report)
     share = report["decode_share_of_read_loop"]
     assert 0 < share["least"] <= share["median"] <= share["largest"], report
+    beside = report["decode_share_beside_forward"]
+    assert beside["least"] <= beside["median"] <= beside["largest"] < 1, report
     assert [m["depth"] for m in report["measurements"] if m["phase"] == "decode"] == [0, 64]
 
 

@@ -83,6 +83,8 @@ def measure(arguments, shape, samples, notes):
                     samples.setdefault(key, []).append(m["tokens_per_second"])
         share = own["decode_share_of_read_loop"]["median"]
         notes.setdefault(f"share of read bandwidth, {shape}", []).append(share)
+        beside = own["decode_share_beside_forward"]["median"]
+        notes.setdefault(f"share of a decode step beside the forward pass, {shape}", []).append(beside)
 
 
 def chart(rows, title):
@@ -139,7 +141,7 @@ def main():
     facts = [f"machine: {machine()}", f"date: {datetime.date.today()}", f"commit: {commit()}",
              f"rounds: {arguments.rounds}, alternating; medians, least and largest in tokens per second"]
     for name, value in notes.items():
-        text = ", ".join(f"{100 * share:.0f} %" for share in value) if isinstance(value, list) else value
+        text = ", ".join(f"{100 * share:.3g} %" for share in value) if isinstance(value, list) else value
         facts.append(f"{name}: {text}")
     with open(arguments.out / "latest.csv", "w", newline="") as file:
         for fact in facts:
