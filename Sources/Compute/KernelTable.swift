@@ -240,6 +240,7 @@ extension KernelTable {
       table.accumulate = KernelsAVX2.attentionAccumulate
       table.softmaxBlock = KernelsAVX2.attentionSoftmax
       table.gatedSilu = KernelsAVX2.gatedSilu
+      table.gatedGELU = KernelsAVX2.gatedGELU
       table.integerAttention = IntegerAttention(
         quantize: KernelsAVX2.quantizeInt16, softmax: KernelsAVX2.attentionSoftmaxInt16,
         int16: .init(
@@ -273,6 +274,7 @@ extension KernelTable {
       table.accumulate = KernelsAVX512.attentionAccumulate
       table.softmaxBlock = KernelsAVX512.attentionSoftmax
       table.gatedSilu = KernelsAVX512.gatedSilu
+      table.gatedGELU = KernelsAVX512.gatedGELU
       table.integerAttention = IntegerAttention(
         quantize: KernelsAVX512.quantizeInt16, softmax: KernelsAVX512.attentionSoftmaxInt16,
         int16: .init(

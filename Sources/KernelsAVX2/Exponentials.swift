@@ -1,4 +1,4 @@
-// The softmax of a block of scores and the gated SiLU in AVX2: the portable functions of Compute at twice their width,
+// The softmax of a block of scores and the gated activations in AVX2: the portable functions of Compute at twice their width,
 // in the same operations and without fused ones, so that every machine computes the same bits.
 
 import _Builtin_intrinsics.intel
@@ -62,13 +62,29 @@ package func attentionSoftmax(
   return factor
 }
 
-/// `out = gate / (1 + e^-gate) · up`; see Compute's KernelTable.Gated.
+/// `out = gate / (1 + e^-gate) · up`; see Compute's KernelTable.GatedActivation.
 package func gatedSilu(
   gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
+) { gated(gate, up, count, out, false) }
+
+/// The same with the tanh form of GELU, `gate / (1 + e^-y) · up` with y = 2 · √(2/π) · (gate + 0.044715 gate³).
+package func gatedGELU(
+  gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
+) { gated(gate, up, count, out, true) }
+
+@inline(__always)
+private func gated(
+  _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int, _ out: UnsafeMutablePointer<Float>,
+  _ isGELU: Bool
 ) {
   @inline(__always)
   func gated(_ x: __m256, _ y: __m256) -> __m256 {
-    let negative = _mm256_sub_ps(_mm256_setzero_ps(), x)
+    var exponent = x
+    if isGELU {
+      let cubic = _mm256_mul_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(0.071_354_816_3))
+      exponent = _mm256_mul_ps(x, _mm256_add_ps(cubic, _mm256_set1_ps(1.595_769_12)))
+    }
+    let negative = _mm256_sub_ps(_mm256_setzero_ps(), exponent)
     let divisor = _mm256_add_ps(_mm256_set1_ps(1), exponential(negative))
     return _mm256_mul_ps(_mm256_div_ps(x, divisor), y)
   }

@@ -1,4 +1,4 @@
-// The softmax of a block of scores and the gated SiLU in AVX-512: the functions of the AVX2 module at twice their width.
+// The softmax of a block of scores and the gated activations in AVX-512: the functions of the AVX2 module at twice their width.
 // What rounds is the same and never fused, so that every machine computes the same bits.
 
 import _Builtin_intrinsics.intel
@@ -61,12 +61,28 @@ package func attentionSoftmax(
 /// `out = gate / (1 + e^-gate) · up`; see Compute's KernelTable.GatedActivation.
 package func gatedSilu(
   gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
+) { gated(gate, up, count, out, false) }
+
+/// The same with the tanh form of GELU, `gate / (1 + e^-y) · up` with y = 2 · √(2/π) · (gate + 0.044715 gate³).
+package func gatedGELU(
+  gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
+) { gated(gate, up, count, out, true) }
+
+@inline(__always)
+private func gated(
+  _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int, _ out: UnsafeMutablePointer<Float>,
+  _ isGELU: Bool
 ) {
   var i = 0
   while i < count {
     let mask = tailMask(min(16, count - i))
     let x = load(gate, i, mask)
-    let divisor = _mm512_add_ps(_mm512_set1_ps(1), exponential(_mm512_sub_ps(_mm512_setzero_ps(), x)))
+    var exponent = x
+    if isGELU {
+      let cubic = _mm512_mul_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(0.071_354_816_3))
+      exponent = _mm512_mul_ps(x, _mm512_add_ps(cubic, _mm512_set1_ps(1.595_769_12)))
+    }
+    let divisor = _mm512_add_ps(_mm512_set1_ps(1), exponential(_mm512_sub_ps(_mm512_setzero_ps(), exponent)))
     _mm512_mask_storeu_ps(out + i, mask, _mm512_mul_ps(_mm512_div_ps(x, divisor), load(up, i, mask)))
     i += 16
   }

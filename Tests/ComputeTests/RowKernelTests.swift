@@ -53,7 +53,7 @@ import Testing
     }
   }
 
-  @Test func `softmax and silu have the bits of the portable forms, extremes included`() {
+  @Test func `softmax, silu and gelu have the bits of the portable forms, extremes included`() {
     var random = SeededGenerator(seed: 16)
     let extremes: [Float] = [-.infinity, -1000, -87.4, -87.2, -1e-30, 0, 1e-30, 88, 88.8, 1000]
     for (name, kernels) in tables {
@@ -61,12 +61,14 @@ import Testing
         let gate = Bytes.floats(count, using: &random)
         let up = Bytes.floats(count, using: &random)
         if count > extremes.count { for (i, x) in extremes.enumerated() { gate.floats[i] = x } }
-        let results = [kernels, .portable].map { table in
-          let out = Bytes.room(count)
-          table.gatedSilu(gate.floats, up.floats, count, out.floats)
-          return out.values(count).map(\.bitPattern)
+        for (what, activation) in [("silu", \KernelTable.gatedSilu), ("gelu", \.gatedGELU)] {
+          let results = [kernels, .portable].map { table in
+            let out = Bytes.room(count)
+            table[keyPath: activation](gate.floats, up.floats, count, out.floats)
+            return out.values(count).map(\.bitPattern)
+          }
+          #expect(results[0] == results[1], "\(name) \(what) of \(count)")
         }
-        #expect(results[0] == results[1], "\(name) silu of \(count)")
       }
       for (from, to) in [(0, 32), (0, 1), (5, 31), (31, 32)] {
         for before in [-Float.infinity, -3, 50] {
