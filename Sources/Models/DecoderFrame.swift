@@ -25,7 +25,6 @@ final class DecoderFrame {
   private let projected = ScratchBuffer()
   private let attended = ScratchBuffer()
   private let gated = ScratchBuffer()
-  private let selected = ScratchBuffer()
   private let scores = ScratchBuffer()
   /// Which experts the rows of the current layer go to, where it has any.
   let routing = ExpertRouting()
@@ -97,19 +96,9 @@ final class DecoderFrame {
   var queriesKeysValues: Rows { projected.rows(layout.rows, sizes.queryWidth + 2 * sizes.keyWidth) }
   var attention: Rows { attended.rows(layout.rows, sizes.queryWidth) }
   /// `[rows, gate | up]`.
-  var gateUp: Rows { gated.rows(layout.rows, 2 * sizes.intermediate) }
-  /// `[rows, experts]`; of all rows of the step unless fewer are on their way.
-  func routerScores(_ experts: Int, rows: Int? = nil) -> Rows { scores.rows(rows ?? layout.rows, experts) }
-
-  /// Final norm and output head of the rows that need logits.
-  ///
-  /// - Returns: the logits.
-  @discardableResult
-  func finish(_ x: Rows, _ batch: Batch, into logits: inout Logits) -> Rows {
-    let chosen = selected.rows(batch.logitRowCount, sizes.hidden)
-    select(batch, from: x, to: chosen)
-    return project(chosen, into: &logits)
-  }
+  func gateUp(rows: Int) -> Rows { gated.rows(rows, 2 * sizes.intermediate) }
+  /// `[rows, experts]`.
+  func routerScores(_ experts: Int, rows: Int) -> Rows { scores.rows(rows, experts) }
 
   /// Puts the soft tokens of the batch into the residual stream.
   ///
@@ -127,6 +116,19 @@ final class DecoderFrame {
     }
   }
 
+  /// Moves the rows of x and y whose logits are requested to the front, where the last layer goes on with them alone: behind its
+  /// keys and values no other row is read. The third buffer is shortened likewise.
+  func keepChosen(_ batch: Batch, _ x: Rows, _ y: Rows, _ buffer: Rows) -> (x: Rows, y: Rows, buffer: Rows) {
+    let count = batch.logitRowCount
+    let kept = (x.rows(from: 0, count: count), y.rows(from: 0, count: count))
+    if count < x.count {
+      // In ascending order, so that no row is overwritten before it has moved.
+      select(batch, from: x, to: kept.0)
+      select(batch, from: y, to: kept.1)
+    }
+    return (kept.0, kept.1, buffer.rows(from: 0, count: count))
+  }
+
   /// Copies the rows of the step whose logits are requested, span by span.
   func select(_ batch: Batch, from rows: Rows, to chosen: Rows) {
     var next = 0
@@ -138,7 +140,10 @@ final class DecoderFrame {
     }
   }
 
-  /// Final norm (in place) and output head of rows that were selected.
+  /// Final norm (in place) and output head of the rows whose logits are requested.
+  ///
+  /// - Returns: the logits.
+  @discardableResult
   func project(_ chosen: Rows, into logits: inout Logits) -> Rows {
     let out = logits.resize(rows: chosen.count, columns: sizes.vocabulary)
     compute.rmsNorm(chosen, gain: finalNorm, epsilon: sizes.epsilon, into: chosen)

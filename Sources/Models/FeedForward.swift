@@ -32,7 +32,7 @@ enum FeedForward {
   func callAsFunction(_ h: Rows, _ frame: DecoderFrame) {
     switch self {
     case .dense(let gateUpMap, let down):
-      let gateUp = frame.gateUp
+      let gateUp = frame.gateUp(rows: h.count)
       let gate = gateUp.columns(from: 0, count: gateUp.columns / 2)
       gateUpMap(h, into: gateUp)
       frame.compute.gatedSilu(gate, gateUp.columns(from: gate.columns, count: gate.columns), into: gate)
@@ -137,7 +137,7 @@ struct Experts {
 
   /// `h = Σ weight · expert(h)`.
   func callAsFunction(_ h: Rows, _ frame: DecoderFrame) {
-    let (scores, routing) = (frame.routerScores(stack.count), frame.routing)
+    let (scores, routing) = (frame.routerScores(stack.count, rows: h.count), frame.routing)
     router.exactly(h, into: scores)
     routing.choose(scores, perRow: perRow, weighting: weighting)
     frame.compute.multiply(h, by: stack, routing: routing, activation: .silu, into: h)

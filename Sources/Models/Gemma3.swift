@@ -112,15 +112,14 @@ package final class Gemma3: CausalModel {
 
   package func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
     let (compute, sizes) = (frame.compute, frame.sizes)
-    let x = frame.begin(batch, cache: cache)
+    var x = frame.begin(batch, cache: cache)
     localRope.prepare(frame.layout)
     compute.scale(x, by: embeddingScale)
-    let (h, qkv, attended, gateUp) = (frame.hidden, frame.queriesKeysValues, frame.attention, frame.gateUp)
+    var (h, attended) = (frame.hidden, frame.attention)
+    let qkv = frame.queriesKeysValues
     let q = qkv.columns(from: 0, count: sizes.queryWidth)
     let k = qkv.columns(from: sizes.queryWidth, count: sizes.keyWidth)
     let v = qkv.columns(from: sizes.queryWidth + sizes.keyWidth, count: sizes.keyWidth)
-    let gate = gateUp.columns(from: 0, count: sizes.intermediate)
-    let up = gateUp.columns(from: sizes.intermediate, count: sizes.intermediate)
 
     for (index, layer) in layers.enumerated() {
       let rope = layer.attention.window == nil ? frame.rope : localRope
@@ -133,18 +132,22 @@ package final class Gemma3: CausalModel {
       compute.rotate(k, headDim: sizes.headDim, by: rope)
       compute.attend(
         q, adding: (k, v), shape: layer.attention, layer: index, of: cache, at: frame.layout, into: attended)
+      if index == layers.count - 1 { (x, attended, h) = frame.keepChosen(batch, x, attended, h) }
       layer.o(attended, into: h)
       compute.rmsNorm(h, gain: layer.postAttentionNorm, epsilon: sizes.epsilon, into: h)
       compute.add(h, to: x)
       // x += norm(down(gelu(gate) · up)) of norm(x)
       compute.rmsNorm(x, gain: layer.preFeedforwardNorm, epsilon: sizes.epsilon, into: h)
+      let gateUp = frame.gateUp(rows: h.count)
+      let gate = gateUp.columns(from: 0, count: sizes.intermediate)
+      let up = gateUp.columns(from: sizes.intermediate, count: sizes.intermediate)
       layer.gateUp(h, into: gateUp)
       compute.gatedGELU(gate, up, into: gate)
       layer.down(gate, into: h)
       compute.rmsNorm(h, gain: layer.postFeedforwardNorm, epsilon: sizes.epsilon, into: h)
       compute.add(h, to: x)
     }
-    let out = frame.finish(x, batch, into: &logits)
+    let out = frame.project(x, into: &logits)
     if let softcap { compute.softcap(out, at: softcap) }
   }
 }

@@ -82,10 +82,11 @@ package final class Llama: CausalModel {
 
   package func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
     let (compute, sizes) = (frame.compute, frame.sizes)
-    let x = frame.begin(batch, cache: cache)
+    var x = frame.begin(batch, cache: cache)
     if variant.embeddingScale != 1 { compute.scale(x, by: variant.embeddingScale) }
     findQueryFactors(batch)
-    let (h, qkv, attended) = (frame.hidden, frame.queriesKeysValues, frame.attention)
+    var (h, attended) = (frame.hidden, frame.attention)
+    let qkv = frame.queriesKeysValues
     let q = qkv.columns(from: 0, count: sizes.queryWidth)
     let k = qkv.columns(from: sizes.queryWidth, count: sizes.keyWidth)
     let v = qkv.columns(from: sizes.queryWidth + sizes.keyWidth, count: sizes.keyWidth)
@@ -101,6 +102,7 @@ package final class Llama: CausalModel {
       if !queryFactors.isEmpty { compute.scaleRows(q, by: queryFactors) }
       compute.attend(
         q, adding: (k, v), shape: layer.attention, layer: index, of: cache, at: frame.layout, into: attended)
+      if index == layers.count - 1 { (x, attended, h) = frame.keepChosen(batch, x, attended, h) }
       layer.o(attended, into: h)
       addBranch(h, to: x)
       // x += mlp(norm(x))
@@ -108,7 +110,7 @@ package final class Llama: CausalModel {
       layer.mlp(h, frame)
       addBranch(h, to: x)
     }
-    let out = frame.finish(x, batch, into: &logits)
+    let out = frame.project(x, into: &logits)
     if variant.logitScale != 1 { compute.scale(out, by: variant.logitScale) }
   }
 

@@ -61,8 +61,9 @@ package final class Phi3: CausalModel {
 
   package func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
     let (compute, sizes) = (frame.compute, frame.sizes)
-    let x = frame.begin(batch, cache: cache)
-    let (h, qkv, attended) = (frame.hidden, frame.queriesKeysValues, frame.attention)
+    var x = frame.begin(batch, cache: cache)
+    var (h, attended) = (frame.hidden, frame.attention)
+    let qkv = frame.queriesKeysValues
     let q = qkv.columns(from: 0, count: sizes.queryWidth)
     let k = qkv.columns(from: sizes.queryWidth, count: sizes.keyWidth)
     let v = qkv.columns(from: sizes.queryWidth + sizes.keyWidth, count: sizes.keyWidth)
@@ -75,6 +76,7 @@ package final class Phi3: CausalModel {
       compute.rotate(k, headDim: sizes.headDim, by: frame.rope)
       compute.attend(
         q, adding: (k, v), shape: layer.attention, layer: index, of: cache, at: frame.layout, into: attended)
+      if index == layers.count - 1 { (x, attended, h) = frame.keepChosen(batch, x, attended, h) }
       layer.o(attended, into: h)
       compute.add(h, to: x)
       // x += mlp(norm(x))
@@ -82,6 +84,6 @@ package final class Phi3: CausalModel {
       layer.mlp(h, frame)
       compute.add(h, to: x)
     }
-    frame.finish(x, batch, into: &logits)
+    frame.project(x, into: &logits)
   }
 }
