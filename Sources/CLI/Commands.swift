@@ -38,7 +38,7 @@ struct Command: Sendable {
       usage: "mlxserve verify --model DIR [flags]",
       groups: [Flags.evaluatedModel, Flags.verify], run: VerifyCommand.run),
     Command(
-      name: "media", summary: "show what the decoders make of an image or a sound",
+      name: "media", summary: "show what the decoders make of an image or an audio clip",
       usage: "mlxserve media --file FILE [flags]", groups: [Flags.media], run: MediaCommand.run),
   ]
 }

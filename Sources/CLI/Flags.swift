@@ -172,7 +172,7 @@ enum Flags {
     flags: [
       Flag(
         name: "max-body", kind: .integer(1...1024), placeholder: "MB",
-        defaultText: "8, or 48 where the model takes images or sounds",
+        defaultText: "8, or 48 where the model takes images or audio",
         help: "largest body of a request; a larger one gets 413"),
       Flag(
         name: "header-timeout", kind: .decimal(0.1...3600), placeholder: "S", defaultText: "10",
@@ -251,16 +251,17 @@ enum Flags {
     ])
 
   static let encoders = FlagGroup(
-    title: "Images and sound",
+    title: "Images and audio",
     flags: [
       Flag(name: "no-vision", kind: .toggle, help: "take no images, even if the model could"),
-      Flag(name: "no-audio", kind: .toggle, help: "take no sound, even if the model could"),
+      Flag(name: "no-audio", kind: .toggle, help: "take no audio, even if the model could"),
       Flag(
         name: "lazy-encoders", kind: .toggle,
-        help: "read the weights of the encoders when the first image or sound comes, as without the flag"),
+        help: "read the weights of the encoders when the first image or audio clip comes, as without the flag"
+      ),
       Flag(
         name: "no-lazy-encoders", kind: .toggle,
-        help: "read the weights of the encoders at start, not when the first image or sound comes"),
+        help: "read the weights of the encoders at start, not when the first image or audio clip comes"),
       Flag(
         name: "media-root", kind: .text, placeholder: "DIR", defaultText: "none",
         help: "folder whose files requests may name by file:// URLs"),
@@ -275,7 +276,7 @@ enum Flags {
     ])
 
   static let media = FlagGroup(
-    title: "Image or sound",
+    title: "Image or audio",
     flags: [
       Flag(
         name: "file", kind: .text, placeholder: "FILE",
@@ -285,7 +286,8 @@ enum Flags {
         help: "most soft tokens, which decide the size that the model sees"),
       Flag(
         name: "raw", kind: .text, placeholder: "OUT",
-        help: "write the pixels there, RGB, row by row; of a sound the samples at 16 kHz, 32-bit floats"),
+        help: "write the pixels there, RGB, row by row; of an audio clip the samples at 16 kHz, 32-bit floats"
+      ),
       Flag(name: "resized", kind: .toggle, help: "with --raw: the pixels at the size that the model sees"),
     ])
 

@@ -40,7 +40,7 @@ enum Loading {
     return configuration
   }
 
-  /// Which encoders of images and sounds are wanted, and when their weights are read.
+  /// Which encoders of images and audio are wanted, and when their weights are read.
   static func mediaOptions(_ flags: ParsedFlags) throws(UsageError) -> MediaOptions {
     if flags.isSet("lazy-encoders"), flags.isSet("no-lazy-encoders") {
       throw .unusable(flag: "lazy-encoders", reason: "contradicts --no-lazy-encoders: give one of them")

@@ -1,4 +1,4 @@
-// `mlxserve media`: what the decoders make of an image or a sound.
+// `mlxserve media`: what the decoders make of an image or an audio clip.
 
 import JSON
 import Media
@@ -10,8 +10,8 @@ enum MediaCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     let path = try flags.required("file", hint: "a PNG, JPEG or WAV file")
     let bytes = try File.read(path, limit: fileLimit)
-    let isSound = bytes.dropFirst(8).starts(with: "WAVE".utf8)
-    Terminal.print((isSound ? try sound(bytes, flags) : try image(bytes, flags)).text)
+    let isAudio = bytes.dropFirst(8).starts(with: "WAVE".utf8)
+    Terminal.print((isAudio ? try audio(bytes, flags) : try image(bytes, flags)).text)
     return 0
   }
 
@@ -38,13 +38,13 @@ enum MediaCommand {
   }
 
   /// With `--raw` the samples that the spectrogram is made of: 16,000 per second, 32-bit floats, low byte first.
-  private static func sound(_ bytes: [UInt8], _ flags: ParsedFlags) throws -> JSONValue {
+  private static func audio(_ bytes: [UInt8], _ flags: ParsedFlags) throws -> JSONValue {
     let begin = Instant.now
-    let sound = try WAVReader.read(bytes)
+    let clip = try WAVReader.read(bytes)
     let decoding = Instant.now.seconds(since: begin)
     let settings = MelSettings()
     let resampling = Instant.now
-    let samples = SoundResampler.resample(sound.samples, from: sound.rate, to: settings.rate)
+    let samples = AudioResampler.resample(clip.samples, from: clip.rate, to: settings.rate)
     let seconds = Instant.now.seconds(since: resampling)
     if let target = flags.text("raw") {
       try write(
@@ -54,10 +54,10 @@ enum MediaCommand {
     }
     let frames = MelSpectrogram(settings).frameCount(samples: samples.count)
     return [
-      "format": "WAV", "bytes": .int(bytes.count), "rate": .int(sound.rate),
-      "samples": .int(sound.samples.count), "resampled_rate": .int(settings.rate),
+      "format": "WAV", "bytes": .int(bytes.count), "rate": .int(clip.rate),
+      "samples": .int(clip.samples.count), "resampled_rate": .int(settings.rate),
       "resampled_samples": .int(samples.count),
-      "tokens": .int(MediaRules.Sounds.tokenCount(frames: frames)),
+      "tokens": .int(MediaRules.Audio.tokenCount(frames: frames)),
       "decode_seconds": rounded(decoding), "resample_seconds": rounded(seconds),
     ]
   }

@@ -7,7 +7,7 @@ import Server
 
 enum ServeSetup {
   static let keyVariable = "MLXSERVE_API_KEY"
-  /// Largest body for a model that takes images or sounds: they travel in it, in base64.
+  /// Largest body for a model that takes images or audio: they travel in it, in base64.
   private static let mediaBodyBytes = 48 << 20
   static let defaultHost = "127.0.0.1"
 

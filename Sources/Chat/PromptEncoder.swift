@@ -19,14 +19,14 @@ package struct Prompt: Sendable, Equatable {
 /// Makes prompts for one tokenizer.
 package struct PromptEncoder: Sendable {
   private let tokenizer: Tokenizer
-  /// Those of special tokens, and of tokens that stand for images and sounds.
+  /// Those of special tokens, and of tokens that stand for images and audio.
   private var special = Spellings()
-  /// Those that stand for images and sounds: not even an earlier answer may write them.
+  /// Those that stand for images and audio: not even an earlier answer may write them.
   private var media = Spellings()
 
   /// O(vocabulary): make one and keep it.
   ///
-  /// - Parameter mediaTokens: ids that stand for images and sounds.
+  /// - Parameter mediaTokens: ids that stand for images and audio.
   package init(tokenizer: Tokenizer, mediaTokens: [Int32] = []) {
     self.tokenizer = tokenizer
     for id in 0..<Int32(clamping: tokenizer.vocabularySize) where tokenizer.isSpecial(id) {

@@ -26,13 +26,13 @@ struct JPEGScan {
   let high, low: Int
 
   func check(isProgressive: Bool) throws(MediaError) {
-    var isSound = first <= last && last <= 63 && low <= 13 && (high == 0 || high == low + 1)
+    var isAudio = first <= last && last <= 63 && low <= 13 && (high == 0 || high == low + 1)
     if isProgressive {
-      isSound = isSound && (first == 0 ? last == 0 : parts.count == 1)
+      isAudio = isAudio && (first == 0 ? last == 0 : parts.count == 1)
     } else {
-      isSound = first == 0 && last == 63 && high == 0 && low == 0
+      isAudio = first == 0 && last == 63 && high == 0 && low == 0
     }
-    guard isSound else { throw JPEG.damaged("a scan has values that do not exist") }
+    guard isAudio else { throw JPEG.damaged("a scan has values that do not exist") }
     let needsDC = first == 0 && high == 0
     for part in parts where (needsDC && part.dc == nil) || (last > 0 && part.ac == nil) {
       throw JPEG.damaged("a Huffman table is missing")

@@ -1,6 +1,6 @@
 // Why bytes are no image that can be used.
 
-/// What is wrong with an image, and what to send instead; `SoundError` is the same for sounds.
+/// What is wrong with an image, and what to send instead; `AudioError` is the same for audio.
 package enum MediaError: Error, Sendable, Equatable, CustomStringConvertible {
   /// The first bytes are those of no format that is read here; the words name one that was recognised.
   case unknownFormat(String?)

@@ -1,4 +1,4 @@
-// Images and sounds on their way from a request to the model: what they are, where they stand in the prompt, and what
+// Images and audio on their way from a request to the model: what they are, where they stand in the prompt, and what
 // the model says about them.
 
 import Platform
@@ -42,7 +42,7 @@ package struct MelFrames: Sendable, Equatable {
   }
 }
 
-/// One image or sound, ready for the model's encoder.
+/// One image or audio clip, ready for the model's encoder.
 package struct MediaInput: Sendable {
   /// What the encoder reads.
   package enum Content: Sendable {
@@ -92,7 +92,7 @@ package struct MediaInput: Sendable {
   }
 }
 
-/// Where an image or a sound stands in a prompt.
+/// Where an image or an audio clip stands in a prompt.
 package struct MediaSpan: Sendable {
   /// Position of the first of its `input.tokenCount` tokens.
   package var start: Int
@@ -107,7 +107,7 @@ package struct MediaSpan: Sendable {
   package var positions: Range<Int> { start..<start + input.tokenCount }
 }
 
-/// The tokens that stand around and for an image or a sound in a prompt.
+/// The tokens that stand around and for an image or an audio clip in a prompt.
 package struct MediaMarks: Sendable, Equatable {
   /// Before the soft tokens: `boi_token_id` or `boa_token_id` of Gemma 4's config.json.
   package var opening: Int32
@@ -137,8 +137,8 @@ package struct MediaRules: Sendable, Equatable {
     }
   }
 
-  /// How a sound becomes tokens.
-  package struct Sounds: Sendable, Equatable {
+  /// How an audio clip becomes tokens.
+  package struct Audio: Sendable, Equatable {
     package var marks: MediaMarks
     /// The spectrogram that the encoder takes.
     package var mel: MelSettings
@@ -152,13 +152,13 @@ package struct MediaRules: Sendable, Equatable {
   /// Nil where the model takes none.
   package var images: Images?
   /// Nil where the model takes none.
-  package var sounds: Sounds?
+  package var audio: Audio?
   /// What the checkpoint has an encoder for and `MediaOptions` leave out.
   package var switchedOff: Set<MediaKind> = []
 
-  package init(images: Images? = nil, sounds: Sounds? = nil) {
+  package init(images: Images? = nil, audio: Audio? = nil) {
     self.images = images
-    self.sounds = sounds
+    self.audio = audio
   }
 
   /// Whether prompts may hold things of this kind.
@@ -168,7 +168,7 @@ package struct MediaRules: Sendable, Equatable {
   package func marks(of kind: MediaKind) -> MediaMarks? {
     switch kind {
     case .image: images?.marks
-    case .audio: sounds?.marks
+    case .audio: audio?.marks
     }
   }
 }

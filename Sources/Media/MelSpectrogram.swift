@@ -68,7 +68,7 @@ package struct MelSpectrogram: Sendable {
     }
   }
 
-  /// Frames of a sound: those that end before its last sample.
+  /// Frames of an audio clip: those that end before its last sample.
   package func frameCount(samples: Int) -> Int {
     let first = settings.frameLength - settings.frameLength / 2 + 1
     return samples < first ? 0 : (samples - first) / settings.hop + 1

@@ -175,8 +175,8 @@ struct PNGFile {
         let sum = reader.number(4)
       else { throw PNG.damaged("the file ends early") }
       let isCritical = bytes[name.lowerBound] & 0x20 == 0
-      let isSound = crc.sum(bytes, name.lowerBound..<body.upperBound) == UInt32(truncatingIfNeeded: sum)
-      guard isSound || !isCritical else { throw PNG.damaged("a check sum is wrong") }
+      let isAudio = crc.sum(bytes, name.lowerBound..<body.upperBound) == UInt32(truncatingIfNeeded: sum)
+      guard isAudio || !isCritical else { throw PNG.damaged("a check sum is wrong") }
       let type = String(decoding: bytes[name], as: UTF8.self)
       guard (header == nil) == (type == "IHDR") else { throw PNG.damaged("its chunks are in a wrong order") }
       switch type {
@@ -190,7 +190,7 @@ struct PNGFile {
         palette = Array(bytes[body])
       case "IDAT": data += bytes[body]
       case "IEND": hasEnded = true
-      case "eXIf": if isSound { orientation = .find(in: bytes, body) }
+      case "eXIf": if isAudio { orientation = .find(in: bytes, body) }
       default:
         guard !isCritical else {
           throw .unsupported(format: "PNG", feature: "a chunk that is not in the standard")

@@ -17,9 +17,9 @@ struct WAVChunks {
   init(_ bytes: [UInt8]) { self.bytes = bytes }
 
   /// Walks the chunks up to the samples.
-  func find() throws(SoundError) -> (WAVFormat, data: Range<Int>) {
-    let isLarge = SoundFormat.has("RF64", in: bytes, at: 0) || SoundFormat.has("BW64", in: bytes, at: 0)
-    guard isLarge || SoundFormat.has("RIFF", in: bytes, at: 0), SoundFormat.has("WAVE", in: bytes, at: 8)
+  func find() throws(AudioError) -> (WAVFormat, data: Range<Int>) {
+    let isLarge = AudioFormat.has("RF64", in: bytes, at: 0) || AudioFormat.has("BW64", in: bytes, at: 0)
+    guard isLarge || AudioFormat.has("RIFF", in: bytes, at: 0), AudioFormat.has("WAVE", in: bytes, at: 8)
     else {
       throw .unrecognised
     }
@@ -30,12 +30,12 @@ struct WAVChunks {
       let size = WAVReader.integer(bytes, at + 4, 4)
       let start = at + 8
       let left = bytes.count - start
-      if SoundFormat.has("data", in: bytes, at: at) {
+      if AudioFormat.has("data", in: bytes, at: at) {
         guard let format else { throw .missingChunk("fmt ") }
         return (format, try samples(from: start, size: size, large: isLarge ? largeData : nil))
       }
-      let isFormat = SoundFormat.has("fmt ", in: bytes, at: at)
-      let isSizes = isLarge && SoundFormat.has("ds64", in: bytes, at: at)
+      let isFormat = AudioFormat.has("fmt ", in: bytes, at: at)
+      let isSizes = isLarge && AudioFormat.has("ds64", in: bytes, at: at)
       guard size <= UInt64(left) else {
         throw isFormat || isSizes
           ? .truncated(chunk: isFormat ? "fmt " : "ds64", expected: size, found: left)
@@ -55,7 +55,7 @@ struct WAVChunks {
   }
 
   /// The samples' bytes. Programs that write to a pipe cannot know the size and leave 0 or a huge one.
-  private func samples(from start: Int, size: UInt64, large: UInt64?) throws(SoundError) -> Range<Int> {
+  private func samples(from start: Int, size: UInt64, large: UInt64?) throws(AudioError) -> Range<Int> {
     let left = bytes.count - start
     var size = size
     if size == 0xFFFF_FFFF, let large, large != 0, large != .max {
@@ -76,7 +76,7 @@ struct WAVChunks {
 
   // MARK: Format
 
-  private func readFormat(_ start: Int, _ size: Int) throws(SoundError) -> WAVFormat {
+  private func readFormat(_ start: Int, _ size: Int) throws(AudioError) -> WAVFormat {
     guard size >= 16 else {
       throw .invalidHeader(field: "'fmt ' size", found: size, expected: "at least 16")
     }
@@ -107,7 +107,7 @@ struct WAVChunks {
   ]
 
   /// The tag in the first two bytes of WAVE_FORMAT_EXTENSIBLE's identifier.
-  private func extendedTag(_ start: Int, _ size: Int) throws(SoundError) -> Int {
+  private func extendedTag(_ start: Int, _ size: Int) throws(AudioError) -> Int {
     guard size >= 40 else {
       throw .invalidHeader(
         field: "'fmt ' size", found: size, expected: "at least 40 for the extensible format")
@@ -118,8 +118,8 @@ struct WAVChunks {
     return Int(WAVReader.integer(bytes, start + 24, 2))
   }
 
-  private func encoding(tag: Int, bits: Int) throws(SoundError) -> WAVFormat.Encoding {
-    func wrongBits(_ expected: String) -> SoundError {
+  private func encoding(tag: Int, bits: Int) throws(AudioError) -> WAVFormat.Encoding {
+    func wrongBits(_ expected: String) -> AudioError {
       .invalidHeader(field: "bits per sample", found: bits, expected: expected)
     }
     switch tag {

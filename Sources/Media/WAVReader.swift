@@ -5,13 +5,14 @@
 
 /// The reader of WAV files: PCM of 8 to 32 bits, floats of 32 and 64, A-law and mu-law.
 package enum WAVReader {
-  /// The sound of a file. Channels are averaged. Whole frames only: bytes of an incomplete last one are left out.
+  /// The audio of a file. Channels are averaged. Whole frames only: bytes of an incomplete last one are left out.
   ///
-  /// - Throws: `SoundError` saying what is wrong; nothing is allocated for more than the limits allow.
-  package static func read(_ bytes: [UInt8], limits: SoundLimits = SoundLimits()) throws(SoundError) -> Sound
+  /// - Throws: `AudioError` saying what is wrong; nothing is allocated for more than the limits allow.
+  package static func read(_ bytes: [UInt8], limits: AudioLimits = AudioLimits()) throws(AudioError)
+    -> AudioClip
   {
     guard bytes.count <= limits.bytes else { throw .tooManyBytes(bytes.count, limit: limits.bytes) }
-    if let name = SoundFormat.foreignName(bytes) { throw .unsupportedFormat(name) }
+    if let name = AudioFormat.foreignName(bytes) { throw .unsupportedFormat(name) }
     let (format, data) = try WAVChunks(bytes).find()
     let frames = data.count / format.frameBytes
     guard frames > 0 else { throw .noSamples }
@@ -19,15 +20,16 @@ package enum WAVReader {
     guard frames <= limits.seconds * format.rate else {
       throw .tooLong(seconds: Double(frames) / Double(format.rate), limit: limits.seconds)
     }
-    return Sound(samples: try mono(bytes, from: data.lowerBound, frames: frames, format), rate: format.rate)
+    return AudioClip(
+      samples: try mono(bytes, from: data.lowerBound, frames: frames, format), rate: format.rate)
   }
 
-  /// The largest float that passes for sound: 24 dB above full scale. Integers written as floats are above it.
+  /// The largest float that passes for audio: 24 dB above full scale. Integers written as floats are above it.
   private static let largest: Float = 16
 
   private static func mono(
     _ bytes: [UInt8], from start: Int, frames: Int, _ format: WAVFormat
-  ) throws(SoundError) -> [Float] {
+  ) throws(AudioError) -> [Float] {
     var samples = [Float](repeating: 0, count: frames)
     let (width, share) = (format.sampleBytes, 1 / Float(format.channels))
     var at = start

@@ -17,7 +17,7 @@ package enum ModelFamily {
 
   /// Binds a checkpoint's tensors to its family's model. Reads norms and biases; matrices stay in the mapping.
   ///
-  /// - Parameter media: which encoders of images and sounds are wanted.
+  /// - Parameter media: which encoders of images and audio are wanted.
   /// - Throws: `ModelError` naming the config key or tensor that does not fit.
   package static func load(
     _ folder: ModelFolder, compute: ComputeContext, media: MediaOptions = MediaOptions()

@@ -18,7 +18,7 @@ package enum MemoryKind: String, Sendable, CaseIterable {
   case grammars
   /// Bodies of requests that are being read or answered.
   case requestBodies = "request_bodies"
-  /// Images while they are decoded, and images and sounds that are ready for the model.
+  /// Images while they are decoded, and images and audio that are ready for the model.
   case media
   case storedResponses = "stored_responses"
   /// Everything else: heap, stacks, the program's own data.

@@ -10,7 +10,7 @@ struct AppHost: Sendable {
   let limits = RequestLimits()
   /// Responses that are made in the background.
   let jobs = ResponseJobs()
-  /// Images and sounds on their way to the model.
+  /// Images and audio on their way to the model.
   let desk: MediaDesk
   /// Nil where nothing is fetched.
   let fetcher: MediaFetcher?

@@ -1,4 +1,4 @@
-// Kernels of encoders of sound against their scalar twins, and convolutions against sums written out.
+// Kernels of encoders of audio against their scalar twins, and convolutions against sums written out.
 
 import Support
 import Testing

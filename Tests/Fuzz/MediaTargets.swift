@@ -1,4 +1,4 @@
-// Pictures and sounds. Bounds are small, so that an input is cheap.
+// Images and audio. Bounds are small, so that an input is cheap.
 
 @testable import Media
 
@@ -33,11 +33,11 @@ enum MediaTargets {
   }
 
   static func wav(_ bytes: [UInt8]) {
-    guard let sound = try? WAVReader.read(bytes, limits: SoundLimits(bytes: 1 << 16, seconds: 1)) else {
+    guard let clip = try? WAVReader.read(bytes, limits: AudioLimits(bytes: 1 << 16, seconds: 1)) else {
       return
     }
-    check(!sound.samples.isEmpty && sound.samples.count <= sound.rate, "a sound keeps its bound")
-    let samples = SoundResampler.resample(sound.samples, from: sound.rate, to: 16_000)
+    check(!clip.samples.isEmpty && clip.samples.count <= clip.rate, "an audio clip keeps its bound")
+    let samples = AudioResampler.resample(clip.samples, from: clip.rate, to: 16_000)
     check(samples.count <= 16_001, "a resampled sound keeps its length")
   }
 }

@@ -212,7 +212,7 @@ private final class PictureEncoder: MediaEncoder {
     defer { client.stop() }
     var request = Self.request([1], tokens: 5)
     request.media[0].start = request.promptTokens.count - 4
-    #expect(throws: InferenceError.unusableMedia("an image or a sound does not fit into the prompt")) {
+    #expect(throws: InferenceError.unusableMedia("an image or an audio clip does not fit into the prompt")) {
       try client.submit(request)
     }
     request.media = [

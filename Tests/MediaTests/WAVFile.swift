@@ -52,8 +52,8 @@ struct WAVFile {
 }
 
 /// What reading throws; nil when it succeeds.
-func failure(_ bytes: [UInt8], _ limits: SoundLimits = SoundLimits()) -> SoundError? {
-  do throws(SoundError) {
+func failure(_ bytes: [UInt8], _ limits: AudioLimits = AudioLimits()) -> AudioError? {
+  do throws(AudioError) {
     _ = try WAVReader.read(bytes, limits: limits)
     return nil
   } catch {

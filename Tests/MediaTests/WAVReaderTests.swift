@@ -185,7 +185,7 @@ import Testing
       failure(longer).map(\.description)
         == "the sound lasts 30.1 seconds; at most 30 are taken. Cut it into pieces of at most 30 seconds.")
     #expect(
-      failure(longer, SoundLimits(bytes: 1000)) == .tooManyBytes(longer.count, limit: 1000))
+      failure(longer, AudioLimits(bytes: 1000)) == .tooManyBytes(longer.count, limit: 1000))
   }
 
   @Test func `mutated files end in samples or in an error`() {
@@ -199,9 +199,9 @@ import Testing
     var read = 0
     for round in 0..<6000 {
       let bytes = mutated(seeds[round % seeds.count], using: &random)
-      guard let sound = try? WAVReader.read(bytes) else { continue }
+      guard let clip = try? WAVReader.read(bytes) else { continue }
       read += 1
-      #expect(sound.samples.count <= bytes.count && sound.samples.allSatisfy { abs($0) <= 16 })
+      #expect(clip.samples.count <= bytes.count && clip.samples.allSatisfy { abs($0) <= 16 })
     }
     #expect(read > 100 && read < 5900)
   }

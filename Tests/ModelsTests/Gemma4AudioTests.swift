@@ -79,7 +79,7 @@ import Testing
       let other = try encode(tower(ComputeContext(threads: threads)), rows)
       #expect(sameBits(other.output, one.output) && other.soft == one.soft)
     }
-    // 398 frames make 100 rows, the last of which sees the padding behind the sound.
+    // 398 frames make 100 rows, the last of which sees the padding after the audio.
     let beginning = try encode(tower(ComputeContext(threads: 2)), Array(rows[..<398]))
     #expect(beginning.output.count == 100)
     #expect(sameBits(Array(beginning.output[..<99]), Array(one.output[..<99])))
@@ -119,7 +119,7 @@ import Testing
     let file = Self.path + "/expected.safetensors"
     let image = try Expected.rows("vision_soft", of: file).flatMap { $0 }
     let mel = try Expected.rows("mel", of: file)
-    let (firstImage, firstSound) = (
+    let (firstImage, firstAudioClip) = (
       try #require(ids.firstIndex(of: 150)), try #require(ids.firstIndex(of: 151))
     )
     for (distances, name) in [(12, "mm_logits_12keys"), (13, "mm_logits_13keys")] {
@@ -128,7 +128,7 @@ import Testing
       var span = Batch.Span(tokens: ids, start: 0, blocks: runner.makeTable(ids.count), logits: .all)
       span.soft = [
         Batch.SoftRows(row: firstImage, values: image[...]),
-        Batch.SoftRows(row: firstSound, values: soft[...]),
+        Batch.SoftRows(row: firstAudioClip, values: soft[...]),
       ]
       let (logits, expected) = (runner.step([span]), try Expected.rows(name, of: file))
       try #require(logits.count == expected.count)
@@ -137,18 +137,19 @@ import Testing
   }
 
   @Test(.enabled(if: isPresent, "shared test data is absent"))
-  func `config json says which tokens stand around a sound, and a switch leaves the tower out`() throws {
+  func `config json says which tokens stand around an audio clip, and a switch leaves the tower out`() throws
+  {
     let runner = try Runner(Self.path)
     #expect(
-      runner.model.mediaRules.sounds
-        == MediaRules.Sounds(marks: MediaMarks(opening: 154, soft: 151, closing: 155)))
+      runner.model.mediaRules.audio
+        == MediaRules.Audio(marks: MediaMarks(opening: 154, soft: 151, closing: 155)))
     #expect(runner.model.encoder(for: .audio) != nil)
     var options = MediaOptions()
     options.audio = false
     options.isLazy = false
     let without = try ModelFamily.load(
       try ModelFolder(path: Self.path), compute: try ComputeContext(threads: 1), media: options)
-    #expect(without.mediaRules.sounds == nil && without.encoder(for: .audio) == nil)
+    #expect(without.mediaRules.audio == nil && without.encoder(for: .audio) == nil)
     #expect(without.mediaRules.images != nil && without.mediaRules.switchedOff == [.audio])
   }
 

@@ -75,10 +75,10 @@ private let isPresent: ConditionTrait = .enabled(if: TestData.shared != nil, "sh
     let document = try JSONValue(parsing: try File.read(path + "/expected.json", limit: 1 << 24))
     let ids = (document["mm_input_ids"]?.arrayValue ?? []).compactMap { $0.intValue.map { Int32($0) } }
     let image = try rows("vision_soft").flatMap(\.self)
-    let sound = try rows("audio_soft_12keys").flatMap(\.self)
+    let clip = try rows("audio_soft_12keys").flatMap(\.self)
     let expected = try rows("mm_logits_12keys")
     let firstImage = try #require(ids.firstIndex(of: 150))
-    let firstSound = try #require(ids.firstIndex(of: 151))
+    let firstAudioClip = try #require(ids.firstIndex(of: 151))
     for chunk in [ids.count, 5] {
       let runner = try Runner(path)
       let table = runner.makeTable(ids.count)
@@ -86,7 +86,7 @@ private let isPresent: ConditionTrait = .enabled(if: TestData.shared != nil, "sh
       for start in stride(from: 0, to: ids.count, by: chunk) {
         let end = min(start + chunk, ids.count)
         var span = Batch.Span(tokens: Array(ids[start..<end]), start: start, blocks: table, logits: .all)
-        for (first, values) in [(firstImage, image), (firstSound, sound)] {
+        for (first, values) in [(firstImage, image), (firstAudioClip, clip)] {
           let shared = (first..<first + values.count / 128).clamped(to: start..<end)
           guard !shared.isEmpty else { continue }
           let from = (shared.lowerBound - first) * 128

@@ -67,7 +67,7 @@ struct MessageTests {
     #expect(messagesRefusal(messages) == expected)
   }
 
-  @Test func `images and sounds leave placeholders in their order`() throws {
+  @Test func `images and audio leave placeholders in their order`() throws {
     let request = try chat(
       #"""
       {"model":"m","messages":[

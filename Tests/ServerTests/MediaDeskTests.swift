@@ -1,4 +1,4 @@
-// The places where images and sounds are decoded: few, and one for each input.
+// The places where images and audio are decoded: few, and one for each input.
 
 import Media
 import OpenAI

@@ -111,8 +111,8 @@ private let rules = MediaRules(
   @Test func `a model without images says so`() throws {
     let core = try core(takesImages: false)
     #expect(refusal([image(try dataURL())], core) == "unsupported_value messages[0].content[0].type")
-    let sound: JSONValue = ["type": "input_audio", "input_audio": ["data": "AA", "format": "wav"]]
-    #expect(refusal([sound], core) == "unsupported_value messages[0].content[0].type")
+    let clip: JSONValue = ["type": "input_audio", "input_audio": ["data": "AA", "format": "wav"]]
+    #expect(refusal([clip], core) == "unsupported_value messages[0].content[0].type")
   }
 
   @Test func `files are read below the root alone`() throws {

@@ -1,4 +1,4 @@
-// Portable kernels of encoders of sound: layer norm, gates, convolution over time, attention to the rows just before.
+// Portable kernels of encoders of audio: layer norm, gates, convolution over time, attention to the rows just before.
 
 extension Portable {
   static func layerNorm(

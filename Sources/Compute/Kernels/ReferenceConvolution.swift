@@ -1,4 +1,4 @@
-// Scalar twins of the kernels of encoders of sound.
+// Scalar twins of the kernels of encoders of audio.
 
 extension Reference {
   static func layerNorm(

@@ -1,4 +1,4 @@
-// Convolutions over planes and over time, and what stands between them in encoders of sound.
+// Convolutions over planes and over time, and what stands between them in encoders of audio.
 //
 // A convolution over a plane is a matrix product with the neighbourhoods of its outputs (`unfold`), made for a few
 // lines at a time: all of them would be nine times the plane.

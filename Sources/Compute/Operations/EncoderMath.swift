@@ -1,4 +1,4 @@
-// What encoders of images and sounds need beside a decoder's operations: rows from outside, clamped linear maps,
+// What encoders of images and audio need beside a decoder's operations: rows from outside, clamped linear maps,
 // rotation by two coordinates, pooling over a plane.
 
 extension Rows {

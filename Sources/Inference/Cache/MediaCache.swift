@@ -1,4 +1,4 @@
-// Soft tokens of recent images and sounds, by the SHA-256 of their content.
+// Soft tokens of recent images and audio, by the SHA-256 of their content.
 //
 // A content whose positions are in the prefix cache needs no encoder; one that is not, but was seen lately, is found
 // here.

@@ -12,7 +12,7 @@ final class ActiveSequence {
   let mailbox: Mailbox<GenerationEvent>
   /// Prompt followed by everything generated.
   private(set) var tokens: [Int32]
-  /// What the prefix cache knows the tokens by: where an image or a sound stands, its content. Nil when
+  /// What the prefix cache knows the tokens by: where an image or an audio clip stands, its content. Nil when
   /// there are none, and the tokens serve.
   private var mediaKeys: [Int32]?
   /// Soft tokens by the index of their span, from when they are encoded until their positions are computed.
@@ -157,7 +157,7 @@ final class ActiveSequence {
   }
 }
 
-// MARK: - Images and sounds
+// MARK: - Images and audio
 
 extension ActiveSequence {
   /// The first span that is still to be computed and whose soft tokens are not there.

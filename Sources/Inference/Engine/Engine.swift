@@ -34,7 +34,7 @@ final class Engine {
   var pool: BlockPool
   var prefixes: PrefixCache
   var media: MediaCache
-  /// The image or sound that is being encoded.
+  /// The image or audio clip that is being encoded.
   var encoding: (digest: [UInt8], run: any MediaEncoding)?
   var clock: StepClock
   /// Since when no sequence can go on for want of memory.

@@ -224,7 +224,7 @@ package final class EngineClient: GenerationService {
         throw .unusableMedia("the model takes no input of the kind '\(span.input.kind.rawValue)'")
       }
       guard span.input.tokenCount > 0, span.start >= end, span.start <= promptCount - span.input.tokenCount
-      else { throw .unusableMedia("an image or a sound does not fit into the prompt") }
+      else { throw .unusableMedia("an image or an audio clip does not fit into the prompt") }
       end = span.positions.upperBound
     }
   }

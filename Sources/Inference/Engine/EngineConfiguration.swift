@@ -41,9 +41,9 @@ package struct EngineConfiguration: Sendable {
   package var prefixCacheDiskBytes = 4 << 30
   /// The program's version: another one may compute other bits, and does not use what this one has saved.
   package var version = ""
-  /// Which encoders of images and sounds are used.
+  /// Which encoders of images and audio are used.
   package var media = MediaOptions()
-  /// Most bytes of soft tokens that are kept of encoded images and sounds.
+  /// Most bytes of soft tokens that are kept of encoded images and audio.
   package var mediaCacheBytes = 256 << 20
   /// Whether tokens are guessed from the sequence's own text and verified in one step.
   package var speculates = true

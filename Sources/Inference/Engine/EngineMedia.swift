@@ -1,4 +1,4 @@
-// Images and sounds in the engine: encoded a share per turn, so that others go on meanwhile.
+// Images and audio in the engine: encoded a share per turn, so that others go on meanwhile.
 
 import Media
 import Models

@@ -10,7 +10,7 @@ package struct GenerationRequest: Sendable {
   package var promptTokens: [Int32]
   /// Upper limit of generated tokens, at least 1; clamped so that prompt and answer fit the context.
   package var maxTokens: Int
-  /// Images and sounds whose soft tokens stand in for prompt tokens, in order of position.
+  /// Images and audio whose soft tokens stand in for prompt tokens, in order of position.
   package var media: [MediaSpan] = []
   package var sampling: SamplingParameters
   /// Sampling one of these ends the generation with `.stop`; the token itself is not sent.

@@ -8,7 +8,7 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
   case tokenOutOfRange(token: Int32, vocabularySize: Int)
   /// Counts are tokens; the limit holds for prompt and answer together.
   case promptTooLong(tokens: Int, limit: Int)
-  /// An image or a sound that the model cannot take, or not there.
+  /// An image or an audio clip that the model cannot take, or not there.
   case unusableMedia(String)
   /// So many run and so many wait; a place is likely to be free after `retryAfter` seconds.
   case queueFull(limit: Int, running: Int = 0, waiting: Int = 0, retryAfter: Int = 1)

@@ -45,7 +45,7 @@ package struct Batch: Sendable {
     }
   }
 
-  /// Soft tokens of an image or a sound.
+  /// Soft tokens of an image or an audio clip.
   package struct SoftRows: Sendable {
     /// The first row, within the span.
     package var row: Int

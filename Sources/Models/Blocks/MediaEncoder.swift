@@ -1,8 +1,8 @@
-// What the engine knows of encoders: images and sounds in, soft tokens out, in shares that leave room for other work.
+// What the engine knows of encoders: images and audio in, soft tokens out, in shares that leave room for other work.
 
 package import Media
 
-/// Turns images or sounds into soft tokens. Engine thread only.
+/// Turns images or audio into soft tokens. Engine thread only.
 package protocol MediaEncoder: AnyObject {
   /// Takes an input on. Memory is held until the encoding is let go.
   ///

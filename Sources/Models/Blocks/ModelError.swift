@@ -13,7 +13,7 @@ package enum ModelError: Error, CustomStringConvertible {
   /// A valid setting that has no implementation here.
   case unsupportedSetting(key: String, value: String, supported: String)
   case missingTensor(name: String, because: String)
-  /// An image or a sound that the encoder cannot take.
+  /// An image or an audio clip that the encoder cannot take.
   case unusableMedia(String)
   case checkpoint(CheckpointError)
   case compute(ComputeError)
@@ -30,7 +30,7 @@ package enum ModelError: Error, CustomStringConvertible {
       "config.json: \(key) = \(value) is not supported. Supported: \(supported)."
     case .missingTensor(let name, let because):
       "the checkpoint has no tensor '\(name)': \(because). Re-download the checkpoint."
-    case .unusableMedia(let problem): "the image or sound cannot be encoded: \(problem)"
+    case .unusableMedia(let problem): "the image or audio clip cannot be encoded: \(problem)"
     case .checkpoint(let error): error.description
     case .compute(let error): error.description
     }

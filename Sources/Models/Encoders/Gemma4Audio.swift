@@ -141,7 +141,7 @@ final class Gemma4Audio: MediaEncoder {
   }
 }
 
-/// One sound between the layers.
+/// One audio clip between the layers.
 final class Gemma4AudioRun: MediaEncoding {
   private let tower: Gemma4Audio
   private var frames: MelFrames?

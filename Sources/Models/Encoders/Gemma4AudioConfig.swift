@@ -1,4 +1,4 @@
-// What a checkpoint says about its audio tower and the sound that goes into it, checked.
+// What a checkpoint says about its audio tower and the audio that goes into it, checked.
 
 import Compute
 import Media

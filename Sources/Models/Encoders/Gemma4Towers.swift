@@ -44,7 +44,7 @@ final class Gemma4Towers {
         Gemma4AudioConfig(fields), settings: MelSettings(processor), tower: weights.at(tower),
         projection: weights.at(tower.hasPrefix("model.") ? "model.embed_audio" : "embed_audio"),
         output: hidden, compute: compute)
-      rules.sounds = MediaRules.Sounds(
+      rules.audio = MediaRules.Audio(
         marks: try Self.marks("audio", "boa", "eoa", config), mel: audio.settings)
       self.audio = audio
       if !options.isLazy { audio.readWeights() }

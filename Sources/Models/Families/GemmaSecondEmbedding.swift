@@ -60,7 +60,7 @@ final class GemmaSecondEmbedding {
   /// - Returns: `[rows, lower layers · width]`.
   func lowerRows(of tokens: [Int32], _ x: Rows) -> Rows {
     known.removeAll(keepingCapacity: true)
-    // Tokens that stand for images and sounds may have no row: they take that of padding.
+    // Tokens that stand for images and audio may have no row: they take that of padding.
     for token in tokens { known.append(Int(token) < vocabulary ? token : 0) }
     looked = lookedBuffer.rows(x.count, sizes.layers * width)
     compute.gather(known, of: table, into: looked)

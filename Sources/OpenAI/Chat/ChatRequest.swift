@@ -4,7 +4,7 @@ package import JSON
 
 /// A chat request that has been checked. The other wires are read into one too.
 package struct ChatRequest: Sendable {
-  /// Checked messages as objects without null members, with placeholders for images and sounds.
+  /// Checked messages as objects without null members, with placeholders for images and audio.
   package var messages: [JSONValue]
   /// What the placeholders stand for.
   package var media: [MediaPart]

@@ -1,4 +1,4 @@
-// Images and sounds in messages: where they are and what is asked of them. Fetching and decoding is the server's.
+// Images and audio in messages: where they are and what is asked of them. Fetching and decoding is the server's.
 
 package import JSON
 
@@ -7,7 +7,7 @@ package enum ImageDetail: String, Sendable, CaseIterable {
   case auto, low, high, original
 }
 
-/// An image or a sound of a message, as the client names it.
+/// An image or an audio clip of a message, as the client names it.
 package struct MediaPart: Sendable, Equatable {
   /// What it is, and where its bytes are.
   package enum Content: Sendable, Equatable {

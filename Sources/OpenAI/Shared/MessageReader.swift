@@ -2,7 +2,7 @@
 
 import JSON
 
-/// Produces message objects for the chat template: null members dropped, images and sounds taken out, everything else
+/// Produces message objects for the chat template: null members dropped, images and audio taken out, everything else
 /// as the client wrote it.
 struct MessageReader {
   private let limits: RequestLimits
@@ -99,7 +99,7 @@ struct MessageReader {
 
   private mutating func add(_ part: MediaPart) throws(APIError) -> JSONValue {
     guard media.count < limits.mediaParts else {
-      throw .invalidValue(part.path, "a request holds at most \(limits.mediaParts) images and sounds")
+      throw .invalidValue(part.path, "a request holds at most \(limits.mediaParts) images and audio")
     }
     media.append(part)
     return part.placeholder(index: media.count - 1)

@@ -10,7 +10,7 @@ package struct RequestLimits: Sendable {
   package var messages = 10_000
   /// Parts of one message.
   package var contentParts = 1_000
-  /// Images and sounds of one request together.
+  /// Images and audio of one request together.
   package var mediaParts = 64
   package var tools = 128
   /// Bytes of one schema, as compact JSON.

@@ -8,7 +8,7 @@ package struct Usage: Sendable, Equatable {
   package var promptTokens: Int
   /// Prompt tokens that needed no prefill.
   package var cachedTokens: Int
-  /// Prompt tokens that stand for sound.
+  /// Prompt tokens that stand for audio.
   package var audioTokens: Int
   /// Every token of the answer: reasoning and tool-call markup too, but not the stop token that ends it.
   package var completionTokens: Int
@@ -25,7 +25,7 @@ package struct Usage: Sendable, Equatable {
     self.reasoningTokens = reasoningTokens
   }
 
-  /// `audio_tokens` only where there is sound.
+  /// `audio_tokens` only where there is audio.
   private var promptDetails: JSONValue {
     let audio: [(String, JSONValue)] = audioTokens > 0 ? [("audio_tokens", .int(audioTokens))] : []
     return .object(JSONObject([("cached_tokens", .int(cachedTokens))] + audio))

@@ -1,10 +1,10 @@
-// The prompt as the model reads it: the template's tokens, with room for images and sounds.
+// The prompt as the model reads it: the template's tokens, with room for images and audio.
 
 import Chat
 import Media
 import OpenAI
 
-/// A rendered conversation whose images and sounds have their places.
+/// A rendered conversation whose images and audio have their places.
 struct ModelPrompt: Sendable {
   /// As rendered: one token's text stands for each image.
   let text: String

@@ -1,4 +1,4 @@
-// A chat request that may come as a form: the JSON in one part, images and sounds as they are in others.
+// A chat request that may come as a form: the JSON in one part, images and audio as they are in others.
 
 import HTTP
 import JSON

@@ -15,7 +15,7 @@ struct ChatPlan {
   private let core: AppCore
   private let resolver: MediaResolver
 
-  /// - Parameter media: finds the request's images and sounds; nil for one of its own.
+  /// - Parameter media: finds the request's images and audio; nil for one of its own.
   init(_ core: AppCore, media: MediaResolver? = nil) {
     self.core = core
     resolver = media ?? MediaResolver(core)

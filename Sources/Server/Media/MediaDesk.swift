@@ -1,4 +1,4 @@
-// Where images and sounds are made ready for the model: few at a time, and each once as long as it is remembered.
+// Where images and audio are made ready for the model: few at a time, and each once as long as it is remembered.
 
 import Media
 import OpenAI
@@ -78,7 +78,7 @@ final class MediaDesk: Sendable {
       if isUnwanted() { throw APIError(AnswerFailure.clientGone, param: param) }
       if Instant.now >= deadline {
         throw .overloaded(
-          "'\(param)' was not read: this server decodes too many other images and sounds at the moment.",
+          "'\(param)' was not read: this server decodes too many other images and audio at the moment.",
           param: param)
       }
     }

@@ -43,14 +43,14 @@ final class MediaResolver {
       }
       return try image(bytes(at: url, of: part), Self.tokens(for: detail, rules), rules, part)
     case .audio(let data, let format):
-      guard let rules = core.model.media.sounds else {
+      guard let rules = core.model.media.audio else {
         throw refusal(part, "sound", .audio, flag: "--no-audio")
       }
       guard format.lowercased().utf8.elementsEqual("wav".utf8) else {
         throw .unsupportedValue(
           "\(part.path).input_audio.format", "'\(APIError.shortened(format))' has no reader here; send 'wav'")
       }
-      return try sound(bytes(of: data, part), rules, part)
+      return try audio(bytes(of: data, part), rules, part)
     }
   }
 
@@ -60,14 +60,14 @@ final class MediaResolver {
     return .unsupportedValue("\(part.path).type", "the model '\(core.model.id)' takes no \(what)" + cause)
   }
 
-  // MARK: Sounds
+  // MARK: Audio
 
-  private func sound(
-    _ bytes: [UInt8], _ rules: MediaRules.Sounds, _ part: MediaPart
+  private func audio(
+    _ bytes: [UInt8], _ rules: MediaRules.Audio, _ part: MediaPart
   ) throws(APIError) -> MediaInput {
     let key = SHA256.digest(Array("sound\n".utf8) + SHA256.digest(bytes))
     return try core.desk.input(key, for: part.field, isUnwanted: isUnwanted) { _ throws(APIError) in
-      do throws(SoundError) {
+      do throws(AudioError) {
         return try rules.input(bytes)
       } catch {
         throw APIError(

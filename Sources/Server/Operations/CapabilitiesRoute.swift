@@ -37,7 +37,7 @@ struct CapabilitiesRoute {
           })
       ),
       ("modalities", ["input": model.media.inputModalities, "output": ["text"]]), ("images", images),
-      ("sounds", sounds),
+      ("sounds", audio),
     ]
   }
 
@@ -55,11 +55,11 @@ struct CapabilitiesRoute {
   }
 
   /// Null for a model that takes none.
-  private var sounds: JSONValue {
-    guard core.model.media.sounds != nil else { return nil }
+  private var audio: JSONValue {
+    guard core.model.media.audio != nil else { return nil }
     return [
-      "formats": ["audio/wav"], "seconds": .int(MediaRules.Sounds.seconds),
-      "bytes": .int(SoundLimits().bytes),
+      "formats": ["audio/wav"], "seconds": .int(MediaRules.Audio.seconds),
+      "bytes": .int(AudioLimits().bytes),
     ]
   }
 

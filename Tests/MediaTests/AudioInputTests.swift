@@ -1,12 +1,12 @@
-// From the bytes of a sound file to what the encoder takes: frames, tokens, limits.
+// From the bytes of an audio clip file to what the encoder takes: frames, tokens, limits.
 
 import Media
 import Platform
 import Support
 import Testing
 
-@Suite struct SoundInputTests {
-  private let rules = MediaRules.Sounds(marks: MediaMarks(opening: 1, soft: 2, closing: 3))
+@Suite struct AudioInputTests {
+  private let rules = MediaRules.Audio(marks: MediaMarks(opening: 1, soft: 2, closing: 3))
 
   private func sine(rate: Int, seconds: Double, channels: Int = 1) -> [UInt8] {
     let samples = (0..<Int(seconds * Double(rate))).flatMap { n in
@@ -20,13 +20,13 @@ import Testing
     if case .audio(let frames) = input.content { frames.values } else { [] }
   }
 
-  @Test func `a sound has a frame every ten milliseconds and a token for every four frames`() throws {
+  @Test func `an audio clip has a frame every ten milliseconds and a token for every four frames`() throws {
     for (seconds, frames, tokens) in [(1.0, 99, 25), (0.02, 1, 1), (0.5, 49, 13), (30, 2999, 750)] {
       let input = try rules.input(sine(rate: 16_000, seconds: seconds))
       guard case .audio(let mel) = input.content else { continue }
       #expect(mel.count == frames && mel.bins == 128 && input.tokenCount == tokens, "\(seconds)")
     }
-    #expect([1, 4, 5, 2997, 3000].map(MediaRules.Sounds.tokenCount) == [1, 1, 2, 750, 750])
+    #expect([1, 4, 5, 2997, 3000].map(MediaRules.Audio.tokenCount) == [1, 1, 2, 750, 750])
   }
 
   @Test func `the same sound at other rates and with more channels is nearly the same input`() throws {
@@ -50,8 +50,8 @@ import Testing
   }
 
   @Test func `sounds beyond thirty seconds or below a frame are refused`() {
-    func failure(_ bytes: [UInt8]) -> SoundError? {
-      do throws(SoundError) {
+    func failure(_ bytes: [UInt8]) -> AudioError? {
+      do throws(AudioError) {
         _ = try rules.input(bytes)
         return nil
       } catch {
@@ -61,7 +61,7 @@ import Testing
     #expect(failure(sine(rate: 8000, seconds: 31)) == .tooLong(seconds: 31, limit: 30))
     #expect(failure(sine(rate: 16_000, seconds: 0.01)) == .tooShort(seconds: 0.01))
     #expect(
-      SoundError.tooShort(seconds: 0.01).description
+      AudioError.tooShort(seconds: 0.01).description
         == "the sound lasts 10 milliseconds; at least 11 are needed.")
     #expect(failure([0xFF, 0xFB, 0x90, 0x64]) == .unsupportedFormat("MP3"))
   }
@@ -70,11 +70,11 @@ import Testing
   func `processor time of thirty seconds`() throws {
     for (rate, channels) in [(16_000, 1), (44_100, 2), (48_000, 2), (96_000, 1), (192_000, 1)] {
       let bytes = sine(rate: rate, seconds: 30, channels: channels)
-      var sound = Sound(samples: [], rate: rate)
-      let reading = try threadSeconds { sound = try WAVReader.read(bytes) }
+      var clip = AudioClip(samples: [], rate: rate)
+      let reading = try threadSeconds { clip = try WAVReader.read(bytes) }
       var samples: [Float] = []
       let resampling = threadSeconds {
-        samples = SoundResampler.resample(sound.samples, from: rate, to: 16_000)
+        samples = AudioResampler.resample(clip.samples, from: rate, to: 16_000)
       }
       var count = 0
       let transforming = threadSeconds { count = MelSpectrogram()(samples).count }

@@ -6,7 +6,7 @@ import Platform
 import Support
 import Testing
 
-@Suite struct SoundResamplerTests {
+@Suite struct AudioResamplerTests {
   /// `count` samples of a sine.
   private func sine(_ hertz: Double, rate: Int, count: Int, amplitude: Double = 0.5) -> [Float] {
     (0..<count).map { Float(amplitude * sin(2 * Double.pi * hertz * Double($0) / Double(rate) + 0.3)) }
@@ -40,7 +40,7 @@ import Testing
       let input = sine(share * edge, rate: rate, count: rate / 4)
       let exact = sine(share * edge, rate: 16_000, count: (rate / 4 * 16_000 + rate - 1) / rate)
       let decibels = ratio(
-        SoundResampler.resample(input, from: rate, to: 16_000), exact, margin: margin(rate))
+        AudioResampler.resample(input, from: rate, to: 16_000), exact, margin: margin(rate))
       #expect(decibels > 80, "\(share * edge) Hz at \(rate): \(decibels) dB")
     }
   }
@@ -51,7 +51,7 @@ import Testing
     for hertz in [8000.5, 8500, 12_000, 15_999, 16_001, 24_000, 0.99 * half]
     where hertz > 8000 && hertz < half {
       let input = sine(hertz, rate: rate, count: rate / 8)
-      let output = SoundResampler.resample(input, from: rate, to: 16_000)
+      let output = AudioResampler.resample(input, from: rate, to: 16_000)
       let peak = output[margin(rate)..<output.count - margin(rate)].reduce(0) { max($0, abs($1)) }
       // 80 dB below 0.5.
       #expect(peak < 5e-5, "\(hertz) Hz at \(rate): \(20 * log10(Double(peak) / 0.5)) dB")
@@ -60,7 +60,7 @@ import Testing
 
   @Test func `a constant stays that constant, to its ends but for the filter's length`() {
     for rate in [8000, 44_100, 96_000, 767_999] {
-      let output = SoundResampler.resample([Float](repeating: 0.25, count: rate / 4), from: rate, to: 16_000)
+      let output = AudioResampler.resample([Float](repeating: 0.25, count: rate / 4), from: rate, to: 16_000)
       #expect(output.count == (rate / 4 * 16_000 + rate - 1) / rate)
       #expect(output[margin(rate)..<output.count - margin(rate)].allSatisfy { abs($0 - 0.25) < 1e-6 })
     }
@@ -69,16 +69,16 @@ import Testing
   @Test func `an impulse comes out where it went in`() {
     var impulse = [Float](repeating: 0, count: 4800)
     impulse[2400] = 1
-    let output = SoundResampler.resample(impulse, from: 48_000, to: 16_000)
+    let output = AudioResampler.resample(impulse, from: 48_000, to: 16_000)
     #expect(output.indices.max { output[$0] < output[$1] } == 800)
     for i in 1...200 { #expect(abs(output[800 - i] - output[800 + i]) < 1e-6) }
   }
 
   @Test func `equal rates and no samples change nothing`() {
-    #expect(SoundResampler.resample([0.1, -0.2], from: 16_000, to: 16_000) == [0.1, -0.2])
-    #expect(SoundResampler.resample([], from: 44_100, to: 16_000) == [])
-    #expect(SoundResampler.resample([1], from: 48_000, to: 16_000).count == 1)
-    #expect(SoundResampler.resample([1], from: 768_000, to: 16_000).count == 1)
+    #expect(AudioResampler.resample([0.1, -0.2], from: 16_000, to: 16_000) == [0.1, -0.2])
+    #expect(AudioResampler.resample([], from: 44_100, to: 16_000) == [])
+    #expect(AudioResampler.resample([1], from: 48_000, to: 16_000).count == 1)
+    #expect(AudioResampler.resample([1], from: 768_000, to: 16_000).count == 1)
   }
 
   @Test func `sweeps agree with the reference resampler by more than 60 dB`() throws {
@@ -96,7 +96,7 @@ import Testing
         let t = Double(n) / Double(rate)
         return Float(0.5 * sin(2 * Double.pi * (50 * t + (end - 50) * t * t)))
       }
-      let output = SoundResampler.resample(input, from: rate, to: 16_000)
+      let output = AudioResampler.resample(input, from: rate, to: 16_000)
       let decibels = ratio(Array(output[first..<first + expected.count]), expected, margin: 0)
       #expect(decibels > 60, "\(rate): \(decibels) dB")
     }

@@ -1,4 +1,4 @@
-// Sounds on their way through the routes: bytes found, prompts expanded, tokens counted, refusals with the right path.
+// Audio on its way through the routes: bytes found, prompts expanded, tokens counted, refusals with the right path.
 
 import Chat
 import Inference
@@ -11,10 +11,10 @@ import Tokenizers
 
 @testable import Server
 
-@Suite struct SoundRouteTests {
+@Suite struct AudioRouteTests {
   /// Vocabulary of the tiny tokenizer; 258 stands in for the placeholder.
   private static let rules = MediaRules(
-    sounds: MediaRules.Sounds(marks: MediaMarks(opening: 300, soft: 258, closing: 301)))
+    audio: MediaRules.Audio(marks: MediaMarks(opening: 300, soft: 258, closing: 301)))
   private static let template = """
     {% for m in messages %}<|im_start|>{{ m.role }}
     {% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}\
@@ -22,7 +22,7 @@ import Tokenizers
     {% endfor %}
     """
 
-  private func core(_ rules: MediaRules = SoundRouteTests.rules) throws -> AppCore {
+  private func core(_ rules: MediaRules = AudioRouteTests.rules) throws -> AppCore {
     let template = try ChatTemplate(source: Self.template, specialTokens: [], localTime: { (0, 0) })
     let model = ServedModel(
       id: "m", created: 0, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
@@ -42,7 +42,7 @@ import Tokenizers
       + Array("data".utf8) + little(2 * samples, 4) + [UInt8](repeating: 0, count: 2 * samples)
   }
 
-  private func sound(_ data: String, format: String = "wav") -> JSONValue {
+  private func audio(_ data: String, format: String = "wav") -> JSONValue {
     ["type": "input_audio", "input_audio": ["data": .string(data), "format": .string(format)]]
   }
 
@@ -64,11 +64,11 @@ import Tokenizers
     }
   }
 
-  @Test func `a sound takes the place of the token that the template wrote`() throws {
+  @Test func `an audio clip takes the place of the token that the template wrote`() throws {
     let core = try core()
     let bytes = wav(samples: 16_000)
     let data = Base64.encode(bytes)
-    let result = try prompt([["type": "text", "text": "a"], sound(data)], core)
+    let result = try prompt([["type": "text", "text": "a"], audio(data)], core)
     #expect(result.media.map(\.positions.count) == [25] && result.media.first?.input.kind == .audio)
     let start = try #require(result.media.first?.start)
     #expect(result.tokens[start - 1] == 300 && result.tokens[start + 25] == 301)
@@ -76,35 +76,35 @@ import Tokenizers
     // The head of a data URL, an attachment and capital letters make no difference.
     for other in [
       try prompt(
-        [["type": "text", "text": "a"], sound("data:audio/wav;base64," + data, format: "WAV")], core),
-      try prompt([["type": "text", "text": "a"], sound("attachment:s")], core, [ByteKey("s"): bytes]),
+        [["type": "text", "text": "a"], audio("data:audio/wav;base64," + data, format: "WAV")], core),
+      try prompt([["type": "text", "text": "a"], audio("attachment:s")], core, [ByteKey("s"): bytes]),
     ] {
       #expect(other.tokens == result.tokens)
       #expect(other.media.map(\.input.digest) == result.media.map(\.input.digest))
     }
   }
 
-  @Test func `what is no sound is refused with its place and what to do`() throws {
+  @Test func `what is no audio is refused with its place and what to do`() throws {
     let core = try core()
     let place = "messages[0].content[0].input_audio"
     for format in ["mp3", "flac", "ogg", "pcm16", ""] {
-      let error = refusal([sound("AAAA", format: format)], core)
+      let error = refusal([audio("AAAA", format: format)], core)
       #expect(error?.code == "unsupported_value" && error?.param == place + ".format", "\(format)")
     }
-    #expect(refusal([sound("!")], core)?.code == "invalid_value")
-    #expect(refusal([sound("attachment:none")], core)?.param == place + ".data")
+    #expect(refusal([audio("!")], core)?.code == "invalid_value")
+    #expect(refusal([audio("attachment:none")], core)?.param == place + ".data")
     for (bytes, words) in [
       (Array("fLaC1234".utf8), "FLAC"), ([1, 2, 3], "no WAV"), (wav(samples: 480_001), "at most 30"),
       (wav(samples: 160), "at least 11"), (Array(wav(samples: 1000).prefix(500)), "only 456 are left"),
     ] {
-      let error = refusal([sound(Base64.encode(bytes))], core)
+      let error = refusal([audio(Base64.encode(bytes))], core)
       #expect(error?.code == "invalid_audio" && error?.param == place + ".data" && error?.status == 400)
       #expect(error?.message.contains(words) == true, "\(error?.message ?? "accepted")")
     }
   }
 
-  @Test func `a model without sound says so`() throws {
-    let error = refusal([sound("AAAA")], try core(MediaRules()))
+  @Test func `a model without audio says so`() throws {
+    let error = refusal([audio("AAAA")], try core(MediaRules()))
     #expect(error?.code == "unsupported_value" && error?.param == "messages[0].content[0].type")
     #expect(error?.message.contains("'m' takes no sound") == true)
     #expect(error?.message.contains("--no-audio") == false)
@@ -113,13 +113,13 @@ import Tokenizers
   @Test func `a flag that takes the encoder from a model is named`() throws {
     var rules = MediaRules()
     rules.switchedOff = [.audio]
-    let error = refusal([sound("AAAA")], try core(rules))
+    let error = refusal([audio("AAAA")], try core(rules))
     #expect(
       error?.message.contains("the model 'm' takes no sound: this server was started with --no-audio") == true
     )
   }
 
-  @Test func `usage counts the tokens of sound where there are any`() {
+  @Test func `usage counts the tokens of audio where there are any`() {
     #expect(
       Usage(promptTokens: 40, cachedTokens: 3, audioTokens: 25).json["prompt_tokens_details"]
         == ["cached_tokens": 3, "audio_tokens": 25])

@@ -1,7 +1,7 @@
-// Sound as every reader hands it on, and why a file is not sound that can be used.
+// Audio as every reader hands it on, and why a file is not audio that can be used.
 
 /// One channel of samples.
-package struct Sound: Sendable, Equatable {
+package struct AudioClip: Sendable, Equatable {
   /// Full scale is -1...1; float files may exceed it a little.
   package var samples: [Float]
   /// Samples per second.
@@ -16,7 +16,7 @@ package struct Sound: Sendable, Equatable {
 }
 
 /// What a reader takes at most; checked before it allocates.
-package struct SoundLimits: Sendable, Equatable {
+package struct AudioLimits: Sendable, Equatable {
   package var bytes: Int
   package var seconds: Int
 
@@ -26,8 +26,8 @@ package struct SoundLimits: Sendable, Equatable {
   }
 }
 
-/// What is wrong with a sound, and what to send instead.
-package enum SoundError: Error, Equatable, CustomStringConvertible {
+/// What is wrong with an audio clip, and what to send instead.
+package enum AudioError: Error, Equatable, CustomStringConvertible {
   case tooManyBytes(Int, limit: Int)
   case tooLong(seconds: Double, limit: Int)
   /// A format that was recognised and has no reader.
@@ -74,7 +74,7 @@ package enum SoundError: Error, Equatable, CustomStringConvertible {
     }
   }
 
-  /// One digit behind the point, rounded up: a sound just above the limit must not be said to have its length.
+  /// One digit behind the point, rounded up: an audio clip just above the limit must not be said to have its length.
   private static func decimal(_ seconds: Double) -> String {
     let tenths = (seconds * 10).rounded(.up)
     guard tenths < 1e12 else { return "very many" }

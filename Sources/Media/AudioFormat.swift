@@ -1,7 +1,7 @@
-// Formats of sound that are known by their first bytes, so that an error can name them.
+// Formats of audio that are known by their first bytes, so that an error can name them.
 
-/// Recognises formats of sound by their first bytes; none of them but WAV has a reader.
-package enum SoundFormat {
+/// Recognises formats of audio by their first bytes; none of them but WAV has a reader.
+package enum AudioFormat {
   /// The name of a format that is not WAV; nil for WAV and for what is unknown.
   package static func foreignName(_ bytes: [UInt8]) -> String? {
     for (offset, magic, name) in signatures

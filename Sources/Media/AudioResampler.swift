@@ -1,4 +1,4 @@
-// Changes the sample rate of a sound, for any two rates: a windowed sinc as an anti-aliasing filter, evaluated at
+// Changes the sample rate of an audio clip, for any two rates: a windowed sinc as an anti-aliasing filter, evaluated at
 // the phases that the outputs fall on (polyphase).
 //
 // Source: Kaiser's window and its estimate of the length (Oppenheim and Schafer, "Discrete-Time Signal Processing",
@@ -6,8 +6,8 @@
 
 import Platform
 
-/// Sounds at the rate that the model was trained with.
-package enum SoundResampler {
+/// Audio at the rate that the model was trained with.
+package enum AudioResampler {
   /// Output n is the input at time n / target; what is outside the input counts as silence.
   ///
   /// - Returns: `samples.count · target / rate` samples, rounded up.

@@ -3,7 +3,7 @@
 import Media
 import Testing
 
-@Suite struct SoundFormatTests {
+@Suite struct AudioFormatTests {
   private func ogg(_ packet: String) -> [UInt8] {
     Array("OggS".utf8) + [UInt8](repeating: 0, count: 22) + [1, 19] + Array(packet.utf8)
   }
@@ -21,22 +21,22 @@ import Testing
       (Array("RIFX".utf8), "big-endian WAV (RIFX)"), (Array("RIFF\0\0\0\0AVI ".utf8), "AVI video"),
     ]
     for (bytes, name) in files {
-      #expect(SoundFormat.foreignName(bytes) == name)
+      #expect(AudioFormat.foreignName(bytes) == name)
       #expect(failure(bytes) == .unsupportedFormat(name))
     }
   }
 
   @Test func `what is unknown has no name`() {
     for bytes: [UInt8] in [[], [0xFF], [0xFF, 0xFF, 0xFF, 0xFF], [0xFF, 0xFB, 0xF0, 0], [1, 2, 3, 4, 5]] {
-      #expect(SoundFormat.foreignName(bytes) == nil)
+      #expect(AudioFormat.foreignName(bytes) == nil)
       #expect(failure(bytes) == .unrecognised)
     }
-    #expect(SoundFormat.foreignName(WAVFile(data: [0, 0]).bytes) == nil)
+    #expect(AudioFormat.foreignName(WAVFile(data: [0, 0]).bytes) == nil)
   }
 
   @Test func `an error says what to send instead`() {
     #expect(
-      SoundError.unsupportedFormat("MP3").description
+      AudioError.unsupportedFormat("MP3").description
         == "this is MP3, and only WAV is read. Send a WAV file, for example from: "
         + "ffmpeg -i INPUT -ac 1 -ar 16000 -c:a pcm_s16le OUTPUT.wav")
   }
