@@ -60,7 +60,7 @@ enum ServeCommand {
   ) throws -> (App, ModelFleet) {
     do {
       let fleet = try models.start()
-      var settings = App.Settings()
+      var settings = ServerSettings()
       settings.metrics = metrics
       settings.started = Int(Instant.wallSeconds)
       settings.reasoningField = try flags.word("reasoning-field", else: settings.reasoningField)

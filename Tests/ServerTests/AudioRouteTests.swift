@@ -22,13 +22,13 @@ import Tokenizers
     {% endfor %}
     """
 
-  private func core(_ rules: MediaRules = AudioRouteTests.rules) throws -> AppCore {
+  private func core(_ rules: MediaRules = AudioRouteTests.rules) throws -> RequestContext {
     let template = try ChatTemplate(source: Self.template, specialTokens: [], localTime: { (0, 0) })
     let model = ServedModel(
       id: "m", created: 0, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
       endTokens: [Marker.end], media: rules)
-    let host = AppHost(models: ModelFleet(model), settings: App.Settings())
-    return AppCore(host: host, lease: try host.models.leaseFirst())
+    let server = ServerContext(models: ModelFleet(model), settings: ServerSettings())
+    return RequestContext(server: server, lease: try server.models.leaseFirst())
   }
 
   /// Silence, 16 bits at 16,000 samples per second.
@@ -47,7 +47,7 @@ import Tokenizers
   }
 
   private func prompt(
-    _ content: JSONValue, _ core: AppCore, _ attachments: [ByteKey: [UInt8]] = [:]
+    _ content: JSONValue, _ core: RequestContext, _ attachments: [ByteKey: [UInt8]] = [:]
   ) throws -> ModelPrompt {
     let body: JSONValue = ["model": "m", "messages": [["role": "user", "content": content]]]
     let request = try ChatRequest(body, limits: core.limits, vocabularySize: 262)
@@ -55,7 +55,7 @@ import Tokenizers
       request, try #require(core.model.template))
   }
 
-  private func refusal(_ content: JSONValue, _ core: AppCore) -> APIError? {
+  private func refusal(_ content: JSONValue, _ core: RequestContext) -> APIError? {
     do {
       _ = try prompt(content, core)
       return nil

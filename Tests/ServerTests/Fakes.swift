@@ -165,10 +165,10 @@ let tinyTemplate: ChatTemplate = {
 
 // MARK: Application
 
-func makeApp(_ service: FakeService, id: String = "m", configure: (inout App.Settings) -> Void = { _ in })
+func makeApp(_ service: FakeService, id: String = "m", configure: (inout ServerSettings) -> Void = { _ in })
   -> App
 {
-  var settings = App.Settings()
+  var settings = ServerSettings()
   settings.makeID = { "ID" }
   settings.now = { 7 }
   configure(&settings)

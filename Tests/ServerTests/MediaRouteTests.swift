@@ -27,13 +27,15 @@ private let rules = MediaRules(
     {% endfor %}
     """
 
-  private func core(_ settings: App.Settings = App.Settings(), takesImages: Bool = true) throws -> AppCore {
+  private func core(_ settings: ServerSettings = ServerSettings(), takesImages: Bool = true) throws
+    -> RequestContext
+  {
     let template = try ChatTemplate(source: Self.template, specialTokens: [], localTime: { (0, 0) })
     let model = ServedModel(
       id: "m", created: 0, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
       endTokens: [Marker.end], media: takesImages ? rules : MediaRules())
-    let host = AppHost(models: ModelFleet(model), settings: settings)
-    return AppCore(host: host, lease: try host.models.leaseFirst())
+    let server = ServerContext(models: ModelFleet(model), settings: settings)
+    return RequestContext(server: server, lease: try server.models.leaseFirst())
   }
 
   private static let picture = "/media/jpeg-64x48-420.jpg"
@@ -43,7 +45,7 @@ private let rules = MediaRules(
     return "data:image/jpeg;base64," + Base64.encode(bytes)
   }
 
-  private func request(_ content: JSONValue, _ core: AppCore) throws -> ChatRequest {
+  private func request(_ content: JSONValue, _ core: RequestContext) throws -> ChatRequest {
     let body: JSONValue = ["model": "m", "messages": [["role": "user", "content": content]]]
     return try ChatRequest(body, limits: core.limits, vocabularySize: 262)
   }
@@ -52,7 +54,8 @@ private let rules = MediaRules(
     ["type": "image_url", "image_url": ["url": .string(url), "detail": .string(detail)]]
   }
 
-  private func prompt(_ content: JSONValue, _ core: AppCore, _ attachments: [ByteKey: [UInt8]] = [:]) throws
+  private func prompt(_ content: JSONValue, _ core: RequestContext, _ attachments: [ByteKey: [UInt8]] = [:])
+    throws
     -> ModelPrompt
   {
     let template = try #require(core.model.template)
@@ -60,7 +63,7 @@ private let rules = MediaRules(
       request(content, core), template)
   }
 
-  private func refusal(_ content: JSONValue, _ core: AppCore) -> String {
+  private func refusal(_ content: JSONValue, _ core: RequestContext) -> String {
     do {
       _ = try prompt(content, core)
       return "accepted"
@@ -116,7 +119,7 @@ private let rules = MediaRules(
   }
 
   @Test func `files are read below the root alone`() throws {
-    var settings = App.Settings()
+    var settings = ServerSettings()
     settings.mediaRoot = TestData.fixtures
     let core = try core(settings)
     #expect(refusal([image("file://" + Self.picture)], core) == "accepted")
@@ -135,7 +138,7 @@ private let rules = MediaRules(
   }
 
   @Test func `URLs are followed where that is allowed, to public places`() throws {
-    var settings = App.Settings()
+    var settings = ServerSettings()
     settings.mediaURLs = MediaURLRules()
     // No curl: the refusal comes from the fetcher.
     #expect(

@@ -19,7 +19,7 @@ private func call(_ arguments: String) -> String {
 
 struct ResponsesRouteTests {
   /// An application whose ids are all different.
-  private func app(_ service: FakeService, configure: (inout App.Settings) -> Void = { _ in }) -> App {
+  private func app(_ service: FakeService, configure: (inout ServerSettings) -> Void = { _ in }) -> App {
     let count = Monitor(0)
     return makeApp(service) { settings in
       settings.makeID = {

@@ -9,7 +9,7 @@ import Testing
 @Suite struct SeveralModelsTests {
   private func app(_ garage: Garage = Garage()) throws -> (App, ModelFleet) {
     let fleet = try garage.fleet(["m", "org/n"], aliases: [.init(name: "gpt-4o", model: "org/n")])
-    var settings = App.Settings()
+    var settings = ServerSettings()
     settings.makeID = { "ID" }
     settings.started = 3
     return (App(fleet, settings: settings), fleet)

@@ -8,7 +8,7 @@ import OpenAI
 import Tokenizers
 
 struct AnswerGuide {
-  let core: AppCore
+  let core: RequestContext
   let request: ChatRequest
   let template: ChatTemplate
 
@@ -134,7 +134,7 @@ struct ContentPattern {
   }
 }
 
-extension AppCore {
+extension RequestContext {
   func grammar(_ pattern: Pattern) throws(GrammarError) -> CompiledGrammar {
     try model.grammars.grammar(for: pattern)
   }

@@ -7,19 +7,6 @@ import Media
 import OpenAI
 import Platform
 
-/// Why an answer cannot be completed.
-enum AnswerFailure: Error {
-  /// Nobody reads any more.
-  case clientGone
-  /// The reader lagged so far behind that the engine gave the generation up.
-  case clientTooSlow
-  /// The server's time to drain is over.
-  case shuttingDown
-  case engine(InferenceError)
-  /// The model's numbers left no token to choose.
-  case noToken
-}
-
 /// Used on the connection's thread only.
 final class AnswerRun {
   /// One choice of the answer.
@@ -45,15 +32,15 @@ final class AnswerRun {
   private(set) var parts: [Part]
   private let begin = Instant.now
   private var firstPiece: Instant?
-  private let core: AppCore
-  private var timing: Timing { core.timing }
+  private let core: RequestContext
+  private let timing: Timing
   private var tally = TokenTally()
 
-  struct Timing {
+  private struct Timing {
     /// How often a waiting connection looks whether its client is still there, seconds.
-    var poll = 0.025
+    let poll: Double
     /// Silence on a stream after which a comment is sent, seconds.
-    var keepAlive = 1.0
+    let keepAlive: Double
   }
 
   /// Generations of one answer that the engine may hold at a time.
@@ -61,9 +48,10 @@ final class AnswerRun {
   /// How often a running answer is counted, seconds.
   private static let countingSeconds = 1.0
 
-  init(_ parts: [Part], core: AppCore) {
+  init(_ parts: [Part], core: RequestContext) {
     self.parts = parts
     self.core = core
+    timing = Timing(poll: core.settings.pollSeconds, keepAlive: core.settings.keepAliveSeconds)
   }
 
   deinit { cancelAll() }

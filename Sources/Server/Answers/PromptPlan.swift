@@ -8,7 +8,7 @@ import OpenAI
 import Tokenizers
 
 struct PromptPlan {
-  let core: AppCore
+  let core: RequestContext
   let options: GenerationOptions
   /// The field that holds the prompt, for errors.
   let param: String

@@ -4,7 +4,7 @@ import Decoding
 import OpenAI
 import Tokenizers
 
-extension AppCore {
+extension RequestContext {
   func logprob(_ token: SampledToken) -> LogprobEntry {
     LogprobEntry(
       token: .init(bytes: model.tokenizer.bytes(of: token.id), logprob: token.logprob),

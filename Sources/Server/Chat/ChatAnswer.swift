@@ -8,7 +8,7 @@ struct ChatAnswer {
   let request: ChatRequest
   let header: AnswerHeader
   let run: AnswerRun
-  let core: AppCore
+  let core: RequestContext
 
   // MARK: Whole
 
@@ -118,17 +118,5 @@ struct ChatAnswer {
   /// After the first byte an error can only be told in the stream.
   private func fail(_ events: EventStream, _ failure: AnswerFailure) {
     events.finishFailed(APIError(failure, param: "messages"))
-  }
-}
-
-extension EventStream {
-  /// The error as an event, then the end mark; the connection closes behind it.
-  func finishFailed(_ error: APIError) {
-    do throws(SocketError) {
-      try send(error.json.bytes)
-    } catch {
-      return
-    }
-    finishWithError("[DONE]")
   }
 }

@@ -12,11 +12,11 @@ import OpenAI
 import Tokenizers
 
 struct ChatPlan {
-  private let core: AppCore
+  private let core: RequestContext
   private let resolver: MediaResolver
 
   /// - Parameter media: finds the request's images and audio; nil for one of its own.
-  init(_ core: AppCore, media: MediaResolver? = nil) {
+  init(_ core: RequestContext, media: MediaResolver? = nil) {
     self.core = core
     resolver = media ?? MediaResolver(core)
   }
@@ -82,5 +82,21 @@ struct ChatPlan {
     } catch {
       throw APIError(error)
     }
+  }
+}
+
+extension RequestContext {
+  /// The prompt of a request that is not run.
+  ///
+  /// - Throws: 400 when the model cannot be shown the request.
+  func prompt(of request: ChatRequest) throws(APIError) -> ModelPrompt {
+    try ChatPlan(self).makePrompt(request, chatTemplate(for: request))
+  }
+
+  /// - Throws: 400 when the model has no template, or none for the request's tools.
+  func chatTemplate(for request: ChatRequest) throws(APIError) -> ChatTemplate {
+    guard let template = model.template else { throw .noChatTemplate(model: model.id) }
+    guard request.tools.isEmpty || template.supportsTools else { throw .unsupportedTools(model: model.id) }
+    return template
   }
 }

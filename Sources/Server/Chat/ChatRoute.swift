@@ -6,14 +6,14 @@ import JSON
 import OpenAI
 
 struct ChatRoute {
-  private let host: AppHost
+  private let server: ServerContext
 
-  init(_ host: AppHost) { self.host = host }
+  init(_ server: ServerContext) { self.server = server }
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let form = try http.chatForm(host.limits)
-    let core = try host.core(form.body, for: context.client)
+    let form = try http.chatForm(server.limits)
+    let core = try server.request(form.body, for: context.client)
     let request = try ChatRequest(form.body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
     try form.check(request)

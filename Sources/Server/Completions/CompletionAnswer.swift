@@ -12,7 +12,7 @@ struct CompletionAnswer {
   let prompts: [[Int32]]
   let header: AnswerHeader
   let run: AnswerRun
-  let core: AppCore
+  let core: RequestContext
 
   /// Text of one choice, and the log probabilities of the tokens that it is made of.
   private struct Fragment {

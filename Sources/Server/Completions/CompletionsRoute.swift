@@ -8,14 +8,14 @@ import OpenAI
 import Tokenizers
 
 struct CompletionsRoute {
-  private let host: AppHost
+  private let server: ServerContext
 
-  init(_ host: AppHost) { self.host = host }
+  init(_ server: ServerContext) { self.server = server }
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try host.core(body, for: context.client)
+    let core = try server.request(body, for: context.client)
     let request = try CompletionRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
     let prompts = request.prompts.map { encode($0, core) }
@@ -32,7 +32,7 @@ struct CompletionsRoute {
     return response
   }
 
-  private func encode(_ prompt: CompletionRequest.Prompt, _ core: AppCore) -> [Int32] {
+  private func encode(_ prompt: CompletionRequest.Prompt, _ core: RequestContext) -> [Int32] {
     switch prompt {
     case .text(let text): core.model.tokenizer.encode(text, addSpecialTokens: true)
     case .tokens(let ids): ids
@@ -41,7 +41,7 @@ struct CompletionsRoute {
 
   /// Choices are numbered prompt by prompt.
   private func parts(
-    _ request: CompletionRequest, _ prompts: [[Int32]], _ core: AppCore
+    _ request: CompletionRequest, _ prompts: [[Int32]], _ core: RequestContext
   ) throws(APIError) -> [AnswerRun.Part] {
     var plan = PromptPlan(
       core: core, options: request.options, param: "prompt", topLogprobs: request.logprobs,

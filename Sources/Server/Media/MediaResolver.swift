@@ -6,9 +6,19 @@ import Media
 import OpenAI
 import Platform
 
+/// Where media may come from, and the desk where they are made ready. Shared by all requests.
+struct MediaSources: Sendable {
+  let desk: MediaDesk
+  /// Nil where nothing is fetched.
+  let fetcher: MediaFetcher?
+  /// The folder whose files `file://` URLs may name; nil for none.
+  let root: String?
+}
+
 /// Belongs to one request: what it has found stays, because a prompt may be made several times until it fits.
 final class MediaResolver {
-  private let core: AppCore
+  private let sources: MediaSources
+  private let model: ServedModel
   /// Parts of a multipart body by name.
   private let attachments: [ByteKey: [UInt8]]
   private let isUnwanted: () -> Bool
@@ -20,9 +30,11 @@ final class MediaResolver {
   /// - Parameter isUnwanted: whether nobody waits for the answer any more; asked while something is fetched or
   ///   waits for its turn to be decoded.
   init(
-    _ core: AppCore, attachments: [ByteKey: [UInt8]] = [:], isUnwanted: @escaping () -> Bool = { false }
+    _ sources: MediaSources, model: ServedModel, attachments: [ByteKey: [UInt8]],
+    isUnwanted: @escaping () -> Bool
   ) {
-    self.core = core
+    self.sources = sources
+    self.model = model
     self.attachments = attachments
     self.isUnwanted = isUnwanted
   }
@@ -38,12 +50,12 @@ final class MediaResolver {
   private func makeInput(of part: MediaPart) throws(APIError) -> MediaInput {
     switch part.content {
     case .image(let url, let detail):
-      guard let rules = core.model.media.images else {
+      guard let rules = model.media.images else {
         throw refusal(part, "images", .image, flag: "--no-vision")
       }
       return try image(bytes(at: url, of: part), Self.tokens(for: detail, rules), rules, part)
     case .audio(let data, let format):
-      guard let rules = core.model.media.audio else {
+      guard let rules = model.media.audio else {
         throw refusal(part, "sound", .audio, flag: "--no-audio")
       }
       guard format.lowercased().utf8.elementsEqual("wav".utf8) else {
@@ -56,8 +68,8 @@ final class MediaResolver {
 
   /// - Parameter flag: what takes the encoder from a model that has one.
   private func refusal(_ part: MediaPart, _ what: String, _ kind: MediaKind, flag: String) -> APIError {
-    let cause = core.model.media.switchedOff.contains(kind) ? ": this server was started with \(flag)" : ""
-    return .unsupportedValue("\(part.path).type", "the model '\(core.model.id)' takes no \(what)" + cause)
+    let cause = model.media.switchedOff.contains(kind) ? ": this server was started with \(flag)" : ""
+    return .unsupportedValue("\(part.path).type", "the model '\(model.id)' takes no \(what)" + cause)
   }
 
   // MARK: Audio
@@ -66,7 +78,7 @@ final class MediaResolver {
     _ bytes: [UInt8], _ rules: MediaRules.Audio, _ part: MediaPart
   ) throws(APIError) -> MediaInput {
     let key = SHA256.digest(Array("sound\n".utf8) + SHA256.digest(bytes))
-    return try core.desk.input(key, for: part.field, isUnwanted: isUnwanted) { _ throws(APIError) in
+    return try sources.desk.input(key, for: part.field, isUnwanted: isUnwanted) { _ throws(APIError) in
       do throws(AudioError) {
         return try rules.input(bytes)
       } catch {
@@ -101,7 +113,7 @@ final class MediaResolver {
     _ bytes: [UInt8], _ tokens: Int, _ rules: MediaRules.Images, _ part: MediaPart
   ) throws(APIError) -> MediaInput {
     let key = SHA256.digest(Array("image \(tokens)\n".utf8) + SHA256.digest(bytes))
-    return try core.desk.input(key, for: part.field, isUnwanted: isUnwanted) { loan throws(APIError) in
+    return try sources.desk.input(key, for: part.field, isUnwanted: isUnwanted) { loan throws(APIError) in
       do throws(MediaError) {
         let image = try ImageDecoder.decode(bytes, limits: ImageLimits(claim: loan.extend))
         let size = try rules.grid.size(width: image.width, height: image.height, tokens: tokens)
@@ -145,7 +157,7 @@ final class MediaResolver {
   }
 
   private func fetched(_ url: String, _ part: MediaPart) throws(APIError) -> [UInt8] {
-    guard let fetcher = core.host.fetcher else {
+    guard let fetcher = sources.fetcher else {
       throw .unsupportedValue(
         part.field,
         "this server fetches nothing from the network (--allow-media-urls is not set); send the bytes in a data URL"
@@ -159,7 +171,7 @@ final class MediaResolver {
   }
 
   private func file(_ url: String, _ part: MediaPart) throws(APIError) -> [UInt8] {
-    guard let root = core.settings.mediaRoot else {
+    guard let root = sources.root else {
       throw .unsupportedValue(part.field, "this server reads no files (--media-root is not set)")
     }
     guard let path = Self.path(ofFileURL: url) else {

@@ -9,7 +9,7 @@ struct MessagesAnswer {
   /// `msg_…`.
   let id: String
   let run: AnswerRun
-  let core: AppCore
+  let core: RequestContext
 
   private var message: MessagesResponse { MessagesResponse(id: id, model: core.model.id, usage: run.usage) }
 

@@ -7,14 +7,14 @@ import JSON
 import OpenAI
 
 struct MessagesRoute {
-  private let host: AppHost
+  private let server: ServerContext
 
-  init(_ host: AppHost) { self.host = host }
+  init(_ server: ServerContext) { self.server = server }
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try host.core(body, for: context.client)
+    let core = try server.request(body, for: context.client)
     let request = try MessagesRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
     let run = try start(request, core, context)
@@ -26,7 +26,7 @@ struct MessagesRoute {
   }
 
   private func start(
-    _ request: MessagesRequest, _ core: AppCore, _ context: ConnectionContext
+    _ request: MessagesRequest, _ core: RequestContext, _ context: ConnectionContext
   ) throws(APIError) -> AnswerRun {
     let media = MediaResolver(core, isUnwanted: context.isClientGone)
     let run: AnswerRun
@@ -45,7 +45,7 @@ struct MessagesRoute {
 
   func countTokens(_ http: Request) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try host.core(body)
+    let core = try server.request(body)
     let request = try MessagesRequest(
       body, limits: core.limits, vocabularySize: core.model.vocabularySize, onlyCounts: true)
     try core.checkUnknown(request.ignored)

@@ -10,12 +10,14 @@ import Media
 import OpenAI
 
 struct CapabilitiesRoute {
-  private let core: AppCore
+  private let core: RequestContext
 
-  init(_ core: AppCore) { self.core = core }
+  init(_ core: RequestContext) { self.core = core }
 
-  static func respond(_ host: AppHost) -> Response {
-    let models = host.models.leaseLoaded().map { CapabilitiesRoute(AppCore(host: host, lease: $0)) }
+  static func respond(_ server: ServerContext) -> Response {
+    let models = server.models.leaseLoaded().map {
+      CapabilitiesRoute(RequestContext(server: server, lease: $0))
+    }
     return Response(
       json: ["object": "list", "data": .array(models.map { .object(JSONObject($0.facts + $0.abilities)) })])
   }

@@ -17,15 +17,15 @@ struct MetricsRoute {
   private let memory: MemoryLedger.Snapshot
   private var out = MetricsText()
 
-  static func register(on router: inout Router, _ host: AppHost) {
-    let metrics = host.settings.metrics
+  static func register(on router: inout Router, _ server: ServerContext) {
+    let metrics = server.settings.metrics
     router.on("GET", "/metrics") { _, _ in
-      host.models.observe()
+      server.models.observe()
       var route = MetricsRoute(
-        metrics.snapshot(), version: host.settings.version, startSeconds: metrics.startSeconds,
-        engines: host.models.statuses.compactMap { status in
+        metrics.snapshot(), version: server.settings.version, startSeconds: metrics.startSeconds,
+        engines: server.models.statuses.compactMap { status in
           status.model.map { (status.source.id, $0.statistics()) }
-        }, memory: host.models.ledger.snapshot())
+        }, memory: server.models.ledger.snapshot())
       return Response(contentType: MetricsText.contentType, bytes: Array(route.write().utf8))
     }
   }

@@ -9,12 +9,12 @@ import OpenAI
 import Tokenizers
 
 struct TokenizeRoutes {
-  private let host: AppHost
+  private let server: ServerContext
 
-  init(_ host: AppHost) { self.host = host }
+  init(_ server: ServerContext) { self.server = server }
 
   private func answer(_ json: JSONValue, ignored: [String]) throws(APIError) -> Response {
-    try host.checkUnknown(ignored)
+    try server.checkUnknown(ignored)
     var response = Response(json: json)
     response.nameIgnored(ignored)
     return response
@@ -24,7 +24,7 @@ struct TokenizeRoutes {
 
   func tokenize(_ http: Request) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try host.core(body)
+    let core = try server.request(body)
     let tokenizer = core.model.tokenizer
     let request = try TokenizeRequest(
       body, model: core.model.id, limits: core.limits, vocabularySize: core.model.vocabularySize)
@@ -39,7 +39,7 @@ struct TokenizeRoutes {
       ], ignored: request.ignored)
   }
 
-  private func tokens(of request: TokenizeRequest, _ core: AppCore) throws(APIError) -> [Int32] {
+  private func tokens(of request: TokenizeRequest, _ core: RequestContext) throws(APIError) -> [Int32] {
     switch request.input {
     case .chat(let chat): try core.prompt(of: chat).tokens
     case .text(let text) where request.parsesSpecialTokens:
@@ -59,7 +59,7 @@ struct TokenizeRoutes {
   /// The text by the names that both kinds of clients look for.
   func detokenize(_ http: Request) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try host.core(body)
+    let core = try server.request(body)
     let request = try DetokenizeRequest(
       body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     let text = JSONValue.string(core.model.tokenizer.decode(request.tokens, skipSpecialTokens: false))
@@ -70,7 +70,7 @@ struct TokenizeRoutes {
 
   func applyTemplate(_ http: Request) throws(APIError) -> Response {
     var body = try http.jsonBody()
-    let core = try host.core(body)
+    let core = try server.request(body)
     if var object = body.objectValue, object["model"]?.isNull ?? true {
       object["model"] = .string(core.model.id)
       body = .object(object)
@@ -81,30 +81,16 @@ struct TokenizeRoutes {
 
   func countInput(_ http: Request) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let (prompt, request) = try prompt(of: body, host.core(body))
+    let (prompt, request) = try prompt(of: body, server.request(body))
     return try answer(
       ["object": "response.input_tokens", "input_tokens": .int(prompt.tokens.count)],
       ignored: request.ignored)
   }
 
-  private func prompt(of body: JSONValue, _ core: AppCore) throws(APIError) -> (ModelPrompt, ChatRequest) {
+  private func prompt(of body: JSONValue, _ core: RequestContext) throws(APIError) -> (
+    ModelPrompt, ChatRequest
+  ) {
     let request = try ChatRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     return (try core.prompt(of: request), request)
-  }
-}
-
-extension AppCore {
-  /// The prompt of a request that is not run.
-  ///
-  /// - Throws: 400 when the model cannot be shown the request.
-  func prompt(of request: ChatRequest) throws(APIError) -> ModelPrompt {
-    try ChatPlan(self).makePrompt(request, chatTemplate(for: request))
-  }
-
-  /// - Throws: 400 when the model has no template, or none for the request's tools.
-  func chatTemplate(for request: ChatRequest) throws(APIError) -> ChatTemplate {
-    guard let template = model.template else { throw .noChatTemplate(model: model.id) }
-    guard request.tools.isEmpty || template.supportsTools else { throw .unsupportedTools(model: model.id) }
-    return template
   }
 }

@@ -5,19 +5,19 @@ import JSON
 import OpenAI
 
 struct ConversationsRoute {
-  private let host: AppHost
+  private let server: ServerContext
   private let records: ClientRecords
 
-  private init(_ host: AppHost, _ client: ClientIdentity) {
-    self.host = host
-    records = host.settings.store.records(of: client)
+  private init(_ server: ServerContext, _ client: ClientIdentity) {
+    self.server = server
+    records = server.settings.store.records(of: client)
   }
 
-  static func register(on router: inout Router, _ host: AppHost) {
+  static func register(on router: inout Router, _ server: ServerContext) {
     typealias Handle = @Sendable (ConversationsRoute, Request) throws(APIError) -> Response
     func on(_ method: String, _ pattern: String, _ handle: @escaping Handle) {
       router.on(method, pattern) { request, context in
-        App.answer { () throws(APIError) in try handle(ConversationsRoute(host, context.client), request) }
+        App.answer { () throws(APIError) in try handle(ConversationsRoute(server, context.client), request) }
       }
     }
     let one = "/v1/conversations/:id"
@@ -71,7 +71,7 @@ struct ConversationsRoute {
   private func read(_ items: JSONValue?) throws(APIError) -> ResponsesInput {
     guard let items, items != [] else { return ResponsesInput() }
     return try ResponsesItemReader(
-      limits: host.limits, makeID: host.settings.makeID, resolve: { records.item($0) }
+      limits: server.limits, makeID: server.settings.makeID, resolve: { records.item($0) }
     ).read(items, name: "items")
   }
 
@@ -79,7 +79,8 @@ struct ConversationsRoute {
     try checkSize(http, stored: 0)
     let body = try body(http)
     let conversation = StoredConversation(
-      id: "conv_" + host.settings.makeID(), createdAt: host.settings.now(), metadata: body.metadata ?? [:],
+      id: "conv_" + server.settings.makeID(), createdAt: server.settings.now(),
+      metadata: body.metadata ?? [:],
       items: try read(body.items).items)
     records.put(conversation)
     var response = Response(json: conversation.json)

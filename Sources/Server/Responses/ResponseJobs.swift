@@ -78,7 +78,7 @@ final class ResponseJobs: Sendable {
   ///
   /// - Throws: what is to be answered instead; then nothing has begun.
   func start(
-    _ plan: ResponsePlan, _ core: AppCore, requestID: String
+    _ plan: ResponsePlan, _ core: RequestContext, requestID: String
   ) throws(APIError) -> ResponseJob {
     let job = ResponseJob(id: plan.id, body: plan.body)
     let isAdded = state.update { state in
@@ -109,7 +109,7 @@ final class ResponseJobs: Sendable {
   }
 
   private func work(
-    _ job: ResponseJob, _ plan: ResponsePlan, _ core: AppCore, requestID: String,
+    _ job: ResponseJob, _ plan: ResponsePlan, _ core: RequestContext, requestID: String,
     report: (Result<Void, APIError>) -> Void
   ) {
     defer {

@@ -20,7 +20,7 @@ final class ResponseRun {
   }
 
   private let plan: ResponsePlan
-  private let core: AppCore
+  private let core: RequestContext
   private let run: AnswerRun
   private var writer: ResponseEventWriter
   private var kind: Kind?
@@ -37,7 +37,7 @@ final class ResponseRun {
   /// - Parameter isUnwanted: whether nobody waits for it any more; asked while images are fetched.
   /// - Throws: what is to be answered instead.
   init(
-    _ plan: ResponsePlan, _ core: AppCore, isUnwanted: @escaping () -> Bool
+    _ plan: ResponsePlan, _ core: RequestContext, isUnwanted: @escaping () -> Bool
   ) throws(APIError) {
     self.plan = plan
     self.core = core

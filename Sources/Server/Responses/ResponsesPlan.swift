@@ -25,11 +25,11 @@ struct ResponsePlan: Sendable {
 }
 
 struct ResponsesPlanner {
-  let core: AppCore
+  let core: RequestContext
   /// Finds the response that `previous_response_id` names.
   let find: (String) -> StoredResponse?
 
-  init(_ core: AppCore, find: ((String) -> StoredResponse?)? = nil) {
+  init(_ core: RequestContext, find: ((String) -> StoredResponse?)? = nil) {
     self.core = core
     self.find = find ?? { core.records.response($0) }
   }
@@ -97,7 +97,7 @@ struct ResponsesPlanner {
 extension ResponsePlan {
   /// The generation, not started. With `truncation: auto` old messages are dropped first if they must be.
   func makeRun(
-    _ core: AppCore, media: MediaResolver
+    _ core: RequestContext, media: MediaResolver
   ) throws(APIError) -> AnswerRun {
     let plan = ChatPlan(core, media: media)
     do throws(APIError) {
@@ -117,7 +117,7 @@ extension ResponsePlan {
   /// Tokens of the prompt, however many the model can take.
   ///
   /// - Throws: 400 when the model cannot be shown the request, in terms of the body.
-  func promptTokens(_ core: AppCore) throws(APIError) -> Int {
+  func promptTokens(_ core: RequestContext) throws(APIError) -> Int {
     do throws(APIError) {
       return try core.prompt(of: chat.request).tokens.count
     } catch {
@@ -129,7 +129,7 @@ extension ResponsePlan {
   /// the last one fits.
   ///
   /// System messages stay, calls stay with their results, and whole turns go before parts of the last one.
-  private func truncated(_ core: AppCore, _ plan: ChatPlan) throws(APIError) -> ChatRequest? {
+  private func truncated(_ core: RequestContext, _ plan: ChatPlan) throws(APIError) -> ChatRequest? {
     guard let template = core.model.template else { return nil }
     let context = core.model.service.limits.maxContext
     // A quarter of the context at most is kept free for the answer.
@@ -158,7 +158,7 @@ extension ResponsePlan {
 
   /// Which start is the first that can fit, by the texts alone: counted from the end, so that a conversation far
   /// beyond the context is never rendered whole again.
-  private func firstPossible(_ starts: [Int], budget: Int, _ core: AppCore) -> Int {
+  private func firstPossible(_ starts: [Int], budget: Int, _ core: RequestContext) -> Int {
     var tokens = 0
     var end = chat.request.messages.count
     for (position, start) in starts.enumerated().reversed() {

@@ -6,23 +6,25 @@ import OpenAI
 import Platform
 
 struct ResponsesRoute {
-  private let host: AppHost
+  private let server: ServerContext
+  private let jobs: ResponseJobs
   private let client: ClientIdentity
   private let records: ClientRecords
 
-  private init(_ host: AppHost, _ client: ClientIdentity) {
-    self.host = host
+  private init(_ server: ServerContext, _ jobs: ResponseJobs, _ client: ClientIdentity) {
+    self.server = server
+    self.jobs = jobs
     self.client = client
-    records = host.settings.store.records(of: client)
+    records = server.settings.store.records(of: client)
   }
 
-  static func register(on router: inout Router, _ host: AppHost) {
+  static func register(on router: inout Router, _ server: ServerContext, _ jobs: ResponseJobs) {
     typealias Handle =
       @Sendable (ResponsesRoute, Request, ConnectionContext) throws(APIError) -> Response
     func on(_ method: String, _ pattern: String, _ handle: @escaping Handle) {
       router.on(method, pattern) { request, context in
         App.answer { () throws(APIError) in
-          try handle(ResponsesRoute(host, context.client), request, context)
+          try handle(ResponsesRoute(server, jobs, context.client), request, context)
         }
       }
     }
@@ -30,7 +32,7 @@ struct ResponsesRoute {
       try route.create(request, context)
     }
     on("GET", "/v1/responses") { (_, request, context) throws(APIError) in
-      try ResponsesSocket.upgrade(request, context, host)
+      try ResponsesSocket.upgrade(request, context, server)
     }
     on("POST", "/v1/responses/input_tokens") { (route, request, _) throws(APIError) in
       try route.countTokens(request)
@@ -57,11 +59,11 @@ struct ResponsesRoute {
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try host.core(body, for: client)
+    let core = try server.request(body, for: client)
     let plan = try ResponsesPlanner(core).plan(body)
     var response: Response
     if plan.request.isBackground {
-      let job = try host.jobs.start(plan, core, requestID: context.requestID)
+      let job = try jobs.start(plan, core, requestID: context.requestID)
       response =
         plan.request.isStreamed
         ? follow(job, from: 0, context)
@@ -89,7 +91,7 @@ struct ResponsesRoute {
 
   /// The events of a background response, those that have been and those to come.
   private func follow(_ job: ResponseJob, from first: Int, _ context: ConnectionContext) -> Response {
-    let silence = host.settings.keepAliveSeconds
+    let silence = server.settings.keepAliveSeconds
     return .events { events in
       var next = first
       while true {
@@ -117,7 +119,7 @@ struct ResponsesRoute {
   private func find(_ id: String) throws(APIError) -> (StoredResponse, ResponseJob?) {
     guard let record = records.response(id) else { throw .responseNotFound(id) }
     guard record.isRunning else { return (record, nil) }
-    if let job = host.jobs.job(id) { return (record, job) }
+    if let job = jobs.job(id) { return (record, job) }
     // It has ended between the two looks: jobs store their response before they go.
     guard let ended = records.response(id) else { throw .responseNotFound(id) }
     return (ended, nil)
@@ -153,7 +155,7 @@ struct ResponsesRoute {
 
   private func delete(_ http: Request) throws(APIError) -> Response {
     let id = id(http)
-    let job = host.jobs.job(id)
+    let job = jobs.job(id)
     guard records.removeResponse(id) else { throw .responseNotFound(id) }
     job?.cancel()
     return Response(json: ResponseObject.deleted(id))
@@ -186,7 +188,7 @@ struct ResponsesRoute {
 
   private func countTokens(_ http: Request) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try host.core(body, for: client)
+    let core = try server.request(body, for: client)
     let plan = try ResponsesPlanner(core).plan(body)
     var response = Response(
       json: ["object": "response.input_tokens", "input_tokens": .int(try plan.promptTokens(core))])
@@ -196,12 +198,12 @@ struct ResponsesRoute {
 
   private func compact(_ http: Request) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try host.core(body, for: client)
+    let core = try server.request(body, for: client)
     let plan = try ResponsesPlanner(core).plan(body)
     let usage = Usage(promptTokens: try plan.promptTokens(core))
     var response = Response(
       json: ResponseObject.compaction(
-        id: plan.id, itemID: "cmp_" + host.settings.makeID(), createdAt: host.settings.now(),
+        id: plan.id, itemID: "cmp_" + server.settings.makeID(), createdAt: server.settings.now(),
         items: plan.context + plan.input, usage: usage))
     response.nameIgnored(plan.ignored)
     return response

@@ -13,19 +13,20 @@ final class ResponsesSocket {
   /// Most bytes of all of them, as JSON: a connection may stand idle with them for an hour.
   private static let memoryBytes = 8 << 20
 
-  private let host: AppHost
+  private let server: ServerContext
   private let socket: WebSocket
   private let context: ConnectionContext
   private var remembered: [(record: StoredResponse, bytes: Int)] = []
 
-  private init(_ host: AppHost, _ socket: WebSocket, _ context: ConnectionContext) {
-    self.host = host
+  private init(_ server: ServerContext, _ socket: WebSocket, _ context: ConnectionContext) {
+    self.server = server
     self.socket = socket
     self.context = context
   }
 
   /// The answer to GET /v1/responses: there is nothing else to get.
-  static func upgrade(_ request: Request, _ context: ConnectionContext, _ host: AppHost) throws(APIError)
+  static func upgrade(_ request: Request, _ context: ConnectionContext, _ server: ServerContext)
+    throws(APIError)
     -> Response
   {
     guard Response.isUpgrade(request) else {
@@ -33,7 +34,7 @@ final class ResponsesSocket {
     }
     let response = Response.webSocket(answering: request) { socket in
       context.isOneAnswer = false
-      ResponsesSocket(host, socket, context).serve()
+      ResponsesSocket(server, socket, context).serve()
     }
     return response ?? upgradeRequired("The WebSocket handshake is not one of version 13.")
   }
@@ -93,7 +94,7 @@ final class ResponsesSocket {
   }
 
   private func create(_ body: JSONValue) throws(APIError) {
-    let core = try host.core(body, for: context.client)
+    let core = try server.request(body, for: context.client)
     let planner = ResponsesPlanner(core) { id in
       self.remembered.last { $0.record.id.utf8.elementsEqual(id.utf8) }?.record ?? core.records.response(id)
     }
@@ -119,7 +120,7 @@ final class ResponsesSocket {
 
   /// `generate: false`: the input is taken in, as a response without output that can be continued.
   private func prepare(
-    _ plan: ResponsePlan, _ core: AppCore, _ send: (ResponseEvent) throws(SocketError) -> Void
+    _ plan: ResponsePlan, _ core: RequestContext, _ send: (ResponseEvent) throws(SocketError) -> Void
   ) throws(APIError) {
     let usage = Usage(promptTokens: try plan.promptTokens(core))
     let context = core.model.service.limits.maxContext

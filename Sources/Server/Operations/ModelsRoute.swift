@@ -9,21 +9,21 @@ struct ModelsRoute {
   /// How long an operator's request to unload waits for running work, seconds.
   private static let unloadSeconds = 2.0
 
-  private let host: AppHost
+  private let server: ServerContext
 
-  init(_ host: AppHost) { self.host = host }
+  init(_ server: ServerContext) { self.server = server }
 
-  func list() -> Response { Response(json: ModelObject.list(host.models.statuses.map(object))) }
+  func list() -> Response { Response(json: ModelObject.list(server.models.statuses.map(object))) }
 
   /// - Parameter id: percent-decoded; a name or an alias.
   func retrieve(_ id: String) throws(APIError) -> Response {
-    Response(json: object(try host.models.status(of: id)).json)
+    Response(json: object(try server.models.status(of: id)).json)
   }
 
   private func object(_ status: ModelFleet.Status) -> ModelObject {
     let served = status.model?.served
     var object = ModelObject(
-      id: status.source.id, created: host.settings.started ?? served?.created ?? 0, ownedBy: "mlxserve",
+      id: status.source.id, created: server.settings.started ?? served?.created ?? 0, ownedBy: "mlxserve",
       contextLength: served?.service.limits.maxContext,
       inputModalities: served?.media.inputModalities ?? nil)
     object.aliases = status.aliases
@@ -37,22 +37,22 @@ struct ModelsRoute {
   /// Begins to load a model: 200 when it is loaded already, else 202.
   func load(_ http: Request) throws(APIError) -> Response {
     let request = try ModelRequest(http.jsonBody())
-    try host.checkUnknown(request.ignored)
-    let isReady = try host.models.beginLoading(request.model)
+    try server.checkUnknown(request.ignored)
+    let isReady = try server.models.beginLoading(request.model)
     return try answer(request, status: isReady ? 200 : 202)
   }
 
   /// Unloads a model once its running work has ended: 200 when it is unloaded, 202 while it has work.
   func unload(_ http: Request) throws(APIError) -> Response {
     let request = try ModelRequest(http.jsonBody())
-    try host.checkUnknown(request.ignored)
-    let isGone = try host.models.beginUnloading(request.model, seconds: Self.unloadSeconds)
+    try server.checkUnknown(request.ignored)
+    let isGone = try server.models.beginUnloading(request.model, seconds: Self.unloadSeconds)
     return try answer(request, status: isGone ? 200 : 202)
   }
 
   private func answer(_ request: ModelRequest, status: Int) throws(APIError) -> Response {
     // What is unloaded may have lost its folder meanwhile.
-    let value = (try? host.models.status(of: request.model))?.value ?? "unloaded"
+    let value = (try? server.models.status(of: request.model))?.value ?? "unloaded"
     var response = Response(
       json: ["success": true, "model": .string(request.model), "status": ["value": .string(value)]],
       status: status)

@@ -47,7 +47,7 @@ extension APIError {
   }
 
   /// - Parameter param: the field that holds the schema, expression or grammar; what is wrong inside of it is named by
-  ///   a JSON pointer behind it.
+  ///   a JSON pointer after it.
   init(_ error: GrammarError, param: String) {
     let (code, place) =
       switch error {
@@ -157,5 +157,17 @@ extension Response {
       }
     }
     return out
+  }
+}
+
+extension EventStream {
+  /// The error as an event and the end mark; then the connection closes.
+  func finishFailed(_ error: APIError) {
+    do throws(SocketError) {
+      try send(error.json.bytes)
+    } catch {
+      return
+    }
+    finishWithError("[DONE]")
   }
 }

@@ -1,0 +1,47 @@
+// What one request works with: the server it came to, the model that it names, and whose request it is.
+
+import HTTP
+import JSON
+import OpenAI
+
+/// Holds the model for as long as it lives: a model with work is not unloaded.
+struct RequestContext: Sendable {
+  let server: ServerContext
+  let lease: ModelLease
+  var client = ClientIdentity()
+
+  var model: ServedModel { lease.model }
+  var settings: ServerSettings { server.settings }
+  var limits: RequestLimits { server.limits }
+  var metrics: Metrics { settings.metrics }
+  /// What this client has stored.
+  var records: ClientRecords { settings.store.records(of: client) }
+  var reasoningEvents: ReasoningEvents { settings.responsesReasoningEvents }
+
+  /// Special tokens that say nothing to the output parser: they have no text for the client.
+  var controlTokens: Set<Int32> { model.controlTokens }
+
+  func checkUnknown(_ fields: [String]) throws(APIError) { try server.checkUnknown(fields) }
+
+  /// What all objects of a new answer have in common.
+  func makeHeader(idPrefix: String) -> AnswerHeader {
+    AnswerHeader(
+      id: idPrefix + settings.makeID(), created: settings.now(), model: model.id,
+      systemFingerprint: model.systemFingerprint,
+      reasoningField: settings.reasoningField)
+  }
+}
+
+extension MediaResolver {
+  /// The resolver of one request.
+  ///
+  /// - Parameters:
+  ///   - attachments: parts of a multipart body by name.
+  ///   - isUnwanted: whether nobody waits for the answer any more; asked many times a second.
+  convenience init(
+    _ core: RequestContext, attachments: [ByteKey: [UInt8]] = [:],
+    isUnwanted: @escaping () -> Bool = { false }
+  ) {
+    self.init(core.server.media, model: core.model, attachments: attachments, isUnwanted: isUnwanted)
+  }
+}

@@ -1,0 +1,50 @@
+// What the operator has chosen, and what tests replace.
+
+package import Inference
+package import OpenAI
+import Platform
+
+/// The settings of one server; a fresh value holds the defaults.
+package struct ServerSettings: Sendable {
+  /// The member that holds reasoning text.
+  package var reasoningField = ReasoningField.reasoningContent
+  /// Whether an unknown field is refused instead of being named in a header.
+  package var strictParameters = false
+  /// How reasoning is written into Responses streams.
+  package var responsesReasoningEvents = ReasoningEvents.openai
+  /// Whether Responses requests lose their tools of unknown type instead of being refused.
+  package var dropsUnknownTools = false
+  /// Responses and conversations; in memory by default.
+  package var store = ResponseStore()
+  /// Silence on a stream after which a comment shows that it lives, seconds.
+  package var keepAliveSeconds = 1.0
+  /// How often a waiting connection looks whether its client is still there, seconds.
+  package var pollSeconds = 0.025
+  /// What is counted, for /metrics.
+  package var metrics = Metrics()
+  /// The folder whose files `file://` URLs may name; nil for none.
+  package var mediaRoot: String?
+  /// What http and https URLs may name; nil for nothing.
+  package var mediaURLs: MediaURLRules?
+  /// Seconds since 1970 when the server started: `created` of models.
+  package var started: Int?
+  /// Of the server, for /openapi.json.
+  package var version = "0.0.0"
+  /// What /debug/state tells of the engine; without it that route does not exist.
+  package var engineStatistics: (@Sendable () -> EngineStatistics)?
+  /// Makes the random part of ids; replaced in tests.
+  package var makeID: @Sendable () -> String = { RandomID.make(24) }
+  /// Seconds since 1970, for `created`.
+  package var now: @Sendable () -> Int = { Int(Instant.wallSeconds) }
+
+  package init() {}
+}
+
+private enum RandomID {
+  private static let alphabet = Array("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ".utf8)
+
+  /// Random letters and digits.
+  static func make(_ count: Int) -> String {
+    String(decoding: (0..<count).map { _ in alphabet[Int.random(in: 0..<alphabet.count)] }, as: UTF8.self)
+  }
+}

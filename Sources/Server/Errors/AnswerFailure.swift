@@ -1,0 +1,16 @@
+// Why an answer that was begun cannot be completed.
+
+import Inference
+
+/// What ends an answer before its last token.
+enum AnswerFailure: Error {
+  /// Nobody reads any more.
+  case clientGone
+  /// The reader lagged so far that the engine gave the generation up.
+  case clientTooSlow
+  /// The server's time to drain is over.
+  case shuttingDown
+  case engine(InferenceError)
+  /// The model's numbers left no token to choose.
+  case noToken
+}
