@@ -26,7 +26,7 @@ struct FleetFlags {
       throw UsageError.badValue(
         flag: "memory", value: size, expected: "a size such as 6G or 800M, or a share such as 70%")
     }
-    ledger = MemoryLedger(limit: limit)
+    ledger = MemoryLedger(limit: limit, slack: MemoryLedger.slack(of: limit))
     let named = try Self.sources(flags)
     let aliases = try flags.texts("alias").map { text in
       let parts = Self.pair(text)

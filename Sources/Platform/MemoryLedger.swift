@@ -2,7 +2,8 @@
 //
 // Large things are reserved before they are taken, so that a limit is met by a refusal instead of by the kernel; small
 // ones are only counted, and leave less to reserve. What nobody accounts for (heap, stacks) is measured and counted
-// as `other`.
+// as `other`. It is measured whenever caches have grown by some, not only now and then: a fast machine fills all that
+// is left within a second, in which connections take some megabytes of heap and stacks.
 
 /// What memory is held for.
 package enum MemoryKind: String, Sendable, CaseIterable {
@@ -46,13 +47,18 @@ package final class MemoryLedger: Sendable {
     package let total: Int
     /// Bytes that can still be reserved; never negative.
     package var left: Int { max(0, limit - total) }
+    /// Bytes counted beyond the limit.
+    package var excess: Int { max(0, total - limit) }
   }
 
   private struct State {
     var bytes = [Int](repeating: 0, count: MemoryKind.allCases.count)
     var peaks = [Int](repeating: 0, count: MemoryKind.allCases.count)
     var total = 0
+    /// Bytes reserved since the last measurement.
+    var unmeasured = 0
     var onShortage: (@Sendable (Int) -> Void)?
+    var onMeasurement: (@Sendable () -> Void)?
 
     mutating func change(_ kind: MemoryKind, by delta: Int) {
       let index = MemoryLedger.index(of: kind)
@@ -65,9 +71,21 @@ package final class MemoryLedger: Sendable {
 
   /// Most bytes of all kinds together.
   package let limit: Int
+  /// Bytes that caches leave free for what is only measured, such as the stacks of new connections.
+  package let slack: Int
   private let state = Monitor(State())
 
-  package init(limit: Int = .max) { self.limit = max(0, limit) }
+  /// Bytes that may be reserved before the rest is measured again. A measurement reads one file of the kernel's, some
+  /// 30 microseconds.
+  private static let measuredGrowth = 1 << 20
+
+  package init(limit: Int = .max, slack: Int = 0) {
+    self.limit = max(0, limit)
+    self.slack = max(0, slack)
+  }
+
+  /// The slack for a limit of so many bytes: a thirty-second, and no more than 64 MiB.
+  package static func slack(of limit: Int) -> Int { min(max(0, limit) / 32, 64 << 20) }
 
   private static func index(of kind: MemoryKind) -> Int {
     MemoryKind.allCases.firstIndex(of: kind) ?? MemoryKind.allCases.count - 1
@@ -77,7 +95,24 @@ package final class MemoryLedger: Sendable {
   package func reserve(_ bytes: Int, for kind: MemoryKind) -> Bool { reserve([(kind, bytes)]) }
 
   /// Takes all of the parts if they are left; false, and nothing taken, otherwise.
-  package func reserve(_ parts: [(kind: MemoryKind, bytes: Int)]) -> Bool {
+  package func reserve(_ parts: [(kind: MemoryKind, bytes: Int)]) -> Bool { reserve(parts, below: limit) }
+
+  /// Takes `bytes` for a cache, which can do with less, if the slack stays free.
+  ///
+  /// Measures first what is held besides, where much was reserved since the last measurement.
+  package func reserveGrowth(_ bytes: Int, for kind: MemoryKind) -> Bool {
+    let measure = state.withLock { state in
+      guard state.unmeasured.addingReportingOverflow(max(0, bytes)).partialValue >= Self.measuredGrowth else {
+        return nil as (@Sendable () -> Void)?
+      }
+      state.unmeasured = 0
+      return state.onMeasurement
+    }
+    measure?()
+    return reserve([(kind, bytes)], below: limit - min(limit, slack))
+  }
+
+  private func reserve(_ parts: [(kind: MemoryKind, bytes: Int)], below limit: Int) -> Bool {
     state.withLock { state in
       var after = state.total
       for part in parts {
@@ -85,6 +120,7 @@ package final class MemoryLedger: Sendable {
         guard !overflow, sum <= limit else { return false }
         after = sum
       }
+      state.unmeasured += after - state.total
       for part in parts { state.change(part.kind, by: max(0, part.bytes)) }
       return true
     }
@@ -134,6 +170,9 @@ package final class MemoryLedger: Sendable {
   /// Bytes that can still be reserved; never negative.
   package var left: Int { state.withLock { max(0, limit - $0.total) } }
 
+  /// Bytes that caches can still grow by; never negative.
+  package var leftForGrowth: Int { max(0, left - slack) }
+
   /// The whole account, taken in one step.
   package func snapshot() -> Snapshot {
     state.withLock { state in
@@ -149,6 +188,12 @@ package final class MemoryLedger: Sendable {
   /// Who is told, on the asking thread, that bytes are wanted that are not left. Must not block.
   package func onShortage(_ handle: (@Sendable (_ bytes: Int) -> Void)?) {
     state.withLock { $0.onShortage = handle }
+  }
+
+  /// Sets what measures the bytes that nobody accounts for and tells them by `set`. It is called on the thread that
+  /// reserves, without the ledger's lock.
+  package func onMeasurement(_ measure: (@Sendable () -> Void)?) {
+    state.withLock { $0.onMeasurement = measure }
   }
 
   /// Asks that others give back so many bytes. They may come later, or not.

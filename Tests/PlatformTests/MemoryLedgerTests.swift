@@ -57,6 +57,29 @@ import Testing
     #expect(snapshot.lines.allSatisfy { $0.peak <= 1_000 })
   }
 
+  @Test func `caches leave the slack free, which others may take`() {
+    let ledger = MemoryLedger(limit: 100, slack: 20)
+    #expect(!ledger.reserveGrowth(81, for: .kvCache))
+    #expect(ledger.reserveGrowth(80, for: .kvCache))
+    #expect(ledger.left == 20 && ledger.leftForGrowth == 0)
+    #expect(!ledger.reserveGrowth(1, for: .kvCache))
+    #expect(ledger.reserve(20, for: .requestBodies))
+    #expect(MemoryLedger.slack(of: 80 << 20) == 2560 << 10)
+    #expect(MemoryLedger.slack(of: .max) == 64 << 20)
+  }
+
+  @Test
+  func `what is only measured is measured each time caches have grown by a megabyte, before they get more`() {
+    let ledger = MemoryLedger(limit: 64 << 20)
+    // A machine so fast that nothing but the growth of caches lets time pass: with each megabyte of keys and values the
+    // heap takes another.
+    let heap = Monitor(0)
+    ledger.onMeasurement { [weak ledger] in ledger?.set(.other, to: heap.withLock { $0 }) }
+    while ledger.reserveGrowth(256 << 10, for: .kvCache) { heap.withLock { $0 += 256 << 10 } }
+    let held = ledger.bytes(of: .kvCache) + heap.withLock { $0 }
+    #expect(held > 60 << 20 && held <= 65 << 20, "\(held)")
+  }
+
   @Test func `a shortage is told to who listens`() {
     let ledger = MemoryLedger(limit: 10)
     let heard = Monitor(0)

@@ -56,7 +56,7 @@ final class EngineMemory {
 
   /// Blocks that the quota could still grow by.
   func growable(_ pool: BlockPool) -> Int {
-    min(pool.count - pool.quota, ledger.left / max(1, bytesPerBlock))
+    min(pool.count - pool.quota, ledger.leftForGrowth / max(1, bytesPerBlock))
   }
 
   /// Raises the pool's quota until `free` blocks are free, or as far as the ledger grants.
@@ -65,7 +65,7 @@ final class EngineMemory {
     guard missing > 0 else { return }
     let wanted = min(max(missing, Self.growth), pool.count - pool.quota)
     for count in [wanted, missing, min(missing, growable(pool))] where count > 0 {
-      guard ledger.reserve(count * bytesPerBlock, for: .kvCache) else { continue }
+      guard ledger.reserveGrowth(count * bytesPerBlock, for: .kvCache) else { continue }
       quota += count
       pool.quota = quota
       return
@@ -76,7 +76,7 @@ final class EngineMemory {
   func ask(forBlocks count: Int, at now: Instant) {
     guard now >= nextAsk else { return }
     nextAsk = now.adding(seconds: Self.askingInterval)
-    ledger.ask(for: max(0, count) * bytesPerBlock)
+    ledger.ask(for: max(0, count) * bytesPerBlock + ledger.slack)
   }
 
   /// Gives back free memory, and that of cached prefixes if it must be.

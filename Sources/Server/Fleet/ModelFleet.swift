@@ -75,6 +75,7 @@ package final class ModelFleet: Sendable {
     state = Monitor(FleetState())
     let state = state
     settings.ledger.onShortage { bytes in state.update { $0.shortage = max($0.shortage, bytes) } }
+    settings.ledger.onMeasurement { [weak self] in self?.observe() }
     let thread = try Thread(name: "models", stackBytes: 4 << 20) { self.keep() }
     keeper.withLock { $0 = thread }
   }
@@ -272,6 +273,7 @@ package final class ModelFleet: Sendable {
   /// Ends the keeper and all engines. Call once.
   package func stop() {
     ledger.onShortage(nil)
+    ledger.onMeasurement(nil)
     state.update { $0.isStopped = true }
     let thread = keeper.withLock { $0 }
     thread?.join()
@@ -292,6 +294,7 @@ package final class ModelFleet: Sendable {
         trimmed = .now
       }
       observe()
+      relieve()
       let next = Instant.now.adding(seconds: settings.tick)
       let task: FleetState.Chore? = state.wait(until: next) { state in
         state.next(at: .now, idleSeconds: settings.idleSeconds, isPinned: isPinned)
@@ -364,6 +367,13 @@ package final class ModelFleet: Sendable {
       observe()
     }
     return true
+  }
+
+  /// Has caches give back what was taken beyond the limit by what is only measured.
+  private func relieve() {
+    let excess = ledger.snapshot().excess
+    guard excess > 0 else { return }
+    for entry in state.withLock({ $0.loadedModels }) where entry.model.reclaim(excess) >= excess { return }
   }
 
   /// False when somebody uses the model after all.
