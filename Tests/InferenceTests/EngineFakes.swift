@@ -16,7 +16,7 @@ final class HashModel: CausalModel {
   static let poison: Int32 = 49
   let vocabularySize: Int
   let contextLength = 4096
-  let cacheShape = [KVLayerShape(kvHeads: 1, headDim: 1)]
+  let cacheShape: [LayerCache] = [.keysValues(KVLayerShape(kvHeads: 1, headDim: 1))]
   let weightBytesPerToken = 1
   private let gate: Monitor<Bool>?
   private let watch: Monitor<Watch>?

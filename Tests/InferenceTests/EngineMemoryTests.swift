@@ -18,7 +18,7 @@ private final class StepModel: CausalModel {
 
   let vocabularySize = 16
   let contextLength: Int
-  let cacheShape = [KVLayerShape(kvHeads: 1, headDim: 64)]
+  let cacheShape: [LayerCache] = [.keysValues(KVLayerShape(kvHeads: 1, headDim: 64))]
   let weightBytesPerToken = 1
   private let isCounted: Bool
 

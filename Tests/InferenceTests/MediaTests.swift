@@ -13,7 +13,7 @@ import Testing
 private final class PictureModel: CausalModel {
   let vocabularySize = 50
   let contextLength = 4096
-  let cacheShape = [KVLayerShape(kvHeads: 1, headDim: 1)]
+  let cacheShape: [LayerCache] = [.keysValues(KVLayerShape(kvHeads: 1, headDim: 1))]
   let weightBytesPerToken = 1
   let seesImagesWhole: Bool
   let mediaRules = MediaRules(

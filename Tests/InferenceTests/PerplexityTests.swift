@@ -15,7 +15,7 @@ import Tokenizers
 private final class FlatModel: CausalModel {
   let vocabularySize = 50
   let contextLength = 64
-  let cacheShape = [KVLayerShape(kvHeads: 1, headDim: 1)]
+  let cacheShape: [LayerCache] = [.keysValues(KVLayerShape(kvHeads: 1, headDim: 1))]
   let weightBytesPerToken = 1
   /// The logit of token 7; all others have 0.
   private let special: Float

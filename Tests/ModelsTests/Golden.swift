@@ -22,7 +22,7 @@ final class Runner {
     let compute = try ComputeContext(
       threads: threads, isa: isa, mode: mode, interleaves: interleaves, useReference: useReference)
     model = try ModelFamily.load(try ModelFolder(path: path), compute: compute)
-    cache = try KVCache(shape: model.cacheShape, blockCount: blocks)
+    cache = try KVCache(shape: model.cacheShape.keysValues, blockCount: blocks)
   }
 
   /// Blocks of a new sequence of at most `tokens` tokens; not contiguous, so that tables matter.

@@ -139,7 +139,7 @@ package final class EngineClient: GenerationService {
   ) throws(InferenceError) -> (Engine, Facts) {
     do {
       let loaded = try load(configuration)
-      let shape = loaded.model.cacheShape
+      let shape = loaded.model.cacheShape.keysValues
       let format = configuration.kvFormat(beside: loaded.computeMode)
       let bytesPerBlock = try KVCache.bytesPerBlock(shape, format: format)
       let ledger = configuration.ledger

@@ -31,7 +31,8 @@ package struct ModelInspection: Sendable {
       vocabularySize = model.vocabularySize
       weightBytesPerToken = model.weightBytesPerToken
       kvBytesPerToken =
-        try KVCache.bytesPerBlock(model.cacheShape, format: configuration.kvFormat(beside: compute.mode))
+        try KVCache.bytesPerBlock(
+          model.cacheShape.keysValues, format: configuration.kvFormat(beside: compute.mode))
         / KVCache.blockTokens
       kvMemoryBytes = max(0, configuration.kvBytes(weights: folder.weightBytes))
       unusedTensors = folder.weights.unusedNames

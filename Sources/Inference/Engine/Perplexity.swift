@@ -194,7 +194,7 @@ private final class WindowRun {
     ropeVariant = model.ropeVariant(forTokens: window)
     guard cache?.blockCount != blocks else { return }
     do {
-      cache = try KVCache(shape: model.cacheShape, blockCount: blocks, format: format)
+      cache = try KVCache(shape: model.cacheShape.keysValues, blockCount: blocks, format: format)
     } catch {
       throw .modelLoading(String(describing: error))
     }

@@ -9,9 +9,8 @@ package protocol CausalModel: AnyObject {
   var vocabularySize: Int { get }
   /// config.json `max_position_embeddings`, tokens.
   var contextLength: Int { get }
-  /// What each layer that caches keys and values stores, first layer first; layers that read another's have no
-  /// entry.
-  var cacheShape: [KVLayerShape] { get }
+  /// What each layer keeps of a sequence, first layer first. Layers that read another's keys and values have no entry.
+  var cacheShape: [LayerCache] { get }
   /// Weight bytes that a decode step reads.
   var weightBytesPerToken: Int { get }
   /// Bytes of tables of which a step reads the rows of its tokens and nothing else: they stay in the mapping, and

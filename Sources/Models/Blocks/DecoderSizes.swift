@@ -90,7 +90,7 @@ struct DecoderSizes {
   var queryWidth: Int { heads * headDim }
   var keyWidth: Int { kvHeads * headDim }
   /// What each layer caches per position.
-  var cacheShape: KVLayerShape { KVLayerShape(kvHeads: kvHeads, headDim: headDim) }
+  var cacheShape: LayerCache { .keysValues(KVLayerShape(kvHeads: kvHeads, headDim: headDim)) }
 
   /// Full attention of one layer, scores scaled by headDim^-0.5.
   func attention(window: Int?) -> AttentionShape {

@@ -131,8 +131,8 @@ package final class Gemma3n: CausalModel {
 
   package var vocabularySize: Int { config.sizes.vocabulary }
   package var contextLength: Int { config.sizes.contextLength }
-  package var cacheShape: [KVLayerShape] {
-    [KVLayerShape](repeating: config.sizes.cacheShape, count: config.writers)
+  package var cacheShape: [LayerCache] {
+    [LayerCache](repeating: config.sizes.cacheShape, count: config.writers)
   }
   package func ropeVariant(forTokens tokens: Int) -> Int { 0 }
 

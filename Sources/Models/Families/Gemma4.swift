@@ -165,9 +165,9 @@ package final class Gemma4: CausalModel {
 
   package var vocabularySize: Int { config.sizes.vocabulary }
   package var contextLength: Int { config.sizes.contextLength }
-  package var cacheShape: [KVLayerShape] {
+  package var cacheShape: [LayerCache] {
     layers[..<config.writers].map {
-      KVLayerShape(kvHeads: $0.attention.kvHeads, headDim: $0.attention.headDim)
+      .keysValues(KVLayerShape(kvHeads: $0.attention.kvHeads, headDim: $0.attention.headDim))
     }
   }
   package func ropeVariant(forTokens tokens: Int) -> Int { 0 }

@@ -73,7 +73,7 @@ package final class Qwen3: CausalModel {
 
   package var vocabularySize: Int { frame.sizes.vocabulary }
   package var contextLength: Int { frame.sizes.contextLength }
-  package var cacheShape: [KVLayerShape] { layers.map { _ in frame.sizes.cacheShape } }
+  package var cacheShape: [LayerCache] { layers.map { _ in frame.sizes.cacheShape } }
   package func ropeVariant(forTokens tokens: Int) -> Int { scaling.variant(forTokens: tokens) }
 
   package func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
