@@ -48,7 +48,7 @@ import Tokenizers
   func `a sequence that outgrows its rotary frequencies is computed again with those for longer ones`(
     speculates: Bool
   ) throws {
-    // The second repeats itself, so that guesses reach the border.
+    // The second repeats itself, so that drafts reach the border.
     let prompts = [prompt(seed: 3, count: 50), (0..<60).map { Int32($0 % 5) }, prompt(seed: 4, count: 70)]
     for limit in [50, 64, 65, 69] {
       let client = try client(shortLimit: limit) { $0.speculates = speculates }
@@ -351,8 +351,8 @@ import Tokenizers
 
   // MARK: Drafts
 
-  @Test func `guesses change the number of steps, not the tokens`() throws {
-    // A prompt that holds the answer to its own end: every guess from it is right.
+  @Test func `drafts change the number of steps, not the tokens`() throws {
+    // A prompt that holds the answer to its own end: every draft from it is right.
     let beginning = prompt(seed: 21, count: 40)
     let answer = HashModel.greedy(after: beginning, count: 60)
     for speculates in [false, true] {
@@ -369,7 +369,7 @@ import Tokenizers
     }
   }
 
-  @Test func `many sequences with guesses, sampled at random, give what each gives alone`() throws {
+  @Test func `many sequences with drafts, sampled at random, give what each gives alone`() throws {
     let prompts = (0..<6).map { index -> [Int32] in
       let part = prompt(seed: UInt64(index % 3), count: 30)
       return part + part + part

@@ -96,6 +96,12 @@ package final class KVCache {
     memory = try AnonymousMemory(byteCount: total, purpose: "the KV cache")
   }
 
+  /// Bytes of one position over all layers.
+  package var bytesPerToken: Int { bytesPerBlock / Self.blockTokens }
+
+  /// Blocks that hold the keys and values of `tokens` positions.
+  package static func blocks(forTokens tokens: Int) -> Int { (tokens + blockTokens - 1) / blockTokens }
+
   /// Gives the memory of blocks whose content nobody needs back to the system, as far as they fill whole pages.
   package func discard(_ blocks: some Sequence<Int32>) {
     let page = Int(getpagesize())
@@ -139,6 +145,11 @@ package final class KVCache {
       bytes += layer.kvHeads * bytesPerHead(layer.headDim, format)
     }
     return bytes
+  }
+
+  /// Bytes that one position takes over all layers, as `bytesPerBlock`.
+  package static func bytesPerToken(_ shape: [KVLayerShape], format: KVFormat) throws(ComputeError) -> Int {
+    try bytesPerBlock(shape, format: format) / blockTokens
   }
 
   /// Keys, values and scales of one head in one block.

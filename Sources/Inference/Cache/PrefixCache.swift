@@ -91,7 +91,7 @@ struct PrefixCache {
 
   /// Appends to `table` the cached blocks that continue `path` with `tokens`, each retained for the caller.
   ///
-  /// At least one token is left to compute: its logits are what the caller is after.
+  /// At least one token is left to compute: the caller wants its logits.
   mutating func adopt(_ tokens: [Int32], path: inout Path, table: inout [Int32], pool: inout BlockPool) {
     guard isEnabled else { return }
     clock += 1
@@ -106,14 +106,14 @@ struct PrefixCache {
     }
   }
 
-  /// The tokens of the block behind `path`, with at least one more after it.
+  /// The tokens of the block after `path`, with at least one more after it.
   static func nextBlock(_ tokens: [Int32], _ path: Path) -> [Int32]? {
     let start = path.blocks * KVCache.blockTokens
     guard start + KVCache.blockTokens < tokens.count else { return nil }
     return Array(tokens[start..<start + KVCache.blockTokens])
   }
 
-  /// The cached block behind `path` that agrees with `tokens` the furthest, for a copy of its first positions.
+  /// The cached block after `path` that agrees with `tokens` the furthest, for a copy of its first positions.
   mutating func partial(_ tokens: [Int32], _ path: Path) -> (block: Int32, count: Int)? {
     let wanted = tokens.dropFirst(path.blocks * KVCache.blockTokens).dropLast().prefix(KVCache.blockTokens)
     guard isEnabled, let first = wanted.first,

@@ -1,4 +1,4 @@
-// The state of one generation on the engine's thread: tokens, KV blocks, sampler, mailbox.
+// The state of one generation on the engine's thread: tokens, memory, sampler, mailbox.
 
 import Compute
 import Decoding
@@ -17,19 +17,15 @@ final class ActiveSequence {
   private var mediaKeys: [Int32]?
   /// Soft tokens by the index of their span, from when they are encoded until their positions are computed.
   private var soft: [Int: [Float]] = [:]
-  /// Leading tokens whose keys and values are in the cache.
-  var computed = 0 {
+  /// What of the tokens is computed, and where.
+  var memory: SequenceMemory {
     didSet {
       soft = soft.isEmpty ? soft : soft.filter { request.media[$0.key].positions.upperBound > computed }
     }
   }
-  /// KV blocks in order of position.
-  var blocks: [Int32] = []
   var sampler: Sampler
   /// What the answer may say next.
   var guide: Guide?
-  /// Where the sequence stands among cached prefixes.
-  var path: PrefixCache.Path
   private(set) var drafter: Drafter?
   /// Tokens that may still be generated.
   private(set) var remaining: Int
@@ -56,7 +52,7 @@ final class ActiveSequence {
     sampler = Sampler(
       job.request.sampling, seed: job.seed, promptTokens: tokens, stopTokens: job.request.stopTokens)
     guide = job.request.guide
-    path = PrefixCache.Path(root)
+    memory = SequenceMemory(root)
     drafter = speculates ? Drafter(reference: job.request.draft) : nil
     guard !request.media.isEmpty else { return }
     var keys = tokens
@@ -68,7 +64,9 @@ final class ActiveSequence {
     mediaKeys = keys
   }
 
-  var ropeVariant: Int { path.root.ropeVariant }
+  /// Leading tokens that no step need run through the model again.
+  var computed: Int { memory.count }
+  var ropeVariant: Int { memory.path.root.ropeVariant }
 
   /// What the prefix cache knows the tokens by.
   var keys: [Int32] { mediaKeys ?? tokens }
@@ -101,14 +99,11 @@ final class ActiveSequence {
   /// Whether a row before the position `end` tells a log probability that has not been collected. A sequence that is
   /// computed again after preemption has some of them, or all.
   func lacksPromptLogprobs(before end: Int) -> Bool {
-    // The row of a position predicts the token behind it; nothing predicts the first.
+    // The row of a position predicts the token after it; nothing predicts the first.
     wantsPromptLogprobs && max(1, promptLogprobs.count) <= min(end, promptCount - 1)
   }
-  /// Whether it stands where a cached block could follow.
-  var isAtBorder: Bool {
-    pending > 1 && !wantsPromptLogprobs && blocks.count == path.blocks
-      && computed == path.blocks * KVCache.blockTokens
-  }
+  /// Whether it stands where others may have computed what comes next.
+  var isAtBorder: Bool { pending > 1 && !wantsPromptLogprobs && memory.isAtBorder }
   /// Whether the next step samples one token that a reader waits for, so that drafts may go along.
   var isDecoding: Bool { pending == 1 && generatedCount > 0 }
 
@@ -122,18 +117,15 @@ final class ActiveSequence {
 
   /// Tokens that probably follow, at most `most`, as many as the budget is better for.
   func draft(most: Int, within budget: inout DraftBudget) -> [Int32] {
-    guard let guess = drafter?.guess(after: tokens, most: min(most, remaining - 1)) else { return [] }
-    return Array(guess.prefix(budget.add(most: guess.count, reliability: drafter?.reliability ?? 0)))
+    guard let draft = drafter?.draft(after: tokens, most: min(most, remaining - 1)) else { return [] }
+    return Array(draft.prefix(budget.add(most: draft.count, reliability: drafter?.reliability ?? 0)))
   }
 
-  /// Forgets what is in the KV cache; the caller has given the blocks back.
-  ///
-  /// - Parameter ropeVariant: of what is computed from now on; nil for the same.
-  func rewind(ropeVariant: Int? = nil) {
-    computed = 0
-    var root = path.root
-    root.ropeVariant = ropeVariant ?? root.ropeVariant
-    path = PrefixCache.Path(root)
+  /// Begins anew with other rotary frequencies; the caller has given the memory back.
+  func restart(ropeVariant: Int) {
+    var root = memory.path.root
+    root.ropeVariant = ropeVariant
+    memory = SequenceMemory(root)
   }
 
   func append(_ token: Int32, at now: Instant) {
@@ -205,12 +197,4 @@ extension ActiveSequence {
   func imageGroups(in range: Range<Int>) -> [Range<Int>] {
     request.media.filter { $0.input.kind == .image && $0.positions.overlaps(range) }.map(\.positions)
   }
-}
-
-/// A request in the queue.
-struct Job: Sendable {
-  let request: GenerationRequest
-  let mailbox: Mailbox<GenerationEvent>
-  let seed: UInt64
-  let arrived: Instant
 }

@@ -2,8 +2,8 @@
 //
 // Each turn of its loop takes requests from the inbox while there is room, lets the scheduler choose rows, runs
 // one forward pass over them, samples where a sequence has reached its last token, and sends the events.
-// It never waits for a reader: a full mailbox cancels its sequence. When KV blocks run out, the youngest
-// sequence gives its blocks back and is computed again later; the kernels' fixed order of accumulation makes
+// It never waits for a reader: a full mailbox cancels its sequence. When memory runs out, the youngest
+// sequence gives its memory back and is computed again later; the kernels' fixed order of accumulation makes
 // the second computation equal to the first, bit for bit.
 
 import Compute
@@ -15,7 +15,6 @@ import Platform
 /// Not Sendable: created and used on the engine's thread alone.
 final class Engine {
   let model: any CausalModel
-  let cache: KVCache
   let inbox: Monitor<Inbox>
   private let maxContext: Int
   private let maxSequences: Int
@@ -25,14 +24,10 @@ final class Engine {
   let maxStall: Double
   /// Milliseconds that each step takes longer.
   let stepDelay: UInt32
-  /// Prefixes on disk.
-  let store: PrefixStore?
 
   let memory: EngineMemory
   /// Whose turn it is to compute, where several engines share the kernels.
   let turns: SharedCompute?
-  var pool: BlockPool
-  var prefixes: PrefixCache
   var media: MediaCache
   /// The image or audio clip that is being encoded.
   var encoding: (digest: [UInt8], run: any MediaEncoding)?
@@ -42,7 +37,7 @@ final class Engine {
   let memoryPatience: Double
   /// Oldest first.
   var running: [ActiveSequence] = []
-  /// Sequences that gave their blocks back; they return before anything from the inbox. Oldest first.
+  /// Sequences that gave their memory back; they return before anything from the inbox. Oldest first.
   var preempted: [ActiveSequence] = []
   /// What other threads may see of the engine; told to the inbox once per turn.
   var statistics = EngineStatistics()
@@ -52,35 +47,25 @@ final class Engine {
   /// The largest logits of the blocks of each row of `logits`.
   let maxima = ScratchBuffer()
 
-  /// Most blocks of the prefix cache: a tiny model must not drown in bookkeeping.
-  private static let prefixBlocks = 1 << 14
-
   init(
-    model: any CausalModel, cache: KVCache, plan: MemoryPlan, configuration: EngineConfiguration,
-    memory: EngineMemory, turns: SharedCompute?, inbox: Monitor<Inbox>, store: PrefixStore? = nil
+    model: any CausalModel, memory: EngineMemory, maxContext: Int, configuration: EngineConfiguration,
+    turns: SharedCompute?, inbox: Monitor<Inbox>
   ) {
     self.model = model
-    self.cache = cache
     self.memory = memory
     self.turns = turns
     self.inbox = inbox
-    maxContext = plan.maxContext
+    self.maxContext = maxContext
     maxSequences = max(1, configuration.maxSequences)
     scheduler = Scheduler(rowBudget: max(1, configuration.rowsPerStep))
     clock = StepClock(limit: configuration.maxStall)
-    pool = BlockPool(blockCount: plan.blockCount, quota: plan.guaranteedBlocks)
-    prefixes = PrefixCache(
-      limit: min(
-        plan.blockCount, configuration.prefixCacheBytes / max(1, cache.bytesPerBlock), Self.prefixBlocks),
-      names: store?.names)
     media = MediaCache(bytes: configuration.mediaCacheBytes)
     memoryPatience = configuration.memoryPatience
     speculates = configuration.speculates
     maxStall = configuration.maxStall
     sharesPrefixes = configuration.sharesPrefixes
-    self.store = store
     stepDelay = configuration.stepDelayMilliseconds
-    statistics.kvBlocksTotal = plan.blockCount
+    statistics.kvBlocksTotal = memory.cache.blockCount
     statistics.maxSequences = maxSequences
   }
 
@@ -89,14 +74,14 @@ final class Engine {
     while admitFromInbox() {
       dropCancelled()
       if !running.isEmpty { step() }
-      saveHotPrefixes()
+      memory.saveHot(most: running.isEmpty ? .max : 1)
     }
     for sequence in running + preempted { end(sequence, .cancelled) }
     for job in inbox.withLock({ $0.takeAll() }) {
       _ = job.mailbox.trySend(.finished(.cancelled, GenerationTimings()))
       job.mailbox.close()
     }
-    savePrefixes()
+    memory.saveAll()
   }
 
   // MARK: Admission
@@ -108,7 +93,7 @@ final class Engine {
     let room = preempted.isEmpty ? maxSequences - running.count : 0
     let isIdle = running.isEmpty && preempted.isEmpty
     let taken: Inbox.Delivery? = inbox.wait(until: isIdle ? idleUntil : Instant.now) { inbox in
-      inbox.take(room: room, freeTokens: availableTokens, mayWait: isIdle)
+      inbox.take(room: room, freeTokens: memory.freeTokens, mayWait: isIdle)
     }
     guard let taken else { return true }
     statistics.admitted += taken.jobs.count
@@ -123,25 +108,20 @@ final class Engine {
   }
 
   /// Without work the engine sleeps, but not on prefixes that are to be saved.
-  private var idleUntil: Instant? { prefixes.hasNewlyHot ? Instant.now.adding(seconds: 0.02) : nil }
+  private var idleUntil: Instant? { memory.hasUnsaved ? Instant.now.adding(seconds: 0.02) : nil }
 
   private func tellInbox() {
     statistics.running = running.count + preempted.count
-    statistics.kvBlocksUsed = pool.usedCount
-    statistics.kvBlocksCached = prefixes.count
-    statistics.kvBlocksHeld = running.reduce(0) { $0 + $1.blocks.count }
+    statistics.kvBlocksUsed = memory.usedBlocks
+    statistics.kvBlocksCached = memory.cachedBlocks
+    statistics.kvBlocksHeld = running.reduce(0) { $0 + $1.memory.blocks.count }
     inbox.withLock { $0.note(report, statistics, at: .now) }
     report = Inbox.Report()
   }
 
-  /// Tokens of KV cache that are free, can be had, or are held by nobody but the prefix cache.
-  private func availableTokens() -> Int {
-    (pool.freeCount + memory.growable(pool) + prefixes.evictableCount(pool)) * KVCache.blockTokens
-  }
-
   /// Gives memory back that others ask for.
   private func shrink(by bytes: Int) {
-    let given = memory.shrink(by: bytes, &pool, &prefixes, cache)
+    let given = memory.shrink(by: bytes)
     inbox.update { $0.answerReclaim(given) }
   }
 
@@ -152,14 +132,14 @@ final class Engine {
 
   private func readmitPreempted() {
     while let oldest = preempted.first, running.count < maxSequences {
-      let blocks = (oldest.tokens.count + KVCache.blockTokens) / KVCache.blockTokens
-      guard blocks * KVCache.blockTokens <= availableTokens() || running.isEmpty else { return }
+      // With room for the token that comes next.
+      guard oldest.tokens.count < memory.freeTokens() || running.isEmpty else { return }
       admit(preempted.removeFirst())
     }
   }
 
   private func dropCancelled() {
-    // Asked once: a reader that leaves between two looks would take the sequence's blocks with it.
+    // Asked once: a reader that leaves between two looks would take the sequence's memory with it.
     for sequence in running + preempted where sequence.isCancelled {
       statistics.cancelled += 1
       sequence.hasEnded = true
@@ -190,14 +170,7 @@ final class Engine {
 
   /// Gives back what an ended sequence holds.
   func leave(_ sequence: ActiveSequence) {
-    releaseBlocks(of: sequence)
+    memory.release(&sequence.memory, keys: sequence.keys)
     report.ended.append(sequence.request.tenant)
-  }
-
-  func releaseBlocks(of sequence: ActiveSequence) {
-    prefixes.recordTail(
-      sequence.keys, computed: sequence.computed, path: sequence.path, table: sequence.blocks, pool: &pool)
-    pool.release(&sequence.blocks)
-    prefixes.trim(pool: &pool)
   }
 }

@@ -141,40 +141,26 @@ package final class EngineClient: GenerationService {
       let loaded = try load(configuration)
       let shape = loaded.model.cacheShape.keysValues
       let format = configuration.kvFormat(beside: loaded.computeMode)
-      let bytesPerBlock = try KVCache.bytesPerBlock(shape, format: format)
-      let ledger = configuration.ledger
-      let weightBytes = loaded.weightBytes - loaded.idleBytes + loaded.copyOverhead
-      guard weightBytes < ledger.limit else {
-        let context = min(loaded.model.contextLength, EngineMemory.guaranteedTokens)
-        throw InferenceError.modelTooLarge(
-          weightBytes: weightBytes, cacheBytes: context / KVCache.blockTokens * bytesPerBlock,
-          context: context, leftBytes: ledger.left, limitBytes: ledger.limit)
-      }
-      let plan = try MemoryPlan(
-        requestedContext: configuration.maxContext, modelContext: loaded.model.contextLength,
-        maxSequences: configuration.maxSequences, blockTokens: KVCache.blockTokens,
-        bytesPerBlock: bytesPerBlock,
-        freeBytes: configuration.kvBytes(weights: weightBytes))
       let computeName = "\(loaded.computeName), \(format.rawValue) cache"
+      let touched = TouchedBytes()
+      let (plan, quota) = try planMemory(loaded, format, configuration, touched)
       let store = try configuration.prefixCacheFolder.flatMap { path in
         try PrefixStore.open(
           folder: path, limit: configuration.prefixCacheDiskBytes,
           names: BlockNames(
             content: loaded.content(), compute: computeName, version: configuration.version, shape: shape),
-          bytesPerBlock: bytesPerBlock)
+          bytesPerBlock: try KVCache.bytesPerBlock(shape, format: format))
       }
-      let touched = TouchedBytes()
-      let memory = try EngineMemory(
-        ledger: ledger, weightBytes: weightBytes, bytesPerBlock: bytesPerBlock,
-        guaranteedBlocks: plan.guaranteedBlocks, touched: touched)
+      let memory = EngineMemory(
+        cache: try KVCache(shape: shape, blockCount: plan.blockCount, format: format), quota: quota,
+        prefixBytes: configuration.prefixCacheBytes, store: store)
       let engine = Engine(
-        model: loaded.model, cache: try KVCache(shape: shape, blockCount: plan.blockCount, format: format),
-        plan: plan, configuration: configuration, memory: memory, turns: loaded.turns, inbox: inbox,
-        store: store)
+        model: loaded.model, memory: memory, maxContext: plan.maxContext, configuration: configuration,
+        turns: loaded.turns, inbox: inbox)
       let facts = Facts(
         limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: loaded.model.vocabularySize),
         weightBytesPerToken: loaded.model.weightBytesPerToken,
-        kvBytesPerToken: bytesPerBlock / KVCache.blockTokens,
+        kvBytesPerToken: memory.cache.bytesPerToken,
         computeName: computeName, computeMode: loaded.computeMode,
         mediaRules: loaded.model.mediaRules,
         weightBytes: loaded.weightBytes, touched: touched)
@@ -184,6 +170,34 @@ package final class EngineClient: GenerationService {
     } catch {
       throw .modelLoading(String(describing: error))
     }
+  }
+
+  /// How much context there is memory for, and the quota of it: weights and a first stretch of context are reserved.
+  private static func planMemory(
+    _ loaded: LoadedModel, _ format: KVFormat, _ configuration: EngineConfiguration, _ touched: TouchedBytes
+  ) throws -> (plan: MemoryPlan, quota: MemoryQuota) {
+    let (model, ledger) = (loaded.model, configuration.ledger)
+    let weightBytes = loaded.weightBytes - loaded.idleBytes + loaded.copyOverhead
+    let bytesPerToken = try KVCache.bytesPerToken(model.cacheShape.keysValues, format: format)
+    func tooLarge(context: Int) -> InferenceError {
+      let (cacheBytes, overflow) = context.multipliedReportingOverflow(by: bytesPerToken)
+      return .modelTooLarge(
+        weightBytes: weightBytes, cacheBytes: overflow ? .max : cacheBytes, context: context,
+        leftBytes: ledger.left, limitBytes: ledger.limit)
+    }
+    guard weightBytes < ledger.limit else {
+      throw tooLarge(context: min(model.contextLength, MemoryPlan.guaranteedTokens))
+    }
+    let bytesPerBlock = try KVCache.bytesPerBlock(model.cacheShape.keysValues, format: format)
+    let plan = try MemoryPlan(
+      requestedContext: configuration.maxContext, modelContext: model.contextLength,
+      maxSequences: configuration.maxSequences, bytesPerBlock: bytesPerBlock,
+      freeBytes: configuration.kvBytes(weights: weightBytes))
+    let quota = MemoryQuota(
+      ledger: ledger, weightBytes: weightBytes, bytesPerBlock: bytesPerBlock,
+      guaranteedBlocks: plan.guaranteedBlocks, touched: touched)
+    guard let quota else { throw tooLarge(context: min(plan.maxContext, MemoryPlan.guaranteedTokens)) }
+    return (plan, quota)
   }
 
   /// Queues a request; its events come through the generation that is returned. For any thread; does not wait.

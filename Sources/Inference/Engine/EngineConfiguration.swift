@@ -45,7 +45,7 @@ package struct EngineConfiguration: Sendable {
   package var media = MediaOptions()
   /// Most bytes of soft tokens that are kept of encoded images and audio.
   package var mediaCacheBytes = 256 << 20
-  /// Whether tokens are guessed from the sequence's own text and verified in one step.
+  /// Whether drafts are taken from a sequence's own text and verified in the step that computes its next token.
   package var speculates = true
 
   /// Added to every step; for tests that need time while the engine is at work.
@@ -82,6 +82,9 @@ package struct EngineConfiguration: Sendable {
 
 /// How many KV blocks to have, and the longest context they serve.
 struct MemoryPlan: Equatable {
+  /// Tokens of keys and values that are granted when the engine starts.
+  static let guaranteedTokens = 4096
+
   var maxContext: Int
   var blockCount: Int
   /// Blocks that the engine holds from its start to its end: one sequence of some length always gets to its end.
@@ -91,8 +94,8 @@ struct MemoryPlan: Equatable {
   ///   - freeBytes: memory that the KV cache may take; it is committed only as sequences grow into it.
   /// - Throws: `contextTooLarge`, or `memoryTooSmall` when an explicit context does not fit.
   init(
-    requestedContext: Int?, modelContext: Int, maxSequences: Int, blockTokens: Int, bytesPerBlock: Int,
-    freeBytes: Int
+    requestedContext: Int?, modelContext: Int, maxSequences: Int, blockTokens: Int = KVCache.blockTokens,
+    bytesPerBlock: Int, freeBytes: Int
   ) throws(InferenceError) {
     if let requestedContext, requestedContext > modelContext {
       throw .contextTooLarge(requested: requestedContext, modelLimit: modelContext)
@@ -109,6 +112,6 @@ struct MemoryPlan: Equatable {
     maxContext = wanted
     let (all, overflow) = blocksPerContext.multipliedReportingOverflow(by: max(1, maxSequences))
     blockCount = overflow ? affordable : min(all, affordable)
-    guaranteedBlocks = min(blocksPerContext, max(1, EngineMemory.guaranteedTokens / blockTokens))
+    guaranteedBlocks = min(blocksPerContext, max(1, Self.guaranteedTokens / blockTokens))
   }
 }

@@ -20,7 +20,7 @@ package struct ModelInspection: Sendable {
   /// Tensors of the checkpoint that the model does not use.
   package let unusedTensors: [String]
 
-  /// - Throws: `modelLoading` with the words of whoever refused the checkpoint.
+  /// - Throws: `modelLoading` with the words of what refused the checkpoint.
   package init(_ folder: ModelFolder, _ configuration: EngineConfiguration) throws(InferenceError) {
     do {
       var single = configuration
@@ -31,9 +31,8 @@ package struct ModelInspection: Sendable {
       vocabularySize = model.vocabularySize
       weightBytesPerToken = model.weightBytesPerToken
       kvBytesPerToken =
-        try KVCache.bytesPerBlock(
+        try KVCache.bytesPerToken(
           model.cacheShape.keysValues, format: configuration.kvFormat(beside: compute.mode))
-        / KVCache.blockTokens
       kvMemoryBytes = max(0, configuration.kvBytes(weights: folder.weightBytes))
       unusedTensors = folder.weights.unusedNames
     } catch {

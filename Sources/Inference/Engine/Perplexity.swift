@@ -190,7 +190,7 @@ private final class WindowRun {
   }
 
   func reserve(window: Int) throws(InferenceError) {
-    let blocks = (window + KVCache.blockTokens - 1) / KVCache.blockTokens
+    let blocks = KVCache.blocks(forTokens: window)
     ropeVariant = model.ropeVariant(forTokens: window)
     guard cache?.blockCount != blocks else { return }
     do {

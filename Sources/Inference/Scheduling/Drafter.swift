@@ -1,16 +1,16 @@
-// Guesses the next tokens of a sequence from its own text: what followed the last time these tokens came up.
+// Drafts the next tokens of a sequence from its own text: what followed the last time these tokens came up.
 //
-// Summaries, edits, code and JSON repeat their prompt. A guess costs little beside the pass over the weights that
-// the next token needs anyway: all guessed positions are computed in one step, each is sampled as it would have
-// been alone, and the first that differs from the guess ends the step's harvest. So output does not change.
+// Summaries, edits, code and JSON repeat their prompt. A draft costs little beside the pass over the weights that
+// the next token needs anyway: all its positions are computed in one step, each is sampled as it would have
+// been alone, and the first that differs from the draft ends the step's harvest. So output does not change.
 // (Prompt lookup: Saxena 2023; verification: arXiv:2211.17192.)
 
-/// The guesses of one sequence. Engine thread only.
+/// The drafts of one sequence. Engine thread only.
 struct Drafter {
   /// Tokens that must repeat before their continuation is believed.
   private static let match = 3
   private static let longest = 15
-  /// What earlier guesses count when another is scored: about the last seven decide.
+  /// What earlier tokens count when another is scored: about the last seven decide.
   private static let memory = 0.85
 
   /// Text outside the sequence that its answer may repeat (`GenerationRequest.draft`), then the sequence's own.
@@ -18,9 +18,9 @@ struct Drafter {
   private let ownStart: Int
   /// Where the tokens after each trigram's latest occurrence begin in `history`.
   private var continuations: [Trigram: Int] = [:]
-  /// Where the latest guess stands in `history`; empty when there was nothing to guess from.
-  private var guess = 0..<0
-  /// Guessed tokens that came and that did not, fading. Guesses are scored whether or not they were computed, so finding
+  /// Where the latest draft stands in `history`; empty when there was none.
+  private var source = 0..<0
+  /// Drafted tokens that came and that did not, fading. Drafts are scored whether or not they were computed, so finding
   /// out that a text begins to repeat itself, or stops, costs nothing.
   private var hits = 1.0
   private var misses = 1.0
@@ -36,36 +36,36 @@ struct Drafter {
     for end in history.indices.dropFirst(Self.match) { note(before: end) }
   }
 
-  /// The chance that a guessed token comes, if those before it came.
+  /// The chance that a drafted token comes, if those before it came.
   var reliability: Double { hits / (hits + misses) }
 
   /// Tokens that probably follow; none when nothing speaks for any. Call once per step.
   ///
   /// - Parameters:
   ///   - tokens: of the sequence so far; it only ever grows.
-  ///   - most: upper bound of the guess.
-  mutating func guess(after tokens: [Int32], most: Int) -> [Int32] {
+  ///   - most: upper bound of the draft.
+  mutating func draft(after tokens: [Int32], most: Int) -> [Int32] {
     take(tokens)
     let count = history.count
-    guess = 0..<0
+    source = 0..<0
     guard count >= Self.match,
       let start = continuations[Trigram(a: history[count - 3], b: history[count - 2], c: history[count - 1])]
     else { return [] }
-    guess = start..<count
-    return Array((0..<max(0, min(Self.longest, most))).map(guessed).prefix { $0 >= 0 })
+    source = start..<count
+    return Array((0..<max(0, min(Self.longest, most))).map(drafted).prefix { $0 >= 0 })
   }
 
-  /// The guess's token `index`. A text that repeats itself up to its end is guessed to go round once more.
-  private func guessed(_ index: Int) -> Int32 { history[guess.lowerBound + index % guess.count] }
+  /// The draft's token `index`. A text that repeats itself up to its end is expected to go round once more.
+  private func drafted(_ index: Int) -> Int32 { history[source.lowerBound + index % source.count] }
 
-  /// Takes over new tokens of the sequence, and scores the guess by them up to the first that differs.
+  /// Takes over new tokens of the sequence, and scores the draft by them up to the first that differs.
   private mutating func take(_ tokens: [Int32]) {
     var index = 0
-    var holds = !guess.isEmpty
+    var holds = !source.isEmpty
     while history.count - ownStart < tokens.count {
       let token = tokens[history.count - ownStart]
-      if holds, guessed(index) >= 0 {
-        holds = guessed(index) == token
+      if holds, drafted(index) >= 0 {
+        holds = drafted(index) == token
         hits = hits * Self.memory + (holds ? 1 : 0)
         misses = misses * Self.memory + (holds ? 0 : 1)
         index += 1
@@ -82,7 +82,7 @@ struct Drafter {
   }
 }
 
-/// What a step gives and costs, while guesses are added to it.
+/// What a step gives and costs, while drafted tokens are added to it.
 struct DraftBudget {
   /// Tokens that the step is expected to give.
   private(set) var tokens: Double
@@ -90,20 +90,20 @@ struct DraftBudget {
   private(set) var seconds: Double
   private let perRow: Double
 
-  /// A step of `rows` sequences that decode, without guesses.
+  /// A step of `rows` sequences that decode, without drafts.
   init(_ cost: StepCost, rows: Int) {
     tokens = Double(rows)
     seconds = cost.seconds(StepLoad(rows: rows, after: 0))
     perRow = cost.perRow
   }
 
-  /// Adds guesses of a sequence for as long as each raises the expected tokens per second.
+  /// Adds drafted tokens of a sequence for as long as each raises the expected tokens per second.
   ///
   /// - Returns: how many of `most`.
   mutating func add(most: Int, reliability: Double) -> Int {
     var chance = 1.0
     for added in 0..<most {
-      // The guess counts if all before it came too: (tokens + chance) / (seconds + perRow) > tokens / seconds.
+      // The token counts if all before it came too: (tokens + chance) / (seconds + perRow) > tokens / seconds.
       chance *= reliability
       guard chance * seconds > perRow * tokens else { return added }
       tokens += chance

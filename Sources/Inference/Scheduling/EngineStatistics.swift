@@ -13,14 +13,14 @@ package struct EngineStatistics: Sendable, Equatable {
   package var kvBlocksUsed = 0
   /// Blocks that running requests hold; one that several of them share counts for each.
   package var kvBlocksHeld = 0
-  /// Blocks held by cached prefixes; those that no request reads are free for whoever needs them.
+  /// Blocks held by cached prefixes; those that no request reads count as free.
   package var kvBlocksCached = 0
   /// Tokens of all prompts that were begun, and how many of them were found computed.
   package var prefixQueryTokens = 0
   package var prefixHitTokens = 0
   /// Of the hits, those that were read from disk.
   package var prefixDiskTokens = 0
-  /// Times that a request gave its blocks back because others needed them.
+  /// Times that a request gave its memory back because others needed them.
   package var preemptions = 0
   package var steps = 0
   /// Seconds that forward passes took; the rest of a step is choosing rows and tokens, and telling readers.
@@ -29,7 +29,7 @@ package struct EngineStatistics: Sendable, Equatable {
   package var admitted = 0
   package var prefillTokens = 0
   package var decodeTokens = 0
-  /// Guesses that were verified, their tokens, and how many of these held.
+  /// Drafts that were verified, their tokens, and how many of these came true.
   package var drafts = 0
   package var draftedTokens = 0
   package var acceptedTokens = 0

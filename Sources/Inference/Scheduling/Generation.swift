@@ -25,7 +25,7 @@ package struct GenerationRequest: Sendable {
   package var guide: Guide?
   /// Text that the answer is likely to repeat, as tokens: drafts are taken from it. Changes speed only.
   package var draft: [Int32] = []
-  /// Who asks, as a number that says nothing else: requests of one client share it, 0 is nobody in particular.
+  /// The client, as a number that says nothing else: its requests share it, and 0 is nobody in particular.
   package var tenant: UInt64 = 0
 
   package init(
@@ -80,7 +80,7 @@ package struct GenerationTimings: Sendable, Equatable {
 
 /// In order: `started`, perhaps `promptLogprobs`, any number of `token`, then `finished` or `failed`.
 package enum GenerationEvent: Sendable {
-  /// The first step takes the request; so many prompt tokens need no prefill.
+  /// The first step takes the request; `cachedTokens` of the prompt need no prefill.
   case started(cachedTokens: Int)
   /// One entry per prompt token; nil for the first, which nothing predicts.
   case promptLogprobs([SampledToken?])
@@ -118,7 +118,7 @@ package struct EngineLimits: Sendable, Equatable {
   }
 }
 
-/// Whoever turns requests into generations: the engine's client, or a script in tests.
+/// What turns requests into generations: the engine's client, or a script in tests.
 package protocol GenerationService: Sendable {
   var limits: EngineLimits { get }
   /// What was counted so far; cheap.

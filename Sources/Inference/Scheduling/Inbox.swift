@@ -2,6 +2,14 @@
 
 import Platform
 
+/// A request in the queue.
+struct Job: Sendable {
+  let request: GenerationRequest
+  let mailbox: Mailbox<GenerationEvent>
+  let seed: UInt64
+  let arrived: Instant
+}
+
 /// Lives in a `Monitor`; pure state.
 struct Inbox {
   /// Waiting requests.
@@ -91,7 +99,7 @@ struct Inbox {
   /// - Parameters:
   ///   - room: how many sequences fit.
   ///   - freeTokens: how many tokens of KV cache are free; a prompt that finds no room waits, and everything
-  ///     behind it, so that long prompts are not overtaken for ever.
+  ///     after it, so that long prompts are not overtaken for ever.
   ///   - mayWait: whether nil (nothing to do) may be returned; the caller then sleeps.
   mutating func take(room: Int, freeTokens: () -> Int, mayWait: Bool) -> Delivery? {
     queue.removeAll { $0.mailbox.isClosed }

@@ -10,7 +10,7 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
   case promptTooLong(tokens: Int, limit: Int)
   /// An image or an audio clip that the model cannot take, or not there.
   case unusableMedia(String)
-  /// So many run and so many wait; a place is likely to be free after `retryAfter` seconds.
+  /// The queue is full: these run and these wait; a place is likely to be free after `retryAfter` seconds.
   case queueFull(limit: Int, running: Int = 0, waiting: Int = 0, retryAfter: Int = 1)
   /// The engine finishes what runs and takes nothing new.
   case draining
@@ -30,7 +30,7 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
   case noFastMode(compute: String)
   /// The model does not give a finite likelihood to a token of the text.
   case brokenLogits(position: Int)
-  /// The model's output behind so many tokens holds something that is not a number, or infinity.
+  /// The model's output after that many tokens holds something that is not a number, or infinity.
   case unusableLogits(tokens: Int)
 
   package var description: String {

@@ -10,7 +10,7 @@ struct Scheduler {
     var computed = 0
     /// Most rows of this sequence in one step (sequences that want logits of every prompt row take few).
     var chunkLimit = Int.max
-    /// Guessed tokens that a decoding sequence would like to verify along.
+    /// Drafted tokens that a decoding sequence would like to verify along.
     var draft = 0
     /// Whether a reader waits for its next token.
     var isStream = false

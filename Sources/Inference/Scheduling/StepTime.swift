@@ -14,7 +14,7 @@ struct StepLoad: Equatable {
 
   init() {}
 
-  /// Consecutive rows of one sequence behind `start` computed positions.
+  /// Consecutive rows of one sequence after `start` computed positions.
   init(rows: Int, after start: Int) {
     self.rows = rows
     pairs = rows * start + rows * (rows + 1) / 2
@@ -38,7 +38,7 @@ struct StepCost: Equatable {
     fixed + Double(load.rows) * perRow + Double(load.pairs) * perPair
   }
 
-  /// The most rows behind `start` that cost no more than `seconds`, without the fixed part; at most `most`.
+  /// The most rows after `start` positions that cost no more than `seconds`, without the fixed part; at most `most`.
   func rows(within seconds: Double, after start: Int, most: Int) -> Int {
     func fits(_ rows: Int) -> Bool {
       let load = StepLoad(rows: rows, after: start)
@@ -93,7 +93,7 @@ struct StepClock {
   /// Rows of a prompt while nothing is known of large steps.
   private static let firstRows = 16
   private static let fading = 0.99
-  /// Steps of prompts alone may take so many times the limit: fewer passes over the weights.
+  /// Steps of prompts alone may take this many times the limit: fewer passes over the weights.
   private static let patience = 10.0
 
   init(limit: Double) { self.limit = limit }

@@ -1,4 +1,4 @@
-// What one engine holds of the process's memory: its weights, and the KV blocks that it may fill.
+// What one engine may take of the process's memory: its weights, and a quota of KV blocks.
 //
 // The cache's address space is laid out for the worst case, but a block may be written only within the pool's quota,
 // and the quota is raised only by what the ledger grants. A few blocks are granted for as long as the engine lives, so
@@ -9,10 +9,8 @@ import Platform
 import Synchronization
 
 /// Engine thread only, but for `touchedBytes`.
-final class EngineMemory {
-  /// Tokens of keys and values that are granted when the engine starts.
-  static let guaranteedTokens = 4096
-  /// Blocks that the quota grows by when there is room: asking for each would be a lock per 32 tokens.
+final class MemoryQuota {
+  /// Blocks that the quota grows by when there is room: asking for each would be a lock per block.
   private static let growth = 8
   /// Time between two calls for help, seconds.
   private static let askingInterval = 0.05
@@ -22,35 +20,30 @@ final class EngineMemory {
   private let bytesPerBlock: Int
   private let guaranteed: Int
   private let touched: TouchedBytes
-  private var quota: Int
+  /// Blocks that may be filled.
+  private(set) var blocks: Int
   /// Bytes counted as prefix cache; the rest of the quota is counted as KV cache.
   private var prefixBytes = 0
   private var nextAsk = Instant(nanoseconds: 0)
 
-  /// Reserves the weights and the guaranteed blocks; they are released when this goes.
-  ///
-  /// - Throws: `modelTooLarge` with the numbers when they are not left.
-  init(
+  /// Reserves the weights and the guaranteed blocks; they are released when this goes. Nil when they are not left.
+  init?(
     ledger: MemoryLedger, weightBytes: Int, bytesPerBlock: Int, guaranteedBlocks: Int, touched: TouchedBytes
-  ) throws(InferenceError) {
+  ) {
     let (cacheBytes, overflow) = guaranteedBlocks.multipliedReportingOverflow(by: bytesPerBlock)
-    guard !overflow, ledger.reserve([(.weights, weightBytes), (.kvCache, cacheBytes)]) else {
-      throw .modelTooLarge(
-        weightBytes: weightBytes, cacheBytes: overflow ? .max : cacheBytes,
-        context: guaranteedBlocks * KVCache.blockTokens, leftBytes: ledger.left, limitBytes: ledger.limit)
-    }
+    guard !overflow, ledger.reserve([(.weights, weightBytes), (.kvCache, cacheBytes)]) else { return nil }
     self.ledger = ledger
     self.weightBytes = weightBytes
     self.bytesPerBlock = bytesPerBlock
     self.touched = touched
     guaranteed = guaranteedBlocks
-    quota = guaranteedBlocks
+    blocks = guaranteedBlocks
   }
 
   deinit {
     ledger.release(weightBytes, from: .weights)
     ledger.release(prefixBytes, from: .prefixCache)
-    ledger.release(quota * bytesPerBlock - prefixBytes, from: .kvCache)
+    ledger.release(blocks * bytesPerBlock - prefixBytes, from: .kvCache)
     touched.set(0)
   }
 
@@ -66,13 +59,13 @@ final class EngineMemory {
     let wanted = min(max(missing, Self.growth), pool.count - pool.quota)
     for count in [wanted, missing, min(missing, growable(pool))] where count > 0 {
       guard ledger.reserveGrowth(count * bytesPerBlock, for: .kvCache) else { continue }
-      quota += count
-      pool.quota = quota
+      blocks += count
+      pool.quota = blocks
       return
     }
   }
 
-  /// Asks the others for the memory of so many blocks, now and then.
+  /// Asks the others for the memory of `count` blocks, now and then.
   func ask(forBlocks count: Int, at now: Instant) {
     guard now >= nextAsk else { return }
     nextAsk = now.adding(seconds: Self.askingInterval)
@@ -84,14 +77,14 @@ final class EngineMemory {
   /// - Returns: how many bytes.
   func shrink(by bytes: Int, _ pool: inout BlockPool, _ prefixes: inout PrefixCache, _ cache: KVCache) -> Int
   {
-    let spare = quota - guaranteed
+    let spare = blocks - guaranteed
     let wanted = min(spare, bytes / bytesPerBlock + (bytes % bytesPerBlock > 0 ? 1 : 0))
     guard wanted > 0 else { return 0 }
     prefixes.evict(untilFree: wanted, pool: &pool)
     let given = min(wanted, pool.freeCount)
     guard given > 0 else { return 0 }
-    quota -= given
-    cache.discard(pool.lowerQuota(to: quota))
+    blocks -= given
+    cache.discard(pool.lowerQuota(to: blocks))
     account(pool, prefixes)
     ledger.release(given * bytesPerBlock, from: .kvCache)
     return given * bytesPerBlock
@@ -103,13 +96,6 @@ final class EngineMemory {
     ledger.move(bytes - prefixBytes, from: .kvCache, to: .prefixCache)
     prefixBytes = bytes
     touched.set(pool.touched * bytesPerBlock)
-  }
-
-  /// Why a sequence of so many tokens cannot go on.
-  func shortage(tokens: Int) -> InferenceError {
-    .outOfMemory(
-      tokens: tokens, bytesPerToken: bytesPerBlock / KVCache.blockTokens, leftBytes: ledger.left,
-      limitBytes: ledger.limit)
   }
 }
 

@@ -1,0 +1,25 @@
+// What one sequence holds of its engine's memory, as one value: how many tokens are remembered, and where.
+
+import Compute
+
+/// A sequence gets it empty. `EngineMemory` extends it, forks it from what others have computed, takes snapshots of it
+/// for them, rewinds it and takes it back; the model is told where its parts are.
+struct SequenceMemory {
+  /// Leading tokens that are remembered: the next forward pass begins after them.
+  var count = 0
+  /// Blocks of keys and values in order of position: those of the remembered tokens, and room for the next ones.
+  var blocks: [Int32] = []
+  /// Where the sequence stands among cached prefixes.
+  var path: PrefixCache.Path
+
+  /// - Parameter root: what the sequence shares its prefixes with.
+  init(_ root: PrefixCache.Root) { path = PrefixCache.Path(root) }
+
+  /// Whether a cached block could follow: the sequence holds full blocks, and all of them are shared.
+  var isAtBorder: Bool {
+    blocks.count == path.blocks && count == path.blocks * KVCache.blockTokens
+  }
+
+  /// A forward pass has computed so many rows more.
+  mutating func advance(by rows: Int) { count += rows }
+}
