@@ -25,7 +25,8 @@ package final class FrontDoor: Sendable {
     configuration.errors = App.errors
     configuration.screen = { [self] request, context in screen(request, context) }
     configuration.finish = { [self] response, request, context in
-      access.dress(MessagesRoute.dress(response, to: request, context), to: request)
+      let wire = App.wire(of: request.path)
+      return access.dress(wire.finished(response, requestID: context.requestID), to: request)
     }
     configuration.log = { [metrics] record in
       record.log()
@@ -36,15 +37,19 @@ package final class FrontDoor: Sendable {
 
   /// The answer to a request whose body has been read.
   package func respond(to request: Request, _ context: ConnectionContext) -> Response {
-    guard let app = app.withLock({ $0 }) else { return APIError.loading.response }
+    guard let app = app.withLock({ $0 }) else { return loading(request, context) }
     return app.answer(request, context)
   }
 
   private func screen(_ request: Request, _ context: ConnectionContext) -> Response? {
-    if let answer = access.screen(request, context) { return answer }
-    if let app = app.withLock({ $0 }) { return app.screen(request) }
+    if let answer = access.screen(request, context, App.wire(of: request.path)) { return answer }
+    if let app = app.withLock({ $0 }) { return app.screen(request, context) }
     let isLiveness =
       request.path.utf8.elementsEqual("/livez".utf8) && ["GET", "HEAD"].contains(request.method)
-    return isLiveness ? HealthRoute.alive : APIError.loading.response
+    return isLiveness ? HealthRoute.alive : loading(request, context)
+  }
+
+  private func loading(_ request: Request, _ context: ConnectionContext) -> Response {
+    App.wire(of: request.path).response(.loading, requestID: context.requestID)
   }
 }

@@ -257,8 +257,8 @@ import Testing
 
   @Test func `error bodies are made by the caller`() throws {
     let server = try LiveServer { configuration in
-      configuration.errors = ErrorFormat(contentType: "application/json") {
-        Array("{\"code\":\"\($0.code)\"}".utf8)
+      configuration.errors = ErrorFormat(contentType: "application/json") { error, _, _ in
+        Array("{\"code\":\"\(error.code)\"}".utf8)
       }
     }
     defer { server.stop() }

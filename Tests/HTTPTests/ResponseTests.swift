@@ -82,7 +82,9 @@ import Testing
   }
 
   @Test func `errors have a status, a word and a closing connection`() {
-    let format = ErrorFormat(contentType: "application/json") { Array("{\"\($0.code)\":\($0.status)}".utf8) }
+    let format = ErrorFormat(contentType: "application/json") { error, _, _ in
+      Array("{\"\(error.code)\":\(error.status)}".utf8)
+    }
     let overload = format.response(.tooManyBodies)
     #expect(overload.status == 503)
     #expect(overload.headers["retry-after"] == "1")

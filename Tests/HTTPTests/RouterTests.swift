@@ -47,8 +47,8 @@ import Testing
   @Test func `letters that only look the same are another path`() throws {
     var router = Router()
     router.on("GET", "/caf\u{E9}") { _, _ in .text("found") }
-    #expect(router.screen(try Request("GET", "/caf%C3%A9")) == nil)
-    #expect(router.screen(try Request("GET", "/cafe%CC%81"))?.status == 404)
+    #expect(router.screen(try Request("GET", "/caf%C3%A9"), ConnectionContext()) == nil)
+    #expect(router.screen(try Request("GET", "/cafe%CC%81"), ConnectionContext())?.status == 404)
   }
 
   @Test func `the route that a request took is told`() throws {
@@ -62,10 +62,10 @@ import Testing
   }
 
   @Test func `screening answers what needs no body`() throws {
-    #expect(router.screen(try Request("POST", "/v1/responses")) == nil)
-    #expect(router.screen(try Request("POST", "/nope"))?.status == 404)
-    #expect(router.screen(try Request("PUT", "/health"))?.status == 405)
-    #expect(router.screen(try Request("OPTIONS", "/health"))?.status == 204)
+    #expect(router.screen(try Request("POST", "/v1/responses"), ConnectionContext()) == nil)
+    #expect(router.screen(try Request("POST", "/nope"), ConnectionContext())?.status == 404)
+    #expect(router.screen(try Request("PUT", "/health"), ConnectionContext())?.status == 405)
+    #expect(router.screen(try Request("OPTIONS", "/health"), ConnectionContext())?.status == 204)
   }
 
   @Test func `OPTIONS can be answered by the caller`() throws {

@@ -201,7 +201,7 @@ struct Answer {
 extension App {
   /// The response in the words of its path, as a listener sends it.
   func respond(to request: Request, _ context: ConnectionContext) -> Response {
-    MessagesRoute.dress(answer(request, context), to: request, context)
+    Self.wire(of: request.path).finished(answer(request, context), requestID: context.requestID)
   }
 
   func send(

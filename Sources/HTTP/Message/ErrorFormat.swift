@@ -4,13 +4,16 @@
 package struct ErrorFormat: Sendable {
   /// Of `body`.
   package var contentType: String
-  /// The body that tells of an error.
-  package var body: @Sendable (HTTPError) -> [UInt8]
+  /// The body that tells of an error; nil stands for a request whose head could not be read.
+  package var body: Body
+
+  /// Writes an error, in the words that the request's path wants.
+  package typealias Body = @Sendable (HTTPError, Request?, ConnectionContext?) -> [UInt8]
 
   /// Plain text unless told otherwise.
   package init(
     contentType: String = "text/plain; charset=utf-8",
-    body: @escaping @Sendable (HTTPError) -> [UInt8] = { Array("\($0)\n".utf8) }
+    body: @escaping Body = { error, _, _ in Array("\(error)\n".utf8) }
   ) {
     self.contentType = contentType
     self.body = body
@@ -18,8 +21,11 @@ package struct ErrorFormat: Sendable {
 
   /// The whole response for `error`. After all but 404 and 405 the connection is closed: the bytes that
   /// follow on it can no longer be trusted, or are not wanted.
-  package func response(_ error: HTTPError) -> Response {
-    var response = Response(status: error.status, contentType: contentType, bytes: body(error))
+  package func response(
+    _ error: HTTPError, to request: Request? = nil, _ context: ConnectionContext? = nil
+  ) -> Response {
+    var response = Response(
+      status: error.status, contentType: contentType, bytes: body(error, request, context))
     response.errorCode = error.code
     if let seconds = error.retryAfterSeconds { response.headers.add("retry-after", String(seconds)) }
     switch error {

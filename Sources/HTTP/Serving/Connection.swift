@@ -89,7 +89,8 @@ final class Connection {
       // Before the answer: a client may take its time with that.
       parser.fail(failure)
       releaseBody()
-      return try send(core.configuration.errors.response(failure), exchange, mayKeepAlive: false)
+      return try send(
+        core.configuration.errors.response(failure, to: request, context), exchange, mayKeepAlive: false)
     }
     return try send(core.handler(request, context), exchange, mayKeepAlive: true)
   }

@@ -87,7 +87,8 @@ struct ResponseSender {
     } catch {
       if !(error is SocketError) { Log.error("stream failed", ["error": "\(error)"]) }
       if pending != nil && !(error is SocketError) {
-        return try send(errors.response(.internalError), exchange, errors: errors)
+        let failure = errors.response(.internalError, to: exchange.request, exchange.context)
+        return try send(failure, exchange, errors: errors)
       }
       isCut = !writer.isFinished
     }

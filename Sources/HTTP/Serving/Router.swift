@@ -54,7 +54,7 @@ package struct Router: Sendable {
 
   /// The response of the matching route's handler, or 404, 405 or the answer to OPTIONS.
   package func respond(to request: Request, _ context: ConnectionContext) -> Response {
-    switch resolve(request) {
+    switch resolve(request, context) {
     case .success(let match):
       var request = request
       request.parameters = match.parameters
@@ -66,8 +66,8 @@ package struct Router: Sendable {
 
   /// The response that needs no body to be known: 404, 405, OPTIONS; nil when a route matches. Fits
   /// `Listener.Configuration.screen`.
-  package func screen(_ request: Request) -> Response? {
-    if case .failure(let response) = resolve(request) { return response }
+  package func screen(_ request: Request, _ context: ConnectionContext) -> Response? {
+    if case .failure(let response) = resolve(request, context) { return response }
     return nil
   }
 
@@ -82,7 +82,7 @@ package struct Router: Sendable {
     case failure(Response)
   }
 
-  private func resolve(_ request: Request) -> Resolution {
+  private func resolve(_ request: Request, _ context: ConnectionContext) -> Resolution {
     let segments = request.target.segments
     let matching = byLength[segments.count, default: []].compactMap { route in
       Self.match(route, segments).map { (route, $0) }
@@ -91,12 +91,15 @@ package struct Router: Sendable {
       let methods = request.path == "*" ? routes.map(\.method) : matching.map(\.0.method)
       return .failure(options(request, Self.allowed(methods)))
     }
-    guard !matching.isEmpty else { return .failure(errors.response(.notFound(path: request.path))) }
+    guard !matching.isEmpty else {
+      return .failure(errors.response(.notFound(path: request.path), to: request, context))
+    }
     let method = request.method == "HEAD" ? "GET" : request.method
     let best = matching.filter { $0.0.method == method }.max { $0.0.words < $1.0.words }
     guard let (route, parameters) = best else {
       let allowed = Self.allowed(matching.map(\.0.method))
-      return .failure(errors.response(.methodNotAllowed(method: request.method, allowed: allowed)))
+      let error = HTTPError.methodNotAllowed(method: request.method, allowed: allowed)
+      return .failure(errors.response(error, to: request, context))
     }
     return .success(Match(pattern: route.pattern, handler: route.handler, parameters: parameters))
   }

@@ -6,12 +6,15 @@ import JSON
 import OpenAI
 
 struct ChatRoute {
-  private let server: ServerContext
+  let server: ServerContext
 
-  init(_ server: ServerContext) { self.server = server }
+  static func table(_ server: ServerContext) -> RouteTable {
+    RouteTable(
+      .openAI, [Route("POST", "/v1/chat/completions", ChatRoute(server: server).respond)])
+  }
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
-  func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+  private func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let form = try http.chatForm(server.limits)
     let core = try server.request(form.body, for: context.client)
     let request = try ChatRequest(form.body, limits: core.limits, vocabularySize: core.model.vocabularySize)

@@ -8,12 +8,15 @@ import OpenAI
 import Tokenizers
 
 struct CompletionsRoute {
-  private let server: ServerContext
+  let server: ServerContext
 
-  init(_ server: ServerContext) { self.server = server }
+  static func table(_ server: ServerContext) -> RouteTable {
+    RouteTable(
+      .openAI, [Route("POST", "/v1/completions", CompletionsRoute(server: server).respond)])
+  }
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
-  func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+  private func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
     let core = try server.request(body, for: context.client)
     let request = try CompletionRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)

@@ -15,7 +15,7 @@ struct RequestContext: Sendable {
   var limits: RequestLimits { server.limits }
   var metrics: Metrics { settings.metrics }
   /// What this client has stored.
-  var records: ClientRecords { settings.store.records(of: client) }
+  var records: ClientRecords { server.records(of: client) }
   var reasoningEvents: ReasoningEvents { settings.responsesReasoningEvents }
 
   /// Special tokens that say nothing to the output parser: they have no text for the client.

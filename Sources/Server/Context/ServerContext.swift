@@ -34,6 +34,9 @@ struct ServerContext: Sendable {
     return RequestContext(server: self, lease: lease, client: client)
   }
 
+  /// What a client has stored.
+  func records(of client: ClientIdentity) -> ClientRecords { settings.store.records(of: client) }
+
   /// - Parameter fields: of the request, all unknown.
   /// - Throws: 400 for the first of them, if the server is strict.
   func checkUnknown(_ fields: [String]) throws(APIError) {

@@ -101,15 +101,7 @@ struct OpenAPIDocument {
   let version: String
   let limits: RequestLimits
 
-  func respond() throws(APIError) -> Response {
-    do throws(JSONError) {
-      return Response(json: try json())
-    } catch {
-      throw .internalError("\(error)")
-    }
-  }
-
-  private func json() throws(JSONError) -> JSONValue {
+  func json() throws(JSONError) -> JSONValue {
     var paths = JSONObject()
     for operation in Self.operations {
       let path = Self.template(operation.pattern)

@@ -1,4 +1,4 @@
-// Who may come in: the host, the origin and the key of a request, looked at before its body is read.
+// Access: the host, the origin and the key of a request, looked at before its body is read.
 
 import HTTP
 import OpenAI
@@ -62,9 +62,11 @@ package final class Access: Sendable {
   // MARK: Requests
 
   /// Finds out who sends the request; the answer, if it goes no further.
-  func screen(_ request: Request, _ context: ConnectionContext) -> Response? {
+  ///
+  /// - Parameter wire: of the request's path.
+  func screen(_ request: Request, _ context: ConnectionContext, _ wire: Wire) -> Response? {
     let isOpen = Self.isOpen(request)
-    // Who watches the server asks often, and nothing that is answered there is anybody's.
+    // A watcher of the server sends many requests, and nothing that is answered there is anybody's.
     if !isOpen {
       context.client = ClientIdentity(number: ClientIdentity.number(of: "peer " + context.peer.address))
     }
@@ -74,7 +76,7 @@ package final class Access: Sendable {
       if !isOpen { try checkKey(request, context) }
       return nil
     } catch {
-      var response = error.response
+      var response = wire.response(error, requestID: context.requestID)
       if error.status == 401 { response.headers.add("www-authenticate", "Bearer") }
       if error.status == 403 { response.closesConnection = true }
       return response

@@ -111,16 +111,6 @@ extension APIError {
   static func internalError(_ problem: String) -> APIError {
     APIError(status: 500, type: "server_error", code: "internal", message: "The server failed: \(problem).")
   }
-
-  /// The whole response.
-  var response: Response {
-    var response = Response(json: json, status: status)
-    response.errorCode = code ?? type
-    if let retryAfter { response.headers.add("retry-after", String(retryAfter)) }
-    // The SDK repeats requests after every 5xx unless told that it is of no use.
-    if status == 500 { response.headers.add("x-should-retry", "false") }
-    return response
-  }
 }
 
 extension Response {

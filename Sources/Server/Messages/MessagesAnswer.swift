@@ -94,10 +94,8 @@ struct MessagesAnswer {
 
   /// After the first byte an error can only be told in the stream.
   private func fail(_ events: EventStream, _ failure: AnswerFailure, _ context: ConnectionContext) {
-    let problem = APIError(failure, param: "messages")
-    let error = MessagesError(
-      status: problem.status, message: problem.message, requestID: context.requestID)
-    events.finishWithError(error.json.text, event: "error")
+    let error = Wire.messages.json(APIError(failure, param: "messages"), context.requestID)
+    events.finishWithError(error.text, event: "error")
   }
 
   /// Turns pieces into events: blocks are numbered, and one is closed before the next begins.

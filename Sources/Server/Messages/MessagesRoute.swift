@@ -7,12 +7,20 @@ import JSON
 import OpenAI
 
 struct MessagesRoute {
-  private let server: ServerContext
+  let server: ServerContext
 
-  init(_ server: ServerContext) { self.server = server }
+  static func table(_ server: ServerContext) -> RouteTable {
+    let route = MessagesRoute(server: server)
+    return RouteTable(
+      .messages,
+      [
+        Route("POST", "/v1/messages", route.respond),
+        Route("POST", "/v1/messages/count_tokens", route.countTokens),
+      ])
+  }
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
-  func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+  private func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
     let core = try server.request(body, for: context.client)
     let request = try MessagesRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
@@ -43,7 +51,7 @@ struct MessagesRoute {
     return run
   }
 
-  func countTokens(_ http: Request) throws(APIError) -> Response {
+  private func countTokens(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
     let core = try server.request(body)
     let request = try MessagesRequest(
@@ -58,22 +66,11 @@ struct MessagesRoute {
       throw request.translated(error)
     }
   }
+}
 
-  // MARK: The paths' own words
-
-  /// Gives responses on these paths the header that Anthropic's clients look for, and errors (those of HTTP
-  /// too) the shape that they know.
-  static func dress(_ response: Response, to request: Request, _ context: ConnectionContext) -> Response {
-    let path = Array(request.path.utf8)
-    let root = Array("/v1/messages".utf8)
-    guard path == root || path.starts(with: root + [UInt8(ascii: "/")]) else { return response }
-    var response = response
-    response.headers.set("request-id", context.requestID)
-    guard response.status >= 400, case .bytes(let bytes) = response.body,
-      let message = (try? JSONValue(parsing: bytes))?["error"]?["message"]?.stringValue
-    else { return response }
-    let error = MessagesError(status: response.status, message: message, requestID: context.requestID)
-    response.body = .bytes(error.json.bytes)
-    return response
+extension Wire {
+  /// Anthropic's: errors, those of HTTP too, have the shape that its clients know, and they look for `request-id`.
+  static let messages = Wire(root: "/v1/messages", idHeader: "request-id") { error, requestID in
+    MessagesError(status: error.status, message: error.message, requestID: requestID).json
   }
 }

@@ -14,7 +14,12 @@ struct CapabilitiesRoute {
 
   init(_ core: RequestContext) { self.core = core }
 
-  static func respond(_ server: ServerContext) -> Response {
+  static func table(_ server: ServerContext) -> RouteTable {
+    RouteTable(
+      .openAI, [Route("GET", "/v1/capabilities") { _, _ in respond(server) }])
+  }
+
+  private static func respond(_ server: ServerContext) -> Response {
     let models = server.models.leaseLoaded().map {
       CapabilitiesRoute(RequestContext(server: server, lease: $0))
     }

@@ -6,7 +6,17 @@ import JSON
 import Platform
 
 enum DebugRoute {
-  static func respond(_ engine: EngineStatistics) -> Response {
+  /// Empty without test hooks.
+  static func table(_ server: ServerContext) -> RouteTable {
+    guard let statistics = server.settings.engineStatistics else {
+      return RouteTable(
+        .openAI, [])
+    }
+    return RouteTable(
+      .openAI, [Route("GET", "/debug/state") { _, _ in respond(statistics()) }])
+  }
+
+  private static func respond(_ engine: EngineStatistics) -> Response {
     let usage = ProcessUsage.now
     return Response(json: [
       "slots_busy": .int(engine.running), "slots_total": .int(engine.maxSequences),

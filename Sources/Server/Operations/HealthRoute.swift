@@ -7,12 +7,15 @@ import JSON
 import OpenAI
 
 enum HealthRoute {
-  static func register(on router: inout Router) {
-    for path in ["/health", "/ready", "/readyz"] {
-      router.on("GET", path) { _, context in context.isDraining ? APIError.shuttingDown.response : alive }
-    }
-    router.on("GET", "/livez") { _, _ in alive }
-  }
+  static let table = RouteTable(
+    .openAI,
+    ["/health", "/ready", "/readyz"].map { Route("GET", $0, readiness) }
+      + [Route("GET", "/livez") { _, _ in alive }])
 
   static var alive: Response { Response(json: ["status": "ok"]) }
+
+  private static func readiness(_: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    if context.isDraining { throw .shuttingDown }
+    return alive
+  }
 }

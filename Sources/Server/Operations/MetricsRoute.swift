@@ -17,17 +17,20 @@ struct MetricsRoute {
   private let memory: MemoryLedger.Snapshot
   private var out = MetricsText()
 
-  static func register(on router: inout Router, _ server: ServerContext) {
+  static func table(_ server: ServerContext) -> RouteTable {
+    RouteTable(
+      .openAI, [Route("GET", "/metrics") { _, _ in respond(server) }])
+  }
+
+  private static func respond(_ server: ServerContext) -> Response {
     let metrics = server.settings.metrics
-    router.on("GET", "/metrics") { _, _ in
-      server.models.observe()
-      var route = MetricsRoute(
-        metrics.snapshot(), version: server.settings.version, startSeconds: metrics.startSeconds,
-        engines: server.models.statuses.compactMap { status in
-          status.model.map { (status.source.id, $0.statistics()) }
-        }, memory: server.models.ledger.snapshot())
-      return Response(contentType: MetricsText.contentType, bytes: Array(route.write().utf8))
-    }
+    server.models.observe()
+    var route = MetricsRoute(
+      metrics.snapshot(), version: server.settings.version, startSeconds: metrics.startSeconds,
+      engines: server.models.statuses.compactMap { status in
+        status.model.map { (status.source.id, $0.statistics()) }
+      }, memory: server.models.ledger.snapshot())
+    return Response(contentType: MetricsText.contentType, bytes: Array(route.write().utf8))
   }
 
   init(

@@ -9,15 +9,32 @@ struct ModelsRoute {
   /// How long an operator's request to unload waits for running work, seconds.
   private static let unloadSeconds = 2.0
 
-  private let server: ServerContext
+  let server: ServerContext
 
-  init(_ server: ServerContext) { self.server = server }
+  static func table(_ server: ServerContext) -> RouteTable {
+    let route = ModelsRoute(server: server)
+    return RouteTable(
+      .openAI,
+      [
+        Route("GET", "/v1/models", route.list),
+        // Clients of llama.cpp's router know this path.
+        Route("GET", "/models", route.list),
+        Route("GET", "/v1/models/:id", route.retrieve),
+        // Some clients do not escape the slash of an id.
+        Route("GET", "/v1/models/:owner/:name", route.retrieve),
+        Route("POST", "/models/load", route.load), Route("POST", "/models/unload", route.unload),
+      ])
+  }
 
-  func list() -> Response { Response(json: ModelObject.list(server.models.statuses.map(object))) }
+  private func list(_: Request, _: ConnectionContext) -> Response {
+    Response(json: ModelObject.list(server.models.statuses.map(object)))
+  }
 
-  /// - Parameter id: percent-decoded; a name or an alias.
-  func retrieve(_ id: String) throws(APIError) -> Response {
-    Response(json: object(try server.models.status(of: id)).json)
+  /// One model by its name or an alias.
+  private func retrieve(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
+    let id =
+      http.parameter("id") ?? ["owner", "name"].map { http.parameter($0) ?? "" }.joined(separator: "/")
+    return Response(json: object(try server.models.status(of: id)).json)
   }
 
   private func object(_ status: ModelFleet.Status) -> ModelObject {
@@ -35,7 +52,7 @@ struct ModelsRoute {
   }
 
   /// Begins to load a model: 200 when it is loaded already, else 202.
-  func load(_ http: Request) throws(APIError) -> Response {
+  private func load(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
     let request = try ModelRequest(http.jsonBody())
     try server.checkUnknown(request.ignored)
     let isReady = try server.models.beginLoading(request.model)
@@ -43,7 +60,7 @@ struct ModelsRoute {
   }
 
   /// Unloads a model once its running work has ended: 200 when it is unloaded, 202 while it has work.
-  func unload(_ http: Request) throws(APIError) -> Response {
+  private func unload(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
     let request = try ModelRequest(http.jsonBody())
     try server.checkUnknown(request.ignored)
     let isGone = try server.models.beginUnloading(request.model, seconds: Self.unloadSeconds)

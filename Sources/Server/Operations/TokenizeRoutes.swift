@@ -9,9 +9,18 @@ import OpenAI
 import Tokenizers
 
 struct TokenizeRoutes {
-  private let server: ServerContext
+  let server: ServerContext
 
-  init(_ server: ServerContext) { self.server = server }
+  static func table(_ server: ServerContext) -> RouteTable {
+    let routes = TokenizeRoutes(server: server)
+    return RouteTable(
+      .openAI,
+      [
+        Route("POST", "/v1/chat/completions/input_tokens", routes.countInput),
+        Route("POST", "/tokenize", routes.tokenize), Route("POST", "/detokenize", routes.detokenize),
+        Route("POST", "/apply-template", routes.applyTemplate),
+      ])
+  }
 
   private func answer(_ json: JSONValue, ignored: [String]) throws(APIError) -> Response {
     try server.checkUnknown(ignored)
@@ -22,7 +31,7 @@ struct TokenizeRoutes {
 
   // MARK: Tokens
 
-  func tokenize(_ http: Request) throws(APIError) -> Response {
+  private func tokenize(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
     let core = try server.request(body)
     let tokenizer = core.model.tokenizer
@@ -57,7 +66,7 @@ struct TokenizeRoutes {
   }
 
   /// The text by the names that both kinds of clients look for.
-  func detokenize(_ http: Request) throws(APIError) -> Response {
+  private func detokenize(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
     let core = try server.request(body)
     let request = try DetokenizeRequest(
@@ -68,7 +77,7 @@ struct TokenizeRoutes {
 
   // MARK: Prompts
 
-  func applyTemplate(_ http: Request) throws(APIError) -> Response {
+  private func applyTemplate(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
     var body = try http.jsonBody()
     let core = try server.request(body)
     if var object = body.objectValue, object["model"]?.isNull ?? true {
@@ -79,7 +88,7 @@ struct TokenizeRoutes {
     return try answer(["prompt": .string(prompt.text)], ignored: request.ignored)
   }
 
-  func countInput(_ http: Request) throws(APIError) -> Response {
+  private func countInput(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
     let (prompt, request) = try prompt(of: body, server.request(body))
     return try answer(

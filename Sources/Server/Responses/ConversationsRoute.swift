@@ -5,51 +5,42 @@ import JSON
 import OpenAI
 
 struct ConversationsRoute {
-  private let server: ServerContext
-  private let records: ClientRecords
+  let server: ServerContext
 
-  private init(_ server: ServerContext, _ client: ClientIdentity) {
-    self.server = server
-    records = server.settings.store.records(of: client)
-  }
-
-  static func register(on router: inout Router, _ server: ServerContext) {
-    typealias Handle = @Sendable (ConversationsRoute, Request) throws(APIError) -> Response
-    func on(_ method: String, _ pattern: String, _ handle: @escaping Handle) {
-      router.on(method, pattern) { request, context in
-        App.answer { () throws(APIError) in try handle(ConversationsRoute(server, context.client), request) }
-      }
-    }
+  static func table(_ server: ServerContext) -> RouteTable {
+    let route = ConversationsRoute(server: server)
     let one = "/v1/conversations/:id"
-    on("POST", "/v1/conversations") { (route, request) throws(APIError) in try route.create(request) }
-    on("GET", one) { (route, request) throws(APIError) in
-      Response(json: try route.object(request).json)
-    }
-    on("POST", one) { (route, request) throws(APIError) in try route.update(request) }
-    on("DELETE", one) { (route, request) throws(APIError) in try route.delete(request) }
-    on("GET", one + "/items") { (route, request) throws(APIError) in
-      Response(json: try request.page(of: route.conversation(request).items))
-    }
-    on("POST", one + "/items") { (route, request) throws(APIError) in try route.addItems(request) }
-    on("GET", one + "/items/:item") { (route, request) throws(APIError) in try route.item(request) }
-    on("DELETE", one + "/items/:item") { (route, request) throws(APIError) in
-      try route.deleteItem(request)
-    }
+    return RouteTable(
+      .openAI,
+      [
+        Route("POST", "/v1/conversations", route.create),
+        Route("GET", one, route.retrieve), Route("POST", one, route.update),
+        Route("DELETE", one, route.delete),
+        Route("GET", one + "/items", route.items), Route("POST", one + "/items", route.addItems),
+        Route("GET", one + "/items/:item", route.item),
+        Route("DELETE", one + "/items/:item", route.deleteItem),
+      ])
   }
+
+  private func records(_ context: ConnectionContext) -> ClientRecords { server.records(of: context.client) }
 
   private func id(_ http: Request) -> String { http.parameter("id") ?? "" }
 
   private func itemID(_ http: Request) -> String { http.parameter("item") ?? "" }
 
-  private func conversation(_ http: Request) throws(APIError) -> StoredConversation {
+  private func conversation(_ http: Request, _ context: ConnectionContext) throws(APIError)
+    -> StoredConversation
+  {
     let id = id(http)
-    guard let found = records.conversation(id) else { throw .conversationNotFound(id) }
+    guard let found = records(context).conversation(id) else { throw .conversationNotFound(id) }
     return found
   }
 
-  private func object(_ http: Request) throws(APIError) -> (json: JSONValue, bytes: Int) {
+  private func object(_ http: Request, _ context: ConnectionContext) throws(APIError) -> (
+    json: JSONValue, bytes: Int
+  ) {
     let id = id(http)
-    guard let found = records.conversationObject(id) else { throw .conversationNotFound(id) }
+    guard let found = records(context).conversationObject(id) else { throw .conversationNotFound(id) }
     return found
   }
 
@@ -68,30 +59,34 @@ struct ConversationsRoute {
     try ConversationObject.Request(http.body.isEmpty ? [:] : http.jsonBody())
   }
 
-  private func read(_ items: JSONValue?) throws(APIError) -> ResponsesInput {
+  private func read(_ items: JSONValue?, _ records: ClientRecords) throws(APIError) -> ResponsesInput {
     guard let items, items != [] else { return ResponsesInput() }
     return try ResponsesItemReader(
       limits: server.limits, makeID: server.settings.makeID, resolve: { records.item($0) }
     ).read(items, name: "items")
   }
 
-  private func create(_ http: Request) throws(APIError) -> Response {
+  private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     try checkSize(http, stored: 0)
     let body = try body(http)
     let conversation = StoredConversation(
       id: "conv_" + server.settings.makeID(), createdAt: server.settings.now(),
       metadata: body.metadata ?? [:],
-      items: try read(body.items).items)
-    records.put(conversation)
+      items: try read(body.items, records(context)).items)
+    records(context).put(conversation)
     var response = Response(json: conversation.json)
     response.nameIgnored(body.ignored)
     return response
   }
 
-  private func update(_ http: Request) throws(APIError) -> Response {
+  private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    Response(json: try object(http, context).json)
+  }
+
+  private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try body(http)
     let id = id(http)
-    let changed = records.updateConversation(id) { conversation in
+    let changed = records(context).updateConversation(id) { conversation in
       if let metadata = body.metadata { conversation.metadata = metadata }
     }
     guard let changed else { throw .conversationNotFound(id) }
@@ -100,25 +95,29 @@ struct ConversationsRoute {
     return response
   }
 
-  private func delete(_ http: Request) throws(APIError) -> Response {
+  private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let id = id(http)
-    guard records.removeConversation(id) else { throw .conversationNotFound(id) }
+    guard records(context).removeConversation(id) else { throw .conversationNotFound(id) }
     return Response(json: ConversationObject.deleted(id))
   }
 
   // MARK: Items
 
-  private func addItems(_ http: Request) throws(APIError) -> Response {
+  private func items(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    Response(json: try http.page(of: conversation(http, context).items))
+  }
+
+  private func addItems(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let id = id(http)
-    try checkSize(http, stored: try object(http).bytes)
+    try checkSize(http, stored: try object(http, context).bytes)
     let body = try body(http)
     guard let value = body.items else {
       throw APIError(
         status: 400, code: "missing_required_parameter", param: "items",
         message: "Missing required parameter: 'items'.")
     }
-    let items = try read(value).items
-    guard records.updateConversation(id, { $0.items += items }) != nil else {
+    let items = try read(value, records(context)).items
+    guard records(context).updateConversation(id, { $0.items += items }) != nil else {
       throw .conversationNotFound(id)
     }
     var response = Response(json: ResponseObject.list(items, hasMore: false))
@@ -126,18 +125,18 @@ struct ConversationsRoute {
     return response
   }
 
-  private func item(_ http: Request) throws(APIError) -> Response {
+  private func item(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let id = itemID(http)
-    guard let item = try conversation(http).items.last(where: { $0.hasID(id) }) else {
+    guard let item = try conversation(http, context).items.last(where: { $0.hasID(id) }) else {
       throw .itemNotFound(id)
     }
     return Response(json: item)
   }
 
-  private func deleteItem(_ http: Request) throws(APIError) -> Response {
+  private func deleteItem(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let id = itemID(http)
     var isFound = false
-    let changed = records.updateConversation(self.id(http)) { conversation in
+    let changed = records(context).updateConversation(self.id(http)) { conversation in
       let before = conversation.items.count
       conversation.items.removeAll { $0.hasID(id) }
       isFound = conversation.items.count < before

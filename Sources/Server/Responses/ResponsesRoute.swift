@@ -6,52 +6,26 @@ import OpenAI
 import Platform
 
 struct ResponsesRoute {
-  private let server: ServerContext
-  private let jobs: ResponseJobs
-  private let client: ClientIdentity
-  private let records: ClientRecords
+  let server: ServerContext
+  let jobs: ResponseJobs
 
-  private init(_ server: ServerContext, _ jobs: ResponseJobs, _ client: ClientIdentity) {
-    self.server = server
-    self.jobs = jobs
-    self.client = client
-    records = server.settings.store.records(of: client)
+  static func table(_ server: ServerContext, _ jobs: ResponseJobs) -> RouteTable {
+    let route = ResponsesRoute(server: server, jobs: jobs)
+    let one = "/v1/responses/:id"
+    return RouteTable(
+      .openAI,
+      [
+        Route("POST", "/v1/responses", route.create), Route("GET", "/v1/responses", route.connect),
+        Route("POST", "/v1/responses/input_tokens", route.countTokens),
+        Route("POST", "/v1/responses/compact", route.compact),
+        Route("GET", one, route.retrieve), Route("DELETE", one, route.delete),
+        Route("POST", one + "/cancel", route.cancel), Route("GET", one + "/input_items", route.inputItems),
+      ])
   }
 
-  static func register(on router: inout Router, _ server: ServerContext, _ jobs: ResponseJobs) {
-    typealias Handle =
-      @Sendable (ResponsesRoute, Request, ConnectionContext) throws(APIError) -> Response
-    func on(_ method: String, _ pattern: String, _ handle: @escaping Handle) {
-      router.on(method, pattern) { request, context in
-        App.answer { () throws(APIError) in
-          try handle(ResponsesRoute(server, jobs, context.client), request, context)
-        }
-      }
-    }
-    on("POST", "/v1/responses") { (route, request, context) throws(APIError) in
-      try route.create(request, context)
-    }
-    on("GET", "/v1/responses") { (_, request, context) throws(APIError) in
-      try ResponsesSocket.upgrade(request, context, server)
-    }
-    on("POST", "/v1/responses/input_tokens") { (route, request, _) throws(APIError) in
-      try route.countTokens(request)
-    }
-    on("POST", "/v1/responses/compact") { (route, request, _) throws(APIError) in
-      try route.compact(request)
-    }
-    on("GET", "/v1/responses/:id") { (route, request, context) throws(APIError) in
-      try route.retrieve(request, context)
-    }
-    on("DELETE", "/v1/responses/:id") { (route, request, _) throws(APIError) in
-      try route.delete(request)
-    }
-    on("POST", "/v1/responses/:id/cancel") { (route, request, _) throws(APIError) in
-      try route.cancel(request)
-    }
-    on("GET", "/v1/responses/:id/input_items") { (route, request, _) throws(APIError) in
-      try route.inputItems(request)
-    }
+  /// Over a WebSocket.
+  private func connect(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    try ResponsesSocket.upgrade(http, context, server)
   }
 
   // MARK: Create
@@ -59,7 +33,7 @@ struct ResponsesRoute {
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try server.request(body, for: client)
+    let core = try server.request(body, for: context.client)
     let plan = try ResponsesPlanner(core).plan(body)
     var response: Response
     if plan.request.isBackground {
@@ -116,7 +90,8 @@ struct ResponsesRoute {
   private func id(_ http: Request) -> String { http.parameter("id") ?? "" }
 
   /// A stored response, and the job that still makes it.
-  private func find(_ id: String) throws(APIError) -> (StoredResponse, ResponseJob?) {
+  private func find(_ id: String, _ records: ClientRecords) throws(APIError) -> (StoredResponse, ResponseJob?)
+  {
     guard let record = records.response(id) else { throw .responseNotFound(id) }
     guard record.isRunning else { return (record, nil) }
     if let job = jobs.job(id) { return (record, job) }
@@ -134,7 +109,7 @@ struct ResponsesRoute {
       throw .invalidValue("starting_after", "it is only allowed together with 'stream=true'")
     }
     let first = after.map { $0 + 1 } ?? 0
-    let (found, job) = try find(id)
+    let (found, job) = try find(id, server.records(of: context.client))
     var record = found
     if let job {
       return isStreamed ? follow(job, from: first, context) : Response(json: .object(job.body))
@@ -153,10 +128,10 @@ struct ResponsesRoute {
     }
   }
 
-  private func delete(_ http: Request) throws(APIError) -> Response {
+  private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let id = id(http)
     let job = jobs.job(id)
-    guard records.removeResponse(id) else { throw .responseNotFound(id) }
+    guard server.records(of: context.client).removeResponse(id) else { throw .responseNotFound(id) }
     job?.cancel()
     return Response(json: ResponseObject.deleted(id))
   }
@@ -164,9 +139,9 @@ struct ResponsesRoute {
   /// Time that a generation gets to stop, seconds.
   private static let cancelSeconds = 10.0
 
-  private func cancel(_ http: Request) throws(APIError) -> Response {
+  private func cancel(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let id = id(http)
-    let (record, job) = try find(id)
+    let (record, job) = try find(id, server.records(of: context.client))
     if let job {
       job.cancel()
       _ = job.waitUntilDone(seconds: Self.cancelSeconds)
@@ -178,17 +153,17 @@ struct ResponsesRoute {
     return Response(json: .object(record.body))
   }
 
-  private func inputItems(_ http: Request) throws(APIError) -> Response {
+  private func inputItems(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let id = id(http)
-    guard let record = records.response(id) else { throw .responseNotFound(id) }
+    guard let record = server.records(of: context.client).response(id) else { throw .responseNotFound(id) }
     return Response(json: try http.page(of: record.context + record.input))
   }
 
   // MARK: Without an answer
 
-  private func countTokens(_ http: Request) throws(APIError) -> Response {
+  private func countTokens(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try server.request(body, for: client)
+    let core = try server.request(body, for: context.client)
     let plan = try ResponsesPlanner(core).plan(body)
     var response = Response(
       json: ["object": "response.input_tokens", "input_tokens": .int(try plan.promptTokens(core))])
@@ -196,9 +171,9 @@ struct ResponsesRoute {
     return response
   }
 
-  private func compact(_ http: Request) throws(APIError) -> Response {
+  private func compact(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
-    let core = try server.request(body, for: client)
+    let core = try server.request(body, for: context.client)
     let plan = try ResponsesPlanner(core).plan(body)
     let usage = Usage(promptTokens: try plan.promptTokens(core))
     var response = Response(

@@ -30,17 +30,19 @@ final class ResponsesSocket {
     -> Response
   {
     guard Response.isUpgrade(request) else {
-      return upgradeRequired("GET /v1/responses is for WebSockets. Use POST, or GET /v1/responses/{id}.")
+      return upgradeRequired(
+        context, "GET /v1/responses is for WebSockets. Use POST, or GET /v1/responses/{id}.")
     }
     let response = Response.webSocket(answering: request) { socket in
       context.isOneAnswer = false
       ResponsesSocket(server, socket, context).serve()
     }
-    return response ?? upgradeRequired("The WebSocket handshake is not one of version 13.")
+    return response ?? upgradeRequired(context, "The WebSocket handshake is not one of version 13.")
   }
 
-  private static func upgradeRequired(_ message: String) -> Response {
-    var response = APIError(status: 426, code: "upgrade_required", message: message).response
+  private static func upgradeRequired(_ context: ConnectionContext, _ message: String) -> Response {
+    let error = APIError(status: 426, code: "upgrade_required", message: message)
+    var response = Wire.openAI.response(error, requestID: context.requestID)
     response.headers.add("upgrade", "websocket")
     response.headers.add("sec-websocket-version", "13")
     return response
