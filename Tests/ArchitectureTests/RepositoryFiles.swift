@@ -52,16 +52,37 @@ struct SourceFile {
   }
 }
 
-/// One page that describes the package as it is: the README or a file of `docs`. Records of decisions tell of the past.
+/// One page of the documentation: the README or a file of `docs`.
 struct DocumentPage {
   let name: String
   let lines: [String]
 
-  static let all: [DocumentPage] = {
-    let docs = ((try? File.names(in: TestData.root + "/docs")) ?? []).map { "docs/" + $0 }
-    return (["README.md"] + docs.filter { $0.hasSuffix(".md") }).compactMap { name in
-      guard let bytes = try? File.read(TestData.root + "/" + name, limit: 1 << 24) else { return nil }
-      return DocumentPage(name: name, lines: textLines(of: bytes))
+  /// Pages that describe the package as it is.
+  static let all =
+    [DocumentPage(at: "README.md")].compactMap(\.self) + pages(in: "docs").filter { !$0.isDecision }
+  /// Records of decisions, and their index: they tell of the past.
+  static let decisions = pages(in: "docs").filter(\.isDecision)
+
+  private var isDecision: Bool { name.hasPrefix("docs/decisions/") }
+
+  /// Nil when there is no such file.
+  private init?(at name: String) {
+    guard let bytes = try? File.read(TestData.root + "/" + name, limit: 1 << 24) else { return nil }
+    self.name = name
+    lines = textLines(of: bytes)
+  }
+
+  private static func pages(in folder: String) -> [DocumentPage] {
+    let names = (try? File.names(in: TestData.root + "/" + folder)) ?? []
+    return names.sorted().flatMap { name in
+      let path = folder + "/" + name
+      if File.isDirectory(TestData.root + "/" + path) { return pages(in: path) }
+      return name.hasSuffix(".md") ? [DocumentPage(at: path)].compactMap(\.self) : []
     }
-  }()
+  }
+
+  static func named(_ name: String) -> DocumentPage? { DocumentPage(at: name) }
+
+  /// Whether there is a file or a folder of this path in the repository.
+  static func exists(_ path: String) -> Bool { File.exists(TestData.root + "/" + path) }
 }
