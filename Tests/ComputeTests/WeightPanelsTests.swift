@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct WeightPanelsTests {
   /// Parts of several widths, one of them without kernels for panels.
-  private func stack(_ context: ComputeContext, using random: inout SeededGenerator) throws -> WeightStack {
+  private func stack(_ arena: PanelArena?, using random: inout SeededGenerator) throws -> WeightStack {
     func view(_ bytes: Bytes, _ dtype: DType, _ shape: [Int]) -> TensorView {
       TensorView(
         name: "t", dtype: dtype, shape: shape,
@@ -27,17 +27,15 @@ import Testing
           biases: view(.floats(3 * rows, using: &random), .f32, [rows, 3]),
           quantization: Quantization(bits: bits, groupSize: 64), rows: rows, columns: 192))
     }
-    return try WeightStack(parts, compute: context)
+    return try WeightStack(parts, arena: arena)
   }
 
   /// The same weights twice: left where they are, and to be copied.
   private func stacks(_ context: ComputeContext) throws -> (mapped: WeightStack, copied: WeightStack) {
     var random = SeededGenerator(seed: 31)
-    let mapped = try stack(context, using: &random)
-    context.beginDecoder()
-    defer { context.endDecoder() }
+    let mapped = try stack(nil, using: &random)
     random = SeededGenerator(seed: 31)
-    return (mapped, try stack(context, using: &random))
+    return (mapped, try stack(context.makeArena(), using: &random))
   }
 
   /// Results of `count` random rows, row by row.

@@ -69,16 +69,16 @@ import Testing
     let folder = try ModelFolder(path: TestData.fixtures + "/models/" + name)
     var object = try #require(folder.config.objectValue)
     object[key] = .int(value)
-    let (config, compute) = (ConfigFields(.object(object)), try ComputeContext(threads: 1))
+    let config = ConfigFields(.object(object))
+    let weights = LayerLoader(folder.weights, compute: try ComputeContext(threads: 1))
     let type = try #require(folder.config["model_type"]?.stringValue)
     let error = try #require(throws: ModelError.self) {
       guard type.hasPrefix("gemma4") else {
-        _ = try Llama(type, config, weights: folder.weights, compute: compute)
+        _ = try Llama(type, config, weights)
         return
       }
-      let towers = try Gemma4Towers(
-        config, processor: nil, weights: folder.weights, compute: compute, options: MediaOptions())
-      _ = try Gemma4(config, weights: folder.weights, compute: compute, towers: towers)
+      let towers = try Gemma4Towers(config, processor: nil, options: MediaOptions(), weights)
+      _ = try Gemma4(config, towers: towers, weights)
     }
     let words = error.description
     #expect(words.contains(tensor) && words.contains(": config.json says hidden_size = "), "\(words)")

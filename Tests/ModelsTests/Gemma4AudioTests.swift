@@ -17,10 +17,11 @@ import Testing
   private func tower(_ compute: ComputeContext, distances: Int? = nil) throws -> Gemma4Audio {
     let folder = try ModelFolder(path: Self.path)
     let config = ConfigFields(folder.config)
+    let weights = LayerLoader(folder.weights, compute: compute)
     return try Gemma4Audio(
       Gemma4AudioConfig(try #require(try config.object("audio_config")), distances: distances),
-      settings: MelSettings(), tower: folder.weights.at("audio_tower"),
-      projection: folder.weights.at("embed_audio"), output: 128, compute: compute)
+      settings: MelSettings(), tower: weights.at("audio_tower"), projection: weights.at("embed_audio"),
+      output: 128)
   }
 
   private func frames(_ rows: [[Float]]) -> MediaInput {
@@ -218,10 +219,10 @@ import Testing
     let folder = try ModelFolder(path: Self.folder ?? "")
     for mode in [ComputeMode.exact, .fast] {
       let compute = try ComputeContext(threads: 2, mode: mode)
+      let weights = LayerLoader(folder.weights, compute: compute)
       let tower = try Gemma4Audio(
         Gemma4AudioConfig(ConfigFields(try JSONValue(parsing: Array("{}".utf8)))), settings: MelSettings(),
-        tower: folder.weights.at("audio_tower"), projection: folder.weights.at("embed_audio"), output: 1536,
-        compute: compute)
+        tower: weights.at("audio_tower"), projection: weights.at("embed_audio"), output: 1536)
       tower.readWeights()
       let samples = (0..<480_000).map { Float(0.3 * sin(Double($0) * Double($0) * 1e-6)) }
       let mel = MelSpectrogram()

@@ -19,8 +19,6 @@ package final class ComputeContext {
 
   /// Whether weights may be copied into panels, and there are kernels for these.
   private let interleaves: Bool
-  /// Where those of the model that is being loaded will be.
-  private(set) var arena: PanelArena?
 
   /// Bytes of panels that may still be made in this step.
   var copyBudget = copiedPerStep
@@ -57,19 +55,16 @@ package final class ComputeContext {
 
   package var threads: Int { pool.threads }
 
-  /// Bytes that copying so many bytes of weights may take beyond them: rows that fill up panels, and pages that are begun.
+  /// Bytes that copying `bytes` of weights may take beyond them: rows that fill up panels, and pages that are begun.
   package func overhead(ofCopying bytes: Int) -> Int {
     interleaves ? min(bytes / 2, 2 << 20) : 0
   }
 
-  /// Stacks made until `endDecoder` belong to one decoder: their panels will lie together.
-  package func beginDecoder() { arena = interleaves ? PanelArena() : nil }
+  /// Memory for the panels of weights that are used together; nil where weights stay in their files.
+  package func makeArena() -> PanelArena? { interleaves ? PanelArena() : nil }
 
-  /// A forward pass begins: some more weights may be copied.
+  /// A step begins: some more weights may be copied.
   package func beginStep() { copyBudget = Self.copiedPerStep }
-
-  /// Stacks made from now on stay in their files.
-  package func endDecoder() { arena = nil }
 
   /// Calls `body` for ranges that together cover `0 ..< rows`, in parallel when the work is worth a fork.
   ///

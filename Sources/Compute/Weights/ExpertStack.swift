@@ -15,18 +15,18 @@ package final class ExpertStack {
 
   /// - Parameters:
   ///   - gates: per expert, as `ups` and `downs`.
-  ///   - compute: as in `WeightStack`; an expert is copied when rows choose it.
+  ///   - arena: as in `WeightStack`; an expert is copied when rows choose it.
   /// - Throws: `unsupportedWeights` when a tensor has no kernel or experts differ in shape or storage.
   package init(
-    gates: [WeightTensors], ups: [WeightTensors], downs: [WeightTensors], compute: ComputeContext? = nil
+    gates: [WeightTensors], ups: [WeightTensors], downs: [WeightTensors], arena: PanelArena? = nil
   ) throws(ComputeError) {
     var (gateUp, down): ([WeightStack], [WeightStack]) = ([], [])
     guard let first = downs.first, gates.count == downs.count, ups.count == downs.count else {
       throw .invalidSize(what: "experts", value: downs.count)
     }
     for index in downs.indices {
-      gateUp.append(try WeightStack([gates[index], ups[index]], compute: compute))
-      down.append(try WeightStack([downs[index]], compute: compute))
+      gateUp.append(try WeightStack([gates[index], ups[index]], arena: arena))
+      down.append(try WeightStack([downs[index]], arena: arena))
       guard gates[index].rows == first.columns, ups[index].rows == first.columns,
         downs[index].columns == first.columns, downs[index].rows == first.rows,
         gates[index].columns == first.rows, Self.isStored(gateUp[index], as: gateUp[0]),
@@ -60,8 +60,8 @@ package enum ExpertWeighting: Sendable {
   case chosen
 }
 
-/// What is between gate and down.
-package enum ExpertActivation: Sendable {
+/// What the gate of an MLP goes through.
+package enum GateActivation: Sendable {
   case silu, gelu
 }
 
@@ -161,9 +161,17 @@ package final class ExpertRouting {
 }
 
 extension ComputeContext {
+  /// `out = activation(gate) · up`; out may be gate.
+  package func gated(_ activation: GateActivation, _ gate: Rows, _ up: Rows, into out: Rows) {
+    switch activation {
+    case .silu: gatedSilu(gate, up, into: out)
+    case .gelu: gatedGELU(gate, up, into: out)
+    }
+  }
+
   /// `y[r] = Σ weight · expert(x[r])` over the experts that `routing` chose for row r; y may be x.
   package func multiply(
-    _ x: Rows, by stack: ExpertStack, routing: ExpertRouting, activation: ExpertActivation, into y: Rows
+    _ x: Rows, by stack: ExpertStack, routing: ExpertRouting, activation: GateActivation, into y: Rows
   ) {
     precondition(
       x.count == routing.rows && y.count == x.count && x.columns == stack.hidden && y.columns == stack.hidden,
@@ -178,10 +186,7 @@ extension ComputeContext {
     multiply(gathered, routing.groups, by: stack.gateUp, into: gateUp)
     let gate = gateUp.columns(from: 0, count: stack.intermediate)
     let up = gateUp.columns(from: stack.intermediate, count: stack.intermediate)
-    switch activation {
-    case .silu: gatedSilu(gate, up, into: gate)
-    case .gelu: gatedGELU(gate, up, into: gate)
-    }
+    gated(activation, gate, up, into: gate)
     let results = routing.results.rows(slots.count, stack.hidden)
     multiply(gate, routing.groups, by: stack.down, into: results)
     forEachRow(x.count, work: 2 * perRow * stack.hidden) { range in

@@ -9,8 +9,9 @@
 import Platform
 import Synchronization
 
-/// The memory that one model's panels lie in, in few large pieces. Owned by one thread at a time.
-final class PanelArena {
+/// The memory that panels lie in, in few large pieces: of all weights that are used together. Owned by one thread at a
+/// time.
+package final class PanelArena {
   private var pieces: [AnonymousMemory] = []
   /// What is left of the last piece.
   private var next: UnsafeMutableRawPointer?

@@ -31,9 +31,9 @@ package final class WeightStack {
   /// Bytes that a product with one row of activations reads.
   package let byteCount: Int
 
-  /// - Parameter compute: who may copy the weights into panels while it multiplies by them; nil leaves them in the file.
+  /// - Parameter arena: where products may copy the weights into panels; nil leaves them in the file.
   /// - Throws: `unsupportedWeights` when a tensor has no kernel or the parts' inputs differ.
-  package init(_ tensors: [WeightTensors], compute: ComputeContext? = nil) throws(ComputeError) {
+  package init(_ tensors: [WeightTensors], arena: PanelArena? = nil) throws(ComputeError) {
     var parts: [Part] = []
     var owners: [AnyObject] = []
     var start = 0
@@ -59,18 +59,18 @@ package final class WeightStack {
     rows = start
     columns = tensors.first?.columns ?? 0
     byteCount = bytes
-    arena = compute?.arena
+    self.arena = arena
     isCopying = arena != nil
   }
 
   /// A stack of one matrix without bias: a tied output head.
-  package init(_ matrix: WeightMatrix, compute: ComputeContext? = nil) {
+  package init(_ matrix: WeightMatrix, arena: PanelArena? = nil) {
     parts = [Part(matrix: matrix.storage, bias: nil, start: 0)]
     owners = matrix.owners
     rows = matrix.rows
     columns = matrix.columns
     byteCount = matrix.byteCount
-    arena = compute?.arena
+    self.arena = arena
     isCopying = arena != nil
   }
 

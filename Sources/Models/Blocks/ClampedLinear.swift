@@ -1,6 +1,5 @@
 // A linear map whose inputs and outputs are clamped at bounds that the checkpoint gives.
 
-import Checkpoint
 import Compute
 
 /// `y = clamp(linear(clamp(x)))`; a plain linear map where there are no bounds.
@@ -11,31 +10,28 @@ struct ClampedLinear {
 
   /// - Parameter name: of the module; its matrix is `<name>.linear.weight` or `<name>.weight`, beside `input_min`,
   ///   `input_max`, `output_min` and `output_max`.
-  init(_ name: String, rows: Int, columns: Int, at map: WeightMap, compute: ComputeContext) throws(ModelError)
-  {
-    let module = map.at(name)
-    let matrix = module.has("linear.weight") ? name + ".linear" : name
-    linear = try Linear([matrix: rows], columns: columns, at: map, compute: compute)
-    inputs = try Self.bounds("input", at: module)
-    outputs = try Self.bounds("output", at: module)
-    self.compute = compute
+  init(_ name: String, _ rows: Int, from columns: Int, _ weights: LayerLoader) throws(ModelError) {
+    let module = weights.at(name)
+    linear = try weights.linear([module.has("linear.weight") ? name + ".linear" : name: rows], from: columns)
+    inputs = try Self.bounds("input", module)
+    outputs = try Self.bounds("output", module)
+    compute = weights.compute
   }
 
-  private static func bounds(_ side: String, at map: WeightMap) throws(ModelError) -> ClosedRange<Float>? {
-    let (lower, upper) = (try scalar(side + "_min", at: map), try scalar(side + "_max", at: map))
+  private static func bounds(_ side: String, _ module: LayerLoader) throws(ModelError) -> ClosedRange<Float>?
+  {
+    let (lower, upper) = (try scalar(side + "_min", module), try scalar(side + "_max", module))
     if lower == nil, upper == nil { return nil }
     guard let lower, let upper, lower <= upper else {
       throw .missingTensor(
-        name: "\(map.prefix).\(side)_min, \(side)_max", because: "clamped maps need both bounds, in order")
+        name: "\(module.prefix).\(side)_min, \(side)_max", because: "clamped maps need both bounds, in order")
     }
     return lower...upper
   }
 
-  private static func scalar(_ name: String, at map: WeightMap) throws(ModelError) -> Float? {
-    guard let shape = map.shape(of: name) else { return nil }
-    let expected = shape.isEmpty ? [] : [1]
-    let tensor = try loading { () throws(CheckpointError) in try map.tensor(name, shape: expected) }
-    return try computing { () throws(ComputeError) in try floats(tensor) }.first
+  private static func scalar(_ name: String, _ module: LayerLoader) throws(ModelError) -> Float? {
+    guard let shape = module.shape(of: name) else { return nil }
+    return try module.floats(name, shape: shape.isEmpty ? [] : [1]).first
   }
 
   /// x `[n, columns]` → y `[n, rows]`.

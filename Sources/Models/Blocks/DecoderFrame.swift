@@ -1,19 +1,31 @@
-// What surrounds the layers of every decoder: embedding in front, final norm and output head behind, and the
-// buffers and row bookkeeping of a step. The layers themselves are each family's own.
+// What surrounds the layers of every decoder: the embedding before them, final norm and output head after them, and
+// the buffers and rows of a step. The layers themselves are each family's own.
 
-import Checkpoint
 import Compute
+
+/// One step on its way through the layers.
+struct DecoderStep {
+  let frame: DecoderFrame
+  let batch: Batch
+  let cache: KVCache
+  /// The residual stream before the first layer, `[rows, hidden]`.
+  let embeddings: Rows
+  /// The rows that the layers compute.
+  var layout: StepLayout
+  /// Factors of the rows' queries, one per row, or none.
+  var queryFactors: [Float] = []
+}
 
 /// Embedding, head and step buffers of one model. Engine thread only.
 final class DecoderFrame {
   let compute: ComputeContext
   let sizes: DecoderSizes
+  /// Of all layers, or of those that see everything, where others have a table of their own.
   let rope: RoPE
+  private let scaling: RoPEScaling
   let layout = StepLayout()
-  /// Where the decoder's tensors are: `model`.
-  let weights: WeightMap
-  /// Where the layers' tensors are: `model.layers`.
-  let layerWeights: WeightMap
+  /// The decoder's tensors: under `model`.
+  let weights: LayerLoader
   private let embedding: WeightMatrix
   private let finalNorm: [Float]
   private let head: Linear
@@ -23,58 +35,52 @@ final class DecoderFrame {
   private let residual = ScratchBuffer()
   private let normed = ScratchBuffer()
   private let projected = ScratchBuffer()
-  private let attended = ScratchBuffer()
+  private let attendedHeads = ScratchBuffer()
   private let gated = ScratchBuffer()
   private let scores = ScratchBuffer()
   /// Which experts the rows of the current layer go to, where it has any.
   let routing = ExpertRouting()
 
-  /// - Parameter normOffset: what the final norm's gain adds to its stored weight.
-  init(
-    _ sizes: DecoderSizes, rope: RoPE, weights: WeightMap, compute: ComputeContext, normOffset: Float = 0
-  ) throws(ModelError) {
-    compute.beginDecoder()
-    let weights = weights.given(sizes.named)
+  /// - Parameter checkpoint: all tensors of the checkpoint.
+  init(_ sizes: DecoderSizes, rope scaling: RoPEScaling, _ checkpoint: LayerLoader) throws(ModelError) {
+    let checkpoint = checkpoint.given(sizes.named)
     let prefixes = ["language_model.model.", "model.language_model.", "model.", ""]
-    guard let prefix = prefixes.first(where: { weights.has($0 + "embed_tokens.weight") }) else {
+    guard let prefix = prefixes.first(where: { checkpoint.has($0 + "embed_tokens.weight") }) else {
       throw .missingTensor(
         name: "model.embed_tokens.weight", because: "every decoder starts with an embedding of its tokens")
     }
-    let tensors = try loading { () throws(CheckpointError) in
-      try weights.embedding(prefix + "embed_tokens", rows: sizes.vocabulary, columns: sizes.hidden)
-    }
-    let embedding = try computing { () throws(ComputeError) in try WeightMatrix(tensors) }
-    let headName = ["lm_head", "language_model.lm_head"].first { weights.has($0 + ".weight") }
+    weights = checkpoint.at(String(prefix.dropLast()))
+    embedding = try weights.embedding("embed_tokens", rows: sizes.vocabulary, columns: sizes.hidden)
+    let headName = ["lm_head", "language_model.lm_head"].first { checkpoint.has($0 + ".weight") }
     if let headName, !sizes.tied {
-      head = try Linear([headName: sizes.vocabulary], columns: sizes.hidden, at: weights, compute: compute)
+      head = try checkpoint.linear([headName: sizes.vocabulary], from: sizes.hidden)
     } else {
-      head = Linear(tied: embedding, compute: compute)
+      head = checkpoint.linear(tied: embedding)
     }
-    self.embedding = embedding
-    self.weights = weights.at(String(prefix.dropLast()))
-    finalNorm = try Self.vector("norm.weight", count: sizes.hidden, at: self.weights, offset: normOffset)
-    layerWeights = self.weights.at("layers")
+    finalNorm = try weights.norm("norm", sizes.hidden)
     self.sizes = sizes
-    self.rope = rope
-    self.compute = compute
+    self.scaling = scaling
+    rope = RoPE(variants: scaling.variants)
+    compute = checkpoint.compute
   }
 
-  /// A 1-D tensor as float32, `offset` added to every element.
-  static func vector(
-    _ name: String, count: Int, at map: WeightMap, offset: Float = 0
-  ) throws(ModelError) -> [Float] {
-    let tensor = try loading { () throws(CheckpointError) in try map.vector(name, count: count) }
-    let values = try computing { () throws(ComputeError) in try floats(tensor) }
-    return offset == 0 ? values : values.map { offset + $0 }
+  /// Loads every layer from its tensors: `model.layers.0`, `model.layers.1`, ...
+  func layers<Layer>(
+    _ load: (_ index: Int, _ weights: LayerLoader) throws(ModelError) -> Layer
+  ) throws(ModelError) -> [Layer] {
+    var layers: [Layer] = []
+    for index in 0..<sizes.layers { layers.append(try load(index, weights.at("layers")[index])) }
+    return layers
   }
 
   /// Bytes of the head; the embedding's one row per token is not worth counting.
   var headBytes: Int { head.byteCount }
 
+  /// Which of RoPE's tables a sequence of `tokens` tokens uses.
+  func ropeVariant(forTokens tokens: Int) -> Int { scaling.variant(forTokens: tokens) }
+
   /// Lays out the step's rows, computes their angles and looks up their embeddings.
-  ///
-  /// - Returns: the residual stream, `[rows, hidden]`.
-  func begin(_ batch: Batch, cache: KVCache) -> Rows {
+  func begin(_ batch: Batch, cache: KVCache) -> DecoderStep {
     compute.beginStep()
     layout.reset()
     tokens.removeAll(keepingCapacity: true)
@@ -87,16 +93,16 @@ final class DecoderFrame {
     rope.prepare(layout)
     let x = residual.rows(layout.rows, sizes.hidden)
     compute.gather(tokens, of: embedding, into: x)
-    return x
+    return DecoderStep(frame: self, batch: batch, cache: cache, embeddings: x, layout: layout)
   }
 
   /// Buffers of the step's rows: overwritten by every layer.
   var hidden: Rows { normed.rows(layout.rows, sizes.hidden) }
-  /// `[rows, q | k | v]`.
-  var queriesKeysValues: Rows { projected.rows(layout.rows, sizes.queryWidth + 2 * sizes.keyWidth) }
-  var attention: Rows { attended.rows(layout.rows, sizes.queryWidth) }
+  /// Queries, keys and values side by side.
+  func projections(rows: Int, _ columns: Int) -> Rows { projected.rows(rows, columns) }
+  func attended(rows: Int, _ columns: Int) -> Rows { attendedHeads.rows(rows, columns) }
   /// `[rows, gate | up]`.
-  func gateUp(rows: Int) -> Rows { gated.rows(rows, 2 * sizes.intermediate) }
+  func gateUp(rows: Int, _ columns: Int) -> Rows { gated.rows(rows, columns) }
   /// `[rows, experts]`.
   func routerScores(_ experts: Int, rows: Int) -> Rows { scores.rows(rows, experts) }
 
@@ -116,8 +122,7 @@ final class DecoderFrame {
     }
   }
 
-  /// Moves the rows of x and y whose logits are requested to the front, where the last layer goes on with them alone: behind its
-  /// keys and values no other row is read. The third buffer is shortened likewise.
+  /// Moves the rows of x and y whose logits are requested to the front, and shortens all three buffers to them.
   func keepChosen(_ batch: Batch, _ x: Rows, _ y: Rows, _ buffer: Rows) -> (x: Rows, y: Rows, buffer: Rows) {
     let count = batch.logitRowCount
     let kept = (x.rows(from: 0, count: count), y.rows(from: 0, count: count))

@@ -66,7 +66,7 @@ struct DecoderSizes {
     }
   }
 
-  /// The context that YaRN stretches to, `original_max_position_embeddings · factor`. Who adds it by Qwen's recipe leaves
+  /// The context that YaRN stretches to, `original_max_position_embeddings · factor`. Qwen's recipe for adding it leaves
   /// `max_position_embeddings` as it was. 0 without YaRN.
   private static func stretchedContext(_ config: ConfigFields) throws(ModelError) -> Int {
     var found = try config.object("rope_parameters")
@@ -89,8 +89,6 @@ struct DecoderSizes {
   /// Elements of a row's queries, and of its keys (as of its values).
   var queryWidth: Int { heads * headDim }
   var keyWidth: Int { kvHeads * headDim }
-  /// What each layer caches per position.
-  var cacheShape: LayerCache { .keysValues(KVLayerShape(kvHeads: kvHeads, headDim: headDim)) }
 
   /// Full attention of one layer, scores scaled by headDim^-0.5.
   func attention(window: Int?) -> AttentionShape {

@@ -1,29 +1,29 @@
 // The MLP of a layer: one that all rows go through, or several of which each row chooses a few.
 
-import Checkpoint
 import Compute
 
-/// `down(silu(gate) · up)`, of all rows or of each row's experts.
+/// `down(activation(gate) · up)`, of all rows or of each row's experts.
 enum FeedForward {
-  case dense(gateUp: Linear, down: Linear)
+  case dense(gateUp: Linear, down: Linear, GateActivation)
   case experts(Experts)
 
-  /// One MLP under `mlp`: gate_proj, up_proj, down_proj.
+  /// One MLP: gate_proj and up_proj, or gate_up_proj, where a checkpoint has one matrix; and down_proj.
   static func dense(
-    _ sizes: DecoderSizes, bias: Bool = false, at mlp: WeightMap, compute: ComputeContext
+    _ hidden: Int, _ intermediate: Int, activation: GateActivation = .silu, bias: Bool = false,
+    _ weights: LayerLoader
   ) throws(ModelError) -> FeedForward {
-    .dense(
-      gateUp: try Linear(
-        ["gate_proj": sizes.intermediate, "up_proj": sizes.intermediate], columns: sizes.hidden, bias: bias,
-        at: mlp, compute: compute),
-      down: try Linear(
-        ["down_proj": sizes.hidden], columns: sizes.intermediate, bias: bias, at: mlp, compute: compute))
+    let names: KeyValuePairs =
+      weights.has("gate_up_proj.weight")
+      ? ["gate_up_proj": 2 * intermediate] : ["gate_proj": intermediate, "up_proj": intermediate]
+    return .dense(
+      gateUp: try weights.linear(names, from: hidden, bias: bias),
+      down: try weights.linear(["down_proj": hidden], from: intermediate, bias: bias), activation)
   }
 
   /// Bytes that a decode step reads.
   var byteCount: Int {
     switch self {
-    case .dense(let gateUp, let down): gateUp.byteCount + down.byteCount
+    case .dense(let gateUp, let down, _): gateUp.byteCount + down.byteCount
     case .experts(let experts): experts.byteCount
     }
   }
@@ -31,11 +31,12 @@ enum FeedForward {
   /// `h = mlp(h)`.
   func callAsFunction(_ h: Rows, _ frame: DecoderFrame) {
     switch self {
-    case .dense(let gateUpMap, let down):
-      let gateUp = frame.gateUp(rows: h.count)
+    case .dense(let gateUpMap, let down, let activation):
+      let gateUp = frame.gateUp(rows: h.count, gateUpMap.rows)
       let gate = gateUp.columns(from: 0, count: gateUp.columns / 2)
+      let up = gateUp.columns(from: gate.columns, count: gate.columns)
       gateUpMap(h, into: gateUp)
-      frame.compute.gatedSilu(gate, gateUp.columns(from: gate.columns, count: gate.columns), into: gate)
+      frame.compute.gated(activation, gate, up, into: gate)
       down(gate, into: h)
     case .experts(let experts):
       experts(h, frame)
@@ -72,64 +73,50 @@ struct Experts {
   }
 
   /// - Parameters:
-  ///   - map: where `gate`, the router, and the experts are.
   ///   - single: the names of an expert's gate, up and down in checkpoints that store each by itself.
+  ///   - weights: where `gate`, the router, and the experts are.
   init(
-    _ sizes: Sizes, hidden: Int, weighting: ExpertWeighting, at map: WeightMap,
+    _ sizes: Sizes, hidden: Int, weighting: ExpertWeighting,
     single: (gate: String, up: String, down: String) = ("gate_proj", "up_proj", "down_proj"),
-    compute: ComputeContext
+    _ weights: LayerLoader
   ) throws(ModelError) {
-    let map = map.given(sizes.named)
-    router = try Linear(["gate": sizes.count], columns: hidden, at: map, compute: compute)
+    let weights = weights.given(sizes.named)
+    router = try weights.linear(["gate": sizes.count], from: hidden)
     stack =
-      map.has("experts.0.\(single.down).weight")
-      ? try Self.single(sizes, hidden: hidden, at: map.at("experts"), names: single, compute: compute)
-      : try Self.stacked(sizes, hidden: hidden, at: map.at("switch_mlp"), compute: compute)
+      weights.has("experts.0.\(single.down).weight")
+      ? try Self.single(sizes, hidden: hidden, names: single, weights.at("experts"))
+      : try Self.stacked(sizes, hidden: hidden, weights.at("switch_mlp"))
     perRow = sizes.perRow
     self.weighting = weighting
   }
 
   /// The maps of all experts are one tensor `[experts, outputs, inputs]`. Where transformers stores experts so, gate and
   /// up are one map, the outputs of gate first; MLX's layout has three.
-  static func stacked(
-    _ sizes: Sizes, hidden: Int, at map: WeightMap, compute: ComputeContext
-  ) throws(ModelError) -> ExpertStack {
-    func maps(_ name: String, _ rows: Int, _ columns: Int) throws(ModelError) -> [WeightTensors] {
-      try loading { () throws(CheckpointError) in
-        try map.linearStack(name, count: sizes.count, rows: rows, columns: columns)
-      }
+  static func stacked(_ sizes: Sizes, hidden: Int, _ weights: LayerLoader) throws(ModelError) -> ExpertStack {
+    let (count, width) = (sizes.count, sizes.intermediate)
+    let downs = try weights.maps("down_proj", count: count, rows: hidden, columns: width)
+    guard weights.has("gate_up_proj") else {
+      return try weights.experts(
+        gates: weights.maps("gate_proj", count: count, rows: width, columns: hidden),
+        ups: weights.maps("up_proj", count: count, rows: width, columns: hidden), downs: downs)
     }
-    let downs = try maps("down_proj", hidden, sizes.intermediate)
-    let (gates, ups): ([WeightTensors], [WeightTensors])
-    if map.has("gate_up_proj") {
-      let both = try maps("gate_up_proj", 2 * sizes.intermediate, hidden)
-      gates = both.map { $0.rows(0..<sizes.intermediate) }
-      ups = both.map { $0.rows(sizes.intermediate..<2 * sizes.intermediate) }
-    } else {
-      gates = try maps("gate_proj", sizes.intermediate, hidden)
-      ups = try maps("up_proj", sizes.intermediate, hidden)
-    }
-    return try computing { () throws(ComputeError) in
-      try ExpertStack(gates: gates, ups: ups, downs: downs, compute: compute)
-    }
+    let both = try weights.maps("gate_up_proj", count: count, rows: 2 * width, columns: hidden)
+    return try weights.experts(
+      gates: both.map { $0.rows(0..<width) }, ups: both.map { $0.rows(width..<2 * width) }, downs: downs)
   }
 
   /// The layout of checkpoints that were not converted: a module per expert.
   private static func single(
-    _ sizes: Sizes, hidden: Int, at map: WeightMap, names: (gate: String, up: String, down: String),
-    compute: ComputeContext
+    _ sizes: Sizes, hidden: Int, names: (gate: String, up: String, down: String), _ weights: LayerLoader
   ) throws(ModelError) -> ExpertStack {
     var (gates, ups, downs): ([WeightTensors], [WeightTensors], [WeightTensors]) = ([], [], [])
     for index in 0..<sizes.count {
-      try loading { () throws(CheckpointError) in
-        gates.append(try map[index].linear(names.gate, rows: sizes.intermediate, columns: hidden))
-        ups.append(try map[index].linear(names.up, rows: sizes.intermediate, columns: hidden))
-        downs.append(try map[index].linear(names.down, rows: hidden, columns: sizes.intermediate))
-      }
+      let expert = weights[index]
+      gates.append(try expert.map(names.gate, rows: sizes.intermediate, columns: hidden))
+      ups.append(try expert.map(names.up, rows: sizes.intermediate, columns: hidden))
+      downs.append(try expert.map(names.down, rows: hidden, columns: sizes.intermediate))
     }
-    return try computing { () throws(ComputeError) in
-      try ExpertStack(gates: gates, ups: ups, downs: downs, compute: compute)
-    }
+    return try weights.experts(gates: gates, ups: ups, downs: downs)
   }
 
   /// Bytes that a decode step reads: the router and the chosen experts.

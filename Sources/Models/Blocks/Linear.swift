@@ -1,6 +1,5 @@
-// Linear maps and embeddings bound to their checkpoint tensors.
+// Linear maps bound to their weights; `LayerLoader` makes them.
 
-import Checkpoint
 import Compute
 
 /// One or several linear maps of the same input, computed in one fork: `y = [x·W0ᵀ + b0 | x·W1ᵀ + b1 | ...]`.
@@ -8,38 +7,8 @@ struct Linear {
   private let weights: WeightStack
   private let compute: ComputeContext
 
-  /// - Parameters:
-  ///   - names: module names under `map`, in output order, with their outputs.
-  ///   - columns: inputs of all of them.
-  ///   - bias: whether the config promises an additive bias; one that exists is used in any case.
-  init(
-    _ names: KeyValuePairs<String, Int>, columns: Int, bias: Bool = false, at map: WeightMap,
-    compute: ComputeContext
-  ) throws(ModelError) {
-    var tensors: [WeightTensors] = []
-    for (name, rows) in names {
-      let linear = try loading { () throws(CheckpointError) in
-        try map.linear(name, rows: rows, columns: columns)
-      }
-      if bias && linear.bias == nil {
-        throw .missingTensor(
-          name: "...\(name).bias", because: "config.json says that this projection has a bias")
-      }
-      tensors.append(linear)
-    }
-    weights = try computing { () throws(ComputeError) in try WeightStack(tensors, compute: compute) }
-    self.compute = compute
-  }
-
-  init(_ tensors: WeightTensors, compute: ComputeContext) throws(ModelError) {
-    weights = try computing { () throws(ComputeError) in
-      try WeightStack([tensors], compute: compute)
-    }
-    self.compute = compute
-  }
-
-  init(tied matrix: WeightMatrix, compute: ComputeContext) {
-    weights = WeightStack(matrix, compute: compute)
+  init(_ weights: WeightStack, compute: ComputeContext) {
+    self.weights = weights
     self.compute = compute
   }
 

@@ -37,11 +37,16 @@ package enum ModelError: Error, CustomStringConvertible {
   }
 }
 
-/// Runs `body`, turning the errors of the modules below into this module's.
-func loading<Result>(_ body: () throws(CheckpointError) -> Result) throws(ModelError) -> Result {
+/// The value of `body`, whose error becomes one of this module.
+func loading<Result>(
+  _ body: @autoclosure () throws(CheckpointError) -> Result
+) throws(ModelError) -> Result {
   do { return try body() } catch { throw .checkpoint(error) }
 }
 
-func computing<Result>(_ body: () throws(ComputeError) -> Result) throws(ModelError) -> Result {
+/// As `loading`.
+func computing<Result>(
+  _ body: @autoclosure () throws(ComputeError) -> Result
+) throws(ModelError) -> Result {
   do { return try body() } catch { throw .compute(error) }
 }

@@ -12,7 +12,6 @@
 // and soft = embedding_projection(norm(output_proj(x))). A row sees itself and the eleven rows before it; a score is
 // q · (k + the key of the distance), capped. Linear maps clamp what goes in and comes out.
 
-import Checkpoint
 import Compute
 import Media
 import Platform
@@ -50,79 +49,67 @@ final class Gemma4Audio: MediaEncoder {
   ///   - projection: the tensors under `embed_audio`.
   ///   - output: elements of a soft token.
   init(
-    _ config: Gemma4AudioConfig, settings: MelSettings, tower: WeightMap, projection: WeightMap, output: Int,
-    compute: ComputeContext
+    _ config: Gemma4AudioConfig, settings: MelSettings, tower: LayerLoader, projection: LayerLoader,
+    output: Int
   ) throws(ModelError) {
     let tower = tower.given(config.named)
     let projection = projection.given(config.named).given(["hidden_size": output])
     input = try Gemma4AudioInput(
-      config, bands: settings.bands, at: tower.at("subsample_conv_projection"), compute: compute)
+      config, bands: settings.bands, tower.at("subsample_conv_projection"))
     var layers: [Layer] = []
-    for index in 0..<config.layers {
-      layers.append(try Self.layer(tower.at("layers")[index], config, compute))
-    }
+    for index in 0..<config.layers { layers.append(try Self.layer(tower.at("layers")[index], config)) }
     self.layers = layers
-    self.output = try Linear(
-      ["output_proj": config.output], columns: config.hidden, bias: true, at: tower, compute: compute)
-    self.projection = try Linear(
-      ["embedding_projection": output], columns: config.output, at: projection, compute: compute)
+    self.output = try tower.linear(["output_proj": config.output], from: config.hidden, bias: true)
+    self.projection = try projection.linear(["embedding_projection": output], from: config.output)
     self.settings = settings
     self.config = config
-    self.compute = compute
+    compute = tower.compute
   }
 
-  private static func layer(
-    _ map: WeightMap, _ config: Gemma4AudioConfig, _ compute: ComputeContext
-  ) throws(ModelError) -> Layer {
-    let (hidden, attention, convolution) = (config.hidden, map.at("self_attn"), map.at("lconv1d"))
-    func norm(_ name: String, at map: WeightMap) throws(ModelError) -> [Float] {
-      try DecoderFrame.vector(name + ".weight", count: hidden, at: map)
+  private static func layer(_ weights: LayerLoader, _ config: Gemma4AudioConfig) throws(ModelError) -> Layer {
+    let (hidden, attention, convolution) = (config.hidden, weights.at("self_attn"), weights.at("lconv1d"))
+    func linear(_ name: String, _ rows: Int, _ weights: LayerLoader) throws(ModelError) -> ClampedLinear {
+      try ClampedLinear(name, rows, from: hidden, weights)
     }
-    func linear(_ name: String, _ rows: Int, at map: WeightMap) throws(ModelError) -> ClampedLinear {
-      try ClampedLinear(name, rows: rows, columns: hidden, at: map, compute: compute)
-    }
-    let ownScale = try DecoderFrame.vector("per_dim_scale", count: config.headDim, at: attention)
+    let ownScale = try attention.vector("per_dim_scale", config.headDim)
     return Layer(
-      before: try feedForward(map.at("feed_forward1"), config, compute),
-      after: try feedForward(map.at("feed_forward2"), config, compute),
-      attentionNorm: try norm("norm_pre_attn", at: map),
-      postAttentionNorm: try norm("norm_post_attn", at: map),
-      q: try linear("q_proj", hidden, at: attention), k: try linear("k_proj", hidden, at: attention),
-      v: try linear("v_proj", hidden, at: attention), post: try linear("post", hidden, at: attention),
-      relative: try Linear(["relative_k_proj": hidden], columns: hidden, at: attention, compute: compute),
+      before: try feedForward(weights.at("feed_forward1"), config),
+      after: try feedForward(weights.at("feed_forward2"), config),
+      attentionNorm: try weights.norm("norm_pre_attn", hidden),
+      postAttentionNorm: try weights.norm("norm_post_attn", hidden),
+      q: try linear("q_proj", hidden, attention), k: try linear("k_proj", hidden, attention),
+      v: try linear("v_proj", hidden, attention), post: try linear("post", hidden, attention),
+      relative: try attention.linear(["relative_k_proj": hidden], from: hidden),
       queryScale: (0..<hidden).map { column in
         // softplus / ln 2, so that a scale of zero means one.
         let own = log1p(exp(Double(ownScale[column % config.headDim]))) / log(2)
         return Float(own / Double(config.headDim).squareRoot())
       },
-      convolutionNorm: try norm("pre_layer_norm", at: convolution),
-      convolvedNorm: try norm("conv_norm", at: convolution),
-      start: try linear("linear_start", 2 * hidden, at: convolution),
-      end: try linear("linear_end", hidden, at: convolution),
-      taps: try taps(convolution, config), outputNorm: try norm("norm_out", at: map))
+      convolutionNorm: try convolution.norm("pre_layer_norm", hidden),
+      convolvedNorm: try convolution.norm("conv_norm", hidden),
+      start: try linear("linear_start", 2 * hidden, convolution),
+      end: try linear("linear_end", hidden, convolution),
+      taps: try taps(convolution, config), outputNorm: try weights.norm("norm_out", hidden))
   }
 
   private static func feedForward(
-    _ map: WeightMap, _ config: Gemma4AudioConfig, _ compute: ComputeContext
+    _ weights: LayerLoader, _ config: Gemma4AudioConfig
   ) throws(ModelError) -> FeedForward {
     let (hidden, wide) = (config.hidden, 4 * config.hidden)
-    let post = try DecoderFrame.vector("post_layer_norm.weight", count: hidden, at: map)
     return FeedForward(
-      norm: try DecoderFrame.vector("pre_layer_norm.weight", count: hidden, at: map),
-      postNorm: post.map { $0 * config.residualWeight },
-      up: try ClampedLinear("ffw_layer_1", rows: wide, columns: hidden, at: map, compute: compute),
-      down: try ClampedLinear("ffw_layer_2", rows: hidden, columns: wide, at: map, compute: compute))
+      norm: try weights.norm("pre_layer_norm", hidden),
+      postNorm: try weights.norm("post_layer_norm", hidden).map { $0 * config.residualWeight },
+      up: try ClampedLinear("ffw_layer_1", wide, from: hidden, weights),
+      down: try ClampedLinear("ffw_layer_2", hidden, from: wide, weights))
   }
 
   /// `[hidden, taps, 1]` or `[hidden, 1, taps]`, which is the same in memory, to `[taps][hidden]`.
-  private static func taps(_ map: WeightMap, _ config: Gemma4AudioConfig) throws(ModelError) -> [Float] {
+  private static func taps(_ weights: LayerLoader, _ config: Gemma4AudioConfig) throws(ModelError) -> [Float]
+  {
     let name = "depthwise_conv1d.weight"
     let (hidden, count) = (config.hidden, config.taps)
-    let shape = map.shape(of: name) == [hidden, 1, count] ? [hidden, 1, count] : [hidden, count, 1]
-    let tensor = try loading { () throws(CheckpointError) in
-      try map.tensor(name, shape: shape)
-    }
-    let stored = try computing { () throws(ComputeError) in try floats(tensor) }
+    let shape = weights.shape(of: name) == [hidden, 1, count] ? [hidden, 1, count] : [hidden, count, 1]
+    let stored = try weights.floats(name, shape: shape)
     return (0..<count * hidden).map { stored[$0 % hidden * count + $0 / hidden] }
   }
 

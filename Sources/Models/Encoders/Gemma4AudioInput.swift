@@ -1,6 +1,5 @@
 // The first part of Gemma 4's audio tower: two convolutions that halve time and frequency, and a projection.
 
-import Checkpoint
 import Compute
 import Media
 
@@ -26,35 +25,29 @@ struct Gemma4AudioInput {
   /// Rows of the output that are made together: the neighbourhoods of 64 rows take ten megabytes.
   private static let chunk = 64
 
-  init(
-    _ config: Gemma4AudioConfig, bands: Int, at map: WeightMap, compute: ComputeContext
-  ) throws(ModelError) {
-    first = try Self.convolution("layer0", from: 1, to: config.channels[0], map, compute)
-    second = try Self.convolution("layer1", from: config.channels[0], to: config.channels[1], map, compute)
-    projection = try Linear(
-      ["input_proj_linear": config.hidden], columns: Self.halved(Self.halved(bands)) * config.channels[1],
-      at: map, compute: compute)
+  init(_ config: Gemma4AudioConfig, bands: Int, _ weights: LayerLoader) throws(ModelError) {
+    first = try Self.convolution(from: 1, to: config.channels[0], weights.at("layer0"))
+    second = try Self.convolution(from: config.channels[0], to: config.channels[1], weights.at("layer1"))
+    projection = try weights.linear(
+      ["input_proj_linear": config.hidden], from: Self.halved(Self.halved(bands)) * config.channels[1])
     channels = config.channels
     epsilon = config.epsilon
     self.bands = bands
-    self.compute = compute
+    compute = weights.compute
   }
 
   static func halved(_ count: Int) -> Int { (count + 1) / 2 }
 
   /// MLX stores `[out][time][frequency][in]`, other checkpoints `[out][in][time][frequency]`.
   private static func convolution(
-    _ name: String, from inputs: Int, to outputs: Int, _ map: WeightMap, _ compute: ComputeContext
+    from inputs: Int, to outputs: Int, _ weights: LayerLoader
   ) throws(ModelError) -> Convolution {
-    let map = map.at(name)
-    let isForeign = inputs > 1 && map.shape(of: "conv.weight") == [outputs, inputs, 3, 3]
+    let name = "conv.weight"
+    let isForeign = inputs > 1 && weights.shape(of: name) == [outputs, inputs, 3, 3]
     let shape =
-      inputs == 1 && map.shape(of: "conv.weight") == [outputs, 1, 3, 3] || isForeign
+      inputs == 1 && weights.shape(of: name) == [outputs, 1, 3, 3] || isForeign
       ? [outputs, inputs, 3, 3] : [outputs, 3, 3, inputs]
-    let tensor = try loading { () throws(CheckpointError) in
-      try map.tensor("conv.weight", shape: shape)
-    }
-    var values = try computing { () throws(ComputeError) in try floats(tensor) }
+    var values = try weights.floats(name, shape: shape)
     if isForeign {
       let stored = values
       for output in 0..<outputs {
@@ -65,11 +58,9 @@ struct Gemma4AudioInput {
         }
       }
     }
-    let flat = TensorView(name: tensor.name, shape: [outputs, 9 * inputs], floats: values)
-    let matrix = try computing { () throws(ComputeError) in try WeightMatrix(dense: flat) }
+    let flat = TensorView(name: name, shape: [outputs, 9 * inputs], floats: values)
     return Convolution(
-      weights: Linear(tied: matrix, compute: compute),
-      gain: try DecoderFrame.vector("norm.weight", count: outputs, at: map))
+      weights: weights.linear(tied: try weights.matrix(flat)), gain: try weights.norm("norm", outputs))
   }
 
   /// - Parameters:

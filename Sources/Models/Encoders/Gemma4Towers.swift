@@ -1,7 +1,5 @@
 // The encoders of a Gemma 4 checkpoint, and what config.json says about their place in a prompt.
 
-import Checkpoint
-import Compute
 import Media
 
 /// Encoders that exist in the checkpoint and are wanted; conversions for text have none.
@@ -14,8 +12,7 @@ final class Gemma4Towers {
   ///   - config: the whole of config.json.
   ///   - processor: processor_config.json or preprocessor_config.json.
   init(
-    _ config: ConfigFields, processor: ConfigFields?, weights: WeightMap, compute: ComputeContext,
-    options: MediaOptions
+    _ config: ConfigFields, processor: ConfigFields?, options: MediaOptions, _ weights: LayerLoader
   ) throws(ModelError) {
     let text = try config.object("text_config") ?? config
     let hidden = try text.int("hidden_size", in: 1...1 << 20)
@@ -28,7 +25,7 @@ final class Gemma4Towers {
       let vision = try Gemma4Vision(
         fields, tower: weights.at(tower),
         projection: weights.at(tower.hasPrefix("model.") ? "model.embed_vision" : "embed_vision"),
-        output: hidden, compute: compute)
+        output: hidden)
       rules.images = MediaRules.Images(
         marks: try Self.marks("image", "boi", "eoi", config), grid: vision.grid)
       self.vision = vision
@@ -43,7 +40,7 @@ final class Gemma4Towers {
       let audio = try Gemma4Audio(
         Gemma4AudioConfig(fields), settings: MelSettings(processor), tower: weights.at(tower),
         projection: weights.at(tower.hasPrefix("model.") ? "model.embed_audio" : "embed_audio"),
-        output: hidden, compute: compute)
+        output: hidden)
       rules.audio = MediaRules.Audio(
         marks: try Self.marks("audio", "boa", "eoa", config), mel: audio.settings)
       self.audio = audio

@@ -11,7 +11,6 @@
 // Rotation turns the first half of a head by x and the second by y. Linear maps of small models clamp what goes in and
 // comes out, at bounds of their own.
 
-import Checkpoint
 import Compute
 import Media
 import Platform
@@ -41,69 +40,52 @@ final class Gemma4Vision: MediaEncoder {
   ///   - projection: the tensors under `embed_vision`.
   ///   - output: elements of a soft token.
   init(
-    _ fields: ConfigFields, tower: WeightMap, projection: WeightMap, output: Int, compute: ComputeContext
+    _ fields: ConfigFields, tower: LayerLoader, projection: LayerLoader, output: Int
   ) throws(ModelError) {
     let config = try Gemma4VisionConfig(fields)
     let tower = tower.given(config.named)
     let projection = projection.given(config.named).given(["hidden_size": output])
     let (hidden, patch) = (config.hidden, config.patch)
     let embedder = tower.at("patch_embedder")
-    inputProjection = try Linear(
-      ["input_proj": hidden], columns: patch * patch * 3, at: embedder, compute: compute)
-    let table = try loading { () throws(CheckpointError) in
-      try embedder.tensor(
-        "position_embedding_table", shape: [2, config.positions, hidden])
-    }
+    inputProjection = try embedder.linear(["input_proj": hidden], from: patch * patch * 3)
+    let table = try embedder.tensor("position_embedding_table", shape: [2, config.positions, hidden])
     guard let flat = table.reshaped([2 * config.positions, hidden]) else {
       throw .missingTensor(name: table.name, because: "its size overflows")
     }
-    positions = try computing { () throws(ComputeError) in try WeightMatrix(dense: flat) }
+    positions = try embedder.matrix(flat)
     var layers: [Layer] = []
     for index in 0..<config.layers {
-      layers.append(try Self.layer(tower.at("encoder.layers")[index], config, compute))
+      layers.append(try Self.layer(tower.at("encoder.layers")[index], config))
     }
     self.layers = layers
     standard =
       config.isStandardized
-      ? (
-        try DecoderFrame.vector("std_bias", count: hidden, at: tower),
-        try DecoderFrame.vector("std_scale", count: hidden, at: tower)
-      ) : nil
-    self.projection = try Linear(
-      ["embedding_projection": output], columns: hidden, at: projection, compute: compute)
+      ? (try tower.vector("std_bias", hidden), try tower.vector("std_scale", hidden)) : nil
+    self.projection = try projection.linear(["embedding_projection": output], from: hidden)
     grid = PatchGrid(
       patch: patch, pooling: config.pooling, tokens: config.tokens, positions: config.positions)
     self.config = config
-    self.compute = compute
+    compute = tower.compute
   }
 
-  private static func layer(
-    _ map: WeightMap, _ config: Gemma4VisionConfig, _ compute: ComputeContext
-  ) throws(ModelError) -> Layer {
-    let (attention, mlp) = (map.at("self_attn"), map.at("mlp"))
+  private static func layer(_ weights: LayerLoader, _ config: Gemma4VisionConfig) throws(ModelError) -> Layer
+  {
+    let (attention, mlp) = (weights.at("self_attn"), weights.at("mlp"))
     let (hidden, shape) = (config.hidden, config.attention)
     let (queries, width) = (shape.heads * shape.headDim, shape.kvHeads * shape.headDim)
-    func norm(_ name: String) throws(ModelError) -> [Float] {
-      try DecoderFrame.vector(name + ".weight", count: hidden, at: map)
-    }
-    func linear(_ name: String, _ rows: Int, from columns: Int, at map: WeightMap) throws(ModelError)
-      -> ClampedLinear
-    {
-      try ClampedLinear(name, rows: rows, columns: columns, at: map, compute: compute)
-    }
+    func norm(_ name: String) throws(ModelError) -> [Float] { try weights.norm(name, hidden) }
     return Layer(
       inputNorm: try norm("input_layernorm"), postAttentionNorm: try norm("post_attention_layernorm"),
       preFeedforwardNorm: try norm("pre_feedforward_layernorm"),
       postFeedforwardNorm: try norm("post_feedforward_layernorm"),
-      qNorm: try DecoderFrame.vector("q_norm.weight", count: shape.headDim, at: attention),
-      kNorm: try DecoderFrame.vector("k_norm.weight", count: shape.headDim, at: attention),
-      q: try linear("q_proj", queries, from: hidden, at: attention),
-      k: try linear("k_proj", width, from: hidden, at: attention),
-      v: try linear("v_proj", width, from: hidden, at: attention),
-      o: try linear("o_proj", hidden, from: queries, at: attention),
-      gate: try linear("gate_proj", config.intermediate, from: hidden, at: mlp),
-      up: try linear("up_proj", config.intermediate, from: hidden, at: mlp),
-      down: try linear("down_proj", hidden, from: config.intermediate, at: mlp))
+      qNorm: try attention.norm("q_norm", shape.headDim), kNorm: try attention.norm("k_norm", shape.headDim),
+      q: try ClampedLinear("q_proj", queries, from: hidden, attention),
+      k: try ClampedLinear("k_proj", width, from: hidden, attention),
+      v: try ClampedLinear("v_proj", width, from: hidden, attention),
+      o: try ClampedLinear("o_proj", hidden, from: queries, attention),
+      gate: try ClampedLinear("gate_proj", config.intermediate, from: hidden, mlp),
+      up: try ClampedLinear("up_proj", config.intermediate, from: hidden, mlp),
+      down: try ClampedLinear("down_proj", hidden, from: config.intermediate, mlp))
   }
 
   func begin(_ input: MediaInput) throws(ModelError) -> any MediaEncoding {
@@ -159,10 +141,8 @@ final class Gemma4VisionRun: MediaEncoding {
     self.samples = samples
     let shape = tower.config.attention
     let blocks = (columns * rows + KVCache.blockTokens - 1) / KVCache.blockTokens
-    cache = try computing { () throws(ComputeError) in
-      try KVCache(
-        shape: [KVLayerShape(kvHeads: shape.kvHeads, headDim: shape.headDim)], blockCount: blocks)
-    }
+    let layer = KVLayerShape(kvHeads: shape.kvHeads, headDim: shape.headDim)
+    cache = try computing(try KVCache(shape: [layer], blockCount: blocks))
     layout.append(
       count: columns * rows, start: 0, table: (0..<blocks).map { Int32(clamping: $0) }, blockCount: blocks,
       ropeVariant: 0, groups: [0..<columns * rows])

@@ -2,7 +2,6 @@
 //
 // Source: arXiv:2503.19786; names follow the Hugging Face checkpoints.
 
-import Checkpoint
 package import Compute
 
 /// Decoder with norms before and after attention and MLP, normalised heads, and a GELU-gated MLP.
@@ -10,12 +9,8 @@ package final class Gemma3: CausalModel {
   private struct Layer {
     let inputNorm, postAttentionNorm: [Float]  // [hidden], around attention
     let preFeedforwardNorm, postFeedforwardNorm: [Float]  // [hidden], around the MLP
-    let qNorm, kNorm: [Float]  // [headDim], shared by the heads
-    let qkv: Linear  // [hidden] → [q | k | v]
-    let o: Linear  // [heads · headDim] → [hidden]
-    let gateUp: Linear  // [hidden] → [gate | up]
-    let down: Linear  // [intermediate] → [hidden]
-    let attention: AttentionShape
+    let attention: SelfAttention
+    let mlp: FeedForward
   }
 
   private let frame: DecoderFrame
@@ -24,64 +19,52 @@ package final class Gemma3: CausalModel {
   private let embeddingScale: Float
   private let softcap: Float?
   private let layers: [Layer]
-  package let weightBytesPerToken: Int
 
-  init(_ config: ConfigFields, weights: WeightMap, compute: ComputeContext) throws(ModelError) {
+  init(_ config: ConfigFields, _ checkpoint: LayerLoader) throws(ModelError) {
     try Self.refuseWhatIsMissing(config)
     // The released configs of the multimodal sizes leave these out.
     let sizes = try DecoderSizes(
       config, contextLength: 131_072, tied: false,
       defaults: .init(
         heads: 8, kvHeads: 4, headDim: 256, vocabulary: 262_208, activations: ["gelu_pytorch_tanh"]))
-    let patternKey =
-      config.has("_sliding_window_pattern") ? "_sliding_window_pattern" : "sliding_window_pattern"
-    let pattern = try config.int(patternKey, in: 1...1024, default: 6)
+    let shapes = try Self.shapes(config, sizes)
+    let bias = try config.bool("attention_bias", default: false)
+    let rope = try RoPEScaling(config, sizes: sizes, theta: 1_000_000)
+    let localRope = RoPE(variants: try Self.localFrequencies(config, sizes: sizes).variants)
+    var checkpoint = checkpoint
+    checkpoint.normOffset = 1
+    let frame = try DecoderFrame(sizes, rope: rope, checkpoint)
+    layers = try frame.layers { index, weights throws(ModelError) in
+      func norm(_ name: String) throws(ModelError) -> [Float] { try weights.norm(name, sizes.hidden) }
+      return Layer(
+        inputNorm: try norm("input_layernorm"), postAttentionNorm: try norm("post_attention_layernorm"),
+        preFeedforwardNorm: try norm("pre_feedforward_layernorm"),
+        postFeedforwardNorm: try norm("post_feedforward_layernorm"),
+        attention: try SelfAttention(
+          shapes[index], layer: index, rope: shapes[index].window == nil ? frame.rope : localRope,
+          .init(normsHeads: true, bias: bias, outputBias: bias), frame, weights.at("self_attn")),
+        mlp: try .dense(sizes.hidden, sizes.intermediate, activation: .gelu, weights.at("mlp")))
+    }
+    embeddingScale = gemmaEmbeddingScale(width: sizes.hidden)
+    softcap = try gemmaSoftcap(config)
+    self.localRope = localRope
+    self.frame = frame
+  }
+
+  /// Every sixth layer sees everything, or as config.json says.
+  private static func shapes(
+    _ config: ConfigFields, _ sizes: DecoderSizes
+  ) throws(ModelError) -> [AttentionShape] {
+    let key = config.has("_sliding_window_pattern") ? "_sliding_window_pattern" : "sliding_window_pattern"
+    let pattern = try config.int(key, in: 1...1024, default: 6)
     let sliding = try sizes.slidingLayers(config) { ($0 + 1) % pattern != 0 }
     let window = sliding.contains(true) ? try config.int("sliding_window", in: 1...1 << 40) : nil
     let scale = 1 / Float(try config.double("query_pre_attn_scalar", in: 1...1e6, default: 256)).squareRoot()
-    let attentionBias = try config.bool("attention_bias", default: false)
-    let rope = try RoPEScaling(config, sizes: sizes, theta: 1_000_000)
-    localRope = RoPE(variants: try Self.localFrequencies(config, sizes: sizes).variants)
-    frame = try DecoderFrame(
-      sizes, rope: RoPE(variants: rope.variants), weights: weights, compute: compute, normOffset: 1)
-    embeddingScale = gemmaEmbeddingScale(width: sizes.hidden)
-    softcap = try gemmaSoftcap(config)
-
-    var layers: [Layer] = []
-    var bytes = frame.headBytes
-    for index in 0..<sizes.layers {
-      let map = frame.layerWeights[index]
-      let attention = map.at("self_attn")
-      let mlp = map.at("mlp")
-      func norm(_ name: String, _ count: Int, _ map: WeightMap) throws(ModelError) -> [Float] {
-        try DecoderFrame.vector(name + ".weight", count: count, at: map, offset: 1)
-      }
-      let layer = Layer(
-        inputNorm: try norm("input_layernorm", sizes.hidden, map),
-        postAttentionNorm: try norm("post_attention_layernorm", sizes.hidden, map),
-        preFeedforwardNorm: try norm("pre_feedforward_layernorm", sizes.hidden, map),
-        postFeedforwardNorm: try norm("post_feedforward_layernorm", sizes.hidden, map),
-        qNorm: try norm("q_norm", sizes.headDim, attention),
-        kNorm: try norm("k_norm", sizes.headDim, attention),
-        qkv: try Linear(
-          ["q_proj": sizes.queryWidth, "k_proj": sizes.keyWidth, "v_proj": sizes.keyWidth],
-          columns: sizes.hidden, bias: attentionBias, at: attention, compute: compute),
-        o: try Linear(
-          ["o_proj": sizes.hidden], columns: sizes.queryWidth, bias: attentionBias, at: attention,
-          compute: compute),
-        gateUp: try Linear(
-          ["gate_proj": sizes.intermediate, "up_proj": sizes.intermediate],
-          columns: sizes.hidden, at: mlp, compute: compute),
-        down: try Linear(
-          ["down_proj": sizes.hidden], columns: sizes.intermediate, at: mlp, compute: compute),
-        attention: AttentionShape(
-          heads: sizes.heads, kvHeads: sizes.kvHeads, headDim: sizes.headDim, scale: scale,
-          window: sliding[index] ? window : nil))
-      bytes += layer.qkv.byteCount + layer.o.byteCount + layer.gateUp.byteCount + layer.down.byteCount
-      layers.append(layer)
+    return sliding.map { slides in
+      var shape = sizes.attention(window: slides ? window : nil)
+      shape.scale = scale
+      return shape
     }
-    self.layers = layers
-    weightBytesPerToken = bytes
   }
 
   static func refuseWhatIsMissing(_ config: ConfigFields) throws(ModelError) {
@@ -107,44 +90,28 @@ package final class Gemma3: CausalModel {
 
   package var vocabularySize: Int { frame.sizes.vocabulary }
   package var contextLength: Int { frame.sizes.contextLength }
-  package var cacheShape: [LayerCache] { layers.map { _ in frame.sizes.cacheShape } }
+  package var cacheShape: [LayerCache] { layers.compactMap(\.attention.cacheShape) }
+  package var weightBytesPerToken: Int {
+    layers.reduce(frame.headBytes) { $0 + $1.attention.byteCount + $1.mlp.byteCount }
+  }
   package func ropeVariant(forTokens tokens: Int) -> Int { 0 }
 
   package func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
-    let (compute, sizes) = (frame.compute, frame.sizes)
-    var x = frame.begin(batch, cache: cache)
-    localRope.prepare(frame.layout)
+    let (compute, epsilon) = (frame.compute, frame.sizes.epsilon)
+    let step = frame.begin(batch, cache: cache)
+    localRope.prepare(step.layout)
+    var (x, h) = (step.embeddings, frame.hidden)
     compute.scale(x, by: embeddingScale)
-    var (h, attended) = (frame.hidden, frame.attention)
-    let qkv = frame.queriesKeysValues
-    let q = qkv.columns(from: 0, count: sizes.queryWidth)
-    let k = qkv.columns(from: sizes.queryWidth, count: sizes.keyWidth)
-    let v = qkv.columns(from: sizes.queryWidth + sizes.keyWidth, count: sizes.keyWidth)
-
-    for (index, layer) in layers.enumerated() {
-      let rope = layer.attention.window == nil ? frame.rope : localRope
+    for layer in layers {
       // x += norm(o(attend(rope(norm(q)), rope(norm(k)), v))) of norm(x)
-      compute.rmsNorm(x, gain: layer.inputNorm, epsilon: sizes.epsilon, into: h)
-      layer.qkv(h, into: qkv)
-      compute.rmsNormHeads(q, gain: layer.qNorm, epsilon: sizes.epsilon)
-      compute.rmsNormHeads(k, gain: layer.kNorm, epsilon: sizes.epsilon)
-      compute.rotate(q, headDim: sizes.headDim, by: rope)
-      compute.rotate(k, headDim: sizes.headDim, by: rope)
-      compute.attend(
-        q, adding: (k, v), shape: layer.attention, layer: index, of: cache, at: frame.layout, into: attended)
-      if index == layers.count - 1 { (x, attended, h) = frame.keepChosen(batch, x, attended, h) }
-      layer.o(attended, into: h)
-      compute.rmsNorm(h, gain: layer.postAttentionNorm, epsilon: sizes.epsilon, into: h)
+      compute.rmsNorm(x, gain: layer.inputNorm, epsilon: epsilon, into: h)
+      layer.attention(&h, beside: &x, step)
+      compute.rmsNorm(h, gain: layer.postAttentionNorm, epsilon: epsilon, into: h)
       compute.add(h, to: x)
       // x += norm(down(gelu(gate) · up)) of norm(x)
-      compute.rmsNorm(x, gain: layer.preFeedforwardNorm, epsilon: sizes.epsilon, into: h)
-      let gateUp = frame.gateUp(rows: h.count)
-      let gate = gateUp.columns(from: 0, count: sizes.intermediate)
-      let up = gateUp.columns(from: sizes.intermediate, count: sizes.intermediate)
-      layer.gateUp(h, into: gateUp)
-      compute.gatedGELU(gate, up, into: gate)
-      layer.down(gate, into: h)
-      compute.rmsNorm(h, gain: layer.postFeedforwardNorm, epsilon: sizes.epsilon, into: h)
+      compute.rmsNorm(x, gain: layer.preFeedforwardNorm, epsilon: epsilon, into: h)
+      layer.mlp(h, frame)
+      compute.rmsNorm(h, gain: layer.postFeedforwardNorm, epsilon: epsilon, into: h)
       compute.add(h, to: x)
     }
     let out = frame.project(x, into: &logits)

@@ -11,7 +11,6 @@
 //   X = P + (1 + factors(v)) · (v - P0)
 //   X[1...] += norm(projection(gelu(gate(X0 · scale)) · second embedding))
 
-import Checkpoint
 package import Compute
 
 /// Decoder whose layers from `num_hidden_layers - num_kv_shared_layers` on cache nothing of their own.
@@ -19,27 +18,21 @@ package final class Gemma3n: CausalModel {
   private struct Layer {
     let inputNorm, postAttentionNorm: [Float]  // [hidden], around attention
     let preFeedforwardNorm, postFeedforwardNorm: [Float]  // [hidden], around the MLP
-    let qNorm, kNorm: [Float]  // [headDim], shared by the heads; no kNorm with another layer's keys
-    let qkv: Linear  // [hidden] → [q | k | v], or [q]
-    let o: Linear  // [heads · headDim] → [hidden]
+    let attention: SelfAttention
     let gateUp: Linear  // [hidden] → [gate | up]
     let down: Linear  // [intermediate] → [hidden]
-    let intermediate: Int
     /// How many standard deviations above the mean a gate must be to count; nil for an ordinary MLP.
     let deviations: Float?
     let altUp: AltUp
     let laurel: Laurel
     let second: SecondInput
-    let attention: AttentionShape
-    /// The layer of the cache that is written or, by layers without keys of their own, read.
-    let cacheLayer: Int
-    let ownsKeys: Bool
 
     var byteCount: Int {
       [
-        qkv, o, gateUp, down, altUp.router, altUp.prediction, altUp.correction, laurel.left, laurel.right,
-        second.gate, second.projection,
-      ].reduce(0) { $0 + $1.byteCount }
+        gateUp, down, altUp.router, altUp.prediction, altUp.correction, laurel.left, laurel.right,
+        second.gate,
+        second.projection,
+      ].reduce(attention.byteCount) { $0 + $1.byteCount }
     }
   }
 
@@ -66,12 +59,11 @@ package final class Gemma3n: CausalModel {
     let norm: [Float]  // [hidden]
   }
 
-  /// Rows of a step on their way through the layers, with two sets of streams that change places at every layer.
-  private struct Step {
+  /// Rows on their way through the layers, with two sets of streams that change places at every layer.
+  private struct Streams {
     var streams: [Rows]
     var predicted: [Rows]
     let second: Rows  // [rows, layers · width]
-    let layout: StepLayout
     var count: Int { second.count }
   }
 
@@ -83,13 +75,9 @@ package final class Gemma3n: CausalModel {
   /// From the embedding to the streams but the first, and back.
   private let projections, unprojections: [Linear]
   private let layers: [Layer]
-  package let weightBytesPerToken: Int
   package var tableBytes: Int { second.tableBytes }
 
   private let upperLayout = StepLayout()
-  private let projected = ScratchBuffer()
-  private let attended = ScratchBuffer()
-  private let gated = ScratchBuffer()
   private let low = ScratchBuffer()
   private let branch = ScratchBuffer()
   private let modes = ScratchBuffer()
@@ -98,59 +86,60 @@ package final class Gemma3n: CausalModel {
   private let chosenSecond = ScratchBuffer()
   private let allStreams, allPredicted, chosenStreams, chosenPredicted: [ScratchBuffer]
 
-  init(_ fields: ConfigFields, weights: WeightMap, compute: ComputeContext) throws(ModelError) {
+  init(_ fields: ConfigFields, _ checkpoint: LayerLoader) throws(ModelError) {
     let config = try Gemma3nConfig(fields)
     let (hidden, streams) = (config.sizes.hidden, config.streams)
-    let frame = try DecoderFrame(
-      config.sizes, rope: RoPE(variants: config.fullRope.variants), weights: weights, compute: compute)
-    self.config = config
-    self.frame = frame
-    localRope = RoPE(variants: config.localRope.variants)
+    let frame = try DecoderFrame(config.sizes, rope: config.fullRope, checkpoint)
+    let localRope = RoPE(variants: config.localRope.variants)
     second = try GemmaSecondEmbedding(
       width: config.secondWidth, vocabulary: config.secondVocabulary, lowerLayers: config.sizes.layers,
       config.sizes, frame)
     func maps(_ name: String) throws(ModelError) -> [Linear] {
       var maps: [Linear] = []
       for index in 0..<streams - 1 {
-        maps.append(
-          try Linear(["\(name).\(index)": hidden], columns: hidden, at: frame.weights, compute: compute))
+        maps.append(try frame.weights.linear(["\(name).\(index)": hidden], from: hidden))
       }
       return maps
     }
     projections = try maps("altup_projections")
     unprojections = try maps("altup_unembed_projections")
-    var layers: [Layer] = []
-    for index in 0..<config.sizes.layers { layers.append(try Self.layer(index, config, frame)) }
-    self.layers = layers
-    weightBytesPerToken = (projections + unprojections).reduce(
-      frame.headBytes + second.byteCount + layers.reduce(0) { $0 + $1.byteCount }
-    ) { $0 + $1.byteCount }
+    layers = try frame.layers { index, weights throws(ModelError) in
+      let rope = config.attention(index).window == nil ? frame.rope : localRope
+      return try Self.layer(index, config, rope, frame, weights.given(config.named))
+    }
+    self.config = config
+    self.frame = frame
+    self.localRope = localRope
     func buffers() -> [ScratchBuffer] { (0..<streams).map { _ in ScratchBuffer() } }
     (allStreams, allPredicted, chosenStreams, chosenPredicted) = (buffers(), buffers(), buffers(), buffers())
   }
 
   package var vocabularySize: Int { config.sizes.vocabulary }
   package var contextLength: Int { config.sizes.contextLength }
-  package var cacheShape: [LayerCache] {
-    [LayerCache](repeating: config.sizes.cacheShape, count: config.writers)
+  package var cacheShape: [LayerCache] { layers.compactMap(\.attention.cacheShape) }
+  package var weightBytesPerToken: Int {
+    let maps = (projections + unprojections).reduce(frame.headBytes) { $0 + $1.byteCount }
+    return layers.reduce(maps + second.byteCount) { $0 + $1.byteCount }
   }
   package func ropeVariant(forTokens tokens: Int) -> Int { 0 }
 
   package func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
-    let x = frame.begin(batch, cache: cache)
-    localRope.prepare(frame.layout)
+    var step = frame.begin(batch, cache: cache)
+    localRope.prepare(step.layout)
+    let x = step.embeddings
     frame.compute.scale(x, by: config.embeddingScale)
-    var step = Step(
-      streams: rows(of: allStreams, x.count), predicted: rows(of: allPredicted, x.count),
-      second: second.lowerRows(of: frame.tokens, x), layout: frame.layout)
-    spread(x, to: step.streams)
-    for index in 0..<config.writers { run(index, &step, cache) }
+    var rows = Streams(
+      streams: self.rows(of: allStreams, x.count), predicted: self.rows(of: allPredicted, x.count),
+      second: second.lowerRows(of: frame.tokens, x))
+    spread(x, to: rows.streams)
+    for index in 0..<config.writers { run(index, &rows, step) }
     // The other layers write no keys and values, so rows without logits end here: most of a prompt.
-    step = choose(batch, of: step, cache)
-    if step.count > 0 {
-      for index in config.writers..<layers.count { run(index, &step, cache) }
+    step.layout = layOutChosen(batch, cache)
+    rows = choose(batch, of: rows)
+    if rows.count > 0 {
+      for index in config.writers..<layers.count { run(index, &rows, step) }
     }
-    let out = frame.project(gather(step), into: &logits)
+    let out = frame.project(gather(rows), into: &logits)
     if let softcap = config.softcap { frame.compute.softcap(out, at: softcap) }
   }
 
@@ -168,14 +157,14 @@ package final class Gemma3n: CausalModel {
   }
 
   /// The mean of all streams, projected back.
-  private func gather(_ step: Step) -> Rows {
+  private func gather(_ rows: Streams) -> Rows {
     let compute = frame.compute
-    let sum = branch.rows(step.count, config.sizes.hidden)
-    copy(step.streams[0], to: sum)
+    let sum = branch.rows(rows.count, config.sizes.hidden)
+    copy(rows.streams[0], to: sum)
     for (index, back) in unprojections.enumerated() {
-      back(step.streams[index + 1], into: step.predicted[0])
-      compute.matchMagnitude(step.predicted[0], to: step.streams[0], floor: Gemma3nConfig.magnitudeFloor)
-      compute.add(step.predicted[0], to: sum)
+      back(rows.streams[index + 1], into: rows.predicted[0])
+      compute.matchMagnitude(rows.predicted[0], to: rows.streams[0], floor: Gemma3nConfig.magnitudeFloor)
+      compute.add(rows.predicted[0], to: sum)
     }
     compute.scale(sum, by: 1 / Float(config.streams))
     return sum
@@ -185,8 +174,8 @@ package final class Gemma3n: CausalModel {
     for row in 0..<x.count { x.copyRow(row, to: y, at: row) }
   }
 
-  /// The rows whose logits are requested, with angles and a layout of their own.
-  private func choose(_ batch: Batch, of step: Step, _ cache: KVCache) -> Step {
+  /// Lays out the rows whose logits are requested, with angles of their own.
+  private func layOutChosen(_ batch: Batch, _ cache: KVCache) -> StepLayout {
     upperLayout.reset()
     for span in batch.spans where !span.logitRows.isEmpty {
       upperLayout.append(
@@ -195,33 +184,38 @@ package final class Gemma3n: CausalModel {
     }
     frame.rope.prepare(upperLayout)
     localRope.prepare(upperLayout)
+    return upperLayout
+  }
+
+  /// The rows whose logits are requested.
+  private func choose(_ batch: Batch, of all: Streams) -> Streams {
     let count = upperLayout.rows
-    let chosen = Step(
+    let chosen = Streams(
       streams: rows(of: chosenStreams, count), predicted: rows(of: chosenPredicted, count),
-      second: chosenSecond.rows(count, step.second.columns), layout: upperLayout)
-    for (from, to) in zip(step.streams, chosen.streams) { frame.select(batch, from: from, to: to) }
-    frame.select(batch, from: step.second, to: chosen.second)
+      second: chosenSecond.rows(count, all.second.columns))
+    for (from, to) in zip(all.streams, chosen.streams) { frame.select(batch, from: from, to: to) }
+    frame.select(batch, from: all.second, to: chosen.second)
     return chosen
   }
 
-  private func run(_ index: Int, _ step: inout Step, _ cache: KVCache) {
+  private func run(_ index: Int, _ rows: inout Streams, _ step: DecoderStep) {
     let (compute, layer, epsilon) = (frame.compute, layers[index], config.sizes.epsilon)
     let (hidden, streams) = (config.sizes.hidden, config.streams)
-    let h = frame.hidden.rows(from: 0, count: step.count)
-    let mix = coefficients.rows(step.count, streams * streams)
-    layer.altUp.prediction.exactly(modes(of: step.streams[0], layer.altUp, h), into: mix)
-    compute.mix(step.streams, by: mix, into: step.predicted)
-    let active = step.predicted[0]
+    let h = frame.hidden.rows(from: 0, count: rows.count)
+    let mix = coefficients.rows(rows.count, streams * streams)
+    layer.altUp.prediction.exactly(modes(of: rows.streams[0], layer.altUp, h), into: mix)
+    compute.mix(rows.streams, by: mix, into: rows.predicted)
+    let active = rows.predicted[0]
 
     // u = (active + norm(attention(n)) + n + norm(laurel(n))) / √2
-    let u = branch.rows(step.count, hidden)
+    let u = branch.rows(rows.count, hidden)
     compute.rmsNorm(active, gain: layer.inputNorm, epsilon: epsilon, into: h)
-    let rank = low.rows(step.count, config.laurelRank)
+    let rank = low.rows(rows.count, config.laurelRank)
     layer.laurel.left(h, into: rank)
     layer.laurel.right(rank, into: u)
     compute.rmsNorm(u, gain: layer.laurel.norm, epsilon: epsilon, into: u)
     compute.add(h, to: u)
-    attend(layer, h, step, cache)
+    layer.attention(h, step)
     compute.rmsNorm(h, gain: layer.postAttentionNorm, epsilon: epsilon, into: h)
     compute.add(h, to: u)
     compute.add(active, to: u)
@@ -233,20 +227,20 @@ package final class Gemma3n: CausalModel {
     compute.rmsNorm(h, gain: layer.postFeedforwardNorm, epsilon: epsilon, into: h)
     compute.add(h, to: u)
 
-    let factors = coefficients.rows(step.count, streams)
+    let factors = coefficients.rows(rows.count, streams)
     layer.altUp.correction.exactly(modes(of: u, layer.altUp, h), into: factors)
-    compute.correct(step.predicted, toward: u, by: factors)
+    compute.correct(rows.predicted, toward: u, by: factors)
 
-    copy(step.predicted[0], to: h)
+    copy(rows.predicted[0], to: h)
     if let scale = layer.altUp.outputScale { compute.scaleColumns(h, by: scale) }
-    let gate = secondGated.rows(step.count, config.secondWidth)
+    let gate = secondGated.rows(rows.count, config.secondWidth)
     layer.second.gate(h, into: gate)
     compute.gatedGELU(
-      gate, step.second.columns(from: index * config.secondWidth, count: config.secondWidth), into: gate)
+      gate, rows.second.columns(from: index * config.secondWidth, count: config.secondWidth), into: gate)
     layer.second.projection(gate, into: h)
     compute.rmsNorm(h, gain: layer.second.norm, epsilon: epsilon, into: h)
-    for stream in step.predicted.dropFirst() { compute.add(h, to: stream) }
-    swap(&step.streams, &step.predicted)
+    for stream in rows.predicted.dropFirst() { compute.add(h, to: stream) }
+    swap(&rows.streams, &rows.predicted)
   }
 
   /// What decides how the streams mix: `tanh(router(norm(x) / hidden))`, `[rows, streams]`.
@@ -261,36 +255,13 @@ package final class Gemma3n: CausalModel {
 
   /// `h = mlp(h)`.
   private func feedForward(_ layer: Layer, _ h: Rows) {
-    let gateUp = gated.rows(h.count, 2 * layer.intermediate)
-    let gate = gateUp.columns(from: 0, count: layer.intermediate)
+    let gateUp = frame.gateUp(rows: h.count, layer.gateUp.rows)
+    let gate = gateUp.columns(from: 0, count: gateUp.columns / 2)
+    let up = gateUp.columns(from: gate.columns, count: gate.columns)
     layer.gateUp(h, into: gateUp)
     if let deviations = layer.deviations { frame.compute.keepOutliers(gate, beyond: deviations) }
-    frame.compute.gatedGELU(
-      gate, gateUp.columns(from: layer.intermediate, count: layer.intermediate), into: gate)
+    frame.compute.gatedGELU(gate, up, into: gate)
     layer.down(gate, into: h)
-  }
-
-  /// `h = o(attention of h)`, writing keys and values unless they are another layer's.
-  private func attend(_ layer: Layer, _ h: Rows, _ step: Step, _ cache: KVCache) {
-    let (compute, sizes) = (frame.compute, config.sizes)
-    let rope = layer.attention.window == nil ? frame.rope : localRope
-    let qkv = projected.rows(h.count, sizes.queryWidth + 2 * sizes.keyWidth)
-    let q = qkv.columns(from: 0, count: sizes.queryWidth)
-    let k = qkv.columns(from: sizes.queryWidth, count: sizes.keyWidth)
-    let v = qkv.columns(from: sizes.queryWidth + sizes.keyWidth, count: sizes.keyWidth)
-    layer.qkv(h, into: layer.ownsKeys ? qkv : q)
-    compute.rmsNormHeads(q, gain: layer.qNorm, epsilon: sizes.epsilon)
-    compute.rotate(q, headDim: sizes.headDim, by: rope)
-    if layer.ownsKeys {
-      compute.rmsNormHeads(k, gain: layer.kNorm, epsilon: sizes.epsilon)
-      compute.rotate(k, headDim: sizes.headDim, by: rope)
-      compute.rmsNormHeads(v, gain: config.ones, epsilon: sizes.epsilon)
-    }
-    let out = attended.rows(h.count, sizes.queryWidth)
-    compute.attend(
-      q, adding: layer.ownsKeys ? (k, v) : nil, shape: layer.attention, layer: layer.cacheLayer, of: cache,
-      at: step.layout, into: out)
-    layer.o(out, into: h)
   }
 }
 
@@ -298,61 +269,40 @@ package final class Gemma3n: CausalModel {
 
 extension Gemma3n {
   private static func layer(
-    _ index: Int, _ config: Gemma3nConfig, _ frame: DecoderFrame
+    _ index: Int, _ config: Gemma3nConfig, _ rope: RoPE, _ frame: DecoderFrame, _ weights: LayerLoader
   ) throws(ModelError) -> Layer {
-    let (map, sizes) = (frame.layerWeights[index].given(config.named), config.sizes)
-    let (hidden, width) = (sizes.hidden, config.intermediates[index])
-    let (attention, laurel, mlp) = (map.at("self_attn"), map.at("laurel"), map.at("mlp"))
-    func norm(_ name: String, _ map: WeightMap) throws(ModelError) -> [Float] {
-      try DecoderFrame.vector(name + ".weight", count: hidden, at: map)
-    }
-    func linear(_ name: String, _ rows: Int, _ columns: Int, _ map: WeightMap) throws(ModelError) -> Linear {
-      try Linear([name: rows], columns: columns, at: map, compute: frame.compute)
-    }
-    let ownsKeys = index < config.writers
+    let (hidden, width) = (config.sizes.hidden, config.intermediates[index])
+    let (laurel, mlp) = (weights.at("laurel"), weights.at("mlp"))
+    func norm(_ name: String) throws(ModelError) -> [Float] { try weights.norm(name, hidden) }
     return Layer(
-      inputNorm: try norm("input_layernorm", map),
-      postAttentionNorm: try norm("post_attention_layernorm", map),
-      preFeedforwardNorm: try norm("pre_feedforward_layernorm", map),
-      postFeedforwardNorm: try norm("post_feedforward_layernorm", map),
-      qNorm: try DecoderFrame.vector("q_norm.weight", count: sizes.headDim, at: attention),
-      kNorm: ownsKeys
-        ? try DecoderFrame.vector("k_norm.weight", count: sizes.headDim, at: attention) : [],
-      // Checkpoints hold k_proj and v_proj of all layers; those of layers that read another's are not used.
-      qkv: ownsKeys
-        ? try Linear(
-          ["q_proj": sizes.queryWidth, "k_proj": sizes.keyWidth, "v_proj": sizes.keyWidth],
-          columns: hidden, at: attention, compute: frame.compute)
-        : try linear("q_proj", sizes.queryWidth, hidden, attention),
-      o: try linear("o_proj", hidden, sizes.queryWidth, attention),
-      gateUp: try Linear(
-        ["gate_proj": width, "up_proj": width], columns: hidden, at: mlp, compute: frame.compute),
-      down: try linear("down_proj", hidden, width, mlp),
-      intermediate: width, deviations: config.deviations(index),
-      altUp: try altUp(config, map.at("altup"), frame.compute),
+      inputNorm: try norm("input_layernorm"), postAttentionNorm: try norm("post_attention_layernorm"),
+      preFeedforwardNorm: try norm("pre_feedforward_layernorm"),
+      postFeedforwardNorm: try norm("post_feedforward_layernorm"),
+      attention: try SelfAttention(
+        config.attention(index), layer: config.cacheLayer(index), rope: rope,
+        .init(keys: index < config.writers ? .own : .shared, normsHeads: true, normsValues: true), frame,
+        weights.at("self_attn")),
+      gateUp: try mlp.linear(["gate_proj": width, "up_proj": width], from: hidden),
+      down: try mlp.linear(["down_proj": hidden], from: width),
+      deviations: config.deviations(index),
+      altUp: try altUp(config, weights.at("altup")),
       laurel: Laurel(
-        left: try linear("linear_left", config.laurelRank, hidden, laurel),
-        right: try linear("linear_right", hidden, config.laurelRank, laurel),
-        norm: try norm("post_laurel_norm", laurel)),
+        left: try laurel.linear(["linear_left": config.laurelRank], from: hidden),
+        right: try laurel.linear(["linear_right": hidden], from: config.laurelRank),
+        norm: try laurel.norm("post_laurel_norm", hidden)),
       second: SecondInput(
-        gate: try linear("per_layer_input_gate", config.secondWidth, hidden, map),
-        projection: try linear("per_layer_projection", hidden, config.secondWidth, map),
-        norm: try norm("post_per_layer_input_norm", map)),
-      attention: config.attention(index), cacheLayer: try config.cacheLayer(index), ownsKeys: ownsKeys)
+        gate: try weights.linear(["per_layer_input_gate": config.secondWidth], from: hidden),
+        projection: try weights.linear(["per_layer_projection": hidden], from: config.secondWidth),
+        norm: try norm("post_per_layer_input_norm")))
   }
 
-  private static func altUp(
-    _ config: Gemma3nConfig, _ map: WeightMap, _ compute: ComputeContext
-  ) throws(ModelError) -> AltUp {
+  private static func altUp(_ config: Gemma3nConfig, _ weights: LayerLoader) throws(ModelError) -> AltUp {
     let (hidden, streams) = (config.sizes.hidden, config.streams)
-    let gain = try DecoderFrame.vector("router_norm.weight", count: hidden, at: map)
     return AltUp(
-      routerNorm: gain.map { $0 / Float(hidden) },
-      router: try Linear(["modality_router": streams], columns: hidden, at: map, compute: compute),
-      prediction: try Linear(
-        ["prediction_coefs": streams * streams], columns: streams, at: map, compute: compute),
-      correction: try Linear(["correction_coefs": streams], columns: streams, at: map, compute: compute),
-      outputScale: config.scalesOutput
-        ? try DecoderFrame.vector("correct_output_scale", count: hidden, at: map) : nil)
+      routerNorm: try weights.norm("router_norm", hidden).map { $0 / Float(hidden) },
+      router: try weights.linear(["modality_router": streams], from: hidden),
+      prediction: try weights.linear(["prediction_coefs": streams * streams], from: streams),
+      correction: try weights.linear(["correction_coefs": streams], from: streams),
+      outputScale: config.scalesOutput ? try weights.vector("correct_output_scale", hidden) : nil)
   }
 }

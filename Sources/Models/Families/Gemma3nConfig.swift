@@ -21,8 +21,6 @@ struct Gemma3nConfig {
   let softcap: Float?
   let fullRope: RoPEScaling
   let localRope: RoPEScaling
-  /// The gain of values' norm, which has no weights.
-  let ones: [Float]
   private let sliding: [Bool]
   private let window: Int?
   /// The share of each MLP's gates that stays closed.
@@ -49,7 +47,6 @@ struct Gemma3nConfig {
     softcap = try gemmaSoftcap(config)
     fullRope = try RoPEScaling(config, sizes: sizes, theta: 1_000_000)
     localRope = try Gemma3.localFrequencies(config, sizes: sizes)
-    ones = [Float](repeating: 1, count: sizes.headDim)
     sparsity = try config.doubles("activation_sparsity_pattern", count: sizes.layers, in: 0...0.9999)
     let active = try config.int("altup_active_idx", in: 0...15, default: 0)
     guard active == 0 else {

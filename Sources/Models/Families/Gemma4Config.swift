@@ -8,8 +8,6 @@ struct Gemma4Config {
   let sizes: DecoderSizes
   /// Layers from this one on store no keys and values.
   let writers: Int
-  let keysAreValues: Bool
-  let isDoubleWide: Bool
   let hasBias: Bool
   /// Beside each layer's MLP, where the model has them.
   let experts: Experts.Sizes?
@@ -23,8 +21,9 @@ struct Gemma4Config {
   let fullRope: RoPEScaling
   let localRope: RoPEScaling
   private let sliding: [Bool]
+  private let keysAreValues: Bool
+  private let isDoubleWide: Bool
   private let localShape, fullShape: AttentionShape
-  private let localOnes, fullOnes: [Float]
 
   init(_ config: ConfigFields) throws(ModelError) {
     try Self.refuseWhatIsMissing(config)
@@ -65,8 +64,6 @@ struct Gemma4Config {
     // Only sliding layers see the whole of an image.
     fullShape = AttentionShape(
       heads: sizes.heads, kvHeads: fullHeads, headDim: fullDim, scale: 1, seesGroups: false)
-    localOnes = [Float](repeating: 1, count: sizes.headDim)
-    fullOnes = [Float](repeating: 1, count: fullDim)
     fullRope = try RoPEScaling(config, sizes: sizes, theta: 1_000_000, headDim: fullDim)
     localRope = try RoPEScaling(config, sizes: sizes, theta: 10_000, layerType: "sliding_attention")
   }
@@ -95,8 +92,16 @@ struct Gemma4Config {
 
   func attention(_ layer: Int) -> AttentionShape { sliding[layer] ? localShape : fullShape }
 
-  /// The gain of values' norm, which has no weights.
-  func ones(_ headDim: Int) -> [Float] { headDim == localOnes.count ? localOnes : fullOnes }
+  /// What a layer attends to.
+  func keys(_ layer: Int) -> SelfAttention.Keys {
+    if layer >= writers { return .shared }
+    return attention(layer).window == nil && keysAreValues ? .alsoValues : .own
+  }
+
+  /// The width of a layer's MLP.
+  func intermediate(_ layer: Int) -> Int {
+    (layer >= writers && isDoubleWide ? 2 : 1) * sizes.intermediate
+  }
 
   var embeddingScale: Float { gemmaEmbeddingScale(width: sizes.hidden) }
 

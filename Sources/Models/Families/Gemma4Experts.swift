@@ -4,7 +4,6 @@
 //
 // The router reads the residual stream itself: normalised without a gain of its own, scaled, and divided by √hidden.
 
-import Checkpoint
 import Compute
 
 /// A layer's router and experts.
@@ -19,24 +18,21 @@ final class Gemma4Experts {
   private let compute: ComputeContext
 
   init(
-    _ sizes: Experts.Sizes, _ decoder: DecoderSizes, at map: WeightMap, compute: ComputeContext
+    _ sizes: Experts.Sizes, _ decoder: DecoderSizes, _ weights: LayerLoader
   ) throws(ModelError) {
-    let (map, hidden) = (map.given(sizes.named), decoder.hidden)
-    func vector(_ name: String, _ count: Int) throws(ModelError) -> [Float] {
-      try DecoderFrame.vector(name, count: count, at: map)
-    }
-    mlpNorm = try vector("post_feedforward_layernorm_1.weight", hidden)
-    inputNorm = try vector("pre_feedforward_layernorm_2.weight", hidden)
-    outputNorm = try vector("post_feedforward_layernorm_2.weight", hidden)
-    routerScale = try vector("router.scale", hidden).map { $0 / Float(hidden).squareRoot() }
-    expertScales = try vector("router.per_expert_scale", sizes.count)
-    router = try Linear(["router.proj": sizes.count], columns: hidden, at: map, compute: compute)
+    let (weights, hidden) = (weights.given(sizes.named), decoder.hidden)
+    mlpNorm = try weights.norm("post_feedforward_layernorm_1", hidden)
+    inputNorm = try weights.norm("pre_feedforward_layernorm_2", hidden)
+    outputNorm = try weights.norm("post_feedforward_layernorm_2", hidden)
+    routerScale = try weights.vector("router.scale", hidden).map { $0 / Float(hidden).squareRoot() }
+    expertScales = try weights.vector("router.per_expert_scale", sizes.count)
+    router = try weights.linear(["router.proj": sizes.count], from: hidden)
     stack = try Experts.stacked(
-      sizes, hidden: hidden, at: map.at(map.has("experts.gate_up_proj") ? "experts" : "experts.switch_glu"),
-      compute: compute)
+      sizes, hidden: hidden,
+      weights.at(weights.has("experts.gate_up_proj") ? "experts" : "experts.switch_glu"))
     perRow = sizes.perRow
     epsilon = decoder.epsilon
-    self.compute = compute
+    compute = weights.compute
   }
 
   /// Bytes that a decode step reads: the router and the chosen experts.

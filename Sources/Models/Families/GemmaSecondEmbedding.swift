@@ -1,6 +1,5 @@
 // The second embedding of Gemma 3n and Gemma 4: one vector per token and layer, joined with a projection of the first.
 
-import Checkpoint
 import Compute
 
 final class GemmaSecondEmbedding {
@@ -34,16 +33,11 @@ final class GemmaSecondEmbedding {
       "hidden_size_per_layer_input": width, "vocab_size_per_layer_input": vocabulary,
       "num_hidden_layers": sizes.layers,
     ])
-    let tensors = try loading { () throws(CheckpointError) in
-      try weights.embedding("embed_tokens_per_layer", rows: vocabulary, columns: columns)
-    }
-    table = try computing { () throws(ComputeError) in try WeightMatrix(tensors) }
-    let projection = try loading { () throws(CheckpointError) in
-      try weights.linear("per_layer_model_projection", rows: columns, columns: sizes.hidden)
-    }
-    lower = try Linear(projection.rows(0..<border), compute: frame.compute)
-    upper = border < columns ? try Linear(projection.rows(border..<columns), compute: frame.compute) : nil
-    norm = try DecoderFrame.vector("per_layer_projection_norm.weight", count: width, at: weights)
+    table = try weights.embedding("embed_tokens_per_layer", rows: vocabulary, columns: columns)
+    let projection = try weights.map("per_layer_model_projection", rows: columns, columns: sizes.hidden)
+    lower = try weights.linear([projection.rows(0..<border)])
+    upper = border < columns ? try weights.linear([projection.rows(border..<columns)]) : nil
+    norm = try weights.norm("per_layer_projection_norm", width)
     looked = lookedBuffer.rows(0, columns)
     compute = frame.compute
     self.sizes = sizes

@@ -14,6 +14,8 @@ struct LlamaVariant {
   private(set) var embeddingScale: Float = 1
   private(set) var residualScale: Float = 1
   private(set) var logitScale: Float = 1
+  /// Whether config.json promises biases of the projections in, out of attention, and of the MLP.
+  private(set) var biases: (qkv: Bool, output: Bool, mlp: Bool)
   /// The factor of attention scores.
   private(set) var scoreScale: Float
   private(set) var queryGrowth: QueryGrowth?
@@ -31,11 +33,22 @@ struct LlamaVariant {
     }
   }
 
+  /// What a family's reference implementation takes for `max_position_embeddings` and `rope_theta` when they are absent.
+  static func defaults(_ type: String) -> (contextLength: Int, theta: Double) {
+    switch type {
+    case "phi3": (4096, 10_000)
+    case "qwen2": (32_768, 1_000_000)
+    default: (2048, 10_000)
+    }
+  }
+
   /// - Parameter type: `model_type`, one of those that `ModelFamily` gives to `Llama`.
   init(_ type: String, _ config: ConfigFields, sizes: DecoderSizes) throws(ModelError) {
-    // In Mistral's config `sliding_window` alone makes layers sliding; in Llama's `layer_types` must say so.
-    let slides = ["mistral", "mixtral", "ministral3"].contains(type)
+    // In the configs of these `sliding_window` alone makes layers sliding; in Llama's `layer_types` must say so.
+    let slides = ["mistral", "mixtral", "ministral3", "phi3"].contains(type)
     windows = try sizes.windows(config) { _ in slides }
+    let attentionBias = try config.bool("attention_bias", default: false)
+    biases = (attentionBias, attentionBias, try config.bool("mlp_bias", default: false))
     rotates = [Bool](repeating: true, count: sizes.layers)
     scoreScale = 1 / Float(sizes.headDim).squareRoot()
     switch type {
@@ -44,8 +57,20 @@ struct LlamaVariant {
     case "mixtral":
       experts = try Experts.Sizes(
         config, count: "num_local_experts", perRow: "num_experts_per_tok", intermediate: "intermediate_size")
+    case "phi3": biases = (false, false, false)
+    case "qwen2":
+      windows = try Qwen3.windows(config, sizes)
+      biases = (true, false, false)
     case "smollm3": try readSmolLM3(config, sizes: sizes)
     default: break
+    }
+  }
+
+  /// The factors of the queries of a step's rows; none but in Ministral 3.
+  func queryFactors(_ batch: Batch) -> [Float] {
+    guard let queryGrowth else { return [] }
+    return batch.spans.flatMap { span in
+      span.tokens.indices.map { queryGrowth.factor(at: span.start + $0) }
     }
   }
 

@@ -1,0 +1,128 @@
+// A part of a checkpoint with what will compute with it: tensors are bound by their names and with their shapes.
+
+import Checkpoint
+import Compute
+
+/// Binds the tensors under a prefix: `layer.at("self_attn").linear(["o_proj": hidden], from: queries)`. Cheap to copy.
+struct LayerLoader {
+  private let tensors: WeightMap
+  let compute: ComputeContext
+  /// Where linear maps are copied into panels as they are used; nil leaves them in the file.
+  private let arena: PanelArena?
+  /// What the gain of a norm adds to its stored weight: 1 in Gemma's older checkpoints.
+  var normOffset: Float = 0
+
+  init(_ tensors: WeightMap, compute: ComputeContext, arena: PanelArena? = nil) {
+    self.tensors = tensors
+    self.compute = compute
+    self.arena = arena
+  }
+
+  private func with(_ tensors: WeightMap) -> LayerLoader {
+    var copy = LayerLoader(tensors, compute: compute, arena: arena)
+    copy.normOffset = normOffset
+    return copy
+  }
+
+  /// The part one or more levels further down: `at("model.layers")`.
+  func at(_ path: String) -> LayerLoader { with(tensors.at(path)) }
+
+  /// A numbered module: `at("model.layers")[3]` is `model.layers.3`.
+  subscript(index: Int) -> LayerLoader { with(tensors[index]) }
+
+  /// The same part, whose shapes follow from these sizes too: errors about shapes say that config.json gives them.
+  func given(_ sizes: KeyValuePairs<String, Int>) -> LayerLoader { with(tensors.given(sizes)) }
+
+  var prefix: String { tensors.prefix }
+
+  func has(_ name: String) -> Bool { tensors.has(name) }
+
+  /// The shape as stored; nil when there is no such tensor.
+  func shape(of name: String) -> [Int]? { tensors.shape(of: name) }
+
+  // MARK: Vectors
+
+  /// The gain of a norm over `count` elements, `<name>.weight`.
+  func norm(_ name: String, _ count: Int) throws(ModelError) -> [Float] {
+    let stored = try vector(name + ".weight", count)
+    return normOffset == 0 ? stored : stored.map { normOffset + $0 }
+  }
+
+  /// A 1-D tensor as float32.
+  func vector(_ name: String, _ count: Int) throws(ModelError) -> [Float] {
+    let tensor = try loading(try tensors.vector(name, count: count))
+    return try computing(try Compute.floats(tensor))
+  }
+
+  /// A tensor of any shape as float32, row-major.
+  func floats(_ name: String, shape: [Int]) throws(ModelError) -> [Float] {
+    let tensor = try tensor(name, shape: shape)
+    return try computing(try Compute.floats(tensor))
+  }
+
+  func tensor(_ name: String, shape: [Int]) throws(ModelError) -> TensorView {
+    try loading(try tensors.tensor(name, shape: shape))
+  }
+
+  // MARK: Matrices
+
+  /// Linear maps of the same input, computed together.
+  ///
+  /// - Parameters:
+  ///   - names: modules in output order, with their outputs.
+  ///   - columns: inputs of all of them.
+  ///   - bias: whether config.json promises an additive bias; one that exists is used in any case.
+  func linear(
+    _ names: KeyValuePairs<String, Int>, from columns: Int, bias: Bool = false
+  ) throws(ModelError) -> Linear {
+    var maps: [WeightTensors] = []
+    for (name, rows) in names {
+      let map = try map(name, rows: rows, columns: columns)
+      if bias && map.bias == nil {
+        throw .missingTensor(
+          name: "...\(name).bias", because: "config.json says that this projection has a bias")
+      }
+      maps.append(map)
+    }
+    return try linear(maps)
+  }
+
+  /// Maps whose tensors were taken before, with `map`.
+  func linear(_ maps: [WeightTensors]) throws(ModelError) -> Linear {
+    let weights = try computing(try WeightStack(maps, arena: arena))
+    return Linear(weights, compute: compute)
+  }
+
+  /// The tensors of one linear map, to be cut before they are bound.
+  func map(_ name: String, rows: Int, columns: Int) throws(ModelError) -> WeightTensors {
+    try loading(try tensors.linear(name, rows: rows, columns: columns))
+  }
+
+  /// The tensors of `count` maps that are stored as one tensor `[count, rows, columns]`.
+  func maps(_ name: String, count: Int, rows: Int, columns: Int) throws(ModelError) -> [WeightTensors] {
+    try loading(try tensors.linearStack(name, count: count, rows: rows, columns: columns))
+  }
+
+  /// The MLPs of one layer, from the maps of each.
+  func experts(
+    gates: [WeightTensors], ups: [WeightTensors], downs: [WeightTensors]
+  ) throws(ModelError) -> ExpertStack {
+    try computing(try ExpertStack(gates: gates, ups: ups, downs: downs, arena: arena))
+  }
+
+  /// A table of `rows` vectors of `columns` elements.
+  func embedding(_ name: String, rows: Int, columns: Int) throws(ModelError) -> WeightMatrix {
+    let table = try loading(try tensors.embedding(name, rows: rows, columns: columns))
+    return try computing(try WeightMatrix(table))
+  }
+
+  /// A dense matrix that is no module's weight, or had to be rearranged.
+  func matrix(_ tensor: TensorView) throws(ModelError) -> WeightMatrix {
+    try computing(try WeightMatrix(dense: tensor))
+  }
+
+  /// The linear map of a matrix without bias, such as a tied output head.
+  func linear(tied matrix: WeightMatrix) -> Linear {
+    Linear(WeightStack(matrix, arena: arena), compute: compute)
+  }
+}
