@@ -32,30 +32,36 @@ func kernelSettings(cpu: String) -> [SwiftSetting] {
 let modules: [(name: String, imports: [String])] = [
   ("Platform", []),
   ("JSON", []),
+  ("Sampling", []),
   ("HTTP", ["Platform"]),
   ("Media", ["Platform"]),
-  ("OpenAI", ["JSON"]),
+  ("OpenAI", ["Sampling", "JSON"]),
   ("Jinja", ["JSON"]),
   ("Tokenizers", ["JSON"]),
   ("Compute", ["Platform"] + kernelModules.map(\.name)),
   ("Checkpoint", ["Compute", "JSON", "Platform"]),
   ("Grammar", ["Tokenizers", "JSON"]),
-  ("Decoding", ["Grammar", "Tokenizers", "JSON"]),
+  ("Decoding", ["Grammar", "Tokenizers", "Sampling", "JSON"]),
   ("Chat", ["Grammar", "Jinja", "Tokenizers", "JSON"]),
   ("Models", ["Compute", "Checkpoint", "Media", "JSON", "Platform"]),
   (
     "Inference",
-    ["Models", "Decoding", "Grammar", "Tokenizers", "Compute", "Checkpoint", "Media", "Platform"]
+    [
+      "Models", "Decoding", "Grammar", "Tokenizers", "Sampling", "Compute", "Checkpoint", "Media", "Platform",
+    ]
   ),
   (
     "Server",
-    ["Inference", "Chat", "Decoding", "Grammar", "Tokenizers", "OpenAI", "Media", "HTTP", "JSON", "Platform"]
+    [
+      "Inference", "Chat", "Decoding", "Grammar", "Tokenizers", "OpenAI", "Sampling", "Media", "HTTP", "JSON",
+      "Platform",
+    ]
   ),
   (
     "CLI",
     [
-      "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "Media", "HTTP",
-      "JSON",
+      "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "Sampling", "Media",
+      "HTTP", "JSON",
       "Platform",
     ]
   ),

@@ -8,6 +8,7 @@ import Compute
 import Decoding
 import Inference
 import Platform
+import Sampling
 
 /// One engine and what is to be measured with it.
 struct BenchRun {

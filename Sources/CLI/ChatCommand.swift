@@ -7,6 +7,7 @@ import Decoding
 import Inference
 import JSON
 import Platform
+import Sampling
 import Server
 import Tokenizers
 
@@ -67,9 +68,10 @@ struct Dialogue {
   init(model: ServedModel, template: ChatTemplate, flags: ParsedFlags) {
     self.model = model
     self.template = template
-    var sampling = model.sampling
-    if let temperature = flags.decimal("temperature") { sampling.temperature = Float(temperature) }
-    if let topP = flags.decimal("top-p") { sampling.topP = Float(topP) }
+    var said = model.sampling
+    said[.temperature] = flags.decimal("temperature") ?? said[.temperature]
+    said[.topP] = flags.decimal("top-p") ?? said[.topP]
+    var sampling = SamplingParameters(said)
     sampling.seed = flags.integer("seed").map { UInt64($0) }
     self.sampling = sampling
     maxTokens = flags.integer("max-tokens")

@@ -8,6 +8,7 @@ import Inference
 import JSON
 import Media
 import Platform
+import Sampling
 import Server
 import Tokenizers
 
@@ -71,7 +72,7 @@ enum Loading {
     }
     let tokenizer = try tokenizer(of: folder)
     let template = try template(of: folder)
-    let sampling = try GenerationDefaults(folder.generationConfig).parameters
+    let sampling = try SamplingOverrides(generationConfig: folder.generationConfig)
     let engine = try EngineClient.start(configuration)
     var model = ServedModel(
       id: id ?? folder.name, created: Int(Instant.wallSeconds), service: engine,

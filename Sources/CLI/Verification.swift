@@ -7,6 +7,7 @@ import Decoding
 import Inference
 import JSON
 import Platform
+import Sampling
 import Tokenizers
 
 /// What one check found.
@@ -283,13 +284,11 @@ extension Verification {
 
   private mutating func checkSampling(_ folder: ModelFolder) {
     do {
-      let defaults = try GenerationDefaults(folder.generationConfig)
-      let values: [(String, String?)] = [
-        ("temperature", defaults.temperature.map { "\($0)" }), ("top_p", defaults.topP.map { "\($0)" }),
-        ("top_k", defaults.topK.map { "\($0)" }), ("min_p", defaults.minP.map { "\($0)" }),
-        ("repetition_penalty", defaults.repetitionPenalty.map { "\($0)" }),
-      ]
-      let words = values.compactMap { name, value in value.map { "\(name) \($0)" } }
+      let recommended = try SamplingOverrides(generationConfig: folder.generationConfig)
+      let parameters = SamplingParameters(recommended)
+      let words = SamplingField.allCases.filter { recommended[$0] != nil }.map { field in
+        "\(field.name) \(parameters.text(of: field))"
+      }
       let none =
         folder.generationConfig == nil
         ? "no generation_config.json: the server's own defaults" : "the model sets no defaults"

@@ -1,50 +1,35 @@
 // The sampling settings that a model's authors recommend: generation_config.json.
 
 package import JSON
+package import Sampling
 
-/// Nil where the file says nothing.
-package struct GenerationDefaults: Sendable, Equatable {
-  package var temperature: Float?
-  package var topK: Int?
-  package var topP: Float?
-  package var minP: Float?
-  package var repetitionPenalty: Float?
-
-  /// No recommendations.
-  package init() {}
-
+extension SamplingOverrides {
+  /// What a model's authors recommend.
+  ///
   /// - Parameter config: generation_config.json; nil when the model has none.
   /// - Throws: when one of the settings has a value without meaning.
-  package init(_ config: JSONValue?) throws(DecodingError) {
-    func number(_ key: String) throws(DecodingError) -> Float? {
-      guard let value = config?[key], !value.isNull else { return nil }
-      guard let number = value.doubleValue else { throw Self.fault(key, value, "a number") }
-      return Float(number)
+  package init(generationConfig config: JSONValue?) throws(SamplingError) {
+    self = [:]
+    for field in SamplingField.allCases where field.row.isInModelFiles {
+      guard let value = config?[field.name], !value.isNull else { continue }
+      self[field] = try Self.read(value, as: field)
     }
-    temperature = try number("temperature")
-    topP = try number("top_p")
-    minP = try number("min_p")
-    repetitionPenalty = try number("repetition_penalty")
-    if let value = config?["top_k"], !value.isNull {
-      guard let count = value.intValue else { throw Self.fault("top_k", value, "an integer") }
-      topK = max(count, 0)  // vLLM and others write -1 for "all"
-    }
-    if config?["do_sample"]?.boolValue == false { temperature = 0 }
-    try parameters.check()
+    if config?["do_sample"]?.boolValue == false { self[.temperature] = 0 }
+    try SamplingParameters(self).check()
   }
 
-  private static func fault(_ key: String, _ value: JSONValue, _ expected: String) -> DecodingError {
-    .badParameter("generation_config.json: " + key, found: value.kind, expected: expected)
+  private static func read(_ value: JSONValue, as field: SamplingField) throws(SamplingError) -> Double {
+    switch field.row.setting {
+    case .number:
+      guard let number = value.doubleValue else { throw fault(field, value, "a number") }
+      return number
+    case .count:
+      guard let count = value.intValue else { throw fault(field, value, "an integer") }
+      return Double(max(count, 0))  // vLLM and others write -1 for "all"
+    }
   }
 
-  /// Sampling parameters with these defaults in place of the API's.
-  package var parameters: SamplingParameters {
-    var parameters = SamplingParameters()
-    if let temperature { parameters.temperature = temperature }
-    if let topK { parameters.topK = topK }
-    if let topP { parameters.topP = topP }
-    if let minP { parameters.minP = minP }
-    if let repetitionPenalty { parameters.repetitionPenalty = repetitionPenalty }
-    return parameters
+  private static func fault(_ field: SamplingField, _ value: JSONValue, _ expected: String) -> SamplingError {
+    .badParameter("generation_config.json: " + field.name, found: value.kind, expected: expected)
   }
 }

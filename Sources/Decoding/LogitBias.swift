@@ -1,5 +1,7 @@
 // Changes to single logits that do not depend on the text so far: biases, and no end before the least length.
 
+import Sampling
+
 /// What is added to logits of a row before penalties. Negative infinity bans a token.
 struct LogitBias: Sendable {
   private let biases: [(id: Int, bias: Float)]

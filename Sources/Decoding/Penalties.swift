@@ -1,5 +1,7 @@
 // Penalties on tokens that have already occurred, and the counts that they need.
 
+import Sampling
+
 /// The repetition penalty looks at prompt and answer (as in transformers), the presence and frequency penalties
 /// at the answer alone (as in the OpenAI API).
 struct Penalties: Sendable {

@@ -7,6 +7,8 @@
 // temperature). The work is a few passes over the row: nothing is sorted, and with top_k or top_p only the few
 // candidates that can survive are looked at more closely.
 
+package import Sampling
+
 /// The sampler of one sequence. Its only state is the penalties' count of tokens: the draw of a step depends on
 /// the seed, the step's number and the logits alone.
 package struct Sampler: Sendable {

@@ -1,5 +1,6 @@
 // Rows of logits with their maxima: what they say of the row, whole and shortened, and whoever found them.
 
+import Sampling
 import Support
 import Testing
 

@@ -1,6 +1,7 @@
 // Log probabilities: values, order, and what they ignore.
 
 import Platform
+import Sampling
 import Support
 import Testing
 

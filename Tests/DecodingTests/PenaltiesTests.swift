@@ -1,5 +1,6 @@
 // Penalties: which tokens they touch and by how much.
 
+import Sampling
 import Testing
 
 @testable import Decoding

@@ -1,6 +1,7 @@
 // The sampler: literal cases, agreement with a slow exact model of itself, and the statistics of its draws.
 
 import Platform
+import Sampling
 import Support
 import Testing
 

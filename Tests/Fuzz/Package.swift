@@ -32,7 +32,8 @@ let modules: [(name: String, imports: [String])] = [
   ("Checkpoint", ["Compute", "JSON", "Platform"]),
   ("Grammar", ["Tokenizers", "JSON"]),
   ("Chat", ["Grammar", "Jinja", "Tokenizers", "JSON"]),
-  ("OpenAI", ["JSON"]),
+  ("Sampling", []),
+  ("OpenAI", ["Sampling", "JSON"]),
 ]
 
 func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .init(stringLiteral: $0) } }

@@ -3,6 +3,7 @@
 import Decoding
 import Models
 import Platform
+import Sampling
 import Support
 
 @testable import Compute

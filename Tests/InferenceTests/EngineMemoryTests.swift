@@ -3,6 +3,7 @@
 import Decoding
 import Models
 import Platform
+import Sampling
 import Support
 import Synchronization
 import Testing

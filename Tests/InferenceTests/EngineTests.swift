@@ -5,6 +5,7 @@ import Decoding
 import JSON
 import Models
 import Platform
+import Sampling
 import Support
 import Testing
 import Tokenizers

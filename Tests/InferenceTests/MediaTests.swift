@@ -4,6 +4,7 @@ import Decoding
 import Media
 import Models
 import Platform
+import Sampling
 import Testing
 
 @testable import Compute

@@ -2,6 +2,7 @@
 
 import JSON
 import OpenAI
+import Sampling
 import Support
 import Testing
 
@@ -46,13 +47,10 @@ struct ChatRequestTests {
           + #""frequency_penalty":2,"seed":-1,"logit_bias":{"7":-100,"999":1.5},"min_tokens":3,"ignore_eos":true,"#
           + #""stop":["a","b"],"stop_token_ids":[5,6],"n":2,"max_tokens":10"#))
     var expected = GenerationOptions()
-    expected.temperature = 0.5
-    expected.topP = 0.9
-    expected.topK = 40
-    expected.minP = 0.1
-    expected.repetitionPenalty = 1.1
-    expected.presencePenalty = -2
-    expected.frequencyPenalty = 2
+    expected.sampling = [
+      .temperature: 0.5, .topP: 0.9, .topK: 40, .minP: 0.1, .repetitionPenalty: 1.1, .presencePenalty: -2,
+      .frequencyPenalty: 2,
+    ]
     expected.seed = -1
     expected.logitBias = [7: -100, 999: 1.5]
     expected.minTokens = 3

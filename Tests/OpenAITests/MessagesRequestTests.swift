@@ -2,6 +2,7 @@
 
 import JSON
 import OpenAI
+import Sampling
 import Testing
 
 private func read(_ members: String, onlyCounts: Bool = false) throws -> MessagesRequest {
@@ -96,9 +97,7 @@ struct MessagesRequestTests {
       "\(hi)," + #""temperature":0.5,"top_p":0.9,"top_k":5,"stop_sequences":["END"],"stream":true,"seed":3,"#
         + #""metadata":{"user_id":"u"},"service_tier":"auto","cache_control":{"type":"ephemeral"},"nope":1"#)
     #expect(request.chat.options.maxTokens == 9)
-    #expect(request.chat.options.temperature == 0.5)
-    #expect(request.chat.options.topP == 0.9)
-    #expect(request.chat.options.topK == 5)
+    #expect(request.chat.options.sampling == [.temperature: 0.5, .topP: 0.9, .topK: 5])
     #expect(request.chat.options.stops == ["END"])
     #expect(request.chat.options.streams)
     #expect(request.chat.options.seed == 3)

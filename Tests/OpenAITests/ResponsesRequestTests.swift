@@ -1,6 +1,7 @@
 // The body of POST /v1/responses: what it becomes, and what is refused in which words.
 
 import JSON
+import Sampling
 import Testing
 
 @testable import OpenAI
@@ -196,7 +197,7 @@ struct ResponsesRequestTests {
     #expect(chat.tools.map(\.name) == ["f"])
     #expect(!chat.allowsParallelCalls)
     #expect(chat.options.maxTokens == 5)
-    #expect(chat.options.temperature == 0.5)
+    #expect(chat.options.sampling == [.temperature: 0.5])
     #expect(chat.reasoningEffort == "low")
     #expect(chat.topLogprobs == 2)
     #expect(chat.ignored == [])
@@ -274,8 +275,8 @@ struct ResponsesRequestTests {
   // MARK: The echo
 
   @Test func `the response repeats the request, defaults filled in`() throws {
-    let sampling = EffectiveSampling(temperature: 0.7, topP: 1, presencePenalty: 0, frequencyPenalty: 0)
-    let body = try request(#""input":"x""#).responseBody(id: "resp_1", createdAt: 7, effective: sampling)
+    let body = try request(#""input":"x""#).responseBody(
+      id: "resp_1", createdAt: 7, sampling: [.temperature: 0.7])
     let expected =
       #"{"id":"resp_1","object":"response","created_at":7,"completed_at":null,"status":"in_progress","#
       + #""background":false,"error":null,"incomplete_details":null,"instructions":null,"model":"m","output":[],"#
@@ -290,8 +291,7 @@ struct ResponsesRequestTests {
   @Test func `a schema is repeated as it was given`() throws {
     let format = #"{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true}"#
     let request = try request(#""input":"x","text":{"format":\#(format),"verbosity":"low"}"#)
-    let sampling = EffectiveSampling(temperature: 1, topP: 1, presencePenalty: 0, frequencyPenalty: 0)
-    let text = request.responseBody(id: "r", createdAt: 0, effective: sampling)["text"]
+    let text = request.responseBody(id: "r", createdAt: 0, sampling: [:])["text"]
     #expect(
       text == [
         "format": [

@@ -5,6 +5,7 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
+import Sampling
 import Server
 import Testing
 import Tokenizers

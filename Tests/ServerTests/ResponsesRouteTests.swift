@@ -6,6 +6,7 @@ import Inference
 import JSON
 import OpenAI
 import Platform
+import Sampling
 import Testing
 import Tokenizers
 
@@ -107,8 +108,8 @@ struct ResponsesRouteTests {
     var model = ServedModel(
       id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: tinyTemplate,
       endTokens: [Marker.end])
-    model.sampling.temperature = 0.7
-    model.sampling.topP = 0.8
+    model.sampling[.temperature] = 0.7
+    model.sampling[.topP] = 0.8
     let body = try post(App(model), #""input":"x""#).json
     #expect(body["temperature"] == 0.7)
     #expect(body["top_p"] == 0.8)

@@ -6,6 +6,7 @@ import Decoding
 package import Media
 import Models
 import Platform
+import Sampling
 
 /// Usable from any thread.
 package final class EngineClient: GenerationService {

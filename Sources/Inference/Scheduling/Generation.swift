@@ -3,6 +3,7 @@
 package import Decoding
 package import Media
 package import Platform
+package import Sampling
 
 /// What to generate from: token ids in, token ids out. Text is the caller's business.
 package struct GenerationRequest: Sendable {

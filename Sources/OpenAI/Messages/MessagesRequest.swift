@@ -1,6 +1,7 @@
 // The body of POST /v1/messages: Anthropic's words, read into the request that all wires share.
 
 package import JSON
+import Sampling
 
 /// A request of Anthropic's wire that has been checked.
 package struct MessagesRequest: Sendable {
@@ -14,11 +15,10 @@ package struct MessagesRequest: Sendable {
 }
 
 extension MessagesRequest {
-  /// Fields that mean the same on both wires, by the same name. The second half is not Anthropic's.
-  private static let shared = [
-    "max_tokens", "temperature", "top_p", "top_k", "stream", "min_p", "seed", "repetition_penalty",
-    "presence_penalty", "frequency_penalty", "logit_bias", "min_tokens", "stop_token_ids", "ignore_eos",
-  ]
+  /// Fields that mean the same on both wires, by the same name. Most are not Anthropic's.
+  private static let shared =
+    SamplingField.allCases.map(\.name)
+    + ["max_tokens", "stream", "seed", "logit_bias", "min_tokens", "stop_token_ids", "ignore_eos"]
 
   /// - Parameters:
   ///   - vocabularySize: token ids in the body must be below it.

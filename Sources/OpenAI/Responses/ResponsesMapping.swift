@@ -4,6 +4,7 @@
 // about that body are translated back.
 
 import JSON
+import Sampling
 
 struct ResponsesMapping {
   /// Members of the chat body.
@@ -22,13 +23,13 @@ struct ResponsesMapping {
   private(set) var echoedFormat: JSONValue = ["type": "text"]
 
   /// Sampling and length, which have the same names and meaning on both wires.
-  private static let shared = [
-    "max_output_tokens", "temperature", "top_p", "top_k", "min_p", "min_tokens", "seed", "stop",
-    "stop_token_ids", "logit_bias", "presence_penalty", "frequency_penalty", "repetition_penalty",
-    "ignore_eos", "parallel_tool_calls", "chat_template_kwargs", "thinking", "thinking_budget", "guided_json",
-    "json_schema", "guided_regex", "guided_choice", "guided_grammar", "grammar", "structured_outputs",
-    "guided_decoding_backend", "guided_whitespace_pattern", "grammar_lazy", "grammar_triggers",
-  ]
+  private static let shared =
+    SamplingField.allCases.map(\.name) + [
+      "max_output_tokens", "min_tokens", "seed", "stop", "stop_token_ids", "logit_bias", "ignore_eos",
+      "parallel_tool_calls", "chat_template_kwargs", "thinking", "thinking_budget", "guided_json",
+      "json_schema", "guided_regex", "guided_choice", "guided_grammar", "grammar", "structured_outputs",
+      "guided_decoding_backend", "guided_whitespace_pattern", "grammar_lazy", "grammar_triggers",
+    ]
 
   init() {}
 

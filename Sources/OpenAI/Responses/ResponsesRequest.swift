@@ -1,6 +1,7 @@
 // The body of POST /v1/responses: every field read, checked, refused or collected as unknown.
 
 package import JSON
+package import Sampling
 
 /// A Responses request, checked as far as it can be without the store.
 package struct ResponsesRequest: Sendable {
@@ -228,8 +229,15 @@ extension ResponsesRequest {
     }
   }
 
+  /// The numbers of its sampling that a response tells.
+  private static let echoedSampling: [SamplingField] = [
+    .temperature, .topP, .presencePenalty, .frequencyPenalty,
+  ]
+
   /// The response's members that do not change while it is made.
-  package func responseBody(id: String, createdAt: Int, effective: EffectiveSampling) -> JSONObject {
+  ///
+  /// - Parameter sampling: what the model's file and the request say together.
+  package func responseBody(id: String, createdAt: Int, sampling: SamplingOverrides) -> JSONObject {
     var body = JSONObject()
     body["id"] = .string(id)
     body["object"] = "response"
@@ -246,10 +254,7 @@ extension ResponsesRequest {
     if let conversationID { body["conversation"] = ["id": .string(conversationID)] }
     body["service_tier"] = "default"
     body["store"] = .bool(isStored)
-    body["temperature"] = .double(effective.temperature)
-    body["top_p"] = .double(effective.topP)
-    body["presence_penalty"] = .double(effective.presencePenalty)
-    body["frequency_penalty"] = .double(effective.frequencyPenalty)
+    for field in Self.echoedSampling { body[field.name] = .double(sampling.effective(field)) }
     body["truncation"] = truncates ? "auto" : "disabled"
     body["usage"] = .null
     for (key, value) in echo.entries where body[key] == nil { body[key] = value }
@@ -271,19 +276,4 @@ package struct TranslatedChat: Sendable {
 
   /// An error about the chat request as one about the Responses body.
   package func translated(_ error: APIError) -> APIError { mapping.translated(error, messages) }
-}
-
-/// The numbers that a response was sampled with.
-package struct EffectiveSampling: Sendable, Equatable {
-  package var temperature: Double
-  package var topP: Double
-  package var presencePenalty: Double
-  package var frequencyPenalty: Double
-
-  package init(temperature: Double, topP: Double, presencePenalty: Double, frequencyPenalty: Double) {
-    self.temperature = temperature
-    self.topP = topP
-    self.presencePenalty = presencePenalty
-    self.frequencyPenalty = frequencyPenalty
-  }
 }

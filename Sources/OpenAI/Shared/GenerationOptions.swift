@@ -1,19 +1,15 @@
 // The fields that chat and completions share: length, sampling, stops, streaming, log probabilities.
 
 import JSON
+package import Sampling
 
 /// Absent fields are nil where the server has a default of its own.
 package struct GenerationOptions: Sendable, Equatable {
   /// `max_completion_tokens`, else `max_tokens`, else `max_output_tokens`.
   package var maxTokens: Int?
   package var minTokens = 0
-  package var temperature: Double?
-  package var topP: Double?
-  package var topK: Int?
-  package var minP: Double?
-  package var repetitionPenalty: Double?
-  package var presencePenalty: Double?
-  package var frequencyPenalty: Double?
+  /// What the fields of the sampling table say.
+  package var sampling: SamplingOverrides = [:]
   package var seed: Int?
   package var logitBias: [Int32: Float] = [:]
   /// Texts that end the answer and are not part of it.
@@ -60,14 +56,15 @@ extension GenerationOptions {
   }
 
   private mutating func readSampling(_ fields: inout Fields) throws(APIError) {
-    temperature = try fields.number("temperature", in: 0...2)
-    topP = try fields.number("top_p", in: 0...1)
-    // -1 and 0 both mean "off" in the wild.
-    topK = try fields.integer("top_k", in: -1...Int(Int32.max)).map { max(0, $0) }
-    minP = try fields.number("min_p", in: 0...1)
-    repetitionPenalty = try fields.number("repetition_penalty", in: 0.01...10)
-    presencePenalty = try fields.number("presence_penalty", in: -2...2)
-    frequencyPenalty = try fields.number("frequency_penalty", in: -2...2)
+    for field in SamplingField.allCases {
+      switch field.row.setting {
+      case .number(_, let range): sampling[field] = try fields.number(field.name, in: range)
+      case .count(_, let lowest):
+        sampling[field] = try fields.integer(field.name, in: lowest...Int(Int32.max)).map {
+          Double(max(0, $0))
+        }
+      }
+    }
     seed = try fields.integer("seed", in: Int.min...Int.max)
   }
 

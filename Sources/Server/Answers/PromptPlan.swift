@@ -5,6 +5,7 @@ import HTTP
 import Inference
 import Media
 import OpenAI
+import Sampling
 import Tokenizers
 
 struct PromptPlan {
@@ -54,14 +55,7 @@ struct PromptPlan {
   var hiddenTokens: Set<Int32> { options.ignoresEOS ? core.model.endTokens : [] }
 
   private func sampling(choice: Int) -> SamplingParameters {
-    var sampling = core.model.sampling
-    if let value = options.temperature { sampling.temperature = Float(value) }
-    if let value = options.topP { sampling.topP = Float(value) }
-    if let value = options.topK { sampling.topK = value }
-    if let value = options.minP { sampling.minP = Float(value) }
-    if let value = options.repetitionPenalty { sampling.repetitionPenalty = Float(value) }
-    if let value = options.presencePenalty { sampling.presencePenalty = Float(value) }
-    if let value = options.frequencyPenalty { sampling.frequencyPenalty = Float(value) }
+    var sampling = SamplingParameters(core.model.sampling.merging(options.sampling))
     // Choice 0 of a seeded request is what n = 1 gives; the others have seeds of their own.
     if let seed = options.seed { sampling.seed = UInt64(bitPattern: Int64(seed)) &+ UInt64(choice) }
     sampling.logitBias = options.logitBias

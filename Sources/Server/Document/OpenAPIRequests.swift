@@ -2,6 +2,7 @@
 
 import JSON
 import OpenAI
+import Sampling
 
 enum OpenAPIRequests {
   /// Optional members may also be null: that is the same as leaving them out.
@@ -56,18 +57,25 @@ enum OpenAPIRequests {
   // MARK: What several bodies share
 
   private static let sampling = #"""
-    "temperature": {"type": "number", "minimum": 0, "maximum": 2},
-    "top_p": {"type": "number", "minimum": 0, "maximum": 1},
-    "top_k": {"type": "integer", "minimum": -1, "description": "0 and -1: off"},
-    "min_p": {"type": "number", "minimum": 0, "maximum": 1},
-    "repetition_penalty": {"type": "number", "minimum": 0.01, "maximum": 10},
-    "presence_penalty": {"type": "number", "minimum": -2, "maximum": 2},
-    "frequency_penalty": {"type": "number", "minimum": -2, "maximum": 2},
+    \#(SamplingField.allCases.map { "\"\($0.name)\": \(schema(of: $0).text)" }.joined(separator: ", ")),
     "seed": {"type": "integer"},
     "min_tokens": {"type": "integer", "minimum": 0},
     "ignore_eos": {"type": "boolean"},
     "stream": {"type": "boolean"}
     """#
+
+  private static func schema(of field: SamplingField) -> JSONValue {
+    func bound(_ value: Double) -> JSONValue { Int(exactly: value).map { .int($0) } ?? .double(value) }
+    let note = JSONValue.string(field.row.note)
+    switch field.row.setting {
+    case .number(_, let range):
+      return [
+        "type": "number", "minimum": bound(range.lowerBound), "maximum": bound(range.upperBound),
+        "description": note,
+      ]
+    case .count(_, let lowest): return ["type": "integer", "minimum": .int(lowest), "description": note]
+    }
+  }
 
   private static func ids(_ limits: RequestLimits) -> String {
     #"""

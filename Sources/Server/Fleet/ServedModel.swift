@@ -1,10 +1,10 @@
 // What the routes know of the model: its name, its text side, and the service that generates.
 
 package import Chat
-package import Decoding
 import Grammar
 package import Inference
 package import Media
+package import Sampling
 package import Tokenizers
 
 /// What is told about a model and decides nothing.
@@ -52,8 +52,8 @@ package struct ServedModel: Sendable {
   let controlTokens: Set<Int32>
   /// The constraints of recent requests, compiled.
   let grammars: GrammarCache
-  /// What applies where a request says nothing.
-  package var sampling: SamplingParameters
+  /// What the model's authors recommend, where a request says nothing.
+  package var sampling: SamplingOverrides
   /// Changes when the same request could get another answer: weights, build.
   package var systemFingerprint: String
   package var facts = ModelFacts()
@@ -62,7 +62,7 @@ package struct ServedModel: Sendable {
 
   package init(
     id: String, created: Int, service: any GenerationService, tokenizer: Tokenizer, template: ChatTemplate?,
-    endTokens: Set<Int32>, sampling: SamplingParameters = SamplingParameters(),
+    endTokens: Set<Int32>, sampling: SamplingOverrides = [:],
     systemFingerprint: String = "fp_mlxserve", media: MediaRules = MediaRules()
   ) {
     self.id = id

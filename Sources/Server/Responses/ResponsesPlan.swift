@@ -1,11 +1,11 @@
 // From the body of a Responses request to what is to be generated.
 
 import Chat
-import Decoding
 import HTTP
 import Inference
 import JSON
 import OpenAI
+import Sampling
 import Tokenizers
 
 /// A request that has been understood: what it says, what came before it, and the response it begins.
@@ -52,7 +52,7 @@ struct ResponsesPlanner {
       context: context, input: input, limits: core.limits, vocabularySize: core.model.vocabularySize)
     let responseBody = request.responseBody(
       id: "resp_" + core.settings.makeID(), createdAt: core.settings.now(),
-      effective: effective(chat.request.options))
+      sampling: core.model.sampling.merging(chat.request.options.sampling))
     return ResponsePlan(
       request: request, chat: chat, context: context, input: input.items, body: responseBody,
       ignored: request.unknown + request.dropped + input.unused)
@@ -77,18 +77,6 @@ struct ResponsesPlanner {
       return conversation.items
     }
     return []
-  }
-
-  /// What the sampler will use: the request's numbers, else the model's.
-  private func effective(_ options: GenerationOptions) -> EffectiveSampling {
-    // By way of the text, so that 0.7 stays 0.7.
-    func double(_ value: Float) -> Double { Double("\(value)") ?? Double(value) }
-    let model = core.model.sampling
-    return EffectiveSampling(
-      temperature: options.temperature ?? double(model.temperature),
-      topP: options.topP ?? double(model.topP),
-      presencePenalty: options.presencePenalty ?? double(model.presencePenalty),
-      frequencyPenalty: options.frequencyPenalty ?? double(model.frequencyPenalty))
   }
 }
 

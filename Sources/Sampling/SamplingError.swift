@@ -1,7 +1,7 @@
 // Sampling parameters that cannot be used, with the range they should be in.
 
-/// Thrown by `SamplingParameters.check`.
-package enum DecodingError: Error, Equatable, CustomStringConvertible {
+/// Thrown by `SamplingParameters.check` and by the reader of generation_config.json.
+package enum SamplingError: Error, Equatable, CustomStringConvertible {
   /// `parameter` is spelled as in the OpenAI API and in generation_config.json.
   case badParameter(_ parameter: String, found: String, expected: String)
 
