@@ -89,11 +89,12 @@ import Testing
         bytes: UnsafeRawBufferPointer(start: bytes.start, count: bytes.count),
         owner: bytes)
     }
-    let matrix = try WeightMatrix(
+    let matrix = try WeightStack([
       WeightTensors(
         weight: view(packed, .u32, [5, 8]), scales: view(scales, .f32, [5, 1]),
         biases: view(biases, .f32, [5, 1]),
-        quantization: Quantization(bits: 8, groupSize: 32), rows: 5, columns: 32))
+        quantization: Quantization(bits: 8, groupSize: 32), rows: 5, columns: 32)
+    ])
     let storage = ScratchBuffer()
     let out = storage.rows(2, 32)
     context.gather([4, 0], of: matrix, into: out)
@@ -102,7 +103,7 @@ import Testing
     #expect(abs(out.values(ofRow: 0)[0] - first) < 1e-4)
 
     let dense = Bytes.floats(3 * 7, using: &random)
-    let plain = try WeightMatrix(WeightTensors(weight: view(dense, .f32, [3, 7]), rows: 3, columns: 7))
+    let plain = try WeightStack([WeightTensors(dense: view(dense, .f32, [3, 7]))])
     let buffer = ScratchBuffer()
     let rows = buffer.rows(1, 7)
     context.gather([2], of: plain, into: rows)
@@ -127,7 +128,7 @@ import Testing
       tensors(.affine, bits: 4, group: 16),
       tensors(.affine, bits: 4, group: 128), tensors(.affine, bits: 4, group: 64, dtype: .i64),
     ] {
-      #expect(throws: ComputeError.self) { try WeightMatrix(bad) }
+      #expect(throws: ComputeError.self) { try WeightStack([bad]) }
     }
   }
 }

@@ -27,26 +27,6 @@ extension TensorView {
   }
 }
 
-extension WeightStack {
-  /// Reads one byte of every page, so that a mapped file is in memory before it is needed.
-  package func touch() -> Int { parts.reduce(0) { $0 &+ $1.matrix.touch() } }
-}
-
-extension WeightStorage {
-  fileprivate func touch() -> Int {
-    switch self {
-    case .dense(let matrix): Self.touch(matrix.base, matrix.rows * matrix.rowBytes)
-    case .quantized(let matrix): Self.touch(matrix.packed, matrix.rows * matrix.rowBytes)
-    }
-  }
-
-  private static func touch(_ base: UnsafeRawPointer, _ count: Int) -> Int {
-    stride(from: 0, to: count, by: 4096).reduce(0) {
-      $0 &+ Int(base.load(fromByteOffset: $1, as: UInt8.self))
-    }
-  }
-}
-
 extension ComputeContext {
   /// `out = min(max(x, lower), upper)`, both `[rows, columns]`; out may be x.
   package func clamp(_ x: Rows, to bounds: ClosedRange<Float>, into out: Rows) {

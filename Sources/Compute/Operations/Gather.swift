@@ -1,15 +1,18 @@
 // Embedding look-up: rows of a weight matrix as float32.
 
 extension ComputeContext {
-  /// `out[i] = matrix[indices[i]]`, dequantized.
+  /// `out[i] = table[indices[i]]`, dequantized.
   ///
-  /// - Precondition: indices are in `0 ..< matrix.rows`.
-  package func gather(_ indices: [Int32], of matrix: WeightMatrix, into out: Rows) {
-    precondition(indices.count == out.count && matrix.columns == out.columns, "gather: shapes differ")
+  /// - Precondition: the table is one matrix, and indices are in `0 ..< table.rows`.
+  package func gather(_ indices: [Int32], of table: WeightStack, into out: Rows) {
+    precondition(
+      indices.count == out.count && table.columns == out.columns && table.parts.count == 1,
+      "gather: shapes differ")
+    let matrix = table.parts[0].matrix
     for (row, index) in indices.enumerated() {
       let index = Int(index)
       precondition(index >= 0 && index < matrix.rows, "gather: index out of range")
-      unpack(matrix.storage, row: index, into: out.row(row))
+      unpack(matrix, row: index, into: out.row(row))
     }
   }
 

@@ -1,6 +1,6 @@
 // A dense weight matrix as the checkpoint stores it: rows are outputs, columns are inputs.
 
-/// `[rows, columns]` f32, f16 or bf16 at any alignment, read in place; `WeightMatrix` keeps the bytes.
+/// `[rows, columns]` f32, f16 or bf16 at any alignment, read in place; `WeightStack` keeps the bytes.
 struct Matrix {
   let rows: Int
   let columns: Int

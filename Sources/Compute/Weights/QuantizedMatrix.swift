@@ -20,7 +20,7 @@
 //   mxfp4  E2M1 elements, groups of 32, E8M0 scales     nvfp4  E2M1, groups of 16, E4M3 scales
 //   mxfp8  E4M3 elements, groups of 32, E8M0 scales
 
-/// `[rows, columns]` weights in groups; `WeightMatrix` keeps the bytes. Nothing guarantees any alignment of the tensors.
+/// `[rows, columns]` weights in groups; `WeightStack` keeps the bytes. Nothing guarantees any alignment of the tensors.
 struct QuantizedMatrix {
   static let supportedBits = [2, 3, 4, 5, 6, 8]
   static let supportedGroupSizes = [32, 64, 128]

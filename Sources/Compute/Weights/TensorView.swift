@@ -74,6 +74,14 @@ package struct WeightTensors: Sendable {
     self.columns = columns
   }
 
+  /// A dense matrix.
+  ///
+  /// - Precondition: the tensor has two dimensions.
+  package init(dense tensor: TensorView) {
+    precondition(tensor.shape.count == 2, "weights: not a matrix")
+    self.init(weight: tensor, rows: tensor.shape[0], columns: tensor.shape[1])
+  }
+
   /// The matrix `index` of a stack, whose tensors have one dimension more than a matrix.
   ///
   /// - Precondition: the stack has so many.

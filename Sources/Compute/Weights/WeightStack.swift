@@ -1,4 +1,4 @@
-// Linear maps of the same input, stacked so that one fork computes the outputs of all.
+// Linear maps of the same input, stacked so that one fork computes the outputs of all; an embedding is a stack of one.
 
 import Platform
 
@@ -39,7 +39,7 @@ package final class WeightStack {
     var start = 0
     var bytes = 0
     for tensor in tensors {
-      let matrix = try WeightMatrix(tensor)
+      let matrix = try WeightStorage(tensor)
       let bias = try tensor.bias.map { view throws(ComputeError) in try floats(view) } ?? []
       guard tensor.columns == tensors[0].columns, bias.isEmpty || bias.count == matrix.rows else {
         throw .unsupportedWeights(
@@ -47,10 +47,9 @@ package final class WeightStack {
           supported: "\(tensors[0].columns) inputs and \(matrix.rows) bias elements")
       }
       let copy = FloatCopy(bias)
-      owners += matrix.owners + [copy]
+      owners += [tensor.weight, tensor.scales, tensor.biases].compactMap { $0?.owner } + [copy]
       parts.append(
-        Part(
-          matrix: matrix.storage, bias: bias.isEmpty ? nil : UnsafePointer(copy.floats), start: start))
+        Part(matrix: matrix, bias: bias.isEmpty ? nil : UnsafePointer(copy.floats), start: start))
       start += matrix.rows
       bytes += matrix.byteCount
     }
@@ -59,17 +58,6 @@ package final class WeightStack {
     rows = start
     columns = tensors.first?.columns ?? 0
     byteCount = bytes
-    self.arena = arena
-    isCopying = arena != nil
-  }
-
-  /// A stack of one matrix without bias: a tied output head.
-  package init(_ matrix: WeightMatrix, arena: PanelArena? = nil) {
-    parts = [Part(matrix: matrix.storage, bias: nil, start: 0)]
-    owners = matrix.owners
-    rows = matrix.rows
-    columns = matrix.columns
-    byteCount = matrix.byteCount
     self.arena = arena
     isCopying = arena != nil
   }
@@ -97,7 +85,7 @@ package final class WeightStack {
     ] {
       let bytes = UnsafeRawBufferPointer(
         start: base + rows.lowerBound * rowBytes, count: rows.count * rowBytes)
-      // Who keeps them knows whether they are a file's.
+      // Only bytes of a file can be read again.
       for case let file as MappedFile in owners { file.letGo(bytes) }
     }
   }

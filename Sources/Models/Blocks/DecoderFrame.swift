@@ -24,9 +24,10 @@ final class DecoderFrame {
   let rope: RoPE
   private let scaling: RoPEScaling
   let layout = StepLayout()
+  private let chosenLayout = StepLayout()
   /// The decoder's tensors: under `model`.
   let weights: LayerLoader
-  private let embedding: WeightMatrix
+  private let embedding: WeightStack
   private let finalNorm: [Float]
   private let head: Linear
   /// The step's tokens, row by row.
@@ -55,7 +56,7 @@ final class DecoderFrame {
     if let headName, !sizes.tied {
       head = try checkpoint.linear([headName: sizes.vocabulary], from: sizes.hidden)
     } else {
-      head = checkpoint.linear(tied: embedding)
+      head = checkpoint.linear(embedding)
     }
     finalNorm = try weights.norm("norm", sizes.hidden)
     self.sizes = sizes
@@ -132,6 +133,17 @@ final class DecoderFrame {
       select(batch, from: y, to: kept.1)
     }
     return (kept.0, kept.1, buffer.rows(from: 0, count: count))
+  }
+
+  /// Lays out the rows whose logits are requested as a step of their own. Angles are not computed.
+  func layOutChosen(_ batch: Batch, cache: KVCache) -> StepLayout {
+    chosenLayout.reset()
+    for span in batch.spans where !span.logitRows.isEmpty {
+      chosenLayout.append(
+        count: span.logitRows.count, start: span.start + span.logitRows.lowerBound, table: span.blocks,
+        blockCount: cache.blockCount, ropeVariant: span.ropeVariant)
+    }
+    return chosenLayout
   }
 
   /// Copies the rows of the step whose logits are requested, span by span.

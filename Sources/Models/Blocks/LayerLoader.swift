@@ -89,8 +89,7 @@ struct LayerLoader {
 
   /// Maps whose tensors were taken before, with `map`.
   func linear(_ maps: [WeightTensors]) throws(ModelError) -> Linear {
-    let weights = try computing(try WeightStack(maps, arena: arena))
-    return Linear(weights, compute: compute)
+    linear(try computing(try WeightStack(maps, arena: arena)))
   }
 
   /// The tensors of one linear map, to be cut before they are bound.
@@ -110,19 +109,17 @@ struct LayerLoader {
     try computing(try ExpertStack(gates: gates, ups: ups, downs: downs, arena: arena))
   }
 
-  /// A table of `rows` vectors of `columns` elements.
-  func embedding(_ name: String, rows: Int, columns: Int) throws(ModelError) -> WeightMatrix {
+  /// A table of `rows` vectors of `columns` elements, which may also be the output head.
+  func embedding(_ name: String, rows: Int, columns: Int) throws(ModelError) -> WeightStack {
     let table = try loading(try tensors.embedding(name, rows: rows, columns: columns))
-    return try computing(try WeightMatrix(table))
+    return try computing(try WeightStack([table], arena: arena))
   }
 
-  /// A dense matrix that is no module's weight, or had to be rearranged.
-  func matrix(_ tensor: TensorView) throws(ModelError) -> WeightMatrix {
-    try computing(try WeightMatrix(dense: tensor))
+  /// A matrix that is no module's weight, or had to be rearranged.
+  func table(_ tensor: TensorView) throws(ModelError) -> WeightStack {
+    try computing(try WeightStack([WeightTensors(dense: tensor)], arena: arena))
   }
 
-  /// The linear map of a matrix without bias, such as a tied output head.
-  func linear(tied matrix: WeightMatrix) -> Linear {
-    Linear(WeightStack(matrix, arena: arena), compute: compute)
-  }
+  /// The linear map by a table: a tied output head.
+  func linear(_ table: WeightStack) -> Linear { Linear(table, compute: compute) }
 }

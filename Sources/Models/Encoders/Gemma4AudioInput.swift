@@ -60,7 +60,7 @@ struct Gemma4AudioInput {
     }
     let flat = TensorView(name: name, shape: [outputs, 9 * inputs], floats: values)
     return Convolution(
-      weights: weights.linear(tied: try weights.matrix(flat)), gain: try weights.norm("norm", outputs))
+      weights: weights.linear(try weights.table(flat)), gain: try weights.norm("norm", outputs))
   }
 
   /// - Parameters:

@@ -30,7 +30,7 @@ final class Gemma4Vision: MediaEncoder {
   fileprivate let compute: ComputeContext
   fileprivate let inputProjection: Linear  // [patch · patch · 3] → [hidden]
   /// `[2 · positions, hidden]`: columns, then rows.
-  fileprivate let positions: WeightMatrix
+  fileprivate let positions: WeightStack
   fileprivate let layers: [Layer]
   fileprivate let standard: (offset: [Float], factor: [Float])?
   fileprivate let projection: Linear  // [hidden] → [the decoder's hidden]
@@ -52,7 +52,7 @@ final class Gemma4Vision: MediaEncoder {
     guard let flat = table.reshaped([2 * config.positions, hidden]) else {
       throw .missingTensor(name: table.name, because: "its size overflows")
     }
-    positions = try embedder.matrix(flat)
+    positions = try embedder.table(flat)
     var layers: [Layer] = []
     for index in 0..<config.layers {
       layers.append(try Self.layer(tower.at("encoder.layers")[index], config))

@@ -25,14 +25,12 @@ package final class Gemma3n: CausalModel {
     let deviations: Float?
     let altUp: AltUp
     let laurel: Laurel
-    let second: SecondInput
+    let second: GemmaSecondInput
 
     var byteCount: Int {
       [
         gateUp, down, altUp.router, altUp.prediction, altUp.correction, laurel.left, laurel.right,
-        second.gate,
-        second.projection,
-      ].reduce(attention.byteCount) { $0 + $1.byteCount }
+      ].reduce(attention.byteCount + second.byteCount) { $0 + $1.byteCount }
     }
   }
 
@@ -49,13 +47,6 @@ package final class Gemma3n: CausalModel {
   private struct Laurel {
     let left: Linear  // [hidden] → [rank]
     let right: Linear  // [rank] → [hidden]
-    let norm: [Float]  // [hidden]
-  }
-
-  /// How a layer takes in the second embedding.
-  private struct SecondInput {
-    let gate: Linear  // [hidden] → [width]
-    let projection: Linear  // [width] → [hidden]
     let norm: [Float]  // [hidden]
   }
 
@@ -77,12 +68,10 @@ package final class Gemma3n: CausalModel {
   private let layers: [Layer]
   package var tableBytes: Int { second.tableBytes }
 
-  private let upperLayout = StepLayout()
   private let low = ScratchBuffer()
   private let branch = ScratchBuffer()
   private let modes = ScratchBuffer()
   private let coefficients = ScratchBuffer()
-  private let secondGated = ScratchBuffer()
   private let chosenSecond = ScratchBuffer()
   private let allStreams, allPredicted, chosenStreams, chosenPredicted: [ScratchBuffer]
 
@@ -132,12 +121,14 @@ package final class Gemma3n: CausalModel {
       streams: self.rows(of: allStreams, x.count), predicted: self.rows(of: allPredicted, x.count),
       second: second.lowerRows(of: frame.tokens, x))
     spread(x, to: rows.streams)
-    for index in 0..<config.writers { run(index, &rows, step) }
+    for layer in layers[..<config.writers] { run(layer, &rows, step) }
     // The other layers write no keys and values, so rows without logits end here: most of a prompt.
-    step.layout = layOutChosen(batch, cache)
-    rows = choose(batch, of: rows)
+    step.layout = frame.layOutChosen(batch, cache: cache)
+    frame.rope.prepare(step.layout)
+    localRope.prepare(step.layout)
+    rows = choose(batch, step.layout.rows, of: rows)
     if rows.count > 0 {
-      for index in config.writers..<layers.count { run(index, &rows, step) }
+      for layer in layers[config.writers...] { run(layer, &rows, step) }
     }
     let out = frame.project(gather(rows), into: &logits)
     if let softcap = config.softcap { frame.compute.softcap(out, at: softcap) }
@@ -174,22 +165,8 @@ package final class Gemma3n: CausalModel {
     for row in 0..<x.count { x.copyRow(row, to: y, at: row) }
   }
 
-  /// Lays out the rows whose logits are requested, with angles of their own.
-  private func layOutChosen(_ batch: Batch, _ cache: KVCache) -> StepLayout {
-    upperLayout.reset()
-    for span in batch.spans where !span.logitRows.isEmpty {
-      upperLayout.append(
-        count: span.logitRows.count, start: span.start + span.logitRows.lowerBound, table: span.blocks,
-        blockCount: cache.blockCount, ropeVariant: span.ropeVariant)
-    }
-    frame.rope.prepare(upperLayout)
-    localRope.prepare(upperLayout)
-    return upperLayout
-  }
-
   /// The rows whose logits are requested.
-  private func choose(_ batch: Batch, of all: Streams) -> Streams {
-    let count = upperLayout.rows
+  private func choose(_ batch: Batch, _ count: Int, of all: Streams) -> Streams {
     let chosen = Streams(
       streams: rows(of: chosenStreams, count), predicted: rows(of: chosenPredicted, count),
       second: chosenSecond.rows(count, all.second.columns))
@@ -198,8 +175,8 @@ package final class Gemma3n: CausalModel {
     return chosen
   }
 
-  private func run(_ index: Int, _ rows: inout Streams, _ step: DecoderStep) {
-    let (compute, layer, epsilon) = (frame.compute, layers[index], config.sizes.epsilon)
+  private func run(_ layer: Layer, _ rows: inout Streams, _ step: DecoderStep) {
+    let (compute, epsilon) = (frame.compute, config.sizes.epsilon)
     let (hidden, streams) = (config.sizes.hidden, config.streams)
     let h = frame.hidden.rows(from: 0, count: rows.count)
     let mix = coefficients.rows(rows.count, streams * streams)
@@ -233,12 +210,7 @@ package final class Gemma3n: CausalModel {
 
     copy(rows.predicted[0], to: h)
     if let scale = layer.altUp.outputScale { compute.scaleColumns(h, by: scale) }
-    let gate = secondGated.rows(rows.count, config.secondWidth)
-    layer.second.gate(h, into: gate)
-    compute.gatedGELU(
-      gate, rows.second.columns(from: index * config.secondWidth, count: config.secondWidth), into: gate)
-    layer.second.projection(gate, into: h)
-    compute.rmsNorm(h, gain: layer.second.norm, epsilon: epsilon, into: h)
+    layer.second(h, rows.second, into: h, frame)
     for stream in rows.predicted.dropFirst() { compute.add(h, to: stream) }
     swap(&rows.streams, &rows.predicted)
   }
@@ -290,10 +262,7 @@ extension Gemma3n {
         left: try laurel.linear(["linear_left": config.laurelRank], from: hidden),
         right: try laurel.linear(["linear_right": hidden], from: config.laurelRank),
         norm: try laurel.norm("post_laurel_norm", hidden)),
-      second: SecondInput(
-        gate: try weights.linear(["per_layer_input_gate": config.secondWidth], from: hidden),
-        projection: try weights.linear(["per_layer_projection": hidden], from: config.secondWidth),
-        norm: try norm("post_per_layer_input_norm")))
+      second: try GemmaSecondInput(layer: index, width: config.secondWidth, frame, weights))
   }
 
   private static func altUp(_ config: Gemma3nConfig, _ weights: LayerLoader) throws(ModelError) -> AltUp {

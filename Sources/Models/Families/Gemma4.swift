@@ -19,21 +19,12 @@ package final class Gemma4: CausalModel {
     let attention: SelfAttention
     let mlp: FeedForward
     let experts: Gemma4Experts?
-    let second: SecondInput?
+    let second: GemmaSecondInput?
     let scalar: Float
 
     var byteCount: Int {
       attention.byteCount + mlp.byteCount + (second?.byteCount ?? 0) + (experts?.byteCount ?? 0)
     }
-  }
-
-  /// How a layer takes in the second embedding.
-  private struct SecondInput {
-    let gate: Linear  // [hidden] → [width]
-    let projection: Linear  // [width] → [hidden]
-    let norm: [Float]  // [hidden]
-
-    var byteCount: Int { gate.byteCount + projection.byteCount }
   }
 
   private let frame: DecoderFrame
@@ -45,9 +36,7 @@ package final class Gemma4: CausalModel {
   private let towers: Gemma4Towers
   package var tableBytes: Int { second?.tableBytes ?? 0 }
 
-  private let upperLayout = StepLayout()
   private let expertRows = ScratchBuffer()
-  private let secondGated = ScratchBuffer()
   private let chosenRows = ScratchBuffer()
 
   init(_ fields: ConfigFields, towers: Gemma4Towers, _ checkpoint: LayerLoader) throws(ModelError) {
@@ -89,10 +78,9 @@ package final class Gemma4: CausalModel {
       },
       second: config.secondWidth == 0
         ? nil
-        : SecondInput(
-          gate: try weights.linear(["per_layer_input_gate": config.secondWidth], from: hidden),
-          projection: try weights.linear(["per_layer_projection": hidden], from: config.secondWidth),
-          norm: try norm("post_per_layer_input_norm")),
+        : try GemmaSecondInput(
+          layer: index < config.writers ? index : index - config.writers, width: config.secondWidth, frame,
+          weights),
       scalar: try weights.vector("layer_scalar", 1)[0])
   }
 
@@ -117,38 +105,21 @@ package final class Gemma4: CausalModel {
     var tokens = frame.tokens
     frame.place(batch, into: x) { tokens[$0] = config.padding }
     // Layers from `writers` on write no keys and values: rows without logits, most of a prompt, end before them.
-    layOutChosen(batch, cache)
+    let upperLayout = frame.layOutChosen(batch, cache: cache)
     let chosen = chosenRows.rows(upperLayout.rows, x.columns)
     frame.select(batch, from: x, to: chosen)
     let lower = second?.lowerRows(of: tokens, x)
     let upper = second?.upperRows(chosen) { frame.select(batch, from: $0, to: $1) }
-    for index in 0..<config.writers { run(layers[index], x, part(index, of: lower), step) }
+    for layer in layers[..<config.writers] { run(layer, x, lower, step) }
     frame.select(batch, from: x, to: chosen)
     if chosen.count > 0 {
       frame.rope.prepare(upperLayout)
       localRope.prepare(upperLayout)
       step.layout = upperLayout
-      for index in config.writers..<layers.count {
-        run(layers[index], chosen, part(index - config.writers, of: upper), step)
-      }
+      for layer in layers[config.writers...] { run(layer, chosen, upper, step) }
     }
     let out = frame.project(chosen, into: &logits)
     if let softcap = config.softcap { compute.softcap(out, at: softcap) }
-  }
-
-  /// Lays out the rows whose logits are requested, with angles of their own.
-  private func layOutChosen(_ batch: Batch, _ cache: KVCache) {
-    upperLayout.reset()
-    for span in batch.spans where !span.logitRows.isEmpty {
-      upperLayout.append(
-        count: span.logitRows.count, start: span.start + span.logitRows.lowerBound, table: span.blocks,
-        blockCount: cache.blockCount, ropeVariant: span.ropeVariant)
-    }
-  }
-
-  /// What the second embedding has for one of the layers side by side in `rows`.
-  private func part(_ index: Int, of rows: Rows?) -> Rows? {
-    rows?.columns(from: index * config.secondWidth, count: config.secondWidth)
   }
 
   private func run(_ layer: Layer, _ x: Rows, _ second: Rows?, _ step: DecoderStep) {
@@ -170,11 +141,7 @@ package final class Gemma4: CausalModel {
     compute.add(h, to: x)
 
     if let input = layer.second, let second {
-      let gate = secondGated.rows(x.count, config.secondWidth)
-      input.gate(x, into: gate)
-      compute.gatedGELU(gate, second, into: gate)
-      input.projection(gate, into: h)
-      compute.rmsNorm(h, gain: input.norm, epsilon: epsilon, into: h)
+      input(x, second, into: h, frame)
       compute.add(h, to: x)
     }
     compute.scale(x, by: layer.scalar)

@@ -2,13 +2,14 @@
 
 import Compute
 
+/// The table, its projection, and the step's rows. Engine thread only.
 final class GemmaSecondEmbedding {
   private let compute: ComputeContext
   private let sizes: DecoderSizes
   private let width, vocabulary: Int
   /// `[vocabulary, layers · width]`, larger than the rest of the model: it stays in the mapping, and only the rows
   /// of the step's tokens are read.
-  private let table: WeightMatrix
+  private let table: WeightStack
   /// `[hidden] → [width of each layer]`: of the layers that all rows go through, and of those above.
   private let lower: Linear
   private let upper: Linear?
@@ -86,5 +87,40 @@ final class GemmaSecondEmbedding {
     compute.rmsNormHeads(sum, gain: norm, epsilon: sizes.epsilon)
     compute.add(own, to: sum)
     compute.scale(sum, by: Float(0.5).squareRoot())
+  }
+}
+
+/// How a layer takes in its part of the second embedding.
+struct GemmaSecondInput {
+  private let gate: Linear  // [hidden] → [width]
+  private let projection: Linear  // [width] → [hidden]
+  private let norm: [Float]  // [hidden]
+  /// The layer's part of the embedding's rows.
+  private let place: Int
+
+  /// - Parameters:
+  ///   - layer: the layer, counted from the first of those that its rows are for.
+  ///   - weights: the layer's tensors.
+  init(layer: Int, width: Int, _ frame: DecoderFrame, _ weights: LayerLoader) throws(ModelError) {
+    let hidden = frame.sizes.hidden
+    place = layer
+    gate = try weights.linear(["per_layer_input_gate": width], from: hidden)
+    projection = try weights.linear(["per_layer_projection": hidden], from: width)
+    norm = try weights.norm("post_per_layer_input_norm", hidden)
+  }
+
+  /// Bytes that a decode step reads.
+  var byteCount: Int { gate.byteCount + projection.byteCount }
+
+  /// `h = norm(projection(gelu(gate(x)) · part))`; h may be x.
+  ///
+  /// - Parameter second: the second embedding, `[rows, layers · width]`.
+  func callAsFunction(_ x: Rows, _ second: Rows, into h: Rows, _ frame: DecoderFrame) {
+    let part = second.columns(from: place * gate.rows, count: gate.rows)
+    let gated = frame.gateUp(rows: x.count, gate.rows)
+    gate(x, into: gated)
+    frame.compute.gatedGELU(gated, part, into: gated)
+    projection(gated, into: h)
+    frame.compute.rmsNorm(h, gain: norm, epsilon: frame.sizes.epsilon, into: h)
   }
 }
