@@ -21,7 +21,7 @@ struct CallProgress: Sendable {
     /// Before an object of arguments that follows a name without an object around both.
     case name(start: Int)
     case arguments(start: Int, Nesting)
-    /// Behind the arguments, up to the end of the call's object.
+    /// After the arguments, up to the end of the call's object.
     case tail(Nesting)
     /// Not the usual shape: nothing more is said.
     case lost

@@ -96,7 +96,7 @@ struct CallWriter {
 }
 
 extension CallSyntax {
-  /// Free text, and calls behind it: what opens a call in the text is a call.
+  /// Free text, and calls after it: what opens a call in the text is a call.
   func mixed(_ calls: Pattern) -> Pattern {
     .sequence([
       .text(excluding: openings.map { Bytes.text($0.marker) }), .choice([.literal(""), calls]),

@@ -61,7 +61,7 @@ package final class ChatTemplate: Sendable {
   /// The prompt of a conversation.
   ///
   /// - Throws: `ChatError.refused` when the template raises, `.renderingFailed` when it fails or reaches a
-  ///   limit, `.unsupportedPart`, `.malformedMessage` and `.cannotContinue` for what it is not even given.
+  ///   limit, `.unsupportedPart`, `.malformedMessage` and `.cannotContinue` for what never reaches it.
   package func render(_ conversation: Conversation) throws(ChatError) -> String {
     try render(prepared: try prepared(conversation))
   }
@@ -100,7 +100,7 @@ package final class ChatTemplate: Sendable {
     return text
   }
 
-  /// What the template writes behind the text of an answer that ends a conversation, white space before it left out:
+  /// What the template writes after the text of an answer that ends a conversation, white space before it left out:
   /// the marker that ends a turn, if it has one. Nil when it cannot show an answer.
   package func textBehindAnswer() -> String? {
     let answer = "probe-answer"
@@ -144,7 +144,7 @@ package final class ChatTemplate: Sendable {
     return Bytes.text(Bytes.trimmed(Array(text.utf8)))
   }
 
-  /// The prompt cut right behind the text of its last message.
+  /// The prompt cut right after the text of its last message.
   private static func reopened(_ prompt: String, last: JSONValue?) throws(ChatError) -> String {
     guard last?["role"]?.stringValue == "assistant" else {
       throw .cannotContinue("it is not the assistant's")

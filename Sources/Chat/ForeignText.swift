@@ -3,7 +3,7 @@
 import JSON
 
 extension Conversation {
-  /// Who may have written a text.
+  /// The possible writers of a text.
   enum Author: Sendable, Equatable {
     /// Anyone: users, web pages, tools and those who describe them.
     case anyone
@@ -40,7 +40,7 @@ extension Conversation {
 
   /// A value with `body` applied to its texts.
   ///
-  /// - Parameter frame: so many levels of objects have the members that the API gives them; below them are arguments
+  /// - Parameter frame: how many levels of objects have the members that the API gives them; below them are arguments
   ///   and schemas.
   private static func map(
     _ value: JSONValue, frame: Int, _ body: (String, Author) -> String

@@ -130,8 +130,8 @@ struct MessagePreparation {
     } else if let text = arguments.stringValue {
       let isEmpty = Bytes.isSpace(text.utf8)
       let value = isEmpty ? [:] : try? JSONValue(parsing: text)
-      // An answer that its limit has cut leaves half a call, and the client sends it back with what came of it: the
-      // template wants an object, the model should see what it wrote.
+      // A limit may cut an answer in the middle of a call, and the client sends that call back. The template wants an
+      // object, and the model should see what it wrote.
       function["arguments"] = value?.objectValue == nil ? ["malformed_json": .string(text)] : value
     } else if arguments.isNull {
       function["arguments"] = [:]
@@ -219,7 +219,7 @@ struct MessagePreparation {
       }
       if !responses.isEmpty {
         if let text = message["content"]?.stringValue, !text.utf8.isEmpty {
-          // Said before the calls: in the message it would be printed behind the results.
+          // Said before the calls: in the message it would be printed after the results.
           result.append(JSONObject([("role", "assistant"), ("content", .string(text))]))
           message["content"] = ""
         }

@@ -40,7 +40,7 @@ package struct OutputFormat: Sendable, Equatable {
   package let supportsThinkingSwitch: Bool
   /// Whether the template reads `reasoning_effort`.
   package let supportsEffort: Bool
-  /// How a Mistral model writes a call behind its marker.
+  /// How a Mistral model writes a call after its marker.
   let mistralCall: MistralCalls.Form
 
   /// Whether calls of tools can be told from content.

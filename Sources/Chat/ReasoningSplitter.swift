@@ -10,10 +10,10 @@ struct ReasoningSplitter: Sendable {
   private enum State {
     /// Nothing but whitespace so far.
     case beginning
-    /// Behind an opening marker: its label and whitespace are dropped.
+    /// After an opening marker: its label and whitespace are dropped.
     case opening
     case inside
-    /// Behind a closing marker: whitespace is dropped.
+    /// After a closing marker: whitespace is dropped.
     case closed
     case content
   }

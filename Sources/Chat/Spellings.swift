@@ -48,7 +48,7 @@ struct Spellings: Sendable {
         marks.append(end)
       }
     }
-    // A mark stands behind the first character of a spelling.
+    // A mark stands after the first character of a spelling.
     var isPending = false
     for at in text.indices {
       if isPending, !Self.isContinuation(text[at]) {

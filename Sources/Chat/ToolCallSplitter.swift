@@ -188,7 +188,7 @@ struct ToolCallSplitter: Sendable {
     return false
   }
 
-  /// The end of the body, and where the text behind the call begins: after the closing marker, or at the
+  /// The end of the body, and where the text after the call begins: after the closing marker, or at the
   /// next opening one.
   private func endOfBody(_ call: inout OpenCall) -> (end: Int, next: Int)? {
     let body = held.bytes

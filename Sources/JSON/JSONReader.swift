@@ -6,7 +6,7 @@
 /// Reads one document from its start to its end, element by element.
 ///
 /// Everything that is read is checked as strictly as by `JSONValue(parsing:)`. What `skipValue` passes over is
-/// only balanced; whoever needs it checked reads it with another reader at `position`.
+/// only balanced; a caller that needs it checked reads it with another reader at `position`.
 package struct JSONReader: Sendable {
   private let bytes: [UInt8]
   private var at: Int

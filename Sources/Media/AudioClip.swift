@@ -74,7 +74,7 @@ package enum AudioError: Error, Equatable, CustomStringConvertible {
     }
   }
 
-  /// One digit behind the point, rounded up: an audio clip just above the limit must not be said to have its length.
+  /// One digit after the point, rounded up: an audio clip just above the limit must not be said to have its length.
   private static func decimal(_ seconds: Double) -> String {
     let tenths = (seconds * 10).rounded(.up)
     guard tenths < 1e12 else { return "very many" }

@@ -27,7 +27,7 @@ package enum AudioFormat {
     bytes.count >= offset && bytes[offset...].starts(with: magic.utf8)
   }
 
-  /// What the first page's packet begins with, behind a header of 27 bytes and its table of segments.
+  /// What the first page's packet begins with, after a header of 27 bytes and its table of segments.
   private static func oggName(_ bytes: [UInt8]) -> String {
     guard bytes.count > 27 else { return "Ogg" }
     let start = 27 + Int(bytes[26])

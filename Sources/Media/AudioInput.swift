@@ -1,7 +1,7 @@
 // From the bytes of an audio clip file to what an audio encoder takes.
 
 extension MediaRules.Audio {
-  /// most seconds of one clip: the tower's positions were trained with so many.
+  /// Most seconds of one clip: the tower's positions were trained with no more.
   package static let seconds = 30
 
   /// Reads, resamples and transforms a WAV file.

@@ -35,7 +35,7 @@ package enum AudioResampler {
 private struct PolyphaseFilter {
   private let up: Int
   private let down: Int
-  /// The filter reaches over so many samples on either side of an output.
+  /// How many samples the filter reaches over on either side of an output.
   private let reach: Int
   private let curve: Curve
 
@@ -83,7 +83,7 @@ private struct PolyphaseFilter {
     return y
   }
 
-  /// Weights of the samples from `reach - 1` before to `reach` behind the one an output follows by `phase / up`.
+  /// Weights of the samples from `reach - 1` before to `reach` after the one an output follows by `phase / up`.
   private func weights(_ phase: Int) -> [Float] {
     let offset = Double(phase) / Double(up) + Double(reach - 1)
     var row = [Float](repeating: 0, count: 2 * reach)

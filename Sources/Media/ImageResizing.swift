@@ -61,7 +61,7 @@ extension PixelImage {
 
 /// Which source samples make each sample of the result, and by how much.
 private struct Taps {
-  /// Bits behind the point: sums of 8-bit values and weights up to 1.3 stay within 32 bits.
+  /// Bits after the point: sums of 8-bit values and weights up to 1.3 stay within 32 bits.
   private static let bits = 22
   static let half: Int32 = 1 << 21
 

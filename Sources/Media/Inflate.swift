@@ -1,7 +1,7 @@
 // Decompression of zlib streams (RFC 1950, RFC 1951) into a buffer of known size.
 
 enum Inflate {
-  /// A byte of input becomes at most so many bytes of output: a match of 258 bytes takes two bits.
+  /// The most bytes of output that a byte of input becomes: a match of 258 bytes takes two bits.
   static let largestRatio = 1032
 
   /// The first `count` bytes of the stream.
@@ -88,7 +88,7 @@ private struct Inflater {
     out = [UInt8](repeating: 0, count: count)
   }
 
-  /// Behind the end zeros follow: `heldCount` goes below zero when they are used.
+  /// After the end zeros follow: `heldCount` goes below zero when they are used.
   private mutating func fill() {
     while heldCount <= 48, at < bytes.count {
       held |= UInt64(bytes[at]) << UInt64(heldCount)

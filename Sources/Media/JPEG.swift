@@ -75,7 +75,7 @@ struct JPEGDecoder {
 
   // MARK: Segments
 
-  /// Reads everything up to the end of the image, or of the file behind a whole scan.
+  /// Reads everything up to the end of the image, or of the file after a whole scan.
   mutating func readSegments() throws(MediaError) {
     _ = reader.skip(2)
     while true {

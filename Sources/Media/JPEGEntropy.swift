@@ -53,7 +53,7 @@ struct EntropyReader {
   private var at: Int
   private var held: UInt64 = 0
   private var heldCount = 0
-  /// Zeros that stand for bytes behind the end.
+  /// Zeros that stand for bytes after the end.
   private var padding = 0
 
   init(_ bytes: [UInt8], from start: Int) {

@@ -5,7 +5,7 @@
 struct InverseDCT {
   private var work = [Int](repeating: 0, count: 64)
 
-  /// Bits of the constants behind the point, and what the first pass keeps of them.
+  /// Bits of the constants after the point, and what the first pass keeps of them.
   private static let bits = 13
   private static let kept = 2
 

@@ -9,7 +9,7 @@ package enum MediaError: Error, Sendable, Equatable, CustomStringConvertible {
   /// A valid feature of the format that has no implementation here.
   case unsupported(format: String, feature: String)
   case tooManyPixels(width: Int, height: Int, limit: Int)
-  /// There is not so much memory to decode it.
+  /// There is not enough memory to decode it.
   case noMemory(bytes: Int)
   /// So narrow that it cannot be brought to the model's size.
   case unusableShape(width: Int, height: Int)

@@ -113,7 +113,7 @@ package struct MediaMarks: Sendable, Equatable {
   package var opening: Int32
   /// What the chat template writes, and what every position of the soft tokens holds.
   package var soft: Int32
-  /// Behind them: `eoi_token_id` or `eoa_token_id`.
+  /// After them: `eoi_token_id` or `eoa_token_id`.
   package var closing: Int32
 
   package init(opening: Int32, soft: Int32, closing: Int32) {

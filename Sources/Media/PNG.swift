@@ -40,7 +40,7 @@ enum PNG {
 
   static func damaged(_ problem: String) -> MediaError { .damaged(format: "PNG", problem: problem) }
 
-  /// Undoes the filters of consecutive rows, each behind its filter's number.
+  /// Undoes the filters of consecutive rows, each after its filter's number.
   private static func unfilter(
     _ data: inout [UInt8], from start: Int, rowBytes: Int, rows: Int, step: Int
   ) throws(MediaError) {

@@ -6,9 +6,9 @@ package struct PatchGrid: Sendable, Equatable {
   package var patch: Int
   /// Patches of a block's side; one block is one soft token.
   package var pooling: Int
-  /// Most soft tokens of one image, unless asked for otherwise.
+  /// Most soft tokens of one image, unless the request says otherwise.
   package var tokens: Int
-  /// Most patches of one side: the model knows so many positions.
+  /// Most patches of one side: the model knows no more positions.
   package var positions: Int
 
   package init(patch: Int, pooling: Int, tokens: Int, positions: Int) {

@@ -54,7 +54,7 @@ struct AddedTokenSearch: Sendable {
       }
       let token = tokens[Int(index)]
       var start = at
-      // The search goes on behind the match even when the token is refused or takes white space, too.
+      // The search goes on after the match even when the token is refused or takes white space, too.
       at = end
       if token.isSingleWord, touchesWord(bytes, range, start, end) { continue }
       if token.stripsLeft { start = Self.spaceStart(bytes, min(textStart, start), before: start) }

@@ -57,7 +57,7 @@ package struct ByteTrie: Sendable {
     return matches
   }
 
-  /// Follows the text as long as a string goes on like it, and `body`, which gets the place behind each byte and the
+  /// Follows the text as long as a string goes on like it, and `body`, which gets the place after each byte and the
   /// value of a string that ends there, says so.
   @inline(__always)
   private func walk(

@@ -74,7 +74,7 @@ struct MergeWorkspace {
 
   /// Merges the pairs of the lowest rank from left to right.
   ///
-  /// What a merge makes with the token behind it may come even earlier in the order, and is merged at once: runs of
+  /// What a merge makes with the token after it may come even earlier in the order, and is merged at once: runs of
   /// spaces grow so in vocabularies that list the longest run first.
   ///
   /// - Returns: false when it stopped because a merge made such a pair with the token before it.

@@ -140,7 +140,7 @@ private final class GemmaValues {
 
   /// Members with commas between them, of which the optional ones may be left out.
   private static func members(_ members: ArraySlice<(pattern: Pattern, isRequired: Bool)>) -> Pattern {
-    // Each choice is of the member that comes first; behind it every other one brings its own comma.
+    // Each choice is of the member that comes first; after it every other one brings its own comma.
     var choices: [Pattern] = []
     for index in members.indices {
       let following = members[(index + 1)...].map { member -> Pattern in

@@ -1,4 +1,4 @@
-// Llama 3: a JSON object with `name` and `parameters` as the whole reply, possibly behind `<|python_tag|>`.
+// Llama 3: a JSON object with `name` and `parameters` as the whole reply, possibly after `<|python_tag|>`.
 
 import JSON
 
@@ -35,7 +35,7 @@ struct LlamaCalls: CallSyntax {
     return calls
   }
 
-  /// Most white space between a call's brace and its first key that is looked at again and again.
+  /// The most white space between a call's brace and its first key for which the text is read again.
   private static let maxSpace = 256
 
   /// A call's object begins with one of a few keys: other JSON is content at once.

@@ -1,7 +1,7 @@
 // Mistral: `[TOOL_CALLS]` and a JSON array, or (2025) `name[CALL_ID]id[ARGS]{...}` for each call.
 
 struct MistralCalls: CallSyntax {
-  /// How calls are written behind the marker. All forms are read, whatever the template says.
+  /// How calls are written after the marker. All forms are read, whatever the template says.
   enum Form: Sendable, Equatable {
     /// `[{"name": "f", "arguments": {...}}]`
     case array

@@ -90,7 +90,7 @@ final class ByteDFA: Sendable {
   /// Most states of one automaton.
   static let stateLimit = 40_000
 
-  /// The automaton whose states are found from `start` by `step`, which is asked once per class of bytes.
+  /// The automaton whose states are found from `start` by `step`, which is called once per class of bytes.
   static func explore<State: Hashable>(
     start: State, classOf: [UInt8], accepts: (State) -> Bool, step: (State, UInt8) -> State?
   ) throws(GrammarError) -> ByteDFA {

@@ -52,7 +52,7 @@ struct ByteNFA {
     empties[Int(from)].append((condition, to))
   }
 
-  /// Adds `tree` behind `from`; returns where it ends.
+  /// Adds `tree` after `from`; returns where it ends.
   private mutating func add(_ tree: RegexTree, _ from: Int32) throws(GrammarError) -> Int32 {
     // What is empty adds no states, and may be repeated very often.
     try spend(1)
@@ -217,7 +217,7 @@ struct ByteNFA {
       step: { subset, byte in
         guard left > 0 else { return nil }
         left -= 1
-        // Byte 0 is the first that is asked for.
+        // Byte 0 is looked up first.
         if byte == 0 {
           for index in targets.indices { targets[index].removeAll(keepingCapacity: true) }
           for state in subset.states {
@@ -283,7 +283,7 @@ struct ByteNFA {
     return dfa
   }
 
-  /// Lookaheads directly behind a leading `^` are conditions on the whole text.
+  /// Lookaheads directly after a leading `^` are conditions on the whole text.
   private static func splitLookaheads(_ tree: RegexTree) -> (RegexTree, [(RegexTree, Bool)]) {
     guard case .sequence(let parts) = tree, case .start? = parts.first else { return (tree, []) }
     var conditions: [(RegexTree, Bool)] = []

@@ -1,6 +1,6 @@
 // Why a schema, an expression or a grammar cannot constrain an answer.
 
-/// Thrown while a pattern is compiled. What a client asked for is at fault: it becomes a 400.
+/// Thrown while a pattern is compiled. The client's pattern is at fault: it becomes a 400.
 package enum GrammarError: Error, Equatable, CustomStringConvertible {
   /// A keyword, or a use of it, that cannot be enforced. `path` is a JSON pointer into the schema.
   case unsupported(keyword: String, path: String, reason: String)

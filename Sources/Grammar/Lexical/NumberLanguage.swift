@@ -1,6 +1,6 @@
 // Numbers as text: ranges, multiples and constants as automata over decimal digits.
 
-/// A finite decimal number: a sign, digits before the point without leading zeros ("0" alone), and digits behind it
+/// A finite decimal number: a sign, digits before the point without leading zeros ("0" alone), and digits after it
 /// without trailing zeros.
 struct Decimal: Hashable {
   var isNegative = false
@@ -65,7 +65,7 @@ enum NumberLanguage {
   /// The shape of a number: sign, digits, point, digits; no leading zeros, no exponent, no negative zero.
   private struct Shape: Hashable {
     var isNegative = false
-    /// 0 before the first digit, 1 behind a leading zero, 2 in other digits, 3 behind the point, 4 in the fraction.
+    /// 0 before the first digit, 1 after a leading zero, 2 in other digits, 3 after the point, 4 in the fraction.
     var phase: UInt8 = 0
     var isZero = true
 
@@ -92,7 +92,7 @@ enum NumberLanguage {
       .minimized()
   }
 
-  /// Those with nothing but zeros behind the point.
+  /// Those with nothing but zeros after the point.
   static let integers = Result { () throws(GrammarError) in
     try ByteDFA.explore(
       start: Shape(), classOf: classOf, accepts: { $0.isComplete },
@@ -228,7 +228,7 @@ enum NumberLanguage {
     struct State: Hashable {
       var at: Int32 = 0
       var hasPoint = false
-      /// A value is complete and only zeros follow: 1 behind the point, 2 behind a zero.
+      /// A value is complete and only zeros follow: 1 after the point, 2 after a zero.
       var zeros: UInt8 = 0
     }
     return try ByteDFA.explore(

@@ -39,7 +39,7 @@ struct ScalarSet: Equatable {
     return ScalarSet(out)
   }
 
-  /// The scalars that have a property, found by asking for each; O(all scalars).
+  /// The scalars that have a property, found by testing each; O(all scalars).
   static func matching(_ test: (Unicode.Scalar.Properties) -> Bool) -> ScalarSet {
     var ranges: [ClosedRange<UInt32>] = []
     for value in UInt32(0)...0x10FFFF {

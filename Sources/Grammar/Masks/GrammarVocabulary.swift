@@ -24,7 +24,7 @@ package final class GrammarVocabulary: Sendable {
   let sharedLeaves = LeafCache()
   /// Most bytes of them.
   static let sharedLimit = 48 << 20
-  /// The last narrower mask that was asked for.
+  /// The narrower mask of the last request.
   private let narrowed = Mutex<(key: [UInt8], mask: TokenMask)?>(nil)
 
   /// O(vocabulary).
@@ -57,7 +57,7 @@ package final class GrammarVocabulary: Sendable {
     }
     trie = TokenTrie(ids: Array(0..<Int32(clamping: count)), bytes: all, starts: starts)
     longestToken = longest
-    // C0, C1 and F5 to FF are no UTF-8; carriage return and other controls are never asked for.
+    // C0, C1 and F5 to FF are no UTF-8; carriage return and other controls are never written.
     let needed = [9, 10] + Array(UInt8(0x20)...0x7E) + Array(0x80...0xBF) + Array(0xC2...0xF4)
     missingByte = needed.first { !alone[Int($0)] }
     self.bytes = all
@@ -73,8 +73,8 @@ package final class GrammarVocabulary: Sendable {
       || text.first == 0x5B && text.last == 0x5D && text.count > 2
   }
 
-  /// `continuing` without the ids that `isLeftOut`. O(vocabulary), and at once when it is asked for again: one mask is
-  /// kept, for what asks for it is the same in all requests of a model.
+  /// `continuing` without the ids that `isLeftOut`. O(vocabulary), and at once the second time: one mask is
+  /// kept, because all requests of a model leave out the same ids.
   ///
   /// - Parameter key: names what `isLeftOut` decides.
   package func continuing(key: [UInt8], without isLeftOut: (Int32) -> Bool) -> TokenMask {

@@ -4,7 +4,7 @@ import Synchronization
 
 /// The tokens that stay inside a leaf, and where tokens leave it.
 final class LeafMask: Sendable {
-  /// Sorted by the cost of completing the leaf behind them. Where they are many, those of the first group, which is
+  /// Sorted by the cost of completing the leaf after them. Where they are many, those of the first group, which is
   /// nearly all, stand only in `full`.
   private let tokens: [Int32]
   /// The tokens up to `end` leave the leaf to be completed with at most `cost` bytes.
@@ -14,7 +14,7 @@ final class LeafMask: Sendable {
   /// All tokens as a mask, where they are many.
   private let full: TokenMask?
 
-  /// - Parameter found: tokens by the cost behind them.
+  /// - Parameter found: tokens by the cost after them.
   init(found: [Int32: [Int32]], exits: [Int32], count: Int) {
     let isLarge = found.values.reduce(0) { $0 + $1.count } > 512
     var mask = TokenMask(count: isLarge ? count : 0)
@@ -36,7 +36,7 @@ final class LeafMask: Sendable {
     tokens.count * 4 + exits.count * 4 + groups.count * 16 + (full?.words.count ?? 0) * 8 + 256
   }
 
-  /// Adds the tokens behind which the leaf costs at most `limit`.
+  /// Adds the tokens after which the leaf costs at most `limit`.
   func add(to mask: inout TokenMask, limit: Int32) {
     guard let last = groups.last, let group = groups.last(where: { $0.cost <= limit }) else { return }
     guard var cheap = full else {

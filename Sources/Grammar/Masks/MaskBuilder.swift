@@ -71,7 +71,7 @@ struct MaskBuilder {
     return built
   }
 
-  /// The tokens behind which the answer can be completed with `limit` bytes, and the most bytes that one needs.
+  /// The tokens after which the answer can be completed with `limit` bytes, and the most bytes that one needs.
   private mutating func build(_ set: Int32, limit: Int32) -> (mask: TokenMask, worst: Int32) {
     var mask = TokenMask(count: vocabulary.count)
     var worst: Int32 = 0
@@ -82,7 +82,7 @@ struct MaskBuilder {
       }
       switch graph.nodes[Int(item.node)] {
       case .token(let id):
-        // First the step, which may add a set: the array must be read behind it.
+        // First the step, which may add a set: the array must be read after it.
         let next = machine.resume(item.tail)
         let cost = machine.costs[Int(next)]
         if cost <= limit {

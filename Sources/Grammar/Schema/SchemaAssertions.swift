@@ -250,7 +250,7 @@ extension SchemaNormalizer {
     }
   }
 
-  /// Nil when nothing is asked.
+  /// Nil when nothing is required.
   mutating func strings(
     _ keyword: String, _ value: JSONValue, _ literal: SchemaLiteral
   ) throws(GrammarError) -> StringAtom? {

@@ -83,7 +83,7 @@ struct ObjectAtom: Hashable {
 /// What one schema object says about items.
 struct ItemGroup: Hashable {
   var prefix: [Conjunction] = []
-  /// Of items behind the prefix; nil says nothing.
+  /// Of items after the prefix; nil says nothing.
   var items: Conjunction?
   var isEvaluating = true
 }

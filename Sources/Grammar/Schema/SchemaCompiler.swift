@@ -16,7 +16,7 @@ struct SchemaCompiler {
   private static let patternLimit = 8
   /// Each is a stack wherever a member may begin.
   private static let propertyLimit = 5000
-  /// Members that the members of an object ask for, directly and indirectly.
+  /// Members that the members of an object need, directly and indirectly.
   private static let impliedLimit = 20_000
 
   init(_ schema: JSONValue, budget: CompileBudget) throws(GrammarError) {

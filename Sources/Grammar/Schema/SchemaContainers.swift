@@ -121,7 +121,7 @@ extension SchemaNormalizer {
           out.append(.array(ArrayAtom(contains: [contains])))
         }
       } else if items != .anything {
-        // A violation behind the first items is never written.
+        // A violation after the first items is never written.
         isRestricted = true
       }
       return out

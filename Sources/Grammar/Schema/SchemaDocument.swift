@@ -215,7 +215,7 @@ struct SchemaDocument {
 
 /// As much of RFC 3986 as identifiers in one document need.
 enum URIText {
-  /// What stands before and behind the first '#'.
+  /// What stands before and after the first '#'.
   static func split(_ text: String) -> (head: String, fragment: String) {
     let bytes = Array(text.utf8)
     guard let mark = bytes.firstIndex(of: 0x23) else { return (text, "") }
@@ -261,7 +261,7 @@ enum URIText {
     guard let first = reference.first, first != 0x23 else {
       return String(decoding: from + reference, as: UTF8.self)
     }
-    // The authority ends at the first slash behind "//".
+    // The authority ends at the first slash after "//".
     var authority = schemeEnd(from).map { $0 + 1 } ?? 0
     if from[authority...].starts(with: [0x2F, 0x2F]) {
       authority = from[(authority + 2)...].firstIndex(of: 0x2F) ?? from.count

@@ -13,7 +13,7 @@ final class BodyBudget: Sendable {
     self.ledger = ledger
   }
 
-  /// A body is held about so many times until it is answered: as it came, as values, and in the text of its prompt.
+  /// About how many times a body is held until it is answered: as it came, as values, and in the text of its prompt.
   private static let copies = 4
   /// How long cached prefixes have to make room, seconds.
   private static let patience = 0.5

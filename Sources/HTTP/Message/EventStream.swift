@@ -33,7 +33,7 @@ package struct EventStream {
     writer.finish(Self.framed(Array(data.utf8), event: event))
   }
 
-  /// Ends the stream after an error event: the connection is closed behind it.
+  /// Ends the stream after an error event: the connection is closed after it.
   package func finishWithError(_ data: String, event: String? = nil) {
     writer.closesConnection = true
     finish(data, event: event)

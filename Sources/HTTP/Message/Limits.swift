@@ -32,7 +32,7 @@ package struct Limits: Sendable {
   /// After the last response of a connection: wait this long for the client to close, at most.
   package var lingerSeconds = 2.0
 
-  /// After so many the connection is closed.
+  /// The connection is closed after this number.
   package var requestsPerConnection = 1000
   /// Open connections, one thread each; beyond: 503.
   package var connections = 2048

@@ -111,7 +111,7 @@ package enum Multipart {
     String(decoding: ASCII.trimmed(Array(value.utf8.prefix { $0 != UInt8(ascii: ";") })[...]), as: UTF8.self)
   }
 
-  /// A parameter behind a header's value, as a token or a quoted string.
+  /// A parameter after a header's value, as a token or a quoted string.
   private static func parameter(_ name: String, of value: String) -> [UInt8]? {
     let bytes = Array(value.utf8)
     var at = bytes.firstIndex(of: UInt8(ascii: ";")) ?? bytes.count
@@ -146,7 +146,7 @@ package enum Multipart {
     return nil
   }
 
-  /// The first place of `part` at or behind `start`.
+  /// The first place of `part` at or after `start`.
   private static func find(_ part: [UInt8], in bytes: [UInt8], from start: Int, to end: Int = .max) -> Int? {
     let end = min(end, bytes.count)
     guard let first = part.first, start >= 0 else { return nil }

@@ -1,9 +1,9 @@
 // Bytes in, requests out: HTTP/1.1 message parsing without any input or output of its own (RFC 9112).
 //
 // The result does not depend on how the bytes are cut into pieces. An error is found at the first byte that
-// makes it and is final: nothing behind it is ever read as another request.
+// makes it and is final: nothing after it is ever read as another request.
 
-/// The parser of one connection: fed with bytes, asked for events.
+/// The parser of one connection: bytes go in, events come out.
 package struct RequestParser {
   /// What the bytes so far amount to.
   package enum Event {
@@ -148,7 +148,7 @@ package struct RequestParser {
     do throws(HTTPError) {
       length = try framing.finish(fields.headers, minorVersion: line.minorVersion, limits: limits)
     } catch {
-      // Who sends too much is told so in the words of the route, and only if a key lets them in.
+      // A client that sends too much is refused in the route's own words, and only after its key was accepted.
       guard case .bodyTooLarge = error else { throw error }
       failure = error
       state = .chunkedBody

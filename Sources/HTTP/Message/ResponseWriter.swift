@@ -40,7 +40,7 @@ enum ResponseWriter {
     return out
   }
 
-  /// One chunk; with `isLast` the end mark behind it. No bytes and not last: nothing, as an empty chunk
+  /// One chunk; with `isLast` the end mark after it. No bytes and not last: nothing, as an empty chunk
   /// would end the body.
   static func chunk(_ bytes: [UInt8], isLast: Bool) -> [UInt8] {
     var out: [UInt8] = []

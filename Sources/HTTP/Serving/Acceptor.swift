@@ -1,4 +1,4 @@
-// The accept thread: hands connections to threads, turns away what is too much, survives a lack of descriptors.
+// The accept thread: hands connections to threads, turns away clients beyond the limit, survives a lack of descriptors.
 
 import Platform
 
@@ -47,7 +47,7 @@ struct Acceptor: Sendable {
     if spare >= 0 { close(spare) }
   }
 
-  /// Accepts who waits; false when descriptors have run out.
+  /// Accepts the clients that wait; false when descriptors have run out.
   private func accept(from listening: ListeningSocket, refused: inout [Refused]) -> Bool {
     for _ in 0..<Self.burst {
       switch listening.accept() {

@@ -24,7 +24,7 @@ package struct AccessRecord: Sendable {
   /// What the handler added.
   package let facts: [(name: String, value: String)]
 
-  /// A longer path would push the fields behind it out of the log line.
+  /// A longer path would push the fields after it out of the log line.
   private static let loggedPathBytes = 256
 
   /// Writes the record to the log.

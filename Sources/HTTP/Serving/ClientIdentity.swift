@@ -1,4 +1,4 @@
-// Who sent a request. Found out above this module, from a key or from the address.
+// The client that sent a request, found out above this module from a key or from the address.
 
 /// A client as it is counted and logged.
 package struct ClientIdentity: Sendable, Equatable {

@@ -14,7 +14,7 @@ package final class ConnectionContext {
   package let peer: Endpoint
   /// The client's own `x-request-id` when it is harmless, else a fresh one. The response carries it.
   package let requestID: String
-  /// Who sent the request, as far as the server above has found out.
+  /// The client that sent the request, as far as the server above has found out.
   package var client = ClientIdentity()
   /// The pattern of the route that the request took; nil before, and when there is none.
   package var route: String?
@@ -39,7 +39,7 @@ package final class ConnectionContext {
 
   /// Whether the client has closed the connection, found out without waiting (about a microsecond).
   ///
-  /// Requests that wait behind this one are no sign of that. A client that ended only its sending is still
+  /// Requests that wait after this one are no sign of that. A client that ended only its sending is still
   /// there: the first time this is seen, an interim `100 Continue` is sent to find out.
   package func isClientGone() -> Bool { gone() }
 

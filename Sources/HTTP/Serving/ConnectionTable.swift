@@ -41,7 +41,7 @@ final class ConnectionTable: Sendable {
 
   /// Must come before the descriptor is closed: the table uses it from other threads.
   ///
-  /// - Returns: whether half of a crowd has gone, whose threads have left memory behind that the heap keeps.
+  /// - Returns: whether half of a crowd has gone, whose threads have left memory that the heap keeps.
   @discardableResult
   func remove(_ id: Int) -> Bool {
     state.update { state in

@@ -5,7 +5,7 @@ package struct Router: Sendable {
   /// Makes the response; called on the connection's thread.
   package typealias Handler = Listener.Handler
 
-  /// A method, a pattern and who answers.
+  /// A method, a pattern and the handler that answers.
   package struct Route: Sendable {
     package let method: String
     /// As registered: `/v1/models/:id`.

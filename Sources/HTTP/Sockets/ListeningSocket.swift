@@ -5,7 +5,7 @@ import Platform
 struct ListeningSocket: Sendable {
   enum Accepted {
     case connection(Int32, peer: Endpoint)
-    /// Nobody waits, or who waited has left.
+    /// No client waits, or the one that waited has left.
     case nothing
     /// The process or the system has no descriptor left.
     case noDescriptor

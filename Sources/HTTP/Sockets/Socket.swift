@@ -29,7 +29,7 @@ struct Socket: Sendable {
     #endif
   }
 
-  /// Reads what is there, at most so many bytes, waiting for the first one until `deadline`.
+  /// Reads what is there, at most `most` bytes, waiting for the first one until `deadline`.
   ///
   /// What has arrived is read even when the deadline has passed: a process that was stopped for a while does
   /// not blame its clients. Memory is taken only once there is something to read: a thousand connections that
@@ -113,7 +113,7 @@ struct Socket: Sendable {
     #endif
     var byte: UInt8 = 0
     let count = recv(descriptor, &byte, 1, Int32(Self.peekFlag))
-    // The end may stand behind bytes that nobody has read.
+    // Bytes that nobody has read may come before the end.
     if count > 0, Int32(poll.revents) & Self.halfClose == 0 { return .open }
     if count < 0 { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? .open : .gone }
     var code: Int32 = 0

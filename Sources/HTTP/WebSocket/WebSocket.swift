@@ -58,7 +58,7 @@ package final class WebSocket {
     let idleEnd = Instant.now.adding(seconds: settings.idleSeconds)
     var window: Window?
     while !isOver {
-      // One at a time: what is wrong behind a message does not take its answer away.
+      // One at a time: what is wrong after a message does not take its answer away.
       readMessages(upTo: 1)
       if !waiting.isEmpty { return take() }
       guard !isOver else { break }
@@ -162,7 +162,7 @@ package final class WebSocket {
     return false
   }
 
-  /// What the bytes so far amount to, until so many messages wait.
+  /// Reads the messages in the bytes so far, until `limit` of them wait.
   private func readMessages(upTo limit: Int) {
     do throws(WebSocketFrameReader.Failure) {
       while !isOver && waiting.count < limit {

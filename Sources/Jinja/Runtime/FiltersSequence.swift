@@ -75,7 +75,7 @@ extension Filters {
     return result
   }
 
-  /// A sorting key: strings without case, unless asked for.
+  /// A sorting key: strings without case, unless the filter is told otherwise.
   static func sortKey(_ value: JinjaValue, _ caseSensitive: Bool) -> JinjaValue {
     guard !caseSensitive, let text = value.text else { return value }
     return .string(text.lowercased())

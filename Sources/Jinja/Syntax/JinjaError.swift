@@ -17,7 +17,7 @@ package struct JinjaPosition: Sendable, Equatable, CustomStringConvertible {
 package enum JinjaError: Error, Sendable, Equatable, CustomStringConvertible {
   /// The source is not a template this interpreter can run. Thrown at load only.
   case syntax(at: JinjaPosition, problem: String)
-  /// The template asked for something its data does not allow: Python would raise here.
+  /// The template does something that its data does not allow: Python would raise here.
   case failed(at: JinjaPosition, problem: String)
   /// The template called `raise_exception(message)`: it refuses this conversation.
   case raised(at: JinjaPosition, message: String)

@@ -116,7 +116,7 @@ struct Lexer {
     }
   }
 
-  /// Consumes what a closing delimiter drops after itself; `at` stands behind the delimiter.
+  /// Consumes what a closing delimiter drops after itself; `at` stands after the delimiter.
   private mutating func finishTag(sign: UInt8?, trimsNewline: Bool) {
     if sign == UInt8(ascii: "-") {
       skipWhitespace()
@@ -139,7 +139,7 @@ struct Lexer {
     finishTag(sign: sign, trimsNewline: true)
   }
 
-  /// `{% raw %}...{% endraw %}`; `at` stands behind the opening delimiter. False when the tag is another.
+  /// `{% raw %}...{% endraw %}`; `at` stands after the opening delimiter. False when the tag is another.
   private mutating func lexRaw(from tag: Int) throws(JinjaError) -> Bool {
     let start = at
     skipWhitespace()

@@ -271,7 +271,7 @@ extension Parser {
 
   // MARK: Postfix
 
-  /// One attribute, index or call behind `base`, or with filters one filter, test or call; nil when none
+  /// One attribute, index or call after `base`, or with filters one filter, test or call; nil when none
   /// follows.
   mutating func parsePostfixStep(
     _ base: Expression, withFilters: Bool
