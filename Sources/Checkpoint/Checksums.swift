@@ -1,4 +1,4 @@
-// What the files of a folder should be, as far as somebody wrote it down: SHA-256 beside a download.
+// What the files of a folder should be, as far as it was written down: SHA-256 beside a download.
 //
 // Three places are known:
 //
@@ -32,7 +32,7 @@ package struct Checksums: Sendable {
     }
   }
 
-  /// Lower-case digits of the SHA-256 that the file should have; nil where nobody says.
+  /// Lower-case digits of the SHA-256 that the file should have; nil where none is given.
   package func expected(_ name: String) -> String? {
     if let digits = listed[name] { return digits }
     let metadata = folder + "/.cache/huggingface/download/" + name + ".metadata"

@@ -125,7 +125,7 @@ extension ModelFolder {
     return File.exists(path + "/config.json") ? path : snapshot(of: path) ?? path
   }
 
-  /// `~/` as shells know it; they leave it alone behind the `=` of `NAME=~/DIR`.
+  /// `~/` as shells know it; they leave it alone after the `=` of `NAME=~/DIR`.
   private static func fromHome(_ path: String) -> String {
     guard path.utf8.starts(with: "~/".utf8), let home = getenv("HOME") else { return path }
     return String(cString: home) + path.dropFirst()

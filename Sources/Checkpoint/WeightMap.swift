@@ -10,7 +10,7 @@ final class WeightStore: Sendable {
   let shards: [Safetensors]
   let quantization: QuantizationConfig
   private let places: [ByteKey: Place]
-  /// Tensors that somebody has taken.
+  /// Tensors that a model has taken.
   private let taken = Monitor<Set<ByteKey>>([])
 
   /// Where a tensor is: the shard, and its position in the shard's header.
@@ -40,13 +40,13 @@ final class WeightStore: Sendable {
 
   func take(_ name: String) { taken.update { _ = $0.insert(ByteKey(name)) } }
 
-  /// Names of tensors that nobody has taken.
+  /// Names of tensors that were not taken.
   var untaken: [String] {
     let taken = taken.withLock { $0 }
     return places.keys.filter { !taken.contains($0) }.map(\.string)
   }
 
-  /// Bytes of tensors that somebody has taken.
+  /// Bytes of tensors that were taken.
   var takenBytes: Int {
     taken.withLock { $0 }.reduce(0) { sum, name in
       sum + (places[name].flatMap { shards[$0.shard].tensor($0.index)?.bytes.count } ?? 0)
@@ -116,12 +116,12 @@ package struct WeightMap: Sendable {
     }
   }
 
-  /// Names of the tensors of the whole checkpoint that nobody has asked for, in order: what its model does not use.
+  /// Names of the tensors of the whole checkpoint that were not taken, in order: what its model does not use.
   package var unusedNames: [String] {
     store.untaken.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
   }
 
-  /// Bytes of the tensors of the whole checkpoint that somebody has asked for: what its model uses.
+  /// Bytes of the tensors of the whole checkpoint that were taken: what its model uses.
   package var usedBytes: Int { store.takenBytes }
 
   /// The tensor `prefix.name`, whose shape must be `shape`.

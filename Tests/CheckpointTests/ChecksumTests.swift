@@ -46,7 +46,7 @@ import Testing
     #expect(throws: PlatformError.self) { try sums.actual("absent") }
   }
 
-  @Test func `tensors that nobody asked for are named`() throws {
+  @Test func `tensors that were not taken are named`() throws {
     let tensors = [TestTensor("a", "F32", [2]), TestTensor("b.c", "F32", [2]), TestTensor("b.d", "F32", [2])]
     let folder = try TestFolder(["config.json": Array("{}".utf8), "model.safetensors": safetensors(tensors)])
     let weights = try ModelFolder(path: folder.path).weights

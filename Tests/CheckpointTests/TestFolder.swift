@@ -58,7 +58,7 @@ struct TestTensor {
   }
 }
 
-/// A header text with its length in front and data behind.
+/// A header text with its length before it and data after it.
 func safetensors(header: String, data: [UInt8] = []) -> [UInt8] {
   let text = Array(header.utf8)
   let length = (0..<8).map { UInt8(truncatingIfNeeded: text.count >> ($0 * 8)) }

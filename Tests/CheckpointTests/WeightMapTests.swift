@@ -52,7 +52,7 @@ private let four64: JSONValue = ["quantization": ["group_size": 64, "bits": 4]]
     #expect(!all.at("model.layers")[30].has("norm.weight"))
   }
 
-  @Test func `a tensor must have the shape that is asked for`() throws {
+  @Test func `a tensor must have the shape that its model expects`() throws {
     let all = try map([TestTensor("a.w", "F32", [2, 3])])
     #expect(try all.tensor("a.w", shape: [2, 3]).count == 6)
     #expect(try all.optionalTensor("a.v", shape: [2, 3]) == nil)

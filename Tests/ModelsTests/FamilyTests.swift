@@ -20,7 +20,8 @@ import Testing
     let names = rows.flatMap { row in
       row.split(separator: "|")[0].split(separator: "`").filter { !$0.contains(" ") && $0 != "," }
     }
-    #expect(names.map(String.init).sorted() == ModelFamily.supportedTypes.sorted())
+    #expect(names.map(String.init).sorted() == ModelFamily.supportedTypes)
+    #expect(Set(ModelFamily.supportedTypes).count == ModelFamily.supportedTypes.count)
   }
 }
 

@@ -1,4 +1,4 @@
-// What one layer of a model keeps of a sequence between steps: keys and values, or a state of fixed size.
+// What one layer keeps of a sequence between steps: keys and values, or a state of fixed size.
 
 /// The cache that one layer asks for. `KVCache` stores keys and values, `StateCache` stores states.
 package enum LayerCache: Sendable, Equatable {

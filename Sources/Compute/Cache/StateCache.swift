@@ -48,7 +48,7 @@ package final class StateCache {
     isTaken = [Bool](repeating: false, count: slotCount)
   }
 
-  /// Bytes of one slot for a model of this shape, to size a cache before making it.
+  /// Bytes of one slot for layers of this shape, to size a cache before making it.
   ///
   /// - Throws: `invalidSize` without layers, for sizes out of range and when the sum overflows.
   package static func bytesPerSlot(_ shape: [StateShape]) throws(ComputeError) -> Int {

@@ -1,4 +1,4 @@
-// What encoders of images and audio need beside a decoder's operations: rows from outside, clamped linear maps,
+// What encoders of images and audio need beside the operations on text: rows from outside, clamped linear maps,
 // rotation by two coordinates, pooling over a plane.
 
 extension Rows {

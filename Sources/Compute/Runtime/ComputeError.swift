@@ -1,6 +1,6 @@
 // What Compute refuses: weights it has no kernel for, memory it cannot get, an instruction set the CPU lacks.
 
-/// Thrown while a model is loaded or memory is reserved. A forward pass throws nothing.
+/// Thrown while weights are bound or memory is reserved. Operations throw nothing.
 package enum ComputeError: Error, Equatable, CustomStringConvertible {
   /// The tensor's storage has no kernel; `reason` says what was found, `supported` what would work.
   case unsupportedWeights(tensor: String, reason: String, supported: String)

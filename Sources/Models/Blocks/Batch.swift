@@ -24,7 +24,7 @@ package struct Batch: Sendable {
     package var logits: LogitRows
     /// Rows whose embeddings are ready: they take the place of their tokens'.
     package var soft: [SoftRows] = []
-    /// Ranges of positions that see each other in both directions, ascending; none ends behind the span.
+    /// Ranges of positions that see each other in both directions, ascending; none ends after the span.
     package var groups: [Range<Int>] = []
 
     package init(tokens: [Int32], start: Int, blocks: [Int32], ropeVariant: Int = 0, logits: LogitRows) {

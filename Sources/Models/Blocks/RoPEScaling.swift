@@ -12,7 +12,7 @@ import Platform
 struct RoPEScaling {
   /// One table, or short and long for longrope.
   let variants: [RoPEFrequencies]
-  /// Sequences of at most so many tokens use variant 0, longer ones variant 1; nil with one variant.
+  /// The longest sequence, in tokens, that uses variant 0: longer ones use variant 1. Nil with one variant.
   let shortLimit: Int?
 
   func variant(forTokens tokens: Int) -> Int {
