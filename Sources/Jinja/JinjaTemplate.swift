@@ -2,20 +2,6 @@
 
 package import JSON
 
-/// Bounds of one rendering; a template that reaches one fails with `JinjaError.limit`.
-package struct JinjaLimits: Sendable, Equatable {
-  /// One for each call or filter, two loop rounds, four statements, eight expression nodes, 128 bytes of text.
-  package var steps = 1_000_000
-  /// Nesting of blocks and of expressions in the source, and of macro calls while rendering.
-  package var depth = 100
-  /// Elements of a `range`.
-  package var range = 100_000
-  /// UTF-8 bytes of the rendered text and of every string made on the way.
-  package var outputBytes = 4 << 20
-
-  package init() {}
-}
-
 /// An immutable, checked template; one instance may render on many threads at once.
 package struct JinjaTemplate: Sendable {
   private let program: Program
@@ -29,7 +15,8 @@ package struct JinjaTemplate: Sendable {
   package init(source: String, limits: JinjaLimits = JinjaLimits()) throws(JinjaError) {
     var lexer = Lexer(source: source)
     let tokens = try lexer.tokenize()
-    var parser = Parser(tokens: tokens, lines: lexer.lines, maxDepth: limits.depth)
+    var parser = Parser(
+      tokens: tokens, lines: lexer.lines, builtins: BuiltinTables.names, maxDepth: limits.depth)
     program = try parser.parseProgram()
     self.limits = limits
   }

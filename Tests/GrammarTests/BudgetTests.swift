@@ -8,7 +8,7 @@ import Testing
 
 @Suite struct BudgetTests {
   static func graph(_ pattern: Pattern) throws -> GrammarGraph {
-    try PatternCompiler.compile(pattern, vocabulary: SmallVocabulary.shared)
+    try PatternCompiler.compile(pattern, tokenCount: SmallVocabulary.shared.count)
   }
 
   static func refuses(_ pattern: Pattern, _ words: String) -> Bool {
@@ -29,12 +29,12 @@ import Testing
     #"root ::= (""{20000}){300} ("a"? | "" ""){20000} "b""#,
   ])
   func `rounds that may be empty are not entered at once`(_ text: String) throws {
-    var machine = Machine(graph: try Self.graph(.gbnf(text)))
-    var set = machine.start()
-    for _ in 0..<5 { set = machine.step(set, UInt8(ascii: "a")) }
-    #expect(machine.items.count < 200 && !machine.isCut)
-    set = machine.step(set, UInt8(ascii: "b"))
-    #expect(set == Machine.ended)
+    var recogniser = Recogniser(graph: try Self.graph(.gbnf(text)))
+    var set = recogniser.start()
+    for _ in 0..<5 { set = recogniser.step(set, UInt8(ascii: "a")) }
+    #expect(recogniser.items.count < 200 && !recogniser.isCut)
+    set = recogniser.step(set, UInt8(ascii: "b"))
+    #expect(set == Recogniser.ended)
   }
 
   @Test func `a million empty rounds of a million are nothing`() throws {
@@ -94,13 +94,13 @@ import Testing
 
   @Test func `a step that would take too much ends within its steps, with answers that are right`() throws {
     let text = "root ::= \"s\" r0\n" + Self.doubling
-    var machine = Machine(graph: try Self.graph(.gbnf(text)))
-    let start = machine.start()
-    #expect(!machine.isCut)
-    machine.begin()
-    let set = machine.step(start, UInt8(ascii: "s"))
-    #expect(machine.isCut && machine.items.count <= Machine.workLimit)
-    #expect(!machine.items(of: set).isEmpty)
+    var recogniser = Recogniser(graph: try Self.graph(.gbnf(text)))
+    let start = recogniser.start()
+    #expect(!recogniser.isCut)
+    recogniser.begin()
+    let set = recogniser.step(start, UInt8(ascii: "s"))
+    #expect(recogniser.isCut && recogniser.items.count <= Recogniser.workLimit)
+    #expect(!recogniser.items(of: set).isEmpty)
     // What is left can be completed, and the matcher says how.
     var matcher = GrammarMatcher(try CompiledGrammar(.gbnf(text)))
     verify(matcher.accept(Int32(UInt8(ascii: "s"))) && matcher.accept(Int32(UInt8(ascii: "1"))))
@@ -117,13 +117,13 @@ import Testing
   }
 
   @Test func `without steps a set keeps what stays inside its leaves and nothing else`() throws {
-    var machine = Machine(graph: try Self.graph(.sequence([.regex("a+"), .literal("b")])))
-    let start = machine.start()
-    machine.begin()
-    machine.spend(Machine.workLimit + 1)
-    let set = machine.step(start, UInt8(ascii: "a"))
-    #expect(machine.isCut && machine.items(of: set).count == 1)
-    #expect(machine.step(set, UInt8(ascii: "b")) == Machine.empty)
+    var recogniser = Recogniser(graph: try Self.graph(.sequence([.regex("a+"), .literal("b")])))
+    let start = recogniser.start()
+    recogniser.begin()
+    recogniser.spend(Recogniser.workLimit + 1)
+    let set = recogniser.step(start, UInt8(ascii: "a"))
+    #expect(recogniser.isCut && recogniser.items(of: set).count == 1)
+    #expect(recogniser.step(set, UInt8(ascii: "b")) == Recogniser.empty)
   }
 
   // MARK: Expressions

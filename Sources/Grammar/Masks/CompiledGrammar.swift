@@ -20,14 +20,14 @@ package final class CompiledGrammar: Sendable {
         keyword: "grammar", path: "", reason: "the vocabulary of this model has no token for the byte \(byte)"
       )
     }
-    let graph = try PatternCompiler.compile(pattern, vocabulary: vocabulary)
+    let graph = try PatternCompiler.compile(pattern, tokenCount: vocabulary.count)
     self.vocabulary = vocabulary
     self.memory = memory
     self.graph = graph
     var builder = MaskBuilder(graph: graph, vocabulary: vocabulary, leaves: leaves, memory: memory)
     _ = builder.start()
     guard !builder.isCut else {
-      throw .tooLarge(reason: "the start of an answer takes more than \(Machine.workLimit) steps")
+      throw .tooLarge(reason: "the start of an answer takes more than \(Recogniser.workLimit) steps")
     }
     current = Mutex(GrammarState(builder))
   }
@@ -126,7 +126,7 @@ package struct GrammarMatcher: Sendable {
     let set = set
     let (next, isCut) = state.use { ($0.step(set, token: token), $0.isCut) }
     // A step that takes too much has no way on: no token comes next, which ends the answer.
-    if next != Machine.empty || isCut {
+    if next != Recogniser.empty || isCut {
       self.set = next
       return true
     }

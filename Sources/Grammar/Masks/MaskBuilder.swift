@@ -6,7 +6,7 @@ struct MaskBuilder {
   let graph: GrammarGraph
   let vocabulary: GrammarVocabulary
   let leaves: LeafCache
-  private(set) var machine: Machine
+  private(set) var recogniser: Recogniser
   private var masks: [Int32: (mask: TokenMask, worst: Int32)] = [:]
   private var maskBytes = 0
 
@@ -17,42 +17,42 @@ struct MaskBuilder {
     self.vocabulary = vocabulary
     self.leaves = leaves
     self.memory = memory
-    machine = Machine(graph: graph)
+    recogniser = Recogniser(graph: graph)
   }
 
   /// The set at the start of an answer.
   mutating func start() -> Int32 {
-    machine.begin()
-    return machine.start()
+    recogniser.begin()
+    return recogniser.start()
   }
 
   /// Whether the last question took more steps than it may, so that stacks are missing.
-  var isCut: Bool { machine.isCut }
+  var isCut: Bool { recogniser.isCut }
 
-  func cost(_ set: Int32) -> Int32 { machine.costs[Int(set)] }
+  func cost(_ set: Int32) -> Int32 { recogniser.costs[Int(set)] }
 
-  func canEnd(_ set: Int32) -> Bool { machine.items(of: set).contains { $0.node < 0 } }
+  func canEnd(_ set: Int32) -> Bool { recogniser.items(of: set).contains { $0.node < 0 } }
 
-  func mustEnd(_ set: Int32) -> Bool { set == Machine.ended }
+  func mustEnd(_ set: Int32) -> Bool { set == Recogniser.ended }
 
   /// The set after a token; the empty set when it is not allowed.
   mutating func step(_ set: Int32, token: Int32) -> Int32 {
-    machine.begin()
-    let marked = machine.step(set, token: token)
+    recogniser.begin()
+    let marked = recogniser.step(set, token: token)
     let bytes = vocabulary.bytes(of: token)
     guard !bytes.isEmpty else { return marked }
     var at = set
     for byte in bytes {
-      at = machine.step(at, byte)
-      if at == Machine.empty { break }
+      at = recogniser.step(at, byte)
+      if at == Recogniser.empty { break }
     }
-    return marked == Machine.empty ? at : machine.union(marked, at)
+    return marked == Recogniser.empty ? at : recogniser.union(marked, at)
   }
 
   // MARK: Masks
 
   mutating func mask(_ set: Int32, remaining: Int) -> TokenMask {
-    machine.begin()
+    recogniser.begin()
     let (mask, worst) = fullMask(set)
     // One token is kept for the end.
     if remaining - 2 >= Int(worst) { return mask }
@@ -75,7 +75,7 @@ struct MaskBuilder {
   private mutating func build(_ set: Int32, limit: Int32) -> (mask: TokenMask, worst: Int32) {
     var mask = TokenMask(count: vocabulary.count)
     var worst: Int32 = 0
-    for item in Array(machine.items(of: set)) {
+    for item in Array(recogniser.items(of: set)) {
       guard item.node >= 0 else {
         for token in vocabulary.endTokens { mask.insert(token) }
         continue
@@ -83,8 +83,8 @@ struct MaskBuilder {
       switch graph.nodes[Int(item.node)] {
       case .token(let id):
         // First the step, which may add a set: the array must be read after it.
-        let next = machine.resume(item.tail)
-        let cost = machine.costs[Int(next)]
+        let next = recogniser.resume(item.tail)
+        let cost = recogniser.costs[Int(next)]
         if cost <= limit {
           mask.insert(id)
           worst = max(worst, cost)
@@ -100,7 +100,7 @@ struct MaskBuilder {
     _ leaf: GrammarLeaf, _ item: StackItem, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32
   ) {
     let inside = leafMask(leaf, item)
-    let below = machine.costs[Int(item.tail)]
+    let below = recogniser.costs[Int(item.tail)]
     if let last = inside.groups.last {
       worst = max(worst, min(limit, Cost.sum(last.cost, below)))
       if leaf.textCounts == nil {
@@ -111,15 +111,15 @@ struct MaskBuilder {
     }
     guard !inside.exits.isEmpty else { return }
     if leaf.textCounts != nil {
-      let (seen, before) = machine.distinctPayload(item.payload)
+      let (seen, before) = recogniser.distinctPayload(item.payload)
       for exit in inside.exits {
         var text = before
-        for byte in vocabulary.trie.text(to: Int(exit)) { text = machine.appending(text, byte) }
-        guard let next = machine.adding(text, to: seen) else { continue }
-        walk(Int(exit), machine.resume(item.tail, seen: next), limit, &mask, &worst)
+        for byte in vocabulary.trie.text(to: Int(exit)) { text = recogniser.appending(text, byte) }
+        guard let next = recogniser.adding(text, to: seen) else { continue }
+        walk(Int(exit), recogniser.resume(item.tail, seen: next), limit, &mask, &worst)
       }
     } else {
-      let next = machine.resume(item.tail)
+      let next = recogniser.resume(item.tail)
       for exit in inside.exits { walk(Int(exit), next, limit, &mask, &worst) }
     }
   }
@@ -154,17 +154,18 @@ struct MaskBuilder {
   ) {
     var own = TokenMask(count: vocabulary.count)
     inside.add(to: &own, limit: limit)
-    let (seen, before) = machine.distinctPayload(item.payload)
-    let length = machine.bytes(ofText: before).count
-    let set = machine.alone(item)
-    for earlier in machine.texts(machine.list(seen), from: before) {
+    let (seen, before) = recogniser.distinctPayload(item.payload)
+    let length = recogniser.bytes(ofText: before).count
+    let set = recogniser.single(item)
+    for earlier in recogniser.texts(recogniser.list(seen), from: before) {
       var node = 0
       var at = set
-      for byte in machine.bytes(ofText: earlier).dropFirst(length) {
+      for byte in recogniser.bytes(ofText: earlier).dropFirst(length) {
         guard let child = vocabulary.trie.child(of: node, byte) else { break }
         node = child
-        at = machine.step(at, byte)
-        guard !machine.items(of: at).contains(where: { $0.node == item.node && $0.tail == item.tail }) else {
+        at = recogniser.step(at, byte)
+        guard !recogniser.items(of: at).contains(where: { $0.node == item.node && $0.tail == item.tail })
+        else {
           continue
         }
         // Nothing inside the leaf goes on from here.
@@ -181,7 +182,7 @@ struct MaskBuilder {
   private mutating func walk(
     _ root: Int, _ set: Int32, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32
   ) {
-    guard set != Machine.empty else { return }
+    guard set != Recogniser.empty else { return }
     let trie = vocabulary.trie
     let end = Int(trie.end[root])
     let base = Int(trie.depth[root])
@@ -191,8 +192,8 @@ struct MaskBuilder {
     var node = root + 1
     while node < end {
       let depth = Int(trie.depth[node]) - base
-      let next = machine.step(sets[depth - 1], trie.byte[node])
-      guard next != Machine.empty else {
+      let next = recogniser.step(sets[depth - 1], trie.byte[node])
+      guard next != Recogniser.empty else {
         node = Int(trie.end[node])
         continue
       }
@@ -209,7 +210,7 @@ struct MaskBuilder {
   ) {
     let tokens = vocabulary.trie.tokens(at: node)
     guard !tokens.isEmpty else { return }
-    let cost = machine.costs[Int(set)]
+    let cost = recogniser.costs[Int(set)]
     guard cost <= limit else { return }
     worst = max(worst, cost)
     for token in vocabulary.trie.tokens[tokens] { mask.insert(token) }
@@ -217,12 +218,12 @@ struct MaskBuilder {
 
   // MARK: Moving
 
-  var byteCount: Int { machine.byteCount + maskBytes }
+  var byteCount: Int { recogniser.byteCount + maskBytes }
 
   /// Takes over a set of another builder of the same grammar.
   mutating func adopt(_ set: Int32, from other: MaskBuilder) -> Int32 {
     var known: [Int32: Int32] = [:]
-    machine.begin()
-    return machine.adopt(set, from: other.machine, &known)
+    recogniser.begin()
+    return recogniser.adopt(set, from: other.recogniser, &known)
   }
 }

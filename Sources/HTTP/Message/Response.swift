@@ -8,8 +8,8 @@ package struct Response {
     /// Called on the connection's thread after the handler has returned. It may block. An error it throws
     /// ends the connection without the end mark of the body, so the client knows it is cut.
     case stream((BodyWriter) throws -> Void)
-    /// No body: the connection becomes a WebSocket. Made by `Response.webSocket`.
-    case webSocket(WebSocket.Settings, (WebSocket) -> Void)
+    /// No body: after the head the connection speaks another protocol, to its end. Made by `Response.webSocket`.
+    case upgrade((UpgradedConnection) -> Void)
   }
 
   /// Status code (RFC 9110 section 15).
@@ -54,7 +54,7 @@ package struct Response {
       let sink = Sink()
       try write(BodyWriter { bytes, _ in sink.bytes += bytes })
       return sink.bytes
-    case .webSocket: return []
+    case .upgrade: return []
     }
   }
 

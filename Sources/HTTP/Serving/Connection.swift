@@ -209,9 +209,7 @@ final class Connection {
     exchange.isAnswered = true
     let response = core.configuration.finish?(response, exchange.request, exchange.context) ?? response
     exchange.errorCode = response.errorCode
-    if case .webSocket(let settings, let serve) = response.body {
-      return try upgrade(response, settings, serve, exchange)
-    }
+    if case .upgrade(let serve) = response.body { return try upgrade(response, serve, exchange) }
     do throws(SocketError) {
       let sender = ResponseSender(
         socket: socket, stallSeconds: limits.writeStallSeconds, keepsAlive: keepsAlive, watch: watch)
@@ -233,24 +231,24 @@ final class Connection {
     }
   }
 
-  /// Makes the connection a WebSocket and serves it to its end; no request can follow.
+  /// Hands the connection to another protocol and serves it to its end; no request can follow.
   private func upgrade(
-    _ response: Response, _ settings: WebSocket.Settings, _ serve: (WebSocket) -> Void, _ exchange: Exchange
+    _ response: Response, _ serve: (UpgradedConnection) -> Void, _ exchange: Exchange
   ) throws(ReadFailure) -> Bool {
     let head = ResponseWriter.head(
       response, framing: .none, connection: "Upgrade", requestID: exchange.context.requestID)
     do { try socket.send(head, stallSeconds: limits.writeStallSeconds) } catch { throw .socket(error) }
     watch.endInterim()
-    let webSocket = WebSocket(
-      socket: socket, settings: settings, limits: limits, budget: core.budget, early: parser.takeInput(),
-      enterIdle: { [core, id] in core.table.enterIdle(id) },
-      leaveIdle: { [core, id] in core.table.leaveIdle(id) })
-    serve(webSocket)
-    webSocket.close(1000, "")
+    var bytesSent = 0
+    serve(
+      UpgradedConnection(
+        socket: socket, limits: limits, budget: core.budget, early: parser.takeInput(),
+        enterIdle: { [core, id] in core.table.enterIdle(id) },
+        leaveIdle: { [core, id] in core.table.leaveIdle(id) }, countSent: { bytesSent += $0 }))
     core.configuration.log?(
       exchange.record(
         ResponseSender.Outcome(
-          status: response.status, bytes: webSocket.bytesSent, keepsAlive: false, isCut: false)))
+          status: response.status, bytes: bytesSent, keepsAlive: false, isCut: false)))
     linger()
     return false
   }

@@ -29,7 +29,7 @@ struct ResponseSender {
       }
       return try stream(response, write, exchange, errors)
     // Answered by `Connection` itself.
-    case .webSocket: return try sendHead(response, exchange)
+    case .upgrade: return try sendHead(response, exchange)
     }
   }
 

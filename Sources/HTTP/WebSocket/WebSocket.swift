@@ -20,36 +20,24 @@ package final class WebSocket {
   private static let waitingLimit = 8
   private static let readBytes = 16 << 10
 
-  private let socket: Socket
+  private let connection: UpgradedConnection
   private let settings: Settings
-  private let limits: Limits
-  private let budget: BodyBudget
-  /// Tells the server that the connection may be ended now, false when it is ending; and that no more.
-  private let enterIdle: () -> Bool
-  private let leaveIdle: () -> Void
 
   private var reader: WebSocketFrameReader
   private var waiting: [String] = []
   private var reservedBytes = 0
   private var lastHeard = Instant.now
   private var isOver = false
-  private(set) var bytesSent = 0
 
-  init(
-    socket: Socket, settings: Settings, limits: Limits, budget: BodyBudget, early: [UInt8],
-    enterIdle: @escaping () -> Bool, leaveIdle: @escaping () -> Void
-  ) {
-    self.socket = socket
+  /// A WebSocket on a connection whose handshake has been answered.
+  init(_ connection: UpgradedConnection, settings: Settings) {
+    self.connection = connection
     self.settings = settings
-    self.limits = limits
-    self.budget = budget
-    self.enterIdle = enterIdle
-    self.leaveIdle = leaveIdle
     reader = WebSocketFrameReader(messageLimit: settings.messageBytes)
-    reader.feed(early)
+    reader.feed(connection.early)
   }
 
-  deinit { budget.release(reservedBytes) }
+  deinit { connection.budget.release(reservedBytes) }
 
   // MARK: Receiving
 
@@ -63,7 +51,7 @@ package final class WebSocket {
       if !waiting.isEmpty { return take() }
       guard !isOver else { break }
       if reader.isInsideMessage {
-        window = window ?? Window(limits)
+        window = window ?? Window(connection.limits)
         receiveRest(&window)
       } else {
         window = nil
@@ -81,7 +69,7 @@ package final class WebSocket {
       guard receiveOnce(until: Instant(nanoseconds: 0)) else { break }
       readMessages(upTo: Self.waitingLimit)
     }
-    if !isOver, socket.peer() == .gone { isOver = true }
+    if !isOver, connection.socket.peer() == .gone { isOver = true }
     return isOver
   }
 
@@ -120,9 +108,9 @@ package final class WebSocket {
 
   /// Waits for the first byte of a message. A server that ends, or begins to end, says so to the client.
   private func waitForMessage(until idleEnd: Instant) {
-    guard enterIdle() else { return close(1001, "the server is shutting down") }
+    guard connection.enterIdle() else { return close(1001, "the server is shutting down") }
     let hasBytes = receiveOnce(until: min(idleEnd, lastHeard.adding(seconds: settings.pingSeconds)))
-    leaveIdle()
+    connection.leaveIdle()
     if hasBytes || isOver { return }
     let now = Instant.now
     if now >= idleEnd { return close(1000, "no message for a long time") }
@@ -131,16 +119,16 @@ package final class WebSocket {
 
   private func askForLife() {
     write(WebSocketFrameWriter.ping())
-    guard !isOver, enterIdle() else { return }
+    guard !isOver, connection.enterIdle() else { return }
     let hasBytes = receiveOnce(until: Instant.now.adding(seconds: settings.pingSeconds))
-    leaveIdle()
+    connection.leaveIdle()
     if !hasBytes && !isOver { isOver = true }
   }
 
   /// Takes what has arrived; false when nothing came in time or the connection ended.
   private func receiveOnce(until deadline: Instant) -> Bool {
     do throws(SocketError) {
-      switch try socket.receive(most: Self.readBytes, until: deadline) {
+      switch try connection.socket.receive(most: Self.readBytes, until: deadline) {
       case .timedOut: return false
       case .bytes(let bytes):
         lastHeard = .now
@@ -149,8 +137,8 @@ package final class WebSocket {
         return !isOver
       case .end:
         // The server itself ends idle connections this way when it drains.
-        if enterIdle() {
-          leaveIdle()
+        if connection.enterIdle() {
+          connection.leaveIdle()
         } else if !reader.isInsideMessage {
           close(1001, "the server is shutting down")
         }
@@ -185,9 +173,9 @@ package final class WebSocket {
   private func adjustReservation() -> Bool {
     let held = reader.bufferedBytes + waiting.reduce(0) { $0 + $1.utf8.count }
     if held > reservedBytes {
-      guard budget.reserve(held - reservedBytes) else { return false }
+      guard connection.budget.reserve(held - reservedBytes) else { return false }
     } else {
-      budget.release(reservedBytes - held)
+      connection.budget.release(reservedBytes - held)
     }
     reservedBytes = held
     return true
@@ -202,8 +190,9 @@ package final class WebSocket {
   package func send(_ utf8: [UInt8]) throws(SocketError) {
     guard !isOver else { throw .clientGone }
     do throws(SocketError) {
-      try socket.send(WebSocketFrameWriter.text(utf8), stallSeconds: limits.writeStallSeconds)
-      bytesSent += utf8.count
+      try connection.socket.send(
+        WebSocketFrameWriter.text(utf8), stallSeconds: connection.limits.writeStallSeconds)
+      connection.countSent(utf8.count)
     } catch {
       isOver = true
       throw error
@@ -219,7 +208,7 @@ package final class WebSocket {
 
   private func write(_ bytes: [UInt8]) {
     do throws(SocketError) {
-      try socket.send(bytes, stallSeconds: limits.writeStallSeconds)
+      try connection.socket.send(bytes, stallSeconds: connection.limits.writeStallSeconds)
     } catch {
       isOver = true
     }

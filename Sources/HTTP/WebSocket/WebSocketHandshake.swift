@@ -22,7 +22,11 @@ extension Response {
     return Response(
       status: 101,
       headers: ["upgrade": "websocket", "sec-websocket-accept": WebSocketHandshake.accept(key)],
-      body: .webSocket(settings, serve))
+      body: .upgrade { connection in
+        let webSocket = WebSocket(connection, settings: settings)
+        serve(webSocket)
+        webSocket.close(1000, "")
+      })
   }
 }
 

@@ -161,7 +161,7 @@ extension Interpreter {
     try charge(units: Self.unitsPerStep)
     let arguments = try evaluate(filter.arguments)
     position = filter.position
-    return try nested(try filter.function(self, value, arguments))
+    return try nested(try BuiltinTables.filters[filter.number](self, value, arguments))
   }
 
   @inline(never)
@@ -170,7 +170,7 @@ extension Interpreter {
     let value = try evaluate(base)
     let arguments = try evaluate(test.arguments)
     position = expression.position
-    return .bool(try test.function(self, value, arguments) != test.isNegated)
+    return .bool(try BuiltinTables.tests[test.number](self, value, arguments) != test.isNegated)
   }
 
   @inline(never)

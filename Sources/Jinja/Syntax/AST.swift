@@ -87,14 +87,16 @@ struct NamedArgument: Sendable {
 
 struct FilterCall: Sendable {
   let name: String
-  let function: FilterFunction
+  /// In the runtime's table of filters.
+  let number: Int
   let arguments: CallArguments
   let position: JinjaPosition
 }
 
 struct TestCall: Sendable {
   let name: String
-  let function: TestFunction
+  /// In the runtime's table of tests.
+  let number: Int
   let arguments: CallArguments
   let isNegated: Bool
 }

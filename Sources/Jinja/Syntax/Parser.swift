@@ -7,6 +7,7 @@
 struct Parser {
   let tokens: [Token]
   let lines: LineMap
+  let builtins: Builtins
   let maxDepth: Int
   var index = 0
   var depth = 0
@@ -22,9 +23,10 @@ struct Parser {
   /// Where the tag stands that was read last: the one that opened a block, when its body is parsed.
   private var lastTag = JinjaPosition(line: 1, column: 1)
 
-  init(tokens: [Token], lines: LineMap, maxDepth: Int) {
+  init(tokens: [Token], lines: LineMap, builtins: Builtins, maxDepth: Int) {
     self.tokens = tokens
     self.lines = lines
+    self.builtins = builtins
     self.maxDepth = maxDepth
   }
 
@@ -32,7 +34,7 @@ struct Parser {
     let implicit = ImplicitNames(
       loop: id(of: "loop"), caller: id(of: "caller"), varargs: id(of: "varargs"), kwargs: id(of: "kwargs"))
     let body = try parseBody(until: [])
-    for call in calledNames where !bound.contains(call.name) && Globals.table[call.name] == nil {
+    for call in calledNames where !bound.contains(call.name) && !builtins.functions.contains(call.name) {
       throw .syntax(at: call.position, problem: "unknown function '\(call.name)'")
     }
     return Program(body: body, names: names, symbols: symbols, implicit: implicit)

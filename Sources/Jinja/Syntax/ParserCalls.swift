@@ -62,13 +62,13 @@ extension Parser {
   mutating func parseFilterCall() throws(JinjaError) -> FilterCall {
     let at = position
     let name = try dottedName("a filter name")
-    guard let function = Filters.table[name] else {
+    guard let number = builtins.filters[name] else {
       throw .syntax(at: at, problem: "unknown filter '\(name)'")
     }
     let argumentsAt = position
     let arguments = isSymbol(.openParen) ? try parseArguments() : CallArguments()
     try checkIndirect(name, arguments, argumentsAt)
-    return FilterCall(name: name, function: function, arguments: arguments, position: at)
+    return FilterCall(name: name, number: number, arguments: arguments, position: at)
   }
 
   /// `map('name')`, `select('name')` and the like: the names must exist too.
@@ -83,11 +83,11 @@ extension Parser {
     }
     switch filter {
     case "map":
-      if let name = literal(0), Filters.table[name] == nil {
+      if let name = literal(0), builtins.filters[name] == nil {
         throw .syntax(at: at, problem: "unknown filter '\(name)'")
       }
     case "select", "reject", "selectattr", "rejectattr":
-      if let name = literal(filter.utf8.count > 6 ? 1 : 0), Tests.table[name] == nil {
+      if let name = literal(filter.utf8.count > 6 ? 1 : 0), builtins.tests[name] == nil {
         throw .syntax(at: at, problem: "unknown test '\(name)'")
       }
     default: break
@@ -106,7 +106,9 @@ extension Parser {
     let isNegated = skip(name: "not")
     let at = position
     let name = try dottedName("a test name")
-    guard let function = Tests.table[name] else { throw .syntax(at: at, problem: "unknown test '\(name)'") }
+    guard let number = builtins.tests[name] else {
+      throw .syntax(at: at, problem: "unknown test '\(name)'")
+    }
     var arguments = CallArguments()
     if isSymbol(.openParen) {
       arguments = try parseArguments()
@@ -114,7 +116,7 @@ extension Parser {
       guard !isName("is") else { throw failure("tests cannot be chained with 'is'") }
       arguments.positional = [try parseTestArgument()]
     }
-    let test = TestCall(name: name, function: function, arguments: arguments, isNegated: isNegated)
+    let test = TestCall(name: name, number: number, arguments: arguments, isNegated: isNegated)
     return try node(.test(base, test), at, over: [base] + arguments.expressions)
   }
 

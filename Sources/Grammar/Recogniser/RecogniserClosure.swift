@@ -1,6 +1,6 @@
 // What follows a completed part: the leaves that may come next.
 
-extension Machine {
+extension Recogniser {
   // MARK: Closure
 
   mutating func close() -> Int32 {

@@ -14,7 +14,7 @@ struct StackItem: Hashable {
 }
 
 /// Number 0 is the empty set, number 1 the set of the end.
-struct Machine {
+struct Recogniser {
   static let empty: Int32 = 0
   static let ended: Int32 = 1
   /// Larger sets lose the stacks that were found last: the answer is constrained more, never less. Those that stay
@@ -125,6 +125,7 @@ struct Machine {
     return number
   }
 
+  /// The set of one stack.
   mutating func single(_ item: StackItem) -> Int32 { intern([item]) }
 
   mutating func number(of list: [UInt64]) -> Int32 {
@@ -183,11 +184,8 @@ struct Machine {
     return intern(merged)
   }
 
-  /// The set of one stack.
-  mutating func alone(_ item: StackItem) -> Int32 { single(item) }
-
-  /// Copies a set of another machine of the same grammar. The recursion is as deep as the stacks.
-  mutating func adopt(_ set: Int32, from other: Machine, _ known: inout [Int32: Int32]) -> Int32 {
+  /// Copies a set of another recogniser of the same grammar. The recursion is as deep as the stacks.
+  mutating func adopt(_ set: Int32, from other: Recogniser, _ known: inout [Int32: Int32]) -> Int32 {
     if set == Self.empty || set == Self.ended { return set }
     if let done = known[set] { return done }
     var copies: [StackItem] = []
@@ -201,7 +199,7 @@ struct Machine {
     return copy
   }
 
-  mutating func adoptPayload(_ item: StackItem, _ other: Machine) -> Int32 {
+  mutating func adoptPayload(_ item: StackItem, _ other: Recogniser) -> Int32 {
     switch graph.nodes[Int(item.node)] {
     case .leaf(let leaf) where leaf.textCounts != nil:
       let (seen, text) = other.distinctPayload(item.payload)
@@ -215,13 +213,13 @@ struct Machine {
     }
   }
 
-  mutating func adoptSeen(_ seen: Int32, _ other: Machine) -> Int32 {
+  mutating func adoptSeen(_ seen: Int32, _ other: Recogniser) -> Int32 {
     number(
       of: other.list(seen).map { UInt64(UInt32(bitPattern: adoptText(Int32(truncatingIfNeeded: $0), other))) }
         .sorted())
   }
 
-  mutating func adoptText(_ text: Int32, _ other: Machine) -> Int32 {
+  mutating func adoptText(_ text: Int32, _ other: Recogniser) -> Int32 {
     other.bytes(ofText: text).reduce(0) { appending($0, $1) }
   }
 

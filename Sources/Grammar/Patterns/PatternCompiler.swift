@@ -5,7 +5,8 @@ import JSON
 /// One pass over a pattern.
 struct PatternCompiler {
   private var builder = GraphBuilder()
-  private let vocabulary: GrammarVocabulary
+  /// Tokens of the vocabulary.
+  private let tokenCount: Int
   private var depth = 0
   private var budget = CompileBudget()
 
@@ -13,15 +14,15 @@ struct PatternCompiler {
   private static let excludedLimit = 4096
 
   static func compile(
-    _ pattern: Pattern, vocabulary: GrammarVocabulary
+    _ pattern: Pattern, tokenCount: Int
   ) throws(GrammarError) -> GrammarGraph {
-    var compiler = PatternCompiler(vocabulary: vocabulary)
+    var compiler = PatternCompiler(tokenCount: tokenCount)
     let marks = try compiler.builder.punctuation()
     let root = try compiler.node(pattern)
     return try GrammarGraph(nodes: compiler.builder.nodes, root: root, marks: marks)
   }
 
-  private init(vocabulary: GrammarVocabulary) { self.vocabulary = vocabulary }
+  private init(tokenCount: Int) { self.tokenCount = tokenCount }
 
   private mutating func node(_ pattern: Pattern) throws(GrammarError) -> Int32 {
     guard depth < Self.depthLimit else {
@@ -33,7 +34,7 @@ struct PatternCompiler {
     switch pattern {
     case .literal(let text): return try builder.literal(Array(text.utf8))
     case .token(let id):
-      guard id >= 0, Int(id) < vocabulary.count else {
+      guard id >= 0, Int(id) < tokenCount else {
         throw .unsatisfiable(path: "", reason: "the vocabulary has no token \(id)")
       }
       return try builder.add(.token(id))

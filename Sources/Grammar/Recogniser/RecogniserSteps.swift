@@ -1,6 +1,6 @@
 // Steps of the recogniser over bytes and tokens.
 
-extension Machine {
+extension Recogniser {
   // MARK: Steps
 
   /// The set at the start of an answer.
