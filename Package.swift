@@ -28,7 +28,7 @@ func kernelSettings(cpu: String) -> [SwiftSetting] {
   strict + [.unsafeFlags(["-Ounchecked", "-disable-cmo", "-target-cpu", cpu, "-Xcc", "-march=\(cpu)"])]
 }
 
-/// Module → the modules it may import. `Tests/ArchitectureTests` holds the sources to the same table.
+/// Module → the modules it may import. `Tests/ArchitectureTests` reads this table and holds the sources to it.
 let modules: [(name: String, imports: [String])] = [
   ("Platform", []),
   ("JSON", []),

@@ -10,23 +10,27 @@ private func textLines(of bytes: [UInt8]) -> [String] {
 /// One file of `Sources`, split into lines.
 struct SourceFile {
   let module: String
+  /// The folder inside the module; nil for files beside the folders.
+  let folder: String?
   let name: String
   let lines: [String]
 
   static let all: [SourceFile] = {
     var files: [SourceFile] = []
-    func collect(_ folder: String, module: String) {
-      for name in (try? File.names(in: folder)) ?? [] {
-        let path = folder + "/" + name
+    func collect(_ path: String, module: String, folder: String?) {
+      for name in (try? File.names(in: path)) ?? [] {
+        let path = path + "/" + name
         if File.isDirectory(path) {
-          collect(path, module: module)
+          collect(path, module: module, folder: folder ?? name)
         } else if name.hasSuffix(".swift"), let bytes = try? File.read(path, limit: 1 << 24) {
-          files.append(SourceFile(module: module, name: name, lines: textLines(of: bytes)))
+          files.append(SourceFile(module: module, folder: folder, name: name, lines: textLines(of: bytes)))
         }
       }
     }
     let sources = TestData.root + "/Sources"
-    for module in (try? File.names(in: sources)) ?? [] { collect(sources + "/" + module, module: module) }
+    for module in (try? File.names(in: sources)) ?? [] {
+      collect(sources + "/" + module, module: module, folder: nil)
+    }
     return files
   }()
 
