@@ -46,6 +46,9 @@ package struct JSONWriter {
     }
   }
 
+  /// Appends the comma between two elements that are written one by one.
+  package mutating func separate() { append(",") }
+
   private mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }
 
   /// Writes a string with its quotes.

@@ -6,6 +6,7 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
+import Platform
 
 extension APIError {
   /// - Parameter param: the field that holds the prompt: `messages` or `prompt`.
@@ -103,6 +104,15 @@ extension APIError {
   static let shuttingDown = APIError(
     status: 503, type: "server_error", code: "shutting_down",
     message: "The server is shutting down. Try another one, or again later.", retryAfter: 1)
+
+  /// Work on a request that finds no room under `--memory`.
+  static func outOfMemory(needed: Int, limit: Int) -> APIError {
+    APIError(
+      status: 503, type: "server_error", code: "insufficient_memory",
+      message:
+        "The request needs \(MemoryLimit.words(needed)) to be worked on, and they are not left of --memory "
+        + "\(MemoryLimit.words(limit)). Send less at once, or try again later.", retryAfter: 5)
+  }
 
   static let loading = APIError(
     status: 503, type: "server_error", code: "loading",

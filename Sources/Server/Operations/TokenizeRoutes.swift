@@ -6,6 +6,7 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
+import Platform
 import Tokenizers
 
 struct TokenizeRoutes {
@@ -31,21 +32,31 @@ struct TokenizeRoutes {
 
   // MARK: Tokens
 
+  /// Bytes that a byte of text takes while its tokens are found: ids, borders of words, normalised text.
+  private static let workPerByte = 24
+  /// How long cached prefixes have to make room, seconds.
+  private static let patience = 0.5
+
   private func tokenize(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody()
     let core = try server.request(body)
-    let tokenizer = core.model.tokenizer
     let request = try TokenizeRequest(
       body, model: core.model.id, limits: core.limits, vocabularySize: core.model.vocabularySize)
-    let tokens = try tokens(of: request, core)
-    return try answer(
-      [
-        "count": .int(tokens.count), "max_model_len": .int(core.model.service.limits.maxContext),
-        "tokens": .array(
-          request.wantsPieces ? tokens.map { piece($0, tokenizer) } : tokens.map { .int(Int($0)) }),
-        "token_strs": request.wantsStrings
-          ? .array(tokens.map { .string(tokenizer.token(of: $0) ?? "") }) : nil,
-      ], ignored: request.ignored)
+    try server.checkUnknown(request.ignored)
+    let loan = MemoryLoan(server.models.ledger, for: .requestBodies, patience: Self.patience)
+    if case .text(let text) = request.input {
+      let (bytes, overflow) = text.utf8.count.multipliedReportingOverflow(by: Self.workPerByte)
+      guard !overflow, loan.extend(by: bytes) else {
+        throw .outOfMemory(needed: overflow ? .max : bytes, limit: server.models.ledger.limit)
+      }
+    }
+    var response = TokenList(
+      tokens: try tokens(of: request, core), tokenizer: core.model.tokenizer,
+      maxContext: core.model.service.limits.maxContext, wantsPieces: request.wantsPieces,
+      wantsStrings: request.wantsStrings, loan: loan
+    ).response
+    response.nameIgnored(request.ignored)
+    return response
   }
 
   private func tokens(of request: TokenizeRequest, _ core: RequestContext) throws(APIError) -> [Int32] {
@@ -56,13 +67,6 @@ struct TokenizeRoutes {
     case .text(let text):
       core.model.prompts.tokens(ofForeign: text)
     }
-  }
-
-  /// The text of a token; its bytes where they are part of a character.
-  private func piece(_ id: Int32, _ tokenizer: Tokenizer) -> JSONValue {
-    let bytes = tokenizer.bytes(of: id)
-    let text = String(validating: bytes, as: UTF8.self).map(JSONValue.string)
-    return ["id": .int(Int(id)), "piece": text ?? .array(bytes.map { .int(Int($0)) })]
   }
 
   /// The text by the names that both kinds of clients look for.
