@@ -93,8 +93,10 @@ import Testing
     var table: [Int32] = []
     #expect(pool.extend(&table, to: 2))
     cache.record(text, computed: 52, path: &path, table: table, pool: &pool)
-    cache.recordTail(text, computed: 52, path: path, table: table, pool: &pool)
-    cache.recordTail(text, computed: 52, path: path, table: table, pool: &pool)
+    var sequence = SequenceMemory(path.root, promptCount: 64)
+    (sequence.path, sequence.blocks, sequence.count) = (path, table, 52)
+    cache.recordTail(text, of: sequence, pool: &pool)
+    cache.recordTail(text, of: sequence, pool: &pool)
     pool.release(&table)
     #expect(cache.count == 2)
     #expect(partial(text) == 20)

@@ -62,6 +62,8 @@ package final class KVCache {
   package static let blockTokens = 32
 
   package let shape: [KVLayerShape]
+  /// The states of the model's recurrent layers, which sequences keep beside keys and values; nil when it has none.
+  package let states: StateCache?
   package let format: KVFormat
   package let blockCount: Int
   /// Bytes of one block over all layers.
@@ -74,7 +76,9 @@ package final class KVCache {
   /// Reserves address space; memory is committed when blocks are written.
   ///
   /// - Throws: `invalidSize` when a size is not positive or the total overflows, `outOfMemory`.
-  package init(shape: [KVLayerShape], blockCount: Int, format: KVFormat = .f32) throws(ComputeError) {
+  package init(
+    shape: [KVLayerShape], blockCount: Int, format: KVFormat = .f32, states: StateCache? = nil
+  ) throws(ComputeError) {
     let perBlock = try Self.bytesPerBlock(shape, format: format)
     guard blockCount > 0, blockCount <= Int(Int32.max) else {
       throw .invalidSize(what: "KV cache blocks", value: blockCount)
@@ -89,6 +93,7 @@ package final class KVCache {
       next += layer.kvHeads * Self.bytesPerHead(layer.headDim, format) * blockCount
     }
     self.shape = shape
+    self.states = states
     self.format = format
     self.blockCount = blockCount
     bytesPerBlock = perBlock

@@ -59,10 +59,15 @@ struct BlockPool {
 
   /// Gives up one reference to each block and empties the table; unreferenced blocks become free.
   mutating func release(_ table: inout [Int32]) {
-    for block in table.reversed() {
+    release(table)
+    table.removeAll()
+  }
+
+  /// Gives up one reference to each block; unreferenced blocks become free.
+  mutating func release(_ blocks: [Int32]) {
+    for block in blocks.reversed() {
       references[Int(block)] -= 1
       if references[Int(block)] == 0 { free.append(block) }
     }
-    table.removeAll()
   }
 }

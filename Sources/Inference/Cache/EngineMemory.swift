@@ -3,6 +3,10 @@
 // A sequence holds a `SequenceMemory`. It grows by `extend`, begins with what others have computed by `fork` and `load`,
 // leaves them its own by `snapshot`, forgets drafts that did not come true by `rewind`, and gives all back by `release`.
 // When memory is short, cached prefixes that no sequence reads go first.
+//
+// Keys and values of earlier positions stay as they are, so that a sequence goes back to any of them by counting less.
+// The state of recurrent layers is overwritten by every step: a sequence goes back only to where a copy was made, before
+// a draft (`checkpoint`) and at some borders of blocks, for others (`snapshot`).
 
 import Compute
 import Platform
@@ -18,6 +22,9 @@ final class EngineMemory {
 
   /// Most blocks of the prefix cache: a tiny model must not drown in bookkeeping.
   private static let prefixBlocks = 1 << 14
+  /// Slots of state per sequence that may run: its own, the one it goes back to after a draft, and one for the prefix
+  /// cache.
+  static let slotsPerSequence = 3
 
   /// - Parameter prefixBytes: most bytes of cached prefixes; 0 for none.
   init(cache: KVCache, quota: MemoryQuota, prefixBytes: Int, store: PrefixStore?) {
@@ -27,7 +34,8 @@ final class EngineMemory {
     pool = BlockPool(blockCount: cache.blockCount, quota: quota.blocks)
     prefixes = PrefixCache(
       limit: min(cache.blockCount, prefixBytes / max(1, cache.bytesPerBlock), Self.prefixBlocks),
-      names: store?.names)
+      names: store?.names,
+      states: cache.states.map { PrefixStates($0, limit: $0.slotCount / Self.slotsPerSequence) })
   }
 
   /// Blocks held by sequences or by cached prefixes.
@@ -46,6 +54,7 @@ final class EngineMemory {
     let blocks = KVCache.blocks(forTokens: sequence.count + rows)
     let missing = blocks - sequence.blocks.count
     makeRoom(forBlocks: missing)
+    guard holdsState(&sequence) else { return false }
     if pool.extend(&sequence.blocks, to: blocks) { return true }
     quota.ask(forBlocks: missing - pool.freeCount, at: .now)
     return false
@@ -57,20 +66,48 @@ final class EngineMemory {
     prefixes.evict(untilFree: count, pool: &pool)
   }
 
-  /// Goes back to the first `count` tokens: rows of a draft that did not come true are forgotten, and overwritten by
-  /// the next ones.
+  /// Gives the sequence a slot for its state, zero before the first token, where the model has recurrent layers.
+  func holdsState(_ sequence: inout SequenceMemory) -> Bool {
+    guard let states = cache.states else { return true }
+    if sequence.slot == nil { sequence.slot = states.take() }
+    return sequence.slot != nil
+  }
+
+  /// Makes the state of a sequence a copy of another slot's.
+  func resume(_ sequence: SequenceMemory, from source: Int32) {
+    if let slot = sequence.slot { cache.states?.copy(source, to: slot) }
+  }
+
+  /// Remembers the state before a draft is verified.
+  func checkpoint(_ sequence: inout SequenceMemory) {
+    guard let states = cache.states, let slot = sequence.slot, let copy = states.fork(slot) else { return }
+    sequence.checkpoint = (copy, sequence.count)
+  }
+
+  /// Goes back to the first `count` tokens, so that rows of a draft that did not come true are forgotten: keys and values
+  /// are overwritten by the next rows. A state goes back to before the draft, and what came true of it is computed again.
   func rewind(_ sequence: inout SequenceMemory, to count: Int) {
-    sequence.count = min(sequence.count, count)
+    let checkpoint = sequence.checkpoint
+    sequence.checkpoint = nil
+    guard let states = cache.states, let slot = sequence.slot else {
+      sequence.count = min(sequence.count, count)
+      return
+    }
+    if count < sequence.count {
+      if let checkpoint { states.copy(checkpoint.slot, to: slot) } else { states.clear(slot) }
+      sequence.count = checkpoint?.count ?? 0
+    }
+    if let checkpoint { states.release(checkpoint.slot) }
   }
 
   /// Takes everything back, and keeps it as a cached prefix as far as the cache has room. The sequence could begin anew
   /// with what is left.
   func release(_ sequence: inout SequenceMemory, keys: [Int32]) {
-    prefixes.recordTail(
-      keys, computed: sequence.count, path: sequence.path, table: sequence.blocks, pool: &pool)
+    prefixes.recordTail(keys, of: sequence, pool: &pool)
     pool.release(&sequence.blocks)
+    if let slot = sequence.slot { cache.states?.release(slot) }
     prefixes.trim(pool: &pool)
-    sequence = SequenceMemory(sequence.path.root)
+    sequence = SequenceMemory(sequence.path.root, promptCount: sequence.promptCount)
   }
 
   /// Gives memory back to the ledger: what is free, and that of cached prefixes if it must be.
@@ -79,5 +116,5 @@ final class EngineMemory {
   func shrink(by bytes: Int) -> Int { quota.shrink(by: bytes, &pool, &prefixes, cache) }
 
   /// Tells the ledger how much of the memory the prefix cache holds.
-  func account() { quota.account(pool, prefixes) }
+  func account() { quota.account(pool, prefixes, cache.states) }
 }

@@ -1,4 +1,4 @@
-// What one engine may take of the process's memory: its weights, and a quota of KV blocks.
+// What one engine may take of the process's memory: its weights and states, and a quota of KV blocks.
 //
 // The cache's address space is laid out for the worst case, but a block may be written only within the pool's quota,
 // and the quota is raised only by what the ledger grants. A few blocks are granted for as long as the engine lives, so
@@ -17,6 +17,7 @@ final class MemoryQuota {
 
   let ledger: MemoryLedger
   private let weightBytes: Int
+  private let stateBytes: Int
   private let bytesPerBlock: Int
   private let guaranteed: Int
   private let touched: TouchedBytes
@@ -26,14 +27,20 @@ final class MemoryQuota {
   private var prefixBytes = 0
   private var nextAsk = Instant(nanoseconds: 0)
 
-  /// Reserves the weights and the guaranteed blocks; they are released when this goes. Nil when they are not left.
+  /// Reserves the weights, the states of recurrent layers and the guaranteed blocks; they are released when this goes.
+  /// Nil when they are not left.
   init?(
-    ledger: MemoryLedger, weightBytes: Int, bytesPerBlock: Int, guaranteedBlocks: Int, touched: TouchedBytes
+    ledger: MemoryLedger, weightBytes: Int, stateBytes: Int = 0, bytesPerBlock: Int, guaranteedBlocks: Int,
+    touched: TouchedBytes
   ) {
     let (cacheBytes, overflow) = guaranteedBlocks.multipliedReportingOverflow(by: bytesPerBlock)
-    guard !overflow, ledger.reserve([(.weights, weightBytes), (.kvCache, cacheBytes)]) else { return nil }
+    let parts: [(MemoryKind, Int)] = [
+      (.weights, weightBytes), (.kvCache, stateBytes), (.kvCache, cacheBytes),
+    ]
+    guard !overflow, ledger.reserve(parts) else { return nil }
     self.ledger = ledger
     self.weightBytes = weightBytes
+    self.stateBytes = stateBytes
     self.bytesPerBlock = bytesPerBlock
     self.touched = touched
     guaranteed = guaranteedBlocks
@@ -43,7 +50,7 @@ final class MemoryQuota {
   deinit {
     ledger.release(weightBytes, from: .weights)
     ledger.release(prefixBytes, from: .prefixCache)
-    ledger.release(blocks * bytesPerBlock - prefixBytes, from: .kvCache)
+    ledger.release(blocks * bytesPerBlock - prefixBytes + stateBytes, from: .kvCache)
     touched.set(0)
   }
 
@@ -85,17 +92,18 @@ final class MemoryQuota {
     guard given > 0 else { return 0 }
     blocks -= given
     cache.discard(pool.lowerQuota(to: blocks))
-    account(pool, prefixes)
+    account(pool, prefixes, cache.states)
     ledger.release(given * bytesPerBlock, from: .kvCache)
     return given * bytesPerBlock
   }
 
   /// Tells the ledger how much of the quota the prefix cache holds.
-  func account(_ pool: BlockPool, _ prefixes: PrefixCache) {
+  func account(_ pool: BlockPool, _ prefixes: PrefixCache, _ states: StateCache?) {
     let bytes = prefixes.count * bytesPerBlock
     ledger.move(bytes - prefixBytes, from: .kvCache, to: .prefixCache)
     prefixBytes = bytes
-    touched.set(pool.touched * bytesPerBlock)
+    let stateBytes = states.map { ($0.slotCount - $0.freeSlots) * $0.bytesPerSlot } ?? 0
+    touched.set(pool.touched * bytesPerBlock + stateBytes)
   }
 }
 

@@ -5,6 +5,9 @@
 // very memory that computing it again would fill with the same bits, because nothing in a forward pass depends on
 // how a prompt was cut into steps. Full blocks are shared; of a block that agrees only in its first tokens, and of
 // the unfilled last block of a text, a copy is made. When blocks run out, the leaf that was used longest ago goes.
+//
+// Where a model has recurrent layers, some blocks have the state after their last token beside them. A sequence can only
+// go on where there is one: what is found ends with such a block, and an unfilled block is of use as a whole.
 
 import Compute
 
@@ -41,6 +44,8 @@ struct PrefixCache {
     let block: Int32
     /// For the disk; nil without one, and for blocks that are not full.
     let name: String?
+    /// The slot of the state after the block's tokens.
+    var state: Int32?
     var children = 0
     var lastUse: UInt64
     /// Whether another sequence has used it since it was computed.
@@ -56,6 +61,8 @@ struct PrefixCache {
   /// Most blocks; 0 switches the cache off.
   private let limit: Int
   private let names: BlockNames?
+  /// Nil for models without recurrent layers.
+  private var states: PrefixStates?
   /// Entries that became hot since they were last asked for: parents before children.
   private var newlyHot: [Int] = []
 
@@ -66,9 +73,10 @@ struct PrefixCache {
   private static let mostNewlyHot = 1 << 14
 
   /// - Parameter names: what blocks are called on disk; nil without one.
-  init(limit: Int, names: BlockNames? = nil) {
-    self.limit = limit
+  init(limit: Int, names: BlockNames? = nil, states: PrefixStates? = nil) {
+    self.limit = states?.limit == 0 ? 0 : limit
     self.names = names
+    self.states = states
   }
 
   var isEnabled: Bool { limit > 0 }
@@ -87,23 +95,69 @@ struct PrefixCache {
       self.root = root
       last = .root(root)
     }
+
+    fileprivate mutating func append(_ id: Int) {
+      last = .entry(id)
+      blocks += 1
+    }
   }
 
   /// Appends to `table` the cached blocks that continue `path` with `tokens`, each retained for the caller.
   ///
   /// At least one token is left to compute: the caller wants its logits.
-  mutating func adopt(_ tokens: [Int32], path: inout Path, table: inout [Int32], pool: inout BlockPool) {
-    guard isEnabled else { return }
+  ///
+  /// - Returns: the slot of the state after the last block, where the model has states and a block was found.
+  @discardableResult
+  mutating func adopt(
+    _ tokens: [Int32], path: inout Path, table: inout [Int32], pool: inout BlockPool
+  ) -> Int32? {
+    guard isEnabled else { return nil }
     clock += 1
-    while let tokens = Self.nextBlock(tokens, path),
-      let id = index[Key(parent: path.last, tokens: tokens)], let block = entries[id]?.block
-    {
+    var state: Int32?
+    let (ids, usable) = found(tokens, after: path)
+    for id in ids.prefix(usable) {
+      guard let entry = entries[id] else { break }
       use(id)
-      pool.retain(CollectionOfOne(block))
-      table.append(block)
-      path.last = .entry(id)
-      path.blocks += 1
+      pool.retain(CollectionOfOne(entry.block))
+      table.append(entry.block)
+      path.append(id)
+      state = entry.state
     }
+    return state
+  }
+
+  /// The cached blocks that continue `path` with `tokens`, and how many of them lead to where a sequence can go on.
+  private func found(_ tokens: [Int32], after path: Path) -> (ids: [Int], usable: Int) {
+    var (ids, path, usable): ([Int], Path, Int) = ([], path, 0)
+    while let block = Self.nextBlock(tokens, path), let id = index[Key(parent: path.last, tokens: block)] {
+      ids.append(id)
+      path.append(id)
+      if states == nil || entries[id]?.state != nil { usable = ids.count }
+    }
+    return (ids, usable)
+  }
+
+  /// Keeps a copy of the state of a sequence that stands at `path`, unless there is one.
+  mutating func keep(state slot: Int32, at path: Path) {
+    guard case .entry(let id) = path.last, entries[id] != nil, entries[id]?.state == nil else { return }
+    let copy = copy(slot)
+    entries[id]?.state = copy
+  }
+
+  /// A copy of a state, in place of the one that was used longest ago if there are too many. Nil where there is none.
+  private mutating func copy(_ slot: Int32) -> Int32? {
+    if states?.isFull == true {
+      let oldest = entries.lazy.filter { $0.value.state != nil }
+        .min { ($0.value.lastUse, $0.key) < ($1.value.lastUse, $1.key) }
+      if let oldest { giveUpState(of: oldest.key) }
+    }
+    return states?.copy(slot)
+  }
+
+  private mutating func giveUpState(of id: Int) {
+    guard let slot = entries[id]?.state else { return }
+    entries[id]?.state = nil
+    states?.release(slot)
   }
 
   /// The tokens of the block after `path`, with at least one more after it.
@@ -113,22 +167,48 @@ struct PrefixCache {
     return Array(tokens[start..<start + KVCache.blockTokens])
   }
 
+  /// A cached block that agrees with a sequence in its first tokens.
+  struct Part {
+    /// Full blocks before it that the sequence does not have yet, and where they lead.
+    let before: [Int32]
+    let path: Path
+    let block: Int32
+    /// Positions that agree.
+    let count: Int
+    /// The slot of the state after them.
+    let state: Int32?
+  }
+
   /// The cached block after `path` that agrees with `tokens` the furthest, for a copy of its first positions.
-  mutating func partial(_ tokens: [Int32], _ path: Path) -> (block: Int32, count: Int)? {
+  mutating func partial(_ tokens: [Int32], _ path: Path) -> Part? {
+    guard isEnabled else { return nil }
+    // Full blocks without a state are of use on the way to an unfilled one with it.
+    let way = states == nil ? [] : found(tokens, after: path).ids
+    for count in (0...way.count).reversed() {
+      var end = path
+      for id in way.prefix(count) { end.append(id) }
+      guard let best = part(of: tokens, after: end), let entry = entries[best.entry] else { continue }
+      clock += 1
+      for id in way.prefix(count) + [best.entry] { use(id) }
+      return Part(
+        before: way.prefix(count).compactMap { entries[$0]?.block }, path: end, block: entry.block,
+        count: best.count, state: entry.state)
+    }
+    return nil
+  }
+
+  private func part(of tokens: [Int32], after path: Path) -> (entry: Int, count: Int)? {
     let wanted = tokens.dropFirst(path.blocks * KVCache.blockTokens).dropLast().prefix(KVCache.blockTokens)
-    guard isEnabled, let first = wanted.first,
-      let candidates = beginnings[Beginning(parent: path.last, first: first)]
+    guard let first = wanted.first, let candidates = beginnings[Beginning(parent: path.last, first: first)]
     else { return nil }
     var best: (entry: Int, count: Int)?
     for id in candidates.suffix(Self.compared) {
       guard let entry = entries[id] else { continue }
       let count = Self.shared(entry.key.tokens[...], wanted)
+      if states != nil, entry.state == nil || count < entry.key.tokens.count { continue }
       if count >= max(Self.leastShared, best?.count ?? 0) { best = (id, count) }
     }
-    guard let best, let block = entries[best.entry]?.block else { return nil }
-    clock += 1
-    use(best.entry)
-    return (block, best.count)
+    return best
   }
 
   private static func shared(_ a: ArraySlice<Int32>, _ b: ArraySlice<Int32>) -> Int {
@@ -168,15 +248,17 @@ struct PrefixCache {
     }
   }
 
-  /// Records the last block of a sequence that gives its blocks back, as far as it is filled.
-  mutating func recordTail(
-    _ tokens: [Int32], computed: Int, path: Path, table: [Int32], pool: inout BlockPool
-  ) {
+  /// Records the last block of a sequence that gives its memory back, as far as it is filled.
+  mutating func recordTail(_ tokens: [Int32], of sequence: SequenceMemory, pool: inout BlockPool) {
+    let (path, table, computed) = (sequence.path, sequence.blocks, sequence.count)
     let start = path.blocks * KVCache.blockTokens
     guard isEnabled, computed - start >= Self.leastShared, computed - start < KVCache.blockTokens,
       table.indices.contains(path.blocks)
     else { return }
     let tail = tokens[start..<computed]
+    guard states == nil else {
+      return recordTail(tail, after: path, block: table[path.blocks], state: sequence.slot, pool: &pool)
+    }
     let siblings = beginnings[Beginning(parent: path.last, first: tail[start])] ?? []
     let isKnown = siblings.contains { id in
       entries[id].map { Self.shared($0.key.tokens[...], tail) == tail.count } ?? false
@@ -185,6 +267,18 @@ struct PrefixCache {
     if !isKnown {
       _ = insert(Key(parent: path.last, tokens: Array(tail)), block: table[path.blocks], pool: &pool)
     }
+  }
+
+  /// Records an unfilled block with its state.
+  private mutating func recordTail(
+    _ tail: ArraySlice<Int32>, after path: Path, block: Int32, state: Int32?, pool: inout BlockPool
+  ) {
+    let key = Key(parent: path.last, tokens: Array(tail))
+    clock += 1
+    guard let state, index[key].flatMap({ entries[$0]?.state }) == nil, let copy = copy(state) else { return }
+    let id = index[key] ?? insert(key, block: block, pool: &pool)
+    entries[id]?.lastUse = clock
+    entries[id]?.state = copy
   }
 
   private mutating func insert(_ key: Key, block: Int32, pool: inout BlockPool) -> Int {
@@ -202,8 +296,9 @@ struct PrefixCache {
     return id
   }
 
-  /// Unfilled blocks that a new one begins with are of no more use.
+  /// Unfilled blocks that a new one begins with are of no more use, unless they have a state of their own.
   private mutating func removeBeginnings(of key: Key, pool: inout BlockPool) {
+    guard states == nil else { return }
     let siblings = beginnings[Beginning(parent: key.parent, first: key.tokens[0])] ?? []
     for id in siblings {
       guard let tokens = entries[id]?.key.tokens, tokens.count < key.tokens.count,
@@ -254,11 +349,11 @@ struct PrefixCache {
   private mutating func forget(_ id: Int, pool: inout BlockPool) -> Parent? {
     guard let gone = entries.removeValue(forKey: id) else { return nil }
     index[gone.key] = nil
+    if let slot = gone.state { states?.release(slot) }
     let beginning = Beginning(parent: gone.key.parent, first: gone.key.tokens[0])
     beginnings[beginning]?.removeAll { $0 == id }
     if beginnings[beginning]?.isEmpty == true { beginnings[beginning] = nil }
-    var table = [gone.block]
-    pool.release(&table)
+    pool.release([gone.block])
     if case .entry(let parent) = gone.key.parent { entries[parent]?.children -= 1 }
     return gone.key.parent
   }
@@ -275,7 +370,7 @@ extension PrefixCache {
     let block: Int32
   }
 
-  /// Nil where the block has been forgotten, as one may be that a sequence stands behind without holding it: what
+  /// Nil where the block has been forgotten, as one may be that a sequence stands after without holding it: what
   /// follows it can have no name, since names stand for all that came before.
   private func name(of parent: Parent) -> String? {
     switch parent {

@@ -9,11 +9,21 @@ struct SequenceMemory {
   var count = 0
   /// Blocks of keys and values in order of position: those of the remembered tokens, and room for the next ones.
   var blocks: [Int32] = []
+  /// The slot with the state of recurrent layers after `count` tokens; nil before there is any, and for models without
+  /// such layers.
+  var slot: Int32?
+  /// What a draft that does not come true is rewound to: the state before it, and the tokens remembered by that.
+  var checkpoint: (slot: Int32, count: Int)?
   /// Where the sequence stands among cached prefixes.
   var path: PrefixCache.Path
+  /// Tokens of the request's prompt: others may begin with the same.
+  let promptCount: Int
 
   /// - Parameter root: what the sequence shares its prefixes with.
-  init(_ root: PrefixCache.Root) { path = PrefixCache.Path(root) }
+  init(_ root: PrefixCache.Root, promptCount: Int) {
+    path = PrefixCache.Path(root)
+    self.promptCount = promptCount
+  }
 
   /// Whether a cached block could follow: the sequence holds full blocks, and all of them are shared.
   var isAtBorder: Bool {

@@ -6,29 +6,37 @@ import Compute
 import Platform
 
 extension EngineMemory {
+  /// Tokens between two states that are kept of a running sequence.
+  private static var stateInterval: Int { 256 }
+
   /// Whether sequences share what they compute at all.
   var sharesPrefixes: Bool { prefixes.isEnabled }
 
   /// Takes over what others have computed of a sequence that stands at a border. At least one of its tokens is left to
   /// compute.
   func fork(_ sequence: inout SequenceMemory, keys: [Int32]) {
-    prefixes.adopt(keys, path: &sequence.path, table: &sequence.blocks, pool: &pool)
+    guard holdsState(&sequence) else { return }
+    let state = prefixes.adopt(keys, path: &sequence.path, table: &sequence.blocks, pool: &pool)
     sequence.count = sequence.path.blocks * KVCache.blockTokens
+    if let state { resume(sequence, from: state) }
   }
 
   /// Takes over the part of a cached block that agrees with what follows, as a copy: copying 32 positions is quicker
   /// than computing one.
   func forkPart(_ sequence: inout SequenceMemory, keys: [Int32]) {
-    guard let (source, count) = prefixes.partial(keys, sequence.path) else { return }
-    pool.retain(CollectionOfOne(source))
-    let blocks = sequence.path.blocks + 1
+    guard holdsState(&sequence), let part = prefixes.partial(keys, sequence.path) else { return }
+    let held = part.before + [part.block]
+    pool.retain(held)
     makeRoom(forBlocks: 1)
-    if pool.extend(&sequence.blocks, to: blocks) {
-      cache.copyBlock(source, to: sequence.blocks[blocks - 1])
-      sequence.count += count
+    guard pool.freeCount > 0 else { return pool.release(held) }
+    sequence.blocks += part.before
+    sequence.path = part.path
+    sequence.count = part.path.blocks * KVCache.blockTokens + part.count
+    if pool.extend(&sequence.blocks, to: part.path.blocks + 1), let block = sequence.blocks.last {
+      cache.copyBlock(part.block, to: block)
     }
-    var held = [source]
-    pool.release(&held)
+    if let state = part.state { resume(sequence, from: state) }
+    pool.release([part.block])
   }
 
   /// Reads the blocks that come next from disk. True when there is more than the time allows.
@@ -49,14 +57,32 @@ extension EngineMemory {
     return false
   }
 
-  /// Shows others what the sequence has computed, as far as its blocks are full.
+  /// Shows others what the sequence has computed, as far as its blocks are full, and its state where it stands at a
+  /// border.
   func snapshot(_ sequence: inout SequenceMemory, keys: [Int32]) {
     prefixes.record(
       keys, computed: sequence.count, path: &sequence.path, table: sequence.blocks, pool: &pool)
+    guard let slot = sequence.slot, border(after: sequence.count - 1, of: sequence) == sequence.count else {
+      return
+    }
+    prefixes.keep(state: slot, at: sequence.path)
   }
 
-  /// The end of what a sequence that has computed `count` tokens shows to others next.
-  func border(after count: Int) -> Int { (count / KVCache.blockTokens + 1) * KVCache.blockTokens }
+  /// The first position after `count` at which what `sequence` has computed can be shared: the end of a block. A state
+  /// is kept at some borders only, among them the last one in the prompt.
+  func border(after count: Int, of sequence: SequenceMemory) -> Int {
+    let size = KVCache.blockTokens
+    guard cache.states != nil else { return (count / size + 1) * size }
+    let next = (count / Self.stateInterval + 1) * Self.stateInterval
+    let last = (sequence.promptCount - 1) / size * size
+    return last > count ? min(last, next) : next
+  }
+
+  /// Rows that a step may compute of a sequence such that it stops where its state is kept.
+  func rowsToBorder(of sequence: SequenceMemory) -> Int {
+    guard sharesPrefixes, cache.states != nil else { return .max }
+    return border(after: sequence.count, of: sequence) - sequence.count
+  }
 
   // MARK: Saving
 

@@ -52,7 +52,7 @@ final class ActiveSequence {
     sampler = Sampler(
       job.request.sampling, seed: job.seed, promptTokens: tokens, stopTokens: job.request.stopTokens)
     guide = job.request.guide
-    memory = SequenceMemory(root)
+    memory = SequenceMemory(root, promptCount: job.request.promptTokens.count)
     drafter = speculates ? Drafter(reference: job.request.draft) : nil
     guard !request.media.isEmpty else { return }
     var keys = tokens
@@ -125,7 +125,7 @@ final class ActiveSequence {
   func restart(ropeVariant: Int) {
     var root = memory.path.root
     root.ropeVariant = ropeVariant
-    memory = SequenceMemory(root)
+    memory = SequenceMemory(root, promptCount: promptCount)
   }
 
   func append(_ token: Int32, at now: Instant) {

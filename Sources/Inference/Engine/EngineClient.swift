@@ -144,17 +144,12 @@ package final class EngineClient: GenerationService {
       let format = configuration.kvFormat(beside: loaded.computeMode)
       let computeName = "\(loaded.computeName), \(format.rawValue) cache"
       let touched = TouchedBytes()
-      let (plan, quota) = try planMemory(loaded, format, configuration, touched)
-      let store = try configuration.prefixCacheFolder.flatMap { path in
-        try PrefixStore.open(
-          folder: path, limit: configuration.prefixCacheDiskBytes,
-          names: BlockNames(
-            content: loaded.content(), compute: computeName, version: configuration.version, shape: shape),
-          bytesPerBlock: try KVCache.bytesPerBlock(shape, format: format))
-      }
+      let states = try makeStates(loaded.model, configuration)
+      let (plan, quota) = try planMemory(loaded, format, states, configuration, touched)
+      let cache = try KVCache(shape: shape, blockCount: plan.blockCount, format: format, states: states)
       let memory = EngineMemory(
-        cache: try KVCache(shape: shape, blockCount: plan.blockCount, format: format), quota: quota,
-        prefixBytes: configuration.prefixCacheBytes, store: store)
+        cache: cache, quota: quota, prefixBytes: configuration.prefixCacheBytes,
+        store: try openStore(loaded, cache, configuration, computeName))
       let engine = Engine(
         model: loaded.model, memory: memory, maxContext: plan.maxContext, configuration: configuration,
         turns: loaded.turns, inbox: inbox)
@@ -173,17 +168,46 @@ package final class EngineClient: GenerationService {
     }
   }
 
-  /// How much context there is memory for, and the quota of it: weights and a first stretch of context are reserved.
+  /// Prefixes on disk, if there are to be any. Files hold blocks without states: a model with recurrent layers has none.
+  private static func openStore(
+    _ loaded: LoadedModel, _ cache: KVCache, _ configuration: EngineConfiguration, _ computeName: String
+  ) throws -> PrefixStore? {
+    guard let path = configuration.prefixCacheFolder else { return nil }
+    guard cache.states == nil else {
+      Log.warning("prefixes are kept in memory only", ["because": "the model has recurrent layers"])
+      return nil
+    }
+    return try PrefixStore.open(
+      folder: path, limit: configuration.prefixCacheDiskBytes,
+      names: BlockNames(
+        content: loaded.content(), compute: computeName, version: configuration.version, shape: cache.shape),
+      bytesPerBlock: cache.bytesPerBlock)
+  }
+
+  /// Slots for the states of the model's recurrent layers, if it has any.
+  private static func makeStates(
+    _ model: any CausalModel, _ configuration: EngineConfiguration
+  ) throws(ComputeError) -> StateCache? {
+    let shape = model.cacheShape.recurrent
+    guard !shape.isEmpty else { return nil }
+    let sequences = max(1, configuration.maxSequences)
+    return try StateCache(shape: shape, slotCount: sequences * EngineMemory.slotsPerSequence)
+  }
+
+  /// How much context there is memory for, and the quota of it: weights, states and a first stretch of context are
+  /// reserved.
   private static func planMemory(
-    _ loaded: LoadedModel, _ format: KVFormat, _ configuration: EngineConfiguration, _ touched: TouchedBytes
+    _ loaded: LoadedModel, _ format: KVFormat, _ states: StateCache?, _ configuration: EngineConfiguration,
+    _ touched: TouchedBytes
   ) throws -> (plan: MemoryPlan, quota: MemoryQuota) {
     let (model, ledger) = (loaded.model, configuration.ledger)
     let weightBytes = loaded.weightBytes - loaded.idleBytes + loaded.copyOverhead
+    let stateBytes = states.map { $0.slotCount * $0.bytesPerSlot } ?? 0
     let bytesPerToken = try KVCache.bytesPerToken(model.cacheShape.keysValues, format: format)
     func tooLarge(context: Int) -> InferenceError {
       let (cacheBytes, overflow) = context.multipliedReportingOverflow(by: bytesPerToken)
       return .modelTooLarge(
-        weightBytes: weightBytes, cacheBytes: overflow ? .max : cacheBytes, context: context,
+        weightBytes: weightBytes, cacheBytes: overflow ? .max : stateBytes + cacheBytes, context: context,
         leftBytes: ledger.left, limitBytes: ledger.limit)
     }
     guard weightBytes < ledger.limit else {
@@ -193,9 +217,9 @@ package final class EngineClient: GenerationService {
     let plan = try MemoryPlan(
       requestedContext: configuration.maxContext, modelContext: model.contextLength,
       maxSequences: configuration.maxSequences, bytesPerBlock: bytesPerBlock,
-      freeBytes: configuration.kvBytes(weights: weightBytes))
+      freeBytes: configuration.kvBytes(weights: weightBytes) - stateBytes)
     let quota = MemoryQuota(
-      ledger: ledger, weightBytes: weightBytes, bytesPerBlock: bytesPerBlock,
+      ledger: ledger, weightBytes: weightBytes, stateBytes: stateBytes, bytesPerBlock: bytesPerBlock,
       guaranteedBlocks: plan.guaranteedBlocks, touched: touched)
     guard let quota else { throw tooLarge(context: min(plan.maxContext, MemoryPlan.guaranteedTokens)) }
     return (plan, quota)

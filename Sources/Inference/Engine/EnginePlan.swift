@@ -46,10 +46,11 @@ extension Engine {
   /// request, or a request with the same instructions. Waiting for it is cheaper than computing them twice.
   private func twin(of index: Int) -> Int? {
     let sequence = running[index]
-    let end = memory.border(after: sequence.computed)
-    guard memory.sharesPrefixes, sequence.isAtBorder, sequence.tokens.count > end else { return nil }
+    guard memory.sharesPrefixes, sequence.isAtBorder else { return nil }
     return running[..<index].firstIndex { older in
-      older.pending > 1 && older.memory.path.root == sequence.memory.path.root && older.computed < end
+      let end = memory.border(after: sequence.computed, of: older.memory)
+      return older.pending > 1 && sequence.tokens.count > end
+        && older.memory.path.root == sequence.memory.path.root && older.computed < end
         && older.computed >= sequence.computed && older.tokens.count > end
         && older.keys[..<end].elementsEqual(sequence.keys[..<end])
     }
@@ -89,7 +90,9 @@ extension Engine {
     var candidates = running.map { sequence in
       Scheduler.Candidate(
         pending: sequence.isLoading ? 0 : sequence.ready, computed: sequence.computed,
-        chunkLimit: sequence.wantsPromptLogprobs ? Self.promptLogprobRows : .max,
+        chunkLimit: min(
+          memory.rowsToBorder(of: sequence.memory),
+          sequence.wantsPromptLogprobs ? Self.promptLogprobRows : .max),
         draft: drafts[ObjectIdentifier(sequence)]?.count ?? 0, isStream: sequence.isDecoding)
     }
     for (index, twin) in twins.enumerated() {
@@ -107,7 +110,8 @@ extension Engine {
     var drafts: [ObjectIdentifier: [Int32]] = [:]
     var budget = DraftBudget(clock.cost, rows: decoding.count)
     for sequence in decoding {
-      var draft = sequence.draft(most: Self.draftRows / decoding.count, within: &budget)
+      let most = min(Self.draftRows / decoding.count, memory.rowsToBorder(of: sequence.memory) - 1)
+      var draft = sequence.draft(most: most, within: &budget)
       // A draft that passes the border of the frequencies would be computed with the wrong ones.
       while !draft.isEmpty,
         model.ropeVariant(forTokens: sequence.tokens.count + draft.count) != sequence.ropeVariant
@@ -136,6 +140,7 @@ extension Engine {
     }
     var span = Batch.Span(
       tokens: sequence.tokens[start..<end] + item.draft, start: start, blocks: sequence.memory.blocks,
+      slot: sequence.memory.slot,
       ropeVariant: sequence.ropeVariant, logits: wanted)
     if !sequence.request.media.isEmpty {
       span.soft = sequence.softRows(in: start..<end)

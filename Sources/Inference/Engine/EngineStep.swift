@@ -33,6 +33,7 @@ extension Engine {
     batch.spans.removeAll(keepingCapacity: true)
     for item in work {
       begin(item.sequence)
+      if !item.draft.isEmpty { memory.checkpoint(&item.sequence.memory) }
       batch.spans.append(span(of: item))
     }
     forward()

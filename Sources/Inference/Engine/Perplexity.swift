@@ -178,6 +178,8 @@ struct TextWindows: Equatable {
 private final class WindowRun {
   private let model: any CausalModel
   private var cache: KVCache?
+  /// Where the state of recurrent layers is, if there are any.
+  private var slot: Int32?
   private var batch = Batch(spans: [])
   private var logits = Logits()
   private var ropeVariant = 0
@@ -194,7 +196,10 @@ private final class WindowRun {
     ropeVariant = model.ropeVariant(forTokens: window)
     guard cache?.blockCount != blocks else { return }
     do {
-      cache = try KVCache(shape: model.cacheShape.keysValues, blockCount: blocks, format: format)
+      let shape = model.cacheShape
+      let states = shape.recurrent.isEmpty ? nil : try StateCache(shape: shape.recurrent, slotCount: 1)
+      slot = states?.take()
+      cache = try KVCache(shape: shape.keysValues, blockCount: blocks, format: format, states: states)
     } catch {
       throw .modelLoading(String(describing: error))
     }
@@ -203,9 +208,10 @@ private final class WindowRun {
   /// Logits of all rows of the range; the rows before it have been computed.
   func compute(_ window: [Int32], _ range: Range<Int>) {
     guard let cache else { return }
+    if range.lowerBound == 0, let slot { cache.states?.clear(slot) }
     let span = Batch.Span(
       tokens: Array(window[range]), start: range.lowerBound, blocks: Array(0..<Int32(cache.blockCount)),
-      ropeVariant: ropeVariant, logits: .all)
+      slot: slot, ropeVariant: ropeVariant, logits: .all)
     batch.spans = [span]
     model.forward(batch, cache: cache, logits: &logits)
   }

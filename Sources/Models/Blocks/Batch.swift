@@ -19,6 +19,8 @@ package struct Batch: Sendable {
     package var start: Int
     /// The sequence's block table: entry i holds positions `32·i ..< 32·i + 32`. Covers `start + tokens.count`.
     package var blocks: [Int32]
+    /// Where the sequence's state is, as it is after `start` positions; nil for models without recurrent layers.
+    package var slot: Int32?
     /// From `CausalModel.ropeVariant(forTokens:)`, the same for all spans of a sequence.
     package var ropeVariant: Int
     package var logits: LogitRows
@@ -27,10 +29,14 @@ package struct Batch: Sendable {
     /// Ranges of positions that see each other in both directions, ascending; none ends after the span.
     package var groups: [Range<Int>] = []
 
-    package init(tokens: [Int32], start: Int, blocks: [Int32], ropeVariant: Int = 0, logits: LogitRows) {
+    package init(
+      tokens: [Int32], start: Int, blocks: [Int32], slot: Int32? = nil, ropeVariant: Int = 0,
+      logits: LogitRows
+    ) {
       self.tokens = tokens
       self.start = start
       self.blocks = blocks
+      self.slot = slot
       self.ropeVariant = ropeVariant
       self.logits = logits
     }

@@ -33,7 +33,7 @@ package protocol CausalModel: AnyObject {
   /// Runs all rows of the batch through the model.
   ///
   /// Writes the rows' keys and values into `cache` and the logits of the requested rows into `logits`
-  /// (span by span, in order). A row's results do not depend, to the bit, on its neighbours in the batch, on
+  /// (span by span, in order), and leaves in each span's slot of `cache.states` the state after its last row. A row's results do not depend, to the bit, on its neighbours in the batch, on
   /// how its prompt was cut into chunks, or on the number of threads. Allocates nothing once the
   /// buffers have grown to the size of the batch.
   ///
