@@ -16,7 +16,7 @@ package struct Guide: Sendable {
   }
 
   private enum State: Sendable {
-    /// A thought may open: so many bytes of its marker have come. Meanwhile the text may still be an answer.
+    /// A thought may open: the given number of bytes of its marker have come. Meanwhile the text may still be an answer.
     case beginning(matched: Int, mayBeAnswer: Bool)
     case thinking(tokens: Int)
     /// These tokens come next, from an index on.
@@ -38,7 +38,7 @@ package struct Guide: Sendable {
 
   /// - Parameters:
   ///   - thought: nil where none is expected, or its end does not matter.
-  ///   - grammar: what the text behind the thought must be; nil for any text.
+  ///   - grammar: what the text after the thought must be; nil for any text.
   package init(thought: Thought? = nil, grammar: CompiledGrammar? = nil) {
     self.thought = thought
     self.grammar = grammar
@@ -101,7 +101,7 @@ package struct Guide: Sendable {
     return thought.ending(after: tail)
   }
 
-  /// Closes the thought when only the shortest answer and its end still fit behind it.
+  /// Closes the thought when only the shortest answer and its end still fit after it.
   private mutating func makeRoom(_ remaining: Int) -> Int32? {
     guard let thought, let matcher else { return nil }
     let end = thought.ending(after: tail)
@@ -151,7 +151,7 @@ package struct Guide: Sendable {
       state = .thinking(tokens: tokens + 1)
       return
     }
-    // The model writes the white space behind its thought by itself, unless a grammar has no place for it.
+    // The model writes the white space after its thought by itself, unless a grammar has no place for it.
     force(matcher != nil && rest.isEmpty ? thought.separator : [], from: 0)
   }
 }

@@ -2,7 +2,7 @@
 
 /// Borrows its memory; valid until the next step is computed.
 package struct LogitRow {
-  /// Whoever chooses from the row uses it as working space.
+  /// What chooses from the row uses it as working space.
   let values: UnsafeMutableBufferPointer<Float>
   /// One for each block; infinity where the block has a NaN.
   private let maxima: UnsafeMutableBufferPointer<Float>

@@ -15,9 +15,9 @@ package struct TokenLogprob: Sendable, Equatable {
 /// The sampler's answer for one position.
 package struct SampledToken: Sendable, Equatable {
   package let id: Int32
-  /// Of the model's own distribution, before bias, penalties and temperature. 0 when not asked for.
+  /// Of the model's own distribution, before bias, penalties and temperature. 0 when not requested.
   package let logprob: Float
-  /// The most likely tokens of that distribution, most likely first; empty when not asked for.
+  /// The most likely tokens of that distribution, most likely first; empty when not requested.
   package let top: [TokenLogprob]
   /// True when the logits held no number for any token that is allowed: the model is broken, or everything is
   /// banned. The id then means nothing, and the sequence should end.

@@ -4,7 +4,7 @@
 struct RankedKey: Comparable {
   let bits: UInt64
 
-  /// A position behind all others.
+  /// A position after all others.
   static let last = Int(UInt32.max)
 
   /// Any number; the two zeros are equal.

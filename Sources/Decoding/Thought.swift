@@ -37,7 +37,7 @@ extension Guide {
 
     /// - Parameters:
     ///   - open: the marker that the model writes before a thought.
-    ///   - close: the marker behind it.
+    ///   - close: the marker after it.
     ///   - lead: text between the thought and `close`.
     ///   - separator: text between `close` and the answer.
     package init(
@@ -60,13 +60,13 @@ extension Guide.Thought {
     case none
     /// So many bytes of the marker have come.
     case partial(Int)
-    /// The marker is complete; the bytes behind it belong to the thought.
+    /// The marker is complete; the bytes after it belong to the thought.
     case complete([UInt8])
   }
 
   // MARK: Opening
 
-  /// The tokens that begin the marker, or continue it behind its first `matched` bytes.
+  /// The tokens that begin the marker, or continue it after its first `matched` bytes.
   func openings(after matched: Int) -> [Int32] {
     var tokens: [Int32] = []
     for spelling in open.spellings {
@@ -82,7 +82,7 @@ extension Guide.Thought {
     return tokens
   }
 
-  /// What a token behind the first `matched` bytes of the marker makes of it.
+  /// What a token after the first `matched` bytes of the marker makes of it.
   func open(_ token: Int32, after matched: Int) -> Opening {
     if token == open.token { return .complete([]) }
     let bytes = tokenizer.bytes(of: token)
@@ -101,7 +101,7 @@ extension Guide.Thought {
   /// The closing marker's bytes.
   var closingMarker: [UInt8] { close.bytes }
 
-  /// Takes a token of the thought. When it completes the closing marker, the bytes behind the marker; else nil.
+  /// Takes a token of the thought. When it completes the closing marker, the bytes after the marker; else nil.
   func close(_ token: Int32, after tail: inout [UInt8]) -> [UInt8]? {
     if token == close.token { return [] }
     tail += tokenizer.bytes(of: token)

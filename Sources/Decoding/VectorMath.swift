@@ -114,7 +114,7 @@ enum VectorMath {
     return total
   }
 
-  /// Sets to 0 the elements below `value`, and those equal to it behind the position `lastEqual`. Blocks that
+  /// Sets to 0 the elements below `value`, and those equal to it after the position `lastEqual`. Blocks that
   /// have no element to keep are left as they are.
   ///
   /// - Returns: the sum of the remaining elements of each block.

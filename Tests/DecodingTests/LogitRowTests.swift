@@ -1,4 +1,4 @@
-// Rows of logits with their maxima: what they say of the row, whole and shortened, and whoever found them.
+// Rows of logits with their maxima: what they say of the row, whole and shortened, and whatever found them.
 
 import Sampling
 import Support

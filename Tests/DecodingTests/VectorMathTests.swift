@@ -60,7 +60,7 @@ import Testing
     }
   }
 
-  @Test func `elements below a value are dropped, equal ones behind a position too`() {
+  @Test func `elements below a value are dropped, equal ones after a position too`() {
     var random = SeededGenerator(seed: 2)
     for round in 0..<200 {
       let row = (0..<Int.random(in: 1...300, using: &random)).map { _ in

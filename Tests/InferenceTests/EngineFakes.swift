@@ -31,14 +31,14 @@ final class HashModel: CausalModel {
     var permits = Int.max
     /// First tokens of prompts in the order in which they were begun.
     var begun: [Int32] = []
-    /// Rows of logits that were asked for, in all and at most in one step.
+    /// Rows of logits that were requested, in all and at most in one step.
     var logitRows = 0
     var mostLogitRows = 0
   }
 
   /// - Parameters:
   ///   - gate: each step waits until it is true.
-  ///   - padding: columns behind the vocabulary, which would win.
+  ///   - padding: columns after the vocabulary, which would win.
   init(
     gate: Monitor<Bool>? = nil, watch: Monitor<Watch>? = nil, isPoisonous: Bool = false,
     shortLimit: Int = .max, padding: Int = 0

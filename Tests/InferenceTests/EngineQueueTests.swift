@@ -1,4 +1,4 @@
-// Who is served, who waits, who is refused, who has left: the engine's queue, with steps that tests let through.
+// Requests that are served, wait, are refused or have left: the engine's queue, with steps that tests let through.
 
 import Decoding
 import Platform

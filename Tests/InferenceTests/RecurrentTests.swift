@@ -76,7 +76,7 @@ private final class RecurrentModel: CausalModel {
     }
   }
 
-  /// Bytes of the states of an engine with so many sequences: a slot is a cache line here.
+  /// Bytes of the states of an engine that runs `sequences` at a time: a slot is a cache line here.
   private func stateBytes(sequences: Int) -> Int { 64 * 3 * sequences }
 
   @Test func `a state makes the same tokens, whatever the size of the chunks`() throws {

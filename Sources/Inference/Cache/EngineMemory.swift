@@ -48,8 +48,8 @@ final class EngineMemory {
     (pool.freeCount + quota.growable(pool) + prefixes.evictableCount(pool)) * KVCache.blockTokens
   }
 
-  /// Gives a sequence room for so many tokens more. Where there is none it returns false, nothing is taken, and others
-  /// are asked for memory.
+  /// Gives a sequence room for `rows` more tokens. Where there is none it returns false, nothing is taken, and other
+  /// engines are asked for memory.
   func extend(_ sequence: inout SequenceMemory, by rows: Int) -> Bool {
     let blocks = KVCache.blocks(forTokens: sequence.count + rows)
     let missing = blocks - sequence.blocks.count
@@ -60,7 +60,7 @@ final class EngineMemory {
     return false
   }
 
-  /// Tries to have so many blocks free.
+  /// Tries to have `count` blocks free.
   func makeRoom(forBlocks count: Int) {
     quota.grow(&pool, untilFree: count)
     prefixes.evict(untilFree: count, pool: &pool)

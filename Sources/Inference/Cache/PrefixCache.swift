@@ -63,7 +63,7 @@ struct PrefixCache {
   private let names: BlockNames?
   /// Nil for models without recurrent layers.
   private var states: PrefixStates?
-  /// Entries that became hot since they were last asked for: parents before children.
+  /// Entries that became hot since they were last taken: parents before children.
   private var newlyHot: [Int] = []
 
   /// Fewer equal tokens are not worth the copy of a block.

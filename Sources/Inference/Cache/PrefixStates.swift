@@ -1,4 +1,4 @@
-// States that the prefix cache keeps: copies of running ones, at most so many that sequences always find slots.
+// States that the prefix cache keeps: copies of running ones, few enough that sequences always find slots.
 
 import Compute
 

@@ -30,6 +30,6 @@ struct SequenceMemory {
     blocks.count == path.blocks && count == path.blocks * KVCache.blockTokens
   }
 
-  /// A forward pass has computed so many rows more.
+  /// A forward pass has computed `rows` more.
   mutating func advance(by rows: Int) { count += rows }
 }

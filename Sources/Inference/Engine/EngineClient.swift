@@ -19,7 +19,7 @@ package final class EngineClient: GenerationService {
   package let computeName: String
   /// What the model takes beside text.
   package let mediaRules: MediaRules
-  /// The mode in use: exact where fast was asked for and this machine has no integer kernels.
+  /// The mode in use: exact where fast was configured and this machine has no integer kernels.
   package let computeMode: ComputeMode
 
   /// Bytes of weights, mapped or not.
@@ -31,7 +31,7 @@ package final class EngineClient: GenerationService {
   private let thread: Thread
   private let queueLimit: Int
 
-  /// Tokens that a reader may lag behind before its generation is cancelled.
+  /// Tokens that a reader may leave unread before its generation is cancelled.
   private static let mailboxCapacity = 4096
   /// The forward pass keeps its buffers on the heap; this leaves room for deep call chains in debug builds.
   private static let stackBytes = 4 << 20
@@ -68,7 +68,7 @@ package final class EngineClient: GenerationService {
     var copyOverhead = 0
     var computeName: String
     var computeMode = ComputeMode.exact
-    /// A digest of the checkpoint; asked for only where prefixes are kept on disk.
+    /// A digest of the checkpoint; computed only where prefixes are kept on disk.
     var content: () -> [UInt8] = { [] }
     /// Whose kernels the model uses, if others use them too.
     var turns: SharedCompute?

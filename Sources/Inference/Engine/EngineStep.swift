@@ -100,7 +100,8 @@ extension Engine {
     return request.tokenLimit.map { row.prefix($0) } ?? row
   }
 
-  /// The only sequence left finds no room for its next rows: others are asked for memory, and if none comes, it fails.
+  /// The only sequence left finds no room for its next rows: other engines are asked for memory, and if none comes, it
+  /// fails.
   private func waitForMemory() {
     let now = Instant.now
     guard let since = stalledSince else {
@@ -120,7 +121,7 @@ extension Engine {
     let _: Bool? = inbox.wait(until: pause) { $0.isStopped || $0.reclaim > 0 ? true : nil }
   }
 
-  /// Why a sequence of so many tokens cannot go on.
+  /// Why a sequence of `tokens` tokens cannot go on.
   private func shortage(tokens: Int) -> InferenceError {
     let ledger = memory.quota.ledger
     return .outOfMemory(

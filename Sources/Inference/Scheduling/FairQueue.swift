@@ -1,4 +1,4 @@
-// A queue with several lines: first come, first served within a line, and between lines whoever was served least.
+// A queue with several lines: first come, first served within a line, and between lines the one that was served least.
 //
 // Each tenant has a count of the tokens that were computed for it. The tenant with the least count goes next. One
 // that was away starts where the least of the others stands: nobody saves up a right to keep others waiting.
