@@ -21,8 +21,14 @@ enum FileTargets {
     _ = try? ChatRequest(value, limits: limits, vocabularySize: 2048)
     _ = try? CompletionRequest(value, limits: limits, vocabularySize: 2048)
     _ = try? MessagesRequest(value, limits: limits, vocabularySize: 2048)
-    _ = try? ResponsesRequest(value, isMessage: false, limits: limits, dropsUnknownTools: false)
-    _ = try? TokenizeRequest(value, model: "m", limits: limits, vocabularySize: 2048)
+    _ = try? TokenizeRequest(value, limits: limits, vocabularySize: 2048)
+    guard
+      let request = try? ResponsesRequest(
+        value, isMessage: false, limits: limits, vocabularySize: 2048, dropsUnknownTools: false),
+      let items = try? ResponsesItemReader(limits: limits, makeID: { "ID" }, resolve: { _ in nil }).read(
+        request.input ?? "")
+    else { return }
+    _ = try? request.chatRequest(context: [], input: items, limits: limits)
   }
 
   static func safetensors(_ bytes: [UInt8]) {

@@ -191,10 +191,63 @@ struct MessagesRequestTests {
     #expect(contentRefusal(messages) == expected)
   }
 
-  @Test func `the message of a translated error has the new name`() {
-    #expect(throws: APIError.invalidValue("tools[0].name", "it must match ^[a-zA-Z0-9_-]{1,64}$")) {
-      try read(#"\#(hi),"tools":[{"name":"a b","input_schema":{}}]"#)
+  @Test(arguments: [
+    (
+      #""tools":[{"name":"a b","input_schema":{}}]"#,
+      "Invalid 'tools[0].name': it must match ^[a-zA-Z0-9_-]{1,64}$."
+    ),
+    (
+      #""tools":[{"name":"f","input_schema":{}},{"name":"f","input_schema":{}}]"#,
+      "Invalid 'tools[1].name': the name 'f' is used twice."
+    ),
+    (
+      #""tools":[{"name":"f","input_schema":[]}]"#,
+      "Invalid type for 'tools[0].input_schema': expected an object, but got an array."
+    ),
+    (
+      #""tools":[{"name":"f","input_schema":{"type":"what"}}]"#,
+      "Invalid 'tools[0].input_schema': 'what' is not a type of JSON Schema."
+    ),
+    (#""tool_choice":{"type":"any"}"#, "Invalid 'tool_choice': 'any' needs 'tools'."),
+    (
+      #""stop_sequences":[1]"#,
+      "Invalid type for 'stop_sequences[0]': expected a string, but got an integer."
+    ),
+    (
+      #""output_config":{"effort":"huge"}"#,
+      "Invalid 'output_config.effort': expected one of 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max', "
+        + "but got 'huge'."
+    ),
+    (
+      #""output_config":{"format":{"type":"json_schema","schema":1}}"#,
+      "Invalid type for 'output_config.format.schema': expected an object, but got an integer."
+    ),
+    (#""min_tokens":10"#, "Invalid 'min_tokens': 10 is more than the limit of 9 tokens."),
+  ])
+  func `the message of an error has this wire's names`(extra: String, message: String) {
+    #expect {
+      try read("\(hi),\(extra)")
+    } throws: { error in
+      "\(error)" == message
     }
+  }
+
+  @Test func `what is found wrong later has this wire's names too`() throws {
+    let tools = #""tools":[{"name":"f","input_schema":{"type":"object"}}]"#
+    let format = #""output_config":{"format":{"type":"json_schema","schema":{}}}"#
+    let thinking = #""thinking":{"type":"enabled","budget_tokens":8}"#
+    let request = try read([hi, tools, format, thinking].joined(separator: ",")).chat
+    #expect(request.tools.map(\.parametersField) == ["tools[0].input_schema"])
+    #expect(request.format?.param == "output_config.format.schema")
+    #expect(request.thinkingBudget?.field == "thinking.budget_tokens")
+    let image = #"{"type":"image","source":{"type":"url","url":"u"}}"#
+    let continued = try read(
+      #""max_tokens":9,"system":"s","messages":[{"role":"user","content":[\#(image)]},"#
+        + #"{"role":"assistant","content":"The"}]"#
+    ).chat
+    #expect(continued.continuationField == "messages[1]")
+    #expect(continued.media.map(\.path) == ["messages[0].content[0]"])
+    #expect(continued.media.map(\.field) == ["messages[0].content[0].source.url"])
   }
 
   @Test func `the limit is required unless tokens are counted`() throws {

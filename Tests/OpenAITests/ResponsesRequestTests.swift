@@ -19,7 +19,7 @@ struct ResponsesRequestTests {
   private func request(_ members: String, dropsUnknownTools: Bool = false) throws -> ResponsesRequest {
     try ResponsesRequest(
       JSONValue(parsing: #"{"model":"m",\#(members)}"#), isMessage: false, limits: RequestLimits(),
-      dropsUnknownTools: dropsUnknownTools)
+      vocabularySize: 1_000, dropsUnknownTools: dropsUnknownTools)
   }
 
   private func input(_ request: ResponsesRequest) throws -> ResponsesInput {
@@ -30,9 +30,7 @@ struct ResponsesRequestTests {
 
   private func chat(_ members: String, dropsUnknownTools: Bool = false) throws -> ChatRequest {
     let request = try request(members, dropsUnknownTools: dropsUnknownTools)
-    return try request.chatRequest(
-      context: [], input: input(request), limits: RequestLimits(), vocabularySize: 1_000
-    ).request
+    return try request.chatRequest(context: [], input: input(request), limits: RequestLimits())
   }
 
   private func refusal(_ members: String) -> String {
@@ -262,6 +260,29 @@ struct ResponsesRequestTests {
       #expect(error.param == "tools[1].name")
       #expect(error.message.hasPrefix("Invalid 'tools[1].name':"))
     }
+  }
+
+  @Test func `what is found wrong later has this wire's names too`() throws {
+    let image = #"{"type":"input_image","image_url":"u"}"#
+    let chat = try chat(
+      #""input":[{"role":"user","content":"a"},{"role":"user","content":[\#(image)]}],"#
+        + #""tools":[{"type":"web_search"},{"type":"function","name":"f"}],"thinking_budget":3,"#
+        + #""text":{"format":{"type":"json_schema","name":"n","schema":{}}}"#, dropsUnknownTools: true)
+    #expect(chat.messagesField == "input")
+    #expect(chat.tools.map(\.parametersField) == ["tools[1].parameters"])
+    #expect(chat.format?.param == "text.format.schema")
+    #expect(chat.thinkingBudget?.field == "thinking_budget")
+    #expect(chat.media.map(\.path) == ["input[1].content[0]"])
+    #expect(chat.media.map(\.field) == ["input[1].content[0].image_url"])
+  }
+
+  @Test func `one turn has no more calls than a request has tools`() {
+    let call = #"{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}"#
+    func calls(_ count: Int) -> String {
+      refusal(#""input":[\#(Array(repeating: call, count: count).joined(separator: ","))]"#)
+    }
+    #expect(calls(RequestLimits().tools) == "accepted")
+    #expect(calls(RequestLimits().tools + 1) == "invalid_value input[128]")
   }
 
   @Test func `tools of unknown type can be dropped, and are named`() throws {

@@ -2,19 +2,19 @@
 
 package import JSON
 
-/// A chat request that has been checked. The other wires are read into one too.
+/// A request for a conversation's next message that has been checked. Every wire with conversations is read into one.
 package struct ChatRequest: Sendable {
   /// Checked messages as objects without null members, with placeholders for images and audio.
-  package var messages: [JSONValue]
+  package var messages: [JSONValue] = []
   /// What the placeholders stand for.
-  package var media: [MediaPart]
+  package var media: [MediaPart] = []
   /// The tools that the model is told about; empty when `tool_choice` is `none`.
-  package var tools: [Tool]
-  package var toolChoice: ToolChoice
-  package var allowsParallelCalls: Bool
+  package var tools: [Tool] = []
+  package var toolChoice = ToolChoice.none
+  package var allowsParallelCalls = true
   /// What the content must look like; nil for free text.
   package var format: ResponseFormat?
-  package var options: GenerationOptions
+  package var options = GenerationOptions()
   /// Alternatives to report with each token; nil when no log probabilities are wanted.
   package var topLogprobs: Int?
   /// Whether the model shall think; nil leaves it to the template.
@@ -23,43 +23,49 @@ package struct ChatRequest: Sendable {
   package var reasoningEffort: String?
   package var thinkingBudget: ThinkingBudget?
   /// Whether the text of thoughts is sent to the client.
-  package var showsReasoning: Bool
+  package var showsReasoning = true
   /// Extra variables of the chat template.
-  package var templateArguments: JSONObject
-  package var addsGenerationPrompt: Bool
-  package var continuesFinalMessage: Bool
+  package var templateArguments = JSONObject()
+  package var addsGenerationPrompt = true
+  package var continuesFinalMessage = false
   /// Text that the answer is likely to repeat.
   package var prediction: String?
+  /// The field that holds the messages, for errors that are found later.
+  package var messagesField = "messages"
+  /// The field by which the final message is continued, for errors that are found later.
+  package var continuationField = "continue_final_message"
   /// Top-level fields that nobody knows.
-  package var ignored: [String]
+  package var ignored: [String] = []
+
+  /// Nothing is said yet: a wire's reader fills it in.
+  init() {}
 }
 
 extension ChatRequest {
+  /// Reads the body of a chat request.
+  ///
   /// - Parameter vocabularySize: token ids in the body must be below it.
   /// - Throws: the first problem found, with the path of its field.
   package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
     var fields = try Fields(body)
-    _ = try Self.model(&fields)
+    _ = try fields.model()
+    try self.init(&fields, limits: limits, vocabularySize: vocabularySize)
+  }
+
+  /// Reads all fields but `model`.
+  init(_ fields: inout Fields, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
     var reader = MessageReader(limits: limits)
-    messages = try reader.read(&fields)
-    media = reader.media
+    set(try reader.read(&fields))
     try Self.refuseUnsupported(&fields)
-    format = try ResponseFormat.read(&fields, limits: limits)
-    let selection = try ToolSelection(&fields, limits: limits)
-    tools = selection.tools
-    toolChoice = selection.choice
-    allowsParallelCalls = selection.allowsParallelCalls
-    options = try GenerationOptions(
-      &fields, limits: limits, minimumTokens: 1, vocabularySize: vocabularySize)
+    let own = try Self.format(&fields, limits: limits)
+    format = try ResponseFormat.read(&fields, own: own, limits: limits)
+    set(try ToolSelection(chat: &fields, limits: limits))
+    options = try GenerationOptions(&fields, limits: limits, vocabularySize: vocabularySize)
+    try options.readAnswers(&fields, limits: limits)
     topLogprobs = try Self.topLogprobs(&fields, limits: limits)
-    let arguments = try Self.templateArguments(&fields, limits: limits)
-    templateArguments = arguments
+    templateArguments = try Self.templateArguments(&fields, limits: limits)
     var unknown: [String] = []
-    let thinking = try ThinkingOptions(&fields, templateArguments: arguments, unknown: &unknown)
-    self.thinking = thinking.isOn
-    reasoningEffort = thinking.effort
-    thinkingBudget = thinking.budget
-    showsReasoning = thinking.showsReasoning
+    set(try ThinkingOptions(chat: &fields, templateArguments: templateArguments, unknown: &unknown))
     continuesFinalMessage = try fields.bool("continue_final_message") ?? false
     addsGenerationPrompt = try fields.bool("add_generation_prompt") ?? !continuesFinalMessage
     try Self.checkContinuation(continuesFinalMessage, addsGenerationPrompt, messages)
@@ -68,10 +74,32 @@ extension ChatRequest {
     ignored = fields.unread + unknown
   }
 
-  static func model(_ fields: inout Fields) throws(APIError) -> String {
-    let model = try fields.requiredString("model")
-    guard !model.utf8.isEmpty else { throw .invalidValue("model", "it is empty") }
-    return model
+  mutating func set(_ transcript: Transcript) {
+    messages = transcript.messages
+    media = transcript.media
+  }
+
+  mutating func set(_ selection: ToolSelection) {
+    tools = selection.tools
+    toolChoice = selection.choice
+    allowsParallelCalls = selection.allowsParallelCalls
+  }
+
+  mutating func set(_ options: ThinkingOptions) {
+    thinking = options.isOn
+    reasoningEffort = options.effort
+    thinkingBudget = options.budget
+    showsReasoning = options.showsReasoning
+  }
+
+  /// `response_format`.
+  static func format(_ fields: inout Fields, limits: RequestLimits) throws(APIError) -> ResponseFormat? {
+    guard var format = try fields.fields("response_format") else { return nil }
+    let reader = FormatReader(limits: limits)
+    return try reader.typed(&format) { (format) throws(APIError) in
+      var description = try format.requiredFields("json_schema")
+      return try reader.described(&description)
+    }
   }
 
   private static func refuseUnsupported(_ fields: inout Fields) throws(APIError) {
@@ -142,7 +170,8 @@ extension ChatRequest {
     "pad_token", "unk_token", "chat_template", "tokenize", "strftime_now", "raise_exception",
   ]
 
-  private static func templateArguments(_ fields: inout Fields, limits: RequestLimits) throws(APIError)
+  /// `chat_template_kwargs`, which Responses has too.
+  static func templateArguments(_ fields: inout Fields, limits: RequestLimits) throws(APIError)
     -> JSONObject
   {
     let name = "chat_template_kwargs"

@@ -24,16 +24,8 @@ package struct TokenizeRequest: Sendable {
 }
 
 extension TokenizeRequest {
-  private static let own = [
-    "add_special", "add_special_tokens", "parse_special", "with_pieces", "return_token_strs",
-  ]
-
-  /// - Parameters:
-  ///   - model: what a chat request without `model` means.
-  /// - Throws: the first problem found, with the path of its field.
-  package init(_ body: JSONValue, model served: String, limits: RequestLimits, vocabularySize: Int)
-    throws(APIError)
-  {
+  /// - Throws: the first problem found, with the path of its field. `model` may be missing.
+  package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
     var fields = try Fields(body)
     let model = try fields.string("model")
     let short = try fields.bool("add_special")
@@ -59,10 +51,8 @@ extension TokenizeRequest {
     guard addsSpecial != true else {
       throw .unsupportedValue("add_special_tokens", "the chat template writes the special tokens")
     }
-    var chat = fields.object
-    for name in Self.own { chat[name] = nil }
-    if model == nil { chat["model"] = .string(served) }
-    let request = try ChatRequest(.object(chat), limits: limits, vocabularySize: vocabularySize)
+    if model != nil { _ = try fields.model() }
+    let request = try ChatRequest(&fields, limits: limits, vocabularySize: vocabularySize)
     input = .chat(request)
     addsSpecialTokens = false
     ignored = request.ignored

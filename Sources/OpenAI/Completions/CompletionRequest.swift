@@ -32,10 +32,11 @@ extension CompletionRequest {
   /// - Throws: the first problem found, with the path of its field.
   package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
     var fields = try Fields(body)
-    _ = try ChatRequest.model(&fields)
+    _ = try fields.model()
     prompts = try PromptReader(limits: limits, vocabularySize: vocabularySize).read(&fields)
     options = try GenerationOptions(
-      &fields, limits: limits, minimumTokens: 0, vocabularySize: vocabularySize)
+      &fields, limits: limits, vocabularySize: vocabularySize, minimumTokens: 0)
+    try options.readAnswers(&fields, limits: limits)
     options.maxTokens = options.maxTokens ?? Self.defaultMaxTokens
     logprobs = try fields.integer("logprobs", in: 0...limits.completionLogprobs)
     echoes = try fields.bool("echo") ?? false
@@ -48,7 +49,8 @@ extension CompletionRequest {
     try fields.refuse("tools", because: "tools are for /v1/chat/completions")
     try fields.refuse("top_logprobs", because: "in a completion 'logprobs' is the number of alternatives")
     try fields.refuse("prompt_embeds", because: "prompts are text or token ids")
-    format = try ResponseFormat.read(&fields, limits: limits)
+    let own = try ChatRequest.format(&fields, limits: limits)
+    format = try ResponseFormat.read(&fields, own: own, limits: limits)
     guard prompts.count * options.choices <= limits.allChoices else {
       throw .aboveMaximum(
         "n", kind: "integer", limit: "\(limits.allChoices / prompts.count) for \(prompts.count) prompts")

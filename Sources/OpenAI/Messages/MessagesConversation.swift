@@ -1,34 +1,31 @@
-// `system` and `messages` of POST /v1/messages as messages of a chat request.
+// `system` and `messages` of POST /v1/messages as the messages of a conversation.
 
 import JSON
 
 /// Every block is taken over or refused with its path; nothing is dropped but thoughts of other servers.
 struct MessagesConversation {
   private let limits: RequestLimits
-  private(set) var messages: [JSONValue] = []
-  /// From paths in `messages` to paths in the body.
-  private(set) var names: FieldNames = [:]
-  /// The answer goes on with the assistant's own last message.
-  private(set) var endsWithAssistant = false
+  private(set) var transcript: Transcript
+  /// The assistant's own last message, with which the answer goes on.
+  private(set) var continuedField: String?
 
-  init(limits: RequestLimits) { self.limits = limits }
+  init(limits: RequestLimits) {
+    self.limits = limits
+    transcript = Transcript(limits: limits)
+  }
 
   mutating func read(_ fields: inout Fields) throws(APIError) {
     if let system = fields.value("system") {
       let content = try texts(system, path: "system", in: "the system prompt")
-      if content != "" { append(["role": "system", "content": content], from: "system") }
+      if content != "" { transcript.append(["role": "system", "content": content]) }
     }
     guard let values = try fields.array("messages", maxCount: limits.messages) else {
       throw .missing("messages")
     }
     guard !values.isEmpty else { throw .invalidValue("messages", "it is empty") }
     for (index, value) in values.enumerated() { try readMessage(value, path: "messages[\(index)]") }
+    try transcript.checkCount(field: "messages")
     try checkEnd(path: "messages[\(values.count - 1)]")
-  }
-
-  private mutating func append(_ message: JSONValue, from path: String) {
-    names.add("messages[\(messages.count)]", as: path)
-    messages.append(message)
   }
 
   private mutating func readMessage(_ value: JSONValue, path: String) throws(APIError) {
@@ -40,7 +37,7 @@ struct MessagesConversation {
     case "assistant": try readAssistant(content, path: path)
     case "system":
       let content = try texts(content, path: "\(path).content", in: "a system message")
-      append(["role": "system", "content": content], from: path)
+      transcript.append(["role": "system", "content": content])
     default:
       throw .invalidValue(
         "\(path).role", "'\(APIError.shortened(role))' is none of user, assistant, system")
@@ -85,7 +82,7 @@ struct MessagesConversation {
 
   /// Results of tools are messages of their own, in the order of the blocks.
   private mutating func readUser(_ content: JSONValue, path: String) throws(APIError) {
-    if case .string = content { return append(["role": "user", "content": content], from: path) }
+    if case .string = content { return transcript.append(["role": "user", "content": content]) }
     var parts: [JSONValue] = []
     let values = try blocks(content, path: "\(path).content")
     guard !values.isEmpty else { throw .invalidValue("\(path).content", "it is empty") }
@@ -93,15 +90,15 @@ struct MessagesConversation {
       var block = try Fields(value, path: "\(path).content[\(index)]")
       switch try block.requiredString("type") {
       case "text": parts.append(try Self.part(&block))
-      case "image": parts.append(try image(&block, part: parts.count))
+      case "image": parts.append(try image(&block))
       case "tool_result":
-        if !parts.isEmpty { append(["role": "user", "content": .array(parts)], from: path) }
+        if !parts.isEmpty { transcript.append(["role": "user", "content": .array(parts)]) }
         parts = []
         try readResult(&block)
       case let type: throw misplaced(type, in: "a user message", path: block.path)
       }
     }
-    if !parts.isEmpty { append(["role": "user", "content": .array(parts)], from: path) }
+    if !parts.isEmpty { transcript.append(["role": "user", "content": .array(parts)]) }
   }
 
   private mutating func readResult(_ block: inout Fields) throws(APIError) {
@@ -111,8 +108,8 @@ struct MessagesConversation {
     if let given = block.value("content") {
       content = try result(given, path: block.name(of: "content"), isError: isError)
     }
-    names.add("messages[\(messages.count)].tool_call_id", as: block.name(of: "tool_use_id"))
-    append(["role": "tool", "tool_call_id": .string(id), "content": content], from: block.path)
+    try transcript.checkCall(id, field: block.name(of: "tool_use_id"))
+    transcript.append(["role": "tool", "tool_call_id": .string(id), "content": content])
   }
 
   /// A string, or blocks of text and images. Chat templates can be told of an error in words only.
@@ -125,7 +122,7 @@ struct MessagesConversation {
       var block = try Fields(value, path: "\(path)[\(index)]")
       switch try block.requiredString("type") {
       case "text": parts.append(try Self.part(&block))
-      case "image": parts.append(try image(&block, part: parts.count))
+      case "image": parts.append(try image(&block))
       case let type: throw misplaced(type, in: "a tool result", path: block.path)
       }
     }
@@ -139,8 +136,8 @@ struct MessagesConversation {
   // MARK: Images
 
   /// An image block as a part of the message that is being read.
-  private mutating func image(_ block: inout Fields, part index: Int) throws(APIError) -> JSONValue {
-    guard var source = try block.fields("source") else { throw .missing(block.name(of: "source")) }
+  private mutating func image(_ block: inout Fields) throws(APIError) -> JSONValue {
+    var source = try block.requiredFields("source")
     let url: String
     let field: String
     switch try source.requiredString("type") {
@@ -155,16 +152,14 @@ struct MessagesConversation {
       throw .unsupportedValue(
         source.name(of: "type"), "expected 'base64' or 'url', but got '\(APIError.shortened(type))'")
     }
-    let part = "messages[\(messages.count)].content[\(index)]"
-    names.add(part, as: block.path)
-    names.add("\(part).image_url", as: field)
-    return ["type": "image_url", "image_url": .string(url)]
+    return try transcript.placeholder(
+      of: MediaPart(content: .image(url: url, detail: .auto), path: block.path, field: field))
   }
 
   // MARK: Assistant
 
   private mutating func readAssistant(_ content: JSONValue, path: String) throws(APIError) {
-    if case .string = content { return append(["role": "assistant", "content": content], from: path) }
+    if case .string = content { return transcript.append(["role": "assistant", "content": content]) }
     var text = ""
     var thought = ""
     var calls: [JSONValue] = []
@@ -177,7 +172,7 @@ struct MessagesConversation {
         if ThoughtSignature.isOwn(try block.string("signature") ?? "", of: words) { thought += words }
       // Another server's.
       case "redacted_thinking": continue
-      case "tool_use": calls.append(try Self.readCall(&block))
+      case "tool_use": calls.append(try readCall(&block))
       case let type: throw misplaced(type, in: "an assistant message", path: block.path)
       }
     }
@@ -185,11 +180,15 @@ struct MessagesConversation {
     if !text.utf8.isEmpty || calls.isEmpty { message["content"] = .string(text) }
     if !thought.utf8.isEmpty { message["reasoning_content"] = .string(thought) }
     if !calls.isEmpty { message["tool_calls"] = .array(calls) }
-    append(.object(message), from: path)
+    guard calls.count <= limits.tools else {
+      throw .invalidValue("\(path).content", "there are more than \(limits.tools) tool_use blocks")
+    }
+    transcript.append(.object(message))
   }
 
-  private static func readCall(_ block: inout Fields) throws(APIError) -> JSONValue {
+  private mutating func readCall(_ block: inout Fields) throws(APIError) -> JSONValue {
     let id = try block.requiredString("id")
+    transcript.addCall(id)
     let name = try block.requiredString("name")
     guard let input = try block.object("input") else { throw .missing(block.name(of: "input")) }
     return [
@@ -200,12 +199,11 @@ struct MessagesConversation {
 
   /// An assistant's message that stands last is the beginning of the answer.
   private mutating func checkEnd(path: String) throws(APIError) {
-    guard messages.last?["role"] == "assistant" else { return }
-    guard messages.last?["tool_calls"] == nil else {
+    guard let last = transcript.messages.last, last["role"] == "assistant" else { return }
+    guard last["tool_calls"] == nil else {
       throw .invalidValue(path, "its tool_use blocks need tool_result blocks in a next message")
     }
-    endsWithAssistant = true
-    names.add("continue_final_message", as: path)
+    continuedField = path
   }
 }
 

@@ -1,7 +1,6 @@
-// The body of POST /v1/messages: Anthropic's words, read into the request that all wires share.
+// The body of POST /v1/messages: Anthropic's words, read into the request that wires share.
 
 package import JSON
-import Sampling
 
 /// A request of Anthropic's wire that has been checked.
 package struct MessagesRequest: Sendable {
@@ -11,15 +10,9 @@ package struct MessagesRequest: Sendable {
   package var showsThinking: Bool
   /// Top-level fields that nobody knows.
   package var ignored: [String]
-  private let names: FieldNames
 }
 
 extension MessagesRequest {
-  /// Fields that mean the same on both wires, by the same name. Most are not Anthropic's.
-  private static let shared =
-    SamplingField.allCases.map(\.name)
-    + ["max_tokens", "stream", "seed", "logit_bias", "min_tokens", "stop_token_ids", "ignore_eos"]
-
   /// - Parameters:
   ///   - vocabularySize: token ids in the body must be below it.
   ///   - onlyCounts: the prompt alone is of interest: `max_tokens` may be missing.
@@ -28,73 +21,65 @@ extension MessagesRequest {
     throws(APIError)
   {
     var fields = try Fields(body)
-    var chat = JSONObject([("model", .string(try ChatRequest.model(&fields)))])
-    for name in Self.shared { chat[name] = fields.value(name) }
+    _ = try fields.model()
     if !onlyCounts { _ = try fields.required("max_tokens") }
+    chat = ChatRequest()
     var conversation = MessagesConversation(limits: limits)
     try conversation.read(&fields)
-    chat["messages"] = .array(conversation.messages)
-    if conversation.endsWithAssistant { chat["continue_final_message"] = true }
-    chat["stop"] = fields.value("stop_sequences")
-    showsThinking = try Self.readThinking(&fields, into: &chat)
-    var names = conversation.names
-    names.add("stop", as: "stop_sequences")
-    try Self.readTools(&fields, limits: limits, into: &chat, &names)
-    try Self.readOutput(&fields, into: &chat, &names)
-    try Self.acceptHints(&fields)
-    do throws(APIError) {
-      self.chat = try ChatRequest(.object(chat), limits: limits, vocabularySize: vocabularySize)
-    } catch {
-      throw names.translated(error)
+    chat.set(conversation.transcript)
+    if let field = conversation.continuedField {
+      chat.continuesFinalMessage = true
+      chat.addsGenerationPrompt = false
+      chat.continuationField = field
     }
-    self.names = names
+    chat.options = try GenerationOptions(
+      &fields, limits: limits, vocabularySize: vocabularySize, tokenLimits: ["max_tokens"],
+      stop: "stop_sequences")
+    chat.options.streams = try fields.bool("stream") ?? false
+    var thinking = ThinkingOptions()
+    showsThinking = try Self.readThinking(&fields, maxTokens: chat.options.maxTokens, into: &thinking)
+    chat.set(try Self.tools(&fields, limits: limits))
+    var output = try fields.fields("output_config")
+    try thinking.settle(level: output?.word("effort", of: ThinkingOptions.efforts))
+    chat.set(thinking)
+    chat.format = try Self.format(&output, limits: limits)
+    try Self.acceptHints(&fields)
     ignored = fields.unread
   }
-
-  /// An error about the chat request, in the words of this wire.
-  package func translated(_ error: APIError) -> APIError { names.translated(error) }
 
   // MARK: Thinking and output
 
   /// Without the field the model does not think.
   ///
   /// - Returns: whether the text of thoughts is to be sent.
-  private static func readThinking(_ fields: inout Fields, into chat: inout JSONObject) throws(APIError)
-    -> Bool
-  {
+  private static func readThinking(
+    _ fields: inout Fields, maxTokens: Int?, into options: inout ThinkingOptions
+  ) throws(APIError) -> Bool {
     guard var thinking = try fields.fields("thinking") else {
-      chat["thinking"] = ["type": "disabled"]
+      options.propose(isOn: false)
       return true
     }
     _ = try thinking.requiredString("type")
-    let type = try thinking.word("type", of: ["enabled", "disabled", "adaptive"]) ?? "disabled"
-    var switches = JSONObject([("type", .string(type))])
+    let type = try thinking.word("type", of: ["enabled", "disabled", "adaptive"])
+    options.propose(isOn: type != "disabled")
     if let budget = try thinking.integer("budget_tokens", in: 1...Int.max), type == "enabled" {
-      if case .int(let limit)? = chat["max_tokens"], budget >= limit {
-        throw .invalidValue("thinking.budget_tokens", "it must be less than 'max_tokens'")
+      let field = thinking.name(of: "budget_tokens")
+      if let maxTokens, budget >= maxTokens {
+        throw .invalidValue(field, "it must be less than 'max_tokens'")
       }
-      switches["budget_tokens"] = .int(budget)
+      options.propose(budget: budget, field: field)
     }
-    chat["thinking"] = .object(switches)
     return try thinking.word("display", of: ["summarized", "omitted"]) != "omitted"
   }
 
-  private static func readOutput(
-    _ fields: inout Fields, into chat: inout JSONObject, _ names: inout FieldNames
-  ) throws(APIError) {
-    guard var config = try fields.fields("output_config") else { return }
-    chat["reasoning_effort"] = config.value("effort")
-    names.add("reasoning_effort", as: "output_config.effort")
-    guard var format = try config.fields("format") else { return }
+  private static func format(_ config: inout Fields?, limits: RequestLimits) throws(APIError)
+    -> ResponseFormat?
+  {
+    guard var format = try config?.fields("format") else { return nil }
     guard try format.requiredString("type") == "json_schema" else {
-      throw .invalidValue("output_config.format.type", "expected 'json_schema'")
+      throw .invalidValue(format.name(of: "type"), "expected 'json_schema'")
     }
-    let schema = try format.required("schema")
-    chat["response_format"] = [
-      "type": "json_schema", "json_schema": ["name": "output", "schema": schema, "strict": true],
-    ]
-    names.add("response_format", as: "output_config.format")
-    names.add("response_format.json_schema", as: "output_config.format")
+    return try FormatReader(limits: limits).schema(in: &format)
   }
 
   /// Fields that only hint; their types are checked.
@@ -110,47 +95,40 @@ extension MessagesRequest {
 
   // MARK: Tools
 
-  private static func readTools(
-    _ fields: inout Fields, limits: RequestLimits, into chat: inout JSONObject, _ names: inout FieldNames
-  ) throws(APIError) {
-    if let values = try fields.array("tools", maxCount: limits.tools) {
-      var tools: [JSONValue] = []
-      for (index, value) in values.enumerated() {
-        let path = "tools[\(index)]"
-        tools.append(["type": "function", "function": .object(try readTool(value, path: path))])
-        names.add("\(path).function", as: path)
-        names.add("\(path).function.parameters", as: "\(path).input_schema")
+  private static func tools(_ fields: inout Fields, limits: RequestLimits) throws(APIError) -> ToolSelection {
+    var selection = ToolSelection()
+    for (index, value) in (try fields.array("tools", maxCount: limits.tools) ?? []).enumerated() {
+      var tool = try Fields(value, path: "tools[\(index)]")
+      let type = try tool.string("type") ?? "custom"
+      guard type == "custom" else {
+        throw .unsupportedValue(
+          tool.name(of: "type"), "'\(APIError.shortened(type))' tools belong to another provider")
       }
-      chat["tools"] = .array(tools)
+      let function = try Tool(&tool, schema: "input_schema", limits: limits)
+      _ = try tool.required("input_schema")
+      try selection.add(function)
     }
-    guard var choice = try fields.fields("tool_choice") else { return }
+    var choice = ToolChoiceWords.auto
+    if var fields = try fields.fields("tool_choice") {
+      choice = try ToolChoiceWords(messages: &fields)
+      selection.allowsParallelCalls = try fields.bool("disable_parallel_tool_use") != true
+    }
+    try selection.choose(choice)
+    return selection
+  }
+}
+
+extension ToolChoiceWords {
+  fileprivate init(messages choice: inout Fields) throws(APIError) {
     switch try choice.requiredString("type") {
-    case "auto": chat["tool_choice"] = "auto"
-    case "any": chat["tool_choice"] = "required"
-    case "none": chat["tool_choice"] = "none"
-    case "tool":
-      let name = try choice.requiredString("name")
-      chat["tool_choice"] = ["type": "function", "function": ["name": .string(name)]]
-      names.add("tool_choice.function", as: "tool_choice")
+    case "auto": self = .auto
+    case "any": self = .required("any")
+    case "none": self = .none
+    case "tool": self = .named(try Name(&choice))
     case let type:
       throw .invalidValue(
-        "tool_choice.type",
+        choice.name(of: "type"),
         "expected one of 'auto', 'any', 'tool', 'none', but got '\(APIError.shortened(type))'")
     }
-    if try choice.bool("disable_parallel_tool_use") == true { chat["parallel_tool_calls"] = false }
-  }
-
-  private static func readTool(_ value: JSONValue, path: String) throws(APIError) -> JSONObject {
-    var tool = try Fields(value, path: path)
-    let type = try tool.string("type") ?? "custom"
-    guard type == "custom" else {
-      throw .unsupportedValue(
-        "\(path).type", "'\(APIError.shortened(type))' tools belong to another provider")
-    }
-    var function = JSONObject([("name", .string(try tool.requiredString("name")))])
-    function["description"] = tool.value("description")
-    function["parameters"] = try tool.required("input_schema")
-    function["strict"] = tool.value("strict")
-    return function
   }
 }

@@ -42,11 +42,7 @@ package struct ResponsesItemReader {
       input.paths = [name]
     case .array(let values):
       guard !values.isEmpty else { throw .invalidValue(name, "it is empty") }
-      guard values.count <= limits.messages else {
-        throw APIError(
-          status: 400, code: "array_above_max_length", param: name,
-          message: "Invalid '\(name)': the array has \(values.count) elements, more than \(limits.messages).")
-      }
+      try APIError.check(count: values.count, atMost: limits.messages, field: name)
       for (index, value) in values.enumerated() {
         try readItem(value, path: "\(name)[\(index)]", into: &input, isInner: false)
       }

@@ -1,20 +1,11 @@
-// From Responses items to chat messages, with the way back for errors.
+// From Responses items to the messages of a conversation.
 
 import JSON
 
 /// Joins what belongs to one turn of the assistant: its thought, its text and its calls.
 struct ResponsesMessages {
-  private struct Message {
-    var object: JSONObject
-    /// The item that the message, or its first part, came from.
-    var path: String
-    /// Where each content part came from; empty for a plain string.
-    var parts: [String] = []
-  }
-
   /// The assistant's turn that is being joined; grown in place, however many items it has.
   private struct Turn {
-    let path: String
     var thoughts: [String] = []
     var content: String?
     var calls: [JSONValue] = []
@@ -22,24 +13,28 @@ struct ResponsesMessages {
     /// Whether it has said or done something, so that what follows may be another turn.
     var hasActed: Bool { content != nil || !calls.isEmpty }
 
-    var message: JSONObject {
+    var message: JSONValue {
       var object = JSONObject([("role", "assistant")])
       if !thoughts.isEmpty { object["reasoning_content"] = .string(thoughts.joined()) }
       // A turn of thoughts alone still needs its text.
       if content != nil || calls.isEmpty { object["content"] = .string(content ?? "") }
       if !calls.isEmpty { object["tool_calls"] = .array(calls) }
-      return object
+      return .object(object)
     }
   }
 
-  private var finished: [Message] = []
+  private let limits: RequestLimits
+  private var written: Transcript
   private var turn: Turn?
-  private var callIDs: Set<ByteKey> = []
+  /// System messages at the start, until another message follows: most templates take only one.
+  private var leading: [JSONValue]? = []
 
-  init() {}
-
-  /// Message objects in the form of chat completions.
-  private(set) var messages: [JSONValue] = []
+  /// - Parameter instructions: come first as a system message.
+  init(instructions: String?, limits: RequestLimits) {
+    self.limits = limits
+    written = Transcript(limits: limits)
+    if let instructions { leading = [["role": "system", "content": .string(instructions)]] }
+  }
 
   /// - Parameter paths: where each item stands in the request, for errors.
   mutating func add(_ items: [JSONValue], paths: [String]) throws(APIError) {
@@ -48,51 +43,39 @@ struct ResponsesMessages {
     }
   }
 
-  /// Ends the last turn, and makes one message of all system messages at the start: most templates take
-  /// only one.
-  mutating func finish(instructions: String?) {
+  /// The whole conversation.
+  ///
+  /// - Throws: 400 when there is nothing in it, or too much.
+  mutating func finish() throws(APIError) -> Transcript {
     endTurn()
-    var leading: [Message] = []
-    if let instructions {
-      leading.append(
-        Message(
-          object: JSONObject([("role", "system"), ("content", .string(instructions))]), path: "instructions"))
+    endLead()
+    guard !written.messages.isEmpty else {
+      throw .invalidValue("input", "nothing in it can be shown to the model")
     }
-    let start = finished.prefix { Self.isSystem($0.object) }
-    leading += start
-    finished.removeFirst(start.count)
-    if leading.count > 1, leading.allSatisfy({ $0.object["content"]?.stringValue != nil }) {
-      let text = leading.compactMap { $0.object["content"]?.stringValue }.joined(separator: "\n\n")
-      let role: JSONValue = leading.contains { $0.object["role"] == "system" } ? "system" : "developer"
-      leading = [
-        Message(object: JSONObject([("role", role), ("content", .string(text))]), path: leading[0].path)
-      ]
-    }
-    finished = leading + finished
-    messages = finished.map { .object($0.object) }
+    try written.checkCount(field: "input")
+    return written
   }
 
-  private static func isSystem(_ message: JSONObject) -> Bool {
-    message["role"] == "system" || message["role"] == "developer"
+  private mutating func append(_ message: JSONValue) {
+    if leading != nil, message["role"] == "system" || message["role"] == "developer" {
+      leading?.append(message)
+    } else {
+      endLead()
+      written.append(message)
+    }
   }
 
-  /// What fields of the messages are called in the Responses body.
-  var names: FieldNames {
-    var names: FieldNames = ["messages": "input"]
-    for (index, message) in finished.enumerated() {
-      let place = "messages[\(index)]"
-      names.add(place, as: message.path)
-      // Instructions are a text and have no members.
-      if message.path == "instructions" { names.add("\(place).content", as: message.path) }
-      for (index, path) in message.parts.enumerated() {
-        let part = "\(place).content[\(index)]"
-        names.add(part, as: path)
-        // Fields of an image stand in the part itself on this wire.
-        names.add("\(part).image_url.url", as: "\(path).image_url")
-        names.add("\(part).image_url.detail", as: "\(path).detail")
-      }
+  /// Makes one message of all leading ones, if they are texts.
+  private mutating func endLead() {
+    guard let messages = leading else { return }
+    leading = nil
+    let texts = messages.compactMap { $0["content"]?.stringValue }
+    guard messages.count > 1, texts.count == messages.count else {
+      for message in messages { written.append(message) }
+      return
     }
-    return names
+    let role: JSONValue = messages.contains { $0["role"] == "system" } ? "system" : "developer"
+    written.append(["role": role, "content": .string(texts.joined(separator: "\n\n"))])
   }
 
   // MARK: Items
@@ -100,11 +83,11 @@ struct ResponsesMessages {
   private mutating func add(_ item: JSONValue, path: String) throws(APIError) {
     switch item["type"]?.stringValue {
     case "message": try addMessage(item, path: path)
-    case "reasoning": addReasoning(item, path: path)
-    case "function_call": addCall(item, arguments: item["arguments"]?.stringValue ?? "", path: path)
+    case "reasoning": addReasoning(item)
+    case "function_call": try addCall(item, arguments: item["arguments"]?.stringValue ?? "", path: path)
     case "custom_tool_call":
       let input: JSONValue = ["input": item["input"] ?? ""]
-      addCall(item, arguments: input.text, path: path)
+      try addCall(item, arguments: input.text, path: path)
     case "function_call_output", "custom_tool_call_output": try addOutput(item, path: path)
     default: break
     }
@@ -113,11 +96,11 @@ struct ResponsesMessages {
   private mutating func endTurn() {
     guard let last = turn else { return }
     turn = nil
-    finished.append(Message(object: last.message, path: last.path))
+    append(last.message)
   }
 
-  private mutating func openTurn(path: String) {
-    if turn == nil { turn = Turn(path: path) }
+  private mutating func openTurn() {
+    if turn == nil { turn = Turn() }
   }
 
   private mutating func addMessage(_ item: JSONValue, path: String) throws(APIError) {
@@ -125,22 +108,20 @@ struct ResponsesMessages {
     let parts = item["content"]?.arrayValue ?? []
     if role == "assistant" {
       if turn?.hasActed == true { endTurn() }
-      openTurn(path: path)
+      openTurn()
       turn?.content = parts.compactMap { $0["text"]?.stringValue ?? $0["refusal"]?.stringValue }.joined()
       return
     }
     endTurn()
-    let (content, paths) = try Self.content(parts, path: "\(path).content")
-    finished.append(
-      Message(object: JSONObject([("role", .string(role)), ("content", content)]), path: path, parts: paths))
+    append(["role": .string(role), "content": try content(parts, path: "\(path).content")])
   }
 
-  private mutating func addReasoning(_ item: JSONValue, path: String) {
+  private mutating func addReasoning(_ item: JSONValue) {
     let text = Self.reasoningText(of: item)
     guard !text.utf8.isEmpty else { return }
     // A thought after an answer or a call begins the next turn; two in a row are one.
     if turn?.hasActed == true { endTurn() }
-    openTurn(path: path)
+    openTurn()
     turn?.thoughts.append(text)
   }
 
@@ -156,11 +137,14 @@ struct ResponsesMessages {
   }
 
   /// A call that a token limit has cut off cannot be shown to the model, and nothing answers it.
-  private mutating func addCall(_ item: JSONValue, arguments: String, path: String) {
+  private mutating func addCall(_ item: JSONValue, arguments: String, path: String) throws(APIError) {
     if item["status"] == "incomplete" { return }
     let id = item["call_id"]?.stringValue ?? ""
-    callIDs.insert(ByteKey(id))
-    openTurn(path: path)
+    written.addCall(id)
+    openTurn()
+    guard (turn?.calls.count ?? 0) < limits.tools else {
+      throw .invalidValue(path, "there are more than \(limits.tools) calls in one turn")
+    }
     turn?.calls.append([
       "id": .string(id), "type": "function",
       "function": ["name": item["name"] ?? "", "arguments": .string(arguments)],
@@ -169,53 +153,47 @@ struct ResponsesMessages {
 
   private mutating func addOutput(_ item: JSONValue, path: String) throws(APIError) {
     let id = item["call_id"]?.stringValue ?? ""
-    guard callIDs.contains(ByteKey(id)) else {
+    guard written.hasCall(id) else {
       throw APIError(
         status: 400, code: nil, param: "input",
         message: "No tool call found for function call output with call_id \(APIError.shortened(id)).")
     }
     endTurn()
-    var content: JSONValue = item["output"] ?? ""
-    var paths: [String] = []
-    if case .array(let parts) = content {
-      (content, paths) = try Self.content(parts, path: "\(path).output")
-    }
-    finished.append(
-      Message(
-        object: JSONObject([("role", "tool"), ("tool_call_id", .string(id)), ("content", content)]),
-        path: path, parts: paths))
+    var output: JSONValue = item["output"] ?? ""
+    if case .array(let parts) = output { output = try content(parts, path: "\(path).output") }
+    append(["role": "tool", "tool_call_id": .string(id), "content": output])
   }
 
   // MARK: Content parts
 
-  /// One string when everything is text, else chat parts.
-  private static func content(_ parts: [JSONValue], path: String) throws(APIError) -> (JSONValue, [String]) {
+  /// One string when everything is text, else parts.
+  private mutating func content(_ parts: [JSONValue], path: String) throws(APIError) -> JSONValue {
     var converted: [JSONValue] = []
-    var paths: [String] = []
     for (index, part) in parts.enumerated() {
-      let place = "\(path)[\(index)]"
-      converted.append(try chatPart(part, path: place))
-      paths.append(place)
+      var fields = try Fields(part, path: "\(path)[\(index)]")
+      converted.append(try chatPart(&fields))
     }
     let texts = converted.compactMap { $0["text"]?.stringValue }
-    if texts.count == converted.count { return (.string(texts.joined()), []) }
-    return (.array(converted), paths)
+    return texts.count == converted.count ? .string(texts.joined()) : .array(converted)
   }
 
-  private static func chatPart(_ value: JSONValue, path: String) throws(APIError) -> JSONValue {
-    var part = try Fields(value, path: path)
+  private mutating func chatPart(_ part: inout Fields) throws(APIError) -> JSONValue {
     switch part.object["type"]?.stringValue {
-    case "input_image":
-      if part.object["file_id"]?.stringValue != nil {
-        throw .unsupportedParameter("\(path).file_id", "this server holds no files")
-      }
-      var image = JSONObject([("url", .string(try part.requiredString("image_url")))])
-      if let detail = try part.string("detail") { image["detail"] = .string(detail) }
-      return ["type": "image_url", "image_url": .object(image)]
-    case "input_audio": return ["type": "input_audio", "input_audio": part.object["input_audio"] ?? [:]]
+    case "input_image": return try written.placeholder(of: Self.image(&part))
+    case "input_audio": return try written.placeholder(of: .audio(&part))
     case "input_file": return ["type": "text", "text": .string(try ResponsesFile.text(of: &part))]
     default: return ["type": "text", "text": part.object["text"] ?? ""]
     }
+  }
+
+  /// The members of an image stand in the part itself on this wire.
+  private static func image(_ part: inout Fields) throws(APIError) -> MediaPart {
+    if part.object["file_id"]?.stringValue != nil {
+      throw .unsupportedParameter(part.name(of: "file_id"), "this server holds no files")
+    }
+    return MediaPart(
+      content: .image(url: try part.requiredString("image_url"), detail: try .read(&part)), path: part.path,
+      field: part.name(of: "image_url"))
   }
 }
 

@@ -34,7 +34,8 @@ package struct ResponsesRequest: Sendable {
   /// Tools that were left out.
   package var dropped: [String]
 
-  private var mapping: ResponsesMapping
+  /// What it becomes, but for the messages.
+  private var chat: ChatRequest
   private var echo: JSONObject
 }
 
@@ -52,20 +53,29 @@ extension ResponsesRequest {
     "reasoning.encrypted_content", "message.output_text.logprobs",
   ]
 
-  /// - Parameter isMessage: whether it came over a WebSocket, where a request has no transport of its own.
+  /// - Parameters:
+  ///   - isMessage: whether it came over a WebSocket, where a request has no transport of its own.
+  ///   - vocabularySize: token ids in the body must be below it.
   /// - Throws: the first problem found, with the path of its field.
-  package init(_ body: JSONValue, isMessage: Bool, limits: RequestLimits, dropsUnknownTools: Bool)
-    throws(APIError)
-  {
+  package init(
+    _ body: JSONValue, isMessage: Bool, limits: RequestLimits, vocabularySize: Int, dropsUnknownTools: Bool
+  ) throws(APIError) {
     var fields = try Fields(body)
-    model = try ChatRequest.model(&fields)
+    model = try fields.model()
     input = fields.value("input")
     instructions = try fields.string("instructions")
     previousResponseID = try fields.string("previous_response_id")
     conversationID = try Self.conversation(&fields)
     try Self.refuseUnsupported(&fields)
-    mapping = ResponsesMapping()
-    try mapping.read(&fields, limits: limits, dropsUnknownTools: dropsUnknownTools)
+    let tools = try ResponsesTools(&fields, limits: limits, dropsUnknown: dropsUnknownTools)
+    let text = try ResponsesText(&fields, limits: limits)
+    chat = ChatRequest()
+    chat.messagesField = "input"
+    chat.set(tools.selection)
+    chat.format = try ResponseFormat.read(&fields, own: text.format, limits: limits)
+    chat.options = try GenerationOptions(
+      &fields, limits: limits, vocabularySize: vocabularySize, tokenLimits: ["max_output_tokens"])
+    chat.templateArguments = try ChatRequest.templateArguments(&fields, limits: limits)
     isStored = try fields.bool("store") ?? true
     isBackground = try fields.bool("background") ?? false
     isStreamed = try fields.bool("stream") ?? false
@@ -75,11 +85,13 @@ extension ResponsesRequest {
     echo = JSONObject()
     wantsSummary = false
     unknown = []
-    dropped = mapping.dropped
+    dropped = tools.dropped
     if var options = try fields.fields("stream_options") { _ = try options.bool("include_obfuscation") }
     try readReasoning(&fields)
     try readLogprobs(&fields, limits: limits)
     try readEchoed(&fields)
+    echo["tools"] = .array(tools.echoed)
+    echo["text"] = .object(text.echo)
     if isMessage { for name in ["type", "stream_id"] { _ = fields.value(name) } }
     unknown = fields.unread
     try check(isMessage: isMessage)
@@ -150,8 +162,7 @@ extension ResponsesRequest {
     var effort: String?
     var summary: String?
     if var reasoning = try fields.fields("reasoning") {
-      effort = try reasoning.string("effort")
-      if let effort { mapping.set("reasoning_effort", .string(effort)) }
+      effort = try reasoning.word("effort", of: ThinkingOptions.efforts)
       let words = ["auto", "concise", "detailed"]
       let old = try reasoning.word("generate_summary", of: words)
       summary = try reasoning.word("summary", of: words) ?? old
@@ -159,6 +170,10 @@ extension ResponsesRequest {
       _ = try reasoning.string("mode")
     }
     wantsSummary = summary != nil
+    var thinking = ThinkingOptions()
+    try thinking.readSwitches(&fields)
+    try thinking.settle(level: effort, templateArguments: chat.templateArguments)
+    chat.set(thinking)
     // The published schema knows only these levels.
     let isEchoed = effort.map { ["none", "low", "medium", "high", "xhigh"].contains($0) } ?? false
     echo["reasoning"] = [
@@ -169,13 +184,10 @@ extension ResponsesRequest {
 
   private mutating func readLogprobs(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
     let top = try fields.integer("top_logprobs", in: 0...limits.topLogprobs) ?? 0
-    // Who asks for alternatives wants to see them.
+    // Alternatives are asked for to be seen.
     if top > 0 { include.logprobs = true }
     echo["top_logprobs"] = .int(top)
-    if include.logprobs {
-      mapping.set("logprobs", true)
-      mapping.set("top_logprobs", .int(top))
-    }
+    if include.logprobs { chat.topLogprobs = top }
   }
 
   /// Fields that the response repeats and that change nothing else.
@@ -189,12 +201,8 @@ extension ResponsesRequest {
       if let value = fields.value(name) { echo[name] = value }
     }
     echo["metadata"] = fields.value("metadata") ?? [:]
-    echo["parallel_tool_calls"] = .bool(try fields.bool("parallel_tool_calls") ?? true)
+    echo["parallel_tool_calls"] = .bool(chat.allowsParallelCalls)
     echo["tool_choice"] = fields.value("tool_choice") ?? "auto"
-    echo["tools"] = .array(mapping.echoedTools)
-    var text = JSONObject([("format", mapping.echoedFormat)])
-    if let verbosity = fields.value("text")?["verbosity"], !verbosity.isNull { text["verbosity"] = verbosity }
-    echo["text"] = .object(text)
   }
 }
 
@@ -207,26 +215,15 @@ extension ResponsesRequest {
   ///   - context: items of earlier turns.
   ///   - input: this request's own items.
   /// - Throws: 400 in terms of the Responses body.
-  package func chatRequest(
-    context: [JSONValue], input: ResponsesInput, limits: RequestLimits, vocabularySize: Int
-  ) throws(APIError) -> TranslatedChat {
-    var messages = ResponsesMessages()
+  package func chatRequest(context: [JSONValue], input: ResponsesInput, limits: RequestLimits)
+    throws(APIError) -> ChatRequest
+  {
+    var messages = ResponsesMessages(instructions: instructions, limits: limits)
     try messages.add(context, paths: [])
     try messages.add(input.items, paths: input.paths)
-    messages.finish(instructions: instructions)
-    guard !messages.messages.isEmpty else {
-      throw .invalidValue("input", "nothing in it can be shown to the model")
-    }
-    var body = mapping.chat
-    body["model"] = .string(model)
-    body["messages"] = .array(messages.messages)
-    do throws(APIError) {
-      return TranslatedChat(
-        request: try ChatRequest(.object(body), limits: limits, vocabularySize: vocabularySize),
-        messages: messages, mapping: mapping)
-    } catch {
-      throw mapping.translated(error, messages)
-    }
+    var chat = chat
+    chat.set(try messages.finish())
+    return chat
   }
 
   /// The numbers of its sampling that a response tells.
@@ -260,20 +257,4 @@ extension ResponsesRequest {
     for (key, value) in echo.entries where body[key] == nil { body[key] = value }
     return body
   }
-}
-
-/// A Responses request in the words of chat, with the way back for errors.
-package struct TranslatedChat: Sendable {
-  package var request: ChatRequest
-  private let messages: ResponsesMessages
-  private let mapping: ResponsesMapping
-
-  init(request: ChatRequest, messages: ResponsesMessages, mapping: ResponsesMapping) {
-    self.request = request
-    self.messages = messages
-    self.mapping = mapping
-  }
-
-  /// An error about the chat request as one about the Responses body.
-  package func translated(_ error: APIError) -> APIError { mapping.translated(error, messages) }
 }

@@ -63,6 +63,14 @@ extension APIError {
     badRequest("\(kind)_below_min_value", param, "Invalid '\(param)': expected a value of at least \(limit).")
   }
 
+  /// 400 for an array of more elements than are taken.
+  static func check(count: Int, atMost limit: Int, field: String) throws(APIError) {
+    guard count > limit else { return }
+    throw badRequest(
+      "array_above_max_length", field,
+      "Invalid '\(field)': the array has \(count) elements, more than \(limit).")
+  }
+
   /// 400: the type is right, the value is not.
   ///
   /// - Parameter problem: ends the sentence that names the field.

@@ -83,6 +83,15 @@ package struct Fields {
     return string
   }
 
+  /// `model`, which every request names.
+  ///
+  /// - Throws: as for a required string, and `invalid_value` for an empty one.
+  mutating func model() throws(APIError) -> String {
+    let model = try requiredString("model")
+    guard !model.utf8.isEmpty else { throw .invalidValue("model", "it is empty") }
+    return model
+  }
+
   /// One of a few words; nil when absent or null.
   ///
   /// - Throws: `invalid_type` for another type, `invalid_value` for another word, with the words that there are.
@@ -173,12 +182,7 @@ package struct Fields {
     guard let array = value.arrayValue else {
       throw .wrongType(name(of: field), expected: "an array", found: value)
     }
-    guard array.count <= maxCount else {
-      throw APIError(
-        status: 400, code: "array_above_max_length", param: name(of: field),
-        message: "Invalid '\(name(of: field))': the array has \(array.count) elements, more than \(maxCount)."
-      )
-    }
+    try APIError.check(count: array.count, atMost: maxCount, field: name(of: field))
     return array
   }
 
@@ -199,6 +203,13 @@ package struct Fields {
   package mutating func fields(_ field: String) throws(APIError) -> Fields? {
     guard let value = value(field) else { return nil }
     return try Fields(value, path: name(of: field))
+  }
+
+  /// A reader of the members of an object that must be there.
+  ///
+  /// - Throws: `missing_required_parameter` when it is absent or null, `invalid_type` for another type.
+  mutating func requiredFields(_ field: String) throws(APIError) -> Fields {
+    try Fields(try required(field), path: name(of: field))
   }
 
   /// Refuses a field that this server cannot honour, whatever its value.

@@ -1,4 +1,4 @@
-// The fields that chat and completions share: length, sampling, stops, streaming, log probabilities.
+// The fields that wires share: length, sampling, stops, streaming.
 
 import JSON
 package import Sampling
@@ -28,31 +28,32 @@ package struct GenerationOptions: Sendable, Equatable {
 }
 
 extension GenerationOptions {
-  /// Reads the shared fields.
+  /// What OpenAI has called the token limit, the newest first; the third is the name in Responses.
+  static let tokenLimits = ["max_completion_tokens", "max_tokens", "max_output_tokens"]
+
+  /// Reads the fields that all wires share: length, sampling, stops.
   ///
   /// - Parameters:
-  ///   - minimumTokens: the least value of the token limit: completions may ask for none.
   ///   - vocabularySize: ids in `logit_bias` and `stop_token_ids` must be below it.
-  init(_ fields: inout Fields, limits: RequestLimits, minimumTokens: Int, vocabularySize: Int)
-    throws(APIError)
-  {
-    maxTokens = try Self.tokenLimit(&fields, minimum: minimumTokens)
+  ///   - tokenLimits: the wire's names of the token limit; the first that is given counts.
+  ///   - minimumTokens: the least value of the token limit: completions may ask for none.
+  ///   - stop: the wire's name of the texts that end the answer.
+  init(
+    _ fields: inout Fields, limits: RequestLimits, vocabularySize: Int,
+    tokenLimits: [String] = GenerationOptions.tokenLimits, minimumTokens: Int = 1, stop: String = "stop"
+  ) throws(APIError) {
+    for name in tokenLimits {
+      let limit = try fields.integer(name, in: minimumTokens...Int.max)
+      maxTokens = maxTokens ?? limit
+    }
     minTokens = try fields.integer("min_tokens", in: 0...Int(Int32.max)) ?? 0
     if let maxTokens, minTokens > maxTokens {
       throw .invalidValue("min_tokens", "\(minTokens) is more than the limit of \(maxTokens) tokens")
     }
     try readSampling(&fields)
-    try readStops(&fields, limits: limits, vocabularySize: vocabularySize)
+    stops = try Self.stops(&fields, name: stop, limits: limits)
+    try readStopTokens(&fields, limits: limits, vocabularySize: vocabularySize)
     logitBias = try Self.logitBias(&fields, limits: limits, vocabularySize: vocabularySize)
-    choices = try fields.integer("n", in: 1...limits.choices) ?? 1
-    try readStreaming(&fields)
-  }
-
-  private static func tokenLimit(_ fields: inout Fields, minimum: Int) throws(APIError) -> Int? {
-    let newer = try fields.integer("max_completion_tokens", in: minimum...Int.max)
-    let older = try fields.integer("max_tokens", in: minimum...Int.max)
-    let alias = try fields.integer("max_output_tokens", in: minimum...Int.max)
-    return newer ?? older ?? alias
   }
 
   private mutating func readSampling(_ fields: inout Fields) throws(APIError) {
@@ -68,27 +69,34 @@ extension GenerationOptions {
     seed = try fields.integer("seed", in: Int.min...Int.max)
   }
 
-  private mutating func readStops(_ fields: inout Fields, limits: RequestLimits, vocabularySize: Int)
-    throws(APIError)
+  private static func stops(_ fields: inout Fields, name: String, limits: RequestLimits) throws(APIError)
+    -> [String]
   {
-    switch fields.value("stop") {
+    var stops: [String] = []
+    switch fields.value(name) {
     case nil: break
     case .string(let stop)?: stops = [stop]
     case .array(let array)?:
       guard array.count <= limits.stops else {
-        throw .invalidValue("stop", "there are \(array.count) stop strings, more than \(limits.stops)")
+        throw .invalidValue(name, "there are \(array.count) stop strings, more than \(limits.stops)")
       }
       for (index, value) in array.enumerated() {
         guard let stop = value.stringValue else {
-          throw .wrongType("stop[\(index)]", expected: "a string", found: value)
+          throw .wrongType("\(name)[\(index)]", expected: "a string", found: value)
         }
         stops.append(stop)
       }
-    case let value?: throw .wrongType("stop", expected: "a string or an array of strings", found: value)
+    case let value?: throw .wrongType(name, expected: "a string or an array of strings", found: value)
     }
     for stop in stops where stop.utf8.isEmpty || stop.utf8.count > limits.stopBytes {
-      throw .invalidValue("stop", "a stop string must have 1 to \(limits.stopBytes) bytes of UTF-8")
+      throw .invalidValue(name, "a stop string must have 1 to \(limits.stopBytes) bytes of UTF-8")
     }
+    return stops
+  }
+
+  private mutating func readStopTokens(_ fields: inout Fields, limits: RequestLimits, vocabularySize: Int)
+    throws(APIError)
+  {
     for (index, value) in (try fields.array("stop_token_ids", maxCount: limits.stopTokens) ?? []).enumerated()
     {
       stopTokens.append(
@@ -116,7 +124,9 @@ extension GenerationOptions {
     return biases
   }
 
-  private mutating func readStreaming(_ fields: inout Fields) throws(APIError) {
+  /// Reads how many answers there are, and how they are sent: what chat and completions share beside.
+  mutating func readAnswers(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
+    choices = try fields.integer("n", in: 1...limits.choices) ?? 1
     streams = try fields.bool("stream") ?? false
     guard var options = try fields.fields("stream_options") else { return }
     includesUsage = try options.bool("include_usage") ?? false

@@ -5,6 +5,11 @@ package import JSON
 /// How closely an image is to be looked at.
 package enum ImageDetail: String, Sendable, CaseIterable {
   case auto, low, high, original
+
+  /// Reads the member `detail`; `auto` when it is absent.
+  static func read(_ fields: inout Fields) throws(APIError) -> ImageDetail {
+    try fields.word("detail", of: allCases.map(\.rawValue)).flatMap(ImageDetail.init(rawValue:)) ?? .auto
+  }
 }
 
 /// An image or an audio clip of a message, as the client names it.
@@ -70,10 +75,8 @@ package struct MediaPart: Sendable, Equatable {
     }
     var image = try Fields(value, path: field)
     let url = try image.requiredString("url")
-    let word = try image.word("detail", of: ImageDetail.allCases.map(\.rawValue))
     return MediaPart(
-      content: .image(url: url, detail: word.flatMap(ImageDetail.init(rawValue:)) ?? .auto), path: part.path,
-      field: image.name(of: "url"))
+      content: .image(url: url, detail: try .read(&image)), path: part.path, field: image.name(of: "url"))
   }
 
   /// `{"type": "input_audio", "input_audio": {"data", "format"}}`.

@@ -64,7 +64,7 @@ package struct ModelRequest: Sendable {
   /// - Throws: 400 when `model` is missing, empty or no string.
   package init(_ body: JSONValue) throws(APIError) {
     var fields = try Fields(body)
-    model = try ChatRequest.model(&fields)
+    model = try fields.model()
     ignored = fields.unread
   }
 }

@@ -1,4 +1,4 @@
-// What the answer must look like: `response_format`, and the names that other servers have for it.
+// What the answer must look like, in the names of all wires and of other servers.
 
 package import JSON
 
@@ -27,13 +27,16 @@ package struct ResponseFormat: Sendable, Equatable {
 }
 
 extension ResponseFormat {
-  /// The one constraint that the fields ask for; nil for free text.
+  /// The one constraint that a request asks for; nil for free text.
   ///
+  /// - Parameter own: what the wire's own field says; the others are extensions that chat, completions and Responses share.
   /// - Throws: for a malformed value, and when two fields constrain the answer.
-  static func read(_ fields: inout Fields, limits: RequestLimits) throws(APIError) -> ResponseFormat? {
+  static func read(_ fields: inout Fields, own: ResponseFormat?, limits: RequestLimits) throws(APIError)
+    -> ResponseFormat?
+  {
     let reader = FormatReader(limits: limits)
     var found: [ResponseFormat] = []
-    if let format = try reader.responseFormat(&fields) { found.append(format) }
+    if let own { found.append(own) }
     found += try reader.members(
       &fields,
       names: .init(
@@ -61,8 +64,8 @@ extension ResponseFormat {
   }
 }
 
-/// The forms of a constraint, under whatever names.
-private struct FormatReader {
+/// Reads the forms of a constraint, under whatever names.
+struct FormatReader {
   let limits: RequestLimits
 
   struct Names {
@@ -72,26 +75,38 @@ private struct FormatReader {
     var grammar: String?
   }
 
-  func responseFormat(_ fields: inout Fields) throws(APIError) -> ResponseFormat? {
-    guard var format = try fields.fields("response_format") else { return nil }
-    let name = "response_format"
+  /// An object with a `type`: the form that chat and Responses share.
+  ///
+  /// - Parameter describe: reads a `json_schema`, which has its members in other places on each wire.
+  /// - Returns: nil for free text.
+  func typed(
+    _ format: inout Fields, describe: (inout Fields) throws(APIError) -> ResponseFormat
+  ) throws(APIError) -> ResponseFormat? {
     switch try format.requiredString("type") {
     case "text": return nil
     case "json_object":
-      guard let schema = try format.object("schema") else { return ResponseFormat(.anyObject, param: name) }
-      return try schemaFormat(.object(schema), param: "\(name).schema")
-    case "json_schema":
-      guard var description = try format.fields("json_schema") else { throw .missing("\(name).json_schema") }
-      _ = try description.string("name")
-      _ = try description.string("description")
-      // Strict or not, the schema holds.
-      _ = try description.bool("strict")
-      let param = "\(name).json_schema.schema"
-      guard let schema = try description.object("schema") else { throw .missing(param) }
-      return try schemaFormat(.object(schema), param: param)
+      guard let schema = try format.object("schema") else {
+        return ResponseFormat(.anyObject, param: format.path)
+      }
+      return try schemaFormat(.object(schema), param: format.name(of: "schema"))
+    case "json_schema": return try describe(&format)
     case let other:
-      throw .invalidValue("\(name).type", "'\(APIError.shortened(other))' is not a response format")
+      throw .invalidValue(format.name(of: "type"), "'\(APIError.shortened(other))' is not a response format")
     }
+  }
+
+  /// A schema beside its name, its description and `strict`. Strict or not, the schema holds.
+  func described(_ fields: inout Fields) throws(APIError) -> ResponseFormat {
+    _ = try fields.string("name")
+    _ = try fields.string("description")
+    _ = try fields.bool("strict")
+    return try schema(in: &fields)
+  }
+
+  /// The member `schema`, which must be there.
+  func schema(in fields: inout Fields) throws(APIError) -> ResponseFormat {
+    guard let schema = try fields.object("schema") else { throw .missing(fields.name(of: "schema")) }
+    return try schemaFormat(.object(schema), param: fields.name(of: "schema"))
   }
 
   func members(_ fields: inout Fields, names: Names) throws(APIError) -> [ResponseFormat] {

@@ -1,4 +1,4 @@
-// Whether and how long the model thinks: five fields of different origin that say the same things.
+// Whether and how long the model thinks: fields of different origin that say the same things.
 
 import JSON
 
@@ -13,68 +13,59 @@ package struct ThinkingBudget: Sendable, Equatable {
   }
 }
 
-/// What the fields about thinking say together.
-package struct ThinkingOptions: Sendable, Equatable {
+/// What the fields about thinking say together. A wire reads its own fields in order of precedence, then calls `settle`.
+struct ThinkingOptions {
   /// Nil leaves it to the template.
-  package var isOn: Bool?
+  private(set) var isOn: Bool?
   /// `minimal` to `max`, when given and not `none`.
-  package var effort: String?
-  package var budget: ThinkingBudget?
-  package var showsReasoning = true
-}
+  private(set) var effort: String?
+  private(set) var budget: ThinkingBudget?
+  var showsReasoning = true
 
-extension ThinkingOptions {
-  private static let efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+  static let efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
-  /// `thinking` decides first, then `reasoning_effort` and `reasoning`, then `chat_template_kwargs`, then whether
-  /// there is a budget.
-  ///
-  /// - Parameter unknown: receives members of `reasoning` that nobody knows.
-  init(_ fields: inout Fields, templateArguments: JSONObject, unknown: inout [String]) throws(APIError) {
-    var budgets: [ThinkingBudget] = []
-    func add(_ tokens: Int?, _ field: String) {
-      if let tokens { budgets.append(ThinkingBudget(tokens: tokens, field: field)) }
-    }
-    add(try fields.integer("thinking_budget", in: 0...Int.max), "thinking_budget")
+  /// What is said first counts.
+  mutating func propose(isOn flag: Bool?) { isOn = isOn ?? flag }
 
+  /// What is said first counts.
+  mutating func propose(budget tokens: Int?, field: String) {
+    budget = budget ?? tokens.map { ThinkingBudget(tokens: $0, field: field) }
+  }
+
+  /// Reads `thinking_budget` and `thinking`, which chat and Responses share.
+  mutating func readSwitches(_ fields: inout Fields) throws(APIError) {
+    propose(budget: try fields.integer("thinking_budget", in: 0...Int.max), field: "thinking_budget")
     switch fields.value("thinking") {
     case nil: break
-    case .bool(let flag)?: isOn = flag
+    case .bool(let flag)?: propose(isOn: flag)
     case .object?:
       guard var thinking = try fields.fields("thinking") else { break }
-      isOn = try thinking.word("type", of: ["enabled", "disabled", "adaptive"]).map { $0 != "disabled" }
-      add(try thinking.integer("budget_tokens", in: 0...Int.max), "thinking.budget_tokens")
+      propose(
+        isOn: try thinking.word("type", of: ["enabled", "disabled", "adaptive"]).map { $0 != "disabled" })
+      propose(
+        budget: try thinking.integer("budget_tokens", in: 0...Int.max),
+        field: thinking.name(of: "budget_tokens"))
     case let value?: throw .wrongType("thinking", expected: "a boolean or an object", found: value)
     }
+  }
 
-    var level = try fields.word("reasoning_effort", of: Self.efforts)
-    var isHidden = false
-    if var reasoning = try fields.fields("reasoning") {
-      let other = try reasoning.word("effort", of: Self.efforts)
-      level = level ?? other
-      add(try reasoning.integer("max_tokens", in: 0...Int.max), "reasoning.max_tokens")
-      isHidden = try reasoning.bool("exclude") ?? false
-      if let flag = try reasoning.bool("enabled"), level == nil { isOn = isOn ?? flag }
-      // A summary is what Responses calls the shown thought; here it is always shown.
-      _ = reasoning.value("summary")
-      unknown += reasoning.unread.map { "reasoning." + $0 }
-    }
-    showsReasoning = try fields.bool("include_reasoning") ?? !isHidden
-    if let level, isOn == nil { isOn = level != "none" }
-
+  /// The level of effort counts after the switches, then the variables of the template, then whether there is a budget.
+  ///
+  /// - Parameter level: one of `efforts`.
+  mutating func settle(level: String?, templateArguments: JSONObject = JSONObject()) throws(APIError) {
+    propose(isOn: level.map { $0 != "none" })
     let name = "chat_template_kwargs"
     if let given = templateArguments["enable_thinking"], !given.isNull {
       guard let flag = given.boolValue else {
         throw .wrongType("\(name).enable_thinking", expected: "a boolean", found: given)
       }
-      isOn = isOn ?? flag
+      propose(isOn: flag)
     }
     if let given = templateArguments["thinking_budget"], !given.isNull {
       let field = "\(name).thinking_budget"
-      add(try Fields.integer(given, in: 0...Int.max, name: field), field)
+      propose(budget: try Fields.integer(given, in: 0...Int.max, name: field), field: field)
     }
-    budget = budgets.first
-    if let budget { isOn = isOn ?? (budget.tokens > 0) }
+    propose(isOn: budget.map { $0.tokens > 0 })
     effort = isOn == false || level == "none" ? nil : level
   }
 }

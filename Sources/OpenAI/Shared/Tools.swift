@@ -1,4 +1,4 @@
-// The `tools`, `tool_choice` and `parallel_tool_calls` fields.
+// The tools of a request, and which of them its answer may call.
 
 package import JSON
 
@@ -9,24 +9,36 @@ package struct Tool: Sendable, Equatable {
   package var json: JSONValue
   /// Whether the arguments of every call must be what the schema allows.
   package var isStrict: Bool
-  /// Its place in `tools`.
-  package var index: Int
-
-  package init(name: String, json: JSONValue, isStrict: Bool = false, index: Int = 0) {
-    self.name = name
-    self.json = json
-    self.isStrict = isStrict
-    self.index = index
-  }
+  /// The field that holds the schema of the arguments, for errors.
+  package var parametersField: String
+  /// The field that holds the name, for errors.
+  fileprivate var nameField: String
 
   /// The schema of the arguments; nil for a function without arguments.
   package var parameters: JSONValue? { json["function"]?["parameters"] }
 
-  /// The field that holds the schema, for errors.
-  package var parametersField: String { "tools[\(index)].function.parameters" }
+  /// Reads what a request says of a function: `name`, `description`, `strict` and the schema of its arguments.
+  ///
+  /// - Parameter schema: the wire's name of the schema.
+  init(_ function: inout Fields, schema: String = "parameters", limits: RequestLimits) throws(APIError) {
+    nameField = function.name(of: "name")
+    parametersField = function.name(of: schema)
+    name = try function.requiredString("name")
+    guard Self.isValidName(name) else {
+      throw .invalidValue(nameField, "it must match ^[a-zA-Z0-9_-]{1,64}$")
+    }
+    var json = JSONObject([("name", .string(name))])
+    if let description = try function.string("description") { json["description"] = .string(description) }
+    if let parameters = try function.object(schema) {
+      try SchemaCheck(path: parametersField, maxBytes: limits.schemaBytes).check(parameters)
+      json["parameters"] = .object(parameters)
+    }
+    isStrict = try function.bool("strict") ?? false
+    self.json = ["type": "function", "function": .object(json)]
+  }
 
   /// ASCII letters, digits, `_` and `-`; 1 to 64 of them.
-  static func isValidName(_ name: String) -> Bool {
+  private static func isValidName(_ name: String) -> Bool {
     (1...64).contains(name.utf8.count)
       && name.utf8.allSatisfy {
         switch $0 {
@@ -51,128 +63,99 @@ package enum ToolChoice: Sendable, Equatable {
   case named(String)
 }
 
-/// The tools of a request, and which of them may be called.
-package struct ToolSelection: Sendable, Equatable {
-  /// What the model is told about.
-  package var tools: [Tool]
-  package var choice: ToolChoice
-  package var allowsParallelCalls: Bool
+/// What `tool_choice` says, in the words of any wire.
+enum ToolChoiceWords {
+  /// The name of a tool, and the field that holds it, for errors.
+  struct Name {
+    let text: String
+    let field: String
 
-  /// - Throws: 400 for a malformed tool, for two of one name, or for a choice that names none of them.
-  package init(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
-    tools = try Self.readTools(&fields, limits: limits)
+    /// Reads the member `name`.
+    init(_ fields: inout Fields) throws(APIError) {
+      text = try fields.requiredString("name")
+      field = fields.name(of: "name")
+    }
+  }
+
+  case none
+  case auto
+  /// With the word that says so.
+  case required(String)
+  case named(Name)
+  /// These alone; `field` holds the list.
+  case allowed([Name], isRequired: Bool, field: String)
+
+  /// Reads the member of chat and Responses, which share its words, but not the forms of its objects.
+  ///
+  /// - Parameter object: reads an object; absent is `auto`.
+  static func read(
+    _ fields: inout Fields, object: (inout Fields) throws(APIError) -> ToolChoiceWords
+  ) throws(APIError) -> ToolChoiceWords {
+    let name = "tool_choice"
+    switch fields.value(name) {
+    case nil, "auto"?: return .auto
+    case "none"?: return .none
+    case "required"?: return .required("required")
+    case .string(let word)?:
+      throw .invalidValue(
+        name, "expected 'none', 'auto', 'required' or an object, but got '\(APIError.shortened(word))'")
+    case let value?:
+      guard value.objectValue != nil else {
+        throw .wrongType(name, expected: "a string or an object", found: value)
+      }
+      var choice = try Fields(value, path: name)
+      return try object(&choice)
+    }
+  }
+}
+
+/// The tools of a request, and which of them may be called.
+struct ToolSelection {
+  /// What the model is told about.
+  private(set) var tools: [Tool] = []
+  private(set) var choice = ToolChoice.none
+  var allowsParallelCalls = true
+
+  /// - Throws: 400 for a second tool of one name.
+  mutating func add(_ tool: Tool) throws(APIError) {
+    guard find(tool.name) == nil else {
+      throw .invalidValue(tool.nameField, "the name '\(tool.name)' is used twice")
+    }
+    tools.append(tool)
+  }
+
+  /// - Throws: 400 for a choice that names none of the tools.
+  mutating func choose(_ words: ToolChoiceWords) throws(APIError) {
     choice = tools.isEmpty ? .none : .auto
-    allowsParallelCalls = try fields.bool("parallel_tool_calls") ?? true
-    try choose(by: fields.value("tool_choice"))
+    switch words {
+    case .auto: break
+    case .none: choice = .none
+    case .required(let word):
+      guard !tools.isEmpty else { throw .invalidValue("tool_choice", "'\(word)' needs 'tools'") }
+      choice = .required
+    case .named(let name): choice = .named(try check(name))
+    case .allowed(let names, let isRequired, let field):
+      var allowed: Set<String> = []
+      for name in names { allowed.insert(try check(name)) }
+      // The model is told about the allowed tools only, so that it does not even wish for others.
+      tools = tools.filter { allowed.contains($0.name) }
+      if tools.isEmpty { choice = .none }
+      guard isRequired else { break }
+      guard !tools.isEmpty else {
+        throw .invalidValue(field, "it is empty, but the mode is 'required'")
+      }
+      choice = .required
+    }
     if choice == .none { tools = [] }
   }
 
-  // MARK: Tools
+  private func find(_ name: String) -> Tool? { tools.first { $0.name.utf8.elementsEqual(name.utf8) } }
 
-  private static func readTools(_ fields: inout Fields, limits: RequestLimits) throws(APIError) -> [Tool] {
-    var tools: [Tool] = []
-    var names: Set<String> = []
-    for (index, value) in (try fields.array("tools", maxCount: limits.tools) ?? []).enumerated() {
-      let tool = try readTool(value, index: index, limits: limits)
-      guard names.insert(tool.name).inserted else {
-        throw .invalidValue("tools[\(index)].function.name", "the name '\(tool.name)' is used twice")
-      }
-      tools.append(tool)
-    }
-    return tools
-  }
-
-  private static func readTool(_ value: JSONValue, index: Int, limits: RequestLimits) throws(APIError) -> Tool
-  {
-    let path = "tools[\(index)]"
-    var tool = try Fields(value, path: path)
-    let type = try tool.requiredString("type")
-    guard type == "function" else {
-      throw .unsupportedValue("\(path).type", "'\(APIError.shortened(type))' tools cannot be used here")
-    }
-    guard var function = try tool.fields("function") else { throw .missing("\(path).function") }
-    let name = try function.requiredString("name")
-    guard Tool.isValidName(name) else {
-      throw .invalidValue("\(path).function.name", "it must match ^[a-zA-Z0-9_-]{1,64}$")
-    }
-    var json: JSONObject = JSONObject([("name", .string(name))])
-    if let description = try function.string("description") { json["description"] = .string(description) }
-    let parameters = try function.object("parameters")
-    if let parameters {
-      try SchemaCheck(path: "\(path).function.parameters", maxBytes: limits.schemaBytes).check(parameters)
-      json["parameters"] = .object(parameters)
-    }
-    let isStrict = try function.bool("strict") ?? false
-    return Tool(
-      name: name, json: ["type": "function", "function": .object(json)], isStrict: isStrict, index: index)
-  }
-
-  // MARK: The choice
-
-  private mutating func choose(by value: JSONValue?) throws(APIError) {
-    let name = "tool_choice"
-    switch value {
-    case nil: return
-    case .string(let word)?:
-      switch word {
-      case "auto": return
-      case "none": choice = .none
-      case "required":
-        guard !tools.isEmpty else { throw .invalidValue(name, "'required' needs 'tools'") }
-        choice = .required
-      default:
-        throw .invalidValue(
-          name, "expected 'none', 'auto', 'required' or an object, but got '\(APIError.shortened(word))'")
-      }
-    case .object?:
-      var fields = try Fields(value ?? .null, path: name)
-      try choose(byObject: &fields)
-    case let other?: throw .wrongType(name, expected: "a string or an object", found: other)
-    }
-  }
-
-  private mutating func choose(byObject fields: inout Fields) throws(APIError) {
-    switch try fields.requiredString("type") {
-    case "function":
-      guard var function = try fields.fields("function") else { throw .missing("tool_choice.function") }
-      choice = .named(try find(&function))
-    case "allowed_tools": try chooseAllowed(&fields)
-    case let other:
-      throw .unsupportedValue("tool_choice.type", "'\(APIError.shortened(other))' cannot be chosen here")
-    }
-  }
-
-  /// The model is told about the allowed tools only, so that it does not even wish for others.
-  private mutating func chooseAllowed(_ fields: inout Fields) throws(APIError) {
-    guard var allowed = try fields.fields("allowed_tools") else {
-      throw .missing("tool_choice.allowed_tools")
-    }
-    let mode = try allowed.word("mode", of: ["auto", "required"])
-    let references = try allowed.array("tools", maxCount: 1_000) ?? []
-    var names: Set<String> = []
-    for (index, value) in references.enumerated() {
-      let path = "tool_choice.allowed_tools.tools[\(index)]"
-      var reference = try Fields(value, path: path)
-      guard var function = try reference.fields("function") else { throw .missing("\(path).function") }
-      names.insert(try find(&function))
-    }
-    tools = tools.filter { names.contains($0.name) }
-    if mode == "required" {
-      guard !tools.isEmpty else {
-        throw .invalidValue("tool_choice.allowed_tools.tools", "it is empty, but the mode is 'required'")
-      }
-      choice = .required
-    } else if tools.isEmpty {
-      choice = .none
-    }
-  }
-
-  private func find(_ reference: inout Fields) throws(APIError) -> String {
-    let name = try reference.requiredString("name")
-    guard tools.contains(where: { $0.name.utf8.elementsEqual(name.utf8) }) else {
+  private func check(_ name: ToolChoiceWords.Name) throws(APIError) -> String {
+    guard find(name.text) != nil else {
       throw .invalidValue(
-        reference.name(of: "name"), "there is no tool named '\(APIError.shortened(name))' in 'tools'")
+        name.field, "there is no tool named '\(APIError.shortened(name.text))' in 'tools'")
     }
-    return name
+    return name.text
   }
 }

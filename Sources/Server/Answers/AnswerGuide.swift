@@ -31,7 +31,8 @@ struct AnswerGuide {
     if request.continuesFinalMessage, grammar != nil {
       let text = ChatTemplate.continuedText(of: request.messages.last)
       guard guide.accept(prefix: tokenizer.encode(text, addSpecialTokens: false)) else {
-        throw .invalidValue("continue_final_message", "the text to continue does not begin an allowed answer")
+        throw .invalidValue(
+          request.continuationField, "the text to continue does not begin an allowed answer")
       }
     }
     return guide

@@ -28,7 +28,7 @@ struct ChatPlan {
     let template = try core.chatTemplate(for: request)
     let prompt = try makePrompt(request, template)
     var plan = PromptPlan(
-      core: core, options: request.options, param: "messages", topLogprobs: request.topLogprobs)
+      core: core, options: request.options, param: request.messagesField, topLogprobs: request.topLogprobs)
     let rules = AnswerGuide(core: core, request: request, template: template)
     plan.guide = try rules.make(prompt: prompt)
     plan.draft = request.prediction.map { core.model.tokenizer.encode($0, addSpecialTokens: false) } ?? []
@@ -63,7 +63,7 @@ struct ChatPlan {
     let prompt = try render(request, template)
     guard let complete = ModelPrompt(prompt, inputs: inputs, rules: core.model.media) else {
       throw .unsupportedValue(
-        parts.first.map { "\($0.path).type" } ?? "messages",
+        parts.first.map { "\($0.path).type" } ?? request.messagesField,
         "the chat template of the model '\(core.model.id)' does not show this part where it stands")
     }
     return complete
@@ -80,7 +80,7 @@ struct ChatPlan {
           addGenerationPrompt: request.addsGenerationPrompt,
           continueFinalMessage: request.continuesFinalMessage), template: template)
     } catch {
-      throw APIError(error)
+      throw APIError(error, of: request)
     }
   }
 }

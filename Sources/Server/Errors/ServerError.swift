@@ -38,12 +38,12 @@ extension APIError {
     }
   }
 
-  init(_ error: ChatError) {
+  init(_ error: ChatError, of request: ChatRequest) {
     switch error {
-    case .cannotContinue: self = .invalidValue("continue_final_message", "\(error)")
+    case .cannotContinue: self = .invalidValue(request.continuationField, "\(error)")
     case .badTemplate: self = .internalError("\(error)")
     case .refused, .renderingFailed, .unsupportedPart, .malformedMessage:
-      self = .invalidValue("messages", "\(error)")
+      self = .invalidValue(request.messagesField, "\(error)")
     }
   }
 

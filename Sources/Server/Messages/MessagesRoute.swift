@@ -37,12 +37,7 @@ struct MessagesRoute {
     _ request: MessagesRequest, _ core: RequestContext, _ context: ConnectionContext
   ) throws(APIError) -> AnswerRun {
     let media = MediaResolver(core, isUnwanted: context.isClientGone)
-    let run: AnswerRun
-    do throws(APIError) {
-      run = try ChatPlan(core, media: media).makeRun(request.chat)
-    } catch {
-      throw request.translated(error)
-    }
+    let run = try ChatPlan(core, media: media).makeRun(request.chat)
     do throws(InferenceError) {
       try run.start()
     } catch {
@@ -57,14 +52,10 @@ struct MessagesRoute {
     let request = try MessagesRequest(
       body, limits: core.limits, vocabularySize: core.model.vocabularySize, onlyCounts: true)
     try core.checkUnknown(request.ignored)
-    do throws(APIError) {
-      let prompt = try core.prompt(of: request.chat)
-      var response = Response(json: ["input_tokens": .int(prompt.tokens.count)])
-      response.nameIgnored(request.ignored)
-      return response
-    } catch {
-      throw request.translated(error)
-    }
+    let prompt = try core.prompt(of: request.chat)
+    var response = Response(json: ["input_tokens": .int(prompt.tokens.count)])
+    response.nameIgnored(request.ignored)
+    return response
   }
 }
 

@@ -41,7 +41,7 @@ struct TokenizeRoutes {
     let body = try http.jsonBody()
     let core = try server.request(body)
     let request = try TokenizeRequest(
-      body, model: core.model.id, limits: core.limits, vocabularySize: core.model.vocabularySize)
+      body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try server.checkUnknown(request.ignored)
     let loan = MemoryLoan(server.models.ledger, for: .requestBodies, patience: Self.patience)
     if case .text(let text) = request.input {

@@ -11,7 +11,7 @@ import Tokenizers
 /// A request that has been understood: what it says, what came before it, and the response it begins.
 struct ResponsePlan: Sendable {
   var request: ResponsesRequest
-  var chat: TranslatedChat
+  var chat: ChatRequest
   /// Items of earlier turns.
   var context: [JSONValue]
   /// The request's own items.
@@ -37,7 +37,8 @@ struct ResponsesPlanner {
   /// - Throws: the first problem that can be known without a prompt, in terms of the body.
   func plan(_ body: JSONValue, isMessage: Bool = false) throws(APIError) -> ResponsePlan {
     var request = try ResponsesRequest(
-      body, isMessage: isMessage, limits: core.limits, dropsUnknownTools: core.settings.dropsUnknownTools)
+      body, isMessage: isMessage, limits: core.limits, vocabularySize: core.model.vocabularySize,
+      dropsUnknownTools: core.settings.dropsUnknownTools)
     // Answers say the model's own name, also to those who asked by another.
     request.model = core.model.id
     try core.checkUnknown(request.unknown)
@@ -48,11 +49,10 @@ struct ResponsesPlanner {
         limits: core.limits, makeID: core.settings.makeID, resolve: resolver(context)
       ).read(value)
     }
-    let chat = try request.chatRequest(
-      context: context, input: input, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    let chat = try request.chatRequest(context: context, input: input, limits: core.limits)
     let responseBody = request.responseBody(
       id: "resp_" + core.settings.makeID(), createdAt: core.settings.now(),
-      sampling: core.model.sampling.merging(chat.request.options.sampling))
+      sampling: core.model.sampling.merging(chat.options.sampling))
     return ResponsePlan(
       request: request, chat: chat, context: context, input: input.items, body: responseBody,
       ignored: request.unknown + request.dropped + input.unused)
@@ -89,16 +89,12 @@ extension ResponsePlan {
   ) throws(APIError) -> AnswerRun {
     let plan = ChatPlan(core, media: media)
     do throws(APIError) {
-      return try plan.makeRun(chat.request)
+      return try plan.makeRun(chat)
     } catch {
       guard request.truncates, error.code == "context_length_exceeded",
         let shorter = try truncated(core, plan)
-      else { throw chat.translated(error) }
-      do throws(APIError) {
-        return try plan.makeRun(shorter)
-      } catch {
-        throw chat.translated(error)
-      }
+      else { throw error }
+      return try plan.makeRun(shorter)
     }
   }
 
@@ -106,11 +102,7 @@ extension ResponsePlan {
   ///
   /// - Throws: 400 when the model cannot be shown the request, in terms of the body.
   func promptTokens(_ core: RequestContext) throws(APIError) -> Int {
-    do throws(APIError) {
-      return try core.prompt(of: chat.request).tokens.count
-    } catch {
-      throw chat.translated(error)
-    }
+    try core.prompt(of: chat).tokens.count
   }
 
   /// The request with as few of the oldest messages left out as makes room for an answer; nil when not even
@@ -121,10 +113,10 @@ extension ResponsePlan {
     guard let template = core.model.template else { return nil }
     let context = core.model.service.limits.maxContext
     // A quarter of the context at most is kept free for the answer.
-    let room = max(1, min(chat.request.options.maxTokens ?? .max, context / 4))
+    let room = max(1, min(chat.options.maxTokens ?? .max, context / 4))
     func candidate(from start: Int) -> ChatRequest {
-      var shorter = chat.request
-      shorter.messages = chat.request.messages.enumerated().filter { index, message in
+      var shorter = chat
+      shorter.messages = chat.messages.enumerated().filter { index, message in
         index >= start || message["role"] == "system" || message["role"] == "developer"
       }.map(\.element)
       return shorter
@@ -133,7 +125,7 @@ extension ResponsePlan {
       guard let prompt = try? plan.makePrompt(request, template) else { return false }
       return prompt.tokens.count <= context - room
     }
-    let starts = Self.turnStarts(chat.request.messages)
+    let starts = Self.turnStarts(chat.messages)
     var low = firstPossible(starts, budget: context - room, core)
     var high = starts.count
     while low < high {
@@ -148,9 +140,9 @@ extension ResponsePlan {
   /// beyond the context is never rendered whole again.
   private func firstPossible(_ starts: [Int], budget: Int, _ core: RequestContext) -> Int {
     var tokens = 0
-    var end = chat.request.messages.count
+    var end = chat.messages.count
     for (position, start) in starts.enumerated().reversed() {
-      for message in chat.request.messages[start..<end] {
+      for message in chat.messages[start..<end] {
         guard let text = message["content"]?.stringValue else { continue }
         tokens += core.model.tokenizer.encode(text, addSpecialTokens: false).count
       }

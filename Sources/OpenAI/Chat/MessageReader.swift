@@ -1,4 +1,4 @@
-// The `messages` field: roles, contents, tool calls and their results, checked one by one.
+// The `messages` field of a chat request: roles, contents, tool calls and their results, checked one by one.
 
 import JSON
 
@@ -6,30 +6,27 @@ import JSON
 /// as the client wrote it.
 struct MessageReader {
   private let limits: RequestLimits
-  /// What the placeholders in the messages stand for.
-  private(set) var media: [MediaPart] = []
+  private var transcript: Transcript
 
-  init(limits: RequestLimits) { self.limits = limits }
+  init(limits: RequestLimits) {
+    self.limits = limits
+    transcript = Transcript(limits: limits)
+  }
 
   private static let roles = ["system", "developer", "user", "assistant", "tool"]
 
-  mutating func read(_ fields: inout Fields) throws(APIError) -> [JSONValue] {
+  mutating func read(_ fields: inout Fields) throws(APIError) -> Transcript {
     guard let values = try fields.array("messages", maxCount: limits.messages) else {
       throw .missing("messages")
     }
     guard !values.isEmpty else { throw .invalidValue("messages", "it is empty") }
-    var callIDs: Set<ByteKey> = []
-    var messages: [JSONValue] = []
-    messages.reserveCapacity(values.count)
     for (index, value) in values.enumerated() {
-      messages.append(try readMessage(value, path: "messages[\(index)]", callIDs: &callIDs))
+      transcript.append(try readMessage(value, path: "messages[\(index)]"))
     }
-    return messages
+    return transcript
   }
 
-  private mutating func readMessage(_ value: JSONValue, path: String, callIDs: inout Set<ByteKey>)
-    throws(APIError) -> JSONValue
-  {
+  private mutating func readMessage(_ value: JSONValue, path: String) throws(APIError) -> JSONValue {
     var message = try Fields(value, path: path)
     var content: JSONValue?
     let role = try message.requiredString("role")
@@ -42,13 +39,10 @@ struct MessageReader {
     }
     _ = try message.string("name")
     switch role {
-    case "assistant": try checkAssistant(&message, callIDs: &callIDs)
+    case "assistant": try checkAssistant(&message)
     case "tool":
-      let id = try message.requiredString("tool_call_id")
-      guard callIDs.contains(ByteKey(id)) else {
-        throw .invalidValue(
-          "\(path).tool_call_id", "no earlier assistant message has a tool call '\(APIError.shortened(id))'")
-      }
+      try transcript.checkCall(
+        message.requiredString("tool_call_id"), field: message.name(of: "tool_call_id"))
       content = try readContent(&message, role: role)
     default: content = try readContent(&message, role: role)
     }
@@ -84,8 +78,8 @@ struct MessageReader {
     switch try part.requiredString("type") {
     case "text": _ = try part.requiredString("text")
     case "refusal" where role == "assistant": _ = try part.requiredString("refusal")
-    case "image_url" where takesMedia: return try add(MediaPart.image(&part))
-    case "input_audio" where takesMedia: return try add(MediaPart.audio(&part))
+    case "image_url" where takesMedia: return try transcript.placeholder(of: .image(&part))
+    case "input_audio" where takesMedia: return try transcript.placeholder(of: .audio(&part))
     case "file" where takesMedia:
       throw .unsupportedValue("\(path).type", "this server reads no files; send their text")
     case let type:
@@ -97,18 +91,9 @@ struct MessageReader {
     return value
   }
 
-  private mutating func add(_ part: MediaPart) throws(APIError) -> JSONValue {
-    guard media.count < limits.mediaParts else {
-      throw .invalidValue(part.path, "a request holds at most \(limits.mediaParts) images and audio")
-    }
-    media.append(part)
-    return part.placeholder(index: media.count - 1)
-  }
-
   // MARK: Assistant
 
-  private mutating func checkAssistant(_ message: inout Fields, callIDs: inout Set<ByteKey>) throws(APIError)
-  {
+  private mutating func checkAssistant(_ message: inout Fields) throws(APIError) {
     // Without content it is an empty turn: histories hold such turns when a limit fell inside the reasoning.
     if let content = message.value("content"), content != [] {
       _ = try readContent(&message, role: "assistant")
@@ -121,12 +106,12 @@ struct MessageReader {
     for (index, value) in calls.enumerated() {
       let path = "\(message.name(of: "tool_calls"))[\(index)]"
       var call = try Fields(value, path: path)
-      callIDs.insert(ByteKey(try call.requiredString("id")))
+      transcript.addCall(try call.requiredString("id"))
       let type = try call.string("type") ?? "function"
       guard type == "function" else {
         throw .unsupportedValue("\(path).type", "'\(APIError.shortened(type))' calls cannot be used here")
       }
-      guard var function = try call.fields("function") else { throw .missing("\(path).function") }
+      var function = try call.requiredFields("function")
       _ = try function.requiredString("name")
       _ = try function.requiredString("arguments")
     }

@@ -1,0 +1,46 @@
+// The `tools`, `tool_choice` and `parallel_tool_calls` fields of a chat request.
+
+import JSON
+
+extension ToolSelection {
+  /// - Throws: 400 for a malformed tool, for two of one name, or for a choice that names none of them.
+  init(chat fields: inout Fields, limits: RequestLimits) throws(APIError) {
+    self.init()
+    for (index, value) in (try fields.array("tools", maxCount: limits.tools) ?? []).enumerated() {
+      var tool = try Fields(value, path: "tools[\(index)]")
+      let type = try tool.requiredString("type")
+      guard type == "function" else {
+        throw .unsupportedValue(
+          tool.name(of: "type"), "'\(APIError.shortened(type))' tools cannot be used here")
+      }
+      var function = try tool.requiredFields("function")
+      try add(Tool(&function, limits: limits))
+    }
+    allowsParallelCalls = try fields.bool("parallel_tool_calls") ?? true
+    try choose(
+      ToolChoiceWords.read(&fields) { (choice) throws(APIError) in try ToolChoiceWords(chat: &choice) })
+  }
+}
+
+extension ToolChoiceWords {
+  fileprivate init(chat choice: inout Fields) throws(APIError) {
+    switch try choice.requiredString("type") {
+    case "function":
+      var function = try choice.requiredFields("function")
+      self = .named(try Name(&function))
+    case "allowed_tools":
+      var allowed = try choice.requiredFields("allowed_tools")
+      let mode = try allowed.word("mode", of: ["auto", "required"])
+      var names: [Name] = []
+      for (index, value) in (try allowed.array("tools", maxCount: 1_000) ?? []).enumerated() {
+        var reference = try Fields(value, path: "\(allowed.name(of: "tools"))[\(index)]")
+        var function = try reference.requiredFields("function")
+        names.append(try Name(&function))
+      }
+      self = .allowed(names, isRequired: mode == "required", field: allowed.name(of: "tools"))
+    case let other:
+      throw .unsupportedValue(
+        choice.name(of: "type"), "'\(APIError.shortened(other))' cannot be chosen here")
+    }
+  }
+}

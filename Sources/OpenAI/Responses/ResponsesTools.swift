@@ -1,0 +1,95 @@
+// Tools, the choice among them, and the output format in the flat forms of Responses, with what the response echoes.
+
+import JSON
+
+/// `tools`, `parallel_tool_calls` and `tool_choice`.
+struct ResponsesTools {
+  private(set) var selection = ToolSelection()
+  /// As the response repeats them.
+  private(set) var echoed: [JSONValue] = []
+  /// Left out because this server does not know their type.
+  private(set) var dropped: [String] = []
+
+  /// - Parameter dropsUnknown: whether a tool of another type is left out, not refused.
+  init(_ fields: inout Fields, limits: RequestLimits, dropsUnknown: Bool) throws(APIError) {
+    for (index, value) in (try fields.array("tools", maxCount: limits.tools) ?? []).enumerated() {
+      var tool = try Fields(value, path: "tools[\(index)]")
+      let type = try tool.requiredString("type")
+      if type == "function" {
+        try add(&tool, limits: limits)
+      } else if dropsUnknown {
+        dropped.append("\(tool.name(of: "type"))=\(type)")
+      } else {
+        throw .unsupportedValue(
+          tool.name(of: "type"), "'\(APIError.shortened(type))' tools cannot be used here")
+      }
+    }
+    selection.allowsParallelCalls = try fields.bool("parallel_tool_calls") ?? true
+    try selection.choose(
+      ToolChoiceWords.read(&fields) { (choice) throws(APIError) in try ToolChoiceWords(responses: &choice) })
+  }
+
+  private mutating func add(_ tool: inout Fields, limits: RequestLimits) throws(APIError) {
+    guard tool.object["function"] == nil else {
+      throw .invalidValue(tool.name(of: "function"), "in Responses a function's members stand beside 'type'")
+    }
+    try selection.add(Tool(&tool, limits: limits))
+    var echo = JSONObject([("type", "function")])
+    for name in ["name", "description", "parameters", "strict"] { echo[name] = tool.value(name) ?? .null }
+    echoed.append(.object(echo))
+  }
+}
+
+extension ToolChoiceWords {
+  fileprivate init(responses choice: inout Fields) throws(APIError) {
+    switch try choice.requiredString("type") {
+    case "function": self = .named(try Name(&choice))
+    case "allowed_tools":
+      let mode = try choice.word("mode", of: ["auto", "required"])
+      var names: [Name] = []
+      for (index, value) in (try choice.array("tools", maxCount: 1_000) ?? []).enumerated() {
+        var tool = try Fields(value, path: "\(choice.name(of: "tools"))[\(index)]")
+        guard try tool.requiredString("type") == "function" else {
+          throw .unsupportedValue(tool.name(of: "type"), "only functions can be chosen here")
+        }
+        names.append(try Name(&tool))
+      }
+      self = .allowed(names, isRequired: mode == "required", field: choice.name(of: "tools"))
+    case let other:
+      throw .unsupportedValue(
+        choice.name(of: "type"), "'\(APIError.shortened(other))' cannot be chosen here")
+    }
+  }
+}
+
+/// `text`: the format and the verbosity of an answer.
+struct ResponsesText {
+  private(set) var format: ResponseFormat?
+  /// As the response repeats it.
+  private(set) var echo = JSONObject([("format", ["type": "text"] as JSONValue)])
+
+  init(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
+    guard var text = try fields.fields("text") else { return }
+    let verbosity = try text.word("verbosity", of: ["low", "medium", "high"])
+    if var format = try text.fields("format") {
+      let reader = FormatReader(limits: limits)
+      self.format = try reader.typed(&format) { (format) throws(APIError) in
+        _ = try format.requiredString("name")
+        return try reader.described(&format)
+      }
+      echo["format"] = Self.repeated(&format)
+    }
+    if let verbosity { echo["verbosity"] = .string(verbosity) }
+  }
+
+  /// What has been read, defaults filled in.
+  private static func repeated(_ format: inout Fields) -> JSONValue {
+    guard let type = format.value("type"), type == "json_schema" else {
+      return ["type": format.value("type") ?? "text"]
+    }
+    return [
+      "type": type, "name": format.value("name") ?? "", "description": format.value("description") ?? .null,
+      "schema": format.value("schema") ?? .null, "strict": format.value("strict") ?? false,
+    ]
+  }
+}
