@@ -13,7 +13,7 @@ let strict: [SwiftSetting] = [
 /// Some code is unusable without the optimizer (tensors are about 100 times slower): debug builds optimise it too.
 let optimised: [SwiftSetting] = strict + [.unsafeFlags(["-O"], .when(configuration: .debug))]
 
-/// Kernel modules of x86-64: compiled for one instruction-set level each, while the rest of the package stays at
+/// Kernel modules of x86-64, which may import `KernelTypes` alone: compiled for one instruction-set level each, while the rest of the package stays at
 /// the baseline. Compute picks among them at start, so one binary runs everywhere.
 #if arch(x86_64)
   let kernelModules = [
@@ -23,9 +23,13 @@ let optimised: [SwiftSetting] = strict + [.unsafeFlags(["-O"], .when(configurati
   let kernelModules: [(name: String, cpu: String)] = []
 #endif
 
-/// Cross-module optimisation would offer the bodies to Compute, which is compiled for the baseline.
+/// Cross-module optimisation would offer the bodies to Compute, which is compiled for the baseline, and variants of
+/// functions without the operands' unused fields would be weak symbols (docs/kernels/layouts.md).
 func kernelSettings(cpu: String) -> [SwiftSetting] {
-  strict + [.unsafeFlags(["-Ounchecked", "-disable-cmo", "-target-cpu", cpu, "-Xcc", "-march=\(cpu)"])]
+  strict + [
+    .unsafeFlags(["-Ounchecked", "-disable-cmo", "-Xllvm", "-sil-disable-pass=function-signature-opts"]),
+    .unsafeFlags(["-target-cpu", cpu, "-Xcc", "-march=\(cpu)"]),
+  ]
 }
 
 /// Module → the modules it may import. `Tests/ArchitectureTests` reads this table and holds the sources to it.
@@ -38,7 +42,7 @@ let modules: [(name: String, imports: [String])] = [
   ("OpenAI", ["Sampling", "JSON"]),
   ("Jinja", ["JSON"]),
   ("Tokenizers", ["JSON"]),
-  ("Compute", ["Platform"] + kernelModules.map(\.name)),
+  ("Compute", ["KernelTypes", "Platform"] + kernelModules.map(\.name)),
   ("Checkpoint", ["Compute", "JSON", "Platform"]),
   ("Grammar", ["Tokenizers", "JSON"]),
   ("Decoding", ["Grammar", "Tokenizers", "Sampling", "JSON"]),
@@ -79,9 +83,12 @@ func speed(of module: String) -> [SwiftSetting] { tuned.contains(module) ? optim
 
 func safety(of module: String) -> [SwiftSetting] { lowLevel.contains(module) ? [] : [.strictMemorySafety()] }
 
-let kernelTargets: [Target] = kernelModules.map { kernel in
-  .target(name: kernel.name, swiftSettings: kernelSettings(cpu: kernel.cpu))
-}
+let kernelTargets: [Target] =
+  [.target(name: "KernelTypes", swiftSettings: optimised)]
+  + kernelModules.map { kernel in
+    .target(
+      name: kernel.name, dependencies: ["KernelTypes"], swiftSettings: kernelSettings(cpu: kernel.cpu))
+  }
 
 let moduleTargets: [Target] = modules.map { module in
   .target(

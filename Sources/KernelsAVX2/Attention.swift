@@ -1,33 +1,34 @@
 // Attention in AVX2: scores of a block of 32 keys, and the weighted sum of its values.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
-/// `out[r · 32 + j] = Σ q[r][d] · keys[d][j]`; see Compute's KernelTable.Scores.
+/// `out[r][j] = Σ q[r][d] · keys[d][j]` for the 32 keys of a block. Scalar twin: `Reference.scores`.
 package func attentionScores(
-  queries: UnsafePointer<Float>, queryStride: Int, queryRows: Int, keys: UnsafePointer<Float>,
-  headDim: Int, out: UnsafeMutablePointer<Float>
+  _ queries: Activations, _ block: FloatBlock, into out: UnsafeMutablePointer<Float>
 ) {
+  let (base, stride, keys, headDim) = (queries.base, queries.stride, block.base, block.headDim)
   let zero = _mm256_setzero_ps()
   var r = 0
   // Two rows share the loads of the keys: one alone is bound by them.
-  while r + 2 <= queryRows {
-    let (q, p) = (queries + r * queryStride, queries + (r + 1) * queryStride)
+  while r + 2 <= queries.count {
+    let (q, p) = (base + r * stride, base + (r + 1) * stride)
     var (a0, b0, c0, e0) = (zero, zero, zero, zero)
     var (a1, b1, c1, e1) = (zero, zero, zero, zero)
     for d in 0..<headDim {
       let (s, t) = (_mm256_set1_ps(q[d]), _mm256_set1_ps(p[d]))
-      let (k0, k1) = (load(keys, 32 * d), load(keys, 32 * d + 8))
+      let (k0, k1) = (load(keys, blockTokens * d), load(keys, blockTokens * d + 8))
       a0 = _mm256_fmadd_ps(s, k0, a0)
       a1 = _mm256_fmadd_ps(t, k0, a1)
       b0 = _mm256_fmadd_ps(s, k1, b0)
       b1 = _mm256_fmadd_ps(t, k1, b1)
-      let (k2, k3) = (load(keys, 32 * d + 16), load(keys, 32 * d + 24))
+      let (k2, k3) = (load(keys, blockTokens * d + 16), load(keys, blockTokens * d + 24))
       c0 = _mm256_fmadd_ps(s, k2, c0)
       c1 = _mm256_fmadd_ps(t, k2, c1)
       e0 = _mm256_fmadd_ps(s, k3, e0)
       e1 = _mm256_fmadd_ps(t, k3, e1)
     }
-    let target = out + 32 * r
+    let target = out + blockTokens * r
     _mm256_storeu_ps(target, a0)
     _mm256_storeu_ps(target + 8, b0)
     _mm256_storeu_ps(target + 16, c0)
@@ -38,17 +39,17 @@ package func attentionScores(
     _mm256_storeu_ps(target + 56, e1)
     r += 2
   }
-  while r < queryRows {
-    let q = queries + r * queryStride
+  while r < queries.count {
+    let q = base + r * stride
     var (a, b, c, e) = (zero, zero, zero, zero)
     for d in 0..<headDim {
       let s = _mm256_set1_ps(q[d])
-      a = _mm256_fmadd_ps(s, load(keys, 32 * d), a)
-      b = _mm256_fmadd_ps(s, load(keys, 32 * d + 8), b)
-      c = _mm256_fmadd_ps(s, load(keys, 32 * d + 16), c)
-      e = _mm256_fmadd_ps(s, load(keys, 32 * d + 24), e)
+      a = _mm256_fmadd_ps(s, load(keys, blockTokens * d), a)
+      b = _mm256_fmadd_ps(s, load(keys, blockTokens * d + 8), b)
+      c = _mm256_fmadd_ps(s, load(keys, blockTokens * d + 16), c)
+      e = _mm256_fmadd_ps(s, load(keys, blockTokens * d + 24), e)
     }
-    let target = out + 32 * r
+    let target = out + blockTokens * r
     _mm256_storeu_ps(target, a)
     _mm256_storeu_ps(target + 8, b)
     _mm256_storeu_ps(target + 16, c)
@@ -57,19 +58,19 @@ package func attentionScores(
   }
 }
 
-/// `out[r] = factors[r] · out[r] + Σ weights[r][j] · values[j]`; see Compute's KernelTable.Accumulate.
-package func attentionAccumulate(
-  weights: UnsafePointer<Float>, rows: Int, from: Int, to: Int, values: UnsafePointer<Float>, headDim: Int,
-  factors: UnsafePointer<Float>, out: UnsafeMutablePointer<Float>
-) {
-  for r in 0..<rows { accumulate(weights + 32 * r, from, to, values, headDim, factors[r], out + r * headDim) }
+/// `sums[r] = factors[r] · sums[r] + Σ weights[r][j] · values[j]` over the seen j, in order. Scalar twin:
+/// `Reference.accumulate`.
+package func attentionAccumulate(_ rows: AttentionRows, _ values: FloatBlock) {
+  for r in 0..<rows.count { accumulate(rows, r, values) }
 }
 
+/// Row `r`.
 @inline(__always)
-private func accumulate(
-  _ weights: UnsafePointer<Float>, _ from: Int, _ to: Int, _ values: UnsafePointer<Float>, _ headDim: Int,
-  _ factor: Float, _ out: UnsafeMutablePointer<Float>
-) {
+private func accumulate(_ rows: AttentionRows, _ r: Int, _ block: FloatBlock) {
+  let (from, to) = (rows.seen.lowerBound, rows.seen.upperBound)
+  let (values, headDim) = (block.base, block.headDim)
+  let (weights, out) = (rows.scores + blockTokens * r, rows.sums + r * headDim)
+  let factor = rows.factors[r]
   let scale = _mm256_set1_ps(factor)
   var d = 0
   // Eight chains of dependent additions hide each other's latency; four do not.

@@ -1,6 +1,7 @@
 // The softmax of a block of scores and the gated activations in AVX2: the portable functions of Compute at twice their width,
 // in the same operations and without fused ones, so that every machine computes the same bits.
 
+import KernelTypes
 import _Builtin_intrinsics.intel
 
 /// As Compute's `exponential`, where the method is described; a multiplication and an addition stay two roundings.
@@ -34,13 +35,16 @@ private func exponential(_ x: __m256) -> __m256 {
   return _mm256_andnot_ps(unsafeBitCast(x .< low, to: __m256.self), result)
 }
 
-/// One step of a running softmax; see Compute's KernelTable.SoftmaxBlock.
+/// Folds the scores of a block that a row sees into its running softmax: they become weights relative to the new maximum,
+/// `state` is the maximum and the sum. Scalar twin: `Reference.softmaxBlock`.
+///
+/// - Returns: the factor for what was summed before.
 package func attentionSoftmax(
-  scores: UnsafeMutablePointer<Float>, from: Int, to: Int, state: UnsafeMutablePointer<Float>
+  _ scores: UnsafeMutablePointer<Float>, _ seen: Range<Int>, _ state: UnsafeMutablePointer<Float>
 ) -> Float {
   let hidden = -Float.infinity
-  for j in 0..<from { scores[j] = hidden }
-  for j in to..<32 { scores[j] = hidden }
+  for j in 0..<seen.lowerBound { scores[j] = hidden }
+  for j in seen.upperBound..<blockTokens { scores[j] = hidden }
   let (s0, s1, s2, s3) = (load(scores, 0), load(scores, 8), load(scores, 16), load(scores, 24))
   let m8 = _mm256_max_ps(_mm256_max_ps(s0, s1), _mm256_max_ps(s2, s3))
   var top = state[0]
@@ -62,29 +66,33 @@ package func attentionSoftmax(
   return factor
 }
 
-/// `out = gate / (1 + e^-gate) · up`; see Compute's KernelTable.GatedActivation.
+/// `out = gate / (1 + e^-gate) · up`; out may be gate. Scalar twin: `Reference.gatedSilu`.
 package func gatedSilu(
-  gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
-) { gated(gate, up, count, out, false) }
+  _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
+  into out: UnsafeMutablePointer<Float>
+) { gated(gate, up, count, into: out) { $0 } }
 
-/// The same with the tanh form of GELU, `gate / (1 + e^-y) · up` with y = 2 · √(2/π) · (gate + 0.044715 gate³).
+/// The same with the tanh form of GELU, `gate / (1 + e^-y) · up` with y = 2 · √(2/π) · (gate + 0.044715 gate³). Scalar twin:
+/// `Reference.gatedGELU`.
 package func gatedGELU(
-  gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
-) { gated(gate, up, count, out, true) }
+  _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
+  into out: UnsafeMutablePointer<Float>
+) {
+  gated(gate, up, count, into: out) { x in
+    let cubic = _mm256_mul_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(0.071_354_816_3))
+    return _mm256_mul_ps(x, _mm256_add_ps(cubic, _mm256_set1_ps(1.595_769_12)))
+  }
+}
 
+/// `out = gate / (1 + e^-y) · up` with y = exponent(gate).
 @inline(__always)
 private func gated(
-  _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int, _ out: UnsafeMutablePointer<Float>,
-  _ isGELU: Bool
+  _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
+  into out: UnsafeMutablePointer<Float>, exponent: (__m256) -> __m256
 ) {
   @inline(__always)
   func gated(_ x: __m256, _ y: __m256) -> __m256 {
-    var exponent = x
-    if isGELU {
-      let cubic = _mm256_mul_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(0.071_354_816_3))
-      exponent = _mm256_mul_ps(x, _mm256_add_ps(cubic, _mm256_set1_ps(1.595_769_12)))
-    }
-    let negative = _mm256_sub_ps(_mm256_setzero_ps(), exponent)
+    let negative = _mm256_sub_ps(_mm256_setzero_ps(), exponent(x))
     let divisor = _mm256_add_ps(_mm256_set1_ps(1), exponential(negative))
     return _mm256_mul_ps(_mm256_div_ps(x, divisor), y)
   }

@@ -1,37 +1,35 @@
 // Products of few rows with packed weights in AVX2: weights go from memory to fused multiply-adds through
 // registers only. Agrees to the bit with `unpackAffine` followed by `multiplyF32`.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
 /// The most rows of x the fused kernels take.
 package let fusedRowLimit = 2
 
-/// 4-bit weights; see Compute's KernelTable.MultiplyPacked.
-package func multiplyQ4(
-  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
-  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>,
-  xStride: Int,
-  xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
-) {
-  for o in 0..<weightRows {
-    let w = packed + o * rowBytes
-    let s = scales + o * scaleRowBytes
-    let b = biases + o * scaleRowBytes
+/// 4-bit weights, at most `fusedRowLimit` rows of x. Scalar twin: `Reference.unpack`, then `Reference.multiply`.
+package func multiplyQ4(_ weights: QuantizedRows, _ x: Activations, into y: Output) {
+  for o in 0..<weights.count {
     // The format is a constant in each specialisation: no branch per group.
-    switch scaleFormat {
-    case 0: rowQ4(w, s, b, 0, groupSize, x, xStride, xRows, columns, y + o, yStride)
-    case 1: rowQ4(w, s, b, 1, groupSize, x, xStride, xRows, columns, y + o, yStride)
-    default: rowQ4(w, s, b, 2, groupSize, x, xStride, xRows, columns, y + o, yStride)
+    switch weights.groups.format {
+    case .f32: rowQ4(weights, o, .f32, x, y)
+    case .f16: rowQ4(weights, o, .f16, x, y)
+    case .bf16: rowQ4(weights, o, .bf16, x, y)
     }
   }
 }
 
+/// Row `o` of the weights, whose scales are of `format`.
 @inline(__always)
 private func rowQ4(
-  _ w: UnsafeRawPointer, _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ format: Int,
-  _ groupSize: Int, _ x: UnsafePointer<Float>, _ xStride: Int, _ xRows: Int, _ columns: Int,
-  _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+  _ weights: QuantizedRows, _ o: Int, _ format: FloatFormat, _ activations: Activations, _ output: Output
 ) {
+  let w = weights.packed + o * weights.rowBytes
+  let scales = weights.groups.scales + o * weights.groups.rowBytes
+  let biases = weights.groups.biases + o * weights.groups.rowBytes
+  let (x, xStride, xRows) = (activations.base, activations.stride, activations.count)
+  let (y, yStride) = (output.base + o, output.stride)
+  let (groupSize, columns) = (weights.groups.size, weights.columns)
   let shifts = _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0)
   let mask = _mm256_set1_epi32(15)
   var t0 = _mm256_setzero_ps()
@@ -55,31 +53,28 @@ private func rowQ4(
   if xRows > 1 { y[yStride] = sum(t1) }
 }
 
-/// 8-bit weights; see Compute's KernelTable.MultiplyPacked.
-package func multiplyQ8(
-  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
-  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>,
-  xStride: Int,
-  xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
-) {
-  for o in 0..<weightRows {
-    let w = packed + o * rowBytes
-    let s = scales + o * scaleRowBytes
-    let b = biases + o * scaleRowBytes
-    switch scaleFormat {
-    case 0: rowQ8(w, s, b, 0, groupSize, x, xStride, xRows, columns, y + o, yStride)
-    case 1: rowQ8(w, s, b, 1, groupSize, x, xStride, xRows, columns, y + o, yStride)
-    default: rowQ8(w, s, b, 2, groupSize, x, xStride, xRows, columns, y + o, yStride)
+/// 8-bit weights, at most `fusedRowLimit` rows of x. Scalar twin: `Reference.unpack`, then `Reference.multiply`.
+package func multiplyQ8(_ weights: QuantizedRows, _ x: Activations, into y: Output) {
+  for o in 0..<weights.count {
+    switch weights.groups.format {
+    case .f32: rowQ8(weights, o, .f32, x, y)
+    case .f16: rowQ8(weights, o, .f16, x, y)
+    case .bf16: rowQ8(weights, o, .bf16, x, y)
     }
   }
 }
 
+/// Row `o` of the weights, whose scales are of `format`.
 @inline(__always)
 private func rowQ8(
-  _ w: UnsafeRawPointer, _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ format: Int,
-  _ groupSize: Int, _ x: UnsafePointer<Float>, _ xStride: Int, _ xRows: Int, _ columns: Int,
-  _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+  _ weights: QuantizedRows, _ o: Int, _ format: FloatFormat, _ activations: Activations, _ output: Output
 ) {
+  let w = weights.packed + o * weights.rowBytes
+  let scales = weights.groups.scales + o * weights.groups.rowBytes
+  let biases = weights.groups.biases + o * weights.groups.rowBytes
+  let (x, xStride, xRows) = (activations.base, activations.stride, activations.count)
+  let (y, yStride) = (output.base + o, output.stride)
+  let (groupSize, columns) = (weights.groups.size, weights.columns)
   var t0 = _mm256_setzero_ps()
   var t1 = t0
   let x1 = x + xStride
@@ -100,46 +95,42 @@ private func rowQ8(
   if xRows > 1 { y[yStride] = sum(t1) }
 }
 
-/// f16 and bf16 weights; see Compute's KernelTable.MultiplyHalf.
-package func multiplyHalf(
-  weights: UnsafeRawPointer, rowBytes: Int, format: Int, weightRows: Int, x: UnsafePointer<Float>,
-  xStride: Int,
-  xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
-) {
+/// f16 and bf16 weights, at most `fusedRowLimit` rows of x. Scalar twin: `Reference.widen`, then `Reference.multiply`.
+package func multiplyHalf(_ weights: FloatRows, _ x: Activations, into y: Output) {
+  let (rowBytes, columns) = (weights.rowBytes, weights.columns)
   var o = 0
-  while o < weightRows {
-    let w = weights + o * rowBytes
-    let count = min(4, weightRows - o)
-    if xRows > 1 {
-      for i in 0..<count { rowHalf(w + i * rowBytes, format, x, xStride, columns, y + o + i, yStride) }
-    } else if format == 1 {
-      fourF16(w, rowBytes, count, x, columns, y + o)
-    } else {
-      fourBF16(w, rowBytes, count, x, columns, y + o)
+  while o < weights.count {
+    let w = weights.base + o * rowBytes
+    let count = min(4, weights.count - o)
+    switch (weights.format, x.count) {
+    case (.f16, 1): fourF16(w, rowBytes, count, x.base, columns, y.base + o)
+    case (_, 1): fourBF16(w, rowBytes, count, x.base, columns, y.base + o)
+    default:
+      for i in 0..<count { rowHalf(w + i * rowBytes, weights.format, columns, x, y.base + o + i, y.stride) }
     }
     o += count
   }
 }
 
-// Functions of their own: inlined in one, `fourHalf` exceeded the compiler's budget in some builds and left a weak copy.
+// Functions of their own: inlined in one, `fourHalf` exceeded the compiler's budget in some builds.
 
 @inline(never)
 func fourF16(
   _ w: UnsafeRawPointer, _ rowBytes: Int, _ rows: Int, _ x: UnsafePointer<Float>, _ columns: Int,
   _ y: UnsafeMutablePointer<Float>
-) { fourHalf(w, rowBytes, rows, 1, x, columns, y) }
+) { fourHalf(w, rowBytes, rows, .f16, x, columns, y) }
 
 @inline(never)
 func fourBF16(
   _ w: UnsafeRawPointer, _ rowBytes: Int, _ rows: Int, _ x: UnsafePointer<Float>, _ columns: Int,
   _ y: UnsafeMutablePointer<Float>
-) { fourHalf(w, rowBytes, rows, 2, x, columns, y) }
+) { fourHalf(w, rowBytes, rows, .bf16, x, columns, y) }
 
 /// Up to four rows of weights with one row of x. One row alone would wait for its chain of additions, which are in the order
 /// of the columns; of two rows with 1,024 columns 75 % of what a read loop reaches arrived, of four 93 %.
 @inline(__always)
 private func fourHalf(
-  _ w0: UnsafeRawPointer, _ rowBytes: Int, _ rows: Int, _ format: Int, _ x: UnsafePointer<Float>,
+  _ w0: UnsafeRawPointer, _ rowBytes: Int, _ rows: Int, _ format: FloatFormat, _ x: UnsafePointer<Float>,
   _ columns: Int, _ y: UnsafeMutablePointer<Float>
 ) {
   // Rows that are not there repeat the last one.
@@ -185,9 +176,9 @@ private func fourHalf(
   for i in 0..<rows { y[i] = sums[i] }
 }
 
-/// The last `count` (1 ... 7) elements of a row, zeros behind them.
+/// The last `count` (1 ... 7) elements of a row, zeros after them.
 @inline(__always)
-private func tailHalf(_ w: UnsafeRawPointer, _ format: Int, _ column: Int, _ count: Int) -> __m256 {
+private func tailHalf(_ w: UnsafeRawPointer, _ format: FloatFormat, _ column: Int, _ count: Int) -> __m256 {
   var weight = _mm256_setzero_ps()
   for lane in 0..<count { weight[lane] = scalar(w, format, column + lane) }
   return weight
@@ -196,11 +187,11 @@ private func tailHalf(_ w: UnsafeRawPointer, _ format: Int, _ column: Int, _ cou
 /// One row of weights with two rows of x.
 @inline(never)
 func rowHalf(
-  _ w: UnsafeRawPointer, _ format: Int, _ x: UnsafePointer<Float>, _ xStride: Int, _ columns: Int,
+  _ w: UnsafeRawPointer, _ format: FloatFormat, _ columns: Int, _ activations: Activations,
   _ y: UnsafeMutablePointer<Float>, _ yStride: Int
 ) {
+  let (x, x1) = (activations.base, activations.base + activations.stride)
   var (t0, t1) = (_mm256_setzero_ps(), _mm256_setzero_ps())
-  let x1 = x + xStride
   var c = 0
   while c + 8 <= columns {
     let weight = widen(w + 2 * c, format)

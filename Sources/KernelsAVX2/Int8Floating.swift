@@ -8,61 +8,56 @@
 // The integer sum is exact. Group j belongs to float lane j mod 16 as in Int8Multiply. A row of the result is the same
 // whatever rows are computed with it, so one kernel serves decode and prefill.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
-/// What a product of one row of x reads and writes. A field that is not used would let the compiler add a weak variant of
-/// the functions.
-typealias FloatingOperands = (
-  w: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, scaleRowBytes: Int, rows: Int,
-  x: UnsafeRawPointer, columns: Int, y: UnsafeMutablePointer<Float>
-)
-
-/// `y[r · yStride + o]` for rows of x quantized in blocks of 32, [even | odd]; see Compute's Int8Kernels.MultiplyFloating.
-package func multiplyInt8Floating(
-  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, scaleRowBytes: Int, isNVFP4: Bool,
-  weightRows: Int, x: UnsafeRawPointer, xStride: Int, xRows: Int, columns: Int,
-  y: UnsafeMutablePointer<Float>,
-  yStride: Int
-) {
-  let size = groupedRowBytes(columns, isNVFP4 ? 16 : 32)
+/// `y[r][o] = weights[o] · x[r]` for E2M1 weights and rows of x quantized in blocks of 32, [even | odd]. Scalar twin:
+/// `Reference.multiplyInt8Floating`.
+package func multiplyInt8Floating(_ weights: FloatingRows, _ x: Int8Activations, into y: Output) {
+  let (columns, mode) = (weights.columns, weights.mode)
+  let size = groupedRowBytes(columns, mode.groupSize)
   withUnsafeTemporaryAllocation(byteCount: 2 * size, alignment: 32) { buffer in
-    guard let rows = buffer.baseAddress else { return }
-    var p: FloatingOperands = (
-      packed, rowBytes, scales, scaleRowBytes, weightRows, UnsafeRawPointer(rows), columns, y
-    )
+    guard let buffer = buffer.baseAddress else { return }
+    var (rows, target) = (x, y)
+    rows.base = UnsafeRawPointer(buffer)
+    rows.rowBytes = size
     var r = 0
-    while r < xRows {
-      let isPair = r + 1 < xRows
+    while r < x.count {
+      let isPair = r + 1 < x.count
       for i in 0..<(isPair ? 2 : 1) {
-        prepareGroups(x + (r + i) * xStride, columns, isNVFP4, rows + i * size)
+        prepareGroups(x.base + (r + i) * x.rowBytes, columns, mode, buffer + i * size)
       }
-      switch (isNVFP4, isPair) {
-      case (false, false): rowsMXFP4(p)
-      case (true, false): rowsNVFP4(p)
-      case (false, true): pairsMXFP4(p, size, yStride)
-      default: pairsNVFP4(p, size, yStride)
+      switch (mode, isPair) {
+      case (.nvfp4, false): rowsNVFP4(weights, rows, target)
+      case (.nvfp4, true): pairsNVFP4(weights, rows, target)
+      case (_, false): rowsMXFP4(weights, rows, target)
+      case (_, true): pairsMXFP4(weights, rows, target)
       }
       let done = isPair ? 2 : 1
       r += done
-      p.y += done * yStride
+      target.base += done * y.stride
     }
   }
 }
 
 @inline(never)
-func rowsMXFP4(_ p: FloatingOperands) { allRows(p, false, false, 0, 0) }
-
-@inline(never)
-func rowsNVFP4(_ p: FloatingOperands) { allRows(p, true, false, 0, 0) }
-
-@inline(never)
-func pairsMXFP4(_ p: FloatingOperands, _ xStride: Int, _ yStride: Int) {
-  allRows(p, false, true, xStride, yStride)
+func rowsMXFP4(_ weights: FloatingRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, .mxfp4, isPair: false)
 }
 
 @inline(never)
-func pairsNVFP4(_ p: FloatingOperands, _ xStride: Int, _ yStride: Int) {
-  allRows(p, true, true, xStride, yStride)
+func rowsNVFP4(_ weights: FloatingRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, .nvfp4, isPair: false)
+}
+
+@inline(never)
+func pairsMXFP4(_ weights: FloatingRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, .mxfp4, isPair: true)
+}
+
+@inline(never)
+func pairsNVFP4(_ weights: FloatingRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, .nvfp4, isPair: true)
 }
 
 // MARK: Activations
@@ -79,8 +74,11 @@ private func groupedRowBytes(_ columns: Int, _ group: Int) -> Int {
 /// A quantized row with its blocks side by side (`pairBlocks`), half of each group's scale (2^8 times that in nvfp4: see
 /// `scaleValues`), and 12 · Σ x8 of each group.
 @inline(never)
-func prepareGroups(_ row: UnsafeRawPointer, _ columns: Int, _ isNVFP4: Bool, _ out: UnsafeMutableRawPointer) {
-  let groups = paddedGroups(columns, isNVFP4 ? 16 : 32)
+func prepareGroups(
+  _ row: UnsafeRawPointer, _ columns: Int, _ mode: FloatingMode, _ out: UnsafeMutableRawPointer
+) {
+  let groups = paddedGroups(columns, mode.groupSize)
+  let isPaired = mode.groupSize == 16
   let padded = paddedColumns(columns)
   let scales = row + padded
   let halves = (out + padded).assumingMemoryBound(to: Float.self)
@@ -90,13 +88,13 @@ func prepareGroups(_ row: UnsafeRawPointer, _ columns: Int, _ isNVFP4: Bool, _ o
     sums[j] = 0
   }
   for j in 0..<columns / 32 {
-    let half = (isNVFP4 ? 128 : 0.5) * (scales + 4 * j).loadUnaligned(as: Float.self)
+    let half = (isPaired ? 128 : 0.5) * (scales + 4 * j).loadUnaligned(as: Float.self)
     // Dwords: even elements of the first and the second sixteen, two each, then odd ones.
     let pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), loadBytes(row + 32 * j))
     let four = unsafeBitCast(_mm256_madd_epi16(pairs, _mm256_set1_epi16(12)), to: SIMD8<Int32>.self)
     let two = four.lowHalf &+ four.highHalf
     let (first, second) = (two[0] &+ two[1], two[2] &+ two[3])
-    if isNVFP4 {
+    if isPaired {
       (halves[2 * j], halves[2 * j + 1]) = (half, half)
       (sums[2 * j], sums[2 * j + 1]) = (first, second)
     } else {
@@ -104,49 +102,51 @@ func prepareGroups(_ row: UnsafeRawPointer, _ columns: Int, _ isNVFP4: Bool, _ o
       sums[j] = first &+ second
     }
   }
-  pairBlocks(row, columns, 32, false, out)
+  pairBlocks(row, columns, 32, inQuarters: false, out)
 }
 
 // MARK: Rows of weights
 
 /// As Int8Multiply's: row by row in the order of memory, for one prepared row of x or two.
 @inline(__always)
-private func allRows(_ p: FloatingOperands, _ isNVFP4: Bool, _ isPair: Bool, _ xStride: Int, _ yStride: Int) {
+private func allRows(
+  _ weights: FloatingRows, _ x: Int8Activations, _ output: Output, _ mode: FloatingMode, isPair: Bool
+) {
+  let (count, y, second) = (weights.count, output.base, output.base + output.stride)
   let zero = _mm256_setzero_ps()
   var (p0, p1, p2, p3) = (zero, zero, zero, zero)
   var (q0, q1, q2, q3) = (zero, zero, zero, zero)
-  let second = p.y + yStride
-  for o in 0..<p.rows {
-    let (product, other) = rowProduct(p, o, isNVFP4, isPair, xStride)
+  for o in 0..<count {
+    let (product, other) = rowProduct(weights, o, x, mode, isPair: isPair)
     (p0, p1, p2, p3) = (p1, p2, p3, product)
     if isPair { (q0, q1, q2, q3) = (q1, q2, q3, other) }
     if o & 3 == 3 {
-      _mm_storeu_ps(p.y + o - 3, sums(p0, p1, p2, p3))
+      _mm_storeu_ps(y + o - 3, sums(p0, p1, p2, p3))
       if isPair { _mm_storeu_ps(second + o - 3, sums(q0, q1, q2, q3)) }
-    } else if o >= p.rows & ~3 {
-      p.y[o] = sum(product)
+    } else if o >= count & ~3 {
+      y[o] = sum(product)
       if isPair { second[o] = sum(other) }
     }
   }
 }
 
-/// Row `o` of the weights with one row of x, or also with that `next` bytes behind it: eight lanes each, still to be summed.
+/// Row `o` of the weights with the first row of x, or also with the second: eight lanes each, still to be summed.
 @inline(__always)
-private func rowProduct(_ p: FloatingOperands, _ o: Int, _ isNVFP4: Bool, _ isPair: Bool, _ next: Int)
-  -> (__m256, __m256)
-{
-  let group = isNVFP4 ? 16 : 32
-  var (w, s) = (p.w + o * p.rowBytes, p.scales + o * p.scaleRowBytes)
-  var (x, a) = (p.x, p.x + paddedColumns(p.columns))
-  let c = 4 * paddedGroups(p.columns, group)
+private func rowProduct(
+  _ weights: FloatingRows, _ o: Int, _ rows: Int8Activations, _ mode: FloatingMode, isPair: Bool
+) -> (__m256, __m256) {
+  let (columns, group, next) = (weights.columns, mode.groupSize, rows.rowBytes)
+  var (w, s) = (weights.packed + o * weights.rowBytes, weights.scales + o * weights.scaleRowBytes)
+  var (x, a) = (rows.base, rows.base + paddedColumns(columns))
+  let c = 4 * paddedGroups(columns, group)
   let zero = _mm256_setzero_ps()
   var (these, those) = ((zero, zero), (zero, zero))
-  var left = p.columns / group
+  var left = columns / group
   while left >= 8 {
     prefetchAhead(w, 4 * group)
     prefetch(s + prefetchDistance / (4 * group) * 8)
-    let (one, two) = eight(w, x, x + next, 8, isNVFP4, isPair)
-    let scales = scaleValues(s.loadUnaligned(as: UInt64.self), isNVFP4)
+    let (one, two) = eight(w, x, x + next, 8, mode, isPair: isPair)
+    let scales = scaleValues(s.loadUnaligned(as: UInt64.self), mode)
     let sum = add(these.0, one, scales, a, c)
     (these, those) = (those, (sum, isPair ? add(these.1, two, scales, a + next, c) : zero))
     w += 4 * group
@@ -157,15 +157,15 @@ private func rowProduct(_ p: FloatingOperands, _ o: Int, _ isNVFP4: Bool, _ isPa
   }
   if left > 0 {
     prefetchAhead(w, 4 * group)
-    let (one, two) = eight(w, x, x + next, left, isNVFP4, isPair)
-    let scales = scaleValues(lastCodes(s, p.columns / group, left), isNVFP4)
+    let (one, two) = eight(w, x, x + next, left, mode, isPair: isPair)
+    let scales = scaleValues(lastCodes(s, columns / group, left), mode)
     these.0 = add(these.0, one, scales, a, c)
     if isPair { these.1 = add(these.1, two, scales, a + next, c) }
   }
   return (_mm256_add_ps(these.0, those.0), _mm256_add_ps(these.1, those.1))
 }
 
-/// Adds eight groups to their lanes; `a` is where their halved scales are, and `c` bytes behind it what the sums contain
+/// Adds eight groups to their lanes; `a` is where their halved scales are, and `c` bytes after it what the sums contain
 /// too much.
 @inline(__always)
 private func add(_ total: __m256, _ sums: __m256i, _ scales: __m256, _ a: UnsafeRawPointer, _ c: Int)
@@ -175,7 +175,7 @@ private func add(_ total: __m256, _ sums: __m256i, _ scales: __m256, _ a: Unsafe
   return _mm256_fmadd_ps(products, _mm256_mul_ps(scales, load(a, 0)), total)
 }
 
-/// The last `count` (1 ... 7) of a row's bytes of scale; nothing outside the row is read. Behind them codes of small powers
+/// The last `count` (1 ... 7) of a row's bytes of scale; nothing outside the row is read. After them codes of small powers
 /// of two: subnormal numbers would be slow.
 @inline(__always)
 private func lastCodes(_ scales: UnsafeRawPointer, _ all: Int, _ count: Int) -> UInt64 {
@@ -191,9 +191,9 @@ private func lastCodes(_ scales: UnsafeRawPointer, _ all: Int, _ count: Int) -> 
 
 /// Eight bytes of scale as floats: powers of two, the smallest of which is subnormal; in nvfp4 2^-8 times E4M3.
 @inline(__always)
-func scaleValues(_ codes: UInt64, _ isNVFP4: Bool) -> __m256 {
+func scaleValues(_ codes: UInt64, _ mode: FloatingMode) -> __m256 {
   let bytes = _mm_cvtsi64_si128(Int64(bitPattern: codes))
-  guard isNVFP4 else {
+  guard case .nvfp4 = mode else {
     let bits = _mm256_slli_epi32(_mm256_cvtepu8_epi32(bytes), 23)
     return _mm256_castsi256_ps(_mm256_max_epi32(bits, _mm256_set1_epi32(0x0040_0000)))
   }
@@ -213,17 +213,18 @@ private func looked(up nibbles: __m256i) -> __m256i {
       14, 13, 12), nibbles)
 }
 
-/// Sums of `count` groups with a row of x, and with `other` if it is a pair; one lane each, those of zeros behind them.
+/// Sums of `count` groups with a row of x, and with `other` if it is a pair; one lane each, those of zeros after them.
 @inline(__always)
 private func eight(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int, _ isNVFP4: Bool,
-  _ isPair: Bool
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int,
+  _ mode: FloatingMode, isPair: Bool
 ) -> (__m256i, __m256i) {
   let zero = _mm256_setzero_si256()
   var (a, b, c, d) = (zero, zero, zero, zero)
   var (e, f, g, h) = (zero, zero, zero, zero)
   // Registers of 64 elements, and half of one at the end of a row.
-  let (units, blocks) = (isNVFP4 ? 2 : 4, isNVFP4 ? count / 2 : count)
+  let isHalf = mode.groupSize == 16
+  let (units, blocks) = (isHalf ? 2 : 4, isHalf ? count / 2 : count)
   for i in 0..<units {
     var (sums, others) = (zero, zero)
     if 2 * i < blocks {
@@ -235,7 +236,7 @@ private func eight(
     (a, b, c, d) = (b, c, d, sums)
     (e, f, g, h) = (f, g, h, others)
   }
-  return isNVFP4
+  return isHalf
     ? (eightOfSixteen(c, d), eightOfSixteen(g, h)) : (eightOf32(a, b, c, d), eightOf32(e, f, g, h))
 }
 

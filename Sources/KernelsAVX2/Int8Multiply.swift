@@ -7,9 +7,8 @@
 // first the product, then the bias term, and the sixteen lanes are summed in one fixed tree: the same bits as the
 // AVX-512 module and the scalar twin.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
-
-// Plain functions instead of types here: a struct would bring value witnesses, which are weak symbols.
 
 @inline(__always)
 func lowNibbles(_ bytes: __m256i) -> __m256i { _mm256_and_si256(bytes, _mm256_set1_epi8(15)) }
@@ -23,101 +22,104 @@ func highNibbles(_ bytes: __m256i) -> __m256i {
 @inline(__always)
 func hasPairs(_ bits: Int) -> Bool { bits == 4 || bits == 8 }
 
-/// What a product of one row of x reads and writes; a tuple, since a struct would bring weak symbols.
-typealias Operands = (
-  w: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer, scaleRowBytes: Int,
-  format: Int, isShared: Bool, rows: Int, x: UnsafeRawPointer, columns: Int, y: UnsafeMutablePointer<Float>
-)
+/// Whether blocks of 64 share their group's scale in twos.
+@inline(__always)
+func isShared(_ groups: Groups) -> Bool { groups.size > Int8Block.limit }
 
-/// `y[r · yStride + o]` for quantized rows of x (`quantizeInt8`); weights as KernelTable.MultiplyPacked.
-package func multiplyInt8(
-  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
-  scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
-  xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
-) {
-  // Blocks of 64 share their group's scale in twos.
-  let operands: Operands = (
-    packed, rowBytes, scales, biases, scaleRowBytes, scaleFormat, groupSize > 64, weightRows, x, columns, y
-  )
-  if hasPairs(bits) {
-    multiplyNibbles(operands, bits, groupSize, xStride, xRows, yStride)
+/// `y[r][o] = weights[o] · x[r]` for quantized rows of x (`quantizeInt8`). Scalar twin: `Reference.multiplyInt8`.
+package func multiplyInt8(_ weights: QuantizedRows, _ x: Int8Activations, into y: Output) {
+  if hasPairs(weights.bits) {
+    multiplyNibbles(weights, x, y)
   } else {
-    multiplyNarrow(operands, bits, groupSize, xStride, xRows, yStride)
+    multiplyNarrow(weights, x, y)
   }
 }
 
-/// 4 and 8 bits.
+/// 4 and 8 bits: rows of x in pairs, and the last of an odd number alone.
 @inline(__always)
-private func multiplyNibbles(
-  _ all: Operands, _ bits: Int, _ groupSize: Int, _ xStride: Int, _ xRows: Int, _ yStride: Int
-) {
-  var p = all
-  var r = 0
-  while r < xRows {
-    let isPair = r + 1 < xRows
+private func multiplyNibbles(_ weights: QuantizedRows, _ all: Int8Activations, _ output: Output) {
+  var (x, y) = (all, output)
+  while x.count > 0 {
+    let isPair = x.count > 1
     // Each case is a function of its own: inlined together they exceed the compiler's budget, which then leaves the
-    // inner steps out of line. Not private: what is private and stays out of line becomes a weak symbol. The loop over
-    // the rows is inside: with 16 blocks in a row, a call per row costs as much as a third of the products (measured).
-    switch (bits, groupSize, isPair) {
-    case (4, 32, false): rows4x32(p)
-    case (4, _, false): rows4x64(p)
-    case (4, 32, true): pairs4x32(p, xStride, yStride)
-    case (4, _, true): pairs4x64(p, xStride, yStride)
-    case (8, 32, false): rows8x32(p)
-    case (8, _, false): rows8x64(p)
-    case (8, 32, true): pairs8x32(p, xStride, yStride)
-    default: pairs8x64(p, xStride, yStride)
+    // inner steps out of line. The loop over the rows is inside: with 16 blocks in a row, a call per row costs as much as a
+    // third of the products (measured).
+    switch (weights.bits, weights.groups.size, isPair) {
+    case (4, 32, false): rows4x32(weights, x, y)
+    case (4, _, false): rows4x64(weights, x, y)
+    case (4, 32, true): pairs4x32(weights, x, y)
+    case (4, _, true): pairs4x64(weights, x, y)
+    case (8, 32, false): rows8x32(weights, x, y)
+    case (8, _, false): rows8x64(weights, x, y)
+    case (8, 32, true): pairs8x32(weights, x, y)
+    default: pairs8x64(weights, x, y)
     }
     let done = isPair ? 2 : 1
-    r += done
-    p.x += done * xStride
-    p.y += done * yStride
+    x.count -= done
+    x.base += done * x.rowBytes
+    y.base += done * y.stride
   }
 }
 
 @inline(never)
-func rows4x32(_ p: Operands) { allRows(p, 4, 32, false, 0, 0) }
+func rows4x32(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 4, block: 32, isPair: false)
+}
 
 @inline(never)
-func rows4x64(_ p: Operands) { allRows(p, 4, 64, false, 0, 0) }
+func rows4x64(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 4, block: 64, isPair: false)
+}
 
 @inline(never)
-func rows8x32(_ p: Operands) { allRows(p, 8, 32, false, 0, 0) }
+func rows8x32(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 8, block: 32, isPair: false)
+}
 
 @inline(never)
-func rows8x64(_ p: Operands) { allRows(p, 8, 64, false, 0, 0) }
+func rows8x64(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 8, block: 64, isPair: false)
+}
 
 @inline(never)
-func pairs4x32(_ p: Operands, _ xStride: Int, _ yStride: Int) { allRows(p, 4, 32, true, xStride, yStride) }
+func pairs4x32(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 4, block: 32, isPair: true)
+}
 
 @inline(never)
-func pairs4x64(_ p: Operands, _ xStride: Int, _ yStride: Int) { allRows(p, 4, 64, true, xStride, yStride) }
+func pairs4x64(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 4, block: 64, isPair: true)
+}
 
 @inline(never)
-func pairs8x32(_ p: Operands, _ xStride: Int, _ yStride: Int) { allRows(p, 8, 32, true, xStride, yStride) }
+func pairs8x32(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 8, block: 32, isPair: true)
+}
 
 @inline(never)
-func pairs8x64(_ p: Operands, _ xStride: Int, _ yStride: Int) { allRows(p, 8, 64, true, xStride, yStride) }
+func pairs8x64(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 8, block: 64, isPair: true)
+}
 
-/// Row by row in the order of memory, for one row of x or two, the strides apart; four rows share the last sums.
+/// Row by row in the order of memory, for the first row of x or the first two; four rows share the last sums.
 @inline(__always)
 private func allRows(
-  _ p: Operands, _ bits: Int, _ block: Int, _ isPair: Bool, _ xStride: Int, _ yStride: Int
+  _ weights: QuantizedRows, _ x: Int8Activations, _ output: Output, bits: Int, block: Int, isPair: Bool
 ) {
+  let (count, y, second) = (weights.count, output.base, output.base + output.stride)
   let zero = _mm256_setzero_ps()
   var (p0, p1, p2, p3) = (zero, zero, zero, zero)
   var (q0, q1, q2, q3) = (zero, zero, zero, zero)
-  let second = p.y + yStride
   // A loop instead of four calls: inlined four times, the products exceed the compiler's budget.
-  for o in 0..<p.rows {
-    let (product, other) = rowProduct(p, o, bits, block, isPair, xStride)
+  for o in 0..<count {
+    let (product, other) = rowProduct(weights, o, x, bits: bits, block: block, isPair: isPair)
     (p0, p1, p2, p3) = (p1, p2, p3, product)
     if isPair { (q0, q1, q2, q3) = (q1, q2, q3, other) }
     if o & 3 == 3 {
-      _mm_storeu_ps(p.y + o - 3, sums(p0, p1, p2, p3))
+      _mm_storeu_ps(y + o - 3, sums(p0, p1, p2, p3))
       if isPair { _mm_storeu_ps(second + o - 3, sums(q0, q1, q2, q3)) }
-    } else if o >= p.rows & ~3 {
-      p.y[o] = sum(product)
+    } else if o >= count & ~3 {
+      y[o] = sum(product)
       if isPair { second[o] = sum(other) }
     }
   }
@@ -137,16 +139,15 @@ private func activations(_ x: UnsafeRawPointer, _ block: Int) -> (even: __m256i,
   )
 }
 
-/// 4 bits: even and odd weights of unit `index` (64 elements); of its first block of 32, if the row ends behind it.
+/// 4 bits: even and odd weights of unit `index` (64 elements); of its first block of 32, if the row ends after it.
 @inline(__always)
-private func unitWeights(_ w: UnsafeRawPointer, _ index: Int, _ isHalf: Bool) -> (even: __m256i, odd: __m256i)
-{
+private func unitWeights(_ w: UnsafeRawPointer, _ index: Int, isHalf: Bool) -> (even: __m256i, odd: __m256i) {
   let base = w + 32 * index
   let bytes = isHalf ? firstHalf(base) : loadBytes(base)
   return (lowNibbles(bytes), highNibbles(bytes))
 }
 
-/// Sums of 16-bit pairs of a unit, still spread over its dwords; of two blocks of 32 in the two halves. Behind the last
+/// Sums of 16-bit pairs of a unit, still spread over its dwords; of two blocks of 32 in the two halves. After the last
 /// block activations are zeros up to the end of the unit.
 @inline(__always)
 private func unitSums(_ weights: (even: __m256i, odd: __m256i), _ x: UnsafeRawPointer, _ block: Int)
@@ -157,7 +158,7 @@ private func unitSums(_ weights: (even: __m256i, odd: __m256i), _ x: UnsafeRawPo
     _mm256_maddubs_epi16(weights.even, values.even), _mm256_maddubs_epi16(weights.odd, values.odd))
 }
 
-/// Sixteen bytes, and zeros behind them.
+/// Sixteen bytes, and zeros after them.
 @inline(__always)
 func firstHalf(_ base: UnsafeRawPointer) -> __m256i {
   __m256i(lowHalf: _mm_loadu_si128(base.assumingMemoryBound(to: __m128i.self)), highHalf: _mm_setzero_si128())
@@ -165,8 +166,7 @@ func firstHalf(_ base: UnsafeRawPointer) -> __m256i {
 
 /// 8 bits: sums of 16-bit pairs of the low or high nibbles of a block.
 @inline(__always)
-private func planeSums(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ block: Int, _ isHigh: Bool) -> __m256i
-{
+private func planeSums(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ block: Int, isHigh: Bool) -> __m256i {
   let down = Int32(truncatingIfNeeded: isHigh ? 4 : 0)
   var sum = _mm256_maddubs_epi16(lowNibbles(_mm256_srli_epi16(loadBytes(w), down)), loadBytes(x))
   if block == 64 {
@@ -207,13 +207,13 @@ func inOrder(_ sums: __m256i) -> __m256i {
   _mm256_permutevar8x32_epi32(sums, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0))
 }
 
-/// 4 bits: integer products of the first `count` blocks of `w` with those of `x`, and of `other` if it is a pair; one lane each,
-/// zeros behind them: nothing behind the row is read. Loops instead of repetitions, as in `allRows`: the compiler unrolls
-/// them.
+/// 4 bits: integer products of the first `count` (1 ... 8) blocks of `w` with those of `x`, and of `other` if it is a pair;
+/// one lane each, zeros after them: nothing after the row is read. Loops instead of repetitions, as in `allRows`: the
+/// compiler unrolls them.
 @inline(__always)
 private func nibbleProducts(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int, _ block: Int,
-  _ isPair: Bool
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int, block: Int,
+  isPair: Bool
 ) -> (__m256i, __m256i) {
   let zero = _mm256_setzero_si256()
   var (a, b, c, d) = (zero, zero, zero, zero)
@@ -222,7 +222,7 @@ private func nibbleProducts(
     for i in 0..<4 {
       var (sums, others) = (zero, zero)
       if 2 * i < count {
-        let weights = unitWeights(w, i, 2 * i + 1 == count)
+        let weights = unitWeights(w, i, isHalf: 2 * i + 1 == count)
         sums = unitSums(weights, x + 64 * i, 32)
         if isPair { others = unitSums(weights, other + 64 * i, 32) }
       }
@@ -237,7 +237,7 @@ private func nibbleProducts(
     for i in 4 * half..<4 * half + 4 {
       var (sums, others) = (zero, zero)
       if i < count {
-        let weights = unitWeights(w, i, false)
+        let weights = unitWeights(w, i, isHalf: false)
         sums = unitSums(weights, x + 64 * i, 64)
         if isPair { others = unitSums(weights, other + 64 * i, 64) }
       }
@@ -253,11 +253,11 @@ private func nibbleProducts(
 /// As `nibbleProducts` for 8 bits.
 @inline(__always)
 private func byteProducts(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int, _ block: Int,
-  _ isPair: Bool
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int, block: Int,
+  isPair: Bool
 ) -> (__m256i, __m256i) {
-  let low = plane(w, x, other, count, block, isPair, false)
-  let high = plane(w, x, other, count, block, isPair, true)
+  let low = plane(w, x, other, count, block: block, isPair: isPair, isHigh: false)
+  let high = plane(w, x, other, count, block: block, isPair: isPair, isHigh: true)
   return (
     _mm256_add_epi32(low.0, _mm256_slli_epi32(high.0, 4)),
     _mm256_add_epi32(low.1, _mm256_slli_epi32(high.1, 4))
@@ -267,8 +267,8 @@ private func byteProducts(
 /// As `byteProducts` for the low or high nibbles of 8-bit weights.
 @inline(__always)
 private func plane(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int, _ block: Int,
-  _ isPair: Bool, _ isHigh: Bool
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ other: UnsafeRawPointer, _ count: Int, block: Int,
+  isPair: Bool, isHigh: Bool
 ) -> (__m256i, __m256i) {
   let zero = _mm256_setzero_si256()
   var (a, b, c, d) = (zero, zero, zero, zero)
@@ -280,8 +280,8 @@ private func plane(
       let at = i * block
       var (sums, others) = (zero, zero)
       if i < count {
-        sums = planeSums(w + at, x + at, block, isHigh)
-        if isPair { others = planeSums(w + at, other + at, block, isHigh) }
+        sums = planeSums(w + at, x + at, block, isHigh: isHigh)
+        if isPair { others = planeSums(w + at, other + at, block, isHigh: isHigh) }
       }
       (a, b, c, d) = (b, c, d, sums)
       (e, f, g, h) = (f, g, h, others)
@@ -296,39 +296,45 @@ private func plane(
 
 /// Scales and biases of eight consecutive blocks, all within the row.
 @inline(__always)
-func coefficients(_ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ p: Operands) -> (__m256, __m256) {
-  if p.isShared { return (twice(scales, p.format), twice(biases, p.format)) }
-  if p.format == 0 { return (load(scales, 0), load(biases, 0)) }
-  return p.format == 1
-    ? (widen(scales, 1), widen(biases, 1)) : (widen(scales, 2), widen(biases, 2))
+func coefficients(
+  _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ format: FloatFormat, isShared: Bool
+) -> (__m256, __m256) {
+  if isShared { return (twice(scales, format), twice(biases, format)) }
+  switch format {
+  case .f32: return (load(scales, 0), load(biases, 0))
+  case .f16: return (widen(scales, .f16), widen(biases, .f16))
+  case .bf16: return (widen(scales, .bf16), widen(biases, .bf16))
+  }
 }
 
 /// Four numbers, two lanes each: a group of 128 is two blocks of 64 with the same scale.
 @inline(__always)
-private func twice(_ base: UnsafeRawPointer, _ format: Int) -> __m256 {
+private func twice(_ base: UnsafeRawPointer, _ format: FloatFormat) -> __m256 {
   let bits = base.loadUnaligned(as: SIMD4<UInt16>.self)
   let four: SIMD4<Float>
   switch format {
-  case 0: four = base.loadUnaligned(as: SIMD4<Float>.self)
-  case 1:
+  case .f32: four = base.loadUnaligned(as: SIMD4<Float>.self)
+  case .f16:
     four = _mm256_cvtph_ps(unsafeBitCast(SIMD8(lowHalf: bits, highHalf: .zero), to: __m128i.self)).lowHalf
-  default: four = unsafeBitCast(SIMD4<UInt32>(truncatingIfNeeded: bits) &<< 16, to: SIMD4<Float>.self)
+  case .bf16: four = unsafeBitCast(SIMD4<UInt32>(truncatingIfNeeded: bits) &<< 16, to: SIMD4<Float>.self)
   }
   return _mm256_permutevar8x32_ps(
     SIMD8(lowHalf: four, highHalf: four), _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0))
 }
 
-/// As `coefficients` for the last `count` (1 ... 7) blocks of a row: nothing behind the row is read.
+/// As `coefficients` for the last `count` (1 ... 7) blocks of a row: nothing after the row is read.
 @inline(__always)
 func lastCoefficients(
-  _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ p: Operands, _ count: Int, _ block: Int
+  _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ weights: QuantizedRows, _ count: Int,
+  _ block: Int
 ) -> (__m256, __m256) {
-  if p.columns < 8 * block || p.isShared {
-    return (partial(scales, p.format, count, p.isShared), partial(biases, p.format, count, p.isShared))
+  let (format, isShared) = (weights.groups.format, isShared(weights.groups))
+  if weights.columns < 8 * block || isShared {
+    return (partial(scales, format, count, isShared), partial(biases, format, count, isShared))
   }
   // The eight numbers that end with them, moved to the front.
-  let before = (p.format == 0 ? 4 : 2) * (8 - count)
-  let eight = coefficients(scales - before, biases - before, p)
+  let before = format.bytes * (8 - count)
+  let eight = coefficients(scales - before, biases - before, format, isShared: false)
   let lanes = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0)
   let order = _mm256_sub_epi32(lanes, _mm256_set1_epi32(Int32(truncatingIfNeeded: count)))
   let mask = _mm256_castsi256_ps(tailMask(count))
@@ -340,10 +346,10 @@ func lastCoefficients(
 
 /// As `coefficients` for fewer blocks, one by one.
 @inline(never)
-func partial(_ base: UnsafeRawPointer, _ format: Int, _ count: Int, _ isShared: Bool) -> __m256 {
+func partial(_ base: UnsafeRawPointer, _ format: FloatFormat, _ count: Int, _ isShared: Bool) -> __m256 {
   let numbers = isShared ? (count + 1) / 2 : count
   let values: __m256
-  if format == 0 {
+  if case .f32 = format {
     values = loadTail(base, 0, numbers)
   } else {
     // Four at once, then one by one.
@@ -355,9 +361,7 @@ func partial(_ base: UnsafeRawPointer, _ format: Int, _ count: Int, _ isShared: 
     }
     let words = first == 0 ? SIMD2(rest, 0) : SIMD2(four, rest)
     let bits = unsafeBitCast(words, to: __m128i.self)
-    values =
-      format == 1
-      ? _mm256_cvtph_ps(bits) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))
+    values = widen(bits, format)
   }
   return isShared ? _mm256_permutevar8x32_ps(values, _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0)) : values
 }
@@ -371,23 +375,26 @@ func add(
   return _mm256_fmadd_ps(biases, load(c, 0), sum)
 }
 
-/// Row `o` of the weights with one row of x, or also with that `next` bytes behind it: eight lanes each, still to be summed.
+/// Row `o` of the weights with the first row of x, or also with the second: eight lanes each, still to be summed.
 @inline(__always)
 private func rowProduct(
-  _ p: Operands, _ o: Int, _ bits: Int, _ block: Int, _ isPair: Bool, _ next: Int
+  _ weights: QuantizedRows, _ o: Int, _ rows: Int8Activations, bits: Int, block: Int, isPair: Bool
 ) -> (__m256, __m256) {
+  let (columns, groups, isShared) = (weights.columns, weights.groups, isShared(weights.groups))
+  let (format, next) = (groups.format, rows.rowBytes)
   var (w, s, b) = (
-    p.w + o * p.rowBytes, p.scales + o * p.scaleRowBytes, p.biases + o * p.scaleRowBytes
+    weights.packed + o * weights.rowBytes, groups.scales + o * groups.rowBytes,
+    groups.biases + o * groups.rowBytes
   )
-  // Where x and its scales are, and its sums behind them.
-  var (x, a) = (p.x, p.x + paddedColumns(p.columns))
-  let c = 4 * paddedBlocks(p.columns, block)
+  // Where x and its scales are, and its sums after them.
+  var (x, a) = (rows.base, rows.base + paddedColumns(columns))
+  let c = 4 * paddedBlocks(columns, block)
   // Bytes of eight blocks.
-  let (wStep, sStep) = (block * bits, (p.format == 0 ? 32 : 16) / (p.isShared ? 2 : 1))
+  let (wStep, sStep) = (block * bits, 8 * format.bytes / (isShared ? 2 : 1))
   // Blocks 16·i ..< 16·i + 8 belong to the lower eight lanes, the next eight to the upper: `these` and `those` in turn.
   let zero = _mm256_setzero_ps()
   var (these, those) = ((zero, zero), (zero, zero))
-  var left = p.columns / block
+  var left = columns / block
   while left >= 8 {
     prefetchAhead(w, wStep)
     // The rows of scales follow each other as those of weights do.
@@ -395,8 +402,9 @@ private func rowProduct(
     prefetch(b + prefetchDistance / wStep * sStep)
     let (one, two) =
       bits == 8
-      ? byteProducts(w, x, x + next, 8, block, isPair) : nibbleProducts(w, x, x + next, 8, block, isPair)
-    let (scales, biases) = coefficients(s, b, p)
+      ? byteProducts(w, x, x + next, 8, block: block, isPair: isPair)
+      : nibbleProducts(w, x, x + next, 8, block: block, isPair: isPair)
+    let (scales, biases) = coefficients(s, b, format, isShared: isShared)
     let sum = add(these.0, one, scales, biases, a, a + c)
     (these, those) = (those, (sum, isPair ? add(these.1, two, scales, biases, a + next, a + next + c) : zero))
     w += wStep
@@ -410,9 +418,9 @@ private func rowProduct(
     prefetchAhead(w, wStep)
     let (one, two) =
       bits == 8
-      ? byteProducts(w, x, x + next, left, block, isPair)
-      : nibbleProducts(w, x, x + next, left, block, isPair)
-    let (scales, biases) = lastCoefficients(s, b, p, left, block)
+      ? byteProducts(w, x, x + next, left, block: block, isPair: isPair)
+      : nibbleProducts(w, x, x + next, left, block: block, isPair: isPair)
+    let (scales, biases) = lastCoefficients(s, b, weights, left, block)
     these.0 = add(these.0, one, scales, biases, a, a + c)
     if isPair { these.1 = add(these.1, two, scales, biases, a + next, a + next + c) }
   }

@@ -75,10 +75,14 @@ func evenOdd2(_ w: UnsafeRawPointer) -> (even: __m256i, odd: __m256i) {
 
 // MARK: Weights for panels
 
+/// Rewrites weights of 2, 3, 5 and 6 bits. Scalar twin: `Reference.repack`.
+///
 /// - Parameters:
-///   - packed: `count` elements of `bits` (2, 3, 5 or 6) from a unit of 32 on; `count` is a multiple of 32.
+///   - packed: `count` elements from a unit of 32 on; `count` is a multiple of 32.
 ///   - out: nibbles, low one first, for up to 4 bits, bytes for more; `count / 2` or `count` bytes.
-package func repack(packed: UnsafeRawPointer, bits: Int, count: Int, out: UnsafeMutableRawPointer) {
+package func repack(
+  _ packed: UnsafeRawPointer, _ bits: Int, _ count: Int, into out: UnsafeMutableRawPointer
+) {
   let spread = spread(for: bits)
   switch bits {
   case 2: nibbles(packed, 2, count, spread, out)
@@ -103,7 +107,7 @@ private func nibbles(
   }
   guard count % 64 != 0 else { return }
   let unit = count / 64
-  // Behind the last 32 elements the row ends.
+  // After the last 32 elements the row ends.
   let w = packed + 8 * bits * unit
   let first = w.loadUnaligned(as: UInt64.self)
   let last = bits == 2 ? 0 : UInt64((w + 8).loadUnaligned(as: UInt32.self))

@@ -4,93 +4,114 @@
 // instead of eight. Activations are rewritten once per call in the order in which unpacked weights meet them
 // (`pairBlocks`). Lanes and their order are those of Int8Multiply.
 
+import KernelTypes
 import _Builtin_intrinsics.intel
 
 /// 2, 3, 5 and 6 bits: rows of x one by one.
 @inline(__always)
-func multiplyNarrow(
-  _ all: Operands, _ bits: Int, _ groupSize: Int, _ xStride: Int, _ xRows: Int, _ yStride: Int
-) {
-  let block = min(groupSize, 64)
-  withUnsafeTemporaryAllocation(byteCount: pairedRowBytes(all.columns, block), alignment: 32) { buffer in
-    guard let row = buffer.baseAddress else { return }
-    var p = all
-    for r in 0..<xRows {
-      pairRow(all.x + r * xStride, all.columns, block, bits == 2 && block == 64, row)
-      p.x = UnsafeRawPointer(row)
-      p.y = all.y + r * yStride
-      switch (bits, groupSize) {
-      case (2, 32): rows2x32(p)
-      case (2, _): rows2x64(p)
-      case (3, 32): rows3x32(p)
-      case (3, _): rows3x64(p)
-      case (5, 32): rows5x32(p)
-      case (5, _): rows5x64(p)
-      case (_, 32): rows6x32(p)
-      default: rows6x64(p)
+func multiplyNarrow(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  let block = min(weights.groups.size, Int8Block.limit)
+  let (columns, inQuarters) = (weights.columns, weights.bits == 2 && block == 64)
+  withUnsafeTemporaryAllocation(byteCount: pairedRowBytes(columns, block), alignment: 32) { buffer in
+    guard let buffer = buffer.baseAddress else { return }
+    let row = UnsafeRawPointer(buffer)
+    for r in 0..<x.count {
+      pairRow(x.base + r * x.rowBytes, columns, block, inQuarters: inQuarters, buffer)
+      let target = y.base + r * y.stride
+      switch (weights.bits, block) {
+      case (2, 32): rows2x32(weights, row, target)
+      case (2, _): rows2x64(weights, row, target)
+      case (3, 32): rows3x32(weights, row, target)
+      case (3, _): rows3x64(weights, row, target)
+      case (5, 32): rows5x32(weights, row, target)
+      case (5, _): rows5x64(weights, row, target)
+      case (_, 32): rows6x32(weights, row, target)
+      default: rows6x64(weights, row, target)
       }
     }
   }
 }
 
 @inline(never)
-func rows2x32(_ p: Operands) { allRows(p, 2, 32) }
+func rows2x32(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+  allRows(weights, x, y, bits: 2, block: 32)
+}
 
 @inline(never)
-func rows2x64(_ p: Operands) { allRows(p, 2, 64) }
+func rows2x64(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+  allRows(weights, x, y, bits: 2, block: 64)
+}
 
 @inline(never)
-func rows3x32(_ p: Operands) { allRows(p, 3, 32) }
+func rows3x32(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+  allRows(weights, x, y, bits: 3, block: 32)
+}
 
 @inline(never)
-func rows3x64(_ p: Operands) { allRows(p, 3, 64) }
+func rows3x64(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+  allRows(weights, x, y, bits: 3, block: 64)
+}
 
 @inline(never)
-func rows5x32(_ p: Operands) { allRows(p, 5, 32) }
+func rows5x32(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+  allRows(weights, x, y, bits: 5, block: 32)
+}
 
 @inline(never)
-func rows5x64(_ p: Operands) { allRows(p, 5, 64) }
+func rows5x64(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+  allRows(weights, x, y, bits: 5, block: 64)
+}
 
 @inline(never)
-func rows6x32(_ p: Operands) { allRows(p, 6, 32) }
+func rows6x32(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+  allRows(weights, x, y, bits: 6, block: 32)
+}
 
 @inline(never)
-func rows6x64(_ p: Operands) { allRows(p, 6, 64) }
+func rows6x64(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+  allRows(weights, x, y, bits: 6, block: 64)
+}
 
 /// Row by row in the order of memory; four rows share the last sums.
 @inline(__always)
-private func allRows(_ p: Operands, _ bits: Int, _ block: Int) {
+private func allRows(
+  _ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>, bits: Int, block: Int
+) {
+  let count = weights.count
   let spread = spread(for: bits)
   let zero = _mm256_setzero_ps()
   var (p0, p1, p2, p3) = (zero, zero, zero, zero)
-  for o in 0..<p.rows {
-    (p0, p1, p2, p3) = (p1, p2, p3, rowProduct(p, o, bits, block, spread))
+  for o in 0..<count {
+    (p0, p1, p2, p3) = (p1, p2, p3, rowProduct(weights, o, x, bits: bits, block: block, spread))
     if o & 3 == 3 {
-      _mm_storeu_ps(p.y + o - 3, sums(p0, p1, p2, p3))
-    } else if o >= p.rows & ~3 {
-      p.y[o] = sum(p3)
+      _mm_storeu_ps(y + o - 3, sums(p0, p1, p2, p3))
+    } else if o >= count & ~3 {
+      y[o] = sum(p3)
     }
   }
 }
 
 /// Eight lanes of row `o`, still to be summed; blocks take turns as in Int8Multiply.
 @inline(__always)
-private func rowProduct(_ p: Operands, _ o: Int, _ bits: Int, _ block: Int, _ spread: Spread) -> __m256 {
-  let (scales, biases) = (p.scales + o * p.scaleRowBytes, p.biases + o * p.scaleRowBytes)
-  var (w, x, s) = (p.w + o * p.rowBytes, p.x, 0)
-  var a = p.x + pairedColumns(p.columns, block)
-  let c = 4 * paddedBlocks(p.columns, block)
+private func rowProduct(
+  _ weights: QuantizedRows, _ o: Int, _ row: UnsafeRawPointer, bits: Int, block: Int, _ spread: Spread
+) -> __m256 {
+  let (columns, groups, isShared) = (weights.columns, weights.groups, isShared(weights.groups))
+  let (scales, biases) = (groups.scales + o * groups.rowBytes, groups.biases + o * groups.rowBytes)
+  var (w, x, s) = (weights.packed + o * weights.rowBytes, row, 0)
+  var a = row + pairedColumns(columns, block)
+  let c = 4 * paddedBlocks(columns, block)
   // Bytes of eight blocks.
-  let (wStep, sStep) = (block * bits, (p.format == 0 ? 32 : 16) / (p.isShared ? 2 : 1))
+  let (wStep, sStep) = (block * bits, 8 * groups.format.bytes / (isShared ? 2 : 1))
   let ahead = prefetchDistance / wStep * sStep
   var (these, those) = (_mm256_setzero_ps(), _mm256_setzero_ps())
-  var left = p.columns / block
+  var left = columns / block
   while left >= 8 {
     prefetchAhead(w, wStep)
     prefetch(scales + s + ahead)
     prefetch(biases + s + ahead)
-    let (scale, bias) = coefficients(scales + s, biases + s, p)
-    let sum = add(these, eight(w, x, 8, bits, block, spread), scale, bias, a, a + c)
+    let (scale, bias) = coefficients(scales + s, biases + s, groups.format, isShared: isShared)
+    let sum = add(these, eight(w, x, 8, bits: bits, block: block, spread), scale, bias, a, a + c)
     (these, those) = (those, sum)
     w += wStep
     x += 8 * block
@@ -100,11 +121,13 @@ private func rowProduct(_ p: Operands, _ o: Int, _ bits: Int, _ block: Int, _ sp
   }
   if left > 0 {
     prefetchAhead(w, wStep)
-    let (scale, bias) = lastCoefficients(scales + s, biases + s, p, left, block)
+    let (scale, bias) = lastCoefficients(scales + s, biases + s, weights, left, block)
     // A block without a neighbour may be read as two while another row follows.
-    let isInside = left & 1 == 0 || o + 1 < p.rows
+    let isInside = left & 1 == 0 || o + 1 < weights.count
     let sums =
-      isInside ? eight(w, x, left, bits, block, spread) : last(w, x, left, bits, block, spread)
+      isInside
+      ? eight(w, x, left, bits: bits, block: block, spread)
+      : last(w, x, left, bits: bits, block: block, spread)
     these = add(these, sums, scale, bias, a, a + c)
   }
   return _mm256_add_ps(these, those)
@@ -113,7 +136,7 @@ private func rowProduct(_ p: Operands, _ o: Int, _ bits: Int, _ block: Int, _ sp
 /// Sums of two neighbouring blocks with `pairBlocks`' row, one in each half: of words with 2 and 3 bits, else of dwords.
 @inline(__always)
 private func pairSums(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ bits: Int, _ block: Int, _ spread: Spread
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, bits: Int, block: Int, _ spread: Spread
 ) -> __m256i {
   let second = w + block * bits / 8
   switch (bits, block) {
@@ -137,7 +160,7 @@ private func pairSums(
   }
 }
 
-/// Words of 3 bits: 32 elements of two blocks; odd activations are `apart` registers behind even ones.
+/// Words of 3 bits: 32 elements of two blocks; odd activations are `apart` registers after even ones.
 @inline(__always)
 private func narrowSums(
   _ w: UnsafeRawPointer, _ secondEnd: UnsafeRawPointer, _ x: UnsafeRawPointer, _ apart: Int,
@@ -171,32 +194,34 @@ private func quarter(_ bytes: __m256i, _ index: Int, _ x: UnsafeRawPointer) -> _
   return product(_mm256_and_si256(moved, _mm256_set1_epi8(3)), x, index)
 }
 
-/// Integer products of `count` blocks, one lane each, zeros behind them; a last one without a neighbour counts as two.
+/// Integer products of `count` blocks, one lane each, zeros after them; a last one without a neighbour counts as two.
 @inline(__always)
 private func eight(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ count: Int, _ bits: Int, _ block: Int, _ spread: Spread
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ count: Int, bits: Int, block: Int, _ spread: Spread
 ) -> __m256i {
   let zero = _mm256_setzero_si256()
   var (a, b, c, d) = (zero, zero, zero, zero)
   for i in 0..<4 {
     var sums = zero
-    if 2 * i < count { sums = pairSums(w + i * block * bits / 4, x + 2 * i * block, bits, block, spread) }
+    if 2 * i < count {
+      sums = pairSums(w + i * block * bits / 4, x + 2 * i * block, bits: bits, block: block, spread)
+    }
     (a, b, c, d) = (b, c, d, sums)
   }
   return inOrder(bits <= 3 ? fourSums(a, b, c, d) : fourWideSums(a, b, c, d))
 }
 
-/// As `eight` for the last blocks of the last row: nothing behind it is read.
+/// As `eight` for the last blocks of the last row: nothing after it is read.
 @inline(never)
 func last(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ count: Int, _ bits: Int, _ block: Int, _ spread: Spread
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ count: Int, bits: Int, block: Int, _ spread: Spread
 ) -> __m256i {
   let (bytes, pair) = (count * block * bits / 8, block * bits / 4)
   return withUnsafeTemporaryAllocation(byteCount: bytes + pair, alignment: 32) { room in
     guard let copy = room.baseAddress else { return _mm256_setzero_si256() }
     copy.copyMemory(from: w, byteCount: bytes)
     (copy + bytes).initializeMemory(as: UInt8.self, repeating: 0, count: pair)
-    return eight(UnsafeRawPointer(copy), x, count, bits, block, spread)
+    return eight(UnsafeRawPointer(copy), x, count, bits: bits, block: block, spread)
   }
 }
 

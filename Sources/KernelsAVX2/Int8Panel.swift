@@ -7,61 +7,43 @@
 //   panel of 32 packed bytes per output (64 4-bit weights or 32 8-bit ones), for each of its eight dwords:
 //     [ low nibbles, outputs 0-7 | outputs 8-15 | high nibbles, outputs 0-7 | outputs 8-15 ]     128 bytes
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
 /// Bytes of scratch that `multiplyInt8Panel` needs, 32-byte aligned.
-package func int8PanelBytes(columns: Int, block: Int) -> Int {
+package func int8PanelBytes(_ columns: Int, _ block: Int) -> Int {
   // Nibbles of 16 outputs, their scales and biases, and 4 rows of 16 · 16 accumulators. 8-bit weights have two
   // nibbles each.
   32 * paddedColumns(columns) + 128 * (columns / block) + 4 * 16 * 64
 }
 
-/// As `multiplyInt8`, for `weightRows` of at most 16. The `aheadRows` weight rows behind them will be wanted soon:
-/// they are asked for along the way.
+/// As `multiplyInt8`, for at most one panel of 4- or 8-bit weights and at least four rows of x. Scalar twin:
+/// `Reference.multiplyInt8`.
 package func multiplyInt8Panel(
-  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
-  scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
-  xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int,
-  scratch: UnsafeMutableRawPointer, aheadRows: Int
+  _ all: QuantizedRows, _ x: Int8Activations, into y: Output, scratch: PanelScratch
 ) {
-  let block = min(groupSize, 64)
+  let (bits, columns, groups, rowBytes) = (all.bits, all.columns, all.groups, all.rowBytes)
+  let block = min(groups.size, Int8Block.limit)
   let blocks = columns / block
-  let panel = scratch
+  let panel = scratch.base
   let factors = (panel + 32 * paddedColumns(columns)).assumingMemoryBound(to: Float.self)
   let totals = factors + 32 * blocks
-
-  transposeFactors(
-    scales, scaleRowBytes, scaleFormat, weightRows, blocks, groupSize / block, factors)
-  transposeFactors(
-    biases, scaleRowBytes, scaleFormat, weightRows, blocks, groupSize / block, factors + 16)
-  let whole = weightRows == 16 ? rowBytes / 32 : 0
-  for unit in 0..<whole {
-    for half in 0..<2 {
-      let (source, target) = (packed + 8 * half * rowBytes + 32 * unit, panel + 1024 * unit + 32 * half)
-      interleave(source, rowBytes, 8, nil, target)
-      interleave(source + 16, rowBytes, 8, nil, target + 512)
-    }
-  }
-  for unit in 2 * whole..<(rowBytes + 31) / 32 * 2 {
-    let mask = tailMask(min(4, max(0, rowBytes / 4 - 4 * unit))).lowHalf
-    for half in 0..<2 {
-      let (source, target) = (packed + 8 * half * rowBytes + 16 * unit, panel + 512 * unit + 32 * half)
-      interleave(source, rowBytes, min(8, max(0, weightRows - 8 * half)), mask, target)
-    }
-  }
+  transposeFactors(groups.scales, groups, rows: all.count, blocks, into: factors)
+  transposeFactors(groups.biases, groups, rows: all.count, blocks, into: factors + 16)
+  interleave(all, into: panel)
 
   let a = paddedColumns(columns)
   let c = a + 4 * paddedBlocks(columns, block)
   // Bytes of the panel for a block.
   let stride = 16 * block * bits / 4
-  // The next panel's weights are asked for line by line in between, its few scales at once.
-  let next = packed + weightRows * rowBytes
-  let last = aheadRows * rowBytes
-  var (asked, wanted) = (0, 0)
-  let share = last / (blocks * ((xRows + 3) / 4)) + 1
-  for line in 0..<(aheadRows * scaleRowBytes + 63) / 64 {
-    prefetch(scales + weightRows * scaleRowBytes + 64 * line)
-    prefetch(biases + weightRows * scaleRowBytes + 64 * line)
+  // The next panel's weights are prefetched line by line in between, its few scales at once.
+  let next = all.packed + all.count * rowBytes
+  let last = scratch.aheadRows * rowBytes
+  var (fetched, wanted) = (0, 0)
+  let share = last / (blocks * ((x.count + 3) / 4)) + 1
+  for line in 0..<(scratch.aheadRows * groups.rowBytes + 63) / 64 {
+    prefetch(groups.scales + all.count * groups.rowBytes + 64 * line)
+    prefetch(groups.biases + all.count * groups.rowBytes + 64 * line)
   }
   // Slots are written by their first block; those without one are zero.
   for slot in min(blocks, 16)..<16 {
@@ -70,16 +52,17 @@ package func multiplyInt8Panel(
       _mm256_storeu_ps(totals + 256 * i + 16 * slot + 8, _mm256_setzero_ps())
     }
   }
+  let xStride = x.rowBytes
   var r = 0
-  while r < xRows {
+  while r < x.count {
     // The last four rows may overlap those before them.
-    r = min(r, xRows - 4)
-    let row = x + r * xStride
+    r = min(r, x.count - 4)
+    let row = x.base + r * xStride
     for j in 0..<blocks {
       wanted = min(wanted + share, last)
-      while asked < wanted {
-        prefetch(next + asked)
-        asked += 64
+      while fetched < wanted {
+        prefetch(next + fetched)
+        fetched += 64
       }
       let weights = UnsafeRawPointer(panel + stride * j)
       let values = row + j * block
@@ -93,27 +76,49 @@ package func multiplyInt8Panel(
       let (scale, sum) = (row + a + 4 * j, row + c + 4 * j)
       let (factor, target) = (factors + 32 * j, totals + 16 * (j & 15))
       if j < 16 {
-        foldRows(p, scale, sum, xStride, true, factor, target)
+        foldRows(p, scale, sum, xStride, isFirst: true, factor, target)
       } else {
-        foldRows(p, scale, sum, xStride, false, factor, target)
+        foldRows(p, scale, sum, xStride, isFirst: false, factor, target)
       }
     }
-    for i in 0..<4 { storeSums(totals + 256 * i, weightRows, y + (r + i) * yStride) }
+    for i in 0..<4 { storeSums(totals + 256 * i, all.count, y.base + (r + i) * y.stride) }
     r += 4
+  }
+}
+
+/// A panel of the outputs' packed rows; zeros for outputs that are not there.
+@inline(__always)
+private func interleave(_ weights: QuantizedRows, into panel: UnsafeMutableRawPointer) {
+  let (packed, rowBytes) = (weights.packed, weights.rowBytes)
+  let whole = weights.count == Panel.width ? rowBytes / 32 : 0
+  for unit in 0..<whole {
+    for half in 0..<2 {
+      let (source, target) = (packed + 8 * half * rowBytes + 32 * unit, panel + 1024 * unit + 32 * half)
+      interleave(source, rowBytes, 8, nil, target)
+      interleave(source + 16, rowBytes, 8, nil, target + 512)
+    }
+  }
+  for unit in 2 * whole..<(rowBytes + 31) / 32 * 2 {
+    let mask = tailMask(min(4, max(0, rowBytes / 4 - 4 * unit))).lowHalf
+    for half in 0..<2 {
+      let (source, target) = (packed + 8 * half * rowBytes + 16 * unit, panel + 512 * unit + 32 * half)
+      interleave(source, rowBytes, min(8, max(0, weights.count - 8 * half)), mask, target)
+    }
   }
 }
 
 /// Scales or biases of the sixteen outputs, transposed: `out[32 · block + output]`. Zeros for outputs that are not there.
 @inline(never)
 func transposeFactors(
-  _ source: UnsafeRawPointer, _ stride: Int, _ format: Int, _ rows: Int, _ blocks: Int, _ blocksPerGroup: Int,
-  _ out: UnsafeMutablePointer<Float>
+  _ source: UnsafeRawPointer, _ groups: Groups, rows: Int, _ blocks: Int,
+  into out: UnsafeMutablePointer<Float>
 ) {
+  let (stride, format, isShared) = (groups.rowBytes, groups.format, isShared(groups))
   var j = 0
-  if rows == 16 && blocksPerGroup == 1 {
+  if rows == Panel.width && !isShared {
     while j + 8 <= blocks {
       for half in 0..<2 {
-        let base = source + 8 * half * stride + (format == 0 ? 4 : 2) * j
+        let base = source + 8 * half * stride + format.bytes * j
         transpose8(base, stride, format, out + 32 * j + 8 * half)
       }
       j += 8
@@ -121,7 +126,7 @@ func transposeFactors(
   }
   while j < blocks {
     for o in 0..<16 {
-      out[32 * j + o] = o < rows ? scalar(source + o * stride, format, j / blocksPerGroup) : 0
+      out[32 * j + o] = o < rows ? scalar(source + o * stride, format, isShared ? j / 2 : j) : 0
     }
     j += 1
   }
@@ -130,7 +135,7 @@ func transposeFactors(
 /// Eight numbers of each of eight rows: `out[32 · column + row]`.
 @inline(__always)
 private func transpose8(
-  _ source: UnsafeRawPointer, _ stride: Int, _ format: Int, _ out: UnsafeMutablePointer<Float>
+  _ source: UnsafeRawPointer, _ stride: Int, _ format: FloatFormat, _ out: UnsafeMutablePointer<Float>
 ) {
   @inline(__always)
   func store(_ rows: (__m256i, __m256i, __m256i, __m256i), _ column: Int) {
@@ -145,7 +150,7 @@ private func transpose8(
   @inline(__always)
   func pair(_ i: Int) -> (__m256i, __m256i) {
     let (low, high) = (source + i * stride, source + (i + 4) * stride)
-    if format == 0 {
+    if case .f32 = format {
       return (
         __m256i(lowHalf: load16(low), highHalf: load16(high)),
         __m256i(lowHalf: load16(low + 16), highHalf: load16(high + 16))
@@ -183,7 +188,7 @@ private func transposed(_ r0: __m256i, _ r1: __m256i, _ r2: __m256i, _ r3: __m25
 
 /// 16 bytes of eight rows, transposed by dwords and split into nibbles.
 ///
-/// - Parameter mask: of the dwords that a row still has, and behind them perhaps the mapping ends; nil for all.
+/// - Parameter mask: of the dwords that a row still has, and after them perhaps the mapping ends; nil for all.
 @inline(__always)
 private func interleave(
   _ source: UnsafeRawPointer, _ stride: Int, _ rows: Int, _ mask: __m128i?, _ target: UnsafeMutableRawPointer
@@ -237,7 +242,7 @@ private func broadcast(_ x: UnsafeRawPointer, _ at: Int) -> __m256i {
 /// One block's contribution to eight outputs of a row.
 @inline(__always)
 private func fold(
-  _ products: __m256i, _ a: __m256, _ c: __m256, _ isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
+  _ products: __m256i, _ a: __m256, _ c: __m256, isFirst: Bool, _ factor: UnsafeMutablePointer<Float>,
   _ total: UnsafeMutablePointer<Float>
 ) {
   let scale = _mm256_mul_ps(a, load(factor, 0))
@@ -284,15 +289,15 @@ private func plane(_ weights: UnsafeRawPointer, _ steps: Int, _ x: UnsafeRawPoin
 
 @inline(__always)
 private func foldRows(
-  _ p: Eight, _ a: UnsafeRawPointer, _ c: UnsafeRawPointer, _ stride: Int, _ isFirst: Bool,
+  _ p: Eight, _ a: UnsafeRawPointer, _ c: UnsafeRawPointer, _ stride: Int, isFirst: Bool,
   _ factor: UnsafeMutablePointer<Float>, _ total: UnsafeMutablePointer<Float>
 ) {
   @inline(__always)
   func foldRow(_ low: __m256i, _ high: __m256i, _ i: Int) {
     let scale = _mm256_set1_ps((a + i * stride).loadUnaligned(as: Float.self))
     let sum = _mm256_set1_ps((c + i * stride).loadUnaligned(as: Float.self))
-    fold(low, scale, sum, isFirst, factor, total + 256 * i)
-    fold(high, scale, sum, isFirst, factor + 8, total + 256 * i + 8)
+    fold(low, scale, sum, isFirst: isFirst, factor, total + 256 * i)
+    fold(high, scale, sum, isFirst: isFirst, factor + 8, total + 256 * i + 8)
   }
   foldRow(p.0, p.1, 0)
   foldRow(p.2, p.3, 1)

@@ -8,6 +8,7 @@
 // product sees. Beside 4-bit weights the elements of a block stand as [even | odd], the order in which nibbles
 // unpack. The values are those of the AVX-512 module, to the bit.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
 @inline(__always)
@@ -27,13 +28,15 @@ func storeBytes(_ value: __m256i, _ base: UnsafeMutableRawPointer) {
 }
 
 /// Bytes of one quantized row.
-package func int8RowBytes(columns: Int, block: Int) -> Int {
+package func int8RowBytes(_ columns: Int, _ block: Int) -> Int {
   paddedColumns(columns) + 8 * paddedBlocks(columns, block)
 }
 
-/// Quantizes one row of `columns` floats, whole blocks; see the head of this file for `out`.
+/// Quantizes one row of `columns` floats, whole blocks; see the head of this file for `out`. Scalar twin:
+/// `Reference.quantizeInt8`.
 package func quantizeInt8(
-  x: UnsafePointer<Float>, columns: Int, block: Int, evenOdd: Bool, out: UnsafeMutableRawPointer
+  _ x: UnsafePointer<Float>, _ columns: Int, _ block: Int, _ order: Int8Order,
+  into out: UnsafeMutableRawPointer
 ) {
   let padded = paddedColumns(columns)
   let blocks = paddedBlocks(columns, block)
@@ -72,11 +75,11 @@ package func quantizeInt8(
     let scale = top / 127
     scales[j] = scale
     sums[j] = scale * Float(sumOfLanes(total))
-    if evenOdd { separate(out + j * block, block) }
+    if case .evenOdd = order { separate(out + j * block, block) }
   }
 }
 
-/// Moves the even elements of a block to its front, the odd ones behind them.
+/// Moves the even elements of a block to its front, the odd ones after them.
 @inline(__always)
 func separate(_ block: UnsafeMutableRawPointer, _ count: Int) {
   let low = _mm256_set1_epi16(0x00FF)
@@ -127,9 +130,9 @@ func pairedRowBytes(_ columns: Int, _ block: Int) -> Int {
 /// [even | odd] block of 64 is separated once more: elements 4·i, 4·i + 1, 4·i + 2, 4·i + 3, sixteen each.
 @inline(never)
 func pairRow(
-  _ row: UnsafeRawPointer, _ columns: Int, _ block: Int, _ inQuarters: Bool, _ out: UnsafeMutableRawPointer
+  _ row: UnsafeRawPointer, _ columns: Int, _ block: Int, inQuarters: Bool, _ out: UnsafeMutableRawPointer
 ) {
-  pairBlocks(row, columns, block, inQuarters, out)
+  pairBlocks(row, columns, block, inQuarters: inQuarters, out)
   (out + pairedColumns(columns, block)).copyMemory(
     from: row + paddedColumns(columns), byteCount: 8 * paddedBlocks(columns, block))
 }
@@ -138,7 +141,7 @@ func pairRow(
 /// half as many shuffles.
 @inline(__always)
 func pairBlocks(
-  _ row: UnsafeRawPointer, _ columns: Int, _ block: Int, _ inQuarters: Bool, _ out: UnsafeMutableRawPointer
+  _ row: UnsafeRawPointer, _ columns: Int, _ block: Int, inQuarters: Bool, _ out: UnsafeMutableRawPointer
 ) {
   let (used, padded) = (columns / block, pairedColumns(columns, block))
   out.copyMemory(from: row, byteCount: columns)

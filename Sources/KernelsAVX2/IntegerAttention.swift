@@ -1,15 +1,20 @@
-// Attention over a cache's int16 or int8 keys and values in AVX2; Compute's IntegerAttention has the method.
+// Attention over a cache's int16 or int8 keys and values in AVX2; `Compute/Kernels/IntegerAttention` has the method and the
+// scalar twins.
 //
 // `VPMADDWD` and an addition are two products of each of eight sums, where a multiply-add of floats is one.
 //
 // The processor's own prefetching stops at the borders of pages and does not follow the strides in which values are
-// read, so with the keys of a block its values are asked for in order, and with the values the keys of the next block.
+// read, so with the keys of a block its values are prefetched in order, and with the values the keys of the next block.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
-/// `x ≈ scale · out`; see Compute's IntegerAttention.Quantize.
+/// Rounds `count` floats to `x ≈ scale · out` with `|out| <= limit`; `out` has room for an even count, and zero after an odd
+/// one. Scalar twin: `IntegerAttention.quantized`.
+///
+/// - Returns: the scale.
 package func quantizeInt16(
-  x: UnsafePointer<Float>, count: Int, limit: Float, out: UnsafeMutablePointer<Int16>
+  _ x: UnsafePointer<Float>, _ count: Int, _ limit: Float, into out: UnsafeMutablePointer<Int16>
 ) -> Float {
   var largest = _mm256_setzero_si256()
   var i = 0
@@ -59,15 +64,13 @@ private func rounded(_ x: __m256, _ inverse: __m256) -> __m128i {
   return _mm_packs_epi32(q.lowHalf, q.highHalf)
 }
 
-/// One step of the running softmax, row by row; see Compute's IntegerAttention.Softmax.
-package func attentionSoftmaxInt16(
-  scores: UnsafeMutablePointer<Float>, rows: Int, from: Int, to: Int, valueScales: UnsafePointer<Float>,
-  states: UnsafeMutablePointer<Float>, factors: UnsafeMutablePointer<Float>,
-  weightScales: UnsafeMutablePointer<Float>
-) {
-  for r in 0..<rows {
-    let row = scores + 32 * r
-    factors[r] = attentionSoftmax(scores: row, from: from, to: to, state: states + 2 * r)
+/// One step of the running softmax, row by row, and the rounding of the weights times their values' scales. Scalar twin:
+/// `IntegerAttention.scalar`.
+package func attentionSoftmaxInt16(_ rows: AttentionRows, _ valueScales: UnsafePointer<Float>) {
+  let (from, to) = (rows.seen.lowerBound, rows.seen.upperBound)
+  for r in 0..<rows.count {
+    let row = rows.scores + blockTokens * r
+    rows.factors[r] = attentionSoftmax(row, rows.seen, rows.states + 2 * r)
     /// Hidden weights are zero, but their scales may be anything.
     @inline(__always)
     func scaled(_ at: Int) -> __m256 {
@@ -78,61 +81,58 @@ package func attentionSoftmaxInt16(
     let top = maximum(
       _mm256_max_epi32(
         _mm256_max_epi32(magnitude(a), magnitude(b)), _mm256_max_epi32(magnitude(c), magnitude(d))))
-    let inverse = _mm256_set1_ps(inverseScale(weightLimit, top))
+    let inverse = _mm256_set1_ps(inverseScale(IntegerLimit.weight, top))
     let target = UnsafeMutableRawPointer(row).assumingMemoryBound(to: __m128i.self)
     _mm_storeu_si128(target, rounded(a, inverse))
     _mm_storeu_si128(target + 1, rounded(b, inverse))
     _mm_storeu_si128(target + 2, rounded(c, inverse))
     _mm_storeu_si128(target + 3, rounded(d, inverse))
-    weightScales[r] = top * (1 / weightLimit)
+    rows.weightScales[r] = top * (1 / IntegerLimit.weight)
   }
 }
 
-/// Scores of int16 keys; see Compute's IntegerAttention.Scores.
+/// Scores of int16 keys, `out[r][j]`. Scalar twin: `IntegerAttention.scored`.
 package func attentionScoresInt16(
-  queries: UnsafePointer<Int16>, queryStride: Int, queryRows: Int, queryScales: UnsafePointer<Float>,
-  keys: UnsafeRawPointer, keyScales: UnsafePointer<Float>, headDim: Int, ahead: UnsafeRawPointer,
-  out: UnsafeMutablePointer<Float>
-) { scores(queries, queryStride, queryRows, queryScales, keys, false, keyScales, headDim, ahead, out) }
+  _ queries: IntegerQueries, _ keys: IntegerBlock, into out: UnsafeMutablePointer<Float>
+) { scores(queries, keys, .int16, out) }
 
-/// Scores of int8 keys.
+/// Scores of int8 keys, likewise.
 package func attentionScoresInt8(
-  queries: UnsafePointer<Int16>, queryStride: Int, queryRows: Int, queryScales: UnsafePointer<Float>,
-  keys: UnsafeRawPointer, keyScales: UnsafePointer<Float>, headDim: Int, ahead: UnsafeRawPointer,
-  out: UnsafeMutablePointer<Float>
-) { scores(queries, queryStride, queryRows, queryScales, keys, true, keyScales, headDim, ahead, out) }
+  _ queries: IntegerQueries, _ keys: IntegerBlock, into out: UnsafeMutablePointer<Float>
+) { scores(queries, keys, .int8, out) }
 
-/// Sums of int16 values; see Compute's IntegerAttention.Accumulate.
-package func attentionAccumulateInt16(
-  weights: UnsafePointer<Float>, weightScales: UnsafePointer<Float>, rows: Int, from: Int, to: Int,
-  values: UnsafeRawPointer, headDim: Int, factors: UnsafePointer<Float>, ahead: UnsafeRawPointer,
-  out: UnsafeMutablePointer<Float>
-) { accumulate(weights, weightScales, rows, from, to, values, false, headDim, factors, ahead, out) }
+/// `sums[r] = factors[r] · sums[r] + weightScales[r] · Σ weights[r][j] · values[j]` of int16 values. Scalar twin:
+/// `IntegerAttention.accumulated`.
+package func attentionAccumulateInt16(_ rows: AttentionRows, _ values: IntegerBlock) {
+  accumulate(rows, values, .int16)
+}
 
-/// Sums of int8 values.
-package func attentionAccumulateInt8(
-  weights: UnsafePointer<Float>, weightScales: UnsafePointer<Float>, rows: Int, from: Int, to: Int,
-  values: UnsafeRawPointer, headDim: Int, factors: UnsafePointer<Float>, ahead: UnsafeRawPointer,
-  out: UnsafeMutablePointer<Float>
-) { accumulate(weights, weightScales, rows, from, to, values, true, headDim, factors, ahead, out) }
+/// Sums of int8 values, likewise.
+package func attentionAccumulateInt8(_ rows: AttentionRows, _ values: IntegerBlock) {
+  accumulate(rows, values, .int8)
+}
 
-/// Sums of a row, 32 in four registers; tuples, since a struct would bring weak symbols.
+/// Sums of a row, 32 in four registers.
 private typealias Sums = (__m256i, __m256i, __m256i, __m256i)
 
-/// `Σ rows[r][k] · stored[k][0 ..< 32]` of two rows over the pairs k in `from ..< to`, `stride` apart. As many bytes are
-/// wanted next at `ahead`.
+/// Pairs of stored integers that are multiplied with a pair of each row.
+private typealias Pairs = (
+  base: UnsafeRawPointer, element: StoredInteger, from: Int, to: Int, stride: Int, ahead: UnsafeRawPointer?
+)
+
+/// `Σ rows[r][k] · stored[k][0 ..< 32]` of two rows over the pairs k in `from ..< to`, `stride` apart. As many bytes as are
+/// read are prefetched at `ahead`.
 @inline(__always)
-private func products(
-  _ first: UnsafeRawPointer, _ second: UnsafeRawPointer, _ from: Int, _ to: Int, _ stored: UnsafeRawPointer,
-  _ areBytes: Bool, _ stride: Int, _ ahead: UnsafeRawPointer?
-) -> (Sums, Sums) {
-  let pairBytes = areBytes ? 2 : 4
+private func products(of first: UnsafeRawPointer, _ second: UnsafeRawPointer, _ stored: Pairs) -> (Sums, Sums)
+{
+  let pairBytes = 2 * stored.element.bytes
   /// Eight pairs of int16.
   @inline(__always)
   func pairs(_ source: UnsafeRawPointer) -> __m256i {
-    areBytes
-      ? _mm256_cvtepi8_epi16(_mm_loadu_si128(source.assumingMemoryBound(to: __m128i.self)))
-      : loadBytes(source)
+    switch stored.element {
+    case .int8: _mm256_cvtepi8_epi16(_mm_loadu_si128(source.assumingMemoryBound(to: __m128i.self)))
+    case .int16: loadBytes(source)
+    }
   }
   @inline(__always)
   func pair(_ row: UnsafeRawPointer, _ k: Int) -> __m256i {
@@ -141,21 +141,21 @@ private func products(
   let zero = _mm256_setzero_si256()
   var (a0, b0, c0, d0) = (zero, zero, zero, zero)
   var (a1, b1, c1, d1) = (zero, zero, zero, zero)
-  var k = from
-  while k < to {
-    let at = k * stride * pairBytes
-    if let ahead {
-      let line = ahead + k * 32 * pairBytes
+  var k = stored.from
+  while k < stored.to {
+    let base = stored.base + k * stored.stride * pairBytes
+    if let ahead = stored.ahead {
+      let line = ahead + k * blockTokens * pairBytes
       prefetchFar(line)
-      if !areBytes { prefetchFar(line + 64) }
+      if pairBytes == 4 { prefetchFar(line + 64) }
     }
     let (x, y) = (pair(first, k), pair(second, k))
-    let (a, b) = (pairs(stored + at), pairs(stored + at + 8 * pairBytes))
+    let (a, b) = (pairs(base), pairs(base + 8 * pairBytes))
     a0 = _mm256_add_epi32(a0, _mm256_madd_epi16(a, x))
     a1 = _mm256_add_epi32(a1, _mm256_madd_epi16(a, y))
     b0 = _mm256_add_epi32(b0, _mm256_madd_epi16(b, x))
     b1 = _mm256_add_epi32(b1, _mm256_madd_epi16(b, y))
-    let (c, d) = (pairs(stored + at + 16 * pairBytes), pairs(stored + at + 24 * pairBytes))
+    let (c, d) = (pairs(base + 16 * pairBytes), pairs(base + 24 * pairBytes))
     c0 = _mm256_add_epi32(c0, _mm256_madd_epi16(c, x))
     c1 = _mm256_add_epi32(c1, _mm256_madd_epi16(c, y))
     d0 = _mm256_add_epi32(d0, _mm256_madd_epi16(d, x))
@@ -165,17 +165,13 @@ private func products(
   return ((a0, b0, c0, d0), (a1, b1, c1, d1))
 }
 
-// As in Compute's IntegerAttention: products that fit 32 bits, and the largest rounded weight.
-private let exactProducts = 128
-private let weightLimit: Float = 16_383
-
 @inline(__always)
 private func scores(
-  _ queries: UnsafePointer<Int16>, _ stride: Int, _ count: Int, _ queryScales: UnsafePointer<Float>,
-  _ keys: UnsafeRawPointer, _ areBytes: Bool, _ keyScales: UnsafePointer<Float>, _ headDim: Int,
-  _ ahead: UnsafeRawPointer, _ out: UnsafeMutablePointer<Float>
+  _ all: IntegerQueries, _ block: IntegerBlock, _ element: StoredInteger, _ out: UnsafeMutablePointer<Float>
 ) {
-  // The scales of the values stand behind those of the keys.
+  let (queries, stride, count, queryScales) = (all.base, all.stride, all.count, all.scales)
+  let (keys, keyScales, headDim, ahead) = (block.base, block.scales, block.headDim, block.ahead)
+  // The scales of the values stand after those of the keys.
   for line in 0..<4 { prefetch(keyScales + 16 * line) }
   var r = 0
   while r < count {
@@ -183,17 +179,17 @@ private func scores(
     let second = r + 1 < count ? r + 1 : r
     var first = 0
     while first < headDim {
-      let end = first + exactProducts < headDim ? first + exactProducts : headDim
+      let end = first + IntegerLimit.products < headDim ? first + IntegerLimit.products : headDim
       @inline(__always)
       func finish(_ row: Int, _ sums: Sums) {
         @inline(__always)
         func finish(_ eight: __m256i, _ at: Int) {
           var sum = _mm256_cvtepi32_ps(eight)
-          if first > 0 { sum = _mm256_add_ps(load(out, 32 * row + at), sum) }
+          if first > 0 { sum = _mm256_add_ps(load(out, blockTokens * row + at), sum) }
           if end == headDim {
             sum = _mm256_mul_ps(_mm256_mul_ps(sum, _mm256_set1_ps(queryScales[row])), load(keyScales, at))
           }
-          _mm256_storeu_ps(out + 32 * row + at, sum)
+          _mm256_storeu_ps(out + blockTokens * row + at, sum)
         }
         finish(sums.0, 0)
         finish(sums.1, 8)
@@ -201,8 +197,8 @@ private func scores(
         finish(sums.3, 24)
       }
       let sums = products(
-        queries + r * stride, queries + second * stride, first / 2, (end + 1) / 2, keys, areBytes, 32,
-        r == 0 ? ahead : nil)
+        of: queries + r * stride, queries + second * stride,
+        (keys, element, first / 2, (end + 1) / 2, blockTokens, r == 0 ? ahead : nil))
       finish(r, sums.0)
       if second > r { finish(second, sums.1) }
       first = end
@@ -212,12 +208,10 @@ private func scores(
 }
 
 @inline(__always)
-private func accumulate(
-  _ weights: UnsafePointer<Float>, _ weightScales: UnsafePointer<Float>, _ count: Int, _ from: Int, _ to: Int,
-  _ values: UnsafeRawPointer, _ areBytes: Bool, _ headDim: Int, _ factors: UnsafePointer<Float>,
-  _ ahead: UnsafeRawPointer, _ out: UnsafeMutablePointer<Float>
-) {
-  let pairBytes = areBytes ? 2 : 4
+private func accumulate(_ all: AttentionRows, _ block: IntegerBlock, _ element: StoredInteger) {
+  let (weights, weightScales, factors, out) = (all.scores, all.weightScales, all.factors, all.sums)
+  let (values, headDim, count) = (block.base, block.headDim, all.count)
+  let (first, end) = (all.seen.lowerBound / 2, (all.seen.upperBound + 1) / 2)
   var r = 0
   while r < count {
     let second = r + 1 < count ? r + 1 : r
@@ -244,11 +238,11 @@ private func accumulate(
         finish(sums.2, 16)
         finish(sums.3, 24)
       }
-      // Behind the values of a block are its scales: whole vectors may be read.
-      let offset = pairBytes * d
+      // After the values of a block are its scales: whole vectors may be read.
+      let offset = 2 * element.bytes * d
       let sums = products(
-        weights + 32 * r, weights + 32 * second, from / 2, (to + 1) / 2, values + offset, areBytes, headDim,
-        r == 0 ? ahead + 16 * offset : nil)
+        of: weights + blockTokens * r, weights + blockTokens * second,
+        (values + offset, element, first, end, headDim, r == 0 ? block.ahead + 16 * offset : nil))
       finish(r, sums.0)
       if second > r { finish(second, sums.1) }
       d += 32

@@ -6,40 +6,40 @@
 // Many rows of x go six at a time: a block of their columns stays in the first-level cache while the weights stream
 // by from the second. Between two blocks of columns the lanes are kept in memory, as they are.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
-/// `y[r · yStride + o] = weights[o] · x[r]`; see Compute's KernelTable.
-package func multiplyF32(
-  weights: UnsafeRawPointer, rowBytes: Int, weightRows: Int, x: UnsafePointer<Float>, xStride: Int,
-  xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
-) {
+/// `y[r][o] = weights[o] · x[r]` for float32 weights. Scalar twin: `Reference.multiply`.
+package func multiplyF32(_ weights: FloatRows, _ x: Activations, into y: Output) {
+  let (rowBytes, columns) = (weights.rowBytes, weights.columns)
   var r = 0
-  if xRows >= 3 && weightRows >= 4 {
+  if x.count >= 3 && weights.count >= 4 {
     withUnsafeTemporaryAllocation(byteCount: 64 * 6 * 32, alignment: 32) { kept in
       guard let kept = kept.baseAddress?.assumingMemoryBound(to: Float.self) else { return }
-      while xRows - r >= 3 {
-        let rows = xRows - r >= 6 ? 6 : 3
-        band(
-          weights, rowBytes, weightRows, x + r * xStride, xStride, rows, columns, y + r * yStride, yStride,
-          kept)
-        r += rows
+      var (source, target) = (x, y)
+      while x.count - r >= 3 {
+        source.count = x.count - r >= 6 ? 6 : 3
+        source.base = x.base + r * x.stride
+        target.base = y.base + r * y.stride
+        band(weights, source, target, kept)
+        r += source.count
       }
     }
   }
-  while r < xRows {
-    let rows = min(2, xRows - r)
-    let source = x + r * xStride
+  while r < x.count {
+    let rows = min(2, x.count - r)
+    let source = x.base + r * x.stride
     var o = 0
-    while o < weightRows {
-      let outputs = min(4, weightRows - o)
-      let w = weights + o * rowBytes
-      let target = y + r * yStride + o
+    while o < weights.count {
+      let outputs = min(4, weights.count - o)
+      let w = weights.base + o * rowBytes
+      let target = y.base + r * y.stride + o
       if rows == 2 && outputs == 4 {
-        fourByTwo(w, rowBytes, source, xStride, columns, target, yStride)
+        fourByTwo(w, rowBytes, source, x.stride, columns, target, y.stride)
       } else {
         for j in 0..<outputs {
           for i in 0..<rows {
-            target[i * yStride + j] = oneByOne(w + j * rowBytes, source + i * xStride, columns)
+            target[i * y.stride + j] = oneByOne(w + j * rowBytes, source + i * x.stride, columns)
           }
         }
       }
@@ -51,15 +51,12 @@ package func multiplyF32(
 
 /// Three or six rows of x with all weights. `kept` has room for the lanes of 64 outputs.
 @inline(never)
-func band(
-  _ weights: UnsafeRawPointer, _ rowBytes: Int, _ weightRows: Int, _ x: UnsafePointer<Float>, _ xStride: Int,
-  _ rows: Int, _ columns: Int, _ y: UnsafeMutablePointer<Float>, _ yStride: Int,
-  _ kept: UnsafeMutablePointer<Float>
-) {
+func band(_ weights: FloatRows, _ x: Activations, _ y: Output, _ kept: UnsafeMutablePointer<Float>) {
+  let (base, rowBytes, columns) = (weights.base, weights.rowBytes, weights.columns)
   // Blocks of equal length: six rows of x and four of weights take at most 20 KiB.
   let blocks = (columns + 511) / 512
   let step = max(8, ((columns + blocks - 1) / max(1, blocks) + 7) & ~7)
-  let whole = weightRows & ~3
+  let whole = weights.count & ~3
   var first = 0
   while first < whole {
     let last = min(first + 64, whole)
@@ -70,10 +67,10 @@ func band(
       var o = first
       while o < last {
         var i = 0
-        while i < rows {
+        while i < x.count {
           fourByThree(
-            weights + o * rowBytes, rowBytes, x + i * xStride, xStride, from, to, to == columns, lanes,
-            y + i * yStride + o, yStride)
+            (base + o * rowBytes, rowBytes), (x.base + i * x.stride, x.stride), (from, to, to == columns),
+            lanes, y.base + i * y.stride + o, y.stride)
           lanes += 96
           i += 3
         }
@@ -83,9 +80,9 @@ func band(
     } while from < columns
     first = last
   }
-  for o in whole..<weightRows {
-    for i in 0..<rows {
-      y[i * yStride + o] = oneByOne(weights + o * rowBytes, x + i * xStride, columns)
+  for o in whole..<weights.count {
+    for i in 0..<x.count {
+      y.base[i * y.stride + o] = oneByOne(base + o * rowBytes, x.base + i * x.stride, columns)
     }
   }
 }
@@ -95,7 +92,7 @@ func load(_ base: UnsafeRawPointer, _ column: Int) -> __m256 {
   _mm256_loadu_ps((base + column * 4).assumingMemoryBound(to: Float.self))
 }
 
-/// The first `count` (0...8) elements, zeros behind them.
+/// The first `count` (0...8) elements, zeros after them.
 @inline(__always)
 func loadTail(_ base: UnsafeRawPointer, _ column: Int, _ count: Int) -> __m256 {
   _mm256_maskload_ps((base + column * 4).assumingMemoryBound(to: Float.self), tailMask(count))
@@ -136,13 +133,17 @@ private func oneByOne(_ w: UnsafeRawPointer, _ x: UnsafePointer<Float>, _ column
   return sum(total)
 }
 
-/// The columns `from ..< to` of four outputs and three rows of x. The lanes of the columns before are in `kept`; they go
-/// back there, or summed to y.
+/// Some columns of four outputs and three rows of x. The lanes of the columns before are in `kept`; they go back there, or
+/// after the last columns summed to y.
 @inline(__always)
 private func fourByThree(
-  _ w0: UnsafeRawPointer, _ rowBytes: Int, _ x0: UnsafePointer<Float>, _ xStride: Int, _ from: Int, _ to: Int,
-  _ isLast: Bool, _ kept: UnsafeMutablePointer<Float>, _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+  _ weights: (base: UnsafeRawPointer, rowBytes: Int), _ x: (base: UnsafePointer<Float>, stride: Int),
+  _ columns: (from: Int, to: Int, areLast: Bool), _ kept: UnsafeMutablePointer<Float>,
+  _ y: UnsafeMutablePointer<Float>, _ yStride: Int
 ) {
+  let (w0, rowBytes) = weights
+  let (x0, xStride) = x
+  let (from, to, areLast) = columns
   let (w1, w2, w3) = (w0 + rowBytes, w0 + 2 * rowBytes, w0 + 3 * rowBytes)
   let (x1, x2) = (x0 + xStride, x0 + 2 * xStride)
   let zero = _mm256_setzero_ps()
@@ -180,7 +181,7 @@ private func fourByThree(
     add(loadTail(w2, c, rest), p, q, s, &t02, &t12, &t22)
     add(loadTail(w3, c, rest), p, q, s, &t03, &t13, &t23)
   }
-  if isLast {
+  if areLast {
     store(sums(t00, t01, t02, t03), y)
     store(sums(t10, t11, t12, t13), y + yStride)
     store(sums(t20, t21, t22, t23), y + 2 * yStride)

@@ -1,4 +1,4 @@
-// Asking for cache lines before they are needed: a row of products waits for memory less than half as long.
+// Prefetching cache lines before they are needed: a row of products waits for memory less than half as long.
 //
 // The intrinsic is a macro, which Swift does not import, and the compiler removes calls of the function that wraps
 // it elsewhere; LLVM's own name is left. A prefetch of an address that is not mapped does nothing, so the end of a
@@ -26,7 +26,7 @@ func prefetchFar(_ address: UnsafeRawPointer) {
   #endif
 }
 
-/// Asks for the lines that `count` bytes from `address` on, a constant, will be read from `prefetchDistance` later, into
+/// Prefetches the lines that `count` bytes from `address` on, a constant, will be read from `prefetchDistance` later, into
 /// the second-level cache: a core's few places for lines missing in the first are left to the loads.
 @inline(__always)
 func prefetchAhead(_ address: UnsafeRawPointer, _ count: Int) {
@@ -37,6 +37,6 @@ func prefetchAhead(_ address: UnsafeRawPointer, _ count: Int) {
   }
 }
 
-/// How far ahead of the products weights are asked for, bytes. 2 KiB measured 9 % slower, 8 KiB the same.
+/// How far ahead of the products weights are prefetched, bytes. 2 KiB measured 9 % slower, 8 KiB the same.
 @inline(__always)
 var prefetchDistance: Int { 4096 }

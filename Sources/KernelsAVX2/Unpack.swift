@@ -1,26 +1,25 @@
 // Dequantization in AVX2: eight elements are `bits` bytes, spread by a permute and per-lane shifts.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
-/// One bf16, f16 or f32 element of a scale array; formats as in Compute's FloatFormat.
+/// Element `index` of an array of scales or biases.
 @inline(__always)
-func scalar(_ base: UnsafeRawPointer, _ format: Int, _ index: Int) -> Float {
+func scalar(_ base: UnsafeRawPointer, _ format: FloatFormat, _ index: Int) -> Float {
   switch format {
-  case 0: return base.loadUnaligned(fromByteOffset: 4 * index, as: Float.self)
-  case 1:
+  case .f32: return base.loadUnaligned(fromByteOffset: 4 * index, as: Float.self)
+  case .f16:
     let bits = base.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self)
     return _mm_cvtph_ps(_mm_cvtsi32_si128(Int32(bits)))[0]
-  default:
+  case .bf16:
     let bits = base.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self)
     return Float(bitPattern: UInt32(bits) << 16)
   }
 }
 
-/// `out[i] = scale · q[i] + bias`, fused, for `count` elements from a group border on; `count` is a multiple of 32.
-package func unpackAffine(
-  packed: UnsafeRawPointer, scales: UnsafeRawPointer, biases: UnsafeRawPointer, scaleFormat: Int,
-  bits: Int, groupSize: Int, count: Int, out: UnsafeMutablePointer<Float>
-) {
+/// `out[i] = scale · q[i] + bias`, fused, for the first row of `weights`. Scalar twin: `Reference.unpack`.
+package func unpackAffine(_ weights: QuantizedRows, into out: UnsafeMutablePointer<Float>) {
+  let (packed, bits, groups) = (weights.packed, weights.bits, weights.groups)
   // 32 elements are `bits` words; element 8·u + lane lies in words a = i·bits / 32 and a + 1 of them.
   let width = Int32(truncatingIfNeeded: bits)
   let lanes = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0)
@@ -32,11 +31,11 @@ package func unpackAffine(
   let five = _mm256_set1_epi32(5)
   let one = _mm256_set1_epi32(1)
   var i = 0
-  for group in 0..<count / groupSize {
-    let scale = _mm256_set1_ps(scalar(scales, scaleFormat, group))
-    let bias = _mm256_set1_ps(scalar(biases, scaleFormat, group))
-    for _ in 0..<groupSize / 32 {
-      // A masked load touches no byte behind the unit: the tensor may end at a page border.
+  for group in 0..<weights.columns / groups.size {
+    let scale = _mm256_set1_ps(scalar(groups.scales, groups.format, group))
+    let bias = _mm256_set1_ps(scalar(groups.biases, groups.format, group))
+    for _ in 0..<groups.size / 32 {
+      // A masked load touches no byte after the unit: the tensor may end at a page border.
       let unit = _mm256_maskload_epi32((packed + i / 8 * bits).assumingMemoryBound(to: Int32.self), words)
       for eight in 0..<4 {
         let at = _mm256_add_epi32(offsets, _mm256_set1_epi32(Int32(truncatingIfNeeded: 8 * eight) * width))
@@ -55,18 +54,20 @@ package func unpackAffine(
 
 /// Eight f16 or bf16 elements as float32.
 @inline(__always)
-func widen(_ source: UnsafeRawPointer, _ format: Int) -> __m256 {
+func widen(_ source: UnsafeRawPointer, _ format: FloatFormat) -> __m256 {
   widen(_mm_loadu_si128(source.assumingMemoryBound(to: __m128i.self)), format)
 }
 
 @inline(__always)
-func widen(_ bits: __m128i, _ format: Int) -> __m256 {
-  if format == 1 { return _mm256_cvtph_ps(bits) }
+func widen(_ bits: __m128i, _ format: FloatFormat) -> __m256 {
+  if case .f16 = format { return _mm256_cvtph_ps(bits) }
   return _mm256_castsi256_ps(_mm256_sllv_epi32(_mm256_cvtepu16_epi32(bits), _mm256_set1_epi32(16)))
 }
 
-/// Widens `count` f16 (format 1) or bf16 (format 2) elements.
-package func widenHalf(source: UnsafeRawPointer, format: Int, count: Int, out: UnsafeMutablePointer<Float>) {
+/// Widens `count` elements of f16 or bf16. Scalar twin: `Reference.widen`.
+package func widenHalf(
+  _ source: UnsafeRawPointer, _ format: FloatFormat, _ count: Int, into out: UnsafeMutablePointer<Float>
+) {
   var i = 0
   while i + 8 <= count {
     _mm256_storeu_ps(out + i, widen(source + 2 * i, format))

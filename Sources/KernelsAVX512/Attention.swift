@@ -1,74 +1,80 @@
 // Attention in AVX-512: scores of a block of 32 keys, and the weighted sum of its values.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
-/// `out[r · 32 + j] = Σ q[r][d] · keys[d][j]`; see Compute's KernelTable.Scores.
+/// `out[r][j] = Σ q[r][d] · keys[d][j]` for the 32 keys of a block. Scalar twin: `Reference.scores`.
 package func attentionScores(
-  queries: UnsafePointer<Float>, queryStride: Int, queryRows: Int, keys: UnsafePointer<Float>,
-  headDim: Int, out: UnsafeMutablePointer<Float>
+  _ queries: Activations, _ keys: FloatBlock, into out: UnsafeMutablePointer<Float>
 ) {
+  let (base, stride, headDim) = (queries.base, queries.stride, keys.headDim)
   let zero = _mm512_setzero_ps()
   var r = 0
-  while r + 4 <= queryRows {
+  while r + 4 <= queries.count {
+    let rows = fourRows(base + r * stride, stride)
     let none: Eight = (zero, zero, zero, zero, zero, zero, zero, zero)
-    store(
-      adding(none, queries + r * queryStride, queryStride, 0, headDim, keys, 32), out + 32 * r, 32)
+    store(adding(none, rows, 0, headDim, keys.base, blockTokens), out + blockTokens * r, blockTokens)
     r += 4
   }
-  while r < queryRows {
-    let q = queries + r * queryStride
+  while r < queries.count {
+    let q = base + r * stride
     var (a, b) = (zero, zero)
     for d in 0..<headDim {
       let s = _mm512_set1_ps(q[d])
-      a = _mm512_fmadd_ps(s, load(keys, 32 * d), a)
-      b = _mm512_fmadd_ps(s, load(keys, 32 * d + 16), b)
+      a = _mm512_fmadd_ps(s, load(keys.base, blockTokens * d), a)
+      b = _mm512_fmadd_ps(s, load(keys.base, blockTokens * d + 16), b)
     }
-    _mm512_storeu_ps(out + 32 * r, a)
-    _mm512_storeu_ps(out + 32 * r + 16, b)
+    _mm512_storeu_ps(out + blockTokens * r, a)
+    _mm512_storeu_ps(out + blockTokens * r + 16, b)
     r += 1
   }
 }
 
-/// `out[r] = factors[r] · out[r] + Σ weights[r][j] · values[j]`; see Compute's KernelTable.Accumulate.
-package func attentionAccumulate(
-  weights: UnsafePointer<Float>, rows: Int, from: Int, to: Int, values: UnsafePointer<Float>, headDim: Int,
-  factors: UnsafePointer<Float>, out: UnsafeMutablePointer<Float>
-) {
+/// `sums[r] = factors[r] · sums[r] + Σ weights[r][j] · values[j]` over the seen j, in order. Scalar twin:
+/// `Reference.accumulate`.
+package func attentionAccumulate(_ rows: AttentionRows, _ values: FloatBlock) {
   var r = 0
-  while r + 4 <= rows {
-    fourRows(weights + 32 * r, from, to, values, headDim, factors + r, out + r * headDim)
+  while r + 4 <= rows.count {
+    accumulateFour(rows, r, values)
     r += 4
   }
-  while r < rows {
-    oneRow(weights + 32 * r, from, to, values, headDim, 0, factors[r], out + r * headDim)
+  while r < rows.count {
+    accumulateOne(rows, r, values, from: 0)
     r += 1
   }
 }
 
-/// Sums of four rows, two registers each; a tuple, since a struct would bring weak symbols.
+/// Sums of four rows, two registers each.
 private typealias Eight = (__m512, __m512, __m512, __m512, __m512, __m512, __m512, __m512)
 
-/// `sums[r] + Σ rows[r][k] · base[k][0 ..< 32]` over k in `from ..< to`, in order; `rowStride` and `stride` apart. Four
-/// rows share each vector that is loaded: a cycle has room for one such load and one multiply-add.
+private typealias FourRows = (
+  UnsafePointer<Float>, UnsafePointer<Float>, UnsafePointer<Float>, UnsafePointer<Float>
+)
+
+@inline(__always)
+private func fourRows(_ first: UnsafePointer<Float>, _ stride: Int) -> FourRows {
+  (first, first + stride, first + 2 * stride, first + 3 * stride)
+}
+
+/// `sums[r] + Σ rows[r][k] · base[k][0 ..< 32]` over k in `from ..< to`, in order; `stride` is between the rows of `base`.
+/// Four rows share each vector that is loaded: a cycle has room for one such load and one multiply-add.
 @inline(__always)
 private func adding(
-  _ sums: Eight, _ rows: UnsafePointer<Float>, _ rowStride: Int, _ from: Int, _ to: Int,
-  _ base: UnsafePointer<Float>, _ stride: Int
+  _ sums: Eight, _ rows: FourRows, _ from: Int, _ to: Int, _ base: UnsafePointer<Float>, _ stride: Int
 ) -> Eight {
   var (a0, b0, a1, b1, a2, b2, a3, b3) = sums
-  let (r1, r2, r3) = (rows + rowStride, rows + 2 * rowStride, rows + 3 * rowStride)
   for k in from..<to {
     let (low, high) = (load(base, stride * k), load(base, stride * k + 16))
-    let s0 = _mm512_set1_ps(rows[k])
+    let s0 = _mm512_set1_ps(rows.0[k])
     a0 = _mm512_fmadd_ps(s0, low, a0)
     b0 = _mm512_fmadd_ps(s0, high, b0)
-    let s1 = _mm512_set1_ps(r1[k])
+    let s1 = _mm512_set1_ps(rows.1[k])
     a1 = _mm512_fmadd_ps(s1, low, a1)
     b1 = _mm512_fmadd_ps(s1, high, b1)
-    let s2 = _mm512_set1_ps(r2[k])
+    let s2 = _mm512_set1_ps(rows.2[k])
     a2 = _mm512_fmadd_ps(s2, low, a2)
     b2 = _mm512_fmadd_ps(s2, high, b2)
-    let s3 = _mm512_set1_ps(r3[k])
+    let s3 = _mm512_set1_ps(rows.3[k])
     a3 = _mm512_fmadd_ps(s3, low, a3)
     b3 = _mm512_fmadd_ps(s3, high, b3)
   }
@@ -87,37 +93,36 @@ private func store(_ sums: Eight, _ out: UnsafeMutablePointer<Float>, _ stride: 
   _mm512_storeu_ps(out + 3 * stride + 16, sums.7)
 }
 
+/// Rows `r ..< r + 4`.
 @inline(__always)
-private func fourRows(
-  _ weights: UnsafePointer<Float>, _ from: Int, _ to: Int, _ values: UnsafePointer<Float>, _ headDim: Int,
-  _ factors: UnsafePointer<Float>, _ out: UnsafeMutablePointer<Float>
-) {
+private func accumulateFour(_ rows: AttentionRows, _ r: Int, _ values: FloatBlock) {
+  let (from, to, headDim) = (rows.seen.lowerBound, rows.seen.upperBound, values.headDim)
+  let (factors, out) = (rows.factors + r, rows.sums + r * headDim)
+  let weights = fourRows(rows.scores + blockTokens * r, blockTokens)
   var d = 0
   while d + 32 <= headDim {
     @inline(__always)
-    func scaled(_ r: Int, _ at: Int) -> __m512 {
-      _mm512_mul_ps(load(out, r * headDim + d + at), _mm512_set1_ps(factors[r]))
+    func scaled(_ row: Int, _ at: Int) -> __m512 {
+      _mm512_mul_ps(load(out, row * headDim + d + at), _mm512_set1_ps(factors[row]))
     }
     let before: Eight = (
       scaled(0, 0), scaled(0, 16), scaled(1, 0), scaled(1, 16), scaled(2, 0), scaled(2, 16), scaled(3, 0),
       scaled(3, 16)
     )
-    store(adding(before, weights, 32, from, to, values + d, headDim), out + d, headDim)
+    store(adding(before, weights, from, to, values.base + d, headDim), out + d, headDim)
     d += 32
   }
   guard d < headDim else { return }
-  for r in 0..<4 {
-    oneRow(weights + 32 * r, from, to, values, headDim, d, factors[r], out + r * headDim)
-  }
+  for row in r..<r + 4 { accumulateOne(rows, row, values, from: d) }
 }
 
-/// One row from element `first` on.
+/// Row `r` from element `first` on.
 @inline(__always)
-private func oneRow(
-  _ weights: UnsafePointer<Float>, _ from: Int, _ to: Int, _ values: UnsafePointer<Float>, _ headDim: Int,
-  _ first: Int, _ factor: Float, _ out: UnsafeMutablePointer<Float>
-) {
-  let scale = _mm512_set1_ps(factor)
+private func accumulateOne(_ rows: AttentionRows, _ r: Int, _ block: FloatBlock, from first: Int) {
+  let (from, to) = (rows.seen.lowerBound, rows.seen.upperBound)
+  let (values, headDim) = (block.base, block.headDim)
+  let (weights, out) = (rows.scores + blockTokens * r, rows.sums + r * headDim)
+  let scale = _mm512_set1_ps(rows.factors[r])
   var d = first
   while d + 64 <= headDim {
     var t0 = _mm512_mul_ps(load(out, d), scale)

@@ -1,6 +1,7 @@
 // The softmax of a block of scores and the gated activations in AVX-512: the functions of the AVX2 module at twice their width.
 // What rounds is the same and never fused, so that every machine computes the same bits.
 
+import KernelTypes
 import _Builtin_intrinsics.intel
 
 /// As Compute's `exponential`, where the method is described; a multiplication and an addition stay two roundings.
@@ -29,13 +30,16 @@ func exponential(_ x: __m512) -> __m512 {
   return _mm512_scalef_ps(p, _mm512_fmadd_ps(below, _mm512_set1_ps(0x1p60), n))
 }
 
-/// One step of a running softmax; see Compute's KernelTable.SoftmaxBlock.
+/// Folds the scores of a block that a row sees into its running softmax: they become weights relative to the new maximum,
+/// `state` is the maximum and the sum. Scalar twin: `Reference.softmaxBlock`.
+///
+/// - Returns: the factor for what was summed before.
 package func attentionSoftmax(
-  scores: UnsafeMutablePointer<Float>, from: Int, to: Int, state: UnsafeMutablePointer<Float>
+  _ scores: UnsafeMutablePointer<Float>, _ seen: Range<Int>, _ state: UnsafeMutablePointer<Float>
 ) -> Float {
   let hidden = -Float.infinity
-  for j in 0..<from { scores[j] = hidden }
-  for j in to..<32 { scores[j] = hidden }
+  for j in 0..<seen.lowerBound { scores[j] = hidden }
+  for j in seen.upperBound..<blockTokens { scores[j] = hidden }
   let (s0, s1) = (load(scores, 0), load(scores, 16))
   let m16 = _mm512_max_ps(s0, s1)
   let m8 = _mm256_max_ps(m16.lowHalf, m16.highHalf)
@@ -58,31 +62,36 @@ package func attentionSoftmax(
   return factor
 }
 
-/// `out = gate / (1 + e^-gate) · up`; see Compute's KernelTable.GatedActivation.
+/// `out = gate / (1 + e^-gate) · up`; out may be gate. Scalar twin: `Reference.gatedSilu`.
 package func gatedSilu(
-  gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
-) { gated(gate, up, count, out, false) }
+  _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
+  into out: UnsafeMutablePointer<Float>
+) { gated(gate, up, count, into: out) { $0 } }
 
-/// The same with the tanh form of GELU, `gate / (1 + e^-y) · up` with y = 2 · √(2/π) · (gate + 0.044715 gate³).
+/// The same with the tanh form of GELU, `gate / (1 + e^-y) · up` with y = 2 · √(2/π) · (gate + 0.044715 gate³). Scalar twin:
+/// `Reference.gatedGELU`.
 package func gatedGELU(
-  gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
-) { gated(gate, up, count, out, true) }
+  _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
+  into out: UnsafeMutablePointer<Float>
+) {
+  gated(gate, up, count, into: out) { x in
+    let cubic = _mm512_mul_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(0.071_354_816_3))
+    return _mm512_mul_ps(x, _mm512_add_ps(cubic, _mm512_set1_ps(1.595_769_12)))
+  }
+}
 
+/// `out = gate / (1 + e^-y) · up` with y = exponent(gate).
 @inline(__always)
 private func gated(
-  _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int, _ out: UnsafeMutablePointer<Float>,
-  _ isGELU: Bool
+  _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
+  into out: UnsafeMutablePointer<Float>, exponent: (__m512) -> __m512
 ) {
   var i = 0
   while i < count {
     let mask = tailMask(min(16, count - i))
     let x = load(gate, i, mask)
-    var exponent = x
-    if isGELU {
-      let cubic = _mm512_mul_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(0.071_354_816_3))
-      exponent = _mm512_mul_ps(x, _mm512_add_ps(cubic, _mm512_set1_ps(1.595_769_12)))
-    }
-    let divisor = _mm512_add_ps(_mm512_set1_ps(1), exponential(_mm512_sub_ps(_mm512_setzero_ps(), exponent)))
+    let divisor = _mm512_add_ps(
+      _mm512_set1_ps(1), exponential(_mm512_sub_ps(_mm512_setzero_ps(), exponent(x))))
     _mm512_mask_storeu_ps(out + i, mask, _mm512_mul_ps(_mm512_div_ps(x, divisor), load(up, i, mask)))
     i += 16
   }

@@ -3,37 +3,39 @@
 // The sixteen values that an E2M1 weight of a group can have are one register; a permute by the low four bits looks them
 // up. An E4M3 element has its fields in the places of a half-precision float after one shift, and is 2^8 times that one.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
-
-/// The codes of Compute's FloatingMode.
-private let mxfp8 = 1
-private let nvfp4 = 2
 
 /// The scale of a group: E4M3 in nvfp4, else a power of two, the smallest of which is subnormal.
 @inline(__always)
-private func groupScale(_ scales: UnsafeRawPointer, _ mode: Int, _ group: Int) -> Float {
+private func groupScale(_ scales: UnsafeRawPointer, _ mode: FloatingMode, _ group: Int) -> Float {
   let byte = UInt32((scales + group).load(as: UInt8.self))
-  guard mode == nvfp4 else { return Float(bitPattern: max(byte << 23, 0x0040_0000)) }
+  guard case .nvfp4 = mode else { return Float(bitPattern: max(byte << 23, 0x0040_0000)) }
   return Float(bitPattern: (byte & 0x80) << 24 | (byte & 0x7F) << 20) * 0x1p120
 }
 
 /// What the elements of a group are looked up in or multiplied with.
 @inline(__always)
-private func factors(_ scales: UnsafeRawPointer, _ mode: Int, _ group: Int) -> __m512 {
+private func factors(_ scales: UnsafeRawPointer, _ mode: FloatingMode, _ group: Int) -> __m512 {
   let scale = _mm512_set1_ps(groupScale(scales, mode, group))
-  if mode == mxfp8 { return scale }
+  if case .mxfp8 = mode { return scale }
   let elements = _mm512_set_ps(-6, -4, -3, -2, -1.5, -1, -0.5, -0.0, 6, 4, 3, 2, 1.5, 1, 0.5, 0)
   return _mm512_mul_ps(elements, scale)
 }
 
 /// What `sixteen` leaves to multiply by: a power of two, so that it may follow the products.
 @inline(__always)
-private func unit(_ mode: Int) -> Float { mode == mxfp8 ? 256 : 1 }
+private func unit(_ mode: FloatingMode) -> Float {
+  switch mode {
+  case .mxfp8: 256
+  case .mxfp4, .nvfp4: 1
+  }
+}
 
 /// Sixteen weights from element `c` on; of mxfp8 2^-8 times them.
 @inline(__always)
-private func sixteen(_ row: UnsafeRawPointer, _ c: Int, _ mode: Int, _ factors: __m512) -> __m512 {
-  if mode == mxfp8 {
+private func sixteen(_ row: UnsafeRawPointer, _ c: Int, _ mode: FloatingMode, _ factors: __m512) -> __m512 {
+  if case .mxfp8 = mode {
     // The sign is extended, so that it is in place already, and in one place too many.
     let q = _mm256_cvtepi8_epi16(_mm_loadu_si128((row + c).assumingMemoryBound(to: __m128i.self)))
     let halves = _mm256_and_si256(_mm256_slli_epi16(q, 7), _mm256_set1_epi16(Int16(bitPattern: 0xBFFF)))
@@ -46,56 +48,54 @@ private func sixteen(_ row: UnsafeRawPointer, _ c: Int, _ mode: Int, _ factors: 
   return _mm512_permutexvar_ps(_mm512_srlv_epi32(spread, shifts), factors)
 }
 
-/// As Compute's KernelTable.UnpackFloating followed by `multiplyF32`, to the bit; see KernelTable.MultiplyFloating.
-package func multiplyFloating(
-  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, scaleRowBytes: Int, mode: Int,
-  weightRows: Int, x: UnsafePointer<Float>, xStride: Int, xRows: Int, columns: Int,
-  y: UnsafeMutablePointer<Float>, yStride: Int
-) {
-  for r in 0..<xRows {
+/// For few rows of x, to the bit as unpacking followed by `multiplyF32`. Scalar twin: `Reference.unpackFloating`, then
+/// `Reference.multiply`.
+package func multiplyFloating(_ weights: FloatingRows, _ x: Activations, into y: Output) {
+  for r in 0..<x.count {
+    let (source, target) = (x.base + r * x.stride, y.base + r * y.stride)
     var o = 0
-    while o < weightRows {
-      let (w, s) = (packed + o * rowBytes, scales + o * scaleRowBytes)
-      let (source, target, last) = (x + r * xStride, y + r * yStride + o, min(4, weightRows - o) - 1)
+    while o < weights.count {
       // The mode is a constant in each specialisation: no branch per group.
-      switch mode {
-      case mxfp8: fourMXFP8(w, rowBytes, s, scaleRowBytes, last, source, columns, target)
-      case nvfp4: fourNVFP4(w, rowBytes, s, scaleRowBytes, last, source, columns, target)
-      default: fourMXFP4(w, rowBytes, s, scaleRowBytes, last, source, columns, target)
+      switch weights.mode {
+      case .mxfp8: fourMXFP8(weights, o, source, target + o)
+      case .nvfp4: fourNVFP4(weights, o, source, target + o)
+      case .mxfp4: fourMXFP4(weights, o, source, target + o)
       }
       o += 4
     }
   }
 }
 
-// Functions of their own: all in one would exceed what the compiler inlines, and a weak copy of `fourRows` be left.
+// Functions of their own: all in one would exceed what the compiler inlines.
 
 @inline(never)
 func fourMXFP8(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ scaleRowBytes: Int, _ last: Int,
-  _ x: UnsafePointer<Float>, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) { fourRows(w, rowBytes, s, scaleRowBytes, mxfp8, 32, last, x, columns, y) }
+  _ weights: FloatingRows, _ o: Int, _ x: UnsafePointer<Float>, _ y: UnsafeMutablePointer<Float>
+) { fourRows(weights, from: o, .mxfp8, x, y) }
 
 @inline(never)
 func fourNVFP4(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ scaleRowBytes: Int, _ last: Int,
-  _ x: UnsafePointer<Float>, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) { fourRows(w, rowBytes, s, scaleRowBytes, nvfp4, 16, last, x, columns, y) }
+  _ weights: FloatingRows, _ o: Int, _ x: UnsafePointer<Float>, _ y: UnsafeMutablePointer<Float>
+) { fourRows(weights, from: o, .nvfp4, x, y) }
 
 @inline(never)
 func fourMXFP4(
-  _ w: UnsafeRawPointer, _ rowBytes: Int, _ s: UnsafeRawPointer, _ scaleRowBytes: Int, _ last: Int,
-  _ x: UnsafePointer<Float>, _ columns: Int, _ y: UnsafeMutablePointer<Float>
-) { fourRows(w, rowBytes, s, scaleRowBytes, 0, 32, last, x, columns, y) }
+  _ weights: FloatingRows, _ o: Int, _ x: UnsafePointer<Float>, _ y: UnsafeMutablePointer<Float>
+) { fourRows(weights, from: o, .mxfp4, x, y) }
 
-/// Four rows of weights, of which row i is row min(i, `last`): one alone would wait for its chain of dependent
-/// multiply-adds.
+/// Four rows of weights from row `o` on, of which those that are not there repeat the last: one alone would wait for its
+/// chain of dependent multiply-adds.
 @inline(__always)
 private func fourRows(
-  _ w0: UnsafeRawPointer, _ rowBytes: Int, _ s0: UnsafeRawPointer, _ scaleRowBytes: Int, _ mode: Int,
-  _ groupSize: Int, _ last: Int, _ x: UnsafePointer<Float>, _ columns: Int, _ y: UnsafeMutablePointer<Float>
+  _ weights: FloatingRows, from o: Int, _ mode: FloatingMode, _ x: UnsafePointer<Float>,
+  _ y: UnsafeMutablePointer<Float>
 ) {
+  let (rowBytes, scaleRowBytes) = (weights.rowBytes, weights.scaleRowBytes)
+  let (columns, groupSize) = (weights.columns, mode.groupSize)
+  let groupBytes = groupSize * mode.bits / 8
+  let last = min(4, weights.count - o) - 1
   let (i1, i2) = (min(1, last), min(2, last))
+  let (w0, s0) = (weights.packed + o * rowBytes, weights.scales + o * scaleRowBytes)
   let (w1, w2, w3) = (w0 + i1 * rowBytes, w0 + i2 * rowBytes, w0 + last * rowBytes)
   let (s1, s2, s3) = (s0 + i1 * scaleRowBytes, s0 + i2 * scaleRowBytes, s0 + last * scaleRowBytes)
   // The same places of the next four rows, unless that is too far.
@@ -106,7 +106,7 @@ private func fourRows(
     let (f0, f1) = (factors(s0, mode, group), factors(s1, mode, group))
     let (f2, f3) = (factors(s2, mode, group), factors(s3, mode, group))
     let start = group * groupSize
-    let at = ahead + (mode == mxfp8 ? start : start / 2)
+    let at = ahead + group * groupBytes
     prefetch(w0 + at)
     prefetch(w1 + at)
     prefetch(w2 + at)

@@ -4,38 +4,35 @@
 // Each weight is rounded exactly as `unpackAffine` does and each element adds its products in the same order as
 // `multiplyF32`, so decode and prefill agree to the bit.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
 /// The most rows of x the fused kernels take.
 package let fusedRowLimit = 4
 
-/// 4-bit weights; see Compute's KernelTable.MultiplyPacked.
-package func multiplyQ4(
-  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
-  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>,
-  xStride: Int,
-  xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
-) {
-  for o in 0..<weightRows {
-    let w = packed + o * rowBytes
-    let s = scales + o * scaleRowBytes
-    let b = biases + o * scaleRowBytes
-    let target = y + o
+/// 4-bit weights, at most `fusedRowLimit` rows of x. Scalar twin: `Reference.unpack`, then `Reference.multiply`.
+package func multiplyQ4(_ weights: QuantizedRows, _ x: Activations, into y: Output) {
+  for o in 0..<weights.count {
     // The format is a constant in each specialisation: no branch per group.
-    switch scaleFormat {
-    case 0: rowQ4(w, s, b, 0, groupSize, x, xStride, xRows, columns, target, yStride)
-    case 1: rowQ4(w, s, b, 1, groupSize, x, xStride, xRows, columns, target, yStride)
-    default: rowQ4(w, s, b, 2, groupSize, x, xStride, xRows, columns, target, yStride)
+    switch weights.groups.format {
+    case .f32: rowQ4(weights, o, .f32, x, y)
+    case .f16: rowQ4(weights, o, .f16, x, y)
+    case .bf16: rowQ4(weights, o, .bf16, x, y)
     }
   }
 }
 
+/// Row `o` of the weights, whose scales are of `format`.
 @inline(__always)
 private func rowQ4(
-  _ w: UnsafeRawPointer, _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ format: Int,
-  _ groupSize: Int, _ x: UnsafePointer<Float>, _ xStride: Int, _ xRows: Int, _ columns: Int,
-  _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+  _ weights: QuantizedRows, _ o: Int, _ format: FloatFormat, _ activations: Activations, _ output: Output
 ) {
+  let w = weights.packed + o * weights.rowBytes
+  let scales = weights.groups.scales + o * weights.groups.rowBytes
+  let biases = weights.groups.biases + o * weights.groups.rowBytes
+  let (x, xStride, xRows) = (activations.base, activations.stride, activations.count)
+  let (y, yStride) = (output.base + o, output.stride)
+  let (groupSize, columns) = (weights.groups.size, weights.columns)
   let quanta = _mm512_cvtepi32_ps(iota())
   let shifts = _mm512_set_epi32(28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0)
   let first = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -79,32 +76,28 @@ private func rowQ4(
   if xRows > 3 { y[3 * yStride] = sum(t3) }
 }
 
-/// 8-bit weights; see Compute's KernelTable.MultiplyPacked.
-package func multiplyQ8(
-  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
-  scaleRowBytes: Int, scaleFormat: Int, groupSize: Int, weightRows: Int, x: UnsafePointer<Float>,
-  xStride: Int,
-  xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
-) {
-  for o in 0..<weightRows {
-    let w = packed + o * rowBytes
-    let s = scales + o * scaleRowBytes
-    let b = biases + o * scaleRowBytes
-    let target = y + o
-    switch scaleFormat {
-    case 0: rowQ8(w, s, b, 0, groupSize, x, xStride, xRows, columns, target, yStride)
-    case 1: rowQ8(w, s, b, 1, groupSize, x, xStride, xRows, columns, target, yStride)
-    default: rowQ8(w, s, b, 2, groupSize, x, xStride, xRows, columns, target, yStride)
+/// 8-bit weights, at most `fusedRowLimit` rows of x. Scalar twin: `Reference.unpack`, then `Reference.multiply`.
+package func multiplyQ8(_ weights: QuantizedRows, _ x: Activations, into y: Output) {
+  for o in 0..<weights.count {
+    switch weights.groups.format {
+    case .f32: rowQ8(weights, o, .f32, x, y)
+    case .f16: rowQ8(weights, o, .f16, x, y)
+    case .bf16: rowQ8(weights, o, .bf16, x, y)
     }
   }
 }
 
+/// Row `o` of the weights, whose scales are of `format`.
 @inline(__always)
 private func rowQ8(
-  _ w: UnsafeRawPointer, _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ format: Int,
-  _ groupSize: Int, _ x: UnsafePointer<Float>, _ xStride: Int, _ xRows: Int, _ columns: Int,
-  _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+  _ weights: QuantizedRows, _ o: Int, _ format: FloatFormat, _ activations: Activations, _ output: Output
 ) {
+  let w = weights.packed + o * weights.rowBytes
+  let scales = weights.groups.scales + o * weights.groups.rowBytes
+  let biases = weights.groups.biases + o * weights.groups.rowBytes
+  let (x, xStride, xRows) = (activations.base, activations.stride, activations.count)
+  let (y, yStride) = (output.base + o, output.stride)
+  let (groupSize, columns) = (weights.groups.size, weights.columns)
   var t0 = _mm512_setzero_ps()
   var (t1, t2, t3) = (t0, t0, t0)
   let (x1, x2, x3) = (x + xStride, x + 2 * xStride, x + 3 * xStride)
@@ -129,30 +122,19 @@ private func rowQ8(
   if xRows > 3 { y[3 * yStride] = sum(t3) }
 }
 
-/// f16 and bf16 weights; see Compute's KernelTable.MultiplyHalf.
-package func multiplyHalf(
-  weights: UnsafeRawPointer, rowBytes: Int, format: Int, weightRows: Int, x: UnsafePointer<Float>,
-  xStride: Int,
-  xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
-) {
+/// f16 and bf16 weights, at most `fusedRowLimit` rows of x. Scalar twin: `Reference.widen`, then `Reference.multiply`.
+package func multiplyHalf(_ weights: FloatRows, _ x: Activations, into y: Output) {
+  let (rowBytes, columns) = (weights.rowBytes, weights.columns)
   var o = 0
-  while o < weightRows {
-    let w = weights + o * rowBytes
-    if xRows == 1, o + 4 <= weightRows {
-      if format == 1 {
-        fourF16(w, rowBytes, x, columns, y + o)
-      } else {
-        fourBF16(w, rowBytes, x, columns, y + o)
-      }
-      o += 4
-      continue
+  while o < weights.count {
+    let w = weights.base + o * rowBytes
+    switch (weights.format, x.count == 1 && o + 4 <= weights.count) {
+    case (.f16, true): fourF16(w, rowBytes, x.base, columns, y.base + o)
+    case (_, true): fourBF16(w, rowBytes, x.base, columns, y.base + o)
+    case (.f16, false): rowHalf(w, .f16, columns, x, y.base + o, y.stride)
+    case (_, false): rowHalf(w, .bf16, columns, x, y.base + o, y.stride)
     }
-    if format == 1 {
-      rowHalf(w, 1, x, xStride, xRows, columns, y + o, yStride)
-    } else {
-      rowHalf(w, 2, x, xStride, xRows, columns, y + o, yStride)
-    }
-    o += 1
+    o += x.count == 1 && o + 4 <= weights.count ? 4 : 1
   }
 }
 
@@ -160,18 +142,18 @@ package func multiplyHalf(
 func fourF16(
   _ w: UnsafeRawPointer, _ rowBytes: Int, _ x: UnsafePointer<Float>, _ columns: Int,
   _ y: UnsafeMutablePointer<Float>
-) { fourHalf(w, rowBytes, 1, x, columns, y) }
+) { fourHalf(w, rowBytes, .f16, x, columns, y) }
 
 @inline(never)
 func fourBF16(
   _ w: UnsafeRawPointer, _ rowBytes: Int, _ x: UnsafePointer<Float>, _ columns: Int,
   _ y: UnsafeMutablePointer<Float>
-) { fourHalf(w, rowBytes, 2, x, columns, y) }
+) { fourHalf(w, rowBytes, .bf16, x, columns, y) }
 
 /// Four rows of weights with one row of x: one alone would wait for its chain of additions.
 @inline(__always)
 private func fourHalf(
-  _ w0: UnsafeRawPointer, _ rowBytes: Int, _ format: Int, _ x: UnsafePointer<Float>, _ columns: Int,
+  _ w0: UnsafeRawPointer, _ rowBytes: Int, _ format: FloatFormat, _ x: UnsafePointer<Float>, _ columns: Int,
   _ y: UnsafeMutablePointer<Float>
 ) {
   let (w1, w2, w3) = (w0 + rowBytes, w0 + 2 * rowBytes, w0 + 3 * rowBytes)
@@ -207,9 +189,10 @@ private func fourHalf(
 
 @inline(__always)
 private func rowHalf(
-  _ w: UnsafeRawPointer, _ format: Int, _ x: UnsafePointer<Float>, _ xStride: Int, _ xRows: Int,
-  _ columns: Int, _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+  _ w: UnsafeRawPointer, _ format: FloatFormat, _ columns: Int, _ activations: Activations,
+  _ y: UnsafeMutablePointer<Float>, _ yStride: Int
 ) {
+  let (x, xStride, xRows) = (activations.base, activations.stride, activations.count)
   var t0 = _mm512_setzero_ps()
   var (t1, t2, t3) = (t0, t0, t0)
   let (x1, x2, x3) = (x + xStride, x + 2 * xStride, x + 3 * xStride)

@@ -10,48 +10,47 @@
 // n = block / 4 · b / 8 registers: bits b·k ..< b·k + b of the bytes of register i are those of register i + n·k. Widths
 // are one plane of 2, 4 or 8 bits, or a plane of the low bits and one of the rest: 3 = 2 + 1, 5 = 4 + 1, 6 = 4 + 2.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
 /// Bytes of the scales of a panel's group, and as many of its biases.
 @inline(__always)
-private func factorBytes(_ scaleFormat: Int) -> Int { scaleFormat == 0 ? 64 : 32 }
+private func factorBytes(_ format: FloatFormat) -> Int { Panel.width * format.bytes }
 
 /// Bytes of a panel's block without scales.
 @inline(__always)
 private func blockBytes(_ block: Int, _ bits: Int) -> Int { 2 * block * bits }
 
+/// Bits of the elements from which a panel is made: nibbles or bytes.
+@inline(__always)
+private func wholeBits(_ bits: Int) -> Int { bits <= 4 ? 4 : 8 }
+
 /// Bytes of a panel of sixteen outputs.
-package func int8InterleavedBytes(columns: Int, bits: Int, groupSize: Int, scaleFormat: Int) -> Int {
-  columns / groupSize * (2 * factorBytes(scaleFormat) + blockBytes(groupSize, bits))
+package func int8InterleavedBytes(_ shape: PanelShape) -> Int {
+  shape.columns / shape.groupSize
+    * (2 * factorBytes(shape.scaleFormat) + blockBytes(shape.groupSize, shape.bits))
 }
 
-/// Writes the panel of `weightRows` (1 ... 16) rows to `out`, 64-byte aligned; outputs that are not there repeat the last.
+/// Writes the panel of at most sixteen rows to `out`, 64-byte aligned; outputs that are not there repeat the last. Panels have
+/// no scalar twin: `Reference.multiplyInt8` is that of their products.
 ///
 /// - Parameters:
-///   - packed: rows of nibbles up to 4 bits, of bytes above.
+///   - weights: rows of nibbles where the panel has up to 4 bits, else of bytes.
+///   - bits: the panel's.
 ///   - scratch: `int8PanelBytes`.
 package func interleaveInt8(
-  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
-  scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, columns: Int,
-  out: UnsafeMutableRawPointer, scratch: UnsafeMutableRawPointer
+  _ weights: QuantizedRows, _ bits: Int, into out: UnsafeMutableRawPointer, scratch: UnsafeMutableRawPointer
 ) {
-  _ = interleave(packed, rowBytes, weightRows, scratch, packed, packed, 0)
-  let block = min(groupSize, 64)
+  let (start, groups) = (weights.packed, weights.groups)
+  _ = interleave(weights, into: scratch, prefetching: start, upTo: start, 0)
+  let block = min(groups.size, Int8Block.limit)
   var (source, target) = (UnsafeRawPointer(scratch), out)
-  for group in 0..<columns / groupSize {
-    for factors in 0..<2 {
-      let base = factors == 0 ? scales : biases
-      for o in 0..<16 {
-        let row = base + min(o, weightRows - 1) * scaleRowBytes
-        if scaleFormat == 0 {
-          (target + 4 * o).storeBytes(of: (row + 4 * group).loadUnaligned(as: UInt32.self), as: UInt32.self)
-        } else {
-          (target + 2 * o).storeBytes(of: (row + 2 * group).loadUnaligned(as: UInt16.self), as: UInt16.self)
-        }
-      }
-      target += factorBytes(scaleFormat)
+  for group in 0..<weights.columns / groups.size {
+    for base in 0..<2 {
+      copyFactors(base == 0 ? groups.scales : groups.biases, of: group, weights, into: target)
+      target += factorBytes(groups.format)
     }
-    for _ in 0..<groupSize / block {
+    for _ in 0..<groups.size / block {
       switch bits {
       case 2: writePlanes(source, block, low: 2, high: 0, target)
       case 3: writePlanes(source, block, low: 2, high: 1, target)
@@ -59,8 +58,24 @@ package func interleaveInt8(
       case 6: writePlanes(source, block, low: 4, high: 2, target)
       default: copyRegisters(source, blockBytes(block, bits), target)
       }
-      source += blockBytes(block, bits <= 4 ? 4 : 8)
+      source += blockBytes(block, wholeBits(bits))
       target += blockBytes(block, bits)
+    }
+  }
+}
+
+/// Scales or biases of a group of the sixteen outputs, as they are.
+@inline(__always)
+private func copyFactors(
+  _ base: UnsafeRawPointer, of group: Int, _ weights: QuantizedRows, into out: UnsafeMutableRawPointer
+) {
+  for o in 0..<Panel.width {
+    let row = base + min(o, weights.count - 1) * weights.groups.rowBytes
+    switch weights.groups.format {
+    case .f32:
+      (out + 4 * o).storeBytes(of: (row + 4 * group).loadUnaligned(as: UInt32.self), as: UInt32.self)
+    case .f16, .bf16:
+      (out + 2 * o).storeBytes(of: (row + 2 * group).loadUnaligned(as: UInt16.self), as: UInt16.self)
     }
   }
 }
@@ -104,40 +119,37 @@ private func everyByte(_ value: Int) -> __m512i {
   _mm512_set1_epi32(Int32(truncatingIfNeeded: 0x0101_0101 * value))
 }
 
-/// As `multiplyInt8`, to the bit, of `weightRows` rows from the first of a panel on.
+/// As `multiplyInt8`, to the bit. Scalar twin: `Reference.multiplyInt8`.
 ///
-/// - Parameters:
-///   - scratch: `int8PanelBytes`.
-///   - aheadBytes: of the panels behind these that will be wanted soon.
+/// - Parameter scratch: `int8PanelBytes`.
 package func multiplyInt8Interleaved(
-  panels: UnsafeRawPointer, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
-  xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int,
-  scratch: UnsafeMutableRawPointer, aheadBytes: Int
+  _ weights: PanelRows, _ x: Int8Activations, into y: Output, scratch: UnsafeMutableRawPointer
 ) {
-  let panelBytes = int8InterleavedBytes(
-    columns: columns, bits: bits, groupSize: groupSize, scaleFormat: scaleFormat)
-  let block = min(groupSize, 64)
+  let (shape, panelBytes) = (weights.shape, int8InterleavedBytes(weights.shape))
+  let block = min(shape.groupSize, Int8Block.limit)
   let totals = scratch.assumingMemoryBound(to: Float.self)
-  let a = paddedColumns(columns)
-  var panel = panels
-  for o in stride(from: 0, to: weightRows, by: 16) {
-    let count = min(16, weightRows - o)
-    if xRows >= 4 {
-      let ahead = o + 16 < weightRows ? panelBytes : min(panelBytes, aheadBytes)
-      let p = pass(
-        panel, scaleFormat, bits, groupSize, x, xStride, xRows, columns, scratch, panel + panelBytes, ahead)
-      multiplyPanel(bits <= 4 ? 4 : 8, p, block, xRows, tailMask(count), y + o, yStride)
+  let a = paddedColumns(shape.columns)
+  let c = a + 4 * paddedBlocks(shape.columns, block)
+  var (panel, output) = (weights.base, y)
+  for o in stride(from: 0, to: weights.count, by: Panel.width) {
+    let (count, next) = (min(Panel.width, weights.count - o), panel + panelBytes)
+    if x.count >= 4 {
+      let ahead = o + Panel.width < weights.count ? panelBytes : min(panelBytes, weights.aheadBytes)
+      multiplyPanel(
+        pass(panel, shape, x, scratch, prefetching: next, upTo: next + ahead), bits: wholeBits(shape.bits),
+        block: block, rows: x.count, outputs: count, into: output)
     } else {
-      for r in 0..<xRows {
-        multiply(
-          (
-            panel, columns / block, scaleFormat, groupSize > block, x + r * xStride, a,
-            a + 4 * paddedBlocks(columns, block), totals
-          ), bits, block)
-        _mm512_mask_storeu_ps(y + o + r * yStride, tailMask(count), sumOfSlots(totals))
+      for r in 0..<x.count {
+        let one: One = (
+          panel: panel, blocks: shape.columns / block, scaleFormat: shape.scaleFormat,
+          isShared: shape.groupSize > block, x: x.base + r * x.rowBytes, a: a, c: c, totals: totals
+        )
+        multiply(one, shape.bits, block)
+        _mm512_mask_storeu_ps(output.base + r * output.stride, tailMask(count), sumOfSlots(totals))
       }
     }
-    panel += panelBytes
+    panel = next
+    output.base += Panel.width
   }
 }
 
@@ -145,24 +157,24 @@ package func multiplyInt8Interleaved(
 
 /// A panel for the kernels of many rows: scales and biases as floats, and weights as nibbles or bytes, in scratch.
 ///
-/// For few rows the next panel is asked for into the second-level cache: the first has no room for two beside x and the sums
-/// (8 rows from memory: 21 GB/s, 16 with the first level, 11 without asking). Many rows leave it time to come to the first.
+/// For few rows the next panel is prefetched into the second-level cache: the first has no room for two beside x and the sums
+/// (8 rows from memory: 21 GB/s, 16 with the first level, 11 without). Many rows leave it time to come to the first.
 @inline(never)
 func pass(
-  _ panel: UnsafeRawPointer, _ scaleFormat: Int, _ bits: Int, _ groupSize: Int, _ x: UnsafeRawPointer,
-  _ xStride: Int, _ xRows: Int, _ columns: Int, _ scratch: UnsafeMutableRawPointer, _ next: UnsafeRawPointer,
-  _ aheadBytes: Int
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: Int8Activations, _ scratch: UnsafeMutableRawPointer,
+  prefetching next: UnsafeRawPointer, upTo last: UnsafeRawPointer
 ) -> Pass {
-  let block = min(groupSize, 64)
-  let (half, perGroup) = (factorBytes(scaleFormat), groupSize / block)
+  let (bits, columns, scaleFormat) = (shape.bits, shape.columns, shape.scaleFormat)
+  let block = min(shape.groupSize, Int8Block.limit)
+  let (half, perGroup) = (factorBytes(scaleFormat), shape.groupSize / block)
   let floats = (scratch + 16 * paddedColumns(columns)).assumingMemoryBound(to: Float.self)
   let isWhole = bits == 4 || bits == 8
   // Weights in scratch are at a distance from the sums at which loads do not look, modulo 4 KiB, like what was just stored:
-  // with the near requests 512 rows of x are 5 to 7 % faster so. Eight would not pay for the copy.
-  let isMany = xRows >= 32
+  // with the near prefetches 512 rows of x are 5 to 7 % faster so. Eight would not pay for the copy.
+  let isMany = x.count >= 32
   let isMoved = !isWhole || isMany
   var (at, target, out) = (panel, floats, scratch)
-  for _ in 0..<columns / groupSize {
+  for _ in 0..<columns / shape.groupSize {
     let (scale, bias) = (factors(at, scaleFormat), factors(at + half, scaleFormat))
     at += 2 * half
     for _ in 0..<perGroup {
@@ -175,20 +187,20 @@ func pass(
         } else {
           unpack(at, bits, block, out)
         }
-        out += blockBytes(block, bits <= 4 ? 4 : 8)
+        out += blockBytes(block, wholeBits(bits))
       }
       at += blockBytes(block, bits)
     }
   }
   let blocks = columns / block
   let a = paddedColumns(columns)
-  let totals = floats + 32 * factorBlocks(columns, block)
-  let passes = xRows < 8 ? (xRows + 3) / 4 : (xRows + 7) / 8
+  let passes = x.count < 8 ? (x.count + 3) / 4 : (x.count + 7) / 8
   return (
-    isMoved ? UnsafeRawPointer(scratch) : panel + 2 * half, isMoved ? 0 : 2 * half, perGroup > 1,
-    blocks, x,
-    xStride, a, a + 4 * paddedBlocks(columns, block), floats, totals, next, next + aheadBytes,
-    aheadBytes / (blocks * passes) + 1, !isMany
+    panel: isMoved ? UnsafeRawPointer(scratch) : panel + 2 * half, gap: isMoved ? 0 : 2 * half,
+    isShared: perGroup > 1, blocks: blocks, x: x.base, stride: x.rowBytes, a: a,
+    c: a + 4 * paddedBlocks(columns, block), factors: floats,
+    totals: floats + 32 * factorBlocks(columns, block), next: next, last: last,
+    share: (last - next) / (blocks * passes) + 1, isFar: !isMany
   )
 }
 
@@ -222,11 +234,10 @@ func unpack(_ w: UnsafeRawPointer, _ bits: Int, _ block: Int, _ out: UnsafeMutab
 
 // MARK: One row of x
 
-/// A panel by one row of x; a tuple, since a struct would bring weak symbols. `a` and `c` are where the row has its scales
-/// and its sums.
+/// A panel by one row of x. `a` and `c` are where the row has its scales and its sums.
 typealias One = (
-  panel: UnsafeRawPointer, blocks: Int, scaleFormat: Int, isShared: Bool, x: UnsafeRawPointer, a: Int, c: Int,
-  totals: UnsafeMutablePointer<Float>
+  panel: UnsafeRawPointer, blocks: Int, scaleFormat: FloatFormat, isShared: Bool, x: UnsafeRawPointer, a: Int,
+  c: Int, totals: UnsafeMutablePointer<Float>
 )
 
 /// Row by row while the panel is in the first-level cache: a row takes less than half of the time that the panel took to
@@ -252,46 +263,46 @@ private func multiply(_ p: One, _ bits: Int, _ block: Int) {
 // A function for each shape, as in Int8Panel.
 
 @inline(never)
-func row2x64(_ p: One) { row(p, 2, 0, 64) }
+func row2x64(_ p: One) { row(p, low: 2, high: 0, block: 64) }
 
 @inline(never)
-func row2x32(_ p: One) { row(p, 2, 0, 32) }
+func row2x32(_ p: One) { row(p, low: 2, high: 0, block: 32) }
 
 @inline(never)
-func row3x64(_ p: One) { row(p, 2, 1, 64) }
+func row3x64(_ p: One) { row(p, low: 2, high: 1, block: 64) }
 
 @inline(never)
-func row3x32(_ p: One) { row(p, 2, 1, 32) }
+func row3x32(_ p: One) { row(p, low: 2, high: 1, block: 32) }
 
 @inline(never)
-func row4x64(_ p: One) { row(p, 4, 0, 64) }
+func row4x64(_ p: One) { row(p, low: 4, high: 0, block: 64) }
 
 @inline(never)
-func row4x32(_ p: One) { row(p, 4, 0, 32) }
+func row4x32(_ p: One) { row(p, low: 4, high: 0, block: 32) }
 
 @inline(never)
-func row5x64(_ p: One) { row(p, 4, 1, 64) }
+func row5x64(_ p: One) { row(p, low: 4, high: 1, block: 64) }
 
 @inline(never)
-func row5x32(_ p: One) { row(p, 4, 1, 32) }
+func row5x32(_ p: One) { row(p, low: 4, high: 1, block: 32) }
 
 @inline(never)
-func row6x64(_ p: One) { row(p, 4, 2, 64) }
+func row6x64(_ p: One) { row(p, low: 4, high: 2, block: 64) }
 
 @inline(never)
-func row6x32(_ p: One) { row(p, 4, 2, 32) }
+func row6x32(_ p: One) { row(p, low: 4, high: 2, block: 32) }
 
 @inline(never)
-func row8x64(_ p: One) { row(p, 8, 0, 64) }
+func row8x64(_ p: One) { row(p, low: 8, high: 0, block: 64) }
 
 @inline(never)
-func row8x32(_ p: One) { row(p, 8, 0, 32) }
+func row8x32(_ p: One) { row(p, low: 8, high: 0, block: 32) }
 
 /// - Parameters:
 ///   - low: bits of the first plane.
 ///   - high: bits of the second, or 0.
 @inline(__always)
-private func row(_ p: One, _ low: Int, _ high: Int, _ block: Int) {
+private func row(_ p: One, low: Int, high: Int, block: Int) {
   var at = p.panel
   let half = factorBytes(p.scaleFormat)
   var (scale, bias) = (_mm512_setzero_ps(), _mm512_setzero_ps())
@@ -319,11 +330,11 @@ private func row(_ p: One, _ low: Int, _ high: Int, _ block: Int) {
 
 /// Sixteen scales or biases.
 @inline(__always)
-private func factors(_ base: UnsafeRawPointer, _ format: Int) -> __m512 {
+private func factors(_ base: UnsafeRawPointer, _ format: FloatFormat) -> __m512 {
   switch format {
-  case 0: return _mm512_loadu_ps(base)
-  case 1: return _mm512_cvtph_ps(base.loadUnaligned(as: __m256i.self))
-  default:
+  case .f32: return _mm512_loadu_ps(base)
+  case .f16: return _mm512_cvtph_ps(base.loadUnaligned(as: __m256i.self))
+  case .bf16:
     let words = _mm512_cvtepu16_epi32(base.loadUnaligned(as: __m256i.self))
     return _mm512_castsi512_ps(_mm512_slli_epi32(words, 16))
   }

@@ -6,6 +6,7 @@
 //   panel, for each dword of a packed row:  [ outputs 0-15 ]     64 bytes; nibbles are split when they are multiplied
 //   factors, for each block:                [ scales of outputs 0-15 | biases of outputs 0-15 ]
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
 /// Blocks that the factors have room for: sixteen groups are interleaved at once.
@@ -13,54 +14,48 @@ import _Builtin_intrinsics.intel
 func factorBlocks(_ columns: Int, _ block: Int) -> Int { (columns / block + 31) & ~31 }
 
 /// Bytes of scratch that `multiplyInt8Panel` needs, 64-byte aligned.
-package func int8PanelBytes(columns: Int, block: Int) -> Int {
+package func int8PanelBytes(_ columns: Int, _ block: Int) -> Int {
   // A panel of bytes, scales and biases of 16 outputs, and 8 rows of 16 accumulators.
   16 * paddedColumns(columns) + 128 * factorBlocks(columns, block) + 8 * 16 * 64
 }
 
-/// As `multiplyInt8`, for `weightRows` of at most 16 and at least 4 rows of x. The `aheadRows` weight
-/// rows behind them will be wanted soon: they are asked for along the way.
+/// As `multiplyInt8`, for at most one panel of 4- or 8-bit weights and at least four rows of x. Scalar twin:
+/// `Reference.multiplyInt8`.
 package func multiplyInt8Panel(
-  packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
-  scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
-  xStride: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int,
-  scratch: UnsafeMutableRawPointer, aheadRows: Int
+  _ weights: QuantizedRows, _ x: Int8Activations, into y: Output, scratch: PanelScratch
 ) {
-  let block = min(groupSize, 64)
+  let (columns, rowBytes, groups) = (weights.columns, weights.rowBytes, weights.groups)
+  let block = min(groups.size, Int8Block.limit)
   let blocks = columns / block
-  let panel = scratch
+  let panel = scratch.base
   let factors = (panel + 16 * paddedColumns(columns)).assumingMemoryBound(to: Float.self)
-  let totals = factors + 32 * factorBlocks(columns, block)
-
-  interleaveFactors(
-    scales, biases, scaleRowBytes, scaleFormat, weightRows, columns / groupSize, groupSize > block, factors)
+  interleaveFactors(groups, rows: weights.count, count: columns / groups.size, into: factors)
   let a = paddedColumns(columns)
-  let c = a + 4 * paddedBlocks(columns, block)
-  // The next panel's weights are asked for line by line in between, its few scales at once.
-  var next = packed + weightRows * rowBytes
-  let last = next + aheadRows * rowBytes
-  // With few rows of x the next panel is wanted so soon that it is asked for while this one is interleaved, too.
-  let steps = xRows < 8 ? rowBytes / 64 + blocks * ((xRows + 3) / 4) : blocks * ((xRows + 7) / 8)
-  let share = aheadRows * rowBytes / steps + 1
-  next = interleave(packed, rowBytes, weightRows, panel, next, xRows < 8 ? last : next, share)
-  for line in 0..<(aheadRows * scaleRowBytes + 63) / 64 {
-    prefetch(scales + weightRows * scaleRowBytes + 64 * line)
-    prefetch(biases + weightRows * scaleRowBytes + 64 * line)
+  // The next panel's weights are prefetched line by line in between, its few scales at once.
+  var next = weights.packed + weights.count * rowBytes
+  let last = next + scratch.aheadRows * rowBytes
+  // With few rows of x the next panel is wanted so soon that it is prefetched while this one is interleaved, too, and lines
+  // come faster than the first-level cache takes them.
+  let isFew = x.count < 8
+  let steps = isFew ? rowBytes / 64 + blocks * ((x.count + 3) / 4) : blocks * ((x.count + 7) / 8)
+  let share = scratch.aheadRows * rowBytes / steps + 1
+  next = interleave(weights, into: panel, prefetching: next, upTo: isFew ? last : next, share)
+  for line in 0..<(scratch.aheadRows * groups.rowBytes + 63) / 64 {
+    prefetch(groups.scales + weights.count * groups.rowBytes + 64 * line)
+    prefetch(groups.biases + weights.count * groups.rowBytes + 64 * line)
   }
-  // With few rows of x the requests come faster than the first-level cache takes them.
-  let isFar = xRows < 8
   let first: Pass = (
-    UnsafeRawPointer(panel), 0, false, blocks, x, xStride, a, c, factors, totals, next, last, share, isFar
+    panel: UnsafeRawPointer(panel), gap: 0, isShared: false, blocks: blocks, x: x.base, stride: x.rowBytes,
+    a: a, c: a + 4 * paddedBlocks(columns, block), factors: factors,
+    totals: factors + 32 * factorBlocks(columns, block), next: next, last: last, share: share, isFar: isFew
   )
-  multiplyPanel(bits, first, block, xRows, tailMask(weightRows), y, yStride)
+  multiplyPanel(first, bits: weights.bits, block: block, rows: x.count, outputs: weights.count, into: y)
 }
 
-/// A panel by at least 4 rows of x, the first of which are `first`'s: into the sixteen columns of y, or fewer by `mask`.
+/// A panel by at least 4 rows of x, the first of which are `first`'s: into the first `outputs` (1 ... 16) columns of y.
 @inline(__always)
-func multiplyPanel(
-  _ bits: Int, _ first: Pass, _ block: Int, _ xRows: Int, _ mask: __mmask16, _ y: UnsafeMutablePointer<Float>,
-  _ yStride: Int
-) {
+func multiplyPanel(_ first: Pass, bits: Int, block: Int, rows xRows: Int, outputs: Int, into y: Output) {
+  let mask = tailMask(outputs)
   var p = first
   // Slots are written by their first block; those without one are zero.
   for slot in min(p.blocks, 16)..<16 {
@@ -86,7 +81,7 @@ func multiplyPanel(
     p.next = max(p.next, p.last)
     let rows = isEight ? 8 : 4
     for i in 0..<rows {
-      _mm512_mask_storeu_ps(y + (r + i) * yStride, mask, sumOfSlots(p.totals + 256 * i))
+      _mm512_mask_storeu_ps(y.base + (r + i) * y.stride, mask, sumOfSlots(p.totals + 256 * i))
     }
     r += rows
   }
@@ -104,7 +99,6 @@ func sumOfSlots(_ slots: UnsafeMutablePointer<Float>) -> __m512 {
 
 // MARK: Interleaving
 
-/// Four registers; a tuple, since a struct would bring weak symbols.
 private typealias Four = (__m512i, __m512i, __m512i, __m512i)
 
 /// Within each 128-bit lane: dword d of the four registers in the d-th result.
@@ -153,13 +147,14 @@ private func transpose(_ row: (Int) -> __m512i, into store: (_ d: Int, __m512i) 
   lanes(3, lanesTransposed(a.3, b.3, c.3, d.3))
 }
 
-/// Scales and biases of the sixteen outputs, `out[32 · block + output]` and sixteen behind. Outputs that are not there
-/// repeat the last; behind the last block are zeros, up to a multiple of 32.
+/// Scales and biases of `count` groups of the sixteen outputs, `out[32 · block + output]` and sixteen after. Outputs that are
+/// not there repeat the last; after the last block are zeros, up to a multiple of 32.
 @inline(never)
 func interleaveFactors(
-  _ scales: UnsafeRawPointer, _ biases: UnsafeRawPointer, _ stride: Int, _ format: Int, _ rows: Int,
-  _ groups: Int, _ isShared: Bool, _ out: UnsafeMutablePointer<Float>
+  _ all: Groups, rows: Int, count groups: Int, into out: UnsafeMutablePointer<Float>
 ) {
+  let (scales, biases, stride) = (all.scales, all.biases, all.rowBytes)
+  let isShared = all.size > Int8Block.limit
   let sixteen = _mm512_set1_epi32(16)
   let blocksPerGroup = isShared ? 2 : 1
   var first = 0
@@ -187,11 +182,11 @@ func interleaveFactors(
     func pair(_ o: Int) -> __m512i {
       _mm512_or_si512(halves(scales, o), _mm512_sllv_epi32(halves(biases, o), sixteen))
     }
-    switch format {
-    case 0:
+    switch all.format {
+    case .f32:
       transpose({ floats(scales, $0) }, into: { store($0, $1, 0) })
       transpose({ floats(biases, $0) }, into: { store($0, $1, 16) })
-    case 1:
+    case .f16:
       transpose(
         pair,
         into: { d, words in
@@ -199,7 +194,7 @@ func interleaveFactors(
           store(d, _mm512_castps_si512(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(words))), 0)
           store(d, _mm512_castps_si512(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(high))), 16)
         })
-    default:
+    case .bf16:
       transpose(
         pair,
         into: { d, words in
@@ -212,14 +207,15 @@ func interleaveFactors(
 }
 
 /// A panel of the sixteen outputs' packed rows. Outputs that are not there repeat the last. Along the way the lines
-/// from `next` to `last` are asked for, `share` bytes with each 64 of a row.
+/// from `next` to `last` are prefetched, `share` bytes with each 64 of a row.
 ///
-/// - Returns: the first line that was not asked for.
+/// - Returns: the first line that was not prefetched.
 @inline(never)
 func interleave(
-  _ packed: UnsafeRawPointer, _ rowBytes: Int, _ rows: Int, _ panel: UnsafeMutableRawPointer,
-  _ next: UnsafeRawPointer, _ last: UnsafeRawPointer, _ share: Int
+  _ weights: QuantizedRows, into panel: UnsafeMutableRawPointer, prefetching next: UnsafeRawPointer,
+  upTo last: UnsafeRawPointer, _ share: Int
 ) -> UnsafeRawPointer {
+  let (packed, rowBytes, rows) = (weights.packed, weights.rowBytes, weights.count)
   var first = 0
   var (asked, wanted) = (next, next)
   while first < rowBytes {
@@ -240,10 +236,9 @@ func interleave(
 
 // MARK: Products
 
-/// Some rows of x by a panel; a tuple, since a struct would bring weak symbols. `panel` is where the first block's
-/// weights are; `gap` bytes are between those of each block and the next, or of each two if they share their factors. `a`
-/// and `c` are where a row of x has its scales and its sums; the memory from `next` to `last` is asked for, `share` bytes
-/// with each block, `isFar` into the second-level cache.
+/// Some rows of x by a panel. `panel` is where the first block's weights are; `gap` bytes are between those of each block and
+/// the next, or of each two if they share their factors. `a` and `c` are where a row of x has its scales and its sums; the
+/// memory from `next` to `last` is prefetched, `share` bytes with each block, `isFar` into the second-level cache.
 typealias Pass = (
   panel: UnsafeRawPointer, gap: Int, isShared: Bool, blocks: Int, x: UnsafeRawPointer, stride: Int, a: Int,
   c: Int,
@@ -251,38 +246,38 @@ typealias Pass = (
   last: UnsafeRawPointer, share: Int, isFar: Bool
 )
 
-// A function for each shape: inlined together they share registers and spill them. Not private: what is private and
-// stays out of line becomes a weak symbol.
+// A function for each shape: inlined together they share registers and spill them.
 
 @inline(never)
-func eightRows4x64(_ p: Pass) { pass(p, 8, 4, 64) }
+func eightRows4x64(_ p: Pass) { pass(p, rows: 8, bits: 4, block: 64) }
 
 @inline(never)
-func eightRows4x32(_ p: Pass) { pass(p, 8, 4, 32) }
+func eightRows4x32(_ p: Pass) { pass(p, rows: 8, bits: 4, block: 32) }
 
 @inline(never)
-func eightRows8x64(_ p: Pass) { pass(p, 8, 8, 64) }
+func eightRows8x64(_ p: Pass) { pass(p, rows: 8, bits: 8, block: 64) }
 
 @inline(never)
-func eightRows8x32(_ p: Pass) { pass(p, 8, 8, 32) }
+func eightRows8x32(_ p: Pass) { pass(p, rows: 8, bits: 8, block: 32) }
 
 @inline(never)
-func fourRows4x64(_ p: Pass) { pass(p, 4, 4, 64) }
+func fourRows4x64(_ p: Pass) { pass(p, rows: 4, bits: 4, block: 64) }
 
 @inline(never)
-func fourRows4x32(_ p: Pass) { pass(p, 4, 4, 32) }
+func fourRows4x32(_ p: Pass) { pass(p, rows: 4, bits: 4, block: 32) }
 
 @inline(never)
-func fourRows8x64(_ p: Pass) { pass(p, 4, 8, 64) }
+func fourRows8x64(_ p: Pass) { pass(p, rows: 4, bits: 8, block: 64) }
 
 @inline(never)
-func fourRows8x32(_ p: Pass) { pass(p, 4, 8, 32) }
+func fourRows8x32(_ p: Pass) { pass(p, rows: 4, bits: 8, block: 32) }
 
 @inline(__always)
-private func pass(_ p: Pass, _ rows: Int, _ bits: Int, _ block: Int) {
+private func pass(_ p: Pass, rows: Int, bits: Int, block: Int) {
+  // A slot's first block finds nothing to add to.
   let first = min(16, p.blocks)
-  for j in 0..<first { step(p, j, rows, bits, block, true) }
-  for j in first..<p.blocks { step(p, j, rows, bits, block, false) }
+  for j in 0..<first { step(p, j, rows: rows, bits: bits, block: block, isFirst: true) }
+  for j in first..<p.blocks { step(p, j, rows: rows, bits: bits, block: block, isFirst: false) }
 }
 
 /// 1.5 · 2^23: integers below 2^22 that are added to its bits are added to the float. The sums of a block are, at most
@@ -305,7 +300,7 @@ func folded(
 
 /// Block `j` of the panel by `rows` rows of x.
 @inline(__always)
-private func step(_ p: Pass, _ j: Int, _ rows: Int, _ bits: Int, _ block: Int, _ isFirst: Bool) {
+private func step(_ p: Pass, _ j: Int, rows: Int, bits: Int, block: Int, isFirst: Bool) {
   var next = p.next + ((p.share * j) & ~63)
   let end = min(p.last, p.next + ((p.share * (j + 1)) & ~63))
   while next < end {
@@ -323,38 +318,39 @@ private func step(_ p: Pass, _ j: Int, _ rows: Int, _ bits: Int, _ block: Int, _
   var (h0, h1, h2, h3) = (zero, zero, zero, zero)
   for d in 0..<block * bits / 32 {
     let words = _mm512_loadu_si512(weights + 64 * d)
+    /// Weights times four activations of row `i`, `at` bytes from the first of the block.
     @inline(__always)
-    func add(_ sum: inout __m512i, _ weights: __m512i, _ i: Int, _ at: Int) {
+    func add(_ sum: inout __m512i, _ weights: __m512i, row i: Int, at: Int) {
       let four = (x + i * p.stride + at + 4 * d).loadUnaligned(as: Int32.self)
       sum = _mm512_dpbusd_epi32(sum, weights, _mm512_set1_epi32(four))
     }
     // Low nibbles meet the first half of a block of x, high ones the second.
     let low = bits == 4 ? _mm512_and_si512(words, nibbles) : words
-    let high = _mm512_and_si512(_mm512_srli_epi32(words, 4), nibbles)
-    add(&p0, low, 0, 0)
-    add(&p1, low, 1, 0)
-    add(&p2, low, 2, 0)
-    add(&p3, low, 3, 0)
+    let (high, half) = (_mm512_and_si512(_mm512_srli_epi32(words, 4), nibbles), block / 2)
+    add(&p0, low, row: 0, at: 0)
+    add(&p1, low, row: 1, at: 0)
+    add(&p2, low, row: 2, at: 0)
+    add(&p3, low, row: 3, at: 0)
     if rows == 8 {
-      add(&p4, low, 4, 0)
-      add(&p5, low, 5, 0)
-      add(&p6, low, 6, 0)
-      add(&p7, low, 7, 0)
+      add(&p4, low, row: 4, at: 0)
+      add(&p5, low, row: 5, at: 0)
+      add(&p6, low, row: 6, at: 0)
+      add(&p7, low, row: 7, at: 0)
     }
     if bits == 4 && rows == 8 {
-      add(&p0, high, 0, block / 2)
-      add(&p1, high, 1, block / 2)
-      add(&p2, high, 2, block / 2)
-      add(&p3, high, 3, block / 2)
-      add(&p4, high, 4, block / 2)
-      add(&p5, high, 5, block / 2)
-      add(&p6, high, 6, block / 2)
-      add(&p7, high, 7, block / 2)
+      add(&p0, high, row: 0, at: half)
+      add(&p1, high, row: 1, at: half)
+      add(&p2, high, row: 2, at: half)
+      add(&p3, high, row: 3, at: half)
+      add(&p4, high, row: 4, at: half)
+      add(&p5, high, row: 5, at: half)
+      add(&p6, high, row: 6, at: half)
+      add(&p7, high, row: 7, at: half)
     } else if bits == 4 {
-      add(&h0, high, 0, block / 2)
-      add(&h1, high, 1, block / 2)
-      add(&h2, high, 2, block / 2)
-      add(&h3, high, 3, block / 2)
+      add(&h0, high, row: 0, at: half)
+      add(&h1, high, row: 1, at: half)
+      add(&h2, high, row: 2, at: half)
+      add(&h3, high, row: 3, at: half)
     }
   }
   if bits == 4 && rows == 4 {

@@ -8,6 +8,7 @@
 // integer product sees: with the sum of the exact x the error grows 2.7 times.
 // Beside 4-bit weights the elements of a block stand as [even | odd], the order in which nibbles unpack.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
 @inline(__always)
@@ -17,13 +18,15 @@ func paddedColumns(_ columns: Int) -> Int { (columns + 63) & ~63 }
 func paddedBlocks(_ columns: Int, _ block: Int) -> Int { (columns / block + 15) & ~15 }
 
 /// Bytes of one quantized row.
-package func int8RowBytes(columns: Int, block: Int) -> Int {
+package func int8RowBytes(_ columns: Int, _ block: Int) -> Int {
   paddedColumns(columns) + 8 * paddedBlocks(columns, block)
 }
 
-/// Quantizes one row of `columns` floats, whole blocks; see the head of this file for `out`.
+/// Quantizes one row of `columns` floats, whole blocks; see the head of this file for `out`. Scalar twin:
+/// `Reference.quantizeInt8`.
 package func quantizeInt8(
-  x: UnsafePointer<Float>, columns: Int, block: Int, evenOdd: Bool, out: UnsafeMutableRawPointer
+  _ x: UnsafePointer<Float>, _ columns: Int, _ block: Int, _ order: Int8Order,
+  into out: UnsafeMutableRawPointer
 ) {
   let padded = paddedColumns(columns)
   let blocks = paddedBlocks(columns, block)
@@ -52,11 +55,11 @@ package func quantizeInt8(
     let scale = top / 127
     scales[j] = scale
     sums[j] = scale * Float(sum(total))
-    if evenOdd { separate(out + j * block, block) }
+    if case .evenOdd = order { separate(out + j * block, block) }
   }
 }
 
-/// Moves the even elements of a block to its front, the odd ones behind them.
+/// Moves the even elements of a block to its front, the odd ones after them.
 @inline(__always)
 private func separate(_ block: UnsafeMutableRawPointer, _ count: Int) {
   if count == 32 {

@@ -1,12 +1,17 @@
-// Attention over a cache's int16 or int8 keys and values in AVX-512; Compute's IntegerAttention has the method.
+// Attention over a cache's int16 or int8 keys and values in AVX-512; `Compute/Kernels/IntegerAttention` has the method and
+// the scalar twins.
 //
 // `VPDPWSSD` adds two products to each of sixteen sums, as many per cycle as a multiply-add of floats adds one.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
-/// `x ≈ scale · out`; see Compute's IntegerAttention.Quantize.
+/// Rounds `count` floats to `x ≈ scale · out` with `|out| <= limit`; `out` has room for an even count, and zero after an odd
+/// one. Scalar twin: `IntegerAttention.quantized`.
+///
+/// - Returns: the scale.
 package func quantizeInt16(
-  x: UnsafePointer<Float>, count: Int, limit: Float, out: UnsafeMutablePointer<Int16>
+  _ x: UnsafePointer<Float>, _ count: Int, _ limit: Float, into out: UnsafeMutablePointer<Int16>
 ) -> Float {
   var largest = _mm512_setzero_si512()
   var i = 0
@@ -50,54 +55,51 @@ private func rounded(_ x: __m512, _ inverse: __m512) -> __m256i {
   _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(_mm512_mul_ps(x, inverse)))
 }
 
-/// Scores of int16 keys; see Compute's IntegerAttention.Scores.
+/// Scores of int16 keys, `out[r][j]`. Scalar twin: `IntegerAttention.scored`.
 package func attentionScoresInt16(
-  queries: UnsafePointer<Int16>, queryStride: Int, queryRows: Int, queryScales: UnsafePointer<Float>,
-  keys: UnsafeRawPointer, keyScales: UnsafePointer<Float>, headDim: Int, ahead: UnsafeRawPointer,
-  out: UnsafeMutablePointer<Float>
-) { scores(queries, queryStride, queryRows, queryScales, keys, false, keyScales, headDim, ahead, out) }
+  _ queries: IntegerQueries, _ keys: IntegerBlock, into out: UnsafeMutablePointer<Float>
+) { scores(queries, keys, .int16, out) }
 
-/// Scores of int8 keys.
+/// Scores of int8 keys, likewise.
 package func attentionScoresInt8(
-  queries: UnsafePointer<Int16>, queryStride: Int, queryRows: Int, queryScales: UnsafePointer<Float>,
-  keys: UnsafeRawPointer, keyScales: UnsafePointer<Float>, headDim: Int, ahead: UnsafeRawPointer,
-  out: UnsafeMutablePointer<Float>
-) { scores(queries, queryStride, queryRows, queryScales, keys, true, keyScales, headDim, ahead, out) }
+  _ queries: IntegerQueries, _ keys: IntegerBlock, into out: UnsafeMutablePointer<Float>
+) { scores(queries, keys, .int8, out) }
 
-/// Sums of int16 values; see Compute's IntegerAttention.Accumulate.
-package func attentionAccumulateInt16(
-  weights: UnsafePointer<Float>, weightScales: UnsafePointer<Float>, rows: Int, from: Int, to: Int,
-  values: UnsafeRawPointer, headDim: Int, factors: UnsafePointer<Float>, ahead: UnsafeRawPointer,
-  out: UnsafeMutablePointer<Float>
-) { accumulate(weights, weightScales, rows, from, to, values, false, headDim, factors, ahead, out) }
+/// `sums[r] = factors[r] · sums[r] + weightScales[r] · Σ weights[r][j] · values[j]` of int16 values. Scalar twin:
+/// `IntegerAttention.accumulated`.
+package func attentionAccumulateInt16(_ rows: AttentionRows, _ values: IntegerBlock) {
+  accumulate(rows, values, .int16)
+}
 
-/// Sums of int8 values.
-package func attentionAccumulateInt8(
-  weights: UnsafePointer<Float>, weightScales: UnsafePointer<Float>, rows: Int, from: Int, to: Int,
-  values: UnsafeRawPointer, headDim: Int, factors: UnsafePointer<Float>, ahead: UnsafeRawPointer,
-  out: UnsafeMutablePointer<Float>
-) { accumulate(weights, weightScales, rows, from, to, values, true, headDim, factors, ahead, out) }
+/// Sums of int8 values, likewise.
+package func attentionAccumulateInt8(_ rows: AttentionRows, _ values: IntegerBlock) {
+  accumulate(rows, values, .int8)
+}
 
 /// What four rows are multiplied with, in pairs; of two rows the last two are not looked at.
-private typealias Four = (UnsafeRawPointer, UnsafeRawPointer, UnsafeRawPointer, UnsafeRawPointer)
+private typealias FourRows = (UnsafeRawPointer, UnsafeRawPointer, UnsafeRawPointer, UnsafeRawPointer)
 
-/// Sums of four rows, two registers each; tuples, since a struct would bring weak symbols.
+/// Sums of four rows, two registers each.
 private typealias Eight = (__m512i, __m512i, __m512i, __m512i, __m512i, __m512i, __m512i, __m512i)
 
-/// `Σ rows[r][k] · stored[k][0 ..< 32]` over the pairs k in `from ..< to`, `stride` apart. Four rows share each vector that
-/// is loaded: a cycle has room for one such load and one multiply-add. As many bytes are wanted next at `ahead`.
+/// Pairs of stored integers that are multiplied with a pair of each row.
+private typealias Pairs = (
+  base: UnsafeRawPointer, element: StoredInteger, from: Int, to: Int, stride: Int, ahead: UnsafeRawPointer?
+)
+
+/// `Σ rows[r][k] · stored[k][0 ..< 32]` over the pairs k in `from ..< to`, `stride` apart, of four rows or of two. Rows share
+/// each vector that is loaded: a cycle has room for one such load and one multiply-add. As many bytes as are read are
+/// prefetched at `ahead`.
 @inline(__always)
-private func products(
-  _ isFour: Bool, _ rows: Four, _ from: Int, _ to: Int, _ stored: UnsafeRawPointer, _ areBytes: Bool,
-  _ stride: Int, _ ahead: UnsafeRawPointer?
-) -> Eight {
-  let pairBytes = areBytes ? 2 : 4
+private func products(of rows: FourRows, isFour: Bool, _ stored: Pairs) -> Eight {
+  let pairBytes = 2 * stored.element.bytes
   /// Sixteen pairs of int16.
   @inline(__always)
   func pairs(_ source: UnsafeRawPointer) -> __m512i {
-    areBytes
-      ? _mm512_cvtepi8_epi16(_mm256_loadu_si256(source.assumingMemoryBound(to: __m256i.self)))
-      : _mm512_loadu_si512(source)
+    switch stored.element {
+    case .int8: _mm512_cvtepi8_epi16(_mm256_loadu_si256(source.assumingMemoryBound(to: __m256i.self)))
+    case .int16: _mm512_loadu_si512(source)
+    }
   }
   @inline(__always)
   func add(
@@ -109,15 +111,15 @@ private func products(
   }
   let zero = _mm512_setzero_si512()
   var (a0, b0, a1, b1, a2, b2, a3, b3) = (zero, zero, zero, zero, zero, zero, zero, zero)
-  var k = from
-  while k < to {
-    let at = k * stride * pairBytes
-    if let ahead {
-      let line = ahead + k * 32 * pairBytes
+  var k = stored.from
+  while k < stored.to {
+    let at = k * stored.stride * pairBytes
+    if let ahead = stored.ahead {
+      let line = ahead + k * blockTokens * pairBytes
       prefetchFar(line)
-      if !areBytes { prefetchFar(line + 64) }
+      if pairBytes == 4 { prefetchFar(line + 64) }
     }
-    let (low, high) = (pairs(stored + at), pairs(stored + at + 16 * pairBytes))
+    let (low, high) = (pairs(stored.base + at), pairs(stored.base + at + 16 * pairBytes))
     add(&a0, &b0, low, high, rows.0, k)
     add(&a1, &b1, low, high, rows.1, k)
     if isFour {
@@ -129,32 +131,28 @@ private func products(
   return (a0, b0, a1, b1, a2, b2, a3, b3)
 }
 
-// As in Compute's IntegerAttention: products that fit 32 bits, and the largest rounded weight.
-private let exactProducts = 128
-private let weightLimit: Float = 16_383
-
 @inline(__always)
 private func scores(
-  _ queries: UnsafePointer<Int16>, _ stride: Int, _ count: Int, _ queryScales: UnsafePointer<Float>,
-  _ keys: UnsafeRawPointer, _ areBytes: Bool, _ keyScales: UnsafePointer<Float>, _ headDim: Int,
-  _ ahead: UnsafeRawPointer, _ out: UnsafeMutablePointer<Float>
+  _ all: IntegerQueries, _ block: IntegerBlock, _ element: StoredInteger, _ out: UnsafeMutablePointer<Float>
 ) {
-  // The scales of the values stand behind those of the keys.
+  let (queries, stride, count, queryScales) = (all.base, all.stride, all.count, all.scales)
+  let (keys, keyScales, headDim, ahead) = (block.base, block.scales, block.headDim, block.ahead)
+  // The scales of the values stand after those of the keys.
   for line in 0..<4 { prefetch(keyScales + 16 * line) }
   var r = 0
   while r < count {
     // Of an odd number the last row is computed twice.
     let (isFour, second) = (r + 4 <= count, r + 1 < count ? r + 1 : r)
-    let rows: Four = (
+    let rows: FourRows = (
       UnsafeRawPointer(queries + r * stride), UnsafeRawPointer(queries + second * stride),
       UnsafeRawPointer(queries + (r + 2) * stride), UnsafeRawPointer(queries + (r + 3) * stride)
     )
     var first = 0
     while first < headDim {
-      let end = first + exactProducts < headDim ? first + exactProducts : headDim
+      let end = first + IntegerLimit.products < headDim ? first + IntegerLimit.products : headDim
       @inline(__always)
       func finish(_ row: Int, _ low: __m512i, _ high: __m512i) {
-        let target = out + 32 * row
+        let target = out + blockTokens * row
         var (a, b) = (_mm512_cvtepi32_ps(low), _mm512_cvtepi32_ps(high))
         if first > 0 { (a, b) = (_mm512_add_ps(load(target, 0), a), _mm512_add_ps(load(target, 16), b)) }
         if end == headDim {
@@ -165,15 +163,15 @@ private func scores(
         _mm512_storeu_ps(target, a)
         _mm512_storeu_ps(target + 16, b)
       }
-      let (from, to, next) = (first / 2, (end + 1) / 2, r == 0 ? ahead : nil)
+      let pairs: Pairs = (keys, element, first / 2, (end + 1) / 2, blockTokens, r == 0 ? ahead : nil)
       if isFour {
-        let sums = products(true, rows, from, to, keys, areBytes, 32, next)
+        let sums = products(of: rows, isFour: true, pairs)
         finish(r, sums.0, sums.1)
         finish(second, sums.2, sums.3)
         finish(r + 2, sums.4, sums.5)
         finish(r + 3, sums.6, sums.7)
       } else {
-        let sums = products(false, rows, from, to, keys, areBytes, 32, next)
+        let sums = products(of: rows, isFour: false, pairs)
         finish(r, sums.0, sums.1)
         if second > r { finish(second, sums.2, sums.3) }
       }
@@ -183,25 +181,22 @@ private func scores(
   }
 }
 
-/// One step of the running softmax, of four rows at a time; see Compute's IntegerAttention.Softmax.
-package func attentionSoftmaxInt16(
-  scores: UnsafeMutablePointer<Float>, rows: Int, from: Int, to: Int, valueScales: UnsafePointer<Float>,
-  states: UnsafeMutablePointer<Float>, factors: UnsafeMutablePointer<Float>,
-  weightScales: UnsafeMutablePointer<Float>
-) {
-  let seen = (1 << to) - (1 << from)
+/// One step of the running softmax, of four rows at a time, and the rounding of the weights times their values' scales.
+/// Scalar twin: `IntegerAttention.scalar`.
+package func attentionSoftmaxInt16(_ rows: AttentionRows, _ valueScales: UnsafePointer<Float>) {
+  let seen = (1 << rows.seen.upperBound) - (1 << rows.seen.lowerBound)
   let (low, high) = (__mmask16(truncatingIfNeeded: seen), __mmask16(truncatingIfNeeded: seen >> 16))
   let scales = (load(valueScales, 0, low), load(valueScales, 16, high))
-  let last = rows - 1
+  let last = rows.count - 1
   var r = 0
-  while r < rows {
+  while r < rows.count {
     // Missing rows are the last one again: all is loaded before anything is stored.
     let indices = SIMD4(
       r, r + 1 < last ? r + 1 : last, r + 2 < last ? r + 2 : last, r + 3 < last ? r + 3 : last)
-    if r + 2 < rows {
-      softmax(true, indices, low, high, scales, scores, states, factors, weightScales)
+    if r + 2 < rows.count {
+      softmax(rows, indices, isFour: true, (low, high), scales)
     } else {
-      softmax(false, indices, low, high, scales, scores, states, factors, weightScales)
+      softmax(rows, indices, isFour: false, (low, high), scales)
     }
     r += 4
   }
@@ -213,14 +208,14 @@ private typealias Row = (__m512, __m512)
 /// The step of four rows, of which the first two alone are computed where the others are the second one.
 @inline(__always)
 private func softmax(
-  _ isFour: Bool, _ rows: SIMD4<Int>, _ low: __mmask16, _ high: __mmask16, _ valueScales: Row,
-  _ scores: UnsafeMutablePointer<Float>, _ states: UnsafeMutablePointer<Float>,
-  _ factors: UnsafeMutablePointer<Float>, _ weightScales: UnsafeMutablePointer<Float>
+  _ all: AttentionRows, _ rows: SIMD4<Int>, isFour: Bool, _ seen: (low: __mmask16, high: __mmask16),
+  _ valueScales: Row
 ) {
+  let (scores, states, factors) = (all.scores, all.states, all.factors)
   @inline(__always)
   func row(_ lane: Int) -> Row {
-    let (row, hidden) = (scores + 32 * rows[lane], _mm512_set1_ps(-.infinity))
-    return (_mm512_mask_loadu_ps(hidden, low, row), _mm512_mask_loadu_ps(hidden, high, row + 16))
+    let (row, hidden) = (scores + blockTokens * rows[lane], _mm512_set1_ps(-.infinity))
+    return (_mm512_mask_loadu_ps(hidden, seen.low, row), _mm512_mask_loadu_ps(hidden, seen.high, row + 16))
   }
   let (s0, s1) = (row(0), row(1))
   let (s2, s3) = isFour ? (row(2), row(3)) : (s1, s1)
@@ -271,19 +266,19 @@ private func softmax(
   let sizes = merged(size(w0), size(w1), size(w2), size(w3)) {
     _mm_castsi128_ps(_mm_max_epi32(_mm_castps_si128($0), _mm_castps_si128($1)))
   }
-  let inverse = (weightLimit / sizes).replacing(
+  let inverse = (IntegerLimit.weight / sizes).replacing(
     with: 0, where: .!((sizes .>= 0x1p-100) .& (sizes .< .infinity)))
-  let scale = sizes * (1 / weightLimit)
+  let scale = sizes * (1 / IntegerLimit.weight)
   @inline(__always)
   func store(_ lane: Int, _ w: Row) {
     let (r, inverse) = (rows[lane], _mm512_set1_ps(inverse[lane]))
-    let target = UnsafeMutableRawPointer(scores + 32 * r).assumingMemoryBound(to: __m256i.self)
+    let target = UnsafeMutableRawPointer(scores + blockTokens * r).assumingMemoryBound(to: __m256i.self)
     _mm256_storeu_si256(target, rounded(w.0, inverse))
     _mm256_storeu_si256(target + 1, rounded(w.1, inverse))
     states[2 * r] = top[lane]
     states[2 * r + 1] = sum[lane]
     factors[r] = factor[lane]
-    weightScales[r] = scale[lane]
+    all.weightScales[r] = scale[lane]
   }
   store(0, w0)
   store(1, w1)
@@ -303,24 +298,23 @@ private func merged(
 }
 
 @inline(__always)
-private func accumulate(
-  _ weights: UnsafePointer<Float>, _ weightScales: UnsafePointer<Float>, _ count: Int, _ from: Int, _ to: Int,
-  _ values: UnsafeRawPointer, _ areBytes: Bool, _ headDim: Int, _ factors: UnsafePointer<Float>,
-  _ ahead: UnsafeRawPointer, _ out: UnsafeMutablePointer<Float>
-) {
-  let pairBytes = areBytes ? 2 : 4
-  let (first, end) = (from / 2, (to + 1) / 2)
+private func accumulate(_ all: AttentionRows, _ block: IntegerBlock, _ element: StoredInteger) {
+  let (weights, weightScales, factors, out) = (all.scores, all.weightScales, all.factors, all.sums)
+  let (values, headDim, count) = (block.base, block.headDim, all.count)
+  let pairBytes = 2 * element.bytes
+  let (first, end) = (all.seen.lowerBound / 2, (all.seen.upperBound + 1) / 2)
   var r = 0
   while r < count {
     // Of an odd number the last row is computed twice.
     let (isFour, second) = (r + 4 <= count, r + 1 < count ? r + 1 : r)
     @inline(__always)
-    func row(_ i: Int) -> UnsafeRawPointer { UnsafeRawPointer(weights + 32 * i) }
-    let rows: Four = (row(r), row(second), row(r + 2), row(r + 3))
+    func row(_ i: Int) -> UnsafeRawPointer { UnsafeRawPointer(weights + blockTokens * i) }
+    let rows: FourRows = (row(r), row(second), row(r + 2), row(r + 3))
     var d = 0
     while d < headDim {
-      // Behind the values of a block are its scales: whole vectors may be read.
-      let (stored, next) = (values + pairBytes * d, r == 0 ? ahead + 16 * pairBytes * d : nil)
+      // After the values of a block are its scales: whole vectors may be read.
+      let next = r == 0 ? block.ahead + 16 * pairBytes * d : nil
+      let pairs: Pairs = (values + pairBytes * d, element, first, end, headDim, next)
       let width = headDim - d < 32 ? headDim - d : 32
       @inline(__always)
       func finish(_ i: Int, _ low: __m512i, _ high: __m512i) {
@@ -341,13 +335,13 @@ private func accumulate(
         }
       }
       if isFour {
-        let sums = products(true, rows, first, end, stored, areBytes, headDim, next)
+        let sums = products(of: rows, isFour: true, pairs)
         finish(r, sums.0, sums.1)
         finish(second, sums.2, sums.3)
         finish(r + 2, sums.4, sums.5)
         finish(r + 3, sums.6, sums.7)
       } else {
-        let sums = products(false, rows, first, end, stored, areBytes, headDim, next)
+        let sums = products(of: rows, isFour: false, pairs)
         finish(r, sums.0, sums.1)
         if second > r { finish(second, sums.2, sums.3) }
       }

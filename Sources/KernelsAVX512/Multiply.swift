@@ -4,36 +4,35 @@
 // with fused multiply-adds and sums its lanes in one fixed tree. Register blocking (4 weight rows × 4 rows of x)
 // only decides how often a loaded vector is reused, never what an element computes.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
-/// `y[r · yStride + o] = weights[o] · x[r]`; see Compute's KernelTable.
-package func multiplyF32(
-  weights: UnsafeRawPointer, rowBytes: Int, weightRows: Int, x: UnsafePointer<Float>, xStride: Int,
-  xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
-) {
+/// `y[r][o] = weights[o] · x[r]` for float32 weights. Scalar twin: `Reference.multiply`.
+package func multiplyF32(_ weights: FloatRows, _ x: Activations, into y: Output) {
+  let (rowBytes, columns) = (weights.rowBytes, weights.columns)
   // One row of x: weights are read once, in the order of memory.
-  if xRows == 1 {
-    for o in 0..<weightRows { y[o] = oneByOne(weights + o * rowBytes, x, columns) }
+  if x.count == 1 {
+    for o in 0..<weights.count { y.base[o] = oneByOne(weights.base + o * rowBytes, x.base, columns) }
     return
   }
   // Rows of x outermost: four of them stay in the first-level cache while the weight tile streams by.
   var r = 0
-  while r < xRows {
-    let rows = min(4, xRows - r)
-    let source = x + r * xStride
+  while r < x.count {
+    let rows = min(4, x.count - r)
+    let source = x.base + r * x.stride
     var o = 0
-    while o < weightRows {
-      let outputs = min(4, weightRows - o)
-      let w = weights + o * rowBytes
-      let target = y + r * yStride + o
+    while o < weights.count {
+      let outputs = min(4, weights.count - o)
+      let w = weights.base + o * rowBytes
+      let target = y.base + r * y.stride + o
       if rows == 4 && outputs == 4 {
-        fourByFour(w, rowBytes, source, xStride, columns, target, yStride)
+        fourByFour(w, rowBytes, source, x.stride, columns, target, y.stride)
       } else if outputs == 4 {
-        for i in 0..<rows { fourByOne(w, rowBytes, source + i * xStride, columns, target + i * yStride) }
+        for i in 0..<rows { fourByOne(w, rowBytes, source + i * x.stride, columns, target + i * y.stride) }
       } else {
         for j in 0..<outputs {
           for i in 0..<rows {
-            target[i * yStride + j] = oneByOne(w + j * rowBytes, source + i * xStride, columns)
+            target[i * y.stride + j] = oneByOne(w + j * rowBytes, source + i * x.stride, columns)
           }
         }
       }

@@ -1,4 +1,4 @@
-// Asking for cache lines before they are needed: a row of products waits for memory less than half as long.
+// Prefetching cache lines before they are needed: a row of products waits for memory less than half as long.
 //
 // The intrinsic is a macro, which Swift does not import, and the compiler removes calls of the function that wraps
 // it elsewhere; LLVM's own name is left. A prefetch of an address that is not mapped does nothing, so the end of a
@@ -26,7 +26,7 @@ func prefetchFar(_ address: UnsafeRawPointer) {
   #endif
 }
 
-/// Asks for the lines that `count` bytes from `address` on, a constant, will be read from `prefetchDistance` later.
+/// Prefetches the lines that `count` bytes from `address` on, a constant, will be read from `prefetchDistance` later.
 @inline(__always)
 func prefetchAhead(_ address: UnsafeRawPointer, _ count: Int) {
   var at = 0
@@ -36,6 +36,6 @@ func prefetchAhead(_ address: UnsafeRawPointer, _ count: Int) {
   }
 }
 
-/// How far ahead of the products weights are asked for, bytes. 1 to 4 KiB measured the same.
+/// How far ahead of the products weights are prefetched, bytes. 1 to 4 KiB measured the same.
 @inline(__always)
 var prefetchDistance: Int { 2048 }

@@ -4,17 +4,18 @@
 // element i lies in words a = i·bits / 32 and a + 1. With the unit's words in one register, element i is
 // (word[a] >> s | word[a + 1] << (32 - s)) & mask with s = i·bits mod 32; a shift by 32 gives zero.
 
+package import KernelTypes
 import _Builtin_intrinsics.intel
 
-/// One bf16, f16 or f32 element of a scale array; formats as in Compute's FloatFormat.
+/// Element `index` of an array of scales or biases.
 @inline(__always)
-func scalar(_ base: UnsafeRawPointer, _ format: Int, _ index: Int) -> Float {
+func scalar(_ base: UnsafeRawPointer, _ format: FloatFormat, _ index: Int) -> Float {
   switch format {
-  case 0: return base.loadUnaligned(fromByteOffset: 4 * index, as: Float.self)
-  case 1:
+  case .f32: return base.loadUnaligned(fromByteOffset: 4 * index, as: Float.self)
+  case .f16:
     let bits = base.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self)
     return _mm_cvtph_ps(_mm_cvtsi32_si128(Int32(bits)))[0]
-  default:
+  case .bf16:
     let bits = base.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self)
     return Float(bitPattern: UInt32(bits) << 16)
   }
@@ -25,11 +26,9 @@ func iota() -> __m512i {
   _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 }
 
-/// `out[i] = scale · q[i] + bias`, fused, for `count` elements from a group border on; `count` is a multiple of 32.
-package func unpackAffine(
-  packed: UnsafeRawPointer, scales: UnsafeRawPointer, biases: UnsafeRawPointer, scaleFormat: Int,
-  bits: Int, groupSize: Int, count: Int, out: UnsafeMutablePointer<Float>
-) {
+/// `out[i] = scale · q[i] + bias`, fused, for the first row of `weights`. Scalar twin: `Reference.unpack`.
+package func unpackAffine(_ weights: QuantizedRows, into out: UnsafeMutablePointer<Float>) {
+  let (packed, bits, groups) = (weights.packed, weights.bits, weights.groups)
   let width = Int32(bits)
   let offsets = _mm512_mullo_epi32(iota(), _mm512_set1_epi32(width))
   let later = _mm512_add_epi32(offsets, _mm512_set1_epi32(16 * width))
@@ -50,11 +49,11 @@ package func unpackAffine(
   let highBack = _mm512_sub_epi32(thirtyTwo, highShift)
 
   var i = 0
-  for group in 0..<count / groupSize {
-    let scale = _mm512_set1_ps(scalar(scales, scaleFormat, group))
-    let bias = _mm512_set1_ps(scalar(biases, scaleFormat, group))
-    for _ in 0..<groupSize / 32 {
-      // A masked load touches no byte behind the unit: the tensor may end at a page border.
+  for group in 0..<weights.columns / groups.size {
+    let scale = _mm512_set1_ps(scalar(groups.scales, groups.format, group))
+    let bias = _mm512_set1_ps(scalar(groups.biases, groups.format, group))
+    for _ in 0..<groups.size / 32 {
+      // A masked load touches no byte after the unit: the tensor may end at a page border.
       let unit = _mm512_maskz_loadu_epi32(words, packed + i / 8 * bits)
       let low = _mm512_or_si512(
         _mm512_srlv_epi32(_mm512_permutexvar_epi32(lowA, unit), lowShift),
@@ -73,21 +72,23 @@ package func unpackAffine(
 
 /// Sixteen f16 or bf16 elements as float32; the mask's lanes only, zeros elsewhere.
 @inline(__always)
-func widen(_ source: UnsafeRawPointer, _ format: Int, _ mask: __mmask16) -> __m512 {
+func widen(_ source: UnsafeRawPointer, _ format: FloatFormat, _ mask: __mmask16) -> __m512 {
   let bits = _mm256_maskz_loadu_epi16(mask, source)
-  if format == 1 { return _mm512_cvtph_ps(bits) }
+  if case .f16 = format { return _mm512_cvtph_ps(bits) }
   return _mm512_castsi512_ps(_mm512_sllv_epi32(_mm512_cvtepu16_epi32(bits), _mm512_set1_epi32(16)))
 }
 
-/// Widens `count` f16 (format 1) or bf16 (format 2) elements.
-package func widenHalf(source: UnsafeRawPointer, format: Int, count: Int, out: UnsafeMutablePointer<Float>) {
+/// Widens `count` elements of f16 or bf16. Scalar twin: `Reference.widen`.
+package func widenHalf(
+  _ source: UnsafeRawPointer, _ format: FloatFormat, _ count: Int, into out: UnsafeMutablePointer<Float>
+) {
   // A loop for each format: this is what attention to a long context waits for.
-  if format == 1 { widenAll(source, 1, count, out) } else { widenAll(source, 2, count, out) }
+  if case .f16 = format { widenAll(source, .f16, count, out) } else { widenAll(source, .bf16, count, out) }
 }
 
 @inline(__always)
 private func widenAll(
-  _ source: UnsafeRawPointer, _ format: Int, _ count: Int, _ out: UnsafeMutablePointer<Float>
+  _ source: UnsafeRawPointer, _ format: FloatFormat, _ count: Int, _ out: UnsafeMutablePointer<Float>
 ) {
   var i = 0
   while i + 16 <= count {

@@ -15,6 +15,7 @@ enum Manifest {
     }
     let belowKernels = literals(after: "let kernelTargets", to: "\n}", in: text)
     var table: [String: Set<String>] = ["mlxserve": ["CLI"]]
+    for operands in belowKernels { table[operands] = [] }
     for kernel in kernels { table[kernel] = Set(belowKernels) }
     for entry in entries(of: "let modules: [(name: String, imports: [String])] = [", in: text) {
       guard let name = strings(in: entry).first else { continue }

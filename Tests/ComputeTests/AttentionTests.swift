@@ -1,5 +1,6 @@
 // Attention: kernels against the reference, the whole against a plain softmax, and chunks against one pass.
 
+import KernelTypes
 import Support
 import Testing
 
@@ -15,8 +16,9 @@ import Testing
           let block = Bytes.floats(32 * size, using: &random)
           let found = Bytes.room(rows * 32)
           let exact = Bytes.room(rows * 32)
-          kernels.scores(q.floats, size, rows, block.floats, size, found.floats)
-          KernelTable.reference.scores(q.floats, size, rows, block.floats, size, exact.floats)
+          let stored = FloatBlock(base: block.floats, headDim: size)
+          kernels.scores(q.activations(rows, size), stored, found.floats)
+          KernelTable.reference.scores(q.activations(rows, size), stored, exact.floats)
           let bound = epsilon * Float(size * (size + 2))
           #expect(
             worst(found.values(rows * 32), exact.values(rows * 32)) { _ in bound } <= 1, "\(name) \(size)")
@@ -25,9 +27,14 @@ import Testing
           let twin = Bytes(rows * size * 4)
           for i in 0..<rows * size { twin.floats[i] = sums.floats[i] }
           let factors = Bytes.floats(rows, using: &random)
-          kernels.accumulate(found.floats, rows, 2, 31, block.floats, size, factors.floats, sums.floats)
-          KernelTable.reference.accumulate(
-            found.floats, rows, 2, 31, block.floats, size, factors.floats, twin.floats)
+          func seeing(_ sums: Bytes) -> AttentionRows {
+            // States and scales of weights are another kernel's.
+            AttentionRows(
+              count: rows, seen: 2..<31, scores: found.floats, states: sums.floats, factors: factors.floats,
+              weightScales: sums.floats, sums: sums.floats)
+          }
+          kernels.accumulate(seeing(sums), stored)
+          KernelTable.reference.accumulate(seeing(twin), stored)
           // 29 products of scores up to `size`, and the former sum.
           let sumBound = epsilon * Float(32 * 32 * size + 2)
           #expect(
@@ -53,8 +60,8 @@ import Testing
           let state = Bytes(8)
           state.floats[0] = -.infinity
           state.floats[1] = 0
-          let first = table.softmaxBlock(copy.floats, from, to, state.floats)
-          let second = table.softmaxBlock(copy.floats + 32, from, to, state.floats)
+          let first = table.softmaxBlock(copy.floats, from..<to, state.floats)
+          let second = table.softmaxBlock(copy.floats + 32, from..<to, state.floats)
           #expect(first == 0)
           results.append(
             [second] + state.values(2) + Array(copy.values(64)[from..<to])

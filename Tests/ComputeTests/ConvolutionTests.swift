@@ -1,5 +1,6 @@
 // Kernels of encoders of audio against their scalar twins, and convolutions against sums written out.
 
+import KernelTypes
 import Support
 import Testing
 
@@ -24,11 +25,14 @@ import Testing
             case "layer norm": table.layerNorm(x.floats, y.floats, 1e-6, count, out.floats)
             case "sigmoid": table.gatedSigmoid(x.floats, y.floats, count, out.floats)
             case "silu": table.gatedSigmoid(x.floats, x.floats, count, out.floats)
-            case "convolve": table.convolve(x.floats, stride, 1 + count % 5, y.floats, count, out.floats)
+            case "convolve":
+              table.convolve(x.activations(1 + count % 5, stride), y.floats, count, out.floats)
             default:
-              table.attendLocally(
-                x.floats, y.floats + last, z.floats + last, stride, x.floats + stride, stride, 1 + count % 32,
-                count, 2, out.floats)
+              let relative = Activations(base: x.floats + stride, stride: stride, count: 1 + count % 32)
+              let head = LocalHead(
+                query: x.floats, keys: y.floats + last, values: z.floats + last, stride: stride,
+                relative: relative, size: count, cap: 2)
+              table.attendLocally(head, out.floats)
             }
             #expect(out.isIntact)
             results.append(out.values(count))

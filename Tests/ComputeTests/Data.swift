@@ -1,5 +1,6 @@
 // Seeded random kernel inputs at chosen misalignments, and error bounds.
 
+import KernelTypes
 import Platform
 import Support
 import Testing
@@ -50,22 +51,22 @@ final class Bytes {
 
   /// Floats in -1...1, stored in a format.
   static func floats(
-    _ count: Int, format: Int = FloatFormat.f32, misaligned offset: Int = 0,
+    _ count: Int, format: FloatFormat = .f32, misaligned offset: Int = 0,
     using random: inout SeededGenerator
   ) -> Bytes {
-    let bytes = Bytes(count * (format == FloatFormat.f32 ? 4 : 2), misaligned: offset)
+    let bytes = Bytes(count * format.bytes, misaligned: offset)
     for i in 0..<count {
       let value = Float.random(in: -1...1, using: &random)
       switch format {
-      case FloatFormat.f16:
+      case .f16:
         // Sign, an exponent in 2^-14...2^-1, any mantissa.
         let bits =
           UInt16.random(in: 0...1, using: &random) << 15
           | UInt16.random(in: 1 << 10..<15 << 10, using: &random)
         bytes.start.storeBytes(of: bits, toByteOffset: 2 * i, as: UInt16.self)
-      case FloatFormat.bf16:
+      case .bf16:
         bytes.start.storeBytes(of: UInt16(value.bitPattern >> 16), toByteOffset: 2 * i, as: UInt16.self)
-      default: bytes.start.storeBytes(of: value, toByteOffset: 4 * i, as: Float.self)
+      case .f32: bytes.start.storeBytes(of: value, toByteOffset: 4 * i, as: Float.self)
       }
     }
     return bytes
@@ -81,6 +82,98 @@ final class Bytes {
   var floats: UnsafeMutablePointer<Float> { start.assumingMemoryBound(to: Float.self) }
   func values(_ count: Int) -> [Float] {
     (0..<count).map { start.loadUnaligned(fromByteOffset: 4 * $0, as: Float.self) }
+  }
+}
+
+// MARK: Operands
+
+extension Bytes {
+  /// Rows of dense weights, one after the other.
+  func weights(_ count: Int, _ columns: Int, _ format: FloatFormat = .f32) -> FloatRows {
+    FloatRows(
+      base: start, rowBytes: columns * format.bytes, format: format, count: count, columns: columns)
+  }
+
+  /// Rows of floats, one after the other.
+  func activations(_ count: Int, _ columns: Int) -> Activations {
+    Activations(base: floats, stride: columns, count: count)
+  }
+
+  /// Rows of results, one after the other.
+  func output(_ columns: Int) -> Output { Output(base: floats, stride: columns) }
+}
+
+extension FloatRows {
+  /// Row `index` alone.
+  func row(_ index: Int) -> FloatRows {
+    FloatRows(base: base + index * rowBytes, rowBytes: rowBytes, format: format, count: 1, columns: columns)
+  }
+}
+
+extension Activations {
+  /// Row `index` alone.
+  func row(_ index: Int) -> Activations { Activations(base: base + index * stride, stride: stride, count: 1) }
+
+  /// The first `count` rows.
+  func first(_ count: Int) -> Activations { Activations(base: base, stride: stride, count: count) }
+}
+
+/// Random affine weights: packed rows, scales and biases, each at a misalignment of its own.
+struct AffineWeights {
+  var packed, scales, biases: Bytes
+  let bits, group, count, columns: Int
+  let format: FloatFormat
+
+  init(
+    _ count: Int, _ columns: Int, bits: Int, group: Int, format: FloatFormat,
+    misaligned: (packed: Int, scales: Int, biases: Int) = (1, 3, 2), using random: inout SeededGenerator
+  ) {
+    (self.count, self.columns, self.bits, self.group, self.format) = (count, columns, bits, group, format)
+    let groups = count * columns / group
+    packed = .random(count * columns * bits / 8, misaligned: misaligned.packed, using: &random)
+    scales = .floats(groups, format: format, misaligned: misaligned.scales, using: &random)
+    biases = .floats(groups, format: format, misaligned: misaligned.biases, using: &random)
+  }
+
+  var rows: QuantizedRows {
+    let groups = Groups(
+      scales: scales.start, biases: biases.start, rowBytes: columns / group * format.bytes, format: format,
+      size: group)
+    return QuantizedRows(
+      packed: packed.start, rowBytes: columns * bits / 8, bits: bits, groups: groups, count: count,
+      columns: columns)
+  }
+
+  /// The same with memory after the weights that cannot be read.
+  func beforeGuards() throws -> AffineWeights {
+    var copy = self
+    copy.packed = try Bytes(beforeGuard: packed)
+    copy.scales = try Bytes(beforeGuard: scales)
+    copy.biases = try Bytes(beforeGuard: biases)
+    return copy
+  }
+}
+
+/// Random weights in a floating mode, whose scales are near one: 2^(code - 127), or E4M3 below 2 in nvfp4.
+struct FloatingWeights {
+  let packed, scales: Bytes
+  let mode: FloatingMode
+  let count, columns: Int
+
+  init(_ count: Int, _ columns: Int, _ mode: FloatingMode, using random: inout SeededGenerator) {
+    (self.count, self.columns, self.mode) = (count, columns, mode)
+    packed = .random(count * columns * mode.bits / 8, misaligned: 1, using: &random)
+    scales = Bytes(count * columns / mode.groupSize)
+    for i in 0..<scales.count {
+      let code = mode == .nvfp4 ? random.next() & 0xBF : 117 + random.next() % 20
+      scales.start.storeBytes(of: UInt8(truncatingIfNeeded: code), toByteOffset: i, as: UInt8.self)
+    }
+  }
+
+  var rows: FloatingRows {
+    FloatingRows(
+      packed: packed.start, rowBytes: columns * mode.bits / 8, scales: scales.start,
+      scaleRowBytes: columns / mode.groupSize, mode: mode, count: count, columns: columns)
   }
 }
 

@@ -1,106 +1,101 @@
 // The integer kernels against their scalar twin, to the bit, and the fast mode against the exact one.
 
+import KernelTypes
 import Support
 import Testing
 
 @testable import Compute
 
 @Suite struct Int8Tests {
-  /// Every width, group and format, with columns that fill no whole number of 16 blocks or of 64 elements.
-  @Test func `integer products have the bits of the scalar twin, by rows and by panels`() {
+  /// How weights are stored: every width, with groups of every size and scales of every format.
+  struct Storage: CustomStringConvertible {
+    let bits, group: Int
+    let format: FloatFormat
+
+    static let all = QuantizedMatrix.supportedBits.flatMap { bits in
+      [(32, FloatFormat.f32), (32, .bf16), (64, .f16), (64, .bf16), (128, .bf16)].map { group, format in
+        Storage(bits: bits, group: group, format: format)
+      }
+    }
+
+    var description: String { "\(bits) bits, group \(group), \(format)" }
+  }
+
+  /// The kernel sets of this machine that have integer kernels.
+  private var integerTables: [(name: String, int8: Int8Kernels)] {
+    tables.compactMap { table in table.kernels.int8.map { (table.name, $0) } }
+  }
+
+  /// Columns that fill no whole number of 16 blocks or of 64 elements.
+  @Test(arguments: Storage.all)
+  func `integer products have the bits of the scalar twin, by rows and by panels`(storage: Storage) {
     if CPUFeatures.best == .avx512 { #expect(KernelTable.table(for: .avx512).int8 != nil) }
     var random = SeededGenerator(seed: 13)
-    for (name, kernels) in tables {
-      guard let int8 = kernels.int8 else { continue }
-      for bits in QuantizedMatrix.supportedBits {
-        for (group, format) in [(32, 0), (32, 2), (64, 1), (64, 2), (128, 2)] {
-          for groups in [1, 2, 3, 4, 5, 6, 7, 11, 12, 16, 19] {
-            let shape = Case(bits: bits, group: group, format: format, groups: groups, random: &random)
-            let exact = shape.run(Reference.int8, xRows: 9, byPanel: false)
-            let context = "\(name), \(bits) bits, group \(group), format \(format), \(groups) groups"
-            #expect(shape.run(int8, xRows: 9, byPanel: false) == exact, "\(context)")
-            // Panels take other widths repacked.
-            guard bits == 4 || bits == 8 else { continue }
-            #expect(shape.run(int8, xRows: 9, byPanel: true) == exact, "\(context), panel")
-            for xRows in Int8Kernels.panelRows...8 {
-              #expect(
-                shape.run(int8, xRows: xRows, byPanel: true) == Array(exact.prefix(xRows * shape.weightRows)),
-                "\(context), \(xRows) rows")
-            }
-          }
+    for (name, int8) in integerTables {
+      for groups in [1, 2, 3, 4, 5, 6, 7, 11, 12, 16, 19] {
+        let product = Product(storage, groups: groups, random: &random)
+        let exact = product.byRows(Reference.int8, xRows: 9)
+        #expect(product.byRows(int8, xRows: 9) == exact, "\(name), \(groups) groups")
+        // Panels take other widths repacked.
+        guard storage.bits == 4 || storage.bits == 8 else { continue }
+        for xRows in Panel.worthwhileRows...9 {
+          #expect(
+            product.byPanels(int8, xRows: xRows) == Array(exact.prefix(xRows * product.weightRows)),
+            "\(name), \(groups) groups, \(xRows) rows")
         }
       }
     }
   }
 
-  @Test func `integer products of weights kept in panels have the bits of the scalar twin`() {
+  @Test(arguments: Storage.all)
+  func `integer products of weights kept in panels have the bits of the scalar twin`(storage: Storage) {
     if CPUFeatures.best == .avx512 { #expect(KernelTable.table(for: .avx512).int8?.interleaved != nil) }
     var random = SeededGenerator(seed: 18)
-    for (name, kernels) in tables {
-      guard let int8 = kernels.int8, let interleaved = int8.interleaved else { continue }
-      for bits in QuantizedMatrix.supportedBits {
-        for (group, format) in [(32, 0), (32, 2), (64, 1), (64, 2), (128, 2)] {
-          for groups in [1, 2, 3, 4, 5, 7, 12, 16, 19] {
-            let shape = Case(bits: bits, group: group, format: format, groups: groups, random: &random)
-            let exact = shape.run(Reference.int8, xRows: 37, byPanel: false)
-            for xRows in [1, 2, 3, 4, 5, 7, 8, 9, 13, 37] {
-              #expect(
-                shape.run(interleaved, of: int8, xRows: xRows)
-                  == Array(exact.prefix(xRows * shape.weightRows)),
-                "\(name), \(bits) bits, group \(group), format \(format), \(groups) groups, \(xRows) rows")
-            }
-          }
+    for (name, int8) in integerTables {
+      guard let interleaved = int8.interleaved else { continue }
+      for groups in [1, 2, 3, 4, 5, 7, 12, 16, 19] {
+        let product = Product(storage, groups: groups, random: &random)
+        let exact = product.byRows(Reference.int8, xRows: 37)
+        for xRows in [1, 2, 3, 4, 5, 7, 8, 9, 13, 37] {
+          #expect(
+            product.inPanels(interleaved, of: int8, xRows: xRows)
+              == Array(exact.prefix(xRows * product.weightRows)),
+            "\(name), \(groups) groups, \(xRows) rows")
         }
       }
     }
   }
 
   /// A tensor may end where its file's mapping does.
-  @Test func `nothing is read behind weights, scales and biases`() throws {
+  @Test(arguments: QuantizedMatrix.supportedBits)
+  func `nothing is read after weights, scales and biases`(bits: Int) throws {
     var random = SeededGenerator(seed: 17)
-    for (name, kernels) in tables {
-      guard let int8 = kernels.int8 else { continue }
-      for bits in QuantizedMatrix.supportedBits {
-        for (group, groups) in [(32, 3), (32, 5), (32, 32), (64, 3), (64, 16), (64, 19), (128, 11)] {
-          let shape = Case(bits: bits, group: group, format: 2, groups: groups, random: &random)
-          let found = try shape.beforeGuards().run(int8, xRows: 2, byPanel: false)
-          #expect(
-            found == shape.run(Reference.int8, xRows: 2, byPanel: false),
-            "\(name), \(bits) bits, \(groups) groups of \(group)")
-        }
+    for (name, int8) in integerTables {
+      for (group, groups) in [(32, 3), (32, 5), (32, 32), (64, 3), (64, 16), (64, 19), (128, 11)] {
+        let storage = Storage(bits: bits, group: group, format: .bf16)
+        let product = Product(storage, groups: groups, random: &random)
+        let found = try product.beforeGuards().byRows(int8, xRows: 2)
+        #expect(found == product.byRows(Reference.int8, xRows: 2), "\(name), \(groups) groups of \(group)")
       }
     }
   }
 
-  @Test(arguments: [false, true])
-  func `integer products of E2M1 weights have the bits of the scalar twin`(isNVFP4: Bool) {
+  @Test(arguments: [FloatingMode.mxfp4, .nvfp4])
+  func `integer products of E2M1 weights have the bits of the scalar twin`(mode: FloatingMode) {
     var random = SeededGenerator(seed: 16)
-    for (name, kernels) in tables {
-      guard let int8 = kernels.int8 else { continue }
+    for (name, int8) in integerTables {
       for blocks in [1, 2, 3, 17] {
         let (columns, weightRows) = (32 * blocks, 5)
-        let packed = Bytes.random(weightRows * columns / 2, misaligned: 1, using: &random)
-        let scaleBytes = blocks * (isNVFP4 ? 2 : 1)
-        let scales = Bytes(weightRows * scaleBytes)
-        for i in 0..<weightRows * scaleBytes {
-          // Near one in mxfp4, and its smallest; any but NaN in nvfp4.
-          let code = isNVFP4 ? random.next() & 0xBF : i == 0 ? 0 : 117 + random.next() % 20
-          scales.start.storeBytes(of: UInt8(truncatingIfNeeded: code), toByteOffset: i, as: UInt8.self)
-        }
-        let x = Bytes.floats(9 * columns, using: &random)
+        let weights = FloatingWeights(weightRows, columns, mode, using: &random)
+        // The smallest scale of mxfp4.
+        if mode == .mxfp4 { weights.scales.start.storeBytes(of: 0, as: UInt8.self) }
+        let x = Bytes.floats(9 * columns, using: &random).activations(9, columns)
         for xRows in [1, 2, 3, 4, 5, 9] {
           let results = [int8, Reference.int8].map { kernels in
-            let bytes = kernels.rowBytes(columns, 32)
-            let rows = Bytes(bytes * xRows)
-            for r in 0..<xRows {
-              kernels.quantize(x.floats + r * columns, columns, 32, true, rows.start + r * bytes)
-            }
+            let rows = Int8Rows(x.first(xRows), columns, block: 32, .evenOdd, by: kernels)
             let y = Bytes.room(weightRows * xRows)
-            kernels.multiplyFloating(
-              packed.start, columns / 2, scales.start, scaleBytes, isNVFP4, weightRows, rows.start, bytes,
-              xRows,
-              columns, y.floats, weightRows)
-            #expect(rows.isIntact && y.isIntact)
+            kernels.multiplyFloating(weights.rows, rows.activations, y.output(weightRows))
+            #expect(rows.bytes.isIntact && y.isIntact)
             return y.values(weightRows * xRows).map(\.bitPattern)
           }
           #expect(results[0] == results[1], "\(name), \(blocks) blocks, \(xRows) rows")
@@ -109,139 +104,146 @@ import Testing
     }
   }
 
-  @Test func `weights of every width are rewritten as nibbles or bytes, whatever their alignment`() {
+  @Test(arguments: [2, 3, 5, 6])
+  func `weights of every width are rewritten as nibbles or bytes, whatever their alignment`(bits: Int) {
     var random = SeededGenerator(seed: 15)
-    for (name, kernels) in tables {
-      guard let int8 = kernels.int8 else { continue }
-      for bits in [2, 3, 5, 6] {
-        for (units, misaligned) in [(1, 0), (2, 1), (5, 3)] {
-          let packed = Bytes.random(4 * bits * units, misaligned: misaligned, using: &random)
-          let results = [int8, Reference.int8].map { kernels in
-            let out = Bytes(32 * units * (bits > 4 ? 2 : 1) / 2)
-            kernels.repack(packed.start, bits, 32 * units, out.start)
-            #expect(out.isIntact)
-            return (0..<32 * units * (bits > 4 ? 2 : 1) / 2).map {
-              out.start.load(fromByteOffset: $0, as: UInt8.self)
-            }
-          }
-          #expect(results[0] == results[1], "\(name), \(bits) bits, \(units) units")
-          // The twin itself against the drawing in QuantizedMatrix.
-          let last = 32 * units - 1
-          let stored = results[1][bits > 4 ? last : last / 2]
-          #expect(Int(bits > 4 ? stored : stored >> 4) == Reference.quantum(packed.start, bits, last))
+    for (name, int8) in integerTables {
+      for (units, misaligned) in [(1, 0), (2, 1), (5, 3)] {
+        let packed = Bytes.random(4 * bits * units, misaligned: misaligned, using: &random)
+        let size = 32 * units * (bits > 4 ? 2 : 1) / 2
+        let results = [int8, Reference.int8].map { kernels in
+          let out = Bytes(size)
+          kernels.repack(packed.start, bits, 32 * units, out.start)
+          #expect(out.isIntact)
+          return (0..<size).map { out.start.load(fromByteOffset: $0, as: UInt8.self) }
         }
+        #expect(results[0] == results[1], "\(name), \(units) units")
+        // The twin itself against the drawing in QuantizedMatrix.
+        let last = 32 * units - 1
+        let stored = results[1][bits > 4 ? last : last / 2]
+        #expect(Int(bits > 4 ? stored : stored >> 4) == Reference.quantum(packed.start, bits, last))
       }
     }
   }
 
   @Test func `rows of zeros and of one large value are quantized without loss`() {
-    for (name, kernels) in tables + [("reference", .reference)] {
-      guard let int8 = kernels.int8 else { continue }
+    for (name, int8) in integerTables + [("reference", Reference.int8)] {
       var random = SeededGenerator(seed: 14)
-      let one = Case(bits: 8, group: 32, format: 0, groups: 2, random: &random)
+      let one = Product(Storage(bits: 8, group: 32, format: .f32), groups: 2, random: &random)
       for i in 0..<64 { one.x.floats[i] = 0 }
-      #expect(one.run(int8, xRows: 1, byPanel: false).allSatisfy { $0 == 0 }, "\(name)")
+      #expect(one.byRows(int8, xRows: 1).allSatisfy { $0 == 0 }, "\(name)")
       one.x.floats[5] = 127
-      let weight = Reference.element(one.scales.start, 0, 0)
-      let bias = Reference.element(one.biases.start, 0, 0)
-      let q = Float(one.packed.start.load(fromByteOffset: 5, as: UInt8.self))
-      let found = Float(bitPattern: one.run(int8, xRows: 1, byPanel: false)[0])
+      let weight = Reference.element(one.weights.scales.start, .f32, 0)
+      let bias = Reference.element(one.weights.biases.start, .f32, 0)
+      let q = Float(one.weights.packed.start.load(fromByteOffset: 5, as: UInt8.self))
+      let found = Float(bitPattern: one.byRows(int8, xRows: 1)[0])
       #expect(abs(found - 127 * (weight * q + bias)) < 1e-2, "\(name)")
     }
   }
 
-  /// Random weights and activations in one shape.
-  private struct Case {
-    let bits, group, format, columns: Int
+  /// Rows quantized by one set of kernels.
+  private struct Int8Rows {
+    let bytes: Bytes
+    let activations: Int8Activations
+
+    init(_ x: Activations, _ columns: Int, block: Int, _ order: Int8Order, by kernels: Int8Kernels) {
+      let rowBytes = kernels.rowBytes(columns, block)
+      bytes = Bytes(rowBytes * x.count)
+      for r in 0..<x.count {
+        kernels.quantize(x.base + r * x.stride, columns, block, order, bytes.start + r * rowBytes)
+      }
+      activations = Int8Activations(base: bytes.start, rowBytes: rowBytes, count: x.count)
+    }
+  }
+
+  /// Random weights and activations. Results are bit patterns, row by row.
+  private struct Product {
     /// A whole panel, and a part of one.
     let weightRows = 21
-    var packed, scales, biases: Bytes
+    var weights: AffineWeights
     let x: Bytes
 
-    init(bits: Int, group: Int, format: Int, groups: Int, random: inout SeededGenerator) {
-      (self.bits, self.group, self.format, columns) = (bits, group, format, group * groups)
-      packed = .random(weightRows * columns * bits / 8, misaligned: 1, using: &random)
-      scales = .floats(weightRows * groups, format: format, misaligned: 3, using: &random)
-      biases = .floats(weightRows * groups, format: format, misaligned: 2, using: &random)
-      x = .floats(37 * columns, using: &random)
+    init(_ storage: Storage, groups: Int, random: inout SeededGenerator) {
+      weights = AffineWeights(
+        weightRows, storage.group * groups, bits: storage.bits, group: storage.group, format: storage.format,
+        using: &random)
+      x = .floats(37 * weights.columns, using: &random)
     }
 
-    /// The same with memory behind the weights that cannot be read.
-    func beforeGuards() throws -> Case {
+    /// The same with memory after the weights that cannot be read.
+    func beforeGuards() throws -> Product {
       var copy = self
-      copy.packed = try Bytes(beforeGuard: packed)
-      copy.scales = try Bytes(beforeGuard: scales)
-      copy.biases = try Bytes(beforeGuard: biases)
+      copy.weights = try weights.beforeGuards()
       return copy
     }
 
-    /// As `run` by way of panels.
-    func run(_ kernels: InterleavedKernels, of int8: Int8Kernels, xRows: Int) -> [UInt32] {
-      let block = min(group, 64)
-      let bytes = int8.rowBytes(columns, block)
-      let rows = Bytes(bytes * xRows)
-      for r in 0..<xRows {
-        int8.quantize(x.floats + r * columns, columns, block, bits <= 4, rows.start + r * bytes)
+    private var block: Int { min(weights.group, Int8Block.limit) }
+
+    private func quantized(_ xRows: Int, by kernels: Int8Kernels) -> Int8Rows {
+      Int8Rows(
+        x.activations(xRows, weights.columns), weights.columns, block: block,
+        weights.bits <= 4 ? .evenOdd : .natural, by: kernels)
+    }
+
+    /// The rows of each panel.
+    private var panels: [QuantizedRows] {
+      stride(from: 0, to: weightRows, by: Panel.width).map { first in
+        weights.rows.rows(from: first, count: min(Panel.width, weightRows - first))
       }
-      let wide = bits <= 4 ? 4 : 8
-      let (rowBytes, wideBytes) = (columns * bits / 8, columns * wide / 8)
-      let scaleBytes = columns / group * (format == FloatFormat.f32 ? 4 : 2)
-      let panelBytes = kernels.panelBytes(columns, bits, group, format)
-      let panels = Bytes((weightRows + 15) / 16 * panelBytes)
-      let scratch = Bytes(int8.panelBytes(columns, block))
-      for first in stride(from: 0, to: weightRows, by: 16) {
-        let count = min(16, weightRows - first)
-        var repacked = Bytes(count * wideBytes)
-        if bits == wide {
-          repacked = Bytes(count * rowBytes)
-          repacked.start.copyMemory(from: packed.start + first * rowBytes, byteCount: count * rowBytes)
-        } else {
-          int8.repack(packed.start + first * rowBytes, bits, count * columns, repacked.start)
-        }
-        kernels.make(
-          repacked.start, wideBytes, scales.start + first * scaleBytes, biases.start + first * scaleBytes,
-          scaleBytes,
-          format, bits, group, count, columns, panels.start + first / 16 * panelBytes, scratch.start)
-      }
-      let y = Bytes.room(weightRows * xRows)
-      kernels.multiply(
-        panels.start, format, bits, group, weightRows, rows.start, bytes, xRows, columns, y.floats,
-        weightRows,
-        scratch.start, 0)
-      #expect(panels.isIntact && scratch.isIntact && rows.isIntact && y.isIntact)
+    }
+
+    func byRows(_ kernels: Int8Kernels, xRows: Int) -> [UInt32] {
+      let (rows, y) = (quantized(xRows, by: kernels), Bytes.room(weightRows * xRows))
+      kernels.multiply(weights.rows, rows.activations, y.output(weightRows))
+      #expect(rows.bytes.isIntact && y.isIntact)
       return y.values(weightRows * xRows).map(\.bitPattern)
     }
 
-    /// The bit patterns of all results, row by row.
-    func run(_ kernels: Int8Kernels, xRows: Int, byPanel: Bool) -> [UInt32] {
-      let block = min(group, 64)
-      let bytes = kernels.rowBytes(columns, block)
-      let rows = Bytes(bytes * xRows)
-      for r in 0..<xRows {
-        kernels.quantize(x.floats + r * columns, columns, block, bits <= 4, rows.start + r * bytes)
+    func byPanels(_ kernels: Int8Kernels, xRows: Int) -> [UInt32] {
+      let (rows, y) = (quantized(xRows, by: kernels), Bytes.room(weightRows * xRows))
+      let scratch = Bytes(kernels.panelBytes(weights.columns, block))
+      var (output, left) = (y.output(weightRows), weightRows)
+      for panel in panels {
+        left -= panel.count
+        kernels.multiplyPanel(
+          panel, rows.activations, output,
+          PanelScratch(base: scratch.start, aheadRows: min(Panel.width, left)))
+        output.base += Panel.width
       }
-      let (rowBytes, scaleBytes) = (columns * bits / 8, columns / group * (format == FloatFormat.f32 ? 4 : 2))
-      let y = Bytes.room(weightRows * xRows)
-      if byPanel {
-        let scratch = Bytes(kernels.panelBytes(columns, block))
-        for first in stride(from: 0, to: weightRows, by: 16) {
-          let count = min(16, weightRows - first)
-          kernels.multiplyPanel(
-            packed.start + first * rowBytes, rowBytes, scales.start + first * scaleBytes,
-            biases.start + first * scaleBytes, scaleBytes, format, bits, group, count, rows.start, bytes,
-            xRows,
-            columns, y.floats + first, weightRows, scratch.start,
-            min(16, weightRows - first - count))
-        }
-        #expect(scratch.isIntact)
-      } else {
-        kernels.multiply(
-          packed.start, rowBytes, scales.start, biases.start, scaleBytes, format, bits, group, weightRows,
-          rows.start,
-          bytes, xRows, columns, y.floats, weightRows)
-      }
-      #expect(rows.isIntact && y.isIntact)
+      #expect(rows.bytes.isIntact && y.isIntact && scratch.isIntact)
       return y.values(weightRows * xRows).map(\.bitPattern)
+    }
+
+    func inPanels(_ kernels: InterleavedKernels, of int8: Int8Kernels, xRows: Int) -> [UInt32] {
+      let (rows, y) = (quantized(xRows, by: int8), Bytes.room(weightRows * xRows))
+      let shape = PanelShape(
+        bits: weights.bits, groupSize: weights.group, scaleFormat: weights.format, columns: weights.columns)
+      let panelBytes = kernels.panelBytes(shape)
+      let stored = Bytes(panels.count * panelBytes)
+      let scratch = Bytes(int8.panelBytes(weights.columns, block))
+      for (index, panel) in panels.enumerated() {
+        let whole = repacked(panel, by: int8)
+        kernels.make(whole.rows, weights.bits, stored.start + index * panelBytes, scratch.start)
+      }
+      let all = PanelRows(base: stored.start, shape: shape, count: weightRows, aheadBytes: 0)
+      kernels.multiply(all, rows.activations, y.output(weightRows), scratch.start)
+      #expect(rows.bytes.isIntact && y.isIntact && scratch.isIntact && stored.isIntact)
+      return y.values(weightRows * xRows).map(\.bitPattern)
+    }
+
+    /// The rows of a panel as nibbles or bytes, and what holds them.
+    private func repacked(_ panel: QuantizedRows, by int8: Int8Kernels) -> (rows: QuantizedRows, Bytes) {
+      var whole = panel
+      whole.bits = panel.bits <= 4 ? 4 : 8
+      whole.rowBytes = panel.columns * whole.bits / 8
+      let bytes = Bytes(panel.count * whole.rowBytes)
+      if whole.bits == panel.bits {
+        bytes.start.copyMemory(from: panel.packed, byteCount: bytes.count)
+      } else {
+        int8.repack(panel.packed, panel.bits, panel.count * panel.columns, bytes.start)
+      }
+      whole.packed = UnsafeRawPointer(bytes.start)
+      return (whole, bytes)
     }
   }
 }

@@ -1,5 +1,6 @@
 // Attention in integers: every kernel has the bits of its scalar twin, and no sum leaves 32 bits.
 
+import KernelTypes
 import Support
 import Testing
 
@@ -70,8 +71,10 @@ import Testing
               (state.floats[2 * r], state.floats[2 * r + 1]) = r % 3 == 0 ? (-.infinity, 0) : (5, 2)
             }
             let (factors, scales) = (Bytes.room(rows), Bytes.room(rows))
-            kernels.softmax(
-              row.floats, rows, from, to, valueScales.floats, state.floats, factors.floats, scales.floats)
+            let folded = AttentionRows(
+              count: rows, seen: from..<to, scores: row.floats, states: state.floats, factors: factors.floats,
+              weightScales: scales.floats, sums: row.floats)
+            kernels.softmax(folded, valueScales.floats)
             #expect(row.isIntact && state.isIntact && factors.isIntact && scales.isIntact)
             let rounded = (0..<rows).flatMap { Array(row.values(32 * rows)[32 * $0..<32 * $0 + 16]) }
             return (rounded + state.values(2 * rows) + factors.values(rows) + scales.values(rows))
@@ -92,8 +95,9 @@ import Testing
         for i in 0..<size { queries.start[i] = 4_095 }
         let (ones, out) = (Bytes(256), Bytes.room(32))
         for i in 0..<64 { ones.floats[i] = 1 }
-        kernels.integerAttention.int16.scores(
-          queries.start, size, 1, ones.floats, keys.start, ones.floats, size, keys.start, out.floats)
+        let block = IntegerBlock(base: keys.start, scales: ones.floats, headDim: size, ahead: keys.start)
+        let query = IntegerQueries(base: queries.start, stride: size, count: 1, scales: ones.floats)
+        kernels.integerAttention.int16.scores(query, block, out.floats)
         let score = Float(sign) * (Float(128 * 4_095 * 4_095) + Float(128 * 4_095 * 4_095))
         #expect(out.values(32) == [Float](repeating: score, count: 32), "\(name)")
 
@@ -103,10 +107,11 @@ import Testing
         (state.floats[0], state.floats[1]) = (-.infinity, 0)
         let (factor, scale, sums) = (Bytes(4), Bytes(4), Bytes(4 * size))
         for d in 0..<size { sums.floats[d] = 0 }
-        kernels.integerAttention.softmax(
-          weights.floats, 1, 0, 32, ones.floats, state.floats, factor.floats, scale.floats)
-        kernels.integerAttention.int16.accumulate(
-          weights.floats, scale.floats, 1, 0, 32, keys.start, size, factor.floats, keys.start, sums.floats)
+        let row = AttentionRows(
+          count: 1, seen: 0..<32, scores: weights.floats, states: state.floats, factors: factor.floats,
+          weightScales: scale.floats, sums: sums.floats)
+        kernels.integerAttention.softmax(row, ones.floats)
+        kernels.integerAttention.int16.accumulate(row, block)
         let sum = Float(sign) * Float(32 * 16_383 * 4_095) * scale.floats[0]
         #expect(sums.values(size) == [Float](repeating: sum, count: size), "\(name)")
       }
@@ -168,14 +173,19 @@ import Testing
       let width = isBytes ? kernels.int8 : kernels.int16
       let padded = size + size % 2
       let (scores, out) = (Bytes.room(rows * 32), Bytes(rows * size * 4))
+      func block(_ start: UnsafeMutableRawPointer) -> IntegerBlock {
+        IntegerBlock(base: start, scales: keyScales.floats, headDim: size, ahead: stored.start)
+      }
       width.scores(
-        queries.start, padded, rows, queryScales.floats, stored.start, keyScales.floats, size, stored.start,
-        scores.floats)
+        IntegerQueries(base: queries.start, stride: padded, count: rows, scales: queryScales.floats),
+        block(stored.start), scores.floats)
       for i in 0..<rows * size { out.floats[i] = sums.floats[i] }
       let values = stored.start + 32 * padded * (isBytes ? 1 : 2)
-      width.accumulate(
-        weights.floats, weightScales.floats, rows, 3, 30, values, size, factors.floats, stored.start,
-        out.floats)
+      // States are the softmax's.
+      let seeing = AttentionRows(
+        count: rows, seen: 3..<30, scores: weights.floats, states: out.floats, factors: factors.floats,
+        weightScales: weightScales.floats, sums: out.floats)
+      width.accumulate(seeing, block(values))
       #expect(scores.isIntact && out.isIntact)
       return (scores.values(rows * 32) + out.values(rows * size)).map(\.bitPattern)
     }

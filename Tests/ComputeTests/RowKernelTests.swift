@@ -78,7 +78,7 @@ import Testing
             let row = Bytes.room(34)
             for j in 0..<32 { row.floats[j] = scores.floats[j] }
             (row.floats[32], row.floats[33]) = (before, 2)
-            let factor = table.softmaxBlock(row.floats, from, to, row.floats + 32)
+            let factor = table.softmaxBlock(row.floats, from..<to, row.floats + 32)
             return (row.values(34) + [factor]).map(\.bitPattern)
           }
           #expect(results[0] == results[1], "\(name) softmax of \(from)..<\(to) after \(before)")

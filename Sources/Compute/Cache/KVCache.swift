@@ -13,6 +13,7 @@
 // Layers lie one after the other in one anonymous mapping, so memory is committed as blocks are first written.
 // Who owns which block is the business of the caller (a block table per sequence).
 
+import KernelTypes
 import Platform
 
 /// How keys and values are stored, which decides how attention computes.
@@ -38,7 +39,7 @@ package enum KVFormat: String, Sendable, CaseIterable {
   var limit: Float? {
     switch self {
     case .f32: nil
-    case .q16: IntegerAttention.elementLimit
+    case .q16: IntegerLimit.element
     case .q8: 127
     }
   }
@@ -59,7 +60,7 @@ package struct KVLayerShape: Sendable, Equatable {
 /// Keys and values of all sequences. Engine thread only; kernels of one step write disjoint positions.
 package final class KVCache {
   /// Positions per block.
-  package static let blockTokens = 32
+  package static let blockTokens = KernelTypes.blockTokens
 
   package let shape: [KVLayerShape]
   /// The states of the model's recurrent layers, which sequences keep beside keys and values; nil when it has none.
@@ -199,15 +200,5 @@ struct KVLayer {
   func scales(block: Int, head: Int) -> UnsafeMutablePointer<Float> {
     (values(block: block, head: head) + headDim * KVCache.blockTokens * format.elementBytes)
       .assumingMemoryBound(to: Float.self)
-  }
-
-  /// Where an element of a position's key stands among integers.
-  static func keyIndex(position: Int, element: Int) -> Int {
-    (element / 2 * KVCache.blockTokens + position) * 2 + element % 2
-  }
-
-  /// Where an element of a position's value stands among integers.
-  static func valueIndex(position: Int, element: Int, headDim: Int) -> Int {
-    (position / 2 * headDim + element) * 2 + position % 2
   }
 }

@@ -5,184 +5,105 @@
 // operations behind one output element, and their order, depend only on that element's own inputs and sizes,
 // never on how many rows or outputs are computed in the same call.
 
+import KernelTypes
+
 #if arch(x86_64)
   import KernelsAVX2
   import KernelsAVX512
 #endif
 
-/// Element formats of dense weights and of quantization scales, as kernels are told them.
-enum FloatFormat {
-  static let f32 = 0
-  static let f16 = 1
-  static let bf16 = 2
-
-  /// The code of a dtype; nil when it is no float that kernels read.
-  static func code(of dtype: DType) -> Int? {
-    switch dtype {
-    case .f32: f32
-    case .f16: f16
-    case .bf16: bf16
-    default: nil
-    }
-  }
-}
-
-/// The floating quantization modes, as kernels are told them.
-enum FloatingMode {
-  static let mxfp4 = 0
-  static let mxfp8 = 1
-  static let nvfp4 = 2
-
-  /// The code of a mode; nil for affine.
-  static func code(of mode: Quantization.Mode) -> Int? {
-    switch mode {
-    case .affine: nil
-    case .mxfp4: mxfp4
-    case .mxfp8: mxfp8
-    case .nvfp4: nvfp4
-    }
-  }
-}
-
-/// Pointers to weights, scales and biases may have any alignment; activations are aligned to 4 bytes.
+/// The kernels of one instruction set. What they read and write is described where its types are declared (`KernelTypes`).
 struct KernelTable: Sendable {
-  /// Dequantizes consecutive elements of a packed row from a group border on: `out[i] = scale · q[i] + bias`.
-  ///
-  /// `(packed, scales, biases, scaleFormat, bits, groupSize, count, out)`; `count` is a multiple of 32.
-  typealias Unpack =
-    @Sendable (
-      UnsafeRawPointer, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int, UnsafeMutablePointer<Float>
-    ) -> Void
+  /// `y[r][o] = weights[o] · x[r]`.
+  typealias Product<Weights, X> = @Sendable (_ weights: Weights, _ x: X, _ y: Output) -> Void
 
-  /// Dequantizes consecutive elements of a row in a floating mode: `out[i] = scale · element[i]`:
-  /// `(packed, scales, mode, count, out)`; mode is a code of `FloatingMode`, `count` whole groups.
-  typealias UnpackFloating =
-    @Sendable (
-      UnsafeRawPointer, UnsafeRawPointer, Int, Int, UnsafeMutablePointer<Float>
-    ) -> Void
-
-  /// Widens `count` f16 or bf16 elements: `(source, format, count, out)`.
-  typealias Widen = @Sendable (UnsafeRawPointer, Int, Int, UnsafeMutablePointer<Float>) -> Void
-
-  /// `y[r · yStride + o] = weights[o] · x[r]` for float32 weights:
-  /// `(weights, weightRowBytes, weightRows, x, xStride, xRows, columns, y, yStride)`.
-  typealias Multiply =
-    @Sendable (
-      UnsafeRawPointer, Int, Int, UnsafePointer<Float>, Int, Int, Int, UnsafeMutablePointer<Float>, Int
-    ) -> Void
-
-  /// As `Multiply` after `Unpack` (to the bit), for few rows of x, without writing the unpacked weights:
-  /// `(packed, rowBytes, scales, biases, scaleRowBytes, scaleFormat, groupSize, weightRows,
-  /// x, xStride, xRows, columns, y, yStride)`. `xRows` is at most `fusedRows`.
-  typealias MultiplyPacked =
-    @Sendable (
-      UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int,
-      UnsafePointer<Float>, Int, Int, Int, UnsafeMutablePointer<Float>, Int
-    ) -> Void
-
-  /// As `Multiply` after `UnpackFloating` (to the bit), for few rows of x:
-  /// `(packed, rowBytes, scales, scaleRowBytes, mode, weightRows, x, xStride, xRows, columns, y, yStride)`.
-  typealias MultiplyFloating =
-    @Sendable (
-      UnsafeRawPointer, Int, UnsafeRawPointer, Int, Int, Int, UnsafePointer<Float>, Int, Int, Int,
-      UnsafeMutablePointer<Float>, Int
-    ) -> Void
-
-  /// As `Multiply` after `Widen` (to the bit), for few rows of x:
-  /// `(weights, weightRowBytes, format, weightRows, x, xStride, xRows, columns, y, yStride)`.
-  typealias MultiplyHalf =
-    @Sendable (
-      UnsafeRawPointer, Int, Int, Int, UnsafePointer<Float>, Int, Int, Int, UnsafeMutablePointer<Float>, Int
-    ) -> Void
-
-  /// Scores of query rows against the 32 keys of a block: `out[r · 32 + j] = Σ q[r][d] · keys[d][j]`:
-  /// `(queries, queryStride, queryRows, keys, headDim, out)`.
-  typealias Scores =
-    @Sendable (
-      UnsafePointer<Float>, Int, Int, UnsafePointer<Float>, Int, UnsafeMutablePointer<Float>
-    ) -> Void
-
-  /// Folds one block's scores into a running softmax: turns `scores[from ..< to]` into weights relative to
-  /// the new maximum, updates `state` (maximum, sum) and returns the factor for what was summed before:
-  /// `(scores, from, to, state)`. All 32 scores are readable.
-  typealias SoftmaxBlock =
-    @Sendable (UnsafeMutablePointer<Float>, Int, Int, UnsafeMutablePointer<Float>) -> Float
-
-  /// `out[r] = factors[r] · out[r] + Σ weights[r][j] · values[j]` over j in `from ..< to`, in order, for rows that see
-  /// the same keys: `(weights [rows][32], rows, from, to, values, headDim, factors [rows], out [rows][headDim])`.
-  typealias Accumulate =
-    @Sendable (
-      UnsafePointer<Float>, Int, Int, Int, UnsafePointer<Float>, Int, UnsafePointer<Float>,
-      UnsafeMutablePointer<Float>
-    ) -> Void
-
-  /// `out = x / sqrt(mean(x²) + epsilon) · gain`: `(x, gain, epsilon, columns, out)`; out may be x.
-  typealias RMSNorm =
-    @Sendable (
-      UnsafePointer<Float>, UnsafePointer<Float>, Float, Int, UnsafeMutablePointer<Float>
-    ) -> Void
-
-  /// Convolves every column over rows that follow each other: `out = Σ weights[j] · x[j]`, j in `0 ..< taps`:
-  /// `(x, xStride, taps, weights [taps][columns], columns, out)`.
-  typealias Convolve =
-    @Sendable (
-      UnsafePointer<Float>, Int, Int, UnsafePointer<Float>, Int, UnsafeMutablePointer<Float>
-    ) -> Void
-
-  /// One head's attention to a row and the rows before it; key d is at `keys - d · stride`:
-  /// `(query, keys, values, stride, relative, relativeStride, distances, size, cap, out)`.
-  typealias AttendLocally =
-    @Sendable (
-      UnsafePointer<Float>, UnsafePointer<Float>, UnsafePointer<Float>, Int, UnsafePointer<Float>, Int, Int,
-      Int,
-      Float, UnsafeMutablePointer<Float>
-    ) -> Void
-
-  /// Rotates the pairs (i, i + half) of one head: `(x, cosines, sines, half)`.
-  typealias Rotate =
-    @Sendable (UnsafeMutablePointer<Float>, UnsafePointer<Float>, UnsafePointer<Float>, Int) -> Void
-
-  /// `out = activation(gate) · up`: `(gate, up, count, out)`; out may be gate.
+  /// `out = f(gate) · up` for `count` elements; out may be gate.
   typealias GatedActivation =
     @Sendable (
-      UnsafePointer<Float>, UnsafePointer<Float>, Int, UnsafeMutablePointer<Float>
+      _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
+      _ out: UnsafeMutablePointer<Float>
     ) -> Void
 
-  /// `x += y`: `(y, count, x)`.
-  typealias Add = @Sendable (UnsafePointer<Float>, Int, UnsafeMutablePointer<Float>) -> Void
+  /// Normalises one row and multiplies it with a gain; out may be x.
+  typealias Norm =
+    @Sendable (
+      _ x: UnsafePointer<Float>, _ gain: UnsafePointer<Float>, _ epsilon: Float, _ columns: Int,
+      _ out: UnsafeMutablePointer<Float>
+    ) -> Void
 
-  /// Changes x by one number, `x = factor · x` or `x = cap · tanh(x / cap)`: `(number, count, x)`.
-  typealias InPlace = @Sendable (Float, Int, UnsafeMutablePointer<Float>) -> Void
+  // MARK: Weights as float32
 
-  var unpack: Unpack
-  var unpackFloating: UnpackFloating
-  var widen: Widen
-  var multiply: Multiply
-  /// Fused kernels of this table, if any, and the most rows of x they take.
+  /// The first row of affine weights: `out[i] = scale · q[i] + bias`.
+  var unpack: @Sendable (_ weights: QuantizedRows, _ out: UnsafeMutablePointer<Float>) -> Void
+  /// The first row of weights in a floating mode: `out[i] = scale · element[i]`.
+  var unpackFloating: @Sendable (_ weights: FloatingRows, _ out: UnsafeMutablePointer<Float>) -> Void
+  /// `count` elements of f16 or bf16.
+  var widen:
+    @Sendable (
+      _ source: UnsafeRawPointer, _ format: FloatFormat, _ count: Int, _ out: UnsafeMutablePointer<Float>
+    ) -> Void
+
+  // MARK: Products
+
+  /// Products with float32 weights.
+  var multiply: Product<FloatRows, Activations>
+  /// The most rows of x that the fused kernels take: those that do not write the unpacked weights, and agree to the bit with
+  /// unpacking and `multiply`. 0 where there are none.
   var fusedRows = 0
-  var multiply4: MultiplyPacked?
-  var multiply8: MultiplyPacked?
-  var multiplyHalf: MultiplyHalf?
-  var multiplyFloating: MultiplyFloating?
+  /// Fused, for affine weights of 4 and 8 bits.
+  var multiply4, multiply8: Product<QuantizedRows, Activations>?
+  /// Fused, for f16 and bf16 weights.
+  var multiplyHalf: Product<FloatRows, Activations>?
+  /// Fused, for weights in a floating mode.
+  var multiplyFloating: Product<FloatingRows, Activations>?
   /// The integer kernels of the fast mode, where this instruction set has them.
   var int8: Int8Kernels?
-  var scores: Scores
-  var softmaxBlock: SoftmaxBlock
-  var accumulate: Accumulate
+
+  // MARK: Attention
+
+  /// Scores of query rows against the keys of a block, `[rows][32]`: `out[r][j] = Σ q[r][d] · keys[d][j]`.
+  var scores:
+    @Sendable (_ queries: Activations, _ keys: FloatBlock, _ out: UnsafeMutablePointer<Float>) -> Void
+  /// Folds the scores of a block that a row sees into its running softmax: turns them into weights relative to the new
+  /// maximum, updates `state` (maximum, sum) and returns the factor for what was summed before. All 32 scores are readable.
+  var softmaxBlock:
+    @Sendable (
+      _ scores: UnsafeMutablePointer<Float>, _ seen: Range<Int>, _ state: UnsafeMutablePointer<Float>
+    ) -> Float
+  /// `sums[r] = factors[r] · sums[r] + Σ weights[r][j] · values[j]` over the seen j, in order.
+  var accumulate: @Sendable (_ rows: AttentionRows, _ values: FloatBlock) -> Void
   /// Attention over a cache of q16 or q8.
   var integerAttention: IntegerAttention
-  var rmsNorm: RMSNorm
-  var rotate: Rotate
+  /// One head's attention to a row and the rows before it.
+  var attendLocally: @Sendable (_ head: LocalHead, _ out: UnsafeMutablePointer<Float>) -> Void
+
+  // MARK: Rows
+
+  /// `out = x / sqrt(mean(x²) + epsilon) · gain`.
+  var rmsNorm: Norm
+  /// `out = (x - mean) / sqrt(variance + epsilon) · gain`.
+  var layerNorm: Norm
+  /// Rotates the pairs (i, i + half) of one head.
+  var rotate:
+    @Sendable (
+      _ x: UnsafeMutablePointer<Float>, _ cosines: UnsafePointer<Float>, _ sines: UnsafePointer<Float>,
+      _ half: Int
+    ) -> Void
   var gatedSilu: GatedActivation
   var gatedGELU: GatedActivation
   /// `out = up / (1 + e^-gate)`; up may be gate.
   var gatedSigmoid: GatedActivation
-  var layerNorm: RMSNorm
-  var convolve: Convolve
-  var attendLocally: AttendLocally
-  var add: Add
-  var scale: InPlace
-  var softcap: InPlace
+  /// Convolves every column over rows that follow each other: `out = Σ weights[j] · x[j]`, weights `[x.count][columns]`.
+  var convolve:
+    @Sendable (
+      _ x: Activations, _ weights: UnsafePointer<Float>, _ columns: Int, _ out: UnsafeMutablePointer<Float>
+    ) -> Void
+  /// `x += y`.
+  var add: @Sendable (_ y: UnsafePointer<Float>, _ count: Int, _ x: UnsafeMutablePointer<Float>) -> Void
+  /// `x = factor · x`.
+  var scale: @Sendable (_ factor: Float, _ count: Int, _ x: UnsafeMutablePointer<Float>) -> Void
+  /// `x = cap · tanh(x / cap)`.
+  var softcap: @Sendable (_ cap: Float, _ count: Int, _ x: UnsafeMutablePointer<Float>) -> Void
 }
 
 extension KernelTable {
@@ -191,21 +112,20 @@ extension KernelTable {
     unpack: Portable.unpack, unpackFloating: Portable.unpackFloating, widen: Portable.widen,
     multiply: Portable.multiply, scores: Portable.scores, softmaxBlock: Portable.softmaxBlock,
     accumulate: Portable.accumulate, integerAttention: .scalar(softmax: Portable.softmaxBlock),
-    rmsNorm: Portable.rmsNorm, rotate: Portable.rotate, gatedSilu: Portable.gatedSilu,
-    gatedGELU: Portable.gatedGELU, gatedSigmoid: Portable.gatedSigmoid, layerNorm: Portable.layerNorm,
-    convolve: Portable.convolve, attendLocally: Portable.attendLocally, add: Portable.add,
+    attendLocally: Portable.attendLocally, rmsNorm: Portable.rmsNorm, layerNorm: Portable.layerNorm,
+    rotate: Portable.rotate, gatedSilu: Portable.gatedSilu, gatedGELU: Portable.gatedGELU,
+    gatedSigmoid: Portable.gatedSigmoid, convolve: Portable.convolve, add: Portable.add,
     scale: Portable.scale, softcap: Portable.softcap)
 
   /// The scalar twins.
   static let reference = KernelTable(
     unpack: Reference.unpack, unpackFloating: Reference.unpackFloating, widen: Reference.widen,
     multiply: Reference.multiply, int8: Reference.int8, scores: Reference.scores,
-    softmaxBlock: Reference.softmaxBlock,
-    accumulate: Reference.accumulate, integerAttention: .scalar(softmax: Reference.softmaxBlock),
-    rmsNorm: Reference.rmsNorm, rotate: Reference.rotate, gatedSilu: Reference.gatedSilu,
-    gatedGELU: Reference.gatedGELU, gatedSigmoid: Reference.gatedSigmoid, layerNorm: Reference.layerNorm,
-    convolve: Reference.convolve, attendLocally: Reference.attendLocally, add: Reference.add,
-    scale: Reference.scale, softcap: Reference.softcap)
+    softmaxBlock: Reference.softmaxBlock, accumulate: Reference.accumulate,
+    integerAttention: .scalar(softmax: Reference.softmaxBlock), attendLocally: Reference.attendLocally,
+    rmsNorm: Reference.rmsNorm, layerNorm: Reference.layerNorm, rotate: Reference.rotate,
+    gatedSilu: Reference.gatedSilu, gatedGELU: Reference.gatedGELU, gatedSigmoid: Reference.gatedSigmoid,
+    convolve: Reference.convolve, add: Reference.add, scale: Reference.scale, softcap: Reference.softcap)
 
   static func table(for isa: ISA) -> KernelTable {
     switch isa {

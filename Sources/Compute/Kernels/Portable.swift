@@ -16,7 +16,7 @@ enum Portable {
     UnsafeMutableRawPointer(base).storeBytes(of: value, toByteOffset: index * 4, as: Lanes.self)
   }
 
-  /// The first `count` (under 8) elements, zeros behind them.
+  /// The first `count` (under 8) elements, zeros after them.
   @inline(__always)
   static func loadTail(_ base: UnsafeRawPointer, _ index: Int, _ count: Int) -> Lanes {
     var value = Lanes.zero
@@ -37,7 +37,7 @@ enum Portable {
   @inline(__always)
   static func maximum(_ a: Lanes, _ b: Lanes) -> Lanes { a.replacing(with: b, where: b .> a) }
 
-  static func add(y: UnsafePointer<Float>, count: Int, x: UnsafeMutablePointer<Float>) {
+  static func add(_ y: UnsafePointer<Float>, _ count: Int, to x: UnsafeMutablePointer<Float>) {
     var i = 0
     while i + lanes <= count {
       store(load(x, i) + load(y, i), x, i)

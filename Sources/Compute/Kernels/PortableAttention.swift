@@ -1,22 +1,21 @@
 // Portable attention kernels: scores of a block, the running softmax, the weighted sum of values.
 
+import KernelTypes
+
 extension Portable {
-  static func scores(
-    queries: UnsafePointer<Float>, queryStride: Int, queryRows: Int, keys: UnsafePointer<Float>,
-    headDim: Int, out: UnsafeMutablePointer<Float>
-  ) {
-    for r in 0..<queryRows {
-      let q = queries + r * queryStride
+  static func scores(_ queries: Activations, _ block: FloatBlock, into out: UnsafeMutablePointer<Float>) {
+    for r in 0..<queries.count {
+      let q = queries.base + r * queries.stride
       var (s0, s1, s2, s3) = (Lanes.zero, Lanes.zero, Lanes.zero, Lanes.zero)
-      for d in 0..<headDim {
-        let k = keys + d * 32
+      for d in 0..<block.headDim {
+        let k = block.base + d * blockTokens
         let broadcast = Lanes(repeating: q[d])
         s0 += load(k, 0) * broadcast
         s1 += load(k, 8) * broadcast
         s2 += load(k, 16) * broadcast
         s3 += load(k, 24) * broadcast
       }
-      let target = out + r * 32
+      let target = out + r * blockTokens
       store(s0, target, 0)
       store(s1, target, 8)
       store(s2, target, 16)
@@ -25,11 +24,11 @@ extension Portable {
   }
 
   static func softmaxBlock(
-    scores: UnsafeMutablePointer<Float>, from: Int, to: Int, state: UnsafeMutablePointer<Float>
+    _ scores: UnsafeMutablePointer<Float>, _ seen: Range<Int>, _ state: UnsafeMutablePointer<Float>
   ) -> Float {
     let hidden = -Float.infinity
-    for j in 0..<from { scores[j] = hidden }
-    for j in to..<32 { scores[j] = hidden }
+    for j in 0..<seen.lowerBound { scores[j] = hidden }
+    for j in seen.upperBound..<blockTokens { scores[j] = hidden }
     let (s0, s1, s2, s3) = (load(scores, 0), load(scores, 8), load(scores, 16), load(scores, 24))
     let m8 = maximum(maximum(s0, s1), maximum(s2, s3))
     var top = state[0]
@@ -49,19 +48,15 @@ extension Portable {
     return factor
   }
 
-  static func accumulate(
-    weights: UnsafePointer<Float>, rows: Int, from: Int, to: Int, values: UnsafePointer<Float>, headDim: Int,
-    factors: UnsafePointer<Float>, out: UnsafeMutablePointer<Float>
-  ) {
-    for r in 0..<rows {
-      accumulate(weights + 32 * r, from, to, values, headDim, factors[r], out + r * headDim)
-    }
+  static func accumulate(_ rows: AttentionRows, _ values: FloatBlock) {
+    for r in 0..<rows.count { accumulate(rows, r, values) }
   }
 
-  private static func accumulate(
-    _ weights: UnsafePointer<Float>, _ from: Int, _ to: Int, _ values: UnsafePointer<Float>, _ headDim: Int,
-    _ factor: Float, _ out: UnsafeMutablePointer<Float>
-  ) {
+  private static func accumulate(_ rows: AttentionRows, _ r: Int, _ block: FloatBlock) {
+    let (from, to) = (rows.seen.lowerBound, rows.seen.upperBound)
+    let (values, headDim) = (block.base, block.headDim)
+    let (weights, out) = (rows.scores + blockTokens * r, rows.sums + r * headDim)
+    let factor = rows.factors[r]
     var d = 0
     while d + 4 * lanes <= headDim {
       var (t0, t1) = (load(out, d) * factor, load(out, d + 8) * factor)

@@ -1,9 +1,11 @@
 // Portable kernels of encoders of audio: layer norm, gates, convolution over time, attention to the rows just before.
 
+import KernelTypes
+
 extension Portable {
   static func layerNorm(
-    x: UnsafePointer<Float>, gain: UnsafePointer<Float>, epsilon: Float, columns: Int,
-    out: UnsafeMutablePointer<Float>
+    _ x: UnsafePointer<Float>, _ gain: UnsafePointer<Float>, _ epsilon: Float, _ columns: Int,
+    into out: UnsafeMutablePointer<Float>
   ) {
     var total = Lanes.zero
     var c = 0
@@ -39,7 +41,8 @@ extension Portable {
   }
 
   static func gatedSigmoid(
-    gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
+    _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
+    into out: UnsafeMutablePointer<Float>
   ) {
     var i = 0
     while i + lanes <= count {
@@ -53,36 +56,36 @@ extension Portable {
   }
 
   static func convolve(
-    x: UnsafePointer<Float>, stride: Int, taps: Int, weights: UnsafePointer<Float>, columns: Int,
-    out: UnsafeMutablePointer<Float>
+    _ x: Activations, _ weights: UnsafePointer<Float>, _ columns: Int,
+    into out: UnsafeMutablePointer<Float>
   ) {
     var c = 0
     while c + lanes <= columns {
       var total = Lanes.zero
-      for tap in 0..<taps { total += load(weights, tap * columns + c) * load(x, tap * stride + c) }
+      for tap in 0..<x.count {
+        total += load(weights, tap * columns + c) * load(x.base, tap * x.stride + c)
+      }
       store(total, out, c)
       c += lanes
     }
     while c < columns {
       var total: Float = 0
-      for tap in 0..<taps { total += weights[tap * columns + c] * x[tap * stride + c] }
+      for tap in 0..<x.count { total += weights[tap * columns + c] * x.base[tap * x.stride + c] }
       out[c] = total
       c += 1
     }
   }
 
-  static func attendLocally(
-    query: UnsafePointer<Float>, keys: UnsafePointer<Float>, values: UnsafePointer<Float>, stride: Int,
-    relative: UnsafePointer<Float>, relativeStride: Int, count: Int, size: Int, cap: Float,
-    out: UnsafeMutablePointer<Float>
-  ) {
-    withUnsafeTemporaryAllocation(of: Float.self, capacity: ComputeContext.mostDistances) { buffer in
+  static func attendLocally(_ head: LocalHead, into out: UnsafeMutablePointer<Float>) {
+    let (values, stride, size, count) = (head.values, head.stride, head.size, head.relative.count)
+    withUnsafeTemporaryAllocation(of: Float.self, capacity: LocalAttention.distances) { buffer in
       guard let scores = buffer.baseAddress else { return }
-      scores.initialize(repeating: -.infinity, count: ComputeContext.mostDistances)
+      scores.initialize(repeating: -.infinity, count: LocalAttention.distances)
       for d in 0..<count {
-        scores[d] = score(query, keys - d * stride, relative + d * relativeStride, size)
+        let relative = head.relative.base + d * head.relative.stride
+        scores[d] = score(head.query, head.keys - d * stride, relative, size)
       }
-      softcap(cap: cap, count: count, x: scores)
+      softcap(head.cap, count, scores)
       let total = exponentials(scores)
 
       var c = 0

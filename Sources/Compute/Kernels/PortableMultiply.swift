@@ -1,28 +1,28 @@
 // Portable matrix products: each output element owns eight lanes (column c goes to lane c mod 8) and one
 // fixed summation tree, so its bits do not depend on how many rows are computed together.
 
+import KernelTypes
+
 extension Portable {
-  static func multiply(
-    weights: UnsafeRawPointer, rowBytes: Int, weightRows: Int, x: UnsafePointer<Float>, xStride: Int,
-    xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
-  ) {
+  static func multiply(_ weights: FloatRows, _ x: Activations, into y: Output) {
+    let (rowBytes, columns) = (weights.rowBytes, weights.columns)
     var r = 0
-    while r + 2 <= xRows {
-      let x0 = x + r * xStride
+    while r + 2 <= x.count {
+      let (x0, y0) = (x.base + r * x.stride, y.base + r * y.stride)
       var o = 0
-      while o + 2 <= weightRows {
-        let target = y + r * yStride + o
-        twoByTwo(weights + o * rowBytes, rowBytes, x0, xStride, columns, target, yStride)
+      while o + 2 <= weights.count {
+        twoByTwo(weights.base + o * rowBytes, rowBytes, x0, x.stride, columns, y0 + o, y.stride)
         o += 2
       }
-      if o < weightRows {
-        y[r * yStride + o] = one(weights + o * rowBytes, x0, columns)
-        y[(r + 1) * yStride + o] = one(weights + o * rowBytes, x0 + xStride, columns)
+      if o < weights.count {
+        y0[o] = one(weights.base + o * rowBytes, x0, columns)
+        y0[y.stride + o] = one(weights.base + o * rowBytes, x0 + x.stride, columns)
       }
       r += 2
     }
-    guard r < xRows else { return }
-    for o in 0..<weightRows { y[r * yStride + o] = one(weights + o * rowBytes, x + r * xStride, columns) }
+    guard r < x.count else { return }
+    let (last, target) = (x.base + r * x.stride, y.base + r * y.stride)
+    for o in 0..<weights.count { target[o] = one(weights.base + o * rowBytes, last, columns) }
   }
 
   @inline(__always)

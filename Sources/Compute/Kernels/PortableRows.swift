@@ -2,8 +2,8 @@
 
 extension Portable {
   static func rmsNorm(
-    x: UnsafePointer<Float>, gain: UnsafePointer<Float>, epsilon: Float, columns: Int,
-    out: UnsafeMutablePointer<Float>
+    _ x: UnsafePointer<Float>, _ gain: UnsafePointer<Float>, _ epsilon: Float, _ columns: Int,
+    into out: UnsafeMutablePointer<Float>
   ) {
     // Four sums: one would wait for its own last addition.
     var (t0, t1, t2, t3) = (Lanes.zero, Lanes.zero, Lanes.zero, Lanes.zero)
@@ -35,7 +35,8 @@ extension Portable {
   }
 
   static func rotate(
-    x: UnsafeMutablePointer<Float>, cosines: UnsafePointer<Float>, sines: UnsafePointer<Float>, half: Int
+    _ x: UnsafeMutablePointer<Float>, _ cosines: UnsafePointer<Float>, _ sines: UnsafePointer<Float>,
+    _ half: Int
   ) {
     var i = 0
     while i + lanes <= half {
@@ -54,13 +55,15 @@ extension Portable {
   }
 
   static func gatedSilu(
-    gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
+    _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
+    into out: UnsafeMutablePointer<Float>
   ) {
     gated(gate, up, count, out, by: silu)
   }
 
   static func gatedGELU(
-    gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
+    _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
+    into out: UnsafeMutablePointer<Float>
   ) {
     gated(gate, up, count, out, by: gelu)
   }
@@ -91,7 +94,7 @@ extension Portable {
     return x / (exponential(-twice) + 1)
   }
 
-  static func scale(factor: Float, count: Int, x: UnsafeMutablePointer<Float>) {
+  static func scale(_ factor: Float, _ count: Int, _ x: UnsafeMutablePointer<Float>) {
     var i = 0
     while i + lanes <= count {
       store(load(x, i) * factor, x, i)
@@ -103,7 +106,7 @@ extension Portable {
     }
   }
 
-  static func softcap(cap: Float, count: Int, x: UnsafeMutablePointer<Float>) {
+  static func softcap(_ cap: Float, _ count: Int, _ x: UnsafeMutablePointer<Float>) {
     var i = 0
     while i + lanes <= count {
       store(capped(load(x, i), cap), x, i)

@@ -1,18 +1,18 @@
 // Portable dequantization, and widening of half-precision weights.
 
+import KernelTypes
+
 extension Portable {
-  static func unpack(
-    packed: UnsafeRawPointer, scales: UnsafeRawPointer, biases: UnsafeRawPointer, scaleFormat: Int,
-    bits: Int, groupSize: Int, count: Int, out: UnsafeMutablePointer<Float>
-  ) {
-    let groupBytes = groupSize * bits / 8
-    for group in 0..<count / groupSize {
-      let scale = Lanes(repeating: Reference.element(scales, scaleFormat, group))
-      let bias = Lanes(repeating: Reference.element(biases, scaleFormat, group))
-      let source = packed + group * groupBytes
-      let target = out + group * groupSize
+  static func unpack(_ weights: QuantizedRows, into out: UnsafeMutablePointer<Float>) {
+    let (bits, groups) = (weights.bits, weights.groups)
+    let groupBytes = groups.size * bits / 8
+    for group in 0..<weights.columns / groups.size {
+      let scale = Lanes(repeating: Reference.element(groups.scales, groups.format, group))
+      let bias = Lanes(repeating: Reference.element(groups.biases, groups.format, group))
+      let source = weights.packed + group * groupBytes
+      let target = out + group * groups.size
       // Eight elements are `bits` whole bytes, read as one little-endian integer.
-      for eight in 0..<groupSize / 8 {
+      for eight in 0..<groups.size / 8 {
         let q = quanta(source + eight * bits, bits)
         store(Lanes(SIMD8<Int32>(truncatingIfNeeded: q)) * scale + bias, target, eight * lanes)
       }
@@ -39,17 +39,12 @@ extension Portable {
     }
   }
 
-  static func unpackFloating(
-    packed: UnsafeRawPointer, scales: UnsafeRawPointer, mode: Int, count: Int,
-    out: UnsafeMutablePointer<Float>
-  ) {
-    let groupSize = mode == FloatingMode.nvfp4 ? 16 : 32
-    let bits = mode == FloatingMode.mxfp8 ? 8 : 4
-    for group in 0..<count / groupSize {
-      let byte = Int(scales.load(fromByteOffset: group, as: UInt8.self))
-      let scale = mode == FloatingMode.nvfp4 ? Reference.e4m3(byte) : Reference.powerOfTwo(byte)
+  static func unpackFloating(_ weights: FloatingRows, into out: UnsafeMutablePointer<Float>) {
+    let (groupSize, bits) = (weights.mode.groupSize, weights.mode.bits)
+    for group in 0..<weights.columns / groupSize {
+      let scale = Reference.scale(weights, group)
       for eight in stride(from: group * groupSize, to: (group + 1) * groupSize, by: 8) {
-        let q = quanta(packed + eight * bits / 8, bits)
+        let q = quanta(weights.packed + eight * bits / 8, bits)
         // Moving exponent and mantissa into place and multiplying by a power of two rebiases the exponent.
         let (sign, magnitude, rebias): (SIMD8<UInt32>, SIMD8<UInt32>, Float) =
           bits == 4
@@ -59,12 +54,14 @@ extension Portable {
     }
   }
 
-  static func widen(source: UnsafeRawPointer, format: Int, count: Int, out: UnsafeMutablePointer<Float>) {
+  static func widen(
+    _ source: UnsafeRawPointer, _ format: FloatFormat, _ count: Int, into out: UnsafeMutablePointer<Float>
+  ) {
     var i = 0
     while i + lanes <= count {
       let bits = SIMD8<UInt32>(
         truncatingIfNeeded: source.loadUnaligned(fromByteOffset: i * 2, as: SIMD8<UInt16>.self))
-      store(format == FloatFormat.bf16 ? unsafeBitCast(bits &<< 16, to: Lanes.self) : widenF16(bits), out, i)
+      store(format == .bf16 ? unsafeBitCast(bits &<< 16, to: Lanes.self) : widenF16(bits), out, i)
       i += lanes
     }
     while i < count {

@@ -2,30 +2,29 @@
 //
 // Sums run in float64, so the result is the exact value rounded once and a fast kernel's error is its own.
 
+import KernelTypes
+
 enum Reference {
-  static func unpack(
-    packed: UnsafeRawPointer, scales: UnsafeRawPointer, biases: UnsafeRawPointer, scaleFormat: Int,
-    bits: Int, groupSize: Int, count: Int, out: UnsafeMutablePointer<Float>
-  ) {
-    for i in 0..<count {
-      let scale = element(scales, scaleFormat, i / groupSize)
-      let bias = element(biases, scaleFormat, i / groupSize)
-      out[i] = Float(Double(scale) * Double(quantum(packed, bits, i)) + Double(bias))
+  static func unpack(_ weights: QuantizedRows, into out: UnsafeMutablePointer<Float>) {
+    let groups = weights.groups
+    for i in 0..<weights.columns {
+      let scale = element(groups.scales, groups.format, i / groups.size)
+      let bias = element(groups.biases, groups.format, i / groups.size)
+      out[i] = Float(Double(scale) * Double(quantum(weights.packed, weights.bits, i)) + Double(bias))
     }
   }
 
-  static func unpackFloating(
-    packed: UnsafeRawPointer, scales: UnsafeRawPointer, mode: Int, count: Int,
-    out: UnsafeMutablePointer<Float>
-  ) {
-    let bits = mode == FloatingMode.mxfp8 ? 8 : 4
-    let groupSize = mode == FloatingMode.nvfp4 ? 16 : 32
-    for i in 0..<count {
-      let byte = Int(scales.load(fromByteOffset: i / groupSize, as: UInt8.self))
-      let scale = mode == FloatingMode.nvfp4 ? e4m3(byte) : powerOfTwo(byte)
-      let q = quantum(packed, bits, i)
-      out[i] = scale * (bits == 4 ? e2m1(q) : e4m3(q))
+  static func unpackFloating(_ weights: FloatingRows, into out: UnsafeMutablePointer<Float>) {
+    for i in 0..<weights.columns {
+      let q = quantum(weights.packed, weights.mode.bits, i)
+      out[i] = scale(weights, i / weights.mode.groupSize) * (weights.mode.bits == 4 ? e2m1(q) : e4m3(q))
     }
+  }
+
+  /// The scale of a group of the first row.
+  static func scale(_ weights: FloatingRows, _ group: Int) -> Float {
+    let code = Int(weights.scales.load(fromByteOffset: group, as: UInt8.self))
+    return weights.mode == .nvfp4 ? e4m3(code) : powerOfTwo(code)
   }
 
   /// Sign, two exponent bits, one mantissa bit.
@@ -57,56 +56,53 @@ enum Reference {
   }
 
   /// Element i of an unaligned array of the given format.
-  static func element(_ base: UnsafeRawPointer, _ format: Int, _ index: Int) -> Float {
+  static func element(_ base: UnsafeRawPointer, _ format: FloatFormat, _ index: Int) -> Float {
     switch format {
-    case FloatFormat.f16: float(f16: base.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self))
-    case FloatFormat.bf16: float(bf16: base.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self))
-    default: base.loadUnaligned(fromByteOffset: 4 * index, as: Float.self)
+    case .f32: base.loadUnaligned(fromByteOffset: 4 * index, as: Float.self)
+    case .f16: float(f16: base.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self))
+    case .bf16: float(bf16: base.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self))
     }
   }
 
-  static func widen(source: UnsafeRawPointer, format: Int, count: Int, out: UnsafeMutablePointer<Float>) {
+  static func widen(
+    _ source: UnsafeRawPointer, _ format: FloatFormat, _ count: Int, into out: UnsafeMutablePointer<Float>
+  ) {
     for i in 0..<count { out[i] = element(source, format, i) }
   }
 
-  static func multiply(
-    weights: UnsafeRawPointer, rowBytes: Int, weightRows: Int, x: UnsafePointer<Float>, xStride: Int,
-    xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
-  ) {
-    for r in 0..<xRows {
-      for o in 0..<weightRows {
+  static func multiply(_ weights: FloatRows, _ x: Activations, into y: Output) {
+    for r in 0..<x.count {
+      for o in 0..<weights.count {
+        let row = weights.base + o * weights.rowBytes
         var sum = 0.0
-        for c in 0..<columns {
-          sum += Double(element(weights + o * rowBytes, FloatFormat.f32, c)) * Double(x[r * xStride + c])
+        for c in 0..<weights.columns {
+          sum += Double(element(row, weights.format, c)) * Double(x.base[r * x.stride + c])
         }
-        y[r * yStride + o] = Float(sum)
+        y.base[r * y.stride + o] = Float(sum)
       }
     }
   }
 
-  static func scores(
-    queries: UnsafePointer<Float>, queryStride: Int, queryRows: Int, keys: UnsafePointer<Float>,
-    headDim: Int, out: UnsafeMutablePointer<Float>
-  ) {
-    for r in 0..<queryRows {
-      for j in 0..<KVCache.blockTokens {
+  static func scores(_ queries: Activations, _ keys: FloatBlock, into out: UnsafeMutablePointer<Float>) {
+    for r in 0..<queries.count {
+      for j in 0..<blockTokens {
         var sum = 0.0
-        for d in 0..<headDim {
-          sum += Double(queries[r * queryStride + d]) * Double(keys[d * KVCache.blockTokens + j])
+        for d in 0..<keys.headDim {
+          sum += Double(queries.base[r * queries.stride + d]) * Double(keys.base[d * blockTokens + j])
         }
-        out[r * KVCache.blockTokens + j] = Float(sum)
+        out[r * blockTokens + j] = Float(sum)
       }
     }
   }
 
   static func softmaxBlock(
-    scores: UnsafeMutablePointer<Float>, from: Int, to: Int, state: UnsafeMutablePointer<Float>
+    _ scores: UnsafeMutablePointer<Float>, _ seen: Range<Int>, _ state: UnsafeMutablePointer<Float>
   ) -> Float {
     var maximum = state[0]
-    for j in from..<to { maximum = max(maximum, scores[j]) }
+    for j in seen { maximum = max(maximum, scores[j]) }
     let factor = Float(exponential(Double(state[0]) - Double(maximum)))
     var sum = Double(state[1]) * Double(factor)
-    for j in from..<to {
+    for j in seen {
       scores[j] = Float(exponential(Double(scores[j]) - Double(maximum)))
       sum += Double(scores[j])
     }
@@ -115,22 +111,22 @@ enum Reference {
     return factor
   }
 
-  static func accumulate(
-    weights: UnsafePointer<Float>, rows: Int, from: Int, to: Int, values: UnsafePointer<Float>, headDim: Int,
-    factors: UnsafePointer<Float>, out: UnsafeMutablePointer<Float>
-  ) {
-    for r in 0..<rows {
+  static func accumulate(_ rows: AttentionRows, _ values: FloatBlock) {
+    let headDim = values.headDim
+    for r in 0..<rows.count {
       for d in 0..<headDim {
-        var sum = Double(factors[r]) * Double(out[r * headDim + d])
-        for j in from..<to { sum += Double(weights[32 * r + j]) * Double(values[j * headDim + d]) }
-        out[r * headDim + d] = Float(sum)
+        var sum = Double(rows.factors[r]) * Double(rows.sums[r * headDim + d])
+        for j in rows.seen {
+          sum += Double(rows.scores[blockTokens * r + j]) * Double(values.base[j * headDim + d])
+        }
+        rows.sums[r * headDim + d] = Float(sum)
       }
     }
   }
 
   static func rmsNorm(
-    x: UnsafePointer<Float>, gain: UnsafePointer<Float>, epsilon: Float, columns: Int,
-    out: UnsafeMutablePointer<Float>
+    _ x: UnsafePointer<Float>, _ gain: UnsafePointer<Float>, _ epsilon: Float, _ columns: Int,
+    into out: UnsafeMutablePointer<Float>
   ) {
     var squares = 0.0
     for c in 0..<columns { squares += Double(x[c]) * Double(x[c]) }
@@ -139,7 +135,8 @@ enum Reference {
   }
 
   static func rotate(
-    x: UnsafeMutablePointer<Float>, cosines: UnsafePointer<Float>, sines: UnsafePointer<Float>, half: Int
+    _ x: UnsafeMutablePointer<Float>, _ cosines: UnsafePointer<Float>, _ sines: UnsafePointer<Float>,
+    _ half: Int
   ) {
     for i in 0..<half {
       let a = Double(x[i])
@@ -150,7 +147,8 @@ enum Reference {
   }
 
   static func gatedSilu(
-    gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
+    _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
+    into out: UnsafeMutablePointer<Float>
   ) {
     for i in 0..<count {
       let g = Double(gate[i])
@@ -159,7 +157,8 @@ enum Reference {
   }
 
   static func gatedGELU(
-    gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
+    _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
+    into out: UnsafeMutablePointer<Float>
   ) {
     for i in 0..<count {
       let g = Double(gate[i])
@@ -169,15 +168,15 @@ enum Reference {
     }
   }
 
-  static func add(y: UnsafePointer<Float>, count: Int, x: UnsafeMutablePointer<Float>) {
+  static func add(_ y: UnsafePointer<Float>, _ count: Int, to x: UnsafeMutablePointer<Float>) {
     for i in 0..<count { x[i] += y[i] }
   }
 
-  static func scale(factor: Float, count: Int, x: UnsafeMutablePointer<Float>) {
+  static func scale(_ factor: Float, _ count: Int, _ x: UnsafeMutablePointer<Float>) {
     for i in 0..<count { x[i] *= factor }
   }
 
-  static func softcap(cap: Float, count: Int, x: UnsafeMutablePointer<Float>) {
+  static func softcap(_ cap: Float, _ count: Int, _ x: UnsafeMutablePointer<Float>) {
     for i in 0..<count {
       // tanh(y) = 2 / (1 + e^-2y) - 1
       x[i] = Float(Double(cap) * (2 / (1 + exponential(-2 * Double(x[i]) / Double(cap))) - 1))

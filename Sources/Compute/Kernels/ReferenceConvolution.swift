@@ -1,9 +1,11 @@
 // Scalar twins of the kernels of encoders of audio.
 
+import KernelTypes
+
 extension Reference {
   static func layerNorm(
-    x: UnsafePointer<Float>, gain: UnsafePointer<Float>, epsilon: Float, columns: Int,
-    out: UnsafeMutablePointer<Float>
+    _ x: UnsafePointer<Float>, _ gain: UnsafePointer<Float>, _ epsilon: Float, _ columns: Int,
+    into out: UnsafeMutablePointer<Float>
   ) {
     var sum = 0.0
     for c in 0..<columns { sum += Double(x[c]) }
@@ -15,32 +17,33 @@ extension Reference {
   }
 
   static func gatedSigmoid(
-    gate: UnsafePointer<Float>, up: UnsafePointer<Float>, count: Int, out: UnsafeMutablePointer<Float>
+    _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
+    into out: UnsafeMutablePointer<Float>
   ) {
     for i in 0..<count { out[i] = Float(Double(up[i]) / (1 + exponential(-Double(gate[i])))) }
   }
 
   static func convolve(
-    x: UnsafePointer<Float>, stride: Int, taps: Int, weights: UnsafePointer<Float>, columns: Int,
-    out: UnsafeMutablePointer<Float>
+    _ x: Activations, _ weights: UnsafePointer<Float>, _ columns: Int,
+    into out: UnsafeMutablePointer<Float>
   ) {
     for c in 0..<columns {
       var sum = 0.0
-      for tap in 0..<taps { sum += Double(weights[tap * columns + c]) * Double(x[tap * stride + c]) }
+      for tap in 0..<x.count {
+        sum += Double(weights[tap * columns + c]) * Double(x.base[tap * x.stride + c])
+      }
       out[c] = Float(sum)
     }
   }
 
-  static func attendLocally(
-    query: UnsafePointer<Float>, keys: UnsafePointer<Float>, values: UnsafePointer<Float>, stride: Int,
-    relative: UnsafePointer<Float>, relativeStride: Int, count: Int, size: Int, cap: Float,
-    out: UnsafeMutablePointer<Float>
-  ) {
+  static func attendLocally(_ head: LocalHead, into out: UnsafeMutablePointer<Float>) {
+    let (stride, size, cap, relative) = (head.stride, head.size, head.cap, head.relative)
     var weights: [Double] = []
-    for d in 0..<count {
+    for d in 0..<relative.count {
       var sum = 0.0
       for c in 0..<size {
-        sum += Double(query[c]) * (Double(keys[c - d * stride]) + Double(relative[d * relativeStride + c]))
+        let key = Double(head.keys[c - d * stride]) + Double(relative.base[d * relative.stride + c])
+        sum += Double(head.query[c]) * key
       }
       // tanh(y) = 2 / (1 + e^-2y) - 1; capped scores need no maximum subtracted.
       weights.append(exponential(Double(cap) * (2 / (1 + exponential(-2 * sum / Double(cap))) - 1)))
@@ -48,7 +51,7 @@ extension Reference {
     let total = weights.reduce(0, +)
     for c in 0..<size {
       var sum = 0.0
-      for d in 0..<count { sum += weights[d] * Double(values[c - d * stride]) }
+      for d in 0..<relative.count { sum += weights[d] * Double(head.values[c - d * stride]) }
       out[c] = Float(sum / total)
     }
   }

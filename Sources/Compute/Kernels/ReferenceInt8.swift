@@ -2,20 +2,18 @@
 //
 // A quantized row here is x8 in natural order, padded to 4 bytes, then a and c per block.
 
+import KernelTypes
+
 extension Reference {
   static let int8 = Int8Kernels(
     rowBytes: { columns, block in (columns + 3) / 4 * 4 + 8 * (columns / block) },
     quantize: quantizeInt8, multiply: multiplyInt8, panelBytes: { _, _ in 0 },
-    multiplyPanel: {
-      w, rowBytes, s, b, scaleBytes, format, bits, group, rows, x, xBytes, xRows, columns, y, n, _, _ in
-      multiplyInt8(
-        packed: w, rowBytes: rowBytes, scales: s, biases: b, scaleRowBytes: scaleBytes, scaleFormat: format,
-        bits: bits, groupSize: group, weightRows: rows, x: x, xRowBytes: xBytes, xRows: xRows,
-        columns: columns,
-        y: y, yStride: n)
-    }, repack: repack, multiplyFloating: multiplyInt8Floating)
+    multiplyPanel: { weights, x, y, _ in multiplyInt8(weights, x, into: y) }, repack: repack,
+    multiplyFloating: multiplyInt8Floating)
 
-  static func repack(packed: UnsafeRawPointer, bits: Int, count: Int, out: UnsafeMutableRawPointer) {
+  static func repack(
+    _ packed: UnsafeRawPointer, _ bits: Int, _ count: Int, into out: UnsafeMutableRawPointer
+  ) {
     for i in 0..<count {
       let q = UInt8(quantum(packed, bits, i))
       if bits > 4 {
@@ -28,7 +26,8 @@ extension Reference {
   }
 
   static func quantizeInt8(
-    x: UnsafePointer<Float>, columns: Int, block: Int, evenOdd: Bool, out: UnsafeMutableRawPointer
+    _ x: UnsafePointer<Float>, _ columns: Int, _ block: Int, _ order: Int8Order,
+    into out: UnsafeMutableRawPointer
   ) {
     let a = (out + (columns + 3) / 4 * 4).assumingMemoryBound(to: Float.self)
     let c = a + columns / block
@@ -47,57 +46,50 @@ extension Reference {
     }
   }
 
-  static func multiplyInt8(
-    packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, biases: UnsafeRawPointer,
-    scaleRowBytes: Int, scaleFormat: Int, bits: Int, groupSize: Int, weightRows: Int, x: UnsafeRawPointer,
-    xRowBytes: Int, xRows: Int, columns: Int, y: UnsafeMutablePointer<Float>, yStride: Int
-  ) {
-    let block = min(groupSize, 64)
-    for r in 0..<xRows {
-      let row = x + r * xRowBytes
+  static func multiplyInt8(_ weights: QuantizedRows, _ x: Int8Activations, into y: Output) {
+    let (columns, groups) = (weights.columns, weights.groups)
+    let block = min(groups.size, Int8Block.limit)
+    for r in 0..<x.count {
+      let row = x.base + r * x.rowBytes
       let a = (row + (columns + 3) / 4 * 4).assumingMemoryBound(to: Float.self)
       let c = a + columns / block
-      for o in 0..<weightRows {
+      for o in 0..<weights.count {
+        let (packed, factors) = (weights.packed + o * weights.rowBytes, o * groups.rowBytes)
         var lanes = [Float](repeating: 0, count: 16)
         for j in 0..<columns / block {
           var product = 0
           for i in j * block..<(j + 1) * block {
-            product +=
-              quantum(packed + o * rowBytes, bits, i) * Int(row.load(fromByteOffset: i, as: Int8.self))
+            product += quantum(packed, weights.bits, i) * Int(row.load(fromByteOffset: i, as: Int8.self))
           }
-          let scale = element(scales + o * scaleRowBytes, scaleFormat, j * block / groupSize)
-          let bias = element(biases + o * scaleRowBytes, scaleFormat, j * block / groupSize)
+          let scale = element(groups.scales + factors, groups.format, j * block / groups.size)
+          let bias = element(groups.biases + factors, groups.format, j * block / groups.size)
           let sum = lanes[j % 16].addingProduct(Float(product), a[j] * scale)
           lanes[j % 16] = sum.addingProduct(bias, c[j])
         }
-        y[r * yStride + o] = sum(lanes)
+        y.base[r * y.stride + o] = sum(lanes)
       }
     }
   }
 
-  static func multiplyInt8Floating(
-    packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, scaleRowBytes: Int, isNVFP4: Bool,
-    weightRows: Int, x: UnsafeRawPointer, xRowBytes: Int, xRows: Int, columns: Int,
-    y: UnsafeMutablePointer<Float>, yStride: Int
-  ) {
-    let group = isNVFP4 ? 16 : 32
-    for r in 0..<xRows {
-      let row = x + r * xRowBytes
+  static func multiplyInt8Floating(_ weights: FloatingRows, _ x: Int8Activations, into y: Output) {
+    let (columns, group) = (weights.columns, weights.mode.groupSize)
+    for r in 0..<x.count {
+      let row = x.base + r * x.rowBytes
       let a = (row + (columns + 3) / 4 * 4).assumingMemoryBound(to: Float.self)
-      for o in 0..<weightRows {
+      for o in 0..<weights.count {
+        let weights = weights.rows(from: o, count: 1)
         var lanes = [Float](repeating: 0, count: 16)
         for j in 0..<columns / group {
           // Twice an element is an integer.
           var product = 0
           for i in j * group..<(j + 1) * group {
-            let doubled = Int(2 * e2m1(quantum(packed + o * rowBytes, 4, i)))
+            let doubled = Int(2 * e2m1(quantum(weights.packed, 4, i)))
             product += doubled * Int(row.load(fromByteOffset: i, as: Int8.self))
           }
-          let code = Int((scales + o * scaleRowBytes).load(fromByteOffset: j, as: UInt8.self))
-          let scale = isNVFP4 ? e4m3(code) : powerOfTwo(code)
-          lanes[j % 16] = lanes[j % 16].addingProduct(Float(product), scale * (0.5 * a[j * group / 32]))
+          let factor = scale(weights, j) * (0.5 * a[j * group / 32])
+          lanes[j % 16] = lanes[j % 16].addingProduct(Float(product), factor)
         }
-        y[r * yStride + o] = sum(lanes)
+        y.base[r * y.stride + o] = sum(lanes)
       }
     }
   }

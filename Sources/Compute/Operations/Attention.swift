@@ -5,6 +5,8 @@
 // folds them into a running softmax (arXiv:2205.14135): maximum, sum, and one weighted sum of values. There is
 // no n² buffer, and what a row computes depends on its position only, not on how its prompt was chunked.
 
+import KernelTypes
+
 /// Sizes of one layer's attention.
 package struct AttentionShape: Sendable {
   package var heads: Int
@@ -17,6 +19,8 @@ package struct AttentionShape: Sendable {
   package var window: Int?
   /// Whether the layer looks at the layout's groups; without, every key has to be earlier.
   package var seesGroups: Bool
+  /// Heads of queries that share a head of keys and values.
+  var group: Int { heads / kvHeads }
 
   package init(
     heads: Int, kvHeads: Int, headDim: Int, scale: Float, window: Int? = nil, seesGroups: Bool = true
@@ -73,7 +77,7 @@ extension ComputeContext {
     let (size, tokens) = (storage.headDim, KVCache.blockTokens)
     let pairs = storage.keys(block: block, head: head).assumingMemoryBound(to: SIMD2<Element>.self) + slot
     let values = storage.values(block: block, head: head).assumingMemoryBound(to: Element.self)
-    let column = values + KVLayer.valueIndex(position: slot, element: 0, headDim: size)
+    let column = values + IntegerBlock.valueIndex(position: slot, element: 0, headDim: size)
     let scales = storage.scales(block: block, head: head)
     withUnsafeTemporaryAllocation(of: Int16.self, capacity: size + 1) { row in
       guard let row = row.baseAddress else { return }
@@ -105,11 +109,10 @@ extension ComputeContext {
         && shape.heads % shape.kvHeads == 0
         && new.map { $0.keys.columns == width && $0.values.columns == width } ?? true,
       "attend: shapes differ")
-    let group = shape.heads / shape.kvHeads
     // A block of keys and values is in the first-level cache for all query rows of a tile; enough tiles that threads
     // finish together.
     let rows = min(max(32, queries.count * shape.heads / (8 * pool.threads)), 64)
-    layout.prepareTiles(of: max(1, rows / group))
+    layout.prepareTiles(of: max(1, rows / shape.group))
     let tiles = layout.tiles.count
     // Rows see what other tiles of their sequence add. Where there are none, as in decode, a head's keys and values are
     // added just before they are read, by the thread that reads them.
@@ -119,8 +122,7 @@ extension ComputeContext {
         for span in layout.spans {
           store(
             new, rows: range.clamped(to: span.row..<span.row + span.count), heads: 0..<shape.kvHeads,
-            of: span,
-            storage: storage, layout: layout)
+            of: span, storage: storage, layout: layout)
         }
       }
     }
@@ -135,17 +137,17 @@ extension ComputeContext {
           layout: layout)
       }
       attendTile(
-        tile, head: head, group: group, shape: shape, queries: queries,
-        storage: storage, layout: layout, out: out, scratch: workerScratch[worker])
+        tile, head: head, shape: shape, queries: queries, storage: storage, layout: layout, out: out,
+        scratch: workerScratch[worker])
     }
   }
 
-  /// One key-value head's share of a tile: the queries of its `group` heads at each of the tile's positions.
+  /// One key-value head's share of a tile: the queries of its group of heads at each of the tile's positions.
   private func attendTile(
-    _ tile: StepLayout.Tile, head: Int, group: Int, shape: AttentionShape, queries: Rows, storage: KVLayer,
+    _ tile: StepLayout.Tile, head: Int, shape: AttentionShape, queries: Rows, storage: KVLayer,
     layout: StepLayout, out: Rows, scratch: ScratchBuffer
   ) {
-    let (size, rows) = (shape.headDim, tile.count * group)
+    let (size, group, rows) = (shape.headDim, shape.group, tile.count * shape.group)
     let span = layout.spans[tile.span]
     let groups = shape.seesGroups ? span.groups : []
     let position = span.start + tile.first
@@ -156,8 +158,8 @@ extension ComputeContext {
       begin(r, query: query, scale: shape.scale, buffers)
     }
     walk(
-      position..<position + tile.count, group: group, groups: groups, shape: shape, head: head,
-      storage: storage, blocks: blocks, buffers)
+      position..<position + tile.count, groups: groups, shape: shape, head: head, storage: storage,
+      blocks: blocks, buffers)
     for r in 0..<rows {
       let target = out.row(span.row + tile.first + r / group) + (head * group + r % group) * size
       target.update(from: buffers.sums + r * size, count: size)
@@ -174,7 +176,7 @@ extension ComputeContext {
     if buffers.integers != nil {
       let rounded = buffers.integerQueries + row * buffers.integerStride
       buffers.queryScales[row] =
-        scale * kernels.integerAttention.quantize(query, size, IntegerAttention.elementLimit, rounded)
+        scale * kernels.integerAttention.quantize(query, size, IntegerLimit.element, rounded)
     } else {
       (buffers.queries + row * size).update(from: query, count: size)
       kernels.scale(scale, size, buffers.queries + row * size)
@@ -183,15 +185,15 @@ extension ComputeContext {
 
   /// The walk over the blocks that the rows of a tile see.
   private func walk(
-    _ positions: Range<Int>, group: Int, groups: [Range<Int>], shape: AttentionShape, head: Int,
-    storage: KVLayer, blocks: ArraySlice<Int32>, _ buffers: TileBuffers
+    _ positions: Range<Int>, groups: [Range<Int>], shape: AttentionShape, head: Int, storage: KVLayer,
+    blocks: ArraySlice<Int32>, _ buffers: TileBuffers
   ) {
-    let (tokens, rows) = (KVCache.blockTokens, positions.count * group)
+    let (tokens, group, rows) = (KVCache.blockTokens, shape.group, positions.count * shape.group)
     var last = positions.upperBound - 1
     for group in groups where group.overlaps(positions) { last = max(last, group.upperBound - 1) }
     let first = shape.window.map { max(0, positions.lowerBound - $0 + 1) } ?? 0
     for index in first / tokens...last / tokens {
-      // Behind the last block, the thread's next tile begins with the first one of the next head.
+      // After the last block, the thread's next tile begins with the first one of the next head.
       let isLast = index == last / tokens
       let next = (
         block: blocks[blocks.startIndex + (isLast ? first / tokens : index + 1)],
@@ -223,38 +225,30 @@ extension ComputeContext {
     let (size, first) = (buffers.headDim, rows.lowerBound)
     let scores = buffers.scores + first * KVCache.blockTokens
     if let integers = buffers.integers {
-      integers.scores(
-        buffers.integerQueries + first * buffers.integerStride, buffers.integerStride, rows.count,
-        buffers.queryScales + first, block.keys, block.scales, size, block.values, scores)
+      let queries = IntegerQueries(
+        base: buffers.integerQueries + first * buffers.integerStride, stride: buffers.integerStride,
+        count: rows.count, scales: buffers.queryScales + first)
+      integers.scores(queries, block.integerKeys(headDim: size), scores)
     } else {
-      kernels.scores(
-        buffers.queries + first * size, size, rows.count,
-        UnsafePointer(block.keys.assumingMemoryBound(to: Float.self)), size, scores)
+      let queries = Activations(base: buffers.queries + first * size, stride: size, count: rows.count)
+      kernels.scores(queries, TileBlock.floats(block.keys, headDim: size), scores)
     }
   }
 
   /// Folds what some rows of a tile see of a block into their softmax and their sums.
   private func fold(_ rows: Range<Int>, seen: Range<Int>, _ block: TileBlock, _ buffers: TileBuffers) {
     guard !rows.isEmpty, !seen.isEmpty else { return }
-    let (size, first, tokens) = (buffers.headDim, rows.lowerBound, KVCache.blockTokens)
-    let (scores, states) = (buffers.scores + first * tokens, buffers.states + 2 * first)
-    let (factors, sums) = (buffers.factors + first, buffers.sums + first * size)
+    let folded = buffers.rows(rows, seen: seen)
     if let integers = buffers.integers {
-      let weightScales = buffers.weightScales + first
-      kernels.integerAttention.softmax(
-        scores, rows.count, seen.lowerBound, seen.upperBound, block.scales + tokens, states, factors,
-        weightScales)
-      integers.accumulate(
-        scores, weightScales, rows.count, seen.lowerBound, seen.upperBound, block.values, size, factors,
-        block.nextKeys, sums)
+      let values = block.integerValues(headDim: buffers.headDim)
+      kernels.integerAttention.softmax(folded, values.scales)
+      integers.accumulate(folded, values)
     } else {
-      for r in 0..<rows.count {
-        factors[r] = kernels.softmaxBlock(
-          scores + r * tokens, seen.lowerBound, seen.upperBound, states + 2 * r)
+      for r in 0..<folded.count {
+        folded.factors[r] = kernels.softmaxBlock(
+          folded.scores + r * KVCache.blockTokens, seen, folded.states + 2 * r)
       }
-      kernels.accumulate(
-        scores, rows.count, seen.lowerBound, seen.upperBound,
-        UnsafePointer(block.values.assumingMemoryBound(to: Float.self)), size, factors, sums)
+      kernels.accumulate(folded, TileBlock.floats(block.values, headDim: buffers.headDim))
     }
   }
 
@@ -284,6 +278,20 @@ private struct TileBlock {
     values = storage.values(block: block, head: head)
     scales = storage.scales(block: block, head: head)
     self.nextKeys = nextKeys
+  }
+
+  static func floats(_ base: UnsafeMutableRawPointer, headDim: Int) -> FloatBlock {
+    FloatBlock(base: UnsafePointer(base.assumingMemoryBound(to: Float.self)), headDim: headDim)
+  }
+
+  /// With the keys of a block its values are prefetched.
+  func integerKeys(headDim: Int) -> IntegerBlock {
+    IntegerBlock(base: keys, scales: scales, headDim: headDim, ahead: values)
+  }
+
+  /// With the values of a block the next keys are prefetched.
+  func integerValues(headDim: Int) -> IntegerBlock {
+    IntegerBlock(base: values, scales: scales + KVCache.blockTokens, headDim: headDim, ahead: nextKeys)
   }
 }
 
@@ -325,4 +333,13 @@ private struct TileBuffers {
   }
 
   var integerStride: Int { headDim + headDim % 2 }
+
+  /// Some rows, which see the same keys.
+  func rows(_ rows: Range<Int>, seen: Range<Int>) -> AttentionRows {
+    let first = rows.lowerBound
+    return AttentionRows(
+      count: rows.count, seen: seen, scores: scores + first * KVCache.blockTokens,
+      states: states + 2 * first, factors: factors + first, weightScales: weightScales + first,
+      sums: sums + first * headDim)
+  }
 }

@@ -3,6 +3,8 @@
 // A convolution over a plane is a matrix product with the neighbourhoods of its outputs (`unfold`), made for a few
 // lines at a time: all of them would be nine times the plane.
 
+import KernelTypes
+
 /// Lines of a plane whose pixels have several channels.
 package struct Plane {
   fileprivate let base: UnsafeMutablePointer<Float>
@@ -99,9 +101,8 @@ extension ComputeContext {
       forEachRow(x.count, work: taps * x.columns) { range in
         for r in range {
           let count = min(taps, r + 1)
-          kernels.convolve(
-            x.row(r + 1 - count), x.stride, count, weights + (taps - count) * x.columns, x.columns, out.row(r)
-          )
+          let before = Activations(base: x.row(r + 1 - count), stride: x.stride, count: count)
+          kernels.convolve(before, weights + (taps - count) * x.columns, x.columns, out.row(r))
         }
       }
     }
@@ -128,14 +129,17 @@ extension ComputeContext {
       for r in range {
         for head in 0..<heads {
           let start = head * size
-          kernels.attendLocally(
-            q.row(r) + start, k.row(r) + start, v.row(r) + start, k.stride, relative.base + start,
-            relative.stride, min(relative.count, r + 1), size, cap, out.row(r) + start)
+          let seen = Activations(
+            base: relative.base + start, stride: relative.stride, count: min(relative.count, r + 1))
+          let local = LocalHead(
+            query: q.row(r) + start, keys: k.row(r) + start, values: v.row(r) + start, stride: k.stride,
+            relative: seen, size: size, cap: cap)
+          kernels.attendLocally(local, out.row(r) + start)
         }
       }
     }
   }
 
-  /// Scores of a row fit a few registers.
-  package static var mostDistances: Int { 32 }
+  /// The most distances that `attendLocally` takes.
+  package static var mostDistances: Int { LocalAttention.distances }
 }

@@ -1,5 +1,7 @@
 // Embedding look-up: rows of a weight matrix as float32.
 
+import KernelTypes
+
 extension ComputeContext {
   /// `out[i] = table[indices[i]]`, dequantized.
   ///
@@ -21,21 +23,17 @@ extension ComputeContext {
     switch matrix {
     case .dense(let dense):
       let source = dense.base + row * dense.rowBytes
-      if dense.format == FloatFormat.f32 {
+      if dense.format == .f32 {
         UnsafeMutableRawPointer(out).copyMemory(from: source, byteCount: dense.rowBytes)
       } else {
         kernels.widen(source, dense.format, dense.columns, out)
       }
     case .quantized(let packed):
-      let scaleStart = row * packed.scaleRowBytes
-      if let mode = FloatingMode.code(of: packed.mode) {
-        kernels.unpackFloating(
-          packed.packed + row * packed.rowBytes, packed.scales + scaleStart, mode, packed.columns, out)
-        return
+      if let mode = packed.mode.floating {
+        kernels.unpackFloating(packed.operand(row..<row + 1, in: mode), out)
+      } else {
+        kernels.unpack(packed.operand(row..<row + 1), out)
       }
-      kernels.unpack(
-        packed.packed + row * packed.rowBytes, packed.scales + scaleStart, packed.biases + scaleStart,
-        packed.scaleFormat, packed.bits, packed.groupSize, packed.columns, out)
     }
   }
 }

@@ -5,6 +5,8 @@
 // second-level cache and is multiplied with all rows of x. Both give the same bits, because a kernel's output
 // element depends on nothing but its own row of weights and its own row of x.
 
+import KernelTypes
+
 extension ComputeContext {
   /// `y = x · weightsᵀ + bias`: x `[n, columns]`, y `[n, rows]`, float32.
   ///
@@ -17,7 +19,7 @@ extension ComputeContext {
     let quantized = exactly ? nil : quantize(x, for: weights)
     if quantized != nil { interleave(weights) }
     let tileRows = tileRows(outputs: weights.rows, columns: weights.columns, xRows: x.count)
-    // Borrowed for all of the fork: tiles count no owners (`QuantizedRows`).
+    // Borrowed for all of the fork: tiles count no owners (`QuantizedInput`).
     weights.parts.withUnsafeBufferPointer { parts in
       pool.run(tiles: tiles(of: weights, tileRows: tileRows)) { tile, worker in
         multiplyTile(
@@ -31,7 +33,7 @@ extension ComputeContext {
   func tileRows(outputs: Int, columns: Int, xRows: Int) -> Int {
     let fair = outputs / (pool.threads * 8)
     let most = xRows > kernels.fusedRows ? (1 << 17) / max(1, columns) : 256
-    return max(Self.panelRows, min(fair, most, 256) / Self.panelRows * Self.panelRows)
+    return max(Panel.width, min(fair, most, 256) / Panel.width * Panel.width)
   }
 
   /// Tiles of at most `tileRows` rows; none spans two parts.
@@ -44,7 +46,7 @@ extension ComputeContext {
   /// - Parameter quantized: x for the fast mode's kernels; nil for the exact ones.
   func multiplyTile(
     _ index: Int, of parts: UnsafeBufferPointer<WeightStack.Part>, tileRows: Int, x: Rows,
-    quantized: QuantizedRows?, y: Rows,
+    quantized: QuantizedInput?, y: Rows,
     worker: Int
   ) {
     var index = index
@@ -62,88 +64,68 @@ extension ComputeContext {
   }
 
   private func multiplyTile(
-    _ part: WeightStack.Part, rows: Range<Int>, x: Rows, quantized: QuantizedRows?, y: Rows,
+    _ part: WeightStack.Part, rows: Range<Int>, x: Rows, quantized: QuantizedInput?, y: Rows,
     worker: Int
   ) {
-    let target = y.base + part.start + rows.lowerBound
+    let output = Output(base: y.base + part.start + rows.lowerBound, stride: y.stride)
+    let scratch = workerScratch[worker]
     let isDone = quantized.map { quantized in
-      multiplyInt8(
-        part, rows: rows, x: quantized, xRows: x.count, target: target, yStride: y.stride,
-        worker: worker)
+      multiplyInt8(part, rows: rows, x: quantized, xRows: x.count, into: output, scratch)
     }
     switch part.matrix {
-    case .dense(let matrix):
-      multiplyDense(matrix, rows: rows, x: x, target: target, yStride: y.stride, worker: worker)
+    case .dense(let matrix): multiplyDense(matrix, rows: rows, x.activations, into: output, scratch)
     case .quantized(let matrix) where isDone != true:
-      multiplyQuantized(matrix, rows: rows, x: x, target: target, yStride: y.stride, worker: worker)
+      multiplyQuantized(matrix, rows: rows, x.activations, into: output, scratch)
     case .quantized: break
     }
     guard let bias = part.bias else { return }
-    for r in 0..<x.count { kernels.add(bias + rows.lowerBound, rows.count, target + r * y.stride) }
+    for r in 0..<x.count { kernels.add(bias + rows.lowerBound, rows.count, output.base + r * output.stride) }
   }
 
   private func multiplyDense(
-    _ matrix: Matrix, rows: Range<Int>, x: Rows, target: UnsafeMutablePointer<Float>, yStride: Int,
-    worker: Int
+    _ matrix: Matrix, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: ScratchBuffer
   ) {
-    let source = matrix.base + rows.lowerBound * matrix.rowBytes
-    if matrix.format == FloatFormat.f32 {
-      kernels.multiply(
-        source, matrix.rowBytes, rows.count, x.base, x.stride, x.count, matrix.columns, target, yStride)
+    if matrix.format == .f32 {
+      kernels.multiply(matrix.operand(rows), x, y)
     } else if x.count <= kernels.fusedRows, let fused = kernels.multiplyHalf {
-      fused(
-        source, matrix.rowBytes, matrix.format, rows.count, x.base, x.stride, x.count, matrix.columns, target,
-        yStride)
+      fused(matrix.operand(rows), x, y)
     } else {
-      multiplyUnpacked(.dense(matrix), rows: rows, x: x, target: target, yStride: yStride, worker: worker)
+      multiplyUnpacked(.dense(matrix), rows: rows, x, into: y, scratch)
     }
   }
 
   private func multiplyQuantized(
-    _ matrix: QuantizedMatrix, rows: Range<Int>, x: Rows, target: UnsafeMutablePointer<Float>, yStride: Int,
-    worker: Int
+    _ matrix: QuantizedMatrix, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: ScratchBuffer
   ) {
-    let scales = matrix.scales + rows.lowerBound * matrix.scaleRowBytes
-    if x.count <= kernels.fusedRows, let mode = FloatingMode.code(of: matrix.mode),
-      let fused = kernels.multiplyFloating
-    {
-      fused(
-        matrix.packed + rows.lowerBound * matrix.rowBytes, matrix.rowBytes, scales, matrix.scaleRowBytes,
-        mode,
-        rows.count, x.base, x.stride, x.count, matrix.columns, target, yStride)
+    guard x.count <= kernels.fusedRows else {
+      multiplyUnpacked(.quantized(matrix), rows: rows, x, into: y, scratch)
       return
     }
     let fused = matrix.bits == 4 ? kernels.multiply4 : matrix.bits == 8 ? kernels.multiply8 : nil
-    guard x.count <= kernels.fusedRows, matrix.mode == .affine, let fused else {
-      multiplyUnpacked(
-        .quantized(matrix), rows: rows, x: x, target: target, yStride: yStride, worker: worker)
-      return
+    if let mode = matrix.mode.floating, let fused = kernels.multiplyFloating {
+      fused(matrix.operand(rows, in: mode), x, y)
+    } else if matrix.mode == .affine, let fused {
+      fused(matrix.operand(rows), x, y)
+    } else {
+      multiplyUnpacked(.quantized(matrix), rows: rows, x, into: y, scratch)
     }
-    fused(
-      matrix.packed + rows.lowerBound * matrix.rowBytes, matrix.rowBytes, scales,
-      matrix.biases + rows.lowerBound * matrix.scaleRowBytes, matrix.scaleRowBytes, matrix.scaleFormat,
-      matrix.groupSize, rows.count,
-      x.base, x.stride, x.count, matrix.columns, target, yStride)
   }
 
   private func multiplyUnpacked(
-    _ matrix: WeightStorage, rows: Range<Int>, x: Rows, target: UnsafeMutablePointer<Float>, yStride: Int,
-    worker: Int
+    _ matrix: WeightStorage, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: ScratchBuffer
   ) {
-    let columns = matrix.columns
     // Few rows of x: unpack a handful of weight rows at a time, so that they are still in the first-level cache.
     let step = x.count <= 4 ? 4 : rows.count
-    let stride = ScratchBuffer.stride(columns)
-    let unpacked = workerScratch[worker].floats(step * stride)
-    var first = rows.lowerBound
-    while first < rows.upperBound {
+    let stride = ScratchBuffer.stride(matrix.columns)
+    let unpacked = scratch.floats(step * stride)
+    var y = y
+    for first in Swift.stride(from: rows.lowerBound, to: rows.upperBound, by: step) {
       let count = min(step, rows.upperBound - first)
       for row in 0..<count { unpack(matrix, row: first + row, into: unpacked + row * stride) }
-      kernels.multiply(
-        unpacked, stride * 4, count, x.base, x.stride, x.count, columns, target + (first - rows.lowerBound),
-        yStride
-      )
-      first += count
+      let weights = FloatRows(
+        base: unpacked, rowBytes: stride * 4, format: .f32, count: count, columns: matrix.columns)
+      kernels.multiply(weights, x, y)
+      y.base += count
     }
   }
 }

@@ -1,5 +1,7 @@
 // A view of float32 activations: rows of equal length at a fixed distance.
 
+import KernelTypes
+
 /// `count` rows of `columns` floats; row r starts at `base + r · stride`. Borrows its memory from a `ScratchBuffer`.
 package struct Rows {
   let base: UnsafeMutablePointer<Float>
@@ -9,6 +11,9 @@ package struct Rows {
   let stride: Int
 
   func row(_ index: Int) -> UnsafeMutablePointer<Float> { base + index * stride }
+
+  /// As kernels take them.
+  var activations: Activations { Activations(base: base, stride: stride, count: count) }
 
   /// The columns `start ..< start + count` of every row.
   package func columns(from start: Int, count columns: Int) -> Rows {

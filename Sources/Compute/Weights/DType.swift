@@ -1,5 +1,7 @@
 // Element types of stored tensors, and conversions of the half-width floats.
 
+import KernelTypes
+
 /// The element type of a tensor in a checkpoint; raw values are the names safetensors uses.
 package enum DType: String, Sendable, CaseIterable {
   case f64 = "F64"
@@ -23,6 +25,16 @@ package enum DType: String, Sendable, CaseIterable {
     case .f32, .i32, .u32: 4
     case .f16, .bf16, .i16, .u16: 2
     case .i8, .u8, .bool: 1
+    }
+  }
+
+  /// The format in which kernels read it; nil when it is no float that they read.
+  var floatFormat: FloatFormat? {
+    switch self {
+    case .f32: .f32
+    case .f16: .f16
+    case .bf16: .bf16
+    default: nil
     }
   }
 }

@@ -1,17 +1,18 @@
 // A dense weight matrix as the checkpoint stores it: rows are outputs, columns are inputs.
 
+import KernelTypes
+
 /// `[rows, columns]` f32, f16 or bf16 at any alignment, read in place; `WeightStack` keeps the bytes.
 struct Matrix {
   let rows: Int
   let columns: Int
-  /// A code of `FloatFormat`.
-  let format: Int
+  let format: FloatFormat
   let rowBytes: Int
   let base: UnsafeRawPointer
 
   /// - Throws: `unsupportedWeights` when the dtype is no float or the bytes do not fill the shape.
   init(_ tensor: TensorView) throws(ComputeError) {
-    guard let format = FloatFormat.code(of: tensor.dtype) else {
+    guard let format = tensor.dtype.floatFormat else {
       throw .unsupportedWeights(
         tensor: tensor.name, reason: "dtype \(tensor.dtype.rawValue)", supported: "F32, F16, BF16")
     }
@@ -28,13 +29,20 @@ struct Matrix {
     rowBytes = columns * tensor.dtype.size
     self.base = base
   }
+
+  /// Some rows as kernels take them.
+  func operand(_ rows: Range<Int>) -> FloatRows {
+    FloatRows(
+      base: base + rows.lowerBound * rowBytes, rowBytes: rowBytes, format: format, count: rows.count,
+      columns: columns)
+  }
 }
 
 /// Reads a 1-D f32, f16 or bf16 tensor as float32: norms' gains and layers' biases, a few kilobytes each.
 ///
 /// - Throws: `unsupportedWeights` for other dtypes.
 package func floats(_ tensor: TensorView) throws(ComputeError) -> [Float] {
-  guard let format = FloatFormat.code(of: tensor.dtype) else {
+  guard let format = tensor.dtype.floatFormat else {
     throw .unsupportedWeights(
       tensor: tensor.name, reason: "dtype \(tensor.dtype.rawValue)", supported: "F32, F16, BF16")
   }

@@ -20,6 +20,8 @@
 //   mxfp4  E2M1 elements, groups of 32, E8M0 scales     nvfp4  E2M1, groups of 16, E4M3 scales
 //   mxfp8  E4M3 elements, groups of 32, E8M0 scales
 
+import KernelTypes
+
 /// `[rows, columns]` weights in groups; `WeightStack` keeps the bytes. Nothing guarantees any alignment of the tensors.
 struct QuantizedMatrix {
   static let supportedBits = [2, 3, 4, 5, 6, 8]
@@ -30,8 +32,8 @@ struct QuantizedMatrix {
   let mode: Quantization.Mode
   let bits: Int
   let groupSize: Int
-  /// A code of `FloatFormat`, of scales and biases alike; unused in the floating modes.
-  let scaleFormat: Int
+  /// Of scales and biases alike; unused in the floating modes.
+  let scaleFormat: FloatFormat
   let rowBytes: Int
   let scaleRowBytes: Int
   let packed: UnsafeRawPointer
@@ -53,7 +55,7 @@ struct QuantizedMatrix {
     let isAffine = quantization.mode == .affine
     let biases = isAffine ? tensors.biases : tensors.scales
     guard let scales = tensors.scales, let biases, scales.dtype == biases.dtype,
-      let format = isAffine ? FloatFormat.code(of: scales.dtype) : scales.dtype == .u8 ? 0 : nil
+      let format = isAffine ? scales.dtype.floatFormat : scales.dtype == .u8 ? .f32 : nil
     else {
       throw .unsupportedWeights(
         tensor: name,
@@ -88,6 +90,28 @@ struct QuantizedMatrix {
     self.packed = packed
     self.scales = scaleBase
     self.biases = biasBase
+  }
+
+  /// Some rows as the kernels of affine weights take them.
+  func operand(_ rows: Range<Int>) -> QuantizedRows {
+    let groups = Groups(
+      scales: scales, biases: biases, rowBytes: scaleRowBytes, format: scaleFormat, size: groupSize)
+    let all = QuantizedRows(
+      packed: packed, rowBytes: rowBytes, bits: bits, groups: groups, count: self.rows, columns: columns)
+    return all.rows(from: rows.lowerBound, count: rows.count)
+  }
+
+  /// Some rows as the kernels of a floating mode take them.
+  func operand(_ rows: Range<Int>, in mode: FloatingMode) -> FloatingRows {
+    let all = FloatingRows(
+      packed: packed, rowBytes: rowBytes, scales: scales, scaleRowBytes: scaleRowBytes, mode: mode,
+      count: self.rows, columns: columns)
+    return all.rows(from: rows.lowerBound, count: rows.count)
+  }
+
+  /// Affine weights in panels.
+  var panelShape: PanelShape {
+    PanelShape(bits: bits, groupSize: groupSize, scaleFormat: scaleFormat, columns: columns)
   }
 
   private static func isSupported(_ quantization: Quantization) -> Bool {

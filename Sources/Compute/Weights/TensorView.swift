@@ -1,5 +1,7 @@
 // A named, typed, shaped view of bytes that something else keeps alive: a tensor of a mapped checkpoint.
 
+import KernelTypes
+
 /// Row-major elements at `bytes`; nothing guarantees their alignment (safetensors promises none).
 ///
 /// `@unchecked Sendable`: the bytes are read-only for the life of `owner`.
@@ -32,6 +34,16 @@ package struct Quantization: Sendable, Equatable {
     /// w = scale · q + bias per group, q unsigned.
     case affine
     case mxfp4, mxfp8, nvfp4
+
+    /// The mode as kernels are told it; nil for affine.
+    var floating: FloatingMode? {
+      switch self {
+      case .affine: nil
+      case .mxfp4: .mxfp4
+      case .mxfp8: .mxfp8
+      case .nvfp4: .nvfp4
+      }
+    }
   }
 
   package var mode: Mode

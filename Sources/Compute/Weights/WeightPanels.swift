@@ -6,6 +6,7 @@
 // copied when they are multiplied, a little in each step: what no request needs stays in the file, and no token waits for
 // all of a model to be copied. Rows that were not copied yet are read from the file, with the same bits.
 
+import KernelTypes
 import Platform
 import Synchronization
 
@@ -96,64 +97,24 @@ extension ComputeContext {
         matrix.mode == .affine, part.copiedRows < matrix.rows
       else { continue }
       guard copyBudget > 0 else { return }
-      let panelBytes = kernels.panelBytes(matrix.columns, matrix.bits, matrix.groupSize, matrix.scaleFormat)
-      let panels = (matrix.rows + Self.panelRows - 1) / Self.panelRows
+      let panelBytes = kernels.panelBytes(matrix.panelShape)
+      let panels = (matrix.rows + Panel.width - 1) / Panel.width
       let (size, overflow) = panels.multipliedReportingOverflow(by: panelBytes)
       guard !overflow, let base = part.panels ?? arena.allocate(size) else { break }
       stack.place(base, part: index)
-      let first = part.copiedRows / Self.panelRows
+      let first = part.copiedRows / Panel.width
       let end = min(panels, first + max(1, copyBudget / panelBytes))
       pool.run(tiles: end - first) { tile, worker in
-        interleave(
-          matrix, panel: first + tile, into: base + (first + tile) * panelBytes, layout, int8, kernels, worker
-        )
+        let (start, scratch) = ((first + tile) * Panel.width, workerScratch[worker])
+        let rows = matrix.operand(start..<min(start + Panel.width, matrix.rows))
+        let whole = wholeRows(rows, layout, int8, scratch)
+        kernels.make(whole.rows, matrix.bits, base + (first + tile) * panelBytes, whole.scratch)
       }
-      stack.adopt(part: index, upTo: min(end * Self.panelRows, matrix.rows))
+      stack.adopt(part: index, upTo: min(end * Panel.width, matrix.rows))
       arena.fill((end - first) * panelBytes)
       copyBudget -= (end - first) * panelBytes
       if end < panels { return }
     }
     stack.endCopying()
   }
-
-  private func interleave(
-    _ matrix: QuantizedMatrix, panel: Int, into out: UnsafeMutableRawPointer, _ layout: Int8Layout,
-    _ int8: Int8Kernels, _ kernels: InterleavedKernels, _ worker: Int
-  ) {
-    let start = panel * Self.panelRows
-    let rows = min(Self.panelRows, matrix.rows - start)
-    let whole = wholeRows(matrix, from: start, count: rows, layout, int8, worker: worker)
-    kernels.make(
-      whole.packed, whole.rowBytes, matrix.scales + start * matrix.scaleRowBytes,
-      matrix.biases + start * matrix.scaleRowBytes,
-      matrix.scaleRowBytes, matrix.scaleFormat, matrix.bits, matrix.groupSize, rows, matrix.columns, out,
-      whole.scratch)
-  }
-}
-
-/// The integer kernels of weights in panels; a panel's bytes are the kernels' own business.
-struct InterleavedKernels: Sendable {
-  /// Bytes of a panel: `(columns, bits, groupSize, scaleFormat)`.
-  typealias PanelBytes = @Sendable (Int, Int, Int, Int) -> Int
-
-  /// Makes the panel of at most sixteen rows of nibbles (up to 4 bits) or bytes:
-  /// `(packed, rowBytes, scales, biases, scaleRowBytes, scaleFormat, bits, groupSize, weightRows, columns, out, scratch)`.
-  typealias Make =
-    @Sendable (
-      UnsafeRawPointer, Int, UnsafeRawPointer, UnsafeRawPointer, Int, Int, Int, Int, Int, Int,
-      UnsafeMutableRawPointer, UnsafeMutableRawPointer
-    ) -> Void
-
-  /// As `Int8Kernels.Multiply` (to the bit) for rows from the first of a panel on; last, scratch and how many bytes of the
-  /// panels behind will be wanted soon:
-  /// `(panels, scaleFormat, bits, groupSize, weightRows, x, xRowBytes, xRows, columns, y, yStride, scratch, aheadBytes)`.
-  typealias Multiply =
-    @Sendable (
-      UnsafeRawPointer, Int, Int, Int, Int, UnsafeRawPointer, Int, Int, Int, UnsafeMutablePointer<Float>, Int,
-      UnsafeMutableRawPointer, Int
-    ) -> Void
-
-  var panelBytes: PanelBytes
-  var make: Make
-  var multiply: Multiply
 }

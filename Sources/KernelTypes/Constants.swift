@@ -1,0 +1,43 @@
+// The numbers that kernels and their callers have to agree on, each once. They are constants in the loops of the
+// instruction-set modules, so their bodies are inlinable.
+
+/// Positions of a block of keys and values.
+@inlinable @inline(__always)
+package var blockTokens: Int { 32 }
+
+/// Panels: rows of weights side by side, which integer kernels multiply with many rows of x.
+@usableFromInline package enum Panel {
+  /// Rows of weights in a panel, and so outputs that are computed at once.
+  @inlinable @inline(__always)
+  package static var width: Int { 16 }
+  /// From how many rows of x on a panel pays that is made for one product: making it costs what two rows cost.
+  @inlinable @inline(__always)
+  package static var worthwhileRows: Int { 4 }
+}
+
+/// Blocks of int8 activations.
+@usableFromInline package enum Int8Block {
+  /// Elements with one scale, at most: a group of 128 weights is two blocks.
+  @inlinable @inline(__always)
+  package static var limit: Int { 64 }
+}
+
+/// Bounds of attention in integers (`Compute/Kernels/IntegerAttention`).
+@usableFromInline package enum IntegerLimit {
+  /// The largest rounded query, and element of q16.
+  @inlinable @inline(__always)
+  package static var element: Float { 4_095 }
+  /// The largest rounded weight: 32 · 16,383 · 4,095 < 2^31.
+  @inlinable @inline(__always)
+  package static var weight: Float { 16_383 }
+  /// Products of elements up to 4,095 that fit 32 bits: 128 · 4,095² < 2^31.
+  @inlinable @inline(__always)
+  package static var products: Int { 128 }
+}
+
+/// Attention of a row to the rows just before it.
+@usableFromInline package enum LocalAttention {
+  /// Distances at most, the row's own included: their scores fit a few registers.
+  @inlinable @inline(__always)
+  package static var distances: Int { 32 }
+}

@@ -1,0 +1,71 @@
+// How weights and activations are stored, as kernels are told it.
+//
+// What is inlinable here is a constant in the kernels' loops.
+
+/// The element format of dense weights, and of the scales and biases of affine ones.
+@usableFromInline package enum FloatFormat: Sendable {
+  case f32
+  /// IEEE 754 binary16.
+  case f16
+  /// The upper half of a float32.
+  case bf16
+
+  /// Bytes of one element.
+  @inlinable @inline(__always)
+  package var bytes: Int {
+    switch self {
+    case .f32: 4
+    case .f16, .bf16: 2
+    }
+  }
+}
+
+/// The floating quantization modes (OCP Microscaling Formats 1.0, and NVIDIA's nvfp4): w = scale · element, one byte of
+/// scale for each group.
+@usableFromInline package enum FloatingMode: Sendable, CaseIterable {
+  /// E2M1 elements in groups of 32, E8M0 scales.
+  case mxfp4
+  /// E4M3 elements in groups of 32, E8M0 scales.
+  case mxfp8
+  /// E2M1 elements in groups of 16, E4M3 scales.
+  case nvfp4
+
+  /// Elements that share a scale.
+  @inlinable @inline(__always)
+  package var groupSize: Int {
+    switch self {
+    case .mxfp4, .mxfp8: 32
+    case .nvfp4: 16
+    }
+  }
+
+  /// Bits of an element.
+  @inlinable @inline(__always)
+  package var bits: Int {
+    switch self {
+    case .mxfp4, .nvfp4: 4
+    case .mxfp8: 8
+    }
+  }
+}
+
+/// How a block of the cache stores rounded keys and values.
+@usableFromInline package enum StoredInteger: Sendable {
+  case int16, int8
+
+  /// Bytes of one element.
+  @inlinable @inline(__always)
+  package var bytes: Int {
+    switch self {
+    case .int16: 2
+    case .int8: 1
+    }
+  }
+}
+
+/// The order in which int8 activations stand within a block.
+package enum Int8Order: Sendable {
+  case natural
+  /// Even elements before odd ones, as nibbles unpack.
+  case evenOdd
+}

@@ -1,0 +1,343 @@
+// What kernels read and write: pointers with their sizes and strides, without owners.
+//
+// A product is `kernel(weights, activations, into: output)`: `output[r][o] = weights[o] · activations[r]`. Weights know how
+// many they are and how long; activations know how many rows there are; an output only where it is. Pointers to weights,
+// scales and biases may have any alignment, those to floats of activations and outputs are aligned to 4 bytes. Nothing is
+// read outside of what an operand describes.
+
+// MARK: Weights
+
+/// Rows of dense weights.
+package struct FloatRows {
+  /// The first row.
+  package var base: UnsafeRawPointer
+  /// Bytes between the starts of neighbouring rows.
+  package var rowBytes: Int
+  package var format: FloatFormat
+  /// Rows, each of which is an output.
+  package var count: Int
+  /// Elements of a row.
+  package var columns: Int
+
+  package init(base: UnsafeRawPointer, rowBytes: Int, format: FloatFormat, count: Int, columns: Int) {
+    self.base = base
+    self.rowBytes = rowBytes
+    self.format = format
+    self.count = count
+    self.columns = columns
+  }
+}
+
+/// Scales and biases of affine weights: one of each for a group of neighbouring elements of a row.
+package struct Groups {
+  /// `[rows][columns / size]`, as the biases.
+  package var scales: UnsafeRawPointer
+  package var biases: UnsafeRawPointer
+  /// Bytes between the scales of neighbouring rows, and between their biases.
+  package var rowBytes: Int
+  package var format: FloatFormat
+  /// Elements of a group: 32, 64 or 128.
+  package var size: Int
+
+  package init(
+    scales: UnsafeRawPointer, biases: UnsafeRawPointer, rowBytes: Int, format: FloatFormat, size: Int
+  ) {
+    self.scales = scales
+    self.biases = biases
+    self.rowBytes = rowBytes
+    self.format = format
+    self.size = size
+  }
+}
+
+/// Rows of affine weights, w = scale · q + bias; `Compute/Weights/QuantizedMatrix` has the order of the bits.
+package struct QuantizedRows {
+  /// The first row.
+  package var packed: UnsafeRawPointer
+  /// Bytes between the starts of neighbouring rows.
+  package var rowBytes: Int
+  /// Bits of an element: 2, 3, 4, 5, 6 or 8.
+  package var bits: Int
+  package var groups: Groups
+  /// Rows, each of which is an output.
+  package var count: Int
+  /// Elements of a row, whole groups.
+  package var columns: Int
+
+  package init(
+    packed: UnsafeRawPointer, rowBytes: Int, bits: Int, groups: Groups, count: Int, columns: Int
+  ) {
+    self.packed = packed
+    self.rowBytes = rowBytes
+    self.bits = bits
+    self.groups = groups
+    self.count = count
+    self.columns = columns
+  }
+
+  /// The rows `start ..< start + count`.
+  package func rows(from start: Int, count: Int) -> QuantizedRows {
+    var part = self
+    part.packed += start * rowBytes
+    part.groups.scales += start * groups.rowBytes
+    part.groups.biases += start * groups.rowBytes
+    part.count = count
+    return part
+  }
+}
+
+/// Rows of weights in a floating mode, w = scale · element.
+package struct FloatingRows {
+  /// The first row.
+  package var packed: UnsafeRawPointer
+  /// Bytes between the starts of neighbouring rows.
+  package var rowBytes: Int
+  /// `[rows][columns / mode.groupSize]`, a byte each.
+  package var scales: UnsafeRawPointer
+  /// Bytes between the scales of neighbouring rows.
+  package var scaleRowBytes: Int
+  package var mode: FloatingMode
+  /// Rows, each of which is an output.
+  package var count: Int
+  /// Elements of a row, whole groups.
+  package var columns: Int
+
+  package init(
+    packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, scaleRowBytes: Int,
+    mode: FloatingMode, count: Int, columns: Int
+  ) {
+    self.packed = packed
+    self.rowBytes = rowBytes
+    self.scales = scales
+    self.scaleRowBytes = scaleRowBytes
+    self.mode = mode
+    self.count = count
+    self.columns = columns
+  }
+
+  /// The rows `start ..< start + count`.
+  package func rows(from start: Int, count: Int) -> FloatingRows {
+    var part = self
+    part.packed += start * rowBytes
+    part.scales += start * scaleRowBytes
+    part.count = count
+    return part
+  }
+}
+
+/// How the weights of panels are stored.
+package struct PanelShape {
+  /// Bits of an element: 2, 3, 4, 5, 6 or 8.
+  package var bits: Int
+  /// Elements of a group: 32, 64 or 128.
+  package var groupSize: Int
+  /// Of scales and biases.
+  package var scaleFormat: FloatFormat
+  /// Elements of a row, whole groups.
+  package var columns: Int
+
+  package init(bits: Int, groupSize: Int, scaleFormat: FloatFormat, columns: Int) {
+    self.bits = bits
+    self.groupSize = groupSize
+    self.scaleFormat = scaleFormat
+    self.columns = columns
+  }
+}
+
+/// Affine weights that are kept in panels (`KernelsAVX512/Int8Interleaved`), from the first row of a panel on.
+package struct PanelRows {
+  /// 64-byte aligned.
+  package var base: UnsafeRawPointer
+  package var shape: PanelShape
+  /// Rows, each of which is an output.
+  package var count: Int
+  /// Bytes of the panels after these that will be wanted soon.
+  package var aheadBytes: Int
+
+  package init(base: UnsafeRawPointer, shape: PanelShape, count: Int, aheadBytes: Int) {
+    self.base = base
+    self.shape = shape
+    self.count = count
+    self.aheadBytes = aheadBytes
+  }
+}
+
+// MARK: Activations and outputs
+
+/// Rows of float32, as many elements each as the operation takes.
+package struct Activations {
+  package var base: UnsafePointer<Float>
+  /// Floats between the starts of neighbouring rows.
+  package var stride: Int
+  /// Rows.
+  package var count: Int
+
+  package init(base: UnsafePointer<Float>, stride: Int, count: Int) {
+    self.base = base
+    self.stride = stride
+    self.count = count
+  }
+}
+
+/// Rows of int8 activations, as the same table's `quantize` made them.
+package struct Int8Activations {
+  package var base: UnsafeRawPointer
+  /// Bytes between the starts of neighbouring rows.
+  package var rowBytes: Int
+  /// Rows.
+  package var count: Int
+
+  package init(base: UnsafeRawPointer, rowBytes: Int, count: Int) {
+    self.base = base
+    self.rowBytes = rowBytes
+    self.count = count
+  }
+}
+
+/// Where the results of a product go: a row for each row of activations, a float for each row of weights.
+package struct Output {
+  package var base: UnsafeMutablePointer<Float>
+  /// Floats between the starts of neighbouring rows.
+  package var stride: Int
+
+  package init(base: UnsafeMutablePointer<Float>, stride: Int) {
+    self.base = base
+    self.stride = stride
+  }
+}
+
+/// Memory of the calling thread for a panel that is made for one product.
+package struct PanelScratch {
+  /// As many bytes as the table's `panelBytes` says, 64-byte aligned.
+  package var base: UnsafeMutableRawPointer
+  /// Rows of weights after the panel's that will be wanted soon: they are prefetched along the way.
+  package var aheadRows: Int
+
+  package init(base: UnsafeMutableRawPointer, aheadRows: Int) {
+    self.base = base
+    self.aheadRows = aheadRows
+  }
+}
+
+// MARK: Attention
+
+/// Keys or values of one head in one block of the cache, float32: keys `[headDim][32]`, values `[32][headDim]`.
+package struct FloatBlock {
+  package var base: UnsafePointer<Float>
+  package var headDim: Int
+
+  package init(base: UnsafePointer<Float>, headDim: Int) {
+    self.base = base
+    self.headDim = headDim
+  }
+}
+
+/// Keys or values of one head in one block of the cache, int16 or int8: keys `[headDim / 2][32][2]`, values
+/// `[16][headDim][2]`. 128 bytes after values are readable.
+package struct IntegerBlock {
+  package var base: UnsafeRawPointer
+  /// `[32]`, one for each position. After those of the keys are those of the values.
+  package var scales: UnsafePointer<Float>
+  package var headDim: Int
+  /// Where as many bytes will be wanted next: they are prefetched along the way.
+  package var ahead: UnsafeRawPointer
+
+  package init(
+    base: UnsafeRawPointer, scales: UnsafePointer<Float>, headDim: Int, ahead: UnsafeRawPointer
+  ) {
+    self.base = base
+    self.scales = scales
+    self.headDim = headDim
+    self.ahead = ahead
+  }
+
+  /// Where an element of a position's key stands.
+  package static func keyIndex(position: Int, element: Int) -> Int {
+    (element / 2 * blockTokens + position) * 2 + element % 2
+  }
+
+  /// Where an element of a position's value stands.
+  package static func valueIndex(position: Int, element: Int, headDim: Int) -> Int {
+    (position / 2 * headDim + element) * 2 + position % 2
+  }
+}
+
+/// Queries rounded to integers.
+package struct IntegerQueries {
+  /// `[count][stride]`, padded with a zero to an even head size.
+  package var base: UnsafePointer<Int16>
+  /// Elements between the starts of neighbouring rows.
+  package var stride: Int
+  /// Rows.
+  package var count: Int
+  /// What each row is multiplied with, `[count]`.
+  package var scales: UnsafePointer<Float>
+
+  package init(base: UnsafePointer<Int16>, stride: Int, count: Int, scales: UnsafePointer<Float>) {
+    self.base = base
+    self.stride = stride
+    self.count = count
+    self.scales = scales
+  }
+}
+
+/// Query rows that see the same keys of a block, and their running softmax.
+package struct AttentionRows {
+  /// Rows.
+  package var count: Int
+  /// The positions of the block that the rows see.
+  package var seen: Range<Int>
+  /// `[count][32]`: scores, which the softmax turns into weights. All are readable. In integers the weights are 32 int16 at
+  /// the beginning of each row, zeros outside of `seen`.
+  package var scores: UnsafeMutablePointer<Float>
+  /// `[count][2]`: the maximum and the sum of a row's softmax so far.
+  package var states: UnsafeMutablePointer<Float>
+  /// `[count]`: what a row's sums are multiplied with before a block is added.
+  package var factors: UnsafeMutablePointer<Float>
+  /// `[count]`: what a row's integer weights are multiplied with.
+  package var weightScales: UnsafeMutablePointer<Float>
+  /// `[count][headDim]`: the weighted sums of values so far.
+  package var sums: UnsafeMutablePointer<Float>
+
+  package init(
+    count: Int, seen: Range<Int>, scores: UnsafeMutablePointer<Float>, states: UnsafeMutablePointer<Float>,
+    factors: UnsafeMutablePointer<Float>, weightScales: UnsafeMutablePointer<Float>,
+    sums: UnsafeMutablePointer<Float>
+  ) {
+    self.count = count
+    self.seen = seen
+    self.scores = scores
+    self.states = states
+    self.factors = factors
+    self.weightScales = weightScales
+    self.sums = sums
+  }
+}
+
+/// One head of a row that attends to itself and the rows just before it.
+package struct LocalHead {
+  package var query: UnsafePointer<Float>
+  /// The key and the value of the row itself; those d rows before are at `- d · stride`.
+  package var keys, values: UnsafePointer<Float>
+  /// Floats between the keys of neighbouring rows, and between their values.
+  package var stride: Int
+  /// What is added to the key at each distance; as many rows as there are distances, at most 32.
+  package var relative: Activations
+  /// Elements of the head.
+  package var size: Int
+  /// No score exceeds it.
+  package var cap: Float
+
+  package init(
+    query: UnsafePointer<Float>, keys: UnsafePointer<Float>, values: UnsafePointer<Float>, stride: Int,
+    relative: Activations, size: Int, cap: Float
+  ) {
+    self.query = query
+    self.keys = keys
+    self.values = values
+    self.stride = stride
+    self.relative = relative
+    self.size = size
+    self.cap = cap
+  }
+}
