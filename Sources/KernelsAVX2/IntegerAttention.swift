@@ -96,7 +96,7 @@ package func attentionScoresInt16(
   _ queries: IntegerQueries, _ keys: IntegerBlock, into out: UnsafeMutablePointer<Float>
 ) { scores(queries, keys, .int16, out) }
 
-/// Scores of int8 keys, likewise.
+/// Scores of int8 keys, likewise. Scalar twin: `IntegerAttention.scored`.
 package func attentionScoresInt8(
   _ queries: IntegerQueries, _ keys: IntegerBlock, into out: UnsafeMutablePointer<Float>
 ) { scores(queries, keys, .int8, out) }
@@ -107,7 +107,7 @@ package func attentionAccumulateInt16(_ rows: AttentionRows, _ values: IntegerBl
   accumulate(rows, values, .int16)
 }
 
-/// Sums of int8 values, likewise.
+/// Sums of int8 values, likewise. Scalar twin: `IntegerAttention.accumulated`.
 package func attentionAccumulateInt8(_ rows: AttentionRows, _ values: IntegerBlock) {
   accumulate(rows, values, .int8)
 }

@@ -139,7 +139,7 @@ import Testing
     let isBytes: Bool
     let queries: Rounded
     let queryScales, keyScales, factors, weights, weightScales, sums: Bytes
-    /// Keys and values, with room behind.
+    /// Keys and values, with room after them.
     let stored: Bytes
 
     init(size: Int, rows: Int, isBytes: Bool, using random: inout SeededGenerator) {

@@ -11,7 +11,7 @@
 //            scales  [32] of the keys, [32] of the values: one float32 per position and head
 //
 // Layers lie one after the other in one anonymous mapping, so memory is committed as blocks are first written.
-// Who owns which block is the business of the caller (a block table per sequence).
+// The caller knows which sequence owns which block (a block table per sequence).
 
 import KernelTypes
 import Platform

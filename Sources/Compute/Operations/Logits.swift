@@ -1,6 +1,6 @@
 // The output of a step: one row of unnormalised log-probabilities per requested position.
 
-/// `rows` × `columns` float32, in the order the batch asked for them. Owned by the engine thread.
+/// `rows` × `columns` float32, in the order of the batch. Owned by the engine thread.
 package struct Logits {
   private let buffer = ScratchBuffer()
   package private(set) var rows = 0

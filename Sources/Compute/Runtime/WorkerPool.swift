@@ -11,7 +11,7 @@ import Synchronization
 
 /// Runs numbered tiles on a fixed number of threads, the calling one included.
 ///
-/// Each thread has a share of neighbouring tiles, which it takes one by one in the order of memory: what it asked for
+/// Each thread has a share of neighbouring tiles, which it takes one by one in the order of memory: what it prefetched
 /// ahead of its last tile is its next one. A thread that is done takes the last tiles of others, so one that is
 /// descheduled does not hold them up. Which thread computes a tile never changes its result.
 package final class WorkerPool: Sendable {
@@ -101,7 +101,7 @@ private final class Board: @unchecked Sendable {
   private let shares: [Share]
   private let isOpen = Atomic<Bool>(false)
   private let inside = Atomic<Int>(0)
-  /// Counts forks, so that those who wait see a new one.
+  /// Counts forks, so that waiting threads see a new one.
   private let forks = Atomic<Int>(0)
   private let sleepers = Atomic<Int>(0)
   private let isClosed = Atomic<Bool>(false)
@@ -170,7 +170,7 @@ private final class Board: @unchecked Sendable {
       }
     }
     sleepers.wrappingAdd(1, ordering: .sequentiallyConsistent)
-    // Who posts a fork looks for sleepers afterwards: either the fork is seen here, or the alarm rings. A sleeper that
+    // The thread that posts a fork looks for sleepers afterwards: either the fork is seen here, or the alarm rings. A sleeper that
     // was counted as woken takes its ring even if it did not sleep.
     let fork = forks.load(ordering: .sequentiallyConsistent)
     if fork == seen || !leaveSleepers() { alarm.wait() }

@@ -38,14 +38,16 @@ struct Matrix {
   }
 }
 
-/// Reads a 1-D f32, f16 or bf16 tensor as float32: norms' gains and layers' biases, a few kilobytes each.
-///
-/// - Throws: `unsupportedWeights` for other dtypes.
-package func floats(_ tensor: TensorView) throws(ComputeError) -> [Float] {
-  guard let format = tensor.dtype.floatFormat else {
-    throw .unsupportedWeights(
-      tensor: tensor.name, reason: "dtype \(tensor.dtype.rawValue)", supported: "F32, F16, BF16")
+extension TensorView {
+  /// A 1-D f32, f16 or bf16 tensor as float32: norms' gains and layers' biases, a few kilobytes each.
+  ///
+  /// - Throws: `unsupportedWeights` for other dtypes.
+  package func floats() throws(ComputeError) -> [Float] {
+    guard let format = dtype.floatFormat else {
+      throw .unsupportedWeights(
+        tensor: name, reason: "dtype \(dtype.rawValue)", supported: "F32, F16, BF16")
+    }
+    guard let base = bytes.baseAddress else { return [] }
+    return (0..<bytes.count / dtype.size).map { Reference.element(base, format, $0) }
   }
-  guard let base = tensor.bytes.baseAddress else { return [] }
-  return (0..<tensor.bytes.count / tensor.dtype.size).map { Reference.element(base, format, $0) }
 }

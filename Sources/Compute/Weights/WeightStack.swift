@@ -40,7 +40,7 @@ package final class WeightStack {
     var bytes = 0
     for tensor in tensors {
       let matrix = try WeightStorage(tensor)
-      let bias = try tensor.bias.map { view throws(ComputeError) in try floats(view) } ?? []
+      let bias = try tensor.bias.map { view throws(ComputeError) in try view.floats() } ?? []
       guard tensor.columns == tensors[0].columns, bias.isEmpty || bias.count == matrix.rows else {
         throw .unsupportedWeights(
           tensor: tensor.weight.name, reason: "\(tensor.columns) inputs and \(bias.count) bias elements",

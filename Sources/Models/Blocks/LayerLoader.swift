@@ -51,13 +51,13 @@ struct LayerLoader {
   /// A 1-D tensor as float32.
   func vector(_ name: String, _ count: Int) throws(ModelError) -> [Float] {
     let tensor = try loading(try tensors.vector(name, count: count))
-    return try computing(try Compute.floats(tensor))
+    return try computing(try tensor.floats())
   }
 
   /// A tensor of any shape as float32, row-major.
   func floats(_ name: String, shape: [Int]) throws(ModelError) -> [Float] {
     let tensor = try tensor(name, shape: shape)
-    return try computing(try Compute.floats(tensor))
+    return try computing(try tensor.floats())
   }
 
   func tensor(_ name: String, shape: [Int]) throws(ModelError) -> TensorView {

@@ -1,8 +1,8 @@
 // One set of kernels, threads and buffers for several models: their engines take turns, one step each.
 //
 // Two pools of threads that look out for work would fight for the same cores. With turns there are never more kernel
-// threads than were asked for, and a step runs as fast as it would alone. Turns are given in the order in which they
-// were asked for, so engines that are all busy compute one step each in rotation.
+// threads than were configured, and a step runs as fast as it would alone. Turns are given in the order of their tickets,
+// so engines that are all busy compute one step each in rotation.
 
 import Platform
 

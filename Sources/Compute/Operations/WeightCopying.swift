@@ -1,0 +1,47 @@
+// Weights copied into the order in which the integer kernels read them.
+//
+// Sixteen rows side by side are a panel (KernelsAVX512/Int8Interleaved): decode sums no lanes, and batches and prompts need
+// not make panels again in every step. A panel has as many bytes as its rows had. It lies in memory of the process,
+// in large pages where the system gives them, and the pages of the file that it was made from are let go. Stacks are
+// copied when they are multiplied, a little in each step: what no request needs stays in the file, and no token waits for
+// all of a model to be copied. Rows that were not copied yet are read from the file, with the same bits.
+
+import KernelTypes
+
+extension ComputeContext {
+  /// Bytes of weights that have been copied, in all contexts.
+  package static var copiedWeightBytes: Int { PanelArena.filledBytes }
+
+  /// Copies more of a stack into panels, if there is something to copy, memory for it, and the step has not yet copied enough.
+  func interleave(_ stack: WeightStack) {
+    guard copyBudget > 0, stack.isCopying, let arena = stack.arena, let int8 = activeInt8,
+      let kernels = int8.interleaved
+    else {
+      return
+    }
+    for (index, part) in stack.parts.enumerated() {
+      guard let layout = Int8Layout(part.matrix), case .quantized(let matrix) = part.matrix,
+        matrix.mode == .affine, part.copiedRows < matrix.rows
+      else { continue }
+      guard copyBudget > 0 else { return }
+      let panelBytes = kernels.panelBytes(matrix.panelShape)
+      let panels = (matrix.rows + Panel.width - 1) / Panel.width
+      let (size, overflow) = panels.multipliedReportingOverflow(by: panelBytes)
+      guard !overflow, let base = part.panels ?? arena.allocate(size) else { break }
+      stack.place(base, part: index)
+      let first = part.copiedRows / Panel.width
+      let end = min(panels, first + max(1, copyBudget / panelBytes))
+      pool.run(tiles: end - first) { tile, worker in
+        let (start, scratch) = ((first + tile) * Panel.width, workerScratch[worker])
+        let rows = matrix.operand(start..<min(start + Panel.width, matrix.rows))
+        let whole = wholeRows(rows, layout, int8, scratch)
+        kernels.make(whole.rows, matrix.bits, base + (first + tile) * panelBytes, whole.scratch)
+      }
+      stack.adopt(part: index, upTo: min(end * Panel.width, matrix.rows))
+      arena.fill((end - first) * panelBytes)
+      copyBudget -= (end - first) * panelBytes
+      if end < panels { return }
+    }
+    stack.endCopying()
+  }
+}
