@@ -4,7 +4,7 @@ import JSON
 
 struct MessagePreparation {
   let capabilities: TemplateCapabilities
-  /// Around the thoughts that clients leave in earlier answers.
+  /// Around the reasoning that clients leave in earlier answers.
   let thought: ThoughtMarkers
 
   struct Prepared {
@@ -70,13 +70,13 @@ struct MessagePreparation {
     result["reasoning"] = nil
     result["content"] = try content(of: message, hasCalls: result["tool_calls"] != nil)
     if role == "assistant", result["reasoning_content"] != nil, let text = result["content"]?.stringValue {
-      // The same thought a second time, left in the text by a client.
+      // The same reasoning a second time, left in the text by a client.
       result["content"] = .string(withoutThought(text))
     }
     return result
   }
 
-  /// Text without a thought at its beginning.
+  /// Text without reasoning at its beginning.
   private func withoutThought(_ text: String) -> String {
     let bytes = Bytes.trimmed(Array(text.utf8))
     guard bytes.starts(with: thought.open.utf8), let end = Bytes.find(thought.close, in: bytes[...]) else {
@@ -142,7 +142,7 @@ struct MessagePreparation {
 
   // MARK: The conversation
 
-  /// Removes thoughts that clients left in the text of earlier answers, for templates that do not.
+  /// Removes reasoning that clients left in the text of earlier answers, for templates that do not.
   private func stripReasoning(_ messages: inout [JSONObject]) {
     guard let lastUser = messages.lastIndex(where: { $0["role"]?.stringValue == "user" }) else { return }
     for index in messages.indices

@@ -1,22 +1,22 @@
-// How a model's thoughts are marked, and which tokens of a vocabulary are markers.
+// How a model's reasoning is marked, and which tokens of a vocabulary are markers.
 
 package import Tokenizers
 
-/// The text around a thought: how the model's template writes it, and what the model may make of it.
+/// The text around reasoning: how the model's template writes it, and what the model may make of it.
 package struct ThoughtMarkers: Sendable, Equatable {
   package let open: String
   package let close: String
   /// A word right after `open` that belongs to it: Gemma's channel name and newline. Empty for none.
   package let label: String
-  /// Whether thoughts may open anywhere, or only at the beginning of a reply. The markers that are plain words
+  /// Whether reasoning may begin anywhere, or only at the beginning of a reply. The markers that are plain words
   /// may well be talked about in content.
   package let opensAnywhere: Bool
-  /// Between the thought and `close`.
+  /// Between the reasoning and `close`.
   package let lead: String
   /// Between `close` and the answer.
   package let separator: String
 
-  /// Whether a prompt ends with the opening of a thought.
+  /// Whether a prompt ends with the opening of reasoning.
   func isOpen(atEndOf prompt: String) -> Bool {
     var tail = Bytes.trimmedEnd(Array(prompt.utf8.suffix(256))[...])
     let word = label.utf8.filter { !Bytes.isSpace($0) }
@@ -26,7 +26,7 @@ package struct ThoughtMarkers: Sendable, Equatable {
 }
 
 extension OutputFormat.Reasoning {
-  /// The one table of what is known about the marks of thoughts.
+  /// The one table of what is known about the marks of reasoning.
   package var markers: ThoughtMarkers {
     switch self {
     case .think:
@@ -44,10 +44,10 @@ extension OutputFormat.Reasoning {
 }
 
 extension OutputFormat {
-  /// The marks of this model's thoughts.
+  /// The marks of this model's reasoning.
   package var thoughtMarkers: ThoughtMarkers { reasoning.markers }
 
-  /// Whether a reply to this prompt begins inside a thought.
+  /// Whether a reply to this prompt begins inside reasoning.
   ///
   /// - Parameter promptTail: the rendered prompt, or its end.
   package func startsInsideThought(promptTail: String) -> Bool { thoughtMarkers.isOpen(atEndOf: promptTail) }
