@@ -56,6 +56,28 @@ import Testing
     #expect(count > 40)
   }
 
+  // MARK: Folders
+
+  /// The folders of each module.
+  private static let folders: [String: Set<String>] = {
+    var folders: [String: Set<String>] = [:]
+    for file in SourceFile.all {
+      if let folder = file.folder { folders[file.module, default: []].insert(folder) }
+    }
+    return folders
+  }()
+
+  @Test func `the architecture names every folder of every module`() throws {
+    let page = try #require(DocumentPage.named("docs/architecture.md"))
+    let rows = page.lines.drop { $0 != "## Folders" }.dropFirst().prefix { !$0.hasPrefix("## ") }
+    var named: [String: Set<String>] = [:]
+    for row in rows where row.hasPrefix("| `") {
+      let names = row.split(separator: "`").map(String.init)
+      named[names[1]] = Set(names.dropFirst(2).filter { $0.hasSuffix("/") }.map { String($0.dropLast()) })
+    }
+    #expect(named == Self.folders)
+  }
+
   // MARK: Flags
 
   /// Those that every command takes.
