@@ -68,6 +68,6 @@ enum MediaCommand {
   private static func write(_ bytes: [UInt8], to path: String) throws(PlatformError) {
     let parts = path.split(separator: "/", omittingEmptySubsequences: false)
     let folder = parts.count > 1 ? parts.dropLast().joined(separator: "/") : "."
-    try File.writeDurably(bytes, folder: folder, name: String(parts.last ?? ""))
+    try SystemFiles().writeDurably(bytes, folder: folder, name: String(parts.last ?? ""))
   }
 }

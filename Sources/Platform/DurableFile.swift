@@ -1,69 +1,182 @@
-// Files that survive a crash: whole or not at all.
+// Files that survive a crash: whole or not at all. Every failure is told, so that nobody is promised what is not there.
 
-extension File {
+extension FileSystem {
   /// Makes or replaces a file. After a crash at any moment it is the old one or the new one, never a part.
   ///
-  /// Only the owner can read it. While it is written it has the name with `.tmp` behind it.
-  package static func writeDurably(_ bytes: [UInt8], folder: String, name: String) throws(PlatformError) {
+  /// Only the owner can read it. While it is written its name ends in `.tmp`.
+  ///
+  /// - Throws: when the new file may not be there after a crash; the old one, or the new one, is.
+  package func writeDurably(_ bytes: [UInt8], folder: String, name: String) throws(PlatformError) {
     let path = folder + "/" + name
     let temporary = path + ".tmp"
-    guard !path.utf8.contains(0) else { throw .file(action: "write", path: path, code: EINVAL) }
-    let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { throw .file(action: "create", path: temporary, code: errno) }
-    let code = writeAll(bytes, to: descriptor)
-    close(descriptor)
-    guard code == 0 else {
-      unlink(temporary)
-      throw .file(action: "write", path: temporary, code: code)
+    let descriptor = try open(temporary, O_WRONLY | O_CREAT | O_TRUNC, "create")
+    do throws(PlatformError) {
+      defer { close(descriptor) }
+      try write(bytes, to: descriptor, path: temporary)
+      try check(synchronize(descriptor), "write", temporary)
+    } catch {
+      _ = unlink(temporary)
+      throw error
     }
-    guard rename(temporary, path) == 0 else {
-      throw .file(action: "rename", path: temporary, code: errno)
+    do throws(PlatformError) {
+      try check(rename(temporary, to: path), "rename", temporary)
+    } catch {
+      _ = unlink(temporary)
+      throw error
     }
-    syncFolder(folder)
+    try synchronizeFolder(folder)
   }
 
   /// Removes a file; one that is not there is no error.
-  package static func removeDurably(folder: String, name: String) throws(PlatformError) {
-    let path = folder + "/" + name
+  ///
+  /// - Throws: when the file may be there after a crash.
+  package func removeDurably(folder: String, name: String) throws(PlatformError) {
+    try remove(folder + "/" + name)
+    try synchronizeFolder(folder)
+  }
+
+  /// Removes a file that may come back after a loss of power; one that is not there is no error.
+  package func remove(_ path: String) throws(PlatformError) {
     guard !path.utf8.contains(0) else { throw .file(action: "remove", path: path, code: EINVAL) }
-    guard unlink(path) == 0 || errno == ENOENT else {
-      throw .file(action: "remove", path: path, code: errno)
-    }
-    syncFolder(folder)
+    let result = unlink(path)
+    if result != -Int(ENOENT) { try check(result, "remove", path) }
   }
 
   /// Makes a folder that only its owner can enter, unless it is there; its parent must be.
-  package static func makeFolder(_ path: String) throws(PlatformError) {
+  package func makeFolder(_ path: String) throws(PlatformError) {
     guard !path.utf8.contains(0) else { throw .file(action: "create", path: path, code: EINVAL) }
-    guard mkdir(path, 0o700) == 0 || (errno == EEXIST && isDirectory(path)) else {
-      throw .file(action: "create the folder", path: path, code: errno)
+    let result = mkdir(path)
+    let isNew = result != -Int(EEXIST)
+    if isNew {
+      try check(result, "create the folder", path)
+    } else {
+      close(try open(path, O_RDONLY | O_DIRECTORY, "open the folder"))
+    }
+    do throws(PlatformError) {
+      // Also where it was there: an earlier process may have ended before this step.
+      try synchronizeFolder(Self.parent(of: path))
+    } catch {
+      // Somebody else made it in a folder that this process may not read.
+      guard !isNew, case .file(_, _, EACCES) = error else { throw error }
     }
   }
 
-  /// Writes and flushes to the device; the error number, or 0.
-  private static func writeAll(_ bytes: [UInt8], to descriptor: Int32) -> Int32 {
+  /// Names of the entries of a folder, sorted by their bytes, without `.` and `..`.
+  package func names(in folder: String) throws(PlatformError) -> [String] {
+    guard !folder.utf8.contains(0) else { throw .file(action: "list", path: folder, code: EINVAL) }
+    var names: [String] = []
+    try check(list(folder, into: &names), "list", folder)
+    return names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+  }
+
+  /// Reads a regular file of at most `limit` bytes.
+  package func read(_ path: String, limit: Int) throws(PlatformError) -> [UInt8] {
+    let descriptor = try openForReading(path)
+    defer { close(descriptor) }
+    return try read(descriptor, path, limit: limit)
+  }
+
+  /// Reads an open file; its path is for errors.
+  func read(_ descriptor: Int, _ path: String, limit: Int) throws(PlatformError) -> [UInt8] {
+    let size = try regularFacts(descriptor, path).bytes
+    guard size <= limit else { throw .tooLarge(path: path, bytes: size, limit: limit) }
+    return try read(descriptor, count: size, path)
+  }
+
+  /// The first bytes of a regular file that is no link, and what the system knows of it: at most `count` bytes, fewer
+  /// when it is shorter.
+  package func beginning(_ path: String, count: Int) throws(PlatformError) -> (
+    bytes: [UInt8], facts: FileFacts
+  ) {
+    let descriptor = try openForReading(path, O_NOFOLLOW)
+    defer { close(descriptor) }
+    let facts = try regularFacts(descriptor, path)
+    return (try read(descriptor, count: min(count, facts.bytes), path), facts)
+  }
+
+  /// Opens a file and takes its lock, which goes when the descriptor is closed.
+  ///
+  /// - Throws: when another process holds it (`EWOULDBLOCK`), or the file cannot be made.
+  package func openLocked(_ path: String) throws(PlatformError) -> Int {
+    let descriptor = try open(path, O_RDWR | O_CREAT, "create")
+    do throws(PlatformError) {
+      try check(lock(descriptor), "lock (is another server using the folder?)", path)
+    } catch {
+      close(descriptor)
+      throw error
+    }
+    return descriptor
+  }
+
+  // MARK: Steps
+
+  /// The C library would read only as far as a NUL byte, and open something else.
+  private func open(_ path: String, _ flags: Int32, _ action: String) throws(PlatformError) -> Int {
+    guard !path.utf8.contains(0) else { throw .file(action: action, path: path, code: EINVAL) }
+    while true {
+      let descriptor = open(path, flags)
+      if descriptor != -Int(EINTR) { return try check(descriptor, action, path) }
+    }
+  }
+
+  /// Without `O_NONBLOCK`, opening a FIFO waits for a writer for ever; regular files ignore it.
+  func openForReading(_ path: String, _ flags: Int32 = 0) throws(PlatformError) -> Int {
+    try open(path, O_RDONLY | O_NONBLOCK | flags, "open")
+  }
+
+  func regularFacts(_ descriptor: Int, _ path: String) throws(PlatformError) -> FileFacts {
+    var facts = FileFacts()
+    try check(examine(descriptor, &facts), "examine", path)
+    guard facts.isRegular else { throw .notARegularFile(path: path) }
+    return facts
+  }
+
+  private func read(_ descriptor: Int, count size: Int, _ path: String) throws(PlatformError) -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: size)
+    var filled = 0
+    while filled < size {
+      let count = bytes.withUnsafeMutableBytes { buffer in
+        read(descriptor, UnsafeMutableRawBufferPointer(rebasing: buffer[filled...]), at: filled)
+      }
+      if count == -Int(EINTR) { continue }
+      try check(count, "read", path)
+      if count == 0 { break }
+      filled += count
+    }
+    bytes.removeLast(size - filled)
+    return bytes
+  }
+
+  private func write(_ bytes: [UInt8], to descriptor: Int, path: String) throws(PlatformError) {
     var written = 0
     while written < bytes.count {
       let count = bytes.withUnsafeBytes { buffer in
-        pwrite(
-          descriptor, buffer.baseAddress.map { $0 + written }, buffer.count - written, off_t(written))
+        write(descriptor, UnsafeRawBufferPointer(rebasing: buffer[written...]), at: written)
       }
-      if count < 0 && errno == EINTR { continue }
-      guard count > 0 else { return count < 0 ? errno : EIO }
+      if count == -Int(EINTR) { continue }
+      try check(count == 0 ? -Int(EIO) : count, "write", path)
       written += count
     }
-    #if canImport(Darwin)
-      // fsync leaves the bytes in the drive's own cache there.
-      if fcntl(descriptor, F_FULLFSYNC) == 0 { return 0 }
-    #endif
-    return fsync(descriptor) == 0 ? 0 : errno
   }
 
-  /// Makes names in a folder last. File systems that cannot do it are not worse off than before.
-  private static func syncFolder(_ path: String) {
-    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { return }
-    fsync(descriptor)
-    close(descriptor)
+  /// Makes the names in a folder last. A file system that has no such call (`EINVAL`) does it by itself or never.
+  private func synchronizeFolder(_ path: String) throws(PlatformError) {
+    let descriptor = try open(path, O_RDONLY | O_DIRECTORY, "open the folder")
+    defer { close(descriptor) }
+    let result = synchronize(descriptor)
+    if result != -Int(EINVAL) { try check(result, "flush the folder", path) }
+  }
+
+  @discardableResult
+  private func check(_ result: Int, _ action: String, _ path: String) throws(PlatformError) -> Int {
+    guard result < 0 else { return result }
+    throw .file(action: action, path: path, code: Int32(truncatingIfNeeded: -result))
+  }
+
+  private static func parent(of path: String) -> String {
+    var rest = path.utf8[...]
+    while rest.last == UInt8(ascii: "/"), rest.count > 1 { rest = rest.dropLast() }
+    guard let slash = rest.lastIndex(of: UInt8(ascii: "/")) else { return "." }
+    return slash == rest.startIndex ? "/" : String(decoding: rest[..<slash], as: UTF8.self)
   }
 }

@@ -4,27 +4,7 @@
 package enum File {
   /// Reads a regular file of at most `limit` bytes.
   package static func read(_ path: String, limit: Int) throws(PlatformError) -> [UInt8] {
-    let descriptor = try openForReading(path)
-    defer { close(descriptor) }
-    return try read(descriptor, path: path, limit: limit)
-  }
-
-  private static func read(_ descriptor: Int32, path: String, limit: Int) throws(PlatformError) -> [UInt8] {
-    let size = try regularSize(of: descriptor, path: path)
-    guard size <= limit else { throw .tooLarge(path: path, bytes: size, limit: limit) }
-    var bytes = [UInt8](repeating: 0, count: size)
-    var filled = 0
-    while filled < size {
-      let count = bytes.withUnsafeMutableBytes { buffer in
-        pread(descriptor, buffer.baseAddress.map { $0 + filled }, size - filled, off_t(filled))
-      }
-      if count < 0 && errno == EINTR { continue }
-      guard count >= 0 else { throw .file(action: "read", path: path, code: errno) }
-      if count == 0 { break }
-      filled += count
-    }
-    bytes.removeLast(size - filled)
-    return bytes
+    try SystemFiles().read(path, limit: limit)
   }
 
   /// Reads a regular file of at most `limit` bytes below a folder. No component may be `.` or `..`, and none may be a
@@ -49,7 +29,7 @@ package enum File {
     }
     let descriptor = try check(openat(parent, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW))
     defer { close(descriptor) }
-    return try read(descriptor, path: path, limit: limit)
+    return try SystemFiles().read(Int(descriptor), path, limit: limit)
   }
 
   /// Whether there is something at the path, links followed; false also where the way to it is closed.
@@ -69,19 +49,7 @@ package enum File {
 
   /// Names of the entries of a folder, sorted by their bytes, without `.` and `..`.
   package static func names(in folder: String) throws(PlatformError) -> [String] {
-    guard isPath(folder) else { throw .file(action: "list", path: folder, code: EINVAL) }
-    guard let handle = opendir(folder) else { throw .file(action: "list", path: folder, code: errno) }
-    defer { closedir(handle) }
-    var names: [String] = []
-    while let entry = readdir(handle) {
-      let name = withUnsafePointer(to: &entry.pointee.d_name) { field in
-        field.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: field.pointee)) {
-          String(cString: $0)
-        }
-      }
-      if name != "." && name != ".." { names.append(name) }
-    }
-    return names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+    try SystemFiles().names(in: folder)
   }
 
   /// The absolute path with symbolic links resolved; nil when it does not exist.
@@ -93,21 +61,4 @@ package enum File {
 
   /// The C library would read only as far as a NUL byte, and open something else.
   private static func isPath(_ path: String) -> Bool { !path.utf8.contains(0) }
-
-  static func openForReading(_ path: String) throws(PlatformError) -> Int32 {
-    guard isPath(path) else { throw .file(action: "open", path: path, code: EINVAL) }
-    while true {
-      // Without O_NONBLOCK, opening a FIFO waits for a writer for ever; regular files ignore it.
-      let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-      if descriptor >= 0 { return descriptor }
-      if errno != EINTR { throw .file(action: "open", path: path, code: errno) }
-    }
-  }
-
-  static func regularSize(of descriptor: Int32, path: String) throws(PlatformError) -> Int {
-    var status = stat()
-    guard fstat(descriptor, &status) == 0 else { throw .file(action: "examine", path: path, code: errno) }
-    guard status.st_mode & S_IFMT == S_IFREG else { throw .notARegularFile(path: path) }
-    return Int(status.st_size)
-  }
 }

@@ -3,22 +3,23 @@
 /// Unmapped when the last reference goes.
 ///
 /// `@unchecked Sendable`: the mapping is read-only and never changes after `init`. A file that another
-/// process truncates while it is mapped raises SIGBUS on access; see `Signals.explainLostFiles`.
+/// process truncates while it is mapped raises SIGBUS on access; see `Signals.reportFaults`.
 package final class MappedFile: @unchecked Sendable {
   package let path: String
   /// All bytes of the file; empty for an empty file. Page-aligned.
   package let bytes: UnsafeRawBufferPointer
 
   package init(_ path: String) throws(PlatformError) {
-    let descriptor = try File.openForReading(path)
-    defer { close(descriptor) }
-    let size = try File.regularSize(of: descriptor, path: path)
+    let files = SystemFiles()
+    let descriptor = try files.openForReading(path)
+    defer { files.close(descriptor) }
+    let size = try files.regularFacts(descriptor, path).bytes
     self.path = path
     guard size > 0 else {
       bytes = UnsafeRawBufferPointer(start: nil, count: 0)
       return
     }
-    guard let start = mmap(nil, size, PROT_READ, MAP_SHARED, descriptor, 0), start != MAP_FAILED else {
+    guard let start = mmap(nil, size, PROT_READ, MAP_SHARED, Int32(descriptor), 0), start != MAP_FAILED else {
       throw .file(action: "map", path: path, code: errno)
     }
     bytes = UnsafeRawBufferPointer(start: start, count: size)

@@ -20,5 +20,6 @@ package enum PlatformError: Error, Equatable, CustomStringConvertible {
     }
   }
 
-  private static func words(_ code: Int32) -> String { String(cString: strerror(code)) }
+  /// What the system calls an error number.
+  package static func words(_ code: Int32) -> String { String(cString: strerror(code)) }
 }

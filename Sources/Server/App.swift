@@ -33,7 +33,8 @@ package final class App: Sendable {
     var router = Router()
     router.errors = Self.errors
     let tables = [
-      HealthRoute.table, MetricsRoute.table(server), ChatRoute.table(server), CompletionsRoute.table(server),
+      HealthRoute.table(server), MetricsRoute.table(server), ChatRoute.table(server),
+      CompletionsRoute.table(server),
       ModelsRoute.table(server), MessagesRoute.table(server), TokenizeRoutes.table(server),
       OpenAPIRoute.table(server), CapabilitiesRoute.table(server), ResponsesRoute.table(server, jobs),
       ConversationsRoute.table(server), DebugRoute.table(server),

@@ -49,7 +49,7 @@ import Testing
       for folder in folders.reversed() + [root] { rmdir(folder) }
     }
     for folder in folders { try #require(mkdir(folder, 0o700) == 0) }
-    try File.writeDurably(Array("0123abcd".utf8), folder: repository + "/refs", name: "main")
+    try SystemFiles().writeDurably(Array("0123abcd".utf8), folder: repository + "/refs", name: "main")
     for path in [repository, snapshot] {
       #expect(try FleetFlags(parse("--model", path)).catalog.sources.map(\.id) == ["Tiny-4bit"])
     }

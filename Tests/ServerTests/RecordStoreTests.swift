@@ -15,13 +15,13 @@ private final class Folder {
   init() throws {
     let base = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
     path = base + "/mlxserve-store-\(getpid())-\(UInt64.random(in: 0 ... .max))"
-    try File.makeFolder(path)
+    try SystemFiles().makeFolder(path)
   }
 
   var names: [String] { (try? File.names(in: path)) ?? [] }
 
   func write(_ name: String, _ bytes: [UInt8]) throws {
-    try File.writeDurably(bytes, folder: path, name: name)
+    try SystemFiles().writeDurably(bytes, folder: path, name: name)
   }
 
   deinit { Self.remove(path) }
@@ -39,15 +39,15 @@ struct RecordStoreTests {
   private func store(
     count: Int = 1_000, bytes: Int = 1 << 20, seconds: Int = 100, folder: Folder? = nil,
     now: @escaping @Sendable () -> Int = { 0 }
-  ) -> RecordStore {
-    RecordStore(
+  ) throws -> RecordStore {
+    try RecordStore(
       limits: .init(count: count, bytes: bytes, seconds: seconds), folder: folder?.path, now: now,
-      partNames: { bytes in bytes.isEmpty ? [] : ["part\(bytes[0])"] })
+      describe: { bytes in .init(parts: bytes.isEmpty ? [] : ["part\(bytes[0])"]) })
   }
 
-  @Test func `ten thousand records leave the newest thousand`() {
-    let store = store()
-    for index in 0..<10_000 { store.put("id\(index)", [UInt8(index % 256)]) }
+  @Test func `ten thousand records leave the newest thousand`() throws {
+    let store = try store()
+    for index in 0..<10_000 { try store.put("id\(index)", [UInt8(index % 256)]) }
     #expect(store.count == 1_000)
     #expect(store.totalBytes == 1_000)
     #expect(store.get("id8999") == nil)
@@ -56,109 +56,199 @@ struct RecordStoreTests {
     #expect(store.ids.last == "id9999")
   }
 
-  @Test func `bytes are bounded, and a record beyond all bounds is not kept`() {
-    let store = store(bytes: 10)
-    store.put("a", [1, 1, 1, 1])
-    store.put("b", [2, 2, 2, 2])
-    store.put("c", [3, 3, 3, 3])
+  @Test func `bytes are bounded, and a record beyond all bounds is refused`() throws {
+    let store = try store(bytes: 10)
+    try store.put("a", [1, 1, 1, 1])
+    try store.put("b", [2, 2, 2, 2])
+    try store.put("c", [3, 3, 3, 3])
     #expect(store.ids == ["b", "c"])
     #expect(store.totalBytes == 8)
-    store.put("b", [4])
+    try store.put("b", [4])
     #expect(store.ids == ["c", "b"])
     #expect(store.totalBytes == 5)
-    store.put("d", [UInt8](repeating: 5, count: 11))
-    #expect(store.count == 0)
-    #expect(store.totalBytes == 0)
+    #expect(throws: PlatformError.tooLarge(path: "d", bytes: 11, limit: 10)) {
+      try store.put("d", [UInt8](repeating: 5, count: 11))
+    }
+    #expect(store.ids == ["c", "b"])
   }
 
-  @Test func `records that come and go, or change, leave nothing behind`() {
-    let store = store(count: 50)
-    for index in 0..<10_000 { store.put("id\(index)", [1]) }
+  @Test func `records that come and go, or change, leave nothing behind`() throws {
+    let store = try store(count: 50)
+    for index in 0..<10_000 { try store.put("id\(index)", [1]) }
     #expect(store.count == 50)
     #expect(store.positionCount <= 165)
     // The oldest stays where it is, and so the others' old positions do not reach the front.
-    for _ in 0..<10_000 { store.put("id9999", [2]) }
+    for _ in 0..<10_000 { try store.put("id9999", [2]) }
     #expect(store.count == 50)
     #expect(store.positionCount <= 165)
     #expect(store.ids.first == "id9950")
   }
 
-  @Test func `old records are forgotten`() {
+  @Test func `old records are forgotten`() throws {
     let time = Monitor(0)
-    let store = store(seconds: 10, now: { time.withLock { $0 } })
-    store.put("a", [1])
+    let store = try store(seconds: 10, now: { time.withLock { $0 } })
+    try store.put("a", [1])
     time.update { $0 = 9 }
     #expect(store.get("a") == [1])
-    store.put("b", [2])
+    try store.put("b", [2])
     time.update { $0 = 10 }
     #expect(store.get("a") == nil)
-    store.put("c", [3])
+    try store.put("c", [3])
     #expect(store.ids == ["b", "c"])
   }
 
-  @Test func `records are found by their parts as long as they are there`() {
-    let store = store(count: 2)
-    store.put("a", [1])
-    store.put("b", [2])
+  @Test func `records are found by their parts as long as they are there`() throws {
+    let store = try store(count: 2)
+    try store.put("a", [1])
+    try store.put("b", [2])
     #expect(store.id(ofPart: "part1") == "a")
-    store.put("c", [3])
+    try store.put("c", [3])
     #expect(store.id(ofPart: "part1") == nil)
-    #expect(store.remove("b"))
-    #expect(!store.remove("b"))
+    #expect(try store.remove("b"))
+    #expect(try !store.remove("b"))
     #expect(store.id(ofPart: "part2") == nil)
     #expect(store.id(ofPart: "part3") == "c")
   }
 
-  @Test func `changes are steps`() {
-    let store = store()
-    #expect(!store.update("a") { $0 })
-    #expect(store.update("a") { ($0 ?? []) + [1] })
-    #expect(store.update("a") { ($0 ?? []) + [2] })
+  @Test func `changes are steps`() throws {
+    let store = try store()
+    #expect(try !store.update("a") { $0 })
+    #expect(try store.update("a") { ($0 ?? []) + [1] })
+    #expect(try store.update("a") { ($0 ?? []) + [2] })
     #expect(store.get("a") == [1, 2])
   }
 
   @Test func `records outlive their store in a folder, in their order`() throws {
     let folder = try Folder()
-    let first = store(folder: folder)
-    for index in 0..<20 { first.put("id\(index)", [UInt8(index)]) }
-    first.put("id3", [99])
-    _ = first.remove("id4")
-    let second = store(count: 10, folder: folder)
+    let first = try store(folder: folder)
+    for index in 0..<20 { try first.put("id\(index)", [UInt8(index)]) }
+    try first.put("id3", [99])
+    _ = try first.remove("id4")
+    let second = try store(count: 10, folder: folder)
     #expect(second.ids == (11..<20).map { "id\($0)" } + ["id3"])
     #expect(second.get("id3") == [99])
     #expect(folder.names.count == 10)
-    second.put("new", [1])
-    #expect(store(folder: folder).ids.last == "new")
+    try second.put("new", [1])
+    #expect(try store(folder: folder).ids.last == "new")
   }
 
-  @Test func `a file cut off anywhere is skipped, and no other is lost`() throws {
-    let whole = RecordFile.encode(Array("{\"a\":1}".utf8), serial: 7, written: 5)
-    #expect(RecordFile(whole) == RecordFile(bytes: Array("{\"a\":1}".utf8), serial: 7, written: 5))
+  @Test func `a file cut off anywhere or with a flipped bit is skipped and kept, and no other is lost`()
+    throws
+  {
+    let body = Array("{\"a\":1}".utf8)
+    let whole = RecordFile.encode(body, id: "a", serial: 7, written: 5)
+    #expect(RecordFile(whole) == RecordFile(id: "a", serial: 7, written: 5, bytes: body))
     for end in 0..<whole.count { #expect(RecordFile(Array(whole[..<end])) == nil, "\(end)") }
-    for index in whole.indices {
+    for bit in 0..<8 * whole.count {
       var damaged = whole
-      damaged[index] ^= 0x20
-      if let record = RecordFile(damaged) { #expect(record.bytes == Array("{\"a\":1}".utf8), "\(index)") }
+      damaged[bit / 8] ^= 1 << (bit % 8)
+      #expect(RecordFile(damaged) == nil, "\(bit)")
     }
     let folder = try Folder()
-    store(folder: folder).put("good", [1])
+    try store(folder: folder).put("good", [1])
     for end in stride(from: 0, to: whole.count, by: 5) {
       try folder.write("bad\(end).record", Array(whole[..<end]))
     }
     try folder.write("torn.record.tmp", Array(whole[..<20]))
     try folder.write("other.txt", [1])
-    let recovered = store(folder: folder)
+    let recovered = try store(folder: folder)
     #expect(recovered.ids == ["good"])
     #expect(folder.names.contains("bad0.record"))
     #expect(!folder.names.contains("torn.record.tmp"))
     #expect(folder.names.contains("other.txt"))
   }
 
-  @Test func `records too old for the folder are removed from it`() throws {
+  @Test func `a record under the name of another is not served, and stays`() throws {
     let folder = try Folder()
-    store(folder: folder).put("a", [1])
-    #expect(store(folder: folder, now: { 100 }).count == 0)
-    #expect(folder.names == [])
+    try store(folder: folder).put("a", [1])
+    let file = try File.read(folder.path + "/a.record", limit: 1 << 20)
+    try folder.write("b.record", file)
+    #expect(try store(folder: folder).ids == ["a"])
+    #expect(folder.names == ["a.record", "b.record"])
+    // The old format has no name: what the record says of itself counts.
+    try folder.write("c.record", Self.old([9], serial: 1, written: 1))
+    let named = try RecordStore(
+      limits: .init(), folder: folder.path, now: { 0 }, describe: { _ in .init(id: "a", parts: []) })
+    #expect(named.ids == ["a"])
+  }
+
+  /// A file as the first format had it.
+  private static func old(_ bytes: [UInt8], serial: Int, written: Int) -> [UInt8] {
+    let sum = String(FNV1a.hash(bytes), radix: 16)
+    return Array("mlxserve-record-1 \(serial) \(written) \(bytes.count) \(sum)\n".utf8) + bytes
+  }
+
+  @Test func `records of the first format are read, in their order, and do not age`() throws {
+    let folder = try Folder()
+    for index in 0..<3 {
+      try folder.write("id\(index).record", Self.old([UInt8(index)], serial: 10 - index, written: 7))
+    }
+    let store = try store(folder: folder, now: { 1_000 })
+    #expect(store.ids == ["id2", "id1", "id0"])
+    try store.put("new", [9])
+    try store.put("newer", [9])
+    #expect(store.get("id1") == [1])
+    #expect(try self.store(folder: folder).ids == ["id2", "id1", "id0", "new", "newer"])
+  }
+
+  @Test func `no number in a file makes a store trap`() throws {
+    let numbers = [Int.min, -1, 0, RecordFile.largestNumber, Int.max - 1, Int.max]
+    for serial in numbers {
+      for written in numbers {
+        let folder = try Folder()
+        let body: [UInt8] = [1]
+        try folder.write("old.record", Self.old(body, serial: serial, written: written))
+        try folder.write("new.record", RecordFile.encode(body, id: "new", serial: serial, written: written))
+        for now in [0, 1_800_000_000] {
+          let store = try store(folder: folder, now: { now })
+          try store.put("a", [2])
+          try store.put("a", [3])
+          #expect(store.get("a") == [3])
+          #expect(store.ids.last == "a")
+        }
+      }
+    }
+  }
+
+  @Test func `a clock that is wrong at a start costs no record`() throws {
+    let day = 24 * 3_600
+    for wrong in [0, 70 * 366 * day] {
+      let folder = try Folder()
+      let right = 20_000 * day
+      func open(_ now: Int) throws -> RecordStore {
+        try store(seconds: 30 * day, folder: folder, now: { now })
+      }
+      for index in 0..<5 { try open(right + index * day).put("id\(index)", [UInt8(index)]) }
+      let astray = try open(wrong)
+      #expect(astray.count == 5 && astray.get("id0") == [0])
+      try astray.put("astray", [7])
+      try astray.put("astray2", [8])
+      #expect(try open(wrong).count == 7)
+      let back = try open(right + 5 * day)
+      #expect(back.count == 7)
+      try back.put("back", [9])
+      #expect(back.count == 8)
+      for index in 0..<5 { #expect(back.get("id\(index)") == [UInt8(index)], "\(wrong) \(index)") }
+    }
+  }
+
+  @Test func `records too old go when the clock agrees with the newest`() throws {
+    let folder = try Folder()
+    func open(_ now: Int) throws -> RecordStore { try store(folder: folder, now: { now }) }
+    for time in [10, 50, 90, 130] { try open(time).put("at\(time)", [1]) }
+    // At 130 the first was removed; at 160 the second is too old.
+    #expect(folder.names == ["at130.record", "at50.record", "at90.record"])
+    #expect(try open(160).ids == ["at90", "at130"])
+    #expect(folder.names == ["at130.record", "at90.record"])
+    // Nothing is near 400: the clock, or a long rest.
+    #expect(try open(400).ids == ["at90", "at130"])
+  }
+
+  @Test func `a folder that cannot be read is an error, not an empty store`() {
+    #expect(throws: PlatformError.self) {
+      try RecordStore(
+        limits: .init(), folder: "/none/such", now: { 0 }, describe: { _ in .init(parts: []) })
+    }
   }
 }
 
@@ -177,7 +267,7 @@ struct ResponseStoreTests {
       context: [["id": "c"]], input: [["id": .string("in_" + id)]], cuts: [cuts], reasoning: .openresponses)
   }
 
-  @Test func `a response survives its bytes`() {
+  @Test func `a response survives its bytes`() throws {
     #expect(StoredResponse(response("r").bytes) == response("r"))
     #expect(StoredResponse([]) == nil)
     #expect(StoredResponse(Array("{}".utf8)) == nil)
@@ -191,9 +281,10 @@ struct ResponseStoreTests {
     do {
       let store = try ResponseStore(settings)
       let records = store.records(of: nobody)
-      records.put(response("done"))
-      records.put(response("queued", status: "queued"))
-      store.records(of: ClientIdentity(number: 1, name: "a")).put(response("running", status: "in_progress"))
+      try records.put(response("done"))
+      try records.put(response("queued", status: "queued"))
+      try store.records(of: ClientIdentity(number: 1, name: "a")).put(
+        response("running", status: "in_progress"))
       #expect(throws: PlatformError.self) { try ResponseStore(settings) }
     }
     let records = try ResponseStore(settings).records(of: ClientIdentity(number: 1, name: "a"))
@@ -205,64 +296,65 @@ struct ResponseStoreTests {
     #expect(records.response("running")?.owner != nil)
   }
 
-  @Test func `a deleted response does not come back`() {
+  @Test func `a deleted response does not come back`() throws {
     let store = ResponseStore().records(of: nobody)
-    store.put(response("r"))
+    try store.put(response("r"))
     #expect(store.item("in_r") == ["id": "in_r"])
-    #expect(store.removeResponse("r"))
-    store.replace(response("r"))
+    #expect(try store.removeResponse("r"))
+    try store.replace(response("r"))
     #expect(store.response("r") == nil)
     #expect(store.item("in_r") == nil)
   }
 
-  @Test func `conversations are changed in one step`() {
+  @Test func `conversations are changed in one step`() throws {
     let store = ResponseStore().records(of: nobody)
-    #expect(store.updateConversation("c") { $0.items = [] } == nil)
-    store.put(StoredConversation(id: "c", createdAt: 1, metadata: ["a": "b"], items: []))
-    let changed = store.updateConversation("c") { $0.items.append(["id": "x"]) }
+    #expect(try store.updateConversation("c") { $0.items = [] } == nil)
+    try store.put(StoredConversation(id: "c", createdAt: 1, metadata: ["a": "b"], items: []))
+    let changed = try store.updateConversation("c") { $0.items.append(["id": "x"]) }
     #expect(changed?.items == [["id": "x"]])
     #expect(store.conversation("c") == changed)
     #expect(store.item("x") == ["id": "x"])
-    #expect(store.removeConversation("c"))
+    #expect(try store.removeConversation("c"))
   }
 
-  @Test func `records belong to the key that stored them`() {
+  @Test func `records belong to the key that stored them`() throws {
     let store = ResponseStore()
     let ours = store.records(of: ClientIdentity(number: 1, name: "us"))
     let alsoOurs = store.records(of: ClientIdentity(number: 1, name: "us"))
     let theirs = store.records(of: ClientIdentity(number: 2, name: "them"))
     let keyless = store.records(of: nobody)
-    ours.put(response("r"))
-    ours.put(StoredConversation(id: "c", createdAt: 1, metadata: [:], items: [["id": "x", "by": "us"]]))
+    try ours.put(response("r"))
+    try ours.put(StoredConversation(id: "c", createdAt: 1, metadata: [:], items: [["id": "x", "by": "us"]]))
     #expect(alsoOurs.response("r")?.id == "r")
     #expect(alsoOurs.conversationObject("c")?.json["id"] == "c")
     for other in [theirs, keyless] {
       #expect(other.response("r") == nil)
       #expect(other.item("in_r") == nil)
-      #expect(!other.removeResponse("r"))
+      #expect(try !other.removeResponse("r"))
       #expect(other.conversation("c") == nil)
       #expect(other.conversationObject("c") == nil)
-      #expect(other.updateConversation("c") { $0.items = [] } == nil)
-      #expect(!other.removeConversation("c"))
+      #expect(try other.updateConversation("c") { $0.items = [] } == nil)
+      #expect(try !other.removeConversation("c"))
       #expect(other.item("x") == nil)
     }
     // An id that two clients have chosen means each one's own item.
-    theirs.put(StoredConversation(id: "d", createdAt: 1, metadata: [:], items: [["id": "x", "by": "them"]]))
+    try theirs.put(
+      StoredConversation(id: "d", createdAt: 1, metadata: [:], items: [["id": "x", "by": "them"]]))
     #expect(ours.item("x")?["by"] == "us")
     #expect(theirs.item("x")?["by"] == "them")
-    #expect(ours.removeResponse("r") && ours.removeConversation("c"))
+    #expect(try ours.removeResponse("r") && ours.removeConversation("c"))
     #expect(ours.item("x") == nil)
   }
 
-  @Test func `what was stored without keys is everybody's, and stays so`() {
+  @Test func `what was stored without keys is everybody's, and stays so`() throws {
     let store = ResponseStore()
     let keyless = store.records(of: nobody)
     let keyed = store.records(of: ClientIdentity(number: 1, name: "a"))
-    keyless.put(response("r"))
-    keyless.put(StoredConversation(id: "c", createdAt: 1, metadata: [:], items: []))
+    try keyless.put(response("r"))
+    try keyless.put(StoredConversation(id: "c", createdAt: 1, metadata: [:], items: []))
     #expect(keyed.response("r") == response("r"))
     #expect(keyed.item("in_r") == ["id": "in_r"])
-    #expect(keyed.updateConversation("c") { $0.items.append(["id": "x"]) }?.owner == nil)
+    #expect(try keyed.updateConversation("c") { $0.items.append(["id": "x"]) }?.owner == nil)
     #expect(keyless.item("x") == ["id": "x"])
     #expect(store.records(of: ClientIdentity(number: 9)).response("r") == response("r"))
   }

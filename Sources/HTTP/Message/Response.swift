@@ -91,6 +91,7 @@ package struct Response {
     case 503: "Service Unavailable"
     case 504: "Gateway Timeout"
     case 505: "HTTP Version Not Supported"
+    case 507: "Insufficient Storage"
     default: "Status"
     }
   }

@@ -3,8 +3,8 @@
 import Compute
 import Platform
 
-/// Engine thread only.
-final class PrefixStore {
+/// Engine thread only, but for `check`.
+package final class PrefixStore {
   let names: BlockNames
   private let folder: PrefixFolder
   private let queue = Mailbox<PrefixBlock>(capacity: PrefixStore.queued)
@@ -20,17 +20,19 @@ final class PrefixStore {
   /// Opens `folder/<model>`, and makes room in `folder` by deleting what other models have left there longest.
   ///
   /// - Returns: nil when another process uses the folder: it is told in the log, and prefixes stay in memory.
-  static func open(folder: String, limit: Int, names: BlockNames, bytesPerBlock: Int) throws(PlatformError)
-    -> PrefixStore?
-  {
-    try File.makeFolder(folder)
+  static func open(
+    folder: String, limit: Int, names: BlockNames, bytesPerBlock: Int, files: any FileSystem = SystemFiles()
+  ) throws(PlatformError) -> PrefixStore? {
+    try files.makeFolder(folder)
     let own = String(SHA256.hexadecimal(names.model).prefix(32))
-    let others = OtherModels(folder: folder, own: own)
+    var others = OtherModels(folder: folder, files: files)
+    try others.find(besides: own)
     others.shrink(to: limit / 2)
     do throws(PlatformError) {
       let prefixes = try PrefixFolder(
-        path: folder + "/" + own, limit: max(0, limit - others.bytes), payloadBytes: bytesPerBlock)
-      return try PrefixStore(names, prefixes)
+        path: folder + "/" + own, limit: max(0, limit - others.bytes), payloadBytes: bytesPerBlock,
+        files: files)
+      return try PrefixStore(names, prefixes, others)
     } catch {
       guard case .file(_, _, EWOULDBLOCK) = error else { throw error }
       Log.warning("prefixes are kept in memory only", ["error": "\(error)"])
@@ -38,11 +40,21 @@ final class PrefixStore {
     }
   }
 
-  private init(_ names: BlockNames, _ folder: PrefixFolder) throws(PlatformError) {
+  /// Whether a name in the folder is that of a model's own folder.
+  static func isModel(_ name: String) -> Bool {
+    name.utf8.count == 32 && name.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+  }
+
+  private init(
+    _ names: BlockNames, _ folder: PrefixFolder, _ others: OtherModels
+  ) throws(PlatformError) {
     self.names = names
     self.folder = folder
     let queue = queue
     writer = try Thread(name: "prefix-writer", stackBytes: 512 << 10) {
+      // Tens of thousands of files are deleted while the server already answers.
+      others.deleteDoomed()
+      folder.deleteDoomed()
       while case .element(let block) = queue.receive() { folder.write(block) }
     }
     Log.info(
@@ -72,47 +84,83 @@ final class PrefixStore {
     writer.join()
     let deadline = Instant.now.adding(seconds: Self.lastSeconds)
     for record in records where !folder.contains(record.name) {
-      guard Instant.now < deadline, folder.hasRoom else { return }
-      folder.write(block(record))
+      guard Instant.now < deadline, folder.hasRoom, folder.write(block(record)) else { return }
     }
   }
 }
 
 /// What other models have left in the folder.
-private final class OtherModels {
-  private let folder: String
-  private var files: [(folder: String, name: String, bytes: Int, modified: Double)] = []
+private struct OtherModels: Sendable {
+  private struct Block {
+    let folder: String
+    let name: String
+    let bytes: Int
+    let modified: Double
+  }
 
-  init(folder: String, own: String) {
+  private let folder: String
+  private let files: any FileSystem
+  private var blocks: [Block] = []
+  /// Those to be deleted, and the locks of their folders.
+  private var doomed: [Block] = []
+  private var locks: [String: FolderLock?] = [:]
+
+  init(folder: String, files: any FileSystem) {
     self.folder = folder
-    for name in (try? File.names(in: folder)) ?? []
-    where Self.isModel(name) && !name.utf8.elementsEqual(own.utf8) {
+    self.files = files
+  }
+
+  /// Looks for the blocks of all models but one.
+  ///
+  /// - Throws: when the folder cannot be read; what cannot be read in it is told and left.
+  mutating func find(besides own: String) throws(PlatformError) {
+    for name in try files.names(in: folder)
+    where PrefixStore.isModel(name) && !name.utf8.elementsEqual(own.utf8) {
       let path = folder + "/" + name
-      for file in (try? File.names(in: path)) ?? [] where file.hasSuffix(PrefixFile.ending) {
-        guard let facts = File.facts(path + "/" + file) else { continue }
-        files.append((path, file, facts.bytes, facts.modified))
+      do throws(PlatformError) {
+        for file in try files.names(in: path) where file.hasSuffix(PrefixFile.ending) {
+          let facts = try files.beginning(path + "/" + file, count: 0).facts
+          blocks.append(Block(folder: path, name: file, bytes: facts.bytes, modified: facts.modified))
+        }
+      } catch {
+        Log.warning("saved prefixes of another model cannot be read", ["error": "\(error)"])
       }
     }
-    files.sort { $0.modified < $1.modified }
+    blocks.sort { $0.modified < $1.modified }
   }
 
-  var bytes: Int { files.reduce(0) { $0 + $1.bytes } }
+  var bytes: Int { blocks.reduce(0) { $0 + $1.bytes } }
 
-  /// Deletes the oldest files of models that nobody serves now.
-  func shrink(to limit: Int) {
+  /// Takes out the oldest blocks of models that nobody serves now.
+  mutating func shrink(to limit: Int) {
     var left = bytes
-    var locks: [String: FolderLock?] = [:]
-    files.removeAll { file in
-      guard left > limit else { return false }
-      if locks[file.folder] == nil { locks[file.folder] = .some(try? FolderLock(folder: file.folder)) }
-      guard let lock = locks[file.folder], lock != nil else { return false }
-      try? File.removeDurably(folder: file.folder, name: file.name)
-      left -= file.bytes
-      return true
+    var kept: [Block] = []
+    for block in blocks {
+      guard left > limit, isFree(block.folder) else {
+        kept.append(block)
+        continue
+      }
+      doomed.append(block)
+      left -= block.bytes
     }
+    blocks = kept
   }
 
-  private static func isModel(_ name: String) -> Bool {
-    name.utf8.count == 32 && name.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+  /// Whether no process serves the model of a folder; while this value lives, none can.
+  private mutating func isFree(_ folder: String) -> Bool {
+    if let lock = locks[folder] { return lock != nil }
+    let lock = try? FolderLock(folder: folder, files: files)
+    locks[folder] = .some(lock)
+    return lock != nil
+  }
+
+  func deleteDoomed() {
+    for block in doomed {
+      do throws(PlatformError) {
+        try files.remove(block.folder + "/" + block.name)
+      } catch {
+        return Log.warning("saved prefixes of another model cannot be deleted", ["error": "\(error)"])
+      }
+    }
   }
 }

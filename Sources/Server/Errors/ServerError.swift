@@ -81,6 +81,21 @@ extension APIError {
     }
   }
 
+  /// What could not be stored. The words name no path: those are for the log.
+  init(storing error: PlatformError) {
+    let (isFull, reason) =
+      switch error {
+      case .file(_, _, let code), .system(_, let code):
+        ([ENOSPC, EDQUOT, EFBIG].contains(code), PlatformError.words(code))
+      case .tooLarge(_, let bytes, let limit):
+        (true, "\(bytes) bytes, and all records together have \(limit)")
+      case .notARegularFile: (false, "a file is in the way")
+      }
+    self.init(
+      status: isFull ? 507 : 503, type: "server_error", code: isFull ? "storage_full" : "storage_failed",
+      message: "The server cannot store this change: \(reason).", retryAfter: isFull ? nil : 5)
+  }
+
   static func contextLengthExceeded(tokens: Int, limit: Int, param: String) -> APIError {
     APIError(
       status: 400, code: "context_length_exceeded", param: param,
@@ -120,6 +135,15 @@ extension APIError {
 
   static func internalError(_ problem: String) -> APIError {
     APIError(status: 500, type: "server_error", code: "internal", message: "The server failed: \(problem).")
+  }
+}
+
+/// Changes what is stored; what cannot be stored is an error of the API.
+func storing<Result>(_ change: () throws(PlatformError) -> Result) throws(APIError) -> Result {
+  do throws(PlatformError) {
+    return try change()
+  } catch {
+    throw APIError(storing: error)
   }
 }
 

@@ -7,15 +7,21 @@ import JSON
 import OpenAI
 
 enum HealthRoute {
-  static let table = RouteTable(
-    .openAI,
-    ["/health", "/ready", "/readyz"].map { Route("GET", $0, readiness) }
-      + [Route("GET", "/livez") { _, _ in alive }])
+  static func table(_ server: ServerContext) -> RouteTable {
+    let store = server.settings.store
+    let ready = ["/health", "/ready", "/readyz"].map { path in
+      Route("GET", path) { _, context throws(APIError) in try readiness(context, store.health) }
+    }
+    return RouteTable(.openAI, ready + [Route("GET", "/livez") { _, _ in alive }])
+  }
 
   static var alive: Response { Response(json: ["status": "ok"]) }
 
-  private static func readiness(_: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+  /// Answers are computed whether or not they can be stored, so the status stays; what fails is said beside it.
+  private static func readiness(_ context: ConnectionContext, _ store: StoreHealth) throws(APIError)
+    -> Response
+  {
     if context.isDraining { throw .shuttingDown }
-    return alive
+    return store.isFailing ? Response(json: ["status": "ok", "store": "failing"]) : alive
   }
 }

@@ -15,6 +15,7 @@ struct MetricsRoute {
   /// Every served model with what its engine does now.
   private let engines: [(model: String, state: EngineStatistics)]
   private let memory: MemoryLedger.Snapshot
+  private let store: StoreHealth
   private var out = MetricsText()
 
   static func table(_ server: ServerContext) -> RouteTable {
@@ -29,19 +30,21 @@ struct MetricsRoute {
       metrics.snapshot(), version: server.settings.version, startSeconds: metrics.startSeconds,
       engines: server.models.statuses.compactMap { status in
         status.model.map { (status.source.id, $0.statistics()) }
-      }, memory: server.models.ledger.snapshot())
+      }, memory: server.models.ledger.snapshot(), store: server.settings.store.health)
     return Response(contentType: MetricsText.contentType, bytes: Array(route.write().utf8))
   }
 
   init(
     _ state: Metrics.State, version: String, startSeconds: Double,
-    engines: [(model: String, state: EngineStatistics)], memory: MemoryLedger.Snapshot
+    engines: [(model: String, state: EngineStatistics)], memory: MemoryLedger.Snapshot,
+    store: StoreHealth = StoreHealth()
   ) {
     self.state = state
     self.version = version
     self.startSeconds = startSeconds
     self.engines = engines
     self.memory = memory
+    self.store = store
   }
 
   mutating func write() -> String {
@@ -49,6 +52,7 @@ struct MetricsRoute {
     writeAnswers()
     writeHistograms()
     writeOwn()
+    writeStore()
     writeMemory()
     writeProcess(.now)
     return out.text
@@ -179,6 +183,15 @@ struct MetricsRoute {
     family("mlxserve_key_requests_total", "Requests by the name of their key.", \.requests)
     family("mlxserve_key_prompt_tokens_total", "Prompt tokens by key.", \.promptTokens)
     family("mlxserve_key_generation_tokens_total", "Generated tokens by key.", \.generatedTokens)
+  }
+
+  private mutating func writeStore() {
+    out.begin(
+      "mlxserve_store_failures_total", .counter,
+      "Changes of responses and conversations that were not stored.")
+    out.sample(store.failures)
+    out.begin("mlxserve_store_failing", .gauge, "1 when the last change was not stored, else 0.")
+    out.sample(store.isFailing ? 1 : 0)
   }
 
   /// The account that admission goes by, next to what the system says of the process.

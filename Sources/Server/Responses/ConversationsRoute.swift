@@ -3,6 +3,7 @@
 import HTTP
 import JSON
 import OpenAI
+import Platform
 
 struct ConversationsRoute {
   let server: ServerContext
@@ -66,6 +67,16 @@ struct ConversationsRoute {
     ).read(items, name: "items")
   }
 
+  private func change(
+    _ id: String, _ context: ConnectionContext, _ body: (inout StoredConversation) -> Void
+  ) throws(APIError) -> StoredConversation {
+    let changed = try storing { () throws(PlatformError) in
+      try records(context).updateConversation(id, body)
+    }
+    guard let changed else { throw .conversationNotFound(id) }
+    return changed
+  }
+
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     try checkSize(http, stored: 0)
     let body = try body(http)
@@ -73,7 +84,7 @@ struct ConversationsRoute {
       id: "conv_" + server.settings.makeID(), createdAt: server.settings.now(),
       metadata: body.metadata ?? [:],
       items: try read(body.items, records(context)).items)
-    records(context).put(conversation)
+    try storing { () throws(PlatformError) in try records(context).put(conversation) }
     var response = Response(json: conversation.json)
     response.nameIgnored(body.ignored)
     return response
@@ -86,10 +97,9 @@ struct ConversationsRoute {
   private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try body(http)
     let id = id(http)
-    let changed = records(context).updateConversation(id) { conversation in
+    let changed = try change(id, context) { conversation in
       if let metadata = body.metadata { conversation.metadata = metadata }
     }
-    guard let changed else { throw .conversationNotFound(id) }
     var response = Response(json: changed.json)
     response.nameIgnored(body.ignored + (body.items == nil ? [] : ["items"]))
     return response
@@ -97,7 +107,10 @@ struct ConversationsRoute {
 
   private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let id = id(http)
-    guard records(context).removeConversation(id) else { throw .conversationNotFound(id) }
+    let isRemoved = try storing { () throws(PlatformError) in
+      try records(context).removeConversation(id)
+    }
+    guard isRemoved else { throw .conversationNotFound(id) }
     return Response(json: ConversationObject.deleted(id))
   }
 
@@ -117,9 +130,7 @@ struct ConversationsRoute {
         message: "Missing required parameter: 'items'.")
     }
     let items = try read(value, records(context)).items
-    guard records(context).updateConversation(id, { $0.items += items }) != nil else {
-      throw .conversationNotFound(id)
-    }
+    _ = try change(id, context) { $0.items += items }
     var response = Response(json: ResponseObject.list(items, hasMore: false))
     response.nameIgnored(body.ignored)
     return response
@@ -136,12 +147,11 @@ struct ConversationsRoute {
   private func deleteItem(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let id = itemID(http)
     var isFound = false
-    let changed = records(context).updateConversation(self.id(http)) { conversation in
+    let changed = try change(self.id(http), context) { conversation in
       let before = conversation.items.count
       conversation.items.removeAll { $0.hasID(id) }
       isFound = conversation.items.count < before
     }
-    guard let changed else { throw .conversationNotFound(self.id(http)) }
     guard isFound else { throw .itemNotFound(id) }
     return Response(json: changed.json)
   }

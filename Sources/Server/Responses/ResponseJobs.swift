@@ -122,9 +122,13 @@ final class ResponseJobs: Sendable {
     } catch {
       return report(.failure(error))
     }
-    core.records.put(
-      StoredResponse(
-        body: job.body, context: plan.context, input: plan.input, reasoning: core.reasoningEvents))
+    do throws(APIError) {
+      let record = StoredResponse(
+        body: job.body, context: plan.context, input: plan.input, reasoning: core.reasoningEvents)
+      try storing { () throws(PlatformError) in try core.records.put(record) }
+    } catch {
+      return report(.failure(error))
+    }
     report(.success(()))
     let context = ConnectionContext(
       requestID: requestID, phase: { self.state.withLock { $0.phase } })

@@ -5,6 +5,7 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
+import Platform
 
 /// Used by one thread.
 final class ResponseRun {
@@ -29,6 +30,8 @@ final class ResponseRun {
   private var isInProgress = false
   private var finish = ChoiceFinish.stop
   private var brokenCall: BrokenCall?
+  /// Why the answer, or its turn of a conversation, is not stored; nil when it is, as far as it should be.
+  private(set) var storingError: APIError?
   /// Whether nobody is told of anything before the end.
   private var isWhole = false
 
@@ -226,18 +229,37 @@ final class ResponseRun {
     }
     let body = ResponseObject.ended(
       plan.body, ending, output: writer.output, usage: run.usage, at: core.settings.now())
-    let record = StoredResponse(
+    let made = StoredResponse(
       body: body, context: plan.context, input: plan.input, cuts: writer.cuts,
       reasoning: core.reasoningEvents)
-    if plan.request.isBackground {
-      core.records.replace(record)
-    } else if plan.request.isStored {
-      core.records.put(record)
-    }
-    if let id = plan.request.conversationID, ending == .completed || ending == .incomplete {
-      _ = core.records.updateConversation(id) { $0.items += plan.input + writer.output }
-    }
-    events.append(writer.lifecycle(ResponseObject.terminalType(body), body))
+    let record = store(made, inConversation: ending == .completed || ending == .incomplete)
+    events.append(writer.lifecycle(ResponseObject.terminalType(record.body), record.body))
     return (events, record)
+  }
+
+  /// Stores the response and adds its turn to its conversation. What cannot be stored is answered all the same, and
+  /// says that it is not stored.
+  private func store(_ made: StoredResponse, inConversation: Bool) -> StoredResponse {
+    do throws(PlatformError) {
+      // The conversation first: a response that is not stored could not tell where its turn is.
+      if inConversation, let id = plan.request.conversationID {
+        _ = try core.records.updateConversation(id) { $0.items += plan.input + writer.output }
+      }
+      if plan.request.isBackground {
+        try core.records.replace(made)
+      } else if plan.request.isStored {
+        try core.records.put(made)
+      }
+      return made
+    } catch {
+      let reason = APIError(storing: error)
+      storingError = reason
+      var record = made
+      record.body["store"] = false
+      record.body["not_stored"] = .string(reason.code ?? reason.type)
+      // Its client has the id already, and asks for it.
+      if plan.request.isBackground { core.records.hold(record) }
+      return record
+    }
   }
 }

@@ -44,11 +44,18 @@ struct ResponsesRoute {
         : Response(json: .object(ResponseObject.begun(plan.body, status: "queued")))
     } else {
       let run = try ResponseRun(plan, core, isUnwanted: context.isClientGone)
-      response =
-        plan.request.isStreamed
-        ? stream(run, context) : Response(json: .object(try run.whole(context).body))
+      response = plan.request.isStreamed ? stream(run, context) : try whole(run, context)
     }
     response.nameIgnored(plan.ignored)
+    return response
+  }
+
+  private func whole(_ run: ResponseRun, _ context: ConnectionContext) throws(APIError) -> Response {
+    let record = try run.whole(context)
+    var response = Response(json: .object(record.body))
+    if let error = run.storingError {
+      response.headers.add("x-mlxserve-not-stored", error.code ?? error.type)
+    }
     return response
   }
 
@@ -131,7 +138,10 @@ struct ResponsesRoute {
   private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let id = id(http)
     let job = jobs.job(id)
-    guard server.records(of: context.client).removeResponse(id) else { throw .responseNotFound(id) }
+    let isRemoved = try storing { () throws(PlatformError) in
+      try server.records(of: context.client).removeResponse(id)
+    }
+    guard isRemoved else { throw .responseNotFound(id) }
     job?.cancel()
     return Response(json: ResponseObject.deleted(id))
   }

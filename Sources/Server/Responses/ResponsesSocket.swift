@@ -6,6 +6,7 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
+import Platform
 
 final class ResponsesSocket {
   /// Responses that a connection remembers.
@@ -133,7 +134,11 @@ final class ResponsesSocket {
       plan.body, .completed, output: [], usage: usage, at: core.settings.now())
     let record = StoredResponse(
       body: body, context: plan.context, input: plan.input, reasoning: core.reasoningEvents)
-    if plan.request.isStored { core.records.put(record) } else { remember(record) }
+    if plan.request.isStored {
+      try storing { () throws(PlatformError) in try core.records.put(record) }
+    } else {
+      remember(record)
+    }
     do throws(SocketError) {
       for event in record.events { try send(event) }
     } catch {

@@ -6,6 +6,7 @@
 
 import HTTP
 import JSON
+import Platform
 
 struct ClientRecords: Sendable {
   private let responses: RecordStore
@@ -28,12 +29,17 @@ struct ClientRecords: Sendable {
     return found
   }
 
-  func put(_ response: StoredResponse) { responses.put(response.id, owned(response).bytes) }
+  func put(_ response: StoredResponse) throws(PlatformError) {
+    try responses.put(response.id, owned(response).bytes)
+  }
 
   /// Replaces a response that is still stored; one deleted meanwhile stays deleted.
-  func replace(_ response: StoredResponse) {
-    responses.update(response.id) { $0 == nil ? nil : owned(response).bytes }
+  func replace(_ response: StoredResponse) throws(PlatformError) {
+    try responses.update(response.id) { $0 == nil ? nil : owned(response).bytes }
   }
+
+  /// Keeps a response that could not be stored for as long as the process lives.
+  func hold(_ response: StoredResponse) { responses.hold(response.id, owned(response).bytes) }
 
   private func owned(_ response: StoredResponse) -> StoredResponse {
     var response = response
@@ -41,7 +47,11 @@ struct ClientRecords: Sendable {
     return response
   }
 
-  func removeResponse(_ id: String) -> Bool { response(id) != nil && responses.remove(id) }
+  /// False when there is none.
+  func removeResponse(_ id: String) throws(PlatformError) -> Bool {
+    guard response(id) != nil else { return false }
+    return try responses.remove(id)
+  }
 
   // MARK: Items
 
@@ -83,20 +93,24 @@ struct ClientRecords: Sendable {
     return (head.object, bytes.count)
   }
 
-  func put(_ conversation: StoredConversation) {
+  func put(_ conversation: StoredConversation) throws(PlatformError) {
     var conversation = conversation
     conversation.owner = owner
-    conversations.put(conversation.id, conversation.bytes)
+    try conversations.put(conversation.id, conversation.bytes)
   }
 
-  func removeConversation(_ id: String) -> Bool {
-    conversationObject(id) != nil && conversations.remove(id)
+  /// False when there is none.
+  func removeConversation(_ id: String) throws(PlatformError) -> Bool {
+    guard conversationObject(id) != nil else { return false }
+    return try conversations.remove(id)
   }
 
   /// Changes a conversation as one step; nil when there is none. It stays whose it was.
-  func updateConversation(_ id: String, _ change: (inout StoredConversation) -> Void) -> StoredConversation? {
+  func updateConversation(
+    _ id: String, _ change: (inout StoredConversation) -> Void
+  ) throws(PlatformError) -> StoredConversation? {
     var result: StoredConversation?
-    conversations.update(id) { bytes in
+    try conversations.update(id) { bytes in
       guard var conversation = bytes.flatMap(StoredConversation.init), sees(conversation.owner) else {
         return nil
       }

@@ -1,8 +1,8 @@
 // Records by id, bounded in number, bytes and age, in memory and, if wanted, one file each in a folder.
 //
-// A record is bytes that nobody here understands. A file is written beside its place, flushed and renamed, so a
-// process that is killed loses nothing that was stored before; a file that is damaged all the same is reported and
-// left alone.
+// A record is bytes that nobody here understands. A change reaches the disk first, flushed, and then memory: what a
+// caller is told is stored survives a crash, and what cannot be stored is an error that changes nothing here. A file
+// that is damaged all the same is reported and left alone.
 
 import JSON
 import Platform
@@ -14,13 +14,20 @@ final class RecordStore: Sendable {
     var seconds = 30 * 24 * 3_600
   }
 
+  /// What a record says about itself.
+  struct Description {
+    /// Nil where it does not say.
+    var id: String?
+    /// Names by which it can be found too.
+    var parts: [String]
+  }
+
   private struct Entry {
     var bytes: [UInt8]
     /// Position in the order of writing.
     var serial: Int
-    /// Seconds since 1970 when it was written.
-    var written: Int
-    /// Names by which the record can be found too.
+    /// Seconds since 1970 when it was written; nil where that is not known.
+    var written: Int?
     var parts: [String]
   }
 
@@ -33,33 +40,54 @@ final class RecordStore: Sendable {
     var bytes = 0
     /// Name of a part → the record it was seen in last.
     var parts: [ByteKey: String] = [:]
+    var clock = RecordClock()
+    var health = StoreHealth()
   }
 
   private let limits: Limits
   private let folder: String?
+  private let files: any FileSystem
   private let now: @Sendable () -> Int
-  /// The names within a record's bytes.
-  private let partNames: @Sendable ([UInt8]) -> [String]
+  private let describe: @Sendable ([UInt8]) -> Description
   private let state = Monitor(State())
-  /// Held while a change is written to the folder, so that changes reach it in their order. Readers never wait
-  /// for it.
-  private let writing = Monitor(false)
+  /// Held while a change is made, so that changes reach the folder in their order; readers never wait for it. Its
+  /// value: files of removed records that could not be deleted yet.
+  private let writing = Monitor<Set<String>>([])
 
-  /// - Parameter folder: where records live beyond the process; it must exist.
+  /// - Parameters:
+  ///   - folder: where records live beyond the process; it must exist. Nil keeps them in memory.
+  ///   - describe: reads a record's bytes.
+  /// - Throws: when the folder cannot be read: it is no empty store.
   init(
-    limits: Limits, folder: String?, now: @escaping @Sendable () -> Int,
-    partNames: @escaping @Sendable ([UInt8]) -> [String] = { _ in [] }
-  ) {
+    limits: Limits, folder: String?, files: any FileSystem = SystemFiles(),
+    now: @escaping @Sendable () -> Int,
+    describe: @escaping @Sendable ([UInt8]) -> Description
+  ) throws(PlatformError) {
     self.limits = limits
     self.folder = folder
+    self.files = files
     self.now = now
-    self.partNames = partNames
-    if folder != nil { recover() }
+    self.describe = describe
+    if let folder { try recover(folder) }
+  }
+
+  /// A store in memory.
+  init(
+    limits: Limits, now: @escaping @Sendable () -> Int, describe: @escaping @Sendable ([UInt8]) -> Description
+  ) {
+    self.limits = limits
+    folder = nil
+    files = SystemFiles()
+    self.now = now
+    self.describe = describe
   }
 
   var count: Int { state.withLock { $0.entries.count } }
 
   var totalBytes: Int { state.withLock { $0.bytes } }
+
+  /// Whether changes reach the folder.
+  var health: StoreHealth { state.withLock { $0.health } }
 
   /// Positions in the order of writing, stale ones among them.
   var positionCount: Int { state.withLock { $0.order.count } }
@@ -70,9 +98,11 @@ final class RecordStore: Sendable {
   }
 
   func get(_ id: String) -> [UInt8]? {
-    let oldest = now() - limits.seconds
+    let now = now()
     return state.withLock { state in
-      guard let entry = state.entries[id], entry.written > oldest else { return nil }
+      guard let entry = state.entries[id],
+        !state.clock.isExpired(entry.written, now: now, after: limits.seconds)
+      else { return nil }
       return entry.bytes
     }
   }
@@ -80,56 +110,104 @@ final class RecordStore: Sendable {
   /// The id of the record that holds a part of this name.
   func id(ofPart name: String) -> String? { state.withLock { $0.parts[ByteKey(name)] } }
 
-  func put(_ id: String, _ bytes: [UInt8]) { update(id) { _ in bytes } }
+  func put(_ id: String, _ bytes: [UInt8]) throws(PlatformError) { try update(id) { _ in bytes } }
 
   /// Changes a record as one step: no other change comes between. Nil leaves it as it is.
   ///
   /// - Returns: whether there was a change.
+  /// - Throws: when the change cannot be stored; then it is not made.
   @discardableResult
-  func update(_ id: String, _ change: ([UInt8]?) -> [UInt8]?) -> Bool {
-    writing.withLock { _ in
+  func update(_ id: String, _ change: ([UInt8]?) -> [UInt8]?) throws(PlatformError) -> Bool {
+    try writing.withLock { (leftovers) throws(PlatformError) in
       guard let bytes = change(get(id)) else { return false }
-      let written = now()
-      let (serial, removed) = insert(id, bytes, written: written, serial: nil)
-      save(id, bytes, serial: serial, written: written)
-      for id in removed { deleteFile(id) }
+      guard bytes.count <= limits.bytes else {
+        throw .tooLarge(path: id, bytes: bytes.count, limit: limits.bytes)
+      }
+      let (serial, written) = nextPosition()
+      do throws(PlatformError) {
+        try save(id, bytes, serial: serial, written: written)
+      } catch {
+        // A new record may have come as far as its name; it is not to be found by the next start.
+        if let folder, state.withLock({ $0.entries[id] == nil }) {
+          try? files.remove(folder + "/" + id + Self.ending)
+        }
+        note(error)
+        throw error
+      }
+      note(nil)
+      clear(insert(id, bytes, serial: serial, written: written), &leftovers)
       return true
     }
   }
 
+  /// Changes a record in memory alone, where the folder did not take the change; one that is gone stays gone.
+  func hold(_ id: String, _ bytes: [UInt8]) {
+    writing.withLock { leftovers in
+      guard bytes.count <= limits.bytes, state.withLock({ $0.entries[id] != nil }) else { return }
+      let (serial, written) = nextPosition()
+      clear(insert(id, bytes, serial: serial, written: written), &leftovers)
+    }
+  }
+
   /// False when there is none.
-  func remove(_ id: String) -> Bool {
-    writing.withLock { _ in
-      guard state.withLock({ Self.drop(id, from: &$0) }) else { return false }
-      deleteFile(id)
+  ///
+  /// - Throws: when it may be there again after a restart; then it still is there now.
+  func remove(_ id: String) throws(PlatformError) -> Bool {
+    try writing.withLock { (_) throws(PlatformError) in
+      guard state.withLock({ $0.entries[id] != nil }) else { return false }
+      do throws(PlatformError) {
+        try deleteFile(id)
+      } catch {
+        note(error)
+        throw error
+      }
+      note(nil)
+      _ = state.withLock { Self.drop(id, from: &$0) }
       return true
     }
   }
 
   // MARK: Memory
 
+  /// What the next record is written as. A clock that was set back does not make it older than the one before.
+  private func nextPosition() -> (serial: Int, written: Int) {
+    let now = now()
+    return state.withLock { ($0.nextSerial, max(now, $0.clock.newest ?? now)) }
+  }
+
   /// Puts a record in and drops what is too much: the oldest first.
-  private func insert(_ id: String, _ bytes: [UInt8], written: Int, serial: Int?) -> (Int, removed: [String])
-  {
-    let parts = partNames(bytes)
-    let oldest = now() - limits.seconds
-    return state.withLock { state in
+  private func insert(_ id: String, _ bytes: [UInt8], serial: Int, written: Int?) -> [String] {
+    let parts = describe(bytes).parts
+    let now = now()
+    let (removed, expired) = state.withLock { state -> ([String], Int) in
       Self.drop(id, from: &state)
-      let own = serial ?? state.nextSerial
-      state.nextSerial = max(state.nextSerial, own + 1)
-      state.entries[id] = Entry(bytes: bytes, serial: own, written: written, parts: parts)
-      state.order.append((own, id))
+      // No sum here overflows: see `RecordFile.largestNumber`.
+      state.nextSerial = max(state.nextSerial, serial + 1)
+      if let written { state.clock.note(written, gap: limits.seconds) }
+      state.entries[id] = Entry(bytes: bytes, serial: serial, written: written, parts: parts)
+      state.order.append((serial, id))
       state.bytes += bytes.count
       for part in parts { state.parts[ByteKey(part)] = id }
       var removed: [String] = []
-      while let first = Self.oldest(&state) {
-        let isTooOld = state.entries[first].map { $0.written <= oldest } ?? false
-        guard isTooOld || state.entries.count > limits.count || state.bytes > limits.bytes else { break }
+      var expired = 0
+      while let first = Self.oldest(&state), let entry = state.entries[first] {
+        let isExpired = state.clock.isExpired(entry.written, now: now, after: limits.seconds)
+        guard isExpired || state.entries.count > limits.count || state.bytes > limits.bytes else { break }
         Self.drop(first, from: &state)
         removed.append(first)
+        if isExpired { expired += 1 }
       }
-      return (own, removed)
+      return (removed, expired)
     }
+    if let first = removed.first {
+      Log.info(
+        "records removed",
+        [
+          "count": "\(removed.count)", "first": first,
+          "because": expired == 0 ? "too many" : expired == removed.count ? "too old" : "too old or too many",
+        ])
+    }
+    return removed
   }
 
   @discardableResult
@@ -158,84 +236,106 @@ final class RecordStore: Sendable {
 
   // MARK: Folder
 
-  private static let ending = ".record"
+  static let ending = ".record"
+  /// Most that a file has beyond the bytes of its record.
+  static let headBytes = 1_024
 
-  private func save(_ id: String, _ bytes: [UInt8], serial: Int, written: Int) {
-    guard let folder, state.withLock({ $0.entries[id] != nil }) else { return }
-    do throws(PlatformError) {
-      try File.writeDurably(
-        RecordFile.encode(bytes, serial: serial, written: written), folder: folder, name: id + Self.ending)
-    } catch {
-      Log.error("a record is in memory only", ["id": id, "error": "\(error)"])
+  private func save(_ id: String, _ bytes: [UInt8], serial: Int, written: Int) throws(PlatformError) {
+    guard let folder else { return }
+    let file = RecordFile.encode(bytes, id: id, serial: serial, written: written)
+    try files.writeDurably(file, folder: folder, name: id + Self.ending)
+  }
+
+  private func deleteFile(_ id: String) throws(PlatformError) {
+    guard let folder else { return }
+    try files.removeDurably(folder: folder, name: id + Self.ending)
+  }
+
+  /// Deletes the files of records that were dropped; what cannot be deleted is tried again with the next change.
+  private func clear(_ removed: [String], _ leftovers: inout Set<String>) {
+    guard let folder else { return }
+    leftovers.formUnion(removed)
+    for id in leftovers {
+      // One that came back is not flushed away: a new start drops what is too much again.
+      guard state.withLock({ $0.entries[id] == nil }) else {
+        leftovers.remove(id)
+        continue
+      }
+      do throws(PlatformError) {
+        try files.remove(folder + "/" + id + Self.ending)
+        leftovers.remove(id)
+      } catch {
+        note(error)
+      }
     }
   }
 
-  private func deleteFile(_ id: String) {
+  /// Keeps what became of a change, for `health`, and tells the log when that is new.
+  private func note(_ error: PlatformError?) {
     guard let folder else { return }
-    do throws(PlatformError) {
-      try File.removeDurably(folder: folder, name: id + Self.ending)
-    } catch {
-      Log.error("a removed record is still on disk", ["id": id, "error": "\(error)"])
+    let isNews = state.withLock { state in
+      defer { state.health.isFailing = error != nil }
+      if error != nil { state.health.failures += 1 }
+      return state.health.isFailing != (error != nil)
+    }
+    if let error {
+      Log.error("a change of a record is not stored", ["folder": folder, "error": "\(error)"])
+    } else if isNews {
+      Log.info("records are stored again", ["folder": folder])
     }
   }
 
   /// Reads all files. What is not whole is reported and left.
-  private func recover() {
-    guard let folder, let names = try? File.names(in: folder) else { return }
+  private func recover(_ folder: String) throws(PlatformError) {
     var found: [(id: String, record: RecordFile)] = []
-    for name in names {
+    for name in try files.names(in: folder) {
       if name.hasSuffix(".tmp") {
         // A write that never finished: its record was not stored.
-        try? File.removeDurably(folder: folder, name: name)
+        do throws(PlatformError) { try files.remove(folder + "/" + name) } catch { note(error) }
         continue
       }
       guard name.hasSuffix(Self.ending) else { continue }
-      let id = String(decoding: name.utf8.dropLast(Self.ending.utf8.count), as: UTF8.self)
-      guard let bytes = try? File.read(folder + "/" + name, limit: limits.bytes + 1_024),
-        let record = RecordFile(bytes)
-      else {
-        Log.error("a stored record is damaged and was skipped", ["file": folder + "/" + name])
-        continue
+      switch try RecordFile.read(name, in: folder, files: files, limit: limits.bytes, describe: describe) {
+      case .success(let record): found.append(record)
+      case .failure(let fault):
+        Log.error("a stored record was skipped", ["file": folder + "/" + name, "because": fault.problem])
       }
-      found.append((id, record))
     }
+    var removed: [String] = []
     for (id, record) in found.sorted(by: { $0.record.serial < $1.record.serial }) {
-      let removed = insert(id, record.bytes, written: record.written, serial: record.serial).removed
-      for id in removed { deleteFile(id) }
+      removed += insert(id, record.bytes, serial: record.serial, written: record.written)
     }
+    writing.withLock { clear(removed, &$0) }
     Log.info("records recovered", ["folder": folder, "count": "\(count)"])
   }
 }
 
-/// A record as a file: a line with its length and checksum, then its bytes.
-struct RecordFile: Equatable {
-  var bytes: [UInt8]
-  var serial: Int
-  var written: Int
+/// Whether a store's changes reach its folder.
+struct StoreHealth: Equatable {
+  /// Changes that did not, so far.
+  var failures = 0
+  /// Whether the last one did not.
+  var isFailing = false
+}
 
-  private static let magic = "mlxserve-record-1"
+/// The times of a store's records, and which of them tell an age.
+///
+/// A clock may be wrong at one start. So an age counts only as far back as the records follow one another, and the
+/// clock follows the newest, at distances that are shorter than the age itself: records before a leap stay.
+struct RecordClock {
+  private(set) var newest: Int?
+  /// The oldest record since the last leap.
+  private var firstSinceLeap = Int.min
 
-  static func encode(_ bytes: [UInt8], serial: Int, written: Int) -> [UInt8] {
-    Array("\(magic) \(serial) \(written) \(bytes.count) \(checksum(bytes))\n".utf8) + bytes
+  /// Takes in the time of a record, in the order of writing.
+  mutating func note(_ written: Int, gap: Int) {
+    if let newest, written - newest > gap { firstSinceLeap = written }
+    newest = max(newest ?? written, written)
   }
 
-  init(bytes: [UInt8], serial: Int, written: Int) {
-    self.bytes = bytes
-    self.serial = serial
-    self.written = written
+  /// Whether a record of this time has had its time; nil never has.
+  func isExpired(_ written: Int?, now: Int, after seconds: Int) -> Bool {
+    guard let written, let newest, newest > now - seconds else { return false }
+    return written >= firstSinceLeap && written <= now - seconds
   }
-
-  /// Nil unless the file is whole.
-  init?(_ file: [UInt8]) {
-    guard let end = file.prefix(200).firstIndex(of: 0x0A) else { return nil }
-    let words = String(decoding: file[..<end], as: UTF8.self).split(separator: " ").map(String.init)
-    let body = Array(file[(end + 1)...])
-    guard words.count == 5, words[0] == Self.magic, let serial = Int(words[1]), let written = Int(words[2]),
-      (0..<Int.max).contains(serial), Int(words[3]) == body.count, words[4] == Self.checksum(body)
-    else { return nil }
-    self.init(bytes: body, serial: serial, written: written)
-  }
-
-  /// Finds damage, not malice.
-  private static func checksum(_ bytes: [UInt8]) -> String { String(FNV1a.hash(bytes), radix: 16) }
 }

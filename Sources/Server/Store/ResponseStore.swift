@@ -68,6 +68,12 @@ struct StoredResponse: Sendable, Equatable {
     return cuts
   }
 
+  static func describe(_ bytes: [UInt8]) -> RecordStore.Description {
+    guard let record = StoredResponse(bytes) else { return RecordStore.Description(parts: []) }
+    return RecordStore.Description(
+      id: record.id, parts: ClientRecords.partNames(record.items, owner: record.owner))
+  }
+
   /// Every event of its stream, as it was sent.
   var events: [ResponseEvent] { ResponseReplay.events(of: body, cuts: cuts, reasoning: reasoning) }
 }
@@ -119,6 +125,12 @@ struct StoredConversation: Sendable, Equatable {
     self.init(id: id, createdAt: createdAt, metadata: conversation["metadata"] ?? [:], items: items)
     owner = record["owner"]?.stringValue
   }
+
+  static func describe(_ bytes: [UInt8]) -> RecordStore.Description {
+    guard let record = StoredConversation(bytes) else { return RecordStore.Description(parts: []) }
+    return RecordStore.Description(
+      id: record.id, parts: ClientRecords.partNames(record.items, owner: record.owner))
+  }
 }
 
 /// What the server remembers between requests.
@@ -137,6 +149,8 @@ package final class ResponseStore: Sendable {
     package var now: @Sendable () -> Int = { Int(Instant.wallSeconds) }
 
     package init() {}
+
+    var limits: RecordStore.Limits { RecordStore.Limits(count: count, bytes: bytes, seconds: seconds) }
   }
 
   /// Of everything that is kept in memory.
@@ -149,46 +163,53 @@ package final class ResponseStore: Sendable {
   /// Reads what the folder holds. Responses that were under way when their server ended are failed now.
   ///
   /// - Throws: when the folder cannot be used, or another process uses it.
-  package init(_ settings: Settings) throws(PlatformError) {
-    var folders: [String?] = [nil, nil]
-    if let folder = settings.folder {
-      try File.makeFolder(folder)
-      lock = try FolderLock(folder: folder)
-      for (index, name) in ["responses", "conversations"].enumerated() {
-        let inner = folder + "/" + name
-        try File.makeFolder(inner)
-        folders[index] = inner
-      }
-    } else {
-      lock = nil
+  package convenience init(_ settings: Settings, files: any FileSystem = SystemFiles()) throws(PlatformError)
+  {
+    guard let folder = settings.folder else {
+      self.init(inMemory: settings)
+      return
     }
-    (responses, conversations) = Self.stores(settings, folders)
+    try files.makeFolder(folder)
+    let lock = try FolderLock(folder: folder, files: files)
+    func store(
+      _ name: String, _ describe: @escaping @Sendable ([UInt8]) -> RecordStore.Description
+    ) throws(PlatformError) -> RecordStore {
+      let inner = folder + "/" + name
+      try files.makeFolder(inner)
+      return try RecordStore(
+        limits: settings.limits, folder: inner, files: files, now: settings.now, describe: describe)
+    }
+    self.init(
+      responses: try store(Self.folders[0], StoredResponse.describe),
+      conversations: try store(Self.folders[1], StoredConversation.describe), lock: lock)
     endInterrupted()
   }
 
   /// Keeps everything in memory.
-  package init() {
-    lock = nil
-    (responses, conversations) = Self.stores(Settings(), [nil, nil])
+  package convenience init() { self.init(inMemory: Settings()) }
+
+  private convenience init(inMemory settings: Settings) {
+    self.init(
+      responses: RecordStore(
+        limits: settings.limits, now: settings.now, describe: StoredResponse.describe),
+      conversations: RecordStore(
+        limits: settings.limits, now: settings.now, describe: StoredConversation.describe), lock: nil)
   }
 
-  private static func stores(_ settings: Settings, _ folders: [String?]) -> (RecordStore, RecordStore) {
-    let limits = RecordStore.Limits(
-      count: settings.count, bytes: settings.bytes, seconds: settings.seconds)
-    return (
-      RecordStore(
-        limits: limits, folder: folders[0], now: settings.now,
-        partNames: { bytes in
-          guard let record = StoredResponse(bytes) else { return [] }
-          return ClientRecords.partNames(record.items, owner: record.owner)
-        }),
-      RecordStore(
-        limits: limits, folder: folders[1], now: settings.now,
-        partNames: { bytes in
-          guard let record = StoredConversation(bytes) else { return [] }
-          return ClientRecords.partNames(record.items, owner: record.owner)
-        })
-    )
+  private init(responses: RecordStore, conversations: RecordStore, lock: FolderLock?) {
+    self.responses = responses
+    self.conversations = conversations
+    self.lock = lock
+  }
+
+  /// Where responses and conversations are, within the folder.
+  static let folders = ["responses", "conversations"]
+
+  /// Whether what is acknowledged reaches the folder.
+  var health: StoreHealth {
+    let (first, second) = (responses.health, conversations.health)
+    return StoreHealth(
+      failures: first.failures + second.failures, isFailing: first.isFailing || second.isFailing)
   }
 
   private func endInterrupted() {
@@ -197,7 +218,12 @@ package final class ResponseStore: Sendable {
       record.body = ResponseObject.ended(
         record.body, .failed(message: "The server ended while the response was being made."), output: [],
         usage: nil, at: 0)
-      responses.put(id, record.bytes)
+      do throws(PlatformError) {
+        try responses.put(id, record.bytes)
+      } catch {
+        // The next start ends it again.
+        responses.hold(id, record.bytes)
+      }
     }
   }
 

@@ -201,23 +201,29 @@ def test_L12_a_full_disk(s):
             return "the log alone: a small disk cannot be mounted here"
         try:
             other = Server(s.binary, "--state-dir", place)
-            names = []
+            stored, refused = [], []
             for _ in range(40):
-                status, _, data = answered(other, "/v1/responses", {
+                status, headers, data = answered(other, "/v1/responses", {
                     "model": other.model, "input": "Hello! " * 100, "max_output_tokens": 1, "temperature": 0})
-                assert status == 200, data
-                names.append(json.loads(data)["id"])
-            # What the disk does not take is said and kept in memory.
-            warned = sum("a record is in memory only" in line for line in other.log)
-            assert 0 < warned < 40, warned
-            assert all(other.get(f"/v1/responses/{name}")[0] == 200 for name in names)
+                answer = json.loads(data)
+                assert status == 200 and answer["usage"]["output_tokens"] == 1, data
+                # What the disk does not take is answered, and said not to be stored.
+                assert answer["store"] == (headers.get("x-mlxserve-not-stored") is None), (answer, headers)
+                (stored if answer["store"] else refused).append(answer["id"])
+            assert stored and refused, (len(stored), len(refused))
+            assert json.loads(other.get("/ready")[2]) == {"status": "ok", "store": "failing"}
+            status, _, data = answered(other, "/v1/conversations", {"metadata": {"a": "b" * 500}, "items": []})
+            while status == 200:
+                status, _, data = answered(other, "/v1/conversations", {"metadata": {"a": "b" * 500}})
+            assert status == 507 and json.loads(data)["error"]["code"] == "storage_full", (status, data)
+            assert all(other.get(f"/v1/responses/{name}")[0] == 404 for name in refused)
             assert other.stop() == 0
             again = Server(s.binary, "--state-dir", place)
-            found = [again.get(f"/v1/responses/{name}")[0] for name in names]
-            assert found.count(200) == 40 - warned and again.stop() == 0, (found, warned)
+            assert all(again.get(f"/v1/responses/{name}")[0] == 200 for name in stored)
+            assert again.stop() == 0
         finally:
             subprocess.run(["umount", "-l", place], capture_output=True)
-    return f"{40 - warned} of 40 on disk, the others in memory"
+    return f"{len(stored)} of 40 stored, the others refused"
 
 
 @contextlib.contextmanager
