@@ -34,7 +34,7 @@ struct Command: Sendable {
       usage: "mlxserve perplexity --model DIR --text FILE [flags]",
       groups: [Flags.evaluatedModel, Flags.perplexity], run: PerplexityCommand.run),
     Command(
-      name: "verify", summary: "check a model folder before it is used",
+      name: "verify", summary: "check a model folder before it is used, and what a server has stored",
       usage: "mlxserve verify --model DIR [flags]",
       groups: [Flags.evaluatedModel, Flags.verify], run: VerifyCommand.run),
     Command(
@@ -53,7 +53,7 @@ package enum CommandLineTool {
     Machine.returnFreedMemory()
     StandardStream.openMissing()
     Signals.ignorePipe()
-    Signals.explainLostFiles()
+    Signals.reportFaults(version: version)
     exit(run(Array(arguments.dropFirst())))
   }
 

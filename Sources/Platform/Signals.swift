@@ -45,10 +45,6 @@ package enum Signals {
     for signal in signals { Platform.signal(signal, SIG_IGN) }
   }
 
-  /// Ends the process with words and code 3 where it would end without: when memory of a mapped file is read that the
-  /// file no longer has.
-  package static func explainLostFiles() { signal(SIGBUS, reportLostFile) }
-
   /// Made before any handler is installed: a handler must find it ready.
   private static let terminationPipe: Result<WakePipe, PlatformError> = {
     do throws(PlatformError) {
@@ -64,15 +60,4 @@ package enum Signals {
 /// The handler itself. `signal` has BSD semantics on every system here: it stays, and calls are restarted.
 private func noteTermination(_ signal: Int32) {
   WakePipe.send(UInt8(truncatingIfNeeded: signal), to: Signals.terminationDescriptor)
-}
-
-/// May do nothing that is unsafe in a handler: the words are constant, and no exit handlers run.
-private func reportLostFile(_ signal: Int32) {
-  let words: StaticString = """
-    mlxserve: a model file became shorter while it was mapped, and what is gone was needed (SIGBUS). To change a \
-    model that is served, write a new file and rename it over the old one; never write into it.
-
-    """
-  _ = write(STDERR_FILENO, words.utf8Start, words.utf8CodeUnitCount)
-  _exit(3)
 }

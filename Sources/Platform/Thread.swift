@@ -68,6 +68,8 @@ private func run(_ box: StartBox) {
       close(comm)
     }
   #endif
+  let stack = AlternateStack.lend()
+  defer { AlternateStack.take(stack) }
   box.body()
 }
 
