@@ -315,6 +315,12 @@ enum Flags {
       Flag(
         name: "no-checksums", kind: .toggle,
         help: "do not compare weights with the SHA-256 that their download recorded"),
+      Flag(
+        name: "state-dir", kind: .text, placeholder: "DIR",
+        help: "check stored responses and conversations; needs no model"),
+      Flag(
+        name: "prefix-cache-dir", kind: .text, placeholder: "DIR",
+        help: "check saved prefixes; needs no model"),
       Flag(name: "json", kind: .toggle, help: "print one JSON object"),
     ])
 }

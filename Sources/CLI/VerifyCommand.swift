@@ -1,12 +1,18 @@
-// `mlxserve verify`: whether a folder can be served, what is wrong with it, and what to do.
+// `mlxserve verify`: whether a folder can be served or what a server has stored is whole, and what to do if not.
 
 import Inference
 import JSON
 import Platform
+import Server
 
 enum VerifyCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    let configuration = try Loading.engineConfiguration(flags)
+    let hasStores = flags.isSet("state-dir") || flags.isSet("prefix-cache-dir")
+    let stores = try stored(flags)
+    guard !hasStores || flags.isSet("model") else { return tell(stores, flags) }
+    var configuration = try Loading.engineConfiguration(flags)
+    // The check of the model leaves what is saved alone.
+    configuration.prefixCacheFolder = nil
     var verification = Verification(configuration, checksums: !flags.isSet("no-checksums"))
     let asJSON = flags.isSet("json")
     if !asJSON { Terminal.print("verifying \(configuration.modelPath)\n") }
@@ -14,11 +20,53 @@ enum VerifyCommand {
       if !asJSON { Terminal.print(line(finding)) }
     }
     if asJSON {
-      Terminal.print(json(verification.findings, model: configuration.modelPath).text)
+      Terminal.print(json(verification.findings + stores, model: configuration.modelPath).text)
     } else {
       Terminal.print("\n" + verdict(verification.findings))
+      for finding in stores { Terminal.print(line(finding)) }
     }
-    return verification.findings.contains { $0.status == .failed } ? 1 : 0
+    return (verification.findings + stores).contains { $0.status == .failed } ? 1 : 0
+  }
+
+  /// The findings on stores alone.
+  private static func tell(_ findings: [Finding], _ flags: ParsedFlags) -> Int32 {
+    if flags.isSet("json") {
+      Terminal.print(json(findings, model: nil).text)
+    } else {
+      for finding in findings { Terminal.print(line(finding)) }
+    }
+    return findings.contains { $0.status == .failed } ? 1 : 0
+  }
+
+  /// What the folders hold that a server keeps beyond its process. A server may use them meanwhile.
+  static func stored(_ flags: ParsedFlags) throws -> [Finding] {
+    var findings: [Finding] = []
+    if let folder = flags.text("state-dir") {
+      findings += found(
+        "stored records", try ResponseStore.check(folder: folder),
+        advice:
+          "the server skips these files and serves the others; restore them from a copy, or delete them.")
+    }
+    if let folder = flags.text("prefix-cache-dir") {
+      findings += found(
+        "saved prefixes", try PrefixStore.check(folder: folder),
+        advice: "nothing: the server deletes them and computes them again.")
+    }
+    return findings
+  }
+
+  /// Faulty files that are told one by one.
+  private static let mostFaults = 20
+
+  private static func found(_ subject: String, _ report: FolderReport, advice: String) -> [Finding] {
+    guard !report.faults.isEmpty else {
+      return [Finding(status: .ok, subject: subject, detail: "\(report.whole) files, all of them whole")]
+    }
+    let told = report.faults.prefix(mostFaults).map { fault in
+      Finding(status: .failed, subject: subject, detail: "\(fault.path): \(fault.problem)")
+    }
+    let sum = "\(report.faults.count) of \(report.faults.count + report.whole) files are not whole"
+    return told + [Finding(status: .failed, subject: subject, detail: sum, advice: advice)]
   }
 
   /// Where the words of a finding start, and how wide they may be.
@@ -55,10 +103,11 @@ enum VerifyCommand {
       : "This folder can be served; every check passed."
   }
 
-  static func json(_ findings: [Finding], model: String) -> JSONValue {
+  /// - Parameter model: nil where none was looked at.
+  static func json(_ findings: [Finding], model: String?) -> JSONValue {
     let isUsable = !findings.contains { $0.status == .failed }
     return [
-      "model": .string(model), "usable": .bool(isUsable),
+      "model": model.map(JSONValue.string) ?? nil, "usable": .bool(isUsable),
       "checks": .array(
         findings.map { finding in
           [

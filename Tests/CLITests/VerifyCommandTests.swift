@@ -2,6 +2,7 @@
 
 import JSON
 import Platform
+import Server
 import Support
 import Testing
 
@@ -179,5 +180,29 @@ import Testing
   @Test func `a folder that is none is a failure, and no folder a usage error`() {
     #expect(CommandLineTool.run(["verify", "--model", "/nonexistent/folder"]) == 1)
     #expect(CommandLineTool.run(["verify"]) == 2)
+  }
+
+  @Test func `stores are checked without a model, and what is damaged is named`() throws {
+    var template = Array("/tmp/mlxserve-verify-XXXXXX".utf8CString)
+    let made = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap(mkdtemp) }
+    let state = String(cString: try #require(made))
+    defer {
+      for folder in ["/responses", "/conversations", ""] { remove(state + folder) }
+    }
+    var settings = ResponseStore.Settings()
+    settings.folder = state
+    _ = try ResponseStore(settings)
+    func flags(_ names: [String]) throws -> ParsedFlags {
+      try ParsedFlags(names, flags: Flags.verify.flags + Flags.evaluatedModel.flags)
+    }
+    let whole = try VerifyCommand.stored(flags(["--state-dir", state]))
+    #expect(whole.map(\.status) == [.ok])
+    try write(state + "/responses/resp_1.record", Array("mlxserve-record-2 0\n".utf8))
+    let damaged = try VerifyCommand.stored(flags(["--state-dir", state]))
+    #expect(damaged.map(\.status) == [.failed, .failed])
+    #expect(damaged[0].detail == state + "/responses/resp_1.record: it is damaged")
+    #expect(throws: PlatformError.self) {
+      try VerifyCommand.stored(flags(["--prefix-cache-dir", "/none/such"]))
+    }
   }
 }
