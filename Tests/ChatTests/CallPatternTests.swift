@@ -229,6 +229,19 @@ struct CallPatternTests {
     }
   }
 
+  @Test func `Gemma's bounds of a list may be any integers`() throws {
+    func schema(_ least: Int, _ most: Int) -> JSONValue {
+      let list: JSONValue = [
+        "type": "array", "items": ["type": "string"], "minItems": .int(least), "maxItems": .int(most),
+      ]
+      return ["type": "object", "required": ["l"], "properties": ["l": list]]
+    }
+    #expect(try gemma("{l:[]}", schema(.min, .min)))
+    #expect(try !gemma("{l:['a']}", schema(.min, .min)))
+    #expect(try gemma("{l:['a']}", schema(.min, .max)))
+    #expect(throws: GrammarError.self) { try gemma("{l:['a']}", schema(.max, .max)) }
+  }
+
   @Test func `XML values are raw text where the schema has strings and JSON elsewhere`() throws {
     let schema: JSONValue = [
       "type": "object", "required": ["o"],

@@ -139,6 +139,22 @@ private final class Cell<Value: Sendable>: Sendable {
     #expect(isLimit(failure(hoard)))
   }
 
+  @Test func `the smallest and the largest integers are refused or taken, everywhere`() throws {
+    let smallest = "(-9223372036854775807 - 1)"
+    #expect(failure("{{ 2 ** \(smallest) }}") != nil)
+    #expect(failure("{{ 2.0 ** \(smallest) }}") != nil)
+    #expect(failure("{{ \(smallest)|abs }}") != nil)
+    #expect(try render("{{ 'a'|center(\(smallest)) }}") == "a")
+    #expect(try render("{{ 'a b c'.split(none, 9223372036854775807)|length }}") == "3")
+    #expect(try render("{{ 'a b c'.rsplit(none, 9223372036854775807)|length }}") == "3")
+    #expect(try render("{{ 'a,b'.split(',', \(smallest))|length }}") == "2")
+    #expect(try render("{{ \(smallest) is divisibleby(-1) }}") == "True")
+    #expect(failure("{{ \(smallest) // -1 }}") != nil)
+    #expect(
+      try render("{{ [1][\(smallest):9223372036854775807]|length }}{{ [1][::\(smallest)]|length }}") == "11")
+    #expect(try render("{{ 'ab'[\(smallest)] }}{{ [1][\(smallest)] }}") == "")
+  }
+
   @Test func `limits are settable and name their place`() {
     var limits = JinjaLimits()
     limits.steps = 100

@@ -96,8 +96,8 @@ private final class GemmaValues {
     }
     let item = try value(
       SchemaFields(items, root: fields.root, path: "\(fields.path)/items"), depth: depth + 1)
-    return list(
-      item, min: max(0, fields.schema["minItems"]?.intValue ?? 0), max: fields.schema["maxItems"]?.intValue)
+    let bounds = ["minItems", "maxItems"].map { fields.schema[$0]?.intValue.map { max(0, $0) } }
+    return list(item, min: bounds[0] ?? 0, max: bounds[1])
   }
 
   private func list(_ item: Pattern, min: Int, max: Int?) -> Pattern {

@@ -136,7 +136,7 @@ package enum TextOperations {
       while at < bytes.count, Whitespace.length(in: bytes, at: at) == 0 { at += 1 }
       words.append(start..<at)
     }
-    guard limit >= 0, words.count > limit + 1 else { return words.map { self.text(bytes[$0]) } }
+    guard limit >= 0, words.count - 1 > limit else { return words.map { self.text(bytes[$0]) } }
     if fromEnd {
       let rest = self.text(bytes[..<words[words.count - limit - 1].upperBound])
       return [rest] + words.suffix(limit).map { self.text(bytes[$0]) }

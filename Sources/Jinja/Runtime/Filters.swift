@@ -93,8 +93,8 @@ enum Filters {
   }
 
   private static let center: FilterFunction = { (i, v, a) throws(JinjaError) in
-    let width = try i.integer(try i.bind(a, "width")[0], "width", default: 80)
-    try i.checkLength(max(0, width))
+    let width = max(0, try i.integer(try i.bind(a, "width")[0], "width", default: 80))
+    try i.checkLength(width)
     let text = try i.text(of: v)
     let gap = max(0, width - TextOperations.scalarCount(text))
     // Python puts the odd blank to the left when the width is odd.

@@ -138,7 +138,7 @@ extension Interpreter {
       return operation == .modulo ? .double(modulo) : .double(((x - modulo) / y).rounded())
     case .power:
       // Without libm only whole exponents are computed.
-      guard let whole = Int(exactly: y), abs(whole) <= 1024 else {
+      guard let whole = Int(exactly: y), whole.magnitude <= 1024 else {
         throw failure("** is supported for whole exponents up to 1024")
       }
       var result = 1.0
