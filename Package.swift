@@ -55,17 +55,26 @@ let modules: [(name: String, imports: [String])] = [
     ]
   ),
   (
+    "Pipeline",
+    [
+      "Inference", "Chat", "Decoding", "Grammar", "Tokenizers", "Sampling", "Checkpoint", "Compute", "Media",
+      "JSON", "Platform",
+    ]
+  ),
+  (
     "Server",
     [
-      "Inference", "Chat", "Decoding", "Grammar", "Tokenizers", "OpenAI", "Sampling", "Media", "HTTP", "JSON",
+      "Pipeline", "Inference", "Chat", "Decoding", "Grammar", "Tokenizers", "OpenAI", "Sampling", "Media",
+      "HTTP", "JSON",
       "Platform",
     ]
   ),
   (
     "CLI",
     [
-      "Server", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers", "Sampling", "Media",
-      "HTTP", "JSON",
+      "Server", "Pipeline", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers",
+      "Sampling",
+      "Media", "HTTP", "JSON",
       "Platform",
     ]
   ),

@@ -1,27 +1,51 @@
 // `mlxserve chat`: a conversation in the terminal.
 //
-// Answers stream; thoughts are dimmed. Ctrl-C stops the answer, a second one (or one at the prompt) leaves.
+// Answers stream; reasoning is dimmed. A tool's call is a line of its own, and the next line that is typed is its
+// result. Ctrl-C stops the answer, a second one (or one at the prompt) leaves.
 
-import Chat
-import Decoding
 import Inference
 import JSON
+import Pipeline
 import Platform
 import Sampling
-import Server
-import Tokenizers
 
 enum ChatCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     Log.configure(level: .warning, json: false)
+    // What is wrong with the flags is told before the model is loaded.
+    var settings = try settings(flags)
     let (model, engine) = try Loading.model(flags)
     defer { engine.stop() }
-    guard let template = model.template else {
-      throw LoadingError.noTemplate(folder: flags.text("model") ?? "")
-    }
+    settings.sampling = sampling(flags, model)
+    var session = try ChatSession(model, settings)
     let current = Monitor<Generation?>(nil)
+    try stopOnSignals(current)
+    if Terminal.outputIsTerminal {
+      Terminal.print(Terminal.dimmed("\(model.id). Ctrl-C stops an answer, Ctrl-D leaves."))
+    }
+    while let line = prompt(session.openCalls.first) {
+      guard !line.isEmpty else { continue }
+      do {
+        try answer(line, &session, current)
+      } catch {
+        Terminal.printError("mlxserve: \(error)")
+        if !Terminal.outputIsTerminal { return 1 }
+      }
+    }
+    return 0
+  }
+
+  /// The next line of the user; nil at the end of input.
+  ///
+  /// - Parameter call: the one that the line is the result of.
+  private static func prompt(_ call: ChatSession.Call?) -> String? {
+    if Terminal.outputIsTerminal { Terminal.write(call.map { "result of \($0.name)> " } ?? "> ") }
+    return readLine()
+  }
+
+  /// The first signal stops what answers now; with nothing to stop, the wish is to leave.
+  private static func stopOnSignals(_ current: Monitor<Generation?>) throws {
     try Signals.onTermination { _, signal in
-      // What answers now is stopped; with nothing to stop, the wish is to leave.
       let running = current.withLock { generation -> Generation? in
         defer { generation = nil }
         return generation
@@ -32,84 +56,15 @@ enum ChatCommand {
       }
       running.cancel()
     }
-
-    var dialogue = Dialogue(model: model, template: template, flags: flags)
-    if Terminal.outputIsTerminal {
-      Terminal.print(Terminal.dimmed("\(model.id). Ctrl-C stops an answer, Ctrl-D leaves."))
-    }
-    while let line = prompt() {
-      guard !line.isEmpty else { continue }
-      do {
-        try dialogue.answer(line, current: current)
-      } catch {
-        Terminal.printError("mlxserve: \(error)")
-        if !Terminal.outputIsTerminal { return 1 }
-      }
-    }
-    return 0
   }
 
-  /// The user's next line; nil at the end of input.
-  private static func prompt() -> String? {
-    if Terminal.outputIsTerminal { Terminal.write("> ") }
-    return readLine()
-  }
-}
-
-/// The conversation so far and how to continue it.
-struct Dialogue {
-  private let model: ServedModel
-  private let template: ChatTemplate
-  private let sampling: SamplingParameters
-  private let maxTokens: Int?
-  private let templateArguments: JSONObject
-  private(set) var messages: [JSONValue] = []
-
-  init(model: ServedModel, template: ChatTemplate, flags: ParsedFlags) {
-    self.model = model
-    self.template = template
-    var said = model.sampling
-    said[.temperature] = flags.decimal("temperature") ?? said[.temperature]
-    said[.topP] = flags.decimal("top-p") ?? said[.topP]
-    var sampling = SamplingParameters(said)
-    sampling.seed = flags.integer("seed").map { UInt64($0) }
-    self.sampling = sampling
-    maxTokens = flags.integer("max-tokens")
-    templateArguments =
-      flags.isSet("no-thinking") ? JSONObject([("enable_thinking", .bool(false))]) : JSONObject()
-    if let system = flags.text("system") { messages = [["role": "system", "content": .string(system)]] }
-  }
-
-  /// Sends one user message and prints the answer as it comes. What gets no answer, because it is too long for the context
-  /// or the template refuses it, stays out of the conversation: every later turn would fail too.
-  mutating func answer(_ line: String, current: Monitor<Generation?>) throws {
-    let question: JSONValue = ["role": "user", "content": .string(line)]
-    let conversation = Conversation(messages: messages + [question], templateArguments: templateArguments)
-    let prompt = try model.prompts.prompt(of: conversation, template: template)
-    var request = GenerationRequest(
-      promptTokens: prompt.tokens,
-      maxTokens: maxTokens ?? model.service.limits.maxContext, sampling: sampling, stopTokens: model.endTokens
-    )
-    request.tokenLimit = model.tokenizer.vocabularySize
-
-    let generation = try model.service.submit(request)
-    current.withLock { $0 = generation }
+  private static func answer(
+    _ line: String, _ session: inout ChatSession, _ current: Monitor<Generation?>
+  ) throws(PipelineError) {
     defer { current.withLock { $0 = nil } }
-    var printer = AnswerPrinter(
-      detokenizer: model.tokenizer.makeDetokenizer(skipSpecialTokens: false),
-      parser: template.format.makeParser(promptTail: prompt.text, tools: nil))
-    var timings: GenerationTimings?
-    reading: while true {
-      switch generation.next() {
-      case .element(.token(let token)): printer.show(token.id)
-      case .element(.finished(_, let end)): timings = end
-      case .element(.failed(let error)): throw error
-      case .element: continue
-      case .closed, .timedOut: break reading
-      }
-    }
-    printer.finish()
-    messages += [question, ["role": "assistant", "content": .string(printer.content)]]
+    var printer = AnswerPrinter()
+    let timings = try session.send(
+      line, started: { generation in current.withLock { $0 = generation } }, deliver: { printer.show($0) })
     if let timings, Terminal.outputIsTerminal {
       let prefill = "prompt \(timings.promptTokens) tokens, \(fixed(timings.prefillTokensPerSecond)) tokens/s"
       let decode =
@@ -117,42 +72,74 @@ struct Dialogue {
       Terminal.print(Terminal.dimmed("[\(prefill); \(decode)]"))
     }
   }
+
+  // MARK: Flags
+
+  /// All but the sampling, which goes by the model.
+  static func settings(_ flags: ParsedFlags) throws(UsageError) -> ChatSession.Settings {
+    var settings = ChatSession.Settings()
+    settings.system = flags.text("system")
+    settings.maxTokens = flags.integer("max-tokens")
+    settings.stops = flags.texts("stop")
+    settings.switchesThinkingOff = flags.isSet("no-thinking")
+    settings.schema = try json("schema", flags)
+    if let tools = try json("tools", flags) {
+      guard let list = tools.arrayValue else {
+        throw .badValue(
+          flag: "tools", value: flags.text("tools") ?? "", expected: "a file with a JSON array of tools")
+      }
+      settings.tools = list
+    }
+    return settings
+  }
+
+  private static func sampling(_ flags: ParsedFlags, _ model: LoadedModel) -> SamplingParameters {
+    var said = model.sampling
+    said[.temperature] = flags.decimal("temperature") ?? said[.temperature]
+    said[.topP] = flags.decimal("top-p") ?? said[.topP]
+    var sampling = SamplingParameters(said)
+    sampling.seed = flags.integer("seed").map { UInt64($0) }
+    return sampling
+  }
+
+  private static let fileLimit = 1 << 20
+
+  /// The value in the file that a flag names.
+  private static func json(_ flag: String, _ flags: ParsedFlags) throws(UsageError) -> JSONValue? {
+    guard let path = flags.text(flag) else { return nil }
+    do {
+      return try JSONValue(parsing: try File.read(path, limit: fileLimit))
+    } catch {
+      throw .badValue(flag: flag, value: path, expected: "a file with JSON: \(error)")
+    }
+  }
 }
 
-/// Tokens to the terminal: whole characters, thoughts dimmed.
+/// Pieces of an answer on the terminal.
 private struct AnswerPrinter {
-  private var detokenizer: Detokenizer
-  private var parser: OutputParser
-  private var isThinking = false
-  private(set) var content = ""
+  private enum Kind { case nothing, reasoning, content, call }
 
-  init(detokenizer: Detokenizer, parser: OutputParser) {
-    self.detokenizer = detokenizer
-    self.parser = parser
-  }
+  private var last = Kind.nothing
 
-  mutating func show(_ token: Int32) { show(parser.feed(detokenizer.push(token))) }
-
-  mutating func finish() {
-    show(parser.feed(detokenizer.finish()))
-    show(parser.finish())
-    Terminal.write("\n")
-  }
-
-  private mutating func show(_ events: [OutputEvent]) {
-    for event in events {
-      switch event {
-      case .reasoning(let text):
-        isThinking = true
-        Terminal.write(Terminal.dimmed(text))
-      case .content(let text):
-        if isThinking { Terminal.write("\n\n") }
-        isThinking = false
-        content += text
-        Terminal.write(text)
-      // Without tools in the conversation there are no calls.
-      case .callBegan, .callArguments, .callEnded, .callFailed: break
-      }
+  mutating func show(_ piece: TokenStream.Piece) {
+    switch piece {
+    case .reasoning(let text): write(Terminal.dimmed(text), .reasoning)
+    case .content(let text, _): write(text, .content)
+    case .toolCallBegan(let name):
+      if last != .nothing { Terminal.write("\n") }
+      last = .nothing
+      write("→ \(name)(", .call)
+    case .toolCallArguments(let text): write(text, .call)
+    case .toolCallEnded: write(")", .call)
+    case .toolCallsFailed: write(Terminal.dimmed(" … is no call after all:"), .call)
+    case .finish: Terminal.write("\n")
     }
+  }
+
+  /// Kinds stand apart: reasoning by an empty line, calls by a line break.
+  private mutating func write(_ text: String, _ kind: Kind) {
+    if kind != last, last != .nothing { Terminal.write(last == .reasoning ? "\n\n" : "\n") }
+    last = kind
+    Terminal.write(text)
   }
 }

@@ -225,7 +225,18 @@ enum Flags {
       Flag(
         name: "seed", kind: .integer(0...Int.max), placeholder: "N", defaultText: "random",
         help: "the same seed gives the same answers"),
-      Flag(name: "no-thinking", kind: .toggle, help: "ask the template to switch thinking off"),
+      Flag(
+        name: "stop", kind: .text, placeholder: "TEXT",
+        help: "end an answer where this text would come; may be repeated", isRepeatable: true),
+      Flag(
+        name: "schema", kind: .text, placeholder: "FILE",
+        help: "a JSON Schema that every answer must fit"),
+      Flag(
+        name: "tools", kind: .text, placeholder: "FILE",
+        help:
+          "a JSON array of tools as in the API; a call is shown, and the next line that you type is its result"
+      ),
+      Flag(name: "no-thinking", kind: .toggle, help: "ask the template to switch reasoning off"),
     ])
 
   static let bench = FlagGroup(

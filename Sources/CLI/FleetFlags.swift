@@ -3,6 +3,7 @@
 import Checkpoint
 import Compute
 import Inference
+import Pipeline
 import Platform
 import Server
 
@@ -64,8 +65,8 @@ struct FleetFlags {
     let fleet = try ModelFleet(catalog, settings: settings) { [common] source in
       var configuration = common
       configuration.modelPath = source.path
-      let (served, engine) = try Loading.model(configuration, id: source.id)
-      var model = LoadedModel(served)
+      let (loaded, engine) = try LoadedModel.load(configuration, id: source.id)
+      var model = ResidentModel(loaded)
       model.weightBytes = engine.weightBytes
       model.touchedBytes = { engine.touched.value }
       model.reclaim = { engine.reclaim($0, seconds: Self.reclaimSeconds) }

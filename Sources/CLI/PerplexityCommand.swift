@@ -3,6 +3,7 @@
 import Checkpoint
 import Inference
 import JSON
+import Pipeline
 import Platform
 import Tokenizers
 
@@ -27,7 +28,7 @@ enum PerplexityCommand {
     let text = try text(of: path)
     let (evaluator, tokenizer) = try Terminal.showingProgress("loading \(configuration.modelPath)") {
       // The tokenizer first: it is quick to fail.
-      let tokenizer = try Loading.tokenizer(of: ModelFolder(path: configuration.modelPath))
+      let tokenizer = try ModelFolder(path: configuration.modelPath).tokenizer()
       return (
         try PerplexityEvaluator(configuration, comparing: flags.isSet("compare")), tokenizer
       )

@@ -6,6 +6,7 @@ import Compute
 import Decoding
 import Inference
 import JSON
+import Pipeline
 import Platform
 import Sampling
 import Tokenizers
@@ -194,7 +195,7 @@ extension Verification {
     let tokenizer: Tokenizer
     do {
       let file = path + "/tokenizer.json"
-      guard File.exists(file) else { throw LoadingError.noTokenizer(folder: path) }
+      guard File.exists(file) else { throw PipelineError.noTokenizer(folder: path) }
       tokenizer = try Tokenizer(tokenizerJSON: try File.read(file, limit: 256 << 20))
     } catch {
       fail("tokenizer", error)
@@ -231,9 +232,9 @@ extension Verification {
     _ folder: ModelFolder, _ tokenizer: Tokenizer?, _ inspection: ModelInspection?
   ) {
     guard let tokenizer else { return skip("end of text") }
-    let named = Loading.endTokens(of: folder, tokenizer, nil)
+    let named = folder.endTokens(tokenizer, nil)
     // What is wrong with the template is another check's matter.
-    let ends = Loading.endTokens(of: folder, tokenizer, try? Loading.template(of: folder)).sorted()
+    let ends = folder.endTokens(tokenizer, try? folder.template()).sorted()
     guard !ends.isEmpty else {
       return add(
         .note, "end of text", "no token ends an answer: every one runs to its limit",
@@ -257,7 +258,7 @@ extension Verification {
 
   private mutating func checkTemplate(_ folder: ModelFolder, _ tokenizer: Tokenizer?) {
     do {
-      guard let template = try Loading.template(of: folder) else {
+      guard let template = try folder.template() else {
         return add(.note, "chat template", "none: a base model, for /v1/completions only")
       }
       let prompt = try template.render(Conversation(messages: Self.conversation))

@@ -3,6 +3,7 @@
 import HTTP
 import JSON
 import OpenAI
+package import Pipeline
 import Platform
 
 /// The routes over the served models, without sockets.
@@ -22,7 +23,7 @@ package final class App: Sendable {
   }
 
   /// One model that is always there.
-  package convenience init(_ model: ServedModel, settings: ServerSettings = ServerSettings()) {
+  package convenience init(_ model: LoadedModel, settings: ServerSettings = ServerSettings()) {
     self.init(ModelFleet(model), settings: settings)
   }
 

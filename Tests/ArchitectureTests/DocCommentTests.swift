@@ -7,7 +7,7 @@ import Testing
   private static let documented: Set<String> = [
     "CLI", "Chat", "Checkpoint", "Compute", "Decoding", "Grammar", "HTTP", "Inference", "JSON", "Jinja",
     "Media",
-    "Models", "OpenAI", "Platform", "Sampling", "Server", "Tokenizers",
+    "Models", "OpenAI", "Pipeline", "Platform", "Sampling", "Server", "Tokenizers",
   ]
 
   /// Whether a line declares a type or a function for other modules. Requirements of the standard library's protocols

@@ -5,6 +5,7 @@ import Inference
 import JSON
 import Media
 import OpenAI
+import Pipeline
 import Support
 import Testing
 import Tokenizers
@@ -24,7 +25,7 @@ import Tokenizers
 
   private func core(_ rules: MediaRules = AudioRouteTests.rules) throws -> RequestContext {
     let template = try ChatTemplate(source: Self.template, specialTokens: [], localTime: { (0, 0) })
-    let model = ServedModel(
+    let model = LoadedModel(
       id: "m", created: 0, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
       endTokens: [Marker.end], media: rules)
     let server = ServerContext(models: ModelFleet(model), settings: ServerSettings())

@@ -5,6 +5,7 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
+import Pipeline
 import Sampling
 import Server
 import Testing
@@ -65,7 +66,7 @@ struct CompletionsRouteTests {
   @Test func `a queue that is full for later prompts only delays them`() throws {
     let service = FakeService { _, index in Script(text: "b", delay: index == 0 ? 0.05 : 0) }
     let limited = LimitedService(service, limit: 3)
-    let model = ServedModel(
+    let model = LoadedModel(
       id: "m", created: 5, service: limited, tokenizer: tinyTokenizer, template: nil, endTokens: [])
     let answer = try App(model).complete(#""prompt":["a","a","a","a","a","a"]"#)
     #expect(answer.json["choices"]?.arrayValue?.count == 6)

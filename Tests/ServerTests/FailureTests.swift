@@ -5,6 +5,7 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
+import Pipeline
 import Platform
 import Server
 import Testing
@@ -82,7 +83,7 @@ struct FailureTests {
     let template = try ChatTemplate(
       source: "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}", specialTokens: []
     ) { (0, 0) }
-    let model = ServedModel(
+    let model = LoadedModel(
       id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
       endTokens: [])
     let tools = #""tools":[{"type":"function","function":{"name":"f"}}]"#
@@ -95,7 +96,7 @@ struct FailureTests {
   }
 
   @Test func `a model without a template has completions only`() throws {
-    let model = ServedModel(
+    let model = LoadedModel(
       id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: nil, endTokens: [])
     let app = App(model)
     #expect(try app.chat().refusal == "400 unsupported_value model")

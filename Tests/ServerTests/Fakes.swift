@@ -6,6 +6,7 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
+import Pipeline
 import Platform
 import Tokenizers
 
@@ -172,7 +173,7 @@ func makeApp(_ service: FakeService, id: String = "m", configure: (inout ServerS
   settings.makeID = { "ID" }
   settings.now = { 7 }
   configure(&settings)
-  let model = ServedModel(
+  let model = LoadedModel(
     id: id, created: 5, service: service, tokenizer: tinyTokenizer, template: tinyTemplate,
     endTokens: [Marker.end], systemFingerprint: "fp")
   return App(model, settings: settings)

@@ -6,6 +6,7 @@ import Inference
 import JSON
 import Media
 import OpenAI
+import Pipeline
 import Platform
 import Support
 import Testing
@@ -31,7 +32,7 @@ private let rules = MediaRules(
     -> RequestContext
   {
     let template = try ChatTemplate(source: Self.template, specialTokens: [], localTime: { (0, 0) })
-    let model = ServedModel(
+    let model = LoadedModel(
       id: "m", created: 0, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
       endTokens: [Marker.end], media: takesImages ? rules : MediaRules())
     let server = ServerContext(models: ModelFleet(model), settings: settings)

@@ -1,6 +1,7 @@
 // What is counted, and the text that it is told in.
 
 import Inference
+import Pipeline
 import Platform
 import Testing
 
@@ -161,7 +162,7 @@ import Testing
 
   @Test func `memory is told by what it is held for, as the ledger has it`() throws {
     let fleet = ModelFleet(
-      ServedModel(
+      LoadedModel(
         id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: tinyTemplate,
         endTokens: [Marker.end], systemFingerprint: "fp"))
     let app = App(fleet)

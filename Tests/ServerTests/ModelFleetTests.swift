@@ -3,6 +3,7 @@
 import Inference
 import JSON
 import OpenAI
+import Pipeline
 import Platform
 import Testing
 
@@ -33,7 +34,7 @@ final class Garage: Sendable {
   var loads: [String] { log.withLock { $0.loads } }
   var stops: [String] { log.withLock { $0.stops } }
 
-  @Sendable func load(_ source: ModelSource) throws -> LoadedModel {
+  @Sendable func load(_ source: ModelSource) throws -> ResidentModel {
     let _: Bool? = log.wait { $0.isOpen ? true : nil }
     log.update { $0.loads.append(source.id) }
     if source.id == "broken" { throw InferenceError.modelLoading("\(source.path)/config.json: it is empty") }
@@ -44,8 +45,8 @@ final class Garage: Sendable {
         weightBytes: weights, cacheBytes: extra, context: 32, leftBytes: ledger.left, limitBytes: ledger.limit
       )
     }
-    var model = LoadedModel(
-      ServedModel(
+    var model = ResidentModel(
+      LoadedModel(
         id: source.id, created: 5, service: FakeService("I am \(source.id)."), tokenizer: tinyTokenizer,
         template: tinyTemplate, endTokens: [Marker.end]))
     model.weightBytes = weights

@@ -5,6 +5,7 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
+import Pipeline
 import Platform
 import Sampling
 import Testing
@@ -105,7 +106,7 @@ struct ResponsesRouteTests {
   }
 
   @Test func `temperature and penalties are the model's where the request says nothing`() throws {
-    var model = ServedModel(
+    var model = LoadedModel(
       id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: tinyTemplate,
       endTokens: [Marker.end])
     model.sampling[.temperature] = 0.7

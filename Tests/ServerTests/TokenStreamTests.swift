@@ -8,6 +8,7 @@ import OpenAI
 import Testing
 import Tokenizers
 
+@testable import Pipeline
 @testable import Server
 
 /// The pieces of a whole text, neighbours of one kind joined.

@@ -5,6 +5,7 @@ import Decoding
 import Grammar
 import JSON
 import OpenAI
+import Pipeline
 import Tokenizers
 
 struct AnswerGuide {
@@ -13,7 +14,6 @@ struct AnswerGuide {
   let template: ChatTemplate
 
   private var format: OutputFormat { template.format }
-  private var tokenizer: Tokenizer { core.model.tokenizer }
 
   /// The tools whose calls are calls; others are text.
   var callableTools: [Tool] {
@@ -25,12 +25,16 @@ struct AnswerGuide {
   func make(prompt: ModelPrompt) throws(APIError) -> Guide? {
     let grammar = try compile()
     if grammar != nil { try request.options.checkConstrained() }
-    let thought = try thought(prompt: prompt, hasGrammar: grammar != nil)
-    guard grammar != nil || thought != nil else { return nil }
-    var guide = Guide(thought: thought, grammar: grammar)
+    let budget = try budget()
+    // The switch has closed the reasoning in the prompt.
+    let isOff = request.thinking == false && format.supportsThinkingSwitch
+    var guide = core.model.guide(
+      grammar, format: format, promptTail: prompt.text,
+      mayReason: !isOff && !request.continuesFinalMessage, budget: budget)
     if request.continuesFinalMessage, grammar != nil {
       let text = ChatTemplate.continuedText(of: request.messages.last)
-      guard guide.accept(prefix: tokenizer.encode(text, addSpecialTokens: false)) else {
+      let prefix = core.model.tokenizer.encode(text, addSpecialTokens: false)
+      guard guide?.accept(prefix: prefix) == true else {
         throw .invalidValue(
           request.continuationField, "the text to continue does not begin an allowed answer")
       }
@@ -38,24 +42,8 @@ struct AnswerGuide {
     return guide
   }
 
-  // MARK: The thought
-
-  private func thought(prompt: ModelPrompt, hasGrammar: Bool) throws(APIError) -> Guide.Thought? {
-    let budget = try budget()
-    // The switch has closed the thought in the prompt.
-    let isOff = request.thinking == false && format.supportsThinkingSwitch
-    guard format.supportsReasoning, !isOff, !request.continuesFinalMessage, hasGrammar || budget != nil else {
-      return nil
-    }
-    let markers = format.thoughtMarkers
-    return Guide.Thought(
-      tokenizer: tokenizer, open: markers.open, close: markers.close, lead: markers.lead,
-      separator: markers.separator, budget: budget,
-      startsInside: format.startsInsideThought(promptTail: prompt.text))
-  }
-
-  /// Most tokens of the thought: as asked for, none when a template without a switch is told not to think, or by the
-  /// level of effort where the template knows no levels.
+  /// Most tokens of reasoning: as the request says, none when a template without a switch is told not to reason, or by
+  /// the level of effort where the template knows no levels.
   private func budget() throws(APIError) -> Int? {
     if let budget = request.thinkingBudget {
       guard format.supportsReasoning else {
@@ -75,47 +63,33 @@ struct AnswerGuide {
 
   // MARK: The grammar
 
-  private func compile() throws(APIError) -> CompiledGrammar? {
-    let content = request.format.map { ContentPattern($0).pattern }
-    let isForced: Bool
+  private var rules: AnswerRules {
+    var rules = AnswerRules()
+    rules.content = request.format.map { ContentPattern($0).pattern }
+    if case .none = request.toolChoice { return rules }
+    rules.tools = callableTools.map { tool in
+      AnswerRules.Tool(
+        CallableTool(name: tool.name, arguments: tool.parameters.map { .schema($0) } ?? .none),
+        isStrict: tool.isStrict)
+    }
     switch request.toolChoice {
-    case .none:
-      guard let content, let format = request.format else { return nil }
-      return try core.compile(content, param: format.param)
-    case .auto:
-      guard content != nil || callableTools.contains(where: \.isStrict) else { return nil }
-      isForced = false
-    case .required, .named: isForced = true
+    case .none, .auto: break
+    case .required, .named: rules.isForced = true
     }
     let isSingle = if case .named = request.toolChoice { true } else { !request.allowsParallelCalls }
-    var rules = CallRules(tools: [], isForced: isForced, maxCalls: isSingle ? 1 : nil, content: content)
-    rules.tools = callableTools.map(callable)
-    do throws(GrammarError) {
-      return try core.grammar(format.pattern(for: rules, tokenizer: tokenizer))
-    } catch {
-      // Which one is it? Schemas that are no promise give way.
-      rules.tools = try callableTools.map { (tool) throws(APIError) in try checked(tool) }
-    }
-    do throws(GrammarError) {
-      return try core.grammar(format.pattern(for: rules, tokenizer: tokenizer))
-    } catch {
-      throw APIError(error, param: request.format?.param ?? "tools")
-    }
+    rules.maxCalls = isSingle ? 1 : nil
+    return rules
   }
 
-  private func callable(_ tool: Tool) -> CallableTool {
-    CallableTool(name: tool.name, arguments: tool.parameters.map { .schema($0) } ?? .none)
-  }
-
-  /// The tool with arguments that can be enforced.
-  private func checked(_ tool: Tool) throws(APIError) -> CallableTool {
-    let callable = callable(tool)
-    do throws(GrammarError) {
-      _ = try core.grammar(format.pattern(of: callable, tokenizer: tokenizer))
-      return callable
+  private func compile() throws(APIError) -> CompiledGrammar? {
+    do throws(RulesError) {
+      return try core.model.grammar(of: rules, format: format)
     } catch {
-      guard !tool.isStrict else { throw APIError(error, param: tool.parametersField) }
-      return CallableTool(name: tool.name, arguments: .anyObject)
+      switch error {
+      case .content(let error): throw APIError(error, param: request.format?.param ?? "tools")
+      case .tools(let error): throw APIError(error, param: "tools")
+      case .tool(let index, let error): throw APIError(error, param: callableTools[index].parametersField)
+      }
     }
   }
 }
@@ -136,14 +110,10 @@ struct ContentPattern {
 }
 
 extension RequestContext {
-  func grammar(_ pattern: Pattern) throws(GrammarError) -> CompiledGrammar {
-    try model.grammars.grammar(for: pattern)
-  }
-
   /// - Parameter param: the field that holds the constraint.
   func compile(_ pattern: Pattern, param: String) throws(APIError) -> CompiledGrammar {
     do throws(GrammarError) {
-      return try grammar(pattern)
+      return try model.grammars.grammar(for: pattern)
     } catch {
       throw APIError(error, param: param)
     }

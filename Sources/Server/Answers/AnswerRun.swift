@@ -5,6 +5,7 @@ import HTTP
 import Inference
 import Media
 import OpenAI
+import Pipeline
 import Platform
 
 /// Used on the connection's thread only.

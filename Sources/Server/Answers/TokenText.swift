@@ -1,7 +1,8 @@
-// Tokens as clients see them in log probabilities.
+// What a stream of tokens says, in the words of the API: log probabilities, and how a choice ended.
 
 import Decoding
 import OpenAI
+import Pipeline
 import Tokenizers
 
 extension RequestContext {
@@ -19,5 +20,15 @@ extension RequestContext {
   /// Unicode scalars of a token's text; none for a part of a character.
   func scalars(of id: Int32) -> Int {
     String(validating: model.tokenizer.bytes(of: id), as: UTF8.self)?.unicodeScalars.count ?? 0
+  }
+}
+
+extension ChoiceFinish {
+  init(_ end: TokenStream.End) {
+    switch end {
+    case .stop: self = .stop
+    case .length: self = .length
+    case .toolCalls: self = .toolCalls
+    }
   }
 }

@@ -3,6 +3,7 @@
 import HTTP
 import JSON
 import OpenAI
+import Pipeline
 
 struct ChatAnswer {
   let request: ChatRequest
@@ -44,7 +45,7 @@ struct ChatAnswer {
       if !choice.toolCalls.isEmpty { choice.toolCalls[choice.toolCalls.count - 1].arguments += text }
     case .toolCallEnded: break
     case .toolCallsFailed(let count): choice.toolCalls.removeLast(min(count, choice.toolCalls.count))
-    case .finish(let reason): choice.finish = reason
+    case .finish(let reason): choice.finish = ChoiceFinish(reason)
     }
   }
 
@@ -99,7 +100,7 @@ struct ChatAnswer {
     // that there was one.
     case .toolCallEnded, .toolCallsFailed: return
     case .finish(let reason):
-      delta = .finish(reason, malformedCalls: run.parts[index].stream.malformedCalls)
+      delta = .finish(ChoiceFinish(reason), malformedCalls: run.parts[index].stream.malformedCalls)
     }
     while state.begun <= index {
       try sendChunk(.role, of: state.begun, to: events)

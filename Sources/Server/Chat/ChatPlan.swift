@@ -9,6 +9,7 @@ import Inference
 import JSON
 import Media
 import OpenAI
+import Pipeline
 import Tokenizers
 
 struct ChatPlan {

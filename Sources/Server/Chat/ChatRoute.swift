@@ -4,6 +4,7 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
+import Pipeline
 
 struct ChatRoute {
   let server: ServerContext

@@ -4,6 +4,7 @@ import Decoding
 import HTTP
 import JSON
 import OpenAI
+import Pipeline
 import Tokenizers
 
 struct CompletionAnswer {
@@ -101,7 +102,7 @@ struct CompletionAnswer {
       let logprobs = request.logprobs == nil ? nil : describe(tokens, from: progress.offset, text: text)
       progress.offset += text.unicodeScalars.count
       fragments.append(Fragment(text: text, logprobs: logprobs))
-    case .finish(let reason): fragments.append(Fragment(finish: reason))
+    case .finish(let reason): fragments.append(Fragment(finish: ChoiceFinish(reason)))
     // Without a parser there are no others.
     case .reasoning, .toolCallBegan, .toolCallArguments, .toolCallEnded, .toolCallsFailed: break
     }

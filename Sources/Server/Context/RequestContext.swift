@@ -3,6 +3,7 @@
 import HTTP
 import JSON
 import OpenAI
+import Pipeline
 
 /// Holds the model for as long as it lives: a model with work is not unloaded.
 struct RequestContext: Sendable {
@@ -10,7 +11,7 @@ struct RequestContext: Sendable {
   let lease: ModelLease
   var client = ClientIdentity()
 
-  var model: ServedModel { lease.model }
+  var model: LoadedModel { lease.model }
   var settings: ServerSettings { server.settings }
   var limits: RequestLimits { server.limits }
   var metrics: Metrics { settings.metrics }

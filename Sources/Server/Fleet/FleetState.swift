@@ -8,7 +8,7 @@ struct FleetState {
   enum Phase {
     case unloaded
     case loading
-    case loaded(LoadedModel)
+    case loaded(ResidentModel)
     case leaving
   }
 
@@ -43,7 +43,7 @@ struct FleetState {
     var isWanted: Bool { wantedSince != nil }
 
     /// The model, if it can be had.
-    var available: LoadedModel? {
+    var available: ResidentModel? {
       if case .loaded(let model) = phase, !isLeaving { model } else { nil }
     }
 
@@ -62,7 +62,7 @@ struct FleetState {
       return true
     }
 
-    mutating func arrive(_ model: LoadedModel, at now: Instant) {
+    mutating func arrive(_ model: ResidentModel, at now: Instant) {
       phase = .loaded(model)
       lastUse = now
       end(nil)
@@ -109,7 +109,7 @@ struct FleetState {
     }
 
     /// Takes the model out, to be stopped; nil when somebody uses it.
-    mutating func depart() -> LoadedModel? {
+    mutating func depart() -> ResidentModel? {
       guard uses == 0, case .loaded(let model) = phase else { return nil }
       isLeaving = false
       phase = .leaving
@@ -145,7 +145,7 @@ struct FleetState {
   }
 
   /// The loaded models, and who uses them.
-  var loadedModels: [(id: String, model: LoadedModel, uses: Int, lastUse: Instant)] {
+  var loadedModels: [(id: String, model: ResidentModel, uses: Int, lastUse: Instant)] {
     entries.values.compactMap { entry in
       guard case .loaded(let model) = entry.phase else { return nil }
       return (entry.source.id, model, entry.uses, entry.lastUse)

@@ -7,11 +7,12 @@ import Grammar
 package import Inference
 import JSON
 import OpenAI
+package import Pipeline
 package import Platform
 
-/// A model in memory, and how to get rid of it.
-package struct LoadedModel: Sendable {
-  package var served: ServedModel
+/// A model of the fleet that is in memory, and how to get rid of it.
+package struct ResidentModel: Sendable {
+  package var loaded: LoadedModel
   /// Bytes of its weights.
   package var weightBytes = 0
   /// Bytes of its keys and values that are in memory.
@@ -25,7 +26,7 @@ package struct LoadedModel: Sendable {
   /// Cancels what runs and frees everything. Called once.
   package var stop: @Sendable () -> Void = {}
 
-  package init(_ served: ServedModel) { self.served = served }
+  package init(_ loaded: LoadedModel) { self.loaded = loaded }
 }
 
 /// The models of one process. Shared by all connections; `stop` ends its thread.
@@ -55,7 +56,7 @@ package final class ModelFleet: Sendable {
   }
 
   /// Loads a model. Runs on the keeper's thread.
-  package typealias Load = @Sendable (ModelSource) throws -> LoadedModel
+  package typealias Load = @Sendable (ModelSource) throws -> ResidentModel
 
   let catalog: ModelCatalog
   package let settings: Settings
@@ -81,12 +82,12 @@ package final class ModelFleet: Sendable {
   }
 
   /// One model that is always there.
-  package init(_ model: ServedModel) {
+  package init(_ model: LoadedModel) {
     catalog = ModelCatalog(only: ModelSource(id: model.id, path: ""))
     settings = Settings()
-    load = { _ in LoadedModel(model) }
+    load = { _ in ResidentModel(model) }
     var fixed = FleetState()
-    fixed.update(ModelSource(id: model.id, path: "")) { $0.arrive(LoadedModel(model), at: .now) }
+    fixed.update(ModelSource(id: model.id, path: "")) { $0.arrive(ResidentModel(model), at: .now) }
     state = Monitor(fixed)
   }
 
@@ -164,7 +165,7 @@ package final class ModelFleet: Sendable {
   private func take(_ id: String, _ state: inout FleetState, countsAsUse: Bool = true) -> ModelLease? {
     guard let model = state.entry(id)?.available else { return nil }
     state.update(id) { $0.uses += 1 }
-    return ModelLease(model.served) { [monitor = self.state] in
+    return ModelLease(model.loaded) { [monitor = self.state] in
       let isLast =
         monitor.withLock { state in
           state.update(id) { entry in
@@ -197,7 +198,7 @@ package final class ModelFleet: Sendable {
     let failure: String?
     let isPinned: Bool
     /// Nil unless it is loaded.
-    let model: LoadedModel?
+    let model: ResidentModel?
   }
 
   func status(of name: String) throws(APIError) -> Status { status(try find(name)) }
@@ -404,7 +405,7 @@ package final class ModelFleet: Sendable {
     let measured =
       [
         (MemoryKind.scratch, settings.scratchBytes()),
-        (MemoryKind.grammars, models.reduce(0) { $0 + $1.served.grammars.byteCount }),
+        (MemoryKind.grammars, models.reduce(0) { $0 + $1.loaded.grammars.byteCount }),
       ] + own.map { ($0.kind, $0.bytes()) }
     for (kind, bytes) in measured {
       ledger.set(kind, to: bytes)
@@ -418,10 +419,10 @@ package final class ModelFleet: Sendable {
 
 /// The right to use a model: while it is held, the model is not unloaded.
 package final class ModelLease: Sendable {
-  package let model: ServedModel
+  package let model: LoadedModel
   private let end: @Sendable () -> Void
 
-  init(_ model: ServedModel, end: @escaping @Sendable () -> Void) {
+  init(_ model: LoadedModel, end: @escaping @Sendable () -> Void) {
     self.model = model
     self.end = end
   }

@@ -4,6 +4,7 @@ import HTTP
 import JSON
 import Media
 import OpenAI
+import Pipeline
 import Platform
 
 /// Where media may come from, and the desk where they are made ready. Shared by all requests.
@@ -18,7 +19,7 @@ struct MediaSources: Sendable {
 /// Belongs to one request: what it has found stays, because a prompt may be made several times until it fits.
 final class MediaResolver {
   private let sources: MediaSources
-  private let model: ServedModel
+  private let model: LoadedModel
   /// Parts of a multipart body by name.
   private let attachments: [ByteKey: [UInt8]]
   private let isUnwanted: () -> Bool
@@ -30,7 +31,7 @@ final class MediaResolver {
   /// - Parameter isUnwanted: whether nobody waits for the answer any more; asked while something is fetched or
   ///   waits for its turn to be decoded.
   init(
-    _ sources: MediaSources, model: ServedModel, attachments: [ByteKey: [UInt8]],
+    _ sources: MediaSources, model: LoadedModel, attachments: [ByteKey: [UInt8]],
     isUnwanted: @escaping () -> Bool
   ) {
     self.sources = sources

@@ -3,6 +3,7 @@
 import HTTP
 import JSON
 import OpenAI
+import Pipeline
 
 struct MessagesAnswer {
   let request: MessagesRequest
@@ -14,7 +15,7 @@ struct MessagesAnswer {
   private var message: MessagesResponse { MessagesResponse(id: id, model: core.model.id, usage: run.usage) }
 
   /// The message as far as it says how it ended.
-  private func ended(_ finish: ChoiceFinish) -> MessagesResponse {
+  private func ended(_ finish: TokenStream.End) -> MessagesResponse {
     var message = message
     switch finish {
     case .length: message.stop = .maxTokens
@@ -35,7 +36,7 @@ struct MessagesAnswer {
   /// Waits for the end. A client that leaves meanwhile gets nothing, and the generation ends.
   func whole(_ context: ConnectionContext) throws(APIError) -> Response {
     var blocks: [MessageBlock] = []
-    var finish = ChoiceFinish.stop
+    var finish = TokenStream.End.stop
     do throws(AnswerFailure) {
       try run.run(context, isClientGone: context.isClientGone) { (_, piece) throws(SocketError) in
         if case .finish(let reason) = piece { finish = reason } else { add(piece, to: &blocks) }

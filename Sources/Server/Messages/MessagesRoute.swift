@@ -5,6 +5,7 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
+import Pipeline
 
 struct MessagesRoute {
   let server: ServerContext

@@ -8,6 +8,7 @@ import Inference
 import JSON
 import Media
 import OpenAI
+import Pipeline
 
 struct CapabilitiesRoute {
   private let core: RequestContext

@@ -4,6 +4,7 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
+import Pipeline
 
 struct ModelsRoute {
   /// How long an operator's request to unload waits for running work, seconds.
@@ -38,11 +39,11 @@ struct ModelsRoute {
   }
 
   private func object(_ status: ModelFleet.Status) -> ModelObject {
-    let served = status.model?.served
+    let loaded = status.model?.loaded
     var object = ModelObject(
-      id: status.source.id, created: server.settings.started ?? served?.created ?? 0, ownedBy: "mlxserve",
-      contextLength: served?.service.limits.maxContext,
-      inputModalities: served?.media.inputModalities ?? nil)
+      id: status.source.id, created: server.settings.started ?? loaded?.created ?? 0, ownedBy: "mlxserve",
+      contextLength: loaded?.service.limits.maxContext,
+      inputModalities: loaded?.media.inputModalities ?? nil)
     object.aliases = status.aliases
     object.status = status.value
     object.failure = status.failure

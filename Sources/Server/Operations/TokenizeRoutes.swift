@@ -6,6 +6,7 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
+import Pipeline
 import Platform
 import Tokenizers
 

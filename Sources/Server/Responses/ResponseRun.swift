@@ -5,6 +5,7 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
+import Pipeline
 import Platform
 
 /// Used by one thread.
@@ -28,7 +29,7 @@ final class ResponseRun {
   private var callHasArguments = false
   private var hasSpoken = false
   private var isInProgress = false
-  private var finish = ChoiceFinish.stop
+  private var finish = TokenStream.End.stop
   private var brokenCall: BrokenCall?
   /// Why the answer, or its turn of a conversation, is not stored; nil when it is, as far as it should be.
   private(set) var storingError: APIError?

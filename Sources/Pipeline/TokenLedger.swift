@@ -5,9 +5,9 @@
 
 import Decoding
 
-struct TokenLedger {
+struct TokenLedger: Sendable {
   /// Tokens that became text together: several when a character is split among tokens.
-  private struct Group {
+  private struct Group: Sendable {
     var tokens: [SampledToken]
     /// Bytes of its text not accounted for yet.
     var bytes: Int

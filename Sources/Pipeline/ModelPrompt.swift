@@ -1,23 +1,22 @@
 // The prompt as the model reads it: the template's tokens, with room for images and audio.
 
-import Chat
-import Media
-import OpenAI
+package import Chat
+package import Media
 
 /// A rendered conversation whose images and audio have their places.
-struct ModelPrompt: Sendable {
+package struct ModelPrompt: Sendable {
   /// As rendered: one token's text stands for each image.
-  let text: String
-  private(set) var tokens: [Int32] = []
+  package let text: String
+  package private(set) var tokens: [Int32] = []
   /// In order of position.
-  private(set) var media: [MediaSpan] = []
+  package private(set) var media: [MediaSpan] = []
 
   /// Replaces the token that the template wrote for each input by an opening, as many soft tokens as the input has,
   /// and a closing.
   ///
   /// - Parameter inputs: in the order of the conversation.
   /// - Returns: nil when the template did not write what the inputs need.
-  init?(_ prompt: Prompt, inputs: [MediaInput], rules: MediaRules) {
+  package init?(_ prompt: Prompt, inputs: [MediaInput], rules: MediaRules) {
     text = prompt.text
     guard !inputs.isEmpty else {
       tokens = prompt.tokens

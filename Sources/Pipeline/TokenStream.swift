@@ -1,18 +1,28 @@
-// From sampled tokens to what clients read: detokenizer → output parser → stop strings → pieces.
+// From sampled tokens to what readers see: detokenizer → output parser → stop strings → pieces.
 //
 // Streamed and whole answers are made of the same pieces, so they agree byte for byte. Stop strings are looked for
 // in the content only, never in reasoning or tool calls. Token counts include everything up to and including the
 // token that completed a stop string, but not a stop token (EOS), which the engine keeps to itself.
 
-import Chat
-import Decoding
-import Inference
-import OpenAI
-import Tokenizers
+package import Chat
+package import Decoding
+package import Inference
+package import Tokenizers
 
 /// The text side of one generation. Used by one thread.
-struct TokenStream {
-  enum Piece: Equatable {
+package struct TokenStream: Sendable {
+  /// Why an answer ended.
+  package enum End: String, Sendable {
+    /// The model, or a stop string, ended it.
+    case stop
+    /// No more tokens were allowed.
+    case length
+    /// It called tools.
+    case toolCalls = "tool_calls"
+  }
+
+  /// What `OutputParser` finds, with what only the stream knows: the tokens of the content, and the end.
+  package enum Piece: Sendable, Equatable {
     case reasoning(String)
     /// `tokens` are those whose text this piece holds, when log probabilities are wanted.
     case content(String, tokens: [SampledToken])
@@ -21,32 +31,37 @@ struct TokenStream {
     /// More of the JSON text of the arguments.
     case toolCallArguments(String)
     case toolCallEnded
-    /// The last calls that began, so many, are none after all; their text is content and follows.
+    /// The last calls that began, this many, are none after all; their text is content and follows.
     case toolCallsFailed(Int)
     /// The last piece.
-    case finish(ChoiceFinish)
+    case finish(End)
   }
 
-  struct Settings {
+  /// How tokens become pieces.
+  package struct Settings: Sendable {
     /// Nil passes the text through, as legacy completions do.
-    var parser: OutputParser?
-    var stops: [String] = []
-    /// Tokens without text for the client: EOS that `ignore_eos` let pass.
-    var hiddenTokens: Set<Int32> = []
-    var reportsLogprobs = false
+    package var parser: OutputParser?
+    /// Texts that end the answer; they are not part of it.
+    package var stops: [String] = []
+    /// Tokens without text for the reader: EOS that `ignore_eos` let pass.
+    package var hiddenTokens: Set<Int32> = []
+    package var reportsLogprobs = false
     /// Ends the answer after its first tool call.
-    var allowsOneCallOnly = false
+    package var allowsOneCallOnly = false
     /// Ends the answer before its first token: only the prompt is of interest.
-    var isEmpty = false
+    package var isEmpty = false
+
+    package init() {}
   }
 
-  private(set) var completionTokens = 0
-  var reasoningTokens: Int { reasoning.count }
-  private(set) var finish: ChoiceFinish?
+  package private(set) var completionTokens = 0
+  package var reasoningTokens: Int { reasoning.count }
+  /// Nil until the answer has ended.
+  package private(set) var finish: End?
   /// The stop string that ended the answer.
-  var stopString: String? { stops.stopped }
+  package var stopString: String? { stops.stopped }
   /// Calls that could not be read.
-  private(set) var malformedCalls = 0
+  package private(set) var malformedCalls = 0
 
   private let settings: Settings
   private var detokenizer: Detokenizer
@@ -59,7 +74,7 @@ struct TokenStream {
   private var hasFailedInSight = false
   private var pieces: [Piece] = []
 
-  init(_ settings: Settings, detokenizer: Detokenizer) {
+  package init(_ settings: Settings, detokenizer: Detokenizer) {
     self.settings = settings
     self.detokenizer = detokenizer
     parser = settings.parser
@@ -67,7 +82,7 @@ struct TokenStream {
   }
 
   /// Takes one token. After a piece `.finish` the generation is to be cancelled; later tokens are ignored.
-  mutating func consume(_ token: SampledToken) -> [Piece] {
+  package mutating func consume(_ token: SampledToken) -> [Piece] {
     guard finish == nil else { return [] }
     if settings.isEmpty { return end(.length) }
     completionTokens += 1
@@ -80,7 +95,7 @@ struct TokenStream {
   }
 
   /// Flushes what was held back, when the engine has ended the generation.
-  mutating func end(_ reason: FinishReason) -> [Piece] {
+  package mutating func end(_ reason: FinishReason) -> [Piece] {
     guard finish == nil else { return [] }
     let tail = detokenizer.finish()
     if settings.reportsLogprobs { ledger.appendTail(tail) }
@@ -90,7 +105,7 @@ struct TokenStream {
     guard finish == nil else { return last }
     releaseHeldContent()
     if finish != nil { return last + takePieces() }
-    let ending: ChoiceFinish =
+    let ending: End =
       reason == .length || settings.isEmpty
       ? .length : toolCalls > 0 && !hasFailedInSight ? .toolCalls : .stop
     end(with: ending)
@@ -145,7 +160,7 @@ struct TokenStream {
     return pieces
   }
 
-  private mutating func end(with reason: ChoiceFinish) {
+  private mutating func end(with reason: End) {
     finish = reason
     pieces.append(.finish(reason))
   }
@@ -186,7 +201,7 @@ extension OutputEvent {
 ///
 /// A token without an event (a marker, held-back text) is decided by its neighbours: beside reasoning it belongs
 /// to the reasoning.
-private struct ReasoningCounter {
+private struct ReasoningCounter: Sendable {
   private(set) var count = 0
   private var undecided = 0
   private var isInReasoning = false

@@ -1,7 +1,7 @@
-// What the routes know of the model: its name, its text side, and the service that generates.
+// A model folder that answers: its name, its text side, and the service that generates.
 
 package import Chat
-import Grammar
+package import Grammar
 package import Inference
 package import Media
 package import Sampling
@@ -34,13 +34,19 @@ package struct ModelFacts: Sendable {
   package init() {}
 }
 
-/// A loaded model as the routes see it.
-package struct ServedModel: Sendable {
-  /// The id in requests, answers and /v1/models.
+/// A model in memory, with all that turns text into its tokens and its tokens into text.
+package struct LoadedModel: Sendable {
+  /// What a model can be used for.
+  package enum Capability: Sendable {
+    /// Text that goes on from a prompt.
+    case generation(any GenerationService)
+  }
+
+  /// The name by which it is asked for.
   package var id: String
-  /// Seconds since 1970 in /v1/models.
+  /// When it was loaded, seconds since 1970.
   package var created: Int
-  package var service: any GenerationService
+  package let capability: Capability
   package let tokenizer: Tokenizer
   /// Nil for a base model without a chat template: chat is refused then.
   package var template: ChatTemplate?
@@ -48,10 +54,10 @@ package struct ServedModel: Sendable {
   package let prompts: PromptEncoder
   /// The ids that end an answer.
   package let endTokens: Set<Int32>
-  /// Special tokens that say nothing to the output parser: they have no text for the client.
-  let controlTokens: Set<Int32>
+  /// Special tokens that say nothing to the output parser: they have no text for the reader.
+  package let controlTokens: Set<Int32>
   /// The constraints of recent requests, compiled.
-  let grammars: GrammarCache
+  package let grammars: GrammarCache
   /// What the model's authors recommend, where a request says nothing.
   package var sampling: SamplingOverrides
   /// Changes when the same request could get another answer: weights, build.
@@ -67,7 +73,7 @@ package struct ServedModel: Sendable {
   ) {
     self.id = id
     self.created = created
-    self.service = service
+    capability = .generation(service)
     self.tokenizer = tokenizer
     self.template = template
     let marks = MediaKind.allCases.compactMap(media.marks)
@@ -81,6 +87,13 @@ package struct ServedModel: Sendable {
     self.systemFingerprint = systemFingerprint
   }
 
+  /// What generates.
+  package var service: any GenerationService {
+    switch capability {
+    case .generation(let service): service
+    }
+  }
+
   /// Ids that exist both in the tokenizer and in the model.
-  var vocabularySize: Int { min(tokenizer.vocabularySize, service.limits.vocabularySize) }
+  package var vocabularySize: Int { min(tokenizer.vocabularySize, service.limits.vocabularySize) }
 }

@@ -1,0 +1,96 @@
+// What an answer may say, and the guide that holds the model to it.
+
+package import Chat
+package import Decoding
+package import Grammar
+
+/// The calls and the content that an answer may have.
+package struct AnswerRules: Sendable {
+  /// A tool whose calls are calls; others are text.
+  package struct Tool: Sendable {
+    let callable: CallableTool
+    /// Whether the schema of the arguments is a promise; otherwise it gives way where it cannot be enforced.
+    let isStrict: Bool
+
+    package init(_ callable: CallableTool, isStrict: Bool) {
+      self.callable = callable
+      self.isStrict = isStrict
+    }
+  }
+
+  package var tools: [Tool] = []
+  /// Whether the answer must consist of calls.
+  package var isForced = false
+  /// Most calls; nil has no bound.
+  package var maxCalls: Int?
+  /// What the content must look like when there is no call; nil leaves it free.
+  package var content: Pattern?
+
+  package init() {}
+}
+
+extension LoadedModel {
+  /// The grammar of an answer; nil where any text will do.
+  package func grammar(of rules: AnswerRules, format: OutputFormat) throws(RulesError) -> CompiledGrammar? {
+    guard rules.isForced || !rules.tools.isEmpty else {
+      guard let content = rules.content else { return nil }
+      do throws(GrammarError) { return try grammars.grammar(for: content) } catch { throw .content(error) }
+    }
+    guard rules.isForced || rules.content != nil || rules.tools.contains(where: \.isStrict) else {
+      return nil
+    }
+    var calls = CallRules(
+      tools: rules.tools.map(\.callable), isForced: rules.isForced, maxCalls: rules.maxCalls,
+      content: rules.content)
+    do throws(GrammarError) {
+      return try grammar(of: calls, format)
+    } catch {
+      // Which one is it? Schemas that are no promise give way.
+      calls.tools = []
+      for (index, tool) in rules.tools.enumerated() {
+        calls.tools.append(try enforceable(tool, at: index, format))
+      }
+    }
+    do throws(GrammarError) {
+      return try grammar(of: calls, format)
+    } catch {
+      throw rules.content == nil ? .tools(error) : .content(error)
+    }
+  }
+
+  private func grammar(of rules: CallRules, _ format: OutputFormat) throws(GrammarError) -> CompiledGrammar {
+    try grammars.grammar(for: format.pattern(for: rules, tokenizer: tokenizer))
+  }
+
+  /// The tool with arguments that can be enforced.
+  private func enforceable(
+    _ tool: AnswerRules.Tool, at index: Int, _ format: OutputFormat
+  ) throws(RulesError) -> CallableTool {
+    do throws(GrammarError) {
+      _ = try grammars.grammar(for: format.pattern(of: tool.callable, tokenizer: tokenizer))
+      return tool.callable
+    } catch {
+      guard !tool.isStrict else { throw .tool(index: index, error) }
+      return CallableTool(name: tool.callable.name, arguments: .anyObject)
+    }
+  }
+
+  /// The guide of an answer that begins after a prompt; nil where the answer is free.
+  ///
+  /// - Parameters:
+  ///   - mayReason: whether reasoning may come before the answer, if the model does that at all.
+  ///   - budget: most tokens of the reasoning; nil for no bound.
+  package func guide(
+    _ grammar: CompiledGrammar?, format: OutputFormat, promptTail: String, mayReason: Bool, budget: Int? = nil
+  ) -> Guide? {
+    var thought: Guide.Thought?
+    if mayReason, format.supportsReasoning, grammar != nil || budget != nil {
+      let markers = format.thoughtMarkers
+      thought = Guide.Thought(
+        tokenizer: tokenizer, open: markers.open, close: markers.close, lead: markers.lead,
+        separator: markers.separator, budget: budget,
+        startsInside: format.startsInsideThought(promptTail: promptTail))
+    }
+    return grammar == nil && thought == nil ? nil : Guide(thought: thought, grammar: grammar)
+  }
+}

@@ -1,0 +1,211 @@
+// One conversation with a model, from a line of text to the pieces of its answer.
+
+import Chat
+import Grammar
+package import Inference
+package import JSON
+import Platform
+package import Sampling
+import Tokenizers
+
+/// The turns so far and how to continue them. Used by one thread.
+package struct ChatSession {
+  /// What holds for every turn.
+  package struct Settings {
+    /// The system message.
+    package var system: String?
+    /// Nil for the model's own.
+    package var sampling: SamplingParameters?
+    /// Most tokens of one answer; nil for what the context leaves.
+    package var maxTokens: Int?
+    /// Texts that end an answer; they are not part of it.
+    package var stops: [String] = []
+    /// What the model may call, in the shape of the chat completions API.
+    package var tools: [JSONValue] = []
+    /// The JSON Schema of every answer that calls no tool.
+    package var schema: JSONValue?
+    /// Whether the template is asked to switch reasoning off.
+    package var switchesThinkingOff = false
+
+    package init() {}
+  }
+
+  /// A call that waits for its result.
+  package struct Call: Sendable {
+    let id: String
+    /// The tool.
+    package let name: String
+    /// JSON text.
+    package fileprivate(set) var arguments: String
+  }
+
+  /// What an answer took; nil where it was ended before the engine said so.
+  package typealias Timings = GenerationTimings
+
+  private let model: LoadedModel
+  private let template: ChatTemplate
+  private let settings: Settings
+  private let rules: AnswerRules
+  /// The conversation, as the template gets it.
+  package private(set) var messages: [JSONValue] = []
+  /// Calls of the last answer without a result, in order.
+  package private(set) var openCalls: [Call] = []
+  private var callCount = 0
+
+  /// - Throws: when the model has no chat template, or none for tools, or a tool is none.
+  package init(_ model: LoadedModel, _ settings: Settings = Settings()) throws(PipelineError) {
+    guard let template = model.template else { throw .noTemplate(model: model.id) }
+    guard settings.tools.isEmpty || template.supportsTools else { throw .noTools(model: model.id) }
+    self.model = model
+    self.template = template
+    self.settings = settings
+    var rules = AnswerRules()
+    for (index, tool) in settings.tools.enumerated() {
+      guard let function = tool["function"], let name = function["name"]?.stringValue else {
+        throw .badTool(index: index)
+      }
+      let arguments = function["parameters"].map { CallableTool.Arguments.schema($0) } ?? .none
+      rules.tools.append(
+        AnswerRules.Tool(
+          CallableTool(name: name, arguments: arguments), isStrict: function["strict"] == true))
+    }
+    rules.content = settings.schema.map(Pattern.schema)
+    self.rules = rules
+    if let system = settings.system { messages = [["role": "system", "content": .string(system)]] }
+  }
+
+  /// Sends a message of the user, or the result of the first call that waits for one; computes the answer unless
+  /// further calls wait.
+  ///
+  /// What gets no answer, because it is too long for the context or the template refuses it, stays out of the
+  /// conversation: every later turn would fail too.
+  ///
+  /// - Parameters:
+  ///   - started: gets the generation, for who wants to cancel it.
+  ///   - deliver: gets the pieces of the answer as they come.
+  package mutating func send(
+    _ text: String, started: (Generation) -> Void = { _ in }, deliver: (TokenStream.Piece) -> Void
+  ) throws(PipelineError) -> Timings? {
+    let before = (messages, openCalls)
+    if openCalls.isEmpty {
+      messages.append(["role": "user", "content": .string(text)])
+    } else {
+      let call = openCalls.removeFirst()
+      messages.append([
+        "role": "tool", "tool_call_id": .string(call.id), "name": .string(call.name),
+        "content": .string(text),
+      ])
+      guard openCalls.isEmpty else { return nil }
+    }
+    do throws(PipelineError) {
+      return try answer(started, deliver)
+    } catch {
+      (messages, openCalls) = before
+      throw error
+    }
+  }
+
+  private mutating func answer(
+    _ started: (Generation) -> Void, _ deliver: (TokenStream.Piece) -> Void
+  ) throws(PipelineError) -> Timings? {
+    let prompt = try prompt()
+    let request = try request(prompt)
+    let generation: Generation
+    do throws(InferenceError) {
+      generation = try model.service.submit(request)
+    } catch {
+      throw .engine(error)
+    }
+    started(generation)
+    var streamSettings = TokenStream.Settings()
+    streamSettings.parser = template.format.makeParser(
+      promptTail: prompt.text, tools: settings.tools.isEmpty ? nil : settings.tools)
+    streamSettings.stops = settings.stops
+    streamSettings.hiddenTokens = model.controlTokens
+    var stream = TokenStream(
+      streamSettings, detokenizer: model.tokenizer.makeDetokenizer(skipSpecialTokens: false))
+    var reply = Reply()
+    var timings: Timings?
+    while stream.finish == nil {
+      let pieces: [TokenStream.Piece]
+      switch generation.next() {
+      case .element(.token(let token)): pieces = stream.consume(token)
+      case .element(.finished(let reason, let taken)):
+        timings = taken
+        pieces = stream.end(reason)
+      case .element(.failed(let error)): throw .engine(error)
+      case .element: continue
+      // The reader has stopped it: what came is the answer.
+      case .closed, .timedOut: pieces = stream.end(.cancelled)
+      }
+      for piece in pieces {
+        reply.add(piece, callNumber: &callCount)
+        deliver(piece)
+      }
+    }
+    generation.cancel()
+    messages.append(reply.message)
+    openCalls = reply.calls
+    return timings
+  }
+
+  private func prompt() throws(PipelineError) -> Prompt {
+    let arguments =
+      settings.switchesThinkingOff ? JSONObject([("enable_thinking", .bool(false))]) : JSONObject()
+    let conversation = Conversation(messages: messages, tools: settings.tools, templateArguments: arguments)
+    do throws(ChatError) {
+      return try model.prompts.prompt(of: conversation, template: template)
+    } catch {
+      throw .prompt(error)
+    }
+  }
+
+  private func request(_ prompt: Prompt) throws(PipelineError) -> GenerationRequest {
+    var request = GenerationRequest(
+      promptTokens: prompt.tokens, maxTokens: settings.maxTokens ?? model.service.limits.maxContext,
+      sampling: settings.sampling ?? SamplingParameters(model.sampling), stopTokens: model.endTokens,
+      tokenLimit: model.tokenizer.vocabularySize)
+    do throws(RulesError) {
+      let format = template.format
+      request.guide = model.guide(
+        try model.grammar(of: rules, format: format), format: format, promptTail: prompt.text,
+        mayReason: !(settings.switchesThinkingOff && format.supportsThinkingSwitch))
+    } catch {
+      throw .rules(error)
+    }
+    return request
+  }
+
+  /// The answer as the conversation remembers it: without its reasoning.
+  private struct Reply {
+    private var content = ""
+    private(set) var calls: [Call] = []
+
+    mutating func add(_ piece: TokenStream.Piece, callNumber: inout Int) {
+      switch piece {
+      case .content(let text, _): content += text
+      case .toolCallBegan(let name):
+        callNumber += 1
+        calls.append(Call(id: "call_\(callNumber)", name: name, arguments: ""))
+      case .toolCallArguments(let text):
+        if let last = calls.indices.last { calls[last].arguments += text }
+      case .toolCallsFailed(let count): calls.removeLast(min(count, calls.count))
+      case .reasoning, .toolCallEnded, .finish: break
+      }
+    }
+
+    var message: JSONValue {
+      var message = JSONObject([("role", "assistant"), ("content", .string(content))])
+      if !calls.isEmpty {
+        message["tool_calls"] = .array(
+          calls.map { call in
+            [
+              "id": .string(call.id), "type": "function",
+              "function": ["name": .string(call.name), "arguments": .string(call.arguments)],
+            ]
+          })
+      }
+      return .object(message)
+    }
+  }
+}

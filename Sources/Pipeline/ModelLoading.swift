@@ -1,0 +1,89 @@
+// From a model folder to a model that answers: the engine on its thread, and beside it the text side of the folder.
+
+package import Chat
+package import Checkpoint
+import Compute
+import Decoding
+package import Inference
+import JSON
+import Media
+import Platform
+import Sampling
+package import Tokenizers
+
+extension LoadedModel {
+  /// Opens the folder of a configuration and starts its engine, which the caller stops.
+  ///
+  /// - Parameter id: nil for the folder's name.
+  package static func load(
+    _ configuration: EngineConfiguration, id: String? = nil
+  ) throws -> (model: LoadedModel, engine: EngineClient) {
+    // The text side first: it is quick to fail, and the engine's thread then starts only when all is well.
+    let folder = try ModelFolder(path: configuration.modelPath)
+    if folder.hasForeignIndex {
+      Log.warning("model.safetensors.index.json names other files and is not used", ["folder": folder.path])
+    }
+    let tokenizer = try folder.tokenizer()
+    let template = try folder.template()
+    let sampling = try SamplingOverrides(generationConfig: folder.generationConfig)
+    let engine = try EngineClient.start(configuration)
+    var model = LoadedModel(
+      id: id ?? folder.name, created: Int(Instant.wallSeconds), service: engine, tokenizer: tokenizer,
+      template: template, endTokens: folder.endTokens(tokenizer, template), sampling: sampling,
+      systemFingerprint: folder.fingerprint(version: configuration.version), media: engine.mediaRules)
+    model.facts = folder.facts(engine)
+    return (model, engine)
+  }
+}
+
+extension ModelFolder {
+  /// - Throws: `PipelineError.noTokenizer`, or what is wrong with the file.
+  package func tokenizer() throws -> Tokenizer {
+    guard let file = try tokenizerFile else { throw PipelineError.noTokenizer(folder: path) }
+    return try Tokenizer(tokenizerJSON: file)
+  }
+
+  /// Nil for a base model: it serves completions, not chat.
+  package func template() throws -> ChatTemplate? {
+    guard let source = chatTemplate else { return nil }
+    let names = ["bos_token", "eos_token", "pad_token", "unk_token"]
+    let tokens = names.compactMap { name in specialToken(name).map { (name, $0) } }
+    return try ChatTemplate(source: source, toolSource: toolChatTemplate, specialTokens: tokens) {
+      // Templates that name today's date mean the local one.
+      (Int(Instant.wallSeconds), Instant.utcOffset)
+    }
+  }
+
+  /// A string, or an object with `content`.
+  private func specialToken(_ name: String) -> String? {
+    tokenizerConfig?[name]?.stringValue ?? tokenizerConfig?[name]?["content"]?.stringValue
+  }
+
+  /// What ends an answer: the tokens that the folder's files name, and the marker that the template writes after an
+  /// answer. Many conversions lack generation_config.json, and config.json alone does not say how a turn ends.
+  package func endTokens(_ tokenizer: Tokenizer, _ template: ChatTemplate?) -> Set<Int32> {
+    var tokens = Set(eosTokenIDs.compactMap { Int32(exactly: $0) })
+    if let name = specialToken("eos_token"), let id = tokenizer.id(of: name) { tokens.insert(id) }
+    if let rest = template?.textBehindAnswer(),
+      let id = tokenizer.encode(rest, addSpecialTokens: false).first, tokenizer.isSpecial(id)
+    {
+      tokens.insert(id)
+    }
+    return tokens
+  }
+
+  fileprivate func facts(_ engine: EngineClient) -> ModelFacts {
+    var facts = ModelFacts()
+    facts.modelType = config["model_type"]?.stringValue
+    facts.computeMode = engine.computeMode.rawValue
+    facts.quantization = quantization.base.map {
+      ModelFacts.Quantization(mode: $0.mode.rawValue, bits: $0.bits, groupSize: $0.groupSize)
+    }
+    return facts
+  }
+
+  /// Differs between builds, and between folders of different shape or size.
+  fileprivate func fingerprint(version: String) -> String {
+    "fp_" + String(FNV1a.hash("\(version)|\(weightBytes)|\(config.text)"), radix: 16)
+  }
+}
