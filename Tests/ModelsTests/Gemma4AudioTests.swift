@@ -1,4 +1,4 @@
-// The audio tower against its golden checkpoint, and what does not change a bit of its output.
+// The audio tower against its golden checkpoints, and what does not change a bit of its output.
 
 import Checkpoint
 import Compute
@@ -11,91 +11,97 @@ import Testing
 @testable import Models
 
 @Suite struct Gemma4AudioTests {
-  private static let path = (TestData.shared ?? "") + "/goldens/gemma4-mm-tiny-q4"
-  private static let isPresent = TestData.shared != nil
-
-  private func tower(_ compute: ComputeContext, distances: Int? = nil) throws -> Gemma4Audio {
-    let folder = try ModelFolder(path: Self.path)
+  private func tower(
+    _ golden: GoldenFolder, _ compute: ComputeContext, distances: Int? = nil
+  ) throws -> Gemma4Audio {
+    let folder = try ModelFolder(path: golden.path)
     let config = ConfigFields(folder.config)
     let weights = LayerLoader(folder.weights, compute: compute)
     return try Gemma4Audio(
       Gemma4AudioConfig(try #require(try config.object("audio_config")), distances: distances),
-      settings: MelSettings(), tower: weights.at("audio_tower"), projection: weights.at("embed_audio"),
-      output: 128)
-  }
-
-  private func frames(_ rows: [[Float]]) -> MediaInput {
-    MediaInput(
-      content: .audio(MelFrames(count: rows.count, bins: 128, values: rows.flatMap { $0 })),
-      tokenCount: (rows.count + 3) / 4)
+      settings: MelSettings(folder.processorConfig.map { ConfigFields($0) }),
+      tower: weights.at("audio_tower"), projection: weights.at("embed_audio"), output: golden.hidden())
   }
 
   /// What the tower says, and the soft tokens.
-  private func encode(
-    _ tower: Gemma4Audio, _ rows: [[Float]], layers: Int = 2
-  ) throws -> (output: [[Float]], soft: [Float]) {
-    let run = try #require(try tower.begin(frames(rows)) as? Gemma4AudioRun)
-    for _ in 0...layers { #expect(run.advance() == nil) }
+  private func encode(_ tower: Gemma4Audio, _ rows: [[Float]]) throws -> (output: [[Float]], soft: [Float]) {
+    let bands = tower.settings.bands
+    let input = MediaInput(
+      content: .audio(MelFrames(count: rows.count, bins: bands, values: rows.flatMap { $0 })),
+      tokenCount: (rows.count + 3) / 4)
+    let run = try #require(try tower.begin(input) as? Gemma4AudioRun)
+    // The convolutions, then every layer.
+    for _ in 0...tower.config.layers { #expect(run.advance() == nil) }
     let output = run.towerOutput()
     let values = (0..<output.count).map { output.values(ofRow: $0) }
     return (values, try #require(run.advance()))
   }
 
-  @Test(.enabled(if: isPresent, "shared test data is absent"))
-  func `the golden spectrogram gives the expected output and soft tokens for both masks`() throws {
-    let file = Self.path + "/expected.safetensors"
-    let mel = try Expected.rows("mel", of: file)
-    #expect(mel.count == 101)
+  @Test(haveTowers, arguments: GoldenFolder.towers)
+  func `the golden spectrogram gives the expected output and soft tokens for every mask`(
+    golden: GoldenFolder
+  ) throws {
+    let mel = try golden.array("mel").rows
+    let reaches = try golden.audioReaches()
+    #expect(reaches.count > 1)
     for kernels in kernelSets {
       let compute = try ComputeContext(threads: 1, isa: kernels, useReference: kernels == nil)
-      for (distances, name) in [(12, "12keys"), (13, "13keys")] {
-        let (output, soft) = try encode(tower(compute, distances: distances), mel)
-        let (expected, expectedSoft) = (
-          try Expected.rows("audio_tower_out_" + name, of: file),
-          try Expected.rows("audio_soft_" + name, of: file)
-        )
-        #expect(output.count == 26 && expected.count == 26)
+      for reach in reaches {
+        let (output, soft) = try encode(tower(golden, compute, distances: reach), mel)
+        let expected = try golden.array("audio_tower_out_\(reach)keys")
+        let expectedSoft = try golden.array("audio_soft_\(reach)keys")
+        #expect(output.count == (mel.count + 3) / 4)
         #expect(
-          distance(output.flatMap { $0 }, expected.flatMap { $0 }) < 1e-3,
-          "\(name) \(String(describing: kernels))")
-        #expect(distance(soft, expectedSoft.flatMap { $0 }) < 1e-3, "\(name) \(String(describing: kernels))")
+          distance(output.flatMap { $0 }, expected.values) < 1e-3, "\(reach) \(String(describing: kernels))")
+        #expect(distance(soft, expectedSoft.values) < 1e-3, "\(reach) \(String(describing: kernels))")
       }
     }
   }
 
-  @Test(.enabled(if: isPresent, "shared test data is absent"))
-  func `config json's mask is the one of twelve keys`() throws {
+  @Test(haveTowers, arguments: GoldenFolder.towers)
+  func `config json's mask sees a row less than it says`(golden: GoldenFolder) throws {
     let compute = try ComputeContext(threads: 1)
-    let mel = try Expected.rows("mel", of: Self.path + "/expected.safetensors")
-    #expect(try encode(tower(compute), mel).soft == encode(tower(compute, distances: 12), mel).soft)
+    let mel = try golden.array("mel").rows
+    let reach = try golden.setting("audio_config", "attention_context_left") - 1
+    #expect(
+      try encode(tower(golden, compute), mel).soft
+        == encode(tower(golden, compute, distances: reach), mel).soft)
   }
 
-  @Test(.enabled(if: isPresent, "shared test data is absent"))
-  func `threads do not change a bit, and a longer sound begins as its beginning does`() throws {
+  @Test(haveTowers, arguments: GoldenFolder.towers)
+  func `threads do not change a bit, and a longer sound begins as its beginning does`(
+    golden: GoldenFolder
+  ) throws {
     var random = SeededGenerator(seed: 63)
-    let rows = (0..<701).map { _ in (0..<128).map { _ in Float.random(in: -7...3, using: &random) } }
-    let one = try encode(tower(ComputeContext(threads: 1)), rows)
+    let first = try tower(golden, ComputeContext(threads: 1))
+    let rows = (0..<701).map { _ in
+      (0..<first.settings.bands).map { _ in Float.random(in: -7...3, using: &random) }
+    }
+    let one = try encode(first, rows)
     #expect(one.output.count == 176)
     for threads in [2, 3] {
-      let other = try encode(tower(ComputeContext(threads: threads)), rows)
+      let other = try encode(tower(golden, ComputeContext(threads: threads)), rows)
       #expect(sameBits(other.output, one.output) && other.soft == one.soft)
     }
     // 398 frames make 100 rows, the last of which sees the padding after the audio.
-    let beginning = try encode(tower(ComputeContext(threads: 2)), Array(rows[..<398]))
+    let beginning = try encode(tower(golden, ComputeContext(threads: 2)), Array(rows[..<398]))
     #expect(beginning.output.count == 100)
     #expect(sameBits(Array(beginning.output[..<99]), Array(one.output[..<99])))
     #expect(!sameBits(Array(beginning.output[99...]), Array(one.output[99...99])))
   }
 
-  @Test(.enabled(if: isPresent, "shared test data is absent"))
-  func `sounds of any number of frames have a row for every four`() throws {
-    let tower = try tower(ComputeContext(threads: 1))
+  @Test(haveTowers, arguments: GoldenFolder.towers)
+  func `sounds of any number of frames have a row for every four`(golden: GoldenFolder) throws {
+    let tower = try tower(golden, ComputeContext(threads: 1))
+    let hidden = try golden.hidden()
     for count in [1, 2, 3, 4, 5, 8, 9, 255, 256, 257, 260, 261] {
       let rows = (0..<count).map { row -> [Float] in
-        (0..<128).map { (band: Int) -> Float in Float((band * 7 + row * 13) % 50) / 10 - 4 }
+        (0..<tower.settings.bands).map { (band: Int) -> Float in
+          Float((band * 7 + row * 13) % 50) / 10 - 4
+        }
       }
       let (output, soft) = try encode(tower, rows)
-      #expect(output.count == (count + 3) / 4 && soft.count == output.count * 128)
+      #expect(output.count == (count + 3) / 4 && soft.count == output.count * hidden)
       #expect(soft.allSatisfy { $0.isFinite })
     }
     #expect(throws: ModelError.self) {
@@ -104,52 +110,49 @@ import Testing
     }
   }
 
-  @Test(.enabled(if: isPresent, "shared test data is absent"))
-  func `reading the weights ahead changes nothing`() throws {
-    let tower = try tower(ComputeContext(threads: 1))
-    let mel = try Expected.rows("mel", of: Self.path + "/expected.safetensors")
+  @Test(haveTowers, arguments: GoldenFolder.towers)
+  func `reading the weights ahead changes nothing`(golden: GoldenFolder) throws {
+    let tower = try tower(golden, ComputeContext(threads: 1))
+    let mel = try golden.array("mel").rows
     let before = try encode(tower, mel).soft
     tower.readWeights()
     #expect(try encode(tower, mel).soft == before)
   }
 
-  @Test(.enabled(if: isPresent, "shared test data is absent"))
-  func `the tower's soft tokens and the golden's image give the golden's logits for both masks`() throws {
-    let document = try JSONValue(parsing: try File.read(Self.path + "/expected.json", limit: 1 << 24))
-    let ids = (document["mm_input_ids"]?.arrayValue ?? []).compactMap { $0.intValue.map { Int32($0) } }
-    let file = Self.path + "/expected.safetensors"
-    let image = try Expected.rows("vision_soft", of: file).flatMap { $0 }
-    let mel = try Expected.rows("mel", of: file)
-    let (firstImage, firstAudioClip) = (
-      try #require(ids.firstIndex(of: 150)), try #require(ids.firstIndex(of: 151))
-    )
-    for (distances, name) in [(12, "mm_logits_12keys"), (13, "mm_logits_13keys")] {
-      let soft = try encode(tower(ComputeContext(threads: 1), distances: distances), mel).soft
-      let runner = try Runner(Self.path)
-      var span = Batch.Span(tokens: ids, start: 0, blocks: runner.makeTable(ids.count), logits: .all)
-      span.soft = [
-        Batch.SoftRows(row: firstImage, values: image[...]),
-        Batch.SoftRows(row: firstAudioClip, values: soft[...]),
-      ]
-      let (logits, expected) = (runner.step([span]), try Expected.rows(name, of: file))
+  @Test(haveTowers, arguments: GoldenFolder.towers)
+  func `the tower's soft tokens and the golden's image give the golden's logits for every mask`(
+    golden: GoldenFolder
+  ) throws {
+    let (mel, image) = (try golden.array("mel").rows, try golden.array("vision_soft").rows)
+    let hidden = try golden.hidden()
+    for reach in try golden.audioReaches() {
+      let soft = try encode(tower(golden, ComputeContext(threads: 1), distances: reach), mel).soft
+      let prompt = try MediaPrompt(
+        golden, image: image, audio: GoldenArray(shape: [soft.count / hidden, hidden], values: soft).rows)
+      let logits = prompt.logits(try Runner(golden.path))
+      let expected = try golden.array("mm_logits_\(reach)keys").rows
       try #require(logits.count == expected.count)
-      for (row, wanted) in zip(logits, expected) { #expect(distance(row, wanted) < 1e-3, "\(name)") }
+      for (row, wanted) in zip(logits, expected) { #expect(distance(row, wanted) < 1e-3, "\(reach)") }
     }
   }
 
-  @Test(.enabled(if: isPresent, "shared test data is absent"))
-  func `config json says which tokens stand around an audio clip, and a switch leaves the tower out`() throws
-  {
-    let runner = try Runner(Self.path)
+  @Test(haveTowers, arguments: GoldenFolder.towers)
+  func `config json says which tokens stand around an audio clip, and a switch leaves the tower out`(
+    golden: GoldenFolder
+  ) throws {
+    let runner = try Runner(golden.path)
+    let processor = try ModelFolder(path: golden.path).processorConfig.map { ConfigFields($0) }
     #expect(
       runner.model.mediaRules.audio
-        == MediaRules.Audio(marks: MediaMarks(opening: 154, soft: 151, closing: 155)))
+        == MediaRules.Audio(
+          marks: try golden.marks(opening: "boa", soft: "audio", closing: "eoa"),
+          mel: try MelSettings(processor)))
     #expect(runner.model.encoder(for: .audio) != nil)
     var options = MediaOptions()
     options.audio = false
     options.isLazy = false
     let without = try ModelFamily.load(
-      try ModelFolder(path: Self.path), compute: try ComputeContext(threads: 1), media: options)
+      try ModelFolder(path: golden.path), compute: try ComputeContext(threads: 1), media: options)
     #expect(without.mediaRules.audio == nil && without.encoder(for: .audio) == nil)
     #expect(without.mediaRules.images != nil && without.mediaRules.switchedOff == [.audio])
   }

@@ -1,4 +1,4 @@
-// Gemma 4's vision tower against the golden checkpoint, and soft tokens in the decoder.
+// Gemma 4's vision tower against the golden checkpoints, and soft tokens in the decoder.
 
 import Checkpoint
 import Compute
@@ -10,154 +10,141 @@ import Testing
 
 @testable import Models
 
-private let isPresent: ConditionTrait = .enabled(if: TestData.shared != nil, "shared test data is absent")
-
 @Suite struct Gemma4VisionTests {
-  private var path: String { (TestData.shared ?? "") + "/goldens/gemma4-mm-tiny-q4" }
-
-  private func rows(_ name: String) throws -> [[Float]] {
-    try Expected.rows(name, of: path + "/expected.safetensors")
-  }
-
-  /// The golden's image, `[height][width][3]`.
-  private func samples() throws -> [Float] {
-    let planes = try rows("image_chw").flatMap(\.self)
-    let count = 48 * 96
-    try #require(planes.count == 3 * count)
-    return (0..<count).flatMap { pixel in (0..<3).map { planes[$0 * count + pixel] } }
-  }
-
   private func tower(
-    _ isa: ISA?, threads: Int = 1, mode: ComputeMode = .exact
+    _ golden: GoldenFolder, _ isa: ISA?, threads: Int = 1, mode: ComputeMode = .exact
   ) throws -> Gemma4Vision {
     let compute = try ComputeContext(threads: threads, isa: isa, mode: mode, useReference: isa == nil)
-    let model = try ModelFamily.load(try ModelFolder(path: path), compute: compute)
+    let model = try ModelFamily.load(try ModelFolder(path: golden.path), compute: compute)
     return try #require(model.encoder(for: .image) as? Gemma4Vision)
   }
 
-  @Test(isPresent) func `the tower gives the golden's output and soft tokens`() throws {
-    let samples = try samples()
-    let soft = try rows("vision_soft").flatMap(\.self)
-    let pooled = try rows("vision_tower_out")
+  /// The golden's image, its planes interleaved: `[height][width][3]`.
+  private func image(_ golden: GoldenFolder) throws -> (width: Int, height: Int, samples: [Float]) {
+    let planes = try golden.array("image_chw")
+    let (height, width) = (planes.shape[planes.shape.count - 2], planes.shape[planes.shape.count - 1])
+    let count = height * width
+    try #require(planes.values.count == 3 * count)
+    let samples = (0..<count).flatMap { pixel in (0..<3).map { planes.values[$0 * count + pixel] } }
+    return (width, height, samples)
+  }
+
+  @Test(haveTowers, arguments: GoldenFolder.towers)
+  func `the tower gives the golden's output and soft tokens`(golden: GoldenFolder) throws {
+    let image = try image(golden)
+    let layers = try golden.setting("vision_config", "num_hidden_layers")
+    let (soft, pooled) = (try golden.array("vision_soft"), try golden.array("vision_tower_out"))
     for isa in kernelSets {
-      let run = try tower(isa).begin(width: 96, height: 48, samples: samples)
-      var result: [Float]?
-      var shares = 0
-      while result == nil, shares < 10 {
-        if shares == 3 {
-          let out = run.pooled()
-          for row in 0..<2 { #expect(distance(out.values(ofRow: row), pooled[row]) < 1e-3) }
-        }
-        result = run.advance()
-        shares += 1
-      }
-      // Patches, two layers, and the projection.
-      #expect(shares == 4)
-      #expect(distance(result ?? [], soft) < 1e-3)
+      let run = try tower(golden, isa).begin(
+        width: image.width, height: image.height, samples: image.samples)
+      // Patches, then every layer.
+      for _ in 0...layers { #expect(run.advance() == nil) }
+      let out = run.pooled()
+      let found = (0..<out.count).flatMap { out.values(ofRow: $0) }
+      #expect(distance(found, pooled.values) < 1e-3, "\(String(describing: isa))")
+      // The projection is the last step.
+      #expect(distance(run.advance() ?? [], soft.values) < 1e-3, "\(String(describing: isa))")
     }
   }
 
-  @Test(isPresent) func `the number of threads does not change a bit`() throws {
+  @Test(haveTowers, arguments: GoldenFolder.towers)
+  func `the number of threads does not change a bit`(golden: GoldenFolder) throws {
     func encode(threads: Int) throws -> [Float] {
-      let pixels = (0..<144 * 96 * 3).map { UInt8(truncatingIfNeeded: $0 &* 37 >> 3) }
-      let input = MediaInput(
-        content: .image(PixelImage(width: 144, height: 96, pixels: pixels)), tokenCount: 6)
-      let run = try tower(CPUFeatures.best, threads: threads).begin(input)
-      for _ in 0..<10 { if let soft = run.advance() { return soft } }
+      let tower = try tower(golden, CPUFeatures.best, threads: threads)
+      let (width, height) = (3 * tower.grid.side, 2 * tower.grid.side)
+      let pixels = (0..<width * height * 3).map { UInt8(truncatingIfNeeded: $0 &* 37 >> 3) }
+      let run = try tower.begin(
+        MediaInput(content: .image(PixelImage(width: width, height: height, pixels: pixels)), tokenCount: 6))
+      for _ in 0..<300 { if let soft = run.advance() { return soft } }
       return []
     }
     let alone = try encode(threads: 1)
-    #expect(alone.count == 6 * 128)
+    #expect(alone.count == 6 * (try golden.hidden()))
     #expect(sameBits([alone], [try encode(threads: 3)]))
   }
 
-  @Test(isPresent) func `soft tokens give the golden's logits`() throws {
-    let document = try JSONValue(parsing: try File.read(path + "/expected.json", limit: 1 << 24))
-    let ids = (document["mm_input_ids"]?.arrayValue ?? []).compactMap { $0.intValue.map { Int32($0) } }
-    let image = try rows("vision_soft").flatMap(\.self)
-    let clip = try rows("audio_soft_12keys").flatMap(\.self)
-    let expected = try rows("mm_logits_12keys")
-    let firstImage = try #require(ids.firstIndex(of: 150))
-    let firstAudioClip = try #require(ids.firstIndex(of: 151))
-    for chunk in [ids.count, 5] {
-      let runner = try Runner(path)
-      let table = runner.makeTable(ids.count)
-      var logits: [[Float]] = []
-      for start in stride(from: 0, to: ids.count, by: chunk) {
-        let end = min(start + chunk, ids.count)
-        var span = Batch.Span(tokens: Array(ids[start..<end]), start: start, blocks: table, logits: .all)
-        for (first, values) in [(firstImage, image), (firstAudioClip, clip)] {
-          let shared = (first..<first + values.count / 128).clamped(to: start..<end)
-          guard !shared.isEmpty else { continue }
-          let from = (shared.lowerBound - first) * 128
-          span.soft.append(
-            Batch.SoftRows(row: shared.lowerBound - start, values: values[from..<from + shared.count * 128]))
-        }
-        logits += runner.step([span])
+  @Test(haveTowers, arguments: GoldenFolder.towers)
+  func `soft tokens give the golden's logits`(golden: GoldenFolder) throws {
+    for reach in try golden.audioReaches() {
+      let prompt = try MediaPrompt(
+        golden, image: try golden.array("vision_soft").rows,
+        audio: try golden.array("audio_soft_\(reach)keys").rows)
+      let expected = try golden.array("mm_logits_\(reach)keys").rows
+      for chunk in [prompt.ids.count, 5] {
+        let logits = prompt.logits(try Runner(golden.path), chunk: chunk)
+        try #require(logits.count == expected.count)
+        for (row, wanted) in zip(logits, expected) { #expect(distance(row, wanted) < 1e-3, "\(reach)") }
       }
-      try #require(logits.count == expected.count)
-      for (row, wanted) in zip(logits, expected) { #expect(distance(row, wanted) < 1e-3) }
     }
   }
 
-  @Test func `positions of an image see each other in sliding layers alone, with experts too`() throws {
-    let path = TestData.fixtures + "/models/gemma4-moe-tiny"
-    let document = try JSONValue(parsing: try File.read(path + "/images.json", limit: 1 << 20))
-    func floats(_ value: JSONValue?) -> [Float] {
-      (value?.arrayValue ?? []).compactMap { $0.doubleValue.map { Float($0) } }
-    }
-    func ints(_ value: JSONValue?) -> [Int] { (value?.arrayValue ?? []).compactMap(\.intValue) }
-    let ids = ints(document["input_ids"]).map { Int32($0) }
-    let groups = (document["groups"]?.arrayValue ?? []).map { ints($0)[0]..<ints($0)[1] }
-    let soft = floats(document["soft"])
-    let expected = (document["logits"]?.arrayValue ?? []).map(floats)
-    try #require(groups == [4..<16, 18..<22] && ids.count == 24 && soft.count == 16 * 64)
+  @Test(arguments: GoldenFolder.groups)
+  func `positions of an image see each other in sliding layers alone, with experts too`(
+    golden: GoldenFolder
+  ) throws {
+    let document = try GoldenFolder.document(golden.path + "/images.json")
+    let (ids, rows) = (tokenIDs(document["input_ids"]), tokenIDs(document["rows"]))
+    let groups = (document["groups"]?.arrayValue ?? []).map(tokenIDs).map { Int($0[0])..<Int($0[1]) }
+    let (hidden, soft) = (try golden.hidden(), numbers(document["soft"]))
+    let expected = (document["logits"]?.arrayValue ?? []).map(numbers)
+    try #require(groups.count > 1 && soft.count == groups.reduce(0) { $0 + $1.count } * hidden)
+    try #require(!rows.isEmpty && rows.count == expected.count)
     for isa in kernelSets {
-      let runner = try Runner(path, isa: isa, useReference: isa == nil)
+      let runner = try Runner(golden.path, isa: isa, useReference: isa == nil)
       #expect(runner.model.seesImagesWhole)
       func logits(cuts: [Int]) -> [[Float]] {
         let table = runner.makeTable(ids.count)
         return zip([0] + cuts, cuts + [ids.count]).flatMap { start, end in
           var span = Batch.Span(tokens: Array(ids[start..<end]), start: start, blocks: table, logits: .all)
-          for (group, first) in zip(groups, [0, 12])
-          where start <= group.lowerBound && group.upperBound <= end {
+          var first = 0
+          for group in groups {
+            let values = soft[first..<first + group.count * hidden]
+            first += values.count
+            guard start <= group.lowerBound, group.upperBound <= end else { continue }
             span.groups.append(group)
-            span.soft.append(
-              Batch.SoftRows(
-                row: group.lowerBound - start, values: soft[first * 64..<(first + group.count) * 64]))
+            span.soft.append(Batch.SoftRows(row: group.lowerBound - start, values: values))
           }
           return runner.step([span])
         }
       }
       let whole = logits(cuts: [])
-      for (row, wanted) in zip(ints(document["rows"]), expected) {
-        #expect(distance(whole[row], wanted) < 1e-3, "\(String(describing: isa)), row \(row)")
+      for (row, wanted) in zip(rows, expected) {
+        #expect(distance(whole[Int(row)], wanted) < 1e-3, "\(String(describing: isa)), row \(row)")
       }
-      #expect(sameBits(whole, logits(cuts: [3, 17])))
+      // Cut a token before every image.
+      #expect(sameBits(whole, logits(cuts: groups.map { max(0, $0.lowerBound - 1) })))
     }
   }
 
-  @Test(isPresent) func `the embedding per layer is a table, and what is read in whole is no part of it`()
-    throws
-  {
-    let model = try Runner(path).model
-    // 160 rows of 10 layers of 64 elements in 4 bits, and a scale and a bias for 64 of them.
-    #expect(model.tableBytes == 160 * (10 * 32 + 10 * 4))
-    #expect(try Runner(TestData.fixtures + "/models/gemma4-moe-tiny").model.tableBytes == 0)
+  @Test(arguments: GoldenFolder.towers + GoldenFolder.groups)
+  func `the embedding per layer is a table, and what is read in whole is no part of it`(
+    golden: GoldenFolder
+  ) throws {
+    let weights = try ModelFolder(path: golden.path).weights
+    let table = weights.names.filter { $0.contains("embed_tokens_per_layer.") }
+    let bytes = try table.map { try weights.tensor($0, shape: weights.shape(of: $0) ?? []).bytes.count }
+    #expect(try Runner(golden.path).model.tableBytes == bytes.reduce(0, +))
   }
 
-  @Test(isPresent) func `config.json says which tokens stand around an image`() throws {
-    let runner = try Runner(path)
-    let images = try #require(runner.model.mediaRules.images)
-    #expect(images.marks == MediaMarks(opening: 152, soft: 150, closing: 153))
-    #expect(images.grid == PatchGrid(patch: 16, pooling: 3, tokens: 280, positions: 64))
+  @Test(haveTowers, arguments: GoldenFolder.towers)
+  func `config.json says which tokens stand around an image`(golden: GoldenFolder) throws {
+    let images = try #require(try Runner(golden.path).model.mediaRules.images)
+    #expect(images.marks == (try golden.marks(opening: "boi", soft: "image", closing: "eoi")))
+    #expect(
+      images.grid
+        == PatchGrid(
+          patch: try golden.setting("vision_config", "patch_size"),
+          pooling: try golden.setting("vision_config", "pooling_kernel_size"),
+          tokens: try golden.setting("vision_config", "default_output_length"),
+          positions: try golden.setting("vision_config", "position_embedding_size")))
   }
 
-  @Test(isPresent) func `without vision there is no encoder`() throws {
+  @Test(haveTowers, arguments: GoldenFolder.towers)
+  func `without vision there is no encoder`(golden: GoldenFolder) throws {
     var options = MediaOptions()
     options.vision = false
     let compute = try ComputeContext(threads: 1)
-    let model = try ModelFamily.load(try ModelFolder(path: path), compute: compute, media: options)
+    let model = try ModelFamily.load(try ModelFolder(path: golden.path), compute: compute, media: options)
     #expect(model.mediaRules.images == nil && model.mediaRules.switchedOff.contains(.image))
     #expect(model.encoder(for: .image) == nil)
   }

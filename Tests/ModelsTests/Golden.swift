@@ -1,4 +1,4 @@
-// Golden checkpoints: a folder with config, weights, and what a reference implementation computed from them.
+// What tests of models work with: a model and its cache, the results that are expected of it, and comparisons.
 
 import Checkpoint
 import Compute
@@ -92,45 +92,32 @@ func sameBits(_ a: [[Float]], _ b: [[Float]]) -> Bool {
   a.map { $0.map(\.bitPattern) } == b.map { $0.map(\.bitPattern) }
 }
 
-/// `expected.json` of a golden checkpoint, or one variant inside it.
+/// What a reference computed from a prompt of text: `expected.json` of a golden, or one variant inside it.
 struct Expected {
   let inputs: [Int32]
-  let first: [Float]
-  let last: [Float]
+  /// Logits by position in the prompt.
+  let logits: [Int: [Float]]
   let argmaxEach: [Int32]
   let greedy: [Int32]
 
-  init(_ path: String, variant: String? = nil) throws {
-    let document = try JSONValue(parsing: try File.read(path + "/expected.json", limit: 1 << 24))
+  init(_ golden: GoldenFolder, variant: String? = nil) throws {
+    let document = try golden.expected()
     let results = variant.flatMap { document[$0] } ?? document
     // Multimodal goldens: the results of the text alone have names of their own, their logits a file.
-    let text = document["text_input_ids"] == nil ? "" : "text_"
-    func floats(_ key: String) -> [Float] {
-      (results[key]?.arrayValue ?? []).compactMap { $0.doubleValue.map { Float($0) } }
+    let isMultimodal = document["text_input_ids"] != nil
+    let text = isMultimodal ? "text_" : ""
+    inputs = tokenIDs(document[text + "input_ids"])
+    argmaxEach = tokenIDs(results["argmax_each"] ?? results["text_argmax"])
+    greedy = tokenIDs(results[text + "greedy"])
+    guard !isMultimodal else {
+      logits = Dictionary(
+        uniqueKeysWithValues: try golden.array("text_logits").rows.enumerated().map { ($0, $1) })
+      return
     }
-    func ids(_ value: JSONValue?) -> [Int32] {
-      (value?.arrayValue ?? []).compactMap { $0.intValue.map { Int32($0) } }
+    var logits = [0: numbers(results["logits_first"]), inputs.count - 1: numbers(results["logits_last"])]
+    for (position, values) in results["logits_at"]?.objectValue?.entries ?? [] {
+      logits[try #require(Int(position))] = numbers(values)
     }
-    inputs = ids(document[text + "input_ids"])
-    let rows = text.isEmpty ? [] : try Self.rows("text_logits", of: path + "/expected.safetensors")
-    first = rows.first ?? floats("logits_first")
-    last = rows.last ?? floats("logits_last")
-    argmaxEach = ids(results["argmax_each"] ?? results["text_argmax"])
-    greedy = ids(results[text + "greedy"])
-  }
-
-  /// The rows of a float32 matrix in a safetensors file.
-  static func rows(_ name: String, of path: String) throws -> [[Float]] {
-    let bytes = try File.read(path, limit: 1 << 24)
-    let length = bytes.prefix(8).reversed().reduce(0) { $0 << 8 | Int($1) }
-    let entry = try #require(JSONValue(parsing: Array(bytes[8..<8 + length]))[name])
-    let columns = try #require(entry["shape"]?.arrayValue?.last?.intValue)
-    let start = 8 + length + (try #require(entry["data_offsets"]?[0]?.intValue))
-    let end = 8 + length + (try #require(entry["data_offsets"]?[1]?.intValue))
-    return stride(from: start, to: end, by: 4 * columns).map { row in
-      stride(from: row, to: row + 4 * columns, by: 4).map { at in
-        Float(bitPattern: bytes[at..<at + 4].reversed().reduce(0) { $0 << 8 | UInt32($1) })
-      }
-    }
+    self.logits = logits
   }
 }

@@ -7,28 +7,24 @@ import Support
 import Testing
 
 @Suite struct SameBitsTests {
-  /// One checkpoint per family and storage, with biases, head norms, scaling, partial rotation.
+  /// The package's own, and of the shared ones one for each family and storage that those lack: biases, head norms,
+  /// scaling, partial rotation.
   static let checkpoints: [String] =
-    fixtures.map { TestData.fixtures + "/models/" + $0 }
-    + (TestData.shared.map { shared in
+    GoldenFolder.fixtures.map(\.path)
+    + GoldenFolder.decoders.map(\.path).filter { path in
       [
         "gemma3n-tiny-q4", "gemma3text-tiny-q4", "gemma4-mm-tiny-q4", "qwen3-tiny-q4", "qwen3moe-tiny-q4",
-        "phi4mini-tiny-q4", "mistral-tiny-q8gs32",
-        "llama-tiny-bf16",
-      ].map { shared + "/goldens/" + $0 }
-    } ?? [])
-
-  /// Long enough for three cache blocks.
-  private let prompt = (0..<70).map { Int32(($0 * 37 + 11) % 160) }
-  private let other = (0..<45).map { Int32(($0 * 53 + 5) % 160) }
+        "phi4mini-tiny-q4", "mistral-tiny-q8gs32", "llama-tiny-bf16",
+      ].contains { path.hasSuffix("/goldens/" + $0) }
+    }
 
   @Test(arguments: checkpoints)
   func `a prompt in chunks of any size has the bits of one pass`(path: String) throws {
     for kernels in CPUFeatures.available {
       let runner = try Runner(path, isa: kernels)
-      let whole = runner.logits(of: prompt)
+      let whole = runner.logits(of: runner.prompt)
       for chunk in [1, 3, 32, 33] {
-        #expect(sameBits(runner.logits(of: prompt, chunk: chunk), whole), "\(kernels) \(chunk)")
+        #expect(sameBits(runner.logits(of: runner.prompt, chunk: chunk), whole), "\(kernels) \(chunk)")
       }
     }
   }
@@ -37,6 +33,7 @@ import Testing
   func `a sequence has the same bits alone and in a batch`(path: String) throws {
     for kernels in CPUFeatures.available {
       let runner = try Runner(path, isa: kernels)
+      let (prompt, other) = (runner.prompt, runner.other)
       let alone = runner.logits(of: prompt)
       let otherAlone = runner.logits(of: other)
 
@@ -62,6 +59,7 @@ import Testing
   @Test(arguments: checkpoints)
   func `the number of threads does not change a bit`(path: String) throws {
     let one = try Runner(path, threads: 1)
+    let prompt = one.prompt
     let whole = one.logits(of: prompt)
     let single = one.logits(of: prompt, chunk: 1)
     for threads in [2, 3] {
@@ -76,6 +74,7 @@ import Testing
     throws
   {
     let runner = try Runner(path, mode: .fast)
+    let (prompt, other) = (runner.prompt, runner.other)
     let whole = runner.logits(of: prompt)
     for chunk in [1, 3, 33] { #expect(sameBits(runner.logits(of: prompt, chunk: chunk), whole), "\(chunk)") }
     let spans = [prompt, other].map { tokens in
@@ -92,14 +91,16 @@ import Testing
   func `weights copied into panels give the bits of weights in the file`(path: String) throws {
     let mapped = try Runner(path, mode: .fast, interleaves: false)
     let copied = try Runner(path, threads: 2, mode: .fast)
+    let (prompt, other) = (mapped.prompt, mapped.other)
     #expect(sameBits(copied.logits(of: prompt), mapped.logits(of: prompt)))
     #expect(sameBits(copied.logits(of: other, chunk: 1), mapped.logits(of: other, chunk: 1)))
   }
 
   @Test(arguments: checkpoints)
   func `the fast mode stays close to the exact one`(path: String) throws {
-    let exact = try Runner(path).logits(of: prompt)
-    let fast = try Runner(path, mode: .fast).logits(of: prompt)
+    let runner = try Runner(path)
+    let exact = runner.logits(of: runner.prompt)
+    let fast = try Runner(path, mode: .fast).logits(of: runner.prompt)
     // Relative RMS of the centred logits: 0.03 to 0.06 were measured for int8 blocks of 32 and 64.
     var (difference, size) = (Float(0), Float(0))
     for (a, b) in zip(exact, fast) {
@@ -115,6 +116,7 @@ import Testing
 
   @Test func `only requested rows have logits, in the order of the batch`() throws {
     let runner = try Runner(Self.checkpoints[0])
+    let prompt = runner.prompt
     let all = runner.logits(of: prompt)
     let tables = (0..<4).map { _ in runner.makeTable(70) }
     func span(_ table: Int, _ count: Int, _ logits: LogitRows) -> Batch.Span {
@@ -132,8 +134,18 @@ import Testing
     func run(_ tokens: [Int32]) -> [[Float]] {
       runner.step([.init(tokens: tokens, start: 0, blocks: table, logits: .all)])
     }
-    let first = run(prompt)
-    _ = run(other)
-    #expect(sameBits(run(prompt), first))
+    let first = run(runner.prompt)
+    _ = run(runner.other)
+    #expect(sameBits(run(runner.prompt), first))
+  }
+}
+
+extension Runner {
+  /// Long enough for three cache blocks.
+  fileprivate var prompt: [Int32] { tokens(70, step: 37, from: 11) }
+  fileprivate var other: [Int32] { tokens(45, step: 53, from: 5) }
+
+  private func tokens(_ count: Int, step: Int, from first: Int) -> [Int32] {
+    (0..<count).map { Int32(($0 * step + first) % model.vocabularySize) }
   }
 }

@@ -37,7 +37,7 @@ final class Gemma4Audio: MediaEncoder {
   }
 
   let settings: MelSettings
-  fileprivate let config: Gemma4AudioConfig
+  let config: Gemma4AudioConfig
   fileprivate let compute: ComputeContext
   fileprivate let input: Gemma4AudioInput
   fileprivate let layers: [Layer]
