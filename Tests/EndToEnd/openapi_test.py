@@ -6,7 +6,7 @@ import re
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from around_test import TOOLS
+from messages_test import TOOLS
 from sdk_test import CAPITAL, WEATHER
 from server import ROOT, parse
 

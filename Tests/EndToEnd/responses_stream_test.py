@@ -1,4 +1,4 @@
-"""Responses streams, cases V01 to V25, and the WebSocket that carries the same events."""
+"""Streams of the Responses API, and the WebSocket that carries the same events."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def sdk_events(s, content, **options):
     return list(create(s, content, stream=True, **options))
 
 
-def test_v01_plain_text(s):
+def test_the_events_of_plain_text(s):
     events = sdk_events(s, CAPITAL)
     text = [e for e in events if e.type == "response.output_text.delta"]
     assert [e.type.removeprefix("response.") for e in events if e not in text] == [
@@ -41,7 +41,7 @@ def test_v01_plain_text(s):
     assert events[-1].response.output_text == create(s, CAPITAL).output_text
 
 
-def test_v02_the_helper(s):
+def test_the_sdks_stream_helper_gives_the_whole_response(s):
     with s.client.responses.stream(model=s.model, input=CAPITAL, temperature=0, **NO_THOUGHT) as helper:
         final = helper.get_final_response()
     assert final.output_text == create(s, CAPITAL).output_text
@@ -55,7 +55,7 @@ def test_v02_the_helper(s):
 WEATHER_STRICTLESS = {**WEATHER, "strict": False}
 
 
-def test_v03_to_v10_every_event_of_every_kind(s):
+def test_every_event_of_every_kind(s):
     cases = [
         dict(input=CAPITAL, **NO_THOUGHT), dict(input=YES), dict(input=ASK_WEATHER, tools=[WEATHER], **NO_THOUGHT),
         dict(input=ASK_WEATHER, tools=[WEATHER]), dict(input="Hello!", store=False),
@@ -89,7 +89,7 @@ def texts_of(body):
              item.get("summary"), item.get("encrypted_content")) for item in body["output"]]
 
 
-def test_v11_a_call(s):
+def test_the_events_of_a_call(s):
     events = stream(s, input=ASK_WEATHER, tools=[WEATHER], **NO_THOUGHT)
     body = check_stream(events)
     call = body["output"][0]
@@ -98,7 +98,7 @@ def test_v11_a_call(s):
     assert done["name"] == "get_weather"
 
 
-def test_v12_two_calls(s):
+def test_the_events_of_two_calls(s):
     for question in ("What is the weather in Paris and London?", "What is the weather in Paris and in Rome?"):
         body = check_stream(stream(s, input=question, tools=[WEATHER], **NO_THOUGHT))
         if len([item for item in body["output"] if item["type"] == "function_call"]) > 1:
@@ -106,7 +106,7 @@ def test_v12_two_calls(s):
     return "the demo model makes one call at a time; the Swift tests have two"
 
 
-def test_v13_names_of_reasoning_events(s):
+def test_names_of_reasoning_events(s):
     assert check_stream(stream(s, input=YES))["output"][0]["content"][0]["text"]
     for mode in ("openresponses", "none"):
         other = Server(s.binary, "--responses-reasoning-events", mode)
@@ -122,7 +122,7 @@ def test_v13_names_of_reasoning_events(s):
             assert other.stop() == 0
 
 
-def test_v14_limits_everywhere(s):
+def test_a_limit_can_cut_any_item(s):
     story = stream(s, input="Tell me a story.", max_output_tokens=6, **NO_THOUGHT)
     thought = stream(s, input=YES, max_output_tokens=6)
     for events, kind in ((story, "message"), (thought, "reasoning")):
@@ -145,13 +145,13 @@ def test_v14_limits_everywhere(s):
 
 
 @constrained("text.format")
-def test_v15_a_parsed_stream(s):
+def test_a_parsed_stream(s):
     with s.client.responses.stream(
             model=s.model, input="Give the capital of France as JSON.", text_format=Capital, temperature=0) as helper:
         assert isinstance(helper.get_final_response().output_parsed, Capital)
 
 
-def test_v16_log_probabilities(s):
+def test_log_probabilities_are_streamed(s):
     events = stream(s, input=CAPITAL, include=["message.output_text.logprobs"], top_logprobs=3, **NO_THOUGHT)
     body = check_stream(events)
     for event in events:
@@ -164,7 +164,7 @@ def test_v16_log_probabilities(s):
     sdk_events(s, CAPITAL, include=["message.output_text.logprobs"], top_logprobs=3)
 
 
-def test_v17_bad_requests(s):
+def test_bad_requests_are_refused_before_a_stream(s):
     for members, status in [({"input": []}, 400), ({"input": "x", "tools": [{"type": "mcp"}]}, 400),
                             ({"input": "word " * 5000}, 400), ({"input": "x", "model": "nope"}, 404)]:
         found, headers, body = s.post(PATH, {"model": s.model, "stream": True, **members})
@@ -172,7 +172,7 @@ def test_v17_bad_requests(s):
         assert json.loads(body)["error"].keys() == {"message", "type", "param", "code"}
 
 
-def test_v18_a_server_that_ends_finishes_its_streams(s):
+def test_a_server_that_ends_finishes_its_streams(s):
     """Faults within a stream cannot be had from outside; they are in the Swift tests."""
     server = Server(s.binary)
     with server.connect() as connection:
@@ -190,7 +190,7 @@ def test_v18_a_server_that_ends_finishes_its_streams(s):
     assert server.process.wait(timeout=40) == 0
 
 
-def test_v19_a_client_that_leaves(s):
+def test_a_client_that_leaves(s):
     ids = []
     for _ in range(5):
         events = endless(s, stream=True)
@@ -211,7 +211,7 @@ def test_v19_a_client_that_leaves(s):
         assert body["status"] == "cancelled" and body["usage"]["output_tokens"] < 1900
 
 
-def test_v20_replays(s):
+def test_a_stored_stream_can_be_replayed_from_any_event(s):
     for case in (dict(input=YES), dict(input=ASK_WEATHER, tools=[WEATHER]),
                  dict(input="Tell me a story.", max_output_tokens=20, **NO_THOUGHT)):
         events = stream(s, **case)
@@ -229,7 +229,7 @@ def test_v20_replays(s):
         assert s.get(f"{PATH}/{id}?{query}")[0] == 400, query
 
 
-def test_v20b_following_a_background_response(s):
+def test_following_a_background_response(s):
     running = endless(s, background=True)
     with ThreadPoolExecutor(2) as pool:
         followers = [pool.submit(lambda: parse_stream(s.get(f"{PATH}/{running.id}?stream=true")[2])) for _ in range(2)]
@@ -242,7 +242,7 @@ def test_v20b_following_a_background_response(s):
     assert parse_stream(s.get(f"{PATH}/{running.id}?stream=true")[2]) == first
 
 
-def test_v20c_background_and_stream(s):
+def test_a_background_response_can_be_streamed(s):
     events = stream(s, input=CAPITAL, background=True, **NO_THOUGHT)
     assert "Paris" in deltas(events)
     check_stream(events, background=True)
@@ -259,7 +259,7 @@ def test_v20c_background_and_stream(s):
     assert check_stream(parse_stream(s.get(f"{PATH}/{id}?stream=true")[2]), background=True)["status"] == "cancelled"
 
 
-def test_v21_ten_at_once(s):
+def test_ten_at_once(s):
     cases = [
         dict(input=[user("Hello!", type="message")]), dict(input=CAPITAL), dict(input="What is 2+2?"),
         dict(input=[{"type": "message", "role": "system", "content": "You are a helpful assistant."}, user("Hi")]),
@@ -274,14 +274,14 @@ def test_v21_ten_at_once(s):
     assert [texts_of(body) for body in together] == [texts_of(body) for body in alone]
 
 
-def test_v24_a_call_without_arguments(s):
+def test_a_call_without_arguments(s):
     tool = {"type": "function", "name": "get_time", "description": "Get the current time", "parameters": {
         "type": "object", "properties": {}}}
     body = check_stream(stream(s, input="What time is it?", tools=[tool], **NO_THOUGHT))
     return f"the demo model says {[item['type'] for item in body['output']]}; the Swift tests have the empty call"
 
 
-def test_v25_a_long_answer(s):
+def test_a_long_answer(s):
     events = stream(s, input="Tell me a story.", max_output_tokens=1900, ignore_eos=True, **NO_THOUGHT)
     body = check_stream(events)
     assert body["usage"]["output_tokens"] == 1900 and types(events).count("incomplete") == 1

@@ -1,4 +1,4 @@
-"""The Responses API: cases R01 to R47 of its checklist, with the strict SDK and with raw requests."""
+"""The Responses API, with the strict SDK and with raw requests."""
 
 import functools
 import json
@@ -85,20 +85,20 @@ def call_item(response):
 # Answers
 
 
-def test_r01_a_plain_answer(s):
+def test_a_plain_answer(s):
     response = create(s, CAPITAL)
     assert response.status == "completed" and response.output_text == "The capital of France is Paris."
     assert response.id.startswith("resp_") and response.output[0].id.startswith("msg_")
 
 
-def test_r02_every_required_member_is_there(s):
+def test_every_required_member_is_there(s):
     status, _, body = raw(s, input=CAPITAL)
     assert status == 200
     check_response(body)
     assert [item["type"] for item in body["output"]] == ["reasoning", "message"]
 
 
-def test_r03_forms_of_a_message(s):
+def test_forms_of_a_message(s):
     forms = [CAPITAL, [user(CAPITAL)], [user(CAPITAL, type="message")],
              [user([{"type": "input_text", "text": CAPITAL}])],
              [user([{"type": "input_text", "text": CAPITAL[:5]}, {"type": "input_text", "text": CAPITAL[5:]}])]]
@@ -107,7 +107,7 @@ def test_r03_forms_of_a_message(s):
     assert len({answer.output_text for answer in answers}) == 1
 
 
-def test_r04_instructions_are_shown_and_not_inherited(s):
+def test_instructions_are_shown_and_not_inherited(s):
     words = "You are a helpful assistant."
     plain, instructed = create(s, CAPITAL), create(s, CAPITAL, instructions=words)
     assert instructed.instructions == words
@@ -119,21 +119,21 @@ def test_r04_instructions_are_shown_and_not_inherited(s):
     assert after_instructed.usage.input_tokens == after_plain.usage.input_tokens
 
 
-def test_r05_system_and_developer(s):
+def test_system_and_developer(s):
     for role in ("system", "developer"):
         answer = create(s, [{"role": role, "content": "You are a helpful assistant."}, user(CAPITAL)])
         assert "Paris" in answer.output_text
     create(s, [{"role": "system", "content": "Be brief."}, user(CAPITAL)], instructions="You are a helpful assistant.")
 
 
-def test_r06_several_turns(s):
+def test_several_turns(s):
     answer = create(s, [
         user("My name is Alice."), {"role": "assistant", "content": "Hello, Alice! Nice to meet you."},
         user("What is my name?")])
     assert "Alice" in answer.output_text
 
 
-def test_r07_history_in_all_its_forms(s):
+def test_history_in_all_its_forms(s):
     text = {"type": "output_text", "text": "Hello, Alice! Nice to meet you."}
     thought = {"type": "reasoning", "summary": []}
     content = [{"type": "reasoning_text", "text": "A greeting."}]
@@ -156,7 +156,7 @@ def test_r07_history_in_all_its_forms(s):
     assert raw(s, input=trailing)[0] == 200
 
 
-def test_r08_phases(s):
+def test_phases_are_kept(s):
     for phase in ("commentary", "final_answer", None):
         answer = create(s, [user("Hi"), {"role": "assistant", "content": "Hello!", "phase": phase}, user(CAPITAL)])
         kept = s.client.responses.input_items.list(answer.id, order="asc").data[1]
@@ -164,7 +164,7 @@ def test_r08_phases(s):
     assert raw(s, input=[{"role": "assistant", "content": "x", "phase": "other"}])[0] == 400
 
 
-def test_r09_inputs_that_are_none(s):
+def test_inputs_that_are_none(s):
     cases = [
         ({}, "input"), ({"input": []}, "input"), ({"input": 5}, "input"), ({"input": [5]}, "input[0]"),
         ({"input": [{"content": "x"}]}, "input[0].type"), ({"input": [user("x"), {"type": "nope"}]}, "input[1].type"),
@@ -183,25 +183,25 @@ def test_r09_inputs_that_are_none(s):
         assert body["error"].keys() == {"message", "type", "param", "code"}
 
 
-def test_r10_models(s):
+def test_a_model_that_is_not_served_is_refused(s):
     assert json.loads(s.post(PATH, {"input": "x"})[2])["error"]["param"] == "model"
     refused(lambda: s.client.responses.create(model="nope", input="x"), 404, "model", "model_not_found")
 
 
-def test_r11_the_token_limit(s):
+def test_the_token_limit(s):
     response = create(s, "Tell me a story.", max_output_tokens=8)
     assert response.status == "incomplete" and response.incomplete_details.reason == "max_output_tokens"
     assert response.output[-1].status == "incomplete" and response.usage.output_tokens == 8
     assert response.max_output_tokens == 8
 
 
-def test_r12_limits_that_are_none(s):
+def test_limits_that_are_none(s):
     for value in (0, -1, 1.5, "8"):
         status, _, body = raw(s, input="x", max_output_tokens=value)
         assert (status, body["error"]["param"]) == (400, "max_output_tokens"), body
 
 
-def test_r13_settings_are_echoed(s):
+def test_settings_are_echoed(s):
     response = create(
         s, CAPITAL, temperature=0.25, top_p=0.5, metadata={"a": "b"}, truncation="auto", parallel_tool_calls=False,
         service_tier="auto", max_tool_calls=3, safety_identifier="who", prompt_cache_key="key", user="u",
@@ -219,7 +219,7 @@ def test_r13_settings_are_echoed(s):
     assert status == 200 and body["temperature"] is not None and body["top_p"] is not None
 
 
-def test_r14_metadata_has_limits(s):
+def test_metadata_has_limits(s):
     cases = [{str(n): "x" for n in range(17)}, {"k" * 65: "x"}, {"k": "v" * 513}, {"k": 1}, "x"]
     for metadata in cases:
         status, _, body = raw(s, input="x", metadata=metadata)
@@ -233,7 +233,7 @@ class Capital(BaseModel):
 
 
 @constrained("text.format")
-def test_r15_a_parsed_answer(s):
+def test_a_parsed_answer(s):
     response = s.client.responses.parse(
         model=s.model, input="Give the capital of France as JSON.", text_format=Capital, temperature=0,
         reasoning={"effort": "none"})
@@ -243,12 +243,12 @@ def test_r15_a_parsed_answer(s):
 
 
 @constrained("text.format")
-def test_r15b_a_json_object(s):
+def test_a_json_object(s):
     response = create(s, "Give the capital of France as JSON.", text={"format": {"type": "json_object"}})
     assert isinstance(json.loads(response.output_text), dict) and response.text.format.type == "json_object"
 
 
-def test_r16_formats_that_are_none(s):
+def test_formats_that_are_none(s):
     cases = [
         ({"type": "json_schema", "name": "x"}, "text.format.schema"),
         ({"type": "json_schema", "schema": {}}, "text.format.name"),
@@ -263,7 +263,7 @@ def test_r16_formats_that_are_none(s):
 # Tools
 
 
-def test_r17_a_call(s):
+def test_a_tool_is_called(s):
     response = create(s, ASK_WEATHER, tools=[WEATHER])
     call = call_item(response)
     assert response.status == "completed" and call.name == "get_weather" and call.status == "completed"
@@ -274,7 +274,7 @@ def test_r17_a_call(s):
         {"type": "function", "name": "f", "description": None, "parameters": None, "strict": None}]
 
 
-def test_r18_no_call_and_allowed_tools(s):
+def test_no_call_and_allowed_tools(s):
     response = create(s, ASK_WEATHER, tools=[WEATHER], tool_choice="none")
     assert response.tool_choice == "none" and all(item.type == "message" for item in response.output)
     choice = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "get_weather"}]}
@@ -289,7 +289,7 @@ def test_r18_no_call_and_allowed_tools(s):
 
 
 @constrained("tool_choice")
-def test_r18b_a_forced_call(s):
+def test_a_forced_call(s):
     for choice in ("required", {"type": "function", "name": "get_weather"}):
         response = create(s, CAPITAL, tools=[WEATHER], tool_choice=choice)
         assert raw_of(response)["tool_choice"] == choice
@@ -297,18 +297,18 @@ def test_r18b_a_forced_call(s):
 
 
 @constrained("tools[0].strict")
-def test_r18c_a_strict_tool(s):
+def test_a_strict_tool(s):
     response = create(s, ASK_WEATHER, tools=[{**WEATHER, "strict": True}])
     assert json.loads(call_item(response).arguments).keys() == {"location"}
     assert raw_of(response)["tools"][0]["strict"] is True
 
 
-def test_r19_chat_tools_are_refused(s):
+def test_chat_tools_are_refused(s):
     status, _, body = raw(s, input="x", tools=[{"type": "function", "function": {"name": "f"}}])
     assert (status, body["error"]["param"]) == (400, "tools[0].function")
 
 
-def test_r20_other_tools(s):
+def test_tools_of_other_kinds_are_refused(s):
     for kind in ("web_search", "mcp", "code_interpreter", "custom", "local_shell"):
         status, _, body = raw(s, input="x", tools=[WEATHER, {"type": kind, "name": "x"}])
         assert (status, body["error"]["param"]) == (400, "tools[1].type"), body
@@ -318,7 +318,7 @@ def test_r20_other_tools(s):
         assert "tools[1].name" in body["error"]["message"]
 
 
-def test_r20b_other_tools_are_dropped_on_request(s):
+def test_other_tools_are_dropped_on_request(s):
     lenient = Server(s.binary, "--drop-unknown-tools")
     try:
         tools = [{"type": "web_search"}, WEATHER, {"type": "local_shell"}]
@@ -332,7 +332,7 @@ def test_r20b_other_tools_are_dropped_on_request(s):
         assert lenient.stop() == 0
 
 
-def test_r21_a_round_trip_by_items(s):
+def test_a_round_trip_by_items(s):
     call = call_item(create(s, ASK_WEATHER, tools=[WEATHER]))
     result = '{"temperature": 21, "sky": "sunny"}'
     answers = []
@@ -353,7 +353,7 @@ def test_r21_a_round_trip_by_items(s):
     assert chat.choices[0].message.content == answers[0].output_text
 
 
-def test_r22_a_result_without_a_call(s):
+def test_a_result_without_a_call(s):
     status, _, body = raw(s, input=[{"type": "function_call_output", "call_id": "call_x", "output": "1"}])
     error = body["error"]
     assert (status, error["param"], error["code"]) == (400, "input", None)
@@ -363,7 +363,7 @@ def test_r22_a_result_without_a_call(s):
 # Chains
 
 
-def test_r23_a_chain_remembers(s):
+def test_a_chain_remembers(s):
     first = create(s, "My name is Alice.")
     second = create(s, "What is my name?", previous_response_id=first.id)
     assert "Alice" in second.output_text and second.previous_response_id == first.id
@@ -373,7 +373,7 @@ def test_r23_a_chain_remembers(s):
     assert by_hand.output_text == second.output_text
 
 
-def test_r24_long_chains_and_branches(s):
+def test_long_chains_and_branches(s):
     chain = [create(s, "My name is Alice.")]
     for _ in range(4):
         chain.append(create(s, CAPITAL, previous_response_id=chain[-1].id))
@@ -389,7 +389,7 @@ def test_r24_long_chains_and_branches(s):
     assert create(s, "Hello!", previous_response_id=chain[4].id).status == "completed"
 
 
-def test_r25_a_round_trip_by_chain_without_tools(s):
+def test_a_round_trip_by_chain_without_tools(s):
     first = create(s, ASK_WEATHER, tools=[WEATHER])
     output = {"type": "function_call_output", "call_id": call_item(first).call_id, "output": '{"temperature": 21}'}
     second = create(s, [output], previous_response_id=first.id)
@@ -398,7 +398,7 @@ def test_r25_a_round_trip_by_chain_without_tools(s):
     assert "21" in with_tools.output_text
 
 
-def test_r26_nothing_to_go_on_from(s):
+def test_nothing_to_go_on_from(s):
     gone = create(s, "Hello!")
     s.client.responses.delete(gone.id)
     unstored = create(s, "Hello!", store=False)
@@ -408,7 +408,7 @@ def test_r26_nothing_to_go_on_from(s):
         assert error.body["message"] == f"Previous response with id '{id}' not found."
 
 
-def test_r27_chain_and_conversation_together(s):
+def test_chain_and_conversation_together(s):
     status, _, body = raw(s, input="x", previous_response_id="resp_x", conversation="conv_x")
     assert status == 400 and body["error"]["param"] == "previous_response_id"
 
@@ -416,7 +416,7 @@ def test_r27_chain_and_conversation_together(s):
 # The store
 
 
-def test_r28_stored_and_not_stored(s):
+def test_stored_and_not_stored(s):
     for options in ({}, {"tools": [WEATHER]}, {"reasoning": {}}):
         stored = create(s, ASK_WEATHER, **options)
         assert s.client.responses.retrieve(stored.id) == stored
@@ -426,7 +426,7 @@ def test_r28_stored_and_not_stored(s):
     assert error.body["message"] == f"Response with id '{unstored.id}' not found."
 
 
-def test_r29_deletion(s):
+def test_a_deleted_response_is_gone(s):
     response = create(s, "Hello!")
     status, _, body = s.delete(f"{PATH}/{response.id}")
     assert (status, json.loads(body)) == (200, {"id": response.id, "object": "response", "deleted": True})
@@ -435,7 +435,7 @@ def test_r29_deletion(s):
     refused(lambda: s.client.responses.input_items.list(response.id), 404)
 
 
-def test_r30_input_items(s):
+def test_input_items_are_listed_in_pages(s):
     first = create(s, "My name is Alice.")
     items = s.client.responses.input_items.list(first.id).data
     assert [item.content[0].text for item in items] == ["My name is Alice."] and items[0].id.startswith("msg_")
@@ -458,7 +458,7 @@ def test_r30_input_items(s):
     assert len(list(s.client.responses.input_items.list(repeated.id, limit=1))) >= 1
 
 
-def test_r30b_references_to_items(s):
+def test_references_to_items(s):
     first = create(s, "My name is Alice.")
     given = s.client.responses.input_items.list(first.id).data[0]
     answer = create(s, [
@@ -466,7 +466,7 @@ def test_r30b_references_to_items(s):
     assert "Alice" in answer.output_text
 
 
-def test_r31_counting_tokens(s):
+def test_counting_tokens(s):
     for options in ({}, {"instructions": "Be brief."}, {"tools": [WEATHER]}):
         response = create(s, ASK_WEATHER, **options)
         count = s.client.responses.input_tokens.count(
@@ -480,7 +480,7 @@ def test_r31_counting_tokens(s):
     assert s.client.responses.input_tokens.count(model=s.model, input="word " * 5000).input_tokens > 2048
 
 
-def test_r32_a_foreground_response_cannot_be_cancelled(s):
+def test_a_foreground_response_cannot_be_cancelled(s):
     error = refused(lambda: s.client.responses.cancel(create(s, "Hello!").id), 400)
     assert error.body["message"] == "Cannot cancel a synchronous response."
     refused(lambda: s.client.responses.cancel("resp_nope"), 404)
@@ -497,7 +497,7 @@ def poll(s, id, seconds=60):
     raise AssertionError(f"{id} is {response.status}")
 
 
-def test_r33_background(s):
+def test_a_background_response_is_queued_and_completes(s):
     queued = create(s, CAPITAL, background=True)
     assert queued.status == "queued" and queued.background is True and queued.output == []
     done = poll(s, queued.id)
@@ -514,7 +514,7 @@ def endless(s, **options):
     return create(s, "Tell me a story.", max_output_tokens=1900, extra_body={"ignore_eos": True}, **options)
 
 
-def test_r33b_cancelling(s):
+def test_a_background_response_can_be_cancelled(s):
     running = endless(s, background=True)
     refused(lambda: create(s, "x", previous_response_id=running.id), 400, "previous_response_id")
     cancelled = s.client.responses.cancel(running.id)
@@ -530,7 +530,7 @@ def test_r33b_cancelling(s):
 # Include, truncation, reasoning
 
 
-def test_r34_include(s):
+def test_log_probabilities_are_included_on_request(s):
     assert create(s, CAPITAL, include=[]).output[0].content[0].logprobs == []
     response = create(s, CAPITAL, include=["message.output_text.logprobs"], top_logprobs=3)
     entries = response.output[0].content[0].logprobs
@@ -547,7 +547,7 @@ def test_r34_include(s):
     assert raw(s, input="x", top_logprobs=21)[2]["error"]["param"] == "top_logprobs"
 
 
-def test_r35_truncation(s):
+def test_overlong_inputs_are_refused_or_truncated(s):
     turns = []
     for number in range(200):
         turns += [user(f"What is {number}+1?"), {"role": "assistant", "content": f"It is {number + 1}."}]
@@ -566,7 +566,7 @@ def test_r35_truncation(s):
     assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
 
 
-def test_r35b_truncation_keeps_calls_with_their_results(s):
+def test_truncation_keeps_calls_with_their_results(s):
     loop = [user(ASK_WEATHER)]
     for number in range(120):
         loop += [
@@ -577,7 +577,7 @@ def test_r35b_truncation_keeps_calls_with_their_results(s):
     assert create(s, loop, tools=[WEATHER], truncation="auto").status == "completed"
 
 
-def test_r36_reasoning(s):
+def test_reasoning_is_an_item_of_its_own(s):
     response = create(s, YES, reasoning={"effort": "low"})
     assert [item.type for item in response.output] == ["reasoning", "message"] and response.output_text == "Yes"
     assert response.output[0].content[0].text and response.output[0].summary == []
@@ -592,7 +592,7 @@ def test_r36_reasoning(s):
     assert raw(s, input="x", reasoning={"summary": "banana"})[2]["error"]["param"] == "reasoning.summary"
 
 
-def test_r37_output_is_input(s):
+def test_output_is_input(s):
     for first in (create(s, YES, reasoning={}), create(s, ASK_WEATHER, tools=[WEATHER], reasoning={})):
         items = [item.model_dump() for item in first.output]
         for item in first.output:
@@ -601,7 +601,7 @@ def test_r37_output_is_input(s):
         assert create(s, [user("x"), *items, user(CAPITAL)]).status == "completed"
 
 
-def test_r38_sealed_reasoning(s):
+def test_sealed_reasoning(s):
     include = ["reasoning.encrypted_content"]
     first = create(s, ASK_WEATHER, tools=[WEATHER], reasoning={"effort": "low"}, include=include, store=False)
     thought, call = first.output[0], call_item(first)
@@ -626,7 +626,7 @@ def test_r38_sealed_reasoning(s):
     assert again.output[0].encrypted_content and again.output_text == stored.output_text
 
 
-def test_r39_images(s):
+def test_images_are_refused_by_a_model_of_text(s):
     for detail in ({}, {"detail": "auto"}):
         parts = [{"type": "input_text", "text": "What is this?"}, {"type": "input_image", "image_url": PNG, **detail}]
         status, _, body = raw(s, input=[user("x"), user(parts)])
@@ -635,7 +635,7 @@ def test_r39_images(s):
     assert raw(s, input=[user(parts)])[2]["error"]["param"] == "input[0].content[0].file_id"
 
 
-def test_r40_files_and_audio(s):
+def test_text_files_are_read_and_other_files_refused(s):
     data = "data:text/plain;base64,V2hhdCBpcyB0aGUgY2FwaXRhbCBvZiBGcmFuY2U/"
     answer = create(s, [user([{"type": "input_file", "file_data": data}])])
     assert answer.output_text == create(s, CAPITAL).output_text
@@ -655,7 +655,7 @@ def test_r40_files_and_audio(s):
         assert (status, body["error"]["param"]) == (400, f"input[0].content[0].{member}"), (part, body)
 
 
-def test_r41_what_is_not_there(s):
+def test_what_is_not_there(s):
     for name, value in [("prompt", {"id": "p"}), ("moderation", {"model": "m"}),
                         ("access_programs", {"cyber": "standard"}), ("context_management", [{"type": "compaction"}])]:
         status, _, body = raw(s, input="x", **{name: value})
@@ -665,14 +665,14 @@ def test_r41_what_is_not_there(s):
     refused(lambda: create(s, "x", conversation="conv_nope"), 404)
 
 
-def test_r42_times_and_nulls(s):
+def test_times_and_nulls(s):
     body = raw(s, input=CAPITAL)[2]
     assert body["error"] is None and body["incomplete_details"] is None
     assert type(body["created_at"]) is int and type(body["completed_at"]) is int
     assert body["completed_at"] >= body["created_at"]
 
 
-def test_r43_extensions(s):
+def test_fields_of_other_servers_work_and_unknown_ones_are_named(s):
     status, headers, body = raw(
         s, input=CAPITAL, top_k=5, seed=1, repetition_penalty=1.0, ignore_eos=True, stop=None, max_output_tokens=12,
         presence_penalty=0.5, frequency_penalty=0.25, nonsense=1)
@@ -686,7 +686,7 @@ def test_r43_extensions(s):
     assert status == 200 and headers["x-mlxserve-ignored"] == "input[1].type=web_search_call"
 
 
-def test_r44_ids_that_are_paths(s):
+def test_ids_that_are_paths(s):
     assert s.get(f"{PATH}/%00")[0] == 400
     for id in ("..%2f..%2fetc%2fpasswd", "..%2f", "resp_%C3%A9", "lock"):
         assert s.get(f"{PATH}/{id}")[0] == 404
@@ -695,7 +695,7 @@ def test_r44_ids_that_are_paths(s):
         assert s.get(f"{PATH}/{id}/input_items")[0] == 404
 
 
-def test_r45_the_store_is_bounded(s):
+def test_the_store_is_bounded(s):
     small = Server(s.binary, "--store-responses", "20")
     try:
         ids = [create(small, "Hello!", max_output_tokens=1).id for _ in range(30)]
@@ -705,7 +705,7 @@ def test_r45_the_store_is_bounded(s):
         assert small.stop() == 0
 
 
-def test_r46_a_restart(s):
+def test_a_restart(s):
     folder = tempfile.mkdtemp()
     try:
         first = Server(s.binary, "--state-dir", folder)
@@ -732,7 +732,7 @@ def test_r46_a_restart(s):
         shutil.rmtree(folder)
 
 
-def test_r46b_nothing_acknowledged_is_lost_by_a_kill(s):
+def test_nothing_acknowledged_is_lost_by_a_kill(s):
     folder = tempfile.mkdtemp()
     known, conversation = [], None
     try:
@@ -779,7 +779,7 @@ def test_r46b_nothing_acknowledged_is_lost_by_a_kill(s):
         shutil.rmtree(folder)
 
 
-def test_r47_compaction(s):
+def test_a_compacted_conversation_can_go_on(s):
     items = [user("My name is Alice."), {"role": "assistant", "content": "Hello, Alice! Nice to meet you."}]
     compacted = s.client.responses.compact(model=s.model, input=items)
     assert compacted.object == "response.compaction" and [item.type for item in compacted.output] == ["compaction"]

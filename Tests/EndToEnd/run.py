@@ -8,46 +8,51 @@ import time
 import traceback
 
 import access_test
-import around_test
 import audio_test
 import batching_test
-import chat_cases_test
+import chat_test
 import checkpoints_test
 import cli_test
 import media_reference_test
 import media_test
 import media_urls_test
+import messages_test
 import models_test
 import openapi_test
 import proxies_test
-import raw_test
 import responses_stream_test
 import responses_test
 import sdk_test
+import wire_test
 from reliability import (
-    a_framing_test, b_limits_test, c_access_test, d_json_test, e_parameters_test, f_tokenizer_test, g_templates_test,
-    h_constraints_test, i_streams_test, j_scheduler_test, k_files_test, l_system_test, m_load_test, n_logs_test)
+    constraints_test, files_test, framing_test, hosts_and_keys_test, json_test, limits_test, load_test, logs_test,
+    operating_system_test, parameters_test, prompts_test, scheduler_test, streams_test, templates_test)
 from reliability.watch import HOOKS, Watch
 from server import Server
 
 # What a case goes through when there is time: all of it.
 LONG = {
-    "test_D16_D17_cut_and_flipped": {"step": 1}, "test_H14_many_schemas": {"count": 10_000},
-    "test_J01_J02_J05_the_queue_has_its_length": {"rounds": 20}, "test_J03_overload": {"seconds": 60},
-    "test_J12_leaving_at_any_time": {"count": 1000}, "test_J13_J15_many_streams_do_not_mix": {"count": 200},
-    "test_K09_K10_settings_of_every_kind": {"count": 1000}, "test_C11_wrong_keys_take_one_time": {"count": 10_000},
-    "test_M07_mutated_messages": {"count": 1_000_000}, "test_M10_chaos": {"seconds": 300},
+    "hosts_and_keys_test.test_wrong_keys_take_one_time": {"count": 10_000},
+    "json_test.test_cut_and_flipped_documents_are_refused": {"step": 1},
+    "constraints_test.test_many_schemas_stay_within_memory": {"count": 10_000},
+    "scheduler_test.test_the_queue_has_its_length": {"rounds": 20},
+    "scheduler_test.test_overload_keeps_the_queue_bounded": {"seconds": 60},
+    "scheduler_test.test_leaving_at_any_time": {"count": 1000},
+    "scheduler_test.test_many_streams_do_not_mix": {"count": 200},
+    "files_test.test_settings_of_every_kind": {"count": 1000},
+    "load_test.test_mutated_messages_do_no_harm": {"count": 1_000_000},
+    "load_test.test_after_chaos_all_is_as_before": {"seconds": 300},
 }
 
 # The flags of a server, whether it must be as before after every case, and the cases that share it.
 GROUPS = [
     ((), False, (
-        sdk_test, chat_cases_test, responses_test, responses_stream_test, around_test, openapi_test, raw_test, cli_test,
+        sdk_test, chat_test, responses_test, responses_stream_test, messages_test, openapi_test, wire_test, cli_test,
         access_test, media_test, media_urls_test, media_reference_test, audio_test, checkpoints_test, models_test,
         batching_test, proxies_test)),
     (HOOKS, True, (
-        a_framing_test, b_limits_test, c_access_test, d_json_test, e_parameters_test, f_tokenizer_test, g_templates_test,
-        h_constraints_test, i_streams_test, j_scheduler_test, k_files_test, l_system_test, m_load_test, n_logs_test)),
+        framing_test, limits_test, hosts_and_keys_test, json_test, parameters_test, prompts_test, templates_test,
+        constraints_test, streams_test, scheduler_test, files_test, operating_system_test, load_test, logs_test)),
 ]
 
 
@@ -65,7 +70,7 @@ def run(tests, server, watch, is_long):
     for name, test in tests:
         begin = time.monotonic()
         try:
-            note = test(server, **(LONG.get(name.rpartition(".")[2], {}) if is_long else {}))
+            note = test(server, **(LONG.get(name.removeprefix("reliability."), {}) if is_long else {}))
             if watch:
                 watch.check()
             passed += 1

@@ -1,1 +1,1 @@
-"""The reliability plan as black-box cases, a module for each of its letters; docs/reliability.md lists all of them."""
+"""What hostile clients, broken files and a failing system may do, as black-box cases; docs/reliability.md lists them."""

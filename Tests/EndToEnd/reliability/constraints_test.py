@@ -1,4 +1,4 @@
-"""H: schemas, expressions and grammars. The official suites run in GrammarTests, H01 in the corpus of bad requests."""
+"""Schemas, expressions and grammars. The official suites run in GrammarTests, bad fields in wire_test."""
 
 import json
 import time
@@ -19,7 +19,7 @@ def refuses(s, field, seconds=2.0, **options):
     return error["code"]
 
 
-def test_H06_numbers_end(s):
+def test_numbers_end_at_any_temperature(s):
     for content in ({}, {"type": "number"}, {"type": "integer"}):
         for seed in range(3):
             options = {"temperature": 2, "seed": seed, "max_tokens": 400, "response_format": schema(content)}
@@ -32,7 +32,7 @@ def test_H06_numbers_end(s):
                 assert choice["finish_reason"] == "stop" and len(choice["message"]["content"]) <= 64, choice
 
 
-def test_H07_H08_H09_expressions(s):
+def test_hostile_expressions_are_refused_in_time(s):
     for pattern in ("(" * 60_000 + ")" * 60_000, "a" * (1 << 20), "(?<=x)*", "*a", "[z-a]", r"\p{Fish}", r"(a)\1", "(",
                     "a{1000000000}", "((a{100}){100}){100}", "[" * 50_000, "a{5,2}", "\\"):
         assert refuses(s, "guided_regex", guided_regex=pattern)
@@ -45,7 +45,7 @@ def test_H07_H08_H09_expressions(s):
     assert cpu_seconds(s) - before < 8
 
 
-def test_H10_H12_references_and_tools(s):
+def test_bad_references_and_tools_are_refused(s):
     refers = ({"$ref": "#"}, {"$ref": "#/$defs/none"}, {"$ref": "http://127.0.0.1:9/x"}, {"$ref": "file:///etc/passwd"},
               {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
               {"type": "object", "properties": {"x": {"$ref": "#"}}, "required": ["x"], "additionalProperties": False})
@@ -57,7 +57,7 @@ def test_H10_H12_references_and_tools(s):
         refuses(s, "tools[0].function.parameters", tools=[tool])
 
 
-def test_H11_many_branches(s):
+def test_many_branches_compile_in_time(s):
     cases = ({"enum": [f"v{i}" for i in range(20_000)]}, {"anyOf": [{"const": i} for i in range(10_000)]})
     layered = {"type": "string"}
     for _ in range(30):
@@ -74,7 +74,7 @@ def test_H11_many_branches(s):
     assert cpu_seconds(s) - before < 6, cpu_seconds(s) - before
 
 
-def test_H14_many_schemas(s, count=300):
+def test_many_schemas_stay_within_memory(s, count=300):
     rest = state(s)["rss"]
     for number in range(count):
         content = {"type": "object", "properties": {f"p{number}": {"enum": [f"a{number}", "b", number]}},
@@ -85,7 +85,7 @@ def test_H14_many_schemas(s, count=300):
     return f"{count} schemas, {(state(s)['rss'] - rest) >> 20} MiB more"
 
 
-def test_H15_compiling_hinders_no_stream(s):
+def test_compiling_hinders_no_stream(s):
     stream = begin(s, endless(s))
     read_event(stream)
     heavy = {"type": "object", "properties": {f"p{i}": {"type": "string", "pattern": f"^[a-z]{{{i + 1},40}}$"}
@@ -104,7 +104,7 @@ def test_H15_compiling_hinders_no_stream(s):
     return f"gaps: median {gaps[50] * 1000:.1f} ms, longest {gaps[-1] * 1000:.1f} ms"
 
 
-def test_H16_exact_bytes(s):
+def test_constants_come_back_byte_for_byte(s):
     for value in ("\u00e9", "e\u0301", "\"\\\u2028\n\t", "", "__proto__", "\U0001f600", "\u212a"):
         options = {"response_format": schema({"const": value}), "max_tokens": 60}
         assert json.loads(text_of(answered(s, CHAT, body(s, **options)))) == value

@@ -1,4 +1,4 @@
-// The routes around the answers: tokens, prompts, capabilities.
+// The routes beside the answers: tokens, prompts, capabilities.
 
 import HTTP
 import JSON
@@ -6,7 +6,7 @@ import OpenAI
 import Server
 import Testing
 
-struct AroundTests {
+struct TokenRoutesTests {
   private func post(_ path: String, _ body: String, service: FakeService = FakeService("x")) throws -> Answer
   {
     try makeApp(service).send("POST", path, body: body)

@@ -1,10 +1,7 @@
-"""Black-box cases of the chat and completions endpoints, numbered as in the conformance list.
+"""Black-box cases of the chat and completions endpoints: requests, formats, tools and streams.
 
-Cases that other files prove under a clear name are not repeated here:
-H01 H02 H03 H05 H06 H07 H08 H12 H13 H14 H16 H18 H19 H21 H24 H30, S03, S22, X01, X02: raw_test. M01 M02 M03, C03 C04 C05
-C10 C11 C13 C15 C16 C18 C19 C22 C24 C27 C39 C40 C41, T04 T08, S01 S02 S06 S07 S12 S13, L02 L03 L04: sdk_test.
-S21 (silence of a long prefill) and S24 (a fault in a stream) need a slow or broken engine: ServerTests/FailureTests.
-Not for a text model: C44 C46 and the voice half of C47. H04, H25, H28, R and A cases belong to other endpoints.
+Those for which a client needs the SDK are in sdk_test, those of bare sockets in wire_test. The silence of a long prefill and
+a fault in a stream need a slow or broken engine: ServerTests/FailureTests.
 """
 
 import asyncio
@@ -20,9 +17,9 @@ from typing import Optional
 import openai
 from pydantic import BaseModel
 
-from raw_test import CHAT, error_of, hello, read_response, request
 from sdk_test import CAPITAL, WEATHER, YES, joined, refused, text
 from server import Server, parse
+from wire_test import CHAT, error_of, hello, read_response, request
 
 PARIS = "What is the weather in Paris?"
 STORY = "Tell me a story."
@@ -80,12 +77,12 @@ def refuses(s, change, *params, code=None):
 # 5.1 HTTP
 
 
-def test_H09_a_lone_surrogate_does_no_harm(s):
+def test_a_lone_surrogate_does_no_harm(s):
     data = b'{"model":"%s","max_tokens":2,"messages":[{"role":"user","content":"a\\ud800b"}]}' % s.model.encode()
     assert s.post(CHAT, data)[0] in (200, 400)
 
 
-def test_H10_a_body_beyond_the_limit_is_refused_before_it_is_read(s):
+def test_a_body_beyond_the_limit_is_refused_before_it_is_read(s):
     with s.connect() as connection:
         connection.sendall(
             f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -93,7 +90,7 @@ def test_H10_a_body_beyond_the_limit_is_refused_before_it_is_read(s):
         assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
 
 
-def test_H11_a_chunked_body_beyond_the_limit_is_refused(s):
+def test_a_chunked_body_beyond_the_limit_is_refused(s):
     with s.connect() as connection:
         connection.sendall(
             f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -108,7 +105,7 @@ def test_H11_a_chunked_body_beyond_the_limit_is_refused(s):
     assert s.get("/health")[0] == 200
 
 
-def test_H13_expect_continue_with_two_megabytes(s):
+def test_expect_continue_with_two_megabytes(s):
     data = json.dumps(body(s, "x" * (2 << 20))).encode()
     with s.connect() as connection:
         head = (f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -119,26 +116,26 @@ def test_H13_expect_continue_with_two_megabytes(s):
         assert read_response(connection)[0] == 400
 
 
-def test_H15_no_content_type_is_json(s):
+def test_no_content_type_is_json(s):
     data = json.dumps(body(s, max_tokens=2)).encode()
     head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {len(data)}\r\n\r\n"
     assert parse(s.raw(head.encode() + data))[0] == 200
 
 
-def test_H16_header_names_in_any_case(s):
+def test_header_names_in_any_case(s):
     data = json.dumps(body(s, max_tokens=2)).encode()
     head = (f"POST {CHAT} HTTP/1.1\r\nhOST: localhost\r\ncONNECTION: close\r\nCONTENT-type: application/json; charset=UTF-8\r\n"
             f"content-LENGTH: {len(data)}\r\n\r\n")
     assert parse(s.raw(head.encode() + data))[0] == 200
 
 
-def test_H17_of_two_equal_keys_the_last_counts(s):
+def test_of_two_equal_keys_the_last_counts(s):
     data = json.dumps(body(s, max_tokens=7)).encode()[:-1] + b',"max_tokens":2}'
     answer = json.loads(s.post(CHAT, data)[2])
     assert answer["usage"]["completion_tokens"] == 2
 
 
-def test_H20_two_pipelined_requests(s):
+def test_two_pipelined_requests_are_answered_in_order(s):
     with s.connect() as connection:
         connection.sendall(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         answer = b""
@@ -148,13 +145,13 @@ def test_H20_two_pipelined_requests(s):
     assert answer.index(b'"object":"list"') < answer.index(b'"status":"ok"')
 
 
-def test_H21_http_1_0_without_a_host(s):
+def test_http_1_0_needs_no_host(s):
     answer = s.raw(b"GET /v1/models HTTP/1.0\r\n\r\n")
     assert answer.startswith(b"HTTP/1.") and b" 200 " in answer[:20]
     assert b"chunked" not in answer
 
 
-def test_H22_a_megabyte_of_headers(s):
+def test_a_megabyte_of_headers(s):
     with s.connect() as connection:
         try:
             connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"X-A: b\r\n" * 150_000 + b"\r\n")
@@ -168,7 +165,7 @@ def test_H22_a_megabyte_of_headers(s):
     assert s.get("/health")[0] == 200
 
 
-def test_H23_a_slow_head_hinders_nobody(s):
+def test_a_slow_head_hinders_nobody(s):
     with s.connect() as slow:
         for byte in b"GET /health HT":
             slow.sendall(bytes([byte]))
@@ -178,7 +175,7 @@ def test_H23_a_slow_head_hinders_nobody(s):
         assert slow.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
-def test_H26_head_leaves_the_connection_in_step(s):
+def test_head_leaves_the_connection_in_step(s):
     with s.connect() as connection:
         connection.sendall(b"HEAD /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = connection.recv(65536)
@@ -187,7 +184,7 @@ def test_H26_head_leaves_the_connection_in_step(s):
         assert read_response(connection)[0] == 200
 
 
-def test_H27_M04_a_model_id_with_a_slash(s):
+def test_a_model_id_with_a_slash(s):
     other = Server(s.process.args[0], "--model-id", "org/m")
     try:
         assert json.loads(other.get("/v1/models/org%2Fm")[2])["id"] == "org/m"
@@ -198,16 +195,16 @@ def test_H27_M04_a_model_id_with_a_slash(s):
         other.stop()
 
 
-def test_H29_any_authorization_when_no_key_is_configured(s):
+def test_any_authorization_when_no_key_is_configured(s):
     for value in ("Bearer anything", "Basic eDp5", "nonsense"):
         assert s.post(CHAT, body(s, max_tokens=1), [f"Authorization: {value}"])[0] == 200
 
 
-def test_H31_paths_without_v1_do_not_exist(s):
+def test_paths_without_v1_do_not_exist(s):
     assert error_of(s.post("/chat/completions", body(s))) == (404, "unknown_url")
 
 
-def test_H32_small_answers_do_not_wait_for_the_network(s):
+def test_small_answers_do_not_wait_for_the_network(s):
     times = []
     with s.connect() as connection:
         for _ in range(20):
@@ -222,7 +219,7 @@ def test_H32_small_answers_do_not_wait_for_the_network(s):
 # 5.3 Chat
 
 
-def test_C01_C02_the_shape_of_an_answer(s):
+def test_the_shape_of_an_answer(s):
     status, headers, answer = ask(s)
     assert status == 200 and headers["content-type"] == "application/json"
     assert answer["id"].startswith("chatcmpl-") and answer["object"] == "chat.completion"
@@ -234,7 +231,7 @@ def test_C01_C02_the_shape_of_an_answer(s):
     assert choice["message"]["annotations"] == [] and choice["finish_reason"] == "stop"
 
 
-def test_C06_C45_C47_bad_messages_name_their_place(s):
+def test_bad_messages_name_their_place(s):
     for messages in (None, [], [123], [{}], [{"role": 123, "content": "x"}], [{"role": "user", "content": 123}],
                      [{"role": "robot", "content": "x"}], [{"role": "user"}],
                      [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}]}],
@@ -248,20 +245,20 @@ def test_C06_C45_C47_bad_messages_name_their_place(s):
     assert error_of(s.post(CHAT, without))[0] == 400
 
 
-def test_C07_an_assistant_without_content_is_an_empty_turn(s):
+def test_an_assistant_without_content_is_an_empty_turn(s):
     messages = [{"role": "user", "content": "Hello!"}, {"role": "assistant", "content": None},
                 {"role": "user", "content": CAPITAL}]
     assert ask(s, messages=messages)[0] == 200
 
 
-def test_C08_C09_models(s):
+def test_a_model_that_is_not_served_is_refused(s):
     for model in ("", None):
         refuses(s, {"model": model}, "model")
     status, _, answer = ask(s, model="nope")
     assert (status, answer["error"]["code"], answer["error"]["param"]) == (404, "model_not_found", "model")
 
 
-def test_C12_C14_C21_C23_C25_C28_C42_values_out_of_range(s):
+def test_values_out_of_range_are_refused(s):
     cases = [({"max_tokens": v}, "max_tokens") for v in (0, -5, 2.5, "5")]
     cases += [({"temperature": v}, "temperature") for v in (-0.1, 2.1, "hot")]
     cases += [({"top_p": 1.5}, "top_p"), ({"presence_penalty": 3}, "presence_penalty"),
@@ -276,7 +273,7 @@ def test_C12_C14_C21_C23_C25_C28_C42_values_out_of_range(s):
         refuses(s, change, param)
 
 
-def test_C17_stops_of_one_two_and_six_texts(s):
+def test_stops_of_one_two_and_six_texts(s):
     whole = text(s.chat("Count to 10."))
     assert ", 5" in whole, whole
     for stop in (",", [", 5", "10"], ["x1", "x2", "x3", "x4", "x5", ", 5"]):
@@ -286,7 +283,7 @@ def test_C17_stops_of_one_two_and_six_texts(s):
         assert completion.choices[0].finish_reason == "stop"
 
 
-def test_C20_many_choices_share_a_prompt(s):
+def test_many_choices_share_a_prompt(s):
     completion = s.chat(STORY, n=3, temperature=1, max_tokens=8)
     assert [c.index for c in completion.choices] == [0, 1, 2]
     assert completion.usage.prompt_tokens == s.chat(STORY, max_tokens=1).usage.prompt_tokens
@@ -295,13 +292,13 @@ def test_C20_many_choices_share_a_prompt(s):
     assert many.usage.completion_tokens <= 256
 
 
-def test_C26_unknown_fields_are_named_and_ignore_eos_is_exact(s):
+def test_unknown_fields_are_named_and_ignore_eos_is_exact(s):
     status, headers, answer = ask(s, foo=1, ignore_eos=True, max_tokens=20)
     assert status == 200 and headers["x-mlxserve-ignored"] == "foo"
     assert answer["usage"]["completion_tokens"] == 20 and answer["choices"][0]["finish_reason"] == "length"
 
 
-def test_C26_strict_parameters(s):
+def test_unknown_fields_are_refused_with_strict_parameters(s):
     other = Server(s.process.args[0], "--strict-params")
     try:
         error = refuses(other, {"foo": 1}, "foo", code="unknown_parameter")
@@ -312,13 +309,13 @@ def test_C26_strict_parameters(s):
         other.stop()
 
 
-def test_C27_a_prediction_changes_nothing(s):
+def test_a_prediction_changes_nothing(s):
     whole = text(s.chat(STORY))
     for content in (whole, [{"type": "text", "text": whole}], "something else entirely"):
         assert text(s.chat(STORY, prediction={"type": "content", "content": content})) == whole
 
 
-def test_C29_C30_an_overlong_prompt(s):
+def test_an_overlong_prompt_is_refused(s):
     for stream in (False, True):
         error = refuses(s, {"messages": "word " * 5000, "stream": stream}, "messages", code="context_length_exceeded")
         numbers = [int(word) for word in error["message"].replace(",", " ").split() if word.isdigit()]
@@ -326,7 +323,7 @@ def test_C29_C30_an_overlong_prompt(s):
     assert ask(s)[0] == 200
 
 
-def test_C31_json_object(s):
+def test_a_json_object_is_an_object(s):
     for content in ("Reply with a JSON object with name and age.", CAPITAL, "Say hello"):
         completion = s.chat(content, response_format={"type": "json_object"}, max_tokens=400)
         if completion.choices[0].finish_reason == "stop":
@@ -354,7 +351,7 @@ class Person(BaseModel):
     nickname: Optional[Colour] = None
 
 
-def test_C32_a_pydantic_model_twenty_times(s):
+def test_a_pydantic_model_twenty_times(s):
     lengths = 0
     for seed in range(20):
         try:
@@ -370,7 +367,7 @@ def test_C32_a_pydantic_model_twenty_times(s):
     return f"{20 - lengths} parsed, {lengths} cut off"
 
 
-def test_C33_a_limit_inside_the_json(s):
+def test_a_limit_inside_the_json(s):
     form = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON, "strict": True}}
     completion = s.chat(CAPITAL, response_format=form, max_tokens=3)
     assert completion.choices[0].finish_reason == "length"
@@ -383,7 +380,7 @@ def test_C33_a_limit_inside_the_json(s):
     raise AssertionError("parsed an answer that was cut off")
 
 
-def test_C34_bad_formats(s):
+def test_bad_response_formats_are_refused(s):
     def schema(value):
         return {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": value}}}
 
@@ -400,11 +397,11 @@ def test_C34_bad_formats(s):
     refuses(s, {**schema(PERSON), "ignore_eos": True}, "ignore_eos")
 
 
-def test_C35_text_is_the_default(s):
+def test_text_is_the_default_format(s):
     assert text(s.chat(CAPITAL, response_format={"type": "text"})) == text(s.chat(CAPITAL))
 
 
-def test_C35_regex_choice_and_grammar(s):
+def test_regex_choice_and_grammar(s):
     assert text(s.chat(YES, extra_body={"guided_choice": ["Maybe", "Perhaps"]})) in ("Maybe", "Perhaps")
     assert text(s.chat(YES, extra_body={"structured_outputs": {"choice": ["a\nb"]}})) == "a\nb"
     completion = s.chat(CAPITAL, extra_body={"guided_regex": "[0-9]{3}-[a-f]{2}"})
@@ -418,28 +415,28 @@ def test_C35_regex_choice_and_grammar(s):
     assert json.loads(text(s.chat(CAPITAL, extra_body={"guided_json": PERSON}, max_tokens=300))).keys() == PERSON["properties"].keys()
 
 
-def test_C36_unicode_survives(s):
+def test_strange_characters_come_back_unchanged(s):
     strange = "👩‍👩‍👧‍👦 漢字 שלום \u0000 é e\u0301 🏳️‍🌈 ﷽"
     assert ask(s, messages=strange)[0] == 200
     completion = s.chat("x", extra_body={"guided_choice": [strange.replace("\u0000", "")]}, max_tokens=300)
     assert text(completion) == strange.replace("\u0000", "")
 
 
-def test_C37_a_conversation_of_a_thousand_turns(s):
+def test_a_conversation_of_a_thousand_turns(s):
     messages = [{"role": "user" if i % 2 == 0 else "assistant", "content": "Hi"} for i in range(2001)]
     begin = time.monotonic()
     refuses(s, {"messages": messages}, "messages", code="context_length_exceeded")
     assert time.monotonic() - begin < 10
 
 
-def test_C38_a_long_prefix_is_computed_once(s):
+def test_a_long_prefix_is_computed_once(s):
     messages = [{"role": "system", "content": "You are a helpful assistant. " * 30}, {"role": "user", "content": CAPITAL}]
     first, second = s.chat(messages), s.chat(messages)
     assert second.usage.prompt_tokens_details.cached_tokens > 0
     assert text(first) == text(second)
 
 
-def test_C43_reasoning_in_the_history_under_both_names(s):
+def test_reasoning_in_the_history_under_both_names(s):
     for name in ("reasoning_content", "reasoning"):
         messages = [{"role": "user", "content": "My name is Alice."},
                     {"role": "assistant", "content": "Hello, Alice! Nice to meet you.", name: "A greeting."},
@@ -448,7 +445,7 @@ def test_C43_reasoning_in_the_history_under_both_names(s):
         assert status == 200 and "Alice" in answer["choices"][0]["message"]["content"]
 
 
-def test_C39_a_thought_has_a_budget(s):
+def test_a_thought_has_a_budget(s):
     def think(**options):
         status, _, answer = ask(s, **{"messages": YES, "reasoning_effort": None, **options})
         assert status == 200, answer
@@ -473,7 +470,7 @@ def test_C39_a_thought_has_a_budget(s):
     assert think(reasoning_effort="high")[0] == thought
 
 
-def test_C40_reasoning_fields(s):
+def test_the_reasoning_field_is_chosen_by_a_flag(s):
     for option in ("reasoning", "both"):
         other = Server(s.process.args[0], "--reasoning-field", option)
         try:
@@ -483,7 +480,7 @@ def test_C40_reasoning_fields(s):
             other.stop()
 
 
-def test_C31_a_thought_before_constrained_content(s):
+def test_a_thought_before_constrained_content(s):
     status, _, answer = ask(s, messages=YES, reasoning_effort=None, guided_choice=["Affirmative", "Negative"])
     message = answer["choices"][0]["message"]
     assert message["content"] in ("Affirmative", "Negative")
@@ -492,7 +489,7 @@ def test_C31_a_thought_before_constrained_content(s):
     assert answer["choices"][0]["message"]["content"] == "Affirmative"
 
 
-def test_C31_a_prefilled_answer_goes_on_within_its_format(s):
+def test_a_prefilled_answer_goes_on_within_its_format(s):
     messages = [{"role": "user", "content": CAPITAL}, {"role": "assistant", "content": '{"name": "Al'}]
     form = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}}
     completion = s.chat(messages, response_format=form, max_tokens=300, extra_body={"continue_final_message": True})
@@ -505,14 +502,14 @@ def test_C31_a_prefilled_answer_goes_on_within_its_format(s):
 # 5.4 Tools
 
 
-def test_T01_the_model_calls_a_tool(s):
+def test_the_model_calls_a_tool(s):
     completion = s.chat(PARIS, tools=[WEATHER])
     call = calls(completion)[0]
     assert completion.choices[0].finish_reason == "tool_calls" and call.id.startswith("call_")
     assert arguments(call) == {"location": "Paris"}
 
 
-def test_T02_required_forces_a_call(s):
+def test_required_forces_a_call(s):
     for options in ({}, {"stream": False}, {"parallel_tool_calls": False}):
         completion = s.chat("Hello!", tools=[WEATHER], tool_choice="required", max_tokens=300, **options)
         found = calls(completion)
@@ -524,20 +521,20 @@ def test_T02_required_forces_a_call(s):
     assert calls(thinking) and thinking.choices[0].finish_reason == "tool_calls"
 
 
-def test_T03_a_named_tool_is_called_and_no_other(s):
+def test_a_named_tool_is_called_and_no_other(s):
     other = tool("set_lamp", {"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"]})
     completion = s.chat(PARIS, tools=[WEATHER, other], tool_choice=named("set_lamp"), max_tokens=300)
     assert [c.function.name for c in calls(completion)] == ["set_lamp"]
     assert isinstance(arguments(calls(completion)[0])["on"], bool)
 
 
-def test_T05_choices_without_their_tools(s):
+def test_choices_without_their_tools(s):
     refuses(s, {"tools": [WEATHER], "tool_choice": named("gone")}, "tool_choice")
     refuses(s, {"tool_choice": "required"}, "tool_choice")
     refuses(s, {"tool_choice": named("get_weather")}, "tool_choice")
 
 
-def test_T06_nulls_and_no_tools(s):
+def test_null_is_as_absent_and_an_empty_list_is_no_tools(s):
     for change in ({"tools": None, "tool_choice": None}, {"tools": []}, {"tools": [], "tool_choice": "auto"}):
         status, _, answer = ask(s, **change)
         assert status == 200 and "tool_calls" not in answer["choices"][0]["message"]
@@ -545,7 +542,7 @@ def test_T06_nulls_and_no_tools(s):
     assert answer["choices"][0]["finish_reason"] == "tool_calls"
 
 
-def test_T07_parallel_calls(s):
+def test_parallel_calls(s):
     question = "What is the weather in Paris and London?"
     assert len(calls(s.chat(question, tools=[WEATHER], parallel_tool_calls=False))) <= 1
     assert len(calls(s.chat(question, tools=[WEATHER], parallel_tool_calls=False, tool_choice="required"))) == 1
@@ -563,7 +560,7 @@ def two_calls(s, **options):
     return completion if options.get("stream") else calls(completion)
 
 
-def test_T09_results_of_every_shape(s):
+def test_results_of_every_shape(s):
     call = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"location": "Paris"}'}}
     for content in ([{"type": "text", "text": "sunny"}], "", '{"sky": "sunny"}'):
         messages = [{"role": "user", "content": PARIS}, {"role": "assistant", "content": None, "tool_calls": [call]},
@@ -573,7 +570,7 @@ def test_T09_results_of_every_shape(s):
     refuses(s, {"messages": messages, "tools": [WEATHER]}, "messages", code="context_length_exceeded")
 
 
-def test_T10_no_parameters_and_strict_ones(s):
+def test_no_parameters_and_strict_ones(s):
     completion = s.chat("Hello!", tools=[tool("ping")], tool_choice="required", parallel_tool_calls=False)
     assert arguments(calls(completion)[0]) == {}
     schema = {"type": "object", "additionalProperties": False, "required": ["city", "unit", "days"],
@@ -594,13 +591,13 @@ def test_T10_no_parameters_and_strict_ones(s):
     assert ask(s, messages=PARIS, tools=[bad], tool_choice="required", max_tokens=60)[0] == 200
 
 
-def test_T11_bad_names(s):
+def test_bad_names_of_tools_are_refused(s):
     for function in ({"name": "a b"}, {"name": "a" * 65}, {}, {"name": ""}):
         refuses(s, {"tools": [{"type": "function", "function": function}]}, "tools[0]")
     refuses(s, {"tools": [WEATHER, WEATHER]}, "tools[1]")
 
 
-def test_T12_allowed_tools(s):
+def test_only_allowed_tools_are_called(s):
     clock = tool("get_time", {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})
 
     def allowed(mode):
@@ -613,12 +610,12 @@ def test_T12_allowed_tools(s):
     assert [c.function.name for c in calls(completion)] == ["get_time"]
 
 
-def test_T13_other_kinds_of_tools(s):
+def test_other_kinds_of_tools_are_refused(s):
     refuses(s, {"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools[0].type")
     refuses(s, {"tools": [{"type": "web_search"}]}, "tools[0].type")
 
 
-def test_T14_arguments_of_every_kind(s):
+def test_arguments_of_every_kind(s):
     value = {"quote": 'a "b" \\ c', "lines": "x\ny\tz", "unicode": "é漢🏛️", "object": {"k": [1, {"m": None}]}, "number": -1.5,
              "big": 12345678901, "yes": True, "no": False, "nothing": None, "tag": "</tool_call>"}
     schema = {"type": "object", "properties": {k: {"const": v} for k, v in value.items()}, "required": list(value),
@@ -631,20 +628,20 @@ def test_T14_arguments_of_every_kind(s):
     assert json.loads(streamed) == value
 
 
-def test_T15_results_of_calls_that_are_not_there(s):
+def test_results_of_calls_that_are_not_there(s):
     refuses(s, {"messages": [{"role": "user", "content": "x"}, {"role": "tool", "content": "y"}]}, "messages[1].tool_call_id")
     refuses(s, {"messages": [{"role": "user", "content": "x"}, {"role": "tool", "tool_call_id": "z", "content": "y"}]},
             "messages[1].tool_call_id")
 
 
-def test_T16_a_thought_and_then_a_call(s):
+def test_a_thought_and_then_a_call(s):
     status, _, answer = ask(s, messages=PARIS, tools=[WEATHER], reasoning_effort=None)
     choice = answer["choices"][0]
     assert choice["message"]["reasoning_content"] and choice["finish_reason"] == "tool_calls"
     assert json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"]) == {"location": "Paris"}
 
 
-def test_T17_many_tools(s):
+def test_many_tools_are_cached_and_any_can_be_named(s):
     tools = [tool(f"f{i}", {"type": "object", "properties": {"a": {"type": "string"}}}) for i in range(20)]
     first = s.chat("Hello!", tools=tools, max_tokens=5)
     second = s.chat("Hello!", tools=tools, max_tokens=5)
@@ -653,7 +650,7 @@ def test_T17_many_tools(s):
     assert [c.function.name for c in calls(completion)] == ["f17"]
 
 
-def test_T04_tools_and_a_format_together(s):
+def test_tools_and_a_format_together(s):
     form = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}}
     completion = s.chat("Reply with a JSON object with name and age.", tools=[WEATHER], response_format=form, max_tokens=400)
     message = completion.choices[0].message
@@ -674,7 +671,7 @@ def events(s, **change):
     return [json.loads(block[6:]) for block in blocks[:-2] if not block.startswith(":")]
 
 
-def test_S04_S05_the_first_and_the_last_chunk(s):
+def test_the_first_and_the_last_chunk(s):
     for change in ({}, {"tools": [WEATHER], "messages": PARIS}, {"n": 3, "temperature": 1, "max_tokens": 9}):
         chunks = events(s, **change)
         for index in range(change.get("n", 1)):
@@ -685,11 +682,11 @@ def test_S04_S05_the_first_and_the_last_chunk(s):
             assert all(c["finish_reason"] is None for c in mine[:-1])
 
 
-def test_S08_stream_options_need_a_stream(s):
+def test_stream_options_need_a_stream(s):
     refuses(s, {"stream_options": {"include_usage": True}}, "stream_options")
 
 
-def test_S09_S10_streamed_calls(s):
+def test_streamed_calls_are_the_whole_calls(s):
     chunks = list(two_calls(s, stream=True))
     deltas = [t for c in chunks for t in c.choices[0].delta.tool_calls or []]
     begun = [t for t in deltas if t.id]
@@ -707,13 +704,13 @@ def test_S09_S10_streamed_calls(s):
     assert json.loads(final.choices[0].message.tool_calls[0].function.arguments) == {"location": "Paris"}
 
 
-def test_S09_arguments_come_piece_by_piece(s):
+def test_arguments_come_piece_by_piece(s):
     chunks = events(s, messages=PARIS, tools=[WEATHER])
     pieces = [t["function"]["arguments"] for c in chunks for t in c["choices"][0]["delta"].get("tool_calls", [])]
     assert json.loads("".join(pieces)) == {"location": "Paris"} and len([p for p in pieces if p]) > 2
 
 
-def test_S11_two_choices_begin_in_order(s):
+def test_two_choices_begin_in_order(s):
     with s.client.chat.completions.stream(
             model=s.model, messages=[{"role": "user", "content": STORY}], temperature=1, seed=1, n=2,
             reasoning_effort="none") as stream:
@@ -721,14 +718,14 @@ def test_S11_two_choices_begin_in_order(s):
     assert [c.index for c in final.choices] == [0, 1]
 
 
-def test_S14_every_delta_is_whole_text(s):
+def test_every_delta_is_whole_text(s):
     strange = "👩‍👩‍👧‍👦漢字שלום🏳️‍🌈é"
     chunks = events(s, guided_choice=[strange], max_tokens=300)
     assert "".join(c["choices"][0]["delta"].get("content") or "" for c in chunks) == strange
     assert "\ufffd" not in json.dumps(chunks, ensure_ascii=False)
 
 
-def test_S15_no_prefix_of_a_stop_leaks(s):
+def test_no_prefix_of_a_stop_leaks(s):
     whole = text(s.chat(CAPITAL))
     stop = whole[4:] + " and more"
     chunks = list(s.chat(CAPITAL, stream=True, stop=[whole[4:12]]))
@@ -736,7 +733,7 @@ def test_S15_no_prefix_of_a_stop_leaks(s):
     assert joined(s.chat(CAPITAL, stream=True, stop=[stop])) == whole
 
 
-def test_S16_streamed_json(s):
+def test_streamed_json_is_the_whole_json(s):
     form = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON, "strict": True}}
     chunks = events(s, messages="Reply with a JSON object with name and age.", response_format=form, max_tokens=400)
     value = json.loads("".join(c["choices"][0]["delta"].get("content") or "" for c in chunks))
@@ -745,7 +742,7 @@ def test_S16_streamed_json(s):
     assert json.loads(whole["choices"][0]["message"]["content"]) == value
 
 
-def test_S17_S18_who_leaves_frees_the_place(s):
+def test_a_client_that_leaves_frees_its_place(s):
     other = Server(s.process.args[0], "--max-sequences", "1", "--queue-limit", "4")
     try:
         long = hello(other, stream=True, max_tokens=1900, ignore_eos=True)
@@ -764,7 +761,7 @@ def test_S17_S18_who_leaves_frees_the_place(s):
         assert other.stop() == 0
 
 
-def test_S19_thirty_two_streams_do_not_mix(s):
+def test_thirty_two_streams_do_not_mix(s):
     async def one(client, number):
         stream = await client.chat.completions.create(
             model=s.model, messages=[{"role": "user", "content": STORY}], temperature=0, reasoning_effort="none",
@@ -778,7 +775,7 @@ def test_S19_thirty_two_streams_do_not_mix(s):
     assert asyncio.run(everybody()) == [f"I am number {n}." for n in range(32)]
 
 
-def test_S20_a_slow_reader_hinders_nobody(s):
+def test_a_slow_reader_hinders_nobody(s):
     with s.connect() as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.sendall(request(s, hello(s, stream=True, max_tokens=400, ignore_eos=True), "Connection: close\r\n"))
@@ -793,7 +790,7 @@ def test_S20_a_slow_reader_hinders_nobody(s):
     assert b"data: [DONE]\n\n" in data and b'"finish_reason":"length"' in data
 
 
-def test_S23_tokens_come_one_by_one(s):
+def test_tokens_come_one_by_one(s):
     chunks = events(s, messages=STORY, max_tokens=100, ignore_eos=True, logprobs=True)
     counts = [len(c["choices"][0]["logprobs"]["content"]) for c in chunks if c["choices"][0]["logprobs"]]
     assert sum(counts) > 50
@@ -801,14 +798,14 @@ def test_S23_tokens_come_one_by_one(s):
     return f"{counts.count(1)} of {len(counts)} chunks hold one token"
 
 
-def test_S25_one_token(s):
+def test_a_stream_of_one_token(s):
     chunks = events(s, max_tokens=1)
     deltas = [c["choices"][0]["delta"] for c in chunks]
     assert len(deltas) == 3 and deltas[0]["role"] and deltas[1]["content"] and deltas[2] == {}
     assert chunks[-1]["choices"][0]["finish_reason"] == "length"
 
 
-def test_S26_S27_accept_headers_do_not_matter(s):
+def test_accept_headers_do_not_matter(s):
     for header in (["Accept: text/event-stream"], ["Accept: application/json"], [], ["Accept-Encoding: gzip, br"]):
         status, headers, data = s.post(CHAT, body(s, stream=True, max_tokens=2), header)
         assert status == 200 and headers["content-type"].startswith("text/event-stream")
@@ -818,14 +815,14 @@ def test_S26_S27_accept_headers_do_not_matter(s):
 # 5.8 Completions
 
 
-def test_L01_choices_are_numbered_prompt_by_prompt(s):
+def test_choices_are_numbered_prompt_by_prompt(s):
     for prompts in ("The capital", ["The capital", "One"], [298, 328], [[298, 328], [298]]):
         completion = s.complete(prompts, max_tokens=2, n=2)
         count = 2 if isinstance(prompts, list) and not isinstance(prompts[0], int) else 1
         assert [c.index for c in completion.choices] == list(range(2 * count))
 
 
-def test_L03_stops_and_refusals(s):
+def test_stops_and_refusals(s):
     whole = s.complete("1, 2, 3, 4,", max_tokens=12).choices[0].text
     assert s.complete("1, 2, 3, 4,", max_tokens=12, stop=[whole[4:7]]).choices[0].text == whole[:4]
     chunks = list(s.complete("1, 2, 3, 4,", max_tokens=12, n=2, stream=True))
@@ -834,7 +831,7 @@ def test_L03_stops_and_refusals(s):
     refused(lambda: s.complete("x", suffix="y"), 400, "suffix")
 
 
-def test_L03_constrained_completions(s):
+def test_completions_can_be_constrained(s):
     assert s.complete("The capital of France is", extra_body={"guided_choice": [" Rome", " Oslo"]}).choices[0].text in (" Rome", " Oslo")
     value = s.complete("JSON:", max_tokens=200, extra_body={"guided_json": PERSON}).choices[0].text
     assert json.loads(value).keys() == PERSON["properties"].keys()
@@ -849,7 +846,7 @@ def memory(process):
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") >> 20
 
 
-def test_X03_the_server_is_there_when_it_says_so(s):
+def test_the_server_is_there_when_it_says_so(s):
     other = Server(s.process.args[0])
     try:
         assert other.get("/health")[0] == 200 and ask(other, max_tokens=1)[0] == 200
@@ -857,7 +854,7 @@ def test_X03_the_server_is_there_when_it_says_so(s):
         assert other.stop() == 0
 
 
-def test_X04_sixty_four_clients_of_all_kinds(s):
+def test_sixty_four_clients_of_all_kinds(s):
     kinds = [
         {"messages": CAPITAL}, {"messages": STORY, "max_tokens": 30, "temperature": 1}, {"messages": PARIS, "tools": [WEATHER]},
         {"messages": CAPITAL, "guided_json": PERSON, "max_tokens": 60}, {"messages": YES, "reasoning_effort": None, "max_tokens": 60},
@@ -882,7 +879,7 @@ def test_X04_sixty_four_clients_of_all_kinds(s):
         assert after[0] < before[0] + 64 and after[1] <= before[1] + 8, (before, after)
 
 
-def test_X05_alone_and_in_company(s):
+def test_answers_are_the_same_alone_and_in_company(s):
     form = {"guided_json": PERSON, "max_tokens": 120}
     alone = [text(s.chat(STORY, max_tokens=60)), text(s.chat(CAPITAL, extra_body=form))]
     with ThreadPoolExecutor(16) as pool:
@@ -892,7 +889,7 @@ def test_X05_alone_and_in_company(s):
         assert {text(f.result()) for f in forms} == {alone[1]}
 
 
-def test_X06_runs_of_a_fixed_length(s):
+def test_runs_of_a_fixed_length(s):
     def run(number):
         chunks = list(s.chat(STORY, max_tokens=40 + number, stream=True, stream_options={"include_usage": True},
                              extra_body={"ignore_eos": True}))

@@ -1,4 +1,4 @@
-"""N: logs and hygiene."""
+"""Logs and hygiene."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ from server import DEMO, Server, parse
 SECRET = "Zq7-Marker-Of-A-Secret"
 
 
-def test_N01_N02_what_clients_send_cannot_forge_a_line(s):
+def test_what_clients_send_cannot_forge_a_line(s):
     other = Server(s.binary)
     try:
         hostile = "x\r\n2026-01-01T00:00:00.000Z info forged\x1b[31m\u2028"
@@ -35,13 +35,13 @@ def test_N01_N02_what_clients_send_cannot_forge_a_line(s):
         assert SECRET not in line, line
 
 
-def test_N03_errors_tell_nothing_of_the_machine(s):
+def test_errors_tell_nothing_of_the_machine(s):
     for answer in (answered(s, CHAT, b"{"), answered(s, CHAT, body(s, n=0)), s.get("/v1/nope"), s.get("/v1/responses/x")):
         text = answer[2].decode()
         assert "/root" not in text and str(DEMO) not in text and "0x" not in text and ".swift" not in text, text
 
 
-def test_N06_it_calls_and_opens_nothing_else(s):
+def test_it_calls_and_opens_nothing_else(s):
     if not shutil.which("strace"):
         return "skipped: strace is absent"
     with tempfile.TemporaryDirectory() as place:
@@ -75,7 +75,7 @@ def test_N06_it_calls_and_opens_nothing_else(s):
             assert line.split('"')[1].startswith(allowed), line
 
 
-def test_N07_only_this_machine_is_served(s):
+def test_only_this_machine_is_served(s):
     ports = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in pathlib.Path(table).read_text().splitlines()[1:]:

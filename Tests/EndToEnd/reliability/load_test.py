@@ -1,4 +1,4 @@
-"""M: load, mutations and chaos. The soak is soak.py, the fuzzers of the parsers are in Tests/Fuzz."""
+"""Load, mutations and chaos. The soak is soak.py, the fuzzers of the parsers are in Tests/Fuzz."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ import time
 from collections import Counter
 
 import soak
-from reliability.a_framing_test import SHARED
+from reliability.framing_test import SHARED
 from reliability.watch import (
     CHAT, Watch, body, encode, endless, get, health_times, read_event, responses, state, talk, wait_for)
 from server import Server
@@ -22,7 +22,7 @@ def p99(times):
     return times[len(times) * 99 // 100]
 
 
-def test_M03_M04_slow_clients_of_every_kind(s):
+def test_slow_clients_of_every_kind(s):
     """What slowhttptest does: heads, bodies, reads and ranges that do not end, beside which /health is asked."""
     other = Server(s.binary, "--test-hooks", "--max-connections", "700", "--header-timeout", "4", "--body-timeout", "4")
     try:
@@ -88,7 +88,7 @@ def mutated(seed, other, chance):
     return bytes(data)
 
 
-def test_M07_mutated_messages(s, count=3000):
+def test_mutated_messages_do_no_harm(s, count=3000):
     """Messages with faults over sockets: an answer or the end, and nothing of the server's own making."""
     chance, all_seeds = random.Random(7), seeds()
     statuses = Counter()
@@ -171,7 +171,7 @@ class Chaos:
     events = (no_descriptors, signals, a_pause, half_heads, a_stalled_reader, many_leave)
 
 
-def test_M10_chaos(s, seconds=20, every=2):
+def test_after_chaos_all_is_as_before(s, seconds=20, every=2):
     """Mixed load beside which everything happens that the other modules do alone; then all is as before."""
     server = Server(s.binary, "--test-hooks", "--log-level", "error", "--store-responses", "50")
     try:

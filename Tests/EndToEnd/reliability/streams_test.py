@@ -1,4 +1,4 @@
-"""I: streams. Characters and stop strings cut among tokens are proved in TokenizersTests and ServerTests."""
+"""Streams. Characters and stop strings cut among tokens are proved in TokenizersTests and ServerTests."""
 
 import json
 import socket
@@ -30,7 +30,7 @@ def joined(found):
     return "".join(choice["delta"].get("content") or "" for event in found for choice in event["choices"])
 
 
-def test_I01_I07_streams_are_the_whole_answer(s):
+def test_streams_are_the_whole_answer(s):
     for seed in range(4):
         content = {**body(s, "Tell me a story."), "temperature": 1.5, "seed": seed, "max_tokens": 60}
         found = streamed(s, {**content, "stream_options": {"include_usage": True}})
@@ -42,7 +42,7 @@ def test_I01_I07_streams_are_the_whole_answer(s):
         assert found[-1]["usage"]["completion_tokens"] == whole["usage"]["completion_tokens"]
 
 
-def test_I03_I05_limits_inside_characters(s):
+def test_limits_inside_characters(s):
     """At a high temperature the byte tokens of the vocabulary give every kind of broken character."""
     def run(seed):
         content = {**body(s, "\U0001f600 \u00e9\u4e2d"), "temperature": 2, "seed": seed, "max_tokens": 1 + seed % 40}
@@ -54,7 +54,7 @@ def test_I03_I05_limits_inside_characters(s):
     together(8, lambda part: [run(seed) for seed in range(part, 64, 8)])
 
 
-def test_I06_stop_strings(s):
+def test_no_part_of_a_stop_string_is_sent(s):
     text = text_of(answered(s, CHAT, body(s, "Tell me a story.", max_tokens=40)))
     for start, length in ((5, 1), (5, 3), (9, 8), (3, 20)):
         stop = text[start:start + length]
@@ -64,13 +64,13 @@ def test_I06_stop_strings(s):
         assert joined(streamed(s, content)) == expected
 
 
-def test_I08_lines_inside_of_events(s):
+def test_lines_inside_of_events(s):
     content = body(s, response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {
         "const": "a\n\r\u2028data: x\n\n"}}}, max_tokens=60)
     assert json.loads(joined(streamed(s, content))) == "a\n\r\u2028data: x\n\n"
 
 
-def test_I09_I10_slow_readers(s):
+def test_slow_readers_hold_little_memory_and_hinder_nobody(s):
     rest = state(s)["rss"]
     slow = socket.socket()
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
@@ -93,7 +93,7 @@ def raw_stream(s, content):
         return read_all(connection)
 
 
-def test_I11_leaving_in_the_middle_of_an_event(s):
+def test_leaving_in_the_middle_of_an_event(s):
     for hard in (True, False):
         connections = [begin(s, endless(s)) for _ in range(8)]
         for connection in connections:

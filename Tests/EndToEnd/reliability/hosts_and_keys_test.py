@@ -1,4 +1,4 @@
-"""C: hosts, origins and keys, beyond what access_test proves of them."""
+"""Hosts, origins and keys, beyond what access_test proves of them."""
 
 import json
 import math
@@ -7,9 +7,9 @@ import random
 import tempfile
 import time
 
-from raw_test import read_response
 from reliability.watch import CHAT, cpu_seconds, encode, get, refused, responses, talk
 from server import Server
+from wire_test import read_response
 
 KEY = "sk-caf\u00e9-0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -28,7 +28,7 @@ def with_key(path, key, *lines):
     return start + b"Bearer " + key + end
 
 
-def test_C01_C04_C06_hosts_and_origins_that_look_right(s):
+def test_hosts_and_origins_that_look_right(s):
     for host in ("[::ffff:127.0.0.1]x", "127.0.0.1.x", "127.1.evil.com", "localhost@evil.com", "evil.com#localhost",
                  "evil.com\\localhost", "[::1]evil.com", "2130706433.evil.com", "localhost:80:80"):
         answer, _ = talk(s, f"GET /v1/models HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
@@ -46,7 +46,7 @@ def test_C01_C04_C06_hosts_and_origins_that_look_right(s):
         assert other.stop() == 0
 
 
-def test_C10_keys_that_are_nearly_right(s):
+def test_keys_that_are_nearly_right(s):
     with tempfile.TemporaryDirectory() as folder:
         other = serving(s, folder)
         try:
@@ -82,7 +82,7 @@ def ranks_differ(first, second):
     return abs(rank_sum - n * (n + m + 1) / 2) / math.sqrt(n * m * (n + m + 1) / 12)
 
 
-def test_C11_wrong_keys_take_one_time(s, count=3000):
+def test_wrong_keys_take_one_time(s, count=3000):
     """Wrong in the first byte or in the last one, in an order that chance decides: the times do not tell which."""
     chance = random.Random(11)
     with tempfile.TemporaryDirectory() as folder:
@@ -113,7 +113,7 @@ def test_C11_wrong_keys_take_one_time(s, count=3000):
     return f"medians {middle[0]} and {middle[1]} ns, {deviations:.2f} deviations apart"
 
 
-def test_C12_every_route_and_method_wants_the_key(s):
+def test_every_route_and_method_wants_the_key(s):
     with tempfile.TemporaryDirectory() as folder:
         other = serving(s, folder)
         try:
@@ -133,7 +133,7 @@ def test_C12_every_route_and_method_wants_the_key(s):
     return f"{len(paths)} paths, 6 methods"
 
 
-def test_C13_without_a_key_a_body_costs_nothing(s):
+def test_without_a_key_a_body_costs_nothing(s):
     with tempfile.TemporaryDirectory() as folder:
         other = serving(s, folder)
         try:
@@ -147,7 +147,7 @@ def test_C13_without_a_key_a_body_costs_nothing(s):
             assert other.stop() == 0
 
 
-def test_C15_keys_are_nowhere_to_be_read(s):
+def test_keys_are_nowhere_to_be_read(s):
     with tempfile.TemporaryDirectory() as folder:
         other = serving(s, folder)
         try:

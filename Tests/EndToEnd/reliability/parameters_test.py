@@ -1,4 +1,4 @@
-"""E: parameters. The large matrices E01 and E02 run in raw_test.test_the_corpus_of_bad_requests."""
+"""Parameters. Every field with every wrong value is in wire_test.test_the_corpus_of_bad_requests."""
 
 import itertools
 import json
@@ -17,7 +17,7 @@ def refusal(s, content, path=CHAT):
     return error["code"], error["param"]
 
 
-def test_E03_E04_counts(s):
+def test_counts_out_of_range_are_refused(s):
     for n in (0, -1, 129, 16_384, 1_000_000, 2**63, 2**64):
         begin = time.monotonic()
         assert refusal(s, body(s, n=n))[1] == "n"
@@ -27,7 +27,7 @@ def test_E03_E04_counts(s):
     assert refusal(s, body(s, max_tokens=2**63))[1] == "max_tokens"
 
 
-def test_E05_E06_E07_lists(s):
+def test_overlong_and_malformed_lists_are_refused(s):
     for bias in ({str(i): 1 for i in range(1025)}, {str(i): 0 for i in range(300_000)}, {"-1": 1}, {"\u0663": 1},
                  {"100000": 1}, {"1": 101}):
         assert refusal(s, body(s, logit_bias=bias))[1].startswith("logit_bias")
@@ -40,7 +40,7 @@ def test_E05_E06_E07_lists(s):
     assert refusal(s, body(s, top_logprobs=2))[1] in ("top_logprobs", "logprobs")
 
 
-def test_E08_E09_small_temperatures_and_seeds(s):
+def test_small_temperatures_and_seeds(s):
     expected = text_of(answered(s, CHAT, body(s)))
     for temperature in ("1e-400", "0", "-0.0", "1e-300", "0.0e5"):
         data = json.dumps({**body(s), "temperature": 5.5}).replace("5.5", temperature).encode()
@@ -50,7 +50,7 @@ def test_E08_E09_small_temperatures_and_seeds(s):
     assert refusal(s, body(s, seed=2**64))[1] == "seed"
 
 
-def test_E10_E11_messages_of_nothing_and_of_too_much(s):
+def test_messages_of_nothing_and_of_too_much(s):
     for messages in ([], None, [None], [{"role": "user", "content": "x"}] * 100_000):
         begin = time.monotonic()
         assert refusal(s, {**body(s), "messages": messages})[1].startswith("messages")
@@ -59,7 +59,7 @@ def test_E10_E11_messages_of_nothing_and_of_too_much(s):
         assert answered(s, CHAT, body(s, content, max_tokens=2))[0] in (200, 400)
 
 
-def test_E12_sampling_parameters_in_pairs(s):
+def test_sampling_parameters_in_pairs(s):
     ends = {
         "temperature": (0.01, 2), "top_p": (0, 1), "top_k": (1, 1000), "min_p": (0, 1), "repetition_penalty": (0.01, 10),
         "presence_penalty": (-2, 2), "frequency_penalty": (-2, 2), "seed": (0, 2**62), "min_tokens": (1, 3),
@@ -78,20 +78,20 @@ def test_E12_sampling_parameters_in_pairs(s):
     return f"{len(chosen)} requests"
 
 
-def test_E13_E14_unknown_names(s):
+def test_unknown_fields_are_ignored_and_unknown_models_refused(s):
     assert answered(s, CHAT, body(s, max_tokens=1, nobody_knows=[{}]))[0] == 200
     for model in ("nope", "../../etc/passwd", "a\0b", "/" * 4000, s.model + "\0", s.model.upper()):
         assert code_of(answered(s, CHAT, {**body(s), "model": model})) == (404, "model_not_found"), model
 
 
-def test_E15_the_template_is_the_servers(s):
+def test_the_template_is_the_servers(s):
     assert refusal(s, body(s, chat_template="x"))[1] == "chat_template"
     for kwargs in ({"messages": []}, {"tokenize": True, "messages": []}, {"add_generation_prompt": False},
                    {"bos_token": "x"}, {"tools": []}, {"a": "x" * (1 << 20)}, [], "x"):
         assert refusal(s, body(s, chat_template_kwargs=kwargs))[1].startswith("chat_template_kwargs"), kwargs
 
 
-def test_E16_the_server_calls_nobody(s):
+def test_the_server_calls_nobody(s):
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(0.3)
     heard = []
@@ -118,7 +118,7 @@ def test_E16_the_server_calls_nobody(s):
     assert not heard
 
 
-def test_E17_ids_of_responses(s):
+def test_ids_of_responses(s):
     for name in ("nope", "../../../etc/passwd", "resp_../x", "x" * (1 << 20), "a\0b"):
         content = {"model": s.model, "input": "x", "previous_response_id": name}
         assert code_of(answered(s, "/v1/responses", content))[0] in (400, 404)
@@ -126,7 +126,7 @@ def test_E17_ids_of_responses(s):
         assert s.get(path)[0] in (400, 404)
 
 
-def test_E19_E20_tools(s):
+def test_bad_tools_are_refused(s):
     def tools(*names):
         return [{"type": "function", "function": {"name": name}} for name in names]
 

@@ -1,11 +1,11 @@
-"""D: JSON. A wrong document is a 400 on a connection that goes on."""
+"""JSON. A wrong document is a 400 on a connection that goes on."""
 
 import json
 import time
 
-from raw_test import read_response
-from reliability.a_framing_test import SHARED
+from reliability.framing_test import SHARED
 from reliability.watch import CHAT, answered, body, code_of, encode, text_of
+from wire_test import read_response
 
 
 def post_many(s, bodies, path=CHAT):
@@ -27,7 +27,7 @@ def document(name, limit=8 << 20):
     return (SHARED / "json" / "JSONTestSuite" / name).read_bytes()[:limit]
 
 
-def test_D01_D02_D03_the_json_test_suite(s):
+def test_the_json_test_suite_has_its_verdicts(s):
     folder = SHARED / "json" / "JSONTestSuite"
     if not folder.exists():
         return f"skipped: {folder} is absent"
@@ -46,7 +46,7 @@ def test_D01_D02_D03_the_json_test_suite(s):
     return str(checked)
 
 
-def test_D05_nesting(s):
+def test_nesting_is_bounded(s):
     inside, outside = [], []
     for depth in (64, 120, 127, 130, 1000, 100_000, 1_000_000):
         for start, end in ((b"[", b"]"), (b'{"a":', b"}")):
@@ -62,7 +62,7 @@ def test_D05_nesting(s):
         assert status == 400 and code != "invalid_json", answer[2][:200]
 
 
-def test_D07_D08_keys(s):
+def test_the_last_of_equal_keys_counts_and_keys_are_compared_by_bytes(s):
     content = json.dumps(body(s, max_tokens=1))[:-1]
     twice = content + ', "model": "nope"}'
     assert code_of(answered(s, CHAT, twice.encode()))[1] == "model_not_found"
@@ -72,7 +72,7 @@ def test_D07_D08_keys(s):
     assert status == 200 and headers["x-mlxserve-ignored"].count(",") == 2, headers
 
 
-def test_D09_D15_surrogates_and_nul(s):
+def test_surrogates_and_nul(s):
     for content in (r'"\ud800"', r'"\udc00 x"', r'"a\u0000b"'):
         data = json.dumps(body(s, "@", max_tokens=2)).encode().replace(b'"@"', content.encode())
         json.loads(answered(s, CHAT, data)[2].decode())
@@ -82,7 +82,7 @@ def test_D09_D15_surrogates_and_nul(s):
     assert code_of(answered(s, CHAT, body(s, tools=[tool])))[0] == 400
 
 
-def test_D10_D11_what_is_no_utf_8_and_no_json(s):
+def test_what_is_no_utf_8_and_no_json(s):
     wrong = [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\x80", b"\xf8\x88\x80\x80\x80"]
     answers = post_many(s, [b'{"model":"' + text + b'"}' for text in wrong])
     plain = json.dumps(body(s))
@@ -95,7 +95,7 @@ def test_D10_D11_what_is_no_utf_8_and_no_json(s):
         assert any(character.isdigit() for character in json.loads(answer[2])["error"]["message"])
 
 
-def test_D12_D13_large_documents(s):
+def test_large_documents(s):
     start = json.dumps(body(s, max_tokens=1))[:-1].encode()
     million = b"1" * 1_000_000
     cases = [
@@ -112,7 +112,7 @@ def test_D12_D13_large_documents(s):
         assert status in expected and time.monotonic() - begin < 3, (data[-40:], status, time.monotonic() - begin)
 
 
-def test_D16_D17_cut_and_flipped(s, step=37):
+def test_cut_and_flipped_documents_are_refused(s, step=37):
     """Every 37th place here; all of them in the long run."""
     data = json.dumps(body(s, "Hello! " * 60, max_tokens=1, stop=["x", "y"], seed=1, metadata={"a": "b"})).encode()
     for answer in post_many(s, [data[:end] for end in range(0, len(data), max(1, step // 8))]):

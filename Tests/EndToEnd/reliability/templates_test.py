@@ -1,4 +1,4 @@
-"""G: chat templates. The hostile corpus runs in JinjaTests; here is what a server makes of them."""
+"""Chat templates. The hostile corpus runs in JinjaTests; here is what a server makes of them."""
 
 import json
 import time
@@ -14,14 +14,14 @@ HUNGRY = ("{% for m in messages %}{% if m.content|length > 100 %}{% for i in ran
           "{{ '<|im_start|>assistant\n' }}")
 
 
-def test_G02_templates_that_cannot_be_loaded(s):
+def test_templates_that_cannot_be_loaded(s):
     for source in ("{% for x in y %}", "{{ x | nofilter }}", "{% endif %}", "{{ (((((", "{% nosuch %}", "{{ 'a }}"):
         with changed(chat_template_dot_jinja="ok\n" + source) as folder:
             errors = refuses(s.binary, folder)
             assert "line" in errors and any(word in errors for word in ("template", "jinja")), errors
 
 
-def test_G03_G07_faults_of_a_template_are_faults_of_a_request(s):
+def test_faults_of_a_template_are_faults_of_a_request(s):
     with changed(chat_template_dot_jinja=HUNGRY) as folder:
         other = Server(s.binary, model=folder)
         try:
@@ -41,13 +41,13 @@ def test_G03_G07_faults_of_a_template_are_faults_of_a_request(s):
             assert other.stop() == 0
 
 
-def test_G04_G05_text_is_no_template(s):
+def test_text_is_no_template(s):
     for text in ("{{7*7}}", "{% for i in range(9) %}x{% endfor %}", "{#", "{{ ''.__class__.__mro__ }}", "{% include 'x' %}"):
         content = {"messages": [{"role": "user", "content": text}]}
         assert text in json.loads(answered(s, "/apply-template", content)[2])["prompt"]
 
 
-def test_G06_long_conversations_are_rendered_fast(s):
+def test_long_conversations_are_rendered_fast(s):
     messages = [{"role": ("user", "assistant")[i % 2], "content": f"message {i}"} for i in range(1001)]
     tools = [{"type": "function", "function": {"name": f"f{i}", "parameters": {"type": "object"}}} for i in range(128)]
     before = cpu_seconds(s)

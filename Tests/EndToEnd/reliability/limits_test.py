@@ -1,4 +1,4 @@
-"""B: limits of size and time."""
+"""Limits of size and time."""
 
 import gzip
 import json
@@ -19,7 +19,7 @@ def status_of(s, data, wait=5.0):
     return responses(answer)[0][0]
 
 
-def test_B01_B02_B03_B04_limits_of_a_head_are_exact(s):
+def test_limits_of_a_head_are_exact(s):
     close = "Connection: close"
     assert status_of(s, get("/" + "a" * 8191, close)) == 404
     assert refused(s, get("/" + "a" * 8192), 414) == "uri_too_long"
@@ -33,7 +33,7 @@ def test_B01_B02_B03_B04_limits_of_a_head_are_exact(s):
     assert refused(s, get("/health", *["X-A: " + "b" * 360] * 90), 431) == "headers_too_large"
 
 
-def test_B05_B07_a_head_without_end_costs_nothing(s):
+def test_a_head_without_end_costs_nothing(s):
     def cost(size):
         before = cpu_seconds(s)
         for _ in range(20):
@@ -53,7 +53,7 @@ def test_B05_B07_a_head_without_end_costs_nothing(s):
     assert state(s)["rss"] - rest < 4 << 20
 
 
-def test_B06_long_lines_hinder_nobody(s):
+def test_long_lines_hinder_nobody(s):
     stop = threading.Event()
 
     def flood(_):
@@ -86,7 +86,7 @@ def closing_time(connection, start):
     return time.monotonic() - start, answer
 
 
-def test_B08_B09_B10_B11_I09_deadlines(s):
+def test_slow_connections_meet_their_deadlines(s):
     """All that waits for a deadline waits at the same time; about half a minute."""
     rest = state(s)
     start = time.monotonic()
@@ -148,14 +148,14 @@ def test_B08_B09_B10_B11_I09_deadlines(s):
     return f"/health p99 {times[len(times) * 99 // 100] * 1000:.1f} ms beside 420 waiting connections of {each:.0f} KiB each"
 
 
-def test_B12_the_thousandth_request_is_the_last(s):
+def test_the_thousandth_request_is_the_last(s):
     answer, closed = talk(s, get("/health") * 1001, 10)
     found = responses(answer)
     assert len(found) == 1000 and closed
     assert found[-1][1]["connection"] == "close" and "close" not in found[-2][1].get("connection", "")
 
 
-def test_B13_B14_bodies_beyond_the_limit(s):
+def test_bodies_beyond_the_limit(s):
     rest = state(s)["rss"]
     head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     for length, sent in (((8 << 20) + 1, b""), (10_000_000_000, b"ab")):
@@ -166,7 +166,7 @@ def test_B13_B14_bodies_beyond_the_limit(s):
     refused(s, f"{head}Content-Length: -1\r\n\r\n".encode(), 400)
 
 
-def test_B16_B17_ends_before_and_behind_the_body(s):
+def test_ends_before_and_after_the_body(s):
     started = state(s)["started_total"]
     data = encode(CHAT, body(s, max_tokens=4))
     for end in (lambda c: c.shutdown(socket.SHUT_WR),
@@ -179,7 +179,7 @@ def test_B16_B17_ends_before_and_behind_the_body(s):
     assert responses(answer)[0][0] == 200
 
 
-def test_B18_more_connections_than_there_may_be(s):
+def test_more_connections_than_there_may_be(s):
     other = Server(s.binary, "--test-hooks", "--max-connections", "40")
     try:
         streams = [begin(other, endless(other)) for _ in range(2)]
@@ -202,7 +202,7 @@ def test_B18_more_connections_than_there_may_be(s):
         other.stop()
 
 
-def test_B19_many_large_bodies_have_a_ceiling(s):
+def test_many_large_bodies_have_a_ceiling(s):
     rest = state(s)["rss"]
     head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {8 << 20}\r\n\r\n".encode()
     connections = [s.connect() for _ in range(60)]
@@ -235,12 +235,12 @@ def test_B19_many_large_bodies_have_a_ceiling(s):
     return f"{refused_count} of 60 refused, {held >> 20} MiB held, {left >> 20} MiB left"
 
 
-def test_B20_connections_that_come_and_go(s):
+def test_connections_that_come_and_go(s):
     for _ in range(3000):
         s.connect().close()
 
 
-def test_B21_bodies_that_are_encoded(s):
+def test_bodies_that_are_encoded(s):
     content = json.dumps(body(s)).encode()
     bomb = gzip.compress(b" " * (10 << 20))
     for coding, data in (("gzip", gzip.compress(content)), ("deflate", zlib.compress(content)), ("br", content),
@@ -249,7 +249,7 @@ def test_B21_bodies_that_are_encoded(s):
         assert code_of(answer) == (415, "unsupported_media_type")
 
 
-def test_B22_wishes_about_the_connection(s):
+def test_wishes_about_the_connection(s):
     answer, closed = talk(s, get("/health", "Connection: close, keep-alive"))
     assert closed and responses(answer)[0][0] == 200
     headers = responses(talk(s, get("/health", "Keep-Alive: timeout=999999"), 0.3)[0])[0][1]

@@ -1,4 +1,4 @@
-"""The Anthropic SDK with strict validation, and the routes around the answers."""
+"""The Messages API with the Anthropic SDK under strict validation, and the routes for tokens, prompts and capabilities."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""J: queue, cancellation and sameness, against servers whose steps take long enough to look at them."""
+"""Queue, cancellation and sameness, against servers whose steps take long enough to look at them."""
 
 import contextlib
 import json
@@ -8,9 +8,9 @@ import struct
 import threading
 import time
 
-from reliability.c_access_test import ranks_differ
+from reliability.hosts_and_keys_test import ranks_differ
 from reliability.folders import changed, with_tensor
-from reliability.i_streams_test import joined, streamed
+from reliability.streams_test import joined, streamed
 from reliability.watch import (
     CHAT, answered, begin, body, code_of, encode, endless, read_all, read_event, responses, state, text_of, together,
     wait_for)
@@ -45,7 +45,7 @@ def reset(connection):
     connection.close()
 
 
-def test_J01_J02_J05_the_queue_has_its_length(s, rounds=2):
+def test_the_queue_has_its_length(s, rounds=2):
     extra = 20
     with small(s) as other:
         for _ in range(rounds):
@@ -73,7 +73,7 @@ def test_J01_J02_J05_the_queue_has_its_length(s, rounds=2):
     return f"a 429 takes {sorted(times)[extra // 2] * 1000:.1f} ms"
 
 
-def test_J03_overload(s, seconds=4):
+def test_overload_keeps_the_queue_bounded(s, seconds=4):
     """Ten times what fits, each refused client trying again: the queue keeps its bound and the work its pace."""
     with slow_server(s, "--max-sequences", "4", "--queue-limit", "8", delay=5) as other:
         def run(count, seconds):
@@ -106,13 +106,13 @@ def test_J03_overload(s, seconds=4):
     return f"{saturated} answers in {seconds} s with 8 clients, {overloaded} with 60"
 
 
-def test_J04_no_queue(s):
+def test_without_a_queue_the_rest_is_refused(s):
     with slow_server(s, "--max-sequences", "2", "--queue-limit", "0") as other:
         answers = [response[0] for response in together(8, lambda _: answered(other, CHAT, long(other, 100)))]
         assert (answers.count(200), answers.count(429)) == (2, 6), answers
 
 
-def test_J06_first_come_first_served(s):
+def test_first_come_first_served(s):
     with slow_server(s, "--max-sequences", "1", "--queue-limit", "30", delay=10) as other:
         first = begin(other, endless(other))
         busy(other, 1)
@@ -133,7 +133,7 @@ def test_J06_first_come_first_served(s):
         assert order == list(range(15)), order
 
 
-def test_J07_a_long_prompt_beside_streams(s):
+def test_a_long_prompt_beside_streams(s):
     with slow_server(s, "--prefix-cache", "0", delay=5) as other:
         streams = [begin(other, endless(other)) for _ in range(4)]
         for stream in streams:
@@ -153,7 +153,7 @@ def test_J07_a_long_prompt_beside_streams(s):
         assert arrived >= 4 * 12 and steps >= 12, (arrived, steps)
 
 
-def test_J08_leaving_the_queue(s):
+def test_leaving_the_queue(s):
     with slow_server(s, "--max-sequences", "1") as other:
         first = begin(other, endless(other))
         busy(other, 1)
@@ -169,7 +169,7 @@ def test_J08_leaving_the_queue(s):
         assert state(other)["started_total"] == started
 
 
-def test_J09_J10_J11_leaving_at_work(s):
+def test_leaving_at_work(s):
     with slow_server(s, "--max-sequences", "2", "--prefix-cache", "0", delay=100) as other:
         prompt = {"model": other.model, "prompt": [65] * 2000, "max_tokens": 4}
         for name, data in (("prefill", encode("/v1/completions", prompt)),
@@ -188,7 +188,7 @@ def test_J09_J10_J11_leaving_at_work(s):
             assert state(other)["decode_steps_total"] - left <= 2, name
 
 
-def test_J12_leaving_at_any_time(s, count=100):
+def test_leaving_at_any_time(s, count=100):
     chance = random.Random(12)
 
     def one(_):
@@ -203,7 +203,7 @@ def test_J12_leaving_at_any_time(s, count=100):
     busy(s, 0)
 
 
-def test_J13_J15_many_streams_do_not_mix(s, count=64):
+def test_many_streams_do_not_mix(s, count=64):
     def content(index):
         kinds = ("Hello!", "What is the capital of France?", "Tell me a story.", "What is the weather in Paris?")
         return body(s, kinds[index % 4], temperature=(0, 1)[index % 2], seed=index % 8, max_tokens=32)
@@ -225,7 +225,7 @@ def test_J13_J15_many_streams_do_not_mix(s, count=64):
         assert text == alone[index % 8], index
 
 
-def test_J14_J16_J17_the_same_bytes(s):
+def test_the_bytes_are_the_same_alone_in_company_and_from_the_cache(s):
     """Alone, in company, from the cache, without one, after a restart."""
     question = [{"role": "user", "content": "Tell me a story. " * 40}]
     content = body(s, question, max_tokens=40)
@@ -243,7 +243,7 @@ def test_J14_J16_J17_the_same_bytes(s):
             other.stop()
 
 
-def test_J18_weights_that_are_not_numbers(s):
+def test_weights_that_are_not_numbers(s):
     broken = with_tensor("model.norm.weight", lambda data: b"\xff\x7f" * (len(data) // 2))
     with changed(model_dot_safetensors=broken) as folder:
         other = Server(s.binary, model=folder)
@@ -257,7 +257,7 @@ def test_J18_weights_that_are_not_numbers(s):
             assert other.stop() == 0
 
 
-def test_J19_what_one_key_has_computed_helps_no_other(s, rounds=20):
+def test_what_one_key_has_computed_helps_no_other(s, rounds=20):
     """Without tenants a shared beginning is found in the cache; with them not across keys, nor can a clock tell."""
     def ask(other, key, prompt):
         content = {"model": other.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}

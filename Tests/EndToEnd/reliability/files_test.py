@@ -1,11 +1,11 @@
-"""K: model files. A folder that cannot be served ends the start with one line; CheckpointTests and TokenizersTests
+"""Model files. A folder that cannot be served ends the start with one line; CheckpointTests and TokenizersTests
 go through the corpora, bits and cuts of the parsers themselves."""
 
 import json
 import os
 import random
 
-from reliability.a_framing_test import SHARED
+from reliability.framing_test import SHARED
 from reliability.folders import changed, refuses, start, verified, with_members
 from reliability.watch import CHAT, answered, body, encode, text_of, wait_for
 from server import DEMO, Server
@@ -16,7 +16,7 @@ NUMBERS = ["hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_v
            "intermediate_size", "max_position_embeddings", "rope_theta", "rms_norm_eps"]
 
 
-def test_K01_the_corpus_of_safetensors(s):
+def test_the_corpus_of_safetensors_has_its_verdicts(s):
     folder = SHARED / "safetensors"
     if not folder.exists():
         return f"skipped: {folder} is absent"
@@ -27,7 +27,7 @@ def test_K01_the_corpus_of_safetensors(s):
     return f"{len(files)} files"
 
 
-def test_K02_K04_K05_cut_and_false_shards(s):
+def test_cut_and_false_shards_are_refused(s):
     data = (DEMO / "model.safetensors").read_bytes()
     shards = [data[:cut] for cut in (0, 7, 8, 9, 500, len(data) // 2, len(data) - 1)]
     shards += [length.to_bytes(8, "little") + data[8:] for length in (2**64 - 1, 2**63, 100_000_001, 0)]
@@ -37,7 +37,7 @@ def test_K02_K04_K05_cut_and_false_shards(s):
             refuses(s.binary, folder, "model.safetensors")
 
 
-def test_K07_K08_K12_folders_and_links(s):
+def test_folders_links_and_pipes_in_place_of_files_are_refused(s):
     shard = (DEMO / "model.safetensors").read_bytes()
     for target in ("../../etc/passwd", "/etc/passwd", "a\0b", "none.safetensors", ""):
         index = json.dumps({"metadata": {}, "weight_map": {"model.norm.weight": target}})
@@ -57,7 +57,7 @@ def test_K07_K08_K12_folders_and_links(s):
         refuses(s.binary, path)
 
 
-def test_K08_tensors_of_several_files(s):
+def test_tensors_of_several_files(s):
     data = (DEMO / "model.safetensors").read_bytes()
     with changed(model_dot_safetensors=None) as folder:
         for name in ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"):
@@ -74,7 +74,7 @@ def test_K08_tensors_of_several_files(s):
         assert verified(s.binary, folder) == 0
 
 
-def test_K12_files_that_may_not_be_read(s):
+def test_files_that_may_not_be_read(s):
     if os.geteuid() == 0:
         return "skipped: nothing is forbidden to this user"
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
@@ -89,7 +89,7 @@ def test_K12_files_that_may_not_be_read(s):
             folder.chmod(0o700)
 
 
-def test_K13_archives_and_foreign_formats(s):
+def test_archives_and_foreign_formats_are_named(s):
     for name, head in (("model.gguf", b"GGUF\3\0\0\0"), ("pytorch_model.bin", b"PK\3\4"), ("model.pt", b"PK\3\4"),
                        ("model.npz", b"PK\3\4"), ("model.tar.gz", b"\x1f\x8b\x08"), ("model.zip", b"PK\3\4")):
         with changed(model_dot_safetensors=None) as folder:
@@ -103,7 +103,7 @@ def test_K13_archives_and_foreign_formats(s):
             refuses(s.binary, folder, "model.safetensors")
 
 
-def test_K09_K10_settings_of_every_kind(s, count=40):
+def test_settings_of_every_kind(s, count=40):
     """A sample here, all in the long run: refused in one line, or served if the value means something."""
     cases = [(name, poison) for name in NUMBERS for poison in POISONS]
     random.Random(9).shuffle(cases)
@@ -133,7 +133,7 @@ def read_header(data):
     return json.loads(data[8:8 + length]), length
 
 
-def test_K10_the_end_of_text(s):
+def test_end_tokens_that_the_model_lacks_never_come(s):
     """A token that the model does not have never comes: `verify` says so, a server only loses that one stop."""
     for value in (10**6, 2**31, 2**63, -1, [], [5, 10**9], "5", None, 1.5):
         with changed(generation_config_dot_json=with_members(eos_token_id=value),
@@ -146,7 +146,7 @@ def test_K10_the_end_of_text(s):
                 assert found == 1
 
 
-def test_K06_K11_tensors_that_do_not_fit(s):
+def test_tensors_that_do_not_fit(s):
     data = (DEMO / "model.safetensors").read_bytes()
     header, length = read_header(data)
 
@@ -180,7 +180,7 @@ def test_K06_K11_tensors_that_do_not_fit(s):
         assert verified(s.binary, folder) == 0
 
 
-def test_K14_K15_K16_tokenizers(s):
+def test_bad_tokenizers_are_refused(s):
     def edit(change):
         def apply(data):
             content = json.loads(data)
@@ -224,7 +224,7 @@ def test_K14_K15_K16_tokenizers(s):
             assert verified(s.binary, folder) in ((0, 1) if line else (1,)), wrong
 
 
-def test_L14_files_that_go_away_while_they_serve(s):
+def test_files_that_go_away_while_they_serve(s):
     """Replaced or deleted: the mapping holds the old file. Cut in place is the one thing no mapping survives."""
     with changed() as folder:
         other = Server(s.binary, model=folder)
@@ -242,7 +242,7 @@ def test_L14_files_that_go_away_while_they_serve(s):
             assert other.stop() == 0
 
 
-def test_L14_a_file_that_is_cut_in_place(s):
+def test_a_file_that_is_cut_in_place(s):
     """Nothing can go on without the weights; the end has words and a code of its own."""
     with changed() as folder:
         other = Server(s.binary, model=folder)

@@ -1,9 +1,9 @@
-"""F: prompts and the tokenizer, where the server adds something to what TokenizersTests prove."""
+"""Prompts and the tokenizer, where the server adds something to what TokenizersTests prove."""
 
 import json
 import time
 
-from reliability.a_framing_test import SHARED
+from reliability.framing_test import SHARED
 from reliability.watch import CHAT, answered, begin, body, code_of, cpu_seconds, encode, endless, read_event
 from server import Server
 
@@ -14,7 +14,7 @@ LONG = {
 }
 
 
-def test_F01_much_of_one_thing(s):
+def test_much_of_one_thing(s):
     # A megabyte of each is encoded in TokenizersTests.
     for name, unit in list(LONG.items())[::3]:
         text = unit * (200_000 // len(unit.encode()))
@@ -24,7 +24,7 @@ def test_F01_much_of_one_thing(s):
         assert cpu_seconds(s) - before < 2, (name, cpu_seconds(s) - before)
 
 
-def test_F03_others_do_not_wait_for_a_long_text(s):
+def test_others_do_not_wait_for_a_long_text(s):
     stream = begin(s, endless(s))
     read_event(stream)
     gaps, last = [], time.monotonic()
@@ -41,7 +41,7 @@ def test_F03_others_do_not_wait_for_a_long_text(s):
     return f"gaps: median {gaps[50] * 1000:.1f} ms, longest {gaps[-1] * 1000:.1f} ms"
 
 
-def test_F04_special_words_of_a_user_are_text(s):
+def test_special_words_of_a_user_are_text(s):
     words = json.loads((s.demo / "tokenizer.json").read_text())["added_tokens"]
     # Others, such as <think>, are words of the vocabulary that a text may hold, here as in the reference.
     for word in (word for word in words if word["special"]):
@@ -54,7 +54,7 @@ def test_F04_special_words_of_a_user_are_text(s):
         assert ids.count(word["id"]) == plain.count(word["id"]), word
 
 
-def test_F06_awkward_texts_come_back(s):
+def test_awkward_texts_come_back(s):
     folder = SHARED / "unicode" / "blns"
     if not folder.exists():
         return f"skipped: {folder} is absent"
@@ -67,7 +67,7 @@ def test_F06_awkward_texts_come_back(s):
     return f"{len(texts[::4])} texts"
 
 
-def test_F08_the_edge_of_the_context(s):
+def test_the_edge_of_the_context(s):
     other = Server(s.binary, "--max-context", "64")
     try:
         for count, status in ((62, 200), (63, 200), (64, 400), (65, 400)):

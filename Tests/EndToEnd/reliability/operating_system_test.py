@@ -1,4 +1,4 @@
-"""L: faults of the operating system: signals, descriptors, disks, clocks, surroundings."""
+"""Faults of the operating system: signals, descriptors, disks, clocks, surroundings."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ def ends_with(other, seconds=5.0):
     return other.process.wait(timeout=seconds)
 
 
-def test_L01_a_drain_finishes_what_runs(s):
+def test_a_drain_finishes_what_runs(s):
     other = slow(s, "--max-sequences", "16", delay=5)
     streams = [begin(other, body(other, stream=True, ignore_eos=True, max_tokens=15)) for _ in range(50)]
     wait_for(lambda: state(other)["slots_busy"] + state(other)["queue_len"] == 50, 10, "fifty requests")
@@ -46,7 +46,7 @@ def test_L01_a_drain_finishes_what_runs(s):
     assert ends_with(other, 20) == 0
 
 
-def test_L03_a_second_signal_ends_at_once(s):
+def test_a_second_signal_ends_at_once(s):
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         other = slow(s)
         stream = begin(other, endless(other))
@@ -60,7 +60,7 @@ def test_L03_a_second_signal_ends_at_once(s):
         stream.close()
 
 
-def test_L04_a_signal_finds_idle_connections(s):
+def test_a_signal_finds_idle_connections(s):
     other = slow(s)
     idle = [other.connect() for _ in range(20)]
     for connection in idle[:10]:
@@ -77,7 +77,7 @@ def test_L04_a_signal_finds_idle_connections(s):
     process.stdout.close()
 
 
-def test_L05_no_descriptors_left(s):
+def test_no_descriptors_left(s):
     other = slow(s)
     stream = begin(other, endless(other))
     read_event(stream)
@@ -104,7 +104,7 @@ def test_L05_no_descriptors_left(s):
     assert other.stop() == 0
 
 
-def test_L07_killed_and_started_again(s):
+def test_a_killed_server_starts_again(s):
     other = slow(s)
     stream = begin(other, endless(other))
     read_event(stream)
@@ -120,13 +120,13 @@ def test_L07_killed_and_started_again(s):
     stream.close()
 
 
-def test_L09_signals_without_meaning(s):
+def test_signals_without_meaning(s):
     for number in (signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGCHLD, signal.SIGURG):
         s.process.send_signal(number)
     assert s.get("/health")[0] == 200
 
 
-def test_L10_stopped_and_continued(s):
+def test_a_stopped_process_goes_on_when_continued(s):
     stream = begin(s, endless(s))
     read_event(stream)
     idle = [s.connect() for _ in range(20)]
@@ -140,7 +140,7 @@ def test_L10_stopped_and_continued(s):
     stream.close()
 
 
-def test_L11_the_wall_clock_jumps(s):
+def test_the_wall_clock_jumps(s):
     library = next(iter(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None) or os.environ.get("FAKETIME_LIB")
     if not library:
         return "skipped: libfaketime is absent"
@@ -183,7 +183,7 @@ def test_L11_the_wall_clock_jumps(s):
             process.stdout.close()
 
 
-def test_L12_a_full_disk(s):
+def test_a_full_disk(s):
     with open("/dev/full", "w") as full:
         process = subprocess.Popen([s.binary, "serve", "--model", str(DEMO), "--port", "0"], stdout=subprocess.PIPE,
                                    stderr=full, text=True)
@@ -259,7 +259,7 @@ def control_group(megabytes):
                 time.sleep(0.05)
 
 
-def test_L15_a_control_group_has_its_limit(s):
+def test_a_control_group_has_its_limit(s):
     """The server finds the limit by itself, and what is too much is refused or waits before the kernel ends anything."""
     limit = 96
     with control_group(limit) as group, changed(config_dot_json=with_members(max_position_embeddings=16384)) as folder:
@@ -296,7 +296,7 @@ def test_L15_a_control_group_has_its_limit(s):
     return f"{counts} in a group of {limit} MiB, {held >> 20} MiB held at the end"
 
 
-def test_L17_nobody_reads_the_log(s):
+def test_nobody_reads_the_log(s):
     read_end, write_end = os.pipe()
     process = subprocess.Popen([s.binary, "serve", "--model", str(DEMO), "--port", "0"], stdout=subprocess.PIPE,
                                stderr=write_end, text=True)
@@ -315,7 +315,7 @@ def test_L17_nobody_reads_the_log(s):
     os.close(write_end)
 
 
-def test_L18_interrupted_calls(s):
+def test_interrupted_system_calls_are_repeated(s):
     if not shutil.which("strace"):
         return "skipped: strace is absent"
     # Only what sockets use: a program whose loader cannot read is none.
@@ -354,7 +354,7 @@ def test_L18_interrupted_calls(s):
     return f"{ran} kinds of faults"
 
 
-def test_L19_beside_busy_programs(s):
+def test_health_is_quick_beside_busy_programs(s):
     """As many busy loops as there are cores, of equal priority."""
     hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
     try:
@@ -369,7 +369,7 @@ def test_L19_beside_busy_programs(s):
             f"p99 {times[len(times) * 99 // 100] * 1000:.1f} ms of {len(times)}")
 
 
-def test_L20_surroundings(s):
+def test_locale_and_working_folder_change_nothing(s):
     expected = text_of(answered(s, CHAT, body(s)))
     for settings in ({"LANG": "C"}, {"LANG": "tr_TR.UTF-8", "LC_ALL": "tr_TR.UTF-8"}, {"LANG": "ar_EG.UTF-8"}, {"TZ": "Asia/Kolkata"}):
         environment = {key: value for key, value in os.environ.items() if key not in ("HOME", "LANG", "LC_ALL")}
