@@ -51,17 +51,8 @@ import Testing
 
   /// Writes a checkpoint whose config.json wraps the text model's, as published ones do, and removes it after `body`.
   private func withCheckpoint(_ tensors: [String: Stored], _ body: (String) throws -> Void) throws {
-    var template = Array("/tmp/mlxserve-experts-XXXXXX".utf8CString)
-    let made = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap(mkdtemp) }
-    let path = String(cString: try #require(made))
-    let files = [path + "/config.json", path + "/model.safetensors"]
-    defer {
-      for file in files { unlink(file) }
-      rmdir(path)
-    }
     let text = try JSONValue(parsing: try File.read(Self.converted + "/config.json", limit: 1 << 20))
-    try write(files[0], (["model_type": "gemma4", "text_config": text] as JSONValue).bytes)
-
+    let config: JSONValue = ["model_type": "gemma4", "text_config": text]
     var header = JSONObject([])
     var data: [UInt8] = []
     for (name, tensor) in tensors {
@@ -73,14 +64,7 @@ import Testing
     }
     let front = JSONValue.object(header).bytes
     let length = (0..<8).map { UInt8(truncatingIfNeeded: front.count >> ($0 * 8)) }
-    try write(files[1], length + front + data)
-    try body(path)
-  }
-
-  private func write(_ path: String, _ bytes: [UInt8]) throws {
-    let file = try #require(fopen(path, "w"))
-    defer { fclose(file) }
-    try #require(fwrite(bytes, 1, bytes.count, file) == bytes.count)
+    try ModelsTests.withCheckpoint(config: config.bytes, weights: length + front + data, body)
   }
 
   @Test func `a published checkpoint computes the same bits as its conversion`() throws {

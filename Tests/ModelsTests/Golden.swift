@@ -34,8 +34,11 @@ final class Runner {
   }
 
   /// Runs a step; one array per requested row.
-  func step(_ spans: [Batch.Span]) -> [[Float]] {
-    model.forward(Batch(spans: spans), cache: cache, logits: &logits)
+  @discardableResult
+  func step(_ spans: [Batch.Span], afterLayer: (@Sendable (Rows) -> Void)? = nil) -> [[Float]] {
+    var batch = Batch(spans: spans)
+    batch.afterLayer = afterLayer
+    model.forward(batch, cache: cache, logits: &logits)
     return (0..<logits.rows).map { logits.values(ofRow: $0) }
   }
 
@@ -90,6 +93,24 @@ func distance(_ a: [Float], _ b: [Float]) -> Float {
 /// Two results are the same to the bit.
 func sameBits(_ a: [[Float]], _ b: [[Float]]) -> Bool {
   a.map { $0.map(\.bitPattern) } == b.map { $0.map(\.bitPattern) }
+}
+
+/// Writes a checkpoint of these two files, and removes it after `body`.
+func withCheckpoint(config: [UInt8], weights: [UInt8], _ body: (_ path: String) throws -> Void) throws {
+  var template = Array("/tmp/mlxserve-checkpoint-XXXXXX".utf8CString)
+  let made = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap(mkdtemp) }
+  let path = String(cString: try #require(made))
+  let files = [(path + "/config.json", config), (path + "/model.safetensors", weights)]
+  defer {
+    for (file, _) in files { unlink(file) }
+    rmdir(path)
+  }
+  for (name, bytes) in files {
+    let file = try #require(fopen(name, "w"))
+    let written = fwrite(bytes, 1, bytes.count, file)
+    #expect(fclose(file) == 0 && written == bytes.count)
+  }
+  try body(path)
 }
 
 /// What a reference computed from a prompt of text: `expected.json` of a golden, or one variant inside it.

@@ -79,7 +79,7 @@ struct GoldenFolder: Sendable, CustomTestStringConvertible {
 
   /// A tensor of `expected.safetensors`.
   func array(_ name: String) throws -> GoldenArray {
-    let (header, data) = try results(of: "expected.safetensors")
+    let (header, data) = try tensors(of: "expected.safetensors")
     let entry = try #require(header[name], "\(testDescription): expected.safetensors has no '\(name)'")
     let shape = (entry["shape"]?.arrayValue ?? []).compactMap(\.intValue)
     let offsets = (entry["data_offsets"]?.arrayValue ?? []).compactMap(\.intValue)
@@ -95,14 +95,14 @@ struct GoldenFolder: Sendable, CustomTestStringConvertible {
 
   /// Which reaches of the audio tower's attention have results, in rows: `12` where there is `audio_soft_12keys`.
   func audioReaches() throws -> [Int] {
-    (try results(of: "expected.safetensors").header.objectValue?.entries ?? []).map(\.key)
+    (try tensors(of: "expected.safetensors").header.objectValue?.entries ?? []).map(\.key)
       .filter { $0.hasPrefix("audio_soft_") && $0.hasSuffix("keys") }
       .compactMap { Int($0.dropFirst("audio_soft_".count).dropLast("keys".count)) }.sorted()
   }
 
   /// The header and the data of a safetensors file. The product's reader is stricter: the references write a null for
   /// metadata that they do not have.
-  private func results(of file: String) throws -> (header: JSONValue, data: ArraySlice<UInt8>) {
+  func tensors(of file: String) throws -> (header: JSONValue, data: ArraySlice<UInt8>) {
     let bytes = try File.read(path + "/" + file, limit: 1 << 24)
     let length = bytes.prefix(8).reversed().reduce(0) { $0 << 8 | Int($1) }
     try #require(bytes.count > 8 && length <= bytes.count - 8)

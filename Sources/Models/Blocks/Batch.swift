@@ -1,5 +1,7 @@
 // The rows of one step: decode rows and prefill chunks, mixed.
 
+package import Compute
+
 /// Which rows of a span need logits.
 package enum LogitRows: Sendable, Equatable {
   /// None: a prefill chunk that is not the last.
@@ -65,6 +67,10 @@ package struct Batch: Sendable {
   }
 
   package var spans: [Span]
+  /// Called after every layer, first layer first, with the residual stream, `[rows, hidden]`, for comparisons with a
+  /// reference. The last layers compute only rows whose logits are requested. Gemma 3n, which has several streams, does
+  /// not call it.
+  package var afterLayer: (@Sendable (Rows) -> Void)?
 
   package init(spans: [Span]) { self.spans = spans }
 

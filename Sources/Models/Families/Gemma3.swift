@@ -113,6 +113,7 @@ package final class Gemma3: CausalModel {
       layer.mlp(h, frame)
       compute.rmsNorm(h, gain: layer.postFeedforwardNorm, epsilon: epsilon, into: h)
       compute.add(h, to: x)
+      batch.afterLayer?(x)
     }
     let out = frame.project(x, into: &logits)
     if let softcap { compute.softcap(out, at: softcap) }

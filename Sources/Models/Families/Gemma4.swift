@@ -145,5 +145,6 @@ package final class Gemma4: CausalModel {
       compute.add(h, to: x)
     }
     compute.scale(x, by: layer.scalar)
+    step.batch.afterLayer?(x)
   }
 }

@@ -75,6 +75,7 @@ package final class Llama: CausalModel {
       compute.rmsNorm(x, gain: layer.postAttentionNorm, epsilon: epsilon, into: h)
       layer.mlp(h, frame)
       addBranch(h, to: x)
+      batch.afterLayer?(x)
     }
     let out = frame.project(x, into: &logits)
     if variant.logitScale != 1 { compute.scale(out, by: variant.logitScale) }

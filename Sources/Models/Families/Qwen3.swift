@@ -73,6 +73,7 @@ package final class Qwen3: CausalModel {
       compute.rmsNorm(x, gain: layer.postAttentionNorm, epsilon: epsilon, into: h)
       layer.mlp(h, frame)
       compute.add(h, to: x)
+      batch.afterLayer?(x)
     }
     frame.project(x, into: &logits)
   }
