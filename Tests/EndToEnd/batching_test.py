@@ -224,7 +224,7 @@ def test_a_full_disk_costs_one_warning(s):
         expected = [cached(server, seed, 600)[0] for seed in range(3)]
         assert [cached(server, seed, 600)[0] for seed in range(3)] == expected
         assert server.stop() == 0
-        warnings = [line for line in server.log if "prefixes are no longer saved" in line]
+        warnings = [line for line in server.log if "prefixes cannot be saved now" in line]
         assert len(warnings) == 1, warnings
         again = Server(s.binary, "--prefix-cache-dir", folder)
         assert [cached(again, seed, 600)[0] for seed in range(3)] == expected
