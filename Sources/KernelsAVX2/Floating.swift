@@ -56,19 +56,22 @@ private func eight(_ row: UnsafeRawPointer, _ c: Int, _ factors: __m256) -> __m2
   return _mm256_xor_ps(magnitude, _mm256_castsi256_ps(sign))
 }
 
-/// `out[i] = scale · element[i]` for the first row of `weights`. Scalar twin: `Reference.unpackFloating`.
-package func unpackFloating(_ weights: FloatingRows, into out: UnsafeMutablePointer<Float>) {
-  // The mode is a constant in each specialisation: no branch per group.
-  switch weights.mode {
-  case .mxfp8: unpackRow(weights, .mxfp8, out)
-  case .nvfp4: unpackRow(weights, .nvfp4, out)
-  case .mxfp4: unpackRow(weights, .mxfp4, out)
+/// `out[i] = scale · element[i]` for each row of `weights`. Scalar twin: `Reference.unpackFloating`.
+package func unpackFloating(_ weights: FloatingRows, into y: Output) {
+  for row in 0..<weights.count {
+    // The mode is a constant in each specialisation: no branch per group.
+    switch weights.mode {
+    case .mxfp8: unpackRow(weights, row, .mxfp8, y)
+    case .nvfp4: unpackRow(weights, row, .nvfp4, y)
+    case .mxfp4: unpackRow(weights, row, .mxfp4, y)
+    }
   }
 }
 
 @inline(__always)
-private func unpackRow(_ weights: FloatingRows, _ mode: FloatingMode, _ out: UnsafeMutablePointer<Float>) {
-  let (packed, scales) = (weights.packed, weights.scales)
+private func unpackRow(_ weights: FloatingRows, _ row: Int, _ mode: FloatingMode, _ y: Output) {
+  let (packed, out) = (weights.packed + row * weights.rowBytes, y.base + row * y.stride)
+  let scales = weights.scales + row * weights.scaleRowBytes
   var c = 0
   for group in 0..<weights.columns / mode.groupSize {
     let factors = factors(scales, mode, group)

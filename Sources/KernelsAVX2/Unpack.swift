@@ -17,9 +17,9 @@ func scalar(_ base: UnsafeRawPointer, _ format: FloatFormat, _ index: Int) -> Fl
   }
 }
 
-/// `out[i] = scale · q[i] + bias`, fused, for the first row of `weights`. Scalar twin: `Reference.unpack`.
-package func unpackAffine(_ weights: QuantizedRows, into out: UnsafeMutablePointer<Float>) {
-  let (packed, bits, groups) = (weights.packed, weights.bits, weights.groups)
+/// `out[i] = scale · q[i] + bias`, fused, for each row of `weights`. Scalar twin: `Reference.unpack`.
+package func unpackAffine(_ weights: QuantizedRows, into y: Output) {
+  let (bits, groups) = (weights.bits, weights.groups)
   // 32 elements are `bits` words; element 8·u + lane lies in words a = i·bits / 32 and a + 1 of them.
   let width = Int32(truncatingIfNeeded: bits)
   let lanes = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0)
@@ -30,24 +30,29 @@ package func unpackAffine(_ weights: QuantizedRows, into out: UnsafeMutablePoint
   let thirtyTwo = _mm256_set1_epi32(32)
   let five = _mm256_set1_epi32(5)
   let one = _mm256_set1_epi32(1)
-  var i = 0
-  for group in 0..<weights.columns / groups.size {
-    let scale = _mm256_set1_ps(scalar(groups.scales, groups.format, group))
-    let bias = _mm256_set1_ps(scalar(groups.biases, groups.format, group))
-    for _ in 0..<groups.size / 32 {
-      // A masked load touches no byte after the unit: the tensor may end at a page border.
-      let unit = _mm256_maskload_epi32((packed + i / 8 * bits).assumingMemoryBound(to: Int32.self), words)
-      for eight in 0..<4 {
-        let at = _mm256_add_epi32(offsets, _mm256_set1_epi32(Int32(truncatingIfNeeded: 8 * eight) * width))
-        let word = _mm256_srlv_epi32(at, five)
-        let shift = _mm256_and_si256(at, thirtyOne)
-        let low = _mm256_srlv_epi32(_mm256_permutevar8x32_epi32(unit, word), shift)
-        let high = _mm256_sllv_epi32(
-          _mm256_permutevar8x32_epi32(unit, _mm256_add_epi32(word, one)), _mm256_sub_epi32(thirtyTwo, shift))
-        let q = _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_or_si256(low, high), mask))
-        _mm256_storeu_ps(out + i + 8 * eight, _mm256_fmadd_ps(q, scale, bias))
+  for row in 0..<weights.count {
+    let (packed, out) = (weights.packed + row * weights.rowBytes, y.base + row * y.stride)
+    let (scales, biases) = (groups.scales + row * groups.rowBytes, groups.biases + row * groups.rowBytes)
+    var i = 0
+    for group in 0..<weights.columns / groups.size {
+      let scale = _mm256_set1_ps(scalar(scales, groups.format, group))
+      let bias = _mm256_set1_ps(scalar(biases, groups.format, group))
+      for _ in 0..<groups.size / 32 {
+        // A masked load touches no byte after the unit: the tensor may end at a page border.
+        let unit = _mm256_maskload_epi32((packed + i / 8 * bits).assumingMemoryBound(to: Int32.self), words)
+        for eight in 0..<4 {
+          let at = _mm256_add_epi32(offsets, _mm256_set1_epi32(Int32(truncatingIfNeeded: 8 * eight) * width))
+          let word = _mm256_srlv_epi32(at, five)
+          let shift = _mm256_and_si256(at, thirtyOne)
+          let low = _mm256_srlv_epi32(_mm256_permutevar8x32_epi32(unit, word), shift)
+          let high = _mm256_sllv_epi32(
+            _mm256_permutevar8x32_epi32(unit, _mm256_add_epi32(word, one)), _mm256_sub_epi32(thirtyTwo, shift)
+          )
+          let q = _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_or_si256(low, high), mask))
+          _mm256_storeu_ps(out + i + 8 * eight, _mm256_fmadd_ps(q, scale, bias))
+        }
+        i += 32
       }
-      i += 32
     }
   }
 }

@@ -26,9 +26,9 @@ func iota() -> __m512i {
   _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 }
 
-/// `out[i] = scale · q[i] + bias`, fused, for the first row of `weights`. Scalar twin: `Reference.unpack`.
-package func unpackAffine(_ weights: QuantizedRows, into out: UnsafeMutablePointer<Float>) {
-  let (packed, bits, groups) = (weights.packed, weights.bits, weights.groups)
+/// `out[i] = scale · q[i] + bias`, fused, for each row of `weights`. Scalar twin: `Reference.unpack`.
+package func unpackAffine(_ weights: QuantizedRows, into y: Output) {
+  let (bits, groups) = (weights.bits, weights.groups)
   let width = Int32(bits)
   let offsets = _mm512_mullo_epi32(iota(), _mm512_set1_epi32(width))
   let later = _mm512_add_epi32(offsets, _mm512_set1_epi32(16 * width))
@@ -48,24 +48,28 @@ package func unpackAffine(_ weights: QuantizedRows, into out: UnsafeMutablePoint
   let highShift = _mm512_and_si512(later, thirtyOne)
   let highBack = _mm512_sub_epi32(thirtyTwo, highShift)
 
-  var i = 0
-  for group in 0..<weights.columns / groups.size {
-    let scale = _mm512_set1_ps(scalar(groups.scales, groups.format, group))
-    let bias = _mm512_set1_ps(scalar(groups.biases, groups.format, group))
-    for _ in 0..<groups.size / 32 {
-      // A masked load touches no byte after the unit: the tensor may end at a page border.
-      let unit = _mm512_maskz_loadu_epi32(words, packed + i / 8 * bits)
-      let low = _mm512_or_si512(
-        _mm512_srlv_epi32(_mm512_permutexvar_epi32(lowA, unit), lowShift),
-        _mm512_sllv_epi32(_mm512_permutexvar_epi32(lowB, unit), lowBack))
-      let high = _mm512_or_si512(
-        _mm512_srlv_epi32(_mm512_permutexvar_epi32(highA, unit), highShift),
-        _mm512_sllv_epi32(_mm512_permutexvar_epi32(highB, unit), highBack))
-      let first = _mm512_cvtepi32_ps(_mm512_and_si512(low, mask))
-      let second = _mm512_cvtepi32_ps(_mm512_and_si512(high, mask))
-      _mm512_storeu_ps(out + i, _mm512_fmadd_ps(first, scale, bias))
-      _mm512_storeu_ps(out + i + 16, _mm512_fmadd_ps(second, scale, bias))
-      i += 32
+  for row in 0..<weights.count {
+    let (packed, out) = (weights.packed + row * weights.rowBytes, y.base + row * y.stride)
+    let (scales, biases) = (groups.scales + row * groups.rowBytes, groups.biases + row * groups.rowBytes)
+    var i = 0
+    for group in 0..<weights.columns / groups.size {
+      let scale = _mm512_set1_ps(scalar(scales, groups.format, group))
+      let bias = _mm512_set1_ps(scalar(biases, groups.format, group))
+      for _ in 0..<groups.size / 32 {
+        // A masked load touches no byte after the unit: the tensor may end at a page border.
+        let unit = _mm512_maskz_loadu_epi32(words, packed + i / 8 * bits)
+        let low = _mm512_or_si512(
+          _mm512_srlv_epi32(_mm512_permutexvar_epi32(lowA, unit), lowShift),
+          _mm512_sllv_epi32(_mm512_permutexvar_epi32(lowB, unit), lowBack))
+        let high = _mm512_or_si512(
+          _mm512_srlv_epi32(_mm512_permutexvar_epi32(highA, unit), highShift),
+          _mm512_sllv_epi32(_mm512_permutexvar_epi32(highB, unit), highBack))
+        let first = _mm512_cvtepi32_ps(_mm512_and_si512(low, mask))
+        let second = _mm512_cvtepi32_ps(_mm512_and_si512(high, mask))
+        _mm512_storeu_ps(out + i, _mm512_fmadd_ps(first, scale, bias))
+        _mm512_storeu_ps(out + i + 16, _mm512_fmadd_ps(second, scale, bias))
+        i += 32
+      }
     }
   }
 }

@@ -87,8 +87,8 @@ import Testing
             using: &random)
           let found = Bytes.room(count)
           let exact = Bytes.room(count)
-          kernels.unpack(weights.rows, found.floats)
-          KernelTable.reference.unpack(weights.rows, exact.floats)
+          kernels.unpack(weights.rows, found.output(count))
+          KernelTable.reference.unpack(weights.rows, exact.output(count))
           // scale · q rounds once below 2^bits, the sum once more.
           let bound = epsilon * Float(2 << bits)
           let error = worst(found.values(count), exact.values(count)) { _ in bound }
@@ -116,8 +116,8 @@ import Testing
         let weights = FloatingRows(
           packed: packed.start, rowBytes: 256, scales: scales.start, scaleRowBytes: 32, mode: mode, count: 1,
           columns: count)
-        kernels.unpackFloating(weights, found.floats)
-        KernelTable.reference.unpackFloating(weights, exact.floats)
+        kernels.unpackFloating(weights, found.output(count))
+        KernelTable.reference.unpackFloating(weights, exact.output(count))
         #expect(found.values(count) == exact.values(count), "\(name)")
         #expect(found.isIntact)
       }
@@ -148,7 +148,7 @@ import Testing
       let groups = Groups(scales: one.start, biases: zero.start, rowBytes: 4, format: .f32, size: 32)
       kernels.unpack(
         QuantizedRows(packed: packed.start, rowBytes: 12, bits: 3, groups: groups, count: 1, columns: 32),
-        out.floats)
+        out.output(32))
       #expect(out.values(32) == (0..<32).map { Float($0 % 8) }, "\(name)")
     }
   }
@@ -187,9 +187,7 @@ import Testing
             weightRows, columns, bits: bits, group: group, format: format, misaligned: (1, 2, 3),
             using: &random)
           let unpacked = Bytes.room(weightRows * columns)
-          for o in 0..<weightRows {
-            kernels.unpack(weights.rows.rows(from: o, count: 1), unpacked.floats + o * columns)
-          }
+          kernels.unpack(weights.rows, unpacked.output(columns))
           for xRows in 1...kernels.fusedRows {
             let x = Bytes.floats(xRows * columns, using: &random).activations(xRows, columns)
             let found = Bytes.room(weightRows * xRows)
@@ -217,9 +215,7 @@ import Testing
         let columns = groups * mode.groupSize
         let weights = FloatingWeights(weightRows, columns, mode, using: &random)
         let unpacked = Bytes.room(weightRows * columns)
-        for o in 0..<weightRows {
-          kernels.unpackFloating(weights.rows.rows(from: o, count: 1), unpacked.floats + o * columns)
-        }
+        kernels.unpackFloating(weights.rows, unpacked.output(columns))
         for xRows in 1...kernels.fusedRows {
           let x = Bytes.floats(xRows * columns, using: &random).activations(xRows, columns)
           let found = Bytes.room(weightRows * xRows)

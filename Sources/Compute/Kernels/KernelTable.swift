@@ -33,10 +33,10 @@ struct KernelTable: Sendable {
 
   // MARK: Weights as float32
 
-  /// The first row of affine weights: `out[i] = scale · q[i] + bias`.
-  var unpack: @Sendable (_ weights: QuantizedRows, _ out: UnsafeMutablePointer<Float>) -> Void
-  /// The first row of weights in a floating mode: `out[i] = scale · element[i]`.
-  var unpackFloating: @Sendable (_ weights: FloatingRows, _ out: UnsafeMutablePointer<Float>) -> Void
+  /// Each row of affine weights: `out[i] = scale · q[i] + bias`.
+  var unpack: @Sendable (_ weights: QuantizedRows, _ y: Output) -> Void
+  /// Each row of weights in a floating mode: `out[i] = scale · element[i]`.
+  var unpackFloating: @Sendable (_ weights: FloatingRows, _ y: Output) -> Void
   /// `count` elements of f16 or bf16.
   var widen:
     @Sendable (

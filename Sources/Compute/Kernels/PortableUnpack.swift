@@ -3,7 +3,11 @@
 import KernelTypes
 
 extension Portable {
-  static func unpack(_ weights: QuantizedRows, into out: UnsafeMutablePointer<Float>) {
+  static func unpack(_ weights: QuantizedRows, into y: Output) {
+    for r in 0..<weights.count { unpackRow(weights.rows(from: r, count: 1), y.base + r * y.stride) }
+  }
+
+  private static func unpackRow(_ weights: QuantizedRows, _ out: UnsafeMutablePointer<Float>) {
     let (bits, groups) = (weights.bits, weights.groups)
     let groupBytes = groups.size * bits / 8
     for group in 0..<weights.columns / groups.size {
@@ -39,7 +43,11 @@ extension Portable {
     }
   }
 
-  static func unpackFloating(_ weights: FloatingRows, into out: UnsafeMutablePointer<Float>) {
+  static func unpackFloating(_ weights: FloatingRows, into y: Output) {
+    for r in 0..<weights.count { unpackRow(weights.rows(from: r, count: 1), y.base + r * y.stride) }
+  }
+
+  private static func unpackRow(_ weights: FloatingRows, _ out: UnsafeMutablePointer<Float>) {
     let (groupSize, bits) = (weights.mode.groupSize, weights.mode.bits)
     for group in 0..<weights.columns / groupSize {
       let scale = Reference.scale(weights, group)

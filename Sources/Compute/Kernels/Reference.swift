@@ -5,19 +5,26 @@
 import KernelTypes
 
 enum Reference {
-  static func unpack(_ weights: QuantizedRows, into out: UnsafeMutablePointer<Float>) {
-    let groups = weights.groups
-    for i in 0..<weights.columns {
-      let scale = element(groups.scales, groups.format, i / groups.size)
-      let bias = element(groups.biases, groups.format, i / groups.size)
-      out[i] = Float(Double(scale) * Double(quantum(weights.packed, weights.bits, i)) + Double(bias))
+  static func unpack(_ weights: QuantizedRows, into y: Output) {
+    for r in 0..<weights.count {
+      let row = weights.rows(from: r, count: 1)
+      for i in 0..<row.columns {
+        let scale = element(row.groups.scales, row.groups.format, i / row.groups.size)
+        let bias = element(row.groups.biases, row.groups.format, i / row.groups.size)
+        let q = quantum(row.packed, row.bits, i)
+        y.base[r * y.stride + i] = Float(Double(scale) * Double(q) + Double(bias))
+      }
     }
   }
 
-  static func unpackFloating(_ weights: FloatingRows, into out: UnsafeMutablePointer<Float>) {
-    for i in 0..<weights.columns {
-      let q = quantum(weights.packed, weights.mode.bits, i)
-      out[i] = scale(weights, i / weights.mode.groupSize) * (weights.mode.bits == 4 ? e2m1(q) : e4m3(q))
+  static func unpackFloating(_ weights: FloatingRows, into y: Output) {
+    for r in 0..<weights.count {
+      let row = weights.rows(from: r, count: 1)
+      for i in 0..<row.columns {
+        let q = quantum(row.packed, row.mode.bits, i)
+        let element = row.mode.bits == 4 ? e2m1(q) : e4m3(q)
+        y.base[r * y.stride + i] = scale(row, i / row.mode.groupSize) * element
+      }
     }
   }
 

@@ -14,25 +14,27 @@ extension ComputeContext {
     for (row, index) in indices.enumerated() {
       let index = Int(index)
       precondition(index >= 0 && index < matrix.rows, "gather: index out of range")
-      unpack(matrix, row: index, into: out.row(row))
+      unpack(matrix, rows: index..<index + 1, into: Output(base: out.row(row), stride: out.stride))
     }
   }
 
-  /// One row of weights as float32.
-  func unpack(_ matrix: WeightStorage, row: Int, into out: UnsafeMutablePointer<Float>) {
+  /// Some rows of weights as float32.
+  func unpack(_ matrix: WeightStorage, rows: Range<Int>, into y: Output) {
     switch matrix {
     case .dense(let dense):
-      let source = dense.base + row * dense.rowBytes
-      if dense.format == .f32 {
-        UnsafeMutableRawPointer(out).copyMemory(from: source, byteCount: dense.rowBytes)
-      } else {
-        kernels.widen(source, dense.format, dense.columns, out)
+      for (index, row) in rows.enumerated() {
+        let (source, out) = (dense.base + row * dense.rowBytes, y.base + index * y.stride)
+        if dense.format == .f32 {
+          UnsafeMutableRawPointer(out).copyMemory(from: source, byteCount: dense.rowBytes)
+        } else {
+          kernels.widen(source, dense.format, dense.columns, out)
+        }
       }
     case .quantized(let packed):
       if let mode = packed.mode.floating {
-        kernels.unpackFloating(packed.operand(row..<row + 1, in: mode), out)
+        kernels.unpackFloating(packed.operand(rows, in: mode), y)
       } else {
-        kernels.unpack(packed.operand(row..<row + 1), out)
+        kernels.unpack(packed.operand(rows), y)
       }
     }
   }

@@ -121,7 +121,7 @@ extension ComputeContext {
     var y = y
     for first in Swift.stride(from: rows.lowerBound, to: rows.upperBound, by: step) {
       let count = min(step, rows.upperBound - first)
-      for row in 0..<count { unpack(matrix, row: first + row, into: unpacked + row * stride) }
+      unpack(matrix, rows: first..<first + count, into: Output(base: unpacked, stride: stride))
       let weights = FloatRows(
         base: unpacked, rowBytes: stride * 4, format: .f32, count: count, columns: matrix.columns)
       kernels.multiply(weights, x, y)
