@@ -42,6 +42,7 @@ let modules: [(name: String, imports: [String])] = [
   ("OpenAI", ["Sampling", "JSON"]),
   ("Jinja", ["JSON"]),
   ("Tokenizers", ["JSON"]),
+  ("Fetch", ["HTTP", "Platform"]),
   ("Compute", ["KernelTypes", "Platform"] + kernelModules.map(\.name)),
   ("Checkpoint", ["Compute", "JSON", "Platform"]),
   ("Grammar", ["Tokenizers", "JSON"]),
@@ -64,18 +65,15 @@ let modules: [(name: String, imports: [String])] = [
   (
     "Server",
     [
-      "Pipeline", "Inference", "Chat", "Decoding", "Grammar", "Tokenizers", "OpenAI", "Sampling", "Media",
-      "HTTP", "JSON",
-      "Platform",
+      "Pipeline", "Inference", "Chat", "Decoding", "Grammar", "Tokenizers", "OpenAI", "Sampling", "Fetch",
+      "Media", "HTTP", "JSON", "Platform",
     ]
   ),
   (
     "CLI",
     [
       "Server", "Pipeline", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers",
-      "Sampling",
-      "Media", "HTTP", "JSON",
-      "Platform",
+      "OpenAI", "Sampling", "Fetch", "Media", "HTTP", "JSON", "Platform",
     ]
   ),
 ]

@@ -19,13 +19,13 @@ enum BenchCommand {
     /// Whether decoding with guesses is compared with decoding without.
     let speculates: Bool
 
-    init(_ flags: ParsedFlags) {
+    init(_ flags: ParsedFlags) throws(UsageError) {
       promptTokens = flags.integer("prompt-tokens") ?? 512
       generateTokens = flags.integer("generate-tokens") ?? 64
       depths = flags.integers("depth") ?? [0, 1024]
       counts = flags.integers("sequences") ?? [1]
       repetitions = flags.integer("repetitions") ?? 3
-      speculates = flags.text("speculate") == "lookup"
+      speculates = try flags.word("speculate") == Speculation.lookup
     }
 
     /// - Throws: when the longest run does not fit a context of so many tokens.
@@ -37,7 +37,7 @@ enum BenchCommand {
   }
 
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    let plan = Plan(flags)
+    let plan = try Plan(flags)
     var configuration = try Loading.engineConfiguration(flags)
     // Guesses are measured on their own.
     configuration.speculates = false

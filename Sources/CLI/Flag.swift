@@ -11,6 +11,11 @@ struct Flag: Sendable {
     /// Comma-separated integers.
     case integers(ClosedRange<Int>)
     case choice([String])
+
+    /// One of the words of a type; `ParsedFlags.word` reads it.
+    static func word<Word: RawRepresentable<String> & CaseIterable>(_: Word.Type) -> Kind {
+      .choice(Word.allCases.map(\.rawValue))
+    }
   }
 
   /// Without the leading dashes.
@@ -24,6 +29,15 @@ struct Flag: Sendable {
   /// Whether it may be given several times.
   var isRepeatable = false
 }
+
+/// Where weights are while the model runs.
+enum WeightPlace: String, CaseIterable { case auto, mapped }
+
+/// What is done beside plain decoding.
+enum Speculation: String, CaseIterable { case lookup, off }
+
+/// Whose computed prompts a request may use.
+enum PrefixScope: String, CaseIterable { case shared, tenant }
 
 /// A titled group of flags in a command's help.
 struct FlagGroup: Sendable {

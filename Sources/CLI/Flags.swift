@@ -1,5 +1,9 @@
 // The table of all flags, by command.
 
+import Compute
+import OpenAI
+import Platform
+
 enum Flags {
   static let model = FlagGroup(
     title: "Model",
@@ -15,26 +19,26 @@ enum Flags {
         defaultText: "the model's own, less if memory is short",
         help: "most tokens of one prompt and its answer together"),
       Flag(
-        name: "isa", kind: .choice(["portable", "avx2", "avx512"]), placeholder: "NAME",
+        name: "isa", kind: .word(ISA.self), placeholder: "NAME",
         defaultText: "the best of this machine", help: "instruction set: portable, avx2 or avx512"),
       Flag(
-        name: "compute", kind: .choice(["fast", "exact"]), placeholder: "MODE",
+        name: "compute", kind: .word(ComputeMode.self), placeholder: "MODE",
         defaultText: "fast where the CPU has AVX2",
         help:
           "fast: activations as int8 per group beside affine, MXFP4 and NVFP4 weights; exact: float32 activations"
       ),
       Flag(
-        name: "weights", kind: .choice(["auto", "mapped"]), placeholder: "WHERE", defaultText: "auto",
+        name: "weights", kind: .word(WeightPlace.self), placeholder: "WHERE", defaultText: "auto",
         help:
           "auto: copied into memory in the order of the kernels, where the CPU has AVX-512 VNNI and memory is not "
           + "short; mapped: read from the file, whose memory processes share"),
       Flag(
-        name: "kv-cache-type", kind: .choice(["f32", "q16", "q8"]), placeholder: "TYPE",
+        name: "kv-cache-type", kind: .word(KVFormat.self), placeholder: "TYPE",
         defaultText: "q16 with fast, f32 with exact",
         help: "how keys and values are stored: f32, or q16 or q8 (int16 or int8 with a scale per position "
           + "and head)"),
       Flag(
-        name: "speculate", kind: .choice(["lookup", "off"]), placeholder: "HOW", defaultText: "lookup",
+        name: "speculate", kind: .word(Speculation.self), placeholder: "HOW", defaultText: "lookup",
         help: "guess tokens that repeat earlier text and verify several in one step; never changes an answer "
           + "(bench: measures what guesses that hold and guesses that fail do)"),
       Flag(
@@ -106,14 +110,14 @@ enum Flags {
         name: "prefix-cache-dir-size", kind: .integer(1...1 << 40), placeholder: "MB", defaultText: "4096",
         help: "most disk space for them; the longest unused are deleted"),
       Flag(
-        name: "prefix-cache-scope", kind: .choice(["shared", "tenant"]), placeholder: "WHOM",
+        name: "prefix-cache-scope", kind: .word(PrefixScope.self), placeholder: "WHOM",
         defaultText: "shared",
         help: "who may use what one has computed: shared by all, or only the same tenant (API key)"),
       Flag(
         name: "max-connections", kind: .integer(1...65_536), placeholder: "N", defaultText: "1024",
         help: "open connections; more get 503"),
       Flag(
-        name: "reasoning-field", kind: .choice(["reasoning_content", "reasoning", "both"]),
+        name: "reasoning-field", kind: .word(ReasoningField.self),
         placeholder: "NAME",
         defaultText: "reasoning_content",
         help: "where thoughts are written: reasoning_content, reasoning or both"),
@@ -121,7 +125,7 @@ enum Flags {
         name: "strict-params", kind: .toggle,
         help: "refuse requests with fields that nobody knows; without it they are named in a header"),
       Flag(
-        name: "responses-reasoning-events", kind: .choice(["openai", "openresponses", "none"]),
+        name: "responses-reasoning-events", kind: .word(ReasoningEvents.self),
         placeholder: "NAME", defaultText: "openai",
         help: "names of reasoning events in Responses streams: openai, openresponses or none"),
       Flag(
@@ -204,7 +208,7 @@ enum Flags {
     flags: [
       Flag(name: "json-log", kind: .toggle, help: "one JSON object per line, on stdout too"),
       Flag(
-        name: "log-level", kind: .choice(["debug", "info", "warning", "error"]), placeholder: "LEVEL",
+        name: "log-level", kind: .choice(Log.Level.allCases.map(\.name)), placeholder: "LEVEL",
         defaultText: "info", help: "least level written: debug, info, warning or error"),
     ])
 

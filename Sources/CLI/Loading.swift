@@ -13,11 +13,11 @@ enum Loading {
       try path ?? flags.required("model", hint: "the folder that holds config.json and the weights")
     var configuration = EngineConfiguration(
       modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
-    configuration.isa = flags.text("isa").flatMap(ISA.init(rawValue:))
-    configuration.computeMode = flags.text("compute").flatMap(ComputeMode.init(rawValue:)) ?? .fast
-    configuration.interleavesWeights = flags.text("weights") != "mapped"
-    configuration.kvFormat = flags.text("kv-cache-type").flatMap(KVFormat.init(rawValue:))
-    configuration.speculates = flags.text("speculate") != "off"
+    configuration.isa = try flags.word("isa")
+    configuration.computeMode = try flags.word("compute") ?? .fast
+    configuration.interleavesWeights = try flags.word("weights") != WeightPlace.mapped
+    configuration.kvFormat = try flags.word("kv-cache-type")
+    configuration.speculates = try flags.word("speculate") != Speculation.off
     if let megabytes = flags.integer("prefix-cache") { configuration.prefixCacheBytes = megabytes << 20 }
     configuration.stepDelayMilliseconds = UInt32(flags.integer("step-delay-ms") ?? 0)
     configuration.media = try mediaOptions(flags)
@@ -29,7 +29,7 @@ enum Loading {
     if let megabytes = flags.integer("prefix-cache-dir-size") {
       configuration.prefixCacheDiskBytes = megabytes << 20
     }
-    configuration.sharesPrefixes = flags.text("prefix-cache-scope") != "tenant"
+    configuration.sharesPrefixes = try flags.word("prefix-cache-scope") != PrefixScope.tenant
     configuration.version = CommandLineTool.version
     configuration.maxSequences = flags.integer("max-sequences") ?? configuration.maxSequences
     return configuration

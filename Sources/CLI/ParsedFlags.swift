@@ -15,13 +15,11 @@ struct ParsedFlags: Sendable {
     text(name)?.split(separator: ",", omittingEmptySubsequences: false).compactMap { Int($0) }
   }
 
-  /// The value of a flag that stands for one of a few words.
+  /// The value of a flag that stands for one of a few words; nil where it is not given.
   ///
   /// - Throws: `UsageError` when the flag's table allows a word that has no meaning.
-  func word<Word: RawRepresentable<String> & CaseIterable>(
-    _ name: String, else standard: Word
-  ) throws(UsageError) -> Word {
-    guard let text = text(name) else { return standard }
+  func word<Word: RawRepresentable<String> & CaseIterable>(_ name: String) throws(UsageError) -> Word? {
+    guard let text = text(name) else { return nil }
     guard let word = Word(rawValue: text) else {
       let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
       throw .badValue(flag: name, value: text, expected: "one of \(words)")

@@ -1,5 +1,6 @@
 // `mlxserve serve`: load the models, listen, say so on one line, and leave politely.
 
+import Fetch
 import HTTP
 import JSON
 import Media
@@ -63,11 +64,11 @@ enum ServeCommand {
       var settings = ServerSettings()
       settings.metrics = metrics
       settings.started = Int(Instant.wallSeconds)
-      settings.reasoningField = try flags.word("reasoning-field", else: settings.reasoningField)
+      settings.reasoningField = try flags.word("reasoning-field") ?? settings.reasoningField
       settings.version = CommandLineTool.version
       settings.strictParameters = flags.isSet("strict-params")
-      settings.responsesReasoningEvents = try flags.word(
-        "responses-reasoning-events", else: settings.responsesReasoningEvents)
+      settings.responsesReasoningEvents =
+        try flags.word("responses-reasoning-events") ?? settings.responsesReasoningEvents
       settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
       settings.store = try makeStore(flags)
       settings.mediaRoot = try ServeSetup.mediaRoot(flags)

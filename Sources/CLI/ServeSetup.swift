@@ -1,5 +1,6 @@
 // From flags to what the listener needs: places, limits, and who may come in.
 
+import Fetch
 import HTTP
 import JSON
 import Platform
@@ -116,21 +117,22 @@ enum ServeSetup {
   }
 
   /// What requests may name by http and https URLs; nil for nothing.
-  static func mediaURLs(_ flags: ParsedFlags) throws(UsageError) -> MediaURLRules? {
+  static func mediaURLs(_ flags: ParsedFlags) throws(UsageError) -> FetchRules? {
     let hosts = flags.texts("media-url-host")
     guard flags.isSet("allow-media-urls") else {
       if !hosts.isEmpty { throw .unusable(flag: "media-url-host", reason: "needs --allow-media-urls") }
       return nil
     }
-    var rules = MediaURLRules()
+    var rules = FetchRules()
     for host in hosts {
       guard let (name, port) = Authority.parse(host) else {
         throw .badValue(
           flag: "media-url-host", value: host, expected: "a name or an address, perhaps with a port")
       }
-      rules.hosts.append(MediaURLRules.Host(name: name, port: port))
+      rules.hosts.append(FetchRules.Host(name: name, port: port))
     }
     rules.program = ChildProcess.find("curl")
+    rules.accept = "image/png, image/jpeg"
     rules.userAgent = "mlxserve/\(CommandLineTool.version)"
     return rules
   }

@@ -5,7 +5,8 @@ import Testing
 @Suite struct DocCommentTests {
   /// Modules of which this is true.
   private static let documented: Set<String> = [
-    "CLI", "Chat", "Checkpoint", "Compute", "Decoding", "Grammar", "HTTP", "Inference", "JSON", "Jinja",
+    "CLI", "Chat", "Checkpoint", "Compute", "Decoding", "Fetch", "Grammar", "HTTP", "Inference", "JSON",
+    "Jinja",
     "Media",
     "Models", "OpenAI", "Pipeline", "Platform", "Sampling", "Server", "Tokenizers",
   ]

@@ -83,7 +83,7 @@ import Testing
   /// Those that every command takes.
   private static let common: Set<String> = ["help", "version"]
 
-  /// Flags of `curl`, which `Server/MediaFetcher` starts.
+  /// Flags of `curl`, which `Fetch/Fetcher` starts.
   private static let curl: Set<String> = [
     "connect-timeout", "connect-to", "disable", "fail", "globoff", "header", "max-filesize", "max-redirs",
     "max-time", "noproxy", "proto", "resolve", "silent", "speed-limit", "speed-time", "url", "user-agent",
@@ -119,7 +119,7 @@ import Testing
     #expect(Self.registered.isSuperset(of: ["model", "port", "max-body", "compare", "no-checksums"]))
     #expect(Self.flags(in: "\"--a-b 1\", \"--[c] a--d ---e --x2\"") == ["a-b", "x2"])
     for file in SourceFile.all {
-      let others = file.name == "MediaFetcher.swift" ? Self.curl : []
+      let others = file.name == "Fetcher.swift" ? Self.curl : []
       for (number, line) in file.code {
         for flag in Self.flags(in: line) {
           #expect(

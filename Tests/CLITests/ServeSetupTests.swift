@@ -1,5 +1,6 @@
 // Flags of the server that decide who may come in and how much is too much.
 
+import Fetch
 import HTTP
 import Media
 import Platform
@@ -87,7 +88,7 @@ import Testing
       "--allow-media-urls", "--media-url-host", "Store:9000", "--media-url-host", "[::1]")
     #expect(
       try ServeSetup.mediaURLs(named)?.hosts == [
-        MediaURLRules.Host(name: "store", port: 9000), MediaURLRules.Host(name: "::1", port: nil),
+        FetchRules.Host(name: "store", port: 9000), FetchRules.Host(name: "::1", port: nil),
       ])
     for wrong in [["--media-url-host", "a"], ["--allow-media-urls", "--media-url-host", "http://a/"]] {
       let flags = try ParsedFlags(wrong, flags: Command.all[0].flags)

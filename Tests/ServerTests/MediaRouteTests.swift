@@ -1,6 +1,7 @@
 // Images on their way through the routes: bytes found, prompts expanded, refusals with the right path.
 
 import Chat
+import Fetch
 import HTTP
 import Inference
 import JSON
@@ -140,7 +141,7 @@ private let rules = MediaRules(
 
   @Test func `URLs are followed where that is allowed, to public places`() throws {
     var settings = ServerSettings()
-    settings.mediaURLs = MediaURLRules()
+    settings.mediaURLs = FetchRules()
     // No curl: the refusal comes from the fetcher.
     #expect(
       refusal([image("https://a.example/x")], try core(settings))

@@ -1,5 +1,6 @@
 // What every route shares, and the one step from a request's `model` to the model that serves it.
 
+import Fetch
 import HTTP
 import JSON
 import OpenAI
@@ -15,7 +16,7 @@ struct ServerContext: Sendable {
     self.models = models
     self.settings = settings
     media = MediaSources(
-      desk: MediaDesk(ledger: models.ledger), fetcher: settings.mediaURLs.map { MediaFetcher($0) },
+      desk: MediaDesk(ledger: models.ledger), fetcher: settings.mediaURLs.map { Fetcher($0) },
       root: settings.mediaRoot)
   }
 

@@ -1,5 +1,6 @@
 // What the operator has chosen, and what tests replace.
 
+package import Fetch
 package import Inference
 package import OpenAI
 import Platform
@@ -25,7 +26,7 @@ package struct ServerSettings: Sendable {
   /// The folder whose files `file://` URLs may name; nil for none.
   package var mediaRoot: String?
   /// What http and https URLs may name; nil for nothing.
-  package var mediaURLs: MediaURLRules?
+  package var mediaURLs: FetchRules?
   /// Seconds since 1970 when the server started: `created` of models.
   package var started: Int?
   /// Of the server, for /openapi.json.

@@ -1,5 +1,6 @@
 // From the parts of a request to what the model's encoders take: finds the bytes, decodes them, brings them to size.
 
+import Fetch
 import HTTP
 import JSON
 import Media
@@ -11,7 +12,7 @@ import Platform
 struct MediaSources: Sendable {
   let desk: MediaDesk
   /// Nil where nothing is fetched.
-  let fetcher: MediaFetcher?
+  let fetcher: Fetcher?
   /// The folder whose files `file://` URLs may name; nil for none.
   let root: String?
 }
@@ -25,8 +26,10 @@ final class MediaResolver {
   private let isUnwanted: () -> Bool
   /// What has been found, by the field that holds it.
   private var inputs: [ByteKey: MediaInput] = [:]
+  /// Time for everything that a request has fetched, seconds.
+  private static let fetchSeconds = 30.0
   /// When everything that is fetched must be there.
-  private lazy var deadline = Instant.now.adding(seconds: MediaFetcher.seconds)
+  private lazy var deadline = Instant.now.adding(seconds: Self.fetchSeconds)
 
   /// - Parameter isUnwanted: whether nobody waits for the answer any more; asked while something is fetched or
   ///   waits for its turn to be decoded.
@@ -214,8 +217,13 @@ extension APIError {
     switch error {
     case .unwanted: self = APIError(AnswerFailure.clientGone, param: param)
     case .busy:
-      self = .overloaded("'\(param)' was not fetched: \(error).", param: param)
-    case .noProgram, .unlistedHost: self = .unsupportedValue(param, "\(error)")
+      self = .overloaded(
+        "'\(param)' was not fetched: this server fetches too many other images at the moment.", param: param)
+    case .noProgram:
+      self = .unsupportedValue(
+        param, "this server cannot fetch it: \(error); send the bytes in a data URL")
+    case .unlistedHost(let host):
+      self = .unsupportedValue(param, "this server fetches nothing from '\(host)' (--media-url-host)")
     default:
       self.init(
         status: 400, code: "invalid_image_url", param: param, message: "Invalid '\(param)': \(error).")

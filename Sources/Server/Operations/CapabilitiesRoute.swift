@@ -3,6 +3,7 @@
 // Whether a field works is found out by planning a request that has it, so this route cannot disagree with the others.
 
 import Chat
+import Fetch
 import HTTP
 import Inference
 import JSON

@@ -3,7 +3,7 @@
 import Platform
 import Testing
 
-@testable import Server
+@testable import Fetch
 
 @Suite struct WebURLTests {
   @Test(arguments: [
@@ -46,7 +46,7 @@ import Testing
   }
 }
 
-@Suite struct MediaFetcherTests {
+@Suite struct FetcherTests {
   /// A world of names, and of what curl says to each URL.
   private final class World: Sendable {
     let names: [String: [String]]
@@ -58,8 +58,8 @@ import Testing
       self.answers = answers
     }
 
-    var network: MediaFetcher.Network {
-      MediaFetcher.Network(
+    var network: Fetcher.Network {
+      Fetcher.Network(
         find: { host, deadline, held in
           // Numbers are read by the C library without a network.
           var all: [IPAddress] = []
@@ -75,11 +75,11 @@ import Testing
         })
     }
 
-    func fetch(_ url: String, hosts: [MediaURLRules.Host] = []) throws(FetchError) -> String {
-      var rules = MediaURLRules()
+    func fetch(_ url: String, hosts: [FetchRules.Host] = []) throws(FetchError) -> String {
+      var rules = FetchRules()
       rules.program = "/usr/bin/curl"
       rules.hosts = hosts
-      let fetcher = MediaFetcher(rules, network: network)
+      let fetcher = Fetcher(rules, network: network)
       return String(
         decoding: try fetcher.bytes(at: url, until: Instant.now.adding(seconds: 30), isUnwanted: { false }),
         as: UTF8.self)
@@ -88,7 +88,7 @@ import Testing
 
   private static let a = "http://a.example:80/"
 
-  private func refusal(_ world: World, _ url: String, hosts: [MediaURLRules.Host] = []) -> FetchError? {
+  private func refusal(_ world: World, _ url: String, hosts: [FetchRules.Host] = []) -> FetchError? {
     do throws(FetchError) {
       _ = try world.fetch(url, hosts: hosts)
       return nil
@@ -148,12 +148,12 @@ import Testing
         Self.a: (0, "a\n200 "), "http://store:9000/": (0, "s\n200 "), "http://store:80/": (0, "t\n200 "),
         "http://store:9000/out": (0, "\n302 http://a.example/"),
       ])
-    let narrow = [MediaURLRules.Host(name: "store", port: 9000)]
+    let narrow = [FetchRules.Host(name: "store", port: 9000)]
     #expect(try world.fetch("http://STORE:9000/", hosts: narrow) == "s")
     #expect(refusal(world, "http://store/", hosts: narrow) == .unlistedHost("store"))
     #expect(refusal(world, "http://a.example/", hosts: narrow) == .unlistedHost("a.example"))
     #expect(refusal(world, "http://store:9000/out", hosts: narrow) == .unlistedHost("a.example"))
-    #expect(try world.fetch("http://store/", hosts: [MediaURLRules.Host(name: "store", port: nil)]) == "t")
+    #expect(try world.fetch("http://store/", hosts: [FetchRules.Host(name: "store", port: nil)]) == "t")
     #expect(refusal(world, "http://store/") == .privateHost("store"))
   }
 
@@ -170,25 +170,25 @@ import Testing
 
   @Test func `a host that nobody knows, and a machine without curl`() {
     #expect(refusal(World(names: [:]), "http://a.example/") == .unknownHost("a.example"))
-    let fetcher = MediaFetcher(MediaURLRules(), network: World(names: [:]).network)
+    let fetcher = Fetcher(FetchRules(), network: World(names: [:]).network)
     #expect(throws: FetchError.noProgram) {
       try fetcher.bytes(at: "http://a.example/", until: .now, isUnwanted: { false })
     }
   }
 
   @Test func `few are fetched at a time, and who waits may leave`() throws {
-    var rules = MediaURLRules()
+    var rules = FetchRules()
     rules.program = "/usr/bin/curl"
     let started = Monitor(0)
     let isOpen = Monitor(false)
-    let network = MediaFetcher.Network(
+    let network = Fetcher.Network(
       find: { _, _, _ in IPAddress([9, 9, 9, 9]).map { [$0] } },
       run: { _, _, _, _ in
         started.update { $0 += 1 }
         let _: Bool? = isOpen.wait { $0 ? true : nil }
         return (.exited(0), Array("x\n200 ".utf8))
       })
-    let fetcher = MediaFetcher(rules, network: network)
+    let fetcher = Fetcher(rules, network: network)
     let later = Instant.now.adding(seconds: 60)
     let ended = Monitor(0)
     for _ in 0..<8 {

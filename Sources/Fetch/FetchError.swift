@@ -1,6 +1,7 @@
-// Why an image was not fetched, in words for the client: no addresses, and nothing of what a server said.
+// Why something was not fetched, in words for a client: no addresses, and nothing of what a server said.
 
-enum FetchError: Error, Sendable, Equatable, CustomStringConvertible {
+/// Ends a sentence that names what was to be fetched.
+package enum FetchError: Error, Sendable, Equatable, CustomStringConvertible {
   case badURL(String)
   case noProgram
   /// The operator has named hosts, and this is none of them.
@@ -17,15 +18,14 @@ enum FetchError: Error, Sendable, Equatable, CustomStringConvertible {
   case broken
   /// Too many others are being fetched.
   case busy
-  /// Nobody waits for the image any more.
+  /// Nobody waits for it any more.
   case unwanted
 
-  var description: String {
+  package var description: String {
     switch self {
     case .badURL(let problem): "the URL cannot be fetched: \(problem)"
-    case .noProgram:
-      "this server cannot fetch it: the program 'curl' is not installed; send the bytes in a data URL"
-    case .unlistedHost(let host): "this server fetches nothing from '\(host)' (--media-url-host)"
+    case .noProgram: "the program 'curl' is not installed"
+    case .unlistedHost(let host): "nothing is fetched from '\(host)'"
     case .unknownHost(let host): "the host '\(host)' is not known"
     case .privateHost(let host):
       "the host '\(host)' has no public address; nothing is fetched from private networks"
@@ -36,7 +36,7 @@ enum FetchError: Error, Sendable, Equatable, CustomStringConvertible {
     case .tooLarge(let limit): "it has more than \(limit) bytes"
     case .tooSlow: "it did not come in time"
     case .broken: "its server broke off"
-    case .busy: "this server fetches too many other images at the moment"
+    case .busy: "too many others are being fetched at the moment"
     case .unwanted: "the client did not wait for it"
     }
   }

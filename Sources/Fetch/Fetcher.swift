@@ -1,13 +1,13 @@
-// Fetches what requests name by URL, from public places only, with the program curl.
+// Fetches what a URL names, from public places only, with the program curl.
 //
 // A stranger's URL makes this machine connect from where it stands: inside networks that the stranger cannot reach. So
 // the host is looked up here, every address that it has is checked, and curl is told to connect to these and no others:
 // a second look-up could give another answer (DNS rebinding). Redirects are followed here, each checked like the first.
 
-import Platform
+package import Platform
 
 /// What may be fetched.
-package struct MediaURLRules: Sendable {
+package struct FetchRules: Sendable {
   /// A host that the operator has named.
   package struct Host: Sendable, Equatable {
     /// In lower case.
@@ -27,12 +27,18 @@ package struct MediaURLRules: Sendable {
   package var program: String?
   /// For the server that is asked.
   package var userAgent = "mlxserve"
+  /// The media types that are wanted, as the header `Accept` says them.
+  package var accept = "*/*"
+  /// Most bytes of one answer.
+  package var byteLimit = 20 << 20
+  /// Longest time of one request, seconds.
+  package var seconds = 30.0
 
   package init() {}
 }
 
-/// Shared by all connections; a fetch runs on the thread of the one that needs it.
-final class MediaFetcher: Sendable {
+/// Shared by all threads; a fetch runs on the one that needs it.
+package final class Fetcher: Sendable {
   /// What is replaced in tests.
   struct Network: Sendable {
     /// As `IPAddress.find`.
@@ -44,24 +50,23 @@ final class MediaFetcher: Sendable {
       ) throws -> (ending: ChildProcess.Ending, output: [UInt8])
   }
 
-  private let rules: MediaURLRules
+  private let rules: FetchRules
   private let network: Network
   /// Fetches under way.
   private let busy = Monitor(0)
 
   /// Fetches at the same time, with their look-ups.
   static let places = 8
-  /// Largest image, bytes.
-  static let byteLimit = 20 << 20
-  /// Time for all images of a request together, seconds.
-  static let seconds = 30.0
   private static let redirectLimit = 3
-  /// Room for what curl says behind the bytes.
+  /// Room for what curl says after the bytes.
   private static let reportLimit = 16 << 10
   /// Variables that say which certificates are trusted. Proxies are not used: they would look the host up again.
   private static let variables = ["CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"]
 
-  init(_ rules: MediaURLRules, network: Network? = nil) {
+  /// A fetcher that uses the program of its rules.
+  package convenience init(_ rules: FetchRules) { self.init(rules, network: nil) }
+
+  init(_ rules: FetchRules, network: Network?) {
     self.rules = rules
     let program = rules.program ?? ""
     let environment = Self.variables.compactMap { name in Environment.value(name).map { "\(name)=\($0)" } }
@@ -79,7 +84,7 @@ final class MediaFetcher: Sendable {
   /// The bytes that a URL stands for. Blocks.
   ///
   /// - Parameter isUnwanted: asked many times a second; must not block.
-  func bytes(
+  package func bytes(
     at text: String, until deadline: Instant, isUnwanted: () -> Bool
   ) throws(FetchError) -> [UInt8] {
     guard rules.program != nil else { throw .noProgram }
@@ -155,18 +160,18 @@ final class MediaFetcher: Sendable {
     let output: [UInt8]
     do {
       (ending, output) = try network.run(
-        arguments(url, addresses), Self.byteLimit + Self.reportLimit, deadline, isUnwanted)
+        arguments(url, addresses), rules.byteLimit + Self.reportLimit, deadline, isUnwanted)
     } catch {
       throw .noProgram
     }
-    // The report is behind the last line break: the body may hold any.
+    // The report comes after the last line break: the body may hold any.
     let end = output.lastIndex(of: 10) ?? output.endIndex
     let report = output[end...].dropFirst().split(separator: UInt8(ascii: " "), maxSplits: 1)
     let status = report.first.flatMap { Int(String(decoding: $0, as: UTF8.self)) } ?? 0
     try check(ending, status: status, host: url.host)
     if report.count == 2 { return .moved(String(decoding: report[1], as: UTF8.self)) }
     guard (200..<300).contains(status) else { throw .status(status) }
-    guard end <= Self.byteLimit else { throw .tooLarge(limit: Self.byteLimit) }
+    guard end <= rules.byteLimit else { throw .tooLarge(limit: rules.byteLimit) }
     return .bytes(Array(output[..<end]))
   }
 
@@ -176,7 +181,7 @@ final class MediaFetcher: Sendable {
   ) throws(FetchError) {
     switch ending {
     case .unwanted: throw .unwanted
-    case .tooMuchOutput, .exited(63): throw .tooLarge(limit: Self.byteLimit)
+    case .tooMuchOutput, .exited(63): throw .tooLarge(limit: rules.byteLimit)
     case .late, .exited(28): throw .tooSlow
     case .exited(0): break
     case .exited(7): throw .unreachable(host)
@@ -199,9 +204,9 @@ final class MediaFetcher: Sendable {
       "--connect-to", "::\(name):\(url.port)", "--resolve", "\(name):\(url.port):\(list)",
       // A server that sends less than 1 KiB in each second of ten is given up.
       "--connect-timeout", "10", "--speed-time", "10", "--speed-limit", "1024", "--max-time",
-      "\(Int(Self.seconds))",
-      "--max-filesize", "\(Self.byteLimit)", "--fail", "--user-agent", rules.userAgent,
-      "--header", "Accept: image/png, image/jpeg", "--write-out", "\\n%{http_code} %{redirect_url}",
+      "\(Int(rules.seconds))",
+      "--max-filesize", "\(rules.byteLimit)", "--fail", "--user-agent", rules.userAgent,
+      "--header", "Accept: \(rules.accept)", "--write-out", "\\n%{http_code} %{redirect_url}",
       "--url", url.text,
     ]
   }
