@@ -1,5 +1,10 @@
 // Elementwise operations between linear maps.
 
+/// What the gate of an MLP goes through.
+package enum GateActivation: Sendable {
+  case silu, gelu
+}
+
 extension ComputeContext {
   /// `out = silu(gate) · up`, silu(g) = g / (1 + e^-g); all `[rows, columns]`; out may be gate.
   package func gatedSilu(_ gate: Rows, _ up: Rows, into out: Rows) {
@@ -15,6 +20,14 @@ extension ComputeContext {
   /// `out = up / (1 + e^-gate)`; all `[rows, columns]`; out may be gate, and up too, for silu.
   package func gatedSigmoid(_ gate: Rows, _ up: Rows, into out: Rows) {
     gated(gate, up, into: out, by: kernels.gatedSigmoid)
+  }
+
+  /// `out = activation(gate) · up`; out may be gate.
+  package func gated(_ activation: GateActivation, _ gate: Rows, _ up: Rows, into out: Rows) {
+    switch activation {
+    case .silu: gatedSilu(gate, up, into: out)
+    case .gelu: gatedGELU(gate, up, into: out)
+    }
   }
 
   private func gated(

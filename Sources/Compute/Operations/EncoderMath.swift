@@ -13,20 +13,6 @@ extension Rows {
   }
 }
 
-extension TensorView {
-  /// The same elements in another shape; nil when their number differs.
-  package func reshaped(_ shape: [Int]) -> TensorView? {
-    var count = 1
-    for size in shape {
-      let (product, overflow) = count.multipliedReportingOverflow(by: size)
-      guard size >= 0, !overflow else { return nil }
-      count = product
-    }
-    guard count == self.count else { return nil }
-    return TensorView(name: name, dtype: dtype, shape: shape, bytes: bytes, owner: owner)
-  }
-}
-
 extension ComputeContext {
   /// `out = min(max(x, lower), upper)`, both `[rows, columns]`; out may be x.
   package func clamp(_ x: Rows, to bounds: ClosedRange<Float>, into out: Rows) {

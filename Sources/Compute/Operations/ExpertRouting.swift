@@ -12,11 +12,6 @@ package enum ExpertWeighting: Sendable {
   case chosen
 }
 
-/// What the gate of an MLP goes through.
-package enum GateActivation: Sendable {
-  case silu, gelu
-}
-
 /// Which experts the rows of a step go to. Its arrays are reused from step to step.
 package final class ExpertRouting {
   /// The rows of one expert in the grouped buffers.
@@ -113,14 +108,6 @@ package final class ExpertRouting {
 }
 
 extension ComputeContext {
-  /// `out = activation(gate) · up`; out may be gate.
-  package func gated(_ activation: GateActivation, _ gate: Rows, _ up: Rows, into out: Rows) {
-    switch activation {
-    case .silu: gatedSilu(gate, up, into: out)
-    case .gelu: gatedGELU(gate, up, into: out)
-    }
-  }
-
   /// `y[r] = Σ weight · expert(x[r])` over the experts that `routing` chose for row r; y may be x.
   package func multiply(
     _ x: Rows, by stack: ExpertStack, routing: ExpertRouting, activation: GateActivation, into y: Rows

@@ -1,7 +1,5 @@
 // A named, typed, shaped view of bytes that something else keeps alive: a tensor of a mapped checkpoint.
 
-import KernelTypes
-
 /// Row-major elements at `bytes`; nothing guarantees their alignment (safetensors promises none).
 ///
 /// `@unchecked Sendable`: the bytes are read-only for the life of `owner`.
@@ -26,96 +24,9 @@ package struct TensorView: @unchecked Sendable {
   package var count: Int { shape.reduce(1, *) }
 }
 
-/// How a matrix is quantized (config.json `quantization`).
-package struct Quantization: Sendable, Equatable {
-  /// How an element is stored, by its name in config.json (`mode`); MLX's names. The floating modes are those of the
-  /// OCP Microscaling formats specification, and NVIDIA's E2M1 with E4M3 scales.
-  package enum Mode: String, Sendable, CaseIterable {
-    /// w = scale · q + bias per group, q unsigned.
-    case affine
-    case mxfp4, mxfp8, nvfp4
-
-    /// The mode as kernels are told it; nil for affine.
-    var floating: FloatingMode? {
-      switch self {
-      case .affine: nil
-      case .mxfp4: .mxfp4
-      case .mxfp8: .mxfp8
-      case .nvfp4: .nvfp4
-      }
-    }
-  }
-
-  package var mode: Mode
-  package var bits: Int
-  package var groupSize: Int
-
-  package init(mode: Mode = .affine, bits: Int, groupSize: Int) {
-    self.mode = mode
-    self.bits = bits
-    self.groupSize = groupSize
-  }
-}
-
-/// The tensors of one linear map or embedding as the checkpoint stores them, shapes already checked.
-package struct WeightTensors: Sendable {
-  /// Dense: `[rows, columns]` f32, f16 or bf16. Quantized: U32 `[rows, columns · bits / 32]`.
-  package let weight: TensorView
-  /// Quantized only: `[rows, columns / groupSize]`.
-  package let scales: TensorView?
-  /// Affine only: as `scales`.
-  package let biases: TensorView?
-  /// The additive bias of the layer itself, `[rows]`.
-  package let bias: TensorView?
-  package let quantization: Quantization?
-  /// Outputs.
-  package let rows: Int
-  /// Inputs.
-  package let columns: Int
-
-  package init(
-    weight: TensorView, scales: TensorView? = nil, biases: TensorView? = nil, bias: TensorView? = nil,
-    quantization: Quantization? = nil, rows: Int, columns: Int
-  ) {
-    self.weight = weight
-    self.scales = scales
-    self.biases = biases
-    self.bias = bias
-    self.quantization = quantization
-    self.rows = rows
-    self.columns = columns
-  }
-
-  /// A dense matrix.
-  ///
-  /// - Precondition: the tensor has two dimensions.
-  package init(dense tensor: TensorView) {
-    precondition(tensor.shape.count == 2, "weights: not a matrix")
-    self.init(weight: tensor, rows: tensor.shape[0], columns: tensor.shape[1])
-  }
-
-  /// The matrix `index` of a stack, whose tensors have one dimension more than a matrix.
-  ///
-  /// - Precondition: the stack has so many.
-  package func element(_ index: Int) -> WeightTensors {
-    WeightTensors(
-      weight: weight.element(index), scales: scales?.element(index), biases: biases?.element(index),
-      bias: bias?.element(index), quantization: quantization, rows: rows, columns: columns)
-  }
-
-  /// The outputs `range` alone.
-  ///
-  /// - Precondition: the range is within the rows.
-  package func rows(_ range: Range<Int>) -> WeightTensors {
-    WeightTensors(
-      weight: weight.rows(range), scales: scales?.rows(range), biases: biases?.rows(range),
-      bias: bias?.rows(range), quantization: quantization, rows: range.count, columns: columns)
-  }
-}
-
 extension TensorView {
   /// A part of the outermost dimension.
-  fileprivate func rows(_ range: Range<Int>) -> TensorView {
+  func rows(_ range: Range<Int>) -> TensorView {
     let size = shape.dropFirst().reduce(dtype.size, *)
     precondition(range.lowerBound >= 0 && range.upperBound <= shape.first ?? 0, "rows out of range")
     return TensorView(
@@ -125,7 +36,7 @@ extension TensorView {
   }
 
   /// The part `index` of the outermost dimension, without that dimension.
-  fileprivate func element(_ index: Int) -> TensorView {
+  func element(_ index: Int) -> TensorView {
     TensorView(
       name: "\(name)[\(index)]", dtype: dtype, shape: Array(shape.dropFirst()),
       bytes: rows(index..<index + 1).bytes, owner: owner)
@@ -133,6 +44,18 @@ extension TensorView {
 }
 
 extension TensorView {
+  /// The same elements in another shape; nil when their number differs.
+  package func reshaped(_ shape: [Int]) -> TensorView? {
+    var count = 1
+    for size in shape {
+      let (product, overflow) = count.multipliedReportingOverflow(by: size)
+      guard size >= 0, !overflow else { return nil }
+      count = product
+    }
+    guard count == self.count else { return nil }
+    return TensorView(name: name, dtype: dtype, shape: shape, bytes: bytes, owner: owner)
+  }
+
   /// Float32 elements of the caller's, copied: a tensor that had to be rearranged.
   ///
   /// - Precondition: `shape` has as many elements as there are floats.

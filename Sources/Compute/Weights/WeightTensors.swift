@@ -1,0 +1,57 @@
+// The tensors that make up one matrix of weights: elements, scales, biases, and the bias of its layer.
+
+/// The tensors of one linear map or embedding as the checkpoint stores them, shapes already checked.
+package struct WeightTensors: Sendable {
+  /// Dense: `[rows, columns]` f32, f16 or bf16. Quantized: U32 `[rows, columns · bits / 32]`.
+  package let weight: TensorView
+  /// Quantized only: `[rows, columns / groupSize]`.
+  package let scales: TensorView?
+  /// Affine only: as `scales`.
+  package let biases: TensorView?
+  /// The additive bias of the layer itself, `[rows]`.
+  package let bias: TensorView?
+  package let quantization: Quantization?
+  /// Outputs.
+  package let rows: Int
+  /// Inputs.
+  package let columns: Int
+
+  package init(
+    weight: TensorView, scales: TensorView? = nil, biases: TensorView? = nil, bias: TensorView? = nil,
+    quantization: Quantization? = nil, rows: Int, columns: Int
+  ) {
+    self.weight = weight
+    self.scales = scales
+    self.biases = biases
+    self.bias = bias
+    self.quantization = quantization
+    self.rows = rows
+    self.columns = columns
+  }
+
+  /// A dense matrix.
+  ///
+  /// - Precondition: the tensor has two dimensions.
+  package init(dense tensor: TensorView) {
+    precondition(tensor.shape.count == 2, "weights: not a matrix")
+    self.init(weight: tensor, rows: tensor.shape[0], columns: tensor.shape[1])
+  }
+
+  /// The matrix `index` of a stack, whose tensors have one dimension more than a matrix.
+  ///
+  /// - Precondition: `index` is below the stack's count.
+  package func element(_ index: Int) -> WeightTensors {
+    WeightTensors(
+      weight: weight.element(index), scales: scales?.element(index), biases: biases?.element(index),
+      bias: bias?.element(index), quantization: quantization, rows: rows, columns: columns)
+  }
+
+  /// The outputs `range` alone.
+  ///
+  /// - Precondition: the range is within the rows.
+  package func rows(_ range: Range<Int>) -> WeightTensors {
+    WeightTensors(
+      weight: weight.rows(range), scales: scales?.rows(range), biases: biases?.rows(range),
+      bias: bias?.rows(range), quantization: quantization, rows: range.count, columns: columns)
+  }
+}
