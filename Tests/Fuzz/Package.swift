@@ -38,13 +38,16 @@ let modules: [(name: String, imports: [String])] = [
 
 func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .init(stringLiteral: $0) } }
 
-let kernelTargets: [Target] = kernels.map { kernel in
-  .target(
-    name: kernel.name,
-    swiftSettings: strict + [
-      .unsafeFlags(["-Ounchecked", "-disable-cmo", "-target-cpu", kernel.cpu, "-Xcc", "-march=\(kernel.cpu)"])
-    ])
-}
+let kernelTargets: [Target] =
+  [.target(name: "KernelTypes", swiftSettings: strict + [.unsafeFlags(["-O"])])]
+  + kernels.map { kernel in
+    .target(
+      name: kernel.name, dependencies: ["KernelTypes"],
+      swiftSettings: strict + [
+        .unsafeFlags(["-Ounchecked", "-disable-cmo", "-Xllvm", "-sil-disable-pass=function-signature-opts"]),
+        .unsafeFlags(["-target-cpu", kernel.cpu, "-Xcc", "-march=\(kernel.cpu)"]),
+      ])
+  }
 
 let moduleTargets: [Target] = modules.map { module in
   .target(name: module.name, dependencies: dependencies(module.imports), swiftSettings: instrumented)
@@ -55,7 +58,7 @@ let package = Package(
   platforms: [.macOS(.v15)],
   targets: kernelTargets + moduleTargets + [
     .target(
-      name: "Compute", dependencies: dependencies(["Platform"] + kernels.map(\.name)),
+      name: "Compute", dependencies: dependencies(["KernelTypes", "Platform"] + kernels.map(\.name)),
       swiftSettings: strict + [.unsafeFlags(["-O"])]),
     // It has no `main` of its own: see `fuzzMain`.
     .executableTarget(
