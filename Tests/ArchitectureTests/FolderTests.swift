@@ -5,11 +5,13 @@ import Testing
 /// Module → its folders, lowest first. Files beside the folders are above all of them.
 private let folders: [(module: String, order: [String])] = [
   ("Compute", ["Runtime", "Kernels", "Weights", "Cache", "Operations"]),
+  ("Compute", ["Runtime", "Kernels", "Weights", "Cache", "Operations"]),
   ("Grammar", ["Lexical", "Recogniser", "Schema", "GBNF", "Patterns", "Masks"]),
   ("HTTP", ["Sockets", "Message", "WebSocket", "Serving"]),
   ("Inference", ["Cache", "Scheduling", "Engine"]),
   ("Jinja", ["Syntax", "Python", "Runtime"]),
   ("Models", ["Blocks", "Encoders", "Families"]),
+  ("OpenAI", ["Shared", "Chat", "Completions", "Messages", "Responses"]),
   (
     "Server",
     [
