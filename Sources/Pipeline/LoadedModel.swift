@@ -42,7 +42,7 @@ package struct LoadedModel: Sendable {
     case generation(any GenerationService)
   }
 
-  /// The name by which it is asked for.
+  /// The name by which requests name it.
   package var id: String
   /// When it was loaded, seconds since 1970.
   package var created: Int
@@ -59,17 +59,16 @@ package struct LoadedModel: Sendable {
   /// The constraints of recent requests, compiled.
   package let grammars: GrammarCache
   /// What the model's authors recommend, where a request says nothing.
-  package var sampling: SamplingOverrides
+  package var sampling: SamplingOverrides = [:]
   /// Changes when the same request could get another answer: weights, build.
-  package var systemFingerprint: String
+  package var systemFingerprint = "fp_mlxserve"
   package var facts = ModelFacts()
   /// What it takes beside text.
   package let media: MediaRules
 
   package init(
     id: String, created: Int, service: any GenerationService, tokenizer: Tokenizer, template: ChatTemplate?,
-    endTokens: Set<Int32>, sampling: SamplingOverrides = [:],
-    systemFingerprint: String = "fp_mlxserve", media: MediaRules = MediaRules()
+    endTokens: Set<Int32>, media: MediaRules = MediaRules()
   ) {
     self.id = id
     self.created = created
@@ -83,8 +82,6 @@ package struct LoadedModel: Sendable {
     self.endTokens = endTokens
     controlTokens = OutputFormat.silentTokens(of: tokenizer)
     grammars = GrammarCache(vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: endTokens))
-    self.sampling = sampling
-    self.systemFingerprint = systemFingerprint
   }
 
   /// What generates.

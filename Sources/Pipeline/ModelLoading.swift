@@ -29,8 +29,9 @@ extension LoadedModel {
     let engine = try EngineClient.start(configuration)
     var model = LoadedModel(
       id: id ?? folder.name, created: Int(Instant.wallSeconds), service: engine, tokenizer: tokenizer,
-      template: template, endTokens: folder.endTokens(tokenizer, template), sampling: sampling,
-      systemFingerprint: folder.fingerprint(version: configuration.version), media: engine.mediaRules)
+      template: template, endTokens: folder.endTokens(tokenizer, template), media: engine.mediaRules)
+    model.sampling = sampling
+    model.systemFingerprint = folder.fingerprint(version: configuration.version)
     model.facts = folder.facts(engine)
     return (model, engine)
   }

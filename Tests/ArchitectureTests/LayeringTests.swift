@@ -56,6 +56,47 @@ private let systemModules: [String: Set<String>] = [
     }
   }
 
+  /// The parameters of each function and initializer that a file declares, as text.
+  private static func parameterLists(of file: SourceFile) -> [(line: Int, text: [Character])] {
+    var lists: [(line: Int, text: [Character])] = []
+    var open: (line: Int, depth: Int, text: [Character])?
+    for (number, line) in file.code {
+      var rest = line[...]
+      if open == nil {
+        let opening = ["func ", "init(", "init?("].compactMap { line.firstRange(of: $0) }.first
+        guard let opening, let start = line[opening.lowerBound...].firstIndex(of: "(") else { continue }
+        open = (number, 0, [])
+        rest = line[start...]
+      }
+      for character in rest {
+        guard var list = open else { break }
+        if "([{".contains(character) { list.depth += 1 }
+        if ")]}".contains(character) { list.depth -= 1 }
+        if list.depth == 0 {
+          lists.append((list.line, list.text))
+          open = nil
+        } else {
+          // Of nested lists only the brackets matter.
+          if list.depth == 1 { list.text.append(character) }
+          open = list
+        }
+      }
+    }
+    return lists
+  }
+
+  @Test func `no function takes more than eight parameters`() {
+    var most = 0
+    for file in SourceFile.all {
+      for (line, text) in Self.parameterLists(of: file) {
+        let count = text.split(separator: ",").filter { $0.contains(":") }.count
+        most = max(most, count)
+        #expect(count <= 8, "\(file.module)/\(file.name):\(line) declares \(count) parameters")
+      }
+    }
+    #expect(most > 5, "the parameters were not found")
+  }
+
   @Test func `threads start in Platform and Dispatch stays in the worker pool`() {
     for file in SourceFile.all {
       for (number, line) in file.code {

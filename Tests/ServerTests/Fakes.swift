@@ -173,9 +173,10 @@ func makeApp(_ service: FakeService, id: String = "m", configure: (inout ServerS
   settings.makeID = { "ID" }
   settings.now = { 7 }
   configure(&settings)
-  let model = LoadedModel(
+  var model = LoadedModel(
     id: id, created: 5, service: service, tokenizer: tinyTokenizer, template: tinyTemplate,
-    endTokens: [Marker.end], systemFingerprint: "fp")
+    endTokens: [Marker.end])
+  model.systemFingerprint = "fp"
   return App(model, settings: settings)
 }
 

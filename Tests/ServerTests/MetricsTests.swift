@@ -164,7 +164,7 @@ import Testing
     let fleet = ModelFleet(
       LoadedModel(
         id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: tinyTemplate,
-        endTokens: [Marker.end], systemFingerprint: "fp"))
+        endTokens: [Marker.end]))
     let app = App(fleet)
     fleet.ledger.add(4096, to: .weights)
     fleet.ledger.add(700, to: .requestBodies)
