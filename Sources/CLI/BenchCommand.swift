@@ -28,7 +28,7 @@ enum BenchCommand {
       speculates = try flags.word("speculate") == Speculation.lookup
     }
 
-    /// - Throws: when the longest run does not fit a context of so many tokens.
+    /// - Throws: when the longest run does not fit a context of this length.
     func check(context: Int) throws(BenchError) {
       for needed in depths.map({ $0 + max(promptTokens, generateTokens) + 1 }) where needed > context {
         throw .contextTooSmall(needed: needed, context: context)

@@ -52,7 +52,7 @@ struct BenchReport {
   let readShare: Spread
   /// The share of this decoding's time that is not the forward pass: sampling, sending, planning.
   let besideForward: Spread
-  /// Where it was asked for.
+  /// Where it was wanted.
   let speculation: Speculation?
   let tokenizerBytesPerSecond: Double?
   let measurements: [Measurement]

@@ -71,7 +71,7 @@ struct BenchRun {
     ]
   }
 
-  /// Tokens per second of the prompts behind `depth` tokens; nil when those were computed again.
+  /// Tokens per second of the prompts after `depth` tokens; nil when those were computed again.
   static func prefillSpeed(of runs: [GenerationTimings], depth: Int) -> BenchReport.Spread? {
     // Whole blocks are kept.
     guard runs.allSatisfy({ $0.cachedTokens > depth - KVCache.blockTokens }) else { return nil }

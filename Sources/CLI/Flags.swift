@@ -120,7 +120,7 @@ enum Flags {
         name: "reasoning-field", kind: .word(ReasoningField.self),
         placeholder: "NAME",
         defaultText: "reasoning_content",
-        help: "where thoughts are written: reasoning_content, reasoning or both"),
+        help: "where reasoning is written: reasoning_content, reasoning or both"),
       Flag(
         name: "strict-params", kind: .toggle,
         help: "refuse requests with fields that nobody knows; without it they are named in a header"),

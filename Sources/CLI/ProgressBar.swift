@@ -8,7 +8,7 @@ struct ProgressBar {
   private static let secondsBetween = 0.1
   private var next: Instant?
 
-  /// Draws the bar with a few words behind it, unless it has just been drawn.
+  /// Draws the bar with a few words after it, unless it has just been drawn.
   mutating func show(_ done: Int, of total: Int, _ words: @autoclosure () -> String) {
     guard Terminal.errorIsTerminal else { return }
     let now = Instant.now

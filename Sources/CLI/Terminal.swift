@@ -37,7 +37,7 @@ enum Terminal {
   }
 }
 
-/// A number with so many digits after the point, for tables; as Swift writes it, with any digits, where it is no number or
+/// A number with a given number of digits after the point, for tables; as Swift writes it, with any digits, where it is no number or
 /// has too many digits before the point.
 func fixed(_ value: Double, _ digits: Int = 1) -> String {
   var scale = 1.0

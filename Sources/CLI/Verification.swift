@@ -269,14 +269,14 @@ extension Verification {
       }
       let format = template.format
       let tools = template.supportsTools ? "tools (\(format.toolSyntax.rawValue))" : "no tools"
-      let thoughts =
+      let reasoning =
         format.supportsReasoning
         ? "reasoning (\(format.reasoning.rawValue)\(format.supportsThinkingSwitch ? ", can be switched off" : ""))"
         : "no reasoning"
       let tokens = tokenizer.map { $0.encode(prompt, addSpecialTokens: false).count }
       add(
         .ok, "chat template",
-        "\(tools), \(thoughts); three messages give a prompt of "
+        "\(tools), \(reasoning); three messages give a prompt of "
           + (tokens.map { "\($0) tokens" } ?? "\(prompt.utf8.count) bytes"))
     } catch {
       fail("chat template", error, advice: "take chat_template.jinja from the model's repository.")

@@ -77,7 +77,7 @@ package final class ChatTemplate: Sendable {
 
   private func preparation(of conversation: Conversation) -> MessagePreparation {
     MessagePreparation(
-      capabilities: variant(for: conversation).capabilities, thought: format.thoughtMarkers)
+      capabilities: variant(for: conversation).capabilities, reasoning: format.reasoningMarkers)
   }
 
   func render(prepared conversation: Conversation) throws(ChatError) -> String {

@@ -5,7 +5,7 @@ import JSON
 struct MessagePreparation {
   let capabilities: TemplateCapabilities
   /// Around the reasoning that clients leave in earlier answers.
-  let thought: ThoughtMarkers
+  let reasoning: ReasoningMarkers
 
   struct Prepared {
     var messages: [JSONValue]
@@ -71,18 +71,19 @@ struct MessagePreparation {
     result["content"] = try content(of: message, hasCalls: result["tool_calls"] != nil)
     if role == "assistant", result["reasoning_content"] != nil, let text = result["content"]?.stringValue {
       // The same reasoning a second time, left in the text by a client.
-      result["content"] = .string(withoutThought(text))
+      result["content"] = .string(withoutReasoning(text))
     }
     return result
   }
 
   /// Text without reasoning at its beginning.
-  private func withoutThought(_ text: String) -> String {
+  private func withoutReasoning(_ text: String) -> String {
     let bytes = Bytes.trimmed(Array(text.utf8))
-    guard bytes.starts(with: thought.open.utf8), let end = Bytes.find(thought.close, in: bytes[...]) else {
+    guard bytes.starts(with: reasoning.open.utf8), let end = Bytes.find(reasoning.close, in: bytes[...])
+    else {
       return text
     }
-    return Bytes.text(bytes[(end + thought.close.utf8.count)...].drop { Bytes.isSpace($0) })
+    return Bytes.text(bytes[(end + reasoning.close.utf8.count)...].drop { Bytes.isSpace($0) })
   }
 
   private func content(of message: JSONObject, hasCalls: Bool) throws(ChatError) -> JSONValue? {
@@ -148,7 +149,7 @@ struct MessagePreparation {
     for index in messages.indices
     where index < lastUser && messages[index]["role"]?.stringValue == "assistant" {
       guard let content = messages[index]["content"]?.stringValue else { continue }
-      messages[index]["content"] = .string(withoutThought(content))
+      messages[index]["content"] = .string(withoutReasoning(content))
     }
   }
 

@@ -89,7 +89,7 @@ package struct OutputFormat: Sendable, Equatable {
     let schemas = tools.map { ToolSchemas($0) }
     return OutputParser(
       reasoning: ReasoningSplitter(
-        thoughtMarkers, startsInside: startsInsideThought(promptTail: promptTail)),
+        reasoningMarkers, startsInside: startsInsideReasoning(promptTail: promptTail)),
       calls: schemas.flatMap { schemas in
         syntax(for: schemas).map { ToolCallSplitter($0, tools: schemas) }
       })

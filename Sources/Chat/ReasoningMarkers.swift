@@ -3,7 +3,7 @@
 package import Tokenizers
 
 /// The text around reasoning: how the model's template writes it, and what the model may make of it.
-package struct ThoughtMarkers: Sendable, Equatable {
+package struct ReasoningMarkers: Sendable, Equatable {
   package let open: String
   package let close: String
   /// A word right after `open` that belongs to it: Gemma's channel name and newline. Empty for none.
@@ -27,16 +27,16 @@ package struct ThoughtMarkers: Sendable, Equatable {
 
 extension OutputFormat.Reasoning {
   /// The one table of what is known about the marks of reasoning.
-  package var markers: ThoughtMarkers {
+  package var markers: ReasoningMarkers {
     switch self {
     case .think:
-      ThoughtMarkers(
+      ReasoningMarkers(
         open: "<think>", close: "</think>", label: "", opensAnywhere: false, lead: "\n", separator: "\n\n")
     case .brackets:
-      ThoughtMarkers(
+      ReasoningMarkers(
         open: "[THINK]", close: "[/THINK]", label: "", opensAnywhere: false, lead: "", separator: "")
     case .channel:
-      ThoughtMarkers(
+      ReasoningMarkers(
         open: "<|channel>", close: "<channel|>", label: "thought\n", opensAnywhere: true, lead: "\n",
         separator: "")
     }
@@ -45,12 +45,14 @@ extension OutputFormat.Reasoning {
 
 extension OutputFormat {
   /// The marks of this model's reasoning.
-  package var thoughtMarkers: ThoughtMarkers { reasoning.markers }
+  package var reasoningMarkers: ReasoningMarkers { reasoning.markers }
 
   /// Whether a reply to this prompt begins inside reasoning.
   ///
   /// - Parameter promptTail: the rendered prompt, or its end.
-  package func startsInsideThought(promptTail: String) -> Bool { thoughtMarkers.isOpen(atEndOf: promptTail) }
+  package func startsInsideReasoning(promptTail: String) -> Bool {
+    reasoningMarkers.isOpen(atEndOf: promptTail)
+  }
 
   /// Special tokens that parsers look for.
   private static let markers = Set(Reasoning.allCases.flatMap { [$0.markers.open, $0.markers.close] }).union([

@@ -26,7 +26,7 @@ struct ReasoningSplitter: Sendable {
   /// Whitespace that may turn out to be none, then the beginning of a marker. No marker begins with whitespace.
   private var held = HeldText()
 
-  init(_ markers: ThoughtMarkers, startsInside: Bool) {
+  init(_ markers: ReasoningMarkers, startsInside: Bool) {
     open = Array(markers.open.utf8)
     close = Array(markers.close.utf8)
     label = Array(markers.label.utf8)

@@ -1,11 +1,11 @@
-// What one answer may say next: first a thought, perhaps within a budget, then text that a grammar allows.
+// What one answer may say next: first reasoning, perhaps within a budget, then text that a grammar allows.
 //
 // The engine asks before each token and tells after each. A guide is a value: a copy is a snapshot, so that drafts
 // can be tried and thrown away.
 
 package import Grammar
 
-/// Where one answer stands: in its thought, in tokens that are forced, or in the text that its grammar allows.
+/// Where one answer stands: in its reasoning, in tokens that are forced, or in the text that its grammar allows.
 package struct Guide: Sendable {
   /// What the next token may be.
   package enum Allowance: Sendable, Equatable {
@@ -16,7 +16,7 @@ package struct Guide: Sendable {
   }
 
   private enum State: Sendable {
-    /// A thought may open: the given number of bytes of its marker have come. Meanwhile the text may still be an answer.
+    /// Reasoning may open: the given number of bytes of its marker have come. Meanwhile the text may still be an answer.
     case beginning(matched: Int, mayBeAnswer: Bool)
     case thinking(tokens: Int)
     /// These tokens come next, from an index on.
@@ -24,37 +24,37 @@ package struct Guide: Sendable {
     case answering
   }
 
-  private let thought: Thought?
+  private let reasoning: Reasoning?
   private let grammar: CompiledGrammar?
   private var matcher: GrammarMatcher?
   private var state: State
-  /// The end of the thought's text: enough to find its closing marker.
+  /// The end of the reasoning's text: enough to find its closing marker.
   private var tail: [UInt8] = []
-  /// What a thought before a constrained answer may hold: everything but the end of the answer.
-  private let thoughtMask: TokenMask?
+  /// What reasoning before a constrained answer may hold: everything but the end of the answer.
+  private let reasoningMask: TokenMask?
   /// The same while the closing marker may be under way, if it is ordinary text: the token that completes it must
   /// not hold text of the answer, which no grammar would see.
   private let closingMask: TokenMask?
 
   /// - Parameters:
-  ///   - thought: nil where none is expected, or its end does not matter.
-  ///   - grammar: what the text after the thought must be; nil for any text.
-  package init(thought: Thought? = nil, grammar: CompiledGrammar? = nil) {
-    self.thought = thought
+  ///   - reasoning: nil where none is expected, or its end does not matter.
+  ///   - grammar: what the text after the reasoning must be; nil for any text.
+  package init(reasoning: Reasoning? = nil, grammar: CompiledGrammar? = nil) {
+    self.reasoning = reasoning
     self.grammar = grammar
     matcher = grammar.map { GrammarMatcher($0) }
-    guard let thought else {
+    guard let reasoning else {
       state = .answering
-      thoughtMask = nil
+      reasoningMask = nil
       closingMask = nil
       return
     }
-    state = thought.startsInside ? .thinking(tokens: 0) : .beginning(matched: 0, mayBeAnswer: true)
+    state = reasoning.startsInside ? .thinking(tokens: 0) : .beginning(matched: 0, mayBeAnswer: true)
     let vocabulary = grammar?.vocabulary
-    thoughtMask = vocabulary?.continuing
+    reasoningMask = vocabulary?.continuing
     closingMask =
-      thought.isClosedByText
-      ? vocabulary?.continuing(key: thought.closingMarker, without: thought.closesWithText) : nil
+      reasoning.isClosedByText
+      ? vocabulary?.continuing(key: reasoning.closingMarker, without: reasoning.closesWithText) : nil
   }
 
   /// Takes text that the answer goes on with. False when the grammar does not allow it.
@@ -75,9 +75,9 @@ package struct Guide: Sendable {
     case .thinking(let tokens):
       if let first = forcedEnd(after: tokens)?.first { return .only(first) }
       if let first = makeRoom(remaining) { return .only(first) }
-      guard let thoughtMask else { return .any }
-      if let closingMask, thought?.mayBeClosing(tail) ?? false { return .among(closingMask) }
-      return .among(thoughtMask)
+      guard let reasoningMask else { return .any }
+      if let closingMask, reasoning?.mayBeClosing(tail) ?? false { return .among(closingMask) }
+      return .among(reasoningMask)
     case .forcing(let tokens, let index): return index < tokens.count ? .only(tokens[index]) : .any
     case .answering:
       guard let mask = matcher?.allowed(remaining: remaining) else { return .any }
@@ -86,25 +86,25 @@ package struct Guide: Sendable {
   }
 
   private mutating func beginning(_ matched: Int, _ mayBeAnswer: Bool, _ remaining: Int) -> Allowance {
-    guard let thought, let grammar else { return .any }
+    guard let reasoning, let grammar else { return .any }
     var mask = TokenMask(count: grammar.vocabulary.count)
     if mayBeAnswer, let answer = matcher?.allowed(remaining: remaining) { mask = answer }
-    for token in thought.openings(after: matched) { mask.insert(token) }
+    for token in reasoning.openings(after: matched) { mask.insert(token) }
     return .among(mask)
   }
 
-  /// The tokens that end the thought now, when its budget is spent.
+  /// The tokens that end the reasoning now, when its budget is spent.
   private func forcedEnd(after tokens: Int) -> [Int32]? {
-    guard let thought, let budget = thought.budget, tokens >= budget else { return nil }
+    guard let reasoning, let budget = reasoning.budget, tokens >= budget else { return nil }
     // A character is not cut in half, nor a marker that the model is about to write.
-    if tokens - budget < thought.patience(after: tail) { return nil }
-    return thought.ending(after: tail)
+    if tokens - budget < reasoning.patience(after: tail) { return nil }
+    return reasoning.ending(after: tail)
   }
 
-  /// Closes the thought when only the shortest answer and its end still fit after it.
+  /// Closes the reasoning when only the shortest answer and its end still fit after it.
   private mutating func makeRoom(_ remaining: Int) -> Int32? {
-    guard let thought, let matcher else { return nil }
-    let end = thought.ending(after: tail)
+    guard let reasoning, let matcher else { return nil }
+    let end = reasoning.ending(after: tail)
     guard remaining <= end.count + matcher.tokensToEnd + 1 else { return nil }
     force(end, from: 0)
     return end.first
@@ -132,9 +132,9 @@ package struct Guide: Sendable {
   }
 
   private mutating func begin(_ token: Int32, _ matched: Int, _ mayBeAnswer: Bool) {
-    guard let thought else { return }
+    guard let reasoning else { return }
     let isAnswer = mayBeAnswer && (matcher?.accept(token) ?? true)
-    switch thought.open(token, after: matched) {
+    switch reasoning.open(token, after: matched) {
     case .complete(let rest):
       // What the grammar saw of the marker was no answer.
       matcher = grammar.map { GrammarMatcher($0) }
@@ -146,13 +146,13 @@ package struct Guide: Sendable {
   }
 
   private mutating func think(_ token: Int32, _ tokens: Int) {
-    guard let thought else { return }
-    guard let rest = thought.close(token, after: &tail) else {
+    guard let reasoning else { return }
+    guard let rest = reasoning.close(token, after: &tail) else {
       state = .thinking(tokens: tokens + 1)
       return
     }
-    // The model writes the white space after its thought by itself, unless a grammar has no place for it.
-    force(matcher != nil && rest.isEmpty ? thought.separator : [], from: 0)
+    // The model writes the white space after its reasoning by itself, unless a grammar has no place for it.
+    force(matcher != nil && rest.isEmpty ? reasoning.separator : [], from: 0)
   }
 }
 

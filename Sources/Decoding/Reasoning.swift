@@ -5,10 +5,10 @@ package import Tokenizers
 extension Guide {
   /// Markers are single tokens in most vocabularies; in some they are ordinary text, which a model may split into
   /// tokens in several ways, so they are found in the decoded text.
-  package struct Thought: Sendable {
-    /// Most tokens of the thought, its markers not counted; nil has no bound.
+  package struct Reasoning: Sendable {
+    /// Most tokens of the reasoning, its markers not counted; nil has no bound.
     package var budget: Int?
-    /// Whether the prompt ends inside a thought.
+    /// Whether the prompt ends inside reasoning.
     package var startsInside: Bool
     /// Between the closing marker and the answer.
     let separator: [Int32]
@@ -36,9 +36,9 @@ extension Guide {
     }
 
     /// - Parameters:
-    ///   - open: the marker that the model writes before a thought.
+    ///   - open: the marker that the model writes before reasoning.
     ///   - close: the marker after it.
-    ///   - lead: text between the thought and `close`.
+    ///   - lead: text between the reasoning and `close`.
     ///   - separator: text between `close` and the answer.
     package init(
       tokenizer: Tokenizer, open: String, close: String, lead: String, separator: String, budget: Int?,
@@ -55,12 +55,12 @@ extension Guide {
   }
 }
 
-extension Guide.Thought {
+extension Guide.Reasoning {
   enum Opening: Equatable {
     case none
     /// So many bytes of the marker have come.
     case partial(Int)
-    /// The marker is complete; the bytes after it belong to the thought.
+    /// The marker is complete; the bytes after it belong to the reasoning.
     case complete([UInt8])
   }
 
@@ -89,7 +89,7 @@ extension Guide.Thought {
     let rest = open.bytes.dropFirst(matched)
     if bytes.starts(with: rest) { return .complete(Array(bytes.dropFirst(rest.count))) }
     if rest.starts(with: bytes) { return .partial(matched + bytes.count) }
-    // White space before a thought is as good as none.
+    // White space before reasoning is as good as none.
     return matched == 0 && Self.isSpace(bytes) ? .partial(0) : .none
   }
 
@@ -101,7 +101,7 @@ extension Guide.Thought {
   /// The closing marker's bytes.
   var closingMarker: [UInt8] { close.bytes }
 
-  /// Takes a token of the thought. When it completes the closing marker, the bytes after the marker; else nil.
+  /// Takes a token of the reasoning. When it completes the closing marker, the bytes after the marker; else nil.
   func close(_ token: Int32, after tail: inout [UInt8]) -> [UInt8]? {
     if token == close.token { return [] }
     tail += tokenizer.bytes(of: token)
@@ -110,7 +110,7 @@ extension Guide.Thought {
     return nil
   }
 
-  /// Whether the thought ends with the beginning of its closing marker.
+  /// Whether the reasoning ends with the beginning of its closing marker.
   func mayBeClosing(_ tail: [UInt8]) -> Bool {
     (1..<close.bytes.count).contains { tail.suffix($0).elementsEqual(close.bytes.prefix($0)) }
   }
@@ -125,13 +125,13 @@ extension Guide.Thought {
     }
   }
 
-  /// The tokens that close a thought which ends with `tail`, as the template would have written them.
+  /// The tokens that close reasoning which ends with `tail`, as the template would have written them.
   func ending(after tail: [UInt8]) -> [Int32] {
     let marker = close.token.map { [$0] } ?? close.spellings.first ?? []
     return (tail.last == UInt8(ascii: "\n") ? [] : lead) + marker + separator
   }
 
-  /// How many tokens a thought that ends with `tail` may take beyond its budget.
+  /// How many tokens reasoning that ends with `tail` may take beyond its budget.
   func patience(after tail: [UInt8]) -> Int {
     if isClosedByText, mayBeClosing(tail) { return close.bytes.count }
     return Self.endsInsideCharacter(tail) ? 3 : 0

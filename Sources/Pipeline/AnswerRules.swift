@@ -83,14 +83,14 @@ extension LoadedModel {
   package func guide(
     _ grammar: CompiledGrammar?, format: OutputFormat, promptTail: String, mayReason: Bool, budget: Int? = nil
   ) -> Guide? {
-    var thought: Guide.Thought?
+    var reasoning: Guide.Reasoning?
     if mayReason, format.supportsReasoning, grammar != nil || budget != nil {
-      let markers = format.thoughtMarkers
-      thought = Guide.Thought(
+      let markers = format.reasoningMarkers
+      reasoning = Guide.Reasoning(
         tokenizer: tokenizer, open: markers.open, close: markers.close, lead: markers.lead,
         separator: markers.separator, budget: budget,
-        startsInside: format.startsInsideThought(promptTail: promptTail))
+        startsInside: format.startsInsideReasoning(promptTail: promptTail))
     }
-    return grammar == nil && thought == nil ? nil : Guide(thought: thought, grammar: grammar)
+    return grammar == nil && reasoning == nil ? nil : Guide(reasoning: reasoning, grammar: grammar)
   }
 }

@@ -106,7 +106,7 @@ package struct IPAddress: Sendable, Hashable {
     var next = list
     while let entry = next?.pointee, addresses.count < 16 {
       next = entry.ai_next
-      // `sockaddr_in` holds its address behind family and port, `sockaddr_in6` behind a flow label too.
+      // `sockaddr_in` holds its address after family and port, `sockaddr_in6` after a flow label too.
       let place: Range<Int>
       switch entry.ai_family {
       case AF_INET: place = 4..<8

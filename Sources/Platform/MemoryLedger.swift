@@ -84,7 +84,7 @@ package final class MemoryLedger: Sendable {
     self.slack = max(0, slack)
   }
 
-  /// The slack for a limit of so many bytes: a thirty-second, and no more than 64 MiB.
+  /// The slack for a limit in bytes: a thirty-second, and no more than 64 MiB.
   package static func slack(of limit: Int) -> Int { min(max(0, limit) / 32, 64 << 20) }
 
   private static func index(of kind: MemoryKind) -> Int {
@@ -196,7 +196,7 @@ package final class MemoryLedger: Sendable {
     state.withLock { $0.onMeasurement = measure }
   }
 
-  /// Asks that others give back so many bytes. They may come later, or not.
+  /// Asks others to give back this number of bytes. They may come later, or not.
   package func ask(for bytes: Int) {
     let handle = state.withLock { $0.onShortage }
     handle?(bytes)

@@ -82,7 +82,7 @@ package struct ProcessUsage: Sendable, Equatable {
     return seconds(usage.ru_utime) + seconds(usage.ru_stime)
   }
 
-  /// The number behind a label of /proc/self/status; 0 without such a line.
+  /// The number after a label of /proc/self/status; 0 without such a line.
   private static func number(_ label: String, in lines: [Substring]) -> Int {
     guard let line = lines.first(where: { $0.hasPrefix(label) }) else { return 0 }
     let digits = line.utf8.dropFirst(label.utf8.count).drop { $0 == 0x20 || $0 == 0x09 }

@@ -67,13 +67,13 @@ struct FamilyTemplateTests {
       Conversation(messages: [user, answer], tools: [weather], addGenerationPrompt: false))
     // What the model would have written: everything behind the prompt that both have.
     var shared = zip(prompt.utf8, full.utf8).prefix { $0 == $1 }.count
-    // Prompts that begin a thought share the first bytes of its marker with the call's.
+    // Prompts that begin reasoning share the first bytes of its marker with the call's.
     while let last = full.utf8.prefix(shared).last, !"\n>]".utf8.contains(last) { shared -= 1 }
     var text = String(decoding: full.utf8.dropFirst(shared), as: UTF8.self)
     for end in ["<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<turn|>", "<|tool_response>", "<EOS>"] {
       if let range = text.firstRange(of: end) { text = String(text[..<range.lowerBound]) }
     }
-    // A template may put an empty thought before the call.
+    // A template may put empty reasoning before the call.
     var parser = template.format.makeParser(promptTail: String(prompt.prefix(shared)), tools: [weather])
     let events = parser.feed(text) + parser.finish()
     guard case .callBegan(let called) = events.first, events.count == 3,
@@ -157,7 +157,7 @@ struct FamilyTemplateTests {
     #expect(open.contains("31 degrees<|\"|>}<tool_response|>") && !open.contains("<|turn>tool"), "\(open)")
   }
 
-  @Test func `thoughts of earlier turns are not in the prompt`() throws {
+  @Test func `reasoning of earlier turns is not in the prompt`() throws {
     for name in [
       "Qwen-Qwen3-0.6B", "trl-qwen3", "google-gemma-4-E2B-it", "microsoft-Phi-4-mini-reasoning", "Qwen3.5-4B",
       "Qwen-QwQ-32B",
@@ -189,10 +189,10 @@ struct FamilyTemplateTests {
     let off = try template.render(
       Conversation(messages: messages, templateArguments: JSONObject([("enable_thinking", false)])))
     #expect(off == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
-    #expect(!template.format.startsInsideThought(promptTail: off))
+    #expect(!template.format.startsInsideReasoning(promptTail: off))
     let always = try family("Qwen-QwQ-32B.older")
     let prompt = try always.render(Conversation(messages: messages))
-    #expect(always.format.startsInsideThought(promptTail: prompt))
+    #expect(always.format.startsInsideReasoning(promptTail: prompt))
     #expect(try family("Qwen-Qwen2.5-7B-Instruct").format.supportsThinkingSwitch == false)
   }
 
@@ -300,25 +300,25 @@ struct FamilyTemplateTests {
     ("[THINK]", "[THINK]", "[/THINK]", "<think>x</think>"),
     ("<|channel>", "<|channel>thought\n", "<channel|>", "<think>x</think>"),
   ])
-  func `thoughts that clients send back in the text are not in the prompt, whatever their marks`(
+  func `reasoning that clients send back in the text is not in the prompt, whatever their marks`(
     word: String, open: String, close: String, other: String
   ) throws {
     let template = try template(
       "{#- \(word) -#}{%- for m in messages %}{{ m.role }}: {{ m.content }};{% endfor %}")
-    let thought = "\n\(open)secret\(close)"
+    let reasoning = "\n\(open)secret\(close)"
     let messages: [JSONValue] = [
-      ["role": "user", "content": .string("\(thought)A")],
-      ["role": "assistant", "content": .string("\(thought)\n\nB.\(thought)")],
+      ["role": "user", "content": .string("\(reasoning)A")],
+      ["role": "assistant", "content": .string("\(reasoning)\n\nB.\(reasoning)")],
       ["role": "assistant", "content": .string("\(other)C.")],
       ["role": "user", "content": "D"],
       // Of the turn that goes on: only what is said twice is left out.
-      ["role": "assistant", "content": .string("\(thought)E."), "reasoning_content": "secret"],
-      ["role": "assistant", "content": .string("\(thought)F.")],
+      ["role": "assistant", "content": .string("\(reasoning)E."), "reasoning_content": "secret"],
+      ["role": "assistant", "content": .string("\(reasoning)F.")],
     ]
     #expect(
       try template.render(Conversation(messages: messages))
-        == "user: \(thought)A;assistant: B.\(thought);assistant: \(other)C.;user: D;assistant: E.;"
-        + "assistant: \(thought)F.;")
+        == "user: \(reasoning)A;assistant: B.\(reasoning);assistant: \(other)C.;user: D;assistant: E.;"
+        + "assistant: \(reasoning)F.;")
   }
 
   static let chatML = """

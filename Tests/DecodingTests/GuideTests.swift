@@ -1,4 +1,4 @@
-// Thoughts held to their budgets, token by token.
+// Reasoning held to their budgets, token by token.
 
 import Grammar
 import JSON
@@ -44,7 +44,7 @@ private func say(
 ) throws -> String {
   let tokenizer = try makeTokenizer(hasMarkers: hasMarkers)
   var guide = Guide(
-    thought: Guide.Thought(
+    reasoning: Guide.Reasoning(
       tokenizer: tokenizer, open: "<think>", close: "</think>", lead: "\n", separator: "\n\n", budget: budget,
       startsInside: startsInside))
   var wishes = tokenizer.encode(text, addSpecialTokens: false)[...]
@@ -63,24 +63,24 @@ private func say(
 }
 
 struct GuideTests {
-  @Test func `a thought within its budget is left alone`() throws {
+  @Test func `reasoning within its budget is left alone`() throws {
     #expect(try say("<think>\nab\n</think>\n\nYes", budget: 5) == "<think>\nab\n</think>\n\nYes")
     #expect(try say("<think>\nab\n</think>\n\nYes", budget: nil) == "<think>\nab\n</think>\n\nYes")
     #expect(try say("Yes <think>", budget: 0) == "Yes <think>")
   }
 
-  @Test func `a spent budget closes the thought as the template would`() throws {
+  @Test func `a spent budget closes the reasoning as the template would`() throws {
     #expect(try say("<think>\nabcdef", budget: 3) == "<think>\nab\n</think>\n\ncdef")
     // A line that has just ended is not ended twice.
     #expect(try say("<think>\nab\ncd", budget: 4) == "<think>\nab\n</think>\n\ncd")
   }
 
-  @Test func `a budget of nothing closes the thought at once`() throws {
+  @Test func `a budget of nothing closes the reasoning at once`() throws {
     #expect(try say("<think>abc", budget: 0) == "<think>\n</think>\n\nabc")
     #expect(try say("abc", budget: 0, startsInside: true) == "\n</think>\n\nabc")
   }
 
-  @Test func `a thought that the prompt has opened counts from its first token`() throws {
+  @Test func `reasoning that the prompt has opened counts from its first token`() throws {
     #expect(try say("abcdef", budget: 2, startsInside: true) == "ab\n</think>\n\ncdef")
     #expect(try say("a</think>bcdef", budget: 2, startsInside: true) == "a</think>bcdef")
   }
@@ -92,31 +92,31 @@ struct GuideTests {
 
   @Test func `markers that are ordinary text are found however they are split into tokens`() throws {
     #expect(try say("<think>\nab</think>cd", budget: 3, hasMarkers: false) == "<think>\nab</think>cd")
-    // The token that ends the marker also begins the thought with a new line.
+    // The token that ends the marker also begins the reasoning with a new line.
     #expect(try say("<think>\nabcdef", budget: 2, hasMarkers: false) == "<think>\nab\n</think>\n\ncdef")
     #expect(try say("ab</thinkcd", budget: 100, startsInside: true, hasMarkers: false) == "ab</thinkcd")
     #expect(
       try say("a</think>\nbcd", budget: 10, startsInside: true, hasMarkers: false) == "a</think>\nbcd")
   }
 
-  @Test func `white space before a thought does not hide it`() throws {
+  @Test func `white space before reasoning does not hide it`() throws {
     #expect(try say("\n<think>abc", budget: 1) == "\n<think>a\n</think>\n\nbc")
   }
 
-  @Test func `a thought leaves room for the constrained answer and its end`() throws {
+  @Test func `reasoning leaves room for the constrained answer and its end`() throws {
     let tokenizer = try makeTokenizer(hasMarkers: true)
     let vocabulary = GrammarVocabulary(tokenizer: tokenizer, endTokens: [0])
     var guide = Guide(
-      thought: Guide.Thought(
+      reasoning: Guide.Reasoning(
         tokenizer: tokenizer, open: "<think>", close: "</think>", lead: "\n", separator: "\n\n", budget: nil,
         startsInside: true), grammar: try CompiledGrammar(.literal("ab"), vocabulary: vocabulary))
     guard case .among(let mask) = guide.allowance(remaining: 8) else {
-      Issue.record("the thought is cut short")
+      Issue.record("the reasoning is cut short")
       return
     }
     #expect(mask.contains(3) && !mask.contains(0))
     guide.accept(3)
-    // Four tokens close the thought, two are the answer, one ends it.
+    // Four tokens close the reasoning, two are the answer, one ends it.
     for token: Int32 in [10, 259, 10, 10] {
       #expect(guide.allowance(remaining: 7) == .only(token))
       guide.accept(token)
@@ -130,17 +130,17 @@ struct GuideTests {
 
   @Test func `tokens that would carry text of the answer past its grammar are known`() throws {
     let tokenizer = try makeTokenizer(hasMarkers: false)
-    let thought = Guide.Thought(
+    let reasoning = Guide.Reasoning(
       tokenizer: tokenizer, open: "<think>", close: "</think>", lead: "\n", separator: "\n\n", budget: nil,
       startsInside: true)
-    #expect(thought.isClosedByText)
-    #expect(thought.closesWithText(257))
-    #expect(!thought.closesWithText(256))
-    #expect(!thought.closesWithText(Int32(UInt8(ascii: ">"))))
-    #expect(thought.mayBeClosing(Array("ab</think".utf8)))
-    #expect(!thought.mayBeClosing(Array("ab</thunk".utf8)))
-    #expect(thought.openings(after: 0) == [Int32](repeating: Int32(UInt8(ascii: "<")), count: 2))
-    #expect(thought.openings(after: 6) == [Int32(UInt8(ascii: ">")), 256])
+    #expect(reasoning.isClosedByText)
+    #expect(reasoning.closesWithText(257))
+    #expect(!reasoning.closesWithText(256))
+    #expect(!reasoning.closesWithText(Int32(UInt8(ascii: ">"))))
+    #expect(reasoning.mayBeClosing(Array("ab</think".utf8)))
+    #expect(!reasoning.mayBeClosing(Array("ab</thunk".utf8)))
+    #expect(reasoning.openings(after: 0) == [Int32](repeating: Int32(UInt8(ascii: "<")), count: 2))
+    #expect(reasoning.openings(after: 6) == [Int32(UInt8(ascii: ">")), 256])
   }
 
   @Test func `a closing marker under way is not completed by a token with text of the answer`() throws {
@@ -150,7 +150,7 @@ struct GuideTests {
     // The second answer finds the masks made.
     for _ in 0..<2 {
       var guide = Guide(
-        thought: Guide.Thought(
+        reasoning: Guide.Reasoning(
           tokenizer: tokenizer, open: "<think>", close: "</think>", lead: "\n", separator: "\n\n",
           budget: nil,
           startsInside: true), grammar: grammar)
@@ -164,12 +164,12 @@ struct GuideTests {
     }
   }
 
-  @Test func `a thought leaves room for the shortest answer and its end`() throws {
+  @Test func `reasoning leaves room for the shortest answer and its end`() throws {
     let tokenizer = try makeTokenizer(hasMarkers: true)
     let grammar = try CompiledGrammar(
       .literal("yes"), vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: [0]))
     var guide = Guide(
-      thought: Guide.Thought(
+      reasoning: Guide.Reasoning(
         tokenizer: tokenizer, open: "<think>", close: "</think>", lead: "\n", separator: "\n\n", budget: nil,
         startsInside: true), grammar: grammar)
     var said: [Int32] = []

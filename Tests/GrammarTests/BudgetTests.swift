@@ -226,11 +226,11 @@ import Testing
       if Int.random(in: 0..<4, using: &random) == 0 { state = state.addingExtra(plan) }
       let needs = ObjectNeeds(state, plan, cost)
       for index in plan.properties.indices where !state.contains(index) {
-        let rest = needs.rest(behind: index, plan, cost)
+        let rest = needs.rest(after: index, plan, cost)
         let whole = ObjectNeeds(state.adding(index, plan), plan, cost)
         verify(rest.cost == whole.cost && rest.count == whole.shortage(plan), "\(plan), \(state): \(index)")
       }
-      let rest = needs.restBehindExtra(plan)
+      let rest = needs.restAfterExtra(plan)
       let whole = ObjectNeeds(state.addingExtra(plan), plan, cost)
       verify(plan.extras.isEmpty || rest.cost == whole.cost && rest.count == whole.shortage(plan))
     }

@@ -405,7 +405,7 @@ import Tokenizers
 
   // MARK: Guides
 
-  @Test func `a guide forces the tokens that close a thought`() throws {
+  @Test func `a guide forces the tokens that close reasoning`() throws {
     let byteLevel: JSONValue = [
       "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true,
     ]
@@ -423,7 +423,7 @@ import Tokenizers
     let client = try client()
     var guided = request(prompt(seed: 2, count: 10), 12)
     guided.guide = Guide(
-      thought: Guide.Thought(
+      reasoning: Guide.Reasoning(
         tokenizer: tokenizer, open: "<t>", close: "</t>", lead: "\n", separator: "\n\n", budget: 5,
         startsInside: true))
     let tokens = collect(try client.submit(guided)).tokens

@@ -70,7 +70,7 @@ struct MessagesRequestTests {
     #expect(try result(#""is_error":false"#) == #"{"role":"tool","tool_call_id":"t","content":""}"#)
   }
 
-  @Test func `own thoughts come back, those of other servers are left out`() throws {
+  @Test func `own reasoning come back, those of other servers are left out`() throws {
     let own = MessageBlock.thinking("hm").json.text
     let foreign = #"{"type":"thinking","thinking":"hm","signature":"EqQB"}"#
     func assistant(_ block: String) throws -> String {

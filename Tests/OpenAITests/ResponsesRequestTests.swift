@@ -105,7 +105,7 @@ struct ResponsesRequestTests {
         == [["role": "user", "content": "u"], ["role": "developer", "content": "d"]])
   }
 
-  @Test func `a thought at the end is a turn without words`() throws {
+  @Test func `reasoning at the end is a turn without words`() throws {
     let items = #"[{"role":"user","content":"u"},{"type":"reasoning","summary":[],"content":[{"text":"t"}]}]"#
     #expect(
       try messages(items)
@@ -121,7 +121,7 @@ struct ResponsesRequestTests {
     #expect(try messages(items) == [["role": "user", "content": "u"]])
   }
 
-  @Test func `sealed thoughts are opened and foreign ones ignored`() throws {
+  @Test func `sealed reasoning are opened and foreign ones ignored`() throws {
     let sealed = SealedContent.reasoning.seal("thought: é")
     #expect(SealedContent.reasoning.open(sealed) == "thought: é")
     #expect(SealedContent.compaction.open(sealed) == nil)

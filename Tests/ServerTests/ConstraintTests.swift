@@ -111,17 +111,17 @@ struct ConstraintTests {
 
   // MARK: Thoughts
 
-  @Test func `a thought comes before the constrained text`() throws {
+  @Test func `reasoning comes before the constrained text`() throws {
     #expect(try saying("<think>\nhm { 2\n</think>\n\n1", to: format, thinking: true) == "whole")
     #expect(try saying("1", to: format, thinking: true) == "whole")
     #expect(
       try saying("<think>\nhm\n</think>\n\n2", to: format, thinking: true) == "<think>\nhm\n</think>\n\n")
     #expect(try saying("<think>", to: format) == "")
-    // The answer does not end inside the thought.
+    // The answer does not end inside the reasoning.
     #expect(try saying("<think>\nhm", to: format, thinking: true) == "part")
   }
 
-  @Test func `a budget closes the thought before the constrained text`() throws {
+  @Test func `a budget closes the reasoning before the constrained text`() throws {
     let extra = format + #","thinking_budget":2"#
     #expect(try saying("<think>ab\n</think>\n\n1", to: extra, thinking: true) == "whole")
     #expect(try saying("<think>abc", to: extra, thinking: true) == "<think>ab")
@@ -132,7 +132,7 @@ struct ConstraintTests {
     (#""reasoning_effort":"minimal""#, 512),
     (#""reasoning_effort":"low""#, 1024), (#""reasoning_effort":"medium""#, 8192),
   ])
-  func `budgets and levels of effort bound the thought`(extra: String, tokens: Int) throws {
+  func `budgets and levels of effort bound the reasoning`(extra: String, tokens: Int) throws {
     let service = FakeService("x")
     _ = try makeApp(service).chat(extra)
     var guide = try #require(service.requests[0].guide)

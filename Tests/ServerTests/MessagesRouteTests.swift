@@ -89,7 +89,7 @@ struct MessagesRouteTests {
     #expect(names == ["message_start", "message_delta", "message_stop"])
   }
 
-  @Test func `a thought is a block with a signature`() throws {
+  @Test func `reasoning is a block with a signature`() throws {
     let app = makeApp(FakeService(thinkingAnswer))
     let blocks = try app.message(thinks).json["content"]
     #expect(blocks?[0]?["type"] == "thinking")
@@ -106,7 +106,7 @@ struct MessagesRouteTests {
     #expect(found[6].contains(#""index":1,"content_block":{"type":"text""#))
   }
 
-  @Test func `a thought that is not shown keeps its block`() throws {
+  @Test func `reasoning that is not shown keeps its block`() throws {
     let app = makeApp(FakeService(thinkingAnswer))
     let hidden = #""thinking":{"type":"adaptive","display":"omitted"}"#
     let answer = try app.message(hidden).json

@@ -2,7 +2,7 @@
 //
 // Every instruction set fills the same table; what it does not speed up it takes from the portable one.
 // All kernels obey the same rule, from which "the same bits whatever runs beside it" follows: the float
-// operations behind one output element, and their order, depend only on that element's own inputs and sizes,
+// operations that make one output element, and their order, depend only on that element's own inputs and sizes,
 // never on how many rows or outputs are computed in the same call.
 
 import KernelTypes

@@ -67,7 +67,7 @@ struct ArrayState {
       + counts.map { UInt64(truncatingIfNeeded: $0) }
   }
 
-  /// - Parameter times: more than once only behind the prefix.
+  /// - Parameter times: more than once only after the prefix.
   func adding(_ option: ArrayPlan.Option, _ plan: ArrayPlan, times: Int = 1) -> ArrayState {
     var next = self
     // Behind the prefix, the minimum and the maximum, places are all alike.
@@ -133,7 +133,7 @@ struct ArrayState {
       .filter { $0 > 0 }
   }
 
-  /// How many items of a kind come one after the other until another kind may be better, or none is asked for.
+  /// How many items of a kind come one after the other until another kind may be better, or none is needed.
   private func repetitions(of option: ArrayPlan.Option, _ plan: ArrayPlan) -> Int {
     guard index >= plan.prefix.count else { return 1 }
     // Items that help no `contains` only where places must be filled.

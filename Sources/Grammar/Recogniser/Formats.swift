@@ -97,7 +97,7 @@ enum Formats {
 
 /// Languages of JSON strings.
 enum StringLanguage {
-  /// The strings of `dfa` with so many characters.
+  /// The strings of `dfa` with a number of characters between the two bounds.
   static func bounded(_ dfa: ByteDFA, min: Int, max: Int) throws(GrammarError) -> ByteDFA {
     let all = try CommonLanguages.canonicalString.get()
     struct State: Hashable {

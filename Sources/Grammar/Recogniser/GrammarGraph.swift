@@ -63,7 +63,7 @@ struct ArrayPlan {
 
   /// What may stand at the first places.
   var prefix: [[Option]]
-  /// What may stand behind them; empty: nothing.
+  /// What may follow them; empty: nothing.
   var rest: [Option]
   var min: Int
   /// `Int.max` without a bound.

@@ -65,12 +65,12 @@ struct ObjectNeeds {
 
   func mayClose(_ plan: ObjectPlan) -> Bool { shortage(plan) <= 0 }
 
-  /// How many members must come behind this property, and their bytes.
-  func rest(behind index: Int, _ plan: ObjectPlan, _ cost: [Int32]) -> (count: Int, cost: Int32) {
+  /// How many members must come after this property, and their bytes.
+  func rest(after index: Int, _ plan: ObjectPlan, _ cost: [Int32]) -> (count: Int, cost: Int32) {
     let property = plan.properties[index]
     let new = property.implied.filter { !contains($0) && !state.contains($0) }
     if !new.isEmpty, plan.min - state.distinct > count {
-      // What is asked for now is among what `minProperties` asked for anyhow.
+      // These members are among those that `minProperties` wants anyhow.
       let next = ObjectNeeds(state.adding(index, plan), plan, cost)
       return (next.shortage(plan), next.cost)
     }
@@ -85,8 +85,8 @@ struct ObjectNeeds {
     )
   }
 
-  /// The same behind an undeclared member. Two of them may have the same key: only the first is surely another member.
-  func restBehindExtra(_ plan: ObjectPlan) -> (count: Int, cost: Int32) {
+  /// The same after an undeclared member. Two of them may have the same key: only the first is surely another member.
+  func restAfterExtra(_ plan: ObjectPlan) -> (count: Int, cost: Int32) {
     if state.hasExtra { return (shortage(plan), cost) }
     return (
       max(count, plan.min - state.distinct - 1), Int32(min(Int(Cost.none), total - min(extraCost, dearest)))

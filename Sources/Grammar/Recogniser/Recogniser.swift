@@ -58,7 +58,7 @@ struct Recogniser {
   var visited: Set<UInt64> = []
 
   enum Work {
-    /// - Parameter isFilled: only texts of the node that are not empty are asked for.
+    /// - Parameter isFilled: only texts of the node that are not empty are wanted.
     case enter(Int32, tail: Int32, isFilled: Bool)
     /// A child is complete; the stacks of the set go on.
     case resume(Int32)
@@ -268,14 +268,14 @@ struct Recogniser {
         min($0, Cost.sum(graph.cost[Int($1.key)], graph.cost[Int($1.value)]))
       }
       for (index, property) in plan.properties.enumerated() where !needs.state.contains(index) {
-        let rest = property.implied.isEmpty ? 0 : needs.rest(behind: index, plan, graph.cost).cost
+        let rest = property.implied.isEmpty ? 0 : needs.rest(after: index, plan, graph.cost).cost
         cheapest = min(
           cheapest, Cost.sum(rest, Cost.sum(graph.cost[Int(property.key)], graph.cost[Int(property.value)])))
       }
       return Cost.sum(1, cheapest)
     case .key(let index), .value(let index):
       let isProperty = index < plan.properties.count
-      let rest = isProperty ? needs.rest(behind: index, plan, graph.cost) : needs.restBehindExtra(plan)
+      let rest = isProperty ? needs.rest(after: index, plan, graph.cost) : needs.restAfterExtra(plan)
       var total = Cost.sum(1, rest.cost)
       if case .key = ObjectPhase(item.state) {
         let value =

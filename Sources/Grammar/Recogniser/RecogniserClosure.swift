@@ -143,7 +143,7 @@ extension Recogniser {
     guard fits(value, tail) else { return false }
     // Without an upper bound and dependents, one more member never hurts.
     if plan.max == Int.max, !isProperty || plan.properties[index].implied.isEmpty { return true }
-    let rest = isProperty ? needs.rest(behind: index, plan, graph.cost) : needs.restBehindExtra(plan)
+    let rest = isProperty ? needs.rest(after: index, plan, graph.cost) : needs.restAfterExtra(plan)
     return rest.cost < Cost.none && (plan.max == Int.max || needs.state.count + 1 + rest.count <= plan.max)
   }
 

@@ -21,7 +21,7 @@ extension Recogniser {
     return result
   }
 
-  /// The same, behind a leaf whose texts must differ; `seen` holds all texts so far.
+  /// The same, after a leaf whose texts must differ; `seen` holds all texts so far.
   mutating func resume(_ set: Int32, seen: Int32) -> Int32 {
     work = [.resumeWith(set, seen: seen)]
     return close()

@@ -3,7 +3,7 @@
 import Compute
 import Platform
 
-/// A name holds the names before it, so a block is only ever found behind the very tokens it was computed behind.
+/// A name holds the names before it, so a block is found only after the very tokens after which it was computed.
 struct BlockNames {
   /// What the bits depend on besides the tokens: the model's content, the kernels, the format.
   let model: [UInt8]

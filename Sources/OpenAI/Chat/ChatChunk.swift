@@ -1,6 +1,6 @@
 // The events of a streamed chat completion.
 //
-// Order for one choice: role, reasoning and content deltas, tool calls, finish; then once the usage, if asked for.
+// Order for one choice: role, reasoning and content deltas, tool calls, finish; then once the usage, if it is wanted.
 
 package import JSON
 

@@ -22,7 +22,7 @@ package struct ChatRequest: Sendable {
   /// `minimal` to `max`, when given and not `none`.
   package var reasoningEffort: String?
   package var thinkingBudget: ThinkingBudget?
-  /// Whether the text of thoughts is sent to the client.
+  /// Whether the text of reasoning is sent to the client.
   package var showsReasoning = true
   /// Extra variables of the chat template.
   package var templateArguments = JSONObject()

@@ -19,7 +19,7 @@ extension ThinkingOptions {
         budget: try reasoning.integer("max_tokens", in: 0...Int.max), field: reasoning.name(of: "max_tokens"))
       isHidden = try reasoning.bool("exclude") ?? false
       if let flag = try reasoning.bool("enabled"), level == nil { propose(isOn: flag) }
-      // A summary is what Responses calls the shown thought; here it is always shown.
+      // A summary is what Responses calls the shown reasoning; here it is always shown.
       _ = reasoning.value("summary")
       unknown += reasoning.unread.map { "reasoning." + $0 }
     }

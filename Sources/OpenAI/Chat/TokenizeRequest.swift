@@ -59,7 +59,7 @@ extension TokenizeRequest {
   }
 }
 
-/// Tokens whose text is asked for.
+/// Tokens whose text is wanted.
 package struct DetokenizeRequest: Sendable {
   package var tokens: [Int32]
   /// Top-level fields that nobody knows.

@@ -2,7 +2,7 @@
 
 import JSON
 
-/// Every block is taken over or refused with its path; nothing is dropped but thoughts of other servers.
+/// Every block is taken over or refused with its path; nothing is dropped but reasoning of other servers.
 struct MessagesConversation {
   private let limits: RequestLimits
   private(set) var transcript: Transcript
@@ -161,7 +161,7 @@ struct MessagesConversation {
   private mutating func readAssistant(_ content: JSONValue, path: String) throws(APIError) {
     if case .string = content { return transcript.append(["role": "assistant", "content": content]) }
     var text = ""
-    var thought = ""
+    var reasoning = ""
     var calls: [JSONValue] = []
     for (index, value) in try blocks(content, path: "\(path).content").enumerated() {
       var block = try Fields(value, path: "\(path).content[\(index)]")
@@ -169,7 +169,7 @@ struct MessagesConversation {
       case "text": text += try block.requiredString("text")
       case "thinking":
         let words = try block.requiredString("thinking")
-        if ThoughtSignature.isOwn(try block.string("signature") ?? "", of: words) { thought += words }
+        if ReasoningSignature.isOwn(try block.string("signature") ?? "", of: words) { reasoning += words }
       // Another server's.
       case "redacted_thinking": continue
       case "tool_use": calls.append(try readCall(&block))
@@ -178,7 +178,7 @@ struct MessagesConversation {
     }
     var message = JSONObject([("role", "assistant")])
     if !text.utf8.isEmpty || calls.isEmpty { message["content"] = .string(text) }
-    if !thought.utf8.isEmpty { message["reasoning_content"] = .string(thought) }
+    if !reasoning.utf8.isEmpty { message["reasoning_content"] = .string(reasoning) }
     if !calls.isEmpty { message["tool_calls"] = .array(calls) }
     guard calls.count <= limits.tools else {
       throw .invalidValue("\(path).content", "there are more than \(limits.tools) tool_use blocks")
@@ -207,13 +207,13 @@ struct MessagesConversation {
   }
 }
 
-/// Tells thoughts that this server wrote from others: a check sum of their text, no proof.
-enum ThoughtSignature {
-  static func make(of thought: String) -> String {
-    "mlxserve_" + String(FNV1a.hash(thought), radix: 16)
+/// Tells reasoning that this server wrote from others: a check sum of its text, no proof.
+enum ReasoningSignature {
+  static func make(of reasoning: String) -> String {
+    "mlxserve_" + String(FNV1a.hash(reasoning), radix: 16)
   }
 
-  static func isOwn(_ signature: String, of thought: String) -> Bool {
-    signature.utf8.elementsEqual(make(of: thought).utf8)
+  static func isOwn(_ signature: String, of reasoning: String) -> Bool {
+    signature.utf8.elementsEqual(make(of: reasoning).utf8)
   }
 }

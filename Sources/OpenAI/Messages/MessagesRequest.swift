@@ -4,9 +4,9 @@ package import JSON
 
 /// A request of Anthropic's wire that has been checked.
 package struct MessagesRequest: Sendable {
-  /// What is asked for, as a chat request.
+  /// The request, as a chat request.
   package var chat: ChatRequest
-  /// Whether the text of thoughts is sent; their blocks are, either way.
+  /// Whether the text of reasoning is sent; its blocks are, either way.
   package var showsThinking: Bool
   /// Top-level fields that nobody knows.
   package var ignored: [String]
@@ -51,7 +51,7 @@ extension MessagesRequest {
 
   /// Without the field the model does not think.
   ///
-  /// - Returns: whether the text of thoughts is to be sent.
+  /// - Returns: whether the text of reasoning is to be sent.
   private static func readThinking(
     _ fields: inout Fields, maxTokens: Int?, into options: inout ThinkingOptions
   ) throws(APIError) -> Bool {

@@ -5,19 +5,19 @@ package import JSON
 /// A piece of an answer.
 package enum MessageBlock: Sendable, Equatable {
   case text(String)
-  /// Empty where the text of thoughts is not sent.
+  /// Empty where the text of reasoning is not sent.
   case thinking(String)
   /// `arguments` is JSON text.
   case toolUse(id: String, name: String, arguments: String)
 
   /// Whether it is text of the answer.
   package var isText: Bool { if case .text = self { true } else { false } }
-  /// Whether it is a thought.
+  /// Whether it is reasoning.
   package var isThinking: Bool { if case .thinking = self { true } else { false } }
   /// Whether it is a call of a tool.
   package var isToolUse: Bool { if case .toolUse = self { true } else { false } }
 
-  /// Adds to its text, thought or arguments in place: answers come token by token.
+  /// Adds to its text, reasoning or arguments in place: answers come token by token.
   package mutating func append(_ more: String) {
     // The block lets its text go first: a text that another holds too would be copied.
     switch self {
@@ -25,10 +25,10 @@ package enum MessageBlock: Sendable, Equatable {
       self = .text("")
       text.append(more)
       self = .text(text)
-    case .thinking(var thought):
+    case .thinking(var reasoning):
       self = .thinking("")
-      thought.append(more)
-      self = .thinking(thought)
+      reasoning.append(more)
+      self = .thinking(reasoning)
     case .toolUse(let id, let name, var arguments):
       self = .text("")
       arguments.append(more)
@@ -42,7 +42,8 @@ package enum MessageBlock: Sendable, Equatable {
     case .text(let text): ["type": "text", "text": .string(text), "citations": nil]
     case .thinking(let text):
       [
-        "type": "thinking", "thinking": .string(text), "signature": .string(ThoughtSignature.make(of: text)),
+        "type": "thinking", "thinking": .string(text),
+        "signature": .string(ReasoningSignature.make(of: text)),
       ]
     case .toolUse(let id, let name, let arguments):
       [
@@ -146,9 +147,9 @@ package enum MessagesEvent: Sendable {
     case .textDelta(let index, let text): addDelta(index, ["type": "text_delta", "text": .string(text)])
     case .thinkingDelta(let index, let text):
       addDelta(index, ["type": "thinking_delta", "thinking": .string(text)])
-    case .signatureDelta(let index, let thought):
+    case .signatureDelta(let index, let reasoning):
       addDelta(
-        index, ["type": "signature_delta", "signature": .string(ThoughtSignature.make(of: thought))])
+        index, ["type": "signature_delta", "signature": .string(ReasoningSignature.make(of: reasoning))])
     case .inputDelta(let index, let text):
       addDelta(index, ["type": "input_json_delta", "partial_json": .string(text)])
     case .blockStop(let index): event["index"] = .int(index)

@@ -145,7 +145,7 @@ package struct ResponseEventWriter: Sendable {
   ///
   /// - Parameters:
   ///   - isComplete: false when a limit or a failure cut it off.
-  ///   - seals: whether a thought is also given as `encrypted_content`.
+  ///   - seals: whether reasoning is also given as `encrypted_content`.
   package mutating func close(isComplete: Bool, seals: Bool = false) -> [ResponseEvent] {
     guard let current = open else { return [] }
     var events = doneEvents(current)

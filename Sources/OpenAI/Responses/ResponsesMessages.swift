@@ -2,11 +2,11 @@
 
 import JSON
 
-/// Joins what belongs to one turn of the assistant: its thought, its text and its calls.
+/// Joins what belongs to one turn of the assistant: its reasoning, its text and its calls.
 struct ResponsesMessages {
   /// The assistant's turn that is being joined; grown in place, however many items it has.
   private struct Turn {
-    var thoughts: [String] = []
+    var reasoning: [String] = []
     var content: String?
     var calls: [JSONValue] = []
 
@@ -15,8 +15,8 @@ struct ResponsesMessages {
 
     var message: JSONValue {
       var object = JSONObject([("role", "assistant")])
-      if !thoughts.isEmpty { object["reasoning_content"] = .string(thoughts.joined()) }
-      // A turn of thoughts alone still needs its text.
+      if !reasoning.isEmpty { object["reasoning_content"] = .string(reasoning.joined()) }
+      // A turn of reasoning alone still needs its text.
       if content != nil || calls.isEmpty { object["content"] = .string(content ?? "") }
       if !calls.isEmpty { object["tool_calls"] = .array(calls) }
       return .object(object)
@@ -119,13 +119,13 @@ struct ResponsesMessages {
   private mutating func addReasoning(_ item: JSONValue) {
     let text = Self.reasoningText(of: item)
     guard !text.utf8.isEmpty else { return }
-    // A thought after an answer or a call begins the next turn; two in a row are one.
+    // Reasoning after an answer or a call begins the next turn; two in a row are one.
     if turn?.hasActed == true { endTurn() }
     openTurn()
-    turn?.thoughts.append(text)
+    turn?.reasoning.append(text)
   }
 
-  /// The thought itself where it is there, else its summary.
+  /// The reasoning itself where it is there, else its summary.
   private static func reasoningText(of item: JSONValue) -> String {
     func texts(_ name: String) -> String {
       (item[name]?.arrayValue ?? []).compactMap { $0["text"]?.stringValue }.joined()

@@ -107,7 +107,7 @@ package enum ResponseObject {
     ]
   }
 
-  /// An item with its thought in `encrypted_content`, as `include` asks for on retrieval.
+  /// An item with its reasoning in `encrypted_content`, as `include` asks for on retrieval.
   package static func sealed(_ item: JSONValue) -> JSONValue {
     guard var object = item.objectValue, object["type"] == "reasoning", object["encrypted_content"] == nil
     else {

@@ -184,7 +184,7 @@ extension ResponsesRequest {
 
   private mutating func readLogprobs(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
     let top = try fields.integer("top_logprobs", in: 0...limits.topLogprobs) ?? 0
-    // Alternatives are asked for to be seen.
+    // Alternatives are requested in order to be seen.
     if top > 0 { include.logprobs = true }
     echo["top_logprobs"] = .int(top)
     if include.logprobs { chat.topLogprobs = top }

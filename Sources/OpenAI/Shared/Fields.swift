@@ -1,7 +1,7 @@
 // Typed, strict readers of a JSON object's fields; errors carry the path of the field.
 //
 // `null` is the same as absent. Integers must be written as integers (`10.0` is a number, not an integer), booleans
-// as booleans. Every reader remembers the name it was asked for, so that what remains is what nobody knows.
+// as booleans. Every reader remembers the name it has read, so that what remains is what nobody knows.
 
 package import JSON
 

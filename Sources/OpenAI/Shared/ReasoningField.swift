@@ -1,4 +1,4 @@
-// Where the model's thoughts are written: clients disagree about the name.
+// Where the model's reasoning is written: clients disagree about the name.
 
 package import JSON
 

@@ -2,7 +2,7 @@
 
 import JSON
 
-/// The most tokens of a thought, and the field that says so, for errors.
+/// The most tokens of reasoning, and the field that says so, for errors.
 package struct ThinkingBudget: Sendable, Equatable {
   package var tokens: Int
   package var field: String

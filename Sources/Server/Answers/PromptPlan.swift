@@ -1,4 +1,4 @@
-// From a prompt's tokens and the wire's options to what the engine is asked for.
+// From a prompt's tokens and the wire's options to a request to the engine.
 
 import Decoding
 import HTTP

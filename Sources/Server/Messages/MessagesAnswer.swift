@@ -29,7 +29,7 @@ struct MessagesAnswer {
 
   private func makeCallID() -> String { "toolu_" + core.settings.makeID() }
 
-  private func shown(_ thought: String) -> String { request.showsThinking ? thought : "" }
+  private func shown(_ reasoning: String) -> String { request.showsThinking ? reasoning : "" }
 
   // MARK: Whole
 
@@ -105,7 +105,7 @@ struct MessagesAnswer {
     let events: EventStream
     private var hasBegun = false
     private var index = 0
-    /// The block that is being sent; a thought with all its text.
+    /// The block that is being sent; reasoning with all its text.
     private var open: MessageBlock?
 
     init(answer: MessagesAnswer, events: EventStream) {
@@ -119,7 +119,7 @@ struct MessagesAnswer {
       case .content(let text, _):
         if open?.isText != true { try start(.text("")) }
         try send(.textDelta(index, text))
-      case .reasoning(let text): try sendThought(answer.shown(text))
+      case .reasoning(let text): try sendReasoning(answer.shown(text))
       case .toolCallBegan(let name):
         try start(.toolUse(id: answer.makeCallID(), name: name, arguments: ""))
       case .toolCallArguments(let text): try send(.inputDelta(index, text))
@@ -131,7 +131,7 @@ struct MessagesAnswer {
       }
     }
 
-    private mutating func sendThought(_ text: String) throws(SocketError) {
+    private mutating func sendReasoning(_ text: String) throws(SocketError) {
       if open?.isThinking != true { try start(.thinking("")) }
       open?.append(text)
       if !text.utf8.isEmpty { try send(.thinkingDelta(index, text)) }
@@ -154,7 +154,7 @@ struct MessagesAnswer {
 
     private mutating func close() throws(SocketError) {
       guard let block = open else { return }
-      if case .thinking(let thought) = block { try send(.signatureDelta(index, of: thought)) }
+      if case .thinking(let reasoning) = block { try send(.signatureDelta(index, of: reasoning)) }
       try send(.blockStop(index))
       open = nil
       index += 1

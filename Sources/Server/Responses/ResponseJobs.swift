@@ -1,4 +1,4 @@
-// Responses that are made in the background: one thread each, so many at most.
+// Responses that are made in the background: one thread each, and a bounded number of them.
 
 import HTTP
 import JSON
