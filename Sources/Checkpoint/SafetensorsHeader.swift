@@ -56,9 +56,14 @@ struct SafetensorsHeader {
     try checkCover(dataBytes: dataBytes, file: file)
   }
 
+  /// MLX writes `null` where a file was saved without metadata.
   private static func readMetadata(
     _ s: inout HeaderReader
   ) throws(CheckpointError) -> [(key: String, value: String)] {
+    if s.isAtNull {
+      try s.skipValue()
+      return []
+    }
     var pairs: [(key: String, value: String)] = []
     try s.readMembers { (s: inout HeaderReader, key: String) throws(CheckpointError) in
       guard s.isAtString else {
@@ -207,6 +212,9 @@ private struct HeaderReader {
 
   /// Whether the value of the key that was read last begins like a string.
   var isAtString: Bool { json.position < bytes.count && bytes[json.position] == UInt8(ascii: "\"") }
+
+  /// Whether the value of the key that was read last begins like `null`.
+  var isAtNull: Bool { json.position < bytes.count && bytes[json.position] == UInt8(ascii: "n") }
 
   /// Reads an object; `body` finds the reader at the value of each key and must consume it.
   mutating func readMembers(

@@ -69,6 +69,13 @@ private func fault(_ bytes: [UInt8]) -> String {
   #expect(file.tensor(0)?.name == "tA\n")
 }
 
+@Test func `a file that MLX saved without metadata is read`() throws {
+  let file = try open(
+    safetensors(
+      header: #"{"__metadata__":null,"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#, data: [7]))
+  #expect(file.tensor(0).map { Array($0.bytes) } == [7] && file.metadata.isEmpty)
+}
+
 @Test func `names that only look the same are two tensors`() throws {
   let file = try open(safetensors([TestTensor("\u{E9}", "U8", [1]), TestTensor("e\u{301}", "U8", [1])]))
   #expect(file.count == 2)
@@ -96,6 +103,7 @@ private func fault(_ bytes: [UInt8]) -> String {
   (#"{}x"#, "text after the end of the document"),
   (#"{"a":1}"#, "expected an object"),
   (#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},}"#, "expected a string in double quotes"),
+  (#"{"__metadata__":nil}"#, "expected a value"),
   (#"{"__metadata__":{"a":1}}"#, "a value of __metadata__ is not a string"),
   (#"{"__metadata__":{},"__metadata__":{}}"#, "__metadata__ appears twice"),
   (#"{"a":{"shape":[1],"data_offsets":[0,1]}}"#, "tensor 'a' has no dtype"),
