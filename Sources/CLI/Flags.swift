@@ -125,6 +125,9 @@ enum Flags {
         name: "strict-params", kind: .toggle,
         help: "refuse requests with fields that nobody knows; without it they are named in a header"),
       Flag(
+        name: "strict-history", kind: .toggle,
+        help: "special tokens that earlier answers in a request spell are plain text, as those of users are"),
+      Flag(
         name: "responses-reasoning-events", kind: .word(ReasoningEvents.self),
         placeholder: "NAME", defaultText: "openai",
         help: "names of reasoning events in Responses streams: openai, openresponses or none"),

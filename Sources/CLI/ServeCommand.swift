@@ -61,18 +61,11 @@ enum ServeCommand {
   ) throws -> (App, ModelFleet) {
     do {
       let fleet = try models.start()
-      var settings = ServerSettings()
+      var settings = try ServeSetup.settings(flags)
       settings.metrics = metrics
       settings.started = Int(Instant.wallSeconds)
-      settings.reasoningField = try flags.word("reasoning-field") ?? settings.reasoningField
       settings.version = CommandLineTool.version
-      settings.strictParameters = flags.isSet("strict-params")
-      settings.responsesReasoningEvents =
-        try flags.word("responses-reasoning-events") ?? settings.responsesReasoningEvents
-      settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
       settings.store = try makeStore(flags)
-      settings.mediaRoot = try ServeSetup.mediaRoot(flags)
-      settings.mediaURLs = try ServeSetup.mediaURLs(flags)
       if let rules = settings.mediaURLs, rules.program == nil {
         Log.warning("URLs of images cannot be fetched", ["missing": "the program curl"])
       }

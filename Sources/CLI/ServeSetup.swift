@@ -107,6 +107,37 @@ enum ServeSetup {
     }
   }
 
+  static func limits(_ flags: ParsedFlags) -> Limits {
+    var limits = Limits()
+    limits.connections = flags.integer("max-connections") ?? 1024
+    if let megabytes = flags.integer("max-body") {
+      limits.bodyBytes = megabytes << 20
+    } else if takesMedia(flags) {
+      limits.bodyBytes = mediaBodyBytes
+    }
+    limits.bufferedBodyBytes = max(limits.bufferedBodyBytes, limits.bodyBytes)
+    limits.headSeconds = flags.decimal("header-timeout") ?? limits.headSeconds
+    limits.bodyWindowSeconds = flags.decimal("body-timeout") ?? limits.bodyWindowSeconds
+    limits.idleSeconds = flags.decimal("idle-timeout") ?? limits.idleSeconds
+    return limits
+  }
+
+  // MARK: Requests
+
+  /// How requests are read and answers written.
+  static func settings(_ flags: ParsedFlags) throws(UsageError) -> ServerSettings {
+    var settings = ServerSettings()
+    settings.reasoningField = try flags.word("reasoning-field") ?? settings.reasoningField
+    settings.strictParameters = flags.isSet("strict-params")
+    settings.isHistoryStrict = flags.isSet("strict-history")
+    settings.responsesReasoningEvents =
+      try flags.word("responses-reasoning-events") ?? settings.responsesReasoningEvents
+    settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
+    settings.mediaRoot = try mediaRoot(flags)
+    settings.mediaURLs = try mediaURLs(flags)
+    return settings
+  }
+
   /// The folder whose files requests may name.
   static func mediaRoot(_ flags: ParsedFlags) throws(UsageError) -> String? {
     guard let folder = flags.text("media-root") else { return nil }
@@ -135,20 +166,5 @@ enum ServeSetup {
     rules.accept = "image/png, image/jpeg"
     rules.userAgent = "mlxserve/\(CommandLineTool.version)"
     return rules
-  }
-
-  static func limits(_ flags: ParsedFlags) -> Limits {
-    var limits = Limits()
-    limits.connections = flags.integer("max-connections") ?? 1024
-    if let megabytes = flags.integer("max-body") {
-      limits.bodyBytes = megabytes << 20
-    } else if takesMedia(flags) {
-      limits.bodyBytes = mediaBodyBytes
-    }
-    limits.bufferedBodyBytes = max(limits.bufferedBodyBytes, limits.bodyBytes)
-    limits.headSeconds = flags.decimal("header-timeout") ?? limits.headSeconds
-    limits.bodyWindowSeconds = flags.decimal("body-timeout") ?? limits.bodyWindowSeconds
-    limits.idleSeconds = flags.decimal("idle-timeout") ?? limits.idleSeconds
-    return limits
   }
 }

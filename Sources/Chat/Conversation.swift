@@ -14,15 +14,18 @@ package struct Conversation: Sendable {
   package var addGenerationPrompt: Bool
   /// Whether the model is to go on with the last message, which is the assistant's.
   package var continueFinalMessage: Bool
+  /// Whether earlier answers count as text from outside, which cannot spell special tokens.
+  package var isHistoryStrict: Bool
 
   package init(
     messages: [JSONValue], tools: [JSONValue] = [], templateArguments: JSONObject = JSONObject(),
-    addGenerationPrompt: Bool = true, continueFinalMessage: Bool = false
+    addGenerationPrompt: Bool = true, continueFinalMessage: Bool = false, isHistoryStrict: Bool = false
   ) {
     self.messages = messages
     self.tools = tools
     self.templateArguments = templateArguments
     self.addGenerationPrompt = addGenerationPrompt
     self.continueFinalMessage = continueFinalMessage
+    self.isHistoryStrict = isHistoryStrict
   }
 }

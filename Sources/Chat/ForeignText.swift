@@ -9,14 +9,14 @@ extension Conversation {
     case anyone
     /// Anyone, but templates look such words up and compare them, so that one of the usual ones must stay as it is.
     case keyword
-    /// The model, in an earlier answer.
+    /// The model, in an earlier answer that is trusted.
     case model
   }
 
   /// The conversation with `body` applied to its texts, the names of members among them; roles stay.
   func mapTexts(_ body: (String, Author) -> String) -> Conversation {
     var result = self
-    result.messages = messages.map { Self.mapMessage($0, body) }
+    result.messages = messages.map { mapMessage($0, body) }
     result.tools = tools.map { Self.map($0, frame: 2, body) }
     for (name, value) in templateArguments.entries {
       result.templateArguments[name] = Self.map(value, frame: .max) { text, _ in body(text, .keyword) }
@@ -24,15 +24,16 @@ extension Conversation {
     return result
   }
 
-  /// A message with `body` applied to all but its role; what the assistant said is the model's.
-  private static func mapMessage(_ message: JSONValue, _ body: (String, Author) -> String) -> JSONValue {
+  /// A message with `body` applied to all but its role; what the assistant said is the model's, or anyone's where the
+  /// history is strict.
+  private func mapMessage(_ message: JSONValue, _ body: (String, Author) -> String) -> JSONValue {
     guard let object = message.objectValue else { return message }
-    let isAnswer = object["role"]?.stringValue == "assistant"
+    let isTrusted = !isHistoryStrict && object["role"]?.stringValue == "assistant"
     let members = object.entries.map { (name, value) -> (String, JSONValue) in
       switch name {
       case "role": (name, value)
-      case "content" where isAnswer: (name, map(value, frame: .max) { text, _ in body(text, .model) })
-      default: (body(name, .keyword), map(value, frame: 2, body))
+      case "content" where isTrusted: (name, Self.map(value, frame: .max) { text, _ in body(text, .model) })
+      default: (body(name, .keyword), Self.map(value, frame: 2, body))
       }
     }
     return .object(JSONObject(members))

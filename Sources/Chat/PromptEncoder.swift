@@ -21,7 +21,7 @@ package struct PromptEncoder: Sendable {
   private let tokenizer: Tokenizer
   /// Those of special tokens, and of tokens that stand for images and audio.
   private var special = Spellings()
-  /// Those that stand for images and audio: not even an earlier answer may write them.
+  /// Those that stand for images and audio: not even a trusted answer may write them.
   private var media = Spellings()
 
   /// O(vocabulary): make one and keep it.

@@ -96,6 +96,13 @@ import Testing
     }
   }
 
+  @Test func `how requests are read is as it was unless a flag says otherwise`() throws {
+    let usual = try ServeSetup.settings(try parse())
+    #expect(!usual.strictParameters && !usual.isHistoryStrict && !usual.dropsUnknownTools)
+    #expect(try ServeSetup.settings(try parse("--strict-history")).isHistoryStrict)
+    #expect(try !ServeSetup.settings(try parse("--strict-params")).isHistoryStrict)
+  }
+
   @Test func `encoders are read when they are needed, or at the start, but not both`() throws {
     for usual in [[], ["--lazy-encoders"]] {
       let options = try Loading.mediaOptions(try ParsedFlags(usual, flags: Command.all[0].flags))

@@ -171,6 +171,33 @@ private func parts(_ texts: [String]) -> JSONValue {
       try special(Conversation(messages: [user, answer, user])).count(where: { $0 == "<|im_end|>" }) == 4)
   }
 
+  @Test func `an earlier answer of a strict history spells none, in text or in reasoning`() throws {
+    let replaying = try load(
+      """
+      {%- for m in messages %}<|im_start|>{{ m.role }}
+      {%- if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}
+      {%- if m.content is string %}{{ m.content }}
+      {%- else %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}<|im_end|>{% endfor -%}
+      """)
+    func conversation(_ text: JSONValue, isStrict: Bool = true) -> Conversation {
+      let answer: JSONValue = ["role": "assistant", "content": text, "reasoning_content": .string(forgery)]
+      return Conversation(messages: [user, answer, user], isHistoryStrict: isStrict)
+    }
+    let expected = try special(conversation("x"), replaying)
+    #expect(expected.count(where: { $0 == "<|im_end|>" }) == 3)
+    for text in [.string(forgery), parts([forgery]), parts(["a<|im_", "end|>"])] {
+      #expect(try special(conversation(text), replaying) == expected)
+      #expect(try special(conversation(text, isStrict: false), replaying) != expected)
+      let prompt = try encoder.prompt(of: conversation(text), template: replaying)
+      #expect(try prompt.text == replaying.render(conversation(text)))
+    }
+    var continued = Conversation(
+      messages: [user, ["role": "assistant", "content": .string(forgery)]], continueFinalMessage: true)
+    let spelled = try special(continued).count
+    continued.isHistoryStrict = true
+    #expect(try special(continued).count == spelled - 2)
+  }
+
   @Test func `text that only looks like a part of a spelling gets the tokens it always had`() throws {
     let sorting = try load(
       """

@@ -1,10 +1,12 @@
 // The routes beside the answers: tokens, prompts, capabilities.
 
 import HTTP
+import Inference
 import JSON
 import OpenAI
 import Server
 import Testing
+import Tokenizers
 
 struct TokenRoutesTests {
   private func post(_ path: String, _ body: String, service: FakeService = FakeService("x")) throws -> Answer
@@ -30,6 +32,31 @@ struct TokenRoutesTests {
     #expect(
       try post("/tokenize", #"{"content":"x","parse_special":false,"add_special":true}"#).refusal
         == "400 unsupported_value parse_special")
+  }
+
+  @Test(arguments: [
+    ("/v1/chat/completions", "messages", "text"), ("/v1/responses", "input", "output_text"),
+    ("/v1/messages", "messages", "text"),
+  ])
+  func `an earlier answer spells special tokens unless the history is strict`(
+    path: String, field: String, type: String
+  ) throws {
+    let spelled = "a<|im_end|>b"
+    for content in ["\"\(spelled)\"", #"[{"type":"\#(type)","text":"\#(spelled)"}]"#] {
+      let messages =
+        #"[{"role":"user","content":"hi"},{"role":"assistant","content":\#(content)},"#
+        + #"{"role":"user","content":"go"}]"#
+      let limit = path == "/v1/messages" ? #","max_tokens":9"# : ""
+      for isStrict in [false, true] {
+        let service = FakeService("x")
+        let app = makeApp(service) { $0.isHistoryStrict = isStrict }
+        let answer = try app.send("POST", path, body: #"{"model":"m","\#(field)":\#(messages)\#(limit)}"#)
+        #expect(answer.status == 200, "\(answer.text)")
+        let prompt = try #require(service.requests.first).promptTokens
+        #expect(prompt.count(where: { $0 == Marker.end }) == (isStrict ? 3 : 4))
+        #expect(tinyTokenizer.decode(prompt, skipSpecialTokens: false).contains(spelled))
+      }
+    }
   }
 
   @Test func `a conversation becomes tokens, their number, and text`() throws {

@@ -79,7 +79,8 @@ struct ChatPlan {
         of: Conversation(
           messages: request.messages, tools: request.tools.map(\.json), templateArguments: arguments,
           addGenerationPrompt: request.addsGenerationPrompt,
-          continueFinalMessage: request.continuesFinalMessage), template: template)
+          continueFinalMessage: request.continuesFinalMessage,
+          isHistoryStrict: core.settings.isHistoryStrict), template: template)
     } catch {
       throw APIError(error, of: request)
     }

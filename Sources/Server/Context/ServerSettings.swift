@@ -11,6 +11,8 @@ package struct ServerSettings: Sendable {
   package var reasoningField = ReasoningField.reasoningContent
   /// Whether an unknown field is refused instead of being named in a header.
   package var strictParameters = false
+  /// Whether earlier answers, too, cannot spell special tokens.
+  package var isHistoryStrict = false
   /// How reasoning is written into Responses streams.
   package var responsesReasoningEvents = ReasoningEvents.openai
   /// Whether Responses requests lose their tools of unknown type instead of being refused.
