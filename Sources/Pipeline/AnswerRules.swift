@@ -31,10 +31,18 @@ package struct AnswerRules: Sendable {
 
 extension LoadedModel {
   /// The grammar of an answer; nil where any text will do.
-  package func grammar(of rules: AnswerRules, format: OutputFormat) throws(RulesError) -> CompiledGrammar? {
+  ///
+  /// - Parameter isUnwanted: whether nobody waits for the answer any more; asked while a grammar is compiled.
+  package func grammar(
+    of rules: AnswerRules, format: OutputFormat, isUnwanted: @escaping () -> Bool = { false }
+  ) throws(RulesError) -> CompiledGrammar? {
     guard rules.isForced || !rules.tools.isEmpty else {
       guard let content = rules.content else { return nil }
-      do throws(GrammarError) { return try grammars.grammar(for: content) } catch { throw .content(error) }
+      do throws(GrammarError) {
+        return try grammars.grammar(for: content, isUnwanted: isUnwanted)
+      } catch {
+        throw .content(error)
+      }
     }
     guard rules.isForced || rules.content != nil || rules.tools.contains(where: \.isStrict) else {
       return nil
@@ -43,34 +51,38 @@ extension LoadedModel {
       tools: rules.tools.map(\.callable), isForced: rules.isForced, maxCalls: rules.maxCalls,
       content: rules.content)
     do throws(GrammarError) {
-      return try grammar(of: calls, format)
+      return try grammar(of: calls, format, isUnwanted)
     } catch {
+      guard error != .unwanted else { throw .tools(error) }
       // Which one is it? Schemas that are no promise give way.
       calls.tools = []
       for (index, tool) in rules.tools.enumerated() {
-        calls.tools.append(try enforceable(tool, at: index, format))
+        calls.tools.append(try enforceable(tool, at: index, format, isUnwanted))
       }
     }
     do throws(GrammarError) {
-      return try grammar(of: calls, format)
+      return try grammar(of: calls, format, isUnwanted)
     } catch {
       throw rules.content == nil ? .tools(error) : .content(error)
     }
   }
 
-  private func grammar(of rules: CallRules, _ format: OutputFormat) throws(GrammarError) -> CompiledGrammar {
-    try grammars.grammar(for: format.pattern(for: rules, tokenizer: tokenizer))
+  private func grammar(
+    of rules: CallRules, _ format: OutputFormat, _ isUnwanted: @escaping () -> Bool
+  ) throws(GrammarError) -> CompiledGrammar {
+    try grammars.grammar(for: format.pattern(for: rules, tokenizer: tokenizer), isUnwanted: isUnwanted)
   }
 
   /// The tool with arguments that can be enforced.
   private func enforceable(
-    _ tool: AnswerRules.Tool, at index: Int, _ format: OutputFormat
+    _ tool: AnswerRules.Tool, at index: Int, _ format: OutputFormat, _ isUnwanted: @escaping () -> Bool
   ) throws(RulesError) -> CallableTool {
     do throws(GrammarError) {
-      _ = try grammars.grammar(for: format.pattern(of: tool.callable, tokenizer: tokenizer))
+      _ = try grammars.grammar(
+        for: format.pattern(of: tool.callable, tokenizer: tokenizer), isUnwanted: isUnwanted)
       return tool.callable
     } catch {
-      guard !tool.isStrict else { throw .tool(index: index, error) }
+      guard !tool.isStrict, error != .unwanted else { throw .tool(index: index, error) }
       return CallableTool(name: tool.callable.name, arguments: .anyObject)
     }
   }

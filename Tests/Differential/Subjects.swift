@@ -96,6 +96,7 @@ enum Patterns {
         switch error {
         case .unsupported: "unsupported"
         case .malformed: "malformed"
+        case .unwanted: "unwanted"
         case .unsatisfiable: "unsatisfiable"
         case .tooLarge: "too large"
         }

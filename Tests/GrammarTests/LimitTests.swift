@@ -154,4 +154,54 @@ import Testing
     #expect(try cache.grammar(for: .regex("[cd]{4000}")) === other)
     #expect(try cache.grammar(for: .regex("[ab]{4000}")) !== large)
   }
+
+  // MARK: Refusals, and clients that leave
+
+  /// Whether the cache compiled to find out that the pattern is refused.
+  static func compiles(_ pattern: Pattern, in cache: GrammarCache) -> Bool {
+    var questions = 0
+    #expect(throws: GrammarError.self) {
+      try cache.grammar(for: pattern) {
+        questions += 1
+        return false
+      }
+    }
+    return questions > 0
+  }
+
+  @Test func `a refused pattern is remembered, in the order and the room of all`() throws {
+    let cache = GrammarCache(vocabulary: SmallVocabulary.shared, limit: 2, byteLimit: 8000)
+    let refused = Pattern.regex("a(?=b)")
+    #expect(Self.compiles(refused, in: cache) && !Self.compiles(refused, in: cache))
+    #expect(cache.byteCount > 0)
+    // One that takes more than there is for all of them leaves the others alone.
+    let large = Pattern.regex(String(repeating: "a", count: 3000) + "(?=b)")
+    #expect(Self.compiles(large, in: cache) && Self.compiles(large, in: cache))
+    #expect(!Self.compiles(refused, in: cache))
+    for name in ["c", "d"] { #expect(Self.compiles(.regex(name + "(?=b)"), in: cache)) }
+    #expect(Self.compiles(refused, in: cache))
+  }
+
+  @Test(arguments: [
+    Pattern.schema([
+      "allOf": .array((0..<400).map { ["pattern": .string("^.{0,\(100 + $0)}a")] })
+    ]),
+    .gbnf(
+      (0..<200).map { "r\($0) ::= [^a]{\($0 + 900)} r\($0 + 1)" }.joined(separator: "\n")
+        + "\nr200 ::= \"x\"\nroot ::= r0"),
+  ])
+  func `compiling ends when nobody waits any more, and is not remembered`(_ pattern: Pattern) {
+    let cache = GrammarCache(vocabulary: SmallVocabulary.shared)
+    for _ in 0..<2 {
+      var questions = 0
+      #expect(throws: GrammarError.unwanted) {
+        try cache.grammar(for: pattern) {
+          questions += 1
+          return questions == 3
+        }
+      }
+      #expect(questions == 3)
+    }
+    #expect(cache.byteCount == 0)
+  }
 }

@@ -79,6 +79,7 @@ struct SuiteFile: Sendable, CustomTestStringConvertible {
         switch error {
         case .unsupported(let name, _, _): keyword = name
         case .tooLarge: keyword = "too large"
+        case .unwanted: keyword = "unwanted"
         case .malformed: keyword = "malformed"
         case .unsatisfiable: keyword = ""
         }

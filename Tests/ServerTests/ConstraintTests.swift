@@ -2,6 +2,7 @@
 
 import Decoding
 import Grammar
+import HTTP
 import JSON
 import Server
 import Testing
@@ -238,6 +239,31 @@ struct ConstraintTests {
     #expect(try app.complete(#""prompt":"x","guided_choice":["a"]"#).status == 200)
     #expect(service.requests[0].guide != nil)
     #expect(try app.complete(#""prompt":"x","guided_regex":"(""#).refusal == "400 invalid_value guided_regex")
+  }
+
+  @Test func `nothing is compiled for a client that has left, and the next one is served`() throws {
+    let service = FakeService("a")
+    let app = makeApp(service)
+    func send(_ path: String, _ body: String, _ isGone: Bool) throws -> Answer {
+      try app.send("POST", path, body: body, context: ConnectionContext(isClientGone: { isGone }))
+    }
+    // One that no tool is strict about would otherwise give way.
+    let loose = strictTime.replacing(#""strict":true,"#, with: "")
+    for (path, extra) in [
+      ("/v1/completions", #""prompt":"x","guided_regex":"a""#),
+      ("/v1/chat/completions", #""messages":[{"role":"user","content":"x"}],"guided_regex":"ab?""#),
+      (
+        "/v1/chat/completions",
+        #""messages":[{"role":"user","content":"x"}],"tools":[\#(loose)],"tool_choice":"required""#
+      ),
+      ("/v1/responses", #""input":"x","text":{"format":{"type":"json_object"}}"#),
+    ] {
+      let body = #"{"model":"m",\#(extra)}"#
+      let count = service.requests.count
+      let given = try send(path, body, true)
+      #expect(given.refusal == "500 client_too_slow null" && service.requests.count == count, "\(extra)")
+      #expect(try send(path, body, false).status == 200 && service.requests.count == count + 1, "\(extra)")
+    }
   }
 
   @Test func `a prediction becomes a draft`() throws {

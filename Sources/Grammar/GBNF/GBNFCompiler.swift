@@ -152,7 +152,7 @@ struct GBNFCompiler {
     do {
       dfa = try ByteNFA.automaton(tree, spelling: .plain, anywhere: false, budget: &budget)
     } catch {
-      guard budget.expressions > 0, budget.steps > 0 else { throw error }
+      guard error != .unwanted, budget.expressions > 0, budget.steps > 0 else { throw error }
       return nil
     }
     return try builder.leaf(dfa)

@@ -7,12 +7,24 @@ struct CompileBudget {
   private(set) var steps = Self.limit
 
   static let limit = 200_000_000
+  /// Steps between two questions to `isUnwanted`: some milliseconds.
+  static let stepsPerQuestion = 1_000_000
+
+  private let isUnwanted: () -> Bool
+  /// `isUnwanted` is asked when no more steps than this are left: first of all at once.
+  private var nextQuestion = Self.limit
+
+  /// - Parameter isUnwanted: whether nobody waits for the grammar any more; once true, it stays true.
+  init(isUnwanted: @escaping () -> Bool = { false }) { self.isUnwanted = isUnwanted }
 
   mutating func spend(_ count: Int) throws(GrammarError) {
     steps -= count
     guard steps >= 0 else {
       throw .tooLarge(reason: "compiling the pattern takes more than \(Self.limit) steps; make it smaller")
     }
+    guard steps <= nextQuestion else { return }
+    guard !isUnwanted() else { throw .unwanted }
+    nextQuestion = steps - Self.stepsPerQuestion
   }
 
   /// Spends what an automaton took.

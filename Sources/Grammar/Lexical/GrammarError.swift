@@ -1,6 +1,7 @@
 // Why a schema, an expression or a grammar cannot constrain an answer.
 
-/// Thrown while a pattern is compiled. The client's pattern is at fault: it becomes a 400.
+/// Thrown while a pattern is compiled. The client's pattern is at fault, and it becomes a 400, in all cases but
+/// `unwanted`.
 package enum GrammarError: Error, Equatable, CustomStringConvertible {
   /// A keyword, or a use of it, that cannot be enforced. `path` is a JSON pointer into the schema.
   case unsupported(keyword: String, path: String, reason: String)
@@ -10,6 +11,8 @@ package enum GrammarError: Error, Equatable, CustomStringConvertible {
   case unsatisfiable(path: String, reason: String)
   /// It needs more memory, states or time than one request may take.
   case tooLarge(reason: String)
+  /// Nobody waits for the grammar any more. It says nothing about the pattern.
+  case unwanted
 
   package var description: String {
     switch self {
@@ -18,6 +21,7 @@ package enum GrammarError: Error, Equatable, CustomStringConvertible {
     case .malformed(let path, let reason): "at '\(path)': \(reason)"
     case .unsatisfiable(let path, let reason): "nothing satisfies '\(path)': \(reason)"
     case .tooLarge(let reason): reason
+    case .unwanted: "compiling was given up, because nobody waits for the answer any more"
     }
   }
 }

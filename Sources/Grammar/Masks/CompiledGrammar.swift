@@ -10,17 +10,21 @@ package final class CompiledGrammar: Sendable {
   private let current: Mutex<GrammarState>
   private let memory: GrammarMemory
 
-  /// - Parameter memory: what its caches may take.
+  /// - Parameters:
+  ///   - memory: what its caches may take.
+  ///   - isUnwanted: whether nobody waits for it any more; asked at the start and every million steps.
   /// - Throws: what cannot be enforced, is malformed, or is too large; nothing is ever left out silently.
   package init(
-    _ pattern: Pattern, vocabulary: GrammarVocabulary, memory: GrammarMemory = GrammarMemory()
+    _ pattern: Pattern, vocabulary: GrammarVocabulary, memory: GrammarMemory = GrammarMemory(),
+    isUnwanted: @escaping () -> Bool = { false }
   ) throws(GrammarError) {
     if let byte = vocabulary.missingByte {
       throw .unsupported(
         keyword: "grammar", path: "", reason: "the vocabulary of this model has no token for the byte \(byte)"
       )
     }
-    let graph = try PatternCompiler.compile(pattern, tokenCount: vocabulary.count)
+    let graph = try PatternCompiler.compile(
+      pattern, tokenCount: vocabulary.count, budget: CompileBudget(isUnwanted: isUnwanted))
     self.vocabulary = vocabulary
     self.memory = memory
     self.graph = graph

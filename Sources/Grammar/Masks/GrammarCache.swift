@@ -1,13 +1,28 @@
-// Compiled grammars of one vocabulary, kept for the next request with the same pattern.
+// Compiled grammars of one vocabulary and refusals, kept for the next request with the same pattern.
 
 import Synchronization
 
 /// For any thread. Least recently used ones go first, when they are too many or take too much memory.
 package final class GrammarCache: Sendable {
   private struct Entry {
-    var pattern: Pattern
-    var grammar: CompiledGrammar
-    var lastUse: UInt64
+    let pattern: Pattern
+    /// The grammar, or why there is none: a refusal takes as much work as a grammar.
+    let result: Result<CompiledGrammar, GrammarError>
+    /// Without the caches of the grammar.
+    let fixedByteCount: Int
+    var lastUse: UInt64 = 0
+
+    init(_ pattern: Pattern, _ result: Result<CompiledGrammar, GrammarError>) {
+      self.pattern = pattern
+      self.result = result
+      fixedByteCount =
+        switch result {
+        case .success(let grammar): pattern.byteCount + grammar.fixedByteCount
+        case .failure(let error): pattern.byteCount + "\(error)".utf8.count
+        }
+    }
+
+    var grammar: CompiledGrammar? { if case .success(let grammar) = result { grammar } else { nil } }
   }
 
   private struct Content {
@@ -22,52 +37,73 @@ package final class GrammarCache: Sendable {
   private let content = Mutex(Content())
 
   /// - Parameters:
-  ///   - limit: most grammars.
-  ///   - byteLimit: about the most memory for all of them: up to a quarter for their automata, the rest for their
-  ///     caches in equal parts. Grammars that have left the cache and are still in use are not counted.
+  ///   - limit: most grammars and refusals.
+  ///   - byteLimit: about the most memory for all of them: up to a quarter for patterns, automata and refusals, the
+  ///     rest for the caches of the grammars in equal parts. Grammars that have left the cache and are still in use
+  ///     are not counted.
   package init(vocabulary: GrammarVocabulary, limit: Int = 32, byteLimit: Int = 256 << 20) {
     self.vocabulary = vocabulary
     self.limit = max(1, limit)
     self.byteLimit = byteLimit
   }
 
-  /// About how much memory the grammars take.
+  /// About how much memory the grammars and refusals take.
   package var byteCount: Int {
-    let kept = content.withLock { $0.entries.map(\.grammar) }
-    return kept.reduce(0) { $0 + $1.fixedByteCount + $1.cachedByteCount }
+    let kept = content.withLock { $0.entries }
+    return kept.reduce(0) { $0 + $1.fixedByteCount + ($1.grammar?.cachedByteCount ?? 0) }
   }
 
   /// The grammar of a pattern. Compiles outside the lock: two threads may both compile a new one.
-  package func grammar(for pattern: Pattern) throws(GrammarError) -> CompiledGrammar {
-    if let known = find(pattern) { return known }
-    let made = try CompiledGrammar(pattern, vocabulary: vocabulary, memory: memory)
-    let kept = content.withLock { content in
-      var bytes = content.entries.reduce(made.fixedByteCount) { $0 + $1.grammar.fixedByteCount }
+  ///
+  /// - Parameter isUnwanted: whether nobody waits for the grammar any more; asked while it is compiled.
+  /// - Throws: why the pattern is refused; `unwanted` when compiling was given up, which is not remembered.
+  package func grammar(
+    for pattern: Pattern, isUnwanted: @escaping () -> Bool = { false }
+  ) throws(GrammarError) -> CompiledGrammar {
+    if let known = find(pattern) { return try known.get() }
+    let result: Result<CompiledGrammar, GrammarError>
+    do throws(GrammarError) {
+      result = .success(
+        try CompiledGrammar(pattern, vocabulary: vocabulary, memory: memory, isUnwanted: isUnwanted))
+    } catch {
+      guard error != .unwanted else { throw error }
+      result = .failure(error)
+    }
+    keep(Entry(pattern, result))
+    return try result.get()
+  }
+
+  /// Makes room and adds an entry, unless it would take more than all entries may.
+  private func keep(_ entry: Entry) {
+    guard entry.fixedByteCount <= byteLimit / 4 else { return }
+    let grammars = content.withLock { content in
+      var bytes = content.entries.reduce(entry.fixedByteCount) { $0 + $1.fixedByteCount }
       while content.entries.count >= limit || bytes > byteLimit / 4,
         let oldest = content.entries.indices.min(by: {
           content.entries[$0].lastUse < content.entries[$1].lastUse
         })
       {
-        bytes -= content.entries.remove(at: oldest).grammar.fixedByteCount
+        bytes -= content.entries.remove(at: oldest).fixedByteCount
       }
       content.clock += 1
-      content.entries.append(Entry(pattern: pattern, grammar: made, lastUse: content.clock))
-      memory.set(min(GrammarMemory.most, byteLimit / 4 * 3 / content.entries.count))
-      return content.entries.map(\.grammar)
+      content.entries.append(entry)
+      content.entries[content.entries.count - 1].lastUse = content.clock
+      let grammars = content.entries.compactMap(\.grammar)
+      memory.set(min(GrammarMemory.most, byteLimit / 4 * 3 / max(1, grammars.count)))
+      return grammars
     }
     // Each may have become entitled to less; outside the lock, for a mask may be in the making.
-    for grammar in kept { grammar.trim() }
-    return made
+    for grammar in grammars { grammar.trim() }
   }
 
-  private func find(_ pattern: Pattern) -> CompiledGrammar? {
+  private func find(_ pattern: Pattern) -> Result<CompiledGrammar, GrammarError>? {
     content.withLock { content in
       guard let index = content.entries.firstIndex(where: { $0.pattern.isSame(as: pattern) }) else {
         return nil
       }
       content.clock += 1
       content.entries[index].lastUse = content.clock
-      return content.entries[index].grammar
+      return content.entries[index].result
     }
   }
 }

@@ -27,6 +27,28 @@ package indirect enum Pattern: Sendable, Equatable {
 }
 
 extension Pattern {
+  /// About how much memory it takes.
+  var byteCount: Int {
+    switch self {
+    case .literal(let text), .regex(let text), .gbnf(let text): 64 + text.utf8.count
+    case .token, .anyObject: 64
+    case .sequence(let parts), .choice(let parts): parts.reduce(64) { $0 + $1.byteCount }
+    case .repeated(let inner, _, _): 64 + inner.byteCount
+    case .schema(let schema): 64 + Self.byteCount(schema)
+    case .text(let excluded): excluded.reduce(64) { $0 + 32 + $1.utf8.count }
+    }
+  }
+
+  private static func byteCount(_ value: JSONValue) -> Int {
+    switch value {
+    case .null, .bool, .int, .double: 32
+    case .bigInteger(let text), .string(let text): 32 + text.utf8.count
+    case .array(let items): items.reduce(64) { $0 + byteCount($1) }
+    case .object(let members):
+      members.entries.reduce(64) { $0 + 64 + $1.key.utf8.count + byteCount($1.value) }
+    }
+  }
+
   /// Equal to the byte: Swift's `==` also equates texts that Unicode calls equivalent.
   func isSame(as other: Pattern) -> Bool {
     switch (self, other) {

@@ -8,21 +8,24 @@ struct PatternCompiler {
   /// Tokens of the vocabulary.
   private let tokenCount: Int
   private var depth = 0
-  private var budget = CompileBudget()
+  private var budget: CompileBudget
 
   private static let depthLimit = 32
   private static let excludedLimit = 4096
 
   static func compile(
-    _ pattern: Pattern, tokenCount: Int
+    _ pattern: Pattern, tokenCount: Int, budget: CompileBudget = CompileBudget()
   ) throws(GrammarError) -> GrammarGraph {
-    var compiler = PatternCompiler(tokenCount: tokenCount)
+    var compiler = PatternCompiler(tokenCount: tokenCount, budget: budget)
     let marks = try compiler.builder.punctuation()
     let root = try compiler.node(pattern)
     return try GrammarGraph(nodes: compiler.builder.nodes, root: root, marks: marks)
   }
 
-  private init(tokenCount: Int) { self.tokenCount = tokenCount }
+  private init(tokenCount: Int, budget: CompileBudget) {
+    self.tokenCount = tokenCount
+    self.budget = budget
+  }
 
   private mutating func node(_ pattern: Pattern) throws(GrammarError) -> Int32 {
     guard depth < Self.depthLimit else {

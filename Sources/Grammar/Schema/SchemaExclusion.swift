@@ -45,6 +45,7 @@ extension SchemaNormalizer {
       do {
         isEmpty = try atoms(value).isEmpty
       } catch {
+        guard error != .unwanted else { throw error }
         isEmpty = false
       }
       if isEmpty { return true }

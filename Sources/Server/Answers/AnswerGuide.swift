@@ -12,6 +12,8 @@ struct AnswerGuide {
   let core: RequestContext
   let request: ChatRequest
   let template: ChatTemplate
+  /// Whether nobody waits for the answer any more; asked while its grammar is compiled.
+  let isUnwanted: () -> Bool
 
   private var format: OutputFormat { template.format }
 
@@ -83,7 +85,7 @@ struct AnswerGuide {
 
   private func compile() throws(APIError) -> CompiledGrammar? {
     do throws(RulesError) {
-      return try core.model.grammar(of: rules, format: format)
+      return try core.model.grammar(of: rules, format: format, isUnwanted: isUnwanted)
     } catch {
       switch error {
       case .content(let error): throw APIError(error, param: request.format?.param ?? "tools")
@@ -110,10 +112,14 @@ struct ContentPattern {
 }
 
 extension RequestContext {
-  /// - Parameter param: the field that holds the constraint.
-  func compile(_ pattern: Pattern, param: String) throws(APIError) -> CompiledGrammar {
+  /// - Parameters:
+  ///   - param: the field that holds the constraint.
+  ///   - isUnwanted: whether nobody waits for the answer any more; asked now and then.
+  func compile(
+    _ pattern: Pattern, param: String, isUnwanted: @escaping () -> Bool
+  ) throws(APIError) -> CompiledGrammar {
     do throws(GrammarError) {
-      return try model.grammars.grammar(for: pattern)
+      return try model.grammars.grammar(for: pattern, isUnwanted: isUnwanted)
     } catch {
       throw APIError(error, param: param)
     }

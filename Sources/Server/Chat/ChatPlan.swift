@@ -30,7 +30,8 @@ struct ChatPlan {
     let prompt = try makePrompt(request, template)
     var plan = PromptPlan(
       core: core, options: request.options, param: request.messagesField, topLogprobs: request.topLogprobs)
-    let rules = AnswerGuide(core: core, request: request, template: template)
+    let rules = AnswerGuide(
+      core: core, request: request, template: template, isUnwanted: resolver.isUnwanted)
     plan.guide = try rules.make(prompt: prompt)
     plan.draft = request.prediction.map { core.model.tokenizer.encode($0, addSpecialTokens: false) } ?? []
     let tools = request.tools.isEmpty ? nil : rules.callableTools.map(\.json)

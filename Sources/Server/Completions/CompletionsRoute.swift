@@ -23,7 +23,7 @@ struct CompletionsRoute {
     let request = try CompletionRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
     let prompts = request.prompts.map { encode($0, core) }
-    let run = AnswerRun(try parts(request, prompts, core), core: core)
+    let run = AnswerRun(try parts(request, prompts, core, context), core: core)
     do throws(InferenceError) {
       try run.start()
     } catch {
@@ -45,14 +45,16 @@ struct CompletionsRoute {
 
   /// Choices are numbered prompt by prompt.
   private func parts(
-    _ request: CompletionRequest, _ prompts: [[Int32]], _ core: RequestContext
+    _ request: CompletionRequest, _ prompts: [[Int32]], _ core: RequestContext, _ context: ConnectionContext
   ) throws(APIError) -> [AnswerRun.Part] {
     var plan = PromptPlan(
       core: core, options: request.options, param: "prompt", topLogprobs: request.logprobs,
       promptLogprobs: request.echoes ? request.logprobs : nil)
     if let format = request.format {
       try request.options.checkConstrained()
-      plan.guide = Guide(grammar: try core.compile(ContentPattern(format).pattern, param: format.param))
+      plan.guide = Guide(
+        grammar: try core.compile(
+          ContentPattern(format).pattern, param: format.param, isUnwanted: context.isClientGone))
     }
     var settings = TokenStream.Settings()
     settings.stops = request.options.stops

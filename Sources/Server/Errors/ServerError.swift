@@ -50,12 +50,15 @@ extension APIError {
   /// - Parameter param: the field that holds the schema, expression or grammar; what is wrong inside of it is named by
   ///   a JSON pointer after it.
   init(_ error: GrammarError, param: String) {
-    let (code, place) =
-      switch error {
-      case .unsupported(_, let path, _): ("unsupported_value", path)
-      case .malformed(let path, _), .unsatisfiable(let path, _): ("invalid_value", path)
-      case .tooLarge: ("schema_too_complex", "")
-      }
+    let (code, place): (String, String)
+    switch error {
+    case .unsupported(_, let path, _): (code, place) = ("unsupported_value", path)
+    case .malformed(let path, _), .unsatisfiable(let path, _): (code, place) = ("invalid_value", path)
+    case .tooLarge: (code, place) = ("schema_too_complex", "")
+    case .unwanted:
+      self = APIError(AnswerFailure.clientGone, param: param)
+      return
+    }
     let pointer = place.utf8.first == UInt8(ascii: "/") ? APIError.shortened(place, to: 200) : ""
     self.init(
       status: 400, code: code, param: param + pointer, message: "Invalid '\(param)': \(error).")

@@ -23,7 +23,8 @@ final class MediaResolver {
   private let model: LoadedModel
   /// Parts of a multipart body by name.
   private let attachments: [ByteKey: [UInt8]]
-  private let isUnwanted: () -> Bool
+  /// Whether nobody waits for the answer any more; the compiler of its patterns asks it, too.
+  let isUnwanted: () -> Bool
   /// What has been found, by the field that holds it.
   private var inputs: [ByteKey: MediaInput] = [:]
   /// Time for everything that a request has fetched, seconds.

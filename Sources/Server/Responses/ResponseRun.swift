@@ -38,7 +38,8 @@ final class ResponseRun {
 
   /// Starts the generation.
   ///
-  /// - Parameter isUnwanted: whether nobody waits for it any more; asked while images are fetched.
+  /// - Parameter isUnwanted: whether nobody waits for it any more; asked while images are fetched and
+  ///   patterns compiled.
   /// - Throws: what is to be answered instead.
   init(
     _ plan: ResponsePlan, _ core: RequestContext, isUnwanted: @escaping () -> Bool
