@@ -7,7 +7,7 @@ struct CompileBudget {
   private(set) var steps = Self.limit
 
   static let limit = 200_000_000
-  /// Steps between two questions to `isUnwanted`: some milliseconds.
+  /// Steps between two questions to `isUnwanted`.
   static let stepsPerQuestion = 1_000_000
 
   private let isUnwanted: () -> Bool
