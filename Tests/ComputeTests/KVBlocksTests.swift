@@ -1,5 +1,6 @@
 // Blocks of keys and values as bytes: taken out, put back, copied, in every format.
 
+import Platform
 import Testing
 
 @testable import Compute
@@ -37,5 +38,30 @@ import Testing
     let bytes = cache.bytes(ofBlock: 1)
     #expect(bytes.count == 256)
     #expect(Array(bytes[8..<12]) == [0, 0, 0xC0, 0x3F])
+  }
+
+  @Test(arguments: KVFormat.allCases)
+  func `the sliding layers' part of a block is given back alone`(format: KVFormat) throws {
+    let shape = [
+      KVLayerShape(kvHeads: 2, headDim: 256, window: 64), KVLayerShape(kvHeads: 2, headDim: 256),
+    ]
+    let cache = try KVCache(shape: shape, blockCount: 4, format: format)
+    #expect(cache.window == 64)
+    #expect(cache.slidingBytesPerBlock * 2 == cache.bytesPerBlock)
+    let ones = [UInt8](repeating: 1, count: cache.bytesPerBlock)
+    for block in 0..<4 as Range<Int32> { #expect(cache.setBlock(block, ones[...])) }
+    cache.discard([1, 2], onlySliding: true)
+    let half = cache.slidingBytesPerBlock
+    for block in [1, 2] as [Int32] {
+      let bytes = cache.bytes(ofBlock: block)
+      // What shares a page with a neighbour stays.
+      #expect(bytes[..<half].count { $0 != 0 } < 2 * Int(getpagesize()))
+      #expect(bytes[half...].allSatisfy { $0 == 1 })
+    }
+    for block in [0, 3] as [Int32] { #expect(cache.bytes(ofBlock: block) == ones) }
+    #expect(KVCache.firstSeen(from: 95, window: 64) == 1)
+    #expect(KVCache.firstSeen(from: 94, window: 64) == 0)
+    #expect(KVCache.firstSeen(from: 95, window: nil) == 0)
+    #expect(KVCache.firstSeen(from: 95, window: 1 << 40) == 0)
   }
 }

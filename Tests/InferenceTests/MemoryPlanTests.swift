@@ -5,11 +5,12 @@ import Testing
 @testable import Inference
 
 @Suite struct MemoryPlanTests {
-  private func plan(context: Int?, free: Int, sequences: Int = 4) throws(InferenceError) -> MemoryPlan {
+  private func plan(context: Int?, free: Int, sequences: Int = 4, bytes: BlockBytes = BlockBytes(whole: 100))
+    throws(InferenceError) -> MemoryPlan
+  {
     try MemoryPlan(
       requestedContext: context, modelContext: 1000, maxSequences: sequences, blockTokens: 32,
-      bytesPerBlock: 100,
-      freeBytes: free)
+      bytes: bytes, freeBytes: free)
   }
 
   @Test func `with ample memory every sequence gets the model's context`() throws {
@@ -39,5 +40,20 @@ import Testing
 
   @Test func `no memory at all is refused, not divided by`() {
     #expect(throws: InferenceError.self) { try plan(context: nil, free: -5) }
+  }
+
+  @Test func `blocks that leave the window weigh less, so that a longer context fits`() throws {
+    let bytes = BlockBytes(whole: 100, sliding: 80, mostWhole: 4)
+    let plan = try plan(context: nil, free: 400 + 10 * 20, bytes: bytes)
+    #expect(plan.maxContext == 14 * 32)
+    // Address space for narrow blocks alone.
+    #expect(plan.blockCount == 30)
+    #expect(bytes.bytes(of: 14) == 600)
+    #expect(bytes.bytes(of: .max) == nil)
+    #expect(bytes.blocks(in: 350) == 3)
+    // Where all layers slide, a context takes no more than its window.
+    #expect(
+      try self.plan(context: nil, free: 400, bytes: BlockBytes(whole: 100, sliding: 100, mostWhole: 4))
+        .maxContext == 1000)
   }
 }

@@ -50,10 +50,13 @@ package struct KVLayerShape: Sendable, Equatable {
   package var kvHeads: Int
   /// Elements of one head's key, and of its value.
   package var headDim: Int
+  /// The layer is sliding: a query sees its own position and the `window - 1` before it. Nil when it sees all.
+  package var window: Int?
 
-  package init(kvHeads: Int, headDim: Int) {
+  package init(kvHeads: Int, headDim: Int, window: Int? = nil) {
     self.kvHeads = kvHeads
     self.headDim = headDim
+    self.window = window
   }
 }
 
@@ -69,6 +72,10 @@ package final class KVCache {
   package let blockCount: Int
   /// Bytes of one block over all layers.
   package let bytesPerBlock: Int
+  /// What the sliding layers have of that: nobody needs it once a block has left the window.
+  package let slidingBytesPerBlock: Int
+  /// The largest window of the sliding layers; nil without such layers.
+  package let window: Int?
 
   private let memory: AnonymousMemory
   /// Byte offset of each layer's first block.
@@ -98,6 +105,8 @@ package final class KVCache {
     self.format = format
     self.blockCount = blockCount
     bytesPerBlock = perBlock
+    slidingBytesPerBlock = try Self.slidingBytesPerBlock(shape, format: format)
+    window = shape.compactMap(\.window).max()
     layerStart = starts
     memory = try AnonymousMemory(byteCount: total, purpose: "the KV cache")
   }
@@ -108,11 +117,17 @@ package final class KVCache {
   /// Blocks that hold the keys and values of `tokens` positions.
   package static func blocks(forTokens tokens: Int) -> Int { (tokens + blockTokens - 1) / blockTokens }
 
-  /// Gives the memory of blocks whose content nobody needs back to the system, as far as they fill whole pages.
-  package func discard(_ blocks: some Sequence<Int32>) {
+  /// The first block that a query at `position` sees in sliding layers.
+  package static func firstSeen(from position: Int, window: Int?) -> Int {
+    window.map { max(0, position - $0 + 1) / blockTokens } ?? 0
+  }
+
+  /// Gives the memory of blocks whose content nobody needs back to the system, as far as they fill whole pages: that of
+  /// all layers, or of the sliding ones alone.
+  package func discard(_ blocks: some Sequence<Int32>, onlySliding: Bool = false) {
     let page = Int(getpagesize())
     for run in Self.runs(blocks) {
-      for index in shape.indices {
+      for index in shape.indices where !onlySliding || shape[index].window != nil {
         let stride = shape[index].kvHeads * Self.bytesPerHead(shape[index].headDim, format)
         // Whole pages inside the run: their neighbours are in use.
         let begin = (layerStart[index] + run.lowerBound * stride + page - 1) / page * page
@@ -151,6 +166,14 @@ package final class KVCache {
       bytes += layer.kvHeads * bytesPerHead(layer.headDim, format)
     }
     return bytes
+  }
+
+  /// What the sliding layers have of `bytesPerBlock`.
+  package static func slidingBytesPerBlock(_ shape: [KVLayerShape], format: KVFormat) throws(ComputeError)
+    -> Int
+  {
+    let sliding = shape.filter { $0.window != nil }
+    return sliding.isEmpty ? 0 : try bytesPerBlock(sliding, format: format)
   }
 
   /// Bytes that one position takes over all layers, as `bytesPerBlock`.

@@ -4,6 +4,9 @@
 // leaves them its own by `snapshot`, forgets drafts that did not come true by `rewind`, and gives all back by `release`.
 // When memory is short, cached prefixes that no sequence reads go first.
 //
+// A sequence that has moved on needs no more of its earliest blocks than what layers without a window keep of them:
+// `extend` gives up the rest. The prefix cache holds it until memory is short.
+//
 // Keys and values of earlier positions stay as they are, so that a sequence goes back to any of them by counting less.
 // The state of recurrent layers is overwritten by every step: a sequence goes back only to where a copy was made, before
 // a draft (`checkpoint`) and at some borders of blocks, for others (`snapshot`).
@@ -28,13 +31,14 @@ final class EngineMemory {
 
   /// - Parameter prefixBytes: most bytes of cached prefixes; 0 for none.
   init(cache: KVCache, quota: MemoryQuota, prefixBytes: Int, store: PrefixStore?) {
+    let window = cache.slidingBytesPerBlock > 0 ? cache.window : nil
     self.cache = cache
     self.quota = quota
     self.store = store
-    pool = BlockPool(blockCount: cache.blockCount, quota: quota.blocks)
+    pool = BlockPool(blockCount: cache.blockCount, quota: quota.blocks, bytes: quota.bytes)
     prefixes = PrefixCache(
       limit: min(cache.blockCount, prefixBytes / max(1, cache.bytesPerBlock), Self.prefixBlocks),
-      names: store?.names,
+      names: store?.names, window: window,
       states: cache.states.map { PrefixStates($0, limit: $0.slotCount / Self.slotsPerSequence) })
   }
 
@@ -48,11 +52,19 @@ final class EngineMemory {
     (pool.freeCount + quota.growable(pool) + prefixes.evictableCount(pool)) * KVCache.blockTokens
   }
 
+  /// What a sequence of `tokens` takes of `freeTokens`: fewer than it has, where blocks leave the window.
+  func weight(ofTokens tokens: Int) -> Int {
+    let blocks = KVCache.blocks(forTokens: tokens)
+    guard blocks > pool.bytes.mostWhole, let bytes = pool.bytes.bytes(of: blocks) else { return tokens }
+    return bytes / pool.bytes.whole * KVCache.blockTokens
+  }
+
   /// Gives a sequence room for `rows` more tokens. Where there is none it returns false, nothing is taken, and other
   /// engines are asked for memory.
   func extend(_ sequence: inout SequenceMemory, by rows: Int) -> Bool {
     let blocks = KVCache.blocks(forTokens: sequence.count + rows)
     let missing = blocks - sequence.blocks.count
+    slide(&sequence)
     makeRoom(forBlocks: missing)
     guard holdsState(&sequence) else { return false }
     if pool.extend(&sequence.blocks, to: blocks) { return true }
@@ -62,8 +74,21 @@ final class EngineMemory {
 
   /// Tries to have `count` blocks free.
   func makeRoom(forBlocks count: Int) {
+    pool.settle(cache)
     quota.grow(&pool, untilFree: count)
     prefixes.evict(untilFree: count, pool: &pool)
+    pool.settle(cache)
+  }
+
+  /// Gives up the sliding part of blocks that no later row of the sequence sees there.
+  ///
+  /// - Parameter held: blocks of which the sequence held that part; nil for all.
+  func slide(_ sequence: inout SequenceMemory, held: Int? = nil) {
+    let start = min(KVCache.firstSeen(from: sequence.count, window: prefixes.window), sequence.blocks.count)
+    guard start > sequence.firstWhole else { return }
+    let end = min(start, held ?? start)
+    if sequence.firstWhole < end { pool.releaseSliding(sequence.blocks[sequence.firstWhole..<end]) }
+    sequence.firstWhole = start
   }
 
   /// Gives the sequence a slot for its state, zero before the first token, where the model has recurrent layers.
@@ -93,9 +118,14 @@ final class EngineMemory {
       sequence.count = min(sequence.count, count)
       return
     }
-    if count < sequence.count {
-      if let checkpoint { states.copy(checkpoint.slot, to: slot) } else { states.clear(slot) }
-      sequence.count = checkpoint?.count ?? 0
+    if count < sequence.count, let checkpoint {
+      states.copy(checkpoint.slot, to: slot)
+      sequence.count = checkpoint.count
+    } else if count < sequence.count {
+      releaseBlocks(&sequence)
+      states.clear(slot)
+      sequence = SequenceMemory(sequence.path.root, promptCount: sequence.promptCount)
+      sequence.slot = slot
     }
     if let checkpoint { states.release(checkpoint.slot) }
   }
@@ -104,10 +134,17 @@ final class EngineMemory {
   /// with what is left.
   func release(_ sequence: inout SequenceMemory, keys: [Int32]) {
     prefixes.recordTail(keys, of: sequence, pool: &pool)
-    pool.release(&sequence.blocks)
+    releaseBlocks(&sequence)
     if let slot = sequence.slot { cache.states?.release(slot) }
     prefixes.trim(pool: &pool)
     sequence = SequenceMemory(sequence.path.root, promptCount: sequence.promptCount)
+  }
+
+  private func releaseBlocks(_ sequence: inout SequenceMemory) {
+    pool.release(sequence.blocks[sequence.firstWhole...])
+    pool.release(sequence.blocks[..<sequence.firstWhole], sliding: false)
+    sequence.blocks.removeAll()
+    sequence.firstWhole = 0
   }
 
   /// Gives memory back to the ledger: what is free, and that of cached prefixes if it must be.
@@ -116,5 +153,8 @@ final class EngineMemory {
   func shrink(by bytes: Int) -> Int { quota.shrink(by: bytes, &pool, &prefixes, cache) }
 
   /// Tells the ledger how much of the memory the prefix cache holds.
-  func account() { quota.account(pool, prefixes, cache.states) }
+  func account() {
+    pool.settle(cache)
+    quota.account(pool, prefixes, cache.states)
+  }
 }

@@ -18,10 +18,11 @@ final class MemoryQuota {
   let ledger: MemoryLedger
   private let weightBytes: Int
   private let stateBytes: Int
-  private let bytesPerBlock: Int
+  /// What blocks weigh; the quota counts whole ones.
+  let bytes: BlockBytes
   private let guaranteed: Int
   private let touched: TouchedBytes
-  /// Blocks that may be filled.
+  /// Whole blocks that may be filled.
   private(set) var blocks: Int
   /// Bytes counted as prefix cache; the rest of the quota is counted as KV cache.
   private var prefixBytes = 0
@@ -30,10 +31,10 @@ final class MemoryQuota {
   /// Reserves the weights, the states of recurrent layers and the guaranteed blocks; they are released when this goes.
   /// Nil when they are not left.
   init?(
-    ledger: MemoryLedger, weightBytes: Int, stateBytes: Int = 0, bytesPerBlock: Int, guaranteedBlocks: Int,
+    ledger: MemoryLedger, weightBytes: Int, stateBytes: Int = 0, bytes: BlockBytes, guaranteedBlocks: Int,
     touched: TouchedBytes
   ) {
-    let (cacheBytes, overflow) = guaranteedBlocks.multipliedReportingOverflow(by: bytesPerBlock)
+    let (cacheBytes, overflow) = guaranteedBlocks.multipliedReportingOverflow(by: bytes.whole)
     let parts: [(MemoryKind, Int)] = [
       (.weights, weightBytes), (.kvCache, stateBytes), (.kvCache, cacheBytes),
     ]
@@ -41,7 +42,7 @@ final class MemoryQuota {
     self.ledger = ledger
     self.weightBytes = weightBytes
     self.stateBytes = stateBytes
-    self.bytesPerBlock = bytesPerBlock
+    self.bytes = bytes
     self.touched = touched
     guaranteed = guaranteedBlocks
     blocks = guaranteedBlocks
@@ -50,13 +51,13 @@ final class MemoryQuota {
   deinit {
     ledger.release(weightBytes, from: .weights)
     ledger.release(prefixBytes, from: .prefixCache)
-    ledger.release(blocks * bytesPerBlock - prefixBytes + stateBytes, from: .kvCache)
+    ledger.release(blocks * bytes.whole - prefixBytes + stateBytes, from: .kvCache)
     touched.set(0)
   }
 
   /// Blocks that the quota could still grow by.
   func growable(_ pool: BlockPool) -> Int {
-    min(pool.count - pool.quota, ledger.leftForGrowth / max(1, bytesPerBlock))
+    min(pool.count - pool.quota, ledger.leftForGrowth / max(1, bytes.whole))
   }
 
   /// Raises the pool's quota until `free` blocks are free, or as far as the ledger grants.
@@ -65,7 +66,7 @@ final class MemoryQuota {
     guard missing > 0 else { return }
     let wanted = min(max(missing, Self.growth), pool.count - pool.quota)
     for count in [wanted, missing, min(missing, growable(pool))] where count > 0 {
-      guard ledger.reserveGrowth(count * bytesPerBlock, for: .kvCache) else { continue }
+      guard ledger.reserveGrowth(count * bytes.whole, for: .kvCache) else { continue }
       blocks += count
       pool.quota = blocks
       return
@@ -76,34 +77,34 @@ final class MemoryQuota {
   func ask(forBlocks count: Int, at now: Instant) {
     guard now >= nextAsk else { return }
     nextAsk = now.adding(seconds: Self.askingInterval)
-    ledger.ask(for: max(0, count) * bytesPerBlock + ledger.slack)
+    ledger.ask(for: max(0, count) * bytes.whole + ledger.slack)
   }
 
   /// Gives back free memory, and that of cached prefixes if it must be.
   ///
   /// - Returns: how many bytes.
-  func shrink(by bytes: Int, _ pool: inout BlockPool, _ prefixes: inout PrefixCache, _ cache: KVCache) -> Int
-  {
+  func shrink(by wish: Int, _ pool: inout BlockPool, _ prefixes: inout PrefixCache, _ cache: KVCache) -> Int {
     let spare = blocks - guaranteed
-    let wanted = min(spare, bytes / bytesPerBlock + (bytes % bytesPerBlock > 0 ? 1 : 0))
+    let wanted = min(spare, wish / bytes.whole + (wish % bytes.whole > 0 ? 1 : 0))
     guard wanted > 0 else { return 0 }
     prefixes.evict(untilFree: wanted, pool: &pool)
+    pool.settle(cache)
     let given = min(wanted, pool.freeCount)
     guard given > 0 else { return 0 }
     blocks -= given
     cache.discard(pool.lowerQuota(to: blocks))
     account(pool, prefixes, cache.states)
-    ledger.release(given * bytesPerBlock, from: .kvCache)
-    return given * bytesPerBlock
+    ledger.release(given * bytes.whole, from: .kvCache)
+    return given * bytes.whole
   }
 
   /// Tells the ledger how much of the quota the prefix cache holds.
   func account(_ pool: BlockPool, _ prefixes: PrefixCache, _ states: StateCache?) {
-    let bytes = prefixes.count * bytesPerBlock
-    ledger.move(bytes - prefixBytes, from: .kvCache, to: .prefixCache)
-    prefixBytes = bytes
+    let cached = min(prefixes.bytes(pool), blocks * bytes.whole)
+    ledger.move(cached - prefixBytes, from: .kvCache, to: .prefixCache)
+    prefixBytes = cached
     let stateBytes = states.map { ($0.slotCount - $0.freeSlots) * $0.bytesPerSlot } ?? 0
-    touched.set(pool.touched * bytesPerBlock + stateBytes)
+    touched.set(pool.touched + stateBytes)
   }
 }
 

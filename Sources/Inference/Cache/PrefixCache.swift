@@ -8,6 +8,10 @@
 //
 // Where a model has recurrent layers, some blocks have the state after their last token beside them. A sequence can only
 // go on where there is one: what is found ends with such a block, and an unfilled block is of use as a whole.
+//
+// Where a model has sliding layers, a sequence can only go on where their last window is whole. When blocks run out, the
+// sliding part of blocks inside of texts goes first: what is left still continues every text at its end, and where texts
+// part.
 
 import Compute
 
@@ -41,13 +45,15 @@ struct PrefixCache {
 
   private struct Entry {
     let key: Key
-    let block: Int32
+    var block: Int32
     /// For the disk; nil without one, and for blocks that are not full.
     let name: String?
     /// The slot of the state after the block's tokens.
     var state: Int32?
     var children = 0
     var lastUse: UInt64
+    /// Whether the cache holds the sliding layers' part too.
+    var isWhole = true
     /// Whether another sequence has used it since it was computed.
     var isHot = false
   }
@@ -60,6 +66,8 @@ struct PrefixCache {
   private var clock: UInt64 = 0
   /// Most blocks; 0 switches the cache off.
   private let limit: Int
+  /// The window of the sliding layers; nil for models without them.
+  let window: Int?
   private let names: BlockNames?
   /// Nil for models without recurrent layers.
   private var states: PrefixStates?
@@ -73,7 +81,8 @@ struct PrefixCache {
   private static let mostNewlyHot = 1 << 14
 
   /// - Parameter names: what blocks are called on disk; nil without one.
-  init(limit: Int, names: BlockNames? = nil, states: PrefixStates? = nil) {
+  init(limit: Int, names: BlockNames? = nil, window: Int? = nil, states: PrefixStates? = nil) {
+    self.window = window
     self.limit = states?.limit == 0 ? 0 : limit
     self.names = names
     self.states = states
@@ -82,6 +91,12 @@ struct PrefixCache {
   var isEnabled: Bool { limit > 0 }
 
   var count: Int { entries.count }
+
+  /// Bytes of the blocks.
+  func bytes(_ pool: BlockPool) -> Int {
+    let narrow = window == nil ? 0 : entries.values.count { !pool.isWhole($0.block) }
+    return entries.count * pool.bytes.whole - narrow * pool.bytes.sliding
+  }
 
   /// Where a sequence stands in the tree.
   struct Path: Equatable {
@@ -102,7 +117,8 @@ struct PrefixCache {
     }
   }
 
-  /// Appends to `table` the cached blocks that continue `path` with `tokens`, each retained for the caller.
+  /// Appends to `table` the cached blocks that continue `path` with `tokens`, each retained for the caller; the sliding
+  /// part only of those that the next token sees.
   ///
   /// At least one token is left to compute: the caller wants its logits.
   ///
@@ -115,10 +131,11 @@ struct PrefixCache {
     clock += 1
     var state: Int32?
     let (ids, usable) = found(tokens, after: path)
+    let seen = firstSeen(after: path.blocks + usable)
     for id in ids.prefix(usable) {
       guard let entry = entries[id] else { break }
       use(id)
-      pool.retain(CollectionOfOne(entry.block))
+      pool.retain(CollectionOfOne(entry.block), sliding: path.blocks >= seen)
       table.append(entry.block)
       path.append(id)
       state = entry.state
@@ -129,12 +146,22 @@ struct PrefixCache {
   /// The cached blocks that continue `path` with `tokens`, and how many of them lead to where a sequence can go on.
   private func found(_ tokens: [Int32], after path: Path) -> (ids: [Int], usable: Int) {
     var (ids, path, usable): ([Int], Path, Int) = ([], path, 0)
+    // Blocks up to the last one that is not whole.
+    var narrow = 0
     while let block = Self.nextBlock(tokens, path), let id = index[Key(parent: path.last, tokens: block)] {
       ids.append(id)
       path.append(id)
+      if entries[id]?.isWhole == false { narrow = path.blocks }
+      // The window after this block, and the state.
+      guard narrow <= firstSeen(after: path.blocks) else { continue }
       if states == nil || entries[id]?.state != nil { usable = ids.count }
     }
     return (ids, usable)
+  }
+
+  /// The first block that the token after `blocks` blocks sees in sliding layers.
+  private func firstSeen(after blocks: Int) -> Int {
+    KVCache.firstSeen(from: blocks * KVCache.blockTokens, window: window)
   }
 
   /// Keeps a copy of the state of a sequence that stands at `path`, unless there is one.
@@ -184,7 +211,8 @@ struct PrefixCache {
     guard isEnabled else { return nil }
     // Full blocks without a state are of use on the way to an unfilled one with it.
     let way = states == nil ? [] : found(tokens, after: path).ids
-    for count in (0...way.count).reversed() {
+    for count in (0...way.count).reversed()
+    where way.prefix(count).allSatisfy({ entries[$0]?.isWhole == true }) {
       var end = path
       for id in way.prefix(count) { end.append(id) }
       guard let best = part(of: tokens, after: end), let entry = entries[best.entry] else { continue }
@@ -203,7 +231,7 @@ struct PrefixCache {
     else { return nil }
     var best: (entry: Int, count: Int)?
     for id in candidates.suffix(Self.compared) {
-      guard let entry = entries[id] else { continue }
+      guard let entry = entries[id], entry.isWhole else { continue }
       let count = Self.shared(entry.key.tokens[...], wanted)
       if states != nil, entry.state == nil || count < entry.key.tokens.count { continue }
       if count >= max(Self.leastShared, best?.count ?? 0) { best = (id, count) }
@@ -240,12 +268,22 @@ struct PrefixCache {
       if let known = index[key] {
         // Another sequence was first; both blocks hold the same bits, and this one stays the sequence's own.
         entries[known]?.lastUse = clock
+        makeWhole(known, by: table[path.blocks], pool: &pool)
         path.last = .entry(known)
       } else {
         path.last = .entry(insert(key, block: table[path.blocks], pool: &pool))
       }
       path.blocks += 1
     }
+  }
+
+  /// Takes a block that has the sliding part in place of one that has lost it.
+  private mutating func makeWhole(_ id: Int, by block: Int32, pool: inout BlockPool) {
+    guard let entry = entries[id], !entry.isWhole, pool.isWhole(block) else { return }
+    pool.retain(CollectionOfOne(block))
+    pool.release(CollectionOfOne(entry.block), sliding: false)
+    entries[id]?.block = block
+    entries[id]?.isWhole = true
   }
 
   /// Records the last block of a sequence that gives its memory back, as far as it is filled.
@@ -285,12 +323,13 @@ struct PrefixCache {
     let id = nextEntry
     nextEntry += 1
     removeBeginnings(of: key, pool: &pool)
-    pool.retain(CollectionOfOne(block))
+    let isWhole = pool.isWhole(block)
+    pool.retain(CollectionOfOne(block), sliding: isWhole)
     if case .entry(let parent) = key.parent { entries[parent]?.children += 1 }
     let isFull = key.tokens.count == KVCache.blockTokens
     let parentName = isFull ? name(of: key.parent) : nil
     let ownName = parentName.flatMap { names?.name(of: key.tokens, after: $0) }
-    entries[id] = Entry(key: key, block: block, name: ownName, lastUse: clock)
+    entries[id] = Entry(key: key, block: block, name: ownName, lastUse: clock, isWhole: isWhole)
     index[key] = id
     beginnings[Beginning(parent: key.parent, first: key.tokens[0]), default: []].append(id)
     return id
@@ -313,16 +352,57 @@ struct PrefixCache {
     if entries.count > limit { remove(entries.count - limit, pool: &pool) }
   }
 
-  /// Blocks that only the cache holds: they can be had back.
+  /// Whole blocks that weigh what only the cache holds: they can be had back.
   func evictableCount(_ pool: BlockPool) -> Int {
-    entries.values.count { pool.referenceCount($0.block) == 1 }
+    let bytes = entries.values.reduce(0) { sum, entry in
+      let isAlone = pool.referenceCount(entry.block) == 1
+      let sliding = entry.isWhole && pool.slidingReferenceCount(entry.block) == 1 ? pool.bytes.sliding : 0
+      return sum + (isAlone ? pool.bytes.narrow : 0) + sliding
+    }
+    return bytes / pool.bytes.whole
   }
 
-  /// Gives back blocks that only the cache holds until `free` are free or none is left: the longest unused leaves
-  /// first.
+  /// Gives back what only the cache holds until `free` blocks are free or nothing is left: first the sliding part of
+  /// blocks inside of texts, then the longest unused leaves.
   mutating func evict(untilFree free: Int, pool: inout BlockPool) {
+    if window != nil, pool.bytes.sliding > 0, pool.freeCount < free { narrow(untilFree: free, pool: &pool) }
     // A few more than needed: finding the oldest looks at all of them.
     if pool.freeCount < free { remove(free - pool.freeCount + entries.count / 64, pool: &pool) }
+  }
+
+  /// Gives up sliding parts that continue no text at its end, nor where texts part: the longest unused first.
+  private mutating func narrow(untilFree free: Int, pool: inout BlockPool) {
+    let ends = ends
+    let inner = entries.filter { $0.value.isWhole && !ends.contains($0.key) }
+      .filter { pool.slidingReferenceCount($0.value.block) == 1 }
+      .sorted { ($0.value.lastUse, $0.key) < ($1.value.lastUse, $1.key) }
+    // A few more than needed, as in `evict`.
+    var spare = inner.count / 64
+    for (id, entry) in inner {
+      if pool.freeCount >= free {
+        guard spare > 0 else { return }
+        spare -= 1
+      }
+      entries[id]?.isWhole = false
+      pool.releaseSliding(CollectionOfOne(entry.block))
+    }
+  }
+
+  /// The blocks of the last window of each text, and before each place where texts part.
+  private var ends: Set<Int> {
+    let size = KVCache.blockTokens
+    // A window that begins inside a block sees that too.
+    let length = min(limit, (window ?? 0) / size + 1)
+    var ends: Set<Int> = []
+    for (id, entry) in entries where entry.children != 1 {
+      var next = Parent.entry(id)
+      for _ in 0..<length {
+        guard case .entry(let id) = next, let entry = entries[id] else { break }
+        ends.insert(id)
+        next = entry.key.parent
+      }
+    }
+    return ends
   }
 
   private mutating func remove(_ count: Int, pool: inout BlockPool) {
@@ -353,7 +433,7 @@ struct PrefixCache {
     let beginning = Beginning(parent: gone.key.parent, first: gone.key.tokens[0])
     beginnings[beginning]?.removeAll { $0 == id }
     if beginnings[beginning]?.isEmpty == true { beginnings[beginning] = nil }
-    pool.release([gone.block])
+    pool.release(CollectionOfOne(gone.block), sliding: gone.isWhole)
     if case .entry(let parent) = gone.key.parent { entries[parent]?.children -= 1 }
     return gone.key.parent
   }
@@ -386,7 +466,10 @@ extension PrefixCache {
   }
 
   private func record(_ id: Int) -> Record? {
-    guard let entry = entries[id], let name = entry.name, let parent = self.name(of: entry.key.parent) else {
+    // Files hold whole blocks.
+    guard let entry = entries[id], entry.isWhole, let name = entry.name,
+      let parent = self.name(of: entry.key.parent)
+    else {
       return nil
     }
     return Record(

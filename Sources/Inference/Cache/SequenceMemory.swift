@@ -9,6 +9,8 @@ struct SequenceMemory {
   var count = 0
   /// Blocks of keys and values in order of position: those of the remembered tokens, and room for the next ones.
   var blocks: [Int32] = []
+  /// The first of them of which the sequence holds the sliding layers' part too, as it does of all after it.
+  var firstWhole = 0
   /// The slot with the state of recurrent layers after `count` tokens; nil before there is any, and for models without
   /// such layers.
   var slot: Int32?

@@ -16,8 +16,10 @@ extension EngineMemory {
   /// compute.
   func fork(_ sequence: inout SequenceMemory, keys: [Int32]) {
     guard holdsState(&sequence) else { return }
+    let held = sequence.blocks.count
     let state = prefixes.adopt(keys, path: &sequence.path, table: &sequence.blocks, pool: &pool)
     sequence.count = sequence.path.blocks * KVCache.blockTokens
+    slide(&sequence, held: held)
     if let state { resume(sequence, from: state) }
   }
 
@@ -47,6 +49,7 @@ extension EngineMemory {
     {
       guard Instant.now < deadline else { return true }
       let blocks = sequence.path.blocks + 1
+      slide(&sequence)
       makeRoom(forBlocks: 1)
       guard pool.freeCount > 0, let payload = store.read(name, parent: parent, tokens: tokens),
         pool.extend(&sequence.blocks, to: blocks), cache.setBlock(sequence.blocks[blocks - 1], payload)

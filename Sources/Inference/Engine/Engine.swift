@@ -93,7 +93,7 @@ final class Engine {
     let room = preempted.isEmpty ? maxSequences - running.count : 0
     let isIdle = running.isEmpty && preempted.isEmpty
     let taken: Inbox.Delivery? = inbox.wait(until: isIdle ? idleUntil : Instant.now) { inbox in
-      inbox.take(room: room, freeTokens: memory.freeTokens, mayWait: isIdle)
+      inbox.take(room: room, freeTokens: memory.freeTokens, weight: memory.weight, mayWait: isIdle)
     }
     guard let taken else { return true }
     statistics.admitted += taken.jobs.count
@@ -133,7 +133,9 @@ final class Engine {
   private func readmitPreempted() {
     while let oldest = preempted.first, running.count < maxSequences {
       // With room for the token that comes next.
-      guard oldest.tokens.count < memory.freeTokens() || running.isEmpty else { return }
+      guard memory.weight(ofTokens: oldest.tokens.count + 1) <= memory.freeTokens() || running.isEmpty else {
+        return
+      }
       admit(preempted.removeFirst())
     }
   }

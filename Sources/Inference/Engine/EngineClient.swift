@@ -213,13 +213,14 @@ package final class EngineClient: GenerationService {
     guard weightBytes < ledger.limit else {
       throw tooLarge(context: min(model.contextLength, MemoryPlan.guaranteedTokens))
     }
-    let bytesPerBlock = try KVCache.bytesPerBlock(model.cacheShape.keysValues, format: format)
+    let bytes = try BlockBytes(
+      model.cacheShape.keysValues, format, rowsPerStep: configuration.rowsPerStep)
     let plan = try MemoryPlan(
       requestedContext: configuration.maxContext, modelContext: model.contextLength,
-      maxSequences: configuration.maxSequences, bytesPerBlock: bytesPerBlock,
+      maxSequences: configuration.maxSequences, bytes: bytes,
       freeBytes: configuration.kvBytes(weights: weightBytes) - stateBytes)
     let quota = MemoryQuota(
-      ledger: ledger, weightBytes: weightBytes, stateBytes: stateBytes, bytesPerBlock: bytesPerBlock,
+      ledger: ledger, weightBytes: weightBytes, stateBytes: stateBytes, bytes: bytes,
       guaranteedBlocks: plan.guaranteedBlocks, touched: touched)
     guard let quota else { throw tooLarge(context: min(plan.maxContext, MemoryPlan.guaranteedTokens)) }
     return (plan, quota)

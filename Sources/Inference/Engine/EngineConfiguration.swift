@@ -91,27 +91,32 @@ struct MemoryPlan: Equatable {
   var guaranteedBlocks: Int
 
   /// - Parameters:
+  ///   - bytes: what blocks weigh.
   ///   - freeBytes: memory that the KV cache may take; it is committed only as sequences grow into it.
   /// - Throws: `contextTooLarge`, or `memoryTooSmall` when an explicit context does not fit.
   init(
     requestedContext: Int?, modelContext: Int, maxSequences: Int, blockTokens: Int = KVCache.blockTokens,
-    bytesPerBlock: Int, freeBytes: Int
+    bytes: BlockBytes, freeBytes: Int
   ) throws(InferenceError) {
     if let requestedContext, requestedContext > modelContext {
       throw .contextTooLarge(requested: requestedContext, modelLimit: modelContext)
     }
-    let affordable = max(0, freeBytes) / max(1, bytesPerBlock)
-    let wanted = requestedContext ?? min(modelContext, affordable * blockTokens)
+    let affordable = bytes.blocks(in: max(0, freeBytes))
+    let (tokens, exceeds) = affordable.multipliedReportingOverflow(by: blockTokens)
+    let largest = exceeds ? .max : tokens
+    let wanted = requestedContext ?? min(modelContext, largest)
     let blocksPerContext = (wanted + blockTokens - 1) / blockTokens
     guard wanted > 0, blocksPerContext <= affordable else {
       let context = requestedContext ?? modelContext
       throw .memoryTooSmall(
-        neededBytes: (context + blockTokens - 1) / blockTokens * bytesPerBlock, availableBytes: freeBytes,
-        context: context, largestContext: affordable * blockTokens)
+        neededBytes: bytes.bytes(of: (context + blockTokens - 1) / blockTokens) ?? .max,
+        availableBytes: freeBytes, context: context, largestContext: largest)
     }
     maxContext = wanted
     let (all, overflow) = blocksPerContext.multipliedReportingOverflow(by: max(1, maxSequences))
-    blockCount = overflow ? affordable : min(all, affordable)
+    // Those that have left the window weigh less: several sequences may have more blocks than one of them.
+    let most = max(affordable, max(0, freeBytes) / max(1, bytes.narrow))
+    blockCount = overflow ? affordable : min(all, most)
     guaranteedBlocks = min(blocksPerContext, max(1, Self.guaranteedTokens / blockTokens))
   }
 }

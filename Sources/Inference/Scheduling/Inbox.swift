@@ -100,13 +100,16 @@ struct Inbox {
   ///   - room: how many sequences fit.
   ///   - freeTokens: how many tokens of KV cache are free; a prompt that finds no room waits, and everything
   ///     after it, so that long prompts are not overtaken for ever.
+  ///   - weight: how many of them a sequence of some length takes.
   ///   - mayWait: whether nil (nothing to do) may be returned; the caller then sleeps.
-  mutating func take(room: Int, freeTokens: () -> Int, mayWait: Bool) -> Delivery? {
+  mutating func take(
+    room: Int, freeTokens: () -> Int, weight: (Int) -> Int = { $0 }, mayWait: Bool
+  ) -> Delivery? {
     queue.removeAll { $0.mailbox.isClosed }
     var taken: [Job] = []
     var left = queue.isEmpty || room == 0 ? 0 : freeTokens()
     while taken.count < room, let next = queue.next {
-      let needed = next.request.promptTokens.count + 1
+      let needed = weight(next.request.promptTokens.count + 1)
       guard needed <= left || (mayWait && taken.isEmpty) else { break }
       left -= needed
       guard let job = queue.takeNext(cost: { $0.request.promptTokens.count }) else { break }

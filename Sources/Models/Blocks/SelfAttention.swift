@@ -79,7 +79,8 @@ struct SelfAttention {
 
   /// What the layer keeps of a sequence; nil where it reads another's.
   var cacheShape: LayerCache? {
-    keys == .shared ? nil : .keysValues(KVLayerShape(kvHeads: shape.kvHeads, headDim: shape.headDim))
+    guard keys != .shared else { return nil }
+    return .keysValues(KVLayerShape(kvHeads: shape.kvHeads, headDim: shape.headDim, window: shape.window))
   }
 
   /// `h = attention(h)`, writing keys and values. The last layer shortens h, and x beside it, to the rows whose logits are
