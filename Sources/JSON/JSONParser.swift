@@ -34,9 +34,13 @@ extension JSONValue {
   ///     that later walks the value recurse, so the limit also bounds their stacks.
   ///   - maxValues: more values (arrays and objects count, and what is in them) are an error. Two bytes of text can
   ///     become a hundred in memory, so this bounds what a document can grow to.
+  ///   - allowsNonFinite: also take `Infinity`, `-Infinity` and `NaN`, which Python's json writes.
   /// - Throws: `JSONError` with the byte offset of the problem.
-  package init(parsing bytes: [UInt8], maxDepth: Int = 128, maxValues: Int = .max) throws(JSONError) {
+  package init(
+    parsing bytes: [UInt8], maxDepth: Int = 128, maxValues: Int = .max, allowsNonFinite: Bool = false
+  ) throws(JSONError) {
     var parser = JSONParser(bytes: bytes, maxDepth: maxDepth, maxValues: maxValues)
+    parser.allowsNonFinite = allowsNonFinite
     self = try parser.parseDocument()
   }
 
@@ -51,6 +55,7 @@ private struct JSONParser {
   let bytes: [UInt8]
   let maxDepth: Int
   let maxValues: Int
+  var allowsNonFinite = false
   var at = 0
   var depth = 0
   var values = 0
@@ -92,6 +97,10 @@ private struct JSONParser {
     case UInt8(ascii: "t"): return try literal("true", .bool(true))
     case UInt8(ascii: "f"): return try literal("false", .bool(false))
     case UInt8(ascii: "n"): return try literal("null", .null)
+    case UInt8(ascii: "I") where allowsNonFinite: return try literal("Infinity", .double(.infinity))
+    case UInt8(ascii: "N") where allowsNonFinite: return try literal("NaN", .double(.nan))
+    case UInt8(ascii: "-") where allowsNonFinite && bytes[at...].starts(with: "-Infinity".utf8):
+      return try literal("-Infinity", .double(-.infinity))
     case let byte? where byte == UInt8(ascii: "-") || isDigit(byte): return try parseNumber()
     case nil: throw problem("the document ends where a value should stand")
     case _?: throw problem("expected a value")

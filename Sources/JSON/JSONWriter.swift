@@ -46,6 +46,31 @@ package struct JSONWriter {
     }
   }
 
+  /// Appends a bracket or a brace of a value that is written member by member.
+  mutating func bracket(_ sign: String) { append(sign) }
+
+  /// Appends the key of a member, with its colon.
+  mutating func writeKey(_ key: String) {
+    writeString(key)
+    append(":")
+  }
+
+  /// Appends an array of numbers, each with the shortest digits that read back as the same float32; `null` for those that
+  /// are not finite.
+  package mutating func write(_ numbers: [Float]) {
+    append("[")
+    for (i, number) in numbers.enumerated() {
+      if i > 0 { append(",") }
+      append(number.isFinite ? number.description : "null")
+    }
+    append("]")
+  }
+
+  /// Appends JSON that is written out in the source.
+  package mutating func writeRaw(_ text: StaticString) {
+    append(text.description)
+  }
+
   /// Appends the comma between two elements that are written one by one.
   package mutating func separate() { append(",") }
 

@@ -1,6 +1,7 @@
-// Decompression of zlib streams (RFC 1950, RFC 1951) into a buffer of known size.
+// Decompression of zlib and gzip streams (RFC 1950, 1951, 1952) into a buffer of known size.
 
-enum Inflate {
+/// Decoders whose output has a size that is known beforehand, so that no stream can claim more memory.
+package enum Inflate {
   /// The most bytes of output that a byte of input becomes: a match of 258 bytes takes two bits.
   static let largestRatio = 1032
 
@@ -17,6 +18,17 @@ enum Inflate {
     guard state.run() else { return nil }
     if let sum = state.checkSum, sum != adler(state.out) { return nil }
     return state.out
+  }
+
+  /// The first `count` bytes of a gzip stream whose head has no optional fields; its check sum is not looked at.
+  ///
+  /// - Returns: nil when the stream is damaged or ends too early.
+  package static func gzip(_ bytes: [UInt8], count: Int) -> [UInt8]? {
+    guard bytes.count >= 18, bytes[0] == 0x1F, bytes[1] == 0x8B, bytes[2] == 8, bytes[3] == 0,
+      bytes.count.multipliedReportingOverflow(by: largestRatio).partialValue >= count
+    else { return nil }
+    var state = Inflater(bytes, from: 10, count: count)
+    return state.run() ? state.out : nil
   }
 
   private static func adler(_ bytes: [UInt8]) -> UInt32 {

@@ -39,7 +39,8 @@ extension LoadedModel {
     guard rules.isForced || !rules.tools.isEmpty else {
       guard let content = rules.content else { return nil }
       do throws(GrammarError) {
-        return try grammars.grammar(for: content, isUnwanted: isUnwanted)
+        return try grammars.grammar(
+          for: format.framed(content, tokenizer: tokenizer), isUnwanted: isUnwanted)
       } catch {
         throw .content(error)
       }

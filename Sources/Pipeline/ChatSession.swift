@@ -112,7 +112,7 @@ package struct ChatSession {
     let request = try request(prompt)
     let generation: Generation
     do throws(InferenceError) {
-      generation = try model.service.submit(request)
+      generation = try model.generator().submit(request)
     } catch {
       throw .engine(error)
     }
@@ -162,7 +162,7 @@ package struct ChatSession {
 
   private func request(_ prompt: Prompt) throws(PipelineError) -> GenerationRequest {
     var request = GenerationRequest(
-      promptTokens: prompt.tokens, maxTokens: settings.maxTokens ?? model.service.limits.maxContext,
+      promptTokens: prompt.tokens, maxTokens: settings.maxTokens ?? model.contextTokens,
       sampling: settings.sampling ?? SamplingParameters(model.sampling), stopTokens: model.endTokens,
       tokenLimit: model.tokenizer.vocabularySize)
     do throws(RulesError) {

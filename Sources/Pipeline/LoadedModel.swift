@@ -40,6 +40,8 @@ package struct LoadedModel: Sendable {
   package enum Capability: Sendable {
     /// Text that goes on from a prompt.
     case generation(any GenerationService)
+    /// Vectors of texts, or scores.
+    case embedding(Embedder)
   }
 
   /// The name by which requests name it.
@@ -60,6 +62,8 @@ package struct LoadedModel: Sendable {
   package let grammars: GrammarCache
   /// What the model's authors recommend, where a request says nothing.
   package var sampling: SamplingOverrides = [:]
+  /// Whether the template is asked for reasoning where a request says nothing; nil leaves it to the template.
+  package var thinking: Bool?
   /// Changes when the same request could get another answer: weights, build.
   package var systemFingerprint = "fp_mlxserve"
   package var facts = ModelFacts()
@@ -84,13 +88,50 @@ package struct LoadedModel: Sendable {
     grammars = GrammarCache(vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: endTokens))
   }
 
+  /// A model that makes vectors or scores.
+  package init(id: String, created: Int, embedder: Embedder) {
+    self.id = id
+    self.created = created
+    capability = .embedding(embedder)
+    tokenizer = embedder.tokenizer
+    prompts = PromptEncoder(tokenizer: tokenizer, mediaTokens: [])
+    media = MediaRules()
+    endTokens = []
+    controlTokens = []
+    grammars = GrammarCache(vocabulary: .nothing)
+  }
+
   /// What generates.
-  package var service: any GenerationService {
+  ///
+  /// - Throws: `cannotGenerate` for a model that makes vectors.
+  package func generator() throws(InferenceError) -> any GenerationService {
     switch capability {
-    case .generation(let service): service
+    case .generation(let service): return service
+    case .embedding: throw .cannotGenerate
+    }
+  }
+
+  /// What makes vectors or scores; nil for a model that generates.
+  package var embedder: Embedder? {
+    switch capability {
+    case .generation: nil
+    case .embedding(let embedder): embedder
+    }
+  }
+
+  /// Most tokens of a text, or of prompt and answer together.
+  package var contextTokens: Int {
+    switch capability {
+    case .generation(let service): service.limits.maxContext
+    case .embedding(let embedder): embedder.maxTokens
     }
   }
 
   /// Ids that exist both in the tokenizer and in the model.
-  package var vocabularySize: Int { min(tokenizer.vocabularySize, service.limits.vocabularySize) }
+  package var vocabularySize: Int {
+    switch capability {
+    case .generation(let service): min(tokenizer.vocabularySize, service.limits.vocabularySize)
+    case .embedding(let embedder): min(tokenizer.vocabularySize, embedder.service.limits.vocabularySize)
+    }
+  }
 }

@@ -12,17 +12,39 @@ import Sampling
 package import Tokenizers
 
 extension LoadedModel {
-  /// Opens the folder of a configuration and starts its engine, which the caller stops.
+  /// Opens the folder of a configuration and starts the engine of what the model is for; the caller stops it.
   ///
-  /// - Parameter id: nil for the folder's name.
-  package static func load(
-    _ configuration: EngineConfiguration, id: String? = nil
-  ) throws -> (model: LoadedModel, engine: EngineClient) {
-    // The text side first: it is quick to fail, and the engine's thread then starts only when all is well.
+  /// - Parameters:
+  ///   - id: nil for the folder's name.
+  ///   - task: nil for what the folder's files say.
+  package static func open(
+    _ configuration: EngineConfiguration, id: String? = nil, task: ModelPurpose? = nil
+  ) throws -> (model: LoadedModel, engine: any ModelEngine) {
     let folder = try ModelFolder(path: configuration.modelPath)
     if folder.hasForeignIndex {
       Log.warning("model.safetensors.index.json names other files and is not used", ["folder": folder.path])
     }
+    switch task ?? folder.task {
+    case .chat: return try generator(folder, configuration, id: id)
+    case .embed, .rerank: return try encoder(folder, configuration, id: id)
+    }
+  }
+
+  /// As `open`, for a model that must generate.
+  ///
+  /// - Throws: `PipelineError.cannotGenerate` for a model of vectors.
+  package static func load(
+    _ configuration: EngineConfiguration, id: String? = nil
+  ) throws -> (model: LoadedModel, engine: EngineClient) {
+    let folder = try ModelFolder(path: configuration.modelPath)
+    guard folder.task == .chat else { throw PipelineError.cannotGenerate(model: folder.name) }
+    return try generator(folder, configuration, id: id)
+  }
+
+  private static func generator(
+    _ folder: ModelFolder, _ configuration: EngineConfiguration, id: String?
+  ) throws -> (model: LoadedModel, engine: EngineClient) {
+    // The text side first: it is quick to fail, and the engine's thread then starts only when all is well.
     let tokenizer = try folder.tokenizer()
     let template = try folder.template()
     let sampling = try SamplingOverrides(generationConfig: folder.generationConfig)
@@ -31,6 +53,19 @@ extension LoadedModel {
       id: id ?? folder.name, created: Int(Instant.wallSeconds), service: engine, tokenizer: tokenizer,
       template: template, endTokens: folder.endTokens(tokenizer, template), media: engine.mediaRules)
     model.sampling = sampling
+    model.systemFingerprint = folder.fingerprint(version: configuration.version)
+    model.facts = folder.facts(engine)
+    return (model, engine)
+  }
+
+  private static func encoder(
+    _ folder: ModelFolder, _ configuration: EngineConfiguration, id: String?
+  ) throws -> (model: LoadedModel, engine: EmbeddingClient) {
+    let tokenizer = try folder.tokenizer()
+    let engine = try EmbeddingClient.start(configuration)
+    let embedder = try Embedder(
+      service: engine, tokenizer: tokenizer, folder: folder, cutsAny: configuration.cutsAnyVectors)
+    var model = LoadedModel(id: id ?? folder.name, created: Int(Instant.wallSeconds), embedder: embedder)
     model.systemFingerprint = folder.fingerprint(version: configuration.version)
     model.facts = folder.facts(engine)
     return (model, engine)
@@ -70,10 +105,15 @@ extension ModelFolder {
     {
       tokens.insert(id)
     }
+    if template?.format.toolSyntax == .harmony {
+      // An answer goes on after the end of a message; it ends with its last one, or with a call.
+      tokens.formUnion(["<|return|>", "<|call|>"].compactMap { tokenizer.id(of: $0) })
+      if let end = tokenizer.id(of: "<|end|>") { tokens.remove(end) }
+    }
     return tokens
   }
 
-  fileprivate func facts(_ engine: EngineClient) -> ModelFacts {
+  fileprivate func facts(_ engine: any ModelEngine) -> ModelFacts {
     var facts = ModelFacts()
     facts.modelType = config["model_type"]?.stringValue
     facts.computeMode = engine.computeMode.rawValue

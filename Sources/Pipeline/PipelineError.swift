@@ -7,6 +7,8 @@ package import Inference
 /// An error of this module.
 package enum PipelineError: Error, CustomStringConvertible {
   case noTokenizer(folder: String)
+  /// The model makes vectors or scores.
+  case cannotGenerate(model: String)
   case noTemplate(model: String)
   /// The template has no place for tools.
   case noTools(model: String)
@@ -23,6 +25,8 @@ package enum PipelineError: Error, CustomStringConvertible {
     case .noTokenizer(let folder):
       "\(folder) has no tokenizer.json: text cannot be turned into tokens. Convert the model's tokenizer, "
         + "or use 'mlxserve bench', which needs none"
+    case .cannotGenerate(let model):
+      "\(model) makes vectors or scores of texts and writes none: serve it, and use /v1/embeddings or /v1/rerank"
     case .noTemplate(let model):
       "\(model) has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json): "
         + "it is a base model; serve it and use /v1/completions"

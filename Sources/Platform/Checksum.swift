@@ -9,7 +9,8 @@ package enum Checksum {
   /// The checksum of a slice: that of an array of the same bytes.
   package static func of(_ bytes: ArraySlice<UInt8>) -> UInt64 { bytes.withUnsafeBytes { of($0) } }
 
-  private static func of(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
+  /// The checksum of bytes that are somewhere in memory, such as a mapped file.
+  package static func of(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
     let factor = SIMD4<UInt64>(repeating: 0x9E37_79B9_7F4A_7C15)
     var lanes = SIMD4<UInt64>(
       0x243F_6A88_85A3_08D3, 0x1319_8A2E_0370_7344, 0xA409_3822_299F_31D0, 0x082E_FA98_EC4E_6C89)

@@ -1,4 +1,4 @@
-// Another program, run to its end or to a bound: what it wrote to its standard output.
+// Another program, run to its end or to a bound: what it wrote to its standard output, whole or as it comes.
 
 /// Runs other programs; nothing but their output and how they ended comes back.
 package enum ChildProcess {
@@ -6,7 +6,7 @@ package enum ChildProcess {
   package enum Ending: Sendable, Equatable {
     /// By itself, with this exit code; nil when a signal ended it, or nobody can tell.
     case exited(Int32?)
-    /// Killed: it wrote more than was asked for.
+    /// Killed: it wrote more than its reader takes.
     case tooMuchOutput
     /// Killed: the time was over.
     case late
@@ -28,8 +28,11 @@ package enum ChildProcess {
     return nil
   }
 
-  /// Runs a program without a shell. It reads nothing, its errors go nowhere, and signals that a terminal sends to the
-  /// process do not reach it.
+  /// Most bytes of input: a pipe of any system takes them at once, before anybody reads.
+  package static let inputLimit = 16 << 10
+
+  /// Runs a program without a shell. Its errors go nowhere, and signals that a terminal sends to the process do not
+  /// reach it.
   ///
   /// - Parameters:
   ///   - program: an absolute path.
@@ -42,32 +45,54 @@ package enum ChildProcess {
     _ program: String, _ arguments: [String], environment: [String] = [], outputLimit: Int,
     until deadline: Instant, isUnwanted: () -> Bool = { false }
   ) throws(PlatformError) -> (ending: Ending, output: [UInt8]) {
-    let (process, pipe) = try start(program, arguments, environment)
+    var output: [UInt8] = []
+    let ending = try stream(
+      program, arguments, environment: environment, until: deadline, isUnwanted: isUnwanted
+    ) { bytes in
+      guard bytes.count <= outputLimit - output.count else { return false }
+      output += bytes
+      return true
+    }
+    return (ending, output)
+  }
+
+  /// Runs a program as `run` does, and gives away what it writes while it writes it. When this process ends, the
+  /// program ends too, as soon as it writes.
+  ///
+  /// - Parameters:
+  ///   - input: what it reads, `inputLimit` bytes at most. Arguments can be seen by every user of the machine, this not.
+  ///   - deadline: nil for none.
+  ///   - receive: gets the next bytes; false when it takes no more, and the program is killed.
+  /// - Throws: when the program cannot be started.
+  package static func stream(
+    _ program: String, _ arguments: [String], environment: [String] = [], input: [UInt8] = [],
+    until deadline: Instant? = nil, isUnwanted: () -> Bool = { false },
+    receive: (ArraySlice<UInt8>) -> Bool
+  ) throws(PlatformError) -> Ending {
+    let (process, pipe) = try start(program, arguments, environment, input)
     defer { close(pipe) }
     func killed(_ ending: Ending) -> Ending {
       kill(process, SIGKILL)
       _ = wait(for: process, until: nil)
       return ending
     }
-    var output: [UInt8] = []
     var chunk = [UInt8](repeating: 0, count: 64 << 10)
     while true {
-      if isUnwanted() { return (killed(.unwanted), output) }
-      let left = deadline.seconds(since: .now)
-      guard left > 0 else { return (killed(.late), output) }
+      if isUnwanted() { return killed(.unwanted) }
+      let left = deadline?.seconds(since: .now) ?? lookSeconds
+      guard left > 0 else { return killed(.late) }
       var set = pollfd(fd: pipe, events: Int16(POLLIN), revents: 0)
       let ready = poll(&set, 1, Int32(min(left, lookSeconds) * 1000) + 1)
       if ready == 0 || (ready < 0 && errno == EINTR) { continue }
       let count = chunk.withUnsafeMutableBytes { read(pipe, $0.baseAddress, $0.count) }
       if count < 0 && errno == EINTR { continue }
       guard count > 0 else { break }
-      guard count <= outputLimit - output.count else { return (killed(.tooMuchOutput), output) }
-      output += chunk[..<count]
+      guard receive(chunk[..<count]) else { return killed(.tooMuchOutput) }
     }
     switch wait(for: process, until: deadline) {
-    case .running: return (killed(.late), output)
-    case .exited(let code): return (.exited(code), output)
-    case .unknown: return (.exited(nil), output)
+    case .running: return killed(.late)
+    case .exited(let code): return .exited(code)
+    case .unknown: return .exited(nil)
     }
   }
 
@@ -93,20 +118,27 @@ package enum ChildProcess {
   }
 
   private static func start(
-    _ program: String, _ arguments: [String], _ environment: [String]
+    _ program: String, _ arguments: [String], _ environment: [String], _ input: [UInt8]
   ) throws(PlatformError) -> (process: pid_t, pipe: Int32) {
-    guard ([program] + arguments + environment).allSatisfy({ !$0.utf8.contains(0) }) else {
-      throw .file(action: "run", path: program, code: EINVAL)
-    }
+    guard input.count <= inputLimit,
+      ([program] + arguments + environment).allSatisfy({ !$0.utf8.contains(0) })
+    else { throw .file(action: "run", path: program, code: EINVAL) }
     return try starting.withLock { _ throws(PlatformError) in
       // Whoever started this process may have had it ignored: then the system would forget exit codes.
       signal(SIGCHLD, SIG_DFL)
-      var ends: [Int32] = [-1, -1]
-      guard pipe(&ends) == 0 else { throw .system(action: "make a pipe", code: errno) }
-      for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+      let source = try makePipe()
+      defer { for end in source { close(end) } }
+      var written = 0
+      while written < input.count {
+        let count = input[written...].withUnsafeBytes { write(source[1], $0.baseAddress, $0.count) }
+        if count < 0 && errno == EINTR { continue }
+        guard count > 0 else { throw .system(action: "write into a pipe", code: errno) }
+        written += count
+      }
+      let ends = try makePipe()
       defer { close(ends[1]) }
       var process: pid_t = 0
-      let code = spawn(&process, program, arguments, environment, output: ends[1])
+      let code = spawn(&process, program, arguments, environment, input: source[0], output: ends[1])
       guard code == 0 else {
         close(ends[0])
         throw .file(action: "run", path: program, code: code)
@@ -115,9 +147,17 @@ package enum ChildProcess {
     }
   }
 
+  private static func makePipe() throws(PlatformError) -> [Int32] {
+    var ends: [Int32] = [-1, -1]
+    guard pipe(&ends) == 0 else { throw .system(action: "make a pipe", code: errno) }
+    for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+    return ends
+  }
+
   /// - Returns: 0 or an `errno`.
   private static func spawn(
-    _ process: inout pid_t, _ program: String, _ arguments: [String], _ environment: [String], output: Int32
+    _ process: inout pid_t, _ program: String, _ arguments: [String], _ environment: [String], input: Int32,
+    output: Int32
   ) -> Int32 {
     #if canImport(Darwin)
       var actions: posix_spawn_file_actions_t?
@@ -130,7 +170,7 @@ package enum ChildProcess {
     #endif
     posix_spawn_file_actions_init(&actions)
     defer { posix_spawn_file_actions_destroy(&actions) }
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+    posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO)
     posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
 

@@ -12,7 +12,7 @@ extension FileSystem {
     let descriptor = try open(temporary, O_WRONLY | O_CREAT | O_TRUNC, "create")
     do throws(PlatformError) {
       defer { close(descriptor) }
-      try write(bytes, to: descriptor, path: temporary)
+      try write(bytes, to: descriptor, at: 0, path: temporary)
       try check(synchronize(descriptor), "write", temporary)
     } catch {
       _ = unlink(temporary)
@@ -108,6 +108,67 @@ extension FileSystem {
     return descriptor
   }
 
+  // MARK: Open files
+
+  /// Opens a regular file that is there for reading and writing.
+  package func openForWriting(_ path: String) throws(PlatformError) -> Int {
+    let descriptor = try open(path, O_RDWR | O_NONBLOCK | O_NOFOLLOW, "open")
+    do throws(PlatformError) {
+      _ = try regularFacts(descriptor, path)
+    } catch {
+      close(descriptor)
+      throw error
+    }
+    return descriptor
+  }
+
+  /// Makes an empty file, or empties one that is there.
+  package func create(_ path: String) throws(PlatformError) -> Int {
+    try open(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, "create")
+  }
+
+  /// Writes all of `bytes` at an offset; the path is for errors.
+  package func write(
+    _ bytes: [UInt8], to descriptor: Int, at offset: Int, path: String
+  ) throws(PlatformError) {
+    var written = 0
+    while written < bytes.count {
+      let count = bytes.withUnsafeBytes { buffer in
+        write(descriptor, UnsafeRawBufferPointer(rebasing: buffer[written...]), at: offset + written)
+      }
+      if count == -Int(EINTR) { continue }
+      try check(count == 0 ? -Int(EIO) : count, "write", path)
+      written += count
+    }
+  }
+
+  /// Makes what was written to an open file outlive a loss of power.
+  package func flush(_ descriptor: Int, path: String) throws(PlatformError) {
+    try check(synchronize(descriptor), "write", path)
+  }
+
+  /// Cuts an open file.
+  package func cut(_ descriptor: Int, to count: Int, path: String) throws(PlatformError) {
+    try check(truncate(descriptor, to: count), "cut", path)
+  }
+
+  /// Gives a written and flushed file its name, for good.
+  package func publish(_ temporary: String, folder: String, name: String) throws(PlatformError) {
+    try check(rename(temporary, to: folder + "/" + name), "rename", temporary)
+    try synchronizeFolder(folder)
+  }
+
+  /// Maps a regular file; nil when it is empty.
+  package func mapped(_ path: String) throws(PlatformError) -> SharedBytes? {
+    let descriptor = try openForReading(path, O_NOFOLLOW)
+    defer { close(descriptor) }
+    let count = try regularFacts(descriptor, path).bytes
+    guard count > 0 else { return nil }
+    var bytes: SharedBytes?
+    try check(map(descriptor, count, into: &bytes), "map", path)
+    return bytes
+  }
+
   // MARK: Steps
 
   /// The C library would read only as far as a NUL byte, and open something else.
@@ -133,34 +194,30 @@ extension FileSystem {
 
   private func read(_ descriptor: Int, count size: Int, _ path: String) throws(PlatformError) -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: size)
+    let filled = try read(descriptor, into: &bytes, at: 0, path)
+    bytes.removeLast(size - filled)
+    return bytes
+  }
+
+  /// Fills `bytes` from `offset` of the file on; fewer are read where it ends.
+  func read(
+    _ descriptor: Int, into bytes: inout [UInt8], at offset: Int, _ path: String
+  ) throws(PlatformError) -> Int {
     var filled = 0
-    while filled < size {
+    while filled < bytes.count {
       let count = bytes.withUnsafeMutableBytes { buffer in
-        read(descriptor, UnsafeMutableRawBufferPointer(rebasing: buffer[filled...]), at: filled)
+        read(descriptor, UnsafeMutableRawBufferPointer(rebasing: buffer[filled...]), at: offset + filled)
       }
       if count == -Int(EINTR) { continue }
       try check(count, "read", path)
       if count == 0 { break }
       filled += count
     }
-    bytes.removeLast(size - filled)
-    return bytes
-  }
-
-  private func write(_ bytes: [UInt8], to descriptor: Int, path: String) throws(PlatformError) {
-    var written = 0
-    while written < bytes.count {
-      let count = bytes.withUnsafeBytes { buffer in
-        write(descriptor, UnsafeRawBufferPointer(rebasing: buffer[written...]), at: written)
-      }
-      if count == -Int(EINTR) { continue }
-      try check(count == 0 ? -Int(EIO) : count, "write", path)
-      written += count
-    }
+    return filled
   }
 
   /// Makes the names in a folder last. A file system that has no such call (`EINVAL`) does it by itself or never.
-  private func synchronizeFolder(_ path: String) throws(PlatformError) {
+  package func synchronizeFolder(_ path: String) throws(PlatformError) {
     let descriptor = try open(path, O_RDONLY | O_DIRECTORY, "open the folder")
     defer { close(descriptor) }
     let result = synchronize(descriptor)

@@ -32,6 +32,36 @@ package enum File {
     return try SystemFiles().read(Int(descriptor), path, limit: limit)
   }
 
+  /// What is at the path, links followed. It takes no descriptor.
+  package static func facts(_ path: String) throws(PlatformError) -> FileFacts {
+    var status = stat()
+    guard isPath(path), stat(path, &status) == 0 else {
+      throw .file(action: "examine", path: path, code: isPath(path) ? errno : EINVAL)
+    }
+    return FileFacts(status)
+  }
+
+  /// Reads a regular file, links followed, in pieces of `pieceBytes`, the last one shorter, until `take` returns false.
+  ///
+  /// - Parameter start: called once with what the file is; when it returns false, nothing is read.
+  /// - Returns: the bytes of all pieces; nil when it was ended before the end of the file.
+  package static func forEachPiece(
+    of path: String, pieceBytes: Int, start: (FileFacts) -> Bool, take: (ArraySlice<UInt8>) -> Bool
+  ) throws(PlatformError) -> Int? {
+    let files = SystemFiles()
+    let descriptor = try files.openForReading(path)
+    defer { files.close(descriptor) }
+    guard start(try files.regularFacts(descriptor, path)) else { return nil }
+    var piece = [UInt8](repeating: 0, count: max(1, pieceBytes))
+    var done = 0
+    while true {
+      let count = try files.read(descriptor, into: &piece, at: done, path)
+      done += count
+      if count == 0 { return done }
+      guard take(piece[..<count]) else { return nil }
+    }
+  }
+
   /// Whether there is something at the path, links followed; false also where the way to it is closed.
   package static func exists(_ path: String) -> Bool { isPath(path) && access(path, F_OK) == 0 }
 

@@ -8,6 +8,10 @@ package protocol FileSystem: Sendable {
   func read(_ descriptor: Int, _ buffer: UnsafeMutableRawBufferPointer, at offset: Int) -> Int
   /// Writes at an offset; fewer bytes than given are no error.
   func write(_ descriptor: Int, _ bytes: UnsafeRawBufferPointer, at offset: Int) -> Int
+  /// Cuts an open file to its first `count` bytes.
+  func truncate(_ descriptor: Int, to count: Int) -> Int
+  /// Maps the first `count` bytes of an open file, at least one.
+  func map(_ descriptor: Int, _ count: Int, into bytes: inout SharedBytes?) -> Int
   /// What an open file is.
   func examine(_ descriptor: Int, _ facts: inout FileFacts) -> Int
   /// Makes the bytes of a file, or the names in a folder, outlive a loss of power.
@@ -22,6 +26,8 @@ package protocol FileSystem: Sendable {
   func unlink(_ path: String) -> Int
   /// Makes a folder that only its owner can enter.
   func mkdir(_ path: String) -> Int
+  /// Takes an empty folder away.
+  func rmdir(_ path: String) -> Int
   /// Makes a file look as if it was changed now.
   func touch(_ path: String) -> Int
   /// Appends the names in a folder, in no order and without `.` and `..`: opendir, readdir and closedir in one.
@@ -35,8 +41,27 @@ package struct FileFacts: Sendable, Equatable {
   package var modified = 0.0
   /// Whether it is a file of bytes: no folder, device or pipe.
   package var isRegular = false
+  /// Where it lies: the file system, and its number there. A file that takes another's name has another number.
+  package var device: UInt64 = 0
+  package var number: UInt64 = 0
+  /// Nanoseconds since 1970 of the last change of its bytes, name or attributes: unlike `modified`, nobody can set it.
+  package var changed: Int64 = 0
 
   package init() {}
+
+  init(_ status: stat) {
+    #if canImport(Darwin)
+      let (time, change) = (status.st_mtimespec, status.st_ctimespec)
+    #else
+      let (time, change) = (status.st_mtim, status.st_ctim)
+    #endif
+    bytes = Int(status.st_size)
+    modified = Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
+    isRegular = status.st_mode & S_IFMT == S_IFREG
+    device = UInt64(truncatingIfNeeded: status.st_dev)
+    number = UInt64(truncatingIfNeeded: status.st_ino)
+    changed = Int64(change.tv_sec) &* 1_000_000_000 &+ Int64(change.tv_nsec)
+  }
 }
 
 /// The file system of the machine.
@@ -55,17 +80,23 @@ package struct SystemFiles: FileSystem {
     answer(pwrite(Int32(descriptor), bytes.baseAddress, bytes.count, off_t(offset)))
   }
 
+  package func truncate(_ descriptor: Int, to count: Int) -> Int {
+    answer(Int(ftruncate(Int32(descriptor), off_t(count))))
+  }
+
+  package func map(_ descriptor: Int, _ count: Int, into bytes: inout SharedBytes?) -> Int {
+    guard let start = mmap(nil, count, PROT_READ, MAP_SHARED, Int32(descriptor), 0), start != MAP_FAILED
+    else {
+      return -Int(errno)
+    }
+    bytes = SharedBytes(mapping: start, count: count)
+    return 0
+  }
+
   package func examine(_ descriptor: Int, _ facts: inout FileFacts) -> Int {
     var status = stat()
     guard fstat(Int32(descriptor), &status) == 0 else { return -Int(errno) }
-    #if canImport(Darwin)
-      let time = status.st_mtimespec
-    #else
-      let time = status.st_mtim
-    #endif
-    facts.bytes = Int(status.st_size)
-    facts.modified = Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
-    facts.isRegular = status.st_mode & S_IFMT == S_IFREG
+    facts = FileFacts(status)
     return 0
   }
 
@@ -88,6 +119,8 @@ package struct SystemFiles: FileSystem {
   package func unlink(_ path: String) -> Int { answer(Int(Platform.unlink(path))) }
 
   package func mkdir(_ path: String) -> Int { answer(Int(Platform.mkdir(path, 0o700))) }
+
+  package func rmdir(_ path: String) -> Int { answer(Int(Platform.rmdir(path))) }
 
   package func touch(_ path: String) -> Int { answer(Int(utimes(path, nil))) }
 

@@ -27,6 +27,9 @@ package struct Instant: Sendable, Comparable, Hashable {
   /// Seconds since 1970 of the wall clock.
   package static var wallSeconds: Double { Double(read(CLOCK_REALTIME)) * 1e-9 }
 
+  /// Nanoseconds since 1970 of the wall clock.
+  package static var wallNanoseconds: Int64 { read(CLOCK_REALTIME) }
+
   /// Seconds that local time is east of Greenwich now.
   package static var utcOffset: Int {
     var seconds = time(nil)

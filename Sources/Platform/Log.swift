@@ -1,4 +1,4 @@
-// One line per event on standard error, as text or as JSON objects.
+// One line per event on standard error, as text or as JSON objects, or handed to the program that has this as a library.
 
 /// The process-wide log. Message fields are written in the order given; values never span lines.
 package enum Log {
@@ -19,7 +19,11 @@ package enum Log {
   private struct Settings {
     var level = Level.info
     var isJSON = false
+    var sink: Sink?
   }
+
+  /// Takes the lines instead of standard error, on the threads that write them.
+  package typealias Sink = @Sendable (_ level: Level, _ line: String) -> Void
 
   /// What event and values of one line may take, escapes included.
   private static let lineBytes = 1600
@@ -29,8 +33,14 @@ package enum Log {
 
   /// Sets the least level written and the form of the lines.
   package static func configure(level: Level, json: Bool) {
-    settings.withLock { $0 = Settings(level: level, isJSON: json) }
+    settings.withLock {
+      $0.level = level
+      $0.isJSON = json
+    }
   }
+
+  /// From now on lines go there, and none to standard error.
+  package static func redirect(to sink: @escaping Sink) { settings.withLock { $0.sink = sink } }
 
   /// Whether lines of this level are written: for those who would make many of them in vain.
   package static func isWritten(_ level: Level) -> Bool { level >= settings.withLock { $0.level } }
@@ -66,9 +76,10 @@ package enum Log {
   }
 
   private static func write(_ level: Level, _ event: String, _ fields: [(String, String)]) {
-    let (least, isJSON) = settings.withLock { ($0.level, $0.isJSON) }
+    let (least, isJSON, sink) = settings.withLock { ($0.level, $0.isJSON, $0.sink) }
     guard level >= least else { return }
     let line = isJSON ? jsonLine(level, event, fields) : textLine(level, event, fields)
+    if let sink { return sink(level, line) }
     output.write(line) { dropped in
       let fields = [("lines", String(dropped))]
       return isJSON
@@ -78,7 +89,7 @@ package enum Log {
 
   static func textLine(_ level: Level, _ event: String, _ fields: [(String, String)]) -> String {
     var room = lineBytes
-    var line = "\(timestamp()) \(level.name) \(escaped(event, &room))"
+    var line = "\(Timestamp.text(seconds: Instant.wallSeconds)) \(level.name) \(escaped(event, &room))"
     for (key, value) in fields {
       let plain =
         !value.isEmpty && value.utf8.allSatisfy { $0 > 0x20 && $0 != 0x22 && $0 != 0x5C && $0 < 0x7F }
@@ -91,7 +102,7 @@ package enum Log {
   static func jsonLine(_ level: Level, _ event: String, _ fields: [(String, String)]) -> String {
     var room = lineBytes
     var line =
-      "{\"time\":\"\(timestamp())\",\"level\":\"\(level.name)\",\"event\":\"\(escaped(event, &room))\""
+      "{\"time\":\"\(Timestamp.text(seconds: Instant.wallSeconds))\",\"level\":\"\(level.name)\",\"event\":\"\(escaped(event, &room))\""
     for (key, value) in fields { line += ",\"\(escaped(key, &room))\":\"\(escaped(value, &room))\"" }
     return line + "}"
   }
@@ -126,18 +137,5 @@ package enum Log {
     case 0..<0x20, 0x7F..<0xA0, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069: true
     default: false
     }
-  }
-
-  /// UTC with milliseconds: `2026-01-31T12:00:00.123Z`.
-  private static func timestamp() -> String {
-    let now = Instant.wallSeconds
-    var seconds = time_t(now)
-    var parts = tm()
-    gmtime_r(&seconds, &parts)
-    var buffer = [CChar](repeating: 0, count: 32)
-    let length = strftime(&buffer, buffer.count, "%Y-%m-%dT%H:%M:%S", &parts)
-    let millis = String(Int((now - now.rounded(.down)) * 1000))
-    let date = String(decoding: buffer[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    return date + "." + String(repeating: "0", count: 3 - millis.count) + millis + "Z"
   }
 }

@@ -8,12 +8,15 @@ package final class MappedFile: @unchecked Sendable {
   package let path: String
   /// All bytes of the file; empty for an empty file. Page-aligned.
   package let bytes: UnsafeRawBufferPointer
+  /// What the file was when it was mapped.
+  package let facts: FileFacts
 
   package init(_ path: String) throws(PlatformError) {
     let files = SystemFiles()
     let descriptor = try files.openForReading(path)
     defer { files.close(descriptor) }
-    let size = try files.regularFacts(descriptor, path).bytes
+    facts = try files.regularFacts(descriptor, path)
+    let size = facts.bytes
     self.path = path
     guard size > 0 else {
       bytes = UnsafeRawBufferPointer(start: nil, count: 0)

@@ -19,9 +19,13 @@ package enum MemoryKind: String, Sendable, CaseIterable {
   case grammars
   /// Bodies of requests that are being read or answered.
   case requestBodies = "request_bodies"
+  /// What requests become beside their bodies, and answers in the making.
+  case answers
   /// Images while they are decoded, and images and audio that are ready for the model.
   case media
   case storedResponses = "stored_responses"
+  /// Documents of indexes that are in no file yet.
+  case searchIndexes = "search_indexes"
   /// Everything else: heap, stacks, the program's own data.
   case other
 }
@@ -55,7 +59,7 @@ package final class MemoryLedger: Sendable {
     var bytes = [Int](repeating: 0, count: MemoryKind.allCases.count)
     var peaks = [Int](repeating: 0, count: MemoryKind.allCases.count)
     var total = 0
-    /// Bytes reserved since the last measurement.
+    /// Bytes reserved since the last measurement; it stops counting where the next measurement is due.
     var unmeasured = 0
     var onShortage: (@Sendable (Int) -> Void)?
     var onMeasurement: (@Sendable () -> Void)?
@@ -75,8 +79,7 @@ package final class MemoryLedger: Sendable {
   package let slack: Int
   private let state = Monitor(State())
 
-  /// Bytes that may be reserved before the rest is measured again. A measurement reads one file of the kernel's, some
-  /// 30 microseconds.
+  /// Bytes that may be reserved before the rest is measured again. A measurement reads one file of the kernel's.
   private static let measuredGrowth = 1 << 20
 
   package init(limit: Int = .max, slack: Int = 0) {
@@ -120,7 +123,8 @@ package final class MemoryLedger: Sendable {
         guard !overflow, sum <= limit else { return false }
         after = sum
       }
-      state.unmeasured += after - state.total
+      state.unmeasured = min(
+        Self.measuredGrowth, state.unmeasured + min(Self.measuredGrowth, after - state.total))
       for part in parts { state.change(part.kind, by: max(0, part.bytes)) }
       return true
     }

@@ -1,11 +1,11 @@
 // Bytes of the ledger that one task holds until it ends.
 
-/// Memory that is taken piece by piece, and given back with the last reference. Used by one thread.
-package final class MemoryLoan {
+/// Memory that is taken piece by piece, and given back with the last reference.
+package final class MemoryLoan: Sendable {
   private let ledger: MemoryLedger
   private let kind: MemoryKind
   private let patience: Double
-  private var bytes = 0
+  private let bytes = Monitor(0)
 
   /// - Parameter patience: longest wait for others to give back what is not left, seconds.
   package init(_ ledger: MemoryLedger, for kind: MemoryKind, patience: Double) {
@@ -14,12 +14,18 @@ package final class MemoryLoan {
     self.patience = patience
   }
 
-  deinit { ledger.release(bytes, from: kind) }
+  deinit { ledger.release(bytes.withLock { $0 }, from: kind) }
+
+  /// The ledger's limit, bytes.
+  package var limit: Int { ledger.limit }
+
+  /// Another loan on the same terms, of nothing yet.
+  package func another() -> MemoryLoan { MemoryLoan(ledger, for: kind, patience: patience) }
 
   /// Takes more; false, and nothing taken, when it is not to be had.
   package func extend(by more: Int) -> Bool {
     guard ledger.reserve(more, for: kind, waiting: patience) else { return false }
-    bytes += more
+    bytes.withLock { $0 += max(0, more) }
     return true
   }
 }

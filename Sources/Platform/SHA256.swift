@@ -18,49 +18,28 @@ package struct SHA256 {
     0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,
   ]
   private var words = [UInt32](repeating: 0, count: 64)
-  /// Bytes that do not fill a block of 64 yet.
-  private var rest: [UInt8] = []
-  private var count: UInt64 = 0
+  private var blocks = MessageBlocks()
 
   package init() {}
 
   /// Appends bytes to the message; how it is cut into calls does not matter.
-  package mutating func update(_ bytes: [UInt8]) {
+  package mutating func update(_ bytes: [UInt8]) { update(bytes[...]) }
+
+  /// Appends a part of an array without a copy.
+  package mutating func update(_ bytes: ArraySlice<UInt8>) {
     bytes.withUnsafeBytes { update($0) }
   }
 
   /// Appends bytes that are somewhere in memory, such as a mapped file, without a copy.
   package mutating func update(_ bytes: UnsafeRawBufferPointer) {
-    count &+= UInt64(bytes.count)
-    var bytes = bytes[...]
-    if !rest.isEmpty {
-      let taken = bytes.prefix(64 - rest.count)
-      rest.append(contentsOf: taken)
-      bytes = bytes.dropFirst(taken.count)
-      guard rest.count == 64 else { return }
-      rest.withUnsafeBytes { block in mix(block) }
-      rest.removeAll(keepingCapacity: true)
-    }
-    while bytes.count >= 64 {
-      mix(UnsafeRawBufferPointer(rebasing: bytes.prefix(64)))
-      bytes = bytes.dropFirst(64)
-    }
-    rest.append(contentsOf: bytes)
+    blocks.update(bytes) { Self.mix($0, &words, &state) }
   }
 
   /// The 32 bytes of the digest of everything so far.
   package func finish() -> [UInt8] {
     var last = self
-    var padding: [UInt8] = [0x80]
-    padding.append(contentsOf: repeatElement(0, count: (119 - Int(count % 64)) % 64))
-    let bits = count &* 8
-    for shift in stride(from: 56, through: 0, by: -8) {
-      padding.append(UInt8(truncatingIfNeeded: bits >> UInt64(shift)))
-    }
-    last.update(padding)
-    return last.state.flatMap { word in
-      stride(from: 24, through: 0, by: -8).map { UInt8(truncatingIfNeeded: word >> UInt32($0)) }
-    }
+    last.update(blocks.padding)
+    return MessageBlocks.digest(last.state)
   }
 
   /// The 32 bytes of the digest of one message.
@@ -77,31 +56,43 @@ package struct SHA256 {
       decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
   }
 
-  private mutating func mix(_ block: UnsafeRawBufferPointer) {
+  /// The 32 bytes that 64 hexadecimal digits spell; nil for anything else.
+  package static func digest(hexadecimal text: String) -> [UInt8]? {
+    let digits = text.utf8.compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
+    guard digits.count == 64, text.utf8.count == 64 else { return nil }
+    return (0..<32).map { UInt8(digits[2 * $0] * 16 + digits[2 * $0 + 1]) }
+  }
+
+  private static func mix(_ block: UnsafeRawBufferPointer, _ words: inout [UInt32], _ state: inout [UInt32]) {
     words.withUnsafeMutableBufferPointer { w in
       for index in 0..<16 {
         w[index] = UInt32(bigEndian: block.loadUnaligned(fromByteOffset: index * 4, as: UInt32.self))
       }
       for index in 16..<64 {
         let (a, b) = (w[index - 15], w[index - 2])
-        let low = Self.rotated(a, by: 7) ^ Self.rotated(a, by: 18) ^ (a >> 3)
-        let high = Self.rotated(b, by: 17) ^ Self.rotated(b, by: 19) ^ (b >> 10)
+        let low = rotated(a, by: 7) ^ rotated(a, by: 18) ^ (a >> 3)
+        let high = rotated(b, by: 17) ^ rotated(b, by: 19) ^ (b >> 10)
         w[index] = w[index - 16] &+ low &+ w[index - 7] &+ high
       }
     }
     var (a, b, c, d) = (state[0], state[1], state[2], state[3])
     var (e, f, g, h) = (state[4], state[5], state[6], state[7])
-    for index in 0..<64 {
-      let e1 = Self.rotated(e, by: 6) ^ Self.rotated(e, by: 11) ^ Self.rotated(e, by: 25)
-      let next = h &+ e1 &+ (e & f ^ ~e & g) &+ Self.constants[index] &+ words[index]
-      let a1 = Self.rotated(a, by: 2) ^ Self.rotated(a, by: 13) ^ Self.rotated(a, by: 22)
-      let last = a1 &+ (a & b ^ a & c ^ b & c)
-      (h, g, f, e, d, c, b, a) = (g, f, e, d &+ next, c, b, a, next &+ last)
+    words.withUnsafeBufferPointer { words in
+      constants.withUnsafeBufferPointer { constants in
+        for index in 0..<64 {
+          let e1 = rotated(e, by: 6) ^ rotated(e, by: 11) ^ rotated(e, by: 25)
+          let next = h &+ e1 &+ (e & f ^ ~e & g) &+ constants[index] &+ words[index]
+          let a1 = rotated(a, by: 2) ^ rotated(a, by: 13) ^ rotated(a, by: 22)
+          let last = a1 &+ (a & b ^ a & c ^ b & c)
+          (h, g, f, e, d, c, b, a) = (g, f, e, d &+ next, c, b, a, next &+ last)
+        }
+      }
     }
     for (index, value) in [a, b, c, d, e, f, g, h].enumerated() { state[index] &+= value }
   }
 
+  @inline(__always)
   private static func rotated(_ word: UInt32, by count: UInt32) -> UInt32 {
-    word >> count | word << (32 - count)
+    MessageBlocks.rotatedRight(word, by: count)
   }
 }

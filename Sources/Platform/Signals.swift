@@ -5,8 +5,17 @@
 
 /// What the process does at signals; each function sets it for as long as the process runs.
 package enum Signals {
+  /// What is done at a signal, and how many have come since it was set.
+  private struct Reaction: Sendable {
+    let hangUp: (@Sendable () -> Void)?
+    let body: @Sendable (_ count: Int, _ signal: Int32) -> Void
+    var count = 0
+  }
+
+  private static let reaction = Monitor<Reaction?>(nil)
+
   /// Calls `body` on a thread of its own at every SIGTERM, SIGINT and SIGHUP: ask for the end politely
-  /// at the first, leave at once at the second.
+  /// at the first, leave at once at the second. What was set before is replaced, and its count forgotten.
   ///
   /// - Parameters:
   ///   - hangUp: called at SIGHUP instead, which then asks for something else, such as reading a file again.
@@ -17,24 +26,42 @@ package enum Signals {
     hangUp: (@Sendable () -> Void)? = nil, _ body: @escaping @Sendable (_ count: Int, _ signal: Int32) -> Void
   ) throws(PlatformError) {
     let pipe = try terminationPipe.get()
+    let isFirst = reaction.withLock { reaction in
+      defer { reaction = Reaction(hangUp: hangUp, body: body) }
+      return reaction == nil
+    }
+    guard isFirst else { return }
     let thread = try Thread(name: "signals", stackBytes: 256 << 10) {
-      var count = 0
       while true {
         pipe.wait()
-        for signal in pipe.drain() {
-          if Int32(signal) == SIGHUP, let hangUp {
-            hangUp()
-            continue
-          }
-          count += 1
-          body(count, Int32(signal))
-        }
+        for signal in pipe.drain() { react(to: Int32(signal)) }
       }
     }
     thread.detach()
     // Read once here, so that the handler never is the one to initialise it.
     guard terminationDescriptor >= 0 else { return }
     for number in [SIGTERM, SIGINT, SIGHUP] { signal(number, noteTermination) }
+  }
+
+  private static func react(to signal: Int32) {
+    let current = reaction.withLock { current -> Reaction? in
+      if signal != SIGHUP || current?.hangUp == nil { current?.count += 1 }
+      return current
+    }
+    guard let current else { return }
+    if signal == SIGHUP, let hangUp = current.hangUp {
+      hangUp()
+    } else {
+      current.body(current.count, signal)
+    }
+  }
+
+  /// A mask that blocks every signal but those that a thread's own faults raise.
+  static var faultsOnly: sigset_t {
+    var mask = sigset_t()
+    sigfillset(&mask)
+    for fault in [SIGILL, SIGTRAP, SIGSEGV, SIGABRT, SIGBUS, SIGFPE] { sigdelset(&mask, fault) }
+    return mask
   }
 
   /// Makes writing to a closed pipe or socket an error instead of the end of the process.

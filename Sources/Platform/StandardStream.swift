@@ -21,6 +21,13 @@ package enum StandardStream {
     return true
   }
 
+  /// The width of a terminal; nil where the stream is none, or does not say.
+  package static func columns(of descriptor: Int32) -> Int? {
+    var size = winsize()
+    guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
+    return Int(size.ws_col)
+  }
+
   /// Opens `/dev/null` in place of standard streams that the process was started without: else the first
   /// file or socket opened would get their number, and log lines would go there. Called first in a program.
   package static func openMissing() {

@@ -4,7 +4,8 @@
 package struct Thread: Sendable {
   private let handle: ThreadHandle
 
-  /// Starts `body` on a new thread.
+  /// Starts `body` on a new thread, which no signal interrupts: those that come from outside are for threads of the
+  /// program, also where this code is a library in it.
   ///
   /// - Parameters:
   ///   - name: at most 15 bytes are shown by debuggers on Linux.
@@ -17,6 +18,12 @@ package struct Thread: Sendable {
     defer { pthread_attr_destroy(&attributes) }
     let page = Int(getpagesize())
     pthread_attr_setstacksize(&attributes, (stackBytes + page - 1) / page * page)
+
+    // A new thread inherits the mask of the one that starts it.
+    var mask = Signals.faultsOnly
+    var before = sigset_t()
+    pthread_sigmask(SIG_SETMASK, &mask, &before)
+    defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
 
     let start = Unmanaged.passRetained(StartBox(name: name, body: body))
     #if canImport(Darwin)
@@ -40,6 +47,18 @@ package struct Thread: Sendable {
 
   /// Gives up the right to join; the thread cleans up after itself.
   package func detach() { pthread_detach(handle.thread) }
+}
+
+/// Tells one thread from another for as long as both run.
+package struct ThreadID: Sendable, Equatable {
+  private let handle: ThreadHandle
+
+  /// The calling thread.
+  package static var current: ThreadID { ThreadID(handle: ThreadHandle(thread: pthread_self())) }
+
+  package static func == (a: ThreadID, b: ThreadID) -> Bool {
+    pthread_equal(a.handle.thread, b.handle.thread) != 0
+  }
 }
 
 /// `@unchecked Sendable`: a `pthread_t` is an opaque identifier that any thread may join or detach.

@@ -1,6 +1,6 @@
 // The application: the tables of routes over the served models. `App` knows no sockets; `FrontDoor` calls `answer`.
 
-import HTTP
+package import HTTP
 import JSON
 import OpenAI
 package import Pipeline
@@ -10,9 +10,11 @@ import Platform
 package final class App: Sendable {
   private let router: Router
   private let jobs = ResponseJobs()
+  private let library: Library?
+  private let worker: LibraryWorker?
 
   /// The wires that write errors in a shape of their own.
-  private static let wires: [Wire] = [.messages]
+  private static let wires: [Wire] = [.messages, .ollama]
 
   /// The wire whose words a path's answers are in.
   static func wire(of path: String) -> Wire { wires.first { $0.owns(path) } ?? .openAI }
@@ -24,23 +26,30 @@ package final class App: Sendable {
 
   /// One model that is always there.
   package convenience init(_ model: LoadedModel, settings: ServerSettings = ServerSettings()) {
-    self.init(ModelFleet(model), settings: settings)
+    self.init(ModelFleet(ResidentModel(model)), settings: settings)
   }
 
   /// Models that come and go.
   package init(_ models: ModelFleet, settings: ServerSettings = ServerSettings()) {
     let server = ServerContext(models: models, settings: settings)
     models.addGauge(.storedResponses) { settings.store.byteCount }
+    library = settings.library
+    worker = settings.library.map { LibraryWorker($0, models: models) }
+    if let library = settings.library { models.addGauge(.searchIndexes) { library.memoryBytes } }
+    worker?.resume()
     var router = Router()
     router.errors = Self.errors
     let tables = [
       HealthRoute.table(server), MetricsRoute.table(server), ChatRoute.table(server),
-      CompletionsRoute.table(server),
-      ModelsRoute.table(server), MessagesRoute.table(server), TokenizeRoutes.table(server),
+      CompletionsRoute.table(server), EmbeddingsRoute.table(server), ModelsRoute.table(server),
+      PullRoute.table(server), MessagesRoute.table(server), OllamaRoute.table(server),
+      TokenizeRoutes.table(server),
       OpenAPIRoute.table(server), CapabilitiesRoute.table(server), ResponsesRoute.table(server, jobs),
       ConversationsRoute.table(server), DebugRoute.table(server),
     ]
-    for table in tables { router.add(table) }
+    for table in tables + [FilesRoute.table(server), VectorStoresRoute.table(server, worker)] {
+      router.add(table)
+    }
     self.router = router
   }
 
@@ -48,7 +57,20 @@ package final class App: Sendable {
   package var routes: [(method: String, pattern: String)] { router.routes.map { ($0.method, $0.pattern) } }
 
   /// Gives responses in the background some time to finish, then fails them. Called when no connection is left.
-  package func finish(seconds: Double) { jobs.stop(seconds: seconds) }
+  package func finish(seconds: Double) {
+    jobs.stop(seconds: seconds)
+    worker?.stop()
+    library?.stop()
+  }
+
+  /// The response to a request that came without a socket: nobody has to be let in, and no listener adds anything.
+  package func respond(to request: Request, _ context: ConnectionContext) -> Response {
+    Self.wire(of: request.path).finished(
+      screen(request, context) ?? answer(request, context), requestID: context.requestID)
+  }
+
+  /// Ends responses in the background that were asked for by these keys.
+  func cut(keys: Set<UInt64>) { jobs.cut(keys: keys) }
 
   /// The response to a request whose body has been read. Blocks while the answer is computed.
   func answer(_ request: Request, _ context: ConnectionContext) -> Response {

@@ -8,22 +8,44 @@ import Platform
 package final class FrontDoor: Sendable {
   private let access: Access
   private let metrics: Metrics
+  private let page: Page?
   private let app = Monitor<App?>(nil)
+  private let leaving = Monitor(false)
+  /// What goes on before there is an application, in words.
+  private let progress = Monitor<String?>(nil)
 
-  package init(access: Access, metrics: Metrics) {
+  /// - Parameter page: the chat page; nil serves none.
+  package init(access: Access, metrics: Metrics, page: Page? = nil) {
     self.access = access
     self.metrics = metrics
+    self.page = page
   }
 
   /// From now on requests get to the application; until then they are told that the model is loading.
   package func open(_ app: App) { self.app.withLock { $0 = app } }
 
+  /// From now on every entrance says that the server ends.
+  package func leave() { leaving.withLock { $0 = true } }
+
+  /// Ends what runs by keys that hold no longer, but for connections: responses in the background.
+  package func cut(keys: Set<UInt64>) { app.withLock { $0 }?.cut(keys: keys) }
+
+  /// Until then, what clients are told, such as how much of a model has been downloaded; nil for the usual words.
+  package func tell(_ words: String?) { progress.withLock { $0 = words } }
+
   /// What a listener needs.
-  package func listenerConfiguration(limits: Limits = Limits()) -> Listener.Configuration {
+  package func listenerConfiguration(
+    limits: Limits = Limits(), entrance: Entrance = .only
+  ) -> Listener.Configuration {
     var configuration = Listener.Configuration()
     configuration.limits = limits
     configuration.errors = App.errors
-    configuration.screen = { [self] request, context in screen(request, context) }
+    configuration.screen = { [self] request, context in
+      context.entrance = entrance
+      context.isLeaving = leaving.withLock { $0 }
+      return screen(request, context)
+    }
+    configuration.isUrgent = { [access] request, context in access.isUrgent(request, context) }
     configuration.finish = { [self] response, request, context in
       let wire = App.wire(of: request.path)
       return access.dress(wire.finished(response, requestID: context.requestID), to: request)
@@ -42,7 +64,12 @@ package final class FrontDoor: Sendable {
   }
 
   private func screen(_ request: Request, _ context: ConnectionContext) -> Response? {
-    if let answer = access.screen(request, context, App.wire(of: request.path)) { return answer }
+    // The page speaks with the API for clients, which an entrance for administration does not have.
+    let file = context.entrance == .administration ? nil : page?.answer(request)
+    if let answer = access.screen(request, context, App.wire(of: request.path), isOpen: file != nil) {
+      return answer
+    }
+    if let file { return file }
     if let app = app.withLock({ $0 }) { return app.screen(request, context) }
     let isLiveness =
       request.path.utf8.elementsEqual("/livez".utf8) && ["GET", "HEAD"].contains(request.method)
@@ -50,6 +77,11 @@ package final class FrontDoor: Sendable {
   }
 
   private func loading(_ request: Request, _ context: ConnectionContext) -> Response {
-    App.wire(of: request.path).response(.loading, requestID: context.requestID)
+    var error = APIError.loading
+    if let words = progress.withLock({ $0 }) {
+      error.code = "downloading"
+      error.message = words
+    }
+    return App.wire(of: request.path).response(error, requestID: context.requestID)
   }
 }

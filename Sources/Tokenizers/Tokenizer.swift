@@ -63,6 +63,12 @@ package final class Tokenizer: Sendable {
     return ids
   }
 
+  /// The special tokens around a single text.
+  package var textFrame: (before: [Int32], after: [Int32]) { (postProcessor.before, postProcessor.after) }
+
+  /// The special tokens around two texts.
+  package var pairFrame: PairFrame { postProcessor.pair }
+
   private static func normalize(_ bytes: [UInt8], _ range: Range<Int>, _ normalizers: [Normalizer]) -> [UInt8]
   {
     var text = bytes

@@ -1,15 +1,17 @@
 // NFC, NFD, NFKC and NFKD (Unicode Standard Annex 15) on UTF-8.
 
 /// The tables of normalisation, expanded once on first use.
-struct UnicodeNormalization: Sendable {
-  enum Form: Sendable {
+package struct UnicodeNormalization: Sendable {
+  /// The four forms of the annex.
+  package enum Form: Sendable {
     case nfc, nfd, nfkc, nfkd
 
     var composes: Bool { self == .nfc || self == .nfkc }
     var isCompatible: Bool { self == .nfkc || self == .nfkd }
   }
 
-  static let tables = UnicodeNormalization()
+  /// The only ones.
+  package static let tables = UnicodeNormalization()
 
   private let combiningClass: ScalarTable
   /// One step of canonical decomposition: one or two scalars.
@@ -50,8 +52,8 @@ struct UnicodeNormalization: Sendable {
     digits.reduce(0) { $0 << 4 | UInt32($1 < 0x40 ? $1 &- 0x30 : $1 &- 0x37) }
   }
 
-  /// The text in `form`, or nil when it already is.
-  func normalized(_ bytes: [UInt8], _ range: Range<Int>, to form: Form) -> [UInt8]? {
+  /// The UTF-8 text in `form`, or nil when it already is.
+  package func normalized(_ bytes: [UInt8], _ range: Range<Int>, to form: Form) -> [UInt8]? {
     guard !isNormalized(bytes, range, form) else { return nil }
     var scalars = decomposed(bytes, range, isCompatible: form.isCompatible)
     reorder(&scalars)

@@ -65,26 +65,56 @@ import Testing
     #expect(error?.description.hasBytes("cannot listen on \(host):\(port): ") == true)
   }
 
-  @Test func `connections over the limit get 503 and the others go on`() throws {
-    let server = try LiveServer { $0.limits.connections = 2 }
-    defer { server.stop() }
-    let first = try server.client()
-    let second = try server.client()
-    for client in [first, second] {
-      client.send(get)
-      #expect(client.read(until: "GET /a").hasBytes("200 OK"))
+  @Test func `where all connections work, others get 503, and urgent ones an answer`() throws {
+    let gate = Monitor(false)
+    let server = try LiveServer {
+      $0.limits.connections = 2
+      $0.isUrgent = { request, _ in request.path == "/health" }
+    } handler: { request, context in
+      if request.path == "/wait" { let _: Bool? = gate.wait { $0 ? true : nil } }
+      return LiveServer.echo(request, context)
     }
-    let third = try server.client()
-    third.send(get)
-    let refusal = third.readToEnd()
+    defer { server.stop() }
+    let workers = try (0..<2).map { _ in try server.client() }
+    for worker in workers { worker.send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n") }
+    // The workers have to be at work.
+    usleep(100_000)
+    let refusal = try server.exchange("GET /a HTTP/1.1\r\nHost: h\r\n\r\n")
     #expect(refusal.beginsWithBytes("HTTP/1.1 503 Service Unavailable\r\n"))
-    #expect(refusal.hasBytes("\r\nretry-after: 1\r\n"))
+    #expect(refusal.hasBytes("\r\nretry-after: 1\r\n") && refusal.hasBytes("All 2 connections"))
     #expect(!refusal.hasBytes("<still open>"))
-    second.send(get)
-    #expect(second.read(until: "GET /a").hasBytes("200 OK"))
-    first.close()
-    for _ in 0..<100 where server.listener.connectionCount > 1 { usleep(10_000) }
+    for _ in 0..<20 {
+      let answer = try server.exchange("GET /health HTTP/1.1\r\nHost: h\r\n\r\n")
+      #expect(answer.hasBytes("200 OK") && answer.hasBytes("\r\nconnection: close\r\n"))
+    }
+    gate.update { $0 = true }
+    for worker in workers { #expect(worker.read(until: "GET /wait").hasBytes("200 OK")) }
+    workers[0].close()
     #expect(try server.exchange("GET /b HTTP/1.0\r\n\r\n").hasBytes("GET /b"))
+  }
+
+  @Test func `strangers who open connections faster than their time runs out keep nobody out`() throws {
+    let server = try LiveServer { $0.limits.connections = 16 }
+    defer { server.stop() }
+    let kept = try server.client()
+    kept.send(get)
+    #expect(kept.read(until: "GET /a").hasBytes("200 OK"))
+    var strangers: [RawClient] = []
+    for round in 0..<100 {
+      for kind in 0..<4 {
+        let stranger = try server.client()
+        switch kind {
+        case 0: break
+        case 1: stranger.send("GET / HTTP/1.1\r\n")
+        case 2: stranger.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\na")
+        default: stranger.send(get)
+        }
+        strangers.append(stranger)
+      }
+      #expect(try server.exchange("GET /b HTTP/1.0\r\n\r\n").hasBytes("GET /b"), "round \(round)")
+    }
+    #expect(server.listener.connectionCount <= 16 + 64)
+    for stranger in strangers { stranger.close() }
   }
 
   @Test func `a head that does not come in time is 408, nothing at all is just closed`() throws {

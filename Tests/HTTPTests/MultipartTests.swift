@@ -26,7 +26,8 @@ import Testing
     #expect(
       try parse(body).get() == [
         FormPart(name: "request", body: Array("{}".utf8)),
-        FormPart(name: "cat", body: Array("\r\n--xY".utf8)),
+        FormPart(
+          name: "cat", body: Array("\r\n--xY".utf8), filename: "a \"b\".png", contentType: "Image/PNG; q=1"),
         FormPart(name: "empty", body: []),
       ])
   }

@@ -136,6 +136,24 @@ import Testing
     }
   }
 
+  @Test mutating func `a text that is computed again is not kept twice`() {
+    let text = tokens(1, blocks: 6)
+    _ = run(text)
+    // The same text, of which nothing is taken from the cache: it came out of the model, token by token.
+    var path = PrefixCache.Path(PrefixCache.Root(ropeVariant: 0))
+    var table: [Int32] = []
+    for blocks in 1...6 {
+      cache.evict(untilFree: 1, pool: &pool)
+      #expect(pool.extend(&table, to: blocks))
+      cache.record(text, computed: blocks * KVCache.blockTokens, path: &path, table: table, pool: &pool)
+    }
+    #expect(cache.count == 6)
+    #expect(pool.freeCount == 2)
+    pool.release(&table)
+    cache.evict(untilFree: 8, pool: &pool)
+    #expect(pool.freeCount == 8)
+  }
+
   @Test mutating func `blocks of a running sequence stay`() {
     let known = tokens(1, blocks: 2)
     _ = run(known)

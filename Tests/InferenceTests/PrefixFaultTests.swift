@@ -146,7 +146,7 @@ import Testing
     _ = try PrefixStore.open(
       folder: "/all", limit: 1 << 20, names: names, bytesPerBlock: Self.payloadBytes, files: disk)?
       .finish([]) { _ in path(1...1)[0] }
-    let model = String(SHA256.hexadecimal(names.model).prefix(32))
+    let model = StoreOpening.folderName(names, SHA256.digest([]))
     for block in path(1...3) {
       let file = try #require(
         PrefixFile.encode(

@@ -121,6 +121,17 @@ struct JSONSuiteTests {
     #expect(value == ["a": [nil, true, false, -1, 15.0, "x\n", [:], []]])
   }
 
+  @Test func `the words of Python's json for what is not finite are taken where they are allowed`() throws {
+    let text = Array(#"{"limit": [0.0, Infinity], "low": -Infinity, "none": NaN, "one": -1}"#.utf8)
+    let value = try JSONValue(parsing: text, allowsNonFinite: true)
+    #expect(value["limit"]?[1]?.doubleValue == .infinity && value["low"]?.doubleValue == -.infinity)
+    #expect(value["none"]?.doubleValue?.isNaN == true && value["one"] == -1)
+    #expect(throws: JSONError.self) { try JSONValue(parsing: text) }
+    for wrong in ["Inf", "-Inf", "Infinit", "nan"] {
+      #expect(throws: JSONError.self) { try JSONValue(parsing: Array(wrong.utf8), allowsNonFinite: true) }
+    }
+  }
+
   @Test(arguments: [
     ("", 0, "the document ends where a value should stand"), ("[1,]", 3, "expected a value"),
     ("[1", 2, "expected ',' or ']'"),

@@ -123,7 +123,7 @@ struct ResponseTests {
     #expect(
       ModelObject.list([model]).text
         == #"{"object":"list","data":[{"id":"org/m","object":"model","created":7,"owned_by":"mlxserve","#
-        + #""context_length":128,"input_modalities":["text"],"size_bytes":null,"aliases":[],"pinned":false,"#
+        + #""context_length":128,"input_modalities":["text"],"task":null,"embedding":null,"size_bytes":null,"aliases":[],"pinned":false,"#
         + #""status":{"value":"loaded"}}]}"#)
   }
 

@@ -36,6 +36,31 @@ import Testing
     #expect(try shell("trap").text == "")
   }
 
+  @Test func `a program reads what it is given, and nothing else`() throws {
+    var text: [UInt8] = []
+    let input = [UInt8](repeating: 0x61, count: ChildProcess.inputLimit)
+    let ending = try ChildProcess.stream("/bin/cat", [], input: input) { bytes in
+      text += bytes
+      return true
+    }
+    #expect(ending == .exited(0))
+    #expect(text == input)
+    #expect(throws: PlatformError.self) {
+      try ChildProcess.stream("/bin/cat", [], input: input + [0x61]) { _ in true }
+    }
+    #expect(try ChildProcess.stream("/bin/true", [], input: input) { _ in true } == .exited(0))
+  }
+
+  @Test func `output comes while the program runs, until its reader takes no more`() throws {
+    var pieces = 0
+    let ending = try ChildProcess.stream("/bin/sh", ["-c", "while echo x; do sleep 0.1; done"]) { _ in
+      pieces += 1
+      return pieces < 3
+    }
+    #expect(ending == .tooMuchOutput)
+    #expect(pieces == 3)
+  }
+
   @Test func `too much output ends the program`() throws {
     #expect(try shell("yes", limit: 100_000).ending == .tooMuchOutput)
     #expect(try shell("printf 12345", limit: 5).ending == .exited(0))

@@ -74,7 +74,12 @@ import Testing
   }
 }
 
-/// Never returns: each call needs its own frame.
+/// Never returns: each call needs its own frame, because its array is used after the inner call.
+@inline(never)
 private func depth(_ number: Int) -> Int {
-  withUnsafePointer(to: number) { depth($0.pointee &+ 1) &+ $0.pointee }
+  withUnsafeTemporaryAllocation(of: Int.self, capacity: 16) { frame in
+    frame.initialize(repeating: number)
+    let inner = depth(number &+ 1)
+    return inner &+ frame[inner & 15]
+  }
 }

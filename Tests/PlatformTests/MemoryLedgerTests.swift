@@ -27,6 +27,15 @@ import Testing
     #expect(ledger.left == 100)
   }
 
+  @Test func `an account without a limit goes on for ever`() {
+    let ledger = MemoryLedger()
+    for _ in 0..<4 {
+      #expect(ledger.reserve(.max, for: .weights))
+      ledger.release(.max, from: .weights)
+    }
+    #expect(ledger.left == .max)
+  }
+
   @Test func `a snapshot has every kind with its present and its peak`() {
     let ledger = MemoryLedger(limit: 100)
     #expect(ledger.reserve(50, for: .kvCache))

@@ -3,14 +3,112 @@
 import HTTP
 import Inference
 import JSON
-import Server
+import Platform
 import Testing
+
+@testable import Server
 
 @Suite struct AccessTests {
   private let app = makeApp(FakeService("x"))
 
   private func refusal(_ door: Door, _ headers: Headers, path: String = "/v1/models") throws -> String? {
     try door.screen("GET", path, headers: headers)?.refusal
+  }
+
+  // MARK: Wrong keys
+
+  @Test func `an address may try some wrong keys, then one a second`() {
+    var wrong = WrongKeys()
+    let start = Instant.now
+    func note(from address: String, at time: Instant) -> Int? { wrong.note(from: address, at: time) }
+    for _ in 0..<20 { #expect(note(from: "a", at: start) == nil) }
+    #expect(note(from: "a", at: start) == 1)
+    #expect(note(from: "b", at: start) == nil)
+    let later = start.adding(seconds: 1.1)
+    #expect(note(from: "a", at: later) == nil)
+    #expect(note(from: "a", at: later) == 1)
+    for _ in 0..<20 { #expect(note(from: "a", at: start.adding(seconds: 1000)) == nil) }
+    #expect(note(from: "a", at: start.adding(seconds: 1000)) == 1)
+  }
+
+  @Test func `among too many wrong keys only clients that were known before go on`() {
+    var wrong = WrongKeys()
+    let start = Instant.now
+    func note(from address: String, at time: Instant) -> Int? { wrong.note(from: address, at: time) }
+    func admits(_ client: UInt64, from address: String, at time: Instant) -> Bool {
+      wrong.admits(client, from: address, at: time)
+    }
+    #expect(admits(1, from: "a", at: start))
+    for _ in 0..<20 { #expect(note(from: "a", at: start) == nil) }
+    #expect(admits(1, from: "a", at: start) && !admits(2, from: "a", at: start))
+    #expect(admits(2, from: "b", at: start))
+    #expect(admits(2, from: "a", at: start.adding(seconds: 1.1)))
+  }
+
+  @Test func `what is remembered of addresses is bounded`() {
+    var wrong = WrongKeys()
+    let start = Instant.now
+    func note(from address: String, at time: Instant) -> Int? { wrong.note(from: address, at: time) }
+    for number in 0..<20_000 {
+      #expect(note(from: "\(number)", at: start.adding(seconds: Double(number) / 1000)) == nil)
+    }
+    #expect(wrong.count <= 4_096)
+  }
+
+  @Test func `too many wrong keys are told, and health is still there`() throws {
+    let door = try makeDoor(app) { try? $0.keys.add("right", source: "test") }
+    func ask(_ key: String) throws -> String? {
+      try refusal(door, ["host": "localhost", "authorization": "Bearer \(key)"])
+    }
+    for _ in 0..<20 { #expect(try ask("wrong") == "401 invalid_api_key null") }
+    #expect(try ask("wrong") == "429 too_many_wrong_keys null")
+    #expect(try ask("right") == "429 too_many_wrong_keys null")
+    #expect(try refusal(door, ["host": "localhost"]) == "401 invalid_api_key null")
+    #expect(try refusal(door, ["host": "localhost"], path: "/health") == nil)
+  }
+
+  // MARK: Roles and entrances
+
+  private static let adminPaths = [("GET", "/metrics"), ("POST", "/models/load"), ("POST", "/models/unload")]
+
+  private func ask(
+    _ method: String, _ path: String, isAdmin: Bool = true, at entrance: Entrance = .only
+  ) throws -> String {
+    let context = ConnectionContext()
+    context.client = ClientIdentity(number: 1, name: "a", key: 1, isAdmin: isAdmin)
+    context.entrance = entrance
+    let answer = try app.send(method, path, body: method == "POST" ? #"{"model":"m"}"# : "", context: context)
+    return answer.status < 400 ? "ok" : answer.refusal
+  }
+
+  @Test(arguments: adminPaths)
+  func `what concerns all clients needs the role`(method: String, path: String) throws {
+    #expect(try ask(method, path, isAdmin: false) == "403 admin_required null")
+    #expect(try ask(method, path).contains("admin") == false)
+  }
+
+  @Test(arguments: adminPaths)
+  func `with an entrance of its own it is only there`(method: String, path: String) throws {
+    #expect(try ask(method, path, at: .clients) == "403 wrong_entrance null")
+    #expect(try ask(method, path, at: .administration).contains("entrance") == false)
+    #expect(try ask(method, path, isAdmin: false, at: .administration) == "403 admin_required null")
+  }
+
+  @Test func `the entrance for administration answers nobody's prompts`() throws {
+    #expect(try ask("POST", "/tokenize", at: .administration) == "403 wrong_entrance null")
+    for path in ["/health", "/ready", "/readyz", "/livez", "/models"] {
+      for entrance in [Entrance.only, .clients, .administration] {
+        #expect(try ask("GET", path, isAdmin: false, at: entrance) == "ok", "\(path)")
+      }
+    }
+    #expect(try ask("GET", "/v1/models", isAdmin: false) == "ok")
+  }
+
+  @Test func `when the server ends, every entrance says so`() throws {
+    let context = ConnectionContext()
+    context.isLeaving = true
+    #expect(try app.send("GET", "/health", context: context).refusal == "503 shutting_down null")
+    #expect(try app.send("GET", "/livez", context: context).status == 200)
   }
 
   // MARK: Hosts
@@ -190,7 +288,8 @@ import Testing
     }
     #expect(try status("one") == nil)
     file.write("alice: two\nbob: three")
-    #expect(try access.reload() == 2)
+    let (count, gone) = try access.reload()
+    #expect(count == 2 && gone.count == 1)
     #expect(try status("one") == 401)
     #expect(try status("two") == nil)
     file.write("# all gone")

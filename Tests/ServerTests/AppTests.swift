@@ -18,7 +18,7 @@ struct AppTests {
   @Test func `models are listed and found by their escaped id`() throws {
     let model =
       #"{"id":"org/m","object":"model","created":5,"owned_by":"mlxserve","context_length":400,"#
-      + #""input_modalities":["text"],"size_bytes":0,"#
+      + #""input_modalities":["text"],"task":"chat","embedding":null,"size_bytes":0,"#
       + #""aliases":[],"pinned":false,"status":{"value":"loaded"}}"#
     #expect(try app.send("GET", "/v1/models").text == #"{"object":"list","data":[\#(model)]}"#)
     #expect(try app.send("GET", "/v1/models/org%2Fm").text == model)

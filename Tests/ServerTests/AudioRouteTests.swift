@@ -28,7 +28,7 @@ import Tokenizers
     let model = LoadedModel(
       id: "m", created: 0, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
       endTokens: [Marker.end], media: rules)
-    let server = ServerContext(models: ModelFleet(model), settings: ServerSettings())
+    let server = ServerContext(models: ModelFleet(ResidentModel(model)), settings: ServerSettings())
     return RequestContext(server: server, lease: try server.models.leaseFirst())
   }
 

@@ -78,8 +78,11 @@ struct DocumentationTests {
     return "{\(members.joined(separator: ","))}"
   }
 
-  private func check(_ field: DocumentedField, path: String, needed: [(String, String)]) throws {
-    let answer = try makeApp(FakeService("xyz")).send("POST", path, body: body(field, needed: needed))
+  private func check(
+    _ field: DocumentedField, path: String, needed: [(String, String)],
+    _ app: App = makeApp(FakeService("xyz"))
+  ) throws {
+    let answer = try app.send("POST", path, body: body(field, needed: needed))
     #expect(answer.headers["x-mlxserve-ignored"] == nil)
     switch field.treatment {
     case "honoured", "accepted": #expect(answer.status == 200, "\(answer.text)")
@@ -98,6 +101,12 @@ struct DocumentationTests {
   @Test(arguments: completions)
   func `a completions field is treated as documented`(field: DocumentedField) throws {
     try check(field, path: "/v1/completions", needed: [("model", "\"m\""), ("prompt", "\"x\"")])
+  }
+
+  @Test(arguments: DocumentedField.all(under: "Embeddings"))
+  func `an embeddings field is treated as documented`(field: DocumentedField) throws {
+    try check(
+      field, path: "/v1/embeddings", needed: [("model", "\"e\""), ("input", "\"x\"")], makeEmbeddingApp())
   }
 
   @Test(arguments: responses)

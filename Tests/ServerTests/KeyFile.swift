@@ -55,11 +55,12 @@ struct Door {
 }
 
 func makeDoor(
-  _ app: App?, metrics: Metrics = Metrics(), configure: (inout Access.Settings) throws -> Void = { _ in }
+  _ app: App?, metrics: Metrics = Metrics(), page: Page? = nil, entrance: Entrance = .only,
+  configure: (inout Access.Settings) throws -> Void = { _ in }
 ) throws -> Door {
   var settings = Access.Settings()
   try configure(&settings)
-  let door = FrontDoor(access: try Access(settings), metrics: metrics)
+  let door = FrontDoor(access: try Access(settings), metrics: metrics, page: page)
   if let app { door.open(app) }
-  return Door(door: door, configuration: door.listenerConfiguration())
+  return Door(door: door, configuration: door.listenerConfiguration(entrance: entrance))
 }

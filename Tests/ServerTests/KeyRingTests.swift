@@ -13,11 +13,48 @@ import Testing
     #expect(ring.count == 4)
     #expect(client(ring, "sk-1")?.name == "alice")
     #expect(client(ring, "sk-3")?.name == "bob")
-    #expect(client(ring, "sk-4") == client(ring, "sk-1"))
+    #expect(client(ring, "sk-4")?.number == client(ring, "sk-1")?.number)
     // The first bytes of its SHA-256 stand for a key without a name.
     #expect(client(ring, "sk:2")?.name == "key-8193ebc7")
     #expect(client(ring, "alice: sk-1") == nil)
     #expect(client(ring, "# who") == nil)
+  }
+
+  @Test func `a role stands after the name, and old files mean what they meant`() throws {
+    let oldFile = KeyFile("alice: sk-1\nsk-2")
+    let old = try KeyRing(file: oldFile.path)
+    #expect(client(old, "sk-1")?.isAdmin == true && client(old, "sk-2")?.isAdmin == true)
+    let file = KeyFile("ops admin: sk-1\nalice: sk-2\nsk-3\nbob user: sk-4\nops: sk-5")
+    let ring = try KeyRing(file: file.path)
+    #expect(
+      ["sk-1", "sk-2", "sk-3", "sk-4", "sk-5"].map { client(ring, $0)?.isAdmin } == [
+        true, false, false, false, false,
+      ])
+    #expect(client(ring, "sk-1")?.name == "ops" && client(ring, "sk-4")?.name == "bob")
+    #expect(client(ring, "sk-1")?.number == client(ring, "sk-5")?.number)
+    #expect(client(ring, "sk-1")?.key != client(ring, "sk-5")?.key)
+    let userFile = KeyFile("bob user: sk-1\nalice: sk-2")
+    let users = try KeyRing(file: userFile.path)
+    #expect(client(users, "sk-1")?.isAdmin == false && client(users, "sk-2")?.isAdmin == true)
+  }
+
+  @Test func `who starts the server is an admin, whatever a file says`() throws {
+    var ring = KeyRing()
+    try ring.add("mine", source: "--api-key")
+    let file = KeyFile("ops admin: sk-1\nalice: sk-2")
+    ring.add(try KeyRing(file: file.path))
+    #expect(client(ring, "mine")?.isAdmin == true && client(ring, "sk-2")?.isAdmin == false)
+    #expect(ring.numbers.count == 3)
+  }
+
+  @Test func `a word that is no role is refused, and what has a space is no name`() {
+    let file = KeyFile("ops root: sk-1")
+    let wrong = #expect(throws: KeyError.self) { try KeyRing(file: file.path) }
+    #expect(wrong?.description.contains("line 1: after the name stands no role") == true)
+    for text in ["ops admin : sk-1", "ops  admin user: sk-1", "ops admin:sk-1"] {
+      let file = KeyFile(text)
+      #expect(throws: KeyError.self) { try KeyRing(file: file.path) }
+    }
   }
 
   @Test func `keys are compared byte by byte, as a whole`() throws {

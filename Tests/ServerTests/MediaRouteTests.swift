@@ -36,7 +36,7 @@ private let rules = MediaRules(
     let model = LoadedModel(
       id: "m", created: 0, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
       endTokens: [Marker.end], media: takesImages ? rules : MediaRules())
-    let server = ServerContext(models: ModelFleet(model), settings: settings)
+    let server = ServerContext(models: ModelFleet(ResidentModel(model)), settings: settings)
     return RequestContext(server: server, lease: try server.models.leaseFirst())
   }
 

@@ -162,9 +162,10 @@ import Testing
 
   @Test func `memory is told by what it is held for, as the ledger has it`() throws {
     let fleet = ModelFleet(
-      LoadedModel(
-        id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: tinyTemplate,
-        endTokens: [Marker.end]))
+      ResidentModel(
+        LoadedModel(
+          id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: tinyTemplate,
+          endTokens: [Marker.end])))
     let app = App(fleet)
     fleet.ledger.add(4096, to: .weights)
     fleet.ledger.add(700, to: .requestBodies)

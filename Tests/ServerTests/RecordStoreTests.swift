@@ -359,3 +359,55 @@ struct ResponseStoreTests {
     #expect(store.records(of: ClientIdentity(number: 9)).response("r") == response("r"))
   }
 }
+
+@Suite struct RecordShareTests {
+  private func response(_ id: String, _ text: String) -> StoredResponse {
+    StoredResponse(
+      body: JSONObject([("id", .string(id)), ("status", "completed"), ("text", .string(text))]), context: [],
+      input: [], reasoning: .openai)
+  }
+
+  private func client(_ number: UInt64) -> ClientIdentity {
+    ClientIdentity(number: number, name: "\(number)")
+  }
+
+  private func store(count: Int = 10, bytes: Int = 64 << 20) throws -> ResponseStore {
+    var settings = ResponseStore.Settings()
+    settings.count = count
+    settings.bytes = bytes
+    return try ResponseStore(settings)
+  }
+
+  @Test func `one client's records push out its own, not those of others`() throws {
+    let store = try store()
+    let (quiet, loud) = (store.records(of: client(1)), store.records(of: client(2)))
+    for number in 0..<4 { try quiet.put(response("q\(number)", "")) }
+    for number in 0..<100 { try loud.put(response("l\(number)", "")) }
+    #expect((0..<4).allSatisfy { quiet.response("q\($0)") != nil })
+    #expect((0..<100).filter { loud.response("l\($0)") != nil } == Array(94..<100))
+    // A third one gets its part from who has most.
+    let third = store.records(of: client(3))
+    for number in 0..<3 { try third.put(response("t\(number)", "")) }
+    #expect((0..<3).allSatisfy { third.response("t\($0)") != nil })
+    #expect((0..<4).allSatisfy { quiet.response("q\($0)") != nil })
+    #expect((0..<100).count { loud.response("l\($0)") != nil } == 3)
+  }
+
+  @Test func `the same by bytes, and a record beyond its client's part is refused`() throws {
+    let store = try store(count: 1000, bytes: 10_000)
+    let (quiet, loud) = (store.records(of: client(1)), store.records(of: client(2)))
+    for number in 0..<4 { try quiet.put(response("q\(number)", String(repeating: "a", count: 1000))) }
+    for number in 0..<20 { try loud.put(response("l\(number)", String(repeating: "a", count: 1000))) }
+    #expect((0..<4).allSatisfy { quiet.response("q\($0)") != nil })
+    #expect(loud.response("l19") != nil && loud.response("l0") == nil)
+    let error = #expect(throws: PlatformError.self) {
+      try loud.put(response("large", String(repeating: "a", count: 8_000)))
+    }
+    #expect(error.map { APIError(storing: $0).code } == "storage_full")
+    #expect((0..<4).allSatisfy { quiet.response("q\($0)") != nil } && loud.response("l19") != nil)
+    // Alone in the store a client may use all of it.
+    let alone = try self.store(count: 1000, bytes: 10_000).records(of: client(2))
+    try alone.put(response("large", String(repeating: "a", count: 8_000)))
+    #expect(alone.response("large") != nil)
+  }
+}

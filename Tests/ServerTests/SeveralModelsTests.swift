@@ -38,7 +38,7 @@ import Testing
     defer { fleet.stop() }
     let unloaded =
       #"{"id":"org/n","object":"model","created":3,"owned_by":"mlxserve","context_length":null,"#
-      + #""input_modalities":null,"size_bytes":null,"aliases":["gpt-4o"],"pinned":false,"status":{"value":"unloaded"}}"#
+      + #""input_modalities":null,"task":null,"embedding":null,"size_bytes":null,"aliases":["gpt-4o"],"pinned":false,"status":{"value":"unloaded"}}"#
     #expect(try app.send("GET", "/v1/models/org%2Fn").text == unloaded)
     #expect(try app.send("GET", "/v1/models/org/n").text == unloaded)
     #expect(try app.send("GET", "/v1/models/gpt-4o").text == unloaded)

@@ -27,7 +27,7 @@ import Testing
     let list = TokenList(
       tokens: [Int32](repeating: 195, count: 100_000), tokenizer: tinyTokenizer, maxContext: 1,
       wantsPieces: true, wantsStrings: true,
-      loan: MemoryLoan(ledger, for: .requestBodies, patience: 0))
+      loan: MemoryLoan(ledger, for: .answers, patience: 0))
     guard case .stream(let send) = list.response.body else {
       Issue.record("the answer is in one piece")
       return
@@ -54,6 +54,6 @@ import Testing
     }
     #expect(try send(1000).refusal == "503 insufficient_memory null")
     #expect(try send(100).status == 200)
-    #expect(garage.ledger.bytes(of: .requestBodies) == 0)
+    #expect(garage.ledger.bytes(of: .answers) == 0)
   }
 }

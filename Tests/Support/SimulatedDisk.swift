@@ -164,6 +164,27 @@ package final class SimulatedDisk: FileSystem {
     }
   }
 
+  package func truncate(_ descriptor: Int, to count: Int) -> Int {
+    call { state, _ in
+      guard let node = state.open[descriptor]?.entry.node else { return -Int(EBADF) }
+      let excess = state.nodes[node].bytes.count - count
+      if excess > 0 { state.nodes[node].bytes.removeLast(excess) }
+      return 0
+    }
+  }
+
+  /// A copy, as long as the file stays as it is.
+  package func map(_ descriptor: Int, _ count: Int, into bytes: inout SharedBytes?) -> Int {
+    var found: [UInt8] = []
+    let result = call { state, _ in
+      guard let node = state.open[descriptor]?.entry.node else { return -Int(EBADF) }
+      found = Array(state.nodes[node].bytes.prefix(count))
+      return found.count < count ? -Int(EINVAL) : 0
+    }
+    if result == 0 { bytes = SharedBytes(copying: found) }
+    return result
+  }
+
   package func examine(_ descriptor: Int, _ facts: inout FileFacts) -> Int {
     var found = FileFacts()
     let result = call { state, _ in
@@ -225,6 +246,17 @@ package final class SimulatedDisk: FileSystem {
       guard state.entries[path] == nil else { return -Int(EEXIST) }
       guard state.entries[Self.parent(of: path)] != nil else { return -Int(ENOENT) }
       state.entries[path] = Entry(node: nil)
+      return 0
+    }
+  }
+
+  package func rmdir(_ path: String) -> Int {
+    call { state, _ in
+      guard state.entries[path] == Entry(node: nil) else { return -Int(ENOENT) }
+      guard !state.entries.keys.contains(where: { $0 != path && Self.parent(of: $0) == path }) else {
+        return -Int(ENOTEMPTY)
+      }
+      state.entries[path] = nil
       return 0
     }
   }

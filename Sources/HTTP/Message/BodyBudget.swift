@@ -16,7 +16,7 @@ final class BodyBudget: Sendable {
   /// About how many times a body is held until it is answered: as it came, as values, and in the text of its prompt.
   private static let copies = 4
   /// How long cached prefixes have to make room, seconds.
-  private static let patience = 0.5
+  static let patience = 0.5
 
   /// Takes `bytes` out of the budget; false, and nothing taken, when they are not there. May wait for what others
   /// give back.

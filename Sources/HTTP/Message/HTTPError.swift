@@ -19,6 +19,8 @@ package enum HTTPError: Error, Equatable, Sendable, CustomStringConvertible {
   case unsupportedCoding
   case unsupportedVersion
   case tooManyConnections(limit: Int)
+  /// One key has as many connections as it may.
+  case tooManyOfKey(limit: Int)
   /// All request bodies together exceed what the server holds in memory.
   case tooManyBodies
   case shuttingDown
@@ -33,6 +35,7 @@ package enum HTTPError: Error, Equatable, Sendable, CustomStringConvertible {
     case .bodyTooLarge: 413
     case .targetTooLong: 414
     case .unsupportedExpectation: 417
+    case .tooManyOfKey: 429
     case .headersTooLarge: 431
     case .internalError: 500
     case .unsupportedMethod, .unsupportedCoding: 501
@@ -56,7 +59,7 @@ package enum HTTPError: Error, Equatable, Sendable, CustomStringConvertible {
     case .unsupportedMethod: "unsupported_method"
     case .unsupportedCoding: "unsupported_transfer_coding"
     case .unsupportedVersion: "unsupported_http_version"
-    case .tooManyConnections: "too_many_connections"
+    case .tooManyConnections, .tooManyOfKey: "too_many_connections"
     case .tooManyBodies: "overloaded"
     case .shuttingDown: "shutting_down"
     }
@@ -83,6 +86,8 @@ package enum HTTPError: Error, Equatable, Sendable, CustomStringConvertible {
     case .unsupportedCoding: "The only transfer coding this server reads is chunked."
     case .unsupportedVersion: "This server speaks HTTP/1.1 and HTTP/1.0."
     case .tooManyConnections(let limit): "All \(limit) connections are taken. Try again soon."
+    case .tooManyOfKey(let limit):
+      "All \(limit) connections of this API key are in use. Close some of them."
     case .tooManyBodies: "The server holds too many request bodies already. Try again soon."
     case .shuttingDown: "The server is shutting down. Try another one, or again later."
     }
@@ -94,5 +99,5 @@ package enum HTTPError: Error, Equatable, Sendable, CustomStringConvertible {
   }
 
   /// Seconds after which trying again makes sense, for `retry-after`; nil when it makes none.
-  package var retryAfterSeconds: Int? { status == 503 ? 1 : nil }
+  package var retryAfterSeconds: Int? { status == 503 || status == 429 ? 1 : nil }
 }

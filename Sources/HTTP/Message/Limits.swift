@@ -36,8 +36,24 @@ package struct Limits: Sendable {
   package var requestsPerConnection = 1000
   /// Open connections, one thread each; beyond: 503.
   package var connections = 2048
+  /// Of these, from one address (one network of IPv6 addresses); nil for half of them, and as many as there may be from
+  /// this machine, where a proxy stands for its clients.
+  package var connectionsFromOne: Int?
+  /// Of these, by one key; nil for no bound of its own.
+  package var connectionsPerKey: Int?
   /// What the kernel may hold of a response that the client does not read (Linux doubles it).
   package var sendBufferBytes = 128 << 10
 
   package init() {}
+
+  /// Most connections that come from where `peer` does; nil for no bound of its own.
+  func connectionsPerAddress(of peer: Endpoint) -> Int? {
+    connectionsFromOne ?? (peer.isLoopback ? nil : max(1, connections / 2))
+  }
+
+  /// Connections beyond the others, for urgent requests.
+  var reservedConnections: Int { min(32, max(2, connections / 16)) }
+
+  /// What a connection in the reserve has for its request, seconds.
+  var reserveSeconds: Double { min(2, headSeconds) }
 }

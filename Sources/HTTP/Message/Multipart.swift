@@ -4,6 +4,9 @@
 package struct FormPart: Sendable, Equatable {
   package let name: String
   package let body: [UInt8]
+  /// What the client calls the file; nil for a field.
+  package var filename: String?
+  package var contentType: String?
 }
 
 /// Why a body is no form.
@@ -85,6 +88,7 @@ package enum Multipart {
 
   private static func part(_ head: [[UInt8]], _ body: [UInt8]) throws(MultipartError) -> FormPart {
     var disposition: String?
+    var contentType: String?
     for line in head {
       guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else {
         throw .malformed("a part's header line has no colon")
@@ -94,6 +98,7 @@ package enum Multipart {
       }
       let name = line[..<colon]
       if ASCII.equalIgnoringCase(name, "content-disposition".utf8) { disposition = value }
+      if ASCII.equalIgnoringCase(name, "content-type".utf8) { contentType = value }
       if ASCII.equalIgnoringCase(name, "content-transfer-encoding".utf8),
         !["binary", "8bit", "7bit"].contains(value.lowercased())
       {
@@ -103,7 +108,8 @@ package enum Multipart {
     guard let disposition, ASCII.equalIgnoringCase(essence(disposition).utf8, "form-data".utf8),
       let name = parameter("name", of: disposition), let text = String(validating: name, as: UTF8.self)
     else { throw .malformed("a part has no name") }
-    return FormPart(name: text, body: body)
+    let filename = parameter("filename", of: disposition).map { String(decoding: $0, as: UTF8.self) }
+    return FormPart(name: text, body: body, filename: filename, contentType: contentType)
   }
 
   /// The value up to its parameters.

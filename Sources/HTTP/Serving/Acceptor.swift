@@ -55,39 +55,44 @@ struct Acceptor: Sendable {
       case .noDescriptor: return false
       case .connection(let descriptor, let peer):
         let socket = Socket(accepted: descriptor, sendBufferBytes: core.configuration.limits.sendBufferBytes)
-        if !begin(socket, peer) { refuse(socket, &refused) }
+        if let limit = begin(socket, peer) { refuse(socket, limit, &refused) }
       }
     }
     return true
   }
 
-  private func begin(_ socket: Socket, _ peer: Endpoint) -> Bool {
-    guard let id = core.table.add(socket) else { return false }
+  /// Serves a client on a thread of its own; the limit that it exceeds, if it does.
+  private func begin(_ socket: Socket, _ peer: Endpoint) -> Int? {
+    let (id, isReserve): (Int, Bool)
+    switch core.table.add(socket, from: peer) {
+    case .taken(let number): (id, isReserve) = (number, false)
+    case .reserve(let number): (id, isReserve) = (number, true)
+    case .full(let limit): return limit
+    }
     do {
       let core = core
       let thread = try Thread(name: "http", stackBytes: Self.connectionStackBytes) {
-        Connection(core: core, socket: socket, id: id, peer: peer).run()
+        Connection(core: core, socket: socket, id: id, peer: peer, isReserve: isReserve).run()
       }
       thread.detach()
-      return true
+      return nil
     } catch {
       core.table.remove(id)
-      return false
+      return core.configuration.limits.connections
     }
   }
 
   /// Tells a client that there are too many, without waiting for it.
-  private func refuse(_ socket: Socket, _ refused: inout [Refused]) {
-    socket.sendWithoutWaiting(refusal())
+  private func refuse(_ socket: Socket, _ limit: Int, _ refused: inout [Refused]) {
+    socket.sendWithoutWaiting(refusal(limit))
     socket.endSending()
     if refused.count >= Self.refusedLimit { refused.removeFirst().socket.shut() }
     refused.append(
       Refused(socket: socket, deadline: .now.adding(seconds: core.configuration.limits.lingerSeconds)))
   }
 
-  private func refusal() -> [UInt8] {
-    let response = core.configuration.errors.response(
-      .tooManyConnections(limit: core.configuration.limits.connections))
+  private func refusal(_ limit: Int) -> [UInt8] {
+    let response = core.configuration.errors.response(.tooManyConnections(limit: limit))
     var body: [UInt8] = []
     if case .bytes(let bytes) = response.body { body = bytes }
     return ResponseWriter.head(
@@ -114,7 +119,7 @@ struct Acceptor: Sendable {
       spare = -1
       if case .connection(let descriptor, _) = listening.accept() {
         let socket = Socket(accepted: descriptor, sendBufferBytes: 0)
-        socket.sendWithoutWaiting(refusal())
+        socket.sendWithoutWaiting(refusal(core.configuration.limits.connections))
         socket.shut()
       }
     }

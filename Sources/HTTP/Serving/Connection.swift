@@ -17,6 +17,8 @@ final class Connection {
   private let socket: Socket
   private let id: Int
   private let peer: Endpoint
+  /// Whether it has one of the places for urgent requests.
+  private let isReserve: Bool
   private let acceptedAt = Instant.now
   private let watch: ClientWatch
 
@@ -26,7 +28,8 @@ final class Connection {
 
   private var limits: Limits { core.configuration.limits }
 
-  init(core: ServerCore, socket: Socket, id: Int, peer: Endpoint) {
+  init(core: ServerCore, socket: Socket, id: Int, peer: Endpoint, isReserve: Bool) {
+    self.isReserve = isReserve
     self.core = core
     self.socket = socket
     self.id = id
@@ -67,14 +70,22 @@ final class Connection {
   private func serve(_ head: Request, expectsContinue: Bool) throws(ReadFailure) -> Bool {
     let start = Instant.now
     served += 1
+    core.table.noteRequest(id)
     watch.begin(head)
     let context = ConnectionContext(
       peer: peer, requestID: ConnectionContext.requestID(for: head.headers),
       isClientGone: { [watch] in watch.isClientGone() }, phase: { [core] in core.table.phase })
+    context.memory = core.configuration.ledger.map {
+      MemoryLoan($0, for: .answers, patience: BodyBudget.patience)
+    }
     let exchange = Exchange(request: head, context: context, start: start)
 
     if let screen = core.configuration.screen, let early = screen(head, context) {
       return try answerEarly(early, exchange, expectsContinue: expectsContinue)
+    }
+    if let error = refusal(of: head, context) {
+      let response = core.configuration.errors.response(error, to: head, context)
+      return try answerEarly(response, exchange, expectsContinue: expectsContinue)
     }
     if expectsContinue && !parser.hasInput {
       do { try socket.send(ResponseWriter.continueHead, stallSeconds: limits.writeStallSeconds) } catch {
@@ -95,6 +106,15 @@ final class Connection {
     return try send(core.handler(request, context), exchange, mayKeepAlive: true)
   }
 
+  /// Why there is no connection left for a request that is fine in itself.
+  private func refusal(of head: Request, _ context: ConnectionContext) -> HTTPError? {
+    if context.client.key != 0, !core.table.assign(id, to: context.client.key) {
+      return .tooManyOfKey(limit: limits.connectionsPerKey ?? limits.connections)
+    }
+    guard isReserve, core.configuration.isUrgent?(head, context) != true else { return nil }
+    return .tooManyConnections(limit: limits.connections)
+  }
+
   /// Answers without the body, which is skipped when it is short enough to keep the connection.
   private func answerEarly(
     _ response: Response, _ exchange: Exchange, expectsContinue: Bool
@@ -102,6 +122,9 @@ final class Connection {
     let canSkipBody = !expectsContinue && (parser.declaredBodyBytes ?? .max) <= Self.discardBytes
     parser.discardsBody = true
     guard try send(response, exchange, mayKeepAlive: canSkipBody) else { return false }
+    // Nobody works for this client now: it is one that waits.
+    guard core.table.enterIdle(id) else { return false }
+    defer { core.table.leaveIdle(id) }
     _ = try readBody(exchange)
     return true
   }
@@ -113,7 +136,8 @@ final class Connection {
     let isFirst = served == 0
     var deadline =
       isFirst
-      ? acceptedAt.adding(seconds: limits.headSeconds) : Instant.now.adding(seconds: limits.idleSeconds)
+      ? acceptedAt.adding(seconds: isReserve ? limits.reserveSeconds : limits.headSeconds)
+      : Instant.now.adding(seconds: limits.idleSeconds)
     var hasBegun = false
     var isIdle = false
     defer { if isIdle { core.table.leaveIdle(id) } }
@@ -158,7 +182,10 @@ final class Connection {
           guard core.budget.reserve(more) else { throw .request(.tooManyBodies) }
           reservedBytes += more
         }
-        switch try receive(until: windowEnd) {
+        if !exchange.isAnswered { core.table.enterIdle(id, isInside: true) }
+        let reading = try receive(until: windowEnd)
+        if !exchange.isAnswered { core.table.leaveIdle(id) }
+        switch reading {
         case .bytes(let bytes):
           parser.feed(bytes)
           windowBytes += bytes.count
@@ -204,8 +231,8 @@ final class Connection {
     _ response: Response, _ exchange: Exchange, mayKeepAlive: Bool
   ) throws(ReadFailure) -> Bool {
     let keepsAlive =
-      mayKeepAlive && !response.closesConnection && exchange.request.keepsAlive
-      && served < limits.requestsPerConnection && core.table.phase == .running
+      mayKeepAlive && !response.closesConnection && exchange.request.keepsAlive && !isReserve
+      && served < limits.requestsPerConnection && !core.table.isEnding(id)
     exchange.isAnswered = true
     let response = core.configuration.finish?(response, exchange.request, exchange.context) ?? response
     exchange.errorCode = response.errorCode
@@ -220,7 +247,7 @@ final class Connection {
         return false
       }
       // A stream may have outlived the time when the server took new requests.
-      if outcome.keepsAlive && core.table.phase == .running { return true }
+      if outcome.keepsAlive && !core.table.isEnding(id) { return true }
       linger()
       return false
     } catch {

@@ -1,5 +1,7 @@
 // What a handler may know about the connection its request came on.
 
+package import Platform
+
 /// Belongs to one request; used on the connection's thread only.
 package final class ConnectionContext {
   /// How far the server is from its end.
@@ -16,12 +18,19 @@ package final class ConnectionContext {
   package let requestID: String
   /// The client that sent the request, as far as the server above has found out.
   package var client = ClientIdentity()
+  /// Where the request came in, as the server above has set it up.
+  package var entrance = Entrance.only
+  /// Whether the server ends, though this entrance is still open.
+  package var isLeaving = false
   /// The pattern of the route that the request took; nil before, and when there is none.
   package var route: String?
   /// What the handler has to say in the access log. Names are the server's own; values may be anything.
   package var facts: [(name: String, value: String)] = []
   /// False where a request leads to many answers, or nobody waits for its answer: then each has a log line of its own.
   package var isOneAnswer = true
+
+  /// What the request takes of the server's memory beside its body, given back with its answer; nil where nobody counts.
+  package var memory: MemoryLoan?
 
   private let gone: () -> Bool
   private let currentPhase: () -> Phase
@@ -47,7 +56,7 @@ package final class ConnectionContext {
   package var phase: Phase { currentPhase() }
 
   /// Whether the server takes no new work.
-  package var isDraining: Bool { phase != .running }
+  package var isDraining: Bool { isLeaving || phase != .running }
 
   /// An identifier for a request: the client's if it is 1 to 128 letters, digits, `.`, `_`, `-` or `:`.
   static func requestID(for headers: Headers) -> String {
@@ -61,7 +70,8 @@ package final class ConnectionContext {
     return freshRequestID()
   }
 
-  static func freshRequestID() -> String {
+  /// An identifier that no other request has.
+  package static func freshRequestID() -> String {
     let digits = String(UInt64.random(in: 0 ... .max), radix: 16)
     return "req_" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
   }

@@ -12,7 +12,7 @@ final class ServerCore: Sendable {
   init(_ configuration: Listener.Configuration, _ handler: @escaping Listener.Handler) {
     self.configuration = configuration
     self.handler = handler
-    table = ConnectionTable(limit: configuration.limits.connections)
+    table = ConnectionTable(limits: configuration.limits)
     budget = BodyBudget(bytes: configuration.limits.bufferedBodyBytes, ledger: configuration.ledger)
   }
 }
@@ -40,6 +40,8 @@ package final class Listener: Sendable {
     /// Called with the head of a request, its body not yet read and no `100 Continue` sent: a response here
     /// answers without reading the body. For what needs no body: routes, keys, hosts.
     package var screen: (@Sendable (Request, ConnectionContext) -> Response?)?
+    /// Whether a request that `screen` has let through is served though all connections are taken. By default none is.
+    package var isUrgent: (@Sendable (Request, ConnectionContext) -> Bool)?
     /// Called with every response to a request whose head could be read, before it is sent: the last touch.
     package var finish: (@Sendable (Response, Request, ConnectionContext) -> Response)?
     /// Called after each response, on the connection's thread.
@@ -64,13 +66,12 @@ package final class Listener: Sendable {
     wake = try WakePipe()
   }
 
-  /// Binds, listens and accepts on a thread of its own. Called once. SIGPIPE is ignored from then on: a log
-  /// whose reader has gone must not end a server.
+  /// Binds, listens and accepts on a thread of its own. Called once. Signals are the program's business: no write to
+  /// a socket raises SIGPIPE.
   ///
   /// - Returns: where the server listens, ports resolved.
   /// - Throws: `SocketError.cannotListen`.
   package func start() throws(SocketError) -> [Endpoint] {
-    Signals.ignorePipe()
     let sockets = try bind()
     do {
       let acceptor = Acceptor(core: core, sockets: sockets, wake: wake)
@@ -103,6 +104,9 @@ package final class Listener: Sendable {
 
   /// Open connections now.
   package var connectionCount: Int { core.table.count }
+
+  /// Cuts the connections that were let in by keys which hold no longer.
+  package func cut(keys: Set<UInt64>) { core.table.cut(keys: keys) }
 
   /// How far the server is from its end.
   package var phase: ConnectionContext.Phase { core.table.phase }

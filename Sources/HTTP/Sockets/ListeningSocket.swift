@@ -33,6 +33,7 @@ struct ListeningSocket: Sendable {
           lastCode = code
           // A name may have an address that this machine does not: the others still serve.
           guard code == EAFNOSUPPORT || code == EADDRNOTAVAIL else {
+            if code == EADDRINUSE { throw .placeTaken(host: host, port: chosen) }
             throw .cannotListen(host: host, port: chosen, reason: words(code))
           }
         }

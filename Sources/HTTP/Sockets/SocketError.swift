@@ -8,6 +8,8 @@ package enum SocketError: Error, Equatable, Sendable, CustomStringConvertible {
   case clientTooSlow
   /// No socket listens at this place; `reason` says why, in words.
   case cannotListen(host: String, port: Int, reason: String)
+  /// Another socket listens there.
+  case placeTaken(host: String, port: Int)
   /// The same for a Unix socket.
   case cannotListenOnPath(path: String, reason: String)
 
@@ -16,6 +18,8 @@ package enum SocketError: Error, Equatable, Sendable, CustomStringConvertible {
     case .clientGone: "the client closed the connection"
     case .clientTooSlow: "the client reads too slowly"
     case .cannotListen(let host, let port, let reason): "cannot listen on \(host):\(port): \(reason)"
+    case .placeTaken(let host, let port):
+      "cannot listen on \(host):\(port): another program uses this port. Stop it or choose another port"
     case .cannotListenOnPath(let path, let reason): "cannot listen on \(path): \(reason)"
     }
   }

@@ -266,9 +266,9 @@ struct PrefixCache {
       let range = path.blocks * size..<(path.blocks + 1) * size
       let key = Key(parent: path.last, tokens: Array(tokens[range]))
       if let known = index[key] {
-        // Another sequence was first; both blocks hold the same bits, and this one stays the sequence's own.
+        // Another sequence was first, and both blocks hold the same bits.
         entries[known]?.lastUse = clock
-        makeWhole(known, by: table[path.blocks], pool: &pool)
+        replace(known, by: table[path.blocks], pool: &pool)
         path.last = .entry(known)
       } else {
         path.last = .entry(insert(key, block: table[path.blocks], pool: &pool))
@@ -277,11 +277,13 @@ struct PrefixCache {
     }
   }
 
-  /// Takes a block that has the sliding part in place of one that has lost it.
-  private mutating func makeWhole(_ id: Int, by block: Int32, pool: inout BlockPool) {
-    guard let entry = entries[id], !entry.isWhole, pool.isWhole(block) else { return }
+  /// Takes a sequence's block in place of one that has lost its sliding part, or that nobody else reads: else the text
+  /// would lie in memory twice, and what the sequence computes next would keep both from being given back.
+  private mutating func replace(_ id: Int, by block: Int32, pool: inout BlockPool) {
+    guard let entry = entries[id], entry.block != block, pool.isWhole(block) else { return }
+    guard !entry.isWhole || pool.referenceCount(entry.block) == 1 else { return }
     pool.retain(CollectionOfOne(block))
-    pool.release(CollectionOfOne(entry.block), sliding: false)
+    pool.release(CollectionOfOne(entry.block), sliding: entry.isWhole)
     entries[id]?.block = block
     entries[id]?.isWhole = true
   }

@@ -19,7 +19,9 @@ struct PrefixFile: Equatable {
 
   /// The whole file; nil when a name is none or the tokens are not a block's.
   static func encode(name: String, parent: String, tokens: [Int32], payload: [UInt8]) -> [UInt8]? {
-    guard let own = digest(name), let before = digest(parent), tokens.count == KVCache.blockTokens else {
+    guard let own = SHA256.digest(hexadecimal: name), let before = SHA256.digest(hexadecimal: parent),
+      tokens.count == KVCache.blockTokens
+    else {
       return nil
     }
     var bytes: [UInt8] = []
@@ -60,12 +62,5 @@ struct PrefixFile: Equatable {
 
   private static func number(_ bytes: [UInt8], at start: Int, count: Int) -> UInt64 {
     (0..<count).reduce(0) { $0 | UInt64(bytes[start + $1]) << UInt64(8 * $1) }
-  }
-
-  /// The 32 bytes that a name spells.
-  private static func digest(_ name: String) -> [UInt8]? {
-    let digits = name.utf8.compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
-    guard digits.count == 64, name.utf8.count == 64 else { return nil }
-    return (0..<32).map { UInt8(digits[2 * $0] * 16 + digits[2 * $0 + 1]) }
   }
 }

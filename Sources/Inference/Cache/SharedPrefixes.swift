@@ -90,7 +90,7 @@ extension EngineMemory {
   // MARK: Saving
 
   /// Whether blocks that were used again wait to be saved.
-  var hasUnsaved: Bool { prefixes.hasNewlyHot }
+  var hasUnsaved: Bool { store?.isOpen == true && prefixes.hasNewlyHot }
 
   /// Gives blocks that were used again to the writer, at most `most` of them: a stream waits for the copy of each.
   func saveHot(most: Int) {

@@ -114,6 +114,7 @@ final class Engine {
     statistics.running = running.count + preempted.count
     statistics.kvBlocksUsed = memory.usedBlocks
     statistics.kvBlocksCached = memory.cachedBlocks
+    memory.store?.note(isBusy: !running.isEmpty)
     statistics.kvBlocksHeld = running.reduce(0) { $0 + $1.memory.blocks.count }
     inbox.withLock { $0.note(report, statistics, at: .now) }
     report = Inbox.Report()

@@ -26,6 +26,8 @@ package final class EngineClient: GenerationService {
   package let weightBytes: Int
   /// Bytes of keys and values that are in memory.
   package let touched: TouchedBytes
+  /// Where prefixes are saved; nil where they are kept in memory only.
+  let saving: StoreOpening?
 
   private let inbox: Monitor<Inbox>
   private let thread: Thread
@@ -45,6 +47,7 @@ package final class EngineClient: GenerationService {
     mediaRules = facts.mediaRules
     weightBytes = facts.weightBytes
     touched = facts.touched
+    saving = facts.saving
     self.inbox = inbox
     self.thread = thread
     self.queueLimit = queueLimit
@@ -68,8 +71,8 @@ package final class EngineClient: GenerationService {
     var copyOverhead = 0
     var computeName: String
     var computeMode = ComputeMode.exact
-    /// A digest of the checkpoint; computed only where prefixes are kept on disk.
-    var content: () -> [UInt8] = { [] }
+    /// What it is; asked only where prefixes are kept on disk.
+    var content: () -> ModelContent = { ModelContent() }
     /// Whose kernels the model uses, if others use them too.
     var turns: SharedCompute?
   }
@@ -111,6 +114,7 @@ package final class EngineClient: GenerationService {
     var mediaRules: MediaRules
     var weightBytes: Int
     var touched: TouchedBytes
+    var saving: StoreOpening?
   }
 
   /// Kernels and threads as the configuration wants them.
@@ -129,7 +133,8 @@ package final class EngineClient: GenerationService {
         idleBytes: folder.weightBytes - folder.weights.usedBytes + model.tableBytes,
         copyOverhead: compute.overhead(ofCopying: folder.weightBytes),
         computeName: (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""),
-        computeMode: compute.mode, content: { folder.contentDigest }, turns: turns)
+        computeMode: compute.mode,
+        content: { ModelContent(outline: folder.outline, weights: folder.mappedFiles) }, turns: turns)
     }
   }
 
@@ -159,7 +164,7 @@ package final class EngineClient: GenerationService {
         kvBytesPerToken: memory.cache.bytesPerToken,
         computeName: computeName, computeMode: loaded.computeMode,
         mediaRules: loaded.model.mediaRules,
-        weightBytes: loaded.weightBytes, touched: touched)
+        weightBytes: loaded.weightBytes, touched: touched, saving: memory.store?.opening)
       return (engine, facts)
     } catch let error as InferenceError {
       throw error
@@ -177,11 +182,12 @@ package final class EngineClient: GenerationService {
       Log.warning("prefixes are kept in memory only", ["because": "the model has recurrent layers"])
       return nil
     }
+    let content = loaded.content()
     return try PrefixStore.open(
       folder: path, limit: configuration.prefixCacheDiskBytes,
       names: BlockNames(
-        content: loaded.content(), compute: computeName, version: configuration.version, shape: cache.shape),
-      bytesPerBlock: cache.bytesPerBlock)
+        content: content.outline, compute: computeName, version: configuration.version, shape: cache.shape),
+      bytesPerBlock: cache.bytesPerBlock, weights: content.weights)
   }
 
   /// Slots for the states of the model's recurrent layers, if it has any.
@@ -243,7 +249,7 @@ package final class EngineClient: GenerationService {
     let job = Job(
       request: request, mailbox: mailbox,
       seed: request.sampling.seed ?? UInt64.random(in: 0...UInt64.max), arrived: .now)
-    let limit = queueLimit
+    let limit = min(request.queueLimit ?? queueLimit, queueLimit)
     let (loser, refusal) = try inbox.update { (inbox) throws(InferenceError) -> (Job?, InferenceError?) in
       let loser = try inbox.add(job, limit: limit)
       return (loser, loser == nil ? nil : inbox.refusal(limit: limit, at: job.arrived))

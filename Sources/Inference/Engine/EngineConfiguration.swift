@@ -48,6 +48,9 @@ package struct EngineConfiguration: Sendable {
   /// Whether drafts are taken from a sequence's own text and verified in the step that computes its next token.
   package var speculates = true
 
+  /// Whether vectors may be cut to fewer elements by models that were not trained for it.
+  package var cutsAnyVectors = false
+
   /// Added to every step; for tests that need time while the engine is at work.
   package var stepDelayMilliseconds: UInt32 = 0
 

@@ -40,6 +40,8 @@ package struct ModelInspection: Sendable {
     }
   }
 
-  /// Every value of `model_type` that can be loaded.
-  package static var supportedTypes: [String] { ModelFamily.supportedTypes }
+  /// Every value of `model_type` that can be loaded, of models that write and of those that encode.
+  package static var supportedTypes: [String] {
+    (ModelFamily.supportedTypes + EncoderFamily.supportedTypes).sorted()
+  }
 }

@@ -8,6 +8,10 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
   case tokenOutOfRange(token: Int32, vocabularySize: Int)
   /// Counts are tokens; the limit holds for prompt and answer together.
   case promptTooLong(tokens: Int, limit: Int)
+  /// The model makes vectors or scores.
+  case cannotGenerate
+  /// A text that is encoded as a whole.
+  case textTooLong(tokens: Int, limit: Int)
   /// An image or an audio clip that the model cannot take, or not there.
   case unusableMedia(String)
   /// The queue is full: these run and these wait; a place is likely to be free after `retryAfter` seconds.
@@ -41,6 +45,9 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
     case .promptTooLong(let tokens, let limit):
       "the prompt has \(tokens) tokens, but the context holds \(limit) and the answer needs at least one; "
         + "shorten the prompt or start the server with a larger --max-context"
+    case .cannotGenerate: "the model makes vectors or scores of texts, and cannot go on with them"
+    case .textTooLong(let tokens, let limit):
+      "the text has \(tokens) tokens, and the model takes \(limit); shorten it, or have it truncated"
     case .unusableMedia(let problem): problem
     case .queueFull(let limit, let running, let waiting, let retryAfter):
       "\(running) requests are running and \(waiting) are waiting (--queue-limit \(limit)); "

@@ -62,19 +62,19 @@ package struct ToolCall: Sendable, Equatable {
 }
 
 /// One element of `choices` of a chat completion that is not streamed.
-package struct ChatChoice: Sendable, Equatable {
+package struct ChatChoice: Sendable {
   package var index: Int
   package var content: String
   /// Nil when there is none or it is not to be shown.
   package var reasoning: String?
   package var toolCalls: [ToolCall]
-  package var logprobs: [LogprobEntry]?
+  package var logprobs: LogprobList?
   package var finish: ChoiceFinish
   /// Calls that could not be read; their text is part of the content.
   package var malformedCalls: Int
 
   package init(
-    index: Int, content: String, reasoning: String?, toolCalls: [ToolCall], logprobs: [LogprobEntry]?,
+    index: Int, content: String, reasoning: String?, toolCalls: [ToolCall], logprobs: LogprobList?,
     finish: ChoiceFinish, malformedCalls: Int = 0
   ) {
     self.index = index
@@ -86,7 +86,7 @@ package struct ChatChoice: Sendable, Equatable {
     self.malformedCalls = malformedCalls
   }
 
-  func json(_ reasoningField: ReasoningField) -> JSONValue {
+  func parts(_ reasoningField: ReasoningField) -> JSONParts {
     var message = JSONObject([("role", "assistant")])
     message["content"] = content.utf8.isEmpty && !toolCalls.isEmpty ? .null : .string(content)
     message["refusal"] = .null
@@ -95,18 +95,19 @@ package struct ChatChoice: Sendable, Equatable {
       for (name, value) in reasoningField.members(reasoning) { message[name] = value }
     }
     if !toolCalls.isEmpty { message["tool_calls"] = .array(toolCalls.map(\.json)) }
-    var choice = JSONObject([
-      ("index", .int(index)), ("message", .object(message)),
-      ("logprobs", logprobs.map(LogprobEntry.chatJSON) ?? nil),
-      ("finish_reason", .string(finish.rawValue)),
-    ])
-    if malformedCalls > 0 { choice["malformed_tool_calls"] = .int(malformedCalls) }
-    return .object(choice)
+    let malformed: [(String, JSONParts)] =
+      malformedCalls > 0 ? [("malformed_tool_calls", .value(.int(malformedCalls)))] : []
+    return .object(
+      [
+        ("index", .value(.int(index))), ("message", .value(.object(message))),
+        ("logprobs", logprobs.map(\.chatParts) ?? .value(nil)),
+        ("finish_reason", .value(.string(finish.rawValue))),
+      ] + malformed)
   }
 }
 
 /// The body of a chat completion that is not streamed: `chat.completion`.
-package struct ChatResponse: Sendable, Equatable {
+package struct ChatResponse: Sendable {
   package var header: AnswerHeader
   package var choices: [ChatChoice]
   package var usage: Usage
@@ -118,11 +119,15 @@ package struct ChatResponse: Sendable, Equatable {
   }
 
   /// The body.
-  package var json: JSONValue {
-    var body = JSONObject(header.members(kind: "chat.completion"))
-    body["service_tier"] = "default"
-    body["choices"] = .array(choices.map { $0.json(header.reasoningField) })
-    body["usage"] = usage.json
-    return .object(body)
+  package var parts: JSONParts {
+    .object(
+      header.members(kind: "chat.completion").map { ($0, .value($1)) } + [
+        ("service_tier", .value("default")),
+        ("choices", .list(count: choices.count) { choices[$0].parts(header.reasoningField) }),
+        ("usage", .value(usage.json)),
+      ])
   }
+
+  /// The body as one value.
+  package var json: JSONValue { parts.json }
 }

@@ -3,7 +3,7 @@
 package import JSON
 
 /// One element of `choices` of a completion, whole or of one chunk.
-package struct CompletionChoice: Sendable, Equatable {
+package struct CompletionChoice: Sendable {
   package var index: Int
   package var text: String
   package var logprobs: LegacyLogprobs?
@@ -17,16 +17,17 @@ package struct CompletionChoice: Sendable, Equatable {
     self.finish = finish
   }
 
-  var json: JSONValue {
-    [
-      "text": .string(text), "index": .int(index), "logprobs": logprobs?.json ?? nil,
-      "finish_reason": finish.map { .string($0.rawValue) } ?? nil,
-    ]
+  var parts: JSONParts {
+    .object([
+      ("text", .value(.string(text))), ("index", .value(.int(index))),
+      ("logprobs", logprobs?.parts ?? .value(nil)),
+      ("finish_reason", .value(finish.map { .string($0.rawValue) } ?? nil)),
+    ])
   }
 }
 
 /// The body of a completion, or one chunk of it: `text_completion`.
-package struct CompletionResponse: Sendable, Equatable {
+package struct CompletionResponse: Sendable {
   /// What the `usage` member of a body is.
   package enum UsageMember: Sendable, Equatable {
     case absent
@@ -46,14 +47,18 @@ package struct CompletionResponse: Sendable, Equatable {
   }
 
   /// The body, or the data of the event.
-  package var json: JSONValue {
-    var body = JSONObject(header.members(kind: "text_completion"))
-    body["choices"] = .array(choices.map(\.json))
-    switch usage {
-    case .absent: break
-    case .announced: body["usage"] = .null
-    case .counts(let counts): body["usage"] = counts.json
-    }
-    return .object(body)
+  package var parts: JSONParts {
+    let usage: [(String, JSONParts)] =
+      switch usage {
+      case .absent: []
+      case .announced: [("usage", .value(nil))]
+      case .counts(let counts): [("usage", .value(counts.json))]
+      }
+    return .object(
+      header.members(kind: "text_completion").map { ($0, .value($1)) }
+        + [("choices", .list(count: choices.count) { choices[$0].parts })] + usage)
   }
+
+  /// The same as one value.
+  package var json: JSONValue { parts.json }
 }

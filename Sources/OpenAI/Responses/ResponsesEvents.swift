@@ -31,6 +31,8 @@ package struct ResponseEventWriter: Sendable {
     case message(id: String)
     case reasoning(id: String, asSummary: Bool)
     case call(id: String, callID: String, name: String)
+    /// A search in files, which has no text of its own.
+    case fileSearch(id: String)
   }
 
   /// The lengths of what was sent of one item, enough to send it again in the same pieces.
@@ -39,6 +41,8 @@ package struct ResponseEventWriter: Sendable {
     package var bytes: [Int] = []
     /// Log probabilities with each delta; empty when there are none at all.
     package var logprobs: [Int] = []
+    /// Deltas before each annotation.
+    package var annotations: [Int] = []
 
     package init() {}
 
@@ -54,6 +58,7 @@ package struct ResponseEventWriter: Sendable {
     var item: Item
     var text = ""
     var logprobs: [JSONValue] = []
+    var annotations: [JSONValue] = []
     var cuts = Cuts()
   }
 
@@ -93,15 +98,60 @@ package struct ResponseEventWriter: Sendable {
     ]
     switch item {
     case .message(let id):
-      events.append(partEvent("response.content_part.added", id, textPart("", [])))
+      events.append(partEvent("response.content_part.added", id, textPart(Open(item: item))))
     case .reasoning(_, _) where reasoning == .none: break
     case .reasoning(let id, asSummary: true):
       events.append(summaryPartEvent("response.reasoning_summary_part.added", id, ""))
     case .reasoning(let id, asSummary: false):
       events.append(partEvent("response.content_part.added", id, reasoningPart("")))
     case .call: break
+    case .fileSearch(let id): events.append(searchEvent("in_progress", id))
     }
     return events
+  }
+
+  /// The place in the open message's text, in Unicode scalars.
+  package var textLength: Int { open?.text.unicodeScalars.count ?? 0 }
+
+  /// A citation at the end of the open message's text so far.
+  package mutating func annotate(_ annotation: JSONValue) -> [ResponseEvent] {
+    guard case .message(let id) = open?.item, let number = open?.annotations.count else { return [] }
+    open?.annotations.append(annotation)
+    if let deltas = open?.cuts.bytes.count { open?.cuts.annotations.append(deltas) }
+    return [
+      event(
+        "response.output_text.annotation.added",
+        [
+          ("item_id", .string(id)), ("output_index", .int(output.count)), ("content_index", 0),
+          ("annotation_index", .int(number)), ("annotation", annotation),
+        ])
+    ]
+  }
+
+  /// The open search has begun.
+  package mutating func searching() -> [ResponseEvent] {
+    guard case .fileSearch(let id) = open?.item else { return [] }
+    return [searchEvent("searching", id)]
+  }
+
+  /// Ends the open search.
+  ///
+  /// - Parameter item: the whole item.
+  package mutating func endSearch(_ item: JSONValue) -> [ResponseEvent] {
+    guard case .fileSearch(let id) = open?.item else { return [] }
+    var events: [ResponseEvent] = []
+    if item["status"] == "completed" { events.append(searchEvent("completed", id)) }
+    events.append(
+      event("response.output_item.done", [("output_index", .int(output.count)), ("item", item)]))
+    output.append(item)
+    cuts.append(Cuts())
+    open = nil
+    return events
+  }
+
+  private mutating func searchEvent(_ name: String, _ id: String) -> ResponseEvent {
+    event(
+      "response.file_search_call.\(name)", [("output_index", .int(output.count)), ("item_id", .string(id))])
   }
 
   /// More of the open item's text or arguments.
@@ -138,6 +188,7 @@ package struct ResponseEventWriter: Sendable {
           "response.function_call_arguments.delta",
           [("item_id", .string(id)), ("output_index", index), ("delta", .string(text))])
       ]
+    case .fileSearch: return []
     }
   }
 
@@ -179,7 +230,7 @@ package struct ResponseEventWriter: Sendable {
           ("item_id", .string(id)), ("output_index", index), ("content_index", 0),
           ("text", .string(current.text)), ("logprobs", .array(current.logprobs)),
         ])
-      return [done, partEvent("response.content_part.done", id, textPart(current.text, current.logprobs))]
+      return [done, partEvent("response.content_part.done", id, textPart(current))]
     case .reasoning(_, _) where reasoning == .none: return []
     case .reasoning(let id, let asSummary):
       let done = event(
@@ -203,6 +254,7 @@ package struct ResponseEventWriter: Sendable {
             ("arguments", .string(current.text)),
           ])
       ]
+    case .fileSearch: return []
     }
   }
 
@@ -229,8 +281,11 @@ package struct ResponseEventWriter: Sendable {
 
   // MARK: Objects
 
-  private func textPart(_ text: String, _ logprobs: [JSONValue]) -> JSONValue {
-    ["type": "output_text", "text": .string(text), "annotations": [], "logprobs": .array(logprobs)]
+  private func textPart(_ current: Open) -> JSONValue {
+    [
+      "type": "output_text", "text": .string(current.text), "annotations": .array(current.annotations),
+      "logprobs": .array(current.logprobs),
+    ]
   }
 
   private func reasoningPart(_ text: String) -> JSONValue {
@@ -252,6 +307,8 @@ package struct ResponseEventWriter: Sendable {
         "id": .string(id), "type": "function_call", "status": "in_progress", "call_id": .string(callID),
         "name": .string(name), "arguments": "",
       ]
+    case .fileSearch(let id):
+      ["id": .string(id), "type": "file_search_call", "status": "in_progress", "queries": [], "results": nil]
     }
   }
 
@@ -261,7 +318,7 @@ package struct ResponseEventWriter: Sendable {
     case .message(let id):
       return [
         "id": .string(id), "type": "message", "role": "assistant", "status": status,
-        "content": [textPart(current.text, current.logprobs)],
+        "content": [textPart(current)],
       ]
     case .reasoning(let id, let asSummary):
       var item = JSONObject([("id", .string(id)), ("type", "reasoning"), ("status", status)])
@@ -273,6 +330,11 @@ package struct ResponseEventWriter: Sendable {
       return [
         "id": .string(id), "type": "function_call", "status": status, "call_id": .string(callID),
         "name": .string(name), "arguments": .string(current.text),
+      ]
+    case .fileSearch(let id):
+      // A search that was cut off.
+      return [
+        "id": .string(id), "type": "file_search_call", "status": "incomplete", "queries": [], "results": nil,
       ]
     }
   }

@@ -55,7 +55,7 @@ package struct ResponsesItemReader {
 
   /// Work of another server's own tools: nothing that this model could be shown, and harmless to leave out.
   static let unusedTypes: Set = [
-    "file_search_call", "web_search_call", "code_interpreter_call", "image_generation_call", "mcp_list_tools",
+    "web_search_call", "code_interpreter_call", "image_generation_call", "mcp_list_tools",
     "mcp_call", "tool_search_call", "tool_search_output", "additional_tools", "configuration_update",
     "program", "program_output", "compaction_trigger",
   ]
@@ -75,6 +75,10 @@ package struct ResponsesItemReader {
     switch try Self.type(of: &item) {
     case "message": result = try readMessage(&item)
     case "reasoning": result = try readReasoning(&item)
+    case "file_search_call":
+      result = identified(item.object, prefix: "fs_")
+      // What was found is not told: nothing that the model could be shown.
+      if item.object["results"]?.arrayValue == nil { input.unused.append("\(path).type=file_search_call") }
     case "function_call": result = try readCall(&item, prefix: "fc_", argument: "arguments")
     case "custom_tool_call": result = try readCall(&item, prefix: "ctc_", argument: "input")
     case "function_call_output": result = try readOutput(&item, prefix: "fco_")

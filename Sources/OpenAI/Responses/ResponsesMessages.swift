@@ -84,6 +84,7 @@ struct ResponsesMessages {
     switch item["type"]?.stringValue {
     case "message": try addMessage(item, path: path)
     case "reasoning": addReasoning(item)
+    case "file_search_call": try addSearch(item, path: path)
     case "function_call": try addCall(item, arguments: item["arguments"]?.stringValue ?? "", path: path)
     case "custom_tool_call":
       let input: JSONValue = ["input": item["input"] ?? ""]
@@ -149,6 +150,15 @@ struct ResponsesMessages {
       "id": .string(id), "type": "function",
       "function": ["name": item["name"] ?? "", "arguments": .string(arguments)],
     ])
+  }
+
+  /// A search of an earlier turn, as the call and the result that the model saw.
+  private mutating func addSearch(_ item: JSONValue, path: String) throws(APIError) {
+    guard let results = item["results"]?.arrayValue else { return }
+    let call = FileSearchMessages.call(item)
+    try addCall(call, arguments: call["arguments"]?.stringValue ?? "", path: path)
+    endTurn()
+    append(FileSearchMessages.result(of: item, FileSearchMessages.text(results)))
   }
 
   private mutating func addOutput(_ item: JSONValue, path: String) throws(APIError) {

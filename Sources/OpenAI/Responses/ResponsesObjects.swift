@@ -152,12 +152,29 @@ package enum ResponseReplay {
     events.append(
       writer.lifecycle("response.in_progress", ResponseObject.begun(body, status: "in_progress")))
     for (index, item) in (body["output"]?.arrayValue ?? []).enumerated() {
+      if item["type"] == "file_search_call" {
+        events += writer.begin(.fileSearch(id: item["id"]?.stringValue ?? ""))
+        events += writer.searching() + writer.endSearch(item)
+        continue
+      }
       guard let (kind, text, logprobs) = parts(of: item) else { continue }
       events += writer.begin(kind)
       let own = cuts.indices.contains(index) ? cuts[index] : ResponseEventWriter.Cuts()
-      for (delta, entries) in pieces(of: text, logprobs, own) {
+      let annotations = item["content"]?[0]?["annotations"]?.arrayValue ?? []
+      var cited = 0
+      func cite(_ deltas: Int) -> [ResponseEvent] {
+        var events: [ResponseEvent] = []
+        while cited < annotations.count, cited >= own.annotations.count || own.annotations[cited] <= deltas {
+          events += writer.annotate(annotations[cited])
+          cited += 1
+        }
+        return events
+      }
+      for (number, (delta, entries)) in pieces(of: text, logprobs, own).enumerated() {
+        if cited < own.annotations.count { events += cite(number) }
         events += writer.add(delta, logprobs: entries)
       }
+      events += cite(.max)
       events += writer.close(
         isComplete: item["status"] == "completed", seals: item["encrypted_content"] != nil)
     }

@@ -9,6 +9,7 @@ package struct ResponsesRequest: Sendable {
   package struct Inclusions: Sendable, Equatable {
     package var logprobs = false
     package var encryptedReasoning = false
+    package var fileSearchResults = false
 
     package init() {}
   }
@@ -33,6 +34,10 @@ package struct ResponsesRequest: Sendable {
   package var unknown: [String]
   /// Tools that were left out.
   package var dropped: [String]
+  /// The stores that may be searched.
+  package var fileSearch: FileSearchTool?
+  /// Most searches of the response.
+  package var maxToolCalls: Int?
 
   /// What it becomes, but for the messages.
   private var chat: ChatRequest
@@ -86,6 +91,8 @@ extension ResponsesRequest {
     wantsSummary = false
     unknown = []
     dropped = tools.dropped
+    fileSearch = tools.fileSearch
+    maxToolCalls = nil
     if var options = try fields.fields("stream_options") { _ = try options.bool("include_obfuscation") }
     try readReasoning(&fields)
     try readLogprobs(&fields, limits: limits)
@@ -154,6 +161,7 @@ extension ResponsesRequest {
       }
       if word == "reasoning.encrypted_content" { include.encryptedReasoning = true }
       if word == "message.output_text.logprobs" { include.logprobs = true }
+      if word == "file_search_call.results" { include.fileSearchResults = true }
     }
     return include
   }
@@ -195,6 +203,7 @@ extension ResponsesRequest {
     for name in ["max_tool_calls", "max_output_tokens"] {
       echo[name] = try fields.integer(name, in: 1...Int.max).map(JSONValue.int) ?? .null
     }
+    maxToolCalls = echo["max_tool_calls"]?.intValue
     try GenerationOptions.acceptDescriptions(&fields)
     for name in ["prompt_cache_key", "safety_identifier"] { echo[name] = fields.value(name) ?? .null }
     for name in ["user", "prompt_cache_retention"] {

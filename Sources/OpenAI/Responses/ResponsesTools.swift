@@ -5,6 +5,8 @@ import JSON
 /// `tools`, `parallel_tool_calls` and `tool_choice`.
 struct ResponsesTools {
   private(set) var selection = ToolSelection()
+  /// The stores that may be searched.
+  private(set) var fileSearch: FileSearchTool?
   /// As the response repeats them.
   private(set) var echoed: [JSONValue] = []
   /// Left out because this server does not know their type.
@@ -17,6 +19,14 @@ struct ResponsesTools {
       let type = try tool.requiredString("type")
       if type == "function" {
         try add(&tool, limits: limits)
+      } else if type == "file_search" {
+        guard fileSearch == nil else { throw .invalidValue(tool.name(of: "type"), "it stands here twice") }
+        let search = try FileSearchTool(&tool)
+        fileSearch = search
+        echoed.append(search.echo)
+        var function = try Fields(FileSearchTool.function, path: tool.path)
+        _ = function.value("type")
+        try selection.add(Tool(&function, limits: limits))
       } else if dropsUnknown {
         dropped.append("\(tool.name(of: "type"))=\(type)")
       } else {
@@ -41,15 +51,26 @@ struct ResponsesTools {
 }
 
 extension ToolChoiceWords {
+  private static func fileSearch(_ path: String) throws(APIError) -> Name {
+    var function = try Fields(FileSearchTool.function, path: path)
+    return try Name(&function)
+  }
+
   fileprivate init(responses choice: inout Fields) throws(APIError) {
     switch try choice.requiredString("type") {
     case "function": self = .named(try Name(&choice))
+    case "file_search": self = .named(try Self.fileSearch(choice.path))
     case "allowed_tools":
       let mode = try choice.word("mode", of: ["auto", "required"])
       var names: [Name] = []
       for (index, value) in (try choice.array("tools", maxCount: 1_000) ?? []).enumerated() {
         var tool = try Fields(value, path: "\(choice.name(of: "tools"))[\(index)]")
-        guard try tool.requiredString("type") == "function" else {
+        let type = try tool.requiredString("type")
+        guard type != "file_search" else {
+          names.append(try Self.fileSearch(tool.path))
+          continue
+        }
+        guard type == "function" else {
           throw .unsupportedValue(tool.name(of: "type"), "only functions can be chosen here")
         }
         names.append(try Name(&tool))

@@ -1,6 +1,6 @@
 // The log probability of a token and of its alternatives, in the two forms of the API.
 
-package import JSON
+import JSON
 
 /// A token as clients see it.
 package struct LogprobEntry: Sendable, Equatable {
@@ -24,6 +24,24 @@ package struct LogprobEntry: Sendable, Equatable {
   package init(token: Alternative, top: [Alternative]) {
     self.token = token
     self.top = top
+  }
+}
+
+/// Log probabilities of an answer's tokens, made when they are written: as text each takes up to two kilobytes.
+package struct LogprobList: Sendable {
+  package let count: Int
+  private let entry: @Sendable (Int) -> LogprobEntry
+
+  package init(count: Int, entry: @escaping @Sendable (Int) -> LogprobEntry) {
+    self.count = count
+    self.entry = entry
+  }
+
+  package init(_ entries: [LogprobEntry]) { self.init(count: entries.count) { entries[$0] } }
+
+  /// `logprobs` of a chat answer: `{"content": [...], "refusal": null}`.
+  var chatParts: JSONParts {
+    .object([("content", .list(count: count) { .value(entry($0).chatJSON) }), ("refusal", .value(nil))])
   }
 }
 
@@ -68,7 +86,7 @@ extension LogprobEntry.Alternative {
 }
 
 /// `logprobs` of a legacy completion: parallel arrays.
-package struct LegacyLogprobs: Sendable, Equatable {
+package struct LegacyLogprobs: Sendable {
   /// One token of the text.
   package struct Entry: Sendable, Equatable {
     package var logprob: LogprobEntry
@@ -81,18 +99,27 @@ package struct LegacyLogprobs: Sendable, Equatable {
     }
   }
 
-  package var entries: [Entry]
+  package let count: Int
+  private let entry: @Sendable (Int) -> Entry
 
-  package init(entries: [Entry]) { self.entries = entries }
+  /// Entries are made when they are written, once for each of the four arrays.
+  package init(count: Int, entry: @escaping @Sendable (Int) -> Entry) {
+    self.count = count
+    self.entry = entry
+  }
+
+  package init(entries: [Entry]) { self.init(count: entries.count) { entries[$0] } }
 
   /// The member `logprobs`.
-  package var json: JSONValue {
-    [
-      "tokens": .array(entries.map { .string($0.logprob.token.legacyName) }),
-      "token_logprobs": .array(entries.map { $0.logprob.token.number }),
-      "top_logprobs": .array(entries.map { Self.top(of: $0.logprob) }),
-      "text_offset": .array(entries.map { .int($0.offset) }),
-    ]
+  var parts: JSONParts {
+    func list(_ value: @escaping (Entry) -> JSONValue) -> JSONParts {
+      .list(count: count) { .value(value(entry($0))) }
+    }
+    return .object([
+      ("tokens", list { .string($0.logprob.token.legacyName) }),
+      ("token_logprobs", list { $0.logprob.token.number }),
+      ("top_logprobs", list { Self.top(of: $0.logprob) }), ("text_offset", list { .int($0.offset) }),
+    ])
   }
 
   /// Null for a token that nothing predicted. The token itself is always there, so there may be one more than asked

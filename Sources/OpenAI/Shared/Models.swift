@@ -21,6 +21,11 @@ package struct ModelObject: Sendable, Equatable {
   /// Of the weights, while it is loaded.
   package var sizeBytes: Int?
 
+  /// `chat`, `embed` or `rerank`; nil while that is not known.
+  package var task: String?
+  /// What vectors of the model are; null for models that make none.
+  package var embedding: JSONValue = nil
+
   /// What a prompt may hold: `["text", "image"]`; null while that is not known.
   package var inputModalities: JSONValue
 
@@ -44,6 +49,7 @@ package struct ModelObject: Sendable, Equatable {
     return [
       "id": .string(id), "object": "model", "created": .int(created), "owned_by": .string(ownedBy),
       "context_length": contextLength.map(JSONValue.int) ?? nil, "input_modalities": inputModalities,
+      "task": task.map(JSONValue.string) ?? nil, "embedding": embedding,
       "size_bytes": sizeBytes.map(JSONValue.int) ?? nil, "aliases": .array(aliases.map(JSONValue.string)),
       "pinned": .bool(isPinned), "status": .object(status),
     ]

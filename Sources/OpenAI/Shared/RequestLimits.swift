@@ -28,6 +28,9 @@ package struct RequestLimits: Sendable {
   package var templateArgumentBytes = 64 << 10
   /// Prompts in one completions request.
   package var prompts = 256
+  /// Inputs of one embeddings request, and their tokens all together.
+  package var embeddingInputs = 2_048
+  package var embeddingTokens = 300_000
   /// Alternatives to each token, in chat and in plain completions.
   package var topLogprobs = 20
   package var completionLogprobs = 5

@@ -25,6 +25,15 @@ package struct Usage: Sendable, Equatable {
     self.reasoningTokens = reasoningTokens
   }
 
+  /// What two generations have used together.
+  package func adding(_ other: Usage) -> Usage {
+    Usage(
+      promptTokens: promptTokens + other.promptTokens, cachedTokens: cachedTokens + other.cachedTokens,
+      audioTokens: audioTokens + other.audioTokens,
+      completionTokens: completionTokens + other.completionTokens,
+      reasoningTokens: reasoningTokens + other.reasoningTokens)
+  }
+
   /// `audio_tokens` only where there is audio.
   private var promptDetails: JSONValue {
     let audio: [(String, JSONValue)] = audioTokens > 0 ? [("audio_tokens", .int(audioTokens))] : []

@@ -79,7 +79,7 @@ final class AnswerRun {
   private var hasUnfinished: Bool { parts.contains { !$0.isFinished } }
 
   private func submit(_ index: Int) throws(InferenceError) {
-    parts[index].generation = try core.model.service.submit(parts[index].request)
+    parts[index].generation = try core.model.generator().submit(parts[index].request)
     parts[index].clock = AnswerClock(submitted: .now)
   }
 
@@ -88,15 +88,16 @@ final class AnswerRun {
   /// - Parameters:
   ///   - context: of the connection: tells when the server's time is over, and names the request in the log.
   ///   - isClientGone: asked between tokens and while waiting; must not block.
+  ///   - weight: bytes that are kept of a piece until the answer is sent; nil where it is passed on.
   ///   - onSilence: called when nothing was delivered for the keep-alive time.
   ///   - deliver: the index of the part, and its piece.
   func run(
-    _ context: ConnectionContext, isClientGone: () -> Bool,
+    _ context: ConnectionContext, isClientGone: () -> Bool, weight: ((TokenStream.Piece) -> Int)? = nil,
     onSilence: () throws(SocketError) -> Void = { () throws(SocketError) in },
     deliver: (Int, TokenStream.Piece) throws(SocketError) -> Void
   ) throws(AnswerFailure) {
     do throws(AnswerFailure) {
-      try work(context, isClientGone: isClientGone, onSilence: onSilence, deliver: deliver)
+      try work(context, isClientGone: isClientGone, weight: weight, onSilence: onSilence, deliver: deliver)
     } catch {
       conclude(context, failure: error)
       throw error
@@ -127,7 +128,8 @@ final class AnswerRun {
   }
 
   private func work(
-    _ context: ConnectionContext, isClientGone: () -> Bool, onSilence: () throws(SocketError) -> Void,
+    _ context: ConnectionContext, isClientGone: () -> Bool, weight: ((TokenStream.Piece) -> Int)?,
+    onSilence: () throws(SocketError) -> Void,
     deliver: (Int, TokenStream.Piece) throws(SocketError) -> Void
   ) throws(AnswerFailure) {
     var lastSent = Instant.now
@@ -135,6 +137,7 @@ final class AnswerRun {
     while hasUnfinished {
       var pieces: [(Int, TokenStream.Piece)] = []
       let failure = collect(into: &pieces)
+      if let weight { try claim(pieces.reduce(0) { $0 + weight($1.1) }) }
       do throws(SocketError) {
         for (index, piece) in pieces { try deliver(index, piece) }
         if !pieces.isEmpty {
@@ -157,6 +160,12 @@ final class AnswerRun {
       if hasUnfinished && isClientGone() { throw .clientGone }
       if context.phase == .expired { throw .shuttingDown }
     }
+  }
+
+  /// Claims memory for what is kept of pieces.
+  private func claim(_ bytes: Int) throws(AnswerFailure) {
+    guard bytes > 0, let memory = core.memory, !memory.extend(by: bytes) else { return }
+    throw .outOfMemory(needed: bytes, limit: memory.limit)
   }
 
   /// One turn: what has arrived, or else the next event, or nothing after the poll time. What came before a
@@ -248,6 +257,18 @@ final class AnswerRun {
       usage.reasoningTokens += part.stream.reasoningTokens
     }
     return usage
+  }
+
+  /// About what a piece takes that is kept as it is: its text as it came, as it grew and as it is written, and tokens
+  /// with the likeliest others in their places.
+  static func keptBytes(_ piece: TokenStream.Piece) -> Int {
+    switch piece {
+    case .content(let text, let tokens):
+      tokens.reduce(64 + 4 * text.utf8.count) { $0 + 96 + 8 * $1.top.count }
+    case .reasoning(let text), .toolCallArguments(let text): 64 + 4 * text.utf8.count
+    case .toolCallBegan(let name): 256 + name.utf8.count
+    case .toolCallEnded, .toolCallsFailed, .finish: 0
+    }
   }
 
   /// For the operator: counts and times, never text. In the line of the request if it is one answer, else in one of

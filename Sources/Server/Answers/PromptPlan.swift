@@ -29,7 +29,7 @@ struct PromptPlan {
   func request(for prompt: [Int32], media: [MediaSpan] = [], choice: Int) throws(APIError)
     -> GenerationRequest
   {
-    let context = core.model.service.limits.maxContext
+    let context = core.model.contextTokens
     guard !prompt.isEmpty else { throw .invalidValue(param, "it has no tokens") }
     guard prompt.count < context else {
       throw .contextLengthExceeded(tokens: prompt.count, limit: context, param: param)
@@ -44,6 +44,7 @@ struct PromptPlan {
     request.guide = guide
     request.draft = Array(draft.prefix(context))
     request.tenant = core.client.number
+    request.queueLimit = core.settings.queueLimit
     return request
   }
 

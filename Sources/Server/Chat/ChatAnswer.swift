@@ -1,5 +1,6 @@
 // The two forms of a chat answer, whole and streamed, made of the same pieces.
 
+import Decoding
 import HTTP
 import JSON
 import OpenAI
@@ -13,39 +14,59 @@ struct ChatAnswer {
 
   // MARK: Whole
 
+  /// A choice and the tokens of its content, whose log probabilities are written when it is sent.
+  private struct Kept {
+    var choice: ChatChoice
+    var tokens: [SampledToken] = []
+  }
+
   /// Waits for the end. A client that leaves meanwhile gets nothing, and the generations end.
   func whole(_ context: ConnectionContext) throws(APIError) -> Response {
-    var choices = (0..<request.options.choices).map { index in
-      ChatChoice(
-        index: index, content: "", reasoning: nil, toolCalls: [],
-        logprobs: request.topLogprobs == nil ? nil : [], finish: .stop)
+    var kept = (0..<request.options.choices).map { index in
+      Kept(
+        choice: ChatChoice(
+          index: index, content: "", reasoning: nil, toolCalls: [], logprobs: nil, finish: .stop))
     }
     do throws(AnswerFailure) {
-      try run.run(context, isClientGone: context.isClientGone) { (index, piece) throws(SocketError) in
-        add(piece, to: &choices[index])
-        choices[index].malformedCalls = run.parts[index].stream.malformedCalls
+      try run.run(context, isClientGone: context.isClientGone, weight: AnswerRun.keptBytes) {
+        (index, piece) throws(SocketError) in
+        add(piece, to: &kept[index])
+        kept[index].choice.malformedCalls = run.parts[index].stream.malformedCalls
       }
     } catch {
       throw APIError(error, param: "messages")
     }
-    return Response(json: ChatResponse(header: header, choices: choices, usage: run.usage).json)
+    let choices = kept.map { [core] kept in
+      var choice = kept.choice
+      if request.topLogprobs != nil {
+        choice.logprobs = LogprobList(count: kept.tokens.count) { core.logprob(kept.tokens[$0]) }
+      }
+      return choice
+    }
+    return Response(parts: ChatResponse(header: header, choices: choices, usage: run.usage).parts)
   }
 
-  private func add(_ piece: TokenStream.Piece, to choice: inout ChatChoice) {
+  private func add(_ piece: TokenStream.Piece, to kept: inout Kept) {
     switch piece {
     case .reasoning(let text):
       guard request.showsReasoning else { break }
-      if choice.reasoning == nil { choice.reasoning = text } else { choice.reasoning?.append(text) }
+      if kept.choice.reasoning == nil {
+        kept.choice.reasoning = text
+      } else {
+        kept.choice.reasoning?.append(text)
+      }
     case .content(let text, let tokens):
-      choice.content += text
-      choice.logprobs? += tokens.map(core.logprob)
+      kept.choice.content += text
+      kept.tokens += tokens
     case .toolCallBegan(let name):
-      choice.toolCalls.append(ToolCall(id: makeCallID(), name: name, arguments: ""))
+      kept.choice.toolCalls.append(ToolCall(id: makeCallID(), name: name, arguments: ""))
     case .toolCallArguments(let text):
-      if !choice.toolCalls.isEmpty { choice.toolCalls[choice.toolCalls.count - 1].arguments += text }
+      let calls = kept.choice.toolCalls.count
+      if calls > 0 { kept.choice.toolCalls[calls - 1].arguments += text }
     case .toolCallEnded: break
-    case .toolCallsFailed(let count): choice.toolCalls.removeLast(min(count, choice.toolCalls.count))
-    case .finish(let reason): choice.finish = ChoiceFinish(reason)
+    case .toolCallsFailed(let count):
+      kept.choice.toolCalls.removeLast(min(count, kept.choice.toolCalls.count))
+    case .finish(let reason): kept.choice.finish = ChoiceFinish(reason)
     }
   }
 

@@ -3,6 +3,7 @@
 import HTTP
 import JSON
 import OpenAI
+import Platform
 
 struct ChatForm {
   /// The part that holds the JSON.
@@ -15,10 +16,11 @@ struct ChatForm {
 
   init(body: JSONValue) { self.body = body }
 
-  init(_ parts: [FormPart]) throws(APIError) {
+  init(_ parts: [FormPart], _ memory: MemoryLoan?) throws(APIError) {
     var body: JSONValue?
     for part in parts {
       if body == nil, part.name.utf8.elementsEqual(Self.requestName.utf8) {
+        try claim(JSONValue.weight(ofRequest: part.body), of: memory)
         do {
           body = try JSONValue(request: part.body)
         } catch {
@@ -47,9 +49,9 @@ struct ChatForm {
 
 extension Request {
   /// The body of a chat request, plain JSON or multipart/form-data.
-  func chatForm(_ limits: RequestLimits) throws(APIError) -> ChatForm {
+  func chatForm(_ limits: RequestLimits, _ memory: MemoryLoan? = nil) throws(APIError) -> ChatForm {
     guard let type = headers["content-type"], Multipart.isForm(type) else {
-      return ChatForm(body: try jsonBody())
+      return ChatForm(body: try jsonBody(memory))
     }
     let parts: [FormPart]
     do throws(MultipartError) {
@@ -57,6 +59,6 @@ extension Request {
     } catch {
       throw APIError(status: 400, code: "invalid_multipart", message: "Invalid body: \(error).")
     }
-    return try ChatForm(parts)
+    return try ChatForm(parts, memory)
   }
 }

@@ -24,8 +24,10 @@ struct ChatPlan {
 
   /// The generations of a request, ready to start.
   ///
+  /// - Parameter isEmpty: whether only the prompt is of interest.
   /// - Throws: 400 when the model cannot do what the request asks for.
-  func makeRun(_ request: ChatRequest) throws(APIError) -> AnswerRun {
+  func makeRun(_ request: ChatRequest, isEmpty: Bool = false) throws(APIError) -> AnswerRun {
+    let request = core.settled(request)
     let template = try core.chatTemplate(for: request)
     let prompt = try makePrompt(request, template)
     var plan = PromptPlan(
@@ -41,6 +43,7 @@ struct ChatPlan {
       settings.parser = template.format.makeParser(
         promptTail: prompt.text, tools: tools)
       settings.stops = request.options.stops
+      settings.isEmpty = isEmpty
       settings.hiddenTokens = plan.hiddenTokens.union(core.controlTokens)
       settings.reportsLogprobs = request.topLogprobs != nil
       settings.allowsOneCallOnly = !request.allowsParallelCalls || isNamed(request.toolChoice)
@@ -58,6 +61,7 @@ struct ChatPlan {
 
   /// The rendered and tokenized prompt, with room for what the request holds beside text.
   func makePrompt(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> ModelPrompt {
+    let request = core.settled(request)
     let indices = MediaPart.indices(in: request.messages)
     let parts = indices.filter(request.media.indices.contains).map { request.media[$0] }
     var inputs: [MediaInput] = []
@@ -72,6 +76,8 @@ struct ChatPlan {
   }
 
   private func render(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> Prompt {
+    let loan = try core.claimForTokens(ofBytes: request.messages.reduce(0) { $0 + $1.textBytes })
+    defer { withExtendedLifetime(loan) {} }
     var arguments = request.templateArguments
     if let thinking = request.thinking { arguments["enable_thinking"] = .bool(thinking) }
     if let effort = request.reasoningEffort { arguments["reasoning_effort"] = .string(effort) }
@@ -88,12 +94,31 @@ struct ChatPlan {
   }
 }
 
+extension JSONValue {
+  /// Bytes of all texts in it.
+  fileprivate var textBytes: Int {
+    switch self {
+    case .string(let text): text.utf8.count
+    case .array(let elements): elements.reduce(0) { $0 + $1.textBytes }
+    case .object(let object): object.entries.reduce(0) { $0 + $1.value.textBytes }
+    case .null, .bool, .int, .bigInteger, .double: 0
+    }
+  }
+}
+
 extension RequestContext {
   /// The prompt of a request that is not run.
   ///
   /// - Throws: 400 when the model cannot be shown the request.
   func prompt(of request: ChatRequest) throws(APIError) -> ModelPrompt {
     try ChatPlan(self).makePrompt(request, chatTemplate(for: request))
+  }
+
+  /// The request with what the model's owner has chosen where it says nothing.
+  func settled(_ request: ChatRequest) -> ChatRequest {
+    var request = request
+    request.thinking = request.thinking ?? model.thinking
+    return request
   }
 
   /// - Throws: 400 when the model has no template, or none for the request's tools.

@@ -16,8 +16,8 @@ struct ChatRoute {
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   private func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let form = try http.chatForm(server.limits)
-    let core = try server.request(form.body, for: context.client)
+    let form = try http.chatForm(server.limits, context.memory)
+    let core = try server.request(form.body, for: context)
     let request = try ChatRequest(form.body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
     try form.check(request)

@@ -15,10 +15,19 @@ struct CompletionAnswer {
   let run: AnswerRun
   let core: RequestContext
 
-  /// Text of one choice, and the log probabilities of the tokens that it is made of.
+  /// A token of a choice's text, or of its prompt, and where it begins.
+  private struct Place: Sendable {
+    let id: Int32
+    /// Nil for a token of the prompt that nothing predicted.
+    let token: SampledToken?
+    /// Unicode scalars before it.
+    let offset: Int
+  }
+
+  /// Text of one choice, and the tokens that it is made of.
   private struct Fragment {
     var text = ""
-    var logprobs: LegacyLogprobs?
+    var tokens: [Place]?
     var finish: ChoiceFinish?
   }
 
@@ -35,24 +44,37 @@ struct CompletionAnswer {
 
   func whole(_ context: ConnectionContext) throws(APIError) -> Response {
     var progress = [Progress](repeating: Progress(), count: run.parts.count)
-    var choices = run.parts.indices.map { index in
-      CompletionChoice(
-        index: index, text: "", logprobs: request.logprobs == nil ? nil : LegacyLogprobs(entries: []),
-        finish: .stop)
-    }
+    var kept = run.parts.map { _ in Fragment(tokens: request.logprobs == nil ? nil : []) }
     do throws(AnswerFailure) {
-      try run.run(context, isClientGone: context.isClientGone) { (index, piece) throws(SocketError) in
+      try run.run(context, isClientGone: context.isClientGone, weight: AnswerRun.keptBytes) {
+        (index, piece) throws(SocketError) in
         for fragment in fragments(piece, of: index, &progress[index]) {
-          choices[index].text += fragment.text
-          choices[index].logprobs?.entries += fragment.logprobs?.entries ?? []
-          choices[index].finish = fragment.finish ?? choices[index].finish
+          kept[index].text += fragment.text
+          kept[index].tokens?.append(contentsOf: fragment.tokens ?? [])
+          kept[index].finish = fragment.finish ?? kept[index].finish
         }
       }
     } catch {
       throw APIError(error, param: "prompt")
     }
+    let choices = kept.enumerated().map { index, fragment in choice(fragment, of: index, whole: true) }
     return Response(
-      json: CompletionResponse(header: header, choices: choices, usage: .counts(run.usage)).json)
+      parts: CompletionResponse(header: header, choices: choices, usage: .counts(run.usage)).parts)
+  }
+
+  private func choice(_ fragment: Fragment, of index: Int, whole: Bool) -> CompletionChoice {
+    let tokens = fragment.tokens ?? (whole ? [] : nil)
+    let logprobs = tokens.map { [core] tokens in
+      LegacyLogprobs(count: tokens.count) { Self.entry(tokens[$0], core) }
+    }
+    return CompletionChoice(
+      index: index, text: fragment.text, logprobs: request.logprobs == nil ? nil : logprobs,
+      finish: fragment.finish ?? (whole ? .stop : nil))
+  }
+
+  private static func entry(_ place: Place, _ core: RequestContext) -> LegacyLogprobs.Entry {
+    LegacyLogprobs.Entry(
+      logprob: place.token.map(core.logprob) ?? core.unpredicted(place.id), offset: place.offset)
   }
 
   // MARK: Streamed
@@ -81,8 +103,7 @@ struct CompletionAnswer {
   }
 
   private func send(_ fragment: Fragment, of index: Int, to events: EventStream) throws(SocketError) {
-    let choice = CompletionChoice(
-      index: index, text: fragment.text, logprobs: fragment.logprobs, finish: fragment.finish)
+    let choice = choice(fragment, of: index, whole: false)
     let usage: CompletionResponse.UsageMember = request.options.includesUsage ? .announced : .absent
     try events.send(CompletionResponse(header: header, choices: [choice], usage: usage).json.bytes)
   }
@@ -99,9 +120,9 @@ struct CompletionAnswer {
     }
     switch piece {
     case .content(let text, let tokens):
-      let logprobs = request.logprobs == nil ? nil : describe(tokens, from: progress.offset, text: text)
+      let places = request.logprobs == nil ? nil : places(of: tokens, from: progress.offset, text: text)
       progress.offset += text.unicodeScalars.count
-      fragments.append(Fragment(text: text, logprobs: logprobs))
+      fragments.append(Fragment(text: text, tokens: places))
     case .finish(let reason): fragments.append(Fragment(finish: ChoiceFinish(reason)))
     // Without a parser there are no others.
     case .reasoning, .toolCallBegan, .toolCallArguments, .toolCallEnded, .toolCallsFailed: break
@@ -109,14 +130,13 @@ struct CompletionAnswer {
     return fragments
   }
 
-  private func describe(_ tokens: [SampledToken], from start: Int, text: String) -> LegacyLogprobs {
+  private func places(of tokens: [SampledToken], from start: Int, text: String) -> [Place] {
     let end = start + text.unicodeScalars.count
     var offset = start
-    return LegacyLogprobs(
-      entries: tokens.map { token in
-        defer { offset = min(end, offset + core.scalars(of: token.id)) }
-        return LegacyLogprobs.Entry(logprob: core.logprob(token), offset: offset)
-      })
+    return tokens.map { token in
+      defer { offset = min(end, offset + core.scalars(of: token.id)) }
+      return Place(id: token.id, token: token, offset: offset)
+    }
   }
 
   private func echo(of index: Int, _ progress: inout Progress) -> Fragment {
@@ -132,11 +152,10 @@ struct CompletionAnswer {
     var detokenizer = core.model.tokenizer.makeDetokenizer(skipSpecialTokens: true)
     var offset = 0
     let known = run.parts[index].promptLogprobs
-    let entries = ids.enumerated().map { position, id in
+    let places = ids.enumerated().map { position, id in
       defer { offset = min(progress.offset, offset + detokenizer.push(id).unicodeScalars.count) }
-      let logprob = known.indices.contains(position) ? known[position].map(core.logprob) : nil
-      return LegacyLogprobs.Entry(logprob: logprob ?? core.unpredicted(id), offset: offset)
+      return Place(id: id, token: known.indices.contains(position) ? known[position] : nil, offset: offset)
     }
-    return Fragment(text: text, logprobs: LegacyLogprobs(entries: entries))
+    return Fragment(text: text, tokens: places)
   }
 }

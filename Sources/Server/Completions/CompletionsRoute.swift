@@ -18,11 +18,12 @@ struct CompletionsRoute {
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   private func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let body = try http.jsonBody()
-    let core = try server.request(body, for: context.client)
+    let body = try http.jsonBody(context.memory)
+    let core = try server.request(body, for: context)
     let request = try CompletionRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
-    let prompts = request.prompts.map { encode($0, core) }
+    var prompts: [[Int32]] = []
+    for prompt in request.prompts { prompts.append(try encode(prompt, core)) }
     let run = AnswerRun(try parts(request, prompts, core, context), core: core)
     do throws(InferenceError) {
       try run.start()
@@ -36,10 +37,14 @@ struct CompletionsRoute {
     return response
   }
 
-  private func encode(_ prompt: CompletionRequest.Prompt, _ core: RequestContext) -> [Int32] {
+  private func encode(_ prompt: CompletionRequest.Prompt, _ core: RequestContext) throws(APIError) -> [Int32]
+  {
     switch prompt {
-    case .text(let text): core.model.tokenizer.encode(text, addSpecialTokens: true)
-    case .tokens(let ids): ids
+    case .text(let text):
+      let loan = try core.claimForTokens(ofBytes: text.utf8.count)
+      defer { withExtendedLifetime(loan) {} }
+      return core.model.tokenizer.encode(text, addSpecialTokens: true)
+    case .tokens(let ids): return ids
     }
   }
 

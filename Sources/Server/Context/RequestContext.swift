@@ -4,23 +4,43 @@ import HTTP
 import JSON
 import OpenAI
 import Pipeline
+import Platform
 
 /// Holds the model for as long as it lives: a model with work is not unloaded.
 struct RequestContext: Sendable {
   let server: ServerContext
   let lease: ModelLease
   var client = ClientIdentity()
+  /// What the request has claimed of the server's memory; given back with the last reference.
+  var memory: MemoryLoan?
 
   var model: LoadedModel { lease.model }
   var settings: ServerSettings { server.settings }
   var limits: RequestLimits { server.limits }
   var metrics: Metrics { settings.metrics }
   /// What this client has stored.
-  var records: ClientRecords { server.records(of: client) }
+  var records: ClientRecords { server.records(of: client, memory: memory) }
   var reasoningEvents: ReasoningEvents { settings.responsesReasoningEvents }
 
   /// Special tokens that say nothing to the output parser: they have no text for the client.
   var controlTokens: Set<Int32> { model.controlTokens }
+
+  /// Bytes that a byte of text takes while its tokens are found: ids, borders of words, normalised text.
+  private static let workPerByte = 24
+
+  static func workForTokens(ofBytes count: Int) -> Int {
+    let (bytes, overflow) = count.multipliedReportingOverflow(by: workPerByte)
+    return overflow ? .max : bytes
+  }
+
+  /// Claims what it takes to find the tokens of a text, for as long as the result is held.
+  ///
+  /// - Throws: 503 where `--memory` does not leave it.
+  func claimForTokens(ofBytes count: Int) throws(APIError) -> MemoryLoan {
+    let loan = MemoryLoan(server.models.ledger, for: .answers, patience: 0.5)
+    try claim(Self.workForTokens(ofBytes: count), of: loan)
+    return loan
+  }
 
   func checkUnknown(_ fields: [String]) throws(APIError) { try server.checkUnknown(fields) }
 

@@ -4,6 +4,8 @@ import Fetch
 import HTTP
 import JSON
 import OpenAI
+import Pipeline
+import Platform
 
 struct ServerContext: Sendable {
   let models: ModelFleet
@@ -25,18 +27,31 @@ struct ServerContext: Sendable {
   /// A body without a proper name gets the first model: where the name is optional that is meant, and elsewhere the
   /// body's reader says what is wrong with it.
   ///
-  /// - Parameter client: whose request it is; nobody's where that makes no difference.
-  /// - Throws: 404 for a model that does not exist, 500 or 503 for one that is not to be had.
-  func request(_ body: JSONValue, for client: ClientIdentity = ClientIdentity()) throws(APIError)
-    -> RequestContext
-  {
+  /// - Parameter context: whose request it is, and what it may take of memory.
+  /// - Throws: 404 for a model that does not exist, 500 or 503 for one that is not to be had, 400 for one that does not
+  ///   generate.
+  func request(_ body: JSONValue, for context: ConnectionContext) throws(APIError) -> RequestContext {
+    let core = try anyRequest(body, for: context)
+    if core.model.embedder != nil { throw .cannotGenerate(model: core.model.id) }
+    return core
+  }
+
+  /// As `request`, whatever the model is for.
+  func anyRequest(_ body: JSONValue, for context: ConnectionContext) throws(APIError) -> RequestContext {
     let name = body["model"]?.stringValue ?? ""
     let lease = name.utf8.isEmpty ? try models.leaseFirst() : try models.lease(name)
-    return RequestContext(server: self, lease: lease, client: client)
+    return RequestContext(server: self, lease: lease, client: context.client, memory: context.memory)
   }
 
   /// What a client has stored.
-  func records(of client: ClientIdentity) -> ClientRecords { settings.store.records(of: client) }
+  func records(of client: ClientIdentity, memory: MemoryLoan?) -> ClientRecords {
+    settings.store.records(of: client, memory: memory)
+  }
+
+  /// What the client of a request has stored.
+  func records(for context: ConnectionContext) -> ClientRecords {
+    records(of: context.client, memory: context.memory)
+  }
 
   /// - Parameter fields: of the request, all unknown.
   /// - Throws: 400 for the first of them, if the server is strict.

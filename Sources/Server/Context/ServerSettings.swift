@@ -1,7 +1,9 @@
 // What the operator has chosen, and what tests replace.
 
 package import Fetch
+package import Hub
 package import Inference
+package import JSON
 package import OpenAI
 import Platform
 
@@ -17,8 +19,12 @@ package struct ServerSettings: Sendable {
   package var responsesReasoningEvents = ReasoningEvents.openai
   /// Whether Responses requests lose their tools of unknown type instead of being refused.
   package var dropsUnknownTools = false
+  /// Most requests of this server that wait for the engine; nil for the engine's own limit.
+  package var queueLimit: Int?
   /// Responses and conversations; in memory by default.
   package var store = ResponseStore()
+  /// Files and vector stores; nil where there is no place for them.
+  package var library: Library?
   /// Silence on a stream after which a comment shows that it lives, seconds.
   package var keepAliveSeconds = 1.0
   /// How often a waiting connection looks whether its client is still there, seconds.
@@ -29,6 +35,10 @@ package struct ServerSettings: Sendable {
   package var mediaRoot: String?
   /// What http and https URLs may name; nil for nothing.
   package var mediaURLs: FetchRules?
+  /// The hub that clients may have models fetched from; nil where they may not.
+  package var hub: HubSettings?
+  /// Says what is wrong with a model before its weights are fetched; see `DownloadRequest.judge`.
+  package var judge: @Sendable (_ config: JSONValue, _ weightBytes: Int) -> String? = { _, _ in nil }
   /// Seconds since 1970 when the server started: `created` of models.
   package var started: Int?
   /// Of the server, for /openapi.json.

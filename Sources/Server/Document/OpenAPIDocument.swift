@@ -26,7 +26,8 @@ struct OpenAPIDocument {
     var accepted = false
   }
 
-  static let operations = answers + OpenAPIResponsesWire.operations + around
+  static let operations =
+    answers + OpenAPIResponsesWire.operations + OpenAPIVectorStores.operations + vectors + around
 
   private static let answers = [
     Operation(
@@ -46,6 +47,15 @@ struct OpenAPIDocument {
       response: "MessageTokens", error: "MessagesError"),
   ]
 
+  private static let vectors = [
+    Operation(
+      method: "POST", pattern: "/v1/embeddings", id: "createEmbedding", summary: "Vectors of texts",
+      request: "EmbeddingsRequest", response: "Embeddings"),
+    Operation(
+      method: "POST", pattern: "/embeddings", id: "createEmbeddingShort",
+      summary: "The same, at llama.cpp's path", request: "EmbeddingsRequest", response: "Embeddings"),
+  ]
+
   private static let around = [
     Operation(
       method: "GET", pattern: "/health", id: "health", summary: "Whether requests are taken",
@@ -58,6 +68,48 @@ struct OpenAPIDocument {
     Operation(
       method: "GET", pattern: "/livez", id: "livez", summary: "Whether the process answers",
       response: "Health"),
+    Operation(
+      method: "POST", pattern: "/api/chat", id: "ollamaChat",
+      summary: "Ollama's chat: lines of JSON, or one object",
+      request: "OllamaChatRequest", response: "OllamaChat", error: "OllamaError",
+      contentType: "application/x-ndjson"),
+    Operation(
+      method: "POST", pattern: "/api/generate", id: "ollamaGenerate",
+      summary: "Ollama's completion of one prompt",
+      request: "OllamaGenerateRequest", response: "OllamaCompletion", error: "OllamaError",
+      contentType: "application/x-ndjson"),
+    Operation(
+      method: "GET", pattern: "/api/version", id: "ollamaVersion", summary: "The version of Ollama's API",
+      response: "OllamaVersion",
+      error: "OllamaError"),
+    Operation(
+      method: "GET", pattern: "/api/tags", id: "ollamaTags", summary: "The models, as Ollama lists them",
+      response: "OllamaList",
+      error: "OllamaError"),
+    Operation(
+      method: "GET", pattern: "/api/ps", id: "ollamaRunning",
+      summary: "The loaded models, as Ollama lists them", response: "OllamaList",
+      error: "OllamaError"),
+    Operation(
+      method: "POST", pattern: "/api/show", id: "ollamaShow", summary: "One model, as Ollama describes it",
+      request: "OllamaModelRequest", response: "Any", error: "OllamaError"),
+    Operation(
+      method: "POST", pattern: "/api/pull", id: "ollamaPull",
+      summary: "Refused: models are pulled on the machine",
+      request: "OllamaModelRequest", response: "Any", error: "OllamaError"),
+    Operation(
+      method: "DELETE", pattern: "/api/delete", id: "ollamaDelete",
+      summary: "Refused: models are removed on the machine",
+      request: "OllamaModelRequest", response: "Any", error: "OllamaError"),
+    Operation(
+      method: "POST", pattern: "/api/create", id: "ollamaCreate", summary: "Refused",
+      request: "OllamaModelRequest", response: "Any", error: "OllamaError"),
+    Operation(
+      method: "POST", pattern: "/api/copy", id: "ollamaCopy", summary: "Refused",
+      request: "OllamaModelRequest", response: "Any", error: "OllamaError"),
+    Operation(
+      method: "POST", pattern: "/api/push", id: "ollamaPush", summary: "Refused",
+      request: "OllamaModelRequest", response: "Any", error: "OllamaError"),
     Operation(
       method: "GET", pattern: "/metrics", id: "metrics", summary: "Counters in Prometheus' text format",
       response: "Text", contentType: "text/plain"),
@@ -80,6 +132,10 @@ struct OpenAPIDocument {
     Operation(
       method: "POST", pattern: "/models/unload", id: "unloadModel", summary: "Unloads a model",
       request: "ModelRequest", response: "ModelChange", accepted: true),
+    Operation(
+      method: "POST", pattern: "/models/pull", id: "pullModel",
+      summary: "Fetches a model from the hub; progress as events", request: "ModelRequest", response: "Any",
+      contentType: "text/event-stream"),
     Operation(
       method: "GET", pattern: "/v1/capabilities", id: "capabilities",
       summary: "What is supported with each model", response: "CapabilitiesList"),
@@ -171,7 +227,9 @@ struct OpenAPIDocument {
   private static let queries: [String: JSONValue] = [
     "stream": ["type": "boolean"], "starting_after": ["type": "integer", "minimum": 0],
     "include": ["type": "array", "items": ["type": "string"]],
-    "limit": ["type": "integer", "minimum": 1, "maximum": 100], "order": ["enum": ["asc", "desc"]],
+    "limit": ["type": "integer", "minimum": 1, "maximum": 100],
+    "filter": ["enum": ["in_progress", "completed", "failed", "cancelled"]],
+    "order": ["enum": ["asc", "desc"]],
   ]
 
   private static func parameter(_ name: String, in place: String, _ schema: JSONValue) -> JSONValue {

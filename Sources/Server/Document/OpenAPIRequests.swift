@@ -8,7 +8,9 @@ enum OpenAPIRequests {
   /// Optional members may also be null: that is the same as leaving them out.
   static func schemas(_ limits: RequestLimits) throws(JSONError) -> JSONObject {
     let text =
-      "{\(parts(limits)), \(chat(limits)), \(completion(limits)), \(messages(limits)), \(tokens(limits)), "
+      "{\(ollama), \(parts(limits)), \(chat(limits)), \(completion(limits)), \(messages(limits)), "
+      + "\(tokens(limits)), \(embeddings(limits)), "
+      + "\(OpenAPIVectorStores.requests), "
       + "\(OpenAPIResponsesWire.requests(limits, sampling: "\(sampling), \(ids(limits))"))}"
     guard let all = try JSONValue(parsing: text).objectValue else { return JSONObject() }
     var schemas = JSONObject(all.entries.map { ($0.key, withNulls($0.value)) })
@@ -16,6 +18,23 @@ enum OpenAPIRequests {
     schemas["MessagesCountRequest"] = requiring(["model", "messages"], of: schemas["MessagesRequest"])
     return schemas
   }
+
+  /// Members of both bodies of Ollama's wire.
+  private static let ollamaShared = #"""
+    "model": {"type": "string"}, "stream": {"type": "boolean"}, "think": {}, "format": {}, "keep_alive": {},
+    "options": {"type": "object"}, "truncate": {"type": "boolean"}, "shift": {"type": "boolean"},
+    "logprobs": {"type": "boolean"}, "top_logprobs": {"type": "integer", "minimum": 0, "maximum": 20}
+    """#
+
+  private static let ollama = #"""
+    "OllamaModelRequest": {"type": "object", "properties": {"model": {"type": "string"}, "name": {"type": "string"}}},
+    "OllamaChatRequest": {"type": "object", "required": ["model"], "properties": {\#(ollamaShared),
+      "messages": {"type": "array", "items": {"type": "object"}}, "tools": {"type": "array", "items": {"type": "object"}},
+      "_debug_render_only": {"type": "boolean"}}},
+    "OllamaGenerateRequest": {"type": "object", "required": ["model"], "properties": {\#(ollamaShared),
+      "prompt": {"type": "string"}, "system": {"type": "string"}, "images": {"type": "array", "items": {"type": "string"}},
+      "raw": {"type": "boolean"}}}
+    """#
 
   private static func requiring(_ names: [JSONValue], of schema: JSONValue?) -> JSONValue? {
     guard var object = schema?.objectValue, var properties = object["properties"]?.objectValue else {
@@ -109,13 +128,18 @@ enum OpenAPIRequests {
         "json_object": {"type": "boolean"}}},
       "guided_decoding_backend": {"type": "string"}, "guided_whitespace_pattern": \#(refused),
       "grammar_lazy": \#(refused), "grammar_triggers": \#(refused),
-      "metadata": {"$ref": "#/components/schemas/Metadata"},
-      "store": {"type": "boolean"}, "user": {"type": "string"}, "safety_identifier": {"type": "string"},
-      "service_tier": {"enum": ["auto", "default", "flex", "scale", "priority", "fast"]},
-      "prompt_cache_key": {"type": "string"}, "prompt_cache_options": {"type": "object"},
-      "prompt_cache_retention": {"type": "string"}
+      \#(descriptions)
       """#
   }
+
+  /// What describes a request to a provider and changes nothing here.
+  private static let descriptions = #"""
+    "metadata": {"$ref": "#/components/schemas/Metadata"},
+    "store": {"type": "boolean"}, "user": {"type": "string"}, "safety_identifier": {"type": "string"},
+    "service_tier": {"enum": ["auto", "default", "flex", "scale", "priority", "fast"]},
+    "prompt_cache_key": {"type": "string"}, "prompt_cache_options": {"type": "object"},
+    "prompt_cache_retention": {"type": "string"}
+    """#
 
   static let refused = #"{"type": "null", "description": "refused"}"#
 
@@ -299,6 +323,25 @@ enum OpenAPIRequests {
       "inference_geo": {"type": "string"},
       "container": \#(refused), "mcp_servers": \#(refused)}}
     """#
+  }
+
+  private static func embeddings(_ limits: RequestLimits) -> String {
+    let tokens = #"{"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}}"#
+    let most = limits.embeddingInputs
+    return #"""
+      "EmbeddingsRequest": {"type": "object", "required": ["input"], "properties": {
+        "model": {"type": "string"},
+        "input": {"anyOf": [{"type": "string"}, \#(tokens),
+          {"type": "array", "minItems": 1, "maxItems": \#(most), "items": {"type": "string"}},
+          {"type": "array", "minItems": 1, "maxItems": \#(most), "items": \#(tokens)}]},
+        "encoding_format": {"enum": ["float", "base64"]},
+        "dimensions": {"type": "integer", "minimum": 1},
+        "truncate": {"anyOf": [{"type": "boolean"}, {"enum": ["left", "right"]}]},
+        "truncate_prompt_tokens": {"type": "integer", "minimum": -1},
+        "prompt": {"type": "string"}, "prompt_name": {"type": "string"},
+        "input_type": {"enum": ["query", "document", "search_query", "search_document", "passage"]},
+        "normalize": {"type": "boolean"}, \#(descriptions)}}
+      """#
   }
 
   private static func tokens(_ limits: RequestLimits) -> String {

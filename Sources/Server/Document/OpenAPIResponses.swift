@@ -11,15 +11,32 @@ enum OpenAPIResponses {
     return JSONObject(notation.entries.map { ($0.key, schema($0.value)) })
   }
 
+  /// Of the last line.
+  private static let ollamaCounts = [
+    "total_duration", "load_duration", "prompt_eval_count", "prompt_eval_cached", "prompt_eval_duration",
+    "eval_count",
+    "eval_duration",
+  ].map { "\"\($0)?\": \"integer\"" }.joined(separator: ", ")
+
   private static let notation = #"""
     {
       \#(OpenAPIResponsesWire.answers),
+      \#(OpenAPIVectorStores.answers),
       "Any": "any",
+      "OllamaError": {"error": "string"},
+      "OllamaVersion": {"version": "string", "mlxserve": "string"},
+      "OllamaList": {"models": ["any"]},
+      "OllamaChat": {"model": "string", "created_at": "string", "message": {"role": "'assistant'", "content": "string",
+        "thinking?": "string", "tool_calls?": ["any"]}, "done": "boolean", "done_reason?": "string", "logprobs?": ["any"],
+        \#(ollamaCounts)},
+      "OllamaCompletion": {"model": "string", "created_at": "string", "response": "string", "thinking?": "string",
+        "done": "boolean", "done_reason?": "string", "logprobs?": ["any"], \#(ollamaCounts)},
       "Text": "string",
       "Error": {"error": {"message": "string", "type": "string", "param": "string|null", "code": "string|null"}},
       "Health": {"status": "'ok'"},
       "Model": {"id": "string", "object": "'model'", "created": "integer", "owned_by": "string",
-        "context_length": "integer|null", "input_modalities": "Strings|null", "size_bytes": "integer|null", "aliases": ["string"], "pinned": "boolean",
+        "context_length": "integer|null", "input_modalities": "Strings|null",
+        "task": "string|null", "embedding": "object|null", "size_bytes": "integer|null", "aliases": ["string"], "pinned": "boolean",
         "status": "ModelStatus"},
       "ModelStatus": {"value": "'loaded'|'loading'|'unloaded'", "failed?": "boolean", "error?": "string"},
       "ModelList": {"object": "'list'", "data": ["Model"]},
@@ -93,6 +110,10 @@ enum OpenAPIResponses {
         "request_id": "string"},
       "MessageTokens": {"input_tokens": "integer"},
 
+      "Embeddings": {"object": "'list'", "model": "string", "truncated?": ["integer"],
+        "data": [{"object": "'embedding'", "index": "integer", "embedding": "Vector|string"}],
+        "usage": {"prompt_tokens": "integer", "total_tokens": "integer"}},
+      "Vector": ["number"],
       "TokenPiece": {"id": "integer", "piece": "string|Bytes"},
       "Bytes": ["integer"],
       "Strings": ["string"],

@@ -28,6 +28,7 @@ package final class Access: Sendable {
 
   private let settings: Settings
   private let ring: Monitor<KeyRing>
+  private let wrongKeys = Monitor(WrongKeys())
   /// Without keys everybody may come in.
   package let needsKey: Bool
 
@@ -41,11 +42,14 @@ package final class Access: Sendable {
 
   /// Reads the key file again; when that fails, the keys stay as they are.
   ///
-  /// - Returns: how many keys there are now.
-  package func reload() throws -> Int {
+  /// - Returns: how many keys there are now, and the numbers of those that hold no longer.
+  package func reload() throws -> (count: Int, gone: Set<UInt64>) {
     let ring = try Self.load(settings)
-    self.ring.withLock { $0 = ring }
-    return ring.count
+    let old = self.ring.withLock { current in
+      defer { current = ring }
+      return current
+    }
+    return (ring.count, old.numbers.subtracting(ring.numbers))
   }
 
   private static func load(_ settings: Settings) throws -> KeyRing {
@@ -63,9 +67,13 @@ package final class Access: Sendable {
 
   /// Finds out who sends the request; the answer, if it goes no further.
   ///
-  /// - Parameter wire: of the request's path.
-  func screen(_ request: Request, _ context: ConnectionContext, _ wire: Wire) -> Response? {
-    let isOpen = Self.isOpen(request)
+  /// - Parameters:
+  ///   - wire: of the request's path.
+  ///   - isOpen: whether it needs no key, beside those that watch the server.
+  func screen(_ request: Request, _ context: ConnectionContext, _ wire: Wire, isOpen: Bool = false)
+    -> Response?
+  {
+    let isOpen = isOpen || Self.isOpen(request)
     // A watcher of the server sends many requests, and nothing that is answered there is anybody's.
     if !isOpen {
       context.client = ClientIdentity(number: ClientIdentity.number(of: "peer " + context.peer.address))
@@ -126,8 +134,23 @@ package final class Access: Sendable {
     }
     let ring = ring.withLock { $0 }
     let client = presented.lazy.compactMap { ring.client(presenting: $0) }.first
-    guard let client else { throw .invalidKey("The API key provided is not valid.") }
+    let (address, now) = (context.peer.network, Instant.now)
+    guard let client else {
+      if let seconds = wrongKeys.withLock({ $0.note(from: address, at: now) }) {
+        throw .tooManyWrongKeys(retryAfter: seconds)
+      }
+      throw .invalidKey("The API key provided is not valid.")
+    }
+    guard wrongKeys.withLock({ $0.admits(client.number, from: address, at: now) }) else {
+      throw .tooManyWrongKeys(retryAfter: 1)
+    }
     context.client = client
+  }
+
+  /// Whether a request that was let through is served though all connections are taken: those of who watches the server,
+  /// and those with a key.
+  func isUrgent(_ request: Request, _ context: ConnectionContext) -> Bool {
+    Self.isOpen(request) || context.client.name != nil
   }
 
   /// The keys of `Authorization: Bearer` and of `x-api-key`, which Anthropic's clients send; some send both.
@@ -159,6 +182,12 @@ package final class Access: Sendable {
 }
 
 extension APIError {
+  fileprivate static func tooManyWrongKeys(retryAfter: Int) -> APIError {
+    APIError(
+      status: 429, type: "rate_limit_error", code: "too_many_wrong_keys",
+      message: "Too many wrong API keys came from this address. Try again later.", retryAfter: retryAfter)
+  }
+
   fileprivate static func invalidKey(_ message: String) -> APIError {
     APIError(status: 401, type: "authentication_error", code: "invalid_api_key", message: message)
   }

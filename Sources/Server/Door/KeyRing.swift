@@ -23,9 +23,18 @@ package enum KeyError: Error, Equatable, CustomStringConvertible {
 
 /// A set of keys. Only their SHA-256 digests are kept.
 package struct KeyRing: Sendable, Equatable {
+  /// What a key may do.
+  private enum Role: String, CaseIterable {
+    /// All, also what concerns other clients: load and unload models, read counters.
+    case admin
+    case user
+  }
+
   private struct Key: Sendable, Equatable {
     let digest: [UInt8]
     let client: ClientIdentity
+    /// Nil where none is written.
+    let role: Role?
   }
 
   private static let fileBytes = 1 << 20
@@ -34,6 +43,8 @@ package struct KeyRing: Sendable, Equatable {
   private static let nameBytes = 1...64
 
   private var keys: [Key] = []
+  /// Whether a file says of a key that it is an admin's: then keys of which it says nothing are not.
+  private var namesAdmins = false
 
   package init() {}
 
@@ -46,13 +57,17 @@ package struct KeyRing: Sendable, Equatable {
   package mutating func add(_ key: String, source: String) throws(KeyError) {
     let bytes = Array(key.utf8)
     if let problem = Self.problem(bytes[...]) { throw .badKey(source: source, problem: problem) }
-    append(bytes, name: nil)
+    // Who starts the server runs it.
+    append(bytes, Owner(role: .admin))
   }
 
   /// Adds the keys of another ring.
-  package mutating func add(_ other: KeyRing) { keys += other.keys }
+  package mutating func add(_ other: KeyRing) {
+    keys += other.keys
+    namesAdmins = namesAdmins || other.namesAdmins
+  }
 
-  /// Reads a file with one key a line: `key` or `name: key`. Empty lines and those that begin with `#` mean nothing.
+  /// Reads a file with one key a line: `key`, `name: key` or `name role: key`. Empty lines and those that begin with `#` mean nothing.
   ///
   /// - Throws: `KeyError` or `PlatformError`; neither shows a key.
   package init(file path: String) throws {
@@ -60,12 +75,15 @@ package struct KeyRing: Sendable, Equatable {
     for (index, line) in bytes.split(separator: 0x0A, omittingEmptySubsequences: false).enumerated() {
       let text = Self.trimmed(line)
       guard let first = text.first, first != UInt8(ascii: "#") else { continue }
-      let (name, key) = Self.parts(text)
+      let (owner, key) = try Self.parts(text) { problem in
+        KeyError.badLine(path: path, line: index + 1, problem: problem)
+      }
       if let problem = Self.problem(key) {
         throw KeyError.badLine(path: path, line: index + 1, problem: "the key \(problem)")
       }
       guard keys.count < Self.keyLimit else { throw KeyError.tooMany(path: path, limit: Self.keyLimit) }
-      append(Array(key), name: name)
+      append(Array(key), owner)
+      namesAdmins = namesAdmins || owner.role == .admin
     }
     guard !keys.isEmpty else { throw KeyError.noKey(path: path) }
   }
@@ -79,27 +97,54 @@ package struct KeyRing: Sendable, Equatable {
     for key in keys {
       var difference: UInt8 = 0
       for (a, b) in zip(key.digest, digest) { difference |= a ^ b }
-      if difference == 0 { found = key.client }
+      if difference == 0 {
+        found = key.client
+        found?.isAdmin = key.role.map { $0 == .admin } ?? !namesAdmins
+      }
     }
     return found
   }
 
-  private mutating func append(_ key: [UInt8], name: String?) {
-    let digest = SHA256.digest(key)
-    // Keys of one name are one client, so that a new key can replace an old one while both hold.
-    let number = name.map { ClientIdentity.number(of: "name " + $0) } ?? ClientIdentity.number(digest)
-    let shown = name ?? "key-" + SHA256.hexadecimal(Array(digest.prefix(4)))
-    keys.append(Key(digest: digest, client: ClientIdentity(number: number, name: shown)))
+  /// The numbers of all keys.
+  package var numbers: Set<UInt64> { Set(keys.map(\.client.key)) }
+
+  private struct Owner {
+    var name: String?
+    var role: Role?
   }
 
-  /// `name: key` needs the space, so a key may hold colons; a name alone has an empty key.
-  private static func parts(_ line: ArraySlice<UInt8>) -> (name: String?, key: ArraySlice<UInt8>) {
-    guard let colon = line.firstIndex(of: UInt8(ascii: ":")), nameBytes.contains(line[..<colon].count),
-      line[..<colon].allSatisfy(isNameByte)
-    else { return (nil, line) }
+  private mutating func append(_ key: [UInt8], _ owner: Owner) {
+    let digest = SHA256.digest(key)
+    let number = ClientIdentity.number(digest)
+    // Keys of one name are one client, so that a new key can replace an old one while both hold.
+    let client = owner.name.map { ClientIdentity.number(of: "name " + $0) } ?? number
+    let shown = owner.name ?? "key-" + SHA256.hexadecimal(Array(digest.prefix(4)))
+    keys.append(
+      Key(
+        digest: digest, client: ClientIdentity(number: client, name: shown, key: number), role: owner.role))
+  }
+
+  /// `name: key` needs the space, so a key may hold colons; a name alone has an empty key. A word between name and colon
+  /// is a role.
+  private static func parts(
+    _ line: ArraySlice<UInt8>, error: (String) -> KeyError
+  ) throws(KeyError) -> (Owner, key: ArraySlice<UInt8>) {
+    guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return (Owner(), line) }
+    let words = line[..<colon].split(whereSeparator: isBlank)
     let rest = line[(colon + 1)...]
-    guard rest.first.map(isBlank) ?? true else { return (nil, line) }
-    return (String(decoding: line[..<colon], as: UTF8.self), trimmed(rest))
+    guard let name = words.first, words.count <= 2, nameBytes.contains(name.count),
+      words.allSatisfy({ $0.allSatisfy(isNameByte) }), line[colon - 1] != 0x20,
+      rest.first.map(isBlank) ?? true
+    else { return (Owner(), line) }
+    var owner = Owner(name: String(decoding: name, as: UTF8.self))
+    if words.count == 2 {
+      let word = String(decoding: words[1], as: UTF8.self)
+      guard let role = Role(rawValue: word) else {
+        throw error("after the name stands no role: write 'admin' or 'user', or nothing")
+      }
+      owner.role = role
+    }
+    return (owner, trimmed(rest))
   }
 
   /// Why nobody could send this as a key; nil when somebody can.

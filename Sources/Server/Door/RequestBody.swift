@@ -3,10 +3,13 @@
 import HTTP
 import JSON
 import OpenAI
+import Platform
 
 extension Request {
-  /// - Throws: 415 for a body that is declared as something else, 400 for bytes that are not JSON.
-  func jsonBody() throws(APIError) -> JSONValue {
+  /// - Parameter memory: where the values of the body are claimed; nil where they are few, or claimed elsewhere.
+  /// - Throws: 503 where they are not left of it, 415 for a body that is declared as something else, 400 for bytes that
+  ///   are not JSON.
+  func jsonBody(_ memory: MemoryLoan? = nil) throws(APIError) -> JSONValue {
     if let coding = headers["content-encoding"], coding.lowercased() != "identity" {
       throw .unsupportedMedia("A content-encoding cannot be used here. Send the JSON body as it is.")
     }
@@ -14,6 +17,7 @@ extension Request {
       throw .unsupportedMedia("The content-type must be application/json.")
     }
     guard !body.isEmpty else { throw .emptyBody }
+    try claim(JSONValue.weight(ofRequest: body), of: memory)
     do {
       return try JSONValue(request: body)
     } catch {
@@ -31,8 +35,26 @@ extension Request {
 }
 
 extension JSONValue {
+  /// Values beyond which a body is refused.
+  private static let mostValues = 500_000
+
+  /// Bytes that the values of a text take beside its own, which is counted where it was read: each has a comma, a colon
+  /// or a bracket of its own, and takes 24 to 72 bytes as an element or as a member.
+  static func weight(of text: [UInt8]) -> Int {
+    72
+      * text.reduce(into: 0) { count, byte in
+        switch byte {
+        case UInt8(ascii: ","), UInt8(ascii: ":"), UInt8(ascii: "["), UInt8(ascii: "{"): count += 1
+        default: break
+        }
+      }
+  }
+
+  /// The same for what a client has sent.
+  static func weight(ofRequest text: [UInt8]) -> Int { min(weight(of: text), 2 * 72 * mostValues) }
+
   /// Parses what a client has sent. 500,000 values are room for a prompt of as many token ids, and some 50 MB.
-  init(request bytes: [UInt8]) throws(JSONError) { try self.init(parsing: bytes, maxValues: 500_000) }
+  init(request bytes: [UInt8]) throws(JSONError) { try self.init(parsing: bytes, maxValues: Self.mostValues) }
 }
 
 extension APIError {

@@ -11,6 +11,8 @@ enum AnswerFailure: Error {
   /// The server's time to drain is over.
   case shuttingDown
   case engine(InferenceError)
+  /// What is kept of the answer needs this many bytes more than are left of the limit.
+  case outOfMemory(needed: Int, limit: Int)
   /// The model's numbers left no token to choose.
   case noToken
 }

@@ -14,6 +14,9 @@ extension APIError {
     switch error {
     case .promptTooLong(let tokens, let limit):
       self = .contextLengthExceeded(tokens: tokens, limit: limit, param: param)
+    case .cannotGenerate:
+      self.init(status: 400, code: "unsupported_operation", param: "model", message: "\(error).")
+    case .textTooLong: self = .invalidValue(param, "\(error)")
     case .emptyPrompt: self = .invalidValue(param, "it has no tokens")
     case .tokenOutOfRange: self = .invalidValue(param, "\(error)")
     case .unusableMedia: self = .unusableMedia(param, "\(error)")
@@ -76,6 +79,7 @@ extension APIError {
     switch failure {
     case .engine(let error): self.init(error, param: param)
     case .shuttingDown: self = .shuttingDown
+    case .outOfMemory(let needed, let limit): self = .outOfMemory(needed: needed, limit: limit)
     case .noToken: self = .internalError("the model computed no usable number for any token")
     case .clientGone, .clientTooSlow:
       self.init(
@@ -150,7 +154,38 @@ func storing<Result>(_ change: () throws(PlatformError) -> Result) throws(APIErr
   }
 }
 
+/// Claims memory for what a request becomes, beside its body, until it is answered.
+///
+/// - Throws: 503 where `--memory` does not leave it.
+func claim(_ bytes: Int, of memory: MemoryLoan?) throws(APIError) {
+  guard let memory, !memory.extend(by: bytes) else { return }
+  throw .outOfMemory(needed: bytes, limit: memory.limit)
+}
+
 extension Response {
+  /// Bytes from which on a body is written in parts, while it is made.
+  private static let partBytes = 64 << 10
+
+  /// A body that may be long: what is short has a known length, the rest is made while it is sent.
+  init(parts: JSONParts) {
+    struct IsLong: Error {}
+    var bytes: [UInt8] = []
+    do throws(IsLong) {
+      try parts.write(partBytes: Self.partBytes) { (part) throws(IsLong) in
+        guard bytes.isEmpty, part.count < Self.partBytes else { throw IsLong() }
+        bytes = part
+      }
+      self.init(contentType: "application/json", bytes: bytes)
+    } catch {
+      self.init(
+        headers: ["content-type": "application/json"],
+        body: .stream { writer in
+          try parts.write(partBytes: Self.partBytes) { part throws(SocketError) in try writer.write(part) }
+          writer.finish()
+        })
+    }
+  }
+
   init(json: JSONValue, status: Int = 200) {
     self.init(status: status, contentType: "application/json", bytes: json.bytes)
   }

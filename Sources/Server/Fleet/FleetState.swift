@@ -24,6 +24,8 @@ struct FleetState {
     private(set) var phase = Phase.unloaded
     /// Leases that are held.
     var uses = 0
+    /// How long it stays without requests, seconds; nil for what holds for all.
+    var idleSeconds: Double?
     /// When it was wanted, loaded or used last.
     var lastUse = Instant(nanoseconds: 0)
     /// Since when somebody waits for it.
@@ -116,7 +118,10 @@ struct FleetState {
       return model
     }
 
-    mutating func endLeaving() { phase = .unloaded }
+    mutating func endLeaving() {
+      phase = .unloaded
+      idleSeconds = nil
+    }
   }
 
   private var entries: [ByteKey: Entry] = [:]
@@ -168,6 +173,7 @@ struct FleetState {
     for entry in entries.values where entry.uses == 0 {
       guard case .loaded = entry.phase else { continue }
       if entry.isLeaving { return .unload(entry.source.id) }
+      let idleSeconds = entry.idleSeconds ?? idleSeconds
       if idleSeconds > 0, !isPinned(entry.source.id), now.seconds(since: entry.lastUse) >= idleSeconds {
         return .unload(entry.source.id)
       }

@@ -1,5 +1,6 @@
 // Which models there are: those named at the start, the folders of one folder, and other names for them.
 
+package import Hub
 import JSON
 import OpenAI
 import Platform
@@ -62,14 +63,20 @@ package struct ModelCatalog: Sendable {
   private let named: [ModelSource]
   private let folder: String?
   private let aliases: [Alias]
+  private let hub: HubSettings?
 
-  /// - Parameter folder: every folder in it that holds a config.json is a model; a named one of the same name wins.
+  /// - Parameters:
+  ///   - folder: every folder in it that holds a config.json is a model; a named one of the same name wins.
+  ///   - hub: whose cache's models are models too, by their names on the hub.
   /// - Throws: what cannot be meant.
-  package init(named: [ModelSource], folder: String? = nil, aliases: [Alias] = []) throws(Problem) {
+  package init(
+    named: [ModelSource], folder: String? = nil, aliases: [Alias] = [], hub: HubSettings? = nil
+  ) throws(Problem) {
+    self.hub = hub
     self.named = named
     self.folder = folder
     self.aliases = aliases
-    guard !named.isEmpty || folder != nil else { throw .nothing }
+    guard !named.isEmpty || folder != nil || hub != nil else { throw .nothing }
     if let folder, !File.isDirectory(folder) { throw .noFolder(folder) }
     var names: Set<ByteKey> = []
     for name in named.map(\.id) + aliases.map(\.name) {
@@ -77,7 +84,7 @@ package struct ModelCatalog: Sendable {
       guard names.insert(ByteKey(name)).inserted else { throw .duplicate(name) }
     }
     // What is not there now may come later, where folders are looked at.
-    for alias in aliases where folder == nil && source(alias.model) == nil {
+    for alias in aliases where folder == nil && hub == nil && source(alias.model) == nil {
       throw .aliasOfNothing(alias: alias.name, model: alias.model)
     }
   }
@@ -87,6 +94,7 @@ package struct ModelCatalog: Sendable {
     named = [source]
     folder = nil
     aliases = []
+    hub = nil
   }
 
   private static func isName(_ name: String) -> Bool {
@@ -95,9 +103,22 @@ package struct ModelCatalog: Sendable {
 
   /// All models there are now: named ones in their order, then those of the folder by their bytes.
   package var sources: [ModelSource] {
-    guard let folder, let names = try? File.names(in: folder) else { return named }
-    let taken = Set(named.map { ByteKey($0.id) })
-    return named + names.filter { !taken.contains(ByteKey($0)) }.compactMap { scanned($0, in: folder) }
+    let names = folder.flatMap { try? File.names(in: $0) } ?? []
+    let cached = hub.map { HubCache(root: $0.cache).repositories().map(\.text) } ?? []
+    var taken = Set(named.map { ByteKey($0.id) })
+    let others =
+      names.compactMap { name in folder.flatMap { scanned(name, in: $0) } } + cached.compactMap { pulled($0) }
+    return named + others.filter { taken.insert(ByteKey($0.id)).inserted }
+  }
+
+  /// A model of the cache, by its name on the hub or a short one, if all of it is there.
+  private func pulled(_ name: String) -> ModelSource? {
+    guard let hub, let reference = try? ModelReference(name, host: hub.host) else { return nil }
+    let cache = HubCache(root: hub.cache)
+    guard let commit = cache.commit(of: reference),
+      cache.state(reference.repository, commit: commit) == .whole
+    else { return nil }
+    return ModelSource(id: name, path: cache.snapshot(reference.repository, commit: commit))
   }
 
   /// The model that a request means: by its own name, else by an alias; nil when there is none.
@@ -117,7 +138,7 @@ package struct ModelCatalog: Sendable {
 
   private func source(_ id: String) -> ModelSource? {
     if let source = named.first(where: { $0.id.utf8.elementsEqual(id.utf8) }) { return source }
-    return folder.flatMap { scanned(id, in: $0) }
+    return folder.flatMap { scanned(id, in: $0) } ?? pulled(id)
   }
 
   /// A name comes from a client: it must be one component, and no hidden one.

@@ -80,6 +80,13 @@ extension ModelSource {
 }
 
 extension APIError {
+  /// A model that the program around the server keeps.
+  static func modelHeld(_ id: String) -> APIError {
+    APIError(
+      status: 409, code: "model_held", param: "model",
+      message: "The model '\(id)' is held by the program that serves it, which alone can unload it.")
+  }
+
   init(_ failure: ModelFailure) {
     switch failure {
     case .broken(let source, _):

@@ -53,6 +53,24 @@ package final class ModelFleet: Sendable {
     package var tick = 1.0
 
     package init() {}
+
+    /// Tells the ledger what models hold that is not reserved beforehand.
+    ///
+    /// - Parameter others: what else is counted, bytes by kind.
+    package func observe(_ models: [ResidentModel], besides others: [(kind: MemoryKind, bytes: Int)] = []) {
+      let reserved = ledger.bytes(of: .requestBodies) + ledger.bytes(of: .media)
+      var known = models.reduce(reserved + copiedWeightBytes()) { $0 + $1.touchedBytes() }
+      let measured: [(kind: MemoryKind, bytes: Int)] =
+        [
+          (.scratch, scratchBytes()),
+          (.grammars, models.reduce(0) { $0 + $1.loaded.grammars.byteCount }),
+        ] + others
+      for (kind, bytes) in measured {
+        ledger.set(kind, to: bytes)
+        known += bytes
+      }
+      if measuresProcess, let held = ProcessUsage.privateBytes { ledger.set(.other, to: held - known) }
+    }
   }
 
   /// Loads a model. Runs on the keeper's thread.
@@ -61,6 +79,7 @@ package final class ModelFleet: Sendable {
   let catalog: ModelCatalog
   package let settings: Settings
   private let load: Load
+  private let isFixed: Bool
   private let state: Monitor<FleetState>
   private let keeper = Monitor<Thread?>(nil)
   /// Bytes that the server itself holds, by kind.
@@ -73,6 +92,7 @@ package final class ModelFleet: Sendable {
     self.catalog = catalog
     self.settings = settings
     self.load = load
+    isFixed = false
     state = Monitor(FleetState())
     let state = state
     settings.ledger.onShortage { bytes in state.update { $0.shortage = max($0.shortage, bytes) } }
@@ -81,13 +101,15 @@ package final class ModelFleet: Sendable {
     keeper.withLock { $0 = thread }
   }
 
-  /// One model that is always there.
-  package init(_ model: LoadedModel) {
-    catalog = ModelCatalog(only: ModelSource(id: model.id, path: ""))
-    settings = Settings()
-    load = { _ in ResidentModel(model) }
+  /// One model that is always there: the program that has loaded it keeps it, and requests can neither load nor unload.
+  package init(_ model: ResidentModel, settings: Settings = Settings()) {
+    let source = ModelSource(id: model.loaded.id, path: "")
+    catalog = ModelCatalog(only: source)
+    self.settings = settings
+    isFixed = true
+    load = { _ in model }
     var fixed = FleetState()
-    fixed.update(ModelSource(id: model.id, path: "")) { $0.arrive(ResidentModel(model), at: .now) }
+    fixed.update(source) { $0.arrive(model, at: .now) }
     state = Monitor(fixed)
   }
 
@@ -219,7 +241,9 @@ package final class ModelFleet: Sendable {
       model: entry?.available)
   }
 
-  private func isPinned(_ id: String) -> Bool { settings.pinned.contains { $0.utf8.elementsEqual(id.utf8) } }
+  private func isPinned(_ id: String) -> Bool {
+    settings.pinned.contains { $0.utf8.elementsEqual(id.utf8) }
+  }
 
   /// Begins to load a model, without waiting.
   ///
@@ -244,6 +268,7 @@ package final class ModelFleet: Sendable {
   /// - Returns: whether it is unloaded now.
   func beginUnloading(_ name: String, seconds: Double) throws(APIError) -> Bool {
     let source = try find(name)
+    guard !isFixed else { throw .modelHeld(source.id) }
     state.update { state in state.update(source.id) { $0.leave() } }
     let isGone: Bool? = state.wait(until: Instant.now.adding(seconds: seconds)) { state in
       switch state.entry(source.id)?.phase {
@@ -252,6 +277,28 @@ package final class ModelFleet: Sendable {
       }
     }
     return isGone ?? false
+  }
+
+  /// Says how long a model stays when nobody uses it, until it is unloaded. One that was loaded to stay does.
+  func keep(_ id: String, _ time: KeepAlive) {
+    guard !isFixed, !isPinned(id) else { return }
+    state.update { state in
+      state.update(id) { entry in
+        switch time {
+        case .forever: entry.idleSeconds = .infinity
+        case .seconds(0): entry.leave()
+        case .seconds(let seconds): entry.idleSeconds = seconds
+        }
+      }
+    }
+  }
+
+  /// How long a model stays if nobody uses it from now on; nil for one that stays.
+  func secondsLeft(of id: String) -> Double? {
+    guard !isFixed, !isPinned(id), let entry = state.withLock({ $0.entry(id) }) else { return nil }
+    let idle = entry.idleSeconds ?? settings.idleSeconds
+    guard idle > 0, idle.isFinite else { return nil }
+    return entry.uses > 0 ? idle : max(0, idle - Instant.now.seconds(since: entry.lastUse))
   }
 
   /// What the engine of a model has done; nothing where the model is not loaded.
@@ -399,21 +446,7 @@ package final class ModelFleet: Sendable {
   /// Measures what is not reserved beforehand, so that `ledger.snapshot()` tells what is now.
   package func observe() {
     let models = state.withLock { $0.loadedModels.map(\.model) }
-    let reserved = ledger.bytes(of: .requestBodies) + ledger.bytes(of: .media)
-    var known = models.reduce(reserved + settings.copiedWeightBytes()) { $0 + $1.touchedBytes() }
-    let own = gauges.withLock { $0 }
-    let measured =
-      [
-        (MemoryKind.scratch, settings.scratchBytes()),
-        (MemoryKind.grammars, models.reduce(0) { $0 + $1.loaded.grammars.byteCount }),
-      ] + own.map { ($0.kind, $0.bytes()) }
-    for (kind, bytes) in measured {
-      ledger.set(kind, to: bytes)
-      known += bytes
-    }
-    if settings.measuresProcess, let held = ProcessUsage.privateBytes {
-      ledger.set(.other, to: held - known)
-    }
+    settings.observe(models, besides: gauges.withLock { $0 }.map { ($0.kind, $0.bytes()) })
   }
 }
 

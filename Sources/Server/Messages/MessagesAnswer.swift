@@ -38,7 +38,8 @@ struct MessagesAnswer {
     var blocks: [MessageBlock] = []
     var finish = TokenStream.End.stop
     do throws(AnswerFailure) {
-      try run.run(context, isClientGone: context.isClientGone) { (_, piece) throws(SocketError) in
+      try run.run(context, isClientGone: context.isClientGone, weight: AnswerRun.keptBytes) {
+        (_, piece) throws(SocketError) in
         if case .finish(let reason) = piece { finish = reason } else { add(piece, to: &blocks) }
       }
     } catch {

@@ -22,8 +22,8 @@ struct MessagesRoute {
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   private func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let body = try http.jsonBody()
-    let core = try server.request(body, for: context.client)
+    let body = try http.jsonBody(context.memory)
+    let core = try server.request(body, for: context)
     let request = try MessagesRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
     let run = try start(request, core, context)
@@ -47,9 +47,9 @@ struct MessagesRoute {
     return run
   }
 
-  private func countTokens(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
-    let body = try http.jsonBody()
-    let core = try server.request(body)
+  private func countTokens(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let body = try http.jsonBody(context.memory)
+    let core = try server.request(body, for: context)
     let request = try MessagesRequest(
       body, limits: core.limits, vocabularySize: core.model.vocabularySize, onlyCounts: true)
     try core.checkUnknown(request.ignored)

@@ -45,6 +45,7 @@ enum AbortReason: String, CaseIterable {
   case shuttingDown = "shutting_down"
   case engine = "engine_error"
   case noToken = "no_usable_token"
+  case memory = "out_of_memory"
 }
 
 /// One choice that has ended.
@@ -82,13 +83,14 @@ extension AnswerFailure {
     case .shuttingDown: .shuttingDown
     case .engine: .engine
     case .noToken: .noToken
+    case .outOfMemory: .memory
     }
   }
 
   var ending: AnswerEnding {
     switch self {
     case .clientGone, .clientTooSlow, .shuttingDown: .abort
-    case .engine, .noToken: .error
+    case .engine, .noToken, .outOfMemory: .error
     }
   }
 }

@@ -34,7 +34,7 @@ struct CapabilitiesRoute {
     return [
       ("id", .string(model.id)), ("object", "model.capabilities"),
       ("model_type", model.facts.modelType.map(JSONValue.string) ?? nil),
-      ("context_length", .int(model.service.limits.maxContext)),
+      ("context_length", .int(model.contextTokens)),
       ("vocabulary_size", .int(model.vocabularySize)),
       ("compute_mode", .string(model.facts.computeMode)),
       ("quantization", model.facts.quantization?.json ?? nil),

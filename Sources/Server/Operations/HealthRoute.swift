@@ -10,9 +10,10 @@ enum HealthRoute {
   static func table(_ server: ServerContext) -> RouteTable {
     let store = server.settings.store
     let ready = ["/health", "/ready", "/readyz"].map { path in
-      Route("GET", path) { _, context throws(APIError) in try readiness(context, store.health) }
+      Route("GET", path, for: .everyone) { _, context throws(APIError) in try readiness(context, store.health)
+      }
     }
-    return RouteTable(.openAI, ready + [Route("GET", "/livez") { _, _ in alive }])
+    return RouteTable(.openAI, ready + [Route("GET", "/livez", for: .everyone) { _, _ in alive }])
   }
 
   static var alive: Response { Response(json: ["status": "ok"]) }

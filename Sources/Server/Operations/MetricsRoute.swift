@@ -6,6 +6,7 @@
 import HTTP
 import Inference
 import JSON
+import Pipeline
 import Platform
 
 struct MetricsRoute {
@@ -14,13 +15,17 @@ struct MetricsRoute {
   private let startSeconds: Double
   /// Every served model with what its engine does now.
   private let engines: [(model: String, state: EngineStatistics)]
+  /// Every served encoder with what it has done.
+  private let encoders: [(model: String, state: EmbeddingStatistics)]
   private let memory: MemoryLedger.Snapshot
   private let store: StoreHealth
+  /// What searches and indexing have done; set before `write`.
+  var library = LibraryFacts()
   private var out = MetricsText()
 
   static func table(_ server: ServerContext) -> RouteTable {
     RouteTable(
-      .openAI, [Route("GET", "/metrics") { _, _ in respond(server) }])
+      .openAI, [Route("GET", "/metrics", for: .admins) { _, _ in respond(server) }])
   }
 
   private static func respond(_ server: ServerContext) -> Response {
@@ -30,29 +35,37 @@ struct MetricsRoute {
       metrics.snapshot(), version: server.settings.version, startSeconds: metrics.startSeconds,
       engines: server.models.statuses.compactMap { status in
         status.model.map { (status.source.id, $0.statistics()) }
+      },
+      encoders: server.models.statuses.compactMap { status in
+        status.model?.loaded.embedder.map { (status.source.id, $0.service.embeddingStatistics) }
       }, memory: server.models.ledger.snapshot(), store: server.settings.store.health)
+    route.library = server.settings.library?.facts ?? LibraryFacts()
     return Response(contentType: MetricsText.contentType, bytes: Array(route.write().utf8))
   }
 
   init(
     _ state: Metrics.State, version: String, startSeconds: Double,
-    engines: [(model: String, state: EngineStatistics)], memory: MemoryLedger.Snapshot,
+    engines: [(model: String, state: EngineStatistics)],
+    encoders: [(model: String, state: EmbeddingStatistics)] = [], memory: MemoryLedger.Snapshot,
     store: StoreHealth = StoreHealth()
   ) {
     self.state = state
     self.version = version
     self.startSeconds = startSeconds
     self.engines = engines
+    self.encoders = encoders
     self.memory = memory
     self.store = store
   }
 
   mutating func write() -> String {
     writeEngines()
+    writeEncoders()
     writeAnswers()
     writeHistograms()
     writeOwn()
     writeStore()
+    writeLibrary()
     writeMemory()
     writeProcess(.now)
     return out.text
@@ -94,6 +107,33 @@ struct MetricsRoute {
       ]
       for (use, number) in numbers { out.sample(number, [("model_name", engine.model), ("use", use)]) }
     }
+  }
+
+  /// A family with one sample for each encoder; none where there are no encoders.
+  private mutating func encoderFamily<Value>(
+    _ name: String, _ kind: MetricsText.Kind, _ help: String, _ value: (EmbeddingStatistics) -> Value,
+    _ write: (inout MetricsText, Value, [(String, String)]) -> Void
+  ) {
+    out.begin(name, kind, help)
+    for encoder in encoders { write(&out, value(encoder.state), [("model_name", encoder.model)]) }
+  }
+
+  private mutating func writeEncoders() {
+    func count(_ out: inout MetricsText, _ value: Int, _ labels: [(String, String)]) {
+      out.sample(value, labels)
+    }
+    encoderFamily("mlxserve_embed_texts_total", .counter, "Texts that were encoded.", \.texts, count)
+    encoderFamily("mlxserve_embed_tokens_total", .counter, "Tokens of those texts.", \.tokens, count)
+    encoderFamily(
+      "mlxserve_embed_cache_hits_total", .counter, "Texts whose vectors were still there.", \.cacheHits, count
+    )
+    encoderFamily("mlxserve_embed_steps_total", .counter, "Forward passes of encoders.", \.steps, count)
+    encoderFamily("mlxserve_embed_seconds_total", .counter, "Time of those passes, seconds.", \.seconds) {
+      $0.sample($1, $2)
+    }
+    encoderFamily(
+      "mlxserve_embed_requests_waiting", .gauge, "Requests with texts that no pass holds yet.", \.waiting,
+      count)
   }
 
   /// Every served model, with zeros where nothing has been counted yet, and those that were served before.
@@ -192,6 +232,41 @@ struct MetricsRoute {
     out.sample(store.failures)
     out.begin("mlxserve_store_failing", .gauge, "1 when the last change was not stored, else 0.")
     out.sample(store.isFailing ? 1 : 0)
+  }
+
+  private mutating func writeLibrary() {
+    let counts = library.counts
+    out.begin("mlxserve_search_seconds_total", .counter, "Time of searches in vector stores, by phase.")
+    for phase in ["embed", "scan", "lexical", "rerank", "explain", "all"] {
+      out.sample(counts.seconds[phase] ?? 0, [("phase", phase)])
+    }
+    out.begin("mlxserve_searches_total", .counter, "Searches in vector stores.")
+    out.sample(counts.searches)
+    out.begin(
+      "mlxserve_searches_degraded_total", .counter, "Searches by words alone while an index was built anew.")
+    out.sample(counts.degraded)
+    out.begin("mlxserve_searches_refused_total", .counter, "Searches that found too many others waiting.")
+    out.sample(counts.refused)
+    out.begin("mlxserve_search_rows_total", .counter, "Vectors that searches have read.")
+    out.sample(counts.rows)
+    out.begin("mlxserve_search_rescored_total", .counter, "Vectors that searches have scored in float32.")
+    out.sample(counts.rescored)
+    out.begin("mlxserve_index_files_total", .counter, "Files that were indexed.")
+    out.sample(counts.indexedFiles)
+    out.begin("mlxserve_index_chunks_total", .counter, "Chunks that were indexed.")
+    out.sample(counts.indexedChunks)
+    out.begin(
+      "mlxserve_index_texts_total", .counter, "Texts that were embedded for indexes; known ones are not.")
+    out.sample(counts.encodedTexts)
+    out.begin("mlxserve_index_failures_total", .counter, "Files that could not be indexed.")
+    for code in ["unsupported_file", "invalid_file", "server_error"] {
+      out.sample(counts.failures[code] ?? 0, [("code", code)])
+    }
+    out.begin("mlxserve_index_queue_files", .gauge, "Files that wait to be indexed.")
+    out.sample(library.waiting)
+    out.begin("mlxserve_index_bytes", .gauge, "Bytes of open indexes, in mapped files and in memory.")
+    out.sample(library.fileBytes, [("kind", "file")])
+    out.sample(library.memoryBytes, [("kind", "memory")])
   }
 
   /// The account that admission goes by, next to what the system says of the process.

@@ -18,12 +18,13 @@ struct ModelsRoute {
       .openAI,
       [
         Route("GET", "/v1/models", route.list),
-        // Clients of llama.cpp's router know this path.
-        Route("GET", "/models", route.list),
+        // Clients of llama.cpp's router know this path. Who loads models looks what came of it, too.
+        Route("GET", "/models", for: .everyone, route.list),
         Route("GET", "/v1/models/:id", route.retrieve),
         // Some clients do not escape the slash of an id.
         Route("GET", "/v1/models/:owner/:name", route.retrieve),
-        Route("POST", "/models/load", route.load), Route("POST", "/models/unload", route.unload),
+        Route("POST", "/models/load", for: .admins, route.load),
+        Route("POST", "/models/unload", for: .admins, route.unload),
       ])
   }
 
@@ -42,8 +43,10 @@ struct ModelsRoute {
     let loaded = status.model?.loaded
     var object = ModelObject(
       id: status.source.id, created: server.settings.started ?? loaded?.created ?? 0, ownedBy: "mlxserve",
-      contextLength: loaded?.service.limits.maxContext,
+      contextLength: loaded?.contextTokens,
       inputModalities: loaded?.media.inputModalities ?? nil)
+    object.task = loaded?.task
+    object.embedding = loaded?.embedder?.json ?? nil
     object.aliases = status.aliases
     object.status = status.value
     object.failure = status.failure
@@ -53,16 +56,16 @@ struct ModelsRoute {
   }
 
   /// Begins to load a model: 200 when it is loaded already, else 202.
-  private func load(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
-    let request = try ModelRequest(http.jsonBody())
+  private func load(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let request = try ModelRequest(http.jsonBody(context.memory))
     try server.checkUnknown(request.ignored)
     let isReady = try server.models.beginLoading(request.model)
     return try answer(request, status: isReady ? 200 : 202)
   }
 
   /// Unloads a model once its running work has ended: 200 when it is unloaded, 202 while it has work.
-  private func unload(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
-    let request = try ModelRequest(http.jsonBody())
+  private func unload(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let request = try ModelRequest(http.jsonBody(context.memory))
     try server.checkUnknown(request.ignored)
     let isGone = try server.models.beginUnloading(request.model, seconds: Self.unloadSeconds)
     return try answer(request, status: isGone ? 200 : 202)
@@ -76,5 +79,29 @@ struct ModelsRoute {
       status: status)
     response.nameIgnored(request.ignored)
     return response
+  }
+}
+
+extension LoadedModel {
+  /// What the model is for.
+  fileprivate var task: String {
+    guard let embedder else { return "chat" }
+    return embedder.service.limits.labels > 0 ? "rerank" : "embed"
+  }
+}
+
+extension Embedder {
+  /// What clients may know of vectors and scores before they ask for some.
+  fileprivate var json: JSONValue {
+    let limits = service.limits
+    guard limits.labels == 0 else {
+      return ["labels": .int(limits.labels), "max_tokens": .int(maxTokens)]
+    }
+    return [
+      "dimensions": .int(limits.dimensions), "max_tokens": .int(maxTokens),
+      "pooling": .array(limits.poolingNames.map(JSONValue.string)),
+      "prompts": .array(prompts.names.map(JSONValue.string)),
+      "allows_fewer_dimensions": .bool(allowsFewerDimensions),
+    ]
   }
 }

@@ -33,27 +33,22 @@ struct TokenizeRoutes {
 
   // MARK: Tokens
 
-  /// Bytes that a byte of text takes while its tokens are found: ids, borders of words, normalised text.
-  private static let workPerByte = 24
   /// How long cached prefixes have to make room, seconds.
   private static let patience = 0.5
 
-  private func tokenize(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
-    let body = try http.jsonBody()
-    let core = try server.request(body)
+  private func tokenize(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let body = try http.jsonBody(context.memory)
+    let core = try server.anyRequest(body, for: context)
     let request = try TokenizeRequest(
       body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try server.checkUnknown(request.ignored)
-    let loan = MemoryLoan(server.models.ledger, for: .requestBodies, patience: Self.patience)
+    let loan = MemoryLoan(server.models.ledger, for: .answers, patience: Self.patience)
     if case .text(let text) = request.input {
-      let (bytes, overflow) = text.utf8.count.multipliedReportingOverflow(by: Self.workPerByte)
-      guard !overflow, loan.extend(by: bytes) else {
-        throw .outOfMemory(needed: overflow ? .max : bytes, limit: server.models.ledger.limit)
-      }
+      try claim(RequestContext.workForTokens(ofBytes: text.utf8.count), of: loan)
     }
     var response = TokenList(
       tokens: try tokens(of: request, core), tokenizer: core.model.tokenizer,
-      maxContext: core.model.service.limits.maxContext, wantsPieces: request.wantsPieces,
+      maxContext: core.model.contextTokens, wantsPieces: request.wantsPieces,
       wantsStrings: request.wantsStrings, loan: loan
     ).response
     response.nameIgnored(request.ignored)
@@ -71,20 +66,23 @@ struct TokenizeRoutes {
   }
 
   /// The text by the names that both kinds of clients look for.
-  private func detokenize(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
-    let body = try http.jsonBody()
-    let core = try server.request(body)
+  private func detokenize(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let body = try http.jsonBody(context.memory)
+    let core = try server.anyRequest(body, for: context)
     let request = try DetokenizeRequest(
       body, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    // Ids of long tokens are many times smaller than their text, which is written twice.
+    let bytes = request.tokens.reduce(0) { $0 + core.model.tokenizer.bytes(of: $1).count }
+    try claim(5 * bytes, of: context.memory)
     let text = JSONValue.string(core.model.tokenizer.decode(request.tokens, skipSpecialTokens: false))
     return try answer(["content": text, "prompt": text], ignored: request.ignored)
   }
 
   // MARK: Prompts
 
-  private func applyTemplate(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
-    var body = try http.jsonBody()
-    let core = try server.request(body)
+  private func applyTemplate(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    var body = try http.jsonBody(context.memory)
+    let core = try server.request(body, for: context)
     if var object = body.objectValue, object["model"]?.isNull ?? true {
       object["model"] = .string(core.model.id)
       body = .object(object)
@@ -93,9 +91,9 @@ struct TokenizeRoutes {
     return try answer(["prompt": .string(prompt.text)], ignored: request.ignored)
   }
 
-  private func countInput(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
-    let body = try http.jsonBody()
-    let (prompt, request) = try prompt(of: body, server.request(body))
+  private func countInput(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let body = try http.jsonBody(context.memory)
+    let (prompt, request) = try prompt(of: body, server.request(body, for: context))
     return try answer(
       ["object": "response.input_tokens", "input_tokens": .int(prompt.tokens.count)],
       ignored: request.ignored)

@@ -23,7 +23,7 @@ struct ConversationsRoute {
       ])
   }
 
-  private func records(_ context: ConnectionContext) -> ClientRecords { server.records(of: context.client) }
+  private func records(_ context: ConnectionContext) -> ClientRecords { server.records(for: context) }
 
   private func id(_ http: Request) -> String { http.parameter("id") ?? "" }
 
@@ -33,7 +33,11 @@ struct ConversationsRoute {
     -> StoredConversation
   {
     let id = id(http)
-    guard let found = records(context).conversation(id) else { throw .conversationNotFound(id) }
+    let records = records(context)
+    guard let found = records.conversation(id) else {
+      try records.check()
+      throw .conversationNotFound(id)
+    }
     return found
   }
 
@@ -48,6 +52,11 @@ struct ConversationsRoute {
   /// Every use of a conversation reads all of it.
   private static let mostBytes = 16 << 20
 
+  /// What is stored is read into items, written as a record, and that is described: two more sets of values, three texts.
+  private func claimForStoring(_ http: Request, _ context: ConnectionContext) throws(APIError) {
+    try claim(2 * JSONValue.weight(ofRequest: http.body) + 3 * http.body.count, of: context.memory)
+  }
+
   private func checkSize(_ http: Request, stored: Int) throws(APIError) {
     guard stored + http.body.count <= Self.mostBytes else {
       throw .invalidValue(
@@ -56,35 +65,47 @@ struct ConversationsRoute {
   }
 
   /// The body, which may be missing where every field is optional.
-  private func body(_ http: Request) throws(APIError) -> ConversationObject.Request {
-    try ConversationObject.Request(http.body.isEmpty ? [:] : http.jsonBody())
+  private func body(_ http: Request, _ context: ConnectionContext) throws(APIError)
+    -> ConversationObject.Request
+  {
+    try ConversationObject.Request(http.body.isEmpty ? [:] : http.jsonBody(context.memory))
   }
 
   private func read(_ items: JSONValue?, _ records: ClientRecords) throws(APIError) -> ResponsesInput {
     guard let items, items != [] else { return ResponsesInput() }
-    return try ResponsesItemReader(
-      limits: server.limits, makeID: server.settings.makeID, resolve: { records.item($0) }
-    ).read(items, name: "items")
+    do throws(APIError) {
+      return try ResponsesItemReader(
+        limits: server.limits, makeID: server.settings.makeID, resolve: { records.item($0) }
+      ).read(items, name: "items")
+    } catch {
+      try records.check()
+      throw error
+    }
   }
 
   private func change(
     _ id: String, _ context: ConnectionContext, _ body: (inout StoredConversation) -> Void
   ) throws(APIError) -> StoredConversation {
-    let changed = try storing { () throws(PlatformError) in
-      try records(context).updateConversation(id, body)
+    let records = records(context)
+    let changed = try storing { () throws(PlatformError) in try records.updateConversation(id, body) }
+    guard let changed else {
+      try records.check()
+      throw .conversationNotFound(id)
     }
-    guard let changed else { throw .conversationNotFound(id) }
     return changed
   }
 
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     try checkSize(http, stored: 0)
-    let body = try body(http)
+    try claimForStoring(http, context)
+    let body = try body(http, context)
     let conversation = StoredConversation(
       id: "conv_" + server.settings.makeID(), createdAt: server.settings.now(),
       metadata: body.metadata ?? [:],
       items: try read(body.items, records(context)).items)
     try storing { () throws(PlatformError) in try records(context).put(conversation) }
+    // What is stored counts at once: many of these may come within the second of a measurement.
+    server.models.observe()
     var response = Response(json: conversation.json)
     response.nameIgnored(body.ignored)
     return response
@@ -95,7 +116,7 @@ struct ConversationsRoute {
   }
 
   private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let body = try body(http)
+    let body = try body(http, context)
     let id = id(http)
     let changed = try change(id, context) { conversation in
       if let metadata = body.metadata { conversation.metadata = metadata }
@@ -123,7 +144,8 @@ struct ConversationsRoute {
   private func addItems(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let id = id(http)
     try checkSize(http, stored: try object(http, context).bytes)
-    let body = try body(http)
+    try claimForStoring(http, context)
+    let body = try body(http, context)
     guard let value = body.items else {
       throw APIError(
         status: 400, code: "missing_required_parameter", param: "items",
@@ -131,6 +153,7 @@ struct ConversationsRoute {
     }
     let items = try read(value, records(context)).items
     _ = try change(id, context) { $0.items += items }
+    server.models.observe()
     var response = Response(json: ResponseObject.list(items, hasMore: false))
     response.nameIgnored(body.ignored)
     return response

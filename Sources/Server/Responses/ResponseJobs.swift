@@ -15,10 +15,13 @@ final class ResponseJob: Sendable {
   }
 
   let id: String
+  /// The key that it was asked for with; 0 without one.
+  let key: UInt64
   private let state: Monitor<State>
 
-  init(id: String, body: JSONObject) {
+  init(id: String, key: UInt64, body: JSONObject) {
     self.id = id
+    self.key = key
     state = Monitor(State(body: ResponseObject.begun(body, status: "queued")))
   }
 
@@ -74,13 +77,18 @@ final class ResponseJobs: Sendable {
   /// A response that is being made now.
   func job(_ id: String) -> ResponseJob? { state.withLock { $0.jobs[id] } }
 
+  /// Cancels responses that were asked for with these keys.
+  func cut(keys: Set<UInt64>) {
+    for job in state.withLock({ Array($0.jobs.values) }) where keys.contains(job.key) { job.cancel() }
+  }
+
   /// Begins a response on a thread of its own and stores it as queued.
   ///
   /// - Throws: what is to be answered instead; then nothing has begun.
   func start(
     _ plan: ResponsePlan, _ core: RequestContext, requestID: String
   ) throws(APIError) -> ResponseJob {
-    let job = ResponseJob(id: plan.id, body: plan.body)
+    let job = ResponseJob(id: plan.id, key: core.client.key, body: plan.body)
     let isAdded = state.update { state in
       guard state.phase == .running, state.jobs.count < limit else { return false }
       state.jobs[job.id] = job

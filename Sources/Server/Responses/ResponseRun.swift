@@ -1,5 +1,6 @@
 // One response being made: pieces of the generation become events, items and at last a stored response.
 
+import Chat
 import Decoding
 import HTTP
 import Inference
@@ -21,13 +22,27 @@ final class ResponseRun {
     var texts: [(String, [SampledToken])] = []
   }
 
-  private let plan: ResponsePlan
+  private var plan: ResponsePlan
   private let core: RequestContext
-  private let run: AnswerRun
+  /// Nil before a search that comes first.
+  private var run: AnswerRun?
+  /// What earlier generations of the response have used.
+  private var usedBefore: Usage?
+  private let isUnwanted: () -> Bool
+  private var fileSearch: FileSearchRun?
+  /// Whether the search comes before the model, which knows no tools.
+  private var searchesFirst = false
+  /// Arguments of the search that the model is asking for.
+  private var searchArguments: String?
+  /// Searches that the model has asked for.
+  private var searches: [String] = []
+  private var citations = CitationSplitter(count: 0)
   private var writer: ResponseEventWriter
   private var kind: Kind?
   private var callHasArguments = false
   private var hasSpoken = false
+  private var hasCalls = false
+  private var lastCitation: JSONValue?
   private var isInProgress = false
   private var finish = TokenStream.End.stop
   private var brokenCall: BrokenCall?
@@ -46,13 +61,26 @@ final class ResponseRun {
   ) throws(APIError) {
     self.plan = plan
     self.core = core
+    self.isUnwanted = isUnwanted
     writer = ResponseEventWriter(reasoning: core.reasoningEvents)
-    run = try plan.makeRun(core, media: MediaResolver(core, isUnwanted: isUnwanted))
+    fileSearch = try FileSearchRun(plan.request, plan.chat, core)
+    if fileSearch != nil, core.model.template?.supportsTools == false {
+      searchesFirst = true
+      self.plan.chat.tools.removeAll { $0.name == FileSearchTool.name }
+      if self.plan.chat.tools.isEmpty { self.plan.chat.toolChoice = .none }
+      return
+    }
+    try startRun()
+  }
+
+  private func startRun() throws(APIError) {
+    let next = try plan.makeRun(core, media: MediaResolver(core, isUnwanted: isUnwanted))
     do throws(InferenceError) {
-      try run.start()
+      try next.start()
     } catch {
       throw APIError(error, param: "input")
     }
+    run = next
   }
 
   /// How it ended.
@@ -120,11 +148,136 @@ final class ResponseRun {
     onSilence: () throws(SocketError) -> Void = { () throws(SocketError) in },
     send: (ResponseEvent) throws(SocketError) -> Void
   ) throws(AnswerFailure) {
-    try run.run(
-      context, isClientGone: isClientGone, onSilence: onSilence,
-      deliver: { (_, piece) throws(SocketError) in
-        for event in events(of: piece) { try send(event) }
-      })
+    if searchesFirst { try searchFirst(send) }
+    while let run {
+      try run.run(
+        context, isClientGone: isClientGone, weight: keptBytes, onSilence: onSilence,
+        deliver: { (_, piece) throws(SocketError) in
+          for event in events(of: piece) { try send(event) }
+        })
+      try tell(endCitations(), send)
+      // Calls of the client's functions are the client's to answer first.
+      guard !searches.isEmpty, !hasCalls else { return }
+      usedBefore = usage
+      for arguments in searches { try search(FileSearchRun.queries(arguments), send) }
+      searches = []
+      try goOn()
+    }
+  }
+
+  private func tell(
+    _ events: [ResponseEvent], _ send: (ResponseEvent) throws(SocketError) -> Void
+  ) throws(AnswerFailure) {
+    do throws(SocketError) {
+      for event in events { try send(event) }
+    } catch {
+      throw .clientGone
+    }
+  }
+
+  // MARK: Searches in files
+
+  /// Makes a search and adds call and result to the conversation.
+  private func search(
+    _ queries: [String], _ send: (ResponseEvent) throws(SocketError) -> Void
+  ) throws(AnswerFailure) {
+    let id = newID("fs_")
+    try tell(
+      progress() + close(isComplete: true) + writer.begin(.fileSearch(id: id)) + writer.searching(), send)
+    guard let outcome = try fileSearch?.search(id, queries, isUnwanted: isUnwanted) else { return }
+    try tell(writer.endSearch(outcome.item), send)
+    citations = CitationSplitter(count: fileSearch?.passages.count ?? 0)
+    if searchesFirst {
+      plan.chat.messages = Self.adding(outcome.text, to: plan.chat.messages)
+    } else {
+      plan.chat.messages.append(FileSearchMessages.message(of: outcome.full))
+      plan.chat.messages.append(FileSearchMessages.result(of: outcome.full, outcome.text))
+    }
+  }
+
+  /// The search for a model that knows no tools: what the user said last is looked for.
+  private func searchFirst(_ send: (ResponseEvent) throws(SocketError) -> Void) throws(AnswerFailure) {
+    let asked = plan.chat.messages.last { $0["role"] == "user" }?["content"]
+    let parts = asked?.arrayValue?.compactMap { $0["text"]?.stringValue } ?? [asked?.stringValue ?? ""]
+    try search([String(parts.joined(separator: " ").prefix(2_000))], send)
+    searchesFirst = false
+    try goOn()
+  }
+
+  /// The last user's message with passages before it.
+  private static func adding(_ text: String, to messages: [JSONValue]) -> [JSONValue] {
+    guard let index = messages.lastIndex(where: { $0["role"] == "user" }),
+      var message = messages[index].objectValue
+    else { return messages }
+    if let parts = message["content"]?.arrayValue {
+      message["content"] = .array([["type": "text", "text": .string(text + "\n\n")]] + parts)
+    } else {
+      message["content"] = .string(text + "\n\n" + (message["content"]?.stringValue ?? ""))
+    }
+    var changed = messages
+    changed[index] = .object(message)
+    return changed
+  }
+
+  /// The next generation, in which the model may search again as long as there are rounds.
+  private func goOn() throws(AnswerFailure) {
+    plan.chat.toolChoice = plan.chat.tools.isEmpty ? .none : .auto
+    if (fileSearch?.left ?? 0) <= 0 {
+      plan.chat.tools.removeAll { $0.name == FileSearchTool.name }
+      if plan.chat.tools.isEmpty { plan.chat.toolChoice = .none }
+    }
+    run = nil
+    do throws(APIError) {
+      try startRun()
+    } catch {
+      throw .engine(.promptTooLong(tokens: 0, limit: core.model.contextTokens))
+    }
+  }
+
+  /// Text with its citations taken out.
+  private func spoken(_ pieces: [CitationSplitter.Piece], _ logprobs: [JSONValue]) -> [ResponseEvent] {
+    var events: [ResponseEvent] = []
+    var logprobs = logprobs
+    for piece in pieces {
+      switch piece {
+      case .text(let text):
+        events += turn(to: .message, .message(id: newID("msg_"))) + writer.add(text, logprobs: logprobs)
+        logprobs = []
+      case .citation(let number):
+        guard let fileSearch else { continue }
+        let opening = turn(to: .message, .message(id: newID("msg_")))
+        let citation = fileSearch.citation(number, at: writer.textLength)
+        // One file cited twice at one place is one citation.
+        guard citation != lastCitation else { continue }
+        lastCitation = citation
+        events += opening + writer.annotate(citation)
+      }
+    }
+    return events
+  }
+
+  private func endCitations() -> [ResponseEvent] {
+    let rest = citations.finish()
+    return rest.isEmpty ? [] : spoken(rest, [])
+  }
+
+  /// Of all generations of the response.
+  private var usage: Usage? {
+    guard let own = run?.usage else { return usedBefore }
+    guard let usedBefore else { return own }
+    return usedBefore.adding(own)
+  }
+
+  /// Bytes of a value for a likely token in log probabilities, and of one event that a background response keeps.
+  private static let (logprobBytes, eventBytes) = (800, 2_000)
+
+  /// About what a piece takes: as value and text of its item, in the last events and in the record that is stored.
+  private func keptBytes(_ piece: TokenStream.Piece) -> Int {
+    var bytes = 3 * AnswerRun.keptBytes(piece) + (plan.request.isBackground ? Self.eventBytes : 0)
+    if case .content(_, let tokens) = piece, plan.request.include.logprobs {
+      bytes += tokens.reduce(0) { $0 + Self.logprobBytes * (1 + $1.top.count) }
+    }
+    return bytes
   }
 
   // MARK: Events
@@ -163,11 +316,28 @@ final class ResponseRun {
         to: .reasoning, .reasoning(id: newID("rs_"), asSummary: plan.request.wantsSummary))
       return first + opening + writer.add(text)
     case .content(let text, let tokens):
+      if fileSearch?.passages.isEmpty == false {
+        let logprobs = plan.request.include.logprobs ? tokens.map { core.logprob($0).responsesJSON } : []
+        let events = spoken(citations.add(text), logprobs)
+        hasSpoken = hasSpoken || !events.isEmpty
+        return first + events
+      }
       hasSpoken = true
       let opening = turn(to: .message, .message(id: newID("msg_")))
       let logprobs = plan.request.include.logprobs ? tokens.map { core.logprob($0).responsesJSON } : []
       return first + opening + writer.add(text, logprobs: logprobs)
+    case .toolCallBegan(let name) where fileSearch != nil && name == FileSearchTool.name:
+      searchArguments = ""
+      return first + close(isComplete: true)
+    case .toolCallArguments(let text) where searchArguments != nil:
+      searchArguments?.append(text)
+      return first
+    case .toolCallEnded where searchArguments != nil:
+      searches.append(searchArguments ?? "")
+      searchArguments = nil
+      return first
     case .toolCallBegan(let name):
+      hasCalls = true
       hasSpoken = true
       callHasArguments = false
       let closing = close(isComplete: true)
@@ -230,11 +400,14 @@ final class ResponseRun {
       events += writer.begin(.message(id: newID("msg_"))) + close(isComplete: true)
     }
     let body = ResponseObject.ended(
-      plan.body, ending, output: writer.output, usage: run.usage, at: core.settings.now())
-    let made = StoredResponse(
+      plan.body, ending, output: writer.output, usage: usage, at: core.settings.now())
+    var made = StoredResponse(
       body: body, context: plan.context, input: plan.input, cuts: writer.cuts,
       reasoning: core.reasoningEvents)
+    made.searches = fileSearch?.items ?? []
     let record = store(made, inConversation: ending == .completed || ending == .incomplete)
+    // What is stored counts at once.
+    core.server.models.observe()
     events.append(writer.lifecycle(ResponseObject.terminalType(record.body), record.body))
     return (events, record)
   }

@@ -27,12 +27,15 @@ struct ResponsePlan: Sendable {
 
 struct ResponsesPlanner {
   let core: RequestContext
+  private let records: ClientRecords
   /// Finds the response that `previous_response_id` names.
   let find: (String) -> StoredResponse?
 
   init(_ core: RequestContext, find: ((String) -> StoredResponse?)? = nil) {
     self.core = core
-    self.find = find ?? { core.records.response($0) }
+    let records = core.records
+    self.records = records
+    self.find = { id in find?(id) ?? records.response(id) }
   }
 
   /// - Throws: the first problem that can be known without a prompt, in terms of the body.
@@ -46,9 +49,14 @@ struct ResponsesPlanner {
     let context = try earlierItems(request)
     var input = ResponsesInput()
     if let value = request.input {
-      input = try ResponsesItemReader(
-        limits: core.limits, makeID: core.settings.makeID, resolve: resolver(context)
-      ).read(value)
+      do throws(APIError) {
+        input = try ResponsesItemReader(
+          limits: core.limits, makeID: core.settings.makeID, resolve: resolver(context)
+        ).read(value)
+      } catch {
+        try records.check()
+        throw error
+      }
     }
     let chat = try request.chatRequest(context: context, input: input, limits: core.limits)
     let responseBody = request.responseBody(
@@ -61,20 +69,26 @@ struct ResponsesPlanner {
 
   private func resolver(_ context: [JSONValue]) -> (String) -> JSONValue? {
     { id in
-      context.last { $0.hasID(id) } ?? core.records.item(id)
+      context.last { $0.hasID(id) } ?? records.item(id)
     }
   }
 
   private func earlierItems(_ request: ResponsesRequest) throws(APIError) -> [JSONValue] {
     if let id = request.previousResponseID {
-      guard let previous = find(id) else { throw .previousResponseNotFound(id) }
+      guard let previous = find(id) else {
+        try records.check()
+        throw .previousResponseNotFound(id)
+      }
       guard !previous.isRunning else {
         throw .invalidValue("previous_response_id", "the response '\(id)' has not ended")
       }
       return previous.conversation
     }
     if let id = request.conversationID {
-      guard let conversation = core.records.conversation(id) else { throw .conversationNotFound(id) }
+      guard let conversation = records.conversation(id) else {
+        try records.check()
+        throw .conversationNotFound(id)
+      }
       return conversation.items
     }
     return []
@@ -112,7 +126,7 @@ extension ResponsePlan {
   /// System messages stay, calls stay with their results, and whole turns go before parts of the last one.
   private func truncated(_ core: RequestContext, _ plan: ChatPlan) throws(APIError) -> ChatRequest? {
     guard let template = core.model.template else { return nil }
-    let context = core.model.service.limits.maxContext
+    let context = core.model.contextTokens
     // A quarter of the context at most is kept free for the answer.
     let room = max(1, min(chat.options.maxTokens ?? .max, context / 4))
     func candidate(from start: Int) -> ChatRequest {

@@ -32,8 +32,8 @@ struct ResponsesRoute {
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let body = try http.jsonBody()
-    let core = try server.request(body, for: context.client)
+    let body = try http.jsonBody(context.memory)
+    let core = try server.request(body, for: context)
     let plan = try ResponsesPlanner(core).plan(body)
     var response: Response
     if plan.request.isBackground {
@@ -99,12 +99,19 @@ struct ResponsesRoute {
   /// A stored response, and the job that still makes it.
   private func find(_ id: String, _ records: ClientRecords) throws(APIError) -> (StoredResponse, ResponseJob?)
   {
-    guard let record = records.response(id) else { throw .responseNotFound(id) }
+    let record = try stored(id, records)
     guard record.isRunning else { return (record, nil) }
     if let job = jobs.job(id) { return (record, job) }
     // It has ended between the two looks: jobs store their response before they go.
-    guard let ended = records.response(id) else { throw .responseNotFound(id) }
-    return (ended, nil)
+    return (try stored(id, records), nil)
+  }
+
+  private func stored(_ id: String, _ records: ClientRecords) throws(APIError) -> StoredResponse {
+    guard let record = records.response(id) else {
+      try records.check()
+      throw .responseNotFound(id)
+    }
+    return record
   }
 
   private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -116,7 +123,7 @@ struct ResponsesRoute {
       throw .invalidValue("starting_after", "it is only allowed together with 'stream=true'")
     }
     let first = after.map { $0 + 1 } ?? 0
-    let (found, job) = try find(id, server.records(of: context.client))
+    let (found, job) = try find(id, server.records(for: context))
     var record = found
     if let job {
       return isStreamed ? follow(job, from: first, context) : Response(json: .object(job.body))
@@ -139,7 +146,7 @@ struct ResponsesRoute {
     let id = id(http)
     let job = jobs.job(id)
     let isRemoved = try storing { () throws(PlatformError) in
-      try server.records(of: context.client).removeResponse(id)
+      try server.records(for: context).removeResponse(id)
     }
     guard isRemoved else { throw .responseNotFound(id) }
     job?.cancel()
@@ -151,7 +158,7 @@ struct ResponsesRoute {
 
   private func cancel(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let id = id(http)
-    let (record, job) = try find(id, server.records(of: context.client))
+    let (record, job) = try find(id, server.records(for: context))
     if let job {
       job.cancel()
       _ = job.waitUntilDone(seconds: Self.cancelSeconds)
@@ -165,15 +172,15 @@ struct ResponsesRoute {
 
   private func inputItems(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let id = id(http)
-    guard let record = server.records(of: context.client).response(id) else { throw .responseNotFound(id) }
+    let record = try stored(id, server.records(for: context))
     return Response(json: try http.page(of: record.context + record.input))
   }
 
   // MARK: Without an answer
 
   private func countTokens(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let body = try http.jsonBody()
-    let core = try server.request(body, for: context.client)
+    let body = try http.jsonBody(context.memory)
+    let core = try server.request(body, for: context)
     let plan = try ResponsesPlanner(core).plan(body)
     var response = Response(
       json: ["object": "response.input_tokens", "input_tokens": .int(try plan.promptTokens(core))])
@@ -182,8 +189,8 @@ struct ResponsesRoute {
   }
 
   private func compact(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let body = try http.jsonBody()
-    let core = try server.request(body, for: context.client)
+    let body = try http.jsonBody(context.memory)
+    let core = try server.request(body, for: context)
     let plan = try ResponsesPlanner(core).plan(body)
     let usage = Usage(promptTokens: try plan.promptTokens(core))
     var response = Response(

@@ -18,7 +18,7 @@ final class ResponsesSocket {
   private let server: ServerContext
   private let socket: WebSocket
   private let context: ConnectionContext
-  private var remembered: [(record: StoredResponse, bytes: Int)] = []
+  private var remembered: [(record: StoredResponse, bytes: Int, memory: MemoryLoan?)] = []
 
   private init(_ server: ServerContext, _ socket: WebSocket, _ context: ConnectionContext) {
     self.server = server
@@ -55,6 +55,8 @@ final class ResponsesSocket {
   }
 
   private func handle(_ message: String) {
+    // Each request has its own claims.
+    context.memory = context.memory?.another()
     var body = JSONValue.null
     do throws(APIError) {
       body = try parse(message)
@@ -76,8 +78,10 @@ final class ResponsesSocket {
   }
 
   private func parse(_ message: String) throws(APIError) -> JSONValue {
+    let bytes = Array(message.utf8)
+    try claim(JSONValue.weight(ofRequest: bytes), of: context.memory)
     do {
-      return try JSONValue(request: Array(message.utf8))
+      return try JSONValue(request: bytes)
     } catch {
       throw .malformedJSON(error)
     }
@@ -98,9 +102,9 @@ final class ResponsesSocket {
   }
 
   private func create(_ body: JSONValue) throws(APIError) {
-    let core = try server.request(body, for: context.client)
+    let core = try server.request(body, for: context)
     let planner = ResponsesPlanner(core) { id in
-      self.remembered.last { $0.record.id.utf8.elementsEqual(id.utf8) }?.record ?? core.records.response(id)
+      self.remembered.last { $0.record.id.utf8.elementsEqual(id.utf8) }?.record
     }
     let plan = try planner.plan(body, isMessage: true)
     let lane = streamID(body)
@@ -127,7 +131,7 @@ final class ResponsesSocket {
     _ plan: ResponsePlan, _ core: RequestContext, _ send: (ResponseEvent) throws(SocketError) -> Void
   ) throws(APIError) {
     let usage = Usage(promptTokens: try plan.promptTokens(core))
-    let context = core.model.service.limits.maxContext
+    let context = core.model.contextTokens
     guard usage.promptTokens < context else {
       throw .contextLengthExceeded(tokens: usage.promptTokens, limit: context, param: "input")
     }
@@ -162,7 +166,11 @@ final class ResponsesSocket {
   // MARK: Memory
 
   private func remember(_ record: StoredResponse) {
-    remembered.append((record, record.bytes.count))
+    let bytes = record.bytes
+    let memory = context.memory?.another()
+    // Without it the client sends all of its conversation again.
+    guard memory?.extend(by: JSONValue.weight(of: bytes) + bytes.count) ?? true else { return }
+    remembered.append((record, bytes.count, memory))
     while remembered.count > Self.memoryLimit || remembered.reduce(0, { $0 + $1.bytes }) > Self.memoryBytes {
       remembered.removeFirst()
     }

@@ -6,6 +6,7 @@
 
 import HTTP
 import JSON
+import OpenAI
 import Platform
 
 struct ClientRecords: Sendable {
@@ -13,8 +14,14 @@ struct ClientRecords: Sendable {
   private let conversations: RecordStore
   /// What is written into this client's records; nil for a client without a key.
   private let owner: String?
+  /// Where the values of records are claimed.
+  private let memory: MemoryLoan?
+  private let shortage = Monitor(0)
 
-  init(responses: RecordStore, conversations: RecordStore, client: ClientIdentity) {
+  init(
+    responses: RecordStore, conversations: RecordStore, client: ClientIdentity, memory: MemoryLoan? = nil
+  ) {
+    self.memory = memory
     self.responses = responses
     self.conversations = conversations
     owner = client.name == nil ? nil : String(client.number, radix: 16)
@@ -22,10 +29,30 @@ struct ClientRecords: Sendable {
 
   private func sees(_ owner: String?) -> Bool { owner == nil || owner == self.owner }
 
+  // MARK: Memory
+
+  /// The bytes of a record that will be read into values, written again and described: claimed. Nil where they are not to
+  /// be had, as if the record was not there; `check` says so.
+  private func claimed(_ bytes: [UInt8]?) -> [UInt8]? {
+    guard let bytes, let memory else { return bytes }
+    let weight = 2 * JSONValue.weight(of: bytes) + 3 * bytes.count
+    if memory.extend(by: weight) { return bytes }
+    shortage.withLock { $0 = max($0, weight) }
+    return nil
+  }
+
+  /// - Throws: 503 where a record was not read for want of memory.
+  func check() throws(APIError) {
+    let needed = shortage.withLock { $0 }
+    if needed > 0 { throw .outOfMemory(needed: needed, limit: memory?.limit ?? 0) }
+  }
+
   // MARK: Responses
 
   func response(_ id: String) -> StoredResponse? {
-    guard let found = responses.get(id).flatMap(StoredResponse.init), sees(found.owner) else { return nil }
+    guard let found = claimed(responses.get(id)).flatMap(StoredResponse.init), sees(found.owner) else {
+      return nil
+    }
     return found
   }
 
@@ -78,7 +105,8 @@ struct ClientRecords: Sendable {
   // MARK: Conversations
 
   func conversation(_ id: String) -> StoredConversation? {
-    guard let found = conversations.get(id).flatMap(StoredConversation.init), sees(found.owner) else {
+    guard let found = claimed(conversations.get(id)).flatMap(StoredConversation.init), sees(found.owner)
+    else {
       return nil
     }
     return found
@@ -111,7 +139,8 @@ struct ClientRecords: Sendable {
   ) throws(PlatformError) -> StoredConversation? {
     var result: StoredConversation?
     try conversations.update(id) { bytes in
-      guard var conversation = bytes.flatMap(StoredConversation.init), sees(conversation.owner) else {
+      guard var conversation = claimed(bytes).flatMap(StoredConversation.init), sees(conversation.owner)
+      else {
         return nil
       }
       change(&conversation)

@@ -18,6 +18,8 @@ final class RecordStore: Sendable {
   struct Description {
     /// Nil where it does not say.
     var id: String?
+    /// Whose it is; nil for everybody's.
+    var owner: String?
     /// Names by which it can be found too.
     var parts: [String]
   }
@@ -28,14 +30,23 @@ final class RecordStore: Sendable {
     var serial: Int
     /// Seconds since 1970 when it was written; nil where that is not known.
     var written: Int?
+    var owner: String
     var parts: [String]
+  }
+
+  /// What one owner has in the store.
+  private struct Share {
+    /// Ids in the order of writing; stale where the serial is not the entry's.
+    var order: [(serial: Int, id: String)] = []
+    var head = 0
+    var count = 0
+    var bytes = 0
   }
 
   private struct State {
     var entries: [String: Entry] = [:]
-    /// Ids in the order of writing; stale where the serial is not the entry's.
-    var order: [(serial: Int, id: String)] = []
-    var head = 0
+    /// By owner.
+    var shares: [String: Share] = [:]
     var nextSerial = 0
     var bytes = 0
     /// Name of a part → the record it was seen in last.
@@ -90,7 +101,7 @@ final class RecordStore: Sendable {
   var health: StoreHealth { state.withLock { $0.health } }
 
   /// Positions in the order of writing, stale ones among them.
-  var positionCount: Int { state.withLock { $0.order.count } }
+  var positionCount: Int { state.withLock { $0.shares.values.reduce(0) { $0 + $1.order.count } } }
 
   /// All ids, oldest first.
   var ids: [String] {
@@ -123,6 +134,8 @@ final class RecordStore: Sendable {
       guard bytes.count <= limits.bytes else {
         throw .tooLarge(path: id, bytes: bytes.count, limit: limits.bytes)
       }
+      let description = describe(bytes)
+      try checkShare(id, bytes, description)
       let (serial, written) = nextPosition()
       do throws(PlatformError) {
         try save(id, bytes, serial: serial, written: written)
@@ -135,7 +148,7 @@ final class RecordStore: Sendable {
         throw error
       }
       note(nil)
-      clear(insert(id, bytes, serial: serial, written: written), &leftovers)
+      clear(insert(id, bytes, description, serial: serial, written: written), &leftovers)
       return true
     }
   }
@@ -145,7 +158,7 @@ final class RecordStore: Sendable {
     writing.withLock { leftovers in
       guard bytes.count <= limits.bytes, state.withLock({ $0.entries[id] != nil }) else { return }
       let (serial, written) = nextPosition()
-      clear(insert(id, bytes, serial: serial, written: written), &leftovers)
+      clear(insert(id, bytes, describe(bytes), serial: serial, written: written), &leftovers)
     }
   }
 
@@ -175,26 +188,46 @@ final class RecordStore: Sendable {
     return state.withLock { ($0.nextSerial, max(now, $0.clock.newest ?? now)) }
   }
 
-  /// Puts a record in and drops what is too much: the oldest first.
-  private func insert(_ id: String, _ bytes: [UInt8], serial: Int, written: Int?) -> [String] {
-    let parts = describe(bytes).parts
+  /// - Throws: when a record is larger than its owner's part of the store, and others have the rest.
+  private func checkShare(_ id: String, _ bytes: [UInt8], _ description: Description) throws(PlatformError) {
+    let owner = description.owner ?? ""
+    let (owners, others) = state.withLock { state in
+      (
+        Set(state.shares.keys).union([owner]).count,
+        state.shares.reduce(0) { $1.key == owner ? $0 : $0 + $1.value.bytes }
+      )
+    }
+    guard bytes.count > limits.bytes / owners, others + bytes.count > limits.bytes else { return }
+    throw .tooLarge(path: id, bytes: bytes.count, limit: limits.bytes / owners)
+  }
+
+  /// Puts a record in and drops what is too much: first what is too old, then the oldest of the owner that has most, so
+  /// that nobody pushes out what others have stored.
+  private func insert(
+    _ id: String, _ bytes: [UInt8], _ description: Description, serial: Int, written: Int?
+  ) -> [String] {
+    let (owner, parts) = (description.owner ?? "", description.parts)
     let now = now()
+    let limits = limits
     let (removed, expired) = state.withLock { state -> ([String], Int) in
       Self.drop(id, from: &state)
       // No sum here overflows: see `RecordFile.largestNumber`.
       state.nextSerial = max(state.nextSerial, serial + 1)
       if let written { state.clock.note(written, gap: limits.seconds) }
-      state.entries[id] = Entry(bytes: bytes, serial: serial, written: written, parts: parts)
-      state.order.append((serial, id))
+      state.entries[id] = Entry(bytes: bytes, serial: serial, written: written, owner: owner, parts: parts)
+      state.shares[owner, default: Share()].order.append((serial, id))
+      state.shares[owner, default: Share()].count += 1
+      state.shares[owner, default: Share()].bytes += bytes.count
       state.bytes += bytes.count
       for part in parts { state.parts[ByteKey(part)] = id }
       var removed: [String] = []
       var expired = 0
-      while let first = Self.oldest(&state), let entry = state.entries[first] {
+      while let oldest = Self.oldest(&state), let entry = state.entries[oldest] {
         let isExpired = state.clock.isExpired(entry.written, now: now, after: limits.seconds)
         guard isExpired || state.entries.count > limits.count || state.bytes > limits.bytes else { break }
-        Self.drop(first, from: &state)
-        removed.append(first)
+        let id = isExpired ? oldest : Self.oldest(ofLargestIn: &state, limits) ?? oldest
+        Self.drop(id, from: &state)
+        removed.append(id)
         if isExpired { expired += 1 }
       }
       return (removed, expired)
@@ -214,22 +247,46 @@ final class RecordStore: Sendable {
   private static func drop(_ id: String, from state: inout State) -> Bool {
     guard let entry = state.entries.removeValue(forKey: id) else { return false }
     state.bytes -= entry.bytes.count
+    state.shares[entry.owner]?.bytes -= entry.bytes.count
+    state.shares[entry.owner]?.count -= 1
+    if state.shares[entry.owner]?.count == 0 { state.shares[entry.owner] = nil }
     for part in entry.parts where state.parts[ByteKey(part)] == id { state.parts[ByteKey(part)] = nil }
     return true
   }
 
   /// The id written longest ago.
   private static func oldest(_ state: inout State) -> String? {
-    // Changed and removed records leave stale positions behind, each with an id that takes memory.
-    if state.order.count > 2 * state.entries.count + 64 {
-      state.order = state.order[state.head...].filter { state.entries[$0.id]?.serial == $0.serial }
-      state.head = 0
+    var best: (serial: Int, id: String)?
+    for owner in Array(state.shares.keys) {
+      guard let id = oldest(of: owner, &state), let serial = state.entries[id]?.serial else { continue }
+      if serial < best?.serial ?? .max { best = (serial, id) }
     }
-    while state.head < state.order.count {
-      let (serial, id) = state.order[state.head]
+    return best?.id
+  }
+
+  /// The oldest record of the owner that has the largest part of the store, by bytes or by number.
+  private static func oldest(ofLargestIn state: inout State, _ limits: Limits) -> String? {
+    let isFull = state.bytes > limits.bytes
+    let largest = state.shares.max { a, b in
+      isFull
+        ? (a.value.bytes, a.key) < (b.value.bytes, b.key) : (a.value.count, a.key) < (b.value.count, b.key)
+    }
+    return largest.flatMap { oldest(of: $0.key, &state) }
+  }
+
+  private static func oldest(of owner: String, _ state: inout State) -> String? {
+    guard var share = state.shares.removeValue(forKey: owner) else { return nil }
+    defer { state.shares[owner] = share }
+    // Changed and removed records leave stale positions behind, each with an id that takes memory.
+    if share.order.count > 2 * share.count + 64 {
+      share.order = share.order[share.head...].filter { state.entries[$0.id]?.serial == $0.serial }
+      share.head = 0
+    }
+    while share.head < share.order.count {
+      let (serial, id) = share.order[share.head]
       if state.entries[id]?.serial == serial { return id }
-      state.order[state.head].id = ""
-      state.head += 1
+      share.order[share.head].id = ""
+      share.head += 1
     }
     return nil
   }
@@ -303,7 +360,8 @@ final class RecordStore: Sendable {
     }
     var removed: [String] = []
     for (id, record) in found.sorted(by: { $0.record.serial < $1.record.serial }) {
-      removed += insert(id, record.bytes, serial: record.serial, written: record.written)
+      removed += insert(
+        id, record.bytes, describe(record.bytes), serial: record.serial, written: record.written)
     }
     writing.withLock { clear(removed, &$0) }
     Log.info("records recovered", ["folder": folder, "count": "\(count)"])

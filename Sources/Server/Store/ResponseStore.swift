@@ -18,24 +18,36 @@ struct StoredResponse: Sendable, Equatable {
   /// How its stream was cut, per output item.
   var cuts: [ResponseEventWriter.Cuts] = []
   var reasoning = ReasoningEvents.openai
+  /// Searches in files with their results, which the body may not have.
+  var searches: [JSONValue] = []
 
   var id: String { body["id"]?.stringValue ?? "" }
   var status: String { body["status"]?.stringValue ?? "" }
   var isRunning: Bool { status == "queued" || status == "in_progress" }
   /// The items of its own turn.
-  var items: [JSONValue] { input + (body["output"]?.arrayValue ?? []) }
+  var items: [JSONValue] {
+    input
+      + (body["output"]?.arrayValue ?? []).map { item in
+        guard item["type"] == "file_search_call" else { return item }
+        return searches.last { $0["id"] == item["id"] } ?? item
+      }
+  }
   /// What a response that goes on from this one begins with.
   var conversation: [JSONValue] { context + items }
 
   var bytes: [UInt8] {
     let cuts = cuts.map { own -> JSONValue in
-      ["bytes": .array(own.bytes.map(JSONValue.int)), "logprobs": .array(own.logprobs.map(JSONValue.int))]
+      [
+        "bytes": .array(own.bytes.map(JSONValue.int)), "logprobs": .array(own.logprobs.map(JSONValue.int)),
+        "annotations": .array(own.annotations.map(JSONValue.int)),
+      ]
     }
     var record = JSONObject([
       ("body", .object(body)), ("context", .array(context)), ("input", .array(input)),
       ("cuts", .array(cuts)), ("reasoning", .string(reasoning.rawValue)),
     ])
     record["owner"] = owner.map(JSONValue.string)
+    if !searches.isEmpty { record["searches"] = .array(searches) }
     return JSONValue.object(record).bytes
   }
 
@@ -59,19 +71,21 @@ struct StoredResponse: Sendable, Equatable {
     self.init(
       body: body, context: context, input: input, cuts: cuts.map(Self.cuts), reasoning: reasoning)
     owner = record["owner"]?.stringValue
+    searches = record["searches"]?.arrayValue ?? []
   }
 
   private static func cuts(_ value: JSONValue) -> ResponseEventWriter.Cuts {
     var cuts = ResponseEventWriter.Cuts()
     cuts.bytes = (value["bytes"]?.arrayValue ?? []).compactMap(\.intValue).map { max(0, $0) }
     cuts.logprobs = (value["logprobs"]?.arrayValue ?? []).compactMap(\.intValue).map { max(0, $0) }
+    cuts.annotations = (value["annotations"]?.arrayValue ?? []).compactMap(\.intValue).map { max(0, $0) }
     return cuts
   }
 
   static func describe(_ bytes: [UInt8]) -> RecordStore.Description {
     guard let record = StoredResponse(bytes) else { return RecordStore.Description(parts: []) }
     return RecordStore.Description(
-      id: record.id, parts: ClientRecords.partNames(record.items, owner: record.owner))
+      id: record.id, owner: record.owner, parts: ClientRecords.partNames(record.items, owner: record.owner))
   }
 
   /// Every event of its stream, as it was sent.
@@ -129,7 +143,7 @@ struct StoredConversation: Sendable, Equatable {
   static func describe(_ bytes: [UInt8]) -> RecordStore.Description {
     guard let record = StoredConversation(bytes) else { return RecordStore.Description(parts: []) }
     return RecordStore.Description(
-      id: record.id, parts: ClientRecords.partNames(record.items, owner: record.owner))
+      id: record.id, owner: record.owner, parts: ClientRecords.partNames(record.items, owner: record.owner))
   }
 }
 
@@ -228,7 +242,7 @@ package final class ResponseStore: Sendable {
   }
 
   /// The store as one client sees it.
-  func records(of client: ClientIdentity) -> ClientRecords {
-    ClientRecords(responses: responses, conversations: conversations, client: client)
+  func records(of client: ClientIdentity, memory: MemoryLoan? = nil) -> ClientRecords {
+    ClientRecords(responses: responses, conversations: conversations, client: client, memory: memory)
   }
 }

@@ -102,7 +102,8 @@ def test_wrong_keys_take_one_time(s, count=3000):
                 connection.sendall(requests[which])
                 status, _, _ = read_response(connection)
                 times[which].append(time.perf_counter_ns() - start)
-                assert status == 401
+                # Beyond the first twenty there have been too many, but they are compared all the same.
+                assert status in (401, 429)
             connection.close()
         finally:
             assert other.stop() == 0

@@ -2,8 +2,11 @@
 
 import gzip
 import json
+import pathlib
+import shutil
 import socket
 import struct
+import tempfile
 import threading
 import time
 import zlib
@@ -180,24 +183,76 @@ def test_ends_before_and_after_the_body(s):
 
 
 def test_more_connections_than_there_may_be(s):
-    other = Server(s.binary, "--test-hooks", "--max-connections", "40")
+    other = Server(s.binary, "--test-hooks", "--max-connections", "2", "--step-delay-ms", "5")
     try:
         streams = [begin(other, endless(other)) for _ in range(2)]
         for stream in streams:
             read_event(stream)
-        idle = [other.connect() for _ in range(38)]
-        time.sleep(0.2)
-        extra = [other.connect() for _ in range(30)]
-        for connection in extra:
-            status, headers, _ = parse(read_all(connection))
+        for _ in range(30):
+            status, headers, _ = other.get("/v1/models")
             assert status == 503 and int(headers["retry-after"]) >= 1
+            status, headers, _ = other.get("/health")
+            assert status == 200 and headers["connection"] == "close"
         for stream in streams:
             assert b"data: " in read_event(stream)
-        for connection in (*idle, *extra):
+        streams[0].close()
+        wait_for(lambda: other.get("/v1/models")[0] == 200, 5, "room")
+        streams[1].close()
+    finally:
+        other.stop()
+
+
+def test_strangers_keep_nobody_out(s):
+    """100 new connections a second that do nothing useful, for six seconds, beside a table of 64."""
+    keys = pathlib.Path(tempfile.mkdtemp()) / "keys"
+    keys.write_text("alice: right-key\n")
+    keys.chmod(0o600)
+    other = Server(s.binary, "--max-connections", "64", "--api-key-file", str(keys), "--host", "127.0.0.1")
+    opened = []
+    messages = [
+        b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n", get("/health"),
+        f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4096\r\n\r\n".encode(),
+    ]
+    try:
+        begun = time.monotonic()
+        count = 0
+        while time.monotonic() - begun < 6:
+            for message in messages:
+                connection = other.connect()
+                connection.sendall(message)
+                opened.append(connection)
+            count += 1
+            if count % 5 == 0:
+                assert other.get("/health")[0] == 200, count
+                assert other.get("/v1/models", ["Authorization: Bearer right-key"])[0] == 200, count
+                assert other.get("/v1/models")[0] == 401, count
+            time.sleep(max(0, begun + count * 0.04 - time.monotonic()))
+        assert len(opened) > 300, len(opened)
+        return f"{len(opened)} connections of strangers, {count // 5} times /health and a key beside them"
+    finally:
+        for connection in opened:
             connection.close()
-        wait_for(lambda: parse(talk(other, get("/health", "Connection: close"))[0])[0] == 200, 5, "room")
-        for stream in streams:
-            stream.close()
+        assert other.stop() == 0
+        shutil.rmtree(keys.parent)
+
+
+def test_wrong_keys_are_slowed_down(s):
+    other = Server(s.binary, "--api-key", "right-key", "--api-key", "other-key")
+    try:
+        def ask(key):
+            return other.get("/v1/models", [f"Authorization: Bearer {key}"])
+
+        assert ask("right-key")[0] == 200
+        statuses = [ask(f"wrong-{index}")[0] for index in range(60)]
+        assert statuses[:20] == [401] * 20 and 429 in statuses, statuses
+        status, headers, answer = ask("wrong")
+        assert (status, json.loads(answer)["error"]["code"]) == (429, "too_many_wrong_keys")
+        assert int(headers["retry-after"]) >= 1
+        # Who was known before goes on; a right key that comes only now is no answer to guessing.
+        assert ask("right-key")[0] == 200 and ask("other-key")[0] == 429
+        assert other.get("/health")[0] == 200
+        time.sleep(2.5)
+        assert ask("other-key")[0] == 200
     finally:
         other.stop()
 

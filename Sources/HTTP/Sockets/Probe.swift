@@ -1,0 +1,83 @@
+// One request to a server of this machine, for a health check: a status, and nothing else.
+
+import Platform
+
+/// A client as small as can be: for addresses as numbers, and `localhost`.
+package enum Probe {
+  /// The status of a GET; nil where nobody answers in time.
+  package static func status(host: String, port: Int, path: String, seconds: Double) -> Int? {
+    let deadline = Instant.now.adding(seconds: seconds)
+    guard let descriptor = connect(host: host, port: port, until: deadline) else { return nil }
+    defer { close(descriptor) }
+    let request = Array("GET \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8)
+    guard send(descriptor, request, request.count, 0) == request.count else { return nil }
+    var head: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 256)
+    while head.count < 16 {
+      guard Socket.wait(descriptor, for: Int32(POLLIN), until: deadline) else { return nil }
+      let count = recv(descriptor, &chunk, chunk.count, 0)
+      if count < 0 && (errno == EINTR || errno == EAGAIN) { continue }
+      guard count > 0 else { break }
+      head += chunk[..<count]
+    }
+    let words = head.split(separator: UInt8(ascii: " "), maxSplits: 2)
+    guard words.count >= 2, words[0].starts(with: "HTTP/1.".utf8) else { return nil }
+    return Int(String(decoding: words[1].prefix(3), as: UTF8.self))
+  }
+
+  /// Whether a server could listen there now.
+  package static func isFree(host: String, port: Int) -> Bool {
+    guard let (family, bytes) = address(host: host, port: port) else { return false }
+    let descriptor = socket(family, ListeningSocket.streamType, 0)
+    guard descriptor >= 0 else { return false }
+    defer { close(descriptor) }
+    var on: Int32 = 1
+    setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<Int32>.size))
+    return bytes.withUnsafeBytes { raw in
+      raw.withMemoryRebound(to: sockaddr.self) { buffer in
+        guard let base = buffer.baseAddress else { return false }
+        return bind(descriptor, base, socklen_t(bytes.count)) == 0 && listen(descriptor, 1) == 0
+      }
+    }
+  }
+
+  private static func connect(host: String, port: Int, until deadline: Instant) -> Int32? {
+    guard let (family, bytes) = address(host: host, port: port) else { return nil }
+    let descriptor = socket(family, ListeningSocket.streamType, 0)
+    guard descriptor >= 0 else { return nil }
+    _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
+    let result = bytes.withUnsafeBytes { raw in
+      raw.withMemoryRebound(to: sockaddr.self) { buffer -> Int32 in
+        guard let base = buffer.baseAddress else { return -1 }
+        return Platform.connect(descriptor, base, socklen_t(bytes.count))
+      }
+    }
+    var failure: Int32 = 0
+    var size = socklen_t(MemoryLayout<Int32>.size)
+    guard result == 0 || errno == EINPROGRESS,
+      result == 0 || Socket.wait(descriptor, for: Int32(POLLOUT), until: deadline),
+      getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &failure, &size) == 0, failure == 0
+    else {
+      close(descriptor)
+      return nil
+    }
+    return descriptor
+  }
+
+  /// A socket address as bytes.
+  private static func address(host: String, port: Int) -> (family: Int32, bytes: [UInt8])? {
+    guard let number = UInt16(exactly: port) else { return nil }
+    let name = host.utf8.elementsEqual("localhost".utf8) ? "127.0.0.1" : host
+    var v4 = sockaddr_in()
+    if inet_pton(AF_INET, name, &v4.sin_addr) == 1 {
+      v4.sin_family = sa_family_t(AF_INET)
+      v4.sin_port = number.bigEndian
+      return (AF_INET, withUnsafeBytes(of: &v4) { Array($0) })
+    }
+    var v6 = sockaddr_in6()
+    guard inet_pton(AF_INET6, name, &v6.sin6_addr) == 1 else { return nil }
+    v6.sin6_family = sa_family_t(AF_INET6)
+    v6.sin6_port = number.bigEndian
+    return (AF_INET6, withUnsafeBytes(of: &v6) { Array($0) })
+  }
+}

@@ -1,0 +1,28 @@
+// Bytes that nobody changes and that stay in place as long as somebody holds them: a mapped file, or a copy.
+
+/// `@unchecked Sendable`: nothing writes to the bytes after `init`.
+package final class SharedBytes: @unchecked Sendable {
+  /// 64-byte aligned.
+  package let bytes: UnsafeRawBufferPointer
+  private let isMapped: Bool
+
+  /// Takes over a mapping; it is unmapped with the last reference.
+  init(mapping start: UnsafeMutableRawPointer, count: Int) {
+    bytes = UnsafeRawBufferPointer(start: start, count: count)
+    isMapped = true
+  }
+
+  /// A copy of some bytes.
+  package init(copying source: [UInt8]) {
+    let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, source.count), alignment: 64)
+    copy.copyBytes(from: source)
+    bytes = UnsafeRawBufferPointer(start: copy.baseAddress, count: source.count)
+    isMapped = false
+  }
+
+  deinit {
+    guard let start = bytes.baseAddress else { return }
+    let memory = UnsafeMutableRawPointer(mutating: start)
+    if isMapped { munmap(memory, bytes.count) } else { memory.deallocate() }
+  }
+}

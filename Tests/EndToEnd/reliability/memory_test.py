@@ -1,0 +1,210 @@
+"""One limit for everything: the worst request of every route, alone and 24 at a time, beside a small --memory.
+
+Anonymous memory is what counts: weights are a mapped file, which the limit counts in full. It is looked at every few
+milliseconds while the requests are answered."""
+
+import json
+import os
+import pathlib
+import threading
+import time
+
+from reliability.operating_system_test import control_group
+from reliability.watch import CANARY, body, encode, read_all, responses, together, wait_for
+from server import DEMO, Server
+
+# Bytes that a body may have without --max-body, less room for what is around the text.
+MOST = (8 << 20) - 200
+LIMIT = 64 + 2
+WEIGHTS = (DEMO / "model.safetensors").stat().st_size
+
+
+def anonymous(pid):
+    """KiB that no file backs, in memory or swapped out."""
+    fields = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
+    return sum(int(fields[name].split()[0]) for name in ("RssAnon", "VmSwap"))
+
+
+class Peak:
+    """The most anonymous memory of a process while the block runs, KiB."""
+
+    def __init__(self, server):
+        self.pid, self.most, self.ended = server.process.pid, 0, threading.Event()
+
+    def _look(self):
+        while not self.ended.wait(0.003):
+            try:
+                self.most = max(self.most, anonymous(self.pid))
+            except (OSError, KeyError):
+                return
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self._look)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+
+def filled(start, piece, end):
+    """A body of nearly the largest size: a start, as many pieces as fit, an end."""
+    room = MOST - len(start) - len(end)
+    return (start + piece * (room // len(piece)) + end).encode()
+
+
+def worst(s, tokens):
+    """Path and body of the request that holds most, route by route; tokens of an answer with log probabilities."""
+    model = json.dumps(s.model)
+    long = dict(ignore_eos=True, max_tokens=tokens, logprobs=True, top_logprobs=20)
+    chat = f'{{"model":{model},"messages":['
+    answer = dict(model=s.model, input=CANARY, include=["message.output_text.logprobs"], top_logprobs=20, max_output_tokens=tokens)
+    return {
+        "chat, 128 choices with 20 log probabilities": ("/v1/chat/completions", body(s, n=128, **long)),
+        "the same as a stream": ("/v1/chat/completions", body(s, n=128, stream=True, **long)),
+        "chat, a text that fills the body": (
+            "/v1/chat/completions", filled(chat + '{"role":"user","content":"', "a b c, ", '"}]}')),
+        "chat, empty objects that fill the body": ("/v1/chat/completions", filled(chat, "{},", "{}]}")),
+        "chat, lists in lists": ("/v1/chat/completions", filled(chat, '[[[{"a":0}]]],', "0]}")),
+        "completions, 1,024 choices with log probabilities": (
+            "/v1/completions", dict(model=s.model, prompt=["a"] * 8, n=128, logprobs=5, echo=True, max_tokens=min(30, tokens))),
+        "completions, a long prompt that is echoed": (
+            "/v1/completions", dict(model=s.model, prompt=[300] * 1900, n=16, logprobs=5, echo=True, max_tokens=min(100, tokens))),
+        "completions, ids that fill the body": ("/v1/completions", filled(f'{{"model":{model},"prompt":[', "1,", "1]}")),
+        "messages, a long answer": (
+            "/v1/messages", dict(model=s.model, max_tokens=4 * tokens, messages=[{"role": "user", "content": CANARY}])),
+        "messages, counting": (
+            "/v1/messages/count_tokens", filled(f'{{"model":{model},"messages":[{{"role":"user","content":"', "word ", '"}]}')),
+        "responses with log probabilities": ("/v1/responses", answer),
+        "the same, not stored and as a stream": ("/v1/responses", dict(answer, store=False, stream=True)),
+        "the same in the background": ("/v1/responses", dict(answer, background=True, stream=True)),
+        "responses, counting": ("/v1/responses/input_tokens", filled(f'{{"model":{model},"input":"', "word ", '"}')),
+        "responses, compacting": ("/v1/responses/compact", filled(
+            f'{{"model":{model},"input":[', '{"role":"user","content":"a"},' * 9_000, '{"role":"user","content":"a"}]}')),
+        "conversations, as many parts as there may be": ("/v1/conversations", {"items": [
+            {"role": "user", "content": [{"type": "input_text", "text": "a" * 300}] * 1000}] * 20}),
+        "tokenize with pieces": ("/tokenize", filled('{"with_pieces":true,"return_token_strs":true,"content":"', "a1 ", '"}')),
+        "detokenize, the longest token": (
+            "/detokenize", dict(tokens=[longest_token()] * (1 << 18))),
+        "apply-template": ("/apply-template", filled(chat + '{"role":"user","content":"', "<|im_end|>", '"}]}')),
+    }
+
+
+def longest_token():
+    vocabulary = json.loads((DEMO / "tokenizer.json").read_text())["model"]["vocab"]
+    return max(vocabulary.items(), key=lambda item: len(item[0]))[1]
+
+
+def status_of(s, path, content):
+    """The status of an answer of which only the ends are kept: it may have a hundred megabytes."""
+    start, end = b"", b""
+    with s.connect() as connection:
+        connection.settimeout(600)
+        try:
+            connection.sendall(encode(path, content, "Connection: close"))
+        except OSError:
+            pass  # Refused before the end of the body; the answer says why.
+        try:
+            while piece := connection.recv(1 << 20):
+                start = start if len(start) > 100 else start + piece[:1000]
+                end = (end + piece)[-3000:]
+        except OSError:
+            pass
+    status = int(start.split(b" ", 2)[1]) if start else "no answer"
+    return "200, then 503" if status == 200 and b"insufficient_memory" in end else status
+
+
+def long_conversation(s):
+    """A conversation as long as one may be; its id, or nothing where it found no room."""
+    items = {"items": [{"role": "user", "content": [{"type": "input_text", "text": "a" * 300}] * 1000}] * 20}
+    with s.connect() as connection:
+        connection.settimeout(60)
+        connection.sendall(encode("/v1/conversations", items, "Connection: close"))
+        status, _, data = responses(read_all(connection))[0]
+    return json.loads(data)["id"] if status == 200 else None
+
+
+def serving(s, *flags):
+    return Server(s.binary, "--memory", f"{LIMIT}M", "--kv-cache-type", "f32", *flags)
+
+
+def test_the_worst_request_of_every_route(s):
+    other = serving(s)
+    told = []
+    try:
+        for name, (path, content) in worst(other, 200).items():
+            with Peak(other) as peak:
+                status = status_of(other, path, content)
+            told.append(f"{name}: {status}, {peak.most >> 10} MiB")
+            assert status in (200, 400, 413, 503, 507, "200, then 503"), told[-1]
+            assert peak.most <= LIMIT << 10, told[-1]
+            assert other.process.poll() is None, told[-1]
+        identity = long_conversation(other)
+        for path, content in ((f"/v1/conversations/{identity}/items", {"items": [{"role": "user", "content": "a"}]}),
+                              ("/v1/responses", dict(model=other.model, conversation=identity, input="a"))):
+            with Peak(other) as peak:
+                status = status_of(other, path, content)
+            told.append(f"{path}: {status}, {peak.most >> 10} MiB")
+            assert status in (200, 400, 404, 503, 507) and peak.most <= LIMIT << 10, told[-1]
+        assert other.chat(CANARY, max_tokens=4).choices[0].message.content
+    finally:
+        print("\n".join(told))
+        code = other.stop()
+    assert code == 0
+    return f"{max(int(line.split()[-2]) for line in told)} MiB of {LIMIT} at most; {len(told)} requests"
+
+
+def test_24_of_the_worst_at_once(s, tokens=12):
+    with control_group(LIMIT + 24) as group:
+        binary = s.binary
+        if group:
+            start = pathlib.Path(f"/tmp/mlxserve-memory-{os.getpid()}")
+            start.write_text(f"#!/bin/sh\necho $$ > {group}/cgroup.procs\nexec {s.binary} \"$@\"\n")
+            start.chmod(0o755)
+            binary = str(start)
+        other = Server(binary, "--memory", f"{LIMIT}M", "--kv-cache-type", "f32")
+        told = []
+        try:
+            requests = worst(other, tokens)
+            for name, (path, content) in requests.items():
+                with Peak(other) as peak:
+                    statuses = together(24, lambda _: status_of(other, path, content))
+                counts = {status: statuses.count(status) for status in set(statuses)}
+                told.append(f"{name}: {counts}, {peak.most >> 10} MiB")
+                assert set(statuses) <= {200, 400, 413, 429, 503, 507, "200, then 503"}, told[-1]
+                assert peak.most <= LIMIT << 10, told[-1]
+                assert other.process.poll() is None, told[-1]
+            wait_for(lambda: other.get("/health")[0] == 200, 5, "health")
+            assert other.chat(CANARY, max_tokens=4).choices[0].message.content
+            if group:
+                events = group / "memory.events"
+                killed = (events if events.exists() else group / "memory.oom_control").read_text()
+                assert "oom_kill 0" in killed, killed
+        finally:
+            print("\n".join(told))
+            code = other.stop()
+            if group:
+                start.unlink()
+        assert code == 0
+    most = max(int(line.split()[-2]) for line in told)
+    return f"{most} MiB of {LIMIT} at most" + ("" if group else "; without a control group: none can be made here")
+
+
+def test_a_client_that_leaves_ends_its_work(s):
+    """Memory that was claimed for an answer is given back when nobody waits for it."""
+    other = serving(s, "--test-hooks", "--step-delay-ms", "5")
+    try:
+        def claimed():
+            text = other.get("/metrics")[2].decode()
+            return next(int(float(line.split()[-1])) for line in text.splitlines()
+                        if line.startswith('mlxserve_memory_bytes{part="answers"}'))
+
+        connection = other.connect()
+        connection.sendall(encode("/v1/chat/completions", body(other, n=16, ignore_eos=True, max_tokens=1000, logprobs=True,
+                                                               top_logprobs=20)))
+        wait_for(lambda: claimed() > 100_000, 20, "a claim")
+        connection.close()
+        wait_for(lambda: claimed() == 0, 10, "the end of the claim")
+    finally:
+        assert other.stop() == 0
