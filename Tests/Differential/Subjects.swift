@@ -9,6 +9,8 @@ import Tokenizers
 
 enum Subject: String, CaseIterable {
   case json, regex, jinja, http
+  /// Corpora instead of random cases, by `Fixtures/scripts/bench/schemas.py`: verdicts, and times of masks.
+  case schema, masks
 
   /// How many byte strings a case has at least.
   private var fieldCount: Int { self == .jinja || self == .regex ? 2 : 1 }
@@ -20,6 +22,8 @@ enum Subject: String, CaseIterable {
     case .regex: Patterns.answer(fields[0], Array(fields.dropFirst()))
     case .jinja: Self.jinja(fields[0], fields[1])
     case .http: Requests.answer(fields[0])
+    case .schema: Patterns.answer(schema: fields[0], Array(fields.dropFirst()), timed: false)
+    case .masks: Patterns.answer(schema: fields[0], Array(fields.dropFirst()), timed: true)
     }
   }
 
@@ -92,16 +96,61 @@ enum Patterns {
       return Subject.words(
         "ok", texts.enumerated().map { verdict(grammar, $1, setting, withMasks: $0 < 2) }.joined())
     } catch {
-      let kind =
-        switch error {
-        case .unsupported: "unsupported"
-        case .malformed: "malformed"
-        case .unwanted: "unwanted"
-        case .unsatisfiable: "unsatisfiable"
-        case .tooLarge: "too large"
-        }
-      return Subject.words("error", kind, error.description)
+      return refusal(error)
     }
+  }
+
+  /// `ok`, nanoseconds of compiling, and a `1` or `0` for each text; or `error` and why. Timed, the texts are taken
+  /// token by token, and the nanoseconds of each mask on the way follow.
+  static func answer(schema: [UInt8], _ texts: [[UInt8]], timed: Bool) -> [[UInt8]] {
+    guard let setting else { return Subject.words("error", "no tokenizer") }
+    guard let schema = try? JSONValue(parsing: schema) else { return Subject.words("error", "no JSON") }
+    do throws(GrammarError) {
+      let start = Instant.now
+      let grammar = try CompiledGrammar(.schema(schema), vocabulary: setting.vocabulary)
+      let compiled = nanoseconds(since: start)
+      guard timed else {
+        let verdicts = texts.map { text in
+          walk(grammar, text.map { setting.tokens[Int($0)] }, setting, byMask: false) ? "1" : "0"
+        }
+        return Subject.words("ok", compiled, verdicts.joined())
+      }
+      var masks: [String] = []
+      let verdicts = texts.map { timedWalk(grammar, $0, setting, &masks) ? "1" : "0" }
+      return Subject.words("ok", compiled, verdicts.joined(), masks.joined(separator: " "))
+    } catch {
+      return refusal(error)
+    }
+  }
+
+  private static func timedWalk(
+    _ grammar: CompiledGrammar, _ text: [UInt8], _ setting: Setting, _ masks: inout [String]
+  ) -> Bool {
+    var matcher = GrammarMatcher(grammar)
+    let text = String(decoding: text, as: UTF8.self)
+    for token in setting.tokenizer.encode(text, addSpecialTokens: false) + [setting.end] {
+      let start = Instant.now
+      let mask = matcher.allowed(remaining: 1 << 20)
+      masks.append(nanoseconds(since: start))
+      guard mask.contains(token), matcher.accept(token) else { return false }
+    }
+    return true
+  }
+
+  private static func nanoseconds(since start: Instant) -> String {
+    "\(Instant.now.nanoseconds - start.nanoseconds)"
+  }
+
+  private static func refusal(_ error: GrammarError) -> [[UInt8]] {
+    let kind =
+      switch error {
+      case .unsupported: "unsupported"
+      case .malformed: "malformed"
+      case .unwanted: "unwanted"
+      case .unsatisfiable: "unsatisfiable"
+      case .tooLarge: "too large"
+      }
+    return Subject.words("error", kind, error.description)
   }
 
   /// The text byte by byte, as the tokenizer cuts it, and by the masks, which take long: `x` when they disagree.

@@ -145,7 +145,7 @@ import Testing
   }
 
   @Test func `grammars with large automata leave the cache first`() throws {
-    let cache = GrammarCache(vocabulary: SmallVocabulary.shared, limit: 8, byteLimit: 500_000)
+    let cache = GrammarCache(vocabulary: SmallVocabulary.shared, limit: 8, byteLimit: 650_000)
     let small = try cache.grammar(for: .regex("a"))
     let large = try cache.grammar(for: .regex("[ab]{4000}"))
     #expect(large.fixedByteCount > 60_000 && small.fixedByteCount < 20_000)
@@ -180,6 +180,17 @@ import Testing
     #expect(!Self.compiles(refused, in: cache))
     for name in ["c", "d"] { #expect(Self.compiles(.regex(name + "(?=b)"), in: cache)) }
     #expect(Self.compiles(refused, in: cache))
+  }
+
+  @Test func `refused patterns push no grammar out, however many they are`() throws {
+    let cache = GrammarCache(vocabulary: SmallVocabulary.shared, limit: 2)
+    let patterns = [Pattern.regex("ab"), .regex("cd")]
+    let grammars = try patterns.map { try cache.grammar(for: $0) }
+    for number in 0..<100 { #expect(Self.compiles(.regex("x{\(number)}(?=b)"), in: cache)) }
+    for (pattern, grammar) in zip(patterns, grammars) {
+      #expect(try cache.grammar(for: pattern) === grammar)
+    }
+    #expect(!Self.compiles(.regex("x{99}(?=b)"), in: cache) && Self.compiles(.regex("x{97}(?=b)"), in: cache))
   }
 
   @Test(arguments: [

@@ -27,7 +27,7 @@ struct SuiteFile: Sendable, CustomTestStringConvertible {
     "maxContains", "maxItems", "maxLength", "maxProperties", "maximum", "minContains", "minItems",
     "minLength",
     "minProperties", "minimum", "multipleOf", "not", "oneOf", "pattern", "patternProperties", "prefixItems",
-    "properties", "propertyNames", "ref", "refRemote", "required", "type", "unevaluatedItems",
+    "properties", "propertyNames", "recursiveRef", "ref", "refRemote", "required", "type", "unevaluatedItems",
     "unevaluatedProperties", "uniqueItems", "vocabulary",
     "optional/anchor", "optional/bignum", "optional/dependencies-compatibility", "optional/dynamicRef",
     "optional/ecmascript-regex", "optional/float-overflow", "optional/id", "optional/no-schema",
@@ -42,7 +42,7 @@ struct SuiteFile: Sendable, CustomTestStringConvertible {
     "optional/format/uri-template", "optional/format/uuid",
   ]
 
-  static let files: [SuiteFile] = ["draft7", "draft2020-12"].flatMap { draft in
+  static let files: [SuiteFile] = ["draft7", "draft2019-09", "draft2020-12"].flatMap { draft in
     names.compactMap { name in
       guard let folder, (try? TestData.bytes(folder + draft + "/" + name + ".json", limit: 1 << 22)) != nil
       else {

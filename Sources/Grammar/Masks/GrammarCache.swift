@@ -2,7 +2,8 @@
 
 import Synchronization
 
-/// For any thread. Least recently used ones go first, when they are too many or take too much memory.
+/// For any thread. Least recently used ones go first, when they are too many or take too much memory: grammars make room
+/// for grammars and refusals for refusals, so that nobody pushes out grammars with patterns that are refused.
 package final class GrammarCache: Sendable {
   private struct Entry {
     let pattern: Pattern
@@ -22,6 +23,8 @@ package final class GrammarCache: Sendable {
         }
     }
 
+    var isRefusal: Bool { grammar == nil }
+
     var grammar: CompiledGrammar? { if case .success(let grammar) = result { grammar } else { nil } }
   }
 
@@ -37,9 +40,9 @@ package final class GrammarCache: Sendable {
   private let content = Mutex(Content())
 
   /// - Parameters:
-  ///   - limit: most grammars and refusals.
-  ///   - byteLimit: about the most memory for all of them: up to a quarter for patterns, automata and refusals, the
-  ///     rest for the caches of the grammars in equal parts. Grammars that have left the cache and are still in use
+  ///   - limit: most grammars, and most refusals.
+  ///   - byteLimit: about the most memory for all of them: three sixteenths for patterns and automata, one for
+  ///     refusals, the rest for the caches of the grammars in equal parts. Grammars that have left the cache and are still in use
   ///     are not counted.
   package init(vocabulary: GrammarVocabulary, limit: Int = 32, byteLimit: Int = 256 << 20) {
     self.vocabulary = vocabulary
@@ -73,17 +76,18 @@ package final class GrammarCache: Sendable {
     return try result.get()
   }
 
-  /// Makes room and adds an entry, unless it would take more than all entries may.
+  /// Makes room among entries of its kind and adds an entry, unless it would take more than all of these may.
   private func keep(_ entry: Entry) {
-    guard entry.fixedByteCount <= byteLimit / 4 else { return }
+    let room = byteLimit / 16 * (entry.isRefusal ? 1 : 3)
+    guard entry.fixedByteCount <= room else { return }
     let grammars = content.withLock { content in
-      var bytes = content.entries.reduce(entry.fixedByteCount) { $0 + $1.fixedByteCount }
-      while content.entries.count >= limit || bytes > byteLimit / 4,
-        let oldest = content.entries.indices.min(by: {
-          content.entries[$0].lastUse < content.entries[$1].lastUse
-        })
+      var same = content.entries.indices.filter { content.entries[$0].isRefusal == entry.isRefusal }
+      var bytes = same.reduce(entry.fixedByteCount) { $0 + content.entries[$1].fixedByteCount }
+      while same.count >= limit || bytes > room,
+        let oldest = same.min(by: { content.entries[$0].lastUse < content.entries[$1].lastUse })
       {
         bytes -= content.entries.remove(at: oldest).fixedByteCount
+        same = content.entries.indices.filter { content.entries[$0].isRefusal == entry.isRefusal }
       }
       content.clock += 1
       content.entries.append(entry)

@@ -27,6 +27,9 @@ package final class GrammarVocabulary: Sendable {
   /// The narrower mask of the last request.
   private let narrowed = Mutex<(key: [UInt8], mask: TokenMask)?>(nil)
 
+  /// The vocabulary of a model that writes nothing.
+  package static let nothing = GrammarVocabulary(count: 0, endTokens: []) { _ in [] }
+
   /// O(vocabulary).
   package convenience init(tokenizer: Tokenizer, endTokens: Set<Int32>) {
     self.init(count: tokenizer.vocabularySize, endTokens: endTokens) { id in

@@ -46,6 +46,16 @@ struct MemberGroup: Hashable {
   var isEvaluating = true
 }
 
+/// A rule over the members of an object that some member breaks.
+enum MemberBreach: Hashable {
+  /// The key matches an expression, and the value is none of its values.
+  case pattern(MemberGroup.Named)
+  /// The member is none of the group's, and the value is not what the group has for others.
+  case additional(MemberGroup)
+  /// The key is not what `propertyNames` allows.
+  case name(Conjunction)
+}
+
 struct ObjectAtom: Hashable {
   struct Dependency: Hashable {
     var key: ByteKey
@@ -59,9 +69,13 @@ struct ObjectAtom: Hashable {
   /// Conditions on all keys.
   var names: [Conjunction] = []
   var dependencies: [Dependency] = []
+  /// Each is broken by a member; which one is chosen when the object is compiled and its members are known.
+  var breaches: [MemberBreach] = []
 
   /// Parts that are compared with those of another.
-  var size: Int { 1 + groups.count + names.count + dependencies.count + required.count / 64 }
+  var size: Int {
+    1 + groups.count + names.count + dependencies.count + breaches.count + required.count / 64
+  }
 
   func and(_ other: ObjectAtom) -> ObjectAtom? {
     var out = self
@@ -76,6 +90,7 @@ struct ObjectAtom: Hashable {
     out.max = Swift.min(max, other.max)
     for name in other.names where !out.names.contains(name) { out.names.append(name) }
     for entry in other.dependencies where !out.dependencies.contains(entry) { out.dependencies.append(entry) }
+    for breach in other.breaches where !out.breaches.contains(breach) { out.breaches.append(breach) }
     return out.min <= out.max && out.required.count <= out.max ? out : nil
   }
 }

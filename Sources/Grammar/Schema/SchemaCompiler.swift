@@ -16,6 +16,8 @@ struct SchemaCompiler {
   private static let patternLimit = 8
   /// Each is a stack wherever a member may begin.
   private static let propertyLimit = 5000
+  /// Choices of the members that break a rule.
+  private static let choiceLimit = 32
   /// Members that the members of an object need, directly and indirectly.
   private static let impliedLimit = 20_000
 
@@ -62,8 +64,8 @@ struct SchemaCompiler {
     for atom in atoms {
       switch atom {
       case .object(let object):
-        if objects.insert(object).inserted, let node = try self.object(object, path, &builder) {
-          out.append(node)
+        for object in try breaking(object) where objects.insert(object).inserted {
+          if let node = try self.object(object, path, &builder) { out.append(node) }
         }
       case .array(let array):
         if arrays.insert(array).inserted, let node = try self.array(array, path, &builder) {
@@ -165,14 +167,57 @@ struct SchemaCompiler {
 
   // MARK: Objects
 
+  /// The objects in which declared members break what must be broken: one for each choice of members.
+  ///
+  /// Choices beyond the limit are left out, as are members that are not declared: the answer is constrained more.
+  mutating func breaking(_ atom: ObjectAtom) throws(GrammarError) -> [ObjectAtom] {
+    var open = atom
+    guard let breach = open.breaches.popLast() else { return [atom] }
+    var out: [ObjectAtom] = []
+    for key in Self.declaredKeys(atom) {
+      try normalizer.budget.spend(1 + atom.groups.count)
+      for wrong in try breakers(breach, key) {
+        let group = MemberGroup(properties: [.init(key: key, value: wrong)], isEvaluating: false)
+        guard let next = open.and(ObjectAtom(groups: [group], required: [key])) else { continue }
+        out += try breaking(next)
+        guard out.count < Self.choiceLimit else { return out }
+      }
+    }
+    return out
+  }
+
+  /// Values with which a member of this key breaks the rule; none where the rule does not speak of the key.
+  private mutating func breakers(_ breach: MemberBreach, _ key: ByteKey) throws(GrammarError) -> [Conjunction]
+  {
+    let text = JSONText.quoted(key.string)
+    let broken: Conjunction
+    switch breach {
+    case .pattern(let entry):
+      guard try normalizer.pattern(entry.key).accepts(text) else { return [] }
+      broken = entry.value
+    case .additional(let group):
+      guard let additional = group.additional, !group.properties.contains(where: { $0.key == key }) else {
+        return []
+      }
+      for entry in group.patterns where try normalizer.pattern(entry.key).accepts(text) { return [] }
+      broken = additional
+    case .name(let allowed): return try names(allowed).accepts(text) ? [] : [.anything]
+    }
+    return broken.isNever ? [.anything] : broken.literals.map { Conjunction([$0.negated]) }
+  }
+
+  /// The keys that an object speaks of, each once.
+  private static func declaredKeys(_ atom: ObjectAtom) -> [ByteKey] {
+    var isListed: Set<ByteKey> = []
+    let properties = atom.groups.flatMap { $0.properties.map(\.key) }
+    let needed = atom.dependencies.flatMap { [$0.key] + $0.needs }
+    return (properties + atom.required + needed).filter { isListed.insert($0).inserted }
+  }
+
   mutating func object(
     _ atom: ObjectAtom, _ path: String, _ builder: inout GraphBuilder
   ) throws(GrammarError) -> Int32? {
-    var keys: [ByteKey] = []
-    var isListed: Set<ByteKey> = []
-    for key in atom.groups.flatMap({ $0.properties.map(\.key) }) + atom.required
-      + atom.dependencies.flatMap({ [$0.key] + $0.needs }) where isListed.insert(key).inserted
-    { keys.append(key) }
+    let keys = Self.declaredKeys(atom)
     guard keys.count <= Self.propertyLimit else {
       throw .tooLarge(reason: "the object at '\(path)' has more than \(Self.propertyLimit) properties")
     }

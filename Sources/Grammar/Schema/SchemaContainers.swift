@@ -20,14 +20,14 @@ extension SchemaNormalizer {
       // More than `max` is no array at all where `min` is larger.
       guard min <= max else { return ArrayAtom(min: 1, max: 0) }
       return ArrayAtom(contains: [
-        .init(value: Conjunction([part]), min: min, max: max, isEvaluating: !isOld(literal))
+        .init(value: Conjunction([part]), min: min, max: max, isEvaluating: draft(literal) >= .draft2020)
       ])
     default: return ArrayAtom(groups: [try itemGroup(members, literal)])
     }
   }
 
-  func isOld(_ literal: SchemaLiteral) -> Bool {
-    document.resources[document.places[literal.place].resource].isOld
+  func draft(_ literal: SchemaLiteral) -> SchemaDraft {
+    document.resources[document.places[literal.place].resource].draft
   }
 
   mutating func contains(
@@ -36,7 +36,7 @@ extension SchemaNormalizer {
     let part = try child(literal, "/contains", members["contains"] ?? true)
     var min = 1
     var max = Int.max
-    if !isOld(literal) {
+    if draft(literal) >= .draft2019 {
       if let value = members["minContains"] { min = try count(value, "minContains", literal) }
       if let value = members["maxContains"] { max = try count(value, "maxContains", literal) }
     }
@@ -51,12 +51,14 @@ extension SchemaNormalizer {
     var rest: (String, JSONValue)?
     var keyword = "prefixItems"
     if let list = members["items"]?.arrayValue {
-      // Draft 7.
+      // Up to 2019-09.
       prefix = list
       keyword = "items"
       rest = members["additionalItems"].map { ("/additionalItems", $0) }
     } else {
-      if !isOld(literal), let list = members["prefixItems"] { prefix = try self.list(list, keyword, literal) }
+      if draft(literal).has(keyword), let list = members[keyword] {
+        prefix = try self.list(list, keyword, literal)
+      }
       rest = members["items"].map { ("/items", $0) }
     }
     for (index, value) in prefix.enumerated() {
@@ -206,7 +208,7 @@ extension SchemaNormalizer {
       return out
     case "propertyNames":
       isRestricted = true
-      return []
+      return atom.names.map { .object(ObjectAtom(breaches: [.name($0)])) }
     default: break
     }
     guard let group = atom.groups.first else { return [] }
@@ -219,9 +221,15 @@ extension SchemaNormalizer {
         out.append(.object(ObjectAtom(groups: [group], required: [entry.key])))
       }
     }
-    // Violations of these are never written.
-    if !group.patterns.isEmpty { isRestricted = true }
-    if let additional = group.additional, additional != .anything { isRestricted = true }
+    // Declared members may break these; others never do.
+    for entry in group.patterns where entry.value != .anything {
+      isRestricted = true
+      out.append(.object(ObjectAtom(breaches: [.pattern(entry)])))
+    }
+    if let additional = group.additional, additional != .anything {
+      isRestricted = true
+      out.append(.object(ObjectAtom(breaches: [.additional(group)])))
+    }
     return out
   }
 }

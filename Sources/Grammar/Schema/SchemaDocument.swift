@@ -4,7 +4,10 @@ import JSON
 
 /// A place in the document that is a schema.
 struct SchemaPlace {
+  /// In the words of the latest draft.
   var value: JSONValue
+  /// As it is written: references point into it.
+  var source: JSONValue
   /// A JSON pointer.
   var path: String
   var resource: Int
@@ -16,8 +19,7 @@ struct SchemaResource {
   var root: Int
   var anchors: [ByteKey: Int] = [:]
   var dynamicAnchors: [ByteKey: Int] = [:]
-  /// Drafts up to 7: `$ref` stands alone.
-  var isOld: Bool
+  var draft: SchemaDraft
 }
 
 struct SchemaDocument {
@@ -30,29 +32,18 @@ struct SchemaDocument {
   private static let depthLimit = 100
 
   init(_ schema: JSONValue) throws(GrammarError) {
-    let isOld = try Self.isOld(schema, path: "") ?? false
-    resources.append(SchemaResource(uri: "", root: 0, isOld: isOld))
+    resources.append(
+      SchemaResource(uri: "", root: 0, draft: try Self.draft(schema, path: "") ?? .latest))
     try scan(schema, "", 0, depth: 0)
   }
 
-  /// What `$schema` says; nil when it says nothing.
-  private static func isOld(_ schema: JSONValue, path: String) throws(GrammarError) -> Bool? {
+  /// What `$schema` says; nil when it says nothing, or names no published draft.
+  private static func draft(_ schema: JSONValue, path: String) throws(GrammarError) -> SchemaDraft? {
     guard let name = schema["$schema"] else { return nil }
     guard let text = name.stringValue else {
       throw .malformed(path: path + "/$schema", reason: "it is not a string")
     }
-    let known = text.utf8.last == 0x23 ? String(text.dropLast()) : text
-    switch known {
-    case "http://json-schema.org/draft-07/schema", "http://json-schema.org/draft-06/schema",
-      "https://json-schema.org/draft-07/schema", "http://json-schema.org/schema":
-      return true
-    case "https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2019-09/schema",
-      "http://json-schema.org/draft/2020-12/schema":
-      return false
-    default:
-      throw .unsupported(
-        keyword: "$schema", path: path, reason: "only drafts 7 and 2020-12 are known, not '\(text)'")
-    }
+    return SchemaDraft(metaschema: text)
   }
 
   private static let single = [
@@ -77,10 +68,13 @@ struct SchemaDocument {
       throw .tooLarge(reason: "the schema is nested more than \(Self.depthLimit) deep")
     }
     let place = places.count
-    places.append(SchemaPlace(value: value, path: path, resource: outer))
+    places.append(SchemaPlace(value: value, source: value, path: path, resource: outer))
     placeOfPath[ByteKey(path)] = place
-    guard case .object(let members) = value else { return place }
-    let resource = try identify(value, path, place, outer)
+    guard case .object(let written) = value else { return place }
+    let draft = try Self.draft(value, path: path) ?? resources[outer].draft
+    let members = draft.today(written)
+    places[place].value = .object(members)
+    let resource = identify(members, draft, place, outer)
     for key in Self.single {
       guard let child = members[key], child.objectValue != nil || child.boolValue != nil else { continue }
       try scan(child, "\(path)/\(key)", resource, depth: depth + 1)
@@ -102,14 +96,12 @@ struct SchemaDocument {
 
   /// The resource of a schema: a new one where it has an identifier.
   private mutating func identify(
-    _ value: JSONValue, _ path: String, _ place: Int, _ outer: Int
-  ) throws(GrammarError) -> Int {
+    _ members: JSONObject, _ draft: SchemaDraft, _ place: Int, _ outer: Int
+  ) -> Int {
     var resource = outer
-    let isOld = try Self.isOld(value, path: path) ?? resources[outer].isOld
-    // In old drafts nothing beside `$ref` counts.
-    let isIgnored = isOld && value["$ref"] != nil
-    if let id = value["$id"]?.stringValue, !isIgnored {
-      if isOld, id.utf8.first == 0x23 {
+    let isIgnored = draft.isReferenceAlone && members["$ref"] != nil
+    if let id = members["$id"]?.stringValue, !isIgnored {
+      if draft.isReferenceAlone, id.utf8.first == 0x23 {
         resources[outer].anchors[ByteKey(String(id.dropFirst()))] = place
       } else {
         let uri = URIText.resolve(id, base: resources[outer].uri)
@@ -117,18 +109,28 @@ struct SchemaDocument {
           resources[0].uri = URIText.withoutFragment(uri)
         } else {
           resource = resources.count
-          resources.append(SchemaResource(uri: URIText.withoutFragment(uri), root: place, isOld: isOld))
+          resources.append(SchemaResource(uri: URIText.withoutFragment(uri), root: place, draft: draft))
         }
       }
     }
-    if let anchor = value["$anchor"]?.stringValue { resources[resource].anchors[ByteKey(anchor)] = place }
-    if let anchor = value["$dynamicAnchor"]?.stringValue {
+    if let anchor = members["$anchor"]?.stringValue { resources[resource].anchors[ByteKey(anchor)] = place }
+    if let anchor = members["$dynamicAnchor"]?.stringValue {
       resources[resource].anchors[ByteKey(anchor)] = place
-      resources[resource].dynamicAnchors[ByteKey(anchor)] = place
-      hasDynamicAnchors = true
+      addDynamicAnchor(ByteKey(anchor), place, resource)
+    }
+    if draft == .draft2019, members["$recursiveAnchor"] == true, resources[resource].root == place {
+      addDynamicAnchor(Self.recursive, place, resource)
     }
     places[place].resource = resource
     return resource
+  }
+
+  /// `$recursiveAnchor` is a dynamic anchor without a name, at the root of its resource.
+  private static let recursive = ByteKey("")
+
+  private mutating func addDynamicAnchor(_ anchor: ByteKey, _ place: Int, _ resource: Int) {
+    resources[resource].dynamicAnchors[anchor] = place
+    hasDynamicAnchors = true
   }
 
   /// A key as a part of a JSON pointer.
@@ -169,7 +171,10 @@ struct SchemaDocument {
     }
     let name = URIText.decoded(fragment)
     let root = resources[resource].root
-    if name.isEmpty { return (root, nil) }
+    if name.isEmpty {
+      let isRecursive = resources[resource].dynamicAnchors[Self.recursive] != nil
+      return (root, isRecursive ? Self.recursive : nil)
+    }
     guard name.utf8.first == 0x2F else {
       let key = ByteKey(name)
       guard let found = resources[resource].anchors[key] else {
@@ -179,7 +184,7 @@ struct SchemaDocument {
     }
     let full = places[root].path + name
     if let known = placeOfPath[ByteKey(full)] { return (known, nil) }
-    guard let value = Self.value(at: name, in: places[root].value) else {
+    guard let value = Self.value(at: name, in: places[root].source) else {
       throw .malformed(path: path + "/" + keyword, reason: "'\(reference)' names no schema")
     }
     return (try scan(value, full, resource, depth: 0), nil)

@@ -9,7 +9,8 @@ extension SchemaNormalizer {
     _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
   ) throws(GrammarError) -> [SchemaAtom] {
     switch keyword {
-    case "$ref", "$dynamicRef": return try atoms(try target(keyword, members, literal).negated)
+    case "$ref", "$dynamicRef", "$recursiveRef":
+      return try atoms(try target(keyword, members, literal).negated)
     case "allOf":
       var out: [SchemaAtom] = []
       for branch in try branches(keyword, members, literal) { out += try atoms(branch.negated) }

@@ -102,7 +102,7 @@ struct SchemaNormalizer {
     }
     var out: [SchemaAtom]
     let keywords = try Self.keywords(
-      members, isOld: document.resources[place.resource].isOld, path: place.path)
+      members, document.resources[place.resource].draft, path: place.path)
     if literal.isNegated {
       out = []
       let plain = literal.negated
@@ -120,12 +120,12 @@ struct SchemaNormalizer {
   }
 
   /// The keywords of a schema that say something, in the order in which they are applied. Keywords that nobody knows
-  /// are annotations; those of other drafts that would change the meaning are refused.
+  /// are annotations; those of another draft that would change the meaning are refused.
   private static func keywords(
-    _ members: JSONObject, isOld: Bool, path: String
+    _ members: JSONObject, _ draft: SchemaDraft, path: String
   ) throws(GrammarError) -> [String] {
-    if isOld, members["$ref"] != nil { return ["$ref"] }
-    for keyword in ["$recursiveRef", "extends", "disallow", "divisibleBy"] where members[keyword] != nil {
+    if draft.isReferenceAlone, members["$ref"] != nil { return ["$ref"] }
+    for keyword in ["extends", "disallow", "divisibleBy"] where members[keyword] != nil {
       throw .unsupported(keyword: keyword, path: path, reason: "it belongs to another draft")
     }
     return order.filter { keyword in
@@ -135,11 +135,7 @@ struct SchemaNormalizer {
           || members["additionalProperties"] != nil
       case "items": members["items"] != nil || members["prefixItems"] != nil
       case "if": members["if"] != nil && (members["then"] != nil || members["else"] != nil)
-      case "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "dependentSchemas",
-        "dependentRequired",
-        "prefixItems":
-        !isOld && members[keyword] != nil
-      default: members[keyword] != nil
+      default: members[keyword] != nil && draft.has(keyword)
       }
     }
   }
@@ -150,6 +146,7 @@ struct SchemaNormalizer {
     "maxLength", "pattern", "format", "properties", "required", "minProperties", "maxProperties",
     "propertyNames",
     "dependentRequired", "items", "contains", "minItems", "maxItems", "uniqueItems", "$ref", "$dynamicRef",
+    "$recursiveRef",
     "allOf",
     "not", "oneOf", "anyOf", "if", "dependentSchemas", "dependencies", "unevaluatedProperties",
     "unevaluatedItems",
@@ -161,7 +158,7 @@ struct SchemaNormalizer {
     _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral, _ atoms: [SchemaAtom]
   ) throws(GrammarError) -> [SchemaAtom] {
     switch keyword {
-    case "$ref", "$dynamicRef":
+    case "$ref", "$dynamicRef", "$recursiveRef":
       return try product(atoms, try self.atoms(try target(keyword, members, literal)))
     case "allOf":
       var out = atoms
@@ -239,7 +236,7 @@ struct SchemaNormalizer {
     }
     var (place, dynamic) = try document.resolve(reference, at: literal.place, keyword: keyword)
     let scope = enter(literal)
-    if keyword.utf8.first == 0x24, keyword.utf8.count > 4, let dynamic {
+    if keyword != "$ref", let dynamic {
       // The outermost resource on the way that has the anchor decides.
       for resource in scopes[scope] {
         if let found = document.resources[resource].dynamicAnchors[dynamic] {
