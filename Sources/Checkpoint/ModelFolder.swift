@@ -19,6 +19,8 @@ package final class ModelFolder: Sendable {
   package let weightBytes: Int
   /// The names of the files that hold the weights, sorted.
   package let weightFiles: [String]
+  /// These files as they were when they were mapped.
+  package var mappedFiles: WeightFiles { weights.files }
   /// Whether model.safetensors.index.json speaks of other files than these, and was not used.
   package let hasForeignIndex: Bool
   /// What config.json says about quantization.
@@ -74,12 +76,12 @@ package final class ModelFolder: Sendable {
     get throws(CheckpointError) { try bytes(of: "tokenizer.json", limit: 256 << 20) }
   }
 
-  /// Names the model by its content: config.json, and of each tensor its name, type, shape and a page from its
-  /// middle. Reading all of the weights would take seconds; another checkpoint differs in all of its pages.
-  package var contentDigest: [UInt8] {
+  /// What the model is but for the values of its weights: SHA-256 of config.json, and of each tensor's name, type and
+  /// shape. 32 bytes.
+  package var outline: [UInt8] {
     var hash = SHA256()
     hash.update(Array(config.text.utf8))
-    weights.sample(into: &hash)
+    weights.describe(into: &hash)
     return hash.finish()
   }
 
@@ -183,7 +185,7 @@ extension ModelFolder {
     }
   }
 
-  /// A JSON file that must hold an object; nil when absent.
+  /// A JSON file that must hold an object, as Python's json writes it; nil when absent.
   static func object(
     _ folder: String, _ name: String, limit: Int = 64 << 20
   ) throws(CheckpointError) -> JSONValue? {
@@ -191,7 +193,7 @@ extension ModelFolder {
     let path = folder + "/" + name
     let value: JSONValue
     do {
-      value = try JSONValue(parsing: bytes)
+      value = try JSONValue(parsing: bytes, allowsNonFinite: true)
     } catch {
       throw .json(file: path, error: error)
     }

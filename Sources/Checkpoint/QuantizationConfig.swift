@@ -18,6 +18,8 @@ package struct QuantizationConfig: Sendable, Equatable {
   /// Applies where no override does; nil when the model is not quantized.
   package let base: Quantization?
   private let overrides: [ByteKey: Rule]
+  /// The layout of another tool, whose modules say the rest by their tensors; nil for MLX's.
+  let foreign: ForeignLayout?
 
   static let bitWidths = [2, 3, 4, 5, 6, 8]
   static let groupSizes = [16, 32, 64, 128]
@@ -33,12 +35,21 @@ package struct QuantizationConfig: Sendable, Equatable {
     guard let (key, found) = places.first(where: { $0.1.map { !$0.isNull } ?? false }), let found else {
       base = nil
       overrides = [:]
+      foreign = nil
       return
     }
     guard case .object(let object) = found else {
       throw .badValue(file: file, key: key, problem: "is \(found.kind), expected an object")
     }
     if let method = object["quant_method"]?.stringValue {
+      // OpenAI's own layout of gpt-oss says by its names what is quantized (`WeightMap.blockStack`).
+      let layout = ForeignLayout(object)
+      if method == "mxfp4" || layout != nil {
+        base = nil
+        overrides = [:]
+        foreign = layout
+        return
+      }
       throw .foreignQuantization(file: file, method: method)
     }
     let base = try Self.parameters(object, default: nil, key: key, file: file)
@@ -54,6 +65,7 @@ package struct QuantizationConfig: Sendable, Equatable {
     }
     self.base = base
     self.overrides = overrides
+    foreign = nil
   }
 
   private static func parameters(

@@ -58,6 +58,9 @@ package final class Safetensors: Sendable {
 
   package var count: Int { entries.count }
 
+  /// What the file was when it was mapped.
+  var facts: FileFacts { file.facts }
+
   /// The name of the tensor `index`, in header order.
   func tensorName(_ index: Int) -> String { entries[index].name }
 

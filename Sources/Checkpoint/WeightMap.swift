@@ -84,12 +84,25 @@ package struct WeightMap: Sendable {
   /// The view of a numbered module: `at("model.layers")[3]` is `model.layers.3`.
   package subscript(index: Int) -> WeightMap { at(String(index)) }
 
-  private func fullName(_ name: String) -> String {
+  func fullName(_ name: String) -> String {
     prefix.isEmpty ? name : name.isEmpty ? prefix : prefix + "." + name
   }
 
   /// Whether the checkpoint has a tensor `prefix.name`, whatever its shape and type.
   package func has(_ name: String) -> Bool { store.place(of: fullName(name)) != nil }
+
+  /// Whether the checkpoint has a linear map or a table of this name, in any layout.
+  package func hasModule(_ name: String) -> Bool {
+    [".weight", ".qweight", ".weight_packed"].contains { has(name + $0) }
+  }
+
+  /// The file that holds a tensor of a module, for errors.
+  func place(of name: String) -> String {
+    for suffix in ["", ".weight", ".qweight", ".weight_packed"] {
+      if let place = store.place(of: fullName(name + suffix)) { return store.shards[place.shard].name }
+    }
+    return store.folder
+  }
 
   /// The shape as stored, for models that learn a size from the weights; nil when absent.
   package func shape(of name: String) -> [Int]? {
@@ -103,15 +116,15 @@ package struct WeightMap: Sendable {
       .filter { $0.utf8.starts(with: start.utf8) }
   }
 
-  /// Feeds name, type, shape and a page of each tensor of the checkpoint to a hash.
-  func sample(into hash: inout SHA256) {
+  /// The files of the whole checkpoint.
+  var files: WeightFiles { WeightFiles(store.shards) }
+
+  /// Feeds name, type and shape of each tensor of the checkpoint to a hash.
+  func describe(into hash: inout SHA256) {
     for shard in store.shards {
       for index in 0..<shard.count {
         hash.update(
           Array("|\(shard.tensorName(index))|\(shard.dtypeName(index))|\(shard.shape(index))|".utf8))
-        guard let bytes = shard.tensor(index)?.bytes else { continue }
-        let start = max(0, bytes.count / 2 - 2048)
-        hash.update(UnsafeRawBufferPointer(rebasing: bytes[start..<min(bytes.count, start + 4096)]))
       }
     }
   }
@@ -173,12 +186,47 @@ package struct WeightMap: Sendable {
   }
 }
 
+// MARK: - OpenAI's experts
+
+extension WeightMap {
+  /// `count` linear maps in OpenAI's layout of MXFP4: `<name>_blocks` U8 `[count, rows, columns / 32, 16]`, `<name>_scales`
+  /// U8 `[count, rows, columns / 32]`, and `<name>_bias` `[count, rows]`. The bytes are those of MLX's packing.
+  package func blockStack(
+    _ name: String, count: Int, rows: Int, columns: Int
+  ) throws(CheckpointError) -> [WeightTensors] {
+    let blocks = try tensor(name + "_blocks", shape: [count, rows, columns / 32, 16])
+    let scales = try tensor(name + "_scales", shape: [count, rows, columns / 32])
+    for part in [blocks, scales] where part.dtype != .u8 {
+      throw .wrongType(
+        file: fileName(name + "_blocks"), tensor: part.name, found: part.dtype.rawValue, expected: "U8")
+    }
+    guard columns % 32 == 0 else {
+      throw .badQuantization(
+        file: fileName(name + "_blocks"), tensor: blocks.name,
+        problem: "\(columns) inputs are no multiple of 32")
+    }
+    let bias = try optionalTensor(name + "_bias", shape: [count, rows])
+    if let bias { try requireFloat(bias) }
+    let packed = TensorView(
+      name: blocks.name, dtype: .u32, shape: [count, rows, columns / 8], bytes: blocks.bytes,
+      owner: blocks.owner)
+    let all = WeightTensors(
+      weight: packed, scales: scales, bias: bias,
+      quantization: Quantization(mode: .mxfp4, bits: 4, groupSize: 32), rows: rows, columns: columns)
+    return (0..<count).map(all.element)
+  }
+}
+
 // MARK: - Matrices
 
 extension WeightMap {
   private func matrix(
     _ name: String, leading: [Int], rows: Int, columns: Int, withBias: Bool
   ) throws(CheckpointError) -> WeightTensors {
+    if leading.isEmpty, let layout = store.quantization.foreign {
+      let bias = withBias ? try optionalVector(name + ".bias", count: rows) : nil
+      if let found = try foreign(name, layout, rows: rows, columns: columns, bias: bias) { return found }
+    }
     let weightName = !leading.isEmpty && has(name) ? name : name + ".weight"
     guard let weight = try view(weightName) else { throw missing(weightName) }
     let bias = withBias ? try optionalTensor(name + ".bias", shape: leading + [rows]) : nil

@@ -41,3 +41,27 @@ package var blockTokens: Int { 32 }
   @inlinable @inline(__always)
   package static var distances: Int { 32 }
 }
+
+/// The fit of GELU's tail: Φ(-a) ≈ e^(-a²/2) · Σ cᵢ tⁱ with t = 1 / (1 + slope · a), a >= 0.
+@usableFromInline package enum GELUFit {
+  @inlinable @inline(__always)
+  package static var slope: Float { 0.23 }
+  @inlinable @inline(__always)
+  package static var c0: Float { -2.776_276_4e-05 }
+  @inlinable @inline(__always)
+  package static var c1: Float { 0.092_378_46 }
+  @inlinable @inline(__always)
+  package static var c2: Float { 0.085_762_873 }
+  @inlinable @inline(__always)
+  package static var c3: Float { 0.119_514_264 }
+  @inlinable @inline(__always)
+  package static var c4: Float { -0.032_920_744 }
+  @inlinable @inline(__always)
+  package static var c5: Float { 0.301_473_68 }
+  @inlinable @inline(__always)
+  package static var c6: Float { -0.278_127_79 }
+  @inlinable @inline(__always)
+  package static var c7: Float { 0.290_414_57 }
+  @inlinable @inline(__always)
+  package static var c8: Float { -0.078_467_555 }
+}

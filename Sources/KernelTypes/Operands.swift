@@ -341,3 +341,43 @@ package struct LocalHead {
     self.cap = cap
   }
 }
+
+// MARK: Search
+
+/// Rows of an index as bytes: `row ≈ scale · (code - 128)`.
+package struct CodeRows {
+  /// The first row; 64-byte aligned.
+  package var base: UnsafeRawPointer
+  /// Bytes between the starts of neighbouring rows, a multiple of 64. Codes beyond a row's columns are 128.
+  package var rowBytes: Int
+  /// One for each row.
+  package var scales: UnsafePointer<Float>
+  /// Rows.
+  package var count: Int
+
+  package init(base: UnsafeRawPointer, rowBytes: Int, scales: UnsafePointer<Float>, count: Int) {
+    self.base = base
+    self.rowBytes = rowBytes
+    self.scales = scales
+    self.count = count
+  }
+}
+
+/// A query as two planes of bytes: `query ≈ scale · (128 · high + low)`, with |high| ≤ 127 and -64 ≤ low ≤ 63.
+package struct QueryPlanes {
+  /// `Int8`, as many as a row has bytes, zeros beyond the columns; 64-byte aligned.
+  package var high, low: UnsafePointer<Int8>
+  /// Sums of the planes, which the codes' 128 is taken off with.
+  package var highSum, lowSum: Int32
+  package var scale: Float
+
+  package init(
+    high: UnsafePointer<Int8>, low: UnsafePointer<Int8>, highSum: Int32, lowSum: Int32, scale: Float
+  ) {
+    self.high = high
+    self.low = low
+    self.highSum = highSum
+    self.lowSum = lowSum
+    self.scale = scale
+  }
+}

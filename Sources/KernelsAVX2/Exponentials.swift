@@ -106,3 +106,36 @@ private func gated(
     _mm256_maskstore_ps(out + i, tailMask(rest), gated(loadTail(gate, i, rest), loadTail(up, i, rest)))
   }
 }
+
+/// `x = x · Φ(x)`, GELU with the error function; the fit is described at Compute's `Portable.erfGELU`. Scalar twin:
+/// `Reference.erfGELU`.
+package func erfGELU(_ count: Int, _ x: UnsafeMutablePointer<Float>) {
+  var i = 0
+  while i + 8 <= count {
+    _mm256_storeu_ps(x + i, erfGELU(load(x, i)))
+    i += 8
+  }
+  if i < count {
+    let rest = count - i
+    _mm256_maskstore_ps(x + i, tailMask(rest), erfGELU(loadTail(x, i, rest)))
+  }
+}
+
+@inline(__always)
+private func erfGELU(_ x: __m256) -> __m256 {
+  let (zero, one) = (_mm256_setzero_ps(), _mm256_set1_ps(1))
+  let a = _mm256_max_ps(_mm256_sub_ps(zero, x), x)
+  let t = _mm256_div_ps(one, _mm256_add_ps(_mm256_mul_ps(a, _mm256_set1_ps(GELUFit.slope)), one))
+  @inline(__always)
+  func step(_ q: __m256, _ coefficient: Float) -> __m256 {
+    _mm256_add_ps(_mm256_mul_ps(q, t), _mm256_set1_ps(coefficient))
+  }
+  let q0 = step(_mm256_set1_ps(GELUFit.c8), GELUFit.c7)
+  let q1 = step(step(q0, GELUFit.c6), GELUFit.c5)
+  let q2 = step(step(q1, GELUFit.c4), GELUFit.c3)
+  let q = step(step(step(q2, GELUFit.c2), GELUFit.c1), GELUFit.c0)
+  let tail = exponential(_mm256_mul_ps(_mm256_mul_ps(a, a), _mm256_set1_ps(-0.5)))
+  let below = _mm256_mul_ps(x, _mm256_mul_ps(q, tail))
+  // The sign of x chooses.
+  return _mm256_blendv_ps(_mm256_sub_ps(x, below), below, x)
+}

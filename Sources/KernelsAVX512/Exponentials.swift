@@ -96,3 +96,33 @@ private func gated(
     i += 16
   }
 }
+
+/// `x = x · Φ(x)`, GELU with the error function; the fit is described at Compute's `Portable.erfGELU`. Scalar twin:
+/// `Reference.erfGELU`.
+package func erfGELU(_ count: Int, _ x: UnsafeMutablePointer<Float>) {
+  var i = 0
+  while i < count {
+    let mask = tailMask(min(16, count - i))
+    _mm512_mask_storeu_ps(x + i, mask, erfGELU(load(x, i, mask)))
+    i += 16
+  }
+}
+
+@inline(__always)
+private func erfGELU(_ x: __m512) -> __m512 {
+  let (zero, one) = (_mm512_setzero_ps(), _mm512_set1_ps(1))
+  let a = _mm512_max_ps(_mm512_sub_ps(zero, x), x)
+  let t = _mm512_div_ps(one, _mm512_add_ps(_mm512_mul_ps(a, _mm512_set1_ps(GELUFit.slope)), one))
+  @inline(__always)
+  func step(_ q: __m512, _ coefficient: Float) -> __m512 {
+    _mm512_add_ps(_mm512_mul_ps(q, t), _mm512_set1_ps(coefficient))
+  }
+  let q0 = step(_mm512_set1_ps(GELUFit.c8), GELUFit.c7)
+  let q1 = step(step(q0, GELUFit.c6), GELUFit.c5)
+  let q2 = step(step(q1, GELUFit.c4), GELUFit.c3)
+  let q = step(step(step(q2, GELUFit.c2), GELUFit.c1), GELUFit.c0)
+  let tail = exponential(_mm512_mul_ps(_mm512_mul_ps(a, a), _mm512_set1_ps(-0.5)))
+  let below = _mm512_mul_ps(x, _mm512_mul_ps(q, tail))
+  let isNegative = _mm512_movepi32_mask(_mm512_castps_si512(x))
+  return _mm512_mask_mov_ps(_mm512_sub_ps(x, below), isNegative, below)
+}

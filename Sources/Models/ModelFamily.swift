@@ -26,23 +26,98 @@ package enum ModelFamily {
 
   /// Values of `model_type`, and what runs them.
   private static let table: [(types: [String], make: Make)] = [
-    (["gemma3", "gemma3_text"], { source throws(ModelError) in try Gemma3(source.text, source.weights) }),
+    (["apertus"], { source throws(ModelError) in try Apertus.decoder(source.config, source.weights) }),
+    (
+      ["bailing_moe", "bailing_moe_v2"],
+      { source throws(ModelError) in try Ling.decoder(source.config, source.weights) }
+    ),
+    (
+      ["cohere", "cohere2"],
+      { source throws(ModelError) in try Cohere.decoder(source.type, source.config, source.weights) }
+    ),
+    (
+      ["deepseek_v2", "deepseek_v3", "glm4_moe_lite", "joyai_llm_flash", "kimi_k2"],
+      { source throws(ModelError) in try DeepSeek.decoder(source.type, source.config, source.weights) }
+    ),
+    (
+      ["ernie4_5_moe"],
+      { source throws(ModelError) in try Ernie45MoE.decoder(source.config, source.weights) }
+    ),
+    (["exaone4"], { source throws(ModelError) in try Exaone4.decoder(source.config, source.weights) }),
+    (
+      ["gemma", "gemma2"],
+      { source throws(ModelError) in try Gemma2.decoder(source.type, source.config, source.weights) }
+    ),
+    (
+      ["gemma3", "gemma3_text"],
+      { source throws(ModelError) in try Gemma3.decoder(source.text, source.weights) }
+    ),
     (["gemma3n", "gemma3n_text"], { source throws(ModelError) in try Gemma3n(source.text, source.weights) }),
     (["gemma4", "gemma4_text", "gemma4_unified"], gemma4),
     (
-      ["granite", "llama", "ministral3", "mistral", "mixtral", "phi3", "smollm3"],
-      { source throws(ModelError) in try Llama(source.type, source.config, source.weights) }
+      ["glm", "glm4"],
+      { source throws(ModelError) in try GLM4.decoder(source.type, source.config, source.weights) }
+    ),
+    (["glm4_moe"], { source throws(ModelError) in try GLM4.sparse(source.config, source.weights) }),
+    (["gpt_oss"], { source throws(ModelError) in try GptOss.decoder(source.config, source.weights) }),
+    (
+      [
+        "ernie4_5", "granite", "hunyuan_v1_dense", "llama", "ministral3", "mistral", "mixtral", "phi3",
+        "seed_oss", "smollm3",
+      ],
+      { source throws(ModelError) in try Llama.decoder(source.type, source.config, source.weights) }
+    ),
+    (
+      ["granitemoe", "granitemoehybrid"],
+      { source throws(ModelError) in try Granite4.decoder(source.type, source.config, source.weights) }
+    ),
+    (["falcon_h1"], { source throws(ModelError) in try FalconH1.decoder(source.config, source.weights) }),
+    (["lfm2", "lfm2-vl"], { source throws(ModelError) in try LFM2.decoder(source.text, source.weights) }),
+    (
+      ["lfm2_moe"],
+      { source throws(ModelError) in try LFM2.decoder(source.config, sparse: true, source.weights) }
+    ),
+    (["nemotron_h"], { source throws(ModelError) in try NemotronH.decoder(source.config, source.weights) }),
+    (["kimi_linear"], { source throws(ModelError) in try KimiLinear.decoder(source.config, source.weights) }),
+    (
+      ["kimi_k25", "kimi_vl"],
+      { source throws(ModelError) in try DeepSeek.decoder("deepseek_v3", source.text, source.weights) }
+    ),
+    (
+      ["llama4", "llama4_text"],
+      { source throws(ModelError) in try Llama4.decoder(source.text, source.weights) }
+    ),
+    (
+      ["minimax", "minimax_m2"],
+      { source throws(ModelError) in try MiniMaxM2.decoder(source.config, source.weights) }
     ),
     (["mistral3"], mistral3),
     (
-      ["qwen2", "qwen2_5_vl", "qwen2_vl"],
-      { source throws(ModelError) in try Llama("qwen2", source.text, source.weights) }
+      ["olmo2", "olmo3"],
+      { source throws(ModelError) in try OLMo.decoder(source.type, source.config, source.weights) }
     ),
-    (["qwen3", "qwen3_vl"], { source throws(ModelError) in try Qwen3(source.text, source.weights) }),
+    (
+      ["qwen2", "qwen2_5_vl", "qwen2_vl"],
+      { source throws(ModelError) in try Llama.decoder("qwen2", source.text, source.weights) }
+    ),
+    (["qwen2_moe"], { source throws(ModelError) in try Qwen2MoE.decoder(source.config, source.weights) }),
+    (
+      ["qwen3", "qwen3_vl"],
+      { source throws(ModelError) in try Qwen3.decoder(source.text, source.weights) }
+    ),
     (
       ["qwen3_moe", "qwen3_vl_moe"],
-      { source throws(ModelError) in try Qwen3(source.text, sparse: true, source.weights) }
+      { source throws(ModelError) in try Qwen3.decoder(source.text, sparse: true, source.weights) }
     ),
+    (
+      ["qwen3_5", "qwen3_5_text"],
+      { source throws(ModelError) in try Qwen35.decoder(source.text, source.weights) }
+    ),
+    (
+      ["qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next"],
+      { source throws(ModelError) in try Qwen35.decoder(source.text, sparse: true, source.weights) }
+    ),
+    (["starcoder2"], { source throws(ModelError) in try StarCoder2.decoder(source.config, source.weights) }),
   ]
 
   /// The values of `model_type` that `load` accepts.
@@ -55,17 +130,24 @@ package enum ModelFamily {
   package static func load(
     _ folder: ModelFolder, compute: ComputeContext, media: MediaOptions = MediaOptions()
   ) throws(ModelError) -> any CausalModel {
-    let config = ConfigFields(folder.config)
+    let reads = ReadKeys()
+    let config = ConfigFields(folder.config, reads: reads)
     guard let type = try config.string("model_type") else { throw .missingKey("model_type") }
     guard let make = table.first(where: { $0.types.contains(type) })?.make else {
+      if let reason = RefusedTypes.reason(for: type) {
+        throw .refusedFamily(type: type, reason: reason, supported: supportedTypes)
+      }
       throw .unsupportedFamily(type: type, supported: supportedTypes)
     }
-    return try make(
+    let text = try config.object("text_config") ?? config
+    let model = try make(
       Source(
-        type: type, config: config, text: try config.object("text_config") ?? config,
+        type: type, config: config, text: text,
         processor: folder.processorConfig.map { ConfigFields($0) }, media: media,
         weights: LayerLoader(folder.weights, compute: compute, arena: compute.makeArena()),
         mappedWeights: LayerLoader(folder.weights, compute: compute)))
+    try UnreadSettings.check(text, read: reads)
+    return model
   }
 
   @Sendable private static func gemma4(_ source: Source) throws(ModelError) -> any CausalModel {
@@ -80,6 +162,6 @@ package enum ModelFamily {
     guard inner == "mistral" || inner == "ministral3" else {
       throw .unsupportedSetting(key: "text_config.model_type", value: inner, supported: "mistral, ministral3")
     }
-    return try Llama(inner, source.text, source.weights)
+    return try Llama.decoder(inner, source.text, source.weights)
   }
 }

@@ -87,7 +87,22 @@ private func quantized(_ bits: Int, _ group: Int, _ mode: Quantization.Mode = .a
     #expect(config.rule(for: "up") == quantized(4, 32, .mxfp4))
   }
 
-  @Test(arguments: ["awq", "gptq", "bitsandbytes", "fp8", "mxfp4", "compressed-tensors", "bitnet"])
+  @Test func `an affine layout of another program is read`() throws {
+    let gptq = try read([
+      "quantization_config": ["quant_method": "gptq", "bits": 4, "group_size": -1, "sym": false]
+    ])
+    #expect(gptq.base == nil && gptq.foreign?.method == .gptq(lessOne: true, symmetric: false))
+    #expect(gptq.foreign?.groupSize == nil && gptq.foreign?.bits == 4)
+    let marlin: JSONValue = ["quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"]
+    #expect(fault(["quantization_config": marlin]).contains("'gptq'"))
+    let awq = try read([
+      "quantization_config": ["quant_method": "awq", "version": "gemv", "q_group_size": 64]
+    ])
+    #expect(awq.foreign?.method == .awq(byInputs: false) && awq.foreign?.groupSize == 64)
+    #expect(try read(["quantization_config": ["quant_method": "mxfp4"]]).foreign == nil)
+  }
+
+  @Test(arguments: ["bitsandbytes", "fp8", "bitnet", "hqq", "exl3"])
   func `another program's method is named`(method: String) {
     #expect(
       fault(["quantization_config": ["quant_method": .string(method), "bits": 4]])

@@ -36,16 +36,16 @@ import Testing
       (0..<experts).map { _ in dense(width, hidden, &random) },
       (0..<experts).map { _ in dense(hidden, width, &random) }
     )
-    let stack = try ExpertStack(gates: gates, ups: ups, downs: downs)
+    let stack = try ExpertStack(gates: gates, ups: ups, downs: downs, activation: .silu)
     let x = rows(9, hidden, &random)
     let scores = rows(9, experts, &random)
     for isa in CPUFeatures.available {
       for threads in [1, 3] {
         let compute = try ComputeContext(threads: threads, isa: isa)
         let routing = ExpertRouting()
-        routing.choose(scores, perRow: 2, weighting: .chosen)
+        routing.choose(scores, by: ExpertRule(perRow: 2, scores: .chosen))
         let y = ScratchBuffer.leaked.rows(9, hidden)
-        compute.multiply(x, by: stack, routing: routing, activation: .silu, into: y)
+        compute.multiply(x, by: stack, routing: routing, into: y)
         for row in 0..<9 {
           var wanted = [Double](repeating: 0, count: hidden)
           for choice in 0..<2 {
@@ -57,9 +57,9 @@ import Testing
           #expect(error <= 1, "\(isa), \(threads) threads, row \(row)")
           // Alone, with the same bits.
           let alone = ExpertRouting()
-          alone.choose(scores.rows(from: row, count: 1), perRow: 2, weighting: .chosen)
+          alone.choose(scores.rows(from: row, count: 1), by: ExpertRule(perRow: 2, scores: .chosen))
           let z = ScratchBuffer.leaked.rows(1, hidden)
-          compute.multiply(x.rows(from: row, count: 1), by: stack, routing: alone, activation: .silu, into: z)
+          compute.multiply(x.rows(from: row, count: 1), by: stack, routing: alone, into: z)
           #expect(z.values(ofRow: 0).map(\.bitPattern) == y.values(ofRow: row).map(\.bitPattern))
         }
       }
@@ -87,14 +87,82 @@ import Testing
     let scores = ScratchBuffer.leaked.rows(1, 5)
     for (index, score) in [1, 3, 2, 3, -1].enumerated() { scores.row(0)[index] = Float(score) }
     let routing = ExpertRouting()
-    routing.choose(scores, perRow: 3, weighting: .chosen)
+    routing.choose(scores, by: ExpertRule(perRow: 3, scores: .chosen))
     #expect(routing.experts == [1, 3, 2])
     // 1 / (1 + 1 + e^-1), and e^-1 of that.
     #expect(abs(routing.weights[0] - 0.422_318_8) < 1e-6 && routing.weights[0] == routing.weights[1])
     #expect(abs(routing.weights[2] - 0.155_362_4) < 1e-6)
-    routing.choose(scores, perRow: 1, weighting: .all, scales: [1, 10, 1, 1, 1])
+    var rule = ExpertRule(perRow: 1, scores: .all)
+    rule.expertScales = [1, 10, 1, 1, 1]
+    routing.choose(scores, by: rule)
     #expect(routing.experts == [1] && abs(routing.weights[0] - 3.965_845_6) < 1e-5)
     #expect(routing.groups.map(\.expert) == [1] && routing.groups[0].count == 1)
+  }
+
+  private func chosen(_ scores: [Float], by rule: ExpertRule) -> (experts: [Int], weights: [Float]) {
+    let rows = ScratchBuffer.leaked.rows(1, scores.count)
+    for (index, score) in scores.enumerated() { rows.row(0)[index] = score }
+    let routing = ExpertRouting()
+    routing.choose(rows, by: rule)
+    return (routing.experts, routing.weights)
+  }
+
+  @Test func `a selection bias decides who is chosen, and not with which weight`() {
+    var rule = ExpertRule(perRow: 2, scores: .sigmoid)
+    // Sigmoids: 0.5, 0.731, 0.269, 0.881.
+    #expect(chosen([0, 1, -1, 2], by: rule).experts == [3, 1])
+    rule.selectionBias = [0, 0, 1, -1]
+    var found = chosen([0, 1, -1, 2], by: rule)
+    #expect(found.experts == [2, 1])
+    #expect(distance(found.weights, [0.268_941_4, 0.731_058_6]) < 1e-6)
+    rule.renormalizing = 1e-20
+    rule.scale = 2.5
+    found = chosen([0, 1, -1, 2], by: rule)
+    #expect(distance(found.weights, [2.5 * 0.268_941_4, 2.5 * 0.731_058_6]) < 1e-6)
+    // ERNIE: shares of a softmax, chosen with a bias, weighted among the chosen.
+    var ernie = ExpertRule(perRow: 2, scores: .chosen)
+    ernie.selectionBias = [5, 0, 5, 0]
+    found = chosen([0, 1, -1, 2], by: ernie)
+    #expect(found.experts == [0, 2] && distance(found.weights, [0.731_058_6, 0.268_941_4]) < 1e-6)
+  }
+
+  @Test func `experts of groups that were not kept are out, however low the others' scores are`() {
+    var rule = ExpertRule(perRow: 2, scores: .sigmoid)
+    rule.groups = .init(count: 3, kept: 1, leaders: 2)
+    // The best expert is in the first group, the best pair in the second.
+    #expect(chosen([3, -9, 1, 1, 0, 0], by: rule).experts == [2, 3])
+    rule.groups = .init(count: 3, kept: 1, leaders: 1)
+    #expect(chosen([3, -9, 1, 1, 0, 0], by: rule).experts == [0, 1])
+    // Negative selections of the kept group beat those of a lost one, which would be zero in mlx-lm.
+    rule.selectionBias = [-1, -1, -2, -2, -2, -2]
+    #expect(chosen([3, -9, 1, 1, 0, 0], by: rule).experts == [0, 1])
+    rule.groups = .init(count: 3, kept: 2, leaders: 1)
+    #expect(chosen([0, 0, 0, 0, 0, 0], by: rule).experts == [0, 1])
+  }
+
+  @Test func `experts of two matrices, and weights that multiply the input`() throws {
+    var random = SeededGenerator(seed: 33)
+    let ups = (0..<3).map { _ in dense(width, hidden, &random) }
+    let downs = (0..<3).map { _ in dense(hidden, width, &random) }
+    let stack = try ExpertStack(gates: [], ups: ups, downs: downs, activation: .squaredReLU)
+    let (x, scores) = (rows(4, hidden, &random), rows(4, 3, &random))
+    let compute = try ComputeContext(threads: 2)
+    let routing = ExpertRouting()
+    routing.choose(scores, by: ExpertRule(perRow: 1, scores: .sigmoid))
+    let (after, before) = (ScratchBuffer.leaked.rows(4, hidden), ScratchBuffer.leaked.rows(4, hidden))
+    compute.multiply(x, by: stack, routing: routing, into: after)
+    compute.multiply(x, by: stack, routing: routing, weighsInput: true, into: before)
+    for row in 0..<4 {
+      // max(0, w·u)² = w² · max(0, u)²
+      let weight = routing.weights[row]
+      let scaled = after.values(ofRow: row).map { $0 * weight }
+      #expect(distance(scaled, before.values(ofRow: row)) < 1e-3)
+      #expect(after.values(ofRow: row).contains { $0.magnitude > 1e-3 })
+    }
+  }
+
+  private func distance(_ a: [Float], _ b: [Float]) -> Float {
+    zip(a, b).reduce(a.count == b.count ? 0 : .infinity) { max($0, ($1.0 - $1.1).magnitude) }
   }
 
   @Test func `scores that are not numbers still choose as many experts as asked for`() {
@@ -104,7 +172,7 @@ import Testing
       scores.row(1)[column] = column == 2 ? .infinity : .nan
     }
     let routing = ExpertRouting()
-    routing.choose(scores, perRow: 3, weighting: .chosen)
+    routing.choose(scores, by: ExpertRule(perRow: 3, scores: .chosen))
     #expect(routing.experts.count == 6 && Set(routing.experts[..<3]).count == 3)
     #expect(Set(routing.experts[3...]).count == 3)
   }
@@ -113,8 +181,16 @@ import Testing
     var random = SeededGenerator(seed: 32)
     let gates = [dense(32, 64, &random), dense(32, 64, &random)]
     let downs = [dense(64, 32, &random), dense(64, 16, &random)]
-    #expect(throws: ComputeError.self) { try ExpertStack(gates: gates, ups: gates, downs: downs) }
-    #expect(throws: ComputeError.self) { try ExpertStack(gates: [], ups: [], downs: []) }
+    #expect(throws: ComputeError.self) {
+      try ExpertStack(gates: gates, ups: gates, downs: downs, activation: .silu)
+    }
+    #expect(throws: ComputeError.self) {
+      try ExpertStack(gates: [], ups: [], downs: [], activation: .silu)
+    }
+    // Gates that the activation has no use for.
+    #expect(throws: ComputeError.self) {
+      try ExpertStack(gates: gates, ups: gates, downs: [downs[0], downs[0]], activation: .squaredReLU)
+    }
   }
 }
 

@@ -43,6 +43,22 @@ import Testing
     for rows in matrices(cache, slot) { #expect(Int(bitPattern: rows.base) % 64 == 0) }
   }
 
+  @Test func `recent positions lie behind the matrices, and a layer may have a convolution alone`() throws {
+    let shape = [
+      StateShape(heads: 1, keyDim: 2, valueDim: 3, recentChannels: 5),
+      StateShape(convolutionRows: 2, convolutionChannels: 8, heads: 0, keyDim: 0, valueDim: 0),
+    ]
+    #expect(try shape[0].byteCount() == (2 * 3 + 32 * 5) * 4)
+    #expect(try shape[1].byteCount() == 2 * 8 * 4)
+    // 24 and 640 bytes, then 64, each up to a multiple of 64.
+    #expect(try StateCache.bytesPerSlot(shape) == 64 + 640 + 64)
+    let cache = try StateCache(shape: shape, slotCount: 1)
+    let slot = try #require(cache.take())
+    #expect(cache.recent(0, of: slot).count == 32 && cache.recent(0, of: slot).columns == 5)
+    #expect(cache.recent(0, of: slot).base == cache.state(0, of: slot).base + 16)
+    #expect(cache.state(1, of: slot).count == 0 && cache.recent(1, of: slot).columns == 0)
+  }
+
   @Test func `a taken slot is zero, also after somebody else has had it`() throws {
     let cache = try StateCache(shape: shape, slotCount: 1)
     for _ in 0..<2 {
@@ -108,7 +124,9 @@ import Testing
   }
 
   @Test(arguments: [
-    StateShape(heads: 0, keyDim: 1, valueDim: 1), StateShape(heads: 1, keyDim: -1, valueDim: 1),
+    StateShape(heads: 0, keyDim: 1, valueDim: 1), StateShape(heads: 0, keyDim: 0, valueDim: 0),
+    StateShape(heads: 1, keyDim: 1, valueDim: 1, recentChannels: -1),
+    StateShape(heads: 1, keyDim: -1, valueDim: 1),
     StateShape(convolutionRows: -1, heads: 1, keyDim: 1, valueDim: 1),
     StateShape(heads: 1 << 20, keyDim: 1 << 20, valueDim: 1 << 20),
     StateShape(heads: 1 << 20, keyDim: 1 << 20, valueDim: 1 << 21),

@@ -2,6 +2,7 @@
 
 import Compute
 import JSON
+import Platform
 import Testing
 
 @testable import Models
@@ -228,13 +229,43 @@ import Testing
     #expect(try context(40_960, ["rope_type": "linear", "factor": 4.0]) == 40_960)
   }
 
+  @Test func `YaRN's border between pairs is rounded to whole ones, unless truncate is false`() throws {
+    let yarn = JSONObject([
+      ("rope_type", "yarn"), ("factor", 32.0), ("original_max_position_embeddings", 4096),
+      ("beta_fast", 32.0), ("beta_slow", 1.0),
+    ])
+    func inverse(_ truncate: JSONValue?) throws -> [Double] {
+      var scaling = yarn
+      if let truncate { scaling["truncate"] = truncate }
+      return try rope(["rope_theta": 150_000, "rope_scaling": .object(scaling)]).variants[0].inverse
+    }
+    #expect(try inverse(nil) == inverse(true))
+    #expect(try inverse(false) != inverse(true))
+    // 16 elements: pair(32) = 8 log(4096 / 64π) / log 150,000 = 2.023, pair(1) = 4.349; of pair 3 the ramp is 0.4199.
+    let plain = 1 / pow(150_000, 6.0 / 16)
+    let ramp = (3 - 2.0226) / (4.3493 - 2.0226)
+    let wanted = (1 - ramp) * plain + ramp * plain / 32
+    #expect(abs(try inverse(false)[3] / wanted - 1) < 1e-3)
+    #expect(throws: ModelError.self) { try inverse("never") }
+  }
+
+  @Test func `neighbours are paired where the family or rope_traditional says so`() throws {
+    #expect(try !rope([:]).isInterleaved && rope(["rope_traditional": true]).isInterleaved)
+  }
+
+  @Test func `Hunyuan's base is raised by alpha`() throws {
+    let scaled = try rope(["rope_theta": 10_000, "rope_scaling": ["type": "dynamic", "alpha": 1000.0]])
+    let base = 10_000 * pow(1000, 16.0 / 14)
+    #expect(abs(scaled.variants[0].inverse[1] / pow(base, -2.0 / 16) - 1) < 1e-12)
+  }
+
   @Test(
     arguments: [
       ["rope_scaling": ["type": "dynamic", "factor": 2.0]], ["rope_scaling": ["type": "linear"]],
       ["rope_scaling": ["type": "linear", "factor": 0.0]], ["rope_scaling": 5], ["rope_scaling": ["type": 5]],
       ["rope_theta": 0], ["rope_theta": "big"], ["partial_rotary_factor": 2.0],
       ["partial_rotary_factor": 0.01],
-      ["rope_traditional": true],
+      ["rope_traditional": "yes"], ["rope_scaling": ["type": "dynamic", "alpha": 0.0]],
       ["rope_scaling": ["type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0]],
       ["rope_scaling": ["type": "longrope", "short_factor": [1.0], "long_factor": [1.0]]],
       [

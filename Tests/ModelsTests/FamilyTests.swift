@@ -25,6 +25,72 @@ import Testing
   }
 }
 
+@Suite struct RefusedTypeTests {
+  @Test func `the documentation names the types that are refused, with their reasons`() throws {
+    let bytes = try File.read(TestData.root + "/docs/models.md", limit: 1 << 20)
+    let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")
+    let start = try #require(lines.firstIndex { $0.hasPrefix("| Reason") })
+    var found: [String] = []
+    for row in lines[(start + 2)...].prefix(while: { $0.hasPrefix("|") }) {
+      let cells = row.split(separator: "|").map { $0.trimmingPrefix(" ") }
+      for type in cells[1].split(separator: "`").filter({ !$0.contains(" ") && $0 != "," }) {
+        found.append("\(type): \(cells[0])".replacing(" :", with: ":").trimmed)
+      }
+    }
+    #expect(found.sorted() == RefusedTypes.all.map { "\($0.type): \($0.reason)" }.sorted())
+    #expect(Set(RefusedTypes.all.map(\.type)).isDisjoint(with: ModelFamily.supportedTypes))
+    #expect(Set(RefusedTypes.all.map(\.type)).count == RefusedTypes.all.count)
+  }
+
+  @Test func `a known type is refused with its reason`() throws {
+    let words = try refusal("llama-tiny-q3", ["model_type": "rwkv7"])
+    #expect(words.contains("'rwkv7' is not supported: a recurrence of its own"))
+  }
+
+  @Test(
+    arguments: [
+      ("llama-tiny-q3", "attn_logit_softcapping", 50.0), ("llama-tiny-q3", "clip_qkv", 8.0),
+      ("qwen3-tiny-q4", "logit_scale", 0.5), ("gemma2-tiny", "attention_chunk_size", 16),
+      ("glm4-tiny", "layer_types", ["sliding_attention", "full_attention"]),
+    ] as [(String, String, JSONValue)])
+  func `a setting that another family computes by is refused`(name: String, key: String, value: JSONValue)
+    throws
+  {
+    #expect(try refusal(name, .object(JSONObject([(key, value)]))).contains(key))
+  }
+
+  @Test func `values that say nothing are no setting`() throws {
+    let path = TestData.fixtures + "/models/llama-tiny-q3"
+    try withChanges(path, ["logit_scale": 1.0, "use_qk_norm": false, "attn_logit_softcapping": nil]) { path in
+      _ = try ModelFamily.load(try ModelFolder(path: path), compute: try ComputeContext(threads: 1))
+    }
+  }
+
+  private func refusal(_ name: String, _ changes: JSONValue) throws -> String {
+    var words = ""
+    try withChanges(TestData.fixtures + "/models/" + name, changes) { path in
+      let error = try #require(throws: ModelError.self) {
+        _ = try ModelFamily.load(try ModelFolder(path: path), compute: try ComputeContext(threads: 1))
+      }
+      words = error.description
+    }
+    return words
+  }
+
+  private func withChanges(_ path: String, _ changes: JSONValue, _ body: (String) throws -> Void) throws {
+    var object = try #require(
+      try JSONValue(parsing: try File.read(path + "/config.json", limit: 1 << 20)).objectValue)
+    for (key, value) in changes.objectValue?.entries ?? [] { object[key] = value }
+    try withCheckpoint(
+      config: JSONValue.object(object).bytes,
+      weights: try File.read(path + "/model.safetensors", limit: 1 << 24), body)
+  }
+}
+
+extension String {
+  fileprivate var trimmed: String { hasSuffix(" ") ? String(dropLast()) : self }
+}
+
 @Suite struct WrapperTests {
   @Test(
     arguments: [
@@ -68,7 +134,7 @@ import Testing
     let type = try #require(folder.config["model_type"]?.stringValue)
     let error = try #require(throws: ModelError.self) {
       guard type.hasPrefix("gemma4") else {
-        _ = try Llama(type, config, weights)
+        _ = try Llama.decoder(type, config, weights)
         return
       }
       let towers = try Gemma4Towers(config, processor: nil, options: MediaOptions(), weights)

@@ -14,6 +14,8 @@ final class Runner {
   let cache: KVCache
   private var logits = Logits()
   private var nextBlock: Int32 = 0
+  /// Slots of state, by the first block of their sequences.
+  private var slots: [Int32: Int32] = [:]
 
   init(
     _ path: String, threads: Int = 1, isa: ISA? = nil, mode: ComputeMode = .exact, interleaves: Bool = true,
@@ -22,7 +24,10 @@ final class Runner {
     let compute = try ComputeContext(
       threads: threads, isa: isa, mode: mode, interleaves: interleaves, useReference: useReference)
     model = try ModelFamily.load(try ModelFolder(path: path), compute: compute)
-    cache = try KVCache(shape: model.cacheShape.keysValues, blockCount: blocks)
+    let states = model.cacheShape.recurrent
+    cache = try KVCache(
+      shape: model.cacheShape.keysValues, blockCount: blocks,
+      states: states.isEmpty ? nil : StateCache(shape: states, slotCount: blocks))
   }
 
   /// Blocks of a new sequence of at most `tokens` tokens; not contiguous, so that tables matter.
@@ -37,9 +42,18 @@ final class Runner {
   @discardableResult
   func step(_ spans: [Batch.Span], afterLayer: (@Sendable (Rows) -> Void)? = nil) -> [[Float]] {
     var batch = Batch(spans: spans)
+    for index in spans.indices { batch.spans[index].slot = slot(of: spans[index]) }
     batch.afterLayer = afterLayer
     model.forward(batch, cache: cache, logits: &logits)
     return (0..<logits.rows).map { logits.values(ofRow: $0) }
+  }
+
+  /// Where the sequence's states are; zero before its first token.
+  private func slot(of span: Batch.Span) -> Int32? {
+    guard let states = cache.states, let first = span.blocks.first else { return nil }
+    if slots[first] == nil { slots[first] = states.take() }
+    if let slot = slots[first], span.start == 0 { states.clear(slot) }
+    return slots[first]
   }
 
   /// Logits of every token of a fresh sequence, prefilled in chunks of `chunk` tokens.

@@ -44,6 +44,8 @@ struct GoldenFolder: Sendable, CustomTestStringConvertible {
     + (TestData.shared.map { folders(in: $0 + "/goldens") + folders(in: $0 + "/families") } ?? [])
 
   static let decoders = all.filter(\.isDecoder)
+  /// Checkpoints in the layouts of other tools.
+  static let layouts = TestData.shared.map { folders(in: $0 + "/formats/layouts") } ?? []
   /// Goldens with an image, what a tower makes of it, and the logits of a prompt with both.
   static let towers = all.filter { $0.resultNames.contains("mm_input_ids") }
   /// Goldens with `images.json`: positions that see each other.

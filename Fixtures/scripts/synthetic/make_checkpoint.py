@@ -26,6 +26,13 @@ SHAPES = {
         num_key_value_heads=4, head_dim=128, intermediate_size=6144, moe_intermediate_size=768, num_experts=128,
         num_experts_per_tok=8, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[], vocab_size=151936,
         rope_theta=1e6, rms_norm_eps=1e-6, max_position_embeddings=40960, tie_word_embeddings=False),
+    # The sizes of the small model are assumed: only those of the 9B are published in the reference's defaults.
+    "qwen3.5-0.8b": dict(
+        model_type="qwen3_5_text", hidden_size=1024, num_hidden_layers=24, num_attention_heads=8, num_key_value_heads=2,
+        head_dim=256, intermediate_size=3584, vocab_size=248320, rms_norm_eps=1e-6, max_position_embeddings=262144,
+        linear_num_value_heads=16, linear_num_key_heads=16, linear_key_head_dim=128, linear_value_head_dim=128,
+        linear_conv_kernel_dim=4, full_attention_interval=4, attn_output_gate=True, tie_word_embeddings=True,
+        rope_parameters=dict(rope_type="default", rope_theta=1e7, partial_rotary_factor=0.25)),
     "llama-3.2-1b": dict(
         model_type="llama", hidden_size=2048, num_hidden_layers=16, num_attention_heads=32,
         num_key_value_heads=8, head_dim=64, intermediate_size=8192, vocab_size=128256,
@@ -70,6 +77,10 @@ def head_size(config, layer):
     return config.get("head_dim", config["hidden_size"] // config["num_attention_heads"])
 
 
+def is_recurrent(config, layer):
+    return "full_attention_interval" in config and (layer + 1) % config["full_attention_interval"] != 0
+
+
 def linear_shapes(config, layer):
     """(name, outputs, inputs) of every matrix of a layer, in checkpoint order; of experts, (experts, outputs)."""
     hidden, ffn = config["hidden_size"], config["intermediate_size"]
@@ -88,7 +99,16 @@ def linear_shapes(config, layer):
         return [("self_attn.qkv_proj", (heads + 2 * kv_heads) * head_dim, hidden),
                 ("self_attn.o_proj", hidden, heads * head_dim),
                 ("mlp.gate_up_proj", 2 * ffn, hidden), ("mlp.down_proj", hidden, ffn)]
-    attention = [("self_attn.q_proj", heads * head_dim, hidden), ("self_attn.k_proj", kv_heads * head_dim, hidden),
+    if is_recurrent(config, layer):
+        keys = config["linear_num_key_heads"] * config["linear_key_head_dim"]
+        values = config["linear_num_value_heads"] * config["linear_value_head_dim"]
+        return [("linear_attn.in_proj_qkv", 2 * keys + values, hidden), ("linear_attn.in_proj_z", values, hidden),
+                ("linear_attn.in_proj_b", config["linear_num_value_heads"], hidden),
+                ("linear_attn.in_proj_a", config["linear_num_value_heads"], hidden),
+                ("linear_attn.out_proj", hidden, values), ("mlp.gate_proj", ffn, hidden), ("mlp.up_proj", ffn, hidden),
+                ("mlp.down_proj", hidden, ffn)]
+    queries = heads * head_dim * (2 if config.get("attn_output_gate") else 1)
+    attention = [("self_attn.q_proj", queries, hidden), ("self_attn.k_proj", kv_heads * head_dim, hidden),
                  ("self_attn.v_proj", kv_heads * head_dim, hidden), ("self_attn.o_proj", hidden, heads * head_dim)]
     if config["model_type"] == "qwen3_moe":
         experts, width = config["num_experts"], config["moe_intermediate_size"]
@@ -274,7 +294,17 @@ def main():
             add_norm(prefix + "post_feedforward_layernorm", hidden)
             add_norm(prefix + "post_per_layer_input_norm", hidden)
             add_norm(prefix + "layer_scalar", 1, suffix="")
-        if config["model_type"] in ("qwen3", "qwen3_moe", "gemma4_text"):
+        if is_recurrent(config, layer):
+            heads, size = config["linear_num_value_heads"], config["linear_value_head_dim"]
+            channels = 2 * config["linear_num_key_heads"] * config["linear_key_head_dim"] + heads * size
+            taps = config["linear_conv_kernel_dim"]
+            weights = random.uniform(-1, 1, (channels, taps, 1)) * np.sqrt(3 / taps)
+            writer.add(prefix + "linear_attn.conv1d.weight", "BF16", bf16(weights))
+            # States that last for some ten to some thousand tokens.
+            writer.add(prefix + "linear_attn.A_log", "F32", np.log(random.uniform(1, 16, heads)).astype(np.float32))
+            add_norm(prefix + "linear_attn.dt_bias", heads, suffix="", value=-6.0)
+            add_norm(prefix + "linear_attn.norm", size)
+        elif config["model_type"] in ("qwen3", "qwen3_moe", "gemma4_text", "qwen3_5_text"):
             # Gemma 4 does not scale scores.
             value = head_size(config, layer) ** -0.25 if config["model_type"] == "gemma4_text" else 1.0
             add_norm(prefix + "self_attn.q_norm", head_size(config, layer), value=value)

@@ -10,6 +10,8 @@
 //            values  [16][headDim][2]      an element of two positions side by side, likewise
 //            scales  [32] of the keys, [32] of the values: one float32 per position and head
 //
+// Latent attention has keys alone: their first elements are the values.
+//
 // Layers lie one after the other in one anonymous mapping, so memory is committed as blocks are first written.
 // The caller knows which sequence owns which block (a block table per sequence).
 
@@ -52,11 +54,14 @@ package struct KVLayerShape: Sendable, Equatable {
   package var headDim: Int
   /// The layer is sliding: a query sees its own position and the `window - 1` before it. Nil when it sees all.
   package var window: Int?
+  /// The values are the first so many elements of the keys, and are not stored again; nil where they are of their own.
+  package var latentValues: Int?
 
-  package init(kvHeads: Int, headDim: Int, window: Int? = nil) {
+  package init(kvHeads: Int, headDim: Int, window: Int? = nil, latentValues: Int? = nil) {
     self.kvHeads = kvHeads
     self.headDim = headDim
     self.window = window
+    self.latentValues = latentValues
   }
 }
 
@@ -98,7 +103,7 @@ package final class KVCache {
     var next = 0
     for layer in shape {
       starts.append(next)
-      next += layer.kvHeads * Self.bytesPerHead(layer.headDim, format) * blockCount
+      next += layer.kvHeads * Self.bytesPerHead(layer, format) * blockCount
     }
     self.shape = shape
     self.states = states
@@ -128,7 +133,7 @@ package final class KVCache {
     let page = Int(getpagesize())
     for run in Self.runs(blocks) {
       for index in shape.indices where !onlySliding || shape[index].window != nil {
-        let stride = shape[index].kvHeads * Self.bytesPerHead(shape[index].headDim, format)
+        let stride = shape[index].kvHeads * Self.bytesPerHead(shape[index], format)
         // Whole pages inside the run: their neighbours are in use.
         let begin = (layerStart[index] + run.lowerBound * stride + page - 1) / page * page
         let end = (layerStart[index] + run.upperBound * stride) / page * page
@@ -163,7 +168,10 @@ package final class KVCache {
       guard (1...1 << 16).contains(layer.headDim) else {
         throw .invalidSize(what: "head size", value: layer.headDim)
       }
-      bytes += layer.kvHeads * bytesPerHead(layer.headDim, format)
+      guard layer.latentValues.map({ (1...layer.headDim).contains($0) }) ?? true else {
+        throw .invalidSize(what: "size of latent values", value: layer.latentValues ?? 0)
+      }
+      bytes += layer.kvHeads * bytesPerHead(layer, format)
     }
     return bytes
   }
@@ -182,9 +190,11 @@ package final class KVCache {
   }
 
   /// Keys, values and scales of one head in one block.
-  fileprivate static func bytesPerHead(_ headDim: Int, _ format: KVFormat) -> Int {
-    keyBytes(headDim, format) + blockTokens * headDim * format.elementBytes
-      + (format.limit == nil ? 0 : 2 * blockTokens * MemoryLayout<Float>.size)
+  fileprivate static func bytesPerHead(_ layer: KVLayerShape, _ format: KVFormat) -> Int {
+    let valueDim = layer.latentValues == nil ? layer.headDim : 0
+    let scales = (layer.latentValues == nil ? 2 : 1) * blockTokens * MemoryLayout<Float>.size
+    return keyBytes(layer.headDim, format) + blockTokens * valueDim * format.elementBytes
+      + (format.limit == nil ? 0 : scales)
   }
 
   /// Integers are stored in pairs.
@@ -197,7 +207,7 @@ package final class KVCache {
     let layer = shape[index]
     return KVLayer(
       base: memory.start + layerStart[index], format: format, kvHeads: layer.kvHeads, headDim: layer.headDim,
-      headBytes: Self.bytesPerHead(layer.headDim, format))
+      latentValues: layer.latentValues, headBytes: Self.bytesPerHead(layer, format))
   }
 }
 
@@ -207,7 +217,11 @@ struct KVLayer {
   let format: KVFormat
   let kvHeads: Int
   let headDim: Int
+  /// How many of the keys' elements are the values too; nil where values are stored.
+  let latentValues: Int?
   let headBytes: Int
+
+  var hasValues: Bool { latentValues == nil }
 
   /// The keys of a block and head.
   func keys(block: Int, head: Int) -> UnsafeMutableRawPointer {
@@ -219,9 +233,10 @@ struct KVLayer {
     keys(block: block, head: head) + KVCache.keyBytes(headDim, format)
   }
 
-  /// `[32]` scales of the keys, then `[32]` of the values; integers only.
+  /// `[32]` scales of the keys, then `[32]` of stored values; integers only.
   func scales(block: Int, head: Int) -> UnsafeMutablePointer<Float> {
-    (values(block: block, head: head) + headDim * KVCache.blockTokens * format.elementBytes)
+    (values(block: block, head: head)
+      + (hasValues ? headDim : 0) * KVCache.blockTokens * format.elementBytes)
       .assumingMemoryBound(to: Float.self)
   }
 }

@@ -2,10 +2,12 @@
 //
 // A slot is the state of all recurrent layers after some number of positions:
 //
-//   slot 0   layer 0: convolution [rows][channels] | state [heads][keyDim][valueDim],   layer 1: ..., layer 2: ...
+//   slot 0   layer 0: convolution [rows][channels] | state [heads][keyDim][valueDim] | recent [32][channels],
+//            layer 1: ..., layer 2: ...
 //   slot 1   ...
 //
-// Every matrix starts at a multiple of 64 bytes. A step overwrites the state, so that a sequence can only go back to a
+// A recurrence may keep what recent positions add to its matrices beside them, and add it 32 positions at a time, at the
+// borders of blocks (`LinearRecurrence`). Every part starts at a multiple of 64 bytes. A step overwrites the state, so that a sequence can only go back to a
 // position of which a snapshot was taken: `fork` takes one, `copy` puts it back. All slots lie in one anonymous mapping,
 // and memory is committed as they are first taken.
 
@@ -19,14 +21,14 @@ package final class StateCache {
   package let bytesPerSlot: Int
 
   private let memory: AnonymousMemory
-  /// Where each layer's two matrices start in a slot, in bytes.
+  /// Where each layer's parts start in a slot, in bytes.
   private let places: [Place]
   /// Free slots, the next one last.
   private var free: [Int32]
   private var isTaken: [Bool]
 
   private struct Place {
-    let convolution, state: Int
+    let convolution, state, recent: Int
   }
 
   /// Reserves address space; memory is committed when slots are taken.
@@ -59,14 +61,14 @@ package final class StateCache {
     guard !shape.isEmpty else { throw .invalidSize(what: "recurrent layers", value: 0) }
     var (places, next): ([Place], Int) = ([], 0)
     for layer in shape {
-      let bytes = try layer.byteCount()
-      let convolution = aligned(layer.convolutionRows * layer.convolutionChannels * MemoryLayout<Float>.size)
-      // Both matrices are within `bytes`, which fits: only the padding and the sum may not.
-      let (end, overflow) = next.addingReportingOverflow(bytes + 128)
+      let (bytes, parts) = (try layer.byteCount(), try layer.parts())
+      // All parts are within `bytes`, which fits: only the padding and the sum may not.
+      let (end, overflow) = next.addingReportingOverflow(bytes + 192)
       guard !overflow, end <= Int.max / 2 else { throw .invalidSize(what: "recurrent state", value: bytes) }
-      let state = next + convolution
-      places.append(Place(convolution: next, state: state))
-      next = state + aligned(layer.heads * layer.keyDim * layer.valueDim * MemoryLayout<Float>.size)
+      let state = next + aligned(parts.convolution * MemoryLayout<Float>.size)
+      let recent = state + aligned(parts.state * MemoryLayout<Float>.size)
+      places.append(Place(convolution: next, state: state, recent: recent))
+      next = recent + aligned(parts.recent * MemoryLayout<Float>.size)
     }
     return (places, next)
   }
@@ -148,6 +150,12 @@ package final class StateCache {
   /// The matrices of a layer's heads, one below the other: `[heads · keyDim, valueDim]` in place.
   package func state(_ layer: Int, of slot: Int32) -> Rows {
     rows(at: places[layer].state, of: slot, shape[layer].heads * shape[layer].keyDim, shape[layer].valueDim)
+  }
+
+  /// What a layer keeps of the positions since the last border of blocks: `[32, recentChannels]` in place, in the order
+  /// of its recurrence.
+  package func recent(_ layer: Int, of slot: Int32) -> Rows {
+    rows(at: places[layer].recent, of: slot, KVCache.blockTokens, shape[layer].recentChannels)
   }
 
   private func rows(at offset: Int, of slot: Int32, _ count: Int, _ columns: Int) -> Rows {

@@ -1,4 +1,4 @@
-// e^x: the vector form used by softmax and silu, and libm's for the reference kernels.
+// e^x: the vector form used by softmax and silu, and libm's for the reference kernels; other functions of libm's.
 //
 // Vector form (Cody and Waite's range reduction, degree-6 polynomial): x = n·ln 2 + r with |r| <= ln 2 / 2,
 // e^x = 2^n · e^r. Written without fused operations, so every machine computes the same bits.
@@ -7,6 +7,15 @@ import Platform
 
 /// libm's exponential.
 func exponential(_ x: Double) -> Double { exp(x) }
+
+/// libm's log(1 + x).
+func logarithm1p(_ x: Double) -> Double { log1p(x) }
+
+/// libm's hyperbolic tangent.
+func hyperbolicTangent(_ x: Float) -> Float { Float(tanh(Double(x))) }
+
+/// libm's complementary error function.
+func complementaryError(_ x: Double) -> Double { erfc(x) }
 
 /// e^x per lane, relative error below 2e-7. Exactly 0 below -87.3, where the result would be subnormal
 /// (also for -infinity); the largest float from 88.7 on; NaN stays NaN.

@@ -93,6 +93,8 @@ struct KernelTable: Sendable {
   var gatedGELU: GatedActivation
   /// `out = up / (1 + e^-gate)`; up may be gate.
   var gatedSigmoid: GatedActivation
+  /// `x = gelu(x)` with the error function, x · (1 + erf(x / √2)) / 2.
+  var erfGELU: @Sendable (_ count: Int, _ x: UnsafeMutablePointer<Float>) -> Void
   /// Convolves every column over rows that follow each other: `out = Σ weights[j] · x[j]`, weights `[x.count][columns]`.
   var convolve:
     @Sendable (
@@ -114,7 +116,8 @@ extension KernelTable {
     accumulate: Portable.accumulate, integerAttention: .scalar(softmax: Portable.softmaxBlock),
     attendLocally: Portable.attendLocally, rmsNorm: Portable.rmsNorm, layerNorm: Portable.layerNorm,
     rotate: Portable.rotate, gatedSilu: Portable.gatedSilu, gatedGELU: Portable.gatedGELU,
-    gatedSigmoid: Portable.gatedSigmoid, convolve: Portable.convolve, add: Portable.add,
+    gatedSigmoid: Portable.gatedSigmoid, erfGELU: Portable.erfGELU, convolve: Portable.convolve,
+    add: Portable.add,
     scale: Portable.scale, softcap: Portable.softcap)
 
   /// The scalar twins.
@@ -125,7 +128,8 @@ extension KernelTable {
     integerAttention: .scalar(softmax: Reference.softmaxBlock), attendLocally: Reference.attendLocally,
     rmsNorm: Reference.rmsNorm, layerNorm: Reference.layerNorm, rotate: Reference.rotate,
     gatedSilu: Reference.gatedSilu, gatedGELU: Reference.gatedGELU, gatedSigmoid: Reference.gatedSigmoid,
-    convolve: Reference.convolve, add: Reference.add, scale: Reference.scale, softcap: Reference.softcap)
+    erfGELU: Reference.erfGELU, convolve: Reference.convolve, add: Reference.add, scale: Reference.scale,
+    softcap: Reference.softcap)
 
   static func table(for isa: ISA) -> KernelTable {
     switch isa {
@@ -161,6 +165,7 @@ extension KernelTable {
       table.softmaxBlock = KernelsAVX2.attentionSoftmax
       table.gatedSilu = KernelsAVX2.gatedSilu
       table.gatedGELU = KernelsAVX2.gatedGELU
+      table.erfGELU = KernelsAVX2.erfGELU
       table.integerAttention = IntegerAttention(
         quantize: KernelsAVX2.quantizeInt16, softmax: KernelsAVX2.attentionSoftmaxInt16,
         int16: .init(
@@ -195,6 +200,7 @@ extension KernelTable {
       table.softmaxBlock = KernelsAVX512.attentionSoftmax
       table.gatedSilu = KernelsAVX512.gatedSilu
       table.gatedGELU = KernelsAVX512.gatedGELU
+      table.erfGELU = KernelsAVX512.erfGELU
       table.integerAttention = IntegerAttention(
         quantize: KernelsAVX512.quantizeInt16, softmax: KernelsAVX512.attentionSoftmaxInt16,
         int16: .init(

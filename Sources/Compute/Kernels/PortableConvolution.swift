@@ -31,7 +31,10 @@ extension Portable {
     let factor = 1 / ((sum(squares) + rest) / Float(columns) + epsilon).squareRoot()
     c = 0
     while c + lanes <= columns {
-      store((load(x, c) - mean) * factor * load(gain, c), out, c)
+      // Swift 6.2 takes only one product of lanes and a number in an expression.
+      let centred: Lanes = load(x, c) - mean
+      let scaled: Lanes = centred * factor
+      store(scaled * load(gain, c), out, c)
       c += lanes
     }
     while c < columns {

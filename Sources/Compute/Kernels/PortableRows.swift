@@ -1,5 +1,7 @@
 // Portable kernels over single rows: norm, rotation, activations, scaling and capping.
 
+import KernelTypes
+
 extension Portable {
   static func rmsNorm(
     _ x: UnsafePointer<Float>, _ gain: UnsafePointer<Float>, _ epsilon: Float, _ columns: Int,
@@ -25,7 +27,9 @@ extension Portable {
     let factor = 1 / (sum(total) / Float(columns) + epsilon).squareRoot()
     c = 0
     while c + lanes <= columns {
-      store(load(x, c) * factor * load(gain, c), out, c)
+      // Swift 6.2 takes only one product of lanes and a number in an expression.
+      let scaled: Lanes = load(x, c) * factor
+      store(scaled * load(gain, c), out, c)
       c += lanes
     }
     while c < columns {
@@ -90,8 +94,41 @@ extension Portable {
   /// x · (1 + tanh(y)) / 2 = x / (1 + e^-2y) with y = √(2/π) · (x + 0.044715 x³).
   @inline(__always)
   private static func gelu(_ x: Lanes) -> Lanes {
-    let twice = x * (x * x * 0.071_354_816_3 + 1.595_769_12)
+    let square: Lanes = x * x
+    let bend: Lanes = square * 0.071_354_816_3
+    let twice: Lanes = x * (bend + 1.595_769_12)
     return x / (exponential(-twice) + 1)
+  }
+
+  static func erfGELU(_ count: Int, _ x: UnsafeMutablePointer<Float>) {
+    var i = 0
+    while i + lanes <= count {
+      store(erfGELU(load(x, i)), x, i)
+      i += lanes
+    }
+    if i < count {
+      let rest = erfGELU(loadTail(x, i, count - i))
+      for lane in 0..<count - i { x[i + lane] = rest[lane] }
+    }
+  }
+
+  /// x · Φ(x), with Φ(-a) = e^(-a²/2) · Q(1 / (1 + 0.23 a)) for a >= 0 and Φ(a) = 1 - Φ(-a). Q is a polynomial of degree 8
+  /// fitted to the scaled complementary error function: relative error 5e-8.
+  @inline(__always)
+  private static func erfGELU(_ x: Lanes) -> Lanes {
+    let a = x.replacing(with: -x, where: x .< 0)
+    let t = 1 / (a * GELUFit.slope + 1)
+    var q = Lanes(repeating: GELUFit.c8)
+    q = q * t + GELUFit.c7
+    q = q * t + GELUFit.c6
+    q = q * t + GELUFit.c5
+    q = q * t + GELUFit.c4
+    q = q * t + GELUFit.c3
+    q = q * t + GELUFit.c2
+    q = q * t + GELUFit.c1
+    q = q * t + GELUFit.c0
+    let below = x * (q * exponential(a * a * -0.5))
+    return below.replacing(with: x - below, where: x .>= 0)
   }
 
   static func scale(_ factor: Float, _ count: Int, _ x: UnsafeMutablePointer<Float>) {
@@ -123,7 +160,8 @@ extension Portable {
   private static func capped(_ x: Lanes, _ cap: Float) -> Lanes {
     let magnitude = x.replacing(with: -x, where: x .< 0)
     let e = exponential(magnitude * (-2 / cap))
-    let result = (1 - e) / (e + 1) * cap
+    let tangent: Lanes = (1 - e) / (e + 1)
+    let result: Lanes = tangent * cap
     return result.replacing(with: -result, where: x .< 0)
   }
 }

@@ -57,7 +57,9 @@ extension Portable {
         let (sign, magnitude, rebias): (SIMD8<UInt32>, SIMD8<UInt32>, Float) =
           bits == 4
           ? ((q & 8) &<< 28, (q & 7) &<< 22, 0x1p126) : ((q & 0x80) &<< 24, (q & 0x7F) &<< 20, 0x1p120)
-        store(unsafeBitCast(sign | magnitude, to: Lanes.self) * rebias * scale, out, eight)
+        // Swift 6.2 takes only one product of lanes and a number in an expression.
+        let rebiased: Lanes = unsafeBitCast(sign | magnitude, to: Lanes.self) * rebias
+        store(rebiased * scale, out, eight)
       }
     }
   }

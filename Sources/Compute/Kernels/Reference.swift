@@ -175,6 +175,13 @@ enum Reference {
     }
   }
 
+  static func erfGELU(_ count: Int, _ x: UnsafeMutablePointer<Float>) {
+    for i in 0..<count {
+      let value = Double(x[i])
+      x[i] = Float(value * complementaryError(-value / 2.0.squareRoot()) / 2)
+    }
+  }
+
   static func add(_ y: UnsafePointer<Float>, _ count: Int, to x: UnsafeMutablePointer<Float>) {
     for i in 0..<count { x[i] += y[i] }
   }

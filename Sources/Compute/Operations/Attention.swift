@@ -1,11 +1,31 @@
-// Causal attention over the paged cache, with grouped queries, an optional sliding window, and groups of positions
-// (the patches of an image) that see each other in both directions.
+// Causal attention over the paged cache, with grouped queries, an optional sliding window or chunks, and groups of
+// positions (the patches of an image, or all tokens of a text that is encoded) that see each other in both directions.
 //
 // Each query row walks the blocks of its own sequence in order, at the cache's fixed absolute boundaries, and
 // folds them into a running softmax (arXiv:2205.14135): maximum, sum, and one weighted sum of values. There is
 // no n² buffer, and what a row computes depends on its position only, not on how its prompt was chunked.
 
 import KernelTypes
+
+/// What each head adds to a score by the distance from the query to the key.
+package struct DistanceBias: Sendable {
+  /// `[heads][2 · reach + 1]`: distances from -reach to reach; farther ones have the values of these.
+  private let values: [Float]
+  private let reach: Int
+
+  /// - Precondition: a row of `2 · reach + 1` values for each head.
+  package init(values: [Float], reach: Int) {
+    precondition(reach >= 0 && values.count % (2 * reach + 1) == 0, "distance bias: shapes differ")
+    self.values = values
+    self.reach = reach
+  }
+
+  /// Adds the values of a head to the scores of a block's keys, the first of which is `distance` after the query.
+  func add(head: Int, distance: Int, to scores: UnsafeMutablePointer<Float>) {
+    let first = head * (2 * reach + 1) + reach
+    for j in 0..<KVCache.blockTokens { scores[j] += values[first + min(max(distance + j, -reach), reach)] }
+  }
+}
 
 /// Sizes of one layer's attention.
 package struct AttentionShape: Sendable {
@@ -17,10 +37,42 @@ package struct AttentionShape: Sendable {
   /// Key j is visible to query i iff j <= i and i - j < window; nil for all j <= i. Within a group of the layout
   /// later keys are visible too.
   package var window: Int?
+  /// Key j is visible to query i iff j <= i and both are in the same chunk of so many positions (Llama 4).
+  package var chunk: Int?
+  /// Scores are bounded before the softmax, `cap · tanh(score / cap)` (Gemma 2).
+  package var softcap: Float?
+  /// Per head of queries a score that belongs to no key and has no value; none without (gpt-oss).
+  package var sinks: [Float] = []
+  /// The values are the first so many elements of the keys, which alone are in the cache (latent attention).
+  package var latentValues: Int?
+  /// Whether the window bounds the later keys of a group too: j - i < window.
+  package var windowIsSymmetric = false
+  /// Added to the scaled scores of each head; nil adds nothing.
+  package var bias: DistanceBias?
   /// Whether the layer looks at the layout's groups; without, every key has to be earlier.
   package var seesGroups: Bool
   /// Heads of queries that share a head of keys and values.
   var group: Int { heads / kvHeads }
+  /// Elements of one head's value.
+  package var valueDim: Int { latentValues ?? headDim }
+
+  /// The first position that a query sees.
+  func firstSeen(from position: Int) -> Int {
+    if let window { return max(0, position - window + 1) }
+    return chunk.map { position / $0 * $0 } ?? 0
+  }
+
+  /// What a layer of this shape keeps of a sequence.
+  package var cacheShape: KVLayerShape {
+    // What is behind a chunk's beginning is behind a window of its size.
+    KVLayerShape(kvHeads: kvHeads, headDim: headDim, window: window ?? chunk, latentValues: latentValues)
+  }
+
+  /// The last position that a symmetric window shows to a query.
+  func lastInWindow(from position: Int) -> Int {
+    guard windowIsSymmetric, let window else { return .max }
+    return position + window - 1
+  }
 
   package init(
     heads: Int, kvHeads: Int, headDim: Int, scale: Float, window: Int? = nil, seesGroups: Bool = true
@@ -37,7 +89,7 @@ package struct AttentionShape: Sendable {
 extension ComputeContext {
   /// Writes keys and values of some rows of a span, and some heads, into the rows' cache positions.
   private func store(
-    _ new: (keys: Rows, values: Rows), rows: Range<Int>, heads: Range<Int>, of span: StepLayout.Span,
+    _ new: (keys: Rows, values: Rows?), rows: Range<Int>, heads: Range<Int>, of span: StepLayout.Span,
     storage: KVLayer, layout: StepLayout
   ) {
     let size = storage.headDim
@@ -46,14 +98,14 @@ extension ComputeContext {
       let block = Int(layout.blocks[span.table + position / KVCache.blockTokens])
       for head in heads {
         store(
-          key: new.keys.row(row) + head * size, value: new.values.row(row) + head * size,
+          key: new.keys.row(row) + head * size, value: new.values.map { $0.row(row) + head * size },
           slot: position % KVCache.blockTokens, block: block, head: head, of: storage)
       }
     }
   }
 
   private func store(
-    key: UnsafePointer<Float>, value: UnsafePointer<Float>, slot: Int, block: Int, head: Int,
+    key: UnsafePointer<Float>, value: UnsafePointer<Float>?, slot: Int, block: Int, head: Int,
     of storage: KVLayer
   ) {
     let (size, tokens) = (storage.headDim, KVCache.blockTokens)
@@ -62,7 +114,9 @@ extension ComputeContext {
     case .f32:
       let column = keys.assumingMemoryBound(to: Float.self) + slot
       for d in 0..<size { column[d * tokens] = key[d] }
-      (values.assumingMemoryBound(to: Float.self) + slot * size).update(from: value, count: size)
+      if let value {
+        (values.assumingMemoryBound(to: Float.self) + slot * size).update(from: value, count: size)
+      }
     case .q16:
       store(key: key, value: value, as: Int16.self, slot: slot, block: block, head: head, of: storage)
     case .q8: store(key: key, value: value, as: Int8.self, slot: slot, block: block, head: head, of: storage)
@@ -70,7 +124,7 @@ extension ComputeContext {
   }
 
   private func store<Element: FixedWidthInteger & SIMDScalar>(
-    key: UnsafePointer<Float>, value: UnsafePointer<Float>, as: Element.Type, slot: Int, block: Int,
+    key: UnsafePointer<Float>, value: UnsafePointer<Float>?, as: Element.Type, slot: Int, block: Int,
     head: Int, of storage: KVLayer
   ) {
     guard let limit = storage.format.limit else { return }
@@ -85,6 +139,7 @@ extension ComputeContext {
       for pair in 0..<(size + 1) / 2 {
         pairs[pair * tokens] = SIMD2(truncatingIfNeeded: SIMD2(row[2 * pair], row[2 * pair + 1]))
       }
+      guard let value else { return }
       scales[tokens + slot] = kernels.integerAttention.quantize(value, size, limit, row)
       for d in 0..<size { column[2 * d] = Element(truncatingIfNeeded: row[d]) }
     }
@@ -95,19 +150,21 @@ extension ComputeContext {
   /// - Parameters:
   ///   - queries: `[rows, heads · headDim]`, rotated.
   ///   - new: what the cache takes over for the step's positions, each `[rows, kvHeads · headDim]`, keys normalised and
-  ///     rotated; nil when it has them already.
-  ///   - out: `[rows, heads · headDim]`.
+  ///     rotated, values nil where they are a part of the keys; nil when it has them already.
+  ///   - out: `[rows, heads · valueDim]`.
   package func attend(
-    _ queries: Rows, adding new: (keys: Rows, values: Rows)?, shape: AttentionShape, layer: Int,
+    _ queries: Rows, adding new: (keys: Rows, values: Rows?)?, shape: AttentionShape, layer: Int,
     of cache: KVCache, at layout: StepLayout, into out: Rows
   ) {
     let storage = cache.layer(layer)
     let width = shape.kvHeads * shape.headDim
     precondition(
       shape.kvHeads == storage.kvHeads && shape.headDim == storage.headDim
-        && queries.columns == shape.heads * shape.headDim && out.columns == queries.columns
-        && shape.heads % shape.kvHeads == 0
-        && new.map { $0.keys.columns == width && $0.values.columns == width } ?? true,
+        && queries.columns == shape.heads * shape.headDim && out.columns == shape.heads * shape.valueDim
+        && shape.heads % shape.kvHeads == 0 && shape.latentValues == storage.latentValues
+        && (shape.sinks.isEmpty || shape.sinks.count == shape.heads)
+        && new.map { $0.keys.columns == width && $0.values?.columns == (storage.hasValues ? width : nil) }
+          ?? true,
       "attend: shapes differ")
     // A block of keys and values is in the first-level cache for all query rows of a tile; enough tiles that threads
     // finish together.
@@ -148,31 +205,39 @@ extension ComputeContext {
     layout: StepLayout, out: Rows, scratch: ScratchBuffer
   ) {
     let (size, group, rows) = (shape.headDim, shape.group, tile.count * shape.group)
+    let valueSize = shape.valueDim
     let span = layout.spans[tile.span]
     let groups = shape.seesGroups ? span.groups : []
     let position = span.start + tile.first
     let blocks = layout.blocks[span.table...]
-    let buffers = TileBuffers(scratch, rows: rows, headDim: size, integers: integerKernels(storage.format))
+    let buffers = TileBuffers(
+      scratch, rows: rows, headDim: size, valueDim: valueSize, transposes: !storage.hasValues,
+      integers: integerKernels(storage.format))
     for r in 0..<rows {
-      let query = queries.row(span.row + tile.first + r / group) + (head * group + r % group) * size
-      begin(r, query: query, scale: shape.scale, buffers)
+      let queryHead = head * group + r % group
+      let query = queries.row(span.row + tile.first + r / group) + queryHead * size
+      begin(
+        r, query: query, scale: shape.scale, sink: shape.sinks.isEmpty ? nil : shape.sinks[queryHead], buffers
+      )
     }
     walk(
       position..<position + tile.count, groups: groups, shape: shape, head: head, storage: storage,
       blocks: blocks, buffers)
     for r in 0..<rows {
-      let target = out.row(span.row + tile.first + r / group) + (head * group + r % group) * size
-      target.update(from: buffers.sums + r * size, count: size)
-      kernels.scale(1 / buffers.states[2 * r + 1], size, target)
+      let target = out.row(span.row + tile.first + r / group) + (head * group + r % group) * valueSize
+      target.update(from: buffers.sums + r * valueSize, count: valueSize)
+      kernels.scale(1 / buffers.states[2 * r + 1], valueSize, target)
     }
   }
 
-  /// Takes over a row's query, and empties its softmax.
-  private func begin(_ row: Int, query: UnsafePointer<Float>, scale: Float, _ buffers: TileBuffers) {
+  /// Takes over a row's query, and empties its softmax but for the sink.
+  private func begin(
+    _ row: Int, query: UnsafePointer<Float>, scale: Float, sink: Float?, _ buffers: TileBuffers
+  ) {
     let size = buffers.headDim
-    (buffers.sums + row * size).update(repeating: 0, count: size)
-    buffers.states[2 * row] = -.infinity
-    buffers.states[2 * row + 1] = 0
+    (buffers.sums + row * buffers.valueDim).update(repeating: 0, count: buffers.valueDim)
+    buffers.states[2 * row] = sink ?? -.infinity
+    buffers.states[2 * row + 1] = sink == nil ? 0 : 1
     if buffers.integers != nil {
       let rounded = buffers.integerQueries + row * buffers.integerStride
       buffers.queryScales[row] =
@@ -191,7 +256,8 @@ extension ComputeContext {
     let (tokens, group, rows) = (KVCache.blockTokens, shape.group, positions.count * shape.group)
     var last = positions.upperBound - 1
     for group in groups where group.overlaps(positions) { last = max(last, group.upperBound - 1) }
-    let first = shape.window.map { max(0, positions.lowerBound - $0 + 1) } ?? 0
+    last = min(last, shape.lastInWindow(from: positions.upperBound - 1))
+    let first = shape.firstSeen(from: positions.lowerBound)
     for index in first / tokens...last / tokens {
       // After the last block, the thread's next tile begins with the first one of the next head.
       let isLast = index == last / tokens
@@ -199,18 +265,33 @@ extension ComputeContext {
         block: blocks[blocks.startIndex + (isLast ? first / tokens : index + 1)],
         head: isLast ? (head + 1) % storage.kvHeads : head
       )
-      let block = TileBlock(
+      var block = TileBlock(
         storage: storage, head: head, block: Int(blocks[blocks.startIndex + index]),
         nextKeys: storage.keys(block: Int(next.block), head: next.head))
       // Rows of the tile that see nothing of this block are skipped at its end (window) or start (causality).
       let firstRow = groups.isEmpty ? max(0, index * tokens - positions.lowerBound) * group : 0
       score(firstRow..<rows, block, buffers)
+      if let softcap = shape.softcap, firstRow < rows {
+        kernels.softcap(softcap, (rows - firstRow) * tokens, buffers.scores + firstRow * tokens)
+      }
+      if let bias = shape.bias {
+        for r in firstRow..<rows {
+          bias.add(
+            head: head * group + r % group, distance: index * tokens - positions.lowerBound - r / group,
+            to: buffers.scores + r * tokens)
+        }
+      }
+      if !storage.hasValues {
+        buffers.transpose(block.keys, as: storage.format)
+        block.values = buffers.transposed
+      }
       // Rows that see the same keys, as all do but at the ends of their sight, are added together.
       var (start, seen) = (firstRow, 0..<0)
       for r in stride(from: firstRow, to: rows, by: group) {
         let position = positions.lowerBound + r / group
-        let to = min(tokens, Self.lastVisible(from: position, groups) - index * tokens + 1)
-        let from = shape.window.map { max(0, position - $0 + 1 - index * tokens) } ?? 0
+        let visible = min(Self.lastVisible(from: position, groups), shape.lastInWindow(from: position))
+        let to = min(tokens, visible - index * tokens + 1)
+        let from = max(0, shape.firstSeen(from: position) - index * tokens)
         if from..<max(from, to) != seen {
           fold(start..<r, seen: seen, block, buffers)
           (start, seen) = (r, from..<max(from, to))
@@ -240,7 +321,7 @@ extension ComputeContext {
     guard !rows.isEmpty, !seen.isEmpty else { return }
     let folded = buffers.rows(rows, seen: seen)
     if let integers = buffers.integers {
-      let values = block.integerValues(headDim: buffers.headDim)
+      let values = block.integerValues(headDim: buffers.valueDim)
       kernels.integerAttention.softmax(folded, values.scales)
       integers.accumulate(folded, values)
     } else {
@@ -248,7 +329,7 @@ extension ComputeContext {
         folded.factors[r] = kernels.softmaxBlock(
           folded.scores + r * KVCache.blockTokens, seen, folded.states + 2 * r)
       }
-      kernels.accumulate(folded, TileBlock.floats(block.values, headDim: buffers.headDim))
+      kernels.accumulate(folded, TileBlock.floats(block.values, headDim: buffers.valueDim))
     }
   }
 
@@ -269,14 +350,17 @@ extension ComputeContext {
 
 /// A block of one head's keys and values, and where the next one's begin.
 private struct TileBlock {
-  let keys, values, nextKeys: UnsafeMutableRawPointer
-  /// `[32]` of the keys, `[32]` of the values; integers only.
-  let scales: UnsafeMutablePointer<Float>
+  let keys, nextKeys: UnsafeMutableRawPointer
+  /// In the cache, or where the keys were rewritten as values.
+  var values: UnsafeMutableRawPointer
+  /// `[32]` of the keys, and of the values; integers only.
+  let keyScales, valueScales: UnsafeMutablePointer<Float>
 
   init(storage: KVLayer, head: Int, block: Int, nextKeys: UnsafeMutableRawPointer) {
     keys = storage.keys(block: block, head: head)
     values = storage.values(block: block, head: head)
-    scales = storage.scales(block: block, head: head)
+    keyScales = storage.scales(block: block, head: head)
+    valueScales = storage.hasValues ? keyScales + KVCache.blockTokens : keyScales
     self.nextKeys = nextKeys
   }
 
@@ -286,23 +370,23 @@ private struct TileBlock {
 
   /// With the keys of a block its values are prefetched.
   func integerKeys(headDim: Int) -> IntegerBlock {
-    IntegerBlock(base: keys, scales: scales, headDim: headDim, ahead: values)
+    IntegerBlock(base: keys, scales: keyScales, headDim: headDim, ahead: values)
   }
 
   /// With the values of a block the next keys are prefetched.
   func integerValues(headDim: Int) -> IntegerBlock {
-    IntegerBlock(base: values, scales: scales + KVCache.blockTokens, headDim: headDim, ahead: nextKeys)
+    IntegerBlock(base: values, scales: valueScales, headDim: headDim, ahead: nextKeys)
   }
 }
 
 /// What one tile works with, in its worker's scratch memory. A row is one query head of one position.
 private struct TileBuffers {
-  let headDim: Int
+  let headDim, valueDim: Int
   /// The kernels of the cache's integers; nil for floats.
   let integers: IntegerAttention.Width?
   /// Scaled queries, `[rows, headDim]`.
   let queries: UnsafeMutablePointer<Float>
-  /// Weighted sums of values, `[rows, headDim]`.
+  /// Weighted sums of values, `[rows, valueDim]`.
   let sums: UnsafeMutablePointer<Float>
   /// Scores of one block, `[rows, KVCache.blockTokens]`.
   let scores: UnsafeMutablePointer<Float>
@@ -312,15 +396,24 @@ private struct TileBuffers {
   let factors: UnsafeMutablePointer<Float>
   /// What each row's integer query, and its integer weights, are multiplied with.
   let queryScales, weightScales: UnsafeMutablePointer<Float>
+  /// A block's keys in the order of values, and some bytes that kernels may read.
+  let transposed: UnsafeMutableRawPointer
 
-  init(_ scratch: ScratchBuffer, rows: Int, headDim: Int, integers: IntegerAttention.Width?) {
+  init(
+    _ scratch: ScratchBuffer, rows: Int, headDim: Int, valueDim: Int, transposes: Bool,
+    integers: IntegerAttention.Width?
+  ) {
     self.headDim = headDim
+    self.valueDim = valueDim
     self.integers = integers
     let tokens = KVCache.blockTokens
+    let transposedFloats = transposes ? tokens * (valueDim + 1) + 32 : 0
     // One float more, as integers of an odd head are padded.
-    queries = scratch.floats(rows * (2 * (headDim + 1) + tokens + 5))
+    let base = scratch.floats(rows * (headDim + 1 + valueDim + tokens + 5) + transposedFloats)
+    transposed = UnsafeMutableRawPointer(base)
+    queries = base + transposedFloats
     sums = queries + rows * (headDim + 1)
-    scores = sums + rows * headDim
+    scores = sums + rows * valueDim
     states = scores + rows * tokens
     factors = states + rows * 2
     queryScales = factors + rows
@@ -340,6 +433,38 @@ private struct TileBuffers {
     return AttentionRows(
       count: rows.count, seen: seen, scores: scores + first * KVCache.blockTokens,
       states: states + 2 * first, factors: factors + first, weightScales: weightScales + first,
-      sums: sums + first * headDim)
+      sums: sums + first * valueDim)
+  }
+
+  /// Rewrites the first elements of a block's keys in the order of values.
+  func transpose(_ keys: UnsafeRawPointer, as format: KVFormat) {
+    switch format {
+    case .f32:
+      let (source, target) = (
+        keys.assumingMemoryBound(to: Float.self), transposed.assumingMemoryBound(to: Float.self)
+      )
+      for d in 0..<valueDim {
+        for j in 0..<KVCache.blockTokens { target[j * valueDim + d] = source[d * KVCache.blockTokens + j] }
+      }
+    case .q16: transposePairs(keys, as: Int16.self)
+    case .q8: transposePairs(keys, as: Int8.self)
+    }
+  }
+
+  /// Two elements of two positions are neighbours in keys and in values: a square of four is turned over.
+  private func transposePairs<Element: FixedWidthInteger & SIMDScalar>(
+    _ keys: UnsafeRawPointer, as: Element.Type
+  ) {
+    let source = keys.assumingMemoryBound(to: SIMD2<Element>.self)
+    let target = transposed.assumingMemoryBound(to: Element.self)
+    for position in stride(from: 0, to: KVCache.blockTokens, by: 2) {
+      for element in stride(from: 0, to: valueDim, by: 2) {
+        let at = element / 2 * KVCache.blockTokens + position
+        let (a, b) = (source[at], source[at + 1])
+        let out = target + IntegerBlock.valueIndex(position: position, element: element, headDim: valueDim)
+        (out[0], out[1]) = (a.x, b.x)
+        if element + 1 < valueDim { (out[2], out[3]) = (a.y, b.y) }
+      }
+    }
   }
 }

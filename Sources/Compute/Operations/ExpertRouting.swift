@@ -4,12 +4,51 @@
 // row chose not at all. A row's result is the sum over its own experts, likeliest first, so it has the same bits
 // whoever else is in the step.
 
-/// What a row's experts are weighted with.
-package enum ExpertWeighting: Sendable {
-  /// Their share in the softmax over all experts.
-  case all
-  /// Their share in the softmax over those that the row chose: the sum of the weights is 1.
-  case chosen
+/// How a row's experts are chosen and weighted.
+package struct ExpertRule: Sendable {
+  /// What the router's outputs become.
+  package enum Scores: Sendable {
+    /// Their share in the softmax over all experts.
+    case all
+    /// Their share in the softmax over those that the row chose: the sum of the weights is 1.
+    case chosen
+    /// 1 / (1 + e^-x), each by itself.
+    case sigmoid
+  }
+
+  /// Experts in groups of equal size, of which a row first chooses some: experts of the others are out of its reach.
+  package struct Groups: Sendable {
+    package var count: Int
+    /// Groups that a row keeps.
+    package var kept: Int
+    /// How many of a group's largest scores make up the group's own: two, or in DeepSeek V2 the largest alone.
+    package var leaders: Int
+
+    package init(count: Int, kept: Int, leaders: Int) {
+      self.count = count
+      self.kept = kept
+      self.leaders = leaders
+    }
+  }
+
+  package var perRow: Int
+  package var scores: Scores
+  /// Added to the scores where experts are chosen, not where they are weighted; one per expert, or empty.
+  package var selectionBias: [Float] = []
+  package var groups: Groups?
+  /// The weights of a row's experts are divided by their sum and this; nil leaves them as they are.
+  package var renormalizing: Float?
+  /// Factors of the weights: one of all, and one per expert (or empty).
+  package var scale: Float = 1
+  package var expertScales: [Float] = []
+
+  package init(perRow: Int, scores: Scores) {
+    self.perRow = perRow
+    self.scores = scores
+  }
+
+  /// Whether experts are chosen by something else than the router's outputs, which order them as their shares do.
+  fileprivate var needsSelection: Bool { !selectionBias.isEmpty || groups != nil }
 }
 
 /// Which experts the rows of a step go to. Its arrays are reused from step to step.
@@ -31,6 +70,10 @@ package final class ExpertRouting {
   /// The experts that some row chose.
   private(set) var groups: [Group] = []
   private var counts: [Int] = []
+  /// Of one row: what its experts are weighted with, chosen by, and the same of their groups.
+  private var shares: [Double] = []
+  private var selection: [Float] = []
+  private var groupScores: [Float] = []
 
   fileprivate let gathered = ScratchBuffer()
   fileprivate let gateUp = ScratchBuffer()
@@ -42,24 +85,74 @@ package final class ExpertRouting {
   ///
   /// - Parameters:
   ///   - scores: the router's output, `[rows, experts]`.
-  ///   - perRow: experts per row, at most as many as there are.
-  ///   - scales: factors of the experts' weights, one per expert, or empty.
-  package func choose(_ scores: Rows, perRow: Int, weighting: ExpertWeighting, scales: [Float] = []) {
+  ///   - rule: chooses at most as many experts per row as there are, from groups that have as many.
+  package func choose(_ scores: Rows, by rule: ExpertRule) {
+    let count = scores.columns
+    let groups = rule.groups ?? ExpertRule.Groups(count: 1, kept: 1, leaders: 1)
     precondition(
-      (1...max(1, scores.columns)).contains(perRow) && (scales.isEmpty || scales.count == scores.columns),
+      (1...max(1, count)).contains(rule.perRow)
+        && (rule.expertScales.isEmpty || rule.expertScales.count == count)
+        && (rule.selectionBias.isEmpty || rule.selectionBias.count == count)
+        && (1...max(1, count)).contains(groups.count) && count % groups.count == 0
+        && (1...groups.count).contains(groups.kept) && groups.kept * (count / groups.count) >= rule.perRow,
       "experts: shapes differ")
-    self.perRow = perRow
+    perRow = rule.perRow
     rows = scores.count
     experts.removeAll(keepingCapacity: true)
     weights.removeAll(keepingCapacity: true)
     for r in 0..<scores.count {
-      choose(UnsafePointer(scores.row(r)), of: scores.columns)
-      weigh(UnsafePointer(scores.row(r)), of: scores.columns, weighting)
+      let row = UnsafePointer(scores.row(r))
+      share(row, of: count, rule)
+      if rule.needsSelection {
+        makeSelection(of: count, rule)
+        selection.withUnsafeBufferPointer { selection in
+          if let base = selection.baseAddress { choose(base, of: count) }
+        }
+      } else {
+        choose(row, of: count)
+      }
+      weigh(row, rule)
     }
-    if !scales.isEmpty {
-      for index in weights.indices { weights[index] *= scales[experts[index]] }
+    group(experts: count)
+  }
+
+  /// Sets the shares of one row, where the rule has shares that do not depend on the choice.
+  private func share(_ scores: UnsafePointer<Float>, of count: Int, _ rule: ExpertRule) {
+    shares.removeAll(keepingCapacity: true)
+    switch rule.scores {
+    case .chosen where rule.needsSelection, .all:
+      var highest = -Float.infinity
+      for expert in 0..<count { highest = max(highest, scores[expert]) }
+      for expert in 0..<count { shares.append(exponential(Double(scores[expert] - highest))) }
+      let sum = shares.reduce(0, +)
+      for expert in 0..<count { shares[expert] /= sum }
+    case .sigmoid:
+      for expert in 0..<count { shares.append(1 / (1 + exponential(-Double(scores[expert])))) }
+    case .chosen: break
     }
-    group(experts: scores.columns)
+  }
+
+  /// Sets what one row's experts are chosen by, from their shares.
+  private func makeSelection(of count: Int, _ rule: ExpertRule) {
+    selection.removeAll(keepingCapacity: true)
+    for expert in 0..<count {
+      selection.append(Float(shares[expert]) + (rule.selectionBias.isEmpty ? 0 : rule.selectionBias[expert]))
+    }
+    guard let groups = rule.groups, groups.kept < groups.count else { return }
+    let size = count / groups.count
+    groupScores.removeAll(keepingCapacity: true)
+    for group in 0..<groups.count {
+      let members = selection[group * size..<(group + 1) * size].sorted(by: >)
+      groupScores.append(members.prefix(groups.leaders).reduce(0, +))
+    }
+    // A group is kept when fewer than `kept` others are better, of equals the first.
+    for group in 0..<groups.count {
+      let better = groupScores.indices.count { other in
+        groupScores[other] > groupScores[group] || (groupScores[other] == groupScores[group] && other < group)
+      }
+      guard better >= groups.kept else { continue }
+      for expert in group * size..<(group + 1) * size { selection[expert] = -.infinity }
+    }
   }
 
   /// Appends the best of one row in order. Takes `perRow` even of scores that are not numbers.
@@ -76,16 +169,24 @@ package final class ExpertRouting {
   }
 
   /// Appends the weights of the row's experts.
-  private func weigh(_ scores: UnsafePointer<Float>, of count: Int, _ weighting: ExpertWeighting) {
+  private func weigh(_ scores: UnsafePointer<Float>, _ rule: ExpertRule) {
     let chosen = experts[(experts.count - perRow)...]
-    let highest = scores[chosen[chosen.startIndex]]
-    func share(_ expert: Int) -> Double { exponential(Double(scores[expert] - highest)) }
-    let sum =
-      switch weighting {
-      case .all: (0..<count).reduce(0) { $0 + share($1) }
-      case .chosen: chosen.reduce(0) { $0 + share($1) }
-      }
-    for expert in chosen { weights.append(Float(share(expert) / sum)) }
+    var sum = 1.0
+    if rule.scores == .chosen {
+      // The highest of the chosen, which a selection bias need not have put first.
+      let highest = chosen.reduce(-Float.infinity) { max($0, scores[$1]) }
+      func part(_ expert: Int) -> Double { exponential(Double(scores[expert] - highest)) }
+      sum = chosen.reduce(0) { $0 + part($1) }
+      for expert in chosen { weights.append(weight(of: expert, part(expert) / sum, rule)) }
+      return
+    }
+    if let least = rule.renormalizing { sum = chosen.reduce(0) { $0 + shares[$1] } + Double(least) }
+    for expert in chosen { weights.append(weight(of: expert, shares[expert] / sum, rule)) }
+  }
+
+  private func weight(of expert: Int, _ share: Double, _ rule: ExpertRule) -> Float {
+    let scaled = rule.scale == 1 ? Float(share) : Float(share * Double(rule.scale))
+    return rule.expertScales.isEmpty ? scaled : scaled * rule.expertScales[expert]
   }
 
   /// Gives every choice its place after those of lower experts and earlier rows.
@@ -109,8 +210,10 @@ package final class ExpertRouting {
 
 extension ComputeContext {
   /// `y[r] = Σ weight · expert(x[r])` over the experts that `routing` chose for row r; y may be x.
+  ///
+  /// - Parameter weighsInput: `y[r] = Σ expert(weight · x[r])` instead (Llama 4).
   package func multiply(
-    _ x: Rows, by stack: ExpertStack, routing: ExpertRouting, activation: GateActivation, into y: Rows
+    _ x: Rows, by stack: ExpertStack, routing: ExpertRouting, weighsInput: Bool = false, into y: Rows
   ) {
     precondition(
       x.count == routing.rows && y.count == x.count && x.columns == stack.hidden && y.columns == stack.hidden,
@@ -119,13 +222,15 @@ extension ComputeContext {
     let (perRow, slots) = (routing.perRow, routing.slots)
     let gathered = routing.gathered.rows(slots.count, stack.hidden)
     forEachRow(slots.count, work: stack.hidden) { range in
-      for index in range { x.copyRow(index / perRow, to: gathered, at: slots[index]) }
+      for index in range {
+        x.copyRow(index / perRow, to: gathered, at: slots[index])
+        if weighsInput { kernels.scale(routing.weights[index], stack.hidden, gathered.row(slots[index])) }
+      }
     }
-    let gateUp = routing.gateUp.rows(slots.count, 2 * stack.intermediate)
-    multiply(gathered, routing.groups, by: stack.gateUp, into: gateUp)
-    let gate = gateUp.columns(from: 0, count: stack.intermediate)
-    let up = gateUp.columns(from: stack.intermediate, count: stack.intermediate)
-    gated(activation, gate, up, into: gate)
+    let inner = routing.gateUp.rows(slots.count, stack.up[0].rows)
+    multiply(gathered, routing.groups, by: stack.up, into: inner)
+    if stack.isInterleaved { separatePairs(inner) }
+    let gate = activate(stack.activation, inner)
     let results = routing.results.rows(slots.count, stack.hidden)
     multiply(gate, routing.groups, by: stack.down, into: results)
     forEachRow(x.count, work: 2 * perRow * stack.hidden) { range in
@@ -133,12 +238,27 @@ extension ComputeContext {
         for choice in 0..<perRow {
           let index = row * perRow + choice
           let result = results.row(slots[index])
-          kernels.scale(routing.weights[index], stack.hidden, result)
+          if !weighsInput { kernels.scale(routing.weights[index], stack.hidden, result) }
           if choice == 0 {
             results.copyRow(slots[index], to: y, at: row)
           } else {
             kernels.add(result, stack.hidden, y.row(row))
           }
+        }
+      }
+    }
+  }
+
+  /// Puts the elements 0, 2, 4, ... of every row before the others.
+  private func separatePairs(_ x: Rows) {
+    let half = x.columns / 2
+    forEachRow(x.count, work: 2 * x.columns) { range in
+      withUnsafeTemporaryAllocation(of: Float.self, capacity: half) { second in
+        guard let second = second.baseAddress else { return }
+        for r in range {
+          let row = x.row(r)
+          for c in 0..<half { (row[c], second[c]) = (row[2 * c], row[2 * c + 1]) }
+          (row + half).update(from: second, count: half)
         }
       }
     }

@@ -29,6 +29,34 @@ extension ComputeContext {
     }
   }
 
+  /// Every head by its own weights: `y[r, h] = x[r, h] · weights[h]ᵀ`, with float32 activations in both modes.
+  ///
+  /// - Parameters:
+  ///   - x: heads side by side; the product takes the first elements of each.
+  ///   - weights: one stack per head, all of one shape.
+  ///   - y: heads side by side; the product fills the first elements of each.
+  package func multiplyHeads(_ x: Rows, by weights: [WeightStack], into y: Rows) {
+    guard let first = weights.first, x.count > 0 else { return }
+    let (xHead, yHead) = (x.columns / weights.count, y.columns / weights.count)
+    precondition(
+      x.columns == weights.count * xHead && y.columns == weights.count * yHead && x.count == y.count
+        && xHead >= first.columns && yHead >= first.rows
+        && weights.allSatisfy { $0.columns == first.columns && $0.rows == first.rows },
+      "multiply: shapes differ")
+    let tileRows = tileRows(
+      outputs: weights.count * first.rows, columns: first.columns, xRows: x.count)
+    let tiles = tiles(of: first, tileRows: tileRows)
+    pool.run(tiles: tiles * weights.count) { index, worker in
+      let head = index / tiles
+      weights[head].parts.withUnsafeBufferPointer { parts in
+        multiplyTile(
+          index % tiles, of: parts, tileRows: tileRows,
+          x: x.columns(from: head * xHead, count: first.columns), quantized: nil,
+          y: y.columns(from: head * yHead, count: first.rows), worker: worker)
+      }
+    }
+  }
+
   /// Weight rows per tile: enough tiles that threads finish together, and an unpacked tile of at most 512 KiB.
   func tileRows(outputs: Int, columns: Int, xRows: Int) -> Int {
     let fair = outputs / (pool.threads * 8)

@@ -29,4 +29,45 @@ extension ComputeContext {
       }
     }
   }
+
+  /// `x = x / sqrt(mean(x²) + epsilon) · gain` of every group of `size` elements, in place, with a gain for each element of a
+  /// row: `[columns]`.
+  package func rmsNormGroups(_ x: Rows, size: Int, gain: [Float], epsilon: Float) {
+    precondition(size > 0 && x.columns % size == 0 && gain.count == x.columns, "norm: shapes differ")
+    gain.withUnsafeBufferPointer { gain in
+      guard let gain = gain.baseAddress else { return }
+      forEachRow(x.count, work: x.columns) { range in
+        for r in range {
+          for start in stride(from: 0, to: x.columns, by: size) {
+            kernels.rmsNorm(x.row(r) + start, gain + start, epsilon, size, x.row(r) + start)
+          }
+        }
+      }
+    }
+  }
+
+  /// `x = (x - mean) / sqrt(variance + epsilon) · gain` of every head of `size` elements, in place, with a gain per head:
+  /// `[columns]`.
+  package func layerNormHeads(_ x: Rows, size: Int, gain: [Float], epsilon: Float) {
+    precondition(size > 0 && x.columns % size == 0 && gain.count == x.columns, "norm: shapes differ")
+    gain.withUnsafeBufferPointer { gain in
+      guard let gain = gain.baseAddress else { return }
+      forEachRow(x.count, work: 2 * x.columns) { range in
+        for r in range {
+          for start in stride(from: 0, to: x.columns, by: size) {
+            kernels.layerNorm(x.row(r) + start, gain + start, epsilon, size, x.row(r) + start)
+          }
+        }
+      }
+    }
+  }
+
+  /// `x[r] += offset` for every row.
+  package func addToRows(_ offset: [Float], _ x: Rows) {
+    precondition(offset.count == x.columns, "add: shapes differ")
+    offset.withUnsafeBufferPointer { offset in
+      guard let offset = offset.baseAddress else { return }
+      for r in 0..<x.count { kernels.add(offset, x.columns, x.row(r)) }
+    }
+  }
 }

@@ -1,4 +1,5 @@
-// Rotary position embedding, half-split: pairs (i, i + R/2) of each head turn by position · frequency i.
+// Rotary position embedding: pairs of each head turn by position · frequency i, the pairs (i, i + R/2), or in some
+// families neighbours, (2i, 2i + 1).
 //
 // Angles of a step are computed once in float64 (a float32 angle at position 100 000 is off by 4e-3 rad)
 // and used by all layers; nothing is tabulated per position, so there is no limit on the context.
@@ -24,12 +25,15 @@ package final class RoPE {
   private let variants: [RoPEFrequencies]
   /// Pairs per head; elements from 2 · half on pass through.
   package let half: Int
+  /// Whether a pair is two neighbours.
+  let isInterleaved: Bool
   private let buffer = ScratchBuffer()
   private var angles: Rows
 
   /// - Precondition: at least one variant, all of the same width.
-  package init(variants: [RoPEFrequencies]) {
+  package init(variants: [RoPEFrequencies], interleaved: Bool = false) {
     self.variants = variants
+    isInterleaved = interleaved
     half = variants.first?.inverse.count ?? 0
     angles = buffer.rows(0, 2 * half)
     precondition(variants.allSatisfy { $0.inverse.count == half }, "RoPE variants of different width")
@@ -73,16 +77,36 @@ package final class RoPE {
 extension ComputeContext {
   /// Rotates every head of every row of x, `[rows, heads · headDim]`, in place.
   ///
-  /// `rope` must have been prepared for the step that x belongs to.
-  package func rotate(_ x: Rows, headDim: Int, by rope: RoPE) {
+  /// - Parameters:
+  ///   - offset: the first element of a head that turns.
+  ///   - rope: prepared for the step that x belongs to.
+  package func rotate(_ x: Rows, headDim: Int, from offset: Int = 0, by rope: RoPE) {
     let half = rope.half
-    precondition(2 * half <= headDim && x.columns % headDim == 0, "rotate: shapes differ")
+    precondition(
+      offset >= 0 && offset + 2 * half <= headDim && x.columns % headDim == 0, "rotate: shapes differ")
     let heads = x.columns / headDim
     forEachRow(x.count, work: x.columns) { range in
       for r in range {
         let angles = rope.angles(ofRow: r)
-        for head in 0..<heads { kernels.rotate(x.row(r) + head * headDim, angles, angles + half, half) }
+        for head in 0..<heads {
+          let start = x.row(r) + head * headDim + offset
+          if rope.isInterleaved {
+            Self.rotateNeighbours(start, angles, half)
+          } else {
+            kernels.rotate(start, angles, angles + half, half)
+          }
+        }
       }
+    }
+  }
+
+  private static func rotateNeighbours(
+    _ x: UnsafeMutablePointer<Float>, _ angles: UnsafeMutablePointer<Float>, _ half: Int
+  ) {
+    for i in 0..<half {
+      let (a, b) = (x[2 * i], x[2 * i + 1])
+      x[2 * i] = a * angles[i] - b * angles[half + i]
+      x[2 * i + 1] = b * angles[i] + a * angles[half + i]
     }
   }
 }

@@ -9,6 +9,16 @@ extension ComputeContext {
     }
   }
 
+  /// `x[r] = x[r] / (1 + e^-gates[r])`, gates `[rows, 1]`.
+  package func scaleRows(_ x: Rows, bySigmoidOf gates: Rows) {
+    precondition(gates.count == x.count && gates.columns == 1, "scale: shapes differ")
+    forEachRow(x.count, work: x.columns) { range in
+      for r in range {
+        kernels.scale(Float(1 / (1 + exponential(-Double(gates.row(r)[0])))), x.columns, x.row(r))
+      }
+    }
+  }
+
   /// `x[r][c] = factors[c] · x[r][c]`.
   package func scaleColumns(_ x: Rows, by factors: [Float]) {
     precondition(factors.count == x.columns, "scale: shapes differ")
@@ -16,6 +26,58 @@ extension ComputeContext {
       for r in range {
         let row = x.row(r)
         for c in 0..<x.columns { row[c] *= factors[c] }
+      }
+    }
+  }
+
+  /// `x[r][c] = x[r][c] · y[r][c]`.
+  package func multiply(_ x: Rows, elementwiseBy y: Rows) {
+    precondition(y.count == x.count && y.columns == x.columns, "multiply: shapes differ")
+    forEachRow(x.count, work: x.columns) { range in
+      for r in range { Self.multiply(x.row(r), by: y.row(r), x.columns) }
+    }
+  }
+
+  /// `x = x · y`, element by element.
+  static func multiply(_ x: UnsafeMutablePointer<Float>, by y: UnsafePointer<Float>, _ count: Int) {
+    var c = 0
+    while c + Portable.lanes <= count {
+      Portable.store(Portable.load(x, c) * Portable.load(y, c), x, c)
+      c += Portable.lanes
+    }
+    while c < count {
+      x[c] *= y[c]
+      c += 1
+    }
+  }
+
+  /// `out[r][head] = factors[r][head] · x[r][head]`, factors `[rows, heads]` of heads of equal size.
+  package func scaleHeads(_ x: Rows, by factors: Rows, into out: Rows) {
+    let size = x.columns / max(1, factors.columns)
+    precondition(
+      size * factors.columns == x.columns && factors.count == x.count && out.count == x.count
+        && out.columns == x.columns, "scale: shapes differ")
+    forEachRow(x.count, work: x.columns) { range in
+      for r in range {
+        x.copyRow(r, to: out, at: r)
+        for head in 0..<factors.columns {
+          kernels.scale(factors.row(r)[head], size, out.row(r) + head * size)
+        }
+      }
+    }
+  }
+
+  /// `out[r][head] += factors[head] · x[r][head]`, factors of heads of equal size.
+  package func addHeads(_ x: Rows, scaledBy factors: [Float], to out: Rows) {
+    let size = x.columns / max(1, factors.count)
+    precondition(
+      size * factors.count == x.columns && out.count == x.count && out.columns == x.columns,
+      "add: shapes differ")
+    forEachRow(x.count, work: x.columns) { range in
+      for r in range {
+        for head in factors.indices {
+          addScaled(x.row(r) + head * size, by: factors[head], size, to: out.row(r) + head * size)
+        }
       }
     }
   }
@@ -54,6 +116,28 @@ extension ComputeContext {
     var sum = 0.0
     for c in 0..<x.columns { sum += Double(values[c]) * Double(values[c]) }
     return sum / Double(x.columns)
+  }
+}
+
+// MARK: - Heads
+
+extension ComputeContext {
+  /// Copies `count` elements of every head of x, from `offset` on, to `target` of the same head of y.
+  package func copyHeads(
+    _ heads: Int, count: Int, of x: Rows, from offset: Int, to y: Rows, at target: Int
+  ) {
+    let (xHead, yHead) = (x.columns / max(1, heads), y.columns / max(1, heads))
+    precondition(
+      heads > 0 && xHead * heads == x.columns && yHead * heads == y.columns && x.count == y.count
+        && offset >= 0 && target >= 0 && offset + count <= xHead && target + count <= yHead,
+      "heads: shapes differ")
+    forEachRow(x.count, work: heads * count) { range in
+      for r in range {
+        for head in 0..<heads {
+          (y.row(r) + head * yHead + target).update(from: x.row(r) + head * xHead + offset, count: count)
+        }
+      }
+    }
   }
 }
 

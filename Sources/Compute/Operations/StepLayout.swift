@@ -12,6 +12,8 @@ package final class StepLayout {
     /// Where the span's block table starts in `blocks`.
     let table: Int
     let ropeVariant: Int
+    /// Where the states of the sequence's recurrent layers are.
+    let slot: Int32?
     /// Positions that see each other in both directions, ascending.
     let groups: [Range<Int>]
   }
@@ -47,10 +49,12 @@ package final class StepLayout {
   /// - Parameters:
   ///   - table: cache blocks of the positions 0..<32, 32..<64, ...; at least up to the last row's.
   ///   - blockCount: blocks of the cache, to check the table against.
+  ///   - slot: of the states of recurrent layers, where a model has them.
   ///   - groups: ranges of positions that see each other in both directions, such as those of one image. A group ends
   ///     within the rows, or before them.
   package func append(
-    count: Int, start: Int, table: [Int32], blockCount: Int, ropeVariant: Int, groups: [Range<Int>] = []
+    count: Int, start: Int, table: [Int32], blockCount: Int, ropeVariant: Int, slot: Int32? = nil,
+    groups: [Range<Int>] = []
   ) {
     precondition(groups.allSatisfy { $0.upperBound <= start + count }, "a group goes beyond the rows")
     let needed = (start + count + KVCache.blockTokens - 1) / KVCache.blockTokens
@@ -60,7 +64,8 @@ package final class StepLayout {
     }
     spans.append(
       Span(
-        row: rows, count: count, start: start, table: blocks.count, ropeVariant: ropeVariant, groups: groups))
+        row: rows, count: count, start: start, table: blocks.count, ropeVariant: ropeVariant, slot: slot,
+        groups: groups))
     blocks.append(contentsOf: table.prefix(needed))
     rows += count
     tileRows = 0

@@ -1,32 +1,56 @@
 // The experts of a layer: many MLPs of one shape, of which each row of activations goes through a few (`ExpertRouting`).
 
-/// The MLPs of one layer, `x → down(activation(gate(x)) · up(x))`, all of the same shape.
+/// The MLPs of one layer, `x → down(activation(gate(x)) · up(x))` or `x → down(activation(up(x)))`, all of the same shape.
 package final class ExpertStack {
-  /// One per expert: `[gate | up]`, and the way back.
-  let gateUp, down: [WeightStack]
+  /// One per expert: `[gate | up]` or up alone, as the activation wants it, and the way back.
+  let up, down: [WeightStack]
+  let activation: Activation
+  /// The outputs of gate and up stand in turns.
+  let isInterleaved: Bool
   /// Inputs and outputs of an expert, and the width between.
   let hidden, intermediate: Int
   /// Bytes that a product of one row with one expert reads.
   package let bytesPerExpert: Int
 
   /// - Parameters:
-  ///   - gates: per expert, as `ups` and `downs`.
+  ///   - gates: per expert, as `ups` and `downs`; empty for an activation without a gate.
   ///   - arena: as in `WeightStack`; an expert is copied when rows choose it.
   /// - Throws: `unsupportedWeights` when a tensor has no kernel or experts differ in shape or storage.
-  package init(
-    gates: [WeightTensors], ups: [WeightTensors], downs: [WeightTensors], arena: PanelArena? = nil
+  package convenience init(
+    gates: [WeightTensors], ups: [WeightTensors], downs: [WeightTensors], activation: Activation,
+    arena: PanelArena? = nil
   ) throws(ComputeError) {
-    var (gateUp, down): ([WeightStack], [WeightStack]) = ([], [])
-    guard let first = downs.first, gates.count == downs.count, ups.count == downs.count else {
+    guard gates.count == (activation.isGated ? downs.count : 0), ups.count == downs.count else {
       throw .invalidSize(what: "experts", value: downs.count)
     }
+    let inner = downs.indices.map { activation.isGated ? [gates[$0], ups[$0]] : [ups[$0]] }
+    try self.init(inner, downs, activation, interleaved: false, arena: arena)
+  }
+
+  /// - Parameter pairs: per expert gate and up in one map, whose outputs stand in turns.
+  /// - Throws: as the other.
+  package convenience init(
+    pairs: [WeightTensors], downs: [WeightTensors], activation: Activation, arena: PanelArena? = nil
+  ) throws(ComputeError) {
+    guard activation.isGated, pairs.count == downs.count else {
+      throw .invalidSize(what: "experts", value: pairs.count)
+    }
+    try self.init(pairs.map { [$0] }, downs, activation, interleaved: true, arena: arena)
+  }
+
+  private init(
+    _ inner: [[WeightTensors]], _ downs: [WeightTensors], _ activation: Activation, interleaved: Bool,
+    arena: PanelArena?
+  ) throws(ComputeError) {
+    var (up, down): ([WeightStack], [WeightStack]) = ([], [])
+    guard let first = downs.first else { throw .invalidSize(what: "experts", value: 0) }
     for index in downs.indices {
-      gateUp.append(try WeightStack([gates[index], ups[index]], arena: arena))
+      up.append(try WeightStack(inner[index], arena: arena))
       down.append(try WeightStack([downs[index]], arena: arena))
-      guard gates[index].rows == first.columns, ups[index].rows == first.columns,
+      let width = interleaved ? 2 * first.columns : first.columns
+      guard inner[index].allSatisfy({ $0.rows == width && $0.columns == first.rows }),
         downs[index].columns == first.columns, downs[index].rows == first.rows,
-        gates[index].columns == first.rows, Self.isStored(gateUp[index], as: gateUp[0]),
-        Self.isStored(down[index], as: down[0])
+        Self.isStored(up[index], as: up[0]), Self.isStored(down[index], as: down[0])
       else {
         throw .unsupportedWeights(
           tensor: downs[index].weight.name, reason: "it differs from the layer's first expert",
@@ -35,9 +59,11 @@ package final class ExpertStack {
     }
     hidden = first.rows
     intermediate = first.columns
-    bytesPerExpert = gateUp[0].byteCount + down[0].byteCount
-    self.gateUp = gateUp
+    bytesPerExpert = up[0].byteCount + down[0].byteCount
+    self.up = up
     self.down = down
+    self.activation = activation
+    isInterleaved = interleaved
   }
 
   package var count: Int { down.count }

@@ -67,6 +67,30 @@ extension TensorView {
   }
 }
 
+extension TensorView {
+  /// 32-bit words of the caller's, copied.
+  ///
+  /// - Precondition: `shape` has as many elements as there are words.
+  package init(name: String, shape: [Int], words: [UInt32]) {
+    precondition(shape.reduce(1, *) == words.count, "tensor: shapes differ")
+    let copy = WordCopy(words)
+    let bytes = UnsafeRawBufferPointer(start: copy.words, count: words.count * MemoryLayout<UInt32>.size)
+    self.init(name: name, dtype: .u32, shape: shape, bytes: bytes, owner: copy)
+  }
+}
+
+/// Owns a copy of an array's words.
+private final class WordCopy {
+  let words: UnsafeMutablePointer<UInt32>
+
+  init(_ words: [UInt32]) {
+    self.words = .allocate(capacity: words.count)
+    self.words.initialize(from: words, count: words.count)
+  }
+
+  deinit { words.deallocate() }
+}
+
 /// Owns a copy of an array's elements.
 final class FloatCopy {
   let floats: UnsafeMutablePointer<Float>

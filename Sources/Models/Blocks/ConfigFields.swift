@@ -7,15 +7,22 @@ struct ConfigFields {
   private let object: JSONValue
   /// Prepended to keys in errors: `rope_scaling.`.
   private let prefix: String
+  /// Remembers which keys were read, where somebody wants to know.
+  private let reads: ReadKeys?
 
-  init(_ object: JSONValue, prefix: String = "") {
+  init(_ object: JSONValue, prefix: String = "", reads: ReadKeys? = nil) {
     self.object = object
     self.prefix = prefix
+    self.reads = reads
   }
+
+  /// A key as errors name it.
+  func name(of key: String) -> String { prefix + key }
 
   func has(_ key: String) -> Bool { value(key) != nil }
 
   func value(_ key: String) -> JSONValue? {
+    reads?.insert(prefix + key)
     guard let value = object[key], !value.isNull else { return nil }
     return value
   }
@@ -24,7 +31,7 @@ struct ConfigFields {
   func object(_ key: String) throws(ModelError) -> ConfigFields? {
     guard let value = value(key) else { return nil }
     guard value.objectValue != nil else { throw invalid(key, value, "an object") }
-    return ConfigFields(value, prefix: prefix + key + ".")
+    return ConfigFields(value, prefix: prefix + key + ".", reads: reads)
   }
 
   func int(_ key: String, in range: ClosedRange<Int>, default fallback: Int? = nil) throws(ModelError) -> Int

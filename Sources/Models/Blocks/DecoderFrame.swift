@@ -28,8 +28,10 @@ final class DecoderFrame {
   /// The decoder's tensors: under `model`.
   let weights: LayerLoader
   private let embedding: WeightStack
-  private let finalNorm: [Float]
+  private let finalNorm: Norm
   private let head: Linear
+  /// Whether the head is the embedding.
+  let isTied: Bool
   /// The step's tokens, row by row.
   private(set) var tokens: [Int32] = []
 
@@ -39,29 +41,45 @@ final class DecoderFrame {
   private let attendedHeads = ScratchBuffer()
   private let gated = ScratchBuffer()
   private let scores = ScratchBuffer()
+  private let secondBranch = ScratchBuffer()
+  private let sharedFactors = ScratchBuffer()
+  private let latents = ScratchBuffer()
   /// Which experts the rows of the current layer go to, where it has any.
   let routing = ExpertRouting()
 
-  /// - Parameter checkpoint: all tensors of the checkpoint.
-  init(_ sizes: DecoderSizes, rope scaling: RoPEScaling, _ checkpoint: LayerLoader) throws(ModelError) {
+  /// Modules around the layers.
+  struct Names {
+    var embedding = "embed_tokens"
+    var finalNorm = "norm"
+  }
+
+  /// - Parameters:
+  ///   - norm: the kind of the final norm.
+  ///   - checkpoint: all tensors of the checkpoint.
+  init(
+    _ sizes: DecoderSizes, rope scaling: RoPEScaling, names: Names = Names(), norm: Norm.Kind = .rms,
+    _ checkpoint: LayerLoader
+  ) throws(ModelError) {
     let checkpoint = checkpoint.given(sizes.named)
-    let prefixes = ["language_model.model.", "model.language_model.", "model.", ""]
-    guard let prefix = prefixes.first(where: { checkpoint.has($0 + "embed_tokens.weight") }) else {
+    let prefixes = ["language_model.model.", "model.language_model.", "model.", "backbone.", ""]
+    let name = names.embedding + ".weight"
+    guard let prefix = prefixes.first(where: { checkpoint.has($0 + name) }) else {
       throw .missingTensor(
-        name: "model.embed_tokens.weight", because: "every decoder starts with an embedding of its tokens")
+        name: "model." + name, because: "every decoder starts with an embedding of its tokens")
     }
     weights = checkpoint.at(String(prefix.dropLast()))
-    embedding = try weights.embedding("embed_tokens", rows: sizes.vocabulary, columns: sizes.hidden)
-    let headName = ["lm_head", "language_model.lm_head"].first { checkpoint.has($0 + ".weight") }
+    embedding = try weights.embedding(names.embedding, rows: sizes.vocabulary, columns: sizes.hidden)
+    let headName = ["lm_head", "language_model.lm_head"].first { checkpoint.hasModule($0) }
+    isTied = headName == nil || sizes.tied
     if let headName, !sizes.tied {
       head = try checkpoint.linear([headName: sizes.vocabulary], from: sizes.hidden)
     } else {
       head = checkpoint.linear(embedding)
     }
-    finalNorm = try weights.norm("norm", sizes.hidden)
+    finalNorm = try Norm(names.finalNorm, sizes.hidden, kind: norm, epsilon: sizes.epsilon, weights)
     self.sizes = sizes
     self.scaling = scaling
-    rope = RoPE(variants: scaling.variants)
+    rope = scaling.rope
     compute = checkpoint.compute
   }
 
@@ -88,7 +106,7 @@ final class DecoderFrame {
     for span in batch.spans {
       layout.append(
         count: span.tokens.count, start: span.start, table: span.blocks, blockCount: cache.blockCount,
-        ropeVariant: span.ropeVariant, groups: span.groups)
+        ropeVariant: span.ropeVariant, slot: span.slot, groups: span.groups)
       tokens.append(contentsOf: span.tokens)
     }
     rope.prepare(layout)
@@ -104,6 +122,11 @@ final class DecoderFrame {
   func attended(rows: Int, _ columns: Int) -> Rows { attendedHeads.rows(rows, columns) }
   /// `[rows, gate | up]`.
   func gateUp(rows: Int, _ columns: Int) -> Rows { gated.rows(rows, columns) }
+  /// What is computed beside `hidden`, and one factor per row.
+  func second(rows: Int) -> Rows { secondBranch.rows(rows, sizes.hidden) }
+  func sharedGates(rows: Int) -> Rows { sharedFactors.rows(rows, 1) }
+  /// What stands between two projections of queries, or between the cache and the heads.
+  func latents(rows: Int, _ columns: Int) -> Rows { latents.rows(rows, columns) }
   /// `[rows, experts]`.
   func routerScores(_ experts: Int, rows: Int) -> Rows { scores.rows(rows, experts) }
 
@@ -121,6 +144,12 @@ final class DecoderFrame {
         }
       }
     }
+  }
+
+  /// As with a third buffer: moves the rows of x and y whose logits are requested to the front, and shortens both.
+  func keepChosen(_ batch: Batch, _ x: Rows, _ y: Rows) -> (x: Rows, y: Rows) {
+    let kept = keepChosen(batch, x, y, y)
+    return (kept.x, kept.y)
   }
 
   /// Moves the rows of x and y whose logits are requested to the front, and shortens all three buffers to them.
@@ -157,13 +186,24 @@ final class DecoderFrame {
     }
   }
 
+  /// Bytes of the embedding's table.
+  var embeddingBytes: Int { embedding.byteCount }
+
+  /// Of the widest buffers: the residual stream and its branches, projections, the inner rows of an MLP.
+  var bufferBytesPerToken: Int {
+    4 * (3 * sizes.hidden + 2 * sizes.queryWidth + 2 * sizes.keyWidth + 2 * sizes.intermediate)
+  }
+
+  /// Final norm, in place.
+  func normalize(_ x: Rows) { finalNorm(x, into: x, compute) }
+
   /// Final norm (in place) and output head of the rows whose logits are requested.
   ///
   /// - Returns: the logits.
   @discardableResult
   func project(_ chosen: Rows, into logits: inout Logits) -> Rows {
     let out = logits.resize(rows: chosen.count, columns: sizes.vocabulary)
-    compute.rmsNorm(chosen, gain: finalNorm, epsilon: sizes.epsilon, into: chosen)
+    finalNorm(chosen, into: chosen, compute)
     head(chosen, into: out)
     return out
   }

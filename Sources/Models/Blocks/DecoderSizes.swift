@@ -25,6 +25,9 @@ struct DecoderSizes {
     var vocabulary: Int?
     /// Of families that read `intermediate_size` themselves.
     var intermediate: Int?
+    /// The key of the norms' epsilon.
+    var epsilonKey = "rms_norm_eps"
+    var epsilon = 1e-6
     /// The first is what an absent key means.
     var activations = ["silu", "swish"]
   }
@@ -58,7 +61,7 @@ struct DecoderSizes {
     vocabulary = try config.int("vocab_size", in: 1...1 << 24, default: defaults.vocabulary)
     let stated = try config.int("max_position_embeddings", in: 1...1 << 27, default: fallback)
     contextLength = try max(stated, Self.stretchedContext(config))
-    epsilon = Float(try config.double("rms_norm_eps", in: 0...1, default: 1e-6))
+    epsilon = Float(try config.double(defaults.epsilonKey, in: 0...1, default: defaults.epsilon))
     self.tied = try config.bool("tie_word_embeddings", default: tied)
     let key = config.has("hidden_activation") ? "hidden_activation" : "hidden_act"
     if let activation = try config.string(key), !defaults.activations.contains(activation) {
@@ -109,23 +112,27 @@ struct DecoderSizes {
 
   /// Whether each layer is a sliding one: `layer_types` where it exists, otherwise `slides`.
   func slidingLayers(_ config: ConfigFields, slides: (Int) -> Bool) throws(ModelError) -> [Bool] {
-    guard let types = config.value("layer_types")?.arrayValue else { return (0..<layers).map(slides) }
+    try layers(of: "sliding_attention", or: "full_attention", config, otherwise: slides)
+  }
+
+  /// Whether each layer is of the first of two kinds: `layer_types` where it exists, otherwise `rule`.
+  func layers(
+    of kind: String, or other: String, _ config: ConfigFields, otherwise rule: (Int) -> Bool
+  ) throws(ModelError) -> [Bool] {
+    guard let types = config.value("layer_types")?.arrayValue else { return (0..<layers).map(rule) }
     guard types.count == layers else {
       throw .invalidValue(
         key: "layer_types", found: "an array of \(types.count)",
         expected: "num_hidden_layers = \(layers) entries")
     }
-    var sliding: [Bool] = []
+    var matches: [Bool] = []
     for type in types {
-      switch type.stringValue {
-      case "sliding_attention": sliding.append(true)
-      case "full_attention": sliding.append(false)
-      default:
+      guard let name = type.stringValue, [kind, other].contains(name) else {
         throw .unsupportedSetting(
-          key: "layer_types", value: type.stringValue ?? type.kind,
-          supported: "sliding_attention, full_attention")
+          key: "layer_types", value: type.stringValue ?? type.kind, supported: "\(kind), \(other)")
       }
+      matches.append(name == kind)
     }
-    return sliding
+    return matches
   }
 }

@@ -35,7 +35,13 @@ struct LayerLoader {
 
   var prefix: String { tensors.prefix }
 
+  /// Of all tensors of the part.
+  var names: [String] { tensors.names }
+
   func has(_ name: String) -> Bool { tensors.has(name) }
+
+  /// Whether there is a linear map or a table of this name, in any layout.
+  func hasModule(_ name: String) -> Bool { tensors.hasModule(name) }
 
   /// The shape as stored; nil when there is no such tensor.
   func shape(of name: String) -> [Int]? { tensors.shape(of: name) }
@@ -62,6 +68,26 @@ struct LayerLoader {
 
   func tensor(_ name: String, shape: [Int]) throws(ModelError) -> TensorView {
     try loading(try tensors.tensor(name, shape: shape))
+  }
+
+  /// The weights of a convolution of each channel by itself, `[channels, taps, 1]` as MLX stores them or
+  /// `[channels, 1, taps]`, and its bias where there is one.
+  func convolution(
+    _ name: String, channels: Int, taps: Int, bias: Bool = false, isActivated: Bool
+  ) throws(ModelError) -> ShortConvolution {
+    let weights = try self.taps(of: name, channels: channels, taps: taps)
+    if bias, !has(name + ".bias") {
+      throw .missingTensor(
+        name: "...\(name).bias", because: "config.json says that this convolution has a bias")
+    }
+    let offsets = has(name + ".bias") ? try vector(name + ".bias", channels) : []
+    return ShortConvolution(weights: weights, bias: offsets, taps: taps, isActivated: isActivated)
+  }
+
+  /// The weights of such a convolution alone, `[channels, taps]`.
+  func taps(of name: String, channels: Int, taps: Int) throws(ModelError) -> [Float] {
+    let isRaw = shape(of: name + ".weight") == [channels, 1, taps]
+    return try floats(name + ".weight", shape: isRaw ? [channels, 1, taps] : [channels, taps, 1])
   }
 
   // MARK: Matrices
@@ -102,11 +128,31 @@ struct LayerLoader {
     try loading(try tensors.linearStack(name, count: count, rows: rows, columns: columns))
   }
 
+  /// As `maps`, in OpenAI's layout of MXFP4.
+  func blockMaps(_ name: String, count: Int, rows: Int, columns: Int) throws(ModelError) -> [WeightTensors] {
+    try loading(try tensors.blockStack(name, count: count, rows: rows, columns: columns))
+  }
+
   /// The MLPs of one layer, from the maps of each.
   func experts(
-    gates: [WeightTensors], ups: [WeightTensors], downs: [WeightTensors]
+    gates: [WeightTensors], ups: [WeightTensors], downs: [WeightTensors], _ activation: Activation
   ) throws(ModelError) -> ExpertStack {
-    try computing(try ExpertStack(gates: gates, ups: ups, downs: downs, arena: arena))
+    try computing(
+      try ExpertStack(gates: gates, ups: ups, downs: downs, activation: activation, arena: arena))
+  }
+
+  /// The MLPs of one layer, from maps whose outputs are gate and up in turns.
+  func experts(
+    pairs: [WeightTensors], downs: [WeightTensors], _ activation: Activation
+  ) throws(ModelError) -> ExpertStack {
+    try computing(try ExpertStack(pairs: pairs, downs: downs, activation: activation, arena: arena))
+  }
+
+  /// One stack per map, for heads that have weights of their own.
+  func heads(_ maps: [WeightTensors]) throws(ModelError) -> [WeightStack] {
+    var stacks: [WeightStack] = []
+    for map in maps { stacks.append(try computing(try WeightStack([map]))) }
+    return stacks
   }
 
   /// A table of `rows` vectors of `columns` elements, which may also be the output head.

@@ -7,6 +7,8 @@ package import Compute
 /// are `CheckpointError`s within.
 package enum ModelError: Error, CustomStringConvertible {
   case unsupportedFamily(type: String, supported: [String])
+  /// A family that is known and not run.
+  case refusedFamily(type: String, reason: String, supported: [String])
   case missingKey(String)
   /// `found` and `expected` in words: `a string`, `an integer in 1...4096`.
   case invalidValue(key: String, found: String, expected: String)
@@ -22,6 +24,9 @@ package enum ModelError: Error, CustomStringConvertible {
     switch self {
     case .unsupportedFamily(let type, let supported):
       "config.json: model_type '\(type)' is not supported. Supported: \(supported.joined(separator: ", "))."
+    case .refusedFamily(let type, let reason, let supported):
+      "config.json: model_type '\(type)' is not supported: \(reason). "
+        + "Supported: \(supported.joined(separator: ", "))."
     case .missingKey(let key):
       "config.json: '\(key)' is missing. Re-download the checkpoint or add the key."
     case .invalidValue(let key, let found, let expected):

@@ -14,6 +14,11 @@ struct RoPEScaling {
   let variants: [RoPEFrequencies]
   /// The longest sequence, in tokens, that uses variant 0: longer ones use variant 1. Nil with one variant.
   let shortLimit: Int?
+  /// Whether the pairs that turn are neighbours, (2i, 2i + 1), and not of two halves.
+  private(set) var isInterleaved = false
+
+  /// For the rows of a step.
+  var rope: RoPE { RoPE(variants: variants, interleaved: isInterleaved) }
 
   func variant(forTokens tokens: Int) -> Int {
     guard let shortLimit else { return 0 }
@@ -23,12 +28,25 @@ struct RoPEScaling {
   /// - Parameters:
   ///   - sizes: the head size and the context length.
   ///   - headDim: the head size where it is not that of `sizes`.
+  ///   - interleaved: how the family pairs elements; `rope_traditional` decides where config.json has it.
+  ///   - share: the part of a head that turns where config.json does not say it.
+  ///   - rotated: the rotated width where a key of the family's own gives it.
   ///   - layerType: the key into `rope_parameters` where that has one object per type of layers.
   init(
     _ config: ConfigFields, sizes: DecoderSizes, theta fallback: Double, headDim: Int? = nil,
+    interleaved: Bool = false, share: Double = 1, rotated: Int? = nil,
     layerType: String = "full_attention"
   ) throws(ModelError) {
-    let headDim = headDim ?? sizes.headDim
+    try self.init(
+      config, sizes: sizes, theta: fallback, headDim: headDim ?? sizes.headDim, share: share,
+      rotated: rotated, layerType: layerType)
+    isInterleaved = try config.bool("rope_traditional", default: interleaved)
+  }
+
+  private init(
+    _ config: ConfigFields, sizes: DecoderSizes, theta fallback: Double, headDim: Int, share usual: Double,
+    rotated: Int?, layerType: String
+  ) throws(ModelError) {
     var parameters = try config.object("rope_parameters")
     let keyed = try parameters?.object(layerType)
     if let keyed { parameters = keyed }
@@ -39,18 +57,15 @@ struct RoPEScaling {
 
     let theta = try Self.first(places, "rope_theta").double("rope_theta", in: 2...1e15, default: fallback)
     let share = try Self.first(places, "partial_rotary_factor")
-      .double("partial_rotary_factor", in: 0...1, default: 1)
-    if try config.bool("rope_traditional", default: false) {
-      throw .unsupportedSetting(key: "rope_traditional", value: "true", supported: "false")
-    }
+      .double("partial_rotary_factor", in: 0...1, default: usual)
     var type = try scaling?.string("rope_type")
     if type == nil { type = try scaling?.string("type") }
     if type == "proportional", let scaling {
       self.init(try Self.proportional(scaling, headDim: headDim, share: share, theta: theta))
       return
     }
-    let rotated = Int(Double(headDim) * share)
-    guard rotated >= 2, rotated % 2 == 0 else {
+    let rotated = rotated ?? Int(Double(headDim) * share)
+    guard rotated >= 2, rotated % 2 == 0, rotated <= headDim else {
       throw .invalidValue(
         key: "partial_rotary_factor", found: "\(share)", expected: "an even rotated width of at least 2")
     }
@@ -65,13 +80,30 @@ struct RoPEScaling {
       self.init(variants: [try Self.yarn(base, scaling, theta: theta, sizes: sizes)], shortLimit: nil)
     case ("longrope", let scaling?), ("su", let scaling?):
       self = try Self.long(base, scaling, config, sizes: sizes)
+    case ("dynamic", let scaling?) where scaling.has("alpha"):
+      // Hunyuan: the base is raised once, for all lengths.
+      let (alpha, width) = (try scaling.double("alpha", in: 1e-3...1e9), Double(rotated))
+      guard width > 2 else {
+        throw .invalidValue(
+          key: "head_dim", found: "\(headDim)", expected: "more than 2, as rope_scaling has alpha")
+      }
+      self.init(Self.powers(of: theta * pow(alpha, width / (width - 2)), width: rotated))
     case ("default", _), ("none", _), ("mrope", _):
       self.init(base)
     default:
       throw .unsupportedSetting(
         key: "rope_scaling type", value: type ?? "",
-        supported: "default, linear, llama3, yarn, longrope, su, proportional")
+        supported: "default, linear, llama3, yarn, longrope, su, proportional, dynamic with alpha")
     }
+  }
+
+  /// The frequencies before any scaling: those of OLMo 3's sliding layers.
+  static func unscaled(
+    _ config: ConfigFields, sizes: DecoderSizes, theta fallback: Double
+  ) throws(ModelError) -> RoPEScaling {
+    let places = [try config.object("rope_parameters"), config].compactMap { $0 }
+    let theta = try first(places, "rope_theta").double("rope_theta", in: 2...1e15, default: fallback)
+    return RoPEScaling(theta: theta, headDim: sizes.headDim)
   }
 
   /// Unscaled frequencies of heads that rotate as a whole.
@@ -138,11 +170,13 @@ struct RoPEScaling {
     func pair(_ turns: Double) -> Double {
       width * log(original / (2 * .pi * turns)) / (2 * log(theta))
     }
-    let low = max(pair(fast).rounded(.down), 0)
-    var high = min(pair(slow).rounded(.up), width - 1)
+    // gpt-oss does not round the border to whole pairs.
+    let truncates = try scaling.bool("truncate", default: true)
+    let low = max(truncates ? pair(fast).rounded(.down) : pair(fast), 0)
+    var high = min(truncates ? pair(slow).rounded(.up) : pair(slow), width - 1)
     if high <= low { high = low + 0.001 }
 
-    func attenuation(_ mscale: Double) -> Double { factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1 }
+    func attenuation(_ mscale: Double) -> Double { Self.attenuation(factor, mscale: mscale) }
     let mscale = try scaling.double("mscale", in: 0...1e3, default: 1)
     let mscaleAll = try scaling.double("mscale_all_dim", in: 0...1e3, default: 0)
     let magnitude = try scaling.double(
@@ -152,6 +186,11 @@ struct RoPEScaling {
       return (1 - ramp) * inverse + ramp * inverse / factor
     }
     return RoPEFrequencies(inverse: inverse, magnitude: magnitude)
+  }
+
+  /// YaRN's factor of what is rotated by frequencies that were stretched.
+  static func attenuation(_ factor: Double, mscale: Double) -> Double {
+    factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1
   }
 
   /// Per-pair factors, one list for sequences within the original context and one for longer ones.

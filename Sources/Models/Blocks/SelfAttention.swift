@@ -5,10 +5,11 @@ import Compute
 /// `o(attend(rope(norm(q)), rope(norm(k)), norm(v)))` with [q | k | v] = qkv(h); norms and rotation where a layer has them.
 struct SelfAttention {
   private let shape: AttentionShape
-  private let keys: Keys
-  private let qkv: Linear  // [hidden] → [q | k | v], [q | k] or [q], as `keys` says
+  private let options: Options
+  /// [hidden] → [q | k | v], [q | k] or [q], as `options.keys` says, with gates behind.
+  private let qkv: Linear
   private let o: Linear  // [heads · headDim] → [hidden]
-  private let qNorm, kNorm, vNorm: [Float]?  // [headDim], shared by the heads
+  private let qNorm, kNorm, vNorm: [Float]?  // [headDim], or as wide as `HeadNorms` says
   /// Nil in layers without positions.
   private let rope: RoPE?
   /// The layer of the cache that is written or, with shared keys, read.
@@ -24,19 +25,57 @@ struct SelfAttention {
     case shared
   }
 
+  /// Norms of queries and keys.
+  enum HeadNorms {
+    case none
+    /// RMS of each head; the gain is shared by the heads.
+    case heads
+    /// RMS of all heads of a row together.
+    case projection
+    /// RMS of each head without a gain.
+    case plain
+    /// Layer norm of each head with a gain of its own, `[heads, headDim]`.
+    case layer
+  }
+
+  /// Modules under `self_attn`.
+  struct Names {
+    var q = "q_proj"
+    var k = "k_proj"
+    var v = "v_proj"
+    /// The three as one matrix, where a checkpoint has it.
+    var fused = "qkv_proj"
+    var o = "o_proj"
+    var qNorm = "q_norm"
+    var kNorm = "k_norm"
+  }
+
   /// What a layer has beyond projections.
   struct Options {
     var keys = Keys.own
-    /// q_norm and k_norm over each head, before the rotation.
-    var normsHeads = false
+    var norms = HeadNorms.none
+    /// Queries and keys are normalised after the rotation, not before.
+    var rotatesFirst = false
     /// A norm of the values too, which has no weights.
     var normsValues = false
     /// Whether config.json promises a bias of q, k and v, and one of o.
     var bias = false
     var outputBias = false
+    /// A score per head of queries that belongs to no key: the tensor `sinks`.
+    var hasSinks = false
+    /// Whether the step's factors of queries apply.
+    var growsQueries = true
+    /// Queries, keys and values from float32 activations in the fast mode too: for scores that nothing makes smaller.
+    var projectsExactly = false
+    /// q_proj has a gate beside each head's query: what the heads find is multiplied with its sigmoid.
+    var isGated = false
+    /// What keys and values are multiplied with.
+    var keyFactor: Float = 1
+    var valueFactor: Float = 1
+    var names = Names()
   }
 
-  /// Binds q_proj, k_proj and v_proj, or qkv_proj, where a checkpoint has one matrix; and o_proj.
+  /// Binds the projections and norms.
   ///
   /// - Parameters:
   ///   - layer: whose keys and values in the cache, counted over the layers that cache them.
@@ -46,42 +85,73 @@ struct SelfAttention {
     _ shape: AttentionShape, layer: Int, rope: RoPE?, _ options: Options, _ frame: DecoderFrame,
     _ weights: LayerLoader
   ) throws(ModelError) {
-    let (hidden, queries) = (frame.sizes.hidden, shape.heads * shape.headDim)
+    let (hidden, queries, names) = (frame.sizes.hidden, shape.heads * shape.headDim, options.names)
+    var shape = shape
+    if options.hasSinks { shape.sinks = try weights.vector("sinks", shape.heads) }
     self.shape = shape
-    keys = options.keys
-    qNorm = options.normsHeads ? try weights.norm("q_norm", shape.headDim) : nil
-    kNorm = options.normsHeads && keys != .shared ? try weights.norm("k_norm", shape.headDim) : nil
+    self.options = options
+    qNorm = try Self.gain(options.norms, names.qNorm, heads: shape.heads, shape.headDim, weights)
+    kNorm =
+      options.keys == .shared
+      ? nil : try Self.gain(options.norms, names.kNorm, heads: shape.kvHeads, shape.headDim, weights)
     vNorm = options.normsValues ? [Float](repeating: 1, count: shape.headDim) : nil
-    qkv = try weights.linear(
-      Self.projections(shape, keys, isFused: weights.has("qkv_proj.weight")), from: hidden, bias: options.bias
-    )
-    o = try weights.linear(["o_proj": hidden], from: queries, bias: options.outputBias)
+    qkv =
+      options.isGated
+      ? try Self.gatedProjections(shape, names, from: hidden, weights)
+      : try weights.linear(
+        Self.projections(shape, options, isFused: weights.hasModule(names.fused)), from: hidden,
+        bias: options.bias)
+    o = try weights.linear([names.o: hidden], from: queries, bias: options.outputBias)
     self.rope = rope
     cacheLayer = layer
     isLast = layer == frame.sizes.layers - 1
   }
 
+  private static func gain(
+    _ norms: HeadNorms, _ name: String, heads: Int, _ size: Int, _ weights: LayerLoader
+  ) throws(ModelError) -> [Float]? {
+    switch norms {
+    case .none: nil
+    case .heads: try weights.norm(name, size)
+    case .projection: try weights.norm(name, heads * size)
+    case .plain: [Float](repeating: 1, count: size)
+    case .layer: try weights.floats(name + ".weight", shape: [heads, size])
+    }
+  }
+
   /// Checkpoints may hold k_proj and v_proj of layers that share another's; nothing reads them.
   private static func projections(
-    _ shape: AttentionShape, _ keys: Keys, isFused: Bool
+    _ shape: AttentionShape, _ options: Options, isFused: Bool
   ) -> KeyValuePairs<String, Int> {
     let (queries, width) = (shape.heads * shape.headDim, shape.kvHeads * shape.headDim)
-    return switch keys {
-    case .own where isFused: ["qkv_proj": queries + 2 * width]
-    case .own: ["q_proj": queries, "k_proj": width, "v_proj": width]
-    case .alsoValues: ["q_proj": queries, "k_proj": width]
-    case .shared: ["q_proj": queries]
+    let names = options.names
+    return switch options.keys {
+    case .own where isFused: [names.fused: queries + 2 * width]
+    case .own: [names.q: queries, names.k: width, names.v: width]
+    case .alsoValues: [names.q: queries, names.k: width]
+    case .shared: [names.q: queries]
     }
+  }
+
+  /// q_proj has the rows of each head's query, then those of its gate; they are bound so that all queries come first.
+  private static func gatedProjections(
+    _ shape: AttentionShape, _ names: Names, from hidden: Int, _ weights: LayerLoader
+  ) throws(ModelError) -> Linear {
+    let (size, width) = (shape.headDim, shape.kvHeads * shape.headDim)
+    let both = try weights.map(names.q, rows: 2 * shape.heads * size, columns: hidden)
+    let starts = (0..<shape.heads).map { 2 * $0 * size }
+    return try weights.linear(
+      starts.map { both.rows($0..<$0 + size) } + [
+        weights.map(names.k, rows: width, columns: hidden),
+        weights.map(names.v, rows: width, columns: hidden),
+      ] + starts.map { both.rows($0 + size..<$0 + 2 * size) })
   }
 
   /// Bytes that a decode step reads.
   var byteCount: Int { qkv.byteCount + o.byteCount }
 
   /// What the layer keeps of a sequence; nil where it reads another's.
-  var cacheShape: LayerCache? {
-    guard keys != .shared else { return nil }
-    return .keysValues(KVLayerShape(kvHeads: shape.kvHeads, headDim: shape.headDim, window: shape.window))
-  }
+  var cacheShape: LayerCache? { options.keys == .shared ? nil : .keysValues(shape.cacheShape) }
 
   /// `h = attention(h)`, writing keys and values. The last layer shortens h, and x beside it, to the rows whose logits are
   /// requested: after its keys and values no other row is read.
@@ -98,26 +168,44 @@ struct SelfAttention {
   private func attend(_ h: Rows, _ step: DecoderStep) -> Rows {
     let (compute, epsilon) = (step.frame.compute, step.frame.sizes.epsilon)
     let (queries, width) = (shape.heads * shape.headDim, shape.kvHeads * shape.headDim)
-    let all = step.frame.projections(rows: h.count, queries + 2 * width)
+    let gates = options.isGated ? queries : 0
+    let all = step.frame.projections(rows: h.count, queries + 2 * width + gates)
     let q = all.columns(from: 0, count: queries)
     let k = all.columns(from: queries, count: width)
     let v = all.columns(from: queries + width, count: width)
-    qkv(h, into: all.columns(from: 0, count: qkv.rows))
-    if keys == .alsoValues {
+    let projected = all.columns(from: 0, count: qkv.rows)
+    if options.projectsExactly { qkv.exactly(h, into: projected) } else { qkv(h, into: projected) }
+    if options.keys == .alsoValues {
       for row in 0..<h.count { k.copyRow(row, to: v, at: row) }
     }
-    if let qNorm { compute.rmsNormHeads(q, gain: qNorm, epsilon: epsilon) }
-    if let rope { compute.rotate(q, headDim: shape.headDim, by: rope) }
-    if !step.queryFactors.isEmpty { compute.scaleRows(q, by: step.queryFactors) }
-    if keys != .shared {
-      if let kNorm { compute.rmsNormHeads(k, gain: kNorm, epsilon: epsilon) }
-      if let rope { compute.rotate(k, headDim: shape.headDim, by: rope) }
+    place(q, gain: qNorm, compute, epsilon)
+    if options.growsQueries, !step.queryFactors.isEmpty { compute.scaleRows(q, by: step.queryFactors) }
+    if options.keys != .shared {
+      if options.keyFactor != 1 { compute.scale(k, by: options.keyFactor) }
+      if options.valueFactor != 1 { compute.scale(v, by: options.valueFactor) }
+      place(k, gain: kNorm, compute, epsilon)
       if let vNorm { compute.rmsNormHeads(v, gain: vNorm, epsilon: epsilon) }
     }
     let out = step.frame.attended(rows: h.count, queries)
     compute.attend(
-      q, adding: keys == .shared ? nil : (k, v), shape: shape, layer: cacheLayer, of: step.cache,
+      q, adding: options.keys == .shared ? nil : (k, v), shape: shape, layer: cacheLayer, of: step.cache,
       at: step.layout, into: out)
+    if options.isGated {
+      compute.gatedSigmoid(all.columns(from: queries + 2 * width, count: gates), out, into: out)
+    }
     return out
+  }
+
+  /// Normalises and rotates queries or keys, in the order that the family has.
+  private func place(_ x: Rows, gain: [Float]?, _ compute: ComputeContext, _ epsilon: Float) {
+    if let rope, options.rotatesFirst { compute.rotate(x, headDim: shape.headDim, by: rope) }
+    if let gain {
+      if options.norms == .layer {
+        compute.layerNormHeads(x, size: shape.headDim, gain: gain, epsilon: epsilon)
+      } else {
+        compute.rmsNormHeads(x, gain: gain, epsilon: epsilon)
+      }
+    }
+    if let rope, !options.rotatesFirst { compute.rotate(x, headDim: shape.headDim, by: rope) }
   }
 }

@@ -79,7 +79,7 @@ package final class Gemma3n: CausalModel {
     let config = try Gemma3nConfig(fields)
     let (hidden, streams) = (config.sizes.hidden, config.streams)
     let frame = try DecoderFrame(config.sizes, rope: config.fullRope, checkpoint)
-    let localRope = RoPE(variants: config.localRope.variants)
+    let localRope = config.localRope.rope
     second = try GemmaSecondEmbedding(
       width: config.secondWidth, vocabulary: config.secondVocabulary, lowerLayers: config.sizes.layers,
       config.sizes, frame)
@@ -252,7 +252,7 @@ extension Gemma3n {
       postFeedforwardNorm: try norm("post_feedforward_layernorm"),
       attention: try SelfAttention(
         config.attention(index), layer: config.cacheLayer(index), rope: rope,
-        .init(keys: index < config.writers ? .own : .shared, normsHeads: true, normsValues: true), frame,
+        .init(keys: index < config.writers ? .own : .shared, norms: .heads, normsValues: true), frame,
         weights.at("self_attn")),
       gateUp: try mlp.linear(["gate_proj": width, "up_proj": width], from: hidden),
       down: try mlp.linear(["down_proj": hidden], from: width),

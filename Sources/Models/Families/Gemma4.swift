@@ -42,7 +42,7 @@ package final class Gemma4: CausalModel {
   init(_ fields: ConfigFields, towers: Gemma4Towers, _ checkpoint: LayerLoader) throws(ModelError) {
     let config = try Gemma4Config(fields)
     let frame = try DecoderFrame(config.sizes, rope: config.fullRope, checkpoint)
-    let localRope = RoPE(variants: config.localRope.variants)
+    let localRope = config.localRope.rope
     second =
       config.secondWidth > 0
       ? try GemmaSecondEmbedding(
@@ -70,9 +70,10 @@ package final class Gemma4: CausalModel {
       attention: try SelfAttention(
         config.attention(index), layer: config.cacheLayer(index), rope: rope,
         .init(
-          keys: config.keys(index), normsHeads: true, normsValues: true, bias: config.hasBias,
-          outputBias: config.hasBias), frame, weights.at("self_attn")),
-      mlp: try .dense(hidden, config.intermediate(index), activation: .gelu, weights.at("mlp")),
+          keys: config.keys(index), norms: .heads, normsValues: true, bias: config.hasBias,
+          outputBias: config.hasBias, projectsExactly: true), frame, weights.at("self_attn")),
+      mlp: .dense(
+        try DenseMLP(hidden, config.intermediate(index), activation: .gelu, weights.at("mlp"))),
       experts: try config.experts.map { sizes throws(ModelError) in
         try Gemma4Experts(sizes, config.sizes, weights)
       },

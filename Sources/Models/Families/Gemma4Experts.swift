@@ -10,10 +10,9 @@ import Compute
 final class Gemma4Experts {
   private let mlpNorm, inputNorm, outputNorm: [Float]  // [hidden]
   private let routerScale: [Float]  // [hidden], divided by √hidden
-  private let expertScales: [Float]  // [experts]
   private let router: Linear  // [hidden] → [experts]
   private let stack: ExpertStack
-  private let perRow: Int
+  private let rule: ExpertRule
   private let epsilon: Float
   private let compute: ComputeContext
 
@@ -25,18 +24,19 @@ final class Gemma4Experts {
     inputNorm = try weights.norm("pre_feedforward_layernorm_2", hidden)
     outputNorm = try weights.norm("post_feedforward_layernorm_2", hidden)
     routerScale = try weights.vector("router.scale", hidden).map { $0 / Float(hidden).squareRoot() }
-    expertScales = try weights.vector("router.per_expert_scale", sizes.count)
+    var rule = ExpertRule(perRow: sizes.perRow, scores: .chosen)
+    rule.expertScales = try weights.vector("router.per_expert_scale", sizes.count)
     router = try weights.linear(["router.proj": sizes.count], from: hidden)
     stack = try Experts.stacked(
-      sizes, hidden: hidden,
+      sizes, hidden: hidden, activation: .gelu,
       weights.at(weights.has("experts.gate_up_proj") ? "experts" : "experts.switch_glu"))
-    perRow = sizes.perRow
+    self.rule = rule
     epsilon = decoder.epsilon
     compute = weights.compute
   }
 
   /// Bytes that a decode step reads: the router and the chosen experts.
-  var byteCount: Int { router.byteCount + perRow * stack.bytesPerExpert }
+  var byteCount: Int { router.byteCount + rule.perRow * stack.bytesPerExpert }
 
   /// `m = norm1(m) + norm2(experts(norm(x)))`.
   ///
@@ -47,9 +47,9 @@ final class Gemma4Experts {
     compute.rmsNorm(m, gain: mlpNorm, epsilon: epsilon, into: m)
     compute.rmsNorm(x, gain: routerScale, epsilon: epsilon, into: h)
     router.exactly(h, into: scores)
-    routing.choose(scores, perRow: perRow, weighting: .chosen, scales: expertScales)
+    routing.choose(scores, by: rule)
     compute.rmsNorm(x, gain: inputNorm, epsilon: epsilon, into: h)
-    compute.multiply(h, by: stack, routing: routing, activation: .gelu, into: h)
+    compute.multiply(h, by: stack, routing: routing, into: h)
     compute.rmsNorm(h, gain: outputNorm, epsilon: epsilon, into: h)
     compute.add(h, to: m)
   }

@@ -2,7 +2,6 @@
 
 import Compute
 import JSON
-import Platform
 
 /// Everything about a decoder of `Llama` that is not a size.
 struct LlamaVariant {
@@ -14,30 +13,26 @@ struct LlamaVariant {
   private(set) var embeddingScale: Float = 1
   private(set) var residualScale: Float = 1
   private(set) var logitScale: Float = 1
-  /// Whether config.json promises biases of the projections in, out of attention, and of the MLP.
-  private(set) var biases: (qkv: Bool, output: Bool, mlp: Bool)
+  /// Biases and norms of attention.
+  private(set) var attention = SelfAttention.Options()
+  /// Whether config.json promises biases of the MLP.
+  private(set) var mlpBias: Bool
   /// The factor of attention scores.
   private(set) var scoreScale: Float
   private(set) var queryGrowth: QueryGrowth?
+  /// Whether a pair of RoPE is two neighbours (ERNIE 4.5).
+  private(set) var isInterleaved = false
   /// Instead of one MLP per layer (Mixtral).
   private(set) var experts: Experts.Sizes?
-
-  /// Queries grow with the logarithm of their position, in steps of the context before its extension (Ministral 3):
-  /// `1 + beta · ln(1 + ⌊position / original⌋)`.
-  struct QueryGrowth {
-    let beta: Double
-    let original: Double
-
-    func factor(at position: Int) -> Float {
-      Float(1 + beta * log(1 + (Double(position) / original).rounded(.down)))
-    }
-  }
 
   /// What a family's reference implementation takes for `max_position_embeddings` and `rope_theta` when they are absent.
   static func defaults(_ type: String) -> (contextLength: Int, theta: Double) {
     switch type {
     case "phi3": (4096, 10_000)
     case "qwen2": (32_768, 1_000_000)
+    case "ernie4_5": (131_072, 500_000)
+    case "seed_oss": (524_288, 10_000_000)
+    case "hunyuan_v1_dense": (32_768, 10_000)
     default: (2048, 10_000)
     }
   }
@@ -47,8 +42,9 @@ struct LlamaVariant {
     // In the configs of these `sliding_window` alone makes layers sliding; in Llama's `layer_types` must say so.
     let slides = ["mistral", "mixtral", "ministral3", "phi3"].contains(type)
     windows = try sizes.windows(config) { _ in slides }
-    let attentionBias = try config.bool("attention_bias", default: false)
-    biases = (attentionBias, attentionBias, try config.bool("mlp_bias", default: false))
+    attention.bias = try config.bool("attention_bias", default: false)
+    attention.outputBias = attention.bias
+    mlpBias = try config.bool("mlp_bias", default: false)
     rotates = [Bool](repeating: true, count: sizes.layers)
     scoreScale = 1 / Float(sizes.headDim).squareRoot()
     switch type {
@@ -57,21 +53,40 @@ struct LlamaVariant {
     case "mixtral":
       experts = try Experts.Sizes(
         config, count: "num_local_experts", perRow: "num_experts_per_tok", intermediate: "intermediate_size")
-    case "phi3": biases = (false, false, false)
+    case "phi3": (attention.bias, attention.outputBias, mlpBias) = (false, false, false)
     case "qwen2":
       windows = try Qwen3.windows(config, sizes)
-      biases = (true, false, false)
+      (attention.bias, attention.outputBias, mlpBias) = (true, false, false)
+    case "seed_oss": attention.outputBias = try config.bool("attention_out_bias", default: false)
+    case "ernie4_5":
+      isInterleaved = true
+      let bias = try config.bool("use_bias", default: false)
+      (attention.bias, attention.outputBias, mlpBias) = (bias, bias, bias)
+    case "hunyuan_v1_dense":
+      attention.norms = try config.bool("use_qk_norm", default: true) ? .heads : .none
+      attention.rotatesFirst = true
+      (attention.names.qNorm, attention.names.kNorm) = ("query_layernorm", "key_layernorm")
     case "smollm3": try readSmolLM3(config, sizes: sizes)
     default: break
     }
   }
 
-  /// The factors of the queries of a step's rows; none but in Ministral 3.
-  func queryFactors(_ batch: Batch) -> [Float] {
-    guard let queryGrowth else { return [] }
-    return batch.spans.flatMap { span in
-      span.tokens.indices.map { queryGrowth.factor(at: span.start + $0) }
+  /// The frequencies of all layers that rotate.
+  func rope(_ config: ConfigFields, sizes: DecoderSizes, theta: Double) throws(ModelError) -> RoPEScaling {
+    try RoPEScaling(config, sizes: sizes, theta: theta, interleaved: isInterleaved)
+  }
+
+  /// The MLP of a layer, or several to choose from.
+  func mlp(_ sizes: DecoderSizes, _ weights: LayerLoader) throws(ModelError) -> FeedForward {
+    guard let experts else {
+      return .dense(try DenseMLP(sizes.hidden, sizes.intermediate, bias: mlpBias, weights.at("mlp")))
     }
+    var options = Experts.Options()
+    options.names.single = .init(gate: "w1", up: "w3", down: "w2")
+    return .experts(
+      try Experts(
+        experts, hidden: sizes.hidden, rule: ExpertRule(perRow: experts.perRow, scores: .chosen), options,
+        weights.at("block_sparse_moe")))
   }
 
   private mutating func readGranite(_ config: ConfigFields) throws(ModelError) {

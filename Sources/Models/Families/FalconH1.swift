@@ -1,0 +1,85 @@
+// Falcon-H1: attention and Mamba 2 side by side in every layer, and multipliers at every branch.
+//
+// Source: arXiv:2507.22448; `FalconH1ForCausalLM` of transformers. MLX's converter multiplies most multipliers into the
+// weights, but misses that of keys, and gives that of attention's input to queries and keys alone: what it has missed is
+// applied here.
+
+import Compute
+
+/// Pre-norm decoders whose mixers are added: `x += mamba(n) + attention(n)`, `x += mlp(norm(x))`.
+enum FalconH1 {
+  static func decoder(_ config: ConfigFields, _ checkpoint: LayerLoader) throws(ModelError) -> Decoder {
+    let sizes = try DecoderSizes(config, contextLength: 262_144, tied: false)
+    let multipliers = try Multipliers(config)
+    // MLX's layout of the convolution tells of its converter.
+    let isConverted = storesTapsFirst(checkpoint)
+    guard isConverted || multipliers.areOne else {
+      throw .unsupportedSetting(
+        key: "ssm_multipliers and others", value: "of an original checkpoint",
+        supported: "MLX conversions, whose weights contain them")
+    }
+    var mamba = try Mamba2.Sizes(config)
+    mamba.norm =
+      try config.bool("mamba_rms_norm", default: false)
+      ? config.bool("mamba_norm_before_gate", default: true) ? .beforeGate : .afterGate : nil
+    if try config.int("mamba_d_ssm", in: 1...1 << 20, default: mamba.values) != mamba.values {
+      throw .invalidValue(
+        key: "mamba_d_ssm", found: "another width", expected: "mamba_n_heads · mamba_d_head = \(mamba.values)"
+      )
+    }
+    let bias = (
+      attention: try config.bool("attention_bias", default: false),
+      mlp: try config.bool("mlp_bias", default: false)
+    )
+    let rope = try RoPEScaling(config, sizes: sizes, theta: 100_000_000_000)
+    let frame = try DecoderFrame(sizes, rope: rope, names: .init(finalNorm: "final_layernorm"), checkpoint)
+    var options = SelfAttention.Options(bias: bias.attention, outputBias: bias.attention)
+    options.keyFactor = multipliers.key
+    options.valueFactor = multipliers.attentionIn
+    let layers = try frame.layers { index, weights throws(ModelError) in
+      let attention = try SelfAttention(
+        sizes.attention(window: nil), layer: index, rope: frame.rope, options, frame,
+        weights.at("self_attn"))
+      let mixer = try Mamba2(mamba, layer: index, hidden: sizes.hidden, weights.at("mamba"))
+      return DecoderLayer(
+        attentionNorms: try .before("input_layernorm", sizes, weights), attention: .beside(attention, mixer),
+        mlpNorms: try .before("pre_ff_layernorm", sizes, weights),
+        mlp: .dense(
+          try DenseMLP(sizes.hidden, sizes.intermediate, bias: bias.mlp, weights.at("feed_forward"))))
+    }
+    // An embedding that is also the head contains the embedding's multiplier.
+    let isTied = frame.isTied && isConverted
+    return Decoder(
+      frame, layers, scales: .init(logits: isTied ? multipliers.head / multipliers.embedding : 1))
+  }
+
+  private static func storesTapsFirst(_ checkpoint: LayerLoader) -> Bool {
+    let name = checkpoint.names.first { $0.hasSuffix("mamba.conv1d.weight") }
+    return name.flatMap { checkpoint.shape(of: $0) }?.last == 1
+  }
+
+  /// The multipliers of config.json.
+  private struct Multipliers {
+    let embedding, head, key, attentionIn: Float
+    /// Whether all of them are 1, so that it does not matter whether the weights contain them.
+    let areOne: Bool
+
+    init(_ config: ConfigFields) throws(ModelError) {
+      func factor(_ key: String) throws(ModelError) -> Float {
+        Float(try config.double(key, in: 1e-6...1e6, default: 1))
+      }
+      embedding = try factor("embedding_multiplier")
+      head = try factor("lm_head_multiplier")
+      key = try factor("key_multiplier")
+      attentionIn = try factor("attention_in_multiplier")
+      var others = [
+        embedding, head, key, attentionIn, try factor("attention_out_multiplier"),
+        try factor("ssm_in_multiplier"), try factor("ssm_out_multiplier"),
+      ]
+      for (key, count) in [("ssm_multipliers", 5), ("mlp_multipliers", 2)] where config.has(key) {
+        others += try config.doubles(key, count: count, in: 1e-6...1e6).map { Float($0) }
+      }
+      areOne = others.allSatisfy { $0 == 1 }
+    }
+  }
+}
