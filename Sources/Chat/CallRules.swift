@@ -47,8 +47,14 @@ extension OutputFormat {
     let writer = CallWriter(tokenizer: tokenizer, maxCalls: rules.maxCalls)
     let calls = try syntax.pattern(of: rules.tools, writer)
     if rules.isForced { return calls }
-    if let content = rules.content { return .choice([calls, content]) }
-    return syntax.mixed(calls)
+    if let content = rules.content { return .choice([calls, framed(content, tokenizer: tokenizer)]) }
+    return syntax.mixed(calls, writer)
+  }
+
+  /// Content as the answer holds it: in gpt-oss behind the header of its channel.
+  package func framed(_ content: Pattern, tokenizer: Tokenizer) -> Pattern {
+    guard toolSyntax == .harmony else { return content }
+    return HarmonyCalls.final(content, CallWriter(tokenizer: tokenizer, maxCalls: nil))
   }
 
   /// One call of a tool.
@@ -97,7 +103,7 @@ struct CallWriter {
 
 extension CallSyntax {
   /// Free text, and calls after it: what opens a call in the text is a call.
-  func mixed(_ calls: Pattern) -> Pattern {
+  func mixed(_ calls: Pattern, _ writer: CallWriter) -> Pattern {
     .sequence([
       .text(excluding: openings.map { Bytes.text($0.marker) }), .choice([.literal(""), calls]),
     ])
@@ -120,7 +126,7 @@ extension LlamaCalls {
   }
 
   /// Nothing but its beginning tells a call from text, so text does not begin with a brace.
-  func mixed(_ calls: Pattern) -> Pattern {
+  func mixed(_ calls: Pattern, _ writer: CallWriter) -> Pattern {
     .choice([
       .literal(""), calls,
       .sequence([.regex("[^{\\s]"), .text(excluding: ["<|python_tag|>"])]),

@@ -77,7 +77,8 @@ package final class ChatTemplate: Sendable {
 
   private func preparation(of conversation: Conversation) -> MessagePreparation {
     MessagePreparation(
-      capabilities: variant(for: conversation).capabilities, reasoning: format.reasoningMarkers)
+      capabilities: variant(for: conversation).capabilities, reasoning: format.reasoningMarkers,
+      isHarmony: format.toolSyntax == .harmony)
   }
 
   func render(prepared conversation: Conversation) throws(ChatError) -> String {

@@ -6,6 +6,8 @@ struct MessagePreparation {
   let capabilities: TemplateCapabilities
   /// Around the reasoning that clients leave in earlier answers.
   let reasoning: ReasoningMarkers
+  /// Whether the template is that of gpt-oss.
+  var isHarmony = false
 
   struct Prepared {
     var messages: [JSONValue]
@@ -26,6 +28,7 @@ struct MessagePreparation {
     nameToolResults(&messages)
     if capabilities.needsSingleCalls { messages = splitCalls(messages) }
     if capabilities.foldsResults { messages = foldResults(messages) }
+    if isHarmony { messages = HarmonyMessages.prepare(messages) }
     if capabilities.needsShortCallIDs { shortenCallIDs(&messages) }
     var result = conversation
     result.messages = messages.map(JSONValue.object)
@@ -40,6 +43,7 @@ struct MessagePreparation {
       messages = PhiMessages.prepare(messages, tools: tools)
       tools = []
     }
+    if capabilities.writesCallsAsText { messages = messages.map(PythonCalls.written) }
     if !capabilities.takesSystemRole { mergeSystem(&messages) }
     if capabilities.needsAlternation { messages = merged(messages) }
     return Prepared(messages: messages.map(JSONValue.object), tools: tools)
@@ -183,9 +187,10 @@ struct MessagePreparation {
         results.append(messages[index])
         index += 1
       }
-      for call in calls {
+      for (place, call) in calls.enumerated() {
         var single = message
         single["tool_calls"] = [call]
+        if isHarmony, place > 0 { (single["content"], single["reasoning_content"]) = ("", nil) }
         result.append(single)
         if let at = results.firstIndex(where: {
           $0["tool_call_id"] != nil && $0["tool_call_id"] == call["id"]

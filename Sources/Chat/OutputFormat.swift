@@ -18,8 +18,26 @@ package struct OutputFormat: Sendable, Equatable {
     case phi
     /// `<|tool_call>call:name{...}<tool_call|>`: Gemma 4.
     case gemma
+    /// `<|tool_call_start|>[name(key="value")]<|tool_call_end|>`: LFM2.
+    case python
     /// `[TOOL_CALLS]` and an array, or name and arguments: Mistral.
     case mistral
+    /// Messages to tools in a channel: gpt-oss.
+    case harmony
+    /// `<tool_call>name<arg_key>..</arg_key><arg_value>..</arg_value></tool_call>`: GLM-4.5 and later.
+    case glm
+    /// `<minimax:tool_call><invoke name="f"><parameter name="k">..`: MiniMax-M2.
+    case minimax
+    /// `<｜DSML｜function_calls>` with `invoke` elements: DeepSeek V3.2 and V4.
+    case dsml
+    /// `<|tool_calls_section_begin|>` and calls between tokens: Kimi K2.
+    case kimi
+    /// `<｜tool▁calls▁begin｜>` and calls between tokens: DeepSeek V3 to V3.1.
+    case deepseek
+    /// `<|START_ACTION|>[{"tool_name", "parameters"}]<|END_ACTION|>`: Command-R7B.
+    case command
+    /// `<seed:tool_call><function=name>...`: Seed-OSS.
+    case seed
   }
 
   /// The markers around reasoning.
@@ -30,6 +48,12 @@ package struct OutputFormat: Sendable, Equatable {
     case channel
     /// `[THINK]...[/THINK]`: Mistral.
     case brackets
+    /// A message in a channel of its own: gpt-oss.
+    case harmony
+    /// `<seed:think>...</seed:think>`: Seed-OSS.
+    case seed
+    /// `<|START_THINKING|>...<|END_THINKING|>`: Command-R7B.
+    case command
   }
 
   package let toolSyntax: ToolSyntax
@@ -42,6 +66,11 @@ package struct OutputFormat: Sendable, Equatable {
   package let supportsEffort: Bool
   /// How a Mistral model writes a call after its marker.
   let mistralCall: MistralCalls.Form
+  /// Whether a GLM template writes line breaks within a call.
+  let glmBreaksLines: Bool
+  /// Which of DeepSeek's ways of writing calls a template has.
+  let dsml: InvokeCalls.Dialect
+  let deepSeekCall: SectionCalls.Dialect
 
   /// Whether calls of tools can be told from content.
   package var supportsTools: Bool { toolSyntax != .none }
@@ -49,8 +78,27 @@ package struct OutputFormat: Sendable, Equatable {
   /// Derives the format from the text of a chat template.
   package init(templateSource source: String) {
     func has(_ part: String) -> Bool { Bytes.contains(source, part) }
-    if has("<|tool_call>"), has("<tool_call|>") {
+    let isHarmony = has("<|channel|>") && has("<|message|>") && has("<|start|>assistant")
+    if isHarmony {
+      toolSyntax = .harmony
+    } else if has("<|tool_call>"), has("<tool_call|>") {
       toolSyntax = .gemma
+    } else if has("<|tool_call_start|>") || has("<|tool_list_start|>") {
+      toolSyntax = .python
+    } else if has("｜DSML｜") {
+      toolSyntax = .dsml
+    } else if has("<arg_key>") {
+      toolSyntax = .glm
+    } else if has("<seed:tool_call>") {
+      toolSyntax = .seed
+    } else if has("<minimax:tool_call>") {
+      toolSyntax = .minimax
+    } else if has("<|tool_calls_section_begin|>") {
+      toolSyntax = .kimi
+    } else if has("<｜tool▁calls▁begin｜>") {
+      toolSyntax = .deepseek
+    } else if has("<|START_ACTION|>") {
+      toolSyntax = .command
     } else if has("<tool_call>"), has("<function=") {
       toolSyntax = .xml
     } else if has("[TOOL_CALLS]") {
@@ -64,20 +112,31 @@ package struct OutputFormat: Sendable, Equatable {
     } else {
       toolSyntax = .none
     }
-    if has("<|channel>") {
+    if isHarmony {
+      reasoning = .harmony
+    } else if has("<|channel>") {
       reasoning = .channel
     } else if has("[THINK]") {
       reasoning = .brackets
+    } else if has("<seed:think>") {
+      reasoning = .seed
+    } else if has("<|START_THINKING|>") {
+      reasoning = .command
     } else {
       reasoning = .think
     }
     // Phi-4-mini-reasoning writes `<think>` as ordinary text and is known by nothing but its system text.
     supportsReasoning =
-      has("<|channel>") || has("[THINK]") || has("<think>") || has("</think>")
+      reasoning == .harmony || reasoning == .seed || reasoning == .command || has("<|channel>")
+      || has("[THINK]") || has("<think>") || has("</think>")
       || has("Your name is Phi, an AI math expert")
     supportsThinkingSwitch = has("enable_thinking")
     supportsEffort = has("reasoning_effort")
     mistralCall = has("[CALL_ID]") ? .identified : has("[ARGS]") ? .named : .array
+    glmBreaksLines = has("\n<arg_key>")
+    dsml = has("'tool_calls>") || has("｜DSML｜tool_calls>") ? .deepSeek4 : .deepSeek
+    // V3 writes the kind of tool before its name, and arguments in a block of code.
+    deepSeekCall = has("```json") ? .deepSeek : .deepSeek31
   }
 
   /// A parser for one reply.
@@ -87,6 +146,9 @@ package struct OutputFormat: Sendable, Equatable {
   ///   - tools: the tools of the request; nil when it has none, then all text outside reasoning is content.
   package func makeParser(promptTail: String, tools: [JSONValue]?) -> OutputParser {
     let schemas = tools.map { ToolSchemas($0) }
+    if toolSyntax == .harmony {
+      return OutputParser(harmony: HarmonyParser(promptTail: promptTail, tools: schemas))
+    }
     return OutputParser(
       reasoning: ReasoningSplitter(
         reasoningMarkers, startsInside: startsInsideReasoning(promptTail: promptTail)),
@@ -103,7 +165,16 @@ package struct OutputFormat: Sendable, Equatable {
     case .llama: LlamaCalls(tools: tools)
     case .phi: PhiCalls()
     case .gemma: GemmaCalls()
+    case .python: PythonCalls()
     case .mistral: MistralCalls(form: mistralCall)
+    case .harmony: HarmonyCalls()
+    case .glm: GLMCalls(tools: tools, breaksLines: glmBreaksLines)
+    case .minimax: InvokeCalls(tools: tools, dialect: .miniMax)
+    case .dsml: InvokeCalls(tools: tools, dialect: dsml)
+    case .kimi: SectionCalls(dialect: .kimi)
+    case .deepseek: SectionCalls(dialect: deepSeekCall)
+    case .command: CommandCalls()
+    case .seed: XMLCalls(tools: tools, isSeed: true)
     }
   }
 }
@@ -124,8 +195,35 @@ struct ToolSchemas: Sendable {
 
   func contains(_ name: String) -> Bool { parameters[ByteKey(name)] != nil }
 
-  /// The schema of one parameter of one tool.
-  func schema(of parameter: String, in tool: String) -> JSONValue? {
-    parameters[ByteKey(tool)]?["properties"]?[parameter]
+  /// The value of raw text by the type that the parameter's schema names; text that does not fit stays text.
+  func value(of text: String, as parameter: String, in tool: String) -> JSONValue {
+    let types = Self.types(of: parameters[ByteKey(tool)]?["properties"]?[parameter], depth: 0)
+    if types.contains("string"), !(types.contains("null") && text == "null") { return .string(text) }
+    guard let value = try? JSONValue(parsing: text) else {
+      switch text {
+      case "True" where types.contains("boolean"): return true
+      case "False" where types.contains("boolean"): return false
+      case "None" where types.contains("null"): return .null
+      default: return .string(text)
+      }
+    }
+    // A quoted string keeps its quotes: these formats have none of their own.
+    if case .string = value { return .string(text) }
+    return value
+  }
+
+  /// What a schema allows, by `type`, `anyOf`, or the values that it lists.
+  private static func types(of schema: JSONValue?, depth: Int) -> [String] {
+    guard let schema, depth < 8 else { return [] }
+    switch schema["type"] {
+    case .string(let type): return [type]
+    case .array(let list): return list.compactMap(\.stringValue)
+    default: break
+    }
+    if let branches = (schema["anyOf"] ?? schema["oneOf"])?.arrayValue {
+      return branches.prefix(64).flatMap { types(of: $0, depth: depth + 1) }
+    }
+    let values = schema["enum"]?.arrayValue ?? []
+    return !values.isEmpty && values.allSatisfy { $0.stringValue != nil } ? ["string"] : []
   }
 }

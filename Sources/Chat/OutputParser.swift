@@ -1,6 +1,6 @@
 // The text of a reply, piece by piece, into content, reasoning and tool calls.
 //
-// Two stages: `ReasoningSplitter` separates reasoning, `ToolCallSplitter` takes the calls out of the rest. Both
+// gpt-oss has a parser of its own (`HarmonyParser`). For the others two stages: `ReasoningSplitter` separates reasoning, `ToolCallSplitter` takes the calls out of the rest. Both
 // hold back what could be the beginning of a marker, and whitespace that belongs to none of the parts when a
 // marker follows. What the events say in the end does not depend on how the text was cut into pieces.
 
@@ -24,19 +24,28 @@ package enum OutputEvent: Sendable, Equatable {
 package struct OutputParser: Sendable {
   private var reasoning: ReasoningSplitter
   private var calls: ToolCallSplitter?
+  /// In place of the two, for gpt-oss.
+  private var harmony: HarmonyParser?
 
   init(reasoning: ReasoningSplitter, calls: ToolCallSplitter?) {
     self.reasoning = reasoning
     self.calls = calls
   }
 
+  init(harmony: HarmonyParser) {
+    self.harmony = harmony
+    reasoning = ReasoningSplitter(OutputFormat.Reasoning.harmony.markers, startsInside: false)
+  }
+
   /// Takes more text; gives what is certain.
   package mutating func feed(_ text: String) -> [OutputEvent] {
-    split(reasoning.feed(Array(text.utf8)))
+    if let events = harmony?.feed(Array(text.utf8)) { return Self.joined(events) }
+    return split(reasoning.feed(Array(text.utf8)))
   }
 
   /// The reply has ended: gives the rest. A call that is not finished becomes content.
   package mutating func finish() -> [OutputEvent] {
+    if let events = harmony?.finish() { return Self.joined(events) }
     var events = split(reasoning.finish())
     if let rest = calls?.finish() { events = Self.joined(events + rest) }
     return events

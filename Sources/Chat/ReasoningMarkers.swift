@@ -39,6 +39,18 @@ extension OutputFormat.Reasoning {
       ReasoningMarkers(
         open: "<|channel>", close: "<channel|>", label: "thought\n", opensAnywhere: true, lead: "\n",
         separator: "")
+    case .seed:
+      ReasoningMarkers(
+        open: "<seed:think>", close: "</seed:think>", label: "", opensAnywhere: false, lead: "\n",
+        separator: "")
+    case .command:
+      ReasoningMarkers(
+        open: "<|START_THINKING|>", close: "<|END_THINKING|>", label: "", opensAnywhere: false, lead: "",
+        separator: "")
+    case .harmony:
+      ReasoningMarkers(
+        open: "<|channel|>analysis<|message|>", close: "<|end|>", label: "", opensAnywhere: true, lead: "",
+        separator: "<|start|>assistant")
     }
   }
 }
@@ -55,15 +67,29 @@ extension OutputFormat {
   }
 
   /// Special tokens that parsers look for.
-  private static let markers = Set(Reasoning.allCases.flatMap { [$0.markers.open, $0.markers.close] }).union([
+  private static let markers = Set(
+    Reasoning.allCases.filter { $0 != .harmony }.flatMap { [$0.markers.open, $0.markers.close] }
+  ).union([
     "<tool_call>", "</tool_call>", "<|tool_call>", "<tool_call|>", "<|\"|>", "<|tool_call|>",
     "<|/tool_call|>",
     "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]", "<|python_tag|>",
+    "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "<seed:tool_call>", "</seed:tool_call>",
+    "<minimax:tool_call>", "</minimax:tool_call>", "<|tool_calls_section_begin|>", "<|tool_call_begin|>",
+    "<|tool_call_argument_begin|>", "<|tool_call_end|>", "<|tool_calls_section_end|>",
+    "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>",
+    "｜DSML｜", "<|START_ACTION|>", "<|END_ACTION|>",
   ])
+
+  /// Those of gpt-oss. Other vocabularies have some of these words for other ends.
+  private static let harmonyMarkers: Set = [
+    "<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|call|>", "<|return|>",
+  ]
 
   /// Special tokens that say nothing to a parser: they have no text for the client.
   package static func silentTokens(of tokenizer: Tokenizer) -> Set<Int32> {
     let ids = 0..<Int32(clamping: tokenizer.vocabularySize)
+    let isHarmony = ["<|channel|>", "<|message|>"].allSatisfy { tokenizer.id(of: $0) != nil }
+    let markers = isHarmony ? Self.markers.union(harmonyMarkers) : Self.markers
     return Set(
       ids.lazy.filter { id in
         tokenizer.isSpecial(id) && !markers.contains(tokenizer.token(of: id) ?? "")

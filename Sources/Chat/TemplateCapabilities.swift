@@ -64,6 +64,8 @@ struct TemplateCapabilities: Sendable, Equatable {
   var needsArgumentText = false
   /// Only one call per message is taken.
   var needsSingleCalls = false
+  /// The template prints contents alone: calls are written into them (LFM2).
+  var writesCallsAsText = false
   /// Results of calls stand in the message with the calls, as `tool_responses` (the first templates of Gemma 4).
   var foldsResults = false
   var emptyContent = EmptyContent.text
@@ -73,9 +75,11 @@ struct TemplateCapabilities: Sendable, Equatable {
   var stripsReasoning = false
 
   init(source: String, probe: TemplateProbe) {
-    takesDeveloperRole = Bytes.contains(source, "developer")
+    takesDeveloperRole = ["\"developer\"", "'developer'"].contains { Bytes.contains(source, $0) }
     needsShortCallIDs = Bytes.contains(source, "!= 9")
-    stripsReasoning = OutputFormat.Reasoning.allCases.contains { Bytes.contains(source, $0.markers.close) }
+    stripsReasoning = OutputFormat.Reasoning.allCases.contains {
+      $0 != .harmony && Bytes.contains(source, $0.markers.close)
+    }
     probeRoles(probe)
     probeTools(probe, source)
   }
@@ -125,9 +129,9 @@ struct TemplateCapabilities: Sendable, Equatable {
       message["content"] = content
       return .object(message)
     }
-    func shows(_ content: JSONValue?, _ calls: [JSONValue]) -> Bool {
+    func shows(_ content: JSONValue?, _ calls: [JSONValue], _ words: [String] = ["probe-value"]) -> Bool {
       guard let text = probe.render([user, message(content, calls)], tools: [tool]) else { return false }
-      return Bytes.contains(text, "probe-value") && !Bytes.contains(text, "None")
+      return words.allSatisfy { Bytes.contains(text, $0) } && !Bytes.contains(text, "None")
     }
     let object: JSONValue = ["probe_key": "probe-value"]
     let variants: [(EmptyContent, JSONValue?)] = [(.text, ""), (.null, .null), (.absent, nil)]
@@ -137,7 +141,10 @@ struct TemplateCapabilities: Sendable, Equatable {
       else { continue }
       emptyContent = kind
       needsArgumentText = arguments == asText
-      needsSingleCalls = !shows(content, [call("probe1234", arguments), call("probe1235", arguments)])
+      let other: JSONValue = ["probe_key": "probe-other"]
+      let second = arguments == asText ? .string(other.text) : other
+      needsSingleCalls = !shows(
+        content, [call("probe1234", arguments), call("probe1235", second)], ["probe-value", "probe-other"])
       if Bytes.contains(source, "tool_responses") {
         let result: JSONValue = [
           "role": "tool", "tool_call_id": "probe1234", "name": "probe_tool", "content": "probe-result",
@@ -148,5 +155,6 @@ struct TemplateCapabilities: Sendable, Equatable {
       }
       return
     }
+    writesCallsAsText = Bytes.contains(source, "<|tool_list_start|>")
   }
 }

@@ -41,7 +41,7 @@ protocol CallSyntax: Sendable {
   func pattern(of tools: [CallableTool], _ writer: CallWriter) throws(GrammarError) -> Pattern
 
   /// Text that may hold calls of this pattern, or none.
-  func mixed(_ calls: Pattern) -> Pattern
+  func mixed(_ calls: Pattern, _ writer: CallWriter) -> Pattern
 
   /// The calls in the text between the markers; nil when it is malformed.
   func calls(in body: [UInt8]) -> [ToolCall]?

@@ -53,7 +53,7 @@ enum ToolCallText {
     while try reader.nextKey(into: &key) {
       let value = try Array(text[reader.skipValue()])
       switch Bytes.text(key) {
-      case "name": name = (try? JSONValue(parsing: value))?.stringValue
+      case "name", "tool_name": name = (try? JSONValue(parsing: value))?.stringValue
       case "arguments", "parameters": arguments = value
       case "function" where value.first == UInt8(ascii: "{"): return try call(in: value)
       case "function" where name == nil: name = (try? JSONValue(parsing: value))?.stringValue

@@ -86,12 +86,87 @@ private struct Family: Sendable, CustomTestStringConvertible {
       two: "<|tool_call>call:f{a:<|\"|>x<|\"|>,n:1}<tool_call|><|tool_call>call:g{}<tool_call|>",
       bad: "<|tool_call>call:f{a:<|\"|>x<|\"|>,n:<|\"|>1<|\"|>}<tool_call|>"),
     Family(
+      testDescription: "python", source: "<|tool_call_start|>",
+      one: #"<|tool_call_start|>[f(a="x", n=1)]<|tool_call_end|>"#,
+      two: #"<|tool_call_start|>[f(a="x", n=1), g()]<|tool_call_end|>"#,
+      bad: #"<|tool_call_start|>[f(a="x", n="1")]<|tool_call_end|>"#),
+    Family(
       testDescription: "xml", source: "<tool_call><function=",
       one:
         "<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>",
       two:
         "<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=g>\n</function>\n</tool_call>",
       bad: "<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n<parameter=n>\none\n</parameter>\n"),
+    Family(
+      testDescription: "seed", source: "<seed:tool_call><function=",
+      one:
+        "<seed:tool_call>\n<function=f>\n<parameter=a>x</parameter>\n<parameter=n>1</parameter>\n</function>\n</seed:tool_call>",
+      two:
+        "<seed:tool_call>\n<function=f>\n<parameter=a>x</parameter>\n<parameter=n>1</parameter>\n</function>\n</seed:tool_call>\n<seed:tool_call>\n<function=g>\n</function>\n</seed:tool_call>",
+      bad: "<seed:tool_call>\n<function=f>\n<parameter=a>x</parameter>\n<parameter=n>one</parameter>\n"),
+    Family(
+      testDescription: "glm with line breaks", source: "<tool_call>{f}\n<arg_key>k</arg_key>",
+      one:
+        "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x</arg_value>\n<arg_key>n</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
+      two:
+        "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x</arg_value>\n<arg_key>n</arg_key>\n<arg_value>1</arg_value>\n</tool_call>\n<tool_call>g\n</tool_call>",
+      bad:
+        "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x</arg_value>\n<arg_key>n</arg_key>\n<arg_value>one</arg_value>\n</tool_call>"
+    ),
+    Family(
+      testDescription: "glm", source: "<tool_call>{f}<arg_key>k</arg_key>",
+      one:
+        "<tool_call>f<arg_key>a</arg_key><arg_value>x</arg_value><arg_key>n</arg_key><arg_value>1</arg_value></tool_call>",
+      two:
+        "<tool_call>f<arg_key>a</arg_key><arg_value>x</arg_value><arg_key>n</arg_key><arg_value>1</arg_value></tool_call><tool_call>g</tool_call>",
+      bad: "<tool_call>f<arg_key>a</arg_key><arg_value>x</arg_value></tool_call>"),
+    Family(
+      testDescription: "minimax", source: "<minimax:tool_call>",
+      one:
+        "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"a\">x</parameter>\n<parameter name=\"n\">1</parameter>\n</invoke>\n</minimax:tool_call>",
+      two:
+        "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"a\">x</parameter>\n<parameter name=\"n\">1</parameter>\n</invoke>\n<invoke name=\"g\">\n</invoke>\n</minimax:tool_call>",
+      bad: "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"n\">1</parameter>\n"),
+    Family(
+      testDescription: "dsml", source: "<｜DSML｜function_calls>",
+      one:
+        "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a\" string=\"true\">x</｜DSML｜parameter>\n<｜DSML｜parameter name=\"n\" string=\"false\">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+      two:
+        "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a\" string=\"true\">x</｜DSML｜parameter>\n<｜DSML｜parameter name=\"n\" string=\"false\">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"g\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+      bad: "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n</｜DSML｜invoke>\n"),
+    Family(
+      testDescription: "kimi", source: "<|tool_calls_section_begin|>",
+      one:
+        #"<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"a": "x", "n": 1}<|tool_call_end|><|tool_calls_section_end|>"#,
+      two:
+        #"<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"a": "x", "n": 1}<|tool_call_end|><|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>"#,
+      bad:
+        #"<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"a": "x"}<|tool_call_end|><|tool_calls_section_end|>"#
+    ),
+    Family(
+      testDescription: "deepseek", source: "<｜tool▁calls▁begin｜> ```json",
+      one:
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": \"x\", \"n\": 1}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+      two:
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": \"x\", \"n\": 1}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+      bad:
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+    ),
+    Family(
+      testDescription: "deepseek 3.1", source: "<｜tool▁calls▁begin｜>",
+      one:
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\": \"x\", \"n\": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+      two:
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\": \"x\", \"n\": 1}<｜tool▁call▁end｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+      bad:
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"),
+    Family(
+      testDescription: "command", source: "<|START_ACTION|>",
+      one:
+        #"<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {"a": "x", "n": 1}}]<|END_ACTION|>"#,
+      two:
+        #"<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {"a": "x", "n": 1}}, {"tool_call_id": "1", "tool_name": "g", "parameters": {}}]<|END_ACTION|>"#,
+      bad: #"<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {}}]<|END_ACTION|>"#),
   ]
 }
 
@@ -184,6 +259,30 @@ struct CallPatternTests {
     rules.tools = ["f", "g"].map { CallableTool(name: $0, arguments: .anyObject) }
     #expect(try allows(family.one, family.source, rules))
     #expect(try allows(family.two, family.source, rules))
+  }
+
+  // MARK: Harmony
+
+  private static let harmony = "<|start|>assistant<|channel|>analysis<|message|>"
+
+  @Test func `gpt-oss's calls and answers have a header`() throws {
+    let call = #"<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": "x", "n": 1}"#
+    let other = #" to=functions.f<|channel|>commentary json<|message|>{"a": "x", "n": 1}"#
+    let answer = "<|channel|>final<|message|>yes"
+    for text in [call, other] {
+      #expect(try allows(text, Self.harmony, rules()))
+      #expect(try allows(text, Self.harmony, rules(forced: false)))
+      #expect(parsed(text, Self.harmony) == [#"f {"a":"x","n":1}"#])
+    }
+    #expect(try !allows(answer, Self.harmony, rules()))
+    #expect(try !allows(call.replacing("1}", with: "\"1\"}"), Self.harmony, rules()))
+    #expect(try allows(answer, Self.harmony, rules(forced: false)))
+    let word = "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant"
+    #expect(try allows(word + call, Self.harmony, rules(forced: false)))
+    #expect(try !allows("yes", Self.harmony, rules(forced: false)))
+    let formed = rules(forced: false, content: .literal("yes"))
+    #expect(try allows(answer, Self.harmony, formed) && allows(call, Self.harmony, formed))
+    #expect(try !allows(answer + "!", Self.harmony, formed))
   }
 
   // MARK: Gemma and XML

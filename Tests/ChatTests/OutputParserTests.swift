@@ -11,6 +11,7 @@ private let llama = "<|python_tag|>"
 private let phi = "<|tool_call|>"
 private let gemma = "<|tool_call><tool_call|><|channel>"
 private let mistral = "[TOOL_CALLS][THINK]"
+private let harmony = "<|start|>assistant<|channel|>analysis<|message|>"
 private let xml = think + "<tool_call><function="
 
 extension OutputFormat {
@@ -331,6 +332,29 @@ private func parse(
     #expect(parse(broken, xml, tools: ["g"]) == [.content(broken)])
   }
 
+  @Test func `Python calls are read as literals`() {
+    let lfm = "<|tool_call_start|><think>"
+    func calls(_ text: String) -> [Part] {
+      parse("<|tool_call_start|>\(text)<|tool_call_end|>", lfm, tools: ["f", "g"])
+    }
+    #expect(
+      calls(#"[f(a='it\'s, (b)', n=-2.5e3, l=[1, "x", (True, None)], d={'k': {"m": False}}), g()]"#) == [
+        .toolCall(
+          name: "f",
+          arguments: #"{"a":"it's, (b)","n":-2500.0,"l":[1,"x",[true,null]],"d":{"k":{"m":false}}}"#),
+        .toolCall(name: "g", arguments: "{}"),
+      ])
+    #expect(
+      calls(#"[f(a="caf\u00e9 \xe9 \ud83d\ude00\n" 'b', n=1_000,)]"#) == [
+        .toolCall(name: "f", arguments: #"{"a":"café é 😀\nb","n":1000}"#)
+      ])
+    #expect(calls("f(a=true)") == [.toolCall(name: "f", arguments: #"{"a":true}"#)])
+    for broken in ["[]", "[f(a=x)]", "[f(1)]", "[f(a=1]", "[f(a=1) g()]", "[f(a='x)]", "[f(a=1)] and"] {
+      let text = "<|tool_call_start|>\(broken)<|tool_call_end|>"
+      #expect(parse(text, lfm, tools: ["f"]) == [.content(text)], "\(broken)")
+    }
+  }
+
   // MARK: Streaming
 
   private func streamed(_ text: String, _ template: String, tools: [String] = ["f", "g"]) -> [OutputEvent] {
@@ -451,6 +475,120 @@ private func parse(
   @Test func `an array in the place of a call is none`() {
     let text = #"<tool_call>[["name", "f"]]</tool_call>"#
     #expect(parse(text, qwen, tools: ["f"]) == [.content(text)])
+  }
+
+  // MARK: Harmony
+
+  @Test func `gpt-oss's channels are reasoning, content and calls`() {
+    #expect(
+      parse(
+        "<|channel|>analysis<|message|>The user wants x.<|end|><|start|>assistant<|channel|>final<|message|>Paris.",
+        harmony) == [.reasoning("The user wants x."), .content("Paris.")])
+    let call = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": \"<|x\"}"
+    let wanted = Part.toolCall(name: "f", arguments: "{\"a\": \"<|x\"}")
+    #expect(
+      parse(
+        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant" + call + "<|call|>", harmony, tools: ["f"]
+      )
+        == [.reasoning("hm"), wanted])
+    // The end token never reaches the text, and the recipient may stand in the role.
+    #expect(parse(call + " \n", harmony, tools: ["f"]) == [wanted])
+    #expect(
+      parse(" to=functions.f<|channel|>commentary json<|message|>{}", harmony, tools: ["f"])
+        == [.toolCall(name: "f", arguments: "{}")])
+    #expect(
+      parse(
+        "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant" + call, harmony, tools: ["f"])
+        == [.content("I look."), wanted])
+    // Analysis for a tool is a call too.
+    #expect(
+      parse("<|channel|>analysis to=functions.f code<|message|>{}", harmony, tools: ["f"])
+        == [.toolCall(name: "f", arguments: "{}")])
+  }
+
+  @Test func `what is no call for gpt-oss is text without markers`() {
+    let call = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>"
+    #expect(parse(call + "{\"a\": ", harmony, tools: ["f"]) == [.content("{\"a\": ")])
+    #expect(parse(call + "[1]<|call|>", harmony, tools: ["f"]) == [.content("[1]")])
+    #expect(parse(call + "{}", harmony, tools: ["g"]) == [.content("{}")])
+    #expect(parse(call + "{}", harmony) == [.content("{}")])
+    #expect(parse(call, harmony, tools: ["f"]) == [.toolCall(name: "f", arguments: "{}")])
+    #expect(parse("<|channel|>analysis", harmony) == [])
+    #expect(parse("Hello, today", harmony) == [.content("Hello, today")])
+    #expect(parse("today", harmony) == [.content("today")])
+    #expect(
+      parse("<|channel|>final<|message|>a<|end|>\n<|start|>assistant<|chan", harmony) == [.content("a")])
+    #expect(
+      parse("<|channel|>final<|message|>a<|channel|>analysis<|message|>b<|return|>", harmony)
+        == [.content("a"), .reasoning("b")])
+    #expect(
+      parse("<|channel|>commentary<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b", harmony)
+        == [.content("a\n\nb")])
+  }
+
+  @Test func `a reply of gpt-oss may go on with a message that has begun`() {
+    #expect(
+      parse(" Paris.", harmony, prompt: "<|start|>assistant<|channel|>final<|message|>It is")
+        == [.content(" Paris.")])
+    #expect(
+      parse(
+        "hm<|end|><|start|>assistant<|channel|>final<|message|>b", harmony,
+        prompt: "<|start|>user<|message|>x<|end|><|start|>assistant<|channel|>analysis<|message|>")
+        == [.reasoning("hm"), .content("b")])
+    #expect(
+      parse(
+        "<|channel|>final<|message|>b", harmony, prompt: "<|start|>user<|message|>x<|end|><|start|>assistant")
+        == [.content("b")])
+  }
+
+  // MARK: Other tags
+
+  @Test func `values of other tags take the types of their schemas`() {
+    let tool: JSONValue = [
+      "type": "function",
+      "function": [
+        "name": "f",
+        "parameters": [
+          "type": "object",
+          "properties": [
+            "s": ["type": "string"], "n": ["type": "integer"], "b": ["type": "boolean"],
+            "u": ["anyOf": [["type": "string"], ["type": "null"]]], "e": ["enum": ["1", "2"]],
+          ],
+        ],
+      ],
+    ]
+    func calls(_ text: String, _ source: String) -> [String] {
+      var parser = OutputFormat(templateSource: source).makeParser(promptTail: "", tools: [tool])
+      return (parser.feed(text) + parser.finish()).compactMap {
+        if case .callArguments(let text) = $0 { text } else { nil }
+      }
+    }
+    let glm =
+      "<tool_call>f<arg_key>s</arg_key><arg_value>007</arg_value><arg_key>n</arg_key><arg_value> 7 </arg_value>"
+      + "<arg_key>b</arg_key><arg_value>True</arg_value><arg_key>u</arg_key><arg_value>null</arg_value>"
+      + "<arg_key>e</arg_key><arg_value>1</arg_value></tool_call>"
+    #expect(calls(glm, "<arg_key>") == [#"{"s":"007","n":7,"b":true,"u":null,"e":"1"}"#])
+    // Without its last tags.
+    #expect(
+      calls("<tool_call>f<arg_key>n</arg_key><arg_value>7", "<arg_key>") == [#"{"n":7}"#])
+    let invoke = "<minimax:tool_call><invoke name=\"f\"><parameter name=\"s\">true</parameter></invoke>"
+    #expect(calls(invoke + "</minimax:tool_call>", "<minimax:tool_call>") == [#"{"s":"true"}"#])
+    let dsml = "<｜DSML｜tool_calls><｜DSML｜invoke name=\"f\"><｜DSML｜parameter name=\"x\" string=\"true\">7"
+    #expect(
+      calls(dsml + "</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜tool_calls>", "｜DSML｜tool_calls>")
+        == [#"{"x":"7"}"#])
+  }
+
+  @Test func `malformed calls of other tags stay text`() {
+    for (text, source) in [
+      ("<tool_call>two words<arg_key>a</arg_key></tool_call>", "<arg_key>"),
+      ("<|tool_calls_section_begin|>f<|tool_calls_section_end|>", "<|tool_calls_section_begin|>"),
+      ("<minimax:tool_call><invoke>f</invoke></minimax:tool_call>", "<minimax:tool_call>"),
+      ("<|START_ACTION|>f<|END_ACTION|>", "<|START_ACTION|>"),
+      ("<｜tool▁calls▁begin｜>f<｜tool▁calls▁end｜>", "<｜tool▁calls▁begin｜>"),
+    ] {
+      #expect(parse(text, source, tools: ["f"]) == [.content(text)])
+    }
   }
 
   @Test func `random replies give the same events however they are cut`() {

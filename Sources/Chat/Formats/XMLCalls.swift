@@ -1,10 +1,18 @@
-// Qwen3-Coder and Qwen3.5: `<tool_call><function=name><parameter=key>value</parameter></function></tool_call>`.
+// Qwen3-Coder, Qwen3.5: `<tool_call><function=name><parameter=key>value</parameter></function></tool_call>`; Seed-OSS with
+// another outer tag.
 
 import JSON
 
 struct XMLCalls: CallSyntax {
   let tools: ToolSchemas
-  let openings = [CallOpening("<tool_call>", close: "</tool_call>")]
+  var isSeed = false
+
+  var openings: [CallOpening] {
+    isSeed
+      ? [CallOpening("<seed:tool_call>", close: "</seed:tool_call>")]
+      : [CallOpening("<tool_call>", close: "</tool_call>")]
+  }
+
   let quotes = CallQuotes.none
 
   func calls(in body: [UInt8]) -> [ToolCall]? {
@@ -29,7 +37,7 @@ struct XMLCalls: CallSyntax {
         return ToolCall(name: name, arguments: JSONValue.object(arguments).text)
       }
       guard let key = tagValue("<parameter=", &rest), let value = parameterText(&rest) else { return nil }
-      arguments[key] = convert(value, schema: tools.schema(of: key, in: name))
+      arguments[key] = tools.value(of: value, as: key, in: name)
     }
   }
 
@@ -62,30 +70,5 @@ struct XMLCalls: CallSyntax {
     if value.last == 0x0A { value = value.dropLast() }
     rest = rest[next...]
     return Bytes.text(value)
-  }
-
-  /// The value by the type its schema names; text that does not fit stays text.
-  private func convert(_ text: String, schema: JSONValue?) -> JSONValue {
-    var types: [String] = []
-    switch schema?["type"] {
-    case .string(let type): types = [type]
-    case .array(let list): types = list.compactMap(\.stringValue)
-    default: break
-    }
-    if types.contains("string"), !(types.contains("null") && text == "null") { return .string(text) }
-    guard let value = try? JSONValue(parsing: text) else {
-      return types.contains("boolean") ? pythonWord(text) ?? .string(text) : .string(text)
-    }
-    // A quoted string keeps its quotes: the format has none of its own.
-    if case .string = value { return .string(text) }
-    return value
-  }
-
-  private func pythonWord(_ text: String) -> JSONValue? {
-    switch text {
-    case "True": true
-    case "False": false
-    default: nil
-    }
   }
 }

@@ -1,0 +1,46 @@
+// What a constrained answer of gpt-oss looks like: a header for each of its channels.
+
+import Grammar
+
+/// Read by `HarmonyParser`; here are the patterns.
+struct HarmonyCalls: CallSyntax {
+  let openings: [CallOpening] = []
+  let quotes = CallQuotes.none
+
+  func calls(in body: [UInt8]) -> [ToolCall]? { nil }
+
+  /// One call: it ends the answer. The recipient may stand on either side of the channel.
+  func pattern(of tools: [CallableTool], _ writer: CallWriter) -> Pattern {
+    let (channel, message) = (writer.marker("<|channel|>"), writer.marker("<|message|>"))
+    let constrained = Pattern.sequence([writer.marker("<|constrain|>"), .literal("json")])
+    return .choice(
+      tools.map { tool in
+        .sequence([
+          .choice([
+            .sequence([channel, .literal("commentary to=functions.\(tool.name) "), constrained]),
+            .sequence([
+              .literal(" to=functions.\(tool.name)"), channel, .literal("commentary "),
+              .choice([constrained, .literal("json")]),
+            ]),
+          ]),
+          message, writer.json(tool.arguments),
+        ])
+      })
+  }
+
+  /// An answer, or a call with or without a word to the user before it.
+  func mixed(_ calls: Pattern, _ writer: CallWriter) -> Pattern {
+    let preamble = Pattern.sequence([
+      writer.marker("<|channel|>"), .literal("commentary"), writer.marker("<|message|>"),
+      .text(excluding: []), writer.marker("<|end|>"), writer.marker("<|start|>"), .literal("assistant"),
+    ])
+    return .choice([Self.final(.text(excluding: []), writer), calls, .sequence([preamble, calls])])
+  }
+
+  /// An answer in its channel.
+  static func final(_ content: Pattern, _ writer: CallWriter) -> Pattern {
+    .sequence([
+      writer.marker("<|channel|>"), .literal("final"), writer.marker("<|message|>"), content,
+    ])
+  }
+}

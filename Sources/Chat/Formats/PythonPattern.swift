@@ -1,0 +1,32 @@
+// LFM2's calls as a pattern: a Python list of calls whose arguments are literals, in the order of the schema.
+
+import Grammar
+import JSON
+
+extension PythonCalls {
+  func pattern(of tools: [CallableTool], _ writer: CallWriter) throws(GrammarError) -> Pattern {
+    // JSON's strings are strings of Python too.
+    let values = LiteralValues(
+      LiteralValues.Notation(
+        string: .schema(["type": "string"]), text: { .literal(JSONValue.string($0).text) },
+        key: { JSONValue.string($0).text + ": " }, separator: ", ", words: ["True", "False", "None"],
+        hasBareKeys: false, sortsKeys: false))
+    var calls: [Pattern] = []
+    for tool in tools {
+      let arguments: Pattern =
+        switch tool.arguments {
+        case .none: .literal("")
+        case .anyObject:
+          values.anyMembers(
+            .sequence([.regex("[A-Za-z_][A-Za-z0-9_]{0,63}"), .literal("=")]), depth: 2)
+        case .schema(let schema): try values.arguments(schema) { $0 + "=" }
+        }
+      calls.append(.sequence([.literal("\(tool.name)("), arguments, .literal(")")]))
+    }
+    return .sequence([
+      writer.marker("<|tool_call_start|>"), .literal("["),
+      writer.list(.choice(calls), separator: .literal(", ")), .literal("]"),
+      writer.marker("<|tool_call_end|>"),
+    ])
+  }
+}
