@@ -1,0 +1,163 @@
+// The engine of an encoder: one thread that owns the model and encodes what waits, step by step.
+
+import Checkpoint
+import Compute
+import Models
+import Platform
+
+/// What the engine and its client share.
+struct EncoderInbox {
+  var queue = EncoderQueue()
+  var statistics = EmbeddingStatistics()
+  var isDraining = false
+  var isStopped = false
+}
+
+/// Not Sendable: created and used on its thread alone.
+final class EmbeddingEngine {
+  private let model: SentenceEncoder
+  private let turns: SharedCompute
+  private let inbox: Monitor<EncoderInbox>
+  private let cache: VectorCache
+  private let weights: WeightReservation
+  private let ledger: MemoryLedger
+  private let patience: Double
+  private let stepDelay: UInt32
+  /// Tokens for which there are buffers.
+  private var roomyTokens = 0
+  /// Seconds that a token takes, as measured; decides how long steps are.
+  private var secondsPerToken = 0.0
+
+  init(
+    _ model: SentenceEncoder, weights: WeightReservation, turns: SharedCompute, cache: VectorCache,
+    inbox: Monitor<EncoderInbox>, _ configuration: EngineConfiguration
+  ) {
+    self.model = model
+    self.weights = weights
+    self.turns = turns
+    self.cache = cache
+    self.inbox = inbox
+    ledger = configuration.ledger
+    patience = configuration.memoryPatience
+    stepDelay = configuration.stepDelayMilliseconds
+  }
+
+  /// How long a step may take, seconds: whoever comes next waits for its end.
+  private static func stepSeconds(_ priority: EmbeddingPriority) -> Double {
+    switch priority {
+    case .interactive: 0.05
+    case .background: 0.02
+    }
+  }
+
+  /// Weights are worth unpacking for some rows; more than the largest fill the caches without a gain.
+  private static let stepTokens = 64...1024
+
+  private func tokens(_ priority: EmbeddingPriority) -> Int {
+    guard secondsPerToken > 0 else { return 256 }
+    let fitting = Self.stepSeconds(priority) / secondsPerToken
+    return min(max(Int(min(fitting, 1e6)), Self.stepTokens.lowerBound), Self.stepTokens.upperBound)
+  }
+
+  /// Works until the inbox says stop.
+  func run() {
+    while true {
+      let items: [EncoderQueue.Item]? = inbox.wait { inbox in
+        if inbox.isStopped { return [] }
+        let items = inbox.queue.take(tokens: tokens)
+        return items.isEmpty ? nil : items
+      }
+      guard let items, !items.isEmpty else { break }
+      step(items)
+    }
+    for work in inbox.withLock({ $0.queue.removeAll() }) { fail(work, .draining) }
+  }
+
+  private func step(_ items: [EncoderQueue.Item]) {
+    let count = items.reduce(0) { $0 + $1.text.tokens.count }
+    guard makeRoom(tokens: count) else {
+      let error = InferenceError.outOfMemory(
+        tokens: roomyTokens, bytesPerToken: model.workBytesPerToken, leftBytes: ledger.left,
+        limitBytes: ledger.limit)
+      for item in items { fail(item.work, error) }
+      return
+    }
+    let begin = Instant.now
+    if stepDelay > 0 { usleep(stepDelay * 1000) }
+    do throws(ModelError) {
+      let results = try turns.withTurn { _ throws(ModelError) in
+        try model.encode(items.map { EncoderText($0.text) })
+      }
+      note(count, items.count, seconds: Instant.now.seconds(since: begin))
+      for (item, values) in zip(items, results) { deliver(values, to: item) }
+    } catch {
+      for item in items { fail(item.work, .modelLoading("\(error)")) }
+    }
+  }
+
+  /// Buffers grow to the largest step and stay: what they grow by is taken from the ledger first.
+  private func makeRoom(tokens: Int) -> Bool {
+    guard tokens > roomyTokens else { return true }
+    let (bytes, overflow) = (tokens - roomyTokens).multipliedReportingOverflow(by: model.workBytesPerToken)
+    guard !overflow, ledger.reserve(bytes, for: .scratch, waiting: patience) else { return false }
+    roomyTokens = tokens
+    return true
+  }
+
+  private func note(_ tokens: Int, _ texts: Int, seconds: Double) {
+    let measured = seconds / Double(max(1, tokens))
+    // Weights that are read for the first time come from the disk: later steps say more.
+    secondsPerToken = secondsPerToken == 0 ? measured : 0.7 * secondsPerToken + 0.3 * measured
+    inbox.withLock { inbox in
+      inbox.statistics.steps += 1
+      inbox.statistics.texts += texts
+      inbox.statistics.tokens += tokens
+      inbox.statistics.seconds += seconds
+    }
+  }
+
+  private func deliver(_ values: [Float], to item: EncoderQueue.Item) {
+    guard values.allSatisfy(\.isFinite) else {
+      fail(item.work, .unusableLogits(tokens: item.text.tokens.count))
+      return
+    }
+    if let key = item.key { cache.keep(values, for: key) }
+    _ = item.work.mailbox.trySend(.result(index: item.index, values: values))
+    guard item.work.noteResult() else { return }
+    _ = item.work.mailbox.trySend(.finished)
+    item.work.mailbox.close()
+  }
+
+  private func fail(_ work: EncoderQueue.Work, _ error: InferenceError) {
+    _ = work.mailbox.trySend(.failed(error))
+    work.mailbox.close()
+  }
+}
+
+/// Weights in the ledger, as long as this lives.
+final class WeightReservation {
+  private let ledger: MemoryLedger
+  private let bytes: Int
+
+  /// Nil when they are not left.
+  init?(_ ledger: MemoryLedger, bytes: Int) {
+    guard ledger.reserve(bytes, for: .weights) else { return nil }
+    self.ledger = ledger
+    self.bytes = bytes
+  }
+
+  deinit { ledger.release(bytes, from: .weights) }
+}
+
+extension EncoderText {
+  fileprivate init(_ text: EmbeddingText) {
+    let output: Output =
+      switch text.output {
+      case .vector: .vector
+      case .states: .states
+      case .labels: .labels
+      case .sparse: .sparse
+      }
+    self.init(tokens: text.tokens, second: text.second, unpooled: text.unpooled, output: output)
+  }
+}

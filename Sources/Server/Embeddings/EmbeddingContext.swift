@@ -1,0 +1,74 @@
+// What a request for vectors or scores works with, and what its faults are called.
+
+import HTTP
+import Inference
+import JSON
+import OpenAI
+import Pipeline
+
+/// Holds the model for as long as it lives.
+struct EmbeddingContext: Sendable {
+  let core: RequestContext
+  let embedder: Embedder
+
+  var limits: RequestLimits { core.limits }
+  /// Token ids below it are in the tokenizer and in the model.
+  var vocabularySize: Int { core.model.vocabularySize }
+}
+
+extension ServerContext {
+  /// The model that a body names, which must make vectors or scores.
+  ///
+  /// - Throws: as `request`, and 400 for a model that generates.
+  func embedding(_ body: JSONValue, for context: ConnectionContext) throws(APIError) -> EmbeddingContext {
+    let core = try anyRequest(body, for: context)
+    guard let embedder = core.model.embedder else { throw .cannotEmbed(model: core.model.id) }
+    return EmbeddingContext(core: core, embedder: embedder)
+  }
+}
+
+extension APIError {
+  /// - Parameter name: the path of an input by its index.
+  init(_ error: EmbeddingError, name: (_ index: Int) -> String) {
+    switch error {
+    case .tooLong(let index, let tokens, let limit):
+      self.init(
+        status: 400, code: "context_length_exceeded", param: name(index),
+        message:
+          "This model takes \(limit) tokens, but '\(name(index))' has \(tokens). Shorten it, or send \"truncate\": true."
+      )
+    case .empty(let index): self = .invalidValue(name(index), "it has no tokens")
+    case .tokenOutOfRange(let index, _, _): self = .invalidValue(name(index), "\(error)")
+    case .unknownPrompt: self = .invalidValue("prompt_name", "\(error)")
+    case .tooManyTokens: self = .invalidValue("input", "\(error)")
+    case .dimensions: self = .invalidValue("dimensions", "\(error)")
+    case .engine(let error): self.init(error, param: name(0))
+    case .unwanted: self = APIError(AnswerFailure.clientGone, param: name(0))
+    }
+  }
+
+  static func cannotEmbed(model: String) -> APIError {
+    APIError(
+      status: 400, code: "unsupported_operation", param: "model",
+      message:
+        "The model '\(model)' generates text and makes no vectors. Name an embedding model: /v1/models lists the models."
+    )
+  }
+
+  static func cannotGenerate(model: String) -> APIError {
+    APIError(
+      status: 400, code: "unsupported_operation", param: "model",
+      message:
+        "The model '\(model)' makes vectors or scores of texts and writes none. Use /v1/embeddings or /v1/rerank, or name a "
+        + "chat model.")
+  }
+}
+
+extension EmbeddingContext {
+  /// - Throws: 400 when a request has more tokens than are taken.
+  func check(tokens: Int) throws(EmbeddingError) {
+    guard tokens <= limits.embeddingTokens else {
+      throw .tooManyTokens(tokens: tokens, limit: limits.embeddingTokens)
+    }
+  }
+}
