@@ -1,0 +1,265 @@
+// A folder with its index and the model that makes its vectors, as `mlxserve search` uses them.
+
+import Inference
+import JSON
+import Pipeline
+import Platform
+import Search
+import Server
+import Vectors
+
+/// What cannot be searched, and what to do.
+enum SearchFolderError: Error, CustomStringConvertible {
+  case noModel
+  case notAnEncoder(String)
+  case noHome
+
+  var description: String {
+    switch self {
+    case .noModel:
+      "the folder is not indexed yet: give --model DIR, the folder of an embedding model such as all-MiniLM-L6-v2"
+    case .notAnEncoder(let path):
+      "\(path) generates text and makes no vectors: --model wants an embedding model"
+    case .noHome: "there is no home directory to keep the index in: give --index-dir DIR"
+    }
+  }
+}
+
+/// An open index of a folder.
+struct SearchedFolder {
+  let folder: String
+  private let encoder: ModelEncoder
+  private let writable: VectorIndex?
+  private let fixed: IndexView?
+
+  /// What is searched.
+  var index: IndexView { writable?.view ?? fixed ?? emptyView }
+
+  /// Opens the index, or makes it; with a bar on a terminal while it takes time.
+  init(_ folder: String, _ flags: ParsedFlags) throws {
+    self.folder = folder
+    let base = try Self.indexFolder(flags)
+    let name = SHA256.hexadecimal(SHA256.digest(Array(folder.utf8))).prefix(16)
+    let home = base + "/" + name
+    let files = SystemFiles()
+    try files.makeFolder(home)
+    let remembered = (try? File.read(home + "/model", limit: 1 << 16)).map {
+      String(decoding: $0, as: UTF8.self)
+    }
+    guard let model = flags.text("model").map({ File.resolved($0) ?? $0 }) ?? remembered else {
+      throw SearchFolderError.noModel
+    }
+    var configuration = EngineConfiguration(
+      modelPath: model, threads: flags.integer("threads") ?? Machine.cores)
+    configuration.version = CommandLineTool.version
+    let (loaded, _) = try Terminal.showingProgress("loading \(model)") { try LoadedModel.open(configuration) }
+    guard let encoder = ModelEncoder(loaded, isBackground: false) else {
+      throw SearchFolderError.notAnEncoder(model)
+    }
+    self.encoder = encoder
+    let place = home + "/index-" + encoder.fingerprint.prefix(16)
+    let opened = try Self.open(place, encoder)
+    writable = opened.writable
+    fixed = opened.fixed
+    guard writable != nil else { return }
+    try files.writeDurably(Array(model.utf8), folder: home, name: "model")
+    guard !flags.isSet("no-update") else { return }
+    try update(flags)
+  }
+
+  /// The index, or what another process has of it so far.
+  private static func open(
+    _ place: String, _ encoder: ModelEncoder
+  ) throws -> (writable: VectorIndex?, fixed: IndexView?) {
+    do throws(IndexError) {
+      let index = try VectorIndex(
+        folder: place, fingerprint: encoder.fingerprint, dimensions: encoder.dimensions)
+      return (index, nil)
+    } catch {
+      guard case .system(let reason) = error, case .file(_, let path, let code) = reason, code == EWOULDBLOCK,
+        path.hasSuffix("/lock")
+      else { throw error }
+      Terminal.printError("another process is indexing this folder: what it has so far is searched")
+      return (nil, try VectorIndex.snapshot(folder: place)?.view)
+    }
+  }
+
+  private static func indexFolder(_ flags: ParsedFlags) throws -> String {
+    let files = SystemFiles()
+    if let folder = flags.text("index-dir") {
+      try files.makeFolder(folder)
+      return File.resolved(folder) ?? folder
+    }
+    var folder: String
+    if let cache = Environment.value("XDG_CACHE_HOME"), cache.hasPrefix("/") {
+      folder = cache
+    } else {
+      guard let home = Environment.value("HOME"), home.hasPrefix("/") else { throw SearchFolderError.noHome }
+      folder = home + "/.cache"
+    }
+    try files.makeFolder(folder)
+    for name in ["mlxserve", "search"] {
+      folder += "/" + name
+      try files.makeFolder(folder)
+    }
+    return folder
+  }
+
+  private var emptyView: IndexView { IndexView(dimensions: encoder.dimensions) }
+
+  private func update(_ flags: ParsedFlags) throws {
+    guard let writable else { return }
+    var rules = FolderIndex.Rules()
+    rules.includesIgnored = flags.isSet("all-files")
+    let room = encoder.room
+    rules.split = SplitRules(tokens: min(200, max(32, room)), overlap: 0)
+    var bar = ProgressBar()
+    let begin = Instant.now
+    defer { bar.clear() }
+    let name = folder.split(separator: "/").last.map(String.init) ?? folder
+    let report = try FolderIndex(folder, index: writable, encoder: encoder, rules: rules).update(progress: {
+      state in
+      bar.show(state.bytesDone, of: state.bytes, Self.words(state, name, Instant.now.seconds(since: begin)))
+    })
+    bar.clear()
+    if report.indexed + report.removed > 0, Terminal.errorIsTerminal || flags.isSet("verbose") {
+      Terminal.printError(
+        Terminal.dimmedError(
+          "indexed \(report.indexed) files, \(report.encoded) vectors, \(report.removed) gone; \(writable.view.documentCount) in all"
+        ))
+    }
+    if flags.isSet("verbose") {
+      for (path, reason) in report.skipped { Terminal.printError("left out: \(path): \(reason)") }
+    }
+  }
+
+  /// What a bar says: files, speed, and the time that is left.
+  static func words(_ state: FolderProgress, _ name: String, _ seconds: Double) -> String {
+    var words = "\(name): \(state.filesDone) of \(state.files) files"
+    if seconds > 0.5, state.rowsDone > 0 {
+      words += ", \(Int(Double(state.rowsDone) / seconds)) chunks/s"
+      if state.bytesDone > 0, state.bytes > state.bytesDone {
+        let left = Int(seconds * Double(state.bytes - state.bytesDone) / Double(state.bytesDone))
+        let rest = left % 60
+        words += ", \(left / 60):\(rest < 10 ? "0" : "")\(rest) left"
+      }
+    }
+    return words + " (Ctrl-C keeps what is done)"
+  }
+
+  func search(_ query: SearchQuery, isUnwanted: () -> Bool = { false }) throws(SearchError) -> SearchAnswer {
+    let zero = Instant.now
+    return try HybridSearch(index, encoder: encoder).run(
+      query, clock: { Instant.now.seconds(since: zero) }, isUnwanted: isUnwanted)
+  }
+
+  /// The line of the file at which a place of a passage is, from 1.
+  func line(of result: SearchResult, at offset: Int) -> Int {
+    guard let passages = try? index.passages(of: result.passage.document.key) else { return 1 }
+    var newlines = 0
+    var end = 0
+    for passage in passages where passage.number < result.passage.number {
+      let known = max(0, end - passage.range.lowerBound)
+      newlines += passage.text.dropFirst(known).count { $0 == UInt8(ascii: "\n") }
+      end = max(end, passage.range.upperBound)
+    }
+    let known = max(0, end - result.passage.range.lowerBound)
+    let own = result.passage.text
+    if offset >= known { newlines += own[known..<offset].count { $0 == UInt8(ascii: "\n") } }
+    return newlines + 1
+  }
+
+  // MARK: Export
+
+  /// All passages with their vectors, a JSON object a line.
+  func export(to target: String) throws {
+    let descriptor = try target == "-" ? STDOUT_FILENO : Int32(SystemFiles().create(target))
+    defer { if target != "-" { close(descriptor) } }
+    let view = index
+    for document in view.documents {
+      for passage in try view.exported(document.key) {
+        StandardStream.write(passage.json(document.key).text + "\n", to: descriptor)
+      }
+    }
+  }
+}
+
+extension ExportedPassage {
+  fileprivate func json(_ key: String) -> JSONValue {
+    [
+      "id": .string("\(key)#\(passage.number)"), "document": .string(key), "passage": .int(passage.number),
+      "start": .int(passage.range.lowerBound), "end": .int(passage.range.upperBound),
+      "heading": .string(String(decoding: passage.heading, as: UTF8.self)),
+      "text": .string(String(decoding: passage.text, as: UTF8.self)),
+      "vectors": .array(vectors.map { .array($0.map { .double(Double($0)) }) }),
+    ]
+  }
+}
+
+/// Results as a person or a program reads them.
+struct ResultPrinter {
+  private let notes: SearchedFolder
+  private let flags: ParsedFlags
+  /// Told with each result, where several questions are answered.
+  var query: String?
+
+  init(_ notes: SearchedFolder, _ flags: ParsedFlags) {
+    self.notes = notes
+    self.flags = flags
+  }
+
+  func print(_ results: [SearchResult]) {
+    if flags.isSet("files") {
+      var seen: Set<String> = []
+      for result in results where seen.insert(result.passage.document.key).inserted {
+        Terminal.print(result.passage.document.key)
+      }
+      return
+    }
+    for (number, result) in results.enumerated() {
+      let offset = byteOffset(result)
+      let line = notes.line(of: result, at: offset)
+      flags.isSet("json") ? printJSON(result, line) : printText(result, number + 1, line)
+    }
+  }
+
+  private func byteOffset(_ result: SearchResult) -> Int {
+    guard let sentence = result.why?.sentence else { return 0 }
+    let scalars = String(decoding: result.passage.text, as: UTF8.self).unicodeScalars.prefix(
+      sentence.range.lowerBound)
+    return scalars.reduce(0) { $0 + UTF8.width($1) }
+  }
+
+  private func printJSON(_ result: SearchResult, _ line: Int) {
+    var object = JSONObject([
+      ("path", .string(result.passage.document.key)), ("line", .int(line)),
+      ("score", .double(Double(result.score))),
+      ("text", .string(String(decoding: result.passage.text, as: UTF8.self))),
+    ])
+    if let query { object["query"] = .string(query) }
+    if let why = result.why { object["why"] = why.json(result.parts) }
+    Terminal.print(JSONValue.object(object).text)
+  }
+
+  private func printText(_ result: SearchResult, _ number: Int, _ line: Int) {
+    let why = result.why
+    Terminal.print(
+      Terminal.bold("\(number)  \(Terminal.safe(result.passage.document.key)):\(line)") + "  "
+        + Terminal.dimmed(fixed(Double(result.score), 2)) + "  "
+        + Terminal.dimmed(Terminal.safe(why?.summary ?? "")))
+    let shown = why?.sentence?.text ?? String(decoding: result.passage.text, as: UTF8.self)
+    let line = shown.split(whereSeparator: \.isNewline).joined(separator: " ")
+    let cut = line.count > 240 ? String(line.prefix(239)) + "…" : line
+    Terminal.print("   " + marked(Terminal.safe(cut), why))
+  }
+
+  /// The words that matched stand out.
+  private func marked(_ text: String, _ why: Why?) -> String {
+    guard Terminal.outputIsTerminal, let why else { return text }
+    var text = text
+    for word in Set(why.terms.map(\.term) + why.concepts.map(\.text)).sorted(by: { $0.count > $1.count }) {
+      text = Terminal.highlighting(word, in: text)
+    }
+    return text
+  }
+}

@@ -1,0 +1,80 @@
+// A text becomes a document of an index: it is cut, what the index does not know yet is given to the model, and it is
+// committed. What was done of it survives an end at any moment.
+
+package import Vectors
+
+/// How far a document has come.
+package struct IndexingProgress: Sendable, Equatable {
+  /// Vectors that the document needs.
+  package var rows = 0
+  /// Of those, how many are there.
+  package var done = 0
+  /// Texts that the model was given.
+  package var encoded = 0
+}
+
+/// Puts texts into an index.
+package struct DocumentIndexer: Sendable {
+  private let index: VectorIndex
+  private let encoder: any PassageEncoder
+
+  /// Texts that are given to the model at once.
+  package static let batch = 32
+
+  package init(index: VectorIndex, encoder: any PassageEncoder) {
+    self.index = index
+    self.encoder = encoder
+  }
+
+  /// Indexes a text under a name, in place of what had it.
+  ///
+  /// - Parameters:
+  ///   - isUnwanted: asked before each batch, and while the model works.
+  ///   - progress: called after each batch.
+  package func index(
+    _ source: SourceText, key: String, info: [UInt8], rules: SplitRules,
+    isUnwanted: () -> Bool = { false }, progress: (IndexingProgress) -> Void = { _ in }
+  ) throws(SearchError) -> IndexingProgress {
+    let encoder = encoder
+    let splitter = Splitter(rules, windowTokens: encoder.room) { encoder.tokenCount($0) }
+    let found = splitter.passages(source)
+    guard !found.isEmpty else { throw .invalidFile("the file has no text") }
+    var state = IndexingProgress()
+    var passages: [Passage] = []
+    var missing: [(key: RowKey, text: String)] = []
+    var seen: Set<RowKey> = []
+    for passage in found {
+      let keys = passage.windows.map { RowKey(of: Array($0.utf8)) }
+      for (key, text) in zip(keys, passage.windows) where seen.insert(key).inserted && !index.hasRow(key) {
+        missing.append((key, text))
+      }
+      passages.append(
+        Passage(
+          text: Array(source.text[passage.range]), heading: Array(passage.heading.utf8), range: passage.range,
+          rows: keys))
+      state.rows += keys.count
+    }
+    state.done = state.rows - missing.count
+    // Texts of like length share a step of the model well.
+    missing.sort { $0.text.utf8.count > $1.text.utf8.count }
+    var at = 0
+    while at < missing.count {
+      guard !isUnwanted() else { throw .cancelled }
+      let part = missing[at..<min(at + Self.batch, missing.count)]
+      let vectors = try encoder.encode(part.map(\.text), as: .passage, isUnwanted: isUnwanted)
+      guard vectors.count == part.count else { throw .encoder("the model gave another number of vectors") }
+      try SearchError.index { () throws(IndexError) in
+        try index.remember(zip(part, vectors).map { (key: $0.key, vector: $1) })
+      }
+      state.done += part.count
+      state.encoded += part.count
+      progress(state)
+      at += part.count
+    }
+    guard !isUnwanted() else { throw .cancelled }
+    try SearchError.index { () throws(IndexError) in
+      try index.commit(NewDocument(key: key, info: info, passages: passages))
+    }
+    return state
+  }
+}

@@ -1,0 +1,174 @@
+// A file as text: which kinds are read, and how each becomes what is indexed.
+
+import Platform
+
+/// How a text is cut: by what makes its structure.
+package enum TextKind: String, Sendable, CaseIterable {
+  case plain, markdown, code
+  /// A record per line: rows of a table, values of JSON.
+  case records
+}
+
+/// The text of a file.
+package struct SourceText: Sendable, Equatable {
+  /// UTF-8.
+  package var text: [UInt8]
+  package var kind: TextKind
+
+  package init(_ text: [UInt8], kind: TextKind) {
+    self.text = text
+    self.kind = kind
+  }
+}
+
+/// Reads files of the kinds that hold text.
+package enum FileReader {
+  /// Most bytes of text that one file may become.
+  package static let limit = 64 << 20
+
+  private static let plain: Set = ["txt", "text", "log", "tex", "rst", "org", "adoc", "srt", "vtt", ""]
+  private static let markdown: Set = ["md", "markdown", "mdx"]
+  private static let html: Set = ["html", "htm", "xhtml"]
+  private static let lines: Set = ["jsonl", "ndjson"]
+  private static let tables: Set = ["csv", "tsv"]
+  private static let code: Set = [
+    "swift", "py", "js", "mjs", "ts", "tsx", "jsx", "c", "h", "cc", "cpp", "hpp", "m", "mm", "rs", "go",
+    "java",
+    "kt", "rb", "php", "cs", "sh", "bash", "zsh", "sql", "lua", "pl", "r", "scala", "toml", "yaml", "yml",
+    "ini",
+    "cfg", "conf", "xml", "proto", "css", "scss", "vue", "svelte", "make", "cmake", "gradle", "dockerfile",
+  ]
+
+  /// The lowercased ending of a name, without its dot.
+  package static func ending(of name: String) -> String {
+    guard let dot = name.utf8.lastIndex(of: UInt8(ascii: ".")), dot != name.utf8.startIndex else { return "" }
+    return String(name[name.utf8.index(after: dot)...]).lowercased()
+  }
+
+  /// Whether a name promises something that is read.
+  package static func reads(_ name: String) -> Bool {
+    let ending = ending(of: name)
+    return plain.union(markdown).union(html).union(lines).union(tables).union(code).union(["json", "pdf"])
+      .contains(ending)
+  }
+
+  /// The text of a file.
+  ///
+  /// - Parameter isUnwanted: asked while another program reads for us.
+  /// - Throws: `unsupportedFile` or `invalidFile`, with what to do.
+  package static func read(
+    _ bytes: [UInt8], name: String, isUnwanted: () -> Bool = { false }
+  ) throws(SearchError) -> SourceText {
+    let ending = ending(of: name)
+    if ending == "pdf" || bytes.starts(with: Array("%PDF-".utf8)) {
+      return SourceText(try PDFText.read(bytes, isUnwanted: isUnwanted), kind: .plain)
+    }
+    guard !bytes.isEmpty else { throw .invalidFile("the file is empty") }
+    let text = try decoded(bytes, name)
+    guard text.contains(where: { $0 > 0x20 }) else { throw .invalidFile("the file holds only white space") }
+    switch ending {
+    case _ where markdown.contains(ending): return SourceText(text, kind: .markdown)
+    case _ where html.contains(ending):
+      let found = HTMLText.text(text)
+      guard !found.isEmpty else { throw .invalidFile("the page has no text") }
+      return SourceText(found, kind: .markdown)
+    case _ where code.contains(ending): return SourceText(text, kind: .code)
+    case "json": return SourceText(RecordText.json(text) ?? text, kind: .records)
+    case _ where lines.contains(ending): return SourceText(RecordText.jsonLines(text), kind: .records)
+    case "csv": return SourceText(try RecordText.table(text, separator: UInt8(ascii: ",")), kind: .records)
+    case "tsv": return SourceText(try RecordText.table(text, separator: UInt8(ascii: "\t")), kind: .records)
+    case _ where plain.contains(ending): return SourceText(text, kind: .plain)
+    default:
+      throw .unsupportedFile(
+        "files of the kind '.\(ending)' are not read; text, Markdown, HTML, JSON, CSV, source code and PDF are"
+      )
+    }
+  }
+
+  /// UTF-8 with line ends of one byte.
+  private static func decoded(_ bytes: [UInt8], _ name: String) throws(SearchError) -> [UInt8] {
+    var bytes = bytes
+    if bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) {
+      bytes = try fromUTF16(bytes)
+    } else if bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
+      bytes.removeFirst(3)
+    }
+    guard !bytes.prefix(8_192).contains(0) else { throw .unsupportedFile("the file is binary, not text") }
+    guard isUTF8(bytes) else { throw .invalidFile("the file is not UTF-8; save it as UTF-8") }
+    guard bytes.contains(UInt8(ascii: "\r")) else { return bytes }
+    var out: [UInt8] = []
+    out.reserveCapacity(bytes.count)
+    for (index, byte) in bytes.enumerated() {
+      if byte == UInt8(ascii: "\r") {
+        if index + 1 < bytes.count, bytes[index + 1] == UInt8(ascii: "\n") { continue }
+        out.append(UInt8(ascii: "\n"))
+      } else {
+        out.append(byte)
+      }
+    }
+    return out
+  }
+
+  private static func isUTF8(_ bytes: [UInt8]) -> Bool {
+    var decoder = UTF8()
+    var iterator = bytes.makeIterator()
+    while true {
+      switch decoder.decode(&iterator) {
+      case .scalarValue: continue
+      case .emptyInput: return true
+      case .error: return false
+      }
+    }
+  }
+
+  private static func fromUTF16(_ bytes: [UInt8]) throws(SearchError) -> [UInt8] {
+    guard bytes.count % 2 == 0 else { throw .invalidFile("the file ends in the middle of a UTF-16 unit") }
+    let isLittle = bytes[0] == 0xFF
+    let units = stride(from: 2, to: bytes.count, by: 2).map { at in
+      let (low, high) = isLittle ? (bytes[at], bytes[at + 1]) : (bytes[at + 1], bytes[at])
+      return UInt16(high) << 8 | UInt16(low)
+    }
+    return Array(String(decoding: units, as: UTF16.self).utf8)
+  }
+}
+
+/// PDF by the program that knows it.
+private enum PDFText {
+  static func read(_ bytes: [UInt8], isUnwanted: () -> Bool) throws(SearchError) -> [UInt8] {
+    guard let program = ChildProcess.find("pdftotext") else {
+      throw .unsupportedFile(
+        "PDF is read by pdftotext, which is not installed (Debian and Ubuntu: poppler-utils; macOS: poppler)")
+    }
+    let (ending, output): (ChildProcess.Ending, [UInt8])
+    do throws(PlatformError) {
+      (ending, output) = try run(program, bytes, isUnwanted)
+    } catch {
+      throw .invalidFile("the PDF cannot be read: \(error)")
+    }
+    if ending == .unwanted { throw .cancelled }
+    guard ending == .exited(0) else {
+      throw .invalidFile("pdftotext cannot read the file: is it a PDF, and without a password?")
+    }
+    guard output.contains(where: { $0 > 0x20 }) else {
+      throw .invalidFile("the PDF has no text; pages that are pictures need OCR first")
+    }
+    return output
+  }
+
+  /// The program wants a file: a temporary one that only we can read, gone when it has been read.
+  private static func run(
+    _ program: String, _ bytes: [UInt8], _ isUnwanted: () -> Bool
+  ) throws(PlatformError) -> (ChildProcess.Ending, [UInt8]) {
+    let path = "/tmp/mlxserve-\(getpid())-\(UInt64.random(in: 0...UInt64.max)).pdf"
+    let files = SystemFiles()
+    let descriptor = try files.create(path)
+    defer {
+      files.close(descriptor)
+      _ = files.unlink(path)
+    }
+    try files.write(bytes, to: descriptor, at: 0, path: path)
+    return try ChildProcess.run(
+      program, ["-q", "-enc", "UTF-8", "-layout", path, "-"], outputLimit: FileReader.limit,
+      until: Instant.now.adding(seconds: 120), isUnwanted: isUnwanted)
+  }
+}

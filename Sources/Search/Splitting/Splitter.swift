@@ -1,0 +1,184 @@
+// A text as passages of so many tokens, cut where its structure allows, and each passage as windows that fit the model.
+
+/// How texts are cut.
+package struct SplitRules: Sendable, Equatable {
+  /// Most tokens of a passage.
+  package var tokens: Int
+  /// Tokens that a passage shares with the one before it, about.
+  package var overlap: Int
+
+  package init(tokens: Int, overlap: Int) {
+    self.tokens = max(1, tokens)
+    self.overlap = max(0, min(overlap, tokens / 2))
+  }
+
+  /// What the API calls `auto`.
+  package static let standard = SplitRules(tokens: 800, overlap: 400)
+  /// Small passages, which point at what answers.
+  package static let notes = SplitRules(tokens: 200, overlap: 0)
+}
+
+/// A passage before it has vectors.
+package struct TextPassage: Sendable, Equatable {
+  /// Bytes of the text.
+  package var range: Range<Int>
+  /// Headings above it, joined by ` > `.
+  package var heading: String
+  /// What the model is given, one text for each vector; the heading stands in front of each.
+  package var windows: [String]
+}
+
+/// Cuts texts.
+package struct Splitter: Sendable {
+  private let rules: SplitRules
+  private let windowTokens: Int
+  private let count: @Sendable (String) -> Int
+
+  /// - Parameters:
+  ///   - windowTokens: most tokens of a text that the model takes, without special ones.
+  ///   - count: tokens of a text, without special ones.
+  package init(_ rules: SplitRules, windowTokens: Int, count: @escaping @Sendable (String) -> Int) {
+    self.rules = rules
+    self.windowTokens = max(8, windowTokens)
+    self.count = count
+  }
+
+  /// Passages that together have every byte of the text.
+  package func passages(_ source: SourceText) -> [TextPassage] {
+    let text = source.text
+    let (units, counts) = fitting(UnitSplitter.units(text, kind: source.kind), text)
+    guard !units.isEmpty else { return [] }
+    let headings = headings(units, text)
+    var found: [TextPassage] = []
+    var start = 0
+    while start < units.count {
+      let end = passageEnd(units, counts, from: start)
+      found.append(passage(text, units, counts, start..<end, heading: headings[start]))
+      guard end < units.count else { break }
+      start = max(start + 1, overlapStart(units, counts, before: end))
+    }
+    return found
+  }
+
+  /// Units that fit a passage and the model, with their tokens: one that does not is halved.
+  private func fitting(_ units: [TextUnit], _ text: [UInt8]) -> (units: [TextUnit], counts: [Int]) {
+    let most = min(windowTokens, rules.tokens)
+    var fitting: [TextUnit] = []
+    var counts: [Int] = []
+    var pending = Array(units.reversed())
+    while let unit = pending.popLast() {
+      let tokens = count(String(decoding: text[unit.range], as: UTF8.self))
+      var middle = (unit.range.lowerBound + unit.range.upperBound) / 2
+      while middle < unit.range.upperBound, text[middle] & 0xC0 == 0x80 { middle += 1 }
+      // At a space, if there is one in the second half.
+      if let space = text[middle..<unit.range.upperBound].firstIndex(of: 0x20),
+        space + 1 < unit.range.upperBound
+      {
+        middle = space + 1
+      }
+      guard tokens > most, unit.range.count > 4, middle < unit.range.upperBound else {
+        fitting.append(unit)
+        counts.append(tokens)
+        continue
+      }
+      var (first, second) = (unit, unit)
+      first.range = unit.range.lowerBound..<middle
+      first.score = BreakScore.space
+      second.range = middle..<unit.range.upperBound
+      second.heading = 0
+      pending += [second, first]
+    }
+    return (fitting, counts)
+  }
+
+  /// Where the passage ends that begins at a unit: at the best break of its last quarter.
+  private func passageEnd(_ units: [TextUnit], _ counts: [Int], from start: Int) -> Int {
+    var tokens = counts[start]
+    var end = start + 1
+    while end < units.count, tokens + counts[end] <= rules.tokens {
+      tokens += counts[end]
+      end += 1
+    }
+    guard end < units.count else { return end }
+    let window = max(1, rules.tokens / 4)
+    var best = (end: end, score: -1.0)
+    var distance = 0
+    var at = end
+    while at > start {
+      let unit = units[at - 1]
+      let far = Double(distance) / Double(window)
+      // In the middle of a sentence is no end while there is a better one before.
+      if far > 1, best.score > Double(BreakScore.space) { break }
+      var score = Double(unit.score) * max(0.1, 1 - 0.7 * far * far)
+      // A heading belongs to what follows it, and a fence that could stay whole is not cut.
+      if unit.heading > 0 { score = 0 }
+      if unit.isFenced, at < units.count, units[at].isFenced { score = 0 }
+      if score > best.score { best = (at, score) }
+      distance += counts[at - 1]
+      at -= 1
+    }
+    return best.end
+  }
+
+  /// Where the next passage begins: at a break, some tokens before the end.
+  private func overlapStart(_ units: [TextUnit], _ counts: [Int], before end: Int) -> Int {
+    var start = end
+    var tokens = 0
+    for at in (0..<end).reversed() {
+      tokens += counts[at]
+      guard tokens <= rules.overlap else { break }
+      // White space without tokens is repeated only in front of words that are.
+      if counts[at] > 0 { start = at }
+    }
+    return start
+  }
+
+  /// The headings above each unit.
+  private func headings(_ units: [TextUnit], _ text: [UInt8]) -> [String] {
+    var path: [(level: Int, title: String)] = []
+    return units.map { unit in
+      // A heading is above what follows it; a passage that begins with it shows it anyway.
+      let above = path
+      if unit.heading > 0 {
+        path.removeAll { $0.level >= unit.heading }
+        let title = String(decoding: text[unit.range], as: UTF8.self).drop { $0 == "#" || $0 == " " }
+        path.append((unit.heading, String(title.prefix { !$0.isNewline }.prefix(80))))
+        return above.filter { $0.level < unit.heading }.map(\.title).joined(separator: " > ")
+      }
+      return above.map(\.title).joined(separator: " > ")
+    }
+  }
+
+  private func passage(
+    _ text: [UInt8], _ units: [TextUnit], _ counts: [Int], _ part: Range<Int>, heading: String
+  ) -> TextPassage {
+    let range = units[part.lowerBound].range.lowerBound..<units[part.upperBound - 1].range.upperBound
+    let prefix = heading.isEmpty ? "" : heading + "\n"
+    let prefixTokens = prefix.isEmpty ? 0 : count(prefix)
+    // A heading that takes more than a quarter of the room is left out.
+    let isTitled = prefixTokens * 4 <= windowTokens
+    let room = windowTokens - (isTitled ? prefixTokens : 0)
+    var windows: [String] = []
+    var start = part.lowerBound
+    while start < part.upperBound {
+      var tokens = counts[start]
+      var end = start + 1
+      while end < part.upperBound, tokens + counts[end] <= room {
+        tokens += counts[end]
+        end += 1
+      }
+      let bytes = text[units[start].range.lowerBound..<units[end - 1].range.upperBound]
+      windows.append((isTitled ? prefix : "") + String(decoding: bytes, as: UTF8.self))
+      guard end < part.upperBound else { break }
+      // A tenth of a window is in the next one too.
+      var next = end
+      var shared = 0
+      while next > start + 1, shared + counts[next - 1] <= room / 10 {
+        shared += counts[next - 1]
+        next -= 1
+      }
+      start = next
+    }
+    return TextPassage(range: range, heading: heading, windows: windows)
+  }
+}

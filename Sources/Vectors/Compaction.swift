@@ -1,0 +1,142 @@
+// Documents move from memory to a file, and files become one: without a moment in which a search or a crash finds less.
+
+import Platform
+
+extension VectorIndex {
+  /// Moves what is in memory to a file when that is much, and joins files when there are many or much in them is gone.
+  func tidy() throws(IndexError) {
+    let view = view
+    let memory = view.parts.count { $0.file == nil }
+    let isFull = memory > limits.memoryDocuments || logBytes > limits.logBytes
+    guard isFull || Self.isSparse(view) else { return }
+    try compact(all: Self.isSparse(view) || view.parts.count - memory >= limits.segments)
+  }
+
+  /// Whether more than a quarter of the rows in files, and more than a few, are gone.
+  private static func isSparse(_ view: IndexView) -> Bool {
+    var (rows, gone) = (0, 0)
+    for part in view.parts where part.file != nil {
+      rows += part.segment.footer.rows
+      for number in part.removed { gone += part.segment.documents[number].rows.count }
+    }
+    return gone > 4_096 && gone > rows / 4
+  }
+
+  /// Moves all documents in memory to a file.
+  ///
+  /// - Parameter all: joins all files to one, and leaves out what is gone.
+  package func compact(all: Bool = false) throws(IndexError) {
+    if let damage { throw .readOnly(reason: damage) }
+    try writing.withLock { writer throws(IndexError) in
+      try settle(&writer, mayCompact: false)
+      try compact(&writer, all: all)
+    }
+  }
+
+  /// Makes sure that the manifest on disk is the one in memory, and the log one that can be trusted.
+  func settle(_ writer: inout IndexWriter, mayCompact: Bool = true) throws(IndexError) {
+    if writer.isUncertain {
+      try writeManifest(writer.manifest)
+      writer.isUncertain = false
+    }
+    if writer.hasFailed, mayCompact { try compact(&writer, all: false) }
+  }
+
+  private func writeManifest(_ manifest: Manifest) throws(IndexError) {
+    try IndexError.system { () throws(PlatformError) in
+      try files.writeDurably(manifest.bytes, folder: folder, name: Manifest.name)
+    }
+  }
+
+  private func compact(_ writer: inout IndexWriter, all: Bool) throws(IndexError) {
+    let view = self.view
+    let moved = view.parts.filter { all || $0.file == nil }
+    let kept = view.parts.filter { !all && $0.file != nil }
+    var manifest = writer.manifest
+    func newName(_ ending: String) -> String {
+      defer { manifest.nextFile += 1 }
+      let digits = String(manifest.nextFile)
+      return String(repeating: "0", count: max(0, 4 - digits.count)) + digits + ending
+    }
+    manifest.segments = kept.map { part in
+      Manifest.Entry(name: part.file ?? "", removed: part.removed.sorted(), infos: part.infos)
+    }
+    var next = IndexView(dimensions: view.dimensions)
+    for (part, entry) in zip(kept, manifest.segments) { next.append(part.segment, entry) }
+    // `moved` keeps the vectors of these in place.
+    let documents = try Self.sources(moved)
+    if !documents.isEmpty {
+      let entry = Manifest.Entry(name: newName(".segment"))
+      try writeSegment(documents, dimensions: view.dimensions, name: entry.name)
+      manifest.segments.append(entry)
+      next.append(try Segment(file: folder + "/" + entry.name, files: files), entry)
+    }
+    manifest.log = newName(".log")
+    let log = try IndexError.system { () throws(PlatformError) in
+      try LogFile.create(folder: folder, name: manifest.log, files: files)
+    }
+    // Vectors of documents that are not complete go on living in the new log.
+    let pending = writer.pending.sorted().prefix(10_000).compactMap { key in
+      writer.rows[key].map { (key: key, vector: $0) }
+    }
+    if !pending.isEmpty {
+      try log.append([(.rows, IndexWriter.payload(rows: pending))])
+      try log.flush()
+    }
+    do throws(IndexError) {
+      try writeManifest(manifest)
+    } catch {
+      // The disk may have either; both sets of files stay, and the numbers of the new ones are taken.
+      writer.isUncertain = true
+      writer.manifest.nextFile = manifest.nextFile
+      throw error
+    }
+    let old = writer.manifest
+    writer.manifest = manifest
+    writer.log = log
+    writer.rows = Dictionary(uniqueKeysWithValues: pending.map { ($0.key, $0.vector) })
+    writer.pending = Set(pending.map(\.key))
+    writer.hasFailed = false
+    shared.withLock { $0 = next }
+    // What cannot be deleted now is deleted by the next start.
+    let names = Set(manifest.segments.map(\.name))
+    for name in old.segments.map(\.name) + [old.log] where !names.contains(name) {
+      _ = files.unlink(folder + "/" + name)
+    }
+  }
+
+  /// The living documents of some parts, in the order of their serials.
+  private static func sources(_ parts: [IndexPart]) throws(IndexError) -> [SourceDocument] {
+    var sources: [SourceDocument] = []
+    for part in parts {
+      let live = part.live
+      guard !live.isEmpty else { continue }
+      let keys = try part.segment.rowKeys()
+      for number in live {
+        var source = try part.segment.source(number, keys: keys[part.segment.documents[number].rows])
+        source.info = part.info(number)
+        sources.append(source)
+      }
+    }
+    return sources.sorted { $0.serial < $1.serial }
+  }
+
+  private func writeSegment(
+    _ documents: [SourceDocument], dimensions: Int, name: String
+  ) throws(IndexError) {
+    let temporary = folder + "/" + name + ".tmp"
+    let descriptor = try IndexError.system { () throws(PlatformError) in try files.create(temporary) }
+    do throws(IndexError) {
+      defer { files.close(descriptor) }
+      var sink = SegmentSink((files, descriptor, temporary))
+      try SegmentWriter(dimensions: dimensions, documents: documents).write(to: &sink)
+      try IndexError.system { () throws(PlatformError) in
+        try files.flush(descriptor, path: temporary)
+        try files.publish(temporary, folder: folder, name: name)
+      }
+    } catch {
+      _ = files.unlink(temporary)
+      throw error
+    }
+  }
+}

@@ -1,0 +1,257 @@
+// What an index holds at one moment: every search works on such a view, whatever is put in or taken out meanwhile.
+
+package import Compute
+
+/// One segment of a view, without the documents that are gone.
+struct IndexPart: Sendable {
+  let segment: Segment
+  /// The file; nil for a document that is in the log.
+  let file: String?
+  /// Numbers of documents that are gone.
+  var removed: Set<Int> = []
+  /// Information that replaces what the segment has.
+  var infos: [Int: [UInt8]] = [:]
+
+  /// Numbers of the documents that are there.
+  var live: [Int] { segment.documents.indices.filter { !removed.contains($0) } }
+
+  func info(_ number: Int) -> [UInt8] { infos[number] ?? segment.documents[number].info }
+}
+
+/// A document of a view.
+package struct IndexedDocument: Sendable, Equatable {
+  package let key: String
+  package let info: [UInt8]
+  /// Counts documents in the order in which they were put in.
+  package let serial: UInt64
+  package let passages: Int
+  package let rows: Int
+}
+
+/// A passage that was found.
+package struct Hit: Sendable, Equatable {
+  /// Where it is in its view.
+  package var part: Int
+  package var passage: Int
+  package var score: Float
+  /// The row that came nearest; nil when it was found by its words.
+  package var row: Int?
+}
+
+/// A passage with its document.
+package struct StoredPassage: Sendable, Equatable {
+  package let document: IndexedDocument
+  /// Its number in the document.
+  package let number: Int
+  /// UTF-8.
+  package let text: [UInt8]
+  package let heading: [UInt8]
+  /// Where the text stands in the document's text, bytes.
+  package let range: Range<Int>
+  /// Its rows in the part.
+  package let rows: Range<Int>
+}
+
+/// All documents of an index at one moment; a value that keeps what it needs.
+package struct IndexView: Sendable {
+  /// Components of a vector.
+  package let dimensions: Int
+  var parts: [IndexPart] = []
+  /// Documents by their names.
+  var places: [String: Place] = [:]
+
+  struct Place: Sendable, Equatable {
+    var part: Int
+    var number: Int
+  }
+
+  /// A view of nothing.
+  package init(dimensions: Int) { self.dimensions = dimensions }
+
+  // MARK: Documents
+
+  /// How many documents there are.
+  package var documentCount: Int { places.count }
+
+  /// How many passages there are.
+  package var passageCount: Int { sum { $0.passages.count } }
+
+  /// How many vectors there are.
+  package var rowCount: Int { sum { $0.rows.count } }
+
+  /// Bytes in memory, of documents that are in no file yet.
+  package var memoryBytes: Int { parts.reduce(0) { $0 + ($1.file == nil ? $1.segment.byteCount : 0) } }
+
+  /// Bytes in mapped files.
+  package var fileBytes: Int { parts.reduce(0) { $0 + ($1.file == nil ? 0 : $1.segment.byteCount) } }
+
+  private func sum(_ count: (SegmentDocument) -> Int) -> Int {
+    places.values.reduce(0) { $0 + count(parts[$1.part].segment.documents[$1.number]) }
+  }
+
+  /// The document of a name.
+  package func document(_ key: String) -> IndexedDocument? { places[key].map(document) }
+
+  /// All documents, in the order in which they were put in.
+  package var documents: [IndexedDocument] {
+    places.values.map(document).sorted { $0.serial < $1.serial }
+  }
+
+  func document(_ place: Place) -> IndexedDocument {
+    let part = parts[place.part]
+    let document = part.segment.documents[place.number]
+    return IndexedDocument(
+      key: document.key, info: part.info(place.number), serial: document.serial,
+      passages: document.passages.count, rows: document.rows.count)
+  }
+
+  /// The passages of a document in order.
+  package func passages(of key: String) throws(IndexError) -> [StoredPassage] {
+    guard let place = places[key] else { return [] }
+    var found: [StoredPassage] = []
+    for passage in parts[place.part].segment.documents[place.number].passages {
+      found.append(try self.passage(Hit(part: place.part, passage: passage, score: 0)))
+    }
+    return found
+  }
+
+  /// What a search found.
+  package func passage(_ hit: Hit) throws(IndexError) -> StoredPassage {
+    let segment = parts[hit.part].segment
+    let (record, rows) = try segment.record(hit.passage)
+    let (text, heading) = try segment.text(record)
+    let number = Int(record.document)
+    return StoredPassage(
+      document: document(Place(part: hit.part, number: number)),
+      number: hit.passage - segment.documents[number].passages.lowerBound, text: text, heading: heading,
+      range: Int(record.start)..<max(Int(record.start), Int(record.end)), rows: rows)
+  }
+
+  /// A vector of a part.
+  package func vector(part: Int, row: Int) throws(IndexError) -> [Float] {
+    Array(try parts[part].segment.vector(row))
+  }
+
+  // MARK: Searching
+
+  /// The passages nearest to a vector, best first; equal ones in the order in which their documents were put in.
+  ///
+  /// - Parameters:
+  ///   - query: of length 1.
+  ///   - accepts: which documents are searched; nil for all.
+  ///   - isCancelled: asked after every few thousand rows.
+  /// - Returns: nil when cancelled.
+  package func nearest(
+    _ query: [Float], limit: Int, accepts: ((IndexedDocument) -> Bool)? = nil,
+    kernels: ScanKernels = .best, isCancelled: () -> Bool = { false }
+  ) throws(IndexError) -> (hits: [Hit], count: ScanCount)? {
+    guard query.count == dimensions, query.allSatisfy(\.isFinite) else { throw .badVector }
+    var rows: [ScanRows] = []
+    var numbers: [Int] = []
+    for number in parts.indices {
+      let ranges = rowRanges(of: number, accepts)
+      guard !ranges.isEmpty, let found = try parts[number].segment.scanRows(ranges) else { continue }
+      rows.append(found)
+      numbers.append(number)
+    }
+    var scan = CertifiedScan(query, limit: max(1, limit), kernels: kernels)
+    guard let found = try scan.run(rows, isCancelled: isCancelled) else { return nil }
+    var hits = found.map { passage in
+      Hit(part: numbers[passage.part], passage: passage.passage, score: passage.score, row: passage.row)
+    }
+    try sort(&hits)
+    return (Array(hits.prefix(limit)), scan.count)
+  }
+
+  /// Rows of the documents that are searched, neighbours joined.
+  private func rowRanges(of part: Int, _ accepts: ((IndexedDocument) -> Bool)?) -> [Range<Int>] {
+    var ranges: [Range<Int>] = []
+    for number in parts[part].live where accepts?(document(Place(part: part, number: number))) ?? true {
+      let rows = parts[part].segment.documents[number].rows
+      if let last = ranges.last, last.upperBound == rows.lowerBound {
+        ranges[ranges.count - 1] = last.lowerBound..<rows.upperBound
+      } else if !rows.isEmpty {
+        ranges.append(rows)
+      }
+    }
+    return ranges
+  }
+
+  /// By score; equal ones by document and place. A score that is no number comes last.
+  func sort(_ hits: inout [Hit]) throws(IndexError) {
+    var keys: [(score: Float, serial: UInt64, passage: Int, index: Int)] = []
+    for (index, hit) in hits.enumerated() {
+      let record = try parts[hit.part].segment.record(hit.passage).record
+      keys.append(
+        (
+          hit.score.isNaN ? -.infinity : hit.score,
+          parts[hit.part].segment.documents[Int(record.document)].serial, hit.passage, index
+        ))
+    }
+    keys.sort { a, b in
+      a.score != b.score ? a.score > b.score : (a.serial, a.passage) < (b.serial, b.passage)
+    }
+    let unsorted = hits
+    hits = keys.map { unsorted[$0.index] }
+  }
+}
+
+extension IndexView {
+  /// The serial number of a hit's document.
+  package func serial(of hit: Hit) throws(IndexError) -> UInt64 {
+    let record = try parts[hit.part].segment.record(hit.passage).record
+    return parts[hit.part].segment.documents[Int(record.document)].serial
+  }
+
+  /// The cosine that 95 of 100 pairs of rows stay below: what is not nearer than that is near by chance. -1 for a view of
+  /// few rows.
+  package func noiseFloor() throws(IndexError) -> Float {
+    let sizes = parts.map(\.segment.footer.rows)
+    let total = sizes.reduce(0, +)
+    guard total >= 20 else { return -1 }
+    func row(_ number: Int) throws(IndexError) -> [Float] {
+      var rest = number
+      for (part, size) in sizes.enumerated() {
+        if rest < size { return try vector(part: part, row: rest) }
+        rest -= size
+      }
+      return []
+    }
+    // The same pairs every time, spread over all rows.
+    var scores: [Float] = []
+    var state: UInt64 = 1
+    for _ in 0..<500 {
+      var pair: [Int] = []
+      for _ in 0..<2 {
+        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        pair.append(Int((state >> 33) % UInt64(total)))
+      }
+      guard pair[0] != pair[1] else { continue }
+      let (a, b) = (try row(pair[0]), try row(pair[1]))
+      scores.append(b.withUnsafeBufferPointer { b in b.baseAddress.map { ExactScore.dot(a, $0) } ?? 0 })
+    }
+    scores.sort()
+    return scores.isEmpty ? -1 : scores[scores.count * 95 / 100]
+  }
+}
+
+/// A passage with its vectors, as another engine takes it.
+package struct ExportedPassage: Sendable {
+  package let passage: StoredPassage
+  /// At least one; a passage that is longer than the model takes has several.
+  package let vectors: [[Float]]
+}
+
+extension IndexView {
+  /// The passages of a document with their vectors.
+  package func exported(_ key: String) throws(IndexError) -> [ExportedPassage] {
+    guard let place = places[key] else { return [] }
+    var found: [ExportedPassage] = []
+    for passage in try passages(of: key) {
+      var vectors: [[Float]] = []
+      for row in passage.rows { vectors.append(try vector(part: place.part, row: row)) }
+      found.append(ExportedPassage(passage: passage, vectors: vectors))
+    }
+    return found
+  }
+}

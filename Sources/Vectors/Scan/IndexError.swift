@@ -1,0 +1,44 @@
+// What an index refuses, with the file and the reason in words.
+
+package import Platform
+
+/// Why an index cannot be opened, read or changed.
+package enum IndexError: Error, Equatable, CustomStringConvertible {
+  /// The system refused a call.
+  case system(PlatformError)
+  /// Bytes on disk are not what was written.
+  case damaged(path: String, what: String)
+  /// The index is damaged; it answers, and takes no changes.
+  case readOnly(reason: String)
+  /// Another version of the program wrote the index.
+  case version(path: String, found: Int, supported: Int)
+  /// The index holds vectors of another model or size.
+  case otherModel(path: String)
+  /// A vector that has no direction or another size.
+  case badVector
+  /// A row of a document was never given.
+  case missingRow
+  /// More than an index holds.
+  case tooLarge(what: String)
+
+  package var description: String {
+    switch self {
+    case .system(let error): "\(error)"
+    case .damaged(let path, let what): "\(path) is damaged: \(what)"
+    case .readOnly(let reason): "the index takes no changes: \(reason)"
+    case .version(let path, let found, let supported):
+      "\(path) has format \(found); this program reads up to \(supported)"
+    case .otherModel(let path): "\(path) holds vectors of another model"
+    case .badVector: "a vector has no direction, or not the size of the index"
+    case .missingRow: "a passage names a vector that the index does not have"
+    case .tooLarge(let what): "\(what) exceeds what an index holds"
+    }
+  }
+}
+
+extension IndexError {
+  /// Runs `body`, whose errors are those of the system.
+  static func system<Result>(_ body: () throws(PlatformError) -> Result) throws(IndexError) -> Result {
+    do throws(PlatformError) { return try body() } catch { throw .system(error) }
+  }
+}

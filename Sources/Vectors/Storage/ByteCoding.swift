@@ -1,0 +1,58 @@
+// Numbers and bytes in the little-endian order of the index's files.
+
+/// Appends values to bytes.
+struct ByteWriter {
+  var bytes: [UInt8] = []
+
+  mutating func u32(_ value: Int) { number(UInt32(truncatingIfNeeded: value)) }
+  mutating func u64(_ value: UInt64) { number(value) }
+
+  mutating func block(_ block: [UInt8]) {
+    u32(block.count)
+    bytes += block
+  }
+
+  mutating func floats(_ values: [Float]) {
+    for value in values { number(value.bitPattern) }
+  }
+
+  private mutating func number(_ value: some FixedWidthInteger) {
+    withUnsafeBytes(of: value.littleEndian) { bytes.append(contentsOf: $0) }
+  }
+}
+
+/// Reads values from bytes; nil beyond their end.
+struct ByteReader {
+  private let bytes: UnsafeRawBufferPointer
+  private(set) var offset = 0
+
+  init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+  var left: Int { bytes.count - offset }
+
+  mutating func u32() -> Int? { number(UInt32.self).map { Int($0) } }
+  mutating func u64() -> UInt64? { number(UInt64.self) }
+
+  mutating func block() -> [UInt8]? {
+    guard let count = u32(), count <= left else { return nil }
+    defer { offset += count }
+    return Array(bytes[offset..<offset + count])
+  }
+
+  mutating func floats(_ count: Int) -> [Float]? {
+    guard count >= 0, count <= left / 4 else { return nil }
+    defer { offset += 4 * count }
+    return (0..<count).map { index in
+      Float(
+        bitPattern: UInt32(
+          littleEndian: bytes.loadUnaligned(fromByteOffset: offset + 4 * index, as: UInt32.self)))
+    }
+  }
+
+  private mutating func number<Number: FixedWidthInteger & BitwiseCopyable>(_ type: Number.Type) -> Number? {
+    let size = MemoryLayout<Number>.size
+    guard left >= size else { return nil }
+    defer { offset += size }
+    return Number(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: type))
+  }
+}

@@ -1,0 +1,89 @@
+// The file that says what an index consists of; replacing it is what makes a new state of the index the valid one.
+
+import JSON
+import Platform
+
+/// `index.json` of an index's folder.
+struct Manifest: Equatable {
+  static let name = "index.json"
+  static let version = 1
+
+  /// A segment, and what has changed of it since it was written.
+  struct Entry: Equatable {
+    var name: String
+    /// Numbers of documents that are gone.
+    var removed: [Int] = []
+    /// Information that replaces what the segment has, by the document's number.
+    var infos: [Int: [UInt8]] = [:]
+  }
+
+  /// Names the model and everything else that vectors depend on.
+  var fingerprint: String
+  var dimensions: Int
+  var segments: [Entry] = []
+  var log: String
+  /// Numbers the files that were ever made.
+  var nextFile: Int
+  /// Serial numbers below this one are taken.
+  var nextSerial: UInt64
+
+  var bytes: [UInt8] {
+    let entries = segments.map { entry -> JSONValue in
+      let infos = entry.infos.sorted { $0.key < $1.key }.map { number, info -> JSONValue in
+        [.int(number), .string(String(decoding: info, as: UTF8.self))]
+      }
+      return [
+        "name": .string(entry.name), "removed": .array(entry.removed.map(JSONValue.int)),
+        "infos": .array(infos),
+      ]
+    }
+    let body: JSONValue = [
+      "version": .int(Self.version), "fingerprint": .string(fingerprint), "dimensions": .int(dimensions),
+      "segments": .array(entries), "log": .string(log), "next_file": .int(nextFile),
+      "next_serial": .int(Int(truncatingIfNeeded: nextSerial)),
+    ]
+    // The checksum stands on a line of its own: JSON has many spellings of the same.
+    let text = body.bytes
+    return Array("\(SHA256.hexadecimal(SHA256.digest(text)))\n".utf8) + text
+  }
+
+  init(fingerprint: String, dimensions: Int) {
+    self.fingerprint = fingerprint
+    self.dimensions = dimensions
+    log = "0001.log"
+    nextFile = 2
+    nextSerial = 1
+  }
+
+  /// - Throws: when the bytes are not what was written.
+  init(_ bytes: [UInt8], path: String) throws(IndexError) {
+    let damage = IndexError.damaged(path: path, what: "its checksum or content is wrong")
+    guard let end = bytes.firstIndex(of: UInt8(ascii: "\n")) else { throw damage }
+    let text = Array(bytes[(end + 1)...])
+    guard SHA256.hexadecimal(SHA256.digest(text)) == String(decoding: bytes[..<end], as: UTF8.self),
+      let body = try? JSONValue(parsing: text), let version = body["version"]?.intValue
+    else { throw damage }
+    guard version <= Self.version else {
+      throw .version(path: path, found: version, supported: Self.version)
+    }
+    guard let fingerprint = body["fingerprint"]?.stringValue, let dimensions = body["dimensions"]?.intValue,
+      let log = body["log"]?.stringValue, let nextFile = body["next_file"]?.intValue,
+      let nextSerial = body["next_serial"]?.intValue, dimensions > 0, dimensions <= 1 << 16, nextSerial > 0
+    else { throw damage }
+    self.fingerprint = fingerprint
+    self.dimensions = dimensions
+    self.log = log
+    self.nextFile = nextFile
+    self.nextSerial = UInt64(nextSerial)
+    for entry in body["segments"]?.arrayValue ?? [] {
+      guard let name = entry["name"]?.stringValue else { throw damage }
+      var found = Entry(name: name)
+      found.removed = (entry["removed"]?.arrayValue ?? []).compactMap(\.intValue)
+      for info in entry["infos"]?.arrayValue ?? [] {
+        guard let number = info[0]?.intValue, let text = info[1]?.stringValue else { throw damage }
+        found.infos[number] = Array(text.utf8)
+      }
+      segments.append(found)
+    }
+  }
+}

@@ -1,0 +1,221 @@
+// Writes a segment: every section in one pass over the documents, to a file or to memory.
+
+import Platform
+
+/// Where a segment's bytes go, with the checksums of its blocks.
+struct SegmentSink {
+  private let file: (files: any FileSystem, descriptor: Int, path: String)?
+  /// Bytes that are not written yet; all of them when there is no file.
+  private(set) var pending: [UInt8] = []
+  private(set) var offset = 0
+  private var written = 0
+  private var sums: [UInt64] = []
+  /// Of the pending bytes, those that belong to no whole block yet begin here.
+  private var summed = 0
+
+  init(_ file: (files: any FileSystem, descriptor: Int, path: String)?) { self.file = file }
+
+  mutating func append(_ bytes: UnsafeRawBufferPointer) throws(IndexError) {
+    var rest = bytes[...]
+    while !rest.isEmpty {
+      let taken = rest.prefix(SegmentFooter.block - (pending.count - summed))
+      pending.append(contentsOf: taken)
+      offset += taken.count
+      rest = rest.dropFirst(taken.count)
+      if pending.count - summed == SegmentFooter.block { try endBlock() }
+    }
+  }
+
+  mutating func append(_ bytes: [UInt8]) throws(IndexError) {
+    // Typed throws do not pass through `withUnsafeBytes`.
+    let result = bytes.withUnsafeBytes { buffer -> IndexError? in
+      do throws(IndexError) { try append(buffer) } catch { return error }
+      return nil
+    }
+    if let result { throw result }
+  }
+
+  mutating func append<Value: BitwiseCopyable>(values: [Value]) throws(IndexError) {
+    let result = values.withUnsafeBytes { buffer -> IndexError? in
+      do throws(IndexError) { try append(buffer) } catch { return error }
+      return nil
+    }
+    if let result { throw result }
+  }
+
+  /// Zeros up to the next multiple of 64.
+  mutating func align() throws(IndexError) {
+    try append([UInt8](repeating: 0, count: (64 - offset % 64) % 64))
+  }
+
+  private mutating func endBlock() throws(IndexError) {
+    sums.append(Checksum.of(pending[summed...]))
+    summed = pending.count
+    try write()
+  }
+
+  private mutating func write() throws(IndexError) {
+    guard let file else { return }
+    do throws(PlatformError) {
+      try file.files.write(pending, to: file.descriptor, at: written, path: file.path)
+    } catch {
+      throw .system(error)
+    }
+    written += pending.count
+    pending.removeAll(keepingCapacity: true)
+    summed = 0
+  }
+
+  /// Appends the checksums and the footer.
+  mutating func finish(_ footer: SegmentFooter) throws(IndexError) {
+    if pending.count > summed { try endBlock() }
+    var writer = ByteWriter()
+    for sum in sums { writer.u64(sum) }
+    pending += writer.bytes + footer.encoded
+    try write()
+  }
+}
+
+/// Documents as a segment.
+struct SegmentWriter {
+  private let dimensions: Int
+  private let documents: [SourceDocument]
+
+  /// - Parameter documents: in the order of their serials. Their vectors must stay in place.
+  init(dimensions: Int, documents: [SourceDocument]) {
+    self.dimensions = dimensions
+    self.documents = documents
+  }
+
+  /// - Throws: when a number does not fit the format, or a write fails.
+  func write(to sink: inout SegmentSink) throws(IndexError) {
+    var footer = SegmentFooter()
+    footer.dimensions = dimensions
+    footer.documents = documents.count
+    for document in documents {
+      footer.rows += document.vectors.count / max(1, dimensions)
+      footer.passages += document.passages.count
+    }
+    guard footer.rows < 1 << 31, footer.passages < 1 << 31 else {
+      throw .tooLarge(what: "the number of rows")
+    }
+    try writeRows(to: &sink, &footer)
+    try writePassages(to: &sink, &footer)
+    try writeTerms(to: &sink, &footer)
+    try section(.documents, &sink, &footer) { sink throws(IndexError) in
+      var (passage, row) = (0, 0)
+      for document in documents {
+        var writer = ByteWriter()
+        writer.u64(document.serial)
+        writer.u32(passage)
+        writer.u32(row)
+        writer.block(Array(document.key.utf8))
+        writer.block(document.info)
+        try sink.append(writer.bytes)
+        passage += document.passages.count
+        row += document.vectors.count / max(1, dimensions)
+      }
+    }
+    try sink.finish(footer)
+  }
+
+  private func section(
+    _ section: Section, _ sink: inout SegmentSink, _ footer: inout SegmentFooter,
+    _ body: (inout SegmentSink) throws(IndexError) -> Void
+  ) throws(IndexError) {
+    try sink.align()
+    let start = sink.offset
+    try body(&sink)
+    footer.sections[section.rawValue] = start..<sink.offset
+  }
+
+  private func writeRows(to sink: inout SegmentSink, _ footer: inout SegmentFooter) throws(IndexError) {
+    var scales: [Float] = []
+    var errors: [Float] = []
+    var codes = [UInt8](repeating: 0, count: RowCode.stride(of: dimensions))
+    try section(.codes, &sink, &footer) { sink throws(IndexError) in
+      for document in documents {
+        var at = 0
+        while at + dimensions <= document.vectors.count {
+          let row = UnsafeBufferPointer(rebasing: document.vectors[at..<at + dimensions])
+          let (scale, error) = codes.withUnsafeMutableBufferPointer { codes in
+            codes.baseAddress.map { RowCode.encode(row, into: $0) } ?? (0, 0)
+          }
+          scales.append(scale)
+          errors.append(error)
+          try sink.append(codes)
+          at += dimensions
+        }
+      }
+    }
+    try section(.scales, &sink, &footer) { sink throws(IndexError) in try sink.append(values: scales) }
+    try section(.errors, &sink, &footer) { sink throws(IndexError) in try sink.append(values: errors) }
+    try section(.floats, &sink, &footer) { sink throws(IndexError) in
+      for document in documents { try sink.append(UnsafeRawBufferPointer(document.vectors)) }
+    }
+  }
+
+  private func writePassages(to sink: inout SegmentSink, _ footer: inout SegmentFooter) throws(IndexError) {
+    var records: [PassageRecord] = []
+    var owners: [UInt32] = []
+    var keys: [KeyRecord] = []
+    var text: UInt64 = 0
+    for (number, document) in documents.enumerated() {
+      for passage in document.passages {
+        guard let start = UInt32(exactly: passage.range.lowerBound),
+          let end = UInt32(exactly: passage.range.upperBound)
+        else { throw .tooLarge(what: "the text of a document") }
+        records.append(
+          PassageRecord(
+            text: text, textBytes: UInt32(truncatingIfNeeded: passage.text.count),
+            headingBytes: UInt32(truncatingIfNeeded: passage.heading.count), start: start, end: end,
+            firstRow: UInt32(truncatingIfNeeded: owners.count), document: UInt32(truncatingIfNeeded: number)))
+        for key in passage.rows {
+          keys.append(
+            KeyRecord(high: key.high, low: key.low, row: UInt32(truncatingIfNeeded: owners.count)))
+          owners.append(UInt32(truncatingIfNeeded: records.count - 1))
+        }
+        text += UInt64(passage.text.count + passage.heading.count)
+      }
+    }
+    guard owners.count == footer.rows else { throw .missingRow }
+    records.append(
+      PassageRecord(
+        text: text, textBytes: 0, headingBytes: 0, start: 0, end: 0,
+        firstRow: UInt32(truncatingIfNeeded: owners.count),
+        document: UInt32(truncatingIfNeeded: documents.count)))
+    keys.sort { ($0.key, $0.row) < ($1.key, $1.row) }
+    try section(.owners, &sink, &footer) { sink throws(IndexError) in try sink.append(values: owners) }
+    try section(.passages, &sink, &footer) { sink throws(IndexError) in try sink.append(values: records) }
+    try section(.texts, &sink, &footer) { sink throws(IndexError) in
+      for document in documents {
+        for passage in document.passages {
+          try sink.append(passage.text)
+          try sink.append(passage.heading)
+        }
+      }
+    }
+    try section(.keys, &sink, &footer) { sink throws(IndexError) in try sink.append(values: keys) }
+  }
+
+  private func writeTerms(to sink: inout SegmentSink, _ footer: inout SegmentFooter) throws(IndexError) {
+    var builder = TermTableBuilder()
+    for document in documents {
+      for passage in document.passages { passage.text.withUnsafeBytes { builder.add($0) } }
+    }
+    let tables = builder.tables()
+    footer.terms = tables.termOffsets.count - 1
+    guard tables.terms.count <= Int(UInt32.max) else { throw .tooLarge(what: "the number of terms") }
+    try section(.termOffsets, &sink, &footer) { sink throws(IndexError) in
+      try sink.append(values: tables.termOffsets)
+    }
+    try section(.terms, &sink, &footer) { sink throws(IndexError) in try sink.append(tables.terms) }
+    try section(.postingOffsets, &sink, &footer) { sink throws(IndexError) in
+      try sink.append(values: tables.postingOffsets)
+    }
+    try section(.postings, &sink, &footer) { sink throws(IndexError) in try sink.append(tables.postings) }
+    try section(.lengths, &sink, &footer) { sink throws(IndexError) in
+      try sink.append(values: builder.lengths)
+    }
+  }
+}

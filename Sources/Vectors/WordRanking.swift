@@ -1,0 +1,136 @@
+// Passages ranked by the words that they share with a query: BM25 over all parts of a view.
+
+import Platform
+
+/// A query as words.
+package struct WordQuery: Sendable, Equatable {
+  /// Terms without stop words, each once, in the order of the query.
+  package let terms: [[UInt8]]
+
+  /// A query of stop words alone keeps them: nothing else is left to find.
+  package init(_ text: [UInt8]) {
+    let words = text.withUnsafeBytes { WordSplitter.words($0) }
+    var seen: Set<[UInt8]> = []
+    terms = words.filter { !$0.isStopWord && seen.insert($0.term).inserted }.map(\.term)
+  }
+}
+
+/// What a term is worth in a view.
+package struct TermWeight: Sendable, Equatable {
+  package let term: [UInt8]
+  /// Passages that have it.
+  package let passages: Int
+  /// ln(1 + (N - n + ½) / (n + ½)).
+  package let weight: Double
+}
+
+/// How BM25 counts; Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009.
+package enum BM25 {
+  package static let k1 = 1.2
+  package static let b = 0.75
+
+  /// The share of a term in a passage's score.
+  package static func score(weight: Double, frequency: Int, length: Int, average: Double) -> Double {
+    let count = Double(frequency)
+    let size = average > 0 ? Double(length) / average : 1
+    return weight * count / (count + k1 * (1 - b + b * size))
+  }
+}
+
+extension IndexView {
+  /// Passages by their words, best first, with the weights of the terms; passages without any of them are not found.
+  ///
+  /// - Parameter accepts: which documents are searched; nil for all. The weights are those of the whole view.
+  package func byWords(
+    _ query: WordQuery, limit: Int, accepts: ((IndexedDocument) -> Bool)? = nil
+  ) throws(IndexError) -> (hits: [Hit], weights: [TermWeight]) {
+    let size = try wordCount()
+    guard !query.terms.isEmpty, size.passages > 0 else { return ([], []) }
+    let average = Double(size.words) / Double(size.passages)
+    let searched = parts.map { part in
+      part.segment.documents.indices.map { !part.removed.contains($0) }
+    }
+    var accepted = searched
+    if let accepts {
+      for part in parts.indices {
+        for number in parts[part].live {
+          accepted[part][number] = accepts(document(Place(part: part, number: number)))
+        }
+      }
+    }
+    var scores = parts.map { _ in [Int: Double]() }
+    var weights: [TermWeight] = []
+    for term in query.terms {
+      var lists: [(part: Int, postings: [(passage: Int, frequency: Int, document: Int)])] = []
+      var total = 0
+      for number in parts.indices {
+        let live = try livePostings(term, number, searched[number])
+        total += live.count
+        if !live.isEmpty { lists.append((number, live)) }
+      }
+      let (all, with) = (Double(size.passages), Double(total))
+      let weight = log(1 + (all - with + 0.5) / (with + 0.5))
+      weights.append(TermWeight(term: term, passages: total, weight: weight))
+      for (part, postings) in lists {
+        let lengths = try parts[part].segment.values(.lengths, as: UInt32.self)
+        for posting in postings where accepted[part][posting.document] {
+          scores[part][posting.passage, default: 0] += BM25.score(
+            weight: weight, frequency: posting.frequency, length: Int(lengths[posting.passage]),
+            average: average)
+        }
+      }
+    }
+    var hits: [Hit] = []
+    for part in parts.indices {
+      for (passage, score) in scores[part] {
+        hits.append(Hit(part: part, passage: passage, score: Float(score)))
+      }
+    }
+    try sort(&hits)
+    return (Array(hits.prefix(limit)), weights)
+  }
+
+  private func livePostings(
+    _ term: [UInt8], _ part: Int, _ live: [Bool]
+  ) throws(IndexError) -> [(passage: Int, frequency: Int, document: Int)] {
+    let segment = parts[part].segment
+    var found: [(passage: Int, frequency: Int, document: Int)] = []
+    let documents = segment.documents
+    var document = 0
+    for posting in try segment.postings(term) {
+      // Both are in order, so the document is found by walking on; far ones by halving.
+      if posting.passage >= documents[document].passages.upperBound {
+        var (low, high) = (document + 1, documents.count)
+        while low < high {
+          let middle = (low + high) / 2
+          if documents[middle].passages.upperBound <= posting.passage {
+            low = middle + 1
+          } else {
+            high = middle
+          }
+        }
+        guard low < documents.count else { break }
+        document = low
+      }
+      if live[document] { found.append((posting.passage, posting.frequency, document)) }
+    }
+    return found
+  }
+
+  /// Passages of the view, and the words in them.
+  package func wordCount() throws(IndexError) -> (passages: Int, words: Int) {
+    var (passages, words) = (0, 0)
+    for part in parts {
+      passages += part.segment.footer.passages
+      words += try part.segment.words()
+      guard !part.removed.isEmpty else { continue }
+      let lengths = try part.segment.values(.lengths, as: UInt32.self)
+      for number in part.removed where part.segment.documents.indices.contains(number) {
+        let range = part.segment.documents[number].passages
+        passages -= range.count
+        for passage in range { words -= Int(lengths[passage]) }
+      }
+    }
+    return (passages, words)
+  }
+}

@@ -1,0 +1,90 @@
+// Which passages have a term, and how often: the inverted index of one part.
+
+/// Makes the tables of a part, passage by passage.
+struct TermTableBuilder {
+  fileprivate struct Postings {
+    var bytes: [UInt8] = []
+    var last = 0
+    var count = 0
+  }
+
+  private var terms: [[UInt8]: Postings] = [:]
+  /// Words of each passage without stop words.
+  private(set) var lengths: [UInt32] = []
+
+  /// Adds the next passage.
+  mutating func add(_ text: UnsafeRawBufferPointer) {
+    let passage = lengths.count
+    var counts: [[UInt8]: Int] = [:]
+    var length: UInt32 = 0
+    for word in WordSplitter.words(text) where !word.isStopWord {
+      counts[word.term, default: 0] += 1
+      length &+= 1
+    }
+    for (term, count) in counts {
+      terms[term, default: Postings()].append(passage, count)
+    }
+    lengths.append(length)
+  }
+
+  /// The terms in the order of their bytes, and what belongs to each, one after another.
+  func tables() -> TermTables {
+    var tables = TermTables()
+    for (term, postings) in terms.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+      tables.termOffsets.append(UInt32(truncatingIfNeeded: tables.terms.count))
+      tables.terms += term
+      tables.postingOffsets.append(UInt64(tables.postings.count))
+      tables.postings += postings.bytes
+    }
+    tables.termOffsets.append(UInt32(truncatingIfNeeded: tables.terms.count))
+    tables.postingOffsets.append(UInt64(tables.postings.count))
+    return tables
+  }
+}
+
+extension TermTableBuilder.Postings {
+  fileprivate mutating func append(_ passage: Int, _ frequency: Int) {
+    // The first is written whole, the others as distances.
+    Varint.append(passage - last, to: &bytes)
+    Varint.append(frequency, to: &bytes)
+    last = passage
+    count += 1
+  }
+}
+
+/// The inverted index as it is stored.
+struct TermTables {
+  /// Where each term begins in `terms`, and where the last one ends.
+  var termOffsets: [UInt32] = []
+  var terms: [UInt8] = []
+  /// Where the postings of each term begin, and where the last ones end.
+  var postingOffsets: [UInt64] = []
+  var postings: [UInt8] = []
+}
+
+/// Numbers of seven bits a byte, the lowest first.
+enum Varint {
+  static func append(_ value: Int, to bytes: inout [UInt8]) {
+    var rest = UInt64(max(0, value))
+    while rest >= 0x80 {
+      bytes.append(UInt8(truncatingIfNeeded: rest) | 0x80)
+      rest >>= 7
+    }
+    bytes.append(UInt8(truncatingIfNeeded: rest))
+  }
+
+  /// Reads one and moves on; nil at the end or when there is none.
+  @inline(__always)
+  static func read(_ bytes: UnsafeRawBufferPointer, _ at: inout Int) -> Int? {
+    var value: UInt64 = 0
+    var shift: UInt64 = 0
+    while at < bytes.count, shift < 63 {
+      let byte = bytes[at]
+      at += 1
+      value |= UInt64(byte & 0x7F) << shift
+      if byte < 0x80 { return Int(truncatingIfNeeded: value) }
+      shift += 7
+    }
+    return nil
+  }
+}

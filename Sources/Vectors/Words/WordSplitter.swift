@@ -1,0 +1,213 @@
+// The words of a text as a search by words sees them: runs of letters and digits, without case, accents and stop words.
+
+import Tokenizers
+
+/// A word in a text.
+package struct Word: Sendable, Equatable {
+  /// Its bytes as they are looked up: compatibility forms decomposed, marks removed, lowercased.
+  package var term: [UInt8]
+  /// Where it stands, bytes.
+  package var range: Range<Int>
+  /// Whether it is so common that it is not searched for.
+  package var isStopWord = false
+}
+
+/// Splits text into words, for an index and for a query alike.
+package enum WordSplitter {
+  /// Names the rules: an index made by others has other words.
+  package static let version = 1
+
+  /// Most bytes of a term; what is longer is no word of a language.
+  static let longest = 64
+
+  /// The words of UTF-8 text in an array.
+  package static func words(in text: [UInt8]) -> [Word] { text.withUnsafeBytes { words($0) } }
+
+  /// The words of UTF-8 text in order. `camelCase` and `snake_case` are found whole and by their parts, text without
+  /// spaces between words by its pairs of characters.
+  package static func words(_ text: UnsafeRawBufferPointer) -> [Word] {
+    var words: [Word] = []
+    words.reserveCapacity(text.count / 6)
+    var at = 0
+    while at < text.count {
+      if asciiClass(text[at]) != .other {
+        let start = at
+        var isPlain = true
+        while at < text.count {
+          let kind = asciiClass(text[at])
+          if kind == .other {
+            // A letter or mark beyond ASCII goes on with the word.
+            guard text[at] >= 0x80 else { break }
+            let (kind, length) = kindOfScalar(text, at)
+            guard kind == .letter || kind == .mark else { break }
+            isPlain = false
+            at += length
+          } else {
+            at += 1
+          }
+        }
+        appendRun(text, start..<at, isPlain: isPlain, to: &words)
+        continue
+      }
+      guard text[at] >= 0x80 else {
+        at += 1
+        continue
+      }
+      let (kind, length) = kindOfScalar(text, at)
+      switch kind {
+      case .other, .mark: at += length
+      case .dense: at = appendDense(text, at, to: &words)
+      case .letter:
+        let start = at
+        while at < text.count {
+          if text[at] < 0x80 {
+            guard asciiClass(text[at]) != .other else { break }
+            at += 1
+          } else {
+            let (kind, length) = kindOfScalar(text, at)
+            guard kind == .letter || kind == .mark else { break }
+            at += length
+          }
+        }
+        appendRun(text, start..<at, isPlain: false, to: &words)
+      }
+    }
+    return words
+  }
+
+  // MARK: Characters
+
+  private enum ASCIIClass { case lower, upper, digit, other }
+
+  @inline(__always)
+  private static func asciiClass(_ byte: UInt8) -> ASCIIClass {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"): .lower
+    case UInt8(ascii: "A")...UInt8(ascii: "Z"): .upper
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): .digit
+    default: .other
+    }
+  }
+
+  private enum ScalarKind {
+    case letter, mark
+    /// Of a script that puts no spaces between words.
+    case dense
+    case other
+  }
+
+  /// What begins at a byte of 0x80 or more; broken UTF-8 is one byte of nothing.
+  private static func kindOfScalar(_ text: UnsafeRawBufferPointer, _ at: Int) -> (
+    kind: ScalarKind, length: Int
+  ) {
+    guard let (scalar, length) = scalar(text, at) else { return (.other, 1) }
+    if isDense(scalar.value) { return (.dense, length) }
+    switch scalar.properties.generalCategory {
+    case .uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .modifierLetter, .otherLetter, .decimalNumber,
+      .letterNumber, .otherNumber:
+      return (.letter, length)
+    case .nonspacingMark, .spacingMark: return (.mark, length)
+    default: return (.other, length)
+    }
+  }
+
+  private static func scalar(_ text: UnsafeRawBufferPointer, _ at: Int) -> (Unicode.Scalar, Int)? {
+    let lead = text[at]
+    let length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0
+    guard length > 0, at + length <= text.count else { return nil }
+    var value = UInt32(lead) & (0x7F >> UInt32(length))
+    for next in at + 1..<at + length {
+      guard text[next] & 0xC0 == 0x80 else { return nil }
+      value = value << 6 | UInt32(text[next] & 0x3F)
+    }
+    return Unicode.Scalar(value).map { ($0, length) }
+  }
+
+  /// Kana, Han, Hangul, Thai, Lao, Khmer and Burmese.
+  private static func isDense(_ value: UInt32) -> Bool {
+    switch value {
+    case 0x3040...0x30FF, 0x31F0...0x31FF, 0x3400...0x4DBF, 0x4E00...0x9FFF, 0xAC00...0xD7A3,
+      0xF900...0xFAFF, 0xFF66...0xFF9D, 0x20000...0x323AF, 0x0E00...0x0EFF, 0x1000...0x109F, 0x1780...0x17FF:
+      true
+    default: false
+    }
+  }
+
+  // MARK: Runs
+
+  private static func appendRun(
+    _ text: UnsafeRawBufferPointer, _ range: Range<Int>, isPlain: Bool, to words: inout [Word]
+  ) {
+    guard isPlain else {
+      append(folded(text, range), range, to: &words)
+      return
+    }
+    append(range.map { text[$0] | (asciiClass(text[$0]) == .upper ? 0x20 : 0) }, range, to: &words)
+    // aB and ABc begin a part, as do digits after letters.
+    var parts: [Range<Int>] = []
+    var start = range.lowerBound
+    for at in range.dropFirst() {
+      let (before, here) = (asciiClass(text[at - 1]), asciiClass(text[at]))
+      let next = at + 1 < range.upperBound ? asciiClass(text[at + 1]) : .other
+      if (before == .lower && here == .upper) || (before == .upper && here == .upper && next == .lower) {
+        parts.append(start..<at)
+        start = at
+      }
+    }
+    guard !parts.isEmpty else { return }
+    parts.append(start..<range.upperBound)
+    for part in parts where part.count > 1 {
+      append(part.map { text[$0] | (asciiClass(text[$0]) == .upper ? 0x20 : 0) }, part, to: &words)
+    }
+  }
+
+  private static func append(_ term: [UInt8], _ range: Range<Int>, to words: inout [Word]) {
+    guard !term.isEmpty, term.count <= longest else { return }
+    words.append(Word(term: term, range: range, isStopWord: StopWords.english.contains(term)))
+  }
+
+  /// Pairs of neighbouring characters; one that stands alone is a word.
+  private static func appendDense(
+    _ text: UnsafeRawBufferPointer, _ start: Int, to words: inout [Word]
+  ) -> Int {
+    var scalars: [Range<Int>] = []
+    var at = start
+    while at < text.count, text[at] >= 0x80 {
+      let (kind, length) = kindOfScalar(text, at)
+      guard kind == .dense || kind == .mark else { break }
+      scalars.append(at..<at + length)
+      at += length
+    }
+    if scalars.count == 1 { append(folded(text, scalars[0]), scalars[0], to: &words) }
+    for (first, second) in zip(scalars, scalars.dropFirst()) {
+      let range = first.lowerBound..<second.upperBound
+      append(folded(text, range), range, to: &words)
+    }
+    return at
+  }
+
+  private static func folded(_ text: UnsafeRawBufferPointer, _ range: Range<Int>) -> [UInt8] {
+    let bytes = Array(text[range])
+    let plain = UnicodeNormalization.tables.normalized(bytes, 0..<bytes.count, to: .nfkd) ?? bytes
+    var out: [UInt8] = []
+    for scalar in String(decoding: plain, as: UTF8.self).unicodeScalars {
+      if scalar.isASCII {
+        let byte = UInt8(truncatingIfNeeded: scalar.value)
+        out.append(asciiClass(byte) == .upper ? byte | 0x20 : byte)
+      } else if scalar.properties.generalCategory != .nonspacingMark {
+        out.append(contentsOf: scalar.properties.lowercaseMapping.utf8)
+      }
+    }
+    return out
+  }
+}
+
+/// Words that say nothing of what a text is about.
+enum StopWords {
+  static let english: Set<[UInt8]> = Set(
+    """
+    a about an and are as at be because but by can do does for from had has have he her his i if in into is it its me
+    more my not of on or out she so than that the their them then there they this to too up was were what when where
+    which while who why with you your
+    """.split(whereSeparator: { $0 == " " || $0 == "\n" }).map { Array($0.utf8) })
+}

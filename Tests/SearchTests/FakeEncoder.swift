@@ -1,0 +1,56 @@
+// A model of sorts: a text is the sum of its words' directions, so that texts with common words are near.
+
+import Platform
+import Synchronization
+import Vectors
+
+@testable import Search
+
+final class FakeEncoder: PassageEncoder {
+  let dimensions = 48
+  let fingerprint: String
+  let room: Int
+  /// Texts that were encoded as passages.
+  let encoded = Atomic<Int>(0)
+  /// Words that mean the same.
+  private let synonyms: [String: String]
+
+  init(room: Int = 40, synonyms: [String: String] = [:], fingerprint: String = "fake") {
+    self.room = room
+    self.synonyms = synonyms
+    self.fingerprint = fingerprint
+  }
+
+  func tokenCount(_ text: String) -> Int { text.split(whereSeparator: \.isWhitespace).count }
+
+  private func direction(_ word: Substring) -> [Float] {
+    let plain = word.lowercased().filter { $0.isLetter || $0.isNumber }
+    let digest = SHA256.digest(Array((synonyms[plain] ?? plain).utf8))
+    return (0..<dimensions).map { Float(Int8(bitPattern: digest[$0 % 32] &+ UInt8($0 / 32 * 7))) / 128 }
+  }
+
+  private func sum(_ text: String) -> (sum: [Float], tokens: Int) {
+    let words = text.split(whereSeparator: \.isWhitespace)
+    let sum = words.reduce([Float](repeating: 0, count: dimensions)) {
+      zip($0, direction($1)).map { $0 + $1 }
+    }
+    return (sum, words.count)
+  }
+
+  func encode(_ texts: [String], as role: TextRole, isUnwanted: () -> Bool) throws(SearchError) -> [[Float]] {
+    guard !isUnwanted() else { throw .cancelled }
+    if role == .passage { encoded.add(texts.count, ordering: .relaxed) }
+    var vectors: [[Float]] = []
+    for text in texts {
+      guard tokenCount(text) <= room + 20, let vector = RowCode.normalized(sum(text).sum) else {
+        throw .encoder("the text has no words, or too many")
+      }
+      vectors.append(vector)
+    }
+    return vectors
+  }
+
+  func states(
+    _ pieces: [String], as role: TextRole, isUnwanted: () -> Bool
+  ) throws(SearchError) -> [(sum: [Float], tokens: Int)]? { pieces.map(sum) }
+}

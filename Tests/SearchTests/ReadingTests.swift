@@ -1,0 +1,125 @@
+// Files of every kind become text, or say why not.
+
+import Platform
+import Support
+import Testing
+
+@testable import Search
+
+@Suite struct ReadingTests {
+  private func read(_ text: String, _ name: String) throws -> String {
+    String(decoding: try FileReader.read(Array(text.utf8), name: name).text, as: UTF8.self)
+  }
+
+  private func refusal(_ bytes: [UInt8], _ name: String) -> SearchError? {
+    do throws(SearchError) { _ = try FileReader.read(bytes, name: name) } catch { return error }
+    return nil
+  }
+
+  @Test func `text and Markdown stay as they are, with line ends of one byte`() throws {
+    #expect(try read("a\r\nb\rc\n", "x.txt") == "a\nb\nc\n")
+    #expect(try read("# Title\n\ntext", "x.md") == "# Title\n\ntext")
+    #expect(try FileReader.read(Array("# a".utf8), name: "X.MD").kind == .markdown)
+    #expect(try FileReader.read(Array("let a = 1".utf8), name: "x.swift").kind == .code)
+    #expect(try read("\u{FEFF}bom", "x.txt") == "bom")
+    let wide: [UInt8] = [0xFF, 0xFE, 0x68, 0, 0xE9, 0]
+    #expect(try FileReader.read(wide, name: "x.txt").text == Array("hé".utf8))
+  }
+
+  @Test func `a page becomes its text`() throws {
+    let page = """
+      <!DOCTYPE html><html><head><title>The &amp; title</title><style>p { color: red }</style></head>
+      <body><h1>Top</h1><p>One <b>bold</b>
+      word.</p><script>if (a < b) { document.write("</p>") }</script><ul><li>first<li>second</ul>
+      <table><tr><td>a</td><td>b</td></tr></table><!-- no <p> here --><pre>  kept
+        so</pre>&eacute;&#233;&#xE9;&hellip; a &b c<br>end</body></html>
+      """
+    #expect(
+      try read(page, "x.html")
+        == """
+        The & title
+
+        # Top
+
+        One bold word.
+
+        - first
+        - second
+
+        a\tb
+
+          kept
+          so
+
+        ééé… a &b c
+        end
+
+        """)
+  }
+
+  @Test func `broken pages end`() {
+    for page in [
+      "<p", "<a href='", "<!-- ", "<script>x", "&#xFFFFFFFF;", "&#0;a", "<<<>>>", "<p>a</", "&amp",
+      String(repeating: "<a<a", count: 20_000), "<script>" + String(repeating: "</a", count: 50_000),
+    ] { _ = try? read(page + " text", "x.html") }
+  }
+
+  @Test func `JSON and tables become records`() throws {
+    #expect(
+      try read(#"[{"a":1,"b":{"c":["x","y"]}},{"a":null,"d":true}]"#, "x.json")
+        == "a: 1\nb.c: x\nb.c: y\n\nd: true\n\n")
+    #expect(try read("{\"a\":1}\nnot json\n\n{\"b\":\"t\"}", "x.jsonl") == "a: 1\n\nnot json\n\nb: t\n\n")
+    #expect(try read("{broken", "x.json") == "{broken")
+    #expect(
+      try read("name,note\nA,\"said \"\"hi\"\",\nthen\"\nB,\n", "x.csv")
+        == "name: A\nnote: said \"hi\",\nthen\n\nname: B\n\n")
+    #expect(try read("a\tb\n1\t2\n", "x.tsv") == "a: 1\nb: 2\n\n")
+    let notebook = ##"{"nbformat":4,"cells":[{"source":["# T\n","x"]},{"source":"y"}]}"##
+    #expect(try read(notebook, "x.json") == "# T\nx\n\ny\n\n")
+  }
+
+  @Test func `what is no text is refused with the reason`() throws {
+    #expect(refusal([], "x.txt") == .invalidFile("the file is empty"))
+    #expect(refusal(Array(" \n".utf8), "x.txt") == .invalidFile("the file holds only white space"))
+    #expect(refusal([0x61, 0, 0x62], "x.txt") == .unsupportedFile("the file is binary, not text"))
+    #expect("\(try #require(refusal([0x61, 0xC3, 0x28], "x.txt")))".contains("UTF-8"))
+    #expect("\(try #require(refusal([0x61], "x.docx")))".contains(".docx"))
+    let isThere = ChildProcess.find("pdftotext") != nil
+    let words = "\(try #require(refusal(Array("%PDF-1.4 nothing".utf8), "x.pdf")))"
+    #expect(words.contains(isThere ? "pdftotext cannot read the file" : "not installed"))
+    #expect(FileReader.reads("a.md") && FileReader.reads("Makefile") && !FileReader.reads("a.png"))
+  }
+
+  @Test func `any bytes are read or refused`() {
+    var random = SeededGenerator(seed: 4)
+    let alphabet = Array("<>&;/\"',\n\t{}[]:#-`abc \\".utf8) + [0xC3, 0xA9, 0xE2, 0x80]
+    for name in ["x.html", "x.csv", "x.json", "x.jsonl", "x.md", "x.txt"] {
+      for _ in 0..<300 {
+        let bytes = (0..<60).map { _ in alphabet.randomElement(using: &random) ?? 0 }
+        guard let source = try? FileReader.read(bytes, name: name) else { continue }
+        let splitter = Splitter(SplitRules(tokens: 5, overlap: 2), windowTokens: 8) {
+          $0.split(separator: " ").count + 1
+        }
+        #expect(splitter.passages(source).reduce(0) { max($0, $1.range.upperBound) } == source.text.count)
+      }
+    }
+  }
+}
+
+@Suite struct IgnoreTests {
+  @Test func `patterns of a .gitignore decide`() {
+    var rules = IgnoreRules()
+    rules.add(Array("# comment\n*.log\n/build\nlogs/\n!keep.log\ndoc/**/x.txt\na?c\n".utf8), folder: "")
+    rules.add(Array("own.txt\n".utf8), folder: "sub")
+    for (path, isFolder, expected) in [
+      ("a.log", false, true), ("d/a.log", false, true), ("keep.log", false, false), ("build", true, true),
+      ("d/build", true, false), ("logs", true, true), ("logs", false, false), ("doc/x.txt", false, true),
+      ("doc/a/b/x.txt", false, true), ("abc", false, true), ("abbc", false, false),
+      ("sub/own.txt", false, true),
+      ("own.txt", false, false),
+    ] { #expect(rules.ignores(path, isFolder: isFolder) == expected, "\(path)") }
+    var hostile = IgnoreRules()
+    hostile.add(Array((String(repeating: "*a", count: 200) + "\n").utf8), folder: "")
+    #expect(!hostile.ignores(String(repeating: "a", count: 199) + "b", isFolder: false))
+  }
+}

@@ -1,0 +1,289 @@
+// Every system call of an index fails once, or from there on, and a restart finds what was acknowledged.
+
+import Platform
+import Support
+import Testing
+
+@testable import Vectors
+
+/// A document with one passage and one row.
+private func document(_ key: String, _ text: String) -> (NewDocument, (key: RowKey, vector: [Float])) {
+  let row = RowKey(of: Array(text.utf8))
+  let vector: [Float] = [Float(row.high & 0xFF) + 1, Float(row.low & 0xFF) + 1, 1, 2]
+  let passage = Passage(text: Array(text.utf8), range: 0..<text.utf8.count, rows: [row])
+  return (NewDocument(key: key, info: Array("\"\(text)\"".utf8), passages: [passage]), (row, vector))
+}
+
+/// What a restart may find of each document: what was acknowledged last, and what was tried since.
+private struct Promises {
+  private(set) var allowed: [String: Set<String?>] = [:]
+  private(set) var failures = 0
+
+  mutating func change(_ key: String, to text: String?, _ body: () throws -> Void) {
+    do {
+      try body()
+      allowed[key] = [text]
+    } catch {
+      allowed[key, default: [nil]].insert(text)
+      failures += 1
+    }
+  }
+}
+
+private func found(_ key: String, _ view: IndexView) throws -> String? {
+  guard let document = view.document(key) else { return nil }
+  let passages = try view.passages(of: key)
+  #expect(passages.count == 1)
+  #expect(document.info == Array("\"".utf8) + passages[0].text + Array("\"".utf8))
+  return String(decoding: passages[0].text, as: UTF8.self)
+}
+
+@Suite struct IndexFaultTests {
+  private static let faults = [ENOSPC, EIO, EMFILE].map { SimulatedDisk.Fault.error($0) } + [.short]
+
+  private func open(_ disk: SimulatedDisk) throws -> VectorIndex {
+    var limits = VectorIndex.Limits()
+    limits.memoryDocuments = 3
+    limits.segments = 2
+    return try VectorIndex(folder: "/index", fingerprint: "f", dimensions: 4, limits: limits, files: disk)
+  }
+
+  /// Opened, used, opened again, used on; documents move to files and these are joined on the way.
+  private func live(_ disk: SimulatedDisk, _ promises: inout Promises) throws {
+    for round in 0..<2 {
+      guard let index = try? open(disk) else { continue }
+      for (key, text) in [
+        ("kept", "kept \(round)"), ("gone", "gone \(round)"), ("a\(round)", "a"), ("b\(round)", "b"),
+        ("kept", "kept again \(round)"), ("c\(round)", "c"), ("d\(round)", "d"),
+      ] {
+        promises.change(key, to: text) {
+          let (document, row) = document(key, text)
+          try index.remember([row])
+          try index.commit(document)
+        }
+        if key == "a\(round)" {
+          promises.change("gone", to: nil) {
+            guard try index.remove("gone") else { throw IndexError.missingRow }
+          }
+        }
+      }
+      promises.change("zz", to: nil) { try index.compact(all: round == 1) }
+      for (key, allowed) in promises.allowed {
+        let found = try found(key, index.view)
+        #expect(allowed.contains(found), "\(key) is \(found ?? "gone")")
+      }
+    }
+  }
+
+  @Test(arguments: faults, [false, true])
+  func `after a restart every acknowledged change is there`(fault: SimulatedDisk.Fault, isLasting: Bool)
+    throws
+  {
+    for losesPower in [false, true] {
+      var number = 0
+      var failures = 0
+      while true {
+        let disk = SimulatedDisk()
+        disk.follow(.init(fault, at: number, isLasting: isLasting))
+        var promises = Promises()
+        try live(disk, &promises)
+        failures += promises.failures
+        let isOver = disk.calls <= number
+        #expect(disk.openDescriptors == 0, "call \(number) leaves a descriptor")
+        disk.restart(losingPower: losesPower)
+        disk.follow(nil)
+        let index = try open(disk)
+        #expect(index.damage == nil)
+        for (key, allowed) in promises.allowed {
+          let found = try found(key, index.view)
+          #expect(
+            allowed.contains(found),
+            "\(fault) at call \(number): \(key) is \(found ?? "gone"), not of \(allowed)")
+        }
+        // It goes on, and its files are those that count.
+        let (next, row) = document("next", "next")
+        try index.remember([row])
+        try index.commit(next)
+        try index.compact(all: true)
+        #expect(disk.files.count == 4, "\(disk.files)")
+        guard !isOver else { break }
+        number += 1
+      }
+      #expect(number > 100)
+      #expect((failures > 20) == (fault != .short))
+    }
+  }
+
+  @Test func `a log cut anywhere opens with what came before`() throws {
+    let disk = SimulatedDisk()
+    var sizes: [(bytes: Int, texts: [String])] = []
+    do {
+      let index = try open(disk)
+      for text in ["one", "two", "three"] {
+        let (document, row) = document(text, text)
+        try index.remember([row])
+        try index.commit(document)
+        sizes.append((index.logBytes, (sizes.last?.texts ?? []) + [text]))
+      }
+    }
+    let log = try #require(disk.files.first { $0.hasSuffix(".log") })
+    let whole = try #require(disk.content(log))
+    for count in 0...whole.count {
+      disk.restart(losingPower: false)
+      disk.put(log, Array(whole.prefix(count)))
+      let index = try open(disk)
+      #expect(index.damage == nil)
+      let expected = sizes.last { $0.bytes <= count }?.texts ?? []
+      #expect(index.view.documents.map(\.key) == expected)
+      let (next, row) = document("next", "next")
+      try index.remember([row])
+      try index.commit(next)
+      #expect(index.view.documentCount == expected.count + 1)
+    }
+  }
+
+  @Test func `a changed bit in the middle of a log makes the index read-only`() throws {
+    let disk = SimulatedDisk()
+    do {
+      let index = try open(disk)
+      for text in ["one", "two", "three"] {
+        let (document, row) = document(text, text)
+        try index.remember([row])
+        try index.commit(document)
+      }
+    }
+    let log = try #require(disk.files.first { $0.hasSuffix(".log") })
+    let whole = try #require(disk.content(log))
+    for place in [30, whole.count / 3, whole.count / 2] {
+      var bytes = whole
+      bytes[place] ^= 4
+      disk.restart(losingPower: false)
+      disk.put(log, bytes)
+      let index = try open(disk)
+      #expect(index.damage?.contains("damaged at byte") == true, "\(place)")
+      #expect(throws: IndexError.self) { try index.remove("one") }
+      #expect(disk.content(log) == bytes)
+      _ = try index.view.nearest([1, 0, 0, 0], limit: 5)
+    }
+  }
+
+  @Test func `a changed bit in a segment is found, wherever it is`() throws {
+    let disk = SimulatedDisk()
+    do {
+      let index = try open(disk)
+      for text in ["one word", "two words"] {
+        let (document, row) = document(text, text)
+        try index.remember([row])
+        try index.commit(document)
+      }
+      try index.compact()
+    }
+    let path = try #require(disk.files.first { $0.hasSuffix(".segment") })
+    let whole = try #require(disk.content(path))
+    for place in whole.indices {
+      var bytes = whole
+      bytes[place] ^= 1
+      disk.restart(losingPower: false)
+      disk.put(path, bytes)
+      do {
+        let index = try open(disk)
+        let faults = index.faults()
+        #expect(!faults.isEmpty || Self.isPadding(place, whole), "byte \(place)")
+        #expect(faults.allSatisfy { $0.contains(path) })
+      } catch {
+        #expect("\(error)".contains(path))
+      }
+    }
+  }
+
+  /// Bytes between sections belong to a checked block all the same; only those of no section go unseen.
+  private static func isPadding(_ place: Int, _ bytes: [UInt8]) -> Bool { false }
+
+  @Test func `a manifest that is not what was written is refused`() throws {
+    let disk = SimulatedDisk()
+    do { _ = try open(disk) }
+    let path = "/index/" + Manifest.name
+    let whole = try #require(disk.content(path))
+    for place in whole.indices {
+      var bytes = whole
+      bytes[place] ^= 1
+      disk.restart(losingPower: false)
+      disk.put(path, bytes)
+      #expect(throws: IndexError.self) { try open(disk) }
+    }
+  }
+
+  @Test func `a second process is told, and may read`() throws {
+    let disk = SimulatedDisk()
+    let index = try open(disk)
+    let (document, row) = document("one", "one")
+    try index.remember([row])
+    try index.commit(document)
+    #expect(throws: IndexError.self) { try open(disk) }
+    let snapshot = try #require(try VectorIndex.snapshot(folder: "/index", files: disk))
+    #expect(snapshot.view.documents.map(\.key) == ["one"] && snapshot.fingerprint == "f")
+    #expect(try VectorIndex.snapshot(folder: "/other", files: disk) == nil)
+  }
+
+  @Test func `a view stays as it is, whatever happens to the index`() throws {
+    let disk = SimulatedDisk()
+    let index = try open(disk)
+    for number in 0..<10 {
+      let (document, row) = document("d\(number)", "text \(number)")
+      try index.remember([row])
+      try index.commit(document)
+    }
+    let view = index.view
+    let query: [Float] = try #require(RowCode.normalized([1, 2, 3, 4]))
+    let before = try view.nearest(query, limit: 10)?.hits
+    let texts = try before?.map { try view.passage($0).text }
+    for number in 0..<10 { _ = try index.remove("d\(number)") }
+    try index.compact(all: true)
+    #expect(index.view.documentCount == 0)
+    #expect(try view.nearest(query, limit: 10)?.hits == before)
+    #expect(try before?.map { try view.passage($0).text } == texts)
+  }
+
+  @Test func `compaction changes no result`() throws {
+    let disk = SimulatedDisk()
+    let index = try open(disk)
+    for number in 0..<20 {
+      let (document, row) = document("d\(number)", "words of text \(number) \(number % 3)")
+      try index.remember([row])
+      try index.commit(document)
+      if number % 4 == 3 { _ = try index.remove("d\(number - 2)") }
+    }
+    func results() throws -> [String] {
+      let view = index.view
+      let query: [Float] = try #require(RowCode.normalized([1, 2, 3, 4]))
+      let near = try #require(try view.nearest(query, limit: 20)).hits
+      let worded = try view.byWords(WordQuery(Array("text 1 2".utf8)), limit: 20).hits
+      return try (near + worded).map { "\(try view.passage($0).document.key) \($0.score)" }
+    }
+    let before = try results()
+    #expect(before.count > 20)
+    try index.compact()
+    #expect(try results() == before)
+    try index.compact(all: true)
+    #expect(try results() == before)
+  }
+
+  @Test func `vectors of a document that was not finished are there after a restart`() throws {
+    let disk = SimulatedDisk()
+    do {
+      let index = try open(disk)
+      try index.remember([document("x", "half done").1])
+      try index.compact()
+    }
+    disk.restart(losingPower: false)
+    let index = try open(disk)
+    let key = RowKey(of: Array("half done".utf8))
+    #expect(index.hasRow(key) && !index.hasRow(RowKey(of: [])))
+    try index.commit(document("x", "half done").0)
+    #expect(try found("x", index.view) == "half done")
+    #expect(throws: IndexError.missingRow) { try index.commit(document("y", "never given").0) }
+    #expect(throws: IndexError.badVector) { try index.remember([(key, [0, 0, 0, 0])]) }
+    #expect(throws: IndexError.badVector) { try index.remember([(key, [1, 2])]) }
+    #expect(throws: IndexError.badVector) { try index.remember([(key, [.nan, 1, 1, 1])]) }
+  }
+}

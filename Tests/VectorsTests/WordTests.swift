@@ -1,0 +1,196 @@
+// Words of many languages, and BM25 over the parts of an index.
+
+import JSON
+import Platform
+import Support
+import Testing
+
+@testable import Vectors
+
+func words(_ text: String) -> [String] {
+  Array(text.utf8).withUnsafeBytes { WordSplitter.words($0) }.map { String(decoding: $0.term, as: UTF8.self) }
+}
+
+@Suite struct WordTests {
+  @Test func `words are runs of letters and digits without case and accents`() {
+    #expect(words("Hello, World! It's 4:30.") == ["hello", "world", "it", "s", "4", "30"])
+    #expect(words("Crème BRÛLÉE naïve Ångström") == ["creme", "brulee", "naive", "angstrom"])
+    #expect(words("straße ﬁne ½") == ["straße", "fine", "1⁄2"])
+    #expect(words("Привет, МИР") == ["привет", "мир"])
+    #expect(words("Γειά ΣΟΥ") == ["γεια", "σου"])
+    #expect(words("x\u{301}yz e\u{301}te\u{301}") == ["xyz", "ete"])
+    #expect(words("MATHN-4711") == ["mathn", "4711"])
+  }
+
+  @Test func `names of code are found whole and by their parts`() {
+    #expect(words("camelCaseName") == ["camelcasename", "camel", "case", "name"])
+    #expect(words("HTTPServer") == ["httpserver", "http", "server"])
+    #expect(words("snake_case") == ["snake", "case"])
+    #expect(words("iPhone") == ["iphone", "phone"])
+  }
+
+  @Test func `text without spaces is pairs of characters`() {
+    #expect(words("冬の旅") == ["冬の", "の旅"])
+    #expect(words("東京 駅") == ["東京", "駅"])
+    #expect(words("abc漢字def") == ["abc", "漢字", "def"])
+    #expect(words("ภาษา").count >= 2)
+    #expect(words("한국어").count == 2)
+  }
+
+  @Test func `ranges cut the words out of the text`() {
+    let text = "Die Straße — naïve 東京都 fooBar"
+    let bytes = Array(text.utf8)
+    for word in bytes.withUnsafeBytes({ WordSplitter.words($0) }) {
+      let piece = String(decoding: bytes[word.range], as: UTF8.self)
+      #expect(text.contains(piece))
+      #expect(words(piece).contains(String(decoding: word.term, as: UTF8.self)))
+    }
+  }
+
+  @Test func `any bytes are split without harm`() {
+    var random = SeededGenerator(seed: 5)
+    for _ in 0..<500 {
+      let bytes = (0..<40).map { _ in UInt8.random(in: 0...255, using: &random) }
+      for word in bytes.withUnsafeBytes({ WordSplitter.words($0) }) {
+        #expect(word.range.lowerBound >= 0 && word.range.upperBound <= bytes.count && !word.term.isEmpty)
+      }
+    }
+  }
+
+  @Test func `a query drops stop words unless it has nothing else`() {
+    #expect(WordQuery(Array("what is the time".utf8)).terms == [Array("time".utf8)])
+    #expect(WordQuery(Array("to be or not to be".utf8)).terms.isEmpty)
+  }
+
+  @Test func `numbers survive as varints`() {
+    for value in [0, 1, 127, 128, 300, 1 << 20, Int(UInt32.max)] {
+      var bytes: [UInt8] = []
+      Varint.append(value, to: &bytes)
+      bytes.withUnsafeBytes { buffer in
+        var at = 0
+        #expect(Varint.read(buffer, &at) == value)
+        #expect(at == buffer.count && Varint.read(buffer, &at) == nil)
+      }
+    }
+  }
+}
+
+/// The book of the shared data, in 235 passages with their vectors.
+struct Book {
+  var passages: [(id: String, text: String)] = []
+  var vectors: [[Float]] = []
+  var queries: [(id: String, text: String)] = []
+  var folder: String
+
+  init?() throws {
+    guard let shared = TestData.shared else { return nil }
+    folder = shared + "/search/alice"
+    for line in try Self.lines(folder + "/corpus.jsonl") {
+      passages.append((line["id"]?.stringValue ?? "", line["text"]?.stringValue ?? ""))
+    }
+    for line in try Self.lines(folder + "/queries.jsonl") {
+      queries.append((line["id"]?.stringValue ?? "", line["query"]?.stringValue ?? ""))
+    }
+    vectors = try Self.tensor("chunks_q8", in: folder + "/chunks.safetensors")
+  }
+
+  static func lines(_ path: String) throws -> [JSONValue] {
+    try TestData.bytes(path).split(separator: UInt8(ascii: "\n")).map { try JSONValue(parsing: Array($0)) }
+  }
+
+  /// A matrix of float32 of a safetensors file.
+  static func tensor(_ name: String, in path: String) throws -> [[Float]] {
+    let bytes = try TestData.bytes(path)
+    let size = bytes[..<8].reversed().reduce(0) { $0 << 8 | Int($1) }
+    let header = try JSONValue(parsing: Array(bytes[8..<8 + size]))
+    let entry = try #require(header[name])
+    let shape = (entry["shape"]?.arrayValue ?? []).compactMap(\.intValue)
+    let start = 8 + size + (entry["data_offsets"]?[0]?.intValue ?? 0)
+    return bytes.withUnsafeBytes { buffer in
+      (0..<shape[0]).map { row in
+        (0..<shape[1]).map {
+          buffer.loadUnaligned(fromByteOffset: start + 4 * (row * shape[1] + $0), as: Float.self)
+        }
+      }
+    }
+  }
+
+  /// An index of the book, one document.
+  func index(_ text: (String) -> String = { $0 }) throws -> VectorIndex {
+    let index = try VectorIndex(folder: "/book", fingerprint: "f", dimensions: 384, files: SimulatedDisk())
+    try index.remember(vectors.enumerated().map { (rowKey($0), $1) })
+    var start = 0
+    let stored = passages.enumerated().map { number, passage in
+      defer { start += passage.text.utf8.count }
+      return Passage(
+        text: Array(text(passage.text).utf8), range: start..<start + passage.text.utf8.count,
+        rows: [rowKey(number)])
+    }
+    try index.commit(NewDocument(key: "alice", info: [], passages: stored))
+    return index
+  }
+}
+
+@Suite(.enabled(if: TestData.shared != nil, "needs the shared data")) struct BookTests {
+  @Test func `BM25 of the index is that of a plain loop over all passages`() throws {
+    let book = try #require(try Book())
+    // In lowercase: the loop does not know the parts of camel case.
+    let index = try book.index { $0.lowercased() }
+    let slow = SlowBM25(book.passages.map(\.text))
+    for isCompacted in [false, true] {
+      if isCompacted { try index.compact() }
+      for query in book.queries {
+        let found = try index.view.byWords(WordQuery(Array(query.text.utf8)), limit: 300)
+        let expected = slow.scores(query.text)
+        #expect(found.hits.count == expected.count { $0 > 0 })
+        for hit in found.hits { #expect(abs(Double(hit.score) - expected[hit.passage]) < 1e-5) }
+        #expect(zip(found.hits, found.hits.dropFirst()).allSatisfy { $0.score >= $1.score })
+      }
+    }
+  }
+
+  @Test func `rows with the golden's vectors come nearest to themselves`() throws {
+    let book = try #require(try Book())
+    let view = try book.index().view
+    for (number, vector) in book.vectors.enumerated() {
+      let unit = try #require(RowCode.normalized(vector))
+      let found = try #require(try view.nearest(unit, limit: 10))
+      #expect(found.hits.first?.passage == number)
+      // The certificate costs next to nothing.
+      #expect(found.count.rescored < 60)
+    }
+  }
+}
+
+/// BM25 in the plainest form, for ASCII text.
+private struct SlowBM25 {
+  private var documents: [[String: Int]] = []
+  private var lengths: [Int] = []
+
+  init(_ texts: [String]) {
+    for text in texts {
+      let terms = Self.terms(text)
+      documents.append(terms.reduce(into: [:]) { $0[$1, default: 0] += 1 })
+      lengths.append(terms.count)
+    }
+  }
+
+  private static func terms(_ text: String) -> [String] {
+    text.lowercased().split { !($0.isASCII && ($0.isLetter || $0.isNumber)) }.map(String.init)
+      .filter { !StopWords.english.contains(Array($0.utf8)) }
+  }
+
+  func scores(_ query: String) -> [Double] {
+    let average = Double(lengths.reduce(0, +)) / Double(lengths.count)
+    var scores = [Double](repeating: 0, count: documents.count)
+    for term in Set(Self.terms(query)) {
+      let with = Double(documents.count { $0[term] != nil })
+      let idf = log(1 + (Double(documents.count) - with + 0.5) / (with + 0.5))
+      for (number, document) in documents.enumerated() {
+        guard let count = document[term].map(Double.init) else { continue }
+        scores[number] += idf * count / (count + 1.2 * (0.25 + 0.75 * Double(lengths[number]) / average))
+      }
+    }
+    return scores
+  }
+}
