@@ -1,0 +1,161 @@
+// The part of /openapi.json that is about files and vector stores.
+
+import JSON
+import OpenAI
+
+enum OpenAPIVectorStores {
+  private typealias Operation = OpenAPIDocument.Operation
+
+  private static let page = ["after", "before", "limit", "order"]
+
+  static let operations: [OpenAPIDocument.Operation] = files + stores + storeFiles
+
+  private static let files = [
+    Operation(
+      method: "POST", pattern: "/v1/files", id: "createFile", summary: "Takes a file as multipart/form-data",
+      response: "File"),
+    Operation(
+      method: "GET", pattern: "/v1/files", id: "listFiles", summary: "The client's files",
+      response: "FileList",
+      query: ["after", "before", "order", "purpose"]),
+    Operation(
+      method: "GET", pattern: "/v1/files/:id", id: "retrieveFile", summary: "A file", response: "File"),
+    Operation(
+      method: "DELETE", pattern: "/v1/files/:id", id: "deleteFile",
+      summary: "Deletes a file, also from every vector store", response: "Deleted"),
+    Operation(
+      method: "GET", pattern: "/v1/files/:id/content", id: "downloadFile", summary: "The bytes of a file",
+      response: "Text", contentType: "application/octet-stream"),
+  ]
+
+  private static let stores = [
+    Operation(
+      method: "POST", pattern: "/v1/vector_stores", id: "createVectorStore", summary: "Makes a vector store",
+      request: "VectorStoreRequest", response: "VectorStore"),
+    Operation(
+      method: "GET", pattern: "/v1/vector_stores", id: "listVectorStores",
+      summary: "The client's vector stores",
+      response: "VectorStoreList", query: page),
+    Operation(
+      method: "GET", pattern: "/v1/vector_stores/:id", id: "retrieveVectorStore", summary: "A vector store",
+      response: "VectorStore"),
+    Operation(
+      method: "POST", pattern: "/v1/vector_stores/:id", id: "updateVectorStore",
+      summary: "Changes name, metadata and expiry", request: "VectorStoreRequest", response: "VectorStore"),
+    Operation(
+      method: "DELETE", pattern: "/v1/vector_stores/:id", id: "deleteVectorStore",
+      summary: "Deletes a vector store; its files stay", response: "Deleted"),
+    Operation(
+      method: "POST", pattern: "/v1/vector_stores/:id/search", id: "searchVectorStore",
+      summary: "Searches by meaning and by words", request: "VectorStoreSearchRequest",
+      response: "VectorStoreSearchPage"),
+  ]
+
+  private static let storeFiles = [
+    Operation(
+      method: "POST", pattern: "/v1/vector_stores/:id/files", id: "createVectorStoreFile",
+      summary: "Puts a file into a store", request: "VectorStoreFileRequest", response: "VectorStoreFile"),
+    Operation(
+      method: "GET", pattern: "/v1/vector_stores/:id/files", id: "listVectorStoreFiles",
+      summary: "The files of a store", response: "VectorStoreFileList", query: page + ["filter"]),
+    Operation(
+      method: "GET", pattern: "/v1/vector_stores/:id/files/:file", id: "retrieveVectorStoreFile",
+      summary: "A file of a store", response: "VectorStoreFile"),
+    Operation(
+      method: "POST", pattern: "/v1/vector_stores/:id/files/:file", id: "updateVectorStoreFile",
+      summary: "Changes the attributes of a file", request: "AttributesRequest", response: "VectorStoreFile"),
+    Operation(
+      method: "DELETE", pattern: "/v1/vector_stores/:id/files/:file", id: "deleteVectorStoreFile",
+      summary: "Takes a file out of a store", response: "Deleted"),
+    Operation(
+      method: "GET", pattern: "/v1/vector_stores/:id/files/:file/content", id: "readVectorStoreFile",
+      summary: "The text that was read from a file", response: "VectorStoreFileContent"),
+    Operation(
+      method: "POST", pattern: "/v1/vector_stores/:id/file_batches", id: "createVectorStoreFileBatch",
+      summary: "Puts several files into a store", request: "VectorStoreFileBatchRequest",
+      response: "VectorStoreFileBatch"),
+    Operation(
+      method: "GET", pattern: "/v1/vector_stores/:id/file_batches/:batch", id: "retrieveVectorStoreFileBatch",
+      summary: "How far a batch is", response: "VectorStoreFileBatch"),
+    Operation(
+      method: "POST", pattern: "/v1/vector_stores/:id/file_batches/:batch/cancel",
+      id: "cancelVectorStoreFileBatch",
+      summary: "Ends a batch", response: "VectorStoreFileBatch"),
+    Operation(
+      method: "GET", pattern: "/v1/vector_stores/:id/file_batches/:batch/files",
+      id: "listVectorStoreFileBatch",
+      summary: "The files of a batch", response: "VectorStoreFileList", query: page + ["filter"]),
+  ]
+
+  /// Bodies, members of an object of schemas.
+  static let requests = #"""
+    "Attributes": {"type": "object", "maxProperties": 16,
+      "additionalProperties": {"type": ["string", "number", "boolean"]}},
+    "ChunkingStrategy": {"type": "object", "required": ["type"], "properties": {
+      "type": {"enum": ["auto", "static"]},
+      "static": {"type": "object", "required": ["max_chunk_size_tokens", "chunk_overlap_tokens"], "properties": {
+        "max_chunk_size_tokens": {"type": "integer", "minimum": 100, "maximum": 4096},
+        "chunk_overlap_tokens": {"type": "integer", "minimum": 0, "maximum": 2048}}}}},
+    "VectorStoreRequest": {"type": "object", "properties": {
+      "name": {"type": "string"}, "description": {"type": "string"},
+      "file_ids": {"type": "array", "maxItems": 500, "items": {"type": "string"}},
+      "metadata": {"$ref": "#/components/schemas/Metadata"},
+      "chunking_strategy": {"$ref": "#/components/schemas/ChunkingStrategy"},
+      "expires_after": {"type": "object", "required": ["anchor", "days"], "properties": {
+        "anchor": {"const": "last_active_at"}, "days": {"type": "integer", "minimum": 1, "maximum": 365}}},
+      "embedding_model": {"type": "string"}}},
+    "VectorStoreFileRequest": {"type": "object", "required": ["file_id"], "properties": {
+      "file_id": {"type": "string"}, "attributes": {"$ref": "#/components/schemas/Attributes"},
+      "chunking_strategy": {"$ref": "#/components/schemas/ChunkingStrategy"}}},
+    "AttributesRequest": {"type": "object", "properties": {
+      "attributes": {"$ref": "#/components/schemas/Attributes"}}},
+    "VectorStoreFileBatchRequest": {"type": "object", "properties": {
+      "file_ids": {"type": "array", "maxItems": 2000, "items": {"type": "string"}},
+      "attributes": {"$ref": "#/components/schemas/Attributes"},
+      "chunking_strategy": {"$ref": "#/components/schemas/ChunkingStrategy"},
+      "files": {"type": "array", "maxItems": 2000,
+        "items": {"$ref": "#/components/schemas/VectorStoreFileRequest"}}}},
+    "VectorStoreSearchRequest": {"type": "object", "required": ["query"], "properties": {
+      "query": {"anyOf": [{"type": "string"}, {"type": "array", "maxItems": 16, "items": {"type": "string"}}]},
+      "max_num_results": {"type": "integer", "minimum": 1, "maximum": 50},
+      "filters": {"type": "object"},
+      "ranking_options": {"type": "object", "properties": {
+        "ranker": {"enum": ["none", "auto", "default-2024-11-15"]},
+        "score_threshold": {"type": "number", "minimum": 0, "maximum": 1},
+        "hybrid_search": {"type": "object", "properties": {
+          "embedding_weight": {"type": "number", "minimum": 0}, "text_weight": {"type": "number", "minimum": 0}}}}},
+      "rewrite_query": {"type": "boolean"}, "explain": {"type": "boolean"}}}
+    """#
+
+  /// In the notation of `OpenAPIResponses`, members of an object.
+  static let answers = #"""
+    "File": {"id": "string", "object": "'file'", "bytes": "integer", "created_at": "integer", "filename": "string",
+      "purpose": "string", "status": "string", "expires_at?": "integer"},
+    "FileList": {"object": "'list'", "data": ["File"], "first_id": "string|null", "last_id": "string|null",
+      "has_more": "boolean"},
+    "FileCounts": {"in_progress": "integer", "completed": "integer", "failed": "integer", "cancelled": "integer",
+      "total": "integer"},
+    "VectorStore": {"id": "string", "object": "'vector_store'", "created_at": "integer", "name": "string",
+      "description?": "string", "usage_bytes": "integer", "file_counts": "FileCounts",
+      "status": "'in_progress'|'completed'|'expired'", "last_active_at": "integer", "metadata": "object",
+      "expires_after?": "object", "expires_at?": "integer"},
+    "VectorStoreList": {"object": "'list'", "data": ["VectorStore"], "first_id": "string|null",
+      "last_id": "string|null", "has_more": "boolean"},
+    "FileError": {"code": "string", "message": "string"},
+    "VectorStoreFile": {"id": "string", "object": "'vector_store.file'", "created_at": "integer",
+      "vector_store_id": "string", "status": "'in_progress'|'completed'|'failed'|'cancelled'",
+      "usage_bytes": "integer", "last_error": "FileError|null", "attributes": "object",
+      "chunking_strategy": "object"},
+    "VectorStoreFileList": {"object": "'list'", "data": ["VectorStoreFile"], "first_id": "string|null",
+      "last_id": "string|null", "has_more": "boolean"},
+    "VectorStoreFileContent": {"object": "'vector_store.file_content.page'",
+      "data": [{"type": "'text'", "text": "string"}], "has_more": "boolean", "next_page": "string|null"},
+    "VectorStoreFileBatch": {"id": "string", "object": "'vector_store.files_batch'", "created_at": "integer",
+      "vector_store_id": "string", "status": "'in_progress'|'completed'|'failed'|'cancelled'",
+      "file_counts": "FileCounts"},
+    "VectorStoreSearchPage": {"object": "'vector_store.search_results.page'", "search_query": ["string"],
+      "data": ["VectorStoreResult"], "has_more": "boolean", "next_page": "string|null", "degraded?": "string"},
+    "VectorStoreResult": {"file_id": "string", "filename": "string", "score": "number", "attributes": "object",
+      "content": [{"type": "'text'", "text": "string"}], "why?": "object"}
+    """#
+}

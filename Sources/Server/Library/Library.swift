@@ -1,0 +1,458 @@
+// Files and vector stores of all clients: kept in a folder, looked up by owner, and worked on by one thread.
+//
+//   files/ID.json, files/ID.data       a file
+//   stores/ID/store.json               a store
+//   stores/ID/entries/ID.json          a file in it
+//   stores/ID/batches/ID.json          files that came together
+//   stores/ID/index-…/                 its index, one for each model that it had
+
+import HTTP
+import JSON
+import OpenAI
+package import Platform
+import Search
+import Vectors
+
+/// Everything that clients search in.
+package final class Library: Sendable {
+  /// Bounds of what clients may keep, and where it is.
+  package struct Settings: Sendable {
+    /// Nil for a folder of the process's own, gone with it.
+    package var folder: String?
+    /// The model that makes vectors where a store names none; nil for the first that does.
+    package var embeddingModel: String?
+    /// Most bytes of one file.
+    package var fileBytes = 64 << 20
+    /// Most bytes of all files of one client.
+    package var clientBytes = 1 << 30
+    /// Most bytes of all files.
+    package var bytes = 10 << 30
+    package var storesPerClient = 100
+    package var filesPerStore = 10_000
+    /// Searches at a time.
+    package var searches = 4
+    /// Searches that wait for a place.
+    package var waiting = 64
+    /// Longest search, seconds.
+    package var searchSeconds = 5.0
+
+    package init() {}
+  }
+
+  /// One store in memory.
+  struct Store: Sendable {
+    var record: StoreRecord
+    var entries: [String: EntryRecord] = [:]
+    var batches: [String: BatchRecord] = [:]
+    /// Open while it is used.
+    var index: VectorIndex?
+    /// One for a new model, which does not answer yet.
+    var next: VectorIndex?
+  }
+
+  struct State: Sendable {
+    var files: [String: FileRecord] = [:]
+    var stores: [String: Store] = [:]
+    /// Files that wait to be indexed, in order.
+    var queue: [Work] = []
+    var isStopped = false
+    /// Searches that run, and that wait.
+    var searching = 0
+    var waiting = 0
+    /// Stores whose indexes are being built for another model.
+    var rebuilding: Set<String> = []
+    var counts = LibraryCounts()
+    /// Whether a folder of the process's own was made, and has to go.
+    var hasFolder = false
+  }
+
+  /// A file that is to be indexed.
+  struct Work: Sendable, Equatable {
+    var store: String
+    var file: String
+    var turn: Int
+  }
+
+  let settings: Settings
+  let folder: String
+  let files: any FileSystem
+  let now: @Sendable () -> Int
+  let state = Monitor(State())
+  /// Nil where no other process can know the folder.
+  private let lock: FolderLock?
+  private let isTemporary: Bool
+  /// One index is opened at a time: its folder has a lock.
+  let opening = Monitor(false)
+
+  /// Reads what the folder holds.
+  ///
+  /// - Throws: when the folder cannot be used, or another process uses it.
+  package init(
+    _ settings: Settings = Settings(), files: any FileSystem = SystemFiles(),
+    now: @escaping @Sendable () -> Int = { Int(Instant.wallSeconds) }
+  ) throws(PlatformError) {
+    self.settings = settings
+    self.files = files
+    self.now = now
+    isTemporary = settings.folder == nil
+    folder = settings.folder ?? "/tmp/mlxserve-library-\(getpid())-\(UInt64.random(in: 0...UInt64.max))"
+    guard !isTemporary else {
+      lock = nil
+      return
+    }
+    try files.makeFolder(folder)
+    lock = try FolderLock(folder: folder, files: files)
+    try makeFolders()
+    try recover()
+  }
+
+  /// Makes what is not there yet. A server without a state directory touches no disk before its first file or store.
+  private func makeFolders() throws(PlatformError) {
+    state.withLock { $0.hasFolder = true }
+    for place in ["", "/files", "/stores"] { try files.makeFolder(folder + place) }
+  }
+
+  private func recover() throws(PlatformError) {
+    var found = State()
+    for name in try files.names(in: folder + "/files") {
+      guard name.hasSuffix(".json") else {
+        // Bytes without a record are those of a file that never arrived.
+        let record = name.hasSuffix(".data") ? String(name.dropLast(5)) + ".json" : ""
+        if record.isEmpty || !(isThere(folder + "/files/" + record)) {
+          try? files.remove(folder + "/files/" + name)
+        }
+        continue
+      }
+      if let record = read(folder + "/files/" + name).flatMap(FileRecord.init) {
+        found.files[record.id] = record
+      }
+    }
+    for id in try files.names(in: folder + "/stores") {
+      let place = folder + "/stores/" + id
+      guard let record = read(place + "/store.json").flatMap(StoreRecord.init), record.id == id else {
+        continue
+      }
+      var store = Store(record: record)
+      for name in (try? files.names(in: place + "/entries")) ?? [] {
+        guard let entry = read(place + "/entries/" + name).flatMap(EntryRecord.init) else { continue }
+        store.entries[entry.file] = entry
+      }
+      for name in (try? files.names(in: place + "/batches")) ?? [] {
+        guard let batch = read(place + "/batches/" + name).flatMap(BatchRecord.init) else { continue }
+        store.batches[batch.id] = batch
+      }
+      found.stores[id] = store
+      for entry in store.entries.values.sorted(by: { $0.file < $1.file }) where entry.status == .inProgress {
+        found.queue.append(Work(store: id, file: entry.file, turn: entry.turn))
+      }
+    }
+    let ready = found
+    state.withLock { $0 = ready }
+  }
+
+  private func isThere(_ path: String) -> Bool { (try? files.read(path, limit: 1 << 20)) != nil }
+
+  private func read(_ path: String) -> JSONValue? {
+    guard let bytes = try? files.read(path, limit: 1 << 24) else { return nil }
+    return try? JSONValue(parsing: bytes)
+  }
+
+  /// Writes a record so that it outlives a loss of power.
+  func write(_ record: JSONValue, _ place: String, _ name: String) throws(APIError) {
+    try storing { () throws(PlatformError) in
+      try files.writeDurably(record.bytes, folder: folder + "/" + place, name: name)
+    }
+  }
+
+  /// Ends the work, and takes a folder of the process's own away.
+  package func stop() {
+    state.update { $0.isStopped = true }
+    guard isTemporary, state.withLock({ $0.hasFolder }) else { return }
+    removeTree(folder, depth: 0)
+  }
+
+  func removeTree(_ path: String, depth: Int) {
+    guard depth < 8 else { return }
+    var names: [String] = []
+    guard files.list(path, into: &names) >= 0 else {
+      _ = files.unlink(path)
+      return
+    }
+    for name in names { removeTree(path + "/" + name, depth: depth + 1) }
+    _ = files.rmdir(path)
+  }
+
+  /// Bytes of indexes that are in memory and in no file.
+  package var memoryBytes: Int {
+    let open = state.withLock { state in
+      state.stores.values.flatMap { [$0.index, $0.next] }.compactMap { $0 }
+    }
+    return open.reduce(0) { $0 + $1.view.memoryBytes + $1.logBytes }
+  }
+
+  // MARK: Owners
+
+  /// What is written into a client's records; nil for a client without a key.
+  static func owner(_ client: ClientIdentity) -> String? {
+    client.name == nil ? nil : String(client.number, radix: 16)
+  }
+
+  /// Whether a client sees what an owner has.
+  static func sees(_ client: ClientIdentity, _ owner: String?) -> Bool {
+    owner == nil || owner == Self.owner(client)
+  }
+
+  // MARK: Files
+
+  func file(_ id: String, _ client: ClientIdentity) throws(APIError) -> FileRecord {
+    let time = now()
+    let found = state.withLock { $0.files[id] }
+    guard let found, Self.sees(client, found.owner), found.expires.map({ $0 > time }) ?? true else {
+      throw .notFound("file", id)
+    }
+    return found
+  }
+
+  /// A client's files, the oldest first.
+  func files(of client: ClientIdentity) -> [FileRecord] {
+    let time = now()
+    return state.withLock { state in
+      state.files.values.filter { Self.sees(client, $0.owner) && $0.expires.map { $0 > time } ?? true }
+    }.sorted { ($0.created, $0.id) < ($1.created, $1.id) }
+  }
+
+  func add(_ file: FileRecord, _ content: [UInt8]) throws(APIError) {
+    let used = state.withLock { state in
+      state.files.values.reduce(into: (all: 0, own: 0)) { sum, other in
+        sum.all += other.bytes
+        if other.owner == file.owner { sum.own += other.bytes }
+      }
+    }
+    guard used.own + content.count <= settings.clientBytes, used.all + content.count <= settings.bytes else {
+      throw APIError(
+        status: 400, code: "storage_limit_exceeded",
+        message: "There is no room for \(content.count) more bytes of files; delete some first.")
+    }
+    try storing { () throws(PlatformError) in
+      try makeFolders()
+      try files.writeDurably(content, folder: folder + "/files", name: file.id + ".data")
+    }
+    do throws(APIError) {
+      try write(file.record, "files", file.id + ".json")
+    } catch {
+      try? files.remove(folder + "/files/" + file.id + ".data")
+      throw error
+    }
+    state.withLock { $0.files[file.id] = file }
+  }
+
+  func content(of file: FileRecord) throws(APIError) -> [UInt8] {
+    try storing { () throws(PlatformError) in
+      try files.read(folder + "/files/" + file.id + ".data", limit: max(settings.fileBytes, file.bytes))
+    }
+  }
+
+  /// Deletes a file, also from every store that it is in.
+  func remove(_ file: FileRecord) throws(APIError) {
+    let stores = state.withLock { state in
+      state.stores.values.filter { $0.entries[file.id] != nil }.map(\.record.id)
+    }
+    for store in stores { _ = try removeEntry(file.id, store: store) }
+    try storing { () throws(PlatformError) in
+      try files.removeDurably(folder: folder + "/files", name: file.id + ".json")
+    }
+    try? files.remove(folder + "/files/" + file.id + ".data")
+    state.withLock { $0.files[file.id] = nil }
+  }
+
+  // MARK: Stores
+
+  func store(_ id: String, _ client: ClientIdentity) throws(APIError) -> Store {
+    let found = state.withLock { $0.stores[id] }
+    guard let found, Self.sees(client, found.record.owner) else { throw .notFound("vector store", id) }
+    return found
+  }
+
+  /// A client's stores, the oldest first.
+  func stores(of client: ClientIdentity) -> [Store] {
+    state.withLock { state in state.stores.values.filter { Self.sees(client, $0.record.owner) } }
+      .sorted { ($0.record.created, $0.record.id) < ($1.record.created, $1.record.id) }
+  }
+
+  func add(_ record: StoreRecord) throws(APIError) {
+    let count = state.withLock { state in state.stores.values.count { $0.record.owner == record.owner } }
+    guard count < settings.storesPerClient else {
+      throw APIError(
+        status: 400, code: "store_limit_exceeded",
+        message: "There are \(count) vector stores already; delete one first.")
+    }
+    let place = folder + "/stores/" + record.id
+    try storing { () throws(PlatformError) in
+      try makeFolders()
+      try files.makeFolder(place)
+      try files.makeFolder(place + "/entries")
+      try files.makeFolder(place + "/batches")
+    }
+    try write(record.record, "stores/" + record.id, "store.json")
+    state.withLock { $0.stores[record.id] = Store(record: record) }
+  }
+
+  /// Changes a store's record, on disk first.
+  @discardableResult
+  func change(_ id: String, _ body: (inout StoreRecord) -> Void) throws(APIError) -> Store {
+    guard var store = state.withLock({ $0.stores[id] }) else { throw .notFound("vector store", id) }
+    body(&store.record)
+    let record = store.record
+    try write(record.record, "stores/" + id, "store.json")
+    state.update { $0.stores[id]?.record = record }
+    return store
+  }
+
+  func removeStore(_ id: String) throws(APIError) {
+    try storing { () throws(PlatformError) in
+      try files.removeDurably(folder: folder + "/stores/" + id, name: "store.json")
+    }
+    // The index is closed with its last search.
+    state.update { state in
+      state.stores[id] = nil
+      state.queue.removeAll { $0.store == id }
+    }
+    removeTree(folder + "/stores/" + id, depth: 0)
+  }
+
+  // MARK: Files of stores
+
+  /// Puts files into a store; one that is in already stays as it is, unless its attributes or the way it is cut change.
+  func add(_ entries: [EntryRecord], batch: BatchRecord?) throws(APIError) {
+    guard let first = entries.first, let store = state.withLock({ $0.stores[first.store] }) else { return }
+    guard store.entries.count + entries.count <= settings.filesPerStore else {
+      throw APIError(
+        status: 400, code: "store_limit_exceeded",
+        message: "A vector store holds at most \(settings.filesPerStore) files.")
+    }
+    let place = "stores/" + first.store
+    if let batch {
+      try write(batch.record, place + "/batches", batch.id + ".json")
+      state.update { $0.stores[batch.store]?.batches[batch.id] = batch }
+    }
+    for var entry in entries {
+      if let old = store.entries[entry.file] {
+        guard old.strategy != entry.strategy || old.status == .failed || old.status == .cancelled else {
+          // Only what is told of it changes.
+          var kept = old
+          kept.attributes = entry.attributes
+          kept.batch = entry.batch ?? old.batch
+          try put(kept)
+          continue
+        }
+        entry.turn = old.turn + 1
+      }
+      try put(entry)
+      let work = Work(store: entry.store, file: entry.file, turn: entry.turn)
+      state.update { $0.queue.append(work) }
+    }
+  }
+
+  /// Writes an entry, if its store is still there.
+  func put(_ entry: EntryRecord) throws(APIError) {
+    guard state.withLock({ $0.stores[entry.store] != nil }) else { return }
+    try write(entry.record, "stores/\(entry.store)/entries", entry.file + ".json")
+    state.update { $0.stores[entry.store]?.entries[entry.file] = entry }
+  }
+
+  /// Takes a file out of a store; false when it is not in it.
+  func removeEntry(_ file: String, store id: String) throws(APIError) -> Bool {
+    guard let store = state.withLock({ $0.stores[id] }), store.entries[file] != nil else { return false }
+    try storing { () throws(PlatformError) in
+      try files.removeDurably(folder: folder + "/stores/\(id)/entries", name: file + ".json")
+    }
+    // First the entry: whoever indexes it now looks for it before it commits, and once more afterwards.
+    state.update { state in
+      state.stores[id]?.entries[file] = nil
+      state.queue.removeAll { $0.store == id && $0.file == file }
+    }
+    for index in [store.index, store.next].compactMap({ $0 }) {
+      do throws(IndexError) { _ = try index.remove(file) } catch { throw APIError(indexing: error) }
+    }
+    return true
+  }
+
+  /// Cancels what of a batch is not done.
+  func cancel(_ batch: BatchRecord) throws(APIError) {
+    var batch = batch
+    batch.isCancelled = true
+    try write(batch.record, "stores/\(batch.store)/batches", batch.id + ".json")
+    let record = batch
+    let open = state.update { state -> [EntryRecord] in
+      state.stores[record.store]?.batches[record.id] = record
+      let entries = state.stores[record.store]?.entries ?? [:]
+      let open = record.files.compactMap { entries[$0] }.filter {
+        $0.status == .inProgress && $0.batch == record.id
+      }
+      let names = Set(open.map(\.file))
+      state.queue.removeAll { $0.store == record.store && names.contains($0.file) }
+      return open
+    }
+    for var entry in open {
+      entry.status = .cancelled
+      entry.turn += 1
+      try put(entry)
+    }
+  }
+}
+
+extension Library {
+  /// What it has done and holds, at one moment.
+  var facts: LibraryFacts {
+    let (counts, waiting, open) = state.withLock { state in
+      (
+        state.counts, state.queue.count,
+        state.stores.values.flatMap { [$0.index, $0.next] }.compactMap { $0 }
+      )
+    }
+    var facts = LibraryFacts(counts: counts, waiting: waiting)
+    for index in open {
+      let view = index.view
+      facts.fileBytes += view.fileBytes
+      facts.memoryBytes += view.memoryBytes
+    }
+    return facts
+  }
+}
+
+/// What /metrics tells of a library.
+struct LibraryFacts: Sendable, Equatable {
+  var counts = LibraryCounts()
+  /// Files that wait to be indexed.
+  var waiting = 0
+  /// Bytes of open indexes.
+  var fileBytes = 0
+  var memoryBytes = 0
+}
+
+/// What the library has done, for /metrics.
+struct LibraryCounts: Sendable, Equatable {
+  var indexedFiles = 0
+  var indexedChunks = 0
+  var failures: [String: Int] = [:]
+  var encodedTexts = 0
+  var searches = 0
+  var degraded = 0
+  var refused = 0
+  var seconds: [String: Double] = [:]
+  var rows = 0
+  var rescored = 0
+}
+
+extension APIError {
+  static func notFound(_ kind: String, _ id: String) -> APIError {
+    APIError(status: 404, code: "not_found", message: "There is no \(kind) '\(APIError.shortened(id))'.")
+  }
+
+  init(indexing error: IndexError) {
+    switch error {
+    case .system(let error): self.init(storing: error)
+    default: self.init(status: 500, type: "server_error", code: "index_error", message: "\(error)")
+    }
+  }
+}

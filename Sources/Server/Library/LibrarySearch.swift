@@ -1,0 +1,203 @@
+// Searches in stores: with a place among those that run, within their time, over one store or several.
+
+import HTTP
+import JSON
+import OpenAI
+import Platform
+import Search
+import Vectors
+
+/// A passage of a store, as routes tell of it.
+struct FoundPassage: Sendable {
+  var result: SearchResult
+  var store: String
+  var file: String
+  var name: String
+  var attributes: JSONObject
+  /// How many passages the file has.
+  var passages: Int
+}
+
+/// What a search found.
+struct FoundPassages: Sendable {
+  var passages: [FoundPassage] = []
+  var times = SearchTimes()
+  var count = ScanCount()
+  /// Whether an index was searched by words alone, because its model is gone and another is not there yet.
+  var isDegraded = false
+}
+
+extension Library {
+  /// Searches stores that the client sees.
+  ///
+  /// - Throws: 404 and 400 for stores that cannot be searched, 429 when too many searches wait.
+  func search(
+    _ stores: [Store], _ query: SearchQuery, filter: AttributeFilter?, models: ModelFleet, tenant: UInt64,
+    isUnwanted: @escaping () -> Bool
+  ) throws(APIError) -> FoundPassages {
+    try takePlace(isUnwanted)
+    defer { state.update { $0.searching -= 1 } }
+    let deadline = Instant.now.adding(seconds: settings.searchSeconds)
+    let start = Instant.now
+    var found = FoundPassages()
+    do {
+      for store in stores {
+        try search(store, query, filter, models, tenant, &found) { isUnwanted() || Instant.now > deadline }
+      }
+    } catch SearchError.cancelled {
+      throw isUnwanted()
+        ? APIError(AnswerFailure.clientGone, param: "query")
+        : APIError(
+          status: 408, code: "search_timeout", message: "The search took longer than its time.", retryAfter: 1
+        )
+    } catch let error as SearchError {
+      throw APIError(searching: error)
+    } catch let error as APIError {
+      throw error
+    } catch let error as IndexError {
+      throw APIError(indexing: error)
+    } catch {
+      throw APIError(status: 500, type: "server_error", code: "index_error", message: "\(error)")
+    }
+    if stores.count > 1 {
+      let order = found.passages.indices.sorted { a, b in
+        let (x, y) = (found.passages[a].result.score, found.passages[b].result.score)
+        return x != y ? x > y : a < b
+      }
+      let unsorted = found.passages
+      found.passages = order.prefix(query.limit).map { unsorted[$0] }
+    }
+    let result = found
+    let seconds = Instant.now.seconds(since: start)
+    state.withLock { state in
+      state.counts.searches += 1
+      state.counts.degraded += result.isDegraded ? 1 : 0
+      state.counts.rows += result.count.rows
+      state.counts.rescored += result.count.rescored
+      for (phase, time) in [
+        ("embed", result.times.embed), ("scan", result.times.scan), ("lexical", result.times.lexical),
+        ("rerank", result.times.rerank), ("explain", result.times.explain), ("all", seconds),
+      ] { state.counts.seconds[phase, default: 0] += time }
+    }
+    return found
+  }
+
+  /// Waits for a place among those that search.
+  private func takePlace(_ isUnwanted: () -> Bool) throws(APIError) {
+    let (most, waiting) = (settings.searches, settings.waiting)
+    let isWaiting = state.withLock { state -> Bool? in
+      if state.searching < most {
+        state.searching += 1
+        return false
+      }
+      guard state.waiting < waiting else {
+        state.counts.refused += 1
+        return nil
+      }
+      state.waiting += 1
+      return true
+    }
+    guard let isWaiting else {
+      throw APIError(
+        status: 429, type: "rate_limit_error", code: "rate_limit_exceeded",
+        message: "\(most) searches run and \(waiting) wait; try again.", retryAfter: 1)
+    }
+    guard isWaiting else { return }
+    while true {
+      let isMine = state.wait(until: Instant.now.adding(seconds: 0.05)) { state -> Bool? in
+        guard state.searching < most else { return nil }
+        state.searching += 1
+        state.waiting -= 1
+        return true
+      }
+      if isMine != nil { return }
+      if isUnwanted() {
+        state.withLock { $0.waiting -= 1 }
+        throw APIError(AnswerFailure.clientGone, param: "query")
+      }
+    }
+  }
+
+  private func search(
+    _ store: Store, _ query: SearchQuery, _ filter: AttributeFilter?, _ models: ModelFleet, _ tenant: UInt64,
+    _ found: inout FoundPassages, _ isUnwanted: @escaping () -> Bool
+  ) throws {
+    let time = now()
+    guard !store.record.isExpired(now: time) else {
+      throw APIError(
+        status: 400, code: "vector_store_expired",
+        message:
+          "The vector store '\(store.record.id)' has expired. Its files are still there: make another store of them."
+      )
+    }
+    // Not more than once in a minute: it is written to disk.
+    if time - store.record.lastActive > 60 { try change(store.record.id) { $0.lastActive = time } }
+    guard let index = try openIndex(store.record.id) else { return }
+    let lease = try models.encoder(
+      store.record.model ?? settings.embeddingModel, isBackground: false, tenant: tenant)
+    var query = query
+    if lease.encoder.fingerprint != index.fingerprint {
+      // Vectors of two models are never compared: until the new index is there, words have to do.
+      query.weights = HybridWeights(embedding: 0, text: 1)
+      found.isDegraded = true
+      startRebuild(store.record.id, lease)
+    }
+    let view = index.view
+    let entries = store.entries
+    let search = HybridSearch(view, encoder: lease.encoder) { document in
+      guard let entry = entries[document.key], entry.status == .completed || entry.status == .inProgress
+      else {
+        return false
+      }
+      return filter?.accepts(entry.attributes) ?? true
+    }
+    let answer = try search.run(
+      query, clock: { Instant.now.seconds(since: Instant(nanoseconds: 0)) }, isUnwanted: isUnwanted)
+    found.times.add(answer.times)
+    found.count.rows += answer.count.rows
+    found.count.rescored += answer.count.rescored
+    for result in answer.results {
+      let key = result.passage.document.key
+      let name = state.withLock { $0.files[key]?.name }
+      found.passages.append(
+        FoundPassage(
+          result: result, store: store.record.id, file: key, name: name ?? key,
+          attributes: entries[key]?.attributes ?? JSONObject(), passages: result.passage.document.passages))
+    }
+  }
+
+  /// Builds the index of the new model, once at a time, while the old one answers.
+  private func startRebuild(_ id: String, _ lease: EncoderLease) {
+    let isFirst = state.withLock { state in state.rebuilding.insert(id).inserted }
+    guard isFirst else { return }
+    let thread = try? Thread(name: "rebuilding", stackBytes: 4 << 20) { [self] in
+      do {
+        if let encoder = ModelEncoder(lease.lease.model, isBackground: true) { try rebuild(id, encoder) }
+      } catch {
+        Log.error("an index could not be built for another model", ["store": id, "error": "\(error)"])
+      }
+      state.withLock { _ = $0.rebuilding.remove(id) }
+    }
+    thread?.detach()
+  }
+}
+
+extension SearchTimes {
+  mutating func add(_ other: SearchTimes) {
+    embed += other.embed
+    scan += other.scan
+    lexical += other.lexical
+    rerank += other.rerank
+    explain += other.explain
+  }
+}
+
+extension APIError {
+  init(searching error: SearchError) {
+    switch error {
+    case .index(let error): self.init(indexing: error)
+    case .encoder(let what): self = .invalidValue("query", what)
+    default: self.init(status: 500, type: "server_error", code: "search_error", message: "\(error)")
+    }
+  }
+}

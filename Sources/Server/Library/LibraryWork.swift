@@ -1,0 +1,252 @@
+// The thread that indexes: one file after another, in the background of everything else.
+
+import JSON
+import OpenAI
+import Pipeline
+import Platform
+import Search
+import Vectors
+
+/// A model for as long as it is used.
+struct EncoderLease: Sendable {
+  let encoder: ModelEncoder
+  let lease: ModelLease
+}
+
+/// Indexes what clients put into their stores, and builds indexes anew when their model is another one.
+final class LibraryWorker: Sendable {
+  private let library: Library
+  private let models: ModelFleet
+  private let thread = Monitor<Thread?>(nil)
+
+  init(_ library: Library, models: ModelFleet) {
+    self.library = library
+    self.models = models
+  }
+
+  /// Starts the thread with the first work.
+  func start() {
+    thread.withLock { thread in
+      guard thread == nil else { return }
+      thread = try? Thread(name: "indexing", stackBytes: 4 << 20) { self.run() }
+    }
+  }
+
+  /// Goes on with what the last process left.
+  func resume() {
+    if library.state.withLock({ !$0.queue.isEmpty }) { start() }
+  }
+
+  func stop() {
+    library.state.update { $0.isStopped = true }
+    let running = thread.withLock { thread in
+      defer { thread = nil }
+      return thread
+    }
+    running?.join()
+  }
+
+  private func run() {
+    while true {
+      let next = library.state.wait { state -> Library.Work?? in
+        if state.isStopped { return .some(nil) }
+        return state.queue.isEmpty ? nil : .some(state.queue.removeFirst())
+      }
+      guard case .some(.some(let work)) = next else { return }
+      index(work)
+    }
+  }
+
+  private func isCurrent(_ work: Library.Work) -> Bool {
+    library.state.withLock { state in
+      !state.isStopped && state.stores[work.store]?.entries[work.file]?.turn == work.turn
+        && state.stores[work.store]?.entries[work.file]?.status == .inProgress
+    }
+  }
+
+  private func index(_ work: Library.Work) {
+    guard isCurrent(work) else { return }
+    let found = library.state.withLock { state in
+      (state.stores[work.store]?.entries[work.file], state.files[work.file], state.stores[work.store]?.record)
+    }
+    guard var entry = found.0, let store = found.2 else { return }
+    do {
+      guard let file = found.1 else { throw SearchError.invalidFile("the file was deleted") }
+      let lease = try models.encoder(store.model ?? library.settings.embeddingModel, isBackground: true)
+      let index = try library.index(of: work.store, lease.encoder)
+      let source = try FileReader.read(try library.content(of: file), name: file.name) {
+        !self.isCurrent(work)
+      }
+      let rules = SplitRules(tokens: entry.strategy.size, overlap: entry.strategy.overlap)
+      let state = try DocumentIndexer(index: index, encoder: lease.encoder).index(
+        source, key: file.id, info: Self.info(file), rules: rules, isUnwanted: { !self.isCurrent(work) })
+      entry.status = .completed
+      entry.error = nil
+      entry.bytes = source.text.count + state.rows * (5 * lease.encoder.dimensions)
+      library.state.withLock { state in
+        state.counts.indexedFiles += 1
+        state.counts.indexedChunks += index.view.document(file.id)?.passages ?? 0
+      }
+      library.state.withLock { $0.counts.encodedTexts += state.encoded }
+      // Deleted while it was being committed: it must not be found.
+      guard isCurrent(work) else {
+        let isThere = library.state.withLock { $0.stores[work.store]?.entries[work.file] != nil }
+        if !isThere { _ = try? index.remove(file.id) }
+        return
+      }
+    } catch SearchError.cancelled {
+      return
+    } catch {
+      let failure = Self.failure(error)
+      entry.status = .failed
+      entry.error = failure
+      library.state.withLock { $0.counts.failures[failure.code, default: 0] += 1 }
+      Log.info("a file was not indexed", ["store": work.store, "file": work.file, "code": failure.code])
+    }
+    guard isCurrent(work) else { return }
+    // What is told of it may have changed meanwhile.
+    if let now = library.state.withLock({ $0.stores[work.store]?.entries[work.file] }) {
+      entry.attributes = now.attributes
+    }
+    do throws(APIError) { try library.put(entry) } catch {
+      Log.error("what became of a file is not stored", ["file": work.file, "error": error.message])
+    }
+  }
+
+  private static func info(_ file: FileRecord) -> [UInt8] {
+    JSONValue.object(JSONObject([("filename", .string(file.name))])).bytes
+  }
+
+  private static func failure(_ error: any Error) -> (code: String, message: String) {
+    switch error {
+    case let error as SearchError:
+      switch error {
+      case .unsupportedFile: ("unsupported_file", error.description)
+      case .invalidFile, .invalid: ("invalid_file", error.description)
+      default: ("server_error", error.description)
+      }
+    case let error as APIError: ("server_error", error.message)
+    default: ("server_error", "\(error)")
+    }
+  }
+}
+
+extension ModelFleet {
+  /// The model of that name, or the first that makes vectors, loaded.
+  ///
+  /// - Throws: 400 when it makes none, or when there is none.
+  func encoder(_ name: String?, isBackground: Bool, tenant: UInt64 = 0) throws(APIError) -> EncoderLease {
+    if let name {
+      let lease = try lease(name)
+      guard let encoder = ModelEncoder(lease.model, isBackground: isBackground, tenant: tenant) else {
+        throw .unsupportedValue("embedding_model", "the model '\(APIError.shortened(name))' makes no vectors")
+      }
+      return EncoderLease(encoder: encoder, lease: lease)
+    }
+    // Those that are loaded first: they need no time.
+    let all = statuses
+    for status in all.filter({ $0.model?.loaded.embedder != nil })
+      + all.filter({ $0.model == nil && LoadedModel.makesVectors($0.source.path) })
+    {
+      let lease = try lease(status.source.id)
+      if let encoder = ModelEncoder(lease.model, isBackground: isBackground, tenant: tenant) {
+        return EncoderLease(encoder: encoder, lease: lease)
+      }
+    }
+    throw APIError(
+      status: 400, code: "unsupported_operation",
+      message:
+        "This server has no embedding model, which searching files needs. Start it with --model DIR of one as well."
+    )
+  }
+}
+
+extension Library {
+  /// The index of a store for a model: it is opened, or begun. One of another model goes on answering until this one is full.
+  func index(of id: String, _ encoder: ModelEncoder) throws -> VectorIndex {
+    try opening.withLock { _ in try openedIndex(of: id, encoder) }
+  }
+
+  private func openedIndex(of id: String, _ encoder: ModelEncoder) throws -> VectorIndex {
+    let name = "index-" + encoder.fingerprint.prefix(16)
+    let store = state.withLock { $0.stores[id] }
+    guard let store else { throw SearchError.cancelled }
+    if store.record.index == name, let index = store.index { return index }
+    if store.record.index != name, let next = store.next, next.fingerprint == encoder.fingerprint {
+      return next
+    }
+    let index = try VectorIndex(
+      folder: folder + "/stores/\(id)/" + name, fingerprint: encoder.fingerprint,
+      dimensions: encoder.dimensions,
+      files: files)
+    let isFirst = store.record.index == nil
+    if isFirst {
+      try change(id) { record in
+        record.index = name
+        record.dimensions = encoder.dimensions
+      }
+    }
+    state.withLock { state in
+      if isFirst || store.record.index == name {
+        state.stores[id]?.index = index
+      } else {
+        state.stores[id]?.next = index
+      }
+    }
+    return index
+  }
+
+  /// Builds the index of another model from the texts of the old one, and lets it answer.
+  func rebuild(_ id: String, _ encoder: ModelEncoder) throws {
+    guard let store = state.withLock({ $0.stores[id] }), let old = try openIndex(id) else { return }
+    guard old.fingerprint != encoder.fingerprint else { return }
+    let index = try index(of: id, encoder)
+    let view = old.view
+    for document in view.documents where index.view.document(document.key) == nil {
+      guard state.withLock({ !$0.isStopped && $0.stores[id]?.entries[document.key] != nil }) else { continue }
+      let text = Self.text(try view.passages(of: document.key))
+      let strategy = store.entries[document.key]?.strategy ?? ChunkingStrategy()
+      _ = try DocumentIndexer(index: index, encoder: encoder).index(
+        SourceText(text, kind: .markdown), key: document.key, info: document.info,
+        rules: SplitRules(tokens: strategy.size, overlap: strategy.overlap),
+        isUnwanted: { self.state.withLock { $0.isStopped } })
+    }
+    guard !state.withLock({ $0.isStopped }) else { return }
+    let name = "index-" + encoder.fingerprint.prefix(16)
+    let before = store.record.index
+    try change(id) { record in
+      record.index = name
+      record.dimensions = encoder.dimensions
+    }
+    state.withLock { state in
+      state.stores[id]?.index = index
+      state.stores[id]?.next = nil
+    }
+    if let before { removeTree(folder + "/stores/\(id)/" + before, depth: 0) }
+  }
+
+  /// The index that answers, opened; nil when there is none yet.
+  func openIndex(_ id: String) throws -> VectorIndex? {
+    if let index = state.withLock({ $0.stores[id]?.index }) { return index }
+    return try opening.withLock { _ -> VectorIndex? in
+      guard let store = state.withLock({ $0.stores[id] }) else { return nil }
+      if let index = store.index { return index }
+      guard let name = store.record.index, store.record.dimensions > 0 else { return nil }
+      let index = try VectorIndex(
+        folder: folder + "/stores/\(id)/" + name, fingerprint: "", dimensions: store.record.dimensions,
+        files: files)
+      state.withLock { $0.stores[id]?.index = index }
+      return index
+    }
+  }
+
+  /// The text of a document, of passages that may overlap.
+  static func text(_ passages: [StoredPassage]) -> [UInt8] {
+    var text: [UInt8] = []
+    for passage in passages {
+      let known = max(0, text.count - passage.range.lowerBound)
+      if known < passage.text.count { text += passage.text[known...] }
+    }
+    return text
+  }
+}

@@ -1,0 +1,107 @@
+// A loaded model as an index wants it.
+
+import Inference
+package import Pipeline
+import Platform
+package import Search
+import Tokenizers
+import Vectors
+
+/// An embedding model, with the words that it wants in front of questions and passages.
+package struct ModelEncoder: PassageEncoder {
+  private let embedder: Embedder
+  private let model: String
+  private let tenant: UInt64
+  private let priority: EmbeddingPriority
+  package let fingerprint: String
+
+  /// - Parameters:
+  ///   - isBackground: whether nobody waits for the vectors.
+  ///   - tenant: the client, as a number that says nothing else.
+  /// - Returns: nil for a model that makes no vectors.
+  package init?(_ model: LoadedModel, isBackground: Bool, tenant: UInt64 = 0) {
+    guard let embedder = model.embedder, embedder.service.limits.labels == 0 else { return nil }
+    self.embedder = embedder
+    self.model = model.id
+    self.tenant = tenant
+    priority = isBackground ? .background : .interactive
+    // The words in front of texts and the rules by which they are cut are part of what vectors depend on.
+    let parts = [
+      model.systemFingerprint, embedder.prompts.query, embedder.prompts.document,
+      "\(embedder.dimensions)", "\(WordSplitter.version)",
+    ]
+    fingerprint = SHA256.hexadecimal(SHA256.digest(Array(parts.joined(separator: "\u{0}").utf8)))
+  }
+
+  package var dimensions: Int { embedder.dimensions }
+
+  package var room: Int {
+    let frame = embedder.tokenizer.textFrame
+    let prompt = max(tokenCount(embedder.prompts.query), tokenCount(embedder.prompts.document))
+    // A text is counted in pieces; a few tokens more may come of it as a whole.
+    return max(
+      8, embedder.maxTokens - frame.before.count - frame.after.count - prompt - embedder.maxTokens / 16)
+  }
+
+  /// Tokens of a text, without special ones.
+  package func tokenCount(_ text: String) -> Int {
+    text.isEmpty ? 0 : embedder.tokenizer.encode(text, addSpecialTokens: false).count
+  }
+
+  private func prompt(_ role: TextRole) -> Embedder.Prompt { role == .query ? .query : .document }
+
+  /// Vectors of length 1, in the order of the texts.
+  package func encode(
+    _ texts: [String], as role: TextRole, isUnwanted: () -> Bool
+  ) throws(SearchError) -> [[Float]] {
+    var options = Embedder.Options()
+    options.prompt = prompt(role)
+    options.priority = priority
+    options.tenant = tenant
+    // A passage that has more tokens as a whole than in pieces loses the last of them; a question is never cut.
+    options.truncation = role == .passage ? .right : nil
+    do throws(EmbeddingError) {
+      return try embedder.embed(texts.map { .text($0) }, options, isUnwanted: isUnwanted).vectors
+    } catch {
+      if case .unwanted = error { throw .cancelled }
+      throw .encoder("\(error)")
+    }
+  }
+
+  /// Sums of the states of each piece's tokens; nil where vectors are no means of states.
+  package func states(
+    _ pieces: [String], as role: TextRole, isUnwanted: () -> Bool
+  ) throws(SearchError) -> [(sum: [Float], tokens: Int)]? {
+    // Vectors that are no means of states say nothing of a part of their text.
+    guard embedder.service.limits.poolingNames == ["mean"], embedder.service.limits.hidden == dimensions
+    else {
+      return nil
+    }
+    let frame = embedder.tokenizer.textFrame
+    let prompt = role == .query ? embedder.prompts.query : embedder.prompts.document
+    var tokens = frame.before + embedder.tokenizer.encode(prompt, addSpecialTokens: false)
+    var spans: [Range<Int>] = []
+    for piece in pieces {
+      let own = embedder.tokenizer.encode(piece, addSpecialTokens: false)
+      let start = tokens.count
+      if start + own.count + frame.after.count <= embedder.maxTokens { tokens += own }
+      spans.append(start..<tokens.count)
+    }
+    tokens += frame.after
+    let states: [[Float]]
+    do throws(EmbeddingError) {
+      states = try embedder.encode(
+        [EmbeddingText(tokens: tokens, output: .states)], priority: priority, tenant: tenant,
+        isUnwanted: isUnwanted)
+    } catch {
+      if case .unwanted = error { throw .cancelled }
+      throw .encoder("\(error)")
+    }
+    guard let all = states.first, all.count == tokens.count * dimensions else { return nil }
+    return spans.map { span in
+      var sum = [Float](repeating: 0, count: dimensions)
+      for token in span { for index in 0..<dimensions { sum[index] += all[token * dimensions + index] } }
+      return (sum, span.count)
+    }
+  }
+}

@@ -1,0 +1,157 @@
+// The searches of one response: what the model asks for is looked up in its stores, and becomes passages with numbers.
+
+import HTTP
+import JSON
+import OpenAI
+import Pipeline
+import Search
+import Tokenizers
+import Vectors
+
+/// Used by one thread.
+struct FileSearchRun {
+  private let tool: FileSearchTool
+  private let core: RequestContext
+  private let library: Library
+  private let showsResults: Bool
+  /// Searches that may still be made.
+  private(set) var left: Int
+  /// Passages that the model has seen, by their numbers from 1.
+  private(set) var passages: [(file: String, name: String)] = []
+  /// The items with their results, whatever the response shows.
+  private(set) var items: [JSONValue] = []
+
+  private static let rounds = 4
+  /// Most tokens of the passages of one search.
+  private static let mostTokens = 16_000
+
+  /// - Returns: nil when the request has no such tool, or may not use it.
+  /// - Throws: 404 and 400 for stores that cannot be searched, before anything is answered.
+  init?(_ request: ResponsesRequest, _ chat: ChatRequest, _ core: RequestContext) throws(APIError) {
+    guard let tool = request.fileSearch, chat.tools.contains(where: { $0.name == FileSearchTool.name }) else {
+      return nil
+    }
+    self.tool = tool
+    self.core = core
+    library = try core.server.library()
+    showsResults = request.include.fileSearchResults
+    left = min(Self.rounds, request.maxToolCalls ?? Self.rounds)
+    for (id, path) in tool.stores {
+      do throws(APIError) {
+        let store = try library.store(id, core.client)
+        guard !store.record.isExpired(now: core.settings.now()) else {
+          throw .invalidValue(path, "the vector store has expired")
+        }
+      } catch {
+        var error = error
+        error.param = path
+        throw error
+      }
+    }
+    do throws(APIError) {
+      _ = try core.server.models.encoder(library.settings.embeddingModel, isBackground: false)
+    } catch {
+      throw .unsupportedValue("tools", "'file_search' needs an embedding model beside the chat model")
+    }
+  }
+
+  /// What the arguments of a call ask for.
+  static func queries(_ arguments: String) -> [String] {
+    guard let value = try? JSONValue(parsing: Array(arguments.utf8)) else { return [] }
+    let texts = (value["queries"]?.arrayValue ?? [value["query"] ?? nil]).compactMap(\.stringValue)
+    return Array(texts.filter { $0.contains { !$0.isWhitespace } }.prefix(4))
+  }
+
+  /// What one search gave.
+  struct Outcome {
+    /// As the response shows it.
+    var item: JSONValue
+    /// As it is kept.
+    var full: JSONValue
+    /// What the model is told.
+    var text: String
+  }
+
+  /// Searches.
+  ///
+  /// - Throws: when nobody waits any more.
+  mutating func search(_ id: String, _ queries: [String], isUnwanted: @escaping () -> Bool)
+    throws(AnswerFailure) -> Outcome
+  {
+    left -= 1
+    var object = JSONObject([
+      ("id", .string(id)), ("type", "file_search_call"), ("status", "completed"),
+      ("queries", .array(queries.map(JSONValue.string))), ("results", nil),
+    ])
+    var results: [JSONValue] = []
+    var text: String
+    do throws(APIError) {
+      let found = queries.isEmpty ? FoundPassages() : try self.found(queries, isUnwanted)
+      let first = passages.count + 1
+      var tokens = 0
+      let room = min(Self.mostTokens, core.model.contextTokens / 4)
+      text = ""
+      for passage in found.passages {
+        let result = passage.fileSearchResult
+        let words = FileSearchMessages.passage(result, number: first + results.count)
+        tokens += core.model.tokenizer.encode(words, addSpecialTokens: false).count
+        guard tokens <= room else { break }
+        text += words
+        results.append(result)
+        passages.append((passage.file, passage.name))
+      }
+      text = results.isEmpty ? FileSearchMessages.text([]) : text + FileSearchMessages.footer
+      object["results"] = .array(results)
+    } catch {
+      if isUnwanted() { throw .clientGone }
+      object["status"] = "failed"
+      text = "The search failed."
+    }
+    let full = JSONValue.object(object)
+    items.append(full)
+    if !showsResults { object["results"] = .null }
+    return Outcome(item: .object(object), full: full, text: text)
+  }
+
+  private func found(_ queries: [String], _ isUnwanted: @escaping () -> Bool) throws(APIError)
+    -> FoundPassages
+  {
+    var stores: [Library.Store] = []
+    for (id, _) in tool.stores { stores.append(try library.store(id, core.client)) }
+    // What a model writes may be longer than the other model takes; its beginning says what it looks for.
+    let encoder = try core.server.models.encoder(library.settings.embeddingModel, isBackground: false).encoder
+    var query = SearchQuery(
+      queries.map { text in
+        var text = text
+        while text.count > 1, encoder.tokenCount(text) > encoder.room {
+          text = String(text.prefix(text.count / 2))
+        }
+        return text
+      })
+    query.limit = tool.limit
+    query.threshold = Float(tool.ranking.threshold)
+    query.weights = tool.ranking.weights.map { HybridWeights(embedding: $0.embedding, text: $0.text) }
+    return try library.search(
+      stores, query, filter: tool.filter, models: core.server.models, tenant: core.client.number,
+      isUnwanted: isUnwanted)
+  }
+
+  /// The citation of a passage by its number.
+  func citation(_ number: Int, at index: Int) -> JSONValue {
+    let passage = passages[number - 1]
+    return [
+      "type": "file_citation", "index": .int(index), "file_id": .string(passage.file),
+      "filename": .string(passage.name),
+    ]
+  }
+}
+
+extension FoundPassage {
+  /// A result of an item in Responses.
+  fileprivate var fileSearchResult: JSONValue {
+    [
+      "file_id": .string(file), "filename": .string(name), "score": .double(Double(result.score)),
+      "attributes": .object(attributes), "text": .string(text),
+    ]
+  }
+}

@@ -1,0 +1,153 @@
+// /v1/files: what clients send to be searched.
+
+import HTTP
+import JSON
+import OpenAI
+import Platform
+
+struct FilesRoute {
+  let server: ServerContext
+
+  private static let served: Set = ["assistants", "user_data", "vision"]
+  private static let known = ["assistants", "batch", "evals", "fine-tune", "user_data", "vision"]
+
+  static func table(_ server: ServerContext) -> RouteTable {
+    let route = FilesRoute(server: server)
+    let one = "/v1/files/:id"
+    return RouteTable(
+      .openAI,
+      [
+        Route("POST", "/v1/files", route.create), Route("GET", "/v1/files", route.list),
+        Route("GET", one, route.retrieve), Route("DELETE", one, route.delete),
+        Route("GET", one + "/content", route.content),
+      ])
+  }
+
+  private func file(_ http: Request, _ context: ConnectionContext) throws(APIError) -> FileRecord {
+    try server.library().file(http.parameter("id") ?? "", context.client)
+  }
+
+  private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let library = try server.library()
+    guard let type = http.headers["content-type"], Multipart.isForm(type) else {
+      throw APIError(
+        status: 400, code: "invalid_multipart",
+        message: "A file is sent as multipart/form-data with 'file' and 'purpose'.")
+    }
+    let parts: [FormPart]
+    do throws(MultipartError) {
+      parts = try Multipart.parse(http.body, contentType: type, limit: 8)
+    } catch {
+      throw APIError(status: 400, code: "invalid_multipart", message: "Invalid body: \(error).")
+    }
+    func text(_ name: String) -> String? {
+      parts.first { $0.name == name }.map { String(decoding: $0.body, as: UTF8.self) }
+    }
+    guard let file = parts.first(where: { $0.name == "file" }) else { throw .missingParameter("file") }
+    guard let purpose = text("purpose") else { throw .missingParameter("purpose") }
+    guard Self.known.contains(purpose) else {
+      throw .invalidValue(
+        "purpose", "expected one of \(Self.known.map { "'\($0)'" }.joined(separator: ", "))")
+    }
+    guard Self.served.contains(purpose) else {
+      throw .unsupportedValue(
+        "purpose", "nothing here uses files for '\(purpose)'; send 'assistants' or 'user_data'")
+    }
+    guard file.body.count <= library.settings.fileBytes else {
+      throw APIError(
+        status: 413, code: "file_too_large", param: "file",
+        message:
+          "The file has \(file.body.count) bytes; at most \(library.settings.fileBytes) are taken (--max-file-bytes)."
+      )
+    }
+    let created = server.settings.now()
+    var record = FileRecord(
+      id: "file-" + server.settings.makeID(), owner: Library.owner(context.client), bytes: file.body.count,
+      created: created, name: Self.safeName(file.filename ?? ""), purpose: purpose)
+    record.contentType = Self.safeType(file.contentType)
+    record.expires = try Self.expiry(text("expires_after[anchor]"), text("expires_after[seconds]"), created)
+    try library.add(record, file.body)
+    return Response(json: record.json)
+  }
+
+  private static func expiry(_ anchor: String?, _ seconds: String?, _ created: Int) throws(APIError) -> Int? {
+    guard anchor != nil || seconds != nil else { return nil }
+    guard anchor == "created_at" else { throw .invalidValue("expires_after.anchor", "expected 'created_at'") }
+    guard let seconds = seconds.flatMap({ Int($0) }), (60...2_592_000).contains(seconds) else {
+      throw .invalidValue("expires_after.seconds", "expected an integer from 60 to 2592000")
+    }
+    return created + seconds
+  }
+
+  /// What of a client's name can be shown: the last component, without control characters, of at most 255 bytes.
+  static func safeName(_ name: String) -> String {
+    let last = name.split(omittingEmptySubsequences: true) { $0 == "/" || $0 == "\\" }.last ?? ""
+    var safe = ""
+    for character in last {
+      guard !character.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7F }) else {
+        continue
+      }
+      guard safe.utf8.count + character.utf8.count <= 255 else { break }
+      safe.append(character)
+    }
+    return safe.isEmpty || safe == "." || safe == ".." ? "upload" : safe
+  }
+
+  /// A content type that a header can carry.
+  private static func safeType(_ type: String?) -> String {
+    guard let type, type.utf8.count <= 100, type.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F || $0 == 0x20 })
+    else {
+      return "application/octet-stream"
+    }
+    return type
+  }
+
+  private func list(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let purpose = http.query("purpose")
+    let files = try server.library().files(of: context.client).filter {
+      purpose == nil || $0.purpose == purpose
+    }
+    return Response(json: try http.listPage(files.map(\.json), limits: 1...10_000, usual: 10_000))
+  }
+
+  private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    Response(json: try file(http, context).json)
+  }
+
+  private func content(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let file = try file(http, context)
+    var response = Response(contentType: file.contentType, bytes: try server.library().content(of: file))
+    // Nothing of a client's runs on the server's origin.
+    response.headers.add("content-disposition", "attachment")
+    response.headers.add("x-content-type-options", "nosniff")
+    return response
+  }
+
+  private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let file = try file(http, context)
+    try server.library().remove(file)
+    return Response(json: ["id": .string(file.id), "object": "file", "deleted": true])
+  }
+}
+
+extension APIError {
+  static func missingParameter(_ name: String) -> APIError {
+    APIError(
+      status: 400, code: "missing_required_parameter", param: name,
+      message: "Missing required parameter: '\(name)'.")
+  }
+}
+
+extension ServerContext {
+  /// What clients search in.
+  ///
+  /// - Throws: 503 where its folder could not be used.
+  func library() throws(APIError) -> Library {
+    guard let library = settings.library else {
+      throw APIError(
+        status: 503, type: "server_error", code: "storage_failed",
+        message: "The server has no place for files; see its log.")
+    }
+    return library
+  }
+}

@@ -1,0 +1,178 @@
+// /v1/vector_stores/{id}/files and /file_batches: what is in a store.
+
+import HTTP
+import JSON
+import OpenAI
+import Platform
+import Vectors
+
+struct StoreFilesRoute {
+  let server: ServerContext
+  let worker: LibraryWorker?
+
+  func routes(_ one: String) -> [Route] {
+    let (files, batches) = (one + "/files", one + "/file_batches")
+    return [
+      Route("POST", files, create), Route("GET", files, list),
+      Route("GET", files + "/:file", retrieve), Route("POST", files + "/:file", update),
+      Route("DELETE", files + "/:file", delete), Route("GET", files + "/:file/content", content),
+      Route("POST", batches, createBatch), Route("GET", batches + "/:batch", retrieveBatch),
+      Route("POST", batches + "/:batch/cancel", cancelBatch),
+      Route("GET", batches + "/:batch/files", listBatch),
+    ]
+  }
+
+  private func store(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Library.Store {
+    try server.library().store(http.parameter("id") ?? "", context.client)
+  }
+
+  private func entry(_ http: Request, _ context: ConnectionContext) throws(APIError) -> EntryRecord {
+    let id = http.parameter("file") ?? ""
+    guard let entry = try store(http, context).entries[id] else {
+      throw .notFound("file in the vector store", id)
+    }
+    return entry
+  }
+
+  private func batch(_ http: Request, _ context: ConnectionContext) throws(APIError) -> (
+    batch: BatchRecord, entries: [EntryRecord]
+  ) {
+    let id = http.parameter("batch") ?? ""
+    let store = try store(http, context)
+    guard let batch = store.batches[id] else { throw .notFound("file batch", id) }
+    return (batch, batch.files.compactMap { store.entries[$0] })
+  }
+
+  private func answer(_ entry: EntryRecord, _ ignored: [String] = []) -> Response {
+    var response = Response(json: entry.json)
+    if entry.status == .inProgress { response.askAgainSoon() }
+    response.nameIgnored(ignored)
+    return response
+  }
+
+  private func new(
+    _ request: StoreFileRequest, _ store: Library.Store, _ context: ConnectionContext, batch: String?
+  ) throws(APIError) -> EntryRecord {
+    do throws(APIError) {
+      let file = try server.library().file(request.fileID, context.client)
+      var entry = EntryRecord(file: file.id, store: store.record.id, created: server.settings.now())
+      entry.attributes = request.attributes ?? JSONObject()
+      entry.strategy = request.strategy
+      entry.batch = batch
+      return entry
+    } catch {
+      var error = error
+      error.param = request.name
+      throw error
+    }
+  }
+
+  private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let store = try store(http, context)
+    let body = try StoreFileRequest(http.jsonBody(context.memory))
+    try server.checkUnknown(body.ignored)
+    let entry = try new(body, store, context, batch: nil)
+    try server.library().add([entry], batch: nil)
+    worker?.start()
+    let now = try server.library().store(store.record.id, context.client).entries[entry.file]
+    return answer(now ?? entry, body.ignored)
+  }
+
+  private func list(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    Response(json: try page(http, Array(store(http, context).entries.values)))
+  }
+
+  private func page(_ http: Request, _ entries: [EntryRecord]) throws(APIError) -> JSONValue {
+    var entries = entries
+    if let filter = http.query("filter") {
+      guard let status = EntryStatus(rawValue: filter) else {
+        let words = EntryStatus.allCases.map { "'\($0.rawValue)'" }.joined(separator: ", ")
+        throw .invalidValue("filter", "expected one of \(words)")
+      }
+      entries.removeAll { $0.status != status }
+    }
+    entries.sort { ($0.created, $0.file) < ($1.created, $1.file) }
+    return try http.listPage(entries.map(\.json))
+  }
+
+  private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    answer(try entry(http, context))
+  }
+
+  private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    var entry = try entry(http, context)
+    var fields = try Fields(http.jsonBody(context.memory))
+    guard let attributes = try Attributes.attributes(&fields) else { throw .missingParameter("attributes") }
+    try server.checkUnknown(fields.unread)
+    entry.attributes = attributes
+    try server.library().put(entry)
+    return answer(entry, fields.unread)
+  }
+
+  private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let entry = try entry(http, context)
+    _ = try server.library().removeEntry(entry.file, store: entry.store)
+    return Response(json: ["id": .string(entry.file), "object": "vector_store.file.deleted", "deleted": true])
+  }
+
+  private func content(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let entry = try entry(http, context)
+    var text: [UInt8] = []
+    do {
+      if let index = try server.library().openIndex(entry.store) {
+        text = Library.text(try index.view.passages(of: entry.file))
+      }
+    } catch let error as IndexError {
+      throw APIError(indexing: error)
+    } catch {
+      throw APIError(status: 500, type: "server_error", code: "index_error", message: "\(error)")
+    }
+    let data: [JSONValue] =
+      text.isEmpty ? [] : [["type": "text", "text": .string(String(decoding: text, as: UTF8.self))]]
+    return Response(
+      json: [
+        "object": "vector_store.file_content.page", "data": .array(data), "has_more": false, "next_page": nil,
+      ])
+  }
+
+  // MARK: Batches
+
+  private func createBatch(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let store = try store(http, context)
+    let body = try FileBatchRequest(http.jsonBody(context.memory))
+    try server.checkUnknown(body.ignored)
+    let id = "vsfb_" + server.settings.makeID()
+    var entries: [EntryRecord] = []
+    var seen: Set<String> = []
+    for request in body.files where seen.insert(request.fileID).inserted {
+      entries.append(try new(request, store, context, batch: id))
+    }
+    let batch = BatchRecord(
+      id: id, store: store.record.id, created: server.settings.now(), files: entries.map(\.file))
+    try server.library().add(entries, batch: batch)
+    worker?.start()
+    let now = try server.library().store(store.record.id, context.client).entries
+    var response = Response(json: batch.json(batch.files.compactMap { now[$0] }))
+    response.askAgainSoon()
+    response.nameIgnored(body.ignored)
+    return response
+  }
+
+  private func retrieveBatch(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let (batch, entries) = try batch(http, context)
+    var response = Response(json: batch.json(entries))
+    if entries.contains(where: { $0.status == .inProgress }) { response.askAgainSoon() }
+    return response
+  }
+
+  private func cancelBatch(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let (found, _) = try batch(http, context)
+    try server.library().cancel(found)
+    let (batch, entries) = try batch(http, context)
+    return Response(json: batch.json(entries))
+  }
+
+  private func listBatch(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    Response(json: try page(http, try batch(http, context).entries))
+  }
+}

@@ -1,0 +1,188 @@
+// /v1/vector_stores: stores, and the search in them.
+
+import HTTP
+package import JSON
+import OpenAI
+import Platform
+package import Search
+import Vectors
+
+struct VectorStoresRoute {
+  let server: ServerContext
+  let worker: LibraryWorker?
+
+  static func table(_ server: ServerContext, _ worker: LibraryWorker?) -> RouteTable {
+    let route = VectorStoresRoute(server: server, worker: worker)
+    let all = "/v1/vector_stores"
+    let one = all + "/:id"
+    let files = StoreFilesRoute(server: server, worker: worker)
+    return RouteTable(
+      .openAI,
+      [
+        Route("POST", all, route.create), Route("GET", all, route.list),
+        Route("GET", one, route.retrieve), Route("POST", one, route.update),
+        Route("DELETE", one, route.delete),
+        Route("POST", one + "/search", route.search),
+      ] + files.routes(one))
+  }
+
+  private func store(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Library.Store {
+    try server.library().store(http.parameter("id") ?? "", context.client)
+  }
+
+  private func object(_ store: Library.Store) -> JSONValue {
+    store.record.json(Array(store.entries.values), now: server.settings.now())
+  }
+
+  private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let library = try server.library()
+    let body = try VectorStoreRequest(http.body.isEmpty ? [:] : http.jsonBody(context.memory))
+    try server.checkUnknown(body.ignored)
+    for (index, id) in body.fileIDs.enumerated() {
+      do throws(APIError) { _ = try library.file(id, context.client) } catch {
+        var error = error
+        error.param = "file_ids[\(index)]"
+        throw error
+      }
+    }
+    let created = server.settings.now()
+    var record = StoreRecord(
+      id: "vs_" + server.settings.makeID(), owner: Library.owner(context.client), created: created)
+    record.name = body.name ?? ""
+    record.description = body.description
+    record.metadata = body.metadata ?? JSONObject()
+    record.expiry = body.expiry
+    record.model = body.model
+    try library.add(record)
+    let entries = body.fileIDs.map { id in
+      var entry = EntryRecord(file: id, store: record.id, created: created)
+      entry.strategy = body.strategy
+      return entry
+    }
+    try library.add(entries, batch: nil)
+    if !entries.isEmpty { worker?.start() }
+    var response = Response(json: object(try library.store(record.id, context.client)))
+    response.nameIgnored(body.ignored)
+    return response
+  }
+
+  private func list(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    Response(json: try http.listPage(server.library().stores(of: context.client).map(object)))
+  }
+
+  private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let store = try store(http, context)
+    var response = Response(json: object(store))
+    if store.entries.values.contains(where: { $0.status == .inProgress }) { response.askAgainSoon() }
+    return response
+  }
+
+  private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let store = try store(http, context)
+    let body = try VectorStoreRequest(http.body.isEmpty ? [:] : http.jsonBody(context.memory))
+    try server.checkUnknown(body.ignored)
+    let changed = try server.library().change(store.record.id) { record in
+      if let name = body.name { record.name = name }
+      if let metadata = body.metadata { record.metadata = metadata }
+      if body.namesExpiry { record.expiry = body.expiry }
+    }
+    var response = Response(json: object(changed))
+    response.nameIgnored(body.ignored)
+    return response
+  }
+
+  private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let id = try store(http, context).record.id
+    try server.library().removeStore(id)
+    return Response(json: ["id": .string(id), "object": "vector_store.deleted", "deleted": true])
+  }
+
+  // MARK: Search
+
+  private func search(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let store = try store(http, context)
+    let body = try StoreSearchRequest(http.jsonBody(context.memory))
+    try server.checkUnknown(body.ignored)
+    var query = SearchQuery(body.queries)
+    query.limit = body.limit
+    query.threshold = Float(body.ranking.threshold)
+    query.weights = body.ranking.weights.map { HybridWeights(embedding: $0.embedding, text: $0.text) }
+    query.explains = body.explains
+    let found = try server.library().search(
+      [store], query, filter: body.filter, models: server.models, tenant: context.client.number,
+      isUnwanted: context.isClientGone)
+    var page = JSONObject([
+      ("object", "vector_store.search_results.page"),
+      ("search_query", .array(body.queries.map(JSONValue.string))),
+      ("data", .array(found.passages.map(\.json))), ("has_more", false), ("next_page", nil),
+    ])
+    if found.isDegraded { page["degraded"] = "lexical" }
+    var response = Response(json: .object(page))
+    response.headers.add("server-timing", found.timing)
+    response.nameIgnored(body.ignored)
+    return response
+  }
+}
+
+extension Response {
+  /// Tells clients that wait for an object when to look again.
+  mutating func askAgainSoon() { headers.add("openai-poll-after-ms", "100") }
+}
+
+extension FoundPassages {
+  /// The phases of a search, for a `Server-Timing` header.
+  var timing: String {
+    [
+      ("embed", times.embed), ("scan", times.scan), ("lexical", times.lexical), ("rerank", times.rerank),
+      ("explain", times.explain),
+    ].filter { $0.1 > 0 }.map { "\($0.0);dur=\(Double(Int($0.1 * 1e6)) / 1e3)" }.joined(separator: ", ")
+  }
+}
+
+extension FoundPassage {
+  /// A result of a search.
+  var json: JSONValue {
+    var object = JSONObject([
+      ("file_id", .string(file)), ("filename", .string(name)), ("score", .double(Double(result.score))),
+      ("attributes", .object(attributes)), ("content", .array([["type": "text", "text": .string(text)]])),
+    ])
+    if let why = result.why { object["why"] = why.json(result.parts) }
+    return .object(object)
+  }
+
+  var text: String { String(decoding: result.passage.text, as: UTF8.self) }
+}
+
+extension Why {
+  /// The reason of a result. Offsets are in Unicode scalars.
+  package func json(_ parts: ScoreParts) -> JSONValue {
+    func number(_ value: Float?) -> JSONValue { value.map { .double(Double($0)) } ?? nil }
+    let terms = terms.map { term -> JSONValue in
+      [
+        "term": .string(term.term), "count": .int(term.positions.count), "weight": number(term.weight),
+        "positions": .array(term.positions.map { [.int($0.lowerBound), .int($0.upperBound)] }),
+      ]
+    }
+    let concepts = concepts.map { concept -> JSONValue in
+      [
+        "query": .string(concept.query), "text": .string(concept.text), "score": number(concept.score),
+        "start": .int(concept.range.lowerBound), "end": .int(concept.range.upperBound),
+      ]
+    }
+    let sentence = sentence.map { sentence -> JSONValue in
+      [
+        "text": .string(sentence.text), "start": .int(sentence.range.lowerBound),
+        "end": .int(sentence.range.upperBound), "score": number(sentence.score),
+      ]
+    }
+    return [
+      "summary": .string(summary), "sentence": sentence ?? nil, "terms": .array(terms),
+      "concepts": .array(concepts), "weak": .bool(isWeak),
+      "scores": [
+        "vector": number(parts.vector), "lexical": number(parts.lexical), "rerank": number(parts.rerank),
+        "rank_vector": parts.vectorRank.map(JSONValue.int) ?? nil,
+        "rank_lexical": parts.lexicalRank.map(JSONValue.int) ?? nil, "fused": number(parts.fused),
+      ],
+    ]
+  }
+}

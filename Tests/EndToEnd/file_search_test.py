@@ -1,0 +1,94 @@
+"""The tool file_search of Responses: a search by the server, its events, and what is kept of it."""
+
+import json
+
+from server import Server
+from vector_stores_test import fails, finished, served, strict, upload
+
+
+def prepared(client, notes):
+    files = [upload(client, name, text) for name, text in notes.items()]
+    store = client.vector_stores.create(file_ids=[f.id for f in files])
+    finished(client, store.id)
+    return store
+
+
+NOTES = {"alps.md": "Bring goggles and wax to the snow.", "tea.md": "Tea needs four minutes."}
+
+
+def ask(client, server, store, **options):
+    options.setdefault("tool_choice", {"type": "file_search"})
+    tool = {"type": "file_search", "vector_store_ids": [store] if isinstance(store, str) else store}
+    tool.update(options.pop("tool", {}))
+    return client.responses.create(
+        model=server.model, input="What do I bring?", tools=[tool], temperature=0, max_output_tokens=200, **options)
+
+
+def searched(answer):
+    """The first search of an answer; a reasoning model may think before it."""
+    return next(item for item in answer.output if item.type == "file_search_call")
+
+
+def test_S099_S101_a_forced_search_and_its_results(s):
+    with served(s) as other:
+        client = strict(other)
+        store = prepared(client, NOTES)
+        answer = ask(client, other, store.id, include=["file_search_call.results"])
+        kinds = [item.type for item in answer.output if item.type != "reasoning"]
+        assert kinds[0] == "file_search_call" and kinds[-1] == "message", kinds
+        call = searched(answer)
+        assert call.status in ("completed", "failed") and call.results is not None
+        assert {r.filename for r in call.results} <= set(NOTES)
+        plain = ask(client, other, store.id)
+        assert searched(plain).results is None
+        # The next turn still knows what was found.
+        again = client.responses.create(
+            model=other.model, input="And the tea?", previous_response_id=plain.id, max_output_tokens=8)
+        items = client.responses.input_items.list(again.id, order="asc").data
+        assert any(item.type == "file_search_call" for item in items)
+
+
+def test_S100_S114_the_events_and_their_replay(s):
+    with served(s) as other:
+        client = strict(other)
+        store = prepared(client, NOTES)
+        events = list(ask(client, other, store.id, stream=True))
+        kinds = [event.type for event in events]
+        start = kinds.index("response.file_search_call.in_progress") - 1
+        assert kinds[start:start + 5] == [
+            "response.output_item.added", "response.file_search_call.in_progress",
+            "response.file_search_call.searching", "response.file_search_call.completed", "response.output_item.done"]
+        assert [event.sequence_number for event in events] == list(range(len(events)))
+        final = events[-1].response
+        replay = list(client.responses.retrieve(final.id, stream=True))
+        assert [(e.type, e.sequence_number) for e in replay] == [(e.type, e.sequence_number) for e in events]
+        assert final.usage.input_tokens > 0
+
+
+def test_S103_S104_S105_choices_and_stores(s):
+    with served(s) as other:
+        client = strict(other)
+        store = prepared(client, NOTES)
+        other_store = prepared(client, {"third.md": "Bring a third thing."})
+        none = ask(client, other, store.id, tool_choice="none")
+        assert all(item.type != "file_search_call" for item in none.output)
+        both = ask(client, other, [store.id, other_store.id], include=["file_search_call.results"])
+        assert len({r.filename for r in searched(both).results}) in (0, 3)
+        one = ask(client, other, store.id, include=["file_search_call.results"], tool={"max_num_results": 1})
+        assert len(searched(one).results) <= 1
+        fails(404, "tools[0].vector_store_ids[0]", lambda: ask(client, other, "vs_nothing"))
+        for tool in [{"vector_store_ids": []}, {"max_num_results": 0}, {"filters": {"type": "x"}}]:
+            fails(400, None, lambda: ask(client, other, store.id, tool=tool))
+
+
+def test_S108_an_empty_store(s):
+    with served(s) as other:
+        client = strict(other)
+        store = client.vector_stores.create()
+        answer = ask(client, other, store.id, include=["file_search_call.results"])
+        assert searched(answer).status == "completed" and searched(answer).results == []
+
+
+def test_without_an_embedding_model(s):
+    store = "vs_000000000000000000000000"
+    fails(404, None, lambda: ask(strict(s), s, store))
