@@ -5,18 +5,19 @@
 
 import HTTP
 
-struct WebURL: Sendable, Equatable {
-  let isSecure: Bool
+/// What was understood of a URL.
+package struct WebURL: Sendable, Equatable {
+  package let isSecure: Bool
   /// In lower case, without a final dot; an IPv6 address without brackets.
-  let host: String
-  let port: Int
+  package let host: String
+  package let port: Int
   /// Path and query, percent-encoded.
-  let target: String
+  package let target: String
 
   /// Longest URL, bytes.
   private static let lengthLimit = 8192
 
-  init(_ text: String) throws(FetchError) {
+  package init(_ text: String) throws(FetchError) {
     guard text.utf8.count <= Self.lengthLimit else {
       throw .badURL("it is longer than \(Self.lengthLimit) bytes")
     }
@@ -44,9 +45,28 @@ struct WebURL: Sendable, Equatable {
   }
 
   /// The URL as it is fetched.
-  var text: String {
+  package var text: String { origin + target }
+
+  /// What `Location` says in an answer from here (RFC 9110 section 10.2.2): a whole URL, or one that begins with `//` or
+  /// `/`. Paths without a slash are refused.
+  package func target(of location: String) throws(FetchError) -> WebURL {
+    if location.utf8.starts(with: "//".utf8) { return try WebURL((isSecure ? "https:" : "http:") + location) }
+    guard location.utf8.first == UInt8(ascii: "/") else { return try WebURL(location) }
+    return try WebURL(origin + location)
+  }
+
+  /// Scheme, host and port.
+  package var origin: String {
     let name = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
-    return "\(isSecure ? "https" : "http")://\(name):\(port)\(target)"
+    return "\(isSecure ? "https" : "http")://\(name):\(port)"
+  }
+
+  /// Whether the host stands for this machine by its name.
+  package var isLoopback: Bool {
+    host.utf8.elementsEqual("localhost".utf8) || host.hasSuffix(".localhost")
+      || host.utf8.elementsEqual("::1".utf8)
+      || host.utf8.elementsEqual("0.0.0.0".utf8) || host.utf8.elementsEqual("::".utf8)
+      || (host.hasPrefix("127.") && Authority.isNumeric(host))
   }
 
   /// Which scheme the URL has, and where the rest begins.

@@ -1,0 +1,144 @@
+// `mlxserve list`: the models that are on this machine.
+
+import Checkpoint
+import Hub
+import Inference
+import JSON
+import Platform
+
+enum ListCommand {
+  /// One line.
+  struct Entry: Equatable {
+    var name: String
+    var bytes: Int
+    /// Such as `qwen3 4bit g64`.
+    var type: String
+    /// The commit; empty for a folder.
+    var commit = ""
+    var revisions: [String] = []
+    /// `ready`, `partial 63 %` or `unsupported: mamba2`.
+    var state: String
+    var folder: String
+    /// Seconds since 1970.
+    var used: Double
+  }
+
+  @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
+    let settings = try flags.hubSettings()
+    let cache = HubCache(root: settings.cache)
+    var entries = cache.repositories().flatMap { cache.snapshots($0) }.compactMap {
+      entry($0, all: flags.isSet("all"))
+    }
+    if let folder = flags.text("models-dir") { entries += try models(in: folder) }
+    if flags.isSet("names") {
+      for name in Set(entries.map(\.name)).sorted() { Terminal.print(name) }
+      return ExitCode.success
+    }
+    if flags.isSet("json") {
+      Terminal.print(JSONValue.array(entries.map(json)).text)
+      return ExitCode.success
+    }
+    guard !entries.isEmpty else {
+      Terminal.printError("no models in \(settings.cache); 'mlxserve pull OWNER/NAME' fetches one")
+      return ExitCode.success
+    }
+    for line in Table.lines(
+      ["NAME", "SIZE", "TYPE", "REVISION", "STATE", "USED"],
+      entries.map { entry in
+        [
+          entry.name, Size.words(entry.bytes), entry.type,
+          entry.commit.isEmpty ? "-" : String(entry.commit.prefix(7)), entry.state,
+          ago(Instant.wallSeconds - entry.used),
+        ]
+      })
+    { Terminal.print(line) }
+    return ExitCode.success
+  }
+
+  private static func entry(_ snapshot: HubCache.Snapshot, all: Bool) -> Entry? {
+    let config = config(snapshot.folder)
+    guard config != nil || all || snapshot.state != .whole else { return nil }
+    let type = config?["model_type"]?.stringValue
+    let state: String =
+      switch snapshot.state {
+      case .partial(let share): share.map { "partial \($0) %" } ?? "partial"
+      case .missing: "partial"
+      case .whole:
+        config == nil
+          ? "no model"
+          : ModelInspection.supportedTypes.contains(type ?? "")
+            ? "ready" : "unsupported: \(type ?? "no model_type")"
+      }
+    return Entry(
+      name: snapshot.repository.text, bytes: snapshot.bytes, type: self.type(config), commit: snapshot.commit,
+      revisions: snapshot.revisions, state: state, folder: snapshot.folder, used: snapshot.used)
+  }
+
+  private static func models(in folder: String) throws -> [Entry] {
+    try File.names(in: folder).compactMap { name in
+      let path = folder + "/" + name
+      guard let config = config(path) else { return nil }
+      let files = (try? File.names(in: path))?.compactMap { File.status(path + "/" + $0) } ?? []
+      let type = config["model_type"]?.stringValue ?? ""
+      return Entry(
+        name: name, bytes: files.reduce(0) { $0 + ($1.kind == .file ? $1.bytes : 0) },
+        type: self.type(config),
+        state: ModelInspection.supportedTypes.contains(type) ? "ready" : "unsupported: \(type)", folder: path,
+        used: files.map(\.used).max() ?? 0)
+    }
+  }
+
+  private static func config(_ folder: String) -> JSONValue? {
+    guard let bytes = try? File.read(folder + "/config.json", limit: 16 << 20) else { return nil }
+    return try? JSONValue(parsing: bytes)
+  }
+
+  /// `qwen3 4bit g64`, or the type of the weights.
+  static func type(_ config: JSONValue?) -> String {
+    guard let config, let type = config["model_type"]?.stringValue else { return "-" }
+    let quantization = config["quantization"] ?? config["quantization_config"]
+    if let bits = quantization?["bits"]?.intValue {
+      let group = quantization?["group_size"]?.intValue.map { " g\($0)" } ?? ""
+      return "\(type) \(bits)bit\(group)"
+    }
+    let dtype = config["torch_dtype"]?.stringValue ?? config["dtype"]?.stringValue
+    return dtype.map { "\(type) \($0)" } ?? type
+  }
+
+  /// `3 minutes ago`.
+  static func ago(_ seconds: Double) -> String {
+    guard seconds.isFinite, seconds < 1e9 else { return "-" }
+    for (unit, name) in [(86_400.0, "day"), (3600, "hour"), (60, "minute")] where seconds >= unit {
+      let count = Int(seconds / unit)
+      return "\(count) \(name)\(count == 1 ? "" : "s") ago"
+    }
+    return "just now"
+  }
+
+  private static func json(_ entry: Entry) -> JSONValue {
+    [
+      "name": .string(entry.name), "bytes": .int(entry.bytes), "type": .string(entry.type),
+      "commit": entry.commit.isEmpty ? nil : .string(entry.commit),
+      "revisions": .array(entry.revisions.map(JSONValue.string)), "state": .string(entry.state),
+      "folder": .string(entry.folder), "used": .int(Int(entry.used)),
+    ]
+  }
+}
+
+/// Columns for a terminal.
+enum Table {
+  /// The header and the rows, each column as wide as its widest text.
+  static func lines(_ header: [String], _ rows: [[String]]) -> [String] {
+    let all = [header] + rows
+    let widths = header.indices.map { column in all.map { $0[column].count }.max() ?? 0 }
+    return all.map { row in
+      var line = ""
+      for (column, text) in row.enumerated() {
+        line +=
+          column == row.count - 1
+          ? text : text + String(repeating: " ", count: widths[column] - text.count + 2)
+      }
+      return line
+    }
+  }
+}

@@ -1,0 +1,99 @@
+// From what a person types as a model to a folder: a path, or the name of a model that is in the cache or on the hub.
+
+import Checkpoint
+import Hub
+import Platform
+
+/// What stands where a model is asked for.
+enum ModelPlace: Equatable {
+  case folder(String)
+  case reference(ModelReference)
+}
+
+enum ModelLocator {
+  /// A path wins over a name; what begins as paths do is one, whether it exists or not.
+  ///
+  /// - Throws: when it is neither.
+  static func place(_ text: String, _ settings: HubSettings) throws -> ModelPlace {
+    let isPath =
+      ["/", ".", "~"].contains { text.hasPrefix($0) } || text.contains("/./") || text.hasSuffix("/")
+      || File.exists(text)
+    if isPath || text.isEmpty { return .folder(text) }
+    do {
+      return .reference(try reference(text, settings))
+    } catch {
+      // Something like a path that is not there: the words on folders fit better.
+      if text.split(separator: "/").count > 2, !text.contains("://") { return .folder(text) }
+      throw error
+    }
+  }
+
+  /// What a name means: `owner/name`, a short name, or the name alone of a model that is in the cache.
+  static func reference(_ text: String, _ settings: HubSettings) throws(HubError) -> ModelReference {
+    let reference = try ModelReference(text, host: settings.host)
+    guard !reference.repository.text.contains("/") else { return reference }
+    let cached = HubCache(root: settings.cache).repositories()
+    let found = cached.filter { $0.name.utf8.elementsEqual(reference.repository.text.utf8) }
+    if found.count == 1, let only = found.first { return ModelReference(only, revision: reference.revision) }
+    guard found.isEmpty else {
+      throw .badName(text, problem: "the cache has several: " + found.map(\.text).joined(separator: ", "))
+    }
+    let near = nearest(to: text, among: KnownModels.names + cached.map(\.name))
+    throw .badName(
+      text,
+      problem:
+        "it is no folder here, no short name ('mlxserve models' lists them) and nothing like OWNER/NAME"
+        + (near.isEmpty ? "" : "; did you mean " + near.joined(separator: ", ") + "?"))
+  }
+
+  /// The three names that look most like what was typed.
+  static func nearest(to text: String, among names: [String]) -> [String] {
+    let low = text.lowercased()
+    let ranked = names.map { name -> (String, Int) in
+      // Of a repository, the part behind the slash is what people remember.
+      let tail = name.split(separator: "/").last.map(String.init) ?? name
+      return (name, editDistance(low, tail.lowercased()))
+    }
+    return ranked.filter { $0.1 <= max(2, low.utf8.count / 2) }.sorted { ($0.1, $0.0) < ($1.1, $1.0) }.prefix(
+      3
+    )
+    .map(\.0)
+  }
+
+  /// The folder of a model that is there; nil when it has to be fetched first.
+  static func present(_ reference: ModelReference, _ settings: HubSettings) -> String? {
+    let cache = HubCache(root: settings.cache)
+    guard let commit = cache.commit(of: reference),
+      cache.state(reference.repository, commit: commit) == .whole
+    else { return nil }
+    return cache.snapshot(reference.repository, commit: commit)
+  }
+
+  /// Of the models that this process has in use.
+  private static let held = Monitor<[FileLock]>([])
+
+  /// The folder of a model that is there, or the path that was given; nil for one that has to be fetched first.
+  static func present(_ text: String, _ flags: ParsedFlags) throws -> String? {
+    let settings = try flags.hubSettings()
+    switch try place(text, settings) {
+    case .folder(let path): return path
+    case .reference(let reference): return present(reference, settings)
+    }
+  }
+
+  /// The folder of a model, fetched first where it is not there. As long as this process runs, nobody removes it from
+  /// the cache.
+  static func folder(_ text: String, _ flags: ParsedFlags) throws -> String {
+    let settings = try flags.hubSettings()
+    let folder: String
+    switch try place(text, settings) {
+    case .folder(let path): folder = path
+    case .reference(let reference):
+      folder = try present(reference, settings) ?? PullCommand.fetch(DownloadRequest(reference), settings)
+    }
+    if let place = try? ModelFolder.check(folder), let lock = HubCache.hold(place) {
+      held.update { $0.append(lock) }
+    }
+    return folder
+  }
+}

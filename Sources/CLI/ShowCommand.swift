@@ -1,0 +1,173 @@
+// `mlxserve show`: what a model is and needs, from the cache, from a folder, or from the hub without a download.
+
+import Chat
+import Checkpoint
+import Hub
+import Inference
+import JSON
+import Pipeline
+import Platform
+
+enum ShowCommand {
+  @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
+    let settings = try flags.hubSettings()
+    let name = try flags.argument("NAME")
+    let facts: JSONObject
+    switch try ModelLocator.place(name, settings) {
+    case .folder(let path): facts = try local(path)
+    case .reference(var reference):
+      if let revision = flags.text("revision") {
+        try ModelReference.check(revision, of: revision)
+        reference.revision = revision
+      }
+      if flags.isSet("remote") {
+        facts = try remote(reference, settings)
+      } else {
+        guard let path = ModelLocator.present(reference, settings) else {
+          throw HubError.badName(
+            name,
+            problem: "it is not in the cache; 'mlxserve pull \(name)' fetches it, and --remote asks the hub")
+        }
+        var found = try local(path)
+        found["repository"] = .string(reference.repository.text)
+        facts = found
+      }
+    }
+    if flags.isSet("json") {
+      Terminal.print(JSONValue.object(facts).text)
+    } else {
+      for line in lines(facts) { Terminal.print(line) }
+    }
+    return ExitCode.success
+  }
+
+  // MARK: Facts
+
+  private static let contexts = [4096, 32_768]
+
+  private static func local(_ path: String) throws -> JSONObject {
+    let folder = try ModelFolder(path: path)
+    var facts = JSONObject([("name", .string(folder.name)), ("folder", .string(folder.path))])
+    describe(folder.config, into: &facts)
+    facts["weight_bytes"] = .int(folder.weightBytes)
+    var configuration = EngineConfiguration(modelPath: path, threads: 1)
+    configuration.version = CommandLineTool.version
+    if let inspection = try? ModelInspection(folder, configuration) {
+      facts["context_tokens"] = .int(inspection.contextLength)
+      for tokens in contexts where tokens <= inspection.contextLength {
+        facts["memory_bytes_at_\(tokens / 1024)k"] = .int(
+          folder.weightBytes + tokens * inspection.kvBytesPerToken)
+      }
+    }
+    if let template = try? folder.template() {
+      facts["tools"] = .bool(template.supportsTools)
+      facts["thinking"] = .bool(template.format.supportsReasoning)
+    }
+    facts["images"] = .bool(folder.config["vision_config"]?.objectValue != nil)
+    facts["audio"] = .bool(folder.config["audio_config"]?.objectValue != nil)
+    facts["license"] = licence(path).map(JSONValue.string)
+    facts["files"] = .array(files(path))
+    return facts
+  }
+
+  private static func remote(_ reference: ModelReference, _ settings: HubSettings) throws -> JSONObject {
+    let found = Monitor<(config: JSONValue, bytes: Int)?>(nil)
+    var request = DownloadRequest(reference)
+    request.isDryRun = true
+    request.judge = { config, bytes in
+      found.update { $0 = (config, bytes) }
+      return nil
+    }
+    var facts = JSONObject([
+      ("name", .string(reference.repository.name)), ("repository", .string(reference.repository.text)),
+    ])
+    _ = try ModelDownload(request, settings: settings).run { event in
+      switch event {
+      case .plan(let plan):
+        facts["commit"] = .string(plan.commit)
+        facts["download_bytes"] = .int(plan.totalBytes)
+        facts["license"] = plan.licence.map(JSONValue.string)
+        facts["files"] = .array(plan.files.map { ["path": .string($0.path), "bytes": .int($0.bytes)] })
+      case .note(let text): Terminal.printError(text)
+      case .progress, .file, .done: break
+      }
+    }
+    if let (config, bytes) = found.withLock({ $0 }) {
+      describe(config, into: &facts)
+      facts["weight_bytes"] = .int(bytes)
+      facts["problem"] = PullCommand.judge(config, weightBytes: bytes).map(JSONValue.string)
+    }
+    return facts
+  }
+
+  private static func describe(_ config: JSONValue, into facts: inout JSONObject) {
+    facts["type"] = .string(ListCommand.type(config))
+    let text = config["text_config"] ?? config
+    facts["layers"] = text["num_hidden_layers"]
+    facts["hidden_size"] = text["hidden_size"]
+    facts["vocabulary"] = text["vocab_size"] ?? config["vocab_size"]
+    facts["context_tokens"] = text["max_position_embeddings"]
+  }
+
+  /// What the model's card says at its top, between lines of dashes.
+  private static func licence(_ path: String) -> String? {
+    guard let bytes = try? File.read(path + "/README.md", limit: 1 << 20) else { return nil }
+    let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n", maxSplits: 200)
+    guard lines.first == "---" else { return nil }
+    let head = lines.dropFirst().prefix { $0 != "---" }
+    return head.first { $0.hasPrefix("license:") }.map { String($0.dropFirst(8).drop { $0 == " " }) }
+  }
+
+  private static func files(_ path: String) -> [JSONValue] {
+    ((try? File.names(in: path)) ?? []).compactMap { name in
+      guard let facts = File.status(path + "/" + name), facts.kind == .file else { return nil }
+      let digest = File.linkTarget(path + "/" + name)?.split(separator: "/").last.map(String.init)
+      return [
+        "path": .string(name), "bytes": .int(facts.bytes), "digest": digest.map(JSONValue.string) ?? nil,
+      ]
+    }
+  }
+
+  // MARK: Words
+
+  private static func lines(_ facts: JSONObject) -> [String] {
+    func text(_ key: String) -> String? { facts[key]?.stringValue }
+    func number(_ key: String) -> Int? { facts[key]?.intValue }
+    var rows: [(String, String)] = []
+    func add(_ name: String, _ value: String?) { if let value { rows.append((name, value)) } }
+    add("model", text("repository") ?? text("name"))
+    add("commit", text("commit"))
+    add("folder", text("folder"))
+    add("type", text("type"))
+    if let layers = number("layers"), let width = number("hidden_size") {
+      add("size", "\(layers) layers of \(width)" + (number("vocabulary").map { ", \($0) tokens" } ?? ""))
+    }
+    add("context", number("context_tokens").map { "\($0) tokens" })
+    add("weights", number("weight_bytes").map { Size.words($0) })
+    let needs = contexts.compactMap { tokens in
+      number("memory_bytes_at_\(tokens / 1024)k").map { "\(Size.words($0)) at \(tokens / 1024)k tokens" }
+    }
+    add("memory", needs.isEmpty ? nil : needs.joined(separator: ", "))
+    add("download", number("download_bytes").map { Size.words($0) })
+    let abilities = ["tools", "thinking", "images", "audio"].filter { facts[$0]?.boolValue == true }
+    add("abilities", abilities.isEmpty ? nil : abilities.joined(separator: ", "))
+    add("license", text("license"))
+    add("problem", text("problem"))
+    let width = 12
+    var lines = rows.map { name, value in
+      name + String(repeating: " ", count: max(1, width - name.count)) + value
+    }
+    let files = facts["files"]?.arrayValue ?? []
+    if !files.isEmpty { lines.append("files") }
+    lines += Table.lines(
+      ["", "", ""],
+      files.map { file in
+        [
+          "  " + (file["path"]?.stringValue ?? ""), Size.words(file["bytes"]?.intValue ?? 0),
+          file["digest"]?.stringValue ?? "",
+        ]
+      }
+    ).dropFirst()
+    return lines
+  }
+}

@@ -1,0 +1,122 @@
+// Which files of a repository are needed to serve it: no code, no other formats, no second copy of the weights.
+
+import JSON
+import Platform
+
+/// What the user wants of a repository.
+package struct FileSelection: Sendable, Equatable {
+  /// Patterns of a shell, in which a star crosses `/`. With some, only what matches one of them.
+  package var included: [String] = []
+  package var excluded: [String] = []
+  package var takesAll = false
+
+  package init() {}
+
+  /// Whether it is what a server needs, and nothing else was said.
+  var isUsual: Bool { included.isEmpty && excluded.isEmpty && !takesAll }
+
+  static let configName = "config.json"
+  static let indexName = "model.safetensors.index.json"
+  private static let readmeLimit = 1_000_000
+
+  /// Files that matter beside weights, in the root of the repository.
+  private static let names: Set<String> = [
+    configName, indexName, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json", "chat_template.jinja", "chat_template.json", "generation_config.json",
+    "preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json", "modules.json",
+    "config_sentence_transformers.json", "sentence_bert_config.json",
+  ]
+  /// The parts of a tokenizer, where there is no `tokenizer.json`.
+  private static let tokenizerParts: Set<String> = [
+    "tokenizer.model", "vocab.json", "merges.txt", "vocab.txt",
+  ]
+
+  /// The files to fetch, the largest first.
+  ///
+  /// - Parameter index: of the weights; nil when there is none.
+  /// - Throws: `noFile` when the index names a file that the repository lacks.
+  func files(
+    of all: [RepositoryFile], index: JSONValue?, _ repository: RepositoryName
+  ) throws(HubError) -> [RepositoryFile] {
+    var chosen: [RepositoryFile]
+    if takesAll {
+      chosen = all
+    } else if !included.isEmpty {
+      chosen = all.filter { file in included.contains { File.matches(file.path, pattern: $0) } }
+    } else {
+      let shards = try shards(of: all, index: index, repository)
+      let names = Set(all.map { ByteKey($0.path) })
+      let hasTokenizer = names.contains(ByteKey("tokenizer.json"))
+      chosen = all.filter { file in
+        shards.contains(ByteKey(file.path)) || Self.isNeeded(file, hasTokenizer: hasTokenizer)
+      }
+    }
+    chosen.removeAll { file in excluded.contains { File.matches(file.path, pattern: $0) } }
+    return chosen.sorted { ($1.bytes, $0.path) < ($0.bytes, $1.path) }
+  }
+
+  private static func isNeeded(_ file: RepositoryFile, hasTokenizer: Bool) -> Bool {
+    let parts = file.parts
+    guard let name = parts.last else { return false }
+    if parts.count == 2 {
+      return (parts[0] == "additional_chat_templates" && name.hasSuffix(".jinja"))
+        || (parts[0].hasSuffix("_Pooling") && name == configName)
+        || (parts[0].hasSuffix("_Dense") && name == configName)
+    }
+    guard parts.count == 1 else { return false }
+    if names.contains(name) { return true }
+    if tokenizerParts.contains(name) { return !hasTokenizer }
+    if name.hasPrefix("LICENSE") || name == "README.md" { return file.bytes <= readmeLimit }
+    return false
+  }
+
+  /// Names of the files with the weights: those of the index, else `model.safetensors`, else what is called so.
+  private func shards(
+    of all: [RepositoryFile], index: JSONValue?, _ repository: RepositoryName
+  ) throws(HubError) -> Set<ByteKey> {
+    let names = Set(all.map { ByteKey($0.path) })
+    if let map = index?["weight_map"]?.objectValue {
+      var shards: Set<ByteKey> = []
+      for (_, value) in map.entries {
+        guard let name = value.stringValue else { continue }
+        shards.insert(ByteKey(name))
+      }
+      if let missing = shards.first(where: { !names.contains($0) }) {
+        throw .unsuitable(
+          repository, problem: "\(Self.indexName) names \(HubError.plain(missing.string)), which it lacks")
+      }
+      if !shards.isEmpty { return shards }
+    }
+    let single = ByteKey("model.safetensors")
+    if names.contains(single) { return [single] }
+    let found = all.map(\.path).filter { path in
+      !path.contains("/") && path.hasSuffix(".safetensors") && !path.hasPrefix("consolidated")
+        && !path.hasPrefix("adapter")
+    }
+    return Set(found.map { ByteKey($0) })
+  }
+
+  /// Why these files cannot be a model that is served; nil when they can.
+  static func problem(with all: [RepositoryFile]) -> String? {
+    let paths = all.map(\.path)
+    func has(_ ending: String) -> Bool { paths.contains { $0.hasSuffix(ending) } }
+    let hasWeights = paths.contains {
+      !$0.contains("/") && $0.hasSuffix(".safetensors") && !$0.hasPrefix("adapter")
+        && !$0.hasPrefix("consolidated")
+    }
+    if !hasWeights {
+      if has(".gguf") {
+        return "it has GGUF files only; take an MLX conversion of the model (mlx-community has many)"
+      }
+      if paths.contains("adapter_config.json") {
+        return "it is an adapter (LoRA) and no model; take the model, with the adapter fused into it"
+      }
+      if has(".bin") || has(".pt") || has(".pth") {
+        return "its weights are pickles, which can run code; take a repository with .safetensors files"
+      }
+      return "it has no .safetensors files"
+    }
+    guard paths.contains(configName) else { return "it has no config.json" }
+    return nil
+  }
+}
