@@ -8,9 +8,19 @@ struct Command: Sendable {
   let summary: String
   let usage: String
   let groups: [FlagGroup]
+  /// Whether words without dashes are names, or what is searched for.
+  var takesNames = false
   let run: @Sendable (ParsedFlags) throws -> Int32
 
-  var flags: [Flag] { groups.flatMap(\.flags) }
+  var flags: [Flag] { groups.flatMap(\.flags) + Flags.configuration.flags }
+  /// Whether the names of models that are here can be completed.
+  var completesNames: Bool { ["pull", "show", "rm"].contains(name) }
+
+  /// Of all commands, each name once.
+  static let allFlags: [Flag] = {
+    var seen: Set<String> = []
+    return all.flatMap { $0.groups.flatMap(\.flags) }.filter { seen.insert($0.name).inserted }
+  }()
 
   static let all: [Command] = [
     Command(
@@ -18,37 +28,84 @@ struct Command: Sendable {
       usage: "mlxserve --model DIR [--port N] [--host H] [flags]",
       groups: [
         Flags.servedModels, Flags.serve, Flags.encoders, Flags.access, Flags.limits, Flags.logging,
-        Flags.testing,
+        Flags.testing, Flags.servedHub,
       ],
       run: ServeCommand.run),
     Command(
       name: "chat", summary: "talk to a model in the terminal",
       usage: "mlxserve chat --model DIR [flags]",
-      groups: [Flags.model, Flags.chat], run: ChatCommand.run),
+      groups: [Flags.model, Flags.chat, Flags.cache], run: ChatCommand.run),
+    Command(
+      name: "pull", summary: "download a model from the hub",
+      usage: "mlxserve pull OWNER/NAME[@REVISION] [flags]",
+      groups: [Flags.pull, Flags.cache], takesNames: true, run: PullCommand.run),
+    Command(
+      name: "models", summary: "list models with a short name, their sizes and needs",
+      usage: "mlxserve models [WORD...] [flags]",
+      groups: [Flags.knownModels, Flags.cache], takesNames: true, run: ModelsCommand.run),
+    Command(
+      name: "list", summary: "list the models that are here",
+      usage: "mlxserve list [flags]",
+      groups: [Flags.list, Flags.cache], run: ListCommand.run),
+    Command(
+      name: "show", summary: "show what a model is and needs",
+      usage: "mlxserve show NAME [flags]",
+      groups: [Flags.show, Flags.cache], takesNames: true, run: ShowCommand.run),
+    Command(
+      name: "rm", summary: "remove models from the cache",
+      usage: "mlxserve rm NAME... [flags]",
+      groups: [Flags.remove, Flags.cache], takesNames: true, run: RemoveCommand.run),
+    Command(
+      name: "search", summary: "search a folder of notes by meaning, and say why each result is there",
+      usage: "mlxserve search FOLDER \"what I look for\" [flags]",
+      groups: [Flags.search], takesNames: true, run: SearchCommand.run),
     Command(
       name: "bench", summary: "measure prefill and decode speed",
       usage: "mlxserve bench --model DIR [flags]",
-      groups: [Flags.model, Flags.bench], run: BenchCommand.run),
+      groups: [Flags.model, Flags.bench, Flags.cache], run: BenchCommand.run),
     Command(
       name: "perplexity", summary: "measure how well a model predicts a text, and what fast mode costs",
       usage: "mlxserve perplexity --model DIR --text FILE [flags]",
-      groups: [Flags.evaluatedModel, Flags.perplexity], run: PerplexityCommand.run),
+      groups: [Flags.evaluatedModel, Flags.perplexity, Flags.cache], run: PerplexityCommand.run),
     Command(
       name: "verify", summary: "check a model folder before it is used, and what a server has stored",
       usage: "mlxserve verify --model DIR [flags]",
-      groups: [Flags.evaluatedModel, Flags.verify], run: VerifyCommand.run),
+      groups: [Flags.evaluatedModel, Flags.verify, Flags.cache], run: VerifyCommand.run),
     Command(
       name: "media", summary: "show what the decoders make of an image or an audio clip",
       usage: "mlxserve media --file FILE [flags]", groups: [Flags.media], run: MediaCommand.run),
+    Command(
+      name: "doctor", summary: "say what this machine has for serving, and what is missing",
+      usage: "mlxserve doctor [flags]",
+      groups: [Flags.report, Flags.place, Flags.cache], run: DoctorCommand.run),
+    Command(
+      name: "config", summary: "show the value of every flag of serve, and where it came from",
+      usage: "mlxserve config [--show] [flags of serve]",
+      groups: [
+        Flags.config, Flags.servedModels, Flags.serve, Flags.encoders, Flags.access, Flags.limits,
+        Flags.logging,
+        Flags.testing, Flags.servedHub,
+      ], run: ConfigCommand.run),
+    Command(
+      name: "health", summary: "ask a server of this machine whether it is ready",
+      usage: "mlxserve health [--host H] [--port N]",
+      groups: [Flags.place, Flags.health], run: HealthCommand.run),
+    Command(
+      name: "version", summary: "print the version, the build and the kernels",
+      usage: "mlxserve version [--json]", groups: [Flags.report], run: VersionCommand.run),
+    Command(
+      name: "completions", summary: "print what a shell completes: bash, zsh or fish",
+      usage: "mlxserve completions SHELL", groups: [], takesNames: true, run: CompletionsCommand.run),
+    Command(
+      name: "man", summary: "print the manual page", usage: "mlxserve man", groups: [], run: ManCommand.run),
   ]
 }
 
 /// The entry point of the executable.
 package enum CommandLineTool {
-  package static let version = "0.1.0"
+  package static let version = Version.text
 
-  /// Runs the tool and ends the process: 0 success, 1 what `verify` looked at cannot be used, 2 an error, told in a line, 3 a
-  /// model file that was cut while mapped.
+  /// Runs the tool and ends the process with one of the codes of `ExitCode`.
   package static func runAndExit(_ arguments: [String]) -> Never {
     Machine.returnFreedMemory()
     StandardStream.openMissing()
@@ -65,7 +122,7 @@ package enum CommandLineTool {
       return 2
     } catch {
       Terminal.printError("mlxserve: \(error)")
-      return 2
+      return ExitCode.of(error)
     }
   }
 
@@ -77,7 +134,7 @@ package enum CommandLineTool {
       if first == "help" {
         return printHelp(for: rest.first.flatMap { name in Command.all.first { $0.name == name } })
       }
-      command = Command.all.first { $0.name == first }
+      command = Command.all.first { $0.name == (first == "ls" ? "list" : first) }
       guard command != nil else {
         throw UsageError.unknownCommand(
           first,
@@ -88,15 +145,30 @@ package enum CommandLineTool {
     }
     if rest.contains("--help") || rest.contains("-h") { return printHelp(for: command) }
     if rest.contains("--version") {
-      Terminal.print("mlxserve \(version)")
+      for line in BuildInfo.lines { Terminal.print(line) }
       return 0
     }
-    if rest.isEmpty && command == nil {
-      Terminal.printError(Help.overview(Command.all))
-      return 2
-    }
     let chosen = command ?? Command.all[0]
-    return try chosen.run(ParsedFlags(rest, flags: chosen.flags))
+    let flags = try withSettings(
+      try ParsedFlags(rest, flags: chosen.flags, takesArguments: chosen.takesNames), of: chosen)
+    if rest.isEmpty && command == nil && !flags.isSet("model") && !flags.isSet("models-dir")
+      && !flags.isSet("allow-pull")
+    {
+      return try FirstRun.greet(flags)
+    }
+    return try chosen.run(flags)
+  }
+
+  /// With what the environment and the configuration file say.
+  private static func withSettings(_ given: ParsedFlags, of command: Command) throws -> ParsedFlags {
+    var flags = given
+    try flags.fill(try ConfigurationFile.environment(command.flags), flags: command.flags)
+    guard !flags.isSet("no-config"), let file = try ConfigurationFile.find(flags.text("config")) else {
+      return flags
+    }
+    flags.configurationPath = file.path
+    try flags.fill(file.settings, flags: command.flags)
+    return flags
   }
 
   private static func printHelp(for command: Command?) -> Int32 {

@@ -54,7 +54,10 @@ enum UsageError: Error, Equatable, CustomStringConvertible {
   case badValue(flag: String, value: String, expected: String)
   case unexpectedArgument(String)
   case missingFlag(String, hint: String)
+  case missingArgument(String)
   case repeatedFlag(String)
+  /// In a file or a variable.
+  case badSetting(place: String, problem: String)
   case unusable(flag: String, reason: String)
 
   var description: String {
@@ -66,6 +69,10 @@ enum UsageError: Error, Equatable, CustomStringConvertible {
     case .badValue(let flag, let value, let expected): "--\(flag) '\(value)': expected \(expected)"
     case .unexpectedArgument(let argument): "unexpected argument '\(argument)'"
     case .missingFlag(let flag, let hint): "--\(flag) is required: \(hint)"
+    case .badSetting(let place, let problem): "\(place): \(problem)"
+    case .missingArgument("SHELL"): "SHELL is missing: bash, zsh or fish"
+    case .missingArgument(let placeholder):
+      "\(placeholder) is missing: give the name of a model, as OWNER/NAME"
     case .repeatedFlag(let flag): "--\(flag) is given twice"
     case .unusable(let flag, let reason): "--\(flag) \(reason)"
     }

@@ -10,7 +10,9 @@ enum Flags {
     flags: [
       Flag(
         name: "model", kind: .text, placeholder: "DIR",
-        help: "model folder: config.json, *.safetensors, tokenizer.json (required)"),
+        help:
+          "model folder (config.json, *.safetensors, tokenizer.json), or OWNER/NAME[@REVISION], which is downloaded "
+          + "if it is not here (required)"),
       Flag(
         name: "threads", kind: .integer(1...1024), placeholder: "N", defaultText: "all cores",
         help: "threads that compute"),
@@ -60,8 +62,9 @@ enum Flags {
       Flag(
         name: "model", kind: .text, placeholder: "[NAME=]DIR",
         help:
-          "model folder: config.json, *.safetensors, tokenizer.json; may be repeated. The first is loaded at "
-          + "the start, others when they are asked for", isRepeatable: true),
+          "model folder (config.json, *.safetensors, tokenizer.json), or OWNER/NAME[@REVISION], which is downloaded "
+          + "if it is not here; may be repeated. The first is loaded at the start, others when they are asked for",
+        isRepeatable: true),
       Flag(
         name: "models-dir", kind: .text, placeholder: "DIR",
         help: "every folder in it that holds a config.json is a model of that name, now or later"),
@@ -114,8 +117,20 @@ enum Flags {
         defaultText: "shared",
         help: "who may use what one has computed: shared by all, or only the same tenant (API key)"),
       Flag(
+        name: "allow-truncation", kind: .toggle,
+        help: "let 'dimensions' cut vectors of embedding models that were not trained for it"),
+      Flag(
         name: "max-connections", kind: .integer(1...65_536), placeholder: "N", defaultText: "1024",
-        help: "open connections; more get 503"),
+        help:
+          "open connections: those that wait longest make room for new ones; where all work, others get 503"),
+      Flag(
+        name: "max-connections-per-address", kind: .integer(1...65_536), placeholder: "N",
+        defaultText: "half of them; no bound for this machine",
+        help: "of these, from one address, or one /64 network of IPv6"),
+      Flag(
+        name: "max-connections-per-key", kind: .integer(1...65_536), placeholder: "N",
+        defaultText: "no bound",
+        help: "of these, with one API key; more get 429"),
       Flag(
         name: "reasoning-field", kind: .word(ReasoningField.self),
         placeholder: "NAME",
@@ -140,6 +155,26 @@ enum Flags {
       Flag(
         name: "store-responses", kind: .integer(1...1_000_000), placeholder: "N", defaultText: "1000",
         help: "responses, and as many conversations, that are kept: 64 MiB and 30 days at most"),
+      Flag(name: "no-ui", kind: .toggle, help: "do not serve the chat page at /"),
+      Flag(
+        name: "embedding-model", kind: .text, placeholder: "MODEL",
+        defaultText: "the first that makes vectors",
+        help: "the model whose vectors vector stores use"),
+      Flag(
+        name: "max-file-bytes", kind: .integer(1...1024), placeholder: "MB", defaultText: "64",
+        help: "most of one file that is sent to be searched; --max-body bounds it too"),
+      Flag(
+        name: "storage", kind: .integer(1...1 << 20), placeholder: "MB", defaultText: "10240",
+        help: "most of all files that were sent"),
+      Flag(
+        name: "storage-per-key", kind: .integer(1...1 << 20), placeholder: "MB", defaultText: "1024",
+        help: "most of the files that one key sent"),
+      Flag(
+        name: "search-slots", kind: .integer(1...64), placeholder: "N", defaultText: "4",
+        help: "searches of vector stores at a time"),
+      Flag(
+        name: "search-timeout", kind: .decimal(0.1...600), placeholder: "S", defaultText: "5",
+        help: "longest search of a vector store"),
       Flag(
         name: "examples", kind: .toggle, help: "after the start, print how to talk to the server, to stderr"),
     ])
@@ -149,7 +184,9 @@ enum Flags {
     flags: [
       Flag(
         name: "api-key-file", kind: .text, placeholder: "FILE",
-        help: "keys that clients must present, one a line or 'name: key'; SIGHUP reads it again"),
+        help:
+          "keys that clients must present, one a line, 'name: key' or 'name admin: key'; SIGHUP reads it again"
+      ),
       Flag(
         name: "api-key", kind: .text, placeholder: "KEY",
         help:
@@ -169,6 +206,17 @@ enum Flags {
       Flag(
         name: "unix", kind: .text, placeholder: "PATH",
         help: "listen on a Unix socket, and on TCP only if --host or --port is given too"),
+      Flag(
+        name: "admin-port", kind: .integer(0...65535), placeholder: "N",
+        help:
+          "health, metrics, loading and unloading of models on a port of their own; the last three are then only there"
+      ),
+      Flag(
+        name: "admin-host", kind: .text, placeholder: "H", defaultText: "127.0.0.1",
+        help: "address of --admin-port"),
+      Flag(
+        name: "admin-unix", kind: .text, placeholder: "PATH",
+        help: "the same on a Unix socket, which its owner alone may use"),
       Flag(
         name: "unix-mode", kind: .text, placeholder: "MODE", defaultText: "600",
         help: "permissions of the Unix socket, octal"),
@@ -291,6 +339,44 @@ enum Flags {
         name: "media-url-host", kind: .text, placeholder: "HOST[:PORT]", defaultText: "any public one",
         help: "fetch from this host alone, even if its address is private; may be repeated",
         isRepeatable: true),
+    ])
+
+  static let search = FlagGroup(
+    title: "Search",
+    flags: [
+      Flag(
+        name: "model", kind: .text, placeholder: "DIR",
+        defaultText: "the one that the folder was indexed with",
+        help: "folder of an embedding model, needed the first time"),
+      Flag(
+        name: "threads", kind: .integer(1...1024), placeholder: "N", defaultText: "all cores",
+        help: "threads that compute"),
+      Flag(
+        name: "limit", kind: .integer(1...50), placeholder: "N", defaultText: "5", help: "how many results"),
+      Flag(name: "json", kind: .toggle, help: "one JSON object for each result, with the whole reason"),
+      Flag(name: "files", kind: .toggle, help: "the paths of the files alone, best first"),
+      Flag(
+        name: "watch", kind: .toggle,
+        help: "read questions from standard input, one a line; a newer one ends the search for the one before"
+      ),
+      Flag(
+        name: "evaluate", kind: .text, placeholder: "FILE",
+        help:
+          "measure the search on your own judgements: lines such as {\"query\": \"...\", \"relevant\": {\"path.md\": 2}}"
+      ),
+      Flag(
+        name: "vector-weight", kind: .decimal(0...1), placeholder: "W",
+        defaultText: "0.8, and 0.5 for names and numbers",
+        help: "how much meaning counts beside words: 1 is meaning alone, 0 words alone"),
+      Flag(name: "no-update", kind: .toggle, help: "search what is indexed, without a look at the folder"),
+      Flag(name: "all-files", kind: .toggle, help: "hidden files too, and those that .gitignore names"),
+      Flag(name: "verbose", kind: .toggle, help: "tell which files were left out, and why"),
+      Flag(
+        name: "index-dir", kind: .text, placeholder: "DIR", defaultText: "~/.cache/mlxserve/search",
+        help: "where indexes are kept; nothing is written into the folder itself"),
+      Flag(
+        name: "export", kind: .text, placeholder: "FILE",
+        help: "write all passages with their vectors as JSON lines, for another engine; - is standard output"),
     ])
 
   static let media = FlagGroup(

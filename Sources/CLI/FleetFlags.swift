@@ -19,15 +19,20 @@ struct FleetFlags {
   private let flags: ParsedFlags
   let ledger: MemoryLedger
 
-  init(_ flags: ParsedFlags) throws {
-    self.flags = flags
+  /// The account that all memory is on.
+  static func ledger(_ flags: ParsedFlags) throws(UsageError) -> MemoryLedger {
     let whole = MemoryLimit.bytes
-    let size = flags.text("memory") ?? "\(Self.usualShare)%"
+    let size = flags.text("memory") ?? "\(usualShare)%"
     guard let limit = MemoryLimit.parse(size, of: whole) else {
-      throw UsageError.badValue(
+      throw .badValue(
         flag: "memory", value: size, expected: "a size such as 6G or 800M, or a share such as 70%")
     }
-    ledger = MemoryLedger(limit: limit, slack: MemoryLedger.slack(of: limit))
+    return MemoryLedger(limit: limit, slack: MemoryLedger.slack(of: limit))
+  }
+
+  init(_ flags: ParsedFlags, ledger: MemoryLedger? = nil) throws {
+    self.flags = flags
+    self.ledger = try ledger ?? Self.ledger(flags)
     let named = try Self.sources(flags)
     let aliases = try flags.texts("alias").map { text in
       let parts = Self.pair(text)
@@ -36,7 +41,9 @@ struct FleetFlags {
       }
       return ModelCatalog.Alias(name: name, model: parts.value)
     }
-    catalog = try ModelCatalog(named: named, folder: flags.text("models-dir"), aliases: aliases)
+    catalog = try ModelCatalog(
+      named: named, folder: flags.text("models-dir"), aliases: aliases,
+      hub: flags.isSet("allow-pull") ? try flags.hubSettings() : nil)
     var first = named.prefix(1).map(\.id)
     for name in flags.texts("preload") {
       guard let source = catalog.resolve(name) else {
@@ -65,10 +72,10 @@ struct FleetFlags {
     let fleet = try ModelFleet(catalog, settings: settings) { [common] source in
       var configuration = common
       configuration.modelPath = source.path
-      let (loaded, engine) = try LoadedModel.load(configuration, id: source.id)
+      let (loaded, engine) = try LoadedModel.open(configuration, id: source.id)
       var model = ResidentModel(loaded)
       model.weightBytes = engine.weightBytes
-      model.touchedBytes = { engine.touched.value }
+      model.touchedBytes = { engine.touchedBytes }
       model.reclaim = { engine.reclaim($0, seconds: Self.reclaimSeconds) }
       model.statistics = { engine.statistics }
       model.drain = { engine.drain() }
@@ -76,7 +83,7 @@ struct FleetFlags {
       Log.info(
         "compute",
         [
-          "model": source.id, "compute": engine.computeName, "max_context": "\(engine.limits.maxContext)",
+          "model": source.id, "compute": engine.computeName, "max_context": "\(engine.contextTokens)",
         ])
       return model
     }
@@ -95,15 +102,16 @@ struct FleetFlags {
 
   private static func sources(_ flags: ParsedFlags) throws -> [ModelSource] {
     let given = flags.texts("model")
-    guard !given.isEmpty || flags.isSet("models-dir") else {
-      throw UsageError.missingFlag("model", hint: "the folder that holds config.json and the weights")
+    guard !given.isEmpty || flags.isSet("models-dir") || flags.isSet("allow-pull") else {
+      throw UsageError.missingFlag(
+        "model", hint: "a folder with config.json and weights, or OWNER/NAME on the hub")
     }
-    return given.enumerated().map { index, text in
+    return try given.enumerated().map { index, text in
       let given = source(text)
+      let path = try ModelLocator.folder(given.path, flags)
       let name = given.name ?? (index == 0 ? flags.text("model-id") : nil)
       return ModelSource(
-        id: name ?? ModelFolder.modelName((try? ModelFolder.check(given.path)) ?? given.path),
-        path: given.path)
+        id: name ?? ModelFolder.modelName((try? ModelFolder.check(path)) ?? path), path: path)
     }
   }
 

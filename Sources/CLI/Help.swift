@@ -14,14 +14,14 @@ enum Help {
     lines += ["", "Commands:"]
     lines += commands.map { entry($0.name, $0.summary) }
     lines.append(entry("help COMMAND", "the flags of a command, as COMMAND --help"))
-    if let serve = commands.first { lines += groups(serve.groups) }
+    if let serve = commands.first { lines += groups(serve.groups + [Flags.configuration]) }
     lines += ["", entry("--version", "print the version"), entry("--help", "print this")]
     return lines.joined(separator: "\n")
   }
 
   static func text(of command: Command) -> String {
     (["mlxserve \(command.name): \(command.summary)", "", "Usage:", "  \(command.usage)"]
-      + groups(command.groups))
+      + groups(command.groups + [Flags.configuration]))
       .joined(separator: "\n")
   }
 

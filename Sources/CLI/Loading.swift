@@ -7,12 +7,18 @@ import Pipeline
 import Platform
 
 enum Loading {
-  /// - Parameter path: the model's folder; nil for the one that `--model` names.
+  /// - Parameter path: the model's folder; nil for the one that `--model` names, which is downloaded if it is not here.
   static func engineConfiguration(_ flags: ParsedFlags, path: String? = nil) throws -> EngineConfiguration {
-    let path =
-      try path ?? flags.required("model", hint: "the folder that holds config.json and the weights")
+    let folder: String
+    if let path {
+      folder = path
+    } else {
+      folder = try ModelLocator.folder(
+        try flags.required("model", hint: "a folder with config.json and weights, or OWNER/NAME on the hub"),
+        flags)
+    }
     var configuration = EngineConfiguration(
-      modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
+      modelPath: folder, threads: flags.integer("threads") ?? Machine.cores)
     configuration.isa = try flags.word("isa")
     configuration.computeMode = try flags.word("compute") ?? .fast
     configuration.interleavesWeights = try flags.word("weights") != WeightPlace.mapped
@@ -30,6 +36,7 @@ enum Loading {
       configuration.prefixCacheDiskBytes = megabytes << 20
     }
     configuration.sharesPrefixes = try flags.word("prefix-cache-scope") != PrefixScope.tenant
+    configuration.cutsAnyVectors = flags.isSet("allow-truncation")
     configuration.version = CommandLineTool.version
     configuration.maxSequences = flags.integer("max-sequences") ?? configuration.maxSequences
     return configuration

@@ -1,8 +1,13 @@
-// Arguments against a table of flags: `--name value` or `--name=value`, most flags at most once.
+// Arguments against a table of flags: `--name value` or `--name=value`, most flags at most once; some commands take names.
 
 /// The flags that were given, already checked against their kinds.
 struct ParsedFlags: Sendable {
   private var values: [String: [String]] = [:]
+  private var sources: [String: FlagSource] = [:]
+  /// The configuration file that was read.
+  var configurationPath: String?
+  /// Words that belong to no flag.
+  private(set) var arguments: [String] = []
 
   func isSet(_ name: String) -> Bool { values[name] != nil }
   func text(_ name: String) -> String? { values[name]?.first }
@@ -33,10 +38,48 @@ struct ParsedFlags: Sendable {
     return text
   }
 
+  /// Where the value of a flag came from; nil where it has none.
+  func source(of name: String) -> FlagSource? { values[name] == nil ? nil : sources[name] ?? .commandLine }
+
+  /// Takes settings of one source for flags that have no value yet. Those of other commands are passed over.
+  mutating func fill(_ settings: [Setting], flags: [Flag]) throws(UsageError) {
+    let taken = Set(values.keys)
+    for setting in settings where !taken.contains(setting.name) {
+      guard let flag = flags.first(where: { $0.name == setting.name }) else { continue }
+      if case .toggle = flag.kind {
+        guard ConfigurationFile.truth(setting.value) == true else { continue }
+        values[flag.name] = [""]
+      } else {
+        if let expected = Self.expectation(of: flag.kind, notMetBy: setting.value) {
+          throw .badSetting(
+            place: setting.source.words, problem: "\(flag.name) '\(setting.value)': expected \(expected)")
+        }
+        guard values[flag.name] == nil || flag.isRepeatable else {
+          throw .badSetting(place: setting.source.words, problem: "\(flag.name) is given twice")
+        }
+        values[flag.name, default: []].append(setting.value)
+      }
+      sources[flag.name] = setting.source
+    }
+  }
+
+  /// The first word that belongs to no flag.
+  ///
+  /// - Parameter placeholder: what it stands for in the usage.
+  func argument(_ placeholder: String) throws(UsageError) -> String {
+    guard let first = arguments.first else { throw .missingArgument(placeholder) }
+    return first
+  }
+
+  /// - Parameter takesArguments: whether words without dashes are taken.
   /// - Throws: `UsageError` for anything that is not in `flags` or not of its kind.
-  init(_ arguments: some Sequence<String>, flags: [Flag]) throws(UsageError) {
+  init(_ arguments: some Sequence<String>, flags: [Flag], takesArguments: Bool = false) throws(UsageError) {
     var rest = Array(arguments)[...]
     while let argument = rest.popFirst() {
+      if takesArguments, !argument.hasPrefix("-") {
+        self.arguments.append(argument)
+        continue
+      }
       guard argument.hasPrefix("--"), argument.utf8.count > 2 else {
         throw argument.hasPrefix("-") && argument.utf8.count > 1
           ? .unknownFlag(argument, suggestion: Self.suggestion(for: argument, among: flags))

@@ -10,7 +10,7 @@ struct ProgressBar {
 
   /// Draws the bar with a few words after it, unless it has just been drawn.
   mutating func show(_ done: Int, of total: Int, _ words: @autoclosure () -> String) {
-    guard Terminal.errorIsTerminal else { return }
+    guard Terminal.errorIsInteractive else { return }
     let now = Instant.now
     if let next, now < next { return }
     next = now.adding(seconds: Self.secondsBetween)

@@ -22,19 +22,34 @@ enum ServeCommand {
     _ = try Loading.mediaOptions(flags)
     _ = try ServeSetup.mediaRoot(flags)
     _ = try ServeSetup.mediaURLs(flags)
-    let models = try FleetFlags(flags)
-    let id = models.first.first ?? models.catalog.sources.first?.id ?? ""
+    let ledger = try FleetFlags.ledger(flags)
+    let missing = try ServeDownload.missing(flags)
+    let present = missing.isEmpty ? try FleetFlags(flags, ledger: ledger) : nil
     let access = try ServeSetup.access(flags)
     let metrics = Metrics()
-    let door = FrontDoor(access: access, metrics: metrics)
+    let door = FrontDoor(
+      access: access, metrics: metrics, page: flags.isSet("no-ui") ? nil : Page())
     var configuration = try ServeSetup.listener(flags, door)
-    configuration.ledger = models.ledger
+    configuration.ledger = ledger
     let listener = try Listener(configuration) { request, context in door.respond(to: request, context) }
-    // From here on clients are told that the models are loading.
+    let administration = try ServeSetup.administration(flags, door).map { place in
+      try Listener(place) { request, context in door.respond(to: request, context) }
+    }
+    // From here on clients are told that the models are coming, or loading.
     let endpoints = try listener.start()
+    let adminEndpoints = try administration?.start() ?? []
     let running = Monitor<ModelFleet?>(nil)
-    try leaveOnSignals(listener, running, access, flags)
-    let (app, fleet) = try load(models, id, flags, metrics, elseStop: listener)
+    try leaveOnSignals(listener, running, door, flags) {
+      ServeSetup.reload(access, file: $0) { gone in
+        listener.cut(keys: gone)
+        administration?.cut(keys: gone)
+        door.cut(keys: gone)
+      }
+    }
+    let (models, app, fleet) = try load(
+      { try present ?? ServeDownload.run(missing, flags, ledger: ledger, door) }, flags, metrics,
+      elseStop: listener)
+    let id = Self.id(models)
     running.withLock { $0 = fleet }
     door.open(app)
 
@@ -46,26 +61,38 @@ enum ServeCommand {
       ])
     let host = ServeSetup.host(flags)
     announce(endpoints, host: host, modelID: id, asJSON: isJSON)
+    announceAdministration(adminEndpoints, asJSON: isJSON)
     if flags.isSet("examples"), let port = endpoints.first(where: { $0.path == nil })?.port {
-      Terminal.printError(examples(host: host, port: port, modelID: id))
+      Terminal.printError(
+        examples(host: host, port: port, modelID: id, hasPage: !flags.isSet("no-ui")))
     }
     listener.waitUntilStopped()
     app.finish(seconds: backgroundSeconds)
+    administration?.stop(drainSeconds: stopSeconds, graceSeconds: stopSeconds)
     fleet.stop()
     Log.info("stopped")
     return 0
   }
 
+  /// The model that is told at the start; empty when there is none yet.
+  private static func id(_ models: FleetFlags) -> String {
+    models.first.first ?? models.catalog.sources.first?.id ?? ""
+  }
+
   private static func load(
-    _ models: FleetFlags, _ id: String, _ flags: ParsedFlags, _ metrics: Metrics, elseStop listener: Listener
-  ) throws -> (App, ModelFleet) {
+    _ find: () throws -> FleetFlags, _ flags: ParsedFlags, _ metrics: Metrics, elseStop listener: Listener
+  ) throws -> (FleetFlags, App, ModelFleet) {
     do {
+      let models = try find()
+      let id = Self.id(models)
       let fleet = try models.start()
       var settings = try ServeSetup.settings(flags)
       settings.metrics = metrics
       settings.started = Int(Instant.wallSeconds)
       settings.version = CommandLineTool.version
       settings.store = try makeStore(flags)
+      if flags.isSet("allow-pull") { settings.hub = try flags.hubSettings() }
+      settings.library = try makeLibrary(flags)
       if let rules = settings.mediaURLs, rules.program == nil {
         Log.warning("URLs of images cannot be fetched", ["missing": "the program curl"])
       }
@@ -73,7 +100,7 @@ enum ServeCommand {
         settings.engineStatistics = { fleet.statistics(of: id) }
         Log.warning("test hooks are on", ["route": "/debug/state"])
       }
-      return (App(fleet, settings: settings), fleet)
+      return (models, App(fleet, settings: settings), fleet)
     } catch {
       listener.stop(drainSeconds: stopSeconds, graceSeconds: stopSeconds)
       throw error
@@ -101,16 +128,30 @@ enum ServeCommand {
     return try ResponseStore(settings)
   }
 
+  /// Where files and vector stores are: in the state directory, or in a folder that goes with the process.
+  private static func makeLibrary(_ flags: ParsedFlags) throws -> Library {
+    var settings = Library.Settings()
+    settings.folder = flags.text("state-dir").map { $0 + "/library" }
+    settings.embeddingModel = flags.text("embedding-model")
+    if let megabytes = flags.integer("max-file-bytes") { settings.fileBytes = megabytes << 20 }
+    if let megabytes = flags.integer("storage") { settings.bytes = megabytes << 20 }
+    if let megabytes = flags.integer("storage-per-key") { settings.clientBytes = megabytes << 20 }
+    settings.searches = flags.integer("search-slots") ?? settings.searches
+    settings.searchSeconds = flags.decimal("search-timeout") ?? settings.searchSeconds
+    return try Library(settings)
+  }
+
   /// The first signal lets running answers finish, the second ends the process, and so does the first while there is
   /// no model yet. With a key file, SIGHUP reads it again.
   private static func leaveOnSignals(
-    _ listener: Listener, _ running: Monitor<ModelFleet?>, _ access: Access, _ flags: ParsedFlags
+    _ listener: Listener, _ running: Monitor<ModelFleet?>, _ door: FrontDoor, _ flags: ParsedFlags,
+    reload: @escaping @Sendable (_ keyFile: String) -> Void
   ) throws {
     let drainSeconds = flags.decimal("drain-seconds") ?? 30
     Signals.ignore([SIGUSR1, SIGUSR2])
     let keyFile = flags.text("api-key-file")
-    let reload: @Sendable () -> Void = { if let keyFile { ServeSetup.reload(access, file: keyFile) } }
-    try Signals.onTermination(hangUp: keyFile == nil ? nil : reload) { count, signal in
+    let hangUp: @Sendable () -> Void = { if let keyFile { reload(keyFile) } }
+    try Signals.onTermination(hangUp: keyFile == nil ? nil : hangUp) { count, signal in
       guard count == 1 else { exit(128 + signal) }
       guard let fleet = running.withLock({ $0 }) else {
         listener.stop(drainSeconds: stopSeconds, graceSeconds: stopSeconds)
@@ -118,6 +159,7 @@ enum ServeCommand {
       }
       Log.info("draining", ["seconds": fixed(drainSeconds, 0)])
       fleet.drain()
+      door.leave()
       // Not on this thread: it must hear the second signal.
       let stopper = try? Thread(name: "drain", stackBytes: 256 << 10) {
         _ = listener.stop(drainSeconds: drainSeconds)
@@ -146,16 +188,28 @@ enum ServeCommand {
     }
   }
 
+  /// A line for each place of administration, after those for clients.
+  private static func announceAdministration(_ endpoints: [Endpoint], asJSON: Bool) {
+    for endpoint in endpoints {
+      let place = endpoint.path.map { "unix:" + $0 } ?? "http://\(endpoint)"
+      Terminal.print(
+        asJSON
+          ? JSONValue.object(JSONObject([("event", "administration"), ("place", .string(place))])).text
+          : "mlxserve administration on \(place)")
+    }
+  }
+
   static func baseURL(host: String, port: Int) -> String {
     // An IPv6 literal stands in brackets (RFC 3986 section 3.2.2).
     "http://\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)/v1"
   }
 
-  private static func examples(host: String, port: Int, modelID: String) -> String {
+  private static func examples(host: String, port: Int, modelID: String, hasPage: Bool) -> String {
     let reachable = host == "0.0.0.0" ? "127.0.0.1" : host == "::" ? "::1" : host
     let base = baseURL(host: reachable, port: port)
     let id = JSONValue.string(modelID).text
-    return """
+    let page = hasPage ? "\n  Chat in a browser: \(base.dropLast(2))\n" : ""
+    return page + """
 
       Try it:
         curl \(base)/chat/completions -H 'Content-Type: application/json' \\

@@ -32,6 +32,16 @@ enum ServeSetup {
     settings.origins = OriginRules(allowed: try origins(flags.texts("allow-origin")))
     let access = try Access(settings)
     guard
+      access.needsKey || flags.isSet("allow-anonymous")
+        || HostRules.isLoopback(flags.text("admin-host") ?? defaultHost)
+    else {
+      throw UsageError.unusable(
+        flag: "admin-host",
+        reason:
+          "\(flags.text("admin-host") ?? "") lets other machines administrate: ask for keys with --api-key-file"
+      )
+    }
+    guard
       access.needsKey || flags.isSet("allow-anonymous") || !listensOnTCP(flags)
         || HostRules.isLoopback(host(flags))
     else {
@@ -65,9 +75,13 @@ enum ServeSetup {
   }
 
   /// Reads the key file again and says how that went; a file that cannot be used changes nothing.
-  static func reload(_ access: Access, file: String) {
+  ///
+  /// - Parameter cut: ends what runs by keys that hold no longer.
+  static func reload(_ access: Access, file: String, cut: (Set<UInt64>) -> Void) {
     do {
-      Log.info("keys read again", ["file": file, "keys": "\(try access.reload())"])
+      let (count, gone) = try access.reload()
+      if !gone.isEmpty { cut(gone) }
+      Log.info("keys read again", ["file": file, "keys": "\(count)", "gone": "\(gone.count)"])
     } catch {
       Log.error("keys not read, the old ones stay", ["file": file, "error": "\(error)"])
     }
@@ -76,7 +90,8 @@ enum ServeSetup {
   // MARK: Listening
 
   static func listener(_ flags: ParsedFlags, _ door: FrontDoor) throws -> Listener.Configuration {
-    var configuration = door.listenerConfiguration(limits: limits(flags))
+    var configuration = door.listenerConfiguration(
+      limits: limits(flags), entrance: hasAdministration(flags) ? .clients : .only)
     configuration.host = host(flags)
     configuration.port = flags.integer("port") ?? 8080
     configuration.listensOnTCP = listensOnTCP(flags)
@@ -87,6 +102,30 @@ enum ServeSetup {
     }
     return configuration
   }
+
+  /// Whether health, counters and administration have a place of their own.
+  static func hasAdministration(_ flags: ParsedFlags) -> Bool {
+    flags.isSet("admin-port") || flags.isSet("admin-host") || flags.isSet("admin-unix")
+  }
+
+  /// That place; nil where there is none.
+  static func administration(_ flags: ParsedFlags, _ door: FrontDoor) throws -> Listener.Configuration? {
+    guard hasAdministration(flags) else { return nil }
+    var limits = Limits()
+    limits.connections = administrationConnections
+    var configuration = door.listenerConfiguration(limits: limits, entrance: .administration)
+    configuration.host = flags.text("admin-host") ?? defaultHost
+    configuration.listensOnTCP = flags.isSet("admin-host") || flags.isSet("admin-port")
+    configuration.port = flags.integer("admin-port") ?? 0
+    if configuration.listensOnTCP, flags.integer("admin-port") == nil {
+      throw UsageError.unusable(flag: "admin-host", reason: "needs --admin-port")
+    }
+    if let path = flags.text("admin-unix") { configuration.unix = UnixPlace(path: path, mode: 0o600) }
+    return configuration
+  }
+
+  /// Who watches and who runs the server are few.
+  private static let administrationConnections = 64
 
   private static func mode(_ text: String) throws(UsageError) -> UInt16 {
     guard let mode = UInt16(text, radix: 8), mode <= 0o777 else {
@@ -100,7 +139,10 @@ enum ServeSetup {
   private static func takesMedia(_ flags: ParsedFlags) -> Bool {
     if flags.isSet("models-dir") { return true }
     return flags.texts("model").contains { text in
-      let path = FleetFlags.source(text).path + "/config.json"
+      let given = FleetFlags.source(text).path
+      // What is not here yet may take them.
+      guard let place = try? ModelLocator.present(given, flags) else { return true }
+      let path = place + "/config.json"
       guard let bytes = try? File.read(path, limit: 16 << 20), let config = try? JSONValue(parsing: bytes)
       else { return false }
       return config["vision_config"]?.objectValue != nil || config["audio_config"]?.objectValue != nil
@@ -110,6 +152,8 @@ enum ServeSetup {
   static func limits(_ flags: ParsedFlags) -> Limits {
     var limits = Limits()
     limits.connections = flags.integer("max-connections") ?? 1024
+    limits.connectionsFromOne = flags.integer("max-connections-per-address")
+    limits.connectionsPerKey = flags.integer("max-connections-per-key")
     if let megabytes = flags.integer("max-body") {
       limits.bodyBytes = megabytes << 20
     } else if takesMedia(flags) {
@@ -135,6 +179,7 @@ enum ServeSetup {
     settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
     settings.mediaRoot = try mediaRoot(flags)
     settings.mediaURLs = try mediaURLs(flags)
+    settings.judge = PullCommand.judge
     return settings
   }
 

@@ -6,6 +6,18 @@ enum Terminal {
   static let outputIsTerminal = isatty(STDOUT_FILENO) == 1
   static let errorIsTerminal = isatty(STDERR_FILENO) == 1
 
+  /// Whether lines on standard error can be drawn again in their place.
+  static let errorIsInteractive = errorIsTerminal && Environment.value("TERM") != "dumb"
+  /// Whether text may have colours, as people have agreed to say it (NO_COLOR, CLICOLOR_FORCE).
+  private static let hasColours: Bool = {
+    if !(Environment.value("NO_COLOR") ?? "").isEmpty { return false }
+    if !["", "0"].contains(Environment.value("CLICOLOR_FORCE") ?? "") { return true }
+    return outputIsTerminal && Environment.value("TERM") != "dumb"
+  }()
+
+  /// Columns of the terminal that standard error is; 80 where nobody says.
+  static var width: Int { StandardStream.columns(of: STDERR_FILENO) ?? 80 }
+
   static func print(_ line: String) { StandardStream.write(line + "\n", to: STDOUT_FILENO) }
 
   static func printError(_ line: String) { StandardStream.write(line + "\n", to: STDERR_FILENO) }
@@ -13,12 +25,43 @@ enum Terminal {
   /// Writes without a newline.
   static func write(_ text: String) { StandardStream.write(text, to: STDOUT_FILENO) }
 
-  /// The text in a weaker colour where standard output is a terminal.
-  static func dimmed(_ text: String) -> String { outputIsTerminal ? "\u{1B}[2m\(text)\u{1B}[0m" : text }
+  /// The text in a weaker colour where standard output has colours.
+  static func dimmed(_ text: String) -> String { hasColours ? "\u{1B}[2m\(text)\u{1B}[0m" : text }
+
+  /// The same for standard error.
+  static func dimmedError(_ text: String) -> String { errorIsTerminal ? "\u{1B}[2m\(text)\u{1B}[0m" : text }
+
+  /// The text in bold where standard output is a terminal.
+  static func bold(_ text: String) -> String { outputIsTerminal ? "\u{1B}[1m\(text)\u{1B}[0m" : text }
+
+  /// Text of a file without what a terminal would obey.
+  static func safe(_ text: String) -> String {
+    guard text.unicodeScalars.contains(where: isControl) else { return text }
+    return String(String.UnicodeScalarView(text.unicodeScalars.map { isControl($0) ? "\u{FFFD}" : $0 }))
+  }
+
+  private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
+    (scalar.value < 0x20 && scalar.value != 0x09) || (0x7F...0x9F).contains(scalar.value)
+  }
+
+  /// The text with every occurrence of a word in another colour.
+  static func highlighting(_ word: String, in text: String) -> String {
+    guard !word.isEmpty else { return text }
+    var out = ""
+    var rest = text[...]
+    while let range = rest.firstRange(of: word) {
+      out += rest[..<range.lowerBound]
+      out += "\u{1B}[33m"
+      out += rest[range]
+      out += "\u{1B}[39m"
+      rest = rest[range.upperBound...]
+    }
+    return out + rest
+  }
 
   /// Runs `work`, and while it takes longer than a second shows its name and the seconds on a terminal.
   static func showingProgress<Result>(_ name: String, _ work: () throws -> Result) throws -> Result {
-    guard errorIsTerminal else { return try work() }
+    guard errorIsInteractive else { return try work() }
     let isDone = Monitor(false)
     let start = Instant.now
     let ticker = try Thread(name: "progress", stackBytes: 256 << 10) {

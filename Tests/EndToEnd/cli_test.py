@@ -53,7 +53,9 @@ def test_help_and_version_are_on_stdout(server):
     for arguments in (["--help"], ["serve", "--help"], ["chat", "-h"], ["bench", "--help"], ["help", "bench"]):
         result = run(server, *arguments)
         assert result.returncode == 0 and "--model" in result.stdout and result.stderr == "", result
-    assert re.fullmatch(r"mlxserve \d+\.\d+\.\d+\n", run(server, "--version").stdout)
+    lines = run(server, "--version").stdout.splitlines()
+    assert re.fullmatch(r"mlxserve \d+\.\d+\.\d+", lines[0]) and "kernels: portable" in lines[2], lines
+    assert json.loads(run(server, "version", "--json").stdout)["version"] == lines[0].split()[1]
 
 
 def test_a_folder_that_is_no_model_is_refused_in_one_line(server):
@@ -244,3 +246,60 @@ def test_chat_answers_lines_from_a_pipe(server):
         input="What is the capital of France?\nWhat is the capital of Italy?\n")
     assert result.returncode == 0, result
     assert "Paris" in result.stdout and "Rome" in result.stdout, result.stdout
+
+
+def test_settings_come_from_flags_variables_and_a_file(server):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "mlxserve" / "config"
+        path.parent.mkdir()
+        path.write_text(f"port = 0\nmodel = {DEMO}\nmax-body = 5\n")
+        variables = {**os.environ, "XDG_CONFIG_HOME": folder, "MLXSERVE_MAX_BODY": "6"}
+        result = subprocess.run(
+            [server.binary, "config", "--host", "::1"], env=variables, capture_output=True, text=True, timeout=60)
+        rows = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()}
+        assert rows["host"] == ["::1", "flag"] and rows["max-body"] == ["6", "MLXSERVE_MAX_BODY"], rows
+        assert rows["port"] == ["0", f"{path}:1"], rows
+        process = subprocess.Popen([server.binary], env=variables, stdout=subprocess.PIPE, text=True)
+        try:
+            assert "listening on" in process.stdout.readline()
+        finally:
+            process.terminate()
+            process.communicate(timeout=30)
+        path.write_text("prot = 1\n")
+        result = subprocess.run([server.binary], env=variables, capture_output=True, text=True, timeout=60)
+        assert result.returncode == 2 and f"{path}:1: there is no flag 'prot'; did you mean 'port'" in result.stderr, result
+        result = subprocess.run(
+            [server.binary, "--no-config", "version"], env=variables, capture_output=True, text=True, timeout=60)
+        assert result.returncode == 2, result  # flags stand behind the command
+        assert run(server, "version", "--config", folder).returncode == 2
+
+
+def test_a_health_check_needs_no_other_program(server):
+    result = run(server, "health", "--port", server.port)
+    assert result.returncode == 0 and result.stdout == "ready\n", result
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    assert run(server, "health", "--port", port).returncode == 1
+    result = run(server, "doctor", "--port", server.port)
+    assert result.returncode == 1 and "is taken" in result.stdout, result
+    facts = json.loads(run(server, "doctor", "--port", port, "--json").stdout)
+    assert {"processor", "memory", "disk", "curl"} <= {check["check"] for check in facts["checks"]}
+
+
+def test_shells_take_the_completions_and_man_the_page(server):
+    bash = run(server, "completions", "bash").stdout
+    script = bash + "\nCOMP_WORDS=(mlxserve serve --max-b); COMP_CWORD=2; _mlxserve; echo \"${COMPREPLY[*]}\"\n"
+    assert subprocess.run(["bash", "-c", script], capture_output=True, text=True).stdout.split() == ["--max-body"]
+    for shell, check in (("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])):
+        text = run(server, "completions", shell).stdout
+        assert "--max-body" in text or "-l max-body" in text
+        if shutil.which(shell):
+            with tempfile.NamedTemporaryFile("w", suffix="." + shell) as file:
+                file.write(text)
+                file.flush()
+                assert subprocess.run([*check, file.name], capture_output=True).stderr == b""
+    page = run(server, "man").stdout
+    if shutil.which("groff"):
+        result = subprocess.run(["groff", "-man", "-ww", "-Tutf8"], input=page, capture_output=True, text=True)
+        assert result.returncode == 0 and not result.stderr, result.stderr

@@ -1,0 +1,143 @@
+// `mlxserve doctor`: what this machine has for serving, what is missing, and which model would fit.
+
+import Compute
+import HTTP
+import Hub
+import JSON
+import Platform
+
+enum DoctorCommand {
+  @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
+    let findings = try findings(flags)
+    if flags.isSet("json") {
+      Terminal.print(VerifyCommand.json(findings, model: nil).text)
+    } else {
+      for finding in findings { Terminal.print(VerifyCommand.line(finding)) }
+    }
+    return findings.contains { $0.status == .failed } ? ExitCode.checkFailed : ExitCode.success
+  }
+
+  private static func findings(_ flags: ParsedFlags) throws -> [Finding] {
+    let settings = try flags.hubSettings()
+    return [
+      Finding(status: .ok, subject: "version", detail: BuildInfo.lines.prefix(2).joined(separator: ", ")),
+      processor, cores, memory, hugePages, descriptors, curl(settings), cache(settings), disk(settings),
+      port(flags), configuration(flags), suggestion,
+    ]
+  }
+
+  private static var processor: Finding {
+    let best = CPUFeatures.best
+    let name = Machine.name.map { "\($0), " } ?? ""
+    guard best == .portable else {
+      return Finding(status: .ok, subject: "processor", detail: "\(name)kernels for \(best.rawValue)")
+    }
+    return Finding(
+      status: .note, subject: "processor", detail: "\(name)portable kernels only, which are slow",
+      advice: "a CPU with AVX2 is several times faster.")
+  }
+
+  private static var cores: Finding {
+    Finding(status: .ok, subject: "cores", detail: "\(Machine.cores) for this process")
+  }
+
+  private static var memory: Finding {
+    let (whole, limit) = (Machine.memoryBytes, MemoryLimit.bytes)
+    let words = limit < whole ? ", of which its control group leaves \(MemoryLimit.words(limit))" : ""
+    let detail = MemoryLimit.words(whole) + words
+    guard limit >= 1 << 30 else {
+      return Finding(
+        status: .note, subject: "memory", detail: detail,
+        advice: "that is enough for the smallest models only.")
+    }
+    return Finding(status: .ok, subject: "memory", detail: detail)
+  }
+
+  private static var hugePages: Finding {
+    guard let line = PseudoFile.lines("/sys/kernel/mm/transparent_hugepage/enabled").first else {
+      return Finding(status: .skipped, subject: "huge pages", detail: "this system does not tell")
+    }
+    let chosen = line.split(separator: "[").last?.split(separator: "]").first.map(String.init) ?? String(line)
+    guard chosen == "never" else { return Finding(status: .ok, subject: "huge pages", detail: chosen) }
+    return Finding(
+      status: .note, subject: "huge pages", detail: "never",
+      advice: "write 'madvise' to /sys/kernel/mm/transparent_hugepage/enabled; weights are read faster then.")
+  }
+
+  private static var descriptors: Finding {
+    let limit = ProcessUsage.now.descriptorLimit
+    let words = limit == .max ? "no limit" : "\(limit) at once"
+    guard limit < 1200 else { return Finding(status: .ok, subject: "descriptors", detail: words) }
+    return Finding(
+      status: .note, subject: "descriptors", detail: words,
+      advice: "'ulimit -n 4096', or a lower --max-connections: each connection takes one.")
+  }
+
+  private static func curl(_ settings: HubSettings) -> Finding {
+    switch HubSettings.curl {
+    case .success(let path): Finding(status: .ok, subject: "curl", detail: path)
+    case .failure(let error):
+      Finding(
+        status: .note, subject: "curl", detail: "\(error)",
+        advice: "only downloads and images by URL need it.")
+    }
+  }
+
+  private static func cache(_ settings: HubSettings) -> Finding {
+    guard File.isDirectory(settings.cache) else {
+      return Finding(status: .ok, subject: "cache", detail: "\(settings.cache), not there yet")
+    }
+    let count = HubCache(root: settings.cache).repositories().count
+    let words = "\(settings.cache), \(count) model\(count == 1 ? "" : "s")"
+    guard File.isWritable(settings.cache) else {
+      return Finding(
+        status: .note, subject: "cache", detail: words + ", can only be read",
+        advice: "give --cache-dir another folder to download into.")
+    }
+    return Finding(status: .ok, subject: "cache", detail: words)
+  }
+
+  private static func disk(_ settings: HubSettings) -> Finding {
+    var folder = settings.cache
+    while !File.isDirectory(folder), let slash = folder.lastIndex(of: "/"), slash != folder.startIndex {
+      folder = String(folder[..<slash])
+    }
+    guard let free = File.freeBytes(folder) else {
+      return Finding(status: .skipped, subject: "disk", detail: "this system does not tell")
+    }
+    guard free >= 2 << 30 else {
+      return Finding(
+        status: .note, subject: "disk", detail: "\(Size.words(free)) free at \(folder)",
+        advice: "make room before you download: small models take half a gigabyte, usual ones 2 to 5.")
+    }
+    return Finding(status: .ok, subject: "disk", detail: "\(Size.words(free)) free at \(folder)")
+  }
+
+  private static func port(_ flags: ParsedFlags) -> Finding {
+    let (host, port) = (ServeSetup.host(flags), flags.integer("port") ?? 8080)
+    guard Probe.isFree(host: host, port: port) else {
+      return Finding(
+        status: .failed, subject: "port", detail: "\(port) on \(host) is taken, or not allowed",
+        advice: "end the program that has it, or give --port another number.")
+    }
+    return Finding(status: .ok, subject: "port", detail: "\(port) on \(host) is free")
+  }
+
+  private static func configuration(_ flags: ParsedFlags) -> Finding {
+    guard let path = flags.configurationPath else {
+      return Finding(status: .ok, subject: "configuration", detail: "no file")
+    }
+    return Finding(status: .ok, subject: "configuration", detail: path)
+  }
+
+  private static var suggestion: Finding {
+    let limit = MemoryLimit.bytes / 10 * 9
+    let fitting = ["qwen3:8b", "qwen3:4b", "qwen3:1.7b", "qwen3:0.6b"].compactMap { KnownModels.find($0) }
+      .first { $0.memoryBytes <= limit / 2 }
+    guard let fitting else {
+      return Finding(status: .note, subject: "model", detail: "none of the usual ones fits into memory")
+    }
+    return Finding(
+      status: .ok, subject: "model", detail: "'mlxserve pull \(fitting.name)' fits well: \(fitting.note)")
+  }
+}
