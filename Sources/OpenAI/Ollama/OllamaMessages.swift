@@ -1,0 +1,113 @@
+// The messages of a request of Ollama's wire, as the chat template gets them.
+
+import JSON
+
+/// Images become parts, calls get ids, and results find the call that they answer, with an id or without.
+struct OllamaMessages {
+  private let limits: RequestLimits
+  private var transcript: Transcript
+  /// Calls without a result yet, in order.
+  private var open: [(id: String, name: String)] = []
+  private var calls = 0
+
+  init(limits: RequestLimits) {
+    self.limits = limits
+    transcript = Transcript(limits: limits)
+  }
+
+  mutating func read(_ fields: inout Fields) throws(APIError) -> Transcript {
+    for (index, value) in (try fields.array("messages", maxCount: limits.messages) ?? []).enumerated() {
+      var message = try Fields(value, path: "messages[\(index)]")
+      transcript.append(try read(message: &message))
+    }
+    return transcript
+  }
+
+  private mutating func read(message: inout Fields) throws(APIError) -> JSONValue {
+    let role = try message.requiredString("role").lowercased()
+    let text = try message.string("content") ?? ""
+    var out = JSONObject([("role", .string(role)), ("content", .string(text))])
+    switch role {
+    case "system", "user": break
+    case "developer": out["role"] = "system"
+    case "assistant":
+      if let thinking = try message.string("thinking"), !thinking.utf8.isEmpty {
+        out["reasoning_content"] = .string(thinking)
+      }
+      let made = try readCalls(&message)
+      if !made.isEmpty { out["tool_calls"] = .array(made) }
+    case "tool": try readResult(&message, into: &out)
+    default:
+      throw .invalidValue(
+        message.name(of: "role"), "'\(APIError.shortened(role))' is none of system, user, assistant, tool")
+    }
+    let parts = try readImages(&message)
+    if !parts.isEmpty {
+      let words: [JSONValue] = text.utf8.isEmpty ? [] : [["type": "text", "text": .string(text)]]
+      out["content"] = .array(parts + words)
+    }
+    return .object(out)
+  }
+
+  private mutating func readImages(_ message: inout Fields) throws(APIError) -> [JSONValue] {
+    var parts: [JSONValue] = []
+    for (index, value) in (try message.array("images", maxCount: limits.mediaParts) ?? []).enumerated() {
+      let field = "\(message.name(of: "images"))[\(index)]"
+      guard let text = value.stringValue else {
+        throw .wrongType(field, expected: "a string in base64", found: value)
+      }
+      parts.append(
+        try transcript.placeholder(
+          of: MediaPart(
+            content: .image(url: try Self.url(text, field), detail: .auto), path: field, field: field)))
+    }
+    return parts
+  }
+
+  /// The bytes say what they are: a PNG begins with \x89PNG, a JPEG with \xFF\xD8\xFF.
+  private static func url(_ text: String, _ field: String) throws(APIError) -> String {
+    if text.utf8.starts(with: "data:".utf8) { return text }
+    if text.utf8.starts(with: "iVBORw".utf8) { return "data:image/png;base64," + text }
+    if text.utf8.starts(with: "/9j/".utf8) { return "data:image/jpeg;base64," + text }
+    throw .invalidValue(field, "it is no PNG and no JPEG in base64")
+  }
+
+  private mutating func readCalls(_ message: inout Fields) throws(APIError) -> [JSONValue] {
+    var made: [JSONValue] = []
+    for (index, value) in (try message.array("tool_calls", maxCount: limits.tools) ?? []).enumerated() {
+      var call = try Fields(value, path: "\(message.name(of: "tool_calls"))[\(index)]")
+      var function = try call.requiredFields("function")
+      let name = try function.requiredString("name")
+      calls += 1
+      let id = try call.string("id") ?? "call_\(calls)"
+      let arguments = function.value("arguments") ?? .object(JSONObject())
+      guard arguments.objectValue != nil || arguments.stringValue != nil else {
+        throw .wrongType(function.name(of: "arguments"), expected: "an object", found: arguments)
+      }
+      transcript.addCall(id)
+      open.append((id, name))
+      made.append([
+        "id": .string(id), "type": "function",
+        "function": ["name": .string(name), "arguments": .string(arguments.stringValue ?? arguments.text)],
+      ])
+    }
+    return made
+  }
+
+  private mutating func readResult(_ message: inout Fields, into out: inout JSONObject) throws(APIError) {
+    let id = try message.string("tool_call_id")
+    let old = try message.string("name")
+    let name = try message.string("tool_name") ?? old
+    let index =
+      open.firstIndex { call in
+        if let id, call.id.utf8.elementsEqual(id.utf8) { return true }
+        return id == nil && name.map { $0.utf8.elementsEqual(call.name.utf8) } ?? false
+      } ?? (id == nil ? open.indices.first : nil)
+    guard let index else {
+      throw .invalidValue(message.name(of: "role"), "no earlier assistant message has a call for this result")
+    }
+    let call = open.remove(at: index)
+    out["tool_call_id"] = .string(call.id)
+    out["name"] = .string(call.name)
+  }
+}

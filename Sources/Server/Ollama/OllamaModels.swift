@@ -1,0 +1,187 @@
+// GET /api/version, /api/tags and /api/ps, and POST /api/show: what Ollama's clients want to know of models.
+
+import Chat
+import HTTP
+import Inference
+import JSON
+import OpenAI
+import Pipeline
+import Platform
+
+struct OllamaModels {
+  /// The version of Ollama's API that this wire speaks: editors compare its three numbers.
+  private static let level = "0.33.0"
+  /// When a model goes that stays: clients expect a date.
+  private static let never = "2318-01-01T00:00:00.000000Z"
+
+  let server: ServerContext
+
+  func version(_: Request, _: ConnectionContext) -> Response {
+    Response(json: ["version": .string(Self.level), "mlxserve": .string(server.settings.version)])
+  }
+
+  func tags(_: Request, _: ConnectionContext) -> Response {
+    let models = server.models.statuses.map { status in
+      let card = OllamaCard(status)
+      return JSONValue.object(JSONObject(card.names + card.facts + [("capabilities", card.capabilities)]))
+    }
+    return Response(json: ["models": .array(models)])
+  }
+
+  /// The loaded models, the one that stays longest first.
+  func running(_: Request, _: ConnectionContext) -> Response {
+    let loaded = server.models.statuses.filter { $0.model != nil }
+      .map { (status: $0, seconds: server.models.secondsLeft(of: $0.source.id)) }
+      .sorted { ($0.seconds ?? .infinity) > ($1.seconds ?? .infinity) }
+    let models = loaded.map { (status, seconds) in
+      let card = OllamaCard(status)
+      let expiry = seconds.map { Timestamp.text(seconds: Instant.wallSeconds + $0) } ?? Self.never
+      return JSONValue.object(
+        JSONObject(
+          card.names + card.facts + [
+            ("expires_at", .string(expiry)), ("size_vram", 0),
+            ("context_length", .int(status.model?.loaded.contextTokens ?? 0)),
+          ]))
+    }
+    return Response(json: ["models": .array(models)])
+  }
+
+  func show(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let body = try http.ollamaBody(context.memory)
+    let name = try OllamaRequest.model(of: body)
+    let source = try server.models.ollamaModel(name)
+    let card = OllamaCard(try server.models.status(of: source.id))
+    return Response(
+      json: [
+        "license": "",
+        "modelfile": .string("# \(source.id) is a folder that mlxserve has opened; it has no Modelfile"),
+        "parameters": .string(card.parameters), "template": .string(card.template), "system": "",
+        "details": card.details, "model_info": card.info(name: name), "capabilities": card.capabilities,
+        "modified_at": .string(card.modified),
+      ])
+  }
+}
+
+/// What is told of one model, loaded or not, from its folder's files.
+struct OllamaCard {
+  private let status: ModelFleet.Status
+  private let config: JSONValue
+  private let files: [(name: String, facts: FileFacts)]
+
+  init(_ status: ModelFleet.Status) {
+    self.status = status
+    let path = status.source.path
+    let bytes = path.utf8.isEmpty ? [] : (try? File.read(path + "/config.json", limit: 16 << 20)) ?? []
+    config = (try? JSONValue(parsing: bytes)) ?? .object(JSONObject())
+    let names = path.utf8.isEmpty ? [] : (try? File.names(in: path)) ?? []
+    files = names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }.compactMap { name in
+      (try? File.facts(path + "/" + name)).map { (name, $0) }
+    }
+  }
+
+  private var loaded: LoadedModel? { status.model?.loaded }
+
+  /// With a tag: some clients add one where there is none, and look for that.
+  private var name: String {
+    status.source.id.utf8.contains(UInt8(ascii: ":")) ? status.source.id : status.source.id + ":latest"
+  }
+
+  var names: [(String, JSONValue)] { [("name", .string(name)), ("model", .string(name))] }
+
+  var facts: [(String, JSONValue)] {
+    [
+      ("modified_at", .string(modified)), ("size", .int(size)), ("digest", .string(digest)),
+      ("details", details),
+    ]
+  }
+
+  private var size: Int {
+    let weights = files.filter { $0.name.hasSuffix(".safetensors") }.reduce(0) { $0 + $1.facts.bytes }
+    return weights > 0 ? weights : status.model?.weightBytes ?? 0
+  }
+
+  /// Changes with the names, sizes and dates of the files: reading gigabytes for a list would be too much.
+  private var digest: String {
+    let lines = files.map { "\($0.name) \($0.facts.bytes) \($0.facts.modified)" } + [status.source.id]
+    return SHA256.hexadecimal(SHA256.digest(Array(lines.joined(separator: "\n").utf8)))
+  }
+
+  var modified: String {
+    let latest = files.map(\.facts.modified).max() ?? Double(loaded?.created ?? 0)
+    return Timestamp.text(seconds: latest)
+  }
+
+  private var family: String { config["model_type"]?.stringValue ?? loaded?.facts.modelType ?? "unknown" }
+
+  private var text: JSONValue {
+    config["text_config"]?.objectValue == nil ? config : config["text_config"] ?? config
+  }
+
+  private var quantization: String {
+    let bits = config["quantization"]?["bits"]?.intValue ?? loaded?.facts.quantization?.bits
+    return bits.map { "\($0)bit" } ?? "unquantized"
+  }
+
+  /// Counted from the bytes of the weights: a scale and a bias take half a bit of each weight.
+  private var parameters64: Int {
+    let bits = config["quantization"]?["bits"]?.intValue ?? loaded?.facts.quantization?.bits
+    let group = config["quantization"]?["group_size"]?.intValue ?? 64
+    let perWeight = bits.map { Double($0) + 32 / Double(max(1, group)) } ?? 16
+    return Int(Double(size) * 8 / perWeight)
+  }
+
+  var details: JSONValue {
+    let billions = Double(parameters64) / 1e9
+    let words = billions < 1 ? "\(Int((billions * 1000).rounded()))M" : "\((billions * 10).rounded() / 10)B"
+    return [
+      "parent_model": "", "format": "safetensors", "family": .string(family), "families": [.string(family)],
+      "parameter_size": .string(words), "quantization_level": .string(quantization),
+    ]
+  }
+
+  var capabilities: JSONValue {
+    if loaded?.embedder != nil { return ["embedding"] }
+    var names: [JSONValue] = ["completion"]
+    let template = self.template
+    if loaded?.template?.supportsTools ?? template.contains("tools") { names.append("tools") }
+    if config["vision_config"]?.objectValue != nil { names.append("vision") }
+    if config["audio_config"]?.objectValue != nil { names.append("audio") }
+    if loaded?.template?.format.supportsReasoning ?? template.contains("<think>") { names.append("thinking") }
+    return .array(names)
+  }
+
+  /// Jinja.
+  var template: String {
+    let path = status.source.path
+    guard !path.utf8.isEmpty else { return "" }
+    if let bytes = try? File.read(path + "/chat_template.jinja", limit: 4 << 20) {
+      return String(decoding: bytes, as: UTF8.self)
+    }
+    let bytes = (try? File.read(path + "/tokenizer_config.json", limit: 64 << 20)) ?? []
+    return (try? JSONValue(parsing: bytes))?["chat_template"]?.stringValue ?? ""
+  }
+
+  /// Lines of a name and a value: one client stops at any other.
+  var parameters: String {
+    contextLength.map { "num_ctx                        \($0)" } ?? ""
+  }
+
+  private var contextLength: Int? {
+    loaded?.contextTokens ?? text["max_position_embeddings"]?.intValue
+  }
+
+  func info(name: String) -> JSONValue {
+    var info = JSONObject([
+      ("general.architecture", .string(family)), ("general.basename", .string(name)),
+      ("general.parameter_count", .int(parameters64)),
+    ])
+    for (key, value) in [
+      ("context_length", contextLength), ("embedding_length", text["hidden_size"]?.intValue),
+      ("block_count", text["num_hidden_layers"]?.intValue),
+      ("attention.head_count", text["num_attention_heads"]?.intValue),
+      ("attention.head_count_kv", text["num_key_value_heads"]?.intValue),
+      ("vocab_size", text["vocab_size"]?.intValue),
+    ] { info["\(family).\(key)"] = value.map(JSONValue.int) }
+    return .object(info)
+  }
+}

@@ -1,0 +1,135 @@
+// From a request of Ollama's wire to the generation that answers it: what is dropped, and what its defaults are.
+
+import Chat
+import Decoding
+import HTTP
+import Inference
+import JSON
+import OpenAI
+import Pipeline
+import Sampling
+import Tokenizers
+
+struct OllamaPlan {
+  private let core: RequestContext
+  private let request: OllamaRequest
+  private var chat: ChatRequest
+  /// Most tokens of prompt and answer together.
+  private let limit: Int
+  /// Old messages that did not fit.
+  private(set) var dropped = 0
+  /// Of a conversation.
+  private(set) var promptText: String?
+
+  /// What the other program does where neither the request nor the model's files say anything.
+  private static let defaults: SamplingOverrides = [.temperature: 0.8, .topK: 40, .topP: 0.9]
+
+  /// - Throws: 400 for what the model cannot do, and for what does not fit.
+  init(_ request: OllamaRequest, _ core: RequestContext) throws(APIError) {
+    self.core = core
+    self.request = request
+    chat = request.chat
+    limit = min(request.contextLimit ?? .max, core.model.contextTokens)
+    chat.options.sampling = Self.defaults.merging(core.model.sampling).merging(chat.options.sampling)
+    guard request.rawPrompt == nil else { return }
+    try setThinking()
+    let count = try fit()
+    let room = max(1, limit - count)
+    chat.options.maxTokens = request.onlyPrompt ? 1 : min(chat.options.maxTokens ?? room, room)
+  }
+
+  /// Models that can reason do, unless told otherwise.
+  private mutating func setThinking() throws(APIError) {
+    let canThink = core.model.template?.format.supportsReasoning ?? false
+    if request.thinks == true, !canThink {
+      throw APIError(
+        status: 400, code: "unsupported_value", param: "think",
+        message: "\"\(core.model.id)\" does not support thinking")
+    }
+    if canThink { chat.thinking = request.thinks ?? core.model.thinking ?? true }
+  }
+
+  // MARK: What fits
+
+  /// Drops the oldest messages, but no system message and not the last one, until the prompt fits.
+  ///
+  /// - Returns: tokens of the prompt.
+  private mutating func fit() throws(APIError) -> Int {
+    let all = chat.messages
+    let prompt = try core.prompt(of: chat)
+    promptText = prompt.text
+    if prompt.tokens.count < limit { return prompt.tokens.count }
+    let droppable = all.indices.dropLast().filter { all[$0]["role"] != "system" }
+    guard request.truncates, !droppable.isEmpty else { throw tooLong(prompt.tokens.count) }
+    // The fewest that have to go: each try renders the whole conversation.
+    var (few, many) = (1, droppable.count)
+    var fitting: (ModelPrompt, [JSONValue], Int)?
+    while few <= many {
+      let count = (few + many) / 2
+      let gone = Self.gone(count, of: droppable, in: all)
+      chat.messages = all.enumerated().filter { !gone.contains($0.offset) }.map(\.element)
+      let shorter = try core.prompt(of: chat)
+      if shorter.tokens.count < limit {
+        fitting = (shorter, chat.messages, gone.count)
+        many = count - 1
+      } else {
+        few = count + 1
+      }
+    }
+    guard let (shorter, messages, count) = fitting else { throw tooLong(prompt.tokens.count) }
+    chat.messages = messages
+    dropped = count
+    promptText = shorter.text
+    return shorter.tokens.count
+  }
+
+  /// Results whose call goes go with it.
+  private static func gone(_ count: Int, of droppable: [Int], in messages: [JSONValue]) -> Set<Int> {
+    var gone = Set(droppable.prefix(count))
+    for index in droppable.dropFirst(count) {
+      guard messages[index]["role"] == "tool" else { break }
+      gone.insert(index)
+    }
+    return gone
+  }
+
+  private func tooLong(_ tokens: Int) -> APIError {
+    APIError(
+      status: 400, code: "context_length_exceeded", param: request.chat.messagesField,
+      message:
+        "the prompt has \(tokens) tokens, and the context length is \(limit): shorten it, or raise num_ctx")
+  }
+
+  // MARK: The generation
+
+  func makeRun(_ context: ConnectionContext) throws(APIError) -> AnswerRun {
+    if let raw = request.rawPrompt { return try makeRawRun(raw) }
+    let media = MediaResolver(core, isUnwanted: context.isClientGone)
+    return try ChatPlan(core, media: media).makeRun(chat, isEmpty: request.onlyPrompt)
+  }
+
+  /// Text as it is.
+  private func makeRawRun(_ text: String) throws(APIError) -> AnswerRun {
+    let loan = try core.claimForTokens(ofBytes: text.utf8.count)
+    let tokens = withExtendedLifetime(loan) { core.model.tokenizer.encode(text, addSpecialTokens: true) }
+    guard tokens.count < limit else { throw tooLong(tokens.count) }
+    var options = chat.options
+    options.maxTokens = request.onlyPrompt ? 1 : min(options.maxTokens ?? .max, limit - tokens.count)
+    var plan = PromptPlan(core: core, options: options, param: "prompt", topLogprobs: chat.topLogprobs)
+    if let format = chat.format {
+      plan.guide = Guide(
+        grammar: try core.compile(
+          ContentPattern(format).pattern, param: format.param, isUnwanted: { false }))
+    }
+    var settings = TokenStream.Settings()
+    settings.stops = options.stops
+    settings.isEmpty = request.onlyPrompt
+    settings.reportsLogprobs = chat.topLogprobs != nil
+    let stream = TokenStream(
+      settings,
+      detokenizer: core.model.tokenizer.makeDetokenizer(skipSpecialTokens: true, isContinuation: true))
+    let part = AnswerRun.Part(
+      request: try plan.request(for: tokens, choice: 0), stream: stream, countsPrompt: true)
+    return AnswerRun([part], core: core)
+  }
+}

@@ -1,0 +1,143 @@
+// Ollama's API: POST /api/chat and /api/generate, and how errors look below /api.
+
+import Chat
+import HTTP
+import Inference
+import JSON
+import OpenAI
+import Pipeline
+import Platform
+import Tokenizers
+
+struct OllamaRoute {
+  let server: ServerContext
+
+  static func table(_ server: ServerContext) -> RouteTable {
+    let route = OllamaRoute(server: server)
+    let models = OllamaModels(server: server)
+    func refusal(_ status: Int, _ words: String) -> Route.Handler {
+      { (_, _) throws(APIError) -> Response in
+        throw APIError(status: status, code: "unsupported", message: words)
+      }
+    }
+    let pull = refusal(
+      403, "models are not downloaded by request: run 'mlxserve pull NAME' on the server's machine")
+    return RouteTable(
+      .ollama,
+      [
+        Route("POST", "/api/chat", route.chat), Route("POST", "/api/generate", route.generate),
+        Route("GET", "/api/version", models.version), Route("GET", "/api/tags", models.tags),
+        Route("GET", "/api/ps", models.running), Route("POST", "/api/show", models.show),
+        Route("POST", "/api/pull", pull),
+        Route(
+          "DELETE", "/api/delete", refusal(403, "models are not deleted by request: run 'mlxserve rm NAME'")),
+      ]
+        + ["create", "copy", "push"].map {
+          Route("POST", "/api/\($0)", refusal(400, "\($0) is not supported by mlxserve"))
+        })
+  }
+
+  // MARK: Requests
+
+  private func chat(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let body = try http.ollamaBody(context.memory)
+    return try respond(try OllamaRequest(chat: body, limits: server.limits), to: body, isChat: true, context)
+  }
+
+  private func generate(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let body = try http.ollamaBody(context.memory)
+    return try respond(
+      try OllamaRequest(generate: body, limits: server.limits), to: body, isChat: false, context)
+  }
+
+  /// Everything that can be known to be wrong is refused here, before the first line of a stream.
+  private func respond(
+    _ request: OllamaRequest, to body: JSONValue, isChat: Bool, _ context: ConnectionContext
+  ) throws(APIError) -> Response {
+    let begin = Instant.now
+    let name = try OllamaRequest.model(of: body)
+    let source = try server.models.ollamaModel(name)
+    let lease = try server.models.lease(source.id)
+    let core = RequestContext(server: server, lease: lease, client: context.client, memory: context.memory)
+    guard core.model.embedder == nil else { throw .cannotGenerate(model: core.model.id) }
+    let loadSeconds = Instant.now.seconds(since: begin)
+    try server.checkUnknown(request.ignored)
+    if let keepAlive = request.keepAlive { server.models.keep(source.id, keepAlive) }
+    let shape = OllamaResponse(
+      isChat: isChat, model: name, created: Timestamp.text(seconds: Instant.wallSeconds))
+    var counts = OllamaResponse.Counts()
+    counts.load = loadSeconds
+    if request.isEmpty {
+      let reason = request.keepAlive == .seconds(0) ? "unload" : "load"
+      return Response(json: shape.last(OllamaResponse.Content(), reason: reason, counts))
+    }
+    let plan = try OllamaPlan(request, core)
+    if request.onlyRenders, let text = plan.promptText {
+      return Response(
+        json: [
+          "model": .string(name), "created_at": .string(shape.created),
+          "_debug_info": ["rendered_template": .string(text)],
+        ])
+    }
+    let run = try plan.makeRun(context)
+    do throws(InferenceError) {
+      try run.start()
+    } catch {
+      throw APIError(error, param: request.chat.messagesField).forOllama
+    }
+    let answer = OllamaAnswer(shape: shape, run: run, core: core, counts: counts, begin: begin)
+    var response = request.chat.options.streams ? answer.stream(context) : try answer.whole(context)
+    response.nameIgnored(request.ignored)
+    if plan.dropped > 0 {
+      response.headers.add("x-mlxserve-truncated", "messages=\(plan.dropped)")
+      Log.warning("old messages dropped", ["request_id": context.requestID, "messages": "\(plan.dropped)"])
+    }
+    return response
+  }
+}
+
+extension APIError {
+  /// This wire has 503 for a queue that is full.
+  var forOllama: APIError {
+    var error = self
+    if status == 429 { error.status = 503 }
+    return error
+  }
+}
+
+extension Request {
+  /// The body of a request of this wire, whatever its content type says.
+  ///
+  /// - Parameter memory: where its values are claimed.
+  func ollamaBody(_ memory: MemoryLoan?) throws(APIError) -> JSONValue {
+    guard !body.isEmpty else {
+      throw APIError(status: 400, code: "missing_body", message: "missing request body")
+    }
+    try claim(JSONValue.weight(ofRequest: body), of: memory)
+    do {
+      return try JSONValue(request: body)
+    } catch {
+      throw .malformedJSON(error)
+    }
+  }
+}
+
+extension Wire {
+  /// Ollama's: an error is a text.
+  static let ollama = Wire(root: "/api", idHeader: nil) { error, _ in ["error": .string(error.message)] }
+}
+
+extension ModelFleet {
+  /// The model that one of Ollama's names means: with the tag `latest` or without, in any case.
+  func ollamaModel(_ name: String) throws(APIError) -> ModelSource {
+    let plain = name.hasSuffix(":latest") ? String(name.dropLast(7)) : name
+    for candidate in [name, plain] { if let source = catalog.resolve(candidate) { return source } }
+    let lower = plain.lowercased()
+    if let source = catalog.sources.first(where: { $0.id.lowercased().utf8.elementsEqual(lower.utf8) }) {
+      return source
+    }
+    throw APIError(
+      status: 404, code: "model_not_found", param: "model",
+      message: "model '\(APIError.shortened(name))' not found")
+  }
+}
