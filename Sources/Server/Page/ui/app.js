@@ -1,0 +1,584 @@
+// The chat page: what is shown, what is running, and what keys and buttons do.
+
+import { $, dialog, el, icon, toast } from "./dom.js";
+import { Conversation, continuedBody, responseBody } from "./conversation.js";
+import { MessageView } from "./message.js";
+import { Announcer } from "./announcer.js";
+import { History } from "./history.js";
+import { Composer } from "./composer.js";
+import { models } from "./models.js";
+import { store } from "./store.js";
+import { answer, forget, goOn, key, onUnauthorized, resume } from "./wire.js";
+import { language, number, preferred, setLanguage, t } from "./words.js";
+
+/// Messages of a chat that are painted at once; the others follow while nothing else is to do.
+const painted = 20;
+/// An answer is written to the browser's storage this often while it grows, milliseconds.
+const saveEvery = 2000;
+/// The reader follows the end of an answer within this distance of it, pixels.
+const nearEnd = 24;
+
+const announcer = new Announcer($("live"));
+/// Answers under way, by the id of their message.
+const runs = new Map();
+const views = new Map();
+let conversation = null;
+let isFollowing = true;
+
+export const app = {
+  get conversation() { return conversation; },
+  get model() { return models.pick(conversation?.chat.model)?.id ?? conversation?.chat.model ?? ""; },
+  get isRunning() { return Boolean(running()); },
+  send, stop, newChat, openChat, editLast, chooseModel, saveChat, explain, refuse, renderChat, stopAll,
+  attach: (file) => composer.attach(file),
+  repaint: () => (history.paint(), composer.paint(), paintTop()),
+  isBusy: (id) => [...runs.values()].some((run) => run.conversation.chat.id === id),
+};
+
+const history = new History(app);
+const composer = new Composer(app);
+
+// MARK: Chats
+
+function newChat() {
+  conversation = Conversation.empty(app.model, { ...store.value("defaults", {}), ...defaultPreset() });
+  location.hash = "";
+  show();
+  composer.focus();
+}
+
+function defaultPreset() {
+  const preset = store.value("presets", []).find((one) => one.isDefault);
+  return preset ? { system: preset.text } : {};
+}
+
+async function openChat(id) {
+  const held = [...runs.values()].find((run) => run.conversation.chat.id === id)?.conversation;
+  const found = held ?? (await Conversation.open(id));
+  if (!found) return newChat();
+  conversation = found;
+  if (location.hash !== `#chat=${id}`) window.history.replaceState(null, "", `#chat=${id}`);
+  show();
+  for (const message of conversation.path) if (message.state === "streaming" && !runs.has(message.id)) takeUp(message);
+}
+
+function show() {
+  isFollowing = true;
+  renderChat();
+  history.paint();
+  composer.show(conversation);
+  history.close();
+  paintTop();
+}
+
+/// Paints the whole path anew: the end first, what is above it piece by piece.
+function renderChat() {
+  views.clear();
+  const path = conversation.path;
+  const nodes = path.map((message, at) => at >= path.length - painted ? view(message).node : placeholder(message));
+  $("log").replaceChildren(...nodes);
+  $("empty").hidden = path.length > 0;
+  document.body.classList.toggle("is-empty", path.length === 0);
+  $("title").textContent = conversation.chat.title || t("newChat");
+  document.title = conversation.chat.title ? `${conversation.chat.title} – mlxserve` : "mlxserve";
+  toEnd();
+  paintTop();
+  const shown = conversation;
+  let at = path.length - painted - 1;
+  const work = (deadline) => {
+    while (at >= 0 && shown === conversation && deadline.timeRemaining() > 4) {
+      const node = document.getElementById(`m-${path[at].id}`);
+      if (node && !views.has(path[at].id)) node.replaceWith(view(path[at]).node);
+      at--;
+    }
+    if (at >= 0 && shown === conversation) later(work);
+  };
+  if (at >= 0) later(work);
+}
+
+const later = (work) => (window.requestIdleCallback ?? ((call) => setTimeout(() => call({ timeRemaining: () => 10 }), 30)))(work, { timeout: 500 });
+
+/// The text alone, so that the browser's own search finds it before it is painted.
+const placeholder = (message) => el("article", { class: `message ${message.role} plain`, id: `m-${message.id}` }, message.text);
+
+function view(message) {
+  const made = new MessageView(message, actions);
+  views.set(message.id, made);
+  return made;
+}
+
+async function saveChat(chat = conversation.chat) {
+  await guarded(() => store.saveChat(chat));
+}
+
+async function saveMessages(chat, messages) {
+  await guarded(() => store.saveMessages(chat, messages));
+}
+
+/// What the browser cannot store is said, and stays on the page.
+async function guarded(work) {
+  try {
+    await work();
+  } catch (error) {
+    toast(error.name === "QuotaExceededError" ? t("storageFull") : t("storageFailed", { reason: String(error.message ?? error) }), { seconds: 10 });
+  }
+}
+
+// MARK: Sending
+
+async function send(text, files) {
+  if (running()) return false;
+  // The first message may be quicker than the list of models.
+  if (!app.model) await models.refresh();
+  if (!app.model) return refuse(t({ down: "errorNetwork", loading: "errorLoading", locked: "bannerLocked" }[models.state] ?? "noModels"));
+  const refused = files.find((file) => file.kind !== "text" && !models.takes(app.model, file.kind === "sound" ? "audio" : "image"));
+  if (refused) return refuse(refused.kind === "sound" ? t("modelTakesNoSound", { model: app.model }) : t("modelTakesNoImages", { model: app.model }));
+  // Asked for when there is something to lose: some browsers ask their reader then.
+  if (!store.chats.size) navigator.storage?.persist?.().catch(() => {});
+  const message = conversation.add({ role: "user", text, files });
+  if (!conversation.chat.title) conversation.chat.title = titleOf(message);
+  conversation.chat.model = app.model;
+  conversation.chat.updated = Date.now();
+  $("log").append(view(message).node);
+  $("empty").hidden = true;
+  document.body.classList.remove("is-empty");
+  isFollowing = true;
+  await Promise.all([saveMessages(conversation.chat, [message]), saveChat()]);
+  window.history.replaceState(null, "", `#chat=${conversation.chat.id}`);
+  history.paint();
+  respond();
+  return true;
+}
+
+function refuse(text) {
+  toast(text, { seconds: 6 });
+  return false;
+}
+
+const titleOf = (message) => (message.text.trim().split("\n")[0] || message.files?.[0]?.name || "").slice(0, 80);
+
+/// A new answer below the head.
+function respond() {
+  const message = conversation.add({ role: "assistant", text: "", reasoning: "", calls: [], model: app.model, state: "streaming" });
+  const status = models.find(app.model)?.status.value;
+  if (status && status !== "loaded") {
+    message.wait = t("waitLoading");
+    setTimeout(() => models.refresh(), 200);
+  }
+  $("log").append(view(message).node);
+  toEnd();
+  saveMessages(conversation.chat, [stored(message)]);
+  saveChat();
+  const path = conversation.pathTo(message).slice(0, -1);
+  const { settings } = conversation.chat;
+  run(message, (on, signal) => answer(responseBody(path, settings, app.model), on, signal));
+}
+
+/// Goes on with an answer that was under way when the page was left.
+function takeUp(message) {
+  if (!message.response) return end(message, conversation, "stopped");
+  run(message, (on, signal) => resume(message.response.id, message.response.sequence, on, signal));
+}
+
+function continueAnswer(message) {
+  if (running()) return;
+  const { settings } = conversation.chat;
+  const body = continuedBody(conversation.pathTo(message), settings, app.model);
+  Object.assign(message, { state: "streaming", error: null });
+  run(message, (on, signal) => goOn(body, on, signal));
+}
+
+/// Drives one answer from its first event to its last, wherever the reader is meanwhile.
+async function run(message, start) {
+  const controller = new AbortController();
+  const chat = conversation;
+  runs.set(message.id, { controller, conversation: chat });
+  const begin = performance.now();
+  let first = 0;
+  let savedAt = performance.now();
+  const before = message.usage?.output ?? 0;
+  const live = { count: 0, rate: 0 };
+  let done = null;
+  message.live = live;
+  composer.paint();
+  paintTop();
+  const current = () => views.get(message.id);
+  current()?.update();
+  const tick = setInterval(() => current()?.update(), 1000);
+  const grow = (event) => {
+    if (!first) first = performance.now();
+    live.count++;
+    const spent = performance.now() - first;
+    if (spent > 200) live.rate = ((live.count - 1) * 1000) / spent;
+    if (message.response && event.sequence !== undefined) message.response.sequence = event.sequence;
+    if (performance.now() - savedAt > saveEvery) {
+      savedAt = performance.now();
+      saveMessages(chat.chat, [stored(message)]);
+    }
+  };
+  const on = (event) => {
+    switch (event.kind) {
+      case "begin":
+        message.wait = null;
+        if (event.id) message.response = { id: event.id, sequence: 0 };
+        if (event.model) message.model = event.model;
+        if (event.id) saveMessages(chat.chat, [stored(message)]);
+        break;
+      case "reasoning":
+        grow(event);
+        message.thoughtBegan ??= Date.now();
+        message.reasoning = (message.reasoning ?? "") + event.text;
+        break;
+      case "text":
+        grow(event);
+        endThought(message);
+        message.text += event.text;
+        if (chat === conversation) announcer.hear(event.text);
+        break;
+      case "call":
+        endThought(message);
+        message.calls.push({ id: event.id, name: event.name, arguments: "", item: event.item, result: null });
+        break;
+      case "arguments": {
+        grow(event);
+        const call = message.calls.find((one) => one.item === event.item) ?? message.calls.at(-1);
+        if (call) call.arguments += event.text;
+        break;
+      }
+      case "lost": case "back":
+        message.isLost = event.kind === "lost";
+        if (message.isLost) models.refresh();
+        break;
+      case "usage":
+        message.usage = { prompt: event.prompt, output: event.output + (message.isContinued ? before : 0), cached: event.cached, reasoning: event.reasoning };
+        break;
+      case "end":
+        message.reason = event.reason;
+        break;
+      case "complete":
+        done = event.id;
+        break;
+    }
+    current()?.changed();
+  };
+  let state = "done";
+  try {
+    await start(on, controller.signal);
+    state = { length: "length", stopped: "stopped" }[message.reason] ?? "done";
+  } catch (error) {
+    // An answer of an earlier life of the page, which the server has no more, is what it was.
+    const isGone = error.status === 404 && message.response && !message.live.count;
+    state = controller.signal.aborted || isGone ? "stopped" : "error";
+    if (state === "error") {
+      message.error = { message: error.message, code: error.code ?? null, status: error.status ?? 0, retryAfter: error.retryAfter ?? 0 };
+      message.failedAt = Date.now();
+      if (error.isNetwork) models.refresh();
+    }
+  }
+  clearInterval(tick);
+  message.times = {
+    first: first ? Math.round(first - begin) : 0, total: Math.round(performance.now() - begin), thought: message.times?.thought ?? 0,
+  };
+  await end(message, chat, state);
+  // Not before it is kept here.
+  if (done) forget(done);
+}
+
+function endThought(message) {
+  if (!message.thoughtBegan || message.times?.thought) return;
+  message.times = { ...message.times, thought: Date.now() - message.thoughtBegan };
+}
+
+async function end(message, chat, state) {
+  endThought(message);
+  runs.delete(message.id);
+  Object.assign(message, { state, isLost: false });
+  delete message.response;
+  chat.chat.updated = Date.now();
+  if (chat === conversation) {
+    views.get(message.id)?.update();
+    announcer.finish(state === "error" ? explain(message.error) : state === "stopped" ? t("stopped") : "");
+    follow();
+  } else if (state === "done") toast(t("answerReady", { title: chat.chat.title }), { action: t("show"), onaction: () => openChat(chat.chat.id) });
+  composer.paint();
+  history.paint();
+  paintTop();
+  // A chat that was deleted meanwhile is not written again.
+  if (store.chats.has(chat.chat.id)) await Promise.all([saveMessages(chat.chat, [stored(message)]), saveChat(chat.chat)]);
+}
+
+/// Without what only this page needs.
+function stored({ live, isLost, wait, failedAt, ...rest }) {
+  return rest;
+}
+
+/// The answer under way in the chat that is shown.
+const running = () => conversation && [...runs].find(([, run]) => run.conversation === conversation);
+
+function stop() {
+  const found = running();
+  if (!found) return false;
+  found[1].controller.abort();
+  return true;
+}
+
+/// Ends what runs: everything, or in one chat.
+function stopAll(id) {
+  for (const run of runs.values()) if (!id || run.conversation.chat.id === id) run.controller.abort(), (run.isUnwanted = true);
+}
+
+// MARK: What the buttons of a message do
+
+const actions = {
+  branch: (message) => conversation.branch(message),
+  isAnswered: (message) => [...conversation.messages.values()].some((other) => other.parent === message.id),
+  explain,
+  painted: (shown) => {
+    if (shown.isRunning) follow();
+  },
+  turn(message, step) {
+    if (running() || !conversation.turn(message, step)) return;
+    redraw();
+  },
+  regenerate(message) {
+    if (running()) return;
+    conversation.chat.head = message.parent;
+    redraw();
+    respond();
+  },
+  retry(message) {
+    if (running()) return;
+    if (message.text) return actions.regenerate(message);
+    const { parent } = message;
+    conversation.remove(message);
+    store.removeMessages(conversation.chat, [message.id]);
+    conversation.chat.head = parent;
+    redraw();
+    respond();
+  },
+  goOn(message) {
+    message.isContinued = true;
+    continueAnswer(message);
+  },
+  async editTo(message, text) {
+    if (running()) return;
+    conversation.chat.head = message.parent;
+    const other = conversation.add({ role: "user", text, files: message.files });
+    await saveMessages(conversation.chat, [other]);
+    redraw();
+    respond();
+  },
+  remove(message) {
+    if (running()) return;
+    const head = conversation.chat.head;
+    const shown = conversation;
+    const gone = conversation.remove(message);
+    store.removeMessages(conversation.chat, gone.map((one) => one.id));
+    redraw();
+    toast(t("deletedMessage"), {
+      seconds: 8, action: t("undo"), onaction: async () => {
+        shown.restore(gone, head);
+        await saveMessages(shown.chat, gone.map(stored));
+        await saveChat(shown.chat);
+        if (shown === conversation) renderChat();
+      },
+    });
+  },
+  setResult(message, call, value) {
+    call.result = value;
+    saveMessages(conversation.chat, [stored(message)]);
+  },
+  sendResults(message) {
+    if (running()) return;
+    conversation.chat.head = message.id;
+    views.get(message.id)?.update();
+    respond();
+    const shown = views.get(message.id);
+    if (shown) shown.callState = null, shown.update();
+  },
+};
+
+function redraw() {
+  const { scrollTop } = $("scroll");
+  renderChat();
+  $("scroll").scrollTop = scrollTop;
+  saveChat();
+}
+
+function editLast() {
+  const last = conversation.path.findLast((message) => message.role === "user");
+  if (!last || running()) return false;
+  views.get(last.id)?.edit();
+  return true;
+}
+
+/// An error in the reader's language where its cause is known, else the server's own words.
+function explain(error) {
+  if (!error) return "";
+  if (!error.status && !error.code) return t("errorNetwork");
+  if (error.code === "invalid_api_key") return t("errorKey");
+  if (error.code === "loading" || error.code === "model_loading") return t("errorLoading");
+  if (error.status === 429) return t("errorBusy");
+  if (error.code === "context_length_exceeded") return `${t("errorContext")} ${error.message}`;
+  return error.message;
+}
+
+// MARK: Scrolling
+
+const scroller = $("scroll");
+
+function follow() {
+  if (isFollowing) scroller.scrollTop = scroller.scrollHeight;
+  $("to-end").hidden = isFollowing;
+}
+
+/// To the end, and again after what is outside the window has got its true height.
+function toEnd() {
+  isFollowing = true;
+  follow();
+  for (const wait of [0, 60]) setTimeout(follow, wait);
+}
+
+scroller.addEventListener("scroll", () => {
+  const distance = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
+  isFollowing = distance < nearEnd;
+  $("to-end").hidden = distance < 120;
+}, { passive: true });
+// A reader who turns the wheel up means it, whatever is painted at this moment.
+scroller.addEventListener("wheel", (event) => {
+  if (event.deltaY < 0 && scroller.scrollHeight > scroller.clientHeight) isFollowing = false;
+}, { passive: true });
+$("to-end").addEventListener("click", () => (toEnd(), composer.focus()));
+new ResizeObserver(() => follow()).observe(scroller);
+
+// MARK: Above and below the conversation
+
+function chooseModel(id) {
+  conversation.chat.model = id;
+  if (!conversation.isEmpty) saveChat();
+  store.setValue("model", id).catch(() => {});
+  paintTop();
+  composer.paint();
+}
+
+function paintTop() {
+  const model = models.find(app.model);
+  const state = models.state !== "ready" ? models.state : model?.status.value ?? "none";
+  const button = $("model");
+  button.dataset.state = state;
+  $("model-name").textContent = app.model || t(models.state === "ready" ? "noModel" : "model");
+  button.title = t(`state_${state}`);
+  button.setAttribute("aria-label", `${t("model")}: ${app.model} – ${t(`state_${state}`)}`);
+  $("hello-more").textContent = state === "loaded" ? "" : state === "loading" ? t("helloLoading") : state === "unloaded" ? t("helloUnloaded") : "";
+  paintBanner();
+  paintContext(model);
+}
+
+function paintBanner() {
+  const text = { down: t("bannerDown"), loading: models.words || t("bannerLoading", { time: number(Math.floor((Date.now() - models.since) / 1000)) }), locked: t("bannerLocked") }[models.state];
+  const banner = $("banner");
+  banner.hidden = !text;
+  if (!text) return;
+  banner.className = `banner ${models.state}`;
+  banner.replaceChildren(el("span", { class: models.state === "locked" ? null : "spinner", "aria-hidden": "true" }), el("span", {}, text));
+  if (models.state === "locked") banner.append(el("button", { type: "button", class: "link", onclick: askForKey }, t("enterKey")));
+}
+
+function paintContext(model) {
+  const last = conversation?.path.findLast((message) => message.usage);
+  const most = model?.context_length;
+  const box = $("context");
+  box.hidden = !last || !most;
+  if (box.hidden) return;
+  const used = last.usage.prompt + last.usage.output;
+  const part = Math.min(1, used / most);
+  box.classList.toggle("amber", part >= 0.8);
+  box.firstChild.firstChild.style.width = `${part * 100}%`;
+  $("context-text").textContent = t("contextUsed", { used, most });
+  box.title = t("contextTitle");
+}
+
+models.onchange = () => {
+  paintTop();
+  composer.paint();
+};
+
+// MARK: The key
+
+onUnauthorized.call = () => {
+  models.state = "locked";
+  paintTop();
+  askForKey();
+};
+
+function askForKey() {
+  if (document.querySelector("dialog.key")) return;
+  const box = el("input", { type: "password", name: "key", autocomplete: "off", spellcheck: "false", required: true, class: "wide-input" });
+  const keep = el("input", { type: "checkbox" });
+  const form = el("form", {
+    method: "dialog", class: "form", onsubmit: (event) => {
+      event.preventDefault();
+      key.set(box.value.trim(), keep.checked);
+      node.close();
+      models.refresh();
+    },
+  }, el("p", {}, key.get() ? t("keyWrong") : t("keyNeeded")), el("label", { class: "field" }, el("span", {}, t("key")), box),
+  el("label", { class: "check" }, keep, el("span", {}, t("keyKeep"))), el("p", { class: "muted" }, t("keyWarning")),
+  el("div", { class: "row end" }, el("button", { class: "button primary" }, t("useKey"))));
+  const node = dialog(t("keyTitle"), t("close"), form);
+  node.classList.add("key");
+  box.focus();
+}
+
+// MARK: Start
+
+store.onchange = async (change) => {
+  history.paint();
+  // Another tab has changed the chat that is shown; what runs here is not disturbed.
+  if (change.chat !== conversation?.chat.id || running() || document.activeElement?.closest(".edit, .call")) return;
+  const found = await Conversation.open(change.chat);
+  if (!found) return;
+  const head = conversation.messages.has(conversation.chat.head) ? found.leaf(found.messages.get(conversation.chat.head) ?? found.path.at(-1))?.id : null;
+  conversation = found;
+  if (head) conversation.chat.head = head;
+  renderChat();
+};
+
+async function begin() {
+  for (const [id, name] of [["side-close", "close"], ["side-open", "menu"], ["open-keys", "keyboard"], ["tune", "tune"], ["new-chat-top", "plus"], ["attach", "clip"], ["camera", "camera"], ["microphone", "microphone"], ["to-end", "down"], ["open-notes", "notes"], ["theme", "sun"]]) $(id).append(icon(name));
+  document.querySelector("#new-chat .slot").append(icon("plus"));
+  document.querySelector(".search .slot").append(icon("search"));
+  document.querySelector("#open-settings .slot").append(icon("gear"));
+  document.querySelector("#model .slot").append(icon("chevron"));
+  const chosen = readLocal("language");
+  const [words] = await Promise.allSettled([setLanguage(chosen ?? preferred()), store.open()]);
+  if (words.status === "rejected") console.warn("The words of the page could not be read.");
+  if (!store.isKept) toast(t("notKept"), { seconds: 10 });
+  conversation = Conversation.empty(store.value("model", ""), {});
+  models.refresh();
+  const id = /^#chat=([\w-]{1,64})$/.exec(location.hash)?.[1];
+  if (id && store.chats.has(id)) await openChat(id);
+  else newChat();
+  const question = new URLSearchParams(location.search).get("q");
+  // Filled in, never sent: a link of somebody else must not speak for the reader.
+  if (question) composer.fill(question.slice(0, 20_000));
+  document.addEventListener("visibilitychange", () => !document.hidden && models.refresh());
+  addEventListener("online", () => models.refresh());
+  addEventListener("hashchange", () => {
+    const other = /^#chat=([\w-]{1,64})$/.exec(location.hash)?.[1];
+    if (other && other !== conversation.chat.id) openChat(other);
+  });
+  setInterval(() => models.state !== "ready" && paintBanner(), 1000);
+  later(() => Promise.all([store.prepareSearch(), composer.prepare()]).catch(() => {}));
+  document.documentElement.dataset.ready = language;
+}
+
+function readLocal(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+begin();

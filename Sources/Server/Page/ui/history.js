@@ -1,0 +1,173 @@
+// The chats at the side: by day, pinned ones first, with search, and a menu for each.
+
+import { $, el, icon, iconButton, menu, toast } from "./dom.js";
+import { store } from "./store.js";
+import { conversationMarkdown, download } from "./files.js";
+import { day, t } from "./words.js";
+
+/// Rows of the list that are made at once.
+const shownAtOnce = 200;
+
+export class History {
+  constructor(app) {
+    this.app = app;
+    this.limit = shownAtOnce;
+    $("new-chat").addEventListener("click", () => app.newChat());
+    $("new-chat-top").addEventListener("click", () => app.newChat());
+    $("side-open").addEventListener("click", () => this.open());
+    $("side-close").addEventListener("click", () => this.hide());
+    $("scrim").addEventListener("click", () => this.close());
+    $("search").addEventListener("focus", () => store.prepareSearch().catch(() => {}));
+    $("search").addEventListener("input", () => this.search());
+    $("search").addEventListener("keydown", (event) => {
+      if (event.key === "ArrowDown") event.preventDefault(), $("list").querySelector("a")?.focus();
+      if (event.key === "Escape" && $("search").value) event.stopPropagation(), ($("search").value = ""), this.paint();
+    });
+    $("list").addEventListener("keydown", (event) => this.move(event));
+  }
+
+  get isNarrow() { return matchMedia("(max-width: 800px)").matches; }
+
+  open() {
+    delete document.documentElement.dataset.side;
+    this.remember("open");
+    if (!this.isNarrow) return $("search").focus();
+    $("side").classList.add("open");
+    $("scrim").hidden = false;
+    $("side-close").focus();
+  }
+
+  /// Puts the panel away on a phone; elsewhere it stays.
+  close() {
+    $("side").classList.remove("open");
+    $("scrim").hidden = true;
+  }
+
+  hide() {
+    this.close();
+    if (!this.isNarrow) {
+      document.documentElement.dataset.side = "closed";
+      this.remember("closed");
+    }
+    $("side-open").focus();
+  }
+
+  remember(value) {
+    try {
+      localStorage.setItem("side", value);
+    } catch {
+      // Not remembered.
+    }
+  }
+
+  async search() {
+    await store.prepareSearch().catch(() => {});
+    this.paint();
+  }
+
+  paint() {
+    const query = $("search").value.trim();
+    const rows = query ? store.search(query) : store.sorted.map((chat) => ({ chat }));
+    const nodes = [];
+    let group = null;
+    let list = null;
+    for (const { chat, snippet } of rows.slice(0, this.limit)) {
+      const name = query ? t("found") : chat.pinned ? t("pinned") : day(chat.updated);
+      if (name !== group) {
+        group = name;
+        list = el("ul", { class: "chats" });
+        nodes.push(el("h2", { class: "group" }, name), list);
+      }
+      list.append(this.row(chat, snippet));
+    }
+    if (!rows.length) nodes.push(el("p", { class: "nothing" }, query ? t("nothingFound") : t("noChats")));
+    if (rows.length > this.limit) {
+      nodes.push(el("button", { type: "button", class: "link more", onclick: () => ((this.limit += shownAtOnce), this.paint()) }, t("showMore")));
+    }
+    const focused = document.activeElement?.closest?.("#list a")?.hash;
+    $("list").replaceChildren(...nodes);
+    if (focused) [...$("list").querySelectorAll("a")].find((link) => link.hash === focused)?.focus();
+  }
+
+  row(chat, snippet) {
+    const isCurrent = chat.id === this.app.conversation?.chat.id;
+    const title = chat.title || t("untitled");
+    const link = el("a", {
+      href: `#chat=${chat.id}`, "aria-current": isCurrent ? "page" : null, title, dir: "auto",
+      onclick: (event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+        event.preventDefault();
+        this.app.openChat(chat.id);
+      },
+    }, el("span", { class: "chat-title" }, title), snippet ? el("span", { class: "snippet" }, snippet) : null);
+    const more = iconButton("more", t("moreOf", { title }), () => this.menu(chat, more), { "aria-haspopup": "menu", "aria-expanded": "false" });
+    return el("li", { class: isCurrent ? "chat current" : "chat" }, link,
+      this.app.isBusy(chat.id) ? el("span", { class: "busy-dot", title: t("answering") }) : chat.pinned ? icon("pin") : null, more);
+  }
+
+  menu(chat, button) {
+    menu(button, [
+      { icon: "pin", text: chat.pinned ? t("unpin") : t("pin"), run: () => this.change(chat, { pinned: !chat.pinned }) },
+      { icon: "edit", text: t("rename"), run: () => this.rename(chat) },
+      { icon: "save", text: t("exportMarkdown"), run: async () => download(`${chat.title || "chat"}.md`, "text/markdown", conversationMarkdown(chat, await store.messages(chat.id))) },
+      { icon: "save", text: t("exportJSON"), run: async () => download(`${chat.title || "chat"}.json`, "application/json", await store.exported([chat.id])) },
+      { icon: "trash", text: t("delete"), isDanger: true, run: () => this.remove(chat) },
+    ]);
+  }
+
+  async change(chat, members) {
+    Object.assign(chat, members);
+    await this.app.saveChat(chat);
+    this.paint();
+  }
+
+  rename(chat) {
+    const item = $("list").querySelector(`a[href="#chat=${chat.id}"]`)?.parentElement;
+    if (!item) return;
+    let isDone = false;
+    const finish = (isKept) => {
+      if (isDone) return;
+      isDone = true;
+      const title = box.value.trim().slice(0, 200);
+      if (isKept && title) {
+        this.change(chat, { title, hasOwnTitle: true });
+        if (chat.id === this.app.conversation.chat.id) this.app.renderChat();
+      } else this.paint();
+    };
+    const box = el("input", {
+      class: "rename", value: chat.title, "aria-label": t("rename"), dir: "auto", onblur: () => finish(true), onkeydown: (event) => {
+        if (event.isComposing) return;
+        if (event.key === "Enter") finish(true);
+        if (event.key === "Escape") event.stopPropagation(), finish(false);
+      },
+    });
+    item.replaceChildren(box);
+    box.focus();
+    box.select();
+  }
+
+  async remove(chat) {
+    this.app.stopAll(chat.id);
+    const messages = await store.messages(chat.id);
+    await store.removeChat(chat.id);
+    if (chat.id === this.app.conversation.chat.id) this.app.newChat();
+    this.paint();
+    toast(t("deletedChat", { title: chat.title }), {
+      seconds: 8, action: t("undo"), onaction: async () => {
+        await store.saveChat(chat);
+        await store.saveMessages(chat, messages);
+        this.paint();
+      },
+    });
+  }
+
+  move(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step || event.target.tagName !== "A") return;
+    event.preventDefault();
+    const links = [...$("list").querySelectorAll("a")];
+    const next = links[links.indexOf(event.target) + step];
+    if (next) next.focus();
+    else if (step < 0) $("search").focus();
+  }
+}

@@ -1,0 +1,250 @@
+// One message as it is shown: bubble, reasoning, calls, meters and buttons; cheap to bring up to date while it grows.
+
+import { el, icon, iconButton } from "./dom.js";
+import { MarkdownView } from "./markdown.js";
+import { copyText } from "./code.js";
+import { t, number, seconds, clock } from "./words.js";
+
+const markdownWords = () => ({ task: t("task"), table: t("table"), code: t("code"), copyCode: t("copyCode"), wrap: t("wrap"), text: t("plainText"), image: t("image") });
+
+/// A message's text for the clipboard: what was said, without what was thought.
+export const plainCopy = (message) => message.text;
+
+/// Tokens per second after the first one. Where all came at once that says nothing: then of the whole time.
+function finalRate(usage, times) {
+  if (!times?.total || !(usage?.output > 1)) return null;
+  const writing = times.total - times.first;
+  return writing > 100 ? ((usage.output - 1) * 1000) / writing : (usage.output * 1000) / times.total;
+}
+
+export class MessageView {
+  /// `actions` are the things that its buttons do; `branch` is `{at, count}` among its siblings.
+  constructor(message, actions) {
+    this.message = message;
+    this.actions = actions;
+    this.body = el("div", { class: "body" });
+    this.buttons = el("div", { class: "actions" });
+    this.node = el("article", { class: `message ${message.role}`, id: `m-${message.id}` }, this.body, this.buttons);
+    if (message.role === "assistant") this.buildAnswer();
+    this.update();
+  }
+
+  buildAnswer() {
+    this.thought = el("div", { class: "thought-text prose" });
+    this.thoughtTitle = el("span");
+    this.thoughtBox = el("details", { class: "thought", hidden: true, ontoggle: () => this.paintThought(true) },
+      el("summary", {}, icon("thought"), this.thoughtTitle, icon("chevron")), this.thought);
+    this.text = el("div", { class: "prose" });
+    this.calls = el("div", { class: "calls" });
+    this.waiting = el("div", { class: "waiting" }, el("span", { class: "dots", "aria-hidden": "true" }, el("i"), el("i"), el("i")), el("span", { class: "waiting-text" }));
+    this.note = el("div", { class: "note" });
+    this.meters = el("div", { class: "meters" });
+    this.body.append(this.thoughtBox, this.text, this.calls, this.waiting, this.note, this.meters);
+    this.markdown = new MarkdownView(this.text, markdownWords());
+  }
+
+  get isRunning() { return this.message.state === "streaming"; }
+
+  /// Shows the message as it is now, at most 20 times a second.
+  changed() {
+    if (this.isPainting) return;
+    this.isPainting = true;
+    const wait = Math.max(0, (this.paintedAt ?? 0) + Math.max(50, 4 * (this.cost ?? 0)) - performance.now());
+    setTimeout(() => requestAnimationFrame(() => {
+      this.isPainting = false;
+      const begin = performance.now();
+      if (this.isRunning) this.update();
+      this.paintedAt = performance.now();
+      this.cost = this.paintedAt - begin;
+    }), wait);
+  }
+
+  update() {
+    const { message } = this;
+    this.node.setAttribute("aria-label", message.role === "user" ? t("youSaid") : t("answered", { model: message.model || t("model") }));
+    if (message.role === "user") this.paintUser();
+    else this.paintAnswer();
+    this.node.classList.toggle("running", this.isRunning);
+    if (!this.isRunning || !this.hasButtons) this.paintButtons();
+    this.actions.painted?.(this);
+  }
+
+  paintUser() {
+    const { message } = this;
+    const files = (message.files ?? []).map((file) => this.file(file));
+    this.body.replaceChildren(...(files.length ? [el("div", { class: "files" }, files)] : []),
+      ...(message.text ? [el("div", { class: "bubble", dir: "auto" }, message.text)] : []));
+  }
+
+  file(file) {
+    if (file.kind === "image") return el("img", { src: file.data, alt: file.name, title: file.name, loading: "lazy" });
+    if (file.kind === "sound") return el("audio", { src: file.data, controls: true, "aria-label": file.name });
+    return el("details", { class: "file" }, el("summary", {}, icon("file"), el("span", {}, file.name)), el("pre", { dir: "auto" }, file.text.slice(0, 20000)));
+  }
+
+  paintAnswer() {
+    const { message } = this;
+    const isEmpty = !message.text && !(message.calls ?? []).length;
+    this.paintThought();
+    this.markdown.update(message.text, !this.isRunning);
+    this.paintCalls();
+    this.waiting.hidden = !this.isRunning || (!isEmpty && !message.isLost) || (isEmpty && Boolean(message.reasoning) && !message.isLost);
+    this.waiting.lastChild.textContent = message.isLost ? t("lost") : message.wait ?? "";
+    this.paintNote();
+    this.paintMeters();
+  }
+
+  paintThought(isToggled = false) {
+    const { message } = this;
+    if (this.thoughtBox.hidden && !message.reasoning) return;
+    this.thoughtBox.hidden = !message.reasoning;
+    if (!message.reasoning) return;
+    const isThinking = this.isRunning && !message.text && !(message.calls ?? []).length;
+    const time = isThinking && message.thoughtBegan ? (Date.now() - message.thoughtBegan) / 1000 : (message.times?.thought ?? 0) / 1000;
+    const tokens = message.usage?.reasoning;
+    this.thoughtTitle.textContent = isThinking
+      ? t("thinking", { time: number(Math.floor(time)) })
+      : tokens ? t("thoughtTokens", { time: seconds(time), count: tokens }) : t("thought", { time: seconds(time) });
+    this.thoughtBox.classList.toggle("busy", isThinking);
+    if (!this.thoughtBox.open) return;
+    this.thoughtMarkdown ??= new MarkdownView(this.thought, markdownWords());
+    if (isToggled || this.thoughtLength !== message.reasoning.length) this.thoughtMarkdown.update(message.reasoning, !isThinking);
+    this.thoughtLength = message.reasoning.length;
+  }
+
+  paintCalls() {
+    const calls = this.message.calls ?? [];
+    const state = calls.map((call) => `${call.id}${call.arguments}${call.result ?? ""}`).join("\n") + this.isRunning;
+    if (state === this.callState) return;
+    this.callState = state;
+    if (calls.length && this.calls.contains(document.activeElement)) return;
+    this.calls.replaceChildren(...calls.map((call) => this.call(call)));
+    if (calls.length && !this.isRunning && !this.actions.isAnswered(this.message)) {
+      this.calls.append(el("button", {
+        type: "button", class: "button primary", onclick: () => this.actions.sendResults(this.message),
+      }, t("sendResults")));
+    }
+  }
+
+  call(call) {
+    let pretty = call.arguments;
+    try {
+      pretty = JSON.stringify(JSON.parse(call.arguments || "{}"), null, 2);
+    } catch {
+      // Cut off, or still being written.
+    }
+    const isLocked = this.isRunning || this.actions.isAnswered(this.message);
+    return el("section", { class: "call", "aria-label": t("callOf", { name: call.name }) },
+      el("div", { class: "call-head" }, icon("tool"), el("strong", {}, call.name)),
+      el("pre", { tabindex: 0, dir: "ltr" }, pretty),
+      el("label", { class: "field" }, el("span", {}, t("result")), el("textarea", {
+        rows: 2, value: call.result ?? "", placeholder: t("resultHint"), readonly: isLocked,
+        onchange: (event) => this.actions.setResult(this.message, call, event.target.value),
+      })));
+  }
+
+  paintNote() {
+    const { message } = this;
+    const parts = [];
+    if (message.state === "stopped") parts.push(el("span", {}, t("stopped")));
+    if (message.state === "length") parts.push(el("span", {}, t("cutOff")));
+    if (message.state === "error" && message.error) {
+      const { error } = message;
+      const code = [error.status || null, error.code].filter(Boolean).join(" · ");
+      this.retry = el("button", { type: "button", class: "button", onclick: () => this.actions.retry(message) }, t("retry"));
+      parts.push(el("div", { class: "error", role: "alert" },
+        el("p", {}, this.actions.explain(error)), code ? el("p", { class: "code-word" }, code) : null, this.retry));
+      this.countDown(error.retryAfter ?? 0);
+    }
+    this.note.replaceChildren(...parts);
+  }
+
+  /// Says on the button for how long the server wants to be left alone.
+  countDown(wait) {
+    clearInterval(this.timer);
+    const end = (this.message.failedAt ?? 0) + wait * 1000;
+    const show = () => {
+      const left = Math.ceil((end - Date.now()) / 1000);
+      if (!this.retry) return;
+      this.retry.disabled = left > 0;
+      this.retry.textContent = left > 0 ? t("retryIn", { count: left }) : t("retry");
+      if (left <= 0) clearInterval(this.timer);
+    };
+    if (wait > 0 && Date.now() < end) {
+      this.timer = setInterval(show, 250);
+      show();
+    }
+  }
+
+  paintMeters() {
+    const { usage, times, live } = this.message;
+    const parts = [];
+    const rate = this.isRunning ? live?.rate : finalRate(usage, times);
+    if (rate) parts.push(t("rate", { rate: number(rate) }));
+    if (this.isRunning && live?.count) parts.push(t("tokens", { count: live.count }));
+    if (!this.isRunning && usage) {
+      parts.push(t("tokens", { count: usage.output }));
+      if (times?.first) parts.push(t("first", { time: seconds(times.first / 1000) }));
+      parts.push(usage.cached ? t("promptCached", { count: usage.prompt, cached: usage.cached }) : t("prompt", { count: usage.prompt }));
+    }
+    const text = parts.join(" · ");
+    if (this.meters.textContent !== text) this.meters.textContent = text;
+  }
+
+  paintButtons() {
+    const { message, actions } = this;
+    this.hasButtons = true;
+    const branch = actions.branch(message);
+    const parts = [];
+    if (branch.count > 1) {
+      parts.push(el("span", { class: "branches" },
+        iconButton("left", t("previousVersion"), () => actions.turn(message, -1), { disabled: branch.at === 0 }),
+        el("span", { "aria-label": t("version", { at: branch.at + 1, count: branch.count }) }, `${number(branch.at + 1)}/${number(branch.count)}`),
+        iconButton("right", t("nextVersion"), () => actions.turn(message, 1), { disabled: branch.at === branch.count - 1 })));
+    }
+    if (!this.isRunning) {
+      const copy = iconButton("copy", t("copy"), async () => {
+        if (!(await copyText(plainCopy(message)))) return;
+        copy.replaceChildren(icon("check"));
+        setTimeout(() => copy.replaceChildren(icon("copy")), 1500);
+      });
+      if (message.text) parts.push(copy);
+      if (message.role === "user") parts.push(iconButton("edit", t("edit"), () => this.edit()));
+      else {
+        parts.push(iconButton("again", t("regenerate"), () => actions.regenerate(message)));
+        if (message.text && (message.state === "stopped" || message.state === "length" || message.state === "error")) {
+          parts.push(iconButton("go", t("continue"), () => actions.goOn(message)));
+        }
+      }
+      parts.push(iconButton("trash", t("delete"), () => actions.remove(message)));
+      parts.push(el("time", { datetime: new Date(message.created).toISOString() }, clock(message.created)));
+    }
+    this.buttons.replaceChildren(...parts);
+  }
+
+  /// The bubble becomes a box; what is sent from it is another branch.
+  edit() {
+    const box = el("textarea", { class: "edit-box", value: this.message.text, "aria-label": t("edit"), dir: "auto" });
+    const close = () => {
+      this.update();
+      this.buttons.hidden = false;
+      this.buttons.querySelector("button")?.focus();
+    };
+    const save = () => {
+      const text = box.value.trim();
+      this.buttons.hidden = false;
+      if (text && text !== this.message.text) this.actions.editTo(this.message, text);
+      else close();
+    };
+    box.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") event.stopPropagation(), close();
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.isComposing) event.preventDefault(), save();
+    });
+    this.body.replaceChildren(el("div", { class: "edit" }, box, el("div", { class: "row" },
+      el("button", { type: "button", class: "button", onclick: close }, t("cancel")),
+      el("button", { type: "button", class: "button primary", onclick: save }, t("sendEdit")))));
+    this.buttons.hidden = true;
+    box.style.height = `${Math.min(box.scrollHeight + 4, innerHeight / 2)}px`;
+    box.focus();
+  }
+}

@@ -1,0 +1,97 @@
+// The models of the server: which there are, what each can do, and whether the server is there at all.
+
+import { getJSON, postJSON } from "./wire.js";
+
+/// Between two looks at the server: while something changes, and otherwise. Milliseconds.
+const quick = 1000;
+const slow = 20_000;
+
+/// Others make vectors or scores of texts. What a model is for may not be known before it is loaded.
+export const isForChat = (model) => !model.task || model.task === "chat";
+
+class Models {
+  constructor() {
+    this.list = [];
+    this.capabilities = new Map();
+    this.endpoints = new Set();
+    /// `connecting`, `ready`, `loading`, `down` or `locked`.
+    this.state = "connecting";
+    this.since = Date.now();
+    this.onchange = () => {};
+  }
+
+  find(id) { return this.list.find((model) => model.id === id || model.aliases?.includes(id)); }
+
+  /// The model that a chat gets: its own, if there is one of that name, or the first that is loaded.
+  pick(id) {
+    const own = this.find(id);
+    const able = this.list.filter(isForChat);
+    return own && isForChat(own) ? own : able.find((model) => model.status.value === "loaded") ?? able[0];
+  }
+
+  can(id) { return this.capabilities.get(this.find(id)?.id); }
+
+  takes(id, kind) {
+    const model = this.find(id);
+    const list = this.can(id)?.modalities?.input ?? model?.input_modalities;
+    // Not known before it is loaded.
+    return !Array.isArray(list) || list.includes(kind);
+  }
+
+  /// Whether the server has stores of files that can be searched.
+  get hasStores() { return [...this.endpoints].some((one) => /^POST \/v1\/vector_stores\/\{\w+\}\/search$/.test(one)); }
+
+  async refresh() {
+    clearTimeout(this.timer);
+    this.refreshing ??= this.look().finally(() => (this.refreshing = null));
+    await this.refreshing;
+    const isChanging = this.state !== "ready" || this.list.some((model) => model.status.value === "loading");
+    this.timer = setTimeout(() => this.refresh(), this.state === "locked" || document.hidden ? slow : isChanging ? quick : slow);
+  }
+
+  async look() {
+    let state = "ready";
+    try {
+      this.list = (await getJSON("v1/models")).data;
+      const loaded = this.list.filter((model) => model.status.value === "loaded").map((model) => model.id).join("\n");
+      if (loaded && loaded !== this.loaded) {
+        const found = (await getJSON("v1/capabilities")).data;
+        this.capabilities = new Map(found.map((model) => [model.id, model]));
+        this.endpoints = new Set(found[0]?.endpoints ?? []);
+        this.loaded = loaded;
+      } else if (!loaded && !this.endpoints.size) {
+        // Without a model there are no capabilities, but still an API.
+        const { paths } = await getJSON("openapi.json");
+        this.endpoints = new Set(Object.entries(paths ?? {}).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`)));
+      }
+    } catch (error) {
+      this.words = error.code === "downloading" ? error.message : "";
+      state = error.status === 401 ? "locked" : error.status === 503 ? "loading" : error.isNetwork || error.status >= 500 ? "down" : "ready";
+    }
+    if (state !== this.state) this.since = Date.now();
+    this.state = state;
+    this.onchange();
+  }
+
+  async load(id) {
+    await postJSON("models/load", { model: id });
+    const model = this.find(id);
+    if (model && model.status.value !== "loaded") model.status = { value: "loading" };
+    this.onchange();
+    await this.refreshAnew();
+  }
+
+  async unload(id) {
+    await postJSON("models/unload", { model: id });
+    this.loaded = null;
+    await this.refreshAnew();
+  }
+
+  /// A look that is under way may have begun before something changed.
+  async refreshAnew() {
+    await this.refreshing;
+    await this.refresh();
+  }
+}
+
+export const models = new Models();

@@ -1,0 +1,83 @@
+// Downloads of models by the server: begun by name, and shown while they go. They end with the page that asked for them;
+// what has come stays, and the next try goes on there.
+
+import { el, icon, iconButton, toast } from "./dom.js";
+import { models } from "./models.js";
+import { send, WireError } from "./wire.js";
+import { bytes, number, t } from "./words.js";
+
+/// Name → what is known of a download under way or failed.
+const pulls = new Map();
+let paint = () => {};
+
+/// The objects of a stream of lines, JSON each, alone or as the data of events.
+async function* lines(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    const all = (rest + (value ?? "")).split(/\r?\n/);
+    rest = done ? "" : all.pop();
+    for (const line of all) {
+      const text = line.replace(/^data:\s*/, "").trim();
+      if (text.startsWith("{")) yield JSON.parse(text);
+    }
+    if (done) return;
+  }
+}
+
+async function pull(name, explain) {
+  const state = { name, done: 0, total: 0, controller: new AbortController() };
+  pulls.set(name, state);
+  paint();
+  try {
+    for await (const event of lines(await send("models/pull", { method: "POST", body: { model: name }, signal: state.controller.signal }))) {
+      if (event.error) throw new Error(String(event.error.message ?? event.error));
+      if (event.event === "error") throw new Error(String(event.message ?? event.text ?? ""));
+      state.done = event.done_bytes ?? state.done;
+      state.total = event.total_bytes ?? state.total;
+      state.speed = event.bytes_per_second ?? null;
+      state.left = event.seconds_left ?? null;
+      if (event.event === "done") state.isDone = true;
+      paint();
+    }
+    if (!state.isDone) throw new Error(t("pullCut"));
+    pulls.delete(name);
+    toast(t("pulled", { name }));
+    models.loaded = null;
+    models.refreshAnew();
+  } catch (error) {
+    if (error.name === "AbortError") pulls.delete(name);
+    else state.error = error instanceof WireError ? explain(error) : String(error.message);
+  }
+  paint();
+}
+
+function row(state, explain) {
+  const facts = [state.total ? t("pulling", { done: bytes(state.done), total: bytes(state.total) }) : t("pullPlan")];
+  if (state.speed) facts.push(t("perSecond", { speed: bytes(state.speed) }));
+  if (state.left !== null && state.left !== undefined) facts.push(t("timeLeft", { time: number(state.left) }));
+  return el("div", { class: "pull-row" },
+    el("div", { class: "row" }, el("strong", { dir: "auto" }, state.name), el("span", { class: "grow" }),
+      state.error ? iconButton("again", t("retry"), () => pull(state.name, explain)) : null,
+      iconButton("close", t("cancelPull", { name: state.name }), () => (state.controller.abort(), pulls.delete(state.name), paint()))),
+    state.error ? el("p", { class: "failed", role: "alert" }, state.error)
+      : el("div", {}, el("progress", { "aria-label": state.name, ...(state.total ? { value: state.done, max: state.total } : {}) }), el("p", { class: "muted" }, facts.join(" · "))));
+}
+
+/// A field for a name, and the downloads under way.
+export function pullForm(explain) {
+  const name = el("input", { type: "text", class: "wide-input", required: true, placeholder: t("pullHint"), "aria-label": t("pullName"), spellcheck: "false", autocapitalize: "none", autocomplete: "off" });
+  const list = el("div", { class: "pull-list" });
+  paint = () => list.replaceChildren(...[...pulls.values()].map((state) => row(state, explain)));
+  paint();
+  return el("form", {
+    class: "pull", onsubmit: (event) => {
+      event.preventDefault();
+      const wanted = name.value.trim();
+      if (!wanted || (pulls.has(wanted) && !pulls.get(wanted).error)) return;
+      name.value = "";
+      pull(wanted, explain);
+    },
+  }, el("div", { class: "row" }, el("label", { class: "grow" }, el("span", { class: "visually-hidden" }, t("pullName")), name), el("button", { class: "button" }, icon("save"), t("download"))), list);
+}

@@ -1,0 +1,267 @@
+// The server's API as the page uses it: models, answers as streams, and the way back into a stream that was lost.
+
+/// An error as the server tells it, or `network` when it could not be reached.
+export class WireError extends Error {
+  constructor(message, { status = 0, code = null, param = null, retryAfter = 0 } = {}) {
+    super(message);
+    Object.assign(this, { status, code, param, retryAfter });
+  }
+
+  get isNetwork() { return this.status === 0; }
+}
+
+const keyName = "mlxserve-key";
+
+/// The API key: for this tab, or kept in this browser when that was asked for. Never part of an address.
+export const key = {
+  get() {
+    try {
+      return sessionStorage.getItem(keyName) ?? localStorage.getItem(keyName) ?? key.held ?? null;
+    } catch {
+      return key.held ?? null;
+    }
+  },
+  set(value, isKept) {
+    key.held = value;
+    try {
+      sessionStorage.setItem(keyName, value);
+      if (isKept) localStorage.setItem(keyName, value);
+      else localStorage.removeItem(keyName);
+    } catch {
+      // Storage is blocked: the key lives as long as the page.
+    }
+  },
+  forget() {
+    key.held = null;
+    try {
+      sessionStorage.removeItem(keyName);
+      localStorage.removeItem(keyName);
+    } catch {
+      // There is nothing to remove.
+    }
+  },
+};
+
+/// Called when the server asks for a key, or refuses one.
+export const onUnauthorized = { call: () => {} };
+
+/// A request to this server, by an address relative to the page: the page may be below a prefix of a proxy.
+export async function send(path, { method = "GET", body, form, signal } = {}) {
+  const headers = {};
+  const held = key.get();
+  if (held) headers.authorization = `Bearer ${held}`;
+  if (body !== undefined) headers["content-type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(path, {
+      method, headers, signal, body: form ?? (body === undefined ? undefined : JSON.stringify(body)),
+      cache: "no-store", credentials: "omit", redirect: "error",
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new WireError(error.message);
+  }
+  if (response.ok) return response;
+  const error = await readError(response);
+  if (response.status === 401) onUnauthorized.call(error);
+  throw error;
+}
+
+async function readError(response) {
+  let said = {};
+  try {
+    said = (await response.json()).error ?? {};
+  } catch {
+    // Not this server's words: a proxy's, perhaps.
+  }
+  return new WireError(String(said.message ?? `${response.status} ${response.statusText}`), {
+    status: response.status, code: said.code ?? said.type ?? null, param: said.param ?? null,
+    retryAfter: Number(response.headers.get("retry-after")) || 0,
+  });
+}
+
+export const getJSON = async (path, options) => (await send(path, options)).json();
+export const postJSON = async (path, body, options) => (await send(path, { method: "POST", body, ...options })).json();
+
+export const sendForm = async (path, form) => (await send(path, { method: "POST", form })).json();
+
+/// The data of server-sent events. Ends without an error only when the server has ended the stream.
+export async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  let data = [];
+  try {
+    for (;;) {
+      const { value, done } = await reader.read().catch((error) => {
+        throw error.name === "AbortError" ? error : new WireError(error.message);
+      });
+      if (done) throw new WireError("The stream was cut off.");
+      const lines = (rest + value).split(/\r?\n/);
+      rest = lines.pop();
+      for (const line of lines) {
+        if (line === "" && data.length) {
+          const text = data.join("\n");
+          data = [];
+          if (text === "[DONE]") return;
+          yield JSON.parse(text);
+        } else if (line.startsWith("data:")) data.push(line.slice(5).trimStart());
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+const pause = (milliseconds, signal) => new Promise((resolve, reject) => {
+  const timer = setTimeout(resolve, milliseconds);
+  signal?.addEventListener("abort", () => {
+    clearTimeout(timer);
+    reject(new DOMException("", "AbortError"));
+  }, { once: true });
+});
+
+/// Waits between attempts to get back into a stream, milliseconds; the last one repeats.
+const waits = [250, 500, 1000, 2000, 4000, 5000];
+const patience = 120_000;
+
+/// One answer. `on` hears `{kind, …}`: `begin`, `reasoning`, `text`, `call`, `arguments`, `lost`, `back`, `usage`, `end`, and
+/// `complete` with the id of what the server may `forget` now.
+///
+/// The answer is a background response: it goes on when the network does not, and its events can be read again.
+export async function answer(body, on, signal) {
+  const place = { id: null, sequence: -1 };
+  let response;
+  try {
+    response = await send("v1/responses", { method: "POST", body: { ...body, background: true, stream: true, store: true }, signal });
+  } catch (error) {
+    if (error.code !== "storage_full" && error.code !== "storage_failed") throw error;
+    // A server that cannot store can still answer.
+    response = await send("v1/responses", { method: "POST", body: { ...body, stream: true, store: false }, signal });
+    place.isLostForever = true;
+  }
+  await follow(response, place, on, signal);
+}
+
+/// Goes on with an answer that began in an earlier life of the page.
+export async function resume(id, sequence, on, signal) {
+  const place = { id, sequence };
+  await follow(await reopen(place, signal), place, on, signal);
+}
+
+const reopen = (place, signal) =>
+  send(`v1/responses/${encodeURIComponent(place.id)}?stream=true${place.sequence >= 0 ? `&starting_after=${place.sequence}` : ""}`, { signal });
+
+async function follow(response, place, on, signal) {
+  const stop = () => place.id && send(`v1/responses/${encodeURIComponent(place.id)}/cancel`, { method: "POST", body: {} })
+    .catch(() => {}).then(() => forget(place.id));
+  signal.addEventListener("abort", stop, { once: true });
+  let isRead = false;
+  try {
+    for (let attempt = 0, lostAt = 0; ;) {
+      try {
+        for await (const event of events(response)) {
+          if (lostAt) on({ kind: "back" });
+          attempt = lostAt = 0;
+          place.sequence = event.sequence_number ?? place.sequence;
+          if (event.type === "response.created") place.id = event.response.id;
+          isRead = tell(event, on, place);
+        }
+        break;
+      } catch (error) {
+        if (!error.isNetwork || place.isLostForever || !place.id) throw error;
+        if (isRead) break;
+        lostAt ||= performance.now();
+        if (performance.now() - lostAt > patience) throw error;
+        on({ kind: "lost" });
+        for (;;) {
+          await pause(waits[Math.min(attempt++, waits.length - 1)], signal);
+          try {
+            response = await reopen(place, signal);
+            break;
+          } catch (again) {
+            // A proxy says 502 or 504 while the server is away, a server that starts 503.
+            const mayPass = again.isNetwork || [502, 503, 504].includes(again.status);
+            if (!mayPass || performance.now() - lostAt > patience) throw again.status === 404 ? error : again;
+          }
+        }
+      }
+    }
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+  if (!place.isLostForever) on({ kind: "complete", id: place.id });
+}
+
+/// Deletes a stored response that is complete here, and kept here.
+export function forget(id) {
+  send(`v1/responses/${encodeURIComponent(id)}`, { method: "DELETE" }).catch(() => {});
+}
+
+/// One event in the page's words; true for the last one.
+function tell(event, on, place) {
+  switch (event.type) {
+    case "response.created":
+      on({ kind: "begin", id: event.response.id, model: event.response.model });
+      break;
+    case "response.reasoning_text.delta": case "response.reasoning.delta": case "response.reasoning_summary_text.delta":
+      on({ kind: "reasoning", text: event.delta, sequence: place.sequence });
+      break;
+    case "response.output_text.delta":
+      on({ kind: "text", text: event.delta, sequence: place.sequence });
+      break;
+    case "response.output_item.added":
+      if (event.item.type === "function_call") {
+        on({ kind: "call", id: event.item.call_id, name: event.item.name, item: event.item.id, sequence: place.sequence });
+      }
+      break;
+    case "response.function_call_arguments.delta":
+      on({ kind: "arguments", item: event.item_id, text: event.delta, sequence: place.sequence });
+      break;
+    case "response.completed": case "response.incomplete": case "response.failed": {
+      const response = event.response;
+      if (response.usage) {
+        on({
+          kind: "usage", prompt: response.usage.input_tokens, output: response.usage.output_tokens,
+          cached: response.usage.input_tokens_details?.cached_tokens ?? 0,
+          reasoning: response.usage.output_tokens_details?.reasoning_tokens ?? 0,
+        });
+      }
+      if (event.type === "response.failed") {
+        throw new WireError(String(response.error?.message ?? "The answer failed."), { status: 500, code: response.error?.code ?? null });
+      }
+      const reason = response.status === "cancelled" ? "stopped" : response.incomplete_details?.reason;
+      on({ kind: "end", reason: reason === "max_output_tokens" ? "length" : reason ?? "stop" });
+      return true;
+    }
+    case "error":
+      throw new WireError(String(event.message ?? event.error?.message ?? "The answer failed."), { status: 500, code: event.code ?? null });
+  }
+  return false;
+}
+
+/// Goes on with an answer whose beginning stands last in `messages`: chat completions can do that.
+export async function goOn(body, on, signal) {
+  const response = await send("v1/chat/completions", {
+    method: "POST", signal,
+    body: { ...body, stream: true, stream_options: { include_usage: true }, continue_final_message: true, add_generation_prompt: false },
+  });
+  on({ kind: "begin" });
+  let reason = "stop";
+  for await (const chunk of events(response)) {
+    if (chunk.error) throw new WireError(String(chunk.error.message), { status: 500, code: chunk.error.code });
+    const choice = chunk.choices?.[0];
+    const delta = choice?.delta ?? {};
+    const thought = delta.reasoning_content ?? delta.reasoning;
+    if (thought) on({ kind: "reasoning", text: thought });
+    if (delta.content) on({ kind: "text", text: delta.content });
+    if (choice?.finish_reason) reason = choice.finish_reason;
+    if (chunk.usage) {
+      on({
+        kind: "usage", prompt: chunk.usage.prompt_tokens, output: chunk.usage.completion_tokens,
+        cached: chunk.usage.prompt_tokens_details?.cached_tokens ?? 0,
+        reasoning: chunk.usage.completion_tokens_details?.reasoning_tokens ?? 0,
+      });
+    }
+  }
+  on({ kind: "end", reason });
+}

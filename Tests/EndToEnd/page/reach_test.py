@@ -1,0 +1,313 @@
+"""The page for everyone: by keyboard, by screen reader, in every theme, size and contrast, printed, and from other places."""
+
+import http.server
+import pathlib
+import re
+import subprocess
+import threading
+
+from server import DEMO, Server
+
+from .browser import ask, case, go, launch, send, until
+from .fake import Answer
+
+RICH = ("# Title\n\nSome **bold** text with a [link](https://example.org), `code` and $x^2$.\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n"
+        "```python\ndef f(): return 1  # c\n```\n\n- [x] done\n\n> quote\n")
+
+
+def axe():
+    """The rules of axe-core, from its package for Python; None without it."""
+    try:
+        import axe_core_python
+    except ImportError:
+        return None
+    return (pathlib.Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
+
+
+def violations(page, where):
+    script = axe()
+    if script is None:
+        return None
+    page.evaluate(script)
+    found = page.evaluate("""async () => (await axe.run(document, {
+      runOnly: { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] },
+    })).violations.map(one => [one.id, one.nodes.map(node => node.html.slice(0, 160) + " " + node.failureSummary)])""")
+    assert not found, (where, found)
+    return len(found)
+
+
+def each_state(page, fake):
+    """Every place of the page, one after the other."""
+    yield "empty"
+    fake.answers += [Answer(RICH, reasoning=["hm"]), Answer(calls=[("f", '{"a": 1}')]), Answer(status=400, error={"code": "x", "message": "No."})]
+    ask(page, "Hi")
+    page.locator(".thought summary").click()
+    yield "answer"
+    ask(page, "Tool")
+    ask(page, "Fail")
+    page.mouse.move(700, 300)
+    yield "calls and errors"
+    page.click("#tune")
+    yield "settings"
+    page.keyboard.press("Escape")
+    page.click("#model")
+    page.wait_for_selector(".model-row")
+    yield "models"
+    page.keyboard.press("Escape")
+    page.click("#open-keys")
+    yield "keys"
+    page.keyboard.press("Escape")
+    page.locator(".chat").hover()
+    page.locator(".chat").get_by_role("button").click()
+    yield "menu"
+    page.keyboard.press("Escape")
+
+
+def all_states(page, fake, watched):
+    watched.expected += ["400"]
+    if axe() is None:
+        return "SKIPPED: axe-core-python is not installed."
+    for state in each_state(page, fake):
+        violations(page, state)
+    return None
+
+
+@case(color_scheme="light")
+def test_axe_finds_nothing_in_light_colours(page, fake, watched):
+    return all_states(page, fake, watched)
+
+
+@case(color_scheme="dark")
+def test_axe_finds_nothing_in_dark_colours(page, fake, watched):
+    return all_states(page, fake, watched)
+
+
+@case(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+def test_targets_on_a_phone_are_large_enough_for_fingers(page, fake, watched):
+    fake.answers.append(Answer(RICH, reasoning=["hm"]))
+    page.fill("#box", "Hi")
+    page.tap("#send")
+    page.wait_for_selector(".message.assistant:not(.running)")
+    page.tap("#side-open")
+    page.wait_for_timeout(300)
+    small = page.evaluate("""[...document.querySelectorAll('button, a.chat, select, summary, input:not([type=file], [type=checkbox])')]
+      .filter(one => one.checkVisibility()).map(one => [one.outerHTML.slice(0, 80), one.getBoundingClientRect()])
+      .filter(([, place]) => place.width < 24 || place.height < 24).map(([html]) => html)""")
+    assert not small, small
+
+
+@case()
+def test_everything_is_reached_by_keyboard_in_a_sensible_order(page, fake, watched):
+    fake.answers.append(Answer(RICH, reasoning=["hm"]))
+    ask(page, "Hi")
+    names, seen = [], set()
+    page.evaluate("document.activeElement.blur()")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        name, ring, key, tag = page.evaluate("""(() => {
+          const one = document.activeElement;
+          const style = getComputedStyle(one);
+          const box = one.closest(".composer, .search");
+          const ring = style.outlineStyle !== "none" || (box && getComputedStyle(box).boxShadow !== "none");
+          return [one.getAttribute("aria-label") || one.textContent.trim().slice(0, 30), ring, one.reached ??= window.reached = (window.reached ?? 0) + 1, one.tagName];
+        })()""")
+        if key in seen:
+            break
+        seen.add(key)
+        assert ring or tag == "BODY", f"no focus ring on {tag} {name}"
+        names.append(name)
+    order = ["Skip to the message box", "Hide chats", "New chat", "Search chats", "Settings", "Keyboard shortcuts", "Theme"]
+    places = [names.index(name) for name in order]
+    assert places == sorted(places), names
+    for name in ("Copy code", "Wrap lines", "Copy", "Answer again", "Delete", "Message", "Attach files", "Edit"):
+        assert name in names, (name, names)
+    assert any(name.startswith("Model: demo") for name in names)
+    # Without a mouse: write, send, edit, stop, search, open, choose a model.
+    page.keyboard.press("Escape")
+    page.focus("#box")
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.className") == "edit-box"
+    page.keyboard.type(" again")
+    page.keyboard.press("Control+Enter")
+    until(page, "document.querySelector('.bubble')?.textContent === 'Hi again' && !document.querySelector('.running') && document.querySelectorAll('.message').length === 2")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("again")
+    page.keyboard.press("ArrowDown")
+    until(page, "document.activeElement.matches('.chat a')")
+    page.keyboard.press("Enter")
+    until(page, "document.activeElement.id === 'box'")
+    page.focus("#model")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog .model-row")
+    page.keyboard.press("Escape")
+    until(page, "document.activeElement.id === 'model'")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog .keys")
+    page.keyboard.press("Escape")
+
+
+@case()
+def test_answers_are_spoken_in_sentences_at_most_once_a_second(page, fake, watched):
+    page.evaluate("""(() => {
+      window.spoken = [];
+      new MutationObserver(() => window.spoken.push([performance.now(), document.querySelector("#live").textContent]))
+        .observe(document.querySelector("#live"), { childList: true, characterData: true, subtree: true });
+    })()""")
+    words = "First **sentence**. Second sentence! Third one? And more words that follow, without an end".split(" ")
+    fake.answers.append(Answer(*[word + " " for word in words], pace=0.12))
+    ask(page, "Hi")
+    page.wait_for_timeout(1300)
+    spoken = page.evaluate("window.spoken")
+    texts = [text for _, text in spoken if text]
+    assert " ".join(" ".join(texts).split()) == "First sentence. Second sentence! Third one? And more words that follow, without an end", texts
+    assert all(re.search(r"[.!?]$", text) for text in texts[:-1]), texts
+    gaps = [later[0] - sooner[0] for sooner, later in zip(spoken, spoken[1:])]
+    assert all(gap > 950 or gap < 5 for gap in gaps), gaps
+    assert page.get_attribute("#log", "role") == "log" and page.get_attribute("#log", "aria-live") == "off"
+
+
+@case(viewport={"width": 640, "height": 400})
+def test_text_twice_as_large_with_wide_spacing_loses_nothing(page, fake, watched):
+    """1280 x 800 at 200 %, with the spacing of WCAG 1.4.12."""
+    fake.answers.append(Answer(RICH))
+    ask(page, "Hi")
+    page.evaluate("""(() => {
+      const sheet = new CSSStyleSheet();
+      sheet.replaceSync("* { line-height: 1.5 !important; letter-spacing: .12em !important; word-spacing: .16em !important } p { margin-bottom: 2em !important }");
+      document.adoptedStyleSheets = [sheet];
+    })()""")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 640
+    cut = page.evaluate("""[...document.querySelectorAll('.top button, .composer button, .bubble, .prose p')]
+      .filter(one => one.checkVisibility() && one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflowX !== 'auto' && !one.matches('.model-button')).map(one => one.outerHTML.slice(0, 100))""")
+    assert not cut, cut
+    assert page.locator("#box").is_visible() and page.locator("#send").is_visible()
+
+
+@case(forced_colors="active", reduced_motion="reduce")
+def test_forced_colours_and_reduced_motion_are_followed(page, fake, watched):
+    hold = threading.Event()
+    fake.answers.append(Answer("x", hold=hold))
+    send(page, "Hi")
+    page.wait_for_selector(".waiting:not([hidden])")
+    assert page.evaluate("getComputedStyle(document.querySelector('.dots i')).animationName") == "none"
+    assert page.evaluate("getComputedStyle(document.querySelector('.send')).borderTopStyle") == "solid"
+    hold.set()
+
+
+@case(color_scheme="dark")
+def test_the_theme_follows_the_system_until_it_is_chosen(page, fake, watched):
+    ground = "getComputedStyle(document.documentElement).backgroundColor"
+    assert page.evaluate(ground) == "rgb(23, 23, 21)"
+    page.click("#theme")
+    page.get_by_role("menuitem", name="Light").click()
+    assert page.evaluate(ground) == "rgb(250, 249, 246)"
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert page.evaluate(ground) == "rgb(250, 249, 246)"
+
+
+@case()
+def test_a_printed_chat_is_its_text_without_controls(page, fake, watched):
+    fake.answers.append(Answer(RICH + "\nlast words"))
+    ask(page, "Hi")
+    page.emulate_media(media="print")
+    for hidden in (".side", ".top", ".dock", ".actions", ".code-head"):
+        assert not page.locator(hidden).first.is_visible(), hidden
+    assert page.locator("p", has_text="last words").is_visible() and page.evaluate("getComputedStyle(document.querySelector('.scroll')).overflow") == "visible"
+
+
+def elsewhere(html):
+    """Another site with one page."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_): pass
+
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(html.encode())
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def test_another_page_can_neither_frame_it_nor_keep_hold_of_it(server):
+    browser = launch()
+    if isinstance(browser, str):
+        return browser
+    url = f"http://127.0.0.1:{server.port}/"
+    other = elsewhere(f'<iframe src="{url}"></iframe>')
+    context = browser.new_context()
+    try:
+        page = context.new_page()
+        page.goto(f"http://127.0.0.1:{other.server_address[1]}/")
+        page.wait_for_timeout(500)
+        assert all(not frame.url.startswith(url) for frame in page.frames), [frame.url for frame in page.frames]
+        with page.expect_popup() as waiting:
+            page.evaluate("url => { window.child = window.open(url) }", url)
+        waiting.value.wait_for_load_state()
+        assert waiting.value.evaluate("window.opener") is None
+    finally:
+        context.close()
+        other.shutdown()
+        other.server_close()
+    return None
+
+
+@case()
+def test_below_a_prefix_of_a_proxy_it_works_as_well(page, fake, watched):
+    fake.prefix = "/tools/chat"
+    go(page, fake.url + "tools/chat/")
+    page.wait_for_selector("#model[data-state=loaded]")
+    assert ask(page, "Hi") == "Hello there."
+    page.click("#model")
+    page.wait_for_selector("dialog .model-row")
+    page.keyboard.press("Escape")
+    page.click("#open-settings")
+    page.select_option("#language", "de")
+    until(page, "document.documentElement.lang === 'de'")
+
+
+def test_a_server_that_is_killed_leaves_the_part_and_answers_again_after_its_return(server):
+    browser = launch()
+    if isinstance(browser, str):
+        return browser
+    first = Server(server.binary)
+    context = browser.new_context(locale="en-US")
+    second = None
+    try:
+        page = context.new_page()
+        go(page, f"http://127.0.0.1:{first.port}/")
+        page.wait_for_selector("#model[data-state=loaded]")
+        page.click("#tune")
+        page.fill("[data-setting=schema]", '{"type": "string", "minLength": 100000}')
+        page.keyboard.press("Tab")
+        page.keyboard.press("Escape")
+        send(page, "Write.")
+        page.wait_for_selector(".message.assistant.running .prose:not(.thought-text):not(:empty)")
+        first.process.kill()
+        page.wait_for_selector(".banner.down", timeout=15_000)
+        until(page, "document.querySelector('.waiting:not([hidden])')?.textContent.includes('Connection lost')")
+        part = page.locator(".prose:not(.thought-text)").inner_text()
+        command = [server.binary, "serve", "--model", str(DEMO), "--port", str(first.port)]
+        second = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # The new server knows nothing of the answer.
+        page.wait_for_selector(".error", timeout=30_000)
+        assert page.locator(".prose:not(.thought-text)").inner_text().startswith(part[:20])
+        page.click("#tune")
+        page.get_by_role("button", name="Reset").click()
+        page.fill("[data-setting=max_output_tokens]", "5")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Try again").click()
+        until(page, "document.querySelector('.message.assistant:not(.running) .branches')?.textContent === '2/2'")
+        assert page.locator(".error").count() == 0
+    finally:
+        context.close()
+        first.stop()
+        if second:
+            second.terminate()
+            second.wait(timeout=20)
+    return None

@@ -1,0 +1,137 @@
+// The chat page: what the binary holds, with which fields it is sent, and to whom.
+
+import HTTP
+import JSON
+import Platform
+import Support
+import Testing
+
+@testable import Server
+
+private func request(_ method: String = "GET", _ path: String = "/", _ headers: Headers = [:]) throws
+  -> Request
+{
+  try Request(method, path, headers: headers)
+}
+
+private func bytes(_ response: Response?) throws -> [UInt8] { try #require(response).collectedBody() }
+
+@Suite struct PageTests {
+  private let page = Page()
+
+  /// What `Fixtures/scripts/page/embed.py` does: no indentation, and no lines that are comments.
+  private func packed(_ text: String) -> String {
+    let lines = text.split(whereSeparator: \.isNewline).map { line in
+      line.drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed()
+    }
+    return lines.map { String($0) }.filter {
+      !$0.isEmpty && !$0.hasPrefix("//") && !($0.hasPrefix("/*") && $0.hasSuffix("*/"))
+    }.map { $0 + "\n" }.joined()
+  }
+
+  private func sources(_ folder: String, below root: String) throws -> [(path: String, text: String)] {
+    try File.names(in: root + "/" + folder).sorted().flatMap { name -> [(path: String, text: String)] in
+      let path = folder + "/" + name
+      if File.isDirectory(root + "/" + path) { return try sources(path, below: root) }
+      return [(path, String(decoding: try File.read(root + "/" + path, limit: 1 << 20), as: UTF8.self))]
+    }
+  }
+
+  @Test func `the binary holds the files of the sources; run 'make page' after a change`() throws {
+    let expected = try sources("ui", below: TestData.root + "/Sources/Server/Page").map { path, text in
+      (path == "ui/index.html" ? "" : path, packed(text))
+    }
+    let found = page.contents
+    #expect(Set(found.map(\.path)) == Set(expected.map(\.0)))
+    for (path, text) in expected {
+      let bytes = found.first { $0.path == path }?.bytes ?? []
+      #expect(String(decoding: bytes, as: UTF8.self) == text, "\(path) is not what was packed")
+    }
+    // What a browser loads has one language, and the rest when it is asked for.
+    let later: Set = [
+      "ui/pdf.js", "ui/notes.js", "ui/recorder.js", "ui/picker.js", "ui/pull.js", "ui/settings.js",
+    ]
+    let loaded = found.filter {
+      !later.contains($0.path) && (!$0.path.hasPrefix("ui/languages/") || $0.path.hasSuffix("/en.json"))
+    }
+    #expect(loaded.map(\.bytes.count).reduce(0, +) < 200_000)
+  }
+
+  @Test func `the page is sent as it is, or packed to those who take that`() throws {
+    let plain = try #require(page.answer(try request()))
+    #expect(plain.status == 200)
+    #expect(plain.headers["content-type"] == "text/html; charset=utf-8")
+    #expect(plain.headers["content-encoding"] == nil)
+    #expect(try bytes(plain).starts(with: "<!doctype html>".utf8))
+    let packed = try #require(page.answer(try request("GET", "/ui/app.js", ["accept-encoding": "br, gzip"])))
+    #expect(packed.headers["content-encoding"] == "gzip")
+    #expect(packed.headers["vary"] == "accept-encoding")
+    #expect(packed.headers["content-type"] == "text/javascript; charset=utf-8")
+    #expect(try bytes(packed).starts(with: [0x1F, 0x8B]))
+  }
+
+  @Test func `who has the page is told so`() throws {
+    let first = try #require(page.answer(try request()))
+    let tag = try #require(first.headers["etag"])
+    let second = try #require(page.answer(try request("GET", "/", ["if-none-match": tag])))
+    #expect(second.status == 304)
+    #expect(try bytes(second) == [])
+    #expect(second.headers["content-security-policy"] == Page.policy)
+    let other = page.answer(try request("GET", "/", ["if-none-match": #"W/"0""#]))
+    #expect(try #require(other).status == 200)
+  }
+
+  @Test func `what is on the page can run nothing, frame nothing and fetch from nowhere else`() throws {
+    let response = try #require(page.answer(try request()))
+    #expect(
+      response.headers["content-security-policy"]
+        == "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+        + "media-src 'self' data: blob:; connect-src 'self'; manifest-src 'self'; base-uri 'none'; "
+        + "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+        + "trusted-types 'none'"
+    )
+    #expect(response.headers["x-content-type-options"] == "nosniff")
+    #expect(response.headers["referrer-policy"] == "no-referrer")
+    #expect(response.headers["cross-origin-opener-policy"] == "same-origin")
+  }
+
+  @Test func `the page needs no key and no model, and nothing else gets in with it`() throws {
+    let door = try makeDoor(nil, page: page) { try $0.keys.add("sk-a", source: "test") }
+    #expect(try door.send("GET", "/").status == 200)
+    #expect(try door.send("GET", "/ui/app.js").status == 200)
+    #expect(try door.send("GET", "/ui/none.js").status == 401)
+    #expect(try door.send("POST", "/").status == 401)
+    #expect(try door.send("GET", "/v1/models").status == 401)
+    #expect(
+      try door.send("GET", "/v1/models", headers: ["host": "localhost", "authorization": "Bearer sk-a"])
+        .status == 503)
+  }
+
+  @Test func `hosts and origins are looked at before the page`() throws {
+    let door = try makeDoor(nil, page: page)
+    #expect(try door.send("GET", "/", headers: ["host": "evil.com"]).status == 403)
+    #expect(
+      try door.send("GET", "/ui/app.js", headers: ["host": "localhost", "origin": "http://evil.com"]).status
+        == 403)
+  }
+
+  @Test func `the entrance for administration has no page`() throws {
+    for (entrance, status) in [(Entrance.administration, 404), (.clients, 200), (.only, 200)] {
+      let door = try makeDoor(makeApp(FakeService("x")), page: page, entrance: entrance)
+      #expect(try door.send("GET", "/").status == status, "\(entrance)")
+    }
+  }
+
+  @Test func `a server without the page has nothing at its path`() throws {
+    let door = try makeDoor(makeApp(FakeService("x")))
+    #expect(try door.send("GET", "/").status == 404)
+  }
+
+  @Test func `other paths and methods are not the page's`() throws {
+    for path in ["/ui", "/ui/", "/ui/none.js", "/ui/app.js/", "/v1/models", "/ui/../ui/app.js"] {
+      #expect(page.answer(try request("GET", path)) == nil)
+    }
+    #expect(page.answer(try request("POST")) == nil)
+    #expect(page.answer(try request("HEAD")) != nil)
+  }
+}
