@@ -1,0 +1,224 @@
+// What Swift programs may use: everything that is public in the product `MLXServe`, and nothing else is.
+
+/// Why there is no model, no server or no answer.
+public struct MLXServeError: Error, Sendable, CustomStringConvertible {
+  /// What kind of error it is. The words of the cases are stable.
+  public enum Code: String, Sendable {
+    /// No such folder, or none of a model.
+    case modelNotFound = "model_not_found"
+    /// A model that this version cannot run.
+    case modelUnsupported = "model_unsupported"
+    /// Files that are cut, damaged or contradict each other.
+    case modelCorrupt = "model_corrupt"
+    case outOfMemory = "out_of_memory"
+    case addressInUse = "address_in_use"
+    case invalidArgument = "invalid_argument"
+    /// Too many answers are waited for already.
+    case busy
+    /// Everything else: the description says what.
+    case failed = "internal"
+  }
+
+  public let code: Code
+  /// The option that cannot be used, where it is one.
+  public let setting: String?
+  /// What happened, where, and what to do.
+  public let description: String
+
+  init(_ code: Code, _ description: String, setting: String? = nil) {
+    self.code = code
+    self.setting = setting
+    self.description = description
+  }
+}
+
+/// How a model is loaded.
+public struct ModelOptions: Sendable {
+  /// The name by which requests name it; nil for the folder's.
+  public var id: String?
+  /// Whether the model reasons where nobody says; nil leaves it to its template.
+  public var thinking: Bool?
+  /// Whether the weights for images and audio are read when the first one comes.
+  public var lazyEncoders: Bool
+  /// Answers that are computed together.
+  public var maxSequences: Int
+  /// Most tokens of a conversation; nil for the model's own limit, or less if memory is short.
+  public var maxContext: Int?
+
+  public init(
+    id: String? = nil, thinking: Bool? = nil, lazyEncoders: Bool = true, maxSequences: Int = 4,
+    maxContext: Int? = nil
+  ) {
+    self.id = id
+    self.thinking = thinking
+    self.lazyEncoders = lazyEncoders
+    self.maxSequences = maxSequences
+    self.maxContext = maxContext
+  }
+}
+
+/// Where and for whom a model is served.
+public struct ServerOptions: Sendable {
+  /// A numeric address, or `localhost`. One that other machines reach needs keys.
+  public var host: String
+  /// 0 takes a free port.
+  public var port: Int
+  /// The name by which requests name the model; nil for the one that it was loaded with.
+  public var modelID: String?
+  /// Most requests that wait; one more is told to come again. Nil for 64.
+  public var queueLimit: Int?
+  /// With keys, requests must send one of them.
+  public var apiKeys: [String]
+  /// Web pages that may use the server beside its own, as browsers write them: `https://example.org`.
+  public var origins: [String]
+
+  public init(
+    host: String = "127.0.0.1", port: Int = 0, modelID: String? = nil, queueLimit: Int? = nil,
+    apiKeys: [String] = [], origins: [String] = []
+  ) {
+    self.host = host
+    self.port = port
+    self.modelID = modelID
+    self.queueLimit = queueLimit
+    self.apiKeys = apiKeys
+    self.origins = origins
+  }
+}
+
+/// A model in memory. It can be used from any thread and task; it is freed by `unload`, or with the last reference.
+///
+/// ```swift
+/// let model = try await Model.load(folder: "models/Qwen3-0.6B-4bit")
+/// let chat = try model.chat(system: "Be brief.")
+/// for try await piece in chat.send("Why is the sky blue?") {
+///   if case .text(let text) = piece { print(text, terminator: "") }
+/// }
+/// ```
+public final class Model: Sendable {
+  let hosted: HostedModel
+
+  /// Opens a folder with an MLX or Hugging Face model, and blocks until it is in memory.
+  ///
+  /// - Throws: with a code and words that say what is wrong with the folder, the machine or the options.
+  public init(folder: String, options: ModelOptions = ModelOptions()) throws(MLXServeError) {
+    hosted = try HostedModel(folder, options)
+  }
+
+  /// The same without blocking the caller.
+  public static func load(folder: String, options: ModelOptions = ModelOptions()) async throws -> Model {
+    try await onThread { try Model(folder: folder, options: options) }
+  }
+
+  /// The name by which requests name it.
+  public var id: String { hosted.id }
+
+  /// Most tokens of a conversation, or of a prompt and what follows it.
+  public var contextLength: Int { hosted.contextLength }
+
+  /// Text that goes on from a prompt, without the model's chat template.
+  public func generate(_ prompt: String, options: AnswerOptions = AnswerOptions()) -> Answer {
+    Answer(hosted) { try $0.complete(prompt, options) }
+  }
+
+  /// A new conversation.
+  ///
+  /// - Throws: for a model without a chat template, and for a schema that is none.
+  public func chat(system: String? = nil, options: AnswerOptions = AnswerOptions()) throws(MLXServeError)
+    -> Chat
+  {
+    try Chat(hosted, system: system, options)
+  }
+
+  /// Serves the model over HTTP, with all routes of `mlxserve serve`, until the server is stopped or unreferenced.
+  public func serve(_ options: ServerOptions = ServerOptions()) throws(MLXServeError) -> ModelServer {
+    ModelServer(hosted: try HostedServer(hosted, options))
+  }
+
+  /// Frees the memory. Answers under way end with an error; stop servers first. Blocks for two seconds at most.
+  public func unload() { hosted.close() }
+}
+
+/// A model that is served over HTTP.
+public final class ModelServer: Sendable {
+  private let hosted: HostedServer
+
+  init(hosted: HostedServer) { self.hosted = hosted }
+
+  /// Where clients find it, without the `/v1` of OpenAI's: `http://127.0.0.1:58291`.
+  public var baseURL: String { hosted.baseURL }
+
+  /// Ends it: answers under way get a last word.
+  public func stop() { hosted.stop() }
+}
+
+/// How an answer is made.
+public struct AnswerOptions: Sendable {
+  /// Most tokens; nil for what the context leaves.
+  public var maxTokens: Int?
+  /// 0 always takes the likeliest token; nil for what the model's authors recommend.
+  public var temperature: Double?
+  /// The same seed gives the same answer; nil for another one each time.
+  public var seed: UInt64?
+  /// Texts that end an answer; they are not part of it.
+  public var stops: [String]
+  /// Whether the model reasons, where its template has a switch for that; nil for the model's own.
+  public var thinking: Bool?
+  /// JSON Schema, as text, that every answer of a conversation fits.
+  public var schema: String?
+
+  public init(
+    maxTokens: Int? = nil, temperature: Double? = nil, seed: UInt64? = nil, stops: [String] = [],
+    thinking: Bool? = nil, schema: String? = nil
+  ) {
+    self.maxTokens = maxTokens
+    self.temperature = temperature
+    self.seed = seed
+    self.stops = stops
+    self.thinking = thinking
+    self.schema = schema
+  }
+}
+
+/// A part of an answer.
+public enum AnswerPiece: Sendable, Equatable {
+  /// What the model thinks before it answers.
+  case reasoning(String)
+  case text(String)
+  /// The last piece: whether the answer ended by itself, and not because no more tokens were allowed.
+  case end(isComplete: Bool)
+}
+
+/// An answer as it comes. The model goes on as fast as it can; leaving the loop, or cancelling its task, ends it.
+public struct Answer: AsyncSequence, Sendable {
+  public typealias Element = AnswerPiece
+  public typealias AsyncIterator = AsyncThrowingStream<AnswerPiece, any Error>.AsyncIterator
+
+  let pieces: AsyncThrowingStream<AnswerPiece, any Error>
+
+  public func makeAsyncIterator() -> AsyncIterator { pieces.makeAsyncIterator() }
+
+  /// All of its text, without the reasoning.
+  public var text: String {
+    get async throws {
+      var whole = ""
+      for try await case .text(let text) in self { whole += text }
+      return whole
+    }
+  }
+}
+
+/// A conversation. Messages that are sent at a time are answered one after the other.
+public final class Chat: Sendable {
+  private let hosted: HostedModel
+  private let turns: Conversation
+
+  init(_ hosted: HostedModel, system: String?, _ options: AnswerOptions) throws(MLXServeError) {
+    self.hosted = hosted
+    turns = try Conversation(hosted, system: system, options)
+  }
+
+  /// Says something, and gets the model's answer. What gets no answer stays out of the conversation.
+  public func send(_ text: String) -> Answer {
+    Answer(hosted) { [turns] in try turns.send(text, $0) }
+  }
+}

@@ -1,0 +1,491 @@
+"""The cases of lib_mlx: run.py LIBRARY [NAME-PART] [--sanitizer NAME]. The last line says how many passed.
+
+LIBRARY is the shared library. Cases in C are in library.c; those in Python use ctypes, and cffi where it is installed.
+With --sanitizer address or thread the library was built with it, and so is library.c. Cases that go through a sample
+otherwise take --long."""
+
+import ctypes
+import difflib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "Sources" / "CAPI"
+DEMO = ROOT / "Fixtures" / "models" / "demo"
+HEADER = (SOURCES / "lib_mlx.h").read_text()
+CHAT = json.dumps({"model": "demo", "max_tokens": 4, "messages": [{"role": "user", "content": "Hi"}]}).encode()
+
+LIBRARY = pathlib.Path(sys.argv[1]).resolve()
+SANITIZER = sys.argv[sys.argv.index("--sanitizer") + 1] if "--sanitizer" in sys.argv else None
+IS_LONG = "--long" in sys.argv
+
+
+class Skipped(Exception):
+    pass
+
+
+def compiler(*names):
+    for name in names:
+        if shutil.which(name):
+            return name
+    raise Skipped(f"there is no {' or '.join(names)}")
+
+
+# MARK: In C
+
+_programs = {}
+
+
+def c_program(folder):
+    """library.c, linked with the library by what pkg-config says."""
+    if "c" not in _programs:
+        # The sanitizers' runtimes of Swift and of GCC do not go together.
+        cc = compiler("clang") if SANITIZER else compiler("gcc", "cc", "clang")
+        out = folder / "library"
+        # In the build folder the library has no soname, and is named as the linker wants it.
+        flags = [f"-fsanitize={SANITIZER}"] if SANITIZER else []
+        subprocess.run(
+            [cc, "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", *flags, "-I", SOURCES,
+             ROOT / "Tests" / "Library" / "library.c", LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-pthread", "-o", out],
+            check=True)
+        _programs["c"] = out
+    return _programs["c"]
+
+
+def in_c(name, *more, seconds=600):
+    def test(folder):
+        environment = dict(os.environ)
+        if SANITIZER:
+            environment["SANITIZED"] = SANITIZER
+            environment["TSAN_OPTIONS"] = f"suppressions={ROOT / 'Tests' / 'thread-sanitizer.txt'} exitcode=66"
+            environment["LSAN_OPTIONS"] = f"suppressions={ROOT / 'Tests' / 'leak-sanitizer.txt'}"
+        done = subprocess.run(
+            [c_program(folder), name, DEMO, *more], env=environment, timeout=seconds, capture_output=True, text=True)
+        assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}{done.stderr[-6000:]}"
+        return done.stderr.strip().splitlines()[-1] if done.stderr.strip() else None
+    test.__name__ = f"test_in_c_{name}"
+    return test
+
+
+# MARK: The header and the file
+
+def test_header_is_what_the_compiler_emits(folder):
+    """The declarations of lib_mlx.h, against those that swiftc makes of the Swift functions."""
+    swiftc = compiler("swiftc")
+    source = (SOURCES / "LibraryFunctions.swift").read_text()
+    aliases = re.findall(r"public typealias [^\n]+\n?[^\n]*->[^\n]+\n", source)
+    functions = re.findall(r"@_cdecl\(\"\w+\"\)\npublic func [^{]+", source)
+    assert len(aliases) == 2 and len(functions) > 9, (len(aliases), len(functions))
+    bodies = "".join(aliases) + "".join(
+        f"{text.rstrip()} {{ {'return nil' if '->' in text else ''} }}\n" for text in functions)
+    (folder / "functions.swift").write_text(bodies)
+    subprocess.run(
+        [swiftc, "-parse-as-library", "-emit-module", "-module-name", "CAPI", "-o", folder / "CAPI.swiftmodule",
+         "-emit-objc-header-path", folder / "emitted.h", folder / "functions.swift"], check=True)
+    emitted = re.findall(r"^SWIFT_EXTERN (.*?\));?(?: SWIFT.*)?;?$", (folder / "emitted.h").read_text(), re.M)
+    ours = re.findall(r"^LIB_MLX_EXPORT (.*?\));$", HEADER, re.M | re.S)
+    plain = {"lib_mlx_log_callback": "void(*)(int32_t,char*,void*)",
+             "lib_mlx_chunk_callback": "int32_t(*)(uint8_t*,int64_t,void*)"}
+
+    def shape(declaration):
+        """The types alone: result, name, parameters."""
+        text = re.sub(r"\b(const|_Nullable|_Nonnull|SWIFT_NOEXCEPT)\b", "", " ".join(declaration.split()))
+        result, name, parameters = re.match(r"(.*?)\b(lib_mlx_\w+)\s*\((.*)\)$", text.strip()).groups()
+        depth, parts, part = 0, [], ""
+        for character in parameters:
+            depth += {"(": 1, ")": -1}.get(character, 0)
+            if character == "," and depth == 0:
+                parts.append(part)
+                part = ""
+            else:
+                part += character
+        types = []
+        for part in parts + [part]:
+            part = re.sub(r"\(\s*\*\s*\w+\s*\)", "(*)", part)
+            for alias, meaning in plain.items():
+                part = re.sub(rf"\b{alias}\b.*", meaning, part)
+            if "(*)" not in part:
+                part = re.sub(r"(\*|\s)\s*\w+$", r"\1", part.strip()) if part.strip() != "void" else "void"
+            types.append(re.sub(r"\s", "", part))
+        return f"{re.sub(chr(92) + 's', '', result)} {name}({', '.join(types)})"
+
+    # Pointers without names in the callbacks of the header are the typedefs'.
+    for alias, meaning in plain.items():
+        found = re.search(rf"typedef (\w+) \(\*{alias}\)\((.*?)\);", HEADER, re.S)
+        types = [re.sub(r"\s", "", re.sub(r"(\*|\s)\s*\w+$", r"\1", re.sub(r"\bconst\b", "", part).strip()))
+                 for part in found[2].split(",")]
+        assert f"{found[1]}(*)({','.join(types)})" == meaning, (alias, types)
+    left, right = sorted(map(shape, emitted)), sorted(map(shape, ours))
+    assert left == right, "\n".join(difflib.unified_diff(left, right, "compiler", "lib_mlx.h", lineterm=""))
+    return f"{len(left)} functions"
+
+
+def test_header_compiles_everywhere(folder):
+    gcc, plus = compiler("gcc", "cc", "clang"), compiler("g++", "c++", "clang++")
+    (folder / "empty.c").write_text('#include "lib_mlx.h"\nint main(void) { lib_mlx_free(0); return LIB_MLX_ABI != 1; }\n')
+    shutil.copy(folder / "empty.c", folder / "empty.cc")
+    for command in ([gcc, "-std=c99", "empty.c"], [gcc, "-std=c2x", "empty.c"], [plus, "-std=c++20", "empty.cc"]):
+        subprocess.run(
+            command + ["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", "-I", SOURCES], cwd=folder, check=True)
+
+
+def test_header_is_what_ffigen_reads(folder):
+    """Only what generators of bindings understand: includes of stdint.h, plain defines, typedefs of functions."""
+    code = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.S)
+    assert re.findall(r"#include\s+(.*)", code) == ["<stdint.h>"]
+    for word in ("struct", "union", "enum", "...", "inline", "long", "unsigned", "size_t", "bool"):
+        assert not re.search(rf"(?<!\w){re.escape(word)}(?!\w)", code.split("extern \"C\" {")[1]), word
+
+
+def test_only_its_own_symbols_are_exported(folder):
+    if SANITIZER or LIBRARY.parent.name == "debug" or "debug" in LIBRARY.parts:
+        raise Skipped("the library was not linked by 'make library'")
+    nm = compiler("nm")
+    lines = subprocess.run([nm, "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout
+    # Small letters are local: the linker leaves some in the table, and nobody can be bound to them.
+    names = {words[-1].split("@")[0] for words in map(str.split, lines.splitlines()) if words[-2].isupper()}
+    names -= {"LIB_MLX_1"}
+    declared = set(re.findall(r"\b(lib_mlx_\w+)\(", HEADER)) - {"lib_mlx_log_callback", "lib_mlx_chunk_callback"}
+    assert names == declared, names ^ declared
+    needed = subprocess.run(["readelf", "-d", LIBRARY], check=True, capture_output=True, text=True).stdout
+    libraries = set(re.findall(r"NEEDED.*\[(.*?)\.so", needed))
+    assert libraries <= {"libc", "libm", "libstdc++", "libgcc_s", "ld-linux-x86-64", "ld-linux-aarch64"}, libraries
+    assert re.search(r"SONAME.*\[liblib_mlx\.so\.1\]", needed), needed
+    return f"{LIBRARY.stat().st_size / 1e6:.1f} MB, needs {', '.join(sorted(libraries))}"
+
+
+def test_the_example_in_c(folder):
+    """docs/examples/ask.c, by what pkg-config says where 'make library' has made that."""
+    cc = compiler("gcc", "cc", "clang")
+    source, config = ROOT / "docs" / "examples" / "ask.c", LIBRARY.parent / "pkgconfig"
+    flags = ["-I", SOURCES, str(LIBRARY)]
+    if config.is_dir() and shutil.which("pkg-config"):
+        flags = subprocess.run(
+            ["pkg-config", "--cflags", "--libs", "lib_mlx"], env={**os.environ, "PKG_CONFIG_PATH": str(config)},
+            check=True, capture_output=True, text=True).stdout.split()
+    subprocess.run(
+        [cc, "-Wall", "-Wextra", "-Werror", str(source), *flags, f"-Wl,-rpath,{LIBRARY.parent}", "-o", folder / "ask"],
+        check=True)
+    done = subprocess.run([folder / "ask", DEMO, "Is Paris in France?"], check=True, capture_output=True, text=True)
+    assert done.stdout.startswith("data: {") and done.stdout.rstrip().endswith("data: [DONE]"), done.stdout[-300:]
+    assert len(source.read_text().splitlines()) <= 40
+    return f"with {'pkg-config' if config.is_dir() else 'paths'}"
+
+
+# MARK: In Python
+
+def ctypes_library():
+    library = ctypes.CDLL(str(LIBRARY))
+    for name in re.findall(r"char \*(lib_mlx_\w+)\(", HEADER):
+        # Not c_char_p: it would copy the text and lose the pointer that is to be freed.
+        getattr(library, name).restype = ctypes.c_void_p
+    for name in ("start_server", "stop_server", "server_status", "unload_model"):
+        getattr(library, "lib_mlx_" + name).argtypes = [ctypes.c_int64] + [ctypes.c_char_p] * (name == "start_server")
+    chunk = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_uint8), ctypes.c_int64, ctypes.c_void_p)
+    library.lib_mlx_request.argtypes = [
+        ctypes.c_int64, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64, chunk, ctypes.c_void_p]
+    library.lib_mlx_free.argtypes = [ctypes.c_void_p]
+    library.lib_mlx_free.restype = None
+    library.Chunk = chunk
+    return library
+
+
+def call(library, name, *arguments):
+    pointer = getattr(library, "lib_mlx_" + name)(*arguments)
+    try:
+        return json.loads(ctypes.string_at(pointer))
+    finally:
+        library.lib_mlx_free(pointer)
+
+
+def in_python(function):
+    """Runs a case in a process of its own: a library stays loaded, and so does what it has done to a process."""
+    def test(folder):
+        environment = dict(os.environ)
+        if SANITIZER:
+            if sys.platform != "linux":
+                raise Skipped("the sanitizer's runtime is preloaded on Linux only")
+            clang = compiler("clang")
+            name = {"address": "asan", "thread": "tsan"}[SANITIZER]
+            runtime = subprocess.run(
+                [clang, f"-print-file-name=libclang_rt.{name}.so"], capture_output=True, text=True).stdout.strip()
+            if not os.path.exists(runtime):
+                runtime = subprocess.run(
+                    [clang, f"-print-file-name=libclang_rt.{name}-{os.uname().machine}.so"], capture_output=True,
+                    text=True).stdout.strip()
+            if not os.path.exists(runtime):
+                raise Skipped(f"the toolchain has no shared runtime of the {SANITIZER} sanitizer")
+            environment |= {
+                "LD_PRELOAD": runtime, "SANITIZED": SANITIZER, "ASAN_OPTIONS": "detect_leaks=0",
+                "TSAN_OPTIONS": f"suppressions={ROOT / 'Tests' / 'thread-sanitizer.txt'} exitcode=66"}
+        done = subprocess.run(
+            [sys.executable, __file__, str(LIBRARY), "--inside", function.__name__]
+            + (["--long"] if IS_LONG else []), env=environment, capture_output=True, text=True, timeout=900)
+        if done.returncode == 77:
+            raise Skipped(done.stdout.strip())
+        assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}{done.stderr[-6000:]}"
+        return done.stdout.strip()
+    test.__name__, test.inside = function.__name__, function
+    return test
+
+
+def load(library, **more):
+    answer = call(library, "load_model", json.dumps({"model_path": str(DEMO), **more}).encode())
+    assert answer["ok"], answer
+    return answer["handle"]
+
+
+@in_python
+def test_in_ctypes():
+    library = ctypes_library()
+    handle = load(library, model_id="demo")
+    started = call(library, "start_server", handle, b'{"host":"127.0.0.1","port":0,"queue_limit":1}')
+    assert started == {"ok": True, "handle": handle, "server": {
+        "host": "127.0.0.1", "port": started["server"]["port"],
+        "base_url": f"http://127.0.0.1:{started['server']['port']}", "model_id": "demo", "status": "running"}}, started
+    from urllib.request import Request, urlopen
+    base = started["server"]["base_url"]
+    served = json.load(urlopen(Request(base + "/v1/chat/completions", CHAT, {"content-type": "application/json"})))
+    pieces = []
+
+    @library.Chunk
+    def take(piece, count, _):
+        pieces.append(bytes(piece[:count]))
+        return 0
+
+    direct = call(library, "request", handle, b"POST", b"/v1/chat/completions", CHAT, len(CHAT), take, None)
+    assert direct["status"] == 200 and direct["headers"]["content-type"] == "application/json", direct
+    answers = [served, json.loads(b"".join(pieces))]
+    assert answers[0]["usage"]["input_tokens"] == answers[1]["usage"]["input_tokens"] > 0
+    assert call(library, "unload_model", handle) == {"ok": True, "handle": handle, "status": "unloaded"}
+    assert call(library, "server_status", handle)["error"]["code"] == "invalid_handle"
+
+
+@in_python
+def test_thinking_is_the_templates_switch():
+    """C20: what the model's owner says holds where a request says nothing."""
+    library = ctypes_library()
+    counts = {}
+    for owner in (True, False):
+        handle = load(library, thinking_enabled=owner, model_id="demo")
+        for request in (None, True, False):
+            body = json.loads(CHAT) | ({} if request is None else {"thinking": request})
+            text = json.dumps(body).encode()
+            answer = call(
+                library, "request", handle, b"POST", b"/v1/chat/completions", text, -1, library.Chunk(), None)
+            counts[owner, request] = json.loads(answer["body"])["usage"]["prompt_tokens"]
+        call(library, "unload_model", handle)
+    assert counts[True, None] == counts[True, True] == counts[False, True], counts
+    assert counts[False, None] == counts[False, False] == counts[True, False], counts
+    assert counts[True, True] != counts[True, False], "the demo's template has a switch"
+
+
+@in_python
+def test_in_cffi():
+    try:
+        import cffi
+    except ImportError:
+        print("cffi is not installed")
+        sys.exit(77)
+    ffi = cffi.FFI()
+    code = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.S)
+    code = "\n".join(line for line in code.splitlines() if not line.startswith("#"))
+    ffi.cdef(code.replace("LIB_MLX_EXPORT ", "").replace('extern "C" {', "").replace("\n}\n", "\n"))
+    library = ffi.dlopen(str(LIBRARY))
+    lines = []
+
+    @ffi.callback("lib_mlx_log_callback")
+    def log(level, line, _):
+        lines.append((level, ffi.string(line).decode()))
+
+    def text(pointer):
+        owned = ffi.gc(pointer, library.lib_mlx_free)
+        return json.loads(ffi.string(owned))
+
+    assert text(library.lib_mlx_configure(b'{"log_level":"info","memory_limit":"1G"}'))["ok"]
+    assert text(library.lib_mlx_set_log_callback(log, ffi.NULL))["ok"]
+    for _ in range(10):
+        loaded = text(library.lib_mlx_load_model(json.dumps({"model_path": str(DEMO)}).encode()))
+        answer = text(library.lib_mlx_request(
+            loaded["handle"], b"POST", b"/v1/chat/completions", CHAT, len(CHAT), ffi.NULL, ffi.NULL))
+        assert answer["status"] == 200, answer
+        assert text(library.lib_mlx_unload_model(loaded["handle"]))["status"] == "unloaded"
+    assert text(library.lib_mlx_set_log_callback(ffi.NULL, ffi.NULL))["ok"]
+
+
+@in_python
+def test_a_limit_that_is_too_small_holds_nothing():
+    library = ctypes_library()
+    assert call(library, "configure", b'{"memory_limit":4096}')["ok"]
+    for _ in range(3):
+        answer = call(library, "load_model", json.dumps({"model_path": str(DEMO)}).encode())
+        assert answer["error"]["code"] == "out_of_memory", answer
+    assert call(library, "configure", b'{"memory_limit":"1G","threads":2}')["ok"]
+    handle = load(library)
+    assert call(library, "configure", b'{"threads":1}')["error"]["code"] == "busy"
+    call(library, "unload_model", handle)
+    assert len(os.listdir("/proc/self/task")) < 4 if sys.platform == "linux" else True
+
+
+@in_python
+def test_broken_folders_have_their_codes():
+    library = ctypes_library()
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder) / "m"
+        weights = next(name for name in os.listdir(DEMO) if name.endswith(".safetensors"))
+
+        def code():
+            answer = call(library, "load_model", json.dumps({"model_path": str(place)}).encode())
+            assert not answer["ok"], answer
+            return answer["error"]["code"]
+
+        def fresh():
+            shutil.rmtree(place, ignore_errors=True)
+            shutil.copytree(DEMO, place)
+
+        place.mkdir()
+        assert code() == "model_not_found"
+        fresh()
+        config = json.loads((place / "config.json").read_text())
+        (place / "config.json").write_text(json.dumps(config | {"model_type": "mamba9"}))
+        assert code() == "model_unsupported"
+        (place / "config.json").write_text("{")
+        assert code() == "model_corrupt"
+        fresh()
+        whole = (place / weights).read_bytes()
+        for cut in (0, 4, 100, len(whole) // 2, len(whole) - 1):
+            (place / weights).write_bytes(whole[:cut])
+            assert code() == "model_corrupt", cut
+        # A dtype that the tensor's size does not fit.
+        (place / weights).write_bytes(whole.replace(b'"U32"', b'"F64"', 1).replace(b'"BF16"', b'"F64" ', 1))
+        assert code() == "model_corrupt"
+        fresh()
+        (place / "tokenizer.json").write_text("[]")
+        assert code() == "model_corrupt"
+        fresh()
+        (place / "tokenizer.json").unlink()
+        assert code() in ("model_corrupt", "model_not_found")
+
+
+@in_python
+def test_status_does_not_wait():
+    """C18, C12: looked at while others load, start and unload."""
+    library = ctypes_library()
+    handle = load(library)
+    slowest, goes_on = 0, True
+
+    def others():
+        while goes_on:
+            other = load(library, max_sequences=2)
+            call(library, "start_server", other, b"{}")
+            call(library, "unload_model", other)
+
+    threads = [threading.Thread(target=others) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(300):
+        begin = time.monotonic()
+        assert call(library, "server_status", handle)["model"]["status"] == "ready"
+        slowest = max(slowest, time.monotonic() - begin)
+        time.sleep(0.002)
+    goes_on = False
+    for thread in threads:
+        thread.join()
+    print(f"slowest {slowest * 1e3:.1f} ms")
+
+
+@in_python
+def test_a_hundred_times_in_python():
+    library = ctypes_library()
+    for round in range(100):
+        handle = load(library)
+        assert call(library, "start_server", handle, b"{}")["ok"]
+        if round % 10 == 0:
+            call(library, "request", handle, b"POST", b"/v1/chat/completions", CHAT, -1, library.Chunk(), None)
+        assert call(library, "unload_model", handle)["ok"]
+        if round == 25 and sys.platform == "linux":
+            before = len(os.listdir("/proc/self/fd")), resident()
+    if sys.platform == "linux":
+        after = len(os.listdir("/proc/self/fd")), resident()
+        assert after[0] == before[0], (before, after)
+        assert os.environ.get("SANITIZED") or after[1] < before[1] * 1.05 + (1 << 20), (before, after)
+        print(f"resident {before[1] >> 10} KiB after a quarter, {after[1] >> 10} KiB at the end")
+
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+@in_python
+def test_two_copies_do_not_disturb_each_other():
+    """C36, C37: opened twice, closed, and a copy of the file beside it."""
+    first = ctypes_library()
+    handle = load(first)
+    import _ctypes
+    for _ in range(3):
+        again = ctypes.CDLL(str(LIBRARY))
+        _ctypes.dlclose(again._handle)
+    assert call(first, "server_status", handle)["ok"]
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder) / "copy.so"
+        shutil.copy(LIBRARY, copy)
+        second = ctypes.CDLL(str(copy))
+        for name in ("lib_mlx_load_model", "lib_mlx_server_status", "lib_mlx_unload_model"):
+            getattr(second, name).restype = ctypes.c_void_p
+        second.lib_mlx_free.argtypes = [ctypes.c_void_p]
+        other = load(second)
+        assert other == 1 and handle == 1
+        assert call(second, "unload_model", ctypes.c_int64(other))["ok"]
+        assert call(first, "server_status", handle)["ok"]
+        assert call(first, "unload_model", handle)["ok"]
+
+
+TESTS = [
+    test_header_is_what_the_compiler_emits, test_header_compiles_everywhere, test_header_is_what_ffigen_reads,
+    test_only_its_own_symbols_are_exported, test_the_example_in_c,
+    in_c("whole"), in_c("bad"), in_c("requests"), in_c("several"), in_c("queue"), in_c("streaming"), in_c("forking"),
+    in_c("manners"), in_c("logging"), in_c("small"), in_c("again", "1000" if IS_LONG else "100", seconds=3600),
+    in_c("storm", "60" if IS_LONG else "5"),
+    test_in_ctypes, test_in_cffi, test_thinking_is_the_templates_switch, test_a_limit_that_is_too_small_holds_nothing,
+    test_broken_folders_have_their_codes, test_status_does_not_wait, test_a_hundred_times_in_python,
+    test_two_copies_do_not_disturb_each_other,
+]
+
+
+def main():
+    if "--inside" in sys.argv:
+        name = sys.argv[sys.argv.index("--inside") + 1]
+        next(test for test in TESTS if test.__name__ == name).inside()
+        return 0
+    part = sys.argv[2] if len(sys.argv) > 2 and not sys.argv[2].startswith("--") else ""
+    passed, failed = 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for test in TESTS:
+            name = test.__name__
+            if part not in name:
+                continue
+            begin = time.monotonic()
+            try:
+                note = test(pathlib.Path(folder))
+                passed += 1
+                print(f"ok    {name} ({time.monotonic() - begin:.2f} s){f': {note}' if note else ''}", flush=True)
+            except Skipped as reason:
+                print(f"SKIPPED  {name}: {reason}", flush=True)
+            except Exception:
+                failed += 1
+                print(f"FAIL  {name}\n{traceback.format_exc()}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
