@@ -19,7 +19,13 @@ CLIENTS    := .venv-clients
 # One file, without symbols and without a Swift runtime to install; Apple's systems bring the runtime along.
 ifeq ($(shell uname -s),Linux)
 LINK       := --static-swift-stdlib -Xlinker -s
+LIB        := liblib_mlx.so
+SONAME     := liblib_mlx.so.1
+else
+LIB        := liblib_mlx.dylib
+SONAME     := $(LIB)
 endif
+STAGE      := .build/library
 
 # `make fuzz`: seconds for each target, or inputs if they are fewer; which ones (all by default); with `address`, memory
 # is watched too. `make soak`: how long, how much, beside what; `make storm`: how long.
@@ -31,13 +37,17 @@ MINUTES    ?= 10
 REQUESTS   ?= 10000
 IDLE       ?= 1000
 
+# `make release`: where to, and whether to build twice and compare.
+RELEASE    ?= .build-release
+TWICE      ?=
+
 # `make differential`: how many random cases of each subject, and which subjects (all by default).
 COUNT      ?= 2000
 SEED       ?= 1
 SUBJECT    ?=
 
-.PHONY: help toolchain build run test test-release sdk-test client-test venv reliability soak storm differential fuzz check format sanitize bench \
-  install clean
+.PHONY: help toolchain build library pkg-config library-test library-sanitize run test test-release sdk-test client-test venv reliability soak storm differential fuzz check format sanitize bench page \
+  release install clean
 
 help:                ## list these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +64,27 @@ toolchain:
 
 build: toolchain     ## build the release binary, .build/release/mlxserve
 	$(SWIFT) build -c release $(LINK) --product mlxserve
+
+library: toolchain   ## build lib_mlx for C and all that can call it, with header and pkg-config, in .build/library
+	MLXSERVE_LIBRARY=1 $(SWIFT) build -c release --product lib_mlx
+	install -d $(STAGE)/include $(STAGE)/lib/pkgconfig
+	install -m 644 Sources/CAPI/lib_mlx.h $(STAGE)/include
+	@# By a new file: a program may have the old one mapped.
+	rm -f $(STAGE)/lib/$(LIB)*
+	install -m 755 .build/release/$(LIB) $(STAGE)/lib/$(SONAME)
+	@[ $(SONAME) = $(LIB) ] || ln -sf $(SONAME) $(STAGE)/lib/$(LIB)
+	@$(MAKE) --no-print-directory pkg-config AT=$(STAGE) PLACE=$(CURDIR)/$(STAGE)
+
+pkg-config:
+	@version=$$(sed -n 's/.*static let text = "\(.*\)".*/\1/p' Sources/Platform/Version.swift); \
+	  sed "s|@PREFIX@|$(PLACE)|; s|@VERSION@|$$version|" Sources/CAPI/lib_mlx.pc > $(AT)/lib/pkgconfig/lib_mlx.pc
+
+library-test: library ## run the cases of lib_mlx from C and Python
+	@if command -v $(PYTHON) >/dev/null 2>&1; then \
+	  $(MAKE) venv && $(VENV)/bin/python Tests/Library/run.py $(STAGE)/lib/$(LIB); \
+	else \
+	  echo "SKIPPED: there is no $(PYTHON), so lib_mlx was not tried."; \
+	fi
 
 run: build           ## serve the demo model on 127.0.0.1:8080 (MODEL=DIR, PORT=N for another)
 	$(BINARY) serve --model $(MODEL) --host $(HOST) --port $(PORT) --examples
@@ -124,8 +155,14 @@ fuzz: toolchain      ## fuzz every parser with libFuzzer (SECONDS_EACH=60, INPUT
 	    $(if $(TARGET),--target $(TARGET)); \
 	fi
 
-check: toolchain     ## lint the format of all sources
+check: toolchain     ## lint the format of all sources; with OLD_SWIFT=PATH also compile with the oldest compiler that is claimed
 	$(SWIFT) format lint --recursive --strict --parallel Package.swift Sources Tests
+	@# A compiler of Swift $(MIN_SWIFT) beside the newer one, as swiftly and the archives of swift.org install them.
+	@old=$(or $(OLD_SWIFT),$$(command -v swift-$(MIN_SWIFT))); if [ -n "$$old" ]; then \
+	  $$old --version 2>/dev/null | head -n 1 && $$old build --scratch-path .build-old --product mlxserve; \
+	else \
+	  echo "SKIPPED: there is no swift-$(MIN_SWIFT) (OLD_SWIFT=PATH names one), so nothing was compiled with it."; \
+	fi
 
 format: toolchain    ## format all sources in place
 	$(SWIFT) format --in-place --recursive --parallel Package.swift Sources Tests
@@ -136,6 +173,12 @@ sanitize: toolchain  ## run the threaded modules under the thread sanitizer, and
 	LSAN_OPTIONS="suppressions=$(CURDIR)/Tests/leak-sanitizer.txt" \
 	  $(SWIFT) test --sanitize=address --scratch-path .build-asan --skip 'KernelSymbolTests|a_megabyte_of_anything|a megabyte of anything'
 
+library-sanitize: toolchain venv ## load and unload lib_mlx a hundred times from C and Python under the address and thread sanitizers
+	for name in address thread; do \
+	  $(SWIFT) build --sanitize=$$name $$([ $$name = thread ] && echo -Xswiftc -DTHREAD_SANITIZER) --scratch-path .build-$$name --product lib_mlx && \
+	  $(VENV)/bin/python Tests/Library/run.py .build-$$name/debug/$(LIB) --sanitizer $$name || exit 1; \
+	done
+
 bench: build         ## compare with llama.cpp on synthetic models (SHAPES, ROUNDS); writes docs/benchmarks
 	@[ -x $(BENCH_VENV)/bin/python ] || $(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check numpy gguf
@@ -145,9 +188,25 @@ bench: build         ## compare with llama.cpp on synthetic models (SHAPES, ROUN
 	  echo "llama-cpp-python cannot be installed: mlxserve is measured alone."
 	$(BENCH_VENV)/bin/python Fixtures/scripts/bench/compare.py $(BINARY) docs/benchmarks --shapes $(SHAPES) --rounds $(ROUNDS)
 
-install: build       ## copy the binary to $(PREFIX)/bin (PREFIX=/usr/local)
+page:                ## pack the files of the chat page, Sources/Server/Page/ui, into PageFiles.swift
+	$(PYTHON) Fixtures/scripts/page/embed.py
+
+release: toolchain   ## archives, package and image of the last commit, into RELEASE=.build-release; twice, compared, with TWICE=1
+	@rm -rf "$(RELEASE)" && mkdir -p "$(RELEASE)"
+	SWIFT=$(SWIFT) sh docs/deploy/package/release.sh $(RELEASE)
+	@[ -z "$(TWICE)" ] || { SWIFT=$(SWIFT) sh docs/deploy/package/release.sh $(RELEASE)/again >/dev/null && \
+	  cmp $(RELEASE)/SHA256SUMS $(RELEASE)/again/SHA256SUMS && echo "both builds are the same bytes"; }
+
+install: build       ## copy the binary, and lib_mlx if 'make library' has built it, to $(PREFIX) (PREFIX=/usr/local)
 	install -d $(or $(PREFIX),/usr/local)/bin
 	install -m 755 $(BINARY) $(or $(PREFIX),/usr/local)/bin/mlxserve
+	@if [ -d $(STAGE) ]; then \
+	  install -d $(or $(PREFIX),/usr/local)/include $(or $(PREFIX),/usr/local)/lib/pkgconfig && \
+	  install -m 644 $(STAGE)/include/lib_mlx.h $(or $(PREFIX),/usr/local)/include && \
+	  rm -f $(or $(PREFIX),/usr/local)/lib/$(LIB)* && \
+	  cp -P $(STAGE)/lib/$(LIB)* $(or $(PREFIX),/usr/local)/lib && \
+	  $(MAKE) --no-print-directory pkg-config AT=$(or $(PREFIX),/usr/local) PLACE=$(or $(PREFIX),/usr/local); \
+	fi
 
 clean:               ## remove everything that was built
-	rm -rf .build .build-tsan .build-asan .build-fuzz $(VENV) $(CLIENTS)
+	rm -rf .build .build-tsan .build-asan .build-address .build-thread .build-release .build-fuzz $(VENV) $(CLIENTS)

@@ -44,7 +44,10 @@ let modules: [(name: String, imports: [String])] = [
   ("Tokenizers", ["JSON"]),
   ("Fetch", ["HTTP", "Platform"]),
   ("Compute", ["KernelTypes", "Platform"] + kernelModules.map(\.name)),
+  ("Hub", ["Fetch", "JSON", "Platform"]),
   ("Checkpoint", ["Compute", "JSON", "Platform"]),
+  ("Vectors", ["Compute", "KernelTypes", "Tokenizers", "JSON", "Platform"]),
+  ("Search", ["Vectors", "JSON", "Platform"]),
   ("Grammar", ["Tokenizers", "JSON"]),
   ("Decoding", ["Grammar", "Tokenizers", "Sampling", "JSON"]),
   ("Chat", ["Grammar", "Jinja", "Tokenizers", "JSON"]),
@@ -65,30 +68,65 @@ let modules: [(name: String, imports: [String])] = [
   (
     "Server",
     [
-      "Pipeline", "Inference", "Chat", "Decoding", "Grammar", "Tokenizers", "OpenAI", "Sampling", "Fetch",
-      "Media", "HTTP", "JSON", "Platform",
+      "Pipeline", "Inference", "Search", "Vectors", "Chat", "Decoding", "Grammar", "Tokenizers", "OpenAI",
+      "Sampling", "Fetch",
+      "Hub", "Media", "HTTP", "JSON", "Platform",
     ]
   ),
   (
+    "MLXServe",
+    [
+      "Server", "Pipeline", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Models", "OpenAI",
+      "Sampling", "Tokenizers", "Media", "HTTP", "JSON", "Platform",
+    ]
+  ),
+  ("CAPI", ["MLXServe", "JSON", "Platform"]),
+  (
     "CLI",
     [
-      "Server", "Pipeline", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Tokenizers",
-      "OpenAI", "Sampling", "Fetch", "Media", "HTTP", "JSON", "Platform",
+      "Server", "Search", "Vectors", "Pipeline", "Inference", "Chat", "Checkpoint", "Compute", "Decoding",
+      "Tokenizers",
+      "OpenAI", "Sampling", "Fetch", "Hub", "Media", "HTTP", "JSON", "Platform",
     ]
   ),
 ]
 
 /// Modules that work on bytes and lanes. All others are under strict memory safety: a pointer in them would have to
 /// say `unsafe`, and CI treats the warning as an error.
-let lowLevel: Set = ["Platform", "HTTP", "Compute", "Checkpoint", "Decoding"]
+let lowLevel: Set = ["Platform", "HTTP", "Compute", "Checkpoint", "Decoding", "Vectors", "CAPI"]
 
-let tuned: Set = ["Compute", "Decoding", "Grammar", "Tokenizers", "Media", "JSON", "Jinja"]
+/// Files beside the sources that are not the compiler's: of the chat page, packed into `PageFiles.swift`, and of lib_mlx.
+let otherFiles = ["Server": ["Page/ui"], "CAPI": ["lib_mlx.h", "lib_mlx.map", "lib_mlx.pc"]]
+
+let tuned: Set = [
+  "Compute", "Decoding", "Grammar", "Tokenizers", "Media", "JSON", "Jinja", "Platform", "Vectors",
+]
 
 func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .init(stringLiteral: $0) } }
 
 func speed(of module: String) -> [SwiftSetting] { tuned.contains(module) ? optimised : strict }
 
 func safety(of module: String) -> [SwiftSetting] { lowLevel.contains(module) ? [] : [.strictMemorySafety()] }
+
+/// `make library`: lib_mlx brings its Swift runtime along, which `--static-swift-stdlib` does for executables alone, and
+/// shows nothing but its own functions, so that it can live beside another runtime. It stays loaded: its threads run in it.
+#if os(Linux)
+  let alone: [LinkerSetting] =
+    Context.environment["MLXSERVE_LIBRARY"] == nil
+    ? []
+    : [
+      .unsafeFlags(["-static-stdlib"]),
+      .unsafeFlags(
+        [
+          "-s", "--gc-sections", "--version-script=\(Context.packageDirectory)/Sources/CAPI/lib_mlx.map",
+          "-soname=liblib_mlx.so.1", "-z", "nodelete",
+        ].flatMap { ["-Xlinker", $0] }),
+    ]
+#else
+  let alone: [LinkerSetting] = []
+#endif
+
+func linking(of module: String) -> [LinkerSetting] { module == "CAPI" ? alone : [] }
 
 let kernelTargets: [Target] =
   [.target(name: "KernelTypes", swiftSettings: optimised)]
@@ -100,7 +138,9 @@ let kernelTargets: [Target] =
 let moduleTargets: [Target] = modules.map { module in
   .target(
     name: module.name, dependencies: dependencies(module.imports),
-    swiftSettings: speed(of: module.name) + safety(of: module.name))
+    exclude: otherFiles[module.name, default: []],
+    swiftSettings: speed(of: module.name) + safety(of: module.name),
+    linkerSettings: linking(of: module.name))
 }
 
 let testTargets: [Target] = modules.map { module in
@@ -111,9 +151,19 @@ let testTargets: [Target] = modules.map { module in
 
 let package = Package(
   name: "mlxserve",
-  platforms: [.macOS(.v15)],
+  platforms: [.macOS(.v15), .iOS(.v18)],
+  products: [
+    .executable(name: "mlxserve", targets: ["mlxserve"]),
+    // For Swift programs.
+    .library(name: "MLXServe", targets: ["MLXServe"]),
+    // For everything that can call C: `make library`.
+    .library(name: "lib_mlx", type: .dynamic, targets: ["CAPI"]),
+    .library(name: "lib_mlx-static", type: .static, targets: ["CAPI"]),
+  ],
   targets: kernelTargets + moduleTargets + testTargets + [
     .executableTarget(name: "mlxserve", dependencies: ["CLI"], swiftSettings: strict),
+    // What `docs/library.md` shows of the product MLXServe.
+    .executableTarget(name: "chat-example", dependencies: ["MLXServe"], path: "docs/examples/swift"),
     // `make differential`: answers random cases, which a script compares with what others make of them.
     .executableTarget(
       name: "differential",

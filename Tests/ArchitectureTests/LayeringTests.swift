@@ -28,6 +28,42 @@ private let systemModules: [String: Set<String>] = [
     }
   }
 
+  /// A row of the table of modules in `docs/architecture.md`.
+  private struct ModuleRow {
+    let level: Int
+    let modules: [String]
+    /// What the last column names: modules, and words for what is no module.
+    let imports: Set<String>
+
+    /// Nil for a line that is no such row.
+    init?(_ line: String) {
+      let cells = line.split(separator: "|").map { String($0.filter { $0 != "`" && $0 != " " }) }
+      guard cells.count == 4, let level = Int(cells[0]) else { return nil }
+      self.level = level
+      modules = cells[1].split(separator: ",").map(String.init)
+      imports = Set(cells[3].split(separator: ",").map(String.init))
+    }
+  }
+
+  @Test func `the table of modules in the architecture is the manifest's`() throws {
+    let page = try #require(DocumentPage.named("docs/architecture.md"))
+    let rows = page.lines.compactMap(ModuleRow.init)
+    var levels: [String: Int] = [:]
+    for row in rows { for module in row.modules { levels[module] = row.level } }
+    #expect(Set(levels.keys) == Set(Manifest.imports.keys))
+    for row in rows {
+      for module in row.modules {
+        let imports = Manifest.imports[module] ?? []
+        for below in imports { #expect(levels[below] ?? .max < row.level, "\(module) imports \(below)") }
+        // A row may sum up modules of one kind, or all of them.
+        if row.imports.contains(where: { $0.contains("everything") }) { continue }
+        let kinds = row.imports.filter { $0.hasSuffix("*") }.map { $0.dropLast() }
+        let summed = imports.filter { name in !kinds.contains { name.hasPrefix($0) } }
+        #expect(row.imports.intersection(Manifest.imports.keys) == summed, "\(module)")
+      }
+    }
+  }
+
   @Test func `every module imports only what the architecture allows`() {
     for file in SourceFile.all {
       guard let listed = Manifest.imports[file.module] else {
@@ -104,7 +140,8 @@ private let systemModules: [String: Set<String>] = [
         if SourceFile.importedModule(line) == "Dispatch" {
           #expect(file.name == "WorkerPool.swift", "\(file.name):\(number)")
         }
-        if line.contains("Task {") || line.contains(" async ") {
+        // What Swift programs are offered is asynchronous; behind it there are threads.
+        if file.module != "MLXServe", line.contains("Task {") || line.contains(" async ") {
           Issue.record("\(file.module)/\(file.name):\(number) uses Swift concurrency tasks")
         }
       }

@@ -93,7 +93,7 @@ import Testing
   /// The table of flags, read as text: `Flag(name: "port", ...`.
   private static let registered: Set<String> = {
     var names: Set<String> = []
-    for file in SourceFile.all where file.module == "CLI" && file.name == "Flags.swift" {
+    for file in SourceFile.all where file.module == "CLI" && file.name.hasSuffix("Flags.swift") {
       for (_, line) in file.code {
         guard let start = line.firstRange(of: "name: \"") else { continue }
         names.insert(String(line[start.upperBound...].prefix { $0 != "\"" }))

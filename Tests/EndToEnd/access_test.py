@@ -16,6 +16,8 @@ import time
 import anthropic
 import openai
 from prometheus_client.parser import text_string_to_metric_families
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 from server import DEMO, Server, parse
 
@@ -508,3 +510,132 @@ def test_metrics_stay_short_and_behind_the_key(s):
         assert value(families, "mlxserve_key_requests", "_total", key="alice") == 1
         assert value(families, "mlxserve_http_errors", "_total", code="invalid_api_key") == 1
         assert re.fullmatch("key-[0-9a-f]{8}|alice", families["mlxserve_key_requests"].samples[0].labels["key"])
+
+
+def key_file(folder, text):
+    path = pathlib.Path(folder) / "keys"
+    path.write_text(text)
+    path.chmod(0o600)
+    return path
+
+
+def test_a_key_that_is_gone_ends_what_it_runs(s):
+    """Streams, WebSockets and background responses of a key that SIGHUP takes away; those of others go on."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = key_file(folder, "alice: sk-old\nalice: sk-new\nbob: sk-bob\n")
+        other = Server(s.binary, "--api-key-file", str(path), "--test-hooks", "--step-delay-ms", "20", key="sk-new")
+        try:
+            def stream(key):
+                content = {"model": other.model, "messages": [{"role": "user", "content": "a"}], "stream": True,
+                           "ignore_eos": True, "max_tokens": 1500}
+                connection = other.connect()
+                data = json.dumps(content).encode()
+                connection.sendall(
+                    f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
+                    f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+                assert b"200 OK" in connection.recv(4096)
+                return connection
+
+            def is_cut(connection):
+                connection.settimeout(5)
+                try:
+                    deadline = time.monotonic() + 5
+                    while time.monotonic() < deadline:
+                        if not connection.recv(65536):
+                            return True
+                except ConnectionError:
+                    return True
+                return False
+
+            background = other.post(
+                "/v1/responses", {"model": other.model, "input": "a", "background": True, "max_output_tokens": 1500,
+                                  "ignore_eos": True}, ["Authorization: Bearer sk-old"])
+            assert background[0] == 200, background
+            identity = json.loads(background[2])["id"]
+            streams = {key: stream(key) for key in ("sk-old", "sk-new", "sk-bob")}
+            with connect(f"ws://{other.host}:{other.port}/v1/responses",
+                         additional_headers={"Authorization": "Bearer sk-old"}) as socket:
+                socket.send(json.dumps({"type": "response.create", "model": other.model, "input": "a",
+                                        "max_output_tokens": 1}))
+                assert json.loads(socket.recv(timeout=20))["type"] == "response.created"
+                path.write_text("alice: sk-new\nbob: sk-bob\n")
+                other.process.send_signal(signal.SIGHUP)
+                try:
+                    deadline = time.monotonic() + 10
+                    while time.monotonic() < deadline:
+                        socket.recv(timeout=10)
+                    raise AssertionError("the WebSocket is still open")
+                except ConnectionClosed:
+                    pass
+            assert is_cut(streams["sk-old"])
+            for key in ("sk-new", "sk-bob"):
+                assert b"data: " in streams[key].recv(65536), key
+                streams[key].close()
+            # Alice's other key shows what became of the response.
+            deadline = time.monotonic() + 10
+            while True:
+                found = json.loads(other.get(f"/v1/responses/{identity}", ["Authorization: Bearer sk-new"])[2])
+                if found["status"] == "cancelled" or time.monotonic() > deadline:
+                    break
+                time.sleep(0.05)
+            assert found["status"] == "cancelled", found["status"]
+            assert other.get("/v1/models", ["Authorization: Bearer sk-old"])[0] == 401
+        finally:
+            assert other.stop() == 0
+
+
+def test_administration_has_a_place_of_its_own(s):
+    with tempfile.TemporaryDirectory() as folder:
+        path = key_file(folder, "ops admin: sk-ops\nalice: sk-alice\n")
+        socket_path = str(pathlib.Path(folder) / "admin.sock")
+        other = Server(s.binary, "--api-key-file", str(path), "--admin-port", "0", "--admin-unix", socket_path)
+        try:
+            lines = [other.process.stdout.readline() for _ in range(2)]
+            port = int(re.search(r"administration on http://127\.0\.0\.1:(\d+)", lines[0])[1])
+            assert lines[1].strip() == f"mlxserve administration on unix:{socket_path}"
+            clients = other.port
+
+            def ask(port, path, key=None, method="GET"):
+                other.port = port
+                try:
+                    status, _, data = other.get(path, [f"Authorization: Bearer {key}"] if key else [], method=method)
+                finally:
+                    other.port = clients
+                return status, json.loads(data)["error"]["code"] if status >= 400 else None
+
+            assert ask(port, "/health") == (200, None) and ask(clients, "/health") == (200, None)
+            assert ask(port, "/metrics") == (401, "invalid_api_key")
+            assert ask(port, "/metrics", "sk-alice") == (403, "admin_required")
+            assert ask(port, "/metrics", "sk-ops") == (200, None)
+            assert ask(clients, "/metrics", "sk-ops") == (403, "wrong_entrance")
+            assert ask(port, "/v1/models", "sk-ops") == (403, "wrong_entrance")
+            assert ask(clients, "/v1/models", "sk-alice") == (200, None)
+            assert ask(port, "/models", "sk-ops") == (200, None)
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(socket_path)
+                connection.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+            other.process.send_signal(signal.SIGTERM)
+            assert other.process.wait(timeout=20) == 0
+            assert not os.path.exists(socket_path)
+        finally:
+            other.process.kill()
+
+
+def test_roles(s):
+    with tempfile.TemporaryDirectory() as folder:
+        path = key_file(folder, "ops admin: sk-ops\nalice: sk-alice\n")
+        other = Server(s.binary, "--api-key-file", str(path))
+        try:
+            def ask(path, key, body=None):
+                lines = [f"Authorization: Bearer {key}"]
+                status, _, data = other.post(path, body, lines) if body else other.get(path, lines)
+                return status, json.loads(data)["error"]["code"] if status >= 400 else None
+
+            for path, body in (("/metrics", None), ("/models/unload", {"model": other.model}),
+                               ("/models/load", {"model": other.model})):
+                assert ask(path, "sk-alice", body) == (403, "admin_required"), path
+                assert ask(path, "sk-ops", body)[0] in (200, 202), path
+            assert ask("/v1/models", "sk-alice") == (200, None)
+        finally:
+            assert other.stop() == 0

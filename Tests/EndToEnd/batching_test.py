@@ -10,6 +10,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from reliability.watch import wait_for
 from server import Server
 
 CHAT = "/v1/chat/completions"
@@ -104,12 +105,21 @@ def cached(s, seed, words=300):
     return ask(s, seed, words)
 
 
+def opened(server):
+    """Waits until the weights are hashed, which the first server with a folder does in the background."""
+    until = time.monotonic() + 20
+    while not any("prefixes on disk" in line for line in server.log):
+        assert time.monotonic() < until, server.log[-5:]
+        time.sleep(0.02)
+
+
 def test_a_restart_finds_the_prefixes_of_the_run_before(s):
     folder = tempfile.mkdtemp()
     try:
         first = Server(s.binary, "--prefix-cache-dir", folder)
         cold, none = cached(first, 5)
         assert none == 0
+        opened(first)
         assert first.stop() == 0
         second = Server(s.binary, "--prefix-cache-dir", folder)
         warm, tokens = cached(second, 5)
@@ -177,6 +187,7 @@ def test_damaged_and_foreign_files_do_no_harm(s):
     try:
         first = Server(s.binary, "--prefix-cache-dir", folder)
         expected = cached(first, 7)[0]
+        opened(first)
         assert first.stop() == 0
         blocks = files(folder, ".kv")
         assert len(blocks) > 4
@@ -239,10 +250,12 @@ def test_two_servers_with_one_folder_both_serve(s):
     folder = tempfile.mkdtemp()
     try:
         first = Server(s.binary, "--prefix-cache-dir", folder)
+        # The folder is its own once the weights are hashed.
+        wait_for(lambda: "prefixes on disk" in "".join(first.log), 30)
         second = Server(s.binary, "--prefix-cache-dir", folder)
         assert cached(first, 3)[0] == cached(second, 3)[0]
+        wait_for(lambda: "prefixes are kept in memory only" in "".join(second.log), 30)
         assert second.stop() == 0
-        assert [line for line in second.log if "prefixes are kept in memory only" in line]
         assert first.stop() == 0
     finally:
         shutil.rmtree(folder)

@@ -13,26 +13,42 @@ import batching_test
 import chat_test
 import checkpoints_test
 import cli_test
+import embeddings_test
+import examples_test
+import file_search_test
+import hub_test
+import large_test
 import media_reference_test
 import media_test
 import media_urls_test
 import messages_test
 import models_test
+import ollama_test
 import openapi_test
 import proxies_test
 import responses_stream_test
 import responses_test
 import sdk_test
+import vector_stores_test
 import wire_test
+from page import browser
+from page import chat_test as page_chat_test
+from page import markdown_test as page_markdown_test
+from page import files_test as page_files_test
+from page import reach_test as page_reach_test
+from page import words_test as page_words_test
 from reliability import (
     constraints_test, files_test, framing_test, hosts_and_keys_test, json_test, limits_test, load_test, logs_test,
-    operating_system_test, parameters_test, prompts_test, scheduler_test, streams_test, templates_test)
+    memory_test, operating_system_test, parameters_test, prompts_test, sandbox_test, scheduler_test, streams_test,
+    templates_test)
 from reliability.watch import HOOKS, Watch
 from server import Server
 
 # What a case goes through when there is time: all of it.
 LONG = {
+    "large_test.test_weights_of_more_than_four_gib": {"whole": True},
     "hosts_and_keys_test.test_wrong_keys_take_one_time": {"count": 10_000},
+    "memory_test.test_24_of_the_worst_at_once": {"tokens": 40},
     "json_test.test_cut_and_flipped_documents_are_refused": {"step": 1},
     "constraints_test.test_many_schemas_stay_within_memory": {"count": 10_000},
     "scheduler_test.test_the_queue_has_its_length": {"rounds": 20},
@@ -47,12 +63,16 @@ LONG = {
 # The flags of a server, whether it must be as before after every case, and the cases that share it.
 GROUPS = [
     ((), False, (
-        sdk_test, chat_test, responses_test, responses_stream_test, messages_test, openapi_test, wire_test, cli_test,
-        access_test, media_test, media_urls_test, media_reference_test, audio_test, checkpoints_test, models_test,
-        batching_test, proxies_test)),
+        sdk_test, examples_test, chat_test, responses_test, responses_stream_test, messages_test, ollama_test,
+        openapi_test, wire_test, cli_test, access_test, embeddings_test, file_search_test, vector_stores_test, hub_test,
+        media_test, media_urls_test, media_reference_test, audio_test, checkpoints_test, models_test, batching_test,
+        large_test, proxies_test)),
     (HOOKS, True, (
         framing_test, limits_test, hosts_and_keys_test, json_test, parameters_test, prompts_test, templates_test,
-        constraints_test, streams_test, scheduler_test, files_test, operating_system_test, load_test, logs_test)),
+        constraints_test, streams_test, scheduler_test, files_test, memory_test, operating_system_test, sandbox_test,
+        load_test, logs_test)),
+    # Last: the browser keeps an event loop in this thread.
+    ((), False, (page_chat_test, page_files_test, page_markdown_test, page_reach_test, page_words_test)),
 ]
 
 
@@ -99,6 +119,7 @@ def main():
         if code != 0:
             failed += 1
             print(f"FAIL  the server ended with {code}; its log ends with {server.log[-5:]}")
+    browser.close()
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 
