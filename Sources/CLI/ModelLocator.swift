@@ -50,7 +50,7 @@ enum ModelLocator {
   static func nearest(to text: String, among names: [String]) -> [String] {
     let low = text.lowercased()
     let ranked = names.map { name -> (String, Int) in
-      // Of a repository, the part behind the slash is what people remember.
+      // Of a repository, the part after the slash is what people remember.
       let tail = name.split(separator: "/").last.map(String.init) ?? name
       return (name, editDistance(low, tail.lowercased()))
     }

@@ -51,7 +51,7 @@ extension OutputFormat {
     return syntax.mixed(calls, writer)
   }
 
-  /// Content as the answer holds it: in gpt-oss behind the header of its channel.
+  /// Content as the answer holds it: in gpt-oss after the header of its channel.
   package func framed(_ content: Pattern, tokenizer: Tokenizer) -> Pattern {
     guard toolSyntax == .harmony else { return content }
     return HarmonyCalls.final(content, CallWriter(tokenizer: tokenizer, maxCalls: nil))

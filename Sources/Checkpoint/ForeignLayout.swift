@@ -1,7 +1,7 @@
 // Quantized layouts of other tools, read without a conversion step: GPTQ, AWQ, compressed-tensors, bitsandbytes' 8 bits.
 //
 // All of them say `w = s · (q - z)` with one s and z per group, which is affine, `w = s · q + b` with `b = -z · s`. Their
-// words are turned into MLX's (QuantizedMatrix.swift) when a model is opened; scales and biases are kept in float32, in
+// words are turned into MLX's (WeightMatrix.swift) when a model is opened; scales and biases are kept in float32, in
 // which the product of a half-precision scale and a zero point is exact. Layouts that are MLX's words already stay in the
 // file. So nothing is lost.
 

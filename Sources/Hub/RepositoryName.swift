@@ -1,4 +1,4 @@
-// Names of repositories on the hub as people type them: `owner/name`, with a revision behind `@` or `:`.
+// Names of repositories on the hub as people type them: `owner/name`, with a revision after `@` or `:`.
 
 /// A repository with a model, `owner/name`; a few old ones have no owner.
 package struct RepositoryName: Sendable, Hashable {

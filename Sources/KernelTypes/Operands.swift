@@ -26,6 +26,14 @@ package struct FloatRows {
     self.count = count
     self.columns = columns
   }
+
+  /// Some of the rows.
+  package func rows(_ range: Range<Int>) -> FloatRows {
+    var part = self
+    part.base += range.lowerBound * rowBytes
+    part.count = range.count
+    return part
+  }
 }
 
 /// Scales and biases of affine weights: one of each for a group of neighbouring elements of a row.
@@ -50,7 +58,7 @@ package struct Groups {
   }
 }
 
-/// Rows of affine weights, w = scale · q + bias; `Compute/Weights/QuantizedMatrix` has the order of the bits.
+/// Rows of affine weights, w = scale · q + bias; `Compute/Weights/WeightMatrix` has the order of the bits.
 package struct QuantizedRows {
   /// The first row.
   package var packed: UnsafeRawPointer
@@ -75,14 +83,19 @@ package struct QuantizedRows {
     self.columns = columns
   }
 
-  /// The rows `start ..< start + count`.
-  package func rows(from start: Int, count: Int) -> QuantizedRows {
+  /// Some of the rows.
+  package func rows(_ range: Range<Int>) -> QuantizedRows {
     var part = self
-    part.packed += start * rowBytes
-    part.groups.scales += start * groups.rowBytes
-    part.groups.biases += start * groups.rowBytes
-    part.count = count
+    part.packed += range.lowerBound * rowBytes
+    part.groups.scales += range.lowerBound * groups.rowBytes
+    part.groups.biases += range.lowerBound * groups.rowBytes
+    part.count = range.count
     return part
+  }
+
+  /// The rows in panels.
+  package var panelShape: PanelShape {
+    PanelShape(bits: bits, groupSize: groups.size, scaleFormat: groups.format, columns: columns)
   }
 }
 
@@ -115,12 +128,12 @@ package struct FloatingRows {
     self.columns = columns
   }
 
-  /// The rows `start ..< start + count`.
-  package func rows(from start: Int, count: Int) -> FloatingRows {
+  /// Some of the rows.
+  package func rows(_ range: Range<Int>) -> FloatingRows {
     var part = self
-    part.packed += start * rowBytes
-    part.scales += start * scaleRowBytes
-    part.count = count
+    part.packed += range.lowerBound * rowBytes
+    part.scales += range.lowerBound * scaleRowBytes
+    part.count = range.count
     return part
   }
 }

@@ -1,4 +1,4 @@
-// An encoder with what a model folder puts behind it: pooling, dense layers, a classifier.
+// An encoder with what a model folder puts after it: pooling, dense layers, a classifier.
 
 package import Checkpoint
 package import Compute

@@ -1,4 +1,4 @@
-// Texts to vectors: prompts, tokens and truncation before the encoder, cutting and normalising behind it.
+// Texts to vectors: prompts, tokens and truncation before the encoder, cutting and normalising after it.
 
 package import Checkpoint
 package import Inference

@@ -24,7 +24,7 @@ package final class GrowingFile {
 
   deinit { if descriptor >= 0 { close(descriptor) } }
 
-  /// Writes behind what is there.
+  /// Appends to what is there.
   package func append(_ bytes: ArraySlice<UInt8>) throws(PlatformError) {
     var rest = bytes
     while !rest.isEmpty {
@@ -38,7 +38,7 @@ package final class GrowingFile {
     }
   }
 
-  /// Throws away what stands behind the first bytes.
+  /// Throws away all but the first bytes.
   package func cut(to bytes: Int) throws(PlatformError) {
     guard ftruncate(descriptor, off_t(bytes)) == 0 else {
       throw .file(action: "shorten", path: path, code: errno)

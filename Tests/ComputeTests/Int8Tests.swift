@@ -12,7 +12,7 @@ import Testing
     let bits, group: Int
     let format: FloatFormat
 
-    static let all = QuantizedMatrix.supportedBits.flatMap { bits in
+    static let all = WeightMatrix.supportedBits.flatMap { bits in
       [(32, FloatFormat.f32), (32, .bf16), (64, .f16), (64, .bf16), (128, .bf16)].map { group, format in
         Storage(bits: bits, group: group, format: format)
       }
@@ -67,7 +67,7 @@ import Testing
   }
 
   /// A tensor may end where its file's mapping does.
-  @Test(arguments: QuantizedMatrix.supportedBits)
+  @Test(arguments: WeightMatrix.supportedBits)
   func `nothing is read after weights, scales and biases`(bits: Int) throws {
     var random = SeededGenerator(seed: 17)
     for (name, int8) in integerTables {
@@ -118,7 +118,7 @@ import Testing
           return (0..<size).map { out.start.load(fromByteOffset: $0, as: UInt8.self) }
         }
         #expect(results[0] == results[1], "\(name), \(units) units")
-        // The twin itself against the drawing in QuantizedMatrix.
+        // The twin itself against the drawing in WeightMatrix.
         let last = 32 * units - 1
         let stored = results[1][bits > 4 ? last : last / 2]
         #expect(Int(bits > 4 ? stored : stored >> 4) == Reference.quantum(packed.start, bits, last))
@@ -188,7 +188,7 @@ import Testing
     /// The rows of each panel.
     private var panels: [QuantizedRows] {
       stride(from: 0, to: weightRows, by: Panel.width).map { first in
-        weights.rows.rows(from: first, count: min(Panel.width, weightRows - first))
+        weights.rows.rows(first..<min(first + Panel.width, weightRows))
       }
     }
 

@@ -75,7 +75,7 @@ import Testing
     }
   }
 
-  @Test(arguments: QuantizedMatrix.supportedBits, QuantizedMatrix.supportedGroupSizes)
+  @Test(arguments: WeightMatrix.supportedBits, WeightMatrix.supportedGroupSizes)
   func `unpacking agrees with the reference for all scale formats and alignments`(bits: Int, group: Int) {
     var random = SeededGenerator(seed: 3)
     for (name, kernels) in tables {

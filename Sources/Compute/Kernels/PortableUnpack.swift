@@ -4,7 +4,7 @@ import KernelTypes
 
 extension Portable {
   static func unpack(_ weights: QuantizedRows, into y: Output) {
-    for r in 0..<weights.count { unpackRow(weights.rows(from: r, count: 1), y.base + r * y.stride) }
+    for r in 0..<weights.count { unpackRow(weights.rows(r..<r + 1), y.base + r * y.stride) }
   }
 
   private static func unpackRow(_ weights: QuantizedRows, _ out: UnsafeMutablePointer<Float>) {
@@ -44,7 +44,7 @@ extension Portable {
   }
 
   static func unpackFloating(_ weights: FloatingRows, into y: Output) {
-    for r in 0..<weights.count { unpackRow(weights.rows(from: r, count: 1), y.base + r * y.stride) }
+    for r in 0..<weights.count { unpackRow(weights.rows(r..<r + 1), y.base + r * y.stride) }
   }
 
   private static func unpackRow(_ weights: FloatingRows, _ out: UnsafeMutablePointer<Float>) {

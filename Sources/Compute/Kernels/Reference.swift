@@ -7,7 +7,7 @@ import KernelTypes
 enum Reference {
   static func unpack(_ weights: QuantizedRows, into y: Output) {
     for r in 0..<weights.count {
-      let row = weights.rows(from: r, count: 1)
+      let row = weights.rows(r..<r + 1)
       for i in 0..<row.columns {
         let scale = element(row.groups.scales, row.groups.format, i / row.groups.size)
         let bias = element(row.groups.biases, row.groups.format, i / row.groups.size)
@@ -19,7 +19,7 @@ enum Reference {
 
   static func unpackFloating(_ weights: FloatingRows, into y: Output) {
     for r in 0..<weights.count {
-      let row = weights.rows(from: r, count: 1)
+      let row = weights.rows(r..<r + 1)
       for i in 0..<row.columns {
         let q = quantum(row.packed, row.mode.bits, i)
         let element = row.mode.bits == 4 ? e2m1(q) : e4m3(q)

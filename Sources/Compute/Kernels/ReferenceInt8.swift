@@ -77,7 +77,7 @@ extension Reference {
       let row = x.base + r * x.rowBytes
       let a = (row + (columns + 3) / 4 * 4).assumingMemoryBound(to: Float.self)
       for o in 0..<weights.count {
-        let weights = weights.rows(from: o, count: 1)
+        let weights = weights.rows(o..<o + 1)
         var lanes = [Float](repeating: 0, count: 16)
         for j in 0..<columns / group {
           // Twice an element is an integer.

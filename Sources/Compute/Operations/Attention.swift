@@ -64,7 +64,7 @@ package struct AttentionShape: Sendable {
 
   /// What a layer of this shape keeps of a sequence.
   package var cacheShape: KVLayerShape {
-    // What is behind a chunk's beginning is behind a window of its size.
+    // What lies before the beginning of a chunk lies before a window of its size, too.
     KVLayerShape(kvHeads: kvHeads, headDim: headDim, window: window ?? chunk, latentValues: latentValues)
   }
 

@@ -38,40 +38,42 @@ extension ComputeContext {
     _ scratch: ScratchBuffer
   ) -> Bool {
     guard let int8 = activeInt8, let layout = Int8Layout(part.matrix),
-      case .quantized(let matrix) = part.matrix,
       let base = UnsafeRawPointer(bitPattern: quantized.bases[layout.index])
     else { return false }
-    let rowBytes = int8.rowBytes(matrix.columns, layout.block)
+    let rowBytes = int8.rowBytes(part.matrix.columns, layout.block)
     let x = Int8Activations(base: base + quantized.first * rowBytes, rowBytes: rowBytes, count: xRows)
-    if let mode = matrix.mode.floating {
-      int8.multiplyFloating(matrix.operand(rows, in: mode), x, y)
-    } else if let panels = part.panels, rows.upperBound <= part.copiedRows, let kernels = int8.interleaved {
-      let panelBytes = kernels.panelBytes(matrix.panelShape)
-      let weights = PanelRows(
-        base: panels + rows.lowerBound / Panel.width * panelBytes, shape: matrix.panelShape,
-        count: rows.count, aheadBytes: rows.upperBound < part.copiedRows ? panelBytes : 0)
-      kernels.multiply(
-        weights, x, y,
-        UnsafeMutableRawPointer(scratch.floats(int8.panelBytes(matrix.columns, layout.block) / 4)))
-    } else if xRows < Panel.worthwhileRows {
-      int8.multiply(matrix.operand(rows), x, y)
-    } else {
-      multiplyPanels(matrix, rows: rows, x, into: y, layout, int8, scratch)
+    switch part.matrix {
+    case .dense: return false
+    case .floating(let all): int8.multiplyFloating(all.rows(rows), x, y)
+    case .affine(let all):
+      if let panels = part.panels, rows.upperBound <= part.copiedRows, let kernels = int8.interleaved {
+        let panelBytes = kernels.panelBytes(all.panelShape)
+        let weights = PanelRows(
+          base: panels + rows.lowerBound / Panel.width * panelBytes, shape: all.panelShape,
+          count: rows.count, aheadBytes: rows.upperBound < part.copiedRows ? panelBytes : 0)
+        kernels.multiply(
+          weights, x, y,
+          UnsafeMutableRawPointer(scratch.floats(int8.panelBytes(all.columns, layout.block) / 4)))
+      } else if xRows < Panel.worthwhileRows {
+        int8.multiply(all.rows(rows), x, y)
+      } else {
+        multiplyPanels(all, rows: rows, x, into: y, layout, int8, scratch)
+      }
     }
     return true
   }
 
   /// Rows of weights by panels that are made for this product alone.
   private func multiplyPanels(
-    _ matrix: QuantizedMatrix, rows: Range<Int>, _ x: Int8Activations, into y: Output, _ layout: Int8Layout,
+    _ all: QuantizedRows, rows: Range<Int>, _ x: Int8Activations, into y: Output, _ layout: Int8Layout,
     _ int8: Int8Kernels, _ scratch: ScratchBuffer
   ) {
     var y = y
     for start in stride(from: rows.lowerBound, to: rows.upperBound, by: Panel.width) {
       let end = min(start + Panel.width, rows.upperBound)
-      let whole = wholeRows(matrix.operand(start..<end), layout, int8, scratch)
+      let whole = wholeRows(all.rows(start..<end), layout, int8, scratch)
       // A thread's next tile begins where this one ends.
-      let aheadRows = matrix.bits == layout.bits ? min(Panel.width, matrix.rows - end) : 0
+      let aheadRows = all.bits == layout.bits ? min(Panel.width, all.count - end) : 0
       int8.multiplyPanel(whole.rows, x, y, PanelScratch(base: whole.scratch, aheadRows: aheadRows))
       y.base += Panel.width
     }

@@ -19,23 +19,19 @@ extension ComputeContext {
   }
 
   /// Some rows of weights as float32.
-  func unpack(_ matrix: WeightStorage, rows: Range<Int>, into y: Output) {
+  func unpack(_ matrix: WeightMatrix, rows: Range<Int>, into y: Output) {
     switch matrix {
     case .dense(let dense):
       for (index, row) in rows.enumerated() {
-        let (source, out) = (dense.base + row * dense.rowBytes, y.base + index * y.stride)
+        let (source, out) = (dense.rows(row..<row + 1).base, y.base + index * y.stride)
         if dense.format == .f32 {
           UnsafeMutableRawPointer(out).copyMemory(from: source, byteCount: dense.rowBytes)
         } else {
           kernels.widen(source, dense.format, dense.columns, out)
         }
       }
-    case .quantized(let packed):
-      if let mode = packed.mode.floating {
-        kernels.unpackFloating(packed.operand(rows, in: mode), y)
-      } else {
-        kernels.unpack(packed.operand(rows), y)
-      }
+    case .affine(let all): kernels.unpack(all.rows(rows), y)
+    case .floating(let all): kernels.unpackFloating(all.rows(rows), y)
     }
   }
 }

@@ -100,47 +100,32 @@ extension ComputeContext {
     let isDone = quantized.map { quantized in
       multiplyInt8(part, rows: rows, x: quantized, xRows: x.count, into: output, scratch)
     }
-    switch part.matrix {
-    case .dense(let matrix): multiplyDense(matrix, rows: rows, x.activations, into: output, scratch)
-    case .quantized(let matrix) where isDone != true:
-      multiplyQuantized(matrix, rows: rows, x.activations, into: output, scratch)
-    case .quantized: break
-    }
+    if isDone != true { multiplyExactly(part.matrix, rows: rows, x.activations, into: output, scratch) }
     guard let bias = part.bias else { return }
     for r in 0..<x.count { kernels.add(bias + rows.lowerBound, rows.count, output.base + r * output.stride) }
   }
 
-  private func multiplyDense(
-    _ matrix: Matrix, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: ScratchBuffer
+  private func multiplyExactly(
+    _ matrix: WeightMatrix, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: ScratchBuffer
   ) {
-    if matrix.format == .f32 {
-      kernels.multiply(matrix.operand(rows), x, y)
-    } else if x.count <= kernels.fusedRows, let fused = kernels.multiplyHalf {
-      fused(matrix.operand(rows), x, y)
-    } else {
-      multiplyUnpacked(.dense(matrix), rows: rows, x, into: y, scratch)
-    }
-  }
-
-  private func multiplyQuantized(
-    _ matrix: QuantizedMatrix, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: ScratchBuffer
-  ) {
-    guard x.count <= kernels.fusedRows else {
-      multiplyUnpacked(.quantized(matrix), rows: rows, x, into: y, scratch)
-      return
-    }
-    let fused = matrix.bits == 4 ? kernels.multiply4 : matrix.bits == 8 ? kernels.multiply8 : nil
-    if let mode = matrix.mode.floating, let fused = kernels.multiplyFloating {
-      fused(matrix.operand(rows, in: mode), x, y)
-    } else if matrix.mode == .affine, let fused {
-      fused(matrix.operand(rows), x, y)
-    } else {
-      multiplyUnpacked(.quantized(matrix), rows: rows, x, into: y, scratch)
+    let isFused = x.count <= kernels.fusedRows
+    switch matrix {
+    case .dense(let all) where all.format == .f32: kernels.multiply(all.rows(rows), x, y)
+    case .dense(let all):
+      if isFused, let fused = kernels.multiplyHalf { return fused(all.rows(rows), x, y) }
+      multiplyUnpacked(matrix, rows: rows, x, into: y, scratch)
+    case .affine(let all):
+      let fused = all.bits == 4 ? kernels.multiply4 : all.bits == 8 ? kernels.multiply8 : nil
+      if isFused, let fused { return fused(all.rows(rows), x, y) }
+      multiplyUnpacked(matrix, rows: rows, x, into: y, scratch)
+    case .floating(let all):
+      if isFused, let fused = kernels.multiplyFloating { return fused(all.rows(rows), x, y) }
+      multiplyUnpacked(matrix, rows: rows, x, into: y, scratch)
     }
   }
 
   private func multiplyUnpacked(
-    _ matrix: WeightStorage, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: ScratchBuffer
+    _ matrix: WeightMatrix, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: ScratchBuffer
   ) {
     // Few rows of x: unpack a handful of weight rows at a time, so that they are still in the first-level cache.
     let step = x.count <= 4 ? 4 : rows.count

@@ -101,7 +101,7 @@ extension ComputeContext {
     _ scratch: ScratchBuffer
   ) {
     let (taps, before) = (convolution.taps, convolution.taps - 1)
-    // The first rows look back on what the cache has: they are put behind it.
+    // The first rows look back on what the cache has: they are put after it.
     let joined = scratch.rows(2 * before, x.columns)
     let first = min(before, x.count)
     for row in 0..<before { history.copyRow(row, to: joined, at: row) }

@@ -20,12 +20,12 @@ extension ComputeContext {
       return
     }
     for (index, part) in stack.parts.enumerated() {
-      guard let layout = Int8Layout(part.matrix), case .quantized(let matrix) = part.matrix,
-        matrix.mode == .affine, part.copiedRows < matrix.rows
+      guard let layout = Int8Layout(part.matrix), case .affine(let matrix) = part.matrix,
+        part.copiedRows < matrix.count
       else { continue }
       guard copyBudget > 0 else { return }
       let panelBytes = kernels.panelBytes(matrix.panelShape)
-      let panels = (matrix.rows + Panel.width - 1) / Panel.width
+      let panels = (matrix.count + Panel.width - 1) / Panel.width
       let (size, overflow) = panels.multipliedReportingOverflow(by: panelBytes)
       guard !overflow, let base = part.panels ?? arena.allocate(size) else { break }
       stack.place(base, part: index)
@@ -33,11 +33,11 @@ extension ComputeContext {
       let end = min(panels, first + max(1, copyBudget / panelBytes))
       pool.run(tiles: end - first) { tile, worker in
         let (start, scratch) = ((first + tile) * Panel.width, workerScratch[worker])
-        let rows = matrix.operand(start..<min(start + Panel.width, matrix.rows))
+        let rows = matrix.rows(start..<min(start + Panel.width, matrix.count))
         let whole = wholeRows(rows, layout, int8, scratch)
         kernels.make(whole.rows, matrix.bits, base + (first + tile) * panelBytes, whole.scratch)
       }
-      stack.adopt(part: index, upTo: min(end * Panel.width, matrix.rows))
+      stack.adopt(part: index, upTo: min(end * Panel.width, matrix.count))
       arena.fill((end - first) * panelBytes)
       copyBudget -= (end - first) * panelBytes
       if end < panels { return }

@@ -12,17 +12,19 @@ struct Int8Layout: Equatable {
 
   /// The form that `matrix` needs; nil when no integer kernel takes it, or its rows are so short that the error of
   /// one scale for all of a row shows (docs/decisions/005) and its time does not.
-  init?(_ matrix: WeightStorage) {
-    guard case .quantized(let packed) = matrix, packed.columns > 64 else { return nil }
-    switch packed.mode {
-    case .affine: block = min(packed.groupSize, Int8Block.limit)
-    // Two groups of 16 make a block.
-    case .mxfp4,
-      .nvfp4 where packed.columns % 32 == 0:
+  init?(_ matrix: WeightMatrix) {
+    guard matrix.columns > 64 else { return nil }
+    switch matrix {
+    case .dense: return nil
+    case .affine(let rows):
+      block = min(rows.groups.size, Int8Block.limit)
+      bits = rows.bits <= 4 ? 4 : 8
+    case .floating(let rows):
+      // Two groups of nvfp4's 16 make a block.
+      guard rows.mode != .mxfp8, rows.columns % 32 == 0 else { return nil }
       block = 32
-    case .mxfp8, .nvfp4: return nil
+      bits = rows.mode.bits
     }
-    bits = packed.bits <= 4 ? 4 : 8
     order = bits == 4 ? .evenOdd : .natural
   }
 

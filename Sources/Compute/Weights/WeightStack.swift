@@ -1,5 +1,6 @@
 // Linear maps of the same input, stacked so that one fork computes the outputs of all; an embedding is a stack of one.
 
+import KernelTypes
 import Platform
 
 /// Matrices with equal columns, one after the other: output row = `[part 0 | part 1 | ...]`.
@@ -7,7 +8,7 @@ import Platform
 /// The parts keep their own formats: q and k may be 4-bit and v 6-bit.
 package final class WeightStack {
   struct Part {
-    let matrix: WeightStorage
+    let matrix: WeightMatrix
     /// The same weights in panels.
     fileprivate(set) var panels: UnsafeMutableRawPointer?
     /// How many rows have been copied there, from the first on.
@@ -39,7 +40,7 @@ package final class WeightStack {
     var start = 0
     var bytes = 0
     for tensor in tensors {
-      let matrix = try WeightStorage(tensor)
+      let matrix = try WeightMatrix(tensor)
       let bias = try tensor.bias.map { view throws(ComputeError) in try view.floats() } ?? []
       guard tensor.columns == tensors[0].columns, bias.isEmpty || bias.count == matrix.rows else {
         throw .unsupportedWeights(
@@ -78,10 +79,11 @@ package final class WeightStack {
 
   /// Lets the file's pages of a part's rows go; they are read again when they are needed.
   private func letGo(part index: Int, rows: Range<Int>) {
-    guard case .quantized(let matrix) = parts[index].matrix else { return }
+    // Panels are made of affine weights alone.
+    guard case .affine(let matrix) = parts[index].matrix else { return }
     for (base, rowBytes) in [
-      (matrix.packed, matrix.rowBytes), (matrix.scales, matrix.scaleRowBytes),
-      (matrix.biases, matrix.scaleRowBytes),
+      (matrix.packed, matrix.rowBytes), (matrix.groups.scales, matrix.groups.rowBytes),
+      (matrix.groups.biases, matrix.groups.rowBytes),
     ] {
       let bytes = UnsafeRawBufferPointer(
         start: base + rows.lowerBound * rowBytes, count: rows.count * rowBytes)

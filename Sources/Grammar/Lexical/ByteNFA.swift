@@ -96,7 +96,7 @@ struct ByteNFA {
     case .lookahead:
       throw .unsupported(
         keyword: "a lookahead", path: "the regular expression",
-        reason: "lookaheads are known only at the start, directly behind '^'")
+        reason: "lookaheads are known only at the start, directly after '^'")
     }
   }
 

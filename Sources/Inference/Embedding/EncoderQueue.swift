@@ -1,7 +1,7 @@
 // Which texts the next step encodes: a pure value that tests replay without a model.
 //
 // Steps are formed of texts, not of requests: a request of thousands of texts shares its steps with others, one text of
-// each in turn. Texts lie one behind the other, so a step is full when its tokens are.
+// each in turn. Texts lie one after the other, so a step is full when its tokens are.
 
 import Platform
 import Synchronization

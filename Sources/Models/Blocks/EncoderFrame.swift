@@ -1,6 +1,6 @@
 // What encoders of texts share: the buffers of a step, and attention in which the tokens of a text see each other.
 //
-// Texts lie one behind the other, without padding. Keys and values of a step are stored as a decoder's are, in blocks that
+// Texts lie one after the other, without padding. Keys and values of a step are stored as a decoder's are, in blocks that
 // begin anew with every text: that makes a text's bits its own, and the kernels the same.
 
 import Compute

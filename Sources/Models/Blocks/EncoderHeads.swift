@@ -1,4 +1,4 @@
-// What stands behind an encoder: a classifier, or the head of a language model that makes sparse vectors.
+// What comes after an encoder: a classifier, or the head of a language model that makes sparse vectors.
 
 import Checkpoint
 import Compute

@@ -6,7 +6,7 @@ import Compute
 struct SelfAttention {
   private let shape: AttentionShape
   private let options: Options
-  /// [hidden] → [q | k | v], [q | k] or [q], as `options.keys` says, with gates behind.
+  /// [hidden] → [q | k | v], [q | k] or [q], as `options.keys` says, then gates.
   private let qkv: Linear
   private let o: Linear  // [heads · headDim] → [hidden]
   private let qNorm, kNorm, vNorm: [Float]?  // [headDim], or as wide as `HeadNorms` says

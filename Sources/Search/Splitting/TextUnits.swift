@@ -4,7 +4,7 @@
 struct TextUnit: Equatable {
   /// Bytes of the text.
   var range: Range<Int>
-  /// How well a passage may end behind it; higher is better.
+  /// How well a passage may end after it; higher is better.
   var score: Int
   /// The level of the heading that begins here, 1 to 6; 0 for none.
   var heading = 0
@@ -35,7 +35,7 @@ enum UnitSplitter {
     var at = 0
     var isFenced = false
     while at < text.count {
-      // A line with the blank lines behind it.
+      // A line with the blank lines after it.
       var end = at
       while end < text.count, text[end] != newline, text[end] != formFeed { end += 1 }
       let content = at..<end
@@ -159,7 +159,7 @@ enum UnitSplitter {
 
 /// Where sentences end.
 package enum Sentences {
-  /// The ends of the sentences of a stretch of text, white space behind them included; the last is the end of the stretch.
+  /// The ends of the sentences of a stretch of text, white space after them included; the last is the end of the stretch.
   package static func ends(_ text: [UInt8], _ range: Range<Int>) -> [Int] {
     var ends: [Int] = []
     var at = range.lowerBound
@@ -219,7 +219,7 @@ package enum Sentences {
       || three == (0xEF, 0xBC, 0x9B)
   }
 
-  /// A dot behind one letter, a number of a list, or a title ends nothing.
+  /// A dot after one letter, a number of a list, or a title ends nothing.
   private static func isAbbreviation(_ text: [UInt8], _ dot: Int, _ start: Int) -> Bool {
     guard text[dot] == UInt8(ascii: ".") else { return false }
     var first = dot

@@ -156,7 +156,7 @@ final class AnswerRun {
         throw .clientGone
       }
       if let failure { throw failure }
-      // Who leaves after the last piece has lost nothing.
+      // A client that leaves after the last piece has lost nothing.
       if hasUnfinished && isClientGone() { throw .clientGone }
       if context.phase == .expired { throw .shuttingDown }
     }

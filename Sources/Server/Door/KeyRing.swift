@@ -57,7 +57,7 @@ package struct KeyRing: Sendable, Equatable {
   package mutating func add(_ key: String, source: String) throws(KeyError) {
     let bytes = Array(key.utf8)
     if let problem = Self.problem(bytes[...]) { throw .badKey(source: source, problem: problem) }
-    // Who starts the server runs it.
+    // Whoever starts the server runs it.
     append(bytes, Owner(role: .admin))
   }
 

@@ -180,7 +180,7 @@ struct FleetState {
     }
     guard !isDraining else { return nil }
     let due = entries.values.filter { $0.isDue(at: now) }
-    // Who has waited longest comes first.
+    // The one that has waited longest comes first.
     let first = due.min { ($0.wantedSince ?? now) < ($1.wantedSince ?? now) }
     return first.map { .load($0.source) }
   }

@@ -18,7 +18,7 @@ struct ModelsRoute {
       .openAI,
       [
         Route("GET", "/v1/models", route.list),
-        // Clients of llama.cpp's router know this path. Who loads models looks what came of it, too.
+        // Clients of llama.cpp's router know this path. A client that loads models asks for the result, too.
         Route("GET", "/models", for: .everyone, route.list),
         Route("GET", "/v1/models/:id", route.retrieve),
         // Some clients do not escape the slash of an id.

@@ -1,6 +1,6 @@
 // Stored responses and conversations as one client sees them: its own, and those that belong to nobody.
 //
-// Who sends a key sees what was stored with that key, or with another one of the same name. Records of a server
+// A client with a key sees what was stored with that key, or with another one of the same name. Records of a server
 // without keys are nobody's: everybody could read them when they were written. Whatever is somebody else's does not
 // exist for a client, in every answer and in references to items, whose ids clients may choose themselves.
 

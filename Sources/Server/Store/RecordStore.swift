@@ -277,7 +277,7 @@ final class RecordStore: Sendable {
   private static func oldest(of owner: String, _ state: inout State) -> String? {
     guard var share = state.shares.removeValue(forKey: owner) else { return nil }
     defer { state.shares[owner] = share }
-    // Changed and removed records leave stale positions behind, each with an id that takes memory.
+    // Changed and removed records leave stale positions, each with an id that takes memory.
     if share.order.count > 2 * share.count + 64 {
       share.order = share.order[share.head...].filter { state.entries[$0.id]?.serial == $0.serial }
       share.head = 0
