@@ -202,16 +202,30 @@ import Testing
         + "\nr200 ::= \"x\"\nroot ::= r0"),
   ])
   func `compiling ends when nobody waits any more, and is not remembered`(_ pattern: Pattern) {
+    Self.expectsToEnd(pattern, at: 3)
+  }
+
+  @Test(arguments: [
+    // One expression of 32,768 states.
+    Pattern.regex("(a|b)*a(a|b){14}"),
+    // One product: lengths that both 67 and 71 divide.
+    .schema(["allOf": [["pattern": "^([a-z]{67})*$"], ["pattern": "^([a-z]{71})*$"]]]),
+  ])
+  func `also within one automaton`(_ pattern: Pattern) {
+    Self.expectsToEnd(pattern, at: 8)
+  }
+
+  private static func expectsToEnd(_ pattern: Pattern, at last: Int) {
     let cache = GrammarCache(vocabulary: SmallVocabulary.shared)
     for _ in 0..<2 {
       var questions = 0
       #expect(throws: GrammarError.unwanted) {
         try cache.grammar(for: pattern) {
           questions += 1
-          return questions == 3
+          return questions == last
         }
       }
-      #expect(questions == 3)
+      #expect(questions == last)
     }
     #expect(cache.byteCount == 0)
   }

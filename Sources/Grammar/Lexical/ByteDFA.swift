@@ -91,8 +91,11 @@ final class ByteDFA: Sendable {
   static let stateLimit = 40_000
 
   /// The automaton whose states are found from `start` by `step`, which is called once per class of bytes.
+  ///
+  /// - Parameter watch: asked on the way.
   static func explore<State: Hashable>(
-    start: State, classOf: [UInt8], accepts: (State) -> Bool, step: (State, UInt8) -> State?
+    start: State, classOf: [UInt8], watch: CompileWatch? = nil,
+    accepts: (State) throws(GrammarError) -> Bool, step: (State, UInt8) -> State?
   ) throws(GrammarError) -> ByteDFA {
     var representatives: [UInt8] = []
     for byte in 0..<256 where Int(classOf[byte]) == representatives.count {
@@ -106,7 +109,8 @@ final class ByteDFA: Sendable {
     while at < states.count {
       let state = states[at]
       at += 1
-      accepting.append(accepts(state))
+      accepting.append(try accepts(state))
+      try watch?.pass(representatives.count)
       for byte in representatives {
         guard let target = step(state, byte) else {
           table.append(-1)
@@ -179,7 +183,8 @@ final class ByteDFA: Sendable {
   }
 
   private static func product(
-    _ a: ByteDFA, _ b: ByteDFA, aMayEnd: Bool, bMayEnd: Bool, accepts: (Bool, Bool) -> Bool
+    _ a: ByteDFA, _ b: ByteDFA, aMayEnd: Bool, bMayEnd: Bool, watch: CompileWatch?,
+    accepts: (Bool, Bool) -> Bool
   ) throws(GrammarError) -> ByteDFA {
     let classOf = classes { UInt32(a.classOf[Int($0)]) << 8 | UInt32(b.classOf[Int($0)]) }
     struct Pair: Hashable {
@@ -187,7 +192,7 @@ final class ByteDFA: Sendable {
       var b: Int32
     }
     return try explore(
-      start: Pair(a: 0, b: 0), classOf: classOf,
+      start: Pair(a: 0, b: 0), classOf: classOf, watch: watch,
       accepts: { accepts($0.a >= 0 && a.accepting[Int($0.a)], $0.b >= 0 && b.accepting[Int($0.b)]) },
       step: { pair, byte in
         let x = pair.a >= 0 ? a.step(pair.a, byte) : -1
@@ -199,18 +204,18 @@ final class ByteDFA: Sendable {
     ).minimized()
   }
 
-  func intersection(_ other: ByteDFA) throws(GrammarError) -> ByteDFA {
+  func intersection(_ other: ByteDFA, watch: CompileWatch? = nil) throws(GrammarError) -> ByteDFA {
     if self === other { return self }
-    return try Self.product(self, other, aMayEnd: false, bMayEnd: false) { $0 && $1 }
+    return try Self.product(self, other, aMayEnd: false, bMayEnd: false, watch: watch) { $0 && $1 }
   }
 
-  func union(_ other: ByteDFA) throws(GrammarError) -> ByteDFA {
+  func union(_ other: ByteDFA, watch: CompileWatch? = nil) throws(GrammarError) -> ByteDFA {
     if self === other { return self }
-    return try Self.product(self, other, aMayEnd: true, bMayEnd: true) { $0 || $1 }
+    return try Self.product(self, other, aMayEnd: true, bMayEnd: true, watch: watch) { $0 || $1 }
   }
 
-  func subtracting(_ other: ByteDFA) throws(GrammarError) -> ByteDFA {
-    try Self.product(self, other, aMayEnd: false, bMayEnd: true) { $0 && !$1 }
+  func subtracting(_ other: ByteDFA, watch: CompileWatch? = nil) throws(GrammarError) -> ByteDFA {
+    try Self.product(self, other, aMayEnd: false, bMayEnd: true, watch: watch) { $0 && !$1 }
   }
 
   /// `before`, then this language, then `after`.

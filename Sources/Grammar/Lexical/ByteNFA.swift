@@ -26,9 +26,12 @@ struct ByteNFA {
   /// Steps for all expressions of one pattern together.
   static let totalWork = 2 * workLimit
 
-  private init(spelling: Spelling, work: Int) {
+  private let watch: CompileWatch
+
+  private init(spelling: Spelling, work: Int, watch: CompileWatch) {
     self.spelling = spelling
     self.work = work
+    self.watch = watch
   }
 
   private mutating func spend(_ steps: Int) throws(GrammarError) {
@@ -133,7 +136,7 @@ struct ByteNFA {
 
   private mutating func automaton(of set: ScalarSet) throws(GrammarError) -> ByteDFA {
     if let known = setDFAs[set.ranges] { return known }
-    var nfa = ByteNFA(spelling: spelling, work: work)
+    var nfa = ByteNFA(spelling: spelling, work: work, watch: watch)
     defer { work = nfa.work }
     let start = try nfa.addState()
     let end = try nfa.addState()
@@ -208,9 +211,13 @@ struct ByteNFA {
       states: closure([start], atStart: true, atEnd: false, &marks, &left), isStart: true)
     // Where the edges of one subset lead, by class: each edge is looked at once, not once per class.
     var targets: [[Int32]] = Array(repeating: [], count: Int(classOf.max() ?? 0) + 1)
+    // A state may have thousands of edges: what was followed counts, not the cells alone.
+    var seen = left
     let dfa = try ByteDFA.explore(
       start: first, classOf: classOf,
-      accepts: { subset in
+      accepts: { (subset) throws(GrammarError) in
+        try watch.pass(seen - left)
+        seen = left
         guard left > 0 else { return false }
         return closure(subset.states, atStart: subset.isStart, atEnd: true, &marks, &left).contains(end)
       },
@@ -257,7 +264,9 @@ struct ByteNFA {
     var dfa = try plain(main, spelling, &budget)
     for (condition, isPositive) in conditions {
       let other = try plain(.sequence([.start, condition, rest]), spelling, &budget)
-      dfa = try budget.counted(isPositive ? dfa.intersection(other) : dfa.subtracting(other))
+      dfa = try budget.counted(
+        isPositive
+          ? dfa.intersection(other, watch: budget.watch) : dfa.subtracting(other, watch: budget.watch))
     }
     return try budget.counted(dfa.minimized())
   }
@@ -274,7 +283,7 @@ struct ByteNFA {
     _ tree: RegexTree, _ spelling: Spelling, _ budget: inout CompileBudget
   ) throws(GrammarError) -> ByteDFA {
     let before = budget.expressions
-    var nfa = ByteNFA(spelling: spelling, work: before)
+    var nfa = ByteNFA(spelling: spelling, work: before, watch: budget.watch)
     defer { budget.expressions = nfa.work }
     let start = try nfa.addState()
     let end = try nfa.add(tree, start)

@@ -10,12 +10,13 @@ struct CompileBudget {
   /// Steps between two questions to `isUnwanted`.
   static let stepsPerQuestion = 1_000_000
 
-  private let isUnwanted: () -> Bool
-  /// `isUnwanted` is asked when no more steps than this are left: first of all at once.
+  /// Asked within what is counted only when it is done.
+  let watch: CompileWatch
+  /// Whether anybody waits is asked when no more steps than this are left: first of all at once.
   private var nextQuestion = Self.limit
 
   /// - Parameter isUnwanted: whether nobody waits for the grammar any more; once true, it stays true.
-  init(isUnwanted: @escaping () -> Bool = { false }) { self.isUnwanted = isUnwanted }
+  init(isUnwanted: @escaping () -> Bool = { false }) { watch = CompileWatch(isUnwanted) }
 
   mutating func spend(_ count: Int) throws(GrammarError) {
     steps -= count
@@ -23,7 +24,7 @@ struct CompileBudget {
       throw .tooLarge(reason: "compiling the pattern takes more than \(Self.limit) steps; make it smaller")
     }
     guard steps <= nextQuestion else { return }
-    guard !isUnwanted() else { throw .unwanted }
+    try watch.ask()
     nextQuestion = steps - Self.stepsPerQuestion
   }
 
@@ -38,5 +39,28 @@ struct CompileBudget {
     var other = self
     other.expressions = ByteNFA.totalWork
     return other
+  }
+}
+
+/// Asks, on the way through one automaton, whether anybody waits for it. One thread's.
+final class CompileWatch {
+  private let isUnwanted: () -> Bool
+  private var passed = 0
+
+  /// Cells between two questions: some milliseconds, for a cell takes as long as several steps.
+  static let cellsPerQuestion = 50_000
+
+  init(_ isUnwanted: @escaping () -> Bool) { self.isUnwanted = isUnwanted }
+
+  func ask() throws(GrammarError) {
+    guard !isUnwanted() else { throw .unwanted }
+  }
+
+  /// Counts cells that were looked at, and asks now and then.
+  func pass(_ cells: Int) throws(GrammarError) {
+    passed += cells
+    guard passed >= Self.cellsPerQuestion else { return }
+    passed = 0
+    try ask()
   }
 }

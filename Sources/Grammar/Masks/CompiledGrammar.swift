@@ -12,7 +12,7 @@ package final class CompiledGrammar: Sendable {
 
   /// - Parameters:
   ///   - memory: what its caches may take.
-  ///   - isUnwanted: whether nobody waits for it any more; asked at the start and every million steps.
+  ///   - isUnwanted: whether nobody waits for it any more; asked at the start and every few milliseconds.
   /// - Throws: what cannot be enforced, is malformed, or is too large; nothing is ever left out silently.
   package init(
     _ pattern: Pattern, vocabulary: GrammarVocabulary, memory: GrammarMemory = GrammarMemory(),

@@ -84,13 +84,13 @@ extension SchemaCompiler {
         let words = zip([1, 2, 4] as [UInt8], ["null", "false", "true"]).filter { bits & $0.0 != 0 }
         dfa = try ByteDFA.texts(words.map { Array($0.1.utf8) })
       case .number(let number):
-        dfa = try (number.dfa ?? anyNumber).intersection(exact)
+        dfa = try (number.dfa ?? anyNumber).intersection(exact, watch: normalizer.budget.watch)
       case .string(let string): dfa = try bounded(string.dfa ?? anyString, string)
       case .array, .object:
         throw .unsupported(
           keyword: "uniqueItems", path: path, reason: "items that are arrays or objects cannot be told apart")
       }
-      out = try normalizer.budget.counted(out.union(dfa))
+      out = try normalizer.budget.counted(out.union(dfa, watch: normalizer.budget.watch))
     }
     return out
   }

@@ -38,7 +38,8 @@ extension SchemaNormalizer {
     case "enum": return try constants(try list(value, keyword, literal), "/enum", literal, isNegated: true)
     case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
       let dfa = try budget.counted(
-        NumberLanguage.all.get().subtracting(budget.counted(numbers(keyword, value, literal))))
+        NumberLanguage.all.get().subtracting(
+          budget.counted(numbers(keyword, value, literal)), watch: budget.watch))
       return dfa.isEmpty ? [] : [.number(NumberAtom(dfa: dfa))]
     case "minLength":
       let length = try count(value, keyword, literal)
@@ -46,7 +47,8 @@ extension SchemaNormalizer {
     case "maxLength": return [.string(StringAtom(min: try count(value, keyword, literal) + 1))]
     case "pattern", "format":
       guard let dfa = try strings(keyword, value, literal)?.dfa else { return [] }
-      let rest = try budget.counted(CommonLanguages.canonicalString.get().subtracting(dfa))
+      let rest = try budget.counted(
+        CommonLanguages.canonicalString.get().subtracting(dfa, watch: budget.watch))
       return rest.isEmpty ? [] : [.string(StringAtom(dfa: rest))]
     case "items", "contains", "minItems", "maxItems", "uniqueItems":
       return try arrayViolation(keyword, members, literal)
@@ -145,14 +147,16 @@ extension SchemaNormalizer {
       out.append(.number(NumberAtom()))
     } else {
       let dfa = try budget.counted(
-        NumberLanguage.all.get().subtracting(budget.counted(NumberLanguage.values(numbers))))
+        NumberLanguage.all.get().subtracting(
+          budget.counted(NumberLanguage.values(numbers)), watch: budget.watch))
       out.append(.number(NumberAtom(dfa: dfa)))
     }
     if strings.isEmpty {
       out.append(.string(StringAtom()))
     } else {
       let dfa = try budget.counted(
-        CommonLanguages.canonicalString.get().subtracting(budget.counted(ByteDFA.texts(strings))))
+        CommonLanguages.canonicalString.get().subtracting(
+          budget.counted(ByteDFA.texts(strings)), watch: budget.watch))
       out.append(.string(StringAtom(dfa: dfa)))
     }
     var rest: [SchemaAtom] = [.array(ArrayAtom()), .object(ObjectAtom())]

@@ -140,7 +140,9 @@ struct StringAtom {
   func and(_ other: StringAtom, _ budget: inout CompileBudget) throws(GrammarError) -> StringAtom? {
     var out = StringAtom(
       dfa: dfa ?? other.dfa, min: Swift.max(min, other.min), max: Swift.min(max, other.max))
-    if let mine = dfa, let theirs = other.dfa { out.dfa = try budget.counted(mine.intersection(theirs)) }
+    if let mine = dfa, let theirs = other.dfa {
+      out.dfa = try budget.counted(mine.intersection(theirs, watch: budget.watch))
+    }
     return out.min > out.max || out.dfa?.isEmpty ?? false ? nil : out
   }
 }
@@ -157,7 +159,9 @@ struct NumberAtom {
     var out = NumberAtom(
       dfa: dfa ?? other.dfa, isInteger: isInteger || other.isInteger,
       isConstant: isConstant || other.isConstant)
-    if let mine = dfa, let theirs = other.dfa { out.dfa = try budget.counted(mine.intersection(theirs)) }
+    if let mine = dfa, let theirs = other.dfa {
+      out.dfa = try budget.counted(mine.intersection(theirs, watch: budget.watch))
+    }
     return out.dfa?.isEmpty ?? false ? nil : out
   }
 }

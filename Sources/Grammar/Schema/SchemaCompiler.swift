@@ -116,7 +116,7 @@ struct SchemaCompiler {
       if dfa.stateCount > 400 {
         out.append(try builder.leaf(dfa))
       } else if let other = joined, other.stateCount <= 400 {
-        joined = try normalizer.budget.counted(other.union(dfa))
+        joined = try normalizer.budget.counted(other.union(dfa, watch: normalizer.budget.watch))
       } else {
         if let joined { out.append(try builder.leaf(joined)) }
         joined = dfa
@@ -132,7 +132,7 @@ struct SchemaCompiler {
       try atom.isInteger
       ? NumberLanguage.plainIntegers.get()
       : atom.isConstant ? NumberLanguage.tidy.get() : NumberLanguage.exact.get()
-    return try normalizer.budget.counted(dfa.intersection(spelling))
+    return try normalizer.budget.counted(dfa.intersection(spelling, watch: normalizer.budget.watch))
   }
 
   mutating func boundedString(_ atom: StringAtom, _ builder: inout GraphBuilder) throws(GrammarError)
@@ -224,7 +224,8 @@ struct SchemaCompiler {
     var names: ByteDFA?
     for name in atom.names where name != .anything {
       let these = try self.names(name)
-      names = try normalizer.budget.counted(names?.intersection(these) ?? these)
+      names = try normalizer.budget.counted(
+        names?.intersection(these, watch: normalizer.budget.watch) ?? these)
     }
     let named = atom.groups.map { Dictionary(grouping: $0.properties, by: \.key) }
     try normalizer.budget.spend(atom.groups.reduce(0) { $0 + $1.properties.count })
@@ -313,7 +314,8 @@ struct SchemaCompiler {
     let any = try CommonLanguages.canonicalString.get()
     var out = try ByteDFA.texts([])
     for case .string(let atom) in try normalizer.atoms(conjunction) {
-      out = try normalizer.budget.counted(out.union(bounded(atom.dfa ?? any, atom)))
+      out = try normalizer.budget.counted(
+        out.union(bounded(atom.dfa ?? any, atom), watch: normalizer.budget.watch))
     }
     return out
   }
@@ -339,16 +341,19 @@ struct SchemaCompiler {
     var rest = names ?? any
     if !keys.isEmpty {
       let listed = try ByteDFA.texts(keys.map { JSONText.quoted($0.string) })
-      rest = try normalizer.budget.counted(rest.subtracting(normalizer.budget.counted(listed)))
+      rest = try normalizer.budget.counted(
+        rest.subtracting(normalizer.budget.counted(listed), watch: normalizer.budget.watch))
     }
     var kinds: [(dfa: ByteDFA, matches: Set<ByteKey>)] = [(rest, [])]
     for expression in expressions {
       let dfa = try normalizer.pattern(expression)
       var split: [(dfa: ByteDFA, matches: Set<ByteKey>)] = []
       for kind in kinds {
-        let inside = try normalizer.budget.counted(kind.dfa.intersection(dfa))
+        let inside = try normalizer.budget.counted(
+          kind.dfa.intersection(dfa, watch: normalizer.budget.watch))
         if !inside.isEmpty { split.append((inside, kind.matches.union([expression]))) }
-        let outside = try normalizer.budget.counted(kind.dfa.subtracting(dfa))
+        let outside = try normalizer.budget.counted(
+          kind.dfa.subtracting(dfa, watch: normalizer.budget.watch))
         try normalizer.spend(inside)
         try normalizer.spend(outside)
         if !outside.isEmpty { split.append((outside, kind.matches)) }
@@ -360,7 +365,8 @@ struct SchemaCompiler {
       let value = value(of: kind.matches, atom)
       if value.isNever { continue }
       if let at = joined.firstIndex(where: { $0.value == value }) {
-        joined[at].dfa = try normalizer.budget.counted(joined[at].dfa.union(kind.dfa))
+        joined[at].dfa = try normalizer.budget.counted(
+          joined[at].dfa.union(kind.dfa, watch: normalizer.budget.watch))
       } else {
         joined.append((value, kind.dfa))
       }
