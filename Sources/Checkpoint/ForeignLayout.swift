@@ -29,7 +29,8 @@ struct ForeignLayout: Sendable, Equatable {
   init?(_ config: JSONObject) {
     let bits = (config["bits"] ?? config["w_bit"])?.intValue ?? 4
     let size = (config["group_size"] ?? config["q_group_size"])?.intValue ?? 128
-    groupSize = size > 0 ? size : nil
+    // Beyond any row it is the whole row.
+    groupSize = (1...1 << 30).contains(size) ? size : nil
     self.bits = bits
     let symmetric = config["sym"]?.boolValue ?? true
     switch config["quant_method"]?.stringValue {

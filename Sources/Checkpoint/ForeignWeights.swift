@@ -55,7 +55,8 @@ extension WeightMap {
   ) throws(CheckpointError) -> WeightTensors {
     let stored = shape(of: name + ".qweight") ?? []
     // The shape decides about the width: some files mix widths.
-    let bits = stored.count == 2 && columns > 0 ? stored[0] * 32 / columns : layout.bits
+    let bits =
+      stored.count == 2 && columns > 0 && stored[0] <= columns ? stored[0] * 32 / columns : layout.bits
     guard [2, 3, 4, 8].contains(bits) else { throw fault(name, "\(bits) bits have no kernel") }
     // So do the scales about groups, of which some files mix sizes too.
     let groups = shape(of: name + ".scales")?.first ?? 0
@@ -225,7 +226,7 @@ extension WeightMap {
     let scales = try floats(scaleName, shape: stored)
     let isBitsAndBytes = scaleName.utf8.last == UInt8(ascii: "B")
     let groups = max(1, stored.count == 2 ? stored[1] : 1)
-    guard scales.count == rows * groups || scales.count == 1, columns % groups == 0 else {
+    guard groups <= columns, scales.count == rows * groups || scales.count == 1, columns % groups == 0 else {
       throw fault(name, "scales \(stored) for \(rows) by \(columns)")
     }
     var matrix = try matrix(name, rows: rows, columns: columns, bits: 8, groupSize: columns / groups)

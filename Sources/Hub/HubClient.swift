@@ -27,7 +27,7 @@ struct HubClient: Sendable {
   /// Warnings of the hub that have been told.
   private let told = Monitor<Set<String>>([])
 
-  private static let answerLimit = 64 << 20
+  private static let answerLimit = 8 << 20
   private static let redirectLimit = 5
   private static let pageLimit = 1000
   private static let fileLimit = 200_000
@@ -129,7 +129,7 @@ struct HubClient: Sendable {
       switch head.status {
       case 200:
         do {
-          return (try JSONValue(parsing: body, maxValues: 4_000_000), head)
+          return (try JSONValue(parsing: body, maxValues: 400_000), head)
         } catch {
           throw .notTheHub(host: settings.host, problem: "what it answers is no JSON")
         }

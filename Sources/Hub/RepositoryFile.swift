@@ -56,8 +56,14 @@ package struct RepositoryFile: Sendable, Hashable {
 
   var parts: [String] { path.split(separator: "/").map(String.init) }
 
+  /// Most bytes of a file: so many that the sum over all files of a repository is still a number.
+  static let mostBytes = 1 << 42
+
   init(path: String, bytes: Int, digest: FileDigest) throws(HubError) {
     guard Self.isSafe(path) else { throw .unsafePath(path) }
+    guard (0...Self.mostBytes).contains(bytes) else {
+      throw .badAnswer(what: "the list of files", problem: "\(HubError.plain(path)) has \(bytes) bytes")
+    }
     self.path = path
     self.bytes = bytes
     self.digest = digest

@@ -17,7 +17,10 @@ extension VectorIndex {
     var (rows, gone) = (0, 0)
     for part in view.parts where part.file != nil {
       rows += part.segment.footer.rows
-      for number in part.removed { gone += part.segment.documents[number].rows.count }
+      let documents = part.segment.documents
+      for number in part.removed where documents.indices.contains(number) {
+        gone += documents[number].rows.count
+      }
     }
     return gone > 4_096 && gone > rows / 4
   }

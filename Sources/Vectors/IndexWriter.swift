@@ -112,7 +112,9 @@ struct IndexRecovery {
         pending.insert(key)
       }
     case .document:
-      guard let serial = reader.u64(), let document = Self.document(&reader) else { throw damage }
+      guard let serial = reader.u64(), serial < UInt64(Manifest.mostSerial),
+        let document = Self.document(&reader)
+      else { throw damage }
       var vectors: [Float] = []
       for key in document.passages.flatMap(\.rows) {
         guard let row = rows[key] else { throw damage }
@@ -121,7 +123,7 @@ struct IndexRecovery {
       }
       view.put(
         try Segment(document, serial: serial, vectors: vectors, dimensions: manifest.dimensions))
-      manifest.nextSerial = max(manifest.nextSerial, serial &+ 1)
+      manifest.nextSerial = max(manifest.nextSerial, serial + 1)
     case .removal: view.remove(String(decoding: payload, as: UTF8.self))
     case .info:
       guard let key = reader.block(), let info = reader.block() else { throw damage }

@@ -117,6 +117,16 @@ package final class VectorIndex: Sendable {
     (damage.map { [$0] } ?? []) + view.parts.flatMap { $0.segment.faults() }
   }
 
+  /// The same of an index that another process may use, without its lock.
+  package static func check(folder: String, files: any FileSystem = SystemFiles()) -> [String] {
+    do throws(IndexError) {
+      let found = try snapshot(folder: folder, files: files)
+      return found?.view.parts.flatMap { $0.segment.faults() } ?? []
+    } catch {
+      return ["\(error)"]
+    }
+  }
+
   /// Files of an earlier life that no manifest names.
   private func removeStrangers(_ names: [String], _ manifest: Manifest) {
     let known = Set(manifest.segments.map(\.name) + [manifest.log])

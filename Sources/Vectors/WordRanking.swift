@@ -96,6 +96,8 @@ extension IndexView {
     let segment = parts[part].segment
     var found: [(passage: Int, frequency: Int, document: Int)] = []
     let documents = segment.documents
+    // Passages without a document: nobody wrote such a segment.
+    guard !documents.isEmpty else { return [] }
     var document = 0
     for posting in try segment.postings(term) {
       // Both are in order, so the document is found by walking on; far ones by halving.

@@ -26,6 +26,22 @@ import Testing
     #expect(try FileReader.read(wide, name: "x.txt").text == Array("hé".utf8))
   }
 
+  @Test func `names in front of values make no text without end`() throws {
+    let name = String(repeating: "n", count: 100_000)
+    let numbers = "[" + String(repeating: "1,", count: 2_000) + "1]"
+    let object = "{\"\(name)\":\(numbers)}"
+    let rows = String(repeating: "1\n", count: 2_000)
+    for (text, file) in [
+      (object, "x.json"), ("[\(object)]", "x.json"), (object, "x.jsonl"), (name + "\n" + rows, "x.csv"),
+    ] {
+      guard case .invalidFile(let words) = refusal(Array(text.utf8), file) else {
+        Issue.record("\(file) is read")
+        continue
+      }
+      #expect(words.contains("64 MiB"))
+    }
+  }
+
   @Test func `a page becomes its text`() throws {
     let page = """
       <!DOCTYPE html><html><head><title>The &amp; title</title><style>p { color: red }</style></head>

@@ -14,22 +14,6 @@ private func document(_ key: String, _ text: String) -> (NewDocument, (key: RowK
   return (NewDocument(key: key, info: Array("\"\(text)\"".utf8), passages: [passage]), (row, vector))
 }
 
-/// What a restart may find of each document: what was acknowledged last, and what was tried since.
-private struct Promises {
-  private(set) var allowed: [String: Set<String?>] = [:]
-  private(set) var failures = 0
-
-  mutating func change(_ key: String, to text: String?, _ body: () throws -> Void) {
-    do {
-      try body()
-      allowed[key] = [text]
-    } catch {
-      allowed[key, default: [nil]].insert(text)
-      failures += 1
-    }
-  }
-}
-
 private func found(_ key: String, _ view: IndexView) throws -> String? {
   guard let document = view.document(key) else { return nil }
   let passages = try view.passages(of: key)

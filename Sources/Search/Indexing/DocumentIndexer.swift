@@ -21,6 +21,24 @@ package struct DocumentIndexer: Sendable {
   /// Texts that are given to the model at once.
   package static let batch = 32
 
+  private static func take(_ bytes: Int, _ reserve: (Int) -> Bool) throws(SearchError) {
+    guard reserve(bytes) else { throw .noMemory(bytes: bytes) }
+  }
+
+  /// About the bytes that cutting a text takes: its units in several lists, and the passages twice.
+  private static func bytesToSplit(_ text: [UInt8]) -> Int {
+    let ends = text.reduce(into: text.count / 80) { count, byte in
+      switch byte {
+      case UInt8(ascii: "\n"), 0x0C, UInt8(ascii: "."), UInt8(ascii: "!"), UInt8(ascii: "?"),
+        UInt8(ascii: ";"),
+        0x82:
+        count += 1
+      default: break
+      }
+    }
+    return 6 * text.count + 220 * ends
+  }
+
   package init(index: VectorIndex, encoder: any PassageEncoder) {
     self.index = index
     self.encoder = encoder
@@ -29,13 +47,16 @@ package struct DocumentIndexer: Sendable {
   /// Indexes a text under a name, in place of what had it.
   ///
   /// - Parameters:
+  ///   - reserve: told the bytes that are needed next; false where they are not to be had.
   ///   - isUnwanted: asked before each batch, and while the model works.
   ///   - progress: called after each batch.
   package func index(
     _ source: SourceText, key: String, info: [UInt8], rules: SplitRules,
-    isUnwanted: () -> Bool = { false }, progress: (IndexingProgress) -> Void = { _ in }
+    reserve: (Int) -> Bool = { _ in true }, isUnwanted: () -> Bool = { false },
+    progress: (IndexingProgress) -> Void = { _ in }
   ) throws(SearchError) -> IndexingProgress {
     let encoder = encoder
+    try Self.take(Self.bytesToSplit(source.text), reserve)
     let splitter = Splitter(rules, windowTokens: encoder.room) { encoder.tokenCount($0) }
     let found = splitter.passages(source)
     guard !found.isEmpty else { throw .invalidFile("the file has no text") }
@@ -55,6 +76,8 @@ package struct DocumentIndexer: Sendable {
       state.rows += keys.count
     }
     state.done = state.rows - missing.count
+    // Its vectors as they come, in the log, and as a part of the index.
+    try Self.take(16 * state.rows * encoder.dimensions + 4 * source.text.count, reserve)
     // Texts of like length share a step of the model well.
     missing.sort { $0.text.utf8.count > $1.text.utf8.count }
     var at = 0

@@ -89,9 +89,9 @@ struct Explainer {
     let words = WordSplitter.words(in: text)
     let length = words.count { !$0.isStopWord }
     var found: [(term: Why.Term, score: Double)] = []
+    let ranges = words.reduce(into: [[UInt8]: [Range<Int>]]()) { $0[$1.term, default: []].append($1.range) }
     for weight in weights[query] {
-      let places = words.filter { $0.term == weight.term }.map(\.range)
-      guard let first = places.first else { continue }
+      guard let places = ranges[weight.term], let first = places.first else { continue }
       let score = BM25.score(weight: weight.weight, frequency: places.count, length: length, average: average)
       let spelling = String(decoding: text[first], as: UTF8.self)
       found.append((Why.Term(term: spelling, weight: 0, positions: places.map(scalars.range)), score))
@@ -301,7 +301,7 @@ struct Explainer {
       let line = sentence.text.split(whereSeparator: \.isNewline).joined(separator: " ")
       return "closest passage: \"\(line.count > 80 ? line.prefix(79) + "…" : line[...])\""
     }
-    let hundredths = Int((max(0, score) * 100).rounded())
+    let hundredths = Int((min(1, max(0, score)) * 100).rounded())
     return weak + "similar overall (0.\(hundredths < 10 ? "0" : "")\(min(hundredths, 99)))"
   }
 }

@@ -9,25 +9,25 @@ enum RecordText {
   // MARK: JSON
 
   /// A JSON text as records; nil when it is none, or a single value.
-  static func json(_ text: [UInt8]) -> [UInt8]? {
+  static func json(_ text: [UInt8]) throws(SearchError) -> [UInt8]? {
     guard let value = try? JSONValue(parsing: text) else { return nil }
     if let cells = value["cells"]?.arrayValue, value["nbformat"] != nil { return notebook(cells) }
     var out: [UInt8] = []
     switch value {
     case .array(let elements):
-      for element in elements { append(element, to: &out) }
-    case .object: append(value, to: &out)
+      for element in elements { try append(element, to: &out) }
+    case .object: try append(value, to: &out)
     default: return nil
     }
     return out
   }
 
   /// One record per line; a line that is no JSON is kept as it is.
-  static func jsonLines(_ text: [UInt8]) -> [UInt8] {
+  static func jsonLines(_ text: [UInt8]) throws(SearchError) -> [UInt8] {
     var out: [UInt8] = []
     for line in text.split(separator: UInt8(ascii: "\n")) where line.contains(where: { $0 > 0x20 }) {
       if let value = try? JSONValue(parsing: Array(line)) {
-        append(value, to: &out)
+        try append(value, to: &out)
       } else {
         out += line + [UInt8(ascii: "\n"), UInt8(ascii: "\n")]
       }
@@ -35,26 +35,32 @@ enum RecordText {
     return out
   }
 
-  private static func append(_ value: JSONValue, to out: inout [UInt8]) {
-    lines(value, path: "", depth: 0, &out)
+  private static func append(_ value: JSONValue, to out: inout [UInt8]) throws(SearchError) {
+    try lines(value, path: "", depth: 0, &out)
     out.append(UInt8(ascii: "\n"))
   }
 
-  private static func lines(_ value: JSONValue, path: String, depth: Int, _ out: inout [UInt8]) {
+  private static func lines(
+    _ value: JSONValue, path: String, depth: Int, _ out: inout [UInt8]
+  ) throws(SearchError) {
     switch value {
     case .object(let object) where depth < 64:
       for (key, value) in object.entries {
-        lines(value, path: path.isEmpty ? key : path + "." + key, depth: depth + 1, &out)
+        try lines(value, path: path.isEmpty ? key : path + "." + key, depth: depth + 1, &out)
       }
     case .array(let elements) where depth < 64:
-      for element in elements { lines(element, path: path, depth: depth + 1, &out) }
+      for element in elements { try lines(element, path: path, depth: depth + 1, &out) }
     case .null: break
-    case .string(let text): line(path, Array(text.utf8), &out)
-    default: line(path, value.bytes, &out)
+    case .string(let text): try line(path, Array(text.utf8), &out)
+    default: try line(path, value.bytes, &out)
     }
   }
 
-  private static func line(_ path: String, _ value: [UInt8], _ out: inout [UInt8]) {
+  /// Names stand in front of every value, so that a file can become much longer than it is.
+  private static func line(_ path: String, _ value: [UInt8], _ out: inout [UInt8]) throws(SearchError) {
+    guard out.count + path.utf8.count + value.count < FileReader.limit else {
+      throw .invalidFile("as records the file has more than \(FileReader.limit >> 20) MiB")
+    }
     if !path.isEmpty { out += Array("\(path): ".utf8) }
     out += value
     out.append(UInt8(ascii: "\n"))
@@ -87,12 +93,12 @@ enum RecordText {
         continue
       }
       for (index, field) in row.enumerated() where !field.isEmpty {
-        line(index < header.count ? String(decoding: header[index], as: UTF8.self) : "", field, &out)
+        try line(index < header.count ? String(decoding: header[index], as: UTF8.self) : "", field, &out)
       }
       out.append(UInt8(ascii: "\n"))
     }
     // A table of one row is its header.
-    if out.isEmpty { for field in header { line("", field, &out) } }
+    if out.isEmpty { for field in header { try line("", field, &out) } }
     return out
   }
 

@@ -13,6 +13,8 @@ package enum SearchError: Error, Equatable, CustomStringConvertible {
   case encoder(String)
   /// A setting that makes no sense.
   case invalid(String)
+  /// The memory for it is not to be had.
+  case noMemory(bytes: Int)
   /// Nobody waits any more.
   case cancelled
 
@@ -20,6 +22,8 @@ package enum SearchError: Error, Equatable, CustomStringConvertible {
     switch self {
     case .unsupportedFile(let what), .invalidFile(let what), .encoder(let what), .invalid(let what): what
     case .index(let error): "\(error)"
+    case .noMemory(let bytes):
+      "\(bytes >> 20) MiB of memory are needed, and they are not left: send less at once, or try again later"
     case .cancelled: "nobody waits for the result any more"
     }
   }

@@ -73,8 +73,8 @@ package enum FileReader {
       guard !found.isEmpty else { throw .invalidFile("the page has no text") }
       return SourceText(found, kind: .markdown)
     case _ where code.contains(ending): return SourceText(text, kind: .code)
-    case "json": return SourceText(RecordText.json(text) ?? text, kind: .records)
-    case _ where lines.contains(ending): return SourceText(RecordText.jsonLines(text), kind: .records)
+    case "json": return SourceText(try RecordText.json(text) ?? text, kind: .records)
+    case _ where lines.contains(ending): return SourceText(try RecordText.jsonLines(text), kind: .records)
     case "csv": return SourceText(try RecordText.table(text, separator: UInt8(ascii: ",")), kind: .records)
     case "tsv": return SourceText(try RecordText.table(text, separator: UInt8(ascii: "\t")), kind: .records)
     case _ where plain.contains(ending): return SourceText(text, kind: .plain)

@@ -48,12 +48,12 @@ package struct Splitter: Sendable {
     let text = source.text
     let (units, counts) = fitting(UnitSplitter.units(text, kind: source.kind), text)
     guard !units.isEmpty else { return [] }
-    let headings = headings(units, text)
+    var headings = HeadingTrail(units, text)
     var found: [TextPassage] = []
     var start = 0
     while start < units.count {
       let end = passageEnd(units, counts, from: start)
-      found.append(passage(text, units, counts, start..<end, heading: headings[start]))
+      found.append(passage(text, units, counts, start..<end, heading: headings.above(start)))
       guard end < units.count else { break }
       start = max(start + 1, overlapStart(units, counts, before: end))
     }
@@ -133,22 +133,6 @@ package struct Splitter: Sendable {
     return start
   }
 
-  /// The headings above each unit.
-  private func headings(_ units: [TextUnit], _ text: [UInt8]) -> [String] {
-    var path: [(level: Int, title: String)] = []
-    return units.map { unit in
-      // A heading is above what follows it; a passage that begins with it shows it anyway.
-      let above = path
-      if unit.heading > 0 {
-        path.removeAll { $0.level >= unit.heading }
-        let title = String(decoding: text[unit.range], as: UTF8.self).drop { $0 == "#" || $0 == " " }
-        path.append((unit.heading, String(title.prefix { !$0.isNewline }.prefix(80))))
-        return above.filter { $0.level < unit.heading }.map(\.title).joined(separator: " > ")
-      }
-      return above.map(\.title).joined(separator: " > ")
-    }
-  }
-
   private func passage(
     _ text: [UInt8], _ units: [TextUnit], _ counts: [Int], _ part: Range<Int>, heading: String
   ) -> TextPassage {
@@ -180,5 +164,36 @@ package struct Splitter: Sendable {
       start = next
     }
     return TextPassage(range: range, heading: heading, windows: windows)
+  }
+}
+
+/// The headings above a place of a text, found while walking on: a text of a million lines has a million such places.
+private struct HeadingTrail {
+  private let units: [TextUnit]
+  private let text: [UInt8]
+  private var path: [(level: Int, title: String)] = []
+  private var next = 0
+
+  /// Characters of a title that are kept, and the bytes that are looked at for them.
+  private static let titleLength = (characters: 80, bytes: 2_000)
+
+  init(_ units: [TextUnit], _ text: [UInt8]) { (self.units, self.text) = (units, text) }
+
+  /// The titles above a unit, joined. Units are asked for in their order.
+  ///
+  /// A heading is above what follows it; a passage that begins with it shows it anyway.
+  mutating func above(_ number: Int) -> String {
+    while next < number {
+      let unit = units[next]
+      next += 1
+      guard unit.heading > 0 else { continue }
+      path.removeAll { $0.level >= unit.heading }
+      let title = String(decoding: text[unit.range].prefix(Self.titleLength.bytes), as: UTF8.self)
+        .drop { $0 == "#" || $0 == " " }
+      path.append(
+        (unit.heading, String(title.prefix { !$0.isNewline }.prefix(Self.titleLength.characters))))
+    }
+    let level = units[number].heading
+    return path.filter { level == 0 || $0.level < level }.map(\.title).joined(separator: " > ")
   }
 }

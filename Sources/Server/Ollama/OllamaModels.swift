@@ -126,7 +126,7 @@ struct OllamaCard {
   private var parameters64: Int {
     let bits = config["quantization"]?["bits"]?.intValue ?? loaded?.facts.quantization?.bits
     let group = config["quantization"]?["group_size"]?.intValue ?? 64
-    let perWeight = bits.map { Double($0) + 32 / Double(max(1, group)) } ?? 16
+    let perWeight = bits.map { Double(min(max(1, $0), 32)) + 32 / Double(max(1, group)) } ?? 16
     return Int(Double(size) * 8 / perWeight)
   }
 

@@ -27,6 +27,15 @@ struct Manifest: Equatable {
   /// Serial numbers below this one are taken.
   var nextSerial: UInt64
 
+  /// Serial numbers of documents go no further, so that counting on is always possible.
+  static let mostSerial = 1 << 62
+
+  /// Whether a name is that of a file in the index's own folder.
+  private static func isPlain(_ name: String) -> Bool {
+    !name.isEmpty && !name.utf8.contains(UInt8(ascii: "/")) && !name.utf8.contains(0)
+      && !name.utf8.starts(with: ".".utf8)
+  }
+
   var bytes: [UInt8] {
     let entries = segments.map { entry -> JSONValue in
       let infos = entry.infos.sorted { $0.key < $1.key }.map { number, info -> JSONValue in
@@ -68,7 +77,8 @@ struct Manifest: Equatable {
     }
     guard let fingerprint = body["fingerprint"]?.stringValue, let dimensions = body["dimensions"]?.intValue,
       let log = body["log"]?.stringValue, let nextFile = body["next_file"]?.intValue,
-      let nextSerial = body["next_serial"]?.intValue, dimensions > 0, dimensions <= 1 << 16, nextSerial > 0
+      let nextSerial = body["next_serial"]?.intValue, dimensions > 0, dimensions <= 1 << 16,
+      (1...Self.mostSerial).contains(nextSerial), (1...1 << 40).contains(nextFile), Self.isPlain(log)
     else { throw damage }
     self.fingerprint = fingerprint
     self.dimensions = dimensions
@@ -76,7 +86,7 @@ struct Manifest: Equatable {
     self.nextFile = nextFile
     self.nextSerial = UInt64(nextSerial)
     for entry in body["segments"]?.arrayValue ?? [] {
-      guard let name = entry["name"]?.stringValue else { throw damage }
+      guard let name = entry["name"]?.stringValue, Self.isPlain(name) else { throw damage }
       var found = Entry(name: name)
       found.removed = (entry["removed"]?.arrayValue ?? []).compactMap(\.intValue)
       for info in entry["infos"]?.arrayValue ?? [] {

@@ -62,7 +62,9 @@ package final class Segment: Sendable {
 
   private static func hasRightSizes(_ footer: SegmentFooter) -> Bool {
     let counts = [footer.dimensions, footer.rows, footer.passages, footer.documents, footer.terms]
-    guard counts.allSatisfy({ $0 >= 0 && $0 < 1 << 31 }), footer.dimensions <= 1 << 16 else { return false }
+    guard counts.allSatisfy({ $0 >= 0 && $0 < 1 << 31 }), (1...1 << 16).contains(footer.dimensions) else {
+      return false
+    }
     func size(_ section: Section) -> Int { footer.sections[section.rawValue].count }
     return size(.codes) == footer.rows * RowCode.stride(of: footer.dimensions)
       && size(.scales) == footer.rows * 4 && size(.errors) == footer.rows * 4
