@@ -92,7 +92,7 @@ enum ServeCommand {
       settings.version = CommandLineTool.version
       settings.store = try makeStore(flags)
       if flags.isSet("allow-pull") { settings.hub = try flags.hubSettings() }
-      settings.library = try makeLibrary(flags)
+      settings.library = try makeLibrary(flags, memory: models.ledger.limit)
       if let rules = settings.mediaURLs, rules.program == nil {
         Log.warning("URLs of images cannot be fetched", ["missing": "the program curl"])
       }
@@ -129,8 +129,9 @@ enum ServeCommand {
   }
 
   /// Where files and vector stores are: in the state directory, or in a folder that goes with the process.
-  private static func makeLibrary(_ flags: ParsedFlags) throws -> Library {
+  private static func makeLibrary(_ flags: ParsedFlags, memory: Int) throws -> Library {
     var settings = Library.Settings()
+    settings.memory = memory
     settings.folder = flags.text("state-dir").map { $0 + "/library" }
     settings.embeddingModel = flags.text("embedding-model")
     if let megabytes = flags.integer("max-file-bytes") { settings.fileBytes = megabytes << 20 }

@@ -46,6 +46,13 @@ enum VerifyCommand {
         "stored records", try ResponseStore.check(folder: folder),
         advice:
           "the server skips these files and serves the others; restore them from a copy, or delete them.")
+      if File.isDirectory(folder + "/library") {
+        findings += found(
+          "files and vector stores", try Library.check(folder: folder + "/library"),
+          advice:
+            "the server skips records that are not whole; restore them from a copy, or put the file in again."
+        )
+      }
     }
     if let folder = flags.text("prefix-cache-dir") {
       findings += found(

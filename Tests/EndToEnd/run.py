@@ -38,7 +38,7 @@ from page import files_test as page_files_test
 from page import reach_test as page_reach_test
 from page import words_test as page_words_test
 from reliability import (
-    constraints_test, files_test, framing_test, hosts_and_keys_test, json_test, limits_test, load_test, logs_test,
+    constraints_test, files_test, framing_test, hosts_and_keys_test, hub_faults_test, json_test, limits_test, load_test, logs_test,
     memory_test, operating_system_test, parameters_test, prompts_test, sandbox_test, scheduler_test, streams_test,
     templates_test)
 from reliability.watch import HOOKS, Watch
@@ -56,6 +56,8 @@ LONG = {
     "scheduler_test.test_leaving_at_any_time": {"count": 1000},
     "scheduler_test.test_many_streams_do_not_mix": {"count": 200},
     "files_test.test_settings_of_every_kind": {"count": 1000},
+    "files_test.test_settings_of_every_family": {"step": 1},
+    "hub_faults_test.test_after_any_failing_call_the_cache_is_whole_or_says_so": {"calls": 400},
     "load_test.test_mutated_messages_do_no_harm": {"count": 1_000_000},
     "load_test.test_after_chaos_all_is_as_before": {"seconds": 300},
 }
@@ -69,7 +71,7 @@ GROUPS = [
         large_test, proxies_test)),
     (HOOKS, True, (
         framing_test, limits_test, hosts_and_keys_test, json_test, parameters_test, prompts_test, templates_test,
-        constraints_test, streams_test, scheduler_test, files_test, memory_test, operating_system_test, sandbox_test,
+        constraints_test, streams_test, scheduler_test, files_test, hub_faults_test, memory_test, operating_system_test, sandbox_test,
         load_test, logs_test)),
     # Last: the browser keeps an event loop in this thread.
     ((), False, (page_chat_test, page_files_test, page_markdown_test, page_reach_test, page_words_test)),

@@ -51,6 +51,9 @@ package struct ServerSettings: Sendable {
   package var now: @Sendable () -> Int = { Int(Instant.wallSeconds) }
 
   package init() {}
+
+  /// Whether what is acknowledged reaches the folders.
+  var storeHealth: StoreHealth { store.health + (library?.health ?? StoreHealth()) }
 }
 
 private enum RandomID {

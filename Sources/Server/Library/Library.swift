@@ -35,6 +35,15 @@ package final class Library: Sendable {
     package var waiting = 64
     /// Longest search, seconds.
     package var searchSeconds = 5.0
+    /// Most bytes of everything in the process (`--memory`).
+    package var memory = Int.max
+
+    /// What an index keeps in memory before it goes to a file: its log twice and some more.
+    var indexLimits: VectorIndex.Limits {
+      var limits = VectorIndex.Limits()
+      limits.logBytes = min(limits.logBytes, max(1 << 20, memory / 64))
+      return limits
+    }
 
     package init() {}
   }
@@ -62,6 +71,7 @@ package final class Library: Sendable {
     /// Stores whose indexes are being built for another model.
     var rebuilding: Set<String> = []
     var counts = LibraryCounts()
+    var health = StoreHealth()
     /// Whether a folder of the process's own was made, and has to go.
     var hasFolder = false
   }
@@ -72,6 +82,9 @@ package final class Library: Sendable {
     var file: String
     var turn: Int
   }
+
+  /// Most bytes of a record.
+  static let recordBytes = 1 << 24
 
   let settings: Settings
   let folder: String
@@ -114,16 +127,18 @@ package final class Library: Sendable {
 
   private func recover() throws(PlatformError) {
     var found = State()
-    for name in try files.names(in: folder + "/files") {
+    let present = Set(try files.names(in: folder + "/files"))
+    for name in present.sorted() {
       guard name.hasSuffix(".json") else {
-        // Bytes without a record are those of a file that never arrived.
+        // Bytes without a record are those of a file that never arrived. One that cannot be read now has a name.
         let record = name.hasSuffix(".data") ? String(name.dropLast(5)) + ".json" : ""
-        if record.isEmpty || !(isThere(folder + "/files/" + record)) {
-          try? files.remove(folder + "/files/" + name)
-        }
+        if !present.contains(record) { try? files.remove(folder + "/files/" + name) }
         continue
       }
-      if let record = read(folder + "/files/" + name).flatMap(FileRecord.init) {
+      // Under another's name it would be served, and deleted, as that.
+      if let record = read(folder + "/files/" + name).flatMap(FileRecord.init), record.id + ".json" == name,
+        present.contains(record.id + ".data")
+      {
         found.files[record.id] = record
       }
     }
@@ -133,12 +148,16 @@ package final class Library: Sendable {
         continue
       }
       var store = Store(record: record)
-      for name in (try? files.names(in: place + "/entries")) ?? [] {
-        guard let entry = read(place + "/entries/" + name).flatMap(EntryRecord.init) else { continue }
+      for name in try names(in: place + "/entries") {
+        guard let entry = read(place + "/entries/" + name).flatMap(EntryRecord.init), entry.store == id,
+          entry.file + ".json" == name
+        else { continue }
         store.entries[entry.file] = entry
       }
-      for name in (try? files.names(in: place + "/batches")) ?? [] {
-        guard let batch = read(place + "/batches/" + name).flatMap(BatchRecord.init) else { continue }
+      for name in try names(in: place + "/batches") {
+        guard let batch = read(place + "/batches/" + name).flatMap(BatchRecord.init), batch.store == id,
+          batch.id + ".json" == name
+        else { continue }
         store.batches[batch.id] = batch
       }
       found.stores[id] = store
@@ -150,11 +169,23 @@ package final class Library: Sendable {
     state.withLock { $0 = ready }
   }
 
-  private func isThere(_ path: String) -> Bool { (try? files.read(path, limit: 1 << 20)) != nil }
+  /// What is in a folder that need not be there. One that cannot be read ends the start: its files are not gone.
+  private func names(in folder: String) throws(PlatformError) -> [String] {
+    do throws(PlatformError) {
+      return try files.names(in: folder).sorted()
+    } catch .file(_, _, ENOENT) {
+      return []
+    }
+  }
 
+  /// A record; nil for one that is not whole, which stays on the disk and is told.
   private func read(_ path: String) -> JSONValue? {
-    guard let bytes = try? files.read(path, limit: 1 << 24) else { return nil }
-    return try? JSONValue(parsing: bytes)
+    do {
+      return try JSONValue(parsing: try files.read(path, limit: Self.recordBytes))
+    } catch {
+      Log.error("a record cannot be read", ["file": path, "error": "\(error)"])
+      return nil
+    }
   }
 
   /// Writes a record so that it outlives a loss of power.
@@ -163,6 +194,24 @@ package final class Library: Sendable {
       try files.writeDurably(record.bytes, folder: folder + "/" + place, name: name)
     }
   }
+
+  /// Changes what is kept. `/ready` and the metrics tell when that fails.
+  private func storing<Result>(_ change: () throws(PlatformError) -> Result) throws(APIError) -> Result {
+    do throws(APIError) {
+      let result = try Server.storing(change)
+      state.withLock { $0.health.isFailing = false }
+      return result
+    } catch {
+      state.withLock { state in
+        state.health.failures += 1
+        state.health.isFailing = true
+      }
+      throw error
+    }
+  }
+
+  /// Whether what is acknowledged reaches the folder.
+  var health: StoreHealth { state.withLock { $0.health } }
 
   /// Ends the work, and takes a folder of the process's own away.
   package func stop() {
@@ -247,8 +296,8 @@ package final class Library: Sendable {
   }
 
   func content(of file: FileRecord) throws(APIError) -> [UInt8] {
-    try storing { () throws(PlatformError) in
-      try files.read(folder + "/files/" + file.id + ".data", limit: max(settings.fileBytes, file.bytes))
+    try Server.storing { () throws(PlatformError) in
+      try files.read(folder + "/files/" + file.id + ".data", limit: file.bytes)
     }
   }
 

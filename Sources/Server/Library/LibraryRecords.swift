@@ -3,6 +3,16 @@
 import JSON
 import OpenAI
 
+extension JSONValue {
+  /// A size or a count of a record; nil beyond what sums of them can take, since a file may say anything.
+  fileprivate var recordedCount: Int? { intValue.flatMap { (0...1 << 40).contains($0) ? $0 : nil } }
+
+  /// A time of a record, seconds since 1970; nil beyond what can be added to and subtracted from.
+  fileprivate var recordedTime: Int? {
+    intValue.flatMap { (-(1 << 40)...1 << 40).contains($0) ? $0 : nil }
+  }
+}
+
 /// A file that a client has sent.
 struct FileRecord: Sendable, Equatable {
   var id: String
@@ -38,15 +48,15 @@ struct FileRecord: Sendable, Equatable {
 
   init?(_ record: JSONValue) {
     let file = record["file"]
-    guard let id = file?["id"]?.stringValue, let bytes = file?["bytes"]?.intValue,
-      let created = file?["created_at"]?.intValue, let name = file?["filename"]?.stringValue,
+    guard let id = file?["id"]?.stringValue, let bytes = file?["bytes"]?.recordedCount,
+      let created = file?["created_at"]?.recordedTime, let name = file?["filename"]?.stringValue,
       let purpose = file?["purpose"]?.stringValue
     else { return nil }
     self.init(
       id: id, owner: record["owner"]?.stringValue, bytes: bytes, created: created, name: name,
       purpose: purpose)
     contentType = record["content_type"]?.stringValue ?? contentType
-    expires = file?["expires_at"]?.intValue
+    expires = file?["expires_at"]?.recordedTime
   }
 }
 
@@ -91,19 +101,19 @@ struct EntryRecord: Sendable, Equatable {
   init?(_ record: JSONValue) {
     let entry = record["entry"]
     guard let file = entry?["id"]?.stringValue, let store = entry?["vector_store_id"]?.stringValue,
-      let created = entry?["created_at"]?.intValue,
+      let created = entry?["created_at"]?.recordedTime,
       let status = entry?["status"]?.stringValue.flatMap(EntryStatus.init)
     else { return nil }
     self.init(file: file, store: store, created: created)
     self.status = status
-    bytes = entry?["usage_bytes"]?.intValue ?? 0
+    bytes = entry?["usage_bytes"]?.recordedCount ?? 0
     attributes = entry?["attributes"]?.objectValue ?? JSONObject()
     strategy = (try? ChunkingStrategy(entry?["chunking_strategy"], name: "")) ?? ChunkingStrategy()
     if let code = entry?["last_error"]?["code"]?.stringValue {
       error = (code, entry?["last_error"]?["message"]?.stringValue ?? "")
     }
     batch = record["batch"]?.stringValue
-    turn = record["turn"]?.intValue ?? 0
+    turn = record["turn"]?.recordedCount ?? 0
   }
 }
 
@@ -186,16 +196,19 @@ struct StoreRecord: Sendable, Equatable {
   }
 
   init?(_ record: JSONValue) {
-    guard let id = record["id"]?.stringValue, let created = record["created_at"]?.intValue else { return nil }
+    guard let id = record["id"]?.stringValue, let created = record["created_at"]?.recordedTime else {
+      return nil
+    }
     self.init(id: id, owner: record["owner"]?.stringValue, created: created)
     name = record["name"]?.stringValue ?? ""
     description = record["description"]?.stringValue
     metadata = record["metadata"]?.objectValue ?? JSONObject()
-    expiry = record["expires_after"]?["days"]?.intValue.map { ExpiryRule(days: $0) }
-    lastActive = record["last_active_at"]?.intValue ?? created
+    expiry = record["expires_after"]?["days"]?.recordedCount.map { ExpiryRule(days: min($0, 365)) }
+    lastActive = record["last_active_at"]?.recordedTime ?? created
     model = record["model"]?.stringValue
-    index = record["index"]?.stringValue
-    dimensions = record["dimensions"]?.intValue ?? 0
+    // The name of a folder here, and nothing that leads elsewhere.
+    index = record["index"]?.stringValue.flatMap { $0.utf8.contains(UInt8(ascii: "/")) ? nil : $0 }
+    dimensions = record["dimensions"]?.recordedCount ?? 0
   }
 }
 
@@ -232,7 +245,7 @@ struct BatchRecord: Sendable, Equatable {
 
   init?(_ record: JSONValue) {
     guard let id = record["id"]?.stringValue, let store = record["store"]?.stringValue,
-      let created = record["created_at"]?.intValue
+      let created = record["created_at"]?.recordedTime
     else { return nil }
     self.init(
       id: id, store: store, created: created,

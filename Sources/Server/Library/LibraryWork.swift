@@ -74,12 +74,13 @@ final class LibraryWorker: Sendable {
       guard let file = found.1 else { throw SearchError.invalidFile("the file was deleted") }
       let lease = try models.encoder(store.model ?? library.settings.embeddingModel, isBackground: true)
       let index = try library.index(of: work.store, lease.encoder)
-      let source = try FileReader.read(try library.content(of: file), name: file.name) {
-        !self.isCurrent(work)
-      }
+      let memory = MemoryLoan(models.ledger, for: .answers, patience: Self.patience)
+      defer { withExtendedLifetime(memory) {} }
+      let source = try read(file, memory) { !self.isCurrent(work) }
       let rules = SplitRules(tokens: entry.strategy.size, overlap: entry.strategy.overlap)
       let state = try DocumentIndexer(index: index, encoder: lease.encoder).index(
-        source, key: file.id, info: Self.info(file), rules: rules, isUnwanted: { !self.isCurrent(work) })
+        source, key: file.id, info: Self.info(file), rules: rules, reserve: memory.extend,
+        isUnwanted: { !self.isCurrent(work) })
       entry.status = .completed
       entry.error = nil
       entry.bytes = source.text.count + state.rows * (5 * lease.encoder.dimensions)
@@ -111,6 +112,24 @@ final class LibraryWorker: Sendable {
     do throws(APIError) { try library.put(entry) } catch {
       Log.error("what became of a file is not stored", ["file": work.file, "error": error.message])
     }
+  }
+
+  /// How long a file waits for the memory that it needs, seconds.
+  private static let patience = 5.0
+
+  /// The text of a file. What its bytes and the values of a JSON file take is claimed first.
+  private func read(
+    _ file: FileRecord, _ memory: MemoryLoan, isUnwanted: () -> Bool
+  ) throws -> SourceText {
+    func take(_ bytes: Int) throws(SearchError) {
+      guard memory.extend(by: bytes) else { throw .noMemory(bytes: bytes) }
+    }
+    try take(4 * file.bytes)
+    let content = try library.content(of: file)
+    if FileReader.ending(of: file.name) == "json" { try take(JSONValue.weight(of: content)) }
+    let source = try FileReader.read(content, name: file.name, isUnwanted: isUnwanted)
+    try take(max(0, source.text.count - file.bytes))
+    return source
   }
 
   private static func info(_ file: FileRecord) -> [UInt8] {
@@ -177,8 +196,7 @@ extension Library {
     }
     let index = try VectorIndex(
       folder: folder + "/stores/\(id)/" + name, fingerprint: encoder.fingerprint,
-      dimensions: encoder.dimensions,
-      files: files)
+      dimensions: encoder.dimensions, limits: settings.indexLimits, files: files)
     let isFirst = store.record.index == nil
     if isFirst {
       try change(id) { record in
@@ -234,7 +252,7 @@ extension Library {
       guard let name = store.record.index, store.record.dimensions > 0 else { return nil }
       let index = try VectorIndex(
         folder: folder + "/stores/\(id)/" + name, fingerprint: "", dimensions: store.record.dimensions,
-        files: files)
+        limits: settings.indexLimits, files: files)
       state.withLock { $0.stores[id]?.index = index }
       return index
     }

@@ -8,9 +8,10 @@ import OpenAI
 
 enum HealthRoute {
   static func table(_ server: ServerContext) -> RouteTable {
-    let store = server.settings.store
+    let settings = server.settings
     let ready = ["/health", "/ready", "/readyz"].map { path in
-      Route("GET", path, for: .everyone) { _, context throws(APIError) in try readiness(context, store.health)
+      Route("GET", path, for: .everyone) { _, context throws(APIError) in
+        try readiness(context, settings.storeHealth)
       }
     }
     return RouteTable(.openAI, ready + [Route("GET", "/livez", for: .everyone) { _, _ in alive }])

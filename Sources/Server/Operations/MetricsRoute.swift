@@ -38,7 +38,7 @@ struct MetricsRoute {
       },
       encoders: server.models.statuses.compactMap { status in
         status.model?.loaded.embedder.map { (status.source.id, $0.service.embeddingStatistics) }
-      }, memory: server.models.ledger.snapshot(), store: server.settings.store.health)
+      }, memory: server.models.ledger.snapshot(), store: server.settings.storeHealth)
     route.library = server.settings.library?.facts ?? LibraryFacts()
     return Response(contentType: MetricsText.contentType, bytes: Array(route.write().utf8))
   }

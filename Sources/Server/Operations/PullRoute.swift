@@ -31,6 +31,8 @@ struct PullRoute {
     }
     download.judge = server.settings.judge
     download.memoryLimit = server.models.settings.ledger.limit
+    // The hub's list of files, as it comes and as values.
+    try claim(64 << 20, of: context.memory)
     let work = ModelDownload(download, settings: settings)
     let silence = server.settings.keepAliveSeconds
     var response = Response.events { stream in try Self.send(work, to: stream, silence: silence) }

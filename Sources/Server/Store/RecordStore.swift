@@ -374,6 +374,10 @@ struct StoreHealth: Equatable {
   var failures = 0
   /// Whether the last one did not.
   var isFailing = false
+
+  static func + (a: StoreHealth, b: StoreHealth) -> StoreHealth {
+    StoreHealth(failures: a.failures + b.failures, isFailing: a.isFailing || b.isFailing)
+  }
 }
 
 /// The times of a store's records, and which of them tell an age.

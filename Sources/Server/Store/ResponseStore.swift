@@ -220,11 +220,7 @@ package final class ResponseStore: Sendable {
   static let folders = ["responses", "conversations"]
 
   /// Whether what is acknowledged reaches the folder.
-  var health: StoreHealth {
-    let (first, second) = (responses.health, conversations.health)
-    return StoreHealth(
-      failures: first.failures + second.failures, isFailing: first.isFailing || second.isFailing)
-  }
+  var health: StoreHealth { responses.health + conversations.health }
 
   private func endInterrupted() {
     for id in responses.ids {

@@ -1,0 +1,261 @@
+// Files and vector stores on a disk that fails, and with records that say anything.
+
+import HTTP
+import JSON
+import OpenAI
+import Platform
+import Support
+import Testing
+
+@testable import Server
+
+struct LibraryFaultTests {
+  private static let faults = [ENOSPC, EIO, EMFILE, EACCES].map { SimulatedDisk.Fault.error($0) } + [.short]
+  private let nobody = ClientIdentity()
+
+  private func open(_ disk: SimulatedDisk) throws -> Library {
+    var settings = Library.Settings()
+    settings.folder = "/library"
+    return try Library(settings, files: disk, now: { 1_800_000_000 })
+  }
+
+  private func file(_ id: String, _ text: String) -> FileRecord {
+    FileRecord(
+      id: id, owner: nil, bytes: text.utf8.count, created: 1, name: text + ".txt", purpose: "assistants")
+  }
+
+  private func store(_ id: String, _ name: String) -> StoreRecord {
+    var store = StoreRecord(id: id, owner: nil, created: 1)
+    store.name = name
+    return store
+  }
+
+  /// What is found under the name of a promise: a file's text, a store's name, the batch of a file in a store.
+  private func found(_ key: String, _ library: Library) -> String? {
+    let parts = key.split(separator: " ").map(String.init)
+    switch parts[0] {
+    case "file":
+      guard let file = try? library.file(parts[1], nobody) else { return nil }
+      return (try? library.content(of: file)).map { String(decoding: $0, as: UTF8.self) } ?? "no content"
+    case "store": return (try? library.store(parts[1], nobody))?.record.name
+    default: return (try? library.store(parts[1], nobody))?.entries[parts[2]]?.status.rawValue
+    }
+  }
+
+  private struct NotThere: Error {}
+
+  /// A server's life, twice: files and stores come, change and go.
+  private func live(_ disk: SimulatedDisk, _ promises: inout Promises) {
+    for round in 0..<2 {
+      guard let library = try? open(disk) else { continue }
+      for id in ["kept", "gone", "new\(round)"] {
+        promises.change("file \(id)", to: "text \(round)") {
+          try library.add(file(id, "text \(round)"), Array("text \(round)".utf8))
+        }
+      }
+      for id in ["s", "t"] {
+        promises.change("store \(id)", to: "\(id) \(round)") { try library.add(store(id, "\(id) \(round)")) }
+      }
+      promises.change("store s", to: "changed \(round)") {
+        try library.change("s") { $0.name = "changed \(round)" }
+      }
+      let batch = BatchRecord(id: "b", store: "s", created: 1, files: ["kept", "gone"])
+      for id in ["kept", "gone"] {
+        promises.change("entry s \(id)", to: "in_progress") {
+          guard (try? library.store("s", nobody)) != nil else { throw NotThere() }
+          var entry = EntryRecord(file: id, store: "s", created: 1)
+          entry.batch = "b"
+          entry.strategy.size = 100 + round
+          try library.add([entry], batch: batch)
+        }
+      }
+      promises.change("entry s kept", to: "cancelled") {
+        guard (try? library.store("s", nobody))?.entries["kept"] != nil else { throw NotThere() }
+        try library.cancel(batch)
+      }
+      promises.change("entry s gone", to: nil) {
+        guard try library.removeEntry("gone", store: "s") else { throw NotThere() }
+      }
+      promises.change("file gone", to: nil) { try library.remove(library.file("gone", nobody)) }
+      promises.change("store t", to: nil) {
+        _ = try library.store("t", nobody)
+        try library.removeStore("t")
+      }
+      library.stop()
+    }
+  }
+
+  @Test(arguments: faults, [false, true])
+  func `after a restart every acknowledged change is there`(fault: SimulatedDisk.Fault, isLasting: Bool)
+    throws
+  {
+    for losesPower in [false, true] {
+      var (number, failures) = (0, 0)
+      while true {
+        let disk = SimulatedDisk()
+        disk.follow(.init(fault, at: number, isLasting: isLasting))
+        var promises = Promises()
+        live(disk, &promises)
+        failures += promises.failures
+        let isOver = disk.calls <= number
+        #expect(disk.openDescriptors == 0, "call \(number) leaves a descriptor")
+        disk.restart(losingPower: losesPower)
+        disk.follow(nil)
+        let library = try open(disk)
+        for (key, allowed) in promises.allowed {
+          // Cancelling a batch changes several entries, of which each is told.
+          let found = found(key, library)
+          #expect(
+            allowed.contains(found) || (key == "entry s gone" && found == "cancelled"),
+            "\(fault) at call \(number): \(key) is \(found ?? "gone"), not of \(allowed)")
+        }
+        guard !isOver else { break }
+        number += 1
+      }
+      #expect(number > 100)
+      #expect((failures > 20) == (fault != .short))
+    }
+  }
+
+  @Test func `a disk that fails is told until it works again`() throws {
+    let disk = SimulatedDisk()
+    let library = try open(disk)
+    disk.follow(.init(.error(ENOSPC), at: 0, isLasting: true))
+    do {
+      try library.add(store("s", "s"))
+      Issue.record("stored on a full disk")
+    } catch let error as APIError {
+      #expect(error.status == 507 && error.code == "storage_full")
+    }
+    #expect(library.health == StoreHealth(failures: 1, isFailing: true))
+    disk.follow(nil)
+    try library.add(store("s", "s"))
+    #expect(library.health == StoreHealth(failures: 1, isFailing: false))
+  }
+
+  @Test func `a folder that cannot be read ends the start`() throws {
+    let disk = SimulatedDisk()
+    do {
+      let library = try open(disk)
+      try library.add(store("s", "s"))
+      try library.add(file("f", "text"), Array("text".utf8))
+      try library.add([EntryRecord(file: "f", store: "s", created: 1)], batch: nil)
+    }
+    disk.follow(nil)
+    _ = try open(disk)
+    let calls = disk.calls
+    var refused = 0
+    for number in 0..<calls {
+      disk.restart(losingPower: false)
+      disk.follow(.init(.error(EACCES), at: number))
+      if (try? open(disk)) == nil { refused += 1 }
+      disk.restart(losingPower: false)
+      disk.follow(nil)
+      let library = try open(disk)
+      #expect(found("file f", library) == "text" && found("entry s f", library) != nil, "call \(number)")
+    }
+    // The folders of files, stores, entries and batches, and the lock.
+    #expect(refused >= 5)
+  }
+
+  @Test func `a record under another's name is not served`() throws {
+    let disk = SimulatedDisk()
+    do {
+      let library = try open(disk)
+      for id in ["a", "b"] {
+        try library.add(file(id, id), Array(id.utf8))
+        try library.add(store(id, id))
+      }
+      try library.add([EntryRecord(file: "a", store: "a", created: 1)], batch: nil)
+    }
+    disk.restart(losingPower: false)
+    for (from, to) in [
+      ("files/a.json", "files/b.json"), ("stores/a/store.json", "stores/b/store.json"),
+      ("stores/a/entries/a.json", "stores/b/entries/b.json"),
+    ] { disk.put("/library/" + to, try #require(disk.content("/library/" + from))) }
+    let library = try open(disk)
+    #expect(found("file b", library) == nil && found("store b", library) == nil)
+    #expect(found("file a", library) == "a" && found("entry a a", library) != nil)
+  }
+
+  @Test func `a check names what is not whole, and changes nothing`() throws {
+    let disk = SimulatedDisk()
+    do {
+      let library = try open(disk)
+      for id in ["a", "b", "c"] { try library.add(file(id, id), Array(id.utf8)) }
+      try library.add(store("s", "s"))
+      try library.add([EntryRecord(file: "a", store: "s", created: 1)], batch: nil)
+    }
+    let good = try Library.check(folder: "/library", files: disk)
+    #expect(good.whole == 5 && good.faults.isEmpty)
+    disk.put("/library/files/a.json", Array("{".utf8))
+    disk.put("/library/files/b.data", Array("too long".utf8))
+    disk.put(
+      "/library/stores/s/entries/z.json", try #require(disk.content("/library/stores/s/entries/a.json")))
+    let before = disk.files
+    let found = try Library.check(folder: "/library", files: disk)
+    #expect(
+      found.faults.map(\.path) == [
+        "/library/files/a.json", "/library/files/b.data", "/library/stores/s/entries/z.json",
+      ])
+    #expect(disk.files == before)
+  }
+
+  @Test func `any number in a record is refused or used`() throws {
+    let disk = SimulatedDisk()
+    do {
+      let library = try open(disk)
+      for id in ["a", "b"] { try library.add(file(id, id), Array(id.utf8)) }
+      var record = store("s", "s")
+      record.expiry = ExpiryRule(days: 3)
+      record.index = "index-0"
+      try library.add(record)
+      try library.add(
+        ["a", "b"].map { EntryRecord(file: $0, store: "s", created: 1) },
+        batch: BatchRecord(id: "b", store: "s", created: 1, files: ["a", "b"]))
+    }
+    let numbers = [-1, 0, 1, 1 << 31, 1 << 40, 1 << 62, Int.max - 1, .max, .min]
+    let paths = disk.files.filter { $0.hasSuffix(".json") }
+    #expect(paths.count == 6)
+    let whole = paths.map { ($0, disk.content($0) ?? []) }
+    for (path, bytes) in whole {
+      for number in numbers {
+        disk.restart(losingPower: false)
+        for (other, content) in whole { disk.put(other, content) }
+        // All numbers of the record at once, and of its sibling, so that sums of them are large.
+        for (other, content) in whole
+        where other == path || path.hasSuffix("a.json") && other.hasSuffix("b.json") {
+          disk.put(other, Self.withNumbers(number, try JSONValue(parsing: content)).bytes)
+        }
+        try use(try open(disk))
+      }
+      _ = bytes
+    }
+  }
+
+  private static func withNumbers(_ number: Int, _ value: JSONValue) -> JSONValue {
+    switch value {
+    case .int: .int(number)
+    case .array(let elements): .array(elements.map { withNumbers(number, $0) })
+    case .object(let object):
+      .object(JSONObject(object.entries.map { ($0.key, withNumbers(number, $0.value)) }))
+    default: value
+    }
+  }
+
+  private func use(_ library: Library) throws {
+    let files = library.files(of: nobody)
+    for file in files { _ = try? library.content(of: file) }
+    for store in library.stores(of: nobody) {
+      _ = store.record.json(Array(store.entries.values), now: 1_800_000_000).bytes
+      _ = try? library.openIndex(store.record.id)
+      for batch in store.batches.values { _ = batch.json(Array(store.entries.values)) }
+      var entry = EntryRecord(file: "a", store: store.record.id, created: 1)
+      entry.strategy.size = 333
+      try? library.add([entry], batch: nil)
+      for batch in store.batches.values { try? library.cancel(batch) }
+    }
+    try? library.add(file("new", "new"), [1])
+    for file in files { try? library.remove(file) }
+  }
+}
