@@ -50,6 +50,14 @@ package struct EmbeddingsRequest: Sendable {
   /// Top-level fields that nobody knows.
   package var ignored: [String] = []
 
+  /// Bytes of the texts that are tokenized, the prompt once.
+  package var textBytes: Int {
+    var sum = 0
+    for case .text(let text) in inputs { sum += text.utf8.count }
+    if case .literal(let text) = prompt { sum += text.utf8.count }
+    return sum
+  }
+
   /// The path of an input.
   package func name(of index: Int) -> String { isList ? "input[\(index)]" : "input" }
 }
@@ -106,9 +114,12 @@ extension EmbeddingsRequest {
     return (truncation ?? .right, most < 0 ? nil : most)
   }
 
+  /// Most bytes of a prompt, which is tokenized with every text.
+  private static let longestPrompt = 1 << 16
+
   private static func prompt(_ fields: inout Fields) throws(APIError) -> Prompt {
     let name = try fields.string("prompt_name")
-    let literal = try fields.string("prompt")
+    let literal = try fields.string("prompt", maxBytes: longestPrompt)
     let type = try fields.word(
       "input_type", of: ["query", "document", "search_query", "search_document", "passage"])
     let given = [("prompt", literal), ("prompt_name", name), ("input_type", type)].filter { $0.1 != nil }

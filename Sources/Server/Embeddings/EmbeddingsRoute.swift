@@ -21,6 +21,7 @@ struct EmbeddingsRoute {
     try server.checkUnknown(request.ignored)
     // Vectors as the encoder makes them, and as they are sent.
     try claim(8 * request.inputs.count * own.embedder.dimensions, of: context.memory)
+    try claim(RequestContext.workForTokens(ofBytes: request.textBytes), of: context.memory)
     var response = response(try own.embed(request, context))
     response.nameIgnored(request.ignored)
     return response

@@ -116,6 +116,7 @@ struct FilesRoute {
 
   private func content(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let file = try file(http, context)
+    try claim(2 * file.bytes, of: context.memory)
     var response = Response(contentType: file.contentType, bytes: try server.library().content(of: file))
     // Nothing of a client's runs on the server's origin.
     response.headers.add("content-disposition", "attachment")

@@ -117,6 +117,8 @@ struct StoreFilesRoute {
 
   private func content(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let entry = try entry(http, context)
+    // The passages, which may overlap, the text that they make, and the text as JSON.
+    try claim(10 * entry.bytes, of: context.memory)
     var text: [UInt8] = []
     do {
       if let index = try server.library().openIndex(entry.store) {

@@ -111,6 +111,8 @@ struct VectorStoresRoute {
     let found = try server.library().search(
       [store], query, filter: body.filter, models: server.models, tenant: context.client.number,
       isUnwanted: context.isClientGone)
+    // Each text as a value and in the answer.
+    try claim(found.passages.reduce(0) { $0 + 8 * $1.result.passage.text.count }, of: context.memory)
     var page = JSONObject([
       ("object", "vector_store.search_results.page"),
       ("search_query", .array(body.queries.map(JSONValue.string))),

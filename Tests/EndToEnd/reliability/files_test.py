@@ -3,12 +3,18 @@ go through the corpora, bits and cuts of the parsers themselves."""
 
 import json
 import os
+import pathlib
 import random
+import shutil
+import subprocess
+import tempfile
 
 from reliability.framing_test import SHARED
 from reliability.folders import changed, refuses, start, verified, with_members
 from reliability.watch import CHAT, answered, body, encode, text_of, wait_for
-from server import DEMO, Server
+from server import DEMO, ROOT, Server
+
+MODELS = ROOT / "Fixtures" / "models"
 
 POISONS = ["0", "-1", "1e400", "9223372036854775807", "-9223372036854775808", "1e30", "NaN", "2.5", "null", '"5"', "[]",
            "{}", "true", "18446744073709551616", "4294967296", "1073741824"]
@@ -125,6 +131,37 @@ def test_settings_of_every_kind(s, count=40):
         with changed(config_dot_json=with_members(**members)) as folder:
             refuses(s.binary, folder)
     return f"served: {served}"
+
+
+def places_of(value, path=()):
+    """The paths of all numbers in a JSON value."""
+    if isinstance(value, bool):
+        return []
+    if isinstance(value, (int, float)):
+        return [path]
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [found for key, member in members for found in places_of(member, path + (key,))]
+
+
+def test_settings_of_every_family(s, step=97):
+    """Any number in any family's config.json: `verify` finds a fault or none, and never ends by a signal."""
+    poisons = [0, -1, 1, 2**31, 2**62, 2**63 - 1, -2**63, 1e308]
+    cases = [(folder, path, poison) for folder in sorted(MODELS.iterdir()) if (folder / "config.json").exists()
+             for path in places_of(json.loads((folder / "config.json").read_text())) for poison in poisons]
+    found = {0: 0, 1: 0, 2: 0}
+    for folder, path, poison in cases[::step]:
+        with tempfile.TemporaryDirectory(prefix="mlxserve-") as place:
+            shutil.copytree(folder, place, dirs_exist_ok=True)
+            config = json.loads((folder / "config.json").read_text())
+            inner = config
+            for key in path[:-1]:
+                inner = inner[key]
+            inner[path[-1]] = poison
+            (pathlib.Path(place) / "config.json").write_text(json.dumps(config))
+            done = subprocess.run([s.binary, "verify", "--model", place, "--no-checksums"], capture_output=True, timeout=120)
+            assert done.returncode in found, (folder.name, path, poison, done.returncode, done.stderr[-2000:])
+            found[done.returncode] += 1
+    return f"{sum(found.values())} of {len(cases)} cases: {found}"
 
 
 def read_header(data):
