@@ -22,6 +22,12 @@ enum FileTargets {
     _ = try? CompletionRequest(value, limits: limits, vocabularySize: 2048)
     _ = try? MessagesRequest(value, limits: limits, vocabularySize: 2048)
     _ = try? TokenizeRequest(value, limits: limits, vocabularySize: 2048)
+    _ = try? OllamaRequest(chat: value, limits: limits)
+    _ = try? OllamaRequest(generate: value, limits: limits)
+    _ = try? EmbeddingsRequest(value, limits: limits, vocabularySize: 2048)
+    _ = try? VectorStoreRequest(value)
+    _ = try? FileBatchRequest(value)
+    _ = try? StoreSearchRequest(value).filter?.accepts(value.objectValue ?? JSONObject())
     guard
       let request = try? ResponsesRequest(
         value, isMessage: false, limits: limits, vocabularySize: 2048, dropsUnknownTools: false),

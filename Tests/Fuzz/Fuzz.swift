@@ -10,7 +10,7 @@ import Platform
 enum FuzzTarget: String, CaseIterable {
   case http, chunked, multipart, websocket, png, jpeg, wav, json, request, safetensors, tokenizer,
     detokenizer, jinja, regex, gbnf,
-    schema, calls
+    schema, calls, index, notes, hub, folder
 
   func run(_ bytes: [UInt8]) {
     switch self {
@@ -31,6 +31,10 @@ enum FuzzTarget: String, CaseIterable {
     case .gbnf: TextTargets.grammar(.gbnf(String(decoding: bytes, as: UTF8.self)), bytes)
     case .schema: TextTargets.schema(bytes)
     case .calls: TextTargets.calls(bytes)
+    case .index: StoreTargets.index(bytes)
+    case .notes: StoreTargets.notes(bytes)
+    case .hub: StoreTargets.hub(bytes)
+    case .folder: StoreTargets.folder(bytes)
     }
   }
 

@@ -34,6 +34,10 @@ let modules: [(name: String, imports: [String])] = [
   ("Chat", ["Grammar", "Jinja", "Tokenizers", "JSON"]),
   ("Sampling", []),
   ("OpenAI", ["Sampling", "JSON"]),
+  ("Vectors", ["Compute", "KernelTypes", "Tokenizers", "JSON", "Platform"]),
+  ("Search", ["Vectors", "JSON", "Platform"]),
+  ("Fetch", ["HTTP", "Platform"]),
+  ("Hub", ["Fetch", "JSON", "Platform"]),
 ]
 
 func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .init(stringLiteral: $0) } }

@@ -22,10 +22,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = pathlib.Path(os.environ.get("MLXSERVE_SHARED", ROOT.parent / "shared")) / "data"
 FIXTURES = ROOT / "Fixtures"
 DICTIONARIES = {"http": "http.dict", "json": "json.dict", "request": "json.dict", "schema": "json.dict",
-                "tokenizer": "json.dict", "safetensors": "json.dict", "regex": "regexp.dict", "jinja": "jinja2.dict"}
+                "tokenizer": "json.dict", "safetensors": "json.dict", "hub": "json.dict", "folder": "json.dict",
+                "notes": "html_tags.dict", "regex": "regexp.dict", "jinja": "jinja2.dict"}
 # Longer inputs than these tell nothing new and take long.
 LENGTHS = {"http": 2048, "chunked": 1024, "multipart": 1024, "png": 2048, "jpeg": 4096, "wav": 1024, "websocket": 1024, "json": 2048, "request": 4096, "safetensors": 2048,
-           "tokenizer": 4096, "detokenizer": 256, "jinja": 1024, "regex": 128, "gbnf": 512, "schema": 1024, "calls": 512}
+           "tokenizer": 4096, "detokenizer": 256, "jinja": 1024, "regex": 128, "gbnf": 512, "schema": 1024, "calls": 512,
+           "index": 4096, "notes": 2048, "hub": 1024, "folder": 2048}
 
 
 def lines(path):
@@ -91,6 +93,41 @@ def templates():
     return found + files(FIXTURES / "models", "*.jinja", 4096)
 
 
+def notes():
+    texts = [b"# Title\n\nA sentence. Another one!\n\n- item\n```\ncode\n```\n" * 3,
+             b"<html><body><h1>T</h1><p>a &amp; b &#233;<br><script>x<y</script><pre> z\n</pre><table><tr><td>1",
+             b'{"a":{"b":[1,2,{"c":"d"}]},"e":null}', b'{"nbformat":4,"cells":[{"source":["a\\n","b"]}]}',
+             b'a,b\n1,"x, \x22\x22y\x22"\n2,\n', b"class A {\n  func b() {}\n}\n\nstruct C {}\n", "Größe 東京タワー e\u0301".encode()]
+    return [bytes([kind]) + text for kind in range(6) for text in texts]
+
+
+def hub():
+    tree = b'[{"type":"file","path":"a/b.safetensors","size":10,"oid":"%s","lfs":{"oid":"%s","size":10}}]' % (b"a" * 40, b"b" * 64)
+    head = b'HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 5-9/10\r\nRateLimit: "api";r=0;t=55\r\nRetry-After: 3\r\n\r\n'
+    return [b"\0" + tree, b"\1" + head, b"\2owner/name@v1", b"\2https://hub.example/owner/name/tree/main",
+            b'\3{"weight_map":{"w":"model-00001.safetensors"}}', b"\4a[b-d]*?.json"]
+
+
+def folder():
+    def tensors(**named):
+        header, end = {}, 0
+        for name, (dtype, shape, size) in named.items():
+            header["m." + name] = {"dtype": dtype, "shape": shape, "data_offsets": [end, end + size]}
+            end += size
+        return json.dumps(header).encode()
+
+    gptq = json.dumps({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32}}).encode()
+    packed = json.dumps({"quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized"}}).encode()
+    plain = json.dumps({"quantization": {"bits": 4, "group_size": 64}}).encode()
+    kinds = [[gptq, tensors(qweight=("I32", [8, 64], 2048), qzeros=("I32", [2, 8], 64), scales=("F16", [2, 64], 256))],
+             [packed, tensors(weight_packed=("I32", [64, 8], 2048), weight_scale=("F16", [64, 2], 256))],
+             [plain, tensors(weight=("U32", [64, 8], 2048), scales=("F16", [64, 1], 128), biases=("F16", [64, 1], 128))]]
+    modules = [b'[{"type":"a.Transformer","path":""},{"type":"a.Pooling","path":"1_Pooling"},{"type":"a.Dense","path":"2_Dense"},'
+               b'{"type":"a.Normalize","path":"n"}]', b'{"pooling_mode_mean_tokens":true}', b'{"in_features":4,"out_features":4}',
+               b'{"prompts":{"query":"q: "},"default_prompt_name":"query"}']
+    return [b"\0".join(kind + modules) for kind in kinds] + [b"\0".join([b"{}", b"{}"] + modules)]
+
+
 def schemas():
     found = files(FIXTURES / "schemas", "*.json", 4096)
     for data in files(SHARED / "jsonschema", "*.json"):
@@ -123,7 +160,27 @@ SEEDS = {
     "calls": lambda: [b"\0" + b'<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>', b"\1" + b'{"name":"f","parameters":{}}',
                       b"\2" + b'functools[{"name":"f","arguments":{}}]', b"\3" + b'<|tool_call>call:f{a:<|"|>x<|"|>}<tool_call|>',
                       b"\4[TOOL_CALLS]f[ARGS]{}", b'\5[TOOL_CALLS][{"name":"f","arguments":{}}]',
-                      b"\6<tool_call><function=f><parameter=a>1</parameter></function></tool_call>", b"\0<think>a</think>b"],
+                      b"\6<tool_call><function=f><parameter=a>1</parameter></function></tool_call>", b"\0<think>a</think>b",
+                      b"\7<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>commentary to=functions.f<|message|>{}<|call|>",
+                      b"\x08<|tool_call_start|>[f(a=1, b='x')]<|tool_call_end|>",
+                      "\x09<｜DSML｜tool_calls><｜DSML｜invoke name=\"f\"><｜DSML｜parameter name=\"a\" string=\"true\">x</｜DSML｜parameter>"
+                      "</｜DSML｜invoke></｜DSML｜tool_calls>".encode(),
+                      b"\x0a<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>",
+                      b"\x0b<seed:think>a</seed:think><seed:tool_call><function=f><parameter=a>1</parameter></function></seed:tool_call>",
+                      b"\x0c<minimax:tool_call><invoke name=\"f\"><parameter name=\"a\">1</parameter></invoke></minimax:tool_call>",
+                      b"\x0d<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}"
+                      b"<|tool_call_end|><|tool_calls_section_end|>",
+                      "\x0e<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>".encode(),
+                      b"\x10<|START_THINKING|>a<|END_THINKING|><|START_ACTION|>[{\"tool_name\":\"f\",\"parameters\":{}}]<|END_ACTION|>",
+                      b"\x11[THINK]a[/THINK][TOOL_CALLS]f[CALL_ID]1[ARGS]{}"],
+    "index": lambda: [bytes([kind]) + body for kind in range(1, 6) for body in (
+        struct.pack("<IQQ4f", 1, 1, 2, 0.5, 0.5, 0.5, 0.5),
+        struct.pack("<QI", 1, 1) + b"k" + struct.pack("<I", 2) + b"{}" + struct.pack("<I", 1)
+        + struct.pack("<I", 5) + b"hello" + struct.pack("<IIII", 0, 0, 5, 1) + struct.pack("<QQ", 1, 2),
+        b"k", struct.pack("<I", 1) + b"k" + struct.pack("<I", 2) + b"{}")],
+    "notes": notes,
+    "hub": hub,
+    "folder": folder,
 }
 
 
