@@ -60,6 +60,10 @@ struct Command: Sendable {
       usage: "mlxserve search FOLDER \"what I look for\" [flags]",
       groups: [Flags.search], takesNames: true, run: SearchCommand.run),
     Command(
+      name: "embed", summary: "print vectors of texts, or how near the texts are to each other",
+      usage: "mlxserve embed --model DIR [TEXT...] [flags]",
+      groups: [Flags.encoder, Flags.embed, Flags.cache], takesNames: true, run: EmbedCommand.run),
+    Command(
       name: "bench", summary: "measure prefill and decode speed",
       usage: "mlxserve bench --model DIR [flags]",
       groups: [Flags.model, Flags.bench, Flags.cache], run: BenchCommand.run),

@@ -55,6 +55,13 @@ enum Flags {
   static let evaluatedModel = FlagGroup(
     title: model.title, flags: model.flags.filter { $0.name != "max-context" })
 
+  /// What a model of vectors takes of the same.
+  static let encoder = FlagGroup(
+    title: model.title,
+    flags: model.flags.filter {
+      ["model", "threads", "isa", "compute", "reference-kernels"].contains($0.name)
+    })
+
   /// Several models, and how much memory they may take together.
   static let servedModels = FlagGroup(
     title: model.title,
@@ -377,6 +384,26 @@ enum Flags {
       Flag(
         name: "export", kind: .text, placeholder: "FILE",
         help: "write all passages with their vectors as JSON lines, for another engine; - is standard output"),
+      Flag(
+        name: "import", kind: .text, placeholder: "FILE",
+        help: "put passages with their vectors into the index, as --export writes them"),
+      Flag(
+        name: "rerank", kind: .text, placeholder: "DIR",
+        help: "folder of a reranker, which puts the first results in order"),
+    ])
+
+  static let embed = FlagGroup(
+    title: "Vectors",
+    flags: [
+      Flag(
+        name: "query", kind: .toggle,
+        help: "the texts are questions: with the words that the model wants for them"
+      ),
+      Flag(name: "document", kind: .toggle, help: "the texts are what is to be found, likewise"),
+      Flag(
+        name: "dimensions", kind: .integer(1...1 << 20), placeholder: "N", defaultText: "the model's own",
+        help: "elements of a vector, for models that were trained for fewer"),
+      Flag(name: "similarity", kind: .toggle, help: "print how near the texts are to each other instead"),
     ])
 
   static let media = FlagGroup(

@@ -16,7 +16,7 @@ enum SearchCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     let folder = try flags.argument("FOLDER")
     let query = flags.arguments.dropFirst().joined(separator: " ")
-    let needsQuery = !flags.isSet("watch") && !flags.isSet("evaluate") && !flags.isSet("export")
+    let needsQuery = !["watch", "evaluate", "export", "import"].contains(where: flags.isSet)
     guard !query.isEmpty || !needsQuery else {
       throw UsageError.missingArgument("\"what I look for\"")
     }
@@ -24,6 +24,11 @@ enum SearchCommand {
       throw UsageError.unusable(flag: "folder", reason: "'\(folder)' is no folder")
     }
     let notes = try SearchedFolder(place, flags)
+    if let source = flags.text("import") {
+      let count = try notes.importPassages(from: source)
+      Terminal.printError(Terminal.dimmedError("\(count) documents came in"))
+      return found
+    }
     if let target = flags.text("export") {
       try notes.export(to: target)
       return found

@@ -13,6 +13,8 @@ enum SearchFolderError: Error, CustomStringConvertible {
   case noModel
   case notAnEncoder(String)
   case noHome
+  case isLocked
+  case notAReranker(String)
 
   var description: String {
     switch self {
@@ -20,6 +22,8 @@ enum SearchFolderError: Error, CustomStringConvertible {
       "the folder is not indexed yet: give --model DIR, the folder of an embedding model such as all-MiniLM-L6-v2"
     case .notAnEncoder(let path):
       "\(path) generates text and makes no vectors: --model wants an embedding model"
+    case .notAReranker(let path): "\(path) scores no pairs of texts: --rerank wants a reranker"
+    case .isLocked: "another process is indexing this folder: import when it is done"
     case .noHome: "there is no home directory to keep the index in: give --index-dir DIR"
     }
   }
@@ -31,6 +35,7 @@ struct SearchedFolder {
   private let encoder: ModelEncoder
   private let writable: VectorIndex?
   private let fixed: IndexView?
+  private let reranker: ModelReranker?
 
   /// What is searched.
   var index: IndexView { writable?.view ?? fixed ?? emptyView }
@@ -57,14 +62,25 @@ struct SearchedFolder {
       throw SearchFolderError.notAnEncoder(model)
     }
     self.encoder = encoder
+    reranker = try Self.reranker(flags)
     let place = home + "/index-" + encoder.fingerprint.prefix(16)
     let opened = try Self.open(place, encoder)
     writable = opened.writable
     fixed = opened.fixed
     guard writable != nil else { return }
     try files.writeDurably(Array(model.utf8), folder: home, name: "model")
-    guard !flags.isSet("no-update") else { return }
+    guard !flags.isSet("no-update"), !flags.isSet("import") else { return }
     try update(flags)
+  }
+
+  private static func reranker(_ flags: ParsedFlags) throws -> ModelReranker? {
+    guard let path = flags.text("rerank") else { return nil }
+    var configuration = EngineConfiguration(
+      modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
+    configuration.version = CommandLineTool.version
+    let (loaded, _) = try Terminal.showingProgress("loading \(path)") { try LoadedModel.open(configuration) }
+    guard let reranker = ModelReranker(loaded) else { throw SearchFolderError.notAReranker(path) }
+    return reranker
   }
 
   /// The index, or what another process has of it so far.
@@ -149,7 +165,7 @@ struct SearchedFolder {
 
   func search(_ query: SearchQuery, isUnwanted: () -> Bool = { false }) throws(SearchError) -> SearchAnswer {
     let zero = Instant.now
-    return try HybridSearch(index, encoder: encoder).run(
+    return try HybridSearch(index, encoder: encoder, reranker: reranker).run(
       query, clock: { Instant.now.seconds(since: zero) }, isUnwanted: isUnwanted)
   }
 
@@ -169,7 +185,7 @@ struct SearchedFolder {
     return newlines + 1
   }
 
-  // MARK: Export
+  // MARK: Export and import
 
   /// All passages with their vectors, a JSON object a line.
   func export(to target: String) throws {
@@ -178,20 +194,42 @@ struct SearchedFolder {
     let view = index
     for document in view.documents {
       for passage in try view.exported(document.key) {
-        StandardStream.write(passage.json(document.key).text + "\n", to: descriptor)
+        StandardStream.write(passage.line(document.key, encoder.fingerprint), to: descriptor)
       }
+    }
+  }
+
+  /// Puts passages with their vectors in, as `export` writes them. Files of the folder that have them need no model.
+  ///
+  /// - Returns: how many documents came.
+  func importPassages(from source: String) throws -> Int {
+    guard let writable else { throw SearchFolderError.isLocked }
+    let reader = PassageReader(dimensions: encoder.dimensions, fingerprint: encoder.fingerprint)
+    return try reader.read(try File.read(source, limit: 1 << 34), name: source) { document, rows in
+      try writable.remember(rows)
+      try writable.commit(document)
     }
   }
 }
 
 extension ExportedPassage {
-  fileprivate func json(_ key: String) -> JSONValue {
+  /// A line of JSON; numbers have the shortest digits that read back as the same float32.
+  fileprivate func line(_ key: String, _ fingerprint: String) -> String {
+    let arrays = vectors.map { vector in
+      var writer = JSONWriter()
+      writer.write(vector)
+      return String(decoding: writer.bytes, as: UTF8.self)
+    }
+    return facts(key, fingerprint).text.dropLast() + ",\"vectors\":[\(arrays.joined(separator: ","))]}\n"
+  }
+
+  private func facts(_ key: String, _ fingerprint: String) -> JSONValue {
     [
       "id": .string("\(key)#\(passage.number)"), "document": .string(key), "passage": .int(passage.number),
       "start": .int(passage.range.lowerBound), "end": .int(passage.range.upperBound),
       "heading": .string(String(decoding: passage.heading, as: UTF8.self)),
       "text": .string(String(decoding: passage.text, as: UTF8.self)),
-      "vectors": .array(vectors.map { .array($0.map { .double(Double($0)) }) }),
+      "keys": .array(keys.map { .string($0.text) }), "model": .string(fingerprint),
     ]
   }
 }

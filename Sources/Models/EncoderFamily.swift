@@ -59,9 +59,10 @@ package enum EncoderFamily {
 
   /// Binds a checkpoint's tensors to its encoder.
   ///
+  /// - Parameter answers: what a decoder without a classifier answers with, where it scores pairs.
   /// - Throws: `ModelError` naming the config key, tensor or file that does not fit.
   package static func load(
-    _ folder: ModelFolder, compute: ComputeContext
+    _ folder: ModelFolder, answers: AnswerTokens? = nil, compute: ComputeContext
   ) throws(ModelError) -> SentenceEncoder {
     let config = ConfigFields(folder.config)
     guard let type = try config.string("model_type") else { throw .missingKey("model_type") }
@@ -70,8 +71,10 @@ package enum EncoderFamily {
     }
     let sentences = try loading(try SentenceFolder(folder))
     let weights = LayerLoader(folder.weights, compute: compute, arena: compute.makeArena())
+    let encoder = try family.make(type, config, weights)
+    if let answers, let decoder = encoder as? DecoderEncoder { try decoder.judge(answers) }
     return try SentenceEncoder(
-      try family.make(type, config, weights), sentences,
+      encoder, sentences,
       defaultPooling: Self.pooling(folder.name, family.pooling), folder: folder, compute: compute)
   }
 

@@ -83,6 +83,8 @@ package final class SentenceEncoder {
   package var tableBytes: Int { encoder.tableBytes }
   /// Labels of the classifier; 0 where there is none.
   package var labels: Int { encoder.classifier?.labels ?? 0 }
+  /// Tokens that were not computed, because texts with the same beginning had been.
+  package var reusedTokens: Int { encoder.reusedTokens }
   package var makesSparseVectors: Bool { encoder.sparseHead != nil }
 
   /// What each text asks for, in order; the states of a text row by row. A text's result does not depend, to the bit, on the
@@ -92,9 +94,9 @@ package final class SentenceEncoder {
     var results: [[Float]] = []
     var start = 0
     for text in texts {
-      let own = states.rows(from: start, count: text.tokens.count)
+      let own = states.rows(from: start, count: encoder.rows(of: text))
       results.append(result(of: text, own))
-      start += text.tokens.count
+      start += own.count
     }
     projectVectors(texts, &results)
     return results

@@ -55,9 +55,9 @@ package struct Embedder: Sendable {
 
   /// Texts as the encoder gets them.
   package struct Prepared: Sendable {
-    package fileprivate(set) var texts: [EmbeddingText] = []
+    package internal(set) var texts: [EmbeddingText] = []
     /// Indices of texts that were cut.
-    package fileprivate(set) var truncated: [Int] = []
+    package internal(set) var truncated: [Int] = []
     /// Tokens of all texts, special ones included.
     package var tokenCount: Int { texts.reduce(0) { $0 + $1.tokens.count } }
   }
@@ -72,6 +72,10 @@ package struct Embedder: Sendable {
   /// Nomic's vectors are normalised as a whole before they are cut.
   private let centersBeforeCut: Bool
   private let lowercases: Bool
+  /// How two texts are read together.
+  let pairs: PairReader
+  /// What a classifier's labels are called.
+  package let labels: [String]
 
   /// - Parameter cutsAny: whether vectors of models may be cut that were not trained for it.
   package init(
@@ -87,11 +91,20 @@ package struct Embedder: Sendable {
     maxTokens = min(sentences.maxLength ?? .max, service.limits.maxTokens)
     allowsFewerDimensions = cutsAny || Self.isMatryoshka(folder, type)
     centersBeforeCut = type == "nomic_bert"
+    let judge = folder.task == .rerank && type == "qwen3" ? JudgePrompt(tokenizer) : nil
+    pairs = PairReader(tokenizer, judge: judge, lowercases: sentences.lowercases)
+    labels = Self.labels(folder, count: service.limits.labels)
+  }
+
+  /// `id2label`, as far as there are labels of the model.
+  private static func labels(_ folder: ModelFolder, count: Int) -> [String] {
+    (0..<count).map { folder.config["id2label"]?["\($0)"]?.stringValue ?? "LABEL_\($0)" }
   }
 
   /// For tests: an encoder without a folder, its prompts as names and texts.
   package init(
-    service: any EmbeddingService, tokenizer: Tokenizer, prompts: KeyValuePairs<String, String> = [:]
+    service: any EmbeddingService, tokenizer: Tokenizer, prompts: KeyValuePairs<String, String> = [:],
+    labels: [String] = []
   ) {
     self.service = service
     self.tokenizer = tokenizer
@@ -100,6 +113,8 @@ package struct Embedder: Sendable {
     allowsFewerDimensions = true
     centersBeforeCut = false
     lowercases = false
+    pairs = PairReader(tokenizer, judge: nil, lowercases: false)
+    self.labels = labels
   }
 
   /// Whether the model was trained so that the beginning of its vector is a vector.
@@ -286,6 +301,7 @@ package struct Embedder: Sendable {
 
 /// Why texts have no vectors; `index` counts the inputs.
 package enum EmbeddingError: Error, Sendable, CustomStringConvertible {
+  /// The index is -1 for the query of pairs, which is too long without any document.
   case tooLong(index: Int, tokens: Int, limit: Int)
   case empty(index: Int)
   case tokenOutOfRange(index: Int, token: Int32, vocabularySize: Int)

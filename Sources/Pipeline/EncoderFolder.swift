@@ -4,5 +4,9 @@ import Checkpoint
 
 extension LoadedModel {
   /// Whether a folder's model makes vectors of texts.
-  package static func makesVectors(_ path: String) -> Bool { (try? ModelFolder(path: path))?.task == .embed }
+  package static func makesVectors(_ path: String) -> Bool { purpose(path) == .embed }
+  /// Whether a folder's model scores texts, or pairs of them.
+  package static func makesScores(_ path: String) -> Bool { purpose(path) == .rerank }
+
+  private static func purpose(_ path: String) -> ModelPurpose? { (try? ModelFolder(path: path))?.task }
 }

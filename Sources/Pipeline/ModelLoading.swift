@@ -62,6 +62,8 @@ extension LoadedModel {
     _ folder: ModelFolder, _ configuration: EngineConfiguration, id: String?
   ) throws -> (model: LoadedModel, engine: EmbeddingClient) {
     let tokenizer = try folder.tokenizer()
+    var configuration = configuration
+    configuration.answerTokens = JudgePrompt.answers(of: folder, tokenizer)
     let engine = try EmbeddingClient.start(configuration)
     let embedder = try Embedder(
       service: engine, tokenizer: tokenizer, folder: folder, cutsAny: configuration.cutsAnyVectors)

@@ -14,7 +14,7 @@ package final class App: Sendable {
   private let worker: LibraryWorker?
 
   /// The wires that write errors in a shape of their own.
-  private static let wires: [Wire] = [.messages, .ollama]
+  private static let wires: [Wire] = [.messages, .ollama] + Wire.allTEI
 
   /// The wire whose words a path's answers are in.
   static func wire(of path: String) -> Wire { wires.first { $0.owns(path) } ?? .openAI }
@@ -43,7 +43,7 @@ package final class App: Sendable {
       HealthRoute.table(server), MetricsRoute.table(server), ChatRoute.table(server),
       CompletionsRoute.table(server), EmbeddingsRoute.table(server), ModelsRoute.table(server),
       PullRoute.table(server), MessagesRoute.table(server), OllamaRoute.table(server),
-      TokenizeRoutes.table(server),
+      TokenizeRoutes.table(server), RerankRoute.table(server), TEIRoutes.table(server),
       OpenAPIRoute.table(server), CapabilitiesRoute.table(server), ResponsesRoute.table(server, jobs),
       ConversationsRoute.table(server), DebugRoute.table(server),
     ]

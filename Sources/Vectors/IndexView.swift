@@ -240,6 +240,8 @@ package struct ExportedPassage: Sendable {
   package let passage: StoredPassage
   /// At least one; a passage that is longer than the model takes has several.
   package let vectors: [[Float]]
+  /// What the vectors were made of, one for each.
+  package let keys: [RowKey]
 }
 
 extension IndexView {
@@ -247,10 +249,12 @@ extension IndexView {
   package func exported(_ key: String) throws(IndexError) -> [ExportedPassage] {
     guard let place = places[key] else { return [] }
     var found: [ExportedPassage] = []
+    let keys = try parts[place.part].segment.rowKeys()
     for passage in try passages(of: key) {
       var vectors: [[Float]] = []
       for row in passage.rows { vectors.append(try vector(part: place.part, row: row)) }
-      found.append(ExportedPassage(passage: passage, vectors: vectors))
+      guard passage.rows.allSatisfy(keys.indices.contains) else { throw .missingRow }
+      found.append(ExportedPassage(passage: passage, vectors: vectors, keys: passage.rows.map { keys[$0] }))
     }
     return found
   }

@@ -25,10 +25,13 @@ import messages_test
 import models_test
 import ollama_test
 import openapi_test
+import pgvector_test
 import proxies_test
+import rerank_test
 import responses_stream_test
 import responses_test
 import sdk_test
+import search_cli_test
 import vector_stores_test
 import wire_test
 from page import browser
@@ -66,7 +69,7 @@ LONG = {
 GROUPS = [
     ((), False, (
         sdk_test, examples_test, chat_test, responses_test, responses_stream_test, messages_test, ollama_test,
-        openapi_test, wire_test, cli_test, access_test, embeddings_test, file_search_test, vector_stores_test, hub_test,
+        openapi_test, wire_test, cli_test, access_test, embeddings_test, rerank_test, pgvector_test, search_cli_test, file_search_test, vector_stores_test, hub_test,
         media_test, media_urls_test, media_reference_test, audio_test, checkpoints_test, models_test, batching_test,
         large_test, proxies_test)),
     (HOOKS, True, (

@@ -37,6 +37,7 @@ struct EncoderGolden: Sendable, CustomTestStringConvertible {
 
   static let sentences = all.filter { $0.expected["cases"]?[0]?["embedding"] != nil }
   static let pairs = all.filter { $0.expected["pairs"]?[0]?["logits"] != nil }
+  static let judged = all.filter { $0.expected["pairs"]?[0]?["logit_yes"] != nil }
   static let sparse = all.filter { $0.expected["cases"]?[0]?["nonzero"] != nil }
   /// One text, its first and last state, and some poolings.
   static let states = all.filter { $0.expected["last_hidden_first"] != nil }

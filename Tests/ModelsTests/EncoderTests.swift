@@ -57,6 +57,50 @@ import Testing
     }
   }
 
+  @Test(arguments: EncoderGolden.judged)
+  func `a decoder's answers have the logits of the reference`(golden: EncoderGolden) throws {
+    let expected = golden.expected
+    let answers = AnswerTokens(
+      yes: Int32(try #require(expected["token_yes"]?.intValue)),
+      no: Int32(try #require(expected["token_no"]?.intValue)))
+    let encoder = try EncoderFamily.load(
+      ModelFolder(path: golden.path), answers: answers, compute: ComputeContext(threads: 1, mode: .exact))
+    for pair in golden.cases {
+      let logits = try encoder.encode([encoderText(pair, .labels)])[0]
+      let yes = try #require(pair["logit_yes"]?.doubleValue)
+      let no = try #require(pair["logit_no"]?.doubleValue)
+      #expect(logits.count == 1 && abs(Double(logits[0]) - (yes - no)) < 1e-3)
+    }
+  }
+
+  @Test(arguments: [ComputeMode.exact, .fast])
+  func `a beginning that texts share is computed once, and changes no bit`(mode: ComputeMode) throws {
+    func encoder() throws -> SentenceEncoder {
+      try EncoderFamily.load(
+        ModelFolder(path: TestData.fixtures + "/models/qwen3-tiny-q4"), answers: AnswerTokens(yes: 5, no: 9),
+        compute: ComputeContext(threads: 2, mode: mode))
+    }
+    let beginnings = [70, 40, 12].map { count in (0..<count).map { Int32($0 * 7 % 150 + count % 5) } }
+    let texts = (0..<24).map { number in
+      let start = beginnings[number % 3]
+      let rest = (0..<number % 11 * 4 + 1).map { Int32(($0 * 13 + number) % 150) }
+      return EncoderText(tokens: start + rest, second: start.count, output: .labels)
+    }
+    let alone = try texts.map { text in
+      try encoder().encode([EncoderText(tokens: text.tokens, output: .labels)])[0]
+    }
+    let one = try encoder()
+    #expect(sameBits(try one.encode(texts), alone))
+    // Two beginnings of 64 and 32 tokens, each for eight texts, of which the first computed them.
+    #expect(one.reusedTokens == 7 * 64 + 7 * 32)
+    var next = 0
+    for size in [5, 1, 9, 2, 7] {
+      #expect(sameBits(try one.encode(Array(texts[next..<next + size])), Array(alone[next..<next + size])))
+      next += size
+    }
+    #expect(try sameBits(one.encode([texts[3]]) + one.encode([texts[3]]), [alone[3], alone[3]]))
+  }
+
   @Test(arguments: EncoderGolden.sparse)
   func `sparse vectors have the weights of the reference`(golden: EncoderGolden) throws {
     let encoder = try golden.encoder()

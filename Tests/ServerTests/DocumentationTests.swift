@@ -109,6 +109,14 @@ struct DocumentationTests {
       field, path: "/v1/embeddings", needed: [("model", "\"e\""), ("input", "\"x\"")], makeEmbeddingApp())
   }
 
+  @Test(arguments: DocumentedField.all(under: "Rerank"))
+  func `a rerank field is treated as documented`(field: DocumentedField) throws {
+    try check(
+      field, path: "/v1/rerank",
+      needed: [("model", "\"r\""), ("query", "\"x\""), ("documents", #"[{"text":"a","title":"b"}]"#)],
+      makeRerankApp())
+  }
+
   @Test(arguments: responses)
   func `a responses field is treated as documented`(field: DocumentedField) throws {
     // The examples of these two go on from something that was made before.

@@ -114,7 +114,7 @@ struct OpenAPITests {
 
   @Test(arguments: [
     ("Chat completions", "ChatRequest"), ("Completions", "CompletionRequest"),
-    ("Messages", "MessagesRequest"), ("Tokens and prompts", "TokenizeRequest"),
+    ("Messages", "MessagesRequest"), ("Tokens and prompts", "TokenizeRequest"), ("Rerank", "RerankRequest"),
   ])
   func `the fields of a body are those of docs/api.md`(heading: String, schema: String) throws {
     let properties = try document()["components"]?["schemas"]?[schema]?["properties"]?.objectValue

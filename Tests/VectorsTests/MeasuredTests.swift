@@ -19,7 +19,11 @@ import Testing
     return times.sorted()[rounds / 2]
   }
 
-  @Test(arguments: [100_000, 1_000_000]) func `a scan of many rows`(rows: Int) throws {
+  /// `MLXSERVE_MEASURE_ROWS` names one size instead.
+  private static let sizes =
+    Environment.value("MLXSERVE_MEASURE_ROWS").flatMap { Int($0) }.map { [$0] } ?? [100_000, 1_000_000]
+
+  @Test(arguments: sizes) func `a scan of many rows`(rows: Int) throws {
     let folder = "/tmp/mlxserve-measure-\(getpid())"
     defer { removeFolder(folder) }
     var limits = VectorIndex.Limits()

@@ -78,10 +78,11 @@ package final class EmbeddingClient: EmbeddingService, ModelEngine {
   ) throws(InferenceError) -> (EmbeddingEngine, Facts) {
     do {
       let folder = try ModelFolder(path: configuration.modelPath)
+      let answers = configuration.answerTokens.map { AnswerTokens(yes: $0.yes, no: $0.no) }
       let turns = try configuration.compute ?? EngineClient.makeCompute(configuration)
       let (model, name, mode, overhead) = try turns.withTurn { compute in
         (
-          try EncoderFamily.load(folder, compute: compute),
+          try EncoderFamily.load(folder, answers: answers, compute: compute),
           (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""), compute.mode,
           compute.overhead(ofCopying: folder.weightBytes)
         )

@@ -88,7 +88,7 @@ final class EmbeddingEngine {
       let results = try turns.withTurn { _ throws(ModelError) in
         try model.encode(items.map { EncoderText($0.text) })
       }
-      note(count, items.count, seconds: Instant.now.seconds(since: begin))
+      note(items, count, seconds: Instant.now.seconds(since: begin))
       for (item, values) in zip(items, results) { deliver(values, to: item) }
     } catch {
       for item in items { fail(item.work, .modelLoading("\(error)")) }
@@ -104,13 +104,15 @@ final class EmbeddingEngine {
     return true
   }
 
-  private func note(_ tokens: Int, _ texts: Int, seconds: Double) {
+  private func note(_ items: [EncoderQueue.Item], _ tokens: Int, seconds: Double) {
     let measured = seconds / Double(max(1, tokens))
     // Weights that are read for the first time come from the disk: later steps say more.
     secondsPerToken = secondsPerToken == 0 ? measured : 0.7 * secondsPerToken + 0.3 * measured
     inbox.withLock { inbox in
       inbox.statistics.steps += 1
-      inbox.statistics.texts += texts
+      inbox.statistics.texts += items.count
+      inbox.statistics.pairs += items.count { $0.text.output == .labels }
+      inbox.statistics.reusedTokens = model.reusedTokens
       inbox.statistics.tokens += tokens
       inbox.statistics.seconds += seconds
     }

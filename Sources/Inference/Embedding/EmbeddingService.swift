@@ -112,6 +112,10 @@ package struct EmbeddingStatistics: Sendable, Equatable {
   package var texts = 0
   /// Of those that were computed.
   package var tokens = 0
+  /// Of the texts, those that were scored.
+  package var pairs = 0
+  /// Of the tokens, those whose states were there already, from texts with the same beginning.
+  package var reusedTokens = 0
   /// Texts whose vectors were kept from an earlier request.
   package var cacheHits = 0
   package var steps = 0

@@ -48,6 +48,8 @@ package struct EngineConfiguration: Sendable {
   /// Whether drafts are taken from a sequence's own text and verified in the step that computes its next token.
   package var speculates = true
 
+  /// The tokens with which a decoder answers that is to score pairs of texts.
+  package var answerTokens: (yes: Int32, no: Int32)?
   /// Whether vectors may be cut to fewer elements by models that were not trained for it.
   package var cutsAnyVectors = false
 

@@ -37,6 +37,9 @@ package final class Decoder: CausalModel {
   package var weightBytesPerToken: Int { layers.reduce(frame.headBytes) { $0 + $1.byteCount } }
   package func ropeVariant(forTokens tokens: Int) -> Int { frame.ropeVariant(forTokens: tokens) }
 
+  var compute: ComputeContext { frame.compute }
+  /// As `DecoderFrame.headRows`.
+  func headRows(_ tokens: [Int32]) -> [[Float]] { frame.headRows(tokens) }
   /// Elements of a hidden state.
   var hidden: Int { frame.sizes.hidden }
   /// Bytes of the table that embeddings come from.

@@ -14,16 +14,23 @@ package struct ClassifierHead {
     case none
   }
 
+  /// The last map.
+  private enum Output {
+    case map(Linear)  // [hidden] → [labels]
+    /// One label: the product with this vector.
+    case direction([Float])
+  }
+
   package let labels: Int
   private let pooling: Pooling
   private let inner: Inner
-  private let out: Linear  // [hidden] → [labels]
+  private let out: Output
   private let compute: ComputeContext
   private let buffer = ScratchBuffer()
   private let logitBuffer = ScratchBuffer()
 
   private init(
-    pooling: Pooling = .cls, _ inner: Inner, _ out: Linear, labels: Int, _ compute: ComputeContext
+    pooling: Pooling = .cls, _ inner: Inner, _ out: Output, labels: Int, _ compute: ComputeContext
   ) {
     self.pooling = pooling
     self.inner = inner
@@ -56,7 +63,7 @@ package struct ClassifierHead {
       : try pooler.linear(["pooler.dense": hidden], from: hidden, bias: true)
     let out = try checkpoint.linear(
       [isOwn ? "classifier.out_proj" : "classifier": labels], from: hidden, bias: true)
-    return ClassifierHead(.tanh(dense), out, labels: labels, checkpoint.compute)
+    return ClassifierHead(.tanh(dense), .map(out), labels: labels, checkpoint.compute)
   }
 
   /// ModernBERT's: `classifier(norm(gelu(dense(pooled))))`.
@@ -77,7 +84,7 @@ package struct ClassifierHead {
       .geluNorm(
         try checkpoint.linear(["head.dense": hidden], from: hidden),
         try LayerNorm("head.norm", hidden, epsilon: sizes.epsilon, bias: normBias, checkpoint)),
-      try checkpoint.linear(["classifier": labels], from: hidden), labels: labels, checkpoint.compute)
+      .map(try checkpoint.linear(["classifier": labels], from: hidden)), labels: labels, checkpoint.compute)
   }
 
   /// Decoders score their last token: `score.weight`. Nil where the checkpoint has none.
@@ -87,7 +94,19 @@ package struct ClassifierHead {
     guard let shape = checkpoint.shape(of: "score.weight"), shape.count == 2 else { return nil }
     let hidden = try config.int("hidden_size", in: 1...1 << 17)
     let map = try checkpoint.linear(["score": shape[0]], from: hidden)
-    return ClassifierHead(pooling: .lastToken, .none, map, labels: shape[0], checkpoint.compute)
+    return ClassifierHead(pooling: .lastToken, .none, .map(map), labels: shape[0], checkpoint.compute)
+  }
+
+  /// Decoders that answer with one of two tokens: how much likelier the first is than the second.
+  static func judge(_ decoder: Decoder, _ answers: AnswerTokens) throws(ModelError) -> ClassifierHead {
+    for token in [answers.yes, answers.no] where token < 0 || Int(token) >= decoder.vocabularySize {
+      throw .invalidValue(
+        key: "vocab_size", found: "\(decoder.vocabularySize)", expected: "more than the token \(token)")
+    }
+    let rows = decoder.headRows([answers.yes, answers.no])
+    return ClassifierHead(
+      pooling: .lastToken, .none, .direction(zip(rows[0], rows[1]).map { $0 - $1 }), labels: 1,
+      decoder.compute)
   }
 
   /// - Parameter states: of the tokens of one text, `[n, hidden]`.
@@ -106,9 +125,26 @@ package struct ClassifierHead {
       norm(hidden, into: state)
     case .none: break
     }
-    let logits = logitBuffer.rows(1, labels)
-    out.exactly(state, into: logits)
-    return logits.values(ofRow: 0)
+    switch out {
+    case .map(let map):
+      let logits = logitBuffer.rows(1, labels)
+      map.exactly(state, into: logits)
+      return logits.values(ofRow: 0)
+    case .direction(let direction):
+      let products = zip(state.values(ofRow: 0), direction).map { Double($0) * Double($1) }
+      return [Float(products.reduce(0, +))]
+    }
+  }
+}
+
+/// The tokens of which one answers whether a document fits a query.
+package struct AnswerTokens: Sendable, Equatable {
+  package var yes: Int32
+  package var no: Int32
+
+  package init(yes: Int32, no: Int32) {
+    self.yes = yes
+    self.no = no
   }
 }
 

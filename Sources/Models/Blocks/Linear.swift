@@ -21,6 +21,9 @@ struct Linear {
   /// x `[n, columns]` → y `[n, rows of all maps]`.
   func callAsFunction(_ x: Rows, into y: Rows) { compute.multiply(x, by: weights, into: y) }
 
+  /// Rows of the maps as vectors, `[ids, columns]`.
+  func gather(_ ids: [Int32], into y: Rows) { compute.gather(ids, of: weights, into: y) }
+
   /// As `callAsFunction` with float32 activations in the fast mode too: a router's small error is another expert.
   func exactly(_ x: Rows, into y: Rows) { compute.multiply(x, by: weights, into: y, exactly: true) }
 }

@@ -50,9 +50,14 @@ package protocol TextEncoder: AnyObject {
   /// A text's states do not depend, to the bit, on the other texts or on the number of threads.
   ///
   /// - Precondition: each text has from 1 to `maxTokens` tokens in `0 ..< vocabularySize`.
-  /// - Returns: the last hidden states of all tokens, text after text, `[Σ tokens, hidden]`; the next call overwrites them.
+  /// - Returns: the last hidden states, text after text, as many of each as `rows` says; the next call overwrites them.
   /// - Throws: when there is no memory for keys and values.
   func forward(_ texts: [EncoderText]) throws(ModelError) -> Rows
+
+  /// How many states `forward` gives of a text: those of all its tokens, or of the last ones alone where no other is used.
+  func rows(of text: EncoderText) -> Int
+  /// Tokens whose states were there already, from texts with the same beginning.
+  var reusedTokens: Int { get }
 
   /// Where the encoder ends and a classifier begins; nil for models without one.
   var classifier: ClassifierHead? { get }
@@ -61,6 +66,8 @@ package protocol TextEncoder: AnyObject {
 }
 
 extension TextEncoder {
+  package func rows(of text: EncoderText) -> Int { text.tokens.count }
+  package var reusedTokens: Int { 0 }
   package var classifier: ClassifierHead? { nil }
   package var sparseHead: SparseHead? { nil }
 }

@@ -31,6 +31,8 @@ package struct RequestLimits: Sendable {
   /// Inputs of one embeddings request, and their tokens all together.
   package var embeddingInputs = 2_048
   package var embeddingTokens = 300_000
+  /// Documents of one rerank request.
+  package var rerankedDocuments = 1_000
   /// Alternatives to each token, in chat and in plain completions.
   package var topLogprobs = 20
   package var completionLogprobs = 5

@@ -71,7 +71,7 @@ package struct SearchTimes: Sendable, Equatable {
 
 /// A judge of pairs of texts.
 package protocol PassageReranker: Sendable {
-  /// A score from 0 to 1 for each text.
+  /// A score from 0 to 1 for each text, or for the first of them where time runs out.
   func scores(
     _ query: String, _ texts: [String], isUnwanted: () -> Bool
   ) throws(SearchError) -> [Float]
@@ -82,6 +82,8 @@ package struct SearchAnswer: Sendable {
   package var results: [SearchResult] = []
   package var count = ScanCount()
   package var times = SearchTimes()
+  /// Results that a reranker has judged; nil without one.
+  package var reranked: Int?
 }
 
 /// Searches one view with one model.
@@ -169,7 +171,7 @@ package struct HybridSearch: Sendable {
     try sort(&found)
     var results = try choose(found, query)
     if let reranker, let text = query.texts.first {
-      try rerank(&results, text, reranker, isUnwanted)
+      answer.reranked = try rerank(&results, text, reranker, isUnwanted)
       lap(\.rerank)
     }
     results.removeAll { $0.result.score < query.threshold }
@@ -302,21 +304,27 @@ package struct HybridSearch: Sendable {
     return results
   }
 
+  /// - Returns: how many were judged.
   private func rerank(
     _ results: inout [(result: SearchResult, query: Int)], _ text: String, _ reranker: any PassageReranker,
     _ isUnwanted: () -> Bool
-  ) throws(SearchError) {
+  ) throws(SearchError) -> Int {
     let texts = results.map { String(decoding: $0.result.passage.text, as: UTF8.self) }
-    let scores = try reranker.scores(text, texts, isUnwanted: isUnwanted)
-    for (index, score) in scores.enumerated() where index < results.count {
+    let scores = try reranker.scores(text, texts, isUnwanted: isUnwanted).prefix(results.count)
+    for (index, score) in scores.enumerated() {
       results[index].result.parts.rerank = score
       results[index].result.score = score
     }
-    let order = results.indices.sorted { a, b in
-      let (x, y) = (results[a].result.score, results[b].result.score)
-      return x != y ? x > y : a < b
+    let order = scores.indices.sorted { a, b in
+      scores[a] != scores[b] ? scores[a] > scores[b] : a < b
+    }
+    // Those that were not reached keep their order below.
+    let least = scores.min() ?? 1
+    for index in scores.count..<results.count {
+      results[index].result.score = min(results[index].result.score, least)
     }
     let unsorted = results
-    results = order.map { unsorted[$0] }
+    results = order.map { unsorted[$0] } + unsorted[scores.count...]
+    return scores.count
   }
 }

@@ -27,7 +27,8 @@ struct OpenAPIDocument {
   }
 
   static let operations =
-    answers + OpenAPIResponsesWire.operations + OpenAPIVectorStores.operations + vectors + around
+    answers + OpenAPIResponsesWire.operations + OpenAPIVectorStores.operations + vectors
+    + OpenAPIScores.operations + around
 
   private static let answers = [
     Operation(

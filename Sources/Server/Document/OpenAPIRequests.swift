@@ -10,7 +10,7 @@ enum OpenAPIRequests {
     let text =
       "{\(ollama), \(parts(limits)), \(chat(limits)), \(completion(limits)), \(messages(limits)), "
       + "\(tokens(limits)), \(embeddings(limits)), "
-      + "\(OpenAPIVectorStores.requests), "
+      + "\(OpenAPIVectorStores.requests), \(OpenAPIScores.requests(limits, descriptions)), "
       + "\(OpenAPIResponsesWire.requests(limits, sampling: "\(sampling), \(ids(limits))"))}"
     guard let all = try JSONValue(parsing: text).objectValue else { return JSONObject() }
     var schemas = JSONObject(all.entries.map { ($0.key, withNulls($0.value)) })

@@ -22,6 +22,7 @@ enum OpenAPIResponses {
     {
       \#(OpenAPIResponsesWire.answers),
       \#(OpenAPIVectorStores.answers),
+      \#(OpenAPIScores.answers),
       "Any": "any",
       "OllamaError": {"error": "string"},
       "OllamaVersion": {"version": "string", "mlxserve": "string"},

@@ -154,7 +154,8 @@ enum OpenAPIVectorStores {
       "vector_store_id": "string", "status": "'in_progress'|'completed'|'failed'|'cancelled'",
       "file_counts": "FileCounts"},
     "VectorStoreSearchPage": {"object": "'vector_store.search_results.page'", "search_query": ["string"],
-      "data": ["VectorStoreResult"], "has_more": "boolean", "next_page": "string|null", "degraded?": "string"},
+      "data": ["VectorStoreResult"], "has_more": "boolean", "next_page": "string|null", "degraded?": "string",
+      "reranked?": "integer"},
     "VectorStoreResult": {"file_id": "string", "filename": "string", "score": "number", "attributes": "object",
       "content": [{"type": "'text'", "text": "string"}], "why?": "object"}
     """#

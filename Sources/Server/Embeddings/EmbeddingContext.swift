@@ -21,9 +21,38 @@ extension ServerContext {
   ///
   /// - Throws: as `request`, and 400 for a model that generates.
   func embedding(_ body: JSONValue, for context: ConnectionContext) throws(APIError) -> EmbeddingContext {
-    let core = try anyRequest(body, for: context)
+    let core = try textModel(body, scores: false, for: context)
     guard let embedder = core.model.embedder else { throw .cannotEmbed(model: core.model.id) }
+    guard embedder.service.limits.labels == 0 else {
+      throw APIError(
+        status: 400, code: "unsupported_operation", param: "model",
+        message: "The model '\(core.model.id)' makes scores and no vectors. Use /v1/rerank or /predict.")
+    }
     return EmbeddingContext(core: core, embedder: embedder)
+  }
+
+  /// The model that a body names; where it names none, the first that makes vectors, or scores, else the other of the two,
+  /// else the first of all.
+  func textModel(
+    _ body: JSONValue, scores: Bool, for context: ConnectionContext
+  ) throws(APIError) -> RequestContext {
+    guard body["model"]?.stringValue?.isEmpty ?? true else { return try anyRequest(body, for: context) }
+    let all = models.statuses
+    let embedders = all.filter { $0.source.makes(scores: false, $0.model?.loaded) }
+    let rerankers = all.filter { $0.source.makes(scores: true, $0.model?.loaded) }
+    guard let found = (scores ? rerankers + embedders : embedders + rerankers).first else {
+      return try anyRequest(body, for: context)
+    }
+    return RequestContext(
+      server: self, lease: try models.lease(found.source.id), client: context.client, memory: context.memory)
+  }
+}
+
+extension ModelSource {
+  /// Whether the model makes vectors, or scores; of one that is not loaded its folder says so.
+  func makes(scores: Bool, _ loaded: LoadedModel?) -> Bool {
+    guard let loaded else { return scores ? LoadedModel.makesScores(path) : LoadedModel.makesVectors(path) }
+    return loaded.embedder.map { ($0.service.limits.labels > 0) == scores } ?? false
   }
 }
 

@@ -51,9 +51,7 @@ extension EmbeddingContext {
     do throws(EmbeddingError) {
       let prepared = try embedder.prepare(request.inputs.map(Embedder.Input.init), options)
       try check(tokens: prepared.tokenCount)
-      let raw = try embedder.encode(
-        prepared.texts, tenant: options.tenant, poll: core.settings.pollSeconds,
-        isUnwanted: context.isClientGone)
+      let raw = try encode(prepared, context)
       return EmbeddingsResponse(
         model: core.model.id, vectors: raw.map { embedder.finish($0, options) }, encoding: request.encoding,
         promptTokens: prepared.tokenCount, truncated: prepared.truncated)
@@ -64,12 +62,7 @@ extension EmbeddingContext {
 
   private func options(_ request: EmbeddingsRequest) -> Embedder.Options {
     var options = Embedder.Options()
-    options.truncation =
-      switch request.truncation {
-      case .right: .right
-      case .left: .left
-      case nil: nil
-      }
+    options.truncation = request.truncation.map(Embedder.Truncation.init)
     options.maxTokens = request.maxTokens
     options.dimensions = request.dimensions
     options.normalizes = request.normalizes

@@ -25,6 +25,34 @@ struct FoundPassages: Sendable {
   var count = ScanCount()
   /// Whether an index was searched by words alone, because its model is gone and another is not there yet.
   var isDegraded = false
+  /// Results that a reranker has judged; nil without one.
+  var reranked: Int?
+}
+
+/// Which reranker puts results in order.
+enum RerankerChoice: Sendable {
+  case none
+  /// One that is loaded, if there is one.
+  case loaded
+  /// One that is served, if there is one: it is loaded for it.
+  case served
+
+  init(ranker: String) {
+    self =
+      switch ranker {
+      case "none": .none
+      case "auto": .loaded
+      default: .served
+      }
+  }
+}
+
+/// How a client wants its results.
+struct SearchWishes: Sendable {
+  var filter: AttributeFilter?
+  var reranker = RerankerChoice.loaded
+  /// The client, as a number that says nothing else.
+  var tenant: UInt64 = 0
 }
 
 extension Library {
@@ -32,7 +60,7 @@ extension Library {
   ///
   /// - Throws: 404 and 400 for stores that cannot be searched, 429 when too many searches wait.
   func search(
-    _ stores: [Store], _ query: SearchQuery, filter: AttributeFilter?, models: ModelFleet, tenant: UInt64,
+    _ stores: [Store], _ query: SearchQuery, _ wishes: SearchWishes, models: ModelFleet,
     isUnwanted: @escaping () -> Bool
   ) throws(APIError) -> FoundPassages {
     try takePlace(isUnwanted)
@@ -41,8 +69,12 @@ extension Library {
     let start = Instant.now
     var found = FoundPassages()
     do {
+      let reranker = try models.reranker(
+        wishes.reranker, until: start.adding(seconds: 0.6 * settings.searchSeconds), tenant: wishes.tenant)
       for store in stores {
-        try search(store, query, filter, models, tenant, &found) { isUnwanted() || Instant.now > deadline }
+        try search(store, query, wishes, models, reranker, &found) {
+          isUnwanted() || Instant.now > deadline
+        }
       }
     } catch SearchError.cancelled {
       throw isUnwanted()
@@ -119,8 +151,8 @@ extension Library {
   }
 
   private func search(
-    _ store: Store, _ query: SearchQuery, _ filter: AttributeFilter?, _ models: ModelFleet, _ tenant: UInt64,
-    _ found: inout FoundPassages, _ isUnwanted: @escaping () -> Bool
+    _ store: Store, _ query: SearchQuery, _ wishes: SearchWishes, _ models: ModelFleet,
+    _ reranker: ModelReranker?, _ found: inout FoundPassages, _ isUnwanted: @escaping () -> Bool
   ) throws {
     let time = now()
     guard !store.record.isExpired(now: time) else {
@@ -134,7 +166,7 @@ extension Library {
     if time - store.record.lastActive > 60 { try change(store.record.id) { $0.lastActive = time } }
     guard let index = try openIndex(store.record.id) else { return }
     let lease = try models.encoder(
-      store.record.model ?? settings.embeddingModel, isBackground: false, tenant: tenant)
+      store.record.model ?? settings.embeddingModel, isBackground: false, tenant: wishes.tenant)
     var query = query
     if lease.encoder.fingerprint != index.fingerprint {
       // Vectors of two models are never compared: until the new index is there, words have to do.
@@ -144,7 +176,8 @@ extension Library {
     }
     let view = index.view
     let entries = store.entries
-    let search = HybridSearch(view, encoder: lease.encoder) { document in
+    let filter = wishes.filter
+    let search = HybridSearch(view, encoder: lease.encoder, reranker: reranker) { document in
       guard let entry = entries[document.key], entry.status == .completed || entry.status == .inProgress
       else {
         return false
@@ -154,6 +187,7 @@ extension Library {
     let answer = try search.run(
       query, clock: { Instant.now.seconds(since: Instant(nanoseconds: 0)) }, isUnwanted: isUnwanted)
     found.times.add(answer.times)
+    if let reranked = answer.reranked { found.reranked = (found.reranked ?? 0) + reranked }
     found.count.rows += answer.count.rows
     found.count.rescored += answer.count.rescored
     for result in answer.results {

@@ -127,6 +127,11 @@ struct MetricsRoute {
     encoderFamily(
       "mlxserve_embed_cache_hits_total", .counter, "Texts whose vectors were still there.", \.cacheHits, count
     )
+    encoderFamily(
+      "mlxserve_rerank_pairs_total", .counter, "Pairs of texts, and texts, that were scored.", \.pairs, count)
+    encoderFamily(
+      "mlxserve_embed_reused_tokens_total", .counter,
+      "Tokens that were not computed, because texts with the same beginning had been.", \.reusedTokens, count)
     encoderFamily("mlxserve_embed_steps_total", .counter, "Forward passes of encoders.", \.steps, count)
     encoderFamily("mlxserve_embed_seconds_total", .counter, "Time of those passes, seconds.", \.seconds) {
       $0.sample($1, $2)

@@ -39,6 +39,10 @@ struct TokenizeRoutes {
   private func tokenize(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
     let core = try server.anyRequest(body, for: context)
+    if body["inputs"] != nil {
+      let tei = TEIRoutes(server: server)
+      return tei.answer(context) { () throws(APIError) in try tei.tokenize(body, core, context) }
+    }
     let request = try TokenizeRequest(
       body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try server.checkUnknown(request.ignored)

@@ -131,9 +131,9 @@ struct FileSearchRun {
     query.limit = tool.limit
     query.threshold = Float(tool.ranking.threshold)
     query.weights = tool.ranking.weights.map { HybridWeights(embedding: $0.embedding, text: $0.text) }
-    return try library.search(
-      stores, query, filter: tool.filter, models: core.server.models, tenant: core.client.number,
-      isUnwanted: isUnwanted)
+    let wishes = SearchWishes(
+      filter: tool.filter, reranker: RerankerChoice(ranker: tool.ranking.ranker), tenant: core.client.number)
+    return try library.search(stores, query, wishes, models: core.server.models, isUnwanted: isUnwanted)
   }
 
   /// The citation of a passage by its number.

@@ -108,9 +108,11 @@ struct VectorStoresRoute {
     query.threshold = Float(body.ranking.threshold)
     query.weights = body.ranking.weights.map { HybridWeights(embedding: $0.embedding, text: $0.text) }
     query.explains = body.explains
+    let wishes = SearchWishes(
+      filter: body.filter, reranker: RerankerChoice(ranker: body.ranking.ranker),
+      tenant: context.client.number)
     let found = try server.library().search(
-      [store], query, filter: body.filter, models: server.models, tenant: context.client.number,
-      isUnwanted: context.isClientGone)
+      [store], query, wishes, models: server.models, isUnwanted: context.isClientGone)
     // Each text as a value and in the answer.
     try claim(found.passages.reduce(0) { $0 + 8 * $1.result.passage.text.count }, of: context.memory)
     var page = JSONObject([
@@ -119,6 +121,7 @@ struct VectorStoresRoute {
       ("data", .array(found.passages.map(\.json))), ("has_more", false), ("next_page", nil),
     ])
     if found.isDegraded { page["degraded"] = "lexical" }
+    if let reranked = found.reranked { page["reranked"] = .int(reranked) }
     var response = Response(json: .object(page))
     response.headers.add("server-timing", found.timing)
     response.nameIgnored(body.ignored)

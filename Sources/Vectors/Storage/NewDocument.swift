@@ -20,6 +20,23 @@ package struct RowKey: Hashable, Sendable, Comparable {
 
   package static func < (a: RowKey, b: RowKey) -> Bool { (a.high, a.low) < (b.high, b.low) }
 
+  /// 32 hexadecimal digits.
+  package var text: String {
+    [high, low].map { word in
+      let digits = String(word, radix: 16)
+      return String(repeating: "0", count: 16 - digits.utf8.count) + digits
+    }.joined()
+  }
+
+  /// Nil unless there are 32 hexadecimal digits.
+  package init?(text: String) {
+    let digits = Array(text.utf8)
+    guard digits.count == 32, let high = UInt64(String(decoding: digits[..<16], as: UTF8.self), radix: 16),
+      let low = UInt64(String(decoding: digits[16...], as: UTF8.self), radix: 16)
+    else { return nil }
+    self.init(high: high, low: low)
+  }
+
   private static func word(_ bytes: [UInt8], _ at: Int) -> UInt64 {
     bytes[at..<at + 8].reduce(0) { $0 << 8 | UInt64($1) }
   }

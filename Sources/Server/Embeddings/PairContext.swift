@@ -1,0 +1,88 @@
+// What a request for scores of pairs works with, whatever its wire.
+
+import HTTP
+import Inference
+import JSON
+import OpenAI
+import Pipeline
+
+/// Pairs with their scores, in the order of the request.
+struct ScoredPairs {
+  var scores: [Float]
+  var tokens: Int
+  var truncated: [Int]
+}
+
+extension ServerContext {
+  /// The model that a body names, or the first that can do it, which must score pairs of texts.
+  ///
+  /// - Throws: as `request`, and 400 for a model that scores none.
+  func reranking(_ body: JSONValue, for context: ConnectionContext) throws(APIError) -> EmbeddingContext {
+    let core = try textModel(body, scores: true, for: context)
+    guard let embedder = core.model.embedder, embedder.scoresPairs else {
+      throw .cannotRerank(model: core.model.id, labels: core.model.embedder?.service.limits.labels ?? 0)
+    }
+    return EmbeddingContext(core: core, embedder: embedder)
+  }
+}
+
+extension EmbeddingContext {
+  func options(_ cut: PairCut, _ instruction: String?) throws(APIError) -> PairOptions {
+    guard instruction == nil || embedder.takesInstruction else {
+      throw .unsupportedParameter("instruction", "this model takes none: it is not a decoder that is asked")
+    }
+    var options = PairOptions()
+    options.truncation = cut.truncation.map(Embedder.Truncation.init)
+    options.maxTokens = cut.maxTokens
+    options.maxDocumentTokens = cut.maxDocumentTokens
+    options.instruction = instruction
+    return options
+  }
+
+  /// Scores of documents for one query, or for one of each.
+  ///
+  /// - Parameter name: the path of a document by its index, of the query below 0.
+  func score(
+    _ queries: [String], _ documents: [String], _ options: PairOptions, isRaw: Bool,
+    _ context: ConnectionContext, name: (_ index: Int) -> String
+  ) throws(APIError) -> ScoredPairs {
+    do throws(EmbeddingError) {
+      let prepared = try embedder.preparePairs(queries, documents, options)
+      try check(tokens: prepared.tokenCount)
+      let logits = try encode(prepared, context).map { $0.first ?? 0 }
+      return ScoredPairs(
+        scores: isRaw ? logits : logits.map(Embedder.sigmoid), tokens: prepared.tokenCount,
+        truncated: prepared.truncated)
+    } catch {
+      throw APIError(error, name: name)
+    }
+  }
+
+  /// What the encoder makes of prepared texts.
+  func encode(_ prepared: Embedder.Prepared, _ context: ConnectionContext) throws(EmbeddingError) -> [[Float]]
+  {
+    try embedder.encode(
+      prepared.texts, tenant: core.client.number, poll: core.settings.pollSeconds,
+      isUnwanted: context.isClientGone)
+  }
+}
+
+extension Embedder.Truncation {
+  init(_ end: EmbeddingsRequest.Truncation) {
+    self =
+      switch end {
+      case .right: .right
+      case .left: .left
+      }
+  }
+}
+
+extension APIError {
+  static func cannotRerank(model: String, labels: Int) -> APIError {
+    APIError(
+      status: 400, code: "unsupported_operation", param: "model",
+      message: "The model '\(model)' is not a reranker. "
+        + (labels > 1
+          ? "It has \(labels) labels: use /predict." : "Name one whose 'task' in /v1/models is 'rerank'."))
+  }
+}

@@ -1,0 +1,254 @@
+// The routes of Hugging Face's text-embeddings-inference (TEI): /embed and its relatives, /predict, /similarity, /info.
+//
+// Statuses, shapes of errors and headers are TEI's, whose clients test them.
+
+import HTTP
+import Inference
+import JSON
+import OpenAI
+import Pipeline
+import Platform
+import Tokenizers
+
+struct TEIRoutes {
+  let server: ServerContext
+
+  static func table(_ server: ServerContext) -> RouteTable {
+    let routes = TEIRoutes(server: server)
+    func route(
+      _ path: String,
+      _ answer: @escaping @Sendable (JSONValue, ConnectionContext) throws(APIError) -> Response
+    ) -> Route {
+      Route("POST", path) { http, context in
+        routes.answer(context) { () throws(APIError) in
+          try answer(try http.jsonBody(context.memory), context)
+        }
+      }
+    }
+    return RouteTable(
+      .tei("/embed"),
+      [
+        route("/embed", routes.embed), route("/embed_all", routes.embedAll),
+        route("/embed_sparse", routes.embedSparse), route("/predict", routes.predict),
+        route("/similarity", routes.similarity), route("/decode", routes.decode),
+        Route("GET", "/info") { _, context in
+          routes.answer(context) { () throws(APIError) in try routes.info(context) }
+        },
+      ])
+  }
+
+  /// An answer, or an error in TEI's words.
+  func answer(
+    _ context: ConnectionContext, _ body: () throws(APIError) -> Response
+  ) -> Response {
+    do throws(APIError) {
+      return try body()
+    } catch {
+      return Wire.tei("/embed").response(error.forTEI, requestID: context.requestID)
+    }
+  }
+
+  // MARK: Vectors
+
+  private func embed(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
+    let own = try server.embedding(body, for: context)
+    let request = try TEIEmbedRequest(body, limits: own.limits, vocabularySize: own.vocabularySize)
+    var options = try own.options(request.options)
+    options.dimensions = request.dimensions
+    options.normalizes = request.normalizes
+    let result = try own.run(request.inputs, options, .vector, context)
+    let vectors = result.values.map { own.embedder.finish($0, options) }
+    return finished(vectors.map { $0[...] }, result.work, request.options.ignored)
+  }
+
+  private func embedAll(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
+    let own = try server.embedding(body, for: context)
+    let request = try TEIEmbedRequest(body, limits: own.limits, vocabularySize: own.vocabularySize)
+    let result = try own.run(request.inputs, try own.options(request.options), .states, context)
+    let hidden = max(1, own.embedder.service.limits.hidden)
+    // Each number has some ten digits.
+    try claim(12 * result.values.reduce(0) { $0 + $1.count }, of: context.memory)
+    var writer = JSONWriter()
+    writer.writeRaw("[")
+    for (index, states) in result.values.enumerated() {
+      if index > 0 { writer.separate() }
+      let tokens = stride(from: 0, to: states.count, by: hidden).map { states[$0..<$0 + hidden] }
+      Self.write(tokens, to: &writer)
+    }
+    writer.writeRaw("]")
+    return finished(bytes: writer.bytes, result.work, request.options.ignored)
+  }
+
+  private func embedSparse(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
+    let own = try server.embedding(body, for: context)
+    guard own.embedder.service.limits.isSparse else {
+      throw .unsupportedByModel("it makes no sparse vectors, which need a model with a SPLADE head")
+    }
+    let request = try TEIEmbedRequest(body, limits: own.limits, vocabularySize: own.vocabularySize)
+    let result = try own.run(request.inputs, try own.options(request.options), .sparse, context)
+    let texts = result.values.map { weights -> JSONValue in
+      .array(
+        weights.enumerated().filter { $0.element > 0 }.map { index, value in
+          ["index": .int(index), "value": .double(Double(value))]
+        })
+    }
+    return finished(.array(texts), result.work, request.options.ignored)
+  }
+
+  private func similarity(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
+    let own = try server.embedding(body, for: context)
+    let request = try TEISimilarityRequest(body, limits: own.limits)
+    let inputs = ([request.source] + request.sentences).map { EmbeddingsRequest.Input.text($0) }
+    let result = try own.run(inputs, try own.options(request.options), .vector, context)
+    let scores = result.values.dropFirst().map { Embedder.cosine(result.values[0], $0) }
+    var writer = JSONWriter()
+    writer.write(Array(scores))
+    return finished(bytes: writer.bytes, result.work, request.options.ignored)
+  }
+
+  // MARK: Scores
+
+  /// POST /rerank, by a body that has `texts`.
+  func rank(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
+    let own = try server.reranking(body, for: context)
+    let request = try TEIRerankRequest(body, limits: own.limits)
+    var work = TEIWork(characters: request.query.count + request.texts.reduce(0) { $0 + $1.count })
+    var options = PairOptions()
+    options.truncation = request.options.truncation.map(Embedder.Truncation.init)
+    let scored = try own.score(
+      [request.query], request.texts, options, isRaw: request.isRaw, context
+    ) { $0 < 0 ? "query" : "texts[\($0)]" }
+    work.tokens = scored.tokens
+    let results = RankedDocument.sorted(scored.scores).map { result -> JSONValue in
+      var entry = JSONObject([("index", .int(result.index))])
+      if request.returnsTexts { entry["text"] = .string(request.texts[result.index]) }
+      entry["score"] = .double(Double(result.score))
+      return .object(entry)
+    }
+    return finished(.array(results), work, request.options.ignored)
+  }
+
+  private func predict(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
+    let core = try server.textModel(body, scores: true, for: context)
+    guard let embedder = core.model.embedder, embedder.service.limits.labels > 0, !embedder.takesInstruction
+    else {
+      throw .unsupportedByModel("it is no classifier")
+    }
+    let own = EmbeddingContext(core: core, embedder: embedder)
+    let request = try TEIPredictRequest(body, limits: own.limits)
+    let (logits, work) = try own.classify(request, context)
+    let answers = logits.map { logits -> JSONValue in
+      let scores =
+        request.isRaw
+        ? logits : logits.count == 1 ? logits.map(Embedder.sigmoid) : Embedder.softmax(logits)
+      return .array(
+        RankedDocument.sorted(scores).map { ranked in
+          ["score": .double(Double(ranked.score)), "label": .string(own.embedder.labels[ranked.index])]
+        })
+    }
+    return finished(request.isBatch ? .array(answers) : answers.first ?? [], work, request.options.ignored)
+  }
+
+  // MARK: Tokens and facts
+
+  /// POST /tokenize, by a body that has `inputs`.
+  func tokenize(_ body: JSONValue, _ core: RequestContext, _ context: ConnectionContext) throws(APIError)
+    -> Response
+  {
+    let request = try TEITokenizeRequest(body, limits: core.limits)
+    var prompt = ""
+    if let name = request.promptName {
+      guard let text = core.model.embedder?.prompts[name] else {
+        throw .invalidValue("prompt_name", "the model has no prompt '\(APIError.shortened(name))'")
+      }
+      prompt = text
+    }
+    let bytes = request.texts.reduce(0) { $0 + prompt.utf8.count + $1.utf8.count }
+    try claim(RequestContext.workForTokens(ofBytes: bytes), of: context.memory)
+    let tokenizer = core.model.tokenizer
+    let lists = request.texts.map { text -> JSONValue in
+      let ids = tokenizer.encode(prompt + text, addSpecialTokens: request.addsSpecialTokens)
+      return .array(
+        ids.map { id in
+          // Where a token begins in the text is not known here; TEI leaves it out for special tokens.
+          [
+            "id": .int(Int(id)), "text": .string(tokenizer.token(of: id) ?? ""),
+            "special": .bool(tokenizer.isSpecial(id)), "start": nil, "stop": nil,
+          ]
+        })
+    }
+    var work = TEIWork(characters: request.texts.reduce(0) { $0 + $1.count })
+    work.tokens = lists.reduce(0) { $0 + ($1.arrayValue?.count ?? 0) }
+    return finished(.array(lists), work, request.ignored)
+  }
+
+  private func decode(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
+    let core = try server.anyRequest(body, for: context)
+    let request = try TEIDecodeRequest(
+      body, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    let tokenizer = core.model.tokenizer
+    let bytes = request.lists.reduce(0) { $0 + $1.reduce(0) { $0 + tokenizer.bytes(of: $1).count } }
+    try claim(5 * bytes, of: context.memory)
+    let texts = request.lists.map {
+      JSONValue.string(tokenizer.decode($0, skipSpecialTokens: request.skipsSpecialTokens))
+    }
+    var work = TEIWork(characters: 0)
+    work.tokens = request.lists.reduce(0) { $0 + $1.count }
+    return finished(.array(texts), work, request.ignored)
+  }
+
+  /// What the first model that makes vectors or scores is.
+  private func info(_ context: ConnectionContext) throws(APIError) -> Response {
+    let core = try server.textModel([:], scores: false, for: context)
+    guard let embedder = core.model.embedder else { throw .cannotEmbed(model: core.model.id) }
+    let labels = embedder.labels.enumerated()
+    let type: JSONValue =
+      labels.isEmpty
+      ? ["embedding": ["pooling": .string(embedder.service.limits.poolingNames.joined(separator: ","))]]
+      : [
+        embedder.scoresPairs ? "reranker" : "classifier": [
+          "id2label": .object(JSONObject(labels.map { ("\($0.offset)", .string($0.element)) })),
+          "label2id": .object(JSONObject(labels.map { ($0.element, .int($0.offset)) })),
+        ]
+      ]
+    return Response(
+      json: [
+        "model_id": .string(core.model.id), "model_sha": nil,
+        "model_dtype": .string(core.model.facts.quantization.map { "\($0.mode)\($0.bits)" } ?? "float32"),
+        "model_type": type, "max_concurrent_requests": 64, "max_input_length": .int(embedder.maxTokens),
+        "max_batch_tokens": .int(core.limits.embeddingTokens), "max_batch_requests": nil,
+        "max_client_batch_size": .int(core.limits.embeddingInputs), "auto_truncate": false,
+        "tokenization_workers": 1, "version": .string(server.settings.version), "sha": nil,
+        "docker_label": nil,
+      ])
+  }
+
+  // MARK: Answers
+
+  private static func write(_ lists: [ArraySlice<Float>], to writer: inout JSONWriter) {
+    writer.writeRaw("[")
+    for (index, list) in lists.enumerated() {
+      if index > 0 { writer.separate() }
+      writer.write(Array(list))
+    }
+    writer.writeRaw("]")
+  }
+
+  /// Numbers with the digits of float32.
+  private func finished(_ lists: [ArraySlice<Float>], _ work: TEIWork, _ ignored: [String]) -> Response {
+    var writer = JSONWriter()
+    Self.write(lists, to: &writer)
+    return finished(bytes: writer.bytes, work, ignored)
+  }
+
+  private func finished(_ json: JSONValue, _ work: TEIWork, _ ignored: [String]) -> Response {
+    finished(bytes: json.bytes, work, ignored)
+  }
+
+  private func finished(bytes: [UInt8], _ work: TEIWork, _ ignored: [String]) -> Response {
+    var response = Response(contentType: "application/json", bytes: bytes)
+    for (name, value) in work.headers { response.headers.add(name, value) }
+    response.nameIgnored(ignored)
+    return response
+  }
+}
