@@ -3,7 +3,12 @@
 import base64
 import contextlib
 import json
+import os
+import pathlib
+import shutil
 import struct
+import subprocess
+import tempfile
 import threading
 import time
 
@@ -161,3 +166,84 @@ def test_work_ends_when_the_client_leaves(s):
         time.sleep(0.3)
         assert 0 < texts() == before < 2048, (before, texts())
         assert other.post("/v1/embeddings", {"input": "tarts"})[0] == 200
+
+
+def shared_minilm():
+    place = pathlib.Path(os.environ.get("MLXSERVE_SHARED", ROOT.parent / "shared" / "data")) / "search"
+    return place, place / "all-minilm-l6-v2-8bit-mlx"
+
+
+def test_S011_S012_S013_the_real_minilm(s):
+    place, folder = shared_minilm()
+    if not folder.is_dir():
+        return "SKIPPED: no shared data"
+    sentences = json.loads((place / "minilm" / "sentences.json").read_text())
+    raw = (place / "minilm" / "vectors.safetensors").read_bytes()
+    size = struct.unpack("<Q", raw[:8])[0]
+    start, end = json.loads(raw[8:8 + size])["q8"]["data_offsets"]
+    wanted = numpy.frombuffer(raw[8 + size + start:8 + size + end], "float32").reshape(len(sentences), -1)
+    told = []
+    for mode in ("exact", "fast"):
+        with served(s, "--compute", mode, models=(folder,)) as other:
+            answer = other.lenient.embeddings.create(
+                model=folder.name, input=[entry["text"] for entry in sentences], extra_body={"truncate": True})
+            found = numpy.array([entry.embedding for entry in answer.data], "float32")
+            assert answer.usage.prompt_tokens == sum(len(entry["input_ids"]) for entry in sentences)
+            difference, cosine = abs(found - wanted).max(), (found * wanted).sum(1).min()
+            matrix = abs(found @ found.T - wanted @ wanted.T).max()
+            told.append(f"{mode}: {difference:.1e} a component, cosine {cosine:.5f}, matrix {matrix:.1e}")
+            if mode == "exact":
+                assert difference < 2e-3 and matrix < 2e-3, told
+                embed = lambda words: lambda: other.lenient.embeddings.create(model=folder.name, input="a " * words)
+                assert embed(254)().usage.prompt_tokens == 256
+                error = refused(embed(255), 400, "input", "context_length_exceeded")
+                assert "256" in error.message and "257" in error.message, error.message
+            else:
+                assert cosine >= 0.9995, told
+    return "; ".join(told)
+
+
+def test_S015_S016_S020_what_a_folder_says_decides(s):
+    with tempfile.TemporaryDirectory() as place:
+        plain = pathlib.Path(place) / "encoder-tiny"
+        shutil.copytree(ENCODER, plain)
+        for name in ("modules.json", "config_sentence_transformers.json"):
+            (plain / name).unlink()
+        shutil.rmtree(plain / "1_Pooling")
+        with served(s, models=(plain,)) as other:
+            entry = other.client.models.list().data[0]
+            assert entry.embedding["pooling"] == ["mean"], entry
+            assert len(vectors(other, "the cat")[0]) == 32
+
+        def refusal(file, change):
+            broken = pathlib.Path(place) / "broken"
+            shutil.rmtree(broken, ignore_errors=True)
+            shutil.copytree(ENCODER, broken)
+            value = json.loads((broken / file).read_text())
+            change(value)
+            (broken / file).write_text(json.dumps(value))
+            result = subprocess.run(
+                [s.binary, "serve", "--model", str(broken), "--port", "0"], capture_output=True, text=True, timeout=60)
+            assert result.returncode == 2, result
+            return result.stderr
+
+        assert "Strange" in refusal("modules.json", lambda value: value.append({"type": "x.Strange", "path": ""}))
+        assert "Swish" in refusal("2_Dense/config.json", lambda value: value.update(activation_function="x.Swish"))
+        assert "euclidean" in refusal(
+            "config_sentence_transformers.json", lambda value: value.update(similarity_fn_name="euclidean"))
+
+
+def test_S033_many_clients_at_once(s):
+    with served(s, "--queue-limit", "100") as other:
+        texts = different(100)
+        expected = vectors(other, texts)
+        wrong = []
+
+        def client():
+            if vectors(other, texts) != expected:
+                wrong.append(1)
+
+        threads = [threading.Thread(target=client) for _ in range(64)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        assert not wrong

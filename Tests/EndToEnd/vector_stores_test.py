@@ -380,3 +380,115 @@ def test_the_example_of_the_documentation_finds_notes(s):
         (notes / "snow.txt").unlink()
         (notes / "wax.md").write_text("Wax and goggles are in the cellar.\n")
         assert "wax.md" in find("goggles").stdout.splitlines()[0]
+
+
+def test_S060_a_file_beyond_the_limit(s):
+    with served(s, "--max-file-bytes", "1", "--max-body", "4") as other:
+        client = strict(other)
+        assert upload(client, "a.txt", b"x" * (1 << 20)).bytes == 1 << 20
+        fails(413, None, lambda: upload(client, "a.txt", b"x" * ((1 << 20) + 1)))
+        assert len(list(client.files.list())) == 1
+        assert other.client.models.list().data
+
+
+def test_S069_the_tail_of_a_long_chunk_is_found(s):
+    with served(s) as other:
+        client = strict(other)
+        # The encoder takes 24 tokens: the chunk has many windows.
+        file = upload(client, "long.txt", "the cat sat on the mat. " * 20 + "who stole the tarts")
+        store = client.vector_stores.create()
+        client.vector_stores.files.create_and_poll(file.id, vector_store_id=store.id, poll_interval_ms=50)
+        found = client.vector_stores.search(
+            store.id, query="who stole the tarts", ranking_options={"hybrid_search": {"embedding_weight": 1, "text_weight": 0}})
+        assert len(found.data) == 1 and found.data[0].content[0].text.endswith("who stole the tarts")
+        assert found.data[0].score > 0.9, found.data[0].score
+
+
+def test_S085_S097_S098_few_among_many(s):
+    with served(s) as other:
+        client = strict(other)
+        store = client.vector_stores.create()
+        files = [upload(client, f"{i}.txt", f"a note about things, number {i}") for i in range(80)]
+        special = upload(client, "code.txt", "raised as MATHN-4711 by the parser")
+        written = upload(client, "cjk.txt", "東京都の天気は明日も晴れです。")
+        batch = [{"file_id": f.id, "attributes": {"mark": i in (3, 40, 77)}} for i, f in enumerate(files)]
+        client.vector_stores.file_batches.create_and_poll(
+            store.id, files=batch + [{"file_id": special.id}, {"file_id": written.id}], poll_interval_ms=50)
+
+        def names(query, **options):
+            return [x.filename for x in client.vector_stores.search(store.id, query=query, max_num_results=50, **options)]
+
+        marked = names("a note about things", filters={"type": "eq", "key": "mark", "value": True})
+        assert sorted(marked) == ["3.txt", "40.txt", "77.txt"], marked
+        assert names("MATHN-4711")[0] == "code.txt"
+        assert names("天気", ranking_options={"hybrid_search": {"embedding_weight": 0, "text_weight": 1}}) == ["cjk.txt"]
+
+
+def test_S091_S124_searching_while_files_come(s):
+    with served(s, "--test-hooks", "--step-delay-ms", "10") as other:
+        client = strict(other)
+        files = [upload(client, f"{i}.txt", f"text {i} of many words " + "word " * 40) for i in range(20)]
+        store = client.vector_stores.create(file_ids=[f.id for f in files])
+        seen = 0
+        while client.vector_stores.retrieve(store.id).file_counts.in_progress:
+            found = {x.filename for x in client.vector_stores.search(store.id, query="text of many words", max_num_results=50)}
+            assert len(found) >= seen
+            seen = len(found)
+        finished(client, store.id)
+
+        def embedded():
+            lines = other.get("/metrics")[2].decode().splitlines()
+            return float(next(x for x in lines if x.startswith("mlxserve_index_texts_total")).split()[-1])
+
+        before = embedded()
+        assert client.vector_stores.files.delete(files[0].id, vector_store_id=store.id).deleted
+        client.vector_stores.files.create_and_poll(files[0].id, vector_store_id=store.id, poll_interval_ms=20)
+        assert embedded() - before <= 2, "a file that was there is embedded anew"
+
+
+def test_S121_S122_another_model_takes_over(s):
+    import shutil
+    import tempfile
+    folder = tempfile.mkdtemp()
+    try:
+        renamed = folder + "/other-encoder"
+        shutil.copytree(ENCODER, renamed)
+        # Another prompt is another model: vectors are not those that were.
+        config = json.loads((ENCODER / "config_sentence_transformers.json").read_text())
+        config["prompts"] = {name: "the " + text for name, text in config["prompts"].items()}
+        open(renamed + "/config_sentence_transformers.json", "w").write(json.dumps(config))
+        state = ("--state-dir", folder + "/state")
+        import os
+        os.mkdir(folder + "/state")
+        other = Server(s.binary, "--model", str(ENCODER), *state, model=DEMO)
+        client = strict(other)
+        store = client.vector_stores.create(file_ids=[upload(client, f"{i}.txt", f"the cat {i} sat").id for i in range(5)])
+        finished(client, store.id)
+        assert other.stop() == 0
+        other = Server(s.binary, "--model", renamed, *state, model=DEMO)
+        path = f"/v1/vector_stores/{store.id}/search"
+        first = json.loads(other.post(path, {"query": "the cat sat"})[2])
+        assert first.get("degraded") == "lexical" and len(first["data"]) == 5, first
+        end = time.time() + 30
+        while "degraded" in (page := json.loads(other.post(path, {"query": "the cat sat"})[2])):
+            assert len(page["data"]) == 5 and time.time() < end
+            time.sleep(0.1)
+        assert len(page["data"]) == 5
+        assert other.stop() == 0
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_S127_too_many_searches_are_told(s):
+    import concurrent.futures
+    with served(s, "--search-slots", "4", "--test-hooks", "--step-delay-ms", "300") as other:
+        client = strict(other)
+        store = client.vector_stores.create(file_ids=[upload(client, "a.txt", "the cat sat").id])
+        finished(client, store.id)
+        path = f"/v1/vector_stores/{store.id}/search"
+        with concurrent.futures.ThreadPoolExecutor(90) as pool:
+            texts = [f"the cat {chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(90)]
+            statuses = list(pool.map(lambda text: other.post(path, {"query": text})[0], texts))
+        assert statuses.count(429) >= 1 and set(statuses) <= {200, 429, 408}, statuses
+        assert other.post(path, {"query": "the mat"})[0] == 200
+        return f"{statuses.count(200)} answered, {statuses.count(429)} refused"
