@@ -54,9 +54,11 @@ extension Portable {
       for eight in stride(from: group * groupSize, to: (group + 1) * groupSize, by: 8) {
         let q = quanta(weights.packed + eight * bits / 8, bits)
         // Moving exponent and mantissa into place and multiplying by a power of two rebiases the exponent.
-        let (sign, magnitude, rebias): (SIMD8<UInt32>, SIMD8<UInt32>, Float) =
-          bits == 4
-          ? ((q & 8) &<< 28, (q & 7) &<< 22, 0x1p126) : ((q & 0x80) &<< 24, (q & 0x7F) &<< 20, 0x1p120)
+        let (signBit, magnitudeBits, signShift, shift): (UInt32, UInt32, UInt32, UInt32) =
+          bits == 4 ? (8, 7, 28, 22) : (0x80, 0x7F, 24, 20)
+        let rebias: Float = bits == 4 ? 0x1p126 : 0x1p120
+        let sign: SIMD8<UInt32> = (q & signBit) &<< signShift
+        let magnitude: SIMD8<UInt32> = (q & magnitudeBits) &<< shift
         // Swift 6.2 takes only one product of lanes and a number in an expression.
         let rebiased: Lanes = unsafeBitCast(sign | magnitude, to: Lanes.self) * rebias
         store(rebiased * scale, out, eight)

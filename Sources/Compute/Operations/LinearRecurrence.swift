@@ -294,7 +294,9 @@ struct RecurrenceTile {
   /// The weights of the chunk's positions in a sum: products with its keys, by their shares.
   func weights(_ products: UnsafeMutablePointer<Float>, _ factor: Float) {
     for j in stride(from: 0, to: blockTokens, by: Portable.lanes) {
-      Portable.store(Portable.load(products, j) * Portable.load(shares, j) * factor, weights, j)
+      // Swift 6.2 takes only one product of lanes and a number in an expression.
+      let shared: Portable.Lanes = Portable.load(products, j) * Portable.load(shares, j)
+      Portable.store(shared * factor, weights, j)
     }
   }
 
