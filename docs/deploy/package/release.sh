@@ -104,14 +104,14 @@ if command -v dpkg-deb >/dev/null 2>&1; then
   install -m 644 "$folder/completions/_mlxserve" "$deb/usr/share/zsh/vendor-completions/_mlxserve"
   install -m 644 "$folder/completions/mlxserve.fish" "$deb/usr/share/fish/vendor_completions.d/mlxserve.fish"
   install -m 644 "$work/LICENSE" "$deb/usr/share/doc/mlxserve/copyright"
-  printf 'mlxserve (%s) unstable; urgency=medium\n\n  * Commit %s.\n\n -- mlxserve <mlxserve@localhost>  %s\n' "$version" "$commit" \
+  printf 'mlxserve (%s) unstable; urgency=medium\n\n  * Commit %s.\n\n -- mlxserve <packages@mlxserve.invalid>  %s\n' "$version" "$commit" \
     "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9nc >"$deb/usr/share/doc/mlxserve/changelog.gz"
   glibc=$(grep -ao 'GLIBC_2\.[0-9]*' "$binary" | sort -t . -k 2n -u | tail -n 1)
   cat >"$deb/DEBIAN/control" <<CONTROL
 Package: mlxserve
 Version: $version
 Architecture: $debian
-Maintainer: mlxserve <mlxserve@localhost>
+Maintainer: mlxserve <packages@mlxserve.invalid>
 Section: net
 Priority: optional
 Depends: libc6 (>= ${glibc#GLIBC_}), libstdc++6
