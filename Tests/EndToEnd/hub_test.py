@@ -681,6 +681,20 @@ def test_G49_G50_what_the_hub_says_is_told_once(server):
         assert pull(server, hub).stderr.count("This is old.") == 1
 
 
+def test_G31_a_disk_that_is_too_small_is_found_before_the_weights(server):
+    with world() as hub:
+        hub.cache.mkdir(parents=True)
+        mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "none", str(hub.cache)]
+        if subprocess.run(mount, capture_output=True).returncode:
+            return "SKIPPED: no file system can be mounted here"
+        try:
+            result = pull(server, hub, code=7)
+            assert "free" in result.stderr and str(hub.cache) in result.stderr, result.stderr
+            assert not any("model.safetensors" in path for path in hub.paths()), hub.paths()
+        finally:
+            subprocess.run(["umount", str(hub.cache)], check=True)
+
+
 def test_G32_a_cache_that_can_only_be_read(server):
     with world() as hub:
         pull(server, hub)
