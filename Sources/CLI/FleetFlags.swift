@@ -2,6 +2,7 @@
 
 import Checkpoint
 import Compute
+import Hub
 import Inference
 import Pipeline
 import Platform
@@ -79,7 +80,12 @@ struct FleetFlags {
       model.reclaim = { engine.reclaim($0, seconds: Self.reclaimSeconds) }
       model.statistics = { engine.statistics }
       model.drain = { engine.drain() }
-      model.stop = { engine.stop() }
+      // As long as it is loaded, nobody removes it from the cache.
+      let lock = HubCache.hold(source.path)
+      model.stop = {
+        engine.stop()
+        withExtendedLifetime(lock) {}
+      }
       Log.info(
         "compute",
         [

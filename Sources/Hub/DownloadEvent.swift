@@ -10,6 +10,8 @@ package struct DownloadPlan: Sendable {
   package let previous: String?
   /// Name, bytes, and whether it is there already.
   package let files: [(path: String, bytes: Int, isHere: Bool)]
+  /// Hexadecimal digits by path: SHA-256 of large files, git's of small ones.
+  package let digests: [String: String]
   package let folder: String
   package let licence: String?
 

@@ -136,7 +136,9 @@ package final class ModelDownload: Sendable {
     let isHere = files.map { file in !ahead.contains(file) && target.has(file) }
     let plan = DownloadPlan(
       reference: request.reference, commit: info.commit, previous: before == info.commit ? nil : before,
-      files: zip(files, isHere).map { ($0.path, $0.bytes, $1) }, folder: target.folder, licence: info.licence)
+      files: zip(files, isHere).map { ($0.path, $0.bytes, $1) },
+      digests: Dictionary(files.map { ($0.path, $0.digest.digits) }) { $1 }, folder: target.folder,
+      licence: info.licence)
     board.tell(.plan(plan))
     if request.isDryRun { return target.folder }
     if plan.missingBytes == 0, isPlain, cache.state(repository, commit: info.commit) == .whole {

@@ -60,6 +60,8 @@ package struct LoadedModel: Sendable {
   package let controlTokens: Set<Int32>
   /// The constraints of recent requests, compiled.
   package let grammars: GrammarCache
+  /// How it fills in the middle; nil where the vocabulary has no marks for it.
+  package var fill: FillInMiddle?
   /// What the model's authors recommend, where a request says nothing.
   package var sampling: SamplingOverrides = [:]
   /// Whether the template is asked for reasoning where a request says nothing; nil leaves it to the template.
@@ -85,6 +87,7 @@ package struct LoadedModel: Sendable {
     self.media = media
     self.endTokens = endTokens
     controlTokens = OutputFormat.silentTokens(of: tokenizer)
+    fill = FillInMiddle(tokenizer)
     grammars = GrammarCache(vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: endTokens))
   }
 

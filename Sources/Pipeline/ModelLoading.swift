@@ -53,6 +53,7 @@ extension LoadedModel {
       id: id ?? folder.name, created: Int(Instant.wallSeconds), service: engine, tokenizer: tokenizer,
       template: template, endTokens: folder.endTokens(tokenizer, template), media: engine.mediaRules)
     model.sampling = sampling
+    if let names = folder.fillNames { model.fill = FillInMiddle(tokenizer, names: names) }
     model.systemFingerprint = folder.fingerprint(version: configuration.version)
     model.facts = folder.facts(engine)
     return (model, engine)
@@ -90,6 +91,14 @@ extension ModelFolder {
       // Templates that name today's date mean the local one.
       (Int(Instant.wallSeconds), Instant.utcOffset)
     }
+  }
+
+  /// How the tokenizer's settings spell the marks for filling in the middle, where they say.
+  fileprivate var fillNames: (prefix: String, suffix: String, middle: String)? {
+    guard let prefix = specialToken("prefix_token"), let suffix = specialToken("suffix_token"),
+      let middle = specialToken("middle_token")
+    else { return nil }
+    return (prefix, suffix, middle)
   }
 
   /// A string, or an object with `content`.

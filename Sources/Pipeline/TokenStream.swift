@@ -7,6 +7,7 @@
 package import Chat
 package import Decoding
 package import Inference
+import Platform
 package import Tokenizers
 
 /// The text side of one generation. Used by one thread.
@@ -50,6 +51,8 @@ package struct TokenStream: Sendable {
     package var allowsOneCallOnly = false
     /// Ends the answer before its first token: only the prompt is of interest.
     package var isEmpty = false
+    /// For answers that are lines of code.
+    package var lines: LineRules?
 
     package init() {}
   }
@@ -67,6 +70,7 @@ package struct TokenStream: Sendable {
   private var detokenizer: Detokenizer
   private var parser: OutputParser?
   private var stops: StopMatcher
+  private var lines: LineRules?
   private var reasoning = ReasoningCounter()
   private var ledger = TokenLedger()
   private var toolCalls = 0
@@ -79,6 +83,7 @@ package struct TokenStream: Sendable {
     self.detokenizer = detokenizer
     parser = settings.parser
     stops = StopMatcher(stops: settings.stops)
+    lines = settings.lines
   }
 
   /// Takes one token. After a piece `.finish` the generation is to be cancelled; later tokens are ignored.
@@ -152,7 +157,7 @@ package struct TokenStream: Sendable {
   private mutating func takeContent(_ text: String) {
     let (released, stopped) = stops.feed(text)
     addContent(released)
-    if stopped != nil { end(with: .stop) }
+    if stopped != nil, finish == nil { end(with: .stop) }
   }
 
   private mutating func takePieces() -> [Piece] {
@@ -161,6 +166,7 @@ package struct TokenStream: Sendable {
   }
 
   private mutating func end(with reason: End) {
+    if let rest = lines?.finish() { show(rest) }
     finish = reason
     pieces.append(.finish(reason))
   }
@@ -169,11 +175,21 @@ package struct TokenStream: Sendable {
   private mutating func releaseHeldContent() {
     guard finish == nil else { return }
     addContent(stops.finish())
+    guard finish == nil else { return }
     guard stops.stopped == nil else { return end(with: .stop) }
     stops = StopMatcher(stops: settings.stops)
   }
 
   private mutating func addContent(_ text: String) {
+    guard !text.utf8.isEmpty, let (shown, isOver) = lines?.feed(text, at: .now) else { return show(text) }
+    show(shown)
+    guard isOver, finish == nil else { return }
+    // A line that ends the answer is not part of it.
+    lines = nil
+    end(with: .length)
+  }
+
+  private mutating func show(_ text: String) {
     guard !text.utf8.isEmpty else { return }
     let tokens = settings.reportsLogprobs ? ledger.take(text) : []
     if case .content(let before, let earlier) = pieces.last {

@@ -14,7 +14,7 @@ package final class App: Sendable {
   private let worker: LibraryWorker?
 
   /// The wires that write errors in a shape of their own.
-  private static let wires: [Wire] = [.messages, .ollama] + Wire.allTEI
+  private static let wires: [Wire] = [.messages, .ollama] + Wire.llama + Wire.allTEI
 
   /// The wire whose words a path's answers are in.
   static func wire(of path: String) -> Wire { wires.first { $0.owns(path) } ?? .openAI }
@@ -47,7 +47,9 @@ package final class App: Sendable {
       OpenAPIRoute.table(server), CapabilitiesRoute.table(server), ResponsesRoute.table(server, jobs),
       ConversationsRoute.table(server), DebugRoute.table(server),
     ]
-    for table in tables + [FilesRoute.table(server), VectorStoresRoute.table(server, worker)] {
+    for table in tables + LlamaRoute.tables(server) + [
+      FilesRoute.table(server), VectorStoresRoute.table(server, worker),
+    ] {
       router.add(table)
     }
     self.router = router

@@ -12,13 +12,16 @@ private let folders: [(module: String, order: [String])] = [
   ("Models", ["Blocks", "Encoders", "Families"]),
   (
     "OpenAI",
-    ["Shared", "Chat", "Completions", "Embeddings", "Messages", "Ollama", "VectorStores", "Responses"]
+    [
+      "Shared", "Chat", "Completions", "Embeddings", "Messages", "Ollama", "Llama", "VectorStores",
+      "Responses",
+    ]
   ),
   (
     "Server",
     [
       "Page", "Errors", "Metrics", "Store", "Fleet", "Library", "Media", "Context", "Door", "Answers", "Chat",
-      "Completions", "Embeddings", "Messages", "Ollama", "VectorStores", "Responses", "Document",
+      "Completions", "Embeddings", "Llama", "Messages", "Ollama", "VectorStores", "Responses", "Document",
       "Operations",
     ]
   ),

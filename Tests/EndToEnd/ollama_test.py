@@ -3,11 +3,13 @@
 import base64
 import json
 import re
+import time
 import urllib.error
 import urllib.request
 
 import ollama
 
+import hub_test
 from server import ROOT
 
 QUESTION = [{"role": "user", "content": "Is Paris in France? Answer Yes or No."}]
@@ -204,3 +206,88 @@ def test_the_python_client(server):
         raise AssertionError("it answered")
     except ollama.ResponseError as error:
         assert error.status_code == 404 and "not found" in error.error
+
+
+def test_O29_O30_vectors(server):
+    folder = ROOT / "Fixtures" / "models" / "encoder-tiny"
+    own = Server(server.binary, model=folder)
+    try:
+        python = client(own)
+        one = python.embed("encoder-tiny", "Hello there")
+        assert len(one.embeddings) == 1 and one.prompt_eval_count > 0 and one.total_duration > 0
+        assert abs(sum(x * x for x in one.embeddings[0]) - 1) < 1e-5
+        two = python.embed("encoder-tiny:latest", ["Hello there", "Good day"])
+        assert len(two.embeddings) == 2 and list(two.embeddings[0]) == list(one.embeddings[0])
+        assert python.embed("encoder-tiny", "").embeddings == [] and python.embed("encoder-tiny", []).embeddings == []
+        old = python.embeddings("encoder-tiny", "Hello there").embedding
+        length = sum(x * x for x in old) ** 0.5
+        assert all(abs(x / length - y) < 1e-5 for x, y in zip(old, one.embeddings[0]))
+        assert list(python.embeddings("encoder-tiny", "").embedding) == []
+        for body in ({"input": [1]}, {"input": ["a", 2]}, {"input": 3}):
+            status, _, text = send(own, "POST", "/api/embed", {"model": "encoder-tiny", **body})
+            assert status == 400 and "invalid input type" in text, text
+        long = "word " * 5000
+        assert send(own, "POST", "/api/embed", {"model": "encoder-tiny", "input": long})[0] == 200
+        assert send(own, "POST", "/api/embed", {"model": "encoder-tiny", "input": long, "truncate": False})[0] == 400
+        assert "embedding" in python.show("encoder-tiny").capabilities
+    finally:
+        own.stop()
+    assert send(server, "POST", "/api/embed", {"model": "demo", "input": "x"})[0] == 400
+
+
+def test_O31_to_O34_models_come_and_go_where_that_is_allowed(server):
+    repository = hub_test.demo()
+    repository.trouble[hub_test.STORE] = hub_test.slowly(hub_test.WEIGHTS, 50_000, 0.01)
+    with hub_test.world(repository) as hub:
+        own = Server(server.binary, "--allow-pull", env=hub_test.environment(hub))
+        try:
+            python = client(own)
+            lines = list(python.pull("owner/demo", stream=True))
+            assert lines[0].status == "pulling manifest" and lines[-1].status == "success", lines
+            told = {}
+            for line in lines:
+                if line.digest:
+                    assert told.get(line.digest, 0) <= line.completed <= line.total, line
+                    told[line.digest] = line.completed
+            assert len(told) > 3 and len({line.completed for line in lines if line.total == len(hub_test.WEIGHTS)}) > 1
+            assert "owner/demo:latest" in [model.model for model in python.list().models]
+            assert python.pull("owner/demo").status == "success"
+            assert python.chat("owner/demo:latest", messages=QUESTION, options=GREEDY, think=False).done
+            for name in ("owner/none", "owner/none:latest"):
+                status, _, text = send(own, "POST", "/api/pull", {"model": name})
+                assert status == 200 and "check the spelling" in json.loads(text.splitlines()[-1])["error"], text
+            assert send(own, "POST", "/api/pull", {"model": "owner/none", "stream": False})[0] == 404
+            # It is loaded, and goes when nobody uses it; then it is not there.
+            assert python.delete("owner/demo").status == "success"
+            assert "owner/demo:latest" not in [model.model for model in python.list().models]
+            assert send(own, "DELETE", "/api/delete", {"model": "owner/demo"})[0] == 404
+            # What was named at the start is no model of the cache.
+            assert send(own, "DELETE", "/api/delete", {"model": "demo"})[0] == 404
+        finally:
+            own.stop()
+
+
+def test_O33_who_leaves_a_pull_finds_its_part_again(server):
+    repository = hub_test.demo()
+    repository.trouble[hub_test.STORE] = hub_test.slowly(hub_test.WEIGHTS, 20_000, 0.05, times=1)
+    with hub_test.world(repository) as hub:
+        own = Server(server.binary, "--allow-pull", env=hub_test.environment(hub))
+        try:
+            body = json.dumps({"model": "owner/demo"}).encode()
+            with own.connect() as connection:
+                connection.sendall(b"POST /api/pull HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                answer = b""
+                while not re.search(rb'"total":%d,"completed":[1-9]' % len(hub_test.WEIGHTS), answer):
+                    answer += connection.recv(4096)
+            deadline = time.monotonic() + 20
+            partial = []
+            while not partial and time.monotonic() < deadline:
+                partial = list(hub.cache.glob("models--owner--demo/blobs/*.incomplete"))
+                time.sleep(0.05)
+            assert partial
+            time.sleep(0.5)
+            hub.seen.clear()
+            assert client(own).pull("owner/demo").status == "success"
+            assert any(seen.range for seen in hub.seen), hub.paths()
+        finally:
+            own.stop()

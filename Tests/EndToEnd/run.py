@@ -13,6 +13,7 @@ import batching_test
 import chat_test
 import checkpoints_test
 import cli_test
+import editors_test
 import embeddings_test
 import examples_test
 import file_search_test
@@ -68,8 +69,9 @@ LONG = {
 # The flags of a server, whether it must be as before after every case, and the cases that share it.
 GROUPS = [
     ((), False, (
-        sdk_test, examples_test, chat_test, responses_test, responses_stream_test, messages_test, ollama_test,
-        openapi_test, wire_test, cli_test, access_test, embeddings_test, rerank_test, pgvector_test, search_cli_test, file_search_test, vector_stores_test, hub_test,
+        sdk_test, examples_test, chat_test, responses_test, responses_stream_test, messages_test, ollama_test, editors_test,
+        openapi_test, wire_test, cli_test, access_test, embeddings_test, rerank_test, pgvector_test, search_cli_test,
+        file_search_test, vector_stores_test, hub_test,
         media_test, media_urls_test, media_reference_test, audio_test, checkpoints_test, models_test, batching_test,
         large_test, proxies_test)),
     (HOOKS, True, (

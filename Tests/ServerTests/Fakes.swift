@@ -110,7 +110,10 @@ enum Marker {
   static let end: Int32 = 257
 }
 
-let tinyTokenizer: Tokenizer = {
+let tinyTokenizer = makeTinyTokenizer(Marker.names.enumerated().map { ($1, $0 < 2) })
+
+/// Bytes, and behind them the markers; special or not.
+func makeTinyTokenizer(_ markers: [(name: String, isSpecial: Bool)]) -> Tokenizer {
   var vocabulary = JSONObject()
   var next: UInt32 = 256
   for byte in 0..<256 as Range<UInt32> {
@@ -121,11 +124,11 @@ let tinyTokenizer: Tokenizer = {
     guard let scalar = Unicode.Scalar(value) else { continue }
     vocabulary[String(Character(scalar))] = .int(Int(byte))
   }
-  let added = Marker.names.enumerated().map { index, name -> JSONValue in
+  let added = markers.enumerated().map { index, marker -> JSONValue in
     [
-      "id": .int(256 + index), "content": .string(name), "single_word": false, "lstrip": false,
+      "id": .int(256 + index), "content": .string(marker.name), "single_word": false, "lstrip": false,
       "rstrip": false,
-      "normalized": false, "special": .bool(index < 2),
+      "normalized": false, "special": .bool(marker.isSpecial),
     ]
   }
   let byteLevel: JSONValue = [
@@ -141,7 +144,7 @@ let tinyTokenizer: Tokenizer = {
   } catch {
     preconditionFailure("the tests' own tokenizer does not load: \(error)")
   }
-}()
+}
 
 let tinyTemplate: ChatTemplate = {
   let source = """
@@ -166,15 +169,16 @@ let tinyTemplate: ChatTemplate = {
 
 // MARK: Application
 
-func makeApp(_ service: FakeService, id: String = "m", configure: (inout ServerSettings) -> Void = { _ in })
-  -> App
-{
+func makeApp(
+  _ service: FakeService, id: String = "m", tokenizer: Tokenizer = tinyTokenizer,
+  configure: (inout ServerSettings) -> Void = { _ in }
+) -> App {
   var settings = ServerSettings()
   settings.makeID = { "ID" }
   settings.now = { 7 }
   configure(&settings)
   var model = LoadedModel(
-    id: id, created: 5, service: service, tokenizer: tinyTokenizer, template: tinyTemplate,
+    id: id, created: 5, service: service, tokenizer: tokenizer, template: tinyTemplate,
     endTokens: [Marker.end])
   model.systemFingerprint = "fp"
   return App(model, settings: settings)

@@ -17,6 +17,8 @@ package struct CompletionRequest: Sendable {
   package var logprobs: Int?
   /// Whether the answer begins with the prompt.
   package var echoes: Bool
+  /// What stands behind the text that is wanted; nil where nothing does.
+  package var suffix: String?
   /// What the text must look like; nil for free text.
   package var format: ResponseFormat?
   /// Top-level fields that nobody knows.
@@ -43,9 +45,8 @@ extension CompletionRequest {
     if let best = try fields.integer("best_of", in: 1...limits.choices), best != options.choices {
       throw .unsupportedValue("best_of", "only the value of 'n' (\(options.choices)) is possible")
     }
-    if fields.value("suffix") != "" {
-      try fields.refuse("suffix", because: "this server does not fill in the middle")
-    }
+    suffix = try Self.suffix(&fields, prompts)
+    if suffix != nil, echoes { throw .invalidValue("echo", "the text of the prompt is in two parts") }
     try fields.refuse("tools", because: "tools are for /v1/chat/completions")
     try fields.refuse("top_logprobs", because: "in a completion 'logprobs' is the number of alternatives")
     try fields.refuse("prompt_embeds", because: "prompts are text or token ids")
@@ -57,6 +58,16 @@ extension CompletionRequest {
     }
     try GenerationOptions.acceptDescriptions(&fields)
     ignored = fields.unread
+  }
+}
+
+extension CompletionRequest {
+  private static func suffix(_ fields: inout Fields, _ prompts: [Prompt]) throws(APIError) -> String? {
+    guard let suffix = try fields.string("suffix"), !suffix.utf8.isEmpty else { return nil }
+    for prompt in prompts {
+      guard case .text = prompt else { throw .invalidValue("suffix", "it needs a prompt that is text") }
+    }
+    return suffix
   }
 }
 

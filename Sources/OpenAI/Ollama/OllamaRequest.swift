@@ -8,6 +8,8 @@ package struct OllamaRequest: Sendable {
   package var chat = ChatRequest()
   /// What `/api/generate` is to continue as it is, without a template; nil where there is a conversation.
   package var rawPrompt: String?
+  /// What stands behind the text that is wanted; nil where nothing does.
+  package var suffix: String?
   /// Nil where nothing is said: then models that can reason do.
   package var thinks: Bool?
   /// Whether old messages may be dropped that do not fit.
@@ -121,10 +123,12 @@ extension OllamaRequest {
     if try fields.array("context", maxCount: .max)?.isEmpty == false {
       throw .unsupportedParameter("context", "send the conversation to /api/chat")
     }
-    if try fields.string("suffix")?.utf8.isEmpty == false {
-      throw .unsupportedParameter("suffix", "this model does not fill in the middle")
-    }
-    if isRaw {
+    suffix = try fields.string("suffix").flatMap { $0.utf8.isEmpty ? nil : $0 }
+    if suffix != nil {
+      // Marks take the place of the template.
+      rawPrompt = prompt
+      if !system.utf8.isEmpty { ignored.append("system") }
+    } else if isRaw {
       guard system.utf8.isEmpty else {
         throw .invalidValue("raw", "a raw prompt has no template for 'system': write it into the prompt")
       }

@@ -86,7 +86,7 @@ package struct OllamaResponse: Sendable {
   }
 
   /// What is measured is more than nothing.
-  static func nanoseconds(_ seconds: Double) -> Int {
+  package static func nanoseconds(_ seconds: Double) -> Int {
     max(1, Int((min(max(0, seconds), 1e9) * 1e9).rounded()))
   }
 }

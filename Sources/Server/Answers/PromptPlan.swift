@@ -16,6 +16,8 @@ struct PromptPlan {
   let param: String
   var topLogprobs: Int?
   var promptLogprobs: Int?
+  /// Tokens that end an answer beside the model's own.
+  var ends: Set<Int32> = []
   /// What the answers may say.
   var guide: Guide?
   /// Tokens that the answers are likely to repeat.
@@ -50,11 +52,11 @@ struct PromptPlan {
 
   /// Ends of an answer; `stop_token_ids` hold even with `ignore_eos`.
   private var stopTokens: Set<Int32> {
-    (options.ignoresEOS ? [] : core.model.endTokens).union(options.stopTokens)
+    (options.ignoresEOS ? [] : core.model.endTokens.union(ends)).union(options.stopTokens)
   }
 
   /// End tokens that may be generated now and have no text for the client.
-  var hiddenTokens: Set<Int32> { options.ignoresEOS ? core.model.endTokens : [] }
+  var hiddenTokens: Set<Int32> { options.ignoresEOS ? core.model.endTokens.union(ends) : [] }
 
   private func sampling(choice: Int) -> SamplingParameters {
     var sampling = SamplingParameters(core.model.sampling.merging(options.sampling))

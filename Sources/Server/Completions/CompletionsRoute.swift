@@ -23,7 +23,7 @@ struct CompletionsRoute {
     let request = try CompletionRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
     var prompts: [[Int32]] = []
-    for prompt in request.prompts { prompts.append(try encode(prompt, core)) }
+    for prompt in request.prompts { prompts.append(try encode(prompt, request, core)) }
     let run = AnswerRun(try parts(request, prompts, core, context), core: core)
     do throws(InferenceError) {
       try run.start()
@@ -37,9 +37,14 @@ struct CompletionsRoute {
     return response
   }
 
-  private func encode(_ prompt: CompletionRequest.Prompt, _ core: RequestContext) throws(APIError) -> [Int32]
-  {
+  private func encode(
+    _ prompt: CompletionRequest.Prompt, _ request: CompletionRequest, _ core: RequestContext
+  ) throws(APIError) -> [Int32] {
     switch prompt {
+    case .text(let text) where request.suffix != nil:
+      return try core.fill(
+        prefix: text, suffix: request.suffix ?? "", maxTokens: request.options.maxTokens
+      ).0.tokens
     case .text(let text):
       let loan = try core.claimForTokens(ofBytes: text.utf8.count)
       defer { withExtendedLifetime(loan) {} }
@@ -55,6 +60,7 @@ struct CompletionsRoute {
     var plan = PromptPlan(
       core: core, options: request.options, param: "prompt", topLogprobs: request.logprobs,
       promptLogprobs: request.echoes ? request.logprobs : nil)
+    if request.suffix != nil { plan.ends = core.model.fill?.ends ?? [] }
     if let format = request.format {
       try request.options.checkConstrained()
       plan.guide = Guide(

@@ -27,8 +27,8 @@ struct OpenAPIDocument {
   }
 
   static let operations =
-    answers + OpenAPIResponsesWire.operations + OpenAPIVectorStores.operations + vectors
-    + OpenAPIScores.operations + around
+    answers + OpenAPIResponsesWire.operations + OpenAPIVectorStores.operations
+    + OpenAPIEditors.operations + vectors + OpenAPIScores.operations + around
 
   private static let answers = [
     Operation(
@@ -96,12 +96,20 @@ struct OpenAPIDocument {
       request: "OllamaModelRequest", response: "Any", error: "OllamaError"),
     Operation(
       method: "POST", pattern: "/api/pull", id: "ollamaPull",
-      summary: "Refused: models are pulled on the machine",
-      request: "OllamaModelRequest", response: "Any", error: "OllamaError"),
+      summary: "Fetches a model from the hub; progress as lines", request: "OllamaModelRequest",
+      response: "Any",
+      error: "OllamaError", contentType: "application/x-ndjson"),
     Operation(
       method: "DELETE", pattern: "/api/delete", id: "ollamaDelete",
-      summary: "Refused: models are removed on the machine",
+      summary: "Removes a model from the cache",
       request: "OllamaModelRequest", response: "Any", error: "OllamaError"),
+    Operation(
+      method: "POST", pattern: "/api/embed", id: "ollamaEmbed", summary: "Vectors of texts (Ollama)",
+      request: "OllamaEmbedRequest", response: "OllamaVectors", error: "OllamaError"),
+    Operation(
+      method: "POST", pattern: "/api/embeddings", id: "ollamaEmbedOne",
+      summary: "The vector of a text (Ollama)",
+      request: "OllamaEmbedOneRequest", response: "OllamaVector", error: "OllamaError"),
     Operation(
       method: "POST", pattern: "/api/create", id: "ollamaCreate", summary: "Refused",
       request: "OllamaModelRequest", response: "Any", error: "OllamaError"),

@@ -10,7 +10,8 @@ enum OpenAPIRequests {
     let text =
       "{\(ollama), \(parts(limits)), \(chat(limits)), \(completion(limits)), \(messages(limits)), "
       + "\(tokens(limits)), \(embeddings(limits)), "
-      + "\(OpenAPIVectorStores.requests), \(OpenAPIScores.requests(limits, descriptions)), "
+      + "\(OpenAPIVectorStores.requests), \(OpenAPIEditors.requests), "
+      + "\(OpenAPIScores.requests(limits, descriptions)), "
       + "\(OpenAPIResponsesWire.requests(limits, sampling: "\(sampling), \(ids(limits))"))}"
     guard let all = try JSONValue(parsing: text).objectValue else { return JSONObject() }
     var schemas = JSONObject(all.entries.map { ($0.key, withNulls($0.value)) })
@@ -33,7 +34,13 @@ enum OpenAPIRequests {
       "_debug_render_only": {"type": "boolean"}}},
     "OllamaGenerateRequest": {"type": "object", "required": ["model"], "properties": {\#(ollamaShared),
       "prompt": {"type": "string"}, "system": {"type": "string"}, "images": {"type": "array", "items": {"type": "string"}},
-      "raw": {"type": "boolean"}}}
+      "raw": {"type": "boolean"}, "suffix": {"type": "string"}}},
+    "OllamaEmbedRequest": {"type": "object", "required": ["model"], "properties": {"model": {"type": "string"},
+      "input": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+      "truncate": {"type": "boolean"}, "dimensions": {"type": "integer", "minimum": 0}, "options": {"type": "object"},
+      "keep_alive": {}}},
+    "OllamaEmbedOneRequest": {"type": "object", "required": ["model"], "properties": {"model": {"type": "string"},
+      "prompt": {"type": "string"}, "options": {"type": "object"}, "keep_alive": {}}}
     """#
 
   private static func requiring(_ names: [JSONValue], of schema: JSONValue?) -> JSONValue? {

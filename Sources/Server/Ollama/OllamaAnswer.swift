@@ -93,38 +93,33 @@ struct OllamaAnswer {
 
   /// A blank line would end a reader: silence is an empty piece.
   func stream(_ context: ConnectionContext) -> Response {
-    let empty = Self.line(shape.part(OllamaResponse.Content()))
-    return Response(
-      headers: [
-        "content-type": "application/x-ndjson", "cache-control": "no-cache", "x-accel-buffering": "no",
-      ],
-      body: .stream { writer in
-        writer.probe = empty
-        var state = State()
-        do throws(AnswerFailure) {
-          try run.run(
-            context, isClientGone: writer.isClientGone,
-            onSilence: { () throws(SocketError) in try writer.write(empty) },
-            deliver: { (_, piece) throws(SocketError) in
-              guard var content = state.add(piece, makeID: makeCallID) else { return }
-              if case .content(_, let tokens) = piece, !tokens.isEmpty {
-                content.logprobs = tokens.map(core.logprob)
-              }
-              if case .finish = piece, content.calls.isEmpty { return }
-              try writer.write(Self.line(shape.part(content)))
-            })
-        } catch {
-          guard case .clientGone = error else {
-            let error = APIError(error, param: "messages").forOllama
-            writer.closesConnection = true
-            return writer.finish(Self.line(["error": .string(error.message)]))
-          }
-          throw SocketError.clientGone
+    let empty = shape.part(OllamaResponse.Content()).bytes + [UInt8(ascii: "\n")]
+    return .lines { writer in
+      writer.probe = empty
+      var state = State()
+      do throws(AnswerFailure) {
+        try run.run(
+          context, isClientGone: writer.isClientGone,
+          onSilence: { () throws(SocketError) in try writer.write(empty) },
+          deliver: { (_, piece) throws(SocketError) in
+            guard var content = state.add(piece, makeID: makeCallID) else { return }
+            if case .content(_, let tokens) = piece, !tokens.isEmpty {
+              content.logprobs = tokens.map(core.logprob)
+            }
+            if case .finish = piece, content.calls.isEmpty { return }
+            try writer.writeLine(shape.part(content))
+          })
+      } catch {
+        guard case .clientGone = error else {
+          let error = APIError(error, param: "messages").forOllama
+          writer.closesConnection = true
+          return writer.finishLine(["error": .string(error.message)])
         }
-        let last = shape.last(OllamaResponse.Content(), reason: reason(state.finish), finalCounts(state))
-        writer.finish(Self.line(last))
-      })
+        throw SocketError.clientGone
+      }
+      let last = shape.last(OllamaResponse.Content(), reason: reason(state.finish), finalCounts(state))
+      writer.finishLine(last)
+    }
   }
 
-  private static func line(_ json: JSONValue) -> [UInt8] { json.bytes + [UInt8(ascii: "\n")] }
 }

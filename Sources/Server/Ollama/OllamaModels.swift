@@ -55,7 +55,7 @@ struct OllamaModels {
       json: [
         "license": "",
         "modelfile": .string("# \(source.id) is a folder that mlxserve has opened; it has no Modelfile"),
-        "parameters": .string(card.parameters), "template": .string(card.template), "system": "",
+        "parameters": .string(card.parameters), "template": .string(card.shownTemplate), "system": "",
         "details": card.details, "model_info": card.info(name: name), "capabilities": card.capabilities,
         "modified_at": .string(card.modified),
       ])
@@ -143,6 +143,7 @@ struct OllamaCard {
     if loaded?.embedder != nil { return ["embedding"] }
     var names: [JSONValue] = ["completion"]
     let template = self.template
+    if fills { names.append("insert") }
     if loaded?.template?.supportsTools ?? template.contains("tools") { names.append("tools") }
     if config["vision_config"]?.objectValue != nil { names.append("vision") }
     if config["audio_config"]?.objectValue != nil { names.append("audio") }
@@ -150,8 +151,17 @@ struct OllamaCard {
     return .array(names)
   }
 
+  /// Whether it has learned to fill in the middle.
+  private var fills: Bool {
+    let folder = status.source.path.split(separator: "/").last ?? ""
+    return loaded?.fill?.isTrained(name: "\(status.source.id) \(folder)") ?? false
+  }
+
+  /// One client looks for a word of the other program's templates to learn whether a model fills in the middle.
+  var shownTemplate: String { fills ? "{# .Suffix #}" + template : template }
+
   /// Jinja.
-  var template: String {
+  private var template: String {
     let path = status.source.path
     guard !path.utf8.isEmpty else { return "" }
     if let bytes = try? File.read(path + "/chat_template.jinja", limit: 4 << 20) {

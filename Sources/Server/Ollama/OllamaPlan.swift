@@ -108,14 +108,30 @@ struct OllamaPlan {
     return try ChatPlan(core, media: media).makeRun(chat, isEmpty: request.onlyPrompt)
   }
 
+  /// The tokens of text as it is, or of what is to be filled, and those that end the answer beside the model's own.
+  private func rawTokens(_ text: String) throws(APIError) -> (tokens: [Int32], ends: Set<Int32>) {
+    guard let suffix = request.suffix else {
+      let loan = try core.claimForTokens(ofBytes: text.utf8.count)
+      let tokens = withExtendedLifetime(loan) { core.model.tokenizer.encode(text, addSpecialTokens: true) }
+      return (tokens, [])
+    }
+    guard core.model.fill != nil else {
+      throw APIError(
+        status: 400, code: "unsupported_parameter", param: "suffix",
+        message: "\"\(core.model.id)\" does not support insert")
+    }
+    let (result, ends) = try core.fill(prefix: text, suffix: suffix, maxTokens: chat.options.maxTokens)
+    return (result.tokens, ends)
+  }
+
   /// Text as it is.
   private func makeRawRun(_ text: String) throws(APIError) -> AnswerRun {
-    let loan = try core.claimForTokens(ofBytes: text.utf8.count)
-    let tokens = withExtendedLifetime(loan) { core.model.tokenizer.encode(text, addSpecialTokens: true) }
+    let (tokens, ends) = try rawTokens(text)
     guard tokens.count < limit else { throw tooLong(tokens.count) }
     var options = chat.options
     options.maxTokens = request.onlyPrompt ? 1 : min(options.maxTokens ?? .max, limit - tokens.count)
     var plan = PromptPlan(core: core, options: options, param: "prompt", topLogprobs: chat.topLogprobs)
+    plan.ends = ends
     if let format = chat.format {
       plan.guide = Guide(
         grammar: try core.compile(

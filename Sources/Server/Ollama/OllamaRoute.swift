@@ -15,22 +15,22 @@ struct OllamaRoute {
   static func table(_ server: ServerContext) -> RouteTable {
     let route = OllamaRoute(server: server)
     let models = OllamaModels(server: server)
+    let vectors = OllamaEmbeddings(server: server)
+    let pull = OllamaPull(server: server)
     func refusal(_ status: Int, _ words: String) -> Route.Handler {
       { (_, _) throws(APIError) -> Response in
         throw APIError(status: status, code: "unsupported", message: words)
       }
     }
-    let pull = refusal(
-      403, "models are not downloaded by request: run 'mlxserve pull NAME' on the server's machine")
     return RouteTable(
       .ollama,
       [
         Route("POST", "/api/chat", route.chat), Route("POST", "/api/generate", route.generate),
+        Route("POST", "/api/embed", vectors.embed), Route("POST", "/api/embeddings", vectors.embedOne),
         Route("GET", "/api/version", models.version), Route("GET", "/api/tags", models.tags),
         Route("GET", "/api/ps", models.running), Route("POST", "/api/show", models.show),
-        Route("POST", "/api/pull", pull),
-        Route(
-          "DELETE", "/api/delete", refusal(403, "models are not deleted by request: run 'mlxserve rm NAME'")),
+        Route("POST", "/api/pull", for: .admins, pull.pull),
+        Route("DELETE", "/api/delete", for: .admins, pull.delete),
       ]
         + ["create", "copy", "push"].map {
           Route("POST", "/api/\($0)", refusal(400, "\($0) is not supported by mlxserve"))

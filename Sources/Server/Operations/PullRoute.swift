@@ -18,22 +18,7 @@ struct PullRoute {
   private func pull(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let request = try ModelRequest(http.jsonBody(context.memory))
     try server.checkUnknown(request.ignored)
-    guard let settings = server.settings.hub else {
-      throw APIError(
-        status: 403, type: "invalid_request_error", code: "pull_not_allowed",
-        message: "This server downloads no models; it was started without --allow-pull.")
-    }
-    var download: DownloadRequest
-    do throws(HubError) {
-      download = DownloadRequest(try ModelReference(request.model, host: settings.host))
-    } catch {
-      throw .invalidValue("model", String(describing: error))
-    }
-    download.judge = server.settings.judge
-    download.memoryLimit = server.models.settings.ledger.limit
-    // The hub's list of files, as it comes and as values.
-    try claim(64 << 20, of: context.memory)
-    let work = ModelDownload(download, settings: settings)
+    let work = try server.download(request.model, memory: context.memory)
     let silence = server.settings.keepAliveSeconds
     var response = Response.events { stream in try Self.send(work, to: stream, silence: silence) }
     response.nameIgnored(request.ignored)
@@ -68,5 +53,38 @@ struct PullRoute {
       let event: JSONValue = ["event": "error", "message": .string(String(describing: error))]
       stream.finishWithError(event.text)
     }
+  }
+}
+
+extension ServerContext {
+  /// The download of a model that a request names.
+  ///
+  /// - Throws: 403 where requests may not have models fetched, 400 for what is no name.
+  func download(_ name: String, memory: MemoryLoan?) throws(APIError) -> ModelDownload {
+    guard let settings = settings.hub else {
+      throw .pullNotAllowed("downloads", "mlxserve pull \(APIError.shortened(name))")
+    }
+    var download: DownloadRequest
+    do throws(HubError) {
+      download = DownloadRequest(try ModelReference(name, host: settings.host))
+    } catch {
+      throw .invalidValue("model", String(describing: error))
+    }
+    download.judge = self.settings.judge
+    download.memoryLimit = models.settings.ledger.limit
+    // The hub's list of files, as it comes and as values.
+    try claim(64 << 20, of: memory)
+    return ModelDownload(download, settings: settings)
+  }
+}
+
+extension APIError {
+  /// - Parameter command: what to type instead, on the server's machine.
+  static func pullNotAllowed(_ verb: String, _ command: String) -> APIError {
+    APIError(
+      status: 403, type: "invalid_request_error", code: "pull_not_allowed",
+      message:
+        "This server \(verb) no models; it was started without --allow-pull. Run '\(command)' on its machine."
+    )
   }
 }

@@ -1,0 +1,261 @@
+// The bodies of POST /completion and /infill, as llama-server's clients send them: editors above all.
+
+package import JSON
+import Sampling
+
+/// A request of llama-server's own wire that has been checked.
+package struct LlamaRequest: Sendable {
+  /// A part of a prompt.
+  package enum Piece: Sendable, Equatable {
+    case text(String)
+    case token(Int32)
+  }
+
+  /// What stands around the place to fill.
+  package struct Infill: Sendable, Equatable {
+    package var prefix: String
+    package var suffix: String
+    /// Other texts by name, the nearest last.
+    package var extras: [(name: String, text: String)]
+
+    package static func == (a: Infill, b: Infill) -> Bool {
+      a.prefix == b.prefix && a.suffix == b.suffix && a.extras.elementsEqual(b.extras) { $0 == $1 }
+    }
+  }
+
+  /// Of /completion; at least one.
+  package var prompts: [[Piece]] = []
+  /// Whether `prompt` was a list of prompts: then the answer is a list too.
+  package var isList = false
+  /// Of /infill.
+  package var infill: Infill?
+  package var options: GenerationOptions
+  /// What the text must look like; nil for free text.
+  package var format: ResponseFormat?
+  /// Whether only the prompt is to be computed, for the next request: `n_predict` is 0.
+  package var onlyPrompt: Bool
+  /// Spaces that every line after the first needs.
+  package var indentation: Int
+  /// Seconds after which a line's end is the answer's; nil for any time.
+  package var lineSeconds: Double?
+  /// Alternatives to report with each token; nil when no probabilities are wanted.
+  package var probabilities: Int?
+  package var returnsTokens: Bool
+  package var timesEveryToken: Bool
+  /// The members of the answer that are wanted; nil for all.
+  package var responseFields: [String]?
+  /// The samplers that were named, in the words of this wire.
+  package var samplers: [String]?
+  /// Top-level fields that nobody knows or that cannot be honoured.
+  package var ignored: [String] = []
+}
+
+extension LlamaRequest {
+  /// - Parameter isInfill: whether it came to /infill.
+  /// - Throws: the first problem found, with the path of its field.
+  package init(_ body: JSONValue, isInfill: Bool, limits: RequestLimits, vocabularySize: Int) throws(APIError)
+  {
+    var fields = try Fields(Self.usual(body))
+    _ = try fields.string("model")
+    let limit = try fields.integer("n_predict", in: -2...Int.max)
+    onlyPrompt = limit == 0
+    options = try GenerationOptions(
+      &fields, limits: limits, vocabularySize: vocabularySize, tokenLimits: ["n_predict"], minimumTokens: -2)
+    options.maxTokens = limit.flatMap { $0 > 0 ? $0 : nil }
+    // 2^32 - 1 stands for any seed too.
+    if let seed = options.seed, seed < 0 || seed == Int(UInt32.max) { options.seed = nil }
+    options.streams = try fields.bool("stream") ?? false
+    indentation = try fields.integer("n_indent", in: 0...10_000) ?? 0
+    lineSeconds = try fields.integer("t_max_predict_ms", in: -1...Int(Int32.max)).flatMap {
+      $0 > 0 ? Double($0) / 1000 : nil
+    }
+    let count = try fields.integer("n_probs", in: 0...limits.topLogprobs) ?? 0
+    probabilities = count > 0 ? count : nil
+    returnsTokens = try fields.bool("return_tokens") ?? false
+    timesEveryToken = try fields.bool("timings_per_token") ?? false
+    responseFields = try Self.words("response_fields", &fields)
+    format = try ResponseFormat.read(&fields, own: nil, limits: limits)
+    try Self.refuse(&fields)
+    try readPenalty(&fields)
+    try readSamplers(&fields)
+    let reader = LlamaPromptReader(limits: limits, vocabularySize: vocabularySize)
+    if isInfill {
+      infill = try reader.infill(&fields)
+    } else {
+      (prompts, isList) = try reader.prompts(&fields)
+    }
+    ignored += Self.withoutEffect(fields)
+  }
+
+  /// The body with its members in the shapes that other wires have: an empty constraint is none, an empty stop string
+  /// too, and biases are an object.
+  private static func usual(_ body: JSONValue) -> JSONValue {
+    guard var object = body.objectValue else { return body }
+    for name in ["grammar", "json_schema"] where object[name]?.stringValue == "" { object[name] = nil }
+    if let stops = object["stop"]?.arrayValue { object["stop"] = .array(stops.filter { $0 != "" }) }
+    if let pairs = object["logit_bias"]?.arrayValue {
+      var biases = JSONObject()
+      for pair in pairs {
+        guard let values = pair.arrayValue, values.count == 2 else { return body }
+        // `false` means never.
+        biases[values[0].stringValue ?? values[0].text] = values[1] == false ? -100 : values[1]
+      }
+      object["logit_bias"] = .object(biases)
+    }
+    return .object(object)
+  }
+
+  private static func refuse(_ fields: inout Fields) throws(APIError) {
+    if let adapters = fields.value("lora"), adapters.arrayValue?.isEmpty != true {
+      throw .unsupportedParameter("lora", "this server has no adapters")
+    }
+    try fields.refuse("multimodal_data", because: "prompts are text; images go to /v1/chat/completions")
+    if try fields.bool("post_sampling_probs") == true {
+      throw .unsupportedParameter("post_sampling_probs", "probabilities are those before sampling")
+    }
+  }
+
+  /// A list of strings; nil when absent.
+  private static func words(_ name: String, _ fields: inout Fields) throws(APIError) -> [String]? {
+    guard let values = try fields.array(name, maxCount: 1_000) else { return nil }
+    var words: [String] = []
+    for (index, value) in values.enumerated() {
+      guard let word = value.stringValue else {
+        throw .wrongType("\(name)[\(index)]", expected: "a string", found: value)
+      }
+      words.append(word)
+    }
+    return words
+  }
+
+  // MARK: Sampling
+
+  private mutating func readPenalty(_ fields: inout Fields) throws(APIError) {
+    guard case .number(_, let range) = SamplingField.repetitionPenalty.row.setting,
+      let penalty = try fields.number("repeat_penalty", in: range)
+    else { return }
+    options.sampling[.repetitionPenalty] = penalty
+  }
+
+  /// Names of samplers, their letters, and the fields that each reads.
+  private static let samplers: [(name: String, letter: Character, fields: [SamplingField])] = [
+    ("penalties", "e", [.repetitionPenalty, .presencePenalty, .frequencyPenalty]), ("dry", "d", []),
+    ("top_n_sigma", "s", []), ("top_k", "k", [.topK]), ("typ_p", "y", []), ("top_p", "p", [.topP]),
+    ("min_p", "m", [.minP]), ("xtc", "x", []), ("temperature", "t", [.temperature]), ("infill", "i", []),
+  ]
+  private static let otherNames = ["typical_p": "typ_p", "typical": "typ_p", "temp": "temperature"]
+
+  /// Samplers that are not named do nothing; those that are work in this server's order.
+  private mutating func readSamplers(_ fields: inout Fields) throws(APIError) {
+    let names: [String]
+    if let letters = fields.value("samplers")?.stringValue {
+      names = letters.map { letter in Self.samplers.first { $0.letter == letter }?.name ?? String(letter) }
+    } else {
+      guard let words = try Self.words("samplers", &fields) else { return }
+      names = words.map { Self.otherNames[$0] ?? $0 }
+    }
+    for name in names where !Self.samplers.contains(where: { $0.name == name }) {
+      throw .invalidValue("samplers", "there is no sampler '\(APIError.shortened(name))'")
+    }
+    samplers = names
+    let neutral = SamplingParameters()
+    for sampler in Self.samplers where !names.contains(sampler.name) {
+      for field in sampler.fields { options.sampling[field] = neutral[field] }
+    }
+    // It favours the end and the likeliest: here it takes the likeliest.
+    if names.contains("infill"), !names.contains("temperature") { options.sampling[.temperature] = 0 }
+  }
+
+  // MARK: What has no effect
+
+  /// Members that change nothing of an answer here: where it is computed, how long it may take, what is told meanwhile.
+  private static let hints: Set<String> = [
+    "cache_prompt", "id_slot", "slot_id", "n_keep", "n_discard", "n_cache_reuse", "t_max_prompt_ms",
+    "min_keep",
+    "return_progress", "speculative.n_max", "speculative.n_min", "speculative.p_min",
+  ]
+  /// Members that change what is sampled elsewhere, with the values that change nothing.
+  private static let neutral: [String: Double] = [
+    "typical_p": 1, "typ_p": 1, "dynatemp_range": 0, "mirostat": 0, "xtc_probability": 0, "dry_multiplier": 0,
+    "top_n_sigma": -1, "repeat_last_n": -1, "adaptive_target": -1,
+  ]
+  /// Members that mean something beside one of those alone.
+  private static let companions = [
+    "dynatemp_exponent": "dynatemp_range", "mirostat_tau": "mirostat", "mirostat_eta": "mirostat",
+    "xtc_threshold": "xtc_probability", "dry_base": "dry_multiplier", "dry_allowed_length": "dry_multiplier",
+    "dry_penalty_last_n": "dry_multiplier", "dry_sequence_breakers": "dry_multiplier",
+  ]
+
+  /// What remains of the body that somebody could miss.
+  private static func withoutEffect(_ fields: Fields) -> [String] {
+    let unread = fields.unread
+    func matters(_ name: String) -> Bool {
+      if let leader = companions[name] { return unread.contains(leader) && matters(leader) }
+      guard let value = neutral[name] else { return !hints.contains(name) }
+      return fields.object[name]?.doubleValue != value
+    }
+    return unread.filter(matters)
+  }
+}
+
+/// What is to be gone on with.
+private struct LlamaPromptReader {
+  let limits: RequestLimits
+  let vocabularySize: Int
+
+  func infill(_ fields: inout Fields) throws(APIError) -> LlamaRequest.Infill {
+    let prefix = try fields.requiredString("input_prefix")
+    let suffix = try fields.requiredString("input_suffix")
+    // Of the line before the cursor.
+    let line = try fields.string("prompt") ?? ""
+    var extras: [(name: String, text: String)] = []
+    for (index, value) in (try fields.array("input_extra", maxCount: 10_000) ?? []).enumerated() {
+      var extra = try Fields(value, path: "input_extra[\(index)]")
+      extras.append((try extra.string("filename") ?? "tmp", try extra.requiredString("text")))
+    }
+    return LlamaRequest.Infill(prefix: prefix + line, suffix: suffix, extras: extras)
+  }
+
+  /// One prompt (a text, ids, or both mixed), or a list of such.
+  func prompts(_ fields: inout Fields) throws(APIError) -> ([[LlamaRequest.Piece]], isList: Bool) {
+    let value = try fields.required("prompt")
+    guard let elements = value.arrayValue else { return ([try prompt(value, "prompt")], false) }
+    let hasIDs = elements.contains { $0.intValue != nil }
+    if hasIDs { return ([try mixed(elements, "prompt")], false) }
+    guard !elements.isEmpty else { throw .invalidValue("prompt", "it is empty") }
+    guard elements.count <= limits.prompts else {
+      throw .invalidValue("prompt", "there are \(elements.count) prompts, more than \(limits.prompts)")
+    }
+    var prompts: [[LlamaRequest.Piece]] = []
+    for (index, element) in elements.enumerated() { prompts.append(try prompt(element, "prompt[\(index)]")) }
+    return (prompts, true)
+  }
+
+  private func prompt(_ value: JSONValue, _ path: String) throws(APIError) -> [LlamaRequest.Piece] {
+    if let text = value.stringValue { return [.text(text)] }
+    if let elements = value.arrayValue { return try mixed(elements, path) }
+    guard value.objectValue != nil else {
+      throw .wrongType(path, expected: "a string, token ids, or a list of such", found: value)
+    }
+    var fields = try Fields(value, path: path)
+    if let media = fields.value("multimodal_data"), media.arrayValue?.isEmpty != true {
+      throw .unsupportedParameter(
+        fields.name(of: "multimodal_data"), "prompts are text; images go to /v1/chat/completions")
+    }
+    return [.text(try fields.requiredString("prompt_string"))]
+  }
+
+  private func mixed(_ elements: [JSONValue], _ path: String) throws(APIError) -> [LlamaRequest.Piece] {
+    guard !elements.isEmpty else { throw .invalidValue(path, "it is empty") }
+    var pieces: [LlamaRequest.Piece] = []
+    for (index, element) in elements.enumerated() {
+      if let text = element.stringValue {
+        pieces.append(.text(text))
+      } else {
+        pieces.append(
+          .token(try TokenID.read(element, vocabularySize: vocabularySize, name: "\(path)[\(index)]")))
+      }
+    }
+    return pieces
+  }
+}

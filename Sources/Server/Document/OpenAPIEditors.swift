@@ -1,0 +1,47 @@
+// The part of /openapi.json about the paths that editors know from llama-server.
+
+import JSON
+import OpenAI
+
+enum OpenAPIEditors {
+  static let operations = [
+    operation(
+      "/completion", "llamaCompletion", "Goes on with a text (llama-server)", "LlamaCompletionRequest"),
+    operation("/completions", "llamaCompletions", "The same", "LlamaCompletionRequest"),
+    operation("/infill", "llamaInfill", "Fills in the middle (llama-server)", "LlamaInfillRequest"),
+  ]
+
+  private static func operation(
+    _ path: String, _ id: String, _ summary: String, _ request: String
+  ) -> OpenAPIDocument.Operation {
+    OpenAPIDocument.Operation(
+      method: "POST", pattern: path, id: id, summary: summary, request: request, response: "LlamaAnswer",
+      event: "LlamaAnswer", error: "LlamaError")
+  }
+
+  private static let shared = #"""
+    "model": {"type": "string"}, "n_predict": {"type": "integer", "minimum": -2}, "stream": {"type": "boolean"},
+      "cache_prompt": {"type": "boolean"}, "stop": {"type": "array", "items": {"type": "string"}}, "seed": {"type": "integer"},
+      "grammar": {"type": "string"}, "json_schema": {"type": "object"}, "logit_bias": {}, "ignore_eos": {"type": "boolean"},
+      "n_probs": {"type": "integer", "minimum": 0}, "return_tokens": {"type": "boolean"},
+      "timings_per_token": {"type": "boolean"}, "repeat_penalty": {"type": "number"}, "samplers": {},
+      "n_indent": {"type": "integer", "minimum": 0}, "t_max_predict_ms": {"type": "integer"},
+      "response_fields": {"type": "array", "items": {"type": "string"}}, "temperature": {"type": "number"},
+      "top_k": {"type": "integer"}, "top_p": {"type": "number"}, "min_p": {"type": "number"}
+    """#
+
+  /// Bodies, members of an object of schemas.
+  static let requests = #"""
+    "LlamaCompletionRequest": {"type": "object", "required": ["prompt"], "properties": {"prompt": {}, \#(shared)}},
+    "LlamaInfillRequest": {"type": "object", "required": ["input_prefix", "input_suffix"], "properties": {
+      "input_prefix": {"type": "string"}, "input_suffix": {"type": "string"}, "prompt": {"type": "string"},
+      "input_extra": {"type": "array", "items": {"type": "object", "required": ["text"], "properties": {
+        "filename": {"type": "string"}, "text": {"type": "string"}}}}, \#(shared)}}
+    """#
+
+  /// In the notation of `OpenAPIResponses`, members of an object. `response_fields` chooses members.
+  static let answers = #"""
+    "LlamaAnswer": "any",
+    "LlamaError": {"error": {"code": "integer", "message": "string", "type": "string"}}
+    """#
+}

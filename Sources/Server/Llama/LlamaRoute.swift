@@ -1,0 +1,81 @@
+// POST /completion and /infill: completions as llama-server's clients ask for them.
+
+import HTTP
+import Inference
+import JSON
+import OpenAI
+import Pipeline
+import Platform
+
+struct LlamaRoute {
+  let server: ServerContext
+
+  /// One table for each path: errors go by it.
+  static func tables(_ server: ServerContext) -> [RouteTable] {
+    let route = LlamaRoute(server: server)
+    return Wire.llama.map { wire in
+      RouteTable(wire, [Route("POST", wire.root, wire.root == "/infill" ? route.infill : route.complete)])
+    }
+  }
+
+  private func complete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    try respond(to: http, isInfill: false, context)
+  }
+
+  private func infill(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    try respond(to: http, isInfill: true, context)
+  }
+
+  /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
+  private func respond(
+    to http: Request, isInfill: Bool, _ context: ConnectionContext
+  ) throws(APIError) -> Response {
+    let begin = Instant.now
+    let body = try http.jsonBody(context.memory)
+    let core = try server.request(body, for: context)
+    let request = try LlamaRequest(
+      body, isInfill: isInfill, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    try core.checkUnknown(request.ignored)
+    let plan = try LlamaPlan(request, core)
+    let run = try plan.makeRun(context)
+    do throws(InferenceError) {
+      try run.start()
+    } catch {
+      throw APIError(error, param: "prompt")
+    }
+    let answer = LlamaAnswer(plan, run: run, begin: begin)
+    var response = request.options.streams ? answer.stream(context) : try answer.whole(context)
+    response.nameIgnored(request.ignored)
+    return response
+  }
+}
+
+extension Wire {
+  /// llama-server's own paths: the code of an error is its status.
+  static let llama = ["/completion", "/completions", "/infill"].map { root in
+    Wire(root: root, idHeader: nil) { error, _ in
+      [
+        "error": [
+          "code": .int(error.status), "message": .string(error.message), "type": .string(error.llamaType),
+        ]
+      ]
+    }
+  }
+}
+
+extension APIError {
+  /// The kind of error, as llama-server's clients know it.
+  fileprivate var llamaType: String {
+    switch status {
+    case 400 where code == "context_length_exceeded": "exceed_context_size_error"
+    case 400: "invalid_request_error"
+    case 401: "authentication_error"
+    case 403: "permission_error"
+    case 404: "not_found_error"
+    case 501: "not_supported_error"
+    case 503: "unavailable_error"
+    case 429: "rate_limit_error"
+    default: "server_error"
+    }
+  }
+}
