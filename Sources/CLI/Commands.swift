@@ -14,7 +14,7 @@ struct Command: Sendable {
 
   var flags: [Flag] { groups.flatMap(\.flags) + Flags.configuration.flags }
   /// Whether the names of models that are here can be completed.
-  var completesNames: Bool { ["pull", "show", "rm"].contains(name) }
+  var completesNames: Bool { ["pull", "show", "rm", "chat", "run"].contains(name) }
 
   /// Of all commands, each name once.
   static let allFlags: [Flag] = {
@@ -33,8 +33,13 @@ struct Command: Sendable {
       run: ServeCommand.run),
     Command(
       name: "chat", summary: "talk to a model in the terminal",
-      usage: "mlxserve chat --model DIR [flags]",
-      groups: [Flags.model, Flags.chat, Flags.cache], run: ChatCommand.run),
+      usage: "mlxserve chat [--model] DIR [flags]",
+      groups: [Flags.model, Flags.chat, Flags.cache], takesNames: true, run: ChatCommand.run),
+    Command(
+      name: "run", summary: "answer one prompt, with standard input as its context; without one, talk",
+      usage: "mlxserve run DIR [\"prompt\"] [flags]",
+      groups: [Flags.model, Flags.chat, Flags.answer, Flags.cache], takesNames: true,
+      run: ChatCommand.runOnce),
     Command(
       name: "pull", summary: "download a model from the hub",
       usage: "mlxserve pull OWNER/NAME[@REVISION] [flags]",
@@ -115,6 +120,11 @@ package enum CommandLineTool {
     StandardStream.openMissing()
     Signals.ignorePipe()
     Signals.reportFaults(version: version)
+    // The runtime finds them there; a server needs it for other reasons too.
+    guard !arguments.isEmpty else {
+      Terminal.printError("mlxserve: the arguments are not to be had: mount /proc (mount -t proc proc /proc)")
+      exit(ExitCode.usage)
+    }
     exit(run(Array(arguments.dropFirst())))
   }
 
@@ -136,16 +146,9 @@ package enum CommandLineTool {
     if let first = rest.first, !first.hasPrefix("-") {
       rest = rest.dropFirst()
       if first == "help" {
-        return printHelp(for: rest.first.flatMap { name in Command.all.first { $0.name == name } })
+        return printHelp(for: try rest.first.map { try find($0) })
       }
-      command = Command.all.first { $0.name == (first == "ls" ? "list" : first) }
-      guard command != nil else {
-        throw UsageError.unknownCommand(
-          first,
-          // What users of other servers type first.
-          suggestion: File.isDirectory(first)
-            ? "serve --model \(first)" : suggest(for: first, among: Command.all.map(\.name) + ["help"]))
-      }
+      command = try find(first)
     }
     if rest.contains("--help") || rest.contains("-h") { return printHelp(for: command) }
     if rest.contains("--version") {
@@ -161,6 +164,26 @@ package enum CommandLineTool {
       return try FirstRun.greet(flags)
     }
     return try chosen.run(flags)
+  }
+
+  /// Words of other programs for what these commands do.
+  private static let otherNames = [
+    "ls": "list", "ps": "list", "get": "pull", "download": "pull", "delete": "rm", "remove": "rm",
+    "start": "serve",
+    "server": "serve", "ask": "run", "generate": "run", "prompt": "run", "info": "show", "benchmark": "bench",
+    "settings": "config", "check": "doctor", "status": "health",
+  ]
+
+  private static func find(_ name: String) throws(UsageError) -> Command {
+    if let command = Command.all.first(where: { $0.name == (name == "ls" ? "list" : name) }) {
+      return command
+    }
+    throw .unknownCommand(
+      Terminal.safe(name),
+      // What users of other servers type first.
+      suggestion: File.isDirectory(name)
+        ? "serve --model \(Terminal.safe(name))"
+        : otherNames[name] ?? suggest(for: name, among: Command.all.map(\.name) + ["help"]))
   }
 
   /// With what the environment and the configuration file say.

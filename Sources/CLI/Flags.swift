@@ -301,6 +301,14 @@ enum Flags {
       Flag(name: "no-thinking", kind: .toggle, help: "ask the template to switch reasoning off"),
     ])
 
+  static let answer = FlagGroup(
+    title: "Answer",
+    flags: [
+      Flag(
+        name: "json", kind: .toggle,
+        help: "print one JSON object with the answer, why it ended and what it took")
+    ])
+
   static let bench = FlagGroup(
     title: "Benchmark",
     flags: [

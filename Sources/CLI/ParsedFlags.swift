@@ -38,6 +38,9 @@ struct ParsedFlags: Sendable {
     return text
   }
 
+  /// Gives a flag the value that a word without dashes has.
+  mutating func set(_ name: String, to value: String) { values[name] = [value] }
+
   /// Where the value of a flag came from; nil where it has none.
   func source(of name: String) -> FlagSource? { values[name] == nil ? nil : sources[name] ?? .commandLine }
 

@@ -4,12 +4,13 @@ import Platform
 
 enum Terminal {
   static let outputIsTerminal = isatty(STDOUT_FILENO) == 1
+  static let inputIsTerminal = isatty(STDIN_FILENO) == 1
   static let errorIsTerminal = isatty(STDERR_FILENO) == 1
 
   /// Whether lines on standard error can be drawn again in their place.
   static let errorIsInteractive = errorIsTerminal && Environment.value("TERM") != "dumb"
   /// Whether text may have colours, as people have agreed to say it (NO_COLOR, CLICOLOR_FORCE).
-  private static let hasColours: Bool = {
+  static let hasColours: Bool = {
     if !(Environment.value("NO_COLOR") ?? "").isEmpty { return false }
     if !["", "0"].contains(Environment.value("CLICOLOR_FORCE") ?? "") { return true }
     return outputIsTerminal && Environment.value("TERM") != "dumb"
@@ -17,6 +18,14 @@ enum Terminal {
 
   /// Columns of the terminal that standard error is; 80 where nobody says.
   static var width: Int { StandardStream.columns(of: STDERR_FILENO) ?? 80 }
+
+  /// Columns of the terminal that standard output is; 80 where nobody says.
+  static var outputWidth: Int { StandardStream.columns(of: STDOUT_FILENO) ?? 80 }
+
+  /// A word of a list's first column, with room behind it.
+  static func column(_ word: String) -> String {
+    word + String(repeating: " ", count: max(1, 22 - word.count))
+  }
 
   static func print(_ line: String) { StandardStream.write(line + "\n", to: STDOUT_FILENO) }
 

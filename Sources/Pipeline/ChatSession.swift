@@ -4,6 +4,7 @@ import Chat
 import Grammar
 package import Inference
 package import JSON
+package import Media
 import Platform
 package import Sampling
 import Tokenizers
@@ -44,8 +45,10 @@ package struct ChatSession {
 
   private let model: LoadedModel
   private let template: ChatTemplate
-  private let settings: Settings
-  private let rules: AnswerRules
+  package private(set) var settings: Settings
+  private var rules: AnswerRules
+  /// Images and audio of all messages, in their order.
+  private var media: [MediaInput] = []
   /// The conversation, as the template gets it.
   package private(set) var messages: [JSONValue] = []
   /// Calls of the last answer without a result, in order.
@@ -55,10 +58,18 @@ package struct ChatSession {
   /// - Throws: when the model has no chat template, or none for tools, or a tool is none.
   package init(_ model: LoadedModel, _ settings: Settings = Settings()) throws(PipelineError) {
     guard let template = model.template else { throw .noTemplate(model: model.id) }
-    guard settings.tools.isEmpty || template.supportsTools else { throw .noTools(model: model.id) }
     self.model = model
     self.template = template
     self.settings = settings
+    rules = try Self.rules(settings, model, template)
+    clear()
+  }
+
+  /// What answers may look like.
+  private static func rules(
+    _ settings: Settings, _ model: LoadedModel, _ template: ChatTemplate
+  ) throws(PipelineError) -> AnswerRules {
+    guard settings.tools.isEmpty || template.supportsTools else { throw .noTools(model: model.id) }
     var rules = AnswerRules()
     for (index, tool) in settings.tools.enumerated() {
       guard let function = tool["function"], let name = function["name"]?.stringValue else {
@@ -70,9 +81,38 @@ package struct ChatSession {
           CallableTool(name: name, arguments: arguments), isStrict: function["strict"] == true))
     }
     rules.content = settings.schema.map(Pattern.schema)
-    self.rules = rules
-    if let system = settings.system { messages = [["role": "system", "content": .string(system)]] }
+    return rules
   }
+
+  /// Changes what holds for the turns that come; what was said stays, but for the system message.
+  package mutating func change(_ settings: Settings) throws(PipelineError) {
+    rules = try Self.rules(settings, model, template)
+    self.settings = settings
+    if messages.first?["role"] == "system" { messages.removeFirst() }
+    messages = systemMessages + messages
+  }
+
+  private var systemMessages: [JSONValue] {
+    settings.system.map { [["role": "system", "content": .string($0)]] } ?? []
+  }
+
+  /// Forgets what was said.
+  package mutating func clear() {
+    messages = systemMessages
+    (media, openCalls) = ([], [])
+  }
+
+  /// Takes up a conversation that was kept as its messages, of which none has an image or a clip.
+  package mutating func resume(_ messages: [JSONValue]) {
+    clear()
+    self.messages = messages
+    settings.system = messages.first.flatMap {
+      $0["role"] == "system" ? $0["content"]?.stringValue : nil
+    }
+  }
+
+  /// Tokens of the conversation so far; nil where the template refuses it.
+  package var promptTokens: Int? { (try? prompt())?.tokens.count }
 
   /// Sends a message of the user, or the result of the first call that waits for one; computes the answer unless
   /// further calls wait.
@@ -84,11 +124,16 @@ package struct ChatSession {
   ///   - started: gets the generation, for who wants to cancel it.
   ///   - deliver: gets the pieces of the answer as they come.
   package mutating func send(
-    _ text: String, started: (Generation) -> Void = { _ in }, deliver: (TokenStream.Piece) -> Void
+    _ text: String, media inputs: [MediaInput] = [], started: (Generation) -> Void = { _ in },
+    deliver: (TokenStream.Piece) -> Void
   ) throws(PipelineError) -> Timings? {
-    let before = (messages, openCalls)
+    let before = (messages, openCalls, media)
     if openCalls.isEmpty {
-      messages.append(["role": "user", "content": .string(text)])
+      let parts: [JSONValue] = inputs.map { ["type": .string($0.kind.rawValue)] }
+      let content: JSONValue =
+        parts.isEmpty ? .string(text) : .array(parts + [["type": "text", "text": .string(text)]])
+      messages.append(["role": "user", "content": content])
+      media += inputs
     } else {
       let call = openCalls.removeFirst()
       messages.append([
@@ -100,7 +145,7 @@ package struct ChatSession {
     do throws(PipelineError) {
       return try answer(started, deliver)
     } catch {
-      (messages, openCalls) = before
+      (messages, openCalls, media) = before
       throw error
     }
   }
@@ -149,22 +194,27 @@ package struct ChatSession {
     return timings
   }
 
-  private func prompt() throws(PipelineError) -> Prompt {
+  private func prompt() throws(PipelineError) -> ModelPrompt {
     let arguments =
       settings.switchesThinkingOff ? JSONObject([("enable_thinking", .bool(false))]) : JSONObject()
     let conversation = Conversation(messages: messages, tools: settings.tools, templateArguments: arguments)
     do throws(ChatError) {
-      return try model.prompts.prompt(of: conversation, template: template)
+      let prompt = try model.prompts.prompt(of: conversation, template: template)
+      guard let whole = ModelPrompt(prompt, inputs: media, rules: model.media) else {
+        throw ChatError.unsupportedPart(type: media.first?.kind.rawValue ?? "image")
+      }
+      return whole
     } catch {
       throw .prompt(error)
     }
   }
 
-  private func request(_ prompt: Prompt) throws(PipelineError) -> GenerationRequest {
+  private func request(_ prompt: ModelPrompt) throws(PipelineError) -> GenerationRequest {
     var request = GenerationRequest(
       promptTokens: prompt.tokens, maxTokens: settings.maxTokens ?? model.contextTokens,
       sampling: settings.sampling ?? SamplingParameters(model.sampling), stopTokens: model.endTokens,
       tokenLimit: model.tokenizer.vocabularySize)
+    request.media = prompt.media
     do throws(RulesError) {
       let format = template.format
       request.guide = model.guide(

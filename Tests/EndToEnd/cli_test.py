@@ -1,21 +1,26 @@
 """The command line as scripts and people use it: what it prints where, and the exit codes."""
 
+import fcntl
 import json
 import math
 import os
 import pathlib
+import pty
 import re
+import select
 import shutil
 import signal
 import socket
 import struct
 import subprocess
 import tempfile
+import termios
+import time
 
 from server import DEMO, Server
 
 
-def run(server, *arguments, input=None, timeout=120):
+def run(server, *arguments, input="", timeout=120):
     return subprocess.run(
         [server.binary, *map(str, arguments)], input=input, capture_output=True, text=True, timeout=timeout)
 
@@ -303,3 +308,126 @@ def test_shells_take_the_completions_and_man_the_page(server):
     if shutil.which("groff"):
         result = subprocess.run(["groff", "-man", "-ww", "-Tutf8"], input=page, capture_output=True, text=True)
         assert result.returncode == 0 and not result.stderr, result.stderr
+
+
+def test_run_answers_alone_into_a_pipe(server):
+    words = ["run", str(server.demo), "Is the capital of France Paris? Answer Yes or No.", "--temperature", "0", "--no-thinking"]
+    plain = run(server, *words)
+    assert plain.returncode == 0 and plain.stdout.strip() and "\x1b" not in plain.stdout, plain
+    assert "tokens/s" not in plain.stdout and ">" not in plain.stdout
+    # Reasoning is not the answer.
+    thinking = run(server, *words[:-1])
+    assert thinking.returncode == 0 and "<think>" not in thinking.stdout, thinking
+    whole = json.loads(run(server, *words, "--json").stdout)
+    assert whole["content"].strip() == plain.stdout.strip() and whole["finish_reason"] == "stop", whole
+    assert whole["usage"]["completion_tokens"] > 0
+    # Standard input is what the prompt is about.
+    piped = run(server, "run", str(server.demo), "Answer Yes or No.", *words[3:], "--json", input="Is the capital of France Paris?\n")
+    assert json.loads(piped.stdout)["usage"]["prompt_tokens"] == whole["usage"]["prompt_tokens"] + 1, piped.stdout
+    alone = run(server, "run", str(server.demo), *words[3:], input="Is the capital of France Paris? Answer Yes or No.\n")
+    assert alone.stdout == plain.stdout
+    with tempfile.TemporaryDirectory() as folder:
+        schema = pathlib.Path(folder) / "schema.json"
+        schema.write_text('{"type":"object","properties":{"yes":{"type":"boolean"}},"required":["yes"],"additionalProperties":false}')
+        answer = run(server, *words, "--schema", str(schema))
+        assert isinstance(json.loads(answer.stdout)["yes"], bool), answer
+    refusal = run(server, "run", str(server.demo), input="")
+    assert refusal.returncode == 2 and "no prompt" in refusal.stderr, refusal
+    refusal = run(server, "run")
+    assert refusal.returncode == 2, refusal
+    refusal = run(server, "run", str(server.demo), "read @/nowhere/at/all")
+    assert refusal.returncode == 2 and "/nowhere/at/all" in refusal.stderr, refusal
+
+
+def test_mistyped_commands_get_a_hint(server):
+    for typed, meant in (("serv", "serve"), ("pul", "pull"), ("delete", "rm"), ("ask", "run"), ("lst", "list")):
+        result = run(server, typed)
+        assert result.returncode == 2 and f"did you mean '{meant}'?" in result.stderr, result
+    result = run(server, "help", "nonsense")
+    assert result.returncode == 2 and "unknown command 'nonsense'" in result.stderr and result.stdout == "", result
+    assert "did you mean 'chat'?" in run(server, "help", "chta").stderr
+    assert run(server, "help", "run").stdout.count("--json") == 1
+
+
+class Terminal:
+    """A program on a pseudo terminal: keys in, everything that it wrote out."""
+
+    def __init__(self, *words, columns=60, **variables):
+        self.process, self.seen = None, ""
+        pid, self.descriptor = pty.fork()
+        if pid == 0:
+            os.environ.update(variables)
+            os.execv(words[0], list(words))
+        self.pid = pid
+        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+    def expect(self, text, seconds=60):
+        deadline = time.monotonic() + seconds
+        while text not in self.seen:
+            assert time.monotonic() < deadline, (text, self.seen[-2000:])
+            if select.select([self.descriptor], [], [], 0.2)[0]:
+                try:
+                    self.seen += os.read(self.descriptor, 65536).decode(errors="replace")
+                except OSError:
+                    assert text in self.seen, (text, self.seen[-2000:])
+        before, _, self.seen = self.seen.partition(text)
+        return before
+
+    def type(self, text):
+        os.write(self.descriptor, text.encode())
+
+    def end(self):
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self.descriptor)
+        return code
+
+
+def test_a_chat_on_a_terminal(server):
+    with tempfile.TemporaryDirectory() as folder:
+        chat = Terminal(os.path.abspath(server.binary), "chat", str(server.demo), "--temperature", "0", "--no-thinking",
+                        TERM="xterm-256color", XDG_STATE_HOME=folder)
+        try:
+            chat.expect(">>> ")
+            # Typed with a mistake, which is mended in the middle.
+            chat.type("Is the capital of France Pari? Answer Yes or No.\x1b[D" + "\x1b[D" * 19 + "s\r")
+            chat.expect("tokens/s]")
+            chat.expect(">>> ")
+            # Several lines at once are one message; a control sequence in them is not obeyed.
+            chat.type("\x1b[200~Is 2 + 2 = 4?\rAnswer Yes or No.\x1b[201~\r")
+            chat.expect("tokens/s]")
+            chat.expect(">>> ")
+            chat.type("/show\r")
+            shown = chat.expect("wordwrap")
+            assert "messages 4" in shown, shown
+            chat.expect(">>> ")
+            # Ctrl-C takes back what is typed, with nothing typed it says how to leave, and the conversation stays.
+            chat.type("nothing\x03")
+            chat.expect("^C")
+            chat.expect(">>> ")
+            chat.type("\x03")
+            chat.expect("leaves")
+            chat.expect(">>> ")
+            chat.type("Write a very long story about the sea.\r")
+            time.sleep(1)
+            chat.type("\x03")
+            chat.expect(">>> ")
+            path = os.path.join(folder, "kept.json")
+            chat.type(f"/save {path}\r")
+            chat.expect("messages are in")
+            kept = json.load(open(path))["messages"]
+            assert kept[2]["content"] == "Is 2 + 2 = 4?\nAnswer Yes or No.", kept
+            assert kept[0]["content"] == "Is the capital of France Paris? Answer Yes or No.", kept
+            chat.type(f"/clear\r/load {path}\r/hlep\r")
+            chat.expect(f"{len(kept)} messages of")
+            chat.expect("did you mean /help?")
+            # Up leads to what was typed before.
+            chat.type("\x1b[A")
+            chat.expect("/hlep")
+            chat.type("\x15\x04")
+            assert chat.end() == 0
+            history = os.path.join(folder, "mlxserve", "history")
+            assert os.stat(history).st_mode & 0o077 == 0, oct(os.stat(history).st_mode)
+            assert "capital of France Paris" in open(history).read()
+        except BaseException:
+            os.kill(chat.pid, 9)
+            raise

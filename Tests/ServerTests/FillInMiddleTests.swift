@@ -122,7 +122,7 @@ struct FillInMiddleTests {
     let extras = (0..<9).map { Extra(name: "\($0)", text: String(repeating: "e", count: 20)) }
     let prompt = fill.prompt(prefix: "ab", suffix: "cd", extras: extras, room: 123)
     let text = tokenizer.decode(prompt.tokens, skipSpecialTokens: false)
-    #expect(text.hasPrefix("<|repo_name|>myproject\n<|file_sep|>7\n"))
+    #expect(text.hasPrefix("<|repo_name|>myproject\n<|file_sep|>6\n"))
     #expect(text.contains("<|file_sep|>8\n") && prompt.isTruncated)
   }
 

@@ -120,11 +120,7 @@ final class MediaResolver {
     let key = SHA256.digest(Array("image \(tokens)\n".utf8) + SHA256.digest(bytes))
     return try sources.desk.input(key, for: part.field, isUnwanted: isUnwanted) { loan throws(APIError) in
       do throws(MediaError) {
-        let image = try ImageDecoder.decode(bytes, limits: ImageLimits(claim: loan.extend))
-        let size = try rules.grid.size(width: image.width, height: image.height, tokens: tokens)
-        return MediaInput(
-          content: .image(image.resized(width: size.width, height: size.height)),
-          tokenCount: rules.grid.tokenCount(width: size.width, height: size.height))
+        return try rules.input(bytes, tokens: tokens, limits: ImageLimits(claim: loan.extend))
       } catch {
         if case .noMemory = error {
           throw .overloaded("'\(part.field)' was not read: \(error) at the moment.", param: part.field)

@@ -59,7 +59,7 @@ struct PullRoute {
 extension ServerContext {
   /// The download of a model that a request names.
   ///
-  /// - Throws: 403 where requests may not have models fetched, 400 for what is no name.
+  /// - Throws: 403 where requests may not have models fetched, 400 for what is no name, 503 for want of memory.
   func download(_ name: String, memory: MemoryLoan?) throws(APIError) -> ModelDownload {
     guard let settings = settings.hub else {
       throw .pullNotAllowed("downloads", "mlxserve pull \(APIError.shortened(name))")

@@ -1,0 +1,141 @@
+// The text that is being typed, its cursor, and how both look on a terminal of some width.
+
+/// A text of one or more lines under edit.
+struct EditedText: Equatable {
+  private(set) var characters: [Character] = []
+  /// Characters before the cursor.
+  private(set) var cursor = 0
+  /// What was deleted last in one go.
+  private var killed: [Character] = []
+
+  init(_ text: String = "") {
+    characters = Array(text)
+    cursor = characters.count
+  }
+
+  var text: String { String(characters) }
+
+  /// Applies a key.
+  ///
+  /// - Returns: false for a key that edits nothing.
+  mutating func apply(_ key: Key) -> Bool {
+    switch key {
+    case .text(let text), .paste(let text): insert(text)
+    case .newLine: insert("\n")
+    case .backspace: delete(from: max(0, cursor - 1), to: cursor)
+    case .delete: delete(from: cursor, to: min(characters.count, cursor + 1))
+    case .left: cursor = max(0, cursor - 1)
+    case .right: cursor = min(characters.count, cursor + 1)
+    case .wordLeft: cursor = wordStart
+    case .wordRight: cursor = wordEnd
+    case .home: cursor = lineStart
+    case .end: cursor = lineEnd
+    case .deleteWord: kill(from: wordStart, to: cursor)
+    case .deleteToStart: kill(from: lineStart, to: cursor)
+    case .deleteToEnd: kill(from: cursor, to: lineEnd)
+    case .yank: insert(String(killed))
+    case .up where hasLineAbove: moveLine(by: -1)
+    case .down where hasLineBelow: moveLine(by: 1)
+    default: return false
+    }
+    return true
+  }
+
+  /// What is typed may combine with what stands before it.
+  private mutating func insert(_ text: String) {
+    let before = String(characters[..<cursor]) + text
+    characters = Array(before + String(characters[cursor...]))
+    cursor = min(characters.count, Array(before).count)
+  }
+
+  private mutating func delete(from start: Int, to end: Int) {
+    characters.removeSubrange(start..<end)
+    cursor = start
+  }
+
+  private mutating func kill(from start: Int, to end: Int) {
+    if start < end { killed = Array(characters[start..<end]) }
+    delete(from: start, to: end)
+  }
+
+  // MARK: Places
+
+  private static func isWord(_ character: Character) -> Bool { character.isLetter || character.isNumber }
+
+  private var wordStart: Int {
+    var place = cursor
+    while place > 0, !Self.isWord(characters[place - 1]) { place -= 1 }
+    while place > 0, Self.isWord(characters[place - 1]) { place -= 1 }
+    return place
+  }
+
+  private var wordEnd: Int {
+    var place = cursor
+    while place < characters.count, !Self.isWord(characters[place]) { place += 1 }
+    while place < characters.count, Self.isWord(characters[place]) { place += 1 }
+    return place
+  }
+
+  private var lineStart: Int { characters[..<cursor].lastIndex(of: "\n").map { $0 + 1 } ?? 0 }
+  private var lineEnd: Int { characters[cursor...].firstIndex(of: "\n") ?? characters.count }
+  private var hasLineAbove: Bool { lineStart > 0 }
+  private var hasLineBelow: Bool { lineEnd < characters.count }
+
+  private mutating func moveLine(by lines: Int) {
+    let column = cursor - lineStart
+    cursor = lines < 0 ? lineStart - 1 : lineEnd + 1
+    cursor = min(lineStart + column, lineEnd)
+  }
+
+  // MARK: On the screen
+
+  /// Rows of a terminal, and where on them the cursor is.
+  struct Picture: Equatable {
+    var rows: [String]
+    var row: Int
+    var column: Int
+  }
+
+  /// - Parameters:
+  ///   - prompt: before the first line; as wide as it is, other lines are indented.
+  ///   - columns: of the terminal.
+  func picture(prompt: String, columns: Int) -> Picture {
+    let columns = max(4, columns)
+    let indent = min(TextWidth.of(prompt), columns / 2)
+    var picture = Picture(rows: [prompt], row: 0, column: TextWidth.of(prompt))
+    var column = picture.column
+    func newRow(_ start: String) {
+      picture.rows.append(start)
+      column = TextWidth.of(start)
+    }
+    for index in 0...characters.count {
+      if index == cursor {
+        // A cursor behind the last column is at the start of the next row.
+        if column >= columns { newRow("") }
+        picture.row = picture.rows.count - 1
+        picture.column = column
+      }
+      guard index < characters.count else { break }
+      let character = characters[index]
+      if character == "\n" || character == "\r\n" {
+        newRow(String(repeating: " ", count: indent))
+        continue
+      }
+      let shown = Self.shown(character)
+      let width = TextWidth.of(shown)
+      if column + width > columns { newRow("") }
+      picture.rows[picture.rows.count - 1] += shown
+      column += width
+    }
+    return picture
+  }
+
+  /// What a terminal would obey is shown instead.
+  private static func shown(_ character: Character) -> String {
+    if character == "\t" { return "    " }
+    guard let scalar = character.unicodeScalars.first,
+      scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
+    else { return String(character) }
+    return "\u{FFFD}"
+  }
+}

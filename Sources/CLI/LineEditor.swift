@@ -1,0 +1,137 @@
+// A line editor for the terminal: keys in, a text out, with a history of earlier ones.
+
+import JSON
+import Platform
+
+/// Texts that were typed earlier, the newest last; kept in a file that only its owner can read.
+struct LineHistory {
+  private static let limit = 1_000
+  private static let fileLimit = 8 << 20
+  private(set) var texts: [String] = []
+  private let path: String?
+
+  /// - Parameter path: nil keeps nothing.
+  init(path: String?) {
+    self.path = path
+    guard let path, let bytes = try? File.read(path, limit: Self.fileLimit) else { return }
+    texts = bytes.split(separator: UInt8(ascii: "\n")).suffix(Self.limit).compactMap {
+      (try? JSONValue(parsing: Array($0)))?.stringValue
+    }
+  }
+
+  /// The file of this user; nil without a home.
+  static var usualPath: String? {
+    let folder =
+      Environment.value("XDG_STATE_HOME").flatMap { $0.hasPrefix("/") ? $0 : nil }
+      ?? Environment.value("HOME").map { $0 + "/.local/state" }
+    return folder.map { $0 + "/mlxserve/history" }
+  }
+
+  /// A history that cannot be written is none of the user's concern.
+  mutating func add(_ text: String) {
+    guard !text.isEmpty, texts.last != text else { return }
+    texts.append(text)
+    if texts.count > Self.limit { texts.removeFirst(texts.count - Self.limit) }
+    guard let path else { return }
+    let lines = texts.map { JSONValue.string($0).text + "\n" }.joined()
+    try? File.makeFolders(path.split(separator: "/").dropLast().reduce("") { $0 + "/" + $1 })
+    try? File.replace(path, with: Array(lines.utf8), mode: 0o600)
+  }
+}
+
+/// Reads texts from a terminal. Used by one thread.
+final class LineEditor {
+  enum Line: Equatable {
+    case text(String)
+    /// Ctrl-C; whether there was a text, which is gone.
+    case interrupted(hadText: Bool)
+    case end
+  }
+
+  private var decoder = KeyDecoder()
+  /// Keys that came with those of the line before.
+  private var waiting: [Key] = []
+  private var history: LineHistory
+  private var drawn = EditedText.Picture(rows: [], row: 0, column: 0)
+
+  init(history: LineHistory) { self.history = history }
+
+  /// The next text, of one or several lines.
+  func read(prompt: String) -> Line {
+    guard TerminalMode.takeKeys() else { return readLine().map { .text($0) } ?? .end }
+    StandardStream.write("\u{1B}[?2004h", to: STDOUT_FILENO)
+    defer {
+      StandardStream.write("\u{1B}[?2004l", to: STDOUT_FILENO)
+      TerminalMode.keepKeys()
+    }
+    drawn = EditedText.Picture(rows: [], row: 0, column: 0)
+    var text = EditedText()
+    // The text under edit is the last of them.
+    var versions = history.texts + [""]
+    var place = versions.count - 1
+    draw(text, prompt)
+    while true {
+      guard let key = nextKey() else { return finish(text, prompt, .end) }
+      switch key {
+      case .enter:
+        history.add(text.text)
+        return finish(text, prompt, .text(text.text))
+      case .interrupt:
+        return finish(text, prompt, .interrupted(hadText: !text.text.isEmpty), mark: "^C")
+      case .endOfInput where text.text.isEmpty: return finish(text, prompt, .end)
+      case .endOfInput: _ = text.apply(.delete)
+      case .suspend:
+        StandardStream.write("\u{1B}[?2004l\r\n", to: STDOUT_FILENO)
+        TerminalMode.suspend()
+        TerminalMode.takeKeys()
+        StandardStream.write("\u{1B}[?2004h", to: STDOUT_FILENO)
+        drawn = EditedText.Picture(rows: [], row: 0, column: 0)
+      case .redraw:
+        StandardStream.write("\u{1B}[H\u{1B}[2J", to: STDOUT_FILENO)
+        drawn = EditedText.Picture(rows: [], row: 0, column: 0)
+      default:
+        if !text.apply(key), key == .up || key == .down {
+          let other = place + (key == .up ? -1 : 1)
+          guard versions.indices.contains(other) else { continue }
+          versions[place] = text.text
+          place = other
+          text = EditedText(versions[place])
+        }
+      }
+      draw(text, prompt)
+    }
+  }
+
+  private func nextKey() -> Key? {
+    while waiting.isEmpty {
+      guard let bytes = TerminalMode.take(seconds: decoder.isWaiting ? 0.05 : nil) else {
+        decoder.expire()
+        continue
+      }
+      guard !bytes.isEmpty else { return nil }
+      waiting = decoder.feed(bytes)
+    }
+    return waiting.removeFirst()
+  }
+
+  /// Leaves the text as it stands, and the cursor on the line below.
+  private func finish(_ text: EditedText, _ prompt: String, _ line: Line, mark: String = "") -> Line {
+    var whole = text
+    while whole.apply(.right), whole.cursor < whole.characters.count {}
+    draw(whole, prompt)
+    StandardStream.write(mark + "\r\n", to: STDOUT_FILENO)
+    return line
+  }
+
+  /// Draws over what was drawn before.
+  private func draw(_ text: EditedText, _ prompt: String) {
+    let picture = text.picture(prompt: prompt, columns: Terminal.outputWidth)
+    var out = drawn.row > 0 ? "\u{1B}[\(drawn.row)A" : ""
+    out += "\r\u{1B}[J" + picture.rows.joined(separator: "\r\n")
+    let below = picture.rows.count - 1 - picture.row
+    if below > 0 { out += "\u{1B}[\(below)A" }
+    out += "\r" + (picture.column > 0 ? "\u{1B}[\(picture.column)C" : "")
+    StandardStream.write(out, to: STDOUT_FILENO)
+    drawn = picture
+  }
+}

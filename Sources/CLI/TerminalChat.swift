@@ -1,0 +1,292 @@
+// A conversation on a terminal or through pipes: lines in, answers and the effects of orders out.
+
+import Inference
+import JSON
+import Pipeline
+import Platform
+import Sampling
+
+/// Used by one thread.
+struct TerminalChat {
+  private let model: LoadedModel
+  private var session: ChatSession
+  private var preferences: ChatPreferences
+  /// The answer that runs, for Ctrl-C.
+  private let current = Monitor<Generation?>(nil)
+
+  private static let fileLimit = 16 << 20
+
+  init(_ model: LoadedModel, _ settings: ChatSession.Settings, _ preferences: ChatPreferences) throws {
+    self.model = model
+    self.preferences = preferences
+    session = try ChatSession(model, settings)
+    try apply(preferences)
+  }
+
+  /// The value in a file.
+  static func json(in path: String) throws -> JSONValue {
+    try JSONValue(parsing: try File.read(path, limit: fileLimit))
+  }
+
+  private var isInteractive: Bool { Terminal.inputIsTerminal && Terminal.outputIsTerminal }
+
+  // MARK: Conversations
+
+  mutating func converse() throws -> Int32 {
+    try watchSignals(endsProcess: !isInteractive)
+    defer { TerminalMode.restore() }
+    let editor = isInteractive ? LineEditor(history: LineHistory(path: LineHistory.usualPath)) : nil
+    if isInteractive { Terminal.print(Terminal.dimmed("\(model.id). /help lists orders, Ctrl-D leaves.")) }
+    while true {
+      switch nextLine(editor) {
+      case .end: return ExitCode.success
+      case .interrupted(let hadText):
+        if !hadText { Terminal.print(Terminal.dimmed("Ctrl-D or /bye leaves.")) }
+      case .text(let text):
+        guard !text.allSatisfy(\.isWhitespace) else { continue }
+        if isInteractive, session.openCalls.isEmpty, let order = ChatOrder(text) {
+          if order == .leave { return ExitCode.success }
+          tell(obey(order))
+        } else {
+          do {
+            try say(text.hasPrefix("//") ? String(text.dropFirst()) : text)
+          } catch {
+            Terminal.printError("mlxserve: \(error)")
+            if !isInteractive { return ExitCode.checkFailed }
+          }
+        }
+      }
+    }
+  }
+
+  private func nextLine(_ editor: LineEditor?) -> LineEditor.Line {
+    let call = session.openCalls.first
+    guard let editor else {
+      if Terminal.outputIsTerminal { Terminal.write(call.map { "result of \($0.name)> " } ?? "> ") }
+      return readLine().map { .text($0) } ?? .end
+    }
+    return editor.read(prompt: call.map { "result of \(Terminal.safe($0.name))> " } ?? ">>> ")
+  }
+
+  /// One answer: as text, or as an object with what it took.
+  mutating func answerOnce(_ text: String, asJSON: Bool) throws -> Int32 {
+    try watchSignals(endsProcess: true)
+    guard asJSON else {
+      try say(text)
+      return ExitCode.success
+    }
+    var answer = AnswerRecord()
+    let files = try AttachedFiles(text, rules: model.media, model: model.id)
+    let timings = try session.send(files.text, media: files.media, deliver: { answer.add($0) })
+    Terminal.print(answer.json(model: model.id, timings).text)
+    return ExitCode.success
+  }
+
+  /// The first signal stops the answer that runs; with none, a conversation goes on.
+  private func watchSignals(endsProcess: Bool) throws {
+    try Signals.onTermination { [current] _, signal in
+      let running = current.withLock { generation -> Generation? in
+        defer { generation = nil }
+        return generation
+      }
+      if signal == SIGINT, let running, !endsProcess { return running.cancel() }
+      if signal == SIGINT, !endsProcess { return }
+      TerminalMode.restore()
+      exit(128 + signal)
+    }
+  }
+
+  private mutating func say(_ text: String) throws {
+    let files = try AttachedFiles(text, rules: model.media, model: model.id)
+    for note in files.notes where isInteractive { Terminal.print(Terminal.dimmed(note)) }
+    defer { current.withLock { $0 = nil } }
+    var style = AnswerText.Style()
+    style.columns = Terminal.outputIsTerminal && preferences.wraps ? Terminal.outputWidth : nil
+    style.isMarkdown = Terminal.hasColours && preferences.isMarkdown && Terminal.outputIsTerminal
+    var printer = AnswerPrinter(style)
+    let timings = try session.send(
+      files.text, media: files.media,
+      started: { [current] generation in current.withLock { $0 = generation } },
+      deliver: { printer.show($0) })
+    if let timings, Terminal.outputIsTerminal, preferences.isVerbose {
+      let prefill =
+        "prompt \(timings.promptTokens) tokens, \(fixed(timings.prefillTokensPerSecond)) tokens/s"
+      let decode =
+        "answer \(timings.generatedTokens) tokens, \(fixed(timings.decodeTokensPerSecond)) tokens/s"
+      Terminal.print(Terminal.dimmed("[\(prefill); \(decode)]"))
+    }
+  }
+
+  // MARK: Orders
+
+  private func tell(_ lines: [String]) {
+    for line in lines { Terminal.print(line) }
+  }
+
+  /// What an order has done, in lines.
+  private mutating func obey(_ order: ChatOrder) -> [String] {
+    switch order {
+    case .leave: return []
+    case .wrong(let words): return [words]
+    case .help:
+      return ChatOrder.table.map { "  " + Terminal.column("/\($0.name) \($0.arguments)") + $0.help }
+        + [
+          "  " + Terminal.column("@FILE") + "a text, an image or a clip becomes part of the message",
+          "  " + Terminal.column("Alt-Enter, Ctrl-J") + "begin another line",
+        ]
+    case .clear:
+      session.clear()
+      return ["The conversation is forgotten."]
+    case .show: return facts
+    case .set(nil, _): return preferences.lines
+    case .set(let name?, let value): return set(name, to: value)
+    case .save(let path): return Self.outcome { try save(path) }
+    case .load(let path): return Self.outcome { try load(path) }
+    }
+  }
+
+  private var facts: [String] {
+    let used = session.promptTokens.map { "\($0) of \(model.contextTokens) tokens" } ?? "unknown"
+    var lines = ["model \(model.id)"]
+    lines.append("type \(model.facts.modelType ?? "unknown"), computed \(model.facts.computeMode)")
+    lines.append("context \(used)")
+    lines.append("messages \(session.messages.count)")
+    return lines.map { "  " + $0 } + preferences.lines
+  }
+
+  private static func outcome(_ work: () throws -> String) -> [String] {
+    do {
+      return [try work()]
+    } catch {
+      return ["\(error)"]
+    }
+  }
+
+  private mutating func set(_ name: String, to value: String) -> [String] {
+    var changed = preferences
+    if let problem = changed.set(name, to: value) { return [problem] }
+    do {
+      try apply(changed)
+    } catch {
+      return ["\(error)"]
+    }
+    return []
+  }
+
+  private mutating func apply(_ preferences: ChatPreferences) throws {
+    var settings = session.settings
+    var sampling = SamplingParameters(model.sampling.merging(preferences.sampling))
+    sampling.seed = preferences.seed.map { UInt64($0) }
+    settings.sampling = sampling
+    settings.maxTokens = preferences.maxTokens
+    settings.system = preferences.system
+    settings.stops = preferences.stops
+    settings.switchesThinkingOff = !preferences.thinks
+    settings.schema = try preferences.schema.map { try Self.json(in: $0) }
+    try session.change(settings)
+    self.preferences = preferences
+  }
+
+  // MARK: Files
+
+  /// Images and clips are not kept: a word stands for each.
+  private func save(_ path: String) throws -> String {
+    let messages = session.messages.map { message -> JSONValue in
+      guard var object = message.objectValue, let parts = object["content"]?.arrayValue else {
+        return message
+      }
+      let texts = parts.map { $0["text"]?.stringValue ?? "[\($0["type"]?.stringValue ?? "file")]" }
+      object["content"] = .string(texts.joined(separator: "\n"))
+      return .object(object)
+    }
+    let document: JSONValue = ["model": .string(model.id), "messages": .array(messages)]
+    try File.replace(path, with: document.bytes + [UInt8(ascii: "\n")], mode: 0o600)
+    return "\(messages.count) messages are in \(Terminal.safe(path))."
+  }
+
+  private struct NoConversation: Error, CustomStringConvertible {
+    let description: String
+  }
+
+  private mutating func load(_ path: String) throws -> String {
+    let document = try Self.json(in: path)
+    guard let messages = document["messages"]?.arrayValue ?? document.arrayValue,
+      messages.allSatisfy({ $0["role"]?.stringValue != nil && $0["content"]?.arrayValue == nil })
+    else {
+      throw NoConversation(description: "\(Terminal.safe(path)) holds no conversation that /save has written")
+    }
+    session.resume(messages)
+    preferences.system = session.settings.system
+    return "\(messages.count) messages of \(Terminal.safe(path)) are taken up."
+  }
+}
+
+/// Pieces of an answer as they are shown: on a terminal with reasoning and calls, in a pipe without reasoning.
+private struct AnswerPrinter {
+  private enum Kind { case nothing, reasoning, content, call }
+
+  private var last = Kind.nothing
+  private var text: AnswerText
+
+  init(_ style: AnswerText.Style) { text = AnswerText(style) }
+
+  mutating func show(_ piece: TokenStream.Piece) {
+    switch piece {
+    case .reasoning(let text): if Terminal.outputIsTerminal { write(Terminal.dimmed(text), .reasoning) }
+    case .content(let words, _): write(text.feed(words), .content)
+    case .toolCallBegan(let name):
+      if last != .nothing { Terminal.write("\n") }
+      last = .nothing
+      write("→ \(name)(", .call)
+    case .toolCallArguments(let text): write(text, .call)
+    case .toolCallEnded: write(")", .call)
+    case .toolCallsFailed: write(Terminal.dimmed(" … is no call after all:"), .call)
+    case .finish: Terminal.write(text.finish() + "\n")
+    }
+  }
+
+  /// Kinds stand apart: reasoning by an empty line, calls by a line break.
+  private mutating func write(_ text: String, _ kind: Kind) {
+    if kind != last, last != .nothing { Terminal.write(last == .reasoning ? "\n\n" : "\n") }
+    last = kind
+    Terminal.write(text)
+  }
+}
+
+/// An answer as one object.
+private struct AnswerRecord {
+  private var content = ""
+  private var reasoning = ""
+  private var calls: [(name: String, arguments: String)] = []
+  private var end = TokenStream.End.stop
+
+  mutating func add(_ piece: TokenStream.Piece) {
+    switch piece {
+    case .content(let text, _): content += text
+    case .reasoning(let text): reasoning += text
+    case .toolCallBegan(let name): calls.append((name, ""))
+    case .toolCallArguments(let text): if let last = calls.indices.last { calls[last].arguments += text }
+    case .toolCallsFailed(let count): calls.removeLast(min(count, calls.count))
+    case .finish(let reason): end = reason
+    case .toolCallEnded: break
+    }
+  }
+
+  func json(model: String, _ timings: ChatSession.Timings?) -> JSONValue {
+    var object = JSONObject([("model", .string(model)), ("content", .string(content))])
+    if !reasoning.isEmpty { object["reasoning"] = .string(reasoning) }
+    if !calls.isEmpty {
+      object["tool_calls"] = .array(
+        calls.map { ["name": .string($0.name), "arguments": .string($0.arguments)] })
+    }
+    object["finish_reason"] = .string(end.rawValue)
+    if let timings {
+      object["usage"] = [
+        "prompt_tokens": .int(timings.promptTokens), "completion_tokens": .int(timings.generatedTokens),
+        "prompt_tokens_per_second": .double(timings.prefillTokensPerSecond),
+        "completion_tokens_per_second": .double(timings.decodeTokensPerSecond),
+      ]
+    }
+    return .object(object)
+  }
+}

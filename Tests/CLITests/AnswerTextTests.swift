@@ -1,0 +1,81 @@
+// Answers on a terminal: wrapped words, and Markdown as styles, the same however the text is cut.
+
+import Testing
+
+@testable import CLI
+
+struct AnswerTextTests {
+  private func shown(_ text: String, columns: Int? = 20, markdown: Bool = true, pieces: Int = .max) -> String
+  {
+    var answer = AnswerText(.init(columns: columns, isMarkdown: markdown))
+    var out = ""
+    var rest = Substring(text)
+    while !rest.isEmpty {
+      out += answer.feed(String(rest.prefix(pieces)))
+      rest = rest.dropFirst(pieces)
+    }
+    return out + answer.finish()
+  }
+
+  private func plain(_ text: String) -> String {
+    var out = ""
+    var isEscape = false
+    for character in text {
+      if character == "\u{1B}" { isEscape = true }
+      if !isEscape { out.append(character) }
+      if isEscape, character == "m" { isEscape = false }
+    }
+    return out
+  }
+
+  @Test func `a pipe gets the text as it is`() {
+    let text = "# A *b*\n\n- `c`  d\n\n```\n x  y\n```\n| a | b |\n tail "
+    #expect(shown(text, columns: nil, markdown: false) == text)
+  }
+
+  @Test func `words wrap at the border, code does not`() {
+    #expect(shown("one two three four five six") == "one two three four\nfive six")
+    #expect(shown("你好你好你好你好你好你好") == "你好你好你好你好你好\n你好")
+    #expect(plain(shown("- one two three four five")) == "• one two three four\n  five")
+    let code = "```\nlet a = 1 + 2 + 3 + 4 + 5 + 6\n```"
+    #expect(plain(shown(code)) == code)
+    let table = "| a | b | c | d | e | f | g |"
+    #expect(shown(table) == table)
+  }
+
+  @Test func `marks become styles`() {
+    #expect(shown("a **b c** d") == "a \u{1B}[1mb c\u{1B}[22m d")
+    #expect(shown("*it* _it_") == "\u{1B}[3mit\u{1B}[23m \u{1B}[3mit\u{1B}[23m")
+    #expect(shown("`x*y*` z") == "\u{1B}[36mx*y*\u{1B}[39m z")
+    #expect(shown("## Head\nx") == "\u{1B}[1mHead\u{1B}[0m\nx")
+    #expect(plain(shown("> said")) == "│ said")
+    #expect(plain(shown(#"\*no\*"#)) == "*no*")
+  }
+
+  @Test func `code in a list ends where its fence does`() {
+    let text = "- a\n  ```sh\n  x **y\n  ```\n- **b**"
+    #expect(shown(text).hasSuffix("• \u{1B}[1mb\u{1B}[22m"))
+    #expect(shown("**你好** x") == "\u{1B}[1m你好\u{1B}[22m x")
+  }
+
+  @Test(arguments: [
+    "__init__", "2**10", "snake_case_name", "a*b*c", "f(**kwargs)", "x ** y", "* * *", "5 * 3",
+  ])
+  func `what looks like a mark and is none stays`(text: String) {
+    let kept = plain(shown("see " + text))
+    #expect(kept == "see " + text || kept == "see " + text.replacing("*", with: ""), "\(kept)")
+    if !text.contains("*b*") && !text.contains("kwargs") { #expect(kept == "see " + text) }
+  }
+
+  @Test func `styles do not leak past their paragraph or the answer`() {
+    #expect(shown("**open\n\nnext") == "\u{1B}[1mopen\n\u{1B}[0m\nnext")
+    #expect(shown("**open") == "\u{1B}[1mopen\u{1B}[0m")
+  }
+
+  @Test func `how the text is cut makes no difference`() {
+    let text =
+      "# T\n\nSome **bold words** and `code` here, 你好 and more.\n\n1. one\n2. two\n\n```swift\nlet x = 1\n```\nend."
+    let whole = shown(text)
+    for pieces in [1, 2, 3, 7] { #expect(shown(text, pieces: pieces) == whole, "\(pieces)") }
+  }
+}

@@ -1,0 +1,82 @@
+// What is typed after a slash, what it sets, and files that a message names.
+
+import Media
+import Platform
+import Sampling
+import Support
+import Testing
+
+@testable import CLI
+
+struct ChatOrderTests {
+  @Test func `orders begin with a slash, and other words are for the model`() {
+    #expect(ChatOrder("/help") == .help && ChatOrder("/?") == .help)
+    #expect(ChatOrder("/bye") == .leave && ChatOrder("/exit") == .leave)
+    #expect(ChatOrder("/set temperature 0.5") == .set(name: "temperature", value: "0.5"))
+    #expect(ChatOrder("/set system You are brief.") == .set(name: "system", value: "You are brief."))
+    #expect(ChatOrder("/set") == .set(name: nil, value: ""))
+    #expect(ChatOrder("/save a b.json") == .save("a b.json"))
+    for message in ["hello", "//comment", "/home/me/picture.png what is it?", "/help\nme"] {
+      #expect(ChatOrder(message) == nil, "\(message)")
+    }
+    guard case .wrong(let words)? = ChatOrder("/hlep") else {
+      Issue.record("it is an order")
+      return
+    }
+    #expect(words.contains("/help"))
+    if case .wrong? = ChatOrder("/save") {} else { Issue.record("it needs a file") }
+  }
+
+  @Test func `settings are checked, and can be taken back`() {
+    var preferences = ChatPreferences()
+    let good = [
+      ("temperature", "0.5"), ("top-k", "5"), ("min_p", "0.1"), ("min_p", "-"), ("seed", "7"),
+      ("think", "off"),
+      ("stop", "END"), ("max_tokens", "9"), ("max_tokens", "-"), ("system", "You are brief."),
+    ]
+    for (name, value) in good {
+      let problem = preferences.set(name, to: value)
+      #expect(problem == nil, "\(name)")
+    }
+    #expect(preferences.sampling == [.temperature: 0.5, .topK: 5])
+    #expect(preferences.seed == 7 && !preferences.thinks && preferences.stops == ["END"])
+    #expect(preferences.maxTokens == nil && preferences.system == "You are brief.")
+    let before = preferences
+    for (name, value) in [
+      ("temperature", "hot"), ("temperature", "-1"), ("top_k", "1.5"), ("seed", "x"), ("max_tokens", "0"),
+      ("wordwrap", "maybe"), ("nonsense", "1"), ("system", ""),
+    ] {
+      let problem = preferences.set(name, to: value)
+      #expect(problem != nil, "\(name)")
+    }
+    #expect(preferences == before)
+    let hint = preferences.set("temprature", to: "1")
+    #expect(hint?.contains("did you mean temperature?") == true)
+    #expect(preferences.lines.contains { $0.contains("seed") && $0.hasSuffix("7") })
+  }
+
+  @Test func `files become part of the message`() throws {
+    let folder = "/tmp/mlxserve-attached-\(getpid())"
+    try File.makeFolders(folder)
+    defer { try? File.removeAll(folder) }
+    let path = folder + "/a note.txt"
+    try File.replace(path, with: Array("line\n".utf8))
+    func attached(_ text: String) throws -> AttachedFiles {
+      try AttachedFiles(text, rules: MediaRules(), model: "m")
+    }
+    let escaped = path.replacing(" ", with: "\\ ")
+    for word in ["@\(escaped)", "@'\(path)'", "@\"\(path)\""] {
+      let files = try attached("sum up \(word) now")
+      #expect(files.text == "sum up \n\n```a note.txt\nline\n\n```\n\n now", "\(word)")
+      #expect(files.notes == ["added a note.txt"])
+    }
+    // Without a mark only images and clips are taken, and only those that are there.
+    for text in [
+      "sum up \(escaped)", "what is in /nowhere/x.png ?", "a@b.example is it's \"quoted\" ", "two  spaces",
+    ] {
+      #expect(try attached(text).text == text)
+    }
+    #expect(throws: (any Error).self) { try attached("@/nowhere/file.txt") }
+    #expect(throws: (any Error).self) { try attached("see \(TestData.fixtures)/media/png-flat.png") }
+  }
+}
