@@ -147,6 +147,9 @@ enum Flags {
         name: "strict-params", kind: .toggle,
         help: "refuse requests with fields that nobody knows; without it they are named in a header"),
       Flag(
+        name: "additional-properties", kind: .toggle,
+        help: "schemas that give properties and do not forbid others allow them, as JSON Schema has it"),
+      Flag(
         name: "strict-history", kind: .toggle,
         help: "special tokens that earlier answers in a request spell are plain text, as those of users are"),
       Flag(

@@ -173,6 +173,7 @@ enum ServeSetup {
     var settings = ServerSettings()
     settings.reasoningField = try flags.word("reasoning-field") ?? settings.reasoningField
     settings.strictParameters = flags.isSet("strict-params")
+    settings.allowsUndeclaredMembers = flags.isSet("additional-properties")
     settings.isHistoryStrict = flags.isSet("strict-history")
     settings.responsesReasoningEvents =
       try flags.word("responses-reasoning-events") ?? settings.responsesReasoningEvents

@@ -25,8 +25,17 @@ package struct AnswerRules: Sendable {
   package var maxCalls: Int?
   /// What the content must look like when there is no call; nil leaves it free.
   package var content: Pattern?
+  /// Whether objects may have members that their schemas do not declare and do not forbid.
+  package var allowsUndeclaredMembers = false
 
   package init() {}
+}
+
+extension AnswerRules {
+  /// A pattern with its schemas read as these rules say.
+  fileprivate func read(_ pattern: Pattern) -> Pattern {
+    allowsUndeclaredMembers ? pattern : .declared(pattern)
+  }
 }
 
 extension LoadedModel {
@@ -40,7 +49,7 @@ extension LoadedModel {
       guard let content = rules.content else { return nil }
       do throws(GrammarError) {
         return try grammars.grammar(
-          for: format.framed(content, tokenizer: tokenizer), isUnwanted: isUnwanted)
+          for: rules.read(format.framed(content, tokenizer: tokenizer)), isUnwanted: isUnwanted)
       } catch {
         throw .content(error)
       }
@@ -52,35 +61,37 @@ extension LoadedModel {
       tools: rules.tools.map(\.callable), isForced: rules.isForced, maxCalls: rules.maxCalls,
       content: rules.content)
     do throws(GrammarError) {
-      return try grammar(of: calls, format, isUnwanted)
+      return try grammar(of: calls, rules, format, isUnwanted)
     } catch {
       guard error != .unwanted else { throw .tools(error) }
       // Which one is it? Schemas that are no promise give way.
       calls.tools = []
       for (index, tool) in rules.tools.enumerated() {
-        calls.tools.append(try enforceable(tool, at: index, format, isUnwanted))
+        calls.tools.append(try enforceable(tool, at: index, rules, format, isUnwanted))
       }
     }
     do throws(GrammarError) {
-      return try grammar(of: calls, format, isUnwanted)
+      return try grammar(of: calls, rules, format, isUnwanted)
     } catch {
       throw rules.content == nil ? .tools(error) : .content(error)
     }
   }
 
   private func grammar(
-    of rules: CallRules, _ format: OutputFormat, _ isUnwanted: @escaping () -> Bool
+    of calls: CallRules, _ rules: AnswerRules, _ format: OutputFormat, _ isUnwanted: @escaping () -> Bool
   ) throws(GrammarError) -> CompiledGrammar {
-    try grammars.grammar(for: format.pattern(for: rules, tokenizer: tokenizer), isUnwanted: isUnwanted)
+    try grammars.grammar(
+      for: rules.read(format.pattern(for: calls, tokenizer: tokenizer)), isUnwanted: isUnwanted)
   }
 
   /// The tool with arguments that can be enforced.
   private func enforceable(
-    _ tool: AnswerRules.Tool, at index: Int, _ format: OutputFormat, _ isUnwanted: @escaping () -> Bool
+    _ tool: AnswerRules.Tool, at index: Int, _ rules: AnswerRules, _ format: OutputFormat,
+    _ isUnwanted: @escaping () -> Bool
   ) throws(RulesError) -> CallableTool {
     do throws(GrammarError) {
       _ = try grammars.grammar(
-        for: format.pattern(of: tool.callable, tokenizer: tokenizer), isUnwanted: isUnwanted)
+        for: rules.read(format.pattern(of: tool.callable, tokenizer: tokenizer)), isUnwanted: isUnwanted)
       return tool.callable
     } catch {
       guard !tool.isStrict, error != .unwanted else { throw .tool(index: index, error) }

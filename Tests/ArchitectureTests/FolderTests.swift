@@ -5,7 +5,7 @@ import Testing
 /// Module → its folders, lowest first. Files beside the folders are above all of them.
 private let folders: [(module: String, order: [String])] = [
   ("Compute", ["Runtime", "Kernels", "Weights", "Cache", "Operations"]),
-  ("Grammar", ["Lexical", "Recogniser", "Schema", "GBNF", "Patterns", "Masks"]),
+  ("Grammar", ["Lexical", "Recogniser", "Schema", "Rules", "Patterns", "Masks"]),
   ("HTTP", ["Sockets", "Message", "WebSocket", "Serving"]),
   ("Inference", ["Cache", "Scheduling", "Engine", "Embedding"]),
   ("Jinja", ["Syntax", "Python", "Runtime"]),

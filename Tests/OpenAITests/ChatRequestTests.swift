@@ -159,7 +159,7 @@ struct ChatRequestTests {
     ("\"grammar_lazy\":true", "unsupported_parameter grammar_lazy"),
     (
       "\"structured_outputs\":{\"structural_tag\":\"x\"}",
-      "unsupported_parameter structured_outputs.structural_tag"
+      "invalid_value structured_outputs.structural_tag"
     ),
     ("\"structured_outputs\":{\"regex\":1}", "invalid_type structured_outputs.regex"),
     ("\"prediction\":\"x\"", "invalid_type prediction"),
@@ -280,6 +280,12 @@ struct ChatRequestTests {
       (#""structured_outputs":{"regex":"a"}"#, .regex("a"), "structured_outputs.regex"),
       (#""structured_outputs":{"choice":["a"]}"#, .choice(["a"]), "structured_outputs.choice"),
       (#""structured_outputs":{"grammar":"g"}"#, .grammar("g"), "structured_outputs.grammar"),
+      (#""regex":"a""#, .regex("a"), "regex"), (#""ebnf":"g""#, .grammar("g"), "ebnf"),
+      (#""structural_tag":{"format":{}}"#, .structuralTag(["format": [:]]), "structural_tag"),
+      (
+        #""structured_outputs":{"structural_tag":"{\"triggers\":[]}"}"#,
+        .structuralTag(["triggers": []]), "structured_outputs.structural_tag"
+      ),
       (#""structured_outputs":{"json_object":true}"#, .anyObject, "structured_outputs.json_object"),
     ] as [(String, ResponseFormat.Form, String)])
   func `a format has many names`(extra: String, form: ResponseFormat.Form, param: String) throws {

@@ -55,6 +55,20 @@ struct ConstraintTests {
     (#""guided_grammar":"root ::= \"a\" | \"b\"""#, "b"),
     (#""guided_json":"{\"type\":\"boolean\"}""#, "true"),
     (#""structured_outputs":{"choice":["é"]}"#, "é"),
+    (#""guided_grammar":"start: \"a\" | \"b\"""#, "b"), (#""ebnf":"root ::= \"a\"""#, "a"),
+    (
+      #""response_format":{"type":"structural_tag","triggers":["<f"],"structures":[{"begin":"<f>","schema":true,"end":"</f>"}]}"#,
+      "so: <f>12</f>."
+    ),
+    (
+      #""structural_tag":{"format":{"type":"tag","begin":"<a>","content":{"type":"any_text"},"end":"</a>"}}"#,
+      "<a>x < y</a>"
+    ),
+    (
+      #""structural_tag":{"format":{"type":"sequence","elements":[{"type":"const_string","value":"n="},"#
+        + #"{"type":"repeat","min":2,"max":3,"content":{"type":"regex","pattern":"[0-9]"}}]}}"#, "n=123"
+    ),
+    (#""guided_json":{"properties":{"a":{}}},"additional_properties":true"#, #"{"b": 1}"#),
   ])
   func `a format allows what it describes and the end behind it`(extra: String, text: String) throws {
     #expect(try saying(text, to: extra) == "whole")
@@ -66,11 +80,15 @@ struct ConstraintTests {
     #expect(try saying("12", to: #""guided_regex":"[0-9]+x""#) == "part")
     #expect(try saying("<tool_call>", to: format) == "")
     #expect(try saying("hi", to: #""response_format":{"type":"text"}"#) == "free")
+    #expect(try saying(#"{"b": 1}"#, to: #""guided_json":{"properties":{"a":{}}}"#) == #"{""#)
   }
 
   @Test(arguments: [
     (#""guided_regex":"(""#, "400 invalid_value guided_regex"),
     (#""guided_grammar":"x ::= \"a\"""#, "400 invalid_value guided_grammar"),
+    (#""guided_grammar":"x: \"a\"""#, "400 invalid_value guided_grammar"),
+    (#""structural_tag":{"format":{"type":"dispatch"}}"#, "400 unsupported_value structural_tag"),
+    (#""structural_tag":{"format":{"type":"tag","begin":"x"}}"#, "400 invalid_value structural_tag"),
     (
       #""response_format":{"type":"json_schema","json_schema":{"schema":{"properties":{"a/b":{"$ref":"http://x"}}}}}"#,
       "400 unsupported_value response_format.json_schema.schema/properties/a~1b"

@@ -136,7 +136,8 @@ struct DocumentationTests {
       "thinking", "thinking_budget", "guided_json", "json_schema", "guided_regex", "guided_choice",
       "guided_grammar", "grammar", "structured_outputs", "guided_decoding_backend", "grammar_triggers",
       "guided_whitespace_pattern", "grammar_lazy", "response_format", "reasoning_effort", "max_tokens",
-      "max_completion_tokens", "messages", "logprobs", "n",
+      "max_completion_tokens", "messages", "logprobs", "n", "regex", "ebnf", "structural_tag",
+      "additional_properties",
     ]
     #expect(Set(Self.responses.map(\.name)) == fields.union(SamplingField.allCases.map(\.name)))
   }
@@ -177,9 +178,9 @@ struct DocumentationTests {
       "continue_final_message", "thinking", "max_output_tokens", "chat_template", "thinking_budget",
       "reasoning", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs",
       "grammar", "json_schema", "guided_decoding_backend", "guided_whitespace_pattern", "grammar_lazy",
-      "grammar_triggers",
+      "grammar_triggers", "regex", "ebnf", "structural_tag", "additional_properties",
     ]
     #expect(Set(Self.chat.map(\.name)) == fields.union(SamplingField.allCases.map(\.name)))
-    #expect(Self.completions.count == 41 + SamplingField.allCases.count)
+    #expect(Self.completions.count == 45 + SamplingField.allCases.count)
   }
 }

@@ -9,6 +9,9 @@ enum RegexClasses {
     0x205F...0x205F, 0x3000...0x3000, 0xFEFF...0xFEFF,
   ])
 
+  /// What `.` does not match.
+  static let lineBreaks = ScalarSet([0x0A...0x0A, 0x0D...0x0D, 0x2028...0x2029])
+
   static func property(_ text: String) -> ScalarSet? {
     var name = text
     for prefix in ["General_Category=", "gc="] where name.hasPrefix(prefix) {

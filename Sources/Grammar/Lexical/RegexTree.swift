@@ -15,11 +15,50 @@ indirect enum RegexTree {
 
   /// Larger counts are refused.
   static let largestCount = 10_000
+
+  /// Sets and copies of sets, and brackets inside each other.
+  var measure: (size: Int, depth: Int) {
+    switch self {
+    case .empty, .start, .end: return (1, 1)
+    case .set(let set): return (max(1, set.ranges.count / 8), 1)
+    case .lookahead(let inner, _): return inner.measure
+    case .sequence(let parts), .choice(let parts):
+      let all = parts.map(\.measure)
+      return (all.reduce(1) { $0 + $1.size }, 1 + (all.map(\.depth).max() ?? 0))
+    case .repeated(let inner, let min, let max):
+      let (size, depth) = inner.measure
+      let (total, overflow) = size.multipliedReportingOverflow(by: Swift.max(1, max ?? min))
+      return (overflow ? .max / 2 : Swift.min(total, .max / 2), depth + 1)
+    }
+  }
+
+  /// Whether it means the same beside other text: it asks for no start or end.
+  var isPlain: Bool {
+    switch self {
+    case .empty, .set: true
+    case .start, .end, .lookahead: false
+    case .sequence(let parts), .choice(let parts): parts.allSatisfy(\.isPlain)
+    case .repeated(let inner, _, _): inner.isPlain
+    }
+  }
+
+  /// The same with letters of either case.
+  var ignoringCase: RegexTree {
+    switch self {
+    case .empty, .start, .end: self
+    case .set(let set): .set(set.ignoringCase)
+    case .sequence(let parts): .sequence(parts.map(\.ignoringCase))
+    case .choice(let branches): .choice(branches.map(\.ignoringCase))
+    case .repeated(let inner, let min, let max): .repeated(inner.ignoringCase, min: min, max: max)
+    case .lookahead(let inner, let isPositive): .lookahead(inner.ignoringCase, isPositive: isPositive)
+    }
+  }
 }
 
 /// Reads ECMA 262 expressions (flags `u`, no others), with the leniency of its annex B for lone braces.
 struct RegexParser {
   private let scalars: [UInt32]
+  private let dotIsAll: Bool
   private var at = 0
   private var depth = 0
 
@@ -28,17 +67,21 @@ struct RegexParser {
   /// Most ranges of one class, before equal ones are joined; a letter of any script takes about 650.
   private static let rangeLimit = 40_000
 
-  static func parse(_ text: String) throws(GrammarError) -> RegexTree {
+  /// - Parameter dotIsAll: whether `.` also matches line breaks.
+  static func parse(_ text: String, dotIsAll: Bool = false) throws(GrammarError) -> RegexTree {
     guard text.utf8.count <= lengthLimit else {
       throw .tooLarge(reason: "a regular expression has more than \(lengthLimit) bytes")
     }
-    var parser = RegexParser(scalars: text.unicodeScalars.map(\.value))
+    var parser = RegexParser(scalars: text.unicodeScalars.map(\.value), dotIsAll: dotIsAll)
     let tree = try parser.parseChoice()
     guard parser.at == parser.scalars.count else { throw parser.problem("an unmatched ')'") }
     return tree
   }
 
-  private init(scalars: [UInt32]) { self.scalars = scalars }
+  private init(scalars: [UInt32], dotIsAll: Bool) {
+    self.scalars = scalars
+    self.dotIsAll = dotIsAll
+  }
 
   private func problem(_ words: String) -> GrammarError {
     .malformed(path: "character \(at + 1) of the regular expression", reason: words)
@@ -140,7 +183,7 @@ struct RegexParser {
     case 0x5B: return .set(try parseClass())
     case 0x2E:
       at += 1
-      return .set(ScalarSet([0x0A...0x0A, 0x0D...0x0D, 0x2028...0x2029]).inverted)
+      return .set(dotIsAll ? .all : RegexClasses.lineBreaks.inverted)
     case 0x5C:
       at += 1
       return try parseEscape()

@@ -39,6 +39,26 @@ struct ScalarSet: Equatable {
     return ScalarSet(out)
   }
 
+  /// With the other case of every letter; of large sets, of ASCII's letters only.
+  var ignoringCase: ScalarSet {
+    let isSmall = ranges.reduce(0) { $0 + $1.count } <= Self.foldedLimit
+    var more: [ClosedRange<UInt32>] = []
+    for range in isSmall ? ranges : ranges.map({ $0.clamped(to: 0...0x7F) }) {
+      for value in range {
+        guard let properties = Unicode.Scalar(value)?.properties else { continue }
+        for mapped in [properties.lowercaseMapping, properties.uppercaseMapping] {
+          let scalars = mapped.unicodeScalars
+          if scalars.count == 1, let other = scalars.first, other.value != value {
+            more.append(other.value...other.value)
+          }
+        }
+      }
+    }
+    return union(ScalarSet(more))
+  }
+
+  private static let foldedLimit = 3000
+
   /// The scalars that have a property, found by testing each; O(all scalars).
   static func matching(_ test: (Unicode.Scalar.Properties) -> Bool) -> ScalarSet {
     var ranges: [ClosedRange<UInt32>] = []

@@ -14,26 +14,36 @@ package indirect enum Pattern: Sendable, Equatable {
   case choice([Pattern])
   /// From `min` to `max` times; nil has no upper bound.
   case repeated(Pattern, min: Int, max: Int?)
-  /// The JSON text of a value that the schema (drafts 7 and 2020-12) allows.
+  /// The JSON text of a value that the schema (drafts 3 to 2020-12) allows.
   case schema(JSONValue)
+  /// The same with a narrower reading of the schemas inside: where `properties` is given and nothing is said of other
+  /// members, objects have no others.
+  case declared(Pattern)
   /// The JSON text of any object.
   case anyObject
   /// Text that the regular expression matches as a whole (ECMA 262).
   case regex(String)
   /// Text that a GBNF grammar derives from its rule `root`.
   case gbnf(String)
+  /// Text that a Lark grammar derives from its rule `start`.
+  case lark(String)
   /// Any text of ordinary tokens, also none; the strings in `excluding` do not occur in it.
   case text(excluding: [String])
 }
 
 extension Pattern {
+  /// A grammar in GBNF or in Lark's notation, told apart by the mark behind the names of rules.
+  package static func grammar(_ text: String) -> Pattern {
+    text.utf8.firstRange(of: "::=".utf8) == nil ? .lark(text) : .gbnf(text)
+  }
+
   /// About how much memory it takes.
   var byteCount: Int {
     switch self {
-    case .literal(let text), .regex(let text), .gbnf(let text): 64 + text.utf8.count
+    case .literal(let text), .regex(let text), .gbnf(let text), .lark(let text): 64 + text.utf8.count
     case .token, .anyObject: 64
     case .sequence(let parts), .choice(let parts): parts.reduce(64) { $0 + $1.byteCount }
-    case .repeated(let inner, _, _): 64 + inner.byteCount
+    case .repeated(let inner, _, _), .declared(let inner): 64 + inner.byteCount
     case .schema(let schema): 64 + Self.byteCount(schema)
     case .text(let excluded): excluded.reduce(64) { $0 + 32 + $1.utf8.count }
     }
@@ -52,13 +62,15 @@ extension Pattern {
   /// Equal to the byte: Swift's `==` also equates texts that Unicode calls equivalent.
   func isSame(as other: Pattern) -> Bool {
     switch (self, other) {
-    case (.literal(let a), .literal(let b)), (.regex(let a), .regex(let b)), (.gbnf(let a), .gbnf(let b)):
+    case (.literal(let a), .literal(let b)), (.regex(let a), .regex(let b)), (.gbnf(let a), .gbnf(let b)),
+      (.lark(let a), .lark(let b)):
       a.utf8.elementsEqual(b.utf8)
     case (.token(let a), .token(let b)): a == b
     case (.sequence(let a), .sequence(let b)), (.choice(let a), .choice(let b)):
       a.count == b.count && zip(a, b).allSatisfy { $0.isSame(as: $1) }
     case (.repeated(let a, let low, let high), .repeated(let b, let otherLow, let otherHigh)):
       low == otherLow && high == otherHigh && a.isSame(as: b)
+    case (.declared(let a), .declared(let b)): a.isSame(as: b)
     case (.schema(let a), .schema(let b)): a == b
     case (.anyObject, .anyObject): true
     case (.text(let a), .text(let b)):

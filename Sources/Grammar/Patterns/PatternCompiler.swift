@@ -8,6 +8,8 @@ struct PatternCompiler {
   /// Tokens of the vocabulary.
   private let tokenCount: Int
   private var depth = 0
+  /// Which members objects have whose schemas do not say.
+  private var members = UndeclaredMembers.allowed
   private var budget: CompileBudget
 
   private static let depthLimit = 32
@@ -36,11 +38,7 @@ struct PatternCompiler {
     try budget.spend(1)
     switch pattern {
     case .literal(let text): return try builder.literal(Array(text.utf8))
-    case .token(let id):
-      guard id >= 0, Int(id) < tokenCount else {
-        throw .unsatisfiable(path: "", reason: "the vocabulary has no token \(id)")
-      }
-      return try builder.add(.token(id))
+    case .token(let id): return try builder.token(id, of: tokenCount)
     case .sequence(let parts):
       var nodes: [Int32] = []
       for part in parts { nodes.append(try node(part)) }
@@ -60,16 +58,23 @@ struct PatternCompiler {
         throw .unsatisfiable(path: "", reason: "no text matches the regular expression")
       }
       return try builder.leaf(dfa)
-    case .gbnf(let text): return try GBNFCompiler.compile(text, into: &builder, budget: &budget)
+    case .gbnf(let text): return try rules(GBNFParser.parse(text))
+    case .lark(let text): return try rules(LarkParser.parse(text))
+    case .declared(let inner):
+      let before = members
+      members = .refused
+      defer { members = before }
+      return try node(inner)
     case .text(let excluded): return try builder.leaf(Self.text(without: excluded))
     }
   }
 
   private mutating func addSchema(_ schema: JSONValue) throws(GrammarError) -> Int32 {
-    var compiler = try SchemaCompiler(schema, budget: budget.forSchema)
-    let node = try compiler.compile(into: &builder)
-    try budget.spend(budget.steps - compiler.normalizer.budget.steps)
-    return node
+    try SchemaCompiler.node(schema, members: members, into: &builder, budget: &budget)
+  }
+
+  private mutating func rules(_ rules: RuleSet) throws(GrammarError) -> Int32 {
+    try RuleCompiler.compile(rules, tokenCount: tokenCount, into: &builder, budget: &budget)
   }
 
   private mutating func choice(_ branches: [Pattern]) throws(GrammarError) -> Int32 {

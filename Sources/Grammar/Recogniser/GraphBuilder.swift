@@ -70,6 +70,14 @@ struct GraphBuilder {
 
   mutating func fill(_ node: Int32, _ content: GrammarNode) { nodes[Int(node)] = content }
 
+  /// - Parameter count: tokens of the vocabulary.
+  mutating func token(_ id: Int32, of count: Int) throws(GrammarError) -> Int32 {
+    guard id >= 0, Int(id) < count else {
+      throw .unsatisfiable(path: "", reason: "the vocabulary has no token \(id)")
+    }
+    return try add(.token(id))
+  }
+
   mutating func literal(_ bytes: [UInt8]) throws(GrammarError) -> Int32 {
     if let known = literals[bytes] { return known }
     let node: Int32

@@ -44,6 +44,26 @@ struct MemberGroup: Hashable {
   var additional: Conjunction?
   /// Whether `unevaluatedProperties` sees it.
   var isEvaluating = true
+  /// Whether it comes from a schema that holds and has `properties`.
+  var isDeclaring = false
+
+  /// No members but those that the groups declare, by name or by an expression.
+  static func declared(_ groups: [MemberGroup]) -> MemberGroup {
+    var group = MemberGroup(additional: .never, isEvaluating: false)
+    for entry in groups.flatMap(\.properties) {
+      group.properties.append(.init(key: entry.key, value: .anything))
+    }
+    for entry in groups.flatMap(\.patterns) { group.patterns.append(.init(key: entry.key, value: .anything)) }
+    return group
+  }
+}
+
+/// Which members objects have where `properties` is given and nothing is said of others.
+enum UndeclaredMembers {
+  /// Any, as JSON Schema has it.
+  case allowed
+  /// None, as those who write such schemas mean it.
+  case refused
 }
 
 /// A rule over the members of an object that some member breaks.
@@ -202,7 +222,10 @@ enum SchemaAtom {
       for index in atom.contains.indices { atom.contains[index].isEvaluating = false }
       return .array(atom)
     case .object(var atom):
-      for index in atom.groups.indices { atom.groups[index].isEvaluating = false }
+      for index in atom.groups.indices {
+        atom.groups[index].isEvaluating = false
+        atom.groups[index].isDeclaring = false
+      }
       return .object(atom)
     case .simple, .number, .string: return self
     }

@@ -5,6 +5,7 @@ import JSON
 /// Alternatives to nodes. Schemas below members and items become nodes of their own, once each, so that recursive
 /// schemas end.
 struct SchemaCompiler {
+  private let members: UndeclaredMembers
   var normalizer: SchemaNormalizer
   private var rules: [Conjunction: Int32] = [:]
   private var pending: [(Conjunction, Int32)] = []
@@ -21,11 +22,25 @@ struct SchemaCompiler {
   /// Members that the members of an object need, directly and indirectly.
   private static let impliedLimit = 20_000
 
-  init(_ schema: JSONValue, budget: CompileBudget) throws(GrammarError) {
+  /// The node of a schema.
+  ///
+  /// - Parameter members: which members objects have whose schemas do not say.
+  static func node(
+    _ schema: JSONValue, members: UndeclaredMembers = .allowed, into builder: inout GraphBuilder,
+    budget: inout CompileBudget
+  ) throws(GrammarError) -> Int32 {
+    var compiler = try SchemaCompiler(schema, members: members, budget: budget.forSchema)
+    let node = try compiler.compile(into: &builder)
+    try budget.spend(budget.steps - compiler.normalizer.budget.steps)
+    return node
+  }
+
+  private init(_ schema: JSONValue, members: UndeclaredMembers, budget: CompileBudget) throws(GrammarError) {
+    self.members = members
     normalizer = SchemaNormalizer(document: try SchemaDocument(schema), budget: budget)
   }
 
-  mutating func compile(into builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
+  private mutating func compile(into builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
     let root = try rule(Conjunction([SchemaLiteral(place: 0, scope: 0)]), &builder)
     var at = 0
     while at < pending.count {
@@ -247,7 +262,13 @@ struct SchemaCompiler {
           key: try keyLeaf(key, &builder), value: try rule(value, &builder),
           isRequired: required.contains(key), implied: implied))
     }
-    plan.extras = try extras(atom, keys, names, &builder)
+    if !isClosed(atom, declared: plan.properties.count) {
+      plan.extras = try extras(atom, keys, names, &builder)
+    } else if atom.groups.contains(where: { !$0.patterns.isEmpty }) {
+      var closed = atom
+      closed.groups.append(MemberGroup.declared(atom.groups))
+      plan.extras = try extras(closed, keys, names, &builder)
+    }
     if plan.min > plan.properties.count + min(1, plan.extras.count) {
       guard !plan.extras.isEmpty else { return nil }
       throw .unsupported(
@@ -255,6 +276,12 @@ struct SchemaCompiler {
         reason: "at most one member beyond the declared properties can be counted")
     }
     return try builder.add(.object(plan))
+  }
+
+  /// Whether the object has declared members only, because its schema does not say otherwise.
+  private func isClosed(_ atom: ObjectAtom, declared count: Int) -> Bool {
+    guard members == .refused, atom.groups.contains(where: \.isDeclaring) else { return false }
+    return !atom.groups.contains { $0.additional != nil } && atom.min <= count
   }
 
   /// Keys that need a key that cannot be there cannot be there either.

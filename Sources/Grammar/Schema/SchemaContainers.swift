@@ -160,6 +160,7 @@ extension SchemaNormalizer {
     -> MemberGroup
   {
     var group = MemberGroup()
+    group.isDeclaring = members["properties"] != nil
     for keyword in ["properties", "patternProperties"] {
       guard let value = members[keyword] else { continue }
       guard let entries = value.objectValue?.entries else {

@@ -18,6 +18,8 @@ package struct GenerationOptions: Sendable, Equatable {
   package var stopTokens: [Int32] = []
   /// Whether the model's own end tokens do not end the answer.
   package var ignoresEOS = false
+  /// Whether objects of a constrained answer may have members that their schemas do not declare and do not forbid.
+  package var allowsUndeclaredMembers: Bool?
   /// `n`: answers to one prompt.
   package var choices = 1
   package var streams = false
@@ -46,6 +48,7 @@ extension GenerationOptions {
       let limit = try fields.integer(name, in: minimumTokens...Int.max)
       maxTokens = maxTokens ?? limit
     }
+    allowsUndeclaredMembers = try fields.bool("additional_properties")
     minTokens = try fields.integer("min_tokens", in: 0...Int(Int32.max)) ?? 0
     if let maxTokens, minTokens > maxTokens {
       throw .invalidValue("min_tokens", "\(minTokens) is more than the limit of \(maxTokens) tokens")

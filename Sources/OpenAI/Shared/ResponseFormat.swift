@@ -12,13 +12,17 @@ package struct ResponseFormat: Sendable, Equatable {
     case regex(String)
     /// The content is one of these.
     case choice([String])
-    /// GBNF with a rule `root`.
+    /// GBNF with a rule `root`, or Lark with a rule `start`.
     case grammar(String)
+    /// Text with tags inside, as XGrammar describes it: the object with `format`, or with `structures` and `triggers`.
+    case structuralTag(JSONValue)
   }
 
   package var form: Form
   /// The field that says so, for errors.
   package var param: String
+  /// Whether `strict` is true beside a schema.
+  package var isStrict = false
 
   package init(_ form: Form, param: String) {
     self.form = form
@@ -42,12 +46,18 @@ extension ResponseFormat {
       names: .init(
         json: "guided_json", regex: "guided_regex", choice: "guided_choice", grammar: "guided_grammar"))
     found += try reader.members(&fields, names: .init(json: "json_schema", grammar: "grammar"))
+    // SGLang's names.
+    found += try reader.members(
+      &fields, names: .init(regex: "regex", grammar: "ebnf", structuralTag: "structural_tag"))
     if var outputs = try fields.fields("structured_outputs") {
       if try outputs.bool("json_object") == true {
         found.append(ResponseFormat(.anyObject, param: outputs.name(of: "json_object")))
       }
       found += try reader.members(
-        &outputs, names: .init(json: "json", regex: "regex", choice: "choice", grammar: "grammar"))
+        &outputs,
+        names: .init(
+          json: "json", regex: "regex", choice: "choice", grammar: "grammar", structuralTag: "structural_tag")
+      )
       if let other = outputs.unread.first {
         throw .unsupportedParameter(outputs.name(of: APIError.shortened(other)))
       }
@@ -73,6 +83,7 @@ struct FormatReader {
     var regex: String?
     var choice: String?
     var grammar: String?
+    var structuralTag: String?
   }
 
   /// An object with a `type`: the form that chat and Responses share.
@@ -90,17 +101,24 @@ struct FormatReader {
       }
       return try schemaFormat(.object(schema), param: format.name(of: "schema"))
     case "json_schema": return try describe(&format)
+    case "structural_tag":
+      var members = JSONObject()
+      for name in ["format", "structures", "triggers"] { members[name] = format.value(name) }
+      return try structuralTag(.object(members), param: format.path)
     case let other:
       throw .invalidValue(format.name(of: "type"), "'\(APIError.shortened(other))' is not a response format")
     }
   }
 
-  /// A schema beside its name, its description and `strict`. Strict or not, the schema holds.
+  /// A schema beside its name, its description and `strict`. Strict or not, the schema holds; strict, objects have
+  /// declared members only.
   func described(_ fields: inout Fields) throws(APIError) -> ResponseFormat {
     _ = try fields.string("name")
     _ = try fields.string("description")
-    _ = try fields.bool("strict")
-    return try schema(in: &fields)
+    let isStrict = try fields.bool("strict") ?? false
+    var format = try schema(in: &fields)
+    format.isStrict = isStrict
+    return format
   }
 
   /// The member `schema`, which must be there.
@@ -123,10 +141,22 @@ struct FormatReader {
     if let name = names.grammar, let text = try text(name, &fields) {
       found.append(ResponseFormat(.grammar(text), param: fields.name(of: name)))
     }
+    if let name = names.structuralTag, let value = fields.value(name) {
+      let param = fields.name(of: name)
+      found.append(try structuralTag(try parsed(value, param), param: param))
+    }
     return found
   }
 
-  /// A schema, or the JSON text of one.
+  private func structuralTag(_ tag: JSONValue, param: String) throws(APIError) -> ResponseFormat {
+    guard tag.objectValue != nil else { throw .wrongType(param, expected: "an object", found: tag) }
+    guard tag.bytes.count <= limits.schemaBytes else {
+      throw .invalidValue(param, "it is larger than \(limits.schemaBytes) bytes")
+    }
+    return ResponseFormat(.structuralTag(tag), param: param)
+  }
+
+  /// A JSON value, or the text of one.
   private func parsed(_ value: JSONValue, _ param: String) throws(APIError) -> JSONValue {
     guard let text = value.stringValue else { return value }
     do throws(JSONError) {

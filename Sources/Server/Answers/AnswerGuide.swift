@@ -65,9 +65,11 @@ struct AnswerGuide {
 
   // MARK: The grammar
 
-  private var rules: AnswerRules {
+  private func rules() throws(APIError) -> AnswerRules {
     var rules = AnswerRules()
-    rules.content = request.format.map { ContentPattern($0).pattern }
+    if let format = request.format { rules.content = try core.pattern(of: format) }
+    rules.allowsUndeclaredMembers = core.allowsUndeclaredMembers(
+      request.options, isStrict: request.format?.isStrict ?? callableTools.contains(where: \.isStrict))
     if case .none = request.toolChoice { return rules }
     rules.tools = callableTools.map { tool in
       AnswerRules.Tool(
@@ -84,6 +86,7 @@ struct AnswerGuide {
   }
 
   private func compile() throws(APIError) -> CompiledGrammar? {
+    let rules = try rules()
     do throws(RulesError) {
       return try core.model.grammar(of: rules, format: format, isUnwanted: isUnwanted)
     } catch {
@@ -96,32 +99,44 @@ struct AnswerGuide {
   }
 }
 
-/// The pattern of an answer's content.
-struct ContentPattern {
-  let pattern: Pattern
-
-  init(_ format: ResponseFormat) {
+extension RequestContext {
+  /// The pattern of an answer's content.
+  ///
+  /// - Throws: 400 for a structural tag that is none.
+  func pattern(of format: ResponseFormat) throws(APIError) -> Pattern {
     switch format.form {
-    case .anyObject: pattern = .anyObject
-    case .schema(let schema): pattern = .schema(schema)
-    case .regex(let expression): pattern = .regex(expression)
-    case .choice(let texts): pattern = .choice(texts.map(Pattern.literal))
-    case .grammar(let text): pattern = .gbnf(text)
+    case .anyObject: return .anyObject
+    case .schema(let schema): return .schema(schema)
+    case .regex(let expression): return .regex(expression)
+    case .choice(let texts): return .choice(texts.map(Pattern.literal))
+    case .grammar(let text): return .grammar(text)
+    case .structuralTag(let tag):
+      do throws(GrammarError) {
+        return try StructuralTag.pattern(tag, tokenizer: model.tokenizer)
+      } catch {
+        throw APIError(error, param: format.param)
+      }
     }
   }
-}
 
-extension RequestContext {
-  /// - Parameters:
-  ///   - param: the field that holds the constraint.
-  ///   - isUnwanted: whether nobody waits for the answer any more; asked now and then.
+  /// Whether objects may have members that their schemas do not declare and do not forbid: as the request says, not
+  /// where it asks for strictness, else as the server's operator has chosen.
+  func allowsUndeclaredMembers(_ options: GenerationOptions, isStrict: Bool) -> Bool {
+    options.allowsUndeclaredMembers ?? (isStrict ? false : settings.allowsUndeclaredMembers)
+  }
+
+  /// The grammar of an answer that consists of content alone.
+  ///
+  /// - Parameter isUnwanted: whether nobody waits for the answer any more; asked now and then.
   func compile(
-    _ pattern: Pattern, param: String, isUnwanted: @escaping () -> Bool
+    _ format: ResponseFormat, _ options: GenerationOptions, isUnwanted: @escaping () -> Bool
   ) throws(APIError) -> CompiledGrammar {
+    let pattern = try pattern(of: format)
+    let isOpen = allowsUndeclaredMembers(options, isStrict: format.isStrict)
     do throws(GrammarError) {
-      return try model.grammars.grammar(for: pattern, isUnwanted: isUnwanted)
+      return try model.grammars.grammar(for: isOpen ? pattern : .declared(pattern), isUnwanted: isUnwanted)
     } catch {
-      throw APIError(error, param: param)
+      throw APIError(error, param: format.param)
     }
   }
 }

@@ -64,8 +64,7 @@ struct CompletionsRoute {
     if let format = request.format {
       try request.options.checkConstrained()
       plan.guide = Guide(
-        grammar: try core.compile(
-          ContentPattern(format).pattern, param: format.param, isUnwanted: context.isClientGone))
+        grammar: try core.compile(format, request.options, isUnwanted: context.isClientGone))
     }
     var settings = TokenStream.Settings()
     settings.stops = request.options.stops

@@ -13,6 +13,8 @@ package struct ServerSettings: Sendable {
   package var reasoningField = ReasoningField.reasoningContent
   /// Whether an unknown field is refused instead of being named in a header.
   package var strictParameters = false
+  /// Whether objects may have members that their schemas do not declare and do not forbid, where a request does not say.
+  package var allowsUndeclaredMembers = false
   /// Whether earlier answers, too, cannot spell special tokens.
   package var isHistoryStrict = false
   /// How reasoning is written into Responses streams.

@@ -85,7 +85,7 @@ enum OpenAPIRequests {
   private static let sampling = #"""
     \#(SamplingField.allCases.map { "\"\($0.name)\": \(schema(of: $0).text)" }.joined(separator: ", ")),
     "seed": {"type": "integer"},
-    "min_tokens": {"type": "integer", "minimum": 0},
+    "min_tokens": {"type": "integer", "minimum": 0}, "additional_properties": {"type": "boolean"},
     "ignore_eos": {"type": "boolean"},
     "stream": {"type": "boolean"}
     """#
@@ -128,11 +128,12 @@ enum OpenAPIRequests {
       "json_schema": {"$ref": "#/components/schemas/SchemaOrText"},
       "guided_regex": {"type": "string"},
       "guided_choice": {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "string"}},
-      "guided_grammar": {"type": "string"}, "grammar": {"type": "string"},
+      "guided_grammar": {"type": "string"}, "grammar": {"type": "string"}, "ebnf": {"type": "string"},
+      "regex": {"type": "string"}, "structural_tag": {"type": ["object", "string"]},
       "structured_outputs": {"type": "object", "properties": {
         "json": {"$ref": "#/components/schemas/SchemaOrText"}, "regex": {"type": "string"},
         "choice": {"type": "array", "items": {"type": "string"}}, "grammar": {"type": "string"},
-        "json_object": {"type": "boolean"}}},
+        "json_object": {"type": "boolean"}, "structural_tag": {"type": ["object", "string"]}}},
       "guided_decoding_backend": {"type": "string"}, "guided_whitespace_pattern": \#(refused),
       "grammar_lazy": \#(refused), "grammar_triggers": \#(refused),
       \#(descriptions)
@@ -175,7 +176,9 @@ enum OpenAPIRequests {
       {"type": "object", "required": ["type"], "properties": {"type": {"enum": ["text", "json_object"]}}},
       {"type": "object", "required": ["type", "json_schema"], "properties": {"type": {"const": "json_schema"},
         "json_schema": {"type": "object", "required": ["schema"], "properties": {"name": {"type": "string"},
-          "description": {"type": "string"}, "schema": {"type": "object"}, "strict": {"type": "boolean"}}}}}]},
+          "description": {"type": "string"}, "schema": {"type": "object"}, "strict": {"type": "boolean"}}}}},
+      {"type": "object", "required": ["type"], "properties": {"type": {"const": "structural_tag"},
+        "format": {"type": "object"}, "structures": {"type": "array"}, "triggers": {"type": "array"}}}]},
     "TextPart": {"type": "object", "required": ["type", "text"],
       "properties": {"type": {"const": "text"}, "text": {"type": "string"}}},
     "RefusalPart": {"type": "object", "required": ["type", "refusal"],

@@ -133,9 +133,7 @@ struct OllamaPlan {
     var plan = PromptPlan(core: core, options: options, param: "prompt", topLogprobs: chat.topLogprobs)
     plan.ends = ends
     if let format = chat.format {
-      plan.guide = Guide(
-        grammar: try core.compile(
-          ContentPattern(format).pattern, param: format.param, isUnwanted: { false }))
+      plan.guide = Guide(grammar: try core.compile(format, options, isUnwanted: { false }))
     }
     var settings = TokenStream.Settings()
     settings.stops = options.stops

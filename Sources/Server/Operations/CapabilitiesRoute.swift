@@ -93,11 +93,15 @@ struct CapabilitiesRoute {
           "regex": .bool(accepts(("guided_regex", "a"))),
           "choice": .bool(accepts(("guided_choice", ["a"]))),
           "grammar": .bool(accepts(("guided_grammar", #"root ::= "a""#))),
+          "structural_tag": .bool(accepts(("structural_tag", Self.tagFormat))),
+          "additional_properties": .bool(core.settings.allowsUndeclaredMembers),
         ]
       ),
       ("limits", limits),
     ]
   }
+
+  private static let tagFormat: JSONValue = ["format": ["type": "const_string", "value": "a"]]
 
   private static let schemaFormat: JSONValue = [
     "type": "json_schema",

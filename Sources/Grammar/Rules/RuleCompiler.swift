@@ -1,11 +1,14 @@
-// GBNF rules to grammar nodes: what is regular becomes automata, only recursion stays a rule.
+// Rules to grammar nodes: what is regular becomes automata, only recursion stays a rule.
 
-struct GBNFCompiler {
-  private let rules: [String: GBNFTree]
+/// One pass over the rules of a grammar.
+struct RuleCompiler {
+  private let rules: [String: RuleTree]
   private var nodes: [String: Int32] = [:]
   /// The rules without recursion, as expressions; nil where they are not regular or too large.
   private var expressions: [String: (tree: RegexTree, size: Int, depth: Int)?] = [:]
   private var pending: [String] = []
+  /// Tokens of the vocabulary.
+  private let tokenCount: Int
   private var budget: CompileBudget
 
   /// Larger expressions stay rules.
@@ -13,17 +16,17 @@ struct GBNFCompiler {
   private static let depthLimit = 96
 
   static func compile(
-    _ text: String, into builder: inout GraphBuilder, budget: inout CompileBudget
+    _ grammar: RuleSet, tokenCount: Int, into builder: inout GraphBuilder, budget: inout CompileBudget
   ) throws(GrammarError) -> Int32 {
-    let (rules, names) = try GBNFParser.parse(text)
-    guard rules["root"] != nil else {
-      throw .malformed(path: "the grammar", reason: "there is no rule 'root'")
+    guard grammar.rules[grammar.root] != nil else {
+      throw .malformed(path: "the grammar", reason: "there is no rule '\(grammar.root)'")
     }
-    var compiler = GBNFCompiler(rules: rules, budget: budget)
+    for name in grammar.names { try checkNames(name, in: grammar.rules) }
+    let rules = try LeftRecursion.removed(from: grammar, budget: &budget)
+    var compiler = RuleCompiler(rules: rules, tokenCount: tokenCount, budget: budget)
     defer { budget = compiler.budget }
-    for name in names { try compiler.checkNames(name) }
-    compiler.findExpressions(names)
-    let root = try compiler.node(rule: "root", &builder)
+    compiler.findExpressions(grammar.names)
+    let root = try compiler.node(rule: grammar.root, &builder)
     while let name = compiler.pending.popLast() {
       guard let tree = rules[name], let node = compiler.nodes[name] else { continue }
       builder.fill(node, .choice([try compiler.node(tree, &builder)]))
@@ -31,16 +34,17 @@ struct GBNFCompiler {
     return root
   }
 
-  private init(rules: [String: GBNFTree], budget: CompileBudget) {
+  private init(rules: [String: RuleTree], tokenCount: Int, budget: CompileBudget) {
     self.rules = rules
+    self.tokenCount = tokenCount
     self.budget = budget
   }
 
-  private func checkNames(_ rule: String) throws(GrammarError) {
-    var queue = [rules[rule] ?? .sequence([])]
+  private static func checkNames(_ rule: String, in rules: [String: RuleTree]) throws(GrammarError) {
+    var queue = [rules[rule] ?? .empty]
     while let tree = queue.popLast() {
       switch tree {
-      case .set, .literal: break
+      case .set, .literal, .expression, .schema, .token: break
       case .rule(let name):
         guard rules[name] != nil else {
           throw .malformed(path: "the rule '\(rule)'", reason: "there is no rule '\(name)'")
@@ -65,12 +69,16 @@ struct GBNFCompiler {
     }
   }
 
-  private func expression(_ tree: GBNFTree) -> (tree: RegexTree, size: Int, depth: Int)? {
+  private func expression(_ tree: RuleTree) -> (tree: RegexTree, size: Int, depth: Int)? {
     switch tree {
     case .set(let set): return (.set(set), 1, 1)
     case .literal(let scalars):
       return (.sequence(scalars.map { .set(ScalarSet([$0.value...$0.value])) }), max(1, scalars.count), 2)
     case .rule(let name): return expressions[name] ?? nil
+    case .expression(let tree):
+      let (size, depth) = tree.measure
+      return size <= Self.sizeLimit && depth < Self.depthLimit && tree.isPlain ? (tree, size, depth) : nil
+    case .schema, .token: return nil
     case .sequence(let parts), .choice(let parts):
       var size = 1
       var depth = 0
@@ -102,7 +110,7 @@ struct GBNFCompiler {
     return node
   }
 
-  private mutating func node(_ tree: GBNFTree, _ builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
+  private mutating func node(_ tree: RuleTree, _ builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
     if let (expression, _, _) = expression(tree), let leaf = try regular(expression, &builder) { return leaf }
     switch tree {
     case .set(let set):
@@ -111,6 +119,11 @@ struct GBNFCompiler {
     case .literal(let scalars):
       return try builder.literal(Array(String(String.UnicodeScalarView(scalars)).utf8))
     case .rule(let name): return try node(rule: name, &builder)
+    case .expression(let tree):
+      return try builder.leaf(
+        ByteNFA.automaton(tree, spelling: .plain, anywhere: false, budget: &budget))
+    case .schema(let schema): return try SchemaCompiler.node(schema, into: &builder, budget: &budget)
+    case .token(let id): return try builder.token(id, of: tokenCount)
     case .choice(let branches):
       var nodes: [Int32] = []
       for branch in branches { nodes.append(try node(branch, &builder)) }
@@ -119,7 +132,7 @@ struct GBNFCompiler {
       return try builder.add(.repeated(try node(inner, &builder), min: min, max: max ?? Int.max))
     case .sequence(let parts):
       var nodes: [Int32] = []
-      var run: [GBNFTree] = []
+      var run: [RuleTree] = []
       for part in parts + [.choice([])] {
         if expression(part) != nil, !isImpossible(part) {
           run.append(part)
@@ -140,7 +153,7 @@ struct GBNFCompiler {
     }
   }
 
-  private func isImpossible(_ tree: GBNFTree) -> Bool {
+  private func isImpossible(_ tree: RuleTree) -> Bool {
     if case .choice(let branches) = tree { branches.isEmpty } else { false }
   }
 

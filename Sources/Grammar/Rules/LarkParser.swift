@@ -1,0 +1,401 @@
+// Lark grammars as LLGuidance and OpenAI's custom tools read them.
+
+import JSON
+
+/// Reads one grammar. What Lark's lexer decides by priority and longest match is left open: an answer derives from the
+/// rules with any division into terminals.
+struct LarkParser {
+  private var text: GrammarText
+  private var depth = 0
+  private var out = RuleSet(root: "start")
+  /// What `%ignore` names; it may stand before the first terminal and behind each.
+  private var ignored: [RuleTree] = []
+  /// Whether the right side that is read is that of a terminal: `%ignore` does not reach into it.
+  private var isTerminal = false
+
+  /// The rule of what `%ignore` names; no rule of a grammar has this name.
+  private static let gap = "%ignore"
+
+  static func parse(_ text: String) throws(GrammarError) -> RuleSet {
+    var parser = LarkParser(text: try GrammarText(text))
+    parser.skipSpace(lines: true)
+    while !parser.text.isAtEnd {
+      try parser.parseStatement()
+      parser.skipSpace(lines: false)
+      guard parser.text.isAtEnd || parser.text.isAtLineEnd else {
+        throw parser.text.problem("text that is no part of a rule")
+      }
+      parser.skipSpace(lines: true)
+    }
+    try parser.finish()
+    return parser.out
+  }
+
+  private init(text: GrammarText) { self.text = text }
+
+  private mutating func finish() throws(GrammarError) {
+    guard out.rules["start"] != nil else {
+      throw .malformed(path: "the grammar", reason: "there is no rule 'start'")
+    }
+    define(Self.gap, .repeated(.choice(ignored), min: 0, max: ignored.isEmpty ? 0 : nil))
+    define("%start", .sequence([.rule(Self.gap), .rule("start")]))
+    out.root = "%start"
+  }
+
+  private mutating func define(_ name: String, _ tree: RuleTree) {
+    if out.rules.updateValue(tree, forKey: name) == nil { out.names.append(name) }
+  }
+
+  // MARK: Statements
+
+  /// White space and comments.
+  private mutating func skipSpace(lines: Bool) {
+    while let scalar = text.current {
+      if scalar == "#" || text.isAt("//") {
+        while text.current != nil, !text.isAtLineEnd { text.at += 1 }
+      } else if scalar == " " || scalar == "\t" || lines && text.isAtLineEnd {
+        text.at += 1
+      } else {
+        return
+      }
+    }
+  }
+
+  private static func isName(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar {
+    case "a"..."z", "A"..."Z", "0"..."9", "_": true
+    // LLGuidance allows it, Lark does not.
+    case "-": true
+    default: false
+    }
+  }
+
+  private mutating func name() throws(GrammarError) -> String {
+    let name = text.take { Self.isName($0) && $0 != "-" }
+    guard !name.isEmpty else { throw text.problem("the name of a rule or terminal is missing") }
+    return name
+  }
+
+  /// Terminals have names of upper-case letters.
+  private static func isTerminalName(_ name: String) -> Bool {
+    name.utf8.first { $0 != 0x5F }.map { (0x41...0x5A).contains($0) } ?? false
+  }
+
+  private mutating func parseStatement() throws(GrammarError) {
+    guard !text.take("%") else { return try parseDirective() }
+    // These shape Lark's tree, which an answer does not have.
+    while text.take("?") || text.take("!") {}
+    let name = try name()
+    if text.isAt("{") { throw text.unsupported("a template", "write its rules out") }
+    if text.isAt("[") {
+      throw text.unsupported("attributes of a rule", "lengths and stops are fields of the request")
+    }
+    if text.take(".") {
+      _ = text.take("-")
+      guard try text.number() != nil else { throw text.problem("the priority is no number") }
+    }
+    skipSpace(lines: false)
+    guard text.take(":") else { throw text.problem("':' is missing") }
+    guard out.rules[name] == nil else { throw text.problem("the rule '\(name)' stands twice") }
+    isTerminal = Self.isTerminalName(name)
+    skipSpace(lines: false)
+    // An empty first line before a list of alternatives is layout.
+    let start = text.at
+    skipSpace(lines: true)
+    if text.at == start || !text.take("|") { text.at = start }
+    define(name, try parseChoice(isOpen: false))
+  }
+
+  private mutating func parseDirective() throws(GrammarError) {
+    let directive = text.take(while: Self.isName)
+    skipSpace(lines: false)
+    switch directive {
+    case "import": try parseImport()
+    case "ignore":
+      isTerminal = true
+      ignored.append(try parseChoice(isOpen: false))
+    case "llguidance":
+      // Options of its lexer.
+      while text.current != nil, !text.isAtLineEnd { text.at += 1 }
+    default:
+      throw text.unsupported("%\(directive)", "only %import, %ignore and, inside rules, %json are known")
+    }
+  }
+
+  /// `%import common.NAME`, `%import common.NAME -> NEW` and `%import common (A, B)`.
+  private mutating func parseImport() throws(GrammarError) {
+    guard text.take("common") else {
+      throw text.unsupported("%import", "only 'common' can be imported, nothing is read from files")
+    }
+    skipSpace(lines: false)
+    if text.take("(") {
+      repeat {
+        skipSpace(lines: true)
+        let name = try name()
+        try add(common: name, as: name)
+        skipSpace(lines: true)
+      } while text.take(",")
+      guard text.take(")") else { throw text.problem("a '(' without a ')'") }
+      return
+    }
+    guard text.take(".") else { throw text.problem("'.' is missing") }
+    let known = try name()
+    skipSpace(lines: false)
+    var alias = known
+    if text.take("->") {
+      skipSpace(lines: false)
+      alias = try name()
+    }
+    try add(common: known, as: alias)
+  }
+
+  private mutating func add(common name: String, as alias: String) throws(GrammarError) {
+    guard let expression = LarkTerminals.expression(name) else {
+      throw text.problem("'common' has no terminal '\(name)'")
+    }
+    define(alias, .expression(try RegexParser.parse(expression)))
+  }
+
+  // MARK: Right sides
+
+  /// - Parameter isOpen: whether brackets are open, inside which lines do not end.
+  private mutating func parseChoice(isOpen: Bool) throws(GrammarError) -> RuleTree {
+    guard depth < GrammarText.depthLimit else { throw GrammarText.tooDeep() }
+    depth += 1
+    defer { depth -= 1 }
+    var branches = [try parseSequence(isOpen: isOpen)]
+    while true {
+      let start = text.at
+      skipSpace(lines: true)
+      guard text.take("|") else {
+        if !isOpen { text.at = start }
+        break
+      }
+      skipSpace(lines: true)
+      branches.append(try parseSequence(isOpen: isOpen))
+    }
+    return branches.count == 1 ? branches[0] : .choice(branches)
+  }
+
+  private mutating func parseSequence(isOpen: Bool) throws(GrammarError) -> RuleTree {
+    var parts: [RuleTree] = []
+    skipSpace(lines: isOpen)
+    while let scalar = text.current, scalar != "|", scalar != ")", scalar != "]", !text.isAtLineEnd {
+      if text.take("->") {
+        skipSpace(lines: isOpen)
+        _ = try name()
+      } else {
+        parts.append(try quantified(try parseAtom(scalar)))
+      }
+      skipSpace(lines: isOpen)
+    }
+    return parts.count == 1 ? parts[0] : .sequence(parts)
+  }
+
+  private mutating func quantified(_ atom: RuleTree) throws(GrammarError) -> RuleTree {
+    var tree = atom
+    while true {
+      if text.take("*") {
+        tree = .repeated(tree, min: 0, max: nil)
+      } else if text.take("+") {
+        tree = .repeated(tree, min: 1, max: nil)
+      } else if text.take("?") {
+        tree = .repeated(tree, min: 0, max: 1)
+      } else if text.take("{") {
+        let (min, max) = try text.bounds()
+        tree = .repeated(tree, min: min, max: max)
+      } else if text.take("~") {
+        tree = try counted(tree)
+      } else {
+        return tree
+      }
+    }
+  }
+
+  /// `~ n` and `~ n..m`, behind the `~`.
+  private mutating func counted(_ tree: RuleTree) throws(GrammarError) -> RuleTree {
+    skipSpace(lines: false)
+    guard let min = try text.number() else { throw text.problem("a number is missing") }
+    guard text.take("..") else { return .repeated(tree, min: min, max: min) }
+    guard let max = try text.number() else { throw text.problem("a number is missing") }
+    guard min <= max else { throw text.problem("the numbers of the repetition are out of order") }
+    return .repeated(tree, min: min, max: max)
+  }
+
+  private mutating func parseAtom(_ scalar: Unicode.Scalar) throws(GrammarError) -> RuleTree {
+    switch scalar {
+    case "(", "[":
+      text.at += 1
+      let inner = try parseChoice(isOpen: true)
+      guard text.take(scalar == "(" ? ")" : "]") else { throw text.problem("a '\(scalar)' without its end") }
+      return scalar == "(" ? inner : .repeated(inner, min: 0, max: 1)
+    case "\"": return spaced(try parseText())
+    case "/": return spaced(.expression(try parseExpression()))
+    case "<": return spaced(try parseToken())
+    case "%": return spaced(try parseEmbedded())
+    case "@": throw text.unsupported("@", "a grammar names no other grammars")
+    default:
+      guard Self.isName(scalar) else { throw text.problem("an unexpected '\(scalar)'") }
+      let name = try name()
+      if text.isAt("{"), !isCount { throw text.unsupported("a template", "write its rules out") }
+      return Self.isTerminalName(name) ? spaced(.rule(name)) : .rule(name)
+    }
+  }
+
+  /// Whether the brace here opens numbers and not the names of a template.
+  private var isCount: Bool {
+    guard text.at + 1 < text.scalars.count else { return false }
+    let next = text.scalars[text.at + 1]
+    return ("0"..."9").contains(next) || next == "," || next == " "
+  }
+
+  /// A terminal of a rule, with what is ignored behind it.
+  private func spaced(_ tree: RuleTree) -> RuleTree {
+    isTerminal ? tree : .sequence([tree, .rule(Self.gap)])
+  }
+
+  // MARK: Terminals
+
+  private mutating func parseText() throws(GrammarError) -> RuleTree {
+    let literal = try quoted()
+    if text.isAt("..\"") {
+      text.at += 2
+      let last = try quoted()
+      guard literal.count == 1, last.count == 1, literal[0] <= last[0] else {
+        throw text.problem("a range is from one character to a later one")
+      }
+      return .set(ScalarSet([literal[0].value...last[0].value]))
+    }
+    guard text.take("i") else { return .literal(literal) }
+    return .sequence(literal.map { .set(ScalarSet([$0.value...$0.value]).ignoringCase) })
+  }
+
+  private mutating func quoted() throws(GrammarError) -> [Unicode.Scalar] {
+    text.at += 1
+    var out: [Unicode.Scalar] = []
+    while let scalar = text.current, scalar != "\"", !text.isAtLineEnd {
+      text.at += 1
+      out.append(scalar == "\\" ? try escape() : scalar)
+    }
+    guard text.take("\"") else { throw text.problem("a literal without an end") }
+    return out
+  }
+
+  private mutating func escape() throws(GrammarError) -> Unicode.Scalar {
+    guard let scalar = text.current else { throw text.problem("a '\\' at the end") }
+    text.at += 1
+    switch scalar {
+    case "n": return "\n"
+    case "t": return "\t"
+    case "r": return "\r"
+    case "f": return "\u{0C}"
+    case "v": return "\u{0B}"
+    case "b": return "\u{08}"
+    case "0": return "\0"
+    case "x": return try text.hex(2)
+    case "u": return try text.hex(4)
+    case "U": return try text.hex(8)
+    case "\\", "\"", "'", "/": return scalar
+    default: throw text.problem("an unknown escape")
+    }
+  }
+
+  private mutating func parseExpression() throws(GrammarError) -> RegexTree {
+    text.at += 1
+    var source = String.UnicodeScalarView()
+    while let scalar = text.current, scalar != "/", !text.isAtLineEnd {
+      source.append(scalar)
+      text.at += 1
+      guard scalar == "\\", let next = text.current else { continue }
+      source.append(next)
+      text.at += 1
+    }
+    guard text.take("/") else { throw text.problem("a regular expression without an end") }
+    let flags = text.take { ("a"..."z").contains($0) }
+    if let flag = flags.unicodeScalars.first(where: { !"isu".unicodeScalars.contains($0) }) {
+      throw text.unsupported("the flag '\(flag)'", "only i, s and u are known")
+    }
+    let tree = try RegexParser.parse(
+      String(source), dotIsAll: flags.unicodeScalars.contains("s"))
+    return flags.unicodeScalars.contains("i") ? tree.ignoringCase : tree
+  }
+
+  /// `<[7]>`: the token with this number.
+  private mutating func parseToken() throws(GrammarError) -> RuleTree {
+    guard text.take("<[") else {
+      throw text.unsupported("a special token by name", "give its number, as in <[7]>")
+    }
+    guard let id = try text.number(), text.take("]>") else { throw text.problem("']>' is missing") }
+    return .token(Int32(clamping: id))
+  }
+
+  /// `%json {…}`.
+  private mutating func parseEmbedded() throws(GrammarError) -> RuleTree {
+    text.at += 1
+    let kind = text.take(while: Self.isName)
+    guard kind == "json" else {
+      throw text.unsupported("%\(kind)", "only %json stands inside rules")
+    }
+    skipSpace(lines: false)
+    let start = text.at
+    guard text.current == "{" else { throw text.problem("the schema of %json is no object") }
+    var open = 0
+    var isInString = false
+    while let scalar = text.current {
+      text.at += 1
+      if isInString {
+        if scalar == "\\" { text.at += 1 } else if scalar == "\"" { isInString = false }
+      } else {
+        switch scalar {
+        case "\"": isInString = true
+        case "{", "[": open += 1
+        case "}", "]": open -= 1
+        default: break
+        }
+      }
+      if open == 0 { break }
+    }
+    let source = String(String.UnicodeScalarView(text.scalars[start..<min(text.at, text.scalars.count)]))
+    guard let schema = try? JSONValue(parsing: source) else { throw text.problem("the schema is not JSON") }
+    return .schema(schema)
+  }
+}
+
+/// Lark's common terminals.
+enum LarkTerminals {
+  private static let integer = "[0-9]+"
+  private static let decimal = #"(?:[0-9]+\.[0-9]*|\.[0-9]+)"#
+  private static let exponent = "[eE][+-]?[0-9]+"
+  private static let float = "(?:\(integer)\(exponent)|\(decimal)(?:\(exponent))?)"
+
+  /// The terminal as an expression.
+  static func expression(_ name: String) -> String? {
+    switch name {
+    case "DIGIT": "[0-9]"
+    case "HEXDIGIT": "[0-9a-fA-F]"
+    case "INT": integer
+    case "SIGNED_INT": "[+-]?" + integer
+    case "DECIMAL": decimal
+    case "FLOAT": float
+    case "SIGNED_FLOAT": "[+-]?" + float
+    case "NUMBER": "(?:\(float)|\(integer))"
+    case "SIGNED_NUMBER": "[+-]?(?:\(float)|\(integer))"
+    case "ESCAPED_STRING": #""(?:[^"\\\n]|\\[^\n])*""#
+    case "LCASE_LETTER": "[a-z]"
+    case "UCASE_LETTER": "[A-Z]"
+    case "LETTER": "[a-zA-Z]"
+    case "WORD": "[a-zA-Z]+"
+    case "CNAME": "[a-zA-Z_][a-zA-Z_0-9]*"
+    case "WS_INLINE": #"[ \t]+"#
+    case "WS": #"[ \t\f\r\n]+"#
+    case "CR": #"\r"#
+    case "LF": #"\n"#
+    case "NEWLINE": #"(?:\r?\n)+"#
+    case "SH_COMMENT": #"#[^\n]*"#
+    case "CPP_COMMENT": #"\/\/[^\n]*"#
+    case "C_COMMENT": #"\/\*(?:[^*]|\*+[^*\/])*\*+\/"#
+    case "SQL_COMMENT": #"--[^\n]*"#
+    default: nil
+    }
+  }
+}
