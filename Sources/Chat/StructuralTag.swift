@@ -167,8 +167,7 @@ package struct StructuralTag {
     var parts: [Pattern] = []
     for (index, element) in elements.enumerated() {
       // Free text goes on until the text that is sure to follow it.
-      let next = index + 1 < elements.count ? elements[index + 1] : nil
-      let follow = next.map { Self.beginnings(of: $0) } ?? ends
+      let follow = index + 1 < elements.count ? Self.beginnings(of: elements[index + 1]) : ends
       parts.append(try self.format(element, "\(path)/elements/\(index)", until: follow))
     }
     return .sequence(parts)

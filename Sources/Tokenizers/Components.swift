@@ -113,10 +113,11 @@ extension TextPattern {
     if let text = description?["String"]?.stringValue {
       self = .literal(Array(text.utf8))
     } else if let regex = description?["Regex"]?.stringValue {
-      guard let pattern = TextPattern(regex: regex) else {
-        throw .unsupported(path: "\(path).Regex", what: "the regular expression '\(regex)'")
+      do throws(SplitProblem) {
+        self = try TextPattern(regex: regex)
+      } catch {
+        throw .unsupported(path: "\(path).Regex", what: "the regular expression '\(regex)' (\(error.words))")
       }
-      self = pattern
     } else {
       throw .field(path: path, problem: "is neither a String nor a Regex")
     }

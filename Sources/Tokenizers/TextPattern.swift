@@ -1,6 +1,6 @@
 // What `Split` and `Replace` search for: a literal, a run of one class, or a whole split pattern.
 
-/// A pattern of tokenizer.json: `{"String": …}` or a known `{"Regex": …}`.
+/// A pattern of tokenizer.json: `{"String": …}` or `{"Regex": …}`.
 enum TextPattern: Sendable {
   case literal([UInt8])
   /// At least `least` and at most `most` scalars of a class, as many as possible.
@@ -8,9 +8,11 @@ enum TextPattern: Sendable {
   /// At least `least` of one ASCII character.
   case repeated(UInt8, least: Int)
   case words(WordScanner)
+  /// Any other regular expression.
+  case expression(SplitExpression)
 
-  /// The pattern of a regular expression; nil when it is none of the known ones.
-  init?(regex: String) {
+  /// The pattern of a regular expression; the known ones have scanners.
+  init(regex: String) throws(SplitProblem) {
     if let scanner = WordScanner(pattern: regex) {
       self = .words(scanner)
       return
@@ -25,8 +27,8 @@ enum TextPattern: Sendable {
     case " {2,}": self = .repeated(0x20, least: 2)
     case " +": self = .repeated(0x20, least: 1)
     default:
-      guard !regex.isEmpty, !regex.utf8.contains(where: Self.isSpecial) else { return nil }
-      self = .literal(Array(regex.utf8))
+      let isLiteral = !regex.isEmpty && !regex.utf8.contains(where: Self.isSpecial)
+      self = isLiteral ? .literal(Array(regex.utf8)) : .expression(try SplitExpression(regex))
     }
   }
 
@@ -42,6 +44,7 @@ enum TextPattern: Sendable {
       for piece in pieces { body(piece, true) }
       return
     }
+    if case .expression(let expression) = self { return expression.forEachPart(bytes, range, body) }
     var gapStart = range.lowerBound
     var at = range.lowerBound
     while at < range.upperBound {
@@ -86,7 +89,7 @@ enum TextPattern: Sendable {
       while stop < end, bytes[stop] == byte { stop += 1 }
       if stop - at >= least { return (stop, true) }
       return (max(stop, at + 1), false)
-    case .words: return (end, true)
+    case .words, .expression: return (end, true)
     }
   }
 }

@@ -1,8 +1,8 @@
 // The split patterns of the model families, as hand-written scanners.
 //
 // Each pattern is an ordered alternation that matches everywhere, so the text falls into pieces without gaps.
-// A scanner tries the alternatives in order and reads every scalar a bounded number of times; a regular
-// expression engine would need backtracking for `\s+(?!\S)` and for the upper and lower case runs.
+// A scanner tries the alternatives in order and reads every scalar a bounded number of times. Other patterns
+// run as expressions (`SplitExpression`), which give the same pieces and take longer.
 
 /// One of the known split patterns.
 struct WordScanner: Sendable, Equatable {

@@ -1,5 +1,7 @@
 // Regular expressions to automata: through a nondeterministic automaton over bytes.
 
+import Tokenizers
+
 /// An automaton with empty steps, some of which hold only at the start or the end of the text.
 struct ByteNFA {
   enum Condition: UInt8 {

@@ -1,5 +1,7 @@
 // The lexical languages of JSON text: strings, white space, literals.
 
+import Tokenizers
+
 enum JSONText {
   /// How a scalar must be escaped in a string; nil for those that stand for themselves.
   static func escape(of scalar: UInt32) -> [UInt8]? {

@@ -1,5 +1,7 @@
 // Regular expressions as trees.
 
+import Tokenizers
+
 indirect enum RegexTree {
   case empty
   case set(ScalarSet)

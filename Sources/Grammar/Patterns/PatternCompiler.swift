@@ -1,6 +1,7 @@
 // Patterns to grammars.
 
 import JSON
+import Tokenizers
 
 /// One pass over a pattern.
 struct PatternCompiler {

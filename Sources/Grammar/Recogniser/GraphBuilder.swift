@@ -1,5 +1,7 @@
 // Builds the nodes of a grammar.
 
+import Tokenizers
+
 /// Languages that many grammars share; made once.
 enum CommonLanguages {
   static let freeString = Result { () throws(GrammarError) in try JSONText.freeString() }

@@ -1,5 +1,7 @@
 // GBNF grammars: rules of literals, classes and repetitions, as llama.cpp reads them.
 
+import Tokenizers
+
 /// Reads one grammar.
 struct GBNFParser {
   private var text: GrammarText

@@ -1,6 +1,7 @@
 // Lark grammars as LLGuidance and OpenAI's custom tools read them.
 
 import JSON
+import Tokenizers
 
 /// Reads one grammar. What Lark's lexer decides by priority and longest match is left open: an answer derives from the
 /// rules with any division into terminals.

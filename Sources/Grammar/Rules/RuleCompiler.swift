@@ -1,5 +1,7 @@
 // Rules to grammar nodes: what is regular becomes automata, only recursion stays a rule.
 
+import Tokenizers
+
 /// One pass over the rules of a grammar.
 struct RuleCompiler {
   private let rules: [String: RuleTree]

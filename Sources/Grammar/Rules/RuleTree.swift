@@ -1,6 +1,7 @@
 // The rules of a grammar as trees, whatever notation they were written in.
 
 import JSON
+import Tokenizers
 
 /// The right side of a rule.
 indirect enum RuleTree {

@@ -1,18 +1,18 @@
 // The named sets of regular expressions: classes such as `\d` and properties such as `\p{L}`.
 
 /// The named sets of regular expressions.
-enum RegexClasses {
-  static let digits = ScalarSet([0x30...0x39])
-  static let word = ScalarSet([0x30...0x39, 0x41...0x5A, 0x5F...0x5F, 0x61...0x7A])
-  static let space = ScalarSet([
+package enum RegexClasses {
+  package static let digits = ScalarSet([0x30...0x39])
+  package static let word = ScalarSet([0x30...0x39, 0x41...0x5A, 0x5F...0x5F, 0x61...0x7A])
+  package static let space = ScalarSet([
     9...13, 0x20...0x20, 0xA0...0xA0, 0x1680...0x1680, 0x2000...0x200A, 0x2028...0x2029, 0x202F...0x202F,
     0x205F...0x205F, 0x3000...0x3000, 0xFEFF...0xFEFF,
   ])
 
   /// What `.` does not match.
-  static let lineBreaks = ScalarSet([0x0A...0x0A, 0x0D...0x0D, 0x2028...0x2029])
+  package static let lineBreaks = ScalarSet([0x0A...0x0A, 0x0D...0x0D, 0x2028...0x2029])
 
-  static func property(_ text: String) -> ScalarSet? {
+  package static func property(_ text: String) -> ScalarSet? {
     var name = text
     for prefix in ["General_Category=", "gc="] where name.hasPrefix(prefix) {
       name = String(name.dropFirst(prefix.count))
