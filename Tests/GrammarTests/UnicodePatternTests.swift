@@ -2,6 +2,7 @@
 
 import JSON
 import Testing
+import Tokenizers
 
 @testable import Grammar
 

@@ -22,6 +22,8 @@ package final class GrammarVocabulary: Sendable {
   private let starts: [Int32]
   /// Masks of the states that all grammars share, such as the inside of a string.
   let sharedLeaves = LeafCache()
+  /// What tokens reach from the states of strings whose characters are counted.
+  private let reaches = Mutex<[Int32: StringReach]>([:])
   /// Most bytes of them.
   static let sharedLimit = 48 << 20
   /// The narrower mask of the last request.
@@ -65,6 +67,32 @@ package final class GrammarVocabulary: Sendable {
     missingByte = needed.first { !alone[Int($0)] }
     self.bytes = all
     self.starts = starts
+    prepare()
+  }
+
+  /// Walks the vocabulary once from each state that all grammars share, so that no answer waits for it.
+  private func prepare() {
+    for (leaf, common) in CommonLanguages.shared.enumerated() {
+      for state in common.states {
+        let key = LeafCache.Key(leaf: Int32(truncatingIfNeeded: leaf), state: state, missing: 0, left: 0)
+        _ = sharedLeaves.mask(key, limit: Self.sharedLimit) {
+          LeafMask.make(common.dfa, state: state, vocabulary: self)
+        }
+      }
+    }
+    guard let string = try? CommonLanguages.freeString.get() else { return }
+    for state in 0..<Int32(truncatingIfNeeded: string.stateCount) where string.continues[Int(state)] {
+      _ = reach(string, state)
+    }
+  }
+
+  /// - Parameter string: the automaton of all strings, which alone counts characters.
+  func reach(_ string: ByteDFA, _ state: Int32) -> StringReach {
+    if let known = reaches.withLock({ $0[state] }) { return known }
+    // Outside the lock: two threads may both make the same.
+    let made = StringReach(string, state: state, vocabulary: self)
+    reaches.withLock { $0[state] = made }
+    return made
   }
 
   private static let longestToken = 1024

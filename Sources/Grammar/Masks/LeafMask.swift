@@ -50,18 +50,13 @@ final class LeafMask: Sendable {
   }
 
   /// Walks the whole vocabulary through `leaf` from a state.
-  static func make(
-    _ leaf: GrammarLeaf, state: Int32, missing: Int, left: Int, vocabulary: GrammarVocabulary
-  ) -> LeafMask {
-    let dfa = leaf.dfa
+  static func make(_ dfa: ByteDFA, state: Int32, vocabulary: GrammarVocabulary) -> LeafMask {
     // Plain arrays in local constants: the loop visits hundreds of thousands of nodes.
     let (bytes, ends, depths) = (vocabulary.trie.byte, vocabulary.trie.end, vocabulary.trie.depth)
     let (tokenStart, tokens) = (vocabulary.trie.tokenStart, vocabulary.trie.tokens)
     let (next, classOf, classCount) = (dfa.next, dfa.classOf, dfa.classCount)
     let (accepting, continues, costs) = (dfa.accepting, dfa.continues, dfa.cost)
-    let isCounted = leaf.length != nil
     var states = [Int32](repeating: state, count: vocabulary.longestToken + 1)
-    var counts = [Int](repeating: 0, count: isCounted ? vocabulary.longestToken + 1 : 0)
     var found: [Int32: [Int32]] = [:]
     // Nearly all tokens of a leaf have the same cost.
     var run: (cost: Int32, ids: [Int32]) = (-1, [])
@@ -69,21 +64,10 @@ final class LeafMask: Sendable {
     var node = 1
     while node < bytes.count {
       let depth = Int(depths[node])
-      let byte = bytes[node]
-      let before = states[depth - 1]
-      let after = next[Int(before) * classCount + Int(classOf[Int(byte)])]
+      let after = next[Int(states[depth - 1]) * classCount + Int(classOf[Int(bytes[node])])]
       guard after >= 0 else {
         node = Int(ends[node])
         continue
-      }
-      var count = 0
-      if isCounted {
-        count = counts[depth - 1] + (leaf.beginsCharacter(before, byte) ? 1 : 0)
-        if count > left || accepting[Int(after)] && count < missing {
-          node = Int(ends[node])
-          continue
-        }
-        counts[depth] = count
       }
       if accepting[Int(after)] { exits.append(Int32(truncatingIfNeeded: node)) }
       guard continues[Int(after)] else {
@@ -92,7 +76,7 @@ final class LeafMask: Sendable {
       }
       let (from, to) = (Int(tokenStart[node]), Int(tokenStart[node + 1]))
       if from < to {
-        let cost = Cost.sum(costs[Int(after)], Int32(clamping: max(0, missing - count)))
+        let cost = costs[Int(after)]
         if cost != run.cost {
           if !run.ids.isEmpty { found[run.cost, default: []].append(contentsOf: run.ids) }
           run = (cost, [])

@@ -140,11 +140,13 @@ struct MaskBuilder {
       let key = LeafCache.Key(
         leaf: Int32(truncatingIfNeeded: shared.leaf), state: shared.state, missing: 0, left: 0)
       return vocabulary.sharedLeaves.mask(key, limit: GrammarVocabulary.sharedLimit) {
-        LeafMask.make(leaf, state: item.state, missing: 0, left: .max, vocabulary: vocabulary)
+        LeafMask.make(leaf.dfa, state: item.state, vocabulary: vocabulary)
       }
     }
     return leaves.mask(key, limit: memory.leafLimit) {
-      LeafMask.make(leaf, state: item.state, missing: missing, left: left, vocabulary: vocabulary)
+      leaf.length == nil
+        ? LeafMask.make(leaf.dfa, state: item.state, vocabulary: vocabulary)
+        : vocabulary.reach(leaf.dfa, item.state).mask(missing: missing, left: left, count: vocabulary.count)
     }
   }
 

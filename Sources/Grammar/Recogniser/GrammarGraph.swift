@@ -27,8 +27,8 @@ struct GrammarLeaf {
   static let betweenCharacters: Int32 = 1
 
   @inline(__always)
-  func beginsCharacter(_ state: Int32, _ byte: UInt8) -> Bool {
-    state == Self.betweenCharacters && byte != 0x22
+  static func beginsCharacter(_ state: Int32, _ byte: UInt8) -> Bool {
+    state == betweenCharacters && byte != 0x22
   }
 }
 

@@ -42,7 +42,7 @@ extension Recogniser {
       }
       var payload = item.payload
       if let length = leaf.length {
-        if leaf.beginsCharacter(item.state, byte) { payload += 1 }
+        if GrammarLeaf.beginsCharacter(item.state, byte) { payload += 1 }
         guard Int(payload) <= length.max else { continue }
         if leaf.dfa.accepting[Int(state)], Int(payload) < length.min { continue }
         // Behind the minimum, only a maximum needs counting.

@@ -1,0 +1,292 @@
+"""Times and verdicts of constrained output beside LLGuidance: schemas.py BINARY TOKENIZER.JSON [--suite FOLDER] [--count N].
+
+BINARY is the executable `differential` of a release build. The schemas are the project's corpus, hard ones that are made
+here and, with --suite, those of the JSON-Schema test suite, with texts that fit them. Both engines take the same texts,
+token by token, on one thread and in turns of 25 schemas. Needs llguidance, tokenizers and jsonschema of PyPI. A text
+that one of them does not let through (LLGuidance keeps members in the order of the schema) counts as such, and its
+masks up to there count.
+"""
+
+import argparse
+import json
+import pathlib
+import random
+import subprocess
+import time
+
+import jsonschema
+import llguidance
+import llguidance.numpy
+import tokenizers
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+TURN = 25
+
+
+def packed(fields):
+    data = [len(field).to_bytes(4, "little") + field for field in fields]
+    return len(fields).to_bytes(4, "little") + b"".join(data)
+
+
+def unpacked(data):
+    at, found = 0, []
+
+    def number():
+        nonlocal at
+        at += 4
+        return int.from_bytes(data[at - 4:at], "little")
+
+    while at < len(data):
+        fields = []
+        for _ in range(number()):
+            length = number()
+            fields.append(data[at:at + length])
+            at += length
+        found.append(fields)
+    return found
+
+
+# --- texts that fit a schema ---------------------------------------------------------------------------------------
+
+
+def sample(schema, root, chance, depth=0):
+    """A value that may fit; the caller checks."""
+    if not isinstance(schema, dict) or depth > 8:
+        return "x"
+    if "$ref" in schema and schema["$ref"].startswith("#/"):
+        target = root
+        for part in schema["$ref"][2:].split("/"):
+            target = target[part.replace("~1", "/").replace("~0", "~")]
+        return sample(target, root, chance, depth + 1)
+    for word in ("const", "default"):
+        if word in schema:
+            return schema[word]
+    for word in ("enum", "examples"):
+        if schema.get(word):
+            return chance.choice(schema[word])
+    for word in ("anyOf", "oneOf"):
+        if schema.get(word):
+            rest = {key: value for key, value in schema.items() if key != word}
+            branch = chance.choice(schema[word])
+            if isinstance(branch, dict):
+                joined = {**rest.get("properties", {}), **branch.get("properties", {})}
+                rest = {**rest, **branch, **({"properties": joined} if joined else {})}
+            return sample(rest, root, chance, depth + 1)
+    if schema.get("allOf"):
+        whole = {key: value for key, value in schema.items() if key != "allOf"}
+        for part in schema["allOf"]:
+            if isinstance(part, dict):
+                joined = {**whole.get("properties", {}), **part.get("properties", {})}
+                needed = whole.get("required", []) + part.get("required", [])
+                whole = {**whole, **part, **({"properties": joined} if joined else {}),
+                         **({"required": needed} if needed else {})}
+        return sample(whole, root, chance, depth + 1)
+    kind = schema.get("type")
+    kind = kind[0] if isinstance(kind, list) else kind
+    if kind is None:
+        kind = "object" if "properties" in schema else "array" if "items" in schema else "string"
+    if kind == "object":
+        names = [name for name in schema.get("properties", {})
+                 if name in schema.get("required", []) or (depth < 4 and chance.random() < 0.7)]
+        names += [name for name in schema.get("required", []) if name not in names]
+        return {name: sample(schema.get("properties", {}).get(name, {}), root, chance, depth + 1) for name in names}
+    if kind == "array":
+        count = max(schema.get("minItems", 0), min(schema.get("maxItems", 3), 2))
+        listed = schema.get("prefixItems", [])
+        return [sample(listed[i] if i < len(listed) else schema.get("items", {}), root, chance, depth + 1)
+                for i in range(count)]
+    if kind in ("integer", "number"):
+        low = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1)
+        step = schema.get("multipleOf", 1)
+        return int(-(-low // step) * step) if step >= 1 else 0
+    if kind == "boolean":
+        return chance.random() < 0.5
+    if kind == "null":
+        return None
+    known = {"date": "2024-02-29", "date-time": "2024-02-29T10:11:12Z", "time": "10:11:12Z", "email": "ada@example.org",
+             "uri": "https://example.org/a?b=c", "uuid": "123e4567-e89b-12d3-a456-426614174000", "ipv4": "10.0.0.1",
+             "ipv6": "fe80::1", "hostname": "www.example.org"}
+    if schema.get("format") in known:
+        return known[schema["format"]]
+    words = "The quick brown fox jumps over the lazy dog, twice."
+    return (words * (1 + schema.get("minLength", 0) // len(words)))[:max(schema.get("minLength", 0),
+                                                                        min(schema.get("maxLength", 60), 60))]
+
+
+def texts(schema, chance):
+    """Up to three texts of values that fit."""
+    found = []
+    for _ in range(8):
+        try:
+            value = sample(schema, schema, chance)
+            jsonschema.validators.validator_for(schema)(schema).validate(value)
+        except Exception:  # a schema or a value that the sampler does not understand
+            continue
+        text = json.dumps(value, ensure_ascii=False)
+        if text not in found and len(text) < 6000:
+            found.append(text)
+    return found[:3]
+
+
+# --- schemas -------------------------------------------------------------------------------------------------------
+
+
+def hard(chance):
+    """Schemas that are large in one way each."""
+    word = lambda n: "".join(chance.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(n))
+    text = {"type": "string"}
+
+    def closed(properties, needed=None):
+        return {"type": "object", "properties": properties, "required": needed if needed is not None else list(properties),
+                "additionalProperties": False}
+
+    for size in (50, 500, 2000):
+        yield closed({"kind": {"enum": sorted({word(chance.randint(3, 14)) for _ in range(size)})}})
+    for size in (20, 100, 300):
+        names = sorted({word(8) for _ in range(size)})
+        yield closed({name: chance.choice([text, {"type": "integer"}, {"type": "boolean"}]) for name in names}, names[:20])
+    for length in (10, 200, 4000):
+        yield closed({"a": {"type": "string", "minLength": 5, "maxLength": length}, "b": text})
+    for pattern in ("^[a-z]{1,200}$", "^(?:[A-Z][a-z]+ ?){1,40}$", "^.{3,60}$", "fox", "^[^0-9]*$", "^The .* dog",
+                    r"^\w+([ ,.]+\w+)*[.]?$", "^[A-Za-z ,.]{5,500}$", "quick.*lazy"):
+        yield closed({"a": {"type": "string", "pattern": pattern}, "b": text})
+    for form in ("date", "date-time", "time", "email", "uri", "uuid", "ipv4", "ipv6", "hostname"):
+        yield closed({"a": {"type": "string", "format": form}, "b": {"type": "array", "items": text}})
+    for low, high in ((0, 150), (-1000, 123456789), (17, 10**15)):
+        yield closed({"a": {"type": "integer", "minimum": low, "maximum": high}, "b": {"type": "number", "minimum": low}})
+    yield closed({"a": {"type": "integer", "multipleOf": 7}, "b": {"type": "array", "items": text, "maxItems": 40}})
+    for size in (5, 30, 100):
+        yield {"anyOf": [closed({"type": {"const": word(6)}, word(5): text, "x": {"type": "number"}})
+                         for _ in range(size)]}
+    tree = closed({"name": text, "children": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}, ["name"])
+    yield {"$defs": {"tree": tree}, "$ref": "#/$defs/tree"}
+    deep = text
+    for _ in range(25):
+        deep = closed({word(4): deep, word(5): {"type": ["string", "null"]}})
+    yield deep
+    for size in (3, 6):
+        yield {"allOf": [closed({}, []) | {"additionalProperties": True, "properties": {word(5): text},
+                                           "anyOf": [{"required": [word(5)]}, {"properties": {word(5): text}}]}
+                         for _ in range(size)]}
+
+
+def cases(arguments):
+    chance = random.Random(arguments.seed)
+    found = []
+    for line in (ROOT / "Fixtures" / "schemas" / "corpus.jsonl").read_text().splitlines():
+        schema = json.loads(line)["schema"]
+        found.append((schema, texts(schema, chance)))
+    for schema in hard(chance):
+        found.append((schema, texts(schema, chance)))
+    if arguments.suite:
+        for draft in ("draft7", "draft2020-12"):
+            for path in sorted((pathlib.Path(arguments.suite) / "tests" / draft).glob("*.json")):
+                for group in json.loads(path.read_text()):
+                    if isinstance(group["schema"], dict):
+                        valid = [json.dumps(test["data"], ensure_ascii=False) for test in group["tests"] if test["valid"]]
+                        found.append((group["schema"], valid[:3]))
+    if arguments.count:
+        chance.shuffle(found)
+        found = found[:arguments.count]
+    return found
+
+
+# --- engines -------------------------------------------------------------------------------------------------------
+
+
+class Figures:
+    """Nanoseconds of one engine."""
+
+    def __init__(self, name):
+        self.name, self.compiled, self.first, self.masks = name, [], [], []
+        self.refused = self.through = self.stopped = 0
+
+    def print(self):
+        print(f"\n{self.name}: {len(self.compiled)} schemas compiled, {self.refused} refused, "
+              f"{self.through} texts let through, {self.stopped} not")
+        for title, times in (("compile", self.compiled), ("compile and first mask", self.first), ("mask", self.masks)):
+            times = sorted(times)
+            if times:
+                at = lambda part: times[min(len(times) - 1, int(len(times) * part))] / 1e6
+                print(f"  {title:24}{len(times):7}  p50 {at(.5):8.3f}  p90 {at(.9):8.3f}  p99 {at(.99):8.3f}  "
+                      f"p99.9 {at(.999):8.3f}  largest {times[-1] / 1e6:8.3f} ms")
+
+
+def ours(binary, tokenizer, turn, figures, slow):
+    data = b"".join(packed([json.dumps(schema, ensure_ascii=False).encode()] + [text.encode() for text in fitting])
+                    for schema, fitting in turn)
+    done = subprocess.run([binary, "masks", tokenizer], input=data, capture_output=True, check=True)
+    for (schema, _), answer in zip(turn, unpacked(done.stdout)):
+        if answer[0] != b"ok":
+            figures.refused += 1
+            continue
+        compiled = int(answer[1])
+        masks = [int(part) for part in answer[3].split()] if len(answer) > 3 and answer[3] else []
+        figures.compiled.append(compiled)
+        figures.masks += masks
+        if masks:
+            figures.first.append(compiled + masks[0])
+        figures.through += answer[2].count(b"1")
+        figures.stopped += answer[2].count(b"0")
+        slow.append((max(masks, default=0), compiled, json.dumps(schema)[:150]))
+
+
+def theirs(tokenizer, plain, turn, figures, end):
+    bitmask = llguidance.numpy.allocate_token_bitmask(1, tokenizer.vocab_size)
+    for schema, fitting in turn:
+        start = time.perf_counter_ns()
+        grammar = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema))
+        matcher = llguidance.LLMatcher(tokenizer, grammar)
+        compiled = time.perf_counter_ns() - start
+        if matcher.is_error():
+            figures.refused += 1
+            continue
+        figures.compiled.append(compiled)
+        for number, text in enumerate(fitting):
+            if number:
+                matcher = llguidance.LLMatcher(tokenizer, grammar)
+            good = True
+            for place, token in enumerate(plain.encode(text, add_special_tokens=False).ids + [end]):
+                start = time.perf_counter_ns()
+                llguidance.numpy.fill_next_token_bitmask(matcher, bitmask, 0)
+                took = time.perf_counter_ns() - start
+                figures.masks.append(took)
+                if number == 0 and place == 0:
+                    figures.first.append(compiled + took)
+                if not bitmask[0][token // 32] >> (token % 32) & 1 or not matcher.consume_token(token):
+                    good = False
+                    break
+            figures.through += good
+            figures.stopped += not good
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("binary")
+    parser.add_argument("tokenizer")
+    parser.add_argument("--suite")
+    parser.add_argument("--count", type=int)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--slowest", type=int, default=8)
+    arguments = parser.parse_args()
+    plain = tokenizers.Tokenizer.from_file(arguments.tokenizer)
+    special = [token for token, added in plain.get_added_tokens_decoder().items() if added.special]
+    end = min(special)
+    their = llguidance.LLTokenizer(pathlib.Path(arguments.tokenizer).read_text(), eos_token=end)
+    found = cases(arguments)
+    mine, other, slow = Figures("this server"), Figures(f"llguidance {llguidance.get_version()}"), []
+    for start in range(0, len(found), TURN):
+        turn = found[start:start + TURN]
+        ours(arguments.binary, arguments.tokenizer, turn, mine, slow)
+        theirs(their, plain, turn, other, end)
+    print(f"{len(found)} schemas, {sum(len(fitting) for _, fitting in found)} texts, {their.vocab_size} tokens")
+    mine.print()
+    other.print()
+    for title, place in (("masks", 0), ("compiling", 1)):
+        print(f"\nslowest {title} here")
+        for entry in sorted(slow, key=lambda entry: -entry[place])[:arguments.slowest]:
+            print(f"  {entry[place] / 1e6:9.3f} ms  {entry[2]}")
+
+
+if __name__ == "__main__":
+    main()
