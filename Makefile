@@ -41,12 +41,16 @@ IDLE       ?= 1000
 RELEASE    ?= .build-release
 TWICE      ?=
 
+# `make arm64-sdk`, `make arm64-test`: where the SDK and what is built with it are.
+ARM64      ?= .build-arm64
+
 # `make differential`: how many random cases of each subject, and which subjects (all by default).
 COUNT      ?= 2000
 SEED       ?= 1
 SUBJECT    ?=
 
-.PHONY: help toolchain build library pkg-config library-test library-sanitize run test test-release sdk-test client-test venv reliability soak storm differential fuzz check format sanitize bench page \
+.PHONY: help toolchain build library pkg-config library-test library-sanitize run test test-release sdk-test client-test venv reliability soak storm differential fuzz check format sanitize bench page doctor \
+  arm64-kernel-test arm64-sdk arm64-test \
   release install clean
 
 help:                ## list these tasks
@@ -91,9 +95,27 @@ run: build           ## serve the demo model on 127.0.0.1:8080 (MODEL=DIR, PORT=
 
 test: toolchain      ## run every test: Swift tests, then SDKs and other clients against the release binary
 	$(SWIFT) test $(FLAGS)
+	$(MAKE) arm64-kernel-test
 	$(MAKE) differential
 	$(MAKE) sdk-test
 	$(MAKE) client-test
+
+arm64-kernel-test: toolchain ## the kernels of arm64 against their scalar twins, under qemu (skipped without qemu and a cross gcc)
+	SWIFT=$(SWIFT) sh Tests/ARM64/kernel-test.sh .build/arm64-kernels
+
+arm64-sdk: toolchain ## fetch what a cross build for arm64 Linux needs into ARM64=.build-arm64 (Debian; 0.6 GB, 5 GB on disk)
+	SWIFT=$(SWIFT) sh Tests/ARM64/sdk.sh $(ARM64)
+
+arm64-test: toolchain ## build for arm64 Linux and run the binary under qemu beside this machine's (after make arm64-sdk)
+	@if [ -d $(ARM64)/sdks ]; then \
+	  $(MAKE) build && SWIFT=$(SWIFT) sh Tests/ARM64/program-test.sh $(ARM64) $(BINARY); \
+	else \
+	  echo "SKIPPED: $(ARM64) has no SDK (make arm64-sdk), so nothing was built for arm64."; \
+	fi
+
+doctor: build        ## what this machine has, its kernels against their twins, and a short bench: to run and to send
+	$(BINARY) doctor --kernels --port 0 || true
+	$(BINARY) bench --model $(MODEL) --prompt-tokens 256 --depth 0 --repetitions 1
 
 test-release: toolchain ## run the Swift tests against optimised code
 	$(SWIFT) test -c release -Xswiftc -enable-testing
@@ -209,4 +231,4 @@ install: build       ## copy the binary, and lib_mlx if 'make library' has built
 	fi
 
 clean:               ## remove everything that was built
-	rm -rf .build .build-tsan .build-asan .build-address .build-thread .build-release .build-fuzz $(VENV) $(CLIENTS)
+	rm -rf .build .build-arm64 .build-tsan .build-asan .build-address .build-thread .build-release .build-fuzz $(VENV) $(CLIENTS)

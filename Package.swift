@@ -13,22 +13,34 @@ let strict: [SwiftSetting] = [
 /// Some code is unusable without the optimizer (tensors are about 100 times slower): debug builds optimise it too.
 let optimised: [SwiftSetting] = strict + [.unsafeFlags(["-O"], .when(configuration: .debug))]
 
-/// Kernel modules of x86-64, which may import `KernelTypes` alone: compiled for one instruction-set level each, while the rest of the package stays at
-/// the baseline. Compute picks among them at start, so one binary runs everywhere.
-#if arch(x86_64)
-  let kernelModules = [
-    (name: "KernelsAVX2", cpu: "haswell"), (name: "KernelsAVX512", cpu: "cascadelake"),
-  ]
+/// What is built for: a manifest sees only the machine that builds. A cross build says the other (`make arm64-test`).
+#if arch(arm64)
+  let architecture = Context.environment["MLXSERVE_ARCH"] ?? "arm64"
 #else
-  let kernelModules: [(name: String, cpu: String)] = []
+  let architecture = Context.environment["MLXSERVE_ARCH"] ?? "x86_64"
 #endif
+
+/// Kernel modules, which may import `KernelTypes` alone: compiled for one instruction-set level each, while the rest of the
+/// package stays at the baseline. Compute picks among them at start, so one binary runs everywhere.
+let kernelModules = [
+  (name: "KernelsAVX2", architecture: "x86_64", level: "haswell"),
+  (name: "KernelsAVX512", architecture: "x86_64", level: "cascadelake"),
+  (name: "KernelsNEON", architecture: "arm64", level: "armv8-a"),
+  (name: "KernelsDotprod", architecture: "arm64", level: "armv8.2-a+dotprod"),
+  (name: "KernelsI8MM", architecture: "arm64", level: "armv8.2-a+dotprod+i8mm"),
+]
+
+/// Those of the architecture that is built for.
+let builtKernels = kernelModules.filter { $0.architecture == architecture }
 
 /// Cross-module optimisation would offer the bodies to Compute, which is compiled for the baseline, and variants of
 /// functions without the operands' unused fields would be weak symbols (docs/kernels/layouts.md).
-func kernelSettings(cpu: String) -> [SwiftSetting] {
-  strict + [
+func kernelSettings(level: String) -> [SwiftSetting] {
+  // The compiler takes the extensions of arm64 from Clang.
+  let cpu = architecture == "x86_64" ? ["-target-cpu", level] : []
+  return strict + [
     .unsafeFlags(["-Ounchecked", "-disable-cmo", "-Xllvm", "-sil-disable-pass=function-signature-opts"]),
-    .unsafeFlags(["-target-cpu", cpu, "-Xcc", "-march=\(cpu)"]),
+    .unsafeFlags(cpu + ["-Xcc", "-march=\(level)"]),
   ]
 }
 
@@ -43,7 +55,7 @@ let modules: [(name: String, imports: [String])] = [
   ("Jinja", ["JSON"]),
   ("Tokenizers", ["JSON"]),
   ("Fetch", ["HTTP", "Platform"]),
-  ("Compute", ["KernelTypes", "Platform"] + kernelModules.map(\.name)),
+  ("Compute", ["KernelTypes", "Platform"] + builtKernels.map(\.name)),
   ("Hub", ["Fetch", "JSON", "Platform"]),
   ("Checkpoint", ["Compute", "JSON", "Platform"]),
   ("Vectors", ["Compute", "KernelTypes", "Tokenizers", "JSON", "Platform"]),
@@ -130,9 +142,9 @@ func linking(of module: String) -> [LinkerSetting] { module == "CAPI" ? alone : 
 
 let kernelTargets: [Target] =
   [.target(name: "KernelTypes", swiftSettings: optimised)]
-  + kernelModules.map { kernel in
+  + builtKernels.map { kernel in
     .target(
-      name: kernel.name, dependencies: ["KernelTypes"], swiftSettings: kernelSettings(cpu: kernel.cpu))
+      name: kernel.name, dependencies: ["KernelTypes"], swiftSettings: kernelSettings(level: kernel.level))
   }
 
 let moduleTargets: [Target] = modules.map { module in

@@ -86,7 +86,7 @@ struct Command: Sendable {
     Command(
       name: "doctor", summary: "say what this machine has for serving, and what is missing",
       usage: "mlxserve doctor [flags]",
-      groups: [Flags.report, Flags.place, Flags.cache], run: DoctorCommand.run),
+      groups: [Flags.report, Flags.doctor, Flags.place, Flags.cache], run: DoctorCommand.run),
     Command(
       name: "config", summary: "show the value of every flag of serve, and where it came from",
       usage: "mlxserve config [--show] [flags of serve]",

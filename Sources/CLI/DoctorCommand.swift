@@ -23,7 +23,30 @@ enum DoctorCommand {
       Finding(status: .ok, subject: "version", detail: BuildInfo.lines.prefix(2).joined(separator: ", ")),
       processor, cores, memory, hugePages, descriptors, curl(settings), cache(settings), disk(settings),
       port(flags), configuration(flags), suggestion,
-    ]
+    ] + (flags.isSet("kernels") ? kernels + [bandwidth] : [])
+  }
+
+  /// Every kernel set of this machine against the scalar twins.
+  private static var kernels: [Finding] {
+    CPUFeatures.available.map { isa in
+      let findings = KernelCheck.run(isa)
+      let wrong = findings.filter { !$0.isRight }.map(\.kernel)
+      let words = "\(isa.rawValue), \(findings.count) kernels"
+      guard !wrong.isEmpty else {
+        return Finding(status: .ok, subject: "kernels", detail: words + " agree with their scalar twins")
+      }
+      return Finding(
+        status: .failed, subject: "kernels", detail: words + ", wrong: " + wrong.joined(separator: "; "),
+        advice: "please report this output; --isa chooses another set until then.")
+    }
+  }
+
+  private static var bandwidth: Finding {
+    let threads = Machine.cores
+    let bytes = MemoryBandwidth(threads: threads).read(seconds: 1)
+    return Finding(
+      status: .ok, subject: "memory bus",
+      detail: "\(threads) threads read \(Size.words(Int(clamping: Int64(bytes)))) per second")
   }
 
   private static var processor: Finding {
@@ -34,7 +57,7 @@ enum DoctorCommand {
     }
     return Finding(
       status: .note, subject: "processor", detail: "\(name)portable kernels only, which are slow",
-      advice: "a CPU with AVX2 is several times faster.")
+      advice: "a CPU with AVX2, or any arm64 one, is several times faster.")
   }
 
   private static var cores: Finding {

@@ -22,18 +22,19 @@ enum Flags {
         help: "most tokens of one prompt and its answer together"),
       Flag(
         name: "isa", kind: .word(ISA.self), placeholder: "NAME",
-        defaultText: "the best of this machine", help: "instruction set: portable, avx2 or avx512"),
+        defaultText: "the best of this machine",
+        help: "instruction set: portable; avx2 or avx512; neon, dotprod or i8mm"),
       Flag(
         name: "compute", kind: .word(ComputeMode.self), placeholder: "MODE",
-        defaultText: "fast where the CPU has AVX2",
+        defaultText: "fast where the CPU has AVX2, or is arm64",
         help:
           "fast: activations as int8 per group beside affine, MXFP4 and NVFP4 weights; exact: float32 activations"
       ),
       Flag(
         name: "weights", kind: .word(WeightPlace.self), placeholder: "WHERE", defaultText: "auto",
         help:
-          "auto: copied into memory in the order of the kernels, where the CPU has AVX-512 VNNI and memory is not "
-          + "short; mapped: read from the file, whose memory processes share"),
+          "auto: copied into memory in the order of the kernels, where the CPU has AVX-512 VNNI or is arm64 and memory "
+          + "is not short; mapped: read from the file, whose memory processes share"),
       Flag(
         name: "kv-cache-type", kind: .word(KVFormat.self), placeholder: "TYPE",
         defaultText: "q16 with fast, f32 with exact",
@@ -310,6 +311,14 @@ enum Flags {
       Flag(
         name: "json", kind: .toggle,
         help: "print one JSON object with the answer, why it ended and what it took")
+      ])
+
+  static let doctor = FlagGroup(
+    title: "Kernels",
+    flags: [
+      Flag(
+        name: "kernels", kind: .toggle,
+        help: "compare every kernel set of this machine with its scalar twins, and read memory for a second")
     ])
 
   static let bench = FlagGroup(

@@ -91,6 +91,11 @@ package enum Machine {
 package enum PseudoFile {
   /// The lines of such a file; none when it cannot be read. At most 1 MiB is read.
   package static func lines(_ path: String) -> [Substring] {
+    String(decoding: bytes(path), as: UTF8.self).split(separator: "\n")
+  }
+
+  /// The bytes of such a file, likewise.
+  package static func bytes(_ path: String) -> [UInt8] {
     guard let descriptor = try? SystemFiles().openForReading(path) else { return [] }
     defer { SystemFiles().close(descriptor) }
     var text: [UInt8] = []
@@ -101,6 +106,6 @@ package enum PseudoFile {
       guard count > 0 else { break }
       text += chunk[..<count]
     }
-    return String(decoding: text, as: UTF8.self).split(separator: "\n")
+    return text
   }
 }

@@ -24,13 +24,16 @@ package struct ProcessUsage: Sendable, Equatable {
     usage.cpuSeconds = readCPUSeconds()
     #if canImport(Darwin)
       usage.descriptors = countDescriptors("/dev/fd")
-      var task = proc_taskinfo()
-      let size = Int32(MemoryLayout<proc_taskinfo>.size)
-      guard proc_pidinfo(getpid(), PROC_PIDTASKINFO, 0, &task, size) == size else { return usage }
-      usage.threads = Int(task.pti_threadnum)
-      usage.residentBytes = Int(clamping: task.pti_resident_size)
-      usage.privateBytes = usage.residentBytes
-      usage.virtualBytes = Int(clamping: task.pti_virtual_size)
+      // iOS has no libproc.
+      #if os(macOS)
+        var task = proc_taskinfo()
+        let size = Int32(MemoryLayout<proc_taskinfo>.size)
+        guard proc_pidinfo(getpid(), PROC_PIDTASKINFO, 0, &task, size) == size else { return usage }
+        usage.threads = Int(task.pti_threadnum)
+        usage.residentBytes = Int(clamping: task.pti_resident_size)
+        usage.privateBytes = usage.residentBytes
+        usage.virtualBytes = Int(clamping: task.pti_virtual_size)
+      #endif
     #else
       usage.descriptors = countDescriptors("/proc/self/fd")
       let status = PseudoFile.lines("/proc/self/status")

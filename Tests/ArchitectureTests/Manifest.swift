@@ -20,7 +20,7 @@ enum Manifest {
     for entry in entries(of: "let modules: [(name: String, imports: [String])] = [", in: text) {
       guard let name = strings(in: entry).first else { continue }
       let listed = Set(strings(in: entry).dropFirst())
-      table[name] = entry.contains("kernelModules") ? listed.union(kernels) : listed
+      table[name] = entry.contains("builtKernels") ? listed.union(kernels) : listed
     }
     return table
   }()

@@ -16,6 +16,25 @@ import Testing
     #expect(CPUFeatures.levels(flags: wide.subtracting(["avx2"])) == [.portable])
   }
 
+  @Test func `the levels of arm64 are read from what Linux tells a process at its start`() {
+    func vector(_ pairs: [(UInt64, UInt64)]) -> [UInt8] {
+      pairs.flatMap { [$0.0, $0.1] }.flatMap { word in
+        (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * $0)) }
+      }
+    }
+    func levels(_ capabilities: UInt64, _ more: UInt64) -> [ISA] {
+      let pairs = [(33, 0x7FFF_0000), (16, capabilities), (6, 4096), (26, more), (0, 0)]
+      return CPUFeatures.levels(flags: CPUFeatures.flags(auxiliaryVector: vector(pairs)))
+    }
+    #expect(levels(0, 0) == [.portable])
+    #expect(levels(0xFF, 0) == [.portable, .neon])
+    #expect(levels(0x10_00FF, 0) == [.portable, .neon, .dotprod])
+    #expect(levels(0x10_00FF, 0x2000) == [.portable, .neon, .dotprod, .i8mm])
+    #expect(levels(0xFF, 0x2000) == [.portable, .neon])
+    // What ends in the middle of a pair is left out.
+    #expect(CPUFeatures.flags(auxiliaryVector: Array(vector([(16, 2)]).dropLast())) == [])
+  }
+
   @Test func `a level that the machine lacks is refused by name`() throws {
     for isa in ISA.allCases where !CPUFeatures.available.contains(isa) {
       #expect(throws: ComputeError.self) { try ComputeContext(threads: 1, isa: isa) }

@@ -18,7 +18,10 @@ let instrumented = strict + [.unsafeFlags(["-O"] + sanitizers.map { "-sanitize=\
 #if arch(x86_64)
   let kernels = [(name: "KernelsAVX2", cpu: "haswell"), (name: "KernelsAVX512", cpu: "cascadelake")]
 #else
-  let kernels: [(name: String, cpu: String)] = []
+  let kernels = [
+    (name: "KernelsNEON", cpu: "armv8-a"), (name: "KernelsDotprod", cpu: "armv8.2-a+dotprod"),
+    (name: "KernelsI8MM", cpu: "armv8.2-a+dotprod+i8mm"),
+  ]
 #endif
 
 /// Modules that parse what comes from outside → their imports.
@@ -49,7 +52,11 @@ let kernelTargets: [Target] =
       name: kernel.name, dependencies: ["KernelTypes"],
       swiftSettings: strict + [
         .unsafeFlags(["-Ounchecked", "-disable-cmo", "-Xllvm", "-sil-disable-pass=function-signature-opts"]),
-        .unsafeFlags(["-target-cpu", kernel.cpu, "-Xcc", "-march=\(kernel.cpu)"]),
+        // The compiler takes the extensions of arm64 from Clang.
+        .unsafeFlags(
+          (kernel.cpu.hasPrefix("armv8") ? [] : ["-target-cpu", kernel.cpu]) + [
+            "-Xcc", "-march=\(kernel.cpu)",
+          ]),
       ])
   }
 

@@ -133,13 +133,15 @@ extension KernelTable {
 
   static func table(for isa: ISA) -> KernelTable {
     switch isa {
-    case .portable: portable
     #if arch(x86_64)
       case .avx2: avx2
       case .avx512: avx512
-    #else
-      case .avx2, .avx512: portable
+    #elseif arch(arm64)
+      case .neon: neon
+      case .dotprod: dotprod
+      case .i8mm: i8mm
     #endif
+    default: portable
     }
   }
 

@@ -5,6 +5,10 @@ package import KernelTypes
 #if arch(x86_64)
   import KernelsAVX2
   import KernelsAVX512
+#elseif arch(arm64)
+  import KernelsDotprod
+  import KernelsI8MM
+  import KernelsNEON
 #endif
 
 /// What a search reads all rows with.
@@ -18,15 +22,17 @@ package struct ScanKernels: Sendable {
 
   /// Those of one instruction set, which the machine must have.
   package static func table(for isa: ISA) -> ScanKernels {
+    switch isa {
     #if arch(x86_64)
-      switch isa {
-      case .portable: return reference
-      case .avx2: return ScanKernels(scan: KernelsAVX2.scanCodes)
-      case .avx512: return ScanKernels(scan: KernelsAVX512.scanCodes)
-      }
-    #else
-      return reference
+      case .avx2: ScanKernels(scan: KernelsAVX2.scanCodes)
+      case .avx512: ScanKernels(scan: KernelsAVX512.scanCodes)
+    #elseif arch(arm64)
+      case .neon: ScanKernels(scan: KernelsNEON.scanCodes)
+      case .dotprod: ScanKernels(scan: KernelsDotprod.scanCodes)
+      case .i8mm: ScanKernels(scan: KernelsI8MM.scanCodes)
     #endif
+    default: reference
+    }
   }
 
   /// The scalar twin, which compilers make vector code of.

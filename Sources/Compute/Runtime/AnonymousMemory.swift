@@ -22,7 +22,9 @@ final class AnonymousMemory {
   /// Gives pages back; they are zero when they are next touched. Page-aligned offsets.
   func discard(_ range: Range<Int>) {
     #if canImport(Darwin)
-      madvise(start + range.lowerBound, range.count, MADV_FREE)
+      // Its advice leaves open whether pages become zeros: new ones take their place.
+      let flags = MAP_PRIVATE | MAP_ANON | MAP_NORESERVE | MAP_FIXED
+      _ = mmap(start + range.lowerBound, range.count, PROT_READ | PROT_WRITE, flags, -1, 0)
     #else
       madvise(start + range.lowerBound, range.count, Int32(MADV_DONTNEED))
     #endif

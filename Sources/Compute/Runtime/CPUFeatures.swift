@@ -2,28 +2,8 @@
 
 import Platform
 
-/// The instruction-set levels with kernels of their own, lowest first.
-package enum ISA: String, Sendable, CaseIterable, Comparable {
-  /// Swift SIMD types at the compiler's baseline: SSE2 on x86-64, NEON on arm64.
-  case portable
-  /// AVX2, FMA, F16C.
-  case avx2
-  /// AVX-512 F, BW, DQ, VL and VNNI.
-  case avx512
-
-  /// In the order of the cases: a machine with a level has all below it.
-  package static func < (a: ISA, b: ISA) -> Bool { a.rank < b.rank }
-
-  private var rank: Int {
-    switch self {
-    case .portable: 0
-    case .avx2: 1
-    case .avx512: 2
-    }
-  }
-}
-
-/// What this machine and its operating system can run: flags of /proc/cpuinfo on Linux, of sysctl on macOS.
+/// What this machine and its operating system can run: flags of /proc/cpuinfo or the auxiliary vector on Linux, of sysctl on
+/// macOS.
 package enum CPUFeatures {
   /// All levels this machine can run, lowest first.
   package static let available: [ISA] = levels(flags: flags())
@@ -33,33 +13,69 @@ package enum CPUFeatures {
 
   /// The levels whose every flag (in the spelling of /proc/cpuinfo) is present.
   static func levels(flags: Set<String>) -> [ISA] {
-    var levels: [ISA] = [.portable]
-    guard flags.isSuperset(of: ["avx2", "fma", "f16c", "bmi2"]) else { return levels }
-    levels.append(.avx2)
-    let wide: Set = ["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni"]
-    if flags.isSuperset(of: wide) { levels.append(.avx512) }
-    return levels
+    let needs: [[(ISA, Set<String>)]] = [
+      [
+        (.avx2, ["avx2", "fma", "f16c", "bmi2"]),
+        (.avx512, ["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni"]),
+      ],
+      [(.neon, ["asimd"]), (.dotprod, ["asimddp"]), (.i8mm, ["i8mm"])],
+    ]
+    return [.portable] + needs.flatMap { levels in levels.prefix { flags.isSuperset(of: $0.1) }.map(\.0) }
   }
 
-  private static func flags() -> Set<String> {
-    #if !arch(x86_64)
-      return []
-    #elseif canImport(Darwin)
-      let names = [
-        "avx2_0": "avx2", "fma": "fma", "f16c": "f16c", "bmi2": "bmi2", "avx512f": "avx512f",
-        "avx512bw": "avx512bw", "avx512cd": "avx512cd", "avx512dq": "avx512dq", "avx512vl": "avx512vl",
-        "avx512vnni": "avx512_vnni",
-      ]
-      return Set(
+  #if arch(x86_64)
+    private static func flags() -> Set<String> {
+      #if canImport(Darwin)
+        return optional([
+          "avx2_0": "avx2", "fma": "fma", "f16c": "f16c", "bmi2": "bmi2", "avx512f": "avx512f",
+          "avx512bw": "avx512bw", "avx512cd": "avx512cd", "avx512dq": "avx512dq", "avx512vl": "avx512vl",
+          "avx512vnni": "avx512_vnni",
+        ])
+      #else
+        // The kernel lists a flag only when it also saves the registers on a context switch.
+        let line = PseudoFile.lines("/proc/cpuinfo").first { $0.hasPrefix("flags") }
+        return Set((line ?? "").split(separator: " ").map(String.init))
+      #endif
+    }
+  #elseif arch(arm64)
+    private static func flags() -> Set<String> {
+      #if canImport(Darwin)
+        // Every Mac has NEON.
+        return optional(["arm.FEAT_DotProd": "asimddp", "arm.FEAT_I8MM": "i8mm"]).union(["asimd"])
+      #else
+        return flags(auxiliaryVector: PseudoFile.bytes("/proc/self/auxv"))
+      #endif
+    }
+  #else
+    private static func flags() -> Set<String> { [] }
+  #endif
+
+  /// The flags of arm64 in what Linux tells a process at its start: pairs of words, a kind and a value.
+  ///
+  /// Emulators of one process answer this for the CPU that they stand for; /proc/cpuinfo has the machine's.
+  static func flags(auxiliaryVector bytes: [UInt8]) -> Set<String> {
+    // Hardware capabilities of Linux for arm64: kind, bit, name in /proc/cpuinfo.
+    let known: [(kind: UInt64, bit: UInt64, name: String)] = [
+      (16, 1, "asimd"), (16, 20, "asimddp"), (26, 13, "i8mm"),
+    ]
+    var flags: Set<String> = []
+    for pair in stride(from: 0, to: bytes.count - bytes.count % 16, by: 16) {
+      func word(_ at: Int) -> UInt64 { bytes[at..<at + 8].reversed().reduce(0) { $0 << 8 | UInt64($1) } }
+      let (kind, value) = (word(pair), word(pair + 8))
+      for entry in known where entry.kind == kind && value >> entry.bit & 1 == 1 { flags.insert(entry.name) }
+    }
+    return flags
+  }
+
+  #if canImport(Darwin)
+    /// Those of `names` that the system has under `hw.optional`.
+    private static func optional(_ names: [String: String]) -> Set<String> {
+      Set(
         names.filter { name, _ in
           var value: Int32 = 0
           var size = MemoryLayout<Int32>.size
           return sysctlbyname("hw.optional.\(name)", &value, &size, nil, 0) == 0 && value != 0
         }.values)
-    #else
-      // The kernel lists a flag only when it also saves the registers on a context switch.
-      let line = PseudoFile.lines("/proc/cpuinfo").first { $0.hasPrefix("flags") }
-      return Set((line ?? "").split(separator: " ").map(String.init))
-    #endif
-  }
+    }
+  #endif
 }

@@ -1,11 +1,10 @@
-// Fork and join of kernel work on long-lived threads; the only file that imports Dispatch.
+// Fork and join of kernel work on long-lived threads.
 //
 // A decode step forks about 140 times, with a few microseconds of other work in between. Workers therefore look out
 // for the next fork for a moment before they sleep: taking a fork from memory costs a fraction of a microsecond,
 // waking a thread ten or more (Dispatch's `concurrentPerform`, which wakes one for every fork, spent 11 % of a decode
 // step of a 0.6 B model in the kernel's scheduler).
 
-import Dispatch
 import Platform
 import Synchronization
 
@@ -105,7 +104,8 @@ private final class Board: @unchecked Sendable {
   private let forks = Atomic<Int>(0)
   private let sleepers = Atomic<Int>(0)
   private let isClosed = Atomic<Bool>(false)
-  private let alarm = DispatchSemaphore(value: 0)
+  /// Rings that no sleeper has heard yet.
+  private let alarm = Monitor(0)
 
   /// How long to look out for the next fork, seconds: longer than the work between two forks of a step.
   private static let watch = 200e-6
@@ -173,7 +173,7 @@ private final class Board: @unchecked Sendable {
     // The thread that posts a fork looks for sleepers afterwards: either the fork is seen here, or the alarm rings. A sleeper that
     // was counted as woken takes its ring even if it did not sleep.
     let fork = forks.load(ordering: .sequentiallyConsistent)
-    if fork == seen || !leaveSleepers() { alarm.wait() }
+    if fork == seen || !leaveSleepers() { waitForRing() }
     return forks.load(ordering: .sequentiallyConsistent)
   }
 
@@ -190,6 +190,15 @@ private final class Board: @unchecked Sendable {
   }
 
   private func wakeSleepers() {
-    for _ in 0..<sleepers.exchange(0, ordering: .sequentiallyConsistent) { alarm.signal() }
+    let count = sleepers.exchange(0, ordering: .sequentiallyConsistent)
+    if count > 0 { alarm.update { $0 += count } }
+  }
+
+  private func waitForRing() {
+    _ = alarm.wait { rings -> Bool? in
+      guard rings > 0 else { return nil }
+      rings -= 1
+      return true
+    }
   }
 }

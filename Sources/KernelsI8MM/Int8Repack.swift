@@ -1,0 +1,1 @@
+../KernelsNEON/Int8Repack.swift
