@@ -2,8 +2,15 @@
 
 /// The machine as this process sees it.
 package enum Machine {
-  /// Cores this process may run on (its affinity mask on Linux), at least 1.
+  /// Cores whose time this process may use, at least 1: those it may run on (its affinity mask on Linux), fewer where its
+  /// control groups leave less time. Whole ones: a thread that is stopped in the middle of a fork holds up all others.
   package static var cores: Int {
+    let allowed = allowedCores
+    guard let quota = ControlGroup.cores else { return allowed }
+    return max(1, min(allowed, Int(quota.rounded(.down))))
+  }
+
+  private static var allowedCores: Int {
     #if os(Linux)
       // glibc hides sched_getaffinity behind _GNU_SOURCE; /proc shows the same mask in hexadecimal.
       let status = PseudoFile.lines("/proc/self/status")

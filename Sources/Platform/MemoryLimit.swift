@@ -5,39 +5,19 @@ package enum MemoryLimit {
   /// Bytes that the process can hold before the kernel refuses more, or ends it.
   package static var bytes: Int {
     var least = Machine.memoryBytes
-    #if os(Linux)
-      let groups = PseudoFile.lines("/proc/self/cgroup").map(String.init)
-      for path in controlFiles(groups) {
-        if let limit = PseudoFile.lines(path).first.flatMap({ Int($0) }), limit > 0 {
-          least = min(least, limit)
-        }
+    for path in controlFiles(ControlGroup.lines) {
+      if let limit = PseudoFile.lines(path).first.flatMap({ Int($0) }), limit > 0 {
+        least = min(least, limit)
       }
-    #endif
+    }
     return least
   }
 
   /// The files that may hold a limit, those of all enclosing groups: each of them bounds its members together.
-  ///
-  /// - Parameter groups: lines of /proc/self/cgroup, `id:controllers:path`; version 2 has no controllers.
   static func controlFiles(_ groups: [String]) -> [String] {
-    var files: [String] = []
-    for line in groups {
-      let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
-      guard parts.count == 3 else { continue }
-      let isSecond = parts[1].isEmpty
-      guard isSecond || parts[1].split(separator: ",").contains("memory") else { continue }
-      // In a container the path is often that of the host, while the mount shows the container's own group as root.
-      let names = parts[2].split(separator: "/")
-      guard !names.contains("..") else { continue }
-      let roots = isSecond ? ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] : ["/sys/fs/cgroup/memory"]
-      let file = isSecond ? "memory.max" : "memory.limit_in_bytes"
-      for root in roots {
-        for depth in 0...min(names.count, 32) {
-          files.append(([root] + names.prefix(depth).map(String.init) + [file]).joined(separator: "/"))
-        }
-      }
+    ControlGroup.folders(groups, controller: "memory").map { folder in
+      folder.path + (folder.isSecond ? "/memory.max" : "/memory.limit_in_bytes")
     }
-    return files
   }
 
   /// What a person writes: `6G`, `512M`, `1.5GiB`, `70%` of `whole`, or bytes. Units are powers of 1024.

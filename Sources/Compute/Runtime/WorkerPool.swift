@@ -58,37 +58,6 @@ private struct SharedBody: @unchecked Sendable {
   let call: (_ tile: Int, _ worker: Int) -> Void
 }
 
-/// The tiles of a fork that one thread begins with.
-private final class Share: Sendable {
-  /// The next tile, and in the upper half the end: no fork has 2^32 tiles.
-  private let range = Atomic<UInt64>(0)
-  /// Shares are written all the time: no two of them in one cache line.
-  private let padding = (UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0))
-
-  func fill(_ tiles: Range<Int>) {
-    range.store(UInt64(tiles.upperBound) << 32 | UInt64(tiles.lowerBound), ordering: .relaxed)
-  }
-
-  func takeFirst() -> Int? { take { ($0, $0 + 1, $1) } }
-
-  func takeLast() -> Int? { take { ($1 - 1, $0, $1 - 1) } }
-
-  /// - Parameter choose: from the range's bounds, the tile to take and the bounds that are left.
-  @inline(__always)
-  private func take(_ choose: (UInt64, UInt64) -> (tile: UInt64, next: UInt64, end: UInt64)) -> Int? {
-    var current = range.load(ordering: .relaxed)
-    while true {
-      let (next, end) = (current & 0xFFFF_FFFF, current >> 32)
-      guard next < end else { return nil }
-      let taken = choose(next, end)
-      let (exchanged, original) = range.compareExchange(
-        expected: current, desired: taken.end << 32 | taken.next, ordering: .relaxed)
-      if exchanged { return Int(taken.tile) }
-      current = original
-    }
-  }
-}
-
 /// Where a fork is posted, and how its workers find and leave it.
 ///
 /// `@unchecked Sendable`: `body` is written while no worker is inside (`inside` is 0 and `isOpen` false)
@@ -97,7 +66,7 @@ private final class Share: Sendable {
 /// nothing, and nobody is inside when `run` returns.
 private final class Board: @unchecked Sendable {
   private var body: SharedBody?
-  private let shares: [Share]
+  private let shares: TileShares
   private let isOpen = Atomic<Bool>(false)
   private let inside = Atomic<Int>(0)
   /// Counts forks, so that waiting threads see a new one.
@@ -110,13 +79,11 @@ private final class Board: @unchecked Sendable {
   /// How long to look out for the next fork, seconds: longer than the work between two forks of a step.
   private static let watch = 200e-6
 
-  init(shares: Int) { self.shares = (0..<shares).map { _ in Share() } }
+  init(shares: Int) { self.shares = TileShares(count: shares) }
 
   func run(tiles: Int, _ body: SharedBody) {
     self.body = body
-    for (index, share) in shares.enumerated() {
-      share.fill(tiles * index / shares.count..<tiles * (index + 1) / shares.count)
-    }
+    shares.fill(tiles)
     isOpen.store(true, ordering: .sequentiallyConsistent)
     forks.wrappingAdd(1, ordering: .sequentiallyConsistent)
     wakeSleepers()
@@ -151,13 +118,8 @@ private final class Board: @unchecked Sendable {
   }
 
   private func work(_ body: SharedBody, worker: Int) {
-    // Held for all of the fork, not anew for every tile.
-    let own = shares[worker]
-    while let tile = own.takeFirst() { body.call(tile, worker) }
-    for offset in 1..<shares.count {
-      let other = shares[(worker + offset) % shares.count]
-      while let tile = other.takeLast() { body.call(tile, worker) }
-    }
+    var turn = TileShares.Turn(worker: worker)
+    while let tile = shares.take(&turn) { body.call(tile, worker) }
   }
 
   /// The number of the latest fork, once it is not `seen`.

@@ -1,0 +1,69 @@
+// Which thread takes which tile of a fork: neighbouring ones of its own, then the last ones of others.
+
+import Synchronization
+
+/// The tiles of a fork in shares, one for each thread. Threads take tiles as they come, so fast cores take more than slow ones.
+final class TileShares: Sendable {
+  private let shares: [Share]
+
+  init(count: Int) { shares = (0..<count).map { _ in Share() } }
+
+  /// Deals `tiles` out. Nobody takes meanwhile.
+  func fill(_ tiles: Int) {
+    for (index, share) in shares.enumerated() {
+      share.fill(tiles * index / shares.count..<tiles * (index + 1) / shares.count)
+    }
+  }
+
+  /// How far a thread has come in a fork.
+  struct Turn {
+    let worker: Int
+    /// Shares after its own that it has found empty.
+    fileprivate var passed = 0
+
+    init(worker: Int) { self.worker = worker }
+  }
+
+  /// The next tile for a thread: of its own share in the order of memory, then the last of the nearest that has one. Nil when
+  /// all are taken.
+  @inline(__always)
+  func take(_ turn: inout Turn) -> Int? {
+    while turn.passed < shares.count {
+      let share = shares[(turn.worker + turn.passed) % shares.count]
+      if let tile = turn.passed == 0 ? share.takeFirst() : share.takeLast() { return tile }
+      turn.passed += 1
+    }
+    return nil
+  }
+}
+
+/// The tiles of a fork that one thread begins with.
+private final class Share: Sendable {
+  /// The next tile, and in the upper half the end: no fork has 2^32 tiles.
+  private let range = Atomic<UInt64>(0)
+  /// Shares are written all the time: no two of them in one cache line.
+  private let padding = (UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0))
+
+  func fill(_ tiles: Range<Int>) {
+    range.store(UInt64(tiles.upperBound) << 32 | UInt64(tiles.lowerBound), ordering: .relaxed)
+  }
+
+  func takeFirst() -> Int? { take { ($0, $0 + 1, $1) } }
+
+  func takeLast() -> Int? { take { ($1 - 1, $0, $1 - 1) } }
+
+  /// - Parameter choose: from the range's bounds, the tile to take and the bounds that are left.
+  @inline(__always)
+  private func take(_ choose: (UInt64, UInt64) -> (tile: UInt64, next: UInt64, end: UInt64)) -> Int? {
+    var current = range.load(ordering: .relaxed)
+    while true {
+      let (next, end) = (current & 0xFFFF_FFFF, current >> 32)
+      guard next < end else { return nil }
+      let taken = choose(next, end)
+      let (exchanged, original) = range.compareExchange(
+        expected: current, desired: taken.end << 32 | taken.next, ordering: .relaxed)
+      if exchanged { return Int(taken.tile) }
+      current = original
+    }
+  }
+}
