@@ -24,6 +24,7 @@ let optimised: [SwiftSetting] = strict + [.unsafeFlags(["-O"], .when(configurati
 /// package stays at the baseline. Compute picks among them at start, so one binary runs everywhere.
 let kernelModules = [
   (name: "KernelsAVX2", architecture: "x86_64", level: "haswell"),
+  (name: "KernelsAVXVNNI", architecture: "x86_64", level: "haswell+avxvnni"),
   (name: "KernelsAVX512", architecture: "x86_64", level: "cascadelake"),
   (name: "KernelsNEON", architecture: "arm64", level: "armv8-a"),
   (name: "KernelsDotprod", architecture: "arm64", level: "armv8.2-a+dotprod"),
@@ -36,11 +37,16 @@ let builtKernels = kernelModules.filter { $0.architecture == architecture }
 /// Cross-module optimisation would offer the bodies to Compute, which is compiled for the baseline, and variants of
 /// functions without the operands' unused fields would be weak symbols (docs/kernels/layouts.md).
 func kernelSettings(level: String) -> [SwiftSetting] {
-  // The compiler takes the extensions of arm64 from Clang.
-  let cpu = architecture == "x86_64" ? ["-target-cpu", level] : []
+  // The compiler takes extensions from Clang, which knows them as flags on x86-64.
+  let parts = level.split(separator: "+").map(String.init)
+  let flags =
+    architecture == "x86_64"
+    ? ["-target-cpu", parts[0], "-Xcc", "-march=\(parts[0])"]
+      + parts.dropFirst().flatMap { ["-Xcc", "-m\($0)"] }
+    : ["-Xcc", "-march=\(level)"]
   return strict + [
     .unsafeFlags(["-Ounchecked", "-disable-cmo", "-Xllvm", "-sil-disable-pass=function-signature-opts"]),
-    .unsafeFlags(cpu + ["-Xcc", "-march=\(level)"]),
+    .unsafeFlags(flags),
   ]
 }
 
@@ -155,9 +161,21 @@ let moduleTargets: [Target] = modules.map { module in
     linkerSettings: linking(of: module.name))
 }
 
+/// The kernels of AVX-VNNI with other products of bytes, for machines without them.
+let kernelTwins = architecture == "x86_64" ? ["KernelsVNNITwin"] : []
+
+let twinTargets: [Target] = kernelTwins.map { name in
+  .target(
+    name: name, dependencies: ["KernelTypes"], path: "Tests/" + name,
+    swiftSettings: kernelSettings(level: "haswell"))
+}
+
+func twins(of module: String) -> [String] { module == "Compute" ? kernelTwins : [] }
+
 let testTargets: [Target] = modules.map { module in
   .testTarget(
-    name: module.name + "Tests", dependencies: dependencies([module.name, "Support"] + module.imports),
+    name: module.name + "Tests",
+    dependencies: dependencies([module.name, "Support"] + module.imports + twins(of: module.name)),
     swiftSettings: speed(of: module.name))
 }
 
@@ -172,7 +190,7 @@ let package = Package(
     .library(name: "lib_mlx", type: .dynamic, targets: ["CAPI"]),
     .library(name: "lib_mlx-static", type: .static, targets: ["CAPI"]),
   ],
-  targets: kernelTargets + moduleTargets + testTargets + [
+  targets: kernelTargets + moduleTargets + twinTargets + testTargets + [
     .executableTarget(name: "mlxserve", dependencies: ["CLI"], swiftSettings: strict),
     // What `docs/library.md` shows of the product MLXServe.
     .executableTarget(name: "chat-example", dependencies: ["MLXServe"], path: "docs/examples/swift"),

@@ -23,7 +23,7 @@ enum Flags {
       Flag(
         name: "isa", kind: .word(ISA.self), placeholder: "NAME",
         defaultText: "the best of this machine",
-        help: "instruction set: portable; avx2 or avx512; neon, dotprod or i8mm"),
+        help: "instruction set: portable; avx2, avxvnni or avx512; neon, dotprod or i8mm"),
       Flag(
         name: "compute", kind: .word(ComputeMode.self), placeholder: "MODE",
         defaultText: "fast where the CPU has AVX2, or is arm64",
@@ -311,7 +311,7 @@ enum Flags {
       Flag(
         name: "json", kind: .toggle,
         help: "print one JSON object with the answer, why it ended and what it took")
-      ])
+    ])
 
   static let doctor = FlagGroup(
     title: "Kernels",

@@ -401,18 +401,26 @@ private func many(
       let scales = (four(factor, 0), four(factor, 4), four(factor, 8), four(factor, 12))
       let biases = (four(factor, 16), four(factor, 20), four(factor, 24), four(factor, 28))
       @inline(__always)
-      func finish(_ sums: Quad, _ i: Int) {
+      func finish(_ sums: Quad, _ i: Int, isFirst: Bool) {
         let from = row + i * x.rowBytes
         let a = (from + place.a + 4 * j).loadUnaligned(as: Float.self)
         let c = (from + place.c + 4 * j).loadUnaligned(as: Float.self)
         // Bytes of narrow weights were not made signed: they are.
         let all = p.bits == 8 ? flipped(sums, from + place.sums, j) : sums
-        fold(all, scales, biases, a, c, isFirst: j < 16, p.totals + 256 * i + 16 * (j & 15))
+        fold(all, scales, biases, a, c, isFirst: isFirst, p.totals + 256 * i + 16 * (j & 15))
       }
-      finish(products.0, 0)
-      finish(products.1, 1)
-      finish(products.2, 2)
-      finish(products.3, 3)
+      // One branch for all rows.
+      if j < 16 {
+        finish(products.0, 0, isFirst: true)
+        finish(products.1, 1, isFirst: true)
+        finish(products.2, 2, isFirst: true)
+        finish(products.3, 3, isFirst: true)
+      } else {
+        finish(products.0, 0, isFirst: false)
+        finish(products.1, 1, isFirst: false)
+        finish(products.2, 2, isFirst: false)
+        finish(products.3, 3, isFirst: false)
+      }
     }
     for i in 0..<4 { storeSums(p.totals + 256 * i, count, y.base + (r + i) * y.stride) }
     r += 4

@@ -6,6 +6,7 @@ import Testing
 private let systemModules: [String: Set<String>] = [
   "Platform": ["Glibc", "Darwin", "Musl"],
   "KernelsAVX2": ["_Builtin_intrinsics"],
+  "KernelsAVXVNNI": ["_Builtin_intrinsics"],
   "KernelsAVX512": ["_Builtin_intrinsics"],
   "KernelsNEON": ["_Builtin_intrinsics"],
   "KernelsDotprod": ["_Builtin_intrinsics"],

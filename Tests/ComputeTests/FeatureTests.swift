@@ -14,6 +14,9 @@ import Testing
     #expect(CPUFeatures.levels(flags: wide) == [.portable, .avx2, .avx512])
     #expect(CPUFeatures.levels(flags: wide.subtracting(["avx512_vnni"])) == [.portable, .avx2])
     #expect(CPUFeatures.levels(flags: wide.subtracting(["avx2"])) == [.portable])
+    #expect(CPUFeatures.levels(flags: avx2.union(["avx_vnni"])) == [.portable, .avx2, .avxvnni])
+    #expect(CPUFeatures.levels(flags: wide.union(["avx_vnni"])) == [.portable, .avx2, .avxvnni, .avx512])
+    #expect(CPUFeatures.levels(flags: ["avx_vnni"]) == [.portable])
   }
 
   @Test func `the levels of arm64 are read from what Linux tells a process at its start`() {
@@ -23,7 +26,7 @@ import Testing
       }
     }
     func levels(_ capabilities: UInt64, _ more: UInt64) -> [ISA] {
-      let pairs = [(33, 0x7FFF_0000), (16, capabilities), (6, 4096), (26, more), (0, 0)]
+      let pairs: [(UInt64, UInt64)] = [(33, 0x7FFF_0000), (16, capabilities), (6, 4096), (26, more), (0, 0)]
       return CPUFeatures.levels(flags: CPUFeatures.flags(auxiliaryVector: vector(pairs)))
     }
     #expect(levels(0, 0) == [.portable])

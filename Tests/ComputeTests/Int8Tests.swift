@@ -6,6 +6,10 @@ import Testing
 
 @testable import Compute
 
+#if arch(x86_64)
+  import KernelsVNNITwin
+#endif
+
 @Suite struct Int8Tests {
   /// How weights are stored: every width, with groups of every size and scales of every format.
   struct Storage: CustomStringConvertible {
@@ -21,9 +25,18 @@ import Testing
     var description: String { "\(bits) bits, group \(group), \(format)" }
   }
 
-  /// The kernel sets of this machine that have integer kernels.
+  /// The kernel sets of this machine that have integer kernels, and AVX-VNNI's in instructions of AVX2.
   private var integerTables: [(name: String, int8: Int8Kernels)] {
-    tables.compactMap { table in table.kernels.int8.map { (table.name, $0) } }
+    var all = tables.compactMap { table in table.kernels.int8.map { (table.name, $0) } }
+    #if arch(x86_64)
+      if CPUFeatures.available.contains(.avx2), var int8 = KernelTable.avx2.int8 {
+        int8.interleaved = InterleavedKernels(
+          panelBytes: KernelsVNNITwin.int8InterleavedBytes, make: KernelsVNNITwin.interleaveInt8,
+          multiply: KernelsVNNITwin.multiplyInt8Interleaved)
+        all.append(("avxvnni without VNNI", int8))
+      }
+    #endif
+    return all
   }
 
   /// Columns that fill no whole number of 16 blocks or of 64 elements.

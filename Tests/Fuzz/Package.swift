@@ -16,7 +16,10 @@ let sanitizers = ["fuzzer"] + [Context.environment["SANITIZER"] ?? ""].filter { 
 let instrumented = strict + [.unsafeFlags(["-O"] + sanitizers.map { "-sanitize=\($0)" })]
 
 #if arch(x86_64)
-  let kernels = [(name: "KernelsAVX2", cpu: "haswell"), (name: "KernelsAVX512", cpu: "cascadelake")]
+  let kernels = [
+    (name: "KernelsAVX2", cpu: "haswell"), (name: "KernelsAVXVNNI", cpu: "alderlake"),
+    (name: "KernelsAVX512", cpu: "cascadelake"),
+  ]
 #else
   let kernels = [
     (name: "KernelsNEON", cpu: "armv8-a"), (name: "KernelsDotprod", cpu: "armv8.2-a+dotprod"),

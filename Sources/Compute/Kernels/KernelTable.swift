@@ -10,6 +10,7 @@ import KernelTypes
 #if arch(x86_64)
   import KernelsAVX2
   import KernelsAVX512
+  import KernelsAVXVNNI
 #endif
 
 /// The kernels of one instruction set. What they read and write is described where its types are declared (`KernelTypes`).
@@ -135,6 +136,7 @@ extension KernelTable {
     switch isa {
     #if arch(x86_64)
       case .avx2: avx2
+      case .avxvnni: avxvnni
       case .avx512: avx512
     #elseif arch(arm64)
       case .neon: neon
@@ -173,6 +175,14 @@ extension KernelTable {
         int16: .init(
           scores: KernelsAVX2.attentionScoresInt16, accumulate: KernelsAVX2.attentionAccumulateInt16),
         int8: .init(scores: KernelsAVX2.attentionScoresInt8, accumulate: KernelsAVX2.attentionAccumulateInt8))
+      return table
+    }()
+
+    static let avxvnni: KernelTable = {
+      var table = avx2
+      table.int8?.interleaved = InterleavedKernels(
+        panelBytes: KernelsAVXVNNI.int8InterleavedBytes, make: KernelsAVXVNNI.interleaveInt8,
+        multiply: KernelsAVXVNNI.multiplyInt8Interleaved)
       return table
     }()
 

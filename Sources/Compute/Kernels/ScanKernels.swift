@@ -24,7 +24,7 @@ package struct ScanKernels: Sendable {
   package static func table(for isa: ISA) -> ScanKernels {
     switch isa {
     #if arch(x86_64)
-      case .avx2: ScanKernels(scan: KernelsAVX2.scanCodes)
+      case .avx2, .avxvnni: ScanKernels(scan: KernelsAVX2.scanCodes)
       case .avx512: ScanKernels(scan: KernelsAVX512.scanCodes)
     #elseif arch(arm64)
       case .neon: ScanKernels(scan: KernelsNEON.scanCodes)

@@ -13,14 +13,13 @@ package enum CPUFeatures {
 
   /// The levels whose every flag (in the spelling of /proc/cpuinfo) is present.
   static func levels(flags: Set<String>) -> [ISA] {
-    let needs: [[(ISA, Set<String>)]] = [
-      [
-        (.avx2, ["avx2", "fma", "f16c", "bmi2"]),
-        (.avx512, ["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni"]),
-      ],
-      [(.neon, ["asimd"]), (.dotprod, ["asimddp"]), (.i8mm, ["i8mm"])],
+    let avx2: Set = ["avx2", "fma", "f16c", "bmi2"]
+    let needs: [(level: ISA, flags: Set<String>)] = [
+      (.avx2, avx2), (.avxvnni, avx2.union(["avx_vnni"])),
+      (.avx512, avx2.union(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni"])),
+      (.neon, ["asimd"]), (.dotprod, ["asimd", "asimddp"]), (.i8mm, ["asimd", "asimddp", "i8mm"]),
     ]
-    return [.portable] + needs.flatMap { levels in levels.prefix { flags.isSuperset(of: $0.1) }.map(\.0) }
+    return [.portable] + needs.filter { flags.isSuperset(of: $0.flags) }.map(\.level)
   }
 
   #if arch(x86_64)

@@ -1,11 +1,13 @@
 // The instruction-set levels that have kernels.
 
-/// The instruction-set levels with kernels of their own: those of an architecture lowest first.
+/// The instruction-set levels with kernels of their own: those of an architecture slowest first.
 package enum ISA: String, Sendable, CaseIterable, Comparable {
   /// Swift SIMD types at the compiler's baseline: SSE2 on x86-64, NEON on arm64.
   case portable
   /// AVX2, FMA, F16C.
   case avx2
+  /// AVX2 and the byte products of AVX-512 VNNI in 256 bits: AVX-VNNI.
+  case avxvnni
   /// AVX-512 F, BW, DQ, VL and VNNI.
   case avx512
   /// Every arm64: NEON with fused multiply-adds.
@@ -15,17 +17,18 @@ package enum ISA: String, Sendable, CaseIterable, Comparable {
   /// The matrix products of ARMv8.6: SMMLA.
   case i8mm
 
-  /// In the order of the cases: a machine with a level has all of its architecture below it.
+  /// In the order of the cases. A machine with a level has those below it, but for AVX-VNNI: many with AVX-512 lack it.
   package static func < (a: ISA, b: ISA) -> Bool { a.rank < b.rank }
 
   private var rank: Int {
     switch self {
     case .portable: 0
     case .avx2: 1
-    case .avx512: 2
-    case .neon: 3
-    case .dotprod: 4
-    case .i8mm: 5
+    case .avxvnni: 2
+    case .avx512: 3
+    case .neon: 4
+    case .dotprod: 5
+    case .i8mm: 6
     }
   }
 }

@@ -1,0 +1,404 @@
+// Products of int8 activations with panels (Int8Panel), for any number of rows of x.
+//
+// Lanes belong to outputs, so none are summed. For slot s = j mod 16 of block j the sums of sixteen outputs stand side
+// by side in memory; after the last block the slots are added in the tree of KernelsAVX2's Int8Multiply.
+
+package import KernelTypes
+import _Builtin_intrinsics.intel
+
+/// Sums of outputs 0-7 and 8-15.
+private typealias Halves = (__m256i, __m256i)
+/// A panel's weights as nibbles or bytes, block after block, and what is `gap` bytes long before each group's first.
+typealias Pass = (
+  weights: UnsafeRawPointer, isNibbles: Bool, gap: Int, isShared: Bool, columns: Int, block: Int,
+  factors: UnsafeMutablePointer<Float>, totals: UnsafeMutablePointer<Float>
+)
+
+/// As KernelsAVX2's `multiplyInt8`, to the bit, for kept panels. Scalar twin: `Reference.multiplyInt8`.
+///
+/// - Parameter scratch: as many bytes as KernelsAVX2's `int8PanelBytes`: weights as bytes, scales and biases as floats, and
+///   the sums of four rows.
+package func multiplyInt8Interleaved(
+  _ weights: PanelRows, _ x: Int8Activations, into y: Output, scratch: UnsafeMutableRawPointer
+) {
+  let (shape, panelBytes) = (weights.shape, int8InterleavedBytes(weights.shape))
+  let floats = (scratch + 16 * ((shape.columns + 63) & ~63)).assumingMemoryBound(to: Float.self)
+  let totals = floats + 32 * (shape.columns / blockSize(shape.groupSize))
+  var (panel, output) = (weights.base, y)
+  for o in stride(from: 0, to: weights.count, by: Panel.width) {
+    let count = min(Panel.width, weights.count - o)
+    if x.count >= Panel.worthwhileRows {
+      manyRows(unpacked(panel, shape, scratch, floats, totals), x, count, output)
+    } else {
+      for r in 0..<x.count {
+        oneRow(panel, shape, x.base + r * x.rowBytes, totals)
+        storeSums(totals, count, output.base + r * output.stride)
+      }
+    }
+    panel += panelBytes
+    output.base += Panel.width
+  }
+}
+
+@inline(__always)
+private func load(_ base: UnsafePointer<Float>) -> __m256 { _mm256_loadu_ps(base) }
+
+/// Slots 0 ... 15 of sixteen outputs, added up and stored for the first `count`.
+@inline(__always)
+private func storeSums(_ totals: UnsafeMutablePointer<Float>, _ count: Int, _ y: UnsafeMutablePointer<Float>)
+{
+  for half in 0..<2 {
+    @inline(__always)
+    func pair(_ s: Int) -> __m256 {
+      load(totals + 16 * s + 8 * half) + load(totals + 16 * (s + 8) + 8 * half)
+    }
+    @inline(__always)
+    func four(_ s: Int) -> __m256 { pair(s) + pair(s + 4) }
+    let all = (four(0) + four(2)) + (four(1) + four(3))
+    let left = Int32(truncatingIfNeeded: count - 8 * half)
+    let mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(left), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0))
+    _mm256_maskstore_ps(y + 8 * half, mask, all)
+  }
+}
+
+@inline(__always)
+private func clearSlots(from blocks: Int, _ totals: UnsafeMutablePointer<Float>) {
+  for slot in min(blocks, 16)..<16 {
+    _mm256_storeu_ps(totals + 16 * slot, _mm256_setzero_ps())
+    _mm256_storeu_ps(totals + 16 * slot + 8, _mm256_setzero_ps())
+  }
+}
+
+/// Adds block `j` of eight outputs to its slot; slots without a block are zeroed beforehand.
+@inline(__always)
+private func fold(
+  _ products: __m256i, _ scales: __m256, _ biases: __m256, _ a: UnsafeRawPointer, _ c: UnsafeRawPointer,
+  isFirst: Bool, _ total: UnsafeMutablePointer<Float>
+) {
+  let factor = _mm256_mul_ps(_mm256_set1_ps(a.loadUnaligned(as: Float.self)), scales)
+  let before = isFirst ? _mm256_setzero_ps() : load(total)
+  let sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(products), factor, before)
+  _mm256_storeu_ps(total, _mm256_fmadd_ps(biases, _mm256_set1_ps(c.loadUnaligned(as: Float.self)), sum))
+}
+
+/// Eight scales or biases.
+@inline(__always)
+private func factors(_ base: UnsafeRawPointer, _ format: FloatFormat) -> __m256 {
+  switch format {
+  case .f32: return _mm256_loadu_ps(base.assumingMemoryBound(to: Float.self))
+  case .f16: return _mm256_cvtph_ps(_mm_loadu_si128(base.assumingMemoryBound(to: __m128i.self)))
+  case .bf16:
+    let words = _mm256_cvtepu16_epi32(_mm_loadu_si128(base.assumingMemoryBound(to: __m128i.self)))
+    return _mm256_castsi256_ps(_mm256_slli_epi32(words, 16))
+  }
+}
+
+@inline(__always)
+private func broadcast(_ x: UnsafeRawPointer) -> __m256i {
+  _mm256_set1_epi32(x.loadUnaligned(as: Int32.self))
+}
+
+@inline(__always)
+private func lowNibbles(_ bytes: __m256i) -> __m256i { _mm256_and_si256(bytes, _mm256_set1_epi8(15)) }
+
+@inline(__always)
+private func highNibbles(_ bytes: __m256i) -> __m256i {
+  _mm256_and_si256(_mm256_srli_epi16(bytes, 4), _mm256_set1_epi8(15))
+}
+
+// MARK: One row of x
+
+@inline(__always)
+private func oneRow(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer,
+  _ totals: UnsafeMutablePointer<Float>
+) {
+  switch (shape.bits, blockSize(shape.groupSize)) {
+  case (2, 64): row2x64(panel, shape, x, totals)
+  case (2, _): row2x32(panel, shape, x, totals)
+  case (3, 64): row3x64(panel, shape, x, totals)
+  case (3, _): row3x32(panel, shape, x, totals)
+  case (4, 64): row4x64(panel, shape, x, totals)
+  case (4, _): row4x32(panel, shape, x, totals)
+  case (5, 64): row5x64(panel, shape, x, totals)
+  case (5, _): row5x32(panel, shape, x, totals)
+  case (6, 64): row6x64(panel, shape, x, totals)
+  case (6, _): row6x32(panel, shape, x, totals)
+  case (_, 64): row8x64(panel, shape, x, totals)
+  default: row8x32(panel, shape, x, totals)
+  }
+}
+
+// A function for each shape: inlined together they exceed what the compiler inlines.
+
+@inline(never)
+func row2x64(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
+) { panelRow(panel, shape, x, totals, low: 2, high: 0, block: 64) }
+
+@inline(never)
+func row2x32(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
+) { panelRow(panel, shape, x, totals, low: 2, high: 0, block: 32) }
+
+@inline(never)
+func row3x64(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
+) { panelRow(panel, shape, x, totals, low: 2, high: 1, block: 64) }
+
+@inline(never)
+func row3x32(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
+) { panelRow(panel, shape, x, totals, low: 2, high: 1, block: 32) }
+
+@inline(never)
+func row4x64(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
+) { panelRow(panel, shape, x, totals, low: 4, high: 0, block: 64) }
+
+@inline(never)
+func row4x32(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
+) { panelRow(panel, shape, x, totals, low: 4, high: 0, block: 32) }
+
+@inline(never)
+func row5x64(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
+) { panelRow(panel, shape, x, totals, low: 4, high: 1, block: 64) }
+
+@inline(never)
+func row5x32(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
+) { panelRow(panel, shape, x, totals, low: 4, high: 1, block: 32) }
+
+@inline(never)
+func row6x64(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
+) { panelRow(panel, shape, x, totals, low: 4, high: 2, block: 64) }
+
+@inline(never)
+func row6x32(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
+) { panelRow(panel, shape, x, totals, low: 4, high: 2, block: 32) }
+
+@inline(never)
+func row8x64(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
+) { panelRow(panel, shape, x, totals, low: 8, high: 0, block: 64) }
+
+@inline(never)
+func row8x32(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
+) { panelRow(panel, shape, x, totals, low: 8, high: 0, block: 32) }
+
+/// - Parameters:
+///   - low: bits of the first plane.
+///   - high: bits of the second, or 0.
+@inline(__always)
+private func panelRow(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer,
+  _ totals: UnsafeMutablePointer<Float>, low: Int, high: Int, block: Int
+) {
+  let (blocks, place, format) = (shape.columns / block, places(shape.columns, block), shape.scaleFormat)
+  clearSlots(from: blocks, totals)
+  var at = panel
+  let (part, zero) = (factorBytes(format) / 2, _mm256_setzero_ps())
+  var (scales, biases) = ((zero, zero), (zero, zero))
+  for j in 0..<blocks {
+    if shape.groupSize == block || j & 1 == 0 {
+      scales = (factors(at, format), factors(at + part, format))
+      biases = (factors(at + 2 * part, format), factors(at + 3 * part, format))
+      at += 4 * part
+    }
+    let values = x + j * block
+    var products = planeSums(at, values, low, block)
+    if high > 0 {
+      let upper = planeSums(at + blockBytes(block, low), values, high, block)
+      products = (
+        _mm256_add_epi32(products.0, left(upper.0, low)), _mm256_add_epi32(products.1, left(upper.1, low))
+      )
+    }
+    at += blockBytes(block, low + high)
+    let (a, c, total) = (x + place.a + 4 * j, x + place.c + 4 * j, totals + 16 * (j & 15))
+    fold(products.0, scales.0, biases.0, a, c, isFirst: j < 16, total)
+    fold(products.1, scales.1, biases.1, a, c, isFirst: j < 16, total + 8)
+  }
+}
+
+/// The products of a plane of `width` bits with a block of x.
+@inline(__always)
+private func planeSums(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ width: Int, _ block: Int) -> Halves {
+  let zero = _mm256_setzero_si256()
+  // Two chains for each half.
+  var (s, t, u, v) = (zero, zero, zero, zero)
+  switch width {
+  case 4:
+    for i in 0..<block / 8 {
+      let (first, second) = (loadBytes(w + 64 * i), loadBytes(w + 64 * i + 32))
+      let (low, high) = (broadcast(x + 4 * i), broadcast(x + block / 2 + 4 * i))
+      s = dot(s, lowNibbles(first), low)
+      t = dot(t, lowNibbles(second), low)
+      u = dot(u, highNibbles(first), high)
+      v = dot(v, highNibbles(second), high)
+    }
+  case 8:
+    for i in 0..<block / 8 {
+      let (low, high) = (broadcast(x + 8 * i), broadcast(x + 8 * i + 4))
+      s = dot(s, loadBytes(w + 128 * i), low)
+      t = dot(t, loadBytes(w + 128 * i + 32), low)
+      u = dot(u, loadBytes(w + 128 * i + 64), high)
+      v = dot(v, loadBytes(w + 128 * i + 96), high)
+    }
+  default:
+    for i in 0..<block / 8 {
+      let (low, high) = (broadcast(x + 8 * i), broadcast(x + 8 * i + 4))
+      s = dot(s, field(w, width, block, 2 * i, 0), low)
+      t = dot(t, field(w, width, block, 2 * i, 1), low)
+      u = dot(u, field(w, width, block, 2 * i + 1, 0), high)
+      v = dot(v, field(w, width, block, 2 * i + 1, 1), high)
+    }
+  }
+  return (_mm256_add_epi32(s, u), _mm256_add_epi32(t, v))
+}
+
+// MARK: Many rows of x
+
+/// A panel for many rows: scales and biases as floats, and narrow weights as bytes, in scratch.
+@inline(never)
+func unpacked(
+  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ scratch: UnsafeMutableRawPointer,
+  _ floats: UnsafeMutablePointer<Float>, _ totals: UnsafeMutablePointer<Float>
+) -> Pass {
+  let (block, part) = (blockSize(shape.groupSize), factorBytes(shape.scaleFormat) / 2)
+  let isWhole = shape.bits == 4 || shape.bits == 8
+  var (at, target, out) = (panel, floats, scratch)
+  for _ in 0..<shape.columns / shape.groupSize {
+    for _ in 0..<shape.groupSize / block {
+      for i in 0..<4 { _mm256_storeu_ps(target + 8 * i, factors(at + part * i, shape.scaleFormat)) }
+      target += 32
+    }
+    at += 4 * part
+    for _ in 0..<shape.groupSize / block {
+      switch shape.bits {
+      case 2: unpackPlanes(at, block, low: 2, high: 0, out)
+      case 3: unpackPlanes(at, block, low: 2, high: 1, out)
+      case 5: unpackPlanes(at, block, low: 4, high: 1, out)
+      case 6: unpackPlanes(at, block, low: 4, high: 2, out)
+      default: break
+      }
+      out += blockBytes(block, 8)
+      at += blockBytes(block, shape.bits)
+    }
+  }
+  return (
+    weights: isWhole ? panel + 4 * part : UnsafeRawPointer(scratch), isNibbles: shape.bits == 4,
+    gap: isWhole ? 4 * part : 0, isShared: shape.groupSize > block, columns: shape.columns, block: block,
+    factors: floats, totals: totals
+  )
+}
+
+/// At least four rows of x by the first `count` outputs of a panel.
+@inline(__always)
+private func manyRows(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
+  switch (p.isNibbles, p.block) {
+  case (true, 64): many4x64(p, x, count, y)
+  case (true, _): many4x32(p, x, count, y)
+  case (false, 64): many8x64(p, x, count, y)
+  default: many8x32(p, x, count, y)
+  }
+}
+
+@inline(never)
+func many4x64(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
+  many(p, x, count, y, isNibbles: true, block: 64)
+}
+
+@inline(never)
+func many4x32(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
+  many(p, x, count, y, isNibbles: true, block: 32)
+}
+
+@inline(never)
+func many8x64(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
+  many(p, x, count, y, isNibbles: false, block: 64)
+}
+
+@inline(never)
+func many8x32(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
+  many(p, x, count, y, isNibbles: false, block: 32)
+}
+
+@inline(__always)
+private func many(
+  _ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output, isNibbles: Bool, block: Int
+) {
+  let (blocks, place) = (p.columns / block, places(p.columns, block))
+  for i in 0..<4 { clearSlots(from: blocks, p.totals + 256 * i) }
+  var r = 0
+  while r < x.count {
+    // The last four rows may overlap those before them.
+    r = min(r, x.count - 4)
+    let row = x.base + r * x.rowBytes
+    var w = p.weights
+    for j in 0..<blocks {
+      if j > 0, !p.isShared || j & 1 == 0 { w += p.gap }
+      let s = fourRows(w, row + j * block, x.rowBytes, block: block, isNibbles: isNibbles)
+      w += blockBytes(block, isNibbles ? 4 : 8)
+      let factor = p.factors + 32 * j
+      let (scales, biases) = ((load(factor), load(factor + 8)), (load(factor + 16), load(factor + 24)))
+      @inline(__always)
+      func finish(_ sums: Halves, _ i: Int, isFirst: Bool) {
+        let (a, c) = (row + i * x.rowBytes + place.a + 4 * j, row + i * x.rowBytes + place.c + 4 * j)
+        let total = p.totals + 256 * i + 16 * (j & 15)
+        fold(sums.0, scales.0, biases.0, a, c, isFirst: isFirst, total)
+        fold(sums.1, scales.1, biases.1, a, c, isFirst: isFirst, total + 8)
+      }
+      // One branch for all rows.
+      if j < 16 {
+        finish(s.0, 0, isFirst: true)
+        finish(s.1, 1, isFirst: true)
+        finish(s.2, 2, isFirst: true)
+        finish(s.3, 3, isFirst: true)
+      } else {
+        finish(s.0, 0, isFirst: false)
+        finish(s.1, 1, isFirst: false)
+        finish(s.2, 2, isFirst: false)
+        finish(s.3, 3, isFirst: false)
+      }
+    }
+    for i in 0..<4 { storeSums(p.totals + 256 * i, count, y.base + (r + i) * y.stride) }
+    r += 4
+  }
+}
+
+/// The sums of sixteen outputs for four rows of x.
+@inline(__always)
+private func fourRows(
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ stride: Int, block: Int, isNibbles: Bool
+) -> (Halves, Halves, Halves, Halves) {
+  let none: Halves = (_mm256_setzero_si256(), _mm256_setzero_si256())
+  var (s0, s1, s2, s3) = (none, none, none, none)
+  @inline(__always)
+  func add(_ weights: Halves, _ x: UnsafeRawPointer) {
+    @inline(__always)
+    func add(_ s: inout Halves, _ i: Int) {
+      let values = broadcast(x + i * stride)
+      s = (dot(s.0, weights.0, values), dot(s.1, weights.1, values))
+    }
+    add(&s0, 0)
+    add(&s1, 1)
+    add(&s2, 2)
+    add(&s3, 3)
+  }
+  // Low nibbles meet the first half of a block of x, high ones the second.
+  for i in 0..<block / (isNibbles ? 8 : 4) {
+    let weights = (loadBytes(w + 64 * i), loadBytes(w + 64 * i + 32))
+    if isNibbles {
+      add((lowNibbles(weights.0), lowNibbles(weights.1)), x + 4 * i)
+      add((highNibbles(weights.0), highNibbles(weights.1)), x + block / 2 + 4 * i)
+    } else {
+      add(weights, x + 4 * i)
+    }
+  }
+  return (s0, s1, s2, s3)
+}

@@ -1,0 +1,187 @@
+// Weights kept as panels of sixteen outputs, in the order of KernelsAVX512's Int8Interleaved, in halves of eight outputs.
+//
+//   panel, for each group:      [ scales of outputs 0-15 | biases of outputs 0-15 ]   as in the checkpoint
+//     for each block of it:     [ plane ] or [ plane | plane ]
+//
+// In order of the activations, the weights of a block are block / 4 pieces of 64 bytes, four of each output. A plane of b
+// bits packs them into n = block / 4 · b / 8 pieces: bits b·k ..< b·k + b of the bytes of piece i are those of piece
+// i + n·k. Widths are one plane of 2, 4 or 8 bits, or a plane of the low bits and one of the rest.
+
+package import KernelTypes
+import _Builtin_intrinsics.intel
+
+@inline(__always)
+func loadBytes(_ base: UnsafeRawPointer) -> __m256i {
+  _mm256_loadu_si256(base.assumingMemoryBound(to: __m256i.self))
+}
+
+@inline(__always)
+func storeBytes(_ value: __m256i, _ base: UnsafeMutableRawPointer) {
+  _mm256_storeu_si256(base.assumingMemoryBound(to: __m256i.self), value)
+}
+
+/// Elements with one scale, beside weights in groups of `group`.
+@inline(__always)
+func blockSize(_ group: Int) -> Int { min(group, Int8Block.limit) }
+
+/// Bytes after a row of activations' start where it has its scales, and its sums times these (KernelsAVX2's Int8Rows).
+@inline(__always)
+func places(_ columns: Int, _ block: Int) -> (a: Int, c: Int) {
+  let a = (columns + 63) & ~63
+  return (a, a + 4 * ((columns / block + 15) & ~15))
+}
+
+/// Bytes of the scales of a panel's group, and as many of its biases.
+@inline(__always)
+func factorBytes(_ format: FloatFormat) -> Int { Panel.width * format.bytes }
+
+/// Bytes of a panel's block without scales.
+@inline(__always)
+func blockBytes(_ block: Int, _ bits: Int) -> Int { 2 * block * bits }
+
+/// Bytes of a panel of sixteen outputs.
+package func int8InterleavedBytes(_ shape: PanelShape) -> Int {
+  shape.columns / shape.groupSize
+    * (2 * factorBytes(shape.scaleFormat) + blockBytes(shape.groupSize, shape.bits))
+}
+
+/// Writes the panel of at most sixteen rows; outputs that are not there repeat the last. Panels have no scalar twin:
+/// `Reference.multiplyInt8` is that of their products.
+///
+/// - Parameters:
+///   - weights: rows of nibbles where the panel has up to 4 bits, else of bytes.
+///   - bits: the panel's.
+///   - scratch: as many bytes as KernelsAVX2's `int8PanelBytes`.
+package func interleaveInt8(
+  _ weights: QuantizedRows, _ bits: Int, into out: UnsafeMutableRawPointer, scratch: UnsafeMutableRawPointer
+) {
+  let (groups, whole) = (weights.groups, bits <= 4 ? 4 : 8)
+  interleave(weights, into: scratch)
+  let block = blockSize(groups.size)
+  var (source, target) = (UnsafeRawPointer(scratch), out)
+  for group in 0..<weights.columns / groups.size {
+    copyFactors(groups.scales, of: group, weights, into: target)
+    copyFactors(groups.biases, of: group, weights, into: target + factorBytes(groups.format))
+    target += 2 * factorBytes(groups.format)
+    for _ in 0..<groups.size / block {
+      switch bits {
+      case 2: writePlanes(source, block, low: 2, high: 0, target)
+      case 3: writePlanes(source, block, low: 2, high: 1, target)
+      case 5: writePlanes(source, block, low: 4, high: 1, target)
+      case 6: writePlanes(source, block, low: 4, high: 2, target)
+      default: target.copyMemory(from: source, byteCount: blockBytes(block, bits))
+      }
+      source += blockBytes(block, whole)
+      target += blockBytes(block, bits)
+    }
+  }
+}
+
+/// Scales or biases of a group of the sixteen outputs, as they are.
+@inline(__always)
+private func copyFactors(
+  _ base: UnsafeRawPointer, of group: Int, _ weights: QuantizedRows, into out: UnsafeMutableRawPointer
+) {
+  for o in 0..<Panel.width {
+    let row = base + min(o, weights.count - 1) * weights.groups.rowBytes
+    switch weights.groups.format {
+    case .f32:
+      (out + 4 * o).storeBytes(of: (row + 4 * group).loadUnaligned(as: UInt32.self), as: UInt32.self)
+    case .f16, .bf16:
+      (out + 2 * o).storeBytes(of: (row + 2 * group).loadUnaligned(as: UInt16.self), as: UInt16.self)
+    }
+  }
+}
+
+/// Rows of nibbles or bytes side by side, four bytes of each after the other: 64 bytes for all outputs.
+@inline(never)
+func interleave(_ weights: QuantizedRows, into out: UnsafeMutableRawPointer) {
+  let last = weights.count - 1
+  for unit in 0..<weights.rowBytes / 16 {
+    for half in 0..<2 {
+      @inline(__always)
+      func sixteen(_ i: Int) -> __m128i {
+        let row = weights.packed + min(8 * half + i, last) * weights.rowBytes + 16 * unit
+        return _mm_loadu_si128(row.assumingMemoryBound(to: __m128i.self))
+      }
+      // Rows i and i + 4 side by side: nothing changes its half.
+      @inline(__always)
+      func pair(_ i: Int) -> __m256i { __m256i(lowHalf: sixteen(i), highHalf: sixteen(i + 4)) }
+      let (r0, r1, r2, r3) = (pair(0), pair(1), pair(2), pair(3))
+      let (a0, a1) = (_mm256_unpacklo_epi32(r0, r1), _mm256_unpackhi_epi32(r0, r1))
+      let (a2, a3) = (_mm256_unpacklo_epi32(r2, r3), _mm256_unpackhi_epi32(r2, r3))
+      let target = out + 256 * unit + 32 * half
+      storeBytes(_mm256_unpacklo_epi64(a0, a2), target)
+      storeBytes(_mm256_unpackhi_epi64(a0, a2), target + 64)
+      storeBytes(_mm256_unpacklo_epi64(a1, a3), target + 128)
+      storeBytes(_mm256_unpackhi_epi64(a1, a3), target + 192)
+    }
+  }
+}
+
+// MARK: Planes
+
+@inline(__always)
+private func mask(_ width: Int) -> __m256i {
+  _mm256_set1_epi32(Int32(truncatingIfNeeded: 0x0101_0101 * (1 << width - 1)))
+}
+
+@inline(__always)
+private func right(_ words: __m256i, _ bits: Int) -> __m256i {
+  _mm256_srl_epi32(words, _mm_cvtsi64_si128(Int64(bits)))
+}
+
+@inline(__always)
+func left(_ words: __m256i, _ bits: Int) -> __m256i {
+  _mm256_sll_epi32(words, _mm_cvtsi64_si128(Int64(bits)))
+}
+
+/// What half of piece `i` of a block's bytes has in a plane.
+@inline(__always)
+func field(_ plane: UnsafeRawPointer, _ width: Int, _ block: Int, _ i: Int, _ half: Int) -> __m256i {
+  let pieces = block * width / 32
+  let words = loadBytes(plane + 64 * (i % pieces) + 32 * half)
+  return _mm256_and_si256(right(words, width * (i / pieces)), mask(width))
+}
+
+/// - Parameter source: the pieces of a block, of nibbles if both planes have at most 4 bits together.
+@inline(never)
+func writePlanes(
+  _ source: UnsafeRawPointer, _ block: Int, low: Int, high: Int, _ out: UnsafeMutableRawPointer
+) {
+  let whole = low + high <= 4 ? 4 : 8
+  @inline(__always)
+  func write(_ width: Int, _ shift: Int, _ target: UnsafeMutableRawPointer) {
+    let pieces = block * width / 32
+    for i in 0..<pieces {
+      for half in 0..<2 {
+        var words = _mm256_setzero_si256()
+        for k in 0..<8 / width {
+          let bytes = field(source, whole, block, i + pieces * k, half)
+          let part = _mm256_and_si256(right(bytes, shift), mask(width))
+          words = _mm256_or_si256(words, left(part, width * k))
+        }
+        storeBytes(words, target + 64 * i + 32 * half)
+      }
+    }
+  }
+  write(low, 0, out)
+  if high > 0 { write(high, low, out + blockBytes(block, low)) }
+}
+
+/// A block of narrow planes as bytes.
+@inline(never)
+func unpackPlanes(
+  _ source: UnsafeRawPointer, _ block: Int, low: Int, high: Int, _ out: UnsafeMutableRawPointer
+) {
+  for i in 0..<block / 4 {
+    for half in 0..<2 {
+      var bytes = field(source, low, block, i, half)
+      if high > 0 {
+        let upper = field(source + blockBytes(block, low), high, block, i, half)
+        bytes = _mm256_or_si256(bytes, left(upper, low))
+      }
+      storeBytes(bytes, out + 64 * i + 32 * half)
+    }
+  }
+}

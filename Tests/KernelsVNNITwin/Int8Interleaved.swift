@@ -1,0 +1,1 @@
+../../Sources/KernelsAVXVNNI/Int8Interleaved.swift
