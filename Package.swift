@@ -94,8 +94,8 @@ let modules: [(name: String, imports: [String])] = [
   (
     "MLXServe",
     [
-      "Server", "Pipeline", "Inference", "Chat", "Checkpoint", "Compute", "Decoding", "Models", "OpenAI",
-      "Sampling", "Tokenizers", "Media", "HTTP", "JSON", "Platform",
+      "Server", "Search", "Vectors", "Pipeline", "Inference", "Chat", "Checkpoint", "Compute", "Decoding",
+      "Models", "OpenAI", "Sampling", "Tokenizers", "Media", "HTTP", "JSON", "Platform",
     ]
   ),
   ("CAPI", ["MLXServe", "JSON", "Platform"]),
@@ -193,7 +193,8 @@ let package = Package(
   targets: kernelTargets + moduleTargets + twinTargets + testTargets + [
     .executableTarget(name: "mlxserve", dependencies: ["CLI"], swiftSettings: strict),
     // What `docs/library.md` shows of the product MLXServe.
-    .executableTarget(name: "chat-example", dependencies: ["MLXServe"], path: "docs/examples/swift"),
+    .executableTarget(name: "chat-example", dependencies: ["MLXServe"], path: "docs/examples/swift/chat"),
+    .executableTarget(name: "notes-example", dependencies: ["MLXServe"], path: "docs/examples/swift/notes"),
     // `make differential`: answers random cases, which a script compares with what others make of them.
     .executableTarget(
       name: "differential",

@@ -127,8 +127,7 @@ struct SearchedFolder {
     guard let writable else { return }
     var rules = FolderIndex.Rules()
     rules.includesIgnored = flags.isSet("all-files")
-    let room = encoder.room
-    rules.split = SplitRules(tokens: min(200, max(32, room)), overlap: 0)
+    rules.split = .notes(room: encoder.room)
     var bar = ProgressBar()
     let begin = Instant.now
     defer { bar.clear() }

@@ -5,7 +5,9 @@ import JSON
 import Pipeline
 import Platform
 import Sampling
+import Search
 import Tokenizers
+import Vectors
 
 extension Answer {
   /// An answer that a thread makes.
@@ -29,6 +31,26 @@ extension Answer {
 func onThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
   try await withCheckedThrowingContinuation { continuation in
     onThread(body) { continuation.resume(with: $0) }
+  }
+}
+
+/// The same for a `body` that asks now and then whether the task is cancelled, and throws then what becomes
+/// `CancellationError`.
+func onThread<Value: Sendable>(
+  _ body: @escaping @Sendable (_ isCancelled: () -> Bool) throws -> Value
+) async throws -> Value {
+  try Task.checkCancellation()
+  let isCancelled = Monitor(false)
+  return try await withTaskCancellationHandler {
+    try await onThread {
+      do {
+        return try body { isCancelled.withLock { $0 } }
+      } catch {
+        throw isCancelled.withLock { $0 } ? CancellationError() : MLXServeError(answering: error)
+      }
+    }
+  } onCancel: {
+    isCancelled.update { $0 = true }
   }
 }
 
@@ -172,6 +194,8 @@ extension MLXServeError {
     case let error as InferenceError: self.init(Self.answerCode(of: error), "\(error)")
     case PipelineError.engine(let error): self.init(Self.answerCode(of: error), "\(error)")
     case PipelineError.noTemplate, PipelineError.noTools: self.init(.modelUnsupported, "\(error)")
+    case EmbeddingError.engine(let error): self.init(Self.answerCode(of: error), "\(error)")
+    case SearchError.index, is IndexError, is PlatformError: self.init(.failed, "\(error)")
     default: self.init(.invalidArgument, "\(error)")
     }
   }
@@ -179,6 +203,7 @@ extension MLXServeError {
   private static func answerCode(of error: InferenceError) -> Code {
     switch error {
     case .emptyPrompt, .promptTooLong, .tokenOutOfRange, .unusableMedia: .invalidArgument
+    case .cannotGenerate: .modelUnsupported
     case .queueFull, .draining: .busy
     case .outOfMemory: .outOfMemory
     default: .failed

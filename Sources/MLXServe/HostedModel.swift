@@ -90,10 +90,10 @@ package final class HostedModel: Sendable {
   private func leave() { state.update { $0.requests -= 1 } }
 
   /// Keeps the model for as long as `body` runs, or a moment less when it is closed meanwhile.
-  func working(_ body: () throws -> Void) throws {
+  func working<Value>(_ body: () throws -> Value) throws -> Value {
     try enter()
     defer { leave() }
-    try body()
+    return try body()
   }
 
   // MARK: Requests without a socket

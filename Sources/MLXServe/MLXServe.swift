@@ -129,6 +129,25 @@ public final class Model: Sendable {
     try Chat(hosted, system: system, options)
   }
 
+  /// Vectors of texts, in their order. Each has the length 1, so that a sum of products says how alike two texts are.
+  ///
+  /// - Throws: for a model that generates text (`modelUnsupported`), for a text with more tokens than `contextLength`
+  ///   (`invalidArgument`), and `CancellationError` when the task is cancelled.
+  public func embed(_ texts: [String], as use: TextUse = .plain) async throws -> [[Float]] {
+    try await onThread { [hosted] isCancelled in
+      try hosted.embed(texts, as: use, isUnwanted: isCancelled)
+    }
+  }
+
+  /// A folder of notes that this model searches.
+  ///
+  /// - Parameter index: another folder, for what is known of the notes; it is made where there is none. One program at
+  ///   a time may use it.
+  /// - Throws: for a model that generates text (`modelUnsupported`), and for folders that cannot be used.
+  public func notes(in folder: String, index: String) throws(MLXServeError) -> Notes {
+    Notes(hosted: try HostedNotes(hosted, folder: folder, index: index))
+  }
+
   /// Serves the model over HTTP, with all routes of `mlxserve serve`, until the server is stopped or unreferenced.
   public func serve(_ options: ServerOptions = ServerOptions()) throws(MLXServeError) -> ModelServer {
     ModelServer(hosted: try HostedServer(hosted, options))
@@ -221,4 +240,54 @@ public final class Chat: Sendable {
   public func send(_ text: String) -> Answer {
     Answer(hosted) { [turns] in try turns.send(text, $0) }
   }
+}
+
+/// What a text is for: some models want other words in front of questions than of what is found by them.
+public enum TextUse: Sendable {
+  /// What the model is used with where nothing is said.
+  case plain
+  case question
+  case passage
+}
+
+/// A folder that is searched by meaning and by words. It can be used from any thread and task.
+public final class Notes: Sendable {
+  private let hosted: HostedNotes
+
+  init(hosted: HostedNotes) { self.hosted = hosted }
+
+  /// Reads what is new in the folder or was changed since the last time: text, Markdown, HTML, JSON, tables and source
+  /// code. What was read stays known when the task is cancelled.
+  @discardableResult
+  public func update() async throws -> NotesUpdate {
+    try await onThread { [hosted] isCancelled in try hosted.update(isUnwanted: isCancelled) }
+  }
+
+  /// The passages that answer a question, best first.
+  public func search(_ question: String, limit: Int = 5) async throws -> [Note] {
+    try await onThread { [hosted] isCancelled in
+      try hosted.search(question, limit: limit, isUnwanted: isCancelled)
+    }
+  }
+}
+
+/// What an update of notes has done.
+public struct NotesUpdate: Sendable {
+  /// Files that were read, and files that are gone.
+  public let read, removed: Int
+  /// Files that are not searched, and why.
+  public let skipped: [(path: String, reason: String)]
+}
+
+/// A passage that answers a question.
+public struct Note: Sendable {
+  /// Of its file, below the folder.
+  public let path: String
+  public let text: String
+  /// The sentence that is nearest to the question, where there is one.
+  public let sentence: String?
+  /// 0 to 1; it orders passages and is no probability.
+  public let score: Double
+  /// Why it was found, in words.
+  public let why: String
 }

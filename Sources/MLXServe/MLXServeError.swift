@@ -57,9 +57,10 @@ extension MLXServeError {
   /// - Throws: for a folder whose family this version has no code for.
   static func checkFamily(of folder: ModelFolder) throws(MLXServeError) {
     guard let type = folder.config["model_type"]?.stringValue else { return }
-    guard !ModelFamily.supportedTypes.contains(type) else { return }
+    let supported = ModelInspection.supportedTypes
+    guard !supported.contains(type) else { return }
     throw MLXServeError(
-      .modelUnsupported, "\(ModelError.unsupportedFamily(type: type, supported: ModelFamily.supportedTypes))")
+      .modelUnsupported, "\(ModelError.unsupportedFamily(type: type, supported: supported))")
   }
 }
 

@@ -1,10 +1,11 @@
-"""The programs of docs/examples against a running server; that in C is run by Tests/Library, that in Swift here."""
+"""The programs of docs/examples: against a running server, and, in Swift and C, with the model inside."""
 
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 from server import DEMO, ROOT
 
@@ -31,15 +32,61 @@ def test_python(server):
     assert '"yes"' in run(server, sys.executable, EXAMPLES / "ask.py", "Is Paris in France?").splitlines()[-1]
 
 
-def test_swift(server):
-    """Where the package's tests have built it, it is there."""
-    program = next((ROOT / ".build" / kind / "chat-example" for kind in ("debug", "release")
-                    if (ROOT / ".build" / kind / "chat-example").exists()), None)
-    if program is None:
+def built(name):
+    """What the package's tests have built, with its kind of build; None where they were not."""
+    return next(((place, kind) for kind in ("debug", "release") if (place := ROOT / ".build" / kind / name).exists()), None)
+
+
+def test_a_chat_in_swift(server):
+    found = built("chat-example")
+    if found is None:
         return "SKIPPED: chat-example is not built"
     done = subprocess.run(
-        [program, DEMO], input="Is Paris in France?\nAnd Berlin?\n", capture_output=True, text=True, timeout=300)
+        [found[0], DEMO], input="Is Paris in France?\nAnd Berlin?\n", capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and done.stdout.startswith("demo is ready.\n") and len(done.stdout) > 20, done
+
+
+def test_notes_in_swift(server):
+    found = built("notes-example")
+    if found is None:
+        return "SKIPPED: notes-example is not built"
+    with tempfile.TemporaryDirectory() as folder:
+        notes = pathlib.Path(folder) / "notes"
+        notes.mkdir()
+        (notes / "cat.md").write_text("The cat sat on the mat.\n")
+        (notes / "dog.md").write_text("A dog ran in the park.\n")
+        command = [found[0], ROOT / "Fixtures" / "models" / "encoder-tiny", notes, pathlib.Path(folder) / "index"]
+        for said in ("2 files were read, 0 are gone.", "0 files were read, 0 are gone."):
+            done = subprocess.run(command, input="cat mat\n", capture_output=True, text=True, timeout=300)
+            lines = done.stdout.splitlines()
+            assert done.returncode == 0 and lines[0] == said and "cat.md" in lines[1] and "cat" in lines[2], done
+
+
+def in_c(folder, libraries, linker=("gcc",)):
+    """ask.c, compiled and linked with these, on one question."""
+    subprocess.run(
+        ["gcc", "-Wall", "-Werror", "-c", EXAMPLES / "ask.c", "-I", ROOT / "Sources" / "CAPI", "-o", f"{folder}/ask.o"], check=True)
+    subprocess.run([*linker, f"{folder}/ask.o", *libraries, "-o", f"{folder}/ask"], check=True)
+    done = subprocess.run([f"{folder}/ask", DEMO, "Is Paris in France?"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and done.stdout.startswith("data: {") and done.stdout.rstrip().endswith("data: [DONE]"), done
+
+
+def test_c(server):
+    found = built("liblib_mlx.so")
+    if found is None or not shutil.which("gcc"):
+        return "SKIPPED: lib_mlx is not built, or there is no gcc"
+    with tempfile.TemporaryDirectory() as folder:
+        in_c(folder, [found[0], f"-Wl,-rpath,{found[0].parent}"])
+
+
+def test_c_with_the_library_inside(server):
+    found = built("liblib_mlx-static.a")
+    if found is None or not shutil.which("gcc") or not shutil.which("swiftc"):
+        return "SKIPPED: lib_mlx-static is not built, or there is no gcc or swiftc"
+    # swiftc knows what the runtime needs; code that was not optimised needs one library more.
+    more = ["-lswiftSwiftOnoneSupport"] if found[1] == "debug" else []
+    with tempfile.TemporaryDirectory() as folder:
+        in_c(folder, [found[0], *more], ("swiftc", "-static-stdlib"))
 
 
 def test_examples_are_short(server):

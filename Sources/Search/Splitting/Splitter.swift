@@ -16,6 +16,11 @@ package struct SplitRules: Sendable, Equatable {
   package static let standard = SplitRules(tokens: 800, overlap: 400)
   /// Small passages, which point at what answers.
   package static let notes = SplitRules(tokens: 200, overlap: 0)
+
+  /// The same for a model whose texts have at most `room` tokens.
+  package static func notes(room: Int) -> SplitRules {
+    SplitRules(tokens: min(notes.tokens, max(32, room)), overlap: 0)
+  }
 }
 
 /// A passage before it has vectors.
