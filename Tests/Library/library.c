@@ -527,6 +527,34 @@ static void requests(void) {
   CHECK(has(lib_mlx_version(), "\"abi\":1"));
 }
 
+/* C14: unloaded while a long prompt is read. */
+static void *long_prompt(void *handle) {
+  static const char head[] = "{\"model\":\"demo\",\"max_tokens\":4,\"messages\":[{\"role\":\"user\",\"content\":\"";
+  static const char word[] = "winter ";
+  int words = 1500;
+  char *body = malloc(sizeof head + words * sizeof word + 16), *at = body + sprintf(body, "%s", head);
+  for (int i = 0; i < words; i++) at += sprintf(at, "%s", word);
+  sprintf(at, "\"}]}");
+  char *answer = lib_mlx_request(*(int64_t *)handle, "POST", "/v1/chat/completions", body, -1, NULL, NULL);
+  free(body);
+  return answer;
+}
+
+static void prefill(void) {
+  for (int wait = 1000; wait < 100000; wait *= 3) {
+    int64_t handle = load(",\"model_id\":\"demo\"");
+    pthread_t thread;
+    pthread_create(&thread, NULL, long_prompt, &handle);
+    usleep(wait);
+    double begin = now();
+    CHECK(has(lib_mlx_unload_model(handle), "unloaded"));
+    CHECK(now() - begin < 2.5 || getenv("SANITIZED"));
+    void *answer;
+    pthread_join(thread, &answer);
+    CHECK(has(answer, "\"ok\":"));
+  }
+}
+
 int main(int count, char **words) {
   if (count < 3) return 2;
   folder = words[2];
@@ -544,6 +572,7 @@ int main(int count, char **words) {
   else if (!strcmp(name, "storm")) storm(number ? number : 5);
   else if (!strcmp(name, "small")) small();
   else if (!strcmp(name, "requests")) requests();
+  else if (!strcmp(name, "prefill")) prefill();
   else return 2;
   /* C40: servers may still run when main returns. */
   return failures != 0;

@@ -290,6 +290,81 @@ def test_thinking_is_the_templates_switch():
 
 
 @in_python
+def test_the_sources_questions_have_their_events():
+    """C22: the question that the library's sources ask, whole, streamed, and as a response."""
+    library = ctypes_library()
+    handle = load(library, model_id="demo")
+
+    def ask(path, **more):
+        answer = call(library, "request", handle, b"POST", path, json.dumps(more).encode(), -1, library.Chunk(), None)
+        assert answer["status"] == 200, answer
+        return answer["body"]
+
+    def events(text):
+        return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
+
+    question = {"role": "user", "content": "Is the capital of France Paris? Answer Yes or No."}
+    chat = {"model": "demo", "messages": [question], "temperature": 0, "max_tokens": 60}
+    for thinking in (True, False):
+        whole = json.loads(ask(b"/v1/chat/completions", **chat, thinking=thinking))
+        message = whole["choices"][0]["message"]
+        assert whole["usage"]["input_tokens"] > 0 and whole["usage"]["output_tokens"] > 0, whole
+        deltas = [event["choices"][0]["delta"] for event in events(ask(b"/v1/chat/completions", **chat, thinking=thinking, stream=True))
+                  if event["choices"]]
+        for name in ("content", "reasoning_content"):
+            assert "".join(delta.get(name) or "" for delta in deltas) == (message.get(name) or ""), (name, message, deltas)
+        found = events(ask(b"/v1/responses", model="demo", input=[question], temperature=0, max_output_tokens=60,
+                           stream=True, thinking=thinking, store=False))
+        assert [event["sequence_number"] for event in found] == list(range(len(found))), found
+        types = [event["type"] for event in found]
+        assert types[:2] == ["response.created", "response.in_progress"], types
+        assert types[-1] in ("response.completed", "response.incomplete"), types
+        once = [name for at, name in enumerate(types) if at == 0 or types[at - 1] != name]
+        assert ("response.reasoning_text.delta" in once) == bool(message.get("reasoning_content")), once
+        if "response.reasoning_text.delta" in once:
+            at = once.index("response.reasoning_text.delta")
+            assert once[at + 1] == "response.reasoning_text.done", once
+        if "response.output_text.delta" in once:
+            at = once.index("response.output_text.delta")
+            assert once[at - 2 : at] == ["response.output_item.added", "response.content_part.added"], once
+            assert once[at + 1 : at + 4] == [
+                "response.output_text.done", "response.content_part.done", "response.output_item.done"], once
+    call(library, "unload_model", handle)
+
+
+HOST = """
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+typealias Load = @convention(c) (UnsafePointer<CChar>?) -> UnsafeMutablePointer<CChar>?
+typealias Unload = @convention(c) (Int64) -> UnsafeMutablePointer<CChar>?
+let words = CommandLine.arguments
+guard let library = dlopen(words[1], RTLD_NOW) else { fatalError(String(cString: dlerror())) }
+let load = unsafeBitCast(dlsym(library, "lib_mlx_load_model"), to: Load.self)
+let unload = unsafeBitCast(dlsym(library, "lib_mlx_unload_model"), to: Unload.self)
+let numbers = Dictionary(grouping: 0..<1000) { "\\($0 % 7)" }.mapValues(\\.count)
+print(String(cString: load(#"{"model_path":"\\#(words[2])"}"#)!))
+print(numbers["3"]!, [3, 1, 2].sorted().map(String.init).joined(separator: " "))
+print(String(cString: unload(1)!))
+"""
+
+
+def test_a_host_in_swift(folder):
+    """C38: a program with a Swift runtime of its own."""
+    if SANITIZER:
+        raise Skipped("the sanitizer's runtime is not in the program")
+    swiftc = compiler("swiftc")
+    (folder / "main.swift").write_text(HOST)
+    subprocess.run([swiftc, "-O", "main.swift", "-o", "host"], cwd=folder, check=True, capture_output=True)
+    done = subprocess.run([folder / "host", LIBRARY, DEMO], check=True, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert json.loads(lines[0])["handle"] == 1 and lines[1] == "143 1 2 3", done
+    assert json.loads(lines[2]) == {"ok": True, "handle": 1, "status": "unloaded"}, done
+
+
+@in_python
 def test_in_cffi():
     try:
         import cffi
@@ -452,11 +527,12 @@ def test_two_copies_do_not_disturb_each_other():
 TESTS = [
     test_header_is_what_the_compiler_emits, test_header_compiles_everywhere, test_header_is_what_ffigen_reads,
     test_only_its_own_symbols_are_exported, test_the_example_in_c,
-    in_c("whole"), in_c("bad"), in_c("requests"), in_c("several"), in_c("queue"), in_c("streaming"), in_c("forking"),
+    in_c("whole"), in_c("bad"), in_c("requests"), in_c("several"), in_c("queue"), in_c("streaming"), in_c("prefill"), in_c("forking"),
     in_c("manners"), in_c("logging"), in_c("small"), in_c("again", "1000" if IS_LONG else "100", seconds=3600),
     in_c("storm", "60" if IS_LONG else "5"),
     test_in_ctypes, test_in_cffi, test_thinking_is_the_templates_switch, test_a_limit_that_is_too_small_holds_nothing,
-    test_broken_folders_have_their_codes, test_status_does_not_wait, test_a_hundred_times_in_python,
+    test_broken_folders_have_their_codes, test_the_sources_questions_have_their_events, test_a_host_in_swift,
+    test_status_does_not_wait, test_a_hundred_times_in_python,
     test_two_copies_do_not_disturb_each_other,
 ]
 
