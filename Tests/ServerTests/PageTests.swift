@@ -55,6 +55,8 @@ private func bytes(_ response: Response?) throws -> [UInt8] { try #require(respo
       !later.contains($0.path) && (!$0.path.hasPrefix("ui/languages/") || $0.path.hasSuffix("/en.json"))
     }
     #expect(loaded.map(\.bytes.count).reduce(0, +) < 200_000)
+    // All of it, with every language, as it is kept and sent.
+    #expect(PageFile.all.map { $0.packed.utf8.count / 4 * 3 }.reduce(0, +) < 100_000)
   }
 
   @Test func `the page is sent as it is, or packed to those who take that`() throws {

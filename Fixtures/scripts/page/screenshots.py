@@ -3,6 +3,7 @@
 import io
 import pathlib
 import sys
+import time
 
 from PIL import Image
 
@@ -34,12 +35,48 @@ def roots(a: float, b: float, c: float):
     return (-b + root) / (2 * a), (-b - root) / (2 * a)
 ```
 """
-SHOTS = [("wide-light", 1280, 820, "light"), ("wide-dark", 1280, 820, "dark"), ("tablet-light", 820, 1100, "light"), ("phone-light", 390, 844, "light"), ("phone-dark", 390, 844, "dark")]
+SHOTS = [("wide-light", 1280, 820, "light"), ("wide-dark", 1280, 820, "dark"), ("tablet-light", 820, 1100, "light"), ("tablet-dark", 820, 1100, "dark"), ("phone-light", 390, 844, "light"), ("phone-dark", 390, 844, "dark")]
+
+
+NOTE = ("Things to bring: goggles, thermal layers, wax, board bag, avalanche beacon. The packing list of the snowboard trip "
+        "of 2025 was nearly right; only the second pair of gloves was missing.")
+HIT = {"file_id": "f1", "filename": "trips/alps-2025.md", "score": 0.97, "content": [{"type": "text", "text": NOTE}], "why": {
+    "summary": "matched concepts: snowboard trip, packing list", "sentence": {"start": 0}, "terms": [], "concepts": [
+        {"start": NOTE.index(words), "end": NOTE.index(words) + len(words)} for words in ("packing list", "snowboard trip")]}}
+OTHER = {"file_id": "f2", "filename": "house/winter.md", "score": 0.41, "content": [
+    {"type": "text", "text": "Before winter: drain the garden pipe, have the boiler serviced, check the boards of the terrace."}], "why": {
+        "summary": "word: winter", "terms": [{"term": "winter", "positions": [[7, 13]]}], "concepts": []}}
+
+
+def fake_server():
+    fake = Fake()
+    fake.models[0] |= {"id": "qwen3-0.6b", "size_bytes": 351_000_000}
+    fake.models[1]["id"] = "gemma-4-e2b"
+    stores = [{"id": "vs_1", "name": "Notes", "file_counts": {"completed": 42}}]
+    fake.extra = {"/v1/vector_stores": lambda handler, body=None: handler.send_json({"data": stores}),
+                  "/v1/vector_stores/vs_1/search": lambda handler, body: handler.send_json({"data": [HIT, OTHER]}),
+                  "/v1/vector_stores/{store}/search": None, "/models/pull": pull}
+    return fake
+
+
+def pull(handler, body):
+    """A download that stands at a third."""
+    handler.events()
+    handler.event({"event": "progress", "done_bytes": 1_300_000_000, "total_bytes": 4_000_000_000, "bytes_per_second": 48_000_000, "seconds_left": 56})
+    time.sleep(3)
+
+
+def save(page, name):
+    page.wait_for_timeout(400)
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    folder = ROOT / "docs" / "page"
+    folder.mkdir(exist_ok=True)
+    # A palette: a third of the bytes, and no difference that an eye sees.
+    picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True)
 
 
 def take(browser, name, width, height, theme):
-    fake = Fake()
-    fake.models[0]["id"], fake.models[1]["id"] = "qwen3-0.6b", "gemma-4-e2b"
+    fake = fake_server()
     is_phone = width < 500
     context = browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=theme, locale="en-US", has_touch=is_phone, is_mobile=is_phone)
@@ -58,12 +95,19 @@ def take(browser, name, width, height, theme):
     page.wait_for_selector(".message.assistant:not(.running)")
     page.evaluate("document.querySelector('#scroll').scrollTop = 0")
     page.mouse.move(width - 5, height // 2)
-    page.wait_for_timeout(400)
-    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    folder = ROOT / "docs" / "page"
-    folder.mkdir(exist_ok=True)
-    # A palette: a third of the bytes, and no difference that an eye sees.
-    picture.quantize(256, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True)
+    save(page, name)
+    if name == "wide-light":
+        page.click("#open-notes")
+        page.fill(".notes input[type=search]", "winter boarding checklist")
+        page.wait_for_selector(".hit")
+        save(page, "notes-light")
+    if name == "wide-dark":
+        page.click("#model")
+        page.fill(".pull input", "mlx-community/Qwen3-8B-4bit")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".pull-row progress[value]")
+        page.fill(".pull input", "")
+        save(page, "models-dark")
     context.close()
     fake.stop()
 

@@ -223,6 +223,18 @@ def test_a_key_is_asked_for_and_kept_no_longer_than_wanted(page, fake, watched):
     assert ask(page, "Hi") == "Hello there."
     assert page.evaluate("JSON.stringify(localStorage)").find("sk-right") < 0
     assert "sk-right" in page.evaluate("JSON.stringify(sessionStorage)")
+    # Remembered when that is asked for, and forgotten again.
+    page.click("#open-settings")
+    page.get_by_role("button", name="Forget the API key").click()
+    page.wait_for_selector("dialog.key")
+    page.fill("dialog.key input[type=password]", "sk-right")
+    page.check("dialog.key input[type=checkbox]")
+    page.keyboard.press("Enter")
+    until(page, "JSON.stringify(localStorage).includes('sk-right')")
+    page.click("#open-settings")
+    page.get_by_role("button", name="Forget the API key").click()
+    page.wait_for_selector("dialog.key")
+    assert "sk-right" not in page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])")
     assert not any("sk-" in address for address in watched.addresses)
 
 
@@ -245,8 +257,11 @@ def test_models_are_chosen_loaded_and_unloaded(page, fake, watched):
     page.wait_for_selector(".model-row")
     rows = page.locator(".model-row")
     assert rows.count() == 2 and "1.2 MB" in rows.nth(0).inner_text() and "Not loaded" in rows.nth(1).inner_text()
+    fake.load_seconds = 2.5
+    rows.nth(1).get_by_role("button", name="Load", exact=True).click()
+    until(page, "/being loaded… [1-9]/.test(document.querySelector('.model-row:nth-child(2)').textContent)")
+    assert rows.nth(1).locator("progress").count() == 1
     rows.nth(1).get_by_role("button", name="big").click()
-    page.wait_for_selector("#model[data-state=loading]")
     page.wait_for_selector("#model[data-state=loaded]")
     assert page.inner_text("#model-name") == "big"
     ask(page, "Hi")
@@ -336,11 +351,17 @@ def test_settings_reach_the_request_and_can_be_reset(page, fake, watched):
     assert all(body[name] == json.loads(value) for name, value in values.items()), body
     assert body["instructions"] == "Be brief." and body["stop"] == ["END", "STOP"] and body["reasoning"] == {"effort": "low"}
     assert body["text"]["format"]["schema"] == {"type": "object"} and body["tools"] == [{"type": "function", "name": "f"}]
+    names = {"temperature", "instructions", "text", "tools", "seed", "stop"}
+    page.click("#new-chat")
+    ask(page, "Another chat")
+    page.locator(".chat a", has_text="Hi").click()
+    ask(page, "The first again")
+    assert not names & fake.bodies()[1].keys() and names <= fake.bodies()[2].keys()
     page.click("#tune")
     page.get_by_role("button", name="Reset").click()
     page.keyboard.press("Escape")
     ask(page, "Again")
-    assert not {"temperature", "instructions", "text", "tools", "seed", "stop"} & fake.bodies()[1].keys()
+    assert not names & fake.bodies()[3].keys()
     page.click("#tune")
     page.fill("[data-setting=schema]", '{"type": ')
     page.keyboard.press("Tab")
@@ -461,3 +482,24 @@ def test_chats_live_in_memory_where_storage_is_blocked(page, fake, watched):
     page.locator(".chat a").click()
     page.wait_for_selector(".message.assistant")
     assert last(page) == "Hello there."
+
+
+@case()
+def test_what_is_being_written_outlives_a_reload_in_its_chat(page, fake, watched):
+    ask(page, "Hi")
+    page.fill("#box", "half a thou")
+    page.click("#new-chat")
+    assert page.input_value("#box") == ""
+    page.fill("#box", "something new")
+    page.locator(".chat a").click()
+    until(page, "document.querySelector('#box').value === 'half a thou'")
+    page.reload()
+    page.wait_for_selector(".message.assistant")
+    assert page.input_value("#box") == "half a thou"
+    page.keyboard.press("Enter")
+    until(page, "document.querySelectorAll('.message.assistant:not(.running)').length === 2")
+    page.reload()
+    page.wait_for_selector(".message.assistant")
+    assert page.input_value("#box") == ""
+    page.click("#new-chat")
+    assert page.input_value("#box") == "something new"

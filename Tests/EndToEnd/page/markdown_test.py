@@ -297,3 +297,56 @@ def test_hostile_text_stays_text_everywhere_on_the_page_without_the_policy(page,
     page.wait_for_selector(".error")
     until(page, "document.querySelector('.error').textContent.includes('<script>alert(1)')")
     assert page.evaluate("document.querySelectorAll('script:not([src]), iframe, style, img:not(.files img):not(.chip img), [onerror], [onload], [onmouseover], math style').length") == 0
+
+
+# What of the whole page may be there: no script of the text, nothing that is fetched from elsewhere or handles events.
+FOREIGN = """() => [...document.querySelectorAll("*")].flatMap(one => {
+  const faults = [];
+  if (["iframe", "object", "embed", "style", "base", "frame", "template", "applet"].includes(one.localName)) faults.push(one.localName);
+  if (one.localName === "script" && !/^http:.*\\/ui\\/[a-z]+\\.js$/.test(one.src)) faults.push("script");
+  for (const { name, value } of one.attributes) {
+    if (/^on|^srcdoc$|^formaction$|^style$/.test(name) && !one.matches(".context-bar i, textarea, .menu")) faults.push(`${one.localName} ${name}`);
+    if (["src", "srcset", "poster", "data"].includes(name) && one.localName !== "script" && !value.startsWith("data:")) faults.push(`${name}=${value}`);
+    if (name === "href" && !/^(https?:|mailto:|#|ui\\/)/.test(value)) faults.push(`href=${value}`);
+  }
+  return faults;
+})"""
+
+
+def chat_of(number, text):
+    """A chat of an export whose every text is this one."""
+    file = {"kind": "text", "name": text, "size": 3, "text": text}
+    call = {"id": text, "name": text, "arguments": json.dumps({text: text}), "result": text}
+    return {"id": f"chat{number}", "title": text, "model": text, "created": 1, "updated": number, "head": f"a{number}",
+            "settings": {"system": text, "stop": text, "schema": text, "tools": text}, "messages": [
+                {"id": f"u{number}", "role": "user", "text": text, "files": [file, {**file, "kind": "image", "data": text}], "created": 1},
+                {"id": f"a{number}", "parent": f"u{number}", "role": "assistant", "text": text, "reasoning": text, "model": text, "calls": [call],
+                 "state": "error", "error": {"message": text, "code": text, "status": 418}, "created": 2}]}
+
+
+@case(with_policy=False)
+def test_hostile_text_in_every_field_of_imported_chats_stays_text(page, fake, watched):
+    """Titles, files, reasoning, calls, results, errors, models and settings; here too the policy is off."""
+    chats = [chat_of(number, text) for number, text in enumerate(HOSTILE)]
+    data = json.dumps({"format": "mlxserve-chats", "version": 1, "chats": chats}).encode()
+    page.click("#open-settings")
+    with page.expect_file_chooser() as waiting:
+        page.get_by_role("button", name="Import").click()
+    waiting.value.set_files({"name": "chats.json", "mimeType": "application/json", "buffer": data})
+    page.wait_for_selector(f".toast span:has-text('{len(HOSTILE)} chats were imported.')")
+    page.keyboard.press("Escape")
+    fake.models = [{**fake.models[0], "id": text, "status": {"value": "unloaded", "failed": True, "error": text}} for text in HOSTILE]
+    for number in range(len(HOSTILE)):
+        page.evaluate("id => { location.hash = `#chat=${id}` }", f"chat{number}")
+        until(page, "id => document.querySelector(`#m-a${id} .error`) !== null", number)
+        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        page.wait_for_timeout(20)
+        faults = page.evaluate(FOREIGN)
+        assert not faults, (HOSTILE[number][:80], faults[:5])
+    page.click("#tune")
+    page.wait_for_selector("dialog[open] textarea")
+    assert not page.evaluate(FOREIGN)
+    page.keyboard.press("Escape")
+    page.click("#model")
+    until(page, "count => document.querySelectorAll('.model-row').length === count", len(HOSTILE))
+    assert not page.evaluate(FOREIGN)

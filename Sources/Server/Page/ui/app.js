@@ -169,6 +169,8 @@ function respond() {
   toEnd();
   saveMessages(conversation.chat, [stored(message)]);
   saveChat();
+  // The button that was pressed may be gone.
+  composer.focus();
   const path = conversation.pathTo(message).slice(0, -1);
   const { settings } = conversation.chat;
   run(message, (on, signal) => answer(responseBody(path, settings, app.model), on, signal));
@@ -185,6 +187,7 @@ function continueAnswer(message) {
   const { settings } = conversation.chat;
   const body = continuedBody(conversation.pathTo(message), settings, app.model);
   Object.assign(message, { state: "streaming", error: null });
+  composer.focus();
   run(message, (on, signal) => goOn(body, on, signal));
 }
 
@@ -337,8 +340,10 @@ const actions = {
     if (shown.isRunning) follow();
   },
   turn(message, step) {
+    const { all, at } = conversation.branch(message);
     if (running() || !conversation.turn(message, step)) return;
     redraw();
+    views.get(all[at + step].id)?.focusTurn(step);
   },
   regenerate(message) {
     if (running()) return;
@@ -375,12 +380,13 @@ const actions = {
     const gone = conversation.remove(message);
     store.removeMessages(conversation.chat, gone.map((one) => one.id));
     redraw();
+    composer.focus();
     toast(t("deletedMessage"), {
       seconds: 8, action: t("undo"), onaction: async () => {
         shown.restore(gone, head);
         await saveMessages(shown.chat, gone.map(stored));
         await saveChat(shown.chat);
-        if (shown === conversation) renderChat();
+        if (shown === conversation) renderChat(), composer.focus();
       },
     });
   },

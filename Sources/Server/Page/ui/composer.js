@@ -66,7 +66,7 @@ export class Composer {
 
   /// What was being written in this chat.
   show(conversation) {
-    const draft = this.drafts.get(conversation.chat.id) ?? { text: conversation.isEmpty ? this.readDraft() : "", files: [] };
+    const draft = this.drafts.get(conversation.chat.id) ?? { text: this.readDraft(), files: [] };
     this.box.value = draft.text;
     this.files = draft.files;
     this.fit();
@@ -75,11 +75,16 @@ export class Composer {
     this.focus();
   }
 
-  keepDraft() {
+  /// Where the text is kept while the page is loaded again; new chats share a place.
+  get draftName() {
     const { chat, isEmpty } = this.app.conversation;
-    this.drafts.set(chat.id, { text: this.box.value, files: this.files });
+    return isEmpty ? "draft" : `draft ${chat.id}`;
+  }
+
+  keepDraft() {
+    this.drafts.set(this.app.conversation.chat.id, { text: this.box.value, files: this.files });
     try {
-      if (isEmpty) sessionStorage.setItem("draft", this.box.value);
+      sessionStorage.setItem(this.draftName, this.box.value);
     } catch {
       // It lives as long as the page.
     }
@@ -87,18 +92,19 @@ export class Composer {
 
   readDraft() {
     try {
-      return sessionStorage.getItem("draft") ?? "";
+      return sessionStorage.getItem(this.draftName) ?? "";
     } catch {
       return "";
     }
   }
 
-  clear() {
+  /// After its text was sent; `draft` is where that was kept.
+  clear(draft) {
     this.box.value = "";
     this.files = [];
     this.drafts.delete(this.app.conversation.chat.id);
     try {
-      sessionStorage.removeItem("draft");
+      sessionStorage.removeItem(draft);
     } catch {
       // There is none.
     }
@@ -149,9 +155,11 @@ export class Composer {
     const files = this.files;
     if ((!text && !files.length) || models.state === "locked" || this.isSending) return;
     this.isSending = true;
+    // What is sent may make the chat.
+    const draft = this.draftName;
     try {
       if (await this.app.send(text, files)) {
-        this.clear();
+        this.clear(draft);
         if (isTouch()) this.box.blur();
       }
     } finally {

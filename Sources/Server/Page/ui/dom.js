@@ -85,7 +85,10 @@ export function toast(text, { action, onaction, seconds = 4 } = {}) {
   const close = () => note.remove();
   if (action) note.append(el("button", { type: "button", class: "link", onclick: () => (close(), onaction()) }, action));
   $("toasts").append(note);
-  setTimeout(close, seconds * 1000);
+  // Whoever is at it has time.
+  let timer = setTimeout(close, seconds * 1000);
+  for (const type of ["pointerenter", "focusin"]) note.addEventListener(type, () => clearTimeout(timer));
+  for (const type of ["pointerleave", "focusout"]) note.addEventListener(type, () => (timer = setTimeout(close, seconds * 1000)));
   return close;
 }
 

@@ -61,12 +61,14 @@ export class History {
   }
 
   async search() {
-    await store.prepareSearch().catch(() => {});
-    this.paint();
+    await store.prepareSearch().catch(() => store.giveUpSearch());
+    await this.paint();
   }
 
   paint() {
     const query = $("search").value.trim();
+    // What was changed since has to be read again.
+    if (query && !store.isSearchReady) return this.search();
     const rows = query ? store.search(query) : store.sorted.map((chat) => ({ chat }));
     const nodes = [];
     let group = null;
@@ -99,7 +101,7 @@ export class History {
         event.preventDefault();
         this.app.openChat(chat.id);
       },
-    }, el("span", { class: "chat-title" }, title), snippet ? el("span", { class: "snippet" }, snippet) : null);
+    }, el("span", { class: "chat-title" }, title), snippet ? el("span", { class: "snippet" }, snippet[0], el("mark", {}, snippet[1]), snippet[2]) : null);
     const more = iconButton("more", t("moreOf", { title }), () => this.menu(chat, more), { "aria-haspopup": "menu", "aria-expanded": "false" });
     return el("li", { class: isCurrent ? "chat current" : "chat" }, link,
       this.app.isBusy(chat.id) ? el("span", { class: "busy-dot", title: t("answering") }) : chat.pinned ? icon("pin") : null, more);
@@ -118,21 +120,25 @@ export class History {
   async change(chat, members) {
     Object.assign(chat, members);
     await this.app.saveChat(chat);
-    this.paint();
+    await this.paint();
   }
 
+  link(chat) { return $("list").querySelector(`a[href="#chat=${chat.id}"]`); }
+
   rename(chat) {
-    const item = $("list").querySelector(`a[href="#chat=${chat.id}"]`)?.parentElement;
+    const item = this.link(chat)?.parentElement;
     if (!item) return;
     let isDone = false;
-    const finish = (isKept) => {
+    const finish = async (isKept) => {
       if (isDone) return;
       isDone = true;
+      const hadFocus = document.activeElement === box;
       const title = box.value.trim().slice(0, 200);
       if (isKept && title) {
-        this.change(chat, { title, hasOwnTitle: true });
+        await this.change(chat, { title, hasOwnTitle: true });
         if (chat.id === this.app.conversation.chat.id) this.app.renderChat();
       } else this.paint();
+      if (hadFocus) this.link(chat)?.focus();
     };
     const box = el("input", {
       class: "rename", value: chat.title, "aria-label": t("rename"), dir: "auto", onblur: () => finish(true), onkeydown: (event) => {
@@ -152,11 +158,15 @@ export class History {
     await store.removeChat(chat.id);
     if (chat.id === this.app.conversation.chat.id) this.app.newChat();
     this.paint();
+    if (document.activeElement === document.body) $("new-chat").focus();
     toast(t("deletedChat", { title: chat.title }), {
       seconds: 8, action: t("undo"), onaction: async () => {
         await store.saveChat(chat);
         await store.saveMessages(chat, messages);
-        this.paint();
+        await this.paint();
+        this.link(chat)?.focus();
+        // The panel is away on a phone.
+        if (document.activeElement === document.body) $("box").focus();
       },
     });
   }

@@ -55,7 +55,14 @@ function styled(text, font) {
   }).join("");
 }
 
+/// An operator. Brackets grow with what is between them only where `\left` and `\right` say so.
+const sign = (text) => node("mo", /^[()[\]{}|‖⟨⟩⌊⌋⌈⌉∣/]$/.test(text) ? { stretchy: "false" } : {}, text);
+
 class Unknown extends Error {}
+
+/// What names of functions stand apart from, as TeX sets them.
+const wantsSpace = new Set(["mi", "mn", "msub", "msup", "msubsup", "mfrac", "msqrt"]);
+const thinSpace = () => node("mspace", { width: spaces.get(",") });
 
 class Reader {
   constructor(text) {
@@ -91,10 +98,21 @@ class Reader {
       if (ends.includes(token)) break;
       if (token === "}" || token === "&" || token === "\\\\" || token === "\\end" || token === "\\right") throw new Unknown();
       const part = this.scripted();
-      if (part) out.append(part);
+      if (!part) continue;
+      if (part.isName && wantsSpace.has(out.lastChild?.localName)) out.append(thinSpace());
+      out.append(part);
+      this.skip();
+      if (part.isName && this.beginsOperand()) out.append(thinSpace());
     }
     this.depth--;
     return out.childNodes.length === 1 ? out.firstChild : out;
+  }
+
+  /// Whether what comes next is something that a function is of, without brackets.
+  beginsOperand() {
+    const token = this.next ?? "";
+    const name = token.slice(1);
+    return /^[\p{L}\d]$/u.test(token) || /^\\(?:[dt]?frac|sqrt)$/.test(token) || letters.has(name) || functions.has(name) || fonts.has(name);
   }
 
   scripted() {
@@ -114,11 +132,11 @@ class Reader {
       else break;
     }
     if (!base || (!below && !above)) return base;
-    const isUnder = base.takesLimits;
+    const { takesLimits: isUnder, isName } = base;
     if (below && above) base = node(isUnder ? "munderover" : "msubsup", {}, base, below, above);
     else if (below) base = node(isUnder ? "munder" : "msub", {}, base, below);
     else base = node(isUnder ? "mover" : "msup", {}, base, above);
-    return base;
+    return Object.assign(base, { isName });
   }
 
   argument() {
@@ -170,13 +188,13 @@ class Reader {
     }
     if (/^\p{L}$/u.test(token)) return node("mi", {}, token);
     if (token === "~") return node("mspace", { width: "0.25em" });
-    if (!token.startsWith("\\")) return node("mo", token === "|" ? { stretchy: "false" } : {}, token === "-" ? "−" : token === "*" ? "∗" : token);
+    if (!token.startsWith("\\")) return sign(token === "-" ? "−" : token === "*" ? "∗" : token);
     return this.command(token.slice(1));
   }
 
   command(name) {
     if (letters.has(name)) return node("mi", {}, letters.get(name));
-    if (operators.has(name)) return node("mo", {}, operators.get(name));
+    if (operators.has(name)) return sign(operators.get(name));
     if (big.has(name)) {
       const out = node("mo", { largeop: "true" }, big.get(name));
       out.takesLimits = !name.includes("int");
@@ -184,8 +202,7 @@ class Reader {
     }
     if (functions.has(name)) {
       const out = node("mi", {}, name);
-      out.takesLimits = limits.has(name);
-      return out;
+      return Object.assign(out, { takesLimits: limits.has(name), isName: true });
     }
     if (spaces.has(name)) return node("mspace", { width: spaces.get(name) });
     if (accents.has(name)) return node("mover", { accent: "true" }, this.argument(), node("mo", { stretchy: String(/over|wide/.test(name)) }, accents.get(name)));
@@ -195,14 +212,16 @@ class Reader {
       try {
         const word = this.word();
         if (!/^[\w\s.-]*$/.test(word)) throw new Unknown();
-        return node("mi", font === "normal" ? { mathvariant: "normal" } : {}, styled(word.trim(), font));
+        const out = node("mi", font === "normal" ? { mathvariant: "normal" } : {}, styled(word.trim(), font));
+        return Object.assign(out, { isName: name === "operatorname" });
       } catch {
         this.at = at;
         return this.argument();
       }
     }
-    if (/^[%$&#_{}]$/.test(name)) return node(/[{}]/.test(name) ? "mo" : "mi", {}, name);
-    if (name === "|") return node("mo", { stretchy: "false" }, "‖");
+    if (/^[{}]$/.test(name)) return sign(name);
+    if (/^[%$&#_]$/.test(name)) return node("mi", {}, name);
+    if (name === "|") return sign("‖");
     switch (name) {
       case "frac": case "dfrac": case "tfrac": case "cfrac": return node("mfrac", {}, this.argument(), this.argument());
       case "binom": case "dbinom": return node("mrow", {}, node("mo", {}, "("), node("mfrac", { linethickness: "0" }, this.argument(), this.argument()), node("mo", {}, ")"));
@@ -217,7 +236,7 @@ class Reader {
       case "underset": { const below = this.argument(); return node("munder", {}, this.argument(), below); }
       case "not": return node("mo", {}, `${this.argument().textContent}\u0338`);
       case "boxed": return node("mrow", { class: "boxed" }, this.argument());
-      case "pmod": return node("mrow", {}, node("mo", {}, "("), node("mi", {}, "mod"), node("mspace", { width: "0.3em" }), this.argument(), node("mo", {}, ")"));
+      case "pmod": return node("mrow", {}, sign("("), node("mi", {}, "mod"), node("mspace", { width: "0.3em" }), this.argument(), sign(")"));
       case "bmod": case "mod": return node("mo", {}, "mod");
       case "tag": return node("mtext", {}, ` (${this.word()})`);
       case "big": case "Big": case "bigg": case "Bigg": case "bigl": case "bigr": case "Bigl": case "Bigr": case "biggl": case "biggr": return this.atom();

@@ -77,6 +77,8 @@ export class MessageView {
   }
 
   file(file) {
+    // Of an import that had something else there.
+    if (file.kind !== "text" && !file.data) return el("span", { class: "file" }, el("span", { class: "file-name" }, icon("file"), file.name));
     if (file.kind === "image") return el("img", { src: file.data, alt: file.name, title: file.name, loading: "lazy" });
     if (file.kind === "sound") return el("audio", { src: file.data, controls: true, "aria-label": file.name });
     return el("details", { class: "file" }, el("summary", {}, icon("file"), el("span", {}, file.name)), el("pre", { dir: "auto" }, file.text.slice(0, 20000)));
@@ -100,7 +102,7 @@ export class MessageView {
     this.thoughtBox.hidden = !message.reasoning;
     if (!message.reasoning) return;
     const isThinking = this.isRunning && !message.text && !(message.calls ?? []).length;
-    const time = isThinking && message.thoughtBegan ? (Date.now() - message.thoughtBegan) / 1000 : (message.times?.thought ?? 0) / 1000;
+    const time = isThinking && message.thoughtBegan ? (Date.now() - message.thoughtBegan) / 1000 : Math.max(0.1, (message.times?.thought ?? 0) / 1000);
     const tokens = message.usage?.reasoning;
     this.thoughtTitle.textContent = isThinking
       ? t("thinking", { time: number(Math.floor(time)) })
@@ -180,8 +182,9 @@ export class MessageView {
     const { usage, times, live } = this.message;
     const parts = [];
     const rate = this.isRunning ? live?.rate : finalRate(usage, times);
-    if (rate) parts.push(t("rate", { rate: number(rate) }));
-    if (this.isRunning && live?.count) parts.push(t("tokens", { count: live.count }));
+    if (rate) parts.push(t("rate", { rate: number(rate < 100 ? rate : Math.round(rate)) }));
+    // A stopped answer has no count of the server's: what came is what is known.
+    if ((this.isRunning || !usage) && live?.count) parts.push(t("tokens", { count: live.count }));
     if (!this.isRunning && usage) {
       parts.push(t("tokens", { count: usage.output }));
       if (times?.first) parts.push(t("first", { time: seconds(times.first / 1000) }));
@@ -220,6 +223,13 @@ export class MessageView {
       parts.push(el("time", { datetime: new Date(message.created).toISOString() }, clock(message.created)));
     }
     this.buttons.replaceChildren(...parts);
+  }
+
+  /// The keyboard stays on the buttons that turn between versions.
+  focusTurn(step) {
+    const [left, right] = this.buttons.querySelectorAll(".branches button");
+    const [wanted, other] = step < 0 ? [left, right] : [right, left];
+    (wanted?.disabled ? other : wanted)?.focus();
   }
 
   /// The bubble becomes a box; what is sent from it is another branch.

@@ -14,6 +14,8 @@ class Models {
     this.list = [];
     this.capabilities = new Map();
     this.endpoints = new Set();
+    /// When a model that is being loaded was first seen so, by its id.
+    this.began = new Map();
     /// `connecting`, `ready`, `loading`, `down` or `locked`.
     this.state = "connecting";
     this.since = Date.now();
@@ -70,14 +72,25 @@ class Models {
     }
     if (state !== this.state) this.since = Date.now();
     this.state = state;
+    this.tell();
+  }
+
+  tell() {
+    for (const { id, status } of this.list) {
+      if (status.value !== "loading") this.began.delete(id);
+      else if (!this.began.has(id)) this.began.set(id, Date.now());
+    }
     this.onchange();
   }
+
+  /// How long a model has been loading, seconds.
+  loadingTime(id) { return Math.floor((Date.now() - (this.began.get(id) ?? Date.now())) / 1000); }
 
   async load(id) {
     await postJSON("models/load", { model: id });
     const model = this.find(id);
     if (model && model.status.value !== "loaded") model.status = { value: "loading" };
-    this.onchange();
+    this.tell();
     await this.refreshAnew();
   }
 

@@ -29,7 +29,7 @@ export function openPicker(app) {
 function row(model, app, node) {
   const { value, failed, error } = model.status;
   const isChosen = model.id === app.model;
-  const facts = [t(`state_${value}`)];
+  const facts = [value === "loading" ? t("bannerLoading", { time: models.loadingTime(model.id) }) : t(`state_${value}`)];
   if (!isForChat(model)) facts.push(t(model.task === "rerank" ? "task_rerank" : "task_embed"));
   if (model.size_bytes) facts.push(bytes(model.size_bytes));
   if (model.context_length) facts.push(t("contextOf", { count: model.context_length }));

@@ -39,8 +39,8 @@ function chatSection(app, chat, save, repaint) {
   };
   const system = el("textarea", { rows: 3, value: settings.system ?? "", dir: "auto", placeholder: t("systemHint"), onchange: (event) => set("system", event.target.value) });
   return el("section", { class: "section" }, heading("chat-settings", t("chatSettings")),
-    presets(system, set),
     el("label", { class: "field" }, el("span", {}, t("system")), system),
+    presets(system, set),
     el("div", { class: "grid" }, Object.entries(numbers).map(([name, [min, max, step]]) =>
       el("label", { class: "field" }, el("span", {}, t(`set_${name}`)), el("input", {
         type: "number", min, max, step: "any", value: settings[name] ?? "", placeholder: t("serverDefault"), inputmode: step < 1 ? "decimal" : "numeric",

@@ -174,6 +174,13 @@ class Store {
     } else for (const id of missing) this.texts.set(id, searchable(await this.messages(id)));
   }
 
+  get isSearchReady() { return [...this.chats.keys()].every((id) => this.texts.has(id)); }
+
+  /// Where texts cannot be read, titles are searched.
+  giveUpSearch() {
+    for (const id of this.chats.keys()) if (!this.texts.has(id)) this.texts.set(id, searchable([]));
+  }
+
   /// Chats whose title or messages hold every word, with the words around the first one.
   search(query) {
     const words = folded(query).split(/\s+/).filter(Boolean);
@@ -182,8 +189,9 @@ class Store {
       const title = folded(chat.title ?? "");
       const text = this.texts.get(chat.id);
       if (!words.every((word) => title.includes(word) || text?.folded.includes(word))) continue;
-      const at = text ? Math.min(...words.map((word) => text.folded.indexOf(word)).filter((at) => at >= 0)) : Infinity;
-      found.push({ chat, snippet: Number.isFinite(at) ? around(text, at) : "" });
+      const hits = words.map((word) => ({ at: text?.folded.indexOf(word) ?? -1, length: word.length })).filter((hit) => hit.at >= 0);
+      const first = hits.sort((a, b) => a.at - b.at)[0];
+      found.push({ chat, snippet: first ? around(text, first.at, first.length) : null });
     }
     return found;
   }
@@ -231,16 +239,17 @@ class Store {
 }
 
 function searchable(messages) {
-  const plain = messages.map((message) => `${message.text ?? ""}\n${(message.files ?? []).map((file) => file.name).join(" ")}`).join("\n");
+  const plain = [...messages].sort((a, b) => a.created - b.created).map((message) => `${message.text ?? ""}\n${(message.files ?? []).map((file) => file.name).join(" ")}`).join("\n");
   return { plain, folded: folded(plain) };
 }
 
-/// The words around a hit, as they were written; where folding has moved them, as they were folded.
-function around({ plain, folded: text }, at) {
-  const isSame = plain.length === text.length;
-  const begin = Math.max(0, at - 30);
-  const piece = (isSame ? plain : text).slice(begin, at + 60);
-  return `${begin > 0 ? "…" : ""}${piece.replace(/\s+/g, " ").trim()}`;
+/// A hit with the words around it, as they were written; where folding has moved them, as they were folded: what is before
+/// it, the hit, what is behind it. The list is narrow: little stands before.
+function around({ plain, folded: text }, at, length) {
+  const shown = plain.length === text.length ? plain : text;
+  const begin = at <= 12 ? 0 : shown.indexOf(" ", at - 12) + 1 || at;
+  const start = Math.min(begin, at);
+  return [`${start > 0 ? "…" : ""}${shown.slice(start, at)}`, shown.slice(at, at + length), shown.slice(at + length, at + 80)];
 }
 
 // What comes from a file of somebody else: every member is checked, none is taken over as it is.
