@@ -332,6 +332,39 @@ def test_the_sources_questions_have_their_events():
     call(library, "unload_model", handle)
 
 
+@in_python
+def test_encoders_of_images_load_when_the_first_one_comes():
+    """C21: at once, or with the first image; the answers are the same, before it and after it."""
+    sys.path.append(str(ROOT / "Tests" / "EndToEnd"))
+    try:
+        import media_test as media
+    except ImportError as missing:
+        print(f"{missing.name} is not installed")
+        sys.exit(77)
+    if not media.GOLDEN.is_dir():
+        print("the shared data folder is absent")
+        sys.exit(77)
+    library = ctypes_library()
+    answers = []
+    with tempfile.TemporaryDirectory() as folder:
+        media.make_model(pathlib.Path(folder))
+        for is_lazy in (True, False):
+            loaded = call(library, "load_model", json.dumps(
+                {"model_path": folder, "model_id": "m", "lazy_encoders": is_lazy, "max_context": 4096}).encode())
+            assert loaded["ok"], loaded
+            said = []
+            for content in ("What?", [media.image(media.png(64, 64)), media.text("What?")], "What?"):
+                body = {"model": "m", "messages": [{"role": "user", "content": content}], "max_tokens": 8, "temperature": 0}
+                answer = call(library, "request", loaded["handle"], b"POST", b"/v1/chat/completions", json.dumps(body).encode(), -1,
+                              library.Chunk(), None)
+                assert answer["status"] == 200, answer
+                said.append((json.loads(answer["body"])["choices"], json.loads(answer["body"])["usage"]["prompt_tokens"]))
+            assert said[0] == said[2] and said[1][1] > said[0][1] + 50, said
+            answers.append(said)
+            call(library, "unload_model", loaded["handle"])
+    assert answers[0] == answers[1], answers
+
+
 HOST = """
 #if canImport(Darwin)
   import Darwin
@@ -531,7 +564,8 @@ TESTS = [
     in_c("manners"), in_c("logging"), in_c("small"), in_c("again", "1000" if IS_LONG else "100", seconds=3600),
     in_c("storm", "60" if IS_LONG else "5"),
     test_in_ctypes, test_in_cffi, test_thinking_is_the_templates_switch, test_a_limit_that_is_too_small_holds_nothing,
-    test_broken_folders_have_their_codes, test_the_sources_questions_have_their_events, test_a_host_in_swift,
+    test_broken_folders_have_their_codes, test_the_sources_questions_have_their_events,
+    test_encoders_of_images_load_when_the_first_one_comes, test_a_host_in_swift,
     test_status_does_not_wait, test_a_hundred_times_in_python,
     test_two_copies_do_not_disturb_each_other,
 ]

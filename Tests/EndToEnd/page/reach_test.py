@@ -267,6 +267,11 @@ def test_forced_colours_and_reduced_motion_are_followed(page, fake, watched):
     hold.set()
 
 
+@case(contrast="more")
+def test_more_contrast_is_given_to_those_who_ask(page, fake, watched):
+    assert page.evaluate("getComputedStyle(document.querySelector('.foot')).color") == "rgb(63, 60, 54)"
+
+
 @case(color_scheme="dark")
 def test_the_theme_follows_the_system_until_it_is_chosen(page, fake, watched):
     ground = "getComputedStyle(document.documentElement).backgroundColor"

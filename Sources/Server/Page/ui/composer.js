@@ -229,8 +229,10 @@ export class Composer {
   // MARK: Files
 
   /// A file that is there already.
-  attach(file) {
-    this.files = [...this.files, file];
+  attach(file) { this.setFiles([...this.files, file]); }
+
+  setFiles(files) {
+    this.files = files;
     this.paintFiles();
     this.paint();
     this.keepDraft();
@@ -244,14 +246,11 @@ export class Composer {
           this.app.refuse(t(read.kind === "sound" ? "modelTakesNoSound" : "modelTakesNoImages", { model: this.app.model }));
           continue;
         }
-        this.files = [...this.files, read];
+        this.attach(read);
       } catch (error) {
         this.app.refuse(`${file.name}: ${t(error.message, error.values)}`);
       }
     }
-    this.paintFiles();
-    this.paint();
-    this.keepDraft();
   }
 
   paintFiles() {
@@ -260,10 +259,7 @@ export class Composer {
       file.kind === "image" ? el("img", { src: file.data, alt: "" }) : icon(file.kind === "sound" ? "sound" : "file"),
       el("span", { class: "chip-name", dir: "auto" }, file.name), el("span", { class: "chip-size" }, bytes(file.size)),
       iconButton("close", t("removeFile", { name: file.name }), () => {
-        this.files = this.files.filter((other) => other !== file);
-        this.paintFiles();
-        this.paint();
-        this.keepDraft();
+        this.setFiles(this.files.filter((other) => other !== file));
         this.box.focus();
       }))));
   }
@@ -277,10 +273,7 @@ export class Composer {
     } else if (text.length > pasteLimit) {
       event.preventDefault();
       if (text.length > textLimit) return this.app.refuse(t("fileTooLarge", { limit: bytes(textLimit) }));
-      this.files = [...this.files, { kind: "text", name: t("pastedText"), size: text.length, text }];
-      this.paintFiles();
-      this.paint();
-      this.keepDraft();
+      this.attach({ kind: "text", name: t("pastedText"), size: text.length, text });
     }
   }
 
@@ -329,11 +322,6 @@ export class Composer {
     $("microphone").setAttribute("aria-label", t("record"));
     $("hint").textContent = "";
     const file = await recorder.end();
-    if (file) {
-      this.files = [...this.files, { ...file, name: t("recordingName") }];
-      this.paintFiles();
-      this.paint();
-      this.keepDraft();
-    }
+    if (file) this.attach({ ...file, name: t("recordingName") });
   }
 }
