@@ -165,6 +165,8 @@ def test_only_its_own_symbols_are_exported(folder):
 
 def test_the_example_in_c(folder):
     """docs/examples/ask.c, by what pkg-config says where 'make library' has made that."""
+    if SANITIZER:
+        raise Skipped("an example is linked without the sanitizer's runtime")
     cc = compiler("gcc", "cc", "clang")
     source, config = ROOT / "docs" / "examples" / "ask.c", LIBRARY.parent / "pkgconfig"
     flags = ["-I", SOURCES, str(LIBRARY)]
