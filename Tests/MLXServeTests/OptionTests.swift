@@ -1,5 +1,6 @@
 // Options that cannot be meant are refused before anything is loaded or bound.
 
+import Support
 import Testing
 
 @testable import MLXServe
@@ -35,7 +36,7 @@ import Testing
   }
 
   @Test func `a folder without a model has its own code`() {
-    for path in ["", "/nonexistent", "/dev/null", "/tmp"] {
+    for path in ["", "/nonexistent", "/dev/null", TestData.fixtures] {
       let error = #expect(throws: MLXServeError.self) { try HostedModel(path) }
       #expect(error?.code == .modelNotFound, "\(path)")
     }
