@@ -129,9 +129,9 @@ sdk-test: build      ## run the official SDKs and raw sockets against the releas
 	  echo "SKIPPED: there is no $(PYTHON), so the OpenAI SDK was not run against the server."; \
 	fi
 
-client-test: build   ## run other clients (LangChain, litellm, ...), each in an environment of its own
+client-test: build   ## run other clients (LangChain, litellm, ...), each in an environment of its own; ALL=1: the large ones too
 	@if command -v $(PYTHON) >/dev/null 2>&1; then \
-	  $(PYTHON) Tests/EndToEnd/clients/run.py $(BINARY); \
+	  $(PYTHON) Tests/EndToEnd/clients/run.py $(BINARY) $(if $(ALL),all); \
 	else \
 	  echo "SKIPPED: there is no $(PYTHON), so no client was run against the server."; \
 	fi

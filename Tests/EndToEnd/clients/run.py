@@ -1,4 +1,7 @@
-"""Smoke tests of other people's clients: run.py BINARY [NAME-PART]. Each client has an environment of its own."""
+"""Smoke tests of other people's clients: run.py BINARY [NAME-PART]. Each client has an environment of its own.
+
+Without a part of a name those run that install in seconds; `all` runs the others too.
+"""
 
 import concurrent.futures
 import hashlib
@@ -18,7 +21,12 @@ SCRIPTS = {
     "anthropic": "anthropic_smoke.py", "agents": "agents_smoke.py", "langchain": "langchain_smoke.py",
     "pydantic_ai": "pydantic_ai_smoke.py", "instructor": "instructor_smoke.py", "litellm": "litellm_smoke.py",
 }
-
+# These take minutes to install, or hundreds of megabytes.
+HEAVY_SCRIPTS = {
+    name: f"{name}_smoke.py"
+    for name in ("outlines", "smolagents", "dspy", "guidance", "schemathesis", "litellm_proxy", "lm_eval", "aider")
+}
+ALL_SCRIPTS = SCRIPTS | HEAVY_SCRIPTS
 
 UV = "uv==0.13.9"
 
@@ -90,12 +98,15 @@ def run(name, python, url):
         **os.environ, "MLXSERVE_URL": url, "PYTHONPATH": str(HERE),
         "OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
     }
-    return subprocess.run([python, HERE / SCRIPTS[name]], env=environment, timeout=300).returncode
+    return subprocess.run([python, HERE / ALL_SCRIPTS[name]], env=environment, timeout=300).returncode
 
 
 def main():
     binary, part = sys.argv[1], (sys.argv[2] if len(sys.argv) > 2 else "")
-    names = [name for name in SCRIPTS if part in name]
+    if part == "all":
+        names = list(ALL_SCRIPTS)
+    else:
+        names = [name for name in (ALL_SCRIPTS if part else SCRIPTS) if part in name]
     begin = time.monotonic()
     installed = install_all(names)
     print(f"environments: {time.monotonic() - begin:.0f} s", flush=True)
