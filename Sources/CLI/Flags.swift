@@ -78,7 +78,8 @@ enum Flags {
         help: "every folder in it that holds a config.json is a model of that name, now or later"),
       Flag(
         name: "alias", kind: .text, placeholder: "NAME=MODEL",
-        help: "another name for a model; may be repeated", isRepeatable: true),
+        help: "another name for a model; '*' stands for every other name; may be repeated", isRepeatable: true
+      ),
       Flag(
         name: "preload", kind: .text, placeholder: "MODEL",
         help: "load this model at the start too, and keep it until a request unloads it; may be repeated",
@@ -158,8 +159,10 @@ enum Flags {
         placeholder: "NAME", defaultText: "openai",
         help: "names of reasoning events in Responses streams: openai, openresponses or none"),
       Flag(
-        name: "drop-unknown-tools", kind: .toggle,
-        help: "leave tools of unknown type out of Responses requests instead of refusing them"),
+        name: "refuse-hosted-tools", kind: .toggle,
+        help:
+          "refuse tools that only a provider can run (web_search, ...); without it they are left out and named"
+      ),
       Flag(
         name: "state-dir", kind: .text, placeholder: "DIR", defaultText: "in memory",
         help: "where stored responses and conversations outlive the server"),

@@ -177,7 +177,7 @@ enum ServeSetup {
     settings.isHistoryStrict = flags.isSet("strict-history")
     settings.responsesReasoningEvents =
       try flags.word("responses-reasoning-events") ?? settings.responsesReasoningEvents
-    settings.dropsUnknownTools = flags.isSet("drop-unknown-tools")
+    settings.refusesHostedTools = flags.isSet("refuse-hosted-tools")
     settings.mediaRoot = try mediaRoot(flags)
     settings.mediaURLs = try mediaURLs(flags)
     settings.judge = PullCommand.judge

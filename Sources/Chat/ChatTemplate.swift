@@ -9,7 +9,10 @@ package final class ChatTemplate: Sendable {
   package let format: OutputFormat
   private let template: Variant
   private let toolTemplate: Variant?
-  private let tokens: [(String, String)]
+  /// The Jinja text; for requests with tools another one may be used.
+  package let source: String
+  /// Names and texts, such as `("bos_token", "<s>")`.
+  package let specialTokens: [(String, String)]
   private let clock: @Sendable () -> CalendarTime
 
   /// A template and how messages must be prepared for it.
@@ -49,7 +52,8 @@ package final class ChatTemplate: Sendable {
     template = try load(source)
     toolTemplate = try toolSource.map { (source) throws(ChatError) in try load(source) }
     format = OutputFormat(templateSource: toolSource ?? source)
-    tokens = specialTokens
+    self.source = source
+    self.specialTokens = specialTokens
     self.clock = clock
   }
 
@@ -86,7 +90,7 @@ package final class ChatTemplate: Sendable {
     let prepared = preparation(of: conversation).join(conversation)
     var variables = conversation.templateArguments
     for name in Self.reserved { variables[name] = nil }
-    for (name, text) in tokens { variables[name] = .string(text) }
+    for (name, text) in specialTokens { variables[name] = .string(text) }
     variables["messages"] = .array(prepared.messages)
     variables["add_generation_prompt"] =
       .bool(conversation.addGenerationPrompt && !conversation.continueFinalMessage)

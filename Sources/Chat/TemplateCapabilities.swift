@@ -84,6 +84,15 @@ struct TemplateCapabilities: Sendable, Equatable {
     probeTools(probe, source)
   }
 
+  /// Whether results are to stand in the message with the calls: where a message of their own is not shown, or is shown
+  /// without the mark that the folded form has.
+  private static func foldsResults(separate: String?, folded: String?) -> Bool {
+    func shows(_ text: String?, _ word: String) -> Bool { text.map { Bytes.contains($0, word) } ?? false }
+    guard shows(folded, "probe-result") else { return false }
+    guard shows(separate, "probe-result") else { return true }
+    return shows(folded, "tool_response>") && !shows(separate, "tool_response>")
+  }
+
   private mutating func probeRoles(_ probe: TemplateProbe) {
     let user: JSONValue = ["role": "user", "content": "probe-user"]
     let parts: JSONValue = ["role": "user", "content": [["type": "text", "text": "probe-part"]]]
@@ -149,9 +158,21 @@ struct TemplateCapabilities: Sendable, Equatable {
         let result: JSONValue = [
           "role": "tool", "tool_call_id": "probe1234", "name": "probe_tool", "content": "probe-result",
         ]
-        foldsResults = !probe.shows(
-          ["probe-result", "tool_response>"],
-          [user, message(content, [call("probe1234", arguments)]), result], tools: [tool])
+        let called = message(content, [call("probe1234", arguments)])
+        foldsResults = Self.foldsResults(
+          separate: probe.render([user, called, result], tools: [tool]),
+          folded: probe.render(
+            [
+              user,
+              .object(
+                JSONObject(
+                  (called.objectValue?.entries.map { ($0.key, $0.value) } ?? []) + [
+                    (
+                      "tool_responses",
+                      [["name": "probe_tool", "response": "probe-result"]]
+                    )
+                  ])),
+            ], tools: [tool]))
       }
       return
     }

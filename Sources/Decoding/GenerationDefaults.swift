@@ -25,7 +25,7 @@ extension SamplingOverrides {
       return number
     case .count:
       guard let count = value.intValue else { throw fault(field, value, "an integer") }
-      return Double(max(count, 0))  // vLLM and others write -1 for "all"
+      return max(Double(count), field.row.least)  // vLLM and others write -1 for "all"
     }
   }
 

@@ -19,11 +19,16 @@ package struct SampledToken: Sendable, Equatable {
   package let logprob: Float
   /// The most likely tokens of that distribution, most likely first; empty when not requested.
   package let top: [TokenLogprob]
+  /// How many tokens were likelier, plus 1; 0 when not requested.
+  package let rank: Int32
   /// True when the logits held no number for any token that is allowed: the model is broken, or everything is
   /// banned. The id then means nothing, and the sequence should end.
   package let isArbitrary: Bool
 
-  package init(id: Int32, logprob: Float = 0, top: [TokenLogprob] = [], isArbitrary: Bool = false) {
+  package init(
+    id: Int32, logprob: Float = 0, top: [TokenLogprob] = [], isArbitrary: Bool = false, rank: Int32 = 0
+  ) {
+    self.rank = rank
     self.id = id
     self.logprob = logprob
     self.top = top
@@ -39,7 +44,9 @@ package enum Logprobs {
   /// The log probability of `token` and of the `top` most likely tokens under the softmax of `logits`.
   ///
   /// O(vocabulary). Among equally likely tokens the one with the lower id comes first.
-  package static func describe(token: Int32, logits: [Float], top: Int) -> SampledToken {
+  ///
+  /// - Parameter ranks: whether the token's rank is told.
+  package static func describe(token: Int32, logits: [Float], top: Int, ranks: Bool = false) -> SampledToken {
     logits.withUnsafeBufferPointer { row in
       let maxima = VectorMath.blockMaxima(row)
       let maximum = min(maxima.max() ?? -.infinity, .greatestFiniteMagnitude)
@@ -53,8 +60,11 @@ package enum Logprobs {
       let index = Int(token)
       return SampledToken(
         id: token, logprob: row.indices.contains(index) ? logprob(row[index]) : lowest,
-        top: best.map { TokenLogprob(id: Int32(truncatingIfNeeded: $0.position), logprob: logprob($0.value)) }
-      )
+        top: best.map {
+          TokenLogprob(id: Int32(truncatingIfNeeded: $0.position), logprob: logprob($0.value))
+        },
+        rank: ranks && row.indices.contains(index)
+          ? 1 + row.reduce(0) { $0 + ($1 > row[index] ? 1 : 0) } : 0)
     }
   }
 }

@@ -21,9 +21,11 @@ package enum Random {
   }
 
   /// A uniform number in 0..<1 with 53 random bits: the draw number `step` under `seed`.
-  package static func uniform(seed: UInt64, step: UInt64) -> Double {
+  ///
+  /// - Parameter stream: numbers of other streams have nothing to do with these.
+  package static func uniform(seed: UInt64, step: UInt64, stream: UInt32 = 0) -> Double {
     let block = philox(
-      counter: SIMD4(UInt32(truncatingIfNeeded: step), UInt32(truncatingIfNeeded: step >> 32), 0, 0),
+      counter: SIMD4(UInt32(truncatingIfNeeded: step), UInt32(truncatingIfNeeded: step >> 32), stream, 0),
       key: SIMD2(UInt32(truncatingIfNeeded: seed), UInt32(truncatingIfNeeded: seed >> 32)))
     let bits = UInt64(block[1]) << 32 | UInt64(block[0])
     return Double(bits >> 11) * 0x1p-53

@@ -1,6 +1,7 @@
 // Chooses the next token from logits.
 //
-//     logits → bias, bans → penalties → guide → temperature → top_k → top_p → min_p → draw
+//     logits → bias, bans → penalties → DRY → guide → temperature → top_n_sigma → top_k → typical_p → top_p → min_p
+//            → XTC → draw; a dynamic temperature comes last, Mirostat comes in the place of all filters
 //                 log probabilities are those of the logits on the left, before any change
 //
 // This is the order of transformers and of the OpenAI API's description (mlx-lm filters before it applies the
@@ -9,13 +10,19 @@
 
 package import Sampling
 
-/// The sampler of one sequence. Its only state is the penalties' count of tokens: the draw of a step depends on
-/// the seed, the step's number and the logits alone.
+/// The sampler of one sequence. Its state is the text so far, where penalties and bans ask for it, and Mirostat's
+/// estimate: the draw of a step depends on the seed, the step's number, the text and the logits alone.
 package struct Sampler: Sendable {
   private let parameters: SamplingParameters
   private let seed: UInt64
   private let bias: LogitBias
+  private let bans: TokenBans
+  private let repetitions: Repetitions?
   private var penalties: Penalties
+  private var mirostat: Mirostat?
+  /// Prompt and answer, where something asks for them.
+  private var text: [Int32]?
+  private let promptCount: Int
   /// What to answer with when the logits are unusable: ending the text does the least harm.
   private let lastResort: Int32
 
@@ -29,7 +36,12 @@ package struct Sampler: Sendable {
     self.parameters = parameters
     self.seed = seed
     bias = LogitBias(parameters, stopTokens: stopTokens)
+    bans = TokenBans(parameters)
+    repetitions = Repetitions(parameters)
     penalties = Penalties(parameters, promptTokens: promptTokens)
+    mirostat = Mirostat(parameters)
+    text = repetitions != nil || bans.looksBack ? promptTokens : nil
+    promptCount = promptTokens.count
     lastResort = stopTokens.min() ?? 0
   }
 
@@ -47,6 +59,7 @@ package struct Sampler: Sendable {
     let chosen = position(in: logits, step: step, allowance)
     let id = chosen.flatMap { Int32(exactly: $0) } ?? lastResort
     penalties.record(id)
+    text?.append(id)
     guard let wantTop, let unmodified else { return SampledToken(id: id, isArbitrary: chosen == nil) }
     let described = Logprobs.describe(token: id, logits: unmodified, top: wantTop)
     return SampledToken(
@@ -54,14 +67,16 @@ package struct Sampler: Sendable {
   }
 
   /// The chosen position of the row; nil when none has a usable logit.
-  private func position(in logits: LogitRow, step: Int, _ allowance: Guide.Allowance) -> Int? {
+  private mutating func position(in logits: LogitRow, step: Int, _ allowance: Guide.Allowance) -> Int? {
     let row = logits.values
     if case .only(let token) = allowance, row.indices.contains(Int(token)) { return Int(token) }
-    let isBiased = bias.apply(to: row, step: step)
-    let isPenalised = penalties.apply(to: row)
+    let changes = [
+      bias.apply(to: row, step: step), bans.apply(to: row, after: (text ?? []).dropFirst(promptCount)),
+      penalties.apply(to: row), repetitions?.apply(to: row, after: text ?? []) ?? false,
+    ]
     func newMaxima() -> [Float] { VectorMath.blockMaxima(UnsafeBufferPointer(row)) }
     guard case .among(let mask) = allowance else {
-      return choose(row, isBiased || isPenalised ? newMaxima() : logits.blockMaxima, step: step)
+      return choose(row, changes.contains(true) ? newMaxima() : logits.blockMaxima, step: step)
     }
     mask.banOthers(in: row)
     return choose(row, newMaxima(), step: step) ?? mask.first.flatMap { $0 < row.count ? $0 : nil }
@@ -70,7 +85,9 @@ package struct Sampler: Sendable {
   /// The same where nothing is left to change.
   ///
   /// - Parameter maxima: of the blocks; infinity where one has a NaN or an infinity.
-  private func choose(_ row: UnsafeMutableBufferPointer<Float>, _ maxima: [Float], step: Int) -> Int? {
+  private mutating func choose(
+    _ row: UnsafeMutableBufferPointer<Float>, _ maxima: [Float], step: Int
+  ) -> Int? {
     let read = UnsafeBufferPointer(row)
     var maxima = maxima
     if maxima.contains(.infinity) {
@@ -85,12 +102,20 @@ package struct Sampler: Sendable {
       return Self.firstPosition(of: maximum, in: read, blockMaxima: maxima)
     }
     let uniform = Random.uniform(seed: seed, step: UInt64(clamping: step))
+    if mirostat != nil {
+      return mirostat?.draw(row, maxima: maxima, temperature: parameters.temperature, uniform: uniform)
+    }
+    if parameters.topNSigma > 0 {
+      maxima = SigmaFilter.apply(row, deviations: parameters.topNSigma, largest: maximum)
+    }
     guard parameters.topK > 0 && parameters.topK < row.count else {
-      return draw(row, maximum: maximum, uniform: uniform)
+      return draw(row, maximum: maximum, uniform: uniform, step: step)
     }
     let best = Selection.largest(parameters.topK, of: read, blockMaxima: maxima)
     var values = best.map(\.value)
-    let index = values.withUnsafeMutableBufferPointer { draw($0, maximum: maximum, uniform: uniform) }
+    let index = values.withUnsafeMutableBufferPointer {
+      draw($0, maximum: maximum, uniform: uniform, step: step)
+    }
     return index.map { best[$0].position }
   }
 
@@ -101,20 +126,40 @@ package struct Sampler: Sendable {
     return row[(block * VectorMath.block)...].firstIndex(of: value)
   }
 
-  /// Applies temperature, top_p and min_p to the row and draws a position.
+  /// Applies the temperature and what filters weights, and draws a position.
   private func draw(
-    _ row: UnsafeMutableBufferPointer<Float>, maximum: Float, uniform: Double
+    _ row: UnsafeMutableBufferPointer<Float>, maximum: Float, uniform: Double, step: Int
   ) -> Int? {
     let read = UnsafeBufferPointer(row)
+    let isDynamic = parameters.dynatempRange > 0
     // From here on the row holds weights: probabilities up to a common factor, the largest is 1.
-    let sums = VectorMath.exponentiate(row, maximum: maximum, scale: 1 / parameters.temperature)
-    guard parameters.topP < 1 || parameters.minP > 0 else {
-      return Self.position(in: read, at: uniform, blockSums: sums)
+    var weights = WeightedRow(
+      exponentiating: row, largest: maximum, scale: isDynamic ? 1 : 1 / parameters.temperature,
+      keepsLogits: isDynamic || parameters.typicalP < 1)
+    if parameters.typicalP < 1 { weights.keepTypical(mass: parameters.typicalP) }
+    if parameters.topP < 1 || parameters.minP > 0 { cut(&weights) }
+    if parameters.xtcProbability > 0 && parameters.xtcThreshold <= 0.5 {
+      let chance = Random.uniform(seed: seed, step: UInt64(clamping: step), stream: 1)
+      if chance < Double(parameters.xtcProbability) {
+        weights.excludeTopChoices(threshold: parameters.xtcThreshold)
+      }
     }
-    let total = sums.reduce(0, +)
+    if isDynamic {
+      weights.followEntropy(
+        temperature: parameters.temperature, range: parameters.dynatempRange,
+        exponent: parameters.dynatempExponent)
+    }
+    return Self.position(in: read, at: uniform, blockSums: weights.sums)
+  }
+
+  /// top_p, and min_p of what it leaves.
+  private func cut(_ weights: inout WeightedRow) {
+    let row = weights.row
+    let read = UnsafeBufferPointer(row)
     let maxima = VectorMath.blockMaxima(read)
+    let total = weights.total
     // 1e-38 instead of 0: tokens that the temperature has made impossible stay out.
-    let minP = parameters.minP > 0 ? min(parameters.minP, 1) : 0
+    let minP = parameters.minP > 0 ? min(parameters.minP, 1) * (maxima.max() ?? 1) : 0
     var cut = RankedKey(value: max(minP, 1e-38), position: RankedKey.last)
     if parameters.topP < 1 {
       let topP = Double(max(parameters.topP, 0))
@@ -123,12 +168,11 @@ package struct Sampler: Sendable {
       let negligible = Float((1 - topP) * total / Double(row.count) * 0.999)
       cut = max(cut, Selection.nucleus(of: read, mass: topP * total, floor: negligible, blockMaxima: maxima))
     }
-    let kept = VectorMath.drop(row, below: cut.value, lastEqual: cut.position, blockMaxima: maxima)
-    return Self.position(in: read, at: uniform, blockSums: kept)
+    weights.sums = VectorMath.drop(row, below: cut.value, lastEqual: cut.position, blockMaxima: maxima)
   }
 
   /// The position at which the running sum of the weights first exceeds the fraction `uniform` of their sum.
-  private static func position(
+  static func position(
     in row: UnsafeBufferPointer<Float>, at uniform: Double, blockSums: [Double]
   ) -> Int? {
     var remaining = uniform * blockSums.reduce(0, +)

@@ -83,7 +83,7 @@ enum Selection {
     }
     let keys = elements(of: row, blockMaxima: blockMaxima, floor: floor) { $0.range == range }
     guard !keys.isEmpty else { return RankedKey(value: floor, position: RankedKey.last) }
-    return cut(keys, above: above, measure: measure, until: isEnough)
+    return cut(keys, above: above, measure: { measure($0.value) }, until: isEnough)
   }
 
   /// The elements from `floor` up that `isWanted`, in order of position.
@@ -104,8 +104,8 @@ enum Selection {
 
   /// The same for keys in any order, of which there is at least one, on top of a sum of `above`; the smallest
   /// key when it is never enough. O(n) expected, by quickselect.
-  private static func cut(
-    _ keys: [RankedKey], above: Double, measure: (Float) -> Double, until isEnough: (Double) -> Bool
+  static func cut(
+    _ keys: [RankedKey], above: Double = 0, measure: (RankedKey) -> Double, until isEnough: (Double) -> Bool
   ) -> RankedKey {
     var keys = keys
     return keys.withUnsafeMutableBufferPointer { keys in
@@ -126,14 +126,14 @@ enum Selection {
           let isAbove = key > pivot
           keys[index] = keys[split]
           keys[split] = key
-          mass += isAbove ? measure(key.value) : 0
+          mass += isAbove ? measure(key) : 0
           split += isAbove ? 1 : 0
         }
         keys.swapAt(split, high - 1)
         if isEnough(above + mass) {
           high = split
         } else {
-          above += mass + measure(pivot.value)
+          above += mass + measure(pivot)
           if isEnough(above) { return pivot }
           low = split + 1
         }

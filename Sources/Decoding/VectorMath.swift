@@ -167,6 +167,23 @@ enum VectorMath {
     return (p * unsafeBitCast(power, to: Lanes.self)).replacing(with: 0, where: .!inRange)
   }
 
+  /// exp(x), to 1e-15; x is taken as at most 700 and at least -700.
+  static func exponential(_ x: Double) -> Double {
+    let x = min(max(x, -700), 700)
+    let n = (x * 1.442_695_040_888_963_4).rounded()
+    let r = x - n * 0.693_147_180_369_123_816 - n * 1.908_214_929_270_587_7e-10
+    // |r| ≤ ln 2 / 2: thirteen terms of the series reach double precision.
+    var sum = 1.0
+    for term in stride(from: 13.0, through: 1, by: -1) { sum = 1 + sum * r / term }
+    return sum * Double(sign: .plus, exponent: Int(n), significand: 1)
+  }
+
+  /// A number from 0 to a power; 0 to the power of 0 is 1.
+  static func power(_ base: Double, _ exponent: Double) -> Double {
+    if exponent == 0 { return 1 }
+    return base > 0 ? exponential(exponent * logarithm(base)) : 0
+  }
+
   /// The natural logarithm of a positive, finite, normal number, to 1e-15.
   static func logarithm(_ x: Double) -> Double {
     var mantissa = x.significand

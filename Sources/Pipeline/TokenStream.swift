@@ -44,6 +44,8 @@ package struct TokenStream: Sendable {
     package var parser: OutputParser?
     /// Texts that end the answer; they are not part of it.
     package var stops: [String] = []
+    /// Whether the one that ended the answer is part of it all the same.
+    package var includesStop = false
     /// Tokens without text for the reader: EOS that `ignore_eos` let pass.
     package var hiddenTokens: Set<Int32> = []
     package var reportsLogprobs = false
@@ -157,12 +159,17 @@ package struct TokenStream: Sendable {
   private mutating func takeContent(_ text: String) {
     let (released, stopped) = stops.feed(text)
     addContent(released)
-    if stopped != nil, finish == nil { end(with: .stop) }
+    if let stopped, finish == nil { end(atStop: stopped) }
   }
 
   private mutating func takePieces() -> [Piece] {
     defer { pieces.removeAll(keepingCapacity: true) }
     return pieces
+  }
+
+  private mutating func end(atStop text: String) {
+    if settings.includesStop { addContent(text) }
+    end(with: .stop)
   }
 
   private mutating func end(with reason: End) {
@@ -176,7 +183,7 @@ package struct TokenStream: Sendable {
     guard finish == nil else { return }
     addContent(stops.finish())
     guard finish == nil else { return }
-    guard stops.stopped == nil else { return end(with: .stop) }
+    if let stopped = stops.stopped { return end(atStop: stopped) }
     stops = StopMatcher(stops: settings.stops)
   }
 

@@ -103,8 +103,26 @@ package enum Log {
     var room = lineBytes
     var line =
       "{\"time\":\"\(Timestamp.text(seconds: Instant.wallSeconds))\",\"level\":\"\(level.name)\",\"event\":\"\(escaped(event, &room))\""
-    for (key, value) in fields { line += ",\"\(escaped(key, &room))\":\"\(escaped(value, &room))\"" }
+    for (key, value) in fields {
+      let text = escaped(value, &room)
+      line +=
+        ",\"\(escaped(key, &room))\":" + (isNumber(value) && !textFields.contains(key) ? text : "\"\(text)\"")
+    }
     return line + "}"
+  }
+
+  /// Fields that are text even where they happen to have digits alone.
+  private static let textFields: Set = ["request_id", "key", "path", "method", "model", "peer", "error"]
+
+  /// Whether JSON writes a value as it is: digits, perhaps with a sign and a point.
+  static func isNumber(_ value: String) -> Bool {
+    let digits = value.utf8.first == UInt8(ascii: "-") ? value.utf8.dropFirst() : value.utf8[...]
+    let parts = digits.split(separator: UInt8(ascii: "."), maxSplits: 1, omittingEmptySubsequences: false)
+    guard (1...15).contains(digits.count), parts.allSatisfy({ !$0.isEmpty }) else { return false }
+    guard parts.allSatisfy({ $0.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } }) else {
+      return false
+    }
+    return parts[0].count == 1 || parts[0].first != UInt8(ascii: "0")
   }
 
   /// JSON string escapes for all that could forge a second line or steer a terminal. What does not fit in

@@ -12,9 +12,32 @@ package enum SamplingField: String, CaseIterable, Sendable {
   case repetitionPenalty = "repetition_penalty"
   case presencePenalty = "presence_penalty"
   case frequencyPenalty = "frequency_penalty"
+  case repeatLastN = "repeat_last_n"
+  case dryMultiplier = "dry_multiplier"
+  case dryBase = "dry_base"
+  case dryAllowedLength = "dry_allowed_length"
+  case dryPenaltyLastN = "dry_penalty_last_n"
+  case topNSigma = "top_n_sigma"
+  case typicalP = "typical_p"
+  case xtcProbability = "xtc_probability"
+  case xtcThreshold = "xtc_threshold"
+  case dynatempRange = "dynatemp_range"
+  case dynatempExponent = "dynatemp_exponent"
+  case mirostat
+  case mirostatTau = "mirostat_tau"
+  case mirostatEta = "mirostat_eta"
 
   /// What it is called on every wire and in generation_config.json.
   package var name: String { rawValue }
+
+  /// What other servers call it: a request may say it too. `name` wins.
+  package var aliases: [String] {
+    switch self {
+    case .repetitionPenalty: ["repeat_penalty"]
+    case .typicalP: ["typ_p"]
+    default: []
+    }
+  }
 
   /// Its row of the table.
   package var row: Row {
@@ -27,7 +50,10 @@ package enum SamplingField: String, CaseIterable, Sendable {
       Row(
         .number(\.topP, in: 0...1), usable: .zeroToOne, isInModelFiles: true,
         note: "keeps the likeliest tokens that together have this probability")
-    case .topK: Row(.count(\.topK, from: -1), usable: .fromZero, isInModelFiles: true, note: "0 and -1: off")
+    case .topK:
+      Row(
+        .count(\.topK, in: -1...Int(Int32.max)), usable: .fromZero, isInModelFiles: true,
+        note: "0 and -1: off")
     case .minP:
       Row(
         .number(\.minP, in: 0...1), usable: .zeroToOne, isInModelFiles: true,
@@ -44,6 +70,87 @@ package enum SamplingField: String, CaseIterable, Sendable {
       Row(
         .number(\.frequencyPenalty, in: -2...2), usable: .finite, isInModelFiles: false,
         note: "subtracted from the logits of tokens in the answer, once per occurrence")
+    case .repeatLastN, .dryMultiplier, .dryBase, .dryAllowedLength, .dryPenaltyLastN: repetitionRow
+    case .topNSigma, .typicalP, .xtcProbability, .xtcThreshold: filterRow
+    case .dynatempRange, .dynatempExponent, .mirostat, .mirostatTau, .mirostatEta: adaptiveRow
+    }
+  }
+
+  /// Rows of what looks for repetitions.
+  private var repetitionRow: Row {
+    switch self {
+    case .repeatLastN:
+      Row(
+        .count(\.repeatLastN, in: -1...Int(Int32.max)), usable: .fromMinusOne, isInModelFiles: false,
+        note: "the repetition penalty looks at so many last tokens; -1: at all, 0: it is off")
+    case .dryMultiplier:
+      Row(
+        .number(\.dryMultiplier, in: 0...100), usable: .fromZero, isInModelFiles: false,
+        note:
+          "times dry_base to the power of the surplus length is subtracted from the logit of a token that "
+          + "would repeat a sequence; 0: off")
+    case .dryBase:
+      Row(
+        .number(\.dryBase, in: 1...100), usable: .aboveZero, isInModelFiles: false,
+        note: "how fast that grows with the length of the sequence")
+    case .dryAllowedLength:
+      Row(
+        .count(\.dryAllowedLength, in: 0...Int(Int32.max)), usable: .fromZero, isInModelFiles: false,
+        note: "the length in tokens from which a repeated sequence costs something")
+    default:
+      Row(
+        .count(\.dryPenaltyLastN, in: -1...Int(Int32.max)), usable: .fromMinusOne, isInModelFiles: false,
+        note: "repetitions are looked for in so many last tokens; -1: in all, 0: in none")
+    }
+  }
+
+  /// Rows of filters that leave tokens out.
+  private var filterRow: Row {
+    switch self {
+    case .topNSigma:
+      Row(
+        .number(\.topNSigma, in: -1...100), usable: .finite, isInModelFiles: false,
+        note: "keeps tokens whose logits are within so many standard deviations of the largest; "
+          + "0 and below: off")
+    case .typicalP:
+      Row(
+        .number(\.typicalP, in: 0...1), usable: .zeroToOne, isInModelFiles: true,
+        note: "keeps the tokens of about average surprise that together have this probability; 1: off")
+    case .xtcProbability:
+      Row(
+        .number(\.xtcProbability, in: 0...1), usable: .zeroToOne, isInModelFiles: false,
+        note: "how often the top choices but the least likely of them are left out; 0: off")
+    default:
+      Row(
+        .number(\.xtcThreshold, in: 0...1), usable: .zeroToOne, isInModelFiles: false,
+        note: "the probability that makes a token one of the top choices; above 0.5: off")
+    }
+  }
+
+  /// Rows of what changes with the text, or with the distribution.
+  private var adaptiveRow: Row {
+    switch self {
+    case .dynatempRange:
+      Row(
+        .number(\.dynatempRange, in: 0...10), usable: .fromZero, isInModelFiles: false,
+        note: "the temperature moves by this to both sides, with the entropy of what the filters kept; 0: off"
+      )
+    case .dynatempExponent:
+      Row(
+        .number(\.dynatempExponent, in: 0...10), usable: .fromZero, isInModelFiles: false,
+        note: "the power of that entropy, as a share of the largest possible")
+    case .mirostat:
+      Row(
+        .count(\.mirostat, in: 0...2), usable: .fromZero, isInModelFiles: false,
+        note: "1 and 2: the version of Mirostat, which takes the place of all filters; 0: off")
+    case .mirostatTau:
+      Row(
+        .number(\.mirostatTau, in: 0...100), usable: .fromZero, isInModelFiles: false,
+        note: "the surprise in bits that Mirostat aims at")
+    default:
+      Row(
+        .number(\.mirostatEta, in: 0...10), usable: .fromZero, isInModelFiles: false,
+        note: "how fast Mirostat learns")
     }
   }
 }
@@ -59,6 +166,14 @@ extension SamplingField {
     package let isInModelFiles: Bool
     /// What it does, for /openapi.json and docs/api.md.
     package let note: String
+    /// The least value that is a setting of its own; what is below it means the same.
+    package var least: Double {
+      switch usable {
+      case .fromMinusOne: -1
+      case .fromZero, .aboveZero, .zeroToOne: 0
+      case .finite: -.infinity
+      }
+    }
 
     fileprivate init(_ setting: Setting, usable: Domain, isInModelFiles: Bool, note: String) {
       self.setting = setting
@@ -71,13 +186,14 @@ extension SamplingField {
   /// A parameter, and the values that a request may give it.
   package enum Setting: Sendable {
     case number(any WritableKeyPath<SamplingParameters, Float> & Sendable, in: ClosedRange<Double>)
-    /// An integer; what is below 0 means the same as 0.
-    case count(any WritableKeyPath<SamplingParameters, Int> & Sendable, from: Int)
+    /// An integer; the largest of 32 bits stands for no bound.
+    case count(any WritableKeyPath<SamplingParameters, Int> & Sendable, in: ClosedRange<Int>)
   }
 
   /// The values with which a parameter has a meaning.
   package enum Domain: String, Sendable {
     case fromZero = "from 0"
+    case fromMinusOne = "from -1"
     case aboveZero = "above 0"
     case zeroToOne = "from 0 to 1"
     case finite
@@ -85,6 +201,7 @@ extension SamplingField {
     func contains(_ value: Double) -> Bool {
       switch self {
       case .fromZero: value >= 0 && value.isFinite
+      case .fromMinusOne: value >= -1 && value.isFinite
       case .aboveZero: value > 0 && value.isFinite
       case .zeroToOne: value >= 0 && value <= 1
       case .finite: value.isFinite

@@ -16,12 +16,46 @@ package struct SamplingParameters: Sendable, Equatable {
   package var presencePenalty: Float = 0
   /// Subtracted from the logits of tokens in the answer once per occurrence.
   package var frequencyPenalty: Float = 0
+  /// Tokens that the repetition penalty looks at, the last ones; -1 for all, 0 for none.
+  package var repeatLastN: Int = -1
+  /// What "don't repeat yourself" subtracts where a sequence of the allowed length would be repeated; 0 is off.
+  package var dryMultiplier: Float = 0
+  /// The factor for each further token of the sequence.
+  package var dryBase: Float = 1.75
+  /// Tokens of the shortest sequence that costs something.
+  package var dryAllowedLength: Int = 2
+  /// Tokens in which repetitions are looked for, the last ones; -1 for all, 0 for none.
+  package var dryPenaltyLastN: Int = -1
+  /// What repeated sequences do not reach across.
+  package var dryBreakers = SequenceBreakers()
+  /// Keep tokens whose logits are within so many standard deviations of the largest; 0 and below keep all.
+  package var topNSigma: Float = -1
+  /// Keep the tokens whose surprise is nearest to the entropy, until they reach this probability; 1 keeps all.
+  package var typicalP: Float = 1
+  /// How often all but the least likely of the tokens from `xtcThreshold` up are left out; 0 is never.
+  package var xtcProbability: Float = 0
+  /// Above a half there is at most one such token.
+  package var xtcThreshold: Float = 0.1
+  /// How far the entropy moves the temperature, to both sides; 0 is off.
+  package var dynatempRange: Float = 0
+  /// The power of the entropy's share of the largest possible one.
+  package var dynatempExponent: Float = 1
+  /// The version of Mirostat: 1 or 2; 0 is off.
+  package var mirostat: Int = 0
+  /// Its aim, bits of surprise.
+  package var mirostatTau: Float = 5
+  /// How fast it learns.
+  package var mirostatEta: Float = 0.1
   /// Nil: the server picks one.
   package var seed: UInt64?
   /// Added to the logits of these tokens; negative infinity bans a token.
   package var logitBias: [Int32: Float] = [:]
   /// Stop tokens are banned until the answer has this many tokens.
   package var minTokens: Int = 0
+  /// Sequences of tokens that the answer must not hold.
+  package var bannedSequences: [[Int32]] = []
+  /// The only tokens that may be chosen; nil for all.
+  package var allowedTokens: [Int32]?
 
   package init() {}
 
@@ -49,7 +83,8 @@ extension SamplingParameters {
     switch field.row.setting {
     case .number(let path, _): self[keyPath: path] = Float(value)
     // No vocabulary is as large as the bound.
-    case .count(let path, _): self[keyPath: path] = Int(max(0, min(value, Double(Int32.max))))
+    case .count(let path, _):
+      self[keyPath: path] = Int(max(field.row.least, min(value, Double(Int32.max))))
     }
   }
 

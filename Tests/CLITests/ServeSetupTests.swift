@@ -98,7 +98,7 @@ import Testing
 
   @Test func `how requests are read is as it was unless a flag says otherwise`() throws {
     let usual = try ServeSetup.settings(try parse())
-    #expect(!usual.strictParameters && !usual.isHistoryStrict && !usual.dropsUnknownTools)
+    #expect(!usual.strictParameters && !usual.isHistoryStrict && !usual.refusesHostedTools)
     #expect(try ServeSetup.settings(try parse("--strict-history")).isHistoryStrict)
     #expect(try !ServeSetup.settings(try parse("--strict-params")).isHistoryStrict)
   }

@@ -377,7 +377,7 @@ def test_one_line_tells_of_a_request(s):
         line = wait_for(lambda: next((line for line in other["log"] if "my-id.7" in line), None))
         entry = json.loads(line)
         assert entry["event"] == "request" and entry["method"] == "POST" and entry["path"] == "/v1/chat/completions"
-        assert entry["status"] == "200" and entry["key"] == "alice" and entry["complete"] == "yes", entry
+        assert entry["status"] == 200 and entry["key"] == "alice" and entry["complete"] == "yes", entry
         assert int(entry["prompt_tokens"]) == usage["prompt_tokens"], entry
         assert int(entry["completion_tokens"]) == usage["completion_tokens"], entry
         assert int(entry["first_token_ms"]) <= int(entry["answer_ms"]), entry

@@ -610,9 +610,14 @@ def test_only_allowed_tools_are_called(s):
     assert [c.function.name for c in calls(completion)] == ["get_time"]
 
 
-def test_other_kinds_of_tools_are_refused(s):
-    refuses(s, {"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools[0].type")
-    refuses(s, {"tools": [{"type": "web_search"}]}, "tools[0].type")
+def test_a_custom_tool_takes_text_that_its_expression_allows(s):
+    grammar = {"type": "grammar", "grammar": {"syntax": "regex", "definition": "[a-c]{3}"}}
+    tool_ = {"type": "custom", "custom": {"name": "letters", "format": grammar}}
+    choice = {"type": "custom", "custom": {"name": "letters"}}
+    completion = s.chat(PARIS, tools=[tool_], tool_choice=choice)
+    call = completion.choices[0].message.tool_calls[0]
+    assert call.type == "custom" and call.custom.name == "letters"
+    assert len(call.custom.input) == 3 and set(call.custom.input) <= set("abc")
 
 
 def test_arguments_of_every_kind(s):

@@ -164,7 +164,6 @@ def test_refused_messages(s):
         (dict(max_tokens=0), "max_tokens"),
         (dict(stop_sequences=[""]), "stop_sequences"),
         (dict(tools=[{"name": "f"}]), "tools[0].input_schema"),
-        (dict(tools=[{"type": "web_search_20250305", "name": "web_search"}]), "tools[0].type"),
         (dict(messages=[{"role": "robot", "content": "x"}]), "messages[0].role"),
         (dict(messages=[{"role": "user", "content": [{"type": "image", "source": {}}]}]), "messages[0].content[0].source.type"),
         (dict(messages=[{"role": "user", "content": "word " * 5000}]), "2048"),

@@ -30,7 +30,7 @@ enum FileTargets {
     _ = try? StoreSearchRequest(value).filter?.accepts(value.objectValue ?? JSONObject())
     guard
       let request = try? ResponsesRequest(
-        value, isMessage: false, limits: limits, vocabularySize: 2048, dropsUnknownTools: false),
+        value, isMessage: false, limits: limits, vocabularySize: 2048),
       let items = try? ResponsesItemReader(limits: limits, makeID: { "ID" }, resolve: { _ in nil }).read(
         request.input ?? "")
     else { return }

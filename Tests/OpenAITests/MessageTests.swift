@@ -37,7 +37,7 @@ struct MessageTests {
     ),
     (
       #"[{"role":"user","content":[{"type":"file","file":{}}]}]"#,
-      "unsupported_value messages[0].content[0].type"
+      "missing_required_parameter messages[0].content[0].file.file_data"
     ),
     (
       #"[{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}]"#,

@@ -132,14 +132,35 @@ struct MessagesRequestTests {
     #expect(try read(#"\#(hi),"tools":[\#(tool)],"tool_choice":{"type":"none"}"#).chat.tools.isEmpty)
   }
 
+  @Test func `documents and search results are their text`() throws {
+    let request = try read(
+      #""max_tokens":9,"messages":[{"role":"user","content":["#
+        + #"{"type":"document","title":"T","context":"c","source":{"type":"text","media_type":"text/plain","data":"body"}},"#
+        + #"{"type":"document","source":{"type":"content","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}},"#
+        + #"{"type":"document","source":{"type":"base64","media_type":"text/markdown","data":"IyBI"}},"#
+        + #"{"type":"search_result","title":"R","source":"http://x","content":[{"type":"text","text":"found"}]}]}]"#
+    )
+    let parts = request.chat.messages.first?["content"]?.arrayValue?.compactMap { $0["text"]?.stringValue }
+    #expect(parts == ["T:\nc\nbody\n", "a\nb", "# H", "R (http://x):\nfound\n"])
+  }
+
+  @Test func `what a provider's own tools are and did is left out`() throws {
+    let request = try read(
+      #""max_tokens":9,"tools":[{"type":"web_search_20250305","name":"web_search"},{"type":"bash_20250124","name":"bash"}],"#
+        + #""messages":[{"role":"user","content":"q"},{"role":"assistant","content":["#
+        + #"{"type":"server_tool_use","id":"s","name":"web_search","input":{}},"#
+        + #"{"type":"web_search_tool_result","tool_use_id":"s","content":[]},{"type":"text","text":"a"}]},"#
+        + #"{"role":"user","content":"r"}]"#)
+    #expect(request.chat.dropped == ["tools[0].type=web_search_20250305", "tools[1].type=bash_20250124"])
+    #expect(request.chat.tools.isEmpty)
+    #expect(request.chat.messages[1] == ["role": "assistant", "content": "a"])
+  }
+
   @Test(arguments: [
     (#""tools":[{"name":"f"}]"#, "missing_required_parameter tools[0].input_schema"),
     (#""tools":[{"name":"a b","input_schema":{}}]"#, "invalid_value tools[0].name"),
     (
       #""tools":[{"name":"f","input_schema":{"type":"what"}}]"#, "invalid_value tools[0].input_schema"
-    ),
-    (
-      #""tools":[{"name":"web_search","type":"web_search_20250305"}]"#, "unsupported_value tools[0].type"
     ),
     (#""tool_choice":{"type":"tool","name":"g"}"#, "invalid_value tool_choice.name"),
     (#""tool_choice":{"type":"some"}"#, "invalid_value tool_choice.type"),
@@ -168,7 +189,15 @@ struct MessagesRequestTests {
     ),
     (
       #"[{"role":"user","content":[{"type":"document","source":{}}]}]"#,
-      "unsupported_value messages[0].content[0].type"
+      "missing_required_parameter messages[0].content[0].source.type"
+    ),
+    (
+      #"[{"role":"user","content":[{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":""}}]}]"#,
+      "unsupported_value messages[0].content[0].source.media_type"
+    ),
+    (
+      #"[{"role":"user","content":[{"type":"search_result","title":"t","source":"s"}]}]"#,
+      "missing_required_parameter messages[0].content[0].content"
     ),
     (
       #"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]"#,
@@ -194,7 +223,7 @@ struct MessagesRequestTests {
   @Test(arguments: [
     (
       #""tools":[{"name":"a b","input_schema":{}}]"#,
-      "Invalid 'tools[0].name': it must match ^[a-zA-Z0-9_-]{1,64}$."
+      "Invalid 'tools[0].name': it must match ^[a-zA-Z0-9_-]{1,128}$."
     ),
     (
       #""tools":[{"name":"f","input_schema":{}},{"name":"f","input_schema":{}}]"#,

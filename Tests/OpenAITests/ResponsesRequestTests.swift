@@ -16,10 +16,12 @@ final class Counter {
 }
 
 struct ResponsesRequestTests {
-  private func request(_ members: String, dropsUnknownTools: Bool = false) throws -> ResponsesRequest {
-    try ResponsesRequest(
-      JSONValue(parsing: #"{"model":"m",\#(members)}"#), isMessage: false, limits: RequestLimits(),
-      vocabularySize: 1_000, dropsUnknownTools: dropsUnknownTools)
+  private func request(_ members: String, refusesHostedTools: Bool = false) throws -> ResponsesRequest {
+    var limits = RequestLimits()
+    limits.refusesHostedTools = refusesHostedTools
+    return try ResponsesRequest(
+      JSONValue(parsing: #"{"model":"m",\#(members)}"#), isMessage: false, limits: limits,
+      vocabularySize: 1_000)
   }
 
   private func input(_ request: ResponsesRequest) throws -> ResponsesInput {
@@ -28,8 +30,8 @@ struct ResponsesRequestTests {
       .read(request.input ?? .null)
   }
 
-  private func chat(_ members: String, dropsUnknownTools: Bool = false) throws -> ChatRequest {
-    let request = try request(members, dropsUnknownTools: dropsUnknownTools)
+  private func chat(_ members: String) throws -> ChatRequest {
+    let request = try request(members)
     return try request.chatRequest(context: [], input: input(request), limits: RequestLimits())
   }
 
@@ -185,6 +187,50 @@ struct ResponsesRequestTests {
         == "unsupported_value input[0].content[0].file_data")
   }
 
+  @Test func `tools of a client with forms of their own are calls of functions`() throws {
+    let request = try chat(
+      #""input":[{"role":"user","content":"go"},"#
+        + #"{"type":"local_shell_call","id":"l","call_id":"c1","action":{"type":"exec","command":["ls"]},"status":"completed"},"#
+        + #"{"type":"local_shell_call_output","id":"c1","output":"a.txt"},"#
+        + #"{"type":"apply_patch_call","call_id":"c2","operation":{"type":"delete_file","path":"a"}},"#
+        + #"{"type":"apply_patch_call_output","call_id":"c2","status":"completed"},"#
+        + #"{"type":"custom_tool_call","call_id":"c3","name":"raw","input":"x\ny"},"#
+        + #"{"type":"custom_tool_call_output","call_id":"c3","output":"done"},"#
+        + #"{"type":"function_call","call_id":"c4","namespace":"mcp__docs__","name":"find","arguments":"{}"},"#
+        + #"{"type":"function_call_output","call_id":"c4","output":"1"}]"#)
+    let calls = request.messages.compactMap { $0["tool_calls"]?[0]?["function"] }
+    #expect(
+      calls == [
+        ["name": "local_shell", "arguments": #"{"type":"exec","command":["ls"]}"#],
+        ["name": "apply_patch", "arguments": #"{"type":"delete_file","path":"a"}"#],
+        ["name": "raw", "arguments": #"{"input":"x\ny"}"#], ["name": "mcp__docs__find", "arguments": "{}"],
+      ])
+    #expect(
+      request.messages.filter { $0["role"] == "tool" }.map { $0["content"] } == [
+        "a.txt", "completed", "done", "1",
+      ])
+    #expect(
+      refusal(#""input":[{"type":"local_shell_call","call_id":"c"}]"#)
+        == "missing_required_parameter input[0].action")
+  }
+
+  @Test func `tools of free text and of namespaces are functions for the model`() throws {
+    let long = String(repeating: "n", count: 100)
+    let request = try chat(
+      #""input":"x","tools":[{"type":"custom","name":"raw","description":"d","format":{"type":"grammar","syntax":"regex","definition":"a|b"}},"#
+        + #"{"type":"custom","name":"patch","format":{"type":"grammar","syntax":"lark","definition":"start: \"a\""}},"#
+        + #"{"type":"namespace","name":"mcp__docs","description":"d","tools":[{"type":"function","name":"find"}]},"#
+        + #"{"type":"namespace","name":"\#(long)","tools":[{"type":"function","name":"\#(long)"}]}]"#)
+    #expect(request.tools.map(\.kind) == [.custom, .custom, .function, .function])
+    #expect(request.tools.prefix(3).map(\.name) == ["raw", "patch", "mcp__docs__find"])
+    #expect(request.tools.map(\.clientName) == ["raw", "patch", "find", long])
+    #expect(request.tools.map(\.isStrict) == [true, false, false, false])
+    #expect(request.tools[0].parameters?["properties"]?["input"]?["pattern"] == "^(?:a|b)$")
+    #expect(request.tools[1].json["function"]?["description"]?.stringValue?.contains(#"start: "a""#) == true)
+    #expect(request.tools[3].name.utf8.count == 128)
+    #expect(request.dropped == ["tools[1].format.definition=lark"])
+  }
+
   // MARK: Fields in chat's words
 
   @Test func `tools and options are those of chat`() throws {
@@ -253,8 +299,7 @@ struct ResponsesRequestTests {
   @Test func `the message of an error names the same place`() throws {
     do {
       _ = try chat(
-        #""input":"x","tools":[{"type":"web_search"},{"type":"function","name":""}]"#, dropsUnknownTools: true
-      )
+        #""input":"x","tools":[{"type":"web_search"},{"type":"function","name":""}]"#)
       Issue.record("accepted")
     } catch let error as APIError {
       #expect(error.param == "tools[1].name")
@@ -267,7 +312,7 @@ struct ResponsesRequestTests {
     let chat = try chat(
       #""input":[{"role":"user","content":"a"},{"role":"user","content":[\#(image)]}],"#
         + #""tools":[{"type":"web_search"},{"type":"function","name":"f"}],"thinking_budget":3,"#
-        + #""text":{"format":{"type":"json_schema","name":"n","schema":{}}}"#, dropsUnknownTools: true)
+        + #""text":{"format":{"type":"json_schema","name":"n","schema":{}}}"#)
     #expect(chat.messagesField == "input")
     #expect(chat.tools.map(\.parametersField) == ["tools[1].parameters"])
     #expect(chat.format?.param == "text.format.schema")
@@ -282,15 +327,21 @@ struct ResponsesRequestTests {
       refusal(#""input":[\#(Array(repeating: call, count: count).joined(separator: ","))]"#)
     }
     #expect(calls(RequestLimits().tools) == "accepted")
-    #expect(calls(RequestLimits().tools + 1) == "invalid_value input[128]")
+    #expect(calls(RequestLimits().tools + 1) == "invalid_value input[1024]")
   }
 
-  @Test func `tools of unknown type can be dropped, and are named`() throws {
+  @Test func `tools that a provider runs are left out and named, or refused`() throws {
     let members = #""input":"x","nonsense":1,"tools":[{"type":"web_search"},{"type":"function","name":"f"}]"#
-    let request = try request(members, dropsUnknownTools: true)
+    let request = try request(members)
     #expect(request.unknown == ["nonsense"])
     #expect(request.dropped == ["tools[0].type=web_search"])
-    #expect(try chat(members, dropsUnknownTools: true).tools.map(\.name) == ["f"])
+    #expect(try chat(members).tools.map(\.name) == ["f"])
+    do {
+      _ = try self.request(members, refusesHostedTools: true)
+      Issue.record("accepted")
+    } catch let error as APIError {
+      #expect(error.param == "tools[0].type" && error.message.contains("--refuse-hosted-tools"))
+    }
   }
 
   // MARK: The echo

@@ -23,16 +23,29 @@ struct ToolTests {
     #expect(!request.allowsParallelCalls)
   }
 
+  @Test func `tools that a provider runs are left out and named`() throws {
+    let request = try chat(
+      chatBody(#""tools":[{"type":"web_search"},\#(time),{"type":"custom","custom":{"name":"raw"}}]"#))
+    #expect(request.tools.map(\.name) == ["get_time", "raw"])
+    #expect(request.dropped == ["tools[0].type=web_search"])
+    #expect(Tool.input(of: #"{"input":"a\nb"}"#) == "a\nb")
+    #expect(Tool.input(of: #"{"input":"a"#) == #"{"input":"a"#)
+  }
+
   @Test(arguments: [
     ("\"tools\":\"x\"", "invalid_type tools"),
     ("\"tools\":[1]", "invalid_type tools[0]"),
     ("\"tools\":[{}]", "missing_required_parameter tools[0].type"),
-    ("\"tools\":[{\"type\":\"web_search\"}]", "unsupported_value tools[0].type"),
+    ("\"tools\":[{\"type\":\"custom\"}]", "missing_required_parameter tools[0].custom"),
+    (
+      #""tools":[{"type":"custom","custom":{"name":"a","format":{"type":"grammar","grammar":{"syntax":"yacc"}}}}]"#,
+      "invalid_value tools[0].custom.format.grammar.syntax"
+    ),
     ("\"tools\":[{\"type\":\"function\"}]", "missing_required_parameter tools[0].function"),
     (function("{}"), "missing_required_parameter tools[0].function.name"),
     (function(#"{"name":""}"#), "invalid_value tools[0].function.name"),
     (function(#"{"name":"a b"}"#), "invalid_value tools[0].function.name"),
-    (function(#"{"name":"\#(String(repeating: "a", count: 65))"}"#), "invalid_value tools[0].function.name"),
+    (function(#"{"name":"\#(String(repeating: "a", count: 129))"}"#), "invalid_value tools[0].function.name"),
     (function(#"{"name":"a\u0000"}"#), "invalid_value tools[0].function.name"),
     (function(#"{"name":"a","parameters":"x"}"#), "invalid_type tools[0].function.parameters"),
     (

@@ -33,9 +33,18 @@ import Testing
         == #"info x a="\u0085\u009b31m\u2028\u2029\u202e\u2066é""#)
   }
 
-  @Test func `JSON lines are objects of strings`() {
+  @Test func `JSON lines are objects`() {
     #expect(
       json("x", ["a\"b": "1\n", "é": "ü"]) == #"","level":"warning","event":"x","a\"b":"1\n","é":"ü"}"#)
+  }
+
+  @Test func `numbers of JSON lines are numbers, but for names`() {
+    #expect(
+      json(
+        "x",
+        ["status": "200", "seconds": "0.000500", "n": "-1", "a": "01", "b": "1.", "c": "1e5", "key": "7"])
+        == #"","level":"warning","event":"x","status":200,"seconds":0.000500,"n":-1,"a":"01","b":"1.","c":"1e5","key":"7"}"#
+    )
   }
 
   @Test func `a line stays below two kibibytes`() {

@@ -44,8 +44,10 @@ private func fault(_ change: (inout SamplingParameters) -> Void) -> String {
   @Test func `every field sets a parameter of its own`() {
     for field in SamplingField.allCases {
       var overrides: SamplingOverrides = [:]
-      overrides[field] = 0.5
-      if case .count = field.row.setting { overrides[field] = 5 }
+      switch field.row.setting {
+      case .number(_, let range): overrides[field] = range.contains(0.5) ? 0.5 : range.upperBound
+      case .count(_, let range): overrides[field] = Double(min(range.upperBound, 5))
+      }
       let parameters = SamplingParameters(overrides)
       #expect(parameters[field] == overrides[field])
       for other in SamplingField.allCases where other != field {
@@ -59,7 +61,7 @@ private func fault(_ change: (inout SamplingParameters) -> Void) -> String {
     var values = [SamplingParameters()[field]]
     switch field.row.setting {
     case .number(_, let range): values += [range.lowerBound, range.upperBound]
-    case .count(_, let lowest): values += [Double(lowest), Double(Int32.max)]
+    case .count(_, let range): values += [Double(range.lowerBound), Double(range.upperBound)]
     }
     for value in values {
       var overrides: SamplingOverrides = [:]
@@ -82,5 +84,12 @@ private func fault(_ change: (inout SamplingParameters) -> Void) -> String {
     #expect(SamplingParameters([.topK: -1]).topK == 0)
     #expect(SamplingParameters([.topK: 1e300]).topK == Int(Int32.max))
     #expect(SamplingParameters([.topK: .nan]).topK == 0)
+    #expect(SamplingParameters([.dryPenaltyLastN: -1]).dryPenaltyLastN == -1)
+    #expect(SamplingParameters([.dryPenaltyLastN: -9]).dryPenaltyLastN == -1)
+  }
+
+  @Test func `names and aliases are all different`() {
+    let names = SamplingField.allCases.flatMap { [$0.name] + $0.aliases }
+    #expect(Set(names).count == names.count)
   }
 }

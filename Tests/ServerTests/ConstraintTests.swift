@@ -279,7 +279,7 @@ struct ConstraintTests {
       let body = #"{"model":"m",\#(extra)}"#
       let count = service.requests.count
       let given = try send(path, body, true)
-      #expect(given.refusal == "500 client_too_slow null" && service.requests.count == count, "\(extra)")
+      #expect(given.refusal == "499 client_gone null" && service.requests.count == count, "\(extra)")
       #expect(try send(path, body, false).status == 200 && service.requests.count == count + 1, "\(extra)")
     }
   }

@@ -137,7 +137,9 @@ struct DocumentationTests {
       "guided_grammar", "grammar", "structured_outputs", "guided_decoding_backend", "grammar_triggers",
       "guided_whitespace_pattern", "grammar_lazy", "response_format", "reasoning_effort", "max_tokens",
       "max_completion_tokens", "messages", "logprobs", "n", "regex", "ebnf", "structural_tag",
-      "additional_properties",
+      "additional_properties", "repeat_penalty", "typ_p",
+      "dry_sequence_breakers", "bad_words", "allowed_token_ids",
+      "include_stop_str_in_output", "no_stop_trim", "truncate_prompt_tokens", "n_predict", "max_new_tokens",
     ]
     #expect(Set(Self.responses.map(\.name)) == fields.union(SamplingField.allCases.map(\.name)))
   }
@@ -178,9 +180,12 @@ struct DocumentationTests {
       "continue_final_message", "thinking", "max_output_tokens", "chat_template", "thinking_budget",
       "reasoning", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs",
       "grammar", "json_schema", "guided_decoding_backend", "guided_whitespace_pattern", "grammar_lazy",
-      "grammar_triggers", "regex", "ebnf", "structural_tag", "additional_properties",
+      "grammar_triggers", "regex", "ebnf", "structural_tag", "additional_properties", "n_cmpl",
+      "prompt_logprobs", "return_token_ids", "echo",
+      "repeat_penalty", "typ_p", "dry_sequence_breakers", "bad_words", "allowed_token_ids",
+      "include_stop_str_in_output", "no_stop_trim", "truncate_prompt_tokens", "n_predict", "max_new_tokens",
     ]
     #expect(Set(Self.chat.map(\.name)) == fields.union(SamplingField.allCases.map(\.name)))
-    #expect(Self.completions.count == 45 + SamplingField.allCases.count)
+    #expect(Self.completions.count == 55 + SamplingField.allCases.count)
   }
 }

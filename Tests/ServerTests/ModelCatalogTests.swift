@@ -53,6 +53,13 @@ struct ModelCatalogTests {
     #expect(catalog.aliases(of: "a") == [])
   }
 
+  @Test func `a star stands for every other name`() throws {
+    let catalog = try ModelCatalog(
+      named: [a, b], aliases: [.init(name: "*", model: "org/b"), .init(name: "x", model: "a")])
+    #expect(catalog.resolve("gpt-anything")?.id == "org/b")
+    #expect(catalog.resolve("a")?.id == "a" && catalog.resolve("x")?.id == "a")
+  }
+
   @Test func `what cannot be meant is refused`() {
     #expect(throws: ModelCatalog.Problem.nothing) { try ModelCatalog(named: []) }
     #expect(throws: ModelCatalog.Problem.duplicate("a")) { try ModelCatalog(named: [a, b, a]) }

@@ -38,7 +38,16 @@ extension SamplingField {
     func number(_ value: Double) -> JSONValue { Int(exactly: value).map { .int($0) } ?? .double(value) }
     switch row.setting {
     case .number(_, let range): return (number(range.lowerBound), number(range.upperBound))
-    case .count(_, let lowest): return (.int(lowest), nil)
+    case .count(_, let range):
+      return (.int(range.lowerBound), range.upperBound < Int(Int32.max) ? .int(range.upperBound) : nil)
+    }
+  }
+
+  /// A value that is not the default, and that a Float holds exactly.
+  fileprivate var example: String {
+    switch row.setting {
+    case .number(_, let range): range.contains(0.5) ? "0.5" : "2"
+    case .count(_, let range): range.upperBound < 3 ? "1" : "3"
     }
   }
 }
@@ -54,8 +63,7 @@ struct SamplingFieldTests {
   @Test(arguments: Wire.all, SamplingField.allCases)
   fileprivate func `a field reaches the engine over every wire`(wire: Wire, field: SamplingField) throws {
     let service = FakeService("xyz")
-    // A value that is not the default, and that a Float holds exactly.
-    let value = field.bounds.high == nil ? "3" : "0.5"
+    let value = field.example
     let answer = try send(field, value, to: wire, service)
     #expect(answer.status == 200, "\(answer.text)")
     #expect(answer.headers["x-mlxserve-ignored"] == nil)
@@ -63,6 +71,19 @@ struct SamplingFieldTests {
     #expect(sampling[field] == Double(value))
     for other in SamplingField.allCases where other != field {
       #expect(sampling[other] == SamplingParameters()[other], "\(other)")
+    }
+  }
+
+  @Test(arguments: Wire.all, SamplingField.allCases.filter { !$0.aliases.isEmpty })
+  fileprivate func `another server's name of a field means the same`(wire: Wire, field: SamplingField) throws
+  {
+    for alias in field.aliases {
+      let service = FakeService("xyz")
+      let body = #"{"model":"m",\#(wire.body),"\#(alias)":\#(field.example)}"#
+      let answer = try makeApp(service).send("POST", wire.path, body: body)
+      #expect(answer.status == 200, "\(answer.text)")
+      #expect(answer.headers["x-mlxserve-ignored"] == nil)
+      #expect(service.requests.first?.sampling[field] == Double(field.example))
     }
   }
 

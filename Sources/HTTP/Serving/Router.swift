@@ -28,6 +28,8 @@ package struct Router: Sendable {
   package private(set) var routes: [Route] = []
   /// The same by the number of their segments: only these can match.
   private var byLength: [Int: [Route]] = [:]
+  /// The first segment of most paths. Where there is one a client may leave it out, and may end a path with a slash.
+  package var root: String?
   /// Makes the bodies of 404 and 405.
   package var errors = ErrorFormat()
   /// Answers OPTIONS for a path that has routes; gets their methods. By default 204 with `allow`.
@@ -83,10 +85,7 @@ package struct Router: Sendable {
   }
 
   private func resolve(_ request: Request, _ context: ConnectionContext) -> Resolution {
-    let segments = request.target.segments
-    let matching = byLength[segments.count, default: []].compactMap { route in
-      Self.match(route, segments).map { (route, $0) }
-    }
+    let matching = matches(request.target.segments)
     if request.method == "OPTIONS" && (request.path == "*" || !matching.isEmpty) {
       let methods = request.path == "*" ? routes.map(\.method) : matching.map(\.0.method)
       return .failure(options(request, Self.allowed(methods)))
@@ -102,6 +101,25 @@ package struct Router: Sendable {
       return .failure(errors.response(error, to: request, context))
     }
     return .success(Match(pattern: route.pattern, handler: route.handler, parameters: parameters))
+  }
+
+  /// The routes of a path; if there are none, of the path without a slash at its end or below the root.
+  private func matches(_ segments: [String]) -> [(Route, [(name: String, value: String)])] {
+    var segments = segments
+    var found = routes(of: segments)
+    guard found.isEmpty, let root else { return found }
+    if segments.count > 1, segments.last == "" {
+      segments.removeLast()
+      found = routes(of: segments)
+    }
+    guard found.isEmpty, segments.first != root else { return found }
+    return routes(of: [root] + segments)
+  }
+
+  private func routes(of segments: [String]) -> [(Route, [(name: String, value: String)])] {
+    byLength[segments.count, default: []].compactMap { route in
+      Self.match(route, segments).map { (route, $0) }
+    }
   }
 
   /// The parameters of the route if its pattern, of as many segments, matches; else nil.

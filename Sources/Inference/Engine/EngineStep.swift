@@ -160,7 +160,7 @@ extension Engine {
       guard next < sequence.promptCount, next == sequence.promptLogprobs.count else { continue }
       let row = logitRow(firstLogitRow + offset, for: sequence.request)
       sequence.promptLogprobs.append(
-        Logprobs.describe(token: sequence.tokens[next], logits: row.copy, top: top))
+        Logprobs.describe(token: sequence.tokens[next], logits: row.copy, top: top, ranks: true))
     }
   }
 

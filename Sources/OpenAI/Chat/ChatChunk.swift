@@ -14,6 +14,10 @@ package struct ChatChunk: Sendable, Equatable {
     case content(String, logprobs: [LogprobEntry]?)
     /// The first fragment of a call, the only one with its id and name.
     case toolCall(index: Int, id: String, name: String)
+    /// The same of a custom tool.
+    case customCall(index: Int, id: String, name: String)
+    /// The text of such a call.
+    case customInput(index: Int, String)
     /// More of the JSON text of a call's arguments.
     case toolArguments(index: Int, String)
     /// `malformedCalls` could not be read; their text is part of the content.
@@ -25,6 +29,10 @@ package struct ChatChunk: Sendable, Equatable {
   package var delta: Delta
   /// Adds `"usage": null`, which announces that a usage chunk follows at the end.
   package var announcesUsage: Bool
+  /// Ids of the tokens that it adds; nil unless they are wanted.
+  package var tokens: [Int32]?
+  /// Ids of the prompt, in the first chunk of an answer; nil unless they are wanted.
+  package var promptTokens: [Int32]?
 
   package init(header: AnswerHeader, choice: Int, delta: Delta, announcesUsage: Bool) {
     self.header = header
@@ -54,6 +62,17 @@ package struct ChatChunk: Sendable, Equatable {
           ]
         ]
       ]
+    case .customCall(let index, let id, let name):
+      members = [
+        "tool_calls": [
+          [
+            "index": .int(index), "id": .string(id), "type": "custom",
+            "custom": ["name": .string(name), "input": ""],
+          ]
+        ]
+      ]
+    case .customInput(let index, let text):
+      members = ["tool_calls": [["index": .int(index), "custom": ["input": .string(text)]]]]
     case .toolArguments(let index, let text):
       members = ["tool_calls": [["index": .int(index), "function": ["arguments": .string(text)]]]]
     case .finish(let reason, let malformedCalls):
@@ -65,18 +84,21 @@ package struct ChatChunk: Sendable, Equatable {
       ("index", .int(self.choice)), ("delta", members), ("logprobs", logprobs), ("finish_reason", finish),
     ])
     if malformed > 0 { choice["malformed_tool_calls"] = .int(malformed) }
-    return Self.body(header, choices: [.object(choice)], usage: announcesUsage ? .null : nil)
+    TokenDetails(tokens: tokens).add(to: &choice)
+    var body = Self.body(header, choices: [.object(choice)], usage: announcesUsage ? .null : nil)
+    TokenDetails(promptTokens: promptTokens).add(to: &body)
+    return .object(body)
   }
 
   /// The chunk after the last finish: no choices, only counts.
   package static func usage(_ usage: Usage, header: AnswerHeader) -> JSONValue {
-    body(header, choices: [], usage: usage.json)
+    .object(body(header, choices: [], usage: usage.json))
   }
 
-  private static func body(_ header: AnswerHeader, choices: [JSONValue], usage: JSONValue?) -> JSONValue {
+  private static func body(_ header: AnswerHeader, choices: [JSONValue], usage: JSONValue?) -> JSONObject {
     var body = JSONObject(header.members(kind: "chat.completion.chunk"))
     body["choices"] = .array(choices)
     if let usage { body["usage"] = usage }
-    return .object(body)
+    return body
   }
 }

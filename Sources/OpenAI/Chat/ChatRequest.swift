@@ -28,6 +28,8 @@ package struct ChatRequest: Sendable {
   package var templateArguments = JSONObject()
   package var addsGenerationPrompt = true
   package var continuesFinalMessage = false
+  /// Whether the answer begins with the text that it continues.
+  package var echoes = false
   /// Text that the answer is likely to repeat.
   package var prediction: String?
   /// The field that holds the messages, for errors that are found later.
@@ -36,12 +38,17 @@ package struct ChatRequest: Sendable {
   package var continuationField = "continue_final_message"
   /// Top-level fields that nobody knows.
   package var ignored: [String] = []
+  /// Tools that are left out, and what of tools is not enforced.
+  package var dropped: [String] = []
 
   /// Nothing is said yet: a wire's reader fills it in.
   init() {}
 }
 
 extension ChatRequest {
+  /// The tool that the model knows by a name.
+  package func tool(named name: String) -> Tool? { tools.first { $0.name.utf8.elementsEqual(name.utf8) } }
+
   /// Reads the body of a chat request.
   ///
   /// - Parameter vocabularySize: token ids in the body must be below it.
@@ -71,7 +78,11 @@ extension ChatRequest {
     try Self.checkContinuation(continuesFinalMessage, addsGenerationPrompt, messages)
     prediction = try Self.prediction(&fields)
     try Self.acceptHints(&fields)
-    ignored = fields.unread + unknown
+    echoes = try fields.bool("echo") ?? false
+    if echoes, !continuesFinalMessage {
+      throw .invalidValue("echo", "it needs 'continue_final_message': true")
+    }
+    ignored = try ForeignFields.unknown(in: fields) + unknown
   }
 
   mutating func set(_ transcript: Transcript) {
@@ -83,6 +94,7 @@ extension ChatRequest {
     tools = selection.tools
     toolChoice = selection.choice
     allowsParallelCalls = selection.allowsParallelCalls
+    dropped = selection.dropped
   }
 
   mutating func set(_ options: ThinkingOptions) {

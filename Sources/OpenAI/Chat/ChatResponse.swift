@@ -46,15 +46,24 @@ package struct ToolCall: Sendable, Equatable {
   package var name: String
   /// JSON text.
   package var arguments: String
+  /// Whether it is a call of a custom tool, whose text is the argument `input`.
+  package var isCustom: Bool
 
-  package init(id: String, name: String, arguments: String) {
+  package init(id: String, name: String, arguments: String, isCustom: Bool = false) {
     self.id = id
+    self.isCustom = isCustom
     self.name = name
     self.arguments = arguments
   }
 
   var json: JSONValue {
-    [
+    guard !isCustom else {
+      return [
+        "id": .string(id), "type": "custom",
+        "custom": ["name": .string(name), "input": .string(Tool.input(of: arguments))],
+      ]
+    }
+    return [
       "id": .string(id), "type": "function",
       "function": ["name": .string(name), "arguments": .string(arguments)],
     ]
@@ -72,6 +81,8 @@ package struct ChatChoice: Sendable {
   package var finish: ChoiceFinish
   /// Calls that could not be read; their text is part of the content.
   package var malformedCalls: Int
+  /// What else is told of its tokens.
+  package var details = TokenDetails()
 
   package init(
     index: Int, content: String, reasoning: String?, toolCalls: [ToolCall], logprobs: LogprobList?,
@@ -102,7 +113,7 @@ package struct ChatChoice: Sendable {
         ("index", .value(.int(index))), ("message", .value(.object(message))),
         ("logprobs", logprobs.map(\.chatParts) ?? .value(nil)),
         ("finish_reason", .value(.string(finish.rawValue))),
-      ] + malformed)
+      ] + malformed + details.members)
   }
 }
 
@@ -111,9 +122,14 @@ package struct ChatResponse: Sendable {
   package var header: AnswerHeader
   package var choices: [ChatChoice]
   package var usage: Usage
+  /// What is told of the prompt's tokens.
+  package var details: TokenDetails
 
-  package init(header: AnswerHeader, choices: [ChatChoice], usage: Usage) {
+  package init(
+    header: AnswerHeader, choices: [ChatChoice], usage: Usage, details: TokenDetails = TokenDetails()
+  ) {
     self.header = header
+    self.details = details
     self.choices = choices
     self.usage = usage
   }
@@ -125,7 +141,7 @@ package struct ChatResponse: Sendable {
         ("service_tier", .value("default")),
         ("choices", .list(count: choices.count) { choices[$0].parts(header.reasoningField) }),
         ("usage", .value(usage.json)),
-      ])
+      ] + details.members)
   }
 
   /// The body as one value.

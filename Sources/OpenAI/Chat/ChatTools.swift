@@ -9,12 +9,15 @@ extension ToolSelection {
     for (index, value) in (try fields.array("tools", maxCount: limits.tools) ?? []).enumerated() {
       var tool = try Fields(value, path: "tools[\(index)]")
       let type = try tool.requiredString("type")
-      guard type == "function" else {
-        throw .unsupportedValue(
-          tool.name(of: "type"), "'\(APIError.shortened(type))' tools cannot be used here")
+      switch type {
+      case "function":
+        var function = try tool.requiredFields("function")
+        try add(Tool(&function, limits: limits))
+      case "custom":
+        var custom = try tool.requiredFields("custom")
+        try add(Tool(custom: &custom, limits: limits))
+      default: try drop(tool, type: type, limits: limits)
       }
-      var function = try tool.requiredFields("function")
-      try add(Tool(&function, limits: limits))
     }
     allowsParallelCalls = try fields.bool("parallel_tool_calls") ?? true
     try choose(
@@ -28,13 +31,17 @@ extension ToolChoiceWords {
     case "function":
       var function = try choice.requiredFields("function")
       self = .named(try Name(&function))
+    case "custom":
+      var custom = try choice.requiredFields("custom")
+      self = .named(try Name(&custom))
     case "allowed_tools":
       var allowed = try choice.requiredFields("allowed_tools")
       let mode = try allowed.word("mode", of: ["auto", "required"])
       var names: [Name] = []
       for (index, value) in (try allowed.array("tools", maxCount: 1_000) ?? []).enumerated() {
         var reference = try Fields(value, path: "\(allowed.name(of: "tools"))[\(index)]")
-        var function = try reference.requiredFields("function")
+        let kind = try reference.word("type", of: ["function", "custom"]) ?? "function"
+        var function = try reference.requiredFields(kind)
         names.append(try Name(&function))
       }
       self = .allowed(names, isRequired: mode == "required", field: allowed.name(of: "tools"))

@@ -38,8 +38,9 @@ struct MessageReader {
         "\(path).role", "'\(APIError.shortened(role))' is none of \(Self.roles.joined(separator: ", "))")
     }
     _ = try message.string("name")
+    var calls: [JSONValue] = []
     switch role {
-    case "assistant": try checkAssistant(&message)
+    case "assistant": calls = try readAssistant(&message)
     case "tool":
       try transcript.checkCall(
         message.requiredString("tool_call_id"), field: message.name(of: "tool_call_id"))
@@ -49,6 +50,7 @@ struct MessageReader {
     var object = JSONObject(
       message.object.entries.lazy.filter { !$0.value.isNull }.map { ($0.key, $0.value) })
     if let content { object["content"] = content }
+    if !calls.isEmpty { object["tool_calls"] = .array(calls) }
     return .object(object)
   }
 
@@ -81,7 +83,8 @@ struct MessageReader {
     case "image_url" where takesMedia: return try transcript.placeholder(of: .image(&part))
     case "input_audio" where takesMedia: return try transcript.placeholder(of: .audio(&part))
     case "file" where takesMedia:
-      throw .unsupportedValue("\(path).type", "this server reads no files; send their text")
+      var file = try part.requiredFields("file")
+      return ["type": "text", "text": .string(try InputFile.text(of: &file))]
     case let type:
       throw .invalidValue(
         "\(path).type",
@@ -93,7 +96,8 @@ struct MessageReader {
 
   // MARK: Assistant
 
-  private mutating func checkAssistant(_ message: inout Fields) throws(APIError) {
+  /// - Returns: its calls, those of custom tools as calls of functions.
+  private mutating func readAssistant(_ message: inout Fields) throws(APIError) -> [JSONValue] {
     // Without content it is an empty turn: histories hold such turns when a limit fell inside the reasoning.
     if let content = message.value("content"), content != [] {
       _ = try readContent(&message, role: "assistant")
@@ -102,18 +106,31 @@ struct MessageReader {
     _ = try message.string("reasoning_content")
     _ = try message.string("reasoning")
     try message.refuse("function_call", because: "it is deprecated; use 'tool_calls'")
+    var read: [JSONValue] = []
     let calls = try message.array("tool_calls", maxCount: limits.tools) ?? []
     for (index, value) in calls.enumerated() {
       let path = "\(message.name(of: "tool_calls"))[\(index)]"
       var call = try Fields(value, path: path)
       transcript.addCall(try call.requiredString("id"))
-      let type = try call.string("type") ?? "function"
-      guard type == "function" else {
+      switch try call.string("type") ?? "function" {
+      case "function":
+        var function = try call.requiredFields("function")
+        _ = try function.requiredString("name")
+        _ = try function.requiredString("arguments")
+        read.append(value)
+      case "custom":
+        var custom = try call.requiredFields("custom")
+        read.append([
+          "id": call.value("id") ?? "", "type": "function",
+          "function": [
+            "name": .string(try custom.requiredString("name")),
+            "arguments": .string(Tool.arguments(of: try custom.requiredString("input"))),
+          ],
+        ])
+      case let type:
         throw .unsupportedValue("\(path).type", "'\(APIError.shortened(type))' calls cannot be used here")
       }
-      var function = try call.requiredFields("function")
-      _ = try function.requiredString("name")
-      _ = try function.requiredString("arguments")
     }
+    return read
   }
 }

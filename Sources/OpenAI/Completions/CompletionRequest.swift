@@ -17,8 +17,10 @@ package struct CompletionRequest: Sendable {
   package var logprobs: Int?
   /// Whether the answer begins with the prompt.
   package var echoes: Bool
-  /// What stands behind the text that is wanted; nil where nothing does.
+  /// What comes after the text that is wanted; nil where nothing does.
   package var suffix: String?
+  /// Whether the tokenizer adds its special tokens around a text.
+  package var addsSpecialTokens: Bool
   /// What the text must look like; nil for free text.
   package var format: ResponseFormat?
   /// Top-level fields that nobody knows.
@@ -57,7 +59,8 @@ extension CompletionRequest {
         "n", kind: "integer", limit: "\(limits.allChoices / prompts.count) for \(prompts.count) prompts")
     }
     try GenerationOptions.acceptDescriptions(&fields)
-    ignored = fields.unread
+    addsSpecialTokens = try fields.bool("add_special_tokens") ?? true
+    ignored = try ForeignFields.unknown(in: fields)
   }
 }
 

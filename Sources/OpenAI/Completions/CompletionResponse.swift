@@ -9,6 +9,8 @@ package struct CompletionChoice: Sendable {
   package var logprobs: LegacyLogprobs?
   /// Nil in every chunk of a stream but the last of the choice.
   package var finish: ChoiceFinish?
+  /// What else is told of its tokens and its prompt's.
+  package var details = TokenDetails()
 
   package init(index: Int, text: String, logprobs: LegacyLogprobs?, finish: ChoiceFinish?) {
     self.index = index
@@ -18,11 +20,12 @@ package struct CompletionChoice: Sendable {
   }
 
   var parts: JSONParts {
-    .object([
-      ("text", .value(.string(text))), ("index", .value(.int(index))),
-      ("logprobs", logprobs?.parts ?? .value(nil)),
-      ("finish_reason", .value(finish.map { .string($0.rawValue) } ?? nil)),
-    ])
+    .object(
+      [
+        ("text", .value(.string(text))), ("index", .value(.int(index))),
+        ("logprobs", logprobs?.parts ?? .value(nil)),
+        ("finish_reason", .value(finish.map { .string($0.rawValue) } ?? nil)),
+      ] + details.members)
   }
 }
 

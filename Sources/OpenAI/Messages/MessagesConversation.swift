@@ -2,7 +2,8 @@
 
 import JSON
 
-/// Every block is taken over or refused with its path; nothing is dropped but reasoning of other servers.
+/// Every block is taken over or refused with its path; nothing is dropped but reasoning of other servers, and the work of
+/// tools that they ran themselves.
 struct MessagesConversation {
   private let limits: RequestLimits
   private(set) var transcript: Transcript
@@ -73,7 +74,7 @@ struct MessagesConversation {
 
   private func misplaced(_ type: String, in place: String, path: String) -> APIError {
     if ["document", "search_result", "container_upload"].contains(type) {
-      return .unsupportedValue("\(path).type", "this server cannot read '\(type)' blocks; send their text")
+      return .unsupportedValue("\(path).type", "'\(type)' blocks cannot stand in \(place); send their text")
     }
     return .invalidValue("\(path).type", "'\(APIError.shortened(type))' is not a block of \(place)")
   }
@@ -91,6 +92,8 @@ struct MessagesConversation {
       switch try block.requiredString("type") {
       case "text": parts.append(try Self.part(&block))
       case "image": parts.append(try image(&block))
+      case "document": parts.append(try document(&block))
+      case "search_result": parts.append(try searchResult(&block))
       case "tool_result":
         if !parts.isEmpty { transcript.append(["role": "user", "content": .array(parts)]) }
         parts = []
@@ -123,6 +126,8 @@ struct MessagesConversation {
       switch try block.requiredString("type") {
       case "text": parts.append(try Self.part(&block))
       case "image": parts.append(try image(&block))
+      case "document": parts.append(try document(&block))
+      case "search_result": parts.append(try searchResult(&block))
       case let type: throw misplaced(type, in: "a tool result", path: block.path)
       }
     }
@@ -131,6 +136,53 @@ struct MessagesConversation {
 
   private static func errorText(_ text: String) -> JSONValue {
     [["type": "text", "text": "Error: "], ["type": "text", "text": .string(text)]]
+  }
+
+  // MARK: Documents
+
+  /// The text of a document, below its title and what is said of it.
+  private func document(_ block: inout Fields) throws(APIError) -> JSONValue {
+    let title = try block.string("title")
+    let note = try block.string("context").map { $0 + "\n" } ?? ""
+    var source = try block.requiredFields("source")
+    let text: String
+    switch try source.requiredString("type") {
+    case "text": text = try source.requiredString("data")
+    case "content":
+      text = try joined(source.required("content"), path: source.name(of: "content"), in: "a document")
+    case "base64":
+      let type = try source.requiredString("media_type")
+      guard type.utf8.starts(with: "text/".utf8) else {
+        throw .unsupportedValue(
+          source.name(of: "media_type"),
+          "only documents of text can be read, not '\(APIError.shortened(type))'")
+      }
+      guard let bytes = Base64.decode(try source.requiredString("data")),
+        let decoded = String(validating: bytes, as: UTF8.self)
+      else { throw .invalidValue(source.name(of: "data"), "it is not UTF-8 text in base64") }
+      text = decoded
+    case let type:
+      throw .unsupportedValue(
+        source.name(of: "type"),
+        "expected 'text', 'content' or 'base64', but got '\(APIError.shortened(type))'")
+    }
+    return ["type": "text", "text": .string(InputFile.text(note + text, named: title))]
+  }
+
+  /// The text of a search result, below its title and where it is from.
+  private func searchResult(_ block: inout Fields) throws(APIError) -> JSONValue {
+    let title = try block.requiredString("title")
+    let source = try block.requiredString("source")
+    let text = try joined(
+      block.required("content"), path: block.name(of: "content"), in: "a search result")
+    return ["type": "text", "text": .string(InputFile.text(text, named: "\(title) (\(source))"))]
+  }
+
+  /// A string, or the texts of blocks line by line.
+  private func joined(_ content: JSONValue, path: String, in place: String) throws(APIError) -> String {
+    let read = try texts(content, path: path, in: place)
+    return read.stringValue
+      ?? (read.arrayValue ?? []).compactMap { $0["text"]?.stringValue }.joined(separator: "\n")
   }
 
   // MARK: Images
@@ -172,6 +224,9 @@ struct MessagesConversation {
         if ReasoningSignature.isOwn(try block.string("signature") ?? "", of: words) { reasoning += words }
       // Another server's.
       case "redacted_thinking": continue
+      // What another server's own tools did: its text says what came of it.
+      case "server_tool_use", "mcp_tool_use": continue
+      case let type where type.hasSuffix("_tool_result"): continue
       case "tool_use": calls.append(try readCall(&block))
       case let type: throw misplaced(type, in: "an assistant message", path: block.path)
       }

@@ -44,7 +44,7 @@ extension MessagesRequest {
     chat.set(thinking)
     chat.format = try Self.format(&output, limits: limits)
     try Self.acceptHints(&fields)
-    ignored = fields.unread
+    ignored = try ForeignFields.unknown(in: fields)
   }
 
   // MARK: Thinking and output
@@ -101,8 +101,8 @@ extension MessagesRequest {
       var tool = try Fields(value, path: "tools[\(index)]")
       let type = try tool.string("type") ?? "custom"
       guard type == "custom" else {
-        throw .unsupportedValue(
-          tool.name(of: "type"), "'\(APIError.shortened(type))' tools belong to another provider")
+        try selection.drop(tool, type: type, limits: limits)
+        continue
       }
       let function = try Tool(&tool, schema: "input_schema", limits: limits)
       _ = try tool.required("input_schema")

@@ -73,7 +73,7 @@ private struct OllamaOptions {
   static func clamped(_ number: Double, to field: SamplingField) -> Double {
     switch field.row.setting {
     case .number(_, let range): min(max(number, range.lowerBound), range.upperBound)
-    case .count: min(max(number, 0), Double(Int32.max))
+    case .count: min(max(number, field.row.least), Double(Int32.max))
     }
   }
 

@@ -30,7 +30,9 @@ package struct ResponseEventWriter: Sendable {
   package enum Item: Sendable, Equatable {
     case message(id: String)
     case reasoning(id: String, asSummary: Bool)
-    case call(id: String, callID: String, name: String)
+    case call(id: String, callID: String, name: String, namespace: String? = nil)
+    /// A call of a tool that takes free text.
+    case customCall(id: String, callID: String, name: String, namespace: String? = nil)
     /// A search in files, which has no text of its own.
     case fileSearch(id: String)
   }
@@ -104,7 +106,7 @@ package struct ResponseEventWriter: Sendable {
       events.append(summaryPartEvent("response.reasoning_summary_part.added", id, ""))
     case .reasoning(let id, asSummary: false):
       events.append(partEvent("response.content_part.added", id, reasoningPart("")))
-    case .call: break
+    case .call, .customCall: break
     case .fileSearch(let id): events.append(searchEvent("in_progress", id))
     }
     return events
@@ -182,10 +184,16 @@ package struct ResponseEventWriter: Sendable {
             (asSummary ? "summary_index" : "content_index", 0), ("delta", .string(text)),
           ])
       ]
-    case .call(let id, _, _):
+    case .call(let id, _, _, _):
       return [
         event(
           "response.function_call_arguments.delta",
+          [("item_id", .string(id)), ("output_index", index), ("delta", .string(text))])
+      ]
+    case .customCall(let id, _, _, _):
+      return [
+        event(
+          "response.custom_tool_call_input.delta",
           [("item_id", .string(id)), ("output_index", index), ("delta", .string(text))])
       ]
     case .fileSearch: return []
@@ -245,7 +253,13 @@ package struct ResponseEventWriter: Sendable {
           ? summaryPartEvent("response.reasoning_summary_part.done", id, current.text)
           : partEvent("response.content_part.done", id, reasoningPart(current.text)),
       ]
-    case .call(let id, _, let name):
+    case .customCall(let id, _, _, _):
+      return [
+        event(
+          "response.custom_tool_call_input.done",
+          [("item_id", .string(id)), ("output_index", index), ("input", .string(current.text))])
+      ]
+    case .call(let id, _, let name, _):
       return [
         event(
           "response.function_call_arguments.done",
@@ -294,6 +308,12 @@ package struct ResponseEventWriter: Sendable {
 
   private func summaryPart(_ text: String) -> JSONValue { ["type": "summary_text", "text": .string(text)] }
 
+  private static func call(_ type: String, _ members: [(String, String)], _ namespace: String?) -> JSONValue {
+    var item = JSONObject([("type", .string(type))] + members.map { ($0, .string($1)) })
+    if let namespace { item["namespace"] = .string(namespace) }
+    return .object(item)
+  }
+
   private func started(_ item: Item) -> JSONValue {
     switch item {
     case .message(let id):
@@ -302,18 +322,24 @@ package struct ResponseEventWriter: Sendable {
       ["id": .string(id), "type": "reasoning", "status": "in_progress", "summary": []]
     case .reasoning(let id, asSummary: false):
       ["id": .string(id), "type": "reasoning", "status": "in_progress", "summary": [], "content": []]
-    case .call(let id, let callID, let name):
-      [
-        "id": .string(id), "type": "function_call", "status": "in_progress", "call_id": .string(callID),
-        "name": .string(name), "arguments": "",
-      ]
+    case .call(let id, let callID, let name, let namespace):
+      Self.call(
+        "function_call",
+        [("id", id), ("status", "in_progress"), ("call_id", callID), ("name", name), ("arguments", "")],
+        namespace)
+    case .customCall(let id, let callID, let name, let namespace):
+      Self.call(
+        "custom_tool_call",
+        [("id", id), ("status", "in_progress"), ("call_id", callID), ("name", name), ("input", "")],
+        namespace)
     case .fileSearch(let id):
       ["id": .string(id), "type": "file_search_call", "status": "in_progress", "queries": [], "results": nil]
     }
   }
 
   private func finished(_ current: Open, isComplete: Bool, seals: Bool) -> JSONValue {
-    let status: JSONValue = isComplete ? "completed" : "incomplete"
+    let word = isComplete ? "completed" : "incomplete"
+    let status = JSONValue.string(word)
     switch current.item {
     case .message(let id):
       return [
@@ -326,11 +352,16 @@ package struct ResponseEventWriter: Sendable {
       if !asSummary { item["content"] = [reasoningPart(current.text)] }
       if seals { item["encrypted_content"] = .string(SealedContent.reasoning.seal(current.text)) }
       return .object(item)
-    case .call(let id, let callID, let name):
-      return [
-        "id": .string(id), "type": "function_call", "status": status, "call_id": .string(callID),
-        "name": .string(name), "arguments": .string(current.text),
-      ]
+    case .call(let id, let callID, let name, let namespace):
+      return Self.call(
+        "function_call",
+        [("id", id), ("status", word), ("call_id", callID), ("name", name), ("arguments", current.text)],
+        namespace)
+    case .customCall(let id, let callID, let name, let namespace):
+      return Self.call(
+        "custom_tool_call",
+        [("id", id), ("status", word), ("call_id", callID), ("name", name), ("input", current.text)],
+        namespace)
     case .fileSearch(let id):
       // A search that was cut off.
       return [

@@ -61,9 +61,7 @@ package struct ResponsesItemReader {
   ]
   /// Calls of tools that this server does not have; leaving them out would falsify the conversation.
   private static let refusedTypes: Set = [
-    "computer_call", "computer_call_output", "local_shell_call", "local_shell_call_output", "shell_call",
-    "shell_call_output", "apply_patch_call", "apply_patch_call_output", "mcp_approval_request",
-    "mcp_approval_response",
+    "computer_call", "computer_call_output", "mcp_approval_request", "mcp_approval_response",
   ]
 
   /// - Parameter isInner: within a compaction, which holds no further one and no references.
@@ -89,6 +87,9 @@ package struct ResponsesItemReader {
         try readItem(inner, path: path, into: &input, isInner: true)
       }
       return
+    case let type where ClientToolItem.all[type] != nil:
+      try ClientToolItem.all[type]?.check(&item)
+      result = identified(item.object, prefix: "item_")
     case let type where Self.unusedTypes.contains(type):
       input.unused.append("\(path).type=\(type)")
       result = identified(item.object, prefix: "item_")

@@ -87,9 +87,15 @@ struct ResponsesMessages {
     case "file_search_call": try addSearch(item, path: path)
     case "function_call": try addCall(item, arguments: item["arguments"]?.stringValue ?? "", path: path)
     case "custom_tool_call":
-      let input: JSONValue = ["input": item["input"] ?? ""]
-      try addCall(item, arguments: input.text, path: path)
+      try addCall(item, arguments: Tool.arguments(of: item["input"]?.stringValue ?? ""), path: path)
     case "function_call_output", "custom_tool_call_output": try addOutput(item, path: path)
+    case let type?:
+      guard let form = ClientToolItem.all[type] else { break }
+      if form.isCall {
+        try addCall(form.call(item), arguments: form.arguments(item), path: path)
+      } else {
+        try addOutput(form.output(item), path: path)
+      }
     default: break
     }
   }
@@ -141,6 +147,8 @@ struct ResponsesMessages {
   private mutating func addCall(_ item: JSONValue, arguments: String, path: String) throws(APIError) {
     if item["status"] == "incomplete" { return }
     let id = item["call_id"]?.stringValue ?? ""
+    let own = item["name"]?.stringValue ?? ""
+    let name = item["namespace"]?.stringValue.map { ToolName.joined($0, own) } ?? own
     written.addCall(id)
     openTurn()
     guard (turn?.calls.count ?? 0) < limits.tools else {
@@ -148,7 +156,7 @@ struct ResponsesMessages {
     }
     turn?.calls.append([
       "id": .string(id), "type": "function",
-      "function": ["name": item["name"] ?? "", "arguments": .string(arguments)],
+      "function": ["name": .string(name), "arguments": .string(arguments)],
     ])
   }
 
@@ -191,7 +199,7 @@ struct ResponsesMessages {
     switch part.object["type"]?.stringValue {
     case "input_image": return try written.placeholder(of: Self.image(&part))
     case "input_audio": return try written.placeholder(of: .audio(&part))
-    case "input_file": return ["type": "text", "text": .string(try ResponsesFile.text(of: &part))]
+    case "input_file": return ["type": "text", "text": .string(try InputFile.text(of: &part))]
     default: return ["type": "text", "text": part.object["text"] ?? ""]
     }
   }
@@ -204,48 +212,5 @@ struct ResponsesMessages {
     return MediaPart(
       content: .image(url: try part.requiredString("image_url"), detail: try .read(&part)), path: part.path,
       field: part.name(of: "image_url"))
-  }
-}
-
-/// Files within the request: text is content, anything else is refused.
-enum ResponsesFile {
-  private static let textEndings = [
-    "txt", "md", "markdown", "json", "csv", "tsv", "xml", "yaml", "yml", "html", "log", "py", "swift", "js",
-    "ts", "c", "h", "cpp", "rs", "go", "java", "sh", "toml", "ini",
-  ]
-  private static let textTypes = [
-    "application/json", "application/xml", "application/yaml", "application/x-yaml",
-  ]
-
-  /// The text of an `input_file` part, below its name.
-  static func text(of part: inout Fields) throws(APIError) -> String {
-    for name in ["file_id", "file_url"] where part.value(name) != nil {
-      throw .unsupportedParameter(part.name(of: name), "this server holds and fetches no files")
-    }
-    let name = try part.string("filename")
-    let path = part.name(of: "file_data")
-    let data = try part.requiredString("file_data")
-    let url = DataURL(data)
-    if url == nil, data.utf8.starts(with: "data:".utf8) {
-      throw .invalidValue(path, "it is no base64 data URL")
-    }
-    let type = url?.type
-    let ending = name.map {
-      $0.split(separator: ".").last.map { $0.lowercased() } ?? ""
-    }
-    let isText =
-      type.map { $0.utf8.starts(with: "text/".utf8) || textTypes.contains($0) }
-      ?? textEndings.contains(ending ?? "")
-    guard isText else {
-      throw .unsupportedValue(
-        path, "only files of text can be read, not '\(APIError.shortened(type ?? name ?? "unknown"))'")
-    }
-    guard let bytes = Base64.decode(url?.encoded ?? data) else {
-      throw .invalidValue(path, "it is not base64")
-    }
-    guard let text = String(validating: bytes, as: UTF8.self) else {
-      throw .invalidValue(path, "the file is not UTF-8 text")
-    }
-    return name.map { "\($0):\n\(text)\n" } ?? text
   }
 }

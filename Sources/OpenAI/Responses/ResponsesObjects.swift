@@ -195,8 +195,16 @@ package enum ResponseReplay {
     case "function_call":
       return (
         .call(
-          id: id, callID: item["call_id"]?.stringValue ?? "", name: item["name"]?.stringValue ?? ""),
+          id: id, callID: item["call_id"]?.stringValue ?? "", name: item["name"]?.stringValue ?? "",
+          namespace: item["namespace"]?.stringValue),
         item["arguments"]?.stringValue ?? "", []
+      )
+    case "custom_tool_call":
+      return (
+        .customCall(
+          id: id, callID: item["call_id"]?.stringValue ?? "", name: item["name"]?.stringValue ?? "",
+          namespace: item["namespace"]?.stringValue),
+        item["input"]?.stringValue ?? "", []
       )
     default: return nil
     }

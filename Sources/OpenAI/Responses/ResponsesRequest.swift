@@ -63,7 +63,7 @@ extension ResponsesRequest {
   ///   - vocabularySize: token ids in the body must be below it.
   /// - Throws: the first problem found, with the path of its field.
   package init(
-    _ body: JSONValue, isMessage: Bool, limits: RequestLimits, vocabularySize: Int, dropsUnknownTools: Bool
+    _ body: JSONValue, isMessage: Bool, limits: RequestLimits, vocabularySize: Int
   ) throws(APIError) {
     var fields = try Fields(body)
     model = try fields.model()
@@ -72,7 +72,7 @@ extension ResponsesRequest {
     previousResponseID = try fields.string("previous_response_id")
     conversationID = try Self.conversation(&fields)
     try Self.refuseUnsupported(&fields)
-    let tools = try ResponsesTools(&fields, limits: limits, dropsUnknown: dropsUnknownTools)
+    let tools = try ResponsesTools(&fields, limits: limits)
     let text = try ResponsesText(&fields, limits: limits)
     chat = ChatRequest()
     chat.messagesField = "input"
@@ -90,7 +90,7 @@ extension ResponsesRequest {
     echo = JSONObject()
     wantsSummary = false
     unknown = []
-    dropped = tools.dropped
+    dropped = tools.selection.dropped
     fileSearch = tools.fileSearch
     maxToolCalls = nil
     if var options = try fields.fields("stream_options") { _ = try options.bool("include_obfuscation") }
@@ -100,7 +100,7 @@ extension ResponsesRequest {
     echo["tools"] = .array(tools.echoed)
     echo["text"] = .object(text.echo)
     if isMessage { for name in ["type", "stream_id"] { _ = fields.value(name) } }
-    unknown = fields.unread
+    unknown = try ForeignFields.unknown(in: fields)
     try check(isMessage: isMessage)
   }
 

@@ -9,34 +9,56 @@ struct ResponsesTools {
   private(set) var fileSearch: FileSearchTool?
   /// As the response repeats them.
   private(set) var echoed: [JSONValue] = []
-  /// Left out because this server does not know their type.
-  private(set) var dropped: [String] = []
 
-  /// - Parameter dropsUnknown: whether a tool of another type is left out, not refused.
-  init(_ fields: inout Fields, limits: RequestLimits, dropsUnknown: Bool) throws(APIError) {
+  init(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
     for (index, value) in (try fields.array("tools", maxCount: limits.tools) ?? []).enumerated() {
       var tool = try Fields(value, path: "tools[\(index)]")
-      let type = try tool.requiredString("type")
-      if type == "function" {
-        try add(&tool, limits: limits)
-      } else if type == "file_search" {
-        guard fileSearch == nil else { throw .invalidValue(tool.name(of: "type"), "it stands here twice") }
-        let search = try FileSearchTool(&tool)
-        fileSearch = search
-        echoed.append(search.echo)
-        var function = try Fields(FileSearchTool.function, path: tool.path)
-        _ = function.value("type")
-        try selection.add(Tool(&function, limits: limits))
-      } else if dropsUnknown {
-        dropped.append("\(tool.name(of: "type"))=\(type)")
-      } else {
-        throw .unsupportedValue(
-          tool.name(of: "type"), "'\(APIError.shortened(type))' tools cannot be used here")
+      switch try tool.requiredString("type") {
+      case "function": try add(&tool, limits: limits)
+      case "custom":
+        try selection.add(Tool(custom: &tool, limits: limits))
+        echoed.append(Self.withoutNulls(tool))
+      case "namespace": try addNamespace(&tool, limits: limits)
+      case "file_search": try addFileSearch(&tool, limits: limits)
+      case let type: try selection.drop(tool, type: type, limits: limits)
       }
     }
     selection.allowsParallelCalls = try fields.bool("parallel_tool_calls") ?? true
     try selection.choose(
       ToolChoiceWords.read(&fields) { (choice) throws(APIError) in try ToolChoiceWords(responses: &choice) })
+  }
+
+  private static func withoutNulls(_ tool: Fields) -> JSONValue {
+    .object(JSONObject(tool.object.entries.lazy.filter { !$0.value.isNull }.map { ($0.key, $0.value) }))
+  }
+
+  private mutating func addFileSearch(_ tool: inout Fields, limits: RequestLimits) throws(APIError) {
+    guard fileSearch == nil else { throw .invalidValue(tool.name(of: "type"), "it stands here twice") }
+    let search = try FileSearchTool(&tool)
+    fileSearch = search
+    echoed.append(search.echo)
+    var function = try Fields(FileSearchTool.function, path: tool.path)
+    _ = function.value("type")
+    try selection.add(Tool(&function, limits: limits))
+  }
+
+  /// Functions and custom tools of one group; a client finds its calls by both names.
+  private mutating func addNamespace(_ group: inout Fields, limits: RequestLimits) throws(APIError) {
+    let name = try group.requiredString("name")
+    _ = try group.string("description")
+    let tools = try group.array("tools", maxCount: limits.tools) ?? []
+    guard selection.tools.count + tools.count <= limits.tools else {
+      throw .invalidValue(group.name(of: "tools"), "there are more than \(limits.tools) tools")
+    }
+    for (index, value) in tools.enumerated() {
+      var tool = try Fields(value, path: "\(group.name(of: "tools"))[\(index)]")
+      switch try tool.requiredString("type") {
+      case "function": try selection.add(Tool(&tool, limits: limits).inNamespace(name))
+      case "custom": try selection.add(Tool(custom: &tool, limits: limits).inNamespace(name))
+      case let type: try selection.drop(tool, type: type, limits: limits)
+      }
+    }
+    echoed.append(Self.withoutNulls(group))
   }
 
   private mutating func add(_ tool: inout Fields, limits: RequestLimits) throws(APIError) {
@@ -58,7 +80,7 @@ extension ToolChoiceWords {
 
   fileprivate init(responses choice: inout Fields) throws(APIError) {
     switch try choice.requiredString("type") {
-    case "function": self = .named(try Name(&choice))
+    case "function", "custom": self = .named(try Name(&choice))
     case "file_search": self = .named(try Self.fileSearch(choice.path))
     case "allowed_tools":
       let mode = try choice.word("mode", of: ["auto", "required"])
@@ -70,7 +92,7 @@ extension ToolChoiceWords {
           names.append(try Self.fileSearch(tool.path))
           continue
         }
-        guard type == "function" else {
+        guard type == "function" || type == "custom" else {
           throw .unsupportedValue(tool.name(of: "type"), "only functions can be chosen here")
         }
         names.append(try Name(&tool))

@@ -5,7 +5,7 @@ package import Sampling
 
 /// Absent fields are nil where the server has a default of its own.
 package struct GenerationOptions: Sendable, Equatable {
-  /// `max_completion_tokens`, else `max_tokens`, else `max_output_tokens`.
+  /// `max_completion_tokens`, else `max_tokens`, else `max_output_tokens`, else the names of other servers.
   package var maxTokens: Int?
   package var minTokens = 0
   /// What the fields of the sampling table say.
@@ -23,6 +23,20 @@ package struct GenerationOptions: Sendable, Equatable {
   /// `n`: answers to one prompt.
   package var choices = 1
   package var streams = false
+  /// Texts that the answer must not hold.
+  package var badWords: [String] = []
+  /// The only tokens that may be chosen; nil for all.
+  package var allowedTokens: [Int32]?
+  /// Texts at which repetitions end; nil for the usual ones.
+  package var sequenceBreakers: [String]?
+  /// Whether the stop string that ends an answer is part of it.
+  package var includesStop = false
+  /// How many of the prompt's last tokens are kept; -1 for as many as the context takes, nil for all.
+  package var promptTruncation: Int?
+  /// Alternatives to report with each token of the prompt; nil when its log probabilities are not wanted.
+  package var promptLogprobs: Int?
+  /// Whether the ids of prompt and answer are told.
+  package var returnsTokens = false
   /// Whether a stream ends with the counts.
   package var includesUsage = false
 
@@ -32,6 +46,8 @@ package struct GenerationOptions: Sendable, Equatable {
 extension GenerationOptions {
   /// What OpenAI has called the token limit, the newest first; the third is the name in Responses.
   static let tokenLimits = ["max_completion_tokens", "max_tokens", "max_output_tokens"]
+  /// What other servers call it; -1 and -2 are no limit there.
+  static let foreignTokenLimits = ["n_predict", "max_new_tokens"]
 
   /// Reads the fields that all wires share: length, sampling, stops.
   ///
@@ -49,6 +65,10 @@ extension GenerationOptions {
       maxTokens = maxTokens ?? limit
     }
     allowsUndeclaredMembers = try fields.bool("additional_properties")
+    for name in Self.foreignTokenLimits {
+      let limit = try fields.integer(name, in: -2...Int.max)
+      maxTokens = maxTokens ?? limit.flatMap { $0 < 0 ? nil : max($0, minimumTokens) }
+    }
     minTokens = try fields.integer("min_tokens", in: 0...Int(Int32.max)) ?? 0
     if let maxTokens, minTokens > maxTokens {
       throw .invalidValue("min_tokens", "\(minTokens) is more than the limit of \(maxTokens) tokens")
@@ -57,16 +77,58 @@ extension GenerationOptions {
     stops = try Self.stops(&fields, name: stop, limits: limits)
     try readStopTokens(&fields, limits: limits, vocabularySize: vocabularySize)
     logitBias = try Self.logitBias(&fields, limits: limits, vocabularySize: vocabularySize)
+    try readTextRules(&fields, limits: limits, vocabularySize: vocabularySize)
+  }
+
+  /// What the answer may hold, and how much of the prompt counts, in the words of vLLM, SGLang and llama.cpp.
+  private mutating func readTextRules(_ fields: inout Fields, limits: RequestLimits, vocabularySize: Int)
+    throws(APIError)
+  {
+    badWords = try Self.words("bad_words", &fields, limits: limits) ?? []
+    sequenceBreakers = try Self.words("dry_sequence_breakers", &fields, limits: limits)
+    let allowed = "allowed_token_ids"
+    if let values = try fields.array(allowed, maxCount: vocabularySize) {
+      guard !values.isEmpty else { throw .invalidValue(allowed, "it is empty") }
+      var tokens: [Int32] = []
+      for (index, value) in values.enumerated() {
+        tokens.append(try TokenID.read(value, vocabularySize: vocabularySize, name: "\(allowed)[\(index)]"))
+      }
+      allowedTokens = tokens
+    }
+    let keepsStop = try fields.bool("include_stop_str_in_output")
+    includesStop = try fields.bool("no_stop_trim") ?? keepsStop ?? false
+    if let count = try fields.integer("truncate_prompt_tokens", in: -1...Int.max) {
+      guard count != 0 else { throw .invalidValue("truncate_prompt_tokens", "it leaves no token") }
+      promptTruncation = count
+    }
+  }
+
+  private static func words(_ name: String, _ fields: inout Fields, limits: RequestLimits)
+    throws(APIError) -> [String]?
+  {
+    guard let values = try fields.array(name, maxCount: limits.badWords) else { return nil }
+    var words: [String] = []
+    for (index, value) in values.enumerated() {
+      guard let word = value.stringValue else {
+        throw .wrongType("\(name)[\(index)]", expected: "a string", found: value)
+      }
+      guard !word.utf8.isEmpty, word.utf8.count <= limits.badWordBytes else {
+        throw .invalidValue("\(name)[\(index)]", "it must have 1 to \(limits.badWordBytes) bytes of UTF-8")
+      }
+      words.append(word)
+    }
+    return words
   }
 
   private mutating func readSampling(_ fields: inout Fields) throws(APIError) {
     for field in SamplingField.allCases {
-      switch field.row.setting {
-      case .number(_, let range): sampling[field] = try fields.number(field.name, in: range)
-      case .count(_, let lowest):
-        sampling[field] = try fields.integer(field.name, in: lowest...Int(Int32.max)).map {
-          Double(max(0, $0))
-        }
+      for name in [field.name] + field.aliases {
+        let value: Double? =
+          switch field.row.setting {
+          case .number(_, let range): try fields.number(name, in: range)
+          case .count(_, let range): try fields.integer(name, in: range).map(Double.init)
+          }
+        sampling[field] = sampling[field] ?? value.map { max($0, field.row.least) }
       }
     }
     seed = try fields.integer("seed", in: Int.min...Int.max)
@@ -129,8 +191,14 @@ extension GenerationOptions {
 
   /// Reads how many answers there are, and how they are sent: what chat and completions share beside.
   mutating func readAnswers(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
-    choices = try fields.integer("n", in: 1...limits.choices) ?? 1
+    let other = try fields.integer("n_cmpl", in: 1...limits.choices)
+    choices = try fields.integer("n", in: 1...limits.choices) ?? other ?? 1
+    promptLogprobs = try fields.integer("prompt_logprobs", in: 0...limits.topLogprobs)
+    returnsTokens = try fields.bool("return_token_ids") ?? false
     streams = try fields.bool("stream") ?? false
+    if streams, promptLogprobs != nil {
+      throw .invalidValue("prompt_logprobs", "a stream does not have them; leave 'stream' out")
+    }
     guard var options = try fields.fields("stream_options") else { return }
     includesUsage = try options.bool("include_usage") ?? false
     _ = try options.bool("include_obfuscation")
@@ -146,6 +214,8 @@ extension GenerationOptions {
     let reason = "the answer is constrained, by a format or by its tools, and ends where it is complete"
     if ignoresEOS { throw .invalidValue("ignore_eos", reason) }
     if minTokens > 0 { throw .invalidValue("min_tokens", reason) }
+    if allowedTokens != nil { throw .invalidValue("allowed_token_ids", reason) }
+    if !badWords.isEmpty { throw .invalidValue("bad_words", reason) }
   }
 }
 

@@ -27,6 +27,84 @@ package struct LogprobEntry: Sendable, Equatable {
   }
 }
 
+/// A token of a prompt with its alternatives, as vLLM tells it: an object by token id.
+package struct PromptLogprobEntry: Sendable {
+  /// A token that stands or might have stood there.
+  package struct Candidate: Sendable {
+    package var id: Int32
+    package var alternative: LogprobEntry.Alternative
+    /// 1 for the likeliest.
+    package var rank: Int
+
+    package init(id: Int32, alternative: LogprobEntry.Alternative, rank: Int) {
+      self.id = id
+      self.alternative = alternative
+      self.rank = rank
+    }
+  }
+
+  /// The token itself first.
+  package var candidates: [Candidate]
+
+  package init(candidates: [Candidate]) { self.candidates = candidates }
+
+  var json: JSONValue {
+    var object = JSONObject()
+    for candidate in candidates where object[String(candidate.id)] == nil {
+      object[String(candidate.id)] = [
+        "logprob": candidate.alternative.number, "rank": .int(candidate.rank),
+        "decoded_token": .string(String(decoding: candidate.alternative.bytes, as: UTF8.self)),
+      ]
+    }
+    return .object(object)
+  }
+}
+
+/// What a request may ask to be told of tokens, beside the answer: members of a choice or a body, as vLLM has them.
+package struct TokenDetails: Sendable {
+  /// Entries of the prompt's tokens, made when they are written; nil for the first, which nothing predicts.
+  package struct PromptList: Sendable {
+    package let count: Int
+    private let entry: @Sendable (Int) -> PromptLogprobEntry?
+
+    package init(count: Int, entry: @escaping @Sendable (Int) -> PromptLogprobEntry?) {
+      self.count = count
+      self.entry = entry
+    }
+
+    var parts: JSONParts { .list(count: count) { .value(entry($0)?.json ?? .null) } }
+  }
+
+  package var promptLogprobs: PromptList?
+  package var promptTokens: [Int32]?
+  /// Of the answer, or of what a chunk adds.
+  package var tokens: [Int32]?
+
+  package init(promptLogprobs: PromptList? = nil, promptTokens: [Int32]? = nil, tokens: [Int32]? = nil) {
+    self.promptLogprobs = promptLogprobs
+    self.promptTokens = promptTokens
+    self.tokens = tokens
+  }
+
+  private static func list(_ ids: [Int32]) -> JSONParts {
+    .list(count: ids.count) { .value(.int(Int(ids[$0]))) }
+  }
+
+  /// Those that are there.
+  var members: [(String, JSONParts)] {
+    var members: [(String, JSONParts)] = []
+    if let promptLogprobs { members.append(("prompt_logprobs", promptLogprobs.parts)) }
+    if let promptTokens { members.append(("prompt_token_ids", Self.list(promptTokens))) }
+    if let tokens { members.append(("token_ids", Self.list(tokens))) }
+    return members
+  }
+
+  /// The same as values, for chunks.
+  func add(to object: inout JSONObject) {
+    for (name, parts) in members { object[name] = parts.json }
+  }
+}
+
 /// Log probabilities of an answer's tokens, made when they are written: as text each takes up to two kilobytes.
 package struct LogprobList: Sendable {
   package let count: Int
@@ -69,7 +147,7 @@ extension LogprobEntry.Alternative {
   }
 
   /// JSON has no infinity: an impossible token gets OpenAI's -9999.
-  fileprivate var number: JSONValue {
+  var number: JSONValue {
     guard let logprob else { return nil }
     return .double(logprob.isFinite ? Double(min(logprob, 0)) : -9999)
   }

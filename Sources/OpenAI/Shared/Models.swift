@@ -55,6 +55,24 @@ package struct ModelObject: Sendable, Equatable {
     ]
   }
 
+  /// The model as Anthropic's clients know one.
+  ///
+  /// - Parameter createdAt: the moment in RFC 3339.
+  package func messagesJSON(createdAt: String) -> JSONValue {
+    [
+      "type": "model", "id": .string(id), "display_name": .string(id), "created_at": .string(createdAt),
+      "max_input_tokens": contextLength.map(JSONValue.int) ?? nil,
+    ]
+  }
+
+  /// The list of models as Anthropic's clients know it: one page.
+  package static func messagesList(_ models: [JSONValue]) -> JSONValue {
+    [
+      "data": .array(models), "has_more": false, "first_id": models.first?["id"] ?? .null,
+      "last_id": models.last?["id"] ?? .null,
+    ]
+  }
+
   /// The body of GET /v1/models.
   package static func list(_ models: [ModelObject]) -> JSONValue {
     ["object": "list", "data": .array(models.map(\.json))]

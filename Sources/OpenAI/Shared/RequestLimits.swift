@@ -12,7 +12,10 @@ package struct RequestLimits: Sendable {
   package var contentParts = 1_000
   /// Images and audio of one request together.
   package var mediaParts = 64
-  package var tools = 128
+  /// Tools of one request, and calls of one turn.
+  package var tools = 1_024
+  /// Whether tools that a provider runs itself are refused; else they are left out and named in a header.
+  package var refusesHostedTools = false
   /// Bytes of one schema, as compact JSON.
   package var schemaBytes = 256 << 10
   /// Bytes of a regular expression, of a grammar, or of all choices together.
@@ -24,6 +27,9 @@ package struct RequestLimits: Sendable {
   package var stopBytes = 256
   package var stopTokens = 256
   package var logitBiases = 1_024
+  /// Words that an answer must not hold, and the bytes of each; also of texts where repetitions end.
+  package var badWords = 256
+  package var badWordBytes = 256
   /// Bytes of `chat_template_kwargs`, as compact JSON.
   package var templateArgumentBytes = 64 << 10
   /// Prompts in one completions request.

@@ -2,9 +2,24 @@
 
 package import JSON
 
-/// A function that the model may call.
+/// A tool that the model may call. To the model every tool is a function.
 package struct Tool: Sendable, Equatable {
+  /// What calls of it look like to the client.
+  package enum Kind: Sendable, Equatable {
+    case function
+    /// Free text, which the model writes as the argument `input`.
+    case custom
+  }
+
+  /// The name that the model knows it by.
   package var name: String
+  package private(set) var kind = Kind.function
+  /// The client's name of it, within its namespace.
+  package private(set) var clientName: String
+  /// Where a client has put it; nil for no namespace.
+  package private(set) var namespace: String?
+  /// What of it is not enforced, for the header: a field and its value.
+  package private(set) var unenforced: String?
   /// The tool as an OpenAI object without null members, for the chat template.
   package var json: JSONValue
   /// Whether the arguments of every call must be what the schema allows.
@@ -24,8 +39,9 @@ package struct Tool: Sendable, Equatable {
     nameField = function.name(of: "name")
     parametersField = function.name(of: schema)
     name = try function.requiredString("name")
+    clientName = name
     guard Self.isValidName(name) else {
-      throw .invalidValue(nameField, "it must match ^[a-zA-Z0-9_-]{1,64}$")
+      throw .invalidValue(nameField, "it must match ^[a-zA-Z0-9_-]{1,\(ToolName.maxBytes)}$")
     }
     var json = JSONObject([("name", .string(name))])
     if let description = try function.string("description") { json["description"] = .string(description) }
@@ -37,9 +53,72 @@ package struct Tool: Sendable, Equatable {
     self.json = ["type": "function", "function": .object(json)]
   }
 
-  /// ASCII letters, digits, `_` and `-`; 1 to 64 of them.
+  /// Reads a tool that takes free text: `name`, `description` and `format`, which may be a grammar.
+  ///
+  /// A regular expression is enforced. A grammar in Lark is told to the model and not enforced.
+  init(custom tool: inout Fields, limits: RequestLimits) throws(APIError) {
+    let title = try tool.requiredString("name")
+    var description = try tool.string("description") ?? ""
+    var input = JSONObject([("type", "string")])
+    var note: String?
+    var format = try tool.fields("format")
+    let type = try format?.word("type", of: ["text", "grammar"])
+    if type == "grammar" {
+      // Chat has the members of the grammar in an object of their own.
+      if let inner = try format?.fields("grammar") { format = inner }
+      let syntax = try format?.word("syntax", of: ["lark", "regex"]) ?? "regex"
+      let field = format?.name(of: "definition") ?? "definition"
+      guard let text = try format?.string("definition", maxBytes: limits.grammarBytes) else {
+        throw .missing(field)
+      }
+      if syntax == "regex" {
+        input["pattern"] = .string("^(?:\(text))$")
+      } else {
+        description += "\nThe input follows this grammar in Lark:\n" + text
+        note = field + "=lark"
+      }
+    }
+    let schema: JSONValue = [
+      "type": "object", "properties": ["input": .object(input)], "required": ["input"],
+      "additionalProperties": false,
+    ]
+    var function = try Fields(
+      [
+        "name": .string(title), "description": .string(description), "parameters": schema,
+        "strict": .bool(input["pattern"] != nil),
+      ], path: tool.path)
+    try self.init(&function, limits: limits)
+    kind = .custom
+    unenforced = note
+  }
+
+  /// The same tool within a namespace: the model knows it by both names.
+  func inNamespace(_ namespace: String) -> Tool {
+    var tool = self
+    tool.namespace = namespace
+    tool.name = ToolName.joined(namespace, clientName)
+    if var json = json.objectValue, var function = json["function"]?.objectValue {
+      function["name"] = .string(tool.name)
+      json["function"] = .object(function)
+      tool.json = .object(json)
+    }
+    return tool
+  }
+
+  /// The text that a call of a custom tool holds in its argument `input`; the arguments themselves where they are cut.
+  package static func input(of arguments: String) -> String {
+    guard let value = try? JSONValue(parsing: arguments), let text = value["input"]?.stringValue else {
+      return arguments
+    }
+    return text
+  }
+
+  /// The arguments of a call of a custom tool.
+  static func arguments(of input: String) -> String { (["input": .string(input)] as JSONValue).text }
+
+  /// ASCII letters, digits, `_` and `-`.
   private static func isValidName(_ name: String) -> Bool {
-    (1...64).contains(name.utf8.count)
+    (1...ToolName.maxBytes).contains(name.utf8.count)
       && name.utf8.allSatisfy {
         switch $0 {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -48,6 +127,19 @@ package struct Tool: Sendable, Equatable {
         default: false
         }
       }
+  }
+}
+
+/// Names of tools.
+enum ToolName {
+  static let maxBytes = 128
+
+  /// One name for a tool of a namespace; what would be too long ends in a hash of all of it.
+  static func joined(_ namespace: String, _ name: String) -> String {
+    let whole = namespace.hasSuffix("__") ? namespace + name : "\(namespace)__\(name)"
+    guard whole.utf8.count > maxBytes else { return whole }
+    let hash = String(FNV1a.hash(whole), radix: 36)
+    return String(decoding: whole.utf8.prefix(maxBytes - 1 - hash.utf8.count), as: UTF8.self) + "_" + hash
   }
 }
 
@@ -115,6 +207,8 @@ struct ToolSelection {
   private(set) var tools: [Tool] = []
   private(set) var choice = ToolChoice.none
   var allowsParallelCalls = true
+  /// What is left out, or not enforced: `tools[0].type=web_search`.
+  private(set) var dropped: [String] = []
 
   /// - Throws: 400 for a second tool of one name.
   mutating func add(_ tool: Tool) throws(APIError) {
@@ -122,6 +216,21 @@ struct ToolSelection {
       throw .invalidValue(tool.nameField, "the name '\(tool.name)' is used twice")
     }
     tools.append(tool)
+    if let unenforced = tool.unenforced { dropped.append(unenforced) }
+  }
+
+  /// Leaves out a tool that only its provider can run.
+  ///
+  /// - Throws: 400 where such tools are refused.
+  mutating func drop(_ tool: Fields, type: String, limits: RequestLimits) throws(APIError) {
+    let field = tool.name(of: "type")
+    guard !limits.refusesHostedTools else {
+      throw .unsupportedValue(
+        field,
+        "'\(APIError.shortened(type))' tools are run by a provider; without --refuse-hosted-tools they are left out"
+      )
+    }
+    dropped.append("\(field)=\(APIError.shortened(type))")
   }
 
   /// - Throws: 400 for a choice that names none of the tools.
@@ -151,11 +260,13 @@ struct ToolSelection {
 
   private func find(_ name: String) -> Tool? { tools.first { $0.name.utf8.elementsEqual(name.utf8) } }
 
+  /// The model's name of a tool that the client names.
   private func check(_ name: ToolChoiceWords.Name) throws(APIError) -> String {
-    guard find(name.text) != nil else {
+    let known = find(name.text) ?? tools.first { $0.clientName.utf8.elementsEqual(name.text.utf8) }
+    guard let known else {
       throw .invalidValue(
         name.field, "there is no tool named '\(APIError.shortened(name.text))' in 'tools'")
     }
-    return name.text
+    return known.name
   }
 }

@@ -16,14 +16,21 @@ final class AnswerRun {
     var stream: TokenStream
     /// Whether the prompt is counted with this part: choices of one prompt share it.
     var countsPrompt: Bool
+    /// Whether the ids of the answer's tokens are kept.
+    let keepsTokens: Bool
 
+    /// Of the answer, but for a stop token; empty unless they are kept.
+    fileprivate(set) var tokens: [Int32] = []
+    /// How many of them have been told.
+    fileprivate var toldTokens = 0
     fileprivate(set) var cachedTokens = 0
     fileprivate(set) var promptLogprobs: [SampledToken?] = []
     fileprivate var generation: Generation?
     fileprivate var clock: AnswerClock?
     fileprivate var isFinished = false
 
-    init(request: GenerationRequest, stream: TokenStream, countsPrompt: Bool) {
+    init(request: GenerationRequest, stream: TokenStream, countsPrompt: Bool, keepsTokens: Bool = false) {
+      self.keepsTokens = keepsTokens
       self.request = request
       self.stream = stream
       self.countsPrompt = countsPrompt
@@ -227,6 +234,7 @@ final class AnswerRun {
     case .element(.token(let token)) where token.isArbitrary: throw .noToken
     case .element(.token(let token)):
       tally.tokens += 1
+      if parts[index].keepsTokens { parts[index].tokens.append(token.id) }
       if let interval = parts[index].clock?.token(at: .now) { tally.intervals.observe(interval) }
       pieces += parts[index].stream.consume(token).map { (index, $0) }
     case .element(.finished(.cancelled, _)): throw .clientTooSlow
@@ -240,6 +248,13 @@ final class AnswerRun {
       generation.cancel()
     }
     return true
+  }
+
+  /// Ids of a part's tokens that have come since the last call; nil where they are not kept.
+  func takeTokens(of index: Int) -> [Int32]? {
+    guard parts[index].keepsTokens else { return nil }
+    defer { parts[index].toldTokens = parts[index].tokens.count }
+    return Array(parts[index].tokens[parts[index].toldTokens...])
   }
 
   /// Counts of everything so far.

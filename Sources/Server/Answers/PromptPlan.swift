@@ -14,14 +14,37 @@ struct PromptPlan {
   let options: GenerationOptions
   /// The field that holds the prompt, for errors.
   let param: String
-  var topLogprobs: Int?
-  var promptLogprobs: Int?
+  let topLogprobs: Int?
+  let promptLogprobs: Int?
+  private let rules: TextRules
   /// Tokens that end an answer beside the model's own.
   var ends: Set<Int32> = []
   /// What the answers may say.
   var guide: Guide?
   /// Tokens that the answers are likely to repeat.
   var draft: [Int32] = []
+
+  init(
+    core: RequestContext, options: GenerationOptions, param: String, topLogprobs: Int?,
+    promptLogprobs: Int? = nil
+  ) {
+    self.core = core
+    self.options = options
+    self.param = param
+    self.topLogprobs = topLogprobs
+    self.promptLogprobs = promptLogprobs
+    let sampling = core.model.sampling.merging(options.sampling)
+    rules = TextRules(
+      options, core.model.tokenizer, penalizesSequences: sampling.effective(.dryMultiplier) > 0)
+  }
+
+  /// The prompt's last tokens, as many as the request keeps.
+  func truncated(_ prompt: [Int32]) -> [Int32] {
+    guard let count = options.promptTruncation else { return prompt }
+    let context = core.model.contextTokens
+    let room = max(1, context - max(1, min(options.maxTokens ?? 1, context - 1)))
+    return prompt.suffix(count < 0 ? room : count)
+  }
 
   /// The request of one choice.
   ///
@@ -64,6 +87,9 @@ struct PromptPlan {
     if let seed = options.seed { sampling.seed = UInt64(bitPattern: Int64(seed)) &+ UInt64(choice) }
     sampling.logitBias = options.logitBias
     sampling.minTokens = options.minTokens
+    sampling.allowedTokens = options.allowedTokens
+    sampling.bannedSequences = rules.bannedSequences
+    sampling.dryBreakers = rules.breakers
     return sampling
   }
 }

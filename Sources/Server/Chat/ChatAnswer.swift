@@ -1,7 +1,9 @@
 // The two forms of a chat answer, whole and streamed, made of the same pieces.
 
+import Chat
 import Decoding
 import HTTP
+import Inference
 import JSON
 import OpenAI
 import Pipeline
@@ -36,14 +38,20 @@ struct ChatAnswer {
     } catch {
       throw APIError(error, param: "messages")
     }
-    let choices = kept.map { [core] kept in
+    let choices = kept.enumerated().map { [core] index, kept in
       var choice = kept.choice
+      if request.echoes { choice.content = echoed + choice.content }
+      choice.details.tokens = run.takeTokens(of: index)
       if request.topLogprobs != nil {
         choice.logprobs = LogprobList(count: kept.tokens.count) { core.logprob(kept.tokens[$0]) }
       }
       return choice
     }
-    return Response(parts: ChatResponse(header: header, choices: choices, usage: run.usage).parts)
+    let prompt = run.parts.first?.request.promptTokens ?? []
+    let details = core.promptDetails(
+      request.options, prompt: prompt, found: run.parts.first?.promptLogprobs ?? [])
+    return Response(
+      parts: ChatResponse(header: header, choices: choices, usage: run.usage, details: details).parts)
   }
 
   private func add(_ piece: TokenStream.Piece, to kept: inout Kept) {
@@ -59,7 +67,10 @@ struct ChatAnswer {
       kept.choice.content += text
       kept.tokens += tokens
     case .toolCallBegan(let name):
-      kept.choice.toolCalls.append(ToolCall(id: makeCallID(), name: name, arguments: ""))
+      let tool = request.tool(named: name)
+      kept.choice.toolCalls.append(
+        ToolCall(
+          id: makeCallID(), name: tool?.clientName ?? name, arguments: "", isCustom: tool?.kind == .custom))
     case .toolCallArguments(let text):
       let calls = kept.choice.toolCalls.count
       if calls > 0 { kept.choice.toolCalls[calls - 1].arguments += text }
@@ -69,6 +80,9 @@ struct ChatAnswer {
     case .finish(let reason): kept.choice.finish = ChoiceFinish(reason)
     }
   }
+
+  /// The text that the answer goes on with.
+  private var echoed: String { ChatTemplate.continuedText(of: request.messages.last) }
 
   private func makeCallID() -> String { "call_" + core.settings.makeID() }
 
@@ -99,8 +113,13 @@ struct ChatAnswer {
     var begun = 0
     /// Calls of each choice that have begun: one more than the index of the last.
     var toolCalls: [Int]
+    /// Arguments of each choice's open call of a custom tool: its text is sent when it is whole.
+    var custom: [String?]
 
-    init(choices: Int) { toolCalls = [Int](repeating: 0, count: choices) }
+    init(choices: Int) {
+      toolCalls = [Int](repeating: 0, count: choices)
+      custom = [String?](repeating: nil, count: choices)
+    }
   }
 
   private func send(
@@ -114,8 +133,22 @@ struct ChatAnswer {
     case .content(let text, let tokens):
       delta = .content(text, logprobs: request.topLogprobs == nil ? nil : tokens.map(core.logprob))
     case .toolCallBegan(let name):
-      delta = .toolCall(index: state.toolCalls[index], id: makeCallID(), name: name)
+      let number = state.toolCalls[index]
       state.toolCalls[index] += 1
+      let tool = request.tool(named: name)
+      if tool?.kind == .custom {
+        state.custom[index] = ""
+        delta = .customCall(index: number, id: makeCallID(), name: tool?.clientName ?? name)
+      } else {
+        delta = .toolCall(index: number, id: makeCallID(), name: name)
+      }
+    case .toolCallArguments(let text) where state.custom[index] != nil:
+      state.custom[index]?.append(text)
+      return
+    case .toolCallEnded where state.custom[index] != nil:
+      let text = Tool.input(of: state.custom[index] ?? "")
+      state.custom[index] = nil
+      delta = .customInput(index: max(0, state.toolCalls[index] - 1), text)
     case .toolCallArguments(let text): delta = .toolArguments(index: max(0, state.toolCalls[index] - 1), text)
     // What has been sent of a failed call cannot be taken back: its arguments stay incomplete, and the finish says
     // that there was one.
@@ -125,6 +158,10 @@ struct ChatAnswer {
     }
     while state.begun <= index {
       try sendChunk(.role, of: state.begun, to: events)
+      if request.echoes {
+        try sendChunk(
+          .content(echoed, logprobs: request.topLogprobs == nil ? nil : []), of: state.begun, to: events)
+      }
       state.begun += 1
     }
     try sendChunk(delta, of: index, to: events)
@@ -132,8 +169,12 @@ struct ChatAnswer {
 
   private func sendChunk(_ delta: ChatChunk.Delta, of index: Int, to events: EventStream) throws(SocketError)
   {
-    let chunk = ChatChunk(
+    var chunk = ChatChunk(
       header: header, choice: index, delta: delta, announcesUsage: request.options.includesUsage)
+    if request.options.returnsTokens {
+      chunk.tokens = delta == .role ? [] : run.takeTokens(of: index)
+      if delta == .role, index == 0 { chunk.promptTokens = run.parts.first?.request.promptTokens }
+    }
     try events.send(chunk.json.bytes)
   }
 

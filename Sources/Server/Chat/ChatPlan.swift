@@ -31,10 +31,15 @@ struct ChatPlan {
     let template = try core.chatTemplate(for: request)
     let prompt = try makePrompt(request, template)
     var plan = PromptPlan(
-      core: core, options: request.options, param: request.messagesField, topLogprobs: request.topLogprobs)
+      core: core, options: request.options, param: request.messagesField, topLogprobs: request.topLogprobs,
+      promptLogprobs: request.options.promptLogprobs)
     let rules = AnswerGuide(
       core: core, request: request, template: template, isUnwanted: resolver.isUnwanted)
     plan.guide = try rules.make(prompt: prompt)
+    if request.options.promptTruncation != nil, !prompt.media.isEmpty {
+      throw .unsupportedParameter("truncate_prompt_tokens", "the prompt holds images or audio")
+    }
+    let tokens = plan.truncated(prompt.tokens)
     plan.draft = request.prediction.map { core.model.tokenizer.encode($0, addSpecialTokens: false) } ?? []
     let tools = request.tools.isEmpty ? nil : rules.callableTools.map(\.json)
     var parts: [AnswerRun.Part] = []
@@ -43,6 +48,7 @@ struct ChatPlan {
       settings.parser = template.format.makeParser(
         promptTail: prompt.text, tools: tools)
       settings.stops = request.options.stops
+      settings.includesStop = request.options.includesStop
       settings.isEmpty = isEmpty
       settings.hiddenTokens = plan.hiddenTokens.union(core.controlTokens)
       settings.reportsLogprobs = request.topLogprobs != nil
@@ -51,8 +57,8 @@ struct ChatPlan {
         settings, detokenizer: core.model.tokenizer.makeDetokenizer(skipSpecialTokens: false))
       parts.append(
         AnswerRun.Part(
-          request: try plan.request(for: prompt.tokens, media: prompt.media, choice: choice), stream: stream,
-          countsPrompt: choice == 0))
+          request: try plan.request(for: tokens, media: prompt.media, choice: choice), stream: stream,
+          countsPrompt: choice == 0, keepsTokens: request.options.returnsTokens))
     }
     return AnswerRun(parts, core: core)
   }
@@ -111,7 +117,9 @@ extension RequestContext {
   ///
   /// - Throws: 400 when the model cannot be shown the request.
   func prompt(of request: ChatRequest) throws(APIError) -> ModelPrompt {
-    try ChatPlan(self).makePrompt(request, chatTemplate(for: request))
+    // The way in which the model writes calls is of no interest.
+    guard let template = model.template else { throw .noChatTemplate(model: model.id) }
+    return try ChatPlan(self).makePrompt(request, template)
   }
 
   /// The request with what the model's owner has chosen where it says nothing.

@@ -29,6 +29,7 @@ struct CompletionAnswer {
     var text = ""
     var tokens: [Place]?
     var finish: ChoiceFinish?
+    var isFirst = false
   }
 
   /// How far each choice has come.
@@ -67,9 +68,17 @@ struct CompletionAnswer {
     let logprobs = tokens.map { [core] tokens in
       LegacyLogprobs(count: tokens.count) { Self.entry(tokens[$0], core) }
     }
-    return CompletionChoice(
+    var choice = CompletionChoice(
       index: index, text: fragment.text, logprobs: request.logprobs == nil ? nil : logprobs,
       finish: fragment.finish ?? (whole ? .stop : nil))
+    if whole {
+      choice.details = core.promptDetails(
+        request.options, prompt: prompts[prompt(of: index)], found: run.parts[index].promptLogprobs)
+    } else if request.options.returnsTokens, fragment.isFirst {
+      choice.details.promptTokens = prompts[prompt(of: index)]
+    }
+    choice.details.tokens = run.takeTokens(of: index)
+    return choice
   }
 
   private static func entry(_ place: Place, _ core: RequestContext) -> LegacyLogprobs.Entry {
@@ -114,6 +123,8 @@ struct CompletionAnswer {
   private func fragments(_ piece: TokenStream.Piece, of index: Int, _ progress: inout Progress) -> [Fragment]
   {
     var fragments: [Fragment] = []
+    let isFirst = !progress.hasBegun
+    defer { if isFirst && !fragments.isEmpty { fragments[0].isFirst = true } }
     if !progress.hasBegun {
       progress.hasBegun = true
       if request.echoes { fragments.append(echo(of: index, &progress)) }

@@ -22,9 +22,12 @@ struct CompletionsRoute {
     let core = try server.request(body, for: context)
     let request = try CompletionRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
+    let plan = PromptPlan(
+      core: core, options: request.options, param: "prompt", topLogprobs: request.logprobs,
+      promptLogprobs: request.options.promptLogprobs ?? (request.echoes ? request.logprobs : nil))
     var prompts: [[Int32]] = []
-    for prompt in request.prompts { prompts.append(try encode(prompt, request, core)) }
-    let run = AnswerRun(try parts(request, prompts, core, context), core: core)
+    for prompt in request.prompts { prompts.append(plan.truncated(try encode(prompt, request, core))) }
+    let run = AnswerRun(try parts(request, prompts, plan, context), core: core)
     do throws(InferenceError) {
       try run.start()
     } catch {
@@ -48,18 +51,17 @@ struct CompletionsRoute {
     case .text(let text):
       let loan = try core.claimForTokens(ofBytes: text.utf8.count)
       defer { withExtendedLifetime(loan) {} }
-      return core.model.tokenizer.encode(text, addSpecialTokens: true)
+      return core.model.tokenizer.encode(text, addSpecialTokens: request.addsSpecialTokens)
     case .tokens(let ids): return ids
     }
   }
 
   /// Choices are numbered prompt by prompt.
   private func parts(
-    _ request: CompletionRequest, _ prompts: [[Int32]], _ core: RequestContext, _ context: ConnectionContext
+    _ request: CompletionRequest, _ prompts: [[Int32]], _ plan: PromptPlan, _ context: ConnectionContext
   ) throws(APIError) -> [AnswerRun.Part] {
-    var plan = PromptPlan(
-      core: core, options: request.options, param: "prompt", topLogprobs: request.logprobs,
-      promptLogprobs: request.echoes ? request.logprobs : nil)
+    var plan = plan
+    let core = plan.core
     if request.suffix != nil { plan.ends = core.model.fill?.ends ?? [] }
     if let format = request.format {
       try request.options.checkConstrained()
@@ -68,6 +70,7 @@ struct CompletionsRoute {
     }
     var settings = TokenStream.Settings()
     settings.stops = request.options.stops
+    settings.includesStop = request.options.includesStop
     settings.hiddenTokens = plan.hiddenTokens
     settings.reportsLogprobs = request.logprobs != nil
     settings.isEmpty = request.options.maxTokens == 0
@@ -82,8 +85,8 @@ struct CompletionsRoute {
           detokenizer: tokenizer.makeDetokenizer(skipSpecialTokens: true, isContinuation: isContinuation))
         parts.append(
           AnswerRun.Part(
-            request: try plan.request(for: prompt, choice: choice), stream: stream, countsPrompt: choice == 0)
-        )
+            request: try plan.request(for: prompt, choice: choice), stream: stream,
+            countsPrompt: choice == 0, keepsTokens: request.options.returnsTokens))
       }
     }
     return parts

@@ -10,13 +10,16 @@ import Platform
 struct ServerContext: Sendable {
   let models: ModelFleet
   let settings: ServerSettings
-  let limits = RequestLimits()
+  let limits: RequestLimits
   /// Where images and audio come from, and where they are made ready for the model.
   let media: MediaSources
 
   init(models: ModelFleet, settings: ServerSettings) {
     self.models = models
     self.settings = settings
+    var limits = RequestLimits()
+    limits.refusesHostedTools = settings.refusesHostedTools
+    self.limits = limits
     media = MediaSources(
       desk: MediaDesk(ledger: models.ledger), fetcher: settings.mediaURLs.map { Fetcher($0) },
       root: settings.mediaRoot)

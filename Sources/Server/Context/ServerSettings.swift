@@ -19,8 +19,8 @@ package struct ServerSettings: Sendable {
   package var isHistoryStrict = false
   /// How reasoning is written into Responses streams.
   package var responsesReasoningEvents = ReasoningEvents.openai
-  /// Whether Responses requests lose their tools of unknown type instead of being refused.
-  package var dropsUnknownTools = false
+  /// Whether tools that a provider runs itself are refused instead of being left out.
+  package var refusesHostedTools = false
   /// Most requests of this server that wait for the engine; nil for the engine's own limit.
   package var queueLimit: Int?
   /// Responses and conversations; in memory by default.

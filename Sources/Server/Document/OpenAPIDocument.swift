@@ -131,10 +131,11 @@ struct OpenAPIDocument {
       method: "GET", pattern: "/models", id: "listModelsShort", summary: "The same, at llama.cpp's path",
       response: "ModelList"),
     Operation(
-      method: "GET", pattern: "/v1/models/:id", id: "retrieveModel", summary: "One model", response: "Model"),
+      method: "GET", pattern: "/v1/models/:id", id: "retrieveModel", summary: "One model",
+      response: "AnyModel"),
     Operation(
       method: "GET", pattern: "/v1/models/:owner/:name", id: "retrieveModelOfOwner",
-      summary: "One model whose id has a slash", response: "Model"),
+      summary: "One model whose id has a slash", response: "AnyModel"),
     Operation(
       method: "POST", pattern: "/models/load", id: "loadModel", summary: "Begins to load a model",
       request: "ModelRequest", response: "ModelChange", accepted: true),
@@ -154,6 +155,20 @@ struct OpenAPIDocument {
     Operation(
       method: "POST", pattern: "/tokenize", id: "tokenize", summary: "Text or a conversation to tokens",
       request: "TokenizeRequest", response: "TokenizeResponse"),
+    Operation(
+      method: "GET", pattern: "/tokenizer_info", id: "tokenizerInfo",
+      summary: "Special tokens and chat template", response: "TokenizerInfo", query: ["model"]),
+    Operation(
+      method: "GET", pattern: "/version", id: "version", summary: "The version of the server",
+      response: "Version"),
+    Operation(
+      method: "GET", pattern: "/props", id: "properties",
+      summary: "The model and its defaults, as llama.cpp has them",
+      response: "Properties", query: ["model"]),
+    Operation(
+      method: "GET", pattern: "/slots", id: "slots",
+      summary: "Places for requests that are computed together",
+      response: "Slots", query: ["model"]),
     Operation(
       method: "POST", pattern: "/detokenize", id: "detokenize", summary: "Tokens to text",
       request: "DetokenizeRequest", response: "DetokenizeResponse"),
@@ -183,11 +198,17 @@ struct OpenAPIDocument {
         "license": ["name": "MIT", "identifier": "MIT"],
       ],
       "servers": [["url": "/"]], "paths": .object(paths),
+      // A server without keys asks for none.
+      "security": [[:], ["bearer": []], ["apiKey": []]],
       "components": [
+        "securitySchemes": [
+          "bearer": ["type": "http", "scheme": "bearer"],
+          "apiKey": ["type": "apiKey", "in": "header", "name": "x-api-key"],
+        ],
         "schemas": .object(
           JSONObject(
             try OpenAPIRequests.schemas(limits).entries.map { ($0.key, $0.value) }
-              + OpenAPIResponses.schemas().entries.map { ($0.key, $0.value) }))
+              + OpenAPIResponses.schemas().entries.map { ($0.key, $0.value) })),
       ],
     ]
   }
@@ -209,7 +230,9 @@ struct OpenAPIDocument {
       + operation.query.map { parameter($0, in: "query", queries[$0] ?? ["type": "string"]) }
     if !parameters.isEmpty { out["parameters"] = .array(parameters) }
     if let request = operation.request {
-      out["requestBody"] = ["required": true, "content": ["application/json": body(request)]]
+      var content = body(request).objectValue ?? JSONObject()
+      if let example = examples[request] { content["example"] = example }
+      out["requestBody"] = ["required": true, "content": ["application/json": .object(content)]]
     }
     var answer = JSONObject([
       (
@@ -232,6 +255,22 @@ struct OpenAPIDocument {
     out["responses"] = .object(JSONObject(responses + [("default", error)]))
     return .object(out)
   }
+
+  /// Bodies that a server with a model `demo` takes.
+  private static let examples: [String: JSONValue] = {
+    let messages: JSONValue = [["role": "user", "content": "Hello!"]]
+    return [
+      "ChatRequest": ["model": "demo", "messages": messages],
+      "CompletionRequest": ["model": "demo", "prompt": "Once upon a time", "max_tokens": 16],
+      "ResponsesRequest": ["model": "demo", "input": "Hello!"],
+      "MessagesRequest": ["model": "demo", "max_tokens": 64, "messages": messages],
+      "MessagesCountRequest": ["model": "demo", "messages": messages],
+      "EmbeddingsRequest": ["model": "demo", "input": "Hello!"],
+      "TokenizeRequest": ["content": "Hello!"],
+      "DetokenizeRequest": ["tokens": [1, 2]],
+      "TemplateRequest": ["messages": messages],
+    ]
+  }()
 
   private static let queries: [String: JSONValue] = [
     "stream": ["type": "boolean"], "starting_after": ["type": "integer", "minimum": 0],

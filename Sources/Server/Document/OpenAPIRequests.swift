@@ -83,7 +83,9 @@ enum OpenAPIRequests {
   // MARK: What several bodies share
 
   private static let sampling = #"""
-    \#(SamplingField.allCases.map { "\"\($0.name)\": \(schema(of: $0).text)" }.joined(separator: ", ")),
+    \#(SamplingField.allCases.flatMap { field in
+      ([field.name] + field.aliases).map { "\"\($0)\": \(schema(of: field).text)" }
+    }.joined(separator: ", ")),
     "seed": {"type": "integer"},
     "min_tokens": {"type": "integer", "minimum": 0}, "additional_properties": {"type": "boolean"},
     "ignore_eos": {"type": "boolean"},
@@ -99,7 +101,12 @@ enum OpenAPIRequests {
         "type": "number", "minimum": bound(range.lowerBound), "maximum": bound(range.upperBound),
         "description": note,
       ]
-    case .count(_, let lowest): return ["type": "integer", "minimum": .int(lowest), "description": note]
+    case .count(_, let range):
+      var schema = JSONObject([
+        ("type", "integer"), ("minimum", .int(range.lowerBound)), ("description", note),
+      ])
+      if range.upperBound < Int(Int32.max) { schema["maximum"] = .int(range.upperBound) }
+      return .object(schema)
     }
   }
 
@@ -108,7 +115,19 @@ enum OpenAPIRequests {
     "logit_bias": {"type": "object", "maxProperties": \#(limits.logitBiases),
       "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}},
     "stop_token_ids": {"type": "array", "maxItems": \#(limits.stopTokens),
-      "items": {"type": "integer", "minimum": 0}}
+      "items": {"type": "integer", "minimum": 0}},
+    "allowed_token_ids": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}},
+    "bad_words": \#(words(limits)), "dry_sequence_breakers": \#(words(limits)),
+    "include_stop_str_in_output": {"type": "boolean"}, "no_stop_trim": {"type": "boolean"},
+    "truncate_prompt_tokens": {"anyOf": [{"const": -1}, {"type": "integer", "minimum": 1}]},
+    "n_predict": {"type": "integer", "minimum": -2}, "max_new_tokens": {"type": "integer", "minimum": -2}
+    """#
+  }
+
+  private static func words(_ limits: RequestLimits) -> String {
+    #"""
+    {"type": "array", "maxItems": \#(limits.badWords),
+      "items": {"type": "string", "minLength": 1, "maxLength": \#(limits.badWordBytes)}}
     """#
   }
 
@@ -119,6 +138,9 @@ enum OpenAPIRequests {
       "model": {"type": "string", "minLength": 1},
       "max_completion_tokens": \#(tokens), "max_tokens": \#(tokens), "max_output_tokens": \#(tokens),
       "n": {"type": "integer", "minimum": 1, "maximum": \#(limits.choices)},
+      "n_cmpl": {"type": "integer", "minimum": 1, "maximum": \#(limits.choices)},
+      "prompt_logprobs": {"type": "integer", "minimum": 0, "maximum": \#(limits.topLogprobs)},
+      "return_token_ids": {"type": "boolean"}, "echo": {"type": "boolean"},
       "stop": {"anyOf": [{"$ref": "#/components/schemas/StopString"},
         {"type": "array", "maxItems": \#(limits.stops), "items": {"$ref": "#/components/schemas/StopString"}}]},
       "stream_options": {"type": "object", "description": "with stream only",
@@ -157,7 +179,7 @@ enum OpenAPIRequests {
     "Metadata": {"type": "object", "maxProperties": 16,
       "propertyNames": {"maxLength": 64}, "additionalProperties": {"type": "string", "maxLength": 512}},
     "SchemaOrText": {"anyOf": [{"type": "object"}, {"type": "string"}]},
-    "ToolName": {"type": "string", "pattern": "^[a-zA-Z0-9_-]{1,64}$"},
+    "ToolName": {"type": "string", "pattern": "^[a-zA-Z0-9_-]{1,128}$"},
     "FunctionTool": {"type": "object", "required": ["type", "function"], "properties": {
       "type": {"const": "function"},
       "function": {"type": "object", "required": ["name"], "properties": {
@@ -187,7 +209,19 @@ enum OpenAPIRequests {
       "maxItems": \#(limits.contentParts), "items": {"$ref": "#/components/schemas/TextPart"}}]},
     "MediaContent": {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1,
       "maxItems": \#(limits.contentParts), "items": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
-        {"$ref": "#/components/schemas/ImagePart"}, {"$ref": "#/components/schemas/AudioPart"}]}}]},
+        {"$ref": "#/components/schemas/ImagePart"}, {"$ref": "#/components/schemas/AudioPart"},
+        {"$ref": "#/components/schemas/FilePart"}]}}]},
+    "FilePart": {"type": "object", "required": ["type", "file"], "properties": {"type": {"const": "file"},
+      "file": {"type": "object", "required": ["file_data"], "properties": {
+        "filename": {"type": "string"}, "file_data": {"type": "string", "description": "base64 of text"}}}}},
+    "CustomTool": {"type": "object", "required": ["type", "custom"], "properties": {"type": {"const": "custom"},
+      "custom": {"type": "object", "required": ["name"], "properties": {
+        "name": {"$ref": "#/components/schemas/ToolName"}, "description": {"type": "string"},
+        "format": {"type": "object"}}}}},
+    "HostedTool": {"type": "object", "required": ["type"], "description": "left out, and named in the header",
+      "properties": {"type": {"type": "string", "not": {"enum": ["function", "custom"]}}}},
+    "ChatTool": {"anyOf": [{"$ref": "#/components/schemas/FunctionTool"},
+      {"$ref": "#/components/schemas/CustomTool"}, {"$ref": "#/components/schemas/HostedTool"}]},
     "ImagePart": {"type": "object", "required": ["type", "image_url"], "properties": {
       "type": {"const": "image_url"}, "image_url": {"anyOf": [{"type": "string"},
         {"type": "object", "required": ["url"], "properties": {
@@ -211,8 +245,9 @@ enum OpenAPIRequests {
         "reasoning": {"type": "string"},
         "content": {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": {"anyOf": [
           {"$ref": "#/components/schemas/TextPart"}, {"$ref": "#/components/schemas/RefusalPart"}]}}]},
-        "tool_calls": {"type": "array", "items": {"type": "object", "required": ["id", "function"],
-          "properties": {"id": {"type": "string"}, "type": {"const": "function"},
+        "tool_calls": {"type": "array", "items": {"type": "object", "required": ["id"],
+          "properties": {"id": {"type": "string"}, "type": {"enum": ["function", "custom"]},
+            "custom": {"type": "object"},
             "function": {"type": "object", "required": ["name", "arguments"], "properties": {
               "name": {"type": "string"}, "arguments": {"type": "string"}}}}}}}}]}
     """#
@@ -229,7 +264,7 @@ enum OpenAPIRequests {
       "logprobs": {"type": "boolean"},
       "top_logprobs": {"type": "integer", "minimum": 0, "maximum": \#(limits.topLogprobs)},
       "tools": {"type": "array", "maxItems": \#(limits.tools),
-        "items": {"$ref": "#/components/schemas/FunctionTool"}},
+        "items": {"$ref": "#/components/schemas/ChatTool"}},
       "tool_choice": {"$ref": "#/components/schemas/ToolChoice"},
       "parallel_tool_calls": {"type": "boolean"},
       "reasoning_effort": {"enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"]},
@@ -263,7 +298,7 @@ enum OpenAPIRequests {
           {"type": "array", "minItems": 1, "maxItems": \#(limits.prompts), "items": {"type": "string"}},
           {"type": "array", "minItems": 1, "maxItems": \#(limits.prompts), "items": \#(tokens)}]},
         "best_of": {"type": "integer", "minimum": 1, "description": "the value of n"},
-        "echo": {"type": "boolean"},
+        "add_special_tokens": {"type": "boolean"},
         "logprobs": {"type": "integer", "minimum": 0, "maximum": \#(limits.completionLogprobs)},
         "suffix": {"enum": ["", null]}, "tools": \#(refused), "top_logprobs": \#(refused),
         "prompt_embeds": \#(refused)}}
@@ -280,11 +315,20 @@ enum OpenAPIRequests {
           "type": {"const": "base64"}, "media_type": {"type": "string"}, "data": {"type": "string"}}},
         {"type": "object", "required": ["type", "url"], "properties": {
           "type": {"const": "url"}, "url": {"type": "string"}}}]}}},
+    "DocumentBlock": {"type": "object", "required": ["type", "source"], "properties": {
+      "type": {"const": "document"}, "title": {"type": "string"}, "context": {"type": "string"},
+      "source": {"type": "object", "required": ["type"], "properties": {
+        "type": {"enum": ["text", "content", "base64"]}}}}},
+    "SearchResultBlock": {"type": "object", "required": ["type", "title", "source", "content"], "properties": {
+      "type": {"const": "search_result"}, "title": {"type": "string"}, "source": {"type": "string"},
+      "content": {"$ref": "#/components/schemas/TextBlocks"}}},
     "MediaBlocks": {"anyOf": [{"type": "string"}, {"type": "array", "maxItems": \#(limits.contentParts),
       "items": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
-        {"$ref": "#/components/schemas/ImageBlock"}]}}]},
+        {"$ref": "#/components/schemas/ImageBlock"}, {"$ref": "#/components/schemas/DocumentBlock"},
+        {"$ref": "#/components/schemas/SearchResultBlock"}]}}]},
     "UserBlock": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
-      {"$ref": "#/components/schemas/ImageBlock"},
+      {"$ref": "#/components/schemas/ImageBlock"}, {"$ref": "#/components/schemas/DocumentBlock"},
+      {"$ref": "#/components/schemas/SearchResultBlock"},
       {"type": "object", "required": ["type", "tool_use_id"], "properties": {"type": {"const": "tool_result"},
         "tool_use_id": {"type": "string"}, "is_error": {"type": "boolean"},
         "content": {"$ref": "#/components/schemas/MediaBlocks"}}}]},
@@ -295,8 +339,8 @@ enum OpenAPIRequests {
       {"type": "object", "required": ["type", "id", "name", "input"], "properties": {
         "type": {"const": "tool_use"}, "id": {"type": "string"}, "name": {"type": "string"},
         "input": {"type": "object"}}}]},
-    "MessagesTool": {"type": "object", "required": ["name", "input_schema"], "properties": {
-      "type": {"const": "custom"}, "name": {"$ref": "#/components/schemas/ToolName"},
+    "MessagesTool": {"type": "object", "required": ["name"], "properties": {
+      "type": {"type": "string", "description": "custom; others are left out, and named in the header"}, "name": {"$ref": "#/components/schemas/ToolName"},
       "description": {"type": "string"}, "input_schema": {"type": "object"}, "strict": {"type": "boolean"}}},
     "MessagesRequest": {"type": "object", "required": ["model", "messages", "max_tokens"], "properties": {
       \#(sampling), \#(ids(limits)),

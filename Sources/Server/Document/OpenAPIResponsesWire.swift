@@ -99,7 +99,7 @@ enum OpenAPIResponsesWire {
       "tools": {"type": "array", "maxItems": \#(limits.tools),
         "items": {"$ref": "#/components/schemas/ResponsesTool"}},
       "tool_choice": {"anyOf": [{"enum": ["none", "auto", "required"]}, {"type": "object",
-        "required": ["type"], "properties": {"type": {"enum": ["function", "allowed_tools"]},
+        "required": ["type"], "properties": {"type": {"enum": ["function", "custom", "file_search", "allowed_tools"]},
           "name": {"type": "string"}, "mode": {"enum": ["auto", "required"]},
           "tools": {"type": "array", "items": {"type": "object"}}}}]},
       "parallel_tool_calls": {"type": "boolean"},
@@ -158,8 +158,10 @@ enum OpenAPIResponsesWire {
     "ReasoningItem": {"id": "string", "type": "'reasoning'", "status": "ItemStatus", "summary": ["SummaryText"],
       "content?": ["ReasoningText"], "encrypted_content?": "string"},
     "FunctionCall": {"id": "string", "type": "'function_call'", "status": "ItemStatus", "call_id": "string",
-      "name": "string", "arguments": "string"},
-    "OutputItem": "OutputMessage|ReasoningItem|FunctionCall",
+      "name": "string", "namespace?": "string", "arguments": "string"},
+    "CustomToolCall": {"id": "string", "type": "'custom_tool_call'", "status": "ItemStatus", "call_id": "string",
+      "name": "string", "namespace?": "string", "input": "string"},
+    "OutputItem": "OutputMessage|ReasoningItem|FunctionCall|CustomToolCall",
     "ResponseError": {"code": "string", "message": "string"},
     "IncompleteDetails": {"reason": "string"},
     "Response": {"id": "string", "object": "'response'", "created_at": "integer",
@@ -200,7 +202,11 @@ enum OpenAPIResponsesWire {
       "item_id": "string", "output_index": "integer", "delta": "string"},
     "ArgumentsDone": {"type": "'response.function_call_arguments.done'", "sequence_number": "integer",
       "item_id": "string", "output_index": "integer", "name": "string", "arguments": "string"},
+    "InputDelta": {"type": "'response.custom_tool_call_input.delta'", "sequence_number": "integer",
+      "item_id": "string", "output_index": "integer", "delta": "string"},
+    "InputDone": {"type": "'response.custom_tool_call_input.done'", "sequence_number": "integer",
+      "item_id": "string", "output_index": "integer", "input": "string"},
     "ResponseEvent":
-      "LifecycleEvent|ItemEvent|PartEvent|SummaryPartEvent|OutputTextDelta|OutputTextDone|ReasoningDelta|ReasoningDone|ArgumentsDelta|ArgumentsDone"
+      "LifecycleEvent|ItemEvent|PartEvent|SummaryPartEvent|OutputTextDelta|OutputTextDone|ReasoningDelta|ReasoningDone|ArgumentsDelta|ArgumentsDone|InputDelta|InputDone"
     """#
 }

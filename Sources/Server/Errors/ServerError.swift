@@ -81,7 +81,10 @@ extension APIError {
     case .shuttingDown: self = .shuttingDown
     case .outOfMemory(let needed, let limit): self = .outOfMemory(needed: needed, limit: limit)
     case .noToken: self = .internalError("the model computed no usable number for any token")
-    case .clientGone, .clientTooSlow:
+    case .clientGone:
+      // For the log and the counters: nobody reads it.
+      self.init(status: 499, code: "client_gone", message: "The client has gone.")
+    case .clientTooSlow:
       self.init(
         status: 500, type: "server_error", code: "client_too_slow",
         message: "The answer was given up because it was not read.")

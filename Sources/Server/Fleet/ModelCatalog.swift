@@ -124,8 +124,8 @@ package struct ModelCatalog: Sendable {
   /// The model that a request means: by its own name, else by an alias; nil when there is none.
   package func resolve(_ name: String) -> ModelSource? {
     if let source = source(name) { return source }
-    guard let alias = aliases.first(where: { $0.name.utf8.elementsEqual(name.utf8) }) else { return nil }
-    return source(alias.model)
+    let alias = aliases.first { $0.name.utf8.elementsEqual(name.utf8) } ?? aliases.first { $0.name == "*" }
+    return alias.flatMap { source($0.model) }
   }
 
   /// Other names of a model.

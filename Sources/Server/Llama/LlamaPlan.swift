@@ -68,8 +68,7 @@ struct LlamaPlan {
     if let format = request.format {
       try options.checkConstrained()
       plan.guide = Guide(
-        grammar: try core.compile(
-          ContentPattern(format).pattern, param: format.param, isUnwanted: context.isClientGone))
+        grammar: try core.compile(format, options, isUnwanted: context.isClientGone))
     }
     var settings = TokenStream.Settings()
     settings.stops = options.stops

@@ -40,6 +40,8 @@ final class ResponseRun {
   private var writer: ResponseEventWriter
   private var kind: Kind?
   private var callHasArguments = false
+  /// Arguments of the open call of a custom tool, whose text is told when it is whole.
+  private var customArguments: String?
   private var hasSpoken = false
   private var hasCalls = false
   private var lastCitation: JSONValue?
@@ -342,7 +344,14 @@ final class ResponseRun {
       callHasArguments = false
       let closing = close(isComplete: true)
       kind = .call
-      return first + closing + writer.begin(.call(id: newID("fc_"), callID: newID("call_"), name: name))
+      return first + closing + writer.begin(call(of: name))
+    case .toolCallArguments(let text) where customArguments != nil:
+      customArguments?.append(text)
+      return first
+    case .toolCallEnded where customArguments != nil:
+      let text = Tool.input(of: customArguments ?? "")
+      customArguments = nil
+      return first + writer.add(text) + close(isComplete: true)
     case .toolCallArguments(let text):
       callHasArguments = callHasArguments || !text.utf8.isEmpty
       return first + writer.add(text)
@@ -384,7 +393,19 @@ final class ResponseRun {
 
   private func close(isComplete: Bool) -> [ResponseEvent] {
     kind = nil
+    customArguments = nil
     return writer.close(isComplete: isComplete, seals: plan.request.include.encryptedReasoning)
+  }
+
+  /// A call as its client knows the tool.
+  private func call(of name: String) -> ResponseEventWriter.Item {
+    let tool = plan.chat.tool(named: name)
+    let callID = newID("call_")
+    customArguments = tool?.kind == .custom ? "" : nil
+    return tool?.kind == .custom
+      ? .customCall(
+        id: newID("ctc_"), callID: callID, name: tool?.clientName ?? name, namespace: tool?.namespace)
+      : .call(id: newID("fc_"), callID: callID, name: tool?.clientName ?? name, namespace: tool?.namespace)
   }
 
   private func newID(_ prefix: String) -> String { prefix + core.settings.makeID() }

@@ -41,8 +41,7 @@ struct ResponsesPlanner {
   /// - Throws: the first problem that can be known without a prompt, in terms of the body.
   func plan(_ body: JSONValue, isMessage: Bool = false) throws(APIError) -> ResponsePlan {
     var request = try ResponsesRequest(
-      body, isMessage: isMessage, limits: core.limits, vocabularySize: core.model.vocabularySize,
-      dropsUnknownTools: core.settings.dropsUnknownTools)
+      body, isMessage: isMessage, limits: core.limits, vocabularySize: core.model.vocabularySize)
     // Answers say the model's own name, also to those who asked by another.
     request.model = core.model.id
     try core.checkUnknown(request.unknown)

@@ -1,0 +1,32 @@
+// Where "don't repeat yourself" begins anew: texts such as a line's end, as the tokens that spell them.
+
+/// Tokens with which a breaking text begins, and what must follow each of them.
+package struct SequenceBreakers: Sendable, Equatable {
+  /// The tokens that may follow the first one, by that one; an empty list where it holds the whole text.
+  private var tails: [Int32: [[Int32]]] = [:]
+
+  package init() {}
+
+  /// Whether there are none.
+  package var isEmpty: Bool { tails.isEmpty }
+
+  /// Adds a spelling: its first token and the others.
+  package mutating func insert(_ first: Int32, tail: [Int32]) {
+    if tails[first]?.contains(tail) != true { tails[first, default: []].append(tail) }
+  }
+
+  /// How many tokens stand behind the last breaking text; all of them when there is none. O(count).
+  package func lengthAfterLast(in tokens: some RandomAccessCollection<Int32>) -> Int {
+    guard !tails.isEmpty else { return tokens.count }
+    var behind = tokens.count
+    for (distance, token) in tokens.reversed().enumerated() {
+      guard let spellings = tails[token] else { continue }
+      let rest = tokens.suffix(distance)
+      let longest = spellings.filter { rest.starts(with: $0) }.map(\.count).max()
+      guard let longest else { continue }
+      behind = distance - longest
+      break
+    }
+    return behind
+  }
+}

@@ -1,0 +1,89 @@
+// What clients of llama-server and vLLM ask a server about itself: GET /version, /tokenizer_info, /props and /slots.
+
+import Chat
+import HTTP
+import Inference
+import JSON
+import OpenAI
+import Pipeline
+import Sampling
+import Tokenizers
+
+struct PeerRoutes {
+  let server: ServerContext
+
+  static func table(_ server: ServerContext) -> RouteTable {
+    let routes = PeerRoutes(server: server)
+    return RouteTable(
+      .openAI,
+      [
+        Route("GET", "/version", routes.version), Route("GET", "/tokenizer_info", routes.tokenizer),
+        Route("GET", "/props", routes.properties), Route("GET", "/slots", routes.slots),
+      ])
+  }
+
+  private func version(_: Request, _: ConnectionContext) -> Response {
+    Response(json: ["version": .string(server.settings.version)])
+  }
+
+  /// The model that `?model=` names, else the first one.
+  private func model(_ http: Request, _ context: ConnectionContext) throws(APIError) -> RequestContext {
+    let name = http.query("model")
+    return try server.anyRequest(["model": name.map(JSONValue.string) ?? .null], for: context)
+  }
+
+  /// Special tokens and the template, as tools that count tokens elsewhere want them.
+  private func tokenizer(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let model = try model(http, context).model
+    var info = JSONObject([
+      ("tokenizer_class", "PreTrainedTokenizerFast"), ("vocab_size", .int(model.tokenizer.vocabularySize)),
+      ("model_max_length", .int(model.contextTokens)),
+      ("chat_template", model.template.map { .string($0.source) } ?? .null),
+    ])
+    for name in ["bos_token", "eos_token", "pad_token", "unk_token"] { info[name] = .null }
+    for (name, text) in model.template?.specialTokens ?? [] { info[name] = .string(text) }
+    return Response(json: .object(info))
+  }
+
+  private func properties(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let model = try model(http, context).model
+    var parameters = JSONObject()
+    let sampling = SamplingParameters(model.sampling)
+    for field in SamplingField.allCases {
+      parameters[field.name] = (try? JSONValue(parsing: sampling.text(of: field))) ?? .null
+    }
+    let kinds = model.media.inputModalities
+    let tokens = Dictionary(model.template?.specialTokens ?? []) { first, _ in first }
+    return Response(json: [
+      "default_generation_settings": ["n_ctx": .int(model.contextTokens), "params": .object(parameters)],
+      "total_slots": .int(slotCount(model).total), "model_path": .string(model.id),
+      "model_alias": .string(model.id),
+      "modalities": [
+        "vision": .bool(kinds.arrayValue?.contains("image") ?? false),
+        "audio": .bool(kinds.arrayValue?.contains("audio") ?? false),
+      ],
+      "chat_template": .string(model.template?.source ?? ""),
+      "bos_token": .string(tokens["bos_token"] ?? ""), "eos_token": .string(tokens["eos_token"] ?? ""),
+      "build_info": .string("mlxserve " + server.settings.version), "is_sleeping": false,
+    ])
+  }
+
+  /// Places for requests that are computed together: the first ones are busy. Which request has which is not told.
+  private func slots(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let model = try model(http, context).model
+    let (busy, total) = slotCount(model)
+    return Response(
+      json: .array(
+        (0..<total).map { index in
+          [
+            "id": .int(index), "n_ctx": .int(model.contextTokens), "is_processing": .bool(index < busy),
+          ]
+        }))
+  }
+
+  private func slotCount(_ model: LoadedModel) -> (busy: Int, total: Int) {
+    guard let statistics = try? model.generator().statistics else { return (0, 1) }
+    let total = max(1, min(statistics.maxSequences, 1_024))
+    return (min(statistics.running, total), total)
+  }
+}
