@@ -167,8 +167,9 @@ enum VectorMath {
     return (p * unsafeBitCast(power, to: Lanes.self)).replacing(with: 0, where: .!inRange)
   }
 
-  /// exp(x), to 1e-15; x is taken as at most 700 and at least -700.
+  /// exp(x), to 1e-15; x is taken as at most 700 and at least -700. 0 where x is no number.
   static func exponential(_ x: Double) -> Double {
+    guard !x.isNaN else { return 0 }
     let x = min(max(x, -700), 700)
     let n = (x * 1.442_695_040_888_963_4).rounded()
     let r = x - n * 0.693_147_180_369_123_816 - n * 1.908_214_929_270_587_7e-10

@@ -68,7 +68,8 @@ def responses_and_conversations(s):
 
     base = {"model": s.model, "temperature": 0, "max_output_tokens": 200, "input": CAPITAL}
     tool = {"type": "function", **WEATHER["function"]}
-    for extra in ({}, {"reasoning": {"effort": "none"}}, {"input": "What is the weather in Paris?", "tools": [tool]},
+    custom = {"type": "custom", "name": "raw", "format": {"type": "grammar", "syntax": "regex", "definition": "[ab]{3}"}}
+    for extra in ({}, {"reasoning": {"effort": "none"}}, {"tools": [custom], "tool_choice": "required"}, {"input": "What is the weather in Paris?", "tools": [tool]},
                   {"include": ["message.output_text.logprobs", "reasoning.encrypted_content"], "top_logprobs": 1}):
         call("post", "/v1/responses", {**base, **extra, "stream": True})
         response = call("post", "/v1/responses", {**base, **extra})[0]
@@ -99,18 +100,22 @@ def test_real_requests_and_answers_follow_the_document(s):
     tools = {"messages": weather, "tools": [WEATHER], "max_tokens": 200}
     cases = [
         ("get", "/health"), ("get", "/ready"), ("get", "/readyz"), ("get", "/livez"), ("get", "/openapi.json"), ("get", "/v1/models"), ("get", f"/v1/models/{s.model}"),
+        ("get", "/version"), ("get", "/tokenizer_info"), ("get", "/props"), ("get", "/slots"),
         ("get", "/models"), ("post", "/models/load", {"model": s.model}),
         ("get", "/v1/capabilities"),
         *[("post", "/v1/chat/completions", {**chat, **extra, **stream})
-          for extra in ({}, {"logprobs": True, "top_logprobs": 2, "reasoning_effort": "none"}, {"n": 2, "seed": None}, tools)
+          for extra in ({}, {"logprobs": True, "top_logprobs": 2, "reasoning_effort": "none"}, {"n": 2, "seed": None}, tools,
+                        {"return_token_ids": True, "tools": [{"type": "web_search"}]})
           for stream in ({}, {"stream": True, "stream_options": {"include_usage": True}})],
         *[("post", "/v1/completions", {**text, **extra, **stream})
-          for extra in ({}, {"logprobs": 2, "echo": True}, {"prompt": [[1, 2], [3]]})
+          for extra in ({}, {"logprobs": 2, "echo": True}, {"prompt": [[1, 2], [3]]}, {"return_token_ids": True})
           for stream in ({}, {"stream": True, "stream_options": {"include_usage": True}})],
         *[("post", "/v1/messages", {**message, **extra, "stream": stream})
           for extra in ({}, {"thinking": {"type": "adaptive"}}, {"messages": weather, "tools": TOOLS},
                         {"stop_sequences": ["capital"]})
           for stream in (False, True)],
+        ("post", "/v1/chat/completions", {**chat, "prompt_logprobs": 2}),
+        ("post", "/v1/completions", {**text, "prompt_logprobs": 2}),
         ("post", "/v1/messages/count_tokens", {"model": s.model, "messages": user}),
         ("post", "/v1/chat/completions/input_tokens", chat),
         ("post", "/tokenize", {"content": "héé", "with_pieces": True}),

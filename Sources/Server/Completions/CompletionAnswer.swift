@@ -154,8 +154,8 @@ struct CompletionAnswer {
     let ids = prompts[prompt(of: index)]
     let text: String
     switch request.prompts[prompt(of: index)] {
-    case .text(let given): text = given
-    case .tokens(let ids): text = core.model.tokenizer.decode(ids, skipSpecialTokens: true)
+    case .text(let given) where request.options.promptTruncation == nil: text = given
+    case .text, .tokens: text = core.model.tokenizer.decode(ids, skipSpecialTokens: true)
     }
     progress.offset = text.unicodeScalars.count
     guard request.logprobs != nil else { return Fragment(text: text) }

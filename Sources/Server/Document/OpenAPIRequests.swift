@@ -339,9 +339,12 @@ enum OpenAPIRequests {
       {"type": "object", "required": ["type", "id", "name", "input"], "properties": {
         "type": {"const": "tool_use"}, "id": {"type": "string"}, "name": {"type": "string"},
         "input": {"type": "object"}}}]},
-    "MessagesTool": {"type": "object", "required": ["name"], "properties": {
-      "type": {"type": "string", "description": "custom; others are left out, and named in the header"}, "name": {"$ref": "#/components/schemas/ToolName"},
-      "description": {"type": "string"}, "input_schema": {"type": "object"}, "strict": {"type": "boolean"}}},
+    "MessagesTool": {"anyOf": [
+      {"type": "object", "required": ["name", "input_schema"], "properties": {
+        "type": {"const": "custom"}, "name": {"$ref": "#/components/schemas/ToolName"},
+        "description": {"type": "string"}, "input_schema": {"type": "object"}, "strict": {"type": "boolean"}}},
+      {"type": "object", "required": ["type"], "description": "left out, and named in the header",
+        "properties": {"type": {"type": "string", "not": {"const": "custom"}}}}]},
     "MessagesRequest": {"type": "object", "required": ["model", "messages", "max_tokens"], "properties": {
       \#(sampling), \#(ids(limits)),
       "model": {"type": "string", "minLength": 1},

@@ -202,11 +202,11 @@ enum OpenAPIResponsesWire {
       "item_id": "string", "output_index": "integer", "delta": "string"},
     "ArgumentsDone": {"type": "'response.function_call_arguments.done'", "sequence_number": "integer",
       "item_id": "string", "output_index": "integer", "name": "string", "arguments": "string"},
-    "InputDelta": {"type": "'response.custom_tool_call_input.delta'", "sequence_number": "integer",
+    "CustomInputDelta": {"type": "'response.custom_tool_call_input.delta'", "sequence_number": "integer",
       "item_id": "string", "output_index": "integer", "delta": "string"},
-    "InputDone": {"type": "'response.custom_tool_call_input.done'", "sequence_number": "integer",
+    "CustomInputDone": {"type": "'response.custom_tool_call_input.done'", "sequence_number": "integer",
       "item_id": "string", "output_index": "integer", "input": "string"},
     "ResponseEvent":
-      "LifecycleEvent|ItemEvent|PartEvent|SummaryPartEvent|OutputTextDelta|OutputTextDone|ReasoningDelta|ReasoningDone|ArgumentsDelta|ArgumentsDone|InputDelta|InputDone"
+      "LifecycleEvent|ItemEvent|PartEvent|SummaryPartEvent|OutputTextDelta|OutputTextDone|ReasoningDelta|ReasoningDone|ArgumentsDelta|ArgumentsDone|CustomInputDelta|CustomInputDone"
     """#
 }
