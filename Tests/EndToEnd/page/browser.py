@@ -127,6 +127,14 @@ def send(page, text):
     page.keyboard.press("Enter")
 
 
+def set_setting(page, name, value):
+    """A setting of the chat that is shown."""
+    page.click("#tune")
+    page.fill(f"[data-setting={name}]", value)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Escape")
+
+
 def ask(page, text):
     """Sends a message and waits for the whole answer; its text."""
     count = page.locator(".message.assistant").count()

@@ -6,7 +6,7 @@ import threading
 import time
 
 from . import fake as fakes
-from .browser import ask, case, go, last, real, send, until
+from .browser import ask, case, go, last, real, send, set_setting, until
 from .fake import Answer
 
 TABLE = ["| a | b |\n", "|---|--:|\n", "| 1 | 2 |\n"]
@@ -24,10 +24,7 @@ def test_the_page_is_served_with_its_policy(page, server, watched):
 
 @real
 def test_a_streamed_answer_is_the_answer_of_the_api(page, server, watched):
-    page.click("#tune")
-    page.fill("[data-setting=temperature]", "0")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Escape")
+    set_setting(page, "temperature", "0")
     question = "What is your name?"
     page.select_option("#effort", "none") if page.locator("#effort-label").is_visible() else None
     shown = ask(page, question)
@@ -38,11 +35,8 @@ def test_a_streamed_answer_is_the_answer_of_the_api(page, server, watched):
 
 @real
 def test_stop_ends_the_generation_on_the_server(page, server, watched):
-    page.click("#tune")
     # Takes as long as the context lasts.
-    page.fill("[data-setting=schema]", '{"type": "string", "minLength": 100000}')
-    page.keyboard.press("Tab")
-    page.keyboard.press("Escape")
+    set_setting(page, "schema", '{"type": "string", "minLength": 100000}')
     send(page, "Write.")
     page.wait_for_selector(".message.assistant.running .prose:not(.thought-text):not(:empty)")
     page.keyboard.press("Escape")

@@ -8,7 +8,7 @@ import threading
 
 from server import DEMO, Server
 
-from .browser import ask, case, go, launch, send, until
+from .browser import ask, case, go, launch, send, set_setting, until
 from .fake import Answer
 
 RICH = ("# Title\n\nSome **bold** text with a [link](https://example.org), `code` and $x^2$.\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n"
@@ -48,6 +48,7 @@ def each_state(page, fake):
     page.mouse.move(700, 300)
     yield "calls and errors"
     page.click("#tune")
+    page.wait_for_selector("dialog[open] textarea")
     yield "settings"
     page.keyboard.press("Escape")
     page.click("#model")
@@ -57,6 +58,13 @@ def each_state(page, fake):
     page.click("#open-keys")
     yield "keys"
     page.keyboard.press("Escape")
+    page.click("#open-notes")
+    page.fill(".notes input[type=search]", "words")
+    page.wait_for_selector(".hit")
+    yield "notes"
+    for _ in range(2):
+        page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="detached")
     page.locator(".chat").hover()
     page.locator(".chat").get_by_role("button").click()
     yield "menu"
@@ -67,6 +75,14 @@ def all_states(page, fake, watched):
     watched.expected += ["400"]
     if axe() is None:
         return "SKIPPED: axe-core-python is not installed."
+    hit = {"file_id": "f", "filename": "a.md", "score": 0.9, "content": [{"type": "text", "text": "some words"}], "why": {
+        "summary": "word: words", "terms": [{"term": "words", "positions": [[5, 10]]}]}}
+    stores = [{"id": "vs_1", "name": "Notes", "file_counts": {"completed": 1}}]
+    fake.extra = {"/v1/vector_stores": lambda handler, body=None: handler.send_json({"data": stores}),
+                  "/v1/vector_stores/vs_1/search": lambda handler, body: handler.send_json({"data": [hit]}),
+                  "/v1/vector_stores/{store}/search": None}
+    go(page, fake.url)
+    page.wait_for_selector("#open-notes:not([hidden])")
     for state in each_state(page, fake):
         violations(page, state)
     return None
@@ -358,10 +374,7 @@ def test_a_server_that_is_killed_leaves_the_part_and_answers_again_after_its_ret
         page = context.new_page()
         go(page, f"http://127.0.0.1:{first.port}/")
         page.wait_for_selector("#model[data-state=loaded]")
-        page.click("#tune")
-        page.fill("[data-setting=schema]", '{"type": "string", "minLength": 100000}')
-        page.keyboard.press("Tab")
-        page.keyboard.press("Escape")
+        set_setting(page, "schema", '{"type": "string", "minLength": 100000}')
         send(page, "Write.")
         page.wait_for_selector(".message.assistant.running .prose:not(.thought-text):not(:empty)")
         first.process.kill()
@@ -375,9 +388,8 @@ def test_a_server_that_is_killed_leaves_the_part_and_answers_again_after_its_ret
         assert page.locator(".prose:not(.thought-text)").inner_text().startswith(part[:20])
         page.click("#tune")
         page.get_by_role("button", name="Reset").click()
-        page.fill("[data-setting=max_output_tokens]", "5")
-        page.keyboard.press("Tab")
         page.keyboard.press("Escape")
+        set_setting(page, "max_output_tokens", "5")
         page.get_by_role("button", name="Try again").click()
         until(page, "document.querySelector('.message.assistant:not(.running) .branches')?.textContent === '2/2'")
         assert page.locator(".error").count() == 0

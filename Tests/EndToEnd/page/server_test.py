@@ -5,7 +5,7 @@ import functools
 import hub_test
 from server import DEMO, ROOT, Server
 
-from .browser import Watched, ask, go, launch, until
+from .browser import Watched, ask, go, launch, set_setting, until
 
 ENCODER = ROOT / "Fixtures" / "models" / "encoder-tiny"
 NOTES = {"cat.md": "The cat sat on the mat.\n", "dog.md": "A dog ran in the park, and the boy saw the dog.\n"}
@@ -48,11 +48,7 @@ def test_notes_are_added_searched_and_put_into_a_message(server):
         page.wait_for_selector(".chip:has-text('cat.md')")
         page.keyboard.press("Escape")
         page.wait_for_selector("dialog", state="detached")
-        page.focus("#box")
-        page.click("#tune")
-        page.fill("[data-setting=max_output_tokens]", "5")
-        page.keyboard.press("Tab")
-        page.keyboard.press("Escape")
+        set_setting(page, "max_output_tokens", "5")
         ask(page, "Who sat?")
         assert page.locator(".message.user .file").inner_text() == "cat.md"
         watched.check()
@@ -76,10 +72,7 @@ def test_a_model_is_downloaded_with_its_progress_and_chatted_with(server):
             page.wait_for_selector(".model-row:has-text('owner/demo')", timeout=60_000)
             page.get_by_role("button", name="owner/demo").click()
             page.wait_for_selector("#model[data-state=loaded]:has-text('owner/demo')", timeout=60_000)
-            page.click("#tune")
-            page.fill("[data-setting=max_output_tokens]", "5")
-            page.keyboard.press("Tab")
-            page.keyboard.press("Escape")
+            set_setting(page, "max_output_tokens", "5")
             ask(page, "Hello")
             page.click("#model")
             page.fill(".pull input", "owner/none")
