@@ -13,7 +13,7 @@ private let folders: [(module: String, order: [String])] = [
   (
     "OpenAI",
     [
-      "Shared", "Chat", "Completions", "Embeddings", "Messages", "Ollama", "Llama", "VectorStores",
+      "Shared", "Chat", "Completions", "Embeddings", "Messages", "Ollama", "Llama", "Rerank", "TEI", "VectorStores",
       "Responses",
     ]
   ),
@@ -21,8 +21,8 @@ private let folders: [(module: String, order: [String])] = [
     "Server",
     [
       "Page", "Errors", "Metrics", "Store", "Fleet", "Library", "Media", "Context", "Door", "Answers", "Chat",
-      "Completions", "Embeddings", "Llama", "Messages", "Ollama", "VectorStores", "Responses", "Document",
-      "Operations",
+      "Completions", "Embeddings", "TEI", "Rerank", "Llama", "Messages", "Ollama", "VectorStores", "Responses",
+      "Document", "Operations",
     ]
   ),
   ("Search", ["Reading", "Splitting", "Indexing", "Ranking"]),

@@ -32,6 +32,7 @@ package struct ModelReranker: PassageReranker {
     self.lease = lease
   }
 
+  /// As the protocol has it; a passage that is too long is judged by its beginning.
   package func scores(
     _ query: String, _ texts: [String], isUnwanted: () -> Bool
   ) throws(SearchError) -> [Float] {
