@@ -10,12 +10,12 @@ package let fusedRowLimit = 2
 
 /// 4-bit weights, at most `fusedRowLimit` rows of x. Scalar twin: `Reference.unpack`, then `Reference.multiply`.
 package func multiplyQ4(_ weights: QuantizedRows, _ x: Activations, into y: Output) {
-  for o in 0..<weights.count { affineRow(weights.rows(from: o, count: 1), 4, x, y.base + o, y.stride) }
+  for o in 0..<weights.count { affineRow(weights.rows(o..<o + 1), 4, x, y.base + o, y.stride) }
 }
 
 /// 8-bit weights, at most `fusedRowLimit` rows of x. Scalar twin: `Reference.unpack`, then `Reference.multiply`.
 package func multiplyQ8(_ weights: QuantizedRows, _ x: Activations, into y: Output) {
-  for o in 0..<weights.count { affineRow(weights.rows(from: o, count: 1), 8, x, y.base + o, y.stride) }
+  for o in 0..<weights.count { affineRow(weights.rows(o..<o + 1), 8, x, y.base + o, y.stride) }
 }
 
 @inline(__always)
@@ -84,7 +84,7 @@ private func halfRow(
 /// `Reference.multiply`.
 package func multiplyFloating(_ weights: FloatingRows, _ x: Activations, into y: Output) {
   for o in 0..<weights.count {
-    let row = weights.rows(from: o, count: 1)
+    let row = weights.rows(o..<o + 1)
     switch weights.mode {
     case .mxfp4: floatingRow(row, .mxfp4, x, y.base + o, y.stride)
     case .mxfp8: floatingRow(row, .mxfp8, x, y.base + o, y.stride)

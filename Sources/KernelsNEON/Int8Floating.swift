@@ -83,7 +83,7 @@ private func floatingRows(
   let a = places(weights.columns, 32).a
   let zero = Four.zero
   for o in 0..<weights.count {
-    let row = weights.rows(from: o, count: 1)
+    let row = weights.rows(o..<o + 1)
     var (t0, t1, t2, t3) = (zero, zero, zero, zero)
     var (u0, u1, u2, u3) = (zero, zero, zero, zero)
     var j = 0

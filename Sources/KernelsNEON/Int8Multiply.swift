@@ -47,7 +47,7 @@ func narrowRows(_ weights: QuantizedRows, _ x: Int8Activations, _ output: Output
     guard let buffer = buffer.baseAddress else { return }
     var y = output
     for o in 0..<weights.count {
-      var row = weights.rows(from: o, count: 1)
+      var row = weights.rows(o..<o + 1)
       repack(row.packed, row.bits, row.columns, into: buffer)
       (row.packed, row.bits) = (UnsafeRawPointer(buffer), bits)
       switch (bits, row.groups.size) {
@@ -65,7 +65,7 @@ func narrowRows(_ weights: QuantizedRows, _ x: Int8Activations, _ output: Output
 @inline(__always)
 private func allRows(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output, bits: Int, block: Int) {
   for o in 0..<weights.count {
-    let row = weights.rows(from: o, count: 1)
+    let row = weights.rows(o..<o + 1)
     for r in 0..<x.count {
       y.base[r * y.stride + o] = rowProduct(row, x.base + r * x.rowBytes, bits: bits, block: block)
     }

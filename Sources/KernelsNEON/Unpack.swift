@@ -47,7 +47,7 @@ func affineEight(_ source: UnsafeRawPointer, _ bits: Int, _ scale: Four, _ bias:
 /// `out[i] = scale · q[i] + bias`, fused, for each row of `weights`. Scalar twin: `Reference.unpack`.
 package func unpackAffine(_ weights: QuantizedRows, into y: Output) {
   for row in 0..<weights.count {
-    let (from, to) = (weights.rows(from: row, count: 1), y.base + row * y.stride)
+    let (from, to) = (weights.rows(row..<row + 1), y.base + row * y.stride)
     switch weights.bits {
     case 2: unpackRow(from, 2, to)
     case 3: unpackRow(from, 3, to)
@@ -97,7 +97,7 @@ private func elements(_ q: SIMD4<UInt32>, _ scale: Four) -> Four {
 /// `out[i] = scale · element[i]` for each row of `weights`. Scalar twin: `Reference.unpackFloating`.
 package func unpackFloating(_ weights: FloatingRows, into y: Output) {
   for row in 0..<weights.count {
-    let (from, to) = (weights.rows(from: row, count: 1), y.base + row * y.stride)
+    let (from, to) = (weights.rows(row..<row + 1), y.base + row * y.stride)
     switch weights.mode {
     case .mxfp4: unpackRow(from, .mxfp4, to)
     case .mxfp8: unpackRow(from, .mxfp8, to)

@@ -333,7 +333,7 @@ extension Check {
         let unpacked = room(3 * columns)
         kernels.unpack(weights, Output(base: unpacked, stride: columns))
         for o in 0..<3 {
-          let row = weights.rows(from: o, count: 1)
+          let row = weights.rows(o..<o + 1)
           for c in 0..<columns {
             let scale = Reference.element(row.groups.scales, format, c / group)
             let exact = Reference.element(row.groups.biases, format, c / group).addingProduct(

@@ -63,7 +63,7 @@ package struct KernelCheck {
         table.multiply(weights, x, Output(base: out, stride: outputs))
       }
     ]
-    for bits in QuantizedMatrix.supportedBits {
+    for bits in WeightMatrix.supportedBits {
       let packed = affine(bits, group: 64, .f16)
       findings.append(
         same("\(bits)-bit weights as floats", outputs * columns) { isTwin, out in
@@ -117,8 +117,8 @@ package struct KernelCheck {
   private func integerProducts() -> [KernelFinding] {
     guard let int8 = kernels.int8 else { return [] }
     var findings: [KernelFinding] = []
-    for bits in QuantizedMatrix.supportedBits {
-      for group in QuantizedMatrix.supportedGroupSizes {
+    for bits in WeightMatrix.supportedBits {
+      for group in WeightMatrix.supportedGroupSizes {
         findings += integerProducts(int8, affine(bits, group: group, .bf16))
       }
     }
@@ -157,18 +157,17 @@ package struct KernelCheck {
       findings.append(
         compare(", by panels") { x, y in
           for start in stride(from: 0, to: outputs, by: Panel.width) {
-            let part = weights.rows(from: start, count: min(Panel.width, outputs - start))
+            let part = weights.rows(start..<min(start + Panel.width, outputs))
             let target = Output(base: y.base + start, stride: y.stride)
             int8.multiplyPanel(part, x, target, PanelScratch(base: scratch, aheadRows: 0))
           }
         })
     }
     guard let kept = int8.interleaved else { return findings }
-    let shape = PanelShape(
-      bits: bits, groupSize: weights.groups.size, scaleFormat: weights.groups.format, columns: columns)
+    let shape = weights.panelShape
     let panels = room.bytes(kept.panelBytes(shape) * ((outputs + Panel.width - 1) / Panel.width))
     for (index, start) in stride(from: 0, to: outputs, by: Panel.width).enumerated() {
-      var part = weights.rows(from: start, count: min(Panel.width, outputs - start))
+      var part = weights.rows(start..<min(start + Panel.width, outputs))
       if bits != 4 && bits != 8 {
         let whole = bits < 4 ? 4 : 8
         let repacked = room.bytes(part.count * columns * whole / 8)
