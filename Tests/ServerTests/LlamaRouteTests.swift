@@ -1,5 +1,6 @@
 // POST /completion and /infill as llama-server's clients send them, against scripted generations.
 
+import HTTP
 import Inference
 import JSON
 import OpenAI
