@@ -27,7 +27,7 @@ import Testing
       reference: ModelReference(try RepositoryName("owner/name")), commit: "", previous: nil,
       files: [(path: String, bytes: Int, isHere: Bool)](
         repeating: (file.path + ".safetensors", file.bytes, false), count: 500_000),
-      folder: "", licence: nil)
+      digests: [:], folder: "", licence: nil)
     #expect(plan.totalBytes == 500_000 << 42 && plan.missingBytes == plan.weightBytes)
   }
 }
