@@ -49,7 +49,7 @@ package final class App: Sendable {
       ConversationsRoute.table(server), DebugRoute.table(server),
     ]
     for table in tables + LlamaRoute.tables(server) + [
-      FilesRoute.table(server), VectorStoresRoute.table(server, worker),
+      FilesRoute.table(server), UploadsRoute.table(server), VectorStoresRoute.table(server, worker),
     ] {
       router.add(table)
     }

@@ -34,6 +34,7 @@ import responses_stream_test
 import responses_test
 import sdk_test
 import search_cli_test
+import uploads_test
 import vector_stores_test
 import wire_test
 from page import browser
@@ -72,8 +73,8 @@ LONG = {
 GROUPS = [
     ((), False, (
         sdk_test, examples_test, chat_test, responses_test, responses_stream_test, messages_test, agents_test, ollama_test,
-        editors_test, openapi_test, wire_test, cli_test, access_test, embeddings_test, rerank_test, pgvector_test, search_cli_test,
-        file_search_test, vector_stores_test, hub_test,
+        editors_test, openapi_test, wire_test, cli_test, access_test, embeddings_test, rerank_test, pgvector_test,
+        search_cli_test, file_search_test, vector_stores_test, uploads_test, hub_test,
         media_test, media_urls_test, media_reference_test, audio_test, checkpoints_test, models_test, batching_test,
         large_test, proxies_test)),
     (HOOKS, True, (

@@ -8,7 +8,23 @@ enum OpenAPIVectorStores {
 
   private static let page = ["after", "before", "limit", "order"]
 
-  static let operations: [OpenAPIDocument.Operation] = files + stores + storeFiles
+  static let operations: [OpenAPIDocument.Operation] = files + uploads + stores + storeFiles
+
+  private static let uploads = [
+    Operation(
+      method: "POST", pattern: "/v1/uploads", id: "createUpload",
+      summary: "Begins a file that comes in parts",
+      request: "UploadRequest", response: "Upload"),
+    Operation(
+      method: "POST", pattern: "/v1/uploads/:id/parts", id: "addUploadPart",
+      summary: "Takes a part as multipart/form-data", response: "UploadPart"),
+    Operation(
+      method: "POST", pattern: "/v1/uploads/:id/complete", id: "completeUpload",
+      summary: "Makes a file of the parts", request: "UploadCompletion", response: "Upload"),
+    Operation(
+      method: "POST", pattern: "/v1/uploads/:id/cancel", id: "cancelUpload", summary: "Forgets the parts",
+      response: "Upload"),
+  ]
 
   private static let files = [
     Operation(
@@ -96,6 +112,14 @@ enum OpenAPIVectorStores {
       "static": {"type": "object", "required": ["max_chunk_size_tokens", "chunk_overlap_tokens"], "properties": {
         "max_chunk_size_tokens": {"type": "integer", "minimum": 100, "maximum": 4096},
         "chunk_overlap_tokens": {"type": "integer", "minimum": 0, "maximum": 2048}}}}},
+    "UploadRequest": {"type": "object", "required": ["bytes", "filename", "mime_type", "purpose"], "properties": {
+      "bytes": {"type": "integer", "minimum": 1}, "filename": {"type": "string"}, "mime_type": {"type": "string"},
+      "purpose": {"enum": ["assistants", "user_data", "vision"]},
+      "expires_after": {"type": "object", "required": ["anchor", "seconds"], "properties": {
+        "anchor": {"const": "created_at"}, "seconds": {"type": "integer", "minimum": 60, "maximum": 2592000}}}}},
+    "UploadCompletion": {"type": "object", "required": ["part_ids"], "properties": {
+      "part_ids": {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "string"}},
+      "md5": {"type": "string"}}},
     "VectorStoreRequest": {"type": "object", "properties": {
       "name": {"type": "string"}, "description": {"type": "string"},
       "file_ids": {"type": "array", "maxItems": 500, "items": {"type": "string"}},
@@ -131,6 +155,10 @@ enum OpenAPIVectorStores {
   static let answers = #"""
     "File": {"id": "string", "object": "'file'", "bytes": "integer", "created_at": "integer", "filename": "string",
       "purpose": "string", "status": "string", "expires_at?": "integer"},
+    "Upload": {"id": "string", "object": "'upload'", "bytes": "integer", "created_at": "integer",
+      "filename": "string", "purpose": "string", "status": "'pending'|'completed'|'cancelled'",
+      "expires_at": "integer", "file": "File|null"},
+    "UploadPart": {"id": "string", "object": "'upload.part'", "created_at": "integer", "upload_id": "string"},
     "FileList": {"object": "'list'", "data": ["File"], "first_id": "string|null", "last_id": "string|null",
       "has_more": "boolean"},
     "FileCounts": {"in_progress": "integer", "completed": "integer", "failed": "integer", "cancelled": "integer",

@@ -91,6 +91,8 @@ package final class Library: Sendable {
   let files: any FileSystem
   let now: @Sendable () -> Int
   let state = Monitor(State())
+  /// Files that come in parts, by their ids.
+  let uploads = Monitor([String: Upload]())
   /// Nil where no other process can know the folder.
   private let lock: FolderLock?
   private let isTemporary: Bool
@@ -120,7 +122,7 @@ package final class Library: Sendable {
   }
 
   /// Makes what is not there yet. A server without a state directory touches no disk before its first file or store.
-  private func makeFolders() throws(PlatformError) {
+  func makeFolders() throws(PlatformError) {
     state.withLock { $0.hasFolder = true }
     for place in ["", "/files", "/stores"] { try files.makeFolder(folder + place) }
   }

@@ -29,36 +29,15 @@ struct FilesRoute {
 
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let library = try server.library()
-    guard let type = http.headers["content-type"], Multipart.isForm(type) else {
-      throw APIError(
-        status: 400, code: "invalid_multipart",
-        message: "A file is sent as multipart/form-data with 'file' and 'purpose'.")
-    }
-    let parts: [FormPart]
-    do throws(MultipartError) {
-      parts = try Multipart.parse(http.body, contentType: type, limit: 8)
-    } catch {
-      throw APIError(status: 400, code: "invalid_multipart", message: "Invalid body: \(error).")
-    }
+    let parts = try http.form("A file is sent as multipart/form-data with 'file' and 'purpose'.")
     func text(_ name: String) -> String? {
       parts.first { $0.name == name }.map { String(decoding: $0.body, as: UTF8.self) }
     }
     guard let file = parts.first(where: { $0.name == "file" }) else { throw .missingParameter("file") }
     guard let purpose = text("purpose") else { throw .missingParameter("purpose") }
-    guard Self.known.contains(purpose) else {
-      throw .invalidValue(
-        "purpose", "expected one of \(Self.known.map { "'\($0)'" }.joined(separator: ", "))")
-    }
-    guard Self.served.contains(purpose) else {
-      throw .unsupportedValue(
-        "purpose", "nothing here uses files for '\(purpose)'; send 'assistants' or 'user_data'")
-    }
+    try Self.check(purpose: purpose)
     guard file.body.count <= library.settings.fileBytes else {
-      throw APIError(
-        status: 413, code: "file_too_large", param: "file",
-        message:
-          "The file has \(file.body.count) bytes; at most \(library.settings.fileBytes) are taken (--max-file-bytes)."
-      )
+      throw .fileTooLarge(file.body.count, library, param: "file")
     }
     let created = server.settings.now()
     var record = FileRecord(
@@ -68,6 +47,17 @@ struct FilesRoute {
     record.expires = try Self.expiry(text("expires_after[anchor]"), text("expires_after[seconds]"), created)
     try library.add(record, file.body)
     return Response(json: record.json)
+  }
+
+  /// - Throws: 400 for what is no purpose, and for those that nothing here serves.
+  static func check(purpose: String) throws(APIError) {
+    guard known.contains(purpose) else {
+      throw .invalidValue("purpose", "expected one of \(known.map { "'\($0)'" }.joined(separator: ", "))")
+    }
+    guard served.contains(purpose) else {
+      throw .unsupportedValue(
+        "purpose", "nothing here uses files for '\(purpose)'; send 'assistants' or 'user_data'")
+    }
   }
 
   private static func expiry(_ anchor: String?, _ seconds: String?, _ created: Int) throws(APIError) -> Int? {
@@ -94,7 +84,7 @@ struct FilesRoute {
   }
 
   /// A content type that a header can carry.
-  private static func safeType(_ type: String?) -> String {
+  static func safeType(_ type: String?) -> String {
     guard let type, type.utf8.count <= 100, type.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F || $0 == 0x20 })
     else {
       return "application/octet-stream"
@@ -131,7 +121,30 @@ struct FilesRoute {
   }
 }
 
+extension Request {
+  /// The parts of a form.
+  ///
+  /// - Parameter words: what is to be sent, for the error.
+  func form(_ words: String) throws(APIError) -> [FormPart] {
+    guard let type = headers["content-type"], Multipart.isForm(type) else {
+      throw APIError(status: 400, code: "invalid_multipart", message: words)
+    }
+    do throws(MultipartError) {
+      return try Multipart.parse(body, contentType: type, limit: 8)
+    } catch {
+      throw APIError(status: 400, code: "invalid_multipart", message: "Invalid body: \(error).")
+    }
+  }
+}
+
 extension APIError {
+  static func fileTooLarge(_ bytes: Int, _ library: Library, param: String) -> APIError {
+    APIError(
+      status: 413, code: "file_too_large", param: param,
+      message:
+        "The file has \(bytes) bytes; at most \(library.settings.fileBytes) are taken (--max-file-bytes).")
+  }
+
   static func missingParameter(_ name: String) -> APIError {
     APIError(
       status: 400, code: "missing_required_parameter", param: name,

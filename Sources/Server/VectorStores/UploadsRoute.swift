@@ -1,0 +1,118 @@
+// /v1/uploads: files in parts, for those that are larger than one body.
+
+import HTTP
+import JSON
+import OpenAI
+import Platform
+
+struct UploadsRoute {
+  let server: ServerContext
+
+  static func table(_ server: ServerContext) -> RouteTable {
+    let route = UploadsRoute(server: server)
+    let one = "/v1/uploads/:id"
+    return RouteTable(
+      .openAI,
+      [
+        Route("POST", "/v1/uploads", route.create), Route("POST", one + "/parts", route.add),
+        Route("POST", one + "/complete", route.complete), Route("POST", one + "/cancel", route.cancel),
+      ])
+  }
+
+  private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let library = try server.library()
+    let body = try UploadRequest(http.jsonBody(context.memory))
+    try server.checkUnknown(body.ignored)
+    try FilesRoute.check(purpose: body.purpose)
+    guard body.bytes <= library.settings.fileBytes else {
+      throw .fileTooLarge(body.bytes, library, param: "bytes")
+    }
+    let created = server.settings.now()
+    var upload = Upload(
+      id: "upload_" + server.settings.makeID(), owner: Library.owner(context.client), created: created,
+      bytes: body.bytes, name: FilesRoute.safeName(body.name), type: body.type, purpose: body.purpose)
+    upload.fileExpiry = body.expirySeconds
+    guard library.begin(upload) else {
+      throw APIError(
+        status: 400, code: "upload_limit_exceeded",
+        message: "There are \(Library.uploadsPerClient) uploads already: complete or cancel one first.")
+    }
+    var response = Response(json: upload.json(status: "pending", file: nil))
+    response.nameIgnored(body.ignored)
+    return response
+  }
+
+  private func upload(_ http: Request, _ context: ConnectionContext) throws(APIError) -> (Library, Upload) {
+    let library = try server.library()
+    let id = http.parameter("id") ?? ""
+    guard let upload = library.upload(id, owner: Library.owner(context.client)) else {
+      throw .notFound("pending upload", id)
+    }
+    return (library, upload)
+  }
+
+  private func add(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let (library, upload) = try upload(http, context)
+    guard
+      let part = try http.form("A part is sent as multipart/form-data with 'data'.").first(where: {
+        $0.name == "data"
+      })
+    else { throw .missingParameter("data") }
+    let id = "part_" + server.settings.makeID()
+    let isKept = try storing { () throws(PlatformError) in
+      try library.add(part: id, part.body, to: upload.id)
+    }
+    guard isKept else {
+      throw .invalidValue(
+        "data", "the parts have more than the \(upload.bytes) bytes of the upload, or are too many")
+    }
+    return Response(
+      json: [
+        "id": .string(id), "object": "upload.part", "created_at": .int(server.settings.now()),
+        "upload_id": .string(upload.id),
+      ])
+  }
+
+  private func complete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let (library, upload) = try upload(http, context)
+    let body = try UploadCompletion(http.jsonBody(context.memory))
+    try server.checkUnknown(body.ignored)
+    for (index, id) in body.parts.enumerated() where upload.parts[id] == nil {
+      throw .invalidValue("part_ids[\(index)]", "the upload has no such part")
+    }
+    let count = body.parts.reduce(0) { $0 + (upload.parts[$1] ?? 0) }
+    guard count == upload.bytes, Set(body.parts).count == body.parts.count else {
+      throw .invalidValue(
+        "part_ids", "the parts have \(count) bytes, and the upload promised \(upload.bytes)")
+    }
+    try claim(count, of: context.memory)
+    let content = try storing { () throws(PlatformError) in try library.content(ofParts: body.parts) }
+    if let digest = body.md5, digest.lowercased() != MD5.hexadecimal(content) {
+      throw .invalidValue("md5", "it is not that of the parts in this order")
+    }
+    var record = FileRecord(
+      id: "file-" + server.settings.makeID(), owner: upload.owner, bytes: count,
+      created: server.settings.now(), name: upload.name, purpose: upload.purpose)
+    record.contentType = FilesRoute.safeType(upload.type)
+    record.expires = upload.fileExpiry.map { record.created + $0 }
+    try library.add(record, content)
+    library.end(upload.id)
+    return Response(json: upload.json(status: "completed", file: record))
+  }
+
+  private func cancel(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let (library, upload) = try upload(http, context)
+    library.end(upload.id)
+    return Response(json: upload.json(status: "cancelled", file: nil))
+  }
+}
+
+extension Upload {
+  fileprivate func json(status: String, file: FileRecord?) -> JSONValue {
+    [
+      "id": .string(id), "object": "upload", "bytes": .int(bytes), "created_at": .int(created),
+      "filename": .string(name), "purpose": .string(purpose), "status": .string(status),
+      "expires_at": .int(expires), "file": file?.json ?? nil,
+    ]
+  }
+}
