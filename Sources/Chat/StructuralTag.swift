@@ -198,6 +198,9 @@ package struct StructuralTag {
 
   private mutating func tag(_ tag: JSONValue, _ path: String) throws(GrammarError) -> Pattern {
     func mark(_ name: String) throws(GrammarError) -> Pattern {
+      guard !(tag[name]?.isNull ?? true) else {
+        throw .malformed(path: "\(path)/\(name)", reason: "it is missing")
+      }
       if let format = tag[name], format.objectValue != nil { return try token(format, "\(path)/\(name)") }
       return .choice(try texts(name, of: tag, path).map { literal($0) })
     }

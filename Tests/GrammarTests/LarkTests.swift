@@ -87,6 +87,18 @@ import Testing
     #expect(Pattern.grammar("start: \"a\"") == .lark("start: \"a\""))
   }
 
+  @Test func `long chains of rules are looked at once`() throws {
+    var rules = (0..<5000).map { "r\($0) ::= r\($0 + 1)" }
+    rules += ["r5000 ::= \"a\"", "root ::= r0"]
+    #expect(throws: GrammarError.self) {
+      try CompiledGrammar(
+        .gbnf((rules.dropLast(2) + ["r5000 ::= r0", "root ::= r0"]).joined(separator: "\n")))
+    }
+    // Within the frames of a stack.
+    let short = rules.suffix(40).dropLast() + ["root ::= r4970"]
+    #expect(try CompiledGrammar(.gbnf(short.joined(separator: "\n"))).allows("a"))
+  }
+
   @Test func `rules that begin with themselves, directly and through others`() throws {
     for (source, allowed, refused) in [
       ("root ::= root \"+\" [0-9] | [0-9]", ["1", "1+2", "1+2+3"], ["", "1+", "+1"]),

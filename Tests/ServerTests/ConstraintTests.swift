@@ -87,8 +87,11 @@ struct ConstraintTests {
     (#""guided_regex":"(""#, "400 invalid_value guided_regex"),
     (#""guided_grammar":"x ::= \"a\"""#, "400 invalid_value guided_grammar"),
     (#""guided_grammar":"x: \"a\"""#, "400 invalid_value guided_grammar"),
-    (#""structural_tag":{"format":{"type":"dispatch"}}"#, "400 unsupported_value structural_tag"),
-    (#""structural_tag":{"format":{"type":"tag","begin":"x"}}"#, "400 invalid_value structural_tag"),
+    (#""structural_tag":{"format":{"type":"dispatch"}}"#, "400 unsupported_value structural_tag/format"),
+    (
+      #""structural_tag":{"format":{"type":"tag","begin":"x"}}"#,
+      "400 invalid_value structural_tag/format/content/type"
+    ),
     (
       #""response_format":{"type":"json_schema","json_schema":{"schema":{"properties":{"a/b":{"$ref":"http://x"}}}}}"#,
       "400 unsupported_value response_format.json_schema.schema/properties/a~1b"

@@ -29,10 +29,11 @@ struct LeftRecursion {
   }
 
   private mutating func findNullable(_ names: [String]) throws(GrammarError) {
+    let size = names.reduce(0) { $0 + (rules[$1]?.size ?? 0) }
     var isChanged = true
     while isChanged {
       isChanged = false
-      try budget.spend(names.count)
+      try budget.spend(size)
       for name in names.reversed() where !nullable.contains(name) {
         guard let tree = rules[name], isNullable(tree) else { continue }
         nullable.insert(name)
@@ -71,31 +72,18 @@ struct LeftRecursion {
     }
   }
 
-  /// Groups of rules that begin with each other.
+  /// Groups of rules that begin with each other, in O(rules and what they name) (Tarjan's components).
   private mutating func groups(_ names: [String]) throws(GrammarError) -> [[String]] {
-    var firsts: [String: Set<String>] = [:]
-    for name in names { firsts[name] = Set(rules[name].map { self.firsts($0) } ?? []) }
-    var reached: [String: Set<String>] = [:]
+    var search = ComponentSearch()
+    let numbers = Dictionary(names.enumerated().map { ($0.element, $0.offset) }) { first, _ in first }
     for name in names {
-      var seen: Set<String> = []
-      var queue = Array(firsts[name] ?? [])
-      while let next = queue.popLast() {
-        guard seen.insert(next).inserted else { continue }
-        try budget.spend(1 + (firsts[next]?.count ?? 0))
-        queue += firsts[next] ?? []
-      }
-      reached[name] = seen
+      let firsts = Set(rules[name].map { self.firsts($0) } ?? [])
+      try budget.spend(1 + firsts.count)
+      search.edges.append(firsts.compactMap { numbers[$0] }.sorted())
     }
-    var out: [[String]] = []
-    var isGrouped: Set<String> = []
-    for name in names where reached[name]?.contains(name) ?? false && !isGrouped.contains(name) {
-      let group = names.filter {
-        reached[name]?.contains($0) ?? false && reached[$0]?.contains(name) ?? false
-      }
-      isGrouped.formUnion(group)
-      out.append(group)
-    }
-    return out
+    let components = search.components()
+    return components.filter { $0.count > 1 || search.edges[$0[0]].contains($0[0]) }
+      .map { $0.sorted().map { names[$0] } }
   }
 
   // MARK: One group
@@ -185,5 +173,48 @@ struct LeftRecursion {
     }
     guard !tails.isEmpty else { return .choice(bases) }
     return .sequence([.choice(bases), .repeated(.choice(tails), min: 0, max: nil)])
+  }
+}
+
+/// Finds the groups of nodes that reach each other, without recursion: grammars may be long chains.
+struct ComponentSearch {
+  /// For each node, those that it leads to.
+  var edges: [[Int]] = []
+
+  func components() -> [[Int]] {
+    var order = [Int](repeating: -1, count: edges.count)
+    var lowest = order
+    var isOpen = [Bool](repeating: false, count: edges.count)
+    var open: [Int] = []
+    var out: [[Int]] = []
+    var count = 0
+    for root in edges.indices where order[root] < 0 {
+      var path: [(node: Int, next: Int)] = [(root, 0)]
+      while let (node, next) = path.last {
+        if next == 0 {
+          (order[node], lowest[node]) = (count, count)
+          count += 1
+          open.append(node)
+          isOpen[node] = true
+        }
+        if next < edges[node].count {
+          path[path.count - 1].next += 1
+          let target = edges[node][next]
+          if order[target] < 0 {
+            path.append((target, 0))
+          } else if isOpen[target] {
+            lowest[node] = min(lowest[node], order[target])
+          }
+          continue
+        }
+        path.removeLast()
+        if let above = path.last?.node { lowest[above] = min(lowest[above], lowest[node]) }
+        guard lowest[node] == order[node], let start = open.lastIndex(of: node) else { continue }
+        out.append(Array(open[start...]))
+        for member in open[start...] { isOpen[member] = false }
+        open.removeLast(open.count - start)
+      }
+    }
+    return out
   }
 }

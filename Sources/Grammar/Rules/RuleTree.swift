@@ -19,6 +19,15 @@ indirect enum RuleTree {
   case token(Int32)
 
   static var empty: RuleTree { .sequence([]) }
+
+  /// The trees that it consists of, itself counted.
+  var size: Int {
+    switch self {
+    case .set, .literal, .rule, .expression, .schema, .token: 1
+    case .sequence(let parts), .choice(let parts): parts.reduce(1) { $0 + $1.size }
+    case .repeated(let inner, _, _): 1 + inner.size
+    }
+  }
 }
 
 /// The rules of one grammar.
