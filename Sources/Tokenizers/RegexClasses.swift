@@ -12,6 +12,7 @@ package enum RegexClasses {
   /// What `.` does not match.
   package static let lineBreaks = ScalarSet([0x0A...0x0A, 0x0D...0x0D, 0x2028...0x2029])
 
+  /// The scalars that have a property; nil for properties that are not known.
   package static func property(_ text: String) -> ScalarSet? {
     var name = text
     for prefix in ["General_Category=", "gc="] where name.hasPrefix(prefix) {

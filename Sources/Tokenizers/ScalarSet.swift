@@ -26,8 +26,10 @@ package struct ScalarSet: Equatable, Sendable {
 
   package init(_ scalars: String.UnicodeScalarView) { self.init(scalars.map { $0.value...$0.value }) }
 
+  /// The scalars that are in one of them.
   package func union(_ other: ScalarSet) -> ScalarSet { ScalarSet(ranges + other.ranges) }
 
+  /// The scalars that are in both.
   package func intersection(_ other: ScalarSet) -> ScalarSet {
     inverted.union(other.inverted).inverted
   }
@@ -72,6 +74,7 @@ package struct ScalarSet: Equatable, Sendable {
     [0xB5, 0x17F, 0x345, 0x3C2, 0x3D0, 0x3D1, 0x3D5, 0x3D6, 0x3F0, 0x3F1, 0x3F5] + Array(0x1C80...0x1C88)
     + [0x1E9B, 0x1E9E, 0x1FBE, 0x2126, 0x212A, 0x212B]
 
+  /// Whether a scalar is in the set. O(log ranges).
   package func contains(_ value: UInt32) -> Bool {
     var (low, high) = (0, ranges.count)
     while low < high {
