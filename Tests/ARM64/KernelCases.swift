@@ -180,7 +180,7 @@ extension Check {
     let stored = guardedMemory(2 * panelBytes)
     let scratch = guardedMemory(int8.panelBytes(columns, block))
     for panel in 0..<2 {
-      let part = weights.rows(from: 16 * panel, count: panel == 0 ? 16 : 5)
+      let part = weights.rows(panel == 0 ? 0..<16 : 16..<21)
       let whole = repacked(part, int8)
       kept.make(whole, bits, stored + panel * panelBytes, scratch)
       guard bits == 4 || bits == 8 else { continue }
