@@ -10,7 +10,7 @@ import urllib.request
 import ollama
 
 import hub_test
-from server import ROOT
+from server import ROOT, Server
 
 QUESTION = [{"role": "user", "content": "Is Paris in France? Answer Yes or No."}]
 GREEDY = {"temperature": 0, "num_predict": 8}
