@@ -65,7 +65,8 @@ struct AnswerText {
   }
 
   private mutating func raw(_ character: Character) -> String {
-    let before = flushWord()
+    let before = flushWord() + spaces
+    spaces = ""
     isAtLineStart = false
     column += TextWidth.of(character)
     return before + String(character)

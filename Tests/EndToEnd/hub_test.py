@@ -437,7 +437,7 @@ def test_G25_G27_what_the_hubs_own_tools_fetched_is_served(server):
     with world() as hub:
         python(hub, 'import huggingface_hub as h; h.snapshot_download("owner/demo")')
         hub.seen.clear()
-        result = run(server, hub, "chat", "--model", "owner/demo", "--max-tokens", "8", input="Hello\n")
+        result = run(server, hub, "chat", "--model", "owner/demo", "--max-tokens", "8", "--no-thinking", input="Hello\n")
         assert result.returncode == 0 and result.stdout.strip(), result
         assert not hub.seen, hub.paths()
         # A pull finds it whole: what the commit has, those tools wrote down.
