@@ -60,7 +60,7 @@ extension LlamaRequest {
     let limit = try fields.integer("n_predict", in: -2...Int.max)
     onlyPrompt = limit == 0
     options = try GenerationOptions(
-      &fields, limits: limits, vocabularySize: vocabularySize, tokenLimits: ["n_predict"], minimumTokens: -2)
+      &fields, limits: limits, vocabularySize: vocabularySize, tokenLimits: [])
     options.maxTokens = limit.flatMap { $0 > 0 ? $0 : nil }
     // 2^32 - 1 stands for any seed too.
     if let seed = options.seed, seed < 0 || seed == Int(UInt32.max) { options.seed = nil }
