@@ -165,7 +165,7 @@ def test_log_probabilities_are_streamed(s):
 
 
 def test_bad_requests_are_refused_before_a_stream(s):
-    for members, status in [({"input": []}, 400), ({"input": "x", "tools": [{"type": "mcp"}]}, 400),
+    for members, status in [({"input": []}, 400), ({"input": "x", "tools": [{"type": "custom"}]}, 400),
                             ({"input": "word " * 5000}, 400), ({"input": "x", "model": "nope"}, 404)]:
         found, headers, body = s.post(PATH, {"model": s.model, "stream": True, **members})
         assert found == status and headers["content-type"] == "application/json"

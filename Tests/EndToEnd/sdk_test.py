@@ -400,7 +400,7 @@ def test_errors_name_their_field(s):
         ({"logit_bias": {"999999999": 1}}, 400, "logit_bias"),
         ({"reasoning_effort": "banana"}, 400, "reasoning_effort"),
         ({"response_format": {"type": "sound"}}, 400, "response_format.type"),
-        ({"tools": [{"type": "web_search"}]}, 400, "tools[0].type"),
+        ({"tools": [{"type": "custom"}]}, 400, "tools[0].custom"),
         ({"tool_choice": "required"}, 400, "tool_choice"),
         ({"tools": [WEATHER, WEATHER]}, 400, "tools[1].function.name"),
         ({"stream_options": {"include_usage": True}}, 400, "stream_options"),
