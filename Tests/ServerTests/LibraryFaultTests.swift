@@ -121,10 +121,10 @@ struct LibraryFaultTests {
     let disk = SimulatedDisk()
     let library = try open(disk)
     disk.follow(.init(.error(ENOSPC), at: 0, isLasting: true))
-    do {
+    do throws(APIError) {
       try library.add(store("s", "s"))
       Issue.record("stored on a full disk")
-    } catch let error as APIError {
+    } catch {
       #expect(error.status == 507 && error.code == "storage_full")
     }
     #expect(library.health == StoreHealth(failures: 1, isFailing: true))
