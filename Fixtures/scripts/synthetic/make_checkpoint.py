@@ -33,6 +33,25 @@ SHAPES = {
         linear_num_value_heads=16, linear_num_key_heads=16, linear_key_head_dim=128, linear_value_head_dim=128,
         linear_conv_kernel_dim=4, full_attention_interval=4, attn_output_gate=True, tie_word_embeddings=True,
         rope_parameters=dict(rope_type="default", rope_theta=1e7, partial_rotary_factor=0.25)),
+    "lfm2-1.2b": dict(
+        model_type="lfm2", hidden_size=2048, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
+        intermediate_size=8192, block_auto_adjust_ff_dim=False, conv_L_cache=3, conv_bias=False, vocab_size=65536,
+        layer_types=["full_attention" if i in (2, 5, 8, 10, 12, 14) else "conv" for i in range(16)],
+        rope_theta=1e6, norm_eps=1e-5, max_position_embeddings=128000, tie_word_embeddings=True),
+    "gemma-2-2b": dict(
+        model_type="gemma2", hidden_size=2304, num_hidden_layers=26, num_attention_heads=8, num_key_value_heads=4,
+        head_dim=256, intermediate_size=9216, vocab_size=256000, sliding_window=4096, query_pre_attn_scalar=256,
+        attn_logit_softcapping=50.0, final_logit_softcapping=30.0, hidden_activation="gelu_pytorch_tanh",
+        rope_theta=1e4, rms_norm_eps=1e-6, max_position_embeddings=8192, tie_word_embeddings=True),
+    # Meant for some layers: --layers 4. The experts are MXFP4, the rest 8 bits, as MLX's conversion has them.
+    "gpt-oss-20b": dict(
+        model_type="gpt_oss", hidden_size=2880, num_hidden_layers=24, num_attention_heads=64, num_key_value_heads=8,
+        head_dim=64, intermediate_size=2880, num_local_experts=32, num_experts_per_tok=4, vocab_size=201088,
+        sliding_window=128, layer_types=["sliding_attention", "full_attention"] * 12, attention_bias=True,
+        swiglu_limit=7.0, rope_theta=150000.0, rms_norm_eps=1e-5, max_position_embeddings=131072,
+        tie_word_embeddings=False, rope_scaling=dict(
+            rope_type="yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, original_max_position_embeddings=4096,
+            truncate=False)),
     "llama-3.2-1b": dict(
         model_type="llama", hidden_size=2048, num_hidden_layers=16, num_attention_heads=32,
         num_key_value_heads=8, head_dim=64, intermediate_size=8192, vocab_size=128256,
@@ -84,6 +103,13 @@ def is_recurrent(config, layer):
 def linear_shapes(config, layer):
     """(name, outputs, inputs) of every matrix of a layer, in checkpoint order; of experts, (experts, outputs)."""
     hidden, ffn = config["hidden_size"], config["intermediate_size"]
+    if config["model_type"] == "lfm2":
+        mlp = [("feed_forward.w1", ffn, hidden), ("feed_forward.w3", ffn, hidden), ("feed_forward.w2", hidden, ffn)]
+        if config["layer_types"][layer] == "conv":
+            return [("conv.in_proj", 3 * hidden, hidden), ("conv.out_proj", hidden, hidden), *mlp]
+        width = config["num_key_value_heads"] * head_size(config, layer)
+        return [("self_attn.q_proj", hidden, hidden), ("self_attn.k_proj", width, hidden),
+                ("self_attn.v_proj", width, hidden), ("self_attn.out_proj", hidden, hidden), *mlp]
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     head_dim = head_size(config, layer)
     if config["model_type"] == "gemma4_text":
@@ -110,6 +136,10 @@ def linear_shapes(config, layer):
     queries = heads * head_dim * (2 if config.get("attn_output_gate") else 1)
     attention = [("self_attn.q_proj", queries, hidden), ("self_attn.k_proj", kv_heads * head_dim, hidden),
                  ("self_attn.v_proj", kv_heads * head_dim, hidden), ("self_attn.o_proj", hidden, heads * head_dim)]
+    if config["model_type"] == "gpt_oss":
+        experts = config["num_local_experts"]
+        return [*attention, ("mlp.router", experts, hidden), ("mlp.experts.gate_proj", (experts, ffn), hidden),
+                ("mlp.experts.up_proj", (experts, ffn), hidden), ("mlp.experts.down_proj", (experts, hidden), ffn)]
     if config["model_type"] == "qwen3_moe":
         experts, width = config["num_experts"], config["moe_intermediate_size"]
         return [*attention, ("mlp.gate", experts, hidden), ("mlp.switch_mlp.gate_proj", (experts, width), hidden),
@@ -225,6 +255,10 @@ def add_towers(config, random, add_matrix, add):
     add_matrix("embed_audio.embedding_projection", config["text_config"]["hidden_size"], audio["output_proj_dims"])
 
 
+# What config.json says of experts in MXFP4.
+MX_CONFIG = {"group_size": 32, "bits": 4, "mode": "mxfp4"}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("shape", choices=SHAPES)
@@ -242,6 +276,9 @@ def main():
 
     config = dict(SHAPES[arguments.shape])
     config["num_hidden_layers"] = arguments.layers or config["num_hidden_layers"]
+    if "layer_types" in config:
+        config["layer_types"] = config["layer_types"][:config["num_hidden_layers"]]
+    is_gpt_oss = config["model_type"] == "gpt_oss"
     quantization = {"group_size": arguments.group_size, "bits": arguments.bits}
     random = np.random.default_rng(arguments.seed)
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -254,8 +291,16 @@ def main():
             # MLX's default for routers.
             bits = 8
             quantization[name] = {"group_size": arguments.group_size, "bits": bits}
+        if is_gpt_oss:
+            # Biases of all linear maps, and experts in MXFP4.
+            if "layers" in name:
+                writer.add(name + ".bias", "BF16", np.zeros(rows, np.uint16))
+            if len(rows) == 2:
+                return add_floating(name, rows, columns, "mxfp4")
+            bits = 8
+            quantization[name] = {"group_size": arguments.group_size, "bits": bits}
         if arguments.weights != "affine":
-            return add_floating(name, rows, columns)
+            return add_floating(name, rows, columns, arguments.weights)
         words = random.integers(0, 2**32, (*rows, columns * bits // 32), np.uint32)
         # Uniform q in 0 ..< 2^bits around a bias of minus the middle: zero mean, variance 1 / columns.
         levels = 2 ** bits
@@ -265,12 +310,12 @@ def main():
         writer.add(name + ".scales", "BF16", np.full(groups, bf16(scale), np.uint16))
         writer.add(name + ".biases", "BF16", np.full(groups, bf16(-scale * (levels - 1) / 2), np.uint16))
 
-    def add_floating(name, rows, columns):
-        if arguments.weights in FLOATS:
+    def add_floating(name, rows, columns, weights):
+        if weights in FLOATS:
             values = random.standard_normal((*rows, columns), np.float32) * np.float32(columns**-0.5)
-            kind, convert = FLOATS[arguments.weights]
+            kind, convert = FLOATS[weights]
             return writer.add(name + ".weight", kind, convert(values))
-        form = MX[arguments.weights]
+        form = MX[weights]
         # Of a byte of E4M3 one bit of the exponent stays clear: no NaN, values below 2.
         words = random.integers(0, 2**32, (*rows, columns * form["bits"] // 32), np.uint32)
         words &= np.uint32(0xFFFFFFFF if form["bits"] == 4 else 0xBFBFBFBF)
@@ -287,8 +332,23 @@ def main():
     add_matrix(model + "embed_tokens", config["vocab_size"], hidden)
     for layer in range(config["num_hidden_layers"]):
         prefix = f"{model}layers.{layer}."
-        add_norm(prefix + "input_layernorm", hidden)
-        add_norm(prefix + "post_attention_layernorm", hidden)
+        is_lfm2 = config["model_type"] == "lfm2"
+        # Gemma 2 adds 1 to the gains of its norms.
+        gain = 0.0 if config["model_type"] == "gemma2" else 1.0
+        add_norm(prefix + ("operator_norm" if is_lfm2 else "input_layernorm"), hidden, value=gain)
+        add_norm(prefix + ("ffn_norm" if is_lfm2 else "post_attention_layernorm"), hidden, value=gain)
+        if config["model_type"] == "gemma2":
+            add_norm(prefix + "pre_feedforward_layernorm", hidden, value=gain)
+            add_norm(prefix + "post_feedforward_layernorm", hidden, value=gain)
+        if is_gpt_oss:
+            add_norm(prefix + "self_attn.sinks", config["num_attention_heads"], suffix="", value=0.0)
+        if is_lfm2 and config["layer_types"][layer] == "conv":
+            taps = config["conv_L_cache"]
+            weights = random.uniform(-1, 1, (hidden, taps, 1)) * np.sqrt(3 / taps)
+            writer.add(prefix + "conv.conv.weight", "BF16", bf16(weights))
+        elif is_lfm2:
+            for name in ("q_layernorm", "k_layernorm"):
+                add_norm(prefix + "self_attn." + name, head_size(config, layer))
         if config["model_type"] == "gemma4_text":
             add_norm(prefix + "pre_feedforward_layernorm", hidden)
             add_norm(prefix + "post_feedforward_layernorm", hidden)
@@ -311,7 +371,8 @@ def main():
             add_norm(prefix + "self_attn.k_norm", head_size(config, layer), value=value)
         for name, rows, columns in linear_shapes(config, layer):
             add_matrix(prefix + name, rows, columns)
-    add_norm(model + "norm", hidden)
+    add_norm(model + ("embedding_norm" if config["model_type"] == "lfm2" else "norm"), hidden,
+             value=0.0 if config["model_type"] == "gemma2" else 1.0)
     if not config["tie_word_embeddings"]:
         add_matrix("lm_head", config["vocab_size"], hidden)
     if config["model_type"] == "gemma4_text":
@@ -324,7 +385,9 @@ def main():
         config = dict(TOWERS, text_config=config)
         add_towers(config, random, add_matrix, lambda name, values: writer.add(name, "BF16", bf16(values)))
     writer.close()
-    if arguments.weights in MX:
+    if is_gpt_oss:
+        quantization.update(MX_CONFIG)
+    elif arguments.weights in MX:
         form = MX[arguments.weights]
         quantization = {"group_size": form["group_size"], "bits": form["bits"], "mode": arguments.weights}
     if arguments.weights not in FLOATS:
