@@ -8,7 +8,7 @@ import Testing
 @testable import Inference
 
 /// A folder that goes with its owner.
-private final class Folder {
+final class Folder {
   let path: String
 
   init() throws {

@@ -29,6 +29,26 @@ import Testing
     return try EngineClient.start(configuration)
   }
 
+  @Test(arguments: folders)
+  func `what one engine has saved on disk, the next goes on from`(folder: String) throws {
+    let place = try Folder()
+    let prompt = prompt(seed: 3, count: 100)
+    func run(_ adjust: (inout EngineConfiguration) -> Void) throws -> (tokens: [Int32], fromDisk: Int) {
+      let engine = try engine(folder, adjust)
+      defer { engine.stop() }
+      // The weights have been hashed.
+      _ = engine.saving?.wait()
+      let tokens = collect(try engine.submit(request(prompt, 40))).tokens
+      return (tokens, engine.statistics.prefixDiskTokens)
+    }
+    let alone = try run { $0.prefixCacheBytes = 0 }
+    let first = try run { $0.prefixCacheFolder = place.path }
+    let second = try run { $0.prefixCacheFolder = place.path }
+    #expect(first.tokens == alone.tokens && first.fromDisk == 0)
+    // The last border of blocks in the prompt.
+    #expect(second.tokens == alone.tokens && second.fromDisk == 96)
+  }
+
   /// Bytes of the states of as many sequences, and of some blocks.
   private func memory(_ folder: String, sequences: Int, blocks: Int) throws -> Int {
     let path = TestData.fixtures + "/models/" + folder

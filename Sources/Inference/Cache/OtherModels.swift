@@ -23,12 +23,11 @@ struct OtherModels: Sendable {
     self.files = files
   }
 
-  /// Looks for the blocks of all models but one.
+  /// Looks for the blocks of all models but those whose folders these are.
   ///
   /// - Throws: when the folder cannot be read; what cannot be read in it is told and left.
-  mutating func find(besides own: String) throws(PlatformError) {
-    for name in try files.names(in: folder)
-    where PrefixStore.isModel(name) && !name.utf8.elementsEqual(own.utf8) {
+  mutating func find(besides own: [String]) throws(PlatformError) {
+    for name in try files.names(in: folder) where PrefixStore.isModel(name) && !own.contains(name) {
       let path = folder + "/" + name
       do throws(PlatformError) {
         for file in try files.names(in: path) where file.hasSuffix(PrefixFile.ending) {

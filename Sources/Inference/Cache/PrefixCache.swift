@@ -450,6 +450,8 @@ extension PrefixCache {
     let parent: String
     let tokens: [Int32]
     let block: Int32
+    /// The slot of the state after it, where one is kept.
+    let state: Int32?
   }
 
   /// Nil where the block has been forgotten, as one may be that a sequence stands after without holding it: what
@@ -475,7 +477,7 @@ extension PrefixCache {
       return nil
     }
     return Record(
-      name: name, parent: parent, tokens: entry.key.tokens, block: entry.block)
+      name: name, parent: parent, tokens: entry.key.tokens, block: entry.block, state: entry.state)
   }
 
   var hasNewlyHot: Bool { !newlyHot.isEmpty }

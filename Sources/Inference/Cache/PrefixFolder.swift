@@ -9,6 +9,8 @@ struct PrefixBlock: Sendable {
   let parent: String
   let tokens: [Int32]
   let payload: [UInt8]
+  /// The state of recurrent layers after its last token, where one is kept.
+  var state: [UInt8]?
 }
 
 /// Used by the engine's thread and the writer's.

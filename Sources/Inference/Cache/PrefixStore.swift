@@ -25,13 +25,13 @@ package final class PrefixStore {
   /// - Returns: nil when another process uses what these weights have there: it is told in the log, and prefixes stay in
   ///   memory.
   static func open(
-    folder: String, limit: Int, names: BlockNames, bytesPerBlock: Int, weights: WeightFiles = WeightFiles(),
-    files: any FileSystem = SystemFiles()
+    folder: String, limit: Int, names: BlockNames, bytesPerBlock: Int, bytesPerState: Int = 0,
+    weights: WeightFiles = WeightFiles(), files: any FileSystem = SystemFiles()
   ) throws(PlatformError) -> PrefixStore? {
     try files.makeFolder(folder)
     let opening = StoreOpening(
-      folder: folder, limit: limit, names: names, bytesPerBlock: bytesPerBlock, weights: weights, files: files
-    )
+      folder: folder, limit: limit, names: names, bytesPerBlock: bytesPerBlock, bytesPerState: bytesPerState,
+      weights: weights, files: files)
     guard let digest = opening.knownDigest else {
       // What is wrong with the folder itself is told at once.
       _ = try files.names(in: folder)
@@ -61,6 +61,7 @@ package final class PrefixStore {
       // Tens of thousands of files are deleted while the server already answers.
       place.others.deleteDoomed()
       place.folder.deleteDoomed()
+      place.states?.deleteDoomed()
       while case .element(let block) = queue.receive() { opening.usable?.write(block) }
     }
     guard !isKnown else {
@@ -82,10 +83,20 @@ package final class PrefixStore {
   func contains(_ name: String) -> Bool { opening.prefixes?.contains(name) ?? false }
 
   func read(_ name: String, parent: String, tokens: [Int32]) -> ArraySlice<UInt8>? {
-    opening.usable?.read(name, parent: parent, tokens: tokens)
+    opening.usable?.folder.read(name, parent: parent, tokens: tokens)
   }
 
-  func isSaved(_ name: String) -> Bool { given.contains(name) || contains(name) }
+  /// Whether the state after a block is there.
+  func containsState(_ name: String) -> Bool { opening.place?.states?.contains(name) ?? false }
+
+  /// The state after a block.
+  func readState(_ name: String, parent: String, tokens: [Int32]) -> ArraySlice<UInt8>? {
+    opening.usable?.states?.read(name, parent: parent, tokens: tokens)
+  }
+
+  func isSaved(_ record: PrefixCache.Record) -> Bool {
+    given.contains(record.name) || opening.place?.holds(record) == true
+  }
 
   /// Whether the writer can take a block now.
   var hasRoom: Bool { isOpen && !queue.isFull }
@@ -105,10 +116,10 @@ package final class PrefixStore {
     hasher?.join()
     queue.close()
     writer.join()
-    guard let folder = opening.usable else { return }
+    guard let place = opening.usable else { return }
     let deadline = Instant.now.adding(seconds: Self.lastSeconds)
-    for record in records where !folder.contains(record.name) {
-      guard Instant.now < deadline, folder.hasRoom, folder.write(block(record)) else { return }
+    for record in records where !place.holds(record) {
+      guard Instant.now < deadline, place.folder.hasRoom, place.write(block(record)) else { return }
     }
   }
 }

@@ -44,6 +44,9 @@ extension EngineMemory {
   /// Reads the blocks that come next from disk. True when there is more than the time allows.
   func load(_ sequence: inout SequenceMemory, keys: [Int32], until deadline: Instant) -> Bool {
     guard let store, prefixes.isEnabled else { return false }
+    guard cache.states == nil else {
+      return loadStretches(&sequence, keys: keys, from: store, until: deadline)
+    }
     while let tokens = PrefixCache.nextBlock(keys, sequence.path),
       let (name, parent) = prefixes.name(of: tokens, after: sequence.path), store.contains(name)
     {
@@ -58,6 +61,75 @@ extension EngineMemory {
       snapshot(&sequence, keys: keys)
     }
     return false
+  }
+
+  /// A block as the disk knows it.
+  private struct StoredBlock {
+    let name, parent: String
+    let tokens: [Int32]
+  }
+
+  /// Most blocks before a state that are read for it.
+  private static var longestStretch: Int { 64 }
+
+  /// As `load`, for models with recurrent layers: blocks up to one whose state is there too, and that state. Nothing
+  /// changes where one of them cannot be read.
+  private func loadStretches(
+    _ sequence: inout SequenceMemory, keys: [Int32], from store: PrefixStore, until deadline: Instant
+  ) -> Bool {
+    while let stretch = stretch(after: sequence, keys: keys, in: store) {
+      guard Instant.now < deadline else { return true }
+      guard load(stretch, &sequence, keys: keys, from: store) else { return false }
+    }
+    return false
+  }
+
+  /// The blocks that come next on disk, up to the first whose state is there.
+  private func stretch(
+    after sequence: SequenceMemory, keys: [Int32], in store: PrefixStore
+  ) -> [StoredBlock]? {
+    guard var tokens = PrefixCache.nextBlock(keys, sequence.path),
+      var (name, parent) = prefixes.name(of: tokens, after: sequence.path)
+    else { return nil }
+    var blocks: [StoredBlock] = []
+    let size = KVCache.blockTokens
+    while blocks.count < Self.longestStretch, store.contains(name) {
+      blocks.append(StoredBlock(name: name, parent: parent, tokens: tokens))
+      if store.containsState(name) { return blocks }
+      let start = (sequence.path.blocks + blocks.count) * size
+      guard start + size < keys.count else { return nil }
+      tokens = Array(keys[start..<start + size])
+      (name, parent) = (store.names.name(of: tokens, after: name), name)
+    }
+    return nil
+  }
+
+  private func load(
+    _ stretch: [StoredBlock], _ sequence: inout SequenceMemory, keys: [Int32], from store: PrefixStore
+  ) -> Bool {
+    var payloads: [ArraySlice<UInt8>] = []
+    for block in stretch {
+      guard let payload = store.read(block.name, parent: block.parent, tokens: block.tokens) else {
+        return false
+      }
+      payloads.append(payload)
+    }
+    guard holdsState(&sequence), let slot = sequence.slot, let last = stretch.last,
+      let state = store.readState(last.name, parent: last.parent, tokens: last.tokens)
+    else { return false }
+    let (first, count) = (sequence.path.blocks, stretch.count)
+    slide(&sequence)
+    makeRoom(forBlocks: count)
+    guard pool.freeCount >= count, pool.extend(&sequence.blocks, to: first + count) else { return false }
+    for (index, payload) in payloads.enumerated() {
+      guard cache.setBlock(sequence.blocks[first + index], payload) else { return false }
+    }
+    guard cache.states?.setSlot(slot, state) == true else { return false }
+    sequence.count = (first + count) * KVCache.blockTokens
+    prefixes.record(
+      keys, computed: sequence.count, path: &sequence.path, table: sequence.blocks, pool: &pool)
+    prefixes.keep(state: slot, at: sequence.path)
+    return true
   }
 
   /// Shows others what the sequence has computed, as far as its blocks are full, and its state where it stands at a
@@ -97,9 +169,10 @@ extension EngineMemory {
     guard let store, prefixes.hasNewlyHot else { return }
     var left = most
     while left > 0, store.hasRoom, let record = prefixes.takeNewlyHot() {
-      guard !store.isSaved(record.name) else { continue }
+      guard !store.isSaved(record) else { continue }
       store.save(block(record))
-      left -= 1
+      // A state is as long as dozens of blocks.
+      left -= record.state == nil ? 1 : most
     }
   }
 
@@ -111,6 +184,7 @@ extension EngineMemory {
   private func block(_ record: PrefixCache.Record) -> PrefixBlock {
     PrefixBlock(
       name: record.name, parent: record.parent, tokens: record.tokens,
-      payload: cache.bytes(ofBlock: record.block))
+      payload: cache.bytes(ofBlock: record.block),
+      state: record.state.flatMap { cache.states?.bytes(ofSlot: $0) })
   }
 }

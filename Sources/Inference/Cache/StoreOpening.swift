@@ -20,7 +20,23 @@ final class StoreOpening: Sendable {
   /// Where the blocks are, and what is to be deleted there.
   struct Place: Sendable {
     let folder: PrefixFolder
+    /// The states after some of the blocks, by the same names; nil for models without recurrent layers.
+    let states: PrefixFolder?
     let others: OtherModels
+
+    /// Whether a block, and the state that memory has after it, are there.
+    func holds(_ record: PrefixCache.Record) -> Bool {
+      folder.contains(record.name) && (record.state == nil || states?.contains(record.name) == true)
+    }
+
+    /// - Returns: false when the disk did not take it.
+    @discardableResult
+    func write(_ block: PrefixBlock) -> Bool {
+      guard folder.write(block) else { return false }
+      guard let state = block.state, let states else { return true }
+      return states.write(
+        PrefixBlock(name: block.name, parent: block.parent, tokens: block.tokens, payload: state))
+    }
   }
 
   private enum Phase: Sendable {
@@ -40,6 +56,8 @@ final class StoreOpening: Sendable {
   private let limit: Int
   private let names: BlockNames
   private let bytesPerBlock: Int
+  /// 0 for models without recurrent layers.
+  private let bytesPerState: Int
   private let weights: WeightFiles
   private let files: any FileSystem
   private let state = Monitor(State())
@@ -51,13 +69,14 @@ final class StoreOpening: Sendable {
   private static let changed = "a file of the weights was changed or replaced since it was loaded"
 
   init(
-    folder: String, limit: Int, names: BlockNames, bytesPerBlock: Int, weights: WeightFiles,
-    files: any FileSystem
+    folder: String, limit: Int, names: BlockNames, bytesPerBlock: Int, bytesPerState: Int,
+    weights: WeightFiles, files: any FileSystem
   ) {
     self.folder = folder
     self.limit = limit
     self.names = names
     self.bytesPerBlock = bytesPerBlock
+    self.bytesPerState = bytesPerState
     self.weights = weights
     self.files = files
   }
@@ -75,18 +94,31 @@ final class StoreOpening: Sendable {
   func open(_ digest: [UInt8]) throws(PlatformError) {
     let own = Self.folderName(names, digest)
     var others = OtherModels(folder: folder, files: files)
-    try others.find(besides: own)
+    let ofStates = Self.folderName(names, digest + Array("states".utf8))
+    try others.find(besides: [own, ofStates])
     others.shrink(to: limit / 2)
+    let left = max(0, limit - others.bytes)
+    let forStates = Self.share(of: left, bytesPerBlock: bytesPerBlock, bytesPerState: bytesPerState)
     let prefixes = try PrefixFolder(
-      path: folder + "/" + own, limit: max(0, limit - others.bytes), payloadBytes: bytesPerBlock, files: files
-    )
+      path: folder + "/" + own, limit: left - forStates, payloadBytes: bytesPerBlock, files: files)
+    let states =
+      bytesPerState == 0
+      ? nil
+      : try PrefixFolder(
+        path: folder + "/" + ofStates, limit: forStates, payloadBytes: bytesPerState, files: files)
     Log.info(
       "prefixes on disk",
       ["folder": prefixes.path, "blocks": "\(prefixes.count)", "bytes": "\(prefixes.bytes)"])
-    let place = Place(folder: prefixes, others: others)
+    let place = Place(folder: prefixes, states: states, others: others)
     state.update { state in
       if case .waiting = state.phase { state.phase = .open(place) }
     }
+  }
+
+  /// What states may take of a limit: as much as one for every eight blocks, which is how often one is kept of a long text.
+  private static func share(of limit: Int, bytesPerBlock: Int, bytesPerState: Int) -> Int {
+    guard bytesPerState > 0 else { return 0 }
+    return Int(Double(limit) * Double(bytesPerState) / (Double(bytesPerState) + 8 * Double(bytesPerBlock)))
   }
 
   /// What the folder of some weights is called.
@@ -127,19 +159,22 @@ final class StoreOpening: Sendable {
 
   // MARK: Use
 
-  /// The folder, once it is open.
-  var prefixes: PrefixFolder? {
+  /// Where the blocks are, once it is open.
+  var place: Place? {
     state.withLock { state in
-      if case .open(let place) = state.phase { place.folder } else { nil }
+      if case .open(let place) = state.phase { place } else { nil }
     }
   }
 
-  /// The folder as long as the weights are still what its blocks were computed with.
-  var usable: PrefixFolder? {
-    guard let prefixes else { return nil }
+  /// The folder, once it is open.
+  var prefixes: PrefixFolder? { place?.folder }
+
+  /// The place as long as the weights are still what its blocks were computed with.
+  var usable: Place? {
+    guard let place else { return nil }
     let areUnchanged = weights.areUnchanged
     if areUnchanged == false { close(because: Self.changed) }
-    return areUnchanged == true ? prefixes : nil
+    return areUnchanged == true ? place : nil
   }
 
   /// Waits until the folder is open; nil when it will not be.

@@ -173,21 +173,18 @@ package final class EngineClient: GenerationService {
     }
   }
 
-  /// Prefixes on disk, if there are to be any. Files hold blocks without states: a model with recurrent layers has none.
+  /// Prefixes on disk, if there are to be any.
   private static func openStore(
     _ loaded: LoadedModel, _ cache: KVCache, _ configuration: EngineConfiguration, _ computeName: String
   ) throws -> PrefixStore? {
     guard let path = configuration.prefixCacheFolder else { return nil }
-    guard cache.states == nil else {
-      Log.warning("prefixes are kept in memory only", ["because": "the model has recurrent layers"])
-      return nil
-    }
     let content = loaded.content()
     return try PrefixStore.open(
       folder: path, limit: configuration.prefixCacheDiskBytes,
       names: BlockNames(
         content: content.outline, compute: computeName, version: configuration.version, shape: cache.shape),
-      bytesPerBlock: cache.bytesPerBlock, weights: content.weights)
+      bytesPerBlock: cache.bytesPerBlock, bytesPerState: cache.states?.bytesPerSlot ?? 0,
+      weights: content.weights)
   }
 
   /// Slots for the states of the model's recurrent layers, if it has any.
