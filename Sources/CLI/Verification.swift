@@ -161,6 +161,12 @@ extension Verification {
         .ok, "weights",
         "\(type): every tensor is there, of the right shape and type (\(quantization(folder))); "
           + "a decode step reads \(MemoryLimit.words(inspection.weightBytesPerToken))")
+      for scheme in folder.quantization.leftOut {
+        add(.note, "quantization", "\(scheme) is left out: it is computed exactly")
+      }
+      if !inspection.unknownSettings.isEmpty {
+        add(.note, "settings", "not known and not used: \(listed(inspection.unknownSettings))")
+      }
       let unused = inspection.unusedTensors
       if !unused.isEmpty {
         add(.note, "unused tensors", "\(unused.count) that text generation does not need: \(listed(unused))")
@@ -173,6 +179,7 @@ extension Verification {
   }
 
   private func quantization(_ folder: ModelFolder) -> String {
+    if let method = folder.quantization.method { return "in the layout of \(method)" }
     guard let base = folder.quantization.base else { return "not quantized" }
     return "\(base.mode.rawValue), \(base.bits) bits in groups of \(base.groupSize)"
   }

@@ -24,7 +24,7 @@ package enum CheckpointError: Error, Equatable, CustomStringConvertible {
   /// The tensors of one quantized matrix contradict each other or the configuration.
   case badQuantization(file: String, tensor: String, problem: String)
   /// The checkpoint was quantized by a method whose layout is not MLX's.
-  case foreignQuantization(file: String, method: String)
+  case foreignQuantization(file: String, method: String, option: String? = nil)
 
   package var description: String {
     switch self {
@@ -50,8 +50,9 @@ package enum CheckpointError: Error, Equatable, CustomStringConvertible {
       "\(Self.place(file)): tensor \(Self.quoted(tensor)) has elements of type \(found), expected \(expected)."
     case .badQuantization(let file, let tensor, let problem):
       "\(Self.place(file)): quantized tensor \(Self.quoted(tensor)): \(problem)."
-    case .foreignQuantization(let file, let method):
-      "\(Self.place(file)): the checkpoint is quantized with \(Self.quoted(method)), which is not supported. "
+    case .foreignQuantization(let file, let method, let option):
+      "\(Self.place(file)): the checkpoint is quantized with \(Self.quoted(method))"
+        + (option.map { " and \(Self.escaped($0))" } ?? "") + ", which is not supported. "
         + "Use an MLX conversion (mlx_lm.convert -q) of the original model."
     }
   }

@@ -1,4 +1,4 @@
-// Modules in the layouts of other tools as affine matrices (`ForeignLayout`).
+// Modules in the integer layouts of other tools as affine matrices (`ForeignLayout`); ForeignFloats.swift has the others.
 
 import Compute
 import JSON
@@ -18,13 +18,24 @@ extension WeightMap {
       return try awq(name, layout, byInputs: byInputs, rows: rows, columns: columns, bias: bias)
     case .compressed(let symmetric):
       if has(name + ".weight_packed") {
+        if let found = try packedFloats(name, rows: rows, columns: columns, bias: bias) { return found }
         return try packed(name, symmetric: symmetric, rows: rows, columns: columns, bias: bias)
       }
-      guard has(name + ".weight_scale") else { return nil }
+      guard has(name + ".weight_scale"), elementType(of: name + ".weight") == .i8 else { return nil }
       return try integers(name, scale: name + ".weight_scale", rows: rows, columns: columns, bias: bias)
     case .bitsandbytes:
+      if has(name + ".weight.absmax") {
+        return try indices(name, rows: rows, columns: columns, bias: bias)
+      }
       guard has(name + ".SCB") else { return nil }
       return try integers(name, scale: name + ".SCB", rows: rows, columns: columns, bias: bias)
+    case .floats: return try packedFloats(name, rows: rows, columns: columns, bias: bias)
+    case .hqq:
+      guard has(name + ".W_q") else { return nil }
+      return try hqq(name, layout, rows: rows, columns: columns, bias: bias)
+    case .bitnet:
+      guard has(name + ".weight_scale") else { return nil }
+      return try ternary(name, rows: rows, columns: columns, bias: bias)
     }
   }
 
@@ -42,7 +53,7 @@ extension WeightMap {
     return matrix
   }
 
-  private func fault(_ name: String, _ problem: String) -> CheckpointError {
+  func fault(_ name: String, _ problem: String) -> CheckpointError {
     .badQuantization(file: place(of: name), tensor: fullName(name), problem: problem)
   }
 
@@ -68,12 +79,20 @@ extension WeightMap {
     let weight = try tensor(name + ".qweight", shape: [matrix.rowWords, rows])
     let zeros = try tensor(name + ".qzeros", shape: [matrix.groups, rows * bits / 32])
     let scales = try floats(name + ".scales", shape: [matrix.groups, rows])
-    try checkGroups(name, matrix)
-    let words = Words(weight)
-    for word in 0..<matrix.rowWords {
-      for row in 0..<rows { matrix.words[row * matrix.rowWords + word] = words[word * rows + row] }
+    let order = try has(name + ".g_idx") ? order(name, ".g_idx", matrix) : nil
+    let words = StoredWords(weight)
+    if let order {
+      for (column, input) in order.enumerated() {
+        for row in 0..<rows {
+          matrix.put(row: row, column: column, words.field(Int(input), of: bits, column: row, of: rows))
+        }
+      }
+    } else {
+      for word in 0..<matrix.rowWords {
+        for row in 0..<rows { matrix.words[row * matrix.rowWords + word] = words[word * rows + row] }
+      }
     }
-    let fields = Words(zeros)
+    let fields = StoredWords(zeros)
     let (mask, middle) = (UInt32(1) << UInt32(bits) - 1, UInt32(1) << UInt32(bits - 1))
     let perGroup = rows * bits / 32 * 32 / bits
     func field(_ group: Int, _ row: Int) -> UInt32 {
@@ -98,18 +117,41 @@ extension WeightMap {
         matrix.set(row: row, group: group, scale: scales[group * rows + row], zero: Float(zero))
       }
     }
-    return matrix.tensors(name: fullName(name), bias: bias)
+    return tensors(matrix, name, bias: bias, order)
   }
 
-  /// Groups must be runs of inputs: of an order by activations the inputs would have to be gathered first.
-  private func checkGroups(_ name: String, _ matrix: ForeignMatrix) throws(CheckpointError) {
-    guard has(name + ".g_idx") else { return }
-    let indices = Words(try tensor(name + ".g_idx", shape: [matrix.columns]))
-    let isSet = (0..<matrix.columns).contains { indices[$0] != 0 }
-    guard isSet else { return }
-    for column in 0..<matrix.columns where indices[column] != UInt32(column / matrix.groupSize) {
-      throw fault(name, "groups in the order of activations (desc_act) are not supported")
+  private func tensors(
+    _ matrix: ForeignMatrix, _ name: String, bias: TensorView?, _ order: [Int32]?
+  ) -> WeightTensors {
+    var tensors = matrix.tensors(name: fullName(name), bias: bias)
+    tensors.order = order
+    return tensors
+  }
+
+  /// Groups were chosen in the order of activations: the order of inputs in which they are runs; nil where they are.
+  private func order(
+    _ name: String, _ suffix: String, _ matrix: ForeignMatrix
+  ) throws(CheckpointError) -> [Int32]? {
+    let stored = StoredWords(try tensor(name + suffix, shape: [matrix.columns]))
+    let groups = (0..<matrix.columns).map { Int(Int32(bitPattern: stored[$0])) }
+    // All zeros, or all -1, of several groups: nothing was set.
+    guard let first = groups.first, groups.contains(where: { $0 != first }) else { return nil }
+    if groups.indices.allSatisfy({ groups[$0] == $0 / matrix.groupSize }) { return nil }
+    var members = [[Int32]](repeating: [], count: matrix.groups)
+    for (input, group) in groups.enumerated() {
+      guard members.indices.contains(group) else {
+        throw fault(name, "\(suffix.dropFirst()) has group \(group) for input \(input), of \(matrix.groups)")
+      }
+      members[group].append(Int32(input))
     }
+    for (group, inputs) in members.enumerated() {
+      let size = min(matrix.groupSize, matrix.columns - group * matrix.groupSize)
+      guard inputs.count == size else {
+        throw fault(
+          name, "\(suffix.dropFirst()) gives group \(group) \(inputs.count) inputs, expected \(size)")
+      }
+    }
+    return members.flatMap(\.self)
   }
 
   // MARK: AWQ
@@ -120,10 +162,11 @@ extension WeightMap {
     var matrix = try matrix(name, rows: rows, columns: columns, bits: 4, groupSize: layout.groupSize)
     guard byInputs else { return try awqByOutputs(name, &matrix, bias: bias) }
     guard rows % 8 == 0 else { throw fault(name, "\(rows) outputs are no multiple of 8") }
-    let words = Words(try tensor(name + ".qweight", shape: [columns, rows / 8]))
+    let words = StoredWords(try tensor(name + ".qweight", shape: [columns, rows / 8]))
     let scales = try floats(name + ".scales", shape: [matrix.groups, rows])
     let zeros =
-      has(name + ".qzeros") ? Words(try tensor(name + ".qzeros", shape: [matrix.groups, rows / 8])) : nil
+      has(name + ".qzeros")
+      ? StoredWords(try tensor(name + ".qzeros", shape: [matrix.groups, rows / 8])) : nil
     // Where the outputs 0 to 7 of a word stand, in nibbles.
     let places: [UInt32] = [0, 4, 1, 5, 2, 6, 3, 7]
     for column in 0..<columns {
@@ -146,13 +189,13 @@ extension WeightMap {
     _ name: String, _ matrix: inout ForeignMatrix, bias: TensorView?
   ) throws(CheckpointError) -> WeightTensors {
     let rows = matrix.rows
-    let words = Words(try tensor(name + ".qweight", shape: [rows, matrix.rowWords]))
+    let words = StoredWords(try tensor(name + ".qweight", shape: [rows, matrix.rowWords]))
     for index in matrix.words.indices { matrix.words[index] = words[index] }
     let padded = (shape(of: name + ".qzeros") ?? []).last ?? 0
     guard padded > 0, padded <= 1 << 20, padded * 8 >= matrix.groups else {
       throw fault(name, "its zero points do not fit its groups")
     }
-    let zeros = Words(try tensor(name + ".qzeros", shape: [rows, padded]))
+    let zeros = StoredWords(try tensor(name + ".qzeros", shape: [rows, padded]))
     let scales = try floats(name + ".scales", shape: [rows, 8 * padded])
     for row in 0..<rows {
       for group in 0..<matrix.groups {
@@ -176,34 +219,29 @@ extension WeightMap {
       groups > 0,
       columns % groups == 0
     else { throw fault(name, "shape \(stored) with scales \(scaled) for \(rows) by \(columns)") }
-    if stored[1] == columns / 2, groups == columns / 32 {
-      // MXFP4: bytes of elements and of scales, unchanged.
-      let bytes = try tensor(name + ".weight_packed", shape: [rows, columns / 2])
-      let weight = TensorView(
-        name: bytes.name, dtype: .u32, shape: [rows, columns / 8], bytes: bytes.bytes, owner: bytes.owner)
-      return WeightTensors(
-        weight: weight, scales: try tensor(scaleName, shape: [rows, groups]), bias: bias,
-        quantization: Quantization(mode: .mxfp4, bits: 4, groupSize: 32), rows: rows, columns: columns)
-    }
+    if has(name + ".weight_shape") { try checkShape(name, rows: rows, columns: columns) }
     let bits = stored[1] * 32 / columns
     guard QuantizationConfig.bitWidths.contains(bits), stored[1] == columns * bits / 32 else {
       throw fault(name, "\(stored[1]) words per row for \(columns) inputs are no width that has a kernel")
     }
-    if has(name + ".weight_g_idx") {
-      let indices = Words(try tensor(name + ".weight_g_idx", shape: [columns]))
-      for column in 0..<columns
-      where indices[column] != .max && indices[column] != UInt32(column / (columns / groups)) {
-        throw fault(name, "groups in the order of activations (actorder) are not supported")
-      }
-    }
     var matrix = try matrix(name, rows: rows, columns: columns, bits: bits, groupSize: columns / groups)
-    let words = Words(try tensor(name + ".weight_packed", shape: stored))
-    for index in matrix.words.indices { matrix.words[index] = words[index] }
+    let order = try has(name + ".weight_g_idx") ? order(name, ".weight_g_idx", matrix) : nil
+    let words = StoredWords(try tensor(name + ".weight_packed", shape: stored))
+    if let order {
+      for row in 0..<rows {
+        for (column, input) in order.enumerated() {
+          matrix.put(
+            row: row, column: column, words.field(Int(input), of: bits, in: row * matrix.rowWords))
+        }
+      }
+    } else {
+      for index in matrix.words.indices { matrix.words[index] = words[index] }
+    }
     let scales = try floats(scaleName, shape: [rows, groups])
     let zeroName = name + ".weight_zero_point"
     let zeros =
       !symmetric && has(zeroName)
-      ? Words(try tensor(zeroName, shape: [(rows * bits + 31) / 32, groups])) : nil
+      ? StoredWords(try tensor(zeroName, shape: [(rows * bits + 31) / 32, groups])) : nil
     for row in 0..<rows {
       for group in 0..<groups {
         // Packed along the outputs, one column of words per group.
@@ -211,7 +249,16 @@ extension WeightMap {
         matrix.set(row: row, group: group, scale: scales[row * groups + group], zero: Float(zero))
       }
     }
-    return matrix.tensors(name: fullName(name), bias: bias)
+    return tensors(matrix, name, bias: bias, order)
+  }
+
+  /// `weight_shape` I64 `[2]`.
+  private func checkShape(_ name: String, rows: Int, columns: Int) throws(CheckpointError) {
+    let words = StoredWords(try tensor(name + ".weight_shape", shape: [2]))
+    let found = [words[0], words[2]]
+    guard found == [UInt32(truncatingIfNeeded: rows), UInt32(truncatingIfNeeded: columns)] else {
+      throw fault(name, "weight_shape is \(found) for \(rows) by \(columns)")
+    }
   }
 
   /// Signed bytes with a scale per row, per group, or one of all.
@@ -249,43 +296,84 @@ extension WeightMap {
     return matrix.tensors(name: fullName(name), bias: bias)
   }
 
-  private func floats(_ name: String, shape: [Int]) throws(CheckpointError) -> [Float] {
+  // MARK: HQQ and bitnet
+
+  /// `W_q` U8 `[groups / n, inputs of a group]`: element 0 of a byte, the highest bits, is of the first n-th of the groups.
+  private func hqq(
+    _ name: String, _ layout: ForeignLayout, rows: Int, columns: Int, bias: TensorView?
+  ) throws(CheckpointError) -> WeightTensors {
+    func number(_ key: String) -> Int? {
+      guard let shape = shape(of: name + "." + key), let found = try? tensor(name + "." + key, shape: shape)
+      else {
+        return nil
+      }
+      return Int(StoredWords(found)[0])
+    }
+    let bits = number("nbits") ?? layout.bits
+    guard [2, 4, 8].contains(bits) else { throw fault(name, "\(bits) bits of HQQ have no reader") }
+    guard number("axis") ?? 1 == 1 else {
+      throw fault(name, "groups along outputs (axis 0) are not supported")
+    }
+    let stored = shape(of: name + ".W_q") ?? []
+    let groupSize = stored.count == 2 ? stored[1] : 0
+    var matrix = try matrix(name, rows: rows, columns: columns, bits: bits, groupSize: max(1, groupSize))
+    let all = rows * matrix.groups
+    guard columns % groupSize == 0, stored[0] * (8 / bits) == all else {
+      throw fault(name, "W_q \(stored) for \(rows) by \(columns)")
+    }
+    let bytes = try tensor(name + ".W_q", shape: stored)
+    guard bytes.dtype == .u8 else { throw fault(name, "W_q of type \(bytes.dtype.rawValue), expected U8") }
+    let (scales, zeros) = (
+      try floats(name + ".scale", shape: [all, 1]), try floats(name + ".zero", shape: [all, 1])
+    )
+    for group in 0..<all {
+      let (row, start) = (group / matrix.groups, group % matrix.groups * groupSize)
+      matrix.set(row: row, group: group % matrix.groups, scale: scales[group], zero: zeros[group])
+      let (line, shift) = (group % stored[0] * groupSize, 8 - bits - group / stored[0] * bits)
+      for i in 0..<groupSize {
+        let q = UInt32(bytes.bytes[line + i]) >> UInt32(shift) & (1 << UInt32(bits) - 1)
+        matrix.put(row: row, column: start + i, q)
+      }
+    }
+    return matrix.tensors(name: fullName(name), bias: bias)
+  }
+
+  /// `weight` U8 `[rows / 4, columns]`: bit pair i of a byte is of the i-th quarter of the rows, and one too much.
+  private func ternary(
+    _ name: String, rows: Int, columns: Int, bias: TensorView?
+  ) throws(CheckpointError) -> WeightTensors {
+    guard rows % 4 == 0 else { throw fault(name, "\(rows) outputs are no multiple of 4") }
+    let bytes = try tensor(name + ".weight", shape: [rows / 4, columns])
+    guard bytes.dtype == .u8 else {
+      throw fault(name, "elements of type \(bytes.dtype.rawValue), expected U8")
+    }
+    guard let scale = try floats(name + ".weight_scale", shape: [1]).first, scale != 0 else {
+      throw fault(name, "weight_scale is zero")
+    }
+    var matrix = try matrix(name, rows: rows, columns: columns, bits: 2, groupSize: columns)
+    for row in 0..<rows {
+      let (line, shift) = (row % (rows / 4) * columns, UInt32(row / (rows / 4) * 2))
+      for column in 0..<columns {
+        matrix.put(row: row, column: column, UInt32(bytes.bytes[line + column]) >> shift & 3)
+      }
+      matrix.set(row: row, group: 0, scale: 1 / scale, zero: 1)
+    }
+    return matrix.tensors(name: fullName(name), bias: bias)
+  }
+
+  func floats(_ name: String, shape: [Int]) throws(CheckpointError) -> [Float] {
     let found = try tensor(name, shape: shape)
+    let values: [Float]
     do throws(ComputeError) {
-      return try found.floats()
+      values = try found.floats()
     } catch {
       throw .wrongType(
         file: place(of: name), tensor: found.name, found: found.dtype.rawValue, expected: "F32, F16 or BF16")
     }
-  }
-}
-
-/// A tensor of 32-bit words.
-private struct Words {
-  private let tensor: TensorView
-
-  init(_ tensor: TensorView) { self.tensor = tensor }
-
-  /// Zero for a word that is not there, as in a tensor of another type.
-  subscript(index: Int) -> UInt32 {
-    guard index >= 0, 4 * index + 4 <= tensor.bytes.count else { return 0 }
-    return UInt32(littleEndian: tensor.bytes.loadUnaligned(fromByteOffset: 4 * index, as: UInt32.self))
-  }
-
-  /// Element `index` of a bit stream that begins at word `start`.
-  func field(_ index: Int, of bits: Int, in start: Int) -> UInt32 {
-    bitsAt(index * bits, bits) { self[start + $0] }
-  }
-
-  /// Element `index` of a bit stream down a column of a matrix of `columns` columns.
-  func field(_ index: Int, of bits: Int, column: Int, of columns: Int) -> UInt32 {
-    bitsAt(index * bits, bits) { self[$0 * columns + column] }
-  }
-
-  private func bitsAt(_ at: Int, _ bits: Int, _ word: (Int) -> UInt32) -> UInt32 {
-    let (index, shift) = (at / 32, at % 32)
-    var value = UInt64(word(index))
-    if shift + bits > 32 { value |= UInt64(word(index + 1)) << 32 }
-    return UInt32(truncatingIfNeeded: value >> UInt64(shift)) & (1 << UInt32(bits) - 1)
+    if let index = values.firstIndex(where: { !$0.isFinite }) {
+      throw .badQuantization(
+        file: place(of: name), tensor: found.name, problem: "scales must be finite; element \(index) is not")
+    }
+    return values
   }
 }

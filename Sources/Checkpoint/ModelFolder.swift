@@ -54,7 +54,8 @@ package final class ModelFolder: Sendable {
     let templates = try ChatTemplateFiles(folder: path, tokenizerConfig: tokenizerConfig)
     chatTemplate = templates.plain
     toolChatTemplate = templates.withTools
-    quantization = try QuantizationConfig(config: config, file: path + "/config.json")
+    quantization = try QuantizationConfig(
+      config: config, file: path + "/config.json", beside: try Self.quantizationFile(path))
     let files = try ShardFiles(folder: path)
     let store = try WeightStore(folder: path, shards: try files.open(), quantization: quantization)
     try files.check(store)
@@ -144,6 +145,20 @@ extension ModelFolder {
     else { return nil }
     let place = path + "/snapshots/" + String(decoding: commit, as: UTF8.self)
     return File.isDirectory(place) ? place : nil
+  }
+
+  /// What checkpoints of before 2024, and ModelOpt's, say of quantization in a file of its own.
+  private static func quantizationFile(_ folder: String) throws(CheckpointError) -> JSONValue? {
+    let files = [
+      ("quantize_config.json", "gptq"), ("quant_config.json", "awq"), ("hf_quant_config.json", "modelopt"),
+    ]
+    for (name, method) in files {
+      guard let found = try object(folder, name, limit: 1 << 20) else { continue }
+      var object = found["quantization"]?.objectValue ?? found.objectValue ?? JSONObject()
+      if object["quant_method"] == nil { object["quant_method"] = .string(method) }
+      return .object(object)
+    }
+    return nil
   }
 
   private static func missingConfig(_ path: String) -> CheckpointError {

@@ -21,16 +21,25 @@ package struct QuantizationConfig: Sendable, Equatable {
   /// The layout of another tool, whose modules say the rest by their tensors; nil for MLX's.
   let foreign: ForeignLayout?
 
+  /// The method of another tool, by its name in config.json.
+  package var method: String? { foreign?.name }
+
+  /// What config.json asks for at run time that is computed exactly instead.
+  package var leftOut: [String] { foreign?.leftOut ?? [] }
+
   static let bitWidths = [2, 3, 4, 5, 6, 8]
   static let groupSizes = [16, 32, 64, 128]
 
   /// - Throws: `.foreignQuantization` for AWQ, GPTQ and the like; `.badValue` for widths that do not exist.
-  package init(config: JSONValue, file: String) throws(CheckpointError) {
+  ///
+  /// - Parameter beside: what a file of its own says, for checkpoints whose config.json says nothing.
+  package init(config: JSONValue, file: String, beside: JSONValue? = nil) throws(CheckpointError) {
     let places: [(String, JSONValue?)] = [
       ("quantization", config["quantization"]),
       ("text_config.quantization", config["text_config"]?["quantization"]),
       ("quantization_config", config["quantization_config"]),
       ("text_config.quantization_config", config["text_config"]?["quantization_config"]),
+      ("compression_config", config["compression_config"]), ("quantization", beside),
     ]
     guard let (key, found) = places.first(where: { $0.1.map { !$0.isNull } ?? false }), let found else {
       base = nil
@@ -43,14 +52,18 @@ package struct QuantizationConfig: Sendable, Equatable {
     }
     if let method = object["quant_method"]?.stringValue {
       // OpenAI's own layout of gpt-oss says by its names what is quantized (`WeightMap.blockStack`).
-      let layout = ForeignLayout(object)
-      if method == "mxfp4" || layout != nil {
-        base = nil
-        overrides = [:]
-        foreign = layout
+      base = nil
+      overrides = [:]
+      guard method != "mxfp4" else {
+        foreign = nil
         return
       }
-      throw .foreignQuantization(file: file, method: method)
+      do {
+        foreign = try ForeignLayout(object)
+      } catch {
+        throw .foreignQuantization(file: file, method: method, option: error.option)
+      }
+      return
     }
     let base = try Self.parameters(object, default: nil, key: key, file: file)
     var overrides: [ByteKey: Rule] = [:]
@@ -74,8 +87,8 @@ package struct QuantizationConfig: Sendable, Equatable {
     // As in MLX, an override without a mode is affine, whatever the mode of the whole model.
     var mode = Quantization.Mode.affine
     if let value = object["mode"], !value.isNull {
-      guard let known = value.stringValue.flatMap(Quantization.Mode.init(rawValue:)) else {
-        let names = Quantization.Mode.allCases.map(\.rawValue).joined(separator: ", ")
+      guard let known = Quantization.Mode.named.first(where: { $0.rawValue == value.stringValue }) else {
+        let names = Quantization.Mode.named.map(\.rawValue).joined(separator: ", ")
         throw .badValue(
           file: file, key: key + ".mode",
           problem: "is \(CheckpointError.escaped(value.text)), expected one of \(names)")
@@ -142,7 +155,7 @@ package struct QuantizationConfig: Sendable, Equatable {
     if let configured, isPossible(configured), explains(configured) { return configured }
     let candidates: [Quantization]
     if scalesAreBytes {
-      candidates = Quantization.Mode.allCases.filter { $0 != .affine }.map {
+      candidates = Quantization.Mode.named.filter { $0 != .affine }.map {
         Quantization(mode: $0, bits: $0 == .mxfp8 ? 8 : 4, groupSize: $0.defaultGroupSize)
       }
     } else {
@@ -163,6 +176,7 @@ extension Quantization.Mode {
     case .affine: 64
     case .mxfp4, .mxfp8: 32
     case .nvfp4: 16
+    case .fp8, .table: 64
     }
   }
 }

@@ -93,12 +93,18 @@ package struct WeightMap: Sendable {
 
   /// Whether the checkpoint has a linear map or a table of this name, in any layout.
   package func hasModule(_ name: String) -> Bool {
-    [".weight", ".qweight", ".weight_packed"].contains { has(name + $0) }
+    Self.endings.contains { has(name + $0) }
   }
+
+  /// What the tensor of a module's elements can be called.
+  private static let endings = [".weight", ".qweight", ".weight_packed", ".W_q"]
+
+  /// What config.json says of another tool's layout.
+  var foreignLayout: ForeignLayout? { store.quantization.foreign }
 
   /// The file that holds a tensor of a module, for errors.
   func place(of name: String) -> String {
-    for suffix in ["", ".weight", ".qweight", ".weight_packed"] {
+    for suffix in [""] + Self.endings {
       if let place = store.place(of: fullName(name + suffix)) { return store.shards[place.shard].name }
     }
     return store.folder
@@ -107,6 +113,11 @@ package struct WeightMap: Sendable {
   /// The shape as stored, for models that learn a size from the weights; nil when absent.
   package func shape(of name: String) -> [Int]? {
     store.place(of: fullName(name)).map { store.shards[$0.shard].shape($0.index) }
+  }
+
+  /// The type of a tensor's elements; nil when it is absent or of a type without a name here.
+  func elementType(of name: String) -> DType? {
+    store.place(of: fullName(name)).flatMap { store.shards[$0.shard].tensor($0.index)?.dtype }
   }
 
   /// Names of all tensors under the prefix, in full, in file order. O(all tensors).
@@ -205,6 +216,9 @@ extension WeightMap {
         file: fileName(name + "_blocks"), tensor: blocks.name,
         problem: "\(columns) inputs are no multiple of 32")
     }
+    if scales.bytes.contains(255) {
+      throw fault(name + "_scales", "scales must be finite; 255 is not")
+    }
     let bias = try optionalTensor(name + "_bias", shape: [count, rows])
     if let bias { try requireFloat(bias) }
     let packed = TensorView(
@@ -223,7 +237,7 @@ extension WeightMap {
   private func matrix(
     _ name: String, leading: [Int], rows: Int, columns: Int, withBias: Bool
   ) throws(CheckpointError) -> WeightTensors {
-    if leading.isEmpty, let layout = store.quantization.foreign {
+    if leading.isEmpty, let layout = foreignLayout {
       let bias = withBias ? try optionalVector(name + ".bias", count: rows) : nil
       if let found = try foreign(name, layout, rows: rows, columns: columns, bias: bias) { return found }
     }
@@ -231,6 +245,9 @@ extension WeightMap {
     guard let weight = try view(weightName) else { throw missing(weightName) }
     let bias = withBias ? try optionalTensor(name + ".bias", shape: leading + [rows]) : nil
     if let bias { try requireFloat(bias) }
+    if weight.dtype == .f8e4m3 {
+      return try eightBits(weight, weightName, leading: leading, rows: rows, columns: columns, bias: bias)
+    }
     let isStoredPlain = weight.dtype != .u32 && store.quantization.rule(for: fullName(name)) == .plain
     guard !isStoredPlain, let scales = try view(name + ".scales") else {
       if weight.dtype == .u32 {
@@ -336,7 +353,7 @@ extension WeightMap {
     store.place(of: fullName(name)).map { store.shards[$0.shard].name } ?? store.folder
   }
 
-  private func missing(_ name: String) -> CheckpointError {
+  func missing(_ name: String) -> CheckpointError {
     .missingTensor(name: fullName(name), folder: store.folder)
   }
 
@@ -346,7 +363,7 @@ extension WeightMap {
   }
 
   /// - Parameter note: what the shapes alone do not say.
-  private func wrongShape(_ found: TensorView, expected: [Int], note: String = "") -> CheckpointError {
+  func wrongShape(_ found: TensorView, expected: [Int], note: String = "") -> CheckpointError {
     let file = store.place(of: found.name).map { store.shards[$0.shard].name } ?? store.folder
     return .wrongShape(
       file: file, tensor: found.name, found: found.shape, expected: expected,

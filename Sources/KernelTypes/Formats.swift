@@ -20,8 +20,8 @@
   }
 }
 
-/// The floating quantization modes (OCP Microscaling Formats 1.0, and NVIDIA's nvfp4): w = scale · element, one byte of
-/// scale for each group.
+/// The floating quantization modes: w = scale · element. Scales are a byte for each group (OCP Microscaling Formats 1.0, and
+/// NVIDIA's nvfp4), or a float32 for several groups.
 @usableFromInline package enum FloatingMode: Sendable, CaseIterable {
   /// E2M1 elements in groups of 32, E8M0 scales.
   case mxfp4
@@ -29,12 +29,16 @@
   case mxfp8
   /// E2M1 elements in groups of 16, E4M3 scales.
   case nvfp4
+  /// E4M3 elements in groups of 32, float32 scales.
+  case fp8
+  /// Indices of a table of sixteen floats in groups of 32, float32 scales.
+  case table
 
-  /// Elements that share a scale.
+  /// Elements that kernels take at a time, which share a scale.
   @inlinable @inline(__always)
   package var groupSize: Int {
     switch self {
-    case .mxfp4, .mxfp8: 32
+    case .mxfp4, .mxfp8, .fp8, .table: 32
     case .nvfp4: 16
     }
   }
@@ -43,8 +47,17 @@
   @inlinable @inline(__always)
   package var bits: Int {
     switch self {
-    case .mxfp4, .nvfp4: 4
-    case .mxfp8: 8
+    case .mxfp4, .nvfp4, .table: 4
+    case .mxfp8, .fp8: 8
+    }
+  }
+
+  /// Whether scales are float32.
+  @inlinable @inline(__always)
+  package var hasFloatScales: Bool {
+    switch self {
+    case .mxfp4, .mxfp8, .nvfp4: false
+    case .fp8, .table: true
     }
   }
 }

@@ -105,11 +105,16 @@ package struct FloatingRows {
   package var packed: UnsafeRawPointer
   /// Bytes between the starts of neighbouring rows.
   package var rowBytes: Int
-  /// `[rows][columns / mode.groupSize]`, a byte each.
+  /// `[rows][columns / mode.groupSize]`, a byte each; where the mode has float32 scales, one for each 2^`scaleShift` groups
+  /// of a row, the last of which may have less.
   package var scales: UnsafeRawPointer
   /// Bytes between the scales of neighbouring rows.
   package var scaleRowBytes: Int
   package var mode: FloatingMode
+  /// At most 31.
+  package var scaleShift = 0
+  /// Sixteen floats, where elements are indices of a table; else anything.
+  package var table: UnsafeRawPointer
   /// Rows, each of which is an output.
   package var count: Int
   /// Elements of a row, whole groups.
@@ -124,6 +129,7 @@ package struct FloatingRows {
     self.scales = scales
     self.scaleRowBytes = scaleRowBytes
     self.mode = mode
+    table = packed
     self.count = count
     self.columns = columns
   }

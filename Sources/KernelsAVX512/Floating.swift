@@ -1,7 +1,7 @@
-// Products of few rows of x with weights in the floating modes (mxfp4, mxfp8, nvfp4) in AVX-512.
+// Products of few rows of x with weights in the floating modes in AVX-512.
 //
-// The sixteen values that an E2M1 weight of a group can have are one register; a permute by the low four bits looks them
-// up. An E4M3 element has its fields in the places of a half-precision float after one shift, and is 2^8 times that one.
+// The sixteen values that a weight of four bits can have in a group are one register; a permute by the low four bits looks
+// them up. An E4M3 element has its fields in the places of a half-precision float after one shift, and is 2^8 times that one.
 
 package import KernelTypes
 import _Builtin_intrinsics.intel
@@ -16,7 +16,14 @@ private func groupScale(_ scales: UnsafeRawPointer, _ mode: FloatingMode, _ grou
 
 /// What the elements of a group are looked up in or multiplied with.
 @inline(__always)
-private func factors(_ scales: UnsafeRawPointer, _ mode: FloatingMode, _ group: Int) -> __m512 {
+private func factors(
+  _ weights: FloatingRows, _ scales: UnsafeRawPointer, _ mode: FloatingMode, _ group: Int
+) -> __m512 {
+  if mode.hasFloatScales {
+    let scale = _mm512_set1_ps((scales + 4 * (group &>> weights.scaleShift)).loadUnaligned(as: Float.self))
+    guard case .table = mode else { return scale }
+    return _mm512_mul_ps(weights.table.loadUnaligned(as: __m512.self), scale)
+  }
   let scale = _mm512_set1_ps(groupScale(scales, mode, group))
   if case .mxfp8 = mode { return scale }
   let elements = _mm512_set_ps(-6, -4, -3, -2, -1.5, -1, -0.5, -0.0, 6, 4, 3, 2, 1.5, 1, 0.5, 0)
@@ -26,16 +33,13 @@ private func factors(_ scales: UnsafeRawPointer, _ mode: FloatingMode, _ group: 
 /// What `sixteen` leaves to multiply by: a power of two, so that it may follow the products.
 @inline(__always)
 private func unit(_ mode: FloatingMode) -> Float {
-  switch mode {
-  case .mxfp8: 256
-  case .mxfp4, .nvfp4: 1
-  }
+  mode.bits == 8 ? 256 : 1
 }
 
-/// Sixteen weights from element `c` on; of mxfp8 2^-8 times them.
+/// Sixteen weights from element `c` on; of E4M3 elements 2^-8 times them.
 @inline(__always)
 private func sixteen(_ row: UnsafeRawPointer, _ c: Int, _ mode: FloatingMode, _ factors: __m512) -> __m512 {
-  if case .mxfp8 = mode {
+  if mode.bits == 8 {
     // The sign is extended, so that it is in place already, and in one place too many.
     let q = _mm256_cvtepi8_epi16(_mm_loadu_si128((row + c).assumingMemoryBound(to: __m128i.self)))
     let halves = _mm256_and_si256(_mm256_slli_epi16(q, 7), _mm256_set1_epi16(Int16(bitPattern: 0xBFFF)))
@@ -60,6 +64,8 @@ package func multiplyFloating(_ weights: FloatingRows, _ x: Activations, into y:
       case .mxfp8: fourMXFP8(weights, o, source, target + o)
       case .nvfp4: fourNVFP4(weights, o, source, target + o)
       case .mxfp4: fourMXFP4(weights, o, source, target + o)
+      case .fp8: fourFP8(weights, o, source, target + o)
+      case .table: fourTable(weights, o, source, target + o)
       }
       o += 4
     }
@@ -83,6 +89,16 @@ func fourMXFP4(
   _ weights: FloatingRows, _ o: Int, _ x: UnsafePointer<Float>, _ y: UnsafeMutablePointer<Float>
 ) { fourRows(weights, from: o, .mxfp4, x, y) }
 
+@inline(never)
+func fourFP8(
+  _ weights: FloatingRows, _ o: Int, _ x: UnsafePointer<Float>, _ y: UnsafeMutablePointer<Float>
+) { fourRows(weights, from: o, .fp8, x, y) }
+
+@inline(never)
+func fourTable(
+  _ weights: FloatingRows, _ o: Int, _ x: UnsafePointer<Float>, _ y: UnsafeMutablePointer<Float>
+) { fourRows(weights, from: o, .table, x, y) }
+
 /// Four rows of weights from row `o` on, of which those that are not there repeat the last: one alone would wait for its
 /// chain of dependent multiply-adds.
 @inline(__always)
@@ -103,8 +119,8 @@ private func fourRows(
   let zero = _mm512_setzero_ps()
   var (t0, t1, t2, t3) = (zero, zero, zero, zero)
   for group in 0..<columns / groupSize {
-    let (f0, f1) = (factors(s0, mode, group), factors(s1, mode, group))
-    let (f2, f3) = (factors(s2, mode, group), factors(s3, mode, group))
+    let (f0, f1) = (factors(weights, s0, mode, group), factors(weights, s1, mode, group))
+    let (f2, f3) = (factors(weights, s2, mode, group), factors(weights, s3, mode, group))
     let start = group * groupSize
     let at = ahead + group * groupBytes
     prefetch(w0 + at)

@@ -4,6 +4,7 @@ package import Checkpoint
 package import Compute
 import JSON
 package import Media
+import Platform
 
 /// The table of families. `docs/models.md` lists the same names for people.
 package enum ModelFamily {
@@ -125,10 +126,13 @@ package enum ModelFamily {
 
   /// Binds a checkpoint's tensors to its family's model. Reads norms and biases; matrices stay in the mapping.
   ///
-  /// - Parameter media: which encoders of images and audio are wanted.
+  /// - Parameters:
+  ///   - media: which encoders of images and audio are wanted.
+  ///   - onUnknown: called with settings of config.json of which nothing is known; they are told in the log too.
   /// - Throws: `ModelError` naming the config key or tensor that does not fit.
   package static func load(
-    _ folder: ModelFolder, compute: ComputeContext, media: MediaOptions = MediaOptions()
+    _ folder: ModelFolder, compute: ComputeContext, media: MediaOptions = MediaOptions(),
+    onUnknown: (([String]) -> Void)? = nil
   ) throws(ModelError) -> any CausalModel {
     let reads = ReadKeys()
     let config = ConfigFields(folder.config, reads: reads)
@@ -147,6 +151,13 @@ package enum ModelFamily {
         weights: LayerLoader(folder.weights, compute: compute, arena: compute.makeArena()),
         mappedWeights: LayerLoader(folder.weights, compute: compute)))
     try UnreadSettings.check(text, read: reads)
+    let unknown = UnreadSettings.unknown(config, read: reads) + UnreadSettings.unknown(text, read: reads)
+    if !unknown.isEmpty {
+      let names = Set(unknown).sorted()
+      onUnknown?(names)
+      Log.warning(
+        "config.json has settings that are not known and not used", ["keys": names.joined(separator: ", ")])
+    }
     return model
   }
 

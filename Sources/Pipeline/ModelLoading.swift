@@ -24,6 +24,10 @@ extension LoadedModel {
     if folder.hasForeignIndex {
       Log.warning("model.safetensors.index.json names other files and is not used", ["folder": folder.path])
     }
+    for scheme in folder.quantization.leftOut {
+      Log.warning(
+        "config.json asks for \(scheme), which is left out: it is computed exactly", ["folder": folder.path])
+    }
     switch task ?? folder.task {
     case .chat: return try generator(folder, configuration, id: id)
     case .embed, .rerank: return try encoder(folder, configuration, id: id)

@@ -102,7 +102,14 @@ private func quantized(_ bits: Int, _ group: Int, _ mode: Quantization.Mode = .a
     #expect(try read(["quantization_config": ["quant_method": "mxfp4"]]).foreign == nil)
   }
 
-  @Test(arguments: ["bitsandbytes", "fp8", "bitnet", "hqq", "exl3"])
+  @Test func `what another program does to activations is left out and said`() throws {
+    let fp8 = try read(["quantization_config": ["quant_method": "fp8", "activation_scheme": "dynamic"]])
+    #expect(fp8.method == "fp8" && fp8.leftOut == ["rounding of activations"])
+    let plain = try read(["quantization_config": ["quant_method": "gptq", "bits": 4]])
+    #expect(plain.leftOut.isEmpty)
+  }
+
+  @Test(arguments: ["quanto", "torchao", "exl3"])
   func `another program's method is named`(method: String) {
     #expect(
       fault(["quantization_config": ["quant_method": .string(method), "bits": 4]])

@@ -154,15 +154,21 @@ struct AffineWeights {
   }
 }
 
-/// Random weights in a floating mode, whose scales are near one: 2^(code - 127), or E4M3 below 2 in nvfp4.
+/// Random weights in a floating mode, whose scales are near one: 2^(code - 127), or E4M3 below 2 in nvfp4. Float32 scales
+/// are for two groups each.
 struct FloatingWeights {
-  let packed, scales: Bytes
+  let packed, scales, table: Bytes
   let mode: FloatingMode
   let count, columns: Int
 
   init(_ count: Int, _ columns: Int, _ mode: FloatingMode, using random: inout SeededGenerator) {
     (self.count, self.columns, self.mode) = (count, columns, mode)
     packed = .random(count * columns * mode.bits / 8, misaligned: 1, using: &random)
+    table = .floats(16, misaligned: 1, using: &random)
+    guard !mode.hasFloatScales else {
+      scales = .floats(count * ((columns / mode.groupSize + 1) / 2), misaligned: 1, using: &random)
+      return
+    }
     scales = Bytes(count * columns / mode.groupSize)
     for i in 0..<scales.count {
       let code = mode == .nvfp4 ? random.next() & 0xBF : 117 + random.next() % 20
@@ -171,9 +177,14 @@ struct FloatingWeights {
   }
 
   var rows: FloatingRows {
-    FloatingRows(
+    let groups = columns / mode.groupSize
+    var rows = FloatingRows(
       packed: packed.start, rowBytes: columns * mode.bits / 8, scales: scales.start,
-      scaleRowBytes: columns / mode.groupSize, mode: mode, count: count, columns: columns)
+      scaleRowBytes: mode.hasFloatScales ? (groups + 1) / 2 * 4 : groups, mode: mode, count: count,
+      columns: columns)
+    rows.table = UnsafeRawPointer(table.start)
+    rows.scaleShift = mode.hasFloatScales ? 1 : 0
+    return rows
   }
 }
 

@@ -105,21 +105,30 @@ import Testing
     for (name, kernels) in tables {
       for offset in [0, 1] {
         let packed = Bytes.random(256, misaligned: offset, using: &random)
-        let scales = Bytes.random(32, misaligned: offset, using: &random)
         let count = 256 * 8 / mode.bits
+        let scales =
+          mode.hasFloatScales
+          ? Bytes.floats(count / 32, misaligned: offset, using: &random)
+          : Bytes.random(32, misaligned: offset, using: &random)
         // Of the scale bytes, 255 is NaN in E8M0 and never written.
-        for i in 0..<32 where scales.start.load(fromByteOffset: i, as: UInt8.self) == 255 {
+        for i in 0..<32
+        where !mode.hasFloatScales && scales.start.load(fromByteOffset: i, as: UInt8.self) == 255 {
           scales.start.storeBytes(of: 0, toByteOffset: i, as: UInt8.self)
         }
+        let table = Bytes.floats(16, misaligned: offset, using: &random)
         let found = Bytes.room(count)
         let exact = Bytes.room(count)
-        let weights = FloatingRows(
+        var weights = FloatingRows(
           packed: packed.start, rowBytes: 256, scales: scales.start, scaleRowBytes: 32, mode: mode, count: 1,
           columns: count)
-        kernels.unpackFloating(weights, found.output(count))
-        KernelTable.reference.unpackFloating(weights, exact.output(count))
-        #expect(found.values(count) == exact.values(count), "\(name)")
-        #expect(found.isIntact)
+        weights.table = UnsafeRawPointer(table.start)
+        for shift in mode.hasFloatScales ? [0, 1, 2, 31] : [0] {
+          weights.scaleShift = shift
+          kernels.unpackFloating(weights, found.output(count))
+          KernelTable.reference.unpackFloating(weights, exact.output(count))
+          #expect(found.values(count) == exact.values(count), "\(name)")
+          #expect(found.isIntact)
+        }
       }
     }
   }

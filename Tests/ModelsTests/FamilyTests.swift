@@ -59,6 +59,32 @@ import Testing
     #expect(try refusal(name, .object(JSONObject([(key, value)]))).contains(key))
   }
 
+  @Test func `a key of the rotation that nobody knows is refused`() throws {
+    let words = try refusal(
+      "llama-tiny-q3", ["rope_scaling": ["rope_type": "linear", "factor": 2, "truncates": false]])
+    #expect(words.contains("rope_scaling.truncates"))
+  }
+
+  @Test(arguments: GoldenFolder.decoders)
+  func `every setting of a golden's config is read, refused or known as harmless`(golden: GoldenFolder) throws
+  {
+    var unknown: [String] = []
+    _ = try ModelFamily.load(
+      try ModelFolder(path: golden.path), compute: try ComputeContext(threads: 1)
+    ) { unknown = $0 }
+    #expect(unknown == [])
+  }
+
+  @Test func `a setting of which nothing is known is told`() throws {
+    var unknown: [String] = []
+    try withChanges(TestData.fixtures + "/models/llama-tiny-q3", ["residual_twist": 2]) { path in
+      _ = try ModelFamily.load(
+        try ModelFolder(path: path), compute: try ComputeContext(threads: 1)
+      ) { unknown = $0 }
+    }
+    #expect(unknown == ["residual_twist"])
+  }
+
   @Test func `values that say nothing are no setting`() throws {
     let path = TestData.fixtures + "/models/llama-tiny-q3"
     try withChanges(path, ["logit_scale": 1.0, "use_qk_norm": false, "attn_logit_softcapping": nil]) { path in

@@ -53,6 +53,12 @@ extension Portable {
       let scale = Reference.scale(weights, group)
       for eight in stride(from: group * groupSize, to: (group + 1) * groupSize, by: 8) {
         let q = quanta(weights.packed + eight * bits / 8, bits)
+        if weights.mode == .table {
+          var elements = Lanes.zero
+          for lane in 0..<lanes { elements[lane] = Reference.element(weights.table, .f32, Int(q[lane])) }
+          store(elements * scale, out, eight)
+          continue
+        }
         // Moving exponent and mantissa into place and multiplying by a power of two rebiases the exponent.
         let (signBit, magnitudeBits, signShift, shift): (UInt32, UInt32, UInt32, UInt32) =
           bits == 4 ? (8, 7, 28, 22) : (0x80, 0x7F, 24, 20)

@@ -22,7 +22,8 @@ enum Reference {
       let row = weights.rows(r..<r + 1)
       for i in 0..<row.columns {
         let q = quantum(row.packed, row.mode.bits, i)
-        let element = row.mode.bits == 4 ? e2m1(q) : e4m3(q)
+        let element =
+          row.mode == .table ? element(row.table, .f32, q) : row.mode.bits == 4 ? e2m1(q) : e4m3(q)
         y.base[r * y.stride + i] = scale(row, i / row.mode.groupSize) * element
       }
     }
@@ -30,6 +31,7 @@ enum Reference {
 
   /// The scale of a group of the first row.
   static func scale(_ weights: FloatingRows, _ group: Int) -> Float {
+    if weights.mode.hasFloatScales { return element(weights.scales, .f32, group >> weights.scaleShift) }
     let code = Int(weights.scales.load(fromByteOffset: group, as: UInt8.self))
     return weights.mode == .nvfp4 ? e4m3(code) : powerOfTwo(code)
   }

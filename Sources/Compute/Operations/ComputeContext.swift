@@ -16,6 +16,8 @@ package final class ComputeContext {
   package let mode: ComputeMode
   /// Quantized activations of the running product, one buffer per form.
   let int8Rows: [ScratchBuffer]
+  /// Inputs in the order that the running product's weights expect.
+  let reorderedRows = ScratchBuffer()
 
   /// Whether weights may be copied into panels, and there are kernels for these.
   private let interleaves: Bool

@@ -10,12 +10,28 @@ extension ComputeContext {
     precondition(
       indices.count == out.count && table.columns == out.columns && table.parts.count == 1,
       "gather: shapes differ")
-    let matrix = table.parts[0].matrix
+    let (matrix, factor) = (table.parts[0].matrix, table.parts[0].factor)
     for (row, index) in indices.enumerated() {
       let index = Int(index)
       precondition(index >= 0 && index < matrix.rows, "gather: index out of range")
       unpack(matrix, rows: index..<index + 1, into: Output(base: out.row(row), stride: out.stride))
+      if factor != 1 { kernels.scale(factor, out.columns, out.row(row)) }
     }
+  }
+
+  /// The elements of every row of x in another order: element i is x's element `order[i]`. The rows hold until the next call.
+  ///
+  /// - Precondition: the order has every column of x once.
+  package func reordered(_ x: Rows, by order: [Int32]) -> Rows {
+    precondition(order.count == x.columns, "reorder: shapes differ")
+    let out = reorderedRows.rows(x.count, x.columns)
+    forEachRow(x.count, work: x.columns) { range in
+      for r in range {
+        let (source, target) = (x.row(r), out.row(r))
+        for (index, input) in order.enumerated() { target[index] = source[Int(input)] }
+      }
+    }
+    return out
   }
 
   /// Some rows of weights as float32.

@@ -101,6 +101,9 @@ extension ComputeContext {
       multiplyInt8(part, rows: rows, x: quantized, xRows: x.count, into: output, scratch)
     }
     if isDone != true { multiplyExactly(part.matrix, rows: rows, x.activations, into: output, scratch) }
+    if part.factor != 1 {
+      for r in 0..<x.count { kernels.scale(part.factor, rows.count, output.base + r * output.stride) }
+    }
     guard let bias = part.bias else { return }
     for r in 0..<x.count { kernels.add(bias + rows.lowerBound, rows.count, output.base + r * output.stride) }
   }

@@ -17,6 +17,10 @@ package enum DType: String, Sendable, CaseIterable {
   case u16 = "U16"
   case u8 = "U8"
   case bool = "BOOL"
+  /// A float of eight bits, four of them its exponent.
+  case f8e4m3 = "F8_E4M3"
+  /// A power of two, its exponent plus 127.
+  case f8e8m0 = "F8_E8M0"
 
   /// Bytes of one element.
   package var size: Int {
@@ -24,7 +28,7 @@ package enum DType: String, Sendable, CaseIterable {
     case .f64, .i64, .u64: 8
     case .f32, .i32, .u32: 4
     case .f16, .bf16, .i16, .u16: 2
-    case .i8, .u8, .bool: 1
+    case .i8, .u8, .bool, .f8e4m3, .f8e8m0: 1
     }
   }
 

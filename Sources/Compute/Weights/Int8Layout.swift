@@ -21,7 +21,7 @@ struct Int8Layout: Equatable {
       bits = rows.bits <= 4 ? 4 : 8
     case .floating(let rows):
       // Two groups of nvfp4's 16 make a block.
-      guard rows.mode != .mxfp8, rows.columns % 32 == 0 else { return nil }
+      guard [.mxfp4, .nvfp4].contains(rows.mode), rows.columns % 32 == 0 else { return nil }
       block = 32
       bits = rows.mode.bits
     }

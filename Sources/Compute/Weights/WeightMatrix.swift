@@ -21,6 +21,11 @@
 //
 //   mxfp4  E2M1 elements, groups of 32, E8M0 scales     nvfp4  E2M1, groups of 16, E4M3 scales
 //   mxfp8  E4M3 elements, groups of 32, E8M0 scales
+//
+// Layouts of other programs have float32 scales, [rows, columns/groupSize] rounded up, for groups of 32, 64, 128, ... or
+// for a whole row:
+//
+//   fp8    E4M3 elements                                table  4 bits, indices of sixteen floats
 
 import KernelTypes
 
@@ -45,10 +50,15 @@ enum WeightMatrix {
     try Self.check(quantization, of: tensors.weight.name)
     let bytes = try QuantizedBytes(tensors, quantization)
     if let mode = quantization.mode.floating {
-      self = .floating(
-        FloatingRows(
-          packed: bytes.packed, rowBytes: bytes.rowBytes, scales: bytes.scales,
-          scaleRowBytes: bytes.scaleRowBytes, mode: mode, count: tensors.rows, columns: tensors.columns))
+      var rows = FloatingRows(
+        packed: bytes.packed, rowBytes: bytes.rowBytes, scales: bytes.scales,
+        scaleRowBytes: bytes.scaleRowBytes, mode: mode, count: tensors.rows, columns: tensors.columns)
+      rows.table = bytes.table
+      if mode.hasFloatScales {
+        let size = quantization.groupSize
+        rows.scaleShift = size >= tensors.columns ? 31 : (size / 32).trailingZeroBitCount
+      }
+      self = .floating(rows)
     } else {
       let groups = Groups(
         scales: bytes.scales, biases: bytes.biases, rowBytes: bytes.scaleRowBytes, format: bytes.scaleFormat,
@@ -102,7 +112,7 @@ enum WeightMatrix {
   private static func check(_ quantization: Quantization, of name: String) throws(ComputeError) {
     let (bits, size) = (quantization.bits, quantization.groupSize)
     let isSupported =
-      quantization.mode.floating.map { bits == $0.bits && size == $0.groupSize }
+      quantization.mode.floating.map { bits == $0.bits && isSupported(size, $0) }
       ?? (supportedBits.contains(bits) && supportedGroupSizes.contains(size))
     guard !isSupported else { return }
     throw .unsupportedWeights(
@@ -110,6 +120,12 @@ enum WeightMatrix {
       reason: "quantization mode \(quantization.mode.rawValue), \(bits) bits, group size \(size)",
       supported: "affine with 2, 3, 4, 5, 6 or 8 bits and group size 32, 64 or 128, mxfp4, mxfp8 and nvfp4")
   }
+}
+
+/// Whether kernels of a floating mode read scales for groups of this size.
+private func isSupported(_ size: Int, _ mode: FloatingMode) -> Bool {
+  guard mode.hasFloatScales else { return size == mode.groupSize }
+  return size == .max || (size > 0 && size % 32 == 0 && (size / 32).nonzeroBitCount == 1)
 }
 
 /// The bytes of a quantized matrix, found to be as many as its shape needs.
@@ -122,29 +138,35 @@ private struct QuantizedBytes {
   let scales: UnsafeRawPointer
   /// Affine only; elsewhere as `scales`.
   let biases: UnsafeRawPointer
+  /// In the mode `table` alone; elsewhere as `packed`.
+  let table: UnsafeRawPointer
 
   init(_ tensors: WeightTensors, _ quantization: Quantization) throws(ComputeError) {
     let name = tensors.weight.name
     let isAffine = quantization.mode == .affine
     let biases = isAffine ? tensors.biases : tensors.scales
     guard let scales = tensors.scales, let biases, scales.dtype == biases.dtype,
-      let format = isAffine ? scales.dtype.floatFormat : scales.dtype == .u8 ? .f32 : nil
+      let format = Self.scaleFormat(quantization.mode, scales.dtype)
     else {
       throw .unsupportedWeights(
         tensor: name,
         reason: "scales of dtype \(tensors.scales?.dtype.rawValue ?? "none"), "
           + "biases of dtype \(tensors.biases?.dtype.rawValue ?? "none")",
-        supported: "scales and biases of the same dtype F32, F16 or BF16; scales of U8 in the floating modes")
+        supported:
+          "scales and biases of the same dtype F32, F16 or BF16; scales of U8 in the floating modes, "
+          + "F32 in fp8 and table")
     }
     let (rows, columns, groupSize) = (tensors.rows, tensors.columns, quantization.groupSize)
-    guard rows > 0, columns > 0, columns % groupSize == 0 else {
+    let hasFloatScales = quantization.mode.floating?.hasFloatScales == true
+    guard rows > 0, columns > 0, columns % (hasFloatScales ? 32 : groupSize) == 0 else {
       throw .unsupportedWeights(
         tensor: name, reason: "shape [\(rows), \(columns)] in groups of \(groupSize)",
         supported: "columns that are a multiple of the group size")
     }
     // Groups of 16 make half a unit of 32 elements possible, always with 4 bits.
     rowBytes = columns * quantization.bits / 8
-    scaleRowBytes = columns / groupSize * scales.dtype.size
+    let groups = columns / groupSize + (columns % groupSize == 0 ? 0 : 1)
+    scaleRowBytes = groups * scales.dtype.size
     guard tensors.weight.bytes.count == rows * rowBytes, scales.bytes.count == rows * scaleRowBytes,
       biases.bytes.count == rows * scaleRowBytes, let packed = tensors.weight.bytes.baseAddress,
       let scaleBase = scales.bytes.baseAddress, let biasBase = biases.bytes.baseAddress
@@ -155,9 +177,23 @@ private struct QuantizedBytes {
           + "\(biases.bytes.count) of biases for shape [\(rows), \(columns)]",
         supported: "\(rows * rowBytes) and twice \(rows * scaleRowBytes) bytes")
     }
+    let hasTable = quantization.mode == .table
+    guard let table = hasTable ? tensors.table?.bytes.baseAddress : packed,
+      !hasTable || tensors.table?.bytes.count == 64
+    else {
+      throw .unsupportedWeights(
+        tensor: name, reason: "elements without a table", supported: "a table of 16 floats")
+    }
     scaleFormat = format
     self.packed = packed
     self.scales = scaleBase
     self.biases = biasBase
+    self.table = table
+  }
+
+  /// How the scales of a mode are read; nil for a type that they cannot have.
+  private static func scaleFormat(_ mode: Quantization.Mode, _ dtype: DType) -> FloatFormat? {
+    guard let floating = mode.floating else { return dtype.floatFormat }
+    return dtype == (floating.hasFloatScales ? .f32 : .u8) ? .f32 : nil
   }
 }

@@ -13,6 +13,8 @@ package final class WeightStack {
     fileprivate(set) var panels: UnsafeMutableRawPointer?
     /// How many rows have been copied there, from the first on.
     fileprivate(set) var copiedRows = 0
+    /// What the weights are multiplied with besides.
+    let factor: Float
     /// The layer's additive bias, `[rows]`, if it has one.
     let bias: UnsafePointer<Float>?
     /// The part's first column of the output.
@@ -40,6 +42,11 @@ package final class WeightStack {
     var start = 0
     var bytes = 0
     for tensor in tensors {
+      guard tensor.order == nil else {
+        throw .unsupportedWeights(
+          tensor: tensor.weight.name, reason: "inputs in an order of their own (desc_act, actorder)",
+          supported: "that order in linear maps outside of experts and of latent attention's heads")
+      }
       let matrix = try WeightMatrix(tensor)
       let bias = try tensor.bias.map { view throws(ComputeError) in try view.floats() } ?? []
       guard tensor.columns == tensors[0].columns, bias.isEmpty || bias.count == matrix.rows else {
@@ -48,9 +55,12 @@ package final class WeightStack {
           supported: "\(tensors[0].columns) inputs and \(matrix.rows) bias elements")
       }
       let copy = FloatCopy(bias)
-      owners += [tensor.weight, tensor.scales, tensor.biases].compactMap { $0?.owner } + [copy]
+      owners +=
+        [tensor.weight, tensor.scales, tensor.biases, tensor.table].compactMap { $0?.owner } + [copy]
       parts.append(
-        Part(matrix: matrix, bias: bias.isEmpty ? nil : UnsafePointer(copy.floats), start: start))
+        Part(
+          matrix: matrix, factor: tensor.factor, bias: bias.isEmpty ? nil : UnsafePointer(copy.floats),
+          start: start))
       start += matrix.rows
       bytes += matrix.byteCount
     }

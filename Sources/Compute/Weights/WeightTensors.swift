@@ -11,6 +11,12 @@ package struct WeightTensors: Sendable {
   /// The additive bias of the layer itself, `[rows]`.
   package let bias: TensorView?
   package let quantization: Quantization?
+  /// What elements are indices of, sixteen floats: in the mode `table` alone.
+  package var table: TensorView?
+  /// What every weight is multiplied with besides.
+  package var factor: Float = 1
+  /// Where not nil, element i of a row belongs to input `order[i]`. All inputs are there once.
+  package var order: [Int32]?
   /// Outputs.
   package let rows: Int
   /// Inputs.
@@ -41,17 +47,26 @@ package struct WeightTensors: Sendable {
   ///
   /// - Precondition: `index` is below the stack's count.
   package func element(_ index: Int) -> WeightTensors {
-    WeightTensors(
-      weight: weight.element(index), scales: scales?.element(index), biases: biases?.element(index),
-      bias: bias?.element(index), quantization: quantization, rows: rows, columns: columns)
+    with(
+      WeightTensors(
+        weight: weight.element(index), scales: scales?.element(index), biases: biases?.element(index),
+        bias: bias?.element(index), quantization: quantization, rows: rows, columns: columns))
   }
 
   /// The outputs `range` alone.
   ///
   /// - Precondition: the range is within the rows.
   package func rows(_ range: Range<Int>) -> WeightTensors {
-    WeightTensors(
-      weight: weight.rows(range), scales: scales?.rows(range), biases: biases?.rows(range),
-      bias: bias?.rows(range), quantization: quantization, rows: range.count, columns: columns)
+    with(
+      WeightTensors(
+        weight: weight.rows(range), scales: scales?.rows(range), biases: biases?.rows(range),
+        bias: bias?.rows(range), quantization: quantization, rows: range.count, columns: columns))
+  }
+
+  /// A part of this matrix, with what parts have in common.
+  private func with(_ part: WeightTensors) -> WeightTensors {
+    var part = part
+    (part.table, part.factor, part.order) = (table, factor, order)
+    return part
   }
 }

@@ -19,6 +19,8 @@ package struct ModelInspection: Sendable {
   package let kvMemoryBytes: Int
   /// Tensors of the checkpoint that the model does not use.
   package let unusedTensors: [String]
+  /// Settings of config.json of which nothing is known here.
+  package let unknownSettings: [String]
 
   /// - Throws: `modelLoading` with the words of what refused the checkpoint.
   package init(_ folder: ModelFolder, _ configuration: EngineConfiguration) throws(InferenceError) {
@@ -26,7 +28,9 @@ package struct ModelInspection: Sendable {
       var single = configuration
       single.threads = 1
       let compute = try single.makeContext()
-      let model = try ModelFamily.load(folder, compute: compute)
+      var unknown: [String] = []
+      let model = try ModelFamily.load(folder, compute: compute) { unknown = $0 }
+      unknownSettings = unknown
       contextLength = model.contextLength
       vocabularySize = model.vocabularySize
       weightBytesPerToken = model.weightBytesPerToken

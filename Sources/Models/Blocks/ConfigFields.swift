@@ -19,6 +19,11 @@ struct ConfigFields {
   /// A key as errors name it.
   func name(of key: String) -> String { prefix + key }
 
+  /// Keys of members that are not null, as errors name them.
+  var names: [String] {
+    (object.objectValue?.entries ?? []).filter { !$0.value.isNull }.map { prefix + $0.key }
+  }
+
   func has(_ key: String) -> Bool { value(key) != nil }
 
   func value(_ key: String) -> JSONValue? {

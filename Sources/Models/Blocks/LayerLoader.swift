@@ -11,6 +11,8 @@ struct LayerLoader {
   private let arena: PanelArena?
   /// What the gain of a norm adds to its stored weight: 1 in Gemma's older checkpoints.
   var normOffset: Float = 0
+  /// What maps of these names are multiplied with.
+  private var factors: [String: Float] = [:]
 
   init(_ tensors: WeightMap, compute: ComputeContext, arena: PanelArena? = nil) {
     self.tensors = tensors
@@ -20,7 +22,14 @@ struct LayerLoader {
 
   private func with(_ tensors: WeightMap) -> LayerLoader {
     var copy = LayerLoader(tensors, compute: compute, arena: arena)
-    copy.normOffset = normOffset
+    (copy.normOffset, copy.factors) = (normOffset, factors)
+    return copy
+  }
+
+  /// The same part, where maps of these names are multiplied with a factor each.
+  func multiplying(_ factors: [String: Float]) -> LayerLoader {
+    var copy = self
+    copy.factors = factors
     return copy
   }
 
@@ -115,12 +124,24 @@ struct LayerLoader {
 
   /// Maps whose tensors were taken before, with `map`.
   func linear(_ maps: [WeightTensors]) throws(ModelError) -> Linear {
-    linear(try computing(try WeightStack(maps, arena: arena)))
+    var parts: [Linear.Part] = []
+    var run: [WeightTensors] = []
+    for (index, map) in maps.enumerated() {
+      run.append(map)
+      run[run.count - 1].order = nil
+      guard index + 1 == maps.count || maps[index + 1].order != map.order else { continue }
+      let weights = try computing(try WeightStack(run, arena: arena))
+      parts.append(Linear.Part(weights: weights, order: map.order))
+      run = []
+    }
+    return Linear(parts, compute: compute)
   }
 
   /// The tensors of one linear map, to be cut before they are bound.
   func map(_ name: String, rows: Int, columns: Int) throws(ModelError) -> WeightTensors {
-    try loading(try tensors.linear(name, rows: rows, columns: columns))
+    var map = try loading(try tensors.linear(name, rows: rows, columns: columns))
+    if let factor = factors[name] { map.factor *= factor }
+    return map
   }
 
   /// The tensors of `count` maps that are stored as one tensor `[count, rows, columns]`.
@@ -167,5 +188,7 @@ struct LayerLoader {
   }
 
   /// The linear map by a table: a tied output head.
-  func linear(_ table: WeightStack) -> Linear { Linear(table, compute: compute) }
+  func linear(_ table: WeightStack) -> Linear {
+    Linear([Linear.Part(weights: table, order: nil)], compute: compute)
+  }
 }

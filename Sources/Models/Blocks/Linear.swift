@@ -4,26 +4,45 @@ import Compute
 
 /// One or several linear maps of the same input, computed in one fork: `y = [x·W0ᵀ + b0 | x·W1ᵀ + b1 | ...]`.
 struct Linear {
-  private let weights: WeightStack
-  private let compute: ComputeContext
-
-  init(_ weights: WeightStack, compute: ComputeContext) {
-    self.weights = weights
-    self.compute = compute
+  /// Maps whose weights expect their inputs in one order.
+  struct Part {
+    let weights: WeightStack
+    /// As `WeightTensors.order`.
+    let order: [Int32]?
   }
 
+  private let parts: [Part]
+  private let compute: ComputeContext
   /// Outputs of all maps.
-  var rows: Int { weights.rows }
-
+  let rows: Int
   /// Bytes that a decode step reads.
-  var byteCount: Int { weights.byteCount }
+  let byteCount: Int
+
+  init(_ parts: [Part], compute: ComputeContext) {
+    self.parts = parts
+    self.compute = compute
+    rows = parts.reduce(0) { $0 + $1.weights.rows }
+    byteCount = parts.reduce(0) { $0 + $1.weights.byteCount }
+  }
 
   /// x `[n, columns]` → y `[n, rows of all maps]`.
-  func callAsFunction(_ x: Rows, into y: Rows) { compute.multiply(x, by: weights, into: y) }
+  func callAsFunction(_ x: Rows, into y: Rows) { multiply(x, into: y, exactly: false) }
 
   /// Rows of the maps as vectors, `[ids, columns]`.
   func gather(_ ids: [Int32], into y: Rows) { compute.gather(ids, of: weights, into: y) }
 
   /// As `callAsFunction` with float32 activations in the fast mode too: a router's small error is another expert.
-  func exactly(_ x: Rows, into y: Rows) { compute.multiply(x, by: weights, into: y, exactly: true) }
+  func exactly(_ x: Rows, into y: Rows) { multiply(x, into: y, exactly: true) }
+
+  private func multiply(_ x: Rows, into y: Rows, exactly: Bool) {
+    precondition(y.columns == rows, "linear: shapes differ")
+    var start = 0
+    for part in parts {
+      let count = part.weights.rows
+      compute.multiply(
+        part.order.map { compute.reordered(x, by: $0) } ?? x, by: part.weights,
+        into: y.columns(from: start, count: count), exactly: exactly)
+      start += count
+    }
+  }
 }

@@ -1,8 +1,9 @@
 // Falcon-H1: attention and Mamba 2 side by side in every layer, and multipliers at every branch.
 //
-// Source: arXiv:2507.22448; `FalconH1ForCausalLM` of transformers. MLX's converter multiplies most multipliers into the
-// weights, but misses that of keys, and gives that of attention's input to queries and keys alone: what it has missed is
-// applied here.
+// Source: arXiv:2507.22448; `FalconH1ForCausalLM` of transformers. Original checkpoints have the multipliers beside the
+// weights: here they are factors of the maps that they stand before or behind. MLX's converter multiplies most of them into
+// the weights, but misses that of keys, and gives that of attention's input to queries and keys alone: what it has missed
+// is applied here.
 
 import Compute
 
@@ -13,15 +14,10 @@ enum FalconH1 {
     let multipliers = try Multipliers(config)
     // MLX's layout of the convolution tells of its converter.
     let isConverted = storesTapsFirst(checkpoint)
-    guard isConverted || multipliers.areOne else {
-      throw .unsupportedSetting(
-        key: "ssm_multipliers and others", value: "of an original checkpoint",
-        supported: "MLX conversions, whose weights contain them")
-    }
     var mamba = try Mamba2.Sizes(config)
+    let isBeforeGate = try config.bool("mamba_norm_before_gate", default: true)
     mamba.norm =
-      try config.bool("mamba_rms_norm", default: false)
-      ? config.bool("mamba_norm_before_gate", default: true) ? .beforeGate : .afterGate : nil
+      try config.bool("mamba_rms_norm", default: false) ? isBeforeGate ? .beforeGate : .afterGate : nil
     if try config.int("mamba_d_ssm", in: 1...1 << 20, default: mamba.values) != mamba.values {
       throw .invalidValue(
         key: "mamba_d_ssm", found: "another width", expected: "mamba_n_heads · mamba_d_head = \(mamba.values)"
@@ -31,26 +27,40 @@ enum FalconH1 {
       attention: try config.bool("attention_bias", default: false),
       mlp: try config.bool("mlp_bias", default: false)
     )
+    guard isConverted || multipliers.areOne || !(bias.attention || bias.mlp || mamba.bias) else {
+      throw .unsupportedSetting(
+        key: "attention_bias, mlp_bias, mamba_proj_bias", value: "true",
+        supported: "multipliers without biases")
+    }
     let rope = try RoPEScaling(config, sizes: sizes, theta: 100_000_000_000)
     let frame = try DecoderFrame(sizes, rope: rope, names: .init(finalNorm: "final_layernorm"), checkpoint)
     var options = SelfAttention.Options(bias: bias.attention, outputBias: bias.attention)
-    options.keyFactor = multipliers.key
-    options.valueFactor = multipliers.attentionIn
+    if isConverted {
+      options.keyFactor = multipliers.key
+      options.valueFactor = multipliers.attentionIn
+    }
+    let factors = isConverted ? [:] : multipliers.ofMaps
+    let columns = isConverted ? nil : multipliers.ofColumns
     let layers = try frame.layers { index, weights throws(ModelError) in
+      let weights = weights.multiplying(factors)
       let attention = try SelfAttention(
         sizes.attention(window: nil), layer: index, rope: frame.rope, options, frame,
         weights.at("self_attn"))
-      let mixer = try Mamba2(mamba, layer: index, hidden: sizes.hidden, weights.at("mamba"))
+      let mixer = try Mamba2(
+        mamba, layer: index, hidden: sizes.hidden, multipliers: columns, weights.at("mamba"))
       return DecoderLayer(
         attentionNorms: try .before("input_layernorm", sizes, weights), attention: .beside(attention, mixer),
         mlpNorms: try .before("pre_ff_layernorm", sizes, weights),
         mlp: .dense(
           try DenseMLP(sizes.hidden, sizes.intermediate, bias: bias.mlp, weights.at("feed_forward"))))
     }
+    guard isConverted else {
+      return Decoder(
+        frame, layers, scales: .init(embeddings: multipliers.embedding, logits: multipliers.head))
+    }
     // An embedding that is also the head contains the embedding's multiplier.
-    let isTied = frame.isTied && isConverted
     return Decoder(
-      frame, layers, scales: .init(logits: isTied ? multipliers.head / multipliers.embedding : 1))
+      frame, layers, scales: .init(logits: frame.isTied ? multipliers.head / multipliers.embedding : 1))
   }
 
   private static func storesTapsFirst(_ checkpoint: LayerLoader) -> Bool {
@@ -61,6 +71,10 @@ enum FalconH1 {
   /// The multipliers of config.json.
   private struct Multipliers {
     let embedding, head, key, attentionIn: Float
+    /// Of the maps of a layer, by their names.
+    let ofMaps: [String: Float]
+    /// Of the columns z, x, B, C and dt that a mixer's input is mapped to.
+    let ofColumns: [Float]
     /// Whether all of them are 1, so that it does not matter whether the weights contain them.
     let areOne: Bool
 
@@ -72,14 +86,19 @@ enum FalconH1 {
       head = try factor("lm_head_multiplier")
       key = try factor("key_multiplier")
       attentionIn = try factor("attention_in_multiplier")
-      var others = [
-        embedding, head, key, attentionIn, try factor("attention_out_multiplier"),
-        try factor("ssm_in_multiplier"), try factor("ssm_out_multiplier"),
-      ]
-      for (key, count) in [("ssm_multipliers", 5), ("mlp_multipliers", 2)] where config.has(key) {
-        others += try config.doubles(key, count: count, in: 1e-6...1e6).map { Float($0) }
+      func factors(_ key: String, _ count: Int) throws(ModelError) -> [Float] {
+        guard config.has(key) else { return [Float](repeating: 1, count: count) }
+        return try config.doubles(key, count: count, in: 1e-6...1e6).map { Float($0) }
       }
-      areOne = others.allSatisfy { $0 == 1 }
+      let mlp = try factors("mlp_multipliers", 2)
+      let input = try factor("ssm_in_multiplier")
+      ofColumns = try factors("ssm_multipliers", 5).map { $0 * input }
+      ofMaps = [
+        "q_proj": attentionIn, "k_proj": attentionIn * key, "v_proj": attentionIn,
+        "o_proj": try factor("attention_out_multiplier"), "out_proj": try factor("ssm_out_multiplier"),
+        "gate_proj": mlp[0], "down_proj": mlp[1],
+      ]
+      areOne = ([embedding, head] + ofColumns + ofMaps.values).allSatisfy { $0 == 1 }
     }
   }
 }

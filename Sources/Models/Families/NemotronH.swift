@@ -19,7 +19,8 @@ enum NemotronH {
 
   static func decoder(_ config: ConfigFields, _ checkpoint: LayerLoader) throws(ModelError) -> Decoder {
     var defaults = DecoderSizes.Defaults()
-    defaults.epsilonKey = config.has("layer_norm_epsilon") ? "layer_norm_epsilon" : "norm_eps"
+    defaults.epsilonKey =
+      config.has("norm_eps") && !config.has("layer_norm_epsilon") ? "norm_eps" : "layer_norm_epsilon"
     defaults.epsilon = 1e-5
     if !config.has("intermediate_size") { defaults.intermediate = 0 }
     let sizes = try DecoderSizes(config, contextLength: 4096, tied: false, defaults: defaults)
