@@ -89,6 +89,8 @@ package func multiplyFloating(_ weights: FloatingRows, _ x: Activations, into y:
     case .mxfp4: floatingRow(row, .mxfp4, x, y.base + o, y.stride)
     case .mxfp8: floatingRow(row, .mxfp8, x, y.base + o, y.stride)
     case .nvfp4: floatingRow(row, .nvfp4, x, y.base + o, y.stride)
+    case .fp8: floatingRow(row, .fp8, x, y.base + o, y.stride)
+    case .table: floatingRow(row, .table, x, y.base + o, y.stride)
     }
   }
 }
@@ -102,9 +104,9 @@ private func floatingRow(
   var (t, u): (Lanes, Lanes) = ((.zero, .zero), (.zero, .zero))
   var c = 0
   for group in 0..<row.columns / mode.groupSize {
-    let scale = Four(repeating: scaleValue(row.scales.load(fromByteOffset: group, as: UInt8.self), mode))
+    let scale = groupScale(row, group, mode)
     for _ in 0..<mode.groupSize / 8 {
-      let weights = floatingEight(row.packed, c, mode, scale)
+      let weights = floatingEight(row, c, mode, scale)
       add(&t, weights, eight(x.base, c))
       if isPair { add(&u, weights, eight(x.base + x.stride, c)) }
       c += 8

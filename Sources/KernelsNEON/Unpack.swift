@@ -76,15 +76,18 @@ private func unpackRow(_ row: QuantizedRows, _ bits: Int, _ out: UnsafeMutablePo
 
 /// Eight weights of a floating mode from element `c` of a row on.
 @inline(__always)
-func floatingEight(_ row: UnsafeRawPointer, _ c: Int, _ mode: FloatingMode, _ scale: Four) -> Lanes {
-  if case .mxfp8 = mode {
-    let words = vmovl_s8((row + c).loadUnaligned(as: SIMD8<Int8>.self)) &<< 7
+func floatingEight(_ row: FloatingRows, _ c: Int, _ mode: FloatingMode, _ scale: Four) -> Lanes {
+  if mode.bits == 8 {
+    let words = vmovl_s8((row.packed + c).loadUnaligned(as: SIMD8<Int8>.self)) &<< 7
     let halves = unsafeBitCast(words & Int16(bitPattern: 0xBFFF), to: SIMD8<Float16>.self)
     return (
       vcvt_f32_f16(halves.lowHalf) * 256 * scale, vcvt_f32_f16(halves.highHalf) * 256 * scale
     )
   }
-  let word = (row + c / 2).loadUnaligned(as: UInt32.self)
+  let word = (row.packed + c / 2).loadUnaligned(as: UInt32.self)
+  if case .table = mode {
+    return (entries(fields(word, 4), row.table) * scale, entries(fields(word >> 16, 4), row.table) * scale)
+  }
   return (elements(fields(word, 4), scale), elements(fields(word >> 16, 4), scale))
 }
 
@@ -92,6 +95,24 @@ func floatingEight(_ row: UnsafeRawPointer, _ c: Int, _ mode: FloatingMode, _ sc
 @inline(__always)
 private func elements(_ q: SIMD4<UInt32>, _ scale: Four) -> Four {
   unsafeBitCast((q & 8) &<< 28 | (q & 7) &<< 22, to: Four.self) * 0x1p126 * scale
+}
+
+/// Four of the sixteen floats at `table`.
+@inline(__always)
+private func entries(_ q: SIMD4<UInt32>, _ table: UnsafeRawPointer) -> Four {
+  var values = Four.zero
+  for lane in 0..<4 { values[lane] = scalar(table, .f32, Int(q[lane])) }
+  return values
+}
+
+/// The scale of the elements that kernels take at a time.
+@inline(__always)
+func groupScale(_ row: FloatingRows, _ group: Int, _ mode: FloatingMode) -> Four {
+  let scale =
+    mode.hasFloatScales
+    ? scalar(row.scales, .f32, group >> row.scaleShift)
+    : scaleValue(row.scales.load(fromByteOffset: group, as: UInt8.self), mode)
+  return Four(repeating: scale)
 }
 
 /// `out[i] = scale · element[i]` for each row of `weights`. Scalar twin: `Reference.unpackFloating`.
@@ -102,6 +123,8 @@ package func unpackFloating(_ weights: FloatingRows, into y: Output) {
     case .mxfp4: unpackRow(from, .mxfp4, to)
     case .mxfp8: unpackRow(from, .mxfp8, to)
     case .nvfp4: unpackRow(from, .nvfp4, to)
+    case .fp8: unpackRow(from, .fp8, to)
+    case .table: unpackRow(from, .table, to)
     }
   }
 }
@@ -109,10 +132,10 @@ package func unpackFloating(_ weights: FloatingRows, into y: Output) {
 @inline(__always)
 private func unpackRow(_ row: FloatingRows, _ mode: FloatingMode, _ out: UnsafeMutablePointer<Float>) {
   for group in 0..<row.columns / mode.groupSize {
-    let scale = Four(repeating: scaleValue(row.scales.load(fromByteOffset: group, as: UInt8.self), mode))
+    let scale = groupScale(row, group, mode)
     var c = group * mode.groupSize
     while c < (group + 1) * mode.groupSize {
-      let weights = floatingEight(row.packed, c, mode, scale)
+      let weights = floatingEight(row, c, mode, scale)
       store(weights.low, out + c)
       store(weights.high, out + c + 4)
       c += 8

@@ -92,6 +92,7 @@ struct Check {
   }
 
   mutating func floating(_ count: Int, _ columns: Int, _ mode: FloatingMode) -> FloatingRows {
+    if mode.hasFloatScales { return floatScaled(count, columns, mode) }
     let groups = count * columns / mode.groupSize
     let scales = guardedMemory(groups)
     for i in 0..<groups {
@@ -102,6 +103,20 @@ struct Check {
     return FloatingRows(
       packed: bytes(count * columns * mode.bits / 8), rowBytes: columns * mode.bits / 8, scales: scales,
       scaleRowBytes: columns / mode.groupSize, mode: mode, count: count, columns: columns)
+  }
+}
+
+extension Check {
+  /// Rows with a float32 scale for each two groups of 32, the last of which may have less.
+  private mutating func floatScaled(_ count: Int, _ columns: Int, _ mode: FloatingMode) -> FloatingRows {
+    let groups = (columns / mode.groupSize + 1) / 2
+    var rows = FloatingRows(
+      packed: bytes(count * columns * mode.bits / 8), rowBytes: columns * mode.bits / 8,
+      scales: stored(count * groups, .f32), scaleRowBytes: 4 * groups, mode: mode, count: count,
+      columns: columns)
+    rows.scaleShift = 1
+    rows.table = stored(16, .f32)
+    return rows
   }
 }
 

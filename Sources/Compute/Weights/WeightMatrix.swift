@@ -112,7 +112,7 @@ enum WeightMatrix {
   private static func check(_ quantization: Quantization, of name: String) throws(ComputeError) {
     let (bits, size) = (quantization.bits, quantization.groupSize)
     let isSupported =
-      quantization.mode.floating.map { bits == $0.bits && isSupported(size, $0) }
+      quantization.mode.floating.map { bits == $0.bits && takesGroups(size, $0) }
       ?? (supportedBits.contains(bits) && supportedGroupSizes.contains(size))
     guard !isSupported else { return }
     throw .unsupportedWeights(
@@ -123,7 +123,7 @@ enum WeightMatrix {
 }
 
 /// Whether kernels of a floating mode read scales for groups of this size.
-private func isSupported(_ size: Int, _ mode: FloatingMode) -> Bool {
+private func takesGroups(_ size: Int, _ mode: FloatingMode) -> Bool {
   guard mode.hasFloatScales else { return size == mode.groupSize }
   return size == .max || (size > 0 && size % 32 == 0 && (size / 32).nonzeroBitCount == 1)
 }

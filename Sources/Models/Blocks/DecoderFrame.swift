@@ -188,9 +188,7 @@ final class DecoderFrame {
 
   /// Rows of the output head: a token's logit is the product of its row and a normed state.
   func headRows(_ tokens: [Int32]) -> [[Float]] {
-    let rows = residual.rows(tokens.count, sizes.hidden)
-    head.gather(tokens, into: rows)
-    return tokens.indices.map { rows.values(ofRow: $0) }
+    head.vectors(tokens, by: residual.rows(tokens.count, sizes.hidden))
   }
 
   /// Bytes of the embedding's table.

@@ -28,8 +28,18 @@ struct Linear {
   /// x `[n, columns]` → y `[n, rows of all maps]`.
   func callAsFunction(_ x: Rows, into y: Rows) { multiply(x, into: y, exactly: false) }
 
-  /// Rows of the maps as vectors, `[ids, columns]`.
-  func gather(_ ids: [Int32], into y: Rows) { compute.gather(ids, of: weights, into: y) }
+  /// Rows of the only map, `[ids, columns]`, by way of `buffer`; an element for each input.
+  func vectors(_ ids: [Int32], by buffer: Rows) -> [[Float]] {
+    guard let part = parts.first else { return [] }
+    compute.gather(ids, of: part.weights, into: buffer)
+    let stored = ids.indices.map { buffer.values(ofRow: $0) }
+    guard let order = part.order else { return stored }
+    return stored.map { row in
+      var vector = row
+      for (index, input) in order.enumerated() { vector[Int(input)] = row[index] }
+      return vector
+    }
+  }
 
   /// As `callAsFunction` with float32 activations in the fast mode too: a router's small error is another expert.
   func exactly(_ x: Rows, into y: Rows) { multiply(x, into: y, exactly: true) }
