@@ -54,7 +54,7 @@ struct MessageTests {
     ),
     (
       #"[{"role":"assistant","tool_calls":[{"id":"c","type":"custom"}]}]"#,
-      "unsupported_value messages[0].tool_calls[0].type"
+      "missing_required_parameter messages[0].tool_calls[0].custom"
     ),
     (#"[{"role":"assistant","reasoning_content":1}]"#, "invalid_type messages[0].reasoning_content"),
     (

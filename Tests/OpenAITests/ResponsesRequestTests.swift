@@ -254,7 +254,7 @@ struct ResponsesRequestTests {
         #""input":"x","tools":[{"type":"function","name":"a","parameters":5}]"#,
         "invalid_type tools[0].parameters"
       ),
-      (#""input":"x","tools":[{"type":"custom","name":"a"}]"#, "unsupported_value tools[0].type"),
+      (#""input":"x","tools":[{"type":"custom"}]"#, "missing_required_parameter tools[0].name"),
       (
         #""input":"x","tools":[{"type":"function","name":"a"},{"type":"function","name":"a"}]"#,
         "invalid_value tools[1].name"

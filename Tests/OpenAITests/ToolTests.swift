@@ -72,7 +72,7 @@ struct ToolTests {
       "\"tools\":[\(weather)],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"gone\"}}",
       "invalid_value tool_choice.function.name"
     ),
-    ("\"tool_choice\":{\"type\":\"custom\"}", "unsupported_value tool_choice.type"),
+    ("\"tool_choice\":{\"type\":\"custom\"}", "missing_required_parameter tool_choice.custom"),
     ("\"parallel_tool_calls\":1", "invalid_type parallel_tool_calls"),
   ])
   func `a bad tool names its place`(extra: String, expected: String) {
@@ -120,7 +120,8 @@ struct ToolTests {
   }
 
   @Test func `the number of tools is capped`() {
-    let many = (0..<129).map { #"{"type":"function","function":{"name":"f\#($0)"}}"# }.joined(separator: ",")
+    let many = (0...RequestLimits().tools).map { #"{"type":"function","function":{"name":"f\#($0)"}}"# }
+      .joined(separator: ",")
     #expect(chatRefusal("\"tools\":[\(many)]") == "array_above_max_length tools")
   }
 }

@@ -308,8 +308,8 @@ package struct ResponseEventWriter: Sendable {
 
   private func summaryPart(_ text: String) -> JSONValue { ["type": "summary_text", "text": .string(text)] }
 
-  private static func call(_ type: String, _ members: [(String, String)], _ namespace: String?) -> JSONValue {
-    var item = JSONObject([("type", .string(type))] + members.map { ($0, .string($1)) })
+  private static func call(_ members: [(String, String)], _ namespace: String?) -> JSONValue {
+    var item = JSONObject(members.map { ($0, .string($1)) })
     if let namespace { item["namespace"] = .string(namespace) }
     return .object(item)
   }
@@ -324,13 +324,17 @@ package struct ResponseEventWriter: Sendable {
       ["id": .string(id), "type": "reasoning", "status": "in_progress", "summary": [], "content": []]
     case .call(let id, let callID, let name, let namespace):
       Self.call(
-        "function_call",
-        [("id", id), ("status", "in_progress"), ("call_id", callID), ("name", name), ("arguments", "")],
+        [
+          ("id", id), ("type", "function_call"), ("status", "in_progress"), ("call_id", callID),
+          ("name", name), ("arguments", ""),
+        ],
         namespace)
     case .customCall(let id, let callID, let name, let namespace):
       Self.call(
-        "custom_tool_call",
-        [("id", id), ("status", "in_progress"), ("call_id", callID), ("name", name), ("input", "")],
+        [
+          ("id", id), ("type", "custom_tool_call"), ("status", "in_progress"), ("call_id", callID),
+          ("name", name), ("input", ""),
+        ],
         namespace)
     case .fileSearch(let id):
       ["id": .string(id), "type": "file_search_call", "status": "in_progress", "queries": [], "results": nil]
@@ -354,13 +358,17 @@ package struct ResponseEventWriter: Sendable {
       return .object(item)
     case .call(let id, let callID, let name, let namespace):
       return Self.call(
-        "function_call",
-        [("id", id), ("status", word), ("call_id", callID), ("name", name), ("arguments", current.text)],
+        [
+          ("id", id), ("type", "function_call"), ("status", word), ("call_id", callID), ("name", name),
+          ("arguments", current.text),
+        ],
         namespace)
     case .customCall(let id, let callID, let name, let namespace):
       return Self.call(
-        "custom_tool_call",
-        [("id", id), ("status", word), ("call_id", callID), ("name", name), ("input", current.text)],
+        [
+          ("id", id), ("type", "custom_tool_call"), ("status", word), ("call_id", callID), ("name", name),
+          ("input", current.text),
+        ],
         namespace)
     case .fileSearch(let id):
       // A search that was cut off.
