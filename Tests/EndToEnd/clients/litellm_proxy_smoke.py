@@ -21,12 +21,13 @@ def free_port():
 
 
 PORT = free_port()
+KEY = "sk-of-this-test-alone"
 
 
 def post(path, body):
     request = urllib.request.Request(
         f"http://127.0.0.1:{PORT}{path}", json.dumps(body).encode(),
-        {"Content-Type": "application/json", "Authorization": "Bearer none"})
+        {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"})
     with urllib.request.urlopen(request, timeout=120) as answer:
         return answer.read().decode()
 
@@ -59,9 +60,9 @@ def start(folder):
     proxy = subprocess.Popen(
         [os.path.join(os.path.dirname(sys.executable), "litellm"), "--config", config, "--port", str(PORT),
          "--host", "127.0.0.1"],
-        env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}, stdout=subprocess.DEVNULL,
+        env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MASTER_KEY": KEY}, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL)
-    for _ in range(240):
+    for _ in range(480):
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{PORT}/health/liveliness", timeout=5).read()
             return proxy
