@@ -133,6 +133,30 @@ struct LibraryFaultTests {
     #expect(library.health == StoreHealth(failures: 1, isFailing: false))
   }
 
+  @Test func `threads that change one record at once are all acknowledged, and the last is stored`() throws {
+    let folder = "/tmp/mlxserve-library-test-\(getpid())"
+    var settings = Library.Settings()
+    settings.folder = folder
+    let library = try Library(settings, now: { 1_800_000_000 })
+    defer { library.removeTree(folder, depth: 0) }
+    try library.add(store("s", "s"))
+    let failures = Monitor(0)
+    let threads = try (0..<4).map { thread in
+      try Thread(name: "put-\(thread)") {
+        for number in 0..<50 {
+          var entry = EntryRecord(file: "f", store: "s", created: 1)
+          entry.bytes = 1 + 50 * thread + number
+          do throws(APIError) { try library.put(entry) } catch { failures.withLock { $0 += 1 } }
+        }
+      }
+    }
+    for thread in threads { thread.join() }
+    #expect(failures.withLock { $0 } == 0)
+    let bytes = try SystemFiles().read(folder + "/stores/s/entries/f.json", limit: 1 << 20)
+    let stored = try JSONValue(parsing: bytes)
+    #expect(EntryRecord(stored)?.bytes == (try library.store("s", nobody)).entries["f"]?.bytes)
+  }
+
   @Test func `a folder that cannot be read ends the start`() throws {
     let disk = SimulatedDisk()
     do {

@@ -93,6 +93,8 @@ package final class Library: Sendable {
   let state = Monitor(State())
   /// Files that come in parts, by their ids.
   let uploads = Monitor([String: Upload]())
+  /// Held while a record is written.
+  private let writing = Monitor(false)
   /// Nil where no other process can know the folder.
   private let lock: FolderLock?
   private let isTemporary: Bool
@@ -191,9 +193,17 @@ package final class Library: Sendable {
   }
 
   /// Writes a record so that it outlives a loss of power.
-  func write(_ record: JSONValue, _ place: String, _ name: String) throws(APIError) {
-    try storing { () throws(PlatformError) in
-      try files.writeDurably(record.bytes, folder: folder + "/" + place, name: name)
+  ///
+  /// - Parameter then: called when it is written, before the next record is.
+  func write(
+    _ record: JSONValue, _ place: String, _ name: String, then: () -> Void = {}
+  ) throws(APIError) {
+    // One after another: two threads may write the same record, by way of the same temporary file.
+    try writing.withLock { _ throws(APIError) in
+      try storing { () throws(PlatformError) in
+        try files.writeDurably(record.bytes, folder: folder + "/" + place, name: name)
+      }
+      then()
     }
   }
 
@@ -407,8 +417,9 @@ package final class Library: Sendable {
   /// Writes an entry, if its store is still there.
   func put(_ entry: EntryRecord) throws(APIError) {
     guard state.withLock({ $0.stores[entry.store] != nil }) else { return }
-    try write(entry.record, "stores/\(entry.store)/entries", entry.file + ".json")
-    state.update { $0.stores[entry.store]?.entries[entry.file] = entry }
+    try write(entry.record, "stores/\(entry.store)/entries", entry.file + ".json") {
+      state.update { $0.stores[entry.store]?.entries[entry.file] = entry }
+    }
   }
 
   /// Takes a file out of a store; false when it is not in it.
