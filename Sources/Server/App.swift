@@ -44,7 +44,8 @@ package final class App: Sendable {
       HealthRoute.table(server), MetricsRoute.table(server), ChatRoute.table(server),
       CompletionsRoute.table(server), EmbeddingsRoute.table(server), ModelsRoute.table(server),
       PullRoute.table(server), MessagesRoute.table(server), OllamaRoute.table(server),
-      TokenizeRoutes.table(server), PeerRoutes.table(server), RerankRoute.table(server), TEIRoutes.table(server),
+      TokenizeRoutes.table(server), PeerRoutes.table(server), RerankRoute.table(server),
+      TEIRoutes.table(server),
       OpenAPIRoute.table(server), CapabilitiesRoute.table(server), ResponsesRoute.table(server, jobs),
       ConversationsRoute.table(server), DebugRoute.table(server),
     ]

@@ -13,7 +13,8 @@ private let folders: [(module: String, order: [String])] = [
   (
     "OpenAI",
     [
-      "Shared", "Chat", "Completions", "Embeddings", "Messages", "Ollama", "Llama", "Rerank", "TEI", "VectorStores",
+      "Shared", "Chat", "Completions", "Embeddings", "Messages", "Ollama", "Llama", "Rerank", "TEI",
+      "VectorStores",
       "Responses",
     ]
   ),
@@ -21,7 +22,8 @@ private let folders: [(module: String, order: [String])] = [
     "Server",
     [
       "Page", "Errors", "Metrics", "Store", "Fleet", "Library", "Media", "Context", "Door", "Answers", "Chat",
-      "Completions", "Embeddings", "TEI", "Rerank", "Llama", "Messages", "Ollama", "VectorStores", "Responses",
+      "Completions", "Embeddings", "TEI", "Rerank", "Llama", "Messages", "Ollama", "VectorStores",
+      "Responses",
       "Document", "Operations",
     ]
   ),

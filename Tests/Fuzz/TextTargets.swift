@@ -72,7 +72,8 @@ enum TextTargets {
   private static let formats = [
     "<tool_call> <think> enable_thinking", "<|python_tag|> ipython \"parameters\"", "<|tool_call|>",
     "<|tool_call> <tool_call|> <|channel>", "[TOOL_CALLS] [ARGS]", "[TOOL_CALLS]", "<tool_call> <function=",
-    "<|start|>assistant <|channel|> <|message|>", "<|tool_call_start|>", "<think> ｜DSML｜tool_calls>", "<arg_key>",
+    "<|start|>assistant <|channel|> <|message|>", "<|tool_call_start|>", "<think> ｜DSML｜tool_calls>",
+    "<arg_key>",
     "<seed:tool_call> <seed:think>", "<think> <minimax:tool_call>", "<|tool_calls_section_begin|>",
     "<think> <｜tool▁calls▁begin｜>", "<｜tool▁calls▁begin｜> ```json", "<|START_ACTION|> <|START_THINKING|>",
     "[THINK] [TOOL_CALLS] [CALL_ID]",

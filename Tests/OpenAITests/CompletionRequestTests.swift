@@ -36,7 +36,6 @@ struct CompletionRequestTests {
     ("\"prompt\":\"x\",\"logprobs\":6", "integer_above_max_value logprobs"),
     ("\"prompt\":\"x\",\"logprobs\":true", "invalid_type logprobs"),
     ("\"prompt\":\"x\",\"echo\":1", "invalid_type echo"),
-    ("\"prompt\":\"x\",\"suffix\":\"y\"", "unsupported_parameter suffix"),
     ("\"prompt\":\"x\",\"tools\":[]", "unsupported_parameter tools"),
     ("\"prompt\":\"x\",\"top_logprobs\":2", "unsupported_parameter top_logprobs"),
     ("\"prompt\":\"x\",\"best_of\":2", "unsupported_value best_of"),

@@ -186,6 +186,6 @@ struct DocumentationTests {
       "include_stop_str_in_output", "no_stop_trim", "truncate_prompt_tokens", "n_predict", "max_new_tokens",
     ]
     #expect(Set(Self.chat.map(\.name)) == fields.union(SamplingField.allCases.map(\.name)))
-    #expect(Self.completions.count == 55 + SamplingField.allCases.count)
+    #expect(Self.completions.count == 59 + SamplingField.allCases.count)
   }
 }

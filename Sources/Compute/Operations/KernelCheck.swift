@@ -301,7 +301,28 @@ package struct KernelCheck {
         size: group), count: outputs, columns: columns)
   }
 
+  /// Rows with a float32 scale for each two groups.
+  private func floatScaled(_ mode: FloatingMode) -> FloatingRows {
+    let groups = (columns / mode.groupSize + 1) / 2
+    var rows = FloatingRows(
+      packed: room.noise(outputs * columns * mode.bits / 8), rowBytes: columns * mode.bits / 8,
+      scales: floatBytes(outputs * groups), scaleRowBytes: 4 * groups, mode: mode, count: outputs,
+      columns: columns)
+    rows.scaleShift = 1
+    rows.table = floatBytes(16)
+    return rows
+  }
+
+  private func floatBytes(_ count: Int) -> UnsafeRawPointer {
+    let bytes = room.bytes(4 * count)
+    for i in 0..<count {
+      bytes.storeBytes(of: 0.5 + 0.125 * Float(i % 9), toByteOffset: 4 * i, as: Float.self)
+    }
+    return UnsafeRawPointer(bytes)
+  }
+
   private func floating(_ mode: FloatingMode) -> FloatingRows {
+    guard !mode.hasFloatScales else { return floatScaled(mode) }
     let groups = columns / mode.groupSize
     let scales = room.bytes(outputs * groups)
     for i in 0..<outputs * groups {

@@ -301,7 +301,10 @@ package final class Library: Sendable {
     do throws(APIError) {
       try write(file.record, "files", file.id + ".json")
     } catch {
-      try? files.remove(folder + "/files/" + file.id + ".data")
+      // Bytes that an older record stands for stay.
+      if state.withLock({ $0.files[file.id] == nil }) {
+        try? files.remove(folder + "/files/" + file.id + ".data")
+      }
       throw error
     }
     state.withLock { $0.files[file.id] = file }
