@@ -115,7 +115,7 @@ extension Check {
       scales: stored(count * groups, .f32), scaleRowBytes: 4 * groups, mode: mode, count: count,
       columns: columns)
     rows.scaleShift = 1
-    rows.table = stored(16, .f32)
+    rows.table = UnsafeRawPointer(stored(16, .f32))
     return rows
   }
 }
