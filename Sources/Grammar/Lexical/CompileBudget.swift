@@ -47,8 +47,8 @@ final class CompileWatch {
   private let isUnwanted: () -> Bool
   private var passed = 0
 
-  /// Cells between two questions: some milliseconds, for a cell takes as long as several steps.
-  static let cellsPerQuestion = 50_000
+  /// Cells between two questions: a millisecond or some, for a cell takes as long as several steps.
+  static let cellsPerQuestion = 10_000
 
   init(_ isUnwanted: @escaping () -> Bool) { self.isUnwanted = isUnwanted }
 
