@@ -129,7 +129,8 @@ import Testing
       .map { ($0, disk.content($0) ?? []) }
     // Content of one block, its sum, and the footer with its own: the sums are made right again.
     for place in stride(from: 0, to: whole.count - 8, by: 4) where !(end - 8..<end).contains(place) {
-      for word in Self.words {
+      // Some of the words at each place: all of them come many times.
+      for word in Self.words.indices.filter({ ($0 + place / 4) % 4 == 0 }).map({ Self.words[$0] }) {
         var bytes = whole
         let width = place % 8 == 0 ? 8 : 4
         for byte in 0..<width { bytes[place + byte] = UInt8(truncatingIfNeeded: word >> UInt64(8 * byte)) }
@@ -159,7 +160,7 @@ import Testing
     #expect(records.count >= 2)
     for (number, record) in records.enumerated() {
       for place in stride(from: 0, to: record.count - 8, by: 4) {
-        for word in Self.words {
+        for word in Self.words.indices.filter({ ($0 + place / 4) % 4 == 0 }).map({ Self.words[$0] }) {
           var changed = records
           let width = min(8, record.count - 8 - place)
           for byte in 0..<width {

@@ -23,7 +23,7 @@ package enum SearchError: Error, Equatable, CustomStringConvertible {
     case .unsupportedFile(let what), .invalidFile(let what), .encoder(let what), .invalid(let what): what
     case .index(let error): "\(error)"
     case .noMemory(let bytes):
-      "\(bytes >> 20) MiB of memory are needed, and they are not left: send less at once, or try again later"
+      "\(max(1, bytes >> 20)) MiB of memory are needed, and they are not left: send less at once, or try again later"
     case .cancelled: "nobody waits for the result any more"
     }
   }
