@@ -223,7 +223,8 @@ def test_the_worst_request_of_every_route(s):
             with Peak(other) as peak:
                 status = status_of(other, *request)
             told.append(f"{name}: {status}, {peak.most >> 10} MiB")
-            assert status in ANSWERS | {403, 405, 415}, told[-1]
+            # 422 and 424 are the words of text-embeddings-inference for a bad body and for a server that is short of something.
+            assert status in ANSWERS | {403, 405, 415, 422, 424}, told[-1]
             assert peak.most <= LIMIT << 10, told[-1]
             assert other.process.poll() is None, told[-1]
         identity = long_conversation(other)
