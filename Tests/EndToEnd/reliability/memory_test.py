@@ -207,26 +207,46 @@ def long_conversation(s):
 
 
 def serving(binary, *flags):
-    return Server(
-        binary, "--model", str(ENCODER), "--memory", f"{LIMIT}M", "--kv-cache-type", "f32", "--allow-pull", *flags)
+    return Server(binary, "--memory", f"{LIMIT}M", "--kv-cache-type", "f32", *flags)
+
+
+def searching(binary):
+    """A server that makes vectors too."""
+    return serving(binary, "--model", str(ENCODER), "--allow-pull")
 
 
 ANSWERS = {200, 400, 404, 413, 503, 507, "200, then 503"}
+
+
+def ask_alone(other, requests, told):
+    for name, request in requests.items():
+        with Peak(other) as peak:
+            status = status_of(other, *request)
+        told.append(f"{name}: {status}, {peak.most >> 10} MiB")
+        # 422 and 424 are what text-embeddings-inference says of a bad body, and where it is short of something.
+        assert status in ANSWERS | {403, 405, 415, 422, 424}, told[-1]
+        assert peak.most <= LIMIT << 10, told[-1]
+        assert other.process.poll() is None, told[-1]
+
+
+def test_the_worst_request_of_every_other_route(s):
+    """Files, stores, vectors, other wires, and any route of the document that takes a body."""
+    other = searching(s.binary)
+    told = []
+    try:
+        ask_alone(other, search_requests(other, searched(other)) | any_body_for(other), told)
+    finally:
+        print("\n".join(told))
+        code = other.stop()
+    assert code == 0
+    return f"{max(int(line.split()[-2]) for line in told)} MiB of {LIMIT} at most; {len(told)} requests"
 
 
 def test_the_worst_request_of_every_route(s):
     other = serving(s.binary)
     told = []
     try:
-        requests = worst(other, 200) | search_requests(other, searched(other)) | any_body_for(other)
-        for name, request in requests.items():
-            with Peak(other) as peak:
-                status = status_of(other, *request)
-            told.append(f"{name}: {status}, {peak.most >> 10} MiB")
-            # 422 and 424 are the words of text-embeddings-inference for a bad body and for a server that is short of something.
-            assert status in ANSWERS | {403, 405, 415, 422, 424}, told[-1]
-            assert peak.most <= LIMIT << 10, told[-1]
-            assert other.process.poll() is None, told[-1]
+        ask_alone(other, worst(other, 200), told)
         identity = long_conversation(other)
         for path, content in ((f"/v1/conversations/{identity}/items", {"items": [{"role": "user", "content": "a"}]}),
                               ("/v1/responses", dict(model=other.model, conversation=identity, input="a"))):
@@ -243,6 +263,14 @@ def test_the_worst_request_of_every_route(s):
 
 
 def test_24_of_the_worst_at_once(s, tokens=12):
+    return at_once(s, serving, lambda other: worst(other, tokens))
+
+
+def test_24_of_the_others_at_once(s, any_body=False):
+    return at_once(s, searching, lambda other: search_requests(other, searched(other)) | (any_body_for(other) if any_body else {}))
+
+
+def at_once(s, serving, requests_for):
     with control_group(LIMIT + 24) as group:
         binary = s.binary
         if group:
@@ -253,15 +281,12 @@ def test_24_of_the_worst_at_once(s, tokens=12):
         other = serving(binary)
         told = []
         try:
-            requests = worst(other, tokens) | search_requests(other, searched(other))
-            if tokens > 12:
-                requests |= any_body_for(other)
-            for name, request in requests.items():
+            for name, request in requests_for(other).items():
                 with Peak(other) as peak:
                     statuses = together(24, lambda _: status_of(other, *request))
                 counts = {status: statuses.count(status) for status in set(statuses)}
                 told.append(f"{name}: {counts}, {peak.most >> 10} MiB")
-                assert set(statuses) <= ANSWERS | {403, 405, 408, 415, 429}, told[-1]
+                assert set(statuses) <= ANSWERS | {403, 405, 408, 415, 422, 424, 429}, told[-1]
                 assert peak.most <= LIMIT << 10, told[-1]
                 assert other.process.poll() is None, told[-1]
             wait_for(lambda: other.get("/health")[0] == 200, 5, "health")
@@ -282,7 +307,7 @@ def test_24_of_the_worst_at_once(s, tokens=12):
 
 def test_files_that_become_large(s):
     """What is indexed in the background is claimed too: a file is searched, or refused in words."""
-    other = serving(s.binary)
+    other = searching(s.binary)
     told = []
     name = "n" * 100_000
     texts = {
