@@ -164,9 +164,9 @@ export class History {
         await store.saveChat(chat);
         await store.saveMessages(chat, messages);
         await this.paint();
-        this.link(chat)?.focus();
-        // The panel is away on a phone.
-        if (document.activeElement === document.body) $("box").focus();
+        // On a phone the panel may be away, or on its way there: then its links lose the focus again.
+        const isAway = this.isNarrow && !$("side").classList.contains("open");
+        ((isAway ? null : this.link(chat)) ?? $("box")).focus();
       },
     });
   }
