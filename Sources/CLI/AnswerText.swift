@@ -147,7 +147,7 @@ struct AnswerText {
     return head + place(word)
   }
 
-  /// A word behind those before it, on this row or the next.
+  /// A word after those before it, on this row or the next.
   private mutating func place(_ word: String) -> String {
     let (text, width) = style.isMarkdown && !isFenced ? inline(word) : (word, TextWidth.of(word))
     var out = ""

@@ -110,7 +110,7 @@ struct EditedText: Equatable {
     }
     for index in 0...characters.count {
       if index == cursor {
-        // A cursor behind the last column is at the start of the next row.
+        // A cursor after the last column is at the start of the next row.
         if column >= columns { newRow("") }
         picture.row = picture.rows.count - 1
         picture.column = column

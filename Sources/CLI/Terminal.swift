@@ -22,7 +22,7 @@ enum Terminal {
   /// Columns of the terminal that standard output is; 80 where nobody says.
   static var outputWidth: Int { StandardStream.columns(of: STDOUT_FILENO) ?? 80 }
 
-  /// A word of a list's first column, with room behind it.
+  /// A word of a list's first column, with room after it.
   static func column(_ word: String) -> String {
     word + String(repeating: " ", count: max(1, 22 - word.count))
   }

@@ -1,6 +1,6 @@
 // Filling in the middle: the marks that a vocabulary has for it, and the prompts that are made with them.
 //
-// A model that was trained for it goes on between a text before and a text behind. Families spell the marks in their
+// A model that was trained for it goes on between a text before and a text after. Families spell the marks in their
 // own ways and put the two texts in one of two orders. The marks are found in the vocabulary, not by the model's name.
 
 import Chat
@@ -103,10 +103,10 @@ package struct FillInMiddle: Sendable {
 
   // MARK: Prompts
 
-  /// The prompt that the model goes on with: other texts, then what stands before and behind the place to fill.
+  /// The prompt that the model goes on with: other texts, then what stands before and after the place to fill.
   ///
   /// Texts are texts, whatever marks they spell. What does not fit loses the beginning of the text before, the end of
-  /// the text behind, and the first of the extras. What is cut, is cut in large steps: prompts of a user who types
+  /// the text after, and the first of the extras. What is cut, is cut in large steps: prompts of a user who types
   /// begin alike, so that most of each has been computed before.
   ///
   /// - Parameter room: most tokens of the prompt.

@@ -15,7 +15,7 @@ package struct SequenceBreakers: Sendable, Equatable {
     if tails[first]?.contains(tail) != true { tails[first, default: []].append(tail) }
   }
 
-  /// How many tokens stand behind the last breaking text; all of them when there is none. O(count).
+  /// How many tokens stand after the last breaking text; all of them when there is none. O(count).
   package func lengthAfterLast(in tokens: some RandomAccessCollection<Int32>) -> Int {
     guard !tails.isEmpty else { return tokens.count }
     var behind = tokens.count

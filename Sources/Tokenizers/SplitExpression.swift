@@ -53,7 +53,7 @@ struct SplitText {
     return (program.classes[decodeScalar(bytes, at: start).value], at - start)
   }
 
-  /// What holds at a place, of which the scalar behind is taken next.
+  /// What holds at a place, of which the scalar after is taken next.
   func place(_ at: Int) -> SplitPlace {
     let next = next(at).value
     let before = program.looksBack ? before(at).value : nil

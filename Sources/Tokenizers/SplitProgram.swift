@@ -2,12 +2,12 @@
 
 /// What one thread does at one place of the program.
 enum SplitOperation {
-  /// Takes a scalar of a set, and goes on behind.
+  /// Takes a scalar of a set, and goes on after.
   case set(Int)
   /// Goes on at both places, rather at the first.
   case split(Int, Int)
   case jump(Int)
-  /// Goes on behind where a look holds, or does not.
+  /// Goes on after where a look holds, or does not.
   case look(Int, isNegative: Bool)
   case edge(isStart: Bool)
   case match
@@ -25,7 +25,7 @@ struct SplitPlace {
 
 /// Programs of the expression and of its looks, over classes of scalars.
 struct SplitProgram {
-  /// A condition on the text before or behind a place.
+  /// A condition on the text before or after a place.
   struct Look {
     /// A set that the scalar next to the place must be in; otherwise a program, which runs towards the place.
     let set: Int?

@@ -32,7 +32,7 @@ package indirect enum Pattern: Sendable, Equatable {
 }
 
 extension Pattern {
-  /// A grammar in GBNF or in Lark's notation, told apart by the mark behind the names of rules.
+  /// A grammar in GBNF or in Lark's notation, told apart by the mark after the names of rules.
   package static func grammar(_ text: String) -> Pattern {
     text.utf8.firstRange(of: "::=".utf8) == nil ? .lark(text) : .gbnf(text)
   }

@@ -9,7 +9,7 @@ struct LarkParser {
   private var text: GrammarText
   private var depth = 0
   private var out = RuleSet(root: "start")
-  /// What `%ignore` names; it may stand before the first terminal and behind each.
+  /// What `%ignore` names; it may stand before the first terminal and after each.
   private var ignored: [RuleTree] = []
   /// Whether the right side that is read is that of a terminal: `%ignore` does not reach into it.
   private var isTerminal = false
@@ -213,7 +213,7 @@ struct LarkParser {
     }
   }
 
-  /// `~ n` and `~ n..m`, behind the `~`.
+  /// `~ n` and `~ n..m`, after the `~`.
   private mutating func counted(_ tree: RuleTree) throws(GrammarError) -> RuleTree {
     skipSpace(lines: false)
     guard let min = try text.number() else { throw text.problem("a number is missing") }
@@ -250,7 +250,7 @@ struct LarkParser {
     return ("0"..."9").contains(next) || next == "," || next == " "
   }
 
-  /// A terminal of a rule, with what is ignored behind it.
+  /// A terminal of a rule, with what is ignored after it.
   private func spaced(_ tree: RuleTree) -> RuleTree {
     isTerminal ? tree : .sequence([tree, .rule(Self.gap)])
   }

@@ -1,7 +1,7 @@
 // Falcon-H1: attention and Mamba 2 side by side in every layer, and multipliers at every branch.
 //
 // Source: arXiv:2507.22448; `FalconH1ForCausalLM` of transformers. Original checkpoints have the multipliers beside the
-// weights: here they are factors of the maps that they stand before or behind. MLX's converter multiplies most of them into
+// weights: here they are factors of the maps that they stand before or after. MLX's converter multiplies most of them into
 // the weights, but misses that of keys, and gives that of attention's input to queries and keys alone: what it has missed
 // is applied here.
 

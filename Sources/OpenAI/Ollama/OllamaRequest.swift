@@ -8,7 +8,7 @@ package struct OllamaRequest: Sendable {
   package var chat = ChatRequest()
   /// What `/api/generate` is to continue as it is, without a template; nil where there is a conversation.
   package var rawPrompt: String?
-  /// What stands behind the text that is wanted; nil where nothing does.
+  /// What stands after the text that is wanted; nil where nothing does.
   package var suffix: String?
   /// Nil where nothing is said: then models that can reason do.
   package var thinks: Bool?
