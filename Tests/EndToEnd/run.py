@@ -9,6 +9,7 @@ import traceback
 
 import access_test
 import agents_test
+import answer_formats_test
 import audio_test
 import batching_test
 import chat_test
@@ -73,7 +74,7 @@ LONG = {
 # The flags of a server, whether it must be as before after every case, and the cases that share it.
 GROUPS = [
     ((), False, (
-        sdk_test, examples_test, chat_test, responses_test, responses_stream_test, messages_test, agents_test, ollama_test,
+        sdk_test, examples_test, chat_test, answer_formats_test, responses_test, responses_stream_test, messages_test, agents_test, ollama_test,
         editors_test, openapi_test, wire_test, cli_test, access_test, embeddings_test, rerank_test, pgvector_test,
         search_cli_test, file_search_test, vector_stores_test, uploads_test, hub_test,
         media_test, media_urls_test, media_reference_test, audio_test, checkpoints_test, models_test, batching_test,
