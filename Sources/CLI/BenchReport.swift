@@ -58,10 +58,10 @@ struct BenchReport {
   let measurements: [Measurement]
   let peakResidentBytes: Int
 
-  /// Bytes read for one of `tokens` decoded after `depth` others: all weights, shared by the sequences of a step, and the
-  /// context's keys and values.
+  /// Bytes read for one of `tokens` decoded after `depth` others: all weights and the keys and values of these others, which
+  /// the sequences of a step share, and the keys and values of its own.
   static func bytesPerToken(weights: Int, kv: Int, depth: Int, tokens: Int, sequences: Int = 1) -> Int {
-    weights / sequences + kv * (depth + tokens / 2)
+    (weights + kv * depth) / sequences + kv * tokens / 2
   }
 }
 

@@ -33,7 +33,11 @@ struct BenchRun {
     }
     var measurements: [BenchReport.Measurement] = []
     for (index, depth) in plan.depths.enumerated() { measurements += try alone(depth: depth, index) }
-    for count in plan.counts where count > 1 { measurements.append(try together(count)) }
+    for count in plan.counts where count > 1 {
+      for (index, depth) in ([0] + plan.depths.filter { $0 > 0 }).enumerated() {
+        measurements.append(try together(count, depth: depth, index))
+      }
+    }
     // Before the ceiling is measured: its buffer is no part of what serving needs.
     let peakResidentBytes = Machine.peakResidentBytes
     let ceiling = try ceiling()
@@ -78,19 +82,24 @@ struct BenchRun {
     return BenchReport.Spread(runs.map(\.prefillTokensPerSecond))
   }
 
-  /// Decode of `count` sequences in one batch, without context.
-  private func together(_ count: Int) throws -> BenchReport.Measurement {
-    let speeds = try (1...plan.repetitions).map { _ in try decodeTogether(count) }
+  /// Decode of `count` sequences in one batch, after `depth` tokens that they share.
+  private func together(_ count: Int, depth: Int, _ index: Int) throws -> BenchReport.Measurement {
+    let speeds = try (1...plan.repetitions).map { repetition in
+      try decodeTogether(count, depth: depth, seed: 1_000_000 * (index + 1) - repetition)
+    }
     return BenchReport.Measurement(
-      phase: .decode, depth: 0, sequences: count, tokens: plan.generateTokens,
+      phase: .decode, depth: depth, sequences: count, tokens: plan.generateTokens,
       speed: BenchReport.Spread(speeds))
   }
 
   /// Tokens per second of `count` generations together, from submission to the end of the last.
-  private func decodeTogether(_ count: Int) throws -> Double {
+  private func decodeTogether(_ count: Int, depth: Int, seed: Int) throws -> Double {
+    // The shared tokens are computed before.
+    if depth > 0 { _ = try measure(prompt: depth + 1, generate: 1, seed: seed) }
     let begin = Instant.now
-    let generations = try (1...count).map { seed in
-      try engine.submit(request(prompt: 1, generate: plan.generateTokens, seed: seed))
+    let generations = try (1...count).map { sequence in
+      try engine.submit(
+        request(prompt: depth + 1, generate: plan.generateTokens, seed: depth > 0 ? seed : sequence))
     }
     for generation in generations { _ = try Self.finish(generation) }
     return Double(count * plan.generateTokens) / Instant.now.seconds(since: begin)

@@ -338,7 +338,7 @@ enum Flags {
         help: "context depths at which decode is measured"),
       Flag(
         name: "sequences", kind: .integers(1...256), placeholder: "N,N,...", defaultText: "1",
-        help: "sequences that decode together; more than 1 is measured without context"),
+        help: "sequences that decode together; more than 1 after a text that they share, and after none"),
       Flag(
         name: "repetitions", kind: .integer(1...1000), placeholder: "N", defaultText: "3",
         help: "runs of each; the median and the spread are shown"),

@@ -4,6 +4,9 @@
 // Each query row walks the blocks of its own sequence in order, at the cache's fixed absolute boundaries, and
 // folds them into a running softmax (arXiv:2205.14135): maximum, sum, and one weighted sum of values. There is
 // no n² buffer, and what a row computes depends on its position only, not on how its prompt was chunked.
+//
+// Sequences that begin with the same blocks, as answers to one prompt do, walk these blocks together: keys and values are
+// read once for all of their rows. Each row does what it would do alone, in the same order.
 
 import KernelTypes
 
@@ -55,6 +58,9 @@ package struct AttentionShape: Sendable {
   var group: Int { heads / kvHeads }
   /// Elements of one head's value.
   package var valueDim: Int { latentValues ?? headDim }
+
+  /// Whether rows of several sequences can walk common blocks together: each sees all that came before it.
+  var sharesBlocks: Bool { window == nil && chunk == nil && bias == nil }
 
   /// The first position that a query sees.
   func firstSeen(from position: Int) -> Int {
@@ -169,11 +175,14 @@ extension ComputeContext {
     // A block of keys and values is in the first-level cache for all query rows of a tile; enough tiles that threads
     // finish together.
     let rows = min(max(32, queries.count * shape.heads / (8 * pool.threads)), 64)
-    layout.prepareTiles(of: max(1, rows / shape.group))
+    // Sequences that share blocks, too: so many of a tile that each thread has two of them.
+    let sharing = shape.sharesBlocks ? layout.spans.count * shape.kvHeads / (2 * pool.threads) : 1
+    let spans = max(1, min(sharing, layout.spans.count))
+    layout.prepareTiles(StepLayout.Tiling(rows: max(1, rows / shape.group), spans: spans))
     let tiles = layout.tiles.count
     // Rows see what other tiles of their sequence add. Where there are none, as in decode, a head's keys and values are
     // added just before they are read, by the thread that reads them.
-    let addsInTiles = tiles == layout.spans.count
+    let addsInTiles = layout.hasWholeSpans
     if let new, !addsInTiles {
       forEachRow(queries.count, work: 4 * width) { range in
         for span in layout.spans {
@@ -188,10 +197,12 @@ extension ComputeContext {
       let head = index % shape.kvHeads
       let tile = layout.tiles[index / shape.kvHeads]
       if let new, addsInTiles {
-        let span = layout.spans[tile.span]
-        store(
-          new, rows: span.row..<span.row + span.count, heads: head..<head + 1, of: span, storage: storage,
-          layout: layout)
+        for segment in layout.segments[tile.segments] {
+          let span = layout.spans[segment.span]
+          store(
+            new, rows: span.row..<span.row + span.count, heads: head..<head + 1, of: span, storage: storage,
+            layout: layout)
+        }
       }
       attendTile(
         tile, head: head, shape: shape, queries: queries, storage: storage, layout: layout, out: out,
@@ -204,29 +215,51 @@ extension ComputeContext {
     _ tile: StepLayout.Tile, head: Int, shape: AttentionShape, queries: Rows, storage: KVLayer,
     layout: StepLayout, out: Rows, scratch: ScratchBuffer
   ) {
-    let (size, group, rows) = (shape.headDim, shape.group, tile.count * shape.group)
-    let valueSize = shape.valueDim
-    let span = layout.spans[tile.span]
-    let groups = shape.seesGroups ? span.groups : []
-    let position = span.start + tile.first
-    let blocks = layout.blocks[span.table...]
     let buffers = TileBuffers(
-      scratch, rows: rows, headDim: size, valueDim: valueSize, transposes: !storage.hasValues,
-      integers: integerKernels(storage.format))
-    for r in 0..<rows {
-      let queryHead = head * group + r % group
-      let query = queries.row(span.row + tile.first + r / group) + queryHead * size
-      begin(
-        r, query: query, scale: shape.scale, sink: shape.sinks.isEmpty ? nil : shape.sinks[queryHead], buffers
-      )
+      scratch, rows: tile.rows * shape.group, headDim: shape.headDim, valueDim: shape.valueDim,
+      transposes: !storage.hasValues, integers: integerKernels(storage.format))
+    let walk = HeadWalk(shape: shape, head: head, storage: storage)
+    var first = 0
+    for segment in layout.segments[tile.segments] {
+      let row = layout.spans[segment.span].row + segment.first
+      begin(segment.count, queries: queries, row: row, walk, buffers.dropping(first))
+      first += segment.count * shape.group
     }
-    walk(
-      position..<position + tile.count, groups: groups, shape: shape, head: head, storage: storage,
-      blocks: blocks, buffers)
-    for r in 0..<rows {
-      let target = out.row(span.row + tile.first + r / group) + (head * group + r % group) * valueSize
-      target.update(from: buffers.sums + r * valueSize, count: valueSize)
-      kernels.scale(1 / buffers.states[2 * r + 1], valueSize, target)
+    if tile.sharedBlocks > 0 {
+      let table = layout.spans[layout.segments[tile.segments.lowerBound].span].table
+      walkShared(layout.blocks[table...].prefix(tile.sharedBlocks + 1), rows: first, walk, buffers)
+    }
+    first = 0
+    for segment in layout.segments[tile.segments] {
+      let span = layout.spans[segment.span]
+      let position = span.start + segment.first
+      self.walk(
+        position..<position + segment.count, after: tile.sharedBlocks,
+        groups: shape.seesGroups ? span.groups : [], blocks: layout.blocks[span.table...], walk,
+        buffers.dropping(first))
+      end(segment.count, out: out, row: span.row + segment.first, walk, buffers.dropping(first))
+      first += segment.count * shape.group
+    }
+  }
+
+  /// Takes over the queries of some positions.
+  private func begin(_ count: Int, queries: Rows, row: Int, _ walk: HeadWalk, _ buffers: TileBuffers) {
+    let (shape, group) = (walk.shape, walk.shape.group)
+    for r in 0..<count * group {
+      let queryHead = walk.head * group + r % group
+      begin(
+        r, query: queries.row(row + r / group) + queryHead * shape.headDim, scale: shape.scale,
+        sink: shape.sinks.isEmpty ? nil : shape.sinks[queryHead], buffers)
+    }
+  }
+
+  /// Writes the weighted sums of some positions.
+  private func end(_ count: Int, out: Rows, row: Int, _ walk: HeadWalk, _ buffers: TileBuffers) {
+    let (size, group) = (walk.shape.valueDim, walk.shape.group)
+    for r in 0..<count * group {
+      let target = out.row(row + r / group) + (walk.head * group + r % group) * size
+      target.update(from: buffers.sums + r * size, count: size)
+      kernels.scale(1 / buffers.states[2 * r + 1], size, target)
     }
   }
 
@@ -248,42 +281,48 @@ extension ComputeContext {
     }
   }
 
-  /// The walk over the blocks that the rows of a tile see.
+  /// The walk over blocks that all rows of a tile see whole.
+  ///
+  /// - Parameter blocks: these, and the one after them.
+  private func walkShared(_ blocks: ArraySlice<Int32>, rows: Int, _ walk: HeadWalk, _ buffers: TileBuffers) {
+    for index in blocks.indices.dropLast() {
+      let block = score(
+        0..<rows, walk.block(blocks[index], before: (blocks[index + 1], walk.head)), walk, buffers)
+      fold(0..<rows, seen: 0..<KVCache.blockTokens, block, buffers)
+    }
+  }
+
+  /// The walk over the blocks that consecutive positions of a sequence see.
+  ///
+  /// - Parameter count: blocks at the beginning of the sequence that were walked already.
   private func walk(
-    _ positions: Range<Int>, groups: [Range<Int>], shape: AttentionShape, head: Int, storage: KVLayer,
-    blocks: ArraySlice<Int32>, _ buffers: TileBuffers
+    _ positions: Range<Int>, after count: Int, groups: [Range<Int>], blocks: ArraySlice<Int32>,
+    _ walk: HeadWalk,
+    _ buffers: TileBuffers
   ) {
+    let (shape, head) = (walk.shape, walk.head)
     let (tokens, group, rows) = (KVCache.blockTokens, shape.group, positions.count * shape.group)
     var last = positions.upperBound - 1
     for group in groups where group.overlaps(positions) { last = max(last, group.upperBound - 1) }
     last = min(last, shape.lastInWindow(from: positions.upperBound - 1))
-    let first = shape.firstSeen(from: positions.lowerBound)
-    for index in first / tokens...last / tokens {
+    let first = max(count, shape.firstSeen(from: positions.lowerBound) / tokens)
+    for index in first...last / tokens {
       // After the last block, the thread's next tile begins with the first one of the next head.
       let isLast = index == last / tokens
       let next = (
-        block: blocks[blocks.startIndex + (isLast ? first / tokens : index + 1)],
-        head: isLast ? (head + 1) % storage.kvHeads : head
+        block: blocks[blocks.startIndex + (isLast ? first : index + 1)],
+        head: isLast ? (head + 1) % walk.storage.kvHeads : head
       )
-      var block = TileBlock(
-        storage: storage, head: head, block: Int(blocks[blocks.startIndex + index]),
-        nextKeys: storage.keys(block: Int(next.block), head: next.head))
       // Rows of the tile that see nothing of this block are skipped at its end (window) or start (causality).
       let firstRow = groups.isEmpty ? max(0, index * tokens - positions.lowerBound) * group : 0
-      score(firstRow..<rows, block, buffers)
-      if let softcap = shape.softcap, firstRow < rows {
-        kernels.softcap(softcap, (rows - firstRow) * tokens, buffers.scores + firstRow * tokens)
-      }
+      let block = score(
+        firstRow..<rows, walk.block(blocks[blocks.startIndex + index], before: next), walk, buffers)
       if let bias = shape.bias {
         for r in firstRow..<rows {
           bias.add(
             head: head * group + r % group, distance: index * tokens - positions.lowerBound - r / group,
             to: buffers.scores + r * tokens)
         }
-      }
-      if !storage.hasValues {
-        buffers.transpose(block.keys, as: storage.format)
-        block.values = buffers.transposed
       }
       // Rows that see the same keys, as all do but at the ends of their sight, are added together.
       var (start, seen) = (firstRow, 0..<0)
@@ -299,6 +338,23 @@ extension ComputeContext {
       }
       fold(start..<rows, seen: seen, block, buffers)
     }
+  }
+
+  /// Scores of some rows against a block's keys, bounded where the layer does so, and the block with its values.
+  private func score(
+    _ rows: Range<Int>, _ block: TileBlock, _ walk: HeadWalk, _ buffers: TileBuffers
+  ) -> TileBlock {
+    var block = block
+    score(rows, block, buffers)
+    if let softcap = walk.shape.softcap, !rows.isEmpty {
+      kernels.softcap(
+        softcap, rows.count * KVCache.blockTokens, buffers.scores + rows.lowerBound * KVCache.blockTokens)
+    }
+    if !walk.storage.hasValues {
+      buffers.transpose(block.keys, as: walk.storage.format)
+      block.values = buffers.transposed
+    }
+    return block
   }
 
   /// Scores of a tile's rows against a block's keys.
@@ -345,6 +401,20 @@ extension ComputeContext {
   private static func lastVisible(from position: Int, _ groups: [Range<Int>]) -> Int {
     for group in groups where group.contains(position) { return group.upperBound - 1 }
     return position
+  }
+}
+
+/// What the walks over one head's blocks have in common.
+private struct HeadWalk {
+  let shape: AttentionShape
+  let head: Int
+  let storage: KVLayer
+
+  /// A block, and the one that is read after it.
+  func block(_ block: Int32, before next: (block: Int32, head: Int)) -> TileBlock {
+    TileBlock(
+      storage: storage, head: head, block: Int(block),
+      nextKeys: storage.keys(block: Int(next.block), head: next.head))
   }
 }
 
@@ -426,6 +496,22 @@ private struct TileBuffers {
   }
 
   var integerStride: Int { headDim + headDim % 2 }
+
+  /// The buffers of the rows from `first` on.
+  func dropping(_ first: Int) -> TileBuffers { TileBuffers(self, from: first) }
+
+  private init(_ all: TileBuffers, from first: Int) {
+    (headDim, valueDim, integers, transposed) = (all.headDim, all.valueDim, all.integers, all.transposed)
+    // Integers stand in the place of the queries, closer together.
+    let step = all.integers == nil ? headDim : all.integerStride / 2
+    queries = all.queries + first * step
+    sums = all.sums + first * valueDim
+    scores = all.scores + first * KVCache.blockTokens
+    states = all.states + 2 * first
+    factors = all.factors + first
+    queryScales = all.queryScales + first
+    weightScales = all.weightScales + first
+  }
 
   /// Some rows, which see the same keys.
   func rows(_ rows: Range<Int>, seen: Range<Int>) -> AttentionRows {

@@ -18,18 +18,28 @@ package final class StepLayout {
     let groups: [Range<Int>]
   }
 
-  /// Consecutive rows of one span whose attention is computed together.
-  struct Tile {
+  /// Consecutive rows of one span.
+  struct Segment {
     let span: Int
     /// First row within the span.
     let first: Int
     let count: Int
   }
 
+  /// Rows whose attention is computed together: some of one span, or all of several spans that begin with the same blocks.
+  struct Tile {
+    /// Of `segments`.
+    var segments: Range<Int>
+    var rows: Int
+    /// Leading blocks that all segments have in common, and whose keys all of the rows come after.
+    var sharedBlocks: Int
+  }
+
   private(set) var spans: [Span] = []
   private(set) var blocks: [Int32] = []
+  private(set) var segments: [Segment] = []
   private(set) var tiles: [Tile] = []
-  private var tileRows = 0
+  private var tiling: Tiling?
   /// Rows of the step.
   package private(set) var rows = 0
 
@@ -39,8 +49,7 @@ package final class StepLayout {
   package func reset() {
     spans.removeAll(keepingCapacity: true)
     blocks.removeAll(keepingCapacity: true)
-    tiles.removeAll(keepingCapacity: true)
-    tileRows = 0
+    tiling = nil
     rows = 0
   }
 
@@ -68,23 +77,92 @@ package final class StepLayout {
         groups: groups))
     blocks.append(contentsOf: table.prefix(needed))
     rows += count
-    tileRows = 0
+    tiling = nil
   }
 
   /// The step's row where span `index` starts.
   package func firstRow(ofSpan index: Int) -> Int { spans[index].row }
 
-  /// Cuts the spans into tiles of at most `rows` rows.
-  func prepareTiles(of rows: Int) {
-    guard rows != tileRows else { return }
-    tileRows = rows
+  // MARK: Tiles
+
+  /// How spans are cut into tiles, and joined.
+  struct Tiling: Equatable {
+    /// Most rows of a tile.
+    let rows: Int
+    /// Most spans of a tile: 1 joins none.
+    let spans: Int
+  }
+
+  /// Blocks that spans must have in common to share a tile: with fewer the threads are better off with more tiles.
+  private static let leastShared = 4
+
+  /// Whether each tile holds its spans whole.
+  var hasWholeSpans: Bool { segments.count == spans.count }
+
+  /// Cuts the spans into tiles.
+  func prepareTiles(_ tiling: Tiling) {
+    guard tiling != self.tiling else { return }
+    self.tiling = tiling
+    segments.removeAll(keepingCapacity: true)
     tiles.removeAll(keepingCapacity: true)
-    for (index, span) in spans.enumerated() {
-      var first = 0
-      while first < span.count {
-        tiles.append(Tile(span: index, first: first, count: min(rows, span.count - first)))
-        first += rows
+    for group in groups(tiling) {
+      let first = segments.count
+      for index in group.spans {
+        let count = spans[index].count
+        for row in stride(from: 0, to: count, by: tiling.rows) {
+          segments.append(Segment(span: index, first: row, count: min(tiling.rows, count - row)))
+        }
+      }
+      if group.spans.count > 1 {
+        tiles.append(
+          Tile(segments: first..<segments.count, rows: group.rows, sharedBlocks: group.sharedBlocks))
+      } else {
+        tiles += (first..<segments.count).map {
+          Tile(segments: $0..<$0 + 1, rows: segments[$0].count, sharedBlocks: 0)
+        }
       }
     }
+  }
+
+  /// Spans of one tile, or a span that is cut into several.
+  private struct Group {
+    var spans: [Int]
+    var rows: Int
+    var sharedBlocks: Int
+  }
+
+  /// Every span joins the last group that begins with the same blocks, unless it would take more from the group than it
+  /// adds: a conversation has more in common with its fork than with another that has the same system text.
+  private func groups(_ tiling: Tiling) -> [Group] {
+    var groups: [Group] = []
+    var open: [Int32: Int] = [:]
+    for (index, span) in spans.enumerated() where span.count > 0 {
+      let whole = span.start / KVCache.blockTokens
+      guard tiling.spans > 1, whole >= Self.leastShared, span.groups.isEmpty, span.count < tiling.rows else {
+        groups.append(Group(spans: [index], rows: span.count, sharedBlocks: 0))
+        continue
+      }
+      let key = blocks[span.table]
+      if let last = open[key], groups[last].spans.count < tiling.spans,
+        groups[last].rows + span.count <= tiling.rows
+      {
+        let limit = min(whole, groups[last].sharedBlocks)
+        let common = commonBlocks(groups[last].spans[0], index, limit: limit)
+        if common >= Self.leastShared, 2 * common >= groups[last].sharedBlocks {
+          groups[last].spans.append(index)
+          groups[last].rows += span.count
+          groups[last].sharedBlocks = common
+          continue
+        }
+      }
+      open[key] = groups.count
+      groups.append(Group(spans: [index], rows: span.count, sharedBlocks: whole))
+    }
+    return groups
+  }
+
+  private func commonBlocks(_ a: Int, _ b: Int, limit: Int) -> Int {
+    let (a, b) = (spans[a].table, spans[b].table)
+    return (0..<limit).first { blocks[a + $0] != blocks[b + $0] } ?? limit
   }
 }
