@@ -94,14 +94,15 @@ enum Completions {
     var lines = [
       "#compdef mlxserve", "# zsh completion for mlxserve; made by 'mlxserve completions zsh'.",
       "_mlxserve_models() { local -a found; found=(${(f)\"$(\(listing))\"}); compadd -a found; _files -/ }",
-      "_mlxserve() {", "  local command=serve word", "  local -a commands",
+      "_mlxserve() {", "  local command=serve", "  local -a commands",
       "  commands=(",
     ]
     lines += commands.map { "    '\($0.name):\(zshQuoted($0.summary))'" }
     lines += [
-      "  )", "  for word in ${words[2,CURRENT-1]}; do", "    case $word in",
-      "      \(commands.map(\.name).joined(separator: "|"))) command=$word; break ;;", "    esac", "  done",
+      "  )",
       "  if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then _describe command commands; return; fi",
+      // What is left is a command's flags and names: its own name would be taken for one.
+      "  if (( CURRENT > 2 )) && [[ -n ${commands[(r)$words[2]:*]} ]]; then command=$words[2]; words[2]=(); (( CURRENT-- )); fi",
       "  case $command in",
     ]
     for command in commands {
@@ -112,8 +113,9 @@ enum Completions {
         let head = "\(star)--\(flag.name)\(zshValue(flag))"
         lines.append("        '\(head)' \\")
       }
-      lines.append("        '--help[print the flags of the command]' \\")
-      lines.append(command.completesNames ? "        '*:model:_mlxserve_models' ;;" : "        '*::' ;;")
+      lines.append("        '--help[print the flags of the command]'")
+      if command.completesNames { lines[lines.count - 1] += " '*:model:_mlxserve_models'" }
+      lines.append("      ;;")
     }
     lines += [
       "  esac", "}",

@@ -310,6 +310,50 @@ def test_shells_take_the_completions_and_man_the_page(server):
         assert result.returncode == 0 and not result.stderr, result.stderr
 
 
+def in_zsh(folder, binary, text, wanted):
+    """Whether a zsh in a terminal, with the completions of a folder, shows what is wanted once this is typed."""
+    process, terminal = pty.fork()
+    if process == 0:
+        path = f"{pathlib.Path(binary).resolve().parent}:{os.environ['PATH']}"
+        os.execvpe("zsh", ["zsh", "-f", "-i"], {"PATH": path, "TERM": "dumb", "HOME": folder, "PS1": "> "})
+
+    def is_shown(mark):
+        seen, end = b"", time.monotonic() + 30
+        while mark not in seen and time.monotonic() < end:
+            if select.select([terminal], [], [], 0.2)[0]:
+                seen += os.read(terminal, 1 << 16)
+        return mark in seen
+
+    try:
+        os.write(terminal, f"fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D; echo rea''dy\n".encode())
+        assert is_shown(b"ready")
+        os.write(terminal, text.encode())
+        return is_shown(wanted.encode())
+    finally:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        os.close(terminal)
+
+
+def test_zsh_and_fish_complete_commands_flags_and_values(server):
+    cases = [("pu", "pull "), ("serve --max-b", "--max-body "), ("--hos", "--host "), ("serve --isa avx5", "--isa avx512 "),
+             ("pull --revi", "--revision ")]
+    missing = [shell for shell in ("zsh", "fish") if not shutil.which(shell)]
+    with tempfile.TemporaryDirectory() as folder:
+        for shell, name in (("zsh", "_mlxserve"), ("fish", "mlxserve.fish")):
+            (pathlib.Path(folder) / name).write_text(run(server, "completions", shell).stdout)
+        for typed, wanted in cases:
+            if "zsh" not in missing:
+                assert in_zsh(folder, server.binary, f"mlxserve {typed}\t", f"mlxserve {typed.rsplit(' ', 1)[0]} {wanted}"
+                              if " " in typed else f"mlxserve {wanted}"), typed
+            if "fish" not in missing:
+                script = f"source {folder}/mlxserve.fish; complete -C 'mlxserve {typed}'"
+                found = subprocess.run(["fish", "-c", script], env={**os.environ, "HOME": folder}, capture_output=True, text=True).stdout
+                words = [line.split("\t")[0] for line in found.splitlines()]
+                assert wanted.split()[-1] in words, (typed, found)
+    return f"SKIPPED for {' and '.join(missing)}, which are not installed" if missing else None
+
+
 def test_run_answers_alone_into_a_pipe(server):
     words = ["run", str(server.demo), "Is the capital of France Paris? Answer Yes or No.", "--temperature", "0", "--no-thinking"]
     plain = run(server, *words)
