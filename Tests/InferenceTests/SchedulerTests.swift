@@ -57,6 +57,25 @@ import Testing
     #expect(Scheduler(rowBudget: 256).plan(running, allowance).map(\.rows) == [1, 255])
   }
 
+  @Test func `a prompt that comes first has its rows before the oldest, and the step stays short`() {
+    var running = candidates([4000, 12, 30])
+    running[2].comesFirst = true
+    var allowance = StepAllowance()
+    allowance.cost = StepCost(fixed: 0.02, perRow: 0.001, perPair: 0)
+    allowance.besideStreams = 0.1
+    allowance.alone = 1
+    let plan = Scheduler(rowBudget: 256).plan(running, allowance).map(\.rows)
+    #expect(plan[2] == 30 && plan.reduce(0, +) <= 82 && plan[0] > 12, "\(plan)")
+    running[2].comesFirst = false
+    #expect(Scheduler(rowBudget: 256).plan(running, allowance).map(\.rows) == [214, 12, 30])
+    // One that waits for another's prefill holds nobody up.
+    running[2] = Scheduler.Candidate(pending: 0, comesFirst: true)
+    #expect(Scheduler(rowBudget: 256).plan(running, allowance).map(\.rows) == [244, 12])
+    running = candidates([4000, 900])
+    running[1].comesFirst = true
+    #expect(Scheduler(rowBudget: 100).plan(running).map(\.rows) == [1, 99])
+  }
+
   @Test func `where decoding alone takes too long, prompts still get a fifth of the step`() {
     var running = candidates([1, 4000])
     running[0].isStream = true

@@ -93,7 +93,8 @@ extension Engine {
         chunkLimit: min(
           memory.rowsToBorder(of: sequence.memory),
           sequence.wantsPromptLogprobs ? Self.promptLogprobRows : .max),
-        draft: drafts[ObjectIdentifier(sequence)]?.count ?? 0, isStream: sequence.isDecoding)
+        draft: drafts[ObjectIdentifier(sequence)]?.count ?? 0, isStream: sequence.isDecoding,
+        comesFirst: sequence.request.comesFirst && !sequence.isDecoding)
     }
     for (index, twin) in twins.enumerated() {
       guard let twin else { continue }

@@ -14,6 +14,8 @@ struct Scheduler {
     var draft = 0
     /// Whether a reader waits for its next token.
     var isStream = false
+    /// Whether somebody at a keyboard waits for its first token.
+    var comesFirst = false
     /// Tokens until the first answer that depends on this prompt: less than `pending` where another sequence
     /// waits for it.
     var urgency = Int.max
@@ -33,8 +35,9 @@ struct Scheduler {
   /// A sequence with one pending token (decoding, or the tail of a prompt) always gets its row, so that running
   /// streams never wait for a prefill; then come the rows of drafts. The rest goes to prompts: half to the oldest,
   /// so that each is done in time, and half to those with the least to do, so that short ones need not wait for
-  /// long ones. While a stream is among them, the step stays within `allowance.besideStreams`; where decoding alone
-  /// takes longer than that, prompts still get a fifth of the step.
+  /// long ones; those that come first precede both and leave the others a row. While a stream or such a one is among
+  /// them, the step stays within `allowance.besideStreams`; where decoding alone takes longer than that, prompts still
+  /// get a fifth of the step.
   func plan(_ running: [Candidate], _ allowance: StepAllowance = StepAllowance()) -> [Share] {
     var rows = [Int](repeating: 0, count: running.count)
     var left = rowBudget
@@ -51,7 +54,7 @@ struct Scheduler {
       $0 + StepLoad(rows: rows[$1], after: running[$1].computed)
     }
     let decodingSeconds = allowance.cost.seconds(decoding)
-    let isAwaited = running.contains(where: \.isStream)
+    let isAwaited = running.contains { $0.isStream || ($0.comesFirst && $0.pending > 0) }
     let limit = isAwaited ? allowance.besideStreams : allowance.alone
     var budget = PromptBudget(
       cost: allowance.cost, rows: min(left, isAwaited ? allowance.rowsBesideStreams : allowance.rowsAlone),
@@ -60,16 +63,24 @@ struct Scheduler {
     return rows.enumerated().compactMap { $0.element > 0 ? Share(index: $0.offset, rows: $0.element) : nil }
   }
 
-  /// Half for the oldest prompt, then the shortest first, then what is left for the oldest again.
+  /// Those that come first, then half for the oldest, then the shortest first, then what is left for the oldest again.
   private func plan(prompts running: [Candidate], _ budget: inout PromptBudget, _ rows: inout [Int]) {
     let prompts = running.indices.filter { running[$0].pending > 1 }
     guard let oldest = prompts.first, budget.rows > 0 else { return }
+    let othersRow = prompts.count > 1 ? 1 : 0
+    budget.rows -= othersRow
+    for index in prompts where running[index].comesFirst {
+      rows[index] = budget.take(running[index], already: 0, least: budget.rows > 0 ? 1 : 0)
+    }
+    budget.rows += othersRow
     let shortestFirst = prompts.sorted {
       (min(running[$0].pending, running[$0].urgency), $0) < (
         min(running[$1].pending, running[$1].urgency), $1
       )
     }
-    if prompts.count > 1 { rows[oldest] += budget.take(running[oldest], already: 0, least: 1, share: 2) }
+    if prompts.count > 1 && rows[oldest] == 0 && budget.rows > 0 {
+      rows[oldest] += budget.take(running[oldest], already: 0, least: 1, share: 2)
+    }
     for (place, index) in shortestFirst.enumerated() where budget.rows > 0 {
       rows[index] += budget.take(
         running[index], already: rows[index], least: place == 0 && rows[index] == 0 ? 1 : 0)

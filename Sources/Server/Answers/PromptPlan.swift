@@ -70,6 +70,8 @@ struct PromptPlan {
     request.draft = Array(draft.prefix(context))
     request.tenant = core.client.number
     request.queueLimit = core.settings.queueLimit
+    // Marks that end an answer are what filling in the middle has.
+    request.comesFirst = !ends.isEmpty
     return request
   }
 
