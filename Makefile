@@ -43,6 +43,7 @@ TWICE      ?=
 
 # `make arm64-sdk`, `make arm64-test`: where the SDK and what is built with it are.
 ARM64      ?= .build-arm64
+SDK        = $(if $(wildcard $(ARM64)/sdks),$(ARM64))
 
 # `make differential`: how many random cases of each subject, and which subjects (all by default).
 COUNT      ?= 2000
@@ -213,10 +214,10 @@ bench: build         ## compare with llama.cpp on synthetic models (SHAPES, ROUN
 page:                ## pack the files of the chat page, Sources/Server/Page/ui, into PageFiles.swift
 	$(PYTHON) Fixtures/scripts/page/embed.py
 
-release: toolchain   ## archives, package and image of the last commit, into RELEASE=.build-release; twice, compared, with TWICE=1
+release: toolchain   ## archives, packages and image of the last commit, into RELEASE=.build-release; for arm64 too after make arm64-sdk; twice, compared, with TWICE=1
 	@rm -rf "$(RELEASE)" && mkdir -p "$(RELEASE)"
-	SWIFT=$(SWIFT) sh docs/deploy/package/release.sh $(RELEASE)
-	@[ -z "$(TWICE)" ] || { SWIFT=$(SWIFT) sh docs/deploy/package/release.sh $(RELEASE)/again >/dev/null && \
+	SWIFT=$(SWIFT) ARM64=$(SDK) sh docs/deploy/package/release.sh $(RELEASE)
+	@[ -z "$(TWICE)" ] || { SWIFT=$(SWIFT) ARM64=$(SDK) sh docs/deploy/package/release.sh $(RELEASE)/again >/dev/null && \
 	  cmp $(RELEASE)/SHA256SUMS $(RELEASE)/again/SHA256SUMS && echo "both builds are the same bytes"; }
 
 install: build       ## copy the binary, and lib_mlx if 'make library' has built it, to $(PREFIX) (PREFIX=/usr/local)

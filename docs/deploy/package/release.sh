@@ -10,6 +10,8 @@
 #
 # The same commit and compiler give the same bytes: it builds from `git archive`, in which the commit stands in the
 # sources, without paths of this machine, and every time stamp is the commit's.
+#
+# With ARM64=FOLDER, where `make arm64-sdk` has put an SDK, the archive and the package for arm64 are made as well.
 set -eu
 
 out=${1:?a folder for what is made}
@@ -27,18 +29,18 @@ trap 'rm -rf "$work"' EXIT INT TERM
 git -C "$here" archive "$commit" | tar -x -C "$work"
 
 case $(uname -s) in Linux) system=linux ;; Darwin) system=macos ;; *) echo "no release for $(uname -s)" >&2; exit 1 ;; esac
-case $(uname -m) in x86_64) machine=x86_64 debian=amd64 ;; aarch64 | arm64) machine=arm64 debian=arm64 ;; esac
+case $(uname -m) in x86_64) machine=x86_64 ;; aarch64 | arm64) machine=arm64 ;; esac
 version=$(sed -n 's/.*static let text = "\(.*\)"/\1/p' "$work/Sources/Platform/Version.swift")
-name=mlxserve-$version-$system-$machine
 
-if [ -n "${BINARY:-}" ]; then
-  binary=$BINARY # a build that is there already, for tests of the packaging
-else
-  set -- -c release --product mlxserve --package-path "$work" -Xswiftc -file-prefix-map -Xswiftc "$work=."
+# Builds with more flags, if there are any, and says where the binary is.
+build() { # [FLAG...]
+  set -- "$@" -c release --product mlxserve --package-path "$work" -Xswiftc -file-prefix-map -Xswiftc "$work=."
   [ $system = linux ] && set -- "$@" --static-swift-stdlib -Xlinker -s -Xlinker --build-id=none
-  "$swift" build "$@"
-  binary=$("$swift" build "$@" --show-bin-path)/mlxserve
-fi
+  "$swift" build "$@" >&2
+  echo "$("$swift" build "$@" --show-bin-path)/mlxserve"
+}
+
+host=${BINARY:-$(build)} # BINARY: a build that is there already, for tests of the packaging
 
 # Packs a folder: names in order, one time stamp, nobody's name.
 pack() { # FOLDER ARCHIVE
@@ -51,47 +53,27 @@ pack() { # FOLDER ARCHIVE
   fi
 }
 
-# The archive.
-folder=$work/pack/$name
-mkdir -p "$folder/completions"
-install -m 755 "$binary" "$folder/mlxserve"
-install -m 644 "$work/LICENSE" "$work/README.md" "$work/docs/deploy/mlxserve.service" "$folder/"
-"$binary" man --no-config >"$folder/mlxserve.1"
-"$binary" completions bash --no-config >"$folder/completions/mlxserve.bash"
-"$binary" completions zsh --no-config >"$folder/completions/_mlxserve"
-"$binary" completions fish --no-config >"$folder/completions/mlxserve.fish"
-pack "$folder" "$out/$name.tar.gz"
-digest=$(sha256sum "$out/$name.tar.gz" 2>/dev/null || shasum -a 256 "$out/$name.tar.gz")
-digest=${digest%% *}
+# The archive; what is written of the flags is the same for each machine.
+archive() { # BINARY MACHINE
+  name=mlxserve-$version-$system-$2
+  folder=$work/pack/$name
+  mkdir -p "$folder/completions"
+  install -m 755 "$1" "$folder/mlxserve"
+  install -m 644 "$work/LICENSE" "$work/README.md" "$work/docs/deploy/mlxserve.service" "$folder/"
+  "$host" man --no-config >"$folder/mlxserve.1"
+  "$host" completions bash --no-config >"$folder/completions/mlxserve.bash"
+  "$host" completions zsh --no-config >"$folder/completions/_mlxserve"
+  "$host" completions fish --no-config >"$folder/completions/mlxserve.fish"
+  pack "$folder" "$out/$name.tar.gz"
+}
 
-# What is in it.
-cat >"$out/mlxserve-$version.spdx.json" <<SPDX
-{"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": "$name",
- "documentNamespace": "urn:mlxserve:$version:$commit",
- "creationInfo": {"created": "$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || date -u -r "$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)", "creators": ["Tool: release.sh"]},
- "packages": [
-  {"SPDXID": "SPDXRef-mlxserve", "name": "mlxserve", "versionInfo": "$version", "sourceInfo": "git commit $commit",
-   "downloadLocation": "NOASSERTION", "licenseConcluded": "MIT", "licenseDeclared": "MIT", "copyrightText": "NOASSERTION",
-   "checksums": [{"algorithm": "SHA256", "checksumValue": "$digest"}]},
-  {"SPDXID": "SPDXRef-swift", "name": "Swift standard library and Dispatch", "downloadLocation": "NOASSERTION",
-   "versionInfo": "$("$swift" --version 2>/dev/null | sed -n 's/.*Swift version \([0-9.]*\).*/\1/p' | head -n 1)",
-   "licenseConcluded": "Apache-2.0 WITH Swift-exception", "licenseDeclared": "Apache-2.0 WITH Swift-exception",
-   "copyrightText": "NOASSERTION"}],
- "relationships": [
-  {"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": "SPDXRef-mlxserve"},
-  {"spdxElementId": "SPDXRef-mlxserve", "relationshipType": "STATIC_LINK", "relatedSpdxElement": "SPDXRef-swift"}]}
-SPDX
-
-# The formula: a tap fills in where the archives are.
-sed -e "s/@VERSION@/$version/" -e "s/@NAME@/$name/" -e "s/@SHA256@/$digest/" "$work/docs/deploy/package/mlxserve.rb" >"$out/mlxserve.rb"
-
-# Debian.
-if command -v dpkg-deb >/dev/null 2>&1; then
-  deb=$work/deb
+# Debian, of the folder that was packed last.
+package() { # BINARY ARCHITECTURE
+  deb=$work/deb-$2
   mkdir -p "$deb/DEBIAN" "$deb/usr/bin" "$deb/usr/lib/systemd/system" "$deb/etc/mlxserve" "$deb/etc/default" \
     "$deb/usr/share/man/man1" "$deb/usr/share/bash-completion/completions" "$deb/usr/share/zsh/vendor-completions" \
     "$deb/usr/share/fish/vendor_completions.d" "$deb/usr/share/doc/mlxserve"
-  install -m 755 "$binary" "$deb/usr/bin/mlxserve"
+  install -m 755 "$1" "$deb/usr/bin/mlxserve"
   # Flags are in a file that upgrades leave alone; homes are out of reach, and so is their cache of models.
   sed -e '1s,.*,# The unit of the package: flags are in /etc/mlxserve/config; /etc/default/mlxserve has variables.,' \
     -e 's,^ExecStart=.*,ExecStart=/usr/bin/mlxserve serve --state-dir /var/lib/mlxserve --json-log,' \
@@ -106,11 +88,11 @@ if command -v dpkg-deb >/dev/null 2>&1; then
   install -m 644 "$work/LICENSE" "$deb/usr/share/doc/mlxserve/copyright"
   printf 'mlxserve (%s) unstable; urgency=medium\n\n  * Commit %s.\n\n -- mlxserve <packages@mlxserve.invalid>  %s\n' "$version" "$commit" \
     "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9nc >"$deb/usr/share/doc/mlxserve/changelog.gz"
-  glibc=$(grep -ao 'GLIBC_2\.[0-9]*' "$binary" | sort -t . -k 2n -u | tail -n 1)
+  glibc=$(grep -ao 'GLIBC_2\.[0-9]*' "$1" | sort -t . -k 2n -u | tail -n 1)
   cat >"$deb/DEBIAN/control" <<CONTROL
 Package: mlxserve
 Version: $version
-Architecture: $debian
+Architecture: $2
 Maintainer: mlxserve <packages@mlxserve.invalid>
 Section: net
 Priority: optional
@@ -124,16 +106,51 @@ CONTROL
   printf '/etc/mlxserve/config\n/etc/default/mlxserve\n' >"$deb/DEBIAN/conffiles"
   (cd "$deb" && find usr etc -type f | sort | xargs md5sum >DEBIAN/md5sums)
   find "$deb" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-  dpkg-deb --root-owner-group -Zxz --build "$deb" "$out/mlxserve_${version}_$debian.deb" >/dev/null
+  dpkg-deb --root-owner-group -Zxz --build "$deb" "$out/mlxserve_${version}_$2.deb" >/dev/null
+}
+
+if [ -n "${ARM64:-}" ] && [ $machine = x86_64 ]; then
+  sdk=$(cd "$ARM64" && pwd)
+  export MLXSERVE_ARCH=arm64
+  other=$(build --swift-sdks-path "$sdk/sdks" --swift-sdk debian-arm64 --scratch-path "$work/arm64")
+  unset MLXSERVE_ARCH
+  archive "$other" arm64
+  ! command -v dpkg-deb >/dev/null 2>&1 || package "$other" arm64
 fi
+archive "$host" $machine
+case $machine in x86_64) debian=amd64 ;; *) debian=arm64 ;; esac
+! command -v dpkg-deb >/dev/null 2>&1 || package "$host" $debian
+digest=$(sha256sum "$out/$name.tar.gz" 2>/dev/null || shasum -a 256 "$out/$name.tar.gz")
+digest=${digest%% *}
+
+# What is in it.
+cat >"$out/mlxserve-$version.spdx.json" <<SPDX
+{"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": "$name",
+ "documentNamespace": "urn:mlxserve:$version:$commit",
+ "creationInfo": {"created": "$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || date -u -r "$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)", "creators": ["Tool: release.sh"]},
+ "packages": [
+  {"SPDXID": "SPDXRef-mlxserve", "name": "mlxserve", "versionInfo": "$version", "sourceInfo": "git commit $commit",
+   "downloadLocation": "NOASSERTION", "licenseConcluded": "MIT", "licenseDeclared": "MIT", "copyrightText": "NOASSERTION",
+   "checksums": [{"algorithm": "SHA256", "checksumValue": "$digest"}]},
+  {"SPDXID": "SPDXRef-swift", "name": "Swift standard library", "downloadLocation": "NOASSERTION",
+   "versionInfo": "$("$swift" --version 2>/dev/null | sed -n 's/.*Swift version \([0-9.]*\).*/\1/p' | head -n 1)",
+   "licenseConcluded": "Apache-2.0 WITH Swift-exception", "licenseDeclared": "Apache-2.0 WITH Swift-exception",
+   "copyrightText": "NOASSERTION"}],
+ "relationships": [
+  {"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": "SPDXRef-mlxserve"},
+  {"spdxElementId": "SPDXRef-mlxserve", "relationshipType": "STATIC_LINK", "relatedSpdxElement": "SPDXRef-swift"}]}
+SPDX
+
+# The formula: a tap fills in where the archives are.
+sed -e "s/@VERSION@/$version/" -e "s/@NAME@/$name/" -e "s/@SHA256@/$digest/" "$work/docs/deploy/package/mlxserve.rb" >"$out/mlxserve.rb"
 
 # The image: the binary, what it is linked with, an empty home, nobody's account.
 if [ $system = linux ]; then
   image=$out/$name.oci
   rm -rf "$image"
   mkdir -p "$image/root/models" "$image/root/tmp" "$image/root/etc" "$image/root/home/mlxserve"
-  install -m 755 "$binary" "$image/root/mlxserve"
-  ldd "$binary" | sed -n 's/.* => \(\/[^ ]*\).*/\1/p; s/^[[:space:]]*\(\/[^ ]*\) .*/\1/p' | while read -r library; do
+  install -m 755 "$host" "$image/root/mlxserve"
+  ldd "$host" | sed -n 's/.* => \(\/[^ ]*\).*/\1/p; s/^[[:space:]]*\(\/[^ ]*\) .*/\1/p' | while read -r library; do
     mkdir -p "$image/root$(dirname "$library")"
     cp -L "$library" "$image/root$library"
   done
