@@ -2,10 +2,12 @@
 
 import base64
 import json
+import os
 import re
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import ollama
 
@@ -291,3 +293,276 @@ def test_O33_who_leaves_a_pull_finds_its_part_again(server):
             assert any(seen.range for seen in hub.seen), hub.paths()
         finally:
             own.stop()
+
+
+def state_of(own):
+    return json.loads(own.get("/debug/state")[2])
+
+
+def until_idle(own, seconds=20):
+    """Waits until nothing runs and nothing waits; how long that took."""
+    begin = time.monotonic()
+    while (state := state_of(own))["slots_busy"] or state["queue_len"]:
+        assert time.monotonic() < begin + seconds, state
+        time.sleep(0.02)
+    return time.monotonic() - begin
+
+
+def begun(own, **more):
+    """A connection whose chat has begun to answer."""
+    body = json.dumps({"model": "demo", "messages": QUESTION, **more}).encode()
+    connection = own.connect()
+    connection.sendall(b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    assert b"200" in connection.recv(1000)
+    return connection
+
+
+def test_O14_thoughts_come_before_the_answer_and_without_tags(server):
+    _, _, text = chat(server, think=True, options={"temperature": 0, "num_predict": 60})
+    messages = [json.loads(line)["message"] for line in text.splitlines()]
+    kinds = ["thinking" if message.get("thinking") else "content" for message in messages if message.get("thinking") or message["content"]]
+    assert "thinking" in kinds and kinds == sorted(kinds, reverse=True), kinds
+    assert not any(tag in json.dumps(messages) for tag in ("<think>", "</think>", "<|im_"))
+    assert all(message["content"] == "" for message in messages if message.get("thinking"))
+
+
+def test_O22_a_seed_gives_the_same_text_beside_others(server):
+    options = {"temperature": 1, "seed": 11, "num_predict": 16}
+
+    def text(_=None):
+        return json.loads(chat(server, stream=False, think=False, options=options)[2])["message"]["content"]
+
+    alone = text()
+    with ThreadPoolExecutor(6) as pool:
+        others = [pool.submit(chat, server, options={"temperature": 1, "num_predict": 40}) for _ in range(3)]
+        assert set(pool.map(text, range(3))) == {alone}
+        assert all(other.result()[0] == 200 for other in others)
+
+
+def test_O36_an_error_after_the_first_token_is_the_last_line(server):
+    """A server that is told to end, and has waited for its answers as long as it may."""
+    endless = {"think": False, "options": {"num_predict": 3000, "temperature": 1}, "format": {"type": "string", "minLength": 9000}}
+    own = Server(server.binary, "--test-hooks", "--step-delay-ms", "50", "--drain-seconds", "1")
+    seen = []
+    try:
+        for part in client(own).chat("demo", QUESTION, stream=True, **endless):
+            if not seen:
+                own.process.terminate()
+            seen.append(part.message.content)
+        raise AssertionError("the client has seen no error")
+    except ollama.ResponseError as error:
+        assert seen and isinstance(error.error, str) and error.status_code == -1, error
+    finally:
+        own.stop()
+
+
+def test_O37_who_leaves_ends_the_work(server):
+    own = Server(server.binary, "--test-hooks", "--step-delay-ms", "20")
+    try:
+        endless = {"think": False, "options": {"num_predict": 3000, "temperature": 1}, "format": {"type": "string", "minLength": 9000}}
+        begun(own, **endless).close()
+        until_idle(own)
+        assert state_of(own)["decode_steps_total"] < 2000
+        # In the prompt.
+        body = json.dumps({"model": "demo", "messages": [{"role": "user", "content": "word " * 1500}], "think": False}).encode()
+        with own.connect() as connection:
+            connection.sendall(b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            time.sleep(0.02)
+        until_idle(own)
+    finally:
+        assert own.stop() == 0
+
+
+def test_O38_a_full_queue_says_when_to_come_again(server):
+    own = Server(server.binary, "--test-hooks", "--max-sequences", "1", "--queue-limit", "1")
+    try:
+        endless = {"think": False, "options": {"num_predict": 3000, "temperature": 1}, "format": {"type": "string", "minLength": 9000}}
+        running = begun(own, **endless)
+        body = json.dumps({"model": "demo", "messages": QUESTION}).encode()
+        waiting = own.connect()
+        waiting.sendall(b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        deadline = time.monotonic() + 20
+        while not state_of(own)["queue_len"] and time.monotonic() < deadline:
+            time.sleep(0.02)
+        status, headers, text = chat(own, stream=False)
+        assert status == 503 and int(headers["retry-after"]) > 0 and isinstance(json.loads(text)["error"], str), (status, text)
+        running.close()
+        waiting.close()
+        until_idle(own)
+    finally:
+        own.stop()
+
+
+def test_O39_a_key_is_needed_for_all_but_the_sign_of_life(server):
+    own = Server(server.binary, env={**os.environ, "MLXSERVE_API_KEY": "sk-ollama-test"})
+    try:
+        for method, path in (("GET", "/api/version"), ("GET", "/api/tags"), ("GET", "/api/ps"), ("POST", "/api/show"), ("POST", "/api/chat"),
+                             ("POST", "/api/generate"), ("POST", "/api/embed"), ("DELETE", "/api/delete")):
+            status, _, text = send(own, method, path, None if method == "GET" else {"model": "demo"})
+            assert status == 401 and isinstance(json.loads(text)["error"], str), (path, status, text)
+        assert own.get("/")[2] == b"Ollama is running"
+        known = ollama.Client(host=f"http://127.0.0.1:{own.port}", headers={"Authorization": "Bearer sk-ollama-test"})
+        assert known.list().models and known.chat("demo", QUESTION, options=GREEDY).message.content is not None
+    finally:
+        own.stop()
+
+
+def test_O40_bodies_that_are_none(server):
+    deep = b'{"model":"demo","messages":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}"
+    for body in (b"{", b"", b"[]", b"null", b'"x"', b"\xff\xfe", deep):
+        status, _, text = send(server, "POST", "/api/chat", body)
+        assert status == 400 and isinstance(json.loads(text)["error"], str), (body[:20], status, text[:200])
+    assert "missing request body" in json.loads(send(server, "POST", "/api/chat", b"")[2])["error"]
+
+
+def test_O41_O42_the_root_is_a_page_for_browsers_only(server):
+    for accept in ([], ["Accept: */*"], ["Accept: application/json"]):
+        status, headers, body = server.get("/", accept)
+        assert (status, body) == (200, b"Ollama is running") and headers["content-type"].startswith("text/plain"), (accept, headers)
+    _, headers, body = server.get("/", ["Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"])
+    assert headers["content-type"].startswith("text/html") and body.startswith(b"<!doctype html>")
+    for path in ("/", "/api/version", "/api/tags"):
+        assert server.get(path, method="HEAD")[::2] == (200, b""), path
+
+
+def test_O43_only_origins_that_are_allowed_get_in(server):
+    assert server.get("/api/tags", ["Origin: https://evil.example"])[0] == 403
+    assert server.get("/api/tags", ["Origin: app://obsidian.md"])[0] == 403
+    own = Server(server.binary, "--allow-origin", "app://obsidian.md")
+    try:
+        status, headers, _ = own.get("/api/tags", ["Origin: app://obsidian.md"])
+        assert status == 200 and headers["access-control-allow-origin"] == "app://obsidian.md"
+        status, headers, _ = own.get("/api/chat", ["Origin: app://obsidian.md", "Access-Control-Request-Method: POST",
+                                                   "Access-Control-Request-Headers: content-type"], method="OPTIONS")
+        assert status in (200, 204) and "POST" in headers["access-control-allow-methods"]
+        assert own.get("/api/tags", ["Origin: https://evil.example"])[0] == 403
+    finally:
+        own.stop()
+
+
+def test_O44_every_line_is_whole_text(server):
+    schema = {"type": "string", "enum": ["日本語と😀👩‍👩‍👧‍👦, naïve, Ω≈ç√∫"]}
+    _, _, text = chat(server, think=False, format=schema, options={"temperature": 0})
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert json.loads("".join(line["message"]["content"] for line in lines)) == schema["enum"][0]
+    assert len(lines) > 5 and "\ufffd" not in text and not re.search(r"[\ud800-\udfff]", text)
+
+
+def test_O45_a_long_prompt_sends_signs_of_life(server):
+    body = {"model": "demo", "messages": [{"role": "user", "content": "word " * 300}], "think": False, "options": {"num_predict": 1}}
+
+    def signs(own):
+        lines = [json.loads(line) for line in send(own, "POST", "/api/chat", body)[2].splitlines()]
+        assert lines[-1]["done"], lines
+        return [line for line in lines if not line["done"] and line["message"] == {"role": "assistant", "content": ""}]
+
+    # With steps that take longer, the prompt takes longer than clients are left without a word.
+    own = Server(server.binary, "--test-hooks", "--step-delay-ms", "500")
+    try:
+        assert signs(own)
+        assert list(client(own).chat("demo", [{"role": "user", "content": "more " * 300}], stream=True, think=False, options={"num_predict": 1}))[-1].done
+    finally:
+        own.stop()
+
+
+# What clients send first, as their sources had it in 2026; each has a decoder as strict as its own.
+
+def required(value, *names):
+    """Members that a typed decoder needs, none of them null."""
+    assert all(value.get(name) is not None for name in names), value
+    return value
+
+
+def listed(server, headers=()):
+    status, _, data = server.get("/api/tags", headers)
+    assert status == 200
+    return [required(model, "name", "model", "modified_at", "size", "digest", "details") for model in json.loads(data)["models"]]
+
+
+def streamed(server, body, headers=()):
+    status, head, data = server.post("/api/chat", body, headers)
+    assert status == 200 and head["content-type"] == "application/x-ndjson", data
+    parts = [json.loads(line) for line in data.decode().splitlines()]
+    for part in parts:
+        required(part, "model", "created_at", "message", "done")
+        required(part["message"], "role", "content")
+        for call in part["message"].get("tool_calls", ()):
+            assert isinstance(required(call["function"], "name", "arguments")["arguments"], dict)
+    required(parts[-1], "done_reason", "prompt_eval_count", "eval_count")
+    return parts
+
+
+TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+
+
+def test_O47_open_webui(server):
+    own = ["X-OpenWebUI-User-Name: a", "X-OpenWebUI-User-Role: admin"]
+    version = json.loads(server.get("/api/version", own)[2])["version"]
+    assert [int(part) for part in version.split(".")] >= [0, 6, 4]
+    names = [model["name"] for model in listed(server, own)]
+    running = {model["name"]: model["expires_at"] for model in json.loads(server.get("/api/ps", own)[2])["models"]}
+    assert set(running) <= set(names) and all(":" in name for name in names)
+    name = "demo:latest"
+    assert name in names
+    streamed(server, {"model": name, "messages": QUESTION, "stream": True, "options": {"temperature": 0, "num_predict": 8}, "keep_alive": "5m"}, own)
+    # Its other way: an OpenAI connection, with what it sends beside the chat.
+    ids = [model["id"] for model in json.loads(server.get("/v1/models", [*own, "Authorization: Bearer "])[2])["data"]]
+    status, head, data = server.post("/v1/chat/completions", {
+        "stream": True, "model": ids[0], "messages": QUESTION, "temperature": 0, "max_tokens": 8, "stream_options": {"include_usage": True}},
+        [*own, "Authorization: Bearer "])
+    assert status == 200 and head["content-type"].startswith("text/event-stream") and data.endswith(b"data: [DONE]\n\n"), data
+    # Titles, tags and follow-up questions are asked without a stream.
+    status, _, data = server.post("/api/chat", {"model": name, "messages": [{"role": "user", "content": "### Task: a title as JSON"}],
+                                                "stream": False, "options": {"num_predict": 8}}, own)
+    assert status == 200 and required(json.loads(data), "message", "done_reason")
+
+
+def test_O47_home_assistant(server):
+    name = listed(server)[0]["model"]
+    for turn in (QUESTION, [*QUESTION, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "weather", "arguments": {"city": "Paris"}}}]},
+                            {"role": "tool", "content": '{"sun": true}'}]):
+        streamed(server, {"model": name, "messages": [{"role": "system", "content": "You control a house."}, *turn], "tools": [TOOL], "stream": True,
+                          "think": False, "keep_alive": "-1s", "options": {"num_ctx": 8192, "num_predict": 8, "temperature": 0}})
+    streamed(server, {"model": name, "messages": QUESTION, "stream": True, "keep_alive": -1, "options": {"num_predict": 40, "temperature": 0},
+                      "format": {"type": "object", "properties": {"answer": {"type": "string", "maxLength": 4}}, "required": ["answer"]}, "think": False})
+
+
+def test_O47_zed(server):
+    models = listed(server)
+    for model in models:
+        required(model["details"], "format", "family", "parameter_size", "quantization_level")
+        status, _, data = server.post("/api/show", {"model": model["name"]})
+        assert status == 200 and isinstance(required(json.loads(data), "capabilities", "model_info")["capabilities"], list)
+    streamed(server, {"model": models[0]["name"], "messages": QUESTION, "stream": True, "keep_alive": -1, "tools": [],
+                      "options": {"num_ctx": 4096, "stop": [], "temperature": 0, "num_predict": 8}, "think": None})
+
+
+def test_O47_continue(server):
+    status, _, data = server.post("/api/show", {"name": "demo"}, ["Authorization: Bearer undefined"])
+    shown = json.loads(data)
+    assert status == 200 and all(re.match(r'^(\S+)\s+(".*"|\S+)$', line) for line in shown["parameters"].split("\n") if line)
+    assert ".Suffix" not in shown["template"], "the demo fills in nothing"
+    streamed(server, {"model": "demo", "messages": QUESTION, "stream": True, "keep_alive": 1800,
+                      "options": {"num_predict": 8, "num_ctx": 4096, "temperature": 0, "stop": []}}, ["Authorization: Bearer undefined"])
+    status, _, data = server.post("/api/generate", {"model": "demo", "prompt": "def f(", "raw": True, "stream": True, "keep_alive": 1800,
+                                                    "options": {"num_predict": 8, "temperature": 0, "stop": ["\n\n"]}}, ["Authorization: Bearer undefined"])
+    lines = [json.loads(line) for line in data.decode().splitlines()]
+    assert status == 200 and all("response" in required(line, "model", "done") or line["done"] for line in lines) and lines[-1]["done"]
+
+
+def test_O47_copilot(server):
+    server.get("/api/version")
+    names = [model["model"] for model in listed(server)]
+    with_tools = [name for name in names if "tools" in json.loads(server.post("/api/show", {"model": name})[2])["capabilities"]]
+    assert with_tools, "the demo calls tools"
+    status, _, data = server.post("/v1/chat/completions", {"model": with_tools[0], "messages": QUESTION, "tools": [TOOL], "max_tokens": 8, "stream": True})
+    assert status == 200 and data.endswith(b"data: [DONE]\n\n")
+
+
+def test_O47_jetbrains_and_obsidian(server):
+    assert server.get("/")[:1] == (200,) and listed(server)
+    status, _, data = server.post("/api/generate", {"model": "demo", "prompt": "Hi", "system": "Be brief.", "stream": False, "options": {"num_predict": 4}})
+    assert status == 200 and "response" in json.loads(data)
+    status, _, data = server.post("/api/embed", {"model": "demo", "input": "x"})
+    assert status == 400 and isinstance(json.loads(data)["error"], str), "the demo makes no vectors"

@@ -181,4 +181,9 @@ func makeEmbeddingApp(_ service: FakeEncoder = FakeEncoder()) -> App {
     #expect(try makeApp(FakeService("x")).send("GET", "/v1/models").json["data"]?[0]?["task"] == "chat")
     #expect(try makeEmbeddingApp().send("GET", "/v1/capabilities").json["data"]?[0]?["chat"] == false)
   }
+
+  @Test func `what the server can do without one model in particular is told beside them`() throws {
+    let plain = try makeEmbeddingApp().send("GET", "/v1/capabilities").json["server"]
+    #expect(plain == ["pull": false, "vector_stores": false])
+  }
 }

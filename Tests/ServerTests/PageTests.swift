@@ -8,10 +8,13 @@ import Testing
 
 @testable import Server
 
-private func request(_ method: String = "GET", _ path: String = "/", _ headers: Headers = [:]) throws
+/// What a browser sends.
+private func request(_ method: String = "GET", _ path: String = "/", _ more: Headers = [:]) throws
   -> Request
 {
-  try Request(method, path, headers: headers)
+  var headers = more
+  headers.add("accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+  return try Request(method, path, headers: headers)
 }
 
 private func bytes(_ response: Response?) throws -> [UInt8] { try #require(response).collectedBody() }
@@ -19,44 +22,17 @@ private func bytes(_ response: Response?) throws -> [UInt8] { try #require(respo
 @Suite struct PageTests {
   private let page = Page()
 
-  /// What `Fixtures/scripts/page/embed.py` does: no indentation, and no lines that are comments.
-  private func packed(_ text: String) -> String {
-    let lines = text.split(whereSeparator: \.isNewline).map { line in
-      line.drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed()
-    }
-    return lines.map { String($0) }.filter {
-      !$0.isEmpty && !$0.hasPrefix("//") && !($0.hasPrefix("/*") && $0.hasSuffix("*/"))
-    }.map { $0 + "\n" }.joined()
-  }
-
-  private func sources(_ folder: String, below root: String) throws -> [(path: String, text: String)] {
-    try File.names(in: root + "/" + folder).sorted().flatMap { name -> [(path: String, text: String)] in
-      let path = folder + "/" + name
-      if File.isDirectory(root + "/" + path) { return try sources(path, below: root) }
-      return [(path, String(decoding: try File.read(root + "/" + path, limit: 1 << 20), as: UTF8.self))]
-    }
-  }
-
   @Test func `the binary holds the files of the sources; run 'make page' after a change`() throws {
-    let expected = try sources("ui", below: TestData.root + "/Sources/Server/Page").map { path, text in
-      (path == "ui/index.html" ? "" : path, packed(text))
+    let folder = TestData.root + "/Sources/Server/Page/ui"
+    let expected = try File.names(in: folder).map { name in
+      let digest = SHA256.hexadecimal(SHA256.digest(try File.read(folder + "/" + name, limit: 1 << 20)))
+      return [name == "index.html" ? "" : "ui/" + name, String(digest.prefix(16))]
     }
-    let found = page.contents
-    #expect(Set(found.map(\.path)) == Set(expected.map(\.0)))
-    for (path, text) in expected {
-      let bytes = found.first { $0.path == path }?.bytes ?? []
-      #expect(String(decoding: bytes, as: UTF8.self) == text, "\(path) is not what was packed")
-    }
-    // What a browser loads has one language, and the rest when it is asked for.
-    let later: Set = [
-      "ui/pdf.js", "ui/notes.js", "ui/recorder.js", "ui/picker.js", "ui/pull.js", "ui/settings.js",
-    ]
-    let loaded = found.filter {
-      !later.contains($0.path) && (!$0.path.hasPrefix("ui/languages/") || $0.path.hasSuffix("/en.json"))
-    }
-    #expect(loaded.map(\.bytes.count).reduce(0, +) < 200_000)
-    // All of it, with every language, as it is kept and sent.
-    #expect(PageFile.all.map { $0.packed.utf8.count / 4 * 3 }.reduce(0, +) < 100_000)
+    #expect(Set(PageFile.all.map { [$0.path, $0.source] }) == Set(expected))
+    #expect(page.contents.count == PageFile.all.count)
+    // All of it, unpacked and as it is kept and sent.
+    #expect(page.contents.map(\.bytes.count).reduce(0, +) < 200_000)
+    #expect(PageFile.all.map { $0.packed.utf8.count / 4 * 3 }.reduce(0, +) < 80_000)
   }
 
   @Test func `the page is sent as it is, or packed to those who take that`() throws {
@@ -70,6 +46,15 @@ private func bytes(_ response: Response?) throws -> [UInt8] { try #require(respo
     #expect(packed.headers["vary"] == "accept-encoding")
     #expect(packed.headers["content-type"] == "text/javascript; charset=utf-8")
     #expect(try bytes(packed).starts(with: [0x1F, 0x8B]))
+  }
+
+  @Test func `who reads no HTML gets the sign of life that clients of Ollama look for`() throws {
+    for headers: Headers in [[:], ["accept": "*/*"], ["accept": "application/json"]] {
+      let response = try #require(page.answer(try Request("GET", "/", headers: headers)))
+      #expect(String(decoding: try bytes(response), as: UTF8.self) == "Ollama is running")
+      #expect(response.status == 200 && response.headers["vary"] == "accept")
+    }
+    #expect(try #require(page.answer(try request())).headers["vary"] == "accept, accept-encoding")
   }
 
   @Test func `who has the page is told so`() throws {

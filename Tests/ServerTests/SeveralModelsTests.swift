@@ -71,6 +71,12 @@ import Testing
     #expect(try fleet.value("org/n") == "unloaded")
     #expect(try app.send("POST", "/tokenize", body: #"{"content":"x","model":"gpt-4o"}"#).status == 200)
     #expect(try fleet.value("org/n") == "loaded")
+    // As lists of Ollama's API have the names.
+    for name in ["m:latest", "gpt-4o:latest"] {
+      let body = #"{"content":"x","model":"\#(name)"}"#
+      #expect(try app.send("POST", "/tokenize", body: body).status == 200, "\(name)")
+    }
+    #expect(try app.send("POST", "/tokenize", body: #"{"content":"x","model":"m:other"}"#).status == 404)
   }
 
   @Test func `models are loaded and unloaded by request`() throws {

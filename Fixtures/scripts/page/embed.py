@@ -7,14 +7,15 @@ import base64
 import gzip
 import hashlib
 import pathlib
+import re
 import sys
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "Sources" / "Server" / "Page"
 TYPES = {
     ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-    ".json": "application/json", ".svg": "image/svg+xml", ".webmanifest": "application/manifest+json"}
+    ".txt": "text/plain; charset=utf-8", ".svg": "image/svg+xml"}
 HEAD = """\
-// Written by Fixtures/scripts/page/embed.py (`make page`) from the files in ui/; a test compares them.
+// Written by Fixtures/scripts/page/embed.py (`make page`) from the files in ui/; a test compares their digests.
 // swift-format-ignore-file
 
 extension PageFile {
@@ -22,26 +23,98 @@ extension PageFile {
 """
 
 
-def packed_text(text):
-    """The same without indentation and without lines that are comments: a browser reads neither."""
-    lines = (line.strip() for line in text.splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith("//") and not (
-        line.startswith("/*") and line.endswith("*/"))) + "\n"
+# What a blank means something in, longest first; a regular expression is one only where a value may begin.
+PARTS = re.compile(r'''(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<template>`)
+  |(?P<expression>/(?![*/])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/)|(?P<blank>\s+)|(?P<word>[\w$]+)|(?P<sign>.)''', re.S | re.X)
+BEFORE_VALUES = {"return", "case", "of", "in", "typeof", "yield", "await", "else"}
+
+
+def packed_script(text):
+    """A script without comments and without blanks that mean nothing; names and order stay, and so do line ends that may
+    end a statement."""
+    out, at, last = [], 0, ""
+    while at < len(text):
+        found = PARTS.match(text, at)
+        kind, part = found.lastgroup, found[0]
+        may_begin = not last or last in BEFORE_VALUES or last[-1] in "(,=:[!&|?{};+-*%<>~^"
+        if kind == "expression" and not may_begin:
+            kind, part = "sign", "/"
+        if kind == "template":
+            part = template(text, at)
+        at += len(part)
+        if kind == "comment":
+            continue
+        if kind == "blank":
+            out.append("\n" if "\n" in part else " ")
+            continue
+        # A blank stays between two words, between signs that would become another, and as the end of a statement.
+        while len(out) > 1 and out[-1].isspace() and out[-2].isspace():
+            out[-2:] = ["\n" if "\n" in out[-2] + out[-1] else " "]
+        if out and out[-1].isspace():
+            is_joined = (last[-1:].isalnum() or last[-1:] in "_$") and (part[0].isalnum() or part[0] in "_$")
+            is_end = out[-1] == "\n" and last[-1:] not in "{};,([=&|?:+<>" and part[0] not in "});,].?:&|=<>" or (
+                out[-1] == "\n" and last == "}" and part[0] in "([`/+-")
+            if not (is_joined or is_end or (last[-1:] == part[0] and part[0] in "+-")):
+                out.pop()
+        if part in "})]" and last in ";," and out and not (part == ")" and last == ";"):
+            out.pop()
+        out.append(part)
+        last = part
+    return "".join(out).strip() + "\n"
+
+
+def template(text, at):
+    """A template from its first backtick to its last, with the expressions in it as they stand."""
+    begin, at, braces = at, at + 1, []
+    while True:
+        char = text[at]
+        if braces:
+            braces[-1] += {"{": 1, "}": -1}.get(char, 0)
+            if char == "`":
+                at += len(template(text, at)) - 1
+            elif char in "\"'":
+                at += len(PARTS.match(text, at)[0]) - 1
+            elif not braces[-1]:
+                braces.pop()
+        elif char == "\\":
+            at += 1
+        elif char == "`":
+            return text[begin : at + 1]
+        elif text.startswith("${", at):
+            braces.append(1)
+            at += 1
+        at += 1
+
+
+def packed_style(text):
+    text = " ".join(re.sub(r"/\*.*?\*/", "", text, flags=re.S).split())
+    return re.sub(r" ?([{};,]) ?|(:) ", r"\1\2", text).replace(";}", "}") + "\n"
+
+
+def packed_text(path):
+    """What a browser is sent of a file: without comments, and without blanks and lines that mean nothing."""
+    text = path.read_text()
+    if path.suffix == ".js":
+        return packed_script(text)
+    if path.suffix == ".css":
+        return packed_style(text)
+    return "\n".join(line.strip() for line in text.splitlines() if line.strip()) + "\n"
 
 
 def entry(path):
-    data = packed_text(path.read_text()).encode()
+    data = packed_text(path).encode()
     name = "" if path.name == "index.html" else path.relative_to(PAGE).as_posix()
     # The digest is of the content, so a tag holds for both of its encodings.
     tag = f'W/"{hashlib.sha256(data).hexdigest()[:16]}"'
+    source = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     packed = base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
     lines = "\\\n".join(packed[at : at + 116] for at in range(0, len(packed), 116))
     return (f'    PageFile(path: "{name}", contentType: "{TYPES[path.suffix]}", tag: #"{tag}"#,\n'
-            f'      byteCount: {len(data)}, packed: """\n{lines}\n""",\n'.replace('""",', '"""),'), len(data), len(packed))
+            f'      source: "{source}", byteCount: {len(data)}, packed: """\n{lines}\n""",\n'.replace('""",', '"""),'), len(data), len(packed))
 
 
 def main():
-    files = sorted(path for path in (PAGE / "ui").rglob("*") if path.is_file())
+    files = sorted(path for path in (PAGE / "ui").iterdir() if path.is_file())
     entries = [entry(path) for path in files]
     (PAGE / "PageFiles.swift").write_text(HEAD + "".join(text for text, _, _ in entries) + "  ]\n}\n")
     print(f"{len(files)} files, {sum(size for _, size, _ in entries)} bytes")

@@ -167,7 +167,8 @@ enum OpenAPIResponses {
           "schema_bytes": "integer", "stops": "integer", "stop_bytes": "integer", "stop_tokens": "integer",
           "logit_biases": "integer", "top_logprobs": "integer", "prompts": "integer",
           "completion_logprobs": "integer"}},
-      "CapabilitiesList": {"object": "'list'", "data": ["Capabilities"]}
+      "CapabilitiesList": {"object": "'list'", "data": ["Capabilities"],
+        "server": {"pull": "boolean", "vector_stores": "boolean"}}
     }
     """#
 

@@ -121,11 +121,16 @@ package struct ModelCatalog: Sendable {
     return ModelSource(id: name, path: cache.snapshot(reference.repository, commit: commit))
   }
 
-  /// The model that a request means: by its own name, else by an alias; nil when there is none.
+  /// The model that a request means: by its own name, with Ollama's tag `latest` or without, else by an alias; nil when
+  /// there is none.
   package func resolve(_ name: String) -> ModelSource? {
-    if let source = source(name) { return source }
-    let alias = aliases.first { $0.name.utf8.elementsEqual(name.utf8) } ?? aliases.first { $0.name == "*" }
-    return alias.flatMap { source($0.model) }
+    // Some clients ask Ollama's API for names, and OpenAI's for answers.
+    for candidate in [name] + (name.hasSuffix(":latest") ? [String(name.dropLast(7))] : []) {
+      if let source = source(candidate) { return source }
+      let alias = aliases.first { $0.name.utf8.elementsEqual(candidate.utf8) }
+      if let alias { return source(alias.model) }
+    }
+    return aliases.first { $0.name == "*" }.flatMap { source($0.model) }
   }
 
   /// Other names of a model.

@@ -130,9 +130,8 @@ extension Wire {
 extension ModelFleet {
   /// The model that one of Ollama's names means: with the tag `latest` or without, in any case.
   func ollamaModel(_ name: String) throws(APIError) -> ModelSource {
-    let plain = name.hasSuffix(":latest") ? String(name.dropLast(7)) : name
-    for candidate in [name, plain] { if let source = catalog.resolve(candidate) { return source } }
-    let lower = plain.lowercased()
+    if let source = catalog.resolve(name) { return source }
+    let lower = (name.hasSuffix(":latest") ? String(name.dropLast(7)) : name).lowercased()
     if let source = catalog.sources.first(where: { $0.id.lowercased().utf8.elementsEqual(lower.utf8) }) {
       return source
     }

@@ -1,4 +1,4 @@
-// GET /v1/capabilities: what can be asked of each model that is loaded.
+// GET /v1/capabilities: what can be asked of each model that is loaded, and of the server.
 //
 // Whether a field works is found out by planning a request that has it, so this route cannot disagree with the others.
 
@@ -26,7 +26,19 @@ struct CapabilitiesRoute {
       CapabilitiesRoute(RequestContext(server: server, lease: $0))
     }
     return Response(
-      json: ["object": "list", "data": .array(models.map { .object(JSONObject($0.facts + $0.abilities)) })])
+      json: [
+        "object": "list", "data": .array(models.map { .object(JSONObject($0.facts + $0.abilities)) }),
+        "server": abilities(of: server),
+      ])
+  }
+
+  /// What depends on flags and folders, and not on one model.
+  private static func abilities(of server: ServerContext) -> JSONValue {
+    let makesVectors = server.models.statuses.contains { $0.source.makes(scores: false, $0.model?.loaded) }
+    return [
+      "pull": .bool(server.settings.hub != nil),
+      "vector_stores": .bool(server.settings.library != nil && makesVectors),
+    ]
   }
 
   private var facts: [(String, JSONValue)] {

@@ -14,6 +14,8 @@ struct PageFile: Sendable {
   let contentType: String
   /// A quoted tag of the content.
   let tag: String
+  /// What SHA-256 of the file in `ui` begins with; a test compares them.
+  let source: String
   /// Of the unpacked file.
   let byteCount: Int
   /// gzip, as base64.
@@ -60,15 +62,23 @@ package struct Page: Sendable {
   /// The unpacked bytes of every file by its path.
   var contents: [(path: String, bytes: [UInt8])] { entries.map { ($0.file.path, $0.plain) } }
 
+  /// What Ollama says at `/`: its clients look there for a sign of life, and browsers say that they read HTML.
+  private static let signOfLife = "Ollama is running"
+
   /// The file that a GET or HEAD is for; nil when it is for something else.
   func answer(_ request: Request) -> Response? {
     guard let entry = entry(request) else { return nil }
+    if entry.file.path.isEmpty && !request.headers.hasToken("text/html", in: "accept") {
+      return Response(
+        headers: ["content-type": "text/plain; charset=utf-8", "vary": "accept"],
+        body: .bytes(Array(Self.signOfLife.utf8)))
+    }
     var headers = Self.security
     headers.add("content-type", entry.file.contentType)
     headers.add("etag", entry.file.tag)
     // Kept, and asked about each time: a new binary is a new page at once.
     headers.add("cache-control", "no-cache")
-    headers.add("vary", "accept-encoding")
+    headers.add("vary", entry.file.path.isEmpty ? "accept, accept-encoding" : "accept-encoding")
     if request.headers.hasToken(entry.file.tag, in: "if-none-match") {
       return Response(status: 304, headers: headers)
     }

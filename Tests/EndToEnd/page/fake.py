@@ -4,6 +4,7 @@ import http.server
 import json
 import pathlib
 import re
+import sys
 import threading
 import time
 
@@ -13,8 +14,9 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' data: blob:; "
     "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'")
-TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".json": "application/json",
-         ".svg": "image/svg+xml"}
+sys.path.insert(0, str(ROOT / "Fixtures" / "scripts" / "page"))
+
+from embed import TYPES, packed_text  # noqa: E402
 
 
 class Answer:
@@ -172,7 +174,7 @@ class Fake:
         headers = [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"), ("cache-control", "no-cache")]
         if self.with_policy:
             headers.append(("content-security-policy", POLICY))
-        handler.send(file.read_bytes(), TYPES[file.suffix], headers=headers)
+        handler.send(packed_text(file).encode(), TYPES[file.suffix], headers=headers)
         return True
 
     def is_refused(self, handler):
@@ -197,7 +199,8 @@ class Fake:
             return handler.send_json({"object": "list", "data": self.models})
         if path == "/v1/capabilities":
             return handler.send_json({"object": "list", "data": [
-                capabilities(one["id"], one["input_modalities"], self.extra) for one in self.models if one["status"]["value"] == "loaded"]})
+                capabilities(one["id"], one["input_modalities"]) for one in self.models if one["status"]["value"] == "loaded"],
+                "server": {"pull": "/models/pull" in self.extra, "vector_stores": "/v1/vector_stores" in self.extra}})
         if path in self.extra:
             return self.extra[path](handler)
         if path.startswith("/v1/responses/"):
@@ -283,9 +286,9 @@ def model(id, status="loaded", context=4096, inputs=("text", "image", "audio")):
             "size_bytes": 1_234_567 if status == "loaded" else None, "aliases": [], "pinned": False, "status": {"value": status}}
 
 
-def capabilities(id, inputs, extra):
+def capabilities(id, inputs):
     return {"id": id, "context_length": 4096, "modalities": {"input": inputs, "output": ["text"]},
-            "endpoints": ["POST /v1/responses", *(f"POST {path}" for path in extra)], "sounds": {"seconds": 30},
+            "endpoints": ["POST /v1/responses"], "sounds": {"seconds": 30},
             "thinking": {"supported": True, "switch": True, "budget": True}, "tools": {"supported": True}}
 
 

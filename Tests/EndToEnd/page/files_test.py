@@ -421,8 +421,7 @@ def test_notes_are_searched_while_typing_with_the_reason_beside_each_hit(page, f
         queries.append(body)
         handler.send_json({"object": "vector_store.search_results.page", "data": [hit], "has_more": False})
 
-    fake.extra = {"/v1/vector_stores": lambda handler, body=None: handler.send_json({"data": stores}), "/v1/vector_stores/vs_1/search": search,
-                  "/v1/vector_stores/{store}/search": search}
+    fake.extra = {"/v1/vector_stores": lambda handler, body=None: handler.send_json({"data": stores}), "/v1/vector_stores/vs_1/search": search}
     page.reload()
     page.wait_for_selector("#open-notes:not([hidden])")
     page.click("#open-notes")

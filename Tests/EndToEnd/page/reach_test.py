@@ -79,8 +79,7 @@ def all_states(page, fake, watched):
         "summary": "word: words", "terms": [{"term": "words", "positions": [[5, 10]]}]}}
     stores = [{"id": "vs_1", "name": "Notes", "file_counts": {"completed": 1}}]
     fake.extra = {"/v1/vector_stores": lambda handler, body=None: handler.send_json({"data": stores}),
-                  "/v1/vector_stores/vs_1/search": lambda handler, body: handler.send_json({"data": [hit]}),
-                  "/v1/vector_stores/{store}/search": None}
+                  "/v1/vector_stores/vs_1/search": lambda handler, body: handler.send_json({"data": [hit]})}
     go(page, fake.url)
     page.wait_for_selector("#open-notes:not([hidden])")
     for state in each_state(page, fake):

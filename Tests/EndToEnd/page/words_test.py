@@ -6,21 +6,23 @@ import re
 from .browser import ask, case, until
 from .fake import PAGE
 
-TABLES = {path.stem: json.loads(path.read_text()) for path in (PAGE / "ui" / "languages").glob("*.json")}
+LANGUAGES = ["en", "de", "pt-BR", "zh-Hans", "tl"]
+BLOCKS = [block.split("\n") for block in (PAGE / "ui" / "words.txt").read_text().strip().split("\n\n")]
+TABLE = {name: dict(zip(LANGUAGES, sentences)) for name, *sentences in BLOCKS}
 
 
-def members(value):
-    return sorted(set(re.findall(r"\{(\w+)\}", value if isinstance(value, str) else " ".join(value.values()))))
+def members(text):
+    return sorted(set(re.findall(r"\{(\w+)\}", text)))
 
 
 def test_every_language_has_every_sentence_with_its_members(_server):
-    english = TABLES["en"]
-    assert set(TABLES) == {"en", "de", "pt-BR", "zh-Hans", "tl"}
-    for name, table in TABLES.items():
-        assert table.keys() == english.keys(), (name, table.keys() ^ english.keys())
-        for key, value in table.items():
-            assert members(value) == members(english[key]), (name, key)
-            assert isinstance(value, str) or "other" in value, (name, key)
+    assert f"const tags = {json.dumps(LANGUAGES)};" in (PAGE / "ui" / "words.js").read_text()
+    assert len(TABLE) == len(BLOCKS) > 100, "a name stands twice"
+    for name, *sentences in BLOCKS:
+        assert re.fullmatch(r"\w+", name) and len(sentences) == len(LANGUAGES), (name, sentences)
+        for sentence in sentences:
+            assert sentence.strip() == sentence != "" and sentence.count("|") <= 1, (name, sentence)
+            assert members(sentence) == members(sentences[0]), (name, sentence)
 
 
 def test_every_sentence_that_the_page_names_is_there(_server):
@@ -28,7 +30,7 @@ def test_every_sentence_that_the_page_names_is_there(_server):
     for path in (PAGE / "ui").glob("*.*"):
         text = path.read_text()
         named |= set(re.findall(r"""\bt\(\s*"(\w+)"[,)]""", text)) | set(re.findall(r'data-t(?:-\w+)?="(\w+)"', text))
-    assert len(named) > 100 and named <= TABLES["en"].keys(), named - TABLES["en"].keys()
+    assert len(named) > 100 and named <= TABLE.keys(), named - TABLE.keys()
 
 
 @case(locale="de-DE")

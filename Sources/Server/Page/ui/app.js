@@ -1,12 +1,13 @@
 // The chat page: what is shown, what is running, and what keys and buttons do.
 
-import { $, dialog, el, icon, toast } from "./dom.js";
+import { $, dialog, el, field, icon, on, toast } from "./dom.js";
 import { Conversation, continuedBody, responseBody } from "./conversation.js";
 import { MessageView } from "./message.js";
 import { Announcer } from "./announcer.js";
 import { History } from "./history.js";
 import { Composer } from "./composer.js";
 import { models } from "./models.js";
+import { local } from "./storage.js";
 import { store } from "./store.js";
 import { answer, forget, goOn, key, onUnauthorized, resume } from "./wire.js";
 import { language, number, preferred, setLanguage, t } from "./words.js";
@@ -29,7 +30,7 @@ export const app = {
   get conversation() { return conversation; },
   get model() { return models.pick(conversation?.chat.model)?.id ?? conversation?.chat.model ?? ""; },
   get isRunning() { return Boolean(running()); },
-  send, stop, newChat, openChat, editLast, chooseModel, saveChat, explain, refuse, renderChat, stopAll,
+  send, stop, newChat, openChat, editLast, chooseModel, saveChat, explain, refuse, refuseFile, renderChat, stopAll,
   attach: (file) => composer.attach(file),
   repaint: () => (history.paint(), composer.paint(), paintTop()),
   isBusy: (id) => [...runs.values()].some((run) => run.conversation.chat.id === id),
@@ -131,8 +132,8 @@ async function send(text, files) {
   // The first message may be quicker than the list of models.
   if (!app.model) await models.refresh();
   if (!app.model) return refuse(t({ down: "errorNetwork", loading: "errorLoading", locked: "bannerLocked" }[models.state] ?? "noModels"));
-  const refused = files.find((file) => file.kind !== "text" && !models.takes(app.model, file.kind === "sound" ? "audio" : "image"));
-  if (refused) return refuse(refused.kind === "sound" ? t("modelTakesNoSound", { model: app.model }) : t("modelTakesNoImages", { model: app.model }));
+  const refused = files.find((file) => !models.takesFile(app.model, file));
+  if (refused) return refuseFile(refused);
   // Asked for when there is something to lose: some browsers ask their reader then.
   if (!store.chats.size) navigator.storage?.persist?.().catch(() => {});
   const message = conversation.add({ role: "user", text, files });
@@ -153,6 +154,10 @@ async function send(text, files) {
 function refuse(text) {
   toast(text, { seconds: 6 });
   return false;
+}
+
+function refuseFile(file) {
+  return refuse(t(file.kind === "sound" ? "modelTakesNoSound" : "modelTakesNoImages", { model: app.model }));
 }
 
 const titleOf = (message) => (message.text.trim().split("\n")[0] || message.files?.[0]?.name || "").slice(0, 80);
@@ -422,8 +427,8 @@ function editLast() {
 function explain(error) {
   if (!error) return "";
   if (!error.status && !error.code) return t("errorNetwork");
-  if (error.code === "invalid_api_key") return t("errorKey");
-  if (error.code === "loading" || error.code === "model_loading") return t("errorLoading");
+  const known = { invalid_api_key: "errorKey", loading: "errorLoading", model_loading: "errorLoading" }[error.code];
+  if (known) return t(known);
   if (error.status === 429) return t("errorBusy");
   if (error.code === "context_length_exceeded") return `${t("errorContext")} ${error.message}`;
   return error.message;
@@ -454,7 +459,7 @@ scroller.addEventListener("scroll", () => {
 scroller.addEventListener("wheel", (event) => {
   if (event.deltaY < 0 && scroller.scrollHeight > scroller.clientHeight) isFollowing = false;
 }, { passive: true });
-$("to-end").addEventListener("click", () => (toEnd(), composer.focus()));
+on("to-end", "click", () => (toEnd(), composer.focus()));
 new ResizeObserver(() => follow()).observe(scroller);
 
 // MARK: Above and below the conversation
@@ -474,8 +479,8 @@ function paintTop() {
   button.dataset.state = state;
   $("model-name").textContent = app.model || t(models.state === "ready" ? "noModel" : "model");
   button.title = t(`state_${state}`);
-  button.setAttribute("aria-label", `${t("model")}: ${app.model} – ${t(`state_${state}`)}`);
-  $("hello-more").textContent = state === "loaded" ? "" : state === "loading" ? t("helloLoading") : state === "unloaded" ? t("helloUnloaded") : "";
+  button.ariaLabel = `${t("model")}: ${app.model} – ${t(`state_${state}`)}`;
+  $("hello-more").textContent = { loading: t("helloLoading"), unloaded: t("helloUnloaded") }[state] ?? "";
   paintBanner();
   paintContext(model);
 }
@@ -486,8 +491,8 @@ function paintBanner() {
   banner.hidden = !text;
   if (!text) return;
   banner.className = `banner ${models.state}`;
-  banner.replaceChildren(el("span", { class: models.state === "locked" ? null : "spinner", "aria-hidden": "true" }), el("span", {}, text));
-  if (models.state === "locked") banner.append(el("button", { type: "button", class: "link", onclick: askForKey }, t("enterKey")));
+  banner.replaceChildren(el("span", { class: models.state === "locked" ? null : "spinner", "aria-hidden": "true" }), el("span", text));
+  if (models.state === "locked") banner.append(el("button.link", { onclick: askForKey }, t("enterKey")));
 }
 
 function paintContext(model) {
@@ -500,7 +505,7 @@ function paintContext(model) {
   const part = Math.min(1, used / most);
   box.classList.toggle("amber", part >= 0.8);
   box.firstChild.firstChild.style.width = `${part * 100}%`;
-  $("context-text").textContent = t("contextUsed", { used, most });
+  $("context-text").textContent = `${number(used)} / ${number(most)}`;
   box.title = t("contextTitle");
 }
 
@@ -528,10 +533,10 @@ function askForKey() {
       node.close();
       models.refresh();
     },
-  }, el("p", {}, key.get() ? t("keyWrong") : t("keyNeeded")), el("label", { class: "field" }, el("span", {}, t("key")), box),
-  el("label", { class: "check" }, keep, el("span", {}, t("keyKeep"))), el("p", { class: "muted" }, t("keyWarning")),
-  el("div", { class: "row end" }, el("button", { class: "button primary" }, t("useKey"))));
-  const node = dialog(t("keyTitle"), t("close"), form);
+  }, el("p", key.get() ? t("keyWrong") : t("bannerLocked")), field(t("key"), box),
+  el("label.check", keep, el("span", t("keyKeep"))), el("p.muted", t("keyWarning")),
+  el("div.row.end", el("button.button.primary", { type: "submit" }, t("useKey"))));
+  const node = dialog(t("keyTitle"), form);
   node.classList.add("key");
   box.focus();
 }
@@ -556,7 +561,7 @@ async function begin() {
   document.querySelector(".search .slot").append(icon("search"));
   document.querySelector("#open-settings .slot").append(icon("gear"));
   document.querySelector("#model .slot").append(icon("chevron"));
-  const chosen = readLocal("language");
+  const chosen = local.get("language");
   const [words] = await Promise.allSettled([setLanguage(chosen ?? preferred()), store.open()]);
   if (words.status === "rejected") console.warn("The words of the page could not be read.");
   if (!store.isKept) toast(t("notKept"), { seconds: 10 });
@@ -577,14 +582,6 @@ async function begin() {
   setInterval(() => models.state !== "ready" && paintBanner(), 1000);
   later(() => Promise.all([store.prepareSearch(), composer.prepare()]).catch(() => {}));
   document.documentElement.dataset.ready = language;
-}
-
-function readLocal(name) {
-  try {
-    return localStorage.getItem(name);
-  } catch {
-    return null;
-  }
 }
 
 begin();

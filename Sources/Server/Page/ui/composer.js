@@ -1,8 +1,9 @@
 // The box at the lower edge: text, files, sound, the button that sends or stops, and the page's keys.
 
-import { $, dialog, el, icon, iconButton, menu } from "./dom.js";
+import { $, dialog, el, icon, iconButton, menu, on } from "./dom.js";
 import { readFile, Recorder, textLimit } from "./files.js";
 import { models } from "./models.js";
+import { local, tab } from "./storage.js";
 import { bytes, seconds, t } from "./words.js";
 
 /// Pasted text longer than this becomes a file.
@@ -20,20 +21,20 @@ export class Composer {
     this.files = [];
     this.drafts = new Map();
     this.box = $("box");
-    $("composer").addEventListener("submit", (event) => (event.preventDefault(), this.press()));
+    on("composer", "submit", (event) => (event.preventDefault(), this.press()));
     this.box.addEventListener("input", () => (this.fit(), this.paint(), this.keepDraft()));
     this.box.addEventListener("keydown", (event) => this.key(event));
     this.box.addEventListener("paste", (event) => this.paste(event));
-    $("attach").addEventListener("click", () => $("file").click());
-    $("camera").addEventListener("click", () => $("photo").click());
-    $("microphone").addEventListener("click", () => this.record());
+    on("attach", "click", () => $("file").click());
+    on("camera", "click", () => $("photo").click());
+    on("microphone", "click", () => this.record());
     for (const id of ["file", "photo"]) {
       $(id).addEventListener("change", async () => {
         await this.add([...$(id).files]);
         $(id).value = "";
       });
     }
-    $("effort").addEventListener("change", () => {
+    on("effort", "change", () => {
       const { settings } = app.conversation.chat;
       if ($("effort").value) settings.effort = $("effort").value;
       else delete settings.effort;
@@ -44,8 +45,8 @@ export class Composer {
     open("open-settings", dialogs.settings, ({ openSettings }) => openSettings(app));
     open("tune", dialogs.settings, ({ openSettings }) => openSettings(app, "chat"));
     open("open-notes", dialogs.notes, ({ openNotes }) => openNotes(app));
-    $("theme").addEventListener("click", () => this.chooseTheme());
-    $("open-keys").addEventListener("click", () => this.showKeys());
+    on("theme", "click", () => this.chooseTheme());
+    on("open-keys", "click", () => this.showKeys());
     document.addEventListener("keydown", (event) => this.pageKey(event));
     this.takeDrops();
   }
@@ -66,12 +67,10 @@ export class Composer {
 
   /// What was being written in this chat.
   show(conversation) {
-    const draft = this.drafts.get(conversation.chat.id) ?? { text: this.readDraft(), files: [] };
+    const draft = this.drafts.get(conversation.chat.id) ?? { text: tab.get(this.draftName) ?? "", files: [] };
     this.box.value = draft.text;
     this.files = draft.files;
-    this.fit();
-    this.paintFiles();
-    this.paint();
+    this.paintAll();
     this.focus();
   }
 
@@ -83,19 +82,7 @@ export class Composer {
 
   keepDraft() {
     this.drafts.set(this.app.conversation.chat.id, { text: this.box.value, files: this.files });
-    try {
-      sessionStorage.setItem(this.draftName, this.box.value);
-    } catch {
-      // It lives as long as the page.
-    }
-  }
-
-  readDraft() {
-    try {
-      return sessionStorage.getItem(this.draftName) ?? "";
-    } catch {
-      return "";
-    }
+    tab.set(this.draftName, this.box.value);
   }
 
   /// After its text was sent; `draft` is where that was kept.
@@ -103,11 +90,11 @@ export class Composer {
     this.box.value = "";
     this.files = [];
     this.drafts.delete(this.app.conversation.chat.id);
-    try {
-      sessionStorage.removeItem(draft);
-    } catch {
-      // There is none.
-    }
+    tab.set(draft, null);
+    this.paintAll();
+  }
+
+  paintAll() {
     this.fit();
     this.paintFiles();
     this.paint();
@@ -125,7 +112,7 @@ export class Composer {
     button.replaceChildren(icon(isRunning ? "stop" : "send"));
     button.classList.toggle("stop", isRunning);
     const label = isRunning ? t("stop") : t("send");
-    button.setAttribute("aria-label", label);
+    button.ariaLabel = label;
     button.title = label;
     button.disabled = !isRunning && (models.state === "locked" || (!this.box.value.trim() && !this.files.length));
     this.paintAbilities();
@@ -133,7 +120,7 @@ export class Composer {
 
   paintAbilities() {
     const id = this.app.model;
-    $("open-notes").hidden = !models.hasStores;
+    $("open-notes").hidden = !models.server.vector_stores;
     const takesSound = models.takes(id, "audio") && models.find(id)?.status.value === "loaded";
     $("microphone").hidden = !takesSound;
     $("camera").hidden = !isTouch() || !models.takes(id, "image");
@@ -201,23 +188,18 @@ export class Composer {
   showKeys() {
     const command = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘" : "Ctrl";
     const keys = [
-      [["Enter"], t("keySend")], [["Shift", "Enter"], t("keyLine")], [["Esc"], t("keyStop")], [["↑"], t("keyEdit")],
-      [[command, "K"], t("keySearch")], [[command, "Shift", "O"], t("newChat")], [["?"], t("keyboard")],
+      [["Enter"], t("send")], [["Shift", "Enter"], t("keyLine")], [["Esc"], t("keyStop")], [["↑"], t("keyEdit")],
+      [[command, "K"], t("searchChats")], [[command, "Shift", "O"], t("newChat")], [["?"], t("keyboard")],
     ];
-    dialog(t("keyboard"), t("close"), el("dl", { class: "keys" }, keys.map(([all, text]) =>
-      el("div", {}, el("dt", {}, all.map((one) => el("kbd", {}, one))), el("dd", {}, text)))));
+    dialog(t("keyboard"), el("dl.keys", keys.map(([all, text]) =>
+      el("div", el("dt", all.map((one) => el("kbd", one))), el("dd", text)))));
   }
 
   chooseTheme() {
     const choose = (name) => {
       if (name) document.documentElement.dataset.theme = name;
       else delete document.documentElement.dataset.theme;
-      try {
-        if (name) localStorage.setItem("theme", name);
-        else localStorage.removeItem("theme");
-      } catch {
-        // For this page only.
-      }
+      local.set("theme", name);
     };
     menu($("theme"), [
       { icon: "system", text: t("themeSystem"), run: () => choose(null) },
@@ -242,11 +224,8 @@ export class Composer {
     for (const file of files.slice(0, 20)) {
       try {
         const read = await readFile(file);
-        if (read.kind !== "text" && !models.takes(this.app.model, read.kind === "sound" ? "audio" : "image")) {
-          this.app.refuse(t(read.kind === "sound" ? "modelTakesNoSound" : "modelTakesNoImages", { model: this.app.model }));
-          continue;
-        }
-        this.attach(read);
+        if (models.takesFile(this.app.model, read)) this.attach(read);
+        else this.app.refuseFile(read);
       } catch (error) {
         this.app.refuse(`${file.name}: ${t(error.message, error.values)}`);
       }
@@ -255,9 +234,9 @@ export class Composer {
 
   paintFiles() {
     $("chips").hidden = !this.files.length;
-    $("chips").replaceChildren(...this.files.map((file) => el("div", { class: "chip" },
+    $("chips").replaceChildren(...this.files.map((file) => el("div.chip",
       file.kind === "image" ? el("img", { src: file.data, alt: "" }) : icon(file.kind === "sound" ? "sound" : "file"),
-      el("span", { class: "chip-name", dir: "auto" }, file.name), el("span", { class: "chip-size" }, bytes(file.size)),
+      el("span.chip-name", { dir: "auto" }, file.name), el("span.chip-size", bytes(file.size)),
       iconButton("close", t("removeFile", { name: file.name }), () => {
         this.setFiles(this.files.filter((other) => other !== file));
         this.box.focus();
@@ -305,7 +284,7 @@ export class Composer {
       return this.app.refuse(t(error.name === "NotAllowedError" ? "microphoneDenied" : "microphoneMissing"));
     }
     $("microphone").classList.add("recording");
-    $("microphone").setAttribute("aria-label", t("endRecording"));
+    $("microphone").ariaLabel = t("endRecording");
     this.recordingTimer = setInterval(() => {
       const time = this.recorder.seconds;
       $("hint").textContent = t("recording", { time: seconds(time) });
@@ -319,7 +298,7 @@ export class Composer {
     const { recorder } = this;
     this.recorder = null;
     $("microphone").classList.remove("recording");
-    $("microphone").setAttribute("aria-label", t("record"));
+    $("microphone").ariaLabel = t("record");
     $("hint").textContent = "";
     const file = await recorder.end();
     if (file) this.attach({ ...file, name: t("recordingName") });

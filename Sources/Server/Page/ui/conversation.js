@@ -21,15 +21,7 @@ export class Conversation {
   get isEmpty() { return this.messages.size === 0; }
 
   /// From the first message to the head.
-  get path() {
-    const out = [];
-    const seen = new Set();
-    for (let id = this.chat.head; id && this.messages.has(id) && !seen.has(id); id = this.messages.get(id).parent) {
-      seen.add(id);
-      out.push(this.messages.get(id));
-    }
-    return out.reverse();
-  }
+  get path() { return this.pathTo(this.messages.get(this.chat.head)); }
 
   children(parent) {
     return [...this.messages.values()].filter((message) => (message.parent ?? null) === (parent ?? null)).sort((a, b) => a.created - b.created || (a.id < b.id ? -1 : 1));

@@ -1,24 +1,30 @@
 // Building of DOM nodes. Text becomes text nodes, and nothing else: there is no way from a string to markup.
 
-const asProperty = new Set([
-  "value", "checked", "disabled", "hidden", "open", "selected", "textContent", "htmlFor", "multiple", "indeterminate",
-]);
+import { t } from "./words.js";
 
-/// An element. Properties that begin with `on` are listeners; null, undefined and false are left out.
-export function el(tag, properties = {}, ...children) {
-  const node = document.createElement(tag);
+/// An element, as in `el("p.note.wide", { title: "…" }, "text")`: classes, then properties if there are any, then what is
+/// in it. Properties that begin with `on` are listeners; null, undefined and false are left out.
+export function el(tag, ...children) {
+  const [name, ...classes] = tag.split(".");
+  const node = document.createElement(name);
+  if (classes.length) node.className = classes.join(" ");
+  // In a form it would send that.
+  if (name === "button") node.type = "button";
+  const properties = children[0]?.constructor === Object ? children.shift() : {};
   for (const [name, value] of Object.entries(properties)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name === "class") node.className = value;
-    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (asProperty.has(name)) node[name] = value;
-    else node.setAttribute(name, value === true ? "" : value);
+    if (isNothing(value)) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "value" || (name in node && typeof value !== "string")) node[name] = value;
+    else node.setAttribute(name, value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...children.flat().filter((child) => !isNothing(child)));
   return node;
 }
 
+const isNothing = (value) => value === null || value === undefined || value === false;
+
 export const $ = (id) => document.getElementById(id);
+export const on = (id, type, act) => $(id).addEventListener(type, act);
 
 const icons = {
   menu: "M4 7h16M4 12h16M4 17h10",
@@ -74,16 +80,44 @@ export function icon(name) {
 
 /// A button that is an icon; its name is read aloud and shown as a tooltip.
 export function iconButton(name, label, onclick, properties = {}) {
-  return el("button", {
-    type: "button", class: "icon-button", "aria-label": label, title: label, onclick, ...properties,
-  }, icon(name));
+  return el("button.icon-button", { "aria-label": label, title: label, onclick, ...properties }, icon(name));
+}
+
+/// Something to fill in, below what it is.
+export const field = (text, ...content) => el("label.field", el("span", text), ...content);
+
+/// A button that copies what `text` gives, and says with a check mark that it has.
+export function copyButton(label, text) {
+  const button = iconButton("copy", label, async () => {
+    if (!(await copyText(text()))) return;
+    button.replaceChildren(icon("check"));
+    setTimeout(() => button.replaceChildren(icon("copy")), 1500);
+  });
+  return button;
+}
+
+/// Puts text into the clipboard; where pages may not (an address without TLS), by the old way.
+async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = el("textarea.visually-hidden", { value: text, "aria-hidden": "true", tabindex: -1 });
+    const focused = document.activeElement;
+    (document.querySelector("dialog[open]") ?? document.body).append(area);
+    area.select();
+    const isDone = document.execCommand("copy");
+    area.remove();
+    focused?.focus?.();
+    return isDone;
+  }
 }
 
 /// A short word at the lower edge; `action` is one thing that can be done about it.
 export function toast(text, { action, onaction, seconds = 4 } = {}) {
-  const note = el("div", { class: "toast" }, el("span", {}, text));
+  const note = el("div.toast", el("span", text));
   const close = () => note.remove();
-  if (action) note.append(el("button", { type: "button", class: "link", onclick: () => (close(), onaction()) }, action));
+  if (action) note.append(el("button.link", { onclick: () => (close(), onaction()) }, action));
   $("toasts").append(note);
   // Whoever is at it has time.
   let timer = setTimeout(close, seconds * 1000);
@@ -93,10 +127,10 @@ export function toast(text, { action, onaction, seconds = 4 } = {}) {
 }
 
 /// A modal dialog with a title. Leaves the document when it is closed.
-export function dialog(title, closeLabel, content, { wide = false, onclose } = {}) {
-  const node = el("dialog", { class: wide ? "dialog wide" : "dialog", "aria-label": title },
-    el("div", { class: "dialog-head" }, el("h2", {}, title), iconButton("close", closeLabel, () => node.close())),
-    el("div", { class: "dialog-body" }, content));
+export function dialog(title, content, { wide = false, onclose } = {}) {
+  const node = el(wide ? "dialog.wide" : "dialog", { "aria-label": title },
+    el("div.dialog-head", el("h2", title), iconButton("close", t("close"), () => node.close())),
+    el("div.dialog-body", content));
   node.addEventListener("close", () => (node.remove(), onclose?.()));
   node.addEventListener("click", (event) => {
     if (event.target === node) node.close();
@@ -108,15 +142,14 @@ export function dialog(title, closeLabel, content, { wide = false, onclose } = {
 
 /// A small menu below a button.
 export function menu(button, items) {
-  const node = el("div", { class: "menu", popover: "auto", role: "menu" }, items.filter(Boolean).map((item) =>
-    el("button", {
-      type: "button", role: "menuitem", class: item.isDanger ? "menu-item danger" : "menu-item",
-      onclick: () => (node.hidePopover(), item.run()),
-    }, icon(item.icon), el("span", {}, item.text))));
+  const node = el("div.menu", { popover: "auto", role: "menu" }, items.map((item) =>
+    el(item.isDanger ? "button.menu-item.danger" : "button.menu-item", {
+      role: "menuitem", onclick: () => (node.hidePopover(), item.run()),
+    }, icon(item.icon), el("span", item.text))));
   node.addEventListener("toggle", (event) => {
     if (event.newState === "closed") {
       node.remove();
-      button.setAttribute("aria-expanded", "false");
+      button.ariaExpanded = "false";
       if (document.activeElement === document.body) button.focus();
     }
   });
@@ -133,6 +166,6 @@ export function menu(button, items) {
   const size = node.getBoundingClientRect();
   node.style.left = `${Math.max(8, Math.min(place.right - size.width, innerWidth - size.width - 8))}px`;
   node.style.top = `${place.bottom + size.height + 8 > innerHeight ? Math.max(8, place.top - size.height - 4) : place.bottom + 4}px`;
-  button.setAttribute("aria-expanded", "true");
+  button.ariaExpanded = "true";
   node.firstChild?.focus();
 }

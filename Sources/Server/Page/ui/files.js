@@ -146,10 +146,7 @@ export function download(name, type, text) {
 }
 
 /// The path of a chat that is shown, as Markdown.
-export function conversationMarkdown(chat, messages) {
-  const byID = new Map(messages.map((message) => [message.id, message]));
-  const path = [];
-  for (let message = byID.get(chat.head); message && path.length <= messages.length; message = byID.get(message.parent)) path.unshift(message);
+export function conversationMarkdown({ chat, path }) {
   const parts = [`# ${chat.title || t("untitled")}`, `${clock(chat.created)}${chat.model ? ` · ${chat.model}` : ""}`];
   for (const message of path) {
     parts.push(`## ${message.role === "user" ? t("you") : message.model || t("model")}`);

@@ -1,6 +1,8 @@
 // The chats at the side: by day, pinned ones first, with search, and a menu for each.
 
-import { $, el, icon, iconButton, menu, toast } from "./dom.js";
+import { $, el, icon, iconButton, menu, on, toast } from "./dom.js";
+import { local } from "./storage.js";
+import { Conversation } from "./conversation.js";
 import { store } from "./store.js";
 import { conversationMarkdown, download } from "./files.js";
 import { day, t } from "./words.js";
@@ -12,25 +14,25 @@ export class History {
   constructor(app) {
     this.app = app;
     this.limit = shownAtOnce;
-    $("new-chat").addEventListener("click", () => app.newChat());
-    $("new-chat-top").addEventListener("click", () => app.newChat());
-    $("side-open").addEventListener("click", () => this.open());
-    $("side-close").addEventListener("click", () => this.hide());
-    $("scrim").addEventListener("click", () => this.close());
-    $("search").addEventListener("focus", () => store.prepareSearch().catch(() => {}));
-    $("search").addEventListener("input", () => this.search());
-    $("search").addEventListener("keydown", (event) => {
+    on("new-chat", "click", () => app.newChat());
+    on("new-chat-top", "click", () => app.newChat());
+    on("side-open", "click", () => this.open());
+    on("side-close", "click", () => this.hide());
+    on("scrim", "click", () => this.close());
+    on("search", "focus", () => store.prepareSearch().catch(() => {}));
+    on("search", "input", () => this.search());
+    on("search", "keydown", (event) => {
       if (event.key === "ArrowDown") event.preventDefault(), $("list").querySelector("a")?.focus();
       if (event.key === "Escape" && $("search").value) event.stopPropagation(), ($("search").value = ""), this.paint();
     });
-    $("list").addEventListener("keydown", (event) => this.move(event));
+    on("list", "keydown", (event) => this.move(event));
   }
 
   get isNarrow() { return matchMedia("(max-width: 800px)").matches; }
 
   open() {
     delete document.documentElement.dataset.side;
-    this.remember("open");
+    local.set("side", "open");
     if (!this.isNarrow) return $("search").focus();
     $("side").classList.add("open");
     $("scrim").hidden = false;
@@ -47,17 +49,9 @@ export class History {
     this.close();
     if (!this.isNarrow) {
       document.documentElement.dataset.side = "closed";
-      this.remember("closed");
+      local.set("side", "closed");
     }
     $("side-open").focus();
-  }
-
-  remember(value) {
-    try {
-      localStorage.setItem("side", value);
-    } catch {
-      // Not remembered.
-    }
   }
 
   async search() {
@@ -77,14 +71,14 @@ export class History {
       const name = query ? t("found") : chat.pinned ? t("pinned") : day(chat.updated);
       if (name !== group) {
         group = name;
-        list = el("ul", { class: "chats" });
-        nodes.push(el("h2", { class: "group" }, name), list);
+        list = el("ul.chats");
+        nodes.push(el("h2.group", name), list);
       }
       list.append(this.row(chat, snippet));
     }
-    if (!rows.length) nodes.push(el("p", { class: "nothing" }, query ? t("nothingFound") : t("noChats")));
+    if (!rows.length) nodes.push(el("p.nothing", query ? t("nothingFound") : t("noChats")));
     if (rows.length > this.limit) {
-      nodes.push(el("button", { type: "button", class: "link more", onclick: () => ((this.limit += shownAtOnce), this.paint()) }, t("showMore")));
+      nodes.push(el("button.link.more", { onclick: () => ((this.limit += shownAtOnce), this.paint()) }, t("showMore")));
     }
     const focused = document.activeElement?.closest?.("#list a")?.hash;
     $("list").replaceChildren(...nodes);
@@ -101,17 +95,17 @@ export class History {
         event.preventDefault();
         this.app.openChat(chat.id);
       },
-    }, el("span", { class: "chat-title" }, title), snippet ? el("span", { class: "snippet" }, snippet[0], el("mark", {}, snippet[1]), snippet[2]) : null);
+    }, el("span.chat-title", title), snippet ? el("span.snippet", snippet[0], el("mark", snippet[1]), snippet[2]) : null);
     const more = iconButton("more", t("moreOf", { title }), () => this.menu(chat, more), { "aria-haspopup": "menu", "aria-expanded": "false" });
     return el("li", { class: isCurrent ? "chat current" : "chat" }, link,
-      this.app.isBusy(chat.id) ? el("span", { class: "busy-dot", title: t("answering") }) : chat.pinned ? icon("pin") : null, more);
+      this.app.isBusy(chat.id) ? el("span.busy-dot", { title: t("answering") }) : chat.pinned ? icon("pin") : null, more);
   }
 
   menu(chat, button) {
     menu(button, [
       { icon: "pin", text: chat.pinned ? t("unpin") : t("pin"), run: () => this.change(chat, { pinned: !chat.pinned }) },
       { icon: "edit", text: t("rename"), run: () => this.rename(chat) },
-      { icon: "save", text: t("exportMarkdown"), run: async () => download(`${chat.title || "chat"}.md`, "text/markdown", conversationMarkdown(chat, await store.messages(chat.id))) },
+      { icon: "save", text: t("exportMarkdown"), run: async () => download(`${chat.title || "chat"}.md`, "text/markdown", conversationMarkdown(await Conversation.open(chat.id))) },
       { icon: "save", text: t("exportJSON"), run: async () => download(`${chat.title || "chat"}.json`, "application/json", await store.exported([chat.id])) },
       { icon: "trash", text: t("delete"), isDanger: true, run: () => this.remove(chat) },
     ]);
@@ -140,8 +134,8 @@ export class History {
       } else this.paint();
       if (hadFocus) this.link(chat)?.focus();
     };
-    const box = el("input", {
-      class: "rename", value: chat.title, "aria-label": t("rename"), dir: "auto", onblur: () => finish(true), onkeydown: (event) => {
+    const box = el("input.rename", {
+      value: chat.title, "aria-label": t("rename"), dir: "auto", onblur: () => finish(true), onkeydown: (event) => {
         if (event.isComposing) return;
         if (event.key === "Enter") finish(true);
         if (event.key === "Escape") event.stopPropagation(), finish(false);

@@ -1,16 +1,13 @@
 // Inline Markdown: emphasis by CommonMark's delimiter runs, code, links, autolinks, strikethrough and formulas.
 
 import { el } from "./dom.js";
-import { math } from "./math.js";
+import { math, pairs } from "./math.js";
+import { t } from "./words.js";
 
-const entities = {
-  amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", copy: "©", reg: "®", trade: "™", hellip: "…",
-  mdash: "—", ndash: "–", laquo: "«", raquo: "»", times: "×", divide: "÷", deg: "°", plusmn: "±", le: "≤", ge: "≥",
-  ne: "≠", rarr: "→", larr: "←", uarr: "↑", darr: "↓", hArr: "⇔", rArr: "⇒", euro: "€", pound: "£", cent: "¢", yen: "¥",
-  sect: "§", para: "¶", middot: "·", bull: "•", infin: "∞", sum: "∑", alpha: "α", beta: "β", gamma: "γ", delta: "δ",
-  pi: "π", micro: "µ", frac12: "½", frac14: "¼", frac34: "¾", sup2: "²", sup3: "³", auml: "ä", ouml: "ö", uuml: "ü",
-  Auml: "Ä", Ouml: "Ö", Uuml: "Ü", szlig: "ß", eacute: "é", egrave: "è", agrave: "à", ccedil: "ç", ntilde: "ñ",
-};
+const entities = pairs(`amp:& lt:< gt:> quot:" apos:' copy:© reg:® trade:™ hellip:… mdash:— ndash:– laquo:« raquo:» times:× divide:÷ deg:°
+plusmn:± le:≤ ge:≥ ne:≠ rarr:→ larr:← uarr:↑ darr:↓ hArr:⇔ rArr:⇒ euro:€ pound:£ cent:¢ yen:¥ sect:§ para:¶ middot:·
+bull:• infin:∞ sum:∑ alpha:α beta:β gamma:γ delta:δ pi:π micro:µ frac12:½ frac14:¼ frac34:¾ sup2:² sup3:³ auml:ä
+ouml:ö uuml:ü Auml:Ä Ouml:Ö Uuml:Ü szlig:ß eacute:é egrave:è agrave:à ccedil:ç ntilde:ñ`).set("nbsp", "\u00a0");
 const bidi = /[\u202a-\u202e\u2066-\u2069\u200e\u200f]/;
 const punctuation = /[\p{P}\p{S}]/u;
 /// Elements of emphasis inside each other, and characters of one run; more is text.
@@ -38,7 +35,7 @@ function link(url, content) {
   const looksLikeHost = /^\s*(https?:\/\/)?([\p{L}\d-]+\.)+\p{L}{2,}([/?#:]\S*)?\s*$/u.test(text);
   const host = url.hostname || url.pathname;
   if (bidi.test(text) || (looksLikeHost && !text.toLowerCase().includes(host.toLowerCase()))) {
-    node.append(el("span", { class: "host" }, ` (${host})`));
+    node.append(el("span.host", ` (${host})`));
   }
   return node;
 }
@@ -46,7 +43,7 @@ function link(url, content) {
 function decodeEntity(text, at) {
   const found = /^&(?:#(\d{1,7})|#[xX]([\da-fA-F]{1,6})|([A-Za-z][A-Za-z\d]{1,31}));/.exec(text.slice(at, at + 40));
   if (!found) return null;
-  let value = found[3] !== undefined ? (Object.hasOwn(entities, found[3]) ? entities[found[3]] : null) : null;
+  let value = found[3] !== undefined ? entities.get(found[3]) ?? null : null;
   if (found[3] === undefined) {
     const code = found[1] !== undefined ? Number(found[1]) : parseInt(found[2], 16);
     value = code === 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? "\ufffd" : String.fromCodePoint(code);
@@ -66,16 +63,16 @@ const unescape = (text) => {
 };
 
 /// The nodes of a paragraph's text.
-export const inline = (text, context) => new InlineReader(text, context).read();
+export const inline = (text, definitions) => new InlineReader(text, definitions).read();
 
 /// Reads one text from left to right. Delimiters are text nodes until they have found their partners.
 class InlineReader {
-  constructor(text, context) {
+  constructor(text, definitions) {
     this.text = text;
-    this.context = context;
+    this.definitions = definitions;
     this.at = 0;
     this.plain = "";
-    this.root = document.createDocumentFragment();
+    this.root = new DocumentFragment();
     this.delimiters = [];
     this.brackets = [];
     /// Lengths of backtick runs that have no partner further on: looked for once.
@@ -93,7 +90,7 @@ class InlineReader {
   }
 
   flush() {
-    if (this.plain) this.root.append(document.createTextNode(this.plain));
+    if (this.plain) this.root.append(new Text(this.plain));
     this.plain = "";
   }
 
@@ -159,7 +156,7 @@ class InlineReader {
     let code = this.text.slice(this.at + run.length, end).replaceAll("\n", " ");
     if (/^ .*[^ ].* $/.test(code) || /^ [^ ] $/.test(code)) code = code.slice(1, -1);
     this.at = end + run.length;
-    return this.push(el("code", {}, code));
+    return this.push(el("code", code));
   }
 
   /// `$$…$$`, and `$…$` where it cannot be two prices: no space inside the marks, no digit after them.
@@ -191,7 +188,7 @@ class InlineReader {
     const isSpace = (text) => /\s/.test(text);
     const left = !isPower && !isSpace(after) && (!punctuation.test(after) || isSpace(before) || punctuation.test(before));
     const right = !isPower && !isSpace(before) && (!punctuation.test(before) || isSpace(after) || punctuation.test(after));
-    const node = document.createTextNode(run);
+    const node = new Text(run);
     this.push(node);
     this.delimiters.push({
       char, node, count, original: count,
@@ -246,7 +243,7 @@ class InlineReader {
   // Links and images.
 
   openBracket(length) {
-    const node = document.createTextNode(this.text.slice(this.at, this.at + length));
+    const node = new Text(this.text.slice(this.at, this.at + length));
     this.at += length;
     this.push(node);
     this.brackets.push({ node, isImage: length === 2, isActive: true, delimiters: this.delimiters.length, begin: this.at });
@@ -263,13 +260,13 @@ class InlineReader {
     this.flush();
     this.at = target.end;
     this.emphasise(bracket.delimiters);
-    const content = document.createDocumentFragment();
+    const content = new DocumentFragment();
     while (bracket.node.nextSibling) content.append(bracket.node.nextSibling);
     const url = safeAddress(target.address);
     if (bracket.isImage) {
       // An image would be fetched, and its address may carry data away: it is a link to press.
       const name = content.textContent || target.address;
-      bracket.node.replaceWith(url ? link(url, `${this.context.words.image}: ${name}`) : document.createTextNode(name));
+      bracket.node.replaceWith(url ? link(url, `${t("image")}: ${name}`) : new Text(name));
     } else {
       bracket.node.replaceWith(url ? link(url, content) : content);
       if (!url && target.address) this.root.append(` (${target.address.slice(0, 200)})`);
@@ -289,7 +286,7 @@ class InlineReader {
   reference(label) {
     const found = /^\[([^\]\\]{0,200})\]/.exec(this.text.slice(this.at + 1, this.at + 210));
     const name = (found && found[1] ? found[1] : label).trim().toLowerCase();
-    const address = this.context.definitions?.get(name);
+    const address = this.definitions.get(name);
     return address ? { address, end: this.at + 1 + (found ? found[0].length : 0) } : null;
   }
 

@@ -7,6 +7,7 @@ import { el } from "./dom.js";
 import { inline } from "./inline.js";
 import { math } from "./math.js";
 import { codeBlock } from "./code.js";
+import { t } from "./words.js";
 
 /// Blocks inside blocks; deeper marks are text.
 const deepest = 12;
@@ -227,7 +228,7 @@ function cells(line) {
 }
 
 /// Brings the children of `parent` to these blocks. Nodes of equal blocks stay; containers that grew are gone into.
-function reconcile(parent, blocks, context) {
+function reconcile(parent, blocks, definitions) {
   const old = parent.blocks ?? [];
   let same = 0;
   while (same < blocks.length && old[same]?.key === blocks[same].key && old[same].isLoose === blocks[same].isLoose) {
@@ -237,9 +238,9 @@ function reconcile(parent, blocks, context) {
   for (let at = same; at < blocks.length; at++) {
     const before = old[at];
     const block = blocks[at];
-    if (before?.node && before.type === block.type && grow(before.node, block, before, context)) block.node = before.node;
+    if (before?.node && before.type === block.type && grow(before.node, block, before, definitions)) block.node = before.node;
     else {
-      block.node = build(block, context);
+      block.node = build(block, definitions);
       if (before?.node) before.node.replaceWith(block.node);
       else parent.append(block.node);
     }
@@ -249,76 +250,75 @@ function reconcile(parent, blocks, context) {
 }
 
 /// Brings the node of an earlier block of the same type up to this one; false where it has to be built anew.
-function grow(node, block, before, context) {
+function grow(node, block, before, definitions) {
   switch (block.type) {
-    case "quote": return reconcile(node, block.children, context), true;
+    case "quote": return reconcile(node, block.children, definitions), true;
     case "list":
       if (block.isOrdered !== before.isOrdered || block.start !== before.start) return false;
-      return reconcile(node, block.children, context), true;
+      return reconcile(node, block.children, definitions), true;
     case "item":
       if (block.task !== before.task || block.isLoose !== before.isLoose) return false;
-      return reconcile(node.body ?? node, block.children, context), true;
+      return reconcile(node.body ?? node, block.children, definitions), true;
     case "table":
       if (block.head.join("\n") !== before.head.join("\n") || block.aligns.join() !== before.aligns.join()) return false;
-      return reconcile(node.rows, block.children, context), true;
+      return reconcile(node.rows, block.children, definitions), true;
     case "code": return block.language === before.language && node.update(block);
     default: return false;
   }
 }
 
-function build(block, context) {
+function build(block, definitions) {
   switch (block.type) {
-    case "paragraph": return el("p", { dir: "auto" }, inline(block.text, context));
+    case "paragraph": return el("p", { dir: "auto" }, inline(block.text, definitions));
     case "heading":
       // The page has its own first level.
-      return el(`h${Math.min(6, block.level + 1)}`, { dir: "auto", class: `h${block.level}` }, inline(block.text.trim(), context));
+      return el(`h${Math.min(6, block.level + 1)}`, { dir: "auto", class: `h${block.level}` }, inline(block.text.trim(), definitions));
     case "rule": return el("hr");
-    case "math": return el("p", { class: "formula" }, math(block.text, true));
-    case "code": return codeBlock(block, context);
-    case "definition": return document.createTextNode("");
+    case "math": return el("p.formula", math(block.text, true));
+    case "code": return codeBlock(block);
+    case "definition": return new Text("");
     case "quote": {
       const node = el("blockquote", { dir: "auto" });
-      return reconcile(node, block.children, context), node;
+      return reconcile(node, block.children, definitions), node;
     }
     case "list": {
       const node = el(block.isOrdered ? "ol" : "ul", block.isOrdered && block.start !== 1 ? { start: block.start } : {});
-      return reconcile(node, block.children, context), node;
+      return reconcile(node, block.children, definitions), node;
     }
-    case "item": return buildItem(block, context);
-    case "table": return buildTable(block, context);
+    case "item": return buildItem(block, definitions);
+    case "table": return buildTable(block, definitions);
     case "row":
-      return el("tr", {}, block.aligns.map((align, at) =>
-        el("td", { class: align || null, dir: "auto" }, inline(block.cells[at] ?? "", context))));
+      return el("tr", block.aligns.map((align, at) =>
+        el("td", { class: align || null, dir: "auto" }, inline(block.cells[at] ?? "", definitions))));
   }
 }
 
-function buildItem(block, context) {
+function buildItem(block, definitions) {
   const node = el("li", { class: block.isLoose ? null : "tight" });
   if (block.task !== null) {
     node.classList.add("task");
     node.body = el("div");
-    node.append(el("input", { type: "checkbox", checked: block.task, disabled: true, "aria-label": context.words.task }), node.body);
+    node.append(el("input", { type: "checkbox", checked: block.task, disabled: true, "aria-label": t("task") }), node.body);
   }
-  reconcile(node.body ?? node, block.children, context);
+  reconcile(node.body ?? node, block.children, definitions);
   return node;
 }
 
-function buildTable(block, context) {
+function buildTable(block, definitions) {
   const rows = el("tbody");
-  const head = el("thead", {}, el("tr", {}, block.head.map((cell, at) =>
-    el("th", { class: block.aligns[at] || null, scope: "col", dir: "auto" }, inline(cell, context)))));
-  const node = el("div", { class: "table", tabindex: 0, role: "group", "aria-label": context.words.table },
-    el("table", {}, head, rows));
+  const head = el("thead", el("tr", block.head.map((cell, at) =>
+    el("th", { class: block.aligns[at] || null, scope: "col", dir: "auto" }, inline(cell, definitions)))));
+  const node = el("div.table", { tabindex: 0, role: "group", "aria-label": t("table") },
+    el("table", head, rows));
   node.rows = rows;
-  reconcile(rows, block.children, context);
+  reconcile(rows, block.children, definitions);
   return node;
 }
 
 /// An element whose text grows. Everything before the last open block is parsed and painted once.
 export class MarkdownView {
-  constructor(node, words) {
+  constructor(node) {
     this.node = node;
-    this.words = words;
     this.reset();
   }
 
@@ -344,8 +344,7 @@ export class MarkdownView {
       this.reset();
       return this.update(text, true);
     }
-    const context = { words: this.words, definitions };
-    reconcile(this.node, [...this.done, ...blocks], context);
+    reconcile(this.node, [...this.done, ...blocks], definitions);
     if (isFinished) return;
     // The last block is open, and so is the one before: a line may still join it.
     const kept = blocks.slice(0, -2);

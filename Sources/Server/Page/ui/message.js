@@ -1,14 +1,8 @@
 // One message as it is shown: bubble, reasoning, calls, meters and buttons; cheap to bring up to date while it grows.
 
-import { el, icon, iconButton } from "./dom.js";
+import { copyButton, el, field, icon, iconButton } from "./dom.js";
 import { MarkdownView } from "./markdown.js";
-import { copyText } from "./code.js";
 import { t, number, seconds, clock } from "./words.js";
-
-const markdownWords = () => ({ task: t("task"), table: t("table"), code: t("code"), copyCode: t("copyCode"), wrap: t("wrap"), text: t("plainText"), image: t("image") });
-
-/// A message's text for the clipboard: what was said, without what was thought.
-export const plainCopy = (message) => message.text;
 
 /// Tokens per second after the first one. Where all came at once that says nothing: then of the whole time.
 function finalRate(usage, times) {
@@ -22,25 +16,25 @@ export class MessageView {
   constructor(message, actions) {
     this.message = message;
     this.actions = actions;
-    this.body = el("div", { class: "body" });
-    this.buttons = el("div", { class: "actions" });
+    this.body = el("div.body");
+    this.buttons = el("div.actions");
     this.node = el("article", { class: `message ${message.role}`, id: `m-${message.id}` }, this.body, this.buttons);
     if (message.role === "assistant") this.buildAnswer();
     this.update();
   }
 
   buildAnswer() {
-    this.thought = el("div", { class: "thought-text prose" });
+    this.thought = el("div.thought-text.prose");
     this.thoughtTitle = el("span");
-    this.thoughtBox = el("details", { class: "thought", hidden: true, ontoggle: () => this.paintThought(true) },
-      el("summary", {}, icon("thought"), this.thoughtTitle, icon("chevron")), this.thought);
-    this.text = el("div", { class: "prose" });
-    this.calls = el("div", { class: "calls" });
-    this.waiting = el("div", { class: "waiting" }, el("span", { class: "dots", "aria-hidden": "true" }, el("i"), el("i"), el("i")), el("span", { class: "waiting-text" }));
-    this.note = el("div", { class: "note" });
-    this.meters = el("div", { class: "meters" });
+    this.thoughtBox = el("details.thought", { hidden: true, ontoggle: () => this.paintThought(true) },
+      el("summary", icon("thought"), this.thoughtTitle, icon("chevron")), this.thought);
+    this.text = el("div.prose");
+    this.calls = el("div.calls");
+    this.waiting = el("div.waiting", el("span.dots", { "aria-hidden": "true" }, el("i"), el("i"), el("i")), el("span.waiting-text"));
+    this.note = el("div.note");
+    this.meters = el("div.meters");
     this.body.append(this.thoughtBox, this.text, this.calls, this.waiting, this.note, this.meters);
-    this.markdown = new MarkdownView(this.text, markdownWords());
+    this.markdown = new MarkdownView(this.text);
   }
 
   get isRunning() { return this.message.state === "streaming"; }
@@ -61,7 +55,7 @@ export class MessageView {
 
   update() {
     const { message } = this;
-    this.node.setAttribute("aria-label", message.role === "user" ? t("youSaid") : t("answered", { model: message.model || t("model") }));
+    this.node.ariaLabel = message.role === "user" ? t("youSaid") : t("answered", { model: message.model || t("model") });
     if (message.role === "user") this.paintUser();
     else this.paintAnswer();
     this.node.classList.toggle("running", this.isRunning);
@@ -72,16 +66,16 @@ export class MessageView {
   paintUser() {
     const { message } = this;
     const files = (message.files ?? []).map((file) => this.file(file));
-    this.body.replaceChildren(...(files.length ? [el("div", { class: "files" }, files)] : []),
-      ...(message.text ? [el("div", { class: "bubble", dir: "auto" }, message.text)] : []));
+    this.body.replaceChildren(...(files.length ? [el("div.files", files)] : []),
+      ...(message.text ? [el("div.bubble", { dir: "auto" }, message.text)] : []));
   }
 
   file(file) {
     // Of an import that had something else there.
-    if (file.kind !== "text" && !file.data) return el("span", { class: "file" }, el("span", { class: "file-name" }, icon("file"), file.name));
+    if (file.kind !== "text" && !file.data) return el("span.file", el("span.file-name", icon("file"), file.name));
     if (file.kind === "image") return el("img", { src: file.data, alt: file.name, title: file.name, loading: "lazy" });
     if (file.kind === "sound") return el("audio", { src: file.data, controls: true, "aria-label": file.name });
-    return el("details", { class: "file" }, el("summary", {}, icon("file"), el("span", {}, file.name)), el("pre", { dir: "auto" }, file.text.slice(0, 20000)));
+    return el("details.file", el("summary", icon("file"), el("span", file.name)), el("pre", { dir: "auto" }, file.text.slice(0, 20000)));
   }
 
   paintAnswer() {
@@ -106,10 +100,10 @@ export class MessageView {
     const tokens = message.usage?.reasoning;
     this.thoughtTitle.textContent = isThinking
       ? t("thinking", { time: number(Math.floor(time)) })
-      : tokens ? t("thoughtTokens", { time: seconds(time), count: tokens }) : t("thought", { time: seconds(time) });
+      : t("thought", { time: seconds(time) }) + (tokens ? ` (${t("tokens", { count: tokens })})` : "");
     this.thoughtBox.classList.toggle("busy", isThinking);
     if (!this.thoughtBox.open) return;
-    this.thoughtMarkdown ??= new MarkdownView(this.thought, markdownWords());
+    this.thoughtMarkdown ??= new MarkdownView(this.thought);
     if (isToggled || this.thoughtLength !== message.reasoning.length) this.thoughtMarkdown.update(message.reasoning, !isThinking);
     this.thoughtLength = message.reasoning.length;
   }
@@ -122,8 +116,8 @@ export class MessageView {
     if (calls.length && this.calls.contains(document.activeElement)) return;
     this.calls.replaceChildren(...calls.map((call) => this.call(call)));
     if (calls.length && !this.isRunning && !this.actions.isAnswered(this.message)) {
-      this.calls.append(el("button", {
-        type: "button", class: "button primary", onclick: () => this.actions.sendResults(this.message),
+      this.calls.append(el("button.button.primary", {
+        onclick: () => this.actions.sendResults(this.message),
       }, t("sendResults")));
     }
   }
@@ -136,10 +130,10 @@ export class MessageView {
       // Cut off, or still being written.
     }
     const isLocked = this.isRunning || this.actions.isAnswered(this.message);
-    return el("section", { class: "call", "aria-label": t("callOf", { name: call.name }) },
-      el("div", { class: "call-head" }, icon("tool"), el("strong", {}, call.name)),
+    return el("section.call", { "aria-label": t("callOf", { name: call.name }) },
+      el("div.call-head", icon("tool"), el("strong", call.name)),
       el("pre", { tabindex: 0, dir: "ltr" }, pretty),
-      el("label", { class: "field" }, el("span", {}, t("result")), el("textarea", {
+      field(t("result"), el("textarea", {
         rows: 2, value: call.result ?? "", placeholder: t("resultHint"), readonly: isLocked,
         onchange: (event) => this.actions.setResult(this.message, call, event.target.value),
       })));
@@ -148,14 +142,14 @@ export class MessageView {
   paintNote() {
     const { message } = this;
     const parts = [];
-    if (message.state === "stopped") parts.push(el("span", {}, t("stopped")));
-    if (message.state === "length") parts.push(el("span", {}, t("cutOff")));
+    if (message.state === "stopped") parts.push(el("span", t("stopped")));
+    if (message.state === "length") parts.push(el("span", t("cutOff")));
     if (message.state === "error" && message.error) {
       const { error } = message;
       const code = [error.status || null, error.code].filter(Boolean).join(" · ");
-      this.retry = el("button", { type: "button", class: "button", onclick: () => this.actions.retry(message) }, t("retry"));
-      parts.push(el("div", { class: "error", role: "alert" },
-        el("p", {}, this.actions.explain(error)), code ? el("p", { class: "code-word" }, code) : null, this.retry));
+      this.retry = el("button.button", { onclick: () => this.actions.retry(message) }, t("retry"));
+      parts.push(el("div.error", { role: "alert" },
+        el("p", this.actions.explain(error)), code ? el("p.code-word", code) : null, this.retry));
       this.countDown(error.retryAfter ?? 0);
     }
     this.note.replaceChildren(...parts);
@@ -188,7 +182,7 @@ export class MessageView {
     if (!this.isRunning && usage) {
       parts.push(t("tokens", { count: usage.output }));
       if (times?.first) parts.push(t("first", { time: seconds(times.first / 1000) }));
-      parts.push(usage.cached ? t("promptCached", { count: usage.prompt, cached: usage.cached }) : t("prompt", { count: usage.prompt }));
+      parts.push(t("prompt", { count: usage.prompt }) + (usage.cached ? ` (${t("cached", { count: usage.cached })})` : ""));
     }
     const text = parts.join(" · ");
     if (this.meters.textContent !== text) this.meters.textContent = text;
@@ -200,18 +194,13 @@ export class MessageView {
     const branch = actions.branch(message);
     const parts = [];
     if (branch.count > 1) {
-      parts.push(el("span", { class: "branches" },
+      parts.push(el("span.branches",
         iconButton("left", t("previousVersion"), () => actions.turn(message, -1), { disabled: branch.at === 0 }),
         el("span", { "aria-label": t("version", { at: branch.at + 1, count: branch.count }) }, `${number(branch.at + 1)}/${number(branch.count)}`),
         iconButton("right", t("nextVersion"), () => actions.turn(message, 1), { disabled: branch.at === branch.count - 1 })));
     }
     if (!this.isRunning) {
-      const copy = iconButton("copy", t("copy"), async () => {
-        if (!(await copyText(plainCopy(message)))) return;
-        copy.replaceChildren(icon("check"));
-        setTimeout(() => copy.replaceChildren(icon("copy")), 1500);
-      });
-      if (message.text) parts.push(copy);
+      if (message.text) parts.push(copyButton(t("copy"), () => message.text));
       if (message.role === "user") parts.push(iconButton("edit", t("edit"), () => this.edit()));
       else {
         parts.push(iconButton("again", t("regenerate"), () => actions.regenerate(message)));
@@ -234,7 +223,7 @@ export class MessageView {
 
   /// The bubble becomes a box; what is sent from it is another branch.
   edit() {
-    const box = el("textarea", { class: "edit-box", value: this.message.text, "aria-label": t("edit"), dir: "auto" });
+    const box = el("textarea.edit-box", { value: this.message.text, "aria-label": t("edit"), dir: "auto" });
     const close = () => {
       this.update();
       this.buttons.hidden = false;
@@ -250,9 +239,9 @@ export class MessageView {
       if (event.key === "Escape") event.stopPropagation(), close();
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.isComposing) event.preventDefault(), save();
     });
-    this.body.replaceChildren(el("div", { class: "edit" }, box, el("div", { class: "row" },
-      el("button", { type: "button", class: "button", onclick: close }, t("cancel")),
-      el("button", { type: "button", class: "button primary", onclick: save }, t("sendEdit")))));
+    this.body.replaceChildren(el("div.edit", box, el("div.row",
+      el("button.button", { onclick: close }, t("cancel")),
+      el("button.button.primary", { onclick: save }, t("send")))));
     this.buttons.hidden = true;
     box.style.height = `${Math.min(box.scrollHeight + 4, innerHeight / 2)}px`;
     box.focus();

@@ -13,7 +13,8 @@ class Models {
   constructor() {
     this.list = [];
     this.capabilities = new Map();
-    this.endpoints = new Set();
+    /// Whether it can `pull` models, and search `vector_stores`.
+    this.server = {};
     /// When a model that is being loaded was first seen so, by its id.
     this.began = new Map();
     /// `connecting`, `ready`, `loading`, `down` or `locked`.
@@ -40,8 +41,7 @@ class Models {
     return !Array.isArray(list) || list.includes(kind);
   }
 
-  /// Whether the server has stores of files that can be searched.
-  get hasStores() { return [...this.endpoints].some((one) => /^POST \/v1\/vector_stores\/\{\w+\}\/search$/.test(one)); }
+  takesFile(id, { kind }) { return kind === "text" || this.takes(id, kind === "sound" ? "audio" : "image"); }
 
   async refresh() {
     clearTimeout(this.timer);
@@ -56,15 +56,11 @@ class Models {
     try {
       this.list = (await getJSON("v1/models")).data;
       const loaded = this.list.filter((model) => model.status.value === "loaded").map((model) => model.id).join("\n");
-      if (loaded && loaded !== this.loaded) {
-        const found = (await getJSON("v1/capabilities")).data;
-        this.capabilities = new Map(found.map((model) => [model.id, model]));
-        this.endpoints = new Set(found[0]?.endpoints ?? []);
+      if (loaded !== this.loaded) {
+        const { data, server } = await getJSON("v1/capabilities");
+        this.capabilities = new Map(data.map((model) => [model.id, model]));
+        this.server = server ?? {};
         this.loaded = loaded;
-      } else if (!loaded && !this.endpoints.size) {
-        // Without a model there are no capabilities, but still an API.
-        const { paths } = await getJSON("openapi.json");
-        this.endpoints = new Set(Object.entries(paths ?? {}).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`)));
       }
     } catch (error) {
       this.words = error.code === "downloading" ? error.message : "";

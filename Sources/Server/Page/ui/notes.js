@@ -15,12 +15,12 @@ export function openNotes(app) {
   const state = { store: null, query: "", controller: null };
   const stores = el("select", { "aria-label": t("store"), onchange: () => ((state.store = stores.value), look()) });
   const box = el("input", { type: "search", class: "wide-input", autocomplete: "off", placeholder: t("searchNotes"), "aria-label": t("searchNotes"), dir: "auto" });
-  const hits = el("ol", { class: "hits" });
-  const told = el("p", { class: "muted", role: "status" });
+  const hits = el("ol.hits");
+  const told = el("p.muted", { role: "status" });
   const files = el("input", { type: "file", multiple: true, hidden: true, onchange: () => add([...files.files]) });
-  const node = dialog(t("notes"), t("close"), el("div", { class: "notes" },
-    el("div", { class: "row" }, stores, iconButton("plus", t("newStore"), () => make()),
-      el("button", { type: "button", class: "button", onclick: () => files.click() }, icon("clip"), t("addFiles")), files),
+  const node = dialog(t("notes"), el("div.notes",
+    el("div.row", stores, iconButton("plus", t("newStore"), () => make()),
+      el("button.button", { onclick: () => files.click() }, icon("clip"), t("addFiles")), files),
     box, told, hits), { wide: true, onclose: () => (state.controller?.abort(), clearTimeout(state.timer)) });
 
   const fail = (error) => {
@@ -101,15 +101,15 @@ export function openNotes(app) {
 
 function row(hit, app) {
   const text = (hit.content ?? []).map((part) => part.text ?? "").join("\n");
-  return el("li", { class: "hit" },
-    el("div", { class: "hit-head" }, icon("file"), el("strong", { dir: "auto" }, hit.filename ?? hit.file_id), el("span", { class: "muted" }, number(hit.score ?? 0, 2)),
-      el("span", { class: "grow" }),
-      el("button", { type: "button", class: "button", onclick: () => {
+  return el("li.hit",
+    el("div.hit-head", icon("file"), el("strong", { dir: "auto" }, hit.filename ?? hit.file_id), el("span.muted", number(hit.score ?? 0, 2)),
+      el("span.grow"),
+      el("button.button", { onclick: () => {
         app.attach({ kind: "text", name: hit.filename ?? hit.file_id, size: text.length, text });
         toast(t("inserted", { name: hit.filename ?? hit.file_id, size: bytes(text.length) }));
       } }, icon("plus"), t("insert"))),
-    hit.why?.summary ? el("p", { class: "why" }, hit.why.summary) : null,
-    el("p", { class: "hit-text", dir: "auto" }, marked(text, hit.why)));
+    hit.why?.summary ? el("p.why", hit.why.summary) : null,
+    el("p.hit-text", { dir: "auto" }, marked(text, hit.why)));
 }
 
 /// The text with what made it a hit marked; places are counted in Unicode scalars.
@@ -125,7 +125,7 @@ function marked(text, why) {
   let at = begin;
   for (const [from, to] of places) {
     if (from < at || to > end) continue;
-    out.push(scalars.slice(at, from).join(""), el("mark", {}, scalars.slice(from, to).join("")));
+    out.push(scalars.slice(at, from).join(""), el("mark", scalars.slice(from, to).join("")));
     at = to;
   }
   out.push(scalars.slice(at, end).join(""), end < scalars.length ? "…" : "");

@@ -7,17 +7,17 @@ import { bytes, t } from "./words.js";
 
 export function openPicker(app) {
   let node = null;
-  const list = el("ul", { class: "models" });
+  const list = el("ul.models");
   const pull = el("div");
   const paint = () => {
     const focused = document.activeElement?.dataset?.focus;
     list.replaceChildren(...models.list.map((model) => row(model, app, () => node)));
-    if (!models.list.length) list.replaceChildren(el("li", { class: "nothing" }, t(models.state === "ready" ? "noModels" : `state_${models.state}`)));
-    if (models.endpoints.has("POST /models/pull") && !pull.firstChild) pull.append(pullForm(app.explain));
+    if (!models.list.length) list.replaceChildren(el("li.nothing", t(models.state === "ready" ? "noModels" : `state_${models.state}`)));
+    if (models.server.pull && !pull.firstChild) pull.append(pullForm(app.explain));
     if (focused) list.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
   };
   const before = models.onchange;
-  node = dialog(t("models"), t("close"), el("div", {}, list, pull), {
+  node = dialog(t("models"), el("div", list, pull), {
     onclose: () => (models.onchange = before),
   });
   models.onchange = () => (before(), paint());
@@ -49,14 +49,14 @@ function row(model, app, node) {
     node().close();
   };
   return el("li", { class: isChosen ? "model-row chosen" : "model-row" },
-    el("button", { type: "button", class: "model-choose", "aria-pressed": String(isChosen), "data-focus": `choose ${model.id}`, disabled: !isForChat(model), onclick: choose },
-      el("span", { class: "dot", "data-state": value, "aria-hidden": "true" }), el("span", { class: "model-words" },
-        el("strong", { dir: "auto" }, model.id), el("span", { class: "muted" }, facts.join(" · ")),
-        failed ? el("span", { class: "failed" }, t("loadFailed", { reason: String(error ?? "") })) : null),
+    el("button.model-choose", { "aria-pressed": String(isChosen), "data-focus": `choose ${model.id}`, disabled: !isForChat(model), onclick: choose },
+      el("span.dot", { "data-state": value, "aria-hidden": "true" }), el("span.model-words",
+        el("strong", { dir: "auto" }, model.id), el("span.muted", facts.join(" · ")),
+        failed ? el("span.failed", t("loadFailed", { reason: String(error ?? "") })) : null),
       isChosen ? icon("check") : null),
     value === "loading" ? el("progress", { "aria-label": t("state_loading") }) : null,
     value === "loaded"
-      ? el("button", { type: "button", class: "button", "data-focus": `unload ${model.id}`, onclick: () => act(() => models.unload(model.id)) }, t("unload"))
+      ? el("button.button", { "data-focus": `unload ${model.id}`, onclick: () => act(() => models.unload(model.id)) }, t("unload"))
       : value === "unloaded"
-        ? el("button", { type: "button", class: "button", "data-focus": `load ${model.id}`, onclick: () => act(() => models.load(model.id)) }, t("load")) : null);
+        ? el("button.button", { "data-focus": `load ${model.id}`, onclick: () => act(() => models.load(model.id)) }, t("load")) : null);
 }

@@ -55,29 +55,29 @@ async function pull(name, explain) {
 
 function row(state, explain) {
   const facts = [state.total ? t("pulling", { done: bytes(state.done), total: bytes(state.total) }) : t("pullPlan")];
-  if (state.speed) facts.push(t("perSecond", { speed: bytes(state.speed) }));
+  if (state.speed) facts.push(`${bytes(state.speed)}/s`);
   if (state.left !== null && state.left !== undefined) facts.push(t("timeLeft", { time: number(state.left) }));
-  return el("div", { class: "pull-row" },
-    el("div", { class: "row" }, el("strong", { dir: "auto" }, state.name), el("span", { class: "grow" }),
+  return el("div.pull-row",
+    el("div.row", el("strong", { dir: "auto" }, state.name), el("span.grow"),
       state.error ? iconButton("again", t("retry"), () => pull(state.name, explain)) : null,
       iconButton("close", t("cancelPull", { name: state.name }), () => (state.controller.abort(), pulls.delete(state.name), paint()))),
-    state.error ? el("p", { class: "failed", role: "alert" }, state.error)
-      : el("div", {}, el("progress", { "aria-label": state.name, ...(state.total ? { value: state.done, max: state.total } : {}) }), el("p", { class: "muted" }, facts.join(" · "))));
+    state.error ? el("p.failed", { role: "alert" }, state.error)
+      : el("div", el("progress", { "aria-label": state.name, ...(state.total ? { value: state.done, max: state.total } : {}) }), el("p.muted", facts.join(" · "))));
 }
 
 /// A field for a name, and the downloads under way.
 export function pullForm(explain) {
   const name = el("input", { type: "text", class: "wide-input", required: true, placeholder: t("pullHint"), "aria-label": t("pullName"), spellcheck: "false", autocapitalize: "none", autocomplete: "off" });
-  const list = el("div", { class: "pull-list" });
+  const list = el("div.pull-list");
   paint = () => list.replaceChildren(...[...pulls.values()].map((state) => row(state, explain)));
   paint();
-  return el("form", {
-    class: "pull", onsubmit: (event) => {
+  return el("form.pull", {
+    onsubmit: (event) => {
       event.preventDefault();
       const wanted = name.value.trim();
       if (!wanted || (pulls.has(wanted) && !pulls.get(wanted).error)) return;
       name.value = "";
       pull(wanted, explain);
     },
-  }, el("div", { class: "row" }, el("label", { class: "grow" }, el("span", { class: "visually-hidden" }, t("pullName")), name), el("button", { class: "button" }, icon("save"), t("download"))), list);
+  }, el("div.row", el("label.grow", el("span.visually-hidden", t("pullName")), name), el("button.button", { type: "submit" }, icon("save"), t("download"))), list);
 }

@@ -1,9 +1,10 @@
 // The dialog of settings: of this chat, of new chats, of the page, and what is stored.
 
-import { $, dialog, el, icon, iconButton, toast } from "./dom.js";
+import { $, dialog, el, field, icon, iconButton, toast } from "./dom.js";
 import { download } from "./files.js";
 import { models } from "./models.js";
 import { makeID, settingTypes, store } from "./store.js";
+import { local } from "./storage.js";
 import { key } from "./wire.js";
 import { bytes, language, languages, setLanguage, t } from "./words.js";
 
@@ -18,9 +19,9 @@ export function openSettings(app, section = "page") {
   const save = async () => {
     if (!app.conversation.isEmpty) await app.saveChat(chat);
   };
-  const body = el("div", { class: "sections" });
+  const body = el("div.sections");
   const paint = () => body.replaceChildren(chatSection(app, chat, save, paint), pageSection(app, () => node.close()), dataSection(app, () => node.close()));
-  const node = dialog(t("settings"), t("close"), body, { wide: true });
+  const node = dialog(t("settings"), body, { wide: true });
   paint();
   if (section === "chat") body.querySelector("textarea")?.focus();
   else body.querySelector("#page-settings")?.scrollIntoView();
@@ -38,11 +39,11 @@ function chatSection(app, chat, save, repaint) {
     save();
   };
   const system = el("textarea", { rows: 3, value: settings.system ?? "", dir: "auto", placeholder: t("systemHint"), onchange: (event) => set("system", event.target.value) });
-  return el("section", { class: "section" }, heading("chat-settings", t("chatSettings")),
-    el("label", { class: "field" }, el("span", {}, t("system")), system),
+  return el("section.section", heading("chat-settings", t("chatSettings")),
+    field(t("system"), system),
     presets(system, set),
-    el("div", { class: "grid" }, Object.entries(numbers).map(([name, [min, max, step]]) =>
-      el("label", { class: "field" }, el("span", {}, t(`set_${name}`)), el("input", {
+    el("div.grid", Object.entries(numbers).map(([name, [min, max, step]]) =>
+      field(t(`set_${name}`), el("input", {
         type: "number", min, max, step: "any", value: settings[name] ?? "", placeholder: t("serverDefault"), inputmode: step < 1 ? "decimal" : "numeric",
         "data-setting": name, onchange: (event) => {
           const { value } = event.target;
@@ -55,25 +56,25 @@ function chatSection(app, chat, save, repaint) {
           if (isGood) set(name, parsed);
         },
       })))),
-    el("label", { class: "field" }, el("span", {}, t("set_stop")), el("textarea", { rows: 2, value: settings.stop ?? "", placeholder: t("stopHint"), onchange: (event) => set("stop", event.target.value) })),
-    jsonField("schema", settings, set, (value) => value && typeof value === "object" && !Array.isArray(value)),
-    jsonField("tools", settings, set, Array.isArray),
-    el("div", { class: "row" },
-      el("button", { type: "button", class: "button", onclick: () => {
+    field(t("set_stop"), el("textarea", { rows: 2, value: settings.stop ?? "", placeholder: t("stopHint"), onchange: (event) => set("stop", event.target.value) })),
+    jsonField("schema", '{"type": "object", …}', settings, set, (value) => value && typeof value === "object" && !Array.isArray(value)),
+    jsonField("tools", '[{"type": "function", "name": …}]', settings, set, Array.isArray),
+    el("div.row",
+      el("button.button", { onclick: () => {
         for (const name of Object.keys(settingTypes)) delete settings[name];
         save();
         repaint();
         app.renderChat();
       } }, t("reset")),
-      el("button", { type: "button", class: "button", onclick: async () => {
+      el("button.button", { onclick: async () => {
         await store.setValue("defaults", { ...settings });
         toast(t("savedDefaults"));
       } }, t("useForNew"))));
 }
 
 /// A box for JSON that says at once when it is none.
-function jsonField(name, settings, set, isRight) {
-  const fault = el("span", { class: "failed", role: "alert" });
+function jsonField(name, example, settings, set, isRight) {
+  const fault = el("span.failed", { role: "alert" });
   const check = (event) => {
     const text = event.target.value.trim();
     let problem = "";
@@ -88,14 +89,14 @@ function jsonField(name, settings, set, isRight) {
     event.target.setAttribute("aria-invalid", String(Boolean(problem)));
     if (!problem) set(name, text);
   };
-  return el("label", { class: "field" }, el("span", {}, t(`set_${name}`)), el("textarea", {
-    rows: 3, class: "mono", spellcheck: "false", value: settings[name] ?? "", placeholder: t(`hint_${name}`), onchange: check, "data-setting": name,
+  return field(t(`set_${name}`), el("textarea", {
+    rows: 3, class: "mono", spellcheck: "false", value: settings[name] ?? "", placeholder: example, onchange: check, "data-setting": name,
   }), fault);
 }
 
 /// Named system prompts: put into the chat by a click, kept, and one of them for every new chat.
 function presets(system, set) {
-  const box = el("div", { class: "presets" });
+  const box = el("div.presets");
   const all = () => store.value("presets", []);
   const write = async (list) => {
     await store.setValue("presets", list);
@@ -112,8 +113,8 @@ function presets(system, set) {
   };
   const paint = () => box.replaceChildren(
     ...all().map((one) => el("span", { class: one.isDefault ? "preset default" : "preset" },
-      el("button", { type: "button", class: "preset-name", title: one.text, dir: "auto", onclick: () => ((system.value = one.text), set("system", one.text)) }, one.name),
-      iconButton("pin", t(one.isDefault ? "presetNotDefault" : "presetDefault", { name: one.name }), () => write(all().map((other) => ({ ...other, isDefault: other.id === one.id && !one.isDefault }))), { "aria-pressed": String(Boolean(one.isDefault)) }),
+      el("button.preset-name", { title: one.text, dir: "auto", onclick: () => ((system.value = one.text), set("system", one.text)) }, one.name),
+      iconButton("pin", t("presetDefault", { name: one.name }), () => write(all().map((other) => ({ ...other, isDefault: other.id === one.id && !one.isDefault }))), { "aria-pressed": String(Boolean(one.isDefault)) }),
       iconButton("edit", t("presetEdit", { name: one.name }), () => {
         name.value = one.name;
         system.value = one.text;
@@ -121,9 +122,9 @@ function presets(system, set) {
         system.focus();
       }),
       iconButton("trash", t("presetDelete", { name: one.name }), () => write(all().filter((other) => other.id !== one.id))))),
-    el("span", { class: "preset-new" }, name, el("button", { type: "button", class: "button", onclick: add }, t("presetSave"))));
+    el("span.preset-new", name, el("button.button", { onclick: add }, t("presetSave"))));
   paint();
-  return el("div", { class: "field", role: "group", "aria-label": t("presets") }, el("span", {}, t("presets")), box);
+  return el("div.field", { role: "group", "aria-label": t("presets") }, el("span", t("presets")), box);
 }
 
 // MARK: The page
@@ -131,11 +132,7 @@ function presets(system, set) {
 function pageSection(app, close) {
   const choose = el("select", {
     id: "language", onchange: async (event) => {
-      try {
-        localStorage.setItem("language", event.target.value);
-      } catch {
-        // For this page only.
-      }
+      local.set("language", event.target.value);
       await setLanguage(event.target.value);
       close();
       app.renderChat();
@@ -143,11 +140,11 @@ function pageSection(app, close) {
       app.repaint();
       openSettings(app);
     },
-  }, Object.entries(languages).map(([name, label]) => el("option", { value: name, selected: name === language, lang: name }, label)));
-  return el("section", { class: "section" }, heading("page-settings", t("pageSettings")),
-    el("label", { class: "field" }, el("span", {}, t("language")), choose),
-    key.get() ? el("div", { class: "row" }, el("button", {
-      type: "button", class: "button", onclick: () => {
+  }, languages().map(([name, label]) => el("option", { value: name, selected: name === language, lang: name }, label)));
+  return el("section.section", heading("page-settings", t("pageSettings")),
+    field(t("language"), choose),
+    key.get() ? el("div.row", el("button.button", {
+      onclick: () => {
         key.forget();
         close();
         models.refresh();
@@ -158,14 +155,14 @@ function pageSection(app, close) {
 // MARK: What is stored
 
 function dataSection(app, close) {
-  const used = el("span", { class: "muted" });
+  const used = el("span.muted");
   navigator.storage?.estimate?.().then((estimate) => (used.textContent = t("storageUsed", { used: bytes(estimate.usage ?? 0) }))).catch(() => {});
-  return el("section", { class: "section" }, heading("data-settings", t("data")),
-    el("p", { class: "muted" }, t(store.isKept ? "whereStoredLong" : "notKept"), " ", used),
-    el("div", { class: "row" },
-      el("button", { type: "button", class: "button", onclick: async () => download("mlxserve-chats.json", "application/json", await store.exported()) }, icon("save"), t("exportAll")),
-      el("button", { type: "button", class: "button", onclick: () => chooseImport(app) }, icon("open"), t("import")),
-      el("button", { type: "button", class: "button danger", onclick: () => confirmRemoval(app, close) }, icon("trash"), t("deleteAll"))));
+  return el("section.section", heading("data-settings", t("data")),
+    el("p.muted", t(store.isKept ? "whereStoredLong" : "notKept"), " ", used),
+    el("div.row",
+      el("button.button", { onclick: async () => download("mlxserve-chats.json", "application/json", await store.exported()) }, icon("save"), t("exportAll")),
+      el("button.button", { onclick: () => chooseImport(app) }, icon("open"), t("import")),
+      el("button.button.danger", { onclick: () => confirmRemoval(app, close) }, icon("trash"), t("deleteAll"))));
 }
 
 function chooseImport(app) {
@@ -186,10 +183,10 @@ function chooseImport(app) {
 }
 
 function confirmRemoval(app, close) {
-  const node = dialog(t("deleteAll"), t("close"), el("div", {}, el("p", {}, t("deleteAllAsk", { count: store.chats.size })),
-    el("div", { class: "row end" },
-      el("button", { type: "button", class: "button", onclick: () => node.close() }, t("cancel")),
-      el("button", { type: "button", class: "button danger", onclick: async () => {
+  const node = dialog(t("deleteAll"), el("div", el("p", t("deleteAllAsk", { count: store.chats.size })),
+    el("div.row.end",
+      el("button.button", { onclick: () => node.close() }, t("cancel")),
+      el("button.button.danger", { onclick: async () => {
         node.close();
         close();
         app.stopAll();

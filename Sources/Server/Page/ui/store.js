@@ -57,7 +57,9 @@ class Store {
     }
   }
 
-  all(name) { return promised(this.base.transaction(name).objectStore(name).getAll()); }
+  objects(name, mode) { return this.base.transaction(name, mode).objectStore(name); }
+
+  all(name) { return promised(this.objects(name).getAll()); }
 
   /// Writes records of one kind; throws what the browser says, such as a full disk.
   async write(name, records, removed = []) {
@@ -68,8 +70,8 @@ class Store {
       }
       return;
     }
-    const transaction = this.base.transaction(name, "readwrite");
-    const objects = transaction.objectStore(name);
+    const objects = this.objects(name, "readwrite");
+    const { transaction } = objects;
     for (const record of records) objects.put(record);
     for (const id of removed) objects.delete(id);
     await new Promise((resolve, reject) => {
@@ -85,7 +87,7 @@ class Store {
       this.chats.delete(change.removed);
       this.texts.delete(change.removed);
     } else if (change.chat && this.base) {
-      const chat = await promised(this.base.transaction("chats").objectStore("chats").get(change.chat));
+      const chat = await promised(this.objects("chats").get(change.chat));
       if (chat) this.chats.set(chat.id, chat);
       this.texts.delete(change.chat);
     } else if (change.all && this.base) {
@@ -126,7 +128,7 @@ class Store {
 
   async messages(id) {
     if (!this.base) return [...this.memory.values()].filter((message) => message.chat === id);
-    return promised(this.base.transaction("messages").objectStore("messages").index("chat").getAll(id));
+    return promised(this.objects("messages").index("chat").getAll(id));
   }
 
   async removeChat(id) {
@@ -140,7 +142,7 @@ class Store {
 
   async removeAll() {
     for (const name of ["messages", "chats"]) {
-      if (this.base) await promised(this.base.transaction(name, "readwrite").objectStore(name).clear());
+      if (this.base) await promised(this.objects(name, "readwrite").clear());
     }
     this.chats.clear();
     this.texts.clear();
@@ -300,11 +302,9 @@ function readMessage(raw, chat) {
     }),
   };
   if (raw.error && typeof raw.error === "object") message.error = { message: text(raw.error.message, 2000), code: text(raw.error.code, 100), status: number(raw.error.status, 0) };
-  if (raw.usage && typeof raw.usage === "object") {
-    message.usage = Object.fromEntries(["prompt", "output", "cached", "reasoning"].map((name) => [name, number(raw.usage[name], 0)]));
-  }
-  if (raw.times && typeof raw.times === "object") {
-    message.times = Object.fromEntries(["first", "total", "thought"].map((name) => [name, number(raw.times[name], 0)]));
+  for (const [member, names] of [["usage", ["prompt", "output", "cached", "reasoning"]], ["times", ["first", "total", "thought"]]]) {
+    const value = raw[member];
+    if (value && typeof value === "object") message[member] = Object.fromEntries(names.map((name) => [name, number(value[name], 0)]));
   }
   return message;
 }

@@ -1,5 +1,7 @@
 // The server's API as the page uses it: models, answers as streams, and the way back into a stream that was lost.
 
+import { local, tab } from "./storage.js";
+
 /// An error as the server tells it, or `network` when it could not be reached.
 export class WireError extends Error {
   constructor(message, { status = 0, code = null, param = null, retryAfter = 0 } = {}) {
@@ -14,32 +16,13 @@ const keyName = "mlxserve-key";
 
 /// The API key: for this tab, or kept in this browser when that was asked for. Never part of an address.
 export const key = {
-  get() {
-    try {
-      return sessionStorage.getItem(keyName) ?? localStorage.getItem(keyName) ?? key.held ?? null;
-    } catch {
-      return key.held ?? null;
-    }
-  },
+  get: () => tab.get(keyName) ?? local.get(keyName) ?? key.held ?? null,
   set(value, isKept) {
     key.held = value;
-    try {
-      sessionStorage.setItem(keyName, value);
-      if (isKept) localStorage.setItem(keyName, value);
-      else localStorage.removeItem(keyName);
-    } catch {
-      // Storage is blocked: the key lives as long as the page.
-    }
+    tab.set(keyName, value);
+    local.set(keyName, isKept ? value : null);
   },
-  forget() {
-    key.held = null;
-    try {
-      sessionStorage.removeItem(keyName);
-      localStorage.removeItem(keyName);
-    } catch {
-      // There is nothing to remove.
-    }
-  },
+  forget: () => key.set(null, false),
 };
 
 /// Called when the server asks for a key, or refuses one.
@@ -197,44 +180,49 @@ export function forget(id) {
   send(`v1/responses/${encodeURIComponent(id)}`, { method: "DELETE" }).catch(() => {});
 }
 
+/// What a failed answer says of itself, as an error.
+const failed = (error) => new WireError(String(error?.message ?? "The answer failed."), { status: 500, code: error?.code ?? null });
+
+/// Tells the counts of tokens, which the two APIs call by other names.
+function count(usage, input, output, on) {
+  if (!usage) return;
+  on({
+    kind: "usage", prompt: usage[`${input}_tokens`], output: usage[`${output}_tokens`],
+    cached: usage[`${input}_tokens_details`]?.cached_tokens ?? 0, reasoning: usage[`${output}_tokens_details`]?.reasoning_tokens ?? 0,
+  });
+}
+
 /// One event in the page's words; true for the last one.
 function tell(event, on, place) {
+  const say = (kind, members) => on({ kind, ...members, sequence: place.sequence });
   switch (event.type) {
     case "response.created":
       on({ kind: "begin", id: event.response.id, model: event.response.model });
       break;
     case "response.reasoning_text.delta": case "response.reasoning.delta": case "response.reasoning_summary_text.delta":
-      on({ kind: "reasoning", text: event.delta, sequence: place.sequence });
+      say("reasoning", { text: event.delta });
       break;
     case "response.output_text.delta":
-      on({ kind: "text", text: event.delta, sequence: place.sequence });
+      say("text", { text: event.delta });
       break;
     case "response.output_item.added":
       if (event.item.type === "function_call") {
-        on({ kind: "call", id: event.item.call_id, name: event.item.name, item: event.item.id, sequence: place.sequence });
+        say("call", { id: event.item.call_id, name: event.item.name, item: event.item.id });
       }
       break;
     case "response.function_call_arguments.delta":
-      on({ kind: "arguments", item: event.item_id, text: event.delta, sequence: place.sequence });
+      say("arguments", { item: event.item_id, text: event.delta });
       break;
     case "response.completed": case "response.incomplete": case "response.failed": {
       const response = event.response;
-      if (response.usage) {
-        on({
-          kind: "usage", prompt: response.usage.input_tokens, output: response.usage.output_tokens,
-          cached: response.usage.input_tokens_details?.cached_tokens ?? 0,
-          reasoning: response.usage.output_tokens_details?.reasoning_tokens ?? 0,
-        });
-      }
-      if (event.type === "response.failed") {
-        throw new WireError(String(response.error?.message ?? "The answer failed."), { status: 500, code: response.error?.code ?? null });
-      }
+      count(response.usage, "input", "output", on);
+      if (event.type === "response.failed") throw failed(response.error);
       const reason = response.status === "cancelled" ? "stopped" : response.incomplete_details?.reason;
       on({ kind: "end", reason: reason === "max_output_tokens" ? "length" : reason ?? "stop" });
       return true;
     }
     case "error":
-      throw new WireError(String(event.message ?? event.error?.message ?? "The answer failed."), { status: 500, code: event.code ?? null });
+      throw failed(event.message ? event : event.error);
   }
   return false;
 }
@@ -248,20 +236,14 @@ export async function goOn(body, on, signal) {
   on({ kind: "begin" });
   let reason = "stop";
   for await (const chunk of events(response)) {
-    if (chunk.error) throw new WireError(String(chunk.error.message), { status: 500, code: chunk.error.code });
+    if (chunk.error) throw failed(chunk.error);
     const choice = chunk.choices?.[0];
     const delta = choice?.delta ?? {};
     const thought = delta.reasoning_content ?? delta.reasoning;
     if (thought) on({ kind: "reasoning", text: thought });
     if (delta.content) on({ kind: "text", text: delta.content });
     if (choice?.finish_reason) reason = choice.finish_reason;
-    if (chunk.usage) {
-      on({
-        kind: "usage", prompt: chunk.usage.prompt_tokens, output: chunk.usage.completion_tokens,
-        cached: chunk.usage.prompt_tokens_details?.cached_tokens ?? 0,
-        reasoning: chunk.usage.completion_tokens_details?.reasoning_tokens ?? 0,
-      });
-    }
+    count(chunk.usage, "prompt", "completion", on);
   }
   on({ kind: "end", reason });
 }

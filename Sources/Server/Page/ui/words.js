@@ -1,18 +1,21 @@
 // Words of the page in five languages, and numbers and times as each of them writes them.
 
-export const languages = { en: "English", de: "Deutsch", "pt-BR": "Português (Brasil)", "zh-Hans": "简体中文", tl: "Tagalog" };
+const tags = ["en", "de", "pt-BR", "zh-Hans", "tl"];
 
-let table = {};
-let fallback = {};
+/// A name → its sentence in each language. In words.txt each name stands above its sentences.
+const table = new Map();
 /// The language that is shown, and what formats its numbers.
 export let language = "en";
 let plural = new Intl.PluralRules("en");
 let numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
-/// The sentence of this name, with `{members}` filled in; `count` chooses among its plural forms.
+/// Pairs of a language and what it calls itself.
+export const languages = () => tags.map((tag, at) => [tag, table.get("languageName")?.[at] ?? tag]);
+
+/// The sentence of this name, with `{members}` filled in. Where it has two forms, the first is for one, by `count`.
 export function t(name, values = {}) {
-  let text = table[name] ?? fallback[name] ?? name;
-  if (typeof text === "object") text = text[plural.select(values.count)] ?? text.other;
+  const forms = (table.get(name)?.[tags.indexOf(language)] ?? name).split("|");
+  const text = values.count !== undefined && plural.select(values.count) === "one" ? forms[0] : forms.at(-1);
   return text.replace(/\{(\w+)\}/g, (whole, member) => {
     const value = Object.hasOwn(values, member) ? values[member] : whole;
     return typeof value === "number" ? number(value) : value;
@@ -41,27 +44,23 @@ export function day(time) {
 /// The best of our languages for those that the reader prefers.
 export function preferred(wanted = navigator.languages) {
   for (const tag of wanted) {
-    const lower = tag.toLowerCase();
-    if (lower.startsWith("zh")) return "zh-Hans";
-    if (lower.startsWith("pt")) return "pt-BR";
-    if (lower.startsWith("fil") || lower.startsWith("tl")) return "tl";
-    if (lower.startsWith("de")) return "de";
-    if (lower.startsWith("en")) return "en";
+    const name = tag.toLowerCase().replace(/^fil/, "tl");
+    const found = tags.find((one) => name.split("-")[0] === one.split("-")[0]);
+    if (found) return found;
   }
   return "en";
 }
 
-const read = async (name) => (await fetch(`ui/languages/${name}.json`)).json();
-
 /// Shows the page in this language.
 export async function setLanguage(name) {
-  const chosen = Object.hasOwn(languages, name) ? name : "en";
-  [table, fallback] = await Promise.all([read(chosen), chosen === "en" || fallback.send ? fallback : read("en")]);
-  language = chosen;
-  plural = new Intl.PluralRules(chosen);
-  numbers = new Intl.NumberFormat(chosen, { maximumFractionDigits: 1 });
-  document.documentElement.lang = chosen;
-  document.documentElement.dir = "ltr";
+  language = tags.includes(name) ? name : "en";
+  plural = new Intl.PluralRules(language);
+  numbers = new Intl.NumberFormat(language, { maximumFractionDigits: 1 });
+  document.documentElement.lang = language;
+  if (!table.size) {
+    const lines = (await (await fetch("ui/words.txt")).text()).split("\n").filter(Boolean);
+    for (let at = 0; at < lines.length; at += tags.length + 1) table.set(lines[at], lines.slice(at + 1, at + 1 + tags.length));
+  }
   translate(document);
 }
 
@@ -71,7 +70,7 @@ export function translate(root) {
   for (const node of root.querySelectorAll("[data-t-placeholder]")) node.placeholder = t(node.dataset.tPlaceholder);
   for (const node of root.querySelectorAll("[data-t-label]")) {
     const label = t(node.dataset.tLabel);
-    node.setAttribute("aria-label", label);
+    node.ariaLabel = label;
     if (node.classList.contains("icon-button")) node.title = label;
   }
 }
