@@ -55,7 +55,7 @@ def fake_server():
     stores = [{"id": "vs_1", "name": "Notes", "file_counts": {"completed": 42}}]
     fake.extra = {"/v1/vector_stores": lambda handler, body=None: handler.send_json({"data": stores}),
                   "/v1/vector_stores/vs_1/search": lambda handler, body: handler.send_json({"data": [HIT, OTHER]}),
-                  "/v1/vector_stores/{store}/search": None, "/models/pull": pull}
+                  "/models/pull": pull}
     return fake
 
 
