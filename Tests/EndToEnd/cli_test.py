@@ -292,6 +292,92 @@ def test_a_health_check_needs_no_other_program(server):
     assert {"processor", "memory", "disk", "curl"} <= {check["check"] for check in facts["checks"]}
 
 
+def test_a_settings_file_of_another_editor_is_read_and_a_broken_one_named(server):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "config"
+
+        def shown(data):
+            path.write_bytes(data)
+            return run(server, "config", "--show", "--config", path)
+
+        rows = {line.split()[0]: line.split()[1] for line in shown(b"\xef\xbb\xbfport = 1234\r\n# why\r\n\r\nmemory = 6G\r\n").stdout.splitlines()}
+        assert rows["port"] == "1234" and rows["memory"] == "6G", rows
+        for data, words in ((b"port = 1\nprot = 2\n", ":2: there is no flag 'prot'"), (b"port = many\n", ":1: port 'many': expected"),
+                            (b"port\n", ":1:"), (b"port = \xff\n", "")):
+            result = shown(data)
+            assert result.returncode == 2 and result.stdout == "" and len(result.stderr.splitlines()) <= 2, result
+            assert words in result.stderr.splitlines()[0], result.stderr
+        for place, words in ((folder, "is not a regular file"), (f"{folder}/none", "No such file")):
+            result = run(server, "config", "--show", "--config", place)
+            assert result.returncode == 2 and words in result.stderr, result
+        if os.geteuid():
+            path.chmod(0)
+            assert run(server, "config", "--show", "--config", path).returncode == 2
+
+
+def test_colours_are_for_terminals_that_have_them(server):
+    """The same command in a pipe, in terminals, and where colours are not wanted."""
+    def on_terminal(*words, width=80, **variables):
+        main, side = pty.openpty()
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+        environment = {**{name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "CLICOLOR_FORCE")}, **variables}
+        process = subprocess.Popen([server.binary, *map(str, words)], stdin=side, stdout=side, stderr=side, env=environment)
+        os.close(side)
+        seen = b""
+        try:
+            while piece := os.read(main, 1 << 16):
+                seen += piece
+        except OSError:
+            pass  # The other side is closed.
+        assert process.wait(60) == 0, seen
+        os.close(main)
+        return seen.decode()
+
+    words = ["run", str(server.demo), "Say **bold** words: `code`.", "--temperature", "0", "--max-tokens", "12"]
+    piped = run(server, *words)
+    assert "\x1b" not in piped.stdout + piped.stderr, piped
+    colour = re.compile(r"\x1b\[[\d;]*m")
+    assert colour.search(on_terminal(*words, TERM="xterm-256color"))
+    for variables in ({"NO_COLOR": "1", "TERM": "xterm-256color"}, {"TERM": "dumb"}):
+        assert not colour.search(on_terminal(*words, **variables)), variables
+    narrow = on_terminal("models", width=20, TERM="xterm")
+    assert "qwen3:0.6b" in narrow
+    assert on_terminal("--help", width=20, TERM="dumb", NO_COLOR="1").count("\x1b") == 0
+
+
+def test_a_command_that_needs_no_network_asks_for_none(server):
+    if not shutil.which("strace"):
+        return "SKIPPED: strace is not installed."
+    with tempfile.TemporaryDirectory() as folder:
+        trace = pathlib.Path(folder) / "trace"
+        environment = {**os.environ, "HOME": folder}
+
+        def calls(*words):
+            command = ["strace", "-f", "-e", "trace=connect,sendto,sendmsg", "-o", trace, server.binary, *words]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+            if "ptrace" in done.stderr:
+                return None
+            return [line for line in trace.read_text().splitlines() if re.search(r"AF_INET|\d+\.\d+\.\d+\.\d+", line)]
+
+        for words in (["version"], ["doctor", "--port", "0"], ["list"], ["models"], ["config", "--show"]):
+            found = calls(*words)
+            if found is None:
+                return "SKIPPED: strace may not trace here."
+            assert found == [], (words, found)
+
+
+def test_the_doctor_names_what_is_missing(server):
+    with tempfile.TemporaryDirectory() as folder:
+        result = subprocess.run([server.binary, "doctor", "--port", "0"], env={"HOME": folder, "PATH": folder}, capture_output=True, text=True, timeout=60)
+        assert result.returncode == 0 and "curl is not installed" in " ".join(result.stdout.split()), result
+        assert "sk-" not in result.stdout
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        result = run(server, "doctor", "--port", listener.getsockname()[1])
+        assert result.returncode == 1 and "is taken" in result.stdout, result
+
+
 def test_shells_take_the_completions_and_man_the_page(server):
     bash = run(server, "completions", "bash").stdout
     script = bash + "\nCOMP_WORDS=(mlxserve serve --max-b); COMP_CWORD=2; _mlxserve; echo \"${COMPREPLY[*]}\"\n"
