@@ -60,11 +60,13 @@ enum ServeCommand {
         "models": "\(models.catalog.sources.count)", "memory": MemoryLimit.words(fleet.settings.ledger.limit),
       ])
     let host = ServeSetup.host(flags)
+    let port = endpoints.first { $0.path == nil }?.port
+    let page = flags.isSet("no-ui") ? nil : port.map { pageAddress(host: host, port: $0) }
+    if let page { Log.info("chat page", ["address": page]) }
     announce(endpoints, host: host, modelID: id, asJSON: isJSON)
     announceAdministration(adminEndpoints, asJSON: isJSON)
-    if flags.isSet("examples"), let port = endpoints.first(where: { $0.path == nil })?.port {
-      Terminal.printError(
-        examples(host: host, port: port, modelID: id, hasPage: !flags.isSet("no-ui")))
+    if flags.isSet("examples"), let port {
+      Terminal.printError(examples(host: host, port: port, modelID: id, page: page))
     }
     listener.waitUntilStopped()
     app.finish(seconds: backgroundSeconds)
@@ -205,12 +207,19 @@ enum ServeCommand {
     "http://\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)/v1"
   }
 
-  private static func examples(host: String, port: Int, modelID: String, hasPage: Bool) -> String {
-    let reachable = host == "0.0.0.0" ? "127.0.0.1" : host == "::" ? "::1" : host
-    let base = baseURL(host: reachable, port: port)
+  /// Where a browser of this machine finds a server that listens on `host`.
+  private static func reachable(_ host: String) -> String {
+    host == "0.0.0.0" ? "127.0.0.1" : host == "::" ? "::1" : host
+  }
+
+  private static func pageAddress(host: String, port: Int) -> String {
+    String(baseURL(host: reachable(host), port: port).dropLast(2))
+  }
+
+  private static func examples(host: String, port: Int, modelID: String, page: String?) -> String {
+    let base = baseURL(host: reachable(host), port: port)
     let id = JSONValue.string(modelID).text
-    let page = hasPage ? "\n  Chat in a browser: \(base.dropLast(2))\n" : ""
-    return page + """
+    return (page.map { "\n  Chat in a browser: \($0)\n" } ?? "") + """
 
       Try it:
         curl \(base)/chat/completions -H 'Content-Type: application/json' \\

@@ -152,6 +152,14 @@ def test_the_listening_line_is_json_when_asked(server):
     assert all(json.loads(entry)["event"] for entry in log.splitlines())
 
 
+def test_the_log_says_where_the_page_is(server):
+    for flags, has_page in ((), True), (("--no-ui",), False):
+        other = Server(server.binary, *flags)
+        address = f"http://127.0.0.1:{other.port}/"
+        assert other.stop() == 0
+        assert any("chat page" in line and line.rstrip().endswith(f"address={address}") for line in other.log) == has_page, other.log
+
+
 def test_interrupt_ends_an_idle_server_with_0(server):
     other = Server(server.binary)
     other.process.send_signal(signal.SIGINT)
