@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -367,6 +368,75 @@ def test_encoders_of_images_load_when_the_first_one_comes():
     assert answers[0] == answers[1], answers
 
 
+def widen_image_encoder(folder, width):
+    """Pads the middle of the encoder's MLPs with zeros: the same answers, from an encoder of some megabytes."""
+    config = json.loads((folder / "config.json").read_text())
+    data = (folder / "model.safetensors").read_bytes()
+    start = 8 + struct.unpack("<Q", data[:8])[0]
+    had, config["vision_config"]["intermediate_size"] = config["vision_config"]["intermediate_size"], width
+    body, entries = bytearray(), {}
+    for name, entry in json.loads(data[8:start]).items():
+        if name == "__metadata__":
+            continue
+        piece = data[start + entry["data_offsets"][0] : start + entry["data_offsets"][1]]
+        rows, *columns = entry["shape"] or [1]
+        if re.search(r"vision_tower.*mlp\.down_proj\.linear\.weight", name):
+            piece = b"".join(piece[row * had * 2 : (row + 1) * had * 2] + bytes((width - had) * 2) for row in range(rows))
+            entry["shape"] = [rows, width]
+        elif re.search(r"vision_tower.*mlp\.\w+\.linear\.weight", name):
+            piece += bytes((width - had) * columns[0] * 2)
+            entry["shape"] = [width, *columns]
+        entries[name] = {**entry, "data_offsets": [len(body), len(body) + len(piece)]}
+        body += piece
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).unlink()  # A link to what others read.
+    (folder / "config.json").write_text(json.dumps(config))
+    head = json.dumps(entries).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + body)
+
+
+@in_python
+def show_memory_of_encoders():
+    """Resident bytes once a model with images is loaded, and after an image; run in a process of its own each time."""
+    sys.path.append(str(ROOT / "Tests" / "EndToEnd"))
+    import media_test as media
+    library = ctypes_library()
+    folder, is_lazy = os.environ["ENCODERS"], os.environ["LAZY"] == "1"
+    handle = call(library, "load_model", json.dumps(
+        {"model_path": folder, "model_id": "m", "lazy_encoders": is_lazy, "max_context": 4096}).encode())["handle"]
+    loaded = resident()
+    content = [media.image(media.png(64, 64)), media.text("What?")]
+    body = {"model": "m", "messages": [{"role": "user", "content": content}], "max_tokens": 4, "temperature": 0}
+    answer = call(library, "request", handle, b"POST", b"/v1/chat/completions", json.dumps(body).encode(), -1, library.Chunk(), None)
+    print(json.dumps([loaded, resident(), json.loads(answer["body"])["choices"]]))
+
+
+def test_encoders_take_no_memory_before_the_first_image(folder):
+    """C21: resident memory, lazy and at once."""
+    if SANITIZER or sys.platform != "linux":
+        raise Skipped("resident memory is measured on Linux, without a sanitizer")
+    sys.path.append(str(ROOT / "Tests" / "EndToEnd"))
+    try:
+        import media_test as media
+    except ImportError as missing:
+        raise Skipped(f"{missing.name} is not installed") from None
+    if not media.GOLDEN.is_dir():
+        raise Skipped("the shared data folder is absent")
+    place = folder / "encoders"
+    place.mkdir()
+    media.make_model(place)
+    widen_image_encoder(place, 24_576)
+    found = {}
+    for lazy in ("1", "0"):
+        os.environ.update(ENCODERS=str(place), LAZY=lazy)
+        found[lazy] = json.loads(show_memory_of_encoders(folder))
+    lazily, at_once = found["1"], found["0"]
+    assert lazily[2] == at_once[2], found
+    # The encoder has 19 MB; some of it is read from the file where it lies.
+    assert at_once[0] - lazily[0] > 4 << 20 and lazily[1] - lazily[0] > 8 << 20, found
+    return f"resident {lazily[0] >> 10} KiB, at once {at_once[0] >> 10} KiB, with an image {lazily[1] >> 10} KiB"
+
+
 HOST = """
 #if canImport(Darwin)
   import Darwin
@@ -567,7 +637,7 @@ TESTS = [
     in_c("storm", "60" if IS_LONG else "5"),
     test_in_ctypes, test_in_cffi, test_thinking_is_the_templates_switch, test_a_limit_that_is_too_small_holds_nothing,
     test_broken_folders_have_their_codes, test_the_sources_questions_have_their_events,
-    test_encoders_of_images_load_when_the_first_one_comes, test_a_host_in_swift,
+    test_encoders_of_images_load_when_the_first_one_comes, test_encoders_take_no_memory_before_the_first_image, test_a_host_in_swift,
     test_status_does_not_wait, test_a_hundred_times_in_python,
     test_two_copies_do_not_disturb_each_other,
 ]
@@ -576,7 +646,7 @@ TESTS = [
 def main():
     if "--inside" in sys.argv:
         name = sys.argv[sys.argv.index("--inside") + 1]
-        next(test for test in TESTS if test.__name__ == name).inside()
+        next(test for test in [*TESTS, show_memory_of_encoders] if test.__name__ == name).inside()
         return 0
     part = sys.argv[2] if len(sys.argv) > 2 and not sys.argv[2].startswith("--") else ""
     passed, failed = 0, 0
