@@ -46,6 +46,15 @@ def compiler(*names):
 _programs = {}
 
 
+def dispatch():
+    """Swift's libdispatch, which its thread sanitizer's runtime refers to without bringing it along."""
+    told = subprocess.run([compiler("swiftc"), "-print-target-info"], check=True, capture_output=True, text=True).stdout
+    for place in map(pathlib.Path, json.loads(told)["paths"]["runtimeLibraryPaths"]):
+        if (place / "libdispatch.so").exists():
+            return place / "libdispatch.so"
+    raise Skipped("the toolchain has no libdispatch.so")
+
+
 def c_program(folder):
     """library.c, linked with the library by what pkg-config says."""
     if "c" not in _programs:
@@ -54,6 +63,9 @@ def c_program(folder):
         out = folder / "library"
         # In the build folder the library has no soname, and is named as the linker wants it.
         flags = [f"-fsanitize={SANITIZER}"] if SANITIZER else []
+        if SANITIZER == "thread":
+            place = dispatch().parent
+            flags += [f"-L{place}", f"-Wl,-rpath,{place}", "-Wl,--no-as-needed", "-ldispatch", "-lBlocksRuntime"]
         subprocess.run(
             [cc, "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", *flags, "-I", SOURCES,
              ROOT / "Tests" / "Library" / "library.c", LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-pthread", "-o", out],
@@ -228,7 +240,7 @@ def in_python(function):
             if not os.path.exists(runtime):
                 raise Skipped(f"the toolchain has no shared runtime of the {SANITIZER} sanitizer")
             environment |= {
-                "LD_PRELOAD": runtime, "SANITIZED": SANITIZER, "ASAN_OPTIONS": "detect_leaks=0",
+                "LD_PRELOAD": f"{runtime} {dispatch()}" if SANITIZER == "thread" else runtime, "SANITIZED": SANITIZER, "ASAN_OPTIONS": "detect_leaks=0",
                 "TSAN_OPTIONS": f"suppressions={ROOT / 'Tests' / 'thread-sanitizer.txt'} exitcode=66"}
         done = subprocess.run(
             [sys.executable, __file__, str(LIBRARY), "--inside", function.__name__]

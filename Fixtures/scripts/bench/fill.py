@@ -50,7 +50,7 @@ def told(times):
 
 
 def main():
-    server = Server(sys.argv[1], "--max-context", "8192", model=pathlib.Path(sys.argv[2]))
+    server = Server(sys.argv[1], model=pathlib.Path(sys.argv[2]))
     try:
         wanted = int(sys.argv[3]) if len(sys.argv) > 3 else 2000
         count = 10
