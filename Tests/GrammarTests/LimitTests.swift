@@ -215,6 +215,46 @@ import Testing
     Self.expectsToEnd(pattern, at: 5)
   }
 
+  /// Thousands of alternatives that are no expression, since each leads to all of them.
+  private static let wide = Pattern.gbnf(
+    "root ::= " + (0..<7_000).map { "\"\($0)(\" root" }.joined(separator: " | ") + " | \"x\"")
+
+  @Test func `also where the start of an answer is looked for`() throws {
+    var all = 0
+    _ = try CompiledGrammar(Self.wide, vocabulary: SmallVocabulary.shared) {
+      all += 1
+      return false
+    }
+    // It is asked last there.
+    Self.expectsToEnd(Self.wide, at: all)
+  }
+
+  @Test(arguments: [
+    Pattern.gbnf(#"root ::= ("(" root ")" | [a-c]){1,3}"#), .anyObject,
+  ])
+  func `a first mask that was left is made anew`(_ pattern: Pattern) throws {
+    let whole = GrammarMatcher(try CompiledGrammar(pattern, vocabulary: SmallVocabulary.shared))
+    var reference = whole
+    let expected = reference.allowed(remaining: 100)
+    var all = 0
+    try CompiledGrammar(pattern, vocabulary: SmallVocabulary.shared).prepare {
+      all += 1
+      return false
+    }
+    #expect(all > 0)
+    for last in 1...max(1, all) {
+      let grammar = try CompiledGrammar(pattern, vocabulary: SmallVocabulary.shared)
+      var questions = 0
+      grammar.prepare {
+        questions += 1
+        return questions == last
+      }
+      #expect(questions == last)
+      var matcher = GrammarMatcher(grammar)
+      #expect(matcher.allowed(remaining: 100) == expected)
+    }
+  }
+
   private static func expectsToEnd(_ pattern: Pattern, at last: Int) {
     let cache = GrammarCache(vocabulary: SmallVocabulary.shared)
     for _ in 0..<2 {

@@ -29,7 +29,8 @@ package final class CompiledGrammar: Sendable {
     self.memory = memory
     self.graph = graph
     var builder = MaskBuilder(graph: graph, vocabulary: vocabulary, leaves: leaves, memory: memory)
-    _ = builder.start()
+    _ = builder.start(isUnwanted: isUnwanted)
+    guard builder.hasStarted else { throw .unwanted }
     guard !builder.isCut else {
       throw .tooLarge(reason: "the start of an answer takes more than \(Recogniser.workLimit) steps")
     }
@@ -44,6 +45,16 @@ package final class CompiledGrammar: Sendable {
           MaskBuilder(graph: graph, vocabulary: vocabulary, leaves: leaves, memory: memory))
       }
       return current
+    }
+  }
+
+  /// Makes the mask of the first token, so that a step of the model finds it made.
+  ///
+  /// - Parameter isUnwanted: whether nobody waits for it any more; asked now and then, and then it is left.
+  package func prepare(isUnwanted: () -> Bool) {
+    state().use { builder in
+      let start = builder.start(isUnwanted: isUnwanted)
+      if builder.hasStarted { _ = builder.mask(start, remaining: .max, isUnwanted: isUnwanted) }
     }
   }
 

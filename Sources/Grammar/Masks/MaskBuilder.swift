@@ -9,6 +9,8 @@ struct MaskBuilder {
   private(set) var recogniser: Recogniser
   private var masks: [Int32: (mask: TokenMask, worst: Int32)] = [:]
   private var maskBytes = 0
+  /// Whether the mask at hand was left unfinished.
+  private var isGivenUp = false
 
   private let memory: GrammarMemory
 
@@ -21,10 +23,13 @@ struct MaskBuilder {
   }
 
   /// The set at the start of an answer.
-  mutating func start() -> Int32 {
+  mutating func start(isUnwanted: () -> Bool = { false }) -> Int32 {
     recogniser.begin()
-    return recogniser.start()
+    return recogniser.start(isUnwanted: isUnwanted)
   }
+
+  /// Whether the start was found, and not left because nobody waited.
+  var hasStarted: Bool { recogniser.started != nil }
 
   /// Whether the last question took more steps than it may, so that stacks are missing.
   var isCut: Bool { recogniser.isCut }
@@ -51,28 +56,38 @@ struct MaskBuilder {
 
   // MARK: Masks
 
-  mutating func mask(_ set: Int32, remaining: Int) -> TokenMask {
+  /// - Parameter isUnwanted: whether nobody waits for the mask any more; asked now and then. Part of a mask, which is not
+  ///   remembered, where that is so.
+  mutating func mask(
+    _ set: Int32, remaining: Int, isUnwanted: () -> Bool = { false }
+  ) -> TokenMask {
     recogniser.begin()
-    let (mask, worst) = fullMask(set)
+    isGivenUp = false
+    let (mask, worst) = fullMask(set, isUnwanted)
     // One token is kept for the end.
     if remaining - 2 >= Int(worst) { return mask }
     for reserve in [2, 1] where remaining >= reserve {
-      let tight = build(set, limit: Int32(clamping: remaining - reserve)).mask
+      let tight = build(set, limit: Int32(clamping: remaining - reserve), isUnwanted).mask
       if !tight.isEmpty { return tight }
     }
     return mask
   }
 
-  private mutating func fullMask(_ set: Int32) -> (mask: TokenMask, worst: Int32) {
+  private mutating func fullMask(
+    _ set: Int32, _ isUnwanted: () -> Bool
+  ) -> (mask: TokenMask, worst: Int32) {
     if let known = masks[set] { return known }
-    let built = build(set, limit: Cost.none - 1)
+    let built = build(set, limit: Cost.none - 1, isUnwanted)
+    guard !isGivenUp else { return built }
     masks[set] = built
     maskBytes += built.mask.words.count * 8 + 96
     return built
   }
 
   /// The tokens after which the answer can be completed with `limit` bytes, and the most bytes that one needs.
-  private mutating func build(_ set: Int32, limit: Int32) -> (mask: TokenMask, worst: Int32) {
+  private mutating func build(
+    _ set: Int32, limit: Int32, _ isUnwanted: () -> Bool
+  ) -> (mask: TokenMask, worst: Int32) {
     var mask = TokenMask(count: vocabulary.count)
     var worst: Int32 = 0
     for item in Array(recogniser.items(of: set)) {
@@ -89,7 +104,7 @@ struct MaskBuilder {
           mask.insert(id)
           worst = max(worst, cost)
         }
-      case .leaf(let leaf): add(leaf, item, limit, &mask, &worst)
+      case .leaf(let leaf): add(leaf, item, limit, &mask, &worst, isUnwanted)
       case .sequence, .choice, .repeated, .object, .array: break
       }
     }
@@ -97,7 +112,8 @@ struct MaskBuilder {
   }
 
   private mutating func add(
-    _ leaf: GrammarLeaf, _ item: StackItem, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32
+    _ leaf: GrammarLeaf, _ item: StackItem, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32,
+    _ isUnwanted: () -> Bool
   ) {
     let inside = leafMask(leaf, item)
     let below = recogniser.costs[Int(item.tail)]
@@ -116,11 +132,11 @@ struct MaskBuilder {
         var text = before
         for byte in vocabulary.trie.text(to: Int(exit)) { text = recogniser.appending(text, byte) }
         guard let next = recogniser.adding(text, to: seen) else { continue }
-        walk(Int(exit), recogniser.resume(item.tail, seen: next), limit, &mask, &worst)
+        walk(Int(exit), recogniser.resume(item.tail, seen: next), limit, &mask, &worst, isUnwanted)
       }
     } else {
       let next = recogniser.resume(item.tail)
-      for exit in inside.exits { walk(Int(exit), next, limit, &mask, &worst) }
+      for exit in inside.exits { walk(Int(exit), next, limit, &mask, &worst, isUnwanted) }
     }
   }
 
@@ -182,9 +198,11 @@ struct MaskBuilder {
 
   /// Adds the tokens at and below `node`, where `set` is the set at that node.
   private mutating func walk(
-    _ root: Int, _ set: Int32, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32
+    _ root: Int, _ set: Int32, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32,
+    _ isUnwanted: () -> Bool
   ) {
-    guard set != Recogniser.empty else { return }
+    if !isGivenUp { isGivenUp = isUnwanted() }
+    guard set != Recogniser.empty, !isGivenUp else { return }
     let trie = vocabulary.trie
     let end = Int(trie.end[root])
     let base = Int(trie.depth[root])
@@ -192,7 +210,13 @@ struct MaskBuilder {
     guard root + 1 < end else { return }
     var sets = [set]
     var node = root + 1
+    var visits = 0
     while node < end {
+      visits &+= 1
+      if visits & 1023 == 0, isUnwanted() {
+        isGivenUp = true
+        return
+      }
       let depth = Int(trie.depth[node]) - base
       let next = recogniser.step(sets[depth - 1], trie.byte[node])
       guard next != Recogniser.empty else {

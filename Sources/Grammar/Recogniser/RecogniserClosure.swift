@@ -5,7 +5,15 @@ extension Recogniser {
 
   mutating func close() -> Int32 {
     visited.removeAll(keepingCapacity: true)
-    while let next = work.popLast() {
+    follow(atMost: .max)
+    return closed()
+  }
+
+  /// Follows so many of the stacks that wait in `work`.
+  mutating func follow(atMost count: Int) {
+    var missing = count
+    while missing > 0, let next = work.popLast() {
+      missing -= 1
       spend(1)
       guard !isCut else {
         work.removeAll()
@@ -24,6 +32,10 @@ extension Recogniser {
         for index in Int(starts[Int(set)])..<Int(starts[Int(set) + 1]) { advance(items[index], seen: seen) }
       }
     }
+  }
+
+  /// The set of what was found.
+  mutating func closed() -> Int32 {
     let result = canonical(out)
     out.removeAll(keepingCapacity: true)
     return result

@@ -4,10 +4,22 @@ extension Recogniser {
   // MARK: Steps
 
   /// The set at the start of an answer.
-  mutating func start() -> Int32 {
+  ///
+  /// - Parameter isUnwanted: whether nobody waits for it any more; asked now and then. The empty set, which is not
+  ///   remembered, where that is so.
+  mutating func start(isUnwanted: () -> Bool = { false }) -> Int32 {
     if let started { return started }
     work = [.enter(graph.root, tail: Self.ended, isFilled: false)]
-    let result = close()
+    visited.removeAll(keepingCapacity: true)
+    while !work.isEmpty {
+      guard !isUnwanted() else {
+        work.removeAll()
+        out.removeAll()
+        return Self.empty
+      }
+      follow(atMost: CompileWatch.cellsPerQuestion)
+    }
+    let result = closed()
     started = result
     return result
   }

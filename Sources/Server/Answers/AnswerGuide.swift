@@ -26,6 +26,7 @@ struct AnswerGuide {
   /// - Throws: 400 for what cannot be enforced, with the field that asks for it.
   func make(prompt: ModelPrompt) throws(APIError) -> Guide? {
     let grammar = try compile()
+    grammar?.prepare(isUnwanted: isUnwanted)
     if grammar != nil { try request.options.checkConstrained() }
     let budget = try budget()
     // The switch has closed the reasoning in the prompt.
@@ -134,7 +135,10 @@ extension RequestContext {
     let pattern = try pattern(of: format)
     let isOpen = allowsUndeclaredMembers(options, isStrict: format.isStrict)
     do throws(GrammarError) {
-      return try model.grammars.grammar(for: isOpen ? pattern : .declared(pattern), isUnwanted: isUnwanted)
+      let grammar = try model.grammars.grammar(
+        for: isOpen ? pattern : .declared(pattern), isUnwanted: isUnwanted)
+      grammar.prepare(isUnwanted: isUnwanted)
+      return grammar
     } catch {
       throw APIError(error, param: format.param)
     }
