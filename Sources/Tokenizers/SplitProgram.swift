@@ -45,8 +45,11 @@ struct SplitProgram {
   private(set) var members: [[Bool]] = []
 
   private var sets: [ScalarSet] = []
+  /// Trees that were looked at: those of nothing may be repeated without end.
+  private var visits = 0
 
   private static let operationLimit = 20_000
+  private static let visitLimit = 1_000_000
   private static let lookLimit = 60
   private static let setLimit = 500
 
@@ -67,7 +70,10 @@ struct SplitProgram {
   private mutating func add(
     _ tree: SplitTree, to out: inout [SplitOperation], _ isReversed: Bool
   ) throws(SplitProblem) {
-    guard out.count < Self.operationLimit else { throw SplitProblem(words: "it is too large") }
+    visits += 1
+    guard out.count < Self.operationLimit, visits < Self.visitLimit else {
+      throw SplitProblem(words: "it is too large")
+    }
     switch tree {
     case .empty: break
     case .set(let set): out.append(.set(try number(of: set)))

@@ -30,6 +30,7 @@ struct SplitParser {
   private static let depthLimit = 64
   private static let lengthLimit = 20_000
   private static let countLimit = 1000
+  private static let quantifierLimit = 8
 
   static func parse(_ text: String) throws(SplitProblem) -> SplitTree {
     guard text.utf8.count <= lengthLimit else {
@@ -81,7 +82,15 @@ struct SplitParser {
     var parts: [SplitTree] = []
     while let scalar = current, scalar != 0x7C, scalar != 0x29 {
       var part = try parseAtom(scalar)
-      while let next = try quantified(part) { part = next }
+      var count = 0
+      while let next = try quantified(part) {
+        // Each is a level of the tree.
+        guard count < Self.quantifierLimit else {
+          throw problem("more than \(Self.quantifierLimit) repetitions of one thing")
+        }
+        part = next
+        count += 1
+      }
       parts.append(part)
     }
     return parts.count == 1 ? parts[0] : .sequence(parts)

@@ -150,6 +150,14 @@ import Testing
   @Test func `distances share buckets as T5's do`() {
     let buckets = [0, -1, -7, -8, -127, -128, 1, 7, 8, 128].map { DistanceBuckets.bucket(of: $0, count: 32) }
     #expect(buckets == [0, 1, 7, 8, 15, 15, 17, 23, 24, 31])
+    // With any count that a configuration may have, every distance has a bucket of its side.
+    for count in 4...1024 {
+      for distance in -DistanceBuckets.reach...DistanceBuckets.reach {
+        let bucket = DistanceBuckets.bucket(of: distance, count: count)
+        #expect(
+          (distance > 0 ? count / 2..<count : 0..<count / 2).contains(bucket), "\(distance) of \(count)")
+      }
+    }
   }
 
   @Test func `what a folder says and nothing knows is refused by name`() throws {

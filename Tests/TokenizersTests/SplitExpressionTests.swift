@@ -149,6 +149,8 @@ extension SplitExpression {
     ("(a", "a '(' without a ')'"),
     ("a)", "an unmatched ')'"), ("[a", "a '[' without a ']'"), ("*a", "nothing to repeat"),
     ("(?x:a)", "an unknown flag"), ("(?:(?:a{900}){900}){900}", "it is too large"),
+    ("a" + String(repeating: "*", count: 19_000), "more than 8 repetitions"),
+    ("(){1000}{1000}{1000}{1000}", "it is too large"),
   ])
   func `what is not possible is refused in words`(_ source: String, _ words: String) {
     #expect {

@@ -298,8 +298,9 @@ struct Gemma4VisionConfig {
         key: "vision_config.num_key_value_heads", found: "\(kvHeads)",
         expected: "a divisor of num_attention_heads = \(heads)")
     }
-    guard headDim % 4 == 0 else {
-      throw .invalidValue(key: "vision_config.head_dim", found: "\(headDim)", expected: "a multiple of 4")
+    guard headDim >= 4, headDim % 4 == 0 else {
+      throw .invalidValue(
+        key: "vision_config.head_dim", found: "\(headDim)", expected: "a multiple of 4, and not 0")
     }
     if let activation = try config.string("hidden_activation"), activation != "gelu_pytorch_tanh" {
       throw .unsupportedSetting(

@@ -197,6 +197,8 @@ enum DistanceBuckets {
     let n = abs(distance)
     let exact = half / 2
     guard n >= exact else { return side + n }
+    // Where the near ones reach as far, there is nothing to divide by.
+    guard n < reach else { return side + half - 1 }
     let ratio = log(Double(n) / Double(exact)) / log(Double(reach) / Double(exact))
     return side + min(half - 1, exact + Int(ratio * Double(half - exact)))
   }
