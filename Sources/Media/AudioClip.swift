@@ -40,6 +40,8 @@ package enum AudioError: Error, Equatable, CustomStringConvertible {
   case invalidHeader(field: String, found: Int, expected: String)
   case truncated(chunk: String, expected: UInt64, found: Int)
   case noSamples
+  /// There is not enough memory to read it.
+  case noMemory(bytes: Int)
   /// Not even one frame of a spectrogram.
   case tooShort(seconds: Double)
   /// A float that is not a number, infinite, or far beyond full scale.
@@ -67,6 +69,7 @@ package enum AudioError: Error, Equatable, CustomStringConvertible {
         + "Send the whole file."
     case .tooShort(let seconds):
       "the sound lasts \(Int((seconds * 1000).rounded())) milliseconds; at least 11 are needed."
+    case .noMemory(let bytes): "reading it takes \(bytes) bytes of memory, which are not there"
     case .noSamples: "the sound has no samples. Send a file with sound in it."
     case .invalidSample(let frame, let value):
       "sample \(frame) of the sound is \(value); floats are from -1 to 1. "

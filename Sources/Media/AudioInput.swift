@@ -6,8 +6,13 @@ extension MediaRules.Audio {
 
   /// Reads, resamples and transforms a WAV file.
   ///
+  /// - Parameter claim: takes so many bytes for what is made of the file; false when they are not to be had.
   /// - Throws: when it is no such file, or too long or too short.
-  package func input(_ bytes: [UInt8]) throws(AudioError) -> MediaInput {
+  package func input(
+    _ bytes: [UInt8], claim: (_ bytes: Int) -> Bool = { _ in true }
+  ) throws(AudioError) -> MediaInput {
+    let work = bytesToRead(bytes.count)
+    guard claim(work) else { throw .noMemory(bytes: work) }
     let clip = try WAVReader.read(bytes, limits: AudioLimits(seconds: Self.seconds))
     let samples = AudioResampler.resample(clip.samples, from: clip.rate, to: mel.rate)
     let spectrogram = MelSpectrogram(mel)
@@ -16,6 +21,13 @@ extension MediaRules.Audio {
     return MediaInput(
       content: .audio(MelFrames(count: frames, bins: mel.bands, values: spectrogram(samples))),
       tokenCount: Self.tokenCount(frames: frames))
+  }
+
+  /// Most bytes that are held beside a file of `count` bytes: its samples, which may be 8 bits wide, the halved ones of a
+  /// high rate, those at the tower's rate, which are made twice, frames, and the weights of two filters.
+  private func bytesToRead(_ count: Int) -> Int {
+    let result = Self.seconds * (2 * mel.rate + mel.rate / mel.hop * mel.bands) * MemoryLayout<Float>.size
+    return 6 * min(count, 1 << 40) + result + (8 << 20)
   }
 
   /// Soft tokens of an audio clip: two convolutions halve the frames, rounding up.

@@ -10,6 +10,8 @@ extension MediaRules.Images {
   ) throws(MediaError) -> MediaInput {
     let image = try ImageDecoder.decode(bytes, limits: limits)
     let size = try grid.size(width: image.width, height: image.height, tokens: tokens ?? grid.tokens)
+    let work = image.bytesToResize(width: size.width, height: size.height)
+    guard limits.claim(work) else { throw .noMemory(bytes: work) }
     return MediaInput(
       content: .image(image.resized(width: size.width, height: size.height)),
       tokenCount: grid.tokenCount(width: size.width, height: size.height))

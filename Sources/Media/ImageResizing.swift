@@ -14,6 +14,15 @@ extension PixelImage {
     return image
   }
 
+  /// Most bytes that `resized` holds beside the image: rows at their new width, the result, and the weights of both
+  /// axes. A picture of a pixel's width may take a hundred times its own bytes.
+  func bytesToResize(width newWidth: Int, height newHeight: Int) -> Int {
+    let most = 1 << 30
+    guard max(width, height, newWidth, newHeight) < most else { return .max }
+    return newWidth * 3 * (height + newHeight) + Taps.bytes(from: width, to: newWidth)
+      + Taps.bytes(from: height, to: newHeight)
+  }
+
   private func stretched(to newWidth: Int) -> PixelImage {
     let taps = Taps(from: width, to: newWidth)
     var out = [UInt8](repeating: 0, count: newWidth * height * 3)
@@ -71,10 +80,15 @@ private struct Taps {
   private(set) var ranges: [Range<Int>] = []
   private(set) var weights: [Int32] = []
 
+  /// Most bytes of what an axis takes: four weights for each source sample or, where the image grows, five for each of
+  /// the result.
+  static func bytes(from count: Int, to newCount: Int) -> Int { 16 * count + 80 * newCount }
+
   init(from count: Int, to newCount: Int) {
     let scale = Double(count) / Double(newCount)
     let stretch = max(scale, 1)
     let support = 2 * stretch
+    weights.reserveCapacity(4 * count + 5 * newCount)
     let narrowing = 1 / stretch
     for index in 0..<newCount {
       let centre = (Double(index) + 0.5) * scale

@@ -3,7 +3,7 @@
 @testable import Media
 
 enum MediaTargets {
-  private static let pixels = 1 << 16
+  private static let pixels = 1 << 12
 
   /// Once as it is, once with check sums that are right, so that what is behind them is reached.
   static func png(_ bytes: [UInt8]) {

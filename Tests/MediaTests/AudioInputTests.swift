@@ -49,6 +49,18 @@ import Testing
     #expect(try rules.input(sine(rate: 16_000, seconds: 0.21)).digest != one.digest)
   }
 
+  @Test func `what a sound becomes is claimed, and a sound without it is refused`() throws {
+    // Samples of 8 bits at a high rate become four times as many bytes.
+    let bytes = WAVFile(rate: 96_000, bits: 8, data: [UInt8](repeating: 128, count: 96_000)).bytes
+    var claims: [Int] = []
+    _ = try rules.input(bytes) {
+      claims.append($0)
+      return true
+    }
+    #expect(claims.count == 1 && claims[0] >= 6 * 96_000)
+    #expect(throws: AudioError.noMemory(bytes: claims[0])) { try rules.input(bytes) { _ in false } }
+  }
+
   @Test func `sounds beyond thirty seconds or below a frame are refused`() {
     func failure(_ bytes: [UInt8]) -> AudioError? {
       do throws(AudioError) {

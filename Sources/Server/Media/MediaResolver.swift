@@ -83,10 +83,13 @@ final class MediaResolver {
     _ bytes: [UInt8], _ rules: MediaRules.Audio, _ part: MediaPart
   ) throws(APIError) -> MediaInput {
     let key = SHA256.digest(Array("sound\n".utf8) + SHA256.digest(bytes))
-    return try sources.desk.input(key, for: part.field, isUnwanted: isUnwanted) { _ throws(APIError) in
+    return try sources.desk.input(key, for: part.field, isUnwanted: isUnwanted) { loan throws(APIError) in
       do throws(AudioError) {
-        return try rules.input(bytes)
+        return try rules.input(bytes, claim: loan.extend)
       } catch {
+        if case .noMemory = error {
+          throw .overloaded("'\(part.field)' was not read: \(error) at the moment.", param: part.field)
+        }
         throw APIError(
           status: 400, code: "invalid_audio", param: part.field, message: "Invalid '\(part.field)': \(error)")
       }
