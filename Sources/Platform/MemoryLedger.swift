@@ -87,8 +87,11 @@ package final class MemoryLedger: Sendable {
     self.slack = max(0, slack)
   }
 
-  /// The slack for a limit in bytes: a thirty-second, and no more than 64 MiB.
-  package static func slack(of limit: Int) -> Int { min(max(0, limit) / 32, 64 << 20) }
+  /// The slack for a limit in bytes: a thirty-second, at least 4 MiB and at most 64 MiB, but no more than a sixteenth.
+  package static func slack(of limit: Int) -> Int {
+    let limit = max(0, limit)
+    return min(limit / 16, max(4 << 20, min(limit / 32, 64 << 20)))
+  }
 
   private static func index(of kind: MemoryKind) -> Int {
     MemoryKind.allCases.firstIndex(of: kind) ?? MemoryKind.allCases.count - 1

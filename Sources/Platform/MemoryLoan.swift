@@ -14,6 +14,13 @@ package final class MemoryLoan: Sendable {
     self.patience = patience
   }
 
+  /// Holds bytes from the start; nil, and nobody is asked for them, where they are not left.
+  package convenience init?(holding bytes: Int, of ledger: MemoryLedger, for kind: MemoryKind) {
+    guard ledger.reserve(bytes, for: kind) else { return nil }
+    self.init(ledger, for: kind, patience: 0)
+    self.bytes.withLock { $0 = max(0, bytes) }
+  }
+
   deinit { ledger.release(bytes.withLock { $0 }, from: kind) }
 
   /// The ledger's limit, bytes.

@@ -66,6 +66,17 @@ import Testing
     #expect(snapshot.lines.allSatisfy { $0.peak <= 1_000 })
   }
 
+  @Test func `a loan holds what it took until it goes`() {
+    let ledger = MemoryLedger(limit: 100)
+    do {
+      let loan = MemoryLoan(holding: 60, of: ledger, for: .answers)
+      #expect(loan != nil && ledger.bytes(of: .answers) == 60)
+      #expect(MemoryLoan(holding: 60, of: ledger, for: .answers) == nil)
+      #expect(loan?.extend(by: 40) == true && ledger.left == 0)
+    }
+    #expect(ledger.left == 100)
+  }
+
   @Test func `caches leave the slack free, which others may take`() {
     let ledger = MemoryLedger(limit: 100, slack: 20)
     #expect(!ledger.reserveGrowth(81, for: .kvCache))
@@ -73,7 +84,9 @@ import Testing
     #expect(ledger.left == 20 && ledger.leftForGrowth == 0)
     #expect(!ledger.reserveGrowth(1, for: .kvCache))
     #expect(ledger.reserve(20, for: .requestBodies))
-    #expect(MemoryLedger.slack(of: 80 << 20) == 2560 << 10)
+    #expect(MemoryLedger.slack(of: 32 << 20) == 2 << 20)
+    #expect(MemoryLedger.slack(of: 80 << 20) == 4 << 20)
+    #expect(MemoryLedger.slack(of: 1 << 30) == 32 << 20)
     #expect(MemoryLedger.slack(of: .max) == 64 << 20)
   }
 

@@ -74,10 +74,13 @@ final class MemoryQuota {
   }
 
   /// Asks the others for the memory of `count` blocks, now and then.
-  func ask(forBlocks count: Int, at now: Instant) {
+  func ask(forBlocks count: Int, at now: Instant) { ask(forBytes: max(0, count) * bytes.whole, at: now) }
+
+  /// The same for what is no block.
+  func ask(forBytes count: Int, at now: Instant) {
     guard now >= nextAsk else { return }
     nextAsk = now.adding(seconds: Self.askingInterval)
-    ledger.ask(for: max(0, count) * bytes.whole + ledger.slack)
+    ledger.ask(for: count + ledger.slack)
   }
 
   /// Gives back free memory, and that of cached prefixes if it must be.

@@ -11,6 +11,8 @@ struct PrefixBlock: Sendable {
   let payload: [UInt8]
   /// The state of recurrent layers after its last token, where one is kept.
   var state: [UInt8]?
+  /// What the copies take of the process's memory, until they are written.
+  var memory: MemoryLoan?
 }
 
 /// Used by the engine's thread and the writer's.

@@ -168,9 +168,19 @@ extension EngineMemory {
   func saveHot(most: Int) {
     guard let store, prefixes.hasNewlyHot else { return }
     var left = most
-    while left > 0, store.hasRoom, let record = prefixes.takeNewlyHot() {
+    // Once as they are handed over, and once in the bytes of a file.
+    let bytes = 2 * (cache.bytesPerBlock + (cache.states?.bytesPerSlot ?? 0))
+    while left > 0, store.hasRoom, prefixes.hasNewlyHot {
+      guard let loan = MemoryLoan(holding: bytes, of: quota.ledger, for: .prefixCache) else {
+        // It is saved when it is used once more, or at the end.
+        _ = prefixes.takeNewlyHot()
+        return quota.ask(forBytes: bytes, at: .now)
+      }
+      guard let record = prefixes.takeNewlyHot() else { return }
       guard !store.isSaved(record) else { continue }
-      store.save(block(record))
+      var block = block(record)
+      block.memory = loan
+      store.save(block)
       // A state is as long as dozens of blocks.
       left -= record.state == nil ? 1 : most
     }
