@@ -3,11 +3,11 @@
 import MLXServe
 import Platform
 
-/// Copies of what the host gave: it may change them as soon as the call has returned.
-struct LibraryCall: Sendable {
+/// What the host gave: it may change it as soon as the call has returned.
+struct LibraryCall {
   let method: String
   let path: String
-  let body: [UInt8]
+  private let text: UnsafeBufferPointer<CChar>
 
   init(
     method: UnsafePointer<CChar>?, path: UnsafePointer<CChar>?, body: UnsafePointer<CChar>?, count: Int64
@@ -15,14 +15,20 @@ struct LibraryCall: Sendable {
     self.method = try Self.word("method", method)
     self.path = try Self.word("path", path)
     guard let body else {
-      self.body = []
+      text = UnsafeBufferPointer(start: nil, count: 0)
       return
     }
     guard let count = Int(exactly: count < 0 ? Int64(strlen(body)) : count), count <= Self.most else {
       throw .invalid("body_count", "is more than \(Self.most)")
     }
-    self.body = UnsafeBufferPointer(start: body, count: count).map { UInt8(bitPattern: $0) }
+    text = UnsafeBufferPointer(start: body, count: count)
   }
+
+  /// Bytes of the body.
+  var count: Int { text.count }
+
+  /// A copy of the body, once there is room for it.
+  var body: [UInt8] { text.map { UInt8(bitPattern: $0) } }
 
   /// As many bytes as a server takes that has images and audio in its requests.
   private static let most = 64 << 20

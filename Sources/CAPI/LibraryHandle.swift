@@ -102,26 +102,37 @@ final class LibraryHandle: Sendable {
 
   // MARK: Requests
 
+  /// Pieces of a body that wait for the calling thread.
+  private static let waitingPieces = 64
+
   /// Answers on a thread of the library's; the pieces of the body come back to the calling one.
   func answer(_ call: LibraryCall, _ receiver: ChunkReceiver?) throws(LibraryError) -> JSONObject {
-    let pieces = Mailbox<[UInt8]>(capacity: .max)
+    guard let held = model.claim(bodyOf: call.count) else {
+      throw LibraryError("out_of_memory", "the request does not fit below the limit now")
+    }
+    defer { withExtendedLifetime(held) {} }
+    let (method, path, body) = (call.method, call.path, call.body)
+    let pieces = Mailbox<[UInt8]>(capacity: Self.waitingPieces)
     let outcome = Monitor<Result<HostedModel.Answer, LibraryError>?>(nil)
     let thread: Thread
     do throws(PlatformError) {
       thread = try Thread(name: "lib_mlx", stackBytes: 4 << 20) { [model] in
-        let result = Self.answer(call, model, pieces)
+        let result = Self.answer(method, path, body, model, pieces)
         outcome.withLock { $0 = result }
         pieces.close()
       }
     } catch {
       throw LibraryError("internal", "\(error)")
     }
-    var body: [UInt8] = []
+    var text: [UInt8] = []
     var isWanted = true
-    // An answer is as long as the context at most: what waits here needs no other bound.
+    let memory = model.makeLoan()
+    var isShort = false
     while case .element(let piece) = pieces.receive() {
       guard let receiver else {
-        body += piece
+        // As bytes, as text, and in the answer of the function.
+        isShort = isShort || !memory.extend(by: 4 * piece.count)
+        if isShort { pieces.close() } else { text += piece }
         continue
       }
       guard isWanted, !receiver.take(piece) else { continue }
@@ -131,22 +142,26 @@ final class LibraryHandle: Sendable {
     thread.join()
     guard let result = outcome.withLock({ $0 }) else { throw LibraryError("internal", "there is no answer") }
     let answer = try result.get()
+    guard !isShort else {
+      throw LibraryError(
+        "out_of_memory", "the body of the answer does not fit below the limit: take it by a callback")
+    }
     var members = JSONObject([
       ("status", .int(answer.status)),
       ("headers", .object(JSONObject(answer.headers.map { ($0.name, .string($0.value)) }))),
     ])
-    if receiver == nil { members["body"] = .string(String(decoding: body, as: UTF8.self)) }
+    if receiver == nil { members["body"] = .string(String(decoding: text, as: UTF8.self)) }
     return members
   }
 
-  private static func answer(_ call: LibraryCall, _ model: HostedModel, _ pieces: Mailbox<[UInt8]>)
-    -> Result<HostedModel.Answer, LibraryError>
-  {
+  private static func answer(
+    _ method: String, _ path: String, _ body: [UInt8], _ model: HostedModel, _ pieces: Mailbox<[UInt8]>
+  ) -> Result<HostedModel.Answer, LibraryError> {
     do throws(MLXServeError) {
       return .success(
         try model.answer(
-          call.method, call.path, body: call.body, isGone: { pieces.isClosed },
-          deliver: { pieces.trySend($0) }))
+          method, path, body: body, isGone: { pieces.isClosed },
+          deliver: { pieces.send($0) { model.isClosing } }))
     } catch {
       return .failure(LibraryError(error))
     }

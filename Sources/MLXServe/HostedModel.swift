@@ -5,7 +5,7 @@ import Inference
 import JSON
 import OpenAI
 import Pipeline
-import Platform
+package import Platform
 import Server
 
 /// A model from its loading to its end, for any thread.
@@ -96,6 +96,22 @@ package final class HostedModel: Sendable {
     return try body()
   }
 
+  /// Whether requests that came without a socket are to end.
+  package var isClosing: Bool { state.withLock { $0.phase != .open } }
+
+  /// Something to claim the memory of an answer with, below the limit of all models.
+  package func makeLoan() -> MemoryLoan { makeLoan(for: .answers) }
+
+  /// Claims what a body takes until it is answered; nil where there is no room for it.
+  package func claim(bodyOf count: Int) -> MemoryLoan? {
+    let loan = makeLoan(for: .requestBodies)
+    return loan.extend(by: BodyBudget.copies * count) ? loan : nil
+  }
+
+  private func makeLoan(for kind: MemoryKind) -> MemoryLoan {
+    MemoryLoan(loaded.fleet.ledger, for: kind, patience: BodyBudget.patience)
+  }
+
   // MARK: Requests without a socket
 
   /// What is left of a response whose body has been handed on.
@@ -108,6 +124,7 @@ package final class HostedModel: Sendable {
   /// Answers one request as the server would, on the calling thread.
   ///
   /// - Parameters:
+  ///   - body: claimed by the caller (`claim(bodyOf:)`), who may have had to copy it.
   ///   - isGone: whether nobody wants the answer any more; asked between tokens.
   ///   - deliver: gets the body, piece by piece as it is made; false ends the answer.
   /// - Throws: for a request that could not be one of HTTP, and for a model that is closed.
@@ -127,6 +144,7 @@ package final class HostedModel: Sendable {
     let context = ConnectionContext(
       requestID: ConnectionContext.freshRequestID(), isClientGone: { stopped || isGone() },
       phase: { [state] in state.withLock { $0.phase == .open ? .running : .expired } })
+    context.memory = makeLoan()
     let response = app.respond(to: request, context)
     let writer = BodyWriter(
       gone: { stopped || isGone() },

@@ -44,6 +44,18 @@ package final class Mailbox<Element: Sendable>: Sendable {
     }
   }
 
+  /// Appends, and waits for room where there is none.
+  ///
+  /// - Parameter isUnwanted: asked while it waits; true gives up.
+  /// - Returns: false when the mailbox is closed or it was given up: the element was not taken.
+  package func send(_ element: Element, isUnwanted: () -> Bool = { false }) -> Bool {
+    while !trySend(element) {
+      if isClosed || isUnwanted() { return false }
+      usleep(500)
+    }
+    return true
+  }
+
   /// Whether `trySend` would refuse now.
   package var isFull: Bool { state.withLock { $0.isClosed || $0.count >= capacity } }
 

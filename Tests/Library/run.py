@@ -528,6 +528,61 @@ def test_a_limit_that_is_too_small_holds_nothing():
     assert len(os.listdir("/proc/self/task")) < 4 if sys.platform == "linux" else True
 
 
+def anonymous():
+    """Bytes of this process that no file backs, in memory or swapped out."""
+    fields = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines())
+    return sum(int(fields[name].split()[0]) << 10 for name in ("RssAnon", "VmSwap"))
+
+
+@in_python
+def test_requests_stay_below_a_small_limit():
+    """Bodies and answers are claimed: what does not fit is refused, one at a time and eight at once."""
+    if sys.platform != "linux" or SANITIZER:
+        raise Skipped("it counts the memory of a process of Linux, without a sanitizer's")
+    library = ctypes_library()
+    limit = 64 << 20
+    assert call(library, "configure", json.dumps({"memory_limit": limit + (2 << 20)}).encode())["ok"]
+    handle = load(library)
+    most = 12 << 20
+    texts = {
+        "/tokenize": b'{"with_pieces":true,"content":"' + b"a1 " * (most // 3) + b'"}',
+        "/v1/chat/completions": b'{"messages":[' + b"{}," * (most // 3) + b"{}]}",
+        "/detokenize": b'{"tokens":[' + b"300," * (1 << 18) + b"300]}",
+        "/v1/completions": b'{"prompt":["a"],"n":128,"logprobs":5,"max_tokens":20}',
+    }
+    receiver = library.Chunk(lambda *_: 0)
+    call(library, "request", handle, b"POST", b"/v1/chat/completions", CHAT, len(CHAT), library.Chunk(0), None)
+    start, peak, ended, found = anonymous(), [0], threading.Event(), set()
+
+    def look():
+        while not ended.wait(0.003):
+            peak[0] = max(peak[0], anonymous())
+
+    def ask(path, receiver):
+        body = texts[path]
+        answer = call(library, "request", handle, b"POST", path.encode(), body, len(body), receiver, None)
+        found.add((path, answer.get("status") or answer["error"]["code"]))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    for path in texts:
+        ask(path, receiver)
+        ask(path, library.Chunk(0))
+        crowd = [threading.Thread(target=ask, args=(path, receiver)) for _ in range(8)]
+        for one in crowd:
+            one.start()
+        for one in crowd:
+            one.join()
+    ended.set()
+    looking.join()
+    assert {code for _, code in found} <= {200, 400, 429, 503, "out_of_memory"}, found
+    assert ("/v1/completions", 200) in found and len(found) > 5, found
+    taken = peak[0] - start
+    assert taken <= limit, f"{taken >> 20} MiB of {limit >> 20}: {found}"
+    call(library, "unload_model", handle)
+    return f"{taken >> 20} MiB"
+
+
 @in_python
 def test_broken_folders_have_their_codes():
     library = ctypes_library()

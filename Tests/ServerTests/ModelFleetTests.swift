@@ -109,6 +109,18 @@ private func refusal(_ body: () throws(APIError) -> Void) -> String {
 }
 
 @Suite struct ModelFleetTests {
+  @Test func `of what is reserved for bodies only the bodies themselves are taken for what is measured`()
+    throws
+  {
+    let held = try #require(ProcessUsage.privateBytes)
+    var settings = ModelFleet.Settings()
+    settings.ledger = MemoryLedger()
+    #expect(settings.ledger.reserve(2 * held, for: .requestBodies))
+    settings.observe([])
+    // Half of it is measured as the bodies' own.
+    #expect(settings.ledger.bytes(of: .other) > held / 4)
+  }
+
   @Test func `a model is loaded by its first request, and once for all that come together`() throws {
     let garage = Garage()
     garage.log.update { $0.isOpen = false }

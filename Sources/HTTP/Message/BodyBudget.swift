@@ -2,7 +2,8 @@
 
 import Platform
 
-final class BodyBudget: Sendable {
+/// Bytes that bodies may take, and the account of what is made of them.
+package final class BodyBudget: Sendable {
   private let left: Monitor<Int>
 
   /// Where the process's memory is accounted for.
@@ -14,9 +15,9 @@ final class BodyBudget: Sendable {
   }
 
   /// About how many times a body is held until it is answered: as it came, as values, and in the text of its prompt.
-  private static let copies = 4
+  package static let copies = 4
   /// How long cached prefixes have to make room, seconds.
-  static let patience = 0.5
+  package static let patience = 0.5
 
   /// Takes `bytes` out of the budget; false, and nothing taken, when they are not there. May wait for what others
   /// give back.

@@ -4,6 +4,7 @@
 // ask for it, and nothing is loaded and unloaded at a time.
 
 import Grammar
+import HTTP
 package import Inference
 import JSON
 import OpenAI
@@ -58,7 +59,8 @@ package final class ModelFleet: Sendable {
     ///
     /// - Parameter others: what else is counted, bytes by kind.
     package func observe(_ models: [ResidentModel], besides others: [(kind: MemoryKind, bytes: Int)] = []) {
-      let reserved = ledger.bytes(of: .requestBodies) + ledger.bytes(of: .media)
+      // Of what is reserved for bodies only these themselves are surely there.
+      let reserved = ledger.bytes(of: .requestBodies) / BodyBudget.copies + ledger.bytes(of: .media)
       var known = models.reduce(reserved + copiedWeightBytes()) { $0 + $1.touchedBytes() }
       let measured: [(kind: MemoryKind, bytes: Int)] =
         [
