@@ -139,6 +139,10 @@ package final class VectorIndex: Sendable {
   /// All documents as they are now.
   package var view: IndexView { shared.withLock { $0 } }
 
+  /// About the bytes in memory: documents that are in no file, vectors that the log has, and both once more where they
+  /// are written.
+  package var memoryBytes: Int { view.memoryBytes + logBytes }
+
   /// Bytes of the log.
   package var logBytes: Int { writing.withLock { $0.log?.byteCount ?? 0 } }
 

@@ -6,6 +6,7 @@ import OpenAI
 import Platform
 import Support
 import Testing
+import Vectors
 
 @testable import Server
 
@@ -157,6 +158,42 @@ struct LibraryFaultTests {
     let bytes = try SystemFiles().read(folder + "/stores/s/entries/f.json", limit: 1 << 20)
     let stored = try JSONValue(parsing: bytes)
     #expect(EntryRecord(stored)?.bytes == (try library.store("s", nobody)).entries["f"]?.bytes)
+  }
+
+  @Test func `what indexes and records take in memory is counted, and indexes beyond their room go to files`()
+    throws
+  {
+    var settings = Library.Settings()
+    settings.folder = "/library"
+    settings.memory = 32 << 20
+    let library = try Library(settings, files: SimulatedDisk(), now: { 1_800_000_000 })
+    var indexes: [VectorIndex] = []
+    for id in ["a", "b", "c"] {
+      try library.add(store(id, id))
+      let index = try VectorIndex(
+        folder: "/library/stores/\(id)/index-0", fingerprint: "", dimensions: 4, limits: settings.indexLimits,
+        files: library.files)
+      library.state.withLock { $0.stores[id]?.index = index }
+      indexes.append(index)
+    }
+    let text = [UInt8](repeating: UInt8(ascii: "x"), count: 1 << 17)
+    // The same document again and again: the earlier ones are gone, but in memory.
+    for turn in 0..<30 {
+      let index = indexes[turn % 3]
+      try index.commit(
+        NewDocument(key: "f", info: [], passages: [Passage(text: text, range: 0..<text.count, rows: [])]))
+      try library.settle(index)
+      #expect(library.memoryBytes <= settings.indexBytes + 4 * text.count, "turn \(turn)")
+    }
+    #expect(indexes.contains { $0.view.fileBytes > 0 })
+    for index in indexes { #expect(try index.view.passages(of: "f").first?.text.count == text.count) }
+    let before = library.memoryBytes
+    var entry = EntryRecord(file: "f", store: "a", created: 1)
+    entry.attributes = JSONObject([("key", .string(String(repeating: "v", count: 5_000)))])
+    try library.add([entry], batch: BatchRecord(id: "b", store: "a", created: 1, files: ["f"]))
+    #expect(library.memoryBytes >= before + 5_000)
+    _ = try library.removeEntry("f", store: "a")
+    #expect(library.memoryBytes < before + 5_000)
   }
 
   @Test func `a folder that cannot be read ends the start`() throws {

@@ -3,9 +3,14 @@
 import HTTP
 import JSON
 import OpenAI
+import Platform
 
 struct OpenAPIRoute {
   let server: ServerContext
+  /// The document, once somebody has asked for it: as values it takes ten times as much.
+  private let text = Monitor<[UInt8]?>(nil)
+
+  init(server: ServerContext) { self.server = server }
 
   static func table(_ server: ServerContext) -> RouteTable {
     RouteTable(
@@ -14,8 +19,14 @@ struct OpenAPIRoute {
 
   private func respond(to _: Request, _: ConnectionContext) throws(APIError) -> Response {
     do throws(JSONError) {
-      return Response(
-        json: try OpenAPIDocument(version: server.settings.version, limits: server.limits).json())
+      // One at a time makes it.
+      let bytes = try text.withLock { text throws(JSONError) in
+        if let text { return text }
+        let made = try OpenAPIDocument(version: server.settings.version, limits: server.limits).json().bytes
+        text = made
+        return made
+      }
+      return Response(contentType: "application/json", bytes: bytes)
     } catch {
       throw .internalError("\(error)")
     }

@@ -45,18 +45,38 @@ package final class Library: Sendable {
       return limits
     }
 
+    /// What all indexes may keep in memory before the one that grows goes to a file.
+    var indexBytes: Int { max(1 << 20, memory / 32) }
+
     package init() {}
   }
 
   /// One store in memory.
   struct Store: Sendable {
     var record: StoreRecord
-    var entries: [String: EntryRecord] = [:]
-    var batches: [String: BatchRecord] = [:]
+    private(set) var entries: [String: EntryRecord] = [:]
+    private(set) var batches: [String: BatchRecord] = [:]
+    /// About the bytes that entries and batches take.
+    private(set) var recordBytes = 0
     /// Open while it is used.
     var index: VectorIndex?
     /// One for a new model, which does not answer yet.
     var next: VectorIndex?
+
+    init(record: StoreRecord) { self.record = record }
+
+    /// Puts an entry in, or takes it out.
+    mutating func set(_ entry: EntryRecord?, of file: String) {
+      recordBytes += (entry?.byteCount ?? 0) - (entries[file]?.byteCount ?? 0)
+      entries[file] = entry
+    }
+
+    mutating func set(_ batch: BatchRecord) {
+      recordBytes += batch.byteCount - (batches[batch.id]?.byteCount ?? 0)
+      batches[batch.id] = batch
+    }
+
+    var openIndexes: [VectorIndex] { [index, next].compactMap { $0 } }
   }
 
   struct State: Sendable {
@@ -156,13 +176,13 @@ package final class Library: Sendable {
         guard let entry = read(place + "/entries/" + name).flatMap(EntryRecord.init), entry.store == id,
           entry.file + ".json" == name
         else { continue }
-        store.entries[entry.file] = entry
+        store.set(entry, of: entry.file)
       }
       for name in try names(in: place + "/batches") {
         guard let batch = read(place + "/batches/" + name).flatMap(BatchRecord.init), batch.store == id,
           batch.id + ".json" == name
         else { continue }
-        store.batches[batch.id] = batch
+        store.set(batch)
       }
       found.stores[id] = store
       for entry in store.entries.values.sorted(by: { $0.file < $1.file }) where entry.status == .inProgress {
@@ -243,12 +263,25 @@ package final class Library: Sendable {
     _ = files.rmdir(path)
   }
 
-  /// Bytes of indexes that are in memory and in no file.
+  /// Bytes of indexes that are in memory and in no file, and of records.
   package var memoryBytes: Int {
-    let open = state.withLock { state in
-      state.stores.values.flatMap { [$0.index, $0.next] }.compactMap { $0 }
+    let (open, records) = state.withLock { state in
+      (
+        state.stores.values.flatMap(\.openIndexes),
+        state.stores.values.reduce(state.files.count * FileRecord.byteCount) { $0 + $1.recordBytes }
+          + state.queue.count * MemoryLayout<Work>.stride
+      )
     }
-    return open.reduce(0) { $0 + $1.view.memoryBytes + $1.logBytes }
+    return open.reduce(records) { $0 + $1.memoryBytes }
+  }
+
+  /// Moves what an index has in memory to a file, where all of them together hold more than they may.
+  func settle(_ index: VectorIndex) throws(IndexError) {
+    let open = state.withLock { state in state.stores.values.flatMap(\.openIndexes) }
+    guard open.reduce(0, { $0 + $1.memoryBytes }) > settings.indexBytes else { return }
+    // The largest gives most; this one has just grown, and is written to a file when it is alone.
+    let largest = open.max { $0.memoryBytes < $1.memoryBytes } ?? index
+    try largest.compact()
   }
 
   // MARK: Owners
@@ -397,7 +430,7 @@ package final class Library: Sendable {
     let place = "stores/" + first.store
     if let batch {
       try write(batch.record, place + "/batches", batch.id + ".json")
-      state.update { $0.stores[batch.store]?.batches[batch.id] = batch }
+      state.update { $0.stores[batch.store]?.set(batch) }
     }
     for var entry in entries {
       if let old = store.entries[entry.file] {
@@ -421,7 +454,7 @@ package final class Library: Sendable {
   func put(_ entry: EntryRecord) throws(APIError) {
     guard state.withLock({ $0.stores[entry.store] != nil }) else { return }
     try write(entry.record, "stores/\(entry.store)/entries", entry.file + ".json") {
-      state.update { $0.stores[entry.store]?.entries[entry.file] = entry }
+      state.update { $0.stores[entry.store]?.set(entry, of: entry.file) }
     }
   }
 
@@ -433,7 +466,7 @@ package final class Library: Sendable {
     }
     // First the entry: whoever indexes it now looks for it before it commits, and once more afterwards.
     state.update { state in
-      state.stores[id]?.entries[file] = nil
+      state.stores[id]?.set(nil, of: file)
       state.queue.removeAll { $0.store == id && $0.file == file }
     }
     for index in [store.index, store.next].compactMap({ $0 }) {
@@ -449,7 +482,7 @@ package final class Library: Sendable {
     try write(batch.record, "stores/\(batch.store)/batches", batch.id + ".json")
     let record = batch
     let open = state.update { state -> [EntryRecord] in
-      state.stores[record.store]?.batches[record.id] = record
+      state.stores[record.store]?.set(record)
       let entries = state.stores[record.store]?.entries ?? [:]
       let open = record.files.compactMap { entries[$0] }.filter {
         $0.status == .inProgress && $0.batch == record.id
@@ -472,7 +505,7 @@ extension Library {
     let (counts, waiting, open) = state.withLock { state in
       (
         state.counts, state.queue.count,
-        state.stores.values.flatMap { [$0.index, $0.next] }.compactMap { $0 }
+        state.stores.values.flatMap(\.openIndexes)
       )
     }
     var facts = LibraryFacts(counts: counts, waiting: waiting)

@@ -25,6 +25,11 @@ struct FileRecord: Sendable, Equatable {
   var contentType: String
   var expires: Int?
 
+  /// About the bytes that a record takes in memory.
+  static let byteCount = 800
+  /// The same as JSON.
+  static let jsonByteCount = 1_500
+
   var json: JSONValue {
     var object = JSONObject([
       ("id", .string(id)), ("object", "file"), ("bytes", .int(bytes)), ("created_at", .int(created)),
@@ -80,6 +85,20 @@ struct EntryRecord: Sendable, Equatable {
   var batch: String?
   /// Counts changes: work that was begun for an earlier one is dropped.
   var turn = 0
+
+  /// About the bytes that it takes in memory.
+  var byteCount: Int {
+    attributes.entries.reduce(600 + (error?.message.utf8.count ?? 0)) {
+      $0 + 120 + $1.key.utf8.count + ($1.value.stringValue?.utf8.count ?? 0)
+    }
+  }
+  /// The same of its JSON beside it, as values and as text.
+  var jsonByteCount: Int { 2_000 + 2 * byteCount }
+
+  /// What putting entries into a store takes: themselves twice, and one of them at a time as a record on its way to a file.
+  static func bytesToAdd(_ entries: [EntryRecord]) -> Int {
+    entries.reduce(0) { $0 + 2 * $1.byteCount } + (entries.map(\.jsonByteCount).max() ?? 0)
+  }
 
   static func == (a: EntryRecord, b: EntryRecord) -> Bool { a.record == b.record }
 
@@ -219,6 +238,9 @@ struct BatchRecord: Sendable, Equatable {
   var created: Int
   var files: [String]
   var isCancelled = false
+
+  /// About the bytes that it takes in memory.
+  var byteCount: Int { 400 + files.count * 64 }
 
   func json(_ entries: [EntryRecord]) -> JSONValue {
     let counts = FileCounts(entries)

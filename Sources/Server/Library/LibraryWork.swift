@@ -89,6 +89,10 @@ final class LibraryWorker: Sendable {
         state.counts.indexedChunks += index.view.document(file.id)?.passages ?? 0
       }
       library.state.withLock { $0.counts.encodedTexts += state.encoded }
+      // Where it fails the index stays in memory, and the next change tries again.
+      try? library.settle(index)
+      // What it has grown by is counted before the loan ends.
+      models.observe()
       // Deleted while it was being committed: it must not be found.
       guard isCurrent(work) else {
         let isThere = library.state.withLock { $0.stores[work.store]?.entries[work.file] != nil }

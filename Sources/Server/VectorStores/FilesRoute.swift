@@ -97,7 +97,9 @@ struct FilesRoute {
     let files = try server.library().files(of: context.client).filter {
       purpose == nil || $0.purpose == purpose
     }
-    return Response(json: try http.listPage(files.map(\.json), limits: 1...10_000, usual: 10_000))
+    try claim(files.count * FileRecord.jsonByteCount, of: context.memory)
+    return Response(
+      json: try http.listPage(files.map(\.id), limits: 1...10_000, usual: 10_000) { files[$0].json })
   }
 
   private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {

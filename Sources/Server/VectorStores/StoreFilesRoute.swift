@@ -72,6 +72,7 @@ struct StoreFilesRoute {
     let body = try StoreFileRequest(http.jsonBody(context.memory))
     try server.checkUnknown(body.ignored)
     let entry = try new(body, store, context, batch: nil)
+    try claim(EntryRecord.bytesToAdd([entry]), of: context.memory)
     try server.library().add([entry], batch: nil)
     worker?.start()
     let now = try server.library().store(store.record.id, context.client).entries[entry.file]
@@ -79,10 +80,15 @@ struct StoreFilesRoute {
   }
 
   private func list(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    Response(json: try page(http, Array(store(http, context).entries.values)))
+    Response(json: try page(http, context, Array(store(http, context).entries.values)))
   }
 
-  private func page(_ http: Request, _ entries: [EntryRecord]) throws(APIError) -> JSONValue {
+  private func page(
+    _ http: Request, _ context: ConnectionContext, _ entries: [EntryRecord]
+  ) throws(APIError) -> JSONValue {
+    let work = 3 * entries.count * MemoryLayout<EntryRecord>.stride
+    let largest = entries.map(\.jsonByteCount).max() ?? 0
+    try claim(work + min(entries.count, Request.listLimit) * largest, of: context.memory)
     var entries = entries
     if let filter = http.query("filter") {
       guard let status = EntryStatus(rawValue: filter) else {
@@ -92,7 +98,7 @@ struct StoreFilesRoute {
       entries.removeAll { $0.status != status }
     }
     entries.sort { ($0.created, $0.file) < ($1.created, $1.file) }
-    return try http.listPage(entries.map(\.json))
+    return try http.listPage(entries.map(\.file)) { entries[$0].json }
   }
 
   private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -151,7 +157,9 @@ struct StoreFilesRoute {
     }
     let batch = BatchRecord(
       id: id, store: store.record.id, created: server.settings.now(), files: entries.map(\.file))
+    try claim(EntryRecord.bytesToAdd(entries) + 4 * batch.byteCount, of: context.memory)
     try server.library().add(entries, batch: batch)
+    server.models.observe()
     worker?.start()
     let now = try server.library().store(store.record.id, context.client).entries
     var response = Response(json: batch.json(batch.files.compactMap { now[$0] }))
@@ -175,6 +183,6 @@ struct StoreFilesRoute {
   }
 
   private func listBatch(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    Response(json: try page(http, try batch(http, context).entries))
+    Response(json: try page(http, context, try batch(http, context).entries))
   }
 }

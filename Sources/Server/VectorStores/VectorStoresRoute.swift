@@ -38,12 +38,16 @@ struct VectorStoresRoute {
     let library = try server.library()
     let body = try VectorStoreRequest(http.body.isEmpty ? [:] : http.jsonBody(context.memory))
     try server.checkUnknown(body.ignored)
+    var ids: [String] = []
+    var seen: Set<String> = []
     for (index, id) in body.fileIDs.enumerated() {
       do throws(APIError) { _ = try library.file(id, context.client) } catch {
         var error = error
         error.param = "file_ids[\(index)]"
         throw error
       }
+      // Named twice, it is one file.
+      if seen.insert(id).inserted { ids.append(id) }
     }
     let created = server.settings.now()
     var record = StoreRecord(
@@ -53,13 +57,15 @@ struct VectorStoresRoute {
     record.metadata = body.metadata ?? JSONObject()
     record.expiry = body.expiry
     record.model = body.model
-    try library.add(record)
-    let entries = body.fileIDs.map { id in
+    let entries = ids.map { id in
       var entry = EntryRecord(file: id, store: record.id, created: created)
       entry.strategy = body.strategy
       return entry
     }
+    try claim(EntryRecord.bytesToAdd(entries), of: context.memory)
+    try library.add(record)
     try library.add(entries, batch: nil)
+    server.models.observe()
     if !entries.isEmpty { worker?.start() }
     var response = Response(json: object(try library.store(record.id, context.client)))
     response.nameIgnored(body.ignored)
@@ -67,7 +73,8 @@ struct VectorStoresRoute {
   }
 
   private func list(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    Response(json: try http.listPage(server.library().stores(of: context.client).map(object)))
+    let stores = try server.library().stores(of: context.client)
+    return Response(json: try http.listPage(stores.map(\.record.id)) { object(stores[$0]) })
   }
 
   private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
