@@ -28,6 +28,8 @@ package final class ConnectionContext {
   package var facts: [(name: String, value: String)] = []
   /// False where a request leads to many answers, or nobody waits for its answer: then each has a log line of its own.
   package var isOneAnswer = true
+  /// Whether nobody waits for the answer, so that the work for it gives way to all other work.
+  package var givesWay = false
 
   /// What the request takes of the server's memory beside its body, given back with its answer; nil where nobody counts.
   package var memory: MemoryLoan?

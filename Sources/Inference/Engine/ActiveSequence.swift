@@ -83,6 +83,8 @@ final class ActiveSequence {
   func softTokens(of index: Int) -> [Float]? { soft[index] }
   func setSoft(_ values: [Float], of index: Int) { soft[index] = values }
 
+  /// Whether nobody waits for it.
+  var givesWay: Bool { request.givesWay }
   var promptCount: Int { request.promptTokens.count }
   var generatedCount: Int { tokens.count - promptCount }
   /// Tokens that the next steps must still run through the model.

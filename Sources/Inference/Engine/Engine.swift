@@ -35,9 +35,10 @@ final class Engine {
   /// Since when no sequence can go on for want of memory.
   var stalledSince: Instant?
   let memoryPatience: Double
-  /// Oldest first.
+  /// Oldest first, also those that give way and stand still.
   var running: [ActiveSequence] = []
-  /// Sequences that gave their memory back; they return before anything from the inbox. Oldest first.
+  /// Sequences that gave their memory back; they return before anything from the inbox, unless they give way. Oldest
+  /// first.
   var preempted: [ActiveSequence] = []
   /// What other threads may see of the engine; told to the inbox once per turn.
   var statistics = EngineStatistics()
@@ -84,21 +85,42 @@ final class Engine {
     memory.saveAll()
   }
 
+  // MARK: Giving way
+
+  /// Whether a request is under way for which somebody waits: those that give way stand still meanwhile.
+  private var serves: Bool { running.contains { !$0.givesWay } || preempted.contains { !$0.givesWay } }
+
+  /// Whether a sequence is not computed now.
+  func standsStill(_ sequence: ActiveSequence) -> Bool { sequence.givesWay && serves }
+
+  /// Tokens that sequences that give way would make room for.
+  private var yieldable: Int {
+    running.reduce(0) {
+      $0 + ($1.givesWay ? memory.weight(ofTokens: $1.memory.blocks.count * KVCache.blockTokens) : 0)
+    }
+  }
+
   // MARK: Admission
 
   /// Takes what fits; blocks only when there is nothing to compute. False when the engine is to stop.
   private func admitFromInbox() -> Bool {
     readmitPreempted()
     tellInbox()
-    let room = preempted.isEmpty ? maxSequences - running.count : 0
+    let serves = serves
+    let mayStart = !preempted.contains { !$0.givesWay }
+    let room = mayStart ? maxSequences - running.count { !$0.givesWay } : 0
+    let laterRoom = serves || !preempted.isEmpty ? 0 : maxSequences - running.count
     let isIdle = running.isEmpty && preempted.isEmpty
     let taken: Inbox.Delivery? = inbox.wait(until: isIdle ? idleUntil : Instant.now) { inbox in
-      inbox.take(room: room, freeTokens: memory.freeTokens, weight: memory.weight, mayWait: isIdle)
+      inbox.take(
+        room: room, laterRoom: laterRoom, freeTokens: { memory.freeTokens() + yieldable },
+        weight: memory.weight, mayWait: isIdle)
     }
     guard let taken else { return true }
     statistics.admitted += taken.jobs.count
     if taken.reclaimed > 0 { shrink(by: taken.reclaimed) }
     for job in taken.jobs {
+      if running.count >= maxSequences { preempt() }
       let root = PrefixCache.Root(
         ropeVariant: model.ropeVariant(forTokens: job.request.promptTokens.count),
         tenant: sharesPrefixes ? 0 : job.request.tenant)
@@ -132,12 +154,13 @@ final class Engine {
   }
 
   private func readmitPreempted() {
-    while let oldest = preempted.first, running.count < maxSequences {
+    while running.count < maxSequences,
+      let index = preempted.firstIndex(where: { !$0.givesWay }) ?? (serves ? nil : preempted.indices.first)
+    {
       // With room for the token that comes next.
-      guard memory.weight(ofTokens: oldest.tokens.count + 1) <= memory.freeTokens() || running.isEmpty else {
-        return
-      }
-      admit(preempted.removeFirst())
+      let needed = memory.weight(ofTokens: preempted[index].tokens.count + 1)
+      guard needed <= memory.freeTokens() || running.isEmpty else { return }
+      admit(preempted.remove(at: index))
     }
   }
 
@@ -174,6 +197,6 @@ final class Engine {
   /// Gives back what an ended sequence holds.
   func leave(_ sequence: ActiveSequence) {
     memory.release(&sequence.memory, keys: sequence.keys)
-    report.ended.append(sequence.request.tenant)
+    if !sequence.givesWay { report.ended.append(sequence.request.tenant) }
   }
 }

@@ -6,7 +6,8 @@ import Models
 extension Engine {
   /// Computes a share of what the oldest sequence that waits for an encoder needs next.
   func encodeMedia() {
-    guard let sequence = running.first(where: { $0.missingMedia != nil }), let index = sequence.missingMedia
+    guard let sequence = running.first(where: { $0.missingMedia != nil && !standsStill($0) }),
+      let index = sequence.missingMedia
     else {
       encoding = nil
       return

@@ -31,9 +31,10 @@ extension Engine {
   /// server has left on disk.
   func forkSequences() {
     // Streams wait while files are read.
-    let seconds = running.contains(where: \.isDecoding) ? maxStall / 8 : Self.loadSeconds
+    let isAwaited = running.contains { $0.isDecoding && !$0.givesWay }
+    let seconds = isAwaited ? maxStall / 8 : Self.loadSeconds
     let deadline = Instant.now.adding(seconds: seconds)
-    for sequence in running where sequence.isAtBorder {
+    for sequence in running where sequence.isAtBorder && !standsStill(sequence) {
       memory.fork(&sequence.memory, keys: sequence.keys)
       let found = sequence.computed
       sequence.isLoading = memory.load(&sequence.memory, keys: sequence.keys, until: deadline)
@@ -48,6 +49,7 @@ extension Engine {
     let sequence = running[index]
     guard memory.sharesPrefixes, sequence.isAtBorder else { return nil }
     return running[..<index].firstIndex { older in
+      guard !older.givesWay || sequence.givesWay else { return false }
       let end = memory.border(after: sequence.computed, of: older.memory)
       return older.pending > 1 && sequence.tokens.count > end
         && older.memory.path.root == sequence.memory.path.root && older.computed < end
@@ -59,7 +61,7 @@ extension Engine {
   // MARK: The plan
 
   /// Plans the step and gives every planned row its memory. When memory is short, cached prefixes that no sequence
-  /// reads go first, then the youngest sequence gives its memory back.
+  /// reads go first, then the youngest sequence gives its memory back, those that give way before others.
   ///
   /// - Returns: nil when not even one sequence finds room.
   func planWithMemory() -> [StepWork]? {
@@ -77,7 +79,7 @@ extension Engine {
         drafts = [:]
         continue
       }
-      preemptYoungest()
+      preempt()
     }
   }
 
@@ -89,11 +91,13 @@ extension Engine {
     }
     var candidates = running.map { sequence in
       Scheduler.Candidate(
-        pending: sequence.isLoading ? 0 : sequence.ready, computed: sequence.computed,
+        pending: sequence.isLoading || standsStill(sequence) ? 0 : sequence.ready,
+        computed: sequence.computed,
         chunkLimit: min(
           memory.rowsToBorder(of: sequence.memory),
           sequence.wantsPromptLogprobs ? Self.promptLogprobRows : .max),
-        draft: drafts[ObjectIdentifier(sequence)]?.count ?? 0, isStream: sequence.isDecoding,
+        draft: drafts[ObjectIdentifier(sequence)]?.count ?? 0,
+        isStream: sequence.isDecoding && !sequence.givesWay,
         comesFirst: sequence.request.comesFirst && !sequence.isDecoding)
     }
     for (index, twin) in twins.enumerated() {
@@ -107,7 +111,7 @@ extension Engine {
   /// What the decoding sequences may go on with, as many tokens as are worth their rows.
   private func makeDrafts() -> [ObjectIdentifier: [Int32]] {
     guard speculates else { return [:] }
-    let decoding = running.filter(\.isDecoding)
+    let decoding = running.filter { $0.isDecoding && !standsStill($0) }
     var drafts: [ObjectIdentifier: [Int32]] = [:]
     var budget = DraftBudget(clock.cost, rows: decoding.count)
     for sequence in decoding {
@@ -122,8 +126,10 @@ extension Engine {
     return drafts
   }
 
-  private func preemptYoungest() {
-    let sequence = running.removeLast()
+  /// Has the youngest sequence give its memory back, of those that give way if there are any.
+  func preempt() {
+    guard let index = running.lastIndex(where: \.givesWay) ?? running.indices.last else { return }
+    let sequence = running.remove(at: index)
     memory.release(&sequence.memory, keys: sequence.keys)
     preempted.insert(sequence, at: 0)
     statistics.preemptions += 1

@@ -11,7 +11,7 @@ extension Engine {
 
   func step() {
     let begin = Instant.now
-    let isAwaited = running.contains(where: \.isDecoding)
+    let isAwaited = running.contains { $0.isDecoding && !$0.givesWay }
     forkSequences()
     encodeMedia()
     guard let work = planWithMemory() else { return waitForMemory() }
@@ -140,12 +140,18 @@ extension Engine {
   private func count(_ item: StepWork) {
     if item.sequence.isDecoding {
       statistics.decodeTokens += item.ownRows
-      report.served[item.sequence.request.tenant, default: 0] += item.ownRows
+      serve(item.sequence, item.ownRows)
     } else {
       statistics.prefillTokens += item.ownRows
     }
     statistics.drafts += item.draft.isEmpty ? 0 : 1
     statistics.draftedTokens += item.draft.count
+  }
+
+  /// Counts tokens for the turn of the sequence's tenant; what is computed while nobody waits costs it nothing.
+  private func serve(_ sequence: ActiveSequence, _ tokens: Int) {
+    guard !sequence.givesWay else { return }
+    report.served[sequence.request.tenant, default: 0] += tokens
   }
 
   // MARK: Tokens out
@@ -178,7 +184,7 @@ extension Engine {
       held += 1
       statistics.acceptedTokens += 1
       statistics.decodeTokens += 1
-      report.served[sequence.request.tenant, default: 0] += 1
+      serve(sequence, 1)
     }
     return false
   }

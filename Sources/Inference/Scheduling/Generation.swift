@@ -32,6 +32,8 @@ package struct GenerationRequest: Sendable {
   package var comesFirst = false
   /// Most requests that wait, this one included, where fewer than the engine's own limit; nil for that.
   package var queueLimit: Int?
+  /// Whether nobody waits for it: it is computed only while no other request is.
+  package var givesWay = false
 
   package init(
     promptTokens: [Int32], maxTokens: Int, sampling: SamplingParameters = SamplingParameters(),

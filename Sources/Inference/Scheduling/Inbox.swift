@@ -14,6 +14,8 @@ struct Job: Sendable {
 struct Inbox {
   /// Waiting requests.
   private var queue = FairQueue<Job>()
+  /// Waiting requests that give way to all others, in the order of their arrival.
+  private var later: [Job] = []
   /// Sequences that the engine can start at once, as it said when it last looked. They do not wait.
   private var room: Int
   private var pace = CompletionPace()
@@ -59,6 +61,11 @@ struct Inbox {
   /// - Returns: the request that lost its place, to be told so.
   mutating func add(_ job: Job, limit: Int) throws(InferenceError) -> Job? {
     guard !isDraining, !isStopped else { throw .draining }
+    guard !job.request.givesWay else {
+      guard later.count < limit else { throw refusal(limit: limit, at: job.arrived) }
+      later.append(job)
+      return nil
+    }
     let most = limit + room
     if queue.count >= most { queue.removeAll { $0.mailbox.isClosed } }
     var loser: Job?
@@ -86,7 +93,7 @@ struct Inbox {
     engine = statistics
   }
 
-  /// How it stands now.
+  /// How it stands now. Requests that give way do not count as waiting.
   var statistics: EngineStatistics {
     var statistics = engine
     statistics.waiting = queue.count { !$0.mailbox.isClosed }
@@ -98,24 +105,33 @@ struct Inbox {
   ///
   /// - Parameters:
   ///   - room: how many sequences fit.
+  ///   - laterRoom: how many that give way may start if nothing else is taken.
   ///   - freeTokens: how many tokens of KV cache are free; a prompt that finds no room waits, and everything
   ///     after it, so that long prompts are not overtaken for ever.
   ///   - weight: how many of them a sequence of some length takes.
   ///   - mayWait: whether nil (nothing to do) may be returned; the caller then sleeps.
   mutating func take(
-    room: Int, freeTokens: () -> Int, weight: (Int) -> Int = { $0 }, mayWait: Bool
+    room: Int, laterRoom: Int = 0, freeTokens: () -> Int, weight: (Int) -> Int = { $0 }, mayWait: Bool
   ) -> Delivery? {
     queue.removeAll { $0.mailbox.isClosed }
+    later.removeAll { $0.mailbox.isClosed }
     var taken: [Job] = []
-    var left = queue.isEmpty || room == 0 ? 0 : freeTokens()
-    while taken.count < room, let next = queue.next {
-      let needed = weight(next.request.promptTokens.count + 1)
-      guard needed <= left || (mayWait && taken.isEmpty) else { break }
+    let isQuiet = queue.isEmpty
+    var left = (isQuiet ? later.isEmpty || laterRoom == 0 : room == 0) ? 0 : freeTokens()
+    func takes(_ job: Job) -> Bool {
+      let needed = weight(job.request.promptTokens.count + 1)
+      guard needed <= left || (mayWait && taken.isEmpty) else { return false }
       left -= needed
+      return true
+    }
+    while isQuiet, taken.count < laterRoom, let next = later.first, takes(next) {
+      taken.append(later.removeFirst())
+    }
+    while !isQuiet, taken.count < room, let next = queue.next, takes(next) {
       guard let job = queue.takeNext(cost: { $0.request.promptTokens.count }) else { break }
       taken.append(job)
     }
-    self.room = room - taken.count
+    self.room = isQuiet ? room : room - taken.count
     engine.running += taken.count
     engine.admitted += taken.count
     if !taken.isEmpty { pace.noteAdmission() }
@@ -125,7 +141,10 @@ struct Inbox {
   }
 
   /// Everything that waits, for an engine that ends.
-  mutating func takeAll() -> [Job] { queue.takeAll() }
+  mutating func takeAll() -> [Job] {
+    defer { later = [] }
+    return queue.takeAll() + later
+  }
 }
 
 /// How often a running request ends, which is how often a place in the queue becomes free.

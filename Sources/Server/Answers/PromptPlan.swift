@@ -72,6 +72,7 @@ struct PromptPlan {
     request.queueLimit = core.settings.queueLimit
     // Marks that end an answer are what filling in the middle has.
     request.comesFirst = !ends.isEmpty
+    request.givesWay = core.givesWay
     return request
   }
 

@@ -13,6 +13,8 @@ struct RequestContext: Sendable {
   var client = ClientIdentity()
   /// What the request has claimed of the server's memory; given back with the last reference.
   var memory: MemoryLoan?
+  /// Whether the work for it gives way to all other work.
+  var givesWay = false
 
   var model: LoadedModel { lease.model }
   var settings: ServerSettings { server.settings }

@@ -43,7 +43,8 @@ struct ServerContext: Sendable {
   func anyRequest(_ body: JSONValue, for context: ConnectionContext) throws(APIError) -> RequestContext {
     let name = body["model"]?.stringValue ?? ""
     let lease = name.utf8.isEmpty ? try models.leaseFirst() : try models.lease(name)
-    return RequestContext(server: self, lease: lease, client: context.client, memory: context.memory)
+    return RequestContext(
+      server: self, lease: lease, client: context.client, memory: context.memory, givesWay: context.givesWay)
   }
 
   /// What a client has stored.

@@ -44,7 +44,8 @@ extension ServerContext {
       return try anyRequest(body, for: context)
     }
     return RequestContext(
-      server: self, lease: try models.lease(found.source.id), client: context.client, memory: context.memory)
+      server: self, lease: try models.lease(found.source.id), client: context.client, memory: context.memory,
+      givesWay: context.givesWay)
   }
 }
 

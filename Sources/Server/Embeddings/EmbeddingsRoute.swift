@@ -1,6 +1,7 @@
 // POST /v1/embeddings: vectors of texts or token ids.
 
 import HTTP
+import Inference
 import JSON
 import OpenAI
 import Pipeline
@@ -67,6 +68,7 @@ extension EmbeddingContext {
     options.dimensions = request.dimensions
     options.normalizes = request.normalizes
     options.tenant = core.client.number
+    options.priority = core.givesWay ? .background : .interactive
     options.prompt =
       switch request.prompt {
       case .usual: .usual
