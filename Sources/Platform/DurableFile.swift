@@ -122,6 +122,17 @@ extension FileSystem {
     return descriptor
   }
 
+  /// Opens a file to write after its last byte, or makes it.
+  package func openToAppend(_ path: String) throws(PlatformError) -> (number: Int, count: Int) {
+    let descriptor = try open(path, O_RDWR | O_CREAT | O_NONBLOCK | O_NOFOLLOW, "open")
+    do throws(PlatformError) {
+      return (descriptor, try regularFacts(descriptor, path).bytes)
+    } catch {
+      close(descriptor)
+      throw error
+    }
+  }
+
   /// Makes an empty file, or empties one that is there.
   package func create(_ path: String) throws(PlatformError) -> Int {
     try open(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, "create")

@@ -20,6 +20,26 @@ package final class SharedBytes: @unchecked Sendable {
     isMapped = false
   }
 
+  package var count: Int { bytes.count }
+
+  /// A copy of some of the bytes, as far as they are there.
+  package func copy(_ range: Range<Int>) -> [UInt8] {
+    Array(bytes[range.clamped(to: 0..<bytes.count)])
+  }
+
+  /// Where the lines are, without their line feeds. Empty lines are left out, and so is a last one without a line feed
+  /// unless `takesRest` says otherwise.
+  package func lines(takesRest: Bool) -> [Range<Int>] {
+    var lines: [Range<Int>] = []
+    var start = 0
+    while let end = bytes[start...].firstIndex(of: 0x0A) {
+      if end > start { lines.append(start..<end) }
+      start = end + 1
+    }
+    if takesRest, start < bytes.count { lines.append(start..<bytes.count) }
+    return lines
+  }
+
   deinit {
     guard let start = bytes.baseAddress else { return }
     let memory = UnsafeMutableRawPointer(mutating: start)

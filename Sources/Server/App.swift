@@ -12,6 +12,7 @@ package final class App: Sendable {
   private let jobs = ResponseJobs()
   private let library: Library?
   private let worker: LibraryWorker?
+  private let batches: BatchWorker?
 
   /// The wires that write errors in a shape of their own.
   private static let wires: [Wire] = [.messages, .ollama] + Wire.llama + Wire.allTEI
@@ -37,6 +38,7 @@ package final class App: Sendable {
     worker = settings.library.map { LibraryWorker($0, models: models) }
     if let library = settings.library { models.addGauge(.searchIndexes) { library.memoryBytes } }
     worker?.resume()
+    batches = settings.library.map { BatchWorker(BatchStore($0), models: models) }
     var router = Router()
     router.errors = Self.errors
     router.root = "v1"
@@ -51,10 +53,12 @@ package final class App: Sendable {
     ]
     for table in tables + LlamaRoute.tables(server) + [
       FilesRoute.table(server), UploadsRoute.table(server), VectorStoresRoute.table(server, worker),
+      BatchesRoute.table(server, batches), MessageBatchesRoute.table(server, batches),
     ] {
       router.add(table)
     }
     self.router = router
+    batches?.resume { [router] in router.respond(to: $0, $1) }
   }
 
   /// Method and pattern of every route.
@@ -62,6 +66,8 @@ package final class App: Sendable {
 
   /// Gives responses in the background some time to finish, then fails them. Called when no connection is left.
   package func finish(seconds: Double) {
+    // What is answered of a batch is kept, and the rest is asked again by the next process.
+    batches?.stop()
     jobs.stop(seconds: seconds)
     worker?.stop()
     library?.stop()
@@ -73,8 +79,11 @@ package final class App: Sendable {
       screen(request, context) ?? answer(request, context), requestID: context.requestID)
   }
 
-  /// Ends responses in the background that were asked for by these keys.
-  func cut(keys: Set<UInt64>) { jobs.cut(keys: keys) }
+  /// Ends batches and responses in the background that were asked for by these keys.
+  func cut(keys: Set<UInt64>) {
+    jobs.cut(keys: keys)
+    batches?.store.cut(keys: keys)
+  }
 
   /// The response to a request whose body has been read. Blocks while the answer is computed.
   func answer(_ request: Request, _ context: ConnectionContext) -> Response {

@@ -14,8 +14,7 @@ private let folders: [(module: String, order: [String])] = [
     "OpenAI",
     [
       "Shared", "Chat", "Completions", "Embeddings", "Messages", "Ollama", "Llama", "Rerank", "TEI",
-      "VectorStores",
-      "Responses",
+      "VectorStores", "Batches", "Responses",
     ]
   ),
   (
@@ -23,7 +22,7 @@ private let folders: [(module: String, order: [String])] = [
     [
       "Page", "Errors", "Metrics", "Store", "Fleet", "Library", "Media", "Context", "Door", "Answers", "Chat",
       "Completions", "Embeddings", "TEI", "Rerank", "Llama", "Messages", "Ollama", "VectorStores",
-      "Responses",
+      "Batches", "Responses",
       "Document", "Operations",
     ]
   ),

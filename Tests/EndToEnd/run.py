@@ -11,6 +11,7 @@ import access_test
 import agents_test
 import answer_formats_test
 import audio_test
+import batches_test
 import batching_test
 import chat_test
 import checkpoints_test
@@ -76,7 +77,7 @@ GROUPS = [
     ((), False, (
         sdk_test, examples_test, chat_test, answer_formats_test, responses_test, responses_stream_test, messages_test, agents_test, ollama_test,
         editors_test, openapi_test, wire_test, cli_test, access_test, embeddings_test, rerank_test, pgvector_test,
-        search_cli_test, file_search_test, vector_stores_test, uploads_test, hub_test,
+        search_cli_test, file_search_test, vector_stores_test, uploads_test, batches_test, hub_test,
         media_test, media_urls_test, media_reference_test, audio_test, checkpoints_test, models_test, batching_test,
         large_test, proxies_test)),
     (HOOKS, True, (

@@ -32,7 +32,7 @@ def test_S080_files_in_parts(s):
         fails(400, "data", lambda: add(upload, b"x" * 11))
         assert client.uploads.cancel(upload.id).status == "cancelled"
         fails(404, None, lambda: add(upload, b"x"))
-        fails(400, "purpose", lambda: client.uploads.create(bytes=1, filename="a", mime_type="b", purpose="batch"))
+        fails(400, "purpose", lambda: client.uploads.create(bytes=1, filename="a", mime_type="b", purpose="fine-tune"))
         fails(413, "bytes", lambda: begin(1 << 30))
         # What the SDK does by itself.
         whole = client.uploads.upload_file_chunked(

@@ -139,7 +139,8 @@ extension ChatRequest {
     _ = try fields.word("verbosity", of: ["low", "medium", "high"])
   }
 
-  private static func topLogprobs(_ fields: inout Fields, limits: RequestLimits) throws(APIError) -> Int? {
+  /// Alternatives to report with each token; nil for no log probabilities.
+  static func topLogprobs(_ fields: inout Fields, limits: RequestLimits) throws(APIError) -> Int? {
     let isWanted = try fields.bool("logprobs") ?? false
     let top = try fields.integer("top_logprobs", in: 0...limits.topLogprobs)
     if let top, top > 0, !isWanted {

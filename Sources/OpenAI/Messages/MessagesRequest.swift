@@ -36,6 +36,8 @@ extension MessagesRequest {
       &fields, limits: limits, vocabularySize: vocabularySize, tokenLimits: ["max_tokens"],
       stop: "stop_sequences")
     chat.options.streams = try fields.bool("stream") ?? false
+    // Not Anthropic's words: chat's, for those who want them here.
+    chat.topLogprobs = try ChatRequest.topLogprobs(&fields, limits: limits)
     var thinking = ThinkingOptions()
     showsThinking = try Self.readThinking(&fields, maxTokens: chat.options.maxTokens, into: &thinking)
     chat.set(try Self.tools(&fields, limits: limits))
@@ -89,8 +91,18 @@ extension MessagesRequest {
     _ = try fields.word("service_tier", of: ["auto", "standard_only"])
     _ = try fields.word("speed", of: ["standard", "fast"])
     _ = try fields.string("inference_geo")
+    try refuseThread(&fields)
     try fields.refuse("container", because: "this server runs no containers")
     try fields.refuse("mcp_servers", because: "this server calls no tools itself")
+  }
+
+  /// Conversations that the server holds are not kept: the details tell clients to send theirs whole.
+  private static func refuseThread(_ fields: inout Fields) throws(APIError) {
+    guard fields.value("thread") != nil else { return }
+    var error = APIError.unsupportedParameter(
+      "thread", "this server holds no conversations; send the whole one without 'thread'")
+    error.details = ["error_code": "thread_unsupported_request"]
+    throw error
   }
 
   // MARK: Tools

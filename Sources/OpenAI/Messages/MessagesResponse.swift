@@ -89,6 +89,8 @@ package struct MessagesResponse: Sendable, Equatable {
   /// The stop sequence that ended the answer.
   package var stopSequence: String?
   package var usage: Usage
+  /// Of the tokens of its text; nil where they were not asked for.
+  package var logprobs: [LogprobEntry]?
 
   package init(id: String, model: String, usage: Usage) {
     self.id = id
@@ -98,13 +100,16 @@ package struct MessagesResponse: Sendable, Equatable {
 
   /// The body.
   package var json: JSONValue {
-    [
+    let members: JSONValue = [
       "id": .string(id), "type": "message", "role": "assistant", "model": .string(model),
       "content": .array(content.map(\.json)),
       "stop_reason": stop.map { .string($0.rawValue) } ?? nil,
       "stop_sequence": stopSequence.map(JSONValue.string) ?? nil,
       "stop_details": nil, "container": nil, "usage": usage.messagesJSON,
     ]
+    guard let logprobs, var message = members.objectValue else { return members }
+    message["logprobs"] = LogprobEntry.chatJSON(logprobs)
+    return .object(message)
   }
 }
 
@@ -112,7 +117,7 @@ package struct MessagesResponse: Sendable, Equatable {
 package enum MessagesEvent: Sendable {
   case start(MessagesResponse)
   case blockStart(Int, MessageBlock)
-  case textDelta(Int, String)
+  case textDelta(Int, String, [LogprobEntry]?)
   case thinkingDelta(Int, String)
   case signatureDelta(Int, of: String)
   case inputDelta(Int, String)
@@ -144,7 +149,9 @@ package enum MessagesEvent: Sendable {
     case .blockStart(let index, let block):
       event["index"] = .int(index)
       event["content_block"] = block.empty
-    case .textDelta(let index, let text): addDelta(index, ["type": "text_delta", "text": .string(text)])
+    case .textDelta(let index, let text, let logprobs):
+      addDelta(index, ["type": "text_delta", "text": .string(text)])
+      event["logprobs"] = logprobs.map(LogprobEntry.chatJSON)
     case .thinkingDelta(let index, let text):
       addDelta(index, ["type": "thinking_delta", "thinking": .string(text)])
     case .signatureDelta(let index, let reasoning):
@@ -189,11 +196,13 @@ package struct MessagesError: Sendable {
   private let type: String
   private let message: String
   private let requestID: String
+  private let details: JSONValue?
 
   /// - Parameter requestID: of the connection, as in the header `request-id`.
-  package init(status: Int, message: String, requestID: String) {
+  package init(_ error: APIError, requestID: String) {
+    details = error.details
     type =
-      switch status {
+      switch error.status {
       case 401: "authentication_error"
       case 403: "permission_error"
       case 404: "not_found_error"
@@ -203,14 +212,16 @@ package struct MessagesError: Sendable {
       case 500...: "api_error"
       default: "invalid_request_error"
       }
-    self.message = message
+    message = error.message
     self.requestID = requestID
   }
 
   /// The body, or the data of an event.
   package var json: JSONValue {
-    [
-      "type": "error", "error": ["type": .string(type), "message": .string(message)],
+    var error = JSONObject([("type", .string(type)), ("message", .string(message))])
+    error["details"] = details
+    return [
+      "type": "error", "error": .object(error),
       "request_id": .string(requestID),
     ]
   }

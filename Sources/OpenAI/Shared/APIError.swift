@@ -15,6 +15,8 @@ package struct APIError: Error, Sendable, Equatable, CustomStringConvertible {
   package var message: String
   /// Seconds for the `Retry-After` header.
   package var retryAfter: Int?
+  /// What a program can read beside the code, where the wire has a place for it.
+  package var details: JSONValue?
 
   package init(
     status: Int, type: String = "invalid_request_error", code: String?, param: String? = nil, message: String,

@@ -27,7 +27,7 @@ struct OpenAPIDocument {
   }
 
   static let operations =
-    answers + OpenAPIResponsesWire.operations + OpenAPIVectorStores.operations
+    answers + OpenAPIBatches.operations + OpenAPIResponsesWire.operations + OpenAPIVectorStores.operations
     + OpenAPIEditors.operations + vectors + OpenAPIScores.operations + around
 
   private static let answers = [

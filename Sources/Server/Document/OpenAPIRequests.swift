@@ -10,7 +10,7 @@ enum OpenAPIRequests {
     let text =
       "{\(ollama), \(parts(limits)), \(chat(limits)), \(completion(limits)), \(messages(limits)), "
       + "\(tokens(limits)), \(embeddings(limits)), "
-      + "\(OpenAPIVectorStores.requests), \(OpenAPIEditors.requests), "
+      + "\(OpenAPIVectorStores.requests), \(OpenAPIBatches.requests), \(OpenAPIEditors.requests), "
       + "\(OpenAPIScores.requests(limits, descriptions)), "
       + "\(OpenAPIResponsesWire.requests(limits, sampling: "\(sampling), \(ids(limits))"))}"
     guard let all = try JSONValue(parsing: text).objectValue else { return JSONObject() }
@@ -349,6 +349,8 @@ enum OpenAPIRequests {
       \#(sampling), \#(ids(limits)),
       "model": {"type": "string", "minLength": 1},
       "max_tokens": {"type": "integer", "minimum": 1},
+      "logprobs": {"type": "boolean"},
+      "top_logprobs": {"type": "integer", "minimum": 0, "maximum": \#(limits.topLogprobs)},
       "system": {"$ref": "#/components/schemas/TextBlocks"},
       "messages": {"type": "array", "minItems": 1, "maxItems": \#(limits.messages), "items": {"anyOf": [
         {"type": "object", "required": ["role", "content"], "properties": {"role": {"const": "system"},

@@ -22,6 +22,7 @@ enum OpenAPIResponses {
     {
       \#(OpenAPIResponsesWire.answers),
       \#(OpenAPIVectorStores.answers),
+      \#(OpenAPIBatches.answers),
       \#(OpenAPIEditors.answers),
       \#(OpenAPIScores.answers),
       "Any": "any",
@@ -132,7 +133,7 @@ enum OpenAPIResponses {
       "MessageStop": {"type": "'message_stop'"},
       "MessageEvent":
         "MessageStart|BlockStart|BlockDelta|BlockStop|MessageDelta|MessageStop|MessagesError",
-      "MessagesError": {"type": "'error'", "error": {"type": "string", "message": "string"},
+      "MessagesError": {"type": "'error'", "error": {"type": "string", "message": "string", "details?": "object"},
         "request_id": "string"},
       "MessageTokens": {"input_tokens": "integer"},
 

@@ -114,7 +114,7 @@ enum OpenAPIVectorStores {
         "chunk_overlap_tokens": {"type": "integer", "minimum": 0, "maximum": 2048}}}}},
     "UploadRequest": {"type": "object", "required": ["bytes", "filename", "mime_type", "purpose"], "properties": {
       "bytes": {"type": "integer", "minimum": 1}, "filename": {"type": "string"}, "mime_type": {"type": "string"},
-      "purpose": {"enum": ["assistants", "user_data", "vision"]},
+      "purpose": {"enum": ["assistants", "batch", "user_data", "vision"]},
       "expires_after": {"type": "object", "required": ["anchor", "seconds"], "properties": {
         "anchor": {"const": "created_at"}, "seconds": {"type": "integer", "minimum": 60, "maximum": 2592000}}}}},
     "UploadCompletion": {"type": "object", "required": ["part_ids"], "properties": {

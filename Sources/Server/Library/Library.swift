@@ -228,7 +228,7 @@ package final class Library: Sendable {
   }
 
   /// Changes what is kept. `/ready` and the metrics tell when that fails.
-  private func storing<Result>(_ change: () throws(PlatformError) -> Result) throws(APIError) -> Result {
+  func storing<Result>(_ change: () throws(PlatformError) -> Result) throws(APIError) -> Result {
     do throws(APIError) {
       let result = try Server.storing(change)
       state.withLock { $0.health.isFailing = false }
@@ -339,6 +339,17 @@ package final class Library: Sendable {
         try? files.remove(folder + "/files/" + file.id + ".data")
       }
       throw error
+    }
+    state.withLock { $0.files[file.id] = file }
+  }
+
+  /// Takes over bytes that are in a file of this disk already. Done again, it does what is left to do.
+  func adopt(_ file: FileRecord, from path: String) throws(APIError) {
+    guard state.withLock({ $0.files[file.id] == nil }) else { return }
+    // The record first: bytes without one go at the next start.
+    try write(file.record, "files", file.id + ".json")
+    try storing { () throws(PlatformError) in
+      try files.publish(path, folder: folder + "/files", name: file.id + ".data")
     }
     state.withLock { $0.files[file.id] = file }
   }

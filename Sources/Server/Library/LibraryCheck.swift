@@ -34,6 +34,11 @@ extension Library {
         for fault in faults { check.report.faults.append((place + "/" + name, fault)) }
       }
     }
+    if try files.names(in: folder).contains("batches") {
+      try check.look(at: folder + "/batches", ending: ".json") { value, id in
+        RequestBatch(value).map { $0.id == id } ?? false
+      }
+    }
     return check.report
   }
 }

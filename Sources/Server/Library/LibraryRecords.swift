@@ -5,10 +5,10 @@ import OpenAI
 
 extension JSONValue {
   /// A size or a count of a record; nil beyond what sums of them can take, since a file may say anything.
-  fileprivate var recordedCount: Int? { intValue.flatMap { (0...1 << 40).contains($0) ? $0 : nil } }
+  var recordedCount: Int? { intValue.flatMap { (0...1 << 40).contains($0) ? $0 : nil } }
 
   /// A time of a record, seconds since 1970; nil beyond what can be added to and subtracted from.
-  fileprivate var recordedTime: Int? {
+  var recordedTime: Int? {
     intValue.flatMap { (-(1 << 40)...1 << 40).contains($0) ? $0 : nil }
   }
 }

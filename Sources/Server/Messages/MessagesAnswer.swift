@@ -1,5 +1,6 @@
 // The two forms of an answer of /v1/messages, whole and streamed, made of the same pieces.
 
+import Decoding
 import HTTP
 import JSON
 import OpenAI
@@ -27,6 +28,11 @@ struct MessagesAnswer {
     return message
   }
 
+  /// Nil where they were not asked for.
+  private func logprobs(_ tokens: [SampledToken]) -> [LogprobEntry]? {
+    request.chat.topLogprobs == nil ? nil : tokens.map(core.logprob)
+  }
+
   private func makeCallID() -> String { "toolu_" + core.settings.makeID() }
 
   private func shown(_ reasoning: String) -> String { request.showsThinking ? reasoning : "" }
@@ -36,10 +42,12 @@ struct MessagesAnswer {
   /// Waits for the end. A client that leaves meanwhile gets nothing, and the generation ends.
   func whole(_ context: ConnectionContext) throws(APIError) -> Response {
     var blocks: [MessageBlock] = []
+    var tokens: [SampledToken] = []
     var finish = TokenStream.End.stop
     do throws(AnswerFailure) {
       try run.run(context, isClientGone: context.isClientGone, weight: AnswerRun.keptBytes) {
         (_, piece) throws(SocketError) in
+        if case .content(_, let own) = piece { tokens += own }
         if case .finish(let reason) = piece { finish = reason } else { add(piece, to: &blocks) }
       }
     } catch {
@@ -47,6 +55,7 @@ struct MessagesAnswer {
     }
     var message = ended(finish)
     message.content = blocks
+    message.logprobs = logprobs(tokens)
     return Response(json: message.json)
   }
 
@@ -117,9 +126,9 @@ struct MessagesAnswer {
     mutating func send(_ piece: TokenStream.Piece) throws(SocketError) {
       try begin()
       switch piece {
-      case .content(let text, _):
+      case .content(let text, let tokens):
         if open?.isText != true { try start(.text("")) }
-        try send(.textDelta(index, text))
+        try send(.textDelta(index, text, answer.logprobs(tokens)))
       case .reasoning(let text): try sendReasoning(answer.shown(text))
       case .toolCallBegan(let name):
         try start(.toolUse(id: answer.makeCallID(), name: name, arguments: ""))

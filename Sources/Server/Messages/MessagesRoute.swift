@@ -63,6 +63,6 @@ struct MessagesRoute {
 extension Wire {
   /// Anthropic's: errors, those of HTTP too, have the shape that its clients know, and they look for `request-id`.
   static let messages = Wire(root: "/v1/messages", idHeader: "request-id") { error, requestID in
-    MessagesError(status: error.status, message: error.message, requestID: requestID).json
+    MessagesError(error, requestID: requestID).json
   }
 }

@@ -8,7 +8,7 @@ import Platform
 struct FilesRoute {
   let server: ServerContext
 
-  private static let served: Set = ["assistants", "user_data", "vision"]
+  private static let served: Set = ["assistants", "batch", "user_data", "vision"]
   private static let known = ["assistants", "batch", "evals", "fine-tune", "user_data", "vision"]
 
   static func table(_ server: ServerContext) -> RouteTable {
@@ -56,7 +56,7 @@ struct FilesRoute {
     }
     guard served.contains(purpose) else {
       throw .unsupportedValue(
-        "purpose", "nothing here uses files for '\(purpose)'; send 'assistants' or 'user_data'")
+        "purpose", "nothing here uses files for '\(purpose)'; send 'assistants', 'batch' or 'user_data'")
     }
   }
 

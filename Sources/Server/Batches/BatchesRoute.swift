@@ -1,0 +1,159 @@
+// /v1/batches: requests in a file, answered when nothing else is to be done.
+
+import HTTP
+import JSON
+import OpenAI
+import Platform
+
+struct BatchesRoute {
+  let server: ServerContext
+  let worker: BatchWorker?
+
+  static func table(_ server: ServerContext, _ worker: BatchWorker?) -> RouteTable {
+    let route = BatchesRoute(server: server, worker: worker)
+    let one = "/v1/batches/:id"
+    return RouteTable(
+      .openAI,
+      [
+        Route("POST", "/v1/batches", route.create), Route("GET", "/v1/batches", route.list),
+        Route("GET", one, route.retrieve), Route("POST", one + "/cancel", route.cancel),
+      ])
+  }
+
+  private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let worker = try server.batches(worker)
+    let creation = try BatchCreation(try http.jsonBody(context.memory))
+    try server.checkUnknown(creation.ignored)
+    let file = try server.library().file(creation.inputFile, context.client)
+    guard file.purpose == "batch" else {
+      throw .invalidValue("input_file_id", "the file's purpose is '\(file.purpose)', not 'batch'")
+    }
+    var batch = RequestBatch(
+      id: "batch_" + server.settings.makeID(), api: .openAI, client: context.client,
+      created: worker.store.library.now(), endpoint: creation.endpoint)
+    batch.inputFile = file.id
+    batch.metadata = creation.metadata
+    batch.outputSeconds = creation.outputSeconds
+    let reader = try BatchFile(file, server.library(), endpoint: creation.endpoint, context.memory)
+    if reader.faults.isEmpty {
+      batch.model = reader.model
+      try worker.store.add(batch) { write throws(APIError) in try reader.forEach(write) }
+      worker.start()
+    } else {
+      batch.phase = .ended
+      batch.ending = .failed
+      batch.ended = batch.created
+      batch.faults = BatchStore.faults(reader.faults)
+      try worker.store.add(failed: batch)
+    }
+    var response = Response(json: try worker.store.batch(batch.id, .openAI, context.client).json)
+    response.nameIgnored(creation.ignored)
+    return response
+  }
+
+  private func batch(_ http: Request, _ context: ConnectionContext) throws(APIError) -> RequestBatch {
+    try server.batches(worker).store.batch(http.parameter("id") ?? "", .openAI, context.client)
+  }
+
+  private func list(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let batches = try server.batches(worker).store.batches(.openAI, of: context.client)
+    return Response(json: try http.listPage(batches.map(\.json)))
+  }
+
+  private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    Response(json: try batch(http, context).json)
+  }
+
+  private func cancel(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let batch = try batch(http, context)
+    guard !batch.isOver else {
+      throw APIError(
+        status: 400, code: "batch_over", message: "The batch is over and cannot be cancelled any more.")
+    }
+    return Response(json: try server.batches(worker).store.cancel(batch).json)
+  }
+}
+
+/// The lines of a file for /v1/batches, checked one by one.
+private struct BatchFile {
+  private let content: SharedBytes?
+  private let lines: [Range<Int>]
+  private let endpoint: String
+  /// Lines that cannot be used, counted from 1.
+  private(set) var faults: [(line: Int, error: APIError)] = []
+  /// The model that the first request names.
+  private(set) var model: String?
+
+  init(_ file: FileRecord, _ library: Library, endpoint: String, _ memory: MemoryLoan?) throws(APIError) {
+    self.endpoint = endpoint
+    let content = try library.storing { () throws(PlatformError) in
+      try library.files.mapped(library.folder + "/files/" + file.id + ".data")
+    }
+    self.content = content
+    lines = content?.lines(takesRest: true) ?? []
+    try check(memory)
+  }
+
+  /// A line holds its bytes, and its values while it is looked at; of each an id is remembered.
+  private mutating func check(_ memory: MemoryLoan?) throws(APIError) {
+    guard !lines.isEmpty else {
+      faults = [(1, Self.fault("empty_file", "The file has no requests."))]
+      return
+    }
+    guard lines.count <= BatchStore.mostLines else {
+      let problem = "The file has \(lines.count) requests, more than \(BatchStore.mostLines)."
+      faults = [(BatchStore.mostLines + 1, Self.fault("too_many_tasks", problem))]
+      return
+    }
+    try claim(128 * lines.count, of: memory)
+    var known: Set<ByteKey> = []
+    var claimed = 0
+    for (index, range) in lines.enumerated() {
+      let bytes = content?.copy(range) ?? []
+      let weight = bytes.count + JSONValue.weight(ofRequest: bytes)
+      if weight > claimed {
+        try claim(weight - claimed, of: memory)
+        claimed = weight
+      }
+      do throws(APIError) {
+        let line = try Self.read(bytes, endpoint)
+        guard known.insert(ByteKey(line.customID)).inserted else {
+          throw Self.fault("duplicate_custom_id", "Another line has this custom_id.", "custom_id")
+        }
+        if model == nil { model = line.body["model"]?.stringValue }
+      } catch {
+        faults.append((index + 1, error))
+        guard faults.count < 100 else { return }
+      }
+    }
+  }
+
+  private static func fault(_ code: String, _ message: String, _ param: String? = nil) -> APIError {
+    APIError(status: 400, code: code, param: param, message: message)
+  }
+
+  private static func read(_ bytes: [UInt8], _ endpoint: String) throws(APIError) -> BatchLine {
+    let value: JSONValue
+    do {
+      value = try JSONValue(request: bytes)
+    } catch {
+      throw fault("invalid_json_line", "The line is not valid JSON: \(error).")
+    }
+    return try BatchLine(value, endpoint: endpoint)
+  }
+
+  func forEach(_ take: (BatchLine) throws(APIError) -> Void) throws(APIError) {
+    for range in lines { try take(try Self.read(content?.copy(range) ?? [], endpoint)) }
+  }
+}
+
+extension ServerContext {
+  /// What answers batches.
+  ///
+  /// - Throws: 503 where its folder could not be used.
+  func batches(_ worker: BatchWorker?) throws(APIError) -> BatchWorker {
+    _ = try library()
+    guard let worker else { throw .internalError("there is nothing that answers batches") }
+    return worker
+  }
+}

@@ -1,0 +1,122 @@
+// /v1/messages/batches: Anthropic's batches, whose requests come in the body.
+
+import HTTP
+import JSON
+import OpenAI
+import Platform
+
+struct MessageBatchesRoute {
+  let server: ServerContext
+  let worker: BatchWorker?
+
+  static func table(_ server: ServerContext, _ worker: BatchWorker?) -> RouteTable {
+    let route = MessageBatchesRoute(server: server, worker: worker)
+    let all = "/v1/messages/batches"
+    return RouteTable(
+      .messages,
+      [
+        Route("POST", all, route.create), Route("GET", all, route.list),
+        Route("GET", all + "/:id", route.retrieve), Route("DELETE", all + "/:id", route.delete),
+        Route("POST", all + "/:id/cancel", route.cancel), Route("GET", all + "/:id/results", route.results),
+      ])
+  }
+
+  private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let worker = try server.batches(worker)
+    let creation = try MessageBatchCreation(try http.jsonBody(context.memory))
+    try server.checkUnknown(creation.ignored)
+    try claim(128 * creation.lines.count, of: context.memory)
+    var batch = RequestBatch(
+      id: "msgbatch_" + server.settings.makeID(), api: .messages, client: context.client,
+      created: worker.store.library.now(), endpoint: "/v1/messages")
+    batch.model = creation.lines.first?.body["model"]?.stringValue
+    try worker.store.add(batch) { write throws(APIError) in
+      for line in creation.lines { try write(line) }
+    }
+    worker.start()
+    var response = Response(json: try worker.store.batch(batch.id, .messages, context.client).messagesJSON)
+    response.nameIgnored(creation.ignored)
+    return response
+  }
+
+  private func batch(_ http: Request, _ context: ConnectionContext) throws(APIError) -> RequestBatch {
+    try server.batches(worker).store.batch(http.parameter("id") ?? "", .messages, context.client)
+  }
+
+  private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    Response(json: try batch(http, context).messagesJSON)
+  }
+
+  /// The newest first, as this API's clients walk through them.
+  private func list(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let batches = try server.batches(worker).store.batches(.messages, of: context.client)
+    return Response(json: try http.messagesPage(batches.reversed().map(\.messagesJSON)))
+  }
+
+  private func cancel(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let batch = try batch(http, context)
+    guard !batch.isOver else {
+      throw APIError(status: 400, code: "batch_over", message: "The batch has ended and cannot be canceled.")
+    }
+    return Response(json: try server.batches(worker).store.cancel(batch).messagesJSON)
+  }
+
+  private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let batch = try batch(http, context)
+    guard batch.isOver else {
+      throw APIError(
+        status: 400, code: "batch_running",
+        message: "The batch has not ended. Cancel it before it is deleted.")
+    }
+    try server.batches(worker).store.remove(batch)
+    return Response(json: ["id": .string(batch.id), "type": "message_batch_deleted"])
+  }
+
+  /// Bytes of results that are sent at a time.
+  private static let partBytes = 64 << 10
+
+  private func results(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let batch = try batch(http, context)
+    guard batch.isOver else {
+      throw APIError(
+        status: 404, code: "not_found", message: "The batch has not ended: there are no results yet.")
+    }
+    let files = try server.batches(worker).store.results(of: batch)
+    return Response(
+      headers: ["content-type": "application/x-jsonl"],
+      body: .stream { writer in
+        for content in files {
+          for start in stride(from: 0, to: content.count, by: Self.partBytes) {
+            try writer.write(content.copy(start..<start + Self.partBytes))
+          }
+        }
+        writer.finish()
+      })
+  }
+}
+
+extension Request {
+  /// A page by the query's `after_id`, `before_id` and `limit`.
+  ///
+  /// - Parameter newestFirst: objects with an `id`.
+  fileprivate func messagesPage(_ newestFirst: [JSONValue]) throws(APIError) -> JSONValue {
+    let limit = try integerQuery("limit", in: 1...1_000) ?? 20
+    func index(_ name: String) throws(APIError) -> Int? {
+      guard let id = query(name) else { return nil }
+      let place = newestFirst.firstIndex { $0["id"]?.stringValue?.utf8.elementsEqual(id.utf8) ?? false }
+      guard let place else { throw .invalidValue(name, "there is no batch '\(APIError.shortened(id))'") }
+      return place
+    }
+    let after = try index("after_id")
+    let before = try index("before_id")
+    let start = after.map { $0 + 1 } ?? 0
+    let range = start..<max(start, before ?? newestFirst.count)
+    // Before a batch means those just before it.
+    let page =
+      after == nil && before != nil ? newestFirst[range].suffix(limit) : newestFirst[range].prefix(limit)
+    return [
+      "data": .array(Array(page)), "has_more": .bool(range.count > page.count),
+      "first_id": page.first?["id"] ?? nil, "last_id": page.last?["id"] ?? nil,
+    ]
+  }
+}

@@ -1,0 +1,396 @@
+// Batches on both wires: what is taken and refused, what becomes of it, and what a restart or a failing disk leaves.
+
+import HTTP
+import Inference
+import JSON
+import OpenAI
+import Platform
+import Support
+import Testing
+import Tokenizers
+
+@testable import Server
+
+struct BatchTests {
+  private func library(_ disk: any FileSystem, _ adjust: (inout Library.Settings) -> Void = { _ in }) throws
+    -> Library
+  {
+    var settings = Library.Settings()
+    settings.folder = "/library"
+    adjust(&settings)
+    return try Library(settings, files: disk, now: { 1_800_000_000 })
+  }
+
+  private func app(_ service: FakeService, _ library: Library) -> App {
+    let ids = Monitor(0)
+    return makeApp(service) {
+      $0.library = library
+      $0.pollSeconds = 0.001
+      $0.now = { 1_800_000_000 }
+      $0.makeID = {
+        ids.update { count -> String in
+          count += 1
+          return "\(count)"
+        }
+      }
+    }
+  }
+
+  private func upload(_ lines: [String], _ library: Library, purpose: String = "batch") throws -> String {
+    let content = Array((lines.joined(separator: "\n") + "\n").utf8)
+    let id = "file-in\(lines.count)\(purpose)"
+    try library.add(
+      FileRecord(id: id, owner: nil, bytes: content.count, created: 1, name: "in.jsonl", purpose: purpose),
+      content)
+    return id
+  }
+
+  private func line(_ id: String, _ members: String = "", text: String = "hi") -> String {
+    #"{"custom_id":"\#(id)","method":"POST","url":"/v1/chat/completions","body":{"model":"m","#
+      + #""messages":[{"role":"user","content":"\#(text)"}]\#(members)}}"#
+  }
+
+  private func create(_ app: App, _ file: String, _ members: String = "") throws -> Answer {
+    try app.send(
+      "POST", "/v1/batches",
+      body:
+        #"{"input_file_id":"\#(file)","endpoint":"/v1/chat/completions","completion_window":"24h"\#(members)}"#
+    )
+  }
+
+  /// The batch once it is over, or as it is after a while.
+  private func wait(_ app: App, _ path: String, until isOver: (JSONValue) -> Bool) throws -> JSONValue {
+    for _ in 0..<2_000 {
+      let batch = try app.send("GET", path).json
+      if isOver(batch) { return batch }
+      usleep(5_000)
+    }
+    return try app.send("GET", path).json
+  }
+
+  private func ended(_ app: App, _ id: JSONValue?) throws -> JSONValue {
+    try wait(app, "/v1/batches/\(id?.stringValue ?? "")") {
+      ["completed", "failed", "cancelled", "expired"].contains($0["status"]?.stringValue)
+    }
+  }
+
+  private func lines(_ app: App, _ file: JSONValue?) throws -> [JSONValue] {
+    guard let id = file?.stringValue else { return [] }
+    return try app.send("GET", "/v1/files/\(id)/content").text.split(separator: "\n").map {
+      try JSONValue(parsing: String($0))
+    }
+  }
+
+  // MARK: OpenAI
+
+  @Test func `answers and errors are in files of their own, and all give way`() throws {
+    let service = FakeService("yes")
+    let library = try library(SimulatedDisk())
+    let app = app(service, library)
+    let file = try upload([line("a"), line("b", #","temperature":9"#), line("c")], library)
+    let created = try create(app, file, #","metadata":{"k":"v"}"#)
+    #expect(created.status == 200 && created.json["object"] == "batch", "\(created.text)")
+    let batch = try ended(app, created.json["id"])
+    #expect(batch["status"] == "completed" && batch["model"] == "m", "\(batch.text)")
+    #expect(batch["request_counts"] == ["total": 3, "completed": 2, "failed": 1])
+    #expect(batch["metadata"]?["k"] == "v" && batch["usage"]?["output_tokens"] == 6)
+    let answers = try lines(app, batch["output_file_id"])
+    #expect(Set(answers.compactMap { $0["custom_id"]?.stringValue }) == ["a", "c"])
+    for answer in answers {
+      #expect(answer["response"]?["status_code"] == 200 && answer["error"] == .null)
+      #expect(answer["response"]?["body"]?["choices"]?[0]?["message"]?["content"] == "yes")
+    }
+    let errors = try lines(app, batch["error_file_id"])
+    #expect(errors.count == 1 && errors[0]["custom_id"] == "b")
+    #expect(errors[0]["response"]?["status_code"] == 400)
+    #expect(errors[0]["response"]?["body"]?["error"]?["param"] == "temperature")
+    #expect(service.requests.count == 2 && service.requests.allSatisfy(\.givesWay))
+    let list = try app.send("GET", "/v1/batches").json
+    #expect(list["data"]?.arrayValue?.count == 1 && list["has_more"] == false)
+    app.finish(seconds: 0)
+  }
+
+  @Test func `a file with bad lines makes a batch that has failed and names them`() throws {
+    let library = try library(SimulatedDisk())
+    let app = app(FakeService("x"), library)
+    let file = try upload(
+      [line("a"), "{", line("a"), line("b", #","stream":true"#), line("c").replacing("chat/", with: "")],
+      library)
+    let batch = try create(app, file).json
+    #expect(batch["status"] == "failed" && batch["request_counts"]?["total"] == 0)
+    let faults = batch["errors"]?["data"]?.arrayValue ?? []
+    #expect(faults.compactMap { $0["line"]?.intValue } == [2, 3, 4, 5])
+    #expect(
+      faults.compactMap { $0["code"]?.stringValue } == [
+        "invalid_json_line", "duplicate_custom_id", "unsupported_value", "mismatched_endpoint",
+      ])
+    #expect(try app.send("POST", "/v1/batches/\(batch["id"]?.stringValue ?? "")/cancel").status == 400)
+    app.finish(seconds: 0)
+  }
+
+  @Test func `what begins no batch is refused by its name`() throws {
+    let library = try library(SimulatedDisk())
+    let app = app(FakeService("x"), library)
+    let other = try upload([line("a")], library, purpose: "user_data")
+    #expect(try create(app, other).refusal == "400 invalid_value input_file_id")
+    #expect(try create(app, "file-none").status == 404)
+    let file = try upload([line("a"), line("b")], library)
+    for (members, refusal) in [
+      (
+        #""input_file_id":"\#(file)","endpoint":"/v1/moderations","completion_window":"24h""#,
+        "invalid_value endpoint"
+      ),
+      (
+        #""input_file_id":"\#(file)","endpoint":"/v1/embeddings","completion_window":"1h""#,
+        "invalid_value completion_window"
+      ),
+      (#""endpoint":"/v1/embeddings","completion_window":"24h""#, "missing_required_parameter input_file_id"),
+    ] {
+      #expect(try app.send("POST", "/v1/batches", body: "{\(members)}").refusal == "400 " + refusal)
+    }
+    #expect(try app.send("GET", "/v1/batches/batch_none").status == 404)
+    app.finish(seconds: 0)
+  }
+
+  @Test func `a cancelled batch keeps what was answered`() throws {
+    // The first is answered, the others never.
+    let service = FakeService { request, _ in
+      tinyTokenizer.decode(request.promptTokens, skipSpecialTokens: false).contains("first")
+        ? Script(text: "yes") : Script(text: "ye", end: nil)
+    }
+    let library = try library(SimulatedDisk())
+    let app = app(service, library)
+    let file = try upload([line("a", text: "first"), line("b"), line("c")], library)
+    let id = try create(app, file).json["id"]
+    let path = "/v1/batches/\(id?.stringValue ?? "")"
+    _ = try wait(app, path) { $0["request_counts"]?["completed"] == 1 }
+    let cancelled = try app.send("POST", path + "/cancel").json
+    #expect(["cancelling", "cancelled"].contains(cancelled["status"]?.stringValue ?? ""))
+    let batch = try ended(app, id)
+    #expect(batch["status"] == "cancelled" && batch["cancelled_at"]?.intValue != nil)
+    #expect(batch["request_counts"] == ["total": 3, "completed": 1, "failed": 0])
+    #expect(try lines(app, batch["output_file_id"]).map { $0["custom_id"] } == ["a"])
+    #expect(batch["error_file_id"] == .null)
+    app.finish(seconds: 0)
+  }
+
+  @Test func `a busy server is asked again until it has time`() throws {
+    let tries = Monitor(0)
+    let busy = FakeService { _, _ in
+      let count = tries.update { count -> Int in
+        count += 1
+        return count
+      }
+      return count < 4 ? Script(submitError: .queueFull(limit: 1)) : Script(text: "yes")
+    }
+    let library = try library(SimulatedDisk())
+    let app = app(busy, library)
+    let batch = try ended(app, create(app, upload([line("a")], library)).json["id"])
+    #expect(batch["request_counts"] == ["total": 1, "completed": 1, "failed": 0])
+    #expect(tries.withLock { $0 } == 4)
+    app.finish(seconds: 0)
+  }
+
+  // MARK: Restarts
+
+  @Test func `a restart asks what was not answered, and nothing twice`() throws {
+    for losesPower in [false, true] {
+      let disk = SimulatedDisk()
+      let stuck = FakeService { request, _ in
+        tinyTokenizer.decode(request.promptTokens, skipSpecialTokens: false).contains("first")
+          ? Script(text: "one") : Script(text: "ye", end: nil)
+      }
+      var library = try library(disk)
+      var app = app(stuck, library)
+      let file = try upload([line("a", text: "first"), line("b"), line("c")], library)
+      let id = try create(app, file).json["id"]
+      _ = try wait(app, "/v1/batches/\(id?.stringValue ?? "")") { $0["request_counts"]?["completed"] == 1 }
+      app.finish(seconds: 0)
+      disk.restart(losingPower: losesPower)
+      let service = FakeService("two")
+      library = try self.library(disk)
+      app = self.app(service, library)
+      let batch = try ended(app, id)
+      #expect(batch["status"] == "completed", "\(batch.text)")
+      #expect(batch["request_counts"] == ["total": 3, "completed": 3, "failed": 0])
+      #expect(service.requests.count == 2)
+      let answers = try lines(app, batch["output_file_id"])
+      let texts = answers.map {
+        $0["response"]?["body"]?["choices"]?[0]?["message"]?["content"]?.stringValue ?? ""
+      }
+      #expect(texts.sorted() == ["one", "two", "two"])
+      app.finish(seconds: 0)
+    }
+  }
+
+  @Test func `what the disk does not take is written when it works again`() throws {
+    let disk = SimulatedDisk()
+    let library = try library(disk)
+    let app = app(FakeService("yes"), library)
+    let file = try upload([line("a"), line("b")], library)
+    disk.follow(.init(.error(ENOSPC), at: 40, isLasting: true))
+    let created = try create(app, file)
+    // The batch itself is refused where it cannot be stored, and is lost by nobody.
+    guard created.status == 200 else {
+      #expect(created.status == 507)
+      app.finish(seconds: 0)
+      return
+    }
+    usleep(200_000)
+    disk.follow(nil)
+    let batch = try ended(app, created.json["id"])
+    #expect(batch["request_counts"] == ["total": 2, "completed": 2, "failed": 0], "\(batch.text)")
+    #expect(try lines(app, batch["output_file_id"]).count == 2)
+    app.finish(seconds: 0)
+  }
+
+  @Test func `an answer that was not written to its end is asked again`() throws {
+    let disk = SimulatedDisk()
+    var library = try library(disk)
+    let stuck = FakeService("x", end: nil)
+    var app = app(stuck, library)
+    let id = try create(app, upload([line("a")], library)).json["id"]?.stringValue ?? ""
+    app.finish(seconds: 0)
+    let path = "/library/batches/\(id).output"
+    let file = try disk.openToAppend(path)
+    try disk.write(Array(#"{"custom_id":"a","resp"#.utf8), to: file.number, at: file.count, path: path)
+    disk.close(file.number)
+    disk.restart(losingPower: false)
+    library = try self.library(disk)
+    app = self.app(FakeService("yes"), library)
+    let batch = try ended(app, .string(id))
+    #expect(batch["request_counts"] == ["total": 1, "completed": 1, "failed": 0])
+    #expect(try lines(app, batch["output_file_id"]).count == 1)
+    app.finish(seconds: 0)
+  }
+
+  @Test func `an answer comes too late after 24 hours`() throws {
+    let time = Monitor(1_800_000_000)
+    var settings = Library.Settings()
+    settings.folder = "/library"
+    let library = try Library(settings, files: SimulatedDisk(), now: { time.withLock { $0 } })
+    let app = makeApp(FakeService("x", end: nil)) {
+      $0.library = library
+      $0.pollSeconds = 0.001
+      $0.now = { time.withLock { $0 } }
+    }
+    let id = try create(app, upload([line("a")], library)).json["id"]
+    time.update { $0 += RequestBatch.window }
+    let batch = try ended(app, id)
+    #expect(batch["status"] == "expired" && batch["output_file_id"] == .null, "\(batch.text)")
+    let errors = try lines(app, batch["error_file_id"])
+    #expect(errors.map { $0["error"]?["code"] } == ["batch_expired"] && errors[0]["response"] == .null)
+    app.finish(seconds: 0)
+  }
+
+  @Test func `records may say anything`() {
+    var batch = RequestBatch(
+      id: "batch_1", api: .openAI, client: ClientIdentity(number: .max, name: "n", key: 3), created: 5,
+      endpoint: "/v1/completions")
+    batch.counts = RequestBatch.Counts(succeeded: 1, errored: 2, cancelled: 3, expired: 4)
+    batch.metadata = JSONObject([("k", "v")])
+    batch.outputFile = "file-x"
+    batch.ending = .expired
+    batch.client.isAdmin = false
+    #expect(RequestBatch(batch.record) == batch)
+    var random = SeededGenerator(seed: 25)
+    for _ in 0..<2_000 {
+      guard let value = try? JSONValue(parsing: mutated(batch.record.bytes, using: &random)) else { continue }
+      if let read = RequestBatch(value) { _ = (read.json, read.messagesJSON) }
+    }
+  }
+
+  // MARK: Anthropic
+
+  private func message(_ id: String, _ members: String = "") -> String {
+    #"{"custom_id":"\#(id)","params":{"model":"m","max_tokens":5,"#
+      + #""messages":[{"role":"user","content":"hi"}]\#(members)}}"#
+  }
+
+  @Test func `messages are answered, listed and deleted in Anthropic's words`() throws {
+    let service = FakeService("yes")
+    let app = app(service, try library(SimulatedDisk()))
+    let created = try app.send(
+      "POST", "/v1/messages/batches",
+      body: #"{"requests":[\#(message("a")),\#(message("b", #","top_k":"x""#))]}"#)
+    #expect(created.status == 200 && created.json["type"] == "message_batch", "\(created.text)")
+    let path = "/v1/messages/batches/\(created.json["id"]?.stringValue ?? "")"
+    let batch = try wait(app, path) { $0["processing_status"] == "ended" }
+    #expect(
+      batch["request_counts"] == [
+        "processing": 0, "succeeded": 1, "errored": 1, "canceled": 0, "expired": 0,
+      ], "\(batch.text)")
+    #expect(batch["results_url"] == .string(path + "/results"))
+    let results = try app.send("GET", path + "/results")
+    #expect(results.headers["content-type"] == "application/x-jsonl")
+    let lines = try results.text.split(separator: "\n").map { try JSONValue(parsing: String($0)) }
+    #expect(lines.count == 2 && lines[0]["custom_id"] == "a" && lines[0]["result"]?["type"] == "succeeded")
+    #expect(lines[0]["result"]?["message"]?["content"]?[0]?["text"] == "yes")
+    #expect(lines[1]["result"]?["error"]?["error"]?["type"] == "invalid_request_error")
+    #expect(try app.send("GET", "/v1/batches").json["data"] == [])
+    #expect(try app.send("DELETE", path).json["type"] == "message_batch_deleted")
+    #expect(try app.send("GET", path).json["error"]?["type"] == "not_found_error")
+    app.finish(seconds: 0)
+  }
+
+  @Test func `requests that were cancelled are told of, one by one`() throws {
+    let app = app(FakeService("x", end: nil), try library(SimulatedDisk()))
+    let body = #"{"requests":[\#((0..<12).map { message("r\($0)") }.joined(separator: ","))]}"#
+    let path =
+      "/v1/messages/batches/\(try app.send("POST", "/v1/messages/batches", body: body).json["id"]?.stringValue ?? "")"
+    #expect(try app.send("DELETE", path).status == 400)
+    #expect(try app.send("GET", path + "/results").status == 404)
+    #expect(try app.send("POST", path + "/cancel").json["cancel_initiated_at"]?.stringValue != nil)
+    let batch = try wait(app, path) { $0["processing_status"] == "ended" }
+    #expect(batch["request_counts"]?["canceled"] == 12, "\(batch.text)")
+    let lines = try app.send("GET", path + "/results").text.split(separator: "\n")
+    #expect(lines.count == 12 && lines.allSatisfy { $0.hasSuffix(#""result":{"type":"canceled"}}"#) })
+    app.finish(seconds: 0)
+  }
+
+  @Test func `pages go both ways`() throws {
+    let app = app(FakeService("x"), try library(SimulatedDisk()))
+    let ids = try (0..<5).map { index in
+      try app.send("POST", "/v1/messages/batches", body: #"{"requests":[\#(message("a\(index)"))]}"#)
+        .json["id"]?.stringValue ?? ""
+    }
+    func page(_ query: String) throws -> JSONValue {
+      try app.send("GET", "/v1/messages/batches?" + query).json
+    }
+    func names(_ page: JSONValue) -> [String] {
+      page["data"]?.arrayValue?.compactMap { $0["id"]?.stringValue } ?? []
+    }
+    let all = names(try page("limit=100"))
+    #expect(Set(all) == Set(ids))
+    let first = try page("limit=2")
+    #expect(names(first) == Array(all[..<2]) && first["has_more"] == true)
+    #expect(names(try page("limit=2&after_id=\(all[1])")) == Array(all[2..<4]))
+    let before = try page("limit=2&before_id=\(all[3])")
+    #expect(names(before) == Array(all[1..<3]) && before["has_more"] == true)
+    #expect(try app.send("GET", "/v1/messages/batches?after_id=x").status == 400)
+    app.finish(seconds: 0)
+  }
+
+  @Test(arguments: [
+    (#"{}"#, "requests"), (#"{"requests":[]}"#, "requests"),
+    (#"{"requests":[{"params":{}}]}"#, "requests[0].custom_id"),
+    (#"{"requests":[{"custom_id":"a"}]}"#, "requests[0].params"),
+    (#"{"requests":[{"custom_id":"a","params":{"stream":true}}]}"#, "requests[0].params.stream"),
+    (#"{"requests":[{"custom_id":"a","params":{}},{"custom_id":"a","params":{}}]}"#, "requests[1].custom_id"),
+  ])
+  func `what is no batch of messages is refused by the field`(body: String, field: String) throws {
+    let app = app(FakeService("x"), try library(SimulatedDisk()))
+    let answer = try app.send("POST", "/v1/messages/batches", body: body)
+    #expect(
+      answer.status == 400 && answer.json["error"]?["message"]?.stringValue?.contains("'\(field)'") == true)
+    app.finish(seconds: 0)
+  }
+
+  @Test func `a thread is refused with the code by which clients fall back`() throws {
+    let body =
+      #"{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hi"}],"thread":{"type":"create"}}"#
+    let answer = try makeApp(FakeService("x")).send("POST", "/v1/messages", body: body)
+    #expect(answer.status == 400)
+    #expect(answer.json["error"]?["details"]?["error_code"] == "thread_unsupported_request")
+  }
+}
