@@ -11,6 +11,8 @@ package struct CallableTool: Sendable, Equatable {
     case none
     case anyObject
     case schema(JSONValue)
+    /// One argument of this name, a text that the pattern derives.
+    case text(name: String, Pattern)
   }
 
   package var name: String
@@ -86,6 +88,11 @@ struct CallWriter {
     case .none: .literal("{}")
     case .anyObject: .anyObject
     case .schema(let schema): .schema(schema)
+    case .text(let name, let text):
+      .sequence([
+        .literal("{\(JSONValue.string(name).text):"), .choice([.literal(""), .literal(" ")]), .quoted(text),
+        .literal("}"),
+      ])
     }
   }
 

@@ -261,6 +261,51 @@ struct CallPatternTests {
     #expect(try allows(family.two, family.source, rules))
   }
 
+  @Test(arguments: Family.all)
+  private func `a name of 128 characters is one in every syntax`(family: Family) throws {
+    let name = String(repeating: "long_name-", count: 12) + "_of-128_"
+    #expect(name.utf8.count == 128)
+    let tokenizer = try #require(tokenizer)
+    let format = OutputFormat(templateSource: family.source)
+    let pattern = try format.pattern(of: CallableTool(name: name, arguments: .none), tokenizer: tokenizer)
+    let grammar = try CompiledGrammar(
+      pattern, vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: [256]))
+    // What a model writes that takes the first token of those that are allowed, again and again.
+    var matcher = GrammarMatcher(grammar)
+    var written: [Int32] = []
+    while !matcher.canEnd, written.count < 1_000 {
+      let allowed = matcher.allowed(remaining: 2_000)
+      let token = (0..<Int32(256 + markers.count)).first { $0 != 256 && allowed.contains($0) }
+      guard let token, matcher.accept(token) else { break }
+      written.append(token)
+    }
+    let text = tokenizer.decode(written, skipSpecialTokens: false)
+    var parser = format.makeParser(
+      promptTail: "", tools: [["type": "function", "function": ["name": .string(name)]]])
+    #expect((parser.feed(text) + parser.finish()).contains(.callBegan(name: name)), "\(text)")
+  }
+
+  @Test(arguments: Family.all)
+  private func `an argument that is a text of a grammar is enforced in every syntax`(family: Family) throws {
+    var rules = rules(max: 1)
+    rules.tools = [
+      CallableTool(name: "f", arguments: .text(name: "a", .lark("start: \"x\" | \"y\\n\"")))
+    ]
+    // The call without its second argument, in whatever way that is written.
+    var one = family.one
+    for part in [
+      ", \"n\": 1", ",n:1", ", n=1", "<parameter=n>\n1\n</parameter>\n", "<parameter=n>1</parameter>\n",
+      "<arg_key>n</arg_key>\n<arg_value>1</arg_value>\n", "<arg_key>n</arg_key><arg_value>1</arg_value>",
+      "<parameter name=\"n\">1</parameter>\n",
+      "<｜DSML｜parameter name=\"n\" string=\"false\">1</｜DSML｜parameter>\n",
+    ] { one = one.replacing(part, with: "") }
+    #expect(try allows(one, family.source, rules), "\(one)")
+    var bad = one.replacing("\"x\"", with: "\"z\"").replacing("<|\"|>x<|\"|>", with: "<|\"|>z<|\"|>")
+    for open in [">\n", ">", "<arg_value>"] { bad = bad.replacing(open + "x", with: open + "z") }
+    #expect(bad != one)
+    #expect(try !allows(bad, family.source, rules), "\(bad)")
+  }
+
   // MARK: Harmony
 
   private static let harmony = "<|start|>assistant<|channel|>analysis<|message|>"

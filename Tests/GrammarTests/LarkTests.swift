@@ -51,6 +51,25 @@ import Testing
     #expect(isTaken && matcher.canEnd)
   }
 
+  @Test func `a text of a grammar within a JSON string has its escapes`() throws {
+    let source = "start: \"*** Begin\\n\" line+ \"\\t\\\"end\\\"\"\nline: (\"+\" | \"-\") /[^\\n]*/ \"\\n\""
+    let grammar = try CompiledGrammar(
+      .sequence([.literal("{\"input\": "), .quoted(.lark(source)), .literal("}")]))
+    for text in [#"*** Begin\n+a\n\t\"end\""#, #"*** Begin\n-\n+é\\ \"x\n\t\"end\""#] {
+      #expect(grammar.allows(#"{"input": ""# + text + #""}"#), "\(text)")
+    }
+    for text in [
+      "*** Begin\n+a\n\t\"end\"", #"*** Begin\n\t\"end\""#, #"*** Begin\n+a\n\tend"#,
+      #"*** Begin\u000a+a\n\t\"end\""#,
+    ] { #expect(!grammar.allows(#"{"input": ""# + text + #""}"#), "\(text)") }
+    let rules = try CompiledGrammar(.quoted(.lark("start: \"(\" start \")\" | \"\\n\"")))
+    #expect(rules.allows(#""((\n))""#) && !rules.allows(#""((\n)""#) && !rules.allows("\"\n\""))
+    let expression = try CompiledGrammar(.quoted(.regex(#"["\\a]{2}"#)))
+    #expect(expression.allows(#""\"\\""#) && expression.allows(#""a\"""#) && !expression.allows(#""a""#))
+    #expect(throws: GrammarError.self) { try CompiledGrammar(.quoted(.lark("start: %json {}"))) }
+    #expect(throws: GrammarError.self) { try CompiledGrammar(.quoted(.anyObject)) }
+  }
+
   @Test(arguments: [
     ("start: x{\"a\"}", "a template"), ("x{a}: a", "a template"),
     ("start[max_tokens=3]: \"a\"", "attributes of a rule"),

@@ -19,6 +19,7 @@ extension GemmaCalls {
         switch tool.arguments {
         case .none: .literal("{}")
         case .anyObject: values.anyObject(depth: 2)
+        case .text(let name, let text): .sequence([.literal("{\(name):"), quote, text, quote, .literal("}")])
         case .schema(let schema): try values.value(SchemaFields(schema, root: nil, path: ""), depth: 0)
         }
       calls.append(.sequence([.literal("call:\(tool.name)"), arguments]))

@@ -25,6 +25,7 @@ struct ParameterPatterns {
     case .anyObject:
       .repeated(.choice(free), min: 0, max: nil)
     case .schema(let schema): try elements(schema)
+    case .text(let name, let text): .sequence([open(name, true), text, close])
     }
   }
 

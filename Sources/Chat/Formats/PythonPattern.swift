@@ -5,6 +5,15 @@ import JSON
 
 extension PythonCalls {
   func pattern(of tools: [CallableTool], _ writer: CallWriter) throws(GrammarError) -> Pattern {
+    .sequence([
+      writer.marker("<|tool_call_start|>"), .literal("["),
+      writer.list(.choice(try Self.patterns(of: tools)), separator: .literal(", ")), .literal("]"),
+      writer.marker("<|tool_call_end|>"),
+    ])
+  }
+
+  /// A call of each tool.
+  static func patterns(of tools: [CallableTool]) throws(GrammarError) -> [Pattern] {
     // JSON's strings are strings of Python too.
     let values = LiteralValues(
       LiteralValues.Notation(
@@ -19,14 +28,11 @@ extension PythonCalls {
         case .anyObject:
           values.anyMembers(
             .sequence([.regex("[A-Za-z_][A-Za-z0-9_]{0,63}"), .literal("=")]), depth: 2)
+        case .text(let name, let text): .sequence([.literal(name + "="), .quoted(text)])
         case .schema(let schema): try values.arguments(schema) { $0 + "=" }
         }
       calls.append(.sequence([.literal("\(tool.name)("), arguments, .literal(")")]))
     }
-    return .sequence([
-      writer.marker("<|tool_call_start|>"), .literal("["),
-      writer.list(.choice(calls), separator: .literal(", ")), .literal("]"),
-      writer.marker("<|tool_call_end|>"),
-    ])
+    return calls
   }
 }

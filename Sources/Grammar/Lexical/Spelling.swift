@@ -9,6 +9,14 @@ enum Spelling {
   /// Inside a JSON string, each scalar in one way only: itself, or its shortest escape.
   case json
 
+  /// The bytes of a text.
+  func bytes(of text: some Sequence<Unicode.Scalar>) -> [UInt8] {
+    text.flatMap { scalar -> [UInt8] in
+      if case .json = self, let escape = JSONText.escape(of: scalar.value) { return escape }
+      return Array(String(scalar).utf8)
+    }
+  }
+
   /// Sequences of byte ranges that together spell exactly the scalars of `set`.
   func sequences(_ set: ScalarSet) -> [[ClosedRange<UInt8>]] {
     var out: [[ClosedRange<UInt8>]] = []

@@ -27,6 +27,8 @@ package indirect enum Pattern: Sendable, Equatable {
   case gbnf(String)
   /// Text that a Lark grammar derives from its rule `start`.
   case lark(String)
+  /// A JSON string whose text the inner pattern derives, each character spelled in its shortest way.
+  case quoted(Pattern)
   /// Any text of ordinary tokens, also none; the strings in `excluding` do not occur in it.
   case text(excluding: [String])
 }
@@ -43,7 +45,7 @@ extension Pattern {
     case .literal(let text), .regex(let text), .gbnf(let text), .lark(let text): 64 + text.utf8.count
     case .token, .anyObject: 64
     case .sequence(let parts), .choice(let parts): parts.reduce(64) { $0 + $1.byteCount }
-    case .repeated(let inner, _, _), .declared(let inner): 64 + inner.byteCount
+    case .repeated(let inner, _, _), .declared(let inner), .quoted(let inner): 64 + inner.byteCount
     case .schema(let schema): 64 + Self.byteCount(schema)
     case .text(let excluded): excluded.reduce(64) { $0 + 32 + $1.utf8.count }
     }
@@ -70,7 +72,7 @@ extension Pattern {
       a.count == b.count && zip(a, b).allSatisfy { $0.isSame(as: $1) }
     case (.repeated(let a, let low, let high), .repeated(let b, let otherLow, let otherHigh)):
       low == otherLow && high == otherHigh && a.isSame(as: b)
-    case (.declared(let a), .declared(let b)): a.isSame(as: b)
+    case (.declared(let a), .declared(let b)), (.quoted(let a), .quoted(let b)): a.isSame(as: b)
     case (.schema(let a), .schema(let b)): a == b
     case (.anyObject, .anyObject): true
     case (.text(let a), .text(let b)):

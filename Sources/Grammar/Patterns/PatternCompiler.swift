@@ -11,6 +11,8 @@ struct PatternCompiler {
   private var depth = 0
   /// Which members objects have whose schemas do not say.
   private var members = UndeclaredMembers.allowed
+  /// How text is written: as it is, or within a JSON string.
+  private var spelling = Spelling.plain
   private var budget: CompileBudget
 
   private static let depthLimit = 32
@@ -38,8 +40,10 @@ struct PatternCompiler {
     defer { depth -= 1 }
     try budget.spend(1)
     switch pattern {
-    case .literal(let text): return try builder.literal(Array(text.utf8))
-    case .token(let id): return try builder.token(id, of: tokenCount)
+    case .literal(let text): return try builder.literal(spelling.bytes(of: text.unicodeScalars))
+    case .token(let id):
+      try check(isPlain: "a token")
+      return try builder.token(id, of: tokenCount)
     case .sequence(let parts):
       var nodes: [Int32] = []
       for part in parts { nodes.append(try node(part)) }
@@ -50,11 +54,17 @@ struct PatternCompiler {
         throw .malformed(path: "", reason: "a repetition from \(min) to \(max ?? 0)")
       }
       return try builder.add(.repeated(try node(inner), min: min, max: max ?? Int.max))
+    case .quoted(let inner):
+      try check(isPlain: "a string")
+      spelling = .json
+      defer { spelling = .plain }
+      let text = try node(inner)
+      return try builder.add(.sequence([builder.literal([0x22]), text, builder.literal([0x22])]))
     case .schema(let schema): return try addSchema(schema)
     case .anyObject: return try addSchema(["type": "object"])
     case .regex(let text):
       let tree = try RegexParser.parse(text)
-      let dfa = try ByteNFA.automaton(tree, spelling: .plain, anywhere: false, budget: &budget)
+      let dfa = try ByteNFA.automaton(tree, spelling: spelling, anywhere: false, budget: &budget)
       guard !dfa.isEmpty else {
         throw .unsatisfiable(path: "", reason: "no text matches the regular expression")
       }
@@ -66,21 +76,31 @@ struct PatternCompiler {
       members = .refused
       defer { members = before }
       return try node(inner)
-    case .text(let excluded): return try builder.leaf(Self.text(without: excluded))
+    case .text(let excluded):
+      try check(isPlain: "free text")
+      return try builder.leaf(Self.text(without: excluded))
+    }
+  }
+
+  private func check(isPlain what: String) throws(GrammarError) {
+    guard case .plain = spelling else {
+      throw .unsupported(keyword: what, path: "", reason: "it cannot stand within a JSON string")
     }
   }
 
   private mutating func addSchema(_ schema: JSONValue) throws(GrammarError) -> Int32 {
-    try SchemaCompiler.node(schema, members: members, into: &builder, budget: &budget)
+    try check(isPlain: "a schema")
+    return try SchemaCompiler.node(schema, members: members, into: &builder, budget: &budget)
   }
 
   private mutating func rules(_ rules: RuleSet) throws(GrammarError) -> Int32 {
-    try RuleCompiler.compile(rules, tokenCount: tokenCount, into: &builder, budget: &budget)
+    try RuleCompiler.compile(
+      rules, tokenCount: tokenCount, spelling: spelling, into: &builder, budget: &budget)
   }
 
   private mutating func choice(_ branches: [Pattern]) throws(GrammarError) -> Int32 {
     var texts: [[UInt8]] = []
-    for case .literal(let text) in branches { texts.append(Array(text.utf8)) }
+    for case .literal(let text) in branches { texts.append(spelling.bytes(of: text.unicodeScalars)) }
     if texts.count == branches.count, !texts.isEmpty, !texts.contains([]) {
       return try builder.leaf(ByteDFA.texts(texts))
     }

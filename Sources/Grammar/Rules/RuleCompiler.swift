@@ -11,6 +11,8 @@ struct RuleCompiler {
   private var pending: [String] = []
   /// Tokens of the vocabulary.
   private let tokenCount: Int
+  /// How text is written: as it is, or within a JSON string.
+  private let spelling: Spelling
   private var budget: CompileBudget
 
   /// Larger expressions stay rules.
@@ -18,14 +20,16 @@ struct RuleCompiler {
   private static let depthLimit = 96
 
   static func compile(
-    _ grammar: RuleSet, tokenCount: Int, into builder: inout GraphBuilder, budget: inout CompileBudget
+    _ grammar: RuleSet, tokenCount: Int, spelling: Spelling = .plain, into builder: inout GraphBuilder,
+    budget: inout CompileBudget
   ) throws(GrammarError) -> Int32 {
     guard grammar.rules[grammar.root] != nil else {
       throw .malformed(path: "the grammar", reason: "there is no rule '\(grammar.root)'")
     }
     for name in grammar.names { try checkNames(name, in: grammar.rules) }
     let rules = try LeftRecursion.removed(from: grammar, budget: &budget)
-    var compiler = RuleCompiler(rules: rules, tokenCount: tokenCount, budget: budget)
+    var compiler = RuleCompiler(
+      rules: rules, tokenCount: tokenCount, spelling: spelling, budget: budget)
     defer { budget = compiler.budget }
     compiler.findExpressions(grammar.names)
     let root = try compiler.node(rule: grammar.root, &builder)
@@ -36,8 +40,9 @@ struct RuleCompiler {
     return root
   }
 
-  private init(rules: [String: RuleTree], tokenCount: Int, budget: CompileBudget) {
+  private init(rules: [String: RuleTree], tokenCount: Int, spelling: Spelling, budget: CompileBudget) {
     self.rules = rules
+    self.spelling = spelling
     self.tokenCount = tokenCount
     self.budget = budget
   }
@@ -117,13 +122,16 @@ struct RuleCompiler {
     switch tree {
     case .set(let set):
       return try builder.leaf(
-        ByteNFA.automaton(.set(set), spelling: .plain, anywhere: false, budget: &budget))
+        ByteNFA.automaton(.set(set), spelling: spelling, anywhere: false, budget: &budget))
     case .literal(let scalars):
-      return try builder.literal(Array(String(String.UnicodeScalarView(scalars)).utf8))
+      return try builder.literal(spelling.bytes(of: scalars))
     case .rule(let name): return try node(rule: name, &builder)
     case .expression(let tree):
       return try builder.leaf(
-        ByteNFA.automaton(tree, spelling: .plain, anywhere: false, budget: &budget))
+        ByteNFA.automaton(tree, spelling: spelling, anywhere: false, budget: &budget))
+    case .schema where spelling == .json, .token where spelling == .json:
+      throw .unsupported(
+        keyword: "a schema or a token", path: "the grammar", reason: "it cannot stand within a JSON string")
     case .schema(let schema): return try SchemaCompiler.node(schema, into: &builder, budget: &budget)
     case .token(let id): return try builder.token(id, of: tokenCount)
     case .choice(let branches):
@@ -165,7 +173,7 @@ struct RuleCompiler {
   {
     let dfa: ByteDFA
     do {
-      dfa = try ByteNFA.automaton(tree, spelling: .plain, anywhere: false, budget: &budget)
+      dfa = try ByteNFA.automaton(tree, spelling: spelling, anywhere: false, budget: &budget)
     } catch {
       guard error != .unwanted, budget.expressions > 0, budget.steps > 0 else { throw error }
       return nil

@@ -11,6 +11,15 @@ package struct Tool: Sendable, Equatable {
     case custom
   }
 
+  /// What describes the text of a custom tool.
+  package enum InputGrammar: Sendable, Equatable {
+    case lark(String)
+    case regex(String)
+  }
+
+  /// The argument in which the model writes the text of a custom tool.
+  package static let inputName = "input"
+
   /// The name that the model knows it by.
   package var name: String
   package private(set) var kind = Kind.function
@@ -18,8 +27,8 @@ package struct Tool: Sendable, Equatable {
   package private(set) var clientName: String
   /// Where a client has put it; nil for no namespace.
   package private(set) var namespace: String?
-  /// What of it is not enforced, for the header: a field and its value.
-  package private(set) var unenforced: String?
+  /// What the text of a custom tool must look like; nil for any text.
+  package private(set) var inputGrammar: InputGrammar?
   /// The tool as an OpenAI object without null members, for the chat template.
   package var json: JSONValue
   /// Whether the arguments of every call must be what the schema allows.
@@ -55,41 +64,45 @@ package struct Tool: Sendable, Equatable {
 
   /// Reads a tool that takes free text: `name`, `description` and `format`, which may be a grammar.
   ///
-  /// A regular expression is enforced. A grammar in Lark is told to the model and not enforced.
+  /// Both kinds of grammars are enforced; the model is told one in Lark, too.
   init(custom tool: inout Fields, limits: RequestLimits) throws(APIError) {
     let title = try tool.requiredString("name")
     var description = try tool.string("description") ?? ""
     var input = JSONObject([("type", "string")])
-    var note: String?
+    var grammar: InputGrammar?
+    var field = tool.name(of: "format")
     var format = try tool.fields("format")
     let type = try format?.word("type", of: ["text", "grammar"])
     if type == "grammar" {
       // Chat has the members of the grammar in an object of their own.
       if let inner = try format?.fields("grammar") { format = inner }
       let syntax = try format?.word("syntax", of: ["lark", "regex"]) ?? "regex"
-      let field = format?.name(of: "definition") ?? "definition"
+      field = format?.name(of: "definition") ?? "definition"
       guard let text = try format?.string("definition", maxBytes: limits.grammarBytes) else {
         throw .missing(field)
       }
       if syntax == "regex" {
         input["pattern"] = .string("^(?:\(text))$")
+        grammar = .regex(text)
       } else {
         description += "\nThe input follows this grammar in Lark:\n" + text
-        note = field + "=lark"
+        grammar = .lark(text)
       }
     }
     let schema: JSONValue = [
-      "type": "object", "properties": ["input": .object(input)], "required": ["input"],
+      "type": "object", "properties": .object(JSONObject([(Self.inputName, .object(input))])),
+      "required": [.string(Self.inputName)],
       "additionalProperties": false,
     ]
     var function = try Fields(
       [
         "name": .string(title), "description": .string(description), "parameters": schema,
-        "strict": .bool(input["pattern"] != nil),
+        "strict": .bool(grammar != nil),
       ], path: tool.path)
     try self.init(&function, limits: limits)
     kind = .custom
-    unenforced = note
+    inputGrammar = grammar
+    parametersField = field
   }
 
   /// The same tool within a namespace: the model knows it by both names.
@@ -107,14 +120,16 @@ package struct Tool: Sendable, Equatable {
 
   /// The text that a call of a custom tool holds in its argument `input`; the arguments themselves where they are cut.
   package static func input(of arguments: String) -> String {
-    guard let value = try? JSONValue(parsing: arguments), let text = value["input"]?.stringValue else {
+    guard let value = try? JSONValue(parsing: arguments), let text = value[inputName]?.stringValue else {
       return arguments
     }
     return text
   }
 
   /// The arguments of a call of a custom tool.
-  static func arguments(of input: String) -> String { (["input": .string(input)] as JSONValue).text }
+  static func arguments(of input: String) -> String {
+    JSONValue.object(JSONObject([(inputName, .string(input))])).text
+  }
 
   /// ASCII letters, digits, `_` and `-`.
   private static func isValidName(_ name: String) -> Bool {
@@ -207,7 +222,7 @@ struct ToolSelection {
   private(set) var tools: [Tool] = []
   private(set) var choice = ToolChoice.none
   var allowsParallelCalls = true
-  /// What is left out, or not enforced: `tools[0].type=web_search`.
+  /// What is left out: `tools[0].type=web_search`.
   private(set) var dropped: [String] = []
 
   /// - Throws: 400 for a second tool of one name.
@@ -216,7 +231,6 @@ struct ToolSelection {
       throw .invalidValue(tool.nameField, "the name '\(tool.name)' is used twice")
     }
     tools.append(tool)
-    if let unenforced = tool.unenforced { dropped.append(unenforced) }
   }
 
   /// Leaves out a tool that only its provider can run.

@@ -74,7 +74,7 @@ struct AnswerGuide {
     if case .none = request.toolChoice { return rules }
     rules.tools = callableTools.map { tool in
       AnswerRules.Tool(
-        CallableTool(name: tool.name, arguments: tool.parameters.map { .schema($0) } ?? .none),
+        CallableTool(name: tool.name, arguments: Self.arguments(of: tool)),
         isStrict: tool.isStrict)
     }
     switch request.toolChoice {
@@ -84,6 +84,14 @@ struct AnswerGuide {
     let isSingle = if case .named = request.toolChoice { true } else { !request.allowsParallelCalls }
     rules.maxCalls = isSingle ? 1 : nil
     return rules
+  }
+
+  private static func arguments(of tool: Tool) -> CallableTool.Arguments {
+    switch tool.inputGrammar {
+    case .lark(let text): .text(name: Tool.inputName, .lark(text))
+    case .regex(let text): .text(name: Tool.inputName, .regex(text))
+    case nil: tool.parameters.map { .schema($0) } ?? .none
+    }
   }
 
   private func compile() throws(APIError) -> CompiledGrammar? {
