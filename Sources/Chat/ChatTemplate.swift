@@ -19,6 +19,13 @@ package final class ChatTemplate: Sendable {
   private struct Variant {
     let template: JinjaTemplate
     let capabilities: TemplateCapabilities
+    let probe: TemplateProbe
+
+    /// How the template writes calls.
+    var calls: FoundCalls? {
+      guard capabilities.tools == .variable || capabilities.tools == .xmlVariable else { return nil }
+      return CallProbe(probe: probe, capabilities: capabilities).find()
+    }
   }
 
   /// Loads and probes a template.
@@ -44,14 +51,16 @@ package final class ChatTemplate: Sendable {
       do throws(JinjaError) {
         let template = try JinjaTemplate(source: source, limits: limits)
         let probe = TemplateProbe(template: template, tokens: specialTokens, clock: clock)
-        return Variant(template: template, capabilities: TemplateCapabilities(source: source, probe: probe))
+        return Variant(
+          template: template, capabilities: TemplateCapabilities(source: source, probe: probe), probe: probe)
       } catch {
         throw .badTemplate(error)
       }
     }
     template = try load(source)
     toolTemplate = try toolSource.map { (source) throws(ChatError) in try load(source) }
-    format = OutputFormat(templateSource: toolSource ?? source)
+    let called = toolTemplate ?? template
+    format = OutputFormat(templateSource: toolSource ?? source) { called.calls }
     self.source = source
     self.specialTokens = specialTokens
     self.clock = clock

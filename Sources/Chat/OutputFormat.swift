@@ -6,8 +6,10 @@ package import JSON
 package struct OutputFormat: Sendable, Equatable {
   /// The way tool calls are written.
   package enum ToolSyntax: String, Sendable, Equatable {
-    /// The template knows no tools, or their calls are written in a way not known here.
+    /// The template knows no tools, or nothing regular is found in how it writes calls.
     case none
+    /// A way that was found out by rendering calls with the template.
+    case found
     /// `<tool_call>{"name", "arguments"}</tool_call>`: Qwen, Hermes, SmolLM3.
     case qwen
     /// `<tool_call><function=name><parameter=key>...`: Qwen3-Coder, Qwen3.5.
@@ -71,47 +73,55 @@ package struct OutputFormat: Sendable, Equatable {
   /// Which of DeepSeek's ways of writing calls a template has.
   let dsml: InvokeCalls.Dialect
   let deepSeekCall: SectionCalls.Dialect
+  /// The words of `found`.
+  let found: FoundCalls?
 
   /// Whether calls of tools can be told from content.
   package var supportsTools: Bool { toolSyntax != .none }
 
   /// Derives the format from the text of a chat template.
-  package init(templateSource source: String) {
+  package init(templateSource source: String) { self.init(templateSource: source, find: { nil }) }
+
+  /// - Parameter find: how calls are written, asked where the text of the template does not say.
+  init(templateSource source: String, find: () -> FoundCalls?) {
     func has(_ part: String) -> Bool { Bytes.contains(source, part) }
     let isHarmony = has("<|channel|>") && has("<|message|>") && has("<|start|>assistant")
+    let syntax: ToolSyntax
     if isHarmony {
-      toolSyntax = .harmony
+      syntax = .harmony
     } else if has("<|tool_call>"), has("<tool_call|>") {
-      toolSyntax = .gemma
+      syntax = .gemma
     } else if has("<|tool_call_start|>") || has("<|tool_list_start|>") {
-      toolSyntax = .python
+      syntax = .python
     } else if has("｜DSML｜") {
-      toolSyntax = .dsml
+      syntax = .dsml
     } else if has("<arg_key>") {
-      toolSyntax = .glm
+      syntax = .glm
     } else if has("<seed:tool_call>") {
-      toolSyntax = .seed
+      syntax = .seed
     } else if has("<minimax:tool_call>") {
-      toolSyntax = .minimax
+      syntax = .minimax
     } else if has("<|tool_calls_section_begin|>") {
-      toolSyntax = .kimi
+      syntax = .kimi
     } else if has("<｜tool▁calls▁begin｜>") {
-      toolSyntax = .deepseek
+      syntax = .deepseek
     } else if has("<|START_ACTION|>") {
-      toolSyntax = .command
+      syntax = .command
     } else if has("<tool_call>"), has("<function=") {
-      toolSyntax = .xml
+      syntax = .xml
     } else if has("[TOOL_CALLS]") {
-      toolSyntax = .mistral
+      syntax = .mistral
     } else if has("<|tool_call|>") || has("<|tool|>") {
-      toolSyntax = .phi
+      syntax = .phi
     } else if has("<tool_call>") {
-      toolSyntax = .qwen
+      syntax = .qwen
     } else if has("<|python_tag|>") || (has("ipython") && has("\"parameters\"")) {
-      toolSyntax = .llama
+      syntax = .llama
     } else {
-      toolSyntax = .none
+      syntax = .none
     }
+    found = syntax == .none ? find() : nil
+    toolSyntax = found == nil ? syntax : .found
     if isHarmony {
       reasoning = .harmony
     } else if has("<|channel>") {
@@ -154,12 +164,13 @@ package struct OutputFormat: Sendable, Equatable {
         reasoningMarkers, startsInside: startsInsideReasoning(promptTail: promptTail)),
       calls: schemas.flatMap { schemas in
         syntax(for: schemas).map { ToolCallSplitter($0, tools: schemas) }
-      })
+      }, lead: found?.lead ?? "")
   }
 
   func syntax(for tools: ToolSchemas) -> (any CallSyntax)? {
     switch toolSyntax {
     case .none: nil
+    case .found: found?.syntax(for: tools)
     case .qwen: QwenCalls()
     case .xml: XMLCalls(tools: tools)
     case .llama: LlamaCalls(tools: tools)
@@ -192,6 +203,8 @@ struct ToolSchemas: Sendable {
     }
     self.parameters = parameters
   }
+
+  var names: [String] { parameters.keys.map(\.string) }
 
   func contains(_ name: String) -> Bool { parameters[ByteKey(name)] != nil }
 

@@ -26,10 +26,14 @@ package struct OutputParser: Sendable {
   private var calls: ToolCallSplitter?
   /// In place of the two, for gpt-oss.
   private var harmony: HarmonyParser?
+  /// What the model writes before the text of an answer, as long as it may still come, and what of it has come.
+  private var lead: [UInt8] = []
+  private var held: [UInt8] = []
 
-  init(reasoning: ReasoningSplitter, calls: ToolCallSplitter?) {
+  init(reasoning: ReasoningSplitter, calls: ToolCallSplitter?, lead: String = "") {
     self.reasoning = reasoning
     self.calls = calls
+    self.lead = Bytes.isSpace(lead.utf8) ? [] : Array(lead.utf8)
   }
 
   init(harmony: HarmonyParser) {
@@ -40,13 +44,21 @@ package struct OutputParser: Sendable {
   /// Takes more text; gives what is certain.
   package mutating func feed(_ text: String) -> [OutputEvent] {
     if let events = harmony?.feed(Array(text.utf8)) { return Self.joined(events) }
-    return split(reasoning.feed(Array(text.utf8)))
+    return split(reasoning.feed(withoutLead(Array(text.utf8), isLast: false)))
+  }
+
+  private mutating func withoutLead(_ bytes: [UInt8], isLast: Bool) -> [UInt8] {
+    guard !lead.isEmpty else { return bytes }
+    held += bytes
+    if !isLast, held.count < lead.count, lead.starts(with: held) { return [] }
+    defer { (lead, held) = ([], []) }
+    return held.starts(with: lead) ? Array(held.dropFirst(lead.count)) : held
   }
 
   /// The reply has ended: gives the rest. A call that is not finished becomes content.
   package mutating func finish() -> [OutputEvent] {
     if let events = harmony?.finish() { return Self.joined(events) }
-    var events = split(reasoning.finish())
+    var events = split(reasoning.feed(withoutLead([], isLast: true)) + reasoning.finish())
     if let rest = calls?.finish() { events = Self.joined(events + rest) }
     return events
   }

@@ -86,10 +86,14 @@ extension OutputFormat {
   ]
 
   /// Special tokens that say nothing to a parser: they have no text for the client.
-  package static func silentTokens(of tokenizer: Tokenizer) -> Set<Int32> {
+  ///
+  /// - Parameter format: of the model's template; nil for none.
+  package static func silentTokens(of tokenizer: Tokenizer, _ format: OutputFormat?) -> Set<Int32> {
     let ids = 0..<Int32(clamping: tokenizer.vocabularySize)
     let isHarmony = ["<|channel|>", "<|message|>"].allSatisfy { tokenizer.id(of: $0) != nil }
-    let markers = isHarmony ? Self.markers.union(harmonyMarkers) : Self.markers
+    let found = format?.found?.words.flatMap { tokenizer.encode($0, addSpecialTokens: false) } ?? []
+    let markers = (isHarmony ? Self.markers.union(harmonyMarkers) : Self.markers).union(
+      found.compactMap(tokenizer.token))
     return Set(
       ids.lazy.filter { id in
         tokenizer.isSpecial(id) && !markers.contains(tokenizer.token(of: id) ?? "")

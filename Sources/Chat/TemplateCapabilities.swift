@@ -13,13 +13,16 @@ struct TemplateProbe: Sendable {
   let clock: @Sendable () -> CalendarTime
 
   /// The prompt, or nil when the template fails on it.
-  func render(_ messages: [JSONValue], tools: [JSONValue] = [], toolVariable: String = "tools") -> String? {
+  func render(
+    _ messages: [JSONValue], tools: [JSONValue] = [], toolVariable: String = "tools",
+    addGenerationPrompt: Bool = false
+  ) -> String? {
     var variables = JSONObject(tokens.map { ($0, .string($1)) })
     variables["messages"] = .array(messages)
     variables["tools"] = .null
     if !tools.isEmpty { variables[toolVariable] = .array(tools) }
     variables["documents"] = .null
-    variables["add_generation_prompt"] = false
+    variables["add_generation_prompt"] = .bool(addGenerationPrompt)
     return try? template.renderWithOrWithoutTools(variables, clock: clock)
   }
 

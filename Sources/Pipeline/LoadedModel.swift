@@ -86,7 +86,7 @@ package struct LoadedModel: Sendable {
       tokenizer: tokenizer, mediaTokens: marks.flatMap { [$0.opening, $0.soft, $0.closing] })
     self.media = media
     self.endTokens = endTokens
-    controlTokens = OutputFormat.silentTokens(of: tokenizer)
+    controlTokens = OutputFormat.silentTokens(of: tokenizer, template?.format)
     fill = FillInMiddle(tokenizer)
     grammars = GrammarCache(vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: endTokens))
   }

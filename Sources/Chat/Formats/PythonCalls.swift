@@ -62,8 +62,10 @@ private struct PythonReader {
       if at == bytes.count || next == UInt8(ascii: "]") { break }
       guard let call = call() else { return nil }
       calls.append(call)
+      let end = at
       skipSpace()
-      guard skip(",") else { break }
+      // One a line needs no comma.
+      guard skip(",") || bytes[end..<at].contains(0x0A) else { break }
     }
     if isList, !skip("]") { return nil }
     skipSpace()

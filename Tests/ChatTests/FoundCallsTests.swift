@@ -1,0 +1,245 @@
+// Syntaxes of calls that are found out by rendering: templates in the manner of several families, and theirs where they
+// are at hand.
+
+import Grammar
+import JSON
+import Jinja
+import Support
+import Testing
+import Tokenizers
+
+@testable import Chat
+
+/// A template with a line of tools, turns with tags of their own, and calls as a family writes them.
+private struct Manner: Sendable, CustomTestStringConvertible {
+  let testDescription: String
+  /// The body of a loop over calls, and what stands around it.
+  let calls: String
+  /// A call of `f` with two arguments, then one of `g` without any.
+  let two: String
+  var answers = "{{ message.content }}"
+  var begin = "<|assistant|>"
+
+  var source: String {
+    """
+    {%- if tools %}<|tools|>{% for tool in tools %}{{ tool.function.name }} {% endfor %}{% endif %}
+    {%- for message in messages %}
+    {%- if message.role == 'assistant' %}\(begin)\
+    {%- if message.tool_calls %}\(calls)<|end|>{% else %}\(answers)<|end|>{% endif %}
+    {%- else %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endif %}
+    {%- endfor %}
+    {%- if add_generation_prompt %}\(begin){% endif %}
+    """
+  }
+
+  static let all = [
+    Manner(
+      testDescription: "keyed objects in an array (Apertus)",
+      calls:
+        "<|prefix|>[{% for c in message.tool_calls %}{\"{{ c.function.name }}\": {{ c.function.arguments | tojson }}}{% if not loop.last %}, {% endif %}{% endfor %}]<|suffix|>",
+      two: #"<|prefix|>[{"f": {"a": "x", "n": 1}}, {"g": {}}]<|suffix|>"#),
+    Manner(
+      testDescription: "objects after a marker (GigaChat)",
+      calls:
+        "{% for c in message.tool_calls %}<|function_call|>{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}{% endfor %}",
+      two:
+        #"<|function_call|>{"name": "f", "arguments": {"a": "x", "n": 1}}<|function_call|>{"name": "g", "arguments": {}}"#
+    ),
+    Manner(
+      testDescription: "a section of calls with ids (Solar)",
+      calls:
+        "<|calls|>{% for c in message.tool_calls %}<|call:begin|>{{ c.id }}<|call:name|>{{ c.function.name }}<|call:args|>{{ c.function.arguments | tojson }}<|call:end|>{% endfor %}",
+      two:
+        #"<|calls|><|call:begin|>abcdefghi<|call:name|>f<|call:args|>{"a": "x", "n": 1}<|call:end|><|call:begin|>abcdefghj<|call:name|>g<|call:args|>{}<|call:end|>"#
+    ),
+    Manner(
+      testDescription: "elements (MiniCPM)",
+      calls:
+        "{% for c in message.tool_calls %}<function name=\"{{ c.function.name }}\">{% for k, v in c.function.arguments.items() %}<param name=\"{{ k }}\">{{ v }}</param>{% endfor %}</function>{% endfor %}",
+      two:
+        "<function name=\"f\"><param name=\"a\">x</param><param name=\"n\">1</param></function><function name=\"g\"></function>"
+    ),
+    Manner(
+      testDescription: "a list of Python calls alone (Llama 4)",
+      calls:
+        "[{% for c in message.tool_calls %}{{ c.function.name }}({% for k, v in c.function.arguments.items() %}{{ k }}={{ v | tojson }}{% if not loop.last %}, {% endif %}{% endfor %}){% if not loop.last %}, {% endif %}{% endfor %}]",
+      two: #"[f(a="x", n=1), g()]"#),
+    Manner(
+      testDescription: "Python calls on lines between tags (OLMo 3)",
+      calls:
+        "<function_calls>{% for c in message.tool_calls %}{{ c.function.name }}({% for k, v in c.function.arguments.items() %}{{ k }}={{ v | tojson }}{% if not loop.last %}, {% endif %}{% endfor %}){% if not loop.last %}{{ '\\n' }}{% endif %}{% endfor %}</function_calls>",
+      two: "<function_calls>f(a=\"x\", n=1)\ng()</function_calls>"),
+    Manner(
+      testDescription: "a name and a line of JSON after the prompt's marker (Functionary)",
+      calls:
+        "{% for c in message.tool_calls %}{% if not loop.first %}>>>{% endif %}{{ c.function.name }}\n{{ c.function.arguments | tojson }}{% endfor %}",
+      two: ">>>f\n{\"a\": \"x\", \"n\": 1}>>>g\n{}", answers: "all\n{{ message.content }}",
+      begin: "<|assistant|>>>>"),
+  ]
+
+  /// The calls as the model writes them after the prompt.
+  var written: String { begin.hasSuffix(">>>") ? String(two.dropFirst(3)) : two }
+}
+
+private let schema: JSONValue = [
+  "type": "object", "properties": ["a": ["type": "string"], "n": ["type": "integer"]],
+  "required": ["a", "n"], "additionalProperties": false,
+]
+private let tools: [JSONValue] = [
+  ["type": "function", "function": ["name": "f", "description": "d", "parameters": schema]],
+  ["type": "function", "function": ["name": "g", "description": "d", "parameters": ["type": "object"]]],
+]
+
+private func load(_ source: String) throws -> ChatTemplate {
+  try ChatTemplate(source: source, specialTokens: []) { (0, 0) }
+}
+
+/// Content and calls that the parser finds, the text cut into pieces of some length.
+private func parsed(_ text: String, _ format: OutputFormat, cut: Int = .max) -> [String] {
+  var parser = format.makeParser(promptTail: "", tools: tools)
+  var found: [String] = []
+  var events: [OutputEvent] = []
+  var rest = Array(text.utf8)[...]
+  while !rest.isEmpty {
+    events += parser.feed(String(decoding: rest.prefix(cut), as: UTF8.self))
+    rest = rest.dropFirst(cut)
+  }
+  for event in events + parser.finish() {
+    switch event {
+    case .callBegan(let name): found.append(name + " ")
+    case .callArguments(let text): found[found.count - 1] += text.filter { $0 != " " }
+    case .callEnded: break
+    case .content(let text):
+      if found.last?.hasPrefix("text ") == true {
+        found[found.count - 1] += text
+      } else {
+        found.append("text " + text)
+      }
+    default: found.append("\(event)")
+    }
+  }
+  return found
+}
+
+struct FoundCallsTests {
+  private let calls = [#"f {"a":"x","n":1}"#, "g {}"]
+
+  @Test(arguments: Manner.all)
+  private func `calls are found in the template, and read however they are cut`(manner: Manner) throws {
+    let template = try load(manner.source)
+    #expect(template.supportsTools && template.format.toolSyntax == .found)
+    for cut in [1, 3, 7, .max] { #expect(parsed(manner.written, template.format, cut: cut) == calls) }
+  }
+
+  @Test(arguments: Manner.all)
+  private func `text without calls is content`(manner: Manner) throws {
+    let format = try load(manner.source).format
+    let lead = manner.answers.hasPrefix("all") ? "all\n" : ""
+    for text in ["Hello, {you}!", "f is a letter", "a < b", "1 [2] 3"] {
+      for cut in [1, .max] { #expect(parsed(lead + text, format, cut: cut) == ["text " + text]) }
+    }
+    var parser = format.makeParser(promptTail: "", tools: nil)
+    #expect(parser.feed(lead + "Hello") + parser.finish() == [.content("Hello")])
+  }
+
+  @Test(arguments: Manner.all)
+  private func `a call of an unknown tool, or of half a call, is content`(manner: Manner) throws {
+    let format = try load(manner.source).format
+    let other = manner.written.replacing("f", with: "q")
+    #expect(!parsed(other, format).contains { $0.hasPrefix("q ") })
+    let half = String(manner.written.prefix(manner.written.count / 3))
+    #expect(!parsed(half, format).contains { $0.hasPrefix("g ") })
+  }
+
+  @Test(arguments: Manner.all)
+  private func `a constrained model writes the same calls`(manner: Manner) throws {
+    let format = try load(manner.source).format
+    let tokenizer = try #require(plainTokenizer)
+    let callable = [
+      CallableTool(name: "f", arguments: .schema(schema)), CallableTool(name: "g", arguments: .none),
+    ]
+    func allows(_ text: String, isForced: Bool) throws -> Bool {
+      let rules = CallRules(tools: callable, isForced: isForced, maxCalls: nil, content: nil)
+      let vocabulary = GrammarVocabulary(tokenizer: tokenizer, endTokens: [256])
+      var matcher = GrammarMatcher(
+        try CompiledGrammar(format.pattern(for: rules, tokenizer: tokenizer), vocabulary: vocabulary))
+      for token in tokenizer.encode(text, addSpecialTokens: false) {
+        guard matcher.accept(token) else { return false }
+      }
+      return matcher.canEnd
+    }
+    #expect(try allows(manner.written, isForced: true))
+    #expect(try allows(manner.written, isForced: false))
+    #expect(try !allows("Hello", isForced: true))
+    let lead = manner.answers.hasPrefix("all") ? "all\n" : ""
+    #expect(try allows(lead + "Hello", isForced: false))
+    #expect(try !allows(manner.written.replacing("1", with: "one"), isForced: true))
+  }
+
+  @Test func `a template that shows no calls has none`() throws {
+    let source =
+      "{% for tool in tools or [] %}{{ tool.function.name }}{% endfor %}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    let template = try load(source)
+    #expect(!template.supportsTools && template.format.toolSyntax == .none)
+  }
+
+  /// Templates of families whose syntax is not among the known ones.
+  private static let families = [
+    "Apertus-8B-Instruct", "GigaChat3.1-10B-A1.8B", "meetkai-functionary-medium-v3.2", "openbmb-MiniCPM5-1B",
+    "upstage-Solar-Open-100B", "../mlx-openai-server/llama4",
+  ]
+
+  @Test(.enabled(if: TestData.shared != nil, "needs ../shared/data"), arguments: families)
+  func `calls of families nobody described survive the way through template and parser`(name: String) throws {
+    let folder = try #require(TestData.shared) + "/chat-templates/llama.cpp/"
+    let source = String(decoding: try TestData.bytes(folder + name + ".jinja"), as: UTF8.self)
+    let template = try ChatTemplate(
+      source: source, specialTokens: [("bos_token", "<s>"), ("eos_token", "</s>")]
+    ) { (0, 0) }
+    #expect(template.format.toolSyntax == .found)
+    let user: JSONValue = ["role": "user", "content": "go"]
+    let answer: JSONValue = [
+      "role": "assistant", "content": "",
+      "tool_calls": [
+        [
+          "id": "abcdefghi", "type": "function",
+          "function": ["name": "f", "arguments": #"{"a":"x"}"#],
+        ]
+      ],
+    ]
+    let prompt = try template.render(Conversation(messages: [user], tools: tools))
+    let whole = try template.render(
+      Conversation(messages: [user, answer], tools: tools, addGenerationPrompt: false))
+    let shared = zip(prompt.utf8, whole.utf8).prefix { $0 == $1 }.count
+    var text = String(decoding: whole.utf8.dropFirst(shared), as: UTF8.self)
+    // What ends a turn is no text for the parser.
+    for end in ["<|eot_id|>", "<|eot|>", "<|calls|>"] where text.hasSuffix(end) { text.removeLast(end.count) }
+    #expect(parsed(text, template.format).first == #"f {"a":"x"}"#, "\(text)")
+  }
+}
+
+/// Ids 0 to 255 are bytes, then an end token.
+private let plainTokenizer: Tokenizer? = {
+  var vocabulary = JSONObject()
+  var next: UInt32 = 256
+  for byte in 0..<256 as Range<UInt32> {
+    let isPrintable = (33...126).contains(byte) || (161...172).contains(byte) || (174...255).contains(byte)
+    let value = isPrintable ? byte : next
+    if !isPrintable { next += 1 }
+    guard let scalar = Unicode.Scalar(value) else { continue }
+    vocabulary[String(Character(scalar))] = .int(Int(byte))
+  }
+  let byteLevel: JSONValue = [
+    "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false,
+  ]
+  let end: JSONValue = [
+    "id": 256, "content": "<end>", "single_word": false, "lstrip": false, "rstrip": false,
+    "normalized": false,
+    "special": true,
+  ]
+  let file: JSONValue = [
+    "version": "1.0", "added_tokens": [end], "pre_tokenizer": byteLevel, "decoder": byteLevel,
+    "model": ["type": "BPE", "vocab": .object(vocabulary), "merges": []],
+  ]
+  return try? Tokenizer(tokenizerJSON: file.bytes)
+}()
