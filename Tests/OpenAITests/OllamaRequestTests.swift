@@ -28,17 +28,28 @@ import Testing
 
   @Test func `options are read, clamped, or told as ignored`() throws {
     let read = try request(
-      #""options":{"temperature":9,"top_k":40.0,"seed":-1,"num_predict":-1,"num_ctx":64,"stop":"x","num_gpu":3,"mirostat":1,"typical_p":1,"hue":2}"#
+      #""options":{"temperature":9,"top_k":40.0,"seed":-1,"num_predict":-1,"num_ctx":64,"stop":"x","num_gpu":3,"mirostat":1,"typical_p":1,"tfs_z":0.5,"hue":2}"#
     )
-    #expect(read.chat.options.sampling == [.temperature: 2, .topK: 40])
+    #expect(read.chat.options.sampling == [.temperature: 2, .topK: 40, .mirostat: 1, .typicalP: 1])
     #expect(read.chat.options.seed == nil)
     #expect(read.chat.options.maxTokens == nil)
     #expect(read.contextLimit == 64)
     #expect(read.chat.options.stops == ["x"])
-    #expect(read.ignored == ["options.mirostat", "options.hue"])
+    #expect(read.ignored == ["options.tfs_z", "options.hue"])
     #expect(read.chat.options.streams)
     let error = #expect(throws: APIError.self) { try request(#""options":{"top_k":"x"}"#) }
     #expect(error?.message == #"option "top_k" must be of type integer"#)
+  }
+
+  @Test func `the penalty on repetitions looks back as far as there`() throws {
+    let usual = try request(#""options":{"repeat_penalty":1.2,"mirostat_tau":4,"mirostat_eta":0.2}"#)
+    #expect(
+      usual.chat.options.sampling == [
+        .repetitionPenalty: 1.2, .repeatLastN: 64, .mirostatTau: 4, .mirostatEta: 0.2,
+      ])
+    let own = try request(#""options":{"repeat_penalty":1.2,"repeat_last_n":-1}"#)
+    #expect(own.chat.options.sampling[.repeatLastN] == -1)
+    #expect(try request(#""options":{"repeat_last_n":0}"#).chat.options.sampling == [.repeatLastN: 0])
   }
 
   @Test func `results without an id answer the calls in order`() throws {

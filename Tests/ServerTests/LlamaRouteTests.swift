@@ -132,6 +132,14 @@ struct LlamaRouteTests {
     #expect(none.topK == 0 && none.topP == 1 && none.minP == 0 && none.temperature == 1)
     let letters = try #require(try sampling(#""kt""#, #","top_k":5,"temperature":0.5,"min_p":0.3"#))
     #expect(letters.topK == 5 && letters.temperature == 0.5 && letters.minP == 0)
+    let all =
+      #","typical_p":0.5,"top_n_sigma":1,"xtc_probability":0.5,"dry_multiplier":1,"dynatemp_range":0.2"#
+    let few = try #require(try sampling(#"["typ_p","temperature"]"#, all))
+    #expect(few.typicalP == 0.5 && few.dynatempRange == 0.2)
+    #expect(few.topNSigma <= 0 && few.xtcProbability == 0 && few.dryMultiplier == 0)
+    let new = try #require(try sampling(#""sxd""#, all))
+    #expect(new.topNSigma == 1 && new.xtcProbability == 0.5 && new.dryMultiplier == 1)
+    #expect(new.typicalP == 1 && new.dynatempRange == 0)
     #expect(try sampling(#"["nonsense"]"#) == nil)
     #expect(try sampling(#""q""#) == nil)
   }

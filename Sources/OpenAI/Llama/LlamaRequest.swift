@@ -76,7 +76,6 @@ extension LlamaRequest {
     responseFields = try Self.words("response_fields", &fields)
     format = try ResponseFormat.read(&fields, own: nil, limits: limits)
     try Self.refuse(&fields)
-    try readPenalty(&fields)
     try readSamplers(&fields)
     let reader = LlamaPromptReader(limits: limits, vocabularySize: vocabularySize)
     if isInfill {
@@ -130,18 +129,13 @@ extension LlamaRequest {
 
   // MARK: Sampling
 
-  private mutating func readPenalty(_ fields: inout Fields) throws(APIError) {
-    guard case .number(_, let range) = SamplingField.repetitionPenalty.row.setting,
-      let penalty = try fields.number("repeat_penalty", in: range)
-    else { return }
-    options.sampling[.repetitionPenalty] = penalty
-  }
-
   /// Names of samplers, their letters, and the fields that each reads.
   private static let samplers: [(name: String, letter: Character, fields: [SamplingField])] = [
-    ("penalties", "e", [.repetitionPenalty, .presencePenalty, .frequencyPenalty]), ("dry", "d", []),
-    ("top_n_sigma", "s", []), ("top_k", "k", [.topK]), ("typ_p", "y", []), ("top_p", "p", [.topP]),
-    ("min_p", "m", [.minP]), ("xtc", "x", []), ("temperature", "t", [.temperature]), ("infill", "i", []),
+    ("penalties", "e", [.repetitionPenalty, .presencePenalty, .frequencyPenalty]),
+    ("dry", "d", [.dryMultiplier]),
+    ("top_n_sigma", "s", [.topNSigma]), ("top_k", "k", [.topK]), ("typ_p", "y", [.typicalP]),
+    ("top_p", "p", [.topP]), ("min_p", "m", [.minP]), ("xtc", "x", [.xtcProbability]),
+    ("temperature", "t", [.temperature, .dynatempRange]), ("infill", "i", []),
   ]
   private static let otherNames = ["typical_p": "typ_p", "typical": "typ_p", "temp": "temperature"]
 
@@ -176,25 +170,15 @@ extension LlamaRequest {
   ]
   /// Members that change what is sampled elsewhere, with the values that change nothing.
   private static let neutral: [String: Double] = [
-    "typical_p": 1, "typ_p": 1, "dynatemp_range": 0, "mirostat": 0, "xtc_probability": 0, "dry_multiplier": 0,
-    "top_n_sigma": -1, "repeat_last_n": -1, "adaptive_target": -1,
-  ]
-  /// Members that mean something beside one of those alone.
-  private static let companions = [
-    "dynatemp_exponent": "dynatemp_range", "mirostat_tau": "mirostat", "mirostat_eta": "mirostat",
-    "xtc_threshold": "xtc_probability", "dry_base": "dry_multiplier", "dry_allowed_length": "dry_multiplier",
-    "dry_penalty_last_n": "dry_multiplier", "dry_sequence_breakers": "dry_multiplier",
+    "adaptive_target": -1
   ]
 
   /// What remains of the body that somebody could miss.
   private static func withoutEffect(_ fields: Fields) -> [String] {
-    let unread = fields.unread
-    func matters(_ name: String) -> Bool {
-      if let leader = companions[name] { return unread.contains(leader) && matters(leader) }
+    fields.unread.filter { name in
       guard let value = neutral[name] else { return !hints.contains(name) }
       return fields.object[name]?.doubleValue != value
     }
-    return unread.filter(matters)
   }
 }
 

@@ -11,15 +11,19 @@ extension OllamaRequest {
   ]
   /// Options that change what is sampled elsewhere, with the values that change nothing.
   private static let neutral: [(name: String, value: Double)] = [
-    ("typical_p", 1), ("tfs_z", 1), ("mirostat", 0), ("mirostat_eta", 0.1), ("mirostat_tau", 5),
-    ("repeat_last_n", -1),
+    ("tfs_z", 1)
   ]
+  /// How far back the penalty on repetitions looks there.
+  private static let lookBack = 64.0
 
   mutating func readOptions(_ options: Fields, limits: RequestLimits) throws(APIError) {
     var reader = OllamaOptions(fields: options)
     for (name, field) in OllamaOptions.sampling {
-      guard let number = try reader.number(name, isInteger: field == .topK) else { continue }
+      guard let number = try reader.number(name, isInteger: OllamaOptions.isCount(field)) else { continue }
       chat.options.sampling[field] = OllamaOptions.clamped(number, to: field)
+    }
+    if chat.options.sampling[.repetitionPenalty] != nil, chat.options.sampling[.repeatLastN] == nil {
+      chat.options.sampling[.repeatLastN] = Self.lookBack
     }
     if let seed = try reader.integer("seed"), seed >= 0 { chat.options.seed = seed }
     if let count = try reader.integer("num_predict") {
@@ -45,8 +49,13 @@ private struct OllamaOptions {
   static let sampling: [(String, SamplingField)] = [
     ("temperature", .temperature), ("top_p", .topP), ("top_k", .topK), ("min_p", .minP),
     ("repeat_penalty", .repetitionPenalty), ("presence_penalty", .presencePenalty),
-    ("frequency_penalty", .frequencyPenalty),
+    ("frequency_penalty", .frequencyPenalty), ("repeat_last_n", .repeatLastN), ("typical_p", .typicalP),
+    ("mirostat", .mirostat), ("mirostat_tau", .mirostatTau), ("mirostat_eta", .mirostatEta),
   ]
+
+  static func isCount(_ field: SamplingField) -> Bool {
+    if case .count = field.row.setting { true } else { false }
+  }
 
   private func wrong(_ name: String, _ kind: String) -> APIError {
     APIError(
@@ -73,7 +82,7 @@ private struct OllamaOptions {
   static func clamped(_ number: Double, to field: SamplingField) -> Double {
     switch field.row.setting {
     case .number(_, let range): min(max(number, range.lowerBound), range.upperBound)
-    case .count: min(max(number, field.row.least), Double(Int32.max))
+    case .count(_, let range): min(max(number, field.row.least), Double(range.upperBound))
     }
   }
 
