@@ -12,12 +12,6 @@ package import KernelTypes
 import _Builtin_intrinsics.intel
 
 @inline(__always)
-func paddedColumns(_ columns: Int) -> Int { (columns + 63) & ~63 }
-
-@inline(__always)
-func paddedBlocks(_ columns: Int, _ block: Int) -> Int { (columns / block + 15) & ~15 }
-
-@inline(__always)
 func loadBytes(_ base: UnsafeRawPointer) -> __m256i {
   _mm256_loadu_si256(base.assumingMemoryBound(to: __m256i.self))
 }

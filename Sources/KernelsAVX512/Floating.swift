@@ -3,7 +3,7 @@
 // The sixteen values that a weight of four bits can have in a group are one register; a permute by the low four bits looks
 // them up. An E4M3 element has its fields in the places of a half-precision float after one shift, and is 2^8 times that one.
 
-package import KernelTypes
+import KernelTypes
 import _Builtin_intrinsics.intel
 
 /// The scale of a group: E4M3 in nvfp4, else a power of two, the smallest of which is subnormal.
@@ -52,57 +52,10 @@ private func sixteen(_ row: UnsafeRawPointer, _ c: Int, _ mode: FloatingMode, _ 
   return _mm512_permutexvar_ps(_mm512_srlv_epi32(spread, shifts), factors)
 }
 
-/// For few rows of x, to the bit as unpacking followed by `multiplyF32`. Scalar twin: `Reference.unpackFloating`, then
-/// `Reference.multiply`.
-package func multiplyFloating(_ weights: FloatingRows, _ x: Activations, into y: Output) {
-  for r in 0..<x.count {
-    let (source, target) = (x.base + r * x.stride, y.base + r * y.stride)
-    var o = 0
-    while o < weights.count {
-      // The mode is a constant in each specialisation: no branch per group.
-      switch weights.mode {
-      case .mxfp8: fourMXFP8(weights, o, source, target + o)
-      case .nvfp4: fourNVFP4(weights, o, source, target + o)
-      case .mxfp4: fourMXFP4(weights, o, source, target + o)
-      case .fp8: fourFP8(weights, o, source, target + o)
-      case .table: fourTable(weights, o, source, target + o)
-      }
-      o += 4
-    }
-  }
-}
-
-// Functions of their own: all in one would exceed what the compiler inlines.
-
-@inline(never)
-func fourMXFP8(
-  _ weights: FloatingRows, _ o: Int, _ x: UnsafePointer<Float>, _ y: UnsafeMutablePointer<Float>
-) { fourRows(weights, from: o, .mxfp8, x, y) }
-
-@inline(never)
-func fourNVFP4(
-  _ weights: FloatingRows, _ o: Int, _ x: UnsafePointer<Float>, _ y: UnsafeMutablePointer<Float>
-) { fourRows(weights, from: o, .nvfp4, x, y) }
-
-@inline(never)
-func fourMXFP4(
-  _ weights: FloatingRows, _ o: Int, _ x: UnsafePointer<Float>, _ y: UnsafeMutablePointer<Float>
-) { fourRows(weights, from: o, .mxfp4, x, y) }
-
-@inline(never)
-func fourFP8(
-  _ weights: FloatingRows, _ o: Int, _ x: UnsafePointer<Float>, _ y: UnsafeMutablePointer<Float>
-) { fourRows(weights, from: o, .fp8, x, y) }
-
-@inline(never)
-func fourTable(
-  _ weights: FloatingRows, _ o: Int, _ x: UnsafePointer<Float>, _ y: UnsafeMutablePointer<Float>
-) { fourRows(weights, from: o, .table, x, y) }
-
 /// Four rows of weights from row `o` on, of which those that are not there repeat the last: one alone would wait for its
 /// chain of dependent multiply-adds.
 @inline(__always)
-private func fourRows(
+func fourRows(
   _ weights: FloatingRows, from o: Int, _ mode: FloatingMode, _ x: UnsafePointer<Float>,
   _ y: UnsafeMutablePointer<Float>
 ) {

@@ -3,81 +3,17 @@
 // A panel is read from its first byte to its last, and a register of it holds a piece of each of the sixteen outputs: no
 // lanes are summed, and one VPDPBUSD with a broadcast of four activations advances sixteen dot products.
 //
-//   panel, for each group:      [ scales of outputs 0-15 | biases of outputs 0-15 ]   as in the checkpoint
-//     for each block of it:     [ plane ] or [ plane | plane ]
-//
 // In order of the activations, the weights of a block are block / 4 registers of bytes. A plane of b bits packs them into
-// n = block / 4 · b / 8 registers: bits b·k ..< b·k + b of the bytes of register i are those of register i + n·k. Widths
-// are one plane of 2, 4 or 8 bits, or a plane of the low bits and one of the rest: 3 = 2 + 1, 5 = 4 + 1, 6 = 4 + 2.
+// n = block / 4 · b / 8 registers: bits b·k ..< b·k + b of the bytes of register i are those of register i + n·k
+// (PanelMaking has the planes of a width).
 
 package import KernelTypes
 import _Builtin_intrinsics.intel
 
-/// Bytes of the scales of a panel's group, and as many of its biases.
+/// Rows from which a panel is kept, side by side. There is nothing to prefetch beside it.
 @inline(__always)
-private func factorBytes(_ format: FloatFormat) -> Int { Panel.width * format.bytes }
-
-/// Bytes of a panel's block without scales.
-@inline(__always)
-private func blockBytes(_ block: Int, _ bits: Int) -> Int { 2 * block * bits }
-
-/// Bits of the elements from which a panel is made: nibbles or bytes.
-@inline(__always)
-private func wholeBits(_ bits: Int) -> Int { bits <= 4 ? 4 : 8 }
-
-/// Bytes of a panel of sixteen outputs.
-package func int8InterleavedBytes(_ shape: PanelShape) -> Int {
-  shape.columns / shape.groupSize
-    * (2 * factorBytes(shape.scaleFormat) + blockBytes(shape.groupSize, shape.bits))
-}
-
-/// Writes the panel of at most sixteen rows to `out`, 64-byte aligned; outputs that are not there repeat the last. Panels have
-/// no scalar twin: `Reference.multiplyInt8` is that of their products.
-///
-/// - Parameters:
-///   - weights: rows of nibbles where the panel has up to 4 bits, else of bytes.
-///   - bits: the panel's.
-///   - scratch: `int8PanelBytes`.
-package func interleaveInt8(
-  _ weights: QuantizedRows, _ bits: Int, into out: UnsafeMutableRawPointer, scratch: UnsafeMutableRawPointer
-) {
-  let (start, groups) = (weights.packed, weights.groups)
-  _ = interleave(weights, into: scratch, prefetching: start, upTo: start, 0)
-  let block = min(groups.size, Int8Block.limit)
-  var (source, target) = (UnsafeRawPointer(scratch), out)
-  for group in 0..<weights.columns / groups.size {
-    for base in 0..<2 {
-      copyFactors(base == 0 ? groups.scales : groups.biases, of: group, weights, into: target)
-      target += factorBytes(groups.format)
-    }
-    for _ in 0..<groups.size / block {
-      switch bits {
-      case 2: writePlanes(source, block, low: 2, high: 0, target)
-      case 3: writePlanes(source, block, low: 2, high: 1, target)
-      case 5: writePlanes(source, block, low: 4, high: 1, target)
-      case 6: writePlanes(source, block, low: 4, high: 2, target)
-      default: copyRegisters(source, blockBytes(block, bits), target)
-      }
-      source += blockBytes(block, wholeBits(bits))
-      target += blockBytes(block, bits)
-    }
-  }
-}
-
-/// Scales or biases of a group of the sixteen outputs, as they are.
-@inline(__always)
-private func copyFactors(
-  _ base: UnsafeRawPointer, of group: Int, _ weights: QuantizedRows, into out: UnsafeMutableRawPointer
-) {
-  for o in 0..<Panel.width {
-    let row = base + min(o, weights.count - 1) * weights.groups.rowBytes
-    switch weights.groups.format {
-    case .f32:
-      (out + 4 * o).storeBytes(of: (row + 4 * group).loadUnaligned(as: UInt32.self), as: UInt32.self)
-    case .f16, .bf16:
-      (out + 2 * o).storeBytes(of: (row + 2 * group).loadUnaligned(as: UInt16.self), as: UInt16.self)
-    }
-  }
+func interleaveRows(_ weights: QuantizedRows, _ bits: Int, into out: UnsafeMutableRawPointer) {
+  _ = interleave(weights, into: out, prefetching: weights.packed, upTo: weights.packed, 0)
 }
 
 @inline(__always)
@@ -126,7 +62,7 @@ package func multiplyInt8Interleaved(
   _ weights: PanelRows, _ x: Int8Activations, into y: Output, scratch: UnsafeMutableRawPointer
 ) {
   let (shape, panelBytes) = (weights.shape, int8InterleavedBytes(weights.shape))
-  let block = min(shape.groupSize, Int8Block.limit)
+  let block = blockSize(shape.groupSize)
   let totals = scratch.assumingMemoryBound(to: Float.self)
   let a = paddedColumns(shape.columns)
   let c = a + 4 * paddedBlocks(shape.columns, block)
@@ -140,11 +76,11 @@ package func multiplyInt8Interleaved(
         block: block, rows: x.count, outputs: count, into: output)
     } else {
       for r in 0..<x.count {
-        let one: One = (
+        let one: PanelRow = (
           panel: panel, blocks: shape.columns / block, scaleFormat: shape.scaleFormat,
           isShared: shape.groupSize > block, x: x.base + r * x.rowBytes, a: a, c: c, totals: totals
         )
-        multiply(one, shape.bits, block)
+        multiplyRow(one, shape.bits, block)
         _mm512_mask_storeu_ps(output.base + r * output.stride, tailMask(count), sumOfSlots(totals))
       }
     }
@@ -165,7 +101,7 @@ func pass(
   prefetching next: UnsafeRawPointer, upTo last: UnsafeRawPointer
 ) -> Pass {
   let (bits, columns, scaleFormat) = (shape.bits, shape.columns, shape.scaleFormat)
-  let block = min(shape.groupSize, Int8Block.limit)
+  let block = blockSize(shape.groupSize)
   let (half, perGroup) = (factorBytes(scaleFormat), shape.groupSize / block)
   let floats = (scratch + 16 * paddedColumns(columns)).assumingMemoryBound(to: Float.self)
   let isWhole = bits == 4 || bits == 8
@@ -234,75 +170,20 @@ func unpack(_ w: UnsafeRawPointer, _ bits: Int, _ block: Int, _ out: UnsafeMutab
 
 // MARK: One row of x
 
-/// A panel by one row of x. `a` and `c` are where the row has its scales and its sums.
-typealias One = (
+/// What PanelShapes takes. `a` and `c` are where the row of x has its scales and its sums.
+///
+/// Row by row while the panel is in the first-level cache: a row takes less than half of the time that the panel took to
+/// get there, so rows in pairs would not be worth their own functions.
+typealias PanelRow = (
   panel: UnsafeRawPointer, blocks: Int, scaleFormat: FloatFormat, isShared: Bool, x: UnsafeRawPointer, a: Int,
   c: Int, totals: UnsafeMutablePointer<Float>
 )
-
-/// Row by row while the panel is in the first-level cache: a row takes less than half of the time that the panel took to
-/// get there, so rows in pairs would not be worth their own functions.
-@inline(__always)
-private func multiply(_ p: One, _ bits: Int, _ block: Int) {
-  switch (bits, block) {
-  case (2, 64): row2x64(p)
-  case (2, _): row2x32(p)
-  case (3, 64): row3x64(p)
-  case (3, _): row3x32(p)
-  case (4, 64): row4x64(p)
-  case (4, _): row4x32(p)
-  case (5, 64): row5x64(p)
-  case (5, _): row5x32(p)
-  case (6, 64): row6x64(p)
-  case (6, _): row6x32(p)
-  case (_, 64): row8x64(p)
-  default: row8x32(p)
-  }
-}
-
-// A function for each shape, as in Int8Panel.
-
-@inline(never)
-func row2x64(_ p: One) { row(p, low: 2, high: 0, block: 64) }
-
-@inline(never)
-func row2x32(_ p: One) { row(p, low: 2, high: 0, block: 32) }
-
-@inline(never)
-func row3x64(_ p: One) { row(p, low: 2, high: 1, block: 64) }
-
-@inline(never)
-func row3x32(_ p: One) { row(p, low: 2, high: 1, block: 32) }
-
-@inline(never)
-func row4x64(_ p: One) { row(p, low: 4, high: 0, block: 64) }
-
-@inline(never)
-func row4x32(_ p: One) { row(p, low: 4, high: 0, block: 32) }
-
-@inline(never)
-func row5x64(_ p: One) { row(p, low: 4, high: 1, block: 64) }
-
-@inline(never)
-func row5x32(_ p: One) { row(p, low: 4, high: 1, block: 32) }
-
-@inline(never)
-func row6x64(_ p: One) { row(p, low: 4, high: 2, block: 64) }
-
-@inline(never)
-func row6x32(_ p: One) { row(p, low: 4, high: 2, block: 32) }
-
-@inline(never)
-func row8x64(_ p: One) { row(p, low: 8, high: 0, block: 64) }
-
-@inline(never)
-func row8x32(_ p: One) { row(p, low: 8, high: 0, block: 32) }
 
 /// - Parameters:
 ///   - low: bits of the first plane.
 ///   - high: bits of the second, or 0.
 @inline(__always)
-private func row(_ p: One, low: Int, high: Int, block: Int) {
+func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int) {
   var at = p.panel
   let half = factorBytes(p.scaleFormat)
   var (scale, bias) = (_mm512_setzero_ps(), _mm512_setzero_ps())

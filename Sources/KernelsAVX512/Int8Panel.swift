@@ -25,7 +25,7 @@ package func multiplyInt8Panel(
   _ weights: QuantizedRows, _ x: Int8Activations, into y: Output, scratch: PanelScratch
 ) {
   let (columns, rowBytes, groups) = (weights.columns, weights.rowBytes, weights.groups)
-  let block = min(groups.size, Int8Block.limit)
+  let block = blockSize(groups.size)
   let blocks = columns / block
   let panel = scratch.base
   let factors = (panel + 16 * paddedColumns(columns)).assumingMemoryBound(to: Float.self)

@@ -11,12 +11,6 @@
 package import KernelTypes
 import _Builtin_intrinsics.intel
 
-@inline(__always)
-func paddedColumns(_ columns: Int) -> Int { (columns + 63) & ~63 }
-
-@inline(__always)
-func paddedBlocks(_ columns: Int, _ block: Int) -> Int { (columns / block + 15) & ~15 }
-
 /// Bytes of one quantized row.
 package func int8RowBytes(_ columns: Int, _ block: Int) -> Int {
   paddedColumns(columns) + 8 * paddedBlocks(columns, block)

@@ -1,13 +1,10 @@
 // Weights kept as panels of sixteen outputs, in the order of KernelsAVX512's Int8Interleaved, in halves of eight outputs.
 //
-//   panel, for each group:      [ scales of outputs 0-15 | biases of outputs 0-15 ]   as in the checkpoint
-//     for each block of it:     [ plane ] or [ plane | plane ]
-//
 // In order of the activations, the weights of a block are block / 4 pieces of 64 bytes, four of each output. A plane of b
 // bits packs them into n = block / 4 · b / 8 pieces: bits b·k ..< b·k + b of the bytes of piece i are those of piece
-// i + n·k. Widths are one plane of 2, 4 or 8 bits, or a plane of the low bits and one of the rest.
+// i + n·k (PanelMaking has the planes of a width).
 
-package import KernelTypes
+import KernelTypes
 import _Builtin_intrinsics.intel
 
 @inline(__always)
@@ -20,82 +17,9 @@ func storeBytes(_ value: __m256i, _ base: UnsafeMutableRawPointer) {
   _mm256_storeu_si256(base.assumingMemoryBound(to: __m256i.self), value)
 }
 
-/// Elements with one scale, beside weights in groups of `group`.
-@inline(__always)
-func blockSize(_ group: Int) -> Int { min(group, Int8Block.limit) }
-
-/// Bytes after a row of activations' start where it has its scales, and its sums times these (KernelsAVX2's Int8Rows).
-@inline(__always)
-func places(_ columns: Int, _ block: Int) -> (a: Int, c: Int) {
-  let a = (columns + 63) & ~63
-  return (a, a + 4 * ((columns / block + 15) & ~15))
-}
-
-/// Bytes of the scales of a panel's group, and as many of its biases.
-@inline(__always)
-func factorBytes(_ format: FloatFormat) -> Int { Panel.width * format.bytes }
-
-/// Bytes of a panel's block without scales.
-@inline(__always)
-func blockBytes(_ block: Int, _ bits: Int) -> Int { 2 * block * bits }
-
-/// Bytes of a panel of sixteen outputs.
-package func int8InterleavedBytes(_ shape: PanelShape) -> Int {
-  shape.columns / shape.groupSize
-    * (2 * factorBytes(shape.scaleFormat) + blockBytes(shape.groupSize, shape.bits))
-}
-
-/// Writes the panel of at most sixteen rows; outputs that are not there repeat the last. Panels have no scalar twin:
-/// `Reference.multiplyInt8` is that of their products.
-///
-/// - Parameters:
-///   - weights: rows of nibbles where the panel has up to 4 bits, else of bytes.
-///   - bits: the panel's.
-///   - scratch: as many bytes as KernelsAVX2's `int8PanelBytes`.
-package func interleaveInt8(
-  _ weights: QuantizedRows, _ bits: Int, into out: UnsafeMutableRawPointer, scratch: UnsafeMutableRawPointer
-) {
-  let (groups, whole) = (weights.groups, bits <= 4 ? 4 : 8)
-  interleave(weights, into: scratch)
-  let block = blockSize(groups.size)
-  var (source, target) = (UnsafeRawPointer(scratch), out)
-  for group in 0..<weights.columns / groups.size {
-    copyFactors(groups.scales, of: group, weights, into: target)
-    copyFactors(groups.biases, of: group, weights, into: target + factorBytes(groups.format))
-    target += 2 * factorBytes(groups.format)
-    for _ in 0..<groups.size / block {
-      switch bits {
-      case 2: writePlanes(source, block, low: 2, high: 0, target)
-      case 3: writePlanes(source, block, low: 2, high: 1, target)
-      case 5: writePlanes(source, block, low: 4, high: 1, target)
-      case 6: writePlanes(source, block, low: 4, high: 2, target)
-      default: target.copyMemory(from: source, byteCount: blockBytes(block, bits))
-      }
-      source += blockBytes(block, whole)
-      target += blockBytes(block, bits)
-    }
-  }
-}
-
-/// Scales or biases of a group of the sixteen outputs, as they are.
-@inline(__always)
-private func copyFactors(
-  _ base: UnsafeRawPointer, of group: Int, _ weights: QuantizedRows, into out: UnsafeMutableRawPointer
-) {
-  for o in 0..<Panel.width {
-    let row = base + min(o, weights.count - 1) * weights.groups.rowBytes
-    switch weights.groups.format {
-    case .f32:
-      (out + 4 * o).storeBytes(of: (row + 4 * group).loadUnaligned(as: UInt32.self), as: UInt32.self)
-    case .f16, .bf16:
-      (out + 2 * o).storeBytes(of: (row + 2 * group).loadUnaligned(as: UInt16.self), as: UInt16.self)
-    }
-  }
-}
-
 /// Rows of nibbles or bytes side by side, four bytes of each after the other: 64 bytes for all outputs.
 @inline(never)
-func interleave(_ weights: QuantizedRows, into out: UnsafeMutableRawPointer) {
+func interleaveRows(_ weights: QuantizedRows, _ bits: Int, into out: UnsafeMutableRawPointer) {
   let last = weights.count - 1
   for unit in 0..<weights.rowBytes / 16 {
     for half in 0..<2 {

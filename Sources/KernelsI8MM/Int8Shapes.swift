@@ -1,1 +1,1 @@
-../KernelsNEON/Int8Shapes.swift
+../KernelsShared/Int8Shapes.swift

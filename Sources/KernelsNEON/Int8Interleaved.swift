@@ -9,6 +9,10 @@ package import KernelTypes
 typealias Quad = (Sums, Sums, Sums, Sums)
 /// Eight registers of sums before neighbours are added.
 typealias Eight = (Sums, Sums, Sums, Sums, Sums, Sums, Sums, Sums)
+/// What PanelShapes takes.
+typealias PanelRow = (
+  panel: UnsafeRawPointer, shape: PanelShape, x: UnsafeRawPointer, totals: UnsafeMutablePointer<Float>
+)
 /// A panel's weights as nibbles or bytes, block after block, and what is `gap` bytes long before each group's first.
 typealias Pass = (
   weights: UnsafeRawPointer, bits: Int, gap: Int, isShared: Bool, columns: Int, block: Int,
@@ -30,7 +34,9 @@ package func multiplyInt8Interleaved(
       manyRows(unpacked(panel, shape, scratch), x, count, output)
     } else {
       for r in 0..<x.count {
-        oneRow(panel, shape, x.base + r * x.rowBytes, totals)
+        multiplyRow(
+          (panel: panel, shape: shape, x: x.base + r * x.rowBytes, totals: totals), shape.bits,
+          blockSize(shape.groupSize))
         storeSums(totals, count, output.base + r * output.stride)
       }
     }
@@ -119,101 +125,15 @@ private func clearSlots(from blocks: Int, _ totals: UnsafeMutablePointer<Float>)
 
 // MARK: One row of x
 
-/// A kept panel by one row of x: the slots of its outputs.
-@inline(__always)
-private func oneRow(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer,
-  _ totals: UnsafeMutablePointer<Float>
-) {
-  switch (shape.bits, blockSize(shape.groupSize)) {
-  case (2, 64): row2x64(panel, shape, x, totals)
-  case (2, _): row2x32(panel, shape, x, totals)
-  case (3, 64): row3x64(panel, shape, x, totals)
-  case (3, _): row3x32(panel, shape, x, totals)
-  case (4, 64): row4x64(panel, shape, x, totals)
-  case (4, _): row4x32(panel, shape, x, totals)
-  case (5, 64): row5x64(panel, shape, x, totals)
-  case (5, _): row5x32(panel, shape, x, totals)
-  case (6, 64): row6x64(panel, shape, x, totals)
-  case (6, _): row6x32(panel, shape, x, totals)
-  case (_, 64): row8x64(panel, shape, x, totals)
-  default: row8x32(panel, shape, x, totals)
-  }
-}
-
-// A function for each shape: inlined together they exceed what the compiler inlines.
-
-@inline(never)
-func row2x64(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
-) { panelRow(panel, shape, x, totals, low: 2, high: 0, block: 64) }
-
-@inline(never)
-func row2x32(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
-) { panelRow(panel, shape, x, totals, low: 2, high: 0, block: 32) }
-
-@inline(never)
-func row3x64(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
-) { panelRow(panel, shape, x, totals, low: 2, high: 1, block: 64) }
-
-@inline(never)
-func row3x32(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
-) { panelRow(panel, shape, x, totals, low: 2, high: 1, block: 32) }
-
-@inline(never)
-func row4x64(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
-) { panelRow(panel, shape, x, totals, low: 4, high: 0, block: 64) }
-
-@inline(never)
-func row4x32(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
-) { panelRow(panel, shape, x, totals, low: 4, high: 0, block: 32) }
-
-@inline(never)
-func row5x64(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
-) { panelRow(panel, shape, x, totals, low: 4, high: 1, block: 64) }
-
-@inline(never)
-func row5x32(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
-) { panelRow(panel, shape, x, totals, low: 4, high: 1, block: 32) }
-
-@inline(never)
-func row6x64(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
-) { panelRow(panel, shape, x, totals, low: 4, high: 2, block: 64) }
-
-@inline(never)
-func row6x32(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
-) { panelRow(panel, shape, x, totals, low: 4, high: 2, block: 32) }
-
-@inline(never)
-func row8x64(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
-) { panelRow(panel, shape, x, totals, low: 8, high: 0, block: 64) }
-
-@inline(never)
-func row8x32(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer, _ totals: UnsafeMutablePointer<Float>
-) { panelRow(panel, shape, x, totals, low: 8, high: 0, block: 32) }
-
 /// - Parameters:
 ///   - low: bits of the first plane.
 ///   - high: bits of the second, or 0.
 @inline(__always)
-private func panelRow(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: UnsafeRawPointer,
-  _ totals: UnsafeMutablePointer<Float>, low: Int, high: Int, block: Int
-) {
+func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int) {
+  let (shape, x, totals) = (p.shape, p.x, p.totals)
   let (blocks, place, format) = (shape.columns / block, places(shape.columns, block), shape.scaleFormat)
   clearSlots(from: blocks, totals)
-  var at = panel
+  var at = p.panel
   let zero = Four.zero
   var (scales, biases) = ((zero, zero, zero, zero), (zero, zero, zero, zero))
   for j in 0..<blocks {

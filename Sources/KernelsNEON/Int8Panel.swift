@@ -3,81 +3,20 @@
 // A register of a panel holds a piece of several outputs: four bytes of four of them, or eight bytes of two, as the level's
 // multiplication takes them (`isPaired`). In order of the activations the weights of a block are `block` registers of
 // bytes. A plane of b bits packs them into n = block · b / 8 registers: bits b·k ..< b·k + b of the bytes of register i
-// are those of register i + n·k. Widths are one plane of 2, 4 or 8 bits, or a plane of the low bits and one of the rest:
-// 3 = 2 + 1, 5 = 4 + 1, 6 = 4 + 2. Bytes of 8 bits are kept as signed ones, q - 128.
-//
-//   kept panel, for each group:   [ scales of outputs 0-15 | biases of outputs 0-15 ]   as in the checkpoint
-//     for each block of it:       [ plane ] or [ plane | plane ]
+// are those of register i + n·k (PanelMaking has the planes of a width). Bytes of 8 bits are kept as signed ones, q - 128.
 
 package import KernelTypes
 import _Builtin_intrinsics.arm.neon
-
-/// Bytes of the scales of a panel's group, and as many of its biases.
-@inline(__always)
-func factorBytes(_ format: FloatFormat) -> Int { Panel.width * format.bytes }
-
-/// Bytes of a panel's block without scales.
-@inline(__always)
-func blockBytes(_ block: Int, _ bits: Int) -> Int { 2 * block * bits }
 
 /// Bytes of scratch of the panel kernels: the weights as bytes, scales and biases as floats, and the sums of four rows.
 package func int8PanelBytes(_ columns: Int, _ block: Int) -> Int {
   16 * paddedColumns(columns) + 128 * (columns / block) + 4 * 16 * 64
 }
 
-/// Bytes of a kept panel of sixteen outputs.
-package func int8InterleavedBytes(_ shape: PanelShape) -> Int {
-  shape.columns / shape.groupSize
-    * (2 * factorBytes(shape.scaleFormat) + blockBytes(shape.groupSize, shape.bits))
-}
-
-/// Writes the panel of at most sixteen rows; outputs that are not there repeat the last. Panels have no scalar twin:
-/// `Reference.multiplyInt8` is that of their products.
-///
-/// - Parameters:
-///   - weights: rows of nibbles where the panel has up to 4 bits, else of bytes.
-///   - bits: the panel's.
-///   - scratch: `int8PanelBytes`.
-package func interleaveInt8(
-  _ weights: QuantizedRows, _ bits: Int, into out: UnsafeMutableRawPointer, scratch: UnsafeMutableRawPointer
-) {
-  let (groups, whole) = (weights.groups, bits <= 4 ? 4 : 8)
-  interleave(weights, flip: bits == 8 ? 128 : 0, into: scratch)
-  let block = blockSize(groups.size)
-  var (source, target) = (UnsafeRawPointer(scratch), out)
-  for group in 0..<weights.columns / groups.size {
-    for base in [groups.scales, groups.biases] {
-      copyFactors(base, of: group, weights, into: target)
-      target += factorBytes(groups.format)
-    }
-    for _ in 0..<groups.size / block {
-      switch bits {
-      case 2: writePlanes(source, block, low: 2, high: 0, target)
-      case 3: writePlanes(source, block, low: 2, high: 1, target)
-      case 5: writePlanes(source, block, low: 4, high: 1, target)
-      case 6: writePlanes(source, block, low: 4, high: 2, target)
-      default: target.copyMemory(from: source, byteCount: blockBytes(block, bits))
-      }
-      source += blockBytes(block, whole)
-      target += blockBytes(block, bits)
-    }
-  }
-}
-
-/// Scales or biases of a group of the sixteen outputs, as they are.
+/// Rows from which a panel of `bits` is kept, side by side: bytes of 8 bits as signed ones.
 @inline(__always)
-private func copyFactors(
-  _ base: UnsafeRawPointer, of group: Int, _ weights: QuantizedRows, into out: UnsafeMutableRawPointer
-) {
-  for o in 0..<Panel.width {
-    let row = base + min(o, weights.count - 1) * weights.groups.rowBytes
-    switch weights.groups.format {
-    case .f32:
-      (out + 4 * o).storeBytes(of: (row + 4 * group).loadUnaligned(as: UInt32.self), as: UInt32.self)
-    case .f16, .bf16:
-      (out + 2 * o).storeBytes(of: (row + 2 * group).loadUnaligned(as: UInt16.self), as: UInt16.self)
-    }
-  }
+func interleaveRows(_ weights: QuantizedRows, _ bits: Int, into out: UnsafeMutableRawPointer) {
+  interleave(weights, flip: bits == 8 ? 128 : 0, into: out)
 }
 
 /// Rows of nibbles or bytes side by side, sixteen bytes of each after the other: 256 bytes for all outputs.

@@ -137,18 +137,6 @@ func tinyFloat(_ code: UInt8) -> Float {
 
 // MARK: Prefetching
 
-/// As in KernelsAVX2's Prefetch: the intrinsic is a macro, LLVM's own name is left.
-@_silgen_name("llvm.prefetch.p0")
-private func llvmPrefetch(_ address: UnsafeRawPointer, _ kind: Int32, _ locality: Int32, _ cache: Int32)
-
-/// Brings the line at `address` into the second-level cache.
-@inline(__always)
-func prefetchFar(_ address: UnsafeRawPointer) {
-  #if !THREAD_SANITIZER
-    llvmPrefetch(address, 0, 2, 1)
-  #endif
-}
-
 /// Prefetches `count` bytes.
 @inline(__always)
 func prefetchBytes(_ address: UnsafeRawPointer, _ count: Int) {

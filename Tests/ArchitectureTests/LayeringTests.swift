@@ -13,6 +13,9 @@ private let systemModules: [String: Set<String>] = [
   "KernelsI8MM": ["_Builtin_intrinsics"],
 ]
 
+/// The folder of files that are compiled into several kernel modules, which link to them. It is no module.
+private let sharedFolder = "KernelsShared"
+
 @Suite struct LayeringTests {
   @Test func `the sources are found`() {
     #expect(SourceFile.all.count > 50)
@@ -69,7 +72,8 @@ private let systemModules: [String: Set<String>] = [
 
   @Test func `every module imports only what the architecture allows`() {
     for file in SourceFile.all {
-      guard let listed = Manifest.imports[file.module] else {
+      let isShared = file.module == sharedFolder
+      guard let listed = isShared ? ["KernelTypes"] : Manifest.imports[file.module] else {
         Issue.record("Sources/\(file.module) is not in the manifest's table")
         continue
       }
@@ -81,6 +85,21 @@ private let systemModules: [String: Set<String>] = [
           allowed.contains(imported),
           "\(file.module)/\(file.name):\(number) imports \(imported), which \(file.module) may not")
       }
+    }
+  }
+
+  @Test
+  func
+    `a file of the shared folder is in two kernel modules at least, and nowhere a copy of it that differs`()
+  {
+    let shared = SourceFile.all.filter { $0.module == sharedFolder }
+    #expect(!shared.isEmpty)
+    for file in shared {
+      let others = SourceFile.all.filter {
+        $0.name == file.name && $0.module != sharedFolder && $0.module.hasPrefix("Kernels")
+      }
+      #expect(others.count >= 2, "\(file.name) is in \(others.map(\.module))")
+      #expect(others.allSatisfy { $0.lines == file.lines }, "\(file.name)")
     }
   }
 

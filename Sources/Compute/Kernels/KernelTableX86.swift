@@ -1,0 +1,85 @@
+// The tables of x86-64: AVX2, with AVX-VNNI's products of kept panels, and AVX-512.
+
+import KernelTypes
+
+#if arch(x86_64)
+  import KernelsAVX2
+  import KernelsAVX512
+  import KernelsAVXVNNI
+
+  extension KernelTable {
+    static let avx2: KernelTable = {
+      var table = portable
+      table.unpack = KernelsAVX2.unpackAffine
+      table.unpackFloating = KernelsAVX2.unpackFloating
+      table.widen = KernelsAVX2.widenHalf
+      table.multiply = KernelsAVX2.multiplyF32
+      table.fusedRows = KernelsAVX2.fusedRowLimit
+      table.multiply4 = KernelsAVX2.multiplyQ4
+      table.multiply8 = KernelsAVX2.multiplyQ8
+      table.multiplyHalf = KernelsAVX2.multiplyHalf
+      table.multiplyFloating = KernelsAVX2.multiplyFloating
+      table.int8 = Int8Kernels(
+        rowBytes: KernelsAVX2.int8RowBytes, quantize: KernelsAVX2.quantizeInt8,
+        multiply: KernelsAVX2.multiplyInt8, panelBytes: KernelsAVX2.int8PanelBytes,
+        multiplyPanel: KernelsAVX2.multiplyInt8Panel, repack: KernelsAVX2.repack,
+        multiplyFloating: KernelsAVX2.multiplyInt8Floating)
+      table.scores = KernelsAVX2.attentionScores
+      table.accumulate = KernelsAVX2.attentionAccumulate
+      table.softmaxBlock = KernelsAVX2.attentionSoftmax
+      table.gatedSilu = KernelsAVX2.gatedSilu
+      table.gatedGELU = KernelsAVX2.gatedGELU
+      table.erfGELU = KernelsAVX2.erfGELU
+      table.integerAttention = IntegerAttention(
+        quantize: KernelsAVX2.quantizeInt16, softmax: KernelsAVX2.attentionSoftmaxInt16,
+        int16: .init(
+          scores: KernelsAVX2.attentionScoresInt16, accumulate: KernelsAVX2.attentionAccumulateInt16),
+        int8: .init(scores: KernelsAVX2.attentionScoresInt8, accumulate: KernelsAVX2.attentionAccumulateInt8))
+      return table
+    }()
+
+    static let avxvnni: KernelTable = {
+      var table = avx2
+      table.int8?.interleaved = InterleavedKernels(
+        panelBytes: KernelsAVXVNNI.int8InterleavedBytes, make: KernelsAVXVNNI.interleaveInt8,
+        multiply: KernelsAVXVNNI.multiplyInt8Interleaved)
+      return table
+    }()
+
+    static let avx512: KernelTable = {
+      var table = portable
+      table.unpack = KernelsAVX512.unpackAffine
+      table.widen = KernelsAVX512.widenHalf
+      // Every CPU with AVX-512 has AVX2 and F16C; what rounds once gives the same bits at any width.
+      table.unpackFloating = KernelsAVX2.unpackFloating
+      table.multiply = KernelsAVX512.multiplyF32
+      table.fusedRows = KernelsAVX512.fusedRowLimit
+      table.multiply4 = KernelsAVX512.multiplyQ4
+      table.multiply8 = KernelsAVX512.multiplyQ8
+      table.multiplyHalf = KernelsAVX512.multiplyHalf
+      table.multiplyFloating = KernelsAVX512.multiplyFloating
+      table.int8 = Int8Kernels(
+        rowBytes: KernelsAVX512.int8RowBytes, quantize: KernelsAVX512.quantizeInt8,
+        multiply: KernelsAVX2.multiplyInt8,
+        panelBytes: KernelsAVX512.int8PanelBytes,
+        multiplyPanel: KernelsAVX512.multiplyInt8Panel, repack: KernelsAVX2.repack,
+        multiplyFloating: KernelsAVX2.multiplyInt8Floating,
+        interleaved: InterleavedKernels(
+          panelBytes: KernelsAVX512.int8InterleavedBytes, make: KernelsAVX512.interleaveInt8,
+          multiply: KernelsAVX512.multiplyInt8Interleaved))
+      table.scores = KernelsAVX512.attentionScores
+      table.accumulate = KernelsAVX512.attentionAccumulate
+      table.softmaxBlock = KernelsAVX512.attentionSoftmax
+      table.gatedSilu = KernelsAVX512.gatedSilu
+      table.gatedGELU = KernelsAVX512.gatedGELU
+      table.erfGELU = KernelsAVX512.erfGELU
+      table.integerAttention = IntegerAttention(
+        quantize: KernelsAVX512.quantizeInt16, softmax: KernelsAVX512.attentionSoftmaxInt16,
+        int16: .init(
+          scores: KernelsAVX512.attentionScoresInt16, accumulate: KernelsAVX512.attentionAccumulateInt16),
+        int8: .init(
+          scores: KernelsAVX512.attentionScoresInt8, accumulate: KernelsAVX512.attentionAccumulateInt8))
+      return table
+    }()
+  }
+#endif

@@ -1,0 +1,75 @@
+// Making the panels that are kept in memory, at every level that keeps them.
+//
+//   panel, for each group:      [ scales of outputs 0-15 | biases of outputs 0-15 ]   as in the checkpoint
+//     for each block of it:     [ plane ] or [ plane | plane ]
+//
+// Widths are one plane of 2, 4 or 8 bits, or a plane of the low bits and one of the rest: 3 = 2 + 1, 5 = 4 + 1, 6 = 4 + 2. In
+// which order a plane has the fields of a block is the level's own (`interleaveRows`, `writePlanes`).
+
+package import KernelTypes
+
+/// Bytes of the scales of a panel's group, and as many of its biases.
+@inline(__always)
+func factorBytes(_ format: FloatFormat) -> Int { Panel.width * format.bytes }
+
+/// Bytes of a panel's block without scales.
+@inline(__always)
+func blockBytes(_ block: Int, _ bits: Int) -> Int { 2 * block * bits }
+
+/// Bits of the elements from which a panel is made: nibbles or bytes.
+@inline(__always)
+func wholeBits(_ bits: Int) -> Int { bits <= 4 ? 4 : 8 }
+
+/// Bytes of a kept panel of sixteen outputs.
+package func int8InterleavedBytes(_ shape: PanelShape) -> Int {
+  shape.columns / shape.groupSize
+    * (2 * factorBytes(shape.scaleFormat) + blockBytes(shape.groupSize, shape.bits))
+}
+
+/// Writes the panel of at most sixteen rows to `out`, 64-byte aligned; outputs that are not there repeat the last. Panels have
+/// no scalar twin: `Reference.multiplyInt8` is that of their products.
+///
+/// - Parameters:
+///   - weights: rows of nibbles where the panel has up to 4 bits, else of bytes.
+///   - bits: the panel's.
+///   - scratch: `int8PanelBytes`.
+package func interleaveInt8(
+  _ weights: QuantizedRows, _ bits: Int, into out: UnsafeMutableRawPointer, scratch: UnsafeMutableRawPointer
+) {
+  let groups = weights.groups
+  let block = blockSize(groups.size)
+  interleaveRows(weights, bits, into: scratch)
+  var (source, target) = (UnsafeRawPointer(scratch), out)
+  for group in 0..<weights.columns / groups.size {
+    copyFactors(groups.scales, of: group, weights, into: target)
+    copyFactors(groups.biases, of: group, weights, into: target + factorBytes(groups.format))
+    target += 2 * factorBytes(groups.format)
+    for _ in 0..<groups.size / block {
+      switch bits {
+      case 2: writePlanes(source, block, low: 2, high: 0, target)
+      case 3: writePlanes(source, block, low: 2, high: 1, target)
+      case 5: writePlanes(source, block, low: 4, high: 1, target)
+      case 6: writePlanes(source, block, low: 4, high: 2, target)
+      default: target.copyMemory(from: source, byteCount: blockBytes(block, bits))
+      }
+      source += blockBytes(block, wholeBits(bits))
+      target += blockBytes(block, bits)
+    }
+  }
+}
+
+/// Scales or biases of a group of the sixteen outputs, as they are.
+@inline(__always)
+private func copyFactors(
+  _ base: UnsafeRawPointer, of group: Int, _ weights: QuantizedRows, into out: UnsafeMutableRawPointer
+) {
+  for o in 0..<Panel.width {
+    let row = base + min(o, weights.count - 1) * weights.groups.rowBytes
+    switch weights.groups.format {
+    case .f32:
+      (out + 4 * o).storeBytes(of: (row + 4 * group).loadUnaligned(as: UInt32.self), as: UInt32.self)
+    case .f16, .bf16:
+      (out + 2 * o).storeBytes(of: (row + 2 * group).loadUnaligned(as: UInt16.self), as: UInt16.self)
+    }
+  }
+}

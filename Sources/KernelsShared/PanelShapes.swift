@@ -1,0 +1,61 @@
+// A kept panel by one row of x: a function for each width and block, at every level that keeps panels.
+//
+// A level says what such a product reads (`PanelRow`) and computes it (`panelRow`), where widths have to be constants.
+// Inlined in one function all shapes exceed what the compiler inlines.
+
+import KernelTypes
+
+/// The product with weights of `bits` in blocks of `block`.
+@inline(__always)
+func multiplyRow(_ p: PanelRow, _ bits: Int, _ block: Int) {
+  switch (bits, block) {
+  case (2, 64): row2x64(p)
+  case (2, _): row2x32(p)
+  case (3, 64): row3x64(p)
+  case (3, _): row3x32(p)
+  case (4, 64): row4x64(p)
+  case (4, _): row4x32(p)
+  case (5, 64): row5x64(p)
+  case (5, _): row5x32(p)
+  case (6, 64): row6x64(p)
+  case (6, _): row6x32(p)
+  case (_, 64): row8x64(p)
+  default: row8x32(p)
+  }
+}
+
+@inline(never)
+func row2x64(_ p: PanelRow) { panelRow(p, low: 2, high: 0, block: 64) }
+
+@inline(never)
+func row2x32(_ p: PanelRow) { panelRow(p, low: 2, high: 0, block: 32) }
+
+@inline(never)
+func row3x64(_ p: PanelRow) { panelRow(p, low: 2, high: 1, block: 64) }
+
+@inline(never)
+func row3x32(_ p: PanelRow) { panelRow(p, low: 2, high: 1, block: 32) }
+
+@inline(never)
+func row4x64(_ p: PanelRow) { panelRow(p, low: 4, high: 0, block: 64) }
+
+@inline(never)
+func row4x32(_ p: PanelRow) { panelRow(p, low: 4, high: 0, block: 32) }
+
+@inline(never)
+func row5x64(_ p: PanelRow) { panelRow(p, low: 4, high: 1, block: 64) }
+
+@inline(never)
+func row5x32(_ p: PanelRow) { panelRow(p, low: 4, high: 1, block: 32) }
+
+@inline(never)
+func row6x64(_ p: PanelRow) { panelRow(p, low: 4, high: 2, block: 64) }
+
+@inline(never)
+func row6x32(_ p: PanelRow) { panelRow(p, low: 4, high: 2, block: 32) }
+
+@inline(never)
+func row8x64(_ p: PanelRow) { panelRow(p, low: 8, high: 0, block: 64) }
+
+@inline(never)
+func row8x32(_ p: PanelRow) { panelRow(p, low: 8, high: 0, block: 32) }
