@@ -12,8 +12,8 @@ struct CompletionRequestTests {
     arguments: [
       (#""x""#, [.text("x")]), (#"["a","b"]"#, [.text("a"), .text("b")]), ("[1,2,3]", [.tokens([1, 2, 3])]),
       ("[[1,2],[3]]", [.tokens([1, 2]), .tokens([3])]),
-    ] as [(String, [CompletionRequest.Prompt])])
-  func `a prompt has four forms`(json: String, expected: [CompletionRequest.Prompt]) throws {
+    ] as [(String, [TextInput])])
+  func `a prompt has four forms`(json: String, expected: [TextInput]) throws {
     #expect(try completion(#"{"model":"m","prompt":\#(json)}"#).prompts == expected)
   }
 

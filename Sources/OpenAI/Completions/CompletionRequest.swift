@@ -4,14 +4,8 @@ package import JSON
 
 /// A request for plain completions that has been checked.
 package struct CompletionRequest: Sendable {
-  /// One prompt: text, or the ids of tokens.
-  package enum Prompt: Sendable, Equatable {
-    case text(String)
-    case tokens([Int32])
-  }
-
   /// At least one.
-  package var prompts: [Prompt]
+  package var prompts: [TextInput]
   package var options: GenerationOptions
   /// Alternatives to report with each token; nil when no log probabilities are wanted.
   package var logprobs: Int?
@@ -37,7 +31,9 @@ extension CompletionRequest {
   package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
     var fields = try Fields(body)
     _ = try fields.model()
-    prompts = try PromptReader(limits: limits, vocabularySize: vocabularySize).read(&fields)
+    prompts = try TextInputReader(
+      noun: "prompts", maxCount: limits.prompts, vocabularySize: vocabularySize
+    ).read(fields.required("prompt"), field: "prompt").inputs
     options = try GenerationOptions(
       &fields, limits: limits, vocabularySize: vocabularySize, minimumTokens: 0)
     try options.readAnswers(&fields, limits: limits)
@@ -65,67 +61,11 @@ extension CompletionRequest {
 }
 
 extension CompletionRequest {
-  private static func suffix(_ fields: inout Fields, _ prompts: [Prompt]) throws(APIError) -> String? {
+  private static func suffix(_ fields: inout Fields, _ prompts: [TextInput]) throws(APIError) -> String? {
     guard let suffix = try fields.string("suffix"), !suffix.utf8.isEmpty else { return nil }
     for prompt in prompts {
       guard case .text = prompt else { throw .invalidValue("suffix", "it needs a prompt that is text") }
     }
     return suffix
-  }
-}
-
-/// The four forms of `prompt`.
-private struct PromptReader {
-  let limits: RequestLimits
-  let vocabularySize: Int
-
-  func read(_ fields: inout Fields) throws(APIError) -> [CompletionRequest.Prompt] {
-    let value = try fields.required("prompt")
-    switch value {
-    case .string(let text): return [.text(text)]
-    case .array(let elements):
-      guard let first = elements.first else { throw .invalidValue("prompt", "it is empty") }
-      if isInteger(first) { return [.tokens(try tokens(elements, path: "prompt"))] }
-      guard elements.count <= limits.prompts else {
-        throw .invalidValue("prompt", "there are \(elements.count) prompts, more than \(limits.prompts)")
-      }
-      var prompts: [CompletionRequest.Prompt] = []
-      for (index, element) in elements.enumerated() {
-        prompts.append(try prompt(element, like: first, index: index))
-      }
-      return prompts
-    default:
-      throw .wrongType("prompt", expected: "a string, token ids, or an array of either", found: value)
-    }
-  }
-
-  private func prompt(_ element: JSONValue, like first: JSONValue, index: Int) throws(APIError)
-    -> CompletionRequest.Prompt
-  {
-    let path = "prompt[\(index)]"
-    switch (element, first) {
-    case (.string(let text), .string): return .text(text)
-    case (.array(let ids), .array): return .tokens(try tokens(ids, path: path))
-    default:
-      throw .wrongType(
-        path, expected: "prompts of one kind (strings, or arrays of token ids)", found: element)
-    }
-  }
-
-  private func tokens(_ elements: [JSONValue], path: String) throws(APIError) -> [Int32] {
-    guard !elements.isEmpty else { throw .invalidValue(path, "it is empty") }
-    var ids: [Int32] = []
-    ids.reserveCapacity(elements.count)
-    for (index, element) in elements.enumerated() {
-      ids.append(try TokenID.read(element, vocabularySize: vocabularySize, name: "\(path)[\(index)]"))
-    }
-    return ids
-  }
-
-  private func isInteger(_ value: JSONValue) -> Bool {
-    switch value {
-    case .int, .bigInteger: true
-    default: false
-    }
   }
 }

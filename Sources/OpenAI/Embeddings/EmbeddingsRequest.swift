@@ -4,12 +4,6 @@ package import JSON
 
 /// A request for vectors that has been checked.
 package struct EmbeddingsRequest: Sendable {
-  /// A text, or the ids of tokens.
-  package enum Input: Sendable, Equatable {
-    case text(String)
-    case tokens([Int32])
-  }
-
   /// How vectors are written.
   package enum Encoding: String, Sendable {
     /// Numbers, with the shortest digits that read back as the same float32.
@@ -35,7 +29,7 @@ package struct EmbeddingsRequest: Sendable {
   }
 
   /// At least one.
-  package var inputs: [Input]
+  package var inputs: [TextInput]
   /// Whether `input` was an array of them: then errors count.
   package var isList: Bool
   package var encoding = Encoding.float
@@ -68,8 +62,7 @@ extension EmbeddingsRequest {
   package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
     var fields = try Fields(body)
     _ = try fields.string("model")
-    (inputs, isList) = try InputReader(limits: limits, vocabularySize: vocabularySize)
-      .read(try fields.required("input"), field: "input")
+    (inputs, isList) = try Self.reader(limits, vocabularySize).read(fields.required("input"), field: "input")
     if let word = try fields.word("encoding_format", of: ["float", "base64"]) {
       encoding = Encoding(rawValue: word) ?? .float
     }
@@ -117,6 +110,11 @@ extension EmbeddingsRequest {
   /// Most bytes of a prompt, which is tokenized with every text.
   private static let longestPrompt = 1 << 16
 
+  /// Of what is to be encoded.
+  static func reader(_ limits: RequestLimits, _ vocabularySize: Int) -> TextInputReader {
+    TextInputReader(noun: "inputs", maxCount: limits.embeddingInputs, vocabularySize: vocabularySize)
+  }
+
   private static func prompt(_ fields: inout Fields) throws(APIError) -> Prompt {
     let name = try fields.string("prompt_name")
     let literal = try fields.string("prompt", maxBytes: longestPrompt)
@@ -132,62 +130,6 @@ extension EmbeddingsRequest {
     case "query", "search_query": return .query
     case .some: return .document
     case nil: return .usual
-    }
-  }
-}
-
-/// The four forms of `input`.
-struct InputReader {
-  let limits: RequestLimits
-  let vocabularySize: Int
-
-  /// - Returns: the inputs, and whether they came as a list of several.
-  func read(_ value: JSONValue, field: String) throws(APIError) -> ([EmbeddingsRequest.Input], isList: Bool) {
-    switch value {
-    case .string(let text): return ([.text(text)], false)
-    case .array(let elements):
-      guard let first = elements.first else { throw .invalidValue(field, "it is empty") }
-      if isInteger(first) { return ([.tokens(try tokens(elements, path: field))], false) }
-      guard elements.count <= limits.embeddingInputs else {
-        throw .invalidValue(
-          field, "there are \(elements.count) inputs, more than \(limits.embeddingInputs)")
-      }
-      var inputs: [EmbeddingsRequest.Input] = []
-      for (index, element) in elements.enumerated() {
-        inputs.append(try input(element, like: first, path: "\(field)[\(index)]"))
-      }
-      return (inputs, true)
-    default:
-      throw .wrongType(field, expected: "a string, token ids, or an array of either", found: value)
-    }
-  }
-
-  private func input(_ element: JSONValue, like first: JSONValue, path: String) throws(APIError)
-    -> EmbeddingsRequest.Input
-  {
-    switch (element, first) {
-    case (.string(let text), .string): return .text(text)
-    case (.array(let ids), .array): return .tokens(try tokens(ids, path: path))
-    default:
-      throw .wrongType(
-        path, expected: "inputs of one kind (strings, or arrays of token ids)", found: element)
-    }
-  }
-
-  private func tokens(_ elements: [JSONValue], path: String) throws(APIError) -> [Int32] {
-    guard !elements.isEmpty else { throw .invalidValue(path, "it is empty") }
-    var ids: [Int32] = []
-    ids.reserveCapacity(elements.count)
-    for (index, element) in elements.enumerated() {
-      ids.append(try TokenID.read(element, vocabularySize: vocabularySize, name: "\(path)[\(index)]"))
-    }
-    return ids
-  }
-
-  private func isInteger(_ value: JSONValue) -> Bool {
-    switch value {
-    case .int, .bigInteger: true
-    default: false
     }
   }
 }

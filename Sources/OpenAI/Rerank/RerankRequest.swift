@@ -45,7 +45,8 @@ extension RerankRequest {
     var fields = try Fields(body)
     _ = try fields.string("model")
     query = try fields.requiredString("query")
-    let names = try Self.rankFields(&fields)
+    // The members that are read of documents that are objects.
+    let names = try fields.texts("rank_fields", maxCount: 64)
     documents = try Self.documents(&fields, names, limits)
     let count = try fields.integer("top_n", in: 1...Int(Int32.max))
     let synonym = try fields.integer("top_k", in: 1...Int(Int32.max))
@@ -61,19 +62,6 @@ extension RerankRequest {
     _ = try fields.integer("priority", in: Int(Int32.min)...Int(Int32.max))
     try GenerationOptions.acceptDescriptions(&fields)
     ignored = fields.unread
-  }
-
-  /// The members of documents that are read, where documents are objects.
-  private static func rankFields(_ fields: inout Fields) throws(APIError) -> [String]? {
-    guard let values = try fields.array("rank_fields", maxCount: 64) else { return nil }
-    var names: [String] = []
-    for (index, value) in values.enumerated() {
-      guard let name = value.stringValue else {
-        throw .wrongType("rank_fields[\(index)]", expected: "a string", found: value)
-      }
-      names.append(name)
-    }
-    return names
   }
 
   private static func documents(
@@ -161,24 +149,6 @@ package struct ScoreRequest: Sendable {
       throw .invalidValue(given[1], "it cannot be given together with '\(name)'")
     }
     if let text = value.stringValue { return ([text], name) }
-    return (try fields.strings(name, maxCount: limits.rerankedDocuments), name)
-  }
-}
-
-extension Fields {
-  /// The texts of a list that has some.
-  ///
-  /// - Throws: what is wrong with which of them.
-  mutating func strings(_ field: String, maxCount: Int) throws(APIError) -> [String] {
-    guard let values = try array(field, maxCount: maxCount) else { throw .missing(name(of: field)) }
-    guard !values.isEmpty else { throw .invalidValue(name(of: field), "it is empty") }
-    var texts: [String] = []
-    for (index, value) in values.enumerated() {
-      guard let text = value.stringValue else {
-        throw .wrongType("\(name(of: field))[\(index)]", expected: "a string", found: value)
-      }
-      texts.append(text)
-    }
-    return texts
+    return (try fields.requiredTexts(name, maxCount: limits.rerankedDocuments), name)
   }
 }

@@ -104,6 +104,30 @@ package struct Fields {
     return word
   }
 
+  /// A list of texts; nil when absent or null.
+  ///
+  /// - Throws: as `array`, and `invalid_type` for a member that is no text.
+  mutating func texts(_ field: String, maxCount: Int) throws(APIError) -> [String]? {
+    guard let values = try array(field, maxCount: maxCount) else { return nil }
+    var texts: [String] = []
+    for (index, value) in values.enumerated() {
+      guard let text = value.stringValue else {
+        throw .wrongType("\(name(of: field))[\(index)]", expected: "a string", found: value)
+      }
+      texts.append(text)
+    }
+    return texts
+  }
+
+  /// The texts of a list that must be there and has some.
+  ///
+  /// - Throws: as `texts`, and for a list that is missing or empty.
+  mutating func requiredTexts(_ field: String, maxCount: Int) throws(APIError) -> [String] {
+    guard let texts = try texts(field, maxCount: maxCount) else { throw .missing(name(of: field)) }
+    guard !texts.isEmpty else { throw .invalidValue(name(of: field), "it is empty") }
+    return texts
+  }
+
   /// The value of an integer; nil when absent or null.
   ///
   /// - Throws: `invalid_type` for other types and for numbers with a point or an exponent; `integer_above_max_value` or

@@ -106,16 +106,10 @@ extension GenerationOptions {
   private static func words(_ name: String, _ fields: inout Fields, limits: RequestLimits)
     throws(APIError) -> [String]?
   {
-    guard let values = try fields.array(name, maxCount: limits.badWords) else { return nil }
-    var words: [String] = []
-    for (index, value) in values.enumerated() {
-      guard let word = value.stringValue else {
-        throw .wrongType("\(name)[\(index)]", expected: "a string", found: value)
-      }
-      guard !word.utf8.isEmpty, word.utf8.count <= limits.badWordBytes else {
-        throw .invalidValue("\(name)[\(index)]", "it must have 1 to \(limits.badWordBytes) bytes of UTF-8")
-      }
-      words.append(word)
+    let words = try fields.texts(name, maxCount: limits.badWords)
+    for (index, word) in (words ?? []).enumerated()
+    where word.utf8.isEmpty || word.utf8.count > limits.badWordBytes {
+      throw .invalidValue("\(name)[\(index)]", "it must have 1 to \(limits.badWordBytes) bytes of UTF-8")
     }
     return words
   }

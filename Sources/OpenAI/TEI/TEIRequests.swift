@@ -32,7 +32,7 @@ extension APIError {
 
 /// POST /embed, /embed_all and /embed_sparse.
 package struct TEIEmbedRequest: Sendable {
-  package var inputs: [EmbeddingsRequest.Input]
+  package var inputs: [TextInput]
   package var options: TEIOptions
   package var normalizes: Bool
   package var dimensions: Int?
@@ -44,7 +44,7 @@ package struct TEIEmbedRequest: Sendable {
     _ = try fields.string("model")
     let value = try fields.required("inputs")
     if value.arrayValue?.isEmpty ?? false { throw .emptyInput("inputs") }
-    (inputs, _) = try InputReader(limits: limits, vocabularySize: vocabularySize).read(value, field: "inputs")
+    (inputs, _) = try EmbeddingsRequest.reader(limits, vocabularySize).read(value, field: "inputs")
     options = try TEIOptions(&fields)
     normalizes = try fields.bool("normalize") ?? true
     dimensions = try fields.integer("dimensions", in: 1...1 << 20)
@@ -66,7 +66,7 @@ package struct TEIRerankRequest: Sendable {
     _ = try fields.string("model")
     query = try fields.requiredString("query")
     if fields.value("texts")?.arrayValue?.isEmpty ?? false { throw .emptyInput("texts") }
-    texts = try fields.strings("texts", maxCount: limits.rerankedDocuments)
+    texts = try fields.requiredTexts("texts", maxCount: limits.rerankedDocuments)
     options = try TEIOptions(&fields)
     isRaw = try fields.bool("raw_scores") ?? false
     returnsTexts = try fields.bool("return_text") ?? false
@@ -152,7 +152,7 @@ package struct TEISimilarityRequest: Sendable {
     var inputs = try fields.requiredFields("inputs")
     source = try inputs.requiredString("source_sentence")
     if inputs.value("sentences")?.arrayValue?.isEmpty ?? false { throw .emptyInput("inputs.sentences") }
-    sentences = try inputs.strings("sentences", maxCount: limits.embeddingInputs - 1)
+    sentences = try inputs.requiredTexts("sentences", maxCount: limits.embeddingInputs - 1)
     if var parameters = try fields.fields("parameters") {
       options = try TEIOptions(&parameters)
     } else {
@@ -179,7 +179,7 @@ package struct TEITokenizeRequest: Sendable {
     if let text = value.stringValue {
       texts = [text]
     } else {
-      texts = try fields.strings("inputs", maxCount: limits.embeddingInputs)
+      texts = try fields.requiredTexts("inputs", maxCount: limits.embeddingInputs)
     }
     addsSpecialTokens = try fields.bool("add_special_tokens") ?? true
     promptName = try fields.string("prompt_name")

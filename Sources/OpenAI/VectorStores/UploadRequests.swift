@@ -45,7 +45,7 @@ package struct UploadCompletion: Sendable {
   /// - Throws: the first problem found, with the path of its field.
   package init(_ body: JSONValue) throws(APIError) {
     var fields = try Fields(body)
-    parts = try fields.strings("part_ids", maxCount: 1_000)
+    parts = try fields.requiredTexts("part_ids", maxCount: 1_000)
     md5 = try fields.string("md5", maxBytes: 32)
     ignored = fields.unread
   }

@@ -41,14 +41,13 @@ struct CompletionsRoute {
   }
 
   private func encode(
-    _ prompt: CompletionRequest.Prompt, _ request: CompletionRequest, _ core: RequestContext
+    _ prompt: TextInput, _ request: CompletionRequest, _ core: RequestContext
   ) throws(APIError) -> [Int32] {
     switch prompt {
-    case .text(let text) where request.suffix != nil:
-      return try core.fill(
-        prefix: text, suffix: request.suffix ?? "", maxTokens: request.options.maxTokens
-      ).0.tokens
     case .text(let text):
+      if let suffix = request.suffix {
+        return try core.fill(prefix: text, suffix: suffix, maxTokens: request.options.maxTokens).0.tokens
+      }
       let loan = try core.claimForTokens(ofBytes: text.utf8.count)
       defer { withExtendedLifetime(loan) {} }
       return core.model.tokenizer.encode(text, addSpecialTokens: request.addsSpecialTokens)

@@ -300,7 +300,7 @@ enum OpenAPIRequests {
         "best_of": {"type": "integer", "minimum": 1, "description": "the value of n"},
         "add_special_tokens": {"type": "boolean"},
         "logprobs": {"type": "integer", "minimum": 0, "maximum": \#(limits.completionLogprobs)},
-        "suffix": {"enum": ["", null]}, "tools": \#(refused), "top_logprobs": \#(refused),
+        "suffix": {"type": "string"}, "tools": \#(refused), "top_logprobs": \#(refused),
         "prompt_embeds": \#(refused)}}
       """#
   }

@@ -82,7 +82,7 @@ extension EmbeddingContext {
 }
 
 extension Embedder.Input {
-  init(_ input: EmbeddingsRequest.Input) {
+  init(_ input: TextInput) {
     switch input {
     case .text(let text): self = .text(text)
     case .tokens(let ids): self = .tokens(ids)

@@ -98,7 +98,7 @@ struct TEIRoutes {
   private func similarity(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
     let own = try server.embedding(body, for: context)
     let request = try TEISimilarityRequest(body, limits: own.limits)
-    let inputs = ([request.source] + request.sentences).map { EmbeddingsRequest.Input.text($0) }
+    let inputs = ([request.source] + request.sentences).map { TextInput.text($0) }
     let result = try own.run(inputs, try own.options(request.options), .vector, context)
     let scores = result.values.dropFirst().map { Embedder.cosine(result.values[0], $0) }
     var writer = JSONWriter()

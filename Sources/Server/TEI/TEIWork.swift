@@ -44,7 +44,7 @@ extension EmbeddingContext {
 
   /// What the encoder makes of inputs.
   func run(
-    _ inputs: [EmbeddingsRequest.Input], _ options: Embedder.Options, _ output: EmbeddingText.Output,
+    _ inputs: [TextInput], _ options: Embedder.Options, _ output: EmbeddingText.Output,
     _ context: ConnectionContext
   ) throws(APIError) -> (values: [[Float]], work: TEIWork) {
     var work = TEIWork(characters: inputs.reduce(0) { $0 + $1.characters })
@@ -93,7 +93,7 @@ extension EmbeddingContext {
   }
 }
 
-extension EmbeddingsRequest.Input {
+extension TextInput {
   fileprivate var characters: Int {
     switch self {
     case .text(let text): text.count
