@@ -73,7 +73,7 @@ extension LlamaRequest {
     probabilities = count > 0 ? count : nil
     returnsTokens = try fields.bool("return_tokens") ?? false
     timesEveryToken = try fields.bool("timings_per_token") ?? false
-    responseFields = try Self.words("response_fields", &fields)
+    responseFields = try fields.texts("response_fields", maxCount: 1_000)
     format = try ResponseFormat.read(&fields, own: nil, limits: limits)
     try Self.refuse(&fields)
     try readSamplers(&fields)
@@ -114,28 +114,15 @@ extension LlamaRequest {
     }
   }
 
-  /// A list of strings; nil when absent.
-  private static func words(_ name: String, _ fields: inout Fields) throws(APIError) -> [String]? {
-    guard let values = try fields.array(name, maxCount: 1_000) else { return nil }
-    var words: [String] = []
-    for (index, value) in values.enumerated() {
-      guard let word = value.stringValue else {
-        throw .wrongType("\(name)[\(index)]", expected: "a string", found: value)
-      }
-      words.append(word)
-    }
-    return words
-  }
-
   // MARK: Sampling
 
   /// Names of samplers, their letters, and the fields that each reads.
   private static let samplers: [(name: String, letter: Character, fields: [SamplingField])] = [
     ("penalties", "e", [.repetitionPenalty, .presencePenalty, .frequencyPenalty]),
-    ("dry", "d", [.dryMultiplier]),
-    ("top_n_sigma", "s", [.topNSigma]), ("top_k", "k", [.topK]), ("typ_p", "y", [.typicalP]),
-    ("top_p", "p", [.topP]), ("min_p", "m", [.minP]), ("xtc", "x", [.xtcProbability]),
-    ("temperature", "t", [.temperature, .dynatempRange]), ("infill", "i", []),
+    ("dry", "d", [.dryMultiplier]), ("top_n_sigma", "s", [.topNSigma]), ("top_k", "k", [.topK]),
+    ("typ_p", "y", [.typicalP]), ("top_p", "p", [.topP]), ("min_p", "m", [.minP]),
+    ("xtc", "x", [.xtcProbability]), ("temperature", "t", [.temperature, .dynatempRange]),
+    ("infill", "i", []),
   ]
   private static let otherNames = ["typical_p": "typ_p", "typical": "typ_p", "temp": "temperature"]
 
@@ -145,7 +132,7 @@ extension LlamaRequest {
     if let letters = fields.value("samplers")?.stringValue {
       names = letters.map { letter in Self.samplers.first { $0.letter == letter }?.name ?? String(letter) }
     } else {
-      guard let words = try Self.words("samplers", &fields) else { return }
+      guard let words = try fields.texts("samplers", maxCount: 1_000) else { return }
       names = words.map { Self.otherNames[$0] ?? $0 }
     }
     for name in names where !Self.samplers.contains(where: { $0.name == name }) {
@@ -165,24 +152,19 @@ extension LlamaRequest {
   /// Members that change nothing of an answer here: where it is computed, how long it may take, what is told meanwhile.
   private static let hints: Set<String> = [
     "cache_prompt", "id_slot", "slot_id", "n_keep", "n_discard", "n_cache_reuse", "t_max_prompt_ms",
-    "min_keep",
-    "return_progress", "speculative.n_max", "speculative.n_min", "speculative.p_min",
+    "min_keep", "return_progress", "speculative.n_max", "speculative.n_min", "speculative.p_min",
   ]
-  /// Members that change what is sampled elsewhere, with the values that change nothing.
-  private static let neutral: [String: Double] = [
-    "adaptive_target": -1
-  ]
-
   /// What remains of the body that somebody could miss.
   private static func withoutEffect(_ fields: Fields) -> [String] {
     fields.unread.filter { name in
-      guard let value = neutral[name] else { return !hints.contains(name) }
-      return fields.object[name]?.doubleValue != value
+      // Its value for off.
+      if name == "adaptive_target" { return fields.object[name]?.doubleValue != -1 }
+      return !hints.contains(name)
     }
   }
 }
 
-/// What is to be gone on with.
+/// Reads the text that an answer continues, in its many forms.
 private struct LlamaPromptReader {
   let limits: RequestLimits
   let vocabularySize: Int
