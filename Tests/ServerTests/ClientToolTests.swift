@@ -59,6 +59,21 @@ struct ClientToolTests {
     #expect(stream.contains(#"{"index":0,"custom":{"input":"ab"}}"#))
   }
 
+  @Test func `a function's call after a custom call that failed has its own arguments`() throws {
+    let tools = #"{"type":"custom","custom":{"name":"raw"}},{"type":"function","function":{"name":"find"}}"#
+    let broken = #"<tool_call>{"name": "raw", "arguments": {"input": "a"]}</tool_call>"#
+    let whole = call.replacing("NAME", with: "find").replacing("ARGUMENTS", with: #"{"x": 1}"#)
+    let stream = try makeApp(FakeService(broken + whole)).send(
+      "POST", "/v1/chat/completions",
+      body: #"{"model":"m","stream":true,"messages":[{"role":"user","content":"go"}],"tools":[\#(tools)]}"#)
+    let events = try stream.events.filter { $0 != "[DONE]" }.map { try JSONValue(parsing: $0) }
+    let calls = events.compactMap { $0["choices"]?[0]?["delta"]?["tool_calls"]?[0] }
+    #expect(calls.contains { $0["custom"]?["name"] == "raw" }, "\(stream.text)")
+    let arguments = calls.compactMap { $0["function"]?["arguments"]?.stringValue }.joined()
+    #expect(arguments == #"{"x": 1}"# || arguments == #"{"x":1}"#, "\(stream.text)")
+    #expect(!calls.contains { $0["custom"]?["input"]?.stringValue?.contains("x") == true }, "\(stream.text)")
+  }
+
   @Test func `a provider's tools are left out on every wire, and named`() throws {
     let bodies = [
       (

@@ -136,8 +136,10 @@ struct ChatAnswer {
       let number = state.toolCalls[index]
       state.toolCalls[index] += 1
       let tool = request.tool(named: name)
-      if tool?.kind == .custom {
-        state.custom[index] = ""
+      let isCustom = tool?.kind == .custom
+      // The call before may have failed, which leaves its arguments open.
+      state.custom[index] = isCustom ? "" : nil
+      if isCustom {
         delta = .customCall(index: number, id: makeCallID(), name: tool?.clientName ?? name)
       } else {
         delta = .toolCall(index: number, id: makeCallID(), name: name)
