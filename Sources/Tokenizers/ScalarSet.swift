@@ -49,8 +49,11 @@ package struct ScalarSet: Equatable, Sendable {
   package var ignoringCase: ScalarSet {
     let isSmall = ranges.reduce(0) { $0 + $1.count } <= Self.foldedLimit
     var more: [ClosedRange<UInt32>] = []
-    for range in isSmall ? ranges : ranges.map({ $0.clamped(to: 0...0x7F) }) {
-      for value in range { for other in Self.cases(of: value) { more.append(other...other) } }
+    for range in ranges {
+      for value in range {
+        guard isSmall || value <= 0x7F else { break }
+        for other in Self.cases(of: value) { more.append(other...other) }
+      }
     }
     let all = union(ScalarSet(more))
     let odd = Self.oddLetters.filter { letter in Self.cases(of: letter).contains { all.contains($0) } }

@@ -45,11 +45,11 @@ struct SplitProgram {
   private(set) var members: [[Bool]] = []
 
   private var sets: [ScalarSet] = []
-  /// Trees that were looked at: those of nothing may be repeated without end.
+  /// Trees that were looked at: counts in counts repeat even what adds no operation.
   private var visits = 0
 
   private static let operationLimit = 20_000
-  private static let visitLimit = 1_000_000
+  private static let visitLimit = 200_000
   private static let lookLimit = 60
   private static let setLimit = 500
 

@@ -8,7 +8,7 @@ indirect enum SplitTree {
   /// The first that leads to a match is taken.
   case choice([SplitTree])
   case repeated(SplitTree, min: Int, max: Int?, isLazy: Bool)
-  /// Whether the tree matches directly before or behind this place.
+  /// Whether the tree matches directly after this place, or before it: lookahead and lookbehind.
   case look(SplitTree, isBehind: Bool, isNegative: Bool)
   /// The start or the end of the text.
   case edge(isStart: Bool)
@@ -102,12 +102,12 @@ struct SplitParser {
     guard let (min, max) = try quantifier() else { return nil }
     if take("?") { return .repeated(tree, min: min, max: max, isLazy: true) }
     let greedy = SplitTree.repeated(tree, min: min, max: max, isLazy: false)
-    // Behind counts a plus is a quantifier of its own.
+    // After a count in braces a plus is a quantifier of its own.
     guard !isCounted, take("+") else { return greedy }
     return try possessive(greedy)
   }
 
-  /// A repetition that gives nothing back. Of single characters, that is one behind which none of them follows.
+  /// A repetition that gives nothing back. Of single characters, that is one after which no further one comes.
   private func possessive(_ tree: SplitTree) throws(SplitProblem) -> SplitTree {
     guard case .repeated(let inner, let min, let max, false) = tree, case .set = inner else {
       throw problem("a repetition of more than one character that gives nothing back")

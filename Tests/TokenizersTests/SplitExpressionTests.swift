@@ -136,6 +136,14 @@ extension SplitExpression {
     }
   }
 
+  @Test func `a large set without regard to case gains no character that is a case of none of its own`() {
+    // Too large for all of its cases to be looked up.
+    let large = ScalarSet([0x4E00...0x9FFF])
+    #expect(large.ignoringCase == large)
+    let letters = ScalarSet([0x61...0x61, 0x4E00...0x9FFF])
+    #expect(letters.ignoringCase == ScalarSet([0x41...0x41, 0x61...0x61, 0x4E00...0x9FFF]))
+  }
+
   @Test func `a run in which every attempt fails late is read a bounded number of times`() throws {
     let text = String(repeating: " ", count: 200_000) + "x"
     #expect(try SplitExpression(#"\s+$"#).pieces(text) == [text])
