@@ -38,13 +38,7 @@ enum BuildInfo {
   }
 
   /// Kernels that this program holds.
-  static var kernels: [String] {
-    #if arch(x86_64)
-      return ISA.allCases.map(\.rawValue)
-    #else
-      return [ISA.portable.rawValue]
-    #endif
-  }
+  static var kernels: [String] { ISA.built.map(\.rawValue) }
 
   static var lines: [String] {
     let build = commit.map { "commit \($0.prefix(12)), \(date ?? "")" } ?? "built from a working copy"

@@ -19,6 +19,12 @@ import Testing
     #expect(CPUFeatures.levels(flags: ["avx_vnni"]) == [.portable])
   }
 
+  @Test func `a program holds the kernels of one architecture, and all that its machine takes`() {
+    #expect(Set(ISA.built).isSuperset(of: CPUFeatures.available))
+    #expect(ISA.built.contains(.avx2) != ISA.built.contains(.neon))
+    #expect(ISA.built == ISA.built.sorted() && ISA.built.first == .portable)
+  }
+
   @Test func `the levels of arm64 are read from what Linux tells a process at its start`() {
     func vector(_ pairs: [(UInt64, UInt64)]) -> [UInt8] {
       pairs.flatMap { [$0.0, $0.1] }.flatMap { word in

@@ -17,6 +17,17 @@ package enum ISA: String, Sendable, CaseIterable, Comparable {
   /// The matrix products of ARMv8.6: SMMLA.
   case i8mm
 
+  /// Those that this program holds, lowest first.
+  package static var built: [ISA] {
+    #if arch(x86_64)
+      [.portable, .avx2, .avxvnni, .avx512]
+    #elseif arch(arm64)
+      [.portable, .neon, .dotprod, .i8mm]
+    #else
+      [.portable]
+    #endif
+  }
+
   /// In the order of the cases. A machine with a level has those below it, but for AVX-VNNI: many with AVX-512 lack it.
   package static func < (a: ISA, b: ISA) -> Bool { a.rank < b.rank }
 
