@@ -19,8 +19,11 @@ struct AttachedFiles {
     let description: String
   }
 
+  /// The result of a tool, which names no files.
+  init(result: String) { text = result }
+
   /// `@path` names a file of any kind; the path of an image or a WAV file needs no mark. A path with spaces is in
-  /// quotes, or has them behind backslashes, as terminals write a file that is dropped on them.
+  /// quotes, or has backslashes before them, as terminals write a file that is dropped on them.
   ///
   /// - Throws: for a file that is named with `@` and cannot be taken.
   init(_ message: String, rules: MediaRules, model: String) throws {

@@ -19,8 +19,8 @@ enum Key: Equatable {
 /// Takes bytes as they come, in pieces of any size.
 struct KeyDecoder {
   private var bytes: [UInt8] = []
-  /// Of a paste that has not ended.
-  private var pasted: [UInt8]?
+  /// Where the end of a paste is looked for; nil outside of one. A long one comes in many pieces.
+  private var pasteSearch: Int?
 
   private static let pasteEnd = Array("\u{1B}[201~".utf8)
 
@@ -36,14 +36,14 @@ struct KeyDecoder {
   }
 
   /// Whether something has begun that the next byte decides.
-  var isWaiting: Bool { !bytes.isEmpty && pasted == nil }
+  var isWaiting: Bool { !bytes.isEmpty && pasteSearch == nil }
 
   /// No more came for a while: an escape was the key of that name, and means nothing here.
-  mutating func expire() { if pasted == nil { bytes = [] } }
+  mutating func expire() { if pasteSearch == nil { bytes = [] } }
 
   /// A key and its bytes; nil where more are needed.
   private mutating func next() -> (Key?, Int)? {
-    if pasted != nil { return takePaste() }
+    if let start = pasteSearch { return takePaste(from: start) }
     guard let first = bytes.first else { return nil }
     if first == 0x1B { return escape() }
     if first < 0x20 || first == 0x7F { return (Self.control(first), 1) }
@@ -73,18 +73,18 @@ struct KeyDecoder {
     }
   }
 
-  private mutating func takePaste() -> (Key?, Int)? {
-    guard let end = Self.find(Self.pasteEnd, in: bytes) else { return nil }
-    pasted = nil
+  private mutating func takePaste(from start: Int) -> (Key?, Int)? {
+    let last = bytes.count - Self.pasteEnd.count
+    guard let end = (start...max(start, last)).first(where: { bytes[$0...].starts(with: Self.pasteEnd) })
+    else {
+      pasteSearch = max(start, last + 1)
+      return nil
+    }
+    pasteSearch = nil
     // Lines end with carriage returns in many terminals.
     let text = String(decoding: bytes[..<end], as: UTF8.self)
     let lines = text.replacing("\r\n", with: "\n").replacing("\r", with: "\n")
     return (.paste(lines), end + Self.pasteEnd.count)
-  }
-
-  private static func find(_ needle: [UInt8], in bytes: [UInt8]) -> Int? {
-    guard bytes.count >= needle.count else { return nil }
-    return (0...bytes.count - needle.count).first { bytes[$0...].starts(with: needle) }
   }
 
   // MARK: Control keys
@@ -147,7 +147,7 @@ struct KeyDecoder {
     case 3: return (.delete, count)
     case 4, 8: return (.end, count)
     case 200:
-      pasted = []
+      pasteSearch = 0
       return (nil, count)
     default: return (nil, count)
     }

@@ -43,7 +43,8 @@ struct PassageReader {
       try put(done.document, done.rows)
       count += 1
     }
-    for (number, text) in bytes.split(separator: UInt8(ascii: "\n")).enumerated() {
+    let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+    for (number, text) in lines.enumerated() where !text.isEmpty {
       let line = try self.line(Array(text)) { PassageLineError(file: name, line: number + 1, problem: $0) }
       if open?.document.key != line.document {
         try close()

@@ -43,10 +43,15 @@ enum Terminal {
   /// The text in bold where standard output is a terminal.
   static func bold(_ text: String) -> String { outputIsTerminal ? "\u{1B}[1m\(text)\u{1B}[0m" : text }
 
-  /// Text of a file without what a terminal would obey.
-  static func safe(_ text: String) -> String {
-    guard text.unicodeScalars.contains(where: isControl) else { return text }
-    return String(String.UnicodeScalarView(text.unicodeScalars.map { isControl($0) ? "\u{FFFD}" : $0 }))
+  /// Text of a file or a model without what a terminal would obey.
+  ///
+  /// - Parameter keepsLines: whether line breaks stay.
+  static func safe(_ text: String, keepsLines: Bool = false) -> String {
+    func isObeyed(_ scalar: Unicode.Scalar) -> Bool {
+      isControl(scalar) && !(keepsLines && scalar == "\n")
+    }
+    guard text.unicodeScalars.contains(where: isObeyed) else { return text }
+    return String(String.UnicodeScalarView(text.unicodeScalars.map { isObeyed($0) ? "\u{FFFD}" : $0 }))
   }
 
   private static func isControl(_ scalar: Unicode.Scalar) -> Bool {

@@ -97,7 +97,10 @@ struct TerminalChat {
   }
 
   private mutating func say(_ text: String) throws {
-    let files = try AttachedFiles(text, rules: model.media, model: model.id)
+    // A tool's result is its text, whatever paths it names.
+    let files =
+      session.openCalls.isEmpty
+      ? try AttachedFiles(text, rules: model.media, model: model.id) : AttachedFiles(result: text)
     for note in files.notes where isInteractive { Terminal.print(Terminal.dimmed(note)) }
     defer { current.withLock { $0 = nil } }
     var style = AnswerText.Style()
@@ -232,17 +235,23 @@ private struct AnswerPrinter {
 
   mutating func show(_ piece: TokenStream.Piece) {
     switch piece {
-    case .reasoning(let text): if Terminal.outputIsTerminal { write(Terminal.dimmed(text), .reasoning) }
-    case .content(let words, _): write(text.feed(words), .content)
+    case .reasoning(let text):
+      if Terminal.outputIsTerminal { write(Terminal.dimmed(Self.safe(text)), .reasoning) }
+    case .content(let words, _): write(text.feed(Self.safe(words)), .content)
     case .toolCallBegan(let name):
       if last != .nothing { Terminal.write("\n") }
       last = .nothing
-      write("→ \(name)(", .call)
-    case .toolCallArguments(let text): write(text, .call)
+      write("→ \(Self.safe(name))(", .call)
+    case .toolCallArguments(let text): write(Self.safe(text), .call)
     case .toolCallEnded: write(")", .call)
     case .toolCallsFailed: write(Terminal.dimmed(" … is no call after all:"), .call)
     case .finish: Terminal.write(text.finish() + "\n")
     }
+  }
+
+  /// What a model says may hold what a terminal would obey; a pipe gets it as it is.
+  private static func safe(_ text: String) -> String {
+    Terminal.outputIsTerminal ? Terminal.safe(text, keepsLines: true) : text
   }
 
   /// Kinds stand apart: reasoning by an empty line, calls by a line break.

@@ -17,6 +17,13 @@ struct AnswerTextTests {
     return out + answer.finish()
   }
 
+  @Test func `what a terminal would obey is replaced, and line breaks stay in an answer`() {
+    let text = "a\u{1B}[2Jb\nc\u{9B}1m\td\re\u{7}"
+    #expect(Terminal.safe(text) == "a\u{FFFD}[2Jb\u{FFFD}c\u{FFFD}1m\td\u{FFFD}e\u{FFFD}")
+    #expect(Terminal.safe(text, keepsLines: true) == "a\u{FFFD}[2Jb\nc\u{FFFD}1m\td\u{FFFD}e\u{FFFD}")
+    #expect(Terminal.safe("né 👩‍👩‍👧\n", keepsLines: true) == "né 👩‍👩‍👧\n")
+  }
+
   private func plain(_ text: String) -> String {
     var out = ""
     var isEscape = false

@@ -46,6 +46,8 @@ struct LineEditorTests {
       let keys = decoder.feed(Array(bytes[..<cut])) + decoder.feed(Array(bytes[cut...]))
       #expect(keys == [.paste("one\ntwo\nthree"), .text("x")], "\(cut)")
     }
+    var decoder = KeyDecoder()
+    #expect(bytes.flatMap { decoder.feed([$0]) } == [.paste("one\ntwo\nthree"), .text("x")])
   }
 
   private func edited(_ keys: [Key], _ text: String = "") -> EditedText {
