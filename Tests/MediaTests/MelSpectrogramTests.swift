@@ -9,7 +9,7 @@ import Testing
 @Suite struct MelSpectrogramTests {
   private let mel = MelSpectrogram()
 
-  @Test func `a frame exists when the sound goes on behind it`() {
+  @Test func `a frame exists when the sound goes on after it`() {
     let counts = [(0, 0), (160, 0), (161, 1), (320, 1), (321, 2), (8000, 49), (16_000, 99), (480_000, 2999)]
     for (samples, frames) in counts {
       #expect(mel.frameCount(samples: samples) == frames)
@@ -35,15 +35,18 @@ import Testing
   func `rows agree with the reference extractor within 2e-6`() throws {
     let document = try JSONValue(
       parsing: try File.read((TestData.shared ?? "") + "/goldens/mel_golden.json", limit: 1 << 20))
-    #expect(document["valid"]?.intValue == 49)
     let chirp = (0..<8000).map { n -> Float in
       let t = Double(n) / 16_000
       return Float(0.4 * sin(2 * Double.pi * (200 * t + 1500 * t * t)))
     }
+    #expect(document["valid"]?.intValue == mel.frameCount(samples: chirp.count))
     let rows = mel(chirp)
-    for row in [10, 40] {
-      let expected = try #require(document["logmel_row\(row)"]?.arrayValue).compactMap(\.doubleValue)
-      #expect(expected.count == 128)
+    let golden = try #require(document.objectValue).entries.filter { $0.key.hasPrefix("logmel_row") }
+    try #require(!golden.isEmpty)
+    for (name, values) in golden {
+      let row = try #require(Int(name.dropFirst("logmel_row".count)))
+      let expected = (values.arrayValue ?? []).compactMap(\.doubleValue)
+      try #require(expected.count == 128 && rows.count >= (row + 1) * 128)
       for (band, value) in expected.enumerated() {
         #expect(abs(Double(rows[row * 128 + band]) - value) < 2e-6, "row \(row), band \(band)")
       }
