@@ -81,7 +81,7 @@ library: toolchain   ## build lib_mlx for C and all that can call it, with heade
 	@$(MAKE) --no-print-directory pkg-config AT=$(STAGE) PLACE=$(CURDIR)/$(STAGE)
 
 pkg-config:
-	@version=$$(sed -n 's/.*static let text = "\(.*\)".*/\1/p' Sources/Platform/Version.swift); \
+	@version=$$(sed -n 's/.*static let text = "\(.*\)".*/\1/p' Sources/Platform/System/Version.swift); \
 	  sed "s|@PREFIX@|$(PLACE)|; s|@VERSION@|$$version|" Sources/CAPI/lib_mlx.pc > $(AT)/lib/pkgconfig/lib_mlx.pc
 
 library-test: library ## run the cases of lib_mlx from C and Python

@@ -2,20 +2,7 @@
 
 import Platform
 
-/// A subcommand as data.
-struct Command: Sendable {
-  let name: String
-  let summary: String
-  let usage: String
-  let groups: [FlagGroup]
-  /// Whether words without dashes are names, or what is searched for.
-  var takesNames = false
-  let run: @Sendable (ParsedFlags) throws -> Int32
-
-  var flags: [Flag] { groups.flatMap(\.flags) + Flags.configuration.flags }
-  /// Whether the names of models that are here can be completed.
-  var completesNames: Bool { ["pull", "show", "rm", "chat", "run"].contains(name) }
-
+extension Command {
   /// Of all commands, each name once.
   static let allFlags: [Flag] = {
     var seen: Set<String> = []
@@ -26,11 +13,7 @@ struct Command: Sendable {
     Command(
       name: "serve", summary: "serve models to OpenAI clients (the default command)",
       usage: "mlxserve --model DIR [--port N] [--host H] [flags]",
-      groups: [
-        Flags.servedModels, Flags.serve, Flags.encoders, Flags.access, Flags.limits, Flags.logging,
-        Flags.testing, Flags.servedHub,
-      ],
-      run: ServeCommand.run),
+      groups: Flags.serving, run: ServeCommand.run),
     Command(
       name: "chat", summary: "talk to a model in the terminal",
       usage: "mlxserve chat [--model] DIR [flags]",
@@ -90,11 +73,7 @@ struct Command: Sendable {
     Command(
       name: "config", summary: "show the value of every flag of serve, and where it came from",
       usage: "mlxserve config [--show] [flags of serve]",
-      groups: [
-        Flags.config, Flags.servedModels, Flags.serve, Flags.encoders, Flags.access, Flags.limits,
-        Flags.logging,
-        Flags.testing, Flags.servedHub,
-      ], run: ConfigCommand.run),
+      groups: [Flags.config] + Flags.serving, run: ConfigCommand.run),
     Command(
       name: "health", summary: "ask a server of this machine whether it is ready",
       usage: "mlxserve health [--host H] [--port N]",
@@ -112,14 +91,12 @@ struct Command: Sendable {
 
 /// The entry point of the executable.
 package enum CommandLineTool {
-  package static let version = Version.text
-
   /// Runs the tool and ends the process with one of the codes of `ExitCode`.
   package static func runAndExit(_ arguments: [String]) -> Never {
     Machine.returnFreedMemory()
     StandardStream.openMissing()
     Signals.ignorePipe()
-    Signals.reportFaults(version: version)
+    Signals.reportFaults(version: Version.text)
     // The runtime finds them there; a server needs it for other reasons too.
     guard !arguments.isEmpty else {
       Terminal.printError("mlxserve: the arguments are not to be had: mount /proc (mount -t proc proc /proc)")
@@ -190,7 +167,9 @@ package enum CommandLineTool {
   private static func withSettings(_ given: ParsedFlags, of command: Command) throws -> ParsedFlags {
     var flags = given
     try flags.fill(try ConfigurationFile.environment(command.flags), flags: command.flags)
-    guard !flags.isSet("no-config"), let file = try ConfigurationFile.find(flags.text("config")) else {
+    guard !flags.isSet("no-config"),
+      let file = try ConfigurationFile.find(flags.text("config"), flags: Command.allFlags)
+    else {
       return flags
     }
     flags.configurationPath = file.path

@@ -4,7 +4,7 @@ import Platform
 
 enum ManualPage {
   static var text: String {
-    let version = CommandLineTool.version
+    let version = Version.text
     var lines = [
       ".\\\" Made by 'mlxserve man'.", ".TH MLXSERVE 1 \"\" \"mlxserve \(version)\" \"User Commands\"",
       ".SH NAME",

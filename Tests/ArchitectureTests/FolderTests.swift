@@ -4,6 +4,10 @@ import Testing
 
 /// Module → its folders, lowest first. Files beside the folders are above all of them.
 private let folders: [(module: String, order: [String])] = [
+  (
+    "CLI",
+    ["Program", "Terminal", "Flags", "Models", "Chat", "Search", "Serve", "Measuring", "Checking"]
+  ),
   ("Compute", ["Runtime", "Kernels", "Weights", "Cache", "Operations"]),
   ("Grammar", ["Lexical", "Recogniser", "Schema", "Rules", "Patterns", "Masks"]),
   ("HTTP", ["Sockets", "Message", "WebSocket", "Serving"]),
@@ -17,6 +21,7 @@ private let folders: [(module: String, order: [String])] = [
       "VectorStores", "Batches", "Responses",
     ]
   ),
+  ("Platform", ["System", "Digests", "Files", "Threads", "Machine", "Process"]),
   (
     "Server",
     [
@@ -27,6 +32,7 @@ private let folders: [(module: String, order: [String])] = [
     ]
   ),
   ("Search", ["Reading", "Splitting", "Indexing", "Ranking"]),
+  ("Tokenizers", ["Unicode", "Splitting", "Vocabulary", "Steps", "Models"]),
   ("Vectors", ["Scan", "Words", "Storage"]),
 ]
 

@@ -61,8 +61,8 @@ import Testing
 
   @Test func `a plan asks for a context that holds the longest run`() throws {
     let command = try #require(Command.all.first { $0.name == "bench" })
-    func plan(_ arguments: String...) throws -> BenchCommand.Plan {
-      try BenchCommand.Plan(try ParsedFlags(arguments, flags: command.flags))
+    func plan(_ arguments: String...) throws -> BenchPlan {
+      try BenchPlan(try ParsedFlags(arguments, flags: command.flags))
     }
     let usual = try plan()
     #expect(usual.promptTokens == 512 && usual.generateTokens == 64 && usual.repetitions == 3)

@@ -8,7 +8,7 @@ import Testing
   private let flags = Command.all[0].flags
 
   private func parse(_ text: String) throws(UsageError) -> [Setting] {
-    try ConfigurationFile.parse(Array(text.utf8), path: "f")
+    try ConfigurationFile.parse(Array(text.utf8), path: "f", flags: Command.allFlags)
   }
 
   @Test func `a file has comments, a mark at its start, and line ends of any system`() throws {
@@ -29,7 +29,7 @@ import Testing
     }
     #expect(throws: UsageError.self) { try parse("strict-params = maybe") }
     #expect(throws: UsageError.self) {
-      try ConfigurationFile.parse([0xFF, 0xFE], path: "f")
+      try ConfigurationFile.parse([0xFF, 0xFE], path: "f", flags: Command.allFlags)
     }
   }
 

@@ -97,7 +97,7 @@ import Testing
     #expect(failed.map(\.subject).contains(subject), "\(failed)")
   }
 
-  @Test func `the marker that the chat template writes behind an answer ends it, whatever the files say`()
+  @Test func `the marker that the chat template writes after an answer ends it, whatever the files say`()
     throws
   {
     var settings = try #require(

@@ -1,10 +1,10 @@
-"""Writes Sources/Tokenizers/UnicodeData.swift from the Unicode character database.
+"""Writes Sources/Tokenizers/Unicode/UnicodeData.swift from the Unicode character database.
 
 Needs `unicodedata2` 16.0.0 (a drop-in for Python's own unicodedata of a chosen Unicode version), because Unicode 16
 is what the regex engine of the reference library knows, and that library, `tokenizers` 0.23.3, because its
 normaliser is older: characters that it does not know are left alone here, too.
 
-Usage: python make_unicode_tables.py > Sources/Tokenizers/UnicodeData.swift
+Usage: python make_unicode_tables.py > Sources/Tokenizers/Unicode/UnicodeData.swift
 """
 import sys
 import textwrap

@@ -30,7 +30,7 @@ git -C "$here" archive "$commit" | tar -x -C "$work"
 
 case $(uname -s) in Linux) system=linux ;; Darwin) system=macos ;; *) echo "no release for $(uname -s)" >&2; exit 1 ;; esac
 case $(uname -m) in x86_64) machine=x86_64 ;; aarch64 | arm64) machine=arm64 ;; esac
-version=$(sed -n 's/.*static let text = "\(.*\)"/\1/p' "$work/Sources/Platform/Version.swift")
+version=$(sed -n 's/.*static let text = "\(.*\)"/\1/p' "$work/Sources/Platform/System/Version.swift")
 
 # Builds with more flags, if there are any, and says where the binary is.
 build() { # [FLAG...]

@@ -37,7 +37,7 @@ enum Loading {
     }
     configuration.sharesPrefixes = try flags.word("prefix-cache-scope") != PrefixScope.tenant
     configuration.cutsAnyVectors = flags.isSet("allow-truncation")
-    configuration.version = CommandLineTool.version
+    configuration.version = Version.text
     configuration.maxSequences = flags.integer("max-sequences") ?? configuration.maxSequences
     return configuration
   }

@@ -123,7 +123,7 @@ extension ParsedFlags {
   /// Where the hub and the cache are.
   func hubSettings() throws(HubError) -> HubSettings {
     try HubSettings(
-      cache: text("cache-dir"), tokenFile: text("token-file"), version: CommandLineTool.version)
+      cache: text("cache-dir"), tokenFile: text("token-file"), version: Version.text)
   }
 
   /// The bytes of a flag such as `--limit-rate`.

@@ -70,7 +70,7 @@ enum UsageError: Error, Equatable, CustomStringConvertible {
     case .unexpectedArgument(let argument): "unexpected argument '\(argument)'"
     case .missingFlag(let flag, let hint): "--\(flag) is required: \(hint)"
     case .badSetting(let place, let problem): "\(place): \(problem)"
-    case .missingArgument("PROMPT"): "there is no prompt: give one behind the model, or by standard input"
+    case .missingArgument("PROMPT"): "there is no prompt: give one after the model, or by standard input"
     case .missingArgument("SHELL"): "SHELL is missing: bash, zsh or fish"
     case .missingArgument(let placeholder):
       "\(placeholder) is missing: give the name of a model, as OWNER/NAME"

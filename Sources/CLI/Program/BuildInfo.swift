@@ -43,14 +43,14 @@ enum BuildInfo {
   static var lines: [String] {
     let build = commit.map { "commit \($0.prefix(12)), \(date ?? "")" } ?? "built from a working copy"
     return [
-      "mlxserve \(CommandLineTool.version)", "\(build); \(compiler), \(target)",
+      "mlxserve \(Version.text)", "\(build); \(compiler), \(target)",
       "kernels: \(kernels.joined(separator: ", ")); this CPU takes \(CPUFeatures.best.rawValue)",
     ]
   }
 
   static var json: JSONValue {
     [
-      "version": .string(CommandLineTool.version), "commit": commit.map(JSONValue.string) ?? nil,
+      "version": .string(Version.text), "commit": commit.map(JSONValue.string) ?? nil,
       "date": date.map(JSONValue.string) ?? nil, "compiler": .string(compiler), "target": .string(target),
       "kernels": .array(kernels.map(JSONValue.string)), "cpu": .string(CPUFeatures.best.rawValue),
     ]

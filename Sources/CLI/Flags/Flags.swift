@@ -478,3 +478,10 @@ enum Flags {
       Flag(name: "json", kind: .toggle, help: "print one JSON object"),
     ])
 }
+
+extension Flags {
+  /// What `serve` takes, and `config` shows.
+  static let serving = [
+    servedModels, serve, encoders, access, limits, logging, testing, servedHub,
+  ]
+}

@@ -89,7 +89,7 @@ enum ModelLocator {
     switch try place(text, settings) {
     case .folder(let path): folder = path
     case .reference(let reference):
-      folder = try present(reference, settings) ?? PullCommand.fetch(DownloadRequest(reference), settings)
+      folder = try present(reference, settings) ?? ModelFetch.folder(DownloadRequest(reference), settings)
     }
     if let place = try? ModelFolder.check(folder), let lock = HubCache.hold(place) {
       held.update { $0.append(lock) }

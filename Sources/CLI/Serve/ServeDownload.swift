@@ -32,7 +32,7 @@ enum ServeDownload {
       var nextLine = Instant.now.adding(seconds: logSeconds)
       door.tell("downloading \(name)")
       var request = DownloadRequest(reference)
-      request.judge = PullCommand.judge
+      request.judge = ModelFetch.judge
       request.memoryLimit = ledger.limit
       _ = try ModelDownload(request, settings: settings).run { event in
         if case .progress(let progress) = event {

@@ -8,7 +8,7 @@ enum ConfigCommand {
   private static let secrets: Set<String> = ["api-key"]
 
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    let served = Command.all[0].groups.flatMap(\.flags)
+    let served = Flags.serving.flatMap(\.flags)
     var rows: [[String]] = []
     var values: [JSONValue] = []
     for flag in served {

@@ -1,4 +1,4 @@
-// `mlxserve pull`: a model from the hub into the cache that the hub's own tools share.
+// Fetching a model from the hub while somebody watches.
 
 import Checkpoint
 import Hub
@@ -6,44 +6,11 @@ import Inference
 import JSON
 import Platform
 
-enum PullCommand {
-  @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    let settings = try flags.hubSettings()
-    var reference = try ModelLocator.reference(try flags.argument("NAME"), settings)
-    if let revision = flags.text("revision") {
-      try ModelReference.check(revision, of: revision)
-      reference.revision = revision
-    }
-    var request = DownloadRequest(reference)
-    request.selection.included = flags.texts("include")
-    request.selection.excluded = flags.texts("exclude")
-    request.selection.takesAll = flags.isSet("all-files")
-    request.folder = flags.text("to")
-    request.jobs = flags.integer("jobs") ?? request.jobs
-    request.rateLimit = try flags.size("limit-rate")
-    request.isDryRun = flags.isSet("dry-run")
-    request.isForced = flags.isSet("force")
-    do {
-      let folder = try fetch(
-        request, settings, asJSON: flags.isSet("json"), isQuiet: flags.isSet("quiet"))
-      if !flags.isSet("json") { Terminal.print(folder) }
-      return ExitCode.success
-    } catch {
-      if flags.isSet("json") {
-        let event: JSONValue = [
-          "event": "error", "message": .string(String(describing: error)),
-          "code": .int(Int(ExitCode.of(error))),
-        ]
-        Terminal.print(event.text)
-      }
-      throw error
-    }
-  }
-
+enum ModelFetch {
   /// Downloads, shows it, and leaves politely on Ctrl-C.
   ///
   /// - Returns: the model's folder.
-  static func fetch(
+  static func folder(
     _ request: DownloadRequest, _ settings: HubSettings, asJSON: Bool = false, isQuiet: Bool = false
   ) throws -> String {
     var request = request

@@ -91,7 +91,7 @@ enum ServeCommand {
       var settings = try ServeSetup.settings(flags)
       settings.metrics = metrics
       settings.started = Int(Instant.wallSeconds)
-      settings.version = CommandLineTool.version
+      settings.version = Version.text
       settings.store = try makeStore(flags)
       if flags.isSet("allow-pull") { settings.hub = try flags.hubSettings() }
       settings.library = try makeLibrary(flags, memory: models.ledger.limit)

@@ -51,7 +51,7 @@ enum ShowCommand {
     describe(folder.config, into: &facts)
     facts["weight_bytes"] = .int(folder.weightBytes)
     var configuration = EngineConfiguration(modelPath: path, threads: 1)
-    configuration.version = CommandLineTool.version
+    configuration.version = Version.text
     if let inspection = try? ModelInspection(folder, configuration) {
       facts["context_tokens"] = .int(inspection.contextLength)
       for tokens in contexts where tokens <= inspection.contextLength {
@@ -95,7 +95,7 @@ enum ShowCommand {
     if let (config, bytes) = found.withLock({ $0 }) {
       describe(config, into: &facts)
       facts["weight_bytes"] = .int(bytes)
-      facts["problem"] = PullCommand.judge(config, weightBytes: bytes).map(JSONValue.string)
+      facts["problem"] = ModelFetch.judge(config, weightBytes: bytes).map(JSONValue.string)
     }
     return facts
   }

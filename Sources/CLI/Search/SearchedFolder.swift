@@ -56,7 +56,7 @@ struct SearchedFolder {
     }
     var configuration = EngineConfiguration(
       modelPath: model, threads: flags.integer("threads") ?? Machine.cores)
-    configuration.version = CommandLineTool.version
+    configuration.version = Version.text
     let (loaded, _) = try Terminal.showingProgress("loading \(model)") { try LoadedModel.open(configuration) }
     guard let encoder = ModelEncoder(loaded, isBackground: false) else {
       throw SearchFolderError.notAnEncoder(model)
@@ -77,7 +77,7 @@ struct SearchedFolder {
     guard let path = flags.text("rerank") else { return nil }
     var configuration = EngineConfiguration(
       modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
-    configuration.version = CommandLineTool.version
+    configuration.version = Version.text
     let (loaded, _) = try Terminal.showingProgress("loading \(path)") { try LoadedModel.open(configuration) }
     guard let reranker = ModelReranker(loaded) else { throw SearchFolderError.notAReranker(path) }
     return reranker

@@ -180,7 +180,7 @@ enum ServeSetup {
     settings.refusesHostedTools = flags.isSet("refuse-hosted-tools")
     settings.mediaRoot = try mediaRoot(flags)
     settings.mediaURLs = try mediaURLs(flags)
-    settings.judge = PullCommand.judge
+    settings.judge = ModelFetch.judge
     return settings
   }
 
@@ -210,7 +210,7 @@ enum ServeSetup {
     }
     rules.program = ChildProcess.find("curl")
     rules.accept = "image/png, image/jpeg"
-    rules.userAgent = "mlxserve/\(CommandLineTool.version)"
+    rules.userAgent = "mlxserve/\(Version.text)"
     return rules
   }
 }

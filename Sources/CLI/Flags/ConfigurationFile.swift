@@ -38,28 +38,29 @@ struct ConfigurationFile {
 
   /// The file that `--config` or MLXSERVE_CONFIG names, else the user's, else the machine's; nil where there is none.
   ///
+  /// - Parameter flags: of all commands, each name once.
   /// - Throws: also when a named file is not there.
   static func find(
-    _ named: String?, variable: (String) -> String? = { Environment.value($0) }
+    _ named: String?, flags: [Flag], variable: (String) -> String? = { Environment.value($0) }
   ) throws -> ConfigurationFile? {
     if let named = named ?? variable("MLXSERVE_CONFIG"), !named.isEmpty {
-      return try ConfigurationFile(named)
+      return try ConfigurationFile(named, flags)
     }
     let home = variable("XDG_CONFIG_HOME") ?? variable("HOME").map { $0 + "/.config" }
     for path in [home.map { $0 + "/mlxserve/config" }, "/etc/mlxserve/config"] {
-      if let path, File.exists(path) { return try ConfigurationFile(path) }
+      if let path, File.exists(path) { return try ConfigurationFile(path, flags) }
     }
     return nil
   }
 
-  private init(_ path: String) throws {
+  private init(_ path: String, _ flags: [Flag]) throws {
     self.path = path
-    settings = try Self.parse(try File.read(path, limit: Self.sizeLimit), path: path)
+    settings = try Self.parse(try File.read(path, limit: Self.sizeLimit), path: path, flags: flags)
   }
 
   /// - Throws: with the line, where a line is no setting, or no flag has its name.
   static func parse(
-    _ bytes: [UInt8], path: String, flags: [Flag] = Command.allFlags
+    _ bytes: [UInt8], path: String, flags: [Flag]
   ) throws(UsageError) -> [Setting] {
     guard let text = String(validating: bytes, as: UTF8.self) else {
       throw .badSetting(place: path, problem: "this is no text in UTF-8")

@@ -12,11 +12,11 @@ import Sampling
 
 /// One engine and what is to be measured with it.
 struct BenchRun {
-  private let plan: BenchCommand.Plan
+  private let plan: BenchPlan
   private let engine: EngineClient
   private let configuration: EngineConfiguration
 
-  init(_ plan: BenchCommand.Plan, _ engine: EngineClient, _ configuration: EngineConfiguration) {
+  init(_ plan: BenchPlan, _ engine: EngineClient, _ configuration: EngineConfiguration) {
     self.plan = plan
     self.engine = engine
     self.configuration = configuration
