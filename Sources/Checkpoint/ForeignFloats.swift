@@ -26,66 +26,79 @@ extension WeightMap {
       throw fault(weightName, "NaN at element \(index)")
     }
     let names = ["_scale_inv", "_scale"].map { weightName + $0 }
-    let groups = columns / 32
     guard let scaleName = names.first(where: has), let stored = shape(of: scaleName) else {
       guard foreignLayout == nil else { throw missing(names[0]) }
-      let ones = [Float](repeating: 1, count: leading.reduce(rows, *))
-      return eightBits(weight, leading, rows, columns, scales: ones, groupSize: .max, bias)
+      let one = ScaleBlocks(rows: rows, columns: .max)
+      let ones = [Float](repeating: 1, count: leading.reduce(1, *))
+      return eightBits(weight, leading, rows, columns, ones, in: one, bias)
     }
     let scale = try tensor(scaleName, shape: stored)
-    if scale.dtype == .u8, stored == leading + [rows, groups] {
+    if scale.dtype == .u8, stored == leading + [rows, columns / 32] {
       if scale.bytes.contains(255) { throw fault(scaleName, "scales must be finite; 255 is not") }
       return WeightTensors(
         weight: weight, scales: scale, bias: bias,
         quantization: Quantization(mode: .mxfp8, bits: 8, groupSize: 32), rows: rows, columns: columns)
     }
-    let values = scale.dtype == .f8e8m0 ? powers(scale) : try floats(scaleName, shape: stored)
-    let count = leading.reduce(1, *)
-    var (repeatRows, groupSize) = (rows, Int.max)
-    if values.count == 1 {
-      return eightBits(
-        weight, leading, rows, columns, scales: [Float](repeating: values[0], count: count * rows),
-        groupSize: .max, bias)
-    } else if values.count == count {
-    } else if let block = foreignLayout?.block {
-      guard block.count == 2, block[0] > 0, block[1] >= 32, block[1] % 32 == 0,
-        (block[1] / 32).nonzeroBitCount == 1,
-        stored == leading + [(rows - 1) / block[0] + 1, (columns - 1) / block[1] + 1]
-      else {
-        throw fault(scaleName, "scales \(stored) for \(rows) by \(columns) in blocks of \(block)")
-      }
-      (repeatRows, groupSize) = (block[0], block[1])
-    } else if values.count == count * rows {
-      repeatRows = 1
-    } else {
-      let perRow = values.count / max(1, count * rows)
-      guard perRow > 0, values.count == count * rows * perRow, columns % perRow == 0,
-        columns / perRow % 32 == 0, (columns / perRow / 32).nonzeroBitCount == 1
-      else { throw fault(scaleName, "scales \(stored) for \(rows) by \(columns)") }
-      (repeatRows, groupSize) = (1, columns / perRow)
+    var values = scale.dtype == .f8e8m0 ? powers(scale) : try floats(scaleName, shape: stored)
+    // One of all matrices is one of each.
+    if values.count == 1 { values = [Float](repeating: values[0], count: leading.reduce(1, *)) }
+    guard let blocks = scaleBlocks(stored, values.count, leading, rows, columns) else {
+      let sizes = foreignLayout?.block.map { " in blocks of \($0)" } ?? ""
+      throw fault(scaleName, "scales \(stored) for \(rows) by \(columns)" + sizes)
     }
-    let perRow = groupSize == .max ? 1 : (columns - 1) / groupSize + 1
-    let stored0 = (rows - 1) / repeatRows + 1
+    return eightBits(weight, leading, rows, columns, values, in: blocks, bias)
+  }
+
+  /// Outputs and inputs that share a scale.
+  private struct ScaleBlocks {
+    var rows: Int
+    /// `Int.max` where all of a row share it.
+    var columns: Int
+  }
+
+  /// What shares a scale: of `count` scales a matrix has one, or one for each block, row, or group of a row; nil where none of
+  /// that is so, or there is no kernel for it.
+  private func scaleBlocks(
+    _ stored: [Int], _ count: Int, _ leading: [Int], _ rows: Int, _ columns: Int
+  ) -> ScaleBlocks? {
+    func hasKernel(_ groupSize: Int) -> Bool {
+      groupSize >= 32 && groupSize % 32 == 0 && (groupSize / 32).nonzeroBitCount == 1
+    }
+    let matrices = leading.reduce(1, *)
+    if count == matrices { return ScaleBlocks(rows: rows, columns: .max) }
+    if let block = foreignLayout?.block {
+      guard block.count == 2, block[0] > 0, hasKernel(block[1]),
+        stored == leading + [(rows - 1) / block[0] + 1, (columns - 1) / block[1] + 1]
+      else { return nil }
+      return ScaleBlocks(rows: block[0], columns: block[1])
+    }
+    if count == matrices * rows { return ScaleBlocks(rows: 1, columns: .max) }
+    let perRow = count / max(1, matrices * rows)
+    guard perRow > 0, count == matrices * rows * perRow, columns % perRow == 0, hasKernel(columns / perRow)
+    else { return nil }
+    return ScaleBlocks(rows: 1, columns: columns / perRow)
+  }
+
+  /// - Parameter values: matrix by matrix, the scales of its blocks row by row.
+  private func eightBits(
+    _ weight: TensorView, _ leading: [Int], _ rows: Int, _ columns: Int, _ values: [Float],
+    in blocks: ScaleBlocks, _ bias: TensorView?
+  ) -> WeightTensors {
+    let perRow = blocks.columns == .max ? 1 : (columns - 1) / blocks.columns + 1
+    let blockRows = (rows - 1) / blocks.rows + 1
+    let matrices = leading.reduce(1, *)
     var scales: [Float] = []
-    scales.reserveCapacity(count * rows * perRow)
-    for matrix in 0..<count {
+    scales.reserveCapacity(matrices * rows * perRow)
+    for matrix in 0..<matrices {
       for row in 0..<rows {
-        let first = (matrix * stored0 + row / repeatRows) * perRow
+        let first = (matrix * blockRows + row / blocks.rows) * perRow
         scales.append(contentsOf: values[first..<first + perRow])
       }
     }
-    return eightBits(weight, leading, rows, columns, scales: scales, groupSize: groupSize, bias)
-  }
-
-  private func eightBits(
-    _ weight: TensorView, _ leading: [Int], _ rows: Int, _ columns: Int, scales: [Float], groupSize: Int,
-    _ bias: TensorView?
-  ) -> WeightTensors {
-    let perRow = groupSize == .max ? 1 : (columns - 1) / groupSize + 1
     return WeightTensors(
       weight: weight,
       scales: TensorView(name: weight.name + "_scale", shape: leading + [rows, perRow], floats: scales),
-      bias: bias, quantization: Quantization(mode: .fp8, bits: 8, groupSize: groupSize), rows: rows,
+      bias: bias, quantization: Quantization(mode: .fp8, bits: 8, groupSize: blocks.columns), rows: rows,
       columns: columns)
   }
 

@@ -89,14 +89,14 @@ struct ForeignLayout: Sendable, Equatable {
     if let sparsity = config["sparsity_config"]?["format"]?.stringValue, sparsity != "dense" {
       throw Refusal(option: "sparsity_config.format '\(sparsity)'")
     }
-    if try rotates(config["transform_config"]) {
+    if rotates(config["transform_config"]) {
       throw Refusal(option: "transform_config with online rotations")
     }
     return .compressed(symmetric: groups.allSatisfy { $0["weights"]?["symmetric"]?.boolValue ?? true })
   }
 
   /// Whether activations have to be rotated at run time: rotations of weights alone are folded into them.
-  private static func rotates(_ config: JSONValue?) throws(Refusal) -> Bool {
+  private static func rotates(_ config: JSONValue?) -> Bool {
     let groups = config?["config_groups"]?.objectValue?.entries.map(\.value) ?? []
     let places = groups.flatMap { $0["apply"]?.arrayValue ?? [] }.map { $0["location"]?.stringValue ?? "" }
     return places.contains { !["weight_input", "weight_output"].contains($0) }

@@ -47,13 +47,24 @@ struct WeightedRow {
     return VectorMath.logarithm(total) - mean
   }
 
-  private mutating func drop(_ position: Int) {
-    row[position] = 0
-    refreshSum(ofBlock: position / VectorMath.block)
+  /// Leaves positions out. Each block whose elements were changed is added up anew, and no other: sums are told apart by
+  /// their last bits.
+  private mutating func drop(_ positions: some Sequence<Int>) {
+    var blocks: Set<Int> = []
+    for position in positions {
+      row[position] = 0
+      blocks.insert(position / VectorMath.block)
+    }
+    for block in blocks { refreshSum(ofBlock: block) }
   }
 
   private mutating func refreshSum(ofBlock block: Int) {
     sums[block] = VectorMath.positions(ofBlock: block, of: row.count).reduce(0.0) { $0 + Double(row[$1]) }
+  }
+
+  /// Adds all blocks up anew that have something left.
+  private mutating func refreshSums() {
+    for block in sums.indices where sums[block] > 0 { refreshSum(ofBlock: block) }
   }
 
   // MARK: Filters
@@ -71,7 +82,7 @@ struct WeightedRow {
     let wanted = Double(mass) * total
     let cut = Selection.cut(keys, measure: { Double(row[$0.position]) }, until: { $0 > wanted })
     for key in keys where key < cut { row[key.position] = 0 }
-    for block in sums.indices where sums[block] > 0 { refreshSum(ofBlock: block) }
+    refreshSums()
   }
 
   /// Leaves out the tokens that have at least the fraction `threshold`, but for the least likely of them.
@@ -81,7 +92,7 @@ struct WeightedRow {
     let least = choices.min {
       RankedKey(value: row[$0], position: $0) < RankedKey(value: row[$1], position: $1)
     }
-    for position in choices where position != least { drop(position) }
+    drop(choices.lazy.filter { $0 != least })
   }
 
   /// Gives what is left a temperature between `temperature − range` and `temperature + range`: the lower end where it is
@@ -98,14 +109,14 @@ struct WeightedRow {
     guard dynamic >= 1e-5 else {
       let first = positions.first { logWeight($0) == best }
       for position in positions where position != first { row[position] = 0 }
-      for block in sums.indices where sums[block] > 0 { refreshSum(ofBlock: block) }
+      refreshSums()
       return
     }
     for position in positions {
       let weight = VectorMath.exponential((logWeight(position) - best) / dynamic)
       row[position] = Float(weight)
     }
-    for block in sums.indices where sums[block] > 0 { refreshSum(ofBlock: block) }
+    refreshSums()
   }
 }
 

@@ -244,11 +244,11 @@ private struct JSONParser {
     guard high < 0xDC00, at + 1 < bytes.count, bytes[at] == UInt8(ascii: "\\"),
       bytes[at + 1] == UInt8(ascii: "u")
     else { return replacement }
-    let behindHigh = at
+    let afterHigh = at
     let low = try hexUnit()
     guard (0xDC00...0xDFFF).contains(low) else {
       // The second escape stands for itself.
-      at = behindHigh
+      at = afterHigh
       return replacement
     }
     return Unicode.Scalar(0x10000 + (high - 0xD800) << 10 + (low - 0xDC00)) ?? replacement

@@ -112,23 +112,23 @@ package struct FillInMiddle: Sendable {
   /// - Parameter room: most tokens of the prompt.
   package func prompt(prefix: String, suffix: String, extras: [Extra] = [], room: Int) -> Result {
     let before = encoder.tokens(ofForeign: prefix)
-    let behind = encoder.tokens(ofForeign: suffix)
+    let after = encoder.tokens(ofForeign: suffix)
     let marks = opening.count + (middle == nil ? 2 : 3)
     let room = max(0, room - marks)
     let step = max(1, room / 8)
-    let behindCount = min(behind.count, max(room / 4, room - before.count))
-    let gone = Self.rounded(max(0, before.count + behindCount - room), to: step)
+    let afterCount = min(after.count, max(room / 4, room - before.count))
+    let gone = Self.rounded(max(0, before.count + afterCount - room), to: step)
     let own = before.dropFirst(gone)
     let (others, isWhole) = context(
-      extras, room: room - min(room, Self.rounded(own.count + behindCount, to: step)))
+      extras, room: room - min(room, Self.rounded(own.count + afterCount, to: step)))
     var tokens = others + opening
     if middle == nil {
-      tokens += [self.suffix] + behind.prefix(behindCount) + [self.prefix] + own
+      tokens += [self.suffix] + after.prefix(afterCount) + [self.prefix] + own
     } else {
-      tokens += [self.prefix] + own + [self.suffix] + behind.prefix(behindCount)
+      tokens += [self.prefix] + own + [self.suffix] + after.prefix(afterCount)
     }
     if let middle { tokens.append(middle) }
-    return Result(tokens: tokens, isTruncated: gone > 0 || behindCount < behind.count || !isWhole)
+    return Result(tokens: tokens, isTruncated: gone > 0 || afterCount < after.count || !isWhole)
   }
 
   private static func rounded(_ count: Int, to step: Int) -> Int { (count + step - 1) / step * step }

@@ -18,15 +18,11 @@ package struct SequenceBreakers: Sendable, Equatable {
   /// How many tokens stand after the last breaking text; all of them when there is none. O(count).
   package func lengthAfterLast(in tokens: some RandomAccessCollection<Int32>) -> Int {
     guard !tails.isEmpty else { return tokens.count }
-    var behind = tokens.count
     for (distance, token) in tokens.reversed().enumerated() {
-      guard let spellings = tails[token] else { continue }
       let rest = tokens.suffix(distance)
-      let longest = spellings.filter { rest.starts(with: $0) }.map(\.count).max()
-      guard let longest else { continue }
-      behind = distance - longest
-      break
+      let spellings = tails[token, default: []].filter { rest.starts(with: $0) }
+      if let longest = spellings.map(\.count).max() { return distance - longest }
     }
-    return behind
+    return tokens.count
   }
 }

@@ -37,30 +37,28 @@ enum UnreadSettings {
   private static let harmless: Set<String> = [
     "_attn_implementation", "_name_or_path", "activation_dropout", "add_cross_attention", "altup_coef_clip",
     "architectures", "attention_dropout", "attention_probs_dropout_prob", "auto_map", "aux_loss_alpha",
-    "begin_suppress_tokens", "block_dim", "bos_token_id", "intermediate_size", "chunk_size",
-    "chunk_size_feed_forward", "classifier_bias",
-    "classifier_dropout", "compression_config", "cross_attention_hidden_size", "decoder_start_token_id",
-    "diversity_penalty", "do_sample", "dtype", "dual_chunk_attention_config", "early_stopping", "embd_pdrop",
-    "eos_token_id", "ep_size", "exponential_decay_length_penalty", "finetuning_task", "forced_bos_token_id",
-    "forced_eos_token_id", "generation_config", "gradient_checkpointing", "hidden_dropout",
-    "hidden_dropout_prob",
-    "id2label", "init_std", "initial_context_length", "initializer_factor", "initializer_range",
-    "is_decoder", "is_encoder_decoder", "is_llama_config", "keys_to_ignore_at_inference", "label2id",
-    "layer_norm_bias", "length_penalty", "mamba_chunk_size", "mamba_expand", "mamba_ssm_dtype",
-    "mamba_use_mlp", "max_length", "max_new_tokens", "min_length", "mlx_version", "model_type",
-    "moe_norm_min", "moe_use_aux_free", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings",
-    "multimodal_projector_bias", "no_repeat_ngram_size", "num_beam_groups", "num_beams",
-    "num_nextn_predict_layers", "num_return_sequences", "output_attentions", "output_hidden_states",
-    "output_router_logits", "output_scores", "pad_token_id", "padding_idx", "prefix", "pretraining_tp",
-    "problem_type", "projector_hidden_act", "projectors_bias", "pruned_heads", "quantization",
-    "quantization_config", "remove_invalid_values", "repetition_penalty", "rescale_prenorm_residual",
-    "resid_pdrop", "return_dict", "return_dict_in_generate", "rope_scaling", "router_aux_loss_coef",
-    "router_jitter_noise", "sep_token_id", "seq_aux", "suppress_tokens", "task_specific_params",
-    "temperature", "text_config", "tf_legacy_loss", "tie_encoder_decoder", "tie_word_embeddings",
-    "time_step_floor", "time_step_max", "time_step_min", "time_step_rank", "tokenizer_class", "top_k",
-    "top_p",
-    "torch_dtype", "torchscript", "transformers_version", "typical_p", "unsloth_fixed", "unsloth_version",
-    "use_bfloat16", "use_cache", "use_expert_bias", "use_mamba_kernels", "use_return_dict", "vocab_size",
+    "begin_suppress_tokens", "block_dim", "bos_token_id", "chunk_size", "chunk_size_feed_forward",
+    "classifier_bias", "classifier_dropout", "compression_config", "cross_attention_hidden_size",
+    "decoder_start_token_id", "diversity_penalty", "do_sample", "dtype", "dual_chunk_attention_config",
+    "early_stopping", "embd_pdrop", "eos_token_id", "ep_size", "exponential_decay_length_penalty",
+    "finetuning_task", "forced_bos_token_id", "forced_eos_token_id", "generation_config",
+    "gradient_checkpointing", "hidden_dropout", "hidden_dropout_prob", "id2label", "init_std",
+    "initial_context_length", "initializer_factor", "initializer_range", "intermediate_size", "is_decoder",
+    "is_encoder_decoder", "is_llama_config", "keys_to_ignore_at_inference", "label2id", "layer_norm_bias",
+    "length_penalty", "mamba_chunk_size", "mamba_expand", "mamba_ssm_dtype", "mamba_use_mlp", "max_length",
+    "max_new_tokens", "min_length", "mlx_version", "model_type", "moe_norm_min", "moe_use_aux_free",
+    "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings", "multimodal_projector_bias",
+    "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_nextn_predict_layers",
+    "num_return_sequences", "output_attentions", "output_hidden_states", "output_router_logits",
+    "output_scores", "pad_token_id", "padding_idx", "prefix", "pretraining_tp", "problem_type",
+    "projector_hidden_act", "projectors_bias", "pruned_heads", "quantization", "quantization_config",
+    "remove_invalid_values", "repetition_penalty", "rescale_prenorm_residual", "resid_pdrop", "return_dict",
+    "return_dict_in_generate", "rope_scaling", "router_aux_loss_coef", "router_jitter_noise",
+    "sep_token_id", "seq_aux", "suppress_tokens", "task_specific_params", "temperature", "text_config",
+    "tf_legacy_loss", "tie_encoder_decoder", "tie_word_embeddings", "time_step_floor", "time_step_max",
+    "time_step_min", "time_step_rank", "tokenizer_class", "top_k", "top_p", "torch_dtype", "torchscript",
+    "transformers_version", "typical_p", "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_cache",
+    "use_expert_bias", "use_mamba_kernels", "use_return_dict", "vocab_size",
   ]
 
   /// Parts of config.json, by how their keys end or begin, that are about towers and special tokens.
@@ -89,7 +87,8 @@ enum UnreadSettings {
       guard let scaling = try config.object(place) else { continue }
       for name in scaling.names {
         let key = name.split(separator: ".").last.map(String.init) ?? name
-        guard !rotationKeys.contains(key), !(try isObject(scaling, key)) else { continue }
+        // An object holds the rotation of one type of layers.
+        guard !rotationKeys.contains(key), scaling.value(key)?.objectValue == nil else { continue }
         throw .unsupportedSetting(
           key: name, value: scaling.value(key)?.text ?? "",
           supported: rotationKeys.sorted().joined(separator: ", "))
@@ -97,16 +96,11 @@ enum UnreadSettings {
     }
   }
 
-  /// One per type of layers.
-  private static func isObject(_ scaling: ConfigFields, _ key: String) throws(ModelError) -> Bool {
-    scaling.value(key)?.objectValue != nil
-  }
-
   /// What `RoPEScaling` reads, and the sections that positions of images have, which are equal in text.
   private static let rotationKeys: Set<String> = [
     "alpha", "attention_factor", "beta_fast", "beta_slow", "factor", "finetuned", "high_freq_factor",
-    "llama_4_scaling_beta",
-    "long_factor", "long_mscale", "low_freq_factor", "mrope_interleaved", "mrope_section", "mscale",
+    "llama_4_scaling_beta", "long_factor", "long_mscale", "low_freq_factor", "mrope_interleaved",
+    "mrope_section", "mscale",
     "mscale_all_dim", "original_max_position_embeddings", "partial_rotary_factor", "rope_theta", "rope_type",
     "short_factor", "short_mscale", "truncate", "type",
   ]

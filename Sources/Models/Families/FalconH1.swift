@@ -16,8 +16,8 @@ enum FalconH1 {
     let isConverted = storesTapsFirst(checkpoint)
     var mamba = try Mamba2.Sizes(config)
     let isBeforeGate = try config.bool("mamba_norm_before_gate", default: true)
-    mamba.norm =
-      try config.bool("mamba_rms_norm", default: false) ? isBeforeGate ? .beforeGate : .afterGate : nil
+    let hasNorm = try config.bool("mamba_rms_norm", default: false)
+    mamba.norm = hasNorm ? (isBeforeGate ? .beforeGate : .afterGate) : nil
     if try config.int("mamba_d_ssm", in: 1...1 << 20, default: mamba.values) != mamba.values {
       throw .invalidValue(
         key: "mamba_d_ssm", found: "another width", expected: "mamba_n_heads · mamba_d_head = \(mamba.values)"

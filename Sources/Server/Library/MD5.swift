@@ -19,15 +19,8 @@ enum MD5 {
     let bits = UInt64(bytes.count) &* 8
     for shift in 0..<8 { rest.append(UInt8(truncatingIfNeeded: bits >> (8 * UInt64(shift)))) }
     for start in stride(from: 0, to: rest.count, by: 64) { mix(rest[start..<start + 64], into: &state) }
-    let digits = Array("0123456789abcdef".utf8)
-    var text: [UInt8] = []
-    for word in state {
-      for shift in 0..<4 {
-        let byte = Int(UInt8(truncatingIfNeeded: word >> (8 * UInt32(shift))))
-        text += [digits[byte >> 4], digits[byte & 15]]
-      }
-    }
-    return String(decoding: text, as: UTF8.self)
+    return SHA256.hexadecimal(
+      state.flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> (8 * UInt32($0))) } })
   }
 
   private static func mix(_ block: ArraySlice<UInt8>, into state: inout [UInt32]) {

@@ -121,5 +121,4 @@ struct OllamaAnswer {
       writer.finishLine(last)
     }
   }
-
 }
