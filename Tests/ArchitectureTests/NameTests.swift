@@ -102,7 +102,7 @@ import Testing
     return names
   }()
 
-  /// The words behind two dashes in a line.
+  /// The words after two dashes in a line.
   private static func flags(in line: String) -> [String] {
     var found: [String] = []
     var rest = line[...]

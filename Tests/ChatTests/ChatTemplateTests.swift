@@ -72,7 +72,7 @@ struct FamilyTemplateTests {
     #expect(prompt.contains("get_weather"))
     let full = try template.render(
       Conversation(messages: [user, answer], tools: [weather], addGenerationPrompt: false))
-    // What the model would have written: everything behind the prompt that both have.
+    // What the model would have written: everything after the prompt that both have.
     var shared = zip(prompt.utf8, full.utf8).prefix { $0 == $1 }.count
     // Prompts that begin reasoning share the first bytes of its marker with the call's.
     while let last = full.utf8.prefix(shared).last, !"\n>]".utf8.contains(last) { shared -= 1 }

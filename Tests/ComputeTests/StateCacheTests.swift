@@ -43,7 +43,7 @@ import Testing
     for rows in matrices(cache, slot) { #expect(Int(bitPattern: rows.base) % 64 == 0) }
   }
 
-  @Test func `recent positions lie behind the matrices, and a layer may have a convolution alone`() throws {
+  @Test func `recent positions lie after the matrices, and a layer may have a convolution alone`() throws {
     let shape = [
       StateShape(heads: 1, keyDim: 2, valueDim: 3, recentChannels: 5),
       StateShape(convolutionRows: 2, convolutionChannels: 8, heads: 0, keyDim: 0, valueDim: 0),

@@ -10,7 +10,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 REASONS = {
     "ahead": "jinja2 computes constant expressions ahead, and swallows errors there that the same values in variables raise",
     "address": "Python writes where an iterator lies in memory",
-    "not": "behind an operator jinja2 takes `not` for the name of a variable; here the template is refused",
+    "not": "after an operator jinja2 takes `not` for the name of a variable; here the template is refused",
     "no integer": "`is even` and its like take integers here; Python formats texts with `%`, and knows even fractions",
 }
 # Not the dash or percent sign of a tag.
@@ -55,7 +55,7 @@ def expression(chance, depth):
         # Without brackets the order of operators decides. Powers of powers have no end.
         return f"{inner()} {chance.choice(BINARY[:-1])} {inner()}" if chance.random() < 0.9 else f"{chance.choice(NUMBERS[:6])} ** {chance.choice(NUMBERS[:4])}"
     if kind == 7:
-        # In brackets: jinja2 takes what stands behind a test, such as "if" or "not", for its argument.
+        # In brackets: jinja2 takes what stands after a test, such as "if" or "not", for its argument.
         return f"(({inner()}) is {chance.choice(('', 'not '))}{chance.choice(TESTS)})"
     if kind == 8:
         source, filters = chance.choice(((TEXTS, TEXT_FILTERS), (LISTS, LIST_FILTERS), (MAPS, MAP_FILTERS), (NUMBERS, NUMBER_FILTERS), (OTHERS, TEXT_FILTERS)))

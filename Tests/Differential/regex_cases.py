@@ -132,7 +132,7 @@ def case(chance):
         try:
             compiled = re.compile(python)
         except (re.error, OverflowError):
-            # A class such as [z-a]; those of the tree are in order, but "a" behind a range may make one.
+            # A class such as [z-a]; those of the tree are in order, but "a" after a range may make one.
             continue
         inputs = texts(chance, ours)
         found = "".join("1" if compiled.fullmatch(text) else "0" for text in inputs)

@@ -283,7 +283,7 @@ def test_settings_come_from_flags_variables_and_a_file(server):
         assert result.returncode == 2 and f"{path}:1: there is no flag 'prot'; did you mean 'port'" in result.stderr, result
         result = subprocess.run(
             [server.binary, "--no-config", "version"], env=variables, capture_output=True, text=True, timeout=60)
-        assert result.returncode == 2, result  # flags stand behind the command
+        assert result.returncode == 2, result  # flags stand after the command
         assert run(server, "version", "--config", folder).returncode == 2
 
 

@@ -85,7 +85,7 @@ def test_I07_I18_I29_llama_vim_and_vscode(server):
             assert set(answer) == set(vim("", "", "")["response_fields"]), answer
             assert isinstance(answer["content"], str) and answer["truncated"] is False
             cached.append((answer["timings/prompt_n"], answer["tokens_cached"]))
-        # At most the line, the text behind it and the marks are computed again.
+        # At most the line, the text after it and the marks are computed again.
         assert all(computed <= 40 < whole for computed, whole in cached[1:]), cached
         body = vim(CODE[:300], "x", "\n", response_fields=None)
         body.pop("response_fields")

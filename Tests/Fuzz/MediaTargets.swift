@@ -5,7 +5,7 @@
 enum MediaTargets {
   private static let pixels = 1 << 12
 
-  /// Once as it is, once with check sums that are right, so that what is behind them is reached.
+  /// Once as it is, once with check sums that are right, so that what is after them is reached.
   static func png(_ bytes: [UInt8]) {
     image(bytes)
     image(repaired(bytes))

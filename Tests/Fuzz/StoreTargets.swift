@@ -11,7 +11,7 @@ import Platform
 enum StoreTargets {
   // MARK: Indexes
 
-  /// The first byte chooses: a record of a log of that kind, behind two whole ones, or a segment whose sums are made right.
+  /// The first byte chooses: a record of a log of that kind, after two whole ones, or a segment whose sums are made right.
   static func index(_ bytes: [UInt8]) {
     guard let kind = bytes.first else { return }
     let rest = Array(bytes.dropFirst())

@@ -72,7 +72,7 @@ def forms():
 
 
 def headers():
-    """A header without its length, behind a byte that says how much data there is."""
+    """A header without its length, after a byte that says how much data there is."""
     found = [b"\x10" + data[8:] for data in files(SHARED / "safetensors", "*.safetensors", 1 << 12)]
     return found + [b'\x10{"__metadata__":{"format":"mlx"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}']
 

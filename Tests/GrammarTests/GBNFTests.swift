@@ -23,7 +23,7 @@ import Testing
     #expect(!grammar.allows("f()") && !grammar.allows("f(,).") && !grammar.allows("f(),f(),f(),f()."))
   }
 
-  @Test func `recursion on the left behind what may be empty is refused and does not hang`() {
+  @Test func `recursion on the left after what may be empty is refused and does not hang`() {
     #expect(throws: GrammarError.self) {
       try CompiledGrammar(.gbnf("root ::= x root | \"b\"\nx ::= \"\" | \"y\""))
     }

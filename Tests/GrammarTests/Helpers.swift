@@ -36,7 +36,7 @@ extension CompiledGrammar {
     try self.init(.schema(try JSONValue(parsing: schema)))
   }
 
-  /// Whether the grammar allows exactly this text, byte by byte, and may end behind it.
+  /// Whether the grammar allows exactly this text, byte by byte, and may end after it.
   func allows(_ text: String) -> Bool {
     var matcher = GrammarMatcher(self)
     for byte in text.utf8 {

@@ -101,7 +101,7 @@ import Testing
     }
   }
 
-  @Test func `the notation is told by the mark behind a rule's name`() {
+  @Test func `the notation is told by the mark after a rule's name`() {
     #expect(Pattern.grammar("root ::= \"a\"") == .gbnf("root ::= \"a\""))
     #expect(Pattern.grammar("start: \"a\"") == .lark("start: \"a\""))
   }

@@ -7,7 +7,7 @@ import Testing
 @testable import Grammar
 
 @Suite struct LimitTests {
-  /// Whether a matcher takes the text byte by byte and may end behind it; it asks for masks on the way.
+  /// Whether a matcher takes the text byte by byte and may end after it; it asks for masks on the way.
   static func takes(_ grammar: CompiledGrammar, _ text: String) -> Bool {
     var matcher = GrammarMatcher(grammar)
     for (index, byte) in text.utf8.enumerated() {

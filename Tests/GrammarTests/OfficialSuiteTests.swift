@@ -110,7 +110,7 @@ struct SuiteFile: Sendable, CustomTestStringConvertible {
 
 /// Instances as text in the spelling that grammars write.
 enum Instance {
-  /// Integral numbers without a point, strings in their shortest spelling, no white space but behind commas and colons.
+  /// Integral numbers without a point, strings in their shortest spelling, no white space but after commas and colons.
   static func text(_ value: JSONValue, schema: JSONValue) -> String {
     switch value {
     case .null: "null"

@@ -36,7 +36,7 @@ import Tokenizers
         var copy = matcher
         if copy.accept(id) != mask.contains(id) { wrong.append(id) }
       }
-      #expect(wrong.isEmpty, "behind \(text): \(wrong.prefix(5).map { tokenizer.token(of: $0) ?? "" })")
+      #expect(wrong.isEmpty, "after \(text): \(wrong.prefix(5).map { tokenizer.token(of: $0) ?? "" })")
     }
   }
 

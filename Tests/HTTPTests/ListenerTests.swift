@@ -271,7 +271,7 @@ import Testing
     for stream in streams {
       let rest = stream.readToEnd()
       #expect(rest.hasBytes("data: [DONE]\n\n\r\n0\r\n\r\n"))
-      // What was pipelined behind the stream is not begun.
+      // What was pipelined after the stream is not begun.
       #expect(!rest.hasBytes("short") && !rest.hasBytes("<still open>"))
     }
     stopper.join()

@@ -92,7 +92,7 @@ import Testing
     #expect(!response.hasBytes("<still open>"))
   }
 
-  @Test func `an error event closes the connection behind the complete stream`() throws {
+  @Test func `an error event closes the connection after the complete stream`() throws {
     let server = try LiveServer { _, _ in
       .events { events in
         try events.send("1")
@@ -190,7 +190,7 @@ import Testing
     throws
   {
     #expect(try seesGone(inStream: inStream) { $0.close() })
-    // The end stands behind bytes that nobody reads while the answer is made.
+    // The end stands after bytes that nobody reads while the answer is made.
     #expect(
       try seesGone(inStream: inStream) {
         $0.send("GET /pipelined HTTP/1.1\r\n")

@@ -319,16 +319,16 @@ import Tokenizers
     client.stop()
   }
 
-  @Test func `somebody who types behind 2,000 tokens waits for two steps at most, with each letter`() throws {
+  @Test func `somebody who types after 2,000 tokens waits for two steps at most, with each letter`() throws {
     let client = try client { $0.maxContext = 4096 }
     defer { client.stop() }
     let text = prompt(seed: 5, count: 2000)
     let tail = prompt(seed: 6, count: 24)
     _ = collect(try client.submit(request(text + tail, 4)))
-    // What stands behind the cursor follows in every prompt, so that no prompt goes on from the one before.
+    // What stands after the cursor follows in every prompt, so that no prompt goes on from the one before.
     for letters in 1...8 {
       let typed = text + prompt(seed: UInt64(100), count: letters) + tail
-      // Counts are told behind the last event of a request.
+      // Counts are told after the last event of a request.
       while client.statistics.finished < letters { usleep(1000) }
       let before = client.statistics
       let (tokens, _, timings) = collect(try client.submit(request(typed, 1)))

@@ -52,7 +52,7 @@ private func replace(_ path: String, _ bytes: [UInt8]) throws {
     try PrefixFolder(path: folder.path, limit: blocks * Self.fileBytes, payloadBytes: 1000)
   }
 
-  /// Writes a path of blocks behind `parent`; their names.
+  /// Writes a path of blocks after `parent`; their names.
   private func write(_ prefixes: PrefixFolder, _ seeds: [Int32], parent: String = rootName) -> [String] {
     var parent = parent
     return seeds.map { seed in

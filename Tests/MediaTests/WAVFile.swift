@@ -14,7 +14,7 @@ struct WAVFile {
   var blockAlignment: Int?
   /// Behind the sixteen bytes of `fmt `.
   var extra: [UInt8] = []
-  /// Whole chunks between `fmt ` and `data`, and behind `data`.
+  /// Whole chunks between `fmt ` and `data`, and after `data`.
   var before: [UInt8] = []
   var after: [UInt8] = []
   /// Overrides the size in the header of `data`.

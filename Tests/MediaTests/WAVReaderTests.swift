@@ -96,7 +96,7 @@ import Testing
     file.before = list + odd
     file.after = odd + list
     #expect(try samples(file) == [0.25])
-    // A second format behind the first means nothing.
+    // A second format after the first means nothing.
     file.before += WAVFile.chunk("fmt ", [9, 9])
     #expect(try samples(file) == [0.25])
   }
@@ -144,7 +144,7 @@ import Testing
     #expect(failure(Array(whole[..<11])) == .unrecognised)
   }
 
-  @Test func `bytes behind the last whole frame are left out`() throws {
+  @Test func `bytes after the last whole frame are left out`() throws {
     let file = WAVFile(channels: 2, data: WAVFile.pcm([16384, 0, 5]) + [7])
     #expect(try samples(file) == [0.25])
     #expect(failure(WAVFile(channels: 2, data: WAVFile.pcm([5])).bytes) == .noSamples)

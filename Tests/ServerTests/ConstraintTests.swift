@@ -70,7 +70,7 @@ struct ConstraintTests {
     ),
     (#""guided_json":{"properties":{"a":{}}},"additional_properties":true"#, #"{"b": 1}"#),
   ])
-  func `a format allows what it describes and the end behind it`(extra: String, text: String) throws {
+  func `a format allows what it describes and the end after it`(extra: String, text: String) throws {
     #expect(try saying(text, to: extra) == "whole")
   }
 

@@ -112,7 +112,7 @@ enum Marker {
 
 let tinyTokenizer = makeTinyTokenizer(Marker.names.enumerated().map { ($1, $0 < 2) })
 
-/// Bytes, and behind them the markers; special or not.
+/// Bytes, and after them the markers; special or not.
 func makeTinyTokenizer(_ markers: [(name: String, isSpecial: Bool)]) -> Tokenizer {
   var vocabulary = JSONObject()
   var next: UInt32 = 256

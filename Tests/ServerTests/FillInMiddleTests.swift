@@ -106,9 +106,9 @@ struct FillInMiddleTests {
   @Test func `a text that does not fit keeps what is nearest to the place`() throws {
     let (fill, tokenizer) = try make(Layout.qwen)
     let before = String(repeating: "x", count: 300) + "END"
-    let behind = "START" + String(repeating: "y", count: 300)
+    let after = "START" + String(repeating: "y", count: 300)
     let prompt = fill.prompt(
-      prefix: before, suffix: behind, extras: [Extra(name: "n", text: "text")], room: 103)
+      prefix: before, suffix: after, extras: [Extra(name: "n", text: "text")], room: 103)
     let text = tokenizer.decode(prompt.tokens, skipSpecialTokens: false)
     #expect(prompt.isTruncated)
     #expect(prompt.tokens.count <= 103)

@@ -102,7 +102,7 @@ struct TokenStreamTests {
       $0.stops = ["END"]
     }
     #expect(run.joined == [.reasoning("hm, END"), .content("Yes", tokens: []), .finish(.stop)])
-    // <think> \n h m , _ E N D \n </think>, and the two line ends behind it.
+    // <think> \n h m , _ E N D \n </think>, and the two line ends after it.
     #expect(run.stream.reasoningTokens == 13)
     #expect(run.stream.completionTokens == 16)
   }

@@ -38,7 +38,7 @@ private let gpt2 = WordScanner(style: .gpt2, digits: 1)
   #expect(gpt2.pieces("x 12345") == ["x", " 12345"])
 }
 
-@Test func `punctuation takes the line breaks behind it`() {
+@Test func `punctuation takes the line breaks after it`() {
   #expect(qwen.pieces("a ;)\n\nb") == ["a", " ;)\n\n", "b"])
   #expect(o200k.pieces("a;/\n/b") == ["a", ";/\n/", "b"])
 }
