@@ -40,14 +40,7 @@ final class ByteDFA: Sendable {
   init(classOf: [UInt8], classCount: Int, table: [Int32], accepting: [Bool], effort: Int = 0) {
     let count = accepting.count
     self.effort = effort + table.count
-    var before: [[Int32]] = Array(repeating: [], count: count)
-    for state in 0..<count {
-      for target in table[state * classCount..<(state + 1) * classCount] where target >= 0 {
-        if before[Int(target)].last != Int32(truncatingIfNeeded: state) {
-          before[Int(target)].append(Int32(truncatingIfNeeded: state))
-        }
-      }
-    }
+    let before = ReverseEdges(table: table, rowCount: count, columns: 0..<classCount, columnCount: classCount)
     var distance = [Int32](repeating: Cost.none, count: count)
     var queue = accepting.indices.filter { accepting[$0] }
     for state in queue { distance[state] = 0 }
@@ -55,7 +48,7 @@ final class ByteDFA: Sendable {
     while head < queue.count {
       let state = queue[head]
       head += 1
-      for source in before[state] where distance[Int(source)] == Cost.none {
+      for source in before.sources(of: state) where distance[Int(source)] == Cost.none {
         distance[Int(source)] = distance[state] + 1
         queue.append(Int(source))
       }
@@ -93,16 +86,15 @@ final class ByteDFA: Sendable {
   /// The automaton whose states are found from `start` by `step`, which is called once per class of bytes.
   ///
   /// - Parameter watch: asked on the way.
-  static func explore<State: Hashable>(
+  static func explore<State: ExploredState>(
     start: State, classOf: [UInt8], watch: CompileWatch? = nil,
     accepts: (State) throws(GrammarError) -> Bool, step: (State, UInt8) -> State?
   ) throws(GrammarError) -> ByteDFA {
-    var representatives: [UInt8] = []
-    for byte in 0..<256 where Int(classOf[byte]) == representatives.count {
-      representatives.append(UInt8(truncatingIfNeeded: byte))
-    }
-    var number: [State: Int32] = [start: 0]
+    let representatives = representatives(classOf)
+    var number = HashTable()
+    var hashes = [start.hash]
     var states = [start]
+    number.insert(hashes[0], 0, hashes: hashes)
     var table: [Int32] = []
     var accepting: [Bool] = []
     var at = 0
@@ -116,7 +108,8 @@ final class ByteDFA: Sendable {
           table.append(-1)
           continue
         }
-        if let known = number[target] {
+        let hash = target.hash
+        if let known = number.find(hash, where: { states[Int($0)] == target }) {
           table.append(known)
           continue
         }
@@ -125,8 +118,9 @@ final class ByteDFA: Sendable {
             reason: "an automaton of this schema or expression has more than \(stateLimit) states")
         }
         let new = Int32(truncatingIfNeeded: states.count)
-        number[target] = new
         states.append(target)
+        hashes.append(hash)
+        number.insert(hash, new, hashes: hashes)
         table.append(new)
       }
     }
@@ -136,60 +130,45 @@ final class ByteDFA: Sendable {
       effort: 4 * table.count)
   }
 
+  /// The first byte of each class.
+  static func representatives(_ classOf: [UInt8]) -> [UInt8] {
+    var found: [UInt8] = []
+    for byte in 0..<256 where Int(classOf[byte]) == found.count {
+      found.append(UInt8(truncatingIfNeeded: byte))
+    }
+    return found
+  }
+
   /// Byte classes from a key per byte, numbered in order of their first byte.
   static func classes(_ key: (UInt8) -> UInt32) -> [UInt8] {
-    var number: [UInt32: UInt8] = [:]
+    var keys: [UInt32] = []
+    var last = 0
     return (0..<256).map { byte in
       let key = key(UInt8(truncatingIfNeeded: byte))
-      if let known = number[key] { return known }
-      let new = UInt8(truncatingIfNeeded: number.count)
-      number[key] = new
-      return new
+      // Neighbours are nearly always of one class.
+      if last < keys.count, keys[last] == key { return UInt8(truncatingIfNeeded: last) }
+      if let known = keys.firstIndex(of: key) {
+        last = known
+      } else {
+        last = keys.count
+        keys.append(key)
+      }
+      return UInt8(truncatingIfNeeded: last)
     }
   }
 
   // MARK: Languages
-
-  /// Exactly these texts.
-  static func texts(_ texts: [[UInt8]]) throws(GrammarError) -> ByteDFA {
-    var used = [Bool](repeating: false, count: 256)
-    var nodes: [[UInt8: Int32]] = [[:]]
-    var ends = [false]
-    for text in texts {
-      var node = 0
-      for byte in text {
-        used[Int(byte)] = true
-        if let next = nodes[node][byte] {
-          node = Int(next)
-        } else {
-          guard nodes.count < stateLimit else {
-            throw .tooLarge(reason: "the constants of this schema need more than \(stateLimit) states")
-          }
-          nodes[node][byte] = Int32(truncatingIfNeeded: nodes.count)
-          node = nodes.count
-          nodes.append([:])
-          ends.append(false)
-        }
-      }
-      ends[node] = true
-    }
-    let classOf = classes { used[Int($0)] ? UInt32($0) + 1 : 0 }
-    let count = Int(classOf.max() ?? 0) + 1
-    var table = [Int32](repeating: -1, count: nodes.count * count)
-    for (node, edges) in nodes.enumerated() {
-      for (byte, target) in edges { table[node * count + Int(classOf[Int(byte)])] = target }
-    }
-    return ByteDFA(classOf: classOf, classCount: count, table: table, accepting: ends).minimized()
-  }
 
   private static func product(
     _ a: ByteDFA, _ b: ByteDFA, aMayEnd: Bool, bMayEnd: Bool, watch: CompileWatch?,
     accepts: (Bool, Bool) -> Bool
   ) throws(GrammarError) -> ByteDFA {
     let classOf = classes { UInt32(a.classOf[Int($0)]) << 8 | UInt32(b.classOf[Int($0)]) }
-    struct Pair: Hashable {
+    struct Pair: ExploredState {
       var a: Int32
       var b: Int32
+
+      var hash: UInt64 { HashTable.mix(UInt64(UInt32(bitPattern: a)) << 32 | UInt64(UInt32(bitPattern: b))) }
     }
     return try explore(
       start: Pair(a: 0, b: 0), classOf: classOf, watch: watch,
@@ -218,111 +197,32 @@ final class ByteDFA: Sendable {
     try Self.product(self, other, aMayEnd: false, bMayEnd: true, watch: watch) { $0 && !$1 }
   }
 
-  /// `before`, then this language, then `after`.
+  /// `before`, then this language, then `after`. Where a text of this language may also go on with the first byte of
+  /// `after`, it does.
   func wrapped(_ before: [UInt8], _ after: [UInt8]) throws(GrammarError) -> ByteDFA {
-    struct Place: Hashable {
-      var part: UInt8
-      var at: Int32
+    guard !isEmpty else { return try .texts([]) }
+    var frame = WrappedTable(self, bytes: before + after, rowCount: before.count + stateCount + after.count)
+    for (row, byte) in before.enumerated() { frame.link(row, byte, row + 1) }
+    frame.copy(self, to: before.count)
+    let end = before.count + stateCount
+    for (row, byte) in after.dropFirst().enumerated() { frame.link(end + row, byte, end + row + 1) }
+    if let first = after.first {
+      for state in 0..<stateCount where accepting[state] { frame.link(before.count + state, first, end) }
     }
-    var keys = classOf.map { UInt32($0) << 8 }
-    for byte in before + after { keys[Int(byte)] |= UInt32(byte) | 1 << 24 }
-    let middle = Place(part: 1, at: 0)
-    return try Self.explore(
-      start: before.isEmpty ? middle : Place(part: 0, at: 0), classOf: Self.classes { keys[Int($0)] },
-      accepts: { place in
-        switch place.part {
-        case 1: after.isEmpty && self.accepting[Int(place.at)]
-        case 2: Int(place.at) == after.count
-        default: false
-        }
-      },
-      step: { place, byte in
-        let at = Int(place.at)
-        switch place.part {
-        case 0:
-          guard before[at] == byte else { return nil }
-          return at + 1 == before.count ? middle : Place(part: 0, at: place.at + 1)
-        case 1:
-          let inner = self.step(place.at, byte)
-          if inner >= 0 { return Place(part: 1, at: inner) }
-          return self.accepting[at] && after.first == byte ? Place(part: 2, at: 1) : nil
-        default: return at < after.count && after[at] == byte ? Place(part: 2, at: place.at + 1) : nil
-        }
-      })
+    let isEnd = (0..<frame.rowCount).map { row in
+      after.isEmpty ? row >= before.count && accepting[row - before.count] : row == frame.rowCount - 1
+    }
+    return frame.automaton(accepting: isEnd)
   }
 
-  /// Larger automata are left as they are: refinement takes as many rounds as the longest path has states.
-  private static let minimizedUpTo = 1200
-  private static let minimizingLimit = 16_000_000
-
-  /// The same language with as few states as possible (Moore's refinement).
-  func minimized() -> ByteDFA {
-    guard stateCount > 1, stateCount <= Self.minimizedUpTo else { return self }
-    var block = accepting.map { $0 ? Int32(1) : 0 }
-    var blocks = Set(block).count
-    var rounds = 0
-    while true {
-      // Long paths take many rounds; the language is the same without.
-      rounds += 1
-      guard rounds * next.count < Self.minimizingLimit else { return copy(effort: rounds * next.count) }
-      let refined = refined(block)
-      block = refined.block
-      guard refined.count > blocks else { break }
-      blocks = refined.count
-    }
-    guard blocks < stateCount else { return copy(effort: rounds * next.count) }
-    // Blocks are numbered in order of their first state, so the start stays 0.
-    var table = [Int32](repeating: -1, count: blocks * classCount)
-    var ends = [Bool](repeating: false, count: blocks)
-    for state in 0..<stateCount {
-      let row = Int(block[state])
-      ends[row] = accepting[state]
-      for column in 0..<classCount {
-        let target = next[state * classCount + column]
-        table[row * classCount + column] = target < 0 ? -1 : block[Int(target)]
-      }
-    }
-    return ByteDFA(
-      classOf: classOf, classCount: classCount, table: table, accepting: ends,
-      effort: effort + rounds * next.count)
-  }
-
-  /// States stay in one block that are in one, and whose bytes lead to the same blocks. Blocks are numbered in the
-  /// order of their first state.
-  private func refined(_ block: [Int32]) -> (block: [Int32], count: Int) {
-    var refined: [Int32] = []
-    var firsts: [Int] = []
-    var hashes: [UInt64] = []
-    var table = HashTable()
-    func target(_ state: Int, _ column: Int) -> Int32 {
-      let target = next[state * classCount + column]
-      return target < 0 ? -1 : block[Int(target)]
-    }
-    for state in 0..<stateCount {
-      var hash = UInt64(UInt32(bitPattern: block[state]))
-      for column in 0..<classCount {
-        hash = (hash ^ UInt64(UInt32(bitPattern: target(state, column)))) &* 0xBF58_476D_1CE4_E5B9
-        hash ^= hash >> 29
-      }
-      let known = table.find(hash) { number in
-        let first = firsts[Int(number)]
-        return block[first] == block[state]
-          && (0..<classCount).allSatisfy { target(first, $0) == target(state, $0) }
-      }
-      let number = known ?? Int32(truncatingIfNeeded: firsts.count)
-      if known == nil {
-        firsts.append(state)
-        hashes.append(hash)
-        table.insert(hash, number, hashes: hashes)
-      }
-      refined.append(number)
-    }
-    return (refined, firsts.count)
-  }
-
-  private func copy(effort more: Int) -> ByteDFA {
-    ByteDFA(
-      classOf: classOf, classCount: classCount, table: next, accepting: accepting, effort: effort + more)
+  /// A language of JSON strings as keys of members: with a colon, and perhaps a space.
+  func keyed() throws(GrammarError) -> ByteDFA {
+    guard !isEmpty else { return self }
+    var frame = WrappedTable(self, bytes: [0x3A, 0x20], rowCount: stateCount + 2)
+    frame.copy(self, to: 0)
+    for state in 0..<stateCount where accepting[state] { frame.link(state, 0x3A, stateCount) }
+    frame.link(stateCount, 0x20, stateCount + 1)
+    return frame.automaton(accepting: (0..<frame.rowCount).map { $0 >= stateCount })
   }
 
   /// How many texts lead from each state to acceptance; `UInt32.max` for very many.
@@ -369,10 +269,7 @@ final class ByteDFA: Sendable {
     var seen: Set<UInt64> = []
     var queue = [(state, otherState)]
     let classOf = Self.classes { UInt32(self.classOf[Int($0)]) << 8 | UInt32(other.classOf[Int($0)]) }
-    var representatives: [UInt8] = []
-    for byte in 0..<256 where Int(classOf[byte]) == representatives.count {
-      representatives.append(UInt8(truncatingIfNeeded: byte))
-    }
+    let representatives = Self.representatives(classOf)
     while let (x, y) = queue.popLast() {
       guard accepting[Int(x)] == other.accepting[Int(y)] else { return false }
       guard seen.insert(UInt64(UInt32(bitPattern: x)) << 32 | UInt64(UInt32(bitPattern: y))).inserted else {
@@ -386,6 +283,93 @@ final class ByteDFA: Sendable {
     }
     return true
   }
+}
+
+/// The table of an automaton with states before and after it.
+private struct WrappedTable {
+  private let classOf: [UInt8]
+  private let classCount: Int
+  private let representatives: [UInt8]
+  private var table: [Int32]
+  let rowCount: Int
+
+  /// - Parameter bytes: the bytes on the way to the automaton and away from it.
+  init(_ inner: ByteDFA, bytes: [UInt8], rowCount: Int) {
+    var keys = inner.classOf.map { UInt32($0) << 8 }
+    for byte in bytes { keys[Int(byte)] |= UInt32(byte) | 1 << 24 }
+    classOf = ByteDFA.classes { keys[Int($0)] }
+    representatives = ByteDFA.representatives(classOf)
+    classCount = representatives.count
+    table = [Int32](repeating: -1, count: rowCount * classCount)
+    self.rowCount = rowCount
+  }
+
+  /// Links two rows, where the first has no other link for this byte.
+  mutating func link(_ row: Int, _ byte: UInt8, _ target: Int) {
+    let cell = row * classCount + Int(classOf[Int(byte)])
+    if table[cell] < 0 { table[cell] = Int32(truncatingIfNeeded: target) }
+  }
+
+  /// The states of the automaton become the rows from `first` on.
+  mutating func copy(_ inner: ByteDFA, to first: Int) {
+    for state in 0..<inner.stateCount {
+      for (column, byte) in representatives.enumerated() {
+        let target = inner.step(Int32(truncatingIfNeeded: state), byte)
+        guard target >= 0 else { continue }
+        table[(first + state) * classCount + column] = target + Int32(truncatingIfNeeded: first)
+      }
+    }
+  }
+
+  func automaton(accepting: [Bool]) -> ByteDFA {
+    ByteDFA(classOf: classOf, classCount: classCount, table: table, accepting: accepting)
+  }
+}
+
+/// A state that `explore` finds.
+protocol ExploredState: Equatable {
+  /// Equal for equal states, and hardly ever for others.
+  var hash: UInt64 { get }
+}
+
+/// Where the states of an automaton are reached from.
+struct ReverseEdges {
+  private var starts: [Int32]
+  private var all: [Int32] = []
+
+  /// - Parameters:
+  ///   - table: rows of `columnCount` states, -1 for none.
+  ///   - columns: the classes of bytes that count.
+  init(table: [Int32], rowCount: Int, columns: some Collection<Int>, columnCount: Int) {
+    var from: [Int32] = []
+    var to: [Int32] = []
+    for row in 0..<rowCount {
+      let number = Int32(truncatingIfNeeded: row)
+      for column in columns {
+        let target = table[row * columnCount + column]
+        guard target >= 0, to.last != target || from.last != number else { continue }
+        from.append(number)
+        to.append(target)
+      }
+    }
+    self.init(from: from, to: to, rowCount: rowCount)
+  }
+
+  /// Edge n leads from `from[n]` to `to[n]`.
+  init(from: [Int32], to: [Int32], rowCount: Int) {
+    starts = [Int32](repeating: 0, count: rowCount + 1)
+    for target in to { starts[Int(target) + 1] += 1 }
+    for row in 0..<rowCount { starts[row + 1] += starts[row] }
+    all = [Int32](repeating: 0, count: to.count)
+    var next = starts
+    for (source, target) in zip(from, to) {
+      all[Int(next[Int(target)])] = source
+      next[Int(target)] += 1
+    }
+  }
+
+  /// The rows that lead to `row`, once for each column.
+  func sources(of row: Int) -> ArraySlice<Int32> { all[Int(starts[row])..<Int(starts[row + 1])] }
 }
 
 /// Bytes to complete an answer; saturates.

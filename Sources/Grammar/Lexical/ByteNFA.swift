@@ -8,14 +8,14 @@ struct ByteNFA {
     case always, atStart, atEnd
   }
 
-  private struct Edge {
+  struct Edge {
     var low: UInt8
     var high: UInt8
     var to: Int32
   }
 
-  private var edges: [[Edge]] = []
-  private var empties: [[(condition: Condition, to: Int32)]] = []
+  private(set) var edges: [[Edge]] = []
+  private(set) var empties: [[(condition: Condition, to: Int32)]] = []
   /// The automaton of each set of scalars, made once.
   private var setDFAs: [[ClosedRange<UInt32>]: ByteDFA] = [:]
   private let spelling: Spelling
@@ -41,7 +41,7 @@ struct ByteNFA {
     guard work >= 0 else { throw Self.tooMuchWork }
   }
 
-  private static let tooMuchWork = GrammarError.tooLarge(
+  static let tooMuchWork = GrammarError.tooLarge(
     reason: "a regular expression takes too long to make deterministic")
 
   private mutating func addState() throws(GrammarError) -> Int32 {
@@ -157,30 +157,6 @@ struct ByteNFA {
     return dfa
   }
 
-  /// - Parameter work: what is left; edges that are followed cost one each.
-  private func closure(
-    _ states: [Int32], atStart: Bool, atEnd: Bool, _ marks: inout [Bool], _ work: inout Int
-  ) -> [Int32] {
-    var out: [Int32] = []
-    var queue = states
-    for state in states { marks[Int(state)] = true }
-    while let state = queue.popLast() {
-      out.append(state)
-      work -= 1 + empties[Int(state)].count
-      for (condition, to) in empties[Int(state)] where !marks[Int(to)] {
-        switch condition {
-        case .always: break
-        case .atStart: if !atStart { continue }
-        case .atEnd: if !atEnd { continue }
-        }
-        marks[Int(to)] = true
-        queue.append(to)
-      }
-    }
-    for state in out { marks[Int(state)] = false }
-    return out.sorted()
-  }
-
   /// The class of each byte: bytes between which no edge tells a difference.
   private func byteClasses() -> [UInt8] {
     var cuts = [Bool](repeating: false, count: 257)
@@ -200,58 +176,11 @@ struct ByteNFA {
   }
 
   private mutating func determinized(_ start: Int32, _ end: Int32) throws(GrammarError) -> ByteDFA {
-    let classOf = byteClasses()
-    var marks = [Bool](repeating: false, count: edges.count)
-    struct Subset: Hashable {
-      var states: [Int32]
-      var isStart: Bool
-    }
-    var left = min(work, Self.workLimit)
-    let limit = left
-    defer { work -= limit - left }
-    let first = Subset(
-      states: closure([start], atStart: true, atEnd: false, &marks, &left), isStart: true)
-    // Where the edges of one subset lead, by class: each edge is looked at once, not once per class.
-    var targets: [[Int32]] = Array(repeating: [], count: Int(classOf.max() ?? 0) + 1)
-    // A state may have thousands of edges: what was followed counts, not the cells alone.
-    var seen = left
-    let dfa = try ByteDFA.explore(
-      start: first, classOf: classOf,
-      accepts: { (subset) throws(GrammarError) in
-        try watch.pass(seen - left)
-        seen = left
-        guard left > 0 else { return false }
-        return closure(subset.states, atStart: subset.isStart, atEnd: true, &marks, &left).contains(end)
-      },
-      step: { subset, byte in
-        guard left > 0 else { return nil }
-        left -= 1
-        // Byte 0 is looked up first.
-        if byte == 0 {
-          for index in targets.indices { targets[index].removeAll(keepingCapacity: true) }
-          for state in subset.states {
-            for edge in edges[Int(state)] {
-              // Classes are numbered in the order of the bytes.
-              for index in Int(classOf[Int(edge.low)])...Int(classOf[Int(edge.high)]) {
-                targets[index].append(edge.to)
-                left -= 1
-              }
-            }
-          }
-        }
-        let all = targets[Int(classOf[Int(byte)])]
-        guard !all.isEmpty else { return nil }
-        var distinct: [Int32] = []
-        for target in all where !marks[Int(target)] {
-          marks[Int(target)] = true
-          distinct.append(target)
-        }
-        for target in distinct { marks[Int(target)] = false }
-        return Subset(
-          states: closure(distinct, atStart: false, atEnd: false, &marks, &left), isStart: false)
-      })
-    guard left > 0 else { throw Self.tooMuchWork }
-    return dfa
+    var subsets = SubsetConstruction(
+      nfa: self, end: end, classOf: byteClasses(), left: min(work, Self.workLimit))
+    let limit = subsets.left
+    defer { work -= limit - subsets.left }
+    return try subsets.run(from: start, watch)
   }
 
   /// The texts that `tree` matches: as a whole, or anywhere in them.

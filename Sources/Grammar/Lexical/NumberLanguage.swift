@@ -63,11 +63,15 @@ enum NumberLanguage {
   }
 
   /// The shape of a number: sign, digits, point, digits; no leading zeros, no exponent, no negative zero.
-  private struct Shape: Hashable {
+  private struct Shape: ExploredState {
     var isNegative = false
     /// 0 before the first digit, 1 after a leading zero, 2 in other digits, 3 after the point, 4 in the fraction.
     var phase: UInt8 = 0
     var isZero = true
+
+    /// In five bits.
+    var bits: UInt64 { UInt64(phase) << 2 | (isNegative ? 2 : 0) | (isZero ? 1 : 0) }
+    var hash: UInt64 { HashTable.mix(bits) }
 
     var isComplete: Bool { (phase == 1 || phase == 2 || phase == 4) && !(isNegative && isZero) }
 
@@ -84,6 +88,11 @@ enum NumberLanguage {
       if byte > 0x30, byte <= 0x39 { next.isZero = false }
       return next
     }
+  }
+
+  /// Two small counts beside the bits of a shape.
+  private static func packed(_ a: Int, _ b: Int) -> UInt64 {
+    UInt64(truncatingIfNeeded: a) << 8 | UInt64(truncatingIfNeeded: b) << 32
   }
 
   /// All decimal numbers; each value in all its spellings without exponent.
@@ -106,9 +115,11 @@ enum NumberLanguage {
   /// Integers of any length, and others of up to 15 digits: readers that keep numbers in double precision would take
   /// longer ones for their neighbours, perhaps across a bound.
   static let exact = Result { () throws(GrammarError) in
-    struct State: Hashable {
+    struct State: ExploredState {
       var shape = Shape()
       var digits = 0
+
+      var hash: UInt64 { HashTable.mix(shape.bits | NumberLanguage.packed(digits, 0)) }
     }
     return try ByteDFA.explore(
       start: State(), classOf: classOf, accepts: { $0.shape.isComplete },
@@ -132,13 +143,17 @@ enum NumberLanguage {
   }
 
   static func compared(_ relation: Relation, _ bound: Decimal) throws(GrammarError) -> ByteDFA {
-    struct State: Hashable {
+    struct State: ExploredState {
       var shape = Shape()
       /// Digits so far, up to one more than the bound has.
       var digits = 0
       var fraction = 0
       /// Of the digits so far with those of the bound, place by place.
       var order = 0
+
+      var hash: UInt64 {
+        HashTable.mix(shape.bits | NumberLanguage.packed(digits, fraction) | UInt64(order + 1) << 5)
+      }
     }
     let (whole, fraction) = (bound.whole, bound.fraction)
     /// The order of the magnitudes.
@@ -194,10 +209,12 @@ enum NumberLanguage {
     }
     let places = divisor.fraction.count
     guard value > 0, places <= 20 else { return nil }
-    struct State: Hashable {
+    struct State: ExploredState {
       var shape = Shape()
       var remainder = 0
       var fraction = 0
+
+      var hash: UInt64 { HashTable.mix(shape.bits | NumberLanguage.packed(remainder, fraction)) }
     }
     return try ByteDFA.explore(
       start: State(), classOf: classOf,
@@ -225,11 +242,15 @@ enum NumberLanguage {
   /// These values, each in all its spellings.
   static func values(_ values: [Decimal]) throws(GrammarError) -> ByteDFA {
     let texts = try ByteDFA.texts(values.map(\.text))
-    struct State: Hashable {
+    struct State: ExploredState {
       var at: Int32 = 0
       var hasPoint = false
       /// A value is complete and only zeros follow: 1 after the point, 2 after a zero.
       var zeros: UInt8 = 0
+
+      var hash: UInt64 {
+        HashTable.mix(UInt64(UInt32(bitPattern: at)) << 8 | UInt64(zeros) << 1 | (hasPoint ? 1 : 0))
+      }
     }
     return try ByteDFA.explore(
       start: State(), classOf: classOf,

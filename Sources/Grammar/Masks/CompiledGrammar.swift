@@ -37,6 +37,12 @@ package final class CompiledGrammar: Sendable {
     current = Mutex(GrammarState(builder))
   }
 
+  /// Makes the first mask, so that the engine finds it made.
+  func prepare() {
+    var matcher = GrammarMatcher(self)
+    _ = matcher.allowed(remaining: .max)
+  }
+
   /// A state with room: one that has grown too large is left to the matchers that hold it.
   func state() -> GrammarState {
     current.withLock { current in

@@ -66,8 +66,10 @@ package final class GrammarCache: Sendable {
     if let known = find(pattern) { return try known.get() }
     let result: Result<CompiledGrammar, GrammarError>
     do throws(GrammarError) {
-      result = .success(
-        try CompiledGrammar(pattern, vocabulary: vocabulary, memory: memory, isUnwanted: isUnwanted))
+      let grammar = try CompiledGrammar(
+        pattern, vocabulary: vocabulary, memory: memory, isUnwanted: isUnwanted)
+      grammar.prepare()
+      result = .success(grammar)
     } catch {
       guard error != .unwanted else { throw error }
       result = .failure(error)

@@ -20,12 +20,12 @@ package final class GrammarVocabulary: Sendable {
   let missingByte: UInt8?
   private let bytes: [UInt8]
   private let starts: [Int32]
-  /// Masks of the states that all grammars share, such as the inside of a string.
-  let sharedLeaves = LeafCache()
+  /// Its plain tokens.
+  let plain: PlainTokens
+  /// Masks of the states that all grammars share, such as the inside of a string. Set once, when all else is known.
+  private let shared = Mutex<[SharedState: LeafMask]>([:])
   /// What tokens reach from the states of strings whose characters are counted.
   private let reaches = Mutex<[Int32: StringReach]>([:])
-  /// Most bytes of them.
-  static let sharedLimit = 48 << 20
   /// The narrower mask of the last request.
   private let narrowed = Mutex<(key: [UInt8], mask: TokenMask)?>(nil)
 
@@ -61,6 +61,7 @@ package final class GrammarVocabulary: Sendable {
       starts.append(Int32(clamping: all.count))
     }
     trie = TokenTrie(ids: Array(0..<Int32(clamping: count)), bytes: all, starts: starts)
+    plain = PlainTokens(trie, count: count)
     longestToken = longest
     // C0, C1 and F5 to FF are no UTF-8; carriage return and other controls are never written.
     let needed = [9, 10] + Array(UInt8(0x20)...0x7E) + Array(0x80...0xBF) + Array(0xC2...0xF4)
@@ -73,11 +74,10 @@ package final class GrammarVocabulary: Sendable {
   /// Walks the vocabulary once from each state that all grammars share, so that no answer waits for it.
   private func prepare() {
     for (leaf, common) in CommonLanguages.shared.enumerated() {
+      let reach = PlainReach(common.dfa)
       for state in common.states {
-        let key = LeafCache.Key(leaf: Int32(truncatingIfNeeded: leaf), state: state, missing: 0, left: 0)
-        _ = sharedLeaves.mask(key, limit: Self.sharedLimit) {
-          LeafMask.make(common.dfa, state: state, vocabulary: self)
-        }
+        let mask = LeafMask.make(common.dfa, state: state, reach: reach, vocabulary: self)
+        shared.withLock { $0[SharedState(leaf: leaf, state: state)] = mask }
       }
     }
     guard let string = try? CommonLanguages.freeString.get() else { return }
@@ -85,6 +85,9 @@ package final class GrammarVocabulary: Sendable {
       _ = reach(string, state)
     }
   }
+
+  /// The mask of a state that many grammars share.
+  func mask(_ state: SharedState) -> LeafMask? { shared.withLock { $0[state] } }
 
   /// - Parameter string: the automaton of all strings, which alone counts characters.
   func reach(_ string: ByteDFA, _ state: Int32) -> StringReach {

@@ -1,128 +1,177 @@
 // What the vocabulary can do inside one leaf of a grammar, whatever stands below it; kept for the next visit.
 
-import Synchronization
+/// Tokens, as a list while they are few.
+enum TokenSet: Sendable {
+  case few([Int32])
+  case many(TokenMask)
 
-/// The tokens that stay inside a leaf, and where tokens leave it.
-final class LeafMask: Sendable {
-  /// Sorted by the cost of completing the leaf after them. Where they are many, those of the first group, which is
-  /// nearly all, stand only in `full`.
-  private let tokens: [Int32]
-  /// The tokens up to `end` leave the leaf to be completed with at most `cost` bytes.
-  let groups: [(cost: Int32, end: Int)]
-  /// Nodes of the trie at which the leaf is complete; what follows is up to the stacks below.
-  let exits: [Int32]
-  /// All tokens as a mask, where they are many.
-  private let full: TokenMask?
+  static let fewest = 512
 
-  /// - Parameter found: tokens by the cost after them.
-  init(found: [Int32: [Int32]], exits: [Int32], count: Int) {
-    let isLarge = found.values.reduce(0) { $0 + $1.count } > 512
-    var mask = TokenMask(count: isLarge ? count : 0)
-    var tokens: [Int32] = []
-    var groups: [(cost: Int32, end: Int)] = []
-    for cost in found.keys.sorted() {
-      let ids = found[cost] ?? []
-      if isLarge { mask.insert(ids) }
-      if !isLarge || !groups.isEmpty { tokens += ids }
-      groups.append((cost, tokens.count))
-    }
-    self.tokens = tokens
-    self.groups = groups
-    self.exits = exits
-    full = isLarge ? mask : nil
-  }
-
-  var byteCount: Int {
-    tokens.count * 4 + exits.count * 4 + groups.count * 16 + (full?.words.count ?? 0) * 8 + 256
-  }
-
-  /// Adds the tokens after which the leaf costs at most `limit`.
-  func add(to mask: inout TokenMask, limit: Int32) {
-    guard let last = groups.last, let group = groups.last(where: { $0.cost <= limit }) else { return }
-    guard var cheap = full else {
-      mask.insert(tokens[..<group.end])
+  init(_ tokens: [Int32], count: Int) {
+    guard tokens.count > Self.fewest else {
+      self = .few(tokens)
       return
     }
-    if group.cost < last.cost {
-      for token in tokens[group.end...] { cheap.remove(token) }
-    }
-    mask.formUnion(cheap)
+    var mask = TokenMask(count: count)
+    mask.insert(tokens)
+    self = .many(mask)
   }
 
-  /// Walks the whole vocabulary through `leaf` from a state.
-  static func make(_ dfa: ByteDFA, state: Int32, vocabulary: GrammarVocabulary) -> LeafMask {
-    // Plain arrays in local constants: the loop visits hundreds of thousands of nodes.
-    let (bytes, ends, depths) = (vocabulary.trie.byte, vocabulary.trie.end, vocabulary.trie.depth)
-    let (tokenStart, tokens) = (vocabulary.trie.tokenStart, vocabulary.trie.tokens)
-    let (next, classOf, classCount) = (dfa.next, dfa.classOf, dfa.classCount)
-    let (accepting, continues, costs) = (dfa.accepting, dfa.continues, dfa.cost)
-    var states = [Int32](repeating: state, count: vocabulary.longestToken + 1)
-    var found: [Int32: [Int32]] = [:]
-    // Nearly all tokens of a leaf have the same cost.
-    var run: (cost: Int32, ids: [Int32]) = (-1, [])
-    var exits: [Int32] = []
-    var node = 1
-    while node < bytes.count {
-      let depth = Int(depths[node])
-      let after = next[Int(states[depth - 1]) * classCount + Int(classOf[Int(bytes[node])])]
-      guard after >= 0 else {
-        node = Int(ends[node])
-        continue
-      }
-      if accepting[Int(after)] { exits.append(Int32(truncatingIfNeeded: node)) }
-      guard continues[Int(after)] else {
-        node = Int(ends[node])
-        continue
-      }
-      let (from, to) = (Int(tokenStart[node]), Int(tokenStart[node + 1]))
-      if from < to {
-        let cost = costs[Int(after)]
-        if cost != run.cost {
-          if !run.ids.isEmpty { found[run.cost, default: []].append(contentsOf: run.ids) }
-          run = (cost, [])
-        }
-        for at in from..<to { run.ids.append(tokens[at]) }
-      }
-      states[depth] = after
-      node += 1
+  var isEmpty: Bool { if case .few(let tokens) = self { tokens.isEmpty } else { false } }
+
+  var byteCount: Int {
+    switch self {
+    case .few(let tokens): tokens.count * 4
+    case .many(let mask): mask.words.count * 8
     }
-    if !run.ids.isEmpty { found[run.cost, default: []].append(contentsOf: run.ids) }
-    return LeafMask(found: found, exits: exits, count: vocabulary.count)
+  }
+
+  func add(to mask: inout TokenMask) {
+    switch self {
+    case .few(let tokens): mask.insert(tokens)
+    case .many(let tokens): mask.formUnion(tokens)
+    }
   }
 }
 
-/// Leaf masks by place; all are forgotten when they would take more bytes than allowed.
-final class LeafCache: Sendable {
-  struct Key: Hashable {
-    var leaf: Int32
-    var state: Int32
-    /// Characters that must still come, and that may still come, as far as one token can tell.
-    var missing: Int32
-    var left: Int32
+/// The tokens that stay inside a leaf, and where tokens leave it.
+final class LeafMask: Sendable {
+  /// The tokens that stay inside.
+  let inside: TokenSet
+  /// The most bytes that completing the leaf takes after one of them, or more than that.
+  let dearest: Int32
+  /// Nodes of the trie at which the leaf is complete; what follows is up to the stacks below.
+  let exits: [Int32]
+  /// The tokens that end there.
+  let ending: TokenSet
+  /// The nodes behind those, by their bytes: those of byte `bytes[n]` are `nodes[starts[n]..<starts[n + 1]]`.
+  let bytes: [UInt8]
+  let starts: [Int32]
+  let nodes: [Int32]
+
+  init(inside: TokenSet, dearest: Int32, exits: [Int32], vocabulary: GrammarVocabulary) {
+    self.inside = inside
+    self.dearest = dearest
+    self.exits = exits
+    guard !exits.isEmpty else {
+      (ending, bytes, starts, nodes) = (.few([]), [], [0], [])
+      return
+    }
+    let trie = vocabulary.trie
+    ending = TokenSet(exits.flatMap { trie.tokens[trie.tokens(at: Int($0))] }, count: vocabulary.count)
+    var sizes = [Int32](repeating: 0, count: 256)
+    trie.eachChild(of: exits) { sizes[Int(trie.byte[$0])] += 1 }
+    bytes = (UInt8(0)...255).filter { sizes[Int($0)] > 0 }
+    starts = bytes.reduce(into: [0]) { $0.append($0[$0.count - 1] + sizes[Int($1)]) }
+    var next = [Int32](repeating: 0, count: 256)
+    for (byte, start) in zip(bytes, starts) { next[Int(byte)] = start }
+    var nodes = [Int32](repeating: 0, count: Int(starts[starts.count - 1]))
+    trie.eachChild(of: exits) { node in
+      let byte = Int(trie.byte[node])
+      nodes[Int(next[byte])] = Int32(truncatingIfNeeded: node)
+      next[byte] += 1
+    }
+    self.nodes = nodes
   }
 
-  private struct Content {
-    var masks: [Key: LeafMask] = [:]
-    var bytes = 0
+  var byteCount: Int {
+    inside.byteCount + ending.byteCount + (exits.count + nodes.count + starts.count) * 4 + 512
   }
 
-  private let content = Mutex(Content())
+  /// Walks the vocabulary through an automaton from a state. Plain tokens of which any may come are not walked.
+  static func make(_ dfa: ByteDFA, state: Int32, reach: PlainReach, vocabulary: GrammarVocabulary) -> LeafMask
+  {
+    let plan = vocabulary.plain.plan(reach.best(state))
+    var walk = LeafWalk(dfa: dfa, state: state, known: plan.known, count: vocabulary.count)
+    walk.run(plan, vocabulary)
+    return LeafMask(
+      inside: walk.tokens, dearest: plan.known == nil ? walk.dearest : reach.dearest[Int(state)],
+      exits: walk.exits, vocabulary: vocabulary)
+  }
+}
 
-  var byteCount: Int { content.withLock { $0.bytes } }
-
-  func forget() { content.withLock { $0 = Content() } }
+/// One walk over the vocabulary inside a leaf.
+struct LeafWalk {
+  let dfa: ByteDFA
+  let state: Int32
+  private let vocabularyCount: Int
+  private var few: [Int32] = []
+  private var many: TokenMask?
+  /// The most bytes that completing the leaf takes after a token that was walked.
+  private(set) var dearest: Int32 = 0
+  private(set) var exits: [Int32] = []
 
   /// - Parameters:
-  ///   - limit: most bytes.
-  ///   - make: is called without the lock; two threads may both make the same mask.
-  func mask(_ key: Key, limit: Int, make: () -> LeafMask) -> LeafMask {
-    if let known = content.withLock({ $0.masks[key] }) { return known }
-    let made = make()
-    content.withLock { content in
-      if content.bytes + made.byteCount > limit { content = Content() }
-      guard content.masks.updateValue(made, forKey: key) == nil else { return }
-      content.bytes += made.byteCount
+  ///   - known: tokens that stay inside.
+  ///   - count: tokens of the vocabulary.
+  init(dfa: ByteDFA, state: Int32, known: TokenMask?, count: Int) {
+    self.dfa = dfa
+    self.state = state
+    many = known
+    vocabularyCount = count
+  }
+
+  /// The tokens that stay inside.
+  var tokens: TokenSet { many.map { .many($0) } ?? .few(few) }
+
+  mutating func run(_ plan: WalkPlan, _ vocabulary: GrammarVocabulary) {
+    // Plain arrays in local constants: the loop visits very many nodes.
+    let (nodes, others, most) = (plan.nodes, ~plan.kinds, plan.count)
+    let (next, classOf, classCount) = (dfa.next, dfa.classOf, dfa.classCount)
+    let (accepting, continues) = (dfa.accepting, dfa.continues)
+    var states = [Int32](repeating: state, count: vocabulary.longestToken + 1)
+    var at = 0
+    while at < nodes.count {
+      let node = nodes[at]
+      if node.kinds & others == 0, node.count <= most {
+        at = Int(node.end)
+        continue
+      }
+      let after = next[Int(states[Int(node.depth) - 1]) * classCount + Int(classOf[Int(node.byte)])]
+      guard after >= 0 else {
+        at = Int(node.end)
+        continue
+      }
+      if accepting[Int(after)] { exits.append(node.node) }
+      guard continues[Int(after)] else {
+        at = Int(node.end)
+        continue
+      }
+      if node.hasTokens { take(vocabulary.trie, node.node, cost: dfa.cost[Int(after)]) }
+      states[Int(node.depth)] = after
+      at += 1
     }
-    return made
+  }
+
+  @inline(__always)
+  private mutating func take(_ trie: TokenTrie, _ node: Int32, cost: Int32) {
+    dearest = max(dearest, cost)
+    for place in trie.tokens(at: Int(node)) {
+      let token = trie.tokens[place]
+      if many == nil {
+        few.append(token)
+        if few.count > TokenSet.fewest {
+          many = TokenMask(count: vocabularyCount)
+          many?.insert(few)
+        }
+      } else {
+        many?.insert(token)
+      }
+    }
+  }
+}
+
+extension TokenTrie {
+  /// Calls `body` with each child of each node.
+  @inline(__always)
+  func eachChild(of nodes: some Sequence<Int32>, _ body: (Int) -> Void) {
+    for node in nodes {
+      var at = Int(node) + 1
+      let last = Int(end[Int(node)])
+      while at < last {
+        body(at)
+        at = Int(end[at])
+      }
+    }
   }
 }

@@ -115,63 +115,81 @@ struct MaskBuilder {
     _ leaf: GrammarLeaf, _ item: StackItem, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32,
     _ isUnwanted: () -> Bool
   ) {
-    let inside = leafMask(leaf, item)
-    let below = recogniser.costs[Int(item.tail)]
-    if let last = inside.groups.last {
-      worst = max(worst, min(limit, Cost.sum(last.cost, below)))
-      if leaf.textCounts == nil {
-        inside.add(to: &mask, limit: limit - below)
+    let (key, missing) = leafKey(leaf, item)
+    let inside = leafMask(leaf, key)
+    if !inside.inside.isEmpty {
+      let below = recogniser.costs[Int(item.tail)]
+      let dearest = Cost.sum(Cost.sum(inside.dearest, Int32(clamping: missing)), below)
+      worst = max(worst, min(limit, dearest))
+      var own = TokenMask(count: leaf.textCounts == nil ? 0 : vocabulary.count)
+      if dearest <= limit {
+        if leaf.textCounts == nil { inside.inside.add(to: &mask) } else { inside.inside.add(to: &own) }
       } else {
-        addDistinct(leaf, item, inside, limit - below, &mask)
+        let costs = leafCosts(leaf, key, inside, missing: missing)
+        if leaf.textCounts == nil {
+          costs.add(to: &mask, limit: limit - below)
+        } else {
+          costs.add(to: &own, limit: limit - below)
+        }
       }
+      if leaf.textCounts != nil { addDistinct(item, own, &mask) }
     }
     guard !inside.exits.isEmpty else { return }
-    if leaf.textCounts != nil {
-      let (seen, before) = recogniser.distinctPayload(item.payload)
-      for exit in inside.exits {
-        var text = before
-        for byte in vocabulary.trie.text(to: Int(exit)) { text = recogniser.appending(text, byte) }
-        guard let next = recogniser.adding(text, to: seen) else { continue }
-        walk(Int(exit), recogniser.resume(item.tail, seen: next), limit, &mask, &worst, isUnwanted)
-      }
-    } else {
-      let next = recogniser.resume(item.tail)
-      for exit in inside.exits { walk(Int(exit), next, limit, &mask, &worst, isUnwanted) }
+    guard leaf.textCounts != nil else {
+      follow(inside, recogniser.resume(item.tail), limit, &mask, &worst, isUnwanted)
+      return
+    }
+    let (seen, before) = recogniser.distinctPayload(item.payload)
+    for exit in inside.exits {
+      var text = before
+      for byte in vocabulary.trie.text(to: Int(exit)) { text = recogniser.appending(text, byte) }
+      guard let next = recogniser.adding(text, to: seen) else { continue }
+      walk(Int(exit), recogniser.resume(item.tail, seen: next), limit, &mask, &worst, isUnwanted)
     }
   }
 
-  private func leafMask(_ leaf: GrammarLeaf, _ item: StackItem) -> LeafMask {
+  /// Where what is found of a leaf is kept, and the characters that must still come.
+  private func leafKey(_ leaf: GrammarLeaf, _ item: StackItem) -> (key: LeafCache.Key, missing: Int) {
     var key = LeafCache.Key(leaf: item.node, state: item.state, missing: 0, left: 0)
-    var missing = 0
-    var left = Int.max
-    if let length = leaf.length {
-      missing = max(0, length.min - Int(item.payload))
-      left = length.max == Int.max ? Int.max : length.max - Int(item.payload)
-      // What no token can reach makes no difference, but for the cost.
-      key.missing = Int32(clamping: missing)
-      key.left = Int32(clamping: min(left, vocabulary.longestToken))
-      left = min(left, vocabulary.longestToken)
-    }
-    if leaf.length == nil, let shared = leaf.shared[item.state] {
-      let key = LeafCache.Key(
-        leaf: Int32(truncatingIfNeeded: shared.leaf), state: shared.state, missing: 0, left: 0)
-      return vocabulary.sharedLeaves.mask(key, limit: GrammarVocabulary.sharedLimit) {
-        LeafMask.make(leaf.dfa, state: item.state, vocabulary: vocabulary)
+    guard let length = leaf.length else { return (key, 0) }
+    let missing = max(0, length.min - Int(item.payload))
+    let left = length.max == Int.max ? Int.max : length.max - Int(item.payload)
+    // What no token can reach makes no difference.
+    key.missing = Int32(clamping: min(missing, vocabulary.longestToken + 1))
+    key.left = Int32(clamping: min(left, vocabulary.longestToken))
+    return (key, missing)
+  }
+
+  private func leafMask(_ leaf: GrammarLeaf, _ key: LeafCache.Key) -> LeafMask {
+    leaves.mask(key, limit: memory.leafLimit) {
+      if leaf.length != nil {
+        return vocabulary.reach(leaf.dfa, key.state).mask(
+          missing: Int(key.missing), left: Int(key.left), vocabulary: vocabulary)
       }
+      if let shared = SharedState(leaf.dfa, key.state), let mask = vocabulary.mask(shared) {
+        return (mask, true)
+      }
+      let reach = leaves.reach(key.leaf, leaf.dfa, limit: memory.leafLimit)
+      return (LeafMask.make(leaf.dfa, state: key.state, reach: reach, vocabulary: vocabulary), false)
     }
-    return leaves.mask(key, limit: memory.leafLimit) {
-      leaf.length == nil
-        ? LeafMask.make(leaf.dfa, state: item.state, vocabulary: vocabulary)
-        : vocabulary.reach(leaf.dfa, item.state).mask(missing: missing, left: left, count: vocabulary.count)
+  }
+
+  private func leafCosts(
+    _ leaf: GrammarLeaf, _ key: LeafCache.Key, _ inside: LeafMask, missing: Int
+  ) -> LeafCosts {
+    guard leaf.length == nil else {
+      return vocabulary.reach(leaf.dfa, key.state).costs(missing: missing, left: Int(key.left))
+    }
+    return leaves.costs(key, limit: memory.leafLimit) {
+      LeafCosts.make(leaf.dfa, state: key.state, inside: inside, vocabulary: vocabulary)
     }
   }
 
   /// Tokens inside a leaf whose texts must differ: those that follow an earlier text may have no way on.
-  private mutating func addDistinct(
-    _ leaf: GrammarLeaf, _ item: StackItem, _ inside: LeafMask, _ limit: Int32, _ mask: inout TokenMask
-  ) {
-    var own = TokenMask(count: vocabulary.count)
-    inside.add(to: &own, limit: limit)
+  ///
+  /// - Parameter inside: the tokens that stay inside, whatever the texts are.
+  private mutating func addDistinct(_ item: StackItem, _ inside: TokenMask, _ mask: inout TokenMask) {
+    var own = inside
     let (seen, before) = recogniser.distinctPayload(item.payload)
     let length = recogniser.bytes(ofText: before).count
     let set = recogniser.single(item)
@@ -196,7 +214,60 @@ struct MaskBuilder {
     mask.formUnion(own)
   }
 
-  /// Adds the tokens at and below `node`, where `set` is the set at that node.
+  /// Adds the tokens that leave a leaf, where `set` is the set after it. What comes after the leaf is walked once,
+  /// whichever texts of the leaf it follows.
+  private mutating func follow(
+    _ leaf: LeafMask, _ set: Int32, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32,
+    _ isUnwanted: () -> Bool
+  ) {
+    guard set != Recogniser.empty else { return }
+    let cost = recogniser.costs[Int(set)]
+    if cost <= limit, !leaf.ending.isEmpty {
+      leaf.ending.add(to: &mask)
+      worst = max(worst, cost)
+    }
+    for (index, byte) in leaf.bytes.enumerated() {
+      let next = recogniser.step(set, byte)
+      guard next != Recogniser.empty else { continue }
+      let nodes = leaf.nodes[Int(leaf.starts[index])..<Int(leaf.starts[index + 1])]
+      walk(nodes, next, limit, &mask, &worst, isUnwanted)
+    }
+  }
+
+  /// Adds the tokens at and below nodes, where `set` is the set at all of them.
+  private mutating func walk(
+    _ roots: ArraySlice<Int32>, _ set: Int32, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32,
+    _ isUnwanted: () -> Bool
+  ) {
+    let trie = vocabulary.trie
+    var open: [(nodes: ArraySlice<Int32>, set: Int32)] = [(roots, set)]
+    var children: [UInt64] = []
+    while let (nodes, set) = open.popLast() {
+      if !isGivenUp { isGivenUp = isUnwanted() }
+      guard !isGivenUp else { return }
+      if nodes.count == 1, let node = nodes.first {
+        walk(Int(node), set, limit, &mask, &worst, isUnwanted)
+        continue
+      }
+      for node in nodes { add(Int(node), set, limit, &mask, &worst) }
+      children.removeAll(keepingCapacity: true)
+      trie.eachChild(of: nodes) { children.append(UInt64(trie.byte[$0]) << 32 | UInt64($0)) }
+      children.sort()
+      var from = 0
+      while from < children.count {
+        let byte = UInt8(truncatingIfNeeded: children[from] >> 32)
+        var to = from + 1
+        while to < children.count, children[to] >> 32 == UInt64(byte) { to += 1 }
+        let next = recogniser.step(set, byte)
+        if next != Recogniser.empty {
+          open.append((children[from..<to].map { Int32(truncatingIfNeeded: $0) }[...], next))
+        }
+        from = to
+      }
+    }
+  }
+
+  /// The same for one node.
   private mutating func walk(
     _ root: Int, _ set: Int32, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32,
     _ isUnwanted: () -> Bool

@@ -1,5 +1,7 @@
 // What the vocabulary can do inside a string whose characters are counted, whatever the count: one walk for all counts.
 
+import Synchronization
+
 /// The tokens that stay inside a string from one state of its automaton, by the characters that they begin.
 final class StringReach: Sendable {
   /// Tokens that begin as many characters and leave the string to be closed with as many bytes.
@@ -9,9 +11,19 @@ final class StringReach: Sendable {
     let tokens: [Int32]
   }
 
+  /// Those with fewer characters first.
   private let groups: [Group]
   /// Nodes of the trie at which the string is complete, and the characters up to there.
   private let exits: [(node: Int32, characters: Int)]
+  /// The most bytes that closing the string takes after a token.
+  private let dearest: Int32
+  /// Place n: the tokens that begin up to n characters; the last one has all.
+  private let upTo: [TokenMask]
+  private let kept = Mutex<[Int: LeafMask]>([:])
+
+  /// Most characters for which there is a mask of their own, and most masks that are kept.
+  private static let counted = 16
+  private static let keptLimit = 160
 
   init(_ string: ByteDFA, state: Int32, vocabulary: GrammarVocabulary) {
     struct Key: Hashable {
@@ -57,20 +69,61 @@ final class StringReach: Sendable {
     found[run.key, default: []] += run.tokens
     groups = found.filter { !$0.value.isEmpty }
       .map { Group(characters: $0.key.characters, cost: $0.key.cost, tokens: $0.value) }
+      .sorted { $0.characters < $1.characters }
     self.exits = exits
+    dearest = groups.reduce(0) { max($0, $1.cost) }
+    upTo = Self.masks(groups, count: vocabulary.count)
+  }
+
+  private static func masks(_ groups: [Group], count: Int) -> [TokenMask] {
+    var masks: [TokenMask] = []
+    var mask = TokenMask(count: count)
+    var rest = groups[...]
+    for most in 0..<counted {
+      while let group = rest.first, group.characters <= most {
+        mask.insert(group.tokens)
+        rest.removeFirst()
+      }
+      masks.append(mask)
+    }
+    for group in rest { mask.insert(group.tokens) }
+    return masks + [mask]
   }
 
   /// - Parameters:
-  ///   - missing: characters that must still come.
-  ///   - left: characters that may still come.
-  ///   - count: tokens of the vocabulary.
-  func mask(missing: Int, left: Int, count: Int) -> LeafMask {
+  ///   - missing: characters that must still come, as far as a token can tell.
+  ///   - left: characters that may still come, as far as a token can tell.
+  /// - Returns: the mask, whose costs are short of the characters that are missing, and whether it is kept here.
+  func mask(missing: Int, left: Int, vocabulary: GrammarVocabulary) -> (mask: LeafMask, isShared: Bool) {
+    if missing == 0, let known = kept.withLock({ $0[left] }) { return (known, true) }
+    var inside = upTo[upTo.count - 1]
+    if left < Self.counted {
+      inside = upTo[max(0, left)]
+    } else {
+      // Hardly any token has so many.
+      for group in groups.reversed() {
+        guard group.characters > left else { break }
+        for token in group.tokens { inside.remove(token) }
+      }
+    }
+    let open = exits.filter { $0.characters >= missing && $0.characters <= left }
+    let made = LeafMask(
+      inside: .many(inside), dearest: dearest, exits: open.map(\.node), vocabulary: vocabulary)
+    let isShared = kept.withLock { kept in
+      guard missing == 0, kept.count < Self.keptLimit else { return false }
+      kept[left] = made
+      return true
+    }
+    return (made, isShared)
+  }
+
+  /// The tokens of such a mask by what closing the string costs after them, all characters that are missing included.
+  func costs(missing: Int, left: Int) -> LeafCosts {
     var found: [Int32: [Int32]] = [:]
     for group in groups where group.characters <= left {
       let cost = Cost.sum(group.cost, Int32(clamping: max(0, missing - group.characters)))
       found[cost, default: []] += group.tokens
     }
-    let open = exits.filter { $0.characters >= missing && $0.characters <= left }
-    return LeafMask(found: found, exits: open.map(\.node), count: count)
+    return LeafCosts(found)
   }
 }

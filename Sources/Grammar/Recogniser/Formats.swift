@@ -100,10 +100,15 @@ enum StringLanguage {
   /// The strings of `dfa` with a number of characters between the two bounds.
   static func bounded(_ dfa: ByteDFA, min: Int, max: Int) throws(GrammarError) -> ByteDFA {
     let all = try CommonLanguages.canonicalString.get()
-    struct State: Hashable {
+    struct State: ExploredState {
       var own: Int32 = 0
       var all: Int32 = 0
       var count = 0
+
+      var hash: UInt64 {
+        let states = UInt64(UInt32(bitPattern: own)) << 8 | UInt64(UInt32(bitPattern: all))
+        return HashTable.mix(states ^ UInt64(truncatingIfNeeded: count) << 40)
+      }
     }
     return try ByteDFA.explore(
       start: State(),

@@ -20,8 +20,6 @@ struct GrammarLeaf {
   var length: (min: Int, max: Int)?
   /// The texts of this leaf in one array must differ; how many texts lead on from each state.
   var textCounts: [UInt32]?
-  /// For states that behave like a state that many grammars share: its leaf and state.
-  var shared: [Int32: (leaf: Int, state: Int32)] = [:]
 
   /// State 1 of a string automaton is between two characters.
   static let betweenCharacters: Int32 = 1

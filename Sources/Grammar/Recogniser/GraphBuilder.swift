@@ -1,6 +1,20 @@
 // Builds the nodes of a grammar.
 
+import Synchronization
 import Tokenizers
+
+/// Values without parts that nearly every schema allows together.
+struct ScalarKinds: OptionSet, Hashable {
+  let rawValue: UInt8
+
+  static let null = ScalarKinds(rawValue: 1)
+  static let no = ScalarKinds(rawValue: 2)
+  static let yes = ScalarKinds(rawValue: 4)
+  static let number = ScalarKinds(rawValue: 8)
+  /// Written without a point.
+  static let integer = ScalarKinds(rawValue: 16)
+  static let string = ScalarKinds(rawValue: 32)
+}
 
 /// Languages that many grammars share; made once.
 enum CommonLanguages {
@@ -8,9 +22,9 @@ enum CommonLanguages {
   static let canonicalString = Result { () throws(GrammarError) in try JSONText.canonicalString() }
   static let freeNumber = Result { () throws(GrammarError) in try JSONText.freeNumber() }
   /// Any key in its one spelling, with the colon.
-  static let key = Result { () throws(GrammarError) in try keyed(canonicalString.get()) }
+  static let key = Result { () throws(GrammarError) in try canonicalString.get().keyed() }
   /// Any key in any spelling, with the colon.
-  static let freeKey = Result { () throws(GrammarError) in try keyed(freeString.get()) }
+  static let freeKey = Result { () throws(GrammarError) in try freeString.get().keyed() }
   static let space = Result { () throws(GrammarError) in try JSONText.whiteSpace() }
   static let spaceBrace = Result { () throws(GrammarError) in
     try JSONText.regex(JSONText.whiteSpaceExpression + #"\}"#)
@@ -23,25 +37,35 @@ enum CommonLanguages {
     try ByteNFA.automaton(.repeated(.set(.all), min: 0, max: nil), spelling: .plain, anywhere: false)
   }
 
+  private static let madeScalars = Mutex<[ScalarKinds: ByteDFA]>([:])
+
+  /// The texts of values of some kinds.
+  static func scalars(_ kinds: ScalarKinds) throws(GrammarError) -> ByteDFA {
+    if let known = madeScalars.withLock({ $0[kinds] }) { return known }
+    let words: [(ScalarKinds, String)] = [(.null, "null"), (.no, "false"), (.yes, "true")]
+    let texts = words.filter { kinds.contains($0.0) }.map { Array($0.1.utf8) }
+    var parts: [ByteDFA] = []
+    if kinds.contains(.number) { parts.append(try freeNumber.get()) }
+    if kinds.contains(.integer) {
+      parts.append(try NumberLanguage.integers.get().intersection(NumberLanguage.plainIntegers.get()))
+    }
+    if kinds.contains(.string) { parts.append(try freeString.get()) }
+    if !texts.isEmpty || parts.isEmpty { parts.append(try ByteDFA.texts(texts)) }
+    var dfa = parts[0]
+    for part in parts.dropFirst() { dfa = try dfa.union(part) }
+    // Another thread may have made it meanwhile: all use the same.
+    return madeScalars.withLock { made in
+      if let known = made[kinds] { return known }
+      made[kinds] = dfa
+      return dfa
+    }
+  }
+
   /// The one-byte texts between the members of objects and arrays.
   static let marks = Result { () throws(GrammarError) in
     var automata: [[UInt8]: ByteDFA] = [:]
     for byte in "{}[],".utf8 { automata[[byte]] = try ByteDFA.texts([[byte]]) }
     return automata
-  }
-
-  /// Leaves of the automata above. Finding their shared states takes longer than a small grammar, and every grammar
-  /// has those of the punctuation.
-  static let leaves: [ObjectIdentifier: GrammarLeaf] = {
-    let all = [freeString, canonicalString, freeNumber, key, freeKey, text, space, spaceBrace, spaceBracket]
-    let automata = all.compactMap { try? $0.get() } + ((try? marks.get()) ?? [:]).values
-    return automata.reduce(into: [:]) { $0[ObjectIdentifier($1)] = GrammarLeaf($1) }
-  }()
-
-  /// Key, colon, and perhaps a space.
-  static func keyed(_ key: ByteDFA) throws(GrammarError) -> ByteDFA {
-    let bare = try key.wrapped([], [0x3A])
-    return try bare.union(key.wrapped([], [0x3A, 0x20]))
   }
 
   /// The automata with the states whose masks all grammars share: the inside of strings, keys, numbers and text.
@@ -96,7 +120,7 @@ struct GraphBuilder {
 
   mutating func leaf(_ dfa: ByteDFA) throws(GrammarError) -> Int32 {
     if let known = automata[ObjectIdentifier(dfa)] { return known }
-    let node = try add(.leaf(CommonLanguages.leaves[ObjectIdentifier(dfa)] ?? GrammarLeaf(dfa)))
+    let node = try add(.leaf(GrammarLeaf(dfa: dfa)))
     automata[ObjectIdentifier(dfa)] = node
     return node
   }
@@ -108,7 +132,7 @@ struct GraphBuilder {
 
   /// A leaf whose texts differ within an array.
   mutating func distinctLeaf(_ dfa: ByteDFA) throws(GrammarError) -> Int32 {
-    try add(.leaf(GrammarLeaf(dfa: dfa, textCounts: dfa.textCounts(), shared: GrammarLeaf.sharedStates(dfa))))
+    try add(.leaf(GrammarLeaf(dfa: dfa, textCounts: dfa.textCounts())))
   }
 
   mutating func punctuation() throws(GrammarError) -> PunctuationNodes {
@@ -121,24 +145,27 @@ struct GraphBuilder {
   }
 }
 
-extension GrammarLeaf {
-  /// Any text of an automaton.
-  init(_ dfa: ByteDFA) { self.init(dfa: dfa, shared: Self.sharedStates(dfa)) }
+/// A state of one of the automata that many grammars share.
+struct SharedState: Hashable {
+  /// The automaton's place in `CommonLanguages.shared`.
+  let leaf: Int
+  let state: Int32
 
-  /// Which states behave like states that other grammars have, too.
-  fileprivate static func sharedStates(_ dfa: ByteDFA) -> [Int32: (leaf: Int, state: Int32)] {
-    var found: [Int32: (leaf: Int, state: Int32)] = [:]
-    guard dfa.stateCount <= 2000 else { return found }
-    for state in 0..<Int32(truncatingIfNeeded: dfa.stateCount) where dfa.continues[Int(state)] {
-      search: for (leaf, common) in CommonLanguages.shared.enumerated() {
-        for target in common.states where dfa.cost[Int(state)] == common.dfa.cost[Int(target)] {
-          if dfa === common.dfa ? state == target : dfa.isEquivalent(state, common.dfa, target) {
-            found[state] = (leaf, target)
-            break search
-          }
+  init(leaf: Int, state: Int32) {
+    self.leaf = leaf
+    self.state = state
+  }
+
+  /// The shared state that a state of an automaton behaves like, if there is one.
+  init?(_ dfa: ByteDFA, _ state: Int32) {
+    for (leaf, common) in CommonLanguages.shared.enumerated() {
+      for target in common.states where dfa.cost[Int(state)] == common.dfa.cost[Int(target)] {
+        if dfa === common.dfa ? state == target : dfa.isEquivalent(state, common.dfa, target) {
+          self.init(leaf: leaf, state: target)
+          return
         }
       }
     }
-    return found
+    return nil
   }
 }

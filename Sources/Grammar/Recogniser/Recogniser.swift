@@ -34,16 +34,17 @@ struct Recogniser {
 
   private var lists: [[UInt64]] = []
   private var listBytes = 0
-  private var listNumber: [[UInt64]: Int32] = [:]
+  private var listTable = HashTable()
+  private var listHashes: [UInt64] = []
 
   /// Texts of leaves that must differ, as a tree: (text without its last byte, last byte).
   var texts: [(before: Int32, byte: UInt8, length: Int32)] = [(0, 0, 0)]
-  var textNumber: [UInt64: Int32] = [:]
+  var textNumber = NumberTable()
 
   var started: Int32?
-  var steps: [UInt64: Int32] = [:]
-  var resumed: [Int32: Int32] = [:]
-  private var unions: [UInt64: Int32] = [:]
+  var steps = NumberTable()
+  var resumed = NumberTable()
+  private var unions = NumberTable()
   private var lastNeeds: (node: Int32, payload: Int32, needs: ObjectNeeds)?
 
   /// Steps that are left for the question at hand. Where they are spent, sets miss stacks: the answer is constrained
@@ -55,7 +56,7 @@ struct Recogniser {
   // Working space of `close`.
   var work: [Work] = []
   var out: [StackItem] = []
-  var visited: Set<UInt64> = []
+  var visited = NumberTable()
 
   enum Work {
     /// - Parameter isFilled: only texts of the node that are not empty are wanted.
@@ -129,11 +130,13 @@ struct Recogniser {
   mutating func single(_ item: StackItem) -> Int32 { intern([item]) }
 
   mutating func number(of list: [UInt64]) -> Int32 {
-    if let known = listNumber[list] { return known }
+    let hash = list.reduce(UInt64(list.count)) { HashTable.mix($0 ^ $1) }
+    if let known = listTable.find(hash, where: { lists[Int($0)] == list }) { return known }
     let new = Int32(truncatingIfNeeded: lists.count)
     lists.append(list)
     listBytes += 160 + list.count * 16
-    listNumber[list] = new
+    listHashes.append(hash)
+    listTable.insert(hash, new, hashes: listHashes)
     return new
   }
 
@@ -147,7 +150,7 @@ struct Recogniser {
     if let known = unions[key] { return known }
     guard !isCut else { return a }
     let set = canonical(Array(items(of: a)) + items(of: b))
-    unions[key] = set
+    unions.set(key, set)
     return set
   }
 

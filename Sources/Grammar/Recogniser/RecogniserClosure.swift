@@ -4,7 +4,7 @@ extension Recogniser {
   // MARK: Closure
 
   mutating func close() -> Int32 {
-    visited.removeAll(keepingCapacity: true)
+    visited.removeAll()
     follow(atMost: .max)
     return closed()
   }
@@ -22,9 +22,9 @@ extension Recogniser {
       switch next {
       case .enter(let node, let tail, let isFilled):
         let key = UInt64(UInt32(bitPattern: node)) << 32 | UInt64(UInt32(bitPattern: tail))
-        if visited.insert(isFilled ? 1 << 62 | key : key).inserted { enter(node, tail, isFilled) }
+        if visited.set(isFilled ? 1 << 62 | key : key, 0) { enter(node, tail, isFilled) }
       case .resume(let set):
-        guard visited.insert(1 << 63 | UInt64(UInt32(bitPattern: set))).inserted else { continue }
+        guard visited.set(1 << 63 | UInt64(UInt32(bitPattern: set)), 0) else { continue }
         spend(items(of: set).count)
         for index in Int(starts[Int(set)])..<Int(starts[Int(set) + 1]) { advance(items[index], seen: nil) }
       case .resumeWith(let set, let seen):

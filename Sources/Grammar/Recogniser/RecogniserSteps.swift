@@ -26,10 +26,11 @@ extension Recogniser {
 
   /// The set after the frames on top of `set` are complete.
   mutating func resume(_ set: Int32) -> Int32 {
-    if let known = resumed[set] { return known }
+    let key = UInt64(UInt32(bitPattern: set))
+    if let known = resumed[key] { return known }
     work = [.resume(set)]
     let result = close()
-    resumed[set] = result
+    resumed.set(key, result)
     return result
   }
 
@@ -66,7 +67,7 @@ extension Recogniser {
       }
     }
     let result = close()
-    steps[key] = result
+    steps.set(key, result)
     return result
   }
 
@@ -86,7 +87,7 @@ extension Recogniser {
     if let known = textNumber[key] { return known }
     let new = Int32(truncatingIfNeeded: texts.count)
     texts.append((text, byte, texts[Int(text)].length + 1))
-    textNumber[key] = new
+    textNumber.set(key, new)
     return new
   }
 

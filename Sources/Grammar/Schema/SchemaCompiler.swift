@@ -11,6 +11,14 @@ struct SchemaCompiler {
   private var pending: [(Conjunction, Int32)] = []
   private var boundedStrings: [[Int]: Int32] = [:]
   private var keyedLeaves: [[UInt8]: Int32] = [:]
+  /// What was made of the same automata before; these are kept, so that no other takes their place in memory.
+  private var numbers: [NumberKey: (of: ByteDFA, made: ByteDFA)] = [:]
+  private var unions: [[ObjectIdentifier]: (of: [ByteDFA], made: ByteDFA)] = [:]
+  private struct NumberKey: Hashable {
+    let dfa: ObjectIdentifier
+    let isInteger: Bool
+    let isConstant: Bool
+  }
 
   private static let ruleLimit = 20_000
   /// Expressions for keys split the keys into up to two to this power kinds.
@@ -97,30 +105,45 @@ struct SchemaCompiler {
   mutating func scalars(_ atoms: [SchemaAtom], _ builder: inout GraphBuilder) throws(GrammarError)
     -> [Int32]
   {
-    var simple: UInt8 = 0
+    var kinds: ScalarKinds = []
     var automata: [ByteDFA] = []
     var out: [Int32] = []
-    var hasFreeString = false
     for atom in atoms {
       switch atom {
-      case .simple(let bits): simple |= bits
-      case .number(let number): automata.append(try self.number(number))
+      case .simple(let bits): kinds.formUnion(ScalarKinds(rawValue: bits))
+      case .number(let number):
+        if let dfa = number.dfa {
+          let integers = try NumberLanguage.integers.get()
+          if number.isInteger, dfa === integers {
+            kinds.insert(.integer)
+          } else {
+            automata.append(try self.number(dfa, number))
+          }
+        } else {
+          kinds.insert(.number)
+        }
       case .string(let string):
         if let dfa = string.dfa {
           automata.append(try bounded(dfa, string))
         } else if string.min == 0, string.max == Int.max {
-          hasFreeString = true
+          kinds.insert(.string)
         } else {
           out.append(try boundedString(string, &builder))
         }
       case .array, .object: break
       }
     }
-    let words = zip([1, 2, 4] as [UInt8], ["null", "false", "true"]).filter { simple & $0.0 != 0 }
-    if !words.isEmpty { automata.append(try ByteDFA.texts(words.map { Array($0.1.utf8) })) }
-    if hasFreeString { automata.append(try CommonLanguages.freeString.get()) }
+    if !kinds.isEmpty { automata.append(try normalizer.budget.counted(CommonLanguages.scalars(kinds))) }
     out += try leaves(automata, &builder)
     return out
+  }
+
+  private mutating func union(_ a: ByteDFA, _ b: ByteDFA) throws(GrammarError) -> ByteDFA {
+    let key = [ObjectIdentifier(a), ObjectIdentifier(b)]
+    if let known = unions[key] { return known.made }
+    let dfa = try normalizer.budget.counted(a.union(b, watch: normalizer.budget.watch))
+    unions[key] = ([a, b], dfa)
+    return dfa
   }
 
   /// One leaf for small automata together.
@@ -131,7 +154,7 @@ struct SchemaCompiler {
       if dfa.stateCount > 400 {
         out.append(try builder.leaf(dfa))
       } else if let other = joined, other.stateCount <= 400 {
-        joined = try normalizer.budget.counted(other.union(dfa, watch: normalizer.budget.watch))
+        joined = try union(other, dfa)
       } else {
         if let joined { out.append(try builder.leaf(joined)) }
         joined = dfa
@@ -141,13 +164,17 @@ struct SchemaCompiler {
     return out
   }
 
-  mutating func number(_ atom: NumberAtom) throws(GrammarError) -> ByteDFA {
-    guard let dfa = atom.dfa else { return try CommonLanguages.freeNumber.get() }
+  private mutating func number(_ dfa: ByteDFA, _ atom: NumberAtom) throws(GrammarError) -> ByteDFA {
+    let key = NumberKey(
+      dfa: ObjectIdentifier(dfa), isInteger: atom.isInteger, isConstant: atom.isConstant)
+    if let known = numbers[key] { return known.made }
     let spelling =
       try atom.isInteger
       ? NumberLanguage.plainIntegers.get()
       : atom.isConstant ? NumberLanguage.tidy.get() : NumberLanguage.exact.get()
-    return try normalizer.budget.counted(dfa.intersection(spelling, watch: normalizer.budget.watch))
+    let made = try normalizer.budget.counted(dfa.intersection(spelling, watch: normalizer.budget.watch))
+    numbers[key] = (dfa, made)
+    return made
   }
 
   mutating func boundedString(_ atom: StringAtom, _ builder: inout GraphBuilder) throws(GrammarError)
@@ -400,7 +427,7 @@ struct SchemaCompiler {
     }
     var out: [(key: Int32, value: Int32)] = []
     for (value, dfa) in joined {
-      let keyed = try normalizer.budget.counted(CommonLanguages.keyed(dfa))
+      let keyed = try normalizer.budget.counted(dfa.keyed())
       out.append((try builder.leaf(keyed), try rule(value, &builder)))
     }
     return out

@@ -1,0 +1,135 @@
+// How far plain characters lead in an automaton, whichever they are.
+
+import Synchronization
+
+/// For each state and set of kinds: how many characters of these kinds may come, whichever, without the text coming to
+/// an end or to a place where the automaton accepts. What the vocabulary has of such text need not be walked.
+final class PlainReach: Sendable {
+  private let dfa: ByteDFA
+  /// The most bytes that completing the text takes from any state that is reached from each.
+  let dearest: [Int32]
+  /// The classes of the bytes of each kind of ASCII, by the kind's bit.
+  private let columns: [[Int]]
+  /// The classes of bytes that lead from each place inside a character to another, without ASCII.
+  private let beyond: [[(column: Int, next: PlainCharacter)]]
+  private let counts = Mutex<[CharacterKinds: [UInt8]]>([:])
+
+  /// Any number of characters.
+  static let endless: UInt8 = 255
+
+  init(_ dfa: ByteDFA) {
+    self.dfa = dfa
+    columns = (0..<5).map { bit in
+      let bytes = UInt8(0)..<0x80
+      let own = bytes.filter { CharacterKinds(ascii: $0).rawValue == 1 << UInt8(bit) }
+      return Array(Set(own.map { Int(dfa.classOf[Int($0)]) }))
+    }
+    beyond = PlainCharacter.all.map { place in
+      var found: [(column: Int, next: PlainCharacter)] = []
+      for byte: UInt8 in 0x80...0xFF {
+        guard let next = place.next(byte) else { continue }
+        let column = Int(dfa.classOf[Int(byte)])
+        if !found.contains(where: { $0.column == column && $0.next == next }) { found.append((column, next)) }
+      }
+      return found
+    }
+    dearest = Self.dearest(dfa)
+  }
+
+  var byteCount: Int { dfa.stateCount * (4 + CharacterKinds.usual.count) + 1024 }
+
+  private static func dearest(_ dfa: ByteDFA) -> [Int32] {
+    let before = ReverseEdges(
+      table: dfa.next, rowCount: dfa.stateCount, columns: 0..<dfa.classCount, columnCount: dfa.classCount)
+    var found = [Int32](repeating: -1, count: dfa.stateCount)
+    // From the dearest states back: who comes first has the most.
+    for state in dfa.cost.indices.sorted(by: { dfa.cost[$0] > dfa.cost[$1] }) where found[state] < 0 {
+      let cost = dfa.cost[state]
+      found[state] = cost
+      var queue = [state]
+      while let next = queue.popLast() {
+        for source in before.sources(of: next) where found[Int(source)] < 0 {
+          found[Int(source)] = cost
+          queue.append(Int(source))
+        }
+      }
+    }
+    return found
+  }
+
+  /// The set of kinds, by its place in `usual`, of which many characters may come from a state, and how many.
+  func best(_ state: Int32) -> (kinds: Int, count: UInt8)? {
+    var few: (kinds: Int, count: UInt8)?
+    for (index, kinds) in CharacterKinds.usual.enumerated() where targets(Int(state), kinds) != nil {
+      let count = counts.withLock { known in
+        if let known = known[kinds] { return known[Int(state)] }
+        let made = counted(kinds)
+        known[kinds] = made
+        return made[Int(state)]
+      }
+      if count >= 8 { return (index, count) }
+      if few == nil, count >= 2 { few = (index, count) }
+    }
+    return few
+  }
+
+  /// The states after one character; nil where one of these kinds ends the text, or may.
+  private func targets(_ state: Int, _ kinds: CharacterKinds) -> [Int32]? {
+    var found: [Int32] = []
+    for bit in 0..<5 where kinds.rawValue & 1 << UInt8(bit) != 0 {
+      for column in columns[bit] {
+        let target = dfa.next[state * dfa.classCount + column]
+        guard target >= 0, !dfa.accepting[Int(target)] else { return nil }
+        if found.last != target { found.append(target) }
+      }
+    }
+    guard kinds.contains(.beyond) else { return found }
+    var seen: [(state: Int32, place: PlainCharacter)] = [(Int32(truncatingIfNeeded: state), .between)]
+    var at = 0
+    while at < seen.count {
+      let (state, place) = seen[at]
+      at += 1
+      for (column, next) in beyond[Int(place.rawValue)] {
+        let target = dfa.next[Int(state) * dfa.classCount + column]
+        guard target >= 0, !dfa.accepting[Int(target)] else { return nil }
+        if next == .between {
+          if !found.contains(target) { found.append(target) }
+        } else if !seen.contains(where: { $0.state == target && $0.place == next }) {
+          seen.append((target, next))
+        }
+      }
+    }
+    return found
+  }
+
+  /// Backwards from the states that one character may leave, a character at a time.
+  private func counted(_ kinds: CharacterKinds) -> [UInt8] {
+    var counts = [UInt8](repeating: Self.endless, count: dfa.stateCount)
+    var from: [Int32] = []
+    var to: [Int32] = []
+    var queue: [Int32] = []
+    for state in 0..<dfa.stateCount {
+      let number = Int32(truncatingIfNeeded: state)
+      guard let targets = targets(state, kinds) else {
+        counts[state] = 0
+        queue.append(number)
+        continue
+      }
+      for target in targets {
+        from.append(number)
+        to.append(target)
+      }
+    }
+    let before = ReverseEdges(from: from, to: to, rowCount: dfa.stateCount)
+    var head = 0
+    while head < queue.count {
+      let state = Int(queue[head])
+      head += 1
+      for source in before.sources(of: state) where counts[Int(source)] == Self.endless {
+        counts[Int(source)] = min(counts[state] + 1, Self.endless - 1)
+        queue.append(source)
+      }
+    }
+    return counts
+  }
+}

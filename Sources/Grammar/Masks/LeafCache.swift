@@ -1,0 +1,61 @@
+// What was found of the leaves of one grammar.
+
+import Synchronization
+
+/// Kept by place; all is forgotten when it would take more bytes than allowed.
+final class LeafCache: Sendable {
+  struct Key: Hashable {
+    var leaf: Int32
+    var state: Int32
+    /// Characters that must still come, and that may still come, as far as one token can tell.
+    var missing: Int32
+    var left: Int32
+  }
+
+  private struct Content {
+    var masks: [Key: LeafMask] = [:]
+    var costs: [Key: LeafCosts] = [:]
+    var reaches: [Int32: PlainReach] = [:]
+    var bytes = 0
+  }
+
+  private let content = Mutex(Content())
+
+  var byteCount: Int { content.withLock { $0.bytes } }
+
+  func forget() { content.withLock { $0 = Content() } }
+
+  // Each is made without the lock; two threads may both make the same.
+
+  /// - Parameters:
+  ///   - limit: most bytes.
+  ///   - make: the mask, and whether others keep it, too.
+  func mask(_ key: Key, limit: Int, make: () -> (mask: LeafMask, isShared: Bool)) -> LeafMask {
+    if let known = content.withLock({ $0.masks[key] }) { return known }
+    let (made, isShared) = make()
+    keep(isShared ? 64 : made.byteCount, limit) { $0.masks.updateValue(made, forKey: key) == nil }
+    return made
+  }
+
+  func costs(_ key: Key, limit: Int, make: () -> LeafCosts) -> LeafCosts {
+    if let known = content.withLock({ $0.costs[key] }) { return known }
+    let made = make()
+    keep(made.byteCount, limit) { $0.costs.updateValue(made, forKey: key) == nil }
+    return made
+  }
+
+  func reach(_ leaf: Int32, _ dfa: ByteDFA, limit: Int) -> PlainReach {
+    if let known = content.withLock({ $0.reaches[leaf] }) { return known }
+    let made = PlainReach(dfa)
+    keep(made.byteCount, limit) { $0.reaches.updateValue(made, forKey: leaf) == nil }
+    return made
+  }
+
+  /// - Parameter add: adds to the content; false where it is there already.
+  private func keep(_ bytes: Int, _ limit: Int, _ add: (inout Content) -> Bool) {
+    content.withLock { content in
+      if content.bytes + bytes > limit { content = Content() }
+      if add(&content) { content.bytes += bytes }
+    }
+  }
+}

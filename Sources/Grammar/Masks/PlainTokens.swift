@@ -1,0 +1,114 @@
+// The plain tokens of a vocabulary by the kinds of their characters, so that walks may pass them over.
+
+/// A node of the trie as a walk needs it, all in one place.
+struct WalkNode: Sendable {
+  /// The place of the next node that is not below this one.
+  let end: Int32
+  /// Its number in the trie.
+  let node: Int32
+  let depth: UInt16
+  let byte: UInt8
+  let hasTokens: Bool
+  /// The kinds of characters in all tokens at and below it, with `odd` where one is not plain, and the most characters
+  /// of one.
+  let kinds: UInt8
+  let count: UInt8
+}
+
+/// Tokens that need no walk, and the nodes of all others.
+struct WalkPlan {
+  /// The tokens that are known to stay inside.
+  var known: TokenMask?
+  /// In the order of the trie, without its root.
+  let nodes: [WalkNode]
+  /// Below a node with no other kinds and no more characters, all tokens are known.
+  var kinds: UInt8 = 0
+  var count: UInt8 = 0
+}
+
+/// Made once per vocabulary.
+struct PlainTokens: Sendable {
+  private let nodes: [WalkNode]
+  /// For each set of `CharacterKinds.usual` and each step of `steps`, the tokens of these kinds with up to so many
+  /// characters.
+  private let masks: [[TokenMask]]
+  /// For each set, the nodes with other tokens at or below them, where these are few.
+  private let others: [[WalkNode]?]
+
+  private static let steps: [UInt8] = [2, 4, 6, 8, 12, 16, 24, PlainReach.endless]
+
+  /// - Parameter count: ids are below this.
+  init(_ trie: TokenTrie, count: Int) {
+    var kinds = [UInt8](repeating: 0, count: trie.count)
+    var counts = kinds
+    var masks = CharacterKinds.usual.map { _ in Self.steps.map { _ in TokenMask(count: count) } }
+    // Of the text up to each depth; no place where it is not plain.
+    var path: [(kinds: UInt8, count: UInt8, place: PlainCharacter?)] = [(0, 0, .between)]
+    for node in trie.byte.indices.dropFirst() {
+      let depth = Int(trie.depth[node])
+      path.removeLast(path.count - depth)
+      path.append(Self.adding(trie.byte[node], to: path[depth - 1]))
+      let tokens = trie.tokens[trie.tokens(at: node)]
+      guard !tokens.isEmpty else { continue }
+      let text = path[depth]
+      kinds[node] = text.place == .between ? text.kinds : CharacterKinds.odd.rawValue
+      counts[node] = text.count
+      guard text.place == .between else { continue }
+      for (index, usual) in CharacterKinds.usual.enumerated() where text.kinds & ~usual.rawValue == 0 {
+        for (step, most) in Self.steps.enumerated() where text.count <= most {
+          masks[index][step].insert(tokens)
+        }
+      }
+    }
+    for node in trie.byte.indices.dropFirst().reversed() {
+      let parent = Int(trie.parent[node])
+      kinds[parent] |= kinds[node]
+      counts[parent] = max(counts[parent], counts[node])
+    }
+    nodes = trie.byte.indices.dropFirst().map { node in
+      WalkNode(
+        end: trie.end[node] - 1, node: Int32(truncatingIfNeeded: node), depth: trie.depth[node],
+        byte: trie.byte[node], hasTokens: !trie.tokens(at: node).isEmpty, kinds: kinds[node],
+        count: counts[node])
+    }
+    self.masks = masks
+    others = CharacterKinds.usual.map { [nodes] in Self.others(nodes, than: $0) }
+  }
+
+  /// The nodes with tokens that are not of these kinds; nil where that saves little.
+  private static func others(_ nodes: [WalkNode], than kinds: CharacterKinds) -> [WalkNode]? {
+    // How many of them come before each node.
+    var places: [Int32] = [0]
+    for node in nodes {
+      places.append(places[places.count - 1] + (node.kinds & ~kinds.rawValue == 0 ? 0 : 1))
+    }
+    guard Int(places[nodes.count]) < nodes.count / 3 else { return nil }
+    return nodes.filter { $0.kinds & ~kinds.rawValue != 0 }.map { node in
+      WalkNode(
+        end: places[Int(node.end)], node: node.node, depth: node.depth, byte: node.byte,
+        hasTokens: node.hasTokens, kinds: node.kinds, count: node.count)
+    }
+  }
+
+  private static func adding(
+    _ byte: UInt8, to text: (kinds: UInt8, count: UInt8, place: PlainCharacter?)
+  ) -> (kinds: UInt8, count: UInt8, place: PlainCharacter?) {
+    guard let place = text.place, let next = place.next(byte), text.count < PlainReach.endless - 1 else {
+      return (text.kinds, text.count, nil)
+    }
+    guard place == .between else { return (text.kinds, text.count, next) }
+    let kind: CharacterKinds = byte < 0x80 ? CharacterKinds(ascii: byte) : .beyond
+    return (text.kinds | kind.rawValue, text.count + 1, next)
+  }
+
+  /// What must be walked where so many characters of a set of `CharacterKinds.usual` may come, whichever they are.
+  func plan(_ best: (kinds: Int, count: UInt8)?) -> WalkPlan {
+    guard let best, let step = Self.steps.lastIndex(where: { $0 <= best.count }) else {
+      return WalkPlan(nodes: nodes)
+    }
+    return WalkPlan(
+      known: masks[best.kinds][step],
+      nodes: Self.steps[step] == PlainReach.endless ? others[best.kinds] ?? nodes : nodes,
+      kinds: CharacterKinds.usual[best.kinds].rawValue, count: Self.steps[step])
+  }
+}

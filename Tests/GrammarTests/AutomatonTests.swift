@@ -1,0 +1,115 @@
+// Automata: made smaller, made of texts, framed; each against a slow way to the same.
+
+import Support
+import Testing
+
+@testable import Grammar
+
+@Suite struct AutomatonTests {
+  static func random(states: Int, classes: Int, _ random: inout SeededGenerator) -> ByteDFA {
+    var table: [Int32] = []
+    // Other bytes lead nowhere.
+    for _ in 0..<states {
+      table += (0..<classes).map { _ in Int32.random(in: -1..<Int32(states), using: &random) } + [-1]
+    }
+    let accepting = (0..<states).map { _ in Int.random(in: 0..<4, using: &random) == 0 }
+    let classOf = ByteDFA.classes { UInt32(min(Int($0), classes)) }
+    return ByteDFA(classOf: classOf, classCount: classes + 1, table: table, accepting: accepting)
+  }
+
+  /// Blocks of states that behave alike, found by comparing until nothing changes.
+  static func blocks(_ dfa: ByteDFA) -> Int {
+    var block = dfa.accepting.map { $0 ? 1 : 0 }
+    while true {
+      var number: [[Int]: Int] = [:]
+      var next: [Int] = []
+      for state in 0..<dfa.stateCount {
+        let row = (0..<dfa.classCount).map { dfa.next[state * dfa.classCount + $0] }
+        let key = [block[state]] + row.map { $0 < 0 ? -1 : block[Int($0)] }
+        let new = number.count
+        next.append(number[key, default: new])
+        if number[key] == nil { number[key] = new }
+      }
+      if Set(next).count == Set(block).count { return Set(next).count }
+      block = next
+    }
+  }
+
+  /// Texts over the first bytes.
+  static func texts(bytes: UInt8, length: Int) -> [[UInt8]] {
+    var all: [[UInt8]] = [[]]
+    for size in 0..<length {
+      all += all.filter { $0.count == size }.flatMap { text in (0..<bytes).map { text + [$0] } }
+    }
+    return all
+  }
+
+  @Test func `the smallest automaton has the same language and a state for each way to behave`() {
+    var random = SeededGenerator(seed: 3)
+    let texts = Self.texts(bytes: 3, length: 6)
+    for size in 1...60 {
+      let dfa = Self.random(states: size, classes: 3, &random)
+      let small = dfa.minimized()
+      #expect(texts.allSatisfy { dfa.accepts($0) == small.accepts($0) }, "\(size) states")
+      if !dfa.isEmpty { #expect(small.stateCount == Self.blocks(dfa), "\(size) states") }
+      #expect(small.minimized().stateCount == small.stateCount)
+    }
+  }
+
+  @Test func `a set of texts is those texts, with as few states as possible`() throws {
+    var random = SeededGenerator(seed: 4)
+    let all = Self.texts(bytes: 3, length: 5)
+    for count in [0, 1, 2, 5, 40] {
+      let chosen = (0..<count).compactMap { _ in all.randomElement(using: &random) }
+      let dfa = try ByteDFA.texts(chosen)
+      #expect(all.allSatisfy { dfa.accepts($0) == chosen.contains($0) }, "\(count) texts")
+      if count > 0 { #expect(dfa.stateCount == Self.blocks(dfa), "\(count) texts") }
+    }
+  }
+
+  @Test func `a frame adds its bytes and nothing else`() throws {
+    var random = SeededGenerator(seed: 6)
+    let texts = Self.texts(bytes: 3, length: 4)
+    for _ in 0..<20 {
+      let dfa = Self.random(states: 6, classes: 3, &random)
+      let framed = try dfa.wrapped([0x22, 0x21], [0x23, 0x24])
+      let key = try dfa.keyed()
+      for text in texts {
+        #expect(framed.accepts([0x22, 0x21] + text + [0x23, 0x24]) == dfa.accepts(text))
+        #expect(!framed.accepts(text) && !framed.accepts([0x22, 0x21] + text + [0x23]))
+        guard dfa.accepts(text) else { continue }
+        #expect(key.accepts(text + [0x3A]) && key.accepts(text + [0x3A, 0x20]) && !key.accepts(text))
+      }
+    }
+  }
+
+  /// What `PlainReach` says, by trying characters.
+  @Test(arguments: [
+    "[a-z]{3,9}x*\"", "[^\"]*\"", ".{0,5}\"", "(?:[A-Z][a-z]+ )*\"", "[a-zé日]{4}\"", "fox|dog",
+  ])
+  func `as many plain characters as are said lead on, whichever they are`(_ expression: String) throws {
+    let dfa = try ByteNFA.automaton(RegexParser.parse(expression), spelling: .plain, anywhere: false)
+    let reach = PlainReach(dfa)
+    let samples: [(CharacterKinds, String)] = [
+      (.lower, "az"), (.upper, "AZ"), (.digit, "09"), (.space, " "), (.punctuation, "!~-"),
+      (.beyond, "é\u{80}\u{7FF}日\u{FFFF}😀\u{10FFFF}"),
+    ]
+    var random = SeededGenerator(seed: 9)
+    for state in 0..<Int32(dfa.stateCount) {
+      guard let best = reach.best(state) else { continue }
+      let kinds = CharacterKinds.usual[best.kinds]
+      let characters = samples.filter { kinds.contains($0.0) }.flatMap { Array($0.1.unicodeScalars) }
+      for _ in 0..<50 {
+        var at = state
+        for _ in 0..<min(Int(best.count), 40) {
+          for byte in String(characters.randomElement(using: &random) ?? "a").utf8 where at >= 0 {
+            at = dfa.step(at, byte)
+          }
+          #expect(at >= 0 && !dfa.accepting[Int(at)], "\(expression) from \(state)")
+          guard at >= 0 else { return }
+          #expect(dfa.cost[Int(at)] <= reach.dearest[Int(state)])
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,90 @@
+// Masks of strings against what each token alone does, with a vocabulary of many plain tokens.
+
+import JSON
+import Support
+import Testing
+
+@testable import Grammar
+
+@Suite struct LeafMaskTests {
+  /// All bytes, and words of one to thirty characters of a few kinds, some with quotes, breaks or halves of characters.
+  static let vocabulary: GrammarVocabulary = {
+    var random = SeededGenerator(seed: 5)
+    let kinds = [
+      "abcdefgh", "abcXYZ", "abc 12", "ABC", "0123456789", "ab ,.-_", "é日😀a", "\u{2028}ab", "ab\"", "x\n\t",
+      "a\\n\"",
+      "\": ,}",
+    ].map(Array.init)
+    var tokens: [[UInt8]] = (0..<256).map { [UInt8($0)] }
+    for _ in 0..<2500 {
+      let kind = kinds.randomElement(using: &random) ?? ["a"]
+      let count = Int.random(in: 1...(Bool.random(using: &random) ? 5 : 30), using: &random)
+      var bytes = Array(String((0..<count).map { _ in kind.randomElement(using: &random) ?? "a" }).utf8)
+      if Int.random(in: 0..<20, using: &random) == 0 { bytes.removeLast() }
+      if !bytes.isEmpty, Int.random(in: 0..<20, using: &random) == 0 { bytes.removeFirst() }
+      if !bytes.isEmpty { tokens.append(bytes) }
+    }
+    let end = Int32(tokens.count)
+    let all = tokens + [[]]
+    return GrammarVocabulary(count: all.count, endTokens: [end]) { all[Int($0)] }
+  }()
+
+  static let schemas =
+    [
+      #"{"type":"string"}"#, #"{"type":"string","maxLength":9}"#,
+      #"{"type":"string","minLength":4,"maxLength":20}"#,
+      #"{"type":"string","minLength":40}"#, #"{"pattern":"abc","type":"string"}"#,
+      #"{"pattern":"^.{3,30}$","type":"string"}"#, #"{"pattern":"^[^0-9]*$","type":"string"}"#,
+      #"{"pattern":"^[a-z]{1,12}$","type":"string"}"#, #"{"pattern":"^\\w+$","type":"string"}"#,
+      #"{"pattern":"^[A-Z][a-z]+ ?$","type":"string"}"#, #"{"pattern":"^(?!abc).*$","type":"string"}"#,
+      #"{"pattern":"^[A-Za-z ,.]{5,}$","type":"string","maxLength":40}"#,
+      #"{"pattern":"^\\p{L}*$","type":"string"}"#,
+      #"{"type":["string","null"],"enum":["abc","ab c",null]}"#,
+      #"{"not":{"enum":["abc","ab"]},"type":"string"}"#,
+      #"{"type":"array","items":{"type":"string","pattern":"a.b"},"uniqueItems":true}"#,
+      #"{"type":"object","properties":{"ab":{"type":"integer"},"abc":{}},"required":["abc"]}"#,
+      #"{"type":"object","patternProperties":{"^a":{"type":"string","minLength":3}},"additionalProperties":false}"#,
+    ].map { schema in (schema, (try? JSONValue(parsing: schema)).map(Pattern.schema)) } + [
+      ("text", .sequence([.text(excluding: ["abc"]), .literal("abc"), .regex("[a-z ]*[0-9]")])),
+      ("regex", .regex(#"(?:"[a-z]*"|[a-zé]+ ?)*\n"#)),
+      ("lark", .lark("start: WORD \",\" WORD\nWORD: /[a-zA-Z]{2,8}/")),
+    ]
+
+  @Test(arguments: schemas.indices)
+  func `a mask has the tokens that are accepted, and near the limit those that can be completed`(_ index: Int)
+    throws
+  {
+    let (name, pattern) = Self.schemas[index]
+    let grammar = try CompiledGrammar(try #require(pattern), vocabulary: Self.vocabulary)
+    var random = SeededGenerator(seed: UInt64(index))
+    for _ in 0..<3 {
+      var matcher = GrammarMatcher(grammar)
+      for step in 0..<12 {
+        let mask = matcher.allowed(remaining: 1_000_000)
+        let limit = Int.random(in: 3...40, using: &random)
+        let tight = matcher.allowed(remaining: limit)
+        var wrong: [Int32] = []
+        var late: [Int32] = []
+        var inTime = 0
+        for id in 0..<Int32(mask.count) {
+          var copy = matcher
+          let isAccepted = copy.accept(id)
+          if isAccepted != mask.contains(id) { wrong.append(id) }
+          guard isAccepted else { continue }
+          // One token for the end, one for this.
+          let fits = copy.tokensToEnd <= limit - 2
+          inTime += fits ? 1 : 0
+          if fits != tight.contains(id), !grammar.vocabulary.endTokens.contains(id) { late.append(id) }
+        }
+        #expect(wrong.isEmpty, "\(name), step \(step): tokens \(wrong.prefix(5))")
+        #expect(
+          late.isEmpty || inTime == 0, "\(name), step \(step), limit \(limit): tokens \(late.prefix(5))")
+        let ids = (0..<Int32(mask.count)).filter {
+          mask.contains($0) && !grammar.vocabulary.endTokens.contains($0)
+        }
+        // Long tokens now and then, quotes now and then.
+        guard let id = ids.randomElement(using: &random), matcher.accept(id) else { break }
+      }
+    }
+  }
+}
