@@ -10,7 +10,7 @@ extension Recogniser {
   mutating func start(isUnwanted: () -> Bool = { false }) -> Int32 {
     if let started { return started }
     work = [.enter(graph.root, tail: Self.ended, isFilled: false)]
-    visited.removeAll(keepingCapacity: true)
+    visited.removeAll()
     while !work.isEmpty {
       guard !isUnwanted() else {
         work.removeAll()
