@@ -33,6 +33,8 @@ package final class WeightStack {
   package let columns: Int
   /// Bytes that a product with one row of activations reads.
   package let byteCount: Int
+  /// For rows with outliers; nil when not all weights are affine and multiplied in integers.
+  private(set) lazy var keptColumns = makeKeptColumns()
 
   /// - Parameter arena: where products may copy the weights into panels; nil leaves them in the file.
   /// - Throws: `unsupportedWeights` when a tensor has no kernel or the parts' inputs differ.
@@ -71,6 +73,14 @@ package final class WeightStack {
     byteCount = bytes
     self.arena = arena
     isCopying = arena != nil
+  }
+
+  private func makeKeptColumns() -> KeptColumns? {
+    let isAffine = parts.allSatisfy { part in
+      if case .affine = part.matrix { return Int8Layout(part.matrix) != nil }
+      return false
+    }
+    return isAffine ? KeptColumns(rows: rows, columns: columns) : nil
   }
 
   // MARK: Panels

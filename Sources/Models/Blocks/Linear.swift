@@ -26,7 +26,9 @@ struct Linear {
   }
 
   /// x `[n, columns]` → y `[n, rows of all maps]`.
-  func callAsFunction(_ x: Rows, into y: Rows) { multiply(x, into: y, exactly: false) }
+  func callAsFunction(_ x: Rows, into y: Rows) {
+    multiply(x, into: y) { x, weights, y in compute.multiply(x, by: weights, into: y) }
+  }
 
   /// Rows of the only map, `[ids, columns]`, by way of `buffer`; an element for each input.
   func vectors(_ ids: [Int32], by buffer: Rows) -> [[Float]] {
@@ -42,16 +44,23 @@ struct Linear {
   }
 
   /// As `callAsFunction` with float32 activations in the fast mode too: a router's small error is another expert.
-  func exactly(_ x: Rows, into y: Rows) { multiply(x, into: y, exactly: true) }
+  func exactly(_ x: Rows, into y: Rows) {
+    multiply(x, into: y) { x, weights, y in compute.multiply(x, by: weights, into: y, exactly: true) }
+  }
 
-  private func multiply(_ x: Rows, into y: Rows, exactly: Bool) {
+  /// As `callAsFunction` for rows some elements of which tower over the others.
+  func sparingOutliers(_ x: Rows, into y: Rows) {
+    multiply(x, into: y) { x, weights, y in compute.multiply(sparingOutliers: x, by: weights, into: y) }
+  }
+
+  private func multiply(_ x: Rows, into y: Rows, by product: (Rows, WeightStack, Rows) -> Void) {
     precondition(y.columns == rows, "linear: shapes differ")
     var start = 0
     for part in parts {
       let count = part.weights.rows
-      compute.multiply(
-        part.order.map { compute.reordered(x, by: $0) } ?? x, by: part.weights,
-        into: y.columns(from: start, count: count), exactly: exactly)
+      product(
+        part.order.map { compute.reordered(x, by: $0) } ?? x, part.weights,
+        y.columns(from: start, count: count))
       start += count
     }
   }

@@ -112,15 +112,15 @@ package final class Bert: TextEncoder {
     for layer in layers {
       // x = norm(x + o(attend(q, k, v)))
       let qkv = frame.projections(3 * sizes.hidden)
-      layer.qkv(x, into: qkv)
+      layer.qkv.sparingOutliers(x, into: qkv)
       layer.o(frame.attend(qkv), into: h)
       compute.add(h, to: x)
       layer.attentionNorm(x, into: x)
       // x = norm(x + output(gelu(intermediate(x))))
       let inner = frame.inner(sizes.intermediate)
-      layer.intermediate(x, into: inner)
+      layer.intermediate.sparingOutliers(x, into: inner)
       compute.erfGELU(inner)
-      layer.output(inner, into: h)
+      layer.output.sparingOutliers(inner, into: h)
       compute.add(h, to: x)
       layer.outputNorm(x, into: x)
     }
