@@ -382,7 +382,7 @@ package struct CodeRows {
   }
 }
 
-/// A query as two planes of bytes: `query ≈ scale · (128 · high + low)`, with |high| ≤ 127 and -64 ≤ low ≤ 63.
+/// A query as two planes of bytes: `query ≈ scale · (128 · high + low)`, with |high| ≤ 64 and |low| ≤ 64.
 package struct QueryPlanes {
   /// `Int8`, as many as a row has bytes, zeros beyond the columns; 64-byte aligned.
   package var high, low: UnsafePointer<Int8>
@@ -398,5 +398,21 @@ package struct QueryPlanes {
     self.highSum = highSum
     self.lowSum = lowSum
     self.scale = scale
+  }
+}
+
+/// Rows of an index as signs, 32 rows side by side: byte p of row r is at `(r / 32 · rowBytes + p) · 32 + r % 32`. A bit is
+/// the sign of a component, the lowest that of the first of eight.
+package struct SignRows {
+  package var base: UnsafeRawPointer
+  /// Bytes of a row, a multiple of 8.
+  package var rowBytes: Int
+  /// Whole blocks of 32 rows.
+  package var blocks: Int
+
+  package init(base: UnsafeRawPointer, rowBytes: Int, blocks: Int) {
+    self.base = base
+    self.rowBytes = rowBytes
+    self.blocks = blocks
   }
 }

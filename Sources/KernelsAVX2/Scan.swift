@@ -1,35 +1,157 @@
-// The scan of an index in AVX2: every row of bytes times a query of two planes.
+// The scans of an index in AVX2: every row of bytes times a query of two planes, and every row of signs by tables.
 //
-// `VPMADDUBSW` adds two products into sixteen bits: with the code's sign moved to the plane they fit, 2 · 127 · 127 < 2^15.
+// `VPMADDUBSW` adds two products of unsigned codes and signed planes into sixteen bits: 2 · 255 · 64 < 2^15. What the
+// codes' 128 adds is known beforehand. Four rows share what is loaded of the query.
 
 package import KernelTypes
 import _Builtin_intrinsics.intel
 
 /// `out[r] = scales[r] · query.scale · Σ (code - 128) · (128 · high + low)`. Scalar twin: `ScanKernels.reference`.
 package func scanCodes(_ rows: CodeRows, _ query: QueryPlanes, _ out: UnsafeMutablePointer<Float>) {
-  let flip = _mm256_set1_epi8(-128)
-  let ones = _mm256_set1_epi16(1)
-  for row in 0..<rows.count {
+  var row = 0
+  while row + 4 <= rows.count {
     let codes = rows.base + row * rows.rowBytes
-    var high = _mm256_setzero_si256()
-    var low = high
+    let (high, low) = fourRows(codes, rows.rowBytes, query)
+    for index in 0..<4 {
+      out[row + index] = score(high[index], low[index], query, rows.scales[row + index])
+    }
+    row += 4
+  }
+  while row < rows.count {
+    let codes = rows.base + row * rows.rowBytes
+    var sums = Sums()
     var at = 0
     while at < rows.rowBytes {
-      prefetch(codes + at + 8192)
-      let signed = _mm256_xor_si256(load32(codes + at), flip)
-      let size = _mm256_abs_epi8(signed)
-      let h = _mm256_sign_epi8(load32(UnsafeRawPointer(query.high + at)), signed)
-      let l = _mm256_sign_epi8(load32(UnsafeRawPointer(query.low + at)), signed)
-      high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_maddubs_epi16(size, h), ones))
-      low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_maddubs_epi16(size, l), ones))
-      at += 32
+      prefetch(codes + at + scanAhead)
+      sums.add(codes + at, planes(query, at))
+      sums.add(codes + at + 32, planes(query, at + 32))
+      at += 64
     }
-    let sum = Float(sumOfLanes(high)) * 128 + Float(sumOfLanes(low))
-    out[row] = sum * (rows.scales[row] * query.scale)
+    out[row] = score(sumOfLanes(sums.high), sumOfLanes(sums.low), query, rows.scales[row])
+    row += 1
+  }
+}
+
+/// Bytes: the hardware's own prefetching ends with each page.
+@inline(__always)
+private var scanAhead: Int { 8192 }
+
+@inline(__always)
+private func score(_ high: Int32, _ low: Int32, _ query: QueryPlanes, _ scale: Float) -> Float {
+  let sum = Float(high &- 128 &* query.highSum) * 128 + Float(low &- 128 &* query.lowSum)
+  return sum * (scale * query.scale)
+}
+
+@inline(__always)
+private func planes(_ query: QueryPlanes, _ at: Int) -> (__m256i, __m256i) {
+  (loadBytes(UnsafeRawPointer(query.high + at)), loadBytes(UnsafeRawPointer(query.low + at)))
+}
+
+/// A row's products with both planes.
+private struct Sums {
+  var high = _mm256_setzero_si256()
+  var low = _mm256_setzero_si256()
+
+  @inline(__always)
+  mutating func add(_ address: UnsafeRawPointer, _ planes: (__m256i, __m256i)) {
+    let ones = _mm256_set1_epi16(1)
+    let codes = loadBytes(address)
+    high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, planes.0), ones))
+    low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, planes.1), ones))
   }
 }
 
 @inline(__always)
-private func load32(_ address: UnsafeRawPointer) -> __m256i {
-  _mm256_loadu_si256(address.assumingMemoryBound(to: __m256i.self))
+private func fourRows(
+  _ codes: UnsafeRawPointer, _ rowBytes: Int, _ query: QueryPlanes
+) -> (high: SIMD4<Int32>, low: SIMD4<Int32>) {
+  var (a, b, c, d) = (Sums(), Sums(), Sums(), Sums())
+  var at = 0
+  while at < rowBytes {
+    // The four rows follow each other: a quarter of what they have is prefetched by each.
+    prefetch(codes + at + scanAhead)
+    prefetch(codes + rowBytes + at + scanAhead)
+    prefetch(codes + 2 * rowBytes + at + scanAhead)
+    prefetch(codes + 3 * rowBytes + at + scanAhead)
+    for half in 0..<2 {
+      let place = at + 32 * half
+      let planes = planes(query, place)
+      a.add(codes + place, planes)
+      b.add(codes + rowBytes + place, planes)
+      c.add(codes + 2 * rowBytes + place, planes)
+      d.add(codes + 3 * rowBytes + place, planes)
+    }
+    at += 64
+  }
+  return (fourSums(a.high, b.high, c.high, d.high), fourSums(a.low, b.low, c.low, d.low))
+}
+
+/// The sums of the lanes of four registers.
+@inline(__always)
+private func fourSums(_ a: __m256i, _ b: __m256i, _ c: __m256i, _ d: __m256i) -> SIMD4<Int32> {
+  let pairs = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d))
+  let lanes = unsafeBitCast(pairs, to: SIMD8<Int32>.self)
+  return lanes.lowHalf &+ lanes.highHalf
+}
+
+/// `out[r] = Σ tables[p][0][low half of byte p] + tables[p][1][high half]`: a shuffle looks up 32 rows at once. Scalar
+/// twin: `ScanKernels.reference`.
+package func scanSigns(
+  _ rows: SignRows, _ tables: UnsafePointer<UInt8>, _ out: UnsafeMutablePointer<Int32>
+) {
+  let tables = UnsafeRawPointer(tables)
+  for block in 0..<rows.blocks {
+    let bytes = rows.base + 32 * block * rows.rowBytes
+    let target = UnsafeMutableRawPointer(out + 32 * block)
+    var at = 0
+    while at < rows.rowBytes {
+      // 128 sums of at most 254 fit sixteen bits.
+      let sums = signSums(bytes, tables, at..<min(at + 128, rows.rowBytes))
+      // Rows 0 to 7 and 16 to 23, then 8 to 15 and 24 to 31.
+      let first = _mm256_unpacklo_epi16(sums.even, sums.odd)
+      let second = _mm256_unpackhi_epi16(sums.even, sums.odd)
+      store(first.lowHalf, target, isFirst: at == 0)
+      store(second.lowHalf, target + 32, isFirst: at == 0)
+      store(first.highHalf, target + 64, isFirst: at == 0)
+      store(second.highHalf, target + 96, isFirst: at == 0)
+      at += 128
+    }
+  }
+}
+
+@inline(__always)
+private func store(_ sums: __m128i, _ out: UnsafeMutableRawPointer, isFirst: Bool) {
+  let wide = _mm256_cvtepu16_epi32(sums)
+  storeBytes(isFirst ? wide : _mm256_add_epi32(loadBytes(out), wide), out)
+}
+
+/// Sums of the even rows and of the odd ones, sixteen bits each.
+@inline(__always)
+private func signSums(
+  _ bytes: UnsafeRawPointer, _ tables: UnsafeRawPointer, _ range: Range<Int>
+) -> (even: __m256i, odd: __m256i) {
+  let nibble = _mm256_set1_epi8(15)
+  var all = _mm256_setzero_si256()
+  var odd = all
+  var at = range.lowerBound
+  while at < range.upperBound {
+    prefetch(bytes + 32 * at + scanAhead)
+    for next in 0..<2 {
+      let codes = loadBytes(bytes + 32 * (at + next))
+      let table = tables + 32 * (at + next)
+      let low = _mm256_shuffle_epi8(twice(table), _mm256_and_si256(codes, nibble))
+      let high = _mm256_shuffle_epi8(twice(table + 16), _mm256_and_si256(_mm256_srli_epi16(codes, 4), nibble))
+      let both = _mm256_add_epi8(low, high)
+      all = _mm256_add_epi16(all, both)
+      odd = _mm256_add_epi16(odd, _mm256_srli_epi16(both, 8))
+    }
+    at += 2
+  }
+  return (_mm256_sub_epi16(all, _mm256_slli_epi16(odd, 8)), odd)
+}
+
+@inline(__always)
+private func twice(_ table: UnsafeRawPointer) -> __m256i {
+  let half = table.loadUnaligned(as: SIMD2<Int64>.self)
+  return __m256i(lowHalf: half, highHalf: half)
 }

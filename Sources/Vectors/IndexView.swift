@@ -139,28 +139,85 @@ package struct IndexView: Sendable {
   /// - Parameters:
   ///   - query: of length 1.
   ///   - accepts: which documents are searched; nil for all.
+  ///   - depth: whether signs may choose the rows that are read.
   ///   - isCancelled: asked after every few thousand rows.
   /// - Returns: nil when cancelled.
   package func nearest(
-    _ query: [Float], limit: Int, accepts: ((IndexedDocument) -> Bool)? = nil,
+    _ query: [Float], limit: Int, accepts: ((IndexedDocument) -> Bool)? = nil, depth: ScanDepth = .automatic,
     kernels: ScanKernels = .best, isCancelled: () -> Bool = { false }
   ) throws(IndexError) -> (hits: [Hit], count: ScanCount)? {
     guard query.count == dimensions, query.allSatisfy(\.isFinite) else { throw .badVector }
+    let ranges = parts.indices.map { rowRanges(of: $0, accepts) }
+    let components = ranges.joined().reduce(0) { $0 + $1.count } * dimensions
+    let search = RowSearch(query: query, limit: max(1, limit), kernels: kernels)
+    let usesSigns = depth == .signs || depth == .automatic && components > ScanDepth.many
+    let found =
+      usesSigns
+      ? try scanSigns(search, ranges, isCancelled) : try scan(search, ranges, isSparse: false, isCancelled)
+    guard var found else { return nil }
+    try sort(&found.hits)
+    return (Array(found.hits.prefix(limit)), found.count)
+  }
+
+  /// What is searched for, and with what.
+  private struct RowSearch {
+    var query: [Float]
+    var limit: Int
+    var kernels: ScanKernels
+  }
+
+  /// The best passages of some rows of every part, in no order; nil when cancelled.
+  ///
+  /// - Parameter isSparse: whether so few rows are read that only their own blocks are checked.
+  private func scan(
+    _ search: RowSearch, _ ranges: [[Range<Int>]], isSparse: Bool, _ isCancelled: () -> Bool
+  ) throws(IndexError) -> (hits: [Hit], count: ScanCount)? {
     var rows: [ScanRows] = []
     var numbers: [Int] = []
-    for number in parts.indices {
-      let ranges = rowRanges(of: number, accepts)
-      guard !ranges.isEmpty, let found = try parts[number].segment.scanRows(ranges) else { continue }
+    for number in parts.indices where !ranges[number].isEmpty {
+      let segment = parts[number].segment
+      guard let found = try segment.scanRows(ranges[number], isSparse: isSparse) else { continue }
       rows.append(found)
       numbers.append(number)
     }
-    var scan = CertifiedScan(query, limit: max(1, limit), kernels: kernels)
+    var scan = CertifiedScan(search.query, limit: search.limit, kernels: search.kernels)
     guard let found = try scan.run(rows, isCancelled: isCancelled) else { return nil }
-    var hits = found.map { passage in
+    let hits = found.map { passage in
       Hit(part: numbers[passage.part], passage: passage.passage, score: passage.score, row: passage.row)
     }
-    try sort(&hits)
-    return (Array(hits.prefix(limit)), scan.count)
+    return (hits, scan.count)
+  }
+
+  /// As `scan` of those rows alone that signs do not rule out; parts without signs are read whole.
+  private func scanSigns(
+    _ search: RowSearch, _ ranges: [[Range<Int>]], _ isCancelled: () -> Bool
+  ) throws(IndexError) -> (hits: [Hit], count: ScanCount)? {
+    var (found, numbers): ([SignPart], [Int]) = ([], [])
+    for number in parts.indices where !ranges[number].isEmpty {
+      guard let part = try parts[number].segment.signPart(ranges[number]) else { continue }
+      found.append(part)
+      numbers.append(number)
+    }
+    func withRest(_ chosen: [[Range<Int>]]) -> [[Range<Int>]] {
+      var all = ranges
+      for (number, rows) in zip(numbers, chosen) { all[number] = rows }
+      return all
+    }
+    var signs = SignScan(search.query, found, kernels: search.kernels)
+    guard let best = signs.best(search.limit, isCancelled: isCancelled),
+      var answer = try scan(search, withRest(best.ranges), isSparse: true, isCancelled)
+    else { return nil }
+    let scores = answer.hits.map(\.score).sorted(by: >)
+    let last = scores.count < search.limit ? -Float.infinity : scores[search.limit - 1]
+    if best.bound > last {
+      // Rows that were left out may be as near as the last of these.
+      guard let all = signs.all(from: last, isCancelled: isCancelled),
+        let second = try scan(search, all.map(withRest) ?? ranges, isSparse: all != nil, isCancelled)
+      else { return nil }
+      answer = (second.hits, second.count.adding(answer.count))
+    }
+    answer.count.signs = signs.count
+    return answer
   }
 
   /// Rows of the documents that are searched, neighbours joined.

@@ -60,7 +60,7 @@ enum StoreTargets {
     for at in stride(from: 0, to: changes.count - 2, by: 3) {
       bytes[(Int(changes[at]) << 8 | Int(changes[at + 1])) % bytes.count] = changes[at + 2]
     }
-    let end = bytes.count - SegmentFooter.bytes
+    let end = bytes.count - SegmentFooter.bytes(in: SegmentFooter.version)
     write(Checksum.of(bytes[..<(end - 8)]), to: &bytes, at: end - 8)
     write(Checksum.of(bytes[end..<(bytes.count - 8)]), to: &bytes, at: bytes.count - 8)
     guard let segment = try? Segment(SharedBytes(copying: bytes), path: "s"), segment.footer.dimensions == 4

@@ -121,7 +121,7 @@ import Testing
     let disk = try made()
     let path = try #require(disk.files.last { $0.hasSuffix(".segment") })
     let whole = try #require(disk.content(path))
-    let end = whole.count - SegmentFooter.bytes
+    let end = whole.count - SegmentFooter.bytes(in: SegmentFooter.version)
     let manifest = try #require(disk.content("/index/" + Manifest.name))
     let log = try #require(disk.files.first { $0.hasSuffix(".log") })
     let logged = try #require(disk.content(log))

@@ -32,7 +32,8 @@ import Testing
     do {
       let index = try VectorIndex(folder: folder, fingerprint: "f", dimensions: 384, limits: limits)
       for number in 0..<rows / perDocument {
-        let vectors = clusteredVectors(perDocument, dimensions: 384, seed: UInt64(number))
+        let vectors = clusteredVectors(
+          perDocument, dimensions: 384, seed: UInt64(number), spread: 0.4, centres: perDocument / 100)
         let base = number * perDocument
         let start = Instant.now
         try index.remember(vectors.enumerated().map { (rowKey(base + $0), $1) })
@@ -50,23 +51,34 @@ import Testing
     let opened = Instant.now
     let index = try VectorIndex(folder: folder, fingerprint: "f", dimensions: 384, limits: limits)
     print("\(rows) rows: opened in \(opened.elapsed * 1e3) ms")
-    let queries = clusteredVectors(50, dimensions: 384, seed: 0)
+    // Near the first rows, as those of compare_search.py are.
+    let queries = clusteredVectors(
+      50, dimensions: 384, seed: 0, spread: 0.4, centres: perDocument / 100)
     let view = index.view
     let first = Instant.now
     _ = try view.nearest(queries[0], limit: 10)
     print("\(rows) rows: first query \(first.elapsed * 1e3) ms")
     for isa in CPUFeatures.available where isa != .portable {
       let kernels = ScanKernels.table(for: isa)
-      var next = 0
-      var rescored = 0
-      let time = try median(rows > 200_000 ? 21 : 101) {
-        let found = try view.nearest(queries[next % 50], limit: 10, kernels: kernels)
-        rescored += found?.count.rescored ?? 0
-        next += 1
+      for (name, depth) in [("exact", ScanDepth.exact), ("signs", .signs)] {
+        var (next, rescored, right) = (0, 0, 0)
+        let truth = try queries.map {
+          try view.nearest($0, limit: 10, depth: .exact, kernels: kernels)?.hits ?? []
+        }
+        for (query, truth) in zip(queries, truth) {
+          let found = try view.nearest(query, limit: 10, depth: depth, kernels: kernels)?.hits ?? []
+          right += found.count { truth.contains($0) }
+        }
+        let time = try median(rows > 200_000 ? 21 : 101) {
+          let found = try view.nearest(queries[next % 50], limit: 10, depth: depth, kernels: kernels)
+          rescored += found?.count.rescored ?? 0
+          next += 1
+        }
+        let bytes = depth == .exact ? 384 : 384 / 8
+        print(
+          "\(rows) rows, \(isa), \(name): \(1 / time) queries/s, \(Double(rows * bytes) / time / 1e9) GB/s,",
+          "\(rescored / next) rescored, recall \(Double(right) / Double(10 * queries.count))")
       }
-      print(
-        "\(rows) rows, \(isa): \(1 / time) queries/s, \(Double(rows * 384) / time / 1e9) GB/s, \(rescored / next) rescored"
-      )
     }
   }
 

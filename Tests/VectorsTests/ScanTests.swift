@@ -8,14 +8,16 @@ import Testing
 @testable import Vectors
 
 /// Unit vectors around a few centres, as texts of a few kinds have.
-func clusteredVectors(_ count: Int, dimensions: Int, seed: UInt64, spread: Float = 0.6) -> [[Float]] {
+func clusteredVectors(
+  _ count: Int, dimensions: Int, seed: UInt64, spread: Float = 0.6, centres: Int = 7
+) -> [[Float]] {
   var random = SeededGenerator(seed: seed)
   func vector(_ scale: Float) -> [Float] {
     (0..<dimensions).map { _ in Float.random(in: -scale...scale, using: &random) }
   }
-  let centres = (0..<7).map { _ in vector(1) }
+  let middles = (0..<centres).map { _ in vector(1) }
   return (0..<count).map { index in
-    let x = zip(centres[index % 7], vector(spread)).map { $0 + $1 }
+    let x = zip(middles[index % centres], vector(spread)).map { $0 + $1 }
     return RowCode.normalized(x) ?? x
   }
 }

@@ -2,10 +2,13 @@
 """Measures the vector index beside faiss, and MiniLM beside onnxruntime, in turns on this machine, one thread each.
 
     python3 compare_search.py index [--rounds 3] [--rows 100000]
+    python3 compare_search.py pgvector [--rounds 3] [--rows 100000] [--hnsw]
     python3 compare_search.py encode BINARY MODEL_FOLDER [--rounds 5]
 
 `index` needs numpy and faiss-cpu, and the built tests (MeasuredTests fills an index and prints queries per second). faiss
-gets Gaussian clusters of the same kind: flat scans take the same time on any data. `encode` needs numpy, onnx and
+gets Gaussian clusters of the same kind, a hundred rows each: flat scans take the same time on any data. `pgvector` needs
+PostgreSQL with pgvector (MLXSERVE_PG_BIN names the folder of its programs); its times are its own, of one connection, and
+ours those of `index`. `encode` needs numpy, onnx and
 onnxruntime, and the MLX 8-bit folder of all-MiniLM-L6-v2: its weights become an ONNX graph, which onnxruntime quantizes
 dynamically to int8. onnxruntime is timed without its tokenizer, mlxserve with its own and with HTTP.
 Figures of different machines, or of different runs, say nothing about each other.
@@ -68,10 +71,10 @@ def own_speed(rows):
     result = subprocess.run(
         ["swift", "test", "--skip-build", "-Xswiftc", "-warnings-as-errors", "--filter", "MeasuredTests"], cwd=ROOT,
         env={**os.environ, "MLXSERVE_MEASURE": "1", "MLXSERVE_MEASURE_ROWS": str(rows)}, capture_output=True, text=True)
-    found = dict(re.findall(rf"^{rows} rows, (\w+): ([\d.]+) queries/s", result.stdout, re.M))
+    found = re.findall(rf"^{rows} rows, (\w+), (\w+): ([\d.]+) queries/s.* recall ([\d.]+)", result.stdout, re.M)
     if not found:
         sys.exit(f"MeasuredTests printed no figures:\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
-    return {f"mlxserve {name}, exact by proof": float(value) for name, value in found.items()}
+    return {f"mlxserve {isa} {name}, recall {float(recall):.3f}": float(value) for isa, name, value, recall in found}
 
 
 def index(arguments):
@@ -95,6 +98,48 @@ def index(arguments):
             recall = hits / (WANTED * len(queries))
             figures.setdefault(f"{name}, recall {recall:.3f}", []).append(1 / statistics.median(times))
     print(f"{arguments.rows} rows of {DIMENSIONS}, one query at a time, one thread, {arguments.rounds} rounds in turns")
+    table(figures, "queries/s")
+
+
+def pgvector(arguments):
+    import numpy
+    sys.path.insert(0, str(ROOT / "Tests" / "EndToEnd"))
+    from pgvector_test import database, programs
+    folder = programs() or sys.exit("there is no PostgreSQL with pgvector")
+    data, queries = clusters(numpy, arguments.rows)
+    truth = [set(numpy.argsort(-(data @ query))[:WANTED]) for query in queries]
+    text = lambda vector: "[" + ",".join(f"{x:.7g}" for x in vector) + "]"
+    figures = {}
+    with database(folder) as sql:
+        sql(f"CREATE EXTENSION vector; CREATE TABLE rows (id integer, v vector({DIMENSIONS}));")
+        begin = time.perf_counter()
+        for start in range(0, len(data), 10_000):
+            sql("COPY rows FROM STDIN", "".join(
+                f"{start + i}\t{text(row)}\n" for i, row in enumerate(data[start:start + 10_000])))
+        print(f"copied in {time.perf_counter() - begin:.1f} s, {sql('SELECT pg_relation_size($$rows$$)').strip()} bytes")
+
+        def measure(name):
+            select = lambda query: f"SELECT id FROM rows ORDER BY v <#> '{text(query)}' LIMIT {WANTED}"
+            settings = "SET max_parallel_workers_per_gather = 0; "
+            # A session of its own reads all once.
+            plans = sql(settings + ";".join([select(queries[0])] + [f"EXPLAIN ANALYZE {select(query)}" for query in queries[:20]]))
+            times = [float(x) for x in re.findall(r"Execution Time: ([\d.]+) ms", plans)]
+            found = [set(map(int, sql(settings + select(query)).split())) for query in queries[:20]]
+            recall = sum(len(a & b) for a, b in zip(found, truth)) / (20 * WANTED)
+            figures.setdefault(f"{name}, recall {recall:.3f}", []).append(1000 / statistics.median(times))
+
+        for _ in range(arguments.rounds):
+            measure("pgvector exact")
+            for name, value in own_speed(arguments.rows).items():
+                figures.setdefault(name, []).append(value)
+        if arguments.hnsw:
+            begin = time.perf_counter()
+            sql("SET maintenance_work_mem = '512MB'; SET max_parallel_maintenance_workers = 0; "
+                "CREATE INDEX ON rows USING hnsw (v vector_ip_ops)")
+            print(f"HNSW built in {time.perf_counter() - begin:.1f} s")
+            for _ in range(arguments.rounds):
+                measure("pgvector HNSW")
+    print(f"{arguments.rows} rows of {DIMENSIONS}, one query at a time, one thread")
     table(figures, "queries/s")
 
 
@@ -251,6 +296,11 @@ def main():
     part.set_defaults(run=index)
     part.add_argument("--rows", type=int, default=100_000)
     part.add_argument("--rounds", type=int, default=3)
+    part = commands.add_parser("pgvector")
+    part.set_defaults(run=pgvector)
+    part.add_argument("--rows", type=int, default=100_000)
+    part.add_argument("--rounds", type=int, default=3)
+    part.add_argument("--hnsw", action="store_true")
     part = commands.add_parser("encode")
     part.set_defaults(run=encode)
     part.add_argument("binary")

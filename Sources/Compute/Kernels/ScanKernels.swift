@@ -17,6 +17,12 @@ package struct ScanKernels: Sendable {
   package var scan:
     @Sendable (_ rows: CodeRows, _ query: QueryPlanes, _ out: UnsafeMutablePointer<Float>) -> Void
 
+  /// `out[r] = Σ tables[p][0][low half of byte p] + tables[p][1][high half]` for every row of whole blocks.
+  ///
+  /// `tables` is `[rowBytes][2][16]`, numbers of at most 127.
+  package var signs:
+    @Sendable (_ rows: SignRows, _ tables: UnsafePointer<UInt8>, _ out: UnsafeMutablePointer<Int32>) -> Void
+
   /// Those of the best instruction set of this machine.
   package static let best = table(for: CPUFeatures.best)
 
@@ -24,29 +30,44 @@ package struct ScanKernels: Sendable {
   package static func table(for isa: ISA) -> ScanKernels {
     switch isa {
     #if arch(x86_64)
-      case .avx2, .avxvnni: ScanKernels(scan: KernelsAVX2.scanCodes)
-      case .avx512: ScanKernels(scan: KernelsAVX512.scanCodes)
+      case .avx2, .avxvnni: ScanKernels(scan: KernelsAVX2.scanCodes, signs: KernelsAVX2.scanSigns)
+      // Shuffles of bytes are no faster in 512 bits than memory is.
+      case .avx512: ScanKernels(scan: KernelsAVX512.scanCodes, signs: KernelsAVX2.scanSigns)
     #elseif arch(arm64)
-      case .neon: ScanKernels(scan: KernelsNEON.scanCodes)
-      case .dotprod: ScanKernels(scan: KernelsDotprod.scanCodes)
-      case .i8mm: ScanKernels(scan: KernelsI8MM.scanCodes)
+      case .neon: ScanKernels(scan: KernelsNEON.scanCodes, signs: reference.signs)
+      case .dotprod: ScanKernels(scan: KernelsDotprod.scanCodes, signs: reference.signs)
+      case .i8mm: ScanKernels(scan: KernelsI8MM.scanCodes, signs: reference.signs)
     #endif
     default: reference
     }
   }
 
-  /// The scalar twin, which compilers make vector code of.
-  package static let reference = ScanKernels { rows, query, out in
-    for row in 0..<rows.count {
-      let codes = (rows.base + row * rows.rowBytes).assumingMemoryBound(to: UInt8.self)
-      var (high, low): (Int32, Int32) = (0, 0)
-      for column in 0..<rows.rowBytes {
-        let code = Int32(codes[column]) &- 128
-        high &+= code &* Int32(query.high[column])
-        low &+= code &* Int32(query.low[column])
+  /// The scalar twins, which compilers make vector code of.
+  package static let reference = ScanKernels(
+    scan: { rows, query, out in
+      for row in 0..<rows.count {
+        let codes = (rows.base + row * rows.rowBytes).assumingMemoryBound(to: UInt8.self)
+        var (high, low): (Int32, Int32) = (0, 0)
+        for column in 0..<rows.rowBytes {
+          let code = Int32(codes[column]) &- 128
+          high &+= code &* Int32(query.high[column])
+          low &+= code &* Int32(query.low[column])
+        }
+        // 128 · high is exact, so rounding once or twice is the same.
+        out[row] = (Float(high) * 128 + Float(low)) * (rows.scales[row] * query.scale)
       }
-      // 128 · high is exact, so rounding once or twice is the same.
-      out[row] = (Float(high) * 128 + Float(low)) * (rows.scales[row] * query.scale)
-    }
-  }
+    },
+    signs: { rows, tables, out in
+      for block in 0..<rows.blocks {
+        let sums = out + 32 * block
+        for row in 0..<32 { sums[row] = 0 }
+        for at in 0..<rows.rowBytes {
+          let bytes = (rows.base + 32 * (block * rows.rowBytes + at)).assumingMemoryBound(to: UInt8.self)
+          for row in 0..<32 {
+            let byte = Int(bytes[row])
+            sums[row] &+= Int32(tables[32 * at + (byte & 15)]) &+ Int32(tables[32 * at + 16 + (byte >> 4)])
+          }
+        }
+      }
+    })
 }

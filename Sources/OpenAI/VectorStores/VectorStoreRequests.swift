@@ -248,6 +248,8 @@ package struct StoreSearchRequest: Sendable {
   package var filter: AttributeFilter?
   package var ranking: RankingOptions
   package var explains: Bool
+  /// Whether every vector is read, however many there are.
+  package var isExact: Bool
   package var ignored: [String]
 
   private static let longest = 100_000
@@ -278,6 +280,7 @@ package struct StoreSearchRequest: Sendable {
     ranking = try RankingOptions(fields.value("ranking_options"), name: "ranking_options")
     _ = try fields.bool("rewrite_query")
     explains = try fields.bool("explain") ?? false
+    isExact = try fields.bool("exact") ?? false
     ignored = fields.unread
   }
 }

@@ -29,6 +29,8 @@ package struct SearchQuery: Sendable {
   package var threshold: Float = 0
   /// Whether each result says why it is there.
   package var explains = false
+  /// Whether signs may choose what is read of very many vectors.
+  package var depth = ScanDepth.automatic
 
   package init(_ texts: [String]) { self.texts = texts }
 }
@@ -150,12 +152,12 @@ package struct HybridSearch: Sendable {
       var near: [Hit] = []
       if number < vectors.count {
         let found = try SearchError.index { () throws(IndexError) in
-          try view.nearest(vectors[number], limit: depth, accepts: accepts, isCancelled: isUnwanted)
+          try view.nearest(
+            vectors[number], limit: depth, accepts: accepts, depth: query.depth, isCancelled: isUnwanted)
         }
         guard let found else { throw .cancelled }
         near = found.hits
-        answer.count.rows += found.count.rows
-        answer.count.rescored += found.count.rescored
+        answer.count = answer.count.adding(found.count)
       }
       lap(\.scan)
       let worded = try SearchError.index { () throws(IndexError) in

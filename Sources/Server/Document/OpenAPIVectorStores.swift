@@ -148,7 +148,8 @@ enum OpenAPIVectorStores {
         "score_threshold": {"type": "number", "minimum": 0, "maximum": 1},
         "hybrid_search": {"type": "object", "properties": {
           "embedding_weight": {"type": "number", "minimum": 0}, "text_weight": {"type": "number", "minimum": 0}}}}},
-      "rewrite_query": {"type": "boolean"}, "explain": {"type": "boolean"}}}
+      "rewrite_query": {"type": "boolean"}, "explain": {"type": "boolean"},
+      "exact": {"type": "boolean"}}}
     """#
 
   /// In the notation of `OpenAPIResponses`, members of an object.

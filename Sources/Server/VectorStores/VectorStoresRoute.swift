@@ -115,6 +115,7 @@ struct VectorStoresRoute {
     query.threshold = Float(body.ranking.threshold)
     query.weights = body.ranking.weights.map { HybridWeights(embedding: $0.embedding, text: $0.text) }
     query.explains = body.explains
+    if body.isExact { query.depth = .exact }
     let wishes = SearchWishes(
       filter: body.filter, reranker: RerankerChoice(ranker: body.ranking.ranker),
       tenant: context.client.number)

@@ -31,12 +31,23 @@ struct ScannedPassage: Equatable {
 
 /// What a scan did.
 package struct ScanCount: Sendable, Equatable {
+  /// Rows that were read as signs.
+  package var signs = 0
   /// Rows that were read as bytes.
   package var rows = 0
   /// Rows that were scored in float32.
   package var rescored = 0
 
   package init() {}
+
+  /// What two scans did together.
+  package func adding(_ other: ScanCount) -> ScanCount {
+    var sum = self
+    sum.signs += other.signs
+    sum.rows += other.rows
+    sum.rescored += other.rescored
+    return sum
+  }
 }
 
 /// One search over all parts of an index.

@@ -64,13 +64,13 @@ final class QueryCode {
     let high = memory.assumingMemoryBound(to: Int8.self)
     let low = high + stride
     let largest = query.reduce(0) { max($0, abs($1)) }
-    // 127 · 128 + 63 is the largest number that the planes hold.
-    scale = largest / 16_319
+    // 63 · 128 + 63: a high plane of six bits and a sign lets kernels add two products in sixteen bits.
+    scale = largest / 8_127
     var sums: (Int32, Int32) = (0, 0)
     var (error, norm) = (0.0, 0.0)
     for (index, value) in query.enumerated() {
       let whole = scale > 0 ? Int32((value / scale).rounded(.toNearestOrEven)) : 0
-      let code = max(-16_319, min(16_319, whole))
+      let code = max(-8_127, min(8_127, whole))
       let upper = (code &+ 64) >> 7
       let lower = code &- upper << 7
       high[index] = Int8(truncatingIfNeeded: upper)

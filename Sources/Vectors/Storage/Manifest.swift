@@ -6,7 +6,7 @@ import Platform
 /// `index.json` of an index's folder.
 struct Manifest: Equatable {
   static let name = "index.json"
-  static let version = 1
+  static let version = 2
 
   /// A segment, and what has changed of it since it was written.
   struct Entry: Equatable {

@@ -19,10 +19,12 @@ package final class Segment: Sendable {
   let path: String
   let footer: SegmentFooter
   let documents: [SegmentDocument]
+  /// Where the footer begins.
+  private let end: Int
   private let content: SharedBytes
   /// Sections that were found to be whole.
   private let checked = Monitor([Bool](repeating: false, count: Section.allCases.count))
-  /// Blocks of the rows in float32 that were found to be whole: a search reads few of them.
+  /// Blocks of rows that were found to be whole: a search reads few of those in float32.
   private let checkedBlocks = Monitor(Set<Int>())
 
   private let wordTotal = Monitor<Int?>(nil)
@@ -32,10 +34,9 @@ package final class Segment: Sendable {
     self.path = path
     self.content = content
     let bytes = content.bytes
-    let end = bytes.count - SegmentFooter.bytes
-    guard end >= 0,
-      let footer = SegmentFooter(UnsafeRawBufferPointer(rebasing: bytes[end...]), end: end)
-    else { throw .damaged(path: path, what: "its end is not that of a segment") }
+    guard let (footer, end) = SegmentFooter.find(in: bytes) else {
+      throw .damaged(path: path, what: "its end is not that of a segment")
+    }
     guard footer.version <= SegmentFooter.version else {
       throw .version(path: path, found: footer.version, supported: SegmentFooter.version)
     }
@@ -43,8 +44,10 @@ package final class Segment: Sendable {
       throw .damaged(path: path, what: "its sections have wrong sizes")
     }
     self.footer = footer
+    self.end = end
     // The table of documents is read at once: who opens the index wants to know what is in it.
-    if let block = Self.firstDamage(of: content.bytes, in: footer.sections[Section.documents.rawValue]) {
+    let table = footer.sections[Section.documents.rawValue]
+    if let block = Self.firstDamage(of: bytes, in: table, end: end) {
       throw .damaged(path: path, what: Self.words(block, .documents))
     }
     documents = try Self.readDocuments(bytes, footer, path)
@@ -72,7 +75,13 @@ package final class Segment: Sendable {
       && size(.passages) == (footer.passages + 1) * MemoryLayout<PassageRecord>.stride
       && size(.keys) == footer.rows * MemoryLayout<KeyRecord>.stride
       && size(.termOffsets) == (footer.terms + 1) * 4 && size(.postingOffsets) == (footer.terms + 1) * 8
-      && size(.lengths) == footer.passages * 4
+      && size(.lengths) == footer.passages * 4 && hasRightSigns(footer, size)
+  }
+
+  private static func hasRightSigns(_ footer: SegmentFooter, _ size: (Section) -> Int) -> Bool {
+    guard size(.signs) > 0 else { return size(.signFactors) == 0 && size(.signMean) == 0 }
+    return size(.signs) == SignCode.byteCount(rows: footer.rows, dimensions: footer.dimensions)
+      && size(.signFactors) == footer.rows * 4 && size(.signMean) == footer.dimensions * 4
   }
 
   private static func readDocuments(
@@ -109,10 +118,21 @@ package final class Segment: Sendable {
 
   private func check(_ section: Section) throws(IndexError) {
     guard !checked.withLock({ $0[section.rawValue] }) else { return }
-    if let block = Self.firstDamage(of: content.bytes, in: footer.sections[section.rawValue]) {
+    if let block = Self.firstDamage(of: content.bytes, in: footer.sections[section.rawValue], end: end) {
       throw .damaged(path: path, what: Self.words(block, section))
     }
     checked.withLock { $0[section.rawValue] = true }
+  }
+
+  /// Checks the blocks of some bytes of a section, once.
+  private func check(_ range: Range<Int>, _ section: Section) throws(IndexError) {
+    guard !range.isEmpty else { return }
+    let blocks = range.lowerBound / SegmentFooter.block...(range.upperBound - 1) / SegmentFooter.block
+    guard !checkedBlocks.withLock({ known in blocks.allSatisfy(known.contains) }) else { return }
+    if let block = Self.firstDamage(of: content.bytes, in: range, end: end) {
+      throw .damaged(path: path, what: Self.words(block, section))
+    }
+    checkedBlocks.withLock { $0.formUnion(blocks) }
   }
 
   private static func words(_ block: Int, _ section: Section) -> String {
@@ -120,9 +140,12 @@ package final class Segment: Sendable {
   }
 
   /// The first block of a range whose checksum is wrong.
-  private static func firstDamage(of bytes: UnsafeRawBufferPointer, in range: Range<Int>) -> Int? {
+  ///
+  /// - Parameter end: where the footer begins.
+  private static func firstDamage(
+    of bytes: UnsafeRawBufferPointer, in range: Range<Int>, end: Int
+  ) -> Int? {
     guard !range.isEmpty else { return nil }
-    let end = bytes.count - SegmentFooter.bytes
     // What the checksums cover ends where they begin: n blocks and n sums.
     let covered = coveredBytes(end)
     for block in range.lowerBound / SegmentFooter.block...(range.upperBound - 1) / SegmentFooter.block {
@@ -160,18 +183,42 @@ package final class Segment: Sendable {
   // MARK: Content
 
   /// What a scan reads; nil when there are no rows.
-  func scanRows(_ ranges: [Range<Int>]) throws(IndexError) -> ScanRows? {
-    guard footer.rows > 0, let codes = try section(.codes).baseAddress,
+  ///
+  /// - Parameter isSparse: whether so few rows are read that only their own blocks are checked.
+  func scanRows(_ ranges: [Range<Int>], isSparse: Bool = false) throws(IndexError) -> ScanRows? {
+    let place = footer.sections[Section.codes.rawValue]
+    let stride = RowCode.stride(of: footer.dimensions)
+    if isSparse {
+      for range in ranges {
+        let start = place.lowerBound + range.lowerBound * stride
+        try check(start..<start + range.count * stride, .codes)
+      }
+    } else {
+      try check(.codes)
+    }
+    guard footer.rows > 0,
+      let codes = UnsafeRawBufferPointer(rebasing: content.bytes[place]).baseAddress,
       let scales = try values(.scales, as: Float.self).baseAddress,
       let errors = try values(.errors, as: Float.self).baseAddress,
       let owners = try values(.owners, as: UInt32.self).baseAddress
     else { return nil }
-    let rows = CodeRows(
-      base: codes, rowBytes: RowCode.stride(of: footer.dimensions), scales: scales, count: footer.rows)
+    let rows = CodeRows(base: codes, rowBytes: stride, scales: scales, count: footer.rows)
     return ScanRows(
       vector: { [self] row throws(IndexError) in try vector(row) }, codes: rows, errors: errors,
       owners: owners,
       ranges: ranges)
+  }
+
+  /// What a scan of signs reads; nil when there are none.
+  func signPart(_ ranges: [Range<Int>]) throws(IndexError) -> SignPart? {
+    guard let signs = try section(.signs).baseAddress, !footer.sections[Section.signs.rawValue].isEmpty,
+      let factors = try values(.signFactors, as: Float.self).baseAddress,
+      let mean = try values(.signMean, as: Float.self).baseAddress
+    else { return nil }
+    let rows = SignRows(
+      base: signs, rowBytes: RowCode.stride(of: footer.dimensions) / 8,
+      blocks: (footer.rows + SignCode.blockRows - 1) / SignCode.blockRows)
+    return SignPart(rows: rows, factors: factors, mean: mean, ranges: ranges)
   }
 
   /// The record of a passage and the row after its last.
@@ -217,14 +264,7 @@ package final class Segment: Sendable {
     guard row >= 0, row < footer.rows else { throw .missingRow }
     let size = 4 * footer.dimensions
     let start = footer.sections[Section.floats.rawValue].lowerBound + row * size
-    let blocks = start / SegmentFooter.block...(start + size - 1) / SegmentFooter.block
-    let isKnown = checkedBlocks.withLock { known in blocks.allSatisfy(known.contains) }
-    if !isKnown {
-      if let block = Self.firstDamage(of: content.bytes, in: start..<start + size) {
-        throw .damaged(path: path, what: Self.words(block, .floats))
-      }
-      checkedBlocks.withLock { $0.formUnion(blocks) }
-    }
+    try check(start..<start + size, .floats)
     return UnsafeRawBufferPointer(rebasing: content.bytes[start..<start + size]).bindMemory(to: Float.self)
   }
 

@@ -37,6 +37,16 @@ enum Section: Int, CaseIterable {
   case lengths
   /// Every document: serial, first passage, first row, key, info.
   case documents
+  // From version 2 on; empty where there are few rows.
+  /// Signs of the rows, 32 side by side (`SignRows`).
+  case signs
+  /// f32 of each row: the factor of its signs.
+  case signFactors
+  /// The mean that was taken off before, f32 `[dimensions]`.
+  case signMean
+
+  /// How many there are in a version.
+  static func count(in version: Int) -> Int { version < 2 ? 14 : allCases.count }
 }
 
 /// A passage in its table; 32 bytes.
@@ -66,10 +76,10 @@ struct KeyRecord: BitwiseCopyable {
 /// What the end of a segment says of it.
 struct SegmentFooter: Equatable {
   static let magic: UInt64 = 0x3158_4449_5356_4C4D
-  static let version = 1
+  static let version = 2
   /// Bytes: magic, version, dimensions, rows, passages, documents, terms, words, then offset and count of every section,
   /// and a checksum.
-  static let bytes = 8 * (8 + 2 * Section.allCases.count + 1)
+  static func bytes(in version: Int) -> Int { 8 * (8 + 2 * Section.count(in: version) + 1) }
   static let block = 1 << 20
 
   var dimensions = 0
@@ -85,7 +95,7 @@ struct SegmentFooter: Equatable {
     var writer = ByteWriter()
     writer.u64(Self.magic)
     for value in [version, dimensions, rows, passages, documents, terms, 0] { writer.u64(UInt64(value)) }
-    for section in sections {
+    for section in sections.prefix(Section.count(in: version)) {
       writer.u64(UInt64(section.lowerBound))
       writer.u64(UInt64(section.count))
     }
@@ -93,20 +103,32 @@ struct SegmentFooter: Equatable {
     return writer.bytes
   }
 
-  /// Nil when these bytes are no footer.
-  init?(_ bytes: UnsafeRawBufferPointer, end: Int) {
+  /// The footer at the end of a segment, and where it begins; nil when there is none.
+  static func find(in bytes: UnsafeRawBufferPointer) -> (footer: SegmentFooter, start: Int)? {
+    for version in stride(from: Self.version, through: 1, by: -1) {
+      let start = bytes.count - Self.bytes(in: version)
+      if start >= 0, let footer = SegmentFooter(UnsafeRawBufferPointer(rebasing: bytes[start...]), end: start)
+      {
+        return (footer, start)
+      }
+    }
+    return nil
+  }
+
+  private init?(_ bytes: UnsafeRawBufferPointer, end: Int) {
     var reader = ByteReader(bytes)
-    guard bytes.count == Self.bytes, reader.u64() == Self.magic,
+    guard reader.u64() == Self.magic,
       Checksum.of(Array(bytes.dropLast(8))) == Self.last(bytes)
     else { return nil }
     func number() -> Int? { reader.u64().flatMap { Int(exactly: $0) } }
     guard let version = number(), let dimensions = number(), let rows = number(), let passages = number(),
       let documents = number(), let terms = number(), number() != nil
     else { return nil }
+    guard version > Self.version || bytes.count == Self.bytes(in: version) else { return nil }
     self.version = version
     (self.dimensions, self.rows, self.passages) = (dimensions, rows, passages)
     (self.documents, self.terms) = (documents, terms)
-    for index in sections.indices {
+    for index in 0..<Section.count(in: version) {
       guard let start = number(), let count = number(), start <= end, count <= end - start, start % 64 == 0
       else { return nil }
       sections[index] = start..<start + count

@@ -116,6 +116,7 @@ struct SegmentWriter {
         row += document.vectors.count / max(1, dimensions)
       }
     }
+    try writeSigns(to: &sink, &footer)
     try sink.finish(footer)
   }
 
@@ -153,6 +154,34 @@ struct SegmentWriter {
     try section(.floats, &sink, &footer) { sink throws(IndexError) in
       for document in documents { try sink.append(UnsafeRawBufferPointer(document.vectors)) }
     }
+  }
+
+  /// Signs of many rows, 32 rows at a time.
+  private func writeSigns(to sink: inout SegmentSink, _ footer: inout SegmentFooter) throws(IndexError) {
+    guard footer.rows >= SignCode.leastRows else { return }
+    let turn = SignTurn(dimensions: dimensions)
+    let mean = SignCode.mean(documents, dimensions: dimensions, rows: footer.rows)
+    var factors: [Float] = []
+    let empty = [UInt8](repeating: 0, count: SignCode.blockRows * turn.rowBytes)
+    try section(.signs, &sink, &footer) { sink throws(IndexError) in
+      var block = empty
+      for document in documents {
+        var at = 0
+        while at + dimensions <= document.vectors.count {
+          let row = UnsafeBufferPointer(rebasing: document.vectors[at..<at + dimensions])
+          let place = factors.count % SignCode.blockRows
+          factors.append(SignCode.encode(turn(row, minus: mean), row: place, of: &block))
+          if place == SignCode.blockRows - 1 {
+            try sink.append(block)
+            block = empty
+          }
+          at += dimensions
+        }
+      }
+      if factors.count % SignCode.blockRows > 0 { try sink.append(block) }
+    }
+    try section(.signFactors, &sink, &footer) { sink throws(IndexError) in try sink.append(values: factors) }
+    try section(.signMean, &sink, &footer) { sink throws(IndexError) in try sink.append(values: mean) }
   }
 
   private func writePassages(to sink: inout SegmentSink, _ footer: inout SegmentFooter) throws(IndexError) {
