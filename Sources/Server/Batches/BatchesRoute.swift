@@ -57,7 +57,7 @@ struct BatchesRoute {
 
   private func list(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let batches = try server.batches(worker).store.batches(.openAI, of: context.client)
-    return Response(json: try http.listPage(batches.map(\.json)))
+    return Response(json: try http.listPage(batches.map(\.id)) { batches[$0].json })
   }
 
   private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
