@@ -5,6 +5,7 @@ import tempfile
 import time
 
 import anthropic
+from openapi_test import exchange
 from server import Server
 from vector_stores_test import fails
 
@@ -101,6 +102,28 @@ def test_batches_of_messages(s):
     seen = [each.id for each in client.messages.batches.list(limit=1)]
     assert {batch.id, long.id} <= set(seen) and len(seen) == len(set(seen))
     assert client.messages.batches.delete(batch.id).type == "message_batch_deleted"
+
+
+def test_batches_follow_the_document(s):
+    def call(method, path, body=None):
+        status, values = exchange(s, method, path, body)
+        assert status == 200, (path, values)
+        return values[0]
+
+    file = upload(s.client, [line("a", s.model), {"custom_id": "b"}])
+    good = upload(s.client, [line("a", s.model, **LONG)])
+    batch = {"endpoint": "/v1/chat/completions", "completion_window": "24h", "metadata": {"k": "v"}}
+    assert call("post", "/v1/batches", {**batch, "input_file_id": file})["status"] == "failed"
+    one = call("post", "/v1/batches", {**batch, "input_file_id": good})["id"]
+    call("post", f"/v1/batches/{one}/cancel")
+    call("get", f"/v1/batches/{one}")
+    call("get", "/v1/batches")
+    message = {"model": s.model, "max_tokens": 300, "messages": [{"role": "user", "content": "Hello!"}]}
+    one = call("post", "/v1/messages/batches", {"requests": [{"custom_id": "a", "params": message}]})["id"]
+    call("post", f"/v1/messages/batches/{one}/cancel")
+    wait(lambda: call("get", f"/v1/messages/batches/{one}"), lambda b: b["processing_status"] == "ended")
+    call("get", "/v1/messages/batches")
+    call("delete", f"/v1/messages/batches/{one}")
 
 
 def test_a_thread_falls_back_to_whole_conversations(s):

@@ -112,7 +112,7 @@ def test_real_requests_and_answers_follow_the_document(s):
           for stream in ({}, {"stream": True, "stream_options": {"include_usage": True}})],
         *[("post", "/v1/messages", {**message, **extra, "stream": stream})
           for extra in ({}, {"thinking": {"type": "adaptive"}}, {"messages": weather, "tools": TOOLS},
-                        {"stop_sequences": ["capital"]})
+                        {"stop_sequences": ["capital"]}, {"logprobs": True, "top_logprobs": 1})
           for stream in (False, True)],
         ("post", "/v1/chat/completions", {**chat, "prompt_logprobs": 2}),
         ("post", "/v1/completions", {**text, "prompt_logprobs": 2}),
@@ -144,8 +144,9 @@ def test_real_requests_and_answers_follow_the_document(s):
     # slash; embeddings_test has a model that makes vectors.
     elsewhere = {("get", "/v1/responses"), ("get", "/metrics"), ("post", "/models/unload"), ("post", "/models/pull"), ("post", "/v1/embeddings"), ("post", "/embeddings"),
                  ("get", "/v1/models/{owner}/{name}")}
-    # vector_stores_test has a model for them, and sends forms.
-    every = {(m, p) for m, p in every if not p.startswith(("/v1/files", "/v1/uploads", "/v1/vector_stores"))}
+    # vector_stores_test has a model for them, and sends forms; batches_test has files and waits for answers.
+    stores = ("/v1/files", "/v1/uploads", "/v1/vector_stores", "/v1/batches", "/v1/messages/batches")
+    every = {(m, p) for m, p in every if not p.startswith(stores)}
     missing = {(m, p) for m, p in every if (m, p.replace("models/{id}", f"models/{s.model}")) not in reached}
     # rerank_test has models that score, and that make vectors.
     scores = ("/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score", "/embed", "/predict", "/similarity", "/decode", "/info")

@@ -224,7 +224,7 @@ struct ResponsesRequestTests {
     #expect(request.tools.map(\.kind) == [.custom, .custom, .function, .function])
     #expect(request.tools.prefix(3).map(\.name) == ["raw", "patch", "mcp__docs__find"])
     #expect(request.tools.map(\.clientName) == ["raw", "patch", "find", long])
-    #expect(request.tools.map(\.isStrict) == [true, false, false, false])
+    #expect(request.tools.map(\.isStrict) == [true, true, false, false])
     #expect(request.tools[0].parameters?["properties"]?["input"]?["pattern"] == "^(?:a|b)$")
     #expect(request.tools[1].json["function"]?["description"]?.stringValue?.contains(#"start: "a""#) == true)
     #expect(request.tools[3].name.utf8.count == 128)

@@ -380,7 +380,7 @@ enum OpenAPIRequests {
       "service_tier": {"enum": ["auto", "standard_only"]},
       "speed": {"enum": ["standard", "fast"]},
       "inference_geo": {"type": "string"},
-      "container": \#(refused), "mcp_servers": \#(refused)}}
+      "container": \#(refused), "thread": \#(refused), "mcp_servers": \#(refused)}}
     """#
   }
 
