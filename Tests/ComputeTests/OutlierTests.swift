@@ -85,7 +85,12 @@ import Testing
       let context = try ComputeContext(threads: threads, mode: .fast)
       let batch = products(rows, stack, context)
       #expect(rows.map { products([$0], stack, context)[0] } == batch)
-      if context.activeInt8 != nil { #expect(rows.map { slow($0, stack, context) } == batch) }
+      if context.activeInt8 != nil {
+        // The exact products add a column's elements in another order.
+        for (row, found) in zip(rows, batch) {
+          for (a, b) in zip(slow(row, stack, context), found) { #expect(abs(a - b) < 1e-3 * max(1, abs(a))) }
+        }
+      }
       all.append(batch)
     }
     #expect(all[0] == all[1])

@@ -46,7 +46,7 @@ def fails(code, param, call):
     try:
         call()
     except openai.APIStatusError as error:
-        assert code is None or error.status_code == code, (error.status_code, error.body)
+        assert error.status_code == code, (error.status_code, error.body)
         assert param is None or error.body["param"] == param, error.body
         return error
     raise AssertionError("no error")
@@ -482,104 +482,6 @@ def test_S121_S122_another_model_takes_over(s):
         assert other.stop() == 0
     finally:
         shutil.rmtree(folder)
-
-
-def test_S118_a_full_disk_fails_files_and_not_the_store(s):
-    import os
-    import subprocess
-    import tempfile
-    with tempfile.TemporaryDirectory() as place:
-        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", place]).returncode:
-            return "SKIPPED: cannot mount a small file system"
-        try:
-            with served(s, "--state-dir", place, "--storage", "1G") as other:
-                client = strict(other)
-                good = upload(client, "good.txt", "the cat sat on the mat")
-                store = client.vector_stores.create(file_ids=[good.id])
-                finished(client, store.id)
-                files = [upload(client, f"{i}.txt", f"words {i} the cat sat. " * 2_000) for i in range(2)]
-                with open(place + "/filler", "wb") as filler:
-                    try:
-                        while True:
-                            filler.write(b"x" * 65_536)
-                            filler.flush()
-                    except OSError:
-                        pass
-                fails(None, None, lambda: upload(client, "more.txt", "x" * 1_000_000))
-                for file in files:
-                    try:
-                        client.vector_stores.files.create(file_id=file.id, vector_store_id=store.id)
-                    except openai.APIStatusError as error:
-                        assert error.status_code >= 500, error.body
-                found = finished(client, store.id)
-                page = client.vector_stores.search(store.id, query="the cat sat on the mat")
-                assert "good.txt" in {result.filename for result in page}
-                os.unlink(place + "/filler")
-                later = upload(client, "later.txt", "the queen made tarts")
-                done = client.vector_stores.files.create_and_poll(later.id, vector_store_id=store.id, poll_interval_ms=50)
-                assert done.status == "completed", done
-                return f"while full: {found.file_counts.failed} failed, {found.file_counts.completed} completed"
-        finally:
-            subprocess.run(["umount", "-l", place], check=True)
-
-
-def test_S123_a_rebuild_that_is_killed_is_taken_up_again(s):
-    import os
-    import shutil
-    import tempfile
-    folder = tempfile.mkdtemp()
-    try:
-        renamed = folder + "/other-encoder"
-        shutil.copytree(ENCODER, renamed)
-        config = json.loads((ENCODER / "config_sentence_transformers.json").read_text())
-        config["prompts"] = {name: "the " + text for name, text in config["prompts"].items()}
-        open(renamed + "/config_sentence_transformers.json", "w").write(json.dumps(config))
-        os.mkdir(folder + "/state")
-        state = ("--state-dir", folder + "/state")
-        other = Server(s.binary, "--model", str(ENCODER), *state, model=DEMO)
-        client = strict(other)
-        store = client.vector_stores.create(
-            file_ids=[upload(client, f"{i}.txt", f"the cat {i} sat " * 40).id for i in range(40)])
-        finished(client, store.id)
-        assert other.stop() == 0
-        slow = ("--test-hooks", "--step-delay-ms", "20")
-        path = f"/v1/vector_stores/{store.id}/search"
-        for _ in range(3):
-            other = Server(s.binary, "--model", renamed, *state, *slow, model=DEMO)
-            page = json.loads(other.post(path, {"query": "the cat sat", "max_num_results": 50})[2])
-            assert len({entry["file_id"] for entry in page["data"]}) == 40 or page.get("degraded") is None, page
-            time.sleep(0.3)
-            other.process.kill()
-            other.process.wait()
-        other = Server(s.binary, "--model", renamed, *state, model=DEMO)
-        end = time.time() + 60
-        while "degraded" in (page := json.loads(other.post(path, {"query": "the cat sat", "max_num_results": 50})[2])):
-            assert len(page["data"]) > 0 and time.time() < end
-            time.sleep(0.1)
-        assert strict(other).vector_stores.retrieve(store.id).file_counts.completed == 40
-        names = set()
-        for i in range(40):
-            names |= {r.filename for r in strict(other).vector_stores.search(store.id, query=f"cat {i}", max_num_results=50)}
-        assert len(names) == 40, len(names)
-        assert other.stop() == 0
-    finally:
-        shutil.rmtree(folder)
-
-
-def test_S134_metrics_have_names_and_no_texts(s):
-    secret = "zzyzxsecret"
-    with served(s) as other:
-        client = strict(other)
-        store = client.vector_stores.create(file_ids=[upload(client, f"{secret}.txt", f"the {secret} sat").id])
-        finished(client, store.id)
-        client.vector_stores.search(store.id, query=f"who is {secret}")
-        other.post(f"/v1/vector_stores/{store.id}/search", {"query": secret, "explain": True, "exact": True})
-        metrics = other.get("/metrics")[2].decode()
-        assert secret not in metrics
-        for name in ("embed_texts_total", "embed_cache_hits_total", "search_seconds_total", "index_bytes", "index_chunks"):
-            assert f"mlxserve_{name}" in metrics, name
-        # Nor do logs at the usual level.
-        assert not any(secret in line for line in other.log), [line for line in other.log if secret in line]
 
 
 def test_S127_too_many_searches_are_told(s):

@@ -87,23 +87,6 @@ enum SignCode {
     }
     return size > 0 ? Float(square / size) : 0
   }
-
-  /// The mean of the rows, by some of them.
-  static func mean(_ documents: [SourceDocument], dimensions: Int, rows: Int) -> [Float] {
-    let step = max(1, rows / 65_536)
-    var (sums, count, number) = ([Double](repeating: 0, count: dimensions), 0, 0)
-    for document in documents {
-      for at in stride(from: 0, to: document.vectors.count / max(1, dimensions) * dimensions, by: dimensions)
-      {
-        if number % step == 0 {
-          for index in 0..<dimensions { sums[index] += Double(document.vectors[at + index]) }
-          count += 1
-        }
-        number += 1
-      }
-    }
-    return sums.map { Float($0 / Double(max(1, count))) }
-  }
 }
 
 /// A query as tables that the signs of four components are looked up in.

@@ -160,7 +160,7 @@ struct SegmentWriter {
   private func writeSigns(to sink: inout SegmentSink, _ footer: inout SegmentFooter) throws(IndexError) {
     guard footer.rows >= SignCode.leastRows else { return }
     let turn = SignTurn(dimensions: dimensions)
-    let mean = SignCode.mean(documents, dimensions: dimensions, rows: footer.rows)
+    let mean = mean(rows: footer.rows)
     var factors: [Float] = []
     let empty = [UInt8](repeating: 0, count: SignCode.blockRows * turn.rowBytes)
     try section(.signs, &sink, &footer) { sink throws(IndexError) in
@@ -182,6 +182,23 @@ struct SegmentWriter {
     }
     try section(.signFactors, &sink, &footer) { sink throws(IndexError) in try sink.append(values: factors) }
     try section(.signMean, &sink, &footer) { sink throws(IndexError) in try sink.append(values: mean) }
+  }
+
+  /// The mean of the rows, by some of them.
+  private func mean(rows: Int) -> [Float] {
+    let step = max(1, rows / 65_536)
+    var (sums, count, number) = ([Double](repeating: 0, count: dimensions), 0, 0)
+    for document in documents {
+      for at in stride(from: 0, to: document.vectors.count / max(1, dimensions) * dimensions, by: dimensions)
+      {
+        if number % step == 0 {
+          for index in 0..<dimensions { sums[index] += Double(document.vectors[at + index]) }
+          count += 1
+        }
+        number += 1
+      }
+    }
+    return sums.map { Float($0 / Double(max(1, count))) }
   }
 
   private func writePassages(to sink: inout SegmentSink, _ footer: inout SegmentFooter) throws(IndexError) {
