@@ -239,7 +239,7 @@ def test_O29_O30_vectors(server):
 
 def test_O31_to_O34_models_come_and_go_where_that_is_allowed(server):
     repository = hub_test.demo()
-    repository.trouble[hub_test.STORE] = hub_test.slowly(hub_test.WEIGHTS, 50_000, 0.01)
+    repository.trouble[hub_test.STORE] = hub_test.slowly(hub_test.WEIGHTS, 50_000, 0.03)
     with hub_test.world(repository) as hub:
         own = Server(server.binary, "--allow-pull", env=hub_test.environment(hub))
         try:
