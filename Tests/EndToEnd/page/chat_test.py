@@ -36,13 +36,17 @@ def test_a_streamed_answer_is_the_answer_of_the_api(page, server, watched):
 
 @real
 def test_stop_ends_the_generation_on_the_server(page, server, watched):
-    # Takes as long as the context lasts.
+    # Takes as long as the context lasts: a second or two, which a busy browser may miss.
     set_setting(page, "schema", '{"type": "string", "minLength": 100000}')
-    send(page, "Write.")
-    page.wait_for_selector(".message.assistant.running .prose:not(.thought-text):not(:empty)")
-    page.keyboard.press("Escape")
-    page.wait_for_selector(".message.assistant:not(.running)")
-    assert "Stopped." in page.locator(".note").last.inner_text()
+    for attempt in range(3):
+        send(page, "Write.")
+        page.wait_for_selector(".message.assistant.running:last-of-type .prose:not(.thought-text):not(:empty)")
+        page.keyboard.press("Escape")
+        page.wait_for_selector(".message.assistant:last-of-type:not(.running)")
+        if "Stopped." in page.locator(".note").last.inner_text():
+            break
+    else:
+        raise AssertionError(page.locator(".note").last.inner_text())
     end = time.monotonic() + 1
     while not re.search(rb"(?m)^vllm:num_requests_running\S* 0$", server.get("/metrics")[2]):
         assert time.monotonic() < end, "the engine is still busy"
@@ -313,7 +317,8 @@ def test_a_download_is_begun_by_name_and_its_progress_shown(page, fake, watched)
     page.keyboard.press("Escape")
     page.click("#model")
     page.wait_for_selector(".pull-row")
-    assert page.locator(".pull-row").count() == 2 and asked == [{"model": "a/model"}, {"model": "a/none"}]
+    until(page, "document.querySelectorAll('.pull-row').length === 2")
+    assert sorted(body["model"] for body in asked) == ["a/model", "a/none"] and all(len(body) == 1 for body in asked), asked
     gate.set()
     page.wait_for_selector(".model-row:has-text('a/model')")
     until(page, "document.querySelector('.pull-row .failed')?.textContent === 'There is no <b>such</b> model.'")
