@@ -268,10 +268,7 @@ def test_24_of_the_worst_at_once(s, tokens=12):
 
 def test_24_of_the_others_at_once(s, any_body=False):
     def requests(other):
-        kinds = search_requests(other, searched(other)) | (any_body_for(other) if any_body else {})
-        # Known to exceed the limit (docs/reliability.md, what is not passed): 68 MiB of 66.
-        del kinds["a store of many files"]
-        return kinds
+        return search_requests(other, searched(other)) | (any_body_for(other) if any_body else {})
 
     return at_once(s, searching, requests)
 
