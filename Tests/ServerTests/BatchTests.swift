@@ -264,6 +264,25 @@ struct BatchTests {
     app.finish(seconds: 0)
   }
 
+  @Test func `a request that is damaged on disk has failed, and holds up no other`() throws {
+    let disk = SimulatedDisk()
+    var library = try library(disk)
+    var app = app(FakeService("x", end: nil), library)
+    let id = try create(app, upload([line("a"), line("b")], library)).json["id"]?.stringValue ?? ""
+    app.finish(seconds: 0)
+    let path = "/library/batches/\(id).requests"
+    let kept = try #require(disk.content(path))
+    disk.put(path, [UInt8(ascii: "x")] + kept.dropFirst())
+    disk.restart(losingPower: false)
+    library = try self.library(disk)
+    app = self.app(FakeService("yes"), library)
+    let batch = try ended(app, .string(id))
+    #expect(batch["status"] == "completed")
+    #expect(batch["request_counts"] == ["total": 2, "completed": 1, "failed": 1], "\(batch.text)")
+    #expect(try lines(app, batch["output_file_id"]).map { $0["custom_id"] } == ["b"])
+    app.finish(seconds: 0)
+  }
+
   @Test func `an answer comes too late after 24 hours`() throws {
     let time = Monitor(1_800_000_000)
     var settings = Library.Settings()

@@ -415,6 +415,16 @@ final class BatchStore: Sendable {
     }
   }
 
+  /// A request whose line is damaged counts as failed: nobody knows any more what it was.
+  func passOver(_ work: BatchWork) {
+    Log.error("a request of a batch cannot be read", ["batch": work.batch.id, "line": "\(work.index + 1)"])
+    state.update { state in
+      state.entries[work.batch.id]?.batch.counts.errored += 1
+      state.entries[work.batch.id]?.isDone.insert(work.index)
+      state.entries[work.batch.id]?.open.remove(work.index)
+    }
+  }
+
   private func line(_ outcome: BatchOutcome, _ batch: RequestBatch, _ index: Int, _ customID: String)
     -> [UInt8]
   {
@@ -535,7 +545,7 @@ final class BatchStore: Sendable {
     }
   }
 
-  /// Puts a batch whose files could not be made back, to be tried again.
+  /// Runs a batch on whose files could not be made, so that they are made again.
   func postpone(_ batch: RequestBatch) {
     state.update { $0.entries[batch.id]?.batch.phase = .running }
   }

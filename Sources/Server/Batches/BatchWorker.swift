@@ -98,7 +98,7 @@ final class BatchWorker: Sendable {
         "POST", work.batch.endpoint, headers: ["content-type": "application/json"],
         body: JSONValue.object(line.body).bytes)
     else {
-      store.giveUp(work)
+      store.passOver(work)
       return true
     }
     let context = ConnectionContext(

@@ -94,7 +94,7 @@ private struct BatchFile {
     try check(memory)
   }
 
-  /// A line holds its bytes, and its values while it is looked at; of each an id is remembered.
+  /// Checks every line. It claims the bytes and the values of one line at a time, and an id for each.
   private mutating func check(_ memory: MemoryLoan?) throws(APIError) {
     guard !lines.isEmpty else {
       faults = [(1, Self.fault("empty_file", "The file has no requests."))]

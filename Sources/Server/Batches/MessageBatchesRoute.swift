@@ -49,8 +49,15 @@ struct MessageBatchesRoute {
 
   /// The newest first, as this API's clients walk through them.
   private func list(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let batches = try server.batches(worker).store.batches(.messages, of: context.client)
-    return Response(json: try http.messagesPage(batches.reversed().map(\.messagesJSON)))
+    let batches = Array(try server.batches(worker).store.batches(.messages, of: context.client).reversed())
+    let (places, hasMore) = try http.page(
+      of: batches.map(\.id), limit: try http.integerQuery("limit", in: 1...1_000) ?? 20, after: "after_id",
+      before: "before_id")
+    let page = batches[places].map(\.messagesJSON)
+    return Response(json: [
+      "data": .array(page), "has_more": .bool(hasMore), "first_id": page.first?["id"] ?? nil,
+      "last_id": page.last?["id"] ?? nil,
+    ])
   }
 
   private func cancel(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -92,31 +99,5 @@ struct MessageBatchesRoute {
         }
         writer.finish()
       })
-  }
-}
-
-extension Request {
-  /// A page by the query's `after_id`, `before_id` and `limit`.
-  ///
-  /// - Parameter newestFirst: objects with an `id`.
-  fileprivate func messagesPage(_ newestFirst: [JSONValue]) throws(APIError) -> JSONValue {
-    let limit = try integerQuery("limit", in: 1...1_000) ?? 20
-    func index(_ name: String) throws(APIError) -> Int? {
-      guard let id = query(name) else { return nil }
-      let place = newestFirst.firstIndex { $0["id"]?.stringValue?.utf8.elementsEqual(id.utf8) ?? false }
-      guard let place else { throw .invalidValue(name, "there is no batch '\(APIError.shortened(id))'") }
-      return place
-    }
-    let after = try index("after_id")
-    let before = try index("before_id")
-    let start = after.map { $0 + 1 } ?? 0
-    let range = start..<max(start, before ?? newestFirst.count)
-    // Before a batch means those just before it.
-    let page =
-      after == nil && before != nil ? newestFirst[range].suffix(limit) : newestFirst[range].prefix(limit)
-    return [
-      "data": .array(Array(page)), "has_more": .bool(range.count > page.count),
-      "first_id": page.first?["id"] ?? nil, "last_id": page.last?["id"] ?? nil,
-    ]
   }
 }

@@ -24,27 +24,31 @@ extension Request {
     case "asc": break
     default: throw .invalidValue("order", "expected 'asc' or 'desc'")
     }
-    func index(_ name: String) throws(APIError) -> Int? {
-      guard let id = query(name) else { return nil }
-      guard
-        let index = ordered.firstIndex(where: { oldestFirst[$0].utf8.elementsEqual(id.utf8) })
-      else {
-        throw .invalidValue(name, "there is no object '\(APIError.shortened(id))' in the list")
-      }
-      return index
-    }
-    var range = 0..<ordered.count
-    if let after = try index("after") { range = after + 1..<ordered.count }
-    var isBackwards = false
-    if let before = try index("before") {
-      range = min(range.lowerBound, before)..<before
-      isBackwards = query("after") == nil
-    }
-    // Before an object means those just before it.
-    let page = (isBackwards ? ordered[range].suffix(limit) : ordered[range].prefix(limit)).map(object)
+    let (places, hasMore) = try page(of: ordered.map { oldestFirst[$0] }, limit: limit)
+    let page = places.map { object(ordered[$0]) }
     return [
       "object": "list", "data": .array(page), "first_id": page.first?["id"] ?? nil,
-      "last_id": page.last?["id"] ?? nil, "has_more": .bool(range.count > limit),
+      "last_id": page.last?["id"] ?? nil, "has_more": .bool(hasMore),
     ]
+  }
+
+  /// The places of a page among `ids`, by two members of the query that name an id, and whether there are more.
+  func page(
+    of ids: [String], limit: Int, after afterName: String = "after", before beforeName: String = "before"
+  ) throws(APIError) -> (places: Range<Int>, hasMore: Bool) {
+    func place(_ name: String) throws(APIError) -> Int? {
+      guard let id = query(name) else { return nil }
+      guard let place = ids.firstIndex(where: { $0.utf8.elementsEqual(id.utf8) }) else {
+        throw .invalidValue(name, "there is no object '\(APIError.shortened(id))' in the list")
+      }
+      return place
+    }
+    let after = try place(afterName)
+    let before = try place(beforeName)
+    let start = after.map { $0 + 1 } ?? 0
+    let range = start..<max(start, before ?? ids.count)
+    // Before an object means those just before it.
+    let places = after == nil && before != nil ? range.suffix(limit) : range.prefix(limit)
+    return (places, range.count > limit)
   }
 }
