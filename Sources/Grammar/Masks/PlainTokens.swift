@@ -53,12 +53,16 @@ struct PlainTokens: Sendable {
       let text = path[depth]
       kinds[node] = text.place == .between ? text.kinds : CharacterKinds.odd.rawValue
       counts[node] = text.count
-      guard text.place == .between else { continue }
-      for (index, usual) in CharacterKinds.usual.enumerated() where text.kinds & ~usual.rawValue == 0 {
-        for (step, most) in Self.steps.enumerated() where text.count <= most {
-          masks[index][step].insert(tokens)
-        }
+      guard text.place == .between, let step = Self.steps.firstIndex(where: { text.count <= $0 }) else {
+        continue
       }
+      for (index, usual) in CharacterKinds.usual.enumerated() where text.kinds & ~usual.rawValue == 0 {
+        masks[index][step].insert(tokens)
+      }
+    }
+    // Each step has the tokens of those before it.
+    for index in masks.indices {
+      for step in masks[index].indices.dropFirst() { masks[index][step].formUnion(masks[index][step - 1]) }
     }
     for node in trie.byte.indices.dropFirst().reversed() {
       let parent = Int(trie.parent[node])
@@ -79,6 +83,7 @@ struct PlainTokens: Sendable {
   private static func others(_ nodes: [WalkNode], than kinds: CharacterKinds) -> [WalkNode]? {
     // How many of them come before each node.
     var places: [Int32] = [0]
+    places.reserveCapacity(nodes.count + 1)
     for node in nodes {
       places.append(places[places.count - 1] + (node.kinds & ~kinds.rawValue == 0 ? 0 : 1))
     }
