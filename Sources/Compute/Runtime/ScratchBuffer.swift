@@ -6,6 +6,9 @@ import Synchronization
 package final class ScratchBuffer {
   private var storage: UnsafeMutableRawPointer?
   private(set) var capacity = 0
+  /// Each tile of a product counts itself among the owners of its worker's buffer: no two of these counts in one cache
+  /// line.
+  private let padding = (UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0))
 
   package init() {}
 

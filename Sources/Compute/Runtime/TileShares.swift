@@ -26,15 +26,27 @@ final class TileShares: Sendable {
 
   /// The next tile for a thread: of its own share in the order of memory, then the last of the nearest that has one. Nil when
   /// all are taken.
-  @inline(__always)
   func take(_ turn: inout Turn) -> Int? {
     while turn.passed < shares.count {
-      let share = shares[(turn.worker + turn.passed) % shares.count]
-      if let tile = turn.passed == 0 ? share.takeFirst() : share.takeLast() { return tile }
+      if let tile = share(turn).take(turn) { return tile }
       turn.passed += 1
     }
     return nil
   }
+
+  /// Calls `body` with all tiles that `take` gives to a thread. A share is held as long as the thread takes from it: to
+  /// find it anew for each of some thousand tiles of a decode step would be a division and two counts of its owners.
+  @inline(__always)
+  func takeAll(worker: Int, _ body: (_ tile: Int) -> Void) {
+    var turn = Turn(worker: worker)
+    while turn.passed < shares.count {
+      let share = share(turn)
+      while let tile = share.take(turn) { body(tile) }
+      turn.passed += 1
+    }
+  }
+
+  private func share(_ turn: Turn) -> Share { shares[(turn.worker + turn.passed) % shares.count] }
 }
 
 /// The tiles of a fork that one thread begins with.
@@ -48,9 +60,11 @@ private final class Share: Sendable {
     range.store(UInt64(tiles.upperBound) << 32 | UInt64(tiles.lowerBound), ordering: .relaxed)
   }
 
-  func takeFirst() -> Int? { take { ($0, $0 + 1, $1) } }
-
-  func takeLast() -> Int? { take { ($1 - 1, $0, $1 - 1) } }
+  /// The first tile for the share's own thread, the last for others.
+  @inline(__always)
+  func take(_ turn: TileShares.Turn) -> Int? {
+    turn.passed == 0 ? take { ($0, $0 + 1, $1) } : take { ($1 - 1, $0, $1 - 1) }
+  }
 
   /// - Parameter choose: from the range's bounds, the tile to take and the bounds that are left.
   @inline(__always)

@@ -118,8 +118,7 @@ private final class Board: @unchecked Sendable {
   }
 
   private func work(_ body: SharedBody, worker: Int) {
-    var turn = TileShares.Turn(worker: worker)
-    while let tile = shares.take(&turn) { body.call(tile, worker) }
+    shares.takeAll(worker: worker) { body.call($0, worker) }
   }
 
   /// The number of the latest fork, once it is not `seen`.
