@@ -58,7 +58,7 @@ extension Guide {
 extension Guide.Reasoning {
   enum Opening: Equatable {
     case none
-    /// So many bytes of the marker have come.
+    /// This many bytes of the marker have come.
     case partial(Int)
     /// The marker is complete; the bytes after it belong to the reasoning.
     case complete([UInt8])

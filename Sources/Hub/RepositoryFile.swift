@@ -56,7 +56,7 @@ package struct RepositoryFile: Sendable, Hashable {
 
   var parts: [String] { path.split(separator: "/").map(String.init) }
 
-  /// Most bytes of a file: so many that the sum over all files of a repository is still a number.
+  /// Most bytes of a file: few enough that the sum over all files of a repository cannot overflow.
   static let mostBytes = 1 << 42
 
   init(path: String, bytes: Int, digest: FileDigest) throws(HubError) {

@@ -6,7 +6,7 @@ extension MediaRules.Audio {
 
   /// Reads, resamples and transforms a WAV file.
   ///
-  /// - Parameter claim: takes so many bytes for what is made of the file; false when they are not to be had.
+  /// - Parameter claim: reserves this many bytes for what is made of the file; false when they are not to be had.
   /// - Throws: when it is no such file, or too long or too short.
   package func input(
     _ bytes: [UInt8], claim: (_ bytes: Int) -> Bool = { _ in true }

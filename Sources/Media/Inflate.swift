@@ -35,7 +35,7 @@ package enum Inflate {
     var (a, b): (UInt32, UInt32) = (1, 0)
     var start = 0
     while start < bytes.count {
-      // So many sums fit into 32 bits.
+      // This many sums fit into 32 bits.
       let end = min(start + 5552, bytes.count)
       for index in start..<end {
         a &+= UInt32(bytes[index])

@@ -82,7 +82,7 @@ package enum SamplingField: String, CaseIterable, Sendable {
     case .repeatLastN:
       Row(
         .count(\.repeatLastN, in: -1...Int(Int32.max)), usable: .fromMinusOne, isInModelFiles: false,
-        note: "the repetition penalty looks at so many last tokens; -1: at all, 0: it is off")
+        note: "the repetition penalty looks at this many last tokens; -1: at all, 0: it is off")
     case .dryMultiplier:
       Row(
         .number(\.dryMultiplier, in: 0...100), usable: .fromZero, isInModelFiles: false,
@@ -100,7 +100,7 @@ package enum SamplingField: String, CaseIterable, Sendable {
     default:
       Row(
         .count(\.dryPenaltyLastN, in: -1...Int(Int32.max)), usable: .fromMinusOne, isInModelFiles: false,
-        note: "repetitions are looked for in so many last tokens; -1: in all, 0: in none")
+        note: "repetitions are looked for in this many last tokens; -1: in all, 0: in none")
     }
   }
 
@@ -110,7 +110,7 @@ package enum SamplingField: String, CaseIterable, Sendable {
     case .topNSigma:
       Row(
         .number(\.topNSigma, in: -1...100), usable: .finite, isInModelFiles: false,
-        note: "keeps tokens whose logits are within so many standard deviations of the largest; "
+        note: "keeps tokens whose logits are within this many standard deviations of the largest; "
           + "0 and below: off")
     case .typicalP:
       Row(

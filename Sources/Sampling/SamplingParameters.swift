@@ -28,7 +28,7 @@ package struct SamplingParameters: Sendable, Equatable {
   package var dryPenaltyLastN: Int = -1
   /// What repeated sequences do not reach across.
   package var dryBreakers = SequenceBreakers()
-  /// Keep tokens whose logits are within so many standard deviations of the largest; 0 and below keep all.
+  /// Keep tokens whose logits are within this many standard deviations of the largest; 0 and below keep all.
   package var topNSigma: Float = -1
   /// Keep the tokens whose surprise is nearest to the entropy, until they reach this probability; 1 keeps all.
   package var typicalP: Float = 1

@@ -54,7 +54,7 @@ package struct KVLayerShape: Sendable, Equatable {
   package var headDim: Int
   /// The layer is sliding: a query sees its own position and the `window - 1` before it. Nil when it sees all.
   package var window: Int?
-  /// The values are the first so many elements of the keys, and are not stored again; nil where they are of their own.
+  /// The values are the first elements of the keys, this many, and are not stored again; nil where they are of their own.
   package var latentValues: Int?
 
   package init(kvHeads: Int, headDim: Int, window: Int? = nil, latentValues: Int? = nil) {

@@ -40,13 +40,13 @@ package struct AttentionShape: Sendable {
   /// Key j is visible to query i iff j <= i and i - j < window; nil for all j <= i. Within a group of the layout
   /// later keys are visible too.
   package var window: Int?
-  /// Key j is visible to query i iff j <= i and both are in the same chunk of so many positions (Llama 4).
+  /// Key j is visible to query i iff j <= i and both are in the same chunk of this many positions (Llama 4).
   package var chunk: Int?
   /// Scores are bounded before the softmax, `cap · tanh(score / cap)` (Gemma 2).
   package var softcap: Float?
   /// Per head of queries a score that belongs to no key and has no value; none without (gpt-oss).
   package var sinks: [Float] = []
-  /// The values are the first so many elements of the keys, which alone are in the cache (latent attention).
+  /// The values are the first elements of the keys, this many; the keys alone are in the cache (latent attention).
   package var latentValues: Int?
   /// Whether the window bounds the later keys of a group too: j - i < window.
   package var windowIsSymmetric = false
@@ -175,7 +175,7 @@ extension ComputeContext {
     // A block of keys and values is in the first-level cache for all query rows of a tile; enough tiles that threads
     // finish together.
     let rows = min(max(32, queries.count * shape.heads / (8 * pool.threads)), 64)
-    // Sequences that share blocks, too: so many of a tile that each thread has two of them.
+    // Sequences that share blocks, too: as many in a tile as leave two tiles to each thread.
     let sharing = shape.sharesBlocks ? layout.spans.count * shape.kvHeads / (2 * pool.threads) : 1
     let spans = max(1, min(sharing, layout.spans.count))
     layout.prepareTiles(StepLayout.Tiling(rows: max(1, rows / shape.group), spans: spans))

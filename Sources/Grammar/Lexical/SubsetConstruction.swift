@@ -81,7 +81,7 @@ struct SubsetConstruction {
     return useful
   }
 
-  /// The number of a set. New sets are added behind the others.
+  /// The number of a set. New sets are added after the others.
   private mutating func intern(_ states: [Int32]) throws(GrammarError) -> Int32 {
     var hash = UInt64(states.count)
     for state in states { hash = HashTable.mix(hash ^ UInt64(UInt32(bitPattern: state))) }

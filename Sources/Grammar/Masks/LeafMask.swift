@@ -44,7 +44,7 @@ final class LeafMask: Sendable {
   let exits: [Int32]
   /// The tokens that end there.
   let ending: TokenSet
-  /// The nodes behind those, by their bytes: those of byte `bytes[n]` are `nodes[starts[n]..<starts[n + 1]]`.
+  /// The nodes after those, by their bytes: those of byte `bytes[n]` are `nodes[starts[n]..<starts[n + 1]]`.
   let bytes: [UInt8]
   let starts: [Int32]
   let nodes: [Int32]

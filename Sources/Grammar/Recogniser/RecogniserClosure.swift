@@ -9,7 +9,7 @@ extension Recogniser {
     return closed()
   }
 
-  /// Follows so many of the stacks that wait in `work`.
+  /// Follows at most this many of the stacks that wait in `work`.
   mutating func follow(atMost count: Int) {
     var missing = count
     while missing > 0, let next = work.popLast() {

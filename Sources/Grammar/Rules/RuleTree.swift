@@ -135,7 +135,7 @@ struct GrammarText {
 
   mutating func skipBlanks() { while current == " " || current == "\t" { at += 1 } }
 
-  /// A scalar by its number in so many hexadecimal digits.
+  /// A scalar by its number, in this many hexadecimal digits.
   mutating func hex(_ digits: Int) throws(GrammarError) -> Unicode.Scalar {
     var value: UInt32 = 0
     for _ in 0..<digits {

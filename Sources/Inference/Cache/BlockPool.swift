@@ -188,7 +188,7 @@ struct BlockBytes {
     return overflow || overflows || exceeds ? nil : sum
   }
 
-  /// Blocks of one sequence that fit into so many bytes: any number, where all layers slide and the window fits.
+  /// Blocks of one sequence that fit into this many bytes: any number, where all layers slide and the window fits.
   func blocks(in bytes: Int) -> Int {
     let count = bytes / max(1, whole)
     guard count >= mostWhole else { return count }

@@ -49,7 +49,7 @@ struct EncoderQueue {
   private var lanes = [[Entry]](repeating: [], count: EmbeddingPriority.allCases.count)
   /// Steps for those who wait since the last one for the background.
   private var stepsBeforeBackground = 0
-  /// The background gets one step in so many where others wait too.
+  /// Where others wait too, the background gets one step in this many.
   private static let backgroundShare = 4
 
   /// Requests with texts that wait.

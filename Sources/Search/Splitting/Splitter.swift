@@ -1,4 +1,4 @@
-// A text as passages of so many tokens, cut where its structure allows, and each passage as windows that fit the model.
+// A text as passages of a given number of tokens, cut where its structure allows, and each passage as windows that fit the model.
 
 /// How texts are cut.
 package struct SplitRules: Sendable, Equatable {

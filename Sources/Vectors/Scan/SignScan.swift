@@ -1,6 +1,6 @@
 // The first stage of a search of very many rows: signs choose the rows that are read as bytes.
 //
-// A row's estimate errs by a deviation that is known. What is left out lies so many deviations below the last passage of
+// A row's estimate errs by a deviation that is known. What is left out lies several deviations below the last passage of
 // the answer that of a hundred rows that belong to it at most one is lost. `ScanDepth` says when this is good enough.
 
 import Compute

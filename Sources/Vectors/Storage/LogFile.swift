@@ -105,7 +105,7 @@ final class LogFile {
   /// Whether a record beyond the end was written when the end was flushed already.
   private static func isDamage(_ bytes: UnsafeRawBufferPointer, after end: Int) -> Bool {
     var at = end + 8
-    // Each trial reads what would be a record: so many bytes in all.
+    // Each trial reads what would be a record: this bounds the bytes of all trials.
     var work = 1 << 30
     while at + headBytes <= bytes.count, work > 0 {
       if let record = Record(bytes, at: at, work: &work), record.flushed > end { return true }
