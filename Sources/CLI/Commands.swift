@@ -44,6 +44,11 @@ extension Command {
       usage: "mlxserve rm NAME... [flags]",
       groups: [Flags.remove, Flags.cache], takesNames: true, run: RemoveCommand.run),
     Command(
+      name: "prepare",
+      summary: "put a model's weights into the order of this machine's kernels, for quick starts",
+      usage: "mlxserve prepare MODEL [flags]",
+      groups: [Flags.preparedModel, Flags.prepare, Flags.cache], takesNames: true, run: PrepareCommand.run),
+    Command(
       name: "search", summary: "search a folder of notes by meaning, and say why each result is there",
       usage: "mlxserve search FOLDER \"what I look for\" [flags]",
       groups: [Flags.search], takesNames: true, run: SearchCommand.run),

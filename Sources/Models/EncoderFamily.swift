@@ -59,10 +59,12 @@ package enum EncoderFamily {
 
   /// Binds a checkpoint's tensors to its encoder.
   ///
-  /// - Parameter answers: what a decoder without a classifier answers with, where it scores pairs.
+  /// - Parameters:
+  ///   - answers: what a decoder without a classifier answers with, where it scores pairs.
+  ///   - arena: where weights are copied; nil for one of the model's own.
   /// - Throws: `ModelError` naming the config key, tensor or file that does not fit.
   package static func load(
-    _ folder: ModelFolder, answers: AnswerTokens? = nil, compute: ComputeContext
+    _ folder: ModelFolder, answers: AnswerTokens? = nil, compute: ComputeContext, arena: PanelArena? = nil
   ) throws(ModelError) -> SentenceEncoder {
     let config = ConfigFields(folder.config)
     guard let type = try config.string("model_type") else { throw .missingKey("model_type") }
@@ -70,7 +72,8 @@ package enum EncoderFamily {
       throw .unsupportedFamily(type: type, supported: supportedTypes)
     }
     let sentences = try loading(try SentenceFolder(folder))
-    let weights = LayerLoader(folder.weights, compute: compute, arena: compute.makeArena())
+    let arena = arena ?? compute.makeArena(identity: folder.mappedFiles.identity)
+    let weights = LayerLoader(folder.weights, compute: compute, arena: arena)
     let encoder = try family.make(type, config, weights)
     if let answers, let decoder = encoder as? DecoderEncoder { try decoder.judge(answers) }
     return try SentenceEncoder(

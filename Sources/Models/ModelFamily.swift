@@ -128,11 +128,12 @@ package enum ModelFamily {
   ///
   /// - Parameters:
   ///   - media: which encoders of images and audio are wanted.
+  ///   - arena: where weights are copied; nil for one of the model's own.
   ///   - onUnknown: called with settings of config.json of which nothing is known; they are told in the log too.
   /// - Throws: `ModelError` naming the config key or tensor that does not fit.
   package static func load(
     _ folder: ModelFolder, compute: ComputeContext, media: MediaOptions = MediaOptions(),
-    onUnknown: (([String]) -> Void)? = nil
+    arena: PanelArena? = nil, onUnknown: (([String]) -> Void)? = nil
   ) throws(ModelError) -> any CausalModel {
     let reads = ReadKeys()
     let config = ConfigFields(folder.config, reads: reads)
@@ -148,7 +149,9 @@ package enum ModelFamily {
       Source(
         type: type, config: config, text: text,
         processor: folder.processorConfig.map { ConfigFields($0) }, media: media,
-        weights: LayerLoader(folder.weights, compute: compute, arena: compute.makeArena()),
+        weights: LayerLoader(
+          folder.weights, compute: compute,
+          arena: arena ?? compute.makeArena(identity: folder.mappedFiles.identity)),
         mappedWeights: LayerLoader(folder.weights, compute: compute)))
     try UnreadSettings.check(text, read: reads)
     let unknown = UnreadSettings.unknown(config, read: reads) + UnreadSettings.unknown(text, read: reads)

@@ -35,7 +35,7 @@ import Testing
     var random = SeededGenerator(seed: 31)
     let mapped = try stack(nil, using: &random)
     random = SeededGenerator(seed: 31)
-    return (mapped, try stack(context.makeArena(), using: &random))
+    return (mapped, try stack(context.makeArena(identity: []), using: &random))
   }
 
   /// Results of `count` random rows, row by row.

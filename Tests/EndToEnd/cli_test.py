@@ -479,6 +479,43 @@ def test_run_answers_alone_into_a_pipe(server):
     assert refusal.returncode == 2 and "/nowhere/at/all" in refusal.stderr, refusal
 
 
+def test_weights_are_prepared_once(server):
+    with tempfile.TemporaryDirectory() as folder:
+        place = ["--prepared-dir", folder]
+        result = run(server, "prepare", server.demo, *place)
+        if result.returncode == 2:
+            assert "there is nothing to prepare" in result.stderr, result
+            return "SKIPPED: the kernels of this CPU read weights as they lie in the files"
+        file = pathlib.Path(result.stdout.strip())
+        assert file.parent == pathlib.Path(folder).resolve() and file.stat().st_size > 1 << 20, result
+        assert "prepared" in result.stderr and result.returncode == 0, result
+        question = ["run", server.demo, "Is the capital of France Paris?", "--temperature", 0, "--no-thinking"]
+        wanted = run(server, *question, "--weights", "mapped").stdout
+        assert wanted.strip() and run(server, *question, *place).stdout == wanted
+        verify = run(server, "verify", "--model", server.demo, *place)
+        assert verify.returncode == 0 and "prepared weights" in verify.stdout, verify
+
+        def change(position):
+            whole = bytearray(file.read_bytes())
+            whole[position] ^= 1
+            file.write_bytes(whole)
+
+        # What is damaged at its head is not used, and says so; the rest only verify reads.
+        change(70)
+        answer = run(server, *question, *place)
+        assert answer.stdout == wanted and "damaged" in answer.stderr, answer
+        change(70)
+        change(-100)
+        verify = run(server, "verify", "--model", server.demo, *place)
+        assert verify.returncode == 1 and "--remove" in verify.stdout, verify
+        freed = run(server, "prepare", server.demo, *place, "--remove")
+        assert freed.returncode == 0 and "freed" in freed.stdout and not file.exists(), freed
+        assert "nothing was prepared" in run(server, "prepare", server.demo, *place, "--remove").stdout
+        small = run(server, "prepare", server.demo, *place, "--prepared-dir-size", 1)
+        assert small.returncode == 2 and "--prepared-dir-size" in small.stderr, small
+        assert [name for name in os.listdir(folder) if name != "lock"] == []
+
+
 def test_mistyped_commands_get_a_hint(server):
     for typed, meant in (("serv", "serve"), ("pul", "pull"), ("delete", "rm"), ("ask", "run"), ("lst", "list")):
         result = run(server, typed)

@@ -158,7 +158,9 @@ package final class SimulatedDisk: FileSystem {
     call { state, isShort in
       guard let node = state.open[descriptor]?.entry.node else { return -Int(EBADF) }
       let count = isShort ? (bytes.count + 1) / 2 : bytes.count
-      state.nodes[node].bytes.replaceSubrange(offset..., with: bytes.prefix(count))
+      let missing = offset + count - state.nodes[node].bytes.count
+      if missing > 0 { state.nodes[node].bytes += [UInt8](repeating: 0, count: missing) }
+      state.nodes[node].bytes.replaceSubrange(offset..<offset + count, with: bytes.prefix(count))
       state.nodes[node].modified = state.time
       return count
     }

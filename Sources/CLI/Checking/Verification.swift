@@ -167,6 +167,15 @@ extension Verification {
       if !inspection.unknownSettings.isEmpty {
         add(.note, "settings", "not known and not used: \(listed(inspection.unknownSettings))")
       }
+      if let prepared = WeightPreparation.prepared(folder, configuration) {
+        if prepared.isWhole {
+          add(.ok, "prepared weights", "made of these files, and every byte as it was written")
+        } else {
+          add(
+            .failed, "prepared weights", "\(prepared.path): damaged",
+            advice: "'mlxserve prepare --remove' deletes them; then prepare them again.")
+        }
+      }
       let unused = inspection.unusedTensors
       if !unused.isEmpty {
         add(.note, "unused tensors", "\(unused.count) that text generation does not need: \(listed(unused))")

@@ -12,5 +12,5 @@ struct Command: Sendable {
 
   var flags: [Flag] { groups.flatMap(\.flags) + Flags.configuration.flags }
   /// Whether the names of models that are here can be completed.
-  var completesNames: Bool { ["pull", "show", "rm", "chat", "run"].contains(name) }
+  var completesNames: Bool { ["pull", "show", "rm", "prepare", "chat", "run"].contains(name) }
 }

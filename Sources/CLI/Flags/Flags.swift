@@ -5,6 +5,26 @@ import OpenAI
 import Platform
 
 enum Flags {
+  private static let preparedFolder = Flag(
+    name: "prepared-dir", kind: .text, placeholder: "DIR", defaultText: "~/.cache/mlxserve/prepared",
+    help: "where 'mlxserve prepare' keeps weights")
+
+  static let prepare = FlagGroup(
+    title: "Prepared weights",
+    flags: [
+      Flag(
+        name: "prepared-dir-size", kind: .integer(1...1 << 40), placeholder: "MB", defaultText: "65536",
+        help: "most disk space for all of them; those that were prepared longest ago are deleted"),
+      Flag(name: "remove", kind: .toggle, help: "delete what was prepared of the model"),
+    ])
+
+  /// What decides the order of weights.
+  static let preparedModel = FlagGroup(
+    title: model.title,
+    flags: model.flags.filter {
+      ["model", "threads", "isa", "compute", "prepared-dir"].contains($0.name)
+    })
+
   static let model = FlagGroup(
     title: "Model",
     flags: [
@@ -33,8 +53,10 @@ enum Flags {
       Flag(
         name: "weights", kind: .word(WeightPlace.self), placeholder: "WHERE", defaultText: "auto",
         help:
-          "auto: copied into memory in the order of the kernels, where the CPU has AVX-512 VNNI or is arm64 and memory "
-          + "is not short; mapped: read from the file, whose memory processes share"),
+          "auto: in the order of the kernels, where the CPU has AVX-512 VNNI or is arm64: from the file that 'mlxserve "
+          + "prepare' has made, else copied into memory if that is not short; mapped: read from the model's own files, "
+          + "whose memory processes share"),
+      preparedFolder,
       Flag(
         name: "kv-cache-type", kind: .word(KVFormat.self), placeholder: "TYPE",
         defaultText: "q16 with fast, f32 with exact",
@@ -60,7 +82,7 @@ enum Flags {
   static let encoder = FlagGroup(
     title: model.title,
     flags: model.flags.filter {
-      ["model", "threads", "isa", "compute", "reference-kernels"].contains($0.name)
+      ["model", "threads", "isa", "compute", "prepared-dir", "reference-kernels"].contains($0.name)
     })
 
   /// Several models, and how much memory they may take together.

@@ -22,6 +22,7 @@ enum Loading {
     configuration.isa = try flags.word("isa")
     configuration.computeMode = try flags.word("compute") ?? .fast
     configuration.interleavesWeights = try flags.word("weights") != WeightPlace.mapped
+    configuration.preparedFolder = flags.preparedFolder
     configuration.kvFormat = try flags.word("kv-cache-type")
     configuration.speculates = try flags.word("speculate") != Speculation.off
     if let megabytes = flags.integer("prefix-cache") { configuration.prefixCacheBytes = megabytes << 20 }

@@ -106,13 +106,7 @@ struct SearchedFolder {
       try files.makeFolder(folder)
       return File.resolved(folder) ?? folder
     }
-    var folder: String
-    if let cache = Environment.value("XDG_CACHE_HOME"), cache.hasPrefix("/") {
-      folder = cache
-    } else {
-      guard let home = Environment.value("HOME"), home.hasPrefix("/") else { throw SearchFolderError.noHome }
-      folder = home + "/.cache"
-    }
+    guard var folder = Environment.cacheFolder else { throw SearchFolderError.noHome }
     try files.makeFolder(folder)
     for name in ["mlxserve", "search"] {
       folder += "/" + name

@@ -23,7 +23,9 @@ package final class ComputeContext {
   let reorderedRows = ScratchBuffer()
 
   /// Whether weights may be copied into panels, and there are kernels for these.
-  private let interleaves: Bool
+  let interleaves: Bool
+  /// The folder of prepared weights; nil uses none.
+  package var preparedFolder: String?
 
   /// Bytes of panels that may still be made in this step.
   var copyBudget = copiedPerStep
@@ -65,8 +67,20 @@ package final class ComputeContext {
     interleaves ? min(bytes / 2, 2 << 20) : 0
   }
 
-  /// Memory for the panels of weights that are used together; nil where weights stay in their files.
-  package func makeArena() -> PanelArena? { interleaves ? PanelArena() : nil }
+  /// Memory for the panels of weights that are used together, or the file that has them; nil where weights stay in their
+  /// own files.
+  ///
+  /// - Parameters:
+  ///   - identity: of the weight files, 32 bytes.
+  ///   - remembers: whether the panels are to be prepared: then none that were are used.
+  package func makeArena(identity: [UInt8], remembers: Bool = false) -> PanelArena? {
+    guard interleaves else { return nil }
+    guard !remembers, let preparedFolder, let layout = panelLayout else {
+      return PanelArena(remembers: remembers)
+    }
+    return PanelArena(
+      prepared: PreparedPanels(folder: preparedFolder, identity: identity, layout: layout))
+  }
 
   /// A step begins: some more weights may be copied.
   package func beginStep() { copyBudget = Self.copiedPerStep }

@@ -4,7 +4,8 @@
 // not make panels again in every step. A panel has as many bytes as its rows had. It lies in memory of the process,
 // in large pages where the system gives them, and the pages of the file that it was made from are let go. Stacks are
 // copied when they are multiplied, a little in each step: what no request needs stays in the file, and no token waits for
-// all of a model to be copied. Rows that were not copied yet are read from the file, with the same bits.
+// all of a model to be copied. Rows that were not copied yet are read from the file, with the same bits. What was
+// prepared (`WeightPreparing`) is not copied: its panels lie in a file.
 
 import KernelTypes
 
@@ -23,19 +24,20 @@ extension ComputeContext {
       guard let layout = Int8Layout(part.matrix), case .affine(let matrix) = part.matrix,
         part.copiedRows < matrix.count
       else { continue }
-      guard copyBudget > 0 else { return }
       let panelBytes = kernels.panelBytes(matrix.panelShape)
       let panels = (matrix.count + Panel.width - 1) / Panel.width
       let (size, overflow) = panels.multipliedReportingOverflow(by: panelBytes)
-      guard !overflow, let base = part.panels ?? arena.allocate(size) else { break }
+      guard !overflow else { break }
+      if part.copiedRows == 0, stack.adoptPrepared(part: index, bytes: size) { continue }
+      guard copyBudget > 0 else { return }
+      guard let base = part.panels ?? arena.allocate(size) else { break }
       stack.place(base, part: index)
       let first = part.copiedRows / Panel.width
       let end = min(panels, first + max(1, copyBudget / panelBytes))
       pool.run(tiles: end - first) { tile, worker in
-        let (start, scratch) = ((first + tile) * Panel.width, workerScratch[worker])
-        let rows = matrix.rows(start..<min(start + Panel.width, matrix.count))
-        let whole = wholeRows(rows, layout, int8, scratch)
-        kernels.make(whole.rows, matrix.bits, base + (first + tile) * panelBytes, whole.scratch)
+        makePanel(
+          of: matrix, from: (first + tile) * Panel.width, layout, int8, kernels,
+          into: base + (first + tile) * panelBytes, workerScratch[worker])
       }
       stack.adopt(part: index, upTo: min(end * Panel.width, matrix.count))
       arena.fill((end - first) * panelBytes)

@@ -21,9 +21,32 @@ package final class PanelArena {
   private let isAffordable: (_ bytes: Int) -> Bool
   /// The least that was refused: the next of thousands of experts need not ask the system again.
   private var refused = Int.max
+  /// Panels that need not be made, as a file has them.
+  let prepared: PreparedPanels?
+  /// The stacks that were made with this arena, where somebody wants to know: they hold the arena in turn.
+  private var stacks: [WeightStack]?
 
-  /// - Parameter isAffordable: whether the process may hold that many more bytes.
-  init(isAffordable: @escaping (_ bytes: Int) -> Bool = leavesRoom) { self.isAffordable = isAffordable }
+  /// - Parameters:
+  ///   - prepared: what a file has already.
+  ///   - remembers: whether `takeStacks` is going to be called.
+  ///   - isAffordable: whether the process may hold that many more bytes.
+  init(
+    prepared: PreparedPanels? = nil, remembers: Bool = false,
+    isAffordable: @escaping (_ bytes: Int) -> Bool = leavesRoom
+  ) {
+    self.prepared = prepared
+    self.isAffordable = isAffordable
+    stacks = remembers ? [] : nil
+  }
+
+  /// A stack that products may copy was made.
+  func note(_ stack: WeightStack) { stacks?.append(stack) }
+
+  /// The stacks that were made so far and are multiplied, once.
+  func takeStacks() -> [WeightStack] {
+    defer { stacks = nil }
+    return (stacks ?? []).filter(\.isMultiplied)
+  }
 
   /// Bytes of panels in all arenas of the process.
   static var filledBytes: Int { filled.load(ordering: .relaxed) }

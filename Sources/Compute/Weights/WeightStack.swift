@@ -11,8 +11,10 @@ package final class WeightStack {
     let matrix: WeightMatrix
     /// The same weights in panels.
     fileprivate(set) var panels: UnsafeMutableRawPointer?
-    /// How many rows have been copied there, from the first on.
+    /// How many rows are there, from the first on.
     fileprivate(set) var copiedRows = 0
+    /// Where the weights lie in the checkpoint; nil for those that no panels are prepared of.
+    let place: PanelPlace?
     /// What the weights are multiplied with besides.
     let factor: Float
     /// The layer's additive bias, `[rows]`, if it has one.
@@ -27,6 +29,8 @@ package final class WeightStack {
   let arena: PanelArena?
   /// Whether there may be more to copy.
   private(set) var isCopying: Bool
+  /// Whether it is a linear map, and not only a table whose rows are looked up.
+  package var isMultiplied: Bool
   /// Outputs of all parts.
   package let rows: Int
   /// Inputs.
@@ -36,9 +40,13 @@ package final class WeightStack {
   /// For rows with outliers; nil when not all weights are affine and multiplied in integers.
   private(set) lazy var keptColumns = makeKeptColumns()
 
-  /// - Parameter arena: where products may copy the weights into panels; nil leaves them in the file.
+  /// - Parameters:
+  ///   - arena: where products may copy the weights into panels, or find them; nil leaves them in the file.
+  ///   - isMultiplied: whether it is known to be a linear map.
   /// - Throws: `unsupportedWeights` when a tensor has no kernel or the parts' inputs differ.
-  package init(_ tensors: [WeightTensors], arena: PanelArena? = nil) throws(ComputeError) {
+  package init(
+    _ tensors: [WeightTensors], arena: PanelArena? = nil, isMultiplied: Bool = true
+  ) throws(ComputeError) {
     var parts: [Part] = []
     var owners: [AnyObject] = []
     var start = 0
@@ -61,18 +69,21 @@ package final class WeightStack {
         [tensor.weight, tensor.scales, tensor.biases, tensor.table].compactMap { $0?.owner } + [copy]
       parts.append(
         Part(
-          matrix: matrix, factor: tensor.factor, bias: bias.isEmpty ? nil : UnsafePointer(copy.floats),
-          start: start))
+          matrix: matrix, place: arena == nil ? nil : PanelPlace(matrix, owner: tensor.weight.owner),
+          factor: tensor.factor, bias: bias.isEmpty ? nil : UnsafePointer(copy.floats), start: start))
       start += matrix.rows
       bytes += matrix.byteCount
     }
+    if let prepared = arena?.prepared { owners.append(prepared.owner) }
     self.parts = parts
     self.owners = owners
     rows = start
     columns = tensors.first?.columns ?? 0
     byteCount = bytes
     self.arena = arena
+    self.isMultiplied = isMultiplied
     isCopying = arena != nil
+    arena?.note(self)
   }
 
   private func makeKeptColumns() -> KeptColumns? {
@@ -84,6 +95,19 @@ package final class WeightStack {
   }
 
   // MARK: Panels
+
+  /// Takes the panels of a part from the file that has them; false where there is none.
+  ///
+  /// - Parameter bytes: of all panels of the part.
+  func adoptPrepared(part index: Int, bytes: Int) -> Bool {
+    guard let place = parts[index].place,
+      let panels = arena?.prepared?.panels(at: place, bytes: bytes)
+    else { return false }
+    // Nobody writes there: all rows are made.
+    parts[index].panels = UnsafeMutableRawPointer(mutating: panels)
+    parts[index].copiedRows = parts[index].matrix.rows
+    return true
+  }
 
   /// No more will be copied.
   func endCopying() { isCopying = false }

@@ -17,7 +17,7 @@ struct KnownWeights: Sendable {
   private static let fileBytes = 512
   /// Nanoseconds that files must have been left alone before they were hashed. The system counts changes in ticks of
   /// some milliseconds, some file systems in seconds: two changes within one look like one.
-  private static let settled: Int64 = 2_500_000_000
+  static let settled: Int64 = 2_500_000_000
 
   /// The digest that was found in files that nobody has touched since.
   func digest(of weights: WeightFiles) -> [UInt8]? {

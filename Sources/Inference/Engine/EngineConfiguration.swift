@@ -16,6 +16,8 @@ package struct EngineConfiguration: Sendable {
   package var computeMode = ComputeMode.fast
   /// Whether weights may be copied into memory in the order of the kernels.
   package var interleavesWeights = true
+  /// The folder of weights that were put into that order before (`WeightPreparation`); nil uses none.
+  package var preparedFolder: String?
   /// How keys and values are stored; nil: int16 in the fast mode, float32 in the exact one.
   package var kvFormat: KVFormat?
   /// Runs the scalar reference kernels: slow, for bisecting a suspected kernel fault.
@@ -74,9 +76,11 @@ package struct EngineConfiguration: Sendable {
   ///
   /// - Parameter mode: instead of the configuration's own.
   func makeContext(mode: ComputeMode? = nil) throws(ComputeError) -> ComputeContext {
-    try ComputeContext(
+    let context = try ComputeContext(
       threads: threads, isa: isa, mode: mode ?? computeMode, interleaves: interleavesWeights,
       useReference: useReference)
+    context.preparedFolder = preparedFolder
+    return context
   }
 
   /// How keys and values are stored beside activations of this mode.

@@ -179,7 +179,7 @@ struct LayerLoader {
   /// A table of `rows` vectors of `columns` elements, which may also be the output head.
   func embedding(_ name: String, rows: Int, columns: Int) throws(ModelError) -> WeightStack {
     let table = try loading(try tensors.embedding(name, rows: rows, columns: columns))
-    return try computing(try WeightStack([table], arena: arena))
+    return try computing(try WeightStack([table], arena: arena, isMultiplied: false))
   }
 
   /// A matrix that is no module's weight, or had to be rearranged.
@@ -189,6 +189,7 @@ struct LayerLoader {
 
   /// The linear map by a table: a tied output head.
   func linear(_ table: WeightStack) -> Linear {
-    Linear([Linear.Part(weights: table, order: nil)], compute: compute)
+    table.isMultiplied = true
+    return Linear([Linear.Part(weights: table, order: nil)], compute: compute)
   }
 }

@@ -62,6 +62,17 @@ package enum File {
     }
   }
 
+  /// Takes a flushed file out of the page cache, so that the next one who maps it chooses the size of its pages. Does
+  /// nothing where the system cannot.
+  package static func forget(_ path: String) {
+    #if os(Linux)
+      let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+      guard descriptor >= 0 else { return }
+      posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED)
+      close(descriptor)
+    #endif
+  }
+
   /// Whether there is something at the path, links followed; false also where the way to it is closed.
   package static func exists(_ path: String) -> Bool { isPath(path) && access(path, F_OK) == 0 }
 

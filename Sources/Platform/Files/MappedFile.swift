@@ -11,7 +11,9 @@ package final class MappedFile: @unchecked Sendable {
   /// What the file was when it was mapped.
   package let facts: FileFacts
 
-  package init(_ path: String) throws(PlatformError) {
+  /// - Parameter prefersLargePages: asks for large pages, where the file system keeps files in such: what is read from
+  ///   one end to the other again and again then needs one entry of the processor's address translation instead of 512.
+  package init(_ path: String, prefersLargePages: Bool = false) throws(PlatformError) {
     let files = SystemFiles()
     let descriptor = try files.openForReading(path)
     defer { files.close(descriptor) }
@@ -22,10 +24,34 @@ package final class MappedFile: @unchecked Sendable {
       bytes = UnsafeRawBufferPointer(start: nil, count: 0)
       return
     }
-    guard let start = mmap(nil, size, PROT_READ, MAP_SHARED, Int32(descriptor), 0), start != MAP_FAILED else {
-      throw .file(action: "map", path: path, code: errno)
+    let place = prefersLargePages ? Self.alignedPlace(size) : nil
+    let flags = place == nil ? MAP_SHARED : MAP_SHARED | MAP_FIXED
+    guard let start = mmap(place, size, PROT_READ, flags, Int32(descriptor), 0), start != MAP_FAILED else {
+      let code = errno
+      if let place { munmap(place, size) }
+      throw .file(action: "map", path: path, code: code)
     }
+    #if os(Linux)
+      // A system without them ignores it, and a file that is in the page cache already stays there as it is.
+      if prefersLargePages { madvise(start, size, Int32(MADV_HUGEPAGE)) }
+    #endif
     bytes = UnsafeRawBufferPointer(start: start, count: size)
+  }
+
+  /// Addresses for a mapping that begins at a large page; nil where there are none, and the system may choose.
+  private static func alignedPlace(_ size: Int) -> UnsafeMutableRawPointer? {
+    let largePage = 2 << 20
+    let page = sysconf(Int32(_SC_PAGESIZE))
+    let (whole, overflow) = size.addingReportingOverflow(largePage + page)
+    let flags = MAP_PRIVATE | MAP_ANON | MAP_NORESERVE
+    guard !overflow, let all = mmap(nil, whole, PROT_NONE, flags, -1, 0), all != MAP_FAILED else {
+      return nil
+    }
+    let start = all.alignedUp(toMultipleOf: largePage)
+    let end = (start + size).alignedUp(toMultipleOf: page)
+    if start > all { munmap(all, start - all) }
+    if all + whole > end { munmap(end, all + whole - end) }
+    return start
   }
 
   /// Takes the pages of `part`, and what else is in them, out of this process's memory, if they are this file's. They stay in

@@ -7,4 +7,11 @@ package enum Environment {
     guard let value = getenv(name) else { return nil }
     return String(cString: value)
   }
+
+  /// Where programs keep what they can make again: `XDG_CACHE_HOME`, else `~/.cache`. Nil without a home directory.
+  package static var cacheFolder: String? {
+    if let folder = value("XDG_CACHE_HOME"), folder.hasPrefix("/") { return folder }
+    guard let home = value("HOME"), home.hasPrefix("/") else { return nil }
+    return home + "/.cache"
+  }
 }
