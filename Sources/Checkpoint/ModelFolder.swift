@@ -38,8 +38,9 @@ package final class ModelFolder: Sendable {
 
   /// Opens the folder.
   ///
+  /// - Parameter progress: told of how many of the weights' bytes a model has taken its tensors.
   /// - Throws: what is missing or malformed, with the file's name.
-  package init(path given: String) throws(CheckpointError) {
+  package init(path given: String, progress: Progress? = nil) throws(CheckpointError) {
     let path = try Self.check(given)
     self.path = path
     name = Self.modelName(path)
@@ -57,9 +58,11 @@ package final class ModelFolder: Sendable {
     quantization = try QuantizationConfig(
       config: config, file: path + "/config.json", beside: try Self.quantizationFile(path))
     let files = try ShardFiles(folder: path)
-    let store = try WeightStore(folder: path, shards: try files.open(), quantization: quantization)
+    let store = try WeightStore(
+      folder: path, shards: try files.open(), quantization: quantization, progress: progress)
     try files.check(store)
     weightBytes = store.shards.reduce(0) { $0 + $1.dataBytes }
+    progress?.begin(weightBytes)
     weightFiles = files.names
     hasForeignIndex = files.hasForeignIndex
     weights = WeightMap(store: store)

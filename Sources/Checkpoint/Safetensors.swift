@@ -69,6 +69,8 @@ package final class Safetensors: Sendable {
 
   func shape(_ index: Int) -> [Int] { entries[index].shape }
 
+  func byteCount(_ index: Int) -> Int { entries[index].range.count }
+
   /// Bytes of all tensors.
   package var dataBytes: Int { file.bytes.count - dataStart }
 

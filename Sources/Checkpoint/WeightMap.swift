@@ -12,6 +12,8 @@ final class WeightStore: Sendable {
   private let places: [ByteKey: Place]
   /// Tensors that a model has taken.
   private let taken = Monitor<Set<ByteKey>>([])
+  /// Told the bytes of each tensor that is taken for the first time.
+  private let progress: Progress?
 
   /// Where a tensor is: the shard, and its position in the shard's header.
   struct Place: Sendable {
@@ -19,8 +21,11 @@ final class WeightStore: Sendable {
     let index: Int
   }
 
-  init(folder: String, shards: [Safetensors], quantization: QuantizationConfig) throws(CheckpointError) {
+  init(
+    folder: String, shards: [Safetensors], quantization: QuantizationConfig, progress: Progress? = nil
+  ) throws(CheckpointError) {
     self.folder = folder
+    self.progress = progress
     self.shards = shards
     self.quantization = quantization
     var places: [ByteKey: Place] = [:]
@@ -38,7 +43,10 @@ final class WeightStore: Sendable {
 
   func place(of name: String) -> Place? { places[ByteKey(name)] }
 
-  func take(_ name: String) { taken.update { _ = $0.insert(ByteKey(name)) } }
+  func take(_ name: String, at place: Place) {
+    let isNew = taken.withLock { $0.insert(ByteKey(name)).inserted }
+    if isNew, let progress { progress.add(shards[place.shard].byteCount(place.index)) }
+  }
 
   /// Names of tensors that were not taken.
   var untaken: [String] {
@@ -49,7 +57,7 @@ final class WeightStore: Sendable {
   /// Bytes of tensors that were taken.
   var takenBytes: Int {
     taken.withLock { $0 }.reduce(0) { sum, name in
-      sum + (places[name].flatMap { shards[$0.shard].tensor($0.index)?.bytes.count } ?? 0)
+      sum + (places[name].map { shards[$0.shard].byteCount($0.index) } ?? 0)
     }
   }
 }
@@ -329,7 +337,7 @@ extension WeightMap {
 extension WeightMap {
   private func view(_ name: String) throws(CheckpointError) -> TensorView? {
     guard let place = store.place(of: fullName(name)) else { return nil }
-    store.take(fullName(name))
+    store.take(fullName(name), at: place)
     let shard = store.shards[place.shard]
     guard let found = shard.tensor(place.index) else {
       throw .wrongType(

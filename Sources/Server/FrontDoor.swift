@@ -11,8 +11,8 @@ package final class FrontDoor: Sendable {
   private let page: Page?
   private let app = Monitor<App?>(nil)
   private let leaving = Monitor(false)
-  /// What goes on before there is an application, in words.
-  private let progress = Monitor<String?>(nil)
+  /// What goes on before there is an application: a download in words, or the model that is being loaded.
+  private let wait = Monitor<(words: String?, progress: Progress?)>((nil, nil))
 
   /// - Parameter page: the chat page; nil serves none.
   package init(access: Access, metrics: Metrics, page: Page? = nil) {
@@ -31,7 +31,10 @@ package final class FrontDoor: Sendable {
   package func cut(keys: Set<UInt64>) { app.withLock { $0 }?.cut(keys: keys) }
 
   /// Until then, what clients are told, such as how much of a model has been downloaded; nil for the usual words.
-  package func tell(_ words: String?) { progress.withLock { $0 = words } }
+  package func tell(_ words: String?) { wait.withLock { $0.words = words } }
+
+  /// Until then, what says how much of a model is loaded.
+  package func follow(_ progress: Progress) { wait.withLock { $0.progress = progress } }
 
   /// What a listener needs.
   package func listenerConfiguration(
@@ -77,8 +80,9 @@ package final class FrontDoor: Sendable {
   }
 
   private func loading(_ request: Request, _ context: ConnectionContext) -> Response {
-    var error = APIError.loading
-    if let words = progress.withLock({ $0 }) {
+    let (words, progress) = wait.withLock { $0 }
+    var error = APIError.loading(progress?.part)
+    if let words {
       error.code = "downloading"
       error.message = words
     }

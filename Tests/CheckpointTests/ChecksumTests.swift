@@ -55,4 +55,16 @@ import Testing
     #expect(weights.has("a") && weights.unusedNames == ["a", "b.d"])
     #expect(weights.usedBytes == 8)
   }
+
+  @Test func `the bytes of tensors that are taken are told, once each`() throws {
+    let tensors = [TestTensor("a", "F32", [2]), TestTensor("b", "F32", [6])]
+    let folder = try TestFolder(["config.json": Array("{}".utf8), "model.safetensors": safetensors(tensors)])
+    let progress = Progress()
+    let weights = try ModelFolder(path: folder.path, progress: progress).weights
+    #expect(progress.part == 0)
+    for _ in 0..<2 { _ = try weights.vector("a", count: 2) }
+    #expect(progress.part == 0.25)
+    _ = try weights.vector("b", count: 6)
+    #expect(progress.part == 1)
+  }
 }

@@ -337,6 +337,25 @@ import Testing
 
   // MARK: Before the model is there
 
+  @Test func `while the model is loading clients are told how much of it is there`() throws {
+    let door = try makeDoor(nil)
+    let progress = Progress()
+    door.door.follow(progress)
+    let words = "The model is being loaded. Try again soon."
+    let early = try #require(try door.screen("GET", "/v1/models")).json["error"]
+    #expect(early?["message"]?.stringValue == words && early?["details"] == nil)
+    progress.begin(1000)
+    progress.add(457)
+    let error = try #require(try door.screen("GET", "/v1/models")).json["error"]
+    #expect(
+      error?["message"]?.stringValue
+        == "The model is being loaded. 45 % of its weights are there. Try again soon.")
+    #expect(error?["details"] == ["progress": 0.457] && error?["code"] == "loading")
+    door.door.tell("downloading a/b: 3 %")
+    let download = try #require(try door.screen("GET", "/v1/models")).json["error"]
+    #expect(download?["message"] == "downloading a/b: 3 %" && download?["code"] == "downloading")
+  }
+
   @Test func `while the model is loading only the process says that it lives`() throws {
     let door = try makeDoor(nil) { try $0.keys.add("k", source: "test") }
     for path in ["/health", "/ready", "/readyz"] {

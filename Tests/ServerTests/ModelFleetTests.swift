@@ -34,7 +34,9 @@ final class Garage: Sendable {
   var loads: [String] { log.withLock { $0.loads } }
   var stops: [String] { log.withLock { $0.stops } }
 
-  @Sendable func load(_ source: ModelSource) throws -> ResidentModel {
+  @Sendable func load(_ source: ModelSource, _ progress: Progress) throws -> ResidentModel {
+    progress.begin(8)
+    progress.add(2)
     let _: Bool? = log.wait { $0.isOpen ? true : nil }
     log.update { $0.loads.append(source.id) }
     if source.id == "broken" { throw InferenceError.modelLoading("\(source.path)/config.json: it is empty") }
@@ -134,11 +136,15 @@ private func refusal(_ body: () throws(APIError) -> Void) -> String {
       }.detach()
     }
     #expect(try fleet.wait("a", "loading"))
+    // It is wanted before it is being loaded.
+    for _ in 0..<1_000 where try fleet.status(of: "a").progress == nil { usleep(10_000) }
+    #expect(try fleet.status(of: "a").progress == 0.25)
     garage.log.update { $0.isOpen = true }
     let all: Bool? = done.wait(until: Instant.now.adding(seconds: 20)) { $0 == 8 ? true : nil }
     #expect(all == true)
     #expect(garage.loads == ["a"])
     #expect(try fleet.value("b") == "unloaded")
+    for name in ["a", "b"] { #expect(try fleet.status(of: name).progress == nil) }
   }
 
   @Test func `a model that cannot be loaded is an error of its own, and is tried again`() throws {

@@ -60,7 +60,9 @@ struct FleetFlags {
   }
 
   /// Starts the fleet and loads what is to be there from the start.
-  func start() throws -> ModelFleet {
+  ///
+  /// - Parameter door: says how far that is.
+  func start(_ door: FrontDoor) throws -> ModelFleet {
     var settings = ModelFleet.Settings()
     settings.ledger = ledger
     settings.idleSeconds = Double(flags.integer("idle-unload") ?? 0)
@@ -70,9 +72,11 @@ struct FleetFlags {
     var common = try Loading.engineConfiguration(flags, path: "")
     common.ledger = ledger
     common.compute = try EngineClient.makeCompute(common)
-    let fleet = try ModelFleet(catalog, settings: settings) { [common] source in
+    let fleet = try ModelFleet(catalog, settings: settings) { [common] source, progress in
       var configuration = common
       configuration.modelPath = source.path
+      configuration.progress = progress
+      door.follow(progress)
       let (loaded, engine) = try LoadedModel.open(configuration, id: source.id)
       var model = ResidentModel(loaded)
       model.weightBytes = engine.weightBytes

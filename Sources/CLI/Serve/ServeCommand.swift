@@ -47,7 +47,7 @@ enum ServeCommand {
       }
     }
     let (models, app, fleet) = try load(
-      { try present ?? ServeDownload.run(missing, flags, ledger: ledger, door) }, flags, metrics,
+      { try present ?? ServeDownload.run(missing, flags, ledger: ledger, door) }, flags, metrics, door,
       elseStop: listener)
     let id = Self.id(models)
     running.withLock { $0 = fleet }
@@ -82,12 +82,13 @@ enum ServeCommand {
   }
 
   private static func load(
-    _ find: () throws -> FleetFlags, _ flags: ParsedFlags, _ metrics: Metrics, elseStop listener: Listener
+    _ find: () throws -> FleetFlags, _ flags: ParsedFlags, _ metrics: Metrics, _ door: FrontDoor,
+    elseStop listener: Listener
   ) throws -> (FleetFlags, App, ModelFleet) {
     do {
       let models = try find()
       let id = Self.id(models)
-      let fleet = try models.start()
+      let fleet = try models.start(door)
       var settings = try ServeSetup.settings(flags)
       settings.metrics = metrics
       settings.started = Int(Instant.wallSeconds)

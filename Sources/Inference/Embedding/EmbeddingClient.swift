@@ -77,7 +77,7 @@ package final class EmbeddingClient: EmbeddingService, ModelEngine {
     _ configuration: EngineConfiguration, _ cache: VectorCache, _ inbox: Monitor<EncoderInbox>
   ) throws(InferenceError) -> (EmbeddingEngine, Facts) {
     do {
-      let folder = try ModelFolder(path: configuration.modelPath)
+      let folder = try ModelFolder(path: configuration.modelPath, progress: configuration.progress)
       let answers = configuration.answerTokens.map { AnswerTokens(yes: $0.yes, no: $0.no) }
       let turns = try configuration.compute ?? EngineClient.makeCompute(configuration)
       let (model, name, mode, overhead) = try turns.withTurn { compute in

@@ -124,7 +124,7 @@ package final class EngineClient: GenerationService {
 
   /// Opens the folder and binds the weights.
   @Sendable private static func loadModel(_ configuration: EngineConfiguration) throws -> LoadedModel {
-    let folder = try ModelFolder(path: configuration.modelPath)
+    let folder = try ModelFolder(path: configuration.modelPath, progress: configuration.progress)
     let turns = try configuration.compute ?? makeCompute(configuration)
     return try turns.withTurn { compute in
       let model = try ModelFamily.load(folder, compute: compute, media: configuration.media)

@@ -66,6 +66,8 @@ package struct EngineConfiguration: Sendable {
   package var memoryPatience = 5.0
   /// Kernels and threads shared with other engines; nil gives the engine its own.
   package var compute: SharedCompute?
+  /// Told how far the weights are while the model is loaded.
+  package var progress: Progress?
 
   package init(modelPath: String, threads: Int = Machine.cores) {
     self.modelPath = modelPath

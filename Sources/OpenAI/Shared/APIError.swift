@@ -32,14 +32,14 @@ package struct APIError: Error, Sendable, Equatable, CustomStringConvertible {
 
   package var description: String { message }
 
-  /// `{"error": {...}}` with all four keys.
+  /// `{"error": {...}}` with all four keys, and with `details` where there are any.
   package var json: JSONValue {
-    [
-      "error": [
-        "message": .string(message), "type": .string(type),
-        "param": param.map(JSONValue.string) ?? nil, "code": code.map(JSONValue.string) ?? nil,
-      ]
-    ]
+    var object = JSONObject([
+      ("message", .string(message)), ("type", .string(type)),
+      ("param", param.map(JSONValue.string) ?? nil), ("code", code.map(JSONValue.string) ?? nil),
+    ])
+    if let details { object["details"] = details }
+    return ["error": .object(object)]
   }
 }
 

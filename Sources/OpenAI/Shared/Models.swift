@@ -14,6 +14,8 @@ package struct ModelObject: Sendable, Equatable {
   package var aliases: [String] = []
   /// `loaded`, `loading` or `unloaded`.
   package var status = "loaded"
+  /// The part of its weights that is there, from 0 to 1, while it is being loaded.
+  package var progress: Double?
   /// Why the last attempt to load it failed.
   package var failure: String?
   /// Whether it is unloaded by request alone.
@@ -42,6 +44,7 @@ package struct ModelObject: Sendable, Equatable {
   /// OpenAI's four members, and what this server adds.
   package var json: JSONValue {
     var status = JSONObject([("value", .string(status))])
+    if let progress { status["progress"] = .double(progress) }
     if let failure {
       status["failed"] = true
       status["error"] = .string(failure)

@@ -139,9 +139,15 @@ extension APIError {
         + "\(MemoryLimit.words(limit)). Send less at once, or try again later.", retryAfter: 5)
   }
 
-  static let loading = APIError(
-    status: 503, type: "server_error", code: "loading",
-    message: "The model is being loaded. Try again soon.", retryAfter: 1)
+  /// - Parameter part: of the weights that are there, from 0 to 1; nil where that is not known.
+  static func loading(_ part: Double? = nil) -> APIError {
+    let share = part.map { " \(Int($0 * 100)) % of its weights are there." } ?? ""
+    var error = APIError(
+      status: 503, type: "server_error", code: "loading",
+      message: "The model is being loaded.\(share) Try again soon.", retryAfter: 1)
+    error.details = part.map { ["progress": .double($0)] }
+    return error
+  }
 
   static func internalError(_ problem: String) -> APIError {
     APIError(status: 500, type: "server_error", code: "internal", message: "The server failed: \(problem).")

@@ -7,7 +7,7 @@ import Platform
 struct FleetState {
   enum Phase {
     case unloaded
-    case loading
+    case loading(Progress)
     case loaded(ResidentModel)
     case leaving
   }
@@ -58,10 +58,12 @@ struct FleetState {
       retry = nil
     }
 
-    mutating func beginLoading() -> Bool {
-      guard isWanted, case .unloaded = phase else { return false }
-      phase = .loading
-      return true
+    /// - Returns: what the loader tells how far it is; nil where the model is not to be loaded now.
+    mutating func beginLoading() -> Progress? {
+      guard isWanted, case .unloaded = phase else { return nil }
+      let progress = Progress()
+      phase = .loading(progress)
+      return progress
     }
 
     mutating func arrive(_ model: ResidentModel, at now: Instant) {

@@ -75,8 +75,8 @@ package final class ModelFleet: Sendable {
     }
   }
 
-  /// Loads a model. Runs on the keeper's thread.
-  package typealias Load = @Sendable (ModelSource) throws -> ResidentModel
+  /// Loads a model, and tells how far it is. Runs on the keeper's thread.
+  package typealias Load = @Sendable (ModelSource, Progress) throws -> ResidentModel
 
   let catalog: ModelCatalog
   package let settings: Settings
@@ -109,7 +109,7 @@ package final class ModelFleet: Sendable {
     catalog = ModelCatalog(only: source)
     self.settings = settings
     isFixed = true
-    load = { _ in model }
+    load = { _, _ in model }
     var fixed = FleetState()
     fixed.update(source) { $0.arrive(model, at: .now) }
     state = Monitor(fixed)
@@ -218,6 +218,8 @@ package final class ModelFleet: Sendable {
     let aliases: [String]
     /// `unloaded`, `loading` or `loaded`.
     let value: String
+    /// The part of its weights that is there, from 0 to 1; nil unless it is being loaded.
+    let progress: Double?
     /// What the last attempt to load it ended with.
     let failure: String?
     let isPinned: Bool
@@ -231,14 +233,15 @@ package final class ModelFleet: Sendable {
 
   private func status(_ source: ModelSource) -> Status {
     let entry = state.withLock { $0.entry(source.id) }
-    let value =
-      switch entry?.phase {
-      case .loaded, .leaving: "loaded"
-      case .loading: "loading"
-      case .unloaded, nil: entry?.isWanted == true ? "loading" : "unloaded"
-      }
+    var progress: Double?
+    let value: String
+    switch entry?.phase {
+    case .loaded, .leaving: value = "loaded"
+    case .loading(let told): (value, progress) = ("loading", told.part)
+    case .unloaded, nil: value = entry?.isWanted == true ? "loading" : "unloaded"
+    }
     return Status(
-      source: source, aliases: catalog.aliases(of: source.id), value: value,
+      source: source, aliases: catalog.aliases(of: source.id), value: value, progress: progress,
       failure: value == "unloaded" ? entry?.failure?.reason : nil, isPinned: isPinned(source.id),
       model: entry?.available)
   }
@@ -361,10 +364,11 @@ package final class ModelFleet: Sendable {
 
   /// Loads a model that is wanted: with what memory is left, and again whenever room has been made.
   private func attempt(_ source: ModelSource) {
-    let begun = state.update { state -> Int? in
-      state.update(source) { $0.beginLoading() ? $0.neededBytes : nil }
+    let begun = state.update { state in
+      state.update(source) { entry in entry.beginLoading().map { (bytes: entry.neededBytes, progress: $0) } }
     }
-    guard var needed = begun else { return }
+    guard let begun else { return }
+    var needed = begun.bytes
     let begin = Instant.now
     var failure = ModelFailure.noRoom(source, words: "needs memory that other models took meanwhile")
     for _ in 0..<4 {
@@ -373,7 +377,7 @@ package final class ModelFleet: Sendable {
         break
       }
       do {
-        let model = try load(source)
+        let model = try load(source, begun.progress)
         state.update { state in state.update(source) { $0.arrive(model, at: .now) } }
         Log.info(
           "model loaded", ["model": source.id, "ms": "\(Int(Instant.now.seconds(since: begin) * 1e3))"])

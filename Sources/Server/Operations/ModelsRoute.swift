@@ -60,6 +60,7 @@ struct ModelsRoute {
     object.embedding = loaded?.embedder?.json ?? nil
     object.aliases = status.aliases
     object.status = status.value
+    object.progress = status.progress
     object.failure = status.failure
     object.isPinned = status.isPinned
     object.sizeBytes = status.model?.weightBytes

@@ -243,7 +243,16 @@ def test_a_model_that_is_loading_is_a_state_and_no_error(page, fake, watched):
     fake.loading = True
     page.reload()
     page.wait_for_selector(".banner.loading")
-    assert "being loaded" in page.inner_text("#banner")
+    until(page, "/Loading the model… [1-9] sec/.test(document.querySelector('#banner').innerText.replace(/\\s+/g, ' '))")
+    assert page.locator("#banner progress").count() == 0
+    said = page.evaluate_handle("document.querySelector('#banner').firstChild")
+    for part, words in ((0.0, "0%"), (0.457, "46%")):
+        fake.loading = part or 1e-9
+        until(page, "words => document.querySelector('#banner').innerText.includes(words)", words)
+        assert abs(float(page.get_attribute("#banner progress", "value")) - part) < 1e-6
+    # What changes every second is not read aloud, and what is read aloud is the same node all the time.
+    assert page.locator("#banner [aria-hidden=true]").inner_text() == "46%"
+    assert page.evaluate("node => node === document.querySelector('#banner').firstChild", said)
     page.fill("#box", "I can write already")
     fake.loading = False
     page.wait_for_selector("#model[data-state=loaded]")
@@ -258,8 +267,11 @@ def test_models_are_chosen_loaded_and_unloaded(page, fake, watched):
     assert rows.count() == 2 and "1.2 MB" in rows.nth(0).inner_text() and "Not loaded" in rows.nth(1).inner_text()
     fake.load_seconds = 2.5
     rows.nth(1).get_by_role("button", name="Load", exact=True).click()
-    until(page, "/being loaded… [1-9]/.test(document.querySelector('.model-row:nth-child(2)').textContent)")
-    assert rows.nth(1).locator("progress").count() == 1
+    until(page, "/Loading [1-9] sec/.test(document.querySelector('.model-row:nth-child(2)').textContent)")
+    assert rows.nth(1).locator("progress").get_attribute("value") is None
+    fake.models[1]["status"]["progress"] = 0.25
+    until(page, "/Loading 25%/.test(document.querySelector('.model-row:nth-child(2)').textContent)")
+    assert rows.nth(1).locator("progress").get_attribute("value") == "0.25"
     rows.nth(1).get_by_role("button", name="big").click()
     page.wait_for_selector("#model[data-state=loaded]")
     assert page.inner_text("#model-name") == "big"
@@ -329,7 +341,7 @@ def test_a_server_that_fetches_its_model_says_how_far_it_is(page, fake, watched)
     watched.expected += ["503"]
     fake.loading = "downloading a/model: 52 %"
     page.reload()
-    until(page, "document.querySelector('#banner').textContent === 'downloading a/model: 52 %'")
+    until(page, "[...document.querySelector('#banner').children].map((part) => part.textContent).join('|') === 'downloading a/model|52 %'")
 
 
 @case()

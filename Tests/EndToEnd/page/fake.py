@@ -94,6 +94,7 @@ class Fake:
         self.key = None
         # A proxy has taken this off; the page is not told.
         self.prefix = ""
+        # True, the words of a download, or the part of the weights that is there.
         self.loading = False
         self.load_seconds = 0.3
         self.extra = {}
@@ -135,8 +136,9 @@ class Fake:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def fail(self, status, code, message, headers=()):
-                self.send_json({"error": {"message": message, "type": "x", "param": None, "code": code}}, status, headers)
+            def fail(self, status, code, message, headers=(), details=None):
+                error = {"message": message, "type": "x", "param": None, "code": code}
+                self.send_json({"error": error | ({"details": details} if details else {})}, status, headers)
 
             def events(self):
                 self.send_response(200)
@@ -183,7 +185,8 @@ class Fake:
             return True
         if self.loading:
             words = self.loading if isinstance(self.loading, str) else None
-            handler.fail(503, "downloading" if words else "loading", words or "The model is being loaded.", [("retry-after", "1")])
+            details = {"progress": self.loading} if isinstance(self.loading, float) else None
+            handler.fail(503, "downloading" if words else "loading", words or "The model is being loaded.", [("retry-after", "1")], details)
             return True
         return False
 

@@ -167,7 +167,7 @@ function respond() {
   const message = conversation.add({ role: "assistant", text: "", reasoning: "", calls: [], model: app.model, state: "streaming" });
   const status = models.find(app.model)?.status.value;
   if (status && status !== "loaded") {
-    message.wait = t("waitLoading");
+    message.wait = () => `${t("waitLoading")} ${models.progress(models.find(app.model))}`;
     setTimeout(() => models.refresh(), 200);
   }
   $("log").append(view(message).node);
@@ -486,13 +486,21 @@ function paintTop() {
 }
 
 function paintBanner() {
-  const text = { down: t("bannerDown"), loading: models.words || t("bannerLoading", { time: number(Math.floor((Date.now() - models.since) / 1000)) }), locked: t("bannerLocked") }[models.state];
+  const { state, part } = models;
+  const [what, amount] = models.words.split(": ");
+  const text = { down: t("bannerDown"), loading: what || t("waitLoading"), locked: t("bannerLocked") }[state];
   const banner = $("banner");
   banner.hidden = !text;
   if (!text) return;
-  banner.className = `banner ${models.state}`;
-  banner.replaceChildren(el("span", { class: models.state === "locked" ? null : "spinner", "aria-hidden": "true" }), el("span", text));
-  if (models.state === "locked") banner.append(el("button.link", { onclick: askForKey }, t("enterKey")));
+  banner.className = `banner ${state}`;
+  // What is said aloud is said once; how far it is changes beside it.
+  if (banner.firstChild?.textContent !== text) {
+    banner.replaceChildren(el("span", text), state === "locked"
+      ? el("button.link", { onclick: askForKey }, t("enterKey")) : el("span.row", { "aria-hidden": "true" }));
+  }
+  if (state === "loading") {
+    banner.lastChild.replaceChildren(...(part >= 0 ? [el("progress", { value: part })] : []), amount ?? models.progress());
+  }
 }
 
 function paintContext(model) {

@@ -85,7 +85,7 @@ export class MessageView {
     this.markdown.update(message.text, !this.isRunning);
     this.paintCalls();
     this.waiting.hidden = !this.isRunning || (!isEmpty && !message.isLost) || (isEmpty && Boolean(message.reasoning) && !message.isLost);
-    this.waiting.lastChild.textContent = message.isLost ? t("lost") : message.wait ?? "";
+    this.waiting.lastChild.textContent = message.isLost ? t("lost") : message.wait?.() ?? "";
     this.paintNote();
     this.paintMeters();
   }

@@ -1,6 +1,7 @@
 // The models of the server: which there are, what each can do, and whether the server is there at all.
 
 import { getJSON, postJSON } from "./wire.js";
+import { howFar } from "./words.js";
 
 /// Between two looks at the server: while something changes, and otherwise. Milliseconds.
 const quick = 1000;
@@ -19,6 +20,8 @@ class Models {
     this.began = new Map();
     /// `connecting`, `ready`, `loading`, `down` or `locked`.
     this.state = "connecting";
+    /// What the server says of a download before it begins, and the part of its first model that is there.
+    this.words = "";
     this.since = Date.now();
     this.onchange = () => {};
   }
@@ -64,6 +67,7 @@ class Models {
       }
     } catch (error) {
       this.words = error.code === "downloading" ? error.message : "";
+      this.part = error.progress;
       state = error.status === 401 ? "locked" : error.status === 503 ? "loading" : error.isNetwork || error.status >= 500 ? "down" : "ready";
     }
     if (state !== this.state) this.since = Date.now();
@@ -79,8 +83,11 @@ class Models {
     this.onchange();
   }
 
-  /// How long a model has been loading, seconds.
-  loadingTime(id) { return Math.floor((Date.now() - (this.began.get(id) ?? Date.now())) / 1000); }
+  /// How far a model is that is being loaded, or without one how far the server is that begins.
+  progress(model) {
+    const since = model ? this.began.get(model.id) ?? Date.now() : this.since;
+    return howFar(model ? model.status.progress : this.part, (Date.now() - since) / 1000);
+  }
 
   async load(id) {
     await postJSON("models/load", { model: id });

@@ -29,7 +29,7 @@ export function openPicker(app) {
 function row(model, app, node) {
   const { value, failed, error } = model.status;
   const isChosen = model.id === app.model;
-  const facts = [value === "loading" ? t("bannerLoading", { time: models.loadingTime(model.id) }) : t(`state_${value}`)];
+  const facts = [t(`state_${value}`) + (value === "loading" ? ` ${models.progress(model)}` : "")];
   if (!isForChat(model)) facts.push(t(model.task === "rerank" ? "task_rerank" : "task_embed"));
   if (model.size_bytes) facts.push(bytes(model.size_bytes));
   if (model.context_length) facts.push(t("contextOf", { count: model.context_length }));
@@ -54,7 +54,7 @@ function row(model, app, node) {
         el("strong", { dir: "auto" }, model.id), el("span.muted", facts.join(" · ")),
         failed ? el("span.failed", t("loadFailed", { reason: String(error ?? "") })) : null),
       isChosen ? icon("check") : null),
-    value === "loading" ? el("progress", { "aria-label": t("state_loading") }) : null,
+    value === "loading" ? el("progress", { "aria-label": t("state_loading"), value: model.status.progress }) : null,
     value === "loaded"
       ? el("button.button", { "data-focus": `unload ${model.id}`, onclick: () => act(() => models.unload(model.id)) }, t("unload"))
       : value === "unloaded"

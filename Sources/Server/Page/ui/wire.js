@@ -4,9 +4,9 @@ import { local, tab } from "./storage.js";
 
 /// An error as the server tells it, or `network` when it could not be reached.
 export class WireError extends Error {
-  constructor(message, { status = 0, code = null, param = null, retryAfter = 0 } = {}) {
+  constructor(message, { status = 0, code = null, param = null, retryAfter = 0, progress } = {}) {
     super(message);
-    Object.assign(this, { status, code, param, retryAfter });
+    Object.assign(this, { status, code, param, retryAfter, progress });
   }
 
   get isNetwork() { return this.status === 0; }
@@ -59,7 +59,7 @@ async function readError(response) {
   }
   return new WireError(String(said.message ?? `${response.status} ${response.statusText}`), {
     status: response.status, code: said.code ?? said.type ?? null, param: said.param ?? null,
-    retryAfter: Number(response.headers.get("retry-after")) || 0,
+    retryAfter: Number(response.headers.get("retry-after")) || 0, progress: said.details?.progress,
   });
 }
 

@@ -31,6 +31,10 @@ export const bytes = (value) => {
   return new Intl.NumberFormat(language, { style: "unit", unit: unit[0], maximumFractionDigits: 1 }).format(Math.max(0.1, value / unit[1]));
 };
 
+/// How far something is: the part that is done where that is known, else for how many seconds it has gone on.
+export const howFar = (part, time) => new Intl.NumberFormat(language, part >= 0
+  ? { style: "percent" } : { style: "unit", unit: "second", maximumFractionDigits: 0 }).format(part ?? time);
+
 /// The day of a time, as history is grouped: today, yesterday, this week, or the month.
 export function day(time) {
   const start = (value) => new Date(value).setHours(0, 0, 0, 0);
