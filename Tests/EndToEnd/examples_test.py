@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -93,7 +94,38 @@ def test_c_with_the_library_inside(server):
         in_c(folder, [found[0], *more], ("swiftc", "-static-stdlib"))
 
 
-def test_examples_are_short(server):
+def test_the_binding_in_dart_is_that_of_the_header(server):
+    """No Dart is needed for this: names, counts and types of what lib_mlx.dart looks up, against lib_mlx.h."""
+    header = (ROOT / "Sources" / "CAPI" / "lib_mlx.h").read_text()
+    kinds = {"char *": "Pointer<Utf8>", "const char *": "Pointer<Utf8>", "void *": "Pointer<Void>", "void ": "Void", "int64_t ": "Int64"}
+    declared = {}
+    for result, name, parameters in re.findall(r"^LIB_MLX_EXPORT ([^#\n]*?)(lib_mlx_\w+)\((.*?)\);", header, re.M | re.S):
+        types = [kinds.get(re.sub(r"\w+$", "", " ".join(part.split()))) for part in parameters.split(",")]
+        declared[name] = f"{kinds[result]} Function({', '.join(map(str, types))})"
+    source = (EXAMPLES / "dart" / "lib_mlx.dart").read_text()
+    types = dict(re.findall(r"typedef (\w+) = (.*);", source))
+    def meant(type):
+        return types.get(type, type)
+    type = r"\w+(?: Function\([\w<>, ]*\))?"
+    native = {name: meant(of) for of, name in re.findall(rf"lookupFunction<({type}), {type}>\('(lib_mlx_\w+)'\)", source)}
+    of_a_handle = re.search(r"lookupFunction<(\w+), \w+>\(name\)", source)[1]
+    native |= {name: meant(of_a_handle) for name in re.findall(r"_of\('(lib_mlx_\w+)'", source)}
+    assert native == {name: declared[name] for name in native}
+    assert set(native) == set(re.findall(r"lib_mlx_\w+(?=')", source)) and len(native) == 6, native
+    # What Dart's side takes is what the native side takes, in Dart's words.
+    for c, dart in re.findall(r"lookupFunction<(\w+), (\w+)>", source):
+        assert meant(dart) == meant(c).replace("Int64", "int"), (c, dart)
+    # The members that the client reads and writes are those of the functions.
+    client = (EXAMPLES / "dart" / "chat.dart").read_text()
+    for member in ("model_path", "model_id", "handle", "base_url"):
+        assert f"'{member}'" in client and f'"{member}"' in header, member
+
+
+def test_examples_are_short_and_linked(server):
+    readme = (ROOT / "README.md").read_text() + (ROOT / "docs" / "search-notes.md").read_text()
+    dart = (EXAMPLES / "dart" / "README.md").read_text()
     for file in EXAMPLES.rglob("*.*"):
-        if file.suffix in (".c", ".py", ".sh", ".swift"):
+        if file.suffix in (".c", ".dart", ".py", ".sh", ".swift"):
             assert len(file.read_text().splitlines()) <= 40, file
+            name = str(file.relative_to(EXAMPLES))
+            assert f"examples/{name})" in readme or file.name in dart, file

@@ -70,6 +70,27 @@ def test_images_are_made_smaller_turned_and_lose_what_they_know(page, fake, watc
     page.wait_for_selector(".files img")
 
 
+@case(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+def test_the_camera_of_a_phone_gives_an_image(page, fake, watched):
+    page.wait_for_selector("#camera:not([hidden])")
+    # The camera's own program opens, with the lens that looks away from the reader.
+    assert page.get_attribute("#photo", "capture") == "environment" and page.get_attribute("#photo", "accept") == "image/*"
+    with page.expect_file_chooser() as waiting:
+        page.tap("#camera")
+    assert not waiting.value.is_multiple()
+    waiting.value.set_files({"name": "photo.jpg", "mimeType": "image/jpeg", "buffer": photo()})
+    page.wait_for_selector(".chip img")
+    page.fill("#box", "What is this?")
+    page.tap("#send")
+    page.wait_for_selector(".message.assistant:not(.running)")
+    image = sent_image(fake.bodies()[0])
+    assert Image.open(io.BytesIO(image)).size == (1024, 2048) and b"secret" not in image
+    fake.models[0]["input_modalities"] = ["text"]
+    page.reload()
+    page.wait_for_selector("#model[data-state=loaded]")
+    page.wait_for_selector("#camera", state="hidden")
+
+
 @case()
 def test_what_the_model_does_not_take_is_refused_before_sending(page, fake, watched):
     fake.models[0]["input_modalities"] = ["text"]

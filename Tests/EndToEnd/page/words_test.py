@@ -4,7 +4,7 @@ import json
 import re
 
 from .browser import ask, case, until
-from .fake import PAGE
+from .fake import PAGE, Answer
 
 LANGUAGES = ["en", "de", "pt-BR", "zh-Hans", "tl"]
 BLOCKS = [block.split("\n") for block in (PAGE / "ui" / "words.txt").read_text().strip().split("\n\n")]
@@ -49,9 +49,69 @@ def test_the_browser_chooses_and_the_reader_changes_the_language(page, fake, wat
     assert page.locator(".message.user .bubble").inner_text() == "Hallo"
 
 
+CUT = """() => {
+  const faults = [];
+  if (document.documentElement.scrollWidth > innerWidth) faults.push(`the page is ${document.documentElement.scrollWidth} wide`);
+  for (const one of document.querySelectorAll("button, label, h2, .hello, .hello-more, .foot, .muted, dt, dd, option:checked, .banner span")) {
+    if (!one.checkVisibility() || one.closest(".visually-hidden")) continue;
+    // A name may be cut where the whole of it is a tooltip.
+    if (one.matches(".model-button, .chat a, .preset-name") || one.querySelector("select, input")) continue;
+    if (one.scrollWidth > one.clientWidth + 1 && one.clientWidth) faults.push(`cut: ${one.textContent}`);
+    const box = one.getBoundingClientRect();
+    if (box.right > innerWidth + 1 || (box.left < -1 && !one.closest(".side"))) faults.push(`outside: ${one.textContent}`);
+    if (/\\{\\w+\\}|undefined|null|NaN/.test(one.textContent)) faults.push(`not filled in: ${one.textContent}`);
+  }
+  return faults;
+}"""
+
+
+def in_every_language(page, fake, watched):
+    """Each place of the page, in each language: no sentence is cut, none pushes another off the screen."""
+    watched.expected += ["400", "503"]
+    failure = Answer(status=400, error={"code": "x", "message": "No."})
+    for tag in LANGUAGES:
+        page.evaluate("tag => { localStorage.clear(); localStorage.setItem('language', tag) }", tag)
+        fake.loading = False
+        page.reload()
+        page.wait_for_selector("#model[data-state=loaded]")
+        assert page.get_attribute("html", "lang") == tag
+
+        def look(where):
+            page.wait_for_timeout(100)
+            assert not (faults := page.evaluate(CUT)), (tag, where, faults)
+        look("empty")
+        fake.answers += [Answer("Yes.", reasoning=["hm"]), Answer(calls=[("f", '{"a": 1}')]), failure]
+        for _ in range(3):
+            ask(page, "Hi")
+        look("answers")
+        for place in ("#tune", "#model", "#open-settings", "#open-keys"):
+            if not page.locator(place).is_visible() or page.viewport_size["width"] <= 800 and place.startswith("#open"):
+                page.click("#side-open")
+                page.wait_for_timeout(250)
+                look("panel")
+            page.click(place)
+            page.wait_for_selector("dialog[open]")
+            look(place)
+            page.keyboard.press("Escape")
+            page.keyboard.press("Escape")
+        fake.loading = 0.4
+        page.reload()
+        page.wait_for_selector(".banner.loading progress")
+        look("loading")
+
+
+@case()
+def test_every_language_fits_on_a_wide_screen(page, fake, watched):
+    in_every_language(page, fake, watched)
+
+
+@case(viewport={"width": 360, "height": 740})
+def test_every_language_fits_on_a_phone(page, fake, watched):
+    in_every_language(page, fake, watched)
+
+
 @case()
 def test_a_message_from_right_to_left_is_aligned_so(page, fake, watched):
-    from .fake import Answer
     fake.answers.append(Answer("مرحبا بالعالم\n\n", "- واحد\n- اثنان\n"))
     ask(page, "שלום עולם")
     assert page.evaluate("getComputedStyle(document.querySelector('.bubble')).direction") == "rtl"

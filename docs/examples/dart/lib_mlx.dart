@@ -22,8 +22,7 @@ class MLX {
   Future<Map> status(int handle) => _of('lib_mlx_server_status', handle);
   Future<Map> unload(int handle) => _of('lib_mlx_unload_model', handle);
 
-  Future<Map> _of(String name, int handle) =>
-      _run((l, _) => l.lookupFunction<_HandleC, _Handle>(name)(handle), const {});
+  Future<Map> _of(String name, int handle) => _run((l, _) => l.lookupFunction<_HandleC, _Handle>(name)(handle), {});
 
   Future<Map> _run(Pointer<Utf8> Function(DynamicLibrary, Pointer<Utf8>) call, Map config) {
     final path = this.path, text = jsonEncode(config);
