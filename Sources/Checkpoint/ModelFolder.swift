@@ -1,7 +1,7 @@
 // A model folder: config.json, the weight shards, tokenizer and template files, opened and checked.
 
 package import JSON
-import Platform
+package import Platform
 
 /// A checkpoint as downloaded from the Hub. Opening it reads the small files and the shards' headers, not the
 /// weights. Symbolic links are followed: the Hub's own cache is made of them.

@@ -2,7 +2,7 @@
 
 package import HTTP
 import OpenAI
-import Platform
+package import Platform
 
 /// Lets requests through to the application once there is one. Shared by all connections.
 package final class FrontDoor: Sendable {

@@ -237,7 +237,9 @@ package final class ModelFleet: Sendable {
     let value: String
     switch entry?.phase {
     case .loaded, .leaving: value = "loaded"
-    case .loading(let told): (value, progress) = ("loading", told.part)
+    case .loading(let told):
+      value = "loading"
+      progress = told.part
     case .unloaded, nil: value = entry?.isWanted == true ? "loading" : "unloaded"
     }
     return Status(
@@ -364,7 +366,7 @@ package final class ModelFleet: Sendable {
 
   /// Loads a model that is wanted: with what memory is left, and again whenever room has been made.
   private func attempt(_ source: ModelSource) {
-    let begun = state.update { state in
+    let begun = state.update { state -> (bytes: Int, progress: Progress)? in
       state.update(source) { entry in entry.beginLoading().map { (bytes: entry.neededBytes, progress: $0) } }
     }
     guard let begun else { return }

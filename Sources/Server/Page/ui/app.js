@@ -480,7 +480,7 @@ function paintTop() {
   $("model-name").textContent = app.model || t(models.state === "ready" ? "noModel" : "model");
   button.title = t(`state_${state}`);
   button.ariaLabel = `${t("model")}: ${app.model} – ${t(`state_${state}`)}`;
-  $("hello-more").textContent = { loading: t("helloLoading"), unloaded: t("helloUnloaded") }[state] ?? "";
+  $("hello-more").textContent = { loading: `${t("helloLoading")} ${model ? models.progress(model) : ""}`, unloaded: t("helloUnloaded") }[state] ?? "";
   paintBanner();
   paintContext(model);
 }
