@@ -3,8 +3,8 @@
 import Platform
 import Testing
 
-struct ProgressTests {
-  @Test func the_part_grows_from_0_to_1_and_no_further() {
+@Suite struct ProgressTests {
+  @Test func `the part grows from 0 to 1 and no further`() {
     let progress = Progress()
     progress.add(5)
     #expect(progress.part == nil)
@@ -18,7 +18,7 @@ struct ProgressTests {
     #expect(progress.part == 1)
   }
 
-  @Test func work_that_begins_again_begins_at_0() {
+  @Test func `work that begins again begins at 0`() {
     let progress = Progress()
     progress.begin(4)
     progress.add(3)

@@ -1,4 +1,4 @@
-"""Pictures of the chat page for docs/page: screenshots.py. Needs playwright, Pillow and Chromium."""
+"""Pictures of the chat page for docs/page: screenshots.py [wide-dark ...]. Needs playwright, Pillow and Chromium."""
 
 import io
 import pathlib
@@ -102,7 +102,9 @@ def take(browser, name, width, height, theme):
         page.wait_for_selector(".hit")
         save(page, "notes-light")
     if name == "wide-dark":
+        fake.models[1]["status"] = {"value": "loading", "progress": 0.62}
         page.click("#model")
+        page.wait_for_selector(".model-row progress[value]")
         page.fill(".pull input", "mlx-community/Qwen3-8B-4bit")
         page.keyboard.press("Enter")
         page.wait_for_selector(".pull-row progress[value]")
@@ -117,7 +119,8 @@ def main():
     if isinstance(browser, str):
         sys.exit(browser)
     for shot in SHOTS:
-        take(browser, *shot)
+        if len(sys.argv) < 2 or shot[0] in sys.argv[1:]:
+            take(browser, *shot)
     close()
 
 
