@@ -68,10 +68,14 @@ package struct Guide: Sendable {
 
   /// What may come next.
   ///
-  /// - Parameter remaining: tokens that may still be generated, the next one included.
-  package mutating func allowance(remaining: Int) -> Allowance {
+  /// - Parameters:
+  ///   - remaining: tokens that may still be generated, the next one included.
+  ///   - isUnwanted: whether nobody waits for the answer any more; asked now and then. Then only some of what may come
+  ///     is told.
+  package mutating func allowance(remaining: Int, isUnwanted: () -> Bool = { false }) -> Allowance {
     switch state {
-    case .beginning(let matched, let mayBeAnswer): return beginning(matched, mayBeAnswer, remaining)
+    case .beginning(let matched, let mayBeAnswer):
+      return beginning(matched, mayBeAnswer, remaining, isUnwanted)
     case .thinking(let tokens):
       if let first = forcedEnd(after: tokens)?.first { return .only(first) }
       if let first = makeRoom(remaining) { return .only(first) }
@@ -80,15 +84,19 @@ package struct Guide: Sendable {
       return .among(reasoningMask)
     case .forcing(let tokens, let index): return index < tokens.count ? .only(tokens[index]) : .any
     case .answering:
-      guard let mask = matcher?.allowed(remaining: remaining) else { return .any }
+      guard let mask = matcher?.allowed(remaining: remaining, isUnwanted: isUnwanted) else { return .any }
       return .among(mask)
     }
   }
 
-  private mutating func beginning(_ matched: Int, _ mayBeAnswer: Bool, _ remaining: Int) -> Allowance {
+  private mutating func beginning(
+    _ matched: Int, _ mayBeAnswer: Bool, _ remaining: Int, _ isUnwanted: () -> Bool
+  ) -> Allowance {
     guard let reasoning, let grammar else { return .any }
     var mask = TokenMask(count: grammar.vocabulary.count)
-    if mayBeAnswer, let answer = matcher?.allowed(remaining: remaining) { mask = answer }
+    if mayBeAnswer, let answer = matcher?.allowed(remaining: remaining, isUnwanted: isUnwanted) {
+      mask = answer
+    }
     for token in reasoning.openings(after: matched) { mask.insert(token) }
     return .among(mask)
   }

@@ -29,6 +29,12 @@ package struct AnswerRules: Sendable {
   package var allowsUndeclaredMembers = false
 
   package init() {}
+
+  /// Whether any text will do, so that no grammar is needed.
+  package var isFree: Bool {
+    guard isForced || !tools.isEmpty else { return content == nil }
+    return !isForced && content == nil && !tools.contains(where: \.isStrict)
+  }
 }
 
 extension AnswerRules {
@@ -45,17 +51,14 @@ extension LoadedModel {
   package func grammar(
     of rules: AnswerRules, format: OutputFormat, isUnwanted: @escaping () -> Bool = { false }
   ) throws(RulesError) -> CompiledGrammar? {
-    guard rules.isForced || !rules.tools.isEmpty else {
-      guard let content = rules.content else { return nil }
+    guard !rules.isFree else { return nil }
+    if !rules.isForced, rules.tools.isEmpty, let content = rules.content {
       do throws(GrammarError) {
         return try grammars.grammar(
           for: rules.read(format.framed(content, tokenizer: tokenizer)), isUnwanted: isUnwanted)
       } catch {
         throw .content(error)
       }
-    }
-    guard rules.isForced || rules.content != nil || rules.tools.contains(where: \.isStrict) else {
-      return nil
     }
     var calls = CallRules(
       tools: rules.tools.map(\.callable), isForced: rules.isForced, maxCalls: rules.maxCalls,

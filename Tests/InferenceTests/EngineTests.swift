@@ -426,7 +426,8 @@ import Tokenizers
 
   // MARK: Guides
 
-  @Test func `a guide forces the tokens that close reasoning`() throws {
+  /// Closes the reasoning after five tokens.
+  private func closingGuide() throws -> Guide {
     let byteLevel: JSONValue = [
       "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true,
     ]
@@ -441,15 +442,69 @@ import Tokenizers
       "model": ["type": "BPE", "vocab": ["a": 0, "\u{10A}": 46], "merges": []],
     ]
     let tokenizer = try Tokenizer(tokenizerJSON: file.bytes)
-    let client = try client()
-    var guided = request(prompt(seed: 2, count: 10), 12)
-    guided.guide = Guide(
+    return Guide(
       reasoning: Guide.Reasoning(
         tokenizer: tokenizer, open: "<t>", close: "</t>", lead: "\n", separator: "\n\n", budget: 5,
         startsInside: true))
+  }
+
+  @Test func `a guide forces the tokens that close reasoning`() throws {
+    let client = try client()
+    var guided = request(prompt(seed: 2, count: 10), 12)
+    guided.guide = try closingGuide()
     let tokens = collect(try client.submit(guided)).tokens
     #expect(tokens.count == 12)
     #expect(Array(tokens[5...8]) == [46, 49, 46, 46])
+    client.stop()
+  }
+
+  @Test func `a prompt is computed while its guide is made, and nothing is sampled before`() throws {
+    for guide in [nil, try closingGuide()] {
+      var guided = request(prompt(seed: 2, count: 100), 12)
+      guided.guide = guide
+      let known = try client { $0.rowsPerStep = 32 }
+      let expected = collect(try known.submit(guided)).tokens
+      known.stop()
+
+      let client = try client { $0.rowsPerStep = 32 }
+      let late = LateGuide()
+      guided.guide = nil
+      guided.lateGuide = late
+      let generation = try client.submit(guided)
+      #expect(wait(client) { $0.prefillTokens == 99 })
+      #expect(cachedTokens(generation) == 0)
+      guard case .timedOut = generation.next(until: Instant.now.adding(seconds: 0.05)) else {
+        Issue.record("a token came without a guide")
+        return
+      }
+      #expect(client.statistics.prefillTokens == 99)
+      late.fill(guide)
+      #expect(collect(generation).tokens == expected)
+      client.stop()
+    }
+  }
+
+  @Test func `sequences whose guides come late give the tokens that each gives alone`() throws {
+    let prompts = (0..<12).map { prompt(seed: UInt64($0), count: 20 + 11 * $0) }
+    let client = try client {
+      $0.maxContext = 512
+      $0.kvCacheBytes = 24 * 256
+      $0.rowsPerStep = 48
+    }
+    let guides = prompts.map { _ in LateGuide() }
+    let generations = try zip(prompts, guides).map { prompt, guide in
+      var request = request(prompt, 60)
+      request.lateGuide = guide
+      return try client.submit(request)
+    }
+    // Every third one is given up instead.
+    for index in prompts.indices.reversed() {
+      if index % 3 == 0 { generations[index].cancel() } else { guides[index].fill(nil) }
+    }
+    for (index, generation) in generations.enumerated() where index % 3 != 0 {
+      #expect(collect(generation).tokens == HashModel.greedy(after: prompts[index], count: 60))
+    }
+    #expect(wait(client) { $0.running == 0 && $0.waiting == 0 })
     client.stop()
   }
 }

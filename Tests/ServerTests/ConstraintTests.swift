@@ -24,8 +24,8 @@ private let format =
 private func saying(_ text: String, to extra: String, thinking: Bool = false) throws -> String {
   let service = FakeService("x")
   let answer = try makeApp(service).chat(extra + (thinking ? "" : #","thinking":false"#))
-  guard let request = service.requests.first else { return answer.refusal }
-  guard var guide = request.guide else { return "free" }
+  guard answer.status == 200, let request = service.requests.first else { return answer.refusal }
+  guard var guide = request.madeGuide else { return "free" }
   var said: [Int32] = []
   func allows(_ token: Int32) -> Bool {
     switch guide.allowance(remaining: 300) {
@@ -109,6 +109,29 @@ struct ConstraintTests {
     #expect(try saying("", to: extra) == refusal)
     let stream = try makeApp(FakeService("x")).chat(extra + #","stream":true"#)
     #expect(stream.status == 400)
+  }
+
+  @Test func `a prompt that is under way when its format is refused is given up`() throws {
+    let service = FakeService { _, _ in Script(text: "x", end: nil) }
+    let app = makeApp(service)
+    #expect(try app.chat(#""guided_regex":"(""#).refusal == "400 invalid_value guided_regex")
+    #expect(try app.complete(#""prompt":"x","guided_regex":"(""#).refusal == "400 invalid_value guided_regex")
+    #expect(service.cancelled == [true, true])
+  }
+
+  @Test func `all choices of a request have the same format`() throws {
+    let service = FakeService("1")
+    #expect(try makeApp(service).chat(format + #","n":10"#).status == 200)
+    #expect(service.requests.count == 10)
+    for request in service.requests {
+      var guide = try #require(request.madeGuide)
+      guard case .among(let mask) = guide.allowance(remaining: 9) else {
+        Issue.record("everything is allowed")
+        return
+      }
+      #expect(mask.contains(Int32(UInt8(ascii: "1"))))
+      #expect(!mask.contains(Int32(UInt8(ascii: "2"))))
+    }
   }
 
   @Test func `a refused schema is named as its wire names it, in the message too`() throws {
@@ -243,7 +266,7 @@ struct ConstraintTests {
     let service = FakeService(" two")
     let app = makeApp(service)
     #expect(try app.send("POST", "/v1/chat/completions", body: request("one")).status == 200)
-    var guide = try #require(service.requests[0].guide)
+    var guide = try #require(service.requests[0].madeGuide)
     guard case .among(let mask) = guide.allowance(remaining: 9) else {
       Issue.record("everything is allowed")
       return
@@ -258,7 +281,7 @@ struct ConstraintTests {
     let service = FakeService("a")
     let app = makeApp(service)
     #expect(try app.complete(#""prompt":"x","guided_choice":["a"]"#).status == 200)
-    #expect(service.requests[0].guide != nil)
+    #expect(service.requests[0].madeGuide != nil)
     #expect(try app.complete(#""prompt":"x","guided_regex":"(""#).refusal == "400 invalid_value guided_regex")
   }
 

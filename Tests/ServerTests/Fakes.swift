@@ -27,6 +27,14 @@ struct Script: Sendable {
   var submitError: InferenceError?
 }
 
+extension GenerationRequest {
+  /// What its answer may say, whether that was known at once or found out later.
+  var madeGuide: Guide? {
+    guard let lateGuide else { return guide }
+    return lateGuide.guide ?? nil
+  }
+}
+
 /// Answers each request by the script that a closure chooses.
 final class FakeService: GenerationService {
   let limits: EngineLimits

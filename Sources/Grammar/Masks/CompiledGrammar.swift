@@ -127,9 +127,11 @@ package struct GrammarMatcher: Sendable {
 
   /// The tokens that may come next; end tokens among them when the answer may end here.
   ///
-  /// - Parameter remaining: tokens that may still be generated, this one included. When few are left, only those
-  ///   remain that allow the answer to be completed in time, where there are any.
-  package mutating func allowed(remaining: Int) -> TokenMask {
+  /// - Parameters:
+  ///   - remaining: tokens that may still be generated, this one included. When few are left, only those remain that
+  ///     allow the answer to be completed in time, where there are any.
+  ///   - isUnwanted: whether nobody waits for them any more; asked now and then. Some of them where that is so.
+  package mutating func allowed(remaining: Int, isUnwanted: () -> Bool = { false }) -> TokenMask {
     guard !isEnded else {
       var mask = TokenMask(count: grammar.vocabulary.count)
       for token in grammar.vocabulary.endTokens { mask.insert(token) }
@@ -137,7 +139,7 @@ package struct GrammarMatcher: Sendable {
     }
     move()
     let set = set
-    return state.use { $0.mask(set, remaining: remaining) }
+    return state.use { $0.mask(set, remaining: remaining, isUnwanted: isUnwanted) }
   }
 
   /// Takes a token. False, and no change, when the grammar does not allow it.

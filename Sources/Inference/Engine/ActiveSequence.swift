@@ -25,7 +25,9 @@ final class ActiveSequence {
   }
   var sampler: Sampler
   /// What the answer may say next.
-  var guide: Guide?
+  private(set) var guide: Guide?
+  /// The guide that is being made.
+  private var lateGuide: LateGuide?
   private(set) var drafter: Drafter?
   /// Tokens that may still be generated.
   private(set) var remaining: Int
@@ -52,6 +54,7 @@ final class ActiveSequence {
     sampler = Sampler(
       job.request.sampling, seed: job.seed, promptTokens: tokens, stopTokens: job.request.stopTokens)
     guide = job.request.guide
+    lateGuide = job.request.lateGuide
     memory = SequenceMemory(root, promptCount: job.request.promptTokens.count)
     drafter = speculates ? Drafter(reference: job.request.draft) : nil
     guard !request.media.isEmpty else { return }
@@ -109,6 +112,20 @@ final class ActiveSequence {
   /// Whether the next step samples one token that a reader waits for, so that drafts may go along.
   var isDecoding: Bool { pending == 1 && generatedCount > 0 }
 
+  /// Whether its guide is still being made, so that nothing can be sampled.
+  var awaitsGuide: Bool {
+    guard let lateGuide else { return false }
+    guard let made = lateGuide.guide else { return true }
+    guide = made
+    self.lateGuide = nil
+    return false
+  }
+
+  /// What the next token may be.
+  func allowance() -> Guide.Allowance {
+    guide?.allowance(remaining: remaining, isUnwanted: { [mailbox] in mailbox.isClosed }) ?? .any
+  }
+
   /// True the first time that a step takes the sequence.
   func begin() -> Bool {
     guard !hasBegun else { return false }
@@ -132,6 +149,7 @@ final class ActiveSequence {
 
   func append(_ token: Int32, at now: Instant) {
     if firstToken == nil { firstToken = now }
+    guide?.accept(token)
     tokens.append(token)
     mediaKeys?.append(token)
     remaining -= 1
@@ -167,10 +185,15 @@ extension ActiveSequence {
     }
   }
 
-  /// Tokens that the next steps can run before an encoder has to.
+  /// Tokens that the next steps can run before an encoder has to, or before the guide must be there.
   var ready: Int {
-    guard let missing = missingMedia else { return pending }
-    return max(0, request.media[missing].start - computed)
+    if let missing = missingMedia { return max(0, request.media[missing].start - computed) }
+    guard awaitsGuide else { return pending }
+    // The last token waits, and an image whole where it is that image's.
+    let last = request.media.last.map(\.positions).flatMap {
+      $0.upperBound == tokens.count ? $0.lowerBound : nil
+    }
+    return max(0, (last ?? tokens.count - 1) - computed)
   }
 
   /// Rows of the next step such that no image is cut; more than `rows` where an image comes next.

@@ -8,6 +8,8 @@ import Platform
 extension Engine {
   /// How often an engine without memory looks for some, seconds.
   private static var memoryPoll: Double { 0.01 }
+  /// How often an engine looks for a guide that is all it waits for, seconds.
+  private static var guidePoll: Double { 0.0002 }
 
   func step() {
     let begin = Instant.now
@@ -16,7 +18,7 @@ extension Engine {
     encodeMedia()
     guard let work = planWithMemory() else { return waitForMemory() }
     stalledSince = nil
-    guard !work.isEmpty else { return }
+    guard !work.isEmpty else { return waitForGuides() }
     let planned = Instant.now
     let load = work.reduce(StepLoad()) { $0 + StepLoad(rows: $1.rows, after: $1.sequence.computed) }
     compute(work)
@@ -27,6 +29,13 @@ extension Engine {
     clock.learn(load, seconds: end.seconds(since: planned), besideStreams: isAwaited)
     statistics.steps += 1
     if isAwaited { statistics.longestStall = max(statistics.longestStall, end.seconds(since: begin)) }
+  }
+
+  /// Nothing can be computed: where that is for guides that are being made, the processor is left to them.
+  private func waitForGuides() {
+    guard running.contains(where: \.awaitsGuide), !running.contains(where: \.isLoading) else { return }
+    let pause = Instant.now.adding(seconds: Self.guidePoll)
+    let _: Bool? = inbox.wait(until: pause) { $0.isStopped || $0.reclaim > 0 ? true : nil }
   }
 
   private func compute(_ work: [StepWork]) {
@@ -201,10 +210,9 @@ extension Engine {
         return end(sequence, .cancelled)
       }
     }
-    let allowance = sequence.guide?.allowance(remaining: sequence.remaining) ?? .any
     let token = sequence.sampler.sample(
-      row, step: sequence.generatedCount, wantTop: sequence.request.topLogprobs, allowance: allowance)
-    sequence.guide?.accept(token.id)
+      row, step: sequence.generatedCount, wantTop: sequence.request.topLogprobs,
+      allowance: sequence.allowance())
     sequence.append(token.id, at: now)
     // A token that stands for none ends the answer, but not like one that the model wanted: its reader must hear of it.
     if sequence.request.stopTokens.contains(token.id), !token.isArbitrary { return end(sequence, .stop) }

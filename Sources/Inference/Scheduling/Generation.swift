@@ -24,6 +24,9 @@ package struct GenerationRequest: Sendable {
   package var promptLogprobs: Int?
   /// What the answer may say; nil leaves it free.
   package var guide: Guide?
+  /// The guide that is being made, in place of `guide`: nothing is sampled before it is there. Whoever makes it cancels
+  /// the generation where there will be none.
+  package var lateGuide: LateGuide?
   /// Text that the answer is likely to repeat, as tokens: drafts are taken from it. Changes speed only.
   package var draft: [Int32] = []
   /// The client, as a number that says nothing else: its requests share it, and 0 is nobody in particular.

@@ -23,26 +23,33 @@ struct AnswerGuide {
     return request.tools.filter { $0.name.utf8.elementsEqual(name.utf8) }
   }
 
-  /// - Throws: 400 for what cannot be enforced, with the field that asks for it.
-  func make(prompt: ModelPrompt) throws(APIError) -> Guide? {
-    let grammar = try compile()
-    grammar?.prepare(isUnwanted: isUnwanted)
-    if grammar != nil { try request.options.checkConstrained() }
+  /// Whether any text will do, and what makes the guide, which takes no time then.
+  ///
+  /// - Throws: 400 for what is known at once not to be possible; what is made throws it for what cannot be enforced. Both
+  ///   name the field that asks for it.
+  func maker(prompt: ModelPrompt) throws(APIError) -> (isFree: Bool, make: AnswerRun.GuideMaker) {
+    let rules = try rules()
+    if !rules.isFree { try request.options.checkConstrained() }
     let budget = try budget()
     // The switch has closed the reasoning in the prompt.
     let isOff = request.thinking == false && format.supportsThinkingSwitch
-    var guide = core.model.guide(
-      grammar, format: format, promptTail: prompt.text,
-      mayReason: !isOff && !request.continuesFinalMessage, budget: budget)
-    if request.continuesFinalMessage, grammar != nil {
-      let text = ChatTemplate.continuedText(of: request.messages.last)
-      let prefix = core.model.tokenizer.encode(text, addSpecialTokens: false)
-      guard guide?.accept(prefix: prefix) == true else {
-        throw .invalidValue(
-          request.continuationField, "the text to continue does not begin an allowed answer")
+    let make: AnswerRun.GuideMaker = { () throws(APIError) -> Guide? in
+      let grammar = try compile(rules)
+      grammar?.prepare(isUnwanted: isUnwanted)
+      var guide = core.model.guide(
+        grammar, format: format, promptTail: prompt.text,
+        mayReason: !isOff && !request.continuesFinalMessage, budget: budget)
+      if request.continuesFinalMessage, grammar != nil {
+        let text = ChatTemplate.continuedText(of: request.messages.last)
+        let prefix = core.model.tokenizer.encode(text, addSpecialTokens: false)
+        guard guide?.accept(prefix: prefix) == true else {
+          throw .invalidValue(
+            request.continuationField, "the text to continue does not begin an allowed answer")
+        }
       }
+      return guide
     }
-    return guide
+    return (rules.isFree, make)
   }
 
   /// Most tokens of reasoning: as the request says, none when a template without a switch is told not to reason, or by
@@ -94,8 +101,7 @@ struct AnswerGuide {
     }
   }
 
-  private func compile() throws(APIError) -> CompiledGrammar? {
-    let rules = try rules()
+  private func compile(_ rules: AnswerRules) throws(APIError) -> CompiledGrammar? {
     do throws(RulesError) {
       return try core.model.grammar(of: rules, format: format, isUnwanted: isUnwanted)
     } catch {
@@ -134,10 +140,20 @@ extension RequestContext {
     options.allowsUndeclaredMembers ?? (isStrict ? false : settings.allowsUndeclaredMembers)
   }
 
-  /// The grammar of an answer that consists of content alone.
+  /// What makes the guide of an answer that consists of content alone; nil where any text will do.
   ///
   /// - Parameter isUnwanted: whether nobody waits for the answer any more; asked now and then.
-  func compile(
+  func guideMaker(
+    _ format: ResponseFormat?, _ options: GenerationOptions, isUnwanted: @escaping () -> Bool
+  ) throws(APIError) -> AnswerRun.GuideMaker? {
+    guard let format else { return nil }
+    try options.checkConstrained()
+    return { () throws(APIError) -> Guide? in
+      Guide(grammar: try compile(format, options, isUnwanted: isUnwanted))
+    }
+  }
+
+  private func compile(
     _ format: ResponseFormat, _ options: GenerationOptions, isUnwanted: @escaping () -> Bool
   ) throws(APIError) -> CompiledGrammar {
     let pattern = try pattern(of: format)

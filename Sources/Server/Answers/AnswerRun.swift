@@ -43,6 +43,11 @@ final class AnswerRun {
   private let core: RequestContext
   private let timing: Timing
   private var tally = TokenTally()
+  /// Makes what the answers may say, where that takes time; nil where their requests have it.
+  private let makeGuide: GuideMaker?
+
+  /// - Throws: 400 for what cannot be enforced.
+  typealias GuideMaker = () throws(APIError) -> Guide?
 
   private struct Timing {
     /// How often a waiting connection looks whether its client is still there, seconds.
@@ -56,9 +61,10 @@ final class AnswerRun {
   /// How often a running answer is counted, seconds.
   private static let countingSeconds = 1.0
 
-  init(_ parts: [Part], core: RequestContext) {
+  init(_ parts: [Part], core: RequestContext, makeGuide: GuideMaker? = nil) {
     self.parts = parts
     self.core = core
+    self.makeGuide = makeGuide
     timing = Timing(poll: core.settings.pollSeconds, keepAlive: core.settings.keepAliveSeconds)
   }
 
@@ -68,11 +74,33 @@ final class AnswerRun {
     for part in parts { part.generation?.cancel() }
   }
 
-  /// Submits the first generations.
+  /// Submits the first generations, and makes their guide while the engine computes their prompts. The answer has not
+  /// begun, so it can still be refused.
   ///
-  /// - Throws: what the service throws for the very first: the answer has not begun, so it can still be refused.
-  ///   Later ones wait until the queue has room.
-  func start() throws(InferenceError) {
+  /// - Parameter param: the field that holds the prompt, for errors.
+  /// - Throws: what the service throws for the very first, or what the guide is refused with.
+  func start(param: String) throws(APIError) {
+    let guide = makeGuide.map { _ in LateGuide() }
+    for index in parts.indices { parts[index].request.lateGuide = guide }
+    do throws(InferenceError) {
+      try submitFirst()
+    } catch {
+      throw APIError(error, param: param)
+    }
+    do throws(APIError) {
+      try guide?.fill(checkGuide())
+    } catch {
+      cancelAll()
+      throw error
+    }
+  }
+
+  /// What the answers may say, if that is yet to be made.
+  @discardableResult
+  func checkGuide() throws(APIError) -> Guide? { try makeGuide?() }
+
+  /// Those for which the queue has no room wait, but for the very first.
+  private func submitFirst() throws(InferenceError) {
     for index in parts.indices.prefix(Self.window) {
       do throws(InferenceError) {
         try submit(index)

@@ -35,7 +35,8 @@ struct ChatPlan {
       promptLogprobs: request.options.promptLogprobs)
     let rules = AnswerGuide(
       core: core, request: request, template: template, isUnwanted: resolver.isUnwanted)
-    plan.guide = try rules.make(prompt: prompt)
+    let (isFree, makeGuide) = try rules.maker(prompt: prompt)
+    if isFree { plan.guide = try makeGuide() }
     if request.options.promptTruncation != nil, !prompt.media.isEmpty {
       throw .unsupportedParameter("truncate_prompt_tokens", "the prompt holds images or audio")
     }
@@ -60,7 +61,7 @@ struct ChatPlan {
           request: try plan.request(for: tokens, media: prompt.media, choice: choice), stream: stream,
           countsPrompt: choice == 0, keepsTokens: request.options.returnsTokens))
     }
-    return AnswerRun(parts, core: core)
+    return AnswerRun(parts, core: core, makeGuide: isFree ? nil : makeGuide)
   }
 
   private func isNamed(_ choice: ToolChoice) -> Bool { if case .named = choice { true } else { false } }

@@ -23,11 +23,7 @@ struct ChatRoute {
     try form.check(request)
     let media = MediaResolver(core, attachments: form.attachments, isUnwanted: context.isClientGone)
     let run = try ChatPlan(core, media: media).makeRun(request)
-    do throws(InferenceError) {
-      try run.start()
-    } catch {
-      throw APIError(error, param: "messages")
-    }
+    try run.start(param: "messages")
     let answer = ChatAnswer(
       request: request, header: core.makeHeader(idPrefix: "chatcmpl-"), run: run, core: core)
     var response = request.options.streams ? answer.stream(context) : try answer.whole(context)

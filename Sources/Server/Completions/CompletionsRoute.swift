@@ -27,12 +27,9 @@ struct CompletionsRoute {
       promptLogprobs: request.options.promptLogprobs ?? (request.echoes ? request.logprobs : nil))
     var prompts: [[Int32]] = []
     for prompt in request.prompts { prompts.append(plan.truncated(try encode(prompt, request, core))) }
-    let run = AnswerRun(try parts(request, prompts, plan, context), core: core)
-    do throws(InferenceError) {
-      try run.start()
-    } catch {
-      throw APIError(error, param: "prompt")
-    }
+    let makeGuide = try core.guideMaker(request.format, request.options, isUnwanted: context.isClientGone)
+    let run = AnswerRun(try parts(request, prompts, plan), core: core, makeGuide: makeGuide)
+    try run.start(param: "prompt")
     let answer = CompletionAnswer(
       request: request, prompts: prompts, header: core.makeHeader(idPrefix: "cmpl-"), run: run, core: core)
     var response = request.options.streams ? answer.stream(context) : try answer.whole(context)
@@ -57,16 +54,11 @@ struct CompletionsRoute {
 
   /// Choices are numbered prompt by prompt.
   private func parts(
-    _ request: CompletionRequest, _ prompts: [[Int32]], _ plan: PromptPlan, _ context: ConnectionContext
+    _ request: CompletionRequest, _ prompts: [[Int32]], _ plan: PromptPlan
   ) throws(APIError) -> [AnswerRun.Part] {
     var plan = plan
     let core = plan.core
     if request.suffix != nil { plan.ends = core.model.fill?.ends ?? [] }
-    if let format = request.format {
-      try request.options.checkConstrained()
-      plan.guide = Guide(
-        grammar: try core.compile(format, request.options, isUnwanted: context.isClientGone))
-    }
     var settings = TokenStream.Settings()
     settings.stops = request.options.stops
     settings.includesStop = request.options.includesStop

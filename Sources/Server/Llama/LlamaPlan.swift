@@ -65,11 +65,7 @@ struct LlamaPlan {
     var plan = PromptPlan(
       core: core, options: options, param: "prompt", topLogprobs: request.probabilities)
     plan.ends = ends
-    if let format = request.format {
-      try options.checkConstrained()
-      plan.guide = Guide(
-        grammar: try core.compile(format, options, isUnwanted: context.isClientGone))
-    }
+    let makeGuide = try core.guideMaker(request.format, options, isUnwanted: context.isClientGone)
     var settings = TokenStream.Settings()
     settings.stops = options.stops
     settings.hiddenTokens = plan.hiddenTokens
@@ -87,7 +83,7 @@ struct LlamaPlan {
         AnswerRun.Part(
           request: try plan.request(for: prompt, choice: 0), stream: stream, countsPrompt: true))
     }
-    return AnswerRun(parts, core: core)
+    return AnswerRun(parts, core: core, makeGuide: makeGuide)
   }
 
   /// `generation_settings`: what the request was taken to mean.

@@ -38,11 +38,7 @@ struct LlamaRoute {
     try core.checkUnknown(request.ignored)
     let plan = try LlamaPlan(request, core)
     let run = try plan.makeRun(context)
-    do throws(InferenceError) {
-      try run.start()
-    } catch {
-      throw APIError(error, param: "prompt")
-    }
+    try run.start(param: "prompt")
     let answer = LlamaAnswer(plan, run: run, begin: begin)
     var response = request.options.streams ? answer.stream(context) : try answer.whole(context)
     response.nameIgnored(request.ignored)

@@ -39,11 +39,7 @@ struct MessagesRoute {
   ) throws(APIError) -> AnswerRun {
     let media = MediaResolver(core, isUnwanted: context.isClientGone)
     let run = try ChatPlan(core, media: media).makeRun(request.chat)
-    do throws(InferenceError) {
-      try run.start()
-    } catch {
-      throw APIError(error, param: "messages")
-    }
+    try run.start(param: "messages")
     return run
   }
 

@@ -103,7 +103,7 @@ struct OllamaPlan {
   // MARK: The generation
 
   func makeRun(_ context: ConnectionContext) throws(APIError) -> AnswerRun {
-    if let raw = request.rawPrompt { return try makeRawRun(raw) }
+    if let raw = request.rawPrompt { return try makeRawRun(raw, context) }
     let media = MediaResolver(core, isUnwanted: context.isClientGone)
     return try ChatPlan(core, media: media).makeRun(chat, isEmpty: request.onlyPrompt)
   }
@@ -125,16 +125,14 @@ struct OllamaPlan {
   }
 
   /// Text as it is.
-  private func makeRawRun(_ text: String) throws(APIError) -> AnswerRun {
+  private func makeRawRun(_ text: String, _ context: ConnectionContext) throws(APIError) -> AnswerRun {
     let (tokens, ends) = try rawTokens(text)
     guard tokens.count < limit else { throw tooLong(tokens.count) }
     var options = chat.options
     options.maxTokens = request.onlyPrompt ? 1 : min(options.maxTokens ?? .max, limit - tokens.count)
     var plan = PromptPlan(core: core, options: options, param: "prompt", topLogprobs: chat.topLogprobs)
     plan.ends = ends
-    if let format = chat.format {
-      plan.guide = Guide(grammar: try core.compile(format, options, isUnwanted: { false }))
-    }
+    let makeGuide = try core.guideMaker(chat.format, options, isUnwanted: context.isClientGone)
     var settings = TokenStream.Settings()
     settings.stops = options.stops
     settings.isEmpty = request.onlyPrompt
@@ -144,6 +142,6 @@ struct OllamaPlan {
       detokenizer: core.model.tokenizer.makeDetokenizer(skipSpecialTokens: true, isContinuation: true))
     let part = AnswerRun.Part(
       request: try plan.request(for: tokens, choice: 0), stream: stream, countsPrompt: true)
-    return AnswerRun([part], core: core)
+    return AnswerRun([part], core: core, makeGuide: makeGuide)
   }
 }

@@ -80,10 +80,10 @@ struct OllamaRoute {
         ])
     }
     let run = try plan.makeRun(context)
-    do throws(InferenceError) {
-      try run.start()
+    do throws(APIError) {
+      try run.start(param: request.chat.messagesField)
     } catch {
-      throw APIError(error, param: request.chat.messagesField).forOllama
+      throw error.forOllama
     }
     let answer = OllamaAnswer(shape: shape, run: run, core: core, counts: counts, begin: begin)
     var response = request.chat.options.streams ? answer.stream(context) : try answer.whole(context)

@@ -164,7 +164,7 @@ struct CapabilitiesRoute {
     do throws(APIError) {
       let request = try ChatRequest(
         .object(body), limits: core.limits, vocabularySize: core.model.vocabularySize)
-      _ = try ChatPlan(core).makeRun(request)
+      try ChatPlan(core).makeRun(request).checkGuide()
       return true
     } catch {
       return false

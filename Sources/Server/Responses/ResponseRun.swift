@@ -77,11 +77,7 @@ final class ResponseRun {
 
   private func startRun() throws(APIError) {
     let next = try plan.makeRun(core, media: MediaResolver(core, isUnwanted: isUnwanted))
-    do throws(InferenceError) {
-      try next.start()
-    } catch {
-      throw APIError(error, param: "input")
-    }
+    try next.start(param: "input")
     run = next
   }
 
