@@ -107,9 +107,26 @@ import Testing
           }
           #expect(at >= 0 && !dfa.accepting[Int(at)], "\(expression) from \(state)")
           guard at >= 0 else { return }
-          #expect(dfa.cost[Int(at)] <= reach.dearest[Int(state)])
+          #expect(dfa.cost[Int(at)] <= reach.dearest(after: state))
         }
       }
     }
+  }
+
+  @Test func `in a large automaton plain characters are counted as far as tokens are long`() throws {
+    let dfa = try ByteNFA.automaton(RegexParser.parse("[a-z]{1200}\""), spelling: .plain, anywhere: false)
+    let reach = PlainReach(dfa)
+    let lower = try #require(CharacterKinds.usual.firstIndex(of: .lower))
+    for state in 0..<Int32(dfa.stateCount) {
+      // Letters that must still come, before the quote.
+      let left = Int(dfa.cost[Int(state)]) - 1
+      let best = reach.best(state)
+      #expect(best.map { Int($0.count) } == (left < 2 ? nil : min(left, 24)))
+      #expect(best == nil || best?.kinds == lower)
+      #expect(reach.dearest(after: state) >= dfa.cost[Int(state)])
+    }
+    let open = try ByteNFA.automaton(
+      RegexParser.parse("[a-z]*(?:[0-9]{1200})?\""), spelling: .plain, anywhere: false)
+    #expect(PlainReach(open).best(0)?.count == PlainReach.endless)
   }
 }

@@ -43,6 +43,9 @@ import Testing
       #"{"not":{"enum":["abc","ab"]},"type":"string"}"#,
       #"{"type":"array","items":{"type":"string","pattern":"a.b"},"uniqueItems":true}"#,
       #"{"type":"object","properties":{"ab":{"type":"integer"},"abc":{}},"required":["abc"]}"#,
+      #"{"type":"object","properties":{"ab":{},"abc":{},"XYZ":{},"é日":{},"":{}}}"#,
+      #"{"anyOf":[{"required":["ab"],"properties":{"abc":{}}},{"required":["abcd"]}],"type":"object"}"#,
+      #"{"pattern":"^.{3,700}$","type":"string"}"#, #"{"pattern":"^[a-z ]{1,1500}$","type":"string"}"#,
       #"{"type":"object","patternProperties":{"^a":{"type":"string","minLength":3}},"additionalProperties":false}"#,
     ].map { schema in (schema, (try? JSONValue(parsing: schema)).map(Pattern.schema)) } + [
       ("text", .sequence([.text(excluding: ["abc"]), .literal("abc"), .regex("[a-z ]*[0-9]")])),
@@ -86,5 +89,50 @@ import Testing
         guard let id = ids.randomElement(using: &random), matcher.accept(id) else { break }
       }
     }
+  }
+
+  private static func tokens(_ set: TokenSet) -> TokenMask {
+    var mask = TokenMask(count: vocabulary.count)
+    set.add(to: &mask)
+    return mask
+  }
+
+  @Test func `masks of strings and keys without a few words are what a walk over all tokens finds`() throws {
+    let any = try CommonLanguages.canonicalString.get()
+    let words = [
+      ["ab"], ["ab", "abc", "a"], ["XYZ", "é日", "ab c", "", "abcabc"], ["ab", "zz"],
+      ["12", "a\"", "\n\t", "ab"],
+    ]
+    var known: [[Int32]: LeafMask] = [:]
+    var shared = 0
+    for words in words {
+      let rest = try any.subtracting(ByteDFA.texts(words.map { JSONText.quoted($0) }))
+      for dfa in [rest, try rest.keyed()] {
+        let kin = try #require(KindredStates(dfa))
+        var found = 0
+        for state in 0..<Int32(dfa.stateCount) where dfa.continues[Int(state)] {
+          guard let mask = kin.mask(of: state, Self.vocabulary) else { continue }
+          found += 1
+          let slow = LeafMask.make(dfa, state: state, reach: nil, vocabulary: Self.vocabulary) {
+            LeafExits($0, vocabulary: Self.vocabulary)
+          }
+          #expect(Self.tokens(mask.inside) == Self.tokens(slow.inside), "\(words), state \(state)")
+          #expect(mask.dearest >= slow.dearest)
+          let (leaving, expected) = (mask.leaving, slow.leaving)
+          #expect(leaving.exits == expected.exits && leaving.nodes == expected.nodes)
+          #expect(leaving.bytes == expected.bytes && leaving.starts == expected.starts)
+          #expect(Self.tokens(leaving.ending) == Self.tokens(expected.ending))
+          let signature = try #require(kin.signature(of: state))
+          if let other = known.updateValue(mask, forKey: signature) {
+            shared += 1
+            #expect(Self.tokens(other.inside) == Self.tokens(mask.inside) && other.dearest == mask.dearest)
+            #expect(other.leaving.exits == leaving.exits)
+          }
+        }
+        #expect(found > 1, "\(words)")
+      }
+    }
+    #expect(shared > 0)
+    #expect(KindredStates(try NumberLanguage.integers.get()) == nil)
   }
 }

@@ -1,18 +1,23 @@
-"""Times and verdicts of constrained output beside LLGuidance: schemas.py BINARY TOKENIZER.JSON [--suite FOLDER] [--count N].
+"""Times and verdicts of constrained output beside LLGuidance and XGrammar: schemas.py BINARY TOKENIZER.JSON [--suite FOLDER].
 
 BINARY is the executable `differential` of a release build. The schemas are the project's corpus, hard ones that are made
-here and, with --suite, those of the JSON-Schema test suite, with texts that fit them. Both engines take the same texts,
-token by token, on one thread and in turns of 25 schemas. Needs llguidance, tokenizers and jsonschema of PyPI. A text
-that one of them does not let through (LLGuidance keeps members in the order of the schema) counts as such, and its
-masks up to there count.
+here and, with --suite, those of the JSON-Schema test suite, with texts that fit them. All engines take the same texts,
+token by token, on one thread and in turns of 25 schemas, and tell the processor's time of that thread; XGrammar without its cache between schemas, and without the
+schemas on which it works for longer than 2 seconds or ends the process. Needs llguidance, tokenizers and jsonschema of
+PyPI; XGrammar takes part where its package, apache-tvm-ffi and pydantic are there, and needs neither torch nor
+transformers for this. A text that one of them does not let through (the others keep members in the order of the schema)
+counts as such, and its masks up to there count.
 """
 
 import argparse
 import json
+import multiprocessing
 import pathlib
 import random
 import subprocess
+import sys
 import time
+from unittest import mock
 
 import jsonschema
 import llguidance
@@ -234,10 +239,10 @@ def ours(binary, tokenizer, turn, figures, slow):
 def theirs(tokenizer, plain, turn, figures, end):
     bitmask = llguidance.numpy.allocate_token_bitmask(1, tokenizer.vocab_size)
     for schema, fitting in turn:
-        start = time.perf_counter_ns()
+        start = time.thread_time_ns()
         grammar = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema))
         matcher = llguidance.LLMatcher(tokenizer, grammar)
-        compiled = time.perf_counter_ns() - start
+        compiled = time.thread_time_ns() - start
         if matcher.is_error():
             figures.refused += 1
             continue
@@ -247,9 +252,9 @@ def theirs(tokenizer, plain, turn, figures, end):
                 matcher = llguidance.LLMatcher(tokenizer, grammar)
             good = True
             for place, token in enumerate(plain.encode(text, add_special_tokens=False).ids + [end]):
-                start = time.perf_counter_ns()
+                start = time.thread_time_ns()
                 llguidance.numpy.fill_next_token_bitmask(matcher, bitmask, 0)
-                took = time.perf_counter_ns() - start
+                took = time.thread_time_ns() - start
                 figures.masks.append(took)
                 if number == 0 and place == 0:
                     figures.first.append(compiled + took)
@@ -258,6 +263,97 @@ def theirs(tokenizer, plain, turn, figures, end):
                     break
             figures.through += good
             figures.stopped += not good
+
+
+def xgrammar_worker(vocabulary, end, pipe):
+    """Answers (schema, texts as tokens): times, or None where the schema is refused."""
+    import numpy
+    import tvm_ffi  # noqa: F401  before the names below, which it would look for
+
+    for name in ("torch", "transformers", "triton"):
+        sys.modules.setdefault(name, mock.MagicMock())
+    import xgrammar
+
+    info = xgrammar.TokenizerInfo(
+        vocabulary, vocab_type=xgrammar.VocabType.BYTE_LEVEL, vocab_size=len(vocabulary), stop_token_ids=[end])
+    compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+    bitmask = numpy.full((1, (len(vocabulary) + 31) // 32), -1, dtype=numpy.int32)
+    pipe.send(getattr(xgrammar, "__version__", ""))
+    while True:
+        schema, fitting = pipe.recv()
+        start = time.thread_time_ns()
+        try:
+            grammar = compiler.compile_json_schema(json.dumps(schema), strict_mode=False)
+        except Exception:
+            pipe.send(None)
+            continue
+        compiled = time.thread_time_ns() - start
+        masks, verdicts = [], []
+        for tokens in fitting:
+            matcher = xgrammar.GrammarMatcher(grammar)
+            verdicts.append(True)
+            for token in tokens:
+                start = time.thread_time_ns()
+                matcher.fill_next_token_bitmask(bitmask, 0)
+                masks.append(time.thread_time_ns() - start)
+                if not bitmask[0][token // 32] >> (token % 32) & 1 or not matcher.accept_token(token):
+                    verdicts[-1] = False
+                    break
+        pipe.send((compiled, masks, verdicts))
+
+
+class XGrammar:
+    """XGrammar in a process of its own: some schemas end it."""
+
+    SECONDS = 2
+
+    def __init__(self, plain, end):
+        words = plain.get_vocab(with_added_tokens=True)
+        self.vocabulary = [""] * (max(words.values()) + 1)
+        for word, token in words.items():
+            self.vocabulary[token] = word
+        self.plain, self.end, self.lost, self.process = plain, end, 0, None
+        self.version = self.begin()
+
+    def begin(self):
+        self.pipe, theirs = multiprocessing.Pipe()
+        self.process = multiprocessing.Process(
+            target=xgrammar_worker, args=(self.vocabulary, self.end, theirs), daemon=True)
+        self.process.start()
+        theirs.close()
+        return self.pipe.recv()
+
+    def answer(self, turn, figures):
+        for schema, fitting in turn:
+            texts = [self.plain.encode(text, add_special_tokens=False).ids + [self.end] for text in fitting]
+            try:
+                self.pipe.send((schema, texts))
+                found = self.pipe.recv() if self.pipe.poll(self.SECONDS) else False
+            except (EOFError, OSError):
+                found = False
+            if found is False:
+                self.lost += 1
+                self.process.kill()
+                self.process.join()
+                self.begin()
+                continue
+            if found is None:
+                figures.refused += 1
+                continue
+            compiled, masks, verdicts = found
+            figures.compiled.append(compiled)
+            figures.masks += masks
+            figures.first += [compiled + masks[0]] if masks else []
+            figures.through += sum(verdicts)
+            figures.stopped += len(verdicts) - sum(verdicts)
+
+
+def xgrammar(plain, end):
+    """None where it is not installed."""
+    try:
+        return XGrammar(plain, end)
+    except EOFError:
+        return None
 
 
 def main():
@@ -275,13 +371,20 @@ def main():
     their = llguidance.LLTokenizer(pathlib.Path(arguments.tokenizer).read_text(), eos_token=end)
     found = cases(arguments)
     mine, other, slow = Figures("this server"), Figures(f"llguidance {llguidance.get_version()}"), []
+    third = xgrammar(plain, end)
+    thirds = third and Figures(f"xgrammar {third.version}")
     for start in range(0, len(found), TURN):
         turn = found[start:start + TURN]
         ours(arguments.binary, arguments.tokenizer, turn, mine, slow)
         theirs(their, plain, turn, other, end)
+        if third:
+            third.answer(turn, thirds)
     print(f"{len(found)} schemas, {sum(len(fitting) for _, fitting in found)} texts, {their.vocab_size} tokens")
     mine.print()
     other.print()
+    if third:
+        thirds.print()
+        print(f"  {third.lost} schemas took longer than {third.SECONDS} s or ended the process")
     for title, place in (("masks", 0), ("compiling", 1)):
         print(f"\nslowest {title} here")
         for entry in sorted(slow, key=lambda entry: -entry[place])[:arguments.slowest]:

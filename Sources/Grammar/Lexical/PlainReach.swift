@@ -6,8 +6,11 @@ import Synchronization
 /// an end or to a place where the automaton accepts. What the vocabulary has of such text need not be walked.
 final class PlainReach: Sendable {
   private let dfa: ByteDFA
-  /// The most bytes that completing the text takes from any state that is reached from each.
-  let dearest: [Int32]
+  /// The most bytes that completing the text takes from any state that is reached from each; empty where the automaton
+  /// is large.
+  private let dearest: [Int32]
+  /// The same from any state.
+  private let dearestOfAll: Int32
   /// The classes of the bytes of each kind of ASCII, by the kind's bit.
   private let columns: [[Int]]
   /// The classes of bytes that lead from each place inside a character to another, without ASCII.
@@ -16,6 +19,11 @@ final class PlainReach: Sendable {
 
   /// Any number of characters.
   static let endless: UInt8 = 255
+  /// Larger automata are not looked at as a whole.
+  private static let smallest = 1024
+  /// Most characters that are counted in those, and most states that are looked at for one of them.
+  private static let farthest: UInt8 = 24
+  private static let widest = 256
 
   init(_ dfa: ByteDFA) {
     self.dfa = dfa
@@ -33,8 +41,12 @@ final class PlainReach: Sendable {
       }
       return found
     }
-    dearest = Self.dearest(dfa)
+    dearest = dfa.stateCount > Self.smallest ? [] : Self.dearest(dfa)
+    dearestOfAll = dfa.cost.reduce(0, max)
   }
+
+  /// The most bytes that completing the text takes from any state that is reached from this one, or more than that.
+  func dearest(after state: Int32) -> Int32 { dearest.isEmpty ? dearestOfAll : dearest[Int(state)] }
 
   var byteCount: Int { dfa.stateCount * (4 + CharacterKinds.usual.count) + 1024 }
 
@@ -57,20 +69,55 @@ final class PlainReach: Sendable {
     return found
   }
 
+  /// Whether it is worth finding out: each of the usual sets has all small letters or all capitals.
+  static func mayHelp(_ dfa: ByteDFA, _ state: Int32) -> Bool {
+    func goesOn(_ bytes: StaticString) -> Bool {
+      bytes.withUTF8Buffer { bytes in
+        bytes.allSatisfy { byte in
+          let target = dfa.step(state, byte)
+          return target >= 0 && !dfa.accepting[Int(target)]
+        }
+      }
+    }
+    return goesOn("aeqz") || goesOn("AEQZ")
+  }
+
   /// The set of kinds, by its place in `usual`, of which many characters may come from a state, and how many.
   func best(_ state: Int32) -> (kinds: Int, count: UInt8)? {
     var few: (kinds: Int, count: UInt8)?
     for (index, kinds) in CharacterKinds.usual.enumerated() where targets(Int(state), kinds) != nil {
-      let count = counts.withLock { known in
-        if let known = known[kinds] { return known[Int(state)] }
-        let made = counted(kinds)
-        known[kinds] = made
-        return made[Int(state)]
-      }
+      let count = count(state, kinds)
       if count >= 8 { return (index, count) }
       if few == nil, count >= 2 { few = (index, count) }
     }
     return few
+  }
+
+  private func count(_ state: Int32, _ kinds: CharacterKinds) -> UInt8 {
+    guard !dearest.isEmpty else { return nearCount(state, kinds) }
+    return counts.withLock { known in
+      if let known = known[kinds] { return known[Int(state)] }
+      let made = counted(kinds)
+      known[kinds] = made
+      return made[Int(state)]
+    }
+  }
+
+  /// The same count as far as it is found near a state, a character at a time.
+  private func nearCount(_ state: Int32, _ kinds: CharacterKinds) -> UInt8 {
+    var seen: Set<Int32> = [state]
+    var layer = [state]
+    for count in 0..<Self.farthest {
+      var next: [Int32] = []
+      for state in layer {
+        guard let targets = targets(Int(state), kinds) else { return count }
+        for target in targets where seen.insert(target).inserted { next.append(target) }
+      }
+      guard !next.isEmpty else { return Self.endless }
+      guard seen.count <= Self.widest else { return count + 1 }
+      layer = next
+    }
+    return Self.farthest
   }
 
   /// The states after one character; nil where one of these kinds ends the text, or may.

@@ -16,6 +16,12 @@ final class LeafCache: Sendable {
     var masks: [Key: LeafMask] = [:]
     var costs: [Key: LeafCosts] = [:]
     var reaches: [Int32: PlainReach] = [:]
+    /// States that are left at the same nodes share what follows.
+    var leaving: [[Int32]: LeafExits] = [:]
+    /// Masks of kindred states by what follows them.
+    var shared: [[Int32]: LeafMask] = [:]
+    /// Nil of those that have no kin.
+    var kindred: [Int32: KindredStates?] = [:]
     var bytes = 0
   }
 
@@ -48,6 +54,33 @@ final class LeafCache: Sendable {
     if let known = content.withLock({ $0.reaches[leaf] }) { return known }
     let made = PlainReach(dfa)
     keep(made.byteCount, limit) { $0.reaches.updateValue(made, forKey: leaf) == nil }
+    return made
+  }
+
+  /// What follows nodes of the trie.
+  func leaving(_ exits: [Int32], _ vocabulary: GrammarVocabulary, limit: Int) -> LeafExits {
+    if let known = content.withLock({ $0.leaving[exits] }) { return known }
+    let made = LeafExits(exits, vocabulary: vocabulary)
+    keep(made.byteCount, limit) { $0.leaving.updateValue(made, forKey: exits) == nil }
+    return made
+  }
+
+  /// The mask of a state that differs little from a common one; nil where it does not.
+  func kindredMask(_ key: Key, _ dfa: ByteDFA, _ vocabulary: GrammarVocabulary, limit: Int) -> LeafMask? {
+    guard let kin = kindred(key.leaf, dfa, limit: limit) else { return nil }
+    guard let signature = kin.signature(of: key.state) else { return kin.mask(of: key.state, vocabulary) }
+    if let known = content.withLock({ $0.shared[signature] }) { return known }
+    guard let made = kin.mask(of: key.state, vocabulary) else { return nil }
+    keep(made.byteCount + signature.count * 4, limit) {
+      $0.shared.updateValue(made, forKey: signature) == nil
+    }
+    return made
+  }
+
+  private func kindred(_ leaf: Int32, _ dfa: ByteDFA, limit: Int) -> KindredStates? {
+    if let known = content.withLock({ $0.kindred[leaf] }) { return known }
+    let made = KindredStates(dfa)
+    keep(made?.byteCount ?? 64, limit) { $0.kindred.updateValue(made, forKey: leaf) == nil }
     return made
   }
 

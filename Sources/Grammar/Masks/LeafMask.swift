@@ -34,12 +34,8 @@ enum TokenSet: Sendable {
   }
 }
 
-/// The tokens that stay inside a leaf, and where tokens leave it.
-final class LeafMask: Sendable {
-  /// The tokens that stay inside.
-  let inside: TokenSet
-  /// The most bytes that completing the leaf takes after one of them, or more than that.
-  let dearest: Int32
+/// Where tokens leave a leaf.
+final class LeafExits: Sendable {
   /// Nodes of the trie at which the leaf is complete; what follows is up to the stacks below.
   let exits: [Int32]
   /// The tokens that end there.
@@ -49,16 +45,16 @@ final class LeafMask: Sendable {
   let starts: [Int32]
   let nodes: [Int32]
 
-  init(inside: TokenSet, dearest: Int32, exits: [Int32], vocabulary: GrammarVocabulary) {
-    self.inside = inside
-    self.dearest = dearest
+  static let none = LeafExits()
+
+  private init() { (exits, ending, bytes, starts, nodes) = ([], .few([]), [], [0], []) }
+
+  init(_ exits: [Int32], vocabulary: GrammarVocabulary) {
     self.exits = exits
-    guard !exits.isEmpty else {
-      (ending, bytes, starts, nodes) = (.few([]), [], [0], [])
-      return
-    }
     let trie = vocabulary.trie
-    ending = TokenSet(exits.flatMap { trie.tokens[trie.tokens(at: Int($0))] }, count: vocabulary.count)
+    var tokens: [Int32] = []
+    for exit in exits { tokens += trie.tokens[trie.tokens(at: Int(exit))] }
+    ending = TokenSet(tokens, count: vocabulary.count)
     var sizes = [Int32](repeating: 0, count: 256)
     trie.eachChild(of: exits) { sizes[Int(trie.byte[$0])] += 1 }
     bytes = (UInt8(0)...255).filter { sizes[Int($0)] > 0 }
@@ -74,19 +70,62 @@ final class LeafMask: Sendable {
     self.nodes = nodes
   }
 
-  var byteCount: Int {
-    inside.byteCount + ending.byteCount + (exits.count + nodes.count + starts.count) * 4 + 512
+  /// The same without some exits.
+  init(_ all: LeafExits, without closed: Set<Int32>, _ vocabulary: GrammarVocabulary) {
+    let trie = vocabulary.trie
+    exits = all.exits.filter { !closed.contains($0) }
+    var tokens: [Int32] = []
+    for exit in exits { tokens += trie.tokens[trie.tokens(at: Int(exit))] }
+    ending = TokenSet(tokens, count: vocabulary.count)
+    var (bytes, starts, nodes) = ([UInt8](), [Int32(0)], [Int32]())
+    for (index, byte) in all.bytes.enumerated() {
+      let these = all.nodes[Int(all.starts[index])..<Int(all.starts[index + 1])]
+      nodes += these.filter { !closed.contains(trie.parent[Int($0)]) }
+      let end = Int32(truncatingIfNeeded: nodes.count)
+      guard end > starts[starts.count - 1] else { continue }
+      bytes.append(byte)
+      starts.append(end)
+    }
+    (self.bytes, self.starts, self.nodes) = (bytes, starts, nodes)
   }
 
+  var byteCount: Int {
+    exits.isEmpty ? 0 : ending.byteCount + (exits.count + nodes.count + starts.count) * 4 + 512
+  }
+}
+
+/// The tokens that stay inside a leaf, and where tokens leave it.
+final class LeafMask: Sendable {
+  /// The tokens that stay inside.
+  let inside: TokenSet
+  /// The most bytes that completing the leaf takes after one of them, or more than that.
+  let dearest: Int32
+  let leaving: LeafExits
+
+  init(inside: TokenSet, dearest: Int32, leaving: LeafExits) {
+    self.inside = inside
+    self.dearest = dearest
+    self.leaving = leaving
+  }
+
+  var byteCount: Int { inside.byteCount + leaving.byteCount + 128 }
+
   /// Walks the vocabulary through an automaton from a state. Plain tokens of which any may come are not walked.
-  static func make(_ dfa: ByteDFA, state: Int32, reach: PlainReach, vocabulary: GrammarVocabulary) -> LeafMask
-  {
-    let plan = vocabulary.plain.plan(reach.best(state))
+  ///
+  /// - Parameters:
+  ///   - reach: of the automaton; nil where plain tokens make no difference.
+  ///   - leaving: what follows the nodes at which the automaton accepts, of which there are some.
+  static func make(
+    _ dfa: ByteDFA, state: Int32, reach: PlainReach?, vocabulary: GrammarVocabulary,
+    leaving: ([Int32]) -> LeafExits
+  ) -> LeafMask {
+    let plan = vocabulary.plain.plan(reach?.best(state))
     var walk = LeafWalk(dfa: dfa, state: state, known: plan.known, count: vocabulary.count)
     walk.run(plan, vocabulary)
+    let known = plan.known == nil ? nil : reach?.dearest(after: state)
     return LeafMask(
-      inside: walk.tokens, dearest: plan.known == nil ? walk.dearest : reach.dearest[Int(state)],
-      exits: walk.exits, vocabulary: vocabulary)
+      inside: walk.tokens, dearest: known ?? walk.dearest,
+      leaving: walk.exits.isEmpty ? .none : leaving(walk.exits))
   }
 }
 

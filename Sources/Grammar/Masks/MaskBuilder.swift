@@ -134,13 +134,14 @@ struct MaskBuilder {
       }
       if leaf.textCounts != nil { addDistinct(item, own, &mask) }
     }
-    guard !inside.exits.isEmpty else { return }
+    let leaving = inside.leaving
+    guard !leaving.exits.isEmpty else { return }
     guard leaf.textCounts != nil else {
-      follow(inside, recogniser.resume(item.tail), limit, &mask, &worst, isUnwanted)
+      follow(leaving, recogniser.resume(item.tail), limit, &mask, &worst, isUnwanted)
       return
     }
     let (seen, before) = recogniser.distinctPayload(item.payload)
-    for exit in inside.exits {
+    for exit in leaving.exits {
       var text = before
       for byte in vocabulary.trie.text(to: Int(exit)) { text = recogniser.appending(text, byte) }
       guard let next = recogniser.adding(text, to: seen) else { continue }
@@ -169,8 +170,17 @@ struct MaskBuilder {
       if let shared = SharedState(leaf.dfa, key.state), let mask = vocabulary.mask(shared) {
         return (mask, true)
       }
-      let reach = leaves.reach(key.leaf, leaf.dfa, limit: memory.leafLimit)
-      return (LeafMask.make(leaf.dfa, state: key.state, reach: reach, vocabulary: vocabulary), false)
+      let isWide = PlainReach.mayHelp(leaf.dfa, key.state)
+      if isWide,
+        let mask = leaves.kindredMask(key, leaf.dfa, vocabulary, limit: memory.leafLimit)
+      {
+        return (mask, true)
+      }
+      let reach = isWide ? leaves.reach(key.leaf, leaf.dfa, limit: memory.leafLimit) : nil
+      let mask = LeafMask.make(leaf.dfa, state: key.state, reach: reach, vocabulary: vocabulary) {
+        leaves.leaving($0, vocabulary, limit: memory.leafLimit)
+      }
+      return (mask, false)
     }
   }
 
@@ -217,7 +227,7 @@ struct MaskBuilder {
   /// Adds the tokens that leave a leaf, where `set` is the set after it. What comes after the leaf is walked once,
   /// whichever texts of the leaf it follows.
   private mutating func follow(
-    _ leaf: LeafMask, _ set: Int32, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32,
+    _ leaf: LeafExits, _ set: Int32, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32,
     _ isUnwanted: () -> Bool
   ) {
     guard set != Recogniser.empty else { return }

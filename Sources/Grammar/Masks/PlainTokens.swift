@@ -32,10 +32,12 @@ struct PlainTokens: Sendable {
   /// For each set of `CharacterKinds.usual` and each step of `steps`, the tokens of these kinds with up to so many
   /// characters.
   private let masks: [[TokenMask]]
-  /// For each set, the nodes with other tokens at or below them, where these are few.
+  /// For each set, the nodes with other tokens at or below them, or longer ones than `listed`, where these are few.
   private let others: [[WalkNode]?]
 
-  private static let steps: [UInt8] = [2, 4, 6, 8, 12, 16, 24, PlainReach.endless]
+  private static let steps: [UInt8] = [2, 4, 6, 8, 12, 16, listed, PlainReach.endless]
+  /// Hardly any token has more characters.
+  private static let listed: UInt8 = 24
 
   /// - Parameter count: ids are below this.
   init(_ trie: TokenTrie, count: Int) {
@@ -79,16 +81,17 @@ struct PlainTokens: Sendable {
     others = CharacterKinds.usual.map { [nodes] in Self.others(nodes, than: $0) }
   }
 
-  /// The nodes with tokens that are not of these kinds; nil where that saves little.
+  /// The nodes with tokens that are not of these kinds or have very many characters; nil where that saves little.
   private static func others(_ nodes: [WalkNode], than kinds: CharacterKinds) -> [WalkNode]? {
+    func isOther(_ node: WalkNode) -> Bool { node.kinds & ~kinds.rawValue != 0 || node.count > listed }
     // How many of them come before each node.
     var places: [Int32] = [0]
     places.reserveCapacity(nodes.count + 1)
     for node in nodes {
-      places.append(places[places.count - 1] + (node.kinds & ~kinds.rawValue == 0 ? 0 : 1))
+      places.append(places[places.count - 1] + (isOther(node) ? 1 : 0))
     }
     guard Int(places[nodes.count]) < nodes.count / 3 else { return nil }
-    return nodes.filter { $0.kinds & ~kinds.rawValue != 0 }.map { node in
+    return nodes.filter(isOther).map { node in
       WalkNode(
         end: places[Int(node.end)], node: node.node, depth: node.depth, byte: node.byte,
         hasTokens: node.hasTokens, kinds: node.kinds, count: node.count)
@@ -113,7 +116,7 @@ struct PlainTokens: Sendable {
     }
     return WalkPlan(
       known: masks[best.kinds][step],
-      nodes: Self.steps[step] == PlainReach.endless ? others[best.kinds] ?? nodes : nodes,
+      nodes: Self.steps[step] >= Self.listed ? others[best.kinds] ?? nodes : nodes,
       kinds: CharacterKinds.usual[best.kinds].rawValue, count: Self.steps[step])
   }
 }

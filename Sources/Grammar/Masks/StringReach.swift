@@ -15,11 +15,16 @@ final class StringReach: Sendable {
   private let groups: [Group]
   /// Nodes of the trie at which the string is complete, and the characters up to there.
   private let exits: [(node: Int32, characters: Int)]
+  /// Most characters up to one of those, and to the end of a token.
+  private let longestExit: Int
+  private let longest: Int
   /// The most bytes that closing the string takes after a token.
   private let dearest: Int32
   /// Place n: the tokens that begin up to n characters; the last one has all.
   private let upTo: [TokenMask]
   private let kept = Mutex<[Int: LeafMask]>([:])
+  /// Where tokens leave the string, by the least and the most characters up to there.
+  private let leaving = Mutex<[Range<Int>: LeafExits]>([:])
 
   /// Most characters for which there is a mask of their own, and most masks that are kept.
   private static let counted = 16
@@ -71,6 +76,8 @@ final class StringReach: Sendable {
       .map { Group(characters: $0.key.characters, cost: $0.key.cost, tokens: $0.value) }
       .sorted { $0.characters < $1.characters }
     self.exits = exits
+    longestExit = exits.reduce(0) { max($0, $1.characters) }
+    longest = groups.reduce(longestExit) { max($0, $1.characters) }
     dearest = groups.reduce(0) { max($0, $1.cost) }
     upTo = Self.masks(groups, count: vocabulary.count)
   }
@@ -95,6 +102,8 @@ final class StringReach: Sendable {
   ///   - left: characters that may still come, as far as a token can tell.
   /// - Returns: the mask, whose costs are short of the characters that are missing, and whether it is kept here.
   func mask(missing: Int, left: Int, vocabulary: GrammarVocabulary) -> (mask: LeafMask, isShared: Bool) {
+    // What no token reaches makes no difference.
+    let left = min(left, longest)
     if missing == 0, let known = kept.withLock({ $0[left] }) { return (known, true) }
     var inside = upTo[upTo.count - 1]
     if left < Self.counted {
@@ -106,15 +115,27 @@ final class StringReach: Sendable {
         for token in group.tokens { inside.remove(token) }
       }
     }
-    let open = exits.filter { $0.characters >= missing && $0.characters <= left }
     let made = LeafMask(
-      inside: .many(inside), dearest: dearest, exits: open.map(\.node), vocabulary: vocabulary)
+      inside: .many(inside), dearest: dearest,
+      leaving: exits(after: missing, before: min(left, longestExit) + 1, vocabulary))
     let isShared = kept.withLock { kept in
       guard missing == 0, kept.count < Self.keptLimit else { return false }
       kept[left] = made
       return true
     }
     return (made, isShared)
+  }
+
+  private func exits(after missing: Int, before end: Int, _ vocabulary: GrammarVocabulary) -> LeafExits {
+    guard missing < end else { return .none }
+    if let known = leaving.withLock({ $0[missing..<end] }) { return known }
+    // Outside the lock: two threads may both make the same.
+    let open = exits.filter { (missing..<end).contains($0.characters) }
+    let made = open.isEmpty ? .none : LeafExits(open.map(\.node), vocabulary: vocabulary)
+    leaving.withLock { leaving in
+      if leaving.count < Self.keptLimit { leaving[missing..<end] = made }
+    }
+    return made
   }
 
   /// The tokens of such a mask by what closing the string costs after them, all characters that are missing included.
