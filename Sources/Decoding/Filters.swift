@@ -69,6 +69,24 @@ struct WeightedRow {
 
   // MARK: Filters
 
+  /// top_p, and min_p of what it leaves.
+  mutating func cut(topP: Float, minP: Float) {
+    let read = UnsafeBufferPointer(row)
+    let maxima = VectorMath.blockMaxima(read)
+    let total = total
+    // 1e-38 instead of 0: tokens that the temperature has made impossible stay out.
+    let least = minP > 0 ? min(minP, 1) * (maxima.max() ?? 1) : 0
+    var cut = RankedKey(value: max(least, 1e-38), position: RankedKey.last)
+    if topP < 1 {
+      let topP = Double(max(topP, 0))
+      // All tokens below this weight together weigh less than (1 - top_p) · total, so top_p drops them all;
+      // a thousandth less, for the rounding of `total`.
+      let negligible = Float((1 - topP) * total / Double(row.count) * 0.999)
+      cut = max(cut, Selection.nucleus(of: read, mass: topP * total, floor: negligible, blockMaxima: maxima))
+    }
+    sums = VectorMath.drop(row, below: cut.value, lastEqual: cut.position, blockMaxima: maxima)
+  }
+
   /// Keeps the tokens whose surprise is nearest to the expected one, until they have more than the fraction `mass`.
   mutating func keepTypical(mass: Float) {
     let positions = positions
@@ -95,16 +113,22 @@ struct WeightedRow {
     drop(choices.lazy.filter { $0 != least })
   }
 
+  /// The temperature that the entropy chooses; nil where only one position is left.
+  func dynamicTemperature(
+    _ positions: [Int], _ temperature: Float, _ range: Float, _ exponent: Float
+  ) -> Double? {
+    guard positions.count > 1 else { return nil }
+    let share = entropy(positions, total: total) / VectorMath.logarithm(Double(positions.count))
+    let low = max(0, Double(temperature) - Double(range))
+    let high = Double(temperature) + Double(range)
+    return low + (high - low) * VectorMath.power(min(max(share, 0), 1), Double(exponent))
+  }
+
   /// Gives what is left a temperature between `temperature − range` and `temperature + range`: the lower end where it is
   /// sure, the upper where all is equally likely.
   mutating func followEntropy(temperature: Float, range: Float, exponent: Float) {
     let positions = positions
-    guard positions.count > 1 else { return }
-    let share = entropy(positions, total: total) / VectorMath.logarithm(Double(positions.count))
-    let low = max(0, Double(temperature) - Double(range))
-    let high = Double(temperature) + Double(range)
-    let power = VectorMath.power(min(max(share, 0), 1), Double(exponent))
-    let dynamic = low + (high - low) * power
+    guard let dynamic = dynamicTemperature(positions, temperature, range, exponent) else { return }
     let best = positions.map(logWeight).max() ?? 0
     guard dynamic >= 1e-5 else {
       let first = positions.first { logWeight($0) == best }

@@ -13,15 +13,15 @@ package import Sampling
 /// The sampler of one sequence. Its state is the text so far, where penalties and bans ask for it, and Mirostat's
 /// estimate: the draw of a step depends on the seed, the step's number, the text and the logits alone.
 package struct Sampler: Sendable {
-  private let parameters: SamplingParameters
-  private let seed: UInt64
+  let parameters: SamplingParameters
+  let seed: UInt64
   private let bias: LogitBias
   private let bans: TokenBans
-  private let repetitions: Repetitions?
-  private var penalties: Penalties
+  let repetitions: Repetitions?
+  private(set) var penalties: Penalties
   private var mirostat: Mirostat?
   /// Prompt and answer, where something asks for them.
-  private var text: [Int32]?
+  private(set) var text: [Int32]?
   private let promptCount: Int
   /// What to answer with when the logits are unusable: ending the text does the least harm.
   private let lastResort: Int32
@@ -70,10 +70,12 @@ package struct Sampler: Sendable {
   private mutating func position(in logits: LogitRow, step: Int, _ allowance: Guide.Allowance) -> Int? {
     let row = logits.values
     if case .only(let token) = allowance, row.indices.contains(Int(token)) { return Int(token) }
-    let changes = [
+    var changes = [
       bias.apply(to: row, step: step), bans.apply(to: row, after: (text ?? []).dropFirst(promptCount)),
-      penalties.apply(to: row), repetitions?.apply(to: row, after: text ?? []) ?? false,
     ]
+    if !hasOwnOrder {
+      changes += [penalties.apply(to: row), repetitions?.apply(to: row, after: text ?? []) ?? false]
+    }
     func newMaxima() -> [Float] { VectorMath.blockMaxima(UnsafeBufferPointer(row)) }
     guard case .among(let mask) = allowance else {
       return choose(row, changes.contains(true) ? newMaxima() : logits.blockMaxima, step: step)
@@ -81,6 +83,9 @@ package struct Sampler: Sendable {
     mask.banOthers(in: row)
     return choose(row, newMaxima(), step: step) ?? mask.first.flatMap { $0 < row.count ? $0 : nil }
   }
+
+  /// Whether the request orders the samplers.
+  private var hasOwnOrder: Bool { parameters.order != nil && mirostat == nil }
 
   /// The same where nothing is left to change.
   ///
@@ -98,6 +103,7 @@ package struct Sampler: Sendable {
       maxima = VectorMath.blockMaxima(read)
     }
     guard let maximum = maxima.max(), maximum > -.infinity else { return nil }
+    if hasOwnOrder { return drawInOrder(row, step: step) }
     if parameters.isGreedy || parameters.topK == 1 {
       return Self.firstPosition(of: maximum, in: read, blockMaxima: maxima)
     }
@@ -126,6 +132,13 @@ package struct Sampler: Sendable {
     return row[(block * VectorMath.block)...].firstIndex(of: value)
   }
 
+  /// Whether this step leaves the top choices out.
+  func excludesTopChoices(step: Int) -> Bool {
+    guard parameters.xtcProbability > 0 && parameters.xtcThreshold <= 0.5 else { return false }
+    let chance = Random.uniform(seed: seed, step: UInt64(clamping: step), stream: 1)
+    return chance < Double(parameters.xtcProbability)
+  }
+
   /// Applies the temperature and what filters weights, and draws a position.
   private func draw(
     _ row: UnsafeMutableBufferPointer<Float>, maximum: Float, uniform: Double, step: Int
@@ -137,38 +150,16 @@ package struct Sampler: Sendable {
       exponentiating: row, largest: maximum, scale: isDynamic ? 1 : 1 / parameters.temperature,
       keepsLogits: isDynamic || parameters.typicalP < 1)
     if parameters.typicalP < 1 { weights.keepTypical(mass: parameters.typicalP) }
-    if parameters.topP < 1 || parameters.minP > 0 { cut(&weights) }
-    if parameters.xtcProbability > 0 && parameters.xtcThreshold <= 0.5 {
-      let chance = Random.uniform(seed: seed, step: UInt64(clamping: step), stream: 1)
-      if chance < Double(parameters.xtcProbability) {
-        weights.excludeTopChoices(threshold: parameters.xtcThreshold)
-      }
+    if parameters.topP < 1 || parameters.minP > 0 {
+      weights.cut(topP: parameters.topP, minP: parameters.minP)
     }
+    if excludesTopChoices(step: step) { weights.excludeTopChoices(threshold: parameters.xtcThreshold) }
     if isDynamic {
       weights.followEntropy(
         temperature: parameters.temperature, range: parameters.dynatempRange,
         exponent: parameters.dynatempExponent)
     }
     return Self.position(in: read, at: uniform, blockSums: weights.sums)
-  }
-
-  /// top_p, and min_p of what it leaves.
-  private func cut(_ weights: inout WeightedRow) {
-    let row = weights.row
-    let read = UnsafeBufferPointer(row)
-    let maxima = VectorMath.blockMaxima(read)
-    let total = weights.total
-    // 1e-38 instead of 0: tokens that the temperature has made impossible stay out.
-    let minP = parameters.minP > 0 ? min(parameters.minP, 1) * (maxima.max() ?? 1) : 0
-    var cut = RankedKey(value: max(minP, 1e-38), position: RankedKey.last)
-    if parameters.topP < 1 {
-      let topP = Double(max(parameters.topP, 0))
-      // All tokens below this weight together weigh less than (1 - top_p) · total, so top_p drops them all;
-      // a thousandth less, for the rounding of `total`.
-      let negligible = Float((1 - topP) * total / Double(row.count) * 0.999)
-      cut = max(cut, Selection.nucleus(of: read, mass: topP * total, floor: negligible, blockMaxima: maxima))
-    }
-    weights.sums = VectorMath.drop(row, below: cut.value, lastEqual: cut.position, blockMaxima: maxima)
   }
 
   /// The position at which the running sum of the weights first exceeds the fraction `uniform` of their sum.

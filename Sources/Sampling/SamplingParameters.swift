@@ -54,6 +54,9 @@ package struct SamplingParameters: Sendable, Equatable {
   package var minTokens: Int = 0
   /// Sequences of tokens that the answer must not hold.
   package var bannedSequences: [[Int32]] = []
+  /// The samplers in the order in which they work, and no others; nil for all in this server's order. Mirostat comes in
+  /// their place.
+  package var order: [SamplerStage]?
   /// The only tokens that may be chosen; nil for all.
   package var allowedTokens: [Int32]?
 

@@ -140,6 +140,12 @@ struct LlamaRouteTests {
     let new = try #require(try sampling(#""sxd""#, all))
     #expect(new.topNSigma == 1 && new.xtcProbability == 0.5 && new.dryMultiplier == 1)
     #expect(new.typicalP == 1 && new.dynatempRange == 0)
+    #expect(
+      vim.order == [.topK, .topP, .temperature] && none.order == [] && letters.order == [.topK, .temperature])
+    #expect(try sampling(#"["temperature","infill","min_p"]"#)?.order == [.temperature, .minP])
+    #expect(new.order == [.topNSigma, .xtc, .dry])
+    #expect(try sampling("null")?.order == nil)
+    #expect(try sampling(#""\#(String(repeating: "k", count: 33))""#) == nil)
     #expect(try sampling(#"["nonsense"]"#) == nil)
     #expect(try sampling(#""q""#) == nil)
   }

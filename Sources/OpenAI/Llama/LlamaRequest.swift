@@ -116,25 +116,31 @@ extension LlamaRequest {
 
   // MARK: Sampling
 
-  /// Names of samplers, their letters, and the fields that each reads.
-  private static let samplers: [(name: String, letter: Character, fields: [SamplingField])] = [
-    ("penalties", "e", [.repetitionPenalty, .presencePenalty, .frequencyPenalty]),
-    ("dry", "d", [.dryMultiplier]), ("top_n_sigma", "s", [.topNSigma]), ("top_k", "k", [.topK]),
-    ("typ_p", "y", [.typicalP]), ("top_p", "p", [.topP]), ("min_p", "m", [.minP]),
-    ("xtc", "x", [.xtcProbability]), ("temperature", "t", [.temperature, .dynatempRange]),
-    ("infill", "i", []),
+  /// A sampler with its letter, what it does here, and the fields that it reads.
+  private typealias NamedSampler = (
+    name: String, letter: Character, stage: SamplerStage?, fields: [SamplingField]
+  )
+  private static let samplers: [NamedSampler] = [
+    ("penalties", "e", .penalties, [.repetitionPenalty, .presencePenalty, .frequencyPenalty]),
+    ("dry", "d", .dry, [.dryMultiplier]), ("top_n_sigma", "s", .topNSigma, [.topNSigma]),
+    ("top_k", "k", .topK, [.topK]), ("typ_p", "y", .typicalP, [.typicalP]), ("top_p", "p", .topP, [.topP]),
+    ("min_p", "m", .minP, [.minP]), ("xtc", "x", .xtc, [.xtcProbability]),
+    ("temperature", "t", .temperature, [.temperature, .dynatempRange]), ("infill", "i", nil, []),
   ]
+  /// Each may be named more than once; all of them take a pass over the vocabulary.
+  private static let mostSamplers = 32
   private static let otherNames = ["typical_p": "typ_p", "typical": "typ_p", "temp": "temperature"]
 
-  /// Samplers that are not named do nothing; those that are work in this server's order.
+  /// Samplers that are not named do nothing; those that are work in the order in which they are named.
   private mutating func readSamplers(_ fields: inout Fields) throws(APIError) {
     let names: [String]
     if let letters = fields.value("samplers")?.stringValue {
       names = letters.map { letter in Self.samplers.first { $0.letter == letter }?.name ?? String(letter) }
     } else {
-      guard let words = try fields.texts("samplers", maxCount: 1_000) else { return }
+      guard let words = try fields.texts("samplers", maxCount: Self.mostSamplers) else { return }
       names = words.map { Self.otherNames[$0] ?? $0 }
     }
+    try APIError.check(count: names.count, atMost: Self.mostSamplers, field: "samplers")
     for name in names where !Self.samplers.contains(where: { $0.name == name }) {
       throw .invalidValue("samplers", "there is no sampler '\(APIError.shortened(name))'")
     }
@@ -144,7 +150,12 @@ extension LlamaRequest {
       for field in sampler.fields { options.sampling[field] = neutral[field] }
     }
     // It favours the end and the likeliest: here it takes the likeliest.
-    if names.contains("infill"), !names.contains("temperature") { options.sampling[.temperature] = 0 }
+    let takesLikeliest = names.contains("infill") && !names.contains("temperature")
+    if takesLikeliest { options.sampling[.temperature] = 0 }
+    options.samplerOrder = names.compactMap { name in
+      let stage = Self.samplers.first { $0.name == name }?.stage
+      return stage ?? (takesLikeliest ? .temperature : nil)
+    }
   }
 
   // MARK: What has no effect

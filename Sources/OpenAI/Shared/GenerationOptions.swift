@@ -10,6 +10,8 @@ package struct GenerationOptions: Sendable, Equatable {
   package var minTokens = 0
   /// What the fields of the sampling table say.
   package var sampling: SamplingOverrides = [:]
+  /// The samplers in the order in which they work; nil for all in this server's order.
+  package var samplerOrder: [SamplerStage]?
   package var seed: Int?
   package var logitBias: [Int32: Float] = [:]
   /// Texts that end the answer and are not part of it.

@@ -88,6 +88,7 @@ struct PromptPlan {
     var sampling = SamplingParameters(core.model.sampling.merging(options.sampling))
     // Choice 0 of a seeded request is what n = 1 gives; the others have seeds of their own.
     if let seed = options.seed { sampling.seed = UInt64(bitPattern: Int64(seed)) &+ UInt64(choice) }
+    sampling.order = options.samplerOrder
     sampling.logitBias = options.logitBias
     sampling.minTokens = options.minTokens
     sampling.allowedTokens = options.allowedTokens

@@ -1,0 +1,5 @@
+// The steps of sampling that a request may put in an order of its own.
+
+package enum SamplerStage: Sendable, CaseIterable {
+  case penalties, dry, topNSigma, topK, typicalP, topP, minP, xtc, temperature
+}
