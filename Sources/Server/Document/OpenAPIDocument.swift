@@ -14,6 +14,8 @@ struct OpenAPIDocument {
     var summary: String
     /// Names of schemas; nil where there is no body, or no stream.
     var request: String?
+    /// The same for a body of multipart/form-data.
+    var form: String?
     var response: String
     var event: String?
     var error = "Error"
@@ -234,6 +236,9 @@ struct OpenAPIDocument {
       if let example = examples[request] { content["example"] = example }
       out["requestBody"] = ["required": true, "content": ["application/json": .object(content)]]
     }
+    if let form = operation.form {
+      out["requestBody"] = ["required": true, "content": ["multipart/form-data": body(form)]]
+    }
     var answer = JSONObject([
       (
         "description",
@@ -272,9 +277,11 @@ struct OpenAPIDocument {
     ]
   }()
 
+  private static let inclusions: [String] = ResponsesRequest.inclusions
+
   private static let queries: [String: JSONValue] = [
     "stream": ["type": "boolean"], "starting_after": ["type": "integer", "minimum": 0],
-    "include": ["type": "array", "items": ["type": "string"]],
+    "include": ["type": "array", "items": ["enum": .array(inclusions.map(JSONValue.string))]],
     "limit": ["type": "integer", "minimum": 1, "maximum": 100],
     "filter": ["enum": ["in_progress", "completed", "failed", "cancelled"]],
     "order": ["enum": ["asc", "desc"]],

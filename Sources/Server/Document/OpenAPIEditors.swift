@@ -19,25 +19,37 @@ enum OpenAPIEditors {
       event: "LlamaAnswer", error: "LlamaError")
   }
 
-  private static let shared = #"""
+  private static func shared(_ limits: RequestLimits) -> String {
+    #"""
     "model": {"type": "string"}, "n_predict": {"type": "integer", "minimum": -2}, "stream": {"type": "boolean"},
       "cache_prompt": {"type": "boolean"}, "stop": {"type": "array", "items": {"type": "string"}}, "seed": {"type": "integer"},
       "grammar": {"type": "string"}, "json_schema": {"type": "object"}, "logit_bias": {}, "ignore_eos": {"type": "boolean"},
-      "n_probs": {"type": "integer", "minimum": 0}, "return_tokens": {"type": "boolean"},
+      "n_probs": {"type": "integer", "minimum": 0, "maximum": \#(limits.topLogprobs)}, "return_tokens": {"type": "boolean"},
       "timings_per_token": {"type": "boolean"}, "repeat_penalty": {"type": "number"}, "samplers": {},
       "n_indent": {"type": "integer", "minimum": 0}, "t_max_predict_ms": {"type": "integer"},
       "response_fields": {"type": "array", "items": {"type": "string"}}, "temperature": {"type": "number"},
       "top_k": {"type": "integer"}, "top_p": {"type": "number"}, "min_p": {"type": "number"}
     """#
+  }
 
   /// Bodies, members of an object of schemas.
-  static let requests = #"""
-    "LlamaCompletionRequest": {"type": "object", "required": ["prompt"], "properties": {"prompt": {}, \#(shared)}},
-    "LlamaInfillRequest": {"type": "object", "required": ["input_prefix", "input_suffix"], "properties": {
-      "input_prefix": {"type": "string"}, "input_suffix": {"type": "string"}, "prompt": {"type": "string"},
-      "input_extra": {"type": "array", "items": {"type": "object", "required": ["text"], "properties": {
-        "filename": {"type": "string"}, "text": {"type": "string"}}}}, \#(shared)}}
-    """#
+  static func requests(_ limits: RequestLimits) -> String {
+    let piece = #"{"type": ["string", "integer"], "minimum": 0}"#
+    let list = #"{"type": "array", "minItems": 1, "items": \#(piece)}"#
+    let object = #"""
+      {"type": "object", "required": ["prompt_string"], "properties": {"prompt_string": {"type": "string"}}}
+      """#
+    return #"""
+      "LlamaCompletionRequest": {"type": "object", "required": ["prompt"], "properties": {
+        "prompt": {"anyOf": [{"type": "string"}, \#(list), \#(object), {"type": "array", "minItems": 1,
+          "maxItems": \#(limits.prompts), "items": {"anyOf": [{"type": "string"}, \#(list), \#(object)]}}]},
+        \#(shared(limits))}},
+      "LlamaInfillRequest": {"type": "object", "required": ["input_prefix", "input_suffix"], "properties": {
+        "input_prefix": {"type": "string"}, "input_suffix": {"type": "string"}, "prompt": {"type": "string"},
+        "input_extra": {"type": "array", "items": {"type": "object", "required": ["text"], "properties": {
+          "filename": {"type": "string"}, "text": {"type": "string"}}}}, \#(shared(limits))}}
+      """#
+  }
 
   /// In the notation of `OpenAPIResponses`, members of an object. `response_fields` chooses members.
   static let answers = #"""

@@ -10,7 +10,7 @@ enum OpenAPIRequests {
     let text =
       "{\(ollama), \(parts(limits)), \(chat(limits)), \(completion(limits)), \(messages(limits)), "
       + "\(tokens(limits)), \(embeddings(limits)), "
-      + "\(OpenAPIVectorStores.requests), \(OpenAPIBatches.requests), \(OpenAPIEditors.requests), "
+      + "\(OpenAPIVectorStores.requests), \(OpenAPIBatches.requests), \(OpenAPIEditors.requests(limits)), "
       + "\(OpenAPIScores.requests(limits, descriptions)), "
       + "\(OpenAPIResponsesWire.requests(limits, sampling: "\(sampling), \(ids(limits))"))}"
     guard let all = try JSONValue(parsing: text).objectValue else { return JSONObject() }
@@ -28,7 +28,9 @@ enum OpenAPIRequests {
     """#
 
   private static let ollama = #"""
-    "OllamaModelRequest": {"type": "object", "properties": {"model": {"type": "string"}, "name": {"type": "string"}}},
+    "OllamaModelRequest": {"type": "object", "properties": {"model": {"type": "string"}, "name": {"type": "string"}},
+      "anyOf": [{"required": ["model"], "properties": {"model": {"type": "string", "minLength": 1}}},
+        {"required": ["name"], "properties": {"name": {"type": "string", "minLength": 1}, "model": {"type": "null"}}}]},
     "OllamaChatRequest": {"type": "object", "required": ["model"], "properties": {\#(ollamaShared),
       "messages": {"type": "array", "items": {"type": "object"}}, "tools": {"type": "array", "items": {"type": "object"}},
       "_debug_render_only": {"type": "boolean"}}},
@@ -405,7 +407,13 @@ enum OpenAPIRequests {
 
   private static func tokens(_ limits: RequestLimits) -> String {
     #"""
-    "TokenizeRequest": {"type": "object", "description": "one of content, prompt and messages",
+    "TokenizeRequest": {"type": "object", "anyOf": [
+      {"required": ["content"], "properties": {"content": {"type": "string"}, "prompt": {"type": "null"},
+        "messages": {"type": "null"}}},
+      {"required": ["prompt"], "properties": {"prompt": {"type": "string"}, "content": {"type": "null"},
+        "messages": {"type": "null"}}},
+      {"required": ["messages"], "properties": {"messages": {"type": "array"}, "content": {"type": "null"},
+        "prompt": {"type": "null"}}}],
       "properties": {
         "model": {"type": "string"}, "content": {"type": "string"}, "prompt": {"type": "string"},
         "messages": {"type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/ChatMessage"}},

@@ -78,7 +78,12 @@ enum OpenAPIResponsesWire {
     "ResponsesTool": {"type": "object", "required": ["type"], "properties": {"type": {"type": "string"},
       "name": {"$ref": "#/components/schemas/ToolName"}, "description": {"type": "string"},
       "parameters": {"type": "object"}, "strict": {"type": "boolean"}}},
-    "ResponsesRequest": {"type": "object", "required": ["model"], "properties": {
+    "ResponsesRequest": {"type": "object", "required": ["model"], "anyOf": [
+      {"required": ["input"], "properties": {"input": {"type": ["string", "array"]}, "conversation": {"type": "null"}}},
+      {"required": ["conversation"], "properties": {"conversation": {"type": ["string", "object"]},
+        "previous_response_id": {"type": "null"}}},
+      {"required": ["previous_response_id"], "properties": {"previous_response_id": {"type": "string"},
+        "conversation": {"type": "null"}}}], "properties": {
       \#(sampling),
       "model": {"type": "string", "minLength": 1},
       "input": {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "maxItems": \#(limits.messages),
@@ -90,7 +95,8 @@ enum OpenAPIResponsesWire {
       "store": {"type": "boolean"}, "background": {"type": "boolean"},
       "stream_options": {"type": "object", "properties": {"include_obfuscation": {"type": "boolean"}}},
       "truncation": {"enum": ["auto", "disabled"]},
-      "include": {"type": "array", "maxItems": 100, "items": {"type": "string"}},
+      "include": {"type": "array", "maxItems": 100,
+        "items": {"enum": [\#(ResponsesRequest.inclusions.map { "\"\($0)\"" }.joined(separator: ", "))]}},
       "max_output_tokens": {"type": "integer", "minimum": 1},
       "max_tool_calls": {"type": "integer", "minimum": 1},
       "stop": {"anyOf": [{"$ref": "#/components/schemas/StopString"},

@@ -95,7 +95,8 @@ enum OpenAPIScores {
           "sentences": {"type": "array", "minItems": 1, "items": {"type": "string"}}}},
         "parameters": {"type": "object", "properties": {\#(cut)}}}},
       "TEIDecodeRequest": {"type": "object", "required": ["ids"], "properties": {
-        "ids": {"type": "array", "minItems": 1, "items": {"type": ["integer", "array"]}},
+        "ids": {"type": "array", "minItems": 1, "items": {"anyOf": [{"type": "integer", "minimum": 0},
+          {"type": "array", "items": {"type": "integer", "minimum": 0}}]}},
         "skip_special_tokens": {"type": "boolean"}}}
       """#
   }

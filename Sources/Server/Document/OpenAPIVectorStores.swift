@@ -17,7 +17,7 @@ enum OpenAPIVectorStores {
       request: "UploadRequest", response: "Upload"),
     Operation(
       method: "POST", pattern: "/v1/uploads/:id/parts", id: "addUploadPart",
-      summary: "Takes a part as multipart/form-data", response: "UploadPart"),
+      summary: "Takes a part as multipart/form-data", form: "PartForm", response: "UploadPart"),
     Operation(
       method: "POST", pattern: "/v1/uploads/:id/complete", id: "completeUpload",
       summary: "Makes a file of the parts", request: "UploadCompletion", response: "Upload"),
@@ -29,7 +29,7 @@ enum OpenAPIVectorStores {
   private static let files = [
     Operation(
       method: "POST", pattern: "/v1/files", id: "createFile", summary: "Takes a file as multipart/form-data",
-      response: "File"),
+      form: "FileForm", response: "File"),
     Operation(
       method: "GET", pattern: "/v1/files", id: "listFiles", summary: "The client's files",
       response: "FileList",
@@ -105,8 +105,12 @@ enum OpenAPIVectorStores {
 
   /// Bodies, members of an object of schemas.
   static let requests = #"""
-    "Attributes": {"type": "object", "maxProperties": 16,
-      "additionalProperties": {"type": ["string", "number", "boolean"]}},
+    "Attributes": {"type": "object", "maxProperties": 16, "propertyNames": {"minLength": 1, "maxLength": 64},
+      "additionalProperties": {"type": ["string", "number", "boolean"], "maxLength": 512}},
+    "FileForm": {"type": "object", "required": ["file", "purpose"], "properties": {
+      "file": {"type": "string", "format": "binary"}, "purpose": {"enum": ["assistants", "batch", "user_data", "vision"]}}},
+    "PartForm": {"type": "object", "required": ["data"], "properties": {
+      "data": {"type": "string", "format": "binary"}}},
     "ChunkingStrategy": {"type": "object", "required": ["type"], "properties": {
       "type": {"enum": ["auto", "static"]},
       "static": {"type": "object", "required": ["max_chunk_size_tokens", "chunk_overlap_tokens"], "properties": {
@@ -123,7 +127,7 @@ enum OpenAPIVectorStores {
     "VectorStoreRequest": {"type": "object", "properties": {
       "name": {"type": "string"}, "description": {"type": "string"},
       "file_ids": {"type": "array", "maxItems": 500, "items": {"type": "string"}},
-      "metadata": {"$ref": "#/components/schemas/Metadata"},
+      "metadata": {"$ref": "#/components/schemas/Metadata", "propertyNames": {"minLength": 1}},
       "chunking_strategy": {"$ref": "#/components/schemas/ChunkingStrategy"},
       "expires_after": {"type": "object", "required": ["anchor", "days"], "properties": {
         "anchor": {"const": "last_active_at"}, "days": {"type": "integer", "minimum": 1, "maximum": 365}}},
@@ -133,14 +137,18 @@ enum OpenAPIVectorStores {
       "chunking_strategy": {"$ref": "#/components/schemas/ChunkingStrategy"}}},
     "AttributesRequest": {"type": "object", "properties": {
       "attributes": {"$ref": "#/components/schemas/Attributes"}}},
-    "VectorStoreFileBatchRequest": {"type": "object", "properties": {
-      "file_ids": {"type": "array", "maxItems": 2000, "items": {"type": "string"}},
+    "VectorStoreFileBatchRequest": {"type": "object", "anyOf": [
+      {"required": ["file_ids"], "properties": {"file_ids": {"type": "array"}, "files": {"type": "null"}}},
+      {"required": ["files"], "properties": {"files": {"type": "array"}, "file_ids": {"type": "null"}}}],
+      "properties": {
+      "file_ids": {"type": "array", "minItems": 1, "maxItems": 2000, "items": {"type": "string"}},
       "attributes": {"$ref": "#/components/schemas/Attributes"},
       "chunking_strategy": {"$ref": "#/components/schemas/ChunkingStrategy"},
-      "files": {"type": "array", "maxItems": 2000,
+      "files": {"type": "array", "minItems": 1, "maxItems": 2000,
         "items": {"$ref": "#/components/schemas/VectorStoreFileRequest"}}}},
     "VectorStoreSearchRequest": {"type": "object", "required": ["query"], "properties": {
-      "query": {"anyOf": [{"type": "string"}, {"type": "array", "maxItems": 16, "items": {"type": "string"}}]},
+      "query": {"anyOf": [{"type": "string", "minLength": 1},
+        {"type": "array", "minItems": 1, "maxItems": 16, "items": {"type": "string", "minLength": 1}}]},
       "max_num_results": {"type": "integer", "minimum": 1, "maximum": 50},
       "filters": {"type": "object"},
       "ranking_options": {"type": "object", "properties": {
