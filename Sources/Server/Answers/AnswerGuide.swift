@@ -29,7 +29,11 @@ struct AnswerGuide {
   ///   name the field that asks for it.
   func maker(prompt: ModelPrompt) throws(APIError) -> (isFree: Bool, make: AnswerRun.GuideMaker) {
     let rules = try rules()
-    if !rules.isFree { try request.options.checkConstrained() }
+    if !rules.isFree {
+      try request.options.checkConstrained()
+      // Not even the prompt is computed for a client that has left.
+      if isUnwanted() { throw APIError(AnswerFailure.clientGone, param: request.messagesField) }
+    }
     let budget = try budget()
     // The switch has closed the reasoning in the prompt.
     let isOff = request.thinking == false && format.supportsThinkingSwitch
@@ -148,6 +152,7 @@ extension RequestContext {
   ) throws(APIError) -> AnswerRun.GuideMaker? {
     guard let format else { return nil }
     try options.checkConstrained()
+    if isUnwanted() { throw APIError(AnswerFailure.clientGone, param: format.param) }
     return { () throws(APIError) -> Guide? in
       Guide(grammar: try compile(format, options, isUnwanted: isUnwanted))
     }
