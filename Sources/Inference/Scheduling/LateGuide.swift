@@ -10,6 +10,7 @@ package final class LateGuide: Sendable {
 
   package init() {}
 
+  /// Tells what was made; nil where the answer may be anything.
   package func fill(_ guide: Guide?) { made.withLock { $0 = .some(guide) } }
 
   /// Nil while it is being made; then what the answer may say, which may be anything.
