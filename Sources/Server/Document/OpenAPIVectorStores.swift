@@ -117,7 +117,7 @@ enum OpenAPIVectorStores {
         "max_chunk_size_tokens": {"type": "integer", "minimum": 100, "maximum": 4096},
         "chunk_overlap_tokens": {"type": "integer", "minimum": 0, "maximum": 2048}}}}},
     "UploadRequest": {"type": "object", "required": ["bytes", "filename", "mime_type", "purpose"], "properties": {
-      "bytes": {"type": "integer", "minimum": 1}, "filename": {"type": "string"}, "mime_type": {"type": "string"},
+      "bytes": {"type": "integer", "minimum": 1, "maximum": 2147483647}, "filename": {"type": "string"}, "mime_type": {"type": "string"},
       "purpose": {"enum": ["assistants", "batch", "user_data", "vision"]},
       "expires_after": {"type": "object", "required": ["anchor", "seconds"], "properties": {
         "anchor": {"const": "created_at"}, "seconds": {"type": "integer", "minimum": 60, "maximum": 2592000}}}}},
@@ -135,7 +135,7 @@ enum OpenAPIVectorStores {
     "VectorStoreFileRequest": {"type": "object", "required": ["file_id"], "properties": {
       "file_id": {"type": "string"}, "attributes": {"$ref": "#/components/schemas/Attributes"},
       "chunking_strategy": {"$ref": "#/components/schemas/ChunkingStrategy"}}},
-    "AttributesRequest": {"type": "object", "properties": {
+    "AttributesRequest": {"type": "object", "required": ["attributes"], "properties": {
       "attributes": {"$ref": "#/components/schemas/Attributes"}}},
     "VectorStoreFileBatchRequest": {"type": "object", "anyOf": [
       {"required": ["file_ids"], "properties": {"file_ids": {"type": "array"}, "files": {"type": "null"}}},

@@ -15,7 +15,7 @@ OTHER_MODELS = (r"^(/info|/infill|/embed(_all|_sparse)?|/similarity|/predict|/de
 UNUSABLE = r"^(/api/(create|copy|push|pull|delete)|/models/(pull|load|unload)|/v1/responses)$"
 # Bodies with rules between their fields, and items in all forms of OpenAI's API, which the document does not describe.
 RULED = (r"^(/v1/chat/completions.*|/v1/completions|/v1/messages.*|/v1/responses/.*|/v1/conversations.*|/v1/batches"
-         r"|/completions?|/apply-template|/api/(chat|generate))$")
+         r"|/completions?|/apply-template|/tokenize|/v1/files|/v1/vector_stores.*|/api/(chat|generate))$")
 
 
 def run(mode, checks, *excluded, hooks=None):
