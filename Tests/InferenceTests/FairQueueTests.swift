@@ -20,6 +20,32 @@ import Testing
     #expect(queue.next == nil)
   }
 
+  @Test mutating func `one that overtakes goes before its tenant's others, at most eight in a row`() {
+    for index in 0..<2 { queue.append("chat\(index)", tenant: 1) }
+    for index in 0..<10 { queue.append("line\(index)", tenant: 1, overtakes: true) }
+    queue.append("b0", tenant: 2)
+    #expect(queue.next == "line0")
+    #expect(take(3) == ["line0", "b0", "line1"])
+    #expect(take(8) == ["line2", "line3", "line4", "line5", "line6", "line7", "chat0", "line8"])
+    #expect(take(3) == ["line9", "chat1"])
+    #expect(queue.isEmpty)
+  }
+
+  @Test mutating func `those that overtake leave, are pushed out last, and are counted as the others are`() {
+    queue.append("line0", tenant: 1, overtakes: true)
+    queue.append("chat0", tenant: 1)
+    queue.append("line1", tenant: 1, overtakes: true)
+    #expect(queue.count == 3)
+    #expect(queue.count { $0.hasPrefix("line") } == 2)
+    #expect(queue.pushOut(for: 2) == "chat0")
+    #expect(queue.pushOut(for: 2) == "line1")
+    #expect(queue.pushOut(for: 2) == nil)
+    queue.append("line2", tenant: 1, overtakes: true)
+    queue.removeAll { $0 == "line0" }
+    #expect(queue.takeAll() == ["line2"])
+    #expect(queue.isEmpty)
+  }
+
   @Test mutating func `two tenants take turns, however many requests one has sent before`() {
     for index in 0..<4 { queue.append("a\(index)", tenant: 1) }
     for index in 0..<2 { queue.append("b\(index)", tenant: 2) }

@@ -1,4 +1,5 @@
-// A queue with several lines: first come, first served within a line, and between lines the one that was served least.
+// A queue with several lines: between lines the one goes that was served least, and within a line the one that came first,
+// but for those that a user waits for between two keys, which overtake the others some times in a row.
 //
 // Each tenant has a count of the tokens that were computed for it. The tenant with the least count goes next. One
 // that was away starts where the least of the others stands: nobody saves up a right to keep others waiting.
@@ -8,12 +9,31 @@
 struct FairQueue<Element> {
   private struct Line {
     var waiting: [Element] = []
+    /// Those that overtake `waiting`.
+    var ahead: [Element] = []
+    /// How many have overtaken the first of `waiting`.
+    var overtaken = 0
     /// Tokens computed for the tenant, on the scale that all share.
     var served = 0
     /// Its elements that were taken and have not ended.
     var running = 0
 
-    var isActive: Bool { running > 0 || !waiting.isEmpty }
+    var count: Int { waiting.count + ahead.count }
+    var isEmpty: Bool { waiting.isEmpty && ahead.isEmpty }
+    var isActive: Bool { running > 0 || !isEmpty }
+    /// Whether the next is one of `ahead`.
+    var overtakes: Bool { !ahead.isEmpty && (waiting.isEmpty || overtaken < FairQueue.overtakings) }
+    var next: Element? { overtakes ? ahead.first : waiting.first }
+
+    /// Takes `next`, where there is one.
+    mutating func takeNext() -> Element {
+      guard overtakes else {
+        overtaken = 0
+        return waiting.removeFirst()
+      }
+      overtaken = waiting.isEmpty ? 0 : overtaken + 1
+      return ahead.removeFirst()
+    }
   }
 
   private var lines: [UInt64: Line] = [:]
@@ -23,37 +43,40 @@ struct FairQueue<Element> {
 
   /// Tenants that are remembered while they are away.
   private static var remembered: Int { 1024 }
+  /// How many overtake one that waits: then it goes.
+  private static var overtakings: Int { 8 }
 
   init() {}
 
   var isEmpty: Bool { count == 0 }
 
-  mutating func append(_ element: Element, tenant: UInt64) {
+  /// - Parameter overtakes: whether it goes before those of its tenant that do not.
+  mutating func append(_ element: Element, tenant: UInt64, overtakes: Bool = false) {
     if lines.count >= Self.remembered { lines = lines.filter { $0.value.isActive } }
     var line = lines[tenant] ?? Line()
     if !line.isActive {
       line.served = max(line.served, lines.values.lazy.filter(\.isActive).map(\.served).min() ?? level)
     }
-    line.waiting.append(element)
+    if overtakes { line.ahead.append(element) } else { line.waiting.append(element) }
     lines[tenant] = line
     count += 1
   }
 
   /// The tenant whose turn it is.
   private var nextTenant: UInt64? {
-    lines.lazy.filter { !$0.value.waiting.isEmpty }
+    lines.lazy.filter { !$0.value.isEmpty }
       .min { ($0.value.served, $0.key) < ($1.value.served, $1.key) }?.key
   }
 
   /// The element whose turn it is.
-  var next: Element? { nextTenant.flatMap { lines[$0]?.waiting.first } }
+  var next: Element? { nextTenant.flatMap { lines[$0]?.next } }
 
   /// Takes `next`; it counts as running until `end`.
   ///
   /// - Parameter cost: tokens that its start costs.
   mutating func takeNext(cost: (Element) -> Int) -> Element? {
     guard let tenant = nextTenant, var line = lines[tenant] else { return nil }
-    let element = line.waiting.removeFirst()
+    let element = line.takeNext()
     level = max(level, line.served)
     line.served += cost(element)
     line.running += 1
@@ -73,39 +96,40 @@ struct FairQueue<Element> {
     lines[tenant] = line
   }
 
-  /// Makes room for one more of `tenant` in a full queue: the newest of the longest line goes, if that line stays at
-  /// least as long as this one becomes. Nil when the tenant itself has its share, or more.
+  /// Makes room for one more of `tenant` in a full queue: the last of the longest line goes, if that line stays at least
+  /// as long as this one becomes. Nil when the tenant itself has its share, or more.
   mutating func pushOut(for tenant: UInt64) -> Element? {
-    let own = lines[tenant]?.waiting.count ?? 0
+    let own = lines[tenant]?.count ?? 0
     guard
-      let longest = lines.max(by: { ($0.value.waiting.count, $0.key) < ($1.value.waiting.count, $1.key) })?
+      let longest = lines.max(by: { ($0.value.count, $0.key) < ($1.value.count, $1.key) })?
         .key,
-      longest != tenant, var line = lines[longest], line.waiting.count >= own + 2
+      longest != tenant, var line = lines[longest], line.count >= own + 2,
+      let last = line.waiting.popLast() ?? line.ahead.popLast()
     else { return nil }
-    let newest = line.waiting.removeLast()
     lines[longest] = line
     count -= 1
-    return newest
+    return last
   }
 
   mutating func removeAll(where isGone: (Element) -> Bool) {
     guard count > 0 else { return }
     for tenant in lines.keys {
-      guard var line = lines[tenant], !line.waiting.isEmpty else { continue }
+      guard var line = lines[tenant], !line.isEmpty else { continue }
       line.waiting.removeAll(where: isGone)
+      line.ahead.removeAll(where: isGone)
       lines[tenant] = line
     }
-    count = lines.values.reduce(0) { $0 + $1.waiting.count }
+    count = lines.values.reduce(0) { $0 + $1.count }
   }
 
   /// How many waiting elements are as wanted.
   func count(where isWanted: (Element) -> Bool) -> Int {
-    lines.values.reduce(0) { $0 + $1.waiting.count(where: isWanted) }
+    lines.values.reduce(0) { $0 + $1.waiting.count(where: isWanted) + $1.ahead.count(where: isWanted) }
   }
 
   /// Empties the queue.
   mutating func takeAll() -> [Element] {
-    let all = lines.sorted { $0.key < $1.key }.flatMap(\.value.waiting)
+    let all = lines.sorted { $0.key < $1.key }.flatMap { $0.value.ahead + $0.value.waiting }
     lines = [:]
     count = 0
     return all

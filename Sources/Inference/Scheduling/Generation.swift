@@ -31,7 +31,8 @@ package struct GenerationRequest: Sendable {
   package var draft: [Int32] = []
   /// The client, as a number that says nothing else: its requests share it, and 0 is nobody in particular.
   package var tenant: UInt64 = 0
-  /// Whether its prompt goes before those of others: an editor's, whose user waits between two keys.
+  /// Whether it goes before others, in the queue of its tenant and with its prompt: an editor's, whose user waits between
+  /// two keys.
   package var comesFirst = false
   /// Most requests that wait, this one included, where fewer than the engine's own limit; nil for that.
   package var queueLimit: Int?

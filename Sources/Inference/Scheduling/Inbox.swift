@@ -74,7 +74,7 @@ struct Inbox {
       loser = queue.pushOut(for: job.request.tenant)
       if loser == nil { throw refusal(limit: limit, at: job.arrived) }
     }
-    queue.append(job, tenant: job.request.tenant)
+    queue.append(job, tenant: job.request.tenant, overtakes: job.request.comesFirst)
     return loser
   }
 
