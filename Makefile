@@ -41,6 +41,9 @@ IDLE       ?= 1000
 RELEASE    ?= .build-release
 TWICE      ?=
 
+# `make release-sysroot`: where the older C library is.
+SYSROOT    ?= .build-sysroot
+
 # `make arm64-sdk`, `make arm64-test`: where the SDK and what is built with it are.
 ARM64      ?= .build-arm64
 SDK        = $(if $(wildcard $(ARM64)/sdks),$(ARM64))
@@ -52,7 +55,7 @@ SUBJECT    ?=
 
 .PHONY: help toolchain build library pkg-config library-test library-sanitize run test test-release sdk-test client-test venv reliability soak storm differential fuzz check format sanitize bench page doctor \
   arm64-kernel-test arm64-sdk arm64-test \
-  release install clean
+  release release-sysroot install clean
 
 help:                ## list these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -216,9 +219,12 @@ page:                ## pack the files of the chat page, Sources/Server/Page/ui,
 
 release: toolchain   ## archives, packages and image of the last commit, into RELEASE=.build-release; for arm64 too after make arm64-sdk; twice, compared, with TWICE=1
 	@rm -rf "$(RELEASE)" && mkdir -p "$(RELEASE)"
-	SWIFT=$(SWIFT) ARM64=$(SDK) sh docs/deploy/package/release.sh $(RELEASE)
-	@[ -z "$(TWICE)" ] || { SWIFT=$(SWIFT) ARM64=$(SDK) sh docs/deploy/package/release.sh $(RELEASE)/again >/dev/null && \
+	SWIFT=$(SWIFT) ARM64=$(SDK) SYSROOT=$(wildcard $(SYSROOT)) sh docs/deploy/package/release.sh $(RELEASE)
+	@[ -z "$(TWICE)" ] || { SWIFT=$(SWIFT) ARM64=$(SDK) SYSROOT=$(wildcard $(SYSROOT)) sh docs/deploy/package/release.sh $(RELEASE)/again >/dev/null && \
 	  cmp $(RELEASE)/SHA256SUMS $(RELEASE)/again/SHA256SUMS && echo "both builds are the same bytes"; }
+
+release-sysroot:     ## fetch the C library of Debian 11 into SYSROOT=.build-sysroot, for binaries that run on older systems (Debian)
+	sh docs/deploy/package/sysroot.sh $(SYSROOT)
 
 install: build       ## copy the binary, and lib_mlx if 'make library' has built it, to $(PREFIX) (PREFIX=/usr/local)
 	install -d $(or $(PREFIX),/usr/local)/bin
@@ -232,4 +238,4 @@ install: build       ## copy the binary, and lib_mlx if 'make library' has built
 	fi
 
 clean:               ## remove everything that was built
-	rm -rf .build .build-arm64 .build-tsan .build-asan .build-address .build-thread .build-release .build-fuzz $(VENV) $(CLIENTS)
+	rm -rf .build .build-arm64 .build-tsan .build-asan .build-address .build-thread .build-release .build-sysroot .build-old .build-fuzz $(VENV) $(CLIENTS)

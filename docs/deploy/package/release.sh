@@ -11,7 +11,8 @@
 # The same commit and compiler give the same bytes: it builds from `git archive`, in which the commit stands in the
 # sources, without paths of this machine, and every time stamp is the commit's.
 #
-# With ARM64=FOLDER, where `make arm64-sdk` has put an SDK, the archive and the package for arm64 are made as well.
+# With ARM64=FOLDER, where `make arm64-sdk` has put an SDK, the archive and the package for arm64 are made as well. With
+# SYSROOT=FOLDER, where `make release-sysroot` has put an older C library, binaries for x86-64 are linked with that.
 set -eu
 
 out=${1:?a folder for what is made}
@@ -34,12 +35,16 @@ version=$(sed -n 's/.*static let text = "\(.*\)"/\1/p' "$work/Sources/Platform/S
 
 # Builds with more flags, if there are any, and says where the binary is.
 build() { # [FLAG...]
-  set -- "$@" -c release --product mlxserve --package-path "$work" -Xswiftc -file-prefix-map -Xswiftc "$work=."
+  set -- "$@" -c release --product mlxserve --package-path "$work" -Xswiftc -file-prefix-map -Xswiftc "$work=." \
+    --debug-info-format none
   [ $system = linux ] && set -- "$@" --static-swift-stdlib -Xlinker -s -Xlinker --build-id=none
   "$swift" build "$@" >&2
   echo "$("$swift" build "$@" --show-bin-path)/mlxserve"
 }
 
+if [ -z "${BINARY:-}" ] && [ -n "${SYSROOT:-}" ] && [ $system = linux ] && [ $machine = x86_64 ]; then
+  BINARY=$(build -Xswiftc -Xclang-linker -Xswiftc "--sysroot=$(cd "$SYSROOT" && pwd)/root")
+fi
 host=${BINARY:-$(build)} # BINARY: a build that is there already, for tests of the packaging
 
 # Packs a folder: names in order, one time stamp, nobody's name.
