@@ -45,6 +45,7 @@ package final class App: Sendable {
     let tables = [
       HealthRoute.table(server), MetricsRoute.table(server), ChatRoute.table(server),
       CompletionsRoute.table(server), EmbeddingsRoute.table(server), ModelsRoute.table(server),
+      ModelEventsRoute.table(server),
       PullRoute.table(server), MessagesRoute.table(server), OllamaRoute.table(server),
       TokenizeRoutes.table(server), PeerRoutes.table(server), RerankRoute.table(server),
       TEIRoutes.table(server),

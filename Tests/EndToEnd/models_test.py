@@ -160,6 +160,46 @@ def test_loading_and_unloading_by_request(s):
             assert ask(server, "one")[1] and status(server, "one")["value"] == "loaded"
 
 
+def test_I24_what_happens_to_models_is_streamed(s):
+    with tempfile.TemporaryDirectory() as folder:
+        copy(folder, "one")
+        with served(s, "--models-dir", folder) as server:
+            with server.connect() as connection:
+                connection.sendall(b"GET /models/sse HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                seen = b""
+
+                def read_until(text):
+                    nonlocal seen
+                    while text not in seen:
+                        piece = connection.recv(1 << 16)
+                        assert piece, seen
+                        seen += piece
+
+                read_until(b"keep-alive")
+                assert b"200 OK" in seen and b"text/event-stream" in seen, seen
+                assert server.post("/models/load", {"model": "one"})[0] in (200, 202)
+                read_until(b'{"status":"loaded"}')
+                assert server.post("/models/unload", {"model": "one"})[0] in (200, 202)
+                read_until(b'{"status":"unloaded"}')
+                events = [json.loads(line[6:]) for line in seen.split(b"\n") if line.startswith(b"data: ")]
+                assert [(e["model"], e["event"], e["data"]["status"]) for e in events] == [
+                    ("one", "model_status", status) for status in ("loading", "loaded", "unloaded")], events
+                descriptors = process(server)[1]
+            # Who leaves is found out by the next comment, and the connection goes.
+            deadline = time.monotonic() + 20
+            while process(server)[1] >= descriptors and time.monotonic() < deadline:
+                time.sleep(0.1)
+            assert process(server)[1] < descriptors, descriptors
+            # One who stays does not hold up the end.
+            with server.connect() as connection:
+                connection.sendall(b"GET /models/sse HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                connection.recv(1 << 16)
+                server.process.terminate()
+                while connection.recv(1 << 16):
+                    pass
+                assert server.process.wait(20) == 0
+
+
 def test_idle_models_are_unloaded(s):
     with tempfile.TemporaryDirectory() as folder:
         copy(folder, "one")

@@ -79,6 +79,38 @@ import Testing
     #expect(try app.send("POST", "/tokenize", body: #"{"content":"x","model":"m:other"}"#).status == 404)
   }
 
+  @Test func `who follows the models is told what happens to them, in order`() throws {
+    let garage = Garage()
+    let fleet = try garage.fleet(["m", "broken"])
+    defer { fleet.stop() }
+    #expect(fleet.changes(since: 0, seconds: 0)?.changes == [])
+    try fleet.use("m")
+    #expect(throws: (any Error).self) { try fleet.use("broken") }
+    #expect(try fleet.beginUnloading("m", seconds: 20))
+    fleet.noteDownload(of: "o/n", [ModelChange.File(path: "a.bin", done: 3, total: 4)])
+    let (changes, count) = try #require(fleet.changes(since: 0, seconds: 20))
+    #expect(
+      changes.map(\.json.text) == [
+        #"{"model":"m","event":"model_status","data":{"status":"loading"}}"#,
+        #"{"model":"m","event":"model_status","data":{"status":"loaded"}}"#,
+        #"{"model":"broken","event":"model_status","data":{"status":"loading"}}"#,
+        #"{"model":"broken","event":"model_status","data":{"status":"unloaded","exit_code":1}}"#,
+        #"{"model":"m","event":"model_status","data":{"status":"unloaded"}}"#,
+        #"{"model":"o/n","event":"download_progress","data":{"a.bin":{"done":3,"total":4}}}"#,
+      ])
+    #expect(count == 6)
+    #expect(fleet.changes(since: 4, seconds: 0)?.changes == Array(changes.suffix(2)))
+    #expect(fleet.changes(since: count, seconds: 0)?.changes == [])
+    // Who comes late gets what is still known.
+    for _ in 0..<300 { fleet.noteDownload(of: "o/n", []) }
+    #expect(fleet.changes(since: 0, seconds: 0)?.changes.count == 256)
+    fleet.drain()
+    #expect(fleet.changes(since: 0, seconds: 20) == nil)
+    let answer = try App(fleet).send("GET", "/models/sse")
+    #expect(answer.status == 200)
+    #expect(answer.text == ": keep-alive\n\n")
+  }
+
   @Test func `models are loaded and unloaded by request`() throws {
     let (app, fleet) = try app()
     defer { fleet.stop() }

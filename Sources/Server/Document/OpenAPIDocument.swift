@@ -133,6 +133,10 @@ struct OpenAPIDocument {
       method: "GET", pattern: "/models", id: "listModelsShort", summary: "The same, at llama.cpp's path",
       response: "ModelList"),
     Operation(
+      method: "GET", pattern: "/models/sse", id: "modelEvents",
+      summary: "What happens to the models, as llama.cpp's router tells it", response: "Any",
+      contentType: "text/event-stream"),
+    Operation(
       method: "GET", pattern: "/v1/models/:id", id: "retrieveModel", summary: "One model",
       response: "AnyModel"),
     Operation(

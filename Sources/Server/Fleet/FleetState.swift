@@ -44,6 +44,15 @@ struct FleetState {
 
     var isWanted: Bool { wantedSince != nil }
 
+    /// `unloaded`, `loading` or `loaded`.
+    var status: String {
+      switch phase {
+      case .loaded, .leaving: "loaded"
+      case .loading: "loading"
+      case .unloaded: isWanted ? "loading" : "unloaded"
+      }
+    }
+
     /// The model, if it can be had.
     var available: ResidentModel? {
       if case .loaded(let model) = phase, !isLeaving { model } else { nil }
@@ -127,6 +136,8 @@ struct FleetState {
   }
 
   private var entries: [ByteKey: Entry] = [:]
+  /// What those see who follow the fleet.
+  var changes = ModelChanges()
   /// Bytes that a running engine asks for.
   var shortage = 0
   /// Models are loaded before anybody can ask for them.
@@ -139,7 +150,10 @@ struct FleetState {
   /// Changes the entry of a model, which is made if it must be.
   @discardableResult
   mutating func update<Result>(_ source: ModelSource, _ change: (inout Entry) -> Result) -> Result {
-    change(&entries[ByteKey(source.id), default: Entry(source)])
+    let key = ByteKey(source.id)
+    let before = entries[key]?.status ?? "unloaded"
+    defer { noteStatus(of: key, before) }
+    return change(&entries[key, default: Entry(source)])
   }
 
   /// Changes the entry of a model if there is one.
@@ -147,8 +161,18 @@ struct FleetState {
   mutating func update<Result>(_ id: String, _ change: (inout Entry) -> Result) -> Result? {
     let key = ByteKey(id)
     guard var entry = entries.removeValue(forKey: key) else { return nil }
-    defer { entries[key] = entry }
+    let before = entry.status
+    defer {
+      entries[key] = entry
+      noteStatus(of: key, before)
+    }
     return change(&entry)
+  }
+
+  private mutating func noteStatus(of key: ByteKey, _ before: String) {
+    guard let entry = entries[key], entry.status != before else { return }
+    let failed = entry.status == "unloaded" && entry.failure != nil
+    changes.append(ModelChange(model: entry.source.id, kind: .status(entry.status, failed: failed)))
   }
 
   /// The loaded models, and who uses them.

@@ -233,15 +233,9 @@ package final class ModelFleet: Sendable {
 
   private func status(_ source: ModelSource) -> Status {
     let entry = state.withLock { $0.entry(source.id) }
+    let value = entry?.status ?? "unloaded"
     var progress: Double?
-    let value: String
-    switch entry?.phase {
-    case .loaded, .leaving: value = "loaded"
-    case .loading(let told):
-      value = "loading"
-      progress = told.part
-    case .unloaded, nil: value = entry?.isWanted == true ? "loading" : "unloaded"
-    }
+    if case .loading(let told) = entry?.phase { progress = told.part }
     return Status(
       source: source, aliases: catalog.aliases(of: source.id), value: value, progress: progress,
       failure: value == "unloaded" ? entry?.failure?.reason : nil, isPinned: isPinned(source.id),
@@ -312,6 +306,30 @@ package final class ModelFleet: Sendable {
   package func statistics(of name: String) -> EngineStatistics {
     let model = catalog.resolve(name).flatMap { source in state.withLock { $0.entry(source.id)?.available } }
     return model?.statistics() ?? EngineStatistics()
+  }
+
+  // MARK: For those who follow
+
+  /// How many changes there have been.
+  var changeCount: Int { state.withLock { $0.changes.count } }
+
+  /// Changes from a number on, as soon as there are some, and the number after them; none when some time has passed, nil
+  /// when the server ends.
+  func changes(since number: Int, seconds: Double) -> (changes: [ModelChange], count: Int)? {
+    let found: (changes: [ModelChange], count: Int, isEnding: Bool)? = state.wait(
+      until: Instant.now.adding(seconds: seconds)
+    ) { state in
+      let isEnding = state.isDraining || state.isStopped
+      guard isEnding || state.changes.count > number else { return nil }
+      return (state.changes.since(number), state.changes.count, isEnding)
+    }
+    guard let found else { return ([], number) }
+    return found.isEnding ? nil : (found.changes, found.count)
+  }
+
+  /// Tells those who follow how much of a model is here.
+  func noteDownload(of model: String, _ files: [ModelChange.File]) {
+    state.update { $0.changes.append(ModelChange(model: model, kind: .download(files))) }
   }
 
   // MARK: The end

@@ -29,21 +29,23 @@ struct OllamaPull {
     try server.checkUnknown(ignored)
     let work = try server.download(name, memory: context.memory)
     var response =
-      streams ? stream(work) : try whole(work, isUnwanted: context.isClientGone)
+      streams ? stream(work, of: name) : try whole(work, of: name, isUnwanted: context.isClientGone)
     response.nameIgnored(ignored)
     return response
   }
 
-  private func whole(_ work: ModelDownload, isUnwanted: () -> Bool) throws(APIError) -> Response {
+  private func whole(
+    _ work: ModelDownload, of name: String, isUnwanted: () -> Bool
+  ) throws(APIError) -> Response {
     do throws(HubError) {
-      _ = try work.run(isUnwanted: isUnwanted, report: { _ in })
+      _ = try work.run(isUnwanted: isUnwanted, report: { server.models.note($0, of: name) })
     } catch {
       throw APIError(status: error.status, code: "pull_failed", message: String(describing: error))
     }
     return Response(json: ["status": "success"])
   }
 
-  private func stream(_ work: ModelDownload) -> Response {
+  private func stream(_ work: ModelDownload, of name: String) -> Response {
     let silence = server.settings.keepAliveSeconds
     return .lines { writer in
       var lines = OllamaPullLines(interval: silence / 2)
@@ -55,6 +57,7 @@ struct OllamaPull {
             return isGone
           },
           report: { event in
+            server.models.note(event, of: name)
             for line in lines.lines(of: event, at: .now) where (try? writer.writeLine(line)) == nil {
               isGone = true
             }

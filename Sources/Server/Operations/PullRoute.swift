@@ -20,13 +20,19 @@ struct PullRoute {
     try server.checkUnknown(request.ignored)
     let work = try server.download(request.model, memory: context.memory)
     let silence = server.settings.keepAliveSeconds
-    var response = Response.events { stream in try Self.send(work, to: stream, silence: silence) }
+    var response = Response.events { [server] stream in
+      try Self.send(work, to: stream, silence: silence) { server.models.note($0, of: request.model) }
+    }
     response.nameIgnored(request.ignored)
     return response
   }
 
   /// The events of `mlxserve pull --json`. A client that leaves ends the download; what has come stays for the next.
-  private static func send(_ work: ModelDownload, to stream: EventStream, silence: Double) throws {
+  ///
+  /// - Parameter note: gets the events that are sent, but the last.
+  private static func send(
+    _ work: ModelDownload, to stream: EventStream, silence: Double, note: (DownloadEvent) -> Void
+  ) throws {
     var isGone = false
     var last: DownloadEvent?
     var next = Instant.now
@@ -46,6 +52,7 @@ struct PullRoute {
             guard Instant.now >= next else { return }
             next = Instant.now.adding(seconds: silence / 2)
           }
+          note(event)
           if (try? stream.send(event.json.text)) == nil { isGone = true }
         })
       if let last { stream.finish(last.json.text) }
@@ -53,6 +60,16 @@ struct PullRoute {
       let event: JSONValue = ["event": "error", "message": .string(String(describing: error))]
       stream.finishWithError(event.text)
     }
+  }
+}
+
+extension ModelFleet {
+  /// Tells those who follow the models how far a download is.
+  func note(_ event: DownloadEvent, of model: String) {
+    guard case .progress(let progress) = event else { return }
+    noteDownload(
+      of: model,
+      progress.parts.map { ModelChange.File(path: $0.path, done: $0.done, total: $0.total) })
   }
 }
 
