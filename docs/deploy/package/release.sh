@@ -36,7 +36,7 @@ version=$(sed -n 's/.*static let text = "\(.*\)"/\1/p' "$work/Sources/Platform/S
 # Builds with more flags, if there are any, and says where the binary is.
 build() { # [FLAG...]
   set -- "$@" -c release --product mlxserve --package-path "$work" -Xswiftc -file-prefix-map -Xswiftc "$work=." \
-    --debug-info-format none
+    -debug-info-format none
   [ $system = linux ] && set -- "$@" --static-swift-stdlib -Xlinker -s -Xlinker --build-id=none
   "$swift" build "$@" >&2
   echo "$("$swift" build "$@" --show-bin-path)/mlxserve"
