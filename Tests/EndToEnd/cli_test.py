@@ -17,6 +17,7 @@ import tempfile
 import termios
 import time
 
+from reliability import operating_system_test
 from server import DEMO, Server
 
 
@@ -287,13 +288,53 @@ def test_settings_come_from_flags_variables_and_a_file(server):
         assert run(server, "version", "--config", folder).returncode == 2
 
 
+def test_D08_flags_go_before_variables_variables_before_the_file_and_the_file_before_defaults(server):
+    sources = {"host": ("127.0.0.2", "127.0.0.3", "127.0.0.4"), "port": ("1234", "2345", "3456"), "queue-limit": ("5", "6", "7")}
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "settings"
+
+        def shown(name, flag, variable, file):
+            path.write_text(f"{name} = {file}\n" if file else "")
+            words = [f"--{name}", flag] if flag else []
+            variables = {"MLXSERVE_" + name.upper().replace("-", "_"): variable} if variable else {}
+            result = subprocess.run(
+                [server.binary, "config", "--show", "--config", path, *words], env={"HOME": folder, **variables}, capture_output=True, text=True, timeout=60)
+            assert result.returncode == 0, result
+            return next(line.split()[1:] for line in result.stdout.splitlines() if line.split()[:1] == [name])
+
+        for name, (flag, variable, file) in sources.items():
+            from_file, from_variable = [file, f"{path}:1"], [variable, "MLXSERVE_" + name.upper().replace("-", "_")]
+            assert shown(name, flag, variable, file) == [flag, "flag"]
+            assert shown(name, None, variable, file) == from_variable
+            assert shown(name, None, None, file) == from_file
+            assert shown(name, flag, None, file) == shown(name, flag, variable, None) == shown(name, flag, None, None) == [flag, "flag"]
+            assert shown(name, None, variable, None) == from_variable
+            assert shown(name, None, None, None)[-1] == "default", shown(name, None, None, None)
+
+
 def test_a_health_check_needs_no_other_program(server):
     result = run(server, "health", "--port", server.port)
     assert result.returncode == 0 and result.stdout == "ready\n", result
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    assert run(server, "health", "--port", port).returncode == 1
+    gone = run(server, "health", "--port", port)
+    assert gone.returncode == 1 and "nobody answers" in gone.stderr and not gone.stdout, gone
+    # One that answers late, one that answers nonsense, and a server that comes to its end.
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        assert run(server, "health", "--port", silent.getsockname()[1], "--timeout", "0.3").returncode == 1
+    assert run(server, "health", "--port", "none").returncode == 2
+    ending = Server(server.binary)
+    with ending.connect() as connection:
+        body = json.dumps({"model": ending.model, "prompt": "x", "max_tokens": 300, "ignore_eos": True, "stream": True}).encode()
+        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        connection.recv(1000)
+        ending.process.send_signal(signal.SIGTERM)
+        late = run(server, "health", "--port", ending.port)
+        assert late.returncode == 1 and not late.stdout, late
+    assert ending.process.wait(40) == 0
     result = run(server, "doctor", "--port", server.port)
     assert result.returncode == 1 and "is taken" in result.stdout, result
     facts = json.loads(run(server, "doctor", "--port", port, "--json").stdout)
@@ -384,6 +425,25 @@ def test_the_doctor_names_what_is_missing(server):
         listener.listen()
         result = run(server, "doctor", "--port", listener.getsockname()[1])
         assert result.returncode == 1 and "is taken" in result.stdout, result
+    missing = []
+    with tempfile.TemporaryDirectory() as folder:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], capture_output=True).returncode:
+            missing.append("a full disk: nothing may be mounted here")
+        else:
+            result = run(server, "doctor", "--port", "0", "--cache-dir", folder)
+            subprocess.run(["umount", folder], check=True)
+            said = " ".join(result.stdout.split())
+            assert result.returncode == 0 and f"free at {folder}" in said and "make room before you download" in said, result
+    with operating_system_test.control_group(512) as group:
+        if not group:
+            missing.append("512 MB: no control group can be made here")
+        else:
+            command = f'echo $$ > {group}/cgroup.procs; exec "$0" doctor --port 0'
+            result = subprocess.run(["sh", "-c", command, server.binary], capture_output=True, text=True, timeout=60)
+            said = " ".join(result.stdout.split())
+            assert result.returncode == 0 and "of which its control group leaves 512 MiB" in said, result
+            assert "enough for the smallest models only" in said and "none of the usual ones fits" in said, result
+    return "SKIPPED for " + ", ".join(missing) if missing else None
 
 
 def test_shells_take_the_completions_and_man_the_page(server):
@@ -399,6 +459,12 @@ def test_shells_take_the_completions_and_man_the_page(server):
                 file.flush()
                 assert subprocess.run([*check, file.name], capture_output=True).stderr == b""
     page = run(server, "man").stdout
+    plain = page.replace("\\-", "-")
+    commands = re.findall(r"^  ([a-z]+) ", run(server, "--help").stdout, re.MULTILINE)
+    assert {"serve", "pull", "doctor", "config"} <= set(commands), commands
+    for command in commands:
+        for flag in re.findall(r"^  (--[a-z][a-z-]*)", run(server, command, "--help").stdout, re.MULTILINE):
+            assert f"{flag}\\fR" in plain, (command, flag)
     if shutil.which("groff"):
         result = subprocess.run(["groff", "-man", "-ww", "-Tutf8"], input=page, capture_output=True, text=True)
         assert result.returncode == 0 and not result.stderr, result.stderr

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -693,6 +694,88 @@ def test_G31_a_disk_that_is_too_small_is_found_before_the_weights(server):
             assert not any("model.safetensors" in path for path in hub.paths()), hub.paths()
         finally:
             subprocess.run(["umount", str(hub.cache)], check=True)
+
+
+def test_G31_a_disk_that_fills_up_keeps_what_has_come(server):
+    repository = demo()
+    repository.trouble[STORE] = slowly(WEIGHTS, 10_000, 0.02, times=1)
+    with world(repository) as hub:
+        hub.cache.mkdir(parents=True)
+        # Sizes are limits: nothing of it takes memory before it is written.
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2g", "none", str(hub.cache)], capture_output=True).returncode:
+            return "SKIPPED: no file system can be mounted here"
+        try:
+            process = subprocess.Popen(
+                [server.binary, "pull", "owner/demo"], env=environment(hub), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            blobs = snapshot(hub).parent.parent / "blobs"
+            while not any(path.stat().st_size > 50_000 for path in blobs.glob("*.incomplete")):
+                time.sleep(0.02)
+            room = os.statvfs(hub.cache)
+            used = (room.f_blocks - room.f_bfree) * room.f_frsize
+            subprocess.run(["mount", "-o", f"remount,size={used + 200_000}", str(hub.cache)], check=True)
+            _, words = process.communicate(timeout=60)
+            assert process.returncode == 7, (process.returncode, words)
+            last = words.splitlines()[-1]
+            assert "room" in last or "space" in last, words
+            kept = max(path.stat().st_size for path in blobs.glob("*.incomplete"))
+            assert kept > 50_000, kept
+            subprocess.run(["mount", "-o", "remount,size=2g", str(hub.cache)], check=True)
+            pull(server, hub)
+            check_layout(hub)
+            assert hub.of("model.safetensors")[-1].range == f"bytes={kept}-", hub.of("model.safetensors")
+        finally:
+            subprocess.run(["umount", "-l", str(hub.cache)], check=True)
+
+
+def test_D11_every_exit_code_of_the_manual_is_met(server):
+    manual = run_alone(server, "man").stdout.split(".SH EXIT STATUS")[1]
+    codes = {}
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    codes["version"] = run_alone(server, "version").returncode
+    codes["health, nobody there"] = run_alone(server, "health", "--port", port).returncode
+    codes["unknown flag"] = run_alone(server, "--modle").returncode
+    with tempfile.TemporaryDirectory() as folder:
+        model = pathlib.Path(folder) / "model"
+        shutil.copytree(DEMO, model)
+        other = Server(server.binary, "--weights", "mapped", model=model)
+        os.truncate(model / "model.safetensors", 0)
+        try:
+            other.chat("Hello")
+        except Exception:
+            pass  # The connection ends with the process.
+        codes["cut model"] = other.process.wait(60)
+    with world() as hub:
+        codes["offline"] = run(server, hub, "pull", "owner/demo", HF_HUB_OFFLINE="1").returncode
+    for name, trouble in (("gated", error(403, "GatedRepo")), ("damaged", None)):
+        repository = demo()
+        repository.trouble["revision" if trouble else STORE] = trouble or instead(b"?" + WEIGHTS[1:])
+        with world(repository) as hub:
+            codes[name] = run(server, hub, "pull", "owner/demo").returncode
+    for number in (signal.SIGINT, signal.SIGTERM):
+        repository = demo()
+        repository.trouble[STORE] = stall(WEIGHTS, 500_000, 20)
+        with world(repository) as hub:
+            process = subprocess.Popen([server.binary, "pull", "owner/demo"], env=environment(hub), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while not any(seen.place == "store" for seen in list(hub.seen)):
+                time.sleep(0.02)
+            process.send_signal(number)
+            codes[number.name] = process.wait(30)
+    with world() as hub:
+        hub.cache.mkdir(parents=True)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(hub.cache)], capture_output=True).returncode == 0:
+            codes["no room"] = run(server, hub, "pull", "owner/demo").returncode
+            subprocess.run(["umount", str(hub.cache)], check=True)
+    wanted = {"version": 0, "health, nobody there": 1, "unknown flag": 2, "cut model": 3, "gated": 5, "offline": 6, "no room": 7, "damaged": 8,
+              "SIGINT": 130, "SIGTERM": 143}
+    assert codes == {name: code for name, code in wanted.items() if name in codes}, codes
+    assert set(wanted.values()) == {int(code) for code in re.findall(r"^\.B (\d+)$", manual, re.MULTILINE)}, manual
+    return None if "no room" in codes else "SKIPPED for 7: no file system can be mounted here"
+
+
+def run_alone(server, *words):
+    return subprocess.run([server.binary, *map(str, words)], capture_output=True, text=True, timeout=60)
 
 
 def test_G32_a_cache_that_can_only_be_read(server):

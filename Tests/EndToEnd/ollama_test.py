@@ -496,6 +496,30 @@ TOOL = {"type": "function", "function": {"name": "weather", "description": "The 
     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
 
 
+def test_O48_the_same_prompt_by_two_wires_gives_the_same_tokens(server):
+    for question in ("Is Paris in France? Answer Yes or No.", "Tell me a story of the sea.", "List three colours."):
+        messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": question}]
+        for think, effort in ((False, "none"), (True, None)):
+            status, _, text = send(server, "POST", "/api/chat", {
+                "model": "demo", "messages": messages, "think": think, "stream": False, "logprobs": True,
+                "options": {"temperature": 0, "num_predict": 40, "repeat_penalty": 1, "top_k": 0, "top_p": 1}})
+            assert status == 200, text
+            here = json.loads(text)
+            body = {"model": "demo", "messages": messages, "temperature": 0, "max_tokens": 40, "logprobs": True}
+            if effort:
+                body["reasoning_effort"] = effort
+            status, _, text = server.post("/v1/chat/completions", body)
+            assert status == 200, text
+            there = json.loads(text)
+            choice = there["choices"][0]
+            assert here["message"]["content"] == choice["message"]["content"], (here, there)
+            assert here["prompt_eval_count"] == there["usage"]["prompt_tokens"], (here, there)
+            assert here["eval_count"] == there["usage"]["completion_tokens"], (here, there)
+            assert here["done_reason"] == choice["finish_reason"], (here, there)
+            tokens = [entry["token"] for entry in here["logprobs"]]
+            assert tokens and tokens == [entry["token"] for entry in choice["logprobs"]["content"]], (here, there)
+
+
 def test_O47_open_webui(server):
     own = ["X-OpenWebUI-User-Name: a", "X-OpenWebUI-User-Role: admin"]
     version = json.loads(server.get("/api/version", own)[2])["version"]

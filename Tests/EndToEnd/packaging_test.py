@@ -110,13 +110,13 @@ def test_D14_the_same_binary_is_packed_to_the_same_bytes(server):
 
 
 def test_D01_the_archive_runs_where_nothing_else_is(server):
-    if reason := lacking("tar", "ldd", "mount", root=True):
+    if reason := lacking("tar", "ldd", "mount", "chroot", root=True):
         return reason
     try:
         with bare_root(server.binary) as root:
             def run(*words, **options):
                 return subprocess.run(
-                    ["chroot", root, "/mlxserve", *words], capture_output=True, text=True, timeout=120, env={}, **options)
+                    [shutil.which("chroot"), root, "/mlxserve", *words], capture_output=True, text=True, timeout=120, env={}, **options)
 
             assert {"LICENSE", "README.md", "mlxserve.1", "mlxserve.service", "completions"} <= {p.name for p in root.iterdir()}
             version = run("--version")
@@ -173,7 +173,7 @@ def test_D04_the_image_runs_as_nobody_and_cannot_write(server):
             assert [options.split(",")[0] for _, place, _, options, *_ in mounts if place == "/"][-1:] == ["ro"], mounts
             # The health check of the image, as the container's own user.
             health = subprocess.run(
-                ["nsenter", "-t", str(first), "--mount", "--root", "--wd", "--setuid", "65532", "--setgid", "65532", "/mlxserve", "health", "--port", port],
+                [shutil.which("nsenter"), "-t", str(first), "--mount", "--root", "--wd", "--setuid", "65532", "--setgid", "65532", "/mlxserve", "health", "--port", port],
                 capture_output=True, text=True, timeout=30, env={})
             assert health.returncode == 0 and health.stdout == "ready\n", health
 

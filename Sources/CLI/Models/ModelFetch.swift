@@ -7,7 +7,7 @@ import JSON
 import Platform
 
 enum ModelFetch {
-  /// Downloads, shows it, and leaves politely on Ctrl-C.
+  /// Downloads, shows it, and leaves politely on Ctrl-C or SIGTERM.
   ///
   /// - Returns: the model's folder.
   static func folder(
@@ -16,20 +16,25 @@ enum ModelFetch {
     var request = request
     request.judge = judge
     request.memoryLimit = MemoryLimit.bytes / 10 * 9
-    let isUnwanted = Monitor(false)
+    let ending = Monitor<Int32?>(nil)
     try Signals.onTermination { count, signal in
       guard count == 1 else { exit(128 + signal) }
-      isUnwanted.update { $0 = true }
+      ending.update { $0 = signal }
     }
     var display = DownloadDisplay(
       name: request.reference.repository.text, isQuiet: isQuiet || asJSON,
       showsProgress: settings.showsProgress)
     defer { display.clear() }
-    return try ModelDownload(request, settings: settings).run(
-      isUnwanted: { isUnwanted.withLock { $0 } },
-      report: { event in
-        if asJSON { Terminal.print(event.json.text) } else { display.show(event) }
-      })
+    do throws(HubError) {
+      return try ModelDownload(request, settings: settings).run(
+        isUnwanted: { ending.withLock { $0 != nil } },
+        report: { event in
+          if asJSON { Terminal.print(event.json.text) } else { display.show(event) }
+        })
+    } catch {
+      if case .cancelled = error, let signal = ending.withLock({ $0 }) { throw EndedBySignal(signal: signal) }
+      throw error
+    }
   }
 
   /// What would not be served, before its weights are fetched.

@@ -3,6 +3,15 @@
 import Hub
 import Platform
 
+/// A download that a signal has ended: what has come stays.
+struct EndedBySignal: Error, CustomStringConvertible {
+  let signal: Int32
+
+  /// As a shell tells it.
+  var code: Int32 { 128 + signal }
+  var description: String { "\(HubError.cancelled)" }
+}
+
 enum ExitCode {
   /// Of a program that could not do what it was told; 2 is also how `UsageError` ends.
   static let success: Int32 = 0
@@ -28,6 +37,7 @@ enum ExitCode {
   ]
 
   static func of(_ error: any Error) -> Int32 {
+    if let ended = error as? EndedBySignal { return ended.code }
     guard let error = error as? HubError else { return usage }
     switch error {
     case .gated, .badToken, .forbidden: return access
