@@ -114,10 +114,10 @@ package enum CommandLineTool {
     do {
       return try dispatch(arguments)
     } catch let error as UsageError {
-      Terminal.printError("mlxserve: \(error)\nTry 'mlxserve --help'.")
+      Terminal.tell("mlxserve: \(error)\nTry 'mlxserve --help'.")
       return 2
     } catch {
-      Terminal.printError("mlxserve: \(error)")
+      Terminal.tell("mlxserve: \(error)")
       return ExitCode.of(error)
     }
   }

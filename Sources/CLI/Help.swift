@@ -3,14 +3,13 @@
 enum Help {
   /// Column at which the explanation of a flag starts.
   private static let column = 30
-  private static let width = 100
 
   static func overview(_ commands: [Command]) -> String {
     var lines = [
       "mlxserve serves MLX and Hugging Face language models to OpenAI clients, on the CPU.", "",
       "Usage:",
     ]
-    lines += commands.map { "  \($0.usage)" }
+    lines += commands.map { Paragraph.wrapped("  " + $0.usage, column: 6, width: Terminal.textWidth) }
     lines += ["", "Commands:"]
     lines += commands.map { entry($0.name, $0.summary) }
     lines.append(entry("help COMMAND", "the flags of a command, as COMMAND --help"))
@@ -20,7 +19,11 @@ enum Help {
   }
 
   static func text(of command: Command) -> String {
-    (["mlxserve \(command.name): \(command.summary)", "", "Usage:", "  \(command.usage)"]
+    ([
+      Paragraph.wrapped(
+        "mlxserve \(command.name): \(command.summary)", column: 2, width: Terminal.textWidth), "", "Usage:",
+      Paragraph.wrapped("  " + command.usage, column: 6, width: Terminal.textWidth),
+    ]
       + groups(command.groups + [Flags.configuration]))
       .joined(separator: "\n")
   }
@@ -38,16 +41,6 @@ enum Help {
 
   /// `  name      explanation`, wrapped with a hanging indent.
   private static func entry(_ name: String, _ explanation: String) -> String {
-    let head = "  " + name
-    var lines: [String] = []
-    var line = head + String(repeating: " ", count: max(2, column - head.count))
-    for word in explanation.split(separator: " ") {
-      if line.count + word.count > width && line.count > column {
-        lines.append(line)
-        line = String(repeating: " ", count: column)
-      }
-      line += (line.hasSuffix(" ") ? "" : " ") + word
-    }
-    return (lines + [line]).joined(separator: "\n")
+    Paragraph.wrapped(explanation, after: "  " + name, column: column, width: Terminal.textWidth)
   }
 }

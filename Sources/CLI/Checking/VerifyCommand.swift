@@ -76,25 +76,18 @@ enum VerifyCommand {
     return told + [Finding(status: .failed, subject: subject, detail: sum, advice: advice)]
   }
 
-  /// Where the words of a finding start, and how wide they may be.
-  private static let (column, width) = (22, 100)
+  /// Where the words of a finding start.
+  private static let column = 22
 
   /// `ok      tokenizer     151 tokens ...`, wrapped with a hanging indent.
   static func line(_ finding: Finding) -> String {
-    let head = padded(finding.status.rawValue, 8) + padded(finding.subject, column - 8)
-    var lines: [String] = []
-    for text in [finding.detail] + (finding.advice.map { ["What to do: " + $0] } ?? []) {
-      var line = ""
-      for word in text.split(separator: " ", omittingEmptySubsequences: false) {
-        if !line.isEmpty, line.count + word.count >= width - column {
-          lines.append(line)
-          line = ""
-        }
-        line += (line.isEmpty ? "" : " ") + word
-      }
-      lines.append(line)
-    }
-    return head + lines.joined(separator: "\n" + String(repeating: " ", count: column))
+    let head = padded(finding.status.rawValue, 8) + finding.subject
+    let width = Terminal.textWidth
+    let detail = Paragraph.wrapped(finding.detail, after: head, column: column, width: width)
+    guard let advice = finding.advice else { return detail }
+    let room = String(repeating: " ", count: column)
+    return detail + "\n"
+      + Paragraph.wrapped("What to do: " + advice, after: room, column: column, width: width)
   }
 
   private static func padded(_ text: String, _ count: Int) -> String {

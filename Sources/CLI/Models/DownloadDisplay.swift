@@ -68,7 +68,7 @@ struct DownloadDisplay {
 
   private mutating func say(_ line: String) {
     clear()
-    StandardStream.write(line + "\n", to: STDERR_FILENO)
+    Terminal.tell(line)
   }
 
   private mutating func tell(_ progress: DownloadProgress) {

@@ -50,7 +50,7 @@ enum ListCommand {
           entry.commit.isEmpty ? "-" : String(entry.commit.prefix(7)), entry.state,
           ago(Instant.wallSeconds - entry.used),
         ]
-      })
+      }, width: Terminal.tableWidth, dispensable: [3, 5, 2])
     { Terminal.print(line) }
     return ExitCode.success
   }

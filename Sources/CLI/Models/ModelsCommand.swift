@@ -33,8 +33,10 @@ enum ModelsCommand {
         model.note,
       ]
     }
-    for line in Table.lines(["NAME", "SIZE", "MEMORY", "", ""], rows) { Terminal.print(line) }
-    Terminal.printError(
+    for line in Table.lines(["NAME", "SIZE", "MEMORY", "", ""], rows, width: Terminal.tableWidth) {
+      Terminal.print(line)
+    }
+    Terminal.tell(
       "\nSizes are about right; MEMORY is with a few thousand tokens of context. 'mlxserve pull NAME' fetches one."
     )
     return ExitCode.success

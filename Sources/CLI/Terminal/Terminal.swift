@@ -19,6 +19,14 @@ enum Terminal {
   /// Columns of the terminal that standard error is; 80 where nobody says.
   static var width: Int { StandardStream.columns(of: STDERR_FILENO) ?? 80 }
 
+  /// Columns that lines of text on standard output have: those of the terminal, where they are not too long to read.
+  static var textWidth: Int {
+    min(Paragraph.usualWidth, StandardStream.columns(of: STDOUT_FILENO) ?? Paragraph.usualWidth)
+  }
+
+  /// Columns of the terminal that standard output is, for tables; nil where it is none.
+  static var tableWidth: Int? { StandardStream.columns(of: STDOUT_FILENO) }
+
   /// Columns of the terminal that standard output is; 80 where nobody says.
   static var outputWidth: Int { StandardStream.columns(of: STDOUT_FILENO) ?? 80 }
 
@@ -30,6 +38,13 @@ enum Terminal {
   static func print(_ line: String) { StandardStream.write(line + "\n", to: STDOUT_FILENO) }
 
   static func printError(_ line: String) { StandardStream.write(line + "\n", to: STDERR_FILENO) }
+
+  /// A sentence on standard error: one line in a pipe, broken between words on a terminal.
+  static func tell(_ sentence: String) {
+    guard errorIsTerminal else { return printError(sentence) }
+    let lines = sentence.split(separator: "\n", omittingEmptySubsequences: false)
+    printError(lines.map { Paragraph.wrapped(String($0), column: 2, width: width) }.joined(separator: "\n"))
+  }
 
   /// Writes without a newline.
   static func write(_ text: String) { StandardStream.write(text, to: STDOUT_FILENO) }
