@@ -14,7 +14,8 @@ enum Paragraph {
     var lines: [String] = []
     var line = head.isEmpty ? "" : head + gap(after: head, to: column)
     if !isBeside {
-      if head.contains(where: { $0 != " " }) { lines.append(head) }
+      // Spaces at its end could take a line of the terminal for themselves.
+      if let last = head.lastIndex(where: { $0 != " " }) { lines.append(String(head[...last])) }
       line = indent
     }
     var isFirst = true
