@@ -115,9 +115,9 @@ private let keepsPanels = CPUFeatures.available.contains { isa in
         #expect(products(context, stack, count) == products(context, mapped, count), "\(count) rows")
       }
       #expect(stack.parts.allSatisfy { $0.copiedRows == $0.matrix.rows })
+      let layout = try #require(context.panelLayout)
       let file = try #require(
-        PreparedPanels(
-          folder: place.prepared, identity: place.identity, layout: try #require(context.panelLayout)))
+        PreparedPanels(folder: place.prepared, identity: place.identity, layout: layout))
       #expect(file.isWhole)
     }
   }
@@ -128,11 +128,13 @@ private let keepsPanels = CPUFeatures.available.contains { isa in
     try place.prepare(context)
     let other = try #require(context.makeArena(identity: [UInt8](repeating: 8, count: 32)))
     #expect(other.prepared == nil)
-    #expect(try #require(context.makeArena(identity: place.identity)).prepared != nil)
-    // Who prepares does not take what was prepared.
-    #expect(try #require(context.makeArena(identity: place.identity, remembers: true)).prepared == nil)
+    #expect(context.makeArena(identity: place.identity)?.prepared != nil)
+    // An arena that is to be prepared does not take what was prepared.
+    let remembering = try #require(context.makeArena(identity: place.identity, remembers: true))
+    #expect(remembering.prepared == nil)
     context.preparedFolder = nil
-    #expect(try #require(context.makeArena(identity: place.identity)).prepared == nil)
+    let plain = try #require(context.makeArena(identity: place.identity))
+    #expect(plain.prepared == nil)
   }
 
   @Test(.enabled(if: keepsPanels)) func `what was prepared longest ago makes room`() throws {
@@ -143,7 +145,7 @@ private let keepsPanels = CPUFeatures.available.contains { isa in
       // A second apart: file systems count modifications in whole ones at worst.
       for name in place.files {
         var times = [timeval(tv_sec: number, tv_usec: 0), timeval(tv_sec: number, tv_usec: 0)]
-        if try File.status(place.prepared + "/" + name)?.modified ?? 0 > 1_000_000 {
+        if File.status(place.prepared + "/" + name)?.modified ?? 0 > 1_000_000 {
           #expect(utimes(place.prepared + "/" + name, &times) == 0)
         }
       }
@@ -234,7 +236,8 @@ private let keepsPanels = CPUFeatures.available.contains { isa in
     #expect(panels.load(fromByteOffset: 3, as: UInt8.self) == 93)
     #expect(found.panels(at: second, bytes: 172) == panels + 128)
     #expect(found.panels(at: first, bytes: 127) == nil)
-    #expect(found.panels(at: try #require(stack.parts[2].place), bytes: 128) == nil)
+    let third = try #require(stack.parts[2].place)
+    #expect(found.panels(at: third, bytes: 128) == nil)
     #expect(PreparedPanels(folder: place.prepared, identity: place.identity, layout: 98) == nil)
     #expect(PreparedPanels(folder: place.path + "/nowhere", identity: place.identity, layout: 99) == nil)
   }

@@ -71,7 +71,7 @@ def bare_root(binary):
             subprocess.run(["umount", "-l", root / "proc"], check=True)
 
 
-def test_D03_the_checksums_are_those_of_the_files(server):
+def test_the_checksums_are_those_of_the_files(server):
     if reason := lacking("sha256sum", "tar"):
         return reason
     out = packed(server.binary)[1]
@@ -97,7 +97,7 @@ def test_D03_the_checksums_are_those_of_the_files(server):
     assert contents["packages"][0]["checksums"][0]["checksumValue"] == digest
 
 
-def test_D14_the_same_binary_is_packed_to_the_same_bytes(server):
+def test_the_same_binary_is_packed_to_the_same_bytes(server):
     if reason := lacking("tar"):
         return reason
     first = (packed(server.binary)[1] / "SHA256SUMS").read_text()
@@ -109,7 +109,7 @@ def test_D14_the_same_binary_is_packed_to_the_same_bytes(server):
         assert (pathlib.Path(folder) / "SHA256SUMS").read_text() == first
 
 
-def test_D01_the_archive_runs_where_nothing_else_is(server):
+def test_the_archive_runs_where_nothing_else_is(server):
     if reason := lacking("tar", "ldd", "mount", "chroot", root=True):
         return reason
     try:
@@ -131,7 +131,7 @@ def test_D01_the_archive_runs_where_nothing_else_is(server):
         return "SKIPPED: nothing may be mounted here"
 
 
-def test_D04_the_image_runs_as_nobody_and_cannot_write(server):
+def test_the_image_runs_as_nobody_and_cannot_write(server):
     """Its files as the root folder, which cannot be written to, for user 65532 without capabilities."""
     if reason := lacking("unshare", "nsenter", "pgrep", "mount", root=True):
         return reason
@@ -196,7 +196,7 @@ def test_D04_the_image_runs_as_nobody_and_cannot_write(server):
             program.communicate()
 
 
-def test_D05_the_debian_package_comes_and_goes(server):
+def test_the_debian_package_comes_and_goes(server):
     """Installed, upgraded, removed and purged in a root folder of its own, with settings and a unit of the administrator."""
     if reason := lacking("dpkg", "dpkg-deb", root=True):
         return reason

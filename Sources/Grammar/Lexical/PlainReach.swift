@@ -71,12 +71,10 @@ final class PlainReach: Sendable {
 
   /// Whether it is worth finding out: each of the usual sets has all small letters or all capitals.
   static func mayHelp(_ dfa: ByteDFA, _ state: Int32) -> Bool {
-    func goesOn(_ bytes: StaticString) -> Bool {
-      bytes.withUTF8Buffer { bytes in
-        bytes.allSatisfy { byte in
-          let target = dfa.step(state, byte)
-          return target >= 0 && !dfa.accepting[Int(target)]
-        }
+    func goesOn(_ letters: String) -> Bool {
+      letters.utf8.allSatisfy { byte in
+        let target = dfa.step(state, byte)
+        return target >= 0 && !dfa.accepting[Int(target)]
       }
     }
     return goesOn("aeqz") || goesOn("AEQZ")

@@ -108,7 +108,7 @@ final class KindredStates: Sendable {
   }
 
   private static func isOpen(_ dfa: ByteDFA, _ state: Int32) -> Bool {
-    (" a0Z" as StaticString).withUTF8Buffer { $0.allSatisfy { dfa.step(state, $0) == state } }
+    " a0Z".utf8.allSatisfy { dfa.step(state, $0) == state }
   }
 
   /// Letters that words often go on with.

@@ -5,6 +5,7 @@ package import Compute
 import Models
 import Platform
 
+/// Makes the file of a model's prepared weights, and finds it.
 package enum WeightPreparation {
   /// Writes the weights of a folder in the order of the configuration's kernels.
   ///
