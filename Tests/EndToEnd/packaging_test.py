@@ -173,7 +173,7 @@ def test_the_image_runs_as_nobody_and_cannot_write(server):
             assert [options.split(",")[0] for _, place, _, options, *_ in mounts if place == "/"][-1:] == ["ro"], mounts
             # The health check of the image, as the container's own user.
             health = subprocess.run(
-                [shutil.which("nsenter"), "-t", str(first), "--mount", "--root", "--wd", "--setuid", "65532", "--setgid", "65532", "/mlxserve", "health", "--port", port],
+                [shutil.which("nsenter"), "-t", str(first), "--mount", "--pid", "--root", "--wd", "--setuid", "65532", "--setgid", "65532", "/mlxserve", "health", "--port", port],
                 capture_output=True, text=True, timeout=30, env={})
             assert health.returncode == 0 and health.stdout == "ready\n", health
 
@@ -192,8 +192,10 @@ def test_the_image_runs_as_nobody_and_cannot_write(server):
             assert b'"finish_reason":"length"' in rest and rest.rstrip().endswith(b"[DONE]"), rest[-300:]
             assert program.wait(40) == 0, program.stderr.read()[-500:]
         finally:
+            # Another user's program is not killed with its parent.
+            subprocess.run(["pkill", "-KILL", "-P", str(program.pid)])
             program.kill()
-            program.communicate()
+            program.communicate(timeout=30)
 
 
 def test_the_debian_package_comes_and_goes(server):
