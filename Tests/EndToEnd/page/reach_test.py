@@ -350,6 +350,8 @@ def test_another_page_can_neither_frame_it_nor_keep_hold_of_it(server):
 
 @case()
 def test_below_a_prefix_of_a_proxy_it_works_as_well(page, fake, watched):
+    # The page at the root asks on, and would find nothing there.
+    page.goto("about:blank")
     fake.prefix = "/tools/chat"
     go(page, fake.url + "tools/chat/")
     page.wait_for_selector("#model[data-state=loaded]")
