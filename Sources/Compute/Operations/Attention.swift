@@ -213,7 +213,7 @@ extension ComputeContext {
   /// One key-value head's share of a tile: the queries of its group of heads at each of the tile's positions.
   private func attendTile(
     _ tile: StepLayout.Tile, head: Int, shape: AttentionShape, queries: Rows, storage: KVLayer,
-    layout: StepLayout, out: Rows, scratch: ScratchBuffer
+    layout: StepLayout, out: Rows, scratch: Scratch
   ) {
     let buffers = TileBuffers(
       scratch, rows: tile.rows * shape.group, headDim: shape.headDim, valueDim: shape.valueDim,
@@ -470,7 +470,7 @@ private struct TileBuffers {
   let transposed: UnsafeMutableRawPointer
 
   init(
-    _ scratch: ScratchBuffer, rows: Int, headDim: Int, valueDim: Int, transposes: Bool,
+    _ scratch: Scratch, rows: Int, headDim: Int, valueDim: Int, transposes: Bool,
     integers: IntegerAttention.Width?
   ) {
     self.headDim = headDim

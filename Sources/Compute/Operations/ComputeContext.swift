@@ -8,7 +8,8 @@ package final class ComputeContext {
   let kernels: KernelTable
   let pool: WorkerPool
   /// One per worker: a tile of unpacked weights, or the scores of an attention tile.
-  let workerScratch: [ScratchBuffer]
+  let workerScratch: [Scratch]
+  private let workerBuffers: [ScratchBuffer]
   /// The instruction-set level in use; nil for the reference kernels.
   package let isa: ISA?
 
@@ -34,6 +35,8 @@ package final class ComputeContext {
 
   /// The integer kernels in the fast mode, else nil.
   var activeInt8: Int8Kernels? { mode == .fast ? kernels.int8 : nil }
+  /// The same where tiles find them; nil in exact mode.
+  let fastKernels: UnsafePointer<Int8Kernels>?
 
   /// - Parameters:
   ///   - threads: kernel threads, the caller included; nil for one per core.
@@ -52,12 +55,25 @@ package final class ComputeContext {
       throw .unsupportedISA(requested: level.rawValue, available: CPUFeatures.available.map(\.rawValue))
     }
     pool = WorkerPool(threads: threads ?? Machine.cores)
-    workerScratch = (0..<pool.threads).map { _ in ScratchBuffer() }
+    workerBuffers = (0..<pool.threads).map { _ in ScratchBuffer() }
+    workerScratch = workerBuffers.map(\.scratch)
     self.isa = useReference ? nil : level
     kernels = useReference ? .reference : .table(for: level)
     self.mode = kernels.int8 == nil ? .exact : mode
     self.interleaves = interleaves && self.mode == .fast && kernels.int8?.interleaved != nil
     int8Rows = (0..<Int8Layout.count).map { _ in ScratchBuffer() }
+    fastKernels = kernels.int8.flatMap { int8 in
+      guard mode == .fast else { return nil }
+      let place = UnsafeMutablePointer<Int8Kernels>.allocate(capacity: 1)
+      place.initialize(to: int8)
+      return UnsafePointer(place)
+    }
+  }
+
+  deinit {
+    guard let place = fastKernels.map(UnsafeMutablePointer.init(mutating:)) else { return }
+    place.deinitialize(count: 1)
+    place.deallocate()
   }
 
   package var threads: Int { pool.threads }

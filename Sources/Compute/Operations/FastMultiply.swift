@@ -2,11 +2,15 @@
 
 import KernelTypes
 
-/// Quantized activations of the running product. Tiles read addresses alone: to count a buffer's owners for each of
-/// them would be a cache line that all threads write.
+/// Quantized activations of the running product, and the kernels that take them. Tiles read addresses alone: to count a
+/// buffer's owners for each of them would be a cache line that all threads write.
 struct QuantizedInput {
+  /// The context's: to copy all functions of the table for each tile takes 1 % of a decode step.
+  fileprivate let kernels: UnsafePointer<Int8Kernels>
   /// The addresses of the rows in each form that the weights need, else 0.
   fileprivate var bases = SIMD4<UInt>.zero
+  /// Bytes of a row in these forms.
+  fileprivate var rowBytes = SIMD4<Int>.zero
   /// The row that belongs to x's first.
   var first = 0
 }
@@ -14,13 +18,14 @@ struct QuantizedInput {
 extension ComputeContext {
   /// Quantizes x into every form that `weights` needs; nil in exact mode.
   func quantize(_ x: Rows, for weights: WeightStack) -> QuantizedInput? {
-    guard let int8 = activeInt8 else { return nil }
-    var quantized = QuantizedInput()
+    guard let kernels = fastKernels, let int8 = activeInt8 else { return nil }
+    var quantized = QuantizedInput(kernels: kernels)
     for part in weights.parts {
-      guard let layout = Int8Layout(part.matrix), quantized.bases[layout.index] == 0 else { continue }
+      guard let layout = part.layout, quantized.bases[layout.index] == 0 else { continue }
       let rowBytes = int8.rowBytes(x.columns, layout.block)
       let base = UnsafeMutableRawPointer(int8Rows[layout.index].floats(x.count * rowBytes / 4))
       quantized.bases[layout.index] = UInt(bitPattern: base)
+      quantized.rowBytes[layout.index] = rowBytes
       forEachRow(x.count, work: 4 * x.columns) { range in
         for r in range {
           int8.quantize(x.row(r), x.columns, layout.block, layout.order, base + r * rowBytes)
@@ -35,29 +40,30 @@ extension ComputeContext {
   /// - Returns: false when the weights have no integer kernel: the exact kernels take them.
   func multiplyInt8(
     _ part: WeightStack.Part, rows: Range<Int>, x quantized: QuantizedInput, xRows: Int, into y: Output,
-    _ scratch: ScratchBuffer
+    _ scratch: Scratch
   ) -> Bool {
-    guard let int8 = activeInt8, let layout = Int8Layout(part.matrix),
+    guard let layout = part.layout,
       let base = UnsafeRawPointer(bitPattern: quantized.bases[layout.index])
     else { return false }
-    let rowBytes = int8.rowBytes(part.matrix.columns, layout.block)
+    let int8 = quantized.kernels
+    let rowBytes = quantized.rowBytes[layout.index]
     let x = Int8Activations(base: base + quantized.first * rowBytes, rowBytes: rowBytes, count: xRows)
     switch part.matrix {
     case .dense: return false
-    case .floating(let all): int8.multiplyFloating(all.rows(rows), x, y)
+    case .floating(let all): int8.pointee.multiplyFloating(all.rows(rows), x, y)
     case .affine(let all):
-      if let panels = part.panels, rows.upperBound <= part.copiedRows, let kernels = int8.interleaved {
-        let panelBytes = kernels.panelBytes(all.panelShape)
+      if let panels = part.panels, rows.upperBound <= part.copiedRows,
+        let multiply = int8.pointee.interleaved?.multiply
+      {
         let weights = PanelRows(
-          base: panels + rows.lowerBound / Panel.width * panelBytes, shape: all.panelShape,
-          count: rows.count, aheadBytes: rows.upperBound < part.copiedRows ? panelBytes : 0)
-        kernels.multiply(
-          weights, x, y,
-          UnsafeMutableRawPointer(scratch.floats(int8.panelBytes(all.columns, layout.block) / 4)))
+          base: panels + rows.lowerBound / Panel.width * part.panelBytes, shape: all.panelShape,
+          count: rows.count, aheadBytes: rows.upperBound < part.copiedRows ? part.panelBytes : 0)
+        let room = scratch.floats(int8.pointee.panelBytes(all.columns, layout.block) / 4)
+        multiply(weights, x, y, UnsafeMutableRawPointer(room))
       } else if xRows < Panel.worthwhileRows {
-        int8.multiply(all.rows(rows), x, y)
+        int8.pointee.multiply(all.rows(rows), x, y)
       } else {
-        multiplyPanels(all, rows: rows, x, into: y, layout, int8, scratch)
+        multiplyPanels(all, rows: rows, x, into: y, layout, int8.pointee, scratch)
       }
     }
     return true
@@ -66,7 +72,7 @@ extension ComputeContext {
   /// Rows of weights by panels that are made for this product alone.
   private func multiplyPanels(
     _ all: QuantizedRows, rows: Range<Int>, _ x: Int8Activations, into y: Output, _ layout: Int8Layout,
-    _ int8: Int8Kernels, _ scratch: ScratchBuffer
+    _ int8: Int8Kernels, _ scratch: Scratch
   ) {
     var y = y
     for start in stride(from: rows.lowerBound, to: rows.upperBound, by: Panel.width) {
@@ -81,7 +87,7 @@ extension ComputeContext {
 
   /// Rows of at most one panel as nibbles or bytes, in place or rewritten after the scratch of the panel kernels.
   func wholeRows(
-    _ weights: QuantizedRows, _ layout: Int8Layout, _ int8: Int8Kernels, _ scratch: ScratchBuffer
+    _ weights: QuantizedRows, _ layout: Int8Layout, _ int8: Int8Kernels, _ scratch: Scratch
   ) -> (rows: QuantizedRows, scratch: UnsafeMutableRawPointer) {
     let panelFloats = int8.panelBytes(weights.columns, layout.block) / 4
     guard weights.bits != layout.bits else {

@@ -236,7 +236,7 @@ struct RecurrenceTile {
 
   init(
     _ index: Int, _ shape: RecurrenceShape, recent: UnsafeMutablePointer<Float>,
-    state: UnsafeMutablePointer<Float>, _ scratch: ScratchBuffer
+    state: UnsafeMutablePointer<Float>, _ scratch: Scratch
   ) {
     let (keyDim, valueDim, heads) = (shape.keyDim, shape.valueDim, shape.tileHeads)
     self.shape = shape

@@ -97,10 +97,11 @@ extension ComputeContext {
   ) {
     let output = Output(base: y.base + part.start + rows.lowerBound, stride: y.stride)
     let scratch = workerScratch[worker]
-    let isDone = quantized.map { quantized in
-      multiplyInt8(part, rows: rows, x: quantized, xRows: x.count, into: output, scratch)
+    if let quantized, multiplyInt8(part, rows: rows, x: quantized, xRows: x.count, into: output, scratch) {
+      // The integer kernels have done it.
+    } else {
+      multiplyExactly(part.matrix, rows: rows, x.activations, into: output, scratch)
     }
-    if isDone != true { multiplyExactly(part.matrix, rows: rows, x.activations, into: output, scratch) }
     if part.factor != 1 {
       for r in 0..<x.count { kernels.scale(part.factor, rows.count, output.base + r * output.stride) }
     }
@@ -109,7 +110,7 @@ extension ComputeContext {
   }
 
   private func multiplyExactly(
-    _ matrix: WeightMatrix, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: ScratchBuffer
+    _ matrix: WeightMatrix, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: Scratch
   ) {
     let isFused = x.count <= kernels.fusedRows
     switch matrix {
@@ -128,7 +129,7 @@ extension ComputeContext {
   }
 
   private func multiplyUnpacked(
-    _ matrix: WeightMatrix, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: ScratchBuffer
+    _ matrix: WeightMatrix, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: Scratch
   ) {
     // Few rows of x: unpack a handful of weight rows at a time, so that they are still in the first-level cache.
     let step = x.count <= 4 ? 4 : rows.count

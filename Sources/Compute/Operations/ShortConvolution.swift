@@ -98,7 +98,7 @@ extension ComputeContext {
   /// Some channels of one span.
   private func convolve(
     _ x: Rows, by convolution: ShortConvolution, _ block: Range<Int>, history: Rows, into out: Rows,
-    _ scratch: ScratchBuffer
+    _ scratch: Scratch
   ) {
     let (taps, before) = (convolution.taps, convolution.taps - 1)
     // The first rows look back on what the cache has: they are put after it.

@@ -21,17 +21,17 @@ extension ComputeContext {
       return
     }
     for (index, part) in stack.parts.enumerated() {
-      guard let layout = Int8Layout(part.matrix), case .affine(let matrix) = part.matrix,
+      guard let layout = part.layout, case .affine(let matrix) = part.matrix,
         part.copiedRows < matrix.count
       else { continue }
       let panelBytes = kernels.panelBytes(matrix.panelShape)
       let panels = (matrix.count + Panel.width - 1) / Panel.width
       let (size, overflow) = panels.multipliedReportingOverflow(by: panelBytes)
       guard !overflow else { break }
-      if part.copiedRows == 0, stack.adoptPrepared(part: index, bytes: size) { continue }
+      if part.copiedRows == 0, stack.adoptPrepared(part: index, panelBytes: panelBytes, bytes: size) { continue }
       guard copyBudget > 0 else { return }
       guard let base = part.panels ?? arena.allocate(size) else { break }
-      stack.place(base, part: index)
+      stack.place(base, panelBytes: panelBytes, part: index)
       let first = part.copiedRows / Panel.width
       let end = min(panels, first + max(1, copyBudget / panelBytes))
       pool.run(tiles: end - first) { tile, worker in

@@ -81,7 +81,7 @@ extension ComputeContext {
   /// Makes the panel of rows of `matrix`, at most `Panel.width`, from a row on.
   func makePanel(
     of matrix: QuantizedRows, from start: Int, _ layout: Int8Layout, _ int8: Int8Kernels,
-    _ kernels: InterleavedKernels, into panel: UnsafeMutableRawPointer, _ scratch: ScratchBuffer
+    _ kernels: InterleavedKernels, into panel: UnsafeMutableRawPointer, _ scratch: Scratch
   ) {
     let rows = matrix.rows(start..<min(start + Panel.width, matrix.count))
     let whole = wholeRows(rows, layout, int8, scratch)
@@ -166,7 +166,7 @@ private struct PanelWork {
     var places: Set<PanelPlace> = []
     for part in stacks.flatMap(\.parts) {
       guard let place = part.place, case .affine(let matrix) = part.matrix,
-        let layout = Int8Layout(part.matrix), places.insert(place).inserted
+        let layout = part.layout, places.insert(place).inserted
       else { continue }
       found.append((place, matrix, layout))
     }

@@ -70,6 +70,6 @@ package final class ExpertStack {
 
   /// Whether the fast mode needs the same form of activations for both.
   private static func isStored(_ stack: WeightStack, as other: WeightStack) -> Bool {
-    zip(stack.parts, other.parts).allSatisfy { Int8Layout($0.matrix) == Int8Layout($1.matrix) }
+    zip(stack.parts, other.parts).allSatisfy { $0.layout == $1.layout }
   }
 }

@@ -26,9 +26,10 @@ struct Int8Layout: Equatable {
       bits = rows.mode.bits
     }
     order = bits == 4 ? .evenOdd : .natural
+    index = (block == 64 ? 2 : 0) + (bits == 4 ? 1 : 0)
   }
 
   static let count = 4
   /// Distinguishes the forms, in `0 ..< count`.
-  var index: Int { (block == 64 ? 2 : 0) + (order == .evenOdd ? 1 : 0) }
+  let index: Int
 }

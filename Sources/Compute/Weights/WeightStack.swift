@@ -9,8 +9,12 @@ import Platform
 package final class WeightStack {
   struct Part {
     let matrix: WeightMatrix
+    /// The form that activations take for it in the fast mode.
+    let layout: Int8Layout?
     /// The same weights in panels.
     fileprivate(set) var panels: UnsafeMutableRawPointer?
+    /// Bytes of a panel, once there are some.
+    fileprivate(set) var panelBytes = 0
     /// How many rows are there, from the first on.
     fileprivate(set) var copiedRows = 0
     /// Where the weights lie in the checkpoint; nil for those that no panels are prepared of.
@@ -69,7 +73,8 @@ package final class WeightStack {
         [tensor.weight, tensor.scales, tensor.biases, tensor.table].compactMap { $0?.owner } + [copy]
       parts.append(
         Part(
-          matrix: matrix, place: arena == nil ? nil : PanelPlace(matrix, owner: tensor.weight.owner),
+          matrix: matrix, layout: Int8Layout(matrix),
+          place: arena == nil ? nil : PanelPlace(matrix, owner: tensor.weight.owner),
           factor: tensor.factor, bias: bias.isEmpty ? nil : UnsafePointer(copy.floats), start: start))
       start += matrix.rows
       bytes += matrix.byteCount
@@ -88,7 +93,7 @@ package final class WeightStack {
 
   private func makeKeptColumns() -> KeptColumns? {
     let isAffine = parts.allSatisfy { part in
-      if case .affine = part.matrix { return Int8Layout(part.matrix) != nil }
+      if case .affine = part.matrix { return part.layout != nil }
       return false
     }
     return isAffine ? KeptColumns(rows: rows, columns: columns) : nil
@@ -98,11 +103,14 @@ package final class WeightStack {
 
   /// Takes the panels of a part from the file that has them; false where there is none.
   ///
-  /// - Parameter bytes: of all panels of the part.
-  func adoptPrepared(part index: Int, bytes: Int) -> Bool {
+  /// - Parameters:
+  ///   - panelBytes: of one panel.
+  ///   - bytes: of all panels of the part.
+  func adoptPrepared(part index: Int, panelBytes: Int, bytes: Int) -> Bool {
     guard let place = parts[index].place,
       let panels = arena?.prepared?.panels(at: place, bytes: bytes)
     else { return false }
+    parts[index].panelBytes = panelBytes
     // Nobody writes there: all rows are made.
     parts[index].panels = UnsafeMutableRawPointer(mutating: panels)
     parts[index].copiedRows = parts[index].matrix.rows
@@ -113,7 +121,10 @@ package final class WeightStack {
   func endCopying() { isCopying = false }
 
   /// The part's panels are made at `panels`, in the arena.
-  func place(_ panels: UnsafeMutableRawPointer, part index: Int) { parts[index].panels = panels }
+  func place(_ panels: UnsafeMutableRawPointer, panelBytes: Int, part index: Int) {
+    parts[index].panels = panels
+    parts[index].panelBytes = panelBytes
+  }
 
   /// From now on products read the panels of the part's rows up to `end`; the file's pages of those that are new are let go.
   func adopt(part index: Int, upTo end: Int) {
