@@ -44,8 +44,14 @@ func kernelSettings(level: String) -> [SwiftSetting] {
     ? ["-target-cpu", parts[0], "-Xcc", "-march=\(parts[0])"]
       + parts.dropFirst().flatMap { ["-Xcc", "-m\($0)"] }
     : ["-Xcc", "-march=\(level)"]
+  // Functions and innermost loops begin with a cache line: else what is linked before them decides how fast they are
+  // (AVX2's rows on a Zen 5: 146, 154 and 162 tokens per second).
+  let inLine =
+    ["-Xllvm", "-align-all-functions=6"]
+    + (architecture == "x86_64" ? ["-Xllvm", "-x86-experimental-pref-innermost-loop-alignment=6"] : [])
   return strict + [
     .unsafeFlags(["-Ounchecked", "-disable-cmo", "-Xllvm", "-sil-disable-pass=function-signature-opts"]),
+    .unsafeFlags(inLine),
     .unsafeFlags(flags),
   ]
 }

@@ -46,13 +46,17 @@ private func multiplyNibbles(_ weights: QuantizedRows, _ all: Int8Activations, _
     // third of the products (measured).
     switch (weights.bits, weights.groups.size, isPair) {
     case (4, 32, false): rows4x32(weights, x, y)
-    case (4, _, false): rows4x64(weights, x, y)
+    case (4, 64, false): rows4x64(weights, x, y)
+    case (4, _, false): rows4x128(weights, x, y)
     case (4, 32, true): pairs4x32(weights, x, y)
-    case (4, _, true): pairs4x64(weights, x, y)
+    case (4, 64, true): pairs4x64(weights, x, y)
+    case (4, _, true): pairs4x128(weights, x, y)
     case (8, 32, false): rows8x32(weights, x, y)
-    case (8, _, false): rows8x64(weights, x, y)
+    case (8, 64, false): rows8x64(weights, x, y)
+    case (8, _, false): rows8x128(weights, x, y)
     case (8, 32, true): pairs8x32(weights, x, y)
-    default: pairs8x64(weights, x, y)
+    case (8, 64, true): pairs8x64(weights, x, y)
+    default: pairs8x128(weights, x, y)
     }
     let done = isPair ? 2 : 1
     x.count -= done
@@ -63,48 +67,71 @@ private func multiplyNibbles(_ weights: QuantizedRows, _ all: Int8Activations, _
 
 @inline(never)
 func rows4x32(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
-  allRows(weights, x, y, bits: 4, block: 32, isPair: false)
+  allRows(weights, x, y, bits: 4, group: 32, isPair: false)
 }
 
 @inline(never)
 func rows4x64(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
-  allRows(weights, x, y, bits: 4, block: 64, isPair: false)
+  allRows(weights, x, y, bits: 4, group: 64, isPair: false)
+}
+
+@inline(never)
+func rows4x128(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 4, group: 128, isPair: false)
 }
 
 @inline(never)
 func rows8x32(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
-  allRows(weights, x, y, bits: 8, block: 32, isPair: false)
+  allRows(weights, x, y, bits: 8, group: 32, isPair: false)
 }
 
 @inline(never)
 func rows8x64(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
-  allRows(weights, x, y, bits: 8, block: 64, isPair: false)
+  allRows(weights, x, y, bits: 8, group: 64, isPair: false)
+}
+
+@inline(never)
+func rows8x128(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 8, group: 128, isPair: false)
 }
 
 @inline(never)
 func pairs4x32(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
-  allRows(weights, x, y, bits: 4, block: 32, isPair: true)
+  allRows(weights, x, y, bits: 4, group: 32, isPair: true)
 }
 
 @inline(never)
 func pairs4x64(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
-  allRows(weights, x, y, bits: 4, block: 64, isPair: true)
+  allRows(weights, x, y, bits: 4, group: 64, isPair: true)
+}
+
+@inline(never)
+func pairs4x128(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 4, group: 128, isPair: true)
 }
 
 @inline(never)
 func pairs8x32(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
-  allRows(weights, x, y, bits: 8, block: 32, isPair: true)
+  allRows(weights, x, y, bits: 8, group: 32, isPair: true)
 }
 
 @inline(never)
 func pairs8x64(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
-  allRows(weights, x, y, bits: 8, block: 64, isPair: true)
+  allRows(weights, x, y, bits: 8, group: 64, isPair: true)
+}
+
+@inline(never)
+func pairs8x128(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 8, group: 128, isPair: true)
 }
 
 /// Row by row in the order of memory, for the first row of x or the first two; four rows share the last sums.
+///
+/// - Parameter group: as the weights have it; a constant, since a test in the loop over blocks takes two registers that
+///   its addresses need (some 5 % of decode where memory is quick).
 @inline(__always)
 private func allRows(
-  _ weights: QuantizedRows, _ x: Int8Activations, _ output: Output, bits: Int, block: Int, isPair: Bool
+  _ weights: QuantizedRows, _ x: Int8Activations, _ output: Output, bits: Int, group: Int, isPair: Bool
 ) {
   let (count, y, second) = (weights.count, output.base, output.base + output.stride)
   let zero = _mm256_setzero_ps()
@@ -112,7 +139,7 @@ private func allRows(
   var (q0, q1, q2, q3) = (zero, zero, zero, zero)
   // A loop instead of four calls: inlined four times, the products exceed the compiler's budget.
   for o in 0..<count {
-    let (product, other) = rowProduct(weights, o, x, bits: bits, block: block, isPair: isPair)
+    let (product, other) = rowProduct(weights, o, x, bits: bits, group: group, isPair: isPair)
     (p0, p1, p2, p3) = (p1, p2, p3, product)
     if isPair { (q0, q1, q2, q3) = (q1, q2, q3, other) }
     if o & 3 == 3 {
@@ -378,9 +405,10 @@ func add(
 /// Row `o` of the weights with the first row of x, or also with the second: eight lanes each, still to be summed.
 @inline(__always)
 private func rowProduct(
-  _ weights: QuantizedRows, _ o: Int, _ rows: Int8Activations, bits: Int, block: Int, isPair: Bool
+  _ weights: QuantizedRows, _ o: Int, _ rows: Int8Activations, bits: Int, group: Int, isPair: Bool
 ) -> (__m256, __m256) {
-  let (columns, groups, isShared) = (weights.columns, weights.groups, isShared(weights.groups))
+  let (columns, groups) = (weights.columns, weights.groups)
+  let (block, isShared) = (min(group, Int8Block.limit), group > Int8Block.limit)
   let (format, next) = (groups.format, rows.rowBytes)
   var (w, s, b) = (
     weights.packed + o * weights.rowBytes, groups.scales + o * groups.rowBytes,

@@ -28,7 +28,9 @@ extension ComputeContext {
       let panels = (matrix.count + Panel.width - 1) / Panel.width
       let (size, overflow) = panels.multipliedReportingOverflow(by: panelBytes)
       guard !overflow else { break }
-      if part.copiedRows == 0, stack.adoptPrepared(part: index, panelBytes: panelBytes, bytes: size) { continue }
+      if part.copiedRows == 0, stack.adoptPrepared(part: index, panelBytes: panelBytes, bytes: size) {
+        continue
+      }
       guard copyBudget > 0 else { return }
       guard let base = part.panels ?? arena.allocate(size) else { break }
       stack.place(base, panelBytes: panelBytes, part: index)
