@@ -21,6 +21,9 @@ package final class Tokenizer: Sendable {
     let file = try TokenizerFile(bytes)
     normalizers = try Normalizer.list(file.normalizer, path: "normalizer")
     var steps = try PreTokenizer.list(file.preTokenizer, path: "pre_tokenizer")
+    var growth = TextGrowth(path: "normalizer, pre_tokenizer")
+    for step in normalizers { try growth.add(step.growth) }
+    for step in steps { try growth.add(step.growth) }
     // BPE does the last step, bytes to the byte-level alphabet, by a table of its own.
     var isByteLevel = false
     if file.modelType == "BPE", case .spellBytes? = steps.last {

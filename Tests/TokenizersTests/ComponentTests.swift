@@ -133,6 +133,42 @@ private func token(_ id: Int32, _ content: String, _ change: (inout AddedToken) 
   #expect(try normalize("é", ["type": "ByteLevel"]) == "Ã©")
 }
 
+/// A tokenizer with a model of three tokens.
+private func tokenizer(_ part: String, _ description: JSONValue) throws -> Tokenizer {
+  let model: JSONValue = ["type": "WordLevel", "vocab": ["u": 0, "a": 1, "aa": 2], "unk_token": "u"]
+  return try Tokenizer(tokenizerJSON: JSONValue.object(JSONObject([("model", model), (part, description)])).bytes)
+}
+
+@Test func `steps that multiply a text are bounded together`() throws {
+  func chain(_ name: String, _ step: JSONValue, _ count: Int) -> JSONValue {
+    .object(JSONObject([("type", "Sequence"), (name, .array(Array(repeating: step, count: count)))]))
+  }
+  let double: JSONValue = ["type": "Replace", "pattern": ["String": "a"], "content": "aa"]
+  let pattern: JSONValue = ["type": "Replace", "pattern": ["Regex": "[a]"], "content": "aa"]
+  let same: JSONValue = ["type": "Replace", "pattern": ["String": "a"], "content": "b"]
+  let spell: JSONValue = ["type": "ByteLevel", "add_prefix_space": false, "use_regex": false]
+  let long: JSONValue = ["type": "Prepend", "prepend": .string(String(repeating: "x", count: 300))]
+  let spaces: JSONValue = ["type": "Metaspace", "replacement": "  "]
+  for (part, name, step, most) in [
+    ("normalizer", "normalizers", double, 8), ("normalizer", "normalizers", pattern, 8),
+    ("normalizer", "normalizers", ["type": "ByteLevel"], 8), ("normalizer", "normalizers", same, 100),
+    ("normalizer", "normalizers", long, 0), ("pre_tokenizer", "pretokenizers", spell, 8),
+    ("pre_tokenizer", "pretokenizers", spaces, 5), ("decoder", "decoders", double, 8),
+    ("decoder", "decoders", same, 100), ("decoder", "decoders", ["type": "WordPiece"], 8),
+  ] as [(String, String, JSONValue, Int)] {
+    _ = try tokenizer(part, chain(name, step, most)).encode("a", addSpecialTokens: false)
+    #expect(throws: TokenizerError.self, "\(most + 1) of \(step)") {
+      try tokenizer(part, chain(name, step, most + 1))
+    }
+  }
+  // What all of them together may do is what counts.
+  #expect(throws: TokenizerError.self) {
+    try tokenizer("normalizer", ["type": "Replace", "pattern": ["String": "a"], "content": .string(String(repeating: "a", count: 257))])
+  }
+  let bytes = try Decoder(chain("decoders", double, 8), path: "d").apply([0x61], isFirst: true, isLast: true)
+  #expect(bytes.count == 256)
+}
+
 @Test func `post-processors frame the text`() throws {
   func frame(_ description: JSONValue) throws -> [[Int32]] {
     let processor = try PostProcessor(description, path: "p")

@@ -151,6 +151,27 @@ extension SplitExpression {
     #expect(try SplitExpression(#"\d{1,3}(?=(?:\d{3})*\b)"#).pieces(digits).count == 10_000)
   }
 
+  @Test func `states of many threads are forgotten before they take much memory`() throws {
+    // Each state is a set of places at which an `a` was read.
+    let source = "[^b]*a[^b]{900}b"
+    let program = try SplitProgram(SplitParser.parse(source))
+    var automaton = SplitAutomaton(program)
+    var state: UInt32 = 1
+    let bytes = (0..<6_000).map { _ in
+      state = state &* 1_664_525 &+ 1_013_904_223
+      return state >> 31 == 0 ? UInt8(ascii: "a") : UInt8(ascii: "c")
+    }
+    for start in [0, 1] {
+      let text = bytes[start...] + Array("b".utf8)
+      let parts = automaton.parts(SplitText(Array(text), 0..<text.count, program))
+      let most = SplitAutomaton.threadLimit + program.operations.count
+      #expect(automaton.held <= most, "\(automaton.held)")
+      // A match can only end with the text, if 901 places before its end an `a` stands.
+      let isMatch = text.dropLast(901).last == UInt8(ascii: "a")
+      #expect(parts.count == 1 && parts[0] == (0..<text.count, isMatch))
+    }
+  }
+
   @Test(arguments: [
     (#"(a)\1"#, "what is no regular language"), ("(?:ab)++", "gives nothing back"),
     (#"\p{Klingon}"#, "the property 'Klingon'"), ("a{2000}", "a count above 1000"),

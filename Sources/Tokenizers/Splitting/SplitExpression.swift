@@ -100,6 +100,8 @@ struct SplitAutomaton {
   private let isSimple: Bool
   private var states: [[Int32]] = []
   private var numbers: [[Int32]: Int32] = [:]
+  /// Threads of all states.
+  private(set) var held = 0
   /// The state after each state and symbol, doubled, and 1 more where a match ends at the place; -1 where it is not known.
   private var table: [Int32] = []
   /// Kinds of places that are told apart.
@@ -113,6 +115,7 @@ struct SplitAutomaton {
   }
 
   private static let cellLimit = 1 << 20
+  static let threadLimit = 1 << 20
   /// The state of no threads, and of the one at the start.
   private static let dead: Int32 = 0
   private static let first: Int32 = 1
@@ -125,7 +128,7 @@ struct SplitAutomaton {
   }
 
   private mutating func reset() {
-    (states, numbers, table, symbols) = ([], [:], [], [:])
+    (states, numbers, table, symbols, held) = ([], [:], [], [:], 0)
     _ = number(of: [])
     _ = number(of: [0])
   }
@@ -134,6 +137,7 @@ struct SplitAutomaton {
     if let known = numbers[threads] { return known }
     let new = Int32(truncatingIfNeeded: states.count)
     states.append(threads)
+    held += threads.count
     numbers[threads] = new
     table += [Int32](repeating: -1, count: width)
     return new
@@ -191,7 +195,7 @@ struct SplitAutomaton {
   private mutating func make(_ state: Int32, _ symbol: Int, _ place: SplitPlace) -> Int32 {
     let (threads, isMatch) = SplitProgram.step(
       states[Int(state)], program.operations, place, program.members, cuts: true)
-    guard table.count < Self.cellLimit || numbers[threads] != nil else {
+    guard (table.count < Self.cellLimit && held < Self.threadLimit) || numbers[threads] != nil else {
       reset()
       return number(of: threads) << 1 | (isMatch ? 1 : 0)
     }

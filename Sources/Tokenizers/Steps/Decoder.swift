@@ -32,8 +32,10 @@ struct Decoder: Sendable {
   private(set) var leading: (content: [UInt8], count: Int) = ([], 0)
   /// After joining, only the whole text can be stripped.
   private var isJoined = false
+  private var growth: TextGrowth
 
   init(_ description: JSONValue, path: String) throws(TokenizerError) {
+    growth = TextGrowth(path: path)
     if description.isNull { separator = [0x20] } else { try add(description, path) }
   }
 
@@ -96,6 +98,13 @@ struct Decoder: Sendable {
     guard case .plain = joining, !isJoined else {
       throw .unsupported(path: path, what: "a step per token after the tokens are joined")
     }
+    switch step {
+    case .replace(let old, let new): try growth.add(TextGrowth.of(old, new))
+    case .wordPiece: try growth.add(2)
+    case .metaspace(let mark, _): try growth.add(TextGrowth.of(mark, [0x20]))
+    case .suffix(let suffix): try growth.add(TextGrowth.of(suffix, [0x20]))
+    case .strip: try growth.add(1)
+    }
     steps.append(step)
   }
 
@@ -140,9 +149,15 @@ struct Decoder: Sendable {
   private static func stripped(_ text: [UInt8], _ content: [UInt8], _ start: Int, _ stop: Int) -> [UInt8] {
     guard !content.isEmpty else { return text }
     var rest = text[...]
-    for _ in 0..<start where rest.starts(with: content) { rest = rest.dropFirst(content.count) }
-    for _ in 0..<stop where rest.reversed().starts(with: content.reversed()) {
+    var left = start
+    while left > 0, rest.starts(with: content) {
+      rest = rest.dropFirst(content.count)
+      left -= 1
+    }
+    left = stop
+    while left > 0, rest.suffix(content.count).elementsEqual(content) {
       rest = rest.dropLast(content.count)
+      left -= 1
     }
     return Array(rest)
   }

@@ -7,6 +7,9 @@ struct PrecompiledMap: Sendable {
   /// Replacements, each ended by a NUL.
   private var replacements: [UInt8] = []
 
+  /// Bytes of the longest replacement.
+  var longestReplacement: Int { replacements.split(separator: 0).reduce(0) { max($0, $1.count) } }
+
   /// - Parameter base64: little-endian byte count of the trie, the trie, the replacements. Nil when malformed.
   init?(base64: String) {
     guard let bytes = Self.decoded(base64), bytes.count >= 4 else { return nil }
