@@ -170,7 +170,7 @@ struct ForeignMatrix {
 
   /// - Returns: nil where no kernel has groups of which the file's are multiples.
   init?(rows: Int, columns: Int, bits: Int, groupSize: Int) {
-    guard rows > 0, columns > 0, columns % 32 == 0, groupSize > 0,
+    guard rows > 0, columns > 0, columns % 32 == 0, (1...1 << 30).contains(groupSize),
       let unit = [128, 64, 32].first(where: { groupSize % $0 == 0 && columns % $0 == 0 })
     else { return nil }
     let (count, overflow) = rows.multipliedReportingOverflow(by: columns)

@@ -22,7 +22,7 @@ package struct WeightFiles: Sendable {
   }
 
   /// Bytes of all files.
-  package var bytes: Int { files.reduce(0) { $0 + $1.facts.bytes } }
+  package var bytes: Int { files.map(\.facts.bytes).sumOfSizes }
 
   /// SHA-256 of where the files lie, how long they are and when they were last changed: 32 bytes that stay the same
   /// until somebody writes to a file, sets its times, or puts another in its place.

@@ -37,7 +37,7 @@ extension HubCache {
       return Snapshot(
         repository: repository, commit: commit,
         revisions: revisions.filter { $0.commit == commit }.map(\.name),
-        folder: place, bytes: bytes.values.reduce(0, +), state: state(repository, commit: commit), used: used)
+        folder: place, bytes: bytes.values.sumOfSizes, state: state(repository, commit: commit), used: used)
     }
     guard found.isEmpty, let facts = Self.sum(of: folder(repository) + "/blobs"), facts.bytes > 0 else {
       return found
@@ -52,7 +52,7 @@ extension HubCache {
   private static func sum(of folder: String) -> (bytes: Int, used: Double)? {
     guard let names = try? File.names(in: folder) else { return nil }
     let facts = names.compactMap { File.status(folder + "/" + $0) }
-    return (facts.reduce(0) { $0 + $1.bytes }, facts.map(\.used).max() ?? 0)
+    return (facts.map(\.bytes).sumOfSizes, facts.map(\.used).max() ?? 0)
   }
 
   /// Paths of all that is no folder.
@@ -126,7 +126,7 @@ package struct CacheRemoval: Sendable {
       guard let facts = File.status(path, followingLinks: false), facts.kind == .file else { continue }
       bytes[facts.identity] = facts.bytes
     }
-    return bytes.values.reduce(0, +)
+    return bytes.values.sumOfSizes
   }
 
   /// Takes it away.

@@ -185,6 +185,7 @@ import Testing
         == expected)
     for bad in [
       #"{"sampling_rate": 1}"#, #"{"sampling_rate": 16000, "fft_length": 500}"#,
+      #"{"sampling_rate": 16000, "fft_length": 256}"#,
       #"{"sampling_rate": 16000, "preemphasis": 0.97}"#, #"{"sampling_rate": 16000, "per_bin_mean": [1]}"#,
       #"{"sampling_rate": 16000, "max_frequency": 9000}"#, #"{"sampling_rate": 16000, "frame_length": 1024}"#,
     ] {

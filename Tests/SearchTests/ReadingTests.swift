@@ -137,5 +137,8 @@ import Testing
     var hostile = IgnoreRules()
     hostile.add(Array((String(repeating: "*a", count: 200) + "\n").utf8), folder: "")
     #expect(!hostile.ignores(String(repeating: "a", count: 199) + "b", isFolder: false))
+    hostile.add(Array((String(repeating: "**/a/", count: 20) + "x\n").utf8), folder: "")
+    let deep = String(repeating: "a/", count: 60)
+    #expect(!hostile.ignores(deep + "b", isFolder: false) && hostile.ignores(deep + "x", isFolder: false))
   }
 }

@@ -81,7 +81,7 @@ enum ListCommand {
       let files = (try? File.names(in: path))?.compactMap { File.status(path + "/" + $0) } ?? []
       let type = config["model_type"]?.stringValue ?? ""
       return Entry(
-        name: name, bytes: files.reduce(0) { $0 + ($1.kind == .file ? $1.bytes : 0) },
+        name: name, bytes: files.filter { $0.kind == .file }.map(\.bytes).sumOfSizes,
         type: self.type(config),
         state: ModelInspection.supportedTypes.contains(type) ? "ready" : "unsupported: \(type)", folder: path,
         used: files.map(\.used).max() ?? 0)
@@ -120,7 +120,7 @@ enum ListCommand {
       "name": .string(entry.name), "bytes": .int(entry.bytes), "type": .string(entry.type),
       "commit": entry.commit.isEmpty ? nil : .string(entry.commit),
       "revisions": .array(entry.revisions.map(JSONValue.string)), "state": .string(entry.state),
-      "folder": .string(entry.folder), "used": .int(Int(entry.used)),
+      "folder": .string(entry.folder), "used": .int(Int(min(max(0, entry.used), 1e18))),
     ]
   }
 }

@@ -22,7 +22,7 @@ enum RemoveCommand {
       }
     }
     for removal in removals { try removal.run() }
-    Terminal.print("freed \(Size.words(removals.reduce(0) { $0 + $1.bytes }))")
+    Terminal.print("freed \(Size.words(removals.map(\.bytes).sumOfSizes))")
     return ExitCode.success
   }
 }

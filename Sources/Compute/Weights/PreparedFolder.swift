@@ -50,7 +50,7 @@ package struct PreparedFolder: Sendable {
       }
     }
     kept.sort { $0.facts.modified > $1.facts.modified }
-    var sum = kept.reduce(0) { $0 + $1.facts.bytes }
+    var sum = kept.map(\.facts.bytes).sumOfSizes
     while sum > limit, let oldest = kept.popLast() {
       try files.remove(oldest.path)
       sum -= oldest.facts.bytes

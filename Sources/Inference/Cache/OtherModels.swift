@@ -41,7 +41,7 @@ struct OtherModels: Sendable {
     blocks.sort { $0.modified < $1.modified }
   }
 
-  var bytes: Int { blocks.reduce(0) { $0 + $1.bytes } }
+  var bytes: Int { blocks.map(\.bytes).sumOfSizes }
 
   /// Takes out the oldest blocks of models that nobody serves now.
   mutating func shrink(to limit: Int) {

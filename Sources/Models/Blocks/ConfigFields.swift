@@ -41,8 +41,15 @@ struct ConfigFields {
 
   func int(_ key: String, in range: ClosedRange<Int>, default fallback: Int? = nil) throws(ModelError) -> Int
   {
-    guard let value = value(key) else { return try required(fallback, key) }
     let expected = "an integer in \(range.lowerBound)...\(range.upperBound)"
+    guard let value = value(key) else {
+      // Other settings decide about the range.
+      let usual = try required(fallback, key)
+      guard range.contains(usual) else {
+        throw .invalidValue(key: prefix + key, found: "none, which means \(usual)", expected: expected)
+      }
+      return usual
+    }
     guard let int = value.intValue else { throw invalid(key, value, expected) }
     guard range.contains(int) else {
       throw .invalidValue(key: prefix + key, found: "\(int)", expected: expected)

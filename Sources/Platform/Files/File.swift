@@ -103,3 +103,13 @@ package enum File {
   /// The C library would read only as far as a NUL byte, and open something else.
   private static func isPath(_ path: String) -> Bool { !path.utf8.contains(0) }
 }
+
+extension Sequence<Int> {
+  /// The sum of sizes that files have; the largest number where it is larger: a file with holes may say anything.
+  package var sumOfSizes: Int {
+    reduce(0) { sum, size in
+      let (next, overflow) = sum.addingReportingOverflow(size)
+      return overflow ? .max : next
+    }
+  }
+}

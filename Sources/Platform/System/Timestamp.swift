@@ -2,8 +2,12 @@
 
 /// Moments in UTC with milliseconds: `2026-01-31T12:00:00.123Z` (RFC 3339).
 package enum Timestamp {
-  /// - Parameter seconds: since 1970.
+  /// The last second of the year 9999: years have four digits.
+  private static let end = 253_402_300_799.0
+
+  /// - Parameter seconds: since 1970; what a file says of its age may be anything, and is brought into range.
   package static func text(seconds: Double) -> String {
+    let seconds = seconds.isNaN ? 0 : min(max(0, seconds), end)
     var whole = time_t(seconds.rounded(.down))
     var parts = tm()
     gmtime_r(&whole, &parts)

@@ -58,23 +58,27 @@ package struct IgnoreRules: Sendable {
   }
 
   private static func matches(_ parts: ArraySlice<[UInt8]>, _ names: ArraySlice<[UInt8]>) -> Bool {
-    guard let part = parts.first else { return names.isEmpty }
-    if part.elementsEqual("**".utf8) {
-      return (names.startIndex...names.endIndex).contains { matches(parts.dropFirst(), names[$0...]) }
-    }
-    guard let name = names.first else { return false }
-    return matches(part[...], name[...]) && matches(parts.dropFirst(), names.dropFirst())
+    matches(parts, names, isMany: { $0.elementsEqual("**".utf8) }, fits: { matches($0[...], $1[...]) })
   }
 
-  /// `*` and `?` in one name; in time that grows with both lengths, whatever the pattern.
+  /// `*` and `?` in one name.
   private static func matches(_ pattern: ArraySlice<UInt8>, _ name: ArraySlice<UInt8>) -> Bool {
+    matches(
+      pattern, name, isMany: { $0 == UInt8(ascii: "*") }, fits: { $0 == UInt8(ascii: "?") || $0 == $1 })
+  }
+
+  /// Whether a pattern takes all of a name, where some of its parts stand for any number; in time that grows with both
+  /// lengths, whatever the pattern: only the last of these parts need be tried anew.
+  private static func matches<Part>(
+    _ pattern: ArraySlice<Part>, _ name: ArraySlice<Part>, isMany: (Part) -> Bool, fits: (Part, Part) -> Bool
+  ) -> Bool {
     var (p, n) = (pattern.startIndex, name.startIndex)
     var star: (pattern: Int, name: Int)?
     while n < name.endIndex {
-      if p < pattern.endIndex, pattern[p] == UInt8(ascii: "*") {
+      if p < pattern.endIndex, isMany(pattern[p]) {
         star = (p, n)
         p += 1
-      } else if p < pattern.endIndex, pattern[p] == UInt8(ascii: "?") || pattern[p] == name[n] {
+      } else if p < pattern.endIndex, fits(pattern[p], name[n]) {
         p += 1
         n += 1
       } else if let last = star {
@@ -85,7 +89,7 @@ package struct IgnoreRules: Sendable {
         return false
       }
     }
-    while p < pattern.endIndex, pattern[p] == UInt8(ascii: "*") { p += 1 }
+    while p < pattern.endIndex, isMany(pattern[p]) { p += 1 }
     return p == pattern.endIndex
   }
 }

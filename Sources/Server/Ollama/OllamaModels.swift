@@ -96,7 +96,7 @@ struct OllamaCard {
   }
 
   private var size: Int {
-    let weights = files.filter { $0.name.hasSuffix(".safetensors") }.reduce(0) { $0 + $1.facts.bytes }
+    let weights = files.filter { $0.name.hasSuffix(".safetensors") }.map(\.facts.bytes).sumOfSizes
     return weights > 0 ? weights : status.model?.weightBytes ?? 0
   }
 
@@ -127,7 +127,7 @@ struct OllamaCard {
     let bits = config["quantization"]?["bits"]?.intValue ?? loaded?.facts.quantization?.bits
     let group = config["quantization"]?["group_size"]?.intValue ?? 64
     let perWeight = bits.map { Double(min(max(1, $0), 32)) + 32 / Double(max(1, group)) } ?? 16
-    return Int(Double(size) * 8 / perWeight)
+    return Int(min(Double(size) * 8 / perWeight, 1e18))
   }
 
   var details: JSONValue {
