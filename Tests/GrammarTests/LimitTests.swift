@@ -261,6 +261,40 @@ import Testing
     }
   }
 
+  @Test(arguments: [
+    (Pattern.gbnf(#"root ::= ("(" root ")" | [a-c]){1,3}"#), "(a"), (.anyObject, #"{"a": ["#), (wide, "7("),
+  ])
+  func `a later mask ends when nobody waits any more, and is made anew`(_ pattern: Pattern, _ text: String)
+    throws
+  {
+    func matcher() throws -> GrammarMatcher {
+      var matcher = GrammarMatcher(try CompiledGrammar(pattern, vocabulary: SmallVocabulary.shared))
+      for byte in text.utf8 { verify(matcher.accept(Int32(byte))) }
+      return matcher
+    }
+
+    var reference = try matcher()
+    let expected = reference.allowed(remaining: 100)
+    var counted = try matcher()
+    var all = 0
+    _ = counted.allowed(remaining: 100) {
+      all += 1
+      return false
+    }
+    #expect(all > 1)
+    for last in [1, 2, 3, all / 2, all] where (1...max(1, all)).contains(last) {
+      var left = try matcher()
+      var questions = 0
+      let part = left.allowed(remaining: 100) {
+        questions += 1
+        return questions == last
+      }
+      #expect(questions == last)
+      #expect(zip(part.words, expected.words).allSatisfy { $0 & ~$1 == 0 })
+      verify(left.allowed(remaining: 100) == expected, "after \(last) of \(all)")
+    }
+  }
+
   private static func expectsToEnd(_ pattern: Pattern, at last: Int) {
     let cache = GrammarCache(vocabulary: SmallVocabulary.shared)
     for _ in 0..<2 {

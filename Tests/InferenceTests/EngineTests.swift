@@ -10,6 +10,7 @@ import Support
 import Testing
 import Tokenizers
 
+@testable import Grammar
 @testable import Inference
 
 @Suite struct EngineTests: EngineHarness {
@@ -446,6 +447,42 @@ import Tokenizers
       reasoning: Guide.Reasoning(
         tokenizer: tokenizer, open: "<t>", close: "</t>", lead: "\n", separator: "\n\n", budget: 5,
         startsInside: true))
+  }
+
+  @Test func `a mask of an answer ends when its reader has left`() throws {
+    // Tokens that leave one call and begin the next are what must be walked.
+    let calls = "abcdefghij".map { "\($0)(" }
+    let words = (0..<256).map { [UInt8($0)] } + calls.map { Array(($0 + "x").utf8) } + [[]]
+    let end = Int32(words.count - 1)
+    let vocabulary = GrammarVocabulary(count: words.count, endTokens: [end]) { words[Int($0)] }
+    let rules = calls.map { "\"\($0)\" root \")\"" }.joined(separator: " | ")
+    // Two masks, of which the second is the later one.
+    func masks(leavingAt step: Int) throws -> [Guide.Allowance] {
+      let grammar = try CompiledGrammar(.gbnf("root ::= \(rules) | \"x\""), vocabulary: vocabulary)
+      var guided = request(prompt(seed: 2, count: 10), 100)
+      guided.guide = Guide(grammar: grammar)
+      let mailbox = Mailbox<GenerationEvent>(capacity: 1)
+      let sequence = ActiveSequence(
+        job: Job(request: guided, mailbox: mailbox, seed: 1, arrived: .now),
+        root: PrefixCache.Root(ropeVariant: 0), maxContext: 512, speculates: false)
+      return "a(".utf8.enumerated().map { index, byte in
+        if index == step { mailbox.close() }
+        let allowance = sequence.allowance()
+        sequence.append(Int32(byte), at: .now)
+        return allowance
+      }
+    }
+
+    let whole = try masks(leavingAt: .max)
+    for step in 0..<2 {
+      let left = try masks(leavingAt: step)
+      #expect(left[..<step] == whole[..<step])
+      guard case .among(let all) = whole[step], case .among(let part) = left[step] else {
+        Issue.record("there is no mask")
+        return
+      }
+      #expect(zip(part.words, all.words).allSatisfy { $0 & ~$1 == 0 } && part != all)
+    }
   }
 
   @Test func `a guide forces the tokens that close reasoning`() throws {

@@ -117,6 +117,26 @@ import Testing
     #expect(disk.files.count { $0.hasSuffix(".kv") } == 5)
   }
 
+  @Test func `half the limit of 20,000 blocks costs the start no deletion, and a few calls for each`() throws {
+    let (disk, count) = (SimulatedDisk(), 20_000)
+    // Long paths and short ones.
+    var parent = Self.rootName
+    for number in 0..<count {
+      let tokens = (0..<Int32(KVCache.blockTokens)).map { Int32(number) * 100 + $0 }
+      if number % 500 < 250 { parent = Self.rootName }
+      let name = names.name(of: tokens, after: parent)
+      let bytes = try #require(
+        PrefixFile.encode(
+          name: name, parent: parent, tokens: tokens, payload: [UInt8](repeating: 1, count: Self.payloadBytes)))
+      disk.put("/prefixes/\(name)\(PrefixFile.ending)", bytes)
+      parent = name
+    }
+    let before = disk.calls
+    let folder = try open(disk, blocks: count / 2)
+    #expect(folder.count == count / 2 && disk.files.count { $0.hasSuffix(PrefixFile.ending) } == count)
+    #expect(disk.calls - before < 6 * count, "\(disk.calls - before)")
+  }
+
   @Test func `the blocks of other models go in the background, unless they are served`() throws {
     let disk = SimulatedDisk()
     let bytes = PrefixFile.headerBytes + Self.payloadBytes
