@@ -47,12 +47,21 @@ package struct Response {
   }
 
   /// The whole body in memory, a stream's too: for routes called without a socket.
-  package func collectedBody() throws -> [UInt8] {
+  ///
+  /// - Parameter accepts: whether there is room for so many bytes more; asked before they are kept.
+  /// - Throws: what ended a stream; `SocketError.clientGone` where there is no room.
+  package func collectedBody(accepts: @escaping (Int) -> Bool = { _ in true }) throws -> [UInt8] {
     switch body {
-    case .bytes(let bytes): return bytes
+    case .bytes(let bytes):
+      guard accepts(bytes.count) else { throw SocketError.clientGone }
+      return bytes
     case .stream(let write):
       let sink = Sink()
-      try write(BodyWriter { bytes, _ in sink.bytes += bytes })
+      try write(
+        BodyWriter { (bytes, _) throws(SocketError) in
+          guard accepts(bytes.count) else { throw .clientGone }
+          sink.bytes += bytes
+        })
       return sink.bytes
     case .upgrade: return []
     }

@@ -15,7 +15,13 @@ struct BatchWork: Sendable {
   let batch: RequestBatch
   /// Of the request's line.
   let index: Int
-  let line: [UInt8]
+  fileprivate let content: SharedBytes
+  fileprivate let range: Range<Int>
+
+  /// Bytes of the line.
+  var count: Int { range.count }
+  /// A copy of the line, which whoever takes it has claimed.
+  var line: [UInt8] { content.copy(range) }
 }
 
 final class BatchStore: Sendable {
@@ -28,6 +34,8 @@ final class BatchStore: Sendable {
   private struct Entry: Sendable {
     var batch: RequestBatch
     var requests = Requests(content: nil, lines: [])
+    /// What their places take until the batch is over.
+    var memory: MemoryLoan?
     /// The first that was never given out.
     var next = 0
     /// Requests whose answers an earlier process has written.
@@ -201,11 +209,17 @@ final class BatchStore: Sendable {
     }
   }
 
+  /// Bytes that the place of a request takes, and the note that it is done.
+  private static let bytesPerLine = 64
+
   /// Takes a batch whose requests are written line by line.
   ///
-  /// - Parameter write: gives each line away.
+  /// - Parameters:
+  ///   - memory: where the places of its requests are claimed; the batch holds it until it is over.
+  ///   - write: gives each line away.
   func add(
-    _ batch: RequestBatch, _ write: (_ line: (BatchLine) throws(APIError) -> Void) throws(APIError) -> Void
+    _ batch: RequestBatch, _ memory: MemoryLoan?,
+    _ write: (_ line: (BatchLine) throws(APIError) -> Void) throws(APIError) -> Void
   ) throws(APIError) {
     dropOld()
     let open = state.withLock { state in
@@ -224,10 +238,11 @@ final class BatchStore: Sendable {
       let count = try writeRequests(batch.id, write)
       var batch = batch
       batch.total = count
+      try claim(Self.bytesPerLine * count, of: memory)
       try save(batch)
       let id = batch.id
       let requests = try library.storing { () throws(PlatformError) -> Requests in try self.requests(of: id) }
-      let entry = Entry(batch: batch, requests: requests)
+      let entry = Entry(batch: batch, requests: requests, memory: memory)
       state.update { $0.entries[batch.id] = entry }
     } catch {
       try? files.remove(path(batch.id, ".requests"))
@@ -380,7 +395,8 @@ final class BatchStore: Sendable {
     entry.open.insert(index)
     state.entries[entry.batch.id] = entry
     return .answer(
-      BatchWork(batch: entry.batch, index: index, line: content.copy(entry.requests.lines[index])))
+      BatchWork(
+        batch: entry.batch, index: index, content: content, range: entry.requests.lines[index]))
   }
 
   private static func firstOpen(_ entry: Entry) -> Int {
@@ -472,9 +488,11 @@ final class BatchStore: Sendable {
   }
 
   /// Makes the files of a batch that is over, and says so.
-  func finish(_ batch: RequestBatch) throws(APIError) {
+  ///
+  /// - Parameter memory: where lines are claimed that are read once more.
+  func finish(_ batch: RequestBatch, _ memory: MemoryLoan?) throws(APIError) {
     guard var entry = state.withLock({ $0.entries[batch.id] }) else { return }
-    try writeRest(&entry)
+    try writeRest(&entry, memory)
     var batch = entry.batch
     if batch.ending == nil { batch.ending = .completed }
     batch.phase = .finalizing
@@ -501,18 +519,18 @@ final class BatchStore: Sendable {
   }
 
   /// Tells of requests that were not answered. OpenAI's clients hear nothing of those that were cancelled.
-  private func writeRest(_ entry: inout Entry) throws(APIError) {
+  private func writeRest(_ entry: inout Entry, _ memory: MemoryLoan?) throws(APIError) {
     guard entry.batch.ending == .cancelled || entry.batch.ending == .expired,
       let content = entry.requests.content
     else { return }
     let outcome: BatchOutcome = entry.batch.ending == .expired ? .expired : .cancelled
     guard entry.batch.api == .messages || outcome == .expired else { return }
+    let longest = entry.left.reduce(0) { max($0, entry.requests.lines[$1].count) }
+    try claim(2 * longest, of: memory)
     for index in entry.left {
-      guard let value = try? JSONValue(parsing: content.copy(entry.requests.lines[index])),
-        let line = BatchLine(kept: value)
-      else { continue }
-      try append(
-        self.line(outcome, entry.batch, index, line.customID), to: entry.batch.id, isSuccess: false)
+      let line = content.copy(entry.requests.lines[index])
+      guard let customID = BatchLine.member("custom_id", of: line)?.stringValue else { continue }
+      try append(self.line(outcome, entry.batch, index, customID), to: entry.batch.id, isSuccess: false)
       entry.batch.counts.add(outcome)
       entry.isDone.insert(index)
       // Once written it is not written again, should a later one fail.

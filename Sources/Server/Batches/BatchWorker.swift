@@ -22,6 +22,8 @@ final class BatchWorker: Sendable {
   private static let stackBytes = 1 << 20
   /// How long a request waits for the memory that it needs, seconds.
   private static let patience = 5.0
+  /// How often a request may find no room: some minutes.
+  private static let mostShortages = 20
 
   init(_ store: BatchStore, models: ModelFleet) {
     self.store = store
@@ -64,7 +66,8 @@ final class BatchWorker: Sendable {
       switch step {
       case .answer(let work): self.answer(work, answer)
       case .finish(let batch):
-        do throws(APIError) { try store.finish(batch) } catch {
+        let memory = MemoryLoan(models.ledger, for: .answers, patience: Self.patience)
+        do throws(APIError) { try store.finish(batch, memory) } catch {
           Log.error("the results of a batch are not stored", ["batch": batch.id, "error": error.message])
           pause(seconds: 1)
           store.postpone(batch)
@@ -79,27 +82,50 @@ final class BatchWorker: Sendable {
     while Instant.now.seconds(since: end) < 0, !store.isStopped { usleep(50_000) }
   }
 
-  /// Sends a request until it is answered, or of no use.
+  /// What came of sending a request once.
+  private enum Attempt {
+    case done
+    /// The server is busy, or its disk is full.
+    case again
+    /// There was no room under `--memory`.
+    case short(bytes: Int)
+  }
+
+  /// Sends a request until it is answered, or of no use. One that finds no room again and again fails, as it would
+  /// without a batch.
   private func answer(_ work: BatchWork, _ answer: Answer) {
     var delay = 0.1
+    var shortages = 0
     while !store.isUnwanted(work.batch.id) {
-      if attempt(work, answer) { return }
+      switch attempt(work, answer) {
+      case .done: return
+      case .again: break
+      case .short(let bytes):
+        shortages += 1
+        if shortages >= Self.mostShortages, fail(work, .outOfMemory(needed: bytes, limit: models.ledger.limit)) {
+          return
+        }
+      }
       pause(seconds: delay)
       delay = min(10, 2 * delay)
     }
     store.giveUp(work)
   }
 
-  /// False when it is to be tried again: the server is busy, or its disk is full.
-  private func attempt(_ work: BatchWork, _ answer: Answer) -> Bool {
+  private func attempt(_ work: BatchWork, _ answer: Answer) -> Attempt {
     let memory = MemoryLoan(models.ledger, for: .answers, patience: Self.patience)
-    guard let line = (try? JSONValue(parsing: work.line)).flatMap(BatchLine.init(kept:)),
+    // The line, its texts, the body of its request, and that before it is whole.
+    guard memory.extend(by: 4 * work.count) else { return .short(bytes: 4 * work.count) }
+    let bytes = work.line
+    let weight = JSONValue.weight(ofRequest: bytes)
+    guard memory.extend(by: weight) else { return .short(bytes: 4 * work.count + weight) }
+    guard let line = (try? JSONValue(parsing: bytes)).flatMap(BatchLine.init(kept:)),
       let request = try? Request(
         "POST", work.batch.endpoint, headers: ["content-type": "application/json"],
         body: JSONValue.object(line.body).bytes)
     else {
       store.passOver(work)
-      return true
+      return .done
     }
     let context = ConnectionContext(
       requestID: ConnectionContext.freshRequestID(),
@@ -110,28 +136,87 @@ final class BatchWorker: Sendable {
     context.isOneAnswer = false
     context.givesWay = true
     let response = answer(request, context)
+    guard let room = Room(response, memory) else { return .again }
+    let body: [UInt8]
+    switch room {
+    case .none(let bytes): return .short(bytes: bytes)
+    case .body(let whole): body = whole
+    }
     // What was not read to its end was not answered.
-    guard !store.isUnwanted(work.batch.id) || response.status < 400,
-      ![429, 499, 503].contains(response.status),
-      let body = try? response.collectedBody()
-    else { return false }
+    guard !store.isUnwanted(work.batch.id) || response.status < 400 else { return .again }
+    if response.status == 503, Self.isShortage(body) { return .short(bytes: 4 * work.count + weight) }
+    guard ![429, 499, 503].contains(response.status) else { return .again }
     let outcome = BatchOutcome.answered(status: response.status, body: body, requestID: context.requestID)
-    let usage = outcome.isSuccess ? Self.usage(of: body) : nil
+    let usage = outcome.isSuccess ? BatchLine.member("usage", of: body) : nil
+    return put(outcome, usage: usage, of: work, line.customID) ? .done : .again
+  }
+
+  /// The body of an answer, as far as there is room for it.
+  private enum Room {
+    case body([UInt8])
+    case none(bytes: Int)
+
+    /// As it grows, and in the line that is written of it.
+    private static let copies = 5
+
+    /// Nil where the answer ended before its time.
+    init?(_ response: Response, _ memory: MemoryLoan) {
+      var (count, isShort) = (0, false)
+      let body = try? response.collectedBody { more in
+        count += Self.copies * more
+        isShort = isShort || !memory.extend(by: Self.copies * more)
+        return !isShort
+      }
+      if isShort {
+        self = .none(bytes: count)
+      } else if let body {
+        self = .body(body)
+      } else {
+        return nil
+      }
+    }
+  }
+
+  private static func isShortage(_ body: [UInt8]) -> Bool {
+    let error = BatchLine.member("error", of: body)
+    return error?["code"]?.stringValue == "insufficient_memory"
+      || error?["message"]?.stringValue?.contains("left of --memory") ?? false
+  }
+
+  /// Counts a request as failed; false where not even that can be kept now.
+  private func fail(_ work: BatchWork, _ error: APIError) -> Bool {
+    guard let memory = MemoryLoan(holding: 2 * work.count, of: models.ledger, for: .answers) else { return false }
+    return withExtendedLifetime(memory) {
+      guard let customID = BatchLine.member("custom_id", of: work.line)?.stringValue else {
+        store.passOver(work)
+        return true
+      }
+      let id = ConnectionContext.freshRequestID()
+      let body = work.batch.api == .messages ? MessagesError(error, requestID: id).json : error.json
+      let outcome = BatchOutcome.answered(status: error.status, body: body.bytes, requestID: id)
+      return put(outcome, usage: nil, of: work, customID)
+    }
+  }
+
+  /// False where it could not be kept.
+  private func put(_ outcome: BatchOutcome, usage: JSONValue?, of work: BatchWork, _ customID: String) -> Bool {
     do throws(APIError) {
-      try store.put(outcome, usage: usage, of: work, customID: line.customID)
+      try store.put(outcome, usage: usage, of: work, customID: customID)
       return true
     } catch {
       Log.error("an answer of a batch is not stored", ["batch": work.batch.id, "error": error.message])
       return false
     }
   }
+}
 
-  /// The `usage` of an answer, whose other members may be large.
-  private static func usage(of body: [UInt8]) -> JSONValue? {
-    guard var reader = try? JSONReader(body), (try? reader.enterObject()) != nil else { return nil }
+extension BatchLine {
+  /// One member of an object, whose others may be large: they are passed over.
+  static func member(_ name: String, of bytes: [UInt8]) -> JSONValue? {
+    guard var reader = try? JSONReader(bytes), (try? reader.enterObject()) != nil else { return nil }
     var key: [UInt8] = []
     while (try? reader.nextKey(into: &key)) == true {
-      if key.elementsEqual("usage".utf8) { return try? reader.readValue() }
+      if key.elementsEqual(name.utf8) { return try? reader.readValue() }
       guard (try? reader.skipValue()) != nil else { return nil }
     }
     return nil

@@ -37,7 +37,7 @@ struct BatchesRoute {
     let reader = try BatchFile(file, server.library(), endpoint: creation.endpoint, context.memory)
     if reader.faults.isEmpty {
       batch.model = reader.model
-      try worker.store.add(batch) { write throws(APIError) in try reader.forEach(write) }
+      try worker.store.add(batch, server.makeBatchLoan()) { write throws(APIError) in try reader.forEach(write) }
       worker.start()
     } else {
       batch.phase = .ended
@@ -94,7 +94,8 @@ private struct BatchFile {
     try check(memory)
   }
 
-  /// Checks every line. It claims the bytes and the values of one line at a time, and an id for each.
+  /// Checks every line. It claims what one line at a time takes (as it is, its texts, as it is written and before), its
+  /// values, and an id for each.
   private mutating func check(_ memory: MemoryLoan?) throws(APIError) {
     guard !lines.isEmpty else {
       faults = [(1, Self.fault("empty_file", "The file has no requests."))]
@@ -109,8 +110,12 @@ private struct BatchFile {
     var known: Set<ByteKey> = []
     var claimed = 0
     for (index, range) in lines.enumerated() {
+      if 4 * range.count > claimed {
+        try claim(4 * range.count - claimed, of: memory)
+        claimed = 4 * range.count
+      }
       let bytes = content?.copy(range) ?? []
-      let weight = bytes.count + JSONValue.weight(ofRequest: bytes)
+      let weight = 4 * bytes.count + JSONValue.weight(ofRequest: bytes)
       if weight > claimed {
         try claim(weight - claimed, of: memory)
         claimed = weight
@@ -148,6 +153,9 @@ private struct BatchFile {
 }
 
 extension ServerContext {
+  /// What the requests of a new batch are claimed with.
+  func makeBatchLoan() -> MemoryLoan { MemoryLoan(models.ledger, for: .answers, patience: BodyBudget.patience) }
+
   /// What answers batches.
   ///
   /// - Throws: 503 where its folder could not be used.

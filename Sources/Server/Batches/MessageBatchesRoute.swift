@@ -30,7 +30,7 @@ struct MessageBatchesRoute {
       id: "msgbatch_" + server.settings.makeID(), api: .messages, client: context.client,
       created: worker.store.library.now(), endpoint: "/v1/messages")
     batch.model = creation.lines.first?.body["model"]?.stringValue
-    try worker.store.add(batch) { write throws(APIError) in
+    try worker.store.add(batch, server.makeBatchLoan()) { write throws(APIError) in
       for line in creation.lines { try write(line) }
     }
     worker.start()
