@@ -28,7 +28,8 @@ final class HostMeans: Sendable {
   init(_ settings: ModelHost.Settings, models: @escaping @Sendable () -> [ResidentModel]) throws {
     let limit = settings.memoryLimit ?? MemoryLimit.bytes / 100 * Self.usualShare
     var fleet = ModelFleet.Settings()
-    fleet.ledger = MemoryLedger(limit: limit, slack: MemoryLedger.slack(of: limit))
+    let slack = MemoryLedger.slack(of: limit)
+    fleet.ledger = MemoryLedger(limit: limit, slack: slack, trimmedLoan: max(1 << 20, slack / 2))
     fleet.scratchBytes = { EngineClient.scratchBytes }
     fleet.copiedWeightBytes = { EngineClient.copiedWeightBytes }
     // A limit that the program gives is for what it has from here. Its own memory counts where the limit is the system's.

@@ -257,12 +257,13 @@ def test_load_beyond_the_limit_is_refused_and_survived(s):
         flags = ["--model", str(second), "--memory", f"{limit}M", "--kv-cache-type", "f32", "--queue-limit", "4",
                  "--max-sequences", "4"]
         with served(s, *flags, model=first) as server:
-            peak, codes, done = 0, [], threading.Event()
+            peak, stacks, codes, done = 0, 0, [], threading.Event()
 
             def watch():
-                nonlocal peak
+                nonlocal peak, stacks
                 while not done.is_set():
-                    peak = max(peak, process(server)[0])
+                    anonymous, _, running = process(server)
+                    peak, stacks = max(peak, anonymous), max(stacks, running)
                     time.sleep(0.02)
 
             def work(index):
@@ -292,7 +293,7 @@ def test_load_beyond_the_limit_is_refused_and_survived(s):
             # And now it works as before.
             assert ask(server, "first")[1] and ask(server, "second")[1]
             counts = {code: codes.count(code) for code in sorted(set(codes))}
-            return f"{counts}, {peak >> 10} of {limit} MiB at most"
+            return f"{counts}, {peak:,} KiB of {limit << 10:,} at most, {stacks} threads"
 
 
 def test_models_that_make_no_sense_are_refused(s):

@@ -83,7 +83,7 @@ import Testing
     #expect(ledger.reserveGrowth(80, for: .kvCache))
     #expect(ledger.left == 20 && ledger.leftForGrowth == 0)
     #expect(!ledger.reserveGrowth(1, for: .kvCache))
-    #expect(ledger.reserve(20, for: .requestBodies))
+    #expect(ledger.reserve(20, for: .weights))
     #expect(MemoryLedger.slack(of: 32 << 20) == 2 << 20)
     #expect(MemoryLedger.slack(of: 80 << 20) == 4 << 20)
     #expect(MemoryLedger.slack(of: 1 << 30) == 32 << 20)
@@ -100,6 +100,23 @@ import Testing
     while ledger.reserveGrowth(256 << 10, for: .kvCache) { heap.withLock { $0 += 256 << 10 } }
     let held = ledger.bytes(of: .kvCache) + heap.withLock { $0 }
     #expect(held > 60 << 20 && held <= 65 << 20, "\(held)")
+  }
+
+  @Test func `requests leave half of the slack free, and what is measured counts before they get more`() {
+    let ledger = MemoryLedger(limit: 64 << 20, slack: 4 << 20)
+    // Each request takes as much heap as it claims, within less than a second.
+    let heap = Monitor(0)
+    ledger.onMeasurement { [weak ledger] in ledger?.set(.other, to: heap.withLock { $0 }) }
+    while ledger.reserve(256 << 10, for: .requestBodies, waiting: 0) { heap.withLock { $0 += 256 << 10 } }
+    let held = ledger.bytes(of: .requestBodies) + heap.withLock { $0 }
+    #expect(held > 58 << 20 && held <= 63 << 20, "\(held)")
+    let small = MemoryLedger(limit: 100, slack: 20)
+    #expect(!small.reserve(91, for: .answers, waiting: 0) && small.reserve(90, for: .answers, waiting: 0))
+    let asked = Monitor(0)
+    small.onShortage { bytes in asked.update { $0 = bytes } }
+    // What can never be had pushes nothing out.
+    #expect(!small.reserve(101, for: .answers, waiting: 0) && asked.withLock { $0 } == 0)
+    #expect(!small.reserve(1, for: .answers, waiting: 0) && asked.withLock { $0 } == 11)
   }
 
   @Test func `a shortage is told to who listens`() {

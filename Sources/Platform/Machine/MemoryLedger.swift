@@ -2,8 +2,8 @@
 //
 // Large things are reserved before they are taken, so that a limit is met by a refusal instead of by the kernel; small
 // ones are only counted, and leave less to reserve. What nobody accounts for (heap, stacks) is measured and counted
-// as `other`. It is measured whenever caches have grown by some, not only now and then: a fast machine fills all that
-// is left within a second, in which connections take some megabytes of heap and stacks.
+// as `other`. It is measured whenever caches or requests have taken some more, not only now and then: a fast machine
+// fills all that is left within a second, in which connections take some megabytes of heap and stacks.
 
 /// What memory is held for.
 package enum MemoryKind: String, Sendable, CaseIterable {
@@ -75,16 +75,21 @@ package final class MemoryLedger: Sendable {
 
   /// Most bytes of all kinds together.
   package let limit: Int
-  /// Bytes that caches leave free for what is only measured, such as the stacks of new connections.
+  /// Bytes that caches leave free for what is only measured, such as the stacks of new connections. Requests leave half of
+  /// it.
   package let slack: Int
+  /// Loans of that many bytes have the heap give back what it has kept of them before they end. For libraries: a program of
+  /// its own sets its heap up once (`Machine.returnFreedMemory`).
+  package let trimmedLoan: Int
   private let state = Monitor(State())
 
   /// Bytes that may be reserved before the rest is measured again. A measurement reads one file of the kernel's.
   private static let measuredGrowth = 1 << 20
 
-  package init(limit: Int = .max, slack: Int = 0) {
+  package init(limit: Int = .max, slack: Int = 0, trimmedLoan: Int = .max) {
     self.limit = max(0, limit)
     self.slack = max(0, slack)
+    self.trimmedLoan = max(0, trimmedLoan)
   }
 
   /// The slack for a limit in bytes: a thirty-second, at least 4 MiB and at most 64 MiB, but no more than a sixteenth.
@@ -107,15 +112,19 @@ package final class MemoryLedger: Sendable {
   ///
   /// Measures first what is held besides, where much was reserved since the last measurement.
   package func reserveGrowth(_ bytes: Int, for kind: MemoryKind) -> Bool {
+    reserve(bytes, for: kind, leaving: slack)
+  }
+
+  /// Takes `bytes` if as many as `free` are left besides, after a measurement where much was reserved since the last.
+  private func reserve(_ bytes: Int, for kind: MemoryKind, leaving free: Int) -> Bool {
     let measure = state.withLock { state in
-      guard state.unmeasured.addingReportingOverflow(max(0, bytes)).partialValue >= Self.measuredGrowth else {
-        return nil as (@Sendable () -> Void)?
-      }
+      let (sum, overflow) = state.unmeasured.addingReportingOverflow(max(0, bytes))
+      guard overflow || sum >= Self.measuredGrowth else { return nil as (@Sendable () -> Void)? }
       state.unmeasured = 0
       return state.onMeasurement
     }
     measure?()
-    return reserve([(kind, bytes)], below: limit - min(limit, slack))
+    return reserve([(kind, bytes)], below: limit - min(limit, free))
   }
 
   private func reserve(_ parts: [(kind: MemoryKind, bytes: Int)], below limit: Int) -> Bool {
@@ -133,16 +142,20 @@ package final class MemoryLedger: Sendable {
     }
   }
 
-  /// Takes `bytes`, and where they are not left asks for them and waits for what others give back.
+  /// Takes `bytes` for a request, which can be refused: half of the slack stays free. Where they are not left it asks for
+  /// them and waits for what others give back. Measures as `reserveGrowth` does.
   ///
   /// - Parameter seconds: longest wait.
   package func reserve(_ bytes: Int, for kind: MemoryKind, waiting seconds: Double) -> Bool {
-    if reserve(bytes, for: kind) { return true }
-    ask(for: bytes)
+    if reserve(bytes, for: kind, leaving: slack / 2) { return true }
+    let (wanted, overflow) = bytes.addingReportingOverflow(slack / 2)
+    // Nobody can give more than there is.
+    guard !overflow, wanted <= limit else { return false }
+    ask(for: wanted)
     let deadline = Instant.now.adding(seconds: seconds)
     while Instant.now < deadline {
       usleep(5_000)
-      if reserve(bytes, for: kind) { return true }
+      if reserve(bytes, for: kind, leaving: slack / 2) { return true }
     }
     return false
   }

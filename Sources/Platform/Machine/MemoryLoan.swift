@@ -21,7 +21,11 @@ package final class MemoryLoan: Sendable {
     self.bytes.withLock { $0 = max(0, bytes) }
   }
 
-  deinit { ledger.release(bytes.withLock { $0 }, from: kind) }
+  deinit {
+    let bytes = bytes.withLock { $0 }
+    if bytes >= ledger.trimmedLoan { Machine.trimHeap() }
+    ledger.release(bytes, from: kind)
+  }
 
   /// The ledger's limit, bytes.
   package var limit: Int { ledger.limit }

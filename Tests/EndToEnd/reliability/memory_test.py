@@ -1,7 +1,7 @@
 """One limit for everything: the worst request of every route, alone and 24 at a time, beside a small --memory.
 
 Anonymous memory is what counts: weights are a mapped file, which the limit counts in full. It is looked at every few
-milliseconds while the requests are answered."""
+milliseconds while the requests are answered; all resident memory, the program's own pages too, is told beside it."""
 
 import json
 import os
@@ -11,6 +11,7 @@ import time
 
 from reliability.operating_system_test import control_group
 from reliability.watch import CANARY, body, encode, get, read_all, responses, together, wait_for
+from batches_test import line, upload
 from server import DEMO, ROOT, Server
 
 ENCODER = ROOT / "Fixtures" / "models" / "encoder-tiny"
@@ -21,24 +22,26 @@ MOST = (8 << 20) - 200
 LIMIT = 64 + 2
 
 
-def anonymous(pid):
-    """KiB that no file backs, in memory or swapped out."""
+def held(pid):
+    """KiB that no file backs, in memory or swapped out, and KiB in memory of every kind."""
     fields = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
-    return sum(int(fields[name].split()[0]) for name in ("RssAnon", "VmSwap"))
+    anonymous, swapped, resident = (int(fields[name].split()[0]) for name in ("RssAnon", "VmSwap", "VmRSS"))
+    return anonymous + swapped, resident
 
 
 class Peak:
-    """The most anonymous memory of a process while the block runs, KiB."""
+    """The most memory of a process while the block runs, KiB: what no file backs, and all."""
 
     def __init__(self, server):
-        self.pid, self.most, self.ended = server.process.pid, 0, threading.Event()
+        self.pid, self.most, self.resident, self.ended = server.process.pid, 0, 0, threading.Event()
 
     def _look(self):
         while not self.ended.wait(0.003):
             try:
-                self.most = max(self.most, anonymous(self.pid))
+                anonymous, resident = held(self.pid)
             except (OSError, KeyError):
                 return
+            self.most, self.resident = max(self.most, anonymous), max(self.resident, resident)
 
     def __enter__(self):
         self.thread = threading.Thread(target=self._look)
@@ -49,11 +52,53 @@ class Peak:
         self.ended.set()
         self.thread.join()
 
+    def __str__(self):
+        return f"{self.most >> 10} MiB of {LIMIT}, RSS {self.resident >> 10} MiB"
+
+
+class Account:
+    """What every request held, in lines, and the most of all."""
+
+    def __init__(self):
+        self.lines, self.most, self.resident = [], 0, 0
+
+    def note(self, what, peak):
+        """Raises where it was more than the limit."""
+        self.lines.append(f"{what}, {peak}")
+        self.most, self.resident = max(self.most, peak.most), max(self.resident, peak.resident)
+        assert peak.most <= LIMIT << 10, self.lines[-1]
+
+    def __str__(self):
+        return (f"{self.most >> 10} MiB of {LIMIT} at most, RSS {self.resident >> 10}, memory of the program and its files "
+                f"included; {len(self.lines)} requests")
+
 
 def filled(start, piece, end):
     """A body of nearly the largest size: a start, as many pieces as fit, an end."""
     room = MOST - len(start) - len(end)
-    return (start + piece * (room // len(piece)) + end).encode()
+    return Filled((start + piece * (room // len(piece)) + end).encode(), start.encode(), piece.encode(), end.encode())
+
+
+class Filled(bytes):
+    """A body that can be made smaller: the largest is refused where one that is not might be worked on."""
+
+    def __new__(cls, content, *parts):
+        made = super().__new__(cls, content)
+        made.parts = parts
+        return made
+
+    def part(self, share):
+        start, piece, end = self.parts
+        return start + piece * ((len(self) // share - len(start) - len(end)) // len(piece)) + end
+
+
+def smaller(requests, *shares):
+    """These requests, and those of them whose bodies are filled with that part of the bytes."""
+    found = dict(requests)
+    for name, (path, content, *kind) in requests.items():
+        if isinstance(content, Filled):
+            found |= {f"{name}, {share} times smaller": (path, content.part(share), *kind) for share in shares}
+    return found
 
 
 def worst(s, tokens):
@@ -197,13 +242,13 @@ def status_of(s, path, content, kind="application/json"):
 
 
 def long_conversation(s):
-    """A conversation as long as one may be; its id, or nothing where it found no room."""
-    items = {"items": [{"role": "user", "content": [{"type": "input_text", "text": "a" * 300}] * 1000}] * 20}
-    with s.connect() as connection:
-        connection.settimeout(60)
-        connection.sendall(encode("/v1/conversations", items, "Connection: close"))
-        status, _, data = responses(read_all(connection))[0]
-    return json.loads(data)["id"] if status == 200 else None
+    """A conversation as long as there is room for; its id."""
+    for count in (20, 10, 5, 2):
+        items = {"items": [{"role": "user", "content": [{"type": "input_text", "text": "a" * 300}] * 1000}] * count}
+        status, _, data = s.post("/v1/conversations", items)
+        if status == 200:
+            return json.loads(data)["id"]
+    raise AssertionError((status, data[:200]))
 
 
 def serving(binary, *flags):
@@ -218,62 +263,107 @@ def searching(binary):
 ANSWERS = {200, 400, 404, 413, 503, 507, "200, then 503"}
 
 
-def ask_alone(other, requests, told):
+def ask_alone(other, requests, account):
     for name, request in requests.items():
         with Peak(other) as peak:
             status = status_of(other, *request)
-        told.append(f"{name}: {status}, {peak.most >> 10} MiB")
+        account.note(f"{name}: {status}", peak)
         # 422 and 424 are what text-embeddings-inference says of a bad body, and where it is short of something.
-        assert status in ANSWERS | {403, 405, 408, 415, 422, 424}, told[-1]
-        assert peak.most <= LIMIT << 10, told[-1]
-        assert other.process.poll() is None, told[-1]
+        assert status in ANSWERS | {403, 405, 408, 415, 422, 424}, account.lines[-1]
+        assert other.process.poll() is None, account.lines[-1]
+
+
+def alone(other, ask):
+    """Asks one after the other; what was held, in words."""
+    account = Account()
+    try:
+        ask(account)
+        wait_for(lambda: other.get("/health")[0] == 200, 5, "health")
+        assert other.chat(CANARY, max_tokens=4).choices[0].message.content
+    finally:
+        print("\n".join(account.lines))
+        code = other.stop()
+    assert code == 0
+    return str(account)
 
 
 def test_the_worst_request_of_every_other_route(s):
     """Files, stores, vectors, other wires, and any route of the document that takes a body."""
     other = searching(s.binary)
-    told = []
-    try:
-        ask_alone(other, search_requests(other, searched(other)) | any_body_for(other), told)
-    finally:
-        print("\n".join(told))
-        code = other.stop()
-    assert code == 0
-    return f"{max(int(line.split()[-2]) for line in told)} MiB of {LIMIT} at most; {len(told)} requests"
+    return alone(other, lambda account: ask_alone(
+        other, smaller(search_requests(other, searched(other)) | any_body_for(other), 4, 16), account))
 
 
 def test_the_worst_request_of_every_route(s):
     other = serving(s.binary)
-    told = []
-    try:
-        ask_alone(other, worst(other, 200), told)
+
+    def ask(account):
+        ask_alone(other, smaller(worst(other, 200), 4, 16), account)
         identity = long_conversation(other)
-        for path, content in ((f"/v1/conversations/{identity}/items", {"items": [{"role": "user", "content": "a"}]}),
-                              ("/v1/responses", dict(model=other.model, conversation=identity, input="a"))):
+        ask_alone(other, {path: (path, content) for path, content in (
+            (f"/v1/conversations/{identity}/items", {"items": [{"role": "user", "content": "a"}]}),
+            ("/v1/responses", dict(model=other.model, conversation=identity, input="a")))}, account)
+
+    return alone(other, ask)
+
+
+def batch_requests(s):
+    """The same for batches: what is asked, and what is answered beside all others afterwards."""
+    def batch(*lines):
+        return "/v1/batches", dict(input_file_id=upload(s.client, lines), endpoint="/v1/chat/completions", completion_window="24h")
+
+    message = {"model": s.model, "max_tokens": 1, "messages": [{"role": "user", "content": "a"}]}
+    many = [{"custom_id": f"r{index}", "params": message} for index in range(50_000)]
+    return {
+        "a batch of messages that fills the body": ("/v1/messages/batches", dict(requests=many)),
+        "a batch of messages with a text that fills the body": ("/v1/messages/batches", dict(requests=[
+            {"custom_id": "a", "params": dict(message, messages=[{"role": "user", "content": "a b c " * (MOST // 6 - 100)}])}])),
+        "batches of messages, empty objects": ("/v1/messages/batches", filled('{"requests":[', "{},", "{}]}")),
+        "a batch of many lines": batch(*(line(f"r{index}", s.model, max_tokens=1) for index in range(MOST // 220))),
+        "a batch of one line, a text that fills it": batch(line("a", s.model, messages=[
+            {"role": "user", "content": "a b c " * (MOST // 6 - 100)}])),
+        "a batch of one line of small values": batch(line("a", s.model, stop=[1] * (MOST // 3 - 200))),
+        "a batch of long answers": batch(*(line(f"r{index}", s.model, n=128, logprobs=True, top_logprobs=20, max_tokens=100)
+                                           for index in range(4))),
+    }
+
+
+def test_batches_stay_within_the_limit(s):
+    """Their requests are answered meanwhile: the next ones come beside that."""
+    other = serving(s.binary)
+
+    def ask(account):
+        requests = smaller(batch_requests(other), 16)
+        ask_alone(other, requests, account)
+        for name, request in requests.items():
             with Peak(other) as peak:
-                status = status_of(other, path, content)
-            told.append(f"{path}: {status}, {peak.most >> 10} MiB")
-            assert status in (200, 400, 404, 503, 507) and peak.most <= LIMIT << 10, told[-1]
-        assert other.chat(CANARY, max_tokens=4).choices[0].message.content
-    finally:
-        print("\n".join(told))
-        code = other.stop()
-    assert code == 0
-    return f"{max(int(line.split()[-2]) for line in told)} MiB of {LIMIT} at most; {len(told)} requests"
+                statuses = together(24, lambda _: status_of(other, *request))
+                time.sleep(1)
+            account.note(f"{name}: {counted(statuses)}", peak)
+            assert set(statuses) <= ANSWERS | {408, 429}, account.lines[-1]
+
+    return alone(other, ask)
 
 
 def test_24_of_the_worst_at_once(s, tokens=12):
-    return at_once(s, serving, lambda other: worst(other, tokens))
+    """Where vectors are made, too: that model takes room."""
+    return at_once(s, lambda other: smaller(worst(other, tokens), 16))
 
 
-def test_24_of_the_others_at_once(s, any_body=False):
-    def requests(other):
-        return search_requests(other, searched(other)) | (any_body_for(other) if any_body else {})
-
-    return at_once(s, searching, requests)
+def test_24_of_the_others_at_once(s):
+    return at_once(s, lambda other: smaller(search_requests(other, searched(other)), 16))
 
 
-def at_once(s, serving, requests_for):
+def test_24_of_any_body_at_once(s, every=7):
+    """Bodies that fill every route, each seventh of them or all."""
+    return at_once(s, lambda other: dict(list(smaller(any_body_for(other), 16).items())[::every]))
+
+
+def counted(statuses):
+    return {status: statuses.count(status) for status in set(statuses)}
+
+
+def at_once(s, requests_for):
     with control_group(LIMIT + 24) as group:
         binary = s.binary
         if group:
@@ -281,37 +371,31 @@ def at_once(s, serving, requests_for):
             start.write_text(f"#!/bin/sh\necho $$ > {group}/cgroup.procs\nexec {s.binary} \"$@\"\n")
             start.chmod(0o755)
             binary = str(start)
-        other = serving(binary)
-        told = []
-        try:
+        other = searching(binary)
+
+        def ask(account):
             for name, request in requests_for(other).items():
                 with Peak(other) as peak:
                     statuses = together(24, lambda _: status_of(other, *request))
-                counts = {status: statuses.count(status) for status in set(statuses)}
-                told.append(f"{name}: {counts}, {peak.most >> 10} MiB")
-                assert set(statuses) <= ANSWERS | {403, 405, 408, 415, 422, 424, 429}, told[-1]
-                assert peak.most <= LIMIT << 10, told[-1]
-                assert other.process.poll() is None, told[-1]
-            wait_for(lambda: other.get("/health")[0] == 200, 5, "health")
-            assert other.chat(CANARY, max_tokens=4).choices[0].message.content
+                account.note(f"{name}: {counted(statuses)}", peak)
+                assert set(statuses) <= ANSWERS | {403, 405, 408, 415, 422, 424, 429}, account.lines[-1]
+                assert other.process.poll() is None, account.lines[-1]
             if group:
                 events = group / "memory.events"
                 killed = (events if events.exists() else group / "memory.oom_control").read_text()
                 assert "oom_kill 0" in killed, killed
+
+        try:
+            told = alone(other, ask)
         finally:
-            print("\n".join(told))
-            code = other.stop()
             if group:
                 start.unlink()
-        assert code == 0
-    most = max(int(line.split()[-2]) for line in told)
-    return f"{most} MiB of {LIMIT} at most" + ("" if group else "; without a control group: none can be made here")
+    return told + (f"; in a control group of {LIMIT + 24} MiB" if group else "; without a control group: none can be made here")
 
 
 def test_files_that_become_large(s):
     """What is indexed in the background is claimed too: a file is searched, or refused in words."""
     other = searching(s.binary)
-    told = []
     name = "n" * 100_000
     texts = {
         "lines of one letter": ("a.txt", b"a\n" * (MOST // 2 - 200)),
@@ -323,7 +407,8 @@ def test_files_that_become_large(s):
         "tags": ("a.html", b"<p>a" * (MOST // 4 - 200)),
         "one word": ("b.txt", b"a" * (MOST - 400)),
     }
-    try:
+
+    def ask(account):
         store = searched(other)["store"]
         for what, (file_name, text) in texts.items():
             form = (b'--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nassistants\r\n--b\r\n'
@@ -346,15 +431,10 @@ def test_files_that_become_large(s):
                         pass  # It is large, and indexed piece by piece: that has a bound, too.
                     status = entry()["status"], (entry()["last_error"] or {}).get("message", "")[:60]
                     assert other.delete(f"/v1/files/{file}")[0] == 200
-            told.append(f"{what}: {status}, {peak.most >> 10} MiB")
-            assert peak.most <= LIMIT << 10, told[-1]
-            assert other.process.poll() is None, told[-1]
-        wait_for(lambda: other.get("/health")[0] == 200, 5, "health")
-    finally:
-        print("\n".join(told))
-        code = other.stop()
-    assert code == 0
-    return f"{max(int(line.split()[-2]) for line in told)} MiB of {LIMIT} at most"
+            account.note(f"{what}: {status}", peak)
+            assert other.process.poll() is None, account.lines[-1]
+
+    return alone(other, ask)
 
 
 def test_a_client_that_leaves_ends_its_work(s):
