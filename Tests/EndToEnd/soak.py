@@ -298,6 +298,18 @@ def ledger_of(target):
     return {part: int(number) >> 10 for part, number in re.findall(r'mlxserve_memory_bytes{part="(\w+)"} (\d+)', text)}
 
 
+def mappings_of(server):
+    """KiB that no file stands behind, by mapping: the largest ones, so that a step can be told where it is."""
+    held, name = Counter(), ""
+    for line in pathlib.Path(f"/proc/{server.process.pid}/smaps").read_text().splitlines():
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            start, end = (int(part, 16) for part in line.split(" ", 1)[0].split("-"))
+            name = line.split(maxsplit=5)[5] if len(line.split(maxsplit=5)) > 5 else f"{(end - start) >> 10} KiB"
+        elif line.startswith("Anonymous:"):
+            held[name.rpartition("/")[2]] += int(line.split()[1])
+    return dict(held.most_common(8))
+
+
 def verdicts(before, after, done, problems, times, arguments):
     """What is wrong, in words."""
     found = list(problems)
@@ -339,7 +351,8 @@ def main():
         fill(target)
         load(target, expected, arguments, 10_000, arguments.warm_up, time.monotonic() + 600)
         before = after = rest_of(target)
-        print("after the warm-up:", json.dumps(before), json.dumps(ledger_of(target)), flush=True)
+        print("after the warm-up:", json.dumps(before), json.dumps(ledger_of(target)),
+              json.dumps(mappings_of(server)), flush=True)
         counts, problems, times, opened, refused, seconds = Counter(), [], [], 0, 0, 0.0
         for quarter in range(QUARTERS):
             start = time.monotonic()
@@ -349,7 +362,8 @@ def main():
             counts, problems, times = counts + more[0], problems + more[1], times + more[2]
             opened, refused = opened + more[3], refused + more[4]
             after = rest_of(target)
-            print(f"quarter {quarter + 1}:", json.dumps(after), json.dumps(ledger_of(target)), flush=True)
+            print(f"quarter {quarter + 1}:", json.dumps(after), json.dumps(ledger_of(target)),
+                  json.dumps(mappings_of(server)), flush=True)
         times.sort()
         growth = after["rss"] - before["rss"]
         done = sum(value for name, value in counts.items() if name != "429")
