@@ -176,8 +176,9 @@ fuzz: toolchain      ## fuzz every parser with libFuzzer (SECONDS_EACH=60, INPUT
 	else \
 	  mkdir -p .build-fuzz && ln -sfn ../Sources ../Tests/Fuzz .build-fuzz/ && \
 	  ln -sfn ../Tests/Fuzz/Package.swift .build-fuzz/Package.swift && \
-	  SANITIZER=$(SANITIZER) $(SWIFT) build --package-path .build-fuzz --scratch-path .build-fuzz/build$(SANITIZER) --product fuzz && \
-	  $(PYTHON) Tests/Fuzz/fuzz.py .build-fuzz/build$(SANITIZER)/debug/fuzz --seconds $(SECONDS_EACH) --inputs $(INPUTS) \
+	  SANITIZER=$(SANITIZER) $(SWIFT) build -c release -Xswiftc -enable-testing --package-path .build-fuzz \
+	    --scratch-path .build-fuzz/build$(SANITIZER) --product fuzz && \
+	  $(PYTHON) Tests/Fuzz/fuzz.py .build-fuzz/build$(SANITIZER)/release/fuzz --seconds $(SECONDS_EACH) --inputs $(INPUTS) \
 	    $(if $(TARGET),--target $(TARGET)); \
 	fi
 

@@ -9,11 +9,12 @@ let strict: [SwiftSetting] = [
   .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-/// Optimised, because an input must be cheap. Overflow and bounds checks stay: they are what is looked for.
+/// `make fuzz` builds for release, whole modules at a time, because an input must be cheap. Overflow and bounds checks
+/// stay: they are what is looked for.
 ///
 /// `make fuzz SANITIZER=address` watches memory too, where code has pointers.
 let sanitizers = ["fuzzer"] + [Context.environment["SANITIZER"] ?? ""].filter { !$0.isEmpty }
-let instrumented = strict + [.unsafeFlags(["-O"] + sanitizers.map { "-sanitize=\($0)" })]
+let instrumented = strict + [.unsafeFlags(sanitizers.map { "-sanitize=\($0)" })]
 
 #if arch(x86_64)
   let kernels = [
@@ -49,7 +50,7 @@ let modules: [(name: String, imports: [String])] = [
 func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .init(stringLiteral: $0) } }
 
 let kernelTargets: [Target] =
-  [.target(name: "KernelTypes", swiftSettings: strict + [.unsafeFlags(["-O"])])]
+  [.target(name: "KernelTypes", swiftSettings: strict)]
   + kernels.map { kernel in
     .target(
       name: kernel.name, dependencies: ["KernelTypes"],
@@ -73,7 +74,7 @@ let package = Package(
   targets: kernelTargets + moduleTargets + [
     .target(
       name: "Compute", dependencies: dependencies(["KernelTypes", "Platform"] + kernels.map(\.name)),
-      swiftSettings: strict + [.unsafeFlags(["-O"])]),
+      swiftSettings: strict),
     // It has no `main` of its own: see `fuzzMain`.
     .executableTarget(
       name: "fuzz", dependencies: dependencies(modules.map(\.name)), path: "Fuzz",
