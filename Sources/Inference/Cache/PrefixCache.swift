@@ -12,6 +12,9 @@
 // Where a model has sliding layers, a sequence can only go on where their last window is whole. When blocks run out, the
 // sliding part of blocks inside of texts goes first: what is left still continues every text at its end, and where texts
 // part.
+//
+// Blocks live long and are many: what is kept of them lies in a few large pieces. A piece of its own for each would keep a
+// page of the heap, wherever it lies among what requests need for a moment.
 
 import Compute
 
@@ -30,13 +33,6 @@ struct PrefixCache {
     case entry(Int)
   }
 
-  /// What a block is found by.
-  private struct Key: Hashable {
-    let parent: Parent
-    /// 32 of them, or fewer for the last block of a text.
-    let tokens: [Int32]
-  }
-
   /// What blocks are found by that agree in a part only.
   private struct Beginning: Hashable {
     let parent: Parent
@@ -44,7 +40,16 @@ struct PrefixCache {
   }
 
   private struct Entry {
-    let key: Key
+    let parent: Parent
+    /// A block's worth of them, or fewer for the last block of a text.
+    let tokens: TokenSlots.Place
+    /// Of parent and tokens.
+    let hash: Int
+    /// The next entry of the same hash.
+    var nextEqual: Int?
+    /// Neighbours among the entries that begin alike.
+    var older: Int?
+    var younger: Int?
     var block: Int32
     /// For the disk; nil without one, and for blocks that are not full.
     let name: String?
@@ -59,9 +64,11 @@ struct PrefixCache {
   }
 
   private var entries: [Int: Entry] = [:]
-  private var index: [Key: Int] = [:]
-  /// Oldest first.
-  private var beginnings: [Beginning: [Int]] = [:]
+  private var slots = TokenSlots()
+  /// The first entry of each hash.
+  private var index: [Int: Int] = [:]
+  /// The youngest entry of each beginning.
+  private var beginnings: [Beginning: Int] = [:]
   private var nextEntry = 0
   private var clock: UInt64 = 0
   /// Most blocks; 0 switches the cache off.
@@ -148,7 +155,7 @@ struct PrefixCache {
     var (ids, path, usable): ([Int], Path, Int) = ([], path, 0)
     // Blocks up to the last one that is not whole.
     var narrow = 0
-    while let block = Self.nextBlock(tokens, path), let id = index[Key(parent: path.last, tokens: block)] {
+    while let block = Self.nextBlock(tokens, path), let id = find(block[...], after: path.last) {
       ids.append(id)
       path.append(id)
       if entries[id]?.isWhole == false { narrow = path.blocks }
@@ -194,6 +201,61 @@ struct PrefixCache {
     return Array(tokens[start..<start + KVCache.blockTokens])
   }
 
+  // MARK: Finding
+
+  private static func hash(_ tokens: ArraySlice<Int32>, after parent: Parent) -> Int {
+    var hasher = Hasher()
+    hasher.combine(parent)
+    for token in tokens { hasher.combine(token) }
+    return hasher.finalize()
+  }
+
+  private func find(_ tokens: ArraySlice<Int32>, after parent: Parent) -> Int? {
+    var next = index[Self.hash(tokens, after: parent)]
+    while let id = next, let entry = entries[id] {
+      if entry.parent == parent, slots[entry.tokens] == tokens { return id }
+      next = entry.nextEqual
+    }
+    return nil
+  }
+
+  /// The entries that begin alike, the youngest first.
+  private func beginning(with first: Int32, after parent: Parent, most: Int = .max) -> [Int] {
+    var found: [Int] = []
+    var next = beginnings[Beginning(parent: parent, first: first)]
+    while let id = next, found.count < most {
+      found.append(id)
+      next = entries[id]?.older
+    }
+    return found
+  }
+
+  /// Puts an entry first in its lists.
+  private mutating func link(_ id: Int, _ beginning: Beginning) {
+    guard let hash = entries[id]?.hash else { return }
+    entries[id]?.nextEqual = index.updateValue(id, forKey: hash)
+    guard let older = beginnings.updateValue(id, forKey: beginning) else { return }
+    entries[id]?.older = older
+    entries[older]?.younger = id
+  }
+
+  /// Takes one that is gone out of its lists.
+  private mutating func unlink(_ id: Int, _ gone: Entry, _ beginning: Beginning) {
+    if index[gone.hash] == id {
+      index[gone.hash] = gone.nextEqual
+    } else {
+      var before = index[gone.hash]
+      while let at = before, let next = entries[at]?.nextEqual, next != id { before = next }
+      if let before { entries[before]?.nextEqual = gone.nextEqual }
+    }
+    if let older = gone.older { entries[older]?.younger = gone.younger }
+    if let younger = gone.younger {
+      entries[younger]?.older = gone.older
+    } else {
+      beginnings[beginning] = gone.older
+    }
+  }
+
   /// A cached block that agrees with a sequence in its first tokens.
   struct Part {
     /// Full blocks before it that the sequence does not have yet, and where they lead.
@@ -227,14 +289,14 @@ struct PrefixCache {
 
   private func part(of tokens: [Int32], after path: Path) -> (entry: Int, count: Int)? {
     let wanted = tokens.dropFirst(path.blocks * KVCache.blockTokens).dropLast().prefix(KVCache.blockTokens)
-    guard let first = wanted.first, let candidates = beginnings[Beginning(parent: path.last, first: first)]
-    else { return nil }
+    guard let first = wanted.first else { return nil }
     var best: (entry: Int, count: Int)?
-    for id in candidates.suffix(Self.compared) {
+    for id in beginning(with: first, after: path.last, most: Self.compared) {
       guard let entry = entries[id], entry.isWhole else { continue }
-      let count = Self.shared(entry.key.tokens[...], wanted)
-      if states != nil, entry.state == nil || count < entry.key.tokens.count { continue }
-      if count >= max(Self.leastShared, best?.count ?? 0) { best = (id, count) }
+      let count = Self.shared(slots[entry.tokens], wanted)
+      if states != nil, entry.state == nil || count < entry.tokens.count { continue }
+      // Of equally good ones the youngest.
+      if count >= Self.leastShared, count > best?.count ?? 0 { best = (id, count) }
     }
     return best
   }
@@ -263,15 +325,14 @@ struct PrefixCache {
     let size = KVCache.blockTokens
     clock += 1
     while (path.blocks + 1) * size <= computed {
-      let range = path.blocks * size..<(path.blocks + 1) * size
-      let key = Key(parent: path.last, tokens: Array(tokens[range]))
-      if let known = index[key] {
+      let block = tokens[path.blocks * size..<(path.blocks + 1) * size]
+      if let known = find(block, after: path.last) {
         // Another sequence was first, and both blocks hold the same bits.
         entries[known]?.lastUse = clock
         replace(known, by: table[path.blocks], pool: &pool)
         path.last = .entry(known)
       } else {
-        path.last = .entry(insert(key, block: table[path.blocks], pool: &pool))
+        path.last = .entry(insert(block, after: path.last, block: table[path.blocks], pool: &pool))
       }
       path.blocks += 1
     }
@@ -299,51 +360,53 @@ struct PrefixCache {
     guard states == nil else {
       return recordTail(tail, after: path, block: table[path.blocks], state: sequence.slot, pool: &pool)
     }
-    let siblings = beginnings[Beginning(parent: path.last, first: tail[start])] ?? []
-    let isKnown = siblings.contains { id in
-      entries[id].map { Self.shared($0.key.tokens[...], tail) == tail.count } ?? false
+    let isKnown = beginning(with: tail[start], after: path.last).contains { id in
+      entries[id].map { Self.shared(slots[$0.tokens], tail) == tail.count } ?? false
     }
     clock += 1
-    if !isKnown {
-      _ = insert(Key(parent: path.last, tokens: Array(tail)), block: table[path.blocks], pool: &pool)
-    }
+    if !isKnown { _ = insert(tail, after: path.last, block: table[path.blocks], pool: &pool) }
   }
 
   /// Records an unfilled block with its state.
   private mutating func recordTail(
     _ tail: ArraySlice<Int32>, after path: Path, block: Int32, state: Int32?, pool: inout BlockPool
   ) {
-    let key = Key(parent: path.last, tokens: Array(tail))
     clock += 1
-    guard let state, index[key].flatMap({ entries[$0]?.state }) == nil, let copy = copy(state) else { return }
-    let id = index[key] ?? insert(key, block: block, pool: &pool)
+    let known = find(tail, after: path.last)
+    guard let state, known.flatMap({ entries[$0]?.state }) == nil, let copy = copy(state) else { return }
+    let id = known ?? insert(tail, after: path.last, block: block, pool: &pool)
     entries[id]?.lastUse = clock
     entries[id]?.state = copy
   }
 
-  private mutating func insert(_ key: Key, block: Int32, pool: inout BlockPool) -> Int {
+  /// - Parameter tokens: at least one.
+  private mutating func insert(
+    _ tokens: ArraySlice<Int32>, after parent: Parent, block: Int32, pool: inout BlockPool
+  ) -> Int {
     let id = nextEntry
     nextEntry += 1
-    removeBeginnings(of: key, pool: &pool)
+    removeBeginnings(of: tokens, after: parent, pool: &pool)
     let isWhole = pool.isWhole(block)
     pool.retain(CollectionOfOne(block), sliding: isWhole)
-    if case .entry(let parent) = key.parent { entries[parent]?.children += 1 }
-    let isFull = key.tokens.count == KVCache.blockTokens
-    let parentName = isFull ? name(of: key.parent) : nil
-    let ownName = parentName.flatMap { names?.name(of: key.tokens, after: $0) }
-    entries[id] = Entry(key: key, block: block, name: ownName, lastUse: clock, isWhole: isWhole)
-    index[key] = id
-    beginnings[Beginning(parent: key.parent, first: key.tokens[0]), default: []].append(id)
+    if case .entry(let parent) = parent { entries[parent]?.children += 1 }
+    let isFull = tokens.count == KVCache.blockTokens
+    let parentName = isFull ? name(of: parent) : nil
+    let ownName = parentName.flatMap { names?.name(of: Array(tokens), after: $0) }
+    entries[id] = Entry(
+      parent: parent, tokens: slots.take(tokens), hash: Self.hash(tokens, after: parent), block: block,
+      name: ownName, lastUse: clock, isWhole: isWhole)
+    link(id, Beginning(parent: parent, first: tokens[tokens.startIndex]))
     return id
   }
 
   /// Unfilled blocks that a new one begins with are of no more use, unless they have a state of their own.
-  private mutating func removeBeginnings(of key: Key, pool: inout BlockPool) {
+  private mutating func removeBeginnings(
+    of tokens: ArraySlice<Int32>, after parent: Parent, pool: inout BlockPool
+  ) {
     guard states == nil else { return }
-    let siblings = beginnings[Beginning(parent: key.parent, first: key.tokens[0])] ?? []
-    for id in siblings {
-      guard let tokens = entries[id]?.key.tokens, tokens.count < key.tokens.count,
-        Self.shared(tokens[...], key.tokens[...]) == tokens.count
+    for id in beginning(with: tokens[tokens.startIndex], after: parent) {
+      guard let place = entries[id]?.tokens, place.count < tokens.count,
+        Self.shared(slots[place], tokens) == place.count
       else { continue }
       forget(id, pool: &pool)
     }
@@ -401,7 +464,7 @@ struct PrefixCache {
       for _ in 0..<length {
         guard case .entry(let id) = next, let entry = entries[id] else { break }
         ends.insert(id)
-        next = entry.key.parent
+        next = entry.parent
       }
     }
     return ends
@@ -430,14 +493,12 @@ struct PrefixCache {
   @discardableResult
   private mutating func forget(_ id: Int, pool: inout BlockPool) -> Parent? {
     guard let gone = entries.removeValue(forKey: id) else { return nil }
-    index[gone.key] = nil
     if let slot = gone.state { states?.release(slot) }
-    let beginning = Beginning(parent: gone.key.parent, first: gone.key.tokens[0])
-    beginnings[beginning]?.removeAll { $0 == id }
-    if beginnings[beginning]?.isEmpty == true { beginnings[beginning] = nil }
+    if let first = slots[gone.tokens].first { unlink(id, gone, Beginning(parent: gone.parent, first: first)) }
+    slots.release(gone.tokens)
     pool.release(CollectionOfOne(gone.block), sliding: gone.isWhole)
-    if case .entry(let parent) = gone.key.parent { entries[parent]?.children -= 1 }
-    return gone.key.parent
+    if case .entry(let parent) = gone.parent { entries[parent]?.children -= 1 }
+    return gone.parent
   }
 }
 
@@ -472,12 +533,13 @@ extension PrefixCache {
   private func record(_ id: Int) -> Record? {
     // Files hold whole blocks.
     guard let entry = entries[id], entry.isWhole, let name = entry.name,
-      let parent = self.name(of: entry.key.parent)
+      let parent = self.name(of: entry.parent)
     else {
       return nil
     }
     return Record(
-      name: name, parent: parent, tokens: entry.key.tokens, block: entry.block, state: entry.state)
+      name: name, parent: parent, tokens: Array(slots[entry.tokens]), block: entry.block,
+      state: entry.state)
   }
 
   var hasNewlyHot: Bool { !newlyHot.isEmpty }
@@ -495,7 +557,7 @@ extension PrefixCache {
     var lastUses = entries.mapValues(\.lastUse)
     // Children are younger than their parents: from the youngest on, each path's use reaches its root.
     for id in entries.keys.sorted(by: >) {
-      guard case .entry(let parent)? = entries[id]?.key.parent, let use = lastUses[id] else { continue }
+      guard case .entry(let parent)? = entries[id]?.parent, let use = lastUses[id] else { continue }
       lastUses[parent] = lastUses[parent].map { max($0, use) }
     }
     return lastUses.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.compactMap { record($0.key) }
