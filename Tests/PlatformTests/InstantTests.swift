@@ -24,7 +24,8 @@ import Testing
   }
 
   @Test(arguments: [
-    (-1e300, "1970-01-01T00:00:00.000Z"), (.nan, "1970-01-01T00:00:00.000Z"), (0.25, "1970-01-01T00:00:00.250Z"),
+    (-1e300, "1970-01-01T00:00:00.000Z"), (.nan, "1970-01-01T00:00:00.000Z"),
+    (0.25, "1970-01-01T00:00:00.250Z"),
     (9.3e18, "9999-12-31T23:59:59.000Z"), (.infinity, "9999-12-31T23:59:59.000Z"),
   ])
   func `a date is one of four digits of years, whatever a file says`(seconds: Double, text: String) {
