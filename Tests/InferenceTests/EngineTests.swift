@@ -456,7 +456,7 @@ import Tokenizers
     let end = Int32(words.count - 1)
     let vocabulary = GrammarVocabulary(count: words.count, endTokens: [end]) { words[Int($0)] }
     let rules = calls.map { "\"\($0)\" root \")\"" }.joined(separator: " | ")
-    // Two masks, of which the second is the later one.
+    // Of three masks the first and the last must be walked.
     func masks(leavingAt step: Int) throws -> [Guide.Allowance] {
       let grammar = try CompiledGrammar(.gbnf("root ::= \(rules) | \"x\""), vocabulary: vocabulary)
       var guided = request(prompt(seed: 2, count: 10), 100)
@@ -465,7 +465,7 @@ import Tokenizers
       let sequence = ActiveSequence(
         job: Job(request: guided, mailbox: mailbox, seed: 1, arrived: .now),
         root: PrefixCache.Root(ropeVariant: 0), maxContext: 512, speculates: false)
-      return "a(".utf8.enumerated().map { index, byte in
+      return "a(b".utf8.enumerated().map { index, byte in
         if index == step { mailbox.close() }
         let allowance = sequence.allowance()
         sequence.append(Int32(byte), at: .now)
@@ -474,7 +474,7 @@ import Tokenizers
     }
 
     let whole = try masks(leavingAt: .max)
-    for step in 0..<2 {
+    for step in [0, 2] {
       let left = try masks(leavingAt: step)
       #expect(left[..<step] == whole[..<step])
       guard case .among(let all) = whole[step], case .among(let part) = left[step] else {

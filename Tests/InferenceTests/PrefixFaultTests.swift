@@ -117,7 +117,8 @@ import Testing
     #expect(disk.files.count { $0.hasSuffix(".kv") } == 5)
   }
 
-  @Test func `half the limit of 20,000 blocks costs the start no deletion, and a few calls for each`() throws {
+  @Test func `half the limit of 20,000 blocks costs the start no deletion, and a few calls for each`() throws
+  {
     let (disk, count) = (SimulatedDisk(), 20_000)
     // Long paths and short ones.
     var parent = Self.rootName
@@ -127,7 +128,8 @@ import Testing
       let name = names.name(of: tokens, after: parent)
       let bytes = try #require(
         PrefixFile.encode(
-          name: name, parent: parent, tokens: tokens, payload: [UInt8](repeating: 1, count: Self.payloadBytes)))
+          name: name, parent: parent, tokens: tokens, payload: [UInt8](repeating: 1, count: Self.payloadBytes)
+        ))
       disk.put("/prefixes/\(name)\(PrefixFile.ending)", bytes)
       parent = name
     }

@@ -90,7 +90,10 @@ struct MaskBuilder {
   ) -> (mask: TokenMask, worst: Int32) {
     var mask = TokenMask(count: vocabulary.count)
     var worst: Int32 = 0
-    for item in Array(recogniser.items(of: set)) {
+    for (number, item) in Array(recogniser.items(of: set)).enumerated() {
+      // Of a few alternatives each asks when what comes after it is walked.
+      if number & 15 == 15, !isGivenUp { isGivenUp = isUnwanted() }
+      guard !isGivenUp else { break }
       guard item.node >= 0 else {
         for token in vocabulary.endTokens { mask.insert(token) }
         continue
