@@ -111,7 +111,7 @@ def test_batches_follow_the_document(s):
         return values[0]
 
     file = upload(s.client, [line("a", s.model), {"custom_id": "b"}])
-    good = upload(s.client, [line("a", s.model, **LONG)])
+    good = upload(s.client, [line(f"r{number}", s.model, **LONG) for number in range(40)])
     batch = {"endpoint": "/v1/chat/completions", "completion_window": "24h", "metadata": {"k": "v"}}
     assert call("post", "/v1/batches", {**batch, "input_file_id": file})["status"] == "failed"
     one = call("post", "/v1/batches", {**batch, "input_file_id": good})["id"]
@@ -119,7 +119,9 @@ def test_batches_follow_the_document(s):
     call("get", f"/v1/batches/{one}")
     call("get", "/v1/batches")
     message = {"model": s.model, "max_tokens": 300, "messages": [{"role": "user", "content": "Hello!"}]}
-    one = call("post", "/v1/messages/batches", {"requests": [{"custom_id": "a", "params": message}]})["id"]
+    # As many as last until the batch is cancelled.
+    requests = [{"custom_id": f"r{number}", "params": message} for number in range(40)]
+    one = call("post", "/v1/messages/batches", {"requests": requests})["id"]
     call("post", f"/v1/messages/batches/{one}/cancel")
     wait(lambda: call("get", f"/v1/messages/batches/{one}"), lambda b: b["processing_status"] == "ended")
     call("get", "/v1/messages/batches")

@@ -22,6 +22,17 @@ struct BatchWork: Sendable {
   var count: Int { range.count }
   /// A copy of the line, which whoever takes it has claimed.
   var line: [UInt8] { content.copy(range) }
+
+  private static let partBytes = 1 << 16
+
+  /// Bytes that it takes to send the request: the line, its texts, the body, that before it is whole, and its values.
+  var weight: Int {
+    var values = 0
+    for start in stride(from: range.lowerBound, to: range.upperBound, by: Self.partBytes) {
+      values += JSONValue.weight(of: content.copy(start..<min(start + Self.partBytes, range.upperBound)))
+    }
+    return 4 * range.count + min(values, JSONValue.mostRequestWeight)
+  }
 }
 
 final class BatchStore: Sendable {
@@ -238,7 +249,7 @@ final class BatchStore: Sendable {
       let count = try writeRequests(batch.id, write)
       var batch = batch
       batch.total = count
-      try claim(Self.bytesPerLine * count, of: memory)
+      try hold(Self.bytesPerLine * count, memory)
       try save(batch)
       let id = batch.id
       let requests = try library.storing { () throws(PlatformError) -> Requests in try self.requests(of: id) }
@@ -248,6 +259,18 @@ final class BatchStore: Sendable {
       try? files.remove(path(batch.id, ".requests"))
       throw error
     }
+  }
+
+  /// Claims the places of requests: those of all batches are an eighth of the memory at most.
+  private func hold(_ bytes: Int, _ memory: MemoryLoan?) throws(APIError) {
+    guard let memory else { return }
+    let held = state.withLock { state in
+      state.entries.values.reduce(0) { $0 + Self.bytesPerLine * $1.requests.lines.count }
+    }
+    guard held + bytes <= memory.limit / 8 else {
+      throw .outOfMemory(needed: held + bytes, limit: memory.limit)
+    }
+    try claim(bytes, of: memory)
   }
 
   /// Takes one whose file cannot be used.

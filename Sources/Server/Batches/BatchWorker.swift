@@ -20,8 +20,6 @@ final class BatchWorker: Sendable {
   /// Requests that are under way at a time: the engine computes them together.
   private static let width = 8
   private static let stackBytes = 1 << 20
-  /// How long a request waits for the memory that it needs, seconds.
-  private static let patience = 5.0
   /// How often a request may find no room: some minutes.
   private static let mostShortages = 20
 
@@ -66,7 +64,7 @@ final class BatchWorker: Sendable {
       switch step {
       case .answer(let work): self.answer(work, answer)
       case .finish(let batch):
-        let memory = MemoryLoan(models.ledger, for: .answers, patience: Self.patience)
+        let memory = makeLoan()
         do throws(APIError) { try store.finish(batch, memory) } catch {
           Log.error("the results of a batch are not stored", ["batch": batch.id, "error": error.message])
           pause(seconds: 1)
@@ -102,7 +100,9 @@ final class BatchWorker: Sendable {
       case .again: break
       case .short(let bytes):
         shortages += 1
-        if shortages >= Self.mostShortages, fail(work, .outOfMemory(needed: bytes, limit: models.ledger.limit)) {
+        if shortages >= Self.mostShortages,
+          fail(work, .outOfMemory(needed: bytes, limit: models.ledger.limit))
+        {
           return
         }
       }
@@ -113,12 +113,9 @@ final class BatchWorker: Sendable {
   }
 
   private func attempt(_ work: BatchWork, _ answer: Answer) -> Attempt {
-    let memory = MemoryLoan(models.ledger, for: .answers, patience: Self.patience)
-    // The line, its texts, the body of its request, and that before it is whole.
-    guard memory.extend(by: 4 * work.count) else { return .short(bytes: 4 * work.count) }
+    let weight = work.weight
+    guard let memory = claim(weight) else { return .short(bytes: weight) }
     let bytes = work.line
-    let weight = JSONValue.weight(ofRequest: bytes)
-    guard memory.extend(by: weight) else { return .short(bytes: 4 * work.count + weight) }
     guard let line = (try? JSONValue(parsing: bytes)).flatMap(BatchLine.init(kept:)),
       let request = try? Request(
         "POST", work.batch.endpoint, headers: ["content-type": "application/json"],
@@ -144,7 +141,7 @@ final class BatchWorker: Sendable {
     }
     // What was not read to its end was not answered.
     guard !store.isUnwanted(work.batch.id) || response.status < 400 else { return .again }
-    if response.status == 503, Self.isShortage(body) { return .short(bytes: 4 * work.count + weight) }
+    if response.status == 503, Self.isShortage(body) { return .short(bytes: weight) }
     guard ![429, 499, 503].contains(response.status) else { return .again }
     let outcome = BatchOutcome.answered(status: response.status, body: body, requestID: context.requestID)
     let usage = outcome.isSuccess ? BatchLine.member("usage", of: body) : nil
@@ -177,6 +174,21 @@ final class BatchWorker: Sendable {
     }
   }
 
+  /// Memory for a request; nil where it is not left, or where a large one would leave those without that wait for theirs.
+  private func claim(_ bytes: Int) -> MemoryLoan? {
+    let loan = makeLoan()
+    let limit = models.ledger.limit
+    guard bytes > limit / 64 else { return loan.extend(by: bytes) ? loan : nil }
+    let room = makeLoan()
+    return withExtendedLifetime(room) {
+      room.extend(by: limit / 4) && loan.extend(by: bytes) ? loan : nil
+    }
+  }
+
+  private func makeLoan() -> MemoryLoan {
+    MemoryLoan(models.ledger, for: .answers, patience: BodyBudget.patience)
+  }
+
   private static func isShortage(_ body: [UInt8]) -> Bool {
     let error = BatchLine.member("error", of: body)
     return error?["code"]?.stringValue == "insufficient_memory"
@@ -185,7 +197,9 @@ final class BatchWorker: Sendable {
 
   /// Counts a request as failed; false where not even that can be kept now.
   private func fail(_ work: BatchWork, _ error: APIError) -> Bool {
-    guard let memory = MemoryLoan(holding: 2 * work.count, of: models.ledger, for: .answers) else { return false }
+    guard let memory = MemoryLoan(holding: 2 * work.count, of: models.ledger, for: .answers) else {
+      return false
+    }
     return withExtendedLifetime(memory) {
       guard let customID = BatchLine.member("custom_id", of: work.line)?.stringValue else {
         store.passOver(work)
@@ -199,7 +213,8 @@ final class BatchWorker: Sendable {
   }
 
   /// False where it could not be kept.
-  private func put(_ outcome: BatchOutcome, usage: JSONValue?, of work: BatchWork, _ customID: String) -> Bool {
+  private func put(_ outcome: BatchOutcome, usage: JSONValue?, of work: BatchWork, _ customID: String) -> Bool
+  {
     do throws(APIError) {
       try store.put(outcome, usage: usage, of: work, customID: customID)
       return true

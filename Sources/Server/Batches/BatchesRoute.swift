@@ -37,7 +37,9 @@ struct BatchesRoute {
     let reader = try BatchFile(file, server.library(), endpoint: creation.endpoint, context.memory)
     if reader.faults.isEmpty {
       batch.model = reader.model
-      try worker.store.add(batch, server.makeBatchLoan()) { write throws(APIError) in try reader.forEach(write) }
+      try worker.store.add(batch, server.makeBatchLoan()) { write throws(APIError) in
+        try reader.forEach(write)
+      }
       worker.start()
     } else {
       batch.phase = .ended
@@ -154,7 +156,9 @@ private struct BatchFile {
 
 extension ServerContext {
   /// What the requests of a new batch are claimed with.
-  func makeBatchLoan() -> MemoryLoan { MemoryLoan(models.ledger, for: .answers, patience: BodyBudget.patience) }
+  func makeBatchLoan() -> MemoryLoan {
+    MemoryLoan(models.ledger, for: .answers, patience: BodyBudget.patience)
+  }
 
   /// What answers batches.
   ///

@@ -51,7 +51,10 @@ extension JSONValue {
   }
 
   /// The same for what a client has sent.
-  static func weight(ofRequest text: [UInt8]) -> Int { min(weight(of: text), 2 * 72 * mostValues) }
+  static func weight(ofRequest text: [UInt8]) -> Int { min(weight(of: text), mostRequestWeight) }
+
+  /// The most that the values of what a client has sent can take.
+  static var mostRequestWeight: Int { 2 * 72 * mostValues }
 
   /// Parses what a client has sent. 500,000 values are room for a prompt of as many token ids, and some 50 MB.
   init(request bytes: [UInt8]) throws(JSONError) { try self.init(parsing: bytes, maxValues: Self.mostValues) }
