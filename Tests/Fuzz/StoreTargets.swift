@@ -140,7 +140,8 @@ enum StoreTargets {
   // MARK: Folders of models
 
   private static let folder: String = {
-    let path = "/tmp/mlxserve-fuzz-\(getpid())"
+    // In memory where there is such a place: an input is six files.
+    let path = (File.isDirectory("/dev/shm") ? "/dev/shm" : "/tmp") + "/mlxserve-fuzz-\(getpid())"
     for folder in [path, path + "/1_Pooling", path + "/2_Dense"] { mkdir(folder, 0o700) }
     return path
   }()

@@ -47,9 +47,17 @@ enum TextTargets {
     words[Int($0)]
   }
 
+  /// How often compiling asks whether anybody waits before it is left: some milliseconds, so that an input is cheap.
+  private static let patience = 4
+
   /// Compiles, then walks: at every step some allowed token is taken, which one the input decides.
   static func grammar(_ pattern: Pattern, _ bytes: [UInt8]) {
-    guard let grammar = try? CompiledGrammar(pattern, vocabulary: vocabulary) else { return }
+    var questions = 0
+    let compiled = try? CompiledGrammar(pattern, vocabulary: vocabulary) {
+      questions += 1
+      return questions > patience
+    }
+    guard let grammar = compiled else { return }
     var matcher = GrammarMatcher(grammar)
     for step in 0..<24 {
       let mask = matcher.allowed(remaining: 64)
