@@ -136,7 +136,8 @@ private func token(_ id: Int32, _ content: String, _ change: (inout AddedToken) 
 /// A tokenizer with a model of three tokens.
 private func tokenizer(_ part: String, _ description: JSONValue) throws -> Tokenizer {
   let model: JSONValue = ["type": "WordLevel", "vocab": ["u": 0, "a": 1, "aa": 2], "unk_token": "u"]
-  return try Tokenizer(tokenizerJSON: JSONValue.object(JSONObject([("model", model), (part, description)])).bytes)
+  return try Tokenizer(
+    tokenizerJSON: JSONValue.object(JSONObject([("model", model), (part, description)])).bytes)
 }
 
 @Test func `steps that multiply a text are bounded together`() throws {
@@ -163,7 +164,9 @@ private func tokenizer(_ part: String, _ description: JSONValue) throws -> Token
   }
   // What all of them together may do is what counts.
   #expect(throws: TokenizerError.self) {
-    try tokenizer("normalizer", ["type": "Replace", "pattern": ["String": "a"], "content": .string(String(repeating: "a", count: 257))])
+    try tokenizer(
+      "normalizer",
+      ["type": "Replace", "pattern": ["String": "a"], "content": .string(String(repeating: "a", count: 257))])
   }
   let bytes = try Decoder(chain("decoders", double, 8), path: "d").apply([0x61], isFirst: true, isLast: true)
   #expect(bytes.count == 256)

@@ -31,7 +31,9 @@ struct TextGrowth {
   }
 
   /// Bytes that a replacement makes of one byte of what it replaces, rounded up.
-  static func of(_ old: [UInt8], _ new: [UInt8]) -> Int { old.isEmpty ? 1 : (new.count + old.count - 1) / old.count }
+  static func of(_ old: [UInt8], _ new: [UInt8]) -> Int {
+    old.isEmpty ? 1 : (new.count + old.count - 1) / old.count
+  }
 }
 
 extension Normalizer {
