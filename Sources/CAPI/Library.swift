@@ -66,6 +66,7 @@ final class Library: Sendable {
     options.maxContext = try fields.integer("max_context")
     options.thinking = try fields.bool("thinking_enabled") ?? true
     options.lazyEncoders = try fields.bool("lazy_encoders") ?? true
+    options.preparedFolder = try fields.string("prepared_dir")
     // A folder has no other revisions: null alone says something true.
     if try fields.string("revision") != nil {
       throw .invalid("revision", "has no meaning for a folder: leave it out, or null")

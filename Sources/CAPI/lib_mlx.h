@@ -42,7 +42,7 @@ LIB_MLX_EXPORT char *lib_mlx_configure(const char *config_json);
 /* NULL ends it; the old callback is not called any more when this returns. Without one nothing is logged anywhere. */
 LIB_MLX_EXPORT char *lib_mlx_set_log_callback(lib_mlx_log_callback callback, void *context);
 
-/* {"model_path","model_id","revision","thinking_enabled","lazy_encoders","max_sequences","max_context"}
+/* {"model_path","model_id","revision","thinking_enabled","lazy_encoders","max_sequences","max_context","prepared_dir"}
  * -> {"handle","status":"ready","model_id"}. Blocks until the model is in memory. */
 LIB_MLX_EXPORT char *lib_mlx_load_model(const char *config_json);
 

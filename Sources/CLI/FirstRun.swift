@@ -11,23 +11,21 @@ enum FirstRun {
     let here = cache.repositories().filter { name in
       cache.commit(of: ModelReference(name)).map { cache.state(name, commit: $0) == .whole } ?? false
     }
-    let limit = MemoryLimit.bytes / 10 * 9
-    let usual = ["qwen3:8b", "qwen3:4b", "qwen3:1.7b"].compactMap { KnownModels.find($0) }
-    let fitting = usual.first { $0.memoryBytes <= limit / 2 } ?? KnownModels.find("qwen3:0.6b")
-    if let first = here.first {
-      let more = here.count > 5 ? ", ..." : ""
-      Terminal.printError("Here: " + here.prefix(5).map(\.text).joined(separator: ", ") + more)
-      Terminal.printError("Serve one:     mlxserve --model \(first.text)")
-      Terminal.printError("Talk to one:   mlxserve chat --model \(first.text)")
+    let fitting = KnownModels.fitting(memory: MemoryLimit.bytes)
+    if here.isEmpty {
+      let words = fitting.map { " \($0.name) (\(Size.words($0.bytes))) suits this machine." } ?? ""
+      Terminal.tell("There is no model here yet.\(words)")
     } else {
-      Terminal.printError("There is no model here yet.")
+      let more = here.count > 5 ? ", ..." : ""
+      Terminal.tell("Here: " + here.prefix(5).map(\.text).joined(separator: ", ") + more)
     }
-    if let fitting {
-      let words = here.isEmpty ? "Fetch one:     " : "Fetch another: "
-      let size = Size.words(fitting.bytes)
-      Terminal.printError("\(words)mlxserve pull \(fitting.name)   (\(size): \(fitting.note))")
+    if let fitting { Terminal.printError("Fetch \(here.isEmpty ? "it" : "one"):    mlxserve pull \(fitting.name)") }
+    if let name = here.first?.text ?? fitting?.name {
+      Terminal.printError("Talk to it:  mlxserve run \(name)")
+      Terminal.printError("Serve it:    mlxserve --model \(name)")
     }
-    Terminal.printError("All of them:   mlxserve models      All flags:   mlxserve --help")
+    Terminal.printError("All models:  mlxserve models")
+    Terminal.printError("All flags:   mlxserve --help")
     return ExitCode.usage
   }
 }

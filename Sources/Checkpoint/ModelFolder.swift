@@ -132,7 +132,7 @@ extension ModelFolder {
   }
 
   /// `~/` as shells know it; they leave it alone after the `=` of `NAME=~/DIR`.
-  private static func fromHome(_ path: String) -> String {
+  package static func fromHome(_ path: String) -> String {
     guard path.utf8.starts(with: "~/".utf8), let home = getenv("HOME") else { return path }
     return String(cString: home) + path.dropFirst()
   }

@@ -29,6 +29,12 @@ package struct KnownModel: Sendable {
 }
 
 package enum KnownModels {
+  /// A good one for a first try: the largest of the usual ones that leaves half of the memory to others; nil where none does.
+  package static func fitting(memory: Int) -> KnownModel? {
+    ["qwen3:8b", "qwen3:4b", "qwen3:1.7b", "qwen3:0.6b"].compactMap { find($0) }
+      .first { $0.memoryBytes <= memory / 20 * 9 }
+  }
+
   /// Families that the engine runs, in 4 bits unless the name says otherwise.
   package static let all: [KnownModel] = [
     KnownModel("qwen3:0.6b", "Qwen3-0.6B-4bit", 0.35, "tiny, with thinking and tools; for trying things out"),

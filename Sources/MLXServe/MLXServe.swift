@@ -44,16 +44,20 @@ public struct ModelOptions: Sendable {
   public var maxSequences: Int
   /// Most tokens of a conversation; nil for the model's own limit, or less if memory is short.
   public var maxContext: Int?
+  /// Where `mlxserve prepare` keeps weights in the order of the kernels, `~/.cache/mlxserve/prepared` if it was not told
+  /// otherwise: those of this folder, if there are any, are mapped and not copied. Nil copies.
+  public var preparedFolder: String?
 
   public init(
     id: String? = nil, thinking: Bool? = nil, lazyEncoders: Bool = true, maxSequences: Int = 4,
-    maxContext: Int? = nil
+    maxContext: Int? = nil, preparedFolder: String? = nil
   ) {
     self.id = id
     self.thinking = thinking
     self.lazyEncoders = lazyEncoders
     self.maxSequences = maxSequences
     self.maxContext = maxContext
+    self.preparedFolder = preparedFolder
   }
 }
 

@@ -27,6 +27,7 @@ package final class ModelHost: Sendable {
     let isLazy: Bool
     let maxSequences: Int
     let maxContext: Int?
+    let prepared: ByteKey?
   }
 
   /// A loaded folder.
@@ -83,7 +84,8 @@ package final class ModelHost: Sendable {
     do {
       let key = Key(
         path: ByteKey(try ModelFolder.check(path)), isLazy: options.lazyEncoders,
-        maxSequences: options.maxSequences, maxContext: options.maxContext)
+        maxSequences: options.maxSequences, maxContext: options.maxContext,
+        prepared: options.preparedFolder.map { ByteKey(ModelFolder.fromHome($0)) })
       let means = try begin()
       do {
         if let loaded = join(key) { return loaded }
@@ -122,6 +124,7 @@ package final class ModelHost: Sendable {
     configuration.media.isLazy = key.isLazy
     configuration.maxSequences = key.maxSequences
     configuration.maxContext = key.maxContext
+    configuration.preparedFolder = key.prepared?.string
     configuration.ledger = means.fleet.ledger
     configuration.compute = means.compute
     configuration.version = Version.text

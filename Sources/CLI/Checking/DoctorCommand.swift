@@ -154,13 +154,11 @@ enum DoctorCommand {
   }
 
   private static var suggestion: Finding {
-    let limit = MemoryLimit.bytes / 10 * 9
-    let fitting = ["qwen3:8b", "qwen3:4b", "qwen3:1.7b", "qwen3:0.6b"].compactMap { KnownModels.find($0) }
-      .first { $0.memoryBytes <= limit / 2 }
-    guard let fitting else {
+    guard let fitting = KnownModels.fitting(memory: MemoryLimit.bytes) else {
       return Finding(status: .note, subject: "model", detail: "none of the usual ones fits into memory")
     }
     return Finding(
-      status: .ok, subject: "model", detail: "'mlxserve pull \(fitting.name)' fits well: \(fitting.note)")
+      status: .ok, subject: "model",
+      detail: "\(fitting.name) (\(Size.words(fitting.bytes))) suits this machine: 'mlxserve pull \(fitting.name)'")
   }
 }

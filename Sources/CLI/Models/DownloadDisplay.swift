@@ -53,7 +53,7 @@ struct DownloadDisplay {
 
   // MARK: Lines
 
-  /// `Qwen3-0.6B-4bit  main@73e3e38  9 files, 351 MB (3 already here)  → /cache`
+  /// `Qwen3-0.6B-4bit  main@73e3e38  9 files, 351 MB (3 already here)  → ~/.cache/huggingface/hub`
   static func words(_ plan: DownloadPlan) -> String {
     let here = plan.files.filter(\.isHere).count
     let moved = plan.previous.map { ", \(plan.reference.revisionName) moved from \($0.prefix(7))" } ?? ""
@@ -63,7 +63,14 @@ struct DownloadDisplay {
       : "\(plan.files.count) files, \(Size.words(plan.missingBytes))"
         + (here > 0 ? " to fetch (\(here) already here)" : "")
     return
-      "\(plan.reference.repository.text)  \(plan.reference.revisionName)@\(plan.commit.prefix(7))\(moved)  \(size)  → \(plan.folder)"
+      "\(plan.reference.repository.text)  \(plan.reference.revisionName)@\(plan.commit.prefix(7))\(moved)  \(size)  → \(place(of: plan.folder))"
+  }
+
+  /// The cache where the folder is in one, for people.
+  private static func place(of folder: String) -> String {
+    let place = folder.firstRange(of: "/models--").map { String(folder[..<$0.lowerBound]) } ?? folder
+    guard let home = Environment.value("HOME"), home.count > 1, place.hasPrefix(home + "/") else { return place }
+    return "~" + place.dropFirst(home.count)
   }
 
   private mutating func say(_ line: String) {

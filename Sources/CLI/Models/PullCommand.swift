@@ -25,6 +25,13 @@ enum PullCommand {
       let folder = try ModelFetch.folder(
         request, settings, asJSON: flags.isSet("json"), isQuiet: flags.isSet("quiet"))
       if !flags.isSet("json") { Terminal.print(folder) }
+      if Terminal.outputIsTerminal, Terminal.errorIsTerminal, request.folder == nil, !request.isDryRun,
+        !flags.isSet("json"), !flags.isSet("quiet")
+      {
+        let name = try flags.argument("NAME") + (flags.text("revision").map { "@" + $0 } ?? "")
+        Terminal.printError("Talk to it:  mlxserve run \(name)")
+        Terminal.printError("Serve it:    mlxserve --model \(name)")
+      }
       return ExitCode.success
     } catch {
       if flags.isSet("json") {

@@ -11,7 +11,7 @@ enum RemoveCommand {
     let removals = try flags.arguments.map { name in
       try CacheRemoval(try ModelLocator.reference(name, settings), in: cache)
     }
-    for removal in removals { Terminal.printError("removes \(removal.words), \(Size.words(removal.bytes))") }
+    for removal in removals { Terminal.tell("removes \(removal.words), \(Size.words(removal.bytes))") }
     if !flags.isSet("yes") {
       guard isatty(STDIN_FILENO) == 1, Terminal.errorIsTerminal else {
         throw UsageError.missingFlag("yes", hint: "there is nobody to ask here")

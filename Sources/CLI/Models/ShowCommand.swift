@@ -153,9 +153,11 @@ enum ShowCommand {
     add("abilities", abilities.isEmpty ? nil : abilities.joined(separator: ", "))
     add("license", text("license"))
     add("problem", text("problem"))
-    let width = 12
+    let column = 12
+    // Programs get everything as it is, people what they can take in.
+    let width = Terminal.tableWidth
     var lines = rows.map { name, value in
-      name + String(repeating: " ", count: max(1, width - name.count)) + value
+      Paragraph.wrapped(value, after: name, column: column, width: width ?? .max)
     }
     let files = facts["files"]?.arrayValue ?? []
     if !files.isEmpty { lines.append("files") }
@@ -164,9 +166,9 @@ enum ShowCommand {
       files.map { file in
         [
           "  " + (file["path"]?.stringValue ?? ""), Size.words(file["bytes"]?.intValue ?? 0),
-          file["digest"]?.stringValue ?? "",
+          String((file["digest"]?.stringValue ?? "").prefix(width == nil ? .max : 12)),
         ]
-      }
+      }, width: width, dispensable: [2]
     ).dropFirst()
     return lines
   }

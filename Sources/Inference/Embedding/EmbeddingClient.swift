@@ -81,7 +81,8 @@ package final class EmbeddingClient: EmbeddingService, ModelEngine {
       let answers = configuration.answerTokens.map { AnswerTokens(yes: $0.yes, no: $0.no) }
       let turns = try configuration.compute ?? EngineClient.makeCompute(configuration)
       let (model, name, mode, overhead) = try turns.withTurn { compute in
-        (
+        compute.preparedFolder = configuration.preparedFolder
+        return (
           try EncoderFamily.load(folder, answers: answers, compute: compute),
           (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""), compute.mode,
           compute.overhead(ofCopying: folder.weightBytes)

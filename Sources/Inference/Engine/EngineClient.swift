@@ -127,6 +127,7 @@ package final class EngineClient: GenerationService {
     let folder = try ModelFolder(path: configuration.modelPath, progress: configuration.progress)
     let turns = try configuration.compute ?? makeCompute(configuration)
     return try turns.withTurn { compute in
+      compute.preparedFolder = configuration.preparedFolder
       let model = try ModelFamily.load(folder, compute: compute, media: configuration.media)
       return LoadedModel(
         model: model, weightBytes: folder.weightBytes,

@@ -273,10 +273,11 @@ XxFxu9PbpVXN7x/VPFtr2mIg7NbHP8nb3S9fMzN4Q1hviND9DPzP4/juYG0wdklpUx5bioedPBRU6KoO
 XPygC0D993TXbIonxSX4VTorxTxqJemKPvn99e6aTq7L7MEfhsKOi9JnoZLv6yJiXOp1Jg9FUSKSv9H4bAEfQ2Tz6uH3UxmmWpEIi3ZfwYSleGO5csXg\
 b3DZ/d6CfrAzl+JUI8sKnFaa44tEEogL8Qw5YQVeTGo+41jd5kXdGD7CXR6i+I//A1hSgjmBGAAA
 """),
-    PageFile(path: "ui/early.js", contentType: "text/javascript; charset=utf-8", tag: #"W/"3855650c70d5e382""#,
-      source: "59c9d3661a99da38", byteCount: 224, packed: """
-H4sIAAAAAAACA42NPQ7DIAxG956iYkoWLlAxdujcE1jGBVQIEnwdqiR3Twlqpg5dLP88vw/lPXOeKs7wksTEzBTvyIWcaCe4QdKg9psaL+ExdMwYFYPz\
-UMtyLCyVpxpt5leSCfrbXKP0mUBVoDu/1+b7HViD/eQ1K8dcxf7hbS8HvjKB/byeNiDnRiHgAAAA
+    PageFile(path: "ui/early.js", contentType: "text/javascript; charset=utf-8", tag: #"W/"76ce30d2a489b628""#,
+      source: "68d3cf1160089b91", byteCount: 337, packed: """
+H4sIAAAAAAACA42PO27DMBBE+5zCYEU2zAEMGkiRAKnjC2zIsbQJPzK5KgJbd7clOapSpFnsZ+YNVurPxZfcZCc9ElwsnuKHlEodbAd5FyStlpsyez7p\
+Veacitz1oq7XbRGofisTih8Tstjf5jVinUmoQeyqX+rM+zuwcbjnzVQfS0P4B3e2bPLJk/j+Mj1++0TH2WnjDpyGUkUr+0zDYL/a+tQG7zkEZLPotdkj\
+NuwqziOavGROJFzyW6UEPcPusUdOKKPoxWHM9HQDwDpeVFEBAAA=
 """),
     PageFile(path: "ui/files.js", contentType: "text/javascript; charset=utf-8", tag: #"W/"6c6562f0cb9b7212""#,
       source: "b8d25dc8276e0874", byteCount: 5131, packed: """
@@ -383,23 +384,23 @@ H4sIAAAAAAACA1WPTw+CMAzF736Kpp5hY4D/wjh49+qdwGDTuZExGR/fGcXEpIfXX1772mqaB1ge2kwc
 FgvryonWQ1CdlxwjACnUIP1Hu+g9IvRKa45b1u5E2SGpq7HxEjqOlwMwds0yXcIe8qSAHAook/2cZeuUsUYgTN7Zu4g7+r5fu+QbytLdD2llRNuMHJ19\
 mu4P36wyK48nvD+qNy/fI8JG+gAAAA==
 """),
-    PageFile(path: "", contentType: "text/html; charset=utf-8", tag: #"W/"5c17ace52d720743""#,
-      source: "8578a87767043668", byteCount: 4062, packed: """
-H4sIAAAAAAACA51XS5LbNhDdzykYZpeYo5pdFtIs7EpV9s4FILApwgIBBGhKo6xymhwsJ0njR4GfsWVvpMbvobvR7wHc/9RqjjcDVY+DfH3a+79KMnU6\
-1KDqqhX2UEu0tR8C1tLfAMgq3jPrAA/1iF3zW527FRvgUF8EXI22WFdcKwRF066ixf7QwkVwaELjQyWUQMFk4ziTcHj5UOV1TSfwwPUFrJ+EYBlHcQnr\
-TrSnBSf+Btck8MXmXEttCbOHAQoHpDj1WLXMnv18FCjhdZBvDuwF9rvYftpLoc6VBXmoBa2sq95CRzGKnW8+u8uprnyyaHhgJ9hRx69vg/SIjlthsHKW\
-h/nArLw9f3H1634Xh2boDm8SXA+AxR7MmGfuXIEW9xp0O0qKJWP7eYRcdYC8N1ZoK/BGEerrbLddOq+jbm/0R2cmmXO091mYvOvPR/1Gh8yQNRhH/tQf\
-qYtwGK1pxSWvok3rSrTRoCHFpiEnWohj0YpwjWRHHypVCoaYCjA/r/HuhVgNU3ngaJmiznVfM/iTq5gVrOlF24I61GhHCBHT5OIsQ5PCHhH1BOLPr4ld\
-d1cbLrVbOUzw8Ck6vd/FJT6b5P4K9epBSlQF18YHvAjBSY2Tp3Ek55xWfIoL0uh9y+DPBEEVxfst3K8k5WkvlBkxBhwBUk3lFhtRcz0YCUi9uuuozAxI\
-SfTh50PdMUkJekoJMpJx6LVswWaEmKhFBsshciX0zgtACocxY8F6zeld1kindeD3PO1/jQLScm1ANSREKNTJPZ71YsUq7d8onLCj0ggUdkz6Ivo49r2I\
-Z7it8kh9R81s+z1gGHVvDhQ7N8p5RzRepJ3kY0gUiWYMcuuIBiZUvhjA5l7Upn6Qfz7yVfH0+pqqKhS2V3CrZdaZ91NBMglytkfoyfxgzmgzmkPd0p2j\
-T4taab9OpDD3abaRv22KbWL79b9//p0V3INELYIql51s0vRI5nIoXGxviQVTI5/VxszmyOy2C4J2EHOeFKBNQL47+pi84qg2b4LPBfEeLeksqo2vrCXZ\
-7vJ5r+1Yj/NaPTKlwEbAbFNZeSlEhqNb1bkv7oIUWsqJFcFGdhSqhbdD3bwEErzk2RfhRiblLeU5JcS/MOrimupf5g7CYPAW5yYzOfS0N3lOT8qs7/d1\
-bJLHZjWpGbRN5Vm009Q1kz0hohx7I+YlmKFeJD2+0uWwOFGt6JHmGAo6qylzO586X67A/cCdYvy8BLjS0wXWaoG6AXoHxMQle1NrUf+u5vLYaTvcK38w\
-dMHbTJLUmofOe2FcmhHNRSH4+mcWWCwd/14iVtLCl/Q69lfo5kW6dWvGgBdRDOAcPSd9HHmzhY/J9SbowZSteJVnqrxHH4bI/FU/3zP1btDwMVROcmfZ\
-O8eSBn8YfBBEMtPrtYZY4HpxIc6eSdB14cMj0CjYceW2NK6YmplFJ+C0IqEq1RckFXSBHMZCZ/HIeVC+e/quSfT01kpX0yttPA4C6/sbMJMiWstX14IK\
-mY6eEqVAhEfVFOq1BwufkeShnfQhMbfAiH/xNRl964RMAhOtYZQoqPzvsrU9m4418IVzMJg/pH6hGJnB0YL/7LwIq9XgP+2+BSaG9L3oOzIkfaFIwYMo\
-7b7QMX549r8FVsGsTa32ere8HQohNFoG1drQUdTMocvCFe0fwWmtTp9b0crFa6Zj8/1/QNb06ZzSx94ufs3/D4kfTVDeDwAA
+    PageFile(path: "", contentType: "text/html; charset=utf-8", tag: #"W/"862a3b2879f4b489""#,
+      source: "9947020b920d7672", byteCount: 3994, packed: """
+H4sIAAAAAAACA51XTZbbNgzezylUdddG4ze7LqxZJK/vdZ9egKZgizFFsiRkj7vqaXqwnqTgn0z9TOJkY4MACQIgvo/U/qdOc7wZqHoc5OvT3v9VkqlT\
+W4Oqq07YtpZoa28C1tHfAMgq3jPrANt6xGPzW53Vig3Q1hcBV6Mt1hXXCkHRtKvosG87uAgOTRh8qIQSKJhsHGcS2pcPVV7XHAW2XF/A+kkIlnEUl7Du\
+RHtacOJvcE1yvtica6kt+exhgCIAKU49Vh2zZz8fBUp4HeSbA3uB/S6On/ZSqHNlQba1oJV11Vs4Uo5i54fP7nKqK18sMg/sBDtS/Po2SO/RcSsMVs7y\
+MB+YlbfnL65+3e+iaebd4U2C6wGw2IMZ88yd8952qdYH3d3oj+otmXO07ixMXvHzQb/RATFkDUbLn/ojqWhHRms6ccmryHFdiS4KZFJsMjnRQbRFKbpr\
+JDv4MOmUMcRTOPPzGh9eyNowlQ0HyxQp17pm8FWvmBWs6UXXgWprtCOE2tDk4hzCkNIeEfXkxNe+iap7qA2X2q0CJvfwKQa938UlvpoU/srr1TspvSq4\
+Nj7hRQpOapwijZZcc1rxKS5I1vuWIZ7JBXUD77f8fqUoT3uhzIgx4egg9V4esRE114ORgKTVx2NdOQNSUuvzc1sfmaQCPaUCGck49Fp2YLOHWKhFBUsT\
+hRK08waQwmGsWJBec3mXPXLUOmBzXva/RgFpuTagGiIRFOrkHq96sWJV9m80TthRaQRKOxZ9kX20fa/HM9xWdSTdQTPbfY8zjJw1dxSVG+28Ixgvyk5E\
+MySIRDEmuXVEAxMqkzrYrEVt6gfx5zNfNU+vr6mrQmN79rVaZp55vxSD7kDO9giajA/mjDajaeuO7gt9WvRK93UghblPs438TVFsE8ev//3z76zhHgRq\
+kVS57GT1tQBzaQqX0ltCwTTIZ7Uxszkwux2CoB3EHCeF0yZ4vgf6GL3iqDZvgs8F8B5t6Uyqje+sJdju9Hnv7diP8149MKXARodZprbyVIgMR7fqc9/c\
+BSi0lBMqgozsIFQHb23dvAQQvOTZF+FGJuUt1TkVxL8O6uKa6l/mAcJg8BbnJjEF9LQ3eU5PzKzv93UcUsRmNakZtE3tWYzT1DWSPSAiHXsh1iWIoV8k\
+PZzS5bA4Ua3ogeUYCjqrqXI7XzrfrsC94Q4xfl46uFqBsGYL1A3QOyAWLsmbXIv6dzWnx6O2w73zB0MXvM0gSaN56rwXxqUZUVw0gu9/ZoHF1vHvJUIl\
+LXxJL1t/hW5epFu3Zkx4kcUAztFT0OeRN1vEmEJvAh9M1YpXeYbKe/BhiMxf9fM9k3YDho955UR3lr1zLMn4w84HQSAzvV5ziAWuFxfi7JkEx2P4aAgw\
+CnJcuU2NK6RmZNEJOK2IqEr2BUkNXXgOtqAsHjkP0ndP3yQJnl5a8Wp6pY2HQWB9fwNmUERp+epaQCHD0UOiJIjwqJpSvfZg4TMSPXQTPyTkFj7iX3xN\
+xtiOQiaCidIwShTU/nfa2p5NxxrwwjkYzB9Bv1COzOBowX8yXoTVavCfZd9yJob0recV2SV9oUjBAyntvtAxfnj2v4WvAlmbXO35bnk7FERotAystcGj\
+qJlDl4kryj/ip7M6fW5FKTevmY7N6/+AzOnTOaWPvV38Ev8fohqlDpoPAAA=
 """),
     PageFile(path: "ui/inline.js", contentType: "text/javascript; charset=utf-8", tag: #"W/"90f3b8f237d37592""#,
       source: "5be099f1b7754582", byteCount: 10114, packed: """
