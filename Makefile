@@ -74,7 +74,8 @@ build: toolchain     ## build the release binary, .build/release/mlxserve
 	$(SWIFT) build -c release $(LINK) --product mlxserve
 
 library: toolchain   ## build lib_mlx for C and all that can call it, with header and pkg-config, in .build/library
-	MLXSERVE_LIBRARY=1 $(SWIFT) build -c release --product lib_mlx
+	@# With the flags of `build`, so that what one has compiled the other need not.
+	MLXSERVE_LIBRARY=1 $(SWIFT) build -c release $(LINK) --product lib_mlx
 	install -d $(STAGE)/include $(STAGE)/lib/pkgconfig
 	install -m 644 Sources/CAPI/lib_mlx.h $(STAGE)/include
 	@# By a new file: a program may have the old one mapped.

@@ -139,7 +139,7 @@ func safety(of module: String) -> [SwiftSetting] { lowLevel.contains(module) ? [
     Context.environment["MLXSERVE_LIBRARY"] == nil
     ? []
     : [
-      .unsafeFlags(["-static-stdlib", "-use-ld=lld"]),
+      .unsafeFlags(["-static-stdlib"]),
       .unsafeFlags(
         [
           "-s", "--gc-sections", "--version-script=\(Context.packageDirectory)/Sources/CAPI/lib_mlx.map",
