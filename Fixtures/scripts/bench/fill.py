@@ -64,7 +64,8 @@ def told(times):
 
 
 def main():
-    server = Server(sys.argv[1], model=pathlib.Path(sys.argv[2]))
+    # Without drafts: a step that verifies one gives several tokens, and a step is what is counted.
+    server = Server(sys.argv[1], "--speculate", "off", model=pathlib.Path(sys.argv[2]))
     try:
         wanted = int(sys.argv[3]) if len(sys.argv) > 3 else 2000
         count = 10

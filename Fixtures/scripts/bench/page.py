@@ -9,6 +9,7 @@ import random
 import sys
 import threading
 import time
+import urllib.request
 
 TESTS = pathlib.Path(__file__).resolve().parents[3] / "Tests" / "EndToEnd"
 sys.path.insert(0, str(TESTS))
@@ -51,24 +52,35 @@ def quantile(values, part):
     return sorted(values)[min(len(values) - 1, int(len(values) * part))] if values else 0
 
 
-class Empty(http.server.BaseHTTPRequestHandler):
-    """The least that a browser paints: what it takes by itself."""
+def empty(headers):
+    """The address of the least that a browser paints: what it takes by itself, with these headers."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><html data-ready><p>empty")
 
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("content-type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<!doctype html><html data-ready><p>empty")
+        def log_message(self, *_):
+            pass
 
-    def log_message(self, *_):
-        pass
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}/"
+
+
+def policies(url):
+    """The headers of the page that make a browser careful: a process of its own for `cross-origin-opener-policy`."""
+    request = urllib.request.Request(url, headers={"accept": "text/html"})
+    with urllib.request.urlopen(request) as response:
+        return {name: value for name, value in response.headers.items() if "policy" in name.lower()}
 
 
 def first_paint(browser, url, slowdown, rounds=9):
-    """Medians of the page and of an empty one, in turns, each in a profile of its own."""
-    empty = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Empty)
-    threading.Thread(target=empty.serve_forever, daemon=True).start()
-    addresses = {"page": url, "empty": f"http://127.0.0.1:{empty.server_port}/"}
+    """Least, median and most of the page and of two empty ones, in turns, each in a profile of its own."""
+    addresses = {"page": url, "empty": empty({}), "empty with the page's policies": empty(policies(url))}
     found = {name: [] for name in addresses}
     for _ in range(rounds):
         for name, address in addresses.items():
@@ -78,7 +90,6 @@ def first_paint(browser, url, slowdown, rounds=9):
             go(page, address)
             found[name].append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime"))
             context.close()
-    empty.shutdown()
     return {name: [round(quantile(values, part)) for part in (0, 0.5, 0.99)] for name, values in found.items()}
 
 
