@@ -19,7 +19,9 @@ enum FirstRun {
       let more = here.count > 5 ? ", ..." : ""
       Terminal.tell("Here: " + here.prefix(5).map(\.text).joined(separator: ", ") + more)
     }
-    if let fitting { Terminal.printError("Fetch \(here.isEmpty ? "it" : "one"):    mlxserve pull \(fitting.name)") }
+    if let fitting {
+      Terminal.printError("\(here.isEmpty ? "Fetch it:    " : "Fetch one:   ")mlxserve pull \(fitting.name)")
+    }
     if let name = here.first?.text ?? fitting?.name {
       Terminal.printError("Talk to it:  mlxserve run \(name)")
       Terminal.printError("Serve it:    mlxserve --model \(name)")

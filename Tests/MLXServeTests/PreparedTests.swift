@@ -17,7 +17,8 @@ import Testing
     (try? ComputeContext(threads: 1, mode: .fast))?.panelLayout != nil
   }
 
-  @Test(.enabled(if: keepsPanels)) func `prepared weights are mapped, and answer as others do`() async throws {
+  @Test(.enabled(if: keepsPanels)) func `prepared weights are mapped, and answer as others do`() async throws
+  {
     let folder = "/tmp/mlxserve-prepared-\(getpid())-\(Instant.now.nanoseconds)"
     try SystemFiles().makeFolder(folder)
     defer { try? File.removeAll(folder) }

@@ -159,6 +159,7 @@ enum DoctorCommand {
     }
     return Finding(
       status: .ok, subject: "model",
-      detail: "\(fitting.name) (\(Size.words(fitting.bytes))) suits this machine: 'mlxserve pull \(fitting.name)'")
+      detail:
+        "\(fitting.name) (\(Size.words(fitting.bytes))) suits this machine: 'mlxserve pull \(fitting.name)'")
   }
 }

@@ -69,7 +69,9 @@ struct DownloadDisplay {
   /// The cache where the folder is in one, for people.
   private static func place(of folder: String) -> String {
     let place = folder.firstRange(of: "/models--").map { String(folder[..<$0.lowerBound]) } ?? folder
-    guard let home = Environment.value("HOME"), home.count > 1, place.hasPrefix(home + "/") else { return place }
+    guard let home = Environment.value("HOME"), home.count > 1, place.hasPrefix(home + "/") else {
+      return place
+    }
     return "~" + place.dropFirst(home.count)
   }
 
