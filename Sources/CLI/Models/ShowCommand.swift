@@ -140,7 +140,8 @@ enum ShowCommand {
     add("folder", text("folder"))
     add("type", text("type"))
     if let layers = number("layers"), let width = number("hidden_size") {
-      add("size", "\(layers) layers of \(width)" + (number("vocabulary").map { ", \($0) tokens" } ?? ""))
+      add(
+        "size", "\(layers) layers of \(width)" + (number("vocabulary").map { ", vocabulary of \($0)" } ?? ""))
     }
     add("context", number("context_tokens").map { "\($0) tokens" })
     add("weights", number("weight_bytes").map { Size.words($0) })
