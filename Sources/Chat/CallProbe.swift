@@ -21,7 +21,11 @@ struct CallProbe {
   func find() -> FoundCalls? {
     guard let one = text([(Self.name, [Self.first])]), var found = read(one) else { return nil }
     // What was found must be enough to read calls back that are written with it.
-    found.lead = lead ?? ""
+    if isAddressed {
+      (found.isAddressed, found.separator) = (true, nil)
+    } else {
+      found.lead = lead ?? ""
+    }
     let calls = found.syntax(for: ToolSchemas(Self.tools)).calls(in: body(of: one, found))
     let meant = JSONValue.object(JSONObject([(Self.first.0, .string(Self.first.1))]))
     guard let call = calls?.first, calls?.count == 1, call.name == Self.name,
@@ -60,8 +64,7 @@ struct CallProbe {
   }
 
   private func render(_ messages: [JSONValue], begins: Bool = false) -> [UInt8]? {
-    let variable = capabilities.tools == .xmlVariable ? "xml_tools" : "tools"
-    return probe.render(messages, tools: Self.tools, toolVariable: variable, addGenerationPrompt: begins)
+    probe.with(capabilities.tools).render(messages, tools: Self.tools, addGenerationPrompt: begins)
       .map { Array($0.utf8) }
   }
 
@@ -74,6 +77,14 @@ struct CallProbe {
     guard let prompt = render([Self.user], begins: true) else { return nil }
     let common = zip(text, prompt).prefix { $0 == $1 }.count
     return common == prompt.count ? common : Self.outsideTag(text, before: common)
+  }
+
+  private static let header = "<|message|>"
+
+  /// Whether calls and answers are messages with a header that says for whom they are.
+  private var isAddressed: Bool {
+    guard let plain, let start = start(in: plain) else { return false }
+    return plain[start...].starts(with: " to=user\(Self.header)".utf8)
   }
 
   /// What stands before the text of an answer.
@@ -90,7 +101,10 @@ struct CallProbe {
       let whole = render([Self.user, message(calls)]), let start = start(in: whole)
     else { return nil }
     let ending = plain[(answer + Self.answer.utf8.count)...]
-    let text = whole[start...]
+    var text = whole[start...]
+    if isAddressed, let header = Bytes.find(Self.header, in: text) {
+      text = text[(header + Self.header.utf8.count)...]
+    }
     if text.reversed().starts(with: ending.reversed()) { return Array(text.dropLast(ending.count)) }
     // Another marker ends answers with calls: the last tag.
     let trimmed = Bytes.trimmedEnd(text)

@@ -53,10 +53,14 @@ extension OutputFormat {
     return syntax.mixed(calls, writer)
   }
 
-  /// Content as the answer holds it: in gpt-oss after the header of its channel.
+  /// Content as the answer holds it: where answers are messages, after a header.
   package func framed(_ content: Pattern, tokenizer: Tokenizer) -> Pattern {
-    guard toolSyntax == .harmony else { return content }
-    return HarmonyCalls.final(content, CallWriter(tokenizer: tokenizer, maxCalls: nil))
+    let writer = CallWriter(tokenizer: tokenizer, maxCalls: nil)
+    return switch reasoning {
+    case .harmony: HarmonyCalls.final(content, writer)
+    case .addressed: AddressedCalls.message(to: "user", content, writer)
+    default: content
+    }
   }
 
   /// One call of a tool.

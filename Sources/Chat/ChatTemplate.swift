@@ -23,7 +23,7 @@ package final class ChatTemplate: Sendable {
 
     /// How the template writes calls.
     var calls: FoundCalls? {
-      guard capabilities.tools == .variable || capabilities.tools == .xmlVariable else { return nil }
+      guard capabilities.tools.isVariable else { return nil }
       return CallProbe(probe: probe, capabilities: capabilities).find()
     }
   }
@@ -103,10 +103,7 @@ package final class ChatTemplate: Sendable {
     variables["messages"] = .array(prepared.messages)
     variables["add_generation_prompt"] =
       .bool(conversation.addGenerationPrompt && !conversation.continueFinalMessage)
-    variables["tools"] = prepared.tools.isEmpty ? .null : .array(prepared.tools)
-    if variant.capabilities.tools == .xmlVariable, !prepared.tools.isEmpty {
-      variables["xml_tools"] = .array(prepared.tools)
-    }
+    variant.capabilities.tools.set(prepared.tools, in: &variables, now: clock)
     variables["documents"] = .null
 
     var text = try render(variant.template, variables)

@@ -56,6 +56,11 @@ package struct OutputFormat: Sendable, Equatable {
     case seed
     /// `<|START_THINKING|>...<|END_THINKING|>`: Command-R7B.
     case command
+    /// A message of the model to itself: Muse.
+    case addressed
+
+    /// Whether answers are messages with headers, which `HarmonyParser` reads.
+    var isMessage: Bool { self == .harmony || self == .addressed }
   }
 
   package let toolSyntax: ToolSyntax
@@ -132,12 +137,14 @@ package struct OutputFormat: Sendable, Equatable {
       reasoning = .seed
     } else if has("<|START_THINKING|>") {
       reasoning = .command
+    } else if has("<|message|>"), has("<|start|>assistant"), has("to=self") {
+      reasoning = .addressed
     } else {
       reasoning = .think
     }
     // Phi-4-mini-reasoning writes `<think>` as ordinary text and is known by nothing but its system text.
     supportsReasoning =
-      reasoning == .harmony || reasoning == .seed || reasoning == .command || has("<|channel>")
+      reasoning.isMessage || reasoning == .seed || reasoning == .command || has("<|channel>")
       || has("[THINK]") || has("<think>") || has("</think>")
       || has("Your name is Phi, an AI math expert")
     supportsThinkingSwitch = has("enable_thinking")
@@ -156,8 +163,9 @@ package struct OutputFormat: Sendable, Equatable {
   ///   - tools: the tools of the request; nil when it has none, then all text outside reasoning is content.
   package func makeParser(promptTail: String, tools: [JSONValue]?) -> OutputParser {
     let schemas = tools.map { ToolSchemas($0) }
-    if toolSyntax == .harmony {
-      return OutputParser(harmony: HarmonyParser(promptTail: promptTail, tools: schemas))
+    if reasoning.isMessage {
+      return OutputParser(
+        harmony: HarmonyParser(promptTail: promptTail, tools: schemas, format: self))
     }
     return OutputParser(
       reasoning: ReasoningSplitter(
@@ -165,6 +173,11 @@ package struct OutputFormat: Sendable, Equatable {
       calls: schemas.flatMap { schemas in
         syntax(for: schemas).map { ToolCallSplitter($0, tools: schemas) }
       }, lead: found?.lead ?? "")
+  }
+
+  /// What ends a message of an answer that has several.
+  var messageEnds: [String] {
+    reasoning == .harmony ? ["<|end|>", "<|return|>", "<|call|>"] : ["<|eom|>", "<|eot|>"]
   }
 
   func syntax(for tools: ToolSchemas) -> (any CallSyntax)? {

@@ -1,6 +1,7 @@
 // The text of a reply, piece by piece, into content, reasoning and tool calls.
 //
-// gpt-oss has a parser of its own (`HarmonyParser`). For the others two stages: `ReasoningSplitter` separates reasoning, `ToolCallSplitter` takes the calls out of the rest. Both
+// Answers in messages (gpt-oss, Muse) have a parser of their own, `HarmonyParser`. For the others two stages:
+// `ReasoningSplitter` separates reasoning, `ToolCallSplitter` takes the calls out of the rest. Both
 // hold back what could be the beginning of a marker, and whitespace that belongs to none of the parts when a
 // marker follows. What the events say in the end does not depend on how the text was cut into pieces.
 
@@ -24,7 +25,7 @@ package enum OutputEvent: Sendable, Equatable {
 package struct OutputParser: Sendable {
   private var reasoning: ReasoningSplitter
   private var calls: ToolCallSplitter?
-  /// In place of the two, for gpt-oss.
+  /// In place of the two, for answers in messages.
   private var harmony: HarmonyParser?
   /// What the model writes before the text of an answer, as long as it may still come, and what of it has come.
   private var lead: [UInt8] = []

@@ -51,6 +51,10 @@ extension OutputFormat.Reasoning {
       ReasoningMarkers(
         open: "<|channel|>analysis<|message|>", close: "<|end|>", label: "", opensAnywhere: true, lead: "",
         separator: "<|start|>assistant")
+    case .addressed:
+      ReasoningMarkers(
+        open: " to=self<|message|>", close: "<|eom|>", label: "", opensAnywhere: true, lead: "",
+        separator: "<|start|>assistant")
     }
   }
 }
@@ -68,7 +72,7 @@ extension OutputFormat {
 
   /// Special tokens that parsers look for.
   private static let markers = Set(
-    Reasoning.allCases.filter { $0 != .harmony }.flatMap { [$0.markers.open, $0.markers.close] }
+    Reasoning.allCases.filter { !$0.isMessage }.flatMap { [$0.markers.open, $0.markers.close] }
   ).union([
     "<tool_call>", "</tool_call>", "<|tool_call>", "<tool_call|>", "<|\"|>", "<|tool_call|>",
     "<|/tool_call|>",
@@ -92,8 +96,9 @@ extension OutputFormat {
     let ids = 0..<Int32(clamping: tokenizer.vocabularySize)
     let isHarmony = ["<|channel|>", "<|message|>"].allSatisfy { tokenizer.id(of: $0) != nil }
     let found = format?.found?.words.flatMap { tokenizer.encode($0, addSpecialTokens: false) } ?? []
-    let markers = (isHarmony ? Self.markers.union(harmonyMarkers) : Self.markers).union(
-      found.compactMap(tokenizer.token))
+    var markers = Self.markers.union(found.compactMap(tokenizer.token))
+    if isHarmony { markers.formUnion(harmonyMarkers) }
+    if format?.reasoning == .addressed { markers.formUnion(["<|start|>", "<|message|>", "<|eom|>"]) }
     return Set(
       ids.lazy.filter { id in
         tokenizer.isSpecial(id) && !markers.contains(tokenizer.token(of: id) ?? "")

@@ -12,25 +12,30 @@ struct TemplateProbe: Sendable {
   let tokens: [(String, String)]
   let clock: @Sendable () -> CalendarTime
 
+  /// How tools are handed over.
+  var way = TemplateCapabilities.Tools.variable
+
   /// The prompt, or nil when the template fails on it.
   func render(
-    _ messages: [JSONValue], tools: [JSONValue] = [], toolVariable: String = "tools",
-    addGenerationPrompt: Bool = false
+    _ messages: [JSONValue], tools: [JSONValue] = [], addGenerationPrompt: Bool = false
   ) -> String? {
     var variables = JSONObject(tokens.map { ($0, .string($1)) })
     variables["messages"] = .array(messages)
-    variables["tools"] = .null
-    if !tools.isEmpty { variables[toolVariable] = .array(tools) }
+    way.set(tools, in: &variables, now: clock)
     variables["documents"] = .null
     variables["add_generation_prompt"] = .bool(addGenerationPrompt)
     return try? template.renderWithOrWithoutTools(variables, clock: clock)
   }
 
+  func with(_ way: TemplateCapabilities.Tools) -> TemplateProbe {
+    var probe = self
+    probe.way = way
+    return probe
+  }
+
   /// Whether the prompt contains all of `words`, and no trace of a Python value that was printed by accident.
-  func shows(
-    _ words: [String], _ messages: [JSONValue], tools: [JSONValue] = [], toolVariable: String = "tools"
-  ) -> Bool {
-    guard let text = render(messages, tools: tools, toolVariable: toolVariable) else { return false }
+  func shows(_ words: [String], _ messages: [JSONValue], tools: [JSONValue] = []) -> Bool {
+    guard let text = render(messages, tools: tools) else { return false }
     return words.allSatisfy { Bytes.contains(text, $0) }
   }
 }
@@ -45,6 +50,24 @@ struct TemplateCapabilities: Sendable, Equatable {
     case xmlVariable
     /// A string `tools` on the system message (Phi-4-mini).
     case systemMessage
+    /// JSON text in the variable `functions`, beside `datetime`: both must be there without tools, too (Firefunction 2).
+    case functionsText
+
+    /// Whether tools are in variables of the template.
+    var isVariable: Bool { self != .none && self != .systemMessage }
+
+    /// Sets the variables in which the template looks for tools.
+    func set(_ tools: [JSONValue], in variables: inout JSONObject, now: () -> CalendarTime) {
+      variables["tools"] = tools.isEmpty ? .null : .array(tools)
+      switch self {
+      case .xmlVariable where !tools.isEmpty: variables["xml_tools"] = .array(tools)
+      case .functionsText:
+        variables["functions"] = .string(JSONValue.array(tools.map { $0["function"] ?? $0 }).text)
+        // Of the day: a prompt that changes each second is never found in the cache.
+        if variables["datetime"] == nil { variables["datetime"] = .string(now().formatted("%Y-%m-%d")) }
+      default: break
+      }
+    }
   }
 
   /// What stands for "no text" beside tool calls.
@@ -81,7 +104,13 @@ struct TemplateCapabilities: Sendable, Equatable {
     takesDeveloperRole = ["\"developer\"", "'developer'"].contains { Bytes.contains(source, $0) }
     needsShortCallIDs = Bytes.contains(source, "!= 9")
     stripsReasoning = OutputFormat.Reasoning.allCases.contains {
-      $0 != .harmony && Bytes.contains(source, $0.markers.close)
+      !$0.isMessage && Bytes.contains(source, $0.markers.close)
+    }
+    var probe = probe
+    let user: JSONValue = ["role": "user", "content": "probe-user"]
+    if probe.render([user]) == nil {
+      probe.way = .functionsText
+      if probe.render([user]) == nil { probe.way = .variable }
     }
     probeRoles(probe)
     probeTools(probe, source)
@@ -124,14 +153,16 @@ struct TemplateCapabilities: Sendable, Equatable {
       ],
     ]
     let user: JSONValue = ["role": "user", "content": "probe-user"]
+    var probe = probe
     if probe.shows(["probe_tool"], [user], tools: [tool]) {
-      tools = .variable
-    } else if probe.shows(["probe_tool"], [user], tools: [tool], toolVariable: "xml_tools") {
+      tools = probe.way
+    } else if probe.with(.xmlVariable).shows(["probe_tool"], [user], tools: [tool]) {
       tools = .xmlVariable
     } else if Bytes.contains(source, "<|tool|>"), Bytes.contains(source, "message['tools']") {
       tools = .systemMessage
     }
-    guard tools == .variable || tools == .xmlVariable else { return }
+    guard tools.isVariable else { return }
+    probe = probe.with(tools)
 
     func call(_ id: String, _ arguments: JSONValue) -> JSONValue {
       ["id": .string(id), "type": "function", "function": ["name": "probe_tool", "arguments": arguments]]

@@ -75,7 +75,21 @@ private struct Manner: Sendable, CustomTestStringConvertible {
         "{% for c in message.tool_calls %}{% if not loop.first %}>>>{% endif %}{{ c.function.name }}\n{{ c.function.arguments | tojson }}{% endfor %}",
       two: ">>>f\n{\"a\": \"x\", \"n\": 1}>>>g\n{}", answers: "all\n{{ message.content }}",
       begin: "<|assistant|>>>>"),
+    Manner(
+      testDescription: "a message to each tool (Muse)",
+      calls:
+        "{% for c in message.tool_calls %}{% if not loop.first %}<|eom|><|start|>assistant{% endif %} to={{ c.function.name }}<|message|><calls>\n<invoke name=\"{{ c.function.name }}\">\n{% for k, v in c.function.arguments.items() %}<parameter name=\"{{ k }}\">{{ v }}</parameter>\n{% endfor %}</invoke>\n</calls>{% endfor %}",
+      two:
+        " to=f<|message|><calls>\n<invoke name=\"f\">\n<parameter name=\"a\">x</parameter>\n<parameter name=\"n\">1</parameter>\n</invoke>\n</calls><|eom|><|start|>assistant to=g<|message|><calls>\n<invoke name=\"g\">\n</invoke>\n</calls>",
+      answers:
+        "{% if message.reasoning_content %} to=self<|message|>{{ message.reasoning_content }}<|eom|><|start|>assistant{% endif %} to=user<|message|>{{ message.content }}",
+      begin: "<|start|>assistant"),
   ]
+
+  /// What stands before the text of an answer.
+  var lead: String {
+    answers.hasPrefix("all") ? "all\n" : begin.hasPrefix("<|start|>") ? " to=user<|message|>" : ""
+  }
 
   /// The calls as the model writes them after the prompt.
   var written: String { begin.hasSuffix(">>>") ? String(two.dropFirst(3)) : two }
@@ -134,7 +148,7 @@ struct FoundCallsTests {
   @Test(arguments: Manner.all)
   private func `text without calls is content`(manner: Manner) throws {
     let format = try load(manner.source).format
-    let lead = manner.answers.hasPrefix("all") ? "all\n" : ""
+    let lead = manner.lead
     for text in ["Hello, {you}!", "f is a letter", "a < b", "1 [2] 3"] {
       for cut in [1, .max] { #expect(parsed(lead + text, format, cut: cut) == ["text " + text]) }
     }
@@ -171,7 +185,7 @@ struct FoundCallsTests {
     #expect(try allows(manner.written, isForced: true))
     #expect(try allows(manner.written, isForced: false))
     #expect(try !allows("Hello", isForced: true))
-    let lead = manner.answers.hasPrefix("all") ? "all\n" : ""
+    let lead = manner.lead
     #expect(try allows(lead + "Hello", isForced: false))
     #expect(try !allows(manner.written.replacing("1", with: "one"), isForced: true))
   }
@@ -183,10 +197,43 @@ struct FoundCallsTests {
     #expect(!template.supportsTools && template.format.toolSyntax == .none)
   }
 
+  @Test func `reasoning in messages to the model itself is told from answers and calls`() throws {
+    let manner = try #require(Manner.all.last)
+    let format = try load(manner.source).format
+    #expect(format.supportsReasoning && format.reasoning == .addressed)
+    let thought = " to=self<|message|>So <it> is.<|eom|><|start|>assistant"
+    for cut in [1, 5, .max] {
+      #expect(
+        parsed(thought + manner.written, format, cut: cut).filter { !$0.hasPrefix("reasoning") } == calls)
+      let answer = parsed(thought + " to=user<|message|>Yes.", format, cut: cut)
+      #expect(answer.last == "text Yes." && answer.first?.hasPrefix("reasoning") == true)
+    }
+    // A message to a tool that holds no call, or that of another, is content.
+    for text in ["no call", "<calls>\n<invoke name=\"g\">\n</invoke>\n</calls>"] {
+      #expect(!parsed(" to=f<|message|>" + text, format).contains { $0.hasPrefix("f ") })
+    }
+  }
+
+  @Test func `tools come as text where a template wants functions and a date`() throws {
+    let source =
+      "{{- 'Use ' + functions + ' today, ' + datetime + '.' }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% if m.tool_calls %} functools[{% for c in m.tool_calls %}{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}{% if not loop.last %}, {% endif %}{% endfor %}]{% endif %}<|end|>{% endfor %}<|assistant|>"
+    let template = try load(source)
+    #expect(template.supportsTools && template.format.toolSyntax == .found)
+    let user: JSONValue = ["role": "user", "content": "go"]
+    #expect(try template.render(Conversation(messages: [user])).hasPrefix("Use [] today, 1970-01-01.<|user|>go"))
+    let prompt = try template.render(Conversation(messages: [user], tools: tools))
+    #expect(prompt.hasPrefix("Use [{") && prompt.contains(#""name":"f""#) && !prompt.contains(#""type":"function""#))
+    let dated = Conversation(messages: [user], templateArguments: JSONObject([("datetime", "noon")]))
+    #expect(try template.render(dated).contains("today, noon."))
+    let written = #" functools[{"name": "f", "arguments": {"a": "x", "n": 1}}, {"name": "g", "arguments": {}}]"#
+    for cut in [1, 4, .max] { #expect(parsed(written, template.format, cut: cut) == calls) }
+  }
+
   /// Templates of families whose syntax is not among the known ones.
   private static let families = [
     "Apertus-8B-Instruct", "GigaChat3.1-10B-A1.8B", "meetkai-functionary-medium-v3.2", "openbmb-MiniCPM5-1B",
-    "upstage-Solar-Open-100B", "../mlx-openai-server/llama4",
+    "upstage-Solar-Open-100B", "../mlx-openai-server/llama4", "fireworks-ai-llama-3-firefunction-v2",
+    "../mlx-serve-fixtures/muse_chat_template",
   ]
 
   @Test(.enabled(if: TestData.shared != nil, "needs ../shared/data"), arguments: families)
@@ -213,7 +260,8 @@ struct FoundCallsTests {
     let shared = zip(prompt.utf8, whole.utf8).prefix { $0 == $1 }.count
     var text = String(decoding: whole.utf8.dropFirst(shared), as: UTF8.self)
     // What ends a turn is no text for the parser.
-    for end in ["<|eot_id|>", "<|eot|>", "<|calls|>"] where text.hasSuffix(end) { text.removeLast(end.count) }
+    for end in ["<|eot|>", "<|calls|>"] where text.hasSuffix(end) { text.removeLast(end.count) }
+    if let end = text.firstRange(of: "<|eot_id|>") { text = String(text[..<end.lowerBound]) }
     #expect(parsed(text, template.format).first == #"f {"a":"x"}"#, "\(text)")
   }
 }

@@ -55,6 +55,8 @@ struct FoundCalls: Sendable, Equatable {
   var tail: String
   /// What the template writes before the text of an answer without calls.
   var lead = ""
+  /// Whether each call is a message to its tool; the words are those within it.
+  var isAddressed = false
 
   /// What stands before the first call, without brackets that are part of it.
   var opener: String {
@@ -89,7 +91,8 @@ struct FoundCalls: Sendable, Equatable {
   func syntax(for tools: ToolSchemas) -> any CallSyntax {
     switch arguments {
     case .python: FoundPython(words: self)
-    case .json, .wrapped, .elements: FoundText(words: self, tools: tools)
+    case .json, .wrapped, .elements:
+      isAddressed ? AddressedCalls(words: self, tools: tools) : FoundText(words: self, tools: tools)
     }
   }
 
@@ -145,7 +148,7 @@ extension CallWriter {
 }
 
 /// Calls whose arguments are JSON or elements.
-private struct FoundText: CallSyntax {
+struct FoundText: CallSyntax {
   let words: FoundCalls
   let tools: ToolSchemas
 

@@ -44,3 +44,34 @@ struct HarmonyCalls: CallSyntax {
     ])
   }
 }
+
+/// Messages with calls in a syntax that was found out, each to its tool.
+struct AddressedCalls: CallSyntax {
+  let words: FoundCalls
+  let tools: ToolSchemas
+
+  /// Of a call within its message.
+  private var syntax: FoundText { FoundText(words: words, tools: tools) }
+
+  var openings: [CallOpening] { syntax.openings }
+  let quotes = CallQuotes.none
+
+  func calls(in body: [UInt8]) -> [ToolCall]? { syntax.calls(in: body) }
+
+  func pattern(of tools: [CallableTool], _ writer: CallWriter) throws(GrammarError) -> Pattern {
+    let single = CallWriter(tokenizer: writer.tokenizer, maxCalls: 1)
+    var messages: [Pattern] = []
+    for tool in tools {
+      messages.append(Self.message(to: tool.name, try syntax.pattern(of: [tool], single), writer))
+    }
+    return writer.list(.choice(messages), separator: writer.literal("<|eom|><|start|>assistant"))
+  }
+
+  func mixed(_ calls: Pattern, _ writer: CallWriter) -> Pattern {
+    .choice([Self.message(to: "user", .text(excluding: []), writer), calls])
+  }
+
+  static func message(to name: String, _ content: Pattern, _ writer: CallWriter) -> Pattern {
+    .sequence([.literal(" to=\(name)"), writer.marker("<|message|>"), content])
+  }
+}

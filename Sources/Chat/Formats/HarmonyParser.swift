@@ -5,8 +5,13 @@
 //
 // What is analysed is reasoning, what is for a known tool is a call, and the rest is content. The prompt ends with
 // `<|start|>assistant`, so that an answer begins in a header. Markers are never content.
+//
+// Muse has such messages without channels; reasoning is for `self`, an answer for `user`, and a call is written in the
+// message as its template writes one:
+//
+//   to=self<|message|>...<|eom|><|start|>assistant to=f<|message|><calls>...</calls><|eot|>
 
-/// The parser of one reply of gpt-oss; takes the place of both stages of `OutputParser`.
+/// The parser of one reply in messages; takes the place of both stages of `OutputParser`.
 struct HarmonyParser: Sendable {
   private enum Body {
     case content, reasoning
@@ -24,6 +29,9 @@ struct HarmonyParser: Sendable {
   }
 
   private let tools: ToolSchemas?
+  /// How calls are written where they are no objects of JSON.
+  private let syntax: (any CallSyntax)?
+  private let ends: [[UInt8]]
   private var state: State
   private var held: [UInt8] = []
   /// The call that is being read: its text so far, and how much of it was given out.
@@ -38,15 +46,17 @@ struct HarmonyParser: Sendable {
   private static let start = Array("<|start|>".utf8)
   private static let channel = Array("<|channel|>".utf8)
   private static let constrain = Array("<|constrain|>".utf8)
-  private static let ends = ["<|end|>", "<|return|>", "<|call|>"].map { Array($0.utf8) }
   /// No header is as long.
   private static let maxHeader = 1024
 
   /// - Parameters:
   ///   - promptTail: says whether the reply goes on with a message that has begun.
   ///   - tools: nil when the request has none.
-  init(promptTail: String, tools: ToolSchemas?) {
+  ///   - format: that of gpt-oss, or of another model that answers in messages.
+  init(promptTail: String, tools: ToolSchemas?, format: OutputFormat) {
     self.tools = tools
+    syntax = tools.flatMap { format.found?.syntax(for: $0) }
+    ends = format.messageEnds.map { Array($0.utf8) }
     state = .header(isFirst: true)
     let tail = Array(promptTail.utf8.suffix(1 << 16))
     if let body = Self.last(Self.message, in: tail), body > Self.last(Self.start, in: tail) ?? -1 {
@@ -156,7 +166,7 @@ struct HarmonyParser: Sendable {
       let name = isFunction ? Bytes.text(recipient.utf8.dropFirst(prefix.utf8.count)) : recipient
       if tools.contains(name) { return .call(name: name) }
     }
-    return channel == "analysis" ? .reasoning : .content
+    return channel == "analysis" || recipient == "self" ? .reasoning : .content
   }
 
   private mutating func readBetween(_ isLast: Bool) -> Bool {
@@ -180,15 +190,15 @@ struct HarmonyParser: Sendable {
   private mutating func readBody(_ body: Body, _ isLast: Bool, _ events: inout [OutputEvent]) -> Bool {
     var end: (at: Int, length: Int)?
     // A message that was not ended is ended by the next one.
-    for marker in Self.ends + [Self.start, Self.channel] {
+    for marker in ends + [Self.start, Self.channel] {
       guard let at = Bytes.find(marker, in: held[...]), at < end?.at ?? .max else { continue }
-      end = (at, Self.ends.contains(marker) ? marker.count : 0)
+      end = (at, ends.contains(marker) ? marker.count : 0)
     }
     guard let end else {
       let kept =
         isLast
         ? 0
-        : (Self.ends + [Self.start, Self.channel]).map { Bytes.heldBack(of: held[...], before: $0) }.max()
+        : (ends + [Self.start, Self.channel]).map { Bytes.heldBack(of: held[...], before: $0) }.max()
           ?? 0
       give(Array(held.dropLast(kept)), as: body, &events)
       held.removeFirst(held.count - kept)
@@ -234,10 +244,25 @@ struct HarmonyParser: Sendable {
       events += [.callBegan(name: name), .callArguments("{}"), .callEnded]
     } else if hasBegun, ToolCallText.isObject(Bytes.trimmed(arguments)) {
       events.append(.callEnded)
+    } else if let call = written(name) {
+      events += [.callBegan(name: name), .callArguments(call.arguments), .callEnded]
     } else {
       events.append(.callFailed(retracted: hasBegun ? 1 : 0, text: Bytes.text(arguments)))
       parts.content = true
     }
     (arguments, given, hasBegun) = ([], 0, false)
+  }
+
+  /// The call of this tool that a whole message holds, in the syntax of the template.
+  private func written(_ name: String) -> ToolCall? {
+    guard let opening = syntax?.openings.first, let start = Bytes.find(opening.marker, in: arguments[...]),
+      Bytes.isSpace(arguments[..<start])
+    else { return nil }
+    var body = arguments[(start + opening.marker.count - opening.kept)...]
+    if let close = opening.close, let end = Bytes.find(close, in: body) { body = body[..<end] }
+    guard let calls = syntax?.calls(in: Array(body)), calls.count == 1, calls[0].name == name else {
+      return nil
+    }
+    return calls[0]
   }
 }
