@@ -42,6 +42,8 @@ import Testing
       #"{"type":["string","null"],"enum":["abc","ab c",null]}"#,
       #"{"not":{"enum":["abc","ab"]},"type":"string"}"#,
       #"{"type":"array","items":{"type":"string","pattern":"a.b"},"uniqueItems":true}"#,
+      #"{"type":"array","items":{"type":"object","properties":{"ab":{"pattern":"^[ab]+$","type":"string"},"abc":{}}},"uniqueItems":true}"#,
+      #"{"type":"object","properties":{"ab":{}},"minProperties":4,"additionalProperties":{"type":"integer"}}"#,
       #"{"type":"object","properties":{"ab":{"type":"integer"},"abc":{}},"required":["abc"]}"#,
       #"{"type":"object","properties":{"ab":{},"abc":{},"XYZ":{},"é日":{},"":{}}}"#,
       #"{"anyOf":[{"required":["ab"],"properties":{"abc":{}}},{"required":["abcd"]}],"type":"object"}"#,

@@ -91,6 +91,28 @@ struct SchemaCase: Sendable, CustomTestStringConvertible {
     SchemaCase(
       #"{"type": "array", "items": {"type": "string"}, "uniqueItems": true}"#, [#"["a", "ab", ""]"#],
       not: [#"["a", "b", "a"]"#, #"["", ""]"#]),
+    // Objects differ in a member that they must have.
+    SchemaCase(
+      #"{"type": "array", "items": {"type": "object", "properties": {"n": {"type": "string"}, "id": {"type": "integer"}}, "required": ["id"]}, "uniqueItems": true}"#,
+      ["[]", #"[{"id": 1}, {"n": "x", "id": 12}, {"id": 2, "n": "x"}]"#],
+      not: [#"[{"id": 1}, {"id": 1}]"#, #"[{"n": "x"}]"#, #"[{"id": 1}, {"n": "y", "id": 1, "m": 2}]"#]),
+    SchemaCase(
+      #"{"type": "array", "items": {"type": ["object", "integer"], "properties": {"k": {"enum": ["a", "b"]}}, "additionalProperties": false}, "uniqueItems": true, "minItems": 2}"#,
+      [#"[{"k": "a"}, 1, {"k": "b"}]"#, "[1, 2]", #"[{"k": "b"}, {"k": "a"}]"#],
+      not: [#"[{"k": "a"}]"#, #"[{"k": "a"}, 1, {"k": "a"}]"#, #"[{"k": "a"}, {"k": "b"}, {"#, "[1, 1]"]),
+    SchemaCase(
+      #"{"type": "array", "uniqueItems": true}"#, [#"[1, "a", null, true, "b"]"#], not: ["[1, 1]", #"["a", "a"]"#]),
+    SchemaCase(
+      #"{"type": "object", "properties": {"a": {}}, "minProperties": 3, "maxProperties": 4}"#,
+      [#"{"a": 1, "b": 2, "c": 3}"#, #"{"x": 1, "y": 2, "z": 3, "a": 4}"#],
+      not: [#"{"a": 1, "b": 2}"#, #"{"b": 1, "b": 2, "c": 3}"#, #"{"b": 1, "c": 2, "d": 3, "e": 4, "f": 5}"#]),
+    SchemaCase(
+      #"{"type": "object", "minProperties": 3, "additionalProperties": {"type": "integer"}}"#,
+      [#"{"a": 1, "ab": 2, "b": 3, "c": 4}"#], not: [#"{"a": 1, "b": 2}"#, #"{"a": 1, "a": 2, "b": 3}"#]),
+    // Expressions that ask for the same are one; others split the keys.
+    SchemaCase(
+      #"{"type": "object", "patternProperties": {\#((0..<12).map { "\"^k\($0)\": {\"const\": \($0 % 3)}" }.joined(separator: ", "))}, "additionalProperties": false}"#,
+      [#"{"k5": 2, "k4x": 1, "k0": 0}"#], not: [#"{"k5": 1}"#, #"{"x": 0}"#, #"{"k11": 1}"#]),
     SchemaCase(
       #"{"anyOf": [{"type": "object", "properties": {"t": {"const": 1}}, "required": ["t"]}, {"type": "string"}]}"#,
       [#"{"t": 1}"#, "\"t\""], not: ["{}", #"{"t": 2}"#, "1"]),

@@ -1,7 +1,9 @@
-"""Times and verdicts of constrained output beside LLGuidance and XGrammar: schemas.py BINARY TOKENIZER.JSON [--suite FOLDER].
+"""Times and verdicts of constrained output beside LLGuidance and XGrammar: schemas.py BINARY TOKENIZER.JSON [--suite FOLDER]
+[--corpus FOLDER].
 
 BINARY is the executable `differential` of a release build. The schemas are the project's corpus, hard ones that are made
-here and, with --suite, those of the JSON-Schema test suite, with texts that fit them. All engines take the same texts,
+here and, with --suite, those of the JSON-Schema test suite, with texts that fit them; with --corpus instead a sample of
+published ones with their examples (see corpus.py). All engines take the same texts,
 token by token, on one thread and in turns of 25 schemas, and tell the processor's time of that thread; XGrammar without its cache between schemas, and without the
 schemas on which it works for longer than 2 seconds or ends the process. Needs llguidance, tokenizers and jsonschema of
 PyPI; XGrammar takes part where its package, apache-tvm-ffi and pydantic are there, and needs neither torch nor
@@ -24,31 +26,10 @@ import llguidance
 import llguidance.numpy
 import tokenizers
 
+from corpus import packed, published, unpacked
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 TURN = 25
-
-
-def packed(fields):
-    data = [len(field).to_bytes(4, "little") + field for field in fields]
-    return len(fields).to_bytes(4, "little") + b"".join(data)
-
-
-def unpacked(data):
-    at, found = 0, []
-
-    def number():
-        nonlocal at
-        at += 4
-        return int.from_bytes(data[at - 4:at], "little")
-
-    while at < len(data):
-        fields = []
-        for _ in range(number()):
-            length = number()
-            fields.append(data[at:at + length])
-            at += length
-        found.append(fields)
-    return found
 
 
 # --- texts that fit a schema ---------------------------------------------------------------------------------------
@@ -178,6 +159,10 @@ def hard(chance):
 def cases(arguments):
     chance = random.Random(arguments.seed)
     found = []
+    if arguments.corpus:
+        whole = [(schema, [text for text, valid in texts if valid and len(text) < 6000][:3])
+                 for _, schema, texts in published(arguments.corpus)]
+        return chance.sample(whole, min(len(whole), arguments.count or 500))
     for line in (ROOT / "Fixtures" / "schemas" / "corpus.jsonl").read_text().splitlines():
         schema = json.loads(line)["schema"]
         found.append((schema, texts(schema, chance)))
@@ -361,6 +346,7 @@ def main():
     parser.add_argument("binary")
     parser.add_argument("tokenizer")
     parser.add_argument("--suite")
+    parser.add_argument("--corpus")
     parser.add_argument("--count", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--slowest", type=int, default=8)

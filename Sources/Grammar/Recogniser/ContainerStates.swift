@@ -2,44 +2,60 @@
 
 /// The members that an object has so far.
 struct ObjectState {
-  /// All members; counted only where there is an upper bound.
+  /// All members; counted only where there is an upper bound, or where further members count.
   var count: Int
   var hasExtra: Bool
   /// Bit n: property n is there.
   var seen: [UInt64]
+  /// The texts of the items of an array so far, where this object must differ from others, or the keys of further members,
+  /// where these must: an interned list.
+  var texts: Int32
 
-  init(_ plan: ObjectPlan) {
+  init(_ plan: ObjectPlan, texts: Int32 = 0) {
+    self.texts = texts
     count = 0
     hasExtra = false
     seen = [UInt64](repeating: 0, count: (plan.properties.count + 63) / 64)
   }
 
   init(words: [UInt64]) {
-    count = Int(truncatingIfNeeded: words.first ?? 0) >> 1
-    hasExtra = (words.first ?? 0) & 1 != 0
+    let first = words.first ?? 0
+    count = Int(first & 0xFFFF_FFFF) >> 1
+    hasExtra = first & 1 != 0
+    texts = Int32(truncatingIfNeeded: first >> 32)
     seen = Array(words.dropFirst())
   }
 
-  var words: [UInt64] { [UInt64(truncatingIfNeeded: count << 1 | (hasExtra ? 1 : 0))] + seen }
+  var words: [UInt64] {
+    let counted = UInt64(UInt32(clamping: count << 1 | (hasExtra ? 1 : 0)))
+    return [counted | UInt64(UInt32(bitPattern: texts)) << 32] + seen
+  }
 
   func contains(_ property: Int) -> Bool { seen[property / 64] & (1 << UInt64(property % 64)) != 0 }
 
   func adding(_ property: Int, _ plan: ObjectPlan) -> ObjectState {
     var next = self
-    if plan.max < Int.max { next.count += 1 }
+    next.count += counting(plan)
     next.seen[property / 64] |= 1 << UInt64(property % 64)
     return next
   }
 
   func addingExtra(_ plan: ObjectPlan) -> ObjectState {
     var next = self
-    if plan.max < Int.max { next.count += 1 }
+    next.count += counting(plan)
     next.hasExtra = true
     return next
   }
 
+  /// What one more member adds to the count: nothing where it makes no difference any more.
+  private func counting(_ plan: ObjectPlan) -> Int {
+    plan.max < Int.max || plan.countsExtras && count < plan.min ? 1 : 0
+  }
+
   /// Members with different keys, as far as that is certain: two further keys may be equal.
-  var distinct: Int { seen.reduce(hasExtra ? 1 : 0) { $0 + $1.nonzeroBitCount } }
+  func distinct(_ plan: ObjectPlan) -> Int {
+    plan.countsExtras ? count : seen.reduce(hasExtra ? 1 : 0) { $0 + $1.nonzeroBitCount }
+  }
 }
 
 /// The items that an array has so far.
@@ -149,12 +165,15 @@ struct ArrayState {
 /// What of an object runs above its frame.
 enum ObjectPhase {
   case open, firstSpace, comma, space
+  /// The closing brace, where the array must hear of the texts.
+  case close
   /// Of a property, or, counted on, of an extra.
   case key(Int)
   case value(Int)
 
   init(_ number: Int32) {
     switch number {
+    case -1: self = .close
     case 0: self = .open
     case 1: self = .firstSpace
     case 2: self = .comma
@@ -165,6 +184,7 @@ enum ObjectPhase {
 
   var number: Int32 {
     switch self {
+    case .close: -1
     case .open: 0
     case .firstSpace: 1
     case .comma: 2

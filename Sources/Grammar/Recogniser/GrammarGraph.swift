@@ -47,6 +47,10 @@ struct ObjectPlan {
   var min: Int
   /// `Int.max` without a bound.
   var max: Int
+  /// The property in which items of an array differ; its value is a leaf whose texts must.
+  var differing: Int?
+  /// Whether further members count towards `min`: their keys are leaves whose texts must differ, as long as that matters.
+  var countsExtras = false
 
   /// Properties and kinds of further members.
   var memberCount: Int { properties.count + extras.count }
@@ -68,7 +72,7 @@ struct ArrayPlan {
   var max: Int
   /// `max` is `Int.max` without a bound.
   var contains: [(min: Int, max: Int)]
-  /// Items are leaves whose texts must differ.
+  /// Items are leaves whose texts must differ, or objects with a member whose texts must.
   var isUnique: Bool
   /// For each `contains`, at how many places of the prefix an item may count, from each place on.
   private var usefulPlaces: [[Int]] = []
@@ -154,6 +158,17 @@ final class GrammarGraph: Sendable {
       throw .tooLarge(reason: "every answer would be nested more than \(Self.depthLimit / 2) deep")
     }
     try GrammarGraph.refuseLeftRecursion(nodes, nullable)
+  }
+
+  /// The leaf whose texts tell the items of a kind apart.
+  func differing(_ node: Int32) -> GrammarLeaf? { Self.differing(node, nodes) }
+
+  static func differing(_ node: Int32, _ nodes: [GrammarNode]) -> GrammarLeaf? {
+    switch nodes[Int(node)] {
+    case .leaf(let leaf): return leaf
+    case .object(let plan): return plan.differing.flatMap { differing(plan.properties[$0].value, nodes) }
+    case .token, .sequence, .choice, .repeated, .array: return nil
+    }
   }
 
   private static func partCosts(_ nodes: [GrammarNode], _ cost: [Int32]) -> [[Int32]] {

@@ -135,6 +135,12 @@ struct GraphBuilder {
     try add(.leaf(GrammarLeaf(dfa: dfa, textCounts: dfa.textCounts())))
   }
 
+  /// Whether this is a leaf with more texts that must differ than anybody writes.
+  func hasManyTexts(_ node: Int32) -> Bool {
+    guard case .leaf(let leaf) = nodes[Int(node)] else { return false }
+    return leaf.textCounts?.first == .max
+  }
+
   mutating func punctuation() throws(GrammarError) -> PunctuationNodes {
     return PunctuationNodes(
       openObject: try literal([0x7B]), closeObject: try literal([0x7D]),

@@ -31,10 +31,17 @@ struct ObjectNeeds {
     for extra in plan.extras {
       extraCost = min(extraCost, 1 + Int(Cost.sum(cost[Int(extra.key)], cost[Int(extra.value)])))
     }
-    let missing = plan.min - state.distinct - count
+    let missing = plan.min - state.distinct(plan) - count
     guard missing > 0 else { return }
     var others = plan.properties.indices.filter { !state.contains($0) && !contains($0) }
       .map { Self.member(plan.properties[$0], cost) }
+    if plan.countsExtras {
+      others = others.filter { $0 < extraCost }.sorted()
+      let further = max(0, missing - others.count)
+      total += others.prefix(missing).reduce(0, +) + Int(Cost.product(Int32(clamping: extraCost), further))
+      dearest = further > 0 ? extraCost : others[missing - 1]
+      return
+    }
     if !state.hasExtra, !plan.extras.isEmpty { others.append(extraCost) }
     others.sort()
     if missing > others.count {
@@ -61,7 +68,7 @@ struct ObjectNeeds {
   func properties(_ plan: ObjectPlan) -> [Int] { plan.properties.indices.filter { contains($0) } }
 
   /// How many members must still come.
-  func shortage(_ plan: ObjectPlan) -> Int { max(count, plan.min - state.distinct) }
+  func shortage(_ plan: ObjectPlan) -> Int { max(count, plan.min - state.distinct(plan)) }
 
   func mayClose(_ plan: ObjectPlan) -> Bool { shortage(plan) <= 0 }
 
@@ -69,7 +76,7 @@ struct ObjectNeeds {
   func rest(after index: Int, _ plan: ObjectPlan, _ cost: [Int32]) -> (count: Int, cost: Int32) {
     let property = plan.properties[index]
     let new = property.implied.filter { !contains($0) && !state.contains($0) }
-    if !new.isEmpty, plan.min - state.distinct > count {
+    if !new.isEmpty, plan.min - state.distinct(plan) > count {
       // These members are among those that `minProperties` wants anyhow.
       let next = ObjectNeeds(state.adding(index, plan), plan, cost)
       return (next.shortage(plan), next.cost)
@@ -80,16 +87,17 @@ struct ObjectNeeds {
       $0 + Self.member(plan.properties[$1], cost)
     }
     return (
-      max(count + new.count - (isNeeded ? 1 : 0), plan.min - state.distinct - 1),
+      max(count + new.count - (isNeeded ? 1 : 0), plan.min - state.distinct(plan) - 1),
       Int32(min(Int(Cost.none), rest))
     )
   }
 
-  /// The same after an undeclared member. Two of them may have the same key: only the first is surely another member.
+  /// The same after an undeclared member. Where they are not counted, two of them may have the same key: only the first is
+  /// surely another member.
   func restAfterExtra(_ plan: ObjectPlan) -> (count: Int, cost: Int32) {
-    if state.hasExtra { return (shortage(plan), cost) }
+    if state.hasExtra, !plan.countsExtras { return (shortage(plan), cost) }
     return (
-      max(count, plan.min - state.distinct - 1), Int32(min(Int(Cost.none), total - min(extraCost, dearest)))
+      max(count, plan.min - state.distinct(plan) - 1), Int32(min(Int(Cost.none), total - min(extraCost, dearest)))
     )
   }
 }

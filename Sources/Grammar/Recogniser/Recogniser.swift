@@ -207,7 +207,10 @@ struct Recogniser {
     case .leaf(let leaf) where leaf.textCounts != nil:
       let (seen, text) = other.distinctPayload(item.payload)
       return payload(seen: adoptSeen(seen, other), text: adoptText(text, other))
-    case .object: return number(of: other.list(item.payload))
+    case .object:
+      var state = ObjectState(words: other.list(item.payload))
+      state.texts = adoptSeen(state.texts, other)
+      return number(of: state.words)
     case .array:
       var state = ArrayState(words: other.list(item.payload))
       state.seen = adoptSeen(state.seen, other)
@@ -264,6 +267,7 @@ struct Recogniser {
   private mutating func objectCost(_ plan: ObjectPlan, _ item: StackItem) -> Int32 {
     let needs = needs(item.node, item.payload, plan)
     switch ObjectPhase(item.state) {
+    case .close: return 0
     case .open, .firstSpace: return Cost.sum(1, max(0, needs.cost - 1))
     case .comma, .space:
       guard needs.cost == 0 else { return needs.cost }

@@ -104,40 +104,62 @@ extension Recogniser {
     case .leaf, .token, .choice: break
     case .sequence: enterPart(item.node, Int(item.state) + 1, item.tail, false)
     case .repeated: enterRound(item.node, Int(item.payload) + 1, item.tail, false)
-    case .object(let plan): advanceObject(plan, item)
+    case .object(let plan): advanceObject(plan, item, seen: seen)
     case .array(let plan): advanceArray(plan, item, seen: seen)
     }
   }
 
-  mutating func advanceObject(_ plan: ObjectPlan, _ item: StackItem) {
+  mutating func advanceObject(_ plan: ObjectPlan, _ item: StackItem, seen: Int32?) {
     let marks = graph.marks
     switch ObjectPhase(item.state) {
+    case .close:
+      work.append(.resumeWith(item.tail, seen: ObjectState(words: list(item.payload)).texts))
     case .open: push(marks.space, frame(item.node, ObjectPhase.firstSpace.number, item.payload, item.tail))
     case .comma: push(marks.space, frame(item.node, ObjectPhase.space.number, item.payload, item.tail))
     case .firstSpace, .space:
       let needs = needs(item.node, item.payload, plan)
       if case .firstSpace = ObjectPhase(item.state), needs.mayClose(plan) {
-        push(marks.closeObject, item.tail)
+        push(marks.closeObject, afterObject(plan, item, item.payload))
       }
       spend(plan.memberCount / 8)
       for index in 0..<plan.memberCount where isPossible(plan, needs, index, item.tail) {
         let key =
           index < plan.properties.count
           ? plan.properties[index].key : plan.extras[index - plan.properties.count].key
-        push(key, frame(item.node, ObjectPhase.key(index).number, item.payload, item.tail))
+        let below = frame(item.node, ObjectPhase.key(index).number, item.payload, item.tail)
+        if plan.countsExtras, index >= plan.properties.count {
+          out.append(
+            StackItem(node: key, state: 0, payload: payload(seen: needs.state.texts, text: 0), tail: below))
+        } else {
+          push(key, below)
+        }
       }
     case .key(let index):
       let value =
         index < plan.properties.count
         ? plan.properties[index].value : plan.extras[index - plan.properties.count].value
-      push(value, frame(item.node, ObjectPhase.value(index).number, item.payload, item.tail))
+      var state = item.payload
+      if let seen {
+        var next = ObjectState(words: list(state))
+        // Beyond the minimum, equal keys do no harm.
+        if next.count < plan.min { next.texts = seen }
+        state = number(of: next.words)
+      }
+      let below = frame(item.node, ObjectPhase.value(index).number, state, item.tail)
+      guard index == plan.differing else {
+        push(value, below)
+        break
+      }
+      let texts = ObjectState(words: list(item.payload)).texts
+      out.append(StackItem(node: value, state: 0, payload: payload(seen: texts, text: 0), tail: below))
     case .value(let index):
-      let state = ObjectState(words: list(item.payload))
+      var state = ObjectState(words: list(item.payload))
+      if let seen { state.texts = seen }
       let next = index < plan.properties.count ? state.adding(index, plan) : state.addingExtra(plan)
       // The options are those of the state with this member.
       let payload = number(of: next.words)
       let needs = needs(item.node, payload, plan)
-      if needs.mayClose(plan) { push(marks.spaceCloseObject, item.tail) }
+      if needs.mayClose(plan) { push(marks.spaceCloseObject, afterObject(plan, item, payload)) }
       let after = StackItem(
         node: item.node, state: ObjectPhase.comma.number, payload: payload, tail: item.tail)
       spend(plan.memberCount / 8)
@@ -145,6 +167,11 @@ extension Recogniser {
         push(marks.comma, single(after))
       }
     }
+  }
+
+  /// What the closing brace stands on.
+  mutating func afterObject(_ plan: ObjectPlan, _ item: StackItem, _ payload: Int32) -> Int32 {
+    plan.differing == nil ? item.tail : frame(item.node, ObjectPhase.close.number, payload, item.tail)
   }
 
   /// Whether member `index`, of the properties and then the extras, may come next.
@@ -174,8 +201,13 @@ extension Recogniser {
           push(value, below)
           continue
         }
-        let payload = payload(seen: state.seen, text: 0)
-        out.append(StackItem(node: value, state: 0, payload: payload, tail: below))
+        if case .object(let item) = graph.nodes[Int(value)] {
+          let payload = number(of: ObjectState(item, texts: state.seen).words)
+          push(marks.openObject, frame(value, ObjectPhase.open.number, payload, below))
+        } else {
+          let payload = payload(seen: state.seen, text: 0)
+          out.append(StackItem(node: value, state: 0, payload: payload, tail: below))
+        }
       }
     case .item(let index):
       let options = plan.options(at: state.index)
@@ -198,8 +230,7 @@ extension Recogniser {
       guard fits(option.value, tail), next.isCompletable(plan), next.cost(plan, graph.cost) < Cost.none else {
         return false
       }
-      guard plan.isUnique, case .leaf(let leaf) = graph.nodes[Int(option.value)],
-        let counts = leaf.textCounts,
+      guard plan.isUnique, let leaf = graph.differing(option.value), let counts = leaf.textCounts,
         counts[0] < .max
       else { return true }
       let used = list(state.seen).filter { leaf.dfa.accepts(bytes(ofText: Int32(truncatingIfNeeded: $0))) }

@@ -66,18 +66,67 @@ extension SchemaCompiler {
         out.append(.init(value: try rule(value, &builder), marks: marks))
         continue
       }
-      let dfa = try distinct(value, path)
+      let atoms = try normalizer.atoms(value)
+      let dfa = try distinct(atoms)
       if !dfa.isEmpty { out.append(.init(value: try builder.distinctLeaf(dfa), marks: marks)) }
+      var isLost = false
+      for atom in atoms {
+        switch atom {
+        case .object(let object):
+          for object in try breaking(object) {
+            if let node = try differing(object, path, &builder) {
+              out.append(.init(value: node, marks: marks))
+            } else {
+              isLost = true
+            }
+          }
+        case .array: isLost = true
+        case .simple, .number, .string: break
+        }
+      }
+      if isLost { normalizer.isRestricted = true }
+      guard !out.isEmpty || !isLost else {
+        throw .unsupported(
+          keyword: "uniqueItems", path: path,
+          reason: "items that are arrays, or objects without members that are neither, cannot be told apart")
+      }
     }
     return out
   }
 
+  /// An object that differs from others in one of its members, which it must have: a required one before others, and
+  /// one with any number of values before those with few. Nil where there is none.
+  mutating func differing(
+    _ atom: ObjectAtom, _ path: String, _ builder: inout GraphBuilder
+  ) throws(GrammarError) -> Int32? {
+    let required = Set(atom.required)
+    let named = atom.groups.map { Dictionary(grouping: $0.properties, by: \.key) }
+    var best: (key: ByteKey, dfa: ByteDFA, rank: (Int, UInt32))?
+    for key in Self.declaredKeys(atom) {
+      let value = try normalizer.value(of: key, in: atom, named: named.map { $0[key] ?? [] })
+      guard !value.isNever else { continue }
+      let atoms = try normalizer.atoms(value)
+      guard !atoms.isEmpty, atoms.allSatisfy({ $0.isScalar }) else { continue }
+      let dfa = try distinct(atoms)
+      let rank = (required.contains(key) ? 1 : 0, dfa.textCounts().first ?? 0)
+      if rank > best?.rank ?? (-1, 0) { best = (key, dfa, rank) }
+      if rank == (1, UInt32.max) { break }
+    }
+    guard let best, let needed = atom.and(ObjectAtom(required: [best.key])),
+      var plan = try plan(of: needed, path, &builder),
+      !plan.plan.countsExtras, let place = plan.keys.firstIndex(of: best.key)
+    else { return nil }
+    plan.plan.properties[place].value = try builder.distinctLeaf(best.dfa)
+    plan.plan.differing = place
+    return try builder.add(.object(plan.plan))
+  }
+
   /// Scalars in one spelling each, for arrays whose items must differ.
-  mutating func distinct(_ value: Conjunction, _ path: String) throws(GrammarError) -> ByteDFA {
+  mutating func distinct(_ atoms: [SchemaAtom]) throws(GrammarError) -> ByteDFA {
     let (anyString, anyNumber) = (try CommonLanguages.canonicalString.get(), try NumberLanguage.all.get())
     let exact = try NumberLanguage.canonical.get().intersection(NumberLanguage.exact.get())
     var out = try ByteDFA.texts([])
-    for atom in try normalizer.atoms(value) {
+    for atom in atoms where atom.isScalar {
       let dfa: ByteDFA
       switch atom {
       case .simple(let bits):
@@ -86,9 +135,7 @@ extension SchemaCompiler {
       case .number(let number):
         dfa = try (number.dfa ?? anyNumber).intersection(exact, watch: normalizer.budget.watch)
       case .string(let string): dfa = try bounded(string.dfa ?? anyString, string)
-      case .array, .object:
-        throw .unsupported(
-          keyword: "uniqueItems", path: path, reason: "items that are arrays or objects cannot be told apart")
+      case .array, .object: continue
       }
       out = try normalizer.budget.counted(out.union(dfa, watch: normalizer.budget.watch))
     }
@@ -101,9 +148,7 @@ extension SchemaCompiler {
   {
     func texts(_ options: [ArrayPlan.Option]) -> Int {
       options.reduce(0) { most, option in
-        guard case .leaf(let leaf) = builder.nodes[Int(option.value)], let counts = leaf.textCounts else {
-          return most
-        }
+        guard let counts = GrammarGraph.differing(option.value, builder.nodes)?.textCounts else { return most }
         return max(most, counts[0] == .max ? Int.max : Int(counts[0]))
       }
     }

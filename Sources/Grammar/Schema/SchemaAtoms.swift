@@ -214,6 +214,14 @@ enum SchemaAtom {
     }
   }
 
+  /// Whether it has no parts.
+  var isScalar: Bool {
+    switch self {
+    case .simple, .number, .string: true
+    case .array, .object: false
+    }
+  }
+
   /// The same without what `unevaluatedProperties` and `unevaluatedItems` would see.
   var unseen: SchemaAtom {
     switch self {

@@ -21,8 +21,8 @@ struct SchemaCompiler {
   }
 
   private static let ruleLimit = 20_000
-  /// Expressions for keys split the keys into up to two to this power kinds.
-  private static let patternLimit = 8
+  /// Expressions split the keys of an object into at most this many kinds: those that match none, one, or several.
+  private static let kindLimit = 256
   /// Each is a stack wherever a member may begin.
   private static let propertyLimit = 5000
   /// Choices of the members that break a rule.
@@ -249,7 +249,7 @@ struct SchemaCompiler {
   }
 
   /// The keys that an object speaks of, each once.
-  private static func declaredKeys(_ atom: ObjectAtom) -> [ByteKey] {
+  static func declaredKeys(_ atom: ObjectAtom) -> [ByteKey] {
     var isListed: Set<ByteKey> = []
     let properties = atom.groups.flatMap { $0.properties.map(\.key) }
     let needed = atom.dependencies.flatMap { [$0.key] + $0.needs }
@@ -259,6 +259,14 @@ struct SchemaCompiler {
   mutating func object(
     _ atom: ObjectAtom, _ path: String, _ builder: inout GraphBuilder
   ) throws(GrammarError) -> Int32? {
+    guard let (plan, _) = try plan(of: atom, path, &builder) else { return nil }
+    return try builder.add(.object(plan))
+  }
+
+  /// The members of an object, and the keys of its properties in their order; nil where there is no such object.
+  mutating func plan(
+    of atom: ObjectAtom, _ path: String, _ builder: inout GraphBuilder
+  ) throws(GrammarError) -> (plan: ObjectPlan, keys: [ByteKey])? {
     let keys = Self.declaredKeys(atom)
     guard keys.count <= Self.propertyLimit else {
       throw .tooLarge(reason: "the object at '\(path)' has more than \(Self.propertyLimit) properties")
@@ -290,19 +298,23 @@ struct SchemaCompiler {
           isRequired: required.contains(key), implied: implied))
     }
     if !isClosed(atom, declared: plan.properties.count) {
-      plan.extras = try extras(atom, keys, names, &builder)
+      plan.countsExtras = plan.min > plan.properties.count + 1
+      plan.extras = try extras(atom, keys, names, isCounting: plan.countsExtras, &builder)
     } else if atom.groups.contains(where: { !$0.patterns.isEmpty }) {
       var closed = atom
       closed.groups.append(MemberGroup.declared(atom.groups))
-      plan.extras = try extras(closed, keys, names, &builder)
+      plan.countsExtras = plan.min > plan.properties.count + 1
+      plan.extras = try extras(closed, keys, names, isCounting: plan.countsExtras, &builder)
     }
     if plan.min > plan.properties.count + min(1, plan.extras.count) {
       guard !plan.extras.isEmpty else { return nil }
-      throw .unsupported(
-        keyword: "minProperties", path: path,
-        reason: "at most one member beyond the declared properties can be counted")
+      guard plan.countsExtras, plan.extras.allSatisfy({ builder.hasManyTexts($0.key) }) else {
+        throw .unsupported(
+          keyword: "minProperties", path: path,
+          reason: "members beyond the declared ones, which have few possible keys, cannot be counted")
+      }
     }
-    return try builder.add(.object(plan))
+    return (plan, listed)
   }
 
   /// Whether the object has declared members only, because its schema does not say otherwise.
@@ -375,17 +387,13 @@ struct SchemaCompiler {
   }
 
   /// Members beyond the listed ones: kinds of keys, each with its value.
+  ///
+  /// - Parameter isCounting: whether keys must differ, and so have one spelling.
   mutating func extras(
-    _ atom: ObjectAtom, _ keys: [ByteKey], _ names: ByteDFA?, _ builder: inout GraphBuilder
+    _ atom: ObjectAtom, _ keys: [ByteKey], _ names: ByteDFA?, isCounting: Bool, _ builder: inout GraphBuilder
   ) throws(GrammarError) -> [(key: Int32, value: Int32)] {
-    var expressions: [ByteKey] = []
-    for entry in atom.groups.flatMap(\.patterns) where !expressions.contains(entry.key) {
-      expressions.append(entry.key)
-    }
-    guard expressions.count <= Self.patternLimit else {
-      throw .tooLarge(reason: "an object has more than \(Self.patternLimit) expressions for its keys")
-    }
-    if keys.isEmpty, expressions.isEmpty, names == nil {
+    let expressions = Self.expressions(atom)
+    if keys.isEmpty, expressions.isEmpty, names == nil, !isCounting {
       let value = value(of: [], atom)
       return value.isNever
         ? [] : [(try builder.leaf(CommonLanguages.freeKey.get()), try rule(value, &builder))]
@@ -399,8 +407,13 @@ struct SchemaCompiler {
         rest.subtracting(normalizer.budget.counted(listed), watch: normalizer.budget.watch))
     }
     var kinds: [(dfa: ByteDFA, matches: Set<ByteKey>)] = [(rest, [])]
-    for expression in expressions {
-      let dfa = try normalizer.pattern(expression)
+    for alike in expressions {
+      guard let expression = alike.first else { continue }
+      var dfa = try normalizer.pattern(expression)
+      for other in alike.dropFirst() { dfa = try union(dfa, try normalizer.pattern(other)) }
+      guard kinds.count <= Self.kindLimit else {
+        throw .tooLarge(reason: "expressions split an object's keys into more than \(Self.kindLimit) kinds")
+      }
       var split: [(dfa: ByteDFA, matches: Set<ByteKey>)] = []
       for kind in kinds {
         let inside = try normalizer.budget.counted(
@@ -427,8 +440,37 @@ struct SchemaCompiler {
     }
     var out: [(key: Int32, value: Int32)] = []
     for (value, dfa) in joined {
-      let keyed = try normalizer.budget.counted(dfa.keyed())
-      out.append((try builder.leaf(keyed), try rule(value, &builder)))
+      let key: Int32
+      if isCounting {
+        key = try builder.distinctLeaf(normalizer.budget.counted(dfa.wrapped([], [0x3A, 0x20])))
+      } else {
+        key = try builder.leaf(normalizer.budget.counted(dfa.keyed()))
+      }
+      out.append((key, try rule(value, &builder)))
+    }
+    return out
+  }
+
+  /// The expressions for keys, those together that ask for the same value.
+  private static func expressions(_ atom: ObjectAtom) -> [[ByteKey]] {
+    var order: [ByteKey] = []
+    var asked: [ByteKey: [Int: Conjunction]] = [:]
+    for (index, group) in atom.groups.enumerated() {
+      for entry in group.patterns {
+        if asked[entry.key] == nil { order.append(entry.key) }
+        asked[entry.key, default: [:]][index] = entry.value
+      }
+    }
+    var places: [[Int: Conjunction]: Int] = [:]
+    var out: [[ByteKey]] = []
+    for key in order {
+      guard let values = asked[key] else { continue }
+      if let place = places[values] {
+        out[place].append(key)
+      } else {
+        places[values] = out.count
+        out.append([key])
+      }
     }
     return out
   }

@@ -103,3 +103,14 @@ enum SchemaDraft: Int, Comparable {
     return JSONObject([("anyOf", .array(named + schemas))])
   }
 }
+
+/// What somebody may want to know of a schema that is enforced.
+package enum SchemaNotes {
+  /// What `$schema` says where that names no draft that is known: the schema is read as one of the newest.
+  package static func unknownDraft(of schema: JSONValue) -> String? {
+    guard let address = schema["$schema"]?.stringValue, SchemaDraft(metaschema: address) == nil else {
+      return nil
+    }
+    return address
+  }
+}

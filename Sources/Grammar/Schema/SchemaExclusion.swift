@@ -15,14 +15,14 @@ extension SchemaNormalizer {
       for atom in own {
         var kept = [atom]
         for (other, theirs) in alternatives.enumerated() where other != index && !kept.isEmpty {
-          var overlaps = false
+          var overlaps = isCut
           for theirs in theirs where !overlaps { overlaps = try !isDisjoint(atom, theirs) }
           if overlaps { kept = try product(kept, try self.atoms(branches[other].negated)) }
         }
         out += kept
       }
     }
-    try check(out)
+    out = cut(out)
     if out.isEmpty, alternatives.contains(where: { !$0.isEmpty }), isRestricted {
       throw .unsupported(
         keyword: "oneOf", path: path(literal),
@@ -43,7 +43,7 @@ extension SchemaNormalizer {
       }
       let isEmpty: Bool
       do {
-        isEmpty = try atoms(value).isEmpty
+        isEmpty = try atoms(value).isEmpty && !isCut
       } catch {
         guard error != .unwanted else { throw error }
         isEmpty = false

@@ -8,6 +8,8 @@ struct SchemaNormalizer {
   var document: SchemaDocument
   /// Whether something was left out.
   var isRestricted = false
+  /// Whether alternatives were left out because they were too many: what is left may be disjoint where the whole is not.
+  private(set) var isCut = false
   var budget: CompileBudget
   private var known: [SchemaLiteral: [SchemaAtom]] = [:]
   var inProgress: Set<SchemaLiteral> = []
@@ -18,6 +20,8 @@ struct SchemaNormalizer {
 
   private static let depthLimit = 40
   private static let atomLimit = 2000
+  /// Of more alternatives than that, these many first ones stay.
+  private static let keptAtoms = 200
   private static let workLimit = 400_000
   static let statesLimit = 400_000
 
@@ -67,21 +71,26 @@ struct SchemaNormalizer {
 
   mutating func product(_ a: [SchemaAtom], _ b: [SchemaAtom]) throws(GrammarError) -> [SchemaAtom] {
     var out: [SchemaAtom] = []
-    for x in a {
+    for x in a where out.count <= Self.atomLimit {
       for y in b {
         work += 1
         guard let both = try x.and(y, &budget) else { continue }
         out.append(both)
       }
+      guard work < Self.workLimit else { throw Self.tooMany }
     }
-    try check(out)
-    return out
+    return cut(out)
   }
 
-  func check(_ atoms: [SchemaAtom]) throws(GrammarError) {
-    guard atoms.count <= Self.atomLimit, work < Self.workLimit else {
-      throw .tooLarge(reason: "the schema combines to more than \(Self.atomLimit) alternatives")
-    }
+  /// Why a schema is refused that would combine to too much.
+  static let tooMany = GrammarError.tooLarge(
+    reason: "the schema combines to more than \(atomLimit) alternatives")
+
+  /// Not too many alternatives: the answer is constrained more.
+  mutating func cut(_ atoms: [SchemaAtom]) -> [SchemaAtom] {
+    guard atoms.count > Self.atomLimit else { return atoms }
+    (isRestricted, isCut) = (true, true)
+    return Array(atoms.prefix(Self.keptAtoms))
   }
 
   mutating func atoms(_ literal: SchemaLiteral) throws(GrammarError) -> [SchemaAtom] {
@@ -108,8 +117,9 @@ struct SchemaNormalizer {
       let plain = literal.negated
       for keyword in keywords {
         for atom in try negative(keyword, members, plain) { out.append(atom.unseen) }
+        out = cut(out)
         work += out.count
-        try check(out)
+        guard work < Self.workLimit else { throw Self.tooMany }
       }
     } else {
       out = SchemaAtom.everything
