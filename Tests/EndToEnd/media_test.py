@@ -13,6 +13,7 @@ import zlib
 
 import anthropic
 
+from cli_test import Terminal
 from server import ROOT, Server
 
 GOLDEN = (
@@ -301,3 +302,49 @@ def test_models_without_images_say_so(server):
         status, error = refusal(s, user(image(png(8, 8))))
         assert (status, error["param"]) == (400, "messages[0].content[0].type") and "--no-vision" in error["message"]
         assert json.loads(s.get("/v1/models")[2])["data"][0]["input_modalities"][:1] == ["text"]
+
+
+def test_images_by_path_in_a_terminal(server):
+    if not GOLDEN.is_dir():
+        return "SKIPPED: the shared data folder is absent"
+    binary = os.path.abspath(server.binary)
+    flags = ["--max-tokens", "4", "--temperature", "0", "--compute", "exact"]
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        model = folder / "gemma4-mm-tiny"
+        model.mkdir()
+        make_model(model)
+        picture = folder / "a picture.png"
+        picture.write_bytes(png(100, 100))
+
+        def answer(words):
+            done = subprocess.run([binary, "run", str(model), words, *flags, "--json"], capture_output=True, text=True)
+            assert done.returncode == 0, done
+            return json.loads(done.stdout)["usage"]["prompt_tokens"]
+
+        alone = answer("What?")
+        # White space may stand where the path was; the image has 258 tokens.
+        for spelling in (f"@'{picture}'", f"'{picture}'", str(picture).replace(" ", "\\ ")):
+            assert 258 <= answer(f"What? {spelling}") - alone <= 260, spelling
+        chat = Terminal(binary, "chat", str(model), *flags, TERM="xterm-256color", XDG_STATE_HOME=str(folder))
+        try:
+            chat.expect(">>> ")
+            chat.type(f"What? '{picture}'\r")
+            chat.expect("added a picture.png")
+            chat.expect("tokens/s]")
+            chat.expect(">>> ")
+            # The next turn still has the image, and a file that is not there is named and ends nothing.
+            chat.type("And now?\r")
+            chat.expect("tokens/s]")
+            chat.expect(">>> ")
+            chat.type("What is @/nowhere/at/all.png\r")
+            chat.expect("/nowhere/at/all.png")
+            chat.expect(">>> ")
+            chat.type("/show\r")
+            assert "messages 4" in chat.expect("wordwrap")
+            chat.expect(">>> ")
+            chat.type("\x04")
+            assert chat.end() == 0
+        except BaseException:
+            os.kill(chat.pid, 9)
+            raise

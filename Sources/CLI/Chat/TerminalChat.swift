@@ -122,8 +122,14 @@ struct TerminalChat {
 
   // MARK: Orders
 
+  /// Lines, on a terminal broken between words.
   private func tell(_ lines: [String]) {
-    for line in lines { Terminal.print(line) }
+    for line in lines { Terminal.print(Self.wrapped(line, column: 2)) }
+  }
+
+  private static func wrapped(_ text: String, after head: String = "", column: Int) -> String {
+    let width = Terminal.outputIsTerminal ? Terminal.outputWidth : Paragraph.usualWidth
+    return Paragraph.wrapped(text, after: head, column: column, width: width)
   }
 
   /// What an order has done, in lines.
@@ -132,11 +138,15 @@ struct TerminalChat {
     case .leave: return []
     case .wrong(let words): return [words]
     case .help:
-      return ChatOrder.table.map { "  " + Terminal.column("/\($0.name) \($0.arguments)") + $0.help }
-        + [
-          "  " + Terminal.column("@FILE") + "a text, an image or a clip becomes part of the message",
-          "  " + Terminal.column("Alt-Enter, Ctrl-J") + "begin another line",
-        ]
+      let orders = ChatOrder.table.map { ("/\($0.name) \($0.arguments)", $0.help) }
+      let others = [
+        ("@FILE", "a text, an image or a clip becomes part of the message"),
+        ("Alt-Enter, Ctrl-J", "begin another line"),
+      ]
+      for (head, help) in orders + others {
+        Terminal.print(Self.wrapped(help, after: "  " + head, column: 24))
+      }
+      return []
     case .clear:
       session.clear()
       return ["The conversation is forgotten."]
