@@ -74,6 +74,15 @@ struct ConstraintTests {
     #expect(try saying(text, to: extra) == "whole")
   }
 
+  @Test func `a schema of a draft that nobody knows is said to be read as one of the newest`() throws {
+    func note(_ address: String) throws -> String? {
+      let schema = #""guided_json":{"$schema":"\#(address)","type":"integer"}"#
+      return try makeApp(FakeService("1")).chat(schema).headers["x-mlxserve-ignored"]
+    }
+    #expect(try note("http://example.com/mine") == "$schema=http://example.com/mine")
+    #expect(try note("http://json-schema.org/draft-04/schema#") == nil)
+  }
+
   @Test func `a format allows nothing else`() throws {
     #expect(try saying("2", to: format) == "")
     #expect(try saying(#""ab""#, to: format) == #""a"#)

@@ -83,7 +83,7 @@ extension LlamaRequest {
     } else {
       (prompts, isList) = try reader.prompts(&fields)
     }
-    ignored += Self.withoutEffect(fields)
+    ignored += try Self.withoutEffect(&fields)
   }
 
   /// The body with its members in the shapes that other wires have: an empty constraint is none, an empty stop string
@@ -166,12 +166,9 @@ extension LlamaRequest {
     "min_keep", "return_progress", "speculative.n_max", "speculative.n_min", "speculative.p_min",
   ]
   /// What remains of the body that somebody could miss.
-  private static func withoutEffect(_ fields: Fields) -> [String] {
-    fields.unread.filter { name in
-      // Its value for off.
-      if name == "adaptive_target" { return fields.object[name]?.doubleValue != -1 }
-      return !hints.contains(name)
-    }
+  private static func withoutEffect(_ fields: inout Fields) throws(APIError) -> [String] {
+    for name in hints { _ = fields.value(name) }
+    return try ForeignFields.unknown(in: fields)
   }
 }
 

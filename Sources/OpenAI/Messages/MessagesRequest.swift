@@ -44,7 +44,8 @@ extension MessagesRequest {
     var output = try fields.fields("output_config")
     try thinking.settle(level: output?.word("effort", of: ThinkingOptions.efforts))
     chat.set(thinking)
-    chat.format = try Self.format(&output, limits: limits)
+    let format = try Self.format(&output, limits: limits)
+    chat.format = try ResponseFormat.read(&fields, own: format, limits: limits)
     try Self.acceptHints(&fields)
     ignored = try ForeignFields.unknown(in: fields)
   }
@@ -94,6 +95,12 @@ extension MessagesRequest {
     try refuseThread(&fields)
     try fields.refuse("container", because: "this server runs no containers")
     try fields.refuse("mcp_servers", because: "this server calls no tools itself")
+    try fields.refuse("stop", because: "here it is 'stop_sequences'")
+    try fields.refuse("response_format", because: "here it is 'output_config.format'")
+    try fields.refuse("reasoning_effort", because: "here it is 'output_config.effort'")
+    if let count = fields.value("n"), count != 1 {
+      throw .unsupportedParameter("n", "a message has one answer")
+    }
   }
 
   /// Conversations that the server holds are not kept: the details tell clients to send theirs whole.

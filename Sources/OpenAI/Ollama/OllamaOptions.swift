@@ -46,12 +46,10 @@ extension OllamaRequest {
 private struct OllamaOptions {
   var fields: Fields
 
-  static let sampling: [(String, SamplingField)] = [
-    ("temperature", .temperature), ("top_p", .topP), ("top_k", .topK), ("min_p", .minP),
-    ("repeat_penalty", .repetitionPenalty), ("presence_penalty", .presencePenalty),
-    ("frequency_penalty", .frequencyPenalty), ("repeat_last_n", .repeatLastN), ("typical_p", .typicalP),
-    ("mirostat", .mirostat), ("mirostat_tau", .mirostatTau), ("mirostat_eta", .mirostatEta),
-  ]
+  /// Every name of every field; where two are given, that of the other program counts.
+  static let sampling: [(String, SamplingField)] = SamplingField.allCases.flatMap { field in
+    ([field.name] + field.aliases).map { ($0, field) }
+  }
 
   static func isCount(_ field: SamplingField) -> Bool {
     if case .count = field.row.setting { true } else { false }

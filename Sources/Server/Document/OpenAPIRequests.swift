@@ -148,21 +148,26 @@ enum OpenAPIRequests {
       "stream_options": {"type": "object", "description": "with stream only",
         "properties": {"include_usage": {"type": "boolean"}, "include_obfuscation": {"type": "boolean"}}},
       "response_format": {"$ref": "#/components/schemas/ResponseFormat"},
-      "guided_json": {"$ref": "#/components/schemas/SchemaOrText"},
-      "json_schema": {"$ref": "#/components/schemas/SchemaOrText"},
-      "guided_regex": {"type": "string"},
-      "guided_choice": {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "string"}},
-      "guided_grammar": {"type": "string"}, "grammar": {"type": "string"}, "ebnf": {"type": "string"},
-      "regex": {"type": "string"}, "structural_tag": {"type": ["object", "string"]},
-      "structured_outputs": {"type": "object", "properties": {
-        "json": {"$ref": "#/components/schemas/SchemaOrText"}, "regex": {"type": "string"},
-        "choice": {"type": "array", "items": {"type": "string"}}, "grammar": {"type": "string"},
-        "json_object": {"type": "boolean"}, "structural_tag": {"type": ["object", "string"]}}},
-      "guided_decoding_backend": {"type": "string"}, "guided_whitespace_pattern": \#(refused),
-      "grammar_lazy": \#(refused), "grammar_triggers": \#(refused),
+      \#(constraints),
       \#(descriptions)
       """#
   }
+
+  /// Words that constrain an answer, on every wire but Ollama's.
+  private static let constraints = #"""
+    "guided_json": {"$ref": "#/components/schemas/SchemaOrText"},
+    "json_schema": {"$ref": "#/components/schemas/SchemaOrText"},
+    "guided_regex": {"type": "string"},
+    "guided_choice": {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "string"}},
+    "guided_grammar": {"type": "string"}, "grammar": {"type": "string"}, "ebnf": {"type": "string"},
+    "regex": {"type": "string"}, "structural_tag": {"type": ["object", "string"]},
+    "structured_outputs": {"type": "object", "properties": {
+      "json": {"$ref": "#/components/schemas/SchemaOrText"}, "regex": {"type": "string"},
+      "choice": {"type": "array", "items": {"type": "string"}}, "grammar": {"type": "string"},
+      "json_object": {"type": "boolean"}, "structural_tag": {"type": ["object", "string"]}}},
+    "guided_decoding_backend": {"type": "string"}, "guided_whitespace_pattern": \#(refused),
+    "grammar_lazy": \#(refused), "grammar_triggers": \#(refused)
+    """#
 
   /// What describes a request to a provider and changes nothing here.
   private static let descriptions = #"""
@@ -348,7 +353,8 @@ enum OpenAPIRequests {
       {"type": "object", "required": ["type"], "description": "left out, and named in the header",
         "properties": {"type": {"type": "string", "not": {"const": "custom"}}}}]},
     "MessagesRequest": {"type": "object", "required": ["model", "messages", "max_tokens"], "properties": {
-      \#(sampling), \#(ids(limits)),
+      \#(sampling), \#(ids(limits)), \#(constraints),
+      "stop": \#(refused), "response_format": \#(refused), "reasoning_effort": \#(refused), "n": {"const": 1},
       "model": {"type": "string", "minLength": 1},
       "max_tokens": {"type": "integer", "minimum": 1},
       "logprobs": {"type": "boolean"},
