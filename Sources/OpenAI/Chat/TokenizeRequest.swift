@@ -45,7 +45,7 @@ extension TokenizeRequest {
       guard parsesSpecialTokens || !addsSpecialTokens else {
         throw .unsupportedValue("parse_special", "it cannot be false where special tokens are added")
       }
-      ignored = fields.unread
+      ignored = try Self.checkOfChat(&fields) + fields.unread
       return
     }
     guard addsSpecial != true else {
@@ -56,6 +56,21 @@ extension TokenizeRequest {
     input = .chat(request)
     addsSpecialTokens = false
     ignored = request.ignored
+  }
+
+  /// Fields that mean something beside messages alone; their types are checked all the same.
+  ///
+  /// - Returns: those that are there.
+  private static func checkOfChat(_ fields: inout Fields) throws(APIError) -> [String] {
+    for (index, tool) in (try fields.array("tools", maxCount: .max) ?? []).enumerated() {
+      _ = try Fields(tool, path: "tools[\(index)]")
+    }
+    _ = try fields.bool("add_generation_prompt")
+    _ = try fields.bool("continue_final_message")
+    _ = try fields.object("chat_template_kwargs")
+    return ["tools", "add_generation_prompt", "continue_final_message", "chat_template_kwargs"].filter {
+      fields.object[$0].map { !$0.isNull } ?? false
+    }
   }
 }
 

@@ -13,9 +13,10 @@ OTHER_MODELS = (r"^(/info|/infill|/embed(_all|_sparse)?|/similarity|/predict|/de
                 r"|(/v1|/v2)?/(rerank|reranking|score|embeddings))$")
 # They refuse everything, change what is served, ask the hub, or change the protocol.
 UNUSABLE = r"^(/api/(create|copy|push|pull|delete)|/models/(pull|load|unload)|/v1/responses)$"
-# Bodies with rules between their fields, and items in all forms of OpenAI's API, which the document does not describe.
+# Bodies with rules between their fields, or between requests (the parts of an upload are as many bytes as it was said to
+# have), and items in all forms of OpenAI's API: the document does not describe these.
 RULED = (r"^(/v1/chat/completions.*|/v1/completions|/v1/messages.*|/v1/responses/.*|/v1/conversations.*|/v1/batches"
-         r"|/completions?|/apply-template|/tokenize|/v1/files|/v1/vector_stores.*|/api/(chat|generate))$")
+         r"|/completions?|/apply-template|/tokenize|/v1/files|/v1/uploads/.*|/v1/vector_stores.*|/api/(chat|generate))$")
 
 
 def run(mode, checks, *excluded, hooks=None):
