@@ -1,6 +1,6 @@
 // The drafts of JSON Schema: which one a schema names, and the words of old drafts in today's.
 
-import JSON
+package import JSON
 
 /// A published draft, in the order of publication.
 enum SchemaDraft: Int, Comparable {
