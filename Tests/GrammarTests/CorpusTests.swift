@@ -42,9 +42,6 @@ import Testing
         if TestData.isMeasuring { print("SAMPLE \(index) \(value.text)") }
       }
     }
-    #expect(
-      refused == [
-        "unique objects: 'uniqueItems' at '' cannot be enforced: items that are arrays or objects cannot be told apart"
-      ], "\(list(refused))")
+    #expect(refused.isEmpty, "\(list(refused))")
   }
 }
