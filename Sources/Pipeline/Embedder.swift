@@ -69,7 +69,8 @@ package struct Embedder: Sendable {
   package let maxTokens: Int
   /// Whether vectors may be cut to fewer elements: models are trained for it, or not.
   package let allowsFewerDimensions: Bool
-  /// Nomic's vectors are normalised as a whole before they are cut.
+  /// Vectors of nomic-embed-text-v1.5 are normalised as a whole before they are cut, as its authors say; others are cut as
+  /// they are, as sentence-transformers does.
   private let centersBeforeCut: Bool
   private let lowercases: Bool
   /// How two texts are read together.
@@ -90,7 +91,7 @@ package struct Embedder: Sendable {
     // Some tokenizers name a length that is their placeholder for none; positions bound it in any case.
     maxTokens = min(sentences.maxLength ?? .max, service.limits.maxTokens)
     allowsFewerDimensions = cutsAny || Self.isMatryoshka(folder, type)
-    centersBeforeCut = type == "nomic_bert"
+    centersBeforeCut = type == "nomic_bert" && folder.name.lowercased().contains("v1.5")
     let judge = folder.task == .rerank && type == "qwen3" ? JudgePrompt(tokenizer) : nil
     pairs = PairReader(tokenizer, judge: judge, lowercases: sentences.lowercases)
     labels = Self.labels(folder, count: service.limits.labels)
@@ -202,11 +203,12 @@ package struct Embedder: Sendable {
   /// What the encoder makes of prepared texts, in their order. Equal texts are encoded once. Blocks.
   ///
   /// - Parameters:
+  ///   - keepsStates: whether states may be kept for the next request.
   ///   - poll: how often `isUnwanted` is asked, seconds.
   ///   - isUnwanted: whether nobody waits for the result any more.
   package func encode(
     _ texts: [EmbeddingText], priority: EmbeddingPriority = .interactive, tenant: UInt64 = 0,
-    poll: Double = 0.025, isUnwanted: () -> Bool = { false }
+    keepsStates: Bool = false, poll: Double = 0.025, isUnwanted: () -> Bool = { false }
   ) throws(EmbeddingError) -> [[Float]] {
     var places: [Key: Int] = [:]
     var distinct: [EmbeddingText] = []
@@ -219,7 +221,8 @@ package struct Embedder: Sendable {
     }
     let job: EmbeddingJob
     do throws(InferenceError) {
-      job = try service.submit(EmbeddingRequest(distinct, priority: priority, tenant: tenant))
+      job = try service.submit(
+        EmbeddingRequest(distinct, priority: priority, tenant: tenant, keepsStates: keepsStates))
     } catch {
       throw .engine(error)
     }

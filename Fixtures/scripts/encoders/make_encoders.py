@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Makes Fixtures/models/encoder-tiny and reranker-tiny: random BERT checkpoints, and what float64 computes from them.
+"""Makes Fixtures/models/encoder-tiny, reranker-tiny and gte-reranker-tiny: random checkpoints, and what float64 computes from
+them.
 
 make_encoders.py [FOLDER]. Needs numpy. encoder-tiny is a sentence-transformers folder: mean pooling, a dense layer with
-tanh, prompts, and at most 24 tokens; reranker-tiny scores pairs. The tokenizer is WordPiece over letters and a few words;
+tanh, prompts, and at most 24 tokens; reranker-tiny scores pairs as BERT does, gte-reranker-tiny as gte-multilingual-reranker
+(arXiv:2407.19669: rotated positions, a gated MLP of which the second half is the gate, one row of types). The tokenizer is WordPiece over letters and a few words;
 its truncation and padding are traps."""
 
 import json
@@ -150,6 +152,64 @@ class Model:
         return x
 
 
+def gte_weights(random):
+    tensors = {}
+
+    def matrix(name, rows, columns, bias=True):
+        tensors[name + ".weight"] = random.standard_normal((rows, columns)) / math.sqrt(columns)
+        if bias:
+            tensors[name + ".bias"] = 0.1 * random.standard_normal(rows)
+
+    def norm(name):
+        tensors[name + ".weight"] = 1 + 0.1 * random.standard_normal(HIDDEN)
+        tensors[name + ".bias"] = 0.1 * random.standard_normal(HIDDEN)
+
+    for name, rows in (("word", len(VOCABULARY)), ("token_type", 1)):
+        matrix(f"new.embeddings.{name}_embeddings", rows, HIDDEN, bias=False)
+        tensors[f"new.embeddings.{name}_embeddings.weight"] *= math.sqrt(HIDDEN)
+    norm("new.embeddings.LayerNorm")
+    for index in range(LAYERS):
+        layer = f"new.encoder.layer.{index}."
+        matrix(layer + "attention.qkv_proj", 3 * HIDDEN, HIDDEN)
+        matrix(layer + "attention.o_proj", HIDDEN, HIDDEN)
+        norm(layer + "attn_ln")
+        matrix(layer + "mlp.up_gate_proj", 2 * INNER, HIDDEN, bias=False)
+        matrix(layer + "mlp.down_proj", HIDDEN, INNER)
+        norm(layer + "mlp_ln")
+    matrix("new.pooler.dense", HIDDEN, HIDDEN)
+    matrix("classifier", 1, HIDDEN)
+    return {name: values.astype(numpy.float32) for name, values in tensors.items()}
+
+
+class GTE(Model):
+    """The forward pass of `new` in float64."""
+
+    def turned(self, x):
+        """Halves of each head, turned by its position."""
+        half = HIDDEN // HEADS // 2
+        angles = numpy.arange(x.shape[1])[:, None] * 10_000.0 ** (-numpy.arange(half) / half)
+        low, high = x[..., :half], x[..., half:]
+        cos, sin = numpy.cos(angles), numpy.sin(angles)
+        return numpy.concatenate([low * cos - high * sin, high * cos + low * sin], -1)
+
+    def states(self, ids, types):
+        table = lambda name: self.tensors[f"new.embeddings.{name}_embeddings.weight"]
+        x = self.norm("new.embeddings.LayerNorm", table("word")[ids] + table("token_type")[0])
+        for index in range(LAYERS):
+            layer = f"new.encoder.layer.{index}."
+            q, k, v = (part.reshape(len(ids), HEADS, -1).transpose(1, 0, 2)
+                       for part in numpy.split(self.linear(layer + "attention.qkv_proj", x), 3, -1))
+            scores = self.turned(q) @ self.turned(k).transpose(0, 2, 1) / math.sqrt(HIDDEN // HEADS)
+            scores = numpy.exp(scores - scores.max(-1, keepdims=True))
+            heads = (scores / scores.sum(-1, keepdims=True)) @ v
+            attended = self.linear(layer + "attention.o_proj", heads.transpose(1, 0, 2).reshape(len(ids), HIDDEN))
+            x = self.norm(layer + "attn_ln", x + attended)
+            up, gate = numpy.split(x @ self.tensors[layer + "mlp.up_gate_proj.weight"].T, 2, -1)
+            inner = gate * (1 + erf(gate / math.sqrt(2))) / 2 * up
+            x = self.norm(layer + "mlp_ln", x + self.linear(layer + "mlp.down_proj", inner))
+        return x
+
+
 def write_tensors(path, tensors):
     header, data = {}, b""
     for name, values in sorted(tensors.items()):
@@ -246,22 +306,20 @@ def fit(first, second, room):
     return first[: room - keep], second[:keep]
 
 
-def reranker(folder, random):
-    tensors = weights(random, reranker=True)
-    model, pairs = Model(tensors, "bert."), []
+def reranker(folder, model, tensors, config, pooler):
+    pairs = []
     for query, document in PAIRS:
         first, second = tokens(query), tokens(document)
         whole = len(first) + len(second) + 3
         first, second = fit(first, second, MOST - 3)
         ids = [IDS["[CLS]"], *first, IDS["[SEP]"], *second, IDS["[SEP]"]]
         types = [0] * (len(first) + 2) + [1] * (len(second) + 1)
-        pooled = numpy.tanh(model.linear("bert.pooler.dense", model.states(ids, types)[0]))
+        pooled = numpy.tanh(model.linear(pooler, model.states(ids, types)[0]))
         logit = float(model.linear("classifier", pooled)[0])
         pairs.append({
             "query": query, "document": document, "input_ids": ids, "token_type_ids": types,
             "tokens_untruncated": whole, "logits": [logit], "score": 1 / (1 + math.exp(-logit))})
-    write(folder / "config.json", {
-        **config("BertForSequenceClassification"), "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}})
+    write(folder / "config.json", {**config, "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}})
     write(folder / "tokenizer.json", tokenizer())
     write(folder / "tokenizer_config.json", {"model_max_length": MOST})
     write(folder / "expected.json", {"max_seq_length": MOST, "pairs": pairs})
@@ -273,7 +331,14 @@ def main():
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
     random = numpy.random.default_rng(22)
     encoder(folder / "encoder-tiny", random)
-    reranker(folder / "reranker-tiny", random)
+    tensors = weights(random, reranker=True)
+    reranker(
+        folder / "reranker-tiny", Model(tensors, "bert."), tensors, config("BertForSequenceClassification"),
+        "bert.pooler.dense")
+    tensors = gte_weights(random)
+    reranker(folder / "gte-reranker-tiny", GTE(tensors), tensors, {
+        **config("NewForSequenceClassification"), "model_type": "new", "type_vocab_size": 1, "layer_norm_type": "layer_norm",
+        "position_embedding_type": "rope", "rope_theta": 10000.0, "rope_scaling": None}, "new.pooler.dense")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ struct Finding: Equatable {
 
 /// The checks of one folder. Each runs whatever the others found, unless it needs what they could not open.
 struct Verification {
-  private let configuration: EngineConfiguration
+  let configuration: EngineConfiguration
   private let path: String
   private let checksums: Bool
   private(set) var findings: [Finding] = []
@@ -50,8 +50,9 @@ struct Verification {
     self.report = report
     let folder = checkFolder()
     if let folder { checkDigests(folder) } else { skip("checksums") }
+    if let folder, folder.task != .chat { return runEncoder(folder) }
     let inspection = folder.flatMap { checkWeights($0) }
-    let tokenizer = checkTokenizer(inspection)
+    let tokenizer = checkTokenizer(rows: inspection?.vocabularySize)
     if let folder {
       checkEnds(folder, tokenizer, inspection)
       checkTemplate(folder, tokenizer)
@@ -72,7 +73,7 @@ struct Verification {
     checkGeneration(tokenizer, inspection)
   }
 
-  private mutating func add(
+  mutating func add(
     _ status: Finding.Status, _ subject: String, _ detail: String, advice: String? = nil
   ) {
     let finding = Finding(status: status, subject: subject, detail: detail, advice: advice)
@@ -80,12 +81,12 @@ struct Verification {
     report(finding)
   }
 
-  private mutating func skip(_ subject: String) {
+  mutating func skip(_ subject: String) {
     add(.skipped, subject, "nothing to look at: an earlier check failed")
   }
 
   /// The words of an error end with its advice already.
-  private mutating func fail(_ subject: String, _ error: any Error, advice: String? = nil) {
+  mutating func fail(_ subject: String, _ error: any Error, advice: String? = nil) {
     add(.failed, subject, String(describing: error), advice: advice)
   }
 }
@@ -187,7 +188,7 @@ extension Verification {
     }
   }
 
-  private func quantization(_ folder: ModelFolder) -> String {
+  func quantization(_ folder: ModelFolder) -> String {
     if let method = folder.quantization.method { return "in the layout of \(method)" }
     guard let base = folder.quantization.base else { return "not quantized" }
     return "\(base.mode.rawValue), \(base.bits) bits in groups of \(base.groupSize)"
@@ -198,12 +199,13 @@ extension Verification {
 
 extension Verification {
   /// What most tokenizers give back as it was: scripts, digits, white space, characters of several scalars.
-  private static let samples = [
+  static let samples = [
     "The quick brown fox jumps over the lazy dog.", "for i in range(10):\n    print(i, end=\"\")\n",
     "Größe, naïve, 東京, Привет, مرحبا", "👩‍👩‍👧 5 × 7 = 35",
   ]
 
-  private mutating func checkTokenizer(_ inspection: ModelInspection?) -> Tokenizer? {
+  /// - Parameter rows: tokens of the model; nil where that is not known.
+  mutating func checkTokenizer(rows: Int?) -> Tokenizer? {
     guard File.isDirectory(path) else {
       skip("tokenizer")
       return nil
@@ -218,7 +220,7 @@ extension Verification {
       return nil
     }
     let words = "\(tokenizer.vocabularySize) tokens"
-    if let rows = inspection?.vocabularySize, tokenizer.vocabularySize > rows {
+    if let rows, tokenizer.vocabularySize > rows {
       // Gemma 3's tokenizer marks images, of which its small models know nothing.
       let isHarmless = (rows..<tokenizer.vocabularySize).allSatisfy { tokenizer.isAdded(Int32($0)) }
       add(
@@ -407,11 +409,11 @@ extension Verification {
 
 extension Verification {
   /// The first few of many, and how many more there are.
-  private func listed(_ names: [String]) -> String {
+  func listed(_ names: [String]) -> String {
     let shown = names.prefix(3).map(quoted).joined(separator: ", ")
     return names.count > 3 ? shown + " and \(names.count - 3) more" : shown
   }
 
   /// One line whatever a file put into a name.
-  private func quoted(_ text: String) -> String { JSONValue.string(String(text.prefix(80))).text }
+  func quoted(_ text: String) -> String { JSONValue.string(String(text.prefix(80))).text }
 }
