@@ -57,7 +57,7 @@ extension Command {
       usage: "mlxserve embed --model DIR [TEXT...] [flags]",
       groups: [Flags.encoder, Flags.embed, Flags.cache], takesNames: true, run: EmbedCommand.run),
     Command(
-      name: "bench", summary: "measure prefill and decode speed",
+      name: "bench", summary: "measure prefill and decode speed, or that of searches in an index",
       usage: "mlxserve bench --model DIR [flags]",
       groups: [Flags.model, Flags.bench, Flags.cache], run: BenchCommand.run),
     Command(

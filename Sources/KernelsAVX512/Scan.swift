@@ -1,4 +1,4 @@
-// The scan of an index in AVX-512 VNNI: every row of bytes times a query of two planes.
+// The scans of an index in AVX-512 VNNI: every row of bytes times a query of two planes, and every row of signs by tables.
 //
 // `VPDPBUSD` multiplies the unsigned codes with the signed planes. Four rows run together, so that their sums over lanes
 // share the shuffles; reading the rows is what takes the time, so they are prefetched across the borders of pages.
@@ -66,4 +66,72 @@ private func laneSums(_ a: __m512i, _ b: __m512i, _ c: __m512i, _ d: __m512i) ->
   let words = unsafeBitCast(all, to: SIMD16<Int32>.self)
   let half = words.lowHalf &+ words.highHalf
   return unsafeBitCast(half.lowHalf &+ half.highHalf, to: __m128i.self)
+}
+
+/// `out[r] = Σ tables[p][0][low half of byte p] + tables[p][1][high half]`: a shuffle looks up two bytes of 32 rows at once.
+/// Scalar twin: `ScanKernels.reference`.
+package func scanSigns(
+  _ rows: SignRows, _ tables: UnsafePointer<UInt8>, _ out: UnsafeMutablePointer<Int32>
+) {
+  let tables = UnsafeRawPointer(tables)
+  for block in 0..<rows.blocks {
+    let bytes = rows.base + 32 * block * rows.rowBytes
+    let target = UnsafeMutableRawPointer(out + 32 * block)
+    var at = 0
+    while at < rows.rowBytes {
+      // 128 sums of at most 254 fit sixteen bits.
+      let sums = signSums(bytes, tables, at..<min(at + 128, rows.rowBytes))
+      // Rows 0 to 7 and 16 to 23, then 8 to 15 and 24 to 31.
+      let first = _mm256_unpacklo_epi16(sums.even, sums.odd)
+      let second = _mm256_unpackhi_epi16(sums.even, sums.odd)
+      store(first.lowHalf, target, isFirst: at == 0)
+      store(second.lowHalf, target + 32, isFirst: at == 0)
+      store(first.highHalf, target + 64, isFirst: at == 0)
+      store(second.highHalf, target + 96, isFirst: at == 0)
+      at += 128
+    }
+  }
+}
+
+@inline(__always)
+private func store(_ sums: __m128i, _ out: UnsafeMutableRawPointer, isFirst: Bool) {
+  let wide = unsafeBitCast(_mm256_cvtepu16_epi32(sums), to: SIMD8<Int32>.self)
+  let known = isFirst ? SIMD8<Int32>.zero : UnsafeRawPointer(out).loadUnaligned(as: SIMD8<Int32>.self)
+  out.storeBytes(of: known &+ wide, as: SIMD8<Int32>.self)
+}
+
+/// Sums of the even rows and of the odd ones, sixteen bits each. Rows have an even number of bytes.
+@inline(__always)
+private func signSums(
+  _ bytes: UnsafeRawPointer, _ tables: UnsafeRawPointer, _ range: Range<Int>
+) -> (even: __m256i, odd: __m256i) {
+  let nibble = _mm512_set1_epi8(15)
+  // The tables of low halves of two bytes, each twice, and those of high halves.
+  let lowTables = _mm512_set_epi64(5, 4, 5, 4, 1, 0, 1, 0)
+  let highTables = _mm512_set_epi64(7, 6, 7, 6, 3, 2, 3, 2)
+  var all = _mm512_setzero_si512()
+  var odd = all
+  var at = range.lowerBound
+  while at < range.upperBound {
+    prefetch(bytes + 32 * at + scanDistance)
+    let codes = _mm512_loadu_si512(bytes + 32 * at)
+    let table = _mm512_loadu_si512(tables + 32 * at)
+    let low = _mm512_shuffle_epi8(
+      _mm512_permutexvar_epi64(lowTables, table), _mm512_and_si512(codes, nibble))
+    let high = _mm512_shuffle_epi8(
+      _mm512_permutexvar_epi64(highTables, table), _mm512_and_si512(_mm512_srli_epi16(codes, 4), nibble))
+    let both = _mm512_add_epi8(low, high)
+    all = _mm512_add_epi16(all, both)
+    odd = _mm512_add_epi16(odd, _mm512_srli_epi16(both, 8))
+    at += 2
+  }
+  let odds = folded(odd)
+  return (unsafeBitCast(folded(all) &- odds &<< 8, to: __m256i.self), unsafeBitCast(odds, to: __m256i.self))
+}
+
+/// The sum of both halves.
+@inline(__always)
+private func folded(_ sums: __m512i) -> SIMD16<UInt16> {
+  let words = unsafeBitCast(sums, to: SIMD32<UInt16>.self)
+  return words.lowHalf &+ words.highHalf
 }

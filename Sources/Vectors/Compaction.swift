@@ -100,6 +100,8 @@ extension VectorIndex {
     writer.rows = Dictionary(uniqueKeysWithValues: pending.map { ($0.key, $0.vector) })
     writer.pending = Set(pending.map(\.key))
     writer.hasFailed = false
+    noteLog(log.byteCount)
+    noteCompaction()
     shared.withLock { $0 = next }
     // What cannot be deleted now is deleted by the next start.
     let names = Set(manifest.segments.map(\.name))

@@ -52,6 +52,12 @@ package struct StoredPassage: Sendable, Equatable {
   package let rows: Range<Int>
 }
 
+/// The documents of a view that are searched.
+package struct DocumentChoice: Sendable {
+  /// For each document of each part.
+  let accepted: [[Bool]]
+}
+
 /// All documents of an index at one moment; a value that keeps what it needs.
 package struct IndexView: Sendable {
   /// Components of a vector.
@@ -134,44 +140,75 @@ package struct IndexView: Sendable {
 
   // MARK: Searching
 
+  /// The documents that are searched, found once for all that a search does.
+  package func choose(_ accepts: (IndexedDocument) -> Bool) -> DocumentChoice {
+    DocumentChoice(
+      accepted: parts.indices.map { part in
+        parts[part].segment.documents.indices.map { number in
+          !parts[part].removed.contains(number) && accepts(document(Place(part: part, number: number)))
+        }
+      })
+  }
+
   /// The passages nearest to a vector, best first; equal ones in the order in which their documents were put in.
   ///
   /// - Parameters:
   ///   - query: of length 1.
-  ///   - accepts: which documents are searched; nil for all.
+  ///   - choice: which documents are searched; nil for all.
   ///   - depth: whether signs may choose the rows that are read.
   ///   - isCancelled: asked after every few thousand rows.
   /// - Returns: nil when cancelled.
   package func nearest(
-    _ query: [Float], limit: Int, accepts: ((IndexedDocument) -> Bool)? = nil, depth: ScanDepth = .automatic,
+    _ query: [Float], limit: Int, among choice: DocumentChoice? = nil, depth: ScanDepth = .automatic,
     kernels: ScanKernels = .best, isCancelled: () -> Bool = { false }
   ) throws(IndexError) -> (hits: [Hit], count: ScanCount)? {
-    guard query.count == dimensions, query.allSatisfy(\.isFinite) else { throw .badVector }
-    let ranges = parts.indices.map { rowRanges(of: $0, accepts) }
+    try nearest(
+      [query], limit: limit, among: choice, depth: depth, kernels: kernels, isCancelled: isCancelled)?.first
+  }
+
+  /// The same for several vectors: each row is read once for all of them.
+  package func nearest(
+    _ queries: [[Float]], limit: Int, among choice: DocumentChoice? = nil, depth: ScanDepth = .automatic,
+    kernels: ScanKernels = .best, isCancelled: () -> Bool = { false }
+  ) throws(IndexError) -> [(hits: [Hit], count: ScanCount)]? {
+    guard queries.allSatisfy({ $0.count == dimensions && $0.allSatisfy(\.isFinite) }) else {
+      throw .badVector
+    }
+    guard !queries.isEmpty else { return [] }
+    let ranges = parts.indices.map { rowRanges(of: $0, choice) }
     let components = ranges.joined().reduce(0) { $0 + $1.count } * dimensions
-    let search = RowSearch(query: query, limit: max(1, limit), kernels: kernels)
-    let usesSigns = depth == .signs || depth == .automatic && components > ScanDepth.many
-    let found =
-      usesSigns
-      ? try scanSigns(search, ranges, isCancelled) : try scan(search, ranges, isSparse: false, isCancelled)
-    guard var found else { return nil }
-    try sort(&found.hits)
-    return (Array(found.hits.prefix(limit)), found.count)
+    var search = RowSearch(queries: queries, limit: max(1, limit), kernels: kernels)
+    var found: [(hits: [Hit], count: ScanCount)] = []
+    if depth == .signs || depth == .automatic && components > ScanDepth.many {
+      for query in queries {
+        search.queries = [query]
+        guard let one = try scanSigns(search, ranges, isCancelled) else { return nil }
+        found.append(one)
+      }
+    } else {
+      guard let all = try scan(search, ranges, isSparse: false, isCancelled) else { return nil }
+      found = all
+    }
+    for index in found.indices {
+      try sort(&found[index].hits)
+      found[index].hits = Array(found[index].hits.prefix(limit))
+    }
+    return found
   }
 
   /// What is searched for, and with what.
   private struct RowSearch {
-    var query: [Float]
+    var queries: [[Float]]
     var limit: Int
     var kernels: ScanKernels
   }
 
-  /// The best passages of some rows of every part, in no order; nil when cancelled.
+  /// For each query the best passages of some rows of every part, in no order; nil when cancelled.
   ///
   /// - Parameter isSparse: whether so few rows are read that only their own blocks are checked.
   private func scan(
     _ search: RowSearch, _ ranges: [[Range<Int>]], isSparse: Bool, _ isCancelled: () -> Bool
-  ) throws(IndexError) -> (hits: [Hit], count: ScanCount)? {
+  ) throws(IndexError) -> [(hits: [Hit], count: ScanCount)]? {
     var rows: [ScanRows] = []
     var numbers: [Int] = []
     for number in parts.indices where !ranges[number].isEmpty {
@@ -180,12 +217,14 @@ package struct IndexView: Sendable {
       rows.append(found)
       numbers.append(number)
     }
-    var scan = CertifiedScan(search.query, limit: search.limit, kernels: search.kernels)
-    guard let found = try scan.run(rows, isCancelled: isCancelled) else { return nil }
-    let hits = found.map { passage in
-      Hit(part: numbers[passage.part], passage: passage.passage, score: passage.score, row: passage.row)
+    var scans = search.queries.map { CertifiedScan($0, limit: search.limit, kernels: search.kernels) }
+    guard let found = try CertifiedScan.run(&scans, rows, isCancelled: isCancelled) else { return nil }
+    return zip(found, scans).map { passages, scan in
+      let hits = passages.map { passage in
+        Hit(part: numbers[passage.part], passage: passage.passage, score: passage.score, row: passage.row)
+      }
+      return (hits, scan.count)
     }
-    return (hits, scan.count)
   }
 
   /// As `scan` of those rows alone that signs do not rule out; parts without signs are read whole.
@@ -203,16 +242,16 @@ package struct IndexView: Sendable {
       for (number, rows) in zip(numbers, chosen) { all[number] = rows }
       return all
     }
-    var signs = SignScan(search.query, found, kernels: search.kernels)
+    var signs = SignScan(search.queries.first ?? [], found, kernels: search.kernels)
     guard let best = signs.best(search.limit, isCancelled: isCancelled),
-      var answer = try scan(search, withRest(best.ranges), isSparse: true, isCancelled)
+      var answer = try scan(search, withRest(best.ranges), isSparse: true, isCancelled)?.first
     else { return nil }
     let scores = answer.hits.map(\.score).sorted(by: >)
     let last = scores.count < search.limit ? -Float.infinity : scores[search.limit - 1]
     if best.bound > last {
       // Rows that were left out may be as near as the last of these.
       guard let all = signs.all(from: last, isCancelled: isCancelled),
-        let second = try scan(search, all.map(withRest) ?? ranges, isSparse: all != nil, isCancelled)
+        let second = try scan(search, all.map(withRest) ?? ranges, isSparse: all != nil, isCancelled)?.first
       else { return nil }
       answer = (second.hits, second.count.adding(answer.count))
     }
@@ -221,9 +260,9 @@ package struct IndexView: Sendable {
   }
 
   /// Rows of the documents that are searched, neighbours joined.
-  private func rowRanges(of part: Int, _ accepts: ((IndexedDocument) -> Bool)?) -> [Range<Int>] {
+  private func rowRanges(of part: Int, _ choice: DocumentChoice?) -> [Range<Int>] {
     var ranges: [Range<Int>] = []
-    for number in parts[part].live where accepts?(document(Place(part: part, number: number))) ?? true {
+    for number in parts[part].live where choice?.accepted[part][number] ?? true {
       let rows = parts[part].segment.documents[number].rows
       if let last = ranges.last, last.upperBound == rows.lowerBound {
         ranges[ranges.count - 1] = last.lowerBound..<rows.upperBound
@@ -266,6 +305,10 @@ extension IndexView {
     let sizes = parts.map(\.segment.footer.rows)
     let total = sizes.reduce(0, +)
     guard total >= 20 else { return -1 }
+    // A large file tells it for all, and once: nobody changes it.
+    if let part = sizes.indices.max(by: { sizes[$0] < sizes[$1] }), sizes[part] >= Segment.telling {
+      return try parts[part].segment.noiseFloor()
+    }
     func row(_ number: Int) throws(IndexError) -> [Float] {
       var rest = number
       for (part, size) in sizes.enumerated() {
@@ -285,8 +328,13 @@ extension IndexView {
       }
       guard pair[0] != pair[1] else { continue }
       let (a, b) = (try row(pair[0]), try row(pair[1]))
-      scores.append(b.withUnsafeBufferPointer { b in b.baseAddress.map { ExactScore.dot(a, $0) } ?? 0 })
+      scores.append(ExactScore.dot(a, b))
     }
+    return Self.noiseFloor(of: &scores)
+  }
+
+  /// What 95 of 100 scores stay below.
+  static func noiseFloor(of scores: inout [Float]) -> Float {
     scores.sort()
     return scores.isEmpty ? -1 : scores[scores.count * 95 / 100]
   }

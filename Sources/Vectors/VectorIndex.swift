@@ -5,6 +5,7 @@
 // files are gone.
 
 package import Platform
+import Synchronization
 
 /// One index. Any number of threads search; changes take turns.
 package final class VectorIndex: Sendable {
@@ -26,6 +27,9 @@ package final class VectorIndex: Sendable {
   private let lock: FolderLock
   let writing: Monitor<IndexWriter>
   let shared: Monitor<IndexView>
+  private let compacted: @Sendable () -> Void
+  /// Of the log, for those who must not wait for a writer.
+  private let logSize = Atomic<Int>(0)
   /// Names the model and everything else that vectors depend on.
   package let fingerprint: String
   /// Why the index takes no changes; nil when it does.
@@ -33,15 +37,17 @@ package final class VectorIndex: Sendable {
 
   /// Opens an index, or makes an empty one in a folder whose parent exists.
   ///
+  /// - Parameter compacted: called when files were written anew.
   /// - Throws: when another process holds the folder, or what is in it cannot be read.
   package init(
     folder: String, fingerprint: String, dimensions: Int, limits: Limits = Limits(),
-    files: any FileSystem = SystemFiles()
+    files: any FileSystem = SystemFiles(), compacted: @escaping @Sendable () -> Void = {}
   ) throws(IndexError) {
     guard dimensions > 0, dimensions <= 1 << 14 else { throw .badVector }
     self.folder = folder
     self.files = files
     self.limits = limits
+    self.compacted = compacted
     lock = try IndexError.system { () throws(PlatformError) in
       try files.makeFolder(folder)
       return try FolderLock(folder: folder, files: files)
@@ -73,11 +79,19 @@ package final class VectorIndex: Sendable {
       }
     }
     self.damage = damage
+    let logBytes = log?.byteCount ?? 0
     shared = Monitor(recovery.view)
     writing = Monitor(
       IndexWriter(manifest: recovery.manifest, log: log, rows: recovery.rows, pending: recovery.pending))
+    noteLog(logBytes)
     if damage == nil { removeStrangers(names, manifest) }
   }
+
+  /// After every change of the log.
+  func noteLog(_ bytes: Int) { logSize.store(bytes, ordering: .relaxed) }
+
+  /// After files were written anew.
+  func noteCompaction() { compacted() }
 
   private static func readManifest(_ folder: String, _ files: any FileSystem) throws(IndexError) -> Manifest {
     let path = folder + "/" + Manifest.name
@@ -144,7 +158,7 @@ package final class VectorIndex: Sendable {
   package var memoryBytes: Int { view.memoryBytes + logBytes }
 
   /// Bytes of the log.
-  package var logBytes: Int { writing.withLock { $0.log?.byteCount ?? 0 } }
+  package var logBytes: Int { logSize.load(ordering: .relaxed) }
 
   // MARK: Changes
 
@@ -236,6 +250,7 @@ package final class VectorIndex: Sendable {
   private func change(_ body: (inout IndexWriter) throws(IndexError) -> Void) throws(IndexError) {
     if let damage { throw .readOnly(reason: damage) }
     try writing.withLock { writer throws(IndexError) in
+      defer { noteLog(writer.log?.byteCount ?? 0) }
       try settle(&writer)
       try body(&writer)
     }

@@ -40,9 +40,9 @@ package enum BM25 {
 extension IndexView {
   /// Passages by their words, best first, with the weights of the terms; passages without any of them are not found.
   ///
-  /// - Parameter accepts: which documents are searched; nil for all. The weights are those of the whole view.
+  /// - Parameter choice: which documents are searched; nil for all. The weights are those of the whole view.
   package func byWords(
-    _ query: WordQuery, limit: Int, accepts: ((IndexedDocument) -> Bool)? = nil
+    _ query: WordQuery, limit: Int, among choice: DocumentChoice? = nil
   ) throws(IndexError) -> (hits: [Hit], weights: [TermWeight]) {
     let size = try wordCount()
     guard !query.terms.isEmpty, size.passages > 0 else { return ([], []) }
@@ -50,15 +50,9 @@ extension IndexView {
     let searched = parts.map { part in
       part.segment.documents.indices.map { !part.removed.contains($0) }
     }
-    var accepted = searched
-    if let accepts {
-      for part in parts.indices {
-        for number in parts[part].live {
-          accepted[part][number] = accepts(document(Place(part: part, number: number)))
-        }
-      }
-    }
-    var scores = parts.map { _ in [Int: Double]() }
+    let accepted = choice?.accepted ?? searched
+    // A number for each passage of the parts that have any of the terms.
+    var scores = [[Double]](repeating: [], count: parts.count)
     var weights: [TermWeight] = []
     for term in query.terms {
       var lists: [(part: Int, postings: [(passage: Int, frequency: Int, document: Int)])] = []
@@ -72,22 +66,41 @@ extension IndexView {
       let weight = log(1 + (all - with + 0.5) / (with + 0.5))
       weights.append(TermWeight(term: term, passages: total, weight: weight))
       for (part, postings) in lists {
-        let lengths = try parts[part].segment.values(.lengths, as: UInt32.self)
+        let segment = parts[part].segment
+        let lengths = try segment.values(.lengths, as: UInt32.self)
+        if scores[part].isEmpty { scores[part] = [Double](repeating: 0, count: segment.footer.passages) }
         for posting in postings where accepted[part][posting.document] {
-          scores[part][posting.passage, default: 0] += BM25.score(
+          scores[part][posting.passage] += BM25.score(
             weight: weight, frequency: posting.frequency, length: Int(lengths[posting.passage]),
             average: average)
         }
       }
     }
+    return (try best(scores, limit), weights)
+  }
+
+  /// The passages of the highest scores above zero, in order.
+  private func best(_ scores: [[Double]], _ limit: Int) throws(IndexError) -> [Hit] {
+    var bounds = BoundedHeap(limit)
     var hits: [Hit] = []
+    var most = 4_096
+    func dropBehind() {
+      let floor = bounds.floor
+      hits.removeAll { $0.score < floor }
+      // Where all are equal none is dropped.
+      most = max(4_096, 2 * hits.count)
+    }
     for part in parts.indices {
-      for (passage, score) in scores[part] {
+      for (passage, score) in scores[part].enumerated() where score > 0 && Float(score) >= bounds.floor {
+        bounds.insert(Float(score))
         hits.append(Hit(part: part, passage: passage, score: Float(score)))
+        if hits.count > most { dropBehind() }
       }
     }
+    // Those that tie with the last stay until they are sorted.
+    dropBehind()
     try sort(&hits)
-    return (Array(hits.prefix(limit)), weights)
+    return Array(hits.prefix(limit))
   }
 
   private func livePostings(

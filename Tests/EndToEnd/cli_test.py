@@ -196,6 +196,20 @@ def test_bench_prints_a_table_and_csv_and_needs_no_tokenizer(server):
         refused(server, model, "tokenizer.json")
 
 
+def test_S133_an_index_is_measured(server):
+    with tempfile.TemporaryDirectory() as place:
+        for first in (True, False):
+            result = run(server, "bench", "--index", "10000", "--index-dir", place, "--json")
+            assert result.returncode == 0, result
+            report = json.loads(result.stdout)
+            assert (report["add_10000_seconds"] is not None) == first and report["open_seconds"] > 0, report
+            found = {search["name"]: search for search in report["searches"]}
+            assert found["exact"]["recall"] == 1 and found["signs"]["recall"] >= 0.98, report
+            assert all(search["queries_per_second"]["least"] > 0 for search in found.values()), report
+        assert "a second" in run(server, "bench", "--index", "10000", "--index-dir", place).stdout
+        assert os.listdir(place) == ["rows-10000"]
+
+
 def test_bench_refuses_more_than_the_context(server):
     result = run(server, "bench", "--model", DEMO, "--depth", "999999")
     assert result.returncode == 2 and "context" in result.stderr, result

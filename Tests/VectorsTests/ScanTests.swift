@@ -123,6 +123,13 @@ func rowKey(_ number: Int) -> RowKey { RowKey(of: Array("row \(number)".utf8)) }
         }
         #expect(got == Self.slow(documents, query, limit), "round \(round), \(limit)")
       }
+      // Several searches together find what each finds alone.
+      let queries = (0..<5).map { vectors[$0 * 37] }
+      for depth in [ScanDepth.exact, .signs] {
+        let together = try #require(try index.view.nearest(queries, limit: 7, depth: depth))
+        let alone = try queries.map { try index.view.nearest($0, limit: 7, depth: depth)?.hits }
+        #expect(together.map(\.hits) == alone, "round \(round)")
+      }
     }
   }
 

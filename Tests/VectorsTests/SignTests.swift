@@ -120,7 +120,8 @@ import Testing
       for hit in signs.hits where exact.hits.contains(hit) { found += 1 }
       #expect(try signs.hits.allSatisfy { try view.passage($0).document.key != "d3" })
       // A filter holds before the signs do.
-      let few = try #require(try view.nearest(query, limit: 10, accepts: { $0.key == "d7" }, depth: .signs))
+      let few = try #require(
+        try view.nearest(query, limit: 10, among: view.choose { $0.key == "d7" }, depth: .signs))
       #expect([500, 1_000].contains(few.count.signs))
       #expect(try few.hits.allSatisfy { try view.passage($0).document.key == "d7" })
     }

@@ -366,6 +366,12 @@ enum Flags {
         help: "runs of each; the median and the spread are shown"),
       Flag(name: "json", kind: .toggle, help: "print one JSON object"),
       Flag(name: "csv", kind: .toggle, help: "print one CSV line per measurement"),
+      Flag(
+        name: "index", kind: .integers(10_000...10_000_000), placeholder: "N,N,...",
+        help: "measure searches in an index of so many vectors instead of a model"),
+      Flag(
+        name: "index-dir", kind: .text, placeholder: "DIR", defaultText: "one that is deleted",
+        help: "where such an index stays for the next run"),
     ])
 
   static let encoders = FlagGroup(

@@ -1,4 +1,4 @@
-// `mlxserve bench`: prefill and decode speed at several depths, beside the machine's read bandwidth.
+// `mlxserve bench`: prefill and decode speed at several depths, beside the machine's read bandwidth; or an index's speed.
 
 import Inference
 import JSON
@@ -6,6 +6,7 @@ import Platform
 
 enum BenchCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
+    if let sizes = flags.integers("index") { return try IndexBench(flags).run(sizes) }
     let plan = try BenchPlan(flags)
     var configuration = try Loading.engineConfiguration(flags)
     // Guesses are measured on their own.

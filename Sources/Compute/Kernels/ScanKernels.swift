@@ -31,8 +31,7 @@ package struct ScanKernels: Sendable {
     switch isa {
     #if arch(x86_64)
       case .avx2, .avxvnni: ScanKernels(scan: KernelsAVX2.scanCodes, signs: KernelsAVX2.scanSigns)
-      // Shuffles of bytes are no faster in 512 bits than memory is.
-      case .avx512: ScanKernels(scan: KernelsAVX512.scanCodes, signs: KernelsAVX2.scanSigns)
+      case .avx512: ScanKernels(scan: KernelsAVX512.scanCodes, signs: KernelsAVX512.scanSigns)
     #elseif arch(arm64)
       case .neon: ScanKernels(scan: KernelsNEON.scanCodes, signs: reference.signs)
       case .dotprod: ScanKernels(scan: KernelsDotprod.scanCodes, signs: reference.signs)

@@ -85,8 +85,9 @@ package struct SystemFiles: FileSystem {
   }
 
   package func map(_ descriptor: Int, _ count: Int, into bytes: inout SharedBytes?) -> Int {
-    guard let start = mmap(nil, count, PROT_READ, MAP_SHARED, Int32(descriptor), 0), start != MAP_FAILED
-    else {
+    // Smaller ones gain nothing, and an index may have many of them.
+    let isLarge = count >= 16 << 20
+    guard let start = MappedFile.map(descriptor, count, prefersLargePages: isLarge) else {
       return -Int(errno)
     }
     bytes = SharedBytes(mapping: start, count: count)

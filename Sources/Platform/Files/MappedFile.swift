@@ -24,18 +24,29 @@ package final class MappedFile: @unchecked Sendable {
       bytes = UnsafeRawBufferPointer(start: nil, count: 0)
       return
     }
-    let place = prefersLargePages ? Self.alignedPlace(size) : nil
+    guard let start = Self.map(descriptor, size, prefersLargePages: prefersLargePages) else {
+      throw .file(action: "map", path: path, code: errno)
+    }
+    bytes = UnsafeRawBufferPointer(start: start, count: size)
+  }
+
+  /// The first bytes of an open file; nil where the system refuses, which `errno` tells.
+  ///
+  /// - Parameter prefersLargePages: as above.
+  static func map(_ descriptor: Int, _ size: Int, prefersLargePages: Bool) -> UnsafeMutableRawPointer? {
+    let place = prefersLargePages ? alignedPlace(size) : nil
     let flags = place == nil ? MAP_SHARED : MAP_SHARED | MAP_FIXED
     guard let start = mmap(place, size, PROT_READ, flags, Int32(descriptor), 0), start != MAP_FAILED else {
       let code = errno
       if let place { munmap(place, size) }
-      throw .file(action: "map", path: path, code: code)
+      errno = code
+      return nil
     }
     #if os(Linux)
       // A system without them ignores it, and a file that is in the page cache already stays there as it is.
       if prefersLargePages { madvise(start, size, Int32(MADV_HUGEPAGE)) }
     #endif
-    bytes = UnsafeRawBufferPointer(start: start, count: size)
+    return start
   }
 
   /// Addresses for a mapping that begins at a large page; nil where there are none, and the system may choose.

@@ -110,6 +110,12 @@ final class QueryCode {
 
 /// The products that results are ordered by.
 package enum ExactScore {
+  /// Σ a · b of two vectors of one size; 0 of others.
+  package static func dot(_ a: [Float], _ b: [Float]) -> Float {
+    guard a.count == b.count else { return 0 }
+    return b.withUnsafeBufferPointer { b in b.baseAddress.map { dot(a, $0) } ?? 0 }
+  }
+
   /// Σ a · b over all of `a`.
   package static func dot(_ a: [Float], _ b: UnsafePointer<Float>) -> Float {
     var sums = SIMD16<Float>.zero

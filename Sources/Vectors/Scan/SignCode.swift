@@ -101,22 +101,39 @@ struct SignQuery {
   init(_ query: [Float], _ turn: SignTurn) {
     vector = query
     let turned = query.withUnsafeBufferPointer { turn($0, minus: nil) }
-    // What 16 patterns of four signs add: twice those that are set, less all of them.
-    var (sums, least, range): ([Float], Float, Float) = ([], 0, 0)
+    var (least, range): (Float, Float) = (0, 0)
     for at in stride(from: 0, to: turn.width, by: 4) {
-      let four = turned[at..<at + 4]
-      let patterns = (0..<16).map { pattern in
-        four.enumerated().reduce(Float(0)) { $0 + (pattern >> $1.offset & 1 == 1 ? $1.element : -$1.element) }
-      }
-      let lowest = four.reduce(0) { $0 - abs($1) }
-      sums += patterns.map { $0 - lowest }
+      let lowest = Self.lowest(turned, at)
       least += lowest
       range = max(range, -2 * lowest)
     }
     let step = range > 0 ? range / 127 : 1
-    tables = sums.map { UInt8(max(0, min(127, ($0 / step).rounded()))) }
+    // What 16 patterns of four signs add: twice those that are set, less all of them.
+    var tables: [UInt8] = []
+    tables.reserveCapacity(4 * turn.width)
+    for at in stride(from: 0, to: turn.width, by: 4) {
+      var sums = SIMD16<Float>(repeating: -Self.lowest(turned, at))
+      for index in 0..<4 { sums += turned[at + index] * Self.signs[index] }
+      let codes = (sums / step).rounded(.toNearestOrEven).clamped(
+        lowerBound: .zero, upperBound: .init(repeating: 127))
+      // What is no number is nothing.
+      for pattern in 0..<16 { tables.append(codes[pattern] >= 0 ? UInt8(codes[pattern]) : 0) }
+    }
+    self.tables = tables
     self.step = step
     start = least
+  }
+
+  /// The sign that each of four components has in each of 16 patterns.
+  private static let signs = (0..<4).map { index in
+    var signs = SIMD16<Float>(repeating: -1)
+    for pattern in 0..<16 where pattern >> index & 1 == 1 { signs[pattern] = 1 }
+    return signs
+  }
+
+  /// The least that four components can add.
+  private static func lowest(_ turned: [Float], _ at: Int) -> Float {
+    (at..<at + 4).reduce(Float(0)) { $0 - abs(turned[$1]) }
   }
 
   /// Deviations between a row's estimate and its upper bound: the true product is above it once in a hundred rows.
