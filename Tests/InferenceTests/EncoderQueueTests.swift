@@ -1,5 +1,6 @@
 // Which texts share a step: one of each request in turn, by tokens, those who wait before the background.
 
+import Compute
 import Platform
 import Testing
 
@@ -39,6 +40,49 @@ import Testing
     queue.add(work([Int](repeating: 1, count: 9)))
     let steps = (0..<9).map { _ in lengths(&queue, 1) }
     #expect(steps == [[1], [1], [1], [7], [1], [1], [1], [7], [1]])
+  }
+
+  @Test func `a background that is held takes nothing, and those who wait do`() {
+    var queue = EncoderQueue()
+    queue.add(work([7, 7], .background))
+    #expect(queue.take(tokens: { _ in 100 }, holdsBackground: true).isEmpty && queue.count == 1)
+    queue.add(work([1]))
+    #expect(queue.take(tokens: { _ in 100 }, holdsBackground: true).map(\.text.tokens.count) == [1])
+    #expect(lengths(&queue, 100) == [7, 7])
+  }
+
+  @Test func `beside others the background gets no more time than they do`() throws {
+    let turns = SharedCompute(try ComputeContext(threads: 1))
+    turns.withTurn(isBackground: true) { _ in _ = usleep(3_000) }
+    // Nobody else was at work.
+    #expect(turns.allowsBackground(at: Instant.now))
+    turns.withTurn { _ in }
+    #expect(turns.isWanted(at: Instant.now, within: 60))
+    turns.withTurn(isBackground: true) { _ in _ = usleep(3_000) }
+    turns.withTurn { _ in }
+    let soon = Instant.now
+    #expect(!turns.allowsBackground(at: soon))
+    turns.withTurn { _ in _ = usleep(20_000) }
+    #expect(turns.allowsBackground(at: Instant.now))
+    turns.withTurn(isBackground: true) { _ in _ = usleep(3_000) }
+    // When the others have ended, what was had before counts no more.
+    #expect(turns.allowsBackground(at: Instant.now.adding(seconds: 10)))
+    #expect(!turns.isWanted(at: Instant.now.adding(seconds: 10), within: 1))
+  }
+
+  @Test func `states that are kept drive no vector out`() {
+    let cache = VectorCache(bytes: 4_000, stateBytes: 4_000)
+    let text = EmbeddingText(tokens: [1, 2])
+    let key = VectorCache.key(text, tenant: 0)
+    cache.keep([1, 2, 3], for: key, .vector)
+    for number in 0..<20 {
+      let other = VectorCache.key(EmbeddingText(tokens: [Int32(number)]), tenant: 0)
+      cache.keep([Float](repeating: 1, count: 300), for: other, .states)
+    }
+    #expect(cache.values(of: key, .vector) == [1, 2, 3] && cache.hits == 1)
+    #expect(cache.values(of: key, .states) == nil)
+    #expect(cache.values(of: VectorCache.key(EmbeddingText(tokens: [19]), tenant: 0), .states)?.count == 300)
+    #expect(cache.values(of: VectorCache.key(EmbeddingText(tokens: [0]), tenant: 0), .states) == nil)
   }
 
   @Test func `requests that nobody reads are forgotten`() {

@@ -29,12 +29,12 @@ final class FakeEncoder: PassageEncoder {
     return (0..<dimensions).map { Float(Int8(bitPattern: digest[$0 % 32] &+ UInt8($0 / 32 * 7))) / 128 }
   }
 
-  private func sum(_ text: String) -> (sum: [Float], tokens: Int) {
+  private func sum(_ text: String) -> StateSum {
     let words = text.split(whereSeparator: \.isWhitespace)
     let sum = words.reduce([Float](repeating: 0, count: dimensions)) {
       zip($0, direction($1)).map { $0 + $1 }
     }
-    return (sum, words.count)
+    return StateSum(sum: sum, tokens: words.count)
   }
 
   func encode(_ texts: [String], as role: TextRole, isUnwanted: () -> Bool) throws(SearchError) -> [[Float]] {
@@ -50,7 +50,7 @@ final class FakeEncoder: PassageEncoder {
     return vectors
   }
 
-  func states(
-    _ pieces: [String], as role: TextRole, isUnwanted: () -> Bool
-  ) throws(SearchError) -> [(sum: [Float], tokens: Int)]? { pieces.map(sum) }
+  func states(_ texts: [PiecedText], isUnwanted: () -> Bool) throws(SearchError) -> [PiecedStates]? {
+    texts.map { PiecedStates(whole: sum($0.pieces.joined()), pieces: $0.pieces.map(sum)) }
+  }
 }

@@ -75,6 +75,25 @@ private struct Notes {
     #expect(why.summary.contains("similar overall") || why.summary.contains("closest passage"))
   }
 
+  @Test func `of a long passage the part that came nearest is explained`() throws {
+    let notes = try Notes()
+    let filler = (0..<60).map { "Filler \($0) says nothing of note." }
+    try notes.add(
+      "long", (filler + ["The boiler is serviced every March."] + filler).joined(separator: " "),
+      tokens: 2_000)
+    for weights in [HybridWeights(embedding: 1, text: 0), HybridWeights(embedding: 0, text: 1)] {
+      let results = try notes.search("boiler serviced March") {
+        $0.explains = true
+        $0.weights = weights
+      }
+      let result = try #require(results.first)
+      #expect(result.passage.rows.count > 5)
+      guard weights.embedding > 0 else { continue }
+      let why = try #require(result.why)
+      #expect(why.sentence?.text == "The boiler is serviced every March.")
+    }
+  }
+
   @Test func `names are found by their letters`() throws {
     let notes = try filled()
     for number in 0..<30 {

@@ -94,13 +94,7 @@ package final class EmbeddingClient: EmbeddingService, ModelEngine {
           weightBytes: needed, cacheBytes: 0, context: model.maxTokens, leftBytes: configuration.ledger.left,
           limitBytes: configuration.ledger.limit)
       }
-      var limits = EmbeddingLimits(
-        maxTokens: min(model.maxTokens, configuration.maxContext ?? .max),
-        vocabularySize: model.vocabularySize, dimensions: model.dimensions, hidden: model.hidden)
-      limits.labels = model.labels
-      limits.isSparse = model.makesSparseVectors
-      limits.pooling = model.pooling
-      limits.poolsPrompt = model.poolsPrompt
+      let limits = EmbeddingLimits(model, maxContext: configuration.maxContext)
       let facts = Facts(
         limits: limits, computeName: name, computeMode: mode, weightBytes: folder.weightBytes)
       let engine = EmbeddingEngine(
@@ -151,13 +145,14 @@ package final class EmbeddingClient: EmbeddingService, ModelEngine {
   private func sendKept(_ request: EmbeddingRequest, _ job: EmbeddingJob) -> [(index: Int, key: [UInt8]?)] {
     var missing: [(index: Int, key: [UInt8]?)] = []
     for (index, text) in request.texts.enumerated() {
-      guard text.output == .vector, request.priority == .interactive else {
+      let isKept = text.output == .vector || text.output == .states && request.keepsStates
+      guard isKept, request.priority == .interactive else {
         missing.append((index, nil))
         continue
       }
       let key = VectorCache.key(text, tenant: sharesVectors ? 0 : request.tenant)
-      if let vector = cache.vector(of: key) {
-        _ = job.mailbox.trySend(.result(index: index, values: vector))
+      if let values = cache.values(of: key, text.output) {
+        _ = job.mailbox.trySend(.result(index: index, values: values))
       } else {
         missing.append((index, key))
       }

@@ -27,6 +27,9 @@ final class EmbeddingEngine {
   private var roomyTokens = 0
   /// Seconds that a token takes, as measured; decides how long steps are.
   private var secondsPerToken = 0.0
+  /// When a step ended last that somebody waited for, and how many such there were since the background's last.
+  private var lastInteractive: Instant?
+  private var stepsBeforeBackground = 0
 
   init(
     _ model: SentenceEncoder, weights: WeightReservation, turns: SharedCompute, cache: VectorCache,
@@ -43,11 +46,24 @@ final class EmbeddingEngine {
   }
 
   /// How long a step may take, seconds: whoever comes next waits for its end.
-  private static func stepSeconds(_ priority: EmbeddingPriority) -> Double {
+  private func stepSeconds(_ priority: EmbeddingPriority) -> Double {
     switch priority {
     case .interactive: 0.05
-    case .background: 0.02
+    case .background: turns.isWanted(at: Instant.now, within: 1) ? 0.006 : 0.02
     }
+  }
+
+  /// A search asks twice, for its vector and for its reasons: between the two the background does not begin a step.
+  private static let (pause, mostSteps) = (0.01, 8)
+  /// How often it is asked whether the background may go on, seconds.
+  private static let poll = 0.002
+
+  /// Whether the background may have the next step, as far as others go.
+  private var allowsBackground: Bool {
+    let now = Instant.now
+    guard turns.allowsBackground(at: now) else { return false }
+    guard let lastInteractive, stepsBeforeBackground < Self.mostSteps else { return true }
+    return now.seconds(since: lastInteractive) >= Self.pause
   }
 
   /// Weights are worth unpacking for some rows; more than the largest fill the caches without a gain.
@@ -55,25 +71,31 @@ final class EmbeddingEngine {
 
   private func tokens(_ priority: EmbeddingPriority) -> Int {
     guard secondsPerToken > 0 else { return 256 }
-    let fitting = Self.stepSeconds(priority) / secondsPerToken
+    let fitting = stepSeconds(priority) / secondsPerToken
     return min(max(Int(min(fitting, 1e6)), Self.stepTokens.lowerBound), Self.stepTokens.upperBound)
   }
 
   /// Works until the inbox says stop.
   func run() {
     while true {
-      let items: [EncoderQueue.Item]? = inbox.wait { inbox in
+      let holds = !allowsBackground
+      let end = holds ? Instant.now.adding(seconds: Self.poll) : nil
+      let items: [EncoderQueue.Item]? = inbox.wait(until: end) { inbox in
         if inbox.isStopped { return [] }
-        let items = inbox.queue.take(tokens: tokens)
+        let items = inbox.queue.take(tokens: tokens, holdsBackground: holds)
         return items.isEmpty ? nil : items
       }
-      guard let items, !items.isEmpty else { break }
-      step(items)
+      guard let items else { continue }
+      guard let first = items.first else { break }
+      let isBackground = first.work.request.priority == .background
+      step(items, isBackground: isBackground)
+      stepsBeforeBackground = isBackground ? 0 : stepsBeforeBackground + 1
+      if !isBackground { lastInteractive = Instant.now }
     }
     for work in inbox.withLock({ $0.queue.removeAll() }) { fail(work, .draining) }
   }
 
-  private func step(_ items: [EncoderQueue.Item]) {
+  private func step(_ items: [EncoderQueue.Item], isBackground: Bool) {
     let count = items.reduce(0) { $0 + $1.text.tokens.count }
     guard makeRoom(tokens: count) else {
       let error = InferenceError.outOfMemory(
@@ -85,7 +107,7 @@ final class EmbeddingEngine {
     let begin = Instant.now
     if stepDelay > 0 { usleep(stepDelay * 1000) }
     do throws(ModelError) {
-      let results = try turns.withTurn { _ throws(ModelError) in
+      let results = try turns.withTurn(isBackground: isBackground) { _ throws(ModelError) in
         try model.encode(items.map { EncoderText($0.text) })
       }
       note(items, count, seconds: Instant.now.seconds(since: begin))
@@ -123,7 +145,7 @@ final class EmbeddingEngine {
       fail(item.work, .unusableLogits(tokens: item.text.tokens.count))
       return
     }
-    if let key = item.key { cache.keep(values, for: key) }
+    if let key = item.key { cache.keep(values, for: key, item.text.output) }
     _ = item.work.mailbox.trySend(.result(index: item.index, values: values))
     guard item.work.noteResult() else { return }
     _ = item.work.mailbox.trySend(.finished)

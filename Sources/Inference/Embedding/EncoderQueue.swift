@@ -65,10 +65,14 @@ struct EncoderQueue {
 
   /// The texts of the next step; none when none wait.
   ///
-  /// - Parameter tokens: of a step for each priority. A longer text has a step of its own.
-  mutating func take(tokens: (EmbeddingPriority) -> Int) -> [Item] {
+  /// - Parameters:
+  ///   - tokens: of a step for each priority. A longer text has a step of its own.
+  ///   - holdsBackground: whether the background has to wait whoever else does.
+  mutating func take(tokens: (EmbeddingPriority) -> Int, holdsBackground: Bool = false) -> [Item] {
     for lane in lanes.indices { lanes[lane].removeAll { $0.work.mailbox.isClosed } }
-    let waiting = EmbeddingPriority.allCases.filter { !lanes[$0.rawValue].isEmpty }
+    let waiting = EmbeddingPriority.allCases.filter { priority in
+      !lanes[priority.rawValue].isEmpty && !(holdsBackground && priority == .background)
+    }
     guard var priority = waiting.first else { return [] }
     if waiting.count > 1 {
       stepsBeforeBackground += 1

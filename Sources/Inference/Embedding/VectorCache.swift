@@ -1,49 +1,70 @@
-// Vectors of recent texts: a search that is typed again, or a page that is turned, costs nothing.
+// Vectors of recent texts, and states of passages that were explained: a search that is typed again, or a page that is turned,
+// costs nothing.
 
 import Platform
 
 /// Two generations: what is used moves to the young one, and when that is full the old one is forgotten. Usable from any
 /// thread.
 final class VectorCache: Sendable {
-  private struct State {
+  private struct Generations {
     var young: [[UInt8]: [Float]] = [:]
     var old: [[UInt8]: [Float]] = [:]
     var youngBytes = 0
+    /// Bytes of one.
+    let limit: Int
+
+    mutating func value(of key: [UInt8]) -> [Float]? {
+      if let value = young[key] { return value }
+      guard let value = old[key] else { return nil }
+      insert(value, key)
+      return value
+    }
+
+    mutating func insert(_ value: [Float], _ key: [UInt8]) {
+      let bytes = 4 * value.count + 128
+      if youngBytes + bytes > limit {
+        old = young
+        young = [:]
+        youngBytes = 0
+      }
+      if young.updateValue(value, forKey: key) == nil { youngBytes += bytes }
+    }
+  }
+
+  private struct State {
+    var vectors: Generations
+    /// Those of a text are as large as a hundred vectors, and must not drive these out.
+    var states: Generations
     var hits = 0
   }
 
-  /// Bytes of each generation's vectors.
-  private let limit: Int
-  private let state = Monitor(State())
+  private let state: Monitor<State>
 
-  init(bytes: Int = 16 << 20) { limit = bytes / 2 }
+  /// - Parameters:
+  ///   - bytes: of vectors.
+  ///   - stateBytes: of states; the usual is that of some fifty passages.
+  init(bytes: Int = 16 << 20, stateBytes: Int = 8 << 20) {
+    state = Monitor(
+      State(vectors: Generations(limit: bytes / 2), states: Generations(limit: stateBytes / 2)))
+  }
 
+  /// Vectors that were still there.
   var hits: Int { state.withLock { $0.hits } }
 
-  /// The vector that was kept; counts as a use.
-  func vector(of key: [UInt8]) -> [Float]? {
+  /// What was kept for a text; counts as a use.
+  func values(of key: [UInt8], _ output: EmbeddingText.Output) -> [Float]? {
     state.withLock { state in
-      if let vector = state.young[key] {
-        state.hits += 1
-        return vector
-      }
-      guard let vector = state.old[key] else { return nil }
+      guard output == .vector else { return state.states.value(of: key) }
+      guard let vector = state.vectors.value(of: key) else { return nil }
       state.hits += 1
-      insert(vector, key, &state)
       return vector
     }
   }
 
-  func keep(_ vector: [Float], for key: [UInt8]) { state.withLock { insert(vector, key, &$0) } }
-
-  private func insert(_ vector: [Float], _ key: [UInt8], _ state: inout State) {
-    let bytes = 4 * vector.count + 128
-    if state.youngBytes + bytes > limit {
-      state.old = state.young
-      state.young = [:]
-      state.youngBytes = 0
+  func keep(_ values: [Float], for key: [UInt8], _ output: EmbeddingText.Output) {
+    state.withLock { state in
+      if output == .vector { state.vectors.insert(values, key) } else { state.states.insert(values, key) }
     }
-    if state.young.updateValue(vector, forKey: key) == nil { state.youngBytes += bytes }
   }
 
   /// Names a text by all that its vector depends on.

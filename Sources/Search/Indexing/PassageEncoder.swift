@@ -5,6 +5,31 @@ package enum TextRole: Sendable {
   case query, passage
 }
 
+/// A text in pieces.
+package struct PiecedText: Sendable {
+  package var pieces: [String]
+  package var role: TextRole
+
+  package init(_ pieces: [String], as role: TextRole) { (self.pieces, self.role) = (pieces, role) }
+}
+
+/// The states of a text in pieces.
+package struct PiecedStates: Sendable {
+  /// Of all tokens, special ones and those of a prompt included: what the text's vector is made of.
+  package var whole: StateSum
+  package var pieces: [StateSum]
+
+  package init(whole: StateSum, pieces: [StateSum]) { (self.whole, self.pieces) = (whole, pieces) }
+}
+
+/// Of a piece, the sum of its tokens' states, and how many there are.
+package struct StateSum: Sendable {
+  package var sum: [Float]
+  package var tokens: Int
+
+  package init(sum: [Float], tokens: Int) { (self.sum, self.tokens) = (sum, tokens) }
+}
+
 /// A model that makes vectors of texts. Usable from any thread.
 package protocol PassageEncoder: Sendable {
   /// Components of a vector.
@@ -21,9 +46,7 @@ package protocol PassageEncoder: Sendable {
   func encode(
     _ texts: [String], as role: TextRole, isUnwanted: () -> Bool
   ) throws(SearchError) -> [[Float]]
-  /// Of the text that the pieces make: for each piece the sum of its tokens' last states, and how many there are. Nil when
-  /// the model gives no states that its vectors are means of.
-  func states(
-    _ pieces: [String], as role: TextRole, isUnwanted: () -> Bool
-  ) throws(SearchError) -> [(sum: [Float], tokens: Int)]?
+  /// For each text, and each of the pieces that it is made of, the sum of the tokens' last states. Nil when the model gives no
+  /// states that its vectors are means of.
+  func states(_ texts: [PiecedText], isUnwanted: () -> Bool) throws(SearchError) -> [PiecedStates]?
 }

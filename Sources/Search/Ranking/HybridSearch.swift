@@ -63,7 +63,10 @@ package struct SearchResult: Sendable {
 /// What a search took, seconds.
 package struct SearchTimes: Sendable, Equatable {
   package var embed = 0.0
+  /// Reading signs and bytes of vectors.
   package var scan = 0.0
+  /// Scoring those in float32 that are left.
+  package var rescore = 0.0
   package var lexical = 0.0
   package var rerank = 0.0
   package var explain = 0.0
@@ -147,21 +150,22 @@ package struct HybridSearch: Sendable {
     var candidates: [Place: Candidate] = [:]
     let depth = max(Self.depth, query.limit)
     var weightsOfTerms: [[TermWeight]] = []
+    let choice = accepts.map { view.choose($0) }
+    let nearest = try SearchError.index { () throws(IndexError) in
+      try view.nearest(vectors, limit: depth, among: choice, depth: query.depth, isCancelled: isUnwanted)
+    }
+    guard let nearest else { throw .cancelled }
+    lap(\.scan)
+    for found in nearest {
+      answer.count = answer.count.adding(found.count)
+      answer.times.rescore += found.count.rescoring
+      answer.times.scan -= found.count.rescoring
+    }
     for (number, text) in query.texts.enumerated() {
       let words = WordQuery(Array(text.utf8))
-      var near: [Hit] = []
-      if number < vectors.count {
-        let found = try SearchError.index { () throws(IndexError) in
-          try view.nearest(
-            vectors[number], limit: depth, accepts: accepts, depth: query.depth, isCancelled: isUnwanted)
-        }
-        guard let found else { throw .cancelled }
-        near = found.hits
-        answer.count = answer.count.adding(found.count)
-      }
-      lap(\.scan)
+      let near = number < nearest.count ? nearest[number].hits : []
       let worded = try SearchError.index { () throws(IndexError) in
-        try view.byWords(words, limit: depth, accepts: accepts)
+        try view.byWords(words, limit: depth, among: choice)
       }
       weightsOfTerms.append(worded.weights)
       lap(\.lexical)
@@ -181,10 +185,8 @@ package struct HybridSearch: Sendable {
     if query.explains {
       let explainer = Explainer(
         view, encoder: encoder, query: query.texts, vectors: vectors, weights: weightsOfTerms)
-      for index in answer.results.indices {
-        answer.results[index].why = try explainer.why(
-          answer.results[index], query: results[index].query, isUnwanted: isUnwanted)
-      }
+      let reasons = try explainer.reasons(Array(results.prefix(query.limit)), isUnwanted: isUnwanted)
+      for (index, why) in reasons.enumerated() { answer.results[index].why = why }
       lap(\.explain)
     }
     return answer

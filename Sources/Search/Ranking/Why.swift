@@ -51,6 +51,8 @@ struct Explainer {
 
   /// Sentences of a passage that are looked at.
   private static let sentences = 40
+  /// Most words of a sentence.
+  private static let mostWords = 2_000
   /// Phrases nearer than this are shown.
   private static let nearness: Float = 0.5
 
@@ -68,19 +70,95 @@ struct Explainer {
     noise = vectors.isEmpty ? -1 : (try? view.noiseFloor()) ?? -1
   }
 
-  func why(_ result: SearchResult, query: Int, isUnwanted: () -> Bool) throws(SearchError) -> Why {
-    var why = Why()
-    let text = result.passage.text
-    let scalars = ScalarOffsets(text)
-    why.terms = terms(text, query, scalars)
-    if query < vectors.count {
-      let marks = try sentenceAndConcepts(result, query, why.terms, scalars, isUnwanted)
-      why.sentence = marks.sentence
-      why.concepts = marks.concepts
+  /// Why each passage is there, in their order; each with the index of the query that found it.
+  func reasons(
+    _ results: [(result: SearchResult, query: Int)], isUnwanted: () -> Bool
+  ) throws(SearchError) -> [Why] {
+    var reasons: [Why] = []
+    // The words of each query with their states, as soon as they are known.
+    var asked: [Int: [Piece]] = [:]
+    var at = 0
+    while at < results.count {
+      let group = results[at..<min(at + Self.group, results.count)].map {
+        Subject($0.result, query: $0.query)
+      }
+      at += group.count
+      try explain(group, &asked, &reasons, isUnwanted)
     }
-    why.isWeak = why.terms.isEmpty && (result.parts.vector ?? 1) < noise
-    why.summary = summary(why, result)
-    return why
+    return reasons
+  }
+
+  /// Passages whose states are in memory together.
+  private static let group = 10
+
+  /// A passage that is explained.
+  private struct Subject {
+    let result: SearchResult
+    let query: Int
+    let scalars: ScalarOffsets
+    var text: [UInt8] { result.passage.text }
+
+    init(_ result: SearchResult, query: Int) {
+      self.result = result
+      self.query = query
+      scalars = ScalarOffsets(result.passage.text)
+    }
+  }
+
+  /// A sentence with the states of its words, read alone: in its passage its neighbours would colour it.
+  private struct ReadSentence {
+    var range: Range<Int>
+    var words: [Range<Int>]
+    var mean: [Float]?
+    var pieces: [Piece] = []
+    /// The cosine of its vector and the query's.
+    var score: Float = -1
+  }
+
+  /// The states of all sentences and queries are asked for together.
+  private func explain(
+    _ group: [Subject], _ asked: inout [Int: [Piece]], _ reasons: inout [Why], _ isUnwanted: () -> Bool
+  ) throws(SearchError) {
+    var read = group.map { $0.query < vectors.count ? sentences($0) : [] }
+    let queries = Set(group.map(\.query)).filter { asked[$0] == nil && $0 < vectors.count }.sorted()
+    let questions = queries.map { Array(self.queries[$0].utf8) }
+    var texts: [PiecedText] = []
+    for (subject, sentences) in zip(group, read) {
+      texts += sentences.map { PiecedText(Self.strings(subject.text, $0.words), as: .passage) }
+    }
+    texts += questions.map { PiecedText(Self.strings($0, Self.words($0, in: 0..<$0.count)), as: .query) }
+    let states = texts.isEmpty ? nil : try encoder.states(texts, isUnwanted: isUnwanted)
+    if var states, states.count == texts.count {
+      states.reverse()
+      for (number, subject) in group.enumerated() {
+        for index in read[number].indices {
+          guard let own = states.popLast(), own.whole.tokens > 0 else { continue }
+          read[number][index].mean = own.whole.sum
+          read[number][index].pieces = Self.pieces(subject.text, read[number][index].words, own.pieces)
+        }
+      }
+      for (query, question) in zip(queries, questions) {
+        guard let own = states.popLast() else { continue }
+        asked[query] = Self.pieces(question, Self.words(question, in: 0..<question.count), own.pieces)
+      }
+    }
+    for (subject, sentences) in zip(group, read) {
+      var why = Why()
+      why.terms = terms(subject.text, subject.query, subject.scalars)
+      let near = try ordered(sentences, subject, isUnwanted)
+      if let first = near.first {
+        why.sentence = Why.Sentence(
+          text: String(decoding: subject.text[first.range], as: UTF8.self),
+          range: subject.scalars.range(first.range), score: first.score)
+        if let asked = asked[subject.query] {
+          why.concepts = concepts(
+            asked, sentences.flatMap(\.pieces), near.prefix(2).map(\.range), subject)
+        }
+      }
+      why.isWeak = why.terms.isEmpty && (subject.result.parts.vector ?? 1) < noise
+      why.summary = summary(why, subject.result)
+      reasons.append(why)
+    }
   }
 
   // MARK: Words
@@ -116,45 +194,65 @@ struct Explainer {
     var term: [UInt8]
   }
 
-  private func sentenceAndConcepts(
-    _ result: SearchResult, _ query: Int, _ terms: [Why.Term], _ scalars: ScalarOffsets,
-    _ isUnwanted: () -> Bool
-  ) throws(SearchError) -> (sentence: Why.Sentence?, concepts: [Why.Concept]) {
-    let text = result.passage.text
-    let ends = Sentences.ends(text, 0..<text.count).prefix(Self.sentences)
-    var sentences: [Range<Int>] = []
-    for end in ends {
-      let range = trimmed(text, (sentences.last?.upperBound ?? 0)..<end)
-      if !range.isEmpty { sentences.append(range.lowerBound..<range.upperBound) }
+  /// The part of a passage that came nearest: one that is longer than the model takes has a vector for each of several. Where
+  /// it was found by its words, the part that has the first of them.
+  private func window(_ subject: Subject) -> Range<Int> {
+    let passage = subject.result.passage
+    let whole = 0..<passage.text.count
+    guard passage.rows.count > 1 else { return whole }
+    let rules = SplitRules(tokens: encoder.room, overlap: 0)
+    let windows = Splitter(rules, windowTokens: encoder.room) { [encoder] in encoder.tokenCount($0) }
+      .windows(of: passage.text, heading: String(decoding: passage.heading, as: UTF8.self))
+    if let row = subject.result.hit.row, passage.rows.contains(row) {
+      // A text of another kind may have been cut a little otherwise.
+      return windows.isEmpty ? whole : windows[min(row - passage.rows.lowerBound, windows.count - 1)]
     }
-    guard !sentences.isEmpty else { return (nil, []) }
-    let pieces = try pieces(text, .passage, isUnwanted)
-    var scores: [(range: Range<Int>, score: Float)] = []
-    if let pieces {
-      for range in sentences {
-        let inside = pieces.filter { range.contains($0.range.lowerBound) }
-        if let mean = Self.mean(inside) { scores.append((range, Self.cosine(mean, vectors[query]))) }
+    let wanted = Set(weights[subject.query].map(\.term))
+    let first = WordSplitter.words(in: passage.text).first { wanted.contains($0.term) }?.range.lowerBound ?? 0
+    return windows.first { $0.contains(first) } ?? whole
+  }
+
+  /// The sentences of the part of a passage that came nearest.
+  private func sentences(_ subject: Subject) -> [ReadSentence] {
+    let text = subject.text
+    let part = window(subject)
+    var sentences: [ReadSentence] = []
+    var start = part.lowerBound
+    for end in Sentences.ends(text, part).prefix(Self.sentences) {
+      let range = trimmed(text, start..<end)
+      start = end
+      let words = Self.words(text, in: range)
+      if !words.isEmpty, words.count <= Self.mostWords {
+        sentences.append(ReadSentence(range: range, words: words))
       }
-    } else {
-      let some = Array(sentences.prefix(12))
+    }
+    return sentences
+  }
+
+  /// The nearest first; those without a vector are left out.
+  private func ordered(
+    _ sentences: [ReadSentence], _ subject: Subject, _ isUnwanted: () -> Bool
+  ) throws(SearchError) -> [ReadSentence] {
+    var scored: [ReadSentence] = []
+    if sentences.contains(where: { $0.mean != nil }) {
+      for var sentence in sentences {
+        guard let mean = sentence.mean else { continue }
+        sentence.score = Self.cosine(mean, vectors[subject.query])
+        scored.append(sentence)
+      }
+    } else if !sentences.isEmpty {
+      // The model's vectors are no means of states.
+      scored = Array(sentences.prefix(12))
       let own = try encoder.encode(
-        some.map { String(decoding: text[$0], as: UTF8.self) }, as: .passage, isUnwanted: isUnwanted)
-      scores = zip(some, own).map { ($0, Self.cosine($1, vectors[query])) }
+        scored.map { String(decoding: subject.text[$0.range], as: UTF8.self) }, as: .passage,
+        isUnwanted: isUnwanted)
+      for (index, vector) in own.prefix(scored.count).enumerated() {
+        scored[index].score = Self.cosine(vector, vectors[subject.query])
+      }
     }
-    let best = scores.indices.sorted {
-      scores[$0].score != scores[$1].score ? scores[$0].score > scores[$1].score : $0 < $1
-    }
-    guard let first = best.first else { return (nil, []) }
-    let range = scores[first].range
-    let sentence = Why.Sentence(
-      text: String(decoding: text[range], as: UTF8.self), range: scalars.range(range),
-      score: scores[first].score)
-    guard let pieces, let asked = try self.pieces(Array(queries[query].utf8), .query, isUnwanted) else {
-      return (sentence, [])
-    }
-    let near = best.prefix(2).map { scores[$0].range }
-    let concepts = concepts(asked, pieces, near, text, query, scalars)
-    return (sentence, concepts)
+    return scored.indices.sorted {
+      scored[$0].score != scored[$1].score ? scored[$0].score > scored[$1].score : $0 < $1
+    }.map { scored[$0] }
   }
 
   private func trimmed(_ text: [UInt8], _ range: Range<Int>) -> Range<Int> {
@@ -164,24 +262,26 @@ struct Explainer {
     return start..<end
   }
 
-  /// The words of a text between spaces, each with its states.
-  private func pieces(_ text: [UInt8], _ role: TextRole, _ isUnwanted: () -> Bool) throws(SearchError)
-    -> [Piece]?
-  {
+  /// The words of a part of a text, each with the spaces in front of it.
+  private static func words(_ text: [UInt8], in part: Range<Int>) -> [Range<Int>] {
     var ranges: [Range<Int>] = []
-    var start = 0
-    var at = 0
-    while at < text.count {
-      while at < text.count, text[at] <= 0x20 { at += 1 }
-      while at < text.count, text[at] > 0x20 { at += 1 }
+    var start = part.lowerBound
+    var at = start
+    while at < part.upperBound {
+      while at < part.upperBound, text[at] <= 0x20 { at += 1 }
+      while at < part.upperBound, text[at] > 0x20 { at += 1 }
       if at > start { ranges.append(start..<at) }
       start = at
     }
-    guard !ranges.isEmpty, ranges.count <= 2_000 else { return nil }
-    let states = try encoder.states(
-      ranges.map { String(decoding: text[$0], as: UTF8.self) }, as: role, isUnwanted: isUnwanted)
-    guard let states, states.count == ranges.count else { return nil }
-    return zip(ranges, states).map { range, state in
+    return ranges
+  }
+
+  private static func strings(_ text: [UInt8], _ words: [Range<Int>]) -> [String] {
+    words.map { String(decoding: text[$0], as: UTF8.self) }
+  }
+
+  private static func pieces(_ text: [UInt8], _ words: [Range<Int>], _ states: [StateSum]) -> [Piece] {
+    zip(words, states).map { range, state in
       var inner = range
       while inner.lowerBound < inner.upperBound, text[inner.lowerBound] <= 0x20 {
         inner = inner.lowerBound + 1..<inner.upperBound
@@ -202,14 +302,14 @@ struct Explainer {
   }
 
   private static func cosine(_ a: [Float], _ b: [Float]) -> Float {
-    var (product, x, y): (Float, Float, Float) = (0, 0, 0)
-    for index in 0..<min(a.count, b.count) {
-      product += a[index] * b[index]
-      x += a[index] * a[index]
-      y += b[index] * b[index]
-    }
-    let divisor = (x * y).squareRoot()
-    return divisor > 0 ? product / divisor : 0
+    let divisor = (ExactScore.dot(a, a) * ExactScore.dot(b, b)).squareRoot()
+    return divisor > 0 ? ExactScore.dot(a, b) / divisor : 0
+  }
+
+  /// Of length 1; zeros stay zeros.
+  private static func unit(_ x: [Float]) -> [Float] {
+    let length = ExactScore.dot(x, x).squareRoot()
+    return length > 0 ? x.map { $0 / length } : x
   }
 
   /// One to three words that follow each other, none of them a stop word.
@@ -225,22 +325,22 @@ struct Explainer {
   }
 
   private func concepts(
-    _ asked: [Piece], _ all: [Piece], _ near: [Range<Int>], _ text: [UInt8], _ query: Int,
-    _ scalars: ScalarOffsets
+    _ asked: [Piece], _ all: [Piece], _ near: [Range<Int>], _ subject: Subject
   ) -> [Why.Concept] {
+    let text = subject.text
     // States share a large direction with their whole text; what is left of a phrase is its own.
     guard let common = Self.mean(all) else { return [] }
     let local = all.filter { piece in near.contains { $0.contains(piece.range.lowerBound) } }
     func own(_ pieces: ArraySlice<Piece>) -> [Float]? {
-      Self.mean(pieces).map { zip($0, common).map { $0 - $1 } }
+      Self.mean(pieces).map { Self.unit(zip($0, common).map { $0 - $1 }) }
     }
-    let question = Array(queries[query].utf8)
+    let question = Array(queries[subject.query].utf8)
     let phrases = Self.phrases(local).compactMap { range in own(local[range]).map { (range, $0) } }
     var pairs: [(query: Range<Int>, text: Range<Int>, score: Float)] = []
     for range in Self.phrases(asked) {
       guard let mine = own(asked[range]) else { continue }
       for (other, theirs) in phrases {
-        let score = Self.cosine(mine, theirs)
+        let score = ExactScore.dot(mine, theirs)
         if score >= Self.nearness { pairs.append((range, other, score)) }
       }
     }
@@ -264,7 +364,8 @@ struct Explainer {
       concepts.append(
         Why.Concept(
           query: String(decoding: question[trimmedPhrase(question, asked[pair.query])], as: UTF8.self),
-          text: String(decoding: text[range], as: UTF8.self), score: pair.score, range: scalars.range(range)))
+          text: String(decoding: text[range], as: UTF8.self), score: pair.score,
+          range: subject.scalars.range(range)))
       if concepts.count == 4 { break }
     }
     return concepts

@@ -142,12 +142,29 @@ package struct Splitter: Sendable {
     _ text: [UInt8], _ units: [TextUnit], _ counts: [Int], _ part: Range<Int>, heading: String
   ) -> TextPassage {
     let range = units[part.lowerBound].range.lowerBound..<units[part.upperBound - 1].range.upperBound
+    let (prefix, windows) = windows(units, counts, part, heading: heading)
+    return TextPassage(
+      range: range, heading: heading,
+      windows: windows.map { prefix + String(decoding: text[$0], as: UTF8.self) })
+  }
+
+  /// The windows of a passage that was cut from a text before, bytes of it; about those that it had then where its text was no
+  /// Markdown.
+  package func windows(of passage: [UInt8], heading: String) -> [Range<Int>] {
+    let (units, counts) = fitting(UnitSplitter.units(passage, kind: .markdown), passage)
+    return windows(units, counts, units.indices, heading: heading).ranges
+  }
+
+  /// What stands in front of each window, and the bytes of the windows.
+  private func windows(
+    _ units: [TextUnit], _ counts: [Int], _ part: Range<Int>, heading: String
+  ) -> (prefix: String, ranges: [Range<Int>]) {
     let prefix = heading.isEmpty ? "" : heading + "\n"
     let prefixTokens = prefix.isEmpty ? 0 : count(prefix)
     // A heading that takes more than a quarter of the room is left out.
     let isTitled = prefixTokens * 4 <= windowTokens
     let room = windowTokens - (isTitled ? prefixTokens : 0)
-    var windows: [String] = []
+    var windows: [Range<Int>] = []
     var start = part.lowerBound
     while start < part.upperBound {
       var tokens = counts[start]
@@ -156,8 +173,7 @@ package struct Splitter: Sendable {
         tokens += counts[end]
         end += 1
       }
-      let bytes = text[units[start].range.lowerBound..<units[end - 1].range.upperBound]
-      windows.append((isTitled ? prefix : "") + String(decoding: bytes, as: UTF8.self))
+      windows.append(units[start].range.lowerBound..<units[end - 1].range.upperBound)
       guard end < part.upperBound else { break }
       // A tenth of a window is in the next one too.
       var next = end
@@ -168,7 +184,7 @@ package struct Splitter: Sendable {
       }
       start = next
     }
-    return TextPassage(range: range, heading: heading, windows: windows)
+    return (isTitled ? prefix : "", windows)
   }
 }
 

@@ -70,38 +70,54 @@ package struct ModelEncoder: PassageEncoder {
 
   /// Sums of the states of each piece's tokens; nil where vectors are no means of states.
   package func states(
-    _ pieces: [String], as role: TextRole, isUnwanted: () -> Bool
-  ) throws(SearchError) -> [(sum: [Float], tokens: Int)]? {
+    _ texts: [PiecedText], isUnwanted: () -> Bool
+  ) throws(SearchError) -> [PiecedStates]? {
     // Vectors that are no means of states say nothing of a part of their text.
     guard embedder.service.limits.poolingNames == ["mean"], embedder.service.limits.hidden == dimensions
     else {
       return nil
     }
+    let read = texts.map(tokens)
+    let states: [[Float]]
+    do throws(EmbeddingError) {
+      states = try embedder.encode(
+        read.map { EmbeddingText(tokens: $0.tokens, output: .states) }, priority: priority, tenant: tenant,
+        keepsStates: true, isUnwanted: isUnwanted)
+    } catch {
+      if case .unwanted = error { throw .cancelled }
+      throw .encoder("\(error)")
+    }
+    var sums: [PiecedStates] = []
+    for (own, text) in zip(states, read) {
+      guard own.count == text.tokens.count * dimensions else { return nil }
+      sums.append(
+        PiecedStates(
+          whole: sum(own, of: 0..<text.tokens.count), pieces: text.spans.map { sum(own, of: $0) }))
+    }
+    return sums.count == texts.count ? sums : nil
+  }
+
+  /// The tokens of a text, as far as the model takes them, and where its pieces are among them.
+  private func tokens(_ text: PiecedText) -> (tokens: [Int32], spans: [Range<Int>]) {
     let frame = embedder.tokenizer.textFrame
-    let prompt = role == .query ? embedder.prompts.query : embedder.prompts.document
+    let prompt = text.role == .query ? embedder.prompts.query : embedder.prompts.document
     var tokens = frame.before + embedder.tokenizer.encode(prompt, addSpecialTokens: false)
     var spans: [Range<Int>] = []
-    for piece in pieces {
+    for piece in text.pieces {
       let own = embedder.tokenizer.encode(piece, addSpecialTokens: false)
       let start = tokens.count
       if start + own.count + frame.after.count <= embedder.maxTokens { tokens += own }
       spans.append(start..<tokens.count)
     }
-    tokens += frame.after
-    let states: [[Float]]
-    do throws(EmbeddingError) {
-      states = try embedder.encode(
-        [EmbeddingText(tokens: tokens, output: .states)], priority: priority, tenant: tenant,
-        isUnwanted: isUnwanted)
-    } catch {
-      if case .unwanted = error { throw .cancelled }
-      throw .encoder("\(error)")
+    return (tokens + frame.after, spans)
+  }
+
+  private func sum(_ states: [Float], of span: Range<Int>) -> StateSum {
+    var sum = [Float](repeating: 0, count: dimensions)
+    for token in span {
+      let start = token * dimensions
+      for index in 0..<dimensions { sum[index] += states[start + index] }
     }
-    guard let all = states.first, all.count == tokens.count * dimensions else { return nil }
-    return spans.map { span in
-      var sum = [Float](repeating: 0, count: dimensions)
-      for token in span { for index in 0..<dimensions { sum[index] += all[token * dimensions + index] } }
-      return (sum, span.count)
-    }
+    return StateSum(sum: sum, tokens: span.count)
   }
 }
