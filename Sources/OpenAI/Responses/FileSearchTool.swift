@@ -73,6 +73,8 @@ package struct CitationSplitter: Sendable {
   private let count: Int
   private var held: [UInt8] = []
   private var isInFence = false
+  /// Markers of passages that there are not: they stay text.
+  package private(set) var invented = 0
   private var ticks = 0
 
   /// Bytes of the longest marker.
@@ -97,6 +99,7 @@ package struct CitationSplitter: Sendable {
           ticks = 0
           continue
         default:
+          if case .marker = Self.match(held), !isInFence { invented += 1 }
           let first = held.removeFirst()
           ticks = first == UInt8(ascii: "`") ? ticks + 1 : 0
           if ticks == 3 { isInFence.toggle() }

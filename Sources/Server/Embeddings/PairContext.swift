@@ -5,6 +5,7 @@ import Inference
 import JSON
 import OpenAI
 import Pipeline
+import Platform
 
 /// Pairs with their scores, in the order of the request.
 struct ScoredPairs {
@@ -61,9 +62,14 @@ extension EmbeddingContext {
   /// What the encoder makes of prepared texts.
   func encode(_ prepared: Embedder.Prepared, _ context: ConnectionContext) throws(EmbeddingError) -> [[Float]]
   {
-    try embedder.encode(
+    let begin = Instant.now
+    let found = try embedder.encode(
       prepared.texts, tenant: core.client.number, poll: core.settings.pollSeconds,
       isUnwanted: context.isClientGone)
+    core.settings.metrics.add(
+      encoding: Instant.now.seconds(since: begin), isScoring: embedder.service.limits.labels > 0,
+      model: core.model.id)
+    return found
   }
 }
 

@@ -29,6 +29,7 @@ package final class Library: Sendable {
     package var bytes = 10 << 30
     package var storesPerClient = 100
     package var filesPerStore = 10_000
+    package var passagesPerStore = 1_000_000
     /// Searches at a time.
     package var searches = 4
     /// Searches that wait for a place.
@@ -88,6 +89,9 @@ package final class Library: Sendable {
     /// Searches that run, and that wait.
     var searching = 0
     var waiting = 0
+    /// Searches so far, and the latest of each session that searches now.
+    var turns = 0
+    var sessions: [ByteKey: Int] = [:]
     /// Stores whose indexes are being built for another model.
     var rebuilding: Set<String> = []
     var counts = LibraryCounts()
@@ -515,28 +519,46 @@ extension Library {
   var facts: LibraryFacts {
     let (counts, waiting, open) = state.withLock { state in
       (
-        state.counts, state.queue.count,
-        state.stores.values.flatMap(\.openIndexes)
+        state.counts, state.queue.count, state.stores.sorted { $0.key < $1.key }
       )
     }
     var facts = LibraryFacts(counts: counts, waiting: waiting)
-    for index in open {
+    for (id, store) in open {
+      for index in store.openIndexes {
+        let view = index.view
+        facts.fileBytes += view.fileBytes
+        facts.memoryBytes += view.memoryBytes
+        facts.logBytes += index.logBytes
+      }
+      guard facts.chunks.count < LibraryFacts.mostStores, let index = store.index else { continue }
       let view = index.view
-      facts.fileBytes += view.fileBytes
-      facts.memoryBytes += view.memoryBytes
+      facts.chunks.append((id, view.passageCount))
+      if let next = store.next {
+        facts.rebuilding.append(
+          (id, Double(next.view.documentCount) / Double(max(1, view.documentCount))))
+      }
     }
     return facts
   }
 }
 
 /// What /metrics tells of a library.
-struct LibraryFacts: Sendable, Equatable {
+struct LibraryFacts: Sendable {
+  /// Stores that are told one by one.
+  static let mostStores = 100
+
   var counts = LibraryCounts()
   /// Files that wait to be indexed.
   var waiting = 0
   /// Bytes of open indexes.
   var fileBytes = 0
   var memoryBytes = 0
+  /// Bytes of their logs.
+  var logBytes = 0
+  /// Passages of open indexes, by store.
+  var chunks: [(store: String, count: Int)] = []
+  /// How far indexes for another model have come, from 0 to 1.
+  var rebuilding: [(store: String, share: Double)] = []
 }
 
 /// What the library has done, for /metrics.
@@ -548,9 +570,15 @@ struct LibraryCounts: Sendable, Equatable {
   var searches = 0
   var degraded = 0
   var refused = 0
-  var seconds: [String: Double] = [:]
+  /// Results with vectors, and by words alone.
+  var results = [0, 0]
+  /// By phase.
+  var seconds: [String: Histogram] = [:]
   var rows = 0
   var rescored = 0
+  /// Vectors that one search has scored in float32.
+  var candidates = Histogram(bounds: Histogram.searchCandidates)
+  var compactions = 0
 }
 
 extension APIError {

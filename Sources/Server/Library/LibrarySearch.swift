@@ -53,6 +53,8 @@ struct SearchWishes: Sendable {
   var reranker = RerankerChoice.loaded
   /// The client, as a number that says nothing else.
   var tenant: UInt64 = 0
+  /// A search with the name of one that runs ends that one; nil ends none.
+  var session: String?
 }
 
 extension Library {
@@ -60,6 +62,33 @@ extension Library {
   ///
   /// - Throws: 404 and 400 for stores that cannot be searched, 429 when too many searches wait.
   func search(
+    _ stores: [Store], _ query: SearchQuery, _ wishes: SearchWishes, models: ModelFleet,
+    isUnwanted: @escaping () -> Bool
+  ) throws(APIError) -> FoundPassages {
+    let session = wishes.session.map { ByteKey("\(wishes.tenant)/\($0)") }
+    let turn = state.update { state -> Int in
+      state.turns += 1
+      if let session { state.sessions[session] = state.turns }
+      return state.turns
+    }
+    func isSuperseded() -> Bool {
+      session.map { session in state.withLock { $0.sessions[session] != turn } } ?? false
+    }
+    defer {
+      if let session {
+        state.withLock { if $0.sessions[session] == turn { $0.sessions[session] = nil } }
+      }
+    }
+    do throws(APIError) {
+      return try placedSearch(stores, query, wishes, models: models) { isUnwanted() || isSuperseded() }
+    } catch {
+      guard isSuperseded(), !isUnwanted() else { throw error }
+      throw APIError(
+        status: 409, code: "search_superseded", message: "A newer search of the same session has begun.")
+    }
+  }
+
+  private func placedSearch(
     _ stores: [Store], _ query: SearchQuery, _ wishes: SearchWishes, models: ModelFleet,
     isUnwanted: @escaping () -> Bool
   ) throws(APIError) -> FoundPassages {
@@ -104,13 +133,15 @@ extension Library {
     state.withLock { state in
       state.counts.searches += 1
       state.counts.degraded += result.isDegraded ? 1 : 0
+      state.counts.results[result.isDegraded ? 1 : 0] += result.passages.count
       state.counts.rows += result.count.rows
       state.counts.rescored += result.count.rescored
-      for (phase, time) in [
-        ("embed", result.times.embed), ("scan", result.times.scan), ("lexical", result.times.lexical),
-        ("rerank", result.times.rerank), ("explain", result.times.explain), ("all", seconds),
-      ] { state.counts.seconds[phase, default: 0] += time }
+      state.counts.candidates.observe(Double(result.count.rescored))
+      for (phase, time) in result.times.phases + [("all", seconds)] where phase == "all" || time > 0 {
+        state.counts.seconds[phase, default: Histogram(bounds: Histogram.searchSeconds)].observe(time)
+      }
     }
+    Log.debug("searched", ["phases": found.timing, "results": "\(found.passages.count)"])
     return found
   }
 
@@ -165,14 +196,19 @@ extension Library {
     // Not more than once in a minute: it is written to disk.
     if time - store.record.lastActive > 60 { try change(store.record.id) { $0.lastActive = time } }
     guard let index = try openIndex(store.record.id) else { return }
-    let lease = try models.encoder(
+    var lease = try models.encoder(
       store.record.model ?? settings.embeddingModel, isBackground: false, tenant: wishes.tenant)
     var query = query
     if lease.encoder.fingerprint != index.fingerprint {
-      // Vectors of two models are never compared: until the new index is there, words have to do.
-      query.weights = HybridWeights(embedding: 0, text: 1)
-      found.isDegraded = true
       startRebuild(store.record.id, lease)
+      // Vectors of two models are never compared. Until the new index is there, the old model answers if it is served
+      // still; else words have to do.
+      if let old = models.encoder(fingerprint: index.fingerprint, tenant: wishes.tenant) {
+        lease = old
+      } else {
+        query.weights = HybridWeights(embedding: 0, text: 1)
+        found.isDegraded = true
+      }
     }
     let view = index.view
     let entries = store.entries
@@ -188,8 +224,7 @@ extension Library {
       query, clock: { Instant.now.seconds(since: Instant(nanoseconds: 0)) }, isUnwanted: isUnwanted)
     found.times.add(answer.times)
     if let reranked = answer.reranked { found.reranked = (found.reranked ?? 0) + reranked }
-    found.count.rows += answer.count.rows
-    found.count.rescored += answer.count.rescored
+    found.count = found.count.adding(answer.count)
     for result in answer.results {
       let key = result.passage.document.key
       let name = state.withLock { $0.files[key]?.name }
@@ -217,9 +252,18 @@ extension Library {
 }
 
 extension SearchTimes {
+  /// Of all phases, in their order.
+  var phases: [(name: String, seconds: Double)] {
+    [
+      ("embed", embed), ("scan", scan), ("rescore", rescore), ("lexical", lexical), ("rerank", rerank),
+      ("explain", explain),
+    ]
+  }
+
   mutating func add(_ other: SearchTimes) {
     embed += other.embed
     scan += other.scan
+    rescore += other.rescore
     lexical += other.lexical
     rerank += other.rerank
     explain += other.explain

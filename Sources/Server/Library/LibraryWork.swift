@@ -74,6 +74,10 @@ final class LibraryWorker: Sendable {
       guard let file = found.1 else { throw SearchError.invalidFile("the file was deleted") }
       let lease = try models.encoder(store.model ?? library.settings.embeddingModel, isBackground: true)
       let index = try library.index(of: work.store, lease.encoder)
+      guard index.view.passageCount < library.settings.passagesPerStore else {
+        throw SearchError.invalid(
+          "a vector store holds at most \(library.settings.passagesPerStore) chunks, and this one is full")
+      }
       let memory = MemoryLoan(models.ledger, for: .answers, patience: Self.patience)
       defer { withExtendedLifetime(memory) {} }
       let source = try read(file, memory) { !self.isCurrent(work) }
@@ -115,6 +119,9 @@ final class LibraryWorker: Sendable {
     }
     do throws(APIError) { try library.put(entry) } catch {
       Log.error("what became of a file is not stored", ["file": work.file, "error": error.message])
+      // Its client is told all the same; the next start tries once more.
+      let shown = entry
+      library.state.update { $0.stores[shown.store]?.set(shown, of: shown.file) }
     }
   }
 
@@ -190,6 +197,20 @@ extension ModelFleet {
   }
 }
 
+extension ModelFleet {
+  /// The served model that an index was made with; nil where it is not served any more.
+  func encoder(fingerprint: String, tenant: UInt64) -> EncoderLease? {
+    for status in statuses where status.source.makes(scores: false, status.model?.loaded) {
+      guard let lease = try? lease(status.source.id),
+        let encoder = ModelEncoder(lease.model, isBackground: false, tenant: tenant),
+        encoder.fingerprint == fingerprint
+      else { continue }
+      return EncoderLease(encoder: encoder, lease: lease)
+    }
+    return nil
+  }
+}
+
 extension Library {
   /// The index of a store for a model: it is opened, or begun. One of another model goes on answering until this one is full.
   func index(of id: String, _ encoder: ModelEncoder) throws -> VectorIndex {
@@ -206,7 +227,8 @@ extension Library {
     }
     let index = try VectorIndex(
       folder: folder + "/stores/\(id)/" + name, fingerprint: encoder.fingerprint,
-      dimensions: encoder.dimensions, limits: settings.indexLimits, files: files)
+      dimensions: encoder.dimensions, limits: settings.indexLimits, files: files,
+      compacted: { [state] in state.withLock { $0.counts.compactions += 1 } })
     let isFirst = store.record.index == nil
     if isFirst {
       try change(id) { record in
@@ -262,7 +284,8 @@ extension Library {
       guard let name = store.record.index, store.record.dimensions > 0 else { return nil }
       let index = try VectorIndex(
         folder: folder + "/stores/\(id)/" + name, fingerprint: "", dimensions: store.record.dimensions,
-        limits: settings.indexLimits, files: files)
+        limits: settings.indexLimits, files: files,
+        compacted: { [state] in state.withLock { $0.counts.compactions += 1 } })
       state.withLock { $0.stores[id]?.index = index }
       return index
     }

@@ -42,6 +42,13 @@ extension Histogram {
   static let requestSeconds = [
     0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680,
   ]
+  // These are of searches, which no other server has.
+
+  static let searchSeconds = [
+    0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2.5, 5,
+  ]
+  static let searchCandidates: [Double] = [10, 20, 50, 100, 200, 500, 1_000, 10_000, 100_000, 1_000_000]
+
   static let tokens = (0..<7).flatMap { power in
     let ten = (0..<power).reduce(1.0) { product, _ in product * 10 }
     return [ten, 2 * ten, 5 * ten]

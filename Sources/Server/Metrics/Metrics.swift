@@ -26,6 +26,9 @@ package final class Metrics: Sendable {
     var longestChoices = Histogram(bounds: Histogram.tokens)
     var tokenLimits = Histogram(bounds: Histogram.tokens)
     var choices = Histogram(bounds: [1, 2, 5, 10, 20])
+    /// Of requests for vectors, and for scores.
+    var embedding = Histogram(bounds: Histogram.searchSeconds)
+    var reranking = Histogram(bounds: Histogram.searchSeconds)
   }
 
   /// Of one key.
@@ -47,6 +50,8 @@ package final class Metrics: Sendable {
     var exchanges: [Exchange: Int] = [:]
     var errors: [String: Int] = [:]
     var cutResponses = 0
+    /// Of passages that a model was shown, and of others.
+    var citations = [0, 0]
   }
 
   /// Labels of one kind, at most: whatever clients do, the text stays short.
@@ -86,6 +91,26 @@ package final class Metrics: Sendable {
       state.models[ByteKey(model), default: Model()].betweenTokens.add(added.intervals)
     }
     tally = TokenTally()
+  }
+
+  /// Counts a request for vectors or scores of texts.
+  func add(encoding seconds: Double, isScoring: Bool, model: String) {
+    state.withLock { state in
+      if isScoring {
+        state.models[ByteKey(model), default: Model()].reranking.observe(seconds)
+      } else {
+        state.models[ByteKey(model), default: Model()].embedding.observe(seconds)
+      }
+    }
+  }
+
+  /// Counts citations of passages in files.
+  func add(citations made: Int, invented: Int) {
+    guard made + invented > 0 else { return }
+    state.withLock { state in
+      state.citations[0] += made
+      state.citations[1] += invented
+    }
   }
 
   /// Counts choices that have ended.

@@ -65,15 +65,12 @@ extension EmbeddingContext {
     options.truncation = request.truncates ? .right : nil
     options.dimensions = request.dimensions
     options.normalizes = request.normalizes
-    options.tenant = core.client.number
     // Vectors as the encoder makes them, and as they are sent.
     try claim(24 * request.texts.count * embedder.dimensions, of: context.memory)
     do throws(EmbeddingError) {
       let prepared = try embedder.prepare(request.texts.map { Embedder.Input.text($0) }, options)
       try check(tokens: prepared.tokenCount)
-      let raw = try embedder.encode(
-        prepared.texts, tenant: options.tenant, poll: core.settings.pollSeconds,
-        isUnwanted: context.isClientGone)
+      let raw = try encode(prepared, context)
       return (raw.map { embedder.finish($0, options) }, prepared.tokenCount)
     } catch {
       throw APIError(error) { "input[\($0)]" }.forOllama

@@ -8,6 +8,7 @@ import Inference
 import JSON
 import Pipeline
 import Platform
+import Search
 
 struct MetricsRoute {
   private let state: Metrics.State
@@ -133,8 +134,18 @@ struct MetricsRoute {
       "mlxserve_embed_reused_tokens_total", .counter,
       "Tokens that were not computed, because texts with the same beginning had been.", \.reusedTokens, count)
     encoderFamily("mlxserve_embed_steps_total", .counter, "Forward passes of encoders.", \.steps, count)
-    encoderFamily("mlxserve_embed_seconds_total", .counter, "Time of those passes, seconds.", \.seconds) {
+    encoderFamily("mlxserve_embed_step_seconds_total", .counter, "Time of those passes.", \.seconds) {
       $0.sample($1, $2)
+    }
+    for (name, help, value) in [
+      ("mlxserve_embed_seconds", "Time of requests for vectors.", \Metrics.Model.embedding),
+      ("mlxserve_rerank_seconds", "Time of requests for scores.", \Metrics.Model.reranking),
+    ] {
+      out.begin(name, .histogram, help)
+      for encoder in encoders {
+        let counts = state.models[ByteKey(encoder.model)] ?? Metrics.Model()
+        out.sample(counts[keyPath: value], [("model_name", encoder.model)])
+      }
     }
     encoderFamily(
       "mlxserve_embed_requests_waiting", .gauge, "Requests with texts that no pass holds yet.", \.waiting,
@@ -241,9 +252,19 @@ struct MetricsRoute {
 
   private mutating func writeLibrary() {
     let counts = library.counts
-    out.begin("mlxserve_search_seconds_total", .counter, "Time of searches in vector stores, by phase.")
-    for phase in ["embed", "scan", "lexical", "rerank", "explain", "all"] {
-      out.sample(counts.seconds[phase] ?? 0, [("phase", phase)])
+    out.begin("mlxserve_search_seconds", .histogram, "Time of searches in vector stores, by phase.")
+    for phase in SearchTimes().phases.map(\.name) + ["all"] {
+      out.sample(counts.seconds[phase] ?? Histogram(bounds: Histogram.searchSeconds), [("phase", phase)])
+    }
+    out.begin("mlxserve_search_candidates", .histogram, "Vectors that a search has scored in float32.")
+    out.sample(counts.candidates)
+    out.begin("mlxserve_search_results_total", .counter, "Results, by whether vectors could be used.")
+    for (number, degraded) in ["none", "lexical"].enumerated() {
+      out.sample(counts.results[number], [("degraded", degraded)])
+    }
+    out.begin("mlxserve_file_search_citations_total", .counter, "Citations that models wrote.")
+    for (number, kind) in ["made", "invented"].enumerated() {
+      out.sample(state.citations[number], [("kind", kind)])
     }
     out.begin("mlxserve_searches_total", .counter, "Searches in vector stores.")
     out.sample(counts.searches)
@@ -272,6 +293,14 @@ struct MetricsRoute {
     out.begin("mlxserve_index_bytes", .gauge, "Bytes of open indexes, in mapped files and in memory.")
     out.sample(library.fileBytes, [("kind", "file")])
     out.sample(library.memoryBytes, [("kind", "memory")])
+    out.begin("mlxserve_index_wal_bytes", .gauge, "Bytes of the logs of open indexes.")
+    out.sample(library.logBytes)
+    out.begin("mlxserve_index_compactions_total", .counter, "Times that files of an index were written.")
+    out.sample(counts.compactions)
+    out.begin("mlxserve_index_chunks", .gauge, "Chunks of open indexes, of at most 100 stores.")
+    for (store, count) in library.chunks { out.sample(count, [("store", store)]) }
+    out.begin("mlxserve_index_rebuild_progress", .gauge, "How far an index for another model is, 0 to 1.")
+    for (store, share) in library.rebuilding { out.sample(share, [("store", store)]) }
   }
 
   /// The account that admission goes by, next to what the system says of the process.

@@ -92,12 +92,19 @@ struct FileSearchRun {
       let room = min(Self.mostTokens, core.model.contextTokens / 4)
       text = ""
       for passage in found.passages {
-        let result = passage.fileSearchResult
-        let words = FileSearchMessages.passage(result, number: first + results.count)
-        tokens += core.model.tokenizer.encode(words, addSpecialTokens: false).count
+        var result = passage.text
+        var shown = passage.fileSearchResult(result)
+        var words = FileSearchMessages.passage(shown, number: first + results.count)
+        // Of the best one, if it is too long for this model, the model gets the beginning.
+        while results.isEmpty, result.count > 1, count(words) > room {
+          result = String(result.prefix(result.count * 3 / 4))
+          shown = passage.fileSearchResult(result)
+          words = FileSearchMessages.passage(shown, number: first)
+        }
+        tokens += count(words)
         guard tokens <= room else { break }
         text += words
-        results.append(result)
+        results.append(shown)
         passages.append((passage.file, passage.name))
       }
       text = results.isEmpty ? FileSearchMessages.text([]) : text + FileSearchMessages.footer
@@ -111,6 +118,10 @@ struct FileSearchRun {
     items.append(full)
     if !showsResults { object["results"] = .null }
     return Outcome(item: .object(object), full: full, text: text)
+  }
+
+  private func count(_ text: String) -> Int {
+    core.model.tokenizer.encode(text, addSpecialTokens: false).count
   }
 
   private func found(_ queries: [String], _ isUnwanted: @escaping () -> Bool) throws(APIError)
@@ -148,7 +159,9 @@ struct FileSearchRun {
 
 extension FoundPassage {
   /// A result of an item in Responses.
-  fileprivate var fileSearchResult: JSONValue {
+  ///
+  /// - Parameter text: the passage's, or a part of it.
+  fileprivate func fileSearchResult(_ text: String) -> JSONValue {
     [
       "file_id": .string(file), "filename": .string(name), "score": .double(Double(result.score)),
       "attributes": .object(attributes), "text": .string(text),

@@ -45,6 +45,8 @@ final class ResponseRun {
   private var hasSpoken = false
   private var hasCalls = false
   private var lastCitation: JSONValue?
+  /// Markers that became citations, and those of passages that there are not.
+  private var citationCounts = (made: 0, invented: 0)
   private var isInProgress = false
   private var finish = TokenStream.End.stop
   private var brokenCall: BrokenCall?
@@ -155,7 +157,7 @@ final class ResponseRun {
         })
       try tell(endCitations(), send)
       // Calls of the client's functions are the client's to answer first.
-      guard !searches.isEmpty, !hasCalls else { return }
+      guard !searches.isEmpty, !hasCalls, (fileSearch?.left ?? 0) > 0 else { return }
       usedBefore = usage
       for arguments in searches { try search(FileSearchRun.queries(arguments), send) }
       searches = []
@@ -248,6 +250,7 @@ final class ResponseRun {
         // One file cited twice at one place is one citation.
         guard citation != lastCitation else { continue }
         lastCitation = citation
+        citationCounts.made += 1
         events += opening + writer.annotate(citation)
       }
     }
@@ -256,6 +259,8 @@ final class ResponseRun {
 
   private func endCitations() -> [ResponseEvent] {
     let rest = citations.finish()
+    citationCounts.invented += citations.invented
+    citations = CitationSplitter(count: fileSearch?.passages.count ?? 0)
     return rest.isEmpty ? [] : spoken(rest, [])
   }
 
@@ -423,6 +428,7 @@ final class ResponseRun {
       reasoning: core.reasoningEvents)
     made.searches = fileSearch?.items ?? []
     let record = store(made, inConversation: ending == .completed || ending == .incomplete)
+    core.settings.metrics.add(citations: citationCounts.made, invented: citationCounts.invented)
     // What is stored counts at once.
     core.server.models.observe()
     events.append(writer.lifecycle(ResponseObject.terminalType(record.body), record.body))

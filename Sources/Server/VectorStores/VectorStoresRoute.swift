@@ -118,7 +118,7 @@ struct VectorStoresRoute {
     if body.isExact { query.depth = .exact }
     let wishes = SearchWishes(
       filter: body.filter, reranker: RerankerChoice(ranker: body.ranking.ranker),
-      tenant: context.client.number)
+      tenant: context.client.number, session: http.headers["x-search-session"])
     let found = try server.library().search(
       [store], query, wishes, models: server.models, isUnwanted: context.isClientGone)
     // Each text as a value and in the answer.
@@ -145,10 +145,8 @@ extension Response {
 extension FoundPassages {
   /// The phases of a search, for a `Server-Timing` header.
   var timing: String {
-    [
-      ("embed", times.embed), ("scan", times.scan), ("lexical", times.lexical), ("rerank", times.rerank),
-      ("explain", times.explain),
-    ].filter { $0.1 > 0 }.map { "\($0.0);dur=\(Double(Int($0.1 * 1e6)) / 1e3)" }.joined(separator: ", ")
+    times.phases.filter { $0.seconds > 0 }.map { "\($0.name);dur=\(Double(Int($0.seconds * 1e6)) / 1e3)" }
+      .joined(separator: ", ")
   }
 }
 
