@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import shutil
 import time
 
 import openai
@@ -118,6 +119,33 @@ def test_S066_kinds_of_files(s):
             found = client.vector_stores.files.create_and_poll(file.id, vector_store_id=store.id, poll_interval_ms=50)
             assert found.status == ("failed" if code else "completed"), (name, found)
             assert (found.last_error.code if code else found.last_error) == code, (name, found)
+        # PDF is read where the program for it is, and where it is not the client is told which.
+        file = upload(client, "a.pdf", pdf("Words of a page"))
+        found = client.vector_stores.files.create_and_poll(file.id, vector_store_id=store.id, poll_interval_ms=50)
+        if shutil.which("pdftotext"):
+            assert found.status == "completed", found
+            page = client.vector_stores.files.content(file.id, vector_store_id=store.id)
+            assert "Words of a page" in "".join(part.text for part in page)
+        else:
+            assert found.status == "failed" and found.last_error.code == "unsupported_file", found
+            assert "pdftotext" in found.last_error.message, found
+
+
+def pdf(text):
+    """A document of one page."""
+    content = f"BT /F1 18 Tf 72 700 Td ({text}) Tj ET".encode()
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
+        b"/Resources << /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content)]
+    out, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        places.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    return out + b"xref\n0 %d\n0000000000 65535 f \n%strailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (
+        len(places) + 1, table, len(places) + 1, len(out))
 
 
 def test_S067_S068_S070_chunks_and_attributes(s):
@@ -328,7 +356,6 @@ def test_S082_S086_S087_S088_S096_bounds_of_a_search(s):
 
 
 def test_S063_S115_a_killed_server_loses_nothing(s, ):
-    import shutil
     import tempfile
     folder = tempfile.mkdtemp()
     try:
@@ -452,7 +479,6 @@ def test_S091_S124_searching_while_files_come(s):
 
 
 def test_S121_S122_another_model_takes_over(s):
-    import shutil
     import tempfile
     folder = tempfile.mkdtemp()
     try:
@@ -479,6 +505,19 @@ def test_S121_S122_another_model_takes_over(s):
             assert len(page["data"]) == 5 and time.time() < end
             time.sleep(0.1)
         assert len(page["data"]) == 5
+        assert other.stop() == 0
+        # Where the old model is served too, it answers until the new index is there.
+        slow = ("--test-hooks", "--step-delay-ms", "50")
+        other = Server(
+            s.binary, "--model", renamed, "--model", str(ENCODER), "--embedding-model", "encoder-tiny", *state, *slow, model=DEMO)
+        first = json.loads(other.post(path, {"query": "the cat sat"})[2])
+        assert "degraded" not in first and len(first["data"]) == 5, first
+        lines = other.get("/metrics")[2].decode()
+        assert f'mlxserve_index_rebuild_progress{{store="{store.id}"}}' in lines, "the new index is there already"
+        while f'mlxserve_index_rebuild_progress{{store="{store.id}"}}' in other.get("/metrics")[2].decode():
+            again = json.loads(other.post(path, {"query": "the cat sat"})[2])
+            assert len(again["data"]) == 5 and "degraded" not in again, again
+            time.sleep(0.05)
         assert other.stop() == 0
     finally:
         shutil.rmtree(folder)

@@ -4,10 +4,10 @@ from importlib.metadata import version
 
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from pydantic import BaseModel, SecretStr
 
-from smoke import CAPITAL, MODEL, PERSON, SUNNY, URL, WEATHER, check, main, test
+from smoke import CAPITAL, MODEL, PERSON, SUNNY, TEXTS, URL, WEATHER, check, main, same, served, test, vectors
 
 
 class Person(BaseModel):
@@ -69,6 +69,16 @@ def responses():
     llm = model(use_responses_api=True, reasoning={"effort": "none"})
     check("Paris" in llm.invoke(CAPITAL).text)
     check("Paris" in "".join(chunk.text for chunk in llm.stream(CAPITAL)))
+
+
+@test()
+def embeddings():
+    with served("encoder-tiny") as url:
+        # Else it counts with the tokenizer of OpenAI's models, which it downloads, and sends ids of that.
+        client = OpenAIEmbeddings(
+            model="encoder-tiny", base_url=url, api_key=SecretStr("none"), check_embedding_ctx_length=False)
+        check(same(client.embed_documents(TEXTS), vectors(url)))
+        check(same([client.embed_query(TEXTS[0])], vectors(url)[:1]))
 
 
 main("langchain-openai " + version("langchain-openai"))

@@ -10,7 +10,7 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 import litellm
 from pydantic import BaseModel
 
-from smoke import CAPITAL, MODEL, PERSON, SUNNY, TOOL, URL, WEATHER, check, main, test
+from smoke import CAPITAL, MODEL, PERSON, SUNNY, TEXTS, TOOL, URL, WEATHER, check, main, same, served, test, vectors
 
 litellm.telemetry = False
 litellm.suppress_debug_info = True
@@ -75,6 +75,19 @@ def responses():
         model=f"openai/{MODEL}", input=CAPITAL, api_base=URL, api_key="none", temperature=0,
         reasoning={"effort": "none"})
     check("Paris" in str(answer.output), answer)
+
+
+@test()
+def embeddings():
+    with served("encoder-tiny") as url:
+        answer = litellm.embedding(
+            model="openai/encoder-tiny", input=TEXTS, api_base=url, api_key="none", encoding_format="float")
+        check(same([entry["embedding"] for entry in answer.data], vectors(url)), answer)
+    with served("reranker-tiny") as url:
+        found = litellm.rerank(
+            model="cohere/reranker-tiny", query="tarts", documents=TEXTS, top_n=2, api_base=url.removesuffix("/v1"),
+            api_key="none")
+        check(sorted(entry["index"] for entry in found.results) == [0, 1], found)
 
 
 main("litellm " + version("litellm"))

@@ -20,6 +20,7 @@ SCRIPTS = {
     "openai1": "openai_smoke.py", "openai2": "openai_smoke.py", "openai3": "openai_smoke.py",
     "anthropic": "anthropic_smoke.py", "agents": "agents_smoke.py", "langchain": "langchain_smoke.py",
     "pydantic_ai": "pydantic_ai_smoke.py", "instructor": "instructor_smoke.py", "litellm": "litellm_smoke.py",
+    "cohere": "cohere_smoke.py", "llama_index": "llama_index_smoke.py",
 }
 # These take minutes to install, or hundreds of megabytes.
 HEAVY_SCRIPTS = {
@@ -93,9 +94,9 @@ def start(binary):
     return process, found[1]
 
 
-def run(name, python, url):
+def run(name, python, url, binary):
     environment = {
-        **os.environ, "MLXSERVE_URL": url, "PYTHONPATH": str(HERE),
+        **os.environ, "MLXSERVE_URL": url, "MLXSERVE_BINARY": os.path.abspath(binary), "PYTHONPATH": str(HERE),
         "OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
     }
     return subprocess.run([python, HERE / ALL_SCRIPTS[name]], env=environment, timeout=300).returncode
@@ -117,7 +118,7 @@ def main():
             if problem:
                 skipped.append(name)
                 print(f"SKIPPED {name}: it could not be installed: {problem}", flush=True)
-            elif run(name, python, url) != 0:
+            elif run(name, python, url, binary) != 0:
                 failed.append(name)
     finally:
         process.terminate()

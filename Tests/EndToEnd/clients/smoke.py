@@ -1,9 +1,13 @@
 """What the scripts of the clients share: the server under test, what it can do, and how tests are counted."""
 
 import asyncio
+import contextlib
 import inspect
 import json
 import os
+import pathlib
+import re
+import subprocess
 import sys
 import time
 import traceback
@@ -41,6 +45,36 @@ TOOL = {
 """A tool that the demo model was trained with."""
 
 SUNNY = "sunny, 21 degrees"
+
+TEXTS = ["the cat sat on a mat", "who stole the tarts"]
+
+
+@contextlib.contextmanager
+def served(name):
+    """The URL of a server of its own with another model of the fixtures, with /v1 at its end."""
+    folder = pathlib.Path(__file__).resolve().parents[3] / "Fixtures" / "models" / name
+    process = subprocess.Popen(
+        [os.environ["MLXSERVE_BINARY"], "serve", "--model", folder, "--port", "0", "--log-level", "error"],
+        stdout=subprocess.PIPE, text=True)
+    try:
+        yield re.search(r"listening on (http://\S+)", process.stdout.readline())[1]
+    finally:
+        process.terminate()
+        process.wait(timeout=40)
+
+
+def vectors(url):
+    """Those of TEXTS, without a client."""
+    body = json.dumps({"input": TEXTS}).encode()
+    request = urllib.request.Request(url + "/embeddings", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return [entry["embedding"] for entry in json.load(answer)["data"]]
+
+
+def same(found, expected):
+    return len(found) == len(expected) and all(
+        len(a) == len(b) and all(abs(x - y) < 1e-6 for x, y in zip(a, b)) for a, b in zip(found, expected))
+
 
 _tests = []
 
