@@ -130,7 +130,7 @@ struct CertifiedScan {
       if at + 8 <= rows.count {
         let score = UnsafeRawPointer(scores + at).loadUnaligned(as: SIMD8<Float>.self)
         let error = UnsafeRawPointer(errors + at).loadUnaligned(as: SIMD8<Float>.self)
-        if (score + (error + 0x1p-10)).max() < bounds.floor, upperBoundsHold(error) {
+        if areBelow(score + (error + 0x1p-10), bounds.floor), upperBoundsHold(error) {
           at += 8
           continue
         }
@@ -163,8 +163,7 @@ struct CertifiedScan {
   /// Whether the short cut above holds: the bound of each is below its error plus 2⁻¹⁰.
   @inline(__always)
   private func upperBoundsHold(_ error: SIMD8<Float>) -> Bool {
-    let largest = error.max()
-    return query.bound(largest) <= largest + 0x1p-10
+    areBelow(query.bound(error), error + 0x1p-10)
   }
 
   private mutating func dropBehind() {
@@ -194,6 +193,18 @@ struct CertifiedScan {
     }
     return found
   }
+}
+
+/// Whether each of eight numbers is below its limit: one comparison, where the library's `max` goes through them one by one.
+@inline(__always)
+func areBelow(_ numbers: SIMD8<Float>, _ limits: SIMD8<Float>) -> Bool {
+  let words = unsafeBitCast(numbers .< limits, to: SIMD4<UInt64>.self)
+  return words[0] & words[1] & words[2] & words[3] == .max
+}
+
+@inline(__always)
+func areBelow(_ numbers: SIMD8<Float>, _ limit: Float) -> Bool {
+  areBelow(numbers, SIMD8(repeating: limit))
 }
 
 /// The largest numbers of those seen, the smallest of them on top.

@@ -101,6 +101,12 @@ final class QueryCode {
   @inline(__always)
   func bound(_ rowError: Float) -> Float { norm * rowError + error * (1.001 + rowError) + slack }
 
+  /// The same for eight rows.
+  @inline(__always)
+  func bound(_ rowErrors: SIMD8<Float>) -> SIMD8<Float> {
+    norm * rowErrors + error * (1.001 + rowErrors) + slack
+  }
+
   /// The score of a row in float32: sixteen sums, added in one order on every machine.
   func exact(_ row: UnsafeBufferPointer<Float>) -> Float {
     guard row.count == vector.count, let start = row.baseAddress else { return -.infinity }

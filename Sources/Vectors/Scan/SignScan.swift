@@ -123,7 +123,7 @@ struct SignScan {
             let rows = SignSums(sums + (row - first * SignCode.blockRows), part.factors + row, stop - row)
             let uppers = query.uppers(rows, offset)
             // Most rows are far below: eight at a time.
-            if uppers.max() >= floor {
+            if !areBelow(uppers, floor) {
               for next in row..<stop {
                 floor = take(Candidate(part: number, row: next, upper: uppers[next - row]), &candidates)
               }
