@@ -330,13 +330,7 @@ extension IndexView {
       let (a, b) = (try row(pair[0]), try row(pair[1]))
       scores.append(ExactScore.dot(a, b))
     }
-    return Self.noiseFloor(of: &scores)
-  }
-
-  /// What 95 of 100 scores stay below.
-  static func noiseFloor(of scores: inout [Float]) -> Float {
-    scores.sort()
-    return scores.isEmpty ? -1 : scores[scores.count * 95 / 100]
+    return Segment.noiseFloor(of: &scores)
   }
 }
 

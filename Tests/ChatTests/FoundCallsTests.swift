@@ -220,12 +220,16 @@ struct FoundCallsTests {
     let template = try load(source)
     #expect(template.supportsTools && template.format.toolSyntax == .found)
     let user: JSONValue = ["role": "user", "content": "go"]
-    #expect(try template.render(Conversation(messages: [user])).hasPrefix("Use [] today, 1970-01-01.<|user|>go"))
+    #expect(
+      try template.render(Conversation(messages: [user])).hasPrefix("Use [] today, 1970-01-01.<|user|>go"))
     let prompt = try template.render(Conversation(messages: [user], tools: tools))
-    #expect(prompt.hasPrefix("Use [{") && prompt.contains(#""name":"f""#) && !prompt.contains(#""type":"function""#))
+    #expect(
+      prompt.hasPrefix("Use [{") && prompt.contains(#""name":"f""#) && !prompt.contains(#""type":"function""#)
+    )
     let dated = Conversation(messages: [user], templateArguments: JSONObject([("datetime", "noon")]))
     #expect(try template.render(dated).contains("today, noon."))
-    let written = #" functools[{"name": "f", "arguments": {"a": "x", "n": 1}}, {"name": "g", "arguments": {}}]"#
+    let written =
+      #" functools[{"name": "f", "arguments": {"a": "x", "n": 1}}, {"name": "g", "arguments": {}}]"#
     for cut in [1, 4, .max] { #expect(parsed(written, template.format, cut: cut) == calls) }
   }
 

@@ -101,7 +101,8 @@ struct SchemaCase: Sendable, CustomTestStringConvertible {
       [#"[{"k": "a"}, 1, {"k": "b"}]"#, "[1, 2]", #"[{"k": "b"}, {"k": "a"}]"#],
       not: [#"[{"k": "a"}]"#, #"[{"k": "a"}, 1, {"k": "a"}]"#, #"[{"k": "a"}, {"k": "b"}, {"#, "[1, 1]"]),
     SchemaCase(
-      #"{"type": "array", "uniqueItems": true}"#, [#"[1, "a", null, true, "b"]"#], not: ["[1, 1]", #"["a", "a"]"#]),
+      #"{"type": "array", "uniqueItems": true}"#, [#"[1, "a", null, true, "b"]"#],
+      not: ["[1, 1]", #"["a", "a"]"#]),
     SchemaCase(
       #"{"type": "object", "properties": {"a": {}}, "minProperties": 3, "maxProperties": 4}"#,
       [#"{"a": 1, "b": 2, "c": 3}"#, #"{"x": 1, "y": 2, "z": 3, "a": 4}"#],

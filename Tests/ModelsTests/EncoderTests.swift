@@ -11,7 +11,10 @@ import Testing
 
 @Suite struct EncoderTests {
   @Test func `the package has goldens of encoders`() {
-    #expect(EncoderGolden.fixtures.map(\.testDescription) == ["models/encoder-tiny", "models/reranker-tiny"])
+    #expect(
+      EncoderGolden.fixtures.map(\.testDescription) == [
+        "models/encoder-tiny", "models/gte-reranker-tiny", "models/reranker-tiny",
+      ])
   }
 
   @Test(arguments: EncoderGolden.sentences)

@@ -96,8 +96,7 @@ struct ObjectNeeds {
   /// surely another member.
   func restAfterExtra(_ plan: ObjectPlan) -> (count: Int, cost: Int32) {
     if state.hasExtra, !plan.countsExtras { return (shortage(plan), cost) }
-    return (
-      max(count, plan.min - state.distinct(plan) - 1), Int32(min(Int(Cost.none), total - min(extraCost, dearest)))
-    )
+    let rest = Int32(min(Int(Cost.none), total - min(extraCost, dearest)))
+    return (max(count, plan.min - state.distinct(plan) - 1), rest)
   }
 }

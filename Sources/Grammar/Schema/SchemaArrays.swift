@@ -148,7 +148,9 @@ extension SchemaCompiler {
   {
     func texts(_ options: [ArrayPlan.Option]) -> Int {
       options.reduce(0) { most, option in
-        guard let counts = GrammarGraph.differing(option.value, builder.nodes)?.textCounts else { return most }
+        guard let counts = GrammarGraph.differing(option.value, builder.nodes)?.textCounts else {
+          return most
+        }
         return max(most, counts[0] == .max ? Int.max : Int(counts[0]))
       }
     }

@@ -325,9 +325,15 @@ package final class Segment: Sendable {
         scores.append(b.baseAddress.map { ExactScore.dot(a, $0) } ?? 0)
       }
     }
-    let found = IndexView.noiseFloor(of: &scores)
+    let found = Self.noiseFloor(of: &scores)
     noise.withLock { $0 = found }
     return found
+  }
+
+  /// What 95 of 100 scores stay below.
+  static func noiseFloor(of scores: inout [Float]) -> Float {
+    scores.sort()
+    return scores.isEmpty ? -1 : scores[scores.count * 95 / 100]
   }
 
   // MARK: Terms
