@@ -534,7 +534,7 @@ def whole(arguments):
     with Server(arguments.binary, arguments.model, threads=2, flags=flags) as server:
         store = filled(server, arguments, arguments.chunks)
         metrics = lambda: server_metrics(server)
-        print(f"{metrics()['mlxserve_index_chunks']:.0f} chunks")
+        print(f"{metrics()['mlxserve_index_store_chunks']:.0f} chunks")
         asked = questions(arguments.texts, 600)
         path = f"/v1/vector_stores/{store}/search"
 

@@ -297,7 +297,8 @@ struct MetricsRoute {
     out.sample(library.logBytes)
     out.begin("mlxserve_index_compactions_total", .counter, "Times that files of an index were written.")
     out.sample(counts.compactions)
-    out.begin("mlxserve_index_chunks", .gauge, "Chunks of open indexes, of at most 100 stores.")
+    // Not `mlxserve_index_chunks`: clients of Prometheus take that for the family of the counter above.
+    out.begin("mlxserve_index_store_chunks", .gauge, "Chunks of open indexes, of at most 100 stores.")
     for (store, count) in library.chunks { out.sample(count, [("store", store)]) }
     out.begin("mlxserve_index_rebuild_progress", .gauge, "How far an index for another model is, 0 to 1.")
     for (store, share) in library.rebuilding { out.sample(share, [("store", store)]) }
