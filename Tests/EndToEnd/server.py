@@ -28,7 +28,8 @@ class Server:
         command = [binary, "serve", "--model", str(model), "--port", "0", *flags]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         self.log = []
-        threading.Thread(target=self._collect_log, daemon=True).start()
+        self._reader = threading.Thread(target=self._collect_log, daemon=True)
+        self._reader.start()
         line = self.process.stdout.readline()
         found = re.search(r"listening on (http://([\d.]+):(\d+)/v1) \((.*)\)", line)
         if not found:
@@ -93,7 +94,10 @@ class Server:
     def stop(self):
         self.process.terminate()
         try:
-            return self.process.wait(timeout=20)
+            status = self.process.wait(timeout=20)
+            # What it said last is still on its way.
+            self._reader.join(timeout=5)
+            return status
         finally:
             self.process.kill()
 
