@@ -367,6 +367,7 @@ def test_settings_reach_the_request_and_can_be_reset(page, fake, watched):
     page.click("#new-chat")
     ask(page, "Another chat")
     page.locator(".chat a", has_text="Hi").click()
+    until(page, "document.querySelector('.message.user')?.textContent.includes('Hi') ?? false")
     ask(page, "The first again")
     assert not names & fake.bodies()[1].keys() and names <= fake.bodies()[2].keys()
     page.click("#tune")
