@@ -44,8 +44,8 @@ func kernelSettings(level: String) -> [SwiftSetting] {
     ? ["-target-cpu", parts[0], "-Xcc", "-march=\(parts[0])"]
       + parts.dropFirst().flatMap { ["-Xcc", "-m\($0)"] }
     : ["-Xcc", "-march=\(level)"]
-  // Functions and innermost loops begin with a cache line: else what is linked before them decides how fast they are
-  // (AVX2's rows on a Zen 5: 146, 154 and 162 tokens per second).
+  // Functions and innermost loops begin with a cache line. Otherwise their speed depends on what is linked before them: the
+  // same AVX2 rows decoded 146 and 154 tokens per second on a Zen 5.
   let inLine =
     ["-Xllvm", "-align-all-functions=6"]
     + (architecture == "x86_64" ? ["-Xllvm", "-x86-experimental-pref-innermost-loop-alignment=6"] : [])

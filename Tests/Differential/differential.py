@@ -10,7 +10,6 @@ import collections
 import multiprocessing
 import pathlib
 import random
-import struct
 import subprocess
 import sys
 import time
@@ -21,35 +20,13 @@ import http_cases
 import jinja_cases
 import json_cases
 import regex_cases
+from frames import packed, unpacked
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOKENIZER = ROOT / "Fixtures" / "models" / "demo" / "tokenizer.json"
 SUBJECTS = {"json": json_cases, "regex": regex_cases, "jinja": jinja_cases, "http": http_cases}
 BATCH = 2000
 SHOWN = 10
-
-
-def packed(fields):
-    return struct.pack("<I", len(fields)) + b"".join(struct.pack("<I", len(field)) + field for field in fields)
-
-
-def unpacked(data):
-    """The lists of byte strings in the data."""
-    at, found = 0, []
-
-    def number():
-        nonlocal at
-        at += 4
-        return struct.unpack_from("<I", data, at - 4)[0]
-
-    while at < len(data):
-        fields = []
-        for _ in range(number()):
-            length = number()
-            fields.append(data[at:at + length])
-            at += length
-        found.append(fields)
-    return found
 
 
 def answers(binary, subject, cases):

@@ -13,30 +13,11 @@ import pathlib
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "Tests" / "Differential"))
+
+from frames import packed, unpacked  # noqa: E402
+
 TURN = 200
-
-
-def packed(fields):
-    data = [len(field).to_bytes(4, "little") + field for field in fields]
-    return len(fields).to_bytes(4, "little") + b"".join(data)
-
-
-def unpacked(data):
-    at, found = 0, []
-
-    def number():
-        nonlocal at
-        at += 4
-        return int.from_bytes(data[at - 4:at], "little")
-
-    while at < len(data):
-        fields = []
-        for _ in range(number()):
-            length = number()
-            fields.append(data[at:at + length])
-            at += length
-        found.append(fields)
-    return found
 
 
 def published(folder):

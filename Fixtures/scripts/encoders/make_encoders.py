@@ -82,8 +82,8 @@ def pieces(word):
     return ids
 
 
-def weights(random, reranker):
-    prefix = "bert." if reranker else ""
+def maker(random):
+    """An empty checkpoint, and what adds a random linear map or norm to it."""
     tensors = {}
 
     def matrix(name, rows, columns, bias=True):
@@ -94,6 +94,13 @@ def weights(random, reranker):
     def norm(name):
         tensors[name + ".weight"] = 1 + 0.1 * random.standard_normal(HIDDEN)
         tensors[name + ".bias"] = 0.1 * random.standard_normal(HIDDEN)
+
+    return tensors, matrix, norm
+
+
+def weights(random, reranker):
+    prefix = "bert." if reranker else ""
+    tensors, matrix, norm = maker(random)
 
     embeddings = prefix + "embeddings."
     for name, rows in (("word", len(VOCABULARY)), ("position", POSITIONS), ("token_type", 2)):
@@ -153,16 +160,7 @@ class Model:
 
 
 def gte_weights(random):
-    tensors = {}
-
-    def matrix(name, rows, columns, bias=True):
-        tensors[name + ".weight"] = random.standard_normal((rows, columns)) / math.sqrt(columns)
-        if bias:
-            tensors[name + ".bias"] = 0.1 * random.standard_normal(rows)
-
-    def norm(name):
-        tensors[name + ".weight"] = 1 + 0.1 * random.standard_normal(HIDDEN)
-        tensors[name + ".bias"] = 0.1 * random.standard_normal(HIDDEN)
+    tensors, matrix, norm = maker(random)
 
     for name, rows in (("word", len(VOCABULARY)), ("token_type", 1)):
         matrix(f"new.embeddings.{name}_embeddings", rows, HIDDEN, bias=False)

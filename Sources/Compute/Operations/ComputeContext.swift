@@ -33,10 +33,10 @@ package final class ComputeContext {
   /// 16 MiB take some 10 milliseconds, about as long as a decode step of a small model.
   private static let copiedPerStep = 16 << 20
 
-  /// The integer kernels in the fast mode, else nil.
-  var activeInt8: Int8Kernels? { mode == .fast ? kernels.int8 : nil }
-  /// The same where tiles find them; nil in exact mode.
+  /// The integer kernels at an address for tiles; nil in exact mode.
   let fastKernels: UnsafePointer<Int8Kernels>?
+  /// The integer kernels in the fast mode, else nil.
+  var activeInt8: Int8Kernels? { fastKernels?.pointee }
 
   /// - Parameters:
   ///   - threads: kernel threads, the caller included; nil for one per core.

@@ -18,7 +18,8 @@ struct QuantizedInput {
 extension ComputeContext {
   /// Quantizes x into every form that `weights` needs; nil in exact mode.
   func quantize(_ x: Rows, for weights: WeightStack) -> QuantizedInput? {
-    guard let kernels = fastKernels, let int8 = activeInt8 else { return nil }
+    guard let kernels = fastKernels else { return nil }
+    let int8 = kernels.pointee
     var quantized = QuantizedInput(kernels: kernels)
     for part in weights.parts {
       guard let layout = part.layout, quantized.bases[layout.index] == 0 else { continue }

@@ -97,11 +97,11 @@ extension ComputeContext {
   ) {
     let output = Output(base: y.base + part.start + rows.lowerBound, stride: y.stride)
     let scratch = workerScratch[worker]
-    if let quantized, multiplyInt8(part, rows: rows, x: quantized, xRows: x.count, into: output, scratch) {
-      // The integer kernels have done it.
-    } else {
-      multiplyExactly(part.matrix, rows: rows, x.activations, into: output, scratch)
+    var isDone = false
+    if let quantized {
+      isDone = multiplyInt8(part, rows: rows, x: quantized, xRows: x.count, into: output, scratch)
     }
+    if !isDone { multiplyExactly(part.matrix, rows: rows, x.activations, into: output, scratch) }
     if part.factor != 1 {
       for r in 0..<x.count { kernels.scale(part.factor, rows.count, output.base + r * output.stride) }
     }
