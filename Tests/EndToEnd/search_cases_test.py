@@ -17,7 +17,7 @@ import search_cases
 from embeddings_test import ENCODER, different, served, shared_minilm, vectors
 from rerank_test import TINY, golden
 from sdk_test import refused
-from search_cli_test import ALICE, MINILM, Notes
+from search_cli_test import ALICE, MINILM, Notes, book
 from server import DEMO, ROOT, Server
 from vector_stores_test import fails, finished, strict, upload
 
@@ -147,14 +147,7 @@ def test_S019_S095_the_book_by_vectors_alone_and_its_sentences(s):
     results = json.loads((ALICE / "results.json").read_text())
     queries = [json.loads(line) for line in (ALICE / "queries.jsonl").read_text().splitlines()]
     with tempfile.TemporaryDirectory() as place:
-        own = Notes(s.binary, place, MINILM)
-        for line in (ALICE / "corpus.jsonl").read_text().splitlines():
-            chunk = json.loads(line)
-            (own.folder / f"{chunk['id']}.txt").write_text(chunk["text"])
-        judgements = pathlib.Path(place) / "judgements.jsonl"
-        judgements.write_text("".join(
-            json.dumps({"query": q["query"], "relevant": {f"{n}.txt": g for n, g in q["relevant"].items()}}) + "\n"
-            for q in queries))
+        own, judgements = book(s.binary, place)
         measured = json.loads(own.run("--evaluate", judgements, "--json", "--vector-weight", "1").stdout)
         reference = results["summary"]["dense_q8"]["ndcg10"]
         # The chunks of the book are cut into passages here, and not into files; where they agree the figures do.

@@ -170,20 +170,26 @@ def test_judgements_are_measured(s):
         assert result["queries"] == 1 and result["ndcg10"] == 1 and result["p1"] == 1, result
 
 
+def book(binary, place):
+    """The chunks of the shared book as notes, and the file that says which of them answer which query."""
+    own = Notes(binary, place, MINILM)
+    for line in (ALICE / "corpus.jsonl").read_text().splitlines():
+        chunk = json.loads(line)
+        (own.folder / f"{chunk['id']}.txt").write_text(chunk["text"])
+    judgements = pathlib.Path(place) / "judgements.jsonl"
+    with judgements.open("w") as out:
+        for line in (ALICE / "queries.jsonl").read_text().splitlines():
+            query = json.loads(line)
+            relevant = {f"{name}.txt": grade for name, grade in query["relevant"].items()}
+            out.write(json.dumps({"query": query["query"], "relevant": relevant}) + "\n")
+    return own, judgements
+
+
 def test_S081_the_book_is_searched_as_well_as_promised(s):
     if not MINILM.is_dir() or not ALICE.is_dir():
         return "SKIPPED: no shared data"
     with tempfile.TemporaryDirectory() as place:
-        own = Notes(s.binary, place, MINILM)
-        for line in (ALICE / "corpus.jsonl").read_text().splitlines():
-            chunk = json.loads(line)
-            (own.folder / f"{chunk['id']}.txt").write_text(chunk["text"])
-        judgements = pathlib.Path(place) / "judgements.jsonl"
-        with judgements.open("w") as out:
-            for line in (ALICE / "queries.jsonl").read_text().splitlines():
-                query = json.loads(line)
-                relevant = {f"{name}.txt": grade for name, grade in query["relevant"].items()}
-                out.write(json.dumps({"query": query["query"], "relevant": relevant}) + "\n")
+        own, judgements = book(s.binary, place)
         measured = json.loads(own.run("--evaluate", judgements, "--json").stdout)
         summary = json.loads((ALICE / "results.json").read_text())["summary"]
         assert measured["ndcg10"] >= 0.78, measured

@@ -81,6 +81,11 @@ struct ConstraintTests {
     }
     #expect(try note("http://example.com/mine") == "$schema=http://example.com/mine")
     #expect(try note("http://json-schema.org/draft-04/schema#") == nil)
+    let schema = #""format":{"$schema":"http://example.com/mine","type":"integer"}"#
+    let ollama = try makeApp(FakeService("1")).send(
+      "POST", "/api/chat",
+      body: #"{"model":"m","stream":false,"messages":[{"role":"user","content":"x"}],\#(schema)}"#)
+    #expect(ollama.headers["x-mlxserve-ignored"] == "$schema=http://example.com/mine")
   }
 
   @Test func `a format allows nothing else`() throws {

@@ -8,16 +8,6 @@ import OpenAI
 import Pipeline
 import Tokenizers
 
-extension ResponseFormat {
-  /// What the header says of it: a `$schema` that names no known draft.
-  var notes: [String] {
-    guard case .schema(let schema) = form, let address = SchemaNotes.unknownDraft(of: schema) else {
-      return []
-    }
-    return ["$schema=" + APIError.shortened(address)]
-  }
-}
-
 struct AnswerGuide {
   let core: RequestContext
   let request: ChatRequest

@@ -141,7 +141,7 @@ final class BatchWorker: Sendable {
     }
     // What was not read to its end was not answered.
     guard !store.isUnwanted(work.batch.id) || response.status < 400 else { return .again }
-    if response.status == 503, Self.isShortage(body) { return .short(bytes: weight) }
+    if response.errorCode == APIError.outOfMemoryCode { return .short(bytes: weight) }
     guard ![429, 499, 503].contains(response.status) else { return .again }
     let outcome = BatchOutcome.answered(status: response.status, body: body, requestID: context.requestID)
     let usage = outcome.isSuccess ? BatchLine.member("usage", of: body) : nil
@@ -187,12 +187,6 @@ final class BatchWorker: Sendable {
 
   private func makeLoan() -> MemoryLoan {
     MemoryLoan(models.ledger, for: .answers, patience: BodyBudget.patience)
-  }
-
-  private static func isShortage(_ body: [UInt8]) -> Bool {
-    let error = BatchLine.member("error", of: body)
-    return error?["code"]?.stringValue == "insufficient_memory"
-      || error?["message"]?.stringValue?.contains("left of --memory") ?? false
   }
 
   /// Counts a request as failed; false where not even that can be kept now.

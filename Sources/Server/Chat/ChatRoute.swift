@@ -27,7 +27,7 @@ struct ChatRoute {
     let answer = ChatAnswer(
       request: request, header: core.makeHeader(idPrefix: "chatcmpl-"), run: run, core: core)
     var response = request.options.streams ? answer.stream(context) : try answer.whole(context)
-    response.nameIgnored(request.ignored + request.dropped + (request.format?.notes ?? []))
+    response.nameIgnored(request.ignored + request.dropped, request.format)
     return response
   }
 }

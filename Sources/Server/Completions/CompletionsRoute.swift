@@ -33,7 +33,7 @@ struct CompletionsRoute {
     let answer = CompletionAnswer(
       request: request, prompts: prompts, header: core.makeHeader(idPrefix: "cmpl-"), run: run, core: core)
     var response = request.options.streams ? answer.stream(context) : try answer.whole(context)
-    response.nameIgnored(request.ignored + (request.format?.notes ?? []))
+    response.nameIgnored(request.ignored, request.format)
     return response
   }
 

@@ -33,7 +33,7 @@ extension APIError {
         retryAfter: 1)
     case .outOfMemory:
       self.init(
-        status: 503, type: "server_error", code: "insufficient_memory",
+        status: 503, type: "server_error", code: APIError.outOfMemoryCode,
         message: "The server is out of memory: \(error).", retryAfter: 5)
     case .modelTooLarge, .contextTooLarge, .memoryTooSmall, .textTooShort, .badWindow, .noFastMode,
       .brokenLogits, .unusableLogits:
@@ -130,10 +130,13 @@ extension APIError {
     status: 503, type: "server_error", code: "shutting_down",
     message: "The server is shutting down. Try another one, or again later.", retryAfter: 1)
 
+  /// The code of whatever finds no room under `--memory`.
+  static let outOfMemoryCode = "insufficient_memory"
+
   /// Work on a request that finds no room under `--memory`.
   static func outOfMemory(needed: Int, limit: Int) -> APIError {
     APIError(
-      status: 503, type: "server_error", code: "insufficient_memory",
+      status: 503, type: "server_error", code: APIError.outOfMemoryCode,
       message:
         "The request needs \(MemoryLimit.words(needed)) to be worked on, and they are not left of --memory "
         + "\(MemoryLimit.words(limit)). Send less at once, or try again later.", retryAfter: 5)
@@ -199,8 +202,10 @@ extension Response {
     self.init(status: status, contentType: "application/json", bytes: json.bytes)
   }
 
-  /// Names the fields of the request that nobody knows, as far as a header can carry them.
-  mutating func nameIgnored(_ fields: [String]) {
+  /// Names the fields of the request that nobody knows, and what its format says that means nothing here, as far as a header
+  /// can carry them.
+  mutating func nameIgnored(_ fields: [String], _ format: ResponseFormat? = nil) {
+    let fields = fields + (format?.notes ?? [])
     guard !fields.isEmpty else { return }
     var names: [String] = []
     var length = 0
@@ -240,5 +245,15 @@ extension EventStream {
       return
     }
     finishWithError("[DONE]")
+  }
+}
+
+extension ResponseFormat {
+  /// What the header says of it: a `$schema` that names no known draft.
+  var notes: [String] {
+    guard case .schema(let schema) = form, let address = SchemaNotes.unknownDraft(of: schema) else {
+      return []
+    }
+    return ["$schema=" + APIError.shortened(address)]
   }
 }

@@ -95,7 +95,7 @@ extension APIError {
         message: "The model '\(source.id)' cannot be loaded: \(failure.reason)")
     case .noRoom(let source, _):
       self.init(
-        status: 503, type: "server_error", code: "insufficient_memory", param: "model",
+        status: 503, type: "server_error", code: APIError.outOfMemoryCode, param: "model",
         message: "There is no room for the model '\(source.id)': it \(failure.reason).", retryAfter: 5)
     case .tooSlow(let source, _):
       self.init(

@@ -225,10 +225,7 @@ extension Library {
     if store.record.index != name, let next = store.next, next.fingerprint == encoder.fingerprint {
       return next
     }
-    let index = try VectorIndex(
-      folder: folder + "/stores/\(id)/" + name, fingerprint: encoder.fingerprint,
-      dimensions: encoder.dimensions, limits: settings.indexLimits, files: files,
-      compacted: { [state] in state.withLock { $0.counts.compactions += 1 } })
+    let index = try openFolder(name, of: id, fingerprint: encoder.fingerprint, dimensions: encoder.dimensions)
     let isFirst = store.record.index == nil
     if isFirst {
       try change(id) { record in
@@ -244,6 +241,16 @@ extension Library {
       }
     }
     return index
+  }
+
+  /// - Parameter fingerprint: empty for whichever the folder was made with.
+  private func openFolder(
+    _ name: String, of id: String, fingerprint: String, dimensions: Int
+  ) throws(IndexError) -> VectorIndex {
+    try VectorIndex(
+      folder: folder + "/stores/\(id)/" + name, fingerprint: fingerprint, dimensions: dimensions,
+      limits: settings.indexLimits, files: files,
+      compacted: { [state] in state.withLock { $0.counts.compactions += 1 } })
   }
 
   /// Builds the index of another model from the texts of the old one, and lets it answer.
@@ -282,10 +289,7 @@ extension Library {
       guard let store = state.withLock({ $0.stores[id] }) else { return nil }
       if let index = store.index { return index }
       guard let name = store.record.index, store.record.dimensions > 0 else { return nil }
-      let index = try VectorIndex(
-        folder: folder + "/stores/\(id)/" + name, fingerprint: "", dimensions: store.record.dimensions,
-        limits: settings.indexLimits, files: files,
-        compacted: { [state] in state.withLock { $0.counts.compactions += 1 } })
+      let index = try openFolder(name, of: id, fingerprint: "", dimensions: store.record.dimensions)
       state.withLock { $0.stores[id]?.index = index }
       return index
     }

@@ -41,7 +41,7 @@ struct LlamaRoute {
     try run.start(param: "prompt")
     let answer = LlamaAnswer(plan, run: run, begin: begin)
     var response = request.options.streams ? answer.stream(context) : try answer.whole(context)
-    response.nameIgnored(request.ignored + (request.format?.notes ?? []))
+    response.nameIgnored(request.ignored, request.format)
     return response
   }
 }

@@ -30,7 +30,7 @@ struct MessagesRoute {
     let answer = MessagesAnswer(
       request: request, id: "msg_" + core.settings.makeID(), run: run, core: core)
     var response = request.chat.options.streams ? answer.stream(context) : try answer.whole(context)
-    response.nameIgnored(request.ignored + request.chat.dropped + (request.chat.format?.notes ?? []))
+    response.nameIgnored(request.ignored + request.chat.dropped, request.chat.format)
     return response
   }
 

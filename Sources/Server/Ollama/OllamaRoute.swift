@@ -87,7 +87,7 @@ struct OllamaRoute {
     }
     let answer = OllamaAnswer(shape: shape, run: run, core: core, counts: counts, begin: begin)
     var response = request.chat.options.streams ? answer.stream(context) : try answer.whole(context)
-    response.nameIgnored(request.ignored)
+    response.nameIgnored(request.ignored, request.chat.format)
     if plan.dropped > 0 {
       response.headers.add("x-mlxserve-truncated", "messages=\(plan.dropped)")
       Log.warning("old messages dropped", ["request_id": context.requestID, "messages": "\(plan.dropped)"])
