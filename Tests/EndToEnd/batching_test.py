@@ -217,6 +217,7 @@ def test_the_size_of_the_folder_is_bounded(s):
         for seed in range(8):
             for _ in range(2):
                 cached(server, seed, 600)
+        opened(server)
         assert server.stop() == 0
         size = sum(os.path.getsize(path) for path in files(folder, ".kv"))
         assert 0 < size <= 1 << 20, size
@@ -234,6 +235,7 @@ def test_a_full_disk_costs_one_warning(s):
         server = Server(s.binary, "--prefix-cache-dir", folder)
         expected = [cached(server, seed, 600)[0] for seed in range(3)]
         assert [cached(server, seed, 600)[0] for seed in range(3)] == expected
+        opened(server)
         assert server.stop() == 0
         warnings = [line for line in server.log if "prefixes cannot be saved now" in line]
         assert len(warnings) == 1, warnings
@@ -251,7 +253,7 @@ def test_two_servers_with_one_folder_both_serve(s):
     try:
         first = Server(s.binary, "--prefix-cache-dir", folder)
         # The folder is its own once the weights are hashed.
-        wait_for(lambda: "prefixes on disk" in "".join(first.log), 30)
+        opened(first)
         second = Server(s.binary, "--prefix-cache-dir", folder)
         assert cached(first, 3)[0] == cached(second, 3)[0]
         wait_for(lambda: "prefixes are kept in memory only" in "".join(second.log), 30)
