@@ -24,8 +24,9 @@ enum MD5 {
   }
 
   private static func mix(_ block: ArraySlice<UInt8>, into state: inout [UInt32]) {
-    let words = (0..<16).map { word in
-      (0..<4).reduce(UInt32(0)) { $0 | UInt32(block[block.startIndex + 4 * word + $1]) << UInt32(8 * $1) }
+    let words = (0..<16).map { word -> UInt32 in
+      let start = block.startIndex + 4 * word
+      return block[start..<start + 4].reversed().reduce(0) { $0 << 8 | UInt32($1) }
     }
     var (a, b, c, d) = (state[0], state[1], state[2], state[3])
     for step in 0..<64 {
