@@ -148,6 +148,32 @@ def test_I25_I26_three_wires_one_prompt(server):
     assert server.post("/v1/completions", {"model": server.model, "prompt": "a", "suffix": "b"})[0] == 400
 
 
+def test_I22_I23_what_a_server_says_of_itself(server):
+    with coder(server, "--max-sequences", "2", "--test-hooks", "--step-delay-ms", "20") as own:
+        properties = json.loads(own.get("/props")[2])
+        assert properties["total_slots"] == 2 and properties["model_path"] == "demo-coder", properties
+        assert own.get("/props?model=demo-coder")[0] == 200 and own.get("/props?model=nobody")[0] == 404
+        slots = json.loads(own.get("/slots?fail_on_no_slot=1")[2])
+        assert [slot["is_processing"] for slot in slots] == [False, False], slots
+        body = json.dumps({"prompt": "secretword " * 20, "n_predict": 400, "ignore_eos": True, "stream": True}).encode()
+        with contextlib.ExitStack() as stack:
+            for _ in range(2):
+                connection = stack.enter_context(own.connect())
+                connection.sendall(b"POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                                   b"Content-Length: %d\r\n\r\n" % len(body) + body)
+                assert b"200" in connection.recv(1000)
+            deadline = time.monotonic() + 10
+            while not all(slot["is_processing"] for slot in json.loads(own.get("/slots")[2])):
+                assert time.monotonic() < deadline, own.get("/slots")
+                time.sleep(0.01)
+            status, _, text = own.get("/slots")
+            assert status == 200, text
+            assert b"secretword" not in text
+            status, headers, text = own.get("/slots?fail_on_no_slot=1")
+            assert status == 503 and headers["retry-after"] == "1", (status, headers)
+            assert json.loads(text)["error"]["code"] == "no_slot_available", text
+
+
 def test_I17_who_leaves_frees_the_engine_within_a_step(server):
     with coder(server, "--test-hooks") as own:
         body = json.dumps({"input_prefix": CODE, "input_suffix": "\n", "n_predict": 1000, "ignore_eos": True,

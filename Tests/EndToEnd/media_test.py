@@ -186,6 +186,17 @@ def check_other_wires(s):
     count = client.messages.count_tokens(
         model=s.model, messages=[{"role": "user", "content": [{"type": "image", "source": source}]}])
     assert count.input_tokens > 258
+    # The images of Ollama's wire: their bytes alone, or as a URL of them.
+    plain = base64.b64encode(picture).decode()
+    counts = set()
+    for images, expected in (([plain], 200), (["data:image/png;base64," + plain], 200), (["!"], 400), ([plain[:40]], 400)):
+        status, _, body = s.post("/api/chat", {
+            "model": s.model, "stream": False, "options": {"num_predict": 4, "temperature": 0},
+            "messages": [{"role": "user", "content": "What?", "images": images}]})
+        assert status == expected, (images[0][:30], body)
+        if status == 200:
+            counts.add(json.loads(body)["prompt_eval_count"])
+    assert len(counts) == 1 and counts.pop() > 258, counts
     status, error = refusal(
         s, [{"role": "user", "content": [{"type": "image", "source": {**source, "data": "!"}}]}], "/v1/messages")
     assert status == 400 and "messages[0].content[0].source.data" in json.dumps(error), error

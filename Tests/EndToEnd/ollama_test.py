@@ -210,6 +210,48 @@ def test_the_python_client(server):
         assert error.status_code == 404 and "not found" in error.error
 
 
+def get_weather(location: str) -> str:
+    """
+    Get the current weather
+
+    Args:
+      location: A city
+    """
+    return f"Sunny in {location}."
+
+
+def test_O15_O46_a_call_is_one_whole_piece_and_the_python_client_does_it_all(server):
+    python = client(server)
+    asked = [{"role": "user", "content": "What is the weather in Paris?"}]
+    options = {"temperature": 0, "num_predict": 60}
+    parts = list(python.chat("demo", messages=asked, tools=[get_weather], think=False, stream=True, options=options))
+    calls = [part for part in parts if part.message.tool_calls]
+    assert len(calls) == 1 and not calls[0].done and len(calls[0].message.tool_calls) == 1, parts
+    call = calls[0].message.tool_calls[0].function
+    assert call.name == "get_weather" and set(call.arguments) == {"location"}, call
+    assert parts[-1].done and parts[-1].done_reason == "stop" and parts[-1].message.content == "", parts[-1]
+    ids = set()
+    for _ in range(2):
+        _, _, text = send(server, "POST", "/api/chat", {
+            "model": "demo", "messages": asked, "tools": [TOOL_OF_WEATHER], "think": False, "stream": False, "options": options})
+        ids |= {call["id"] for call in json.loads(text)["message"]["tool_calls"]}
+    assert len(ids) == 2, ids
+    whole = python.chat("demo", messages=asked, tools=[get_weather], think=False, options=options).message
+    assert whole.tool_calls[0].function.arguments == call.arguments
+    told = [*asked, whole, {"role": "tool", "tool_name": "get_weather", "content": get_weather(**call.arguments)}]
+    assert python.chat("demo", messages=told, tools=[get_weather], think=False, options=options).message.content
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["n"]}
+    answer = python.chat("demo", messages=QUESTION, format=schema, think=False, options={"temperature": 0}).message.content
+    assert 0 <= json.loads(answer)["n"] <= 9
+    assert python.show("demo").capabilities and python.list().models and python.ps().models
+    pieces = list(python.generate("demo", "Hello", options=GREEDY, stream=True))
+    assert pieces[-1].done and all(isinstance(piece.response, str) for piece in pieces)
+
+
+TOOL_OF_WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "Get the current weather", "parameters": {
+    "type": "object", "properties": {"location": {"type": "string", "description": "A city"}}, "required": ["location"]}}}
+
+
 def test_O29_O30_vectors(server):
     folder = ROOT / "Fixtures" / "models" / "encoder-tiny"
     own = Server(server.binary, model=folder)

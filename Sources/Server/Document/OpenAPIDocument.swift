@@ -174,7 +174,7 @@ struct OpenAPIDocument {
     Operation(
       method: "GET", pattern: "/slots", id: "slots",
       summary: "Places for requests that are computed together",
-      response: "Slots", query: ["model"]),
+      response: "Slots", query: ["model", "fail_on_no_slot"]),
     Operation(
       method: "POST", pattern: "/detokenize", id: "detokenize", summary: "Tokens to text",
       request: "DetokenizeRequest", response: "DetokenizeResponse"),

@@ -68,10 +68,16 @@ struct PeerRoutes {
     ])
   }
 
-  /// Places for requests that are computed together: the first ones are busy. Which request has which is not told.
+  /// Places for requests that are computed together: the first ones are busy. Which request has which is not told. With
+  /// `fail_on_no_slot=1` a load balancer learns from the status alone that all are.
   private func slots(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let model = try model(http, context).model
     let (busy, total) = slotCount(model)
+    guard busy < total || http.query("fail_on_no_slot") != "1" else {
+      throw APIError(
+        status: 503, type: "server_error", code: "no_slot_available",
+        message: "All \(total) places are taken. What is asked now waits for one.", retryAfter: 1)
+    }
     return Response(
       json: .array(
         (0..<total).map { index in
