@@ -88,7 +88,7 @@ pkg-config:
 	@version=$$(sed -n 's/.*static let text = "\(.*\)".*/\1/p' Sources/Platform/System/Version.swift); \
 	  sed "s|@PREFIX@|$(PLACE)|; s|@VERSION@|$$version|" Sources/CAPI/lib_mlx.pc > $(AT)/lib/pkgconfig/lib_mlx.pc
 
-library-test: library ## run the cases of lib_mlx from C and Python
+library-test: library build ## run the cases of lib_mlx from C and Python
 	@if command -v $(PYTHON) >/dev/null 2>&1; then \
 	  $(MAKE) venv && $(VENV)/bin/python Tests/Library/run.py $(STAGE)/lib/$(LIB); \
 	else \

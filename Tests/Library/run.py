@@ -26,7 +26,8 @@ HEADER = (SOURCES / "lib_mlx.h").read_text()
 CHAT = json.dumps({"model": "demo", "max_tokens": 4, "messages": [{"role": "user", "content": "Hi"}]}).encode()
 
 LIBRARY = pathlib.Path(sys.argv[1]).resolve()
-SANITIZER = sys.argv[sys.argv.index("--sanitizer") + 1] if "--sanitizer" in sys.argv else None
+# A case in a process of its own is told by its environment.
+SANITIZER = sys.argv[sys.argv.index("--sanitizer") + 1] if "--sanitizer" in sys.argv else os.environ.get("SANITIZED")
 IS_LONG = "--long" in sys.argv
 
 
@@ -87,6 +88,14 @@ def in_c(name, *more, seconds=600):
         return done.stderr.strip().splitlines()[-1] if done.stderr.strip() else None
     test.__name__ = f"test_in_c_{name}"
     return test
+
+
+def test_freeing_twice_is_reported(folder):
+    """C27: a host's own mistake, which the address sanitizer finds as such."""
+    if SANITIZER != "address":
+        raise Skipped("the address sanitizer alone tells of it")
+    done = subprocess.run([c_program(folder), "twice", DEMO], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and "attempting double-free" in done.stderr, done.stderr[:2000]
 
 
 # MARK: The header and the file
@@ -283,6 +292,42 @@ def test_in_ctypes():
     assert answers[0]["usage"]["input_tokens"] == answers[1]["usage"]["input_tokens"] > 0
     assert call(library, "unload_model", handle) == {"ok": True, "handle": handle, "status": "unloaded"}
     assert call(library, "server_status", handle)["error"]["code"] == "invalid_handle"
+
+
+@in_python
+def test_prepared_weights_are_mapped():
+    """`prepared_dir`: what `mlxserve prepare` has left there is used, and the answers are the same bits."""
+    binary = ROOT / ".build" / "release" / "mlxserve"
+    if sys.platform != "linux" or not binary.exists():
+        raise Skipped("there is no release binary of Linux to prepare weights with")
+    library = ctypes_library()
+    body = json.dumps(json.loads(CHAT) | {"max_tokens": 40, "temperature": 0, "logprobs": True}).encode()
+
+    def said(**more):
+        handle = load(library, model_id="demo", **more)
+        answer = call(library, "request", handle, b"POST", b"/v1/chat/completions", body, -1, library.Chunk(), None)
+        is_mapped = "prepared_dir" in more and more["prepared_dir"] in pathlib.Path("/proc/self/maps").read_text()
+        assert answer["status"] == 200 and call(library, "unload_model", handle)["ok"], answer
+        return json.loads(answer["body"])["choices"], is_mapped
+
+    with tempfile.TemporaryDirectory() as folder:
+        plain = said()[0]
+        assert said(prepared_dir=folder) == (plain, False)
+        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+        done = subprocess.run(
+            [binary, "prepare", DEMO, "--prepared-dir", folder], env=environment, capture_output=True, text=True)
+        if "there is nothing to prepare" in done.stderr:
+            raise Skipped("the kernels of this CPU read weights as they lie in the files")
+        file = pathlib.Path(done.stdout.strip())
+        assert done.returncode == 0 and said(prepared_dir=folder) == (plain, True), done
+        assert folder not in pathlib.Path("/proc/self/maps").read_text()
+        whole = bytearray(file.read_bytes())
+        whole[70] ^= 1
+        file.write_bytes(whole)
+        assert said(prepared_dir=folder) == (plain, False), "a damaged head is passed over"
+        assert said(prepared_dir=folder + "/nowhere") == (plain, False)
+        answer = call(library, "load_model", json.dumps({"model_path": str(DEMO), "prepared_dir": 7}).encode())
+        assert answer["error"]["code"] == "invalid_argument" and answer["error"]["param"] == "prepared_dir", answer
 
 
 @in_python
@@ -701,9 +746,9 @@ TESTS = [
     test_header_is_what_the_compiler_emits, test_header_compiles_everywhere, test_header_is_what_ffigen_reads,
     test_only_its_own_symbols_are_exported, test_the_example_in_c,
     in_c("whole"), in_c("bad"), in_c("requests"), in_c("several"), in_c("queue"), in_c("streaming"), in_c("prefill"), in_c("forking"),
-    in_c("manners"), in_c("logging"), in_c("small"), in_c("again", "1000" if IS_LONG else "100", seconds=3600),
+    in_c("manners"), in_c("logging"), in_c("small"), test_freeing_twice_is_reported, in_c("again", "1000" if IS_LONG else "100", seconds=3600),
     in_c("storm", "60" if IS_LONG else "5"),
-    test_in_ctypes, test_in_cffi, test_thinking_is_the_templates_switch, test_a_limit_that_is_too_small_holds_nothing,
+    test_in_ctypes, test_in_cffi, test_prepared_weights_are_mapped, test_thinking_is_the_templates_switch, test_a_limit_that_is_too_small_holds_nothing,
     test_requests_stay_below_a_small_limit, test_broken_folders_have_their_codes, test_the_sources_questions_have_their_events,
     test_encoders_of_images_load_when_the_first_one_comes, test_encoders_take_no_memory_before_the_first_image, test_a_host_in_swift,
     test_status_does_not_wait, test_a_hundred_times_in_python,
@@ -714,7 +759,11 @@ TESTS = [
 def main():
     if "--inside" in sys.argv:
         name = sys.argv[sys.argv.index("--inside") + 1]
-        next(test for test in [*TESTS, show_memory_of_encoders] if test.__name__ == name).inside()
+        try:
+            next(test for test in [*TESTS, show_memory_of_encoders] if test.__name__ == name).inside()
+        except Skipped as reason:
+            print(reason)
+            return 77
         return 0
     part = sys.argv[2] if len(sys.argv) > 2 and not sys.argv[2].startswith("--") else ""
     passed, failed = 0, 0

@@ -2,6 +2,7 @@
 
 import HTTP
 import JSON
+import OpenAI
 import Platform
 import Support
 import Testing
@@ -17,6 +18,14 @@ private func request(_ method: String = "GET", _ path: String = "/", _ more: Hea
   return try Request(method, path, headers: headers)
 }
 
+/// What a policy calls the only element of this kind that stands in the page; there must be no other.
+private func digest(of tag: String, in text: String) throws -> String {
+  let parts = text.split(separator: "<\(tag)>", omittingEmptySubsequences: false)
+  #expect(parts.count == 2 && !text.contains("<\(tag) "))
+  let inner = try #require(parts.last?.split(separator: "</\(tag)>").first)
+  return "sha256-" + Base64.encode(SHA256.digest(Array(inner.utf8)))
+}
+
 private func bytes(_ response: Response?) throws -> [UInt8] { try #require(response).collectedBody() }
 
 @Suite struct PageTests {
@@ -24,8 +33,12 @@ private func bytes(_ response: Response?) throws -> [UInt8] { try #require(respo
 
   @Test func `the binary holds the files of the sources; run 'make page' after a change`() throws {
     let folder = TestData.root + "/Sources/Server/Page/ui"
-    let expected = try File.names(in: folder).map { name in
-      let digest = SHA256.hexadecimal(SHA256.digest(try File.read(folder + "/" + name, limit: 1 << 20)))
+    // These two are sent in the page itself.
+    let inside = ["early.js", "app.css"]
+    let expected = try File.names(in: folder).filter { !inside.contains($0) }.map { name in
+      let files = name == "index.html" ? [name] + inside : [name]
+      let bytes = try files.flatMap { try File.read(folder + "/" + $0, limit: 1 << 20) }
+      let digest = SHA256.hexadecimal(SHA256.digest(bytes))
       return [name == "index.html" ? "" : "ui/" + name, String(digest.prefix(16))]
     }
     #expect(Set(PageFile.all.map { [$0.path, $0.source] }) == Set(expected))
@@ -70,10 +83,13 @@ private func bytes(_ response: Response?) throws -> [UInt8] { try #require(respo
 
   @Test func `what is on the page can run nothing, frame nothing and fetch from nowhere else`() throws {
     let response = try #require(page.answer(try request()))
+    let text = String(decoding: try bytes(response), as: UTF8.self)
+    let script = try digest(of: "script", in: text)
+    let style = try digest(of: "style", in: text)
     #expect(
       response.headers["content-security-policy"]
-        == "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-        + "media-src 'self' data: blob:; connect-src 'self'; manifest-src 'self'; base-uri 'none'; "
+        == "default-src 'none'; script-src 'self' '\(script)'; style-src '\(style)'; "
+        + "img-src 'self' data: blob:; media-src 'self' data: blob:; connect-src 'self'; manifest-src 'self'; base-uri 'none'; "
         + "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
         + "trusted-types 'none'"
     )

@@ -19,8 +19,16 @@ HEAD = """\
 // swift-format-ignore-file
 
 extension PageFile {
+  /// Of the script and of the style sheet in the page itself, for its policy.
+  static let scriptDigest = "SCRIPT"
+  static let styleDigest = "STYLE"
+
   static let all: [PageFile] = [
 """
+# Files that are sent in the page itself, for which the first paint then need not wait, by what they stand in for.
+INSIDE = {
+    '<script src="ui/early.js"></script>': ("script", PAGE / "ui" / "early.js"),
+    '<link rel="stylesheet" href="ui/app.css">': ("style", PAGE / "ui" / "app.css")}
 
 
 # What a blank means something in, longest first; a regular expression is one only where a value may begin.
@@ -98,7 +106,19 @@ def packed_text(path):
         return packed_script(text)
     if path.suffix == ".css":
         return packed_style(text)
-    return "\n".join(line.strip() for line in text.splitlines() if line.strip()) + "\n"
+    text = "\n".join(line.strip() for line in text.splitlines() if line.strip()) + "\n"
+    for link, (tag, file) in INSIDE.items() if path.suffix == ".html" else ():
+        inner = packed_text(file)
+        if text.count(link) != 1 or "</" in inner or "<!--" in inner:
+            raise ValueError(f"{file.name} cannot be put into {path.name}")
+        text = text.replace(link, f"<{tag}>{inner}</{tag}>")
+    return text
+
+
+def digests():
+    """What a content security policy calls the script and the style sheet in the page."""
+    return {tag: "sha256-" + base64.b64encode(hashlib.sha256(packed_text(file).encode()).digest()).decode()
+            for tag, file in INSIDE.values()}
 
 
 def entry(path):
@@ -106,7 +126,8 @@ def entry(path):
     name = "" if path.name == "index.html" else path.relative_to(PAGE).as_posix()
     # The digest is of the content, so a tag holds for both of its encodings.
     tag = f'W/"{hashlib.sha256(data).hexdigest()[:16]}"'
-    source = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    inside = [file.read_bytes() for _, file in INSIDE.values()] if not name else []
+    source = hashlib.sha256(b"".join([path.read_bytes(), *inside])).hexdigest()[:16]
     packed = base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
     lines = "\\\n".join(packed[at : at + 116] for at in range(0, len(packed), 116))
     return (f'    PageFile(path: "{name}", contentType: "{TYPES[path.suffix]}", tag: #"{tag}"#,\n'
@@ -114,9 +135,12 @@ def entry(path):
 
 
 def main():
-    files = sorted(path for path in (PAGE / "ui").iterdir() if path.is_file())
+    inside = [file for _, file in INSIDE.values()]
+    files = sorted(path for path in (PAGE / "ui").iterdir() if path.is_file() and path not in inside)
     entries = [entry(path) for path in files]
-    (PAGE / "PageFiles.swift").write_text(HEAD + "".join(text for text, _, _ in entries) + "  ]\n}\n")
+    known = digests()
+    head = HEAD.replace("SCRIPT", known["script"]).replace("STYLE", known["style"])
+    (PAGE / "PageFiles.swift").write_text(head + "".join(text for text, _, _ in entries) + "  ]\n}\n")
     print(f"{len(files)} files, {sum(size for _, size, _ in entries)} bytes")
 
 

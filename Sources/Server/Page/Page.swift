@@ -14,7 +14,7 @@ struct PageFile: Sendable {
   let contentType: String
   /// A quoted tag of the content.
   let tag: String
-  /// What SHA-256 of the file in `ui` begins with; a test compares them.
+  /// What SHA-256 of the file in `ui` begins with, and of those that are sent in it; a test compares them.
   let source: String
   /// Of the unpacked file.
   let byteCount: Int
@@ -31,9 +31,11 @@ package struct Page: Sendable {
   }
 
   /// Scripts, styles and data come from this server alone; what an answer of a model says can run nothing, fetch
-  /// nothing and frame nothing, and no script may make nodes of text.
+  /// nothing and frame nothing, and no script may make nodes of text. In the page itself stand one script and one
+  /// style sheet, each of which its digest names.
   static let policy = [
-    "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data: blob:",
+    "default-src 'none'", "script-src 'self' '\(PageFile.scriptDigest)'",
+    "style-src '\(PageFile.styleDigest)'", "img-src 'self' data: blob:",
     "media-src 'self' data: blob:", "connect-src 'self'", "manifest-src 'self'", "base-uri 'none'",
     "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
     "trusted-types 'none'",

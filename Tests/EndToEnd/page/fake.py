@@ -10,13 +10,18 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "Sources" / "Server" / "Page"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' data: blob:; "
-    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types 'none'")
 sys.path.insert(0, str(ROOT / "Fixtures" / "scripts" / "page"))
 
-from embed import TYPES, packed_text  # noqa: E402
+from embed import INSIDE, TYPES, digests, packed_text  # noqa: E402
+
+
+def policy():
+    """The policy of the page as its files are now."""
+    known = digests()
+    return (
+        f"default-src 'none'; script-src 'self' '{known['script']}'; style-src '{known['style']}'; img-src 'self' data: blob:; "
+        "media-src 'self' data: blob:; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'")
 
 
 class Answer:
@@ -171,11 +176,11 @@ class Fake:
     def page(self, handler, path):
         name = "index.html" if path == "/" else path.removeprefix("/ui/")
         file = PAGE / "ui" / name
-        if ".." in name or not file.is_file():
+        if ".." in name or not file.is_file() or file in [inside for _, inside in INSIDE.values()]:
             return False
         headers = [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"), ("cache-control", "no-cache")]
         if self.with_policy:
-            headers.append(("content-security-policy", POLICY))
+            headers.append(("content-security-policy", policy()))
         handler.send(packed_text(file).encode(), TYPES[file.suffix], headers=headers)
         return True
 
