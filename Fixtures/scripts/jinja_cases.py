@@ -127,6 +127,10 @@ SOURCES = r"""
 {{ l.count(1) }}{{ l.index(2) }}|{{ [1,2][-3:] }}|{{ 'abc'[1:2] }}|{{ 'abc'[-10:10] }}
 {{ [1, 2]|sort(attribute='content') }}|{{ people|sort(attribute='nope')|length }}
 {{ t|round }}|{{ false|round(1) }}|{{ t|round(method='floor') }}
+{% for x in [-0.4, -0.0, 0.3] %}{{ x|round(method='ceil') }} {{ x|round(0, 'floor') }} {{ x|round }} {% endfor %}{{ -0.04|round(1) }}
+{% for x in [1.115, 2.675, 1.005, 5.015, 0.285, 123456789012345.67, 0.5, -1.115, 0.995, 0.999] %}{{ x|round(2) }} {{ '%.2f' % x }} {{ '%.0f' % x }} {% endfor %}{{ 1e22|round(2) }}
+{% for x in [25.0, 35.0, 249.99999999999997, 250.0, 250.00000000000003, 1e300] %}{{ x|round(-1) }} {{ x|round(-2) }} {% endfor %}
+{% for x in [7, 5, 15, 25, -5, -15, -25, -7, 0, 149, 150, 250, 12345678901234565] %}{{ x|round(-1) }} {{ x|round(-2) }} {{ x|round(2) }} {% endfor %}
 {{ missing is callable }}{{ none is callable }}
 {{ 1|indent }}
 {{ none|truncate(2, true, '', 0) }}

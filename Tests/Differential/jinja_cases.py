@@ -5,6 +5,7 @@ import re
 
 from jinja2 import nodes
 from jinja2.ext import Extension, loopcontrols
+from jinja2.filters import do_wordcount
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 REASONS = {
@@ -130,6 +131,17 @@ def environment(optimized):
 ENVIRONMENT, PLAIN = environment(True), environment(False)
 
 
+def placed(text):
+    if " object at 0x" in str(text):
+        raise ValueError("counts where an iterator lies")
+    return do_wordcount(text)
+
+
+# The words of an iterator's address are counted like any.
+COUNTING = environment(True)
+COUNTING.filters["wordcount"] = placed
+
+
 def case(chance):
     source = "{% set ns = namespace(v='') %}" * (chance.random() < 0.7) + "".join(block(chance, 2) for _ in range(chance.randrange(1, 4)))
     return [source.encode(), json.dumps(VARIABLES).encode()], reference(source)
@@ -150,6 +162,8 @@ def judge(fields, expected, answer):
     if ours == text:
         return 1, None
     if ours is not None and text is not None and " object at 0x" in text.lower():
+        return 1, "address"
+    if "wordcount" in fields[0].decode() and "an iterator lies" in (reference(fields[0].decode(), COUNTING)[1] or ""):
         return 1, "address"
     if ours == reference(fields[0].decode(), PLAIN)[0]:
         return 1, "ahead"

@@ -37,6 +37,52 @@ enum PythonNumber {
     return text(digits[..<point]) + "." + text(digits[point...])
   }
 
+  /// 10 to a power from -15 to 15.
+  static func power(_ exponent: Int) -> Double {
+    var scale = 1.0
+    for _ in 0..<min(abs(exponent), 15) { scale *= 10 }
+    return exponent < 0 ? 1 / scale : scale
+  }
+
+  /// `number` · 10^`places`, from 0 to 15 of them, as the nearest integer; the even one of two.
+  ///
+  /// A product that is a half has been rounded to one: what it has lost decides.
+  static func scaled(_ number: Double, places: Int) -> Double {
+    let scale = power(places)
+    let product = number * scale
+    let lost = (-product).addingProduct(number, scale)
+    guard product - product.rounded(.down) == 0.5, lost != 0 else { return product.rounded(.toNearestOrEven) }
+    return product.rounded(lost > 0 ? .up : .down)
+  }
+
+  /// `round(number, places)`, from -15 to 15 of them.
+  static func round(_ number: Double, places: Int) -> Double {
+    guard places < 0 else {
+      // From 2^52 on there is nothing behind the point, and a product may have no room.
+      let product = scaled(number, places: places)
+      return product.magnitude < 0x1p52 ? product / power(places) : number
+    }
+    let scale = power(-places)
+    let quotient = number / scale
+    guard quotient.magnitude < 0x1p52 else { return number }
+    let half = quotient.rounded(.down) + 0.5
+    // A quotient that is a half has been rounded to one.
+    guard quotient == half, half * scale != number else { return quotient.rounded(.toNearestOrEven) * scale }
+    return quotient.rounded(half * scale < number ? .up : .down) * scale
+  }
+
+  /// `round(number, places)` of an integer; nil beyond 64 bits.
+  static func round(_ number: Int, places: Int) -> Int? {
+    guard places < 0 else { return number }
+    let scale = Int(power(-places))
+    let rest = (number % scale + scale) % scale
+    // The lower neighbour is even or odd by its multiple of the scale.
+    let isOdd = (number / scale - (number < 0 && rest > 0 ? 1 : 0)) % 2 != 0
+    let goesUp = rest > scale / 2 || rest == scale / 2 && isOdd
+    let (sum, overflows) = number.addingReportingOverflow(goesUp ? scale - rest : -rest)
+    return overflows ? nil : sum
+  }
+
   /// As `json.dumps` writes it.
   static func jsonText(of value: Double) -> String {
     if value.isNaN { return "NaN" }

@@ -279,18 +279,24 @@ enum Filters {
     let method = try bound[1].map { (value) throws(JinjaError) in try i.string(value, "method") } ?? "common"
     guard (-15...15).contains(precision) else { throw i.failure("precision must be from -15 to 15") }
     guard let number = v.number else { throw i.failure("cannot round '\(v.typeName)'") }
-    if let integer = v.integer, precision >= 0, method == "common" { return .int(integer) }
-    var scale = 1.0
-    for _ in 0..<abs(precision) { scale *= 10 }
+    if let integer = v.integer, method == "common" {
+      guard let rounded = PythonNumber.round(integer, places: precision) else {
+        throw i.limitReached("an integer beyond 64 bits")
+      }
+      return .int(rounded)
+    }
     let rule: FloatingPointRoundingRule
     switch method {
-    case "common": rule = .toNearestOrEven
+    case "common": return .double(PythonNumber.round(number, places: precision))
     case "ceil": rule = .up
     case "floor": rule = .down
     default: throw i.failure("method must be common, ceil or floor")
     }
-    return .double(
-      precision >= 0 ? (number * scale).rounded(rule) / scale : (number / scale).rounded(rule) * scale)
+    // Python's are integers: there is no negative zero among them, and no infinity.
+    let scale = PythonNumber.power(precision)
+    let whole = (number * scale).rounded(rule) + 0
+    guard whole.isFinite else { throw i.failure("cannot round '\(PythonNumber.text(of: number))'") }
+    return .double(whole / scale)
   }
 
   // MARK: Any value

@@ -109,17 +109,22 @@ enum Formatting {
 
   /// `number` with `places` decimals.
   private static func fixed(_ number: Double, _ places: Int, _ i: Interpreter) throws(JinjaError) -> String {
-    var scale = 1.0
-    for _ in 0..<min(places, 15) { scale *= 10 }
-    guard places <= 15, let scaled = Int(exactly: (number.magnitude * scale).rounded(.toNearestOrEven)) else {
+    let magnitude = number.magnitude
+    let whole = magnitude.rounded(.down)
+    guard places <= 15, var integer = Int(exactly: whole) else {
       throw i.failure("%f supports up to 15 places of numbers within 64 bits")
     }
-    let digits = String(scaled)
-    let padded = String(repeating: "0", count: max(0, places + 1 - digits.utf8.count)) + digits
-    let bytes = Array(padded.utf8)
-    let whole = TextOperations.text(bytes[..<(bytes.count - places)])
-    let sign = number.sign == .minus ? "-" : ""
-    return sign + whole + (places > 0 ? "." + TextOperations.text(bytes[(bytes.count - places)...]) : "")
+    // What is behind the point alone: multiplied as a whole it would lose digits.
+    var fraction = Int(PythonNumber.scaled(magnitude - whole, places: places))
+    if places == 0 {
+      fraction = 0
+      integer = Int(PythonNumber.scaled(magnitude, places: 0))
+    } else if Double(fraction) == PythonNumber.power(places) {
+      (fraction, integer) = (0, integer + 1)
+    }
+    let digits = String(fraction)
+    let padded = String(repeating: "0", count: max(0, places - digits.utf8.count)) + digits
+    return (number.sign == .minus ? "-" : "") + String(integer) + (places > 0 ? "." + padded : "")
   }
 
   private static func pad(_ field: String, _ width: Int, isLeft: Bool, isZero: Bool) -> String {
