@@ -7,6 +7,9 @@ struct CaseReader {
   private var input: [UInt8] = []
   private var position = 0
 
+  /// Whether all that was read was taken.
+  var isDrained: Bool { position == input.count }
+
   /// The next list; nil at the end of the input, also when that comes in the middle of a list.
   mutating func next() -> [[UInt8]]? {
     guard let count = number() else { return nil }

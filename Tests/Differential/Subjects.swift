@@ -104,9 +104,9 @@ enum Patterns {
   /// token by token, and the nanoseconds of each mask on the way follow.
   static func answer(schema: [UInt8], _ texts: [[UInt8]], timed: Bool) -> [[UInt8]] {
     guard let setting else { return Subject.words("error", "no tokenizer") }
+    let start = processorTime
     guard let schema = try? JSONValue(parsing: schema) else { return Subject.words("error", "no JSON") }
     do throws(GrammarError) {
-      let start = processorTime
       let grammar = try CompiledGrammar(.schema(schema), vocabulary: setting.vocabulary)
       let compiled = nanoseconds(since: start)
       guard timed else {

@@ -24,3 +24,9 @@ def unpacked(data):
             at += length
         found.append(fields)
     return found
+
+
+def received(stream):
+    """The next list of byte strings of a stream."""
+    number = lambda: struct.unpack("<I", stream.read(4))[0]
+    return [stream.read(number()) for _ in range(number())]

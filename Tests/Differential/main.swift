@@ -8,5 +8,9 @@ guard let subject = CommandLine.arguments.dropFirst().first.flatMap(Subject.init
 }
 var reader = CaseReader()
 var writer = AnswerWriter()
-while let fields = reader.next() { writer.add(subject.answer(fields)) }
+while let fields = reader.next() {
+  writer.add(subject.answer(fields))
+  // One who waits for an answer before the next case gets it.
+  if reader.isDrained { writer.flush() }
+}
 writer.flush()

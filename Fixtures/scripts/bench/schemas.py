@@ -3,9 +3,11 @@
 
 BINARY is the executable `differential` of a release build. The schemas are the project's corpus, hard ones that are made
 here and, with --suite, those of the JSON-Schema test suite, with texts that fit them; with --corpus instead a sample of
-published ones with their examples (see corpus.py). All engines take the same texts,
-token by token, on one thread and in turns of 25 schemas, and tell the processor's time of that thread; XGrammar without its cache between schemas, and without the
-schemas on which it works for longer than 2 seconds or ends the process. Needs llguidance, tokenizers and jsonschema of
+published ones with their examples (see corpus.py). All engines take the same texts, token by token, on one thread and in
+turns of 25 schemas, and tell the processor's time of that thread. Each is one process for all schemas, as a server is, and
+compiles from the schema's text; XGrammar without its cache between schemas, and without the schemas on which it works for
+longer than 2 seconds or ends the process. Figures are printed twice: of all that an engine takes, and of the schemas that
+this server and LLGuidance both take. Needs llguidance, tokenizers and jsonschema of
 PyPI; XGrammar takes part where its package, apache-tvm-ffi and pydantic are there, and needs neither torch nor
 transformers for this. A text that one of them does not let through (the others keep members in the order of the schema)
 counts as such, and its masks up to there count.
@@ -26,7 +28,8 @@ import llguidance
 import llguidance.numpy
 import tokenizers
 
-from corpus import packed, published, unpacked
+from corpus import published
+from frames import packed, received
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 TURN = 25
@@ -188,66 +191,69 @@ class Figures:
     """Nanoseconds of one engine."""
 
     def __init__(self, name):
-        self.name, self.compiled, self.first, self.masks = name, [], [], []
+        self.name = name
+        # By the number of the schema.
+        self.compiled, self.masks = {}, {}
         self.refused = self.through = self.stopped = 0
 
-    def print(self):
-        print(f"\n{self.name}: {len(self.compiled)} schemas compiled, {self.refused} refused, "
-              f"{self.through} texts let through, {self.stopped} not")
-        for title, times in (("compile", self.compiled), ("compile and first mask", self.first), ("mask", self.masks)):
+    def add(self, number, compiled, masks, verdicts):
+        self.compiled[number], self.masks[number] = compiled, masks
+        self.through += sum(verdicts)
+        self.stopped += len(verdicts) - sum(verdicts)
+
+    def print(self, only=None):
+        if only is None:
+            print(f"\n{self.name}: {len(self.compiled)} schemas compiled, {self.refused} refused, "
+                  f"{self.through} texts let through, {self.stopped} not")
+        else:
+            print(f"\n{self.name}, of the {len(only)} schemas that both take")
+        numbers = [number for number in self.compiled if only is None or number in only]
+        compiled = [self.compiled[number] for number in numbers]
+        first = [self.compiled[number] + self.masks[number][0] for number in numbers if self.masks[number]]
+        masks = [mask for number in numbers for mask in self.masks[number]]
+        for title, times in (("compile", compiled), ("compile and first mask", first), ("mask", masks)):
             times = sorted(times)
             if times:
                 at = lambda part: times[min(len(times) - 1, int(len(times) * part))] / 1e6
-                print(f"  {title:24}{len(times):7}  p50 {at(.5):8.3f}  p90 {at(.9):8.3f}  p99 {at(.99):8.3f}  "
+                print(f"  {title:24}{len(times):7}  p50 {at(.5):8.4f}  p90 {at(.9):8.3f}  p99 {at(.99):8.3f}  "
                       f"p99.9 {at(.999):8.3f}  largest {times[-1] / 1e6:8.3f} ms")
 
 
-def ours(binary, tokenizer, turn, figures, slow):
-    data = b"".join(packed([json.dumps(schema, ensure_ascii=False).encode()] + [text.encode() for text in fitting])
-                    for schema, fitting in turn)
-    done = subprocess.run([binary, "masks", tokenizer], input=data, capture_output=True, check=True)
-    for (schema, _), answer in zip(turn, unpacked(done.stdout)):
+def ours(process, turn, figures):
+    for number, schema, fitting in turn:
+        process.stdin.write(packed([schema.encode()] + [text.encode() for text in fitting]))
+        process.stdin.flush()
+        answer = received(process.stdout)
         if answer[0] != b"ok":
             figures.refused += 1
             continue
-        compiled = int(answer[1])
         masks = [int(part) for part in answer[3].split()] if len(answer) > 3 and answer[3] else []
-        figures.compiled.append(compiled)
-        figures.masks += masks
-        if masks:
-            figures.first.append(compiled + masks[0])
-        figures.through += answer[2].count(b"1")
-        figures.stopped += answer[2].count(b"0")
-        slow.append((max(masks, default=0), compiled, json.dumps(schema)[:150]))
+        figures.add(number, int(answer[1]), masks, [verdict == 49 for verdict in answer[2]])
 
 
 def theirs(tokenizer, plain, turn, figures, end):
     bitmask = llguidance.numpy.allocate_token_bitmask(1, tokenizer.vocab_size)
-    for schema, fitting in turn:
+    for number, schema, fitting in turn:
         start = time.thread_time_ns()
-        grammar = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema))
+        grammar = llguidance.LLMatcher.grammar_from_json_schema(schema)
         matcher = llguidance.LLMatcher(tokenizer, grammar)
         compiled = time.thread_time_ns() - start
         if matcher.is_error():
             figures.refused += 1
             continue
-        figures.compiled.append(compiled)
-        for number, text in enumerate(fitting):
-            if number:
+        masks, verdicts = [], []
+        for text in fitting:
+            if verdicts:
                 matcher = llguidance.LLMatcher(tokenizer, grammar)
-            good = True
-            for place, token in enumerate(plain.encode(text, add_special_tokens=False).ids + [end]):
+            verdicts.append(True)
+            for token in plain.encode(text, add_special_tokens=False).ids + [end]:
                 start = time.thread_time_ns()
                 llguidance.numpy.fill_next_token_bitmask(matcher, bitmask, 0)
-                took = time.thread_time_ns() - start
-                figures.masks.append(took)
-                if number == 0 and place == 0:
-                    figures.first.append(compiled + took)
+                masks.append(time.thread_time_ns() - start)
                 if not bitmask[0][token // 32] >> (token % 32) & 1 or not matcher.consume_token(token):
-                    good = False
+                    verdicts[-1] = False
                     break
-            figures.through += good
-            figures.stopped += not good
+        figures.add(number, compiled, masks, verdicts)
 
 
 def xgrammar_worker(vocabulary, end, pipe):
@@ -268,7 +274,7 @@ def xgrammar_worker(vocabulary, end, pipe):
         schema, fitting = pipe.recv()
         start = time.thread_time_ns()
         try:
-            grammar = compiler.compile_json_schema(json.dumps(schema), strict_mode=False)
+            grammar = compiler.compile_json_schema(schema, strict_mode=False)
         except Exception:
             pipe.send(None)
             continue
@@ -309,7 +315,7 @@ class XGrammar:
         return self.pipe.recv()
 
     def answer(self, turn, figures):
-        for schema, fitting in turn:
+        for number, schema, fitting in turn:
             texts = [self.plain.encode(text, add_special_tokens=False).ids + [self.end] for text in fitting]
             try:
                 self.pipe.send((schema, texts))
@@ -325,12 +331,7 @@ class XGrammar:
             if found is None:
                 figures.refused += 1
                 continue
-            compiled, masks, verdicts = found
-            figures.compiled.append(compiled)
-            figures.masks += masks
-            figures.first += [compiled + masks[0]] if masks else []
-            figures.through += sum(verdicts)
-            figures.stopped += len(verdicts) - sum(verdicts)
+            figures.add(number, *found)
 
 
 def xgrammar(plain, end):
@@ -355,26 +356,35 @@ def main():
     special = [token for token, added in plain.get_added_tokens_decoder().items() if added.special]
     end = min(special)
     their = llguidance.LLTokenizer(pathlib.Path(arguments.tokenizer).read_text(), eos_token=end)
-    found = cases(arguments)
-    mine, other, slow = Figures("this server"), Figures(f"llguidance {llguidance.get_version()}"), []
+    found = [(number, json.dumps(schema, ensure_ascii=False), fitting)
+             for number, (schema, fitting) in enumerate(cases(arguments))]
+    mine, other = Figures("this server"), Figures(f"llguidance {llguidance.get_version()}")
     third = xgrammar(plain, end)
     thirds = third and Figures(f"xgrammar {third.version}")
+    process = subprocess.Popen(
+        [arguments.binary, "masks", arguments.tokenizer], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     for start in range(0, len(found), TURN):
         turn = found[start:start + TURN]
-        ours(arguments.binary, arguments.tokenizer, turn, mine, slow)
+        ours(process, turn, mine)
         theirs(their, plain, turn, other, end)
         if third:
             third.answer(turn, thirds)
-    print(f"{len(found)} schemas, {sum(len(fitting) for _, fitting in found)} texts, {their.vocab_size} tokens")
+    process.stdin.close()
+    process.wait()
+    print(f"{len(found)} schemas, {sum(len(fitting) for _, _, fitting in found)} texts, {their.vocab_size} tokens")
     mine.print()
     other.print()
     if third:
         thirds.print()
         print(f"  {third.lost} schemas took longer than {third.SECONDS} s or ended the process")
-    for title, place in (("masks", 0), ("compiling", 1)):
+    both = mine.compiled.keys() & other.compiled.keys()
+    mine.print(both)
+    other.print(both)
+    for title, times in (("masks", {number: max(masks, default=0) for number, masks in mine.masks.items()}),
+                         ("compiling", mine.compiled)):
         print(f"\nslowest {title} here")
-        for entry in sorted(slow, key=lambda entry: -entry[place])[:arguments.slowest]:
-            print(f"  {entry[place] / 1e6:9.3f} ms  {entry[2]}")
+        for number in sorted(times, key=lambda number: -times[number])[:arguments.slowest]:
+            print(f"  {times[number] / 1e6:9.3f} ms  {found[number][1][:150]}")
 
 
 if __name__ == "__main__":
