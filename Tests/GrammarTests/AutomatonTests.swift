@@ -67,6 +67,54 @@ import Testing
     }
   }
 
+  @Test func `all keys but some are those that are left when they are subtracted`() throws {
+    var random = SeededGenerator(seed: 5)
+    let (key, string) = (try CommonLanguages.key.get(), try CommonLanguages.canonicalString.get())
+    var direct = 0
+    for count in 0..<60 {
+      let keys = (0..<count % 9).map { _ in
+        String(
+          (0..<Int.random(in: 0..<4, using: &random)).compactMap { _ in
+            "ab\n\"é\u{1}n".randomElement(using: &random)
+          })
+      }
+      let quoted = keys.map { JSONText.quoted($0) }
+      let slow = try string.subtracting(ByteDFA.texts(quoted)).keyed()
+      guard let dfa = try key.without(beginnings: quoted) else { continue }
+      direct += 1
+      #expect(dfa.isEquivalent(0, slow, 0), "\(keys)")
+      #expect(slow.isEquivalent(0, dfa, 0), "\(keys)")
+      let made = ByteDFA(
+        classOf: dfa.classOf, classCount: dfa.classCount, table: dfa.next, accepting: dfa.accepting)
+      #expect(made.stateCount == dfa.stateCount && made.cost == dfa.cost && made.continues == dfa.continues)
+    }
+    #expect(direct > 30)
+    // Another way is taken where texts are not beginnings, begin with one another, or leave nothing.
+    #expect(try key.without(beginnings: [Array("a".utf8)]) == nil)
+    #expect(try key.without(beginnings: [Array("\"a".utf8), Array("\"ab".utf8)]) == nil)
+    #expect(try ByteDFA.texts([Array("ab".utf8)]).without(beginnings: [Array("ab".utf8)]) == nil)
+    #expect(try key.without(beginnings: []) == nil)
+  }
+
+  @Test func `strings with a bound on their characters are those that are found pair by pair`() throws {
+    let all = try CommonLanguages.canonicalString.get()
+    let expressions = [
+      "^[a-c]+$", "^(?:ab|é)*$", "^.{3}$", "x", "^[^0-9]*$", "^(?:\\\\|n)+$", "^$", "^[a-z]{2,9}\\.x?$",
+    ]
+    for expression in expressions {
+      let dfa = try ByteNFA.automaton(RegexParser.parse(expression), spelling: .json, anywhere: true)
+        .wrapped([0x22], [0x22])
+      for (min, max) in [(0, 0), (0, 3), (2, 5), (3, Int.max), (7, 7), (0, 40)] {
+        let slow = try StringLanguage.explored(dfa, within: all, min: min, max: max)
+        let cells = try #require(CharacterCells(dfa, within: all))
+        let quick = try cells.counted(min: min, max: max)
+        #expect(quick.isEmpty == slow.isEmpty)
+        #expect(quick.isEquivalent(0, slow, 0), "\(expression) \(min) \(max)")
+        #expect(quick.stateCount == slow.stateCount, "\(expression) \(min) \(max)")
+      }
+    }
+  }
+
   @Test func `a frame adds its bytes and nothing else`() throws {
     var random = SeededGenerator(seed: 6)
     let texts = Self.texts(bytes: 3, length: 4)

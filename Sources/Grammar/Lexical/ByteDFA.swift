@@ -80,6 +80,19 @@ final class ByteDFA: Sendable {
     cost = live.map { distance[$0] }
   }
 
+  /// An automaton that is trimmed, with the bytes from each state to acceptance.
+  init(classOf: [UInt8], classCount: Int, trimmed table: [Int32], accepting: [Bool], cost: [Int32]) {
+    self.classOf = classOf
+    self.classCount = classCount
+    next = table
+    self.accepting = accepting
+    self.cost = cost
+    continues = accepting.indices.map { state in
+      table[state * classCount..<(state + 1) * classCount].contains { $0 >= 0 }
+    }
+    effort = table.count
+  }
+
   /// Most states of one automaton.
   static let stateLimit = 40_000
 
@@ -330,6 +343,45 @@ private struct WrappedTable {
 protocol ExploredState: Equatable {
   /// Equal for equal states, and hardly ever for others.
   var hash: UInt64 { get }
+}
+
+/// Where the states of an automaton are reached from, by the class of the byte.
+struct ReverseCells {
+  private var starts: [Int32]
+  private var all: [Int32]
+  private let columnCount: Int
+
+  /// - Parameter table: rows of `columnCount` states, -1 for none.
+  init(table: [Int32], columnCount: Int) {
+    self.columnCount = columnCount
+    var starts = [Int32](repeating: 0, count: table.count + 1)
+    for row in stride(from: 0, to: table.count, by: columnCount) {
+      for column in 0..<columnCount where table[row + column] >= 0 {
+        starts[Int(table[row + column]) * columnCount + column + 1] += 1
+      }
+    }
+    for cell in table.indices { starts[cell + 1] += starts[cell] }
+    var all = [Int32](repeating: 0, count: Int(starts[table.count]))
+    var next = starts
+    var source: Int32 = 0
+    for row in stride(from: 0, to: table.count, by: columnCount) {
+      for column in 0..<columnCount where table[row + column] >= 0 {
+        let cell = Int(table[row + column]) * columnCount + column
+        all[Int(next[cell])] = source
+        next[cell] += 1
+      }
+      source += 1
+    }
+    self.starts = starts
+    self.all = all
+  }
+
+  /// The rows that lead to `row` in this column.
+  @inline(__always)
+  func sources(of row: Int, _ column: Int) -> ArraySlice<Int32> {
+    let cell = row * columnCount + column
+    return all[Int(starts[cell])..<Int(starts[cell + 1])]
+  }
 }
 
 /// Where the states of an automaton are reached from.

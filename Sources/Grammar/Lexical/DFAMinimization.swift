@@ -10,14 +10,12 @@ extension ByteDFA {
     var blocks = StateBlocks(accepting)
     // Cells that were looked at.
     var looked = 0
-    let before = (0..<classCount).map {
-      ReverseEdges(table: next, rowCount: stateCount, columns: CollectionOfOne($0), columnCount: classCount)
-    }
+    let before = ReverseCells(table: next, columnCount: classCount)
     while let splitter = blocks.waiting.popLast() {
       let members = Array(blocks.members(of: splitter))
       for column in 0..<classCount {
         for member in members {
-          for source in before[column].sources(of: Int(member)) {
+          for source in before.sources(of: Int(member), column) {
             blocks.mark(source)
             looked += 1
           }

@@ -21,6 +21,69 @@ extension ByteDFA {
   }
 }
 
+extension ByteDFA {
+  /// This language without what begins with one of these texts; nil where that is not found in one pass over the texts.
+  /// O(cells).
+  func without(beginnings texts: [[UInt8]]) throws(GrammarError) -> ByteDFA? {
+    guard !texts.isEmpty, !next.contains(0) else { return nil }
+    let tree = try TextTree(texts)
+    let (node, number) = tree.joined()
+    let (usedClasses, own) = (tree.classes, self.classOf)
+    let classOf = Self.classes { UInt32(own[Int($0)]) << 8 | UInt32(usedClasses[Int($0)]) }
+    let representatives = Self.representatives(classOf)
+    let classCount = representatives.count
+    // The rows of nodes that are no whole text, in the order of the tree; then those of the states but the start.
+    var rowOf = [Int32](repeating: -1, count: node.count)
+    var rowCount = 0
+    for (index, node) in node.enumerated() where !tree.isEnd[node] {
+      rowOf[index] = Int32(truncatingIfNeeded: rowCount)
+      rowCount += 1
+    }
+    guard rowOf[0] == 0 else { return nil }
+    let base = Int32(truncatingIfNeeded: rowCount) - 1
+    let plain = (0..<Int32(truncatingIfNeeded: stateCount)).map { state in
+      representatives.map { byte in
+        let target = step(state, byte)
+        return target < 0 ? -1 : base + target
+      }
+    }
+    var table: [Int32] = []
+    table.reserveCapacity((rowCount + stateCount - 1) * classCount)
+    // This automaton's state at each node; children come after their parents.
+    var twin = [Int32](repeating: -1, count: node.count)
+    twin[0] = 0
+    for (index, node) in node.enumerated() where rowOf[index] >= 0 {
+      // A text begins with another.
+      guard twin[index] >= 0 else { return nil }
+      let start = table.count
+      table += plain[Int(twin[index])]
+      var child = tree.firstChild[node]
+      while child >= 0 {
+        let (byte, to) = (tree.byte[Int(child)], Int(number[Int(child)]))
+        let state = step(twin[index], byte)
+        // A text that this language has no beginning of, or the same texts after two states of it.
+        guard state >= 0, twin[to] < 0 || twin[to] == state || tree.isEnd[Int(child)] else { return nil }
+        twin[to] = state
+        table[start + Int(classOf[Int(byte)])] = rowOf[to]
+        child = tree.sibling[Int(child)]
+      }
+    }
+    for state in plain.dropFirst() { table += state }
+    let ends = node.indices.filter { rowOf[$0] >= 0 }.map { accepting[Int(twin[$0])] } + accepting.dropFirst()
+    var cost = [Int32](repeating: Cost.none, count: rowCount) + self.cost.dropFirst()
+    for row in (0..<rowCount).reversed() {
+      var best: Int32 = ends[row] ? 0 : Cost.none
+      for target in table[row * classCount..<(row + 1) * classCount] where target >= 0 {
+        best = min(best, cost[Int(target)] + 1)
+      }
+      // Nothing else begins so.
+      guard best < Cost.none else { return nil }
+      cost[row] = best
+    }
+    return ByteDFA(classOf: classOf, classCount: classCount, trimmed: table, accepting: ends, cost: cost)
+  }
+}
+
 /// Texts by their common beginnings; every node comes before what is below it.
 private struct TextTree {
   private(set) var byte: [UInt8] = [0]

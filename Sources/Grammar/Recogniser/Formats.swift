@@ -100,6 +100,16 @@ enum StringLanguage {
   /// The strings of `dfa` with a number of characters between the two bounds.
   static func bounded(_ dfa: ByteDFA, min: Int, max: Int) throws(GrammarError) -> ByteDFA {
     let all = try CommonLanguages.canonicalString.get()
+    if let cells = CharacterCells(dfa, within: all) {
+      return try cells.counted(min: min, max: max).minimized()
+    }
+    return try explored(dfa, within: all, min: min, max: max).minimized()
+  }
+
+  /// The same where a state stands for several states of all strings.
+  static func explored(_ dfa: ByteDFA, within all: ByteDFA, min: Int, max: Int) throws(GrammarError)
+    -> ByteDFA
+  {
     struct State: ExploredState {
       var own: Int32 = 0
       var all: Int32 = 0
@@ -122,6 +132,101 @@ enum StringLanguage {
         guard count <= max else { return nil }
         return State(own: next.own, all: next.all, count: max == Int.max ? Swift.min(count, min) : count)
       }
-    ).minimized()
+    )
   }
+}
+
+/// A language of strings of which each state is one state of all strings: whether a byte begins a character is up to the
+/// state alone.
+struct CharacterCells {
+  private let dfa: ByteDFA
+  private let classOf: [UInt8]
+  private let classCount: Int
+  /// Where each state leads by each class, -1 for nowhere.
+  private var targets: [Int32]
+  /// Whether the byte begins a character.
+  private var begins: [Bool]
+
+  /// Nil where a state stands for several of `all`.
+  init?(_ dfa: ByteDFA, within all: ByteDFA) {
+    self.dfa = dfa
+    classOf = ByteDFA.classes { UInt32(dfa.classOf[Int($0)]) << 8 | UInt32(all.classOf[Int($0)]) }
+    let representatives = ByteDFA.representatives(classOf)
+    classCount = representatives.count
+    targets = [Int32](repeating: -1, count: dfa.stateCount * classCount)
+    begins = [Bool](repeating: false, count: targets.count)
+    var twins = [Int32](repeating: -1, count: dfa.stateCount)
+    twins[0] = 0
+    var queue: [Int32] = [0]
+    while let state = queue.popLast() {
+      let twin = twins[Int(state)]
+      for (column, byte) in representatives.enumerated() {
+        let (target, other) = (dfa.step(state, byte), all.step(twin, byte))
+        guard target >= 0, other >= 0 else { continue }
+        if twins[Int(target)] < 0 {
+          twins[Int(target)] = other
+          queue.append(target)
+        }
+        guard twins[Int(target)] == other else { return nil }
+        targets[Int(state) * classCount + column] = target
+        begins[Int(state) * classCount + column] = GrammarLeaf.beginsCharacter(twin, byte)
+      }
+    }
+  }
+
+  /// The texts with a number of characters between the two bounds: states by the characters so far.
+  func counted(min: Int, max: Int) throws(GrammarError) -> ByteDFA {
+    let last = max == Int.max ? min : max
+    var table: [Int32] = []
+    var accepting: [Bool] = []
+    var effort = 0
+    // The rows of this and of one more character, and their states in the order of the rows.
+    var rows = [Int32](repeating: -1, count: dfa.stateCount)
+    var nextRows = rows
+    var (states, nextStates): ([Int32], [Int32]) = ([0], [])
+    rows[0] = 0
+    accepting.append(false)
+    table += [Int32](repeating: -1, count: classCount)
+    for count in 0...last {
+      var at = 0
+      while at < states.count {
+        let state = Int(states[at])
+        at += 1
+        let row = Int(rows[state])
+        accepting[row] = dfa.accepting[state] && count >= min
+        effort += classCount
+        for column in 0..<classCount {
+          let target = Int(targets[state * classCount + column])
+          guard target >= 0 else { continue }
+          let isNext = begins[state * classCount + column] && (count < last || max < Int.max)
+          guard !isNext || count < last else { continue }
+          var found = isNext ? nextRows[target] : rows[target]
+          if found < 0 {
+            guard accepting.count < ByteDFA.stateLimit else { throw Self.tooLarge }
+            found = Int32(truncatingIfNeeded: accepting.count)
+            accepting.append(false)
+            table += repeatElement(-1, count: classCount)
+            if isNext {
+              nextRows[target] = found
+              nextStates.append(Int32(truncatingIfNeeded: target))
+            } else {
+              rows[target] = found
+              states.append(Int32(truncatingIfNeeded: target))
+            }
+          }
+          table[row * classCount + column] = found
+        }
+      }
+      guard !nextStates.isEmpty else { break }
+      for state in states { rows[Int(state)] = -1 }
+      swap(&rows, &nextRows)
+      swap(&states, &nextStates)
+      nextStates.removeAll(keepingCapacity: true)
+    }
+    return ByteDFA(
+      classOf: classOf, classCount: classCount, table: table, accepting: accepting, effort: effort)
+  }
+
+  private static let tooLarge = GrammarError.tooLarge(
+    reason: "an automaton of this schema or expression has more than \(ByteDFA.stateLimit) states")
 }

@@ -13,7 +13,7 @@ extension SchemaNormalizer {
     case "const": return try constants([value], "/const", literal, isNegated: false)
     case "enum": return try constants(try list(value, keyword, literal), "/enum", literal, isNegated: false)
     case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
-      let dfa = try budget.counted(numbers(keyword, value, literal))
+      let dfa = try numbers(keyword, value, literal)
       return Self.others(than: .number(NumberAtom())) + [.number(NumberAtom(dfa: dfa))]
     case "minLength", "maxLength", "pattern", "format":
       guard let atom = try strings(keyword, value, literal) else { return SchemaAtom.everything }
@@ -38,8 +38,7 @@ extension SchemaNormalizer {
     case "enum": return try constants(try list(value, keyword, literal), "/enum", literal, isNegated: true)
     case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
       let dfa = try budget.counted(
-        NumberLanguage.all.get().subtracting(
-          budget.counted(numbers(keyword, value, literal)), watch: budget.watch))
+        NumberLanguage.all.get().subtracting(numbers(keyword, value, literal), watch: budget.watch))
       return dfa.isEmpty ? [] : [.number(NumberAtom(dfa: dfa))]
     case "minLength":
       let length = try count(value, keyword, literal)
@@ -138,7 +137,7 @@ extension SchemaNormalizer {
         out.append(.number(NumberAtom(dfa: dfa, isConstant: true)))
       }
       if !strings.isEmpty {
-        out.append(.string(StringAtom(dfa: try budget.counted(ByteDFA.texts(strings)))))
+        out.append(.string(StringAtom(dfa: try enumeration(strings))))
       }
       return out + composites.flatMap { $0 }
     }
@@ -230,10 +229,28 @@ extension SchemaNormalizer {
     return decimal
   }
 
-  func numbers(_ keyword: String, _ value: JSONValue, _ literal: SchemaLiteral) throws(GrammarError)
+  /// The numbers that a keyword allows; made once for each bound.
+  mutating func numbers(_ keyword: String, _ value: JSONValue, _ literal: SchemaLiteral) throws(GrammarError)
     -> ByteDFA
   {
     let number = try decimal(value, keyword, literal)
+    let key = [ByteKey(keyword), ByteKey(String(decoding: number.text, as: UTF8.self))]
+    if let known = bounds[key] { return known }
+    let dfa = try budget.counted(Self.numbers(keyword, number, path(literal)))
+    bounds[key] = dfa
+    return dfa
+  }
+
+  private mutating func enumeration(_ texts: [[UInt8]]) throws(GrammarError) -> ByteDFA {
+    if let known = enumerations[texts] { return known }
+    let dfa = try budget.counted(ByteDFA.texts(texts))
+    enumerations[texts] = dfa
+    return dfa
+  }
+
+  private static func numbers(_ keyword: String, _ number: Decimal, _ path: String) throws(GrammarError)
+    -> ByteDFA
+  {
     switch keyword {
     case "minimum": return try NumberLanguage.compared(.atLeast, number)
     case "maximum": return try NumberLanguage.compared(.atMost, number)
@@ -241,11 +258,11 @@ extension SchemaNormalizer {
     case "exclusiveMaximum": return try NumberLanguage.compared(.less, number)
     default:
       guard !number.isNegative, !number.isZero else {
-        throw malformed(keyword, literal, "it is not above zero")
+        throw .malformed(path: path + "/" + keyword, reason: "it is not above zero")
       }
       guard let dfa = try NumberLanguage.multiples(of: number) else {
         throw .unsupported(
-          keyword: keyword, path: path(literal),
+          keyword: keyword, path: path,
           reason:
             "the divisor has more than 20 decimal places, or is above \(NumberLanguage.largestDivisor) without the point"
         )

@@ -25,7 +25,10 @@ struct Conjunction: Hashable {
     }
   }
 
-  func and(_ other: Conjunction) -> Conjunction { Conjunction(literals + other.literals) }
+  func and(_ other: Conjunction) -> Conjunction {
+    if literals.isEmpty { return other }
+    return other.literals.isEmpty ? self : Conjunction(literals + other.literals)
+  }
 
   var isNever: Bool { literals.contains { $0.place < 0 && !$0.isNegated } }
 }
@@ -161,7 +164,7 @@ struct StringAtom {
     var out = StringAtom(
       dfa: dfa ?? other.dfa, min: Swift.max(min, other.min), max: Swift.min(max, other.max))
     if let mine = dfa, let theirs = other.dfa {
-      out.dfa = try budget.counted(mine.intersection(theirs, watch: budget.watch))
+      out.dfa = try budget.intersection(mine, theirs)
     }
     return out.min > out.max || out.dfa?.isEmpty ?? false ? nil : out
   }
@@ -180,7 +183,7 @@ struct NumberAtom {
       dfa: dfa ?? other.dfa, isInteger: isInteger || other.isInteger,
       isConstant: isConstant || other.isConstant)
     if let mine = dfa, let theirs = other.dfa {
-      out.dfa = try budget.counted(mine.intersection(theirs, watch: budget.watch))
+      out.dfa = try budget.intersection(mine, theirs)
     }
     return out.dfa?.isEmpty ?? false ? nil : out
   }

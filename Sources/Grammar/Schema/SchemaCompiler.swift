@@ -11,9 +11,17 @@ struct SchemaCompiler {
   private var pending: [(Conjunction, Int32)] = []
   private var boundedStrings: [[Int]: Int32] = [:]
   private var keyedLeaves: [[UInt8]: Int32] = [:]
+  /// Of all keys but these.
+  private var otherKeys: [[ByteKey]: Int32] = [:]
   /// What was made of the same automata before; these are kept, so that no other takes their place in memory.
   private var numbers: [NumberKey: (of: ByteDFA, made: ByteDFA)] = [:]
   private var unions: [[ObjectIdentifier]: (of: [ByteDFA], made: ByteDFA)] = [:]
+  private var boundedAutomata: [BoundedKey: (of: ByteDFA, made: ByteDFA)] = [:]
+  private struct BoundedKey: Hashable {
+    let dfa: ObjectIdentifier
+    let min: Int
+    let max: Int
+  }
   private struct NumberKey: Hashable {
     let dfa: ObjectIdentifier
     let isInteger: Bool
@@ -189,6 +197,8 @@ struct SchemaCompiler {
   /// An automaton with bounds on its characters. Where the product is too large, the upper bound is lowered.
   mutating func bounded(_ dfa: ByteDFA, _ atom: StringAtom) throws(GrammarError) -> ByteDFA {
     if atom.min == 0, atom.max == Int.max { return dfa }
+    let key = BoundedKey(dfa: ObjectIdentifier(dfa), min: atom.min, max: atom.max)
+    if let known = boundedAutomata[key] { return known.made }
     var max = atom.max
     while true {
       let made: ByteDFA
@@ -203,7 +213,8 @@ struct SchemaCompiler {
         continue
       }
       try normalizer.spend(made)
-      return try normalizer.budget.counted(made)
+      boundedAutomata[key] = (dfa, try normalizer.budget.counted(made))
+      return made
     }
   }
 
@@ -398,11 +409,20 @@ struct SchemaCompiler {
       return value.isNever
         ? [] : [(try builder.leaf(CommonLanguages.freeKey.get()), try rule(value, &builder))]
     }
-    if expressions.isEmpty, value(of: [], atom).isNever { return [] }
+    if expressions.isEmpty {
+      let value = value(of: [], atom)
+      if value.isNever { return [] }
+      if names == nil, !isCounting, let key = try otherKeyLeaf(keys, &builder) {
+        return [(key, try rule(value, &builder))]
+      }
+    }
     let any = try CommonLanguages.canonicalString.get()
     var rest = names ?? any
-    if !keys.isEmpty {
-      let listed = try ByteDFA.texts(keys.map { JSONText.quoted($0.string) })
+    let texts = keys.map { JSONText.quoted($0.string) }
+    if names == nil, let quick = try any.without(beginnings: texts) {
+      rest = try normalizer.budget.counted(quick)
+    } else if !keys.isEmpty {
+      let listed = try ByteDFA.texts(texts)
       rest = try normalizer.budget.counted(
         rest.subtracting(normalizer.budget.counted(listed), watch: normalizer.budget.watch))
     }
@@ -449,6 +469,18 @@ struct SchemaCompiler {
       out.append((key, try rule(value, &builder)))
     }
     return out
+  }
+
+  /// All keys but these, in their one spelling; nil where they must be subtracted.
+  private mutating func otherKeyLeaf(_ keys: [ByteKey], _ builder: inout GraphBuilder) throws(GrammarError)
+    -> Int32?
+  {
+    if let known = otherKeys[keys] { return known }
+    let texts = keys.map { JSONText.quoted($0.string) }
+    guard let dfa = try CommonLanguages.key.get().without(beginnings: texts) else { return nil }
+    let node = try builder.leaf(normalizer.budget.counted(dfa))
+    otherKeys[keys] = node
+    return node
   }
 
   /// The expressions for keys, those together that ask for the same value.

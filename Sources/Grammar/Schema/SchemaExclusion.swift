@@ -68,7 +68,7 @@ extension SchemaNormalizer {
     of key: ByteKey, in atom: ObjectAtom, named: [[MemberGroup.Named]]
   ) throws(GrammarError) -> Conjunction {
     var out = Conjunction.anything
-    let text = JSONText.quoted(key.string)
+    let text = atom.groups.contains { !$0.patterns.isEmpty } ? JSONText.quoted(key.string) : []
     for (group, named) in zip(atom.groups, named) {
       try budget.spend(1 + group.patterns.count * text.count)
       var isNamed = false
@@ -91,7 +91,7 @@ extension SchemaNormalizer {
     let tree = try RegexParser.parse(text.string)
     let dfa = try budget.counted(
       ByteNFA.automaton(tree, spelling: .json, anywhere: true, budget: &budget)
-        .wrapped([0x22], [0x22]).minimized())
+        .wrapped([0x22], [0x22]))
     patterns[text] = dfa
     try spend(dfa)
     return dfa

@@ -15,6 +15,9 @@ struct SchemaNormalizer {
   var inProgress: Set<SchemaLiteral> = []
   private var scopes: [[Int]] = [[]]
   var patterns: [ByteKey: ByteDFA] = [:]
+  /// By keyword and bound; and by the texts of an enumeration.
+  var bounds: [[ByteKey]: ByteDFA] = [:]
+  var enumerations: [[[UInt8]]: ByteDFA] = [:]
   private var work = 0
   var states = 0
 
