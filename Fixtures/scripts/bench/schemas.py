@@ -14,6 +14,7 @@ counts as such, and its masks up to there count.
 """
 
 import argparse
+import importlib.metadata
 import json
 import multiprocessing
 import pathlib
@@ -269,7 +270,7 @@ def xgrammar_worker(vocabulary, end, pipe):
         vocabulary, vocab_type=xgrammar.VocabType.BYTE_LEVEL, vocab_size=len(vocabulary), stop_token_ids=[end])
     compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
     bitmask = numpy.full((1, (len(vocabulary) + 31) // 32), -1, dtype=numpy.int32)
-    pipe.send(getattr(xgrammar, "__version__", ""))
+    pipe.send(importlib.metadata.version("xgrammar"))
     while True:
         schema, fitting = pipe.recv()
         start = time.thread_time_ns()
@@ -308,7 +309,8 @@ class XGrammar:
 
     def begin(self):
         self.pipe, theirs = multiprocessing.Pipe()
-        self.process = multiprocessing.Process(
+        # A fork of a process that has threads may wait for ever.
+        self.process = multiprocessing.get_context("spawn").Process(
             target=xgrammar_worker, args=(self.vocabulary, self.end, theirs), daemon=True)
         self.process.start()
         theirs.close()
