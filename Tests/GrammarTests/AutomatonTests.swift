@@ -91,7 +91,7 @@ import Testing
     #expect(direct > 30)
     // Another way is taken where texts are not beginnings, begin with one another, or leave nothing.
     #expect(try key.without(beginnings: [Array("a".utf8)]) == nil)
-    #expect(try key.without(beginnings: [Array("\"a".utf8), Array("\"ab".utf8)]) == nil)
+    #expect(try key.without(beginnings: [Array("\"a".utf8), Array("\"abc".utf8)]) == nil)
     #expect(try ByteDFA.texts([Array("ab".utf8)]).without(beginnings: [Array("ab".utf8)]) == nil)
     #expect(try key.without(beginnings: []) == nil)
   }
