@@ -130,6 +130,7 @@ SOURCES = r"""
 {% for x in [-0.4, -0.0, 0.3] %}{{ x|round(method='ceil') }} {{ x|round(0, 'floor') }} {{ x|round }} {% endfor %}{{ -0.04|round(1) }}
 {% for x in [1.115, 2.675, 1.005, 5.015, 0.285, 123456789012345.67, 0.5, -1.115, 0.995, 0.999] %}{{ x|round(2) }} {{ '%.2f' % x }} {{ '%.0f' % x }} {% endfor %}{{ 1e22|round(2) }}
 {% for x in [25.0, 35.0, 249.99999999999997, 250.0, 250.00000000000003, 1e300] %}{{ x|round(-1) }} {{ x|round(-2) }} {% endfor %}
+{% for x in [1e16, -1e16, 7.5, -7.5, 0.0, -0.0, 1e300, 0.3] %}{% for y in [3, -3, 0.1, 2.5, -0.7] %}{{ x // y }} {{ x % y }} {% endfor %}{% endfor %}
 {% for x in [7, 5, 15, 25, -5, -15, -25, -7, 0, 149, 150, 250, 12345678901234565] %}{{ x|round(-1) }} {{ x|round(-2) }} {{ x|round(2) }} {% endfor %}
 {{ missing is callable }}{{ none is callable }}
 {{ 1|indent }}

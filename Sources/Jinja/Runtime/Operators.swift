@@ -135,7 +135,12 @@ extension Interpreter {
       let isBelow = remainder != 0 && (remainder < 0) != (y < 0)
       // A remainder of zero has the divisor's sign, as in Python.
       let modulo = isBelow ? remainder + y : remainder == 0 ? Double(signOf: y, magnitudeOf: 0) : remainder
-      return operation == .modulo ? .double(modulo) : .double(((x - modulo) / y).rounded())
+      if operation == .modulo { return .double(modulo) }
+      // Near a whole number, but for rounding; a half stays below, as in Python.
+      let quotient = (x - remainder) / y - (isBelow ? 1 : 0)
+      guard quotient != 0 else { return .double(Double(signOf: x / y, magnitudeOf: 0)) }
+      let floor = quotient.rounded(.down)
+      return .double(quotient - floor > 0.5 ? floor + 1 : floor)
     case .power:
       // Without libm only whole exponents are computed.
       guard let whole = Int(exactly: y), whole.magnitude <= 1024 else {
