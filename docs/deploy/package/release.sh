@@ -33,10 +33,11 @@ case $(uname -s) in Linux) system=linux ;; Darwin) system=macos ;; *) echo "no r
 case $(uname -m) in x86_64) machine=x86_64 ;; aarch64 | arm64) machine=arm64 ;; esac
 version=$(sed -n 's/.*static let text = "\(.*\)"/\1/p' "$work/Sources/Platform/System/Version.swift")
 
-# Builds with more flags, if there are any, and says where the binary is.
+# Builds with more flags, if there are any, and says where the binary is. For a later build the compiler would keep a
+# digest of each module before its paths are mapped.
 build() { # [FLAG...]
   set -- "$@" -c release --product mlxserve --package-path "$work" -Xswiftc -file-prefix-map -Xswiftc "$work=." \
-    -debug-info-format none
+    -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen -debug-info-format none
   [ $system = linux ] && set -- "$@" --static-swift-stdlib -Xlinker -s -Xlinker --build-id=none
   "$swift" build "$@" >&2
   echo "$("$swift" build "$@" --show-bin-path)/mlxserve"
