@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import time
 
+from reliability.watch import wait_for
 from server import DEMO, Server
 
 MARKS = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"]
@@ -162,10 +163,7 @@ def test_I22_I23_what_a_server_says_of_itself(server):
                 connection.sendall(b"POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                                    b"Content-Length: %d\r\n\r\n" % len(body) + body)
                 assert b"200" in connection.recv(1000)
-            deadline = time.monotonic() + 10
-            while not all(slot["is_processing"] for slot in json.loads(own.get("/slots")[2])):
-                assert time.monotonic() < deadline, own.get("/slots")
-                time.sleep(0.01)
+            wait_for(lambda: all(slot["is_processing"] for slot in json.loads(own.get("/slots")[2])), 10, "two busy places")
             status, _, text = own.get("/slots")
             assert status == 200, text
             assert b"secretword" not in text

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import ollama
 
 import hub_test
+from sdk_test import WEATHER
 from server import ROOT, Server
 
 QUESTION = [{"role": "user", "content": "Is Paris in France? Answer Yes or No."}]
@@ -233,7 +234,7 @@ def test_O15_O46_a_call_is_one_whole_piece_and_the_python_client_does_it_all(ser
     ids = set()
     for _ in range(2):
         _, _, text = send(server, "POST", "/api/chat", {
-            "model": "demo", "messages": asked, "tools": [TOOL_OF_WEATHER], "think": False, "stream": False, "options": options})
+            "model": "demo", "messages": asked, "tools": [WEATHER], "think": False, "stream": False, "options": options})
         ids |= {call["id"] for call in json.loads(text)["message"]["tool_calls"]}
     assert len(ids) == 2, ids
     whole = python.chat("demo", messages=asked, tools=[get_weather], think=False, options=options).message
@@ -246,10 +247,6 @@ def test_O15_O46_a_call_is_one_whole_piece_and_the_python_client_does_it_all(ser
     assert python.show("demo").capabilities and python.list().models and python.ps().models
     pieces = list(python.generate("demo", "Hello", options=GREEDY, stream=True))
     assert pieces[-1].done and all(isinstance(piece.response, str) for piece in pieces)
-
-
-TOOL_OF_WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "Get the current weather", "parameters": {
-    "type": "object", "properties": {"location": {"type": "string", "description": "A city"}}, "required": ["location"]}}}
 
 
 def test_O29_O30_vectors(server):

@@ -2,6 +2,8 @@
 
 `search_cases_test` holds this table to the files. A case of many parts is named by the test of most of them."""
 
+from cases import lost
+
 FILES = {
     "pair": "PipelineTests/PairTests.swift", "embedder": "PipelineTests/EmbedderTests.swift",
     "route": "ServerTests/EmbeddingsRouteTests.swift", "rerank": "ServerTests/RerankRouteTests.swift",
@@ -111,9 +113,4 @@ CASES = {
 
 def missing(root):
     """Numbers without a test, and tests that are not where this table says."""
-    faults = sorted(set(range(1, 135)) ^ set(CASES))
-    for number, (file, name) in CASES.items():
-        path = root / "Tests" / FILES[file]
-        if not path.exists() or name not in path.read_text():
-            faults.append((number, FILES[file], name))
-    return faults
+    return sorted(set(range(1, 135)) ^ set(CASES)) + lost(root, FILES, CASES.items())

@@ -2,6 +2,8 @@
 
 `surface_cases_test` holds this table to the files. A case of many parts is named by the test of most of them."""
 
+from cases import lost
+
 FILES = {
     "hub": "EndToEnd/hub_test.py", "ollama": "EndToEnd/ollama_test.py", "editors": "EndToEnd/editors_test.py",
     "command": "EndToEnd/cli_test.py", "packaging": "EndToEnd/packaging_test.py", "models": "EndToEnd/models_test.py",
@@ -110,10 +112,6 @@ COUNTS = {"G": 50, "O": 48, "I": 30, "D": 15}
 
 def missing(root):
     """Series that lack a case, and tests that are not where this table says."""
-    faults = [(letter, len(tests)) for letter, tests in CASES.items() if len(tests) != COUNTS[letter]]
-    for letter, tests in CASES.items():
-        for number, (file, name) in enumerate(tests, 1):
-            path = root / "Tests" / FILES[file]
-            if not path.exists() or name not in path.read_text():
-                faults.append((f"{letter}{number:02}", FILES[file], name))
-    return faults
+    wrong = [(letter, len(tests)) for letter, tests in CASES.items() if len(tests) != COUNTS[letter]]
+    numbered = [(f"{letter}{number:02}", test) for letter, tests in CASES.items() for number, test in enumerate(tests, 1)]
+    return wrong + lost(root, FILES, numbered)

@@ -95,6 +95,8 @@ final class ByteDFA: Sendable {
 
   /// Most states of one automaton.
   static let stateLimit = 40_000
+  static let tooManyStates = GrammarError.tooLarge(
+    reason: "an automaton of this schema or expression has more than \(stateLimit) states")
 
   /// The automaton whose states are found from `start` by `step`, which is called once per class of bytes.
   ///
@@ -127,8 +129,7 @@ final class ByteDFA: Sendable {
           continue
         }
         guard states.count < stateLimit else {
-          throw .tooLarge(
-            reason: "an automaton of this schema or expression has more than \(stateLimit) states")
+          throw tooManyStates
         }
         let new = Int32(truncatingIfNeeded: states.count)
         states.append(target)
@@ -345,43 +346,12 @@ protocol ExploredState: Equatable {
   var hash: UInt64 { get }
 }
 
-/// Where the states of an automaton are reached from, by the class of the byte.
-struct ReverseCells {
-  private var starts: [Int32]
-  private var all: [Int32]
-  private let columnCount: Int
+/// By what it is and not by its language, for what is made once of the same automata: a key keeps them. Languages are
+/// compared with `isEquivalent`.
+extension ByteDFA: Hashable {
+  static func == (a: ByteDFA, b: ByteDFA) -> Bool { a === b }
 
-  /// - Parameter table: rows of `columnCount` states, -1 for none.
-  init(table: [Int32], columnCount: Int) {
-    self.columnCount = columnCount
-    var starts = [Int32](repeating: 0, count: table.count + 1)
-    for row in stride(from: 0, to: table.count, by: columnCount) {
-      for column in 0..<columnCount where table[row + column] >= 0 {
-        starts[Int(table[row + column]) * columnCount + column + 1] += 1
-      }
-    }
-    for cell in table.indices { starts[cell + 1] += starts[cell] }
-    var all = [Int32](repeating: 0, count: Int(starts[table.count]))
-    var next = starts
-    var source: Int32 = 0
-    for row in stride(from: 0, to: table.count, by: columnCount) {
-      for column in 0..<columnCount where table[row + column] >= 0 {
-        let cell = Int(table[row + column]) * columnCount + column
-        all[Int(next[cell])] = source
-        next[cell] += 1
-      }
-      source += 1
-    }
-    self.starts = starts
-    self.all = all
-  }
-
-  /// The rows that lead to `row` in this column.
-  @inline(__always)
-  func sources(of row: Int, _ column: Int) -> ArraySlice<Int32> {
-    let cell = row * columnCount + column
-    return all[Int(starts[cell])..<Int(starts[cell + 1])]
-  }
+  func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
 /// Where the states of an automaton are reached from.
@@ -405,6 +375,27 @@ struct ReverseEdges {
       }
     }
     self.init(from: from, to: to, rowCount: rowCount)
+  }
+
+  /// Edges by the class of their byte too: row `state * columnCount + column` has the states that lead to `state` by that
+  /// column.
+  ///
+  /// - Parameter cells: rows of `columnCount` states, -1 for none.
+  init(cells: [Int32], columnCount: Int) {
+    var from: [Int32] = []
+    var to: [Int32] = []
+    from.reserveCapacity(cells.count)
+    to.reserveCapacity(cells.count)
+    var (state, column) = (Int32(0), 0)
+    for target in cells {
+      if target >= 0 {
+        from.append(state)
+        to.append(target * Int32(truncatingIfNeeded: columnCount) + Int32(truncatingIfNeeded: column))
+      }
+      column += 1
+      if column == columnCount { (state, column) = (state + 1, 0) }
+    }
+    self.init(from: from, to: to, rowCount: cells.count)
   }
 
   /// Edge n leads from `from[n]` to `to[n]`.

@@ -28,15 +28,14 @@ struct CompileBudget {
     nextQuestion = steps - Self.stepsPerQuestion
   }
 
-  /// What was found of the same automata before; these are kept, so that no other takes their place in memory.
-  private var intersections: [[ObjectIdentifier]: (of: [ByteDFA], made: ByteDFA)] = [:]
+  /// What was found of the same automata before.
+  private var intersections: [[ByteDFA]: ByteDFA] = [:]
 
   /// The texts of both: made and spent once for each pair.
   mutating func intersection(_ a: ByteDFA, _ b: ByteDFA) throws(GrammarError) -> ByteDFA {
-    let key = [ObjectIdentifier(a), ObjectIdentifier(b)]
-    if let known = intersections[key] { return known.made }
+    if let known = intersections[[a, b]] { return known }
     let made = try counted(a.intersection(b, watch: watch))
-    intersections[key] = ([a, b], made)
+    intersections[[a, b]] = made
     return made
   }
 

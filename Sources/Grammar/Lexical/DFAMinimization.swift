@@ -10,12 +10,12 @@ extension ByteDFA {
     var blocks = StateBlocks(accepting)
     // Cells that were looked at.
     var looked = 0
-    let before = ReverseCells(table: next, columnCount: classCount)
+    let before = ReverseEdges(cells: next, columnCount: classCount)
     while let splitter = blocks.waiting.popLast() {
       let members = Array(blocks.members(of: splitter))
       for column in 0..<classCount {
         for member in members {
-          for source in before.sources(of: Int(member), column) {
+          for source in before.sources(of: Int(member) * classCount + column) {
             blocks.mark(source)
             looked += 1
           }

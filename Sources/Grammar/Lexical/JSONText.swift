@@ -23,7 +23,8 @@ enum JSONText {
 
   /// The string with its quotes, each scalar spelled in the one way that `Spelling.json` knows.
   static func quoted(_ text: String) -> [UInt8] {
-    if text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x22 && $0 != 0x5C }) { return [0x22] + text.utf8 + [0x22] }
+    let isPlain = !text.utf8.contains { escape(of: UInt32($0)) != nil }
+    if isPlain { return [0x22] + text.utf8 + [0x22] }
     var out: [UInt8] = [0x22]
     for scalar in text.unicodeScalars {
       if let escape = escape(of: scalar.value) { out += escape } else { out += Array(String(scalar).utf8) }

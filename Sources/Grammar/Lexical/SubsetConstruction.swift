@@ -90,8 +90,7 @@ struct SubsetConstruction {
     }
     if let known { return known }
     guard hashes.count < ByteDFA.stateLimit else {
-      throw .tooLarge(
-        reason: "an automaton of this schema or expression has more than \(ByteDFA.stateLimit) states")
+      throw ByteDFA.tooManyStates
     }
     let new = Int32(truncatingIfNeeded: hashes.count)
     members += states

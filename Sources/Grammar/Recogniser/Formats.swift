@@ -106,7 +106,7 @@ enum StringLanguage {
     return try explored(dfa, within: all, min: min, max: max).minimized()
   }
 
-  /// The same where a state stands for several states of all strings.
+  /// The same for any language, by pairs of its states and those of all strings.
   static func explored(_ dfa: ByteDFA, within all: ByteDFA, min: Int, max: Int) throws(GrammarError)
     -> ByteDFA
   {
@@ -136,8 +136,8 @@ enum StringLanguage {
   }
 }
 
-/// A language of strings of which each state is one state of all strings: whether a byte begins a character is up to the
-/// state alone.
+/// A language whose states each correspond to one state of all strings. So a state alone says which bytes begin a
+/// character, and characters are counted without pairs of states.
 struct CharacterCells {
   private let dfa: ByteDFA
   private let classOf: [UInt8]
@@ -202,7 +202,7 @@ struct CharacterCells {
           guard !isNext || count < last else { continue }
           var found = isNext ? nextRows[target] : rows[target]
           if found < 0 {
-            guard accepting.count < ByteDFA.stateLimit else { throw Self.tooLarge }
+            guard accepting.count < ByteDFA.stateLimit else { throw ByteDFA.tooManyStates }
             found = Int32(truncatingIfNeeded: accepting.count)
             accepting.append(false)
             table += repeatElement(-1, count: classCount)
@@ -226,7 +226,4 @@ struct CharacterCells {
     return ByteDFA(
       classOf: classOf, classCount: classCount, table: table, accepting: accepting, effort: effort)
   }
-
-  private static let tooLarge = GrammarError.tooLarge(
-    reason: "an automaton of this schema or expression has more than \(ByteDFA.stateLimit) states")
 }

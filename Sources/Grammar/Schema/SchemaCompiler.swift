@@ -13,17 +13,17 @@ struct SchemaCompiler {
   private var keyedLeaves: [[UInt8]: Int32] = [:]
   /// Of all keys but these.
   private var otherKeys: [[ByteKey]: Int32] = [:]
-  /// What was made of the same automata before; these are kept, so that no other takes their place in memory.
-  private var numbers: [NumberKey: (of: ByteDFA, made: ByteDFA)] = [:]
-  private var unions: [[ObjectIdentifier]: (of: [ByteDFA], made: ByteDFA)] = [:]
-  private var boundedAutomata: [BoundedKey: (of: ByteDFA, made: ByteDFA)] = [:]
+  /// What was made of the same automata before.
+  private var numbers: [NumberKey: ByteDFA] = [:]
+  private var unions: [[ByteDFA]: ByteDFA] = [:]
+  private var boundedAutomata: [BoundedKey: ByteDFA] = [:]
   private struct BoundedKey: Hashable {
-    let dfa: ObjectIdentifier
+    let dfa: ByteDFA
     let min: Int
     let max: Int
   }
   private struct NumberKey: Hashable {
-    let dfa: ObjectIdentifier
+    let dfa: ByteDFA
     let isInteger: Bool
     let isConstant: Bool
   }
@@ -147,10 +147,9 @@ struct SchemaCompiler {
   }
 
   private mutating func union(_ a: ByteDFA, _ b: ByteDFA) throws(GrammarError) -> ByteDFA {
-    let key = [ObjectIdentifier(a), ObjectIdentifier(b)]
-    if let known = unions[key] { return known.made }
+    if let known = unions[[a, b]] { return known }
     let dfa = try normalizer.budget.counted(a.union(b, watch: normalizer.budget.watch))
-    unions[key] = ([a, b], dfa)
+    unions[[a, b]] = dfa
     return dfa
   }
 
@@ -173,15 +172,14 @@ struct SchemaCompiler {
   }
 
   private mutating func number(_ dfa: ByteDFA, _ atom: NumberAtom) throws(GrammarError) -> ByteDFA {
-    let key = NumberKey(
-      dfa: ObjectIdentifier(dfa), isInteger: atom.isInteger, isConstant: atom.isConstant)
-    if let known = numbers[key] { return known.made }
+    let key = NumberKey(dfa: dfa, isInteger: atom.isInteger, isConstant: atom.isConstant)
+    if let known = numbers[key] { return known }
     let spelling =
       try atom.isInteger
       ? NumberLanguage.plainIntegers.get()
       : atom.isConstant ? NumberLanguage.tidy.get() : NumberLanguage.exact.get()
     let made = try normalizer.budget.counted(dfa.intersection(spelling, watch: normalizer.budget.watch))
-    numbers[key] = (dfa, made)
+    numbers[key] = made
     return made
   }
 
@@ -197,8 +195,8 @@ struct SchemaCompiler {
   /// An automaton with bounds on its characters. Where the product is too large, the upper bound is lowered.
   mutating func bounded(_ dfa: ByteDFA, _ atom: StringAtom) throws(GrammarError) -> ByteDFA {
     if atom.min == 0, atom.max == Int.max { return dfa }
-    let key = BoundedKey(dfa: ObjectIdentifier(dfa), min: atom.min, max: atom.max)
-    if let known = boundedAutomata[key] { return known.made }
+    let key = BoundedKey(dfa: dfa, min: atom.min, max: atom.max)
+    if let known = boundedAutomata[key] { return known }
     var max = atom.max
     while true {
       let made: ByteDFA
@@ -213,8 +211,9 @@ struct SchemaCompiler {
         continue
       }
       try normalizer.spend(made)
-      boundedAutomata[key] = (dfa, try normalizer.budget.counted(made))
-      return made
+      let counted = try normalizer.budget.counted(made)
+      boundedAutomata[key] = counted
+      return counted
     }
   }
 

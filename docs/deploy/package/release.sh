@@ -33,8 +33,8 @@ case $(uname -s) in Linux) system=linux ;; Darwin) system=macos ;; *) echo "no r
 case $(uname -m) in x86_64) machine=x86_64 ;; aarch64 | arm64) machine=arm64 ;; esac
 version=$(sed -n 's/.*static let text = "\(.*\)"/\1/p' "$work/Sources/Platform/System/Version.swift")
 
-# Builds with more flags, if there are any, and says where the binary is. For a later build the compiler would keep a
-# digest of each module before its paths are mapped.
+# Builds with more flags, if there are any, and says where the binary is. The digests that the compiler keeps for its next
+# build are left out: they differ from folder to folder.
 build() { # [FLAG...]
   set -- "$@" -c release --product mlxserve --package-path "$work" -Xswiftc -file-prefix-map -Xswiftc "$work=." \
     -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen -debug-info-format none
