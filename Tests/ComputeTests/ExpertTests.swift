@@ -118,7 +118,7 @@ import Testing
     rule.renormalizing = 1e-20
     rule.scale = 2.5
     found = chosen([0, 1, -1, 2], by: rule)
-    #expect(distance(found.weights, [2.5 * 0.268_941_4, 2.5 * 0.731_058_6]) < 1e-6)
+    #expect(distance(found.weights, [2.5 * 0.268_941_4, 2.5 * 0.731_058_6] as [Float]) < 1e-6)
     // ERNIE: shares of a softmax, chosen with a bias, weighted among the chosen.
     var ernie = ExpertRule(perRow: 2, scores: .chosen)
     ernie.selectionBias = [5, 0, 5, 0]

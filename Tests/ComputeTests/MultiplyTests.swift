@@ -138,7 +138,7 @@ import Testing
     #expect(
       [0, 1, 7, 8, 0x38, 0x7E, 0x7F, 0xB8].map(Reference.e4m3) == [
         0, 0x1p-9, 7 * 0x1p-9, 0x1p-6, 1, 448, 480, -1,
-      ])
+      ] as [Float])
     #expect([0, 1, 127, 130, 254].map(Reference.powerOfTwo) == [0x1p-127, 0x1p-126, 1, 8, 0x1p127])
   }
 

@@ -11,7 +11,7 @@ private func close(_ a: Float, _ b: Double) -> Bool { abs(Double(a) - b) <= 2e-6
 
 @Suite struct LogprobsTests {
   @Test func `probabilities of one half and two quarters`() {
-    let described = Logprobs.describe(token: 2, logits: [0.693_147_2 + 5, 5, 5], top: 2)
+    let described = Logprobs.describe(token: 2, logits: [5.693_147_2, 5, 5], top: 2)
     #expect(described.id == 2)
     #expect(close(described.logprob, log(0.25)))
     #expect(described.top.map(\.id) == [0, 1])

@@ -12,7 +12,7 @@ func clientFrame(
   var out: [UInt8] = [(isLast ? 0x80 : 0) | reserved | opcode]
   switch payload.count {
   case ..<126: out.append(0x80 | UInt8(payload.count))
-  case ..<65_536: out += [0x80 | 126, UInt8(payload.count >> 8), UInt8(payload.count & 0xFF)]
+  case ..<65_536: out += [0x80 | 126 as UInt8, UInt8(payload.count >> 8), UInt8(payload.count & 0xFF)]
   default:
     out.append(0x80 | 127)
     for shift in stride(from: 56, through: 0, by: -8) { out.append(UInt8(payload.count >> shift & 0xFF)) }

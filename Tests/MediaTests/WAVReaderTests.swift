@@ -11,9 +11,9 @@ import Testing
     let eight = WAVFile(bits: 8, data: [0, 64, 128, 192, 255])
     #expect(try samples(eight) == [-1, -0.5, 0, 0.5, 0.9921875])
     let sixteen = WAVFile(data: WAVFile.pcm([-32768, -16384, 0, 1, 32767]))
-    #expect(try samples(sixteen) == [-1, -0.5, 0, 0x1p-15, 1 - 0x1p-15])
+    #expect(try samples(sixteen) == [-1, -0.5, 0, 0x1p-15, 1 - 0x1p-15] as [Float])
     let twentyFour = WAVFile(bits: 24, data: [0, 0, 0x80, 0xFF, 0xFF, 0xFF, 0, 0, 0x40, 0xFF, 0xFF, 0x7F])
-    #expect(try samples(twentyFour) == [-1, -0x1p-23, 0.5, 1 - 0x1p-23])
+    #expect(try samples(twentyFour) == [-1, -0x1p-23, 0.5, 1 - 0x1p-23] as [Float])
     let thirtyTwo = WAVFile(bits: 32, data: [0, 0, 0, 0x80, 0, 0, 0, 0x20, 0xFF, 0xFF, 0xFF, 0xFF])
     #expect(try samples(thirtyTwo) == [-1, 0.25, -0x1p-31])
     // Twelve bits lie in the upper part of two bytes.
@@ -52,7 +52,7 @@ import Testing
     let stereo = WAVFile(channels: 2, data: WAVFile.pcm([16384, 0, -32768, -16384]))
     #expect(try samples(stereo) == [0.25, -0.75])
     let many = WAVFile(channels: 32, data: WAVFile.pcm((0..<32).map { $0 == 7 ? 32000 : 0 }))
-    #expect(try samples(many) == [1000 * 0x1p-15])
+    #expect(try samples(many) == [1000 * 0x1p-15] as [Float])
     #expect(
       failure(WAVFile(channels: 33, data: WAVFile.pcm([Int16](repeating: 0, count: 33))).bytes)
         == .invalidHeader(field: "number of channels", found: 33, expected: "1...32"))
@@ -122,7 +122,8 @@ import Testing
       let format =
         WAVFile.little(1, 2) + WAVFile.little(1, 2) + WAVFile.little(16_000, 4) + WAVFile.little(32_000, 4)
         + WAVFile.little(2, 2) + WAVFile.little(16, 2)
-      return Array(form.utf8) + [255, 255, 255, 255] + Array("WAVE".utf8)
+      let head: [UInt8] = Array(form.utf8) + [255, 255, 255, 255] + Array("WAVE".utf8)
+      return head
         + WAVFile.chunk("ds64", sizes) + WAVFile.chunk("fmt ", format)
         + WAVFile.chunk("data", WAVFile.pcm([8192, -8192]), size: .max) + suffix
     }

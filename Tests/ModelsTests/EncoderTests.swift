@@ -84,9 +84,10 @@ import Testing
         compute: ComputeContext(threads: 2, mode: mode))
     }
     let beginnings = [70, 40, 12].map { count in (0..<count).map { Int32($0 * 7 % 150 + count % 5) } }
-    let texts = (0..<24).map { number in
+    let texts = (0..<24).map { number -> EncoderText in
       let start = beginnings[number % 3]
-      let rest = (0..<number % 11 * 4 + 1).map { Int32(($0 * 13 + number) % 150) }
+      let count = number % 11 * 4 + 1
+      let rest = (0..<count).map { Int32(($0 * 13 + number) % 150) }
       return EncoderText(tokens: start + rest, second: start.count, output: .labels)
     }
     let alone = try texts.map { text in
