@@ -90,6 +90,46 @@ extension SplitExpression {
       ##"[[:punct:]]+|[[:^alpha:]&&[^ ]]|\h+"##, "ab1 é$,x",
       ["ab1", " é", "$,", "x"]
     ),
+    (
+      ##"(?>a+|s)t|[aAst]+"##, "aat aas sst st",
+      ["aat", " ", "aas", " ", "sst", " ", "st"]
+    ),
+    (
+      ##"(?:ab)++a?|\S"##, "ababa abab c",
+      ["ababa", " ", "abab", " ", "c"]
+    ),
+    (
+      ##"(?:\p{L}\p{M}*+)++|\p{N}++|\s"##, "e\u{301}a 12 b",
+      ["e\u{301}a", " ", "12", " ", "b"]
+    ),
+    (
+      ##"(?>(?:a|ab)*)b|\w"##, "aabb ab",
+      ["aab", "b", " ", "ab"]
+    ),
+    (
+      ##"(?>ab|a)c|."##, "abc ac",
+      ["abc", " ", "ac"]
+    ),
+    (
+      ##"\R+|\d"##, "1\r\n\n2\u{2028}\u{B}3",
+      ["1", "\r\n\n", "2", "\u{2028}\u{B}", "3"]
+    ),
+    (
+      ##"[\p{Thai}\p{Cyrillic}]+|\p{Greek}+|\p{Latn}+"##, "Привет ไทยgrüß Ωmega",
+      ["Привет", " ", "ไทย", "grüß", " ", "Ω", "mega"]
+    ),
+    (
+      ##"\p{Old_Italic}|\p{OldItalic}+|\p{Arabic}+|\p{Common}"##, "\u{10300}\u{10301} سلام-x",
+      ["\u{10300}", "\u{10301}", " ", "سلام", "-", "x"]
+    ),
+    (
+      ##"(?>a{2,3})a|b"##, "aaaab aaab",
+      ["aaaa", "b", " aaa", "b"]
+    ),
+    (
+      ##"(?>a{2,3}?)ab|."##, "aaab",
+      ["aaab"]
+    ),
   ])
   func `expressions of published tokenizers and others match as the reference does`(
     _ source: String, _ text: String, _ pieces: [String]
@@ -173,7 +213,8 @@ extension SplitExpression {
   }
 
   @Test(arguments: [
-    (#"(a)\1"#, "what is no regular language"), ("(?:ab)++", "gives nothing back"),
+    (#"(a)\1"#, "what is no regular language"), ("(?:a?)++", "gives nothing back"),
+    ("(?>(?:a|ab){2})b", "gives nothing back"), (#"\X"#, "what is no regular language"),
     (#"\p{Klingon}"#, "the property 'Klingon'"), ("a{2000}", "a count above 1000"),
     ("(a", "a '(' without a ')'"),
     ("a)", "an unmatched ')'"), ("[a", "a '[' without a ']'"), ("*a", "nothing to repeat"),

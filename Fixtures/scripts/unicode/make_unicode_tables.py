@@ -10,7 +10,7 @@ import sys
 import textwrap
 
 import unicodedata2 as ucd
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
 
 LAST = 0x110000
 SPACE = {*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
@@ -75,6 +75,55 @@ def is_known(cp, form):
     return normalizer.normalize_str(chr(cp)) == ucd.normalize(form, chr(cp))
 
 
+# Long and short names; those that the reference's regex engine does not know are left out.
+SCRIPTS = """
+Adlam=Adlm Ahom Anatolian_Hieroglyphs=Hluw Arabic=Arab Armenian=Armn Avestan=Avst Balinese=Bali Bamum=Bamu Bassa_Vah=Bass
+Batak=Batk Bengali=Beng Bhaiksuki=Bhks Bopomofo=Bopo Brahmi=Brah Braille=Brai Buginese=Bugi Buhid=Buhd
+Canadian_Aboriginal=Cans Carian=Cari Caucasian_Albanian=Aghb Chakma=Cakm Cham Cherokee=Cher Chorasmian=Chrs Common=Zyyy
+Coptic=Copt Cuneiform=Xsux Cypriot=Cprt Cypro_Minoan=Cpmn Cyrillic=Cyrl Deseret=Dsrt Devanagari=Deva Dives_Akuru=Diak
+Dogra=Dogr Duployan=Dupl Egyptian_Hieroglyphs=Egyp Elbasan=Elba Elymaic=Elym Ethiopic=Ethi Garay=Gara Georgian=Geor
+Glagolitic=Glag Gothic=Goth Grantha=Gran Greek=Grek Gujarati=Gujr Gunjala_Gondi=Gong Gurmukhi=Guru Gurung_Khema=Gukh
+Han=Hani Hangul=Hang Hanifi_Rohingya=Rohg Hanunoo=Hano Hatran=Hatr Hebrew=Hebr Hiragana=Hira Imperial_Aramaic=Armi
+Inherited=Zinh Inscriptional_Pahlavi=Phli Inscriptional_Parthian=Prti Javanese=Java Kaithi=Kthi Kannada=Knda Katakana=Kana
+Kawi Kayah_Li=Kali Kharoshthi=Khar Khitan_Small_Script=Kits Khmer=Khmr Khojki=Khoj Khudawadi=Sind Kirat_Rai=Krai Lao=Laoo
+Latin=Latn Lepcha=Lepc Limbu=Limb Linear_A=Lina Linear_B=Linb Lisu Lycian=Lyci Lydian=Lydi Mahajani=Mahj Makasar=Maka
+Malayalam=Mlym Mandaic=Mand Manichaean=Mani Marchen=Marc Masaram_Gondi=Gonm Medefaidrin=Medf Meetei_Mayek=Mtei
+Mende_Kikakui=Mend Meroitic_Cursive=Merc Meroitic_Hieroglyphs=Mero Miao=Plrd Modi Mongolian=Mong Mro=Mroo Multani=Mult
+Myanmar=Mymr Nabataean=Nbat Nag_Mundari=Nagm Nandinagari=Nand New_Tai_Lue=Talu Newa Nko=Nkoo Nushu=Nshu
+Nyiakeng_Puachue_Hmong=Hmnp Ogham=Ogam Ol_Chiki=Olck Ol_Onal=Onao Old_Hungarian=Hung Old_Italic=Ital
+Old_North_Arabian=Narb Old_Permic=Perm Old_Persian=Xpeo Old_Sogdian=Sogo Old_South_Arabian=Sarb Old_Turkic=Orkh
+Old_Uyghur=Ougr Oriya=Orya Osage=Osge Osmanya=Osma Pahawh_Hmong=Hmng Palmyrene=Palm Pau_Cin_Hau=Pauc Phags_Pa=Phag
+Phoenician=Phnx Psalter_Pahlavi=Phlp Rejang=Rjng Runic=Runr Samaritan=Samr Saurashtra=Saur Sharada=Shrd Shavian=Shaw
+Siddham=Sidd SignWriting=Sgnw Sinhala=Sinh Sogdian=Sogd Sora_Sompeng=Sora Soyombo=Soyo Sundanese=Sund Sunuwar=Sunu
+Syloti_Nagri=Sylo Syriac=Syrc Tagalog=Tglg Tagbanwa=Tagb Tai_Le=Tale Tai_Tham=Lana Tai_Viet=Tavt Takri=Takr Tamil=Taml
+Tangsa=Tnsa Tangut=Tang Telugu=Telu Thaana=Thaa Thai Tibetan=Tibt Tifinagh=Tfng Tirhuta=Tirh Todhri=Todr Toto
+Tulu_Tigalari=Tutg Ugaritic=Ugar Vai=Vaii Vithkuqi=Vith Wancho=Wcho Warang_Citi=Wara Yezidi=Yezi Yi=Yiii
+Zanabazar_Square=Zanb
+""".split()
+SCALARS = [cp for cp in range(LAST) if not 0xD800 <= cp <= 0xDFFF]
+
+
+def script(names):
+    """`name=short` and the gaps and lengths of its ranges, in hexadecimal; nothing where the name is not known."""
+    try:
+        cut = pre_tokenizers.Split(Regex(f"\\p{{{names.split('=')[0]}}}+"), "removed")
+    except Exception:
+        return []
+    text, inside, out = "".join(map(chr, SCALARS)), [True] * LAST, []
+    for _, (start, end) in cut.pre_tokenize_str(text):
+        for index in range(start, end):
+            inside[SCALARS[index]] = False
+    inside[0xD800:0xE000] = [False] * 0x800
+    gap = 0
+    for is_in, length in runs(inside):
+        if is_in:
+            out.append(f"{gap:x}+{length:x}" if length > 1 else f"{gap:x}")
+            gap = 0
+        else:
+            gap = length
+    return [names.lower().replace("_", "")] + out
+
+
 def main():
     classes = [f"{value}{'' if length == 1 else length}" for value, length in runs([letter(cp) for cp in range(LAST)])]
     combining = []
@@ -100,6 +149,8 @@ def main():
     print(literal("combiningClasses", combining, "Runs over all scalars from 0: `class` or `classxlength`."))
     print(literal("canonical", canonical, "Canonical decompositions, one step each; `!` marks those that never compose."))
     print(literal("compatible", compatible, "Full compatibility decompositions where they differ from the canonical ones."))
+    print(literal("scripts", [word for names in SCRIPTS for word in script(names)],
+                  "Scripts: names, then ranges as gap and length in hexadecimal (absent: 1)."))
     print("}")
 
 

@@ -45,30 +45,42 @@ enum SplitClasses {
     case "Space", "space", "White_Space": space
     case "Word", "word", "w": word
     case "Alnum", "alnum": alphabetic.union(digit)
-    case "Han", "Script=Han", "sc=Han": han
-    case "Hiragana":
-      ScalarSet([0x3041...0x3096, 0x309D...0x309F, 0x1B001...0x1B11F, 0x1B150...0x1B152, 0x1F200...0x1F200])
-    case "Katakana":
-      ScalarSet([
-        0x30A1...0x30FA, 0x30FD...0x30FF, 0x31F0...0x31FF, 0x32D0...0x32FE, 0x3300...0x3357, 0xFF66...0xFF6F,
-        0xFF71...0xFF9D, 0x1B000...0x1B000, 0x1B120...0x1B122, 0x1B164...0x1B167,
-      ])
-    case "Hangul":
-      ScalarSet([
-        0x1100...0x11FF, 0x302E...0x302F, 0x3131...0x318E, 0x3200...0x321E, 0x3260...0x327E, 0xA960...0xA97C,
-        0xAC00...0xD7A3, 0xD7B0...0xD7C6, 0xD7CB...0xD7FB, 0xFFA0...0xFFBE, 0xFFC2...0xFFC7, 0xFFCA...0xFFCF,
-        0xFFD2...0xFFD7, 0xFFDA...0xFFDC,
-      ])
-    default: RegexClasses.property(name)
+    default: RegexClasses.property(name) ?? script(name)
     }
   }
 
-  private static let han = ScalarSet([
-    0x2E80...0x2E99, 0x2E9B...0x2EF3, 0x2F00...0x2FD5, 0x3005...0x3005, 0x3007...0x3007, 0x3021...0x3029,
-    0x3038...0x303B, 0x3400...0x4DBF, 0x4E00...0x9FFF, 0xF900...0xFA6D, 0xFA70...0xFAD9, 0x16FE2...0x16FE3,
-    0x16FF0...0x16FF1, 0x20000...0x2A6DF, 0x2A700...0x2B739, 0x2B740...0x2B81D, 0x2B820...0x2CEA1,
-    0x2CEB0...0x2EBE0, 0x2EBF0...0x2EE5D, 0x2F800...0x2FA1D, 0x30000...0x3134A, 0x31350...0x323AF,
-  ])
+  /// The scalars of a script; nil for names that are none.
+  private static func script(_ text: String) -> ScalarSet? {
+    var name = text.lowercased().filter { $0 != "_" && $0 != " " && $0 != "-" }[...]
+    for prefix in ["script=", "sc="] where name.hasPrefix(prefix) { name = name.dropFirst(prefix.count) }
+    var ranges: [ClosedRange<UInt32>]?
+    var next: UInt32 = 0
+    for word in UnicodeData.scripts.words {
+      // Names hold letters that are no hexadecimal digits, or are longer than any number.
+      if let (gap, length) = gapAndLength(word) {
+        let start = next &+ gap
+        next = start &+ length
+        ranges?.append(start...next &- 1)
+      } else {
+        if ranges != nil { break }
+        next = 0
+        if word.split(separator: UInt8(ascii: "=")).contains(where: { $0.elementsEqual(name.utf8) }) {
+          ranges = []
+        }
+      }
+    }
+    return ranges.map(ScalarSet.init)
+  }
+
+  /// `1f+3` and `1f`; nil for the names of a script.
+  private static func gapAndLength(_ word: ArraySlice<UInt8>) -> (gap: UInt32, length: UInt32)? {
+    let parts = word.split(separator: UInt8(ascii: "+")).map {
+      UInt32(String(decoding: $0, as: UTF8.self), radix: 16)
+    }
+    guard let first = parts.first, let gap = first else { return nil }
+    guard parts.count > 1 else { return (gap, 1) }
+    return parts[1].map { (gap, $0) }
+  }
 
   static func posix(_ name: String) -> ScalarSet? {
     switch name {

@@ -76,6 +76,7 @@ struct SplitProgram {
     }
     switch tree {
     case .empty: break
+    case .once(let inner): try add(inner, to: &out, isReversed)
     case .set(let set): out.append(.set(try number(of: set)))
     case .sequence(let parts):
       for part in isReversed ? parts.reversed() : parts { try add(part, to: &out, isReversed) }

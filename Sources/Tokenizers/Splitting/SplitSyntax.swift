@@ -8,6 +8,8 @@ indirect enum SplitTree {
   /// The first that leads to a match is taken.
   case choice([SplitTree])
   case repeated(SplitTree, min: Int, max: Int?, isLazy: Bool)
+  /// A tree that matches in one way at most, although its form does not show it.
+  case once(SplitTree)
   /// Whether the tree matches directly after this place, or before it: lookahead and lookbehind.
   case look(SplitTree, isBehind: Bool, isNegative: Bool)
   /// The start or the end of the text.
@@ -104,20 +106,7 @@ struct SplitParser {
     let greedy = SplitTree.repeated(tree, min: min, max: max, isLazy: false)
     // After a count in braces a plus is a quantifier of its own.
     guard !isCounted, take("+") else { return greedy }
-    return try possessive(greedy)
-  }
-
-  /// A repetition that gives nothing back. Of single characters, that is one after which no further one comes.
-  private func possessive(_ tree: SplitTree) throws(SplitProblem) -> SplitTree {
-    guard case .repeated(let inner, let min, let max, false) = tree, case .set = inner else {
-      throw problem("a repetition of more than one character that gives nothing back")
-    }
-    let isOver = SplitTree.look(inner, isBehind: false, isNegative: true)
-    guard let max else { return .sequence([tree, isOver]) }
-    guard max > min else { return tree }
-    let full = SplitTree.repeated(inner, min: max, max: max, isLazy: false)
-    let short = SplitTree.repeated(inner, min: min, max: max - 1, isLazy: false)
-    return .choice([full, .sequence([short, isOver])])
+    return try atomic(greedy)
   }
 
   private mutating func quantifier() throws(SplitProblem) -> (Int, Int?)? {
@@ -186,8 +175,7 @@ struct SplitParser {
       return try closed(.empty)
     }
     if take("?>") {
-      let inner = try parseChoice()
-      return try closed(Self.hasOneWay(inner) ? inner : try possessive(inner))
+      return try closed(try atomic(try parseChoice()))
     }
     for (mark, isBehind, isNegative) in [
       ("?=", false, false), ("?!", false, true), ("?<=", true, false), ("?<!", true, true),
@@ -209,16 +197,6 @@ struct SplitParser {
     return try closed(try parseChoice())
   }
 
-  /// Whether there is one way to match at most, so that nothing can be given back.
-  private static func hasOneWay(_ tree: SplitTree) -> Bool {
-    switch tree {
-    case .empty, .set, .look, .edge: true
-    case .sequence(let parts): parts.allSatisfy(hasOneWay)
-    case .choice: false
-    case .repeated(let inner, let min, let max, _): min == max && hasOneWay(inner)
-    }
-  }
-
   private mutating func closed(_ tree: SplitTree) throws(SplitProblem) -> SplitTree {
     guard take(")") else { throw problem("a '(' without a ')'") }
     return tree
@@ -236,6 +214,13 @@ struct SplitParser {
       default: throw problem("an unknown flag")
       }
     }
+  }
+
+  private func atomic(_ tree: SplitTree) throws(SplitProblem) -> SplitTree {
+    guard let once = tree.atomic else {
+      throw problem("a repetition that gives nothing back, of what matches in several ways or may be empty,")
+    }
+    return once
   }
 
   // MARK: Escapes
@@ -265,7 +250,12 @@ struct SplitParser {
     case "Z":
       at += 1
       return .choice([.edge(isStart: false), Self.look(.sequence([Self.lineBreak, .edge(isStart: false)]))])
-    case "k", "g", "K", "R", "X", "1", "2", "3", "4", "5", "6", "7", "8", "9":
+    case "R":
+      at += 1
+      let pair = SplitTree.sequence([.set(ScalarSet([0x0D...0x0D])), Self.lineBreak])
+      let one = SplitTree.set(ScalarSet([0x0A...0x0D, 0x85...0x85, 0x2028...0x2029]))
+      return try atomic(.choice([pair, one]))
+    case "k", "g", "K", "X", "1", "2", "3", "4", "5", "6", "7", "8", "9":
       throw problem("what is no regular language")
     default: return .set(folded(try escapedSet()))
     }
