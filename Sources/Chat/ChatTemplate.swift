@@ -172,17 +172,37 @@ package final class ChatTemplate: Sendable {
 
 extension JinjaTemplate {
   /// Renders; templates disagree on how "no tools" is said, so a failure with `none` is tried again with the
-  /// variable left out.
+  /// variable left out. Some fail on a tool that lacks what is optional: then it is tried again with empty descriptions.
   func renderWithOrWithoutTools(
     _ variables: JSONObject, clock: @escaping @Sendable () -> CalendarTime
   ) throws(JinjaError) -> String {
     do throws(JinjaError) {
       return try render(variables, clock: clock)
     } catch {
-      guard case .failed = error, variables["tools"]?.isNull ?? false else { throw error }
-      var fewer = variables
-      fewer["tools"] = nil
-      return try render(fewer, clock: clock)
+      guard case .failed = error else { throw error }
+      var other = variables
+      if variables["tools"]?.isNull ?? false {
+        other["tools"] = nil
+      } else {
+        let names = ["tools", "xml_tools"]
+        for name in names { other[name] = variables[name].map(Self.described) }
+        guard names.contains(where: { other[$0] != variables[$0] }) else { throw error }
+      }
+      return try render(other, clock: clock)
     }
+  }
+
+  /// Tools that all have a description and parameters.
+  private static func described(_ tools: JSONValue) -> JSONValue {
+    .array(
+      (tools.arrayValue ?? []).map { tool in
+        guard var outer = tool.objectValue, var function = tool["function"]?.objectValue else { return tool }
+        if function["description"]?.isNull ?? true { function["description"] = "" }
+        if function["parameters"]?.isNull ?? true {
+          function["parameters"] = ["type": "object", "properties": [:]]
+        }
+        outer["function"] = .object(function)
+        return .object(outer)
+      })
   }
 }

@@ -258,6 +258,9 @@ struct FoundCallsTests {
         ]
       ],
     ]
+    // What a tool may lack, these templates do not all do without.
+    let bare: JSONValue = ["type": "function", "function": ["name": "barefoot"]]
+    #expect(try template.render(Conversation(messages: [user], tools: [bare])).contains("barefoot"))
     let prompt = try template.render(Conversation(messages: [user], tools: tools))
     let whole = try template.render(
       Conversation(messages: [user, answer], tools: tools, addGenerationPrompt: false))

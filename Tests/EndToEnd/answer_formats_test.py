@@ -116,6 +116,8 @@ def test_every_template_that_has_tools_calls_them_and_reads_their_results(server
 
     def check(name, served, capabilities):
         if not capabilities["tools"]["supported"]:
+            status, _, text = served.post("/apply-template", {"messages": [QUESTION], "tools": [TOOL]})
+            assert status == 400 or "get_weather" not in json.loads(text)["prompt"], name
             return None
         calls = called(served)
         history = [QUESTION, {"role": "assistant", "content": None, "tool_calls": [call.model_dump() for call in calls]},
