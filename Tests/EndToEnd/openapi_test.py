@@ -187,8 +187,27 @@ def test_documented_examples_follow_the_document(s):
         schema = document(s)["components"]["schemas"][name]
         for field, treatment, example in rows(heading):
             base = {} if name == "TokenizeRequest" and field in texts else body
+            if field == "top_logprobs" and name != "CompletionRequest":
+                base = {**base, "logprobs": True}
+            if field == "stream_options":
+                base = {**base, "stream": True}
             found = problems(s, schema, {**base, field: json.loads(example)})
             assert bool(found) == (treatment == "refused"), f"{heading} {field}: {found}"
+
+
+def test_examples_of_bodies_follow_their_schemas_and_are_taken(s):
+    taken = 0
+    for path, item in document(s)["paths"].items():
+        for method, operation in item.items():
+            content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+            if not content:
+                continue
+            assert not (found := problems(s, content["schema"], content["example"])), (method, path, found)
+            if path in ("/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses", "/tokenize", "/api/chat"):
+                status, _, text = s.post(path, {**content["example"], **({"model": s.model} if path != "/tokenize" else {})})
+                assert status == 200, (path, text)
+                taken += 1
+    assert taken == 6, taken
 
 
 def test_what_the_server_refuses_does_not_follow_the_document(s):

@@ -239,6 +239,9 @@ struct ChatRequestTests {
 
   @Test(arguments: [
     (#""thinking_budget":5,"reasoning":{"max_tokens":6}"#, 5, "thinking_budget"),
+    (#""thinking_token_budget":5"#, 5, "thinking_token_budget"),
+    (#""thinking_budget_tokens":5"#, 5, "thinking_budget_tokens"),
+    (#""reasoning_budget_tokens":5,"thinking_budget":6"#, 6, "thinking_budget"),
     (#""reasoning":{"max_tokens":6}"#, 6, "reasoning.max_tokens"),
     (
       #""thinking":{"type":"enabled","budget_tokens":7},"reasoning":{"max_tokens":6}"#, 7,

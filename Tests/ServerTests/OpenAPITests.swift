@@ -89,6 +89,19 @@ struct OpenAPITests {
     #expect(routes.count == described.count)
   }
 
+  /// Whether examples follow their schemas is tried with a whole validator, from outside.
+  @Test func `every body of JSON has an example`() throws {
+    var count = 0
+    for (path, item) in try #require(try document()["paths"]?.objectValue).entries {
+      for (method, operation) in item.objectValue?.entries ?? [] {
+        guard let content = operation["requestBody"]?["content"]?["application/json"] else { continue }
+        #expect(content["example"] != nil, "\(method) \(path)")
+        count += 1
+      }
+    }
+    #expect(count > 50)
+  }
+
   @Test func `every operation has a name of its own, and parameters for its path`() throws {
     let paths = try #require(try document()["paths"]?.objectValue)
     let operations = paths.entries.flatMap { path, item in

@@ -80,9 +80,8 @@ extension OllamaRequest {
   ///
   /// - Throws: 400 where there is none.
   package static func model(of body: JSONValue) throws(APIError) -> String {
-    let fields = try Fields(body)
-    let value = fields.object["model"] ?? fields.object["name"] ?? .null
-    guard let name = value.stringValue, !name.utf8.isEmpty else {
+    var fields = try Fields(body)
+    guard let name = (fields.value("model") ?? fields.value("name"))?.stringValue, !name.utf8.isEmpty else {
       throw APIError(
         status: 400, code: "missing_required_parameter", param: "model", message: "model is required")
     }

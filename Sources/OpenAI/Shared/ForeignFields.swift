@@ -1,9 +1,9 @@
 // Fields of other servers that would change an answer and that this one cannot honour: refused by name, not ignored.
 
-import JSON
+package import JSON
 
 /// Words of llama-server, vLLM, SGLang and others, with the values that ask for nothing.
-enum ForeignFields {
+package enum ForeignFields {
   private struct Refusal {
     let reason: String
     /// Values with which the answer is what it is without the field.
@@ -20,6 +20,16 @@ enum ForeignFields {
 
   /// All of them.
   static var names: [String] { refusals.keys.sorted() }
+
+  /// All of them as members of a JSON Schema, with the values that are taken.
+  ///
+  /// - Parameter known: fields that the body's reader knows, whatever they mean elsewhere.
+  package static func schemas(without known: Set<String>) -> JSONObject {
+    JSONObject(
+      refusals.sorted { $0.key < $1.key }.filter { !known.contains($0.key) }.map { name, refusal in
+        (name, ["enum": .array(refusal.neutral + [.null])])
+      })
+  }
 
   private static let sampling: [String: Refusal] = [
     "samplers": Refusal("the order of the samplers is fixed (docs/api.md has it)"),

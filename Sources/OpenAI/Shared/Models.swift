@@ -65,6 +65,7 @@ package struct ModelObject: Sendable, Equatable {
     [
       "type": "model", "id": .string(id), "display_name": .string(id), "created_at": .string(createdAt),
       "max_input_tokens": contextLength.map(JSONValue.int) ?? nil,
+      "max_tokens": contextLength.map(JSONValue.int) ?? nil, "lifecycle": "active",
     ]
   }
 

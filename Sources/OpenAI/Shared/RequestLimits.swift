@@ -42,6 +42,8 @@ package struct RequestLimits: Sendable {
   /// Alternatives to each token, in chat and in plain completions.
   package var topLogprobs = 20
   package var completionLogprobs = 5
+  /// Bytes of one file.
+  package var fileBytes = 64 << 20
   /// Tokens in one detokenize request.
   package var detokenizedTokens = 1 << 18
 

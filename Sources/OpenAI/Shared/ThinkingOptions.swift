@@ -24,6 +24,11 @@ struct ThinkingOptions {
 
   static let efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
+  /// Names of a budget in a body: this server's, vLLM's and two of llama-server's.
+  static let budgets = [
+    "thinking_budget", "thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens",
+  ]
+
   /// What is said first counts.
   mutating func propose(isOn flag: Bool?) { isOn = isOn ?? flag }
 
@@ -34,7 +39,9 @@ struct ThinkingOptions {
 
   /// Reads `thinking_budget` and `thinking`, which chat and Responses share.
   mutating func readSwitches(_ fields: inout Fields) throws(APIError) {
-    propose(budget: try fields.integer("thinking_budget", in: 0...Int.max), field: "thinking_budget")
+    for name in Self.budgets {
+      propose(budget: try fields.integer(name, in: 0...Int.max), field: name)
+    }
     switch fields.value("thinking") {
     case nil: break
     case .bool(let flag)?: propose(isOn: flag)

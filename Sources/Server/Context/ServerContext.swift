@@ -19,6 +19,7 @@ struct ServerContext: Sendable {
     self.settings = settings
     var limits = RequestLimits()
     limits.refusesHostedTools = settings.refusesHostedTools
+    if let library = settings.library { limits.fileBytes = library.settings.fileBytes }
     self.limits = limits
     media = MediaSources(
       desk: MediaDesk(ledger: models.ledger), fetcher: settings.mediaURLs.map { Fetcher($0) },

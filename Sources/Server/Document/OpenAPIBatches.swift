@@ -32,7 +32,7 @@ enum OpenAPIBatches {
     Operation(
       method: "GET", pattern: "/v1/messages/batches", id: "listMessageBatches",
       summary: "The client's batches (Anthropic)", response: "MessageBatchList", error: "MessagesError",
-      query: ["after_id", "before_id", "limit"]),
+      query: ["after_id", "before_id", "limit"], longestPage: 1_000),
     Operation(
       method: "GET", pattern: "/v1/messages/batches/:id", id: "retrieveMessageBatch",
       summary: "How far a batch is (Anthropic)", response: "MessageBatch", error: "MessagesError"),
@@ -54,13 +54,13 @@ enum OpenAPIBatches {
     "BatchRequest": {"type": "object", "required": ["input_file_id", "endpoint", "completion_window"], "properties": {
       "input_file_id": {"type": "string"}, "completion_window": {"const": "24h"},
       "endpoint": {"enum": ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"]},
-      "metadata": {"$ref": "#/components/schemas/Metadata"},
+      "metadata": {"$ref": "#/components/schemas/Metadata", "propertyNames": {"minLength": 1}},
       "output_expires_after": {"type": "object", "required": ["anchor", "seconds"], "properties": {
         "anchor": {"const": "created_at"}, "seconds": {"type": "integer", "minimum": 3600, "maximum": 2592000}}}}},
     "MessageBatchRequest": {"type": "object", "required": ["requests"], "properties": {
       "requests": {"type": "array", "minItems": 1, "maxItems": 100000, "items": {
         "type": "object", "required": ["custom_id", "params"], "properties": {
-          "custom_id": {"type": "string", "minLength": 1, "maxLength": 128}, "params": {"type": "object"}}}}}}
+          "custom_id": {"type": "string", "minLength": 1, "maxLength": 512}, "params": {"type": "object"}}}}}}
     """#
 
   /// In the notation of `OpenAPIResponses`, members of an object.

@@ -21,6 +21,8 @@ struct OpenAPIDocument {
     var error = "Error"
     /// Names of parameters of the query.
     var query: [String] = []
+    /// Most things of one page.
+    var longestPage = 100
     /// 101 for an upgrade, which has no body.
     var status = "200"
     var contentType = "application/json"
@@ -233,11 +235,14 @@ struct OpenAPIDocument {
     let names = operation.pattern.split(separator: "/").filter { $0.hasPrefix(":") }
     let parameters =
       names.map { parameter(String($0.dropFirst()), in: "path", ["type": "string"]) }
-      + operation.query.map { parameter($0, in: "query", queries[$0] ?? ["type": "string"]) }
+      + operation.query.map { name in
+        let page: JSONValue = ["type": "integer", "minimum": 1, "maximum": .int(operation.longestPage)]
+        return parameter(name, in: "query", name == "limit" ? page : queries[name] ?? ["type": "string"])
+      }
     if !parameters.isEmpty { out["parameters"] = .array(parameters) }
     if let request = operation.request {
       var content = body(request).objectValue ?? JSONObject()
-      if let example = examples[request] { content["example"] = example }
+      if let example = OpenAPIExamples.bodies[request] { content["example"] = example }
       out["requestBody"] = ["required": true, "content": ["application/json": .object(content)]]
     }
     if let form = operation.form {
@@ -265,28 +270,11 @@ struct OpenAPIDocument {
     return .object(out)
   }
 
-  /// Bodies that a server with a model `demo` takes.
-  private static let examples: [String: JSONValue] = {
-    let messages: JSONValue = [["role": "user", "content": "Hello!"]]
-    return [
-      "ChatRequest": ["model": "demo", "messages": messages],
-      "CompletionRequest": ["model": "demo", "prompt": "Once upon a time", "max_tokens": 16],
-      "ResponsesRequest": ["model": "demo", "input": "Hello!"],
-      "MessagesRequest": ["model": "demo", "max_tokens": 64, "messages": messages],
-      "MessagesCountRequest": ["model": "demo", "messages": messages],
-      "EmbeddingsRequest": ["model": "demo", "input": "Hello!"],
-      "TokenizeRequest": ["content": "Hello!"],
-      "DetokenizeRequest": ["tokens": [1, 2]],
-      "TemplateRequest": ["messages": messages],
-    ]
-  }()
-
   private static let inclusions: [String] = ResponsesRequest.inclusions
 
   private static let queries: [String: JSONValue] = [
     "stream": ["type": "boolean"], "starting_after": ["type": "integer", "minimum": 0],
     "include": ["type": "array", "items": ["enum": .array(inclusions.map(JSONValue.string))]],
-    "limit": ["type": "integer", "minimum": 1, "maximum": 100],
     "filter": ["enum": ["in_progress", "completed", "failed", "cancelled"]],
     "order": ["enum": ["asc", "desc"]],
   ]

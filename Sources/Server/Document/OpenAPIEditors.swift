@@ -21,14 +21,14 @@ enum OpenAPIEditors {
 
   private static func shared(_ limits: RequestLimits) -> String {
     #"""
-    "model": {"type": "string"}, "n_predict": {"type": "integer", "minimum": -2}, "stream": {"type": "boolean"},
-      "cache_prompt": {"type": "boolean"}, "stop": {"type": "array", "items": {"type": "string"}}, "seed": {"type": "integer"},
-      "grammar": {"type": "string"}, "json_schema": {"type": "object"}, "logit_bias": {}, "ignore_eos": {"type": "boolean"},
+    "model": {"type": "string"}, "n_predict": {"type": "integer", "minimum": -2},
+      "cache_prompt": {"type": "boolean"}, "stop": {"type": "array", "items": {"type": "string"}},
+      "grammar": {"type": "string"}, "json_schema": {"type": "object"}, "logit_bias": {},
       "n_probs": {"type": "integer", "minimum": 0, "maximum": \#(limits.topLogprobs)}, "return_tokens": {"type": "boolean"},
-      "timings_per_token": {"type": "boolean"}, "repeat_penalty": {"type": "number"}, "samplers": {},
-      "n_indent": {"type": "integer", "minimum": 0}, "t_max_predict_ms": {"type": "integer"},
-      "response_fields": {"type": "array", "items": {"type": "string"}}, "temperature": {"type": "number"},
-      "top_k": {"type": "integer"}, "top_p": {"type": "number"}, "min_p": {"type": "number"}
+      "timings_per_token": {"type": "boolean"}, "samplers": {}, "min_keep": {},
+      "n_indent": {"type": "integer", "minimum": 0, "maximum": 10000}, "t_max_predict_ms": {"type": "integer", "minimum": -1, "maximum": 2147483647},
+      "response_fields": {"type": "array", "items": {"type": "string"}},
+      \#(OpenAPIRequests.sampling)
     """#
   }
 

@@ -10,19 +10,55 @@ enum OpenAPIRequests {
     let text =
       "{\(ollama), \(parts(limits)), \(chat(limits)), \(completion(limits)), \(messages(limits)), "
       + "\(tokens(limits)), \(embeddings(limits)), "
-      + "\(OpenAPIVectorStores.requests), \(OpenAPIBatches.requests), \(OpenAPIEditors.requests(limits)), "
+      + "\(OpenAPIVectorStores.requests(limits)), \(OpenAPIBatches.requests), \(OpenAPIEditors.requests(limits)), "
       + "\(OpenAPIScores.requests(limits, descriptions)), "
       + "\(OpenAPIResponsesWire.requests(limits, sampling: "\(sampling), \(ids(limits))"))}"
     guard let all = try JSONValue(parsing: text).objectValue else { return JSONObject() }
     var schemas = JSONObject(all.entries.map { ($0.key, withNulls($0.value)) })
+    for name in [
+      "ChatRequest", "CompletionRequest", "MessagesRequest", "ResponsesRequest", "LlamaCompletionRequest",
+      "LlamaInfillRequest",
+    ] {
+      schemas[name] = schemas[name].map(refusingForeignWords)
+    }
     schemas["TemplateRequest"] = requiring(["messages"], of: schemas["ChatRequest"])
     schemas["MessagesCountRequest"] = requiring(["model", "messages"], of: schemas["MessagesRequest"])
     return schemas
   }
 
+  /// Fields that are taken beside another one alone.
+  private static let logprobsFirst = #"""
+    {"anyOf": [{"properties": {"top_logprobs": {"enum": [0, null]}}},
+      {"required": ["logprobs"], "properties": {"logprobs": {"const": true}}}]}
+    """#
+
+  private static let streamFirst = #"""
+    {"anyOf": [{"properties": {"stream_options": {"type": "null"}, "stream": {"enum": [false, null]}}},
+      {"properties": {"prompt_logprobs": {"type": "null"}, "stream": {"const": true}}, "required": ["stream"]}]}
+    """#
+
+  private static let keepAlive = #"""
+    {"anyOf": [{"type": "number"}, {"type": "string", "pattern": "^[+-]?(0|([0-9]{1,9}(\\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,3})$"}]}
+    """#
+
+  private static func role(_ name: String, _ members: String = "") -> String {
+    #"""
+    {"type": "object", "required": ["role"], "properties": {"role": {"const": "\#(name)"}, "content": {"type": "string"},
+      "images": {"type": "array", "items": {"type": "string", "description": "base64"}}\#(members)}}
+    """#
+  }
+
+  private static let ollamaMessages = #"""
+    {"type": "array", "items": {"anyOf": [\#(role("system")), \#(role("developer")), \#(role("user")),
+      \#(role("assistant", #", "thinking": {"type": "string"}, "tool_calls": {"type": "array", "items": {"type": "object"}}"#)),
+      \#(role("tool", #", "tool_name": {"type": "string"}, "tool_call_id": {"type": "string"}"#))]}}
+    """#
+
   /// Members of both bodies of Ollama's wire.
   private static let ollamaShared = #"""
-    "model": {"type": "string"}, "stream": {"type": "boolean"}, "think": {}, "format": {}, "keep_alive": {},
+    "model": {"type": "string", "minLength": 1}, "stream": {"type": "boolean"},
+    "think": {"anyOf": [{"type": "boolean"}, {"enum": ["low", "medium", "high", "max"]}]},
+    "format": {"anyOf": [{"type": "object"}, {"enum": ["", "json"]}]}, "keep_alive": \#(keepAlive),
     "options": {"type": "object"}, "truncate": {"type": "boolean"}, "shift": {"type": "boolean"},
     "logprobs": {"type": "boolean"}, "top_logprobs": {"type": "integer", "minimum": 0, "maximum": 20}
     """#
@@ -32,18 +68,33 @@ enum OpenAPIRequests {
       "anyOf": [{"required": ["model"], "properties": {"model": {"type": "string", "minLength": 1}}},
         {"required": ["name"], "properties": {"name": {"type": "string", "minLength": 1}, "model": {"type": "null"}}}]},
     "OllamaChatRequest": {"type": "object", "required": ["model"], "properties": {\#(ollamaShared),
-      "messages": {"type": "array", "items": {"type": "object"}}, "tools": {"type": "array", "items": {"type": "object"}},
+      "messages": \#(ollamaMessages), "tools": {"type": "array", "items": {"type": "object", "required": ["function"],
+        "properties": {"type": {"type": "string"}, "function": {"type": "object", "required": ["name"], "properties": {
+          "name": {"$ref": "#/components/schemas/ToolName"}, "description": {"type": "string"},
+          "parameters": {"type": "object"}, "strict": {"type": "boolean"}}}}}},
       "_debug_render_only": {"type": "boolean"}}},
     "OllamaGenerateRequest": {"type": "object", "required": ["model"], "properties": {\#(ollamaShared),
       "prompt": {"type": "string"}, "system": {"type": "string"}, "images": {"type": "array", "items": {"type": "string"}},
-      "raw": {"type": "boolean"}, "suffix": {"type": "string"}}},
-    "OllamaEmbedRequest": {"type": "object", "required": ["model"], "properties": {"model": {"type": "string"},
+      "raw": {"type": "boolean"}, "suffix": {"type": "string"}},
+      "anyOf": [{"properties": {"raw": {"enum": [false, null]}}}, {"properties": {"system": {"enum": ["", null]}}}]},
+    "OllamaEmbedRequest": {"type": "object", "required": ["model"], "properties": {
+      "model": {"type": "string", "minLength": 1},
       "input": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
       "truncate": {"type": "boolean"}, "dimensions": {"type": "integer", "minimum": 0}, "options": {"type": "object"},
-      "keep_alive": {}}},
-    "OllamaEmbedOneRequest": {"type": "object", "required": ["model"], "properties": {"model": {"type": "string"},
-      "prompt": {"type": "string"}, "options": {"type": "object"}, "keep_alive": {}}}
+      "keep_alive": \#(keepAlive)}},
+    "OllamaEmbedOneRequest": {"type": "object", "required": ["model"], "properties": {
+      "model": {"type": "string", "minLength": 1},
+      "prompt": {"type": "string"}, "options": {"type": "object"}, "keep_alive": \#(keepAlive)}}
     """#
+
+  /// The body without the words of other servers that would change the answer.
+  private static func refusingForeignWords(_ schema: JSONValue) -> JSONValue {
+    guard var object = schema.objectValue else { return schema }
+    let known = Set(object["properties"]?.objectValue?.keys ?? [])
+    let words: JSONValue = ["properties": .object(ForeignFields.schemas(without: known))]
+    object["allOf"] = .array((object["allOf"]?.arrayValue ?? []) + [words])
+    return .object(object)
+  }
 
   private static func requiring(_ names: [JSONValue], of schema: JSONValue?) -> JSONValue? {
     guard var object = schema?.objectValue, var properties = object["properties"]?.objectValue else {
@@ -84,7 +135,7 @@ enum OpenAPIRequests {
 
   // MARK: What several bodies share
 
-  private static let sampling = #"""
+  static let sampling = #"""
     \#(SamplingField.allCases.flatMap { field in
       ([field.name] + field.aliases).map { "\"\($0)\": \(schema(of: field).text)" }
     }.joined(separator: ", ")),
@@ -94,7 +145,7 @@ enum OpenAPIRequests {
     "stream": {"type": "boolean"}
     """#
 
-  private static func schema(of field: SamplingField) -> JSONValue {
+  static func schema(of field: SamplingField) -> JSONValue {
     func bound(_ value: Double) -> JSONValue { Int(exactly: value).map { .int($0) } ?? .double(value) }
     let note = JSONValue.string(field.row.note)
     switch field.row.setting {
@@ -104,11 +155,10 @@ enum OpenAPIRequests {
         "description": note,
       ]
     case .count(_, let range):
-      var schema = JSONObject([
-        ("type", "integer"), ("minimum", .int(range.lowerBound)), ("description", note),
-      ])
-      if range.upperBound < Int(Int32.max) { schema["maximum"] = .int(range.upperBound) }
-      return .object(schema)
+      return [
+        "type": "integer", "minimum": .int(range.lowerBound), "maximum": .int(range.upperBound),
+        "description": note,
+      ]
     }
   }
 
@@ -170,7 +220,7 @@ enum OpenAPIRequests {
     """#
 
   /// What describes a request to a provider and changes nothing here.
-  private static let descriptions = #"""
+  static let descriptions = #"""
     "metadata": {"$ref": "#/components/schemas/Metadata"},
     "store": {"type": "boolean"}, "user": {"type": "string"}, "safety_identifier": {"type": "string"},
     "service_tier": {"enum": ["auto", "default", "flex", "scale", "priority", "fast"]},
@@ -264,7 +314,7 @@ enum OpenAPIRequests {
 
   private static func chat(_ limits: RequestLimits) -> String {
     #"""
-    "ChatRequest": {"type": "object", "required": ["model", "messages"], "properties": {
+    "ChatRequest": {"type": "object", "required": ["model", "messages"], "allOf": [\#(logprobsFirst), \#(streamFirst)], "properties": {
       \#(openAI(limits, minimumTokens: 1)),
       "messages": {"type": "array", "minItems": 1, "maxItems": \#(limits.messages),
         "items": {"$ref": "#/components/schemas/ChatMessage"}},
@@ -279,6 +329,9 @@ enum OpenAPIRequests {
         "type": {"enum": ["enabled", "disabled", "adaptive"]},
         "budget_tokens": {"type": "integer", "minimum": 0}}}]},
       "thinking_budget": {"type": "integer", "minimum": 0},
+      "thinking_token_budget": {"type": "integer", "minimum": 0},
+      "thinking_budget_tokens": {"type": "integer", "minimum": 0},
+      "reasoning_budget_tokens": {"type": "integer", "minimum": 0},
       "reasoning": {"type": "object", "properties": {
         "effort": {"enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"]},
         "max_tokens": {"type": "integer", "minimum": 0}, "enabled": {"type": "boolean"},
@@ -299,7 +352,7 @@ enum OpenAPIRequests {
   private static func completion(_ limits: RequestLimits) -> String {
     let tokens = #"{"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}}"#
     return #"""
-      "CompletionRequest": {"type": "object", "required": ["model", "prompt"], "properties": {
+      "CompletionRequest": {"type": "object", "required": ["model", "prompt"], "allOf": [\#(streamFirst)], "properties": {
         \#(openAI(limits, minimumTokens: 0)),
         "prompt": {"anyOf": [{"type": "string"}, \#(tokens),
           {"type": "array", "minItems": 1, "maxItems": \#(limits.prompts), "items": {"type": "string"}},
@@ -352,7 +405,7 @@ enum OpenAPIRequests {
         "description": {"type": "string"}, "input_schema": {"type": "object"}, "strict": {"type": "boolean"}}},
       {"type": "object", "required": ["type"], "description": "left out, and named in the header",
         "properties": {"type": {"type": "string", "not": {"const": "custom"}}}}]},
-    "MessagesRequest": {"type": "object", "required": ["model", "messages", "max_tokens"], "properties": {
+    "MessagesRequest": {"type": "object", "required": ["model", "messages", "max_tokens"], "allOf": [\#(logprobsFirst)], "properties": {
       \#(sampling), \#(ids(limits)), \#(constraints),
       "stop": \#(refused), "response_format": \#(refused), "reasoning_effort": \#(refused), "n": {"const": 1},
       "model": {"type": "string", "minLength": 1},
@@ -404,7 +457,7 @@ enum OpenAPIRequests {
         "encoding_format": {"enum": ["float", "base64"]},
         "dimensions": {"type": "integer", "minimum": 1},
         "truncate": {"anyOf": [{"type": "boolean"}, {"enum": ["left", "right"]}]},
-        "truncate_prompt_tokens": {"type": "integer", "minimum": -1},
+        "truncate_prompt_tokens": {"type": "integer", "minimum": -1, "maximum": 16777216},
         "prompt": {"type": "string"}, "prompt_name": {"type": "string"},
         "input_type": {"enum": ["query", "document", "search_query", "search_document", "passage"]},
         "normalize": {"type": "boolean"}, \#(descriptions)}}
@@ -419,7 +472,8 @@ enum OpenAPIRequests {
       {"required": ["prompt"], "properties": {"prompt": {"type": "string"}, "content": {"type": "null"},
         "messages": {"type": "null"}}},
       {"required": ["messages"], "properties": {"messages": {"type": "array"}, "content": {"type": "null"},
-        "prompt": {"type": "null"}}}],
+        "prompt": {"type": "null"}, "add_special": {"enum": [false, null]},
+        "add_special_tokens": {"enum": [false, null]}}}],
       "properties": {
         "model": {"type": "string"}, "content": {"type": "string"}, "prompt": {"type": "string"},
         "messages": {"type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/ChatMessage"}},

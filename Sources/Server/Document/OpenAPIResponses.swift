@@ -57,7 +57,7 @@ enum OpenAPIResponses {
       "ModelStatus": {"value": "'loaded'|'loading'|'unloaded'", "progress?": "number", "failed?": "boolean", "error?": "string"},
       "OpenAIModelList": {"object": "'list'", "data": ["Model"]},
       "MessagesModel": {"type": "'model'", "id": "string", "display_name": "string", "created_at": "string",
-        "max_input_tokens": "integer|null"},
+        "max_input_tokens": "integer|null", "max_tokens": "integer|null", "lifecycle": "'active'"},
       "MessagesModelList": {"data": ["MessagesModel"], "has_more": "boolean", "first_id": "string|null",
         "last_id": "string|null"},
       "ModelList": "OpenAIModelList|MessagesModelList",

@@ -124,7 +124,7 @@ enum OpenAPIResponsesWire {
       "service_tier": {"enum": ["auto", "default", "flex", "scale", "priority", "fast"]},
       "prompt_cache_key": {"type": "string"}, "prompt_cache_options": {"type": "object"},
       "prompt_cache_retention": {"type": "string"},
-      "image": {"type": "object", "properties": {
+      "image": {"type": "object", "additionalProperties": false, "properties": {
         "context_compression": {"enum": ["auto", "enabled", "disabled"]}}},
       "n": {"enum": [1, null]}, "logprobs": {"enum": [false, null]},
       "response_format": \#(OpenAPIRequests.refused), "reasoning_effort": \#(OpenAPIRequests.refused),
@@ -132,11 +132,12 @@ enum OpenAPIResponsesWire {
       "messages": \#(OpenAPIRequests.refused),
       "prompt": \#(OpenAPIRequests.refused), "moderation": \#(OpenAPIRequests.refused),
       "access_programs": \#(OpenAPIRequests.refused), "context_management": \#(OpenAPIRequests.refused)}},
-    "ConversationRequest": {"type": "object", "properties": {
-      "metadata": {"$ref": "#/components/schemas/Metadata"},
-      "items": {"type": "array", "maxItems": 20, "items": {"type": "object"}}}},
+    "InputItem": {"type": "object", "anyOf": [{"required": ["type"], "properties": {"type": {"type": "string"}}},
+      {"required": ["role"], "properties": {"role": {"type": "string"}}}]},
+    "ConversationRequest": {"type": "object", "properties": {\#(OpenAPIRequests.descriptions),
+      "items": {"type": "array", "maxItems": 20, "items": {"$ref": "#/components/schemas/InputItem"}}}},
     "ConversationItemsRequest": {"type": "object", "required": ["items"], "properties": {
-      "items": {"type": "array", "maxItems": 20, "items": {"type": "object"}}}}
+      "items": {"type": "array", "maxItems": 20, "items": {"$ref": "#/components/schemas/InputItem"}}}}
     """#
   }
 

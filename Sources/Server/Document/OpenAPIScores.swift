@@ -57,46 +57,67 @@ enum OpenAPIScores {
   static func requests(_ limits: RequestLimits, _ descriptions: String) -> String {
     let truncation = #"""
       "truncate": {"anyOf": [{"type": "boolean"}, {"enum": ["left", "right"]}]},
-      "truncate_prompt_tokens": {"type": "integer", "minimum": -1},
-      "max_tokens_per_doc": {"type": "integer", "minimum": 1},
-      "instruction": {"type": "string"}, "raw_scores": {"type": "boolean"}, "priority": {"type": "integer"}
+      "truncate_prompt_tokens": {"type": "integer", "minimum": -1, "maximum": 16777216},
+      "max_tokens_per_doc": {"type": "integer", "minimum": 1, "maximum": 16777216},
+      "instruction": {"type": "string"}, "raw_scores": {"type": "boolean"}, "priority": {"type": "integer", "minimum": -2147483648, "maximum": 2147483647}
       """#
     let texts =
       #"{"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": {"type": "string"}}]}"#
+    let tokens = #"{"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}}"#
+    let pair = #"{"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": "string"}}"#
+    // One of three names on each side.
+    func side(_ names: [String]) -> String {
+      let branches = names.map { name in
+        let others = names.filter { $0 != name }.map { #""\#($0)": {"type": "null"}"# }.joined(
+          separator: ", ")
+        return
+          #"{"required": ["\#(name)"], "properties": {"\#(name)": {"type": ["string", "array"]}, \#(others)}}"#
+      }
+      return #"{"anyOf": [\#(branches.joined(separator: ", "))]}"#
+    }
+    let pairs = side(["text_1", "queries", "data_1"]) + ", " + side(["text_2", "documents", "data_2"])
     let cut = #"""
       "truncate": {"type": "boolean"}, "truncation_direction": {"enum": ["left", "right", "Left", "Right"]},
       "prompt_name": {"type": "string"}
       """#
     return #"""
-      "RerankRequest": {"type": "object", "required": ["query", "documents"], "properties": {
+      "RerankRequest": {"type": "object", "required": ["query", "documents"], "anyOf": [
+        {"properties": {"documents": {"type": "array", "items": {"anyOf": [{"type": "string"},
+          {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}]}}}},
+        {"required": ["rank_fields"], "properties": {"rank_fields": {"type": "array", "minItems": 1}}}],
+        "not": {"required": ["top_n", "top_k"], "properties": {"top_n": {"type": "integer"}, "top_k": {"type": "integer"}}},
+        "properties": {
         "model": {"type": "string"}, "query": {"type": "string"},
         "documents": {"type": "array", "minItems": 1, "maxItems": \#(limits.rerankedDocuments),
           "items": {"type": ["string", "object"]}},
         "rank_fields": {"type": "array", "items": {"type": "string"}},
-        "top_n": {"type": "integer", "minimum": 1}, "top_k": {"type": "integer", "minimum": 1},
-        "return_documents": {"type": "boolean"}, "max_chunks_per_doc": {"type": "integer", "minimum": 1},
+        "top_n": {"type": "integer", "minimum": 1, "maximum": 2147483647}, "top_k": {"type": "integer", "minimum": 1, "maximum": 2147483647},
+        "return_documents": {"type": "boolean"}, "max_chunks_per_doc": {"type": "integer", "minimum": 1, "maximum": 2147483647},
         \#(truncation), \#(descriptions)}},
       "AnyRerankRequest": {"anyOf": [{"$ref": "#/components/schemas/RerankRequest"},
         {"$ref": "#/components/schemas/TEIRerankRequest"}]},
-      "ScoreRequest": {"type": "object", "properties": {
+      "ScoreRequest": {"type": "object", "allOf": [\#(pairs)], "properties": {
         "model": {"type": "string"}, "text_1": \#(texts), "text_2": \#(texts), "queries": \#(texts),
         "documents": \#(texts), "data_1": \#(texts), "data_2": \#(texts), \#(truncation), \#(descriptions)}},
       "TEIRerankRequest": {"type": "object", "required": ["query", "texts"], "properties": {
         "query": {"type": "string"}, "texts": {"type": "array", "minItems": 1, "items": {"type": "string"}},
         "raw_scores": {"type": "boolean"}, "return_text": {"type": "boolean"}, \#(cut)}},
       "TEIEmbedRequest": {"type": "object", "required": ["inputs"], "properties": {
-        "inputs": {"type": ["string", "array"]}, "normalize": {"type": "boolean"},
+        "inputs": {"anyOf": [{"type": "string"}, \#(tokens),
+          {"type": "array", "minItems": 1, "maxItems": \#(limits.embeddingInputs), "items": {"type": "string"}},
+          {"type": "array", "minItems": 1, "maxItems": \#(limits.embeddingInputs), "items": \#(tokens)}]}, "normalize": {"type": "boolean"},
         "dimensions": {"type": "integer", "minimum": 1}, \#(cut)}},
       "TEIPredictRequest": {"type": "object", "required": ["inputs"], "properties": {
-        "inputs": {"type": ["string", "array"]}, "raw_scores": {"type": "boolean"}, \#(cut)}},
+        "inputs": {"anyOf": [{"type": "string"}, \#(pair), {"type": "array", "minItems": 1,
+          "maxItems": \#(limits.embeddingInputs), "items": \#(pair)}]}, "raw_scores": {"type": "boolean"}, \#(cut)}},
       "TEISimilarityRequest": {"type": "object", "required": ["inputs"], "properties": {
         "inputs": {"type": "object", "required": ["source_sentence", "sentences"], "properties": {
           "source_sentence": {"type": "string"},
           "sentences": {"type": "array", "minItems": 1, "items": {"type": "string"}}}},
         "parameters": {"type": "object", "properties": {\#(cut)}}}},
       "TEIDecodeRequest": {"type": "object", "required": ["ids"], "properties": {
-        "ids": {"type": "array", "minItems": 1, "items": {"anyOf": [{"type": "integer", "minimum": 0},
-          {"type": "array", "items": {"type": "integer", "minimum": 0}}]}},
+        "ids": {"anyOf": [{"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}},
+          {"type": "array", "minItems": 1, "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}}]},
         "skip_special_tokens": {"type": "boolean"}}}
       """#
   }

@@ -104,20 +104,33 @@ enum OpenAPIVectorStores {
   ]
 
   /// Bodies, members of an object of schemas.
-  static let requests = #"""
+  static func requests(_ limits: RequestLimits) -> String {
+    #"""
     "Attributes": {"type": "object", "maxProperties": 16, "propertyNames": {"minLength": 1, "maxLength": 64},
       "additionalProperties": {"type": ["string", "number", "boolean"], "maxLength": 512}},
     "FileForm": {"type": "object", "required": ["file", "purpose"], "properties": {
       "file": {"type": "string", "format": "binary"}, "purpose": {"enum": ["assistants", "batch", "user_data", "vision"]}}},
     "PartForm": {"type": "object", "required": ["data"], "properties": {
       "data": {"type": "string", "format": "binary"}}},
-    "ChunkingStrategy": {"type": "object", "required": ["type"], "properties": {
-      "type": {"enum": ["auto", "static"]},
-      "static": {"type": "object", "required": ["max_chunk_size_tokens", "chunk_overlap_tokens"], "properties": {
-        "max_chunk_size_tokens": {"type": "integer", "minimum": 100, "maximum": 4096},
-        "chunk_overlap_tokens": {"type": "integer", "minimum": 0, "maximum": 2048}}}}},
+    "ChunkingStrategy": {"anyOf": [
+      {"type": "object", "required": ["type"], "properties": {"type": {"const": "auto"}}},
+      {"type": "object", "required": ["type", "static"], "properties": {"type": {"const": "static"},
+        "static": {"type": "object", "required": ["max_chunk_size_tokens", "chunk_overlap_tokens"], "properties": {
+          "max_chunk_size_tokens": {"type": "integer", "minimum": 100, "maximum": 4096},
+          "chunk_overlap_tokens": {"type": "integer", "minimum": 0, "maximum": 2048,
+            "description": "at most half of max_chunk_size_tokens"}}}}}]},
+    "AttributeFilter": {"anyOf": [
+      {"type": "object", "required": ["type", "key", "value"], "properties": {
+        "type": {"enum": ["eq", "ne", "gt", "gte", "lt", "lte"]}, "key": {"type": "string"},
+        "value": {"type": ["string", "number", "boolean"]}}},
+      {"type": "object", "required": ["type", "key", "value"], "properties": {"type": {"enum": ["in", "nin"]},
+        "key": {"type": "string"},
+        "value": {"type": "array", "maxItems": 1000, "items": {"type": ["string", "number", "boolean"]}}}},
+      {"type": "object", "required": ["type", "filters"], "properties": {"type": {"enum": ["and", "or"]},
+        "filters": {"type": "array", "minItems": 1, "maxItems": 63,
+          "items": {"$ref": "#/components/schemas/AttributeFilter"}}}}]},
     "UploadRequest": {"type": "object", "required": ["bytes", "filename", "mime_type", "purpose"], "properties": {
-      "bytes": {"type": "integer", "minimum": 1, "maximum": 2147483647}, "filename": {"type": "string"}, "mime_type": {"type": "string"},
+      "bytes": {"type": "integer", "minimum": 1, "maximum": \#(limits.fileBytes)}, "filename": {"type": "string"}, "mime_type": {"type": "string"},
       "purpose": {"enum": ["assistants", "batch", "user_data", "vision"]},
       "expires_after": {"type": "object", "required": ["anchor", "seconds"], "properties": {
         "anchor": {"const": "created_at"}, "seconds": {"type": "integer", "minimum": 60, "maximum": 2592000}}}}},
@@ -136,7 +149,7 @@ enum OpenAPIVectorStores {
       "file_id": {"type": "string"}, "attributes": {"$ref": "#/components/schemas/Attributes"},
       "chunking_strategy": {"$ref": "#/components/schemas/ChunkingStrategy"}}},
     "AttributesRequest": {"type": "object", "required": ["attributes"], "properties": {
-      "attributes": {"$ref": "#/components/schemas/Attributes"}}},
+      "attributes": {"anyOf": [{"$ref": "#/components/schemas/Attributes"}, {"type": "null"}]}}},
     "VectorStoreFileBatchRequest": {"type": "object", "anyOf": [
       {"required": ["file_ids"], "properties": {"file_ids": {"type": "array"}, "files": {"type": "null"}}},
       {"required": ["files"], "properties": {"files": {"type": "array"}, "file_ids": {"type": "null"}}}],
@@ -150,7 +163,7 @@ enum OpenAPIVectorStores {
       "query": {"anyOf": [{"type": "string", "minLength": 1},
         {"type": "array", "minItems": 1, "maxItems": 16, "items": {"type": "string", "minLength": 1}}]},
       "max_num_results": {"type": "integer", "minimum": 1, "maximum": 50},
-      "filters": {"type": "object"},
+      "filters": {"$ref": "#/components/schemas/AttributeFilter"},
       "ranking_options": {"type": "object", "properties": {
         "ranker": {"enum": ["none", "auto", "default-2024-11-15"]},
         "score_threshold": {"type": "number", "minimum": 0, "maximum": 1},
@@ -159,6 +172,7 @@ enum OpenAPIVectorStores {
       "rewrite_query": {"type": "boolean"}, "explain": {"type": "boolean"},
       "exact": {"type": "boolean"}}}
     """#
+  }
 
   /// In the notation of `OpenAPIResponses`, members of an object.
   static let answers = #"""
