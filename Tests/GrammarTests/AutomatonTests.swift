@@ -56,6 +56,36 @@ import Testing
     }
   }
 
+  @Test func `a language of one text is known as such, and what it shares with others is found at once`()
+    throws
+  {
+    var random = SeededGenerator(seed: 11)
+    let texts = Self.texts(bytes: 3, length: 5)
+    for text in texts {
+      let one = try ByteDFA.texts([text])
+      #expect(one.onlyText == text)
+      let other = Self.random(states: Int.random(in: 1...9, using: &random), classes: 3, &random)
+      let (quick, back) = (try one.intersection(other), try other.intersection(one))
+      for both in [quick, back] {
+        #expect(texts.allSatisfy { both.accepts($0) == ($0 == text && other.accepts($0)) }, "\(text)")
+      }
+    }
+    // Where others say so, it is the only one that they accept.
+    var found = 0
+    for _ in 0..<400 {
+      let dfa = Self.random(states: Int.random(in: 1...5, using: &random), classes: 3, &random).minimized()
+      let accepted = Self.texts(bytes: 3, length: 6).filter { dfa.accepts($0) }
+      guard let only = dfa.onlyText else { continue }
+      #expect(accepted == [only])
+      found += 1
+    }
+    #expect(found > 0)
+    // Two bytes of one class are two texts.
+    #expect(
+      try ByteNFA.automaton(RegexParser.parse("a[bc]"), spelling: .plain, anywhere: false).onlyText == nil)
+    #expect(try ByteDFA.texts([]).onlyText == nil)
+  }
+
   @Test func `a set of texts is those texts, with as few states as possible`() throws {
     var random = SeededGenerator(seed: 4)
     let all = Self.texts(bytes: 3, length: 5)

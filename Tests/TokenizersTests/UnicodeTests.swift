@@ -70,3 +70,20 @@ private func scalars(_ text: String, _ form: UnicodeNormalization.Form) -> [UInt
     #expect(decodeScalar(bytes, at: 0) == (value, bytes.count))
   }
 }
+
+@Test func `categories are those of every scalar, also in planes that are not looked at one by one`() {
+  var place: [Unicode.GeneralCategory: Int] = [:]
+  var differing: [UInt32] = []
+  for range in ScalarSet.all.ranges {
+    for value in range {
+      guard let category = Unicode.Scalar(value)?.properties.generalCategory else { continue }
+      let ranges = RegexClasses.byCategory[category] ?? []
+      var at = place[category, default: 0]
+      while at < ranges.count, ranges[at].upperBound < value { at += 1 }
+      place[category] = at
+      if at == ranges.count || ranges[at].lowerBound > value { differing.append(value) }
+    }
+  }
+  #expect(differing.isEmpty)
+  #expect(RegexClasses.byCategory.values.joined().reduce(0) { $0 + $1.count } == 0x11_0000 - 0x800)
+}

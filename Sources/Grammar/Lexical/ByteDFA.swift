@@ -15,6 +15,8 @@ final class ByteDFA: Sendable {
   let cost: [Int32]
   /// Cells that were filled or compared to make it, without those of what it was made of.
   let effort: Int
+  /// The text of a language that has one alone.
+  let onlyText: [UInt8]?
 
   var stateCount: Int { accepting.count }
   var isEmpty: Bool { cost[0] >= Cost.none }
@@ -78,6 +80,7 @@ final class ByteDFA: Sendable {
     self.accepting = live.map { accepting[$0] }
     continues = flows
     cost = live.map { distance[$0] }
+    onlyText = Self.onlyText(classOf: classOf, classCount: classCount, table: rows, cost: cost)
   }
 
   /// An automaton that is trimmed, with the bytes from each state to acceptance.
@@ -91,6 +94,24 @@ final class ByteDFA: Sendable {
       table[state * classCount..<(state + 1) * classCount].contains { $0 >= 0 }
     }
     effort = table.count
+    onlyText = Self.onlyText(classOf: classOf, classCount: classCount, table: table, cost: cost)
+  }
+
+  /// The text of a trimmed automaton whose states follow each other, one by one; nil for others.
+  private static func onlyText(classOf: [UInt8], classCount: Int, table: [Int32], cost: [Int32]) -> [UInt8]? {
+    guard cost[0] < Cost.none, cost.count == Int(cost[0]) + 1 else { return nil }
+    var text: [UInt8] = []
+    var state = 0
+    while true {
+      let row = table[state * classCount..<(state + 1) * classCount]
+      guard let cell = row.firstIndex(where: { $0 >= 0 }) else { return text }
+      let column = UInt8(truncatingIfNeeded: cell - row.startIndex)
+      guard text.count < cost[0], row[(cell + 1)...].allSatisfy({ $0 < 0 }),
+        let byte = classOf.firstIndex(of: column), classOf.lastIndex(of: column) == byte
+      else { return nil }
+      text.append(UInt8(truncatingIfNeeded: byte))
+      state = Int(row[cell])
+    }
   }
 
   /// Most states of one automaton.
@@ -198,9 +219,19 @@ final class ByteDFA: Sendable {
   }
 
   func intersection(_ other: ByteDFA, watch: CompileWatch? = nil) throws(GrammarError) -> ByteDFA {
-    if self === other { return self }
+    if let quick = try quickIntersection(other) { return quick }
     return try Self.product(self, other, aMayEnd: false, bMayEnd: false, watch: watch) { $0 && $1 }
   }
+
+  /// Where nothing must be made for it.
+  func quickIntersection(_ other: ByteDFA) throws(GrammarError) -> ByteDFA? {
+    if self === other { return self }
+    if let onlyText { return other.accepts(onlyText) ? self : try Self.nothing.get() }
+    if let text = other.onlyText { return accepts(text) ? other : try Self.nothing.get() }
+    return nil
+  }
+
+  private static let nothing = Result<ByteDFA, GrammarError> { () throws(GrammarError) in try texts([]) }
 
   func union(_ other: ByteDFA, watch: CompileWatch? = nil) throws(GrammarError) -> ByteDFA {
     if self === other { return self }
@@ -352,6 +383,14 @@ extension ByteDFA: Hashable {
   static func == (a: ByteDFA, b: ByteDFA) -> Bool { a === b }
 
   func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+
+  /// Two as one key.
+  struct Pair: Hashable {
+    let a: ByteDFA
+    let b: ByteDFA
+
+    init(_ a: ByteDFA, _ b: ByteDFA) { (self.a, self.b) = (a, b) }
+  }
 }
 
 /// Where the states of an automaton are reached from.

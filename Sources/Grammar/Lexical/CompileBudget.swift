@@ -29,13 +29,15 @@ struct CompileBudget {
   }
 
   /// What was found of the same automata before.
-  private var intersections: [[ByteDFA]: ByteDFA] = [:]
+  private var intersections: [ByteDFA.Pair: ByteDFA] = [:]
 
   /// The texts of both: made and spent once for each pair.
   mutating func intersection(_ a: ByteDFA, _ b: ByteDFA) throws(GrammarError) -> ByteDFA {
-    if let known = intersections[[a, b]] { return known }
+    if let quick = try a.quickIntersection(b) { return quick }
+    let pair = ByteDFA.Pair(a, b)
+    if let known = intersections[pair] { return known }
     let made = try counted(a.intersection(b, watch: watch))
-    intersections[[a, b]] = made
+    intersections[pair] = made
     return made
   }
 

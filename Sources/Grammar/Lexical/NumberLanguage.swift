@@ -137,7 +137,10 @@ enum NumberLanguage {
     try JSONText.regex(#"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*[1-9])?"#)
   }
 
-  /// The same, or with `.0`.
+  /// One spelling for each value that readers tell from its neighbours: equal items are equal texts.
+  static let distinct = Result { () throws(GrammarError) in try canonical.get().intersection(exact.get()) }
+
+  /// As `canonical`, or with `.0`.
   static let tidy = Result { () throws(GrammarError) in
     try JSONText.regex(#"-?(?:0|[1-9][0-9]*)(?:\.0|\.[0-9]*[1-9])?"#)
   }

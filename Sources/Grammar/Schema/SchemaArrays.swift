@@ -99,17 +99,13 @@ extension SchemaCompiler {
   mutating func differing(
     _ atom: ObjectAtom, _ path: String, _ builder: inout GraphBuilder
   ) throws(GrammarError) -> Int32? {
-    let required = Set(atom.required)
-    let named = atom.groups.map { Dictionary(grouping: $0.properties, by: \.key) }
-    var best: (key: ByteKey, dfa: ByteDFA, rank: (Int, UInt32))?
-    for key in Self.declaredKeys(atom) {
-      let value = try normalizer.value(of: key, in: atom, named: named.map { $0[key] ?? [] })
-      guard !value.isNever else { continue }
-      let atoms = try normalizer.atoms(value)
+    var best: (key: MemberKey, dfa: ByteDFA, rank: (Int, UInt32))?
+    for entry in try normalizer.declarations(of: atom) where !entry.value.isNever {
+      let atoms = try normalizer.atoms(entry.value)
       guard !atoms.isEmpty, atoms.allSatisfy({ $0.isScalar }) else { continue }
       let dfa = try distinct(atoms)
-      let rank = (required.contains(key) ? 1 : 0, dfa.textCounts().first ?? 0)
-      if rank > best?.rank ?? (-1, 0) { best = (key, dfa, rank) }
+      let rank = (entry.isRequired ? 1 : 0, dfa.textCounts().first ?? 0)
+      if rank > best?.rank ?? (-1, 0) { best = (entry.key, dfa, rank) }
       if rank == (1, UInt32.max) { break }
     }
     guard let best, let needed = atom.and(ObjectAtom(required: [best.key])),
@@ -124,22 +120,20 @@ extension SchemaCompiler {
   /// Scalars in one spelling each, for arrays whose items must differ.
   mutating func distinct(_ atoms: [SchemaAtom]) throws(GrammarError) -> ByteDFA {
     let (anyString, anyNumber) = (try CommonLanguages.canonicalString.get(), try NumberLanguage.all.get())
-    let exact = try NumberLanguage.canonical.get().intersection(NumberLanguage.exact.get())
-    var out = try ByteDFA.texts([])
+    let exact = try NumberLanguage.distinct.get()
+    var automata: [ByteDFA] = []
     for atom in atoms where atom.isScalar {
-      let dfa: ByteDFA
       switch atom {
       case .simple(let bits):
         let words = zip([1, 2, 4] as [UInt8], ["null", "false", "true"]).filter { bits & $0.0 != 0 }
-        dfa = try ByteDFA.texts(words.map { Array($0.1.utf8) })
+        automata.append(try ByteDFA.texts(words.map { Array($0.1.utf8) }))
       case .number(let number):
-        dfa = try (number.dfa ?? anyNumber).intersection(exact, watch: normalizer.budget.watch)
-      case .string(let string): dfa = try bounded(string.dfa ?? anyString, string)
+        automata.append(try normalizer.budget.intersection(number.dfa ?? anyNumber, exact))
+      case .string(let string): automata.append(try bounded(string.dfa ?? anyString, string))
       case .array, .object: continue
       }
-      out = try normalizer.budget.counted(out.union(dfa, watch: normalizer.budget.watch))
     }
-    return out
+    return try union(automata)
   }
 
   /// Every place that must be filled has more texts than there are items before it.

@@ -193,17 +193,17 @@ extension SchemaNormalizer {
     var group = MemberGroup(additional: .never, isEvaluating: false)
     for (name, value) in entries {
       let part = try constant(&self, SchemaDocument.escaped(name), value)
-      group.properties.append(.init(key: ByteKey(name), value: Conjunction([part])))
+      group.properties.append(.init(key: members.key(name), value: Conjunction([part])))
     }
     let keys = group.properties.map(\.key)
-    guard isNegated else { return [.object(ObjectAtom(groups: [group], required: keys, min: keys.count))] }
+    guard isNegated else {
+      return [.object(ObjectAtom(groups: [members.group(group)], required: keys, min: keys.count))]
+    }
     var out: [SchemaAtom] = [.array(ArrayAtom())]
     for entry in group.properties {
-      out.append(.object(Self.without(entry.key)))
-      let wrong = MemberGroup(
-        properties: [.init(key: entry.key, value: Conjunction(entry.value.literals.map(\.negated)))],
-        isEvaluating: false)
-      out.append(.object(ObjectAtom(groups: [wrong], required: [entry.key])))
+      out.append(.object(without(entry.key)))
+      let wrong = Conjunction(entry.value.literals.map(\.negated))
+      out.append(.object(object(with: entry.key, wrong, required: [entry.key])))
     }
     out.append(.object(ObjectAtom(min: keys.count + 1)))
     return out
@@ -241,7 +241,8 @@ extension SchemaNormalizer {
     return dfa
   }
 
-  private mutating func enumeration(_ texts: [[UInt8]]) throws(GrammarError) -> ByteDFA {
+  /// Exactly these texts; made once.
+  mutating func enumeration(_ texts: [[UInt8]]) throws(GrammarError) -> ByteDFA {
     if let known = enumerations[texts] { return known }
     let dfa = try budget.counted(ByteDFA.texts(texts))
     enumerations[texts] = dfa
@@ -286,7 +287,7 @@ extension SchemaNormalizer {
       return StringAtom(dfa: dfa)
     }
     do {
-      return StringAtom(dfa: try pattern(ByteKey(text)))
+      return StringAtom(dfa: try pattern(members.key(text)))
     } catch .malformed(let place, let reason) {
       throw .malformed(path: path(literal) + "/pattern", reason: "\(place): \(reason)")
     } catch .unsupported(let what, let place, let reason) {

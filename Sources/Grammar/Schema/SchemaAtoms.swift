@@ -9,6 +9,17 @@ struct SchemaLiteral: Hashable {
   var isNegated = false
 
   var negated: SchemaLiteral { SchemaLiteral(place: place, scope: scope, isNegated: !isNegated) }
+
+  /// One number for the hasher: millions of literals are hashed.
+  func hash(into hasher: inout Hasher) { hasher.combine(place &* 2 &+ (isNegated ? 1 : 0) &+ scope &<< 40) }
+}
+
+extension SchemaLiteral: Comparable {
+  static func < (a: SchemaLiteral, b: SchemaLiteral) -> Bool {
+    if a.place != b.place { return a.place < b.place }
+    if a.scope != b.scope { return a.scope < b.scope }
+    return !a.isNegated && b.isNegated
+  }
 }
 
 /// Schemas that all hold; none of them: anything.
@@ -20,14 +31,20 @@ struct Conjunction: Hashable {
   static let never = Conjunction([SchemaLiteral(place: -1, scope: 0)])
 
   init(_ literals: [SchemaLiteral]) {
-    self.literals = Array(Set(literals)).sorted {
-      ($0.place, $0.scope, $0.isNegated ? 1 : 0) < ($1.place, $1.scope, $1.isNegated ? 1 : 0)
+    guard literals.count > 1 else {
+      self.literals = literals
+      return
     }
+    let sorted = literals.sorted()
+    self.literals = []
+    self.literals.reserveCapacity(sorted.count)
+    for literal in sorted where literal != self.literals.last { self.literals.append(literal) }
   }
 
   func and(_ other: Conjunction) -> Conjunction {
     if literals.isEmpty { return other }
-    return other.literals.isEmpty ? self : Conjunction(literals + other.literals)
+    return other.literals.isEmpty || literals == other.literals
+      ? self : Conjunction(literals + other.literals)
   }
 
   var isNever: Bool { literals.contains { $0.place < 0 && !$0.isNegated } }
@@ -36,7 +53,8 @@ struct Conjunction: Hashable {
 /// What one schema object says about members.
 struct MemberGroup: Hashable {
   struct Named: Hashable {
-    var key: ByteKey
+    /// A key, or an expression for keys.
+    var key: MemberKey
     var value: Conjunction
   }
 
@@ -49,16 +67,6 @@ struct MemberGroup: Hashable {
   var isEvaluating = true
   /// Whether it comes from a schema that holds and has `properties`.
   var isDeclaring = false
-
-  /// No members but those that the groups declare, by name or by an expression.
-  static func declared(_ groups: [MemberGroup]) -> MemberGroup {
-    var group = MemberGroup(additional: .never, isEvaluating: false)
-    for entry in groups.flatMap(\.properties) {
-      group.properties.append(.init(key: entry.key, value: .anything))
-    }
-    for entry in groups.flatMap(\.patterns) { group.patterns.append(.init(key: entry.key, value: .anything)) }
-    return group
-  }
 }
 
 /// Which members objects have where `properties` is given and nothing is said of others.
@@ -74,35 +82,46 @@ enum MemberBreach: Hashable {
   /// The key matches an expression, and the value is none of its values.
   case pattern(MemberGroup.Named)
   /// The member is none of the group's, and the value is not what the group has for others.
-  case additional(MemberGroup)
+  case additional(MemberTable.Group)
   /// The key is not what `propertyNames` allows.
   case name(Conjunction)
 }
 
-struct ObjectAtom: Hashable {
-  struct Dependency: Hashable {
-    var key: ByteKey
-    var needs: [ByteKey]
-  }
+/// A condition on the members of an object beside its groups.
+enum MemberCondition: Hashable {
+  /// On all keys.
+  case name(Conjunction)
+  /// A member asks for others.
+  case dependency(key: MemberKey, needs: [MemberKey])
+  /// Broken by a member; which one is chosen when the object is compiled and its members are known.
+  case breach(MemberBreach)
+}
 
-  var groups: [MemberGroup] = []
-  var required: [ByteKey] = []
+struct ObjectAtom: Hashable {
+  var groups: [MemberTable.Group] = []
+  var required: [MemberKey] = []
   var min = 0
   var max = Int.max
-  /// Conditions on all keys.
-  var names: [Conjunction] = []
-  var dependencies: [Dependency] = []
-  /// Each is broken by a member; which one is chosen when the object is compiled and its members are known.
-  var breaches: [MemberBreach] = []
+  var conditions: [MemberCondition] = []
 
   /// Parts that are compared with those of another.
-  var size: Int {
-    1 + groups.count + names.count + dependencies.count + breaches.count + required.count / 64
+  var size: Int { 1 + groups.count + conditions.count + required.count / 64 }
+
+  var names: [Conjunction] {
+    conditions.compactMap { if case .name(let allowed) = $0 { allowed } else { nil } }
+  }
+
+  var dependencies: [(key: MemberKey, needs: [MemberKey])] {
+    conditions.compactMap { if case .dependency(let key, let needs) = $0 { (key, needs) } else { nil } }
   }
 
   func and(_ other: ObjectAtom) -> ObjectAtom? {
     var out = self
-    for group in other.groups where !out.groups.contains(group) { out.groups.append(group) }
+    if groups.isEmpty {
+      out.groups = other.groups
+    } else {
+      for group in other.groups where !groups.contains(group) { out.groups.append(group) }
+    }
     if required.isEmpty {
       out.required = other.required
     } else if !other.required.isEmpty {
@@ -111,11 +130,20 @@ struct ObjectAtom: Hashable {
     }
     out.min = Swift.max(min, other.min)
     out.max = Swift.min(max, other.max)
-    for name in other.names where !out.names.contains(name) { out.names.append(name) }
-    for entry in other.dependencies where !out.dependencies.contains(entry) { out.dependencies.append(entry) }
-    for breach in other.breaches where !out.breaches.contains(breach) { out.breaches.append(breach) }
+    if conditions.isEmpty {
+      out.conditions = other.conditions
+    } else {
+      for entry in other.conditions where !conditions.contains(entry) { out.conditions.append(entry) }
+    }
     return out.min <= out.max && out.required.count <= out.max ? out : nil
   }
+}
+
+/// A key that an object speaks of.
+struct Declaration {
+  let key: MemberKey
+  var value: Conjunction
+  var isRequired: Bool
 }
 
 /// What one schema object says about items.
@@ -222,23 +250,6 @@ enum SchemaAtom {
     switch self {
     case .simple, .number, .string: true
     case .array, .object: false
-    }
-  }
-
-  /// The same without what `unevaluatedProperties` and `unevaluatedItems` would see.
-  var unseen: SchemaAtom {
-    switch self {
-    case .array(var atom):
-      for index in atom.groups.indices { atom.groups[index].isEvaluating = false }
-      for index in atom.contains.indices { atom.contains[index].isEvaluating = false }
-      return .array(atom)
-    case .object(var atom):
-      for index in atom.groups.indices {
-        atom.groups[index].isEvaluating = false
-        atom.groups[index].isDeclaring = false
-      }
-      return .object(atom)
-    case .simple, .number, .string: return self
     }
   }
 }

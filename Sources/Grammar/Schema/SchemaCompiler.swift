@@ -10,12 +10,12 @@ struct SchemaCompiler {
   private var rules: [Conjunction: Int32] = [:]
   private var pending: [(Conjunction, Int32)] = []
   private var boundedStrings: [[Int]: Int32] = [:]
-  private var keyedLeaves: [[UInt8]: Int32] = [:]
+  private var keyedLeaves: [MemberKey: Int32] = [:]
   /// Of all keys but these.
-  private var otherKeys: [[ByteKey]: Int32] = [:]
+  private var otherKeys: [[MemberKey]: Int32] = [:]
   /// What was made of the same automata before.
   private var numbers: [NumberKey: ByteDFA] = [:]
-  private var unions: [[ByteDFA]: ByteDFA] = [:]
+  private var unions: [ByteDFA.Pair: ByteDFA] = [:]
   private var boundedAutomata: [BoundedKey: ByteDFA] = [:]
   private struct BoundedKey: Hashable {
     let dfa: ByteDFA
@@ -33,6 +33,8 @@ struct SchemaCompiler {
   private static let kindLimit = 256
   /// Each is a stack wherever a member may begin.
   private static let propertyLimit = 5000
+  /// Of the texts that one automaton is made of: far fewer than it may have states.
+  private static let joinedBytes = 10_000
   /// Choices of the members that break a rule.
   private static let choiceLimit = 32
   /// Members that the members of an object need, directly and indirectly.
@@ -146,18 +148,52 @@ struct SchemaCompiler {
     return out
   }
 
-  private mutating func union(_ a: ByteDFA, _ b: ByteDFA) throws(GrammarError) -> ByteDFA {
-    if let known = unions[[a, b]] { return known }
+  mutating func union(_ a: ByteDFA, _ b: ByteDFA) throws(GrammarError) -> ByteDFA {
+    let pair = ByteDFA.Pair(a, b)
+    if let known = unions[pair] { return known }
     let dfa = try normalizer.budget.counted(a.union(b, watch: normalizer.budget.watch))
-    unions[[a, b]] = dfa
+    unions[pair] = dfa
     return dfa
+  }
+
+  /// The texts of all, joined two by two: one after the other, what was joined would be gone through for each.
+  mutating func union(_ automata: [ByteDFA]) throws(GrammarError) -> ByteDFA {
+    var automata = try joiningTexts(automata)
+    while automata.count > 1 {
+      var joined: [ByteDFA] = []
+      for place in stride(from: 0, to: automata.count, by: 2) {
+        let isPair = place + 1 < automata.count
+        joined.append(isPair ? try union(automata[place], automata[place + 1]) : automata[place])
+      }
+      automata = joined
+    }
+    if let whole = automata.first { return whole }
+    return try ByteDFA.texts([])
+  }
+
+  /// The same texts, those of languages of one text in few automata.
+  private mutating func joiningTexts(_ automata: [ByteDFA]) throws(GrammarError) -> [ByteDFA] {
+    let texts = automata.compactMap(\.onlyText)
+    guard texts.count > 1 else { return automata }
+    var out: [ByteDFA] = []
+    var some: [[UInt8]] = []
+    var size = 0
+    for text in texts {
+      if size + text.count > Self.joinedBytes, !some.isEmpty {
+        out.append(try normalizer.enumeration(some))
+        (some, size) = ([], 0)
+      }
+      some.append(text)
+      size += text.count
+    }
+    return out + [try normalizer.enumeration(some)] + automata.filter { $0.onlyText == nil }
   }
 
   /// One leaf for small automata together.
   mutating func leaves(_ automata: [ByteDFA], _ builder: inout GraphBuilder) throws(GrammarError) -> [Int32] {
     var joined: ByteDFA?
     var out: [Int32] = []
-    for dfa in automata where !dfa.isEmpty {
+    for dfa in try joiningTexts(automata) where !dfa.isEmpty {
       if dfa.stateCount > 400 {
         out.append(try builder.leaf(dfa))
       } else if let other = joined, other.stateCount <= 400 {
@@ -223,14 +259,16 @@ struct SchemaCompiler {
   ///
   /// Choices beyond the limit are left out, as are members that are not declared: the answer is constrained more.
   mutating func breaking(_ atom: ObjectAtom) throws(GrammarError) -> [ObjectAtom] {
+    let last = atom.conditions.lastIndex { if case .breach = $0 { true } else { false } }
+    guard let last, case .breach(let breach) = atom.conditions[last] else { return [atom] }
     var open = atom
-    guard let breach = open.breaches.popLast() else { return [atom] }
+    open.conditions.remove(at: last)
     var out: [ObjectAtom] = []
-    for key in Self.declaredKeys(atom) {
+    for entry in try normalizer.declarations(of: atom) {
+      let key = entry.key
       try normalizer.budget.spend(1 + atom.groups.count)
       for wrong in try breakers(breach, key) {
-        let group = MemberGroup(properties: [.init(key: key, value: wrong)], isEvaluating: false)
-        guard let next = open.and(ObjectAtom(groups: [group], required: [key])) else { continue }
+        guard let next = open.and(normalizer.object(with: key, wrong, required: [key])) else { continue }
         out += try breaking(next)
         guard out.count < Self.choiceLimit else { return out }
       }
@@ -239,15 +277,17 @@ struct SchemaCompiler {
   }
 
   /// Values with which a member of this key breaks the rule; none where the rule does not speak of the key.
-  private mutating func breakers(_ breach: MemberBreach, _ key: ByteKey) throws(GrammarError) -> [Conjunction]
+  private mutating func breakers(_ breach: MemberBreach, _ key: MemberKey) throws(GrammarError)
+    -> [Conjunction]
   {
-    let text = JSONText.quoted(key.string)
+    let text = normalizer.members.quoted(key)
     let broken: Conjunction
     switch breach {
     case .pattern(let entry):
       guard try normalizer.pattern(entry.key).accepts(text) else { return [] }
       broken = entry.value
     case .additional(let group):
+      let group = normalizer.members[group]
       guard let additional = group.additional, !group.properties.contains(where: { $0.key == key }) else {
         return []
       }
@@ -256,14 +296,6 @@ struct SchemaCompiler {
     case .name(let allowed): return try names(allowed).accepts(text) ? [] : [.anything]
     }
     return broken.isNever ? [.anything] : broken.literals.map { Conjunction([$0.negated]) }
-  }
-
-  /// The keys that an object speaks of, each once.
-  static func declaredKeys(_ atom: ObjectAtom) -> [ByteKey] {
-    var isListed: Set<ByteKey> = []
-    let properties = atom.groups.flatMap { $0.properties.map(\.key) }
-    let needed = atom.dependencies.flatMap { [$0.key] + $0.needs }
-    return (properties + atom.required + needed).filter { isListed.insert($0).inserted }
   }
 
   mutating func object(
@@ -276,8 +308,9 @@ struct SchemaCompiler {
   /// The members of an object, and the keys of its properties in their order; nil where there is no such object.
   mutating func plan(
     of atom: ObjectAtom, _ path: String, _ builder: inout GraphBuilder
-  ) throws(GrammarError) -> (plan: ObjectPlan, keys: [ByteKey])? {
-    let keys = Self.declaredKeys(atom)
+  ) throws(GrammarError) -> (plan: ObjectPlan, keys: [MemberKey])? {
+    let declared = try normalizer.declarations(of: atom)
+    let keys = declared.map(\.key)
     guard keys.count <= Self.propertyLimit else {
       throw .tooLarge(reason: "the object at '\(path)' has more than \(Self.propertyLimit) properties")
     }
@@ -287,32 +320,27 @@ struct SchemaCompiler {
       names = try normalizer.budget.counted(
         names?.intersection(these, watch: normalizer.budget.watch) ?? these)
     }
-    let named = atom.groups.map { Dictionary(grouping: $0.properties, by: \.key) }
-    try normalizer.budget.spend(atom.groups.reduce(0) { $0 + $1.properties.count })
-    var values: [ByteKey: Conjunction] = [:]
-    for key in keys {
-      let value = try normalizer.value(of: key, in: atom, named: named.map { $0[key] ?? [] })
-      if !value.isNever, names?.accepts(JSONText.quoted(key.string)) ?? true { values[key] = value }
+    var members = declared.filter { entry in
+      !entry.value.isNever && names?.accepts(normalizer.members.quoted(entry.key)) ?? true
     }
-    try removeImpossible(atom, &values)
-    guard atom.required.allSatisfy({ values[$0] != nil }) else { return nil }
-    let listed = keys.filter { values[$0] != nil }
+    try removeImpossible(atom, &members)
+    let needed = declared.count(where: \.isRequired)
+    guard members.count(where: \.isRequired) == needed else { return nil }
+    let listed = members.map(\.key)
     let implied = try implied(listed, atom)
-    let required = Set(atom.required)
     var plan = ObjectPlan(properties: [], extras: [], min: atom.min, max: atom.max)
-    for (key, implied) in zip(listed, implied) {
-      guard let value = values[key] else { continue }
+    for (member, implied) in zip(members, implied) {
       plan.properties.append(
         .init(
-          key: try keyLeaf(key, &builder), value: try rule(value, &builder),
-          isRequired: required.contains(key), implied: implied))
+          key: try keyLeaf(member.key, &builder), value: try rule(member.value, &builder),
+          isRequired: member.isRequired, implied: implied))
     }
     if !isClosed(atom, declared: plan.properties.count) {
       plan.countsExtras = plan.min > plan.properties.count + 1
       plan.extras = try extras(atom, keys, names, isCounting: plan.countsExtras, &builder)
-    } else if atom.groups.contains(where: { !$0.patterns.isEmpty }) {
+    } else if atom.groups.contains(where: { !normalizer.members[$0].patterns.isEmpty }) {
       var closed = atom
-      closed.groups.append(MemberGroup.declared(atom.groups))
+      closed.groups.append(normalizer.members.declared(atom.groups))
       plan.countsExtras = plan.min > plan.properties.count + 1
       plan.extras = try extras(closed, keys, names, isCounting: plan.countsExtras, &builder)
     }
@@ -329,33 +357,38 @@ struct SchemaCompiler {
 
   /// Whether the object has declared members only, because its schema does not say otherwise.
   private func isClosed(_ atom: ObjectAtom, declared count: Int) -> Bool {
-    guard members == .refused, atom.groups.contains(where: \.isDeclaring) else { return false }
-    return !atom.groups.contains { $0.additional != nil } && atom.min <= count
+    guard members == .refused, atom.min <= count else { return false }
+    return atom.groups.contains { normalizer.members[$0].isDeclaring }
+      && !atom.groups.contains { normalizer.members[$0].additional != nil }
   }
 
   /// Keys that need a key that cannot be there cannot be there either.
-  mutating func removeImpossible(_ atom: ObjectAtom, _ values: inout [ByteKey: Conjunction])
+  private mutating func removeImpossible(_ atom: ObjectAtom, _ members: inout [Declaration])
     throws(GrammarError)
   {
+    let dependencies = atom.dependencies
+    guard !dependencies.isEmpty else { return }
+    var possible = Set(members.map(\.key))
     var isChanged = true
     while isChanged {
       isChanged = false
-      try normalizer.budget.spend(atom.dependencies.count)
-      for entry in atom.dependencies
-      where values[entry.key] != nil && !entry.needs.allSatisfy({ values[$0] != nil }) {
-        values[entry.key] = nil
+      try normalizer.budget.spend(dependencies.count)
+      for (key, needs) in dependencies where possible.contains(key) && !possible.isSuperset(of: needs) {
+        possible.remove(key)
         isChanged = true
       }
     }
+    members.removeAll { !possible.contains($0.key) }
   }
 
   /// For each of the listed keys, those that must be there with it, directly and indirectly.
-  mutating func implied(_ listed: [ByteKey], _ atom: ObjectAtom) throws(GrammarError) -> [[Int]] {
+  mutating func implied(_ listed: [MemberKey], _ atom: ObjectAtom) throws(GrammarError) -> [[Int]] {
     var implied = [[Int]](repeating: [], count: listed.count)
-    guard !atom.dependencies.isEmpty else { return implied }
+    let dependencies = atom.dependencies
+    guard !dependencies.isEmpty else { return implied }
     let index = Dictionary(listed.enumerated().map { ($0.element, $0.offset) }) { first, _ in first }
     var direct = implied
-    for entry in atom.dependencies {
+    for entry in dependencies {
       if let key = index[entry.key] { direct[key] += entry.needs.compactMap { index[$0] } }
     }
     var count = 0
@@ -377,11 +410,11 @@ struct SchemaCompiler {
     return implied
   }
 
-  mutating func keyLeaf(_ key: ByteKey, _ builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
-    let text = JSONText.quoted(key.string) + [0x3A]
-    if let known = keyedLeaves[text] { return known }
+  mutating func keyLeaf(_ key: MemberKey, _ builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
+    if let known = keyedLeaves[key] { return known }
+    let text = normalizer.members.quoted(key) + [0x3A]
     let node = try builder.leaf(ByteDFA.texts([text, text + [0x20]]))
-    keyedLeaves[text] = node
+    keyedLeaves[key] = node
     return node
   }
 
@@ -400,9 +433,10 @@ struct SchemaCompiler {
   ///
   /// - Parameter isCounting: whether keys must differ, and so have one spelling.
   mutating func extras(
-    _ atom: ObjectAtom, _ keys: [ByteKey], _ names: ByteDFA?, isCounting: Bool, _ builder: inout GraphBuilder
+    _ atom: ObjectAtom, _ keys: [MemberKey], _ names: ByteDFA?, isCounting: Bool,
+    _ builder: inout GraphBuilder
   ) throws(GrammarError) -> [(key: Int32, value: Int32)] {
-    let expressions = Self.expressions(atom)
+    let expressions = expressions(atom)
     if keys.isEmpty, expressions.isEmpty, names == nil, !isCounting {
       let value = value(of: [], atom)
       return value.isNever
@@ -417,7 +451,7 @@ struct SchemaCompiler {
     }
     let any = try CommonLanguages.canonicalString.get()
     var rest = names ?? any
-    let texts = keys.map { JSONText.quoted($0.string) }
+    let texts = keys.map { normalizer.members.quoted($0) }
     if names == nil, let quick = try any.without(beginnings: texts) {
       rest = try normalizer.budget.counted(quick)
     } else if !keys.isEmpty {
@@ -425,22 +459,28 @@ struct SchemaCompiler {
       rest = try normalizer.budget.counted(
         rest.subtracting(normalizer.budget.counted(listed), watch: normalizer.budget.watch))
     }
-    var kinds: [(dfa: ByteDFA, matches: Set<ByteKey>)] = [(rest, [])]
-    for alike in expressions {
+    var kinds: [(dfa: ByteDFA, matches: Set<MemberKey>)] = [(rest, [])]
+    for (index, alike) in expressions.enumerated() {
       guard let expression = alike.first else { continue }
-      var dfa = try normalizer.pattern(expression)
-      for other in alike.dropFirst() { dfa = try union(dfa, try normalizer.pattern(other)) }
+      var alternatives: [ByteDFA] = []
+      for expression in alike { alternatives.append(try normalizer.pattern(expression)) }
+      let dfa = try union(alternatives)
+      // All that an expression matches is in `any`, and so in `rest` where it matches none of the keys.
+      let isInside = index == 0 && names == nil && !texts.contains { dfa.accepts($0) }
       guard kinds.count <= Self.kindLimit else {
         throw .tooLarge(reason: "expressions split an object's keys into more than \(Self.kindLimit) kinds")
       }
-      var split: [(dfa: ByteDFA, matches: Set<ByteKey>)] = []
+      var split: [(dfa: ByteDFA, matches: Set<MemberKey>)] = []
       for kind in kinds {
-        let inside = try normalizer.budget.counted(
-          kind.dfa.intersection(dfa, watch: normalizer.budget.watch))
+        let inside =
+          isInside
+          ? dfa : try normalizer.budget.counted(kind.dfa.intersection(dfa, watch: normalizer.budget.watch))
+        try normalizer.spend(inside)
         if !inside.isEmpty { split.append((inside, kind.matches.union([expression]))) }
+        // Of no use after the last expression where such keys may not be.
+        if index == expressions.count - 1, value(of: kind.matches, atom).isNever { continue }
         let outside = try normalizer.budget.counted(
           kind.dfa.subtracting(dfa, watch: normalizer.budget.watch))
-        try normalizer.spend(inside)
         try normalizer.spend(outside)
         if !outside.isEmpty { split.append((outside, kind.matches)) }
       }
@@ -471,11 +511,11 @@ struct SchemaCompiler {
   }
 
   /// All keys but these, in their one spelling; nil where they must be subtracted.
-  private mutating func otherKeyLeaf(_ keys: [ByteKey], _ builder: inout GraphBuilder) throws(GrammarError)
+  private mutating func otherKeyLeaf(_ keys: [MemberKey], _ builder: inout GraphBuilder) throws(GrammarError)
     -> Int32?
   {
     if let known = otherKeys[keys] { return known }
-    let texts = keys.map { JSONText.quoted($0.string) }
+    let texts = keys.map { normalizer.members.quoted($0) }
     guard let dfa = try CommonLanguages.key.get().without(beginnings: texts) else { return nil }
     let node = try builder.leaf(normalizer.budget.counted(dfa))
     otherKeys[keys] = node
@@ -483,17 +523,17 @@ struct SchemaCompiler {
   }
 
   /// The expressions for keys, those together that ask for the same value.
-  private static func expressions(_ atom: ObjectAtom) -> [[ByteKey]] {
-    var order: [ByteKey] = []
-    var asked: [ByteKey: [Int: Conjunction]] = [:]
+  private func expressions(_ atom: ObjectAtom) -> [[MemberKey]] {
+    var order: [MemberKey] = []
+    var asked: [MemberKey: [Int: Conjunction]] = [:]
     for (index, group) in atom.groups.enumerated() {
-      for entry in group.patterns {
+      for entry in normalizer.members[group].patterns {
         if asked[entry.key] == nil { order.append(entry.key) }
         asked[entry.key, default: [:]][index] = entry.value
       }
     }
     var places: [[Int: Conjunction]: Int] = [:]
-    var out: [[ByteKey]] = []
+    var out: [[MemberKey]] = []
     for key in order {
       guard let values = asked[key] else { continue }
       if let place = places[values] {
@@ -507,9 +547,10 @@ struct SchemaCompiler {
   }
 
   /// The value of unlisted members whose keys match these expressions.
-  func value(of matches: Set<ByteKey>, _ atom: ObjectAtom) -> Conjunction {
+  func value(of matches: Set<MemberKey>, _ atom: ObjectAtom) -> Conjunction {
     var out = Conjunction.anything
     for group in atom.groups {
+      let group = normalizer.members[group]
       let own = group.patterns.filter { matches.contains($0.key) }
       for entry in own { out = out.and(entry.value) }
       if own.isEmpty, let additional = group.additional { out = out.and(additional) }

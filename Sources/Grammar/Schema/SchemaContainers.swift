@@ -141,7 +141,7 @@ extension SchemaNormalizer {
     case "minProperties": return ObjectAtom(min: try count(value, keyword, literal))
     case "maxProperties": return ObjectAtom(max: try count(value, keyword, literal))
     case "propertyNames":
-      return ObjectAtom(names: [conjunction(try child(literal, "/propertyNames", value))])
+      return ObjectAtom(conditions: [.name(conjunction(try child(literal, "/propertyNames", value)))])
     case "dependentRequired":
       guard let entries = value.objectValue?.entries else {
         throw malformed(keyword, literal, "it is not an object")
@@ -149,10 +149,10 @@ extension SchemaNormalizer {
       var atom = ObjectAtom()
       for (name, list) in entries {
         let needs = try keys(list, path(literal) + "/dependentRequired/\(name)")
-        atom.dependencies.append(.init(key: ByteKey(name), needs: needs))
+        atom.conditions.append(.dependency(key: self.members.key(name), needs: needs))
       }
       return atom
-    default: return ObjectAtom(groups: [try memberGroup(members, literal)])
+    default: return ObjectAtom(groups: [self.members.group(try memberGroup(members, literal))])
     }
   }
 
@@ -168,7 +168,7 @@ extension SchemaNormalizer {
       }
       for (name, value) in entries {
         let part = conjunction(try child(literal, "/\(keyword)/\(SchemaDocument.escaped(name))", value))
-        let entry = MemberGroup.Named(key: ByteKey(name), value: part)
+        let entry = MemberGroup.Named(key: self.members.key(name), value: part)
         if keyword.utf8.count == 10 {
           group.properties.append(entry)
         } else {
@@ -194,14 +194,14 @@ extension SchemaNormalizer {
   ) throws(GrammarError) -> [SchemaAtom] {
     let atom = try objects(keyword, members, literal)
     switch keyword {
-    case "required": return atom.required.map { .object(Self.without($0)) }
+    case "required": return atom.required.map { .object(without($0)) }
     case "minProperties": return atom.min == 0 ? [] : [.object(ObjectAtom(max: atom.min - 1))]
     case "maxProperties": return [.object(ObjectAtom(min: atom.max + 1))]
     case "dependentRequired":
       var out: [SchemaAtom] = []
       for entry in atom.dependencies {
         for key in entry.needs {
-          if let wrong = ObjectAtom(required: [entry.key]).and(Self.without(key)) {
+          if let wrong = ObjectAtom(required: [entry.key]).and(without(key)) {
             out.append(.object(wrong))
           }
         }
@@ -209,27 +209,27 @@ extension SchemaNormalizer {
       return out
     case "propertyNames":
       isRestricted = true
-      return atom.names.map { .object(ObjectAtom(breaches: [.name($0)])) }
+      return atom.names.map { .object(ObjectAtom(conditions: [.breach(.name($0))])) }
     default: break
     }
-    guard let group = atom.groups.first else { return [] }
+    guard let listed = atom.groups.first else { return [] }
+    let group = self.members[listed]
     var out: [SchemaAtom] = []
     for entry in group.properties {
       let wrongs =
         entry.value.isNever ? [Conjunction.anything] : entry.value.literals.map { Conjunction([$0.negated]) }
       for wrong in wrongs {
-        let group = MemberGroup(properties: [.init(key: entry.key, value: wrong)], isEvaluating: false)
-        out.append(.object(ObjectAtom(groups: [group], required: [entry.key])))
+        out.append(.object(object(with: entry.key, wrong, required: [entry.key])))
       }
     }
     // Declared members may break these; others never do.
     for entry in group.patterns where entry.value != .anything {
       isRestricted = true
-      out.append(.object(ObjectAtom(breaches: [.pattern(entry)])))
+      out.append(.object(ObjectAtom(conditions: [.breach(.pattern(entry))])))
     }
     if let additional = group.additional, additional != .anything {
       isRestricted = true
-      out.append(.object(ObjectAtom(breaches: [.additional(group)])))
+      out.append(.object(ObjectAtom(conditions: [.breach(.additional(listed))])))
     }
     return out
   }

@@ -54,30 +54,18 @@ extension SchemaNormalizer {
   }
 
   /// What the value of a member must be.
-  mutating func value(of key: ByteKey, in atom: ObjectAtom) throws(GrammarError) -> Conjunction {
-    var named: [[MemberGroup.Named]] = []
-    for group in atom.groups {
-      try budget.spend(group.properties.count)
-      named.append(group.properties.filter { $0.key == key })
-    }
-    return try value(of: key, in: atom, named: named)
-  }
-
-  /// - Parameter named: the properties of each group that have the key.
-  mutating func value(
-    of key: ByteKey, in atom: ObjectAtom, named: [[MemberGroup.Named]]
-  ) throws(GrammarError) -> Conjunction {
+  private mutating func value(of key: MemberKey, in atom: ObjectAtom) throws(GrammarError) -> Conjunction {
     var out = Conjunction.anything
-    let text = atom.groups.contains { !$0.patterns.isEmpty } ? JSONText.quoted(key.string) : []
-    for (group, named) in zip(atom.groups, named) {
-      try budget.spend(1 + group.patterns.count * text.count)
+    for group in atom.groups {
+      let group = members[group]
+      try budget.spend(1 + group.properties.count)
       var isNamed = false
-      for entry in named {
+      for entry in group.properties where entry.key == key {
         out = out.and(entry.value)
         isNamed = true
       }
-      for entry in group.patterns where try pattern(entry.key).accepts(text) {
-        out = out.and(entry.value)
+      for value in try matched(group, key) {
+        out = out.and(value)
         isNamed = true
       }
       if !isNamed, let additional = group.additional { out = out.and(additional) }
@@ -85,10 +73,53 @@ extension SchemaNormalizer {
     return out
   }
 
+  /// What the expressions of a group say of a key's value.
+  private mutating func matched(_ group: MemberGroup, _ key: MemberKey) throws(GrammarError) -> [Conjunction]
+  {
+    guard !group.patterns.isEmpty else { return [] }
+    let text = members.quoted(key)
+    try budget.spend(group.patterns.count * text.count)
+    var out: [Conjunction] = []
+    for entry in group.patterns where try pattern(entry.key).accepts(text) { out.append(entry.value) }
+    return out
+  }
+
+  /// The keys that an object speaks of, each once, with what their values must be.
+  mutating func declarations(of atom: ObjectAtom) throws(GrammarError) -> [Declaration] {
+    let keys = members.note(atom)
+    defer { members.forget(keys) }
+    var literals = [[SchemaLiteral]](repeating: [], count: keys.count)
+    var lastGroup = [Int](repeating: -1, count: keys.count)
+    for (number, group) in atom.groups.enumerated() {
+      let group = members[group]
+      try budget.spend(1 + group.properties.count)
+      for entry in group.properties {
+        let place = members.place(entry.key)
+        literals[place] += entry.value.literals
+        lastGroup[place] = number
+      }
+      guard group.additional != nil || !group.patterns.isEmpty else { continue }
+      try budget.spend(keys.count)
+      for (place, key) in keys.enumerated() {
+        var isNamed = lastGroup[place] == number
+        for value in try matched(group, key) {
+          literals[place] += value.literals
+          isNamed = true
+        }
+        if !isNamed, let additional = group.additional { literals[place] += additional.literals }
+      }
+    }
+    var out = zip(keys, literals).map { key, literals in
+      Declaration(key: key, value: Conjunction(literals), isRequired: false)
+    }
+    for key in atom.required { out[members.place(key)].isRequired = true }
+    return out
+  }
+
   /// The strings in which an expression matches somewhere, in canonical spelling with quotes.
-  mutating func pattern(_ text: ByteKey) throws(GrammarError) -> ByteDFA {
+  mutating func pattern(_ text: MemberKey) throws(GrammarError) -> ByteDFA {
     if let known = patterns[text] { return known }
-    let tree = try RegexParser.parse(text.string)
+    let tree = try RegexParser.parse(members.text(text))
     let dfa = try budget.counted(
       ByteNFA.automaton(tree, spelling: .json, anywhere: true, budget: &budget)
         .wrapped([0x22], [0x22]))

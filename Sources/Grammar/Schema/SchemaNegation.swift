@@ -41,7 +41,7 @@ extension SchemaNormalizer {
         if let schema {
           out += try product([.object(with)], try atoms(schema.negated))
         } else {
-          for needed in keys { if let atom = with.and(Self.without(needed)) { out.append(.object(atom)) } }
+          for needed in keys { if let atom = with.and(without(needed)) { out.append(.object(atom)) } }
         }
       }
       return out

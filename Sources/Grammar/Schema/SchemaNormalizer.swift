@@ -14,7 +14,8 @@ struct SchemaNormalizer {
   private var known: [SchemaLiteral: [SchemaAtom]] = [:]
   var inProgress: Set<SchemaLiteral> = []
   private var scopes: [[Int]] = [[]]
-  var patterns: [ByteKey: ByteDFA] = [:]
+  var members = MemberTable()
+  var patterns: [MemberKey: ByteDFA] = [:]
   /// By keyword and bound; and by the texts of an enumeration.
   var bounds: [[ByteKey]: ByteDFA] = [:]
   var enumerations: [[[UInt8]]: ByteDFA] = [:]
@@ -119,7 +120,7 @@ struct SchemaNormalizer {
       out = []
       let plain = literal.negated
       for keyword in keywords {
-        for atom in try negative(keyword, members, plain) { out.append(atom.unseen) }
+        for atom in try negative(keyword, members, plain) { out.append(unseen(atom)) }
         out = cut(out)
         work += out.count
         guard work < Self.workLimit else { throw Self.tooMany }
@@ -195,12 +196,12 @@ struct SchemaNormalizer {
       for (key, schema, keys) in try dependents(keyword, members, literal) {
         if let schema {
           let without = try product(
-            out, Self.others(than: .object(ObjectAtom())) + [.object(Self.without(key))])
+            out, Self.others(than: .object(ObjectAtom())) + [.object(without(key))])
           let with = try product(
             try product(out, [.object(ObjectAtom(required: [key]))]), try self.atoms(schema))
           out = without + with
         } else {
-          let atom = ObjectAtom(dependencies: [.init(key: key, needs: keys)])
+          let atom = ObjectAtom(conditions: [.dependency(key: key, needs: keys)])
           out = try product(out, Self.others(than: .object(ObjectAtom())) + [.object(atom)])
         }
       }
@@ -226,8 +227,26 @@ struct SchemaNormalizer {
   }
 
   /// An object without a member.
-  static func without(_ key: ByteKey) -> ObjectAtom {
-    ObjectAtom(groups: [MemberGroup(properties: [.init(key: key, value: .never)], isEvaluating: false)])
+  mutating func without(_ key: MemberKey) -> ObjectAtom { object(with: key, .never) }
+
+  /// An object that has nothing else at a key.
+  mutating func object(with key: MemberKey, _ value: Conjunction, required: [MemberKey] = []) -> ObjectAtom {
+    let group = MemberGroup(properties: [.init(key: key, value: value)], isEvaluating: false)
+    return ObjectAtom(groups: [members.group(group)], required: required)
+  }
+
+  /// The same without what `unevaluatedProperties` and `unevaluatedItems` would see.
+  private mutating func unseen(_ atom: SchemaAtom) -> SchemaAtom {
+    switch atom {
+    case .array(var atom):
+      for index in atom.groups.indices { atom.groups[index].isEvaluating = false }
+      for index in atom.contains.indices { atom.contains[index].isEvaluating = false }
+      return .array(atom)
+    case .object(var atom):
+      for index in atom.groups.indices { atom.groups[index] = members.unseen(atom.groups[index]) }
+      return .object(atom)
+    case .simple, .number, .string: return atom
+    }
   }
 
   mutating func branches(
@@ -273,33 +292,37 @@ struct SchemaNormalizer {
   /// The entries of `dependentSchemas` or `dependencies`: a schema or a list of keys for each key.
   mutating func dependents(
     _ keyword: String, _ members: JSONObject, _ literal: SchemaLiteral
-  ) throws(GrammarError) -> [(key: ByteKey, schema: SchemaLiteral?, keys: [ByteKey])] {
+  ) throws(GrammarError) -> [(key: MemberKey, schema: SchemaLiteral?, keys: [MemberKey])] {
     guard let entries = members[keyword]?.objectValue?.entries else {
       throw .malformed(path: path(literal) + "/" + keyword, reason: "it is not an object")
     }
-    var out: [(key: ByteKey, schema: SchemaLiteral?, keys: [ByteKey])] = []
+    var out: [(key: MemberKey, schema: SchemaLiteral?, keys: [MemberKey])] = []
     for (name, value) in entries {
       if keyword.utf8.count == 12, value.arrayValue != nil {
-        out.append((ByteKey(name), nil, try keys(value, path(literal) + "/\(keyword)/\(name)")))
+        out.append((self.members.key(name), nil, try keys(value, path(literal) + "/\(keyword)/\(name)")))
       } else {
         out.append(
-          (ByteKey(name), try child(literal, "/\(keyword)/\(SchemaDocument.escaped(name))", value), []))
+          (
+            self.members.key(name), try child(literal, "/\(keyword)/\(SchemaDocument.escaped(name))", value),
+            []
+          ))
       }
     }
     return out
   }
 
-  func keys(_ value: JSONValue, _ path: String) throws(GrammarError) -> [ByteKey] {
+  mutating func keys(_ value: JSONValue, _ path: String) throws(GrammarError) -> [MemberKey] {
     guard let list = value.arrayValue else {
       throw .malformed(path: path, reason: "it is not a list of strings")
     }
-    var out: [ByteKey] = []
-    var isListed: Set<ByteKey> = []
+    var out: [MemberKey] = []
+    var isListed: Set<MemberKey> = []
     for entry in list {
       guard let text = entry.stringValue else {
         throw .malformed(path: path, reason: "it is not a list of strings")
       }
-      if isListed.insert(ByteKey(text)).inserted { out.append(ByteKey(text)) }
+      let key = members.key(text)
+      if isListed.insert(key).inserted { out.append(key) }
     }
     return out
   }
@@ -316,14 +339,14 @@ struct SchemaNormalizer {
       switch atom {
       case .object(var object) where isProperties:
         var group = MemberGroup(additional: value)
-        let seen = object.groups.filter(\.isEvaluating)
+        let seen = object.groups.map { members[$0] }.filter(\.isEvaluating)
         for entry in seen.flatMap(\.properties) {
           group.properties.append(.init(key: entry.key, value: .anything))
         }
         for entry in seen.flatMap(\.patterns) {
           group.patterns.append(.init(key: entry.key, value: .anything))
         }
-        if !seen.contains(where: { $0.additional != nil }) { object.groups.append(group) }
+        if !seen.contains(where: { $0.additional != nil }) { object.groups.append(members.group(group)) }
         out.append(.object(object))
       case .array(var array) where !isProperties:
         let seen = array.groups.filter(\.isEvaluating)

@@ -1,0 +1,102 @@
+// Keys and groups of members by number: compiling compares and hashes them millions of times.
+
+import JSON
+
+/// A key of objects, or an expression for keys, by its number in a `MemberTable`.
+struct MemberKey: Hashable {
+  fileprivate let number: Int32
+}
+
+/// The keys and the groups of members of one schema, each once.
+struct MemberTable {
+  /// A `MemberGroup` by its number.
+  struct Group: Hashable {
+    fileprivate let number: Int32
+  }
+
+  private var texts: [String] = []
+  private var quoted: [[UInt8]] = []
+  private var keys: [ByteKey: MemberKey] = [:]
+  private var contents: [MemberGroup] = []
+  private var groups: [MemberGroup: Group] = [:]
+  private var unseen: [Group: Group] = [:]
+  /// The place of each key among those that are being looked at; -1 for others, and for all in between.
+  private var places: [Int32] = []
+
+  mutating func key(_ text: String) -> MemberKey {
+    if let known = keys[ByteKey(text)] { return known }
+    let key = MemberKey(number: Int32(truncatingIfNeeded: texts.count))
+    texts.append(text)
+    quoted.append(JSONText.quoted(text))
+    places.append(-1)
+    keys[ByteKey(text)] = key
+    return key
+  }
+
+  func text(_ key: MemberKey) -> String { texts[Int(key.number)] }
+
+  /// The key as JSON has it, with its quotes.
+  func quoted(_ key: MemberKey) -> [UInt8] { quoted[Int(key.number)] }
+
+  mutating func group(_ content: MemberGroup) -> Group {
+    if let known = groups[content] { return known }
+    let group = Group(number: Int32(truncatingIfNeeded: contents.count))
+    contents.append(content)
+    groups[content] = group
+    return group
+  }
+
+  subscript(_ group: Group) -> MemberGroup { contents[Int(group.number)] }
+
+  /// The same group without what `unevaluatedProperties` would see.
+  mutating func unseen(_ group: Group) -> Group {
+    if let known = unseen[group] { return known }
+    var content = self[group]
+    content.isEvaluating = false
+    content.isDeclaring = false
+    let made = self.group(content)
+    unseen[group] = made
+    return made
+  }
+
+  /// No members but those that the groups declare, by name or by an expression.
+  mutating func declared(_ groups: [Group]) -> Group {
+    var content = MemberGroup(additional: .never, isEvaluating: false)
+    for group in groups {
+      for entry in self[group].properties {
+        content.properties.append(.init(key: entry.key, value: .anything))
+      }
+      for entry in self[group].patterns { content.patterns.append(.init(key: entry.key, value: .anything)) }
+    }
+    return self.group(content)
+  }
+
+  // MARK: Places
+
+  /// The keys that an object speaks of, each once: those of its groups, required ones, those of dependencies. Until
+  /// `forget`, `place` tells where in the list a key is.
+  mutating func note(_ atom: ObjectAtom) -> [MemberKey] {
+    var noted: [MemberKey] = []
+    for group in atom.groups {
+      for entry in contents[Int(group.number)].properties { note(entry.key, &noted) }
+    }
+    for key in atom.required { note(key, &noted) }
+    for (key, needs) in atom.dependencies {
+      note(key, &noted)
+      for key in needs { note(key, &noted) }
+    }
+    return noted
+  }
+
+  private mutating func note(_ key: MemberKey, _ noted: inout [MemberKey]) {
+    guard places[Int(key.number)] < 0 else { return }
+    places[Int(key.number)] = Int32(truncatingIfNeeded: noted.count)
+    noted.append(key)
+  }
+
+  func place(_ key: MemberKey) -> Int { Int(places[Int(key.number)]) }
+
+  mutating func forget(_ noted: [MemberKey]) {
+    for key in noted { places[Int(key.number)] = -1 }
+  }
+}
