@@ -17,7 +17,12 @@ struct SubsetConstruction {
   private var closures: [[Int32]?]
   /// Whether the text may end at a state, also by steps that hold only at the end.
   private let mayEnd: [Bool]
+  /// While a closure is found, and while a set is.
   private var isMarked: [Bool]
+  private var isMember: [Bool]
+  /// The number of the set that one target alone leads to; -1 until it is first asked for.
+  private var setOfOne: [Int32]
+  private var scratch: [Int32] = []
 
   // The sets, one after the other.
   private var members: [Int32] = []
@@ -34,6 +39,8 @@ struct SubsetConstruction {
     self.left = left
     closures = Array(repeating: nil, count: edges.count)
     isMarked = [Bool](repeating: false, count: edges.count)
+    isMember = isMarked
+    setOfOne = [Int32](repeating: -1, count: edges.count)
     mayEnd = Self.ending(nfa.empties, end, atStart: false)
   }
 
@@ -102,20 +109,28 @@ struct SubsetConstruction {
 
   /// The set of what empty steps lead to from the targets of edges.
   private mutating func set(_ targets: [Int32]) throws(GrammarError) -> Int32 {
+    let only = targets.count == 1 ? Int(targets[0]) : -1
+    if only >= 0, setOfOne[only] >= 0 {
+      left -= 1
+      return setOfOne[only]
+    }
     var states: [Int32] = []
-    var found: [Int32] = []
+    swap(&states, &scratch)
+    states.removeAll(keepingCapacity: true)
     for target in targets {
       let closure = closure(target, atStart: false)
       left -= closure.count
-      found += closure
+      for state in closure where !isMember[Int(state)] {
+        isMember[Int(state)] = true
+        states.append(state)
+      }
     }
-    for state in found where !isMarked[Int(state)] {
-      isMarked[Int(state)] = true
-      states.append(state)
-    }
-    for state in states { isMarked[Int(state)] = false }
+    for state in states { isMember[Int(state)] = false }
     states.sort()
-    return states.isEmpty ? -1 : try intern(states)
+    let number = states.isEmpty ? -1 : try intern(states)
+    swap(&states, &scratch)
+    if only >= 0 { setOfOne[only] = number }
+    return number
   }
 
   mutating func run(from start: Int32, _ watch: CompileWatch) throws(GrammarError) -> ByteDFA {
