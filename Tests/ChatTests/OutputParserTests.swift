@@ -526,6 +526,24 @@ private func parse(
         == [.content("a\n\nb")])
   }
 
+  @Test func `whether a reply of gpt-oss begins with a header does not depend on how it is cut`() {
+    // No marker at the start: all of it is content, also where a message follows.
+    let broken = "<|channl|ea>nalysis<|message|>a<|end|>"
+    #expect(parse(broken, harmony) == [.content(broken)])
+    // A header has at most 1,024 bytes, its end among them.
+    let channel = "<|channel|>final"
+    let room = 1024 - channel.utf8.count - "<|message|>".utf8.count
+    let longest = channel + String(repeating: " ", count: room) + "<|message|>a"
+    #expect(parse(longest, harmony) == [.content("a")])
+    let longer = channel + String(repeating: " ", count: room + 1) + "<|message|>a"
+    #expect(parse(longer, harmony) == [.content(longer)])
+    // The message after a later one that is longer is content.
+    let later = "<|channel|>analysis" + String(repeating: "\u{e9}", count: 600) + "<|message|>a"
+    #expect(
+      parse("<|channel|>analysis<|message|>b<|end|><|start|>assistant" + later, harmony)
+        == [.reasoning("b"), .content("a")])
+  }
+
   @Test func `a reply of gpt-oss may go on with a message that has begun`() {
     #expect(
       parse(" Paris.", harmony, prompt: "<|start|>assistant<|channel|>final<|message|>It is")

@@ -21,6 +21,8 @@ struct HarmonyParser: Sendable {
   private enum State {
     /// Up to `<|message|>`; the first header may turn out to be no header at all.
     case header(isFirst: Bool)
+    /// In a header that is longer than any, up to `<|message|>`: the message is content.
+    case longHeader
     case body(Body)
     /// After the end of a message.
     case between
@@ -86,7 +88,8 @@ struct HarmonyParser: Sendable {
   /// One move; false when more text is needed.
   private mutating func step(_ isLast: Bool, _ events: inout [OutputEvent]) -> Bool {
     switch state {
-    case .header(let isFirst): return readHeader(isFirst, isLast, &events)
+    case .header(let isFirst): return readHeader(isFirst, isLast)
+    case .longHeader: return readLongHeader(isLast)
     case .body(let body): return readBody(body, isLast, &events)
     case .between: return readBetween(isLast)
     case .plain:
@@ -98,26 +101,46 @@ struct HarmonyParser: Sendable {
 
   // MARK: Headers
 
-  private mutating func readHeader(_ isFirst: Bool, _ isLast: Bool, _ events: inout [OutputEvent]) -> Bool {
-    if let end = Bytes.find(Self.message, in: held[...]) {
-      let body = kind(of: held[..<end])
-      held.removeFirst(end + Self.message.count)
-      state = .body(body)
-      (arguments, given, hasBegun) = ([], 0, false)
-      switch body {
-      case .content: needsBreak = parts.content
-      case .reasoning: needsBreak = parts.reasoning
-      case .call: needsBreak = false
-      }
-      return true
-    }
-    if isFirst, !mayBeHeader(isLast) || held.count > Self.maxHeader {
+  /// What a header is must not depend on how much of it has come at once: the same bytes decide, in the same order.
+  private mutating func readHeader(_ isFirst: Bool, _ isLast: Bool) -> Bool {
+    if isFirst, !mayBeHeader(isLast) {
       state = .plain
       return true
     }
-    // A header that was cut short has no message.
-    if isLast || held.count > Self.maxHeader { held.removeAll() }
+    let end = Bytes.find(Self.message, in: held[...])
+    if held.count > Self.maxHeader, end.map({ $0 + Self.message.count > Self.maxHeader }) ?? true {
+      state = isFirst ? .plain : .longHeader
+      return true
+    }
+    guard let end else {
+      // A header that was cut short has no message.
+      if isLast { held.removeAll() }
+      return false
+    }
+    begin(kind(of: held[..<end]), after: end)
+    return true
+  }
+
+  private mutating func readLongHeader(_ isLast: Bool) -> Bool {
+    if let end = Bytes.find(Self.message, in: held[...]) {
+      begin(.content, after: end)
+      return true
+    }
+    let kept = isLast ? 0 : Bytes.heldBack(of: held[...], before: Self.message)
+    held.removeFirst(held.count - kept)
     return false
+  }
+
+  /// The message after a header of `count` bytes.
+  private mutating func begin(_ body: Body, after count: Int) {
+    held.removeFirst(count + Self.message.count)
+    state = .body(body)
+    (arguments, given, hasBegun) = ([], 0, false)
+    switch body {
+    case .content: needsBreak = parts.content
+    case .reasoning: needsBreak = parts.reasoning
+    case .call: needsBreak = false
+    }
   }
 
   /// Whether what has come could begin the first header.
