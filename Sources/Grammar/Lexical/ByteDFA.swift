@@ -223,7 +223,7 @@ final class ByteDFA: Sendable {
     return try Self.product(self, other, aMayEnd: false, bMayEnd: false, watch: watch) { $0 && $1 }
   }
 
-  /// Where nothing must be made for it.
+  /// What both have in common where no automaton must be made for it; nil elsewhere.
   func quickIntersection(_ other: ByteDFA) throws(GrammarError) -> ByteDFA? {
     if self === other { return self }
     if let onlyText { return other.accepts(onlyText) ? self : try Self.nothing.get() }
@@ -384,7 +384,7 @@ extension ByteDFA: Hashable {
 
   func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 
-  /// Two as one key.
+  /// A pair of automata as a key.
   struct Pair: Hashable {
     let a: ByteDFA
     let b: ByteDFA

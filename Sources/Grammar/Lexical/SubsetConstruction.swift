@@ -17,12 +17,13 @@ struct SubsetConstruction {
   private var closures: [[Int32]?]
   /// Whether the text may end at a state, also by steps that hold only at the end.
   private let mayEnd: [Bool]
-  /// While a closure is found, and while a set is.
+  /// Whether a state is in the closure that is being found; all false in between.
   private var isMarked: [Bool]
+  /// Whether a state is in `reached`, the set that is being found; all false in between.
   private var isMember: [Bool]
+  private var reached: [Int32] = []
   /// The number of the set that one target alone leads to; -1 until it is first asked for.
   private var setOfOne: [Int32]
-  private var scratch: [Int32] = []
 
   // The sets, one after the other.
   private var members: [Int32] = []
@@ -114,21 +115,18 @@ struct SubsetConstruction {
       left -= 1
       return setOfOne[only]
     }
-    var states: [Int32] = []
-    swap(&states, &scratch)
-    states.removeAll(keepingCapacity: true)
+    reached.removeAll(keepingCapacity: true)
     for target in targets {
       let closure = closure(target, atStart: false)
       left -= closure.count
       for state in closure where !isMember[Int(state)] {
         isMember[Int(state)] = true
-        states.append(state)
+        reached.append(state)
       }
     }
-    for state in states { isMember[Int(state)] = false }
-    states.sort()
-    let number = states.isEmpty ? -1 : try intern(states)
-    swap(&states, &scratch)
+    for state in reached { isMember[Int(state)] = false }
+    reached.sort()
+    let number = reached.isEmpty ? -1 : try intern(reached)
     if only >= 0 { setOfOne[only] = number }
     return number
   }

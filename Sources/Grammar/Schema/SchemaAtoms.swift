@@ -117,11 +117,7 @@ struct ObjectAtom: Hashable {
 
   func and(_ other: ObjectAtom) -> ObjectAtom? {
     var out = self
-    if groups.isEmpty {
-      out.groups = other.groups
-    } else {
-      for group in other.groups where !groups.contains(group) { out.groups.append(group) }
-    }
+    out.groups = Self.joined(groups, other.groups)
     if required.isEmpty {
       out.required = other.required
     } else if !other.required.isEmpty {
@@ -130,12 +126,14 @@ struct ObjectAtom: Hashable {
     }
     out.min = Swift.max(min, other.min)
     out.max = Swift.min(max, other.max)
-    if conditions.isEmpty {
-      out.conditions = other.conditions
-    } else {
-      for entry in other.conditions where !conditions.contains(entry) { out.conditions.append(entry) }
-    }
+    out.conditions = Self.joined(conditions, other.conditions)
     return out.min <= out.max && out.required.count <= out.max ? out : nil
+  }
+
+  /// Each once; most have one of the lists alone.
+  private static func joined<Part: Equatable>(_ a: [Part], _ b: [Part]) -> [Part] {
+    if a.isEmpty || b.isEmpty { return a.isEmpty ? b : a }
+    return a + b.filter { !a.contains($0) }
   }
 }
 

@@ -33,7 +33,7 @@ struct SchemaCompiler {
   private static let kindLimit = 256
   /// Each is a stack wherever a member may begin.
   private static let propertyLimit = 5000
-  /// Of the texts that one automaton is made of: far fewer than it may have states.
+  /// Most bytes of texts that are joined in one automaton. It has at most a state for each, a quarter of what it may have.
   private static let joinedBytes = 10_000
   /// Choices of the members that break a rule.
   private static let choiceLimit = 32
@@ -171,7 +171,7 @@ struct SchemaCompiler {
     return try ByteDFA.texts([])
   }
 
-  /// The same texts, those of languages of one text in few automata.
+  /// The same texts in fewer automata: languages of one text are joined.
   private mutating func joiningTexts(_ automata: [ByteDFA]) throws(GrammarError) -> [ByteDFA] {
     let texts = automata.compactMap(\.onlyText)
     guard texts.count > 1 else { return automata }
@@ -340,7 +340,7 @@ struct SchemaCompiler {
       plan.extras = try extras(atom, keys, names, isCounting: plan.countsExtras, &builder)
     } else if atom.groups.contains(where: { !normalizer.members[$0].patterns.isEmpty }) {
       var closed = atom
-      closed.groups.append(normalizer.members.declared(atom.groups))
+      closed.groups.append(normalizer.members.others(than: atom.groups, .never, isEvaluating: false))
       plan.countsExtras = plan.min > plan.properties.count + 1
       plan.extras = try extras(closed, keys, names, isCounting: plan.countsExtras, &builder)
     }
@@ -421,12 +421,11 @@ struct SchemaCompiler {
   /// The strings that a schema allows as keys.
   mutating func names(_ conjunction: Conjunction) throws(GrammarError) -> ByteDFA {
     let any = try CommonLanguages.canonicalString.get()
-    var out = try ByteDFA.texts([])
+    var automata: [ByteDFA] = []
     for case .string(let atom) in try normalizer.atoms(conjunction) {
-      out = try normalizer.budget.counted(
-        out.union(bounded(atom.dfa ?? any, atom), watch: normalizer.budget.watch))
+      automata.append(try bounded(atom.dfa ?? any, atom))
     }
-    return out
+    return try union(automata)
   }
 
   /// Members beyond the listed ones: kinds of keys, each with its value.
@@ -477,7 +476,7 @@ struct SchemaCompiler {
           ? dfa : try normalizer.budget.counted(kind.dfa.intersection(dfa, watch: normalizer.budget.watch))
         try normalizer.spend(inside)
         if !inside.isEmpty { split.append((inside, kind.matches.union([expression]))) }
-        // Of no use after the last expression where such keys may not be.
+        // Keys that no expression matches need no automaton where they may not be there.
         if index == expressions.count - 1, value(of: kind.matches, atom).isNever { continue }
         let outside = try normalizer.budget.counted(
           kind.dfa.subtracting(dfa, watch: normalizer.budget.watch))

@@ -229,7 +229,7 @@ struct SchemaNormalizer {
   /// An object without a member.
   mutating func without(_ key: MemberKey) -> ObjectAtom { object(with: key, .never) }
 
-  /// An object that has nothing else at a key.
+  /// An object whose member of this key has this value, if it is there.
   mutating func object(with key: MemberKey, _ value: Conjunction, required: [MemberKey] = []) -> ObjectAtom {
     let group = MemberGroup(properties: [.init(key: key, value: value)], isEvaluating: false)
     return ObjectAtom(groups: [members.group(group)], required: required)
@@ -338,15 +338,10 @@ struct SchemaNormalizer {
     for atom in atoms {
       switch atom {
       case .object(var object) where isProperties:
-        var group = MemberGroup(additional: value)
-        let seen = object.groups.map { members[$0] }.filter(\.isEvaluating)
-        for entry in seen.flatMap(\.properties) {
-          group.properties.append(.init(key: entry.key, value: .anything))
+        let seen = object.groups.filter { members[$0].isEvaluating }
+        if !seen.contains(where: { members[$0].additional != nil }) {
+          object.groups.append(members.others(than: seen, value, isEvaluating: true))
         }
-        for entry in seen.flatMap(\.patterns) {
-          group.patterns.append(.init(key: entry.key, value: .anything))
-        }
-        if !seen.contains(where: { $0.additional != nil }) { object.groups.append(members.group(group)) }
         out.append(.object(object))
       case .array(var array) where !isProperties:
         let seen = array.groups.filter(\.isEvaluating)

@@ -14,7 +14,7 @@ package struct ThinkingBudget: Sendable, Equatable {
 }
 
 /// What the fields about thinking say together. A wire reads its own fields in order of precedence, then calls `settle`.
-struct ThinkingOptions {
+package struct ThinkingOptions {
   /// Nil leaves it to the template.
   private(set) var isOn: Bool?
   /// `minimal` to `max`, when given and not `none`.
@@ -25,7 +25,7 @@ struct ThinkingOptions {
   static let efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
   /// Names of a budget in a body: this server's, vLLM's and two of llama-server's.
-  static let budgets = [
+  package static let budgets = [
     "thinking_budget", "thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens",
   ]
 

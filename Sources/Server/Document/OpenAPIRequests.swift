@@ -145,7 +145,11 @@ enum OpenAPIRequests {
     "stream": {"type": "boolean"}
     """#
 
-  static func schema(of field: SamplingField) -> JSONValue {
+  /// Members of chat and Responses.
+  static let budgets = ThinkingOptions.budgets.map { #""\#($0)": {"type": "integer", "minimum": 0}"# }
+    .joined(separator: ", ")
+
+  private static func schema(of field: SamplingField) -> JSONValue {
     func bound(_ value: Double) -> JSONValue { Int(exactly: value).map { .int($0) } ?? .double(value) }
     let note = JSONValue.string(field.row.note)
     switch field.row.setting {
@@ -328,10 +332,7 @@ enum OpenAPIRequests {
       "thinking": {"anyOf": [{"type": "boolean"}, {"type": "object", "properties": {
         "type": {"enum": ["enabled", "disabled", "adaptive"]},
         "budget_tokens": {"type": "integer", "minimum": 0}}}]},
-      "thinking_budget": {"type": "integer", "minimum": 0},
-      "thinking_token_budget": {"type": "integer", "minimum": 0},
-      "thinking_budget_tokens": {"type": "integer", "minimum": 0},
-      "reasoning_budget_tokens": {"type": "integer", "minimum": 0},
+      \#(budgets),
       "reasoning": {"type": "object", "properties": {
         "effort": {"enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"]},
         "max_tokens": {"type": "integer", "minimum": 0}, "enabled": {"type": "boolean"},

@@ -117,7 +117,7 @@ enum OpenAPIResponsesWire {
         "summary": {"enum": ["auto", "concise", "detailed"]},
         "generate_summary": {"enum": ["auto", "concise", "detailed"]},
         "context": {"enum": ["auto", "current_turn", "all_turns"]}, "mode": {"type": "string"}}},
-      "thinking": {"anyOf": [{"type": "boolean"}, {"type": "object"}]},
+      "thinking": {"anyOf": [{"type": "boolean"}, {"type": "object"}]}, \#(OpenAPIRequests.budgets),
       "chat_template_kwargs": {"type": "object"},
       "metadata": {"$ref": "#/components/schemas/Metadata"},
       "user": {"type": "string"}, "safety_identifier": {"type": "string"},

@@ -45,26 +45,29 @@ package enum RegexClasses {
 
   static let byCategory: [Unicode.GeneralCategory: [ClosedRange<UInt32>]] = {
     var found: [Unicode.GeneralCategory: [ClosedRange<UInt32>]] = [:]
-    for range in ScalarSet.all.ranges {
-      var run = (category: category(range.lowerBound), from: range.lowerBound)
-      var value = range.lowerBound
-      while value < range.upperBound {
-        value = uniform.first { $0.lowerBound == value + 1 }?.upperBound ?? value + 1
-        let next = category(value)
-        guard next != run.category else { continue }
-        let from = uniform.first { $0.upperBound == value }?.lowerBound ?? value
-        found[run.category, default: []].append(run.from...from - 1)
-        run = (next, from)
+    for block in blocks {
+      var run = (category: category(block.range.lowerBound), from: block.range.lowerBound)
+      func close(before end: UInt32) { found[run.category, default: []].append(run.from...end - 1) }
+      if !block.isUniform {
+        for value in block.range {
+          let category = category(value)
+          guard category != run.category else { continue }
+          close(before: value)
+          run = (category, value)
+        }
       }
-      found[run.category, default: []].append(run.from...range.upperBound)
+      close(before: block.range.upperBound + 1)
     }
     return found
   }()
 
-  /// Scalars of one category that need no look at each: ten planes that nothing is assigned in, and private use. They are
-  /// twelve of seventeen planes.
-  private static let uniform: [ClosedRange<UInt32>] = [
-    0x4_0000...0xD_FFFF, 0xF_0000...0xF_FFFD, 0x10_0000...0x10_FFFD,
+  /// All scalars, in blocks; all scalars of a uniform one have one category. Nothing is assigned in planes 4 to 13, and
+  /// planes 15 and 16 are private use, up to their last two scalars.
+  private static let blocks: [(range: ClosedRange<UInt32>, isUniform: Bool)] = [
+    (0...0xD7FF, false), (0xE000...0x3_FFFF, false), (0x4_0000...0xD_FFFF, true),
+    (0xE_0000...0xE_FFFF, false),
+    (0xF_0000...0xF_FFFD, true), (0xF_FFFE...0xF_FFFF, true), (0x10_0000...0x10_FFFD, true),
+    (0x10_FFFE...0x10_FFFF, true),
   ]
 
   private static func category(_ value: UInt32) -> Unicode.GeneralCategory {

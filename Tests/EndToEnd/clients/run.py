@@ -7,11 +7,12 @@ import concurrent.futures
 import hashlib
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import time
 import venv
+
+from serving import MODELS, serving
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -84,16 +85,6 @@ def install_all(names):
         return dict(zip(names, pool.map(lambda name: install(name, make), names)))
 
 
-def start(binary):
-    command = [binary, "serve", "--model", ROOT / "Fixtures" / "models" / "demo", "--port", "0", "--log-level", "error"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    found = re.search(r"listening on (http://\S+)", process.stdout.readline())
-    if not found:
-        process.kill()
-        sys.exit("the server did not start")
-    return process, found[1]
-
-
 def run(name, python, url, binary):
     environment = {
         **os.environ, "MLXSERVE_URL": url, "MLXSERVE_BINARY": os.path.abspath(binary), "PYTHONPATH": str(HERE),
@@ -111,18 +102,14 @@ def main():
     begin = time.monotonic()
     installed = install_all(names)
     print(f"environments: {time.monotonic() - begin:.0f} s", flush=True)
-    process, url = start(binary)
     failed, skipped = [], []
-    try:
+    with serving(binary, "--model", MODELS / "demo") as url:
         for name, (python, problem) in installed.items():
             if problem:
                 skipped.append(name)
                 print(f"SKIPPED {name}: it could not be installed: {problem}", flush=True)
             elif run(name, python, url, binary) != 0:
                 failed.append(name)
-    finally:
-        process.terminate()
-        process.wait(timeout=40)
     print(f"{len(names) - len(failed) - len(skipped)} clients passed, {len(failed)} failed {failed or ''}, "
           f"{len(skipped)} skipped {skipped or ''} ({time.monotonic() - begin:.0f} s)")
     return 1 if failed or not names else 0

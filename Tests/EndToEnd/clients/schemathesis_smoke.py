@@ -2,32 +2,19 @@
 
 import os
 import pathlib
-import re
 import subprocess
 import sys
 from importlib.metadata import version
 
+from serving import MODELS, serving
 from smoke import check, main, test
 
-MODELS = pathlib.Path(__file__).resolve().parents[3] / "Fixtures" / "models"
 CONFIG = pathlib.Path(__file__).with_name("schemathesis.toml")
 # They refuse everything, change what is served, ask the hub, or change the protocol.
 UNUSABLE = r"^(/api/(create|copy|push|pull|delete)|/models/(pull|load|unload))$"
 # The models here have no sparse vectors and no marks for filling in. A response is continued, an upload completed and a
 # batch ended by what earlier requests have made: /v1/responses is asked by GET for a change of protocol alone.
 RULED = r"^(/embed_sparse|/infill|/v1/responses|/v1/responses/compact|/v1/uploads/.*|/v1/messages/batches/.*/cancel)$"
-
-
-def start():
-    command = [os.environ["MLXSERVE_BINARY"], "serve", "--port", "0", "--log-level", "error"]
-    for name, folder in (("demo", "demo"), ("encoder", "encoder-tiny"), ("reranker", "reranker-tiny")):
-        command += ["--model", f"{name}={MODELS / folder}", "--preload", name]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    found = re.search(r"listening on (http://[^/]+)", process.stdout.readline())
-    if not found:
-        process.kill()
-        sys.exit("the server did not start")
-    return process, found[1]
 
 
 def run(mode, checks, *excluded, hooks=None):
@@ -59,9 +46,9 @@ def no_conversation_fails_the_server():
     run("positive", "", r"^/infill$", hooks="schemathesis_hooks")
 
 
-process, ROOT = start()
-try:
+flags = []
+for name, folder in (("demo", "demo"), ("encoder", "encoder-tiny"), ("reranker", "reranker-tiny")):
+    flags += ["--model", f"{name}={MODELS / folder}", "--preload", name]
+with serving(os.environ["MLXSERVE_BINARY"], *flags) as url:
+    ROOT = url.removesuffix("/v1")
     main("schemathesis " + version("schemathesis"))
-finally:
-    process.terminate()
-    process.wait(timeout=40)

@@ -1,17 +1,15 @@
 """What the scripts of the clients share: the server under test, what it can do, and how tests are counted."""
 
 import asyncio
-import contextlib
 import inspect
 import json
 import os
-import pathlib
-import re
-import subprocess
 import sys
 import time
 import traceback
 import urllib.request
+
+from serving import MODELS, serving
 
 URL = os.environ["MLXSERVE_URL"]
 """The base URL, with /v1 at its end."""
@@ -49,18 +47,9 @@ SUNNY = "sunny, 21 degrees"
 TEXTS = ["the cat sat on a mat", "who stole the tarts"]
 
 
-@contextlib.contextmanager
 def served(name):
-    """The URL of a server of its own with another model of the fixtures, with /v1 at its end."""
-    folder = pathlib.Path(__file__).resolve().parents[3] / "Fixtures" / "models" / name
-    process = subprocess.Popen(
-        [os.environ["MLXSERVE_BINARY"], "serve", "--model", folder, "--port", "0", "--log-level", "error"],
-        stdout=subprocess.PIPE, text=True)
-    try:
-        yield re.search(r"listening on (http://\S+)", process.stdout.readline())[1]
-    finally:
-        process.terminate()
-        process.wait(timeout=40)
+    """A server of its own with another model of the fixtures."""
+    return serving(os.environ["MLXSERVE_BINARY"], "--model", MODELS / name)
 
 
 def vectors(url):
