@@ -69,6 +69,20 @@ def snapshot(hub, repository=None, commit=None):
     return folder / "snapshots" / (commit or repository.commit)
 
 
+def wait_for_part(blobs, size):
+    """Until more than `size` bytes of a file have come. Small files are whole, and renamed, at any moment."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for path in blobs.glob("*.incomplete"):
+            try:
+                if path.stat().st_size > size:
+                    return
+            except FileNotFoundError:
+                pass
+        time.sleep(0.02)
+    raise AssertionError(f"no file has more than {size} bytes after a minute")
+
+
 def check_layout(hub, repository=None, files=MODEL):
     """The snapshot has these files, each a relative link to a blob with its digest's name."""
     repository = repository or next(iter(hub.repositories.values()))
@@ -112,10 +126,7 @@ def test_G03_a_killed_pull_goes_on_where_it_was(server):
     with world(repository) as hub:
         process = subprocess.Popen([server.binary, "pull", "owner/demo"], env=environment(hub), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         blobs = snapshot(hub).parent.parent / "blobs"
-        until = time.monotonic() + 60
-        while not any(path.stat().st_size > len(WEIGHTS) / 2 for path in blobs.glob("*.incomplete")):
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        wait_for_part(blobs, len(WEIGHTS) / 2)
         process.kill()
         process.communicate()
         time.sleep(0.3)  # curl has noticed that nobody reads
@@ -137,8 +148,7 @@ def test_G04_ctrl_c_keeps_what_has_come(server):
             [server.binary, "pull", "owner/demo"], env=environment(hub), stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, text=True)
         blobs = snapshot(hub).parent.parent / "blobs"
-        while not any(path.stat().st_size > 50_000 for path in blobs.glob("*.incomplete")):
-            time.sleep(0.02)
+        wait_for_part(blobs, 50_000)
         children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
         pids = children.read_text().split() if children.exists() else []
         process.send_signal(signal.SIGINT)
@@ -708,8 +718,7 @@ def test_G31_a_disk_that_fills_up_keeps_what_has_come(server):
             process = subprocess.Popen(
                 [server.binary, "pull", "owner/demo"], env=environment(hub), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             blobs = snapshot(hub).parent.parent / "blobs"
-            while not any(path.stat().st_size > 50_000 for path in blobs.glob("*.incomplete")):
-                time.sleep(0.02)
+            wait_for_part(blobs, 50_000)
             room = os.statvfs(hub.cache)
             used = (room.f_blocks - room.f_bfree) * room.f_frsize
             subprocess.run(["mount", "-o", f"remount,size={used + 200_000}", str(hub.cache)], check=True)
