@@ -17,8 +17,8 @@ private let folders: [(module: String, order: [String])] = [
   (
     "OpenAI",
     [
-      "Shared", "Chat", "Completions", "Embeddings", "Messages", "Ollama", "Llama", "Rerank", "TEI",
-      "VectorStores", "Batches", "Responses",
+      "Shared", "VectorStores", "Chat", "Completions", "Embeddings", "Messages", "Ollama", "Llama", "Rerank",
+      "TEI", "Batches", "Responses",
     ]
   ),
   ("Platform", ["System", "Digests", "Files", "Threads", "Machine", "Process"]),

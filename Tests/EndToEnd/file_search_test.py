@@ -1,4 +1,4 @@
-"""The tool file_search of Responses: a search by the server, its events, and what is kept of it."""
+"""The tool file_search of Responses and of chat: a search by the server, its events, and what is kept of it."""
 
 import json
 
@@ -92,3 +92,60 @@ def test_S108_an_empty_store(s):
 def test_without_an_embedding_model(s):
     store = "vs_000000000000000000000000"
     fails(404, None, lambda: ask(strict(s), s, store))
+
+
+def chat(client, server, store, **options):
+    options.setdefault("tool_choice", {"type": "file_search"})
+    tool = {"type": "file_search", "vector_store_ids": [store], **options.pop("tool", {})}
+    return client.chat.completions.create(
+        model=server.model, messages=[{"role": "user", "content": "What do I bring?"}], tools=[tool], temperature=0,
+        max_completion_tokens=200, **options)
+
+
+def test_a_chat_searches_too(s):
+    with served(s) as other:
+        client = strict(other)
+        store = prepared(client, NOTES)
+        answer = chat(client, other, store.id)
+        choice = answer.choices[0]
+        call = choice.message.file_search_calls[0]
+        assert call["type"] == "file_search_call" and call["status"] == "completed" and call["queries"], call
+        assert call["results"] and {r["filename"] for r in call["results"]} <= set(NOTES)
+        assert choice.message.tool_calls is None and choice.finish_reason in ("stop", "length")
+        assert isinstance(choice.message.annotations, list)
+        # Both generations count, and the second has read what was found.
+        plain = chat(client, other, store.id, tool_choice="none")
+        assert answer.usage.prompt_tokens > 2 * plain.usage.prompt_tokens
+        assert "file_search_calls" not in plain.choices[0].message.model_extra
+        models = json.loads(other.get("/v1/capabilities")[2])["data"]
+        assert next(m for m in models if m["id"] == other.model)["tools"]["file_search"] is True
+
+
+def test_a_streamed_chat_searches_too(s):
+    with served(s) as other:
+        client = strict(other)
+        store = prepared(client, NOTES)
+        whole = chat(client, other, store.id).choices[0]
+        text, calls, cited, ends = "", [], [], []
+        for chunk in chat(client, other, store.id, stream=True):
+            for choice in chunk.choices:
+                text += choice.delta.content or ""
+                calls += choice.delta.model_extra.get("file_search_calls", [])
+                cited += choice.delta.model_extra.get("annotations", [])
+                ends += [choice.finish_reason] if choice.finish_reason else []
+                assert choice.delta.tool_calls is None
+        assert text == whole.message.content and ends == [whole.finish_reason]
+        results = lambda calls: [(c["queries"], [r["text"] for r in c["results"]]) for c in calls]
+        assert results(calls) == results(whole.message.file_search_calls)
+        assert len(cited) == len(whole.message.annotations)
+
+
+def test_a_chat_that_cannot_be_searched_for_is_refused(s):
+    with served(s) as other:
+        client = strict(other)
+        store = client.vector_stores.create()
+        fails(404, "tools[0].vector_store_ids[0]", lambda: chat(client, other, "vs_nothing"))
+        fails(400, "n", lambda: chat(client, other, store.id, n=2))
+        for tool in [{"vector_store_ids": []}, {"max_num_results": 0}, {"filters": {"type": "x"}}]:
+            fails(400, None, lambda: chat(client, other, store.id, tool=tool))
+        assert chat(client, other, store.id).choices[0].message.file_search_calls[0]["results"] == []

@@ -1,4 +1,4 @@
-// The tool file_search of Responses with scripted models over a real library: what the model is shown of the files, and what
+// The tool file_search of Responses and of chat with scripted models over a real library: what the model is shown of the files, and what
 // becomes of what it writes. Numbers such as S107 are cases of the specification.
 
 import HTTP
@@ -105,6 +105,15 @@ private struct Desk {
     let tool = #"{"type":"file_search","vector_store_ids":["\#(store)"]}"#
     return try app.send(
       "POST", "/v1/responses", body: #"{"model":"m","tools":[\#(tool)\#(tools)],\#(members)}"#)
+  }
+
+  /// A chat with the tool, and further members.
+  func chat(_ members: String = "", tools: String = "") throws -> Answer {
+    let tool = #"{"type":"file_search","vector_store_ids":["\#(store)"]}"#
+    let messages = #"[{"role":"user","content":"x"}]"#
+    return try app.send(
+      "POST", "/v1/chat/completions",
+      body: #"{"model":"m","messages":\#(messages),"tools":[\#(tool)\#(tools)]\#(members)}"#)
   }
 
   func prompt(_ number: Int) -> String {
@@ -266,5 +275,76 @@ private func kinds(_ answer: Answer) -> [String] {
     #expect(ended?.refusal == "409 search_superseded null")
     // Another session, and none, end nobody.
     #expect(try app.send("POST", path, body: #"{"query":"some"}"#).status == 200)
+  }
+
+  @Test func `a chat goes on with what was found, and cites it`() throws {
+    let desk = try Desk(
+      ["alps": "what to pack: wax", "tea": "tea needs water"],
+      scripted("Let me look. " + search, "😀 Bring wax.[[1]] Then tea.[[2]][[2]] And [[9]]."))
+    defer { desk.end() }
+    let answer = try desk.chat()
+    let choice = answer.json["choices"]?[0]
+    let message = choice?["message"]
+    #expect(choice?["finish_reason"] == "stop" && message?["tool_calls"] == nil)
+    let text = try #require(message?["content"]?.stringValue)
+    #expect(text.hasPrefix("Let me look.") && text.hasSuffix("\n\n😀 Bring wax. Then tea. And [[9]]."))
+    let results = message?["file_search_calls"]?[0]?["results"]?.arrayValue ?? []
+    let cited = message?["annotations"]?.arrayValue ?? []
+    #expect(cited.map { $0["url_citation"]?["file_id"] } == results.map { $0["file_id"] })
+    let places = cited.compactMap { $0["url_citation"]?["start_index"]?.intValue }
+    let scalars = Array(text.unicodeScalars)
+    #expect(places.map { String(String.UnicodeScalarView(scalars[..<$0])).suffix(4) } == ["wax.", "tea."])
+    #expect(desk.prompt(1).contains("[1] alps.txt") && !desk.prompt(0).contains("alps.txt"))
+    let prompts = desk.service.requests.reduce(0) { $0 + $1.promptTokens.count }
+    #expect(answer.json["usage"]?["prompt_tokens"] == .int(prompts))
+  }
+
+  @Test func `a streamed chat says the same, and one end`() throws {
+    let desk = try Desk(
+      ["alps": "what to pack: wax"], scripted(search, "Bring wax.[[1]]", search, "Bring wax.[[1]]"))
+    defer { desk.end() }
+    let message = try desk.chat().json["choices"]?[0]?["message"]
+    let stream = try desk.chat(#","stream":true"#).text
+    var (text, ends) = ("", 0)
+    var (cited, calls): ([JSONValue], [JSONValue]) = ([], [])
+    for line in stream.split(separator: "\n") where line.hasPrefix("data: {") {
+      let choice = try JSONValue(parsing: Array(line.dropFirst(6).utf8))["choices"]?[0]
+      text += choice?["delta"]?["content"]?.stringValue ?? ""
+      cited += choice?["delta"]?["annotations"]?.arrayValue ?? []
+      calls += choice?["delta"]?["file_search_calls"]?.arrayValue ?? []
+      if choice?["finish_reason"]?.stringValue != nil { ends += 1 }
+    }
+    #expect(text == "Bring wax." && message?["content"] == "Bring wax." && ends == 1)
+    #expect(JSONValue.array(cited) == message?["annotations"] && cited.count == 1)
+    #expect(calls.count == 1 && calls[0]["results"] == message?["file_search_calls"]?[0]?["results"])
+  }
+
+  @Test func `a chat's own functions come first, and searches have an end`() throws {
+    let desk = try Desk(
+      ["a": "some words"],
+      scripted(search + #"<tool_call>{"name": "get_weather", "arguments": {}}</tool_call>"#))
+    defer { desk.end() }
+    let own = try desk.chat(tools: #",{"type":"function","function":{"name":"get_weather"}}"#)
+    let choice = own.json["choices"]?[0]
+    #expect(choice?["finish_reason"] == "tool_calls")
+    #expect(choice?["message"]?["tool_calls"]?.arrayValue?.count == 1)
+    #expect(choice?["message"]?["file_search_calls"] == nil)
+    let endless = try Desk(["a": "some words"], scripted(search))
+    defer { endless.end() }
+    let last = try endless.chat().json["choices"]?[0]
+    #expect(
+      last?["message"]?["file_search_calls"]?.arrayValue?.count == 4 && last?["finish_reason"] == "stop")
+  }
+
+  @Test(arguments: [
+    (#","n":2"#, "n"), (#","return_token_ids":true"#, "return_token_ids"),
+    (#","prompt_logprobs":1"#, "prompt_logprobs"),
+  ])
+  func `what is told of one generation alone is refused beside a search`(member: String, field: String) throws
+  {
+    let desk = try Desk(["a": "some words"], scripted("x"))
+    defer { desk.end() }
+    let answer = try desk.chat(member)
+    #expect(answer.status == 400 && answer.json["error"]?["param"] == .string(field))
   }
 }

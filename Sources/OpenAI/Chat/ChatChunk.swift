@@ -20,9 +20,16 @@ package struct ChatChunk: Sendable, Equatable {
     case customInput(index: Int, String)
     /// More of the JSON text of a call's arguments.
     case toolArguments(index: Int, String)
+    /// A search that was made for the answer, as an item of Responses.
+    case search(JSONValue)
+    /// A passage of a file is cited where the content has come to.
+    case citation(FileCitation)
     /// `malformedCalls` could not be read; their text is part of the content.
     case finish(ChoiceFinish, malformedCalls: Int = 0)
   }
+
+  /// The member of messages that holds searches.
+  static let searchesName = "file_search_calls"
 
   package var header: AnswerHeader
   package var choice: Int
@@ -75,6 +82,8 @@ package struct ChatChunk: Sendable, Equatable {
       members = ["tool_calls": [["index": .int(index), "custom": ["input": .string(text)]]]]
     case .toolArguments(let index, let text):
       members = ["tool_calls": [["index": .int(index), "function": ["arguments": .string(text)]]]]
+    case .search(let item): members = .object(JSONObject([(Self.searchesName, .array([item]))]))
+    case .citation(let citation): members = ["annotations": [citation.chatJSON]]
     case .finish(let reason, let malformedCalls):
       members = [:]
       malformed = malformedCalls

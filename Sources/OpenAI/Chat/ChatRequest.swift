@@ -11,6 +11,8 @@ package struct ChatRequest: Sendable {
   /// The tools that the model is told about; empty when `tool_choice` is `none`.
   package var tools: [Tool] = []
   package var toolChoice = ToolChoice.none
+  /// The stores that the server searches when the model calls that tool.
+  package var fileSearch: FileSearchTool?
   package var allowsParallelCalls = true
   /// What the content must look like; nil for free text.
   package var format: ResponseFormat?
@@ -66,7 +68,7 @@ extension ChatRequest {
     try Self.refuseUnsupported(&fields)
     let own = try Self.format(&fields, limits: limits)
     format = try ResponseFormat.read(&fields, own: own, limits: limits)
-    set(try ToolSelection(chat: &fields, limits: limits))
+    set(try ToolSelection(chat: &fields, search: &fileSearch, limits: limits))
     options = try GenerationOptions(&fields, limits: limits, vocabularySize: vocabularySize)
     try options.readAnswers(&fields, limits: limits)
     topLogprobs = try Self.topLogprobs(&fields, limits: limits)
@@ -82,7 +84,20 @@ extension ChatRequest {
     if echoes, !continuesFinalMessage {
       throw .invalidValue("echo", "it needs 'continue_final_message': true")
     }
+    try checkFileSearch()
     ignored = try ForeignFields.unknown(in: fields) + unknown
+  }
+
+  /// An answer that is searched for is made of several generations: what is told of one alone cannot be told of it.
+  private func checkFileSearch() throws(APIError) {
+    guard fileSearch != nil, !tools.isEmpty else { return }
+    let reason = "it cannot be had together with the tool 'file_search'"
+    for (field, isWanted) in [
+      ("n", options.choices > 1), ("return_token_ids", options.returnsTokens),
+      ("prompt_logprobs", options.promptLogprobs != nil), (continuationField, continuesFinalMessage),
+    ] where isWanted {
+      throw .unsupportedParameter(field, reason)
+    }
   }
 
   mutating func set(_ transcript: Transcript) {

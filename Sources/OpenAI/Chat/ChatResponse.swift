@@ -83,6 +83,10 @@ package struct ChatChoice: Sendable {
   package var malformedCalls: Int
   /// What else is told of its tokens.
   package var details = TokenDetails()
+  /// Passages of files that the content cites.
+  package var citations: [FileCitation] = []
+  /// The searches that were made for it, as items of Responses.
+  package var searches: [JSONValue] = []
 
   package init(
     index: Int, content: String, reasoning: String?, toolCalls: [ToolCall], logprobs: LogprobList?,
@@ -101,7 +105,8 @@ package struct ChatChoice: Sendable {
     var message = JSONObject([("role", "assistant")])
     message["content"] = content.utf8.isEmpty && !toolCalls.isEmpty ? .null : .string(content)
     message["refusal"] = .null
-    message["annotations"] = []
+    message["annotations"] = .array(citations.map(\.chatJSON))
+    if !searches.isEmpty { message[ChatChunk.searchesName] = .array(searches) }
     if let reasoning {
       for (name, value) in reasoningField.members(reasoning) { message[name] = value }
     }

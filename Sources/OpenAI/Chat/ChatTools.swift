@@ -3,8 +3,11 @@
 import JSON
 
 extension ToolSelection {
+  /// - Parameter search: becomes the stores that may be searched.
   /// - Throws: 400 for a malformed tool, for two of one name, or for a choice that names none of them.
-  init(chat fields: inout Fields, limits: RequestLimits) throws(APIError) {
+  init(
+    chat fields: inout Fields, search: inout FileSearchTool?, limits: RequestLimits
+  ) throws(APIError) {
     self.init()
     for (index, value) in (try fields.array("tools", maxCount: limits.tools) ?? []).enumerated() {
       var tool = try Fields(value, path: "tools[\(index)]")
@@ -16,6 +19,7 @@ extension ToolSelection {
       case "custom":
         var custom = try tool.requiredFields("custom")
         try add(Tool(custom: &custom, limits: limits))
+      case "file_search": try FileSearchTool.read(&tool, into: &search, &self, limits: limits)
       default: try drop(tool, type: type, limits: limits)
       }
     }
@@ -34,13 +38,18 @@ extension ToolChoiceWords {
     case "custom":
       var custom = try choice.requiredFields("custom")
       self = .named(try Name(&custom))
+    case "file_search": self = .named(try FileSearchTool.choice(choice.path))
     case "allowed_tools":
       var allowed = try choice.requiredFields("allowed_tools")
       let mode = try allowed.word("mode", of: ["auto", "required"])
       var names: [Name] = []
       for (index, value) in (try allowed.array("tools", maxCount: 1_000) ?? []).enumerated() {
         var reference = try Fields(value, path: "\(allowed.name(of: "tools"))[\(index)]")
-        let kind = try reference.word("type", of: ["function", "custom"]) ?? "function"
+        let kind = try reference.word("type", of: ["function", "custom", "file_search"]) ?? "function"
+        guard kind != "file_search" else {
+          names.append(try FileSearchTool.choice(reference.path))
+          continue
+        }
         var function = try reference.requiredFields(kind)
         names.append(try Name(&function))
       }

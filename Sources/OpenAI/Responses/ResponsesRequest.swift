@@ -34,8 +34,6 @@ package struct ResponsesRequest: Sendable {
   package var unknown: [String]
   /// Tools that were left out.
   package var dropped: [String]
-  /// The stores that may be searched.
-  package var fileSearch: FileSearchTool?
   /// Most searches of the response.
   package var maxToolCalls: Int?
 
@@ -77,6 +75,7 @@ extension ResponsesRequest {
     chat = ChatRequest()
     chat.messagesField = "input"
     chat.set(tools.selection)
+    chat.fileSearch = tools.fileSearch
     chat.format = try ResponseFormat.read(&fields, own: text.format, limits: limits)
     chat.options = try GenerationOptions(
       &fields, limits: limits, vocabularySize: vocabularySize, tokenLimits: ["max_output_tokens"])
@@ -91,7 +90,6 @@ extension ResponsesRequest {
     wantsSummary = false
     unknown = []
     dropped = tools.selection.dropped
-    fileSearch = tools.fileSearch
     maxToolCalls = nil
     if var options = try fields.fields("stream_options") { _ = try options.bool("include_obfuscation") }
     try readReasoning(&fields)

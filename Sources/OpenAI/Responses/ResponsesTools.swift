@@ -19,7 +19,9 @@ struct ResponsesTools {
         try selection.add(Tool(custom: &tool, limits: limits))
         echoed.append(Self.withoutNulls(tool))
       case "namespace": try addNamespace(&tool, limits: limits)
-      case "file_search": try addFileSearch(&tool, limits: limits)
+      case "file_search":
+        try FileSearchTool.read(&tool, into: &fileSearch, &selection, limits: limits)
+        echoed += [fileSearch?.echo].compactMap(\.self)
       case let type: try selection.drop(tool, type: type, limits: limits)
       }
     }
@@ -30,16 +32,6 @@ struct ResponsesTools {
 
   private static func withoutNulls(_ tool: Fields) -> JSONValue {
     .object(JSONObject(tool.object.entries.lazy.filter { !$0.value.isNull }.map { ($0.key, $0.value) }))
-  }
-
-  private mutating func addFileSearch(_ tool: inout Fields, limits: RequestLimits) throws(APIError) {
-    guard fileSearch == nil else { throw .invalidValue(tool.name(of: "type"), "it stands here twice") }
-    let search = try FileSearchTool(&tool)
-    fileSearch = search
-    echoed.append(search.echo)
-    var function = try Fields(FileSearchTool.function, path: tool.path)
-    _ = function.value("type")
-    try selection.add(Tool(&function, limits: limits))
   }
 
   /// Functions and custom tools of one group; a client finds its calls by both names.
@@ -73,15 +65,10 @@ struct ResponsesTools {
 }
 
 extension ToolChoiceWords {
-  private static func fileSearch(_ path: String) throws(APIError) -> Name {
-    var function = try Fields(FileSearchTool.function, path: path)
-    return try Name(&function)
-  }
-
   fileprivate init(responses choice: inout Fields) throws(APIError) {
     switch try choice.requiredString("type") {
     case "function", "custom": self = .named(try Name(&choice))
-    case "file_search": self = .named(try Self.fileSearch(choice.path))
+    case "file_search": self = .named(try FileSearchTool.choice(choice.path))
     case "allowed_tools":
       let mode = try choice.word("mode", of: ["auto", "required"])
       var names: [Name] = []
@@ -89,7 +76,7 @@ extension ToolChoiceWords {
         var tool = try Fields(value, path: "\(choice.name(of: "tools"))[\(index)]")
         let type = try tool.requiredString("type")
         guard type != "file_search" else {
-          names.append(try Self.fileSearch(tool.path))
+          names.append(try FileSearchTool.choice(tool.path))
           continue
         }
         guard type == "function" || type == "custom" else {

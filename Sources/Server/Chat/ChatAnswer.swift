@@ -11,7 +11,7 @@ import Pipeline
 struct ChatAnswer {
   let request: ChatRequest
   let header: AnswerHeader
-  let run: AnswerRun
+  let run: SearchingRun
   let core: RequestContext
 
   // MARK: Whole
@@ -20,6 +20,29 @@ struct ChatAnswer {
   private struct Kept {
     var choice: ChatChoice
     var tokens: [SampledToken] = []
+    var rounds = Rounds()
+  }
+
+  /// The texts of an answer that searches divide: what comes after one begins a paragraph.
+  private struct Rounds {
+    /// Unicode scalars of the content.
+    private(set) var length = 0
+    private var isOpen = (content: false, reasoning: false)
+    private var isDivided = (content: false, reasoning: false)
+
+    mutating func divide() { isDivided = isOpen }
+
+    mutating func content(_ text: String) -> String {
+      let text = isDivided.content ? "\n\n" + text : text
+      (isOpen.content, isDivided.content) = (true, false)
+      length += text.unicodeScalars.count
+      return text
+    }
+
+    mutating func reasoning(_ text: String) -> String {
+      defer { (isOpen.reasoning, isDivided.reasoning) = (true, false) }
+      return isDivided.reasoning ? "\n\n" + text : text
+    }
   }
 
   /// Waits for the end. A client that leaves meanwhile gets nothing, and the generations end.
@@ -31,9 +54,17 @@ struct ChatAnswer {
     }
     do throws(AnswerFailure) {
       try run.run(context, isClientGone: context.isClientGone, weight: AnswerRun.keptBytes) {
-        (index, piece) throws(SocketError) in
-        add(piece, to: &kept[index])
-        kept[index].choice.malformedCalls = run.parts[index].stream.malformedCalls
+        (event) throws(SocketError) in
+        switch event {
+        case .piece(let index, let piece):
+          add(piece, to: &kept[index])
+          kept[index].choice.malformedCalls = parts[index].stream.malformedCalls
+        case .citation(let number):
+          kept[0].choice.citations += [run.citation(number, at: kept[0].rounds.length)].compactMap(
+            \.self)
+        case .searchBegan: kept[0].rounds.divide()
+        case .searchEnded(let outcome): kept[0].choice.searches.append(outcome.item)
+        }
       }
     } catch {
       throw APIError(error, param: "messages")
@@ -41,30 +72,35 @@ struct ChatAnswer {
     let choices = kept.enumerated().map { [core] index, kept in
       var choice = kept.choice
       if request.echoes { choice.content = echoed + choice.content }
-      choice.details.tokens = run.takeTokens(of: index)
+      choice.details.tokens = run.run?.takeTokens(of: index)
       if request.topLogprobs != nil {
         choice.logprobs = LogprobList(count: kept.tokens.count) { core.logprob(kept.tokens[$0]) }
       }
       return choice
     }
-    let prompt = run.parts.first?.request.promptTokens ?? []
+    let prompt = parts.first?.request.promptTokens ?? []
     let details = core.promptDetails(
-      request.options, prompt: prompt, found: run.parts.first?.promptLogprobs ?? [])
+      request.options, prompt: prompt, found: parts.first?.promptLogprobs ?? [])
     return Response(
-      parts: ChatResponse(header: header, choices: choices, usage: run.usage, details: details).parts)
+      parts: ChatResponse(header: header, choices: choices, usage: run.usage ?? Usage(), details: details)
+        .parts)
   }
+
+  /// Of the generation that runs.
+  private var parts: [AnswerRun.Part] { run.run?.parts ?? [] }
 
   private func add(_ piece: TokenStream.Piece, to kept: inout Kept) {
     switch piece {
     case .reasoning(let text):
       guard request.showsReasoning else { break }
+      let text = kept.rounds.reasoning(text)
       if kept.choice.reasoning == nil {
         kept.choice.reasoning = text
       } else {
         kept.choice.reasoning?.append(text)
       }
     case .content(let text, let tokens):
-      kept.choice.content += text
+      kept.choice.content += kept.rounds.content(text)
       kept.tokens += tokens
     case .toolCallBegan(let name):
       let tool = request.tool(named: name)
@@ -95,13 +131,13 @@ struct ChatAnswer {
         try run.run(
           context, isClientGone: events.isClientGone,
           onSilence: { () throws(SocketError) in try events.keepAlive() },
-          deliver: { (index, piece) throws(SocketError) in try send(piece, of: index, to: events, &state) })
+          deliver: { (event) throws(SocketError) in try send(event, to: events, &state) })
       } catch {
         guard case .clientGone = error else { return fail(events, error) }
         throw SocketError.clientGone
       }
       if request.options.includesUsage {
-        try events.send(ChatChunk.usage(run.usage, header: header).bytes)
+        try events.send(ChatChunk.usage(run.usage ?? Usage(), header: header).bytes)
       }
       events.finish("[DONE]")
     }
@@ -115,10 +151,26 @@ struct ChatAnswer {
     var toolCalls: [Int]
     /// Arguments of each choice's open call of a custom tool: its text is sent when it is whole.
     var custom: [String?]
+    /// Of each choice.
+    var rounds: [Rounds]
 
     init(choices: Int) {
+      rounds = [Rounds](repeating: Rounds(), count: choices)
       toolCalls = [Int](repeating: 0, count: choices)
       custom = [String?](repeating: nil, count: choices)
+    }
+  }
+
+  private func send(
+    _ event: SearchingRun.Event, to events: EventStream, _ state: inout StreamState
+  ) throws(SocketError) {
+    switch event {
+    case .piece(let index, let piece): try send(piece, of: index, to: events, &state)
+    case .citation(let number):
+      guard let citation = run.citation(number, at: state.rounds[0].length) else { return }
+      try send(.citation(citation), of: 0, to: events, &state)
+    case .searchBegan: state.rounds[0].divide()
+    case .searchEnded(let outcome): try send(.search(outcome.item), of: 0, to: events, &state)
     }
   }
 
@@ -129,9 +181,11 @@ struct ChatAnswer {
     switch piece {
     case .reasoning(let text):
       guard request.showsReasoning else { return }
-      delta = .reasoning(text)
+      delta = .reasoning(state.rounds[index].reasoning(text))
     case .content(let text, let tokens):
-      delta = .content(text, logprobs: request.topLogprobs == nil ? nil : tokens.map(core.logprob))
+      delta = .content(
+        state.rounds[index].content(text),
+        logprobs: request.topLogprobs == nil ? nil : tokens.map(core.logprob))
     case .toolCallBegan(let name):
       let number = state.toolCalls[index]
       state.toolCalls[index] += 1
@@ -156,8 +210,14 @@ struct ChatAnswer {
     // that there was one.
     case .toolCallEnded, .toolCallsFailed: return
     case .finish(let reason):
-      delta = .finish(ChoiceFinish(reason), malformedCalls: run.parts[index].stream.malformedCalls)
+      delta = .finish(ChoiceFinish(reason), malformedCalls: parts[index].stream.malformedCalls)
     }
+    try send(delta, of: index, to: events, &state)
+  }
+
+  private func send(
+    _ delta: ChatChunk.Delta, of index: Int, to events: EventStream, _ state: inout StreamState
+  ) throws(SocketError) {
     while state.begun <= index {
       try sendChunk(.role, of: state.begun, to: events)
       if request.echoes {
@@ -174,8 +234,8 @@ struct ChatAnswer {
     var chunk = ChatChunk(
       header: header, choice: index, delta: delta, announcesUsage: request.options.includesUsage)
     if request.options.returnsTokens {
-      chunk.tokens = delta == .role ? [] : run.takeTokens(of: index)
-      if delta == .role, index == 0 { chunk.promptTokens = run.parts.first?.request.promptTokens }
+      chunk.tokens = delta == .role ? [] : run.run?.takeTokens(of: index)
+      if delta == .role, index == 0 { chunk.promptTokens = parts.first?.request.promptTokens }
     }
     try events.send(chunk.json.bytes)
   }

@@ -22,8 +22,10 @@ struct ChatRoute {
     try core.checkUnknown(request.ignored)
     try form.check(request)
     let media = MediaResolver(core, attachments: form.attachments, isUnwanted: context.isClientGone)
-    let run = try ChatPlan(core, media: media).makeRun(request)
-    try run.start(param: "messages")
+    let files = try FileSearchRun(request, core, showsResults: true)
+    let run = try SearchingRun(request, core, files: files, isUnwanted: context.isClientGone) {
+      (request) throws(APIError) in try ChatPlan(core, media: media).makeRun(request)
+    }
     let answer = ChatAnswer(
       request: request, header: core.makeHeader(idPrefix: "chatcmpl-"), run: run, core: core)
     var response = request.options.streams ? answer.stream(context) : try answer.whole(context)

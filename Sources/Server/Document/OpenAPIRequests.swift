@@ -254,7 +254,10 @@ enum OpenAPIRequests {
       {"type": "object", "required": ["type", "allowed_tools"], "properties": {
         "type": {"const": "allowed_tools"},
         "allowed_tools": {"type": "object", "properties": {"mode": {"enum": ["auto", "required"]},
-          "tools": {"type": "array", "items": {"$ref": "#/components/schemas/FunctionChoice"}}}}}}]},
+          "tools": {"type": "array", "items": {"anyOf": [{"$ref": "#/components/schemas/FunctionChoice"},
+            {"$ref": "#/components/schemas/FileSearchChoice"}]}}}}}},
+      {"$ref": "#/components/schemas/FileSearchChoice"}]},
+    "FileSearchChoice": {"type": "object", "required": ["type"], "properties": {"type": {"const": "file_search"}}},
     "ResponseFormat": {"description": "/v1/capabilities says which types are possible", "anyOf": [
       {"type": "object", "required": ["type"], "properties": {"type": {"enum": ["text", "json_object"]}}},
       {"type": "object", "required": ["type", "json_schema"], "properties": {"type": {"const": "json_schema"},
@@ -280,9 +283,17 @@ enum OpenAPIRequests {
         "name": {"$ref": "#/components/schemas/ToolName"}, "description": {"type": "string"},
         "format": {"type": "object"}}}}},
     "HostedTool": {"type": "object", "required": ["type"], "description": "left out, and named in the header",
-      "properties": {"type": {"type": "string", "not": {"enum": ["function", "custom"]}}}},
+      "properties": {"type": {"type": "string", "not": {"enum": ["function", "custom", "file_search"]}}}},
+    "FileSearchTool": {"type": "object", "required": ["type", "vector_store_ids"],
+      "description": "searched by the server when the model calls it; once in a request", "properties": {
+        "type": {"const": "file_search"},
+        "vector_store_ids": {"type": "array", "minItems": 1, "maxItems": 8, "items": {"type": "string"}},
+        "max_num_results": {"type": "integer", "minimum": 1, "maximum": 50},
+        "filters": {"$ref": "#/components/schemas/AttributeFilter"},
+        "ranking_options": {"$ref": "#/components/schemas/RankingOptions"}}},
     "ChatTool": {"anyOf": [{"$ref": "#/components/schemas/FunctionTool"},
-      {"$ref": "#/components/schemas/CustomTool"}, {"$ref": "#/components/schemas/HostedTool"}]},
+      {"$ref": "#/components/schemas/CustomTool"}, {"$ref": "#/components/schemas/FileSearchTool"},
+      {"$ref": "#/components/schemas/HostedTool"}]},
     "ImagePart": {"type": "object", "required": ["type", "image_url"], "properties": {
       "type": {"const": "image_url"}, "image_url": {"anyOf": [{"type": "string"},
         {"type": "object", "required": ["url"], "properties": {

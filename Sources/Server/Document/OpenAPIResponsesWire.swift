@@ -168,7 +168,7 @@ enum OpenAPIResponsesWire {
       "name": "string", "namespace?": "string", "arguments": "string"},
     "CustomToolCall": {"id": "string", "type": "'custom_tool_call'", "status": "ItemStatus", "call_id": "string",
       "name": "string", "namespace?": "string", "input": "string"},
-    "OutputItem": "OutputMessage|ReasoningItem|FunctionCall|CustomToolCall",
+    "OutputItem": "OutputMessage|ReasoningItem|FunctionCall|CustomToolCall|FileSearchCall",
     "ResponseError": {"code": "string", "message": "string"},
     "IncompleteDetails": {"reason": "string"},
     "Response": {"id": "string", "object": "'response'", "created_at": "integer",

@@ -159,16 +159,17 @@ enum OpenAPIVectorStores {
       "chunking_strategy": {"$ref": "#/components/schemas/ChunkingStrategy"},
       "files": {"type": "array", "minItems": 1, "maxItems": 2000,
         "items": {"$ref": "#/components/schemas/VectorStoreFileRequest"}}}},
+    "RankingOptions": {"type": "object", "properties": {
+      "ranker": {"enum": ["none", "auto", "default-2024-11-15"]},
+      "score_threshold": {"type": "number", "minimum": 0, "maximum": 1},
+      "hybrid_search": {"type": "object", "properties": {
+        "embedding_weight": {"type": "number", "minimum": 0}, "text_weight": {"type": "number", "minimum": 0}}}}},
     "VectorStoreSearchRequest": {"type": "object", "required": ["query"], "properties": {
       "query": {"anyOf": [{"type": "string", "minLength": 1},
         {"type": "array", "minItems": 1, "maxItems": 16, "items": {"type": "string", "minLength": 1}}]},
       "max_num_results": {"type": "integer", "minimum": 1, "maximum": 50},
       "filters": {"$ref": "#/components/schemas/AttributeFilter"},
-      "ranking_options": {"type": "object", "properties": {
-        "ranker": {"enum": ["none", "auto", "default-2024-11-15"]},
-        "score_threshold": {"type": "number", "minimum": 0, "maximum": 1},
-        "hybrid_search": {"type": "object", "properties": {
-          "embedding_weight": {"type": "number", "minimum": 0}, "text_weight": {"type": "number", "minimum": 0}}}}},
+      "ranking_options": {"$ref": "#/components/schemas/RankingOptions"},
       "rewrite_query": {"type": "boolean"}, "explain": {"type": "boolean"},
       "exact": {"type": "boolean"}}}
     """#

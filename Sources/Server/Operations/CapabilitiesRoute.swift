@@ -34,11 +34,13 @@ struct CapabilitiesRoute {
 
   /// What depends on flags and folders, and not on one model.
   private static func abilities(of server: ServerContext) -> JSONValue {
-    let makesVectors = server.models.statuses.contains { $0.source.makes(scores: false, $0.model?.loaded) }
-    return [
-      "pull": .bool(server.settings.hub != nil),
-      "vector_stores": .bool(server.settings.library != nil && makesVectors),
-    ]
+    ["pull": .bool(server.settings.hub != nil), "vector_stores": .bool(searches(server))]
+  }
+
+  /// Whether files can be searched.
+  private static func searches(_ server: ServerContext) -> Bool {
+    server.settings.library != nil
+      && server.models.statuses.contains { $0.source.makes(scores: false, $0.model?.loaded) }
   }
 
   private var facts: [(String, JSONValue)] {
@@ -140,7 +142,9 @@ struct CapabilitiesRoute {
       "supported": .bool(isSupported), "syntax": isSupported ? syntax.map(JSONValue.string) ?? nil : nil,
       "choices": .array(
         choices.filter { accepts(plain, ("tool_choice", $0.value)) }.map { .string($0.name) }),
-      "parallel": .bool(isSupported), "strict": .bool(accepts(tool(strict: true))),
+      // Where the template knows no tools, the search comes first.
+      "file_search": .bool(accepts() && Self.searches(core.server)), "parallel": .bool(isSupported),
+      "strict": .bool(accepts(tool(strict: true))),
     ]
   }
 

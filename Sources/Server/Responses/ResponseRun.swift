@@ -22,31 +22,15 @@ final class ResponseRun {
     var texts: [(String, [SampledToken])] = []
   }
 
-  private var plan: ResponsePlan
+  private let plan: ResponsePlan
   private let core: RequestContext
-  /// Nil before a search that comes first.
-  private var run: AnswerRun?
-  /// What earlier generations of the response have used.
-  private var usedBefore: Usage?
-  private let isUnwanted: () -> Bool
-  private var fileSearch: FileSearchRun?
-  /// Whether the search comes before the model, which knows no tools.
-  private var searchesFirst = false
-  /// Arguments of the search that the model is asking for.
-  private var searchArguments: String?
-  /// Searches that the model has asked for.
-  private var searches: [String] = []
-  private var citations = CitationSplitter(count: 0)
+  private let run: SearchingRun
   private var writer: ResponseEventWriter
   private var kind: Kind?
   private var callHasArguments = false
   /// Arguments of the open call of a custom tool, whose text is told when it is whole.
   private var customArguments: String?
   private var hasSpoken = false
-  private var hasCalls = false
-  private var lastCitation: JSONValue?
-  /// Markers that became citations, and those of passages that there are not.
-  private var citationCounts = (made: 0, invented: 0)
   private var isInProgress = false
   private var finish = TokenStream.End.stop
   private var brokenCall: BrokenCall?
@@ -65,22 +49,13 @@ final class ResponseRun {
   ) throws(APIError) {
     self.plan = plan
     self.core = core
-    self.isUnwanted = isUnwanted
     writer = ResponseEventWriter(reasoning: core.reasoningEvents)
-    fileSearch = try FileSearchRun(plan.request, plan.chat, core)
-    if fileSearch != nil, core.model.template?.supportsTools == false {
-      searchesFirst = true
-      self.plan.chat.tools.removeAll { $0.name == FileSearchTool.name }
-      if self.plan.chat.tools.isEmpty { self.plan.chat.toolChoice = .none }
-      return
+    let files = try FileSearchRun(
+      plan.chat, core, most: plan.request.maxToolCalls,
+      showsResults: plan.request.include.fileSearchResults)
+    run = try SearchingRun(plan.chat, core, files: files, isUnwanted: isUnwanted) { (chat) throws(APIError) in
+      try plan.makeRun(chat, core, media: MediaResolver(core, isUnwanted: isUnwanted))
     }
-    try startRun()
-  }
-
-  private func startRun() throws(APIError) {
-    let next = try plan.makeRun(core, media: MediaResolver(core, isUnwanted: isUnwanted))
-    try next.start(param: "input")
-    run = next
   }
 
   /// How it ended.
@@ -148,127 +123,11 @@ final class ResponseRun {
     onSilence: () throws(SocketError) -> Void = { () throws(SocketError) in },
     send: (ResponseEvent) throws(SocketError) -> Void
   ) throws(AnswerFailure) {
-    if searchesFirst { try searchFirst(send) }
-    while let run {
-      try run.run(
-        context, isClientGone: isClientGone, weight: keptBytes, onSilence: onSilence,
-        deliver: { (_, piece) throws(SocketError) in
-          for event in events(of: piece) { try send(event) }
-        })
-      try tell(endCitations(), send)
-      // Calls of the client's functions are the client's to answer first.
-      guard !searches.isEmpty, !hasCalls, (fileSearch?.left ?? 0) > 0 else { return }
-      usedBefore = usage
-      for arguments in searches { try search(FileSearchRun.queries(arguments), send) }
-      searches = []
-      try goOn()
-    }
-  }
-
-  private func tell(
-    _ events: [ResponseEvent], _ send: (ResponseEvent) throws(SocketError) -> Void
-  ) throws(AnswerFailure) {
-    do throws(SocketError) {
-      for event in events { try send(event) }
-    } catch {
-      throw .clientGone
-    }
-  }
-
-  // MARK: Searches in files
-
-  /// Makes a search and adds call and result to the conversation.
-  private func search(
-    _ queries: [String], _ send: (ResponseEvent) throws(SocketError) -> Void
-  ) throws(AnswerFailure) {
-    let id = newID("fs_")
-    try tell(
-      progress() + close(isComplete: true) + writer.begin(.fileSearch(id: id)) + writer.searching(), send)
-    guard let outcome = try fileSearch?.search(id, queries, isUnwanted: isUnwanted) else { return }
-    try tell(writer.endSearch(outcome.item), send)
-    citations = CitationSplitter(count: fileSearch?.passages.count ?? 0)
-    if searchesFirst {
-      plan.chat.messages = Self.adding(outcome.text, to: plan.chat.messages)
-    } else {
-      plan.chat.messages.append(FileSearchMessages.message(of: outcome.full))
-      plan.chat.messages.append(FileSearchMessages.result(of: outcome.full, outcome.text))
-    }
-  }
-
-  /// The search for a model that knows no tools: what the user said last is looked for.
-  private func searchFirst(_ send: (ResponseEvent) throws(SocketError) -> Void) throws(AnswerFailure) {
-    let asked = plan.chat.messages.last { $0["role"] == "user" }?["content"]
-    let parts = asked?.arrayValue?.compactMap { $0["text"]?.stringValue } ?? [asked?.stringValue ?? ""]
-    try search([String(parts.joined(separator: " ").prefix(2_000))], send)
-    searchesFirst = false
-    try goOn()
-  }
-
-  /// The last user's message with passages before it.
-  private static func adding(_ text: String, to messages: [JSONValue]) -> [JSONValue] {
-    guard let index = messages.lastIndex(where: { $0["role"] == "user" }),
-      var message = messages[index].objectValue
-    else { return messages }
-    if let parts = message["content"]?.arrayValue {
-      message["content"] = .array([["type": "text", "text": .string(text + "\n\n")]] + parts)
-    } else {
-      message["content"] = .string(text + "\n\n" + (message["content"]?.stringValue ?? ""))
-    }
-    var changed = messages
-    changed[index] = .object(message)
-    return changed
-  }
-
-  /// The next generation, in which the model may search again as long as there are rounds.
-  private func goOn() throws(AnswerFailure) {
-    plan.chat.toolChoice = plan.chat.tools.isEmpty ? .none : .auto
-    if (fileSearch?.left ?? 0) <= 0 {
-      plan.chat.tools.removeAll { $0.name == FileSearchTool.name }
-      if plan.chat.tools.isEmpty { plan.chat.toolChoice = .none }
-    }
-    run = nil
-    do throws(APIError) {
-      try startRun()
-    } catch {
-      throw .engine(.promptTooLong(tokens: 0, limit: core.model.contextTokens))
-    }
-  }
-
-  /// Text with its citations taken out.
-  private func spoken(_ pieces: [CitationSplitter.Piece], _ logprobs: [JSONValue]) -> [ResponseEvent] {
-    var events: [ResponseEvent] = []
-    var logprobs = logprobs
-    for piece in pieces {
-      switch piece {
-      case .text(let text):
-        events += turn(to: .message, .message(id: newID("msg_"))) + writer.add(text, logprobs: logprobs)
-        logprobs = []
-      case .citation(let number):
-        guard let fileSearch else { continue }
-        let opening = turn(to: .message, .message(id: newID("msg_")))
-        let citation = fileSearch.citation(number, at: writer.textLength)
-        // One file cited twice at one place is one citation.
-        guard citation != lastCitation else { continue }
-        lastCitation = citation
-        citationCounts.made += 1
-        events += opening + writer.annotate(citation)
-      }
-    }
-    return events
-  }
-
-  private func endCitations() -> [ResponseEvent] {
-    let rest = citations.finish()
-    citationCounts.invented += citations.invented
-    citations = CitationSplitter(count: fileSearch?.passages.count ?? 0)
-    return rest.isEmpty ? [] : spoken(rest, [])
-  }
-
-  /// Of all generations of the response.
-  private var usage: Usage? {
-    guard let own = run?.usage else { return usedBefore }
-    guard let usedBefore else { return own }
-    return usedBefore.adding(own)
+    try run.run(
+      context, isClientGone: isClientGone, weight: keptBytes, onSilence: onSilence,
+      deliver: { (event) throws(SocketError) in
+        for event in events(of: event) { try send(event) }
+      })
   }
 
   /// Bytes of a value for a likely token in log probabilities, and of one event that a background response keeps.
@@ -300,6 +159,22 @@ final class ResponseRun {
     return [writer.lifecycle("response.in_progress", plan.body)]
   }
 
+  private func events(of event: SearchingRun.Event) -> [ResponseEvent] {
+    switch event {
+    case .piece(_, let piece): return events(of: piece)
+    case .citation(let number):
+      let opening = turn(to: .message, .message(id: newID("msg_")))
+      hasSpoken = true
+      guard let citation = run.citation(number, at: writer.textLength) else { return opening }
+      return opening + writer.annotate(citation.responsesJSON)
+    case .searchBegan(let id):
+      let broken = brokenCall.map(retract) ?? []
+      return progress() + broken + close(isComplete: true) + writer.begin(.fileSearch(id: id))
+        + writer.searching()
+    case .searchEnded(let outcome): return writer.endSearch(outcome.item)
+    }
+  }
+
   private func events(of piece: TokenStream.Piece) -> [ResponseEvent] {
     var first = progress()
     if var broken = brokenCall {
@@ -319,28 +194,11 @@ final class ResponseRun {
         to: .reasoning, .reasoning(id: newID("rs_"), asSummary: plan.request.wantsSummary))
       return first + opening + writer.add(text)
     case .content(let text, let tokens):
-      if fileSearch?.passages.isEmpty == false {
-        let logprobs = plan.request.include.logprobs ? tokens.map { core.logprob($0).responsesJSON } : []
-        let events = spoken(citations.add(text), logprobs)
-        hasSpoken = hasSpoken || !events.isEmpty
-        return first + events
-      }
       hasSpoken = true
       let opening = turn(to: .message, .message(id: newID("msg_")))
       let logprobs = plan.request.include.logprobs ? tokens.map { core.logprob($0).responsesJSON } : []
       return first + opening + writer.add(text, logprobs: logprobs)
-    case .toolCallBegan(let name) where fileSearch != nil && name == FileSearchTool.name:
-      searchArguments = ""
-      return first + close(isComplete: true)
-    case .toolCallArguments(let text) where searchArguments != nil:
-      searchArguments?.append(text)
-      return first
-    case .toolCallEnded where searchArguments != nil:
-      searches.append(searchArguments ?? "")
-      searchArguments = nil
-      return first
     case .toolCallBegan(let name):
-      hasCalls = true
       hasSpoken = true
       callHasArguments = false
       let closing = close(isComplete: true)
@@ -422,13 +280,12 @@ final class ResponseRun {
       events += writer.begin(.message(id: newID("msg_"))) + close(isComplete: true)
     }
     let body = ResponseObject.ended(
-      plan.body, ending, output: writer.output, usage: usage, at: core.settings.now())
+      plan.body, ending, output: writer.output, usage: run.usage, at: core.settings.now())
     var made = StoredResponse(
       body: body, context: plan.context, input: plan.input, cuts: writer.cuts,
       reasoning: core.reasoningEvents)
-    made.searches = fileSearch?.items ?? []
+    made.searches = run.items
     let record = store(made, inConversation: ending == .completed || ending == .incomplete)
-    core.settings.metrics.add(citations: citationCounts.made, invented: citationCounts.invented)
     // What is stored counts at once.
     core.server.models.observe()
     events.append(writer.lifecycle(ResponseObject.terminalType(record.body), record.body))

@@ -98,15 +98,17 @@ struct ResponsesPlanner {
 
 extension ResponsePlan {
   /// The generation, not started. With `truncation: auto` old messages are dropped first if they must be.
+  ///
+  /// - Parameter chat: the plan's, with what was found meanwhile.
   func makeRun(
-    _ core: RequestContext, media: MediaResolver
+    _ chat: ChatRequest, _ core: RequestContext, media: MediaResolver
   ) throws(APIError) -> AnswerRun {
     let plan = ChatPlan(core, media: media)
     do throws(APIError) {
       return try plan.makeRun(chat)
     } catch {
       guard request.truncates, error.code == "context_length_exceeded",
-        let shorter = try truncated(core, plan)
+        let shorter = try truncated(chat, core, plan)
       else { throw error }
       return try plan.makeRun(shorter)
     }
@@ -123,7 +125,9 @@ extension ResponsePlan {
   /// the last one fits.
   ///
   /// System messages stay, calls stay with their results, and whole turns go before parts of the last one.
-  private func truncated(_ core: RequestContext, _ plan: ChatPlan) throws(APIError) -> ChatRequest? {
+  private func truncated(
+    _ chat: ChatRequest, _ core: RequestContext, _ plan: ChatPlan
+  ) throws(APIError) -> ChatRequest? {
     guard let template = core.model.template else { return nil }
     let context = core.model.contextTokens
     // A quarter of the context at most is kept free for the answer.
@@ -140,7 +144,7 @@ extension ResponsePlan {
       return prompt.tokens.count <= context - room
     }
     let starts = Self.turnStarts(chat.messages)
-    var low = firstPossible(starts, budget: context - room, core)
+    var low = firstPossible(chat.messages, starts, budget: context - room, core)
     var high = starts.count
     while low < high {
       let middle = (low + high) / 2
@@ -152,11 +156,13 @@ extension ResponsePlan {
 
   /// Which start is the first that can fit, by the texts alone: counted from the end, so that a conversation far
   /// beyond the context is never rendered whole again.
-  private func firstPossible(_ starts: [Int], budget: Int, _ core: RequestContext) -> Int {
+  private func firstPossible(
+    _ messages: [JSONValue], _ starts: [Int], budget: Int, _ core: RequestContext
+  ) -> Int {
     var tokens = 0
-    var end = chat.messages.count
+    var end = messages.count
     for (position, start) in starts.enumerated().reversed() {
-      for message in chat.messages[start..<end] {
+      for message in messages[start..<end] {
         guard let text = message["content"]?.stringValue else { continue }
         tokens += core.model.tokenizer.encode(text, addSpecialTokens: false).count
       }

@@ -1,4 +1,4 @@
-// The searches of one response: what the model asks for is looked up in its stores, and becomes passages with numbers.
+// The searches of one answer: what the model asks for is looked up in its stores, and becomes passages with numbers.
 
 import HTTP
 import JSON
@@ -18,24 +18,31 @@ struct FileSearchRun {
   private(set) var left: Int
   /// Passages that the model has seen, by their numbers from 1.
   private(set) var passages: [(file: String, name: String)] = []
-  /// The items with their results, whatever the response shows.
+  /// The items with their results, whatever the answer shows.
   private(set) var items: [JSONValue] = []
+  /// Markers that became citations, and those of passages that there are not.
+  private(set) var counts = (made: 0, invented: 0)
+  private var last: FileCitation?
 
   private static let rounds = 4
   /// Most tokens of the passages of one search.
   private static let mostTokens = 16_000
 
+  /// - Parameters:
+  ///   - most: searches that may be made, if that is fewer than usual.
+  ///   - showsResults: whether the client is shown what was found.
   /// - Returns: nil when the request has no such tool, or may not use it.
   /// - Throws: 404 and 400 for stores that cannot be searched, before anything is answered.
-  init?(_ request: ResponsesRequest, _ chat: ChatRequest, _ core: RequestContext) throws(APIError) {
-    guard let tool = request.fileSearch, chat.tools.contains(where: { $0.name == FileSearchTool.name }) else {
-      return nil
-    }
+  init?(
+    _ request: ChatRequest, _ core: RequestContext, most: Int? = nil, showsResults: Bool
+  ) throws(APIError) {
+    guard let tool = request.fileSearch, request.tools.contains(where: { $0.name == FileSearchTool.name })
+    else { return nil }
     self.tool = tool
     self.core = core
     library = try core.server.library()
-    showsResults = request.include.fileSearchResults
-    left = min(Self.rounds, request.maxToolCalls ?? Self.rounds)
+    self.showsResults = showsResults
+    left = min(Self.rounds, most ?? Self.rounds)
     for (id, path) in tool.stores {
       do throws(APIError) {
         let store = try library.store(id, core.client)
@@ -64,7 +71,7 @@ struct FileSearchRun {
 
   /// What one search gave.
   struct Outcome {
-    /// As the response shows it.
+    /// As the answer shows it.
     var item: JSONValue
     /// As it is kept.
     var full: JSONValue
@@ -147,14 +154,19 @@ struct FileSearchRun {
     return try library.search(stores, query, wishes, models: core.server.models, isUnwanted: isUnwanted)
   }
 
-  /// The citation of a passage by its number.
-  func citation(_ number: Int, at index: Int) -> JSONValue {
+  /// The citation of a passage by its number; nil for a file that is cited there already.
+  mutating func citation(_ number: Int, at index: Int) -> FileCitation? {
+    guard passages.indices.contains(number - 1) else { return nil }
     let passage = passages[number - 1]
-    return [
-      "type": "file_citation", "index": .int(index), "file_id": .string(passage.file),
-      "filename": .string(passage.name),
-    ]
+    let citation = FileCitation(index: index, file: passage.file, name: passage.name)
+    guard citation != last else { return nil }
+    last = citation
+    counts.made += 1
+    return citation
   }
+
+  /// Counts markers that name no passage.
+  mutating func add(invented: Int) { counts.invented += invented }
 }
 
 extension FoundPassage {

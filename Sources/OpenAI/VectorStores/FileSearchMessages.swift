@@ -2,6 +2,36 @@
 
 package import JSON
 
+/// The place of an answer that a passage of a file is cited at.
+package struct FileCitation: Sendable, Equatable {
+  /// Unicode scalars of the text before it.
+  package let index: Int
+  package let file: String
+  package let name: String
+
+  package init(index: Int, file: String, name: String) {
+    self.index = index
+    self.file = file
+    self.name = name
+  }
+
+  /// As Responses has it.
+  package var responsesJSON: JSONValue {
+    ["type": "file_citation", "index": .int(index), "file_id": .string(file), "filename": .string(name)]
+  }
+
+  /// As chat has it, whose one kind of citation is that of an address: that of the file's content on this server.
+  package var chatJSON: JSONValue {
+    [
+      "type": "url_citation",
+      "url_citation": [
+        "start_index": .int(index), "end_index": .int(index), "title": .string(name),
+        "url": .string("/v1/files/\(file)/content"), "file_id": .string(file),
+      ],
+    ]
+  }
+}
+
 /// Writes them.
 package enum FileSearchMessages {
   /// The call of a search item.

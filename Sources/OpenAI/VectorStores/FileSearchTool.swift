@@ -1,15 +1,15 @@
-// The tool `file_search` of Responses: what a request says of it, and what the model is told.
+// The tool `file_search` of chat and Responses: what a request says of it, and what the model is told.
 
 package import JSON
 
-/// Stores that a response may search.
+/// Stores that an answer may search.
 package struct FileSearchTool: Sendable {
   /// Ids of vector stores, with their paths in the body.
   package let stores: [(id: String, path: String)]
   package let limit: Int
   package let filter: AttributeFilter?
   package let ranking: RankingOptions
-  /// As the response repeats it.
+  /// As a response repeats it.
   package let echo: JSONValue
 
   /// The function that the model sees.
@@ -43,8 +43,28 @@ package struct FileSearchTool: Sendable {
     ]
   }
 
+  /// Reads the tool, and adds what the model sees of it.
+  ///
+  /// - Throws: 400 for a second one.
+  static func read(
+    _ tool: inout Fields, into search: inout FileSearchTool?, _ selection: inout ToolSelection,
+    limits: RequestLimits
+  ) throws(APIError) {
+    guard search == nil else { throw .invalidValue(tool.name(of: "type"), "it stands here twice") }
+    search = try FileSearchTool(&tool)
+    var function = try Fields(Self.function, path: tool.path)
+    _ = function.value("type")
+    try selection.add(Tool(&function, limits: limits))
+  }
+
+  /// The name as a choice of tools has it.
+  static func choice(_ path: String) throws(APIError) -> ToolChoiceWords.Name {
+    var function = try Fields(Self.function, path: path)
+    return try ToolChoiceWords.Name(&function)
+  }
+
   /// What the model is told of it.
-  static let function: JSONValue = [
+  private static let function: JSONValue = [
     "type": "function", "name": .string(name),
     "description":
       "Searches the user's files by meaning and returns passages of them. Use it whenever the answer may be in the files.",
