@@ -178,8 +178,8 @@ fuzz: toolchain      ## fuzz every parser with libFuzzer (SECONDS_EACH=60, INPUT
 	  mkdir -p .build-fuzz && ln -sfn ../Sources ../Tests/Fuzz .build-fuzz/ && \
 	  ln -sfn ../Tests/Fuzz/Package.swift .build-fuzz/Package.swift && \
 	  SANITIZER=$(SANITIZER) $(SWIFT) build -c release -Xswiftc -enable-testing --package-path .build-fuzz \
-	    --scratch-path .build-fuzz/build$(SANITIZER) --product fuzz && \
-	  $(PYTHON) Tests/Fuzz/fuzz.py .build-fuzz/build$(SANITIZER)/release/fuzz --seconds $(SECONDS_EACH) --inputs $(INPUTS) \
+	    --scratch-path .build-fuzz/build$(SANITIZER) && \
+	  $(PYTHON) Tests/Fuzz/fuzz.py .build-fuzz/build$(SANITIZER)/release --seconds $(SECONDS_EACH) --inputs $(INPUTS) \
 	    $(if $(TARGET),--target $(TARGET)); \
 	fi
 

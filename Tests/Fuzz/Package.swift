@@ -47,6 +47,23 @@ let modules: [(name: String, imports: [String])] = [
   ("Hub", ["Fetch", "JSON", "Platform"]),
 ]
 
+/// Programs → what their targets call. libFuzzer looks through the counters of a whole program after every input, so each
+/// has only what it needs.
+let programs: [(name: String, folder: String, imports: [String])] = [
+  ("fuzz-http", "HTTP", ["HTTP"]),
+  ("fuzz-media", "Media", ["Media"]),
+  ("fuzz-json", "JSON", ["JSON"]),
+  ("fuzz-requests", "Requests", ["OpenAI", "JSON"]),
+  ("fuzz-tokens", "Tokens", ["Tokenizers", "JSON"]),
+  ("fuzz-weights", "Weights", ["Checkpoint", "Vectors", "JSON", "Platform"]),
+  ("fuzz-templates", "Templates", ["Jinja", "JSON"]),
+  ("fuzz-grammar", "Grammar", ["Grammar", "Tokenizers", "JSON"]),
+  ("fuzz-calls", "Calls", ["Chat", "JSON"]),
+  ("fuzz-indexes", "Indexes", ["Vectors", "Platform"]),
+  ("fuzz-notes", "Notes", ["Search", "Vectors"]),
+  ("fuzz-hub", "Hub", ["Fetch", "Hub", "JSON", "Platform"]),
+]
+
 func dependencies(_ names: [String]) -> [Target.Dependency] { names.map { .init(stringLiteral: $0) } }
 
 let kernelTargets: [Target] =
@@ -68,17 +85,22 @@ let moduleTargets: [Target] = modules.map { module in
   .target(name: module.name, dependencies: dependencies(module.imports), swiftSettings: instrumented)
 }
 
+/// They have no `main` of their own: see `Fuzz.run`.
+let programTargets: [Target] = programs.map { program in
+  .executableTarget(
+    name: program.name, dependencies: dependencies(["Driver"] + program.imports),
+    path: "Fuzz/\(program.folder)",
+    swiftSettings: instrumented + [.unsafeFlags(["-parse-as-library"])],
+    // gold fails on some of these programs with an error of its own.
+    linkerSettings: [.unsafeFlags(sanitizers.map { "-sanitize=\($0)" } + ["-use-ld=lld"])])
+}
+
 let package = Package(
   name: "mlxserve",
   platforms: [.macOS(.v15)],
-  targets: kernelTargets + moduleTargets + [
+  targets: kernelTargets + moduleTargets + programTargets + [
     .target(
       name: "Compute", dependencies: dependencies(["KernelTypes", "Platform"] + kernels.map(\.name)),
       swiftSettings: strict),
-    // It has no `main` of its own: see `fuzzMain`.
-    .executableTarget(
-      name: "fuzz", dependencies: dependencies(modules.map(\.name)), path: "Fuzz",
-      exclude: ["Package.swift", "fuzz.py"],
-      swiftSettings: instrumented + [.unsafeFlags(["-parse-as-library"])],
-      linkerSettings: [.unsafeFlags(sanitizers.map { "-sanitize=\($0)" })]),
+    .target(name: "Driver", path: "Fuzz/Driver", swiftSettings: strict),
   ])

@@ -1,4 +1,4 @@
-"""Runs the fuzzer over its targets: fuzz.py BINARY [--target NAME,...] [--seconds N] [--inputs N] [--jobs N].
+"""Runs the fuzzers over their targets: fuzz.py FOLDER [--target NAME,...] [--seconds N] [--inputs N] [--jobs N].
 
 A target ends after the seconds or the inputs, whichever come first; as many run at a time as there are cores. Seeds are
 what Fixtures and the shared data hold of each kind; what libFuzzer finds is kept in a folder, and an input that breaks
@@ -21,12 +21,19 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = pathlib.Path(os.environ.get("MLXSERVE_SHARED", ROOT.parent / "shared")) / "data"
 FIXTURES = ROOT / "Fixtures"
+# Which program has which targets.
+PROGRAMS = {"http": ["http", "chunked", "multipart", "websocket"], "media": ["png", "jpeg", "wav", "resample"], "json": ["json"],
+            "requests": ["request"], "tokens": ["tokenizer", "detokenizer"], "weights": ["safetensors", "folder"],
+            "templates": ["jinja", "render"], "grammar": ["regex", "gbnf", "lark", "schema", "compile"], "calls": ["calls"],
+            "indexes": ["index"], "notes": ["notes"], "hub": ["hub"]}
+PROGRAM_OF = {target: "fuzz-" + program for program, targets in PROGRAMS.items() for target in targets}
 DICTIONARIES = {"http": "http.dict", "json": "json.dict", "request": "json.dict", "schema": "json.dict",
                 "tokenizer": "json.dict", "safetensors": "json.dict", "hub": "json.dict", "folder": "json.dict",
-                "notes": "html_tags.dict", "regex": "regexp.dict", "jinja": "jinja2.dict"}
+                "notes": "html_tags.dict", "regex": "regexp.dict", "jinja": "jinja2.dict", "render": "jinja2.dict"}
 # Longer inputs than these tell nothing new and take long.
 LENGTHS = {"http": 2048, "chunked": 1024, "multipart": 1024, "png": 2048, "jpeg": 4096, "wav": 1024, "websocket": 1024, "json": 2048, "request": 4096, "safetensors": 2048,
-           "tokenizer": 4096, "detokenizer": 256, "jinja": 1024, "regex": 128, "gbnf": 512, "schema": 1024, "calls": 512,
+           "tokenizer": 4096, "detokenizer": 64, "jinja": 1024, "render": 1024, "regex": 128, "gbnf": 512, "lark": 512, "schema": 1024,
+           "compile": 256, "resample": 64, "calls": 512,
            "index": 4096, "notes": 2048, "hub": 1024, "folder": 2048}
 
 
@@ -128,6 +135,11 @@ def folder():
     return [b"\0".join(kind + modules) for kind in kinds] + [b"\0".join([b"{}", b"{}"] + modules)]
 
 
+def larks():
+    return [b'start: "a" (word | /[a-z]{2,}/i)+ ["b"~2..3]\nword: WORD -> w\nWORD: "x".."z"\n%import common.INT\n%ignore " "',
+            b'start: %json {"type": "object"} | "\\u00e9" INT?\nINT: /\\d+/ // a\n']
+
+
 def schemas():
     found = files(FIXTURES / "schemas", "*.json", 4096)
     for data in files(SHARED / "jsonschema", "*.json"):
@@ -144,6 +156,7 @@ SEEDS = {
     "png": lambda: files(FIXTURES / "media", "*.png", 2048),
     "jpeg": lambda: files(FIXTURES / "media", "*.jpg", 4096),
     "wav": sounds,
+    "resample": lambda: [b"\0\0" + bytes(range(48)), b"\xff\xff" + bytes(range(48)), b"\x36\xb0\x80"],
     "websocket": lambda: [b"\x81\x85\1\2\3\4igoif", b"\x01\x81\0\0\0\0a\x80\x81\0\0\0\0b", b"\x88\x82\0\0\0\0\x03\xe8",
                           b"\x89\x80\0\0\0\0", b"\x81\xfe\0\x7e\0\0\0\0" + b"x" * 126],
     "json": lambda: files(SHARED / "json", "*.json", 2048) + [b'{"a":[1,-2.5e3,"\\u00e9\\ud83d\\ude00",null,true]}'],
@@ -153,10 +166,13 @@ SEEDS = {
     "tokenizer": tokenizers,
     "detokenizer": lambda: [b"abc", "\U0001f600\u00e9".encode(), b"\xf0\x9f\x80\xff", b"\xe2\x80\xe2\x82\xac", bytes(range(256))],
     "jinja": templates,
+    "render": templates,
     "regex": lambda: [b"(a|b)*c{2,3}", rb"^(?=.*\d)[^b-d\w]+?$", rb"\p{L}\u{1F600}\x41", b"[a-z]{1,8}@[a-z]+", rb"(?i:x)|\bq\b"],
     "gbnf": lambda: [b'root ::= call ("," ws call){0,2} "."\ncall ::= [a-z^\\x41-\\u00e9]+ | ("\\n" .)?\nws ::= " "?',
                      b'root ::= "(" root ")" | "x"'],
+    "lark": larks,
     "schema": schemas,
+    "compile": lambda: [bytes([kind]) + seed for kind, name in enumerate(["regex", "gbnf", "lark", "schema"]) for seed in SEEDS[name]()],
     "calls": lambda: [b"\0" + b'<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>', b"\1" + b'{"name":"f","parameters":{}}',
                       b"\2" + b'functools[{"name":"f","arguments":{}}]', b"\3" + b'<|tool_call>call:f{a:<|"|>x<|"|>}<tool_call|>',
                       b"\4[TOOL_CALLS]f[ARGS]{}", b'\5[TOOL_CALLS][{"name":"f","arguments":{}}]',
@@ -184,7 +200,7 @@ SEEDS = {
 }
 
 
-def run(binary, target, arguments):
+def run(binaries, target, arguments):
     folder = pathlib.Path(arguments.corpus)
     seeds, corpus = folder / f"{target}-seeds", folder / target
     for place in (seeds, corpus):
@@ -192,14 +208,14 @@ def run(binary, target, arguments):
     for number, seed in enumerate(SEEDS[target]()):
         if len(seed) <= LENGTHS[target]:
             (seeds / str(number)).write_bytes(seed)
-    command = [binary, str(corpus), str(seeds), f"-max_total_time={arguments.seconds}", f"-runs={arguments.inputs}",
+    command = [str(pathlib.Path(binaries) / PROGRAM_OF[target]), f"--target={target}", str(corpus), str(seeds), f"-max_total_time={arguments.seconds}", f"-runs={arguments.inputs}",
                f"-max_len={LENGTHS[target]}", "-timeout=30",
                "-rss_limit_mb=2048", "-print_final_stats=1", f"-artifact_prefix={folder}/{target}-"]
     dictionary = SHARED / "fuzzdict" / "AFL" / "dictionaries" / DICTIONARIES.get(target, "none")
     if dictionary.is_file():
         command.append(f"-dict={dictionary}")
     # Swift's own report of a crash would keep libFuzzer from keeping the input.
-    environment = {**os.environ, "TARGET": target, "SWIFT_BACKTRACE": "enable=no"}
+    environment = {**os.environ, "SWIFT_BACKTRACE": "enable=no"}
     begin = time.monotonic()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace")
     seconds = time.monotonic() - begin
@@ -217,7 +233,7 @@ def run(binary, target, arguments):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("binary")
+    parser.add_argument("binaries", help="the folder of the programs")
     parser.add_argument("--target", default=",".join(SEEDS))
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--inputs", type=int, default=-1, help="most for each target")
@@ -226,7 +242,7 @@ def main():
     arguments = parser.parse_args()
     targets = arguments.target.split(",")
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        passed = list(pool.map(lambda target: run(arguments.binary, target, arguments), targets))
+        passed = list(pool.map(lambda target: run(arguments.binaries, target, arguments), targets))
     failed = [target for target, is_good in zip(targets, passed) if not is_good]
     print("fuzz: failed: " + ", ".join(failed) if failed else "fuzz: passed")
     return 1 if failed else 0

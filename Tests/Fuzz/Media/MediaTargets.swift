@@ -1,6 +1,18 @@
 // Images and audio. Bounds are small, so that an input is cheap.
 
+import Driver
+
 @testable import Media
+
+@_cdecl("fuzz_media_main")
+public func main(_ count: CInt, _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?) -> CInt {
+  Fuzz.run(
+    count, arguments,
+    [
+      "png": MediaTargets.png, "jpeg": MediaTargets.image, "wav": MediaTargets.wav,
+      "resample": MediaTargets.resample,
+    ])
+}
 
 enum MediaTargets {
   private static let pixels = 1 << 12
@@ -37,7 +49,16 @@ enum MediaTargets {
       return
     }
     check(!clip.samples.isEmpty && clip.samples.count <= clip.rate, "an audio clip keeps its bound")
-    let samples = AudioResampler.resample(clip.samples, from: clip.rate, to: 16_000)
-    check(samples.count <= 16_001, "a resampled sound keeps its length")
+  }
+
+  /// A filter is made for every pair of rates, which takes longer than reading: the first two bytes say the rate of the
+  /// others.
+  static func resample(_ bytes: [UInt8]) {
+    guard bytes.count > 2 else { return }
+    let rate = 1000 + (Int(bytes[0]) << 8 | Int(bytes[1])) * 3
+    let samples = bytes.dropFirst(2).map { Float($0) / 128 - 1 }
+    let found = AudioResampler.resample(samples, from: rate, to: 16_000)
+    check(found.count == (samples.count * 16_000 + rate - 1) / rate, "a resampled sound keeps its length")
+    check(found.allSatisfy { $0.isFinite }, "a resampled sound has numbers")
   }
 }

@@ -1,0 +1,61 @@
+// What models write: calls, reasoning, and the rest.
+
+import Chat
+import Driver
+import JSON
+
+@_cdecl("fuzz_calls_main")
+public func main(_ count: CInt, _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?) -> CInt {
+  Fuzz.run(count, arguments, ["calls": CallTargets.calls])
+}
+
+enum CallTargets {
+  private static let tools: [JSONValue] = [["type": "function", "function": ["name": "f"]]]
+  private static let formats = [
+    "<tool_call> <think> enable_thinking", "<|python_tag|> ipython \"parameters\"", "<|tool_call|>",
+    "<|tool_call> <tool_call|> <|channel>", "[TOOL_CALLS] [ARGS]", "[TOOL_CALLS]", "<tool_call> <function=",
+    "<|start|>assistant <|channel|> <|message|>", "<|tool_call_start|>", "<think> ｜DSML｜tool_calls>",
+    "<arg_key>",
+    "<seed:tool_call> <seed:think>", "<think> <minimax:tool_call>", "<|tool_calls_section_begin|>",
+    "<think> <｜tool▁calls▁begin｜>", "<｜tool▁calls▁begin｜> ```json", "<|START_ACTION|> <|START_THINKING|>",
+    "[THINK] [TOOL_CALLS] [CALL_ID]",
+  ].map { OutputFormat(templateSource: $0) }
+
+  static func calls(_ bytes: [UInt8]) {
+    let format = formats[Int(bytes.first ?? 0) % formats.count]
+    let text = String(decoding: bytes.dropFirst(), as: UTF8.self)
+    var whole = format.makeParser(promptTail: "", tools: tools)
+    let expected = joined(whole.feed(text) + whole.finish())
+    var cut = format.makeParser(promptTail: "", tools: tools)
+    var events: [OutputEvent] = []
+    // The bytes decide how long the pieces are.
+    let step = [1, 2, 5, 23][Int(bytes.reduce(0, &+) & 3)]
+    var rest = text.unicodeScalars[...]
+    while !rest.isEmpty {
+      events += cut.feed(String(rest.prefix(step)))
+      rest = rest.dropFirst(step)
+    }
+    check(joined(events + cut.finish()) == expected, "events do not depend on how a reply is cut")
+  }
+
+  /// The events in words, neighbouring pieces of one text as one.
+  private static func joined(_ events: [OutputEvent]) -> [String] {
+    var found: [String] = []
+    var open = ""
+    for event in events {
+      switch event {
+      case .content(let text):
+        if open != "content" { found.append("content ") }
+        open = "content"
+        found[found.count - 1] += text
+      case .reasoning(let text):
+        if open != "reasoning" { found.append("reasoning ") }
+        open = "reasoning"
+        found[found.count - 1] += text
+      default:
+        open = ""
+      }
+    }
+    return found
+  }
+}

@@ -1,0 +1,36 @@
+// Files that are indexed.
+
+import Driver
+
+@testable import Search
+@testable import Vectors
+
+@_cdecl("fuzz_notes_main")
+public func main(_ count: CInt, _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?) -> CInt {
+  Fuzz.run(count, arguments, ["notes": NoteTargets.notes])
+}
+
+enum NoteTargets {
+  private static let names = ["a.md", "a.html", "a.json", "a.csv", "a.swift", "a.jsonl"]
+
+  /// The first byte chooses the kind of file.
+  static func notes(_ bytes: [UInt8]) {
+    let name = names[Int(bytes.first ?? 0) % names.count]
+    guard let source = try? FileReader.read(Array(bytes.dropFirst()), name: name) else { return }
+    check(source.text.count <= FileReader.limit, "a text keeps its bound")
+    let splitter = Splitter(SplitRules(tokens: 16, overlap: 4), windowTokens: 12) { text in
+      text.utf8.count / 4
+    }
+    var covered = 0
+    for passage in splitter.passages(source) {
+      check(passage.range.lowerBound <= covered, "passages leave nothing out")
+      check(!passage.windows.isEmpty, "a passage has a text for the model")
+      covered = max(covered, passage.range.upperBound)
+    }
+    check(covered == source.text.count, "passages reach the end")
+    for word in WordSplitter.words(in: source.text) {
+      check(word.range.upperBound <= source.text.count, "a word lies in its text")
+    }
+    _ = Sentences.ends(source.text, 0..<source.text.count)
+  }
+}

@@ -1,0 +1,56 @@
+// Headers of safetensors files, and folders of models.
+
+import Driver
+import JSON
+import Platform
+
+@testable import Checkpoint
+@testable import Vectors
+
+@_cdecl("fuzz_weights_main")
+public func main(_ count: CInt, _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?) -> CInt {
+  Fuzz.run(count, arguments, ["safetensors": WeightTargets.safetensors, "folder": WeightTargets.folder])
+}
+
+enum WeightTargets {
+  static func safetensors(_ bytes: [UInt8]) {
+    let dataBytes = bytes.first.map(Int.init) ?? 0
+    guard let header = try? SafetensorsHeader(Array(bytes.dropFirst()), dataBytes: dataBytes, file: "f")
+    else { return }
+    for entry in header.entries {
+      check(entry.range.lowerBound >= 0 && entry.range.upperBound <= dataBytes, "tensors lie in the data")
+    }
+  }
+
+  private static let folder: String = {
+    // In memory where there is such a place: an input is six files.
+    let path = (File.isDirectory("/dev/shm") ? "/dev/shm" : "/tmp") + "/mlxserve-fuzz-\(getpid())"
+    for folder in [path, path + "/1_Pooling", path + "/2_Dense"] { mkdir(folder, 0o700) }
+    return path
+  }()
+  private static let files = [
+    "config.json", "model.safetensors", "modules.json", "1_Pooling/config.json", "2_Dense/config.json",
+    "config_sentence_transformers.json",
+  ]
+
+  /// Files of a folder with a NUL between them; of the weights only the header, before bytes that are there always.
+  static func folder(_ bytes: [UInt8]) {
+    let parts = bytes.split(separator: 0, omittingEmptySubsequences: false)
+    for (name, part) in zip(files, parts) {
+      var content = Array(part)
+      if name == "model.safetensors" {
+        let length = (0..<8).map { UInt8(truncatingIfNeeded: content.count >> ($0 * 8)) }
+        let ends = ((try? JSONValue(parsing: content))?.objectValue?.entries ?? []).compactMap {
+          $0.value["data_offsets"]?[1]?.intValue
+        }
+        let data = [UInt8](repeating: 0x3C, count: min(1 << 14, max(0, ends.max() ?? 0)))
+        content = length + content + data
+      }
+      guard (try? File.replace(folder + "/" + name, with: content)) != nil else { return }
+    }
+    guard let opened = try? ModelFolder(path: folder) else { return }
+    _ = try? SentenceFolder(opened)
+    _ = try? opened.weights.linear("m", rows: 64, columns: 64)
+    _ = try? opened.weights.embedding("m", rows: 64, columns: 64)
+  }
+}
