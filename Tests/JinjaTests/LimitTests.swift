@@ -155,6 +155,13 @@ private final class Cell<Value: Sendable>: Sendable {
     #expect(try render("{{ 'ab'[\(smallest)] }}{{ [1][\(smallest)] }}") == "")
   }
 
+  @Test(arguments: ["[]", "()", "''", "(''|safe)"])
+  func `nothing, many times, is nothing at once`(empty: String) throws {
+    for count in ["4611686018427387904", "9223372036854775807"] {
+      #expect(try render("{{ (\(empty) * \(count))|length }}{{ (\(count) * \(empty))|length }}") == "00")
+    }
+  }
+
   @Test func `limits are settable and name their place`() {
     var limits = JinjaLimits()
     limits.steps = 100

@@ -60,7 +60,8 @@ extension Interpreter {
     case .string(let text), .markup(let text):
       let (bytes, overflow) = text.utf8.count.multipliedReportingOverflow(by: count)
       try checkLength(overflow ? .max : bytes)
-      return try string(String(repeating: text, count: count))
+      // What is empty would be appended to nothing as often as the template says.
+      return try string(bytes == 0 ? "" : String(repeating: text, count: count))
     case .list(let list): return .list(try repeated(list.items, count))
     case .tuple(let list): return .tuple(try repeated(list.items, count))
     default: return nil
@@ -70,7 +71,7 @@ extension Interpreter {
   private func repeated(_ items: [JinjaValue], _ count: Int) throws(JinjaError) -> [JinjaValue] {
     let (total, overflow) = items.count.multipliedReportingOverflow(by: count)
     try charge(elements: overflow ? .max : total)
-    return Array(repeatElement(items, count: count).joined())
+    return total == 0 ? [] : Array(repeatElement(items, count: count).joined())
   }
 
   private func integerArithmetic(
