@@ -2,6 +2,7 @@
 
 import Support
 import Testing
+import Tokenizers
 
 @testable import Grammar
 
@@ -95,6 +96,66 @@ import Testing
       #expect(all.allSatisfy { dfa.accepts($0) == chosen.contains($0) }, "\(count) texts")
       if count > 0 { #expect(dfa.stateCount == Self.blocks(dfa), "\(count) texts") }
     }
+  }
+
+  @Test func `what two automata make together is what each state says alone`() throws {
+    var random = SeededGenerator(seed: 12)
+    let texts = Self.texts(bytes: 4, length: 5)
+    for size in 1...40 {
+      let a = Self.random(states: size, classes: 3, &random)
+      // Other classes, so that those of both together are more than of one.
+      let b = Self.random(states: 1 + size / 2, classes: 2 + size % 3, &random)
+      let (both, either, rest) = (try a.intersection(b), try a.union(b), try a.subtracting(b))
+      #expect(texts.allSatisfy { both.accepts($0) == (a.accepts($0) && b.accepts($0)) }, "\(size)")
+      #expect(texts.allSatisfy { either.accepts($0) == (a.accepts($0) || b.accepts($0)) }, "\(size)")
+      #expect(texts.allSatisfy { rest.accepts($0) == (a.accepts($0) && !b.accepts($0)) }, "\(size)")
+      for dfa in [both, either, rest] {
+        let made = ByteDFA(
+          classOf: dfa.classOf, classCount: dfa.classCount, table: dfa.next, accepting: dfa.accepting)
+        #expect(made.next == dfa.next && made.cost == dfa.cost && made.continues == dfa.continues, "\(size)")
+      }
+    }
+  }
+
+  @Test(arguments: [Spelling.plain, .json])
+  func `the bytes of a set spell its scalars and no others, with a state for each way to go on`(
+    spelling: Spelling
+  ) throws {
+    var random = SeededGenerator(seed: 13)
+    let edges: [UInt32] = [
+      0, 0x1F, 0x22, 0x5C, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF,
+    ]
+    for count in 1...40 {
+      let set = ScalarSet(
+        (0..<count % 9 + 1).map { _ in
+          let low =
+            edges.randomElement(using: &random).map { $0 + UInt32.random(in: 0..<3, using: &random) } ?? 0
+          return min(low, 0x10FFFF)...min(0x10FFFF, low + UInt32.random(in: 0..<0x900, using: &random))
+        })
+      let spelled = SpelledSet(spelling.sequences(set))
+      func accepts(_ bytes: [UInt8]) -> Bool {
+        var state: Int32 = 0
+        for byte in bytes {
+          let next = spelled.edges[Int(state)].filter { $0.low <= byte && byte <= $0.high }
+          guard let only = next.first, next.count == 1 else { return false }
+          state = only.to
+        }
+        return state == SpelledSet.end
+      }
+      for low in edges {
+        for value in (low > 2 ? low - 2 : 0)...min(0x10FFFF, low + 0x905) {
+          guard let scalar = Unicode.Scalar(value) else { continue }
+          #expect(accepts(spelling.bytes(of: [scalar])) == set.contains(value), "\(value) in \(set.ranges)")
+        }
+      }
+      #expect(Set(spelled.edges.dropFirst(2)).count == spelled.edges.count - 2)
+    }
+  }
+
+  @Test func `columns that are alike are of one kind`() {
+    let cells: [Int32] = [1, 2, 1, 3, 2, 5, 5, 5, 5, 5, -1, 0, -1, 0, 0]
+    let (firsts, kinds) = ByteDFA.kinds(ofColumns: cells, 5)
+    #expect(firsts == [0, 1, 3] && kinds == [0, 1, 0, 2, 1])
   }
 
   @Test func `all keys but some are those that are left when they are subtracted`() throws {

@@ -113,7 +113,8 @@ import Testing
         let kin = try #require(KindredStates(dfa))
         var found = 0
         for state in 0..<Int32(dfa.stateCount) where dfa.continues[Int(state)] {
-          guard let mask = kin.mask(of: state, Self.vocabulary) else { continue }
+          let difference = try #require(kin.difference(at: state))
+          guard let mask = kin.mask(of: state, difference, Self.vocabulary) else { continue }
           found += 1
           let slow = LeafMask.make(dfa, state: state, reach: nil, vocabulary: Self.vocabulary) {
             LeafExits($0, vocabulary: Self.vocabulary)
@@ -124,8 +125,7 @@ import Testing
           #expect(leaving.exits == expected.exits && leaving.nodes == expected.nodes)
           #expect(leaving.bytes == expected.bytes && leaving.starts == expected.starts)
           #expect(Self.tokens(leaving.ending) == Self.tokens(expected.ending))
-          let signature = try #require(kin.signature(of: state))
-          if let other = known.updateValue(mask, forKey: signature) {
+          if let other = known.updateValue(mask, forKey: difference.signature) {
             shared += 1
             #expect(Self.tokens(other.inside) == Self.tokens(mask.inside) && other.dearest == mask.dearest)
             #expect(other.leaving.exits == leaving.exits)

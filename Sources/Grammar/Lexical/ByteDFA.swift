@@ -42,7 +42,7 @@ final class ByteDFA: Sendable {
   init(classOf: [UInt8], classCount: Int, table: [Int32], accepting: [Bool], effort: Int = 0) {
     let count = accepting.count
     self.effort = effort + table.count
-    let before = ReverseEdges(table: table, rowCount: count, columns: 0..<classCount, columnCount: classCount)
+    let before = ReverseEdges(table: table, columnCount: classCount)
     var distance = [Int32](repeating: Cost.none, count: count)
     var queue = accepting.indices.filter { accepting[$0] }
     for state in queue { distance[state] = 0 }
@@ -55,6 +55,16 @@ final class ByteDFA: Sendable {
         queue.append(Int(source))
       }
     }
+    self.classOf = classOf
+    self.classCount = classCount
+    if !distance.contains(Cost.none) {
+      next = table
+      self.accepting = accepting
+      continues = Self.continuing(table, count, classCount)
+      cost = distance
+      onlyText = Self.onlyText(classOf: classOf, classCount: classCount, table: table, cost: distance)
+      return
+    }
     // Renumber what is live, the start first.
     var number = [Int32](repeating: -1, count: count)
     var live: [Int] = []
@@ -64,36 +74,36 @@ final class ByteDFA: Sendable {
     }
     var rows: [Int32] = []
     rows.reserveCapacity(live.count * classCount)
-    var flows: [Bool] = []
     for state in live {
-      var flowing = false
       for target in table[state * classCount..<(state + 1) * classCount] {
-        let new = target >= 0 && distance[Int(target)] < Cost.none ? number[Int(target)] : -1
-        flowing = flowing || new >= 0
-        rows.append(new)
+        rows.append(target >= 0 && distance[Int(target)] < Cost.none ? number[Int(target)] : -1)
       }
-      flows.append(flowing)
     }
-    self.classOf = classOf
-    self.classCount = classCount
     next = rows
     self.accepting = live.map { accepting[$0] }
-    continues = flows
+    continues = Self.continuing(rows, live.count, classCount)
     cost = live.map { distance[$0] }
     onlyText = Self.onlyText(classOf: classOf, classCount: classCount, table: rows, cost: cost)
   }
 
+  private static func continuing(_ table: [Int32], _ count: Int, _ classCount: Int) -> [Bool] {
+    (0..<count).map { state in table[state * classCount..<(state + 1) * classCount].contains { $0 >= 0 } }
+  }
+
   /// An automaton that is trimmed, with the bytes from each state to acceptance.
-  init(classOf: [UInt8], classCount: Int, trimmed table: [Int32], accepting: [Bool], cost: [Int32]) {
+  ///
+  /// - Parameter effort: cells that were compared to find the table.
+  init(
+    classOf: [UInt8], classCount: Int, trimmed table: [Int32], accepting: [Bool], cost: [Int32],
+    effort: Int = 0
+  ) {
     self.classOf = classOf
     self.classCount = classCount
     next = table
     self.accepting = accepting
     self.cost = cost
-    continues = accepting.indices.map { state in
-      table[state * classCount..<(state + 1) * classCount].contains { $0 >= 0 }
-    }
-    effort = table.count
+    continues = Self.continuing(table, accepting.count, classCount)
+    self.effort = effort + table.count
     onlyText = Self.onlyText(classOf: classOf, classCount: classCount, table: table, cost: cost)
   }
 
@@ -118,6 +128,9 @@ final class ByteDFA: Sendable {
   static let stateLimit = 40_000
   static let tooManyStates = GrammarError.tooLarge(
     reason: "an automaton of this schema or expression has more than \(stateLimit) states")
+
+  /// A cell that is looked up takes as long as several that are compared.
+  static let effortOfCell = 4
 
   /// The automaton whose states are found from `start` by `step`, which is called once per class of bytes.
   ///
@@ -159,10 +172,33 @@ final class ByteDFA: Sendable {
         table.append(new)
       }
     }
-    // A cell that is looked up takes as long as several that are compared.
     return ByteDFA(
       classOf: classOf, classCount: representatives.count, table: table, accepting: accepting,
-      effort: 4 * table.count)
+      effort: effortOfCell * table.count)
+  }
+
+  /// The first of each kind of columns that are alike in all rows, and the kind of each column.
+  ///
+  /// - Parameter cells: rows of `count` cells.
+  static func kinds(ofColumns cells: [Int32], _ count: Int) -> (firsts: [Int], kinds: [UInt8]) {
+    var hashes = [UInt64](repeating: 0, count: count)
+    var column = 0
+    for cell in cells {
+      hashes[column] = HashTable.mix(hashes[column] ^ UInt64(UInt32(bitPattern: cell)))
+      column = column + 1 == count ? 0 : column + 1
+    }
+    var firsts: [Int] = []
+    let kinds = (0..<count).map { column in
+      let known = firsts.firstIndex { first in
+        hashes[first] == hashes[column]
+          && stride(from: 0, to: cells.count, by: count).allSatisfy {
+            cells[$0 + first] == cells[$0 + column]
+          }
+      }
+      if known == nil { firsts.append(column) }
+      return UInt8(truncatingIfNeeded: known ?? firsts.count - 1)
+    }
+    return (firsts, kinds)
   }
 
   /// The first byte of each class.
@@ -192,29 +228,72 @@ final class ByteDFA: Sendable {
     }
   }
 
+  /// Classes of bytes that behave alike in both, and the classes in each that these are of.
+  static func classes(_ a: ByteDFA, _ b: ByteDFA) -> (classOf: [UInt8], columns: [(a: Int, b: Int)]) {
+    var number = [Int16](repeating: -1, count: a.classCount * b.classCount)
+    var columns: [(a: Int, b: Int)] = []
+    let classOf = zip(a.classOf, b.classOf).map { own, other in
+      let pair = Int(own) * b.classCount + Int(other)
+      if number[pair] < 0 {
+        number[pair] = Int16(truncatingIfNeeded: columns.count)
+        columns.append((Int(own), Int(other)))
+      }
+      return UInt8(truncatingIfNeeded: number[pair])
+    }
+    return (classOf, columns)
+  }
+
   // MARK: Languages
 
   private static func product(
     _ a: ByteDFA, _ b: ByteDFA, aMayEnd: Bool, bMayEnd: Bool, watch: CompileWatch?,
     accepts: (Bool, Bool) -> Bool
   ) throws(GrammarError) -> ByteDFA {
-    let classOf = classes { UInt32(a.classOf[Int($0)]) << 8 | UInt32(b.classOf[Int($0)]) }
-    struct Pair: ExploredState {
-      var a: Int32
-      var b: Int32
-
-      var hash: UInt64 { HashTable.mix(UInt64(UInt32(bitPattern: a)) << 32 | UInt64(UInt32(bitPattern: b))) }
+    let (classOf, columns) = classes(a, b)
+    // Arrays of their own: reached through the automata, each access would count references.
+    let (aNext, aEnds, aCount) = (a.next, a.accepting, a.classCount)
+    let (bNext, bEnds, bCount) = (b.next, b.accepting, b.classCount)
+    // What `explore` does, without a call for each cell.
+    func key(_ x: Int32, _ y: Int32) -> UInt64 {
+      UInt64(UInt32(bitPattern: x)) << 32 | UInt64(UInt32(bitPattern: y))
     }
-    return try explore(
-      start: Pair(a: 0, b: 0), classOf: classOf, watch: watch,
-      accepts: { accepts($0.a >= 0 && a.accepting[Int($0.a)], $0.b >= 0 && b.accepting[Int($0.b)]) },
-      step: { pair, byte in
-        let x = pair.a >= 0 ? a.step(pair.a, byte) : -1
-        let y = pair.b >= 0 ? b.step(pair.b, byte) : -1
-        if x < 0, !aMayEnd || y < 0 { return nil }
-        if y < 0, !bMayEnd || x < 0 { return nil }
-        return Pair(a: x, b: y)
+    var pairs: [(a: Int32, b: Int32)] = [(0, 0)]
+    var number = NumberTable()
+    number.set(key(0, 0), 0)
+    var table: [Int32] = []
+    var accepting: [Bool] = []
+    var at = 0
+    while at < pairs.count {
+      let pair = pairs[at]
+      at += 1
+      accepting.append(
+        accepts(pair.a >= 0 && aEnds[Int(pair.a)], pair.b >= 0 && bEnds[Int(pair.b)]))
+      try watch?.pass(columns.count)
+      var last: (a: Int32, b: Int32, number: Int32) = (-1, -1, -1)
+      for column in columns {
+        let x = pair.a >= 0 ? aNext[Int(pair.a) * aCount + column.a] : -1
+        let y = pair.b >= 0 ? bNext[Int(pair.b) * bCount + column.b] : -1
+        guard x >= 0 ? y >= 0 || bMayEnd : y >= 0 && aMayEnd else {
+          table.append(-1)
+          continue
+        }
+        // Neighbours often lead to the same state.
+        if x != last.a || y != last.b {
+          last = (x, y, Int32(truncatingIfNeeded: pairs.count))
+          if let known = number[key(x, y)] {
+            last.number = known
+          } else {
+            guard pairs.count < stateLimit else { throw tooManyStates }
+            pairs.append((x, y))
+            number.set(key(x, y), last.number)
+          }
+        }
+        table.append(last.number)
       }
+    }
+    return ByteDFA(
+      classOf: classOf, classCount: columns.count, table: table, accepting: accepting,
+      effort: effortOfCell * table.count
     ).minimized()
   }
 
@@ -307,21 +386,20 @@ final class ByteDFA: Sendable {
 
   /// Whether the texts from `state` here are the texts from `otherState` there.
   func isEquivalent(_ state: Int32, _ other: ByteDFA, _ otherState: Int32) -> Bool {
+    guard accepting[Int(state)] == other.accepting[Int(otherState)] else { return false }
+    let (own, theirs, count, theirCount) = (next, other.next, classCount, other.classCount)
+    let (row, theirRow) = (Int(state) * count, Int(otherState) * theirCount)
     // Nearly all pairs differ in the next byte, and the classes below take longer than to see it.
-    for byte: UInt8 in 0...255 where (step(state, byte) < 0) != (other.step(otherState, byte) < 0) {
-      return false
-    }
-    var seen: Set<UInt64> = []
+    for (column, theirColumn) in zip(classOf, other.classOf)
+    where (own[row + Int(column)] < 0) != (theirs[theirRow + Int(theirColumn)] < 0) { return false }
+    let columns = Self.classes(self, other).columns
+    var seen = NumberTable()
     var queue = [(state, otherState)]
-    let classOf = Self.classes { UInt32(self.classOf[Int($0)]) << 8 | UInt32(other.classOf[Int($0)]) }
-    let representatives = Self.representatives(classOf)
     while let (x, y) = queue.popLast() {
       guard accepting[Int(x)] == other.accepting[Int(y)] else { return false }
-      guard seen.insert(UInt64(UInt32(bitPattern: x)) << 32 | UInt64(UInt32(bitPattern: y))).inserted else {
-        continue
-      }
-      for byte in representatives {
-        let (p, q) = (step(x, byte), other.step(y, byte))
+      guard seen.set(UInt64(UInt32(bitPattern: x)) << 32 | UInt64(UInt32(bitPattern: y)), 0) else { continue }
+      for column in columns {
+        let (p, q) = (own[Int(x) * count + column.a], theirs[Int(y) * theirCount + column.b])
         guard (p < 0) == (q < 0) else { return false }
         if p >= 0 { queue.append((p, q)) }
       }
@@ -398,22 +476,27 @@ struct ReverseEdges {
   private var starts: [Int32]
   private var all: [Int32] = []
 
-  /// - Parameters:
-  ///   - table: rows of `columnCount` states, -1 for none.
-  ///   - columns: the classes of bytes that count.
-  init(table: [Int32], rowCount: Int, columns: some Collection<Int>, columnCount: Int) {
-    var from: [Int32] = []
-    var to: [Int32] = []
+  /// - Parameter table: rows of `columnCount` states, -1 for none.
+  init(table: [Int32], columnCount: Int) {
+    let rowCount = table.count / columnCount
+    starts = [Int32](repeating: 0, count: rowCount + 1)
     for row in 0..<rowCount {
-      let number = Int32(truncatingIfNeeded: row)
-      for column in columns {
-        let target = table[row * columnCount + column]
-        guard target >= 0, to.last != target || from.last != number else { continue }
-        from.append(number)
-        to.append(target)
+      // Neighbours often lead to the same state.
+      var last: Int32 = -1
+      for target in table[row * columnCount..<(row + 1) * columnCount] where target >= 0 && target != last {
+        last = target
+        starts[Int(target) + 1] += 1
       }
     }
-    self.init(from: from, to: to, rowCount: rowCount)
+    var next = place()
+    for row in 0..<rowCount {
+      var last: Int32 = -1
+      for target in table[row * columnCount..<(row + 1) * columnCount] where target >= 0 && target != last {
+        last = target
+        all[Int(next[Int(target)])] = Int32(truncatingIfNeeded: row)
+        next[Int(target)] += 1
+      }
+    }
   }
 
   /// Edges by the class of their byte too: row `state * columnCount + column` has the states that lead to `state` by that
@@ -421,33 +504,41 @@ struct ReverseEdges {
   ///
   /// - Parameter cells: rows of `columnCount` states, -1 for none.
   init(cells: [Int32], columnCount: Int) {
-    var from: [Int32] = []
-    var to: [Int32] = []
-    from.reserveCapacity(cells.count)
-    to.reserveCapacity(cells.count)
-    var (state, column) = (Int32(0), 0)
+    starts = [Int32](repeating: 0, count: cells.count + 1)
+    var column = 0
+    for target in cells {
+      if target >= 0 { starts[Int(target) * columnCount + column + 1] += 1 }
+      column = column + 1 == columnCount ? 0 : column + 1
+    }
+    var next = place()
+    var state: Int32 = 0
     for target in cells {
       if target >= 0 {
-        from.append(state)
-        to.append(target * Int32(truncatingIfNeeded: columnCount) + Int32(truncatingIfNeeded: column))
+        let row = Int(target) * columnCount + column
+        all[Int(next[row])] = state
+        next[row] += 1
       }
       column += 1
       if column == columnCount { (state, column) = (state + 1, 0) }
     }
-    self.init(from: from, to: to, rowCount: cells.count)
   }
 
   /// Edge n leads from `from[n]` to `to[n]`.
   init(from: [Int32], to: [Int32], rowCount: Int) {
     starts = [Int32](repeating: 0, count: rowCount + 1)
     for target in to { starts[Int(target) + 1] += 1 }
-    for row in 0..<rowCount { starts[row + 1] += starts[row] }
-    all = [Int32](repeating: 0, count: to.count)
-    var next = starts
+    var next = place()
     for (source, target) in zip(from, to) {
       all[Int(next[Int(target)])] = source
       next[Int(target)] += 1
     }
+  }
+
+  /// Makes places of counts, each of which stands one row further on; returns where each row begins.
+  private mutating func place() -> [Int32] {
+    for row in 1..<starts.count { starts[row] += starts[row - 1] }
+    all = [Int32](repeating: 0, count: Int(starts[starts.count - 1]))
+    return starts
   }
 
   /// The rows that lead to `row`, once for each column.

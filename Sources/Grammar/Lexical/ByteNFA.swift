@@ -8,7 +8,7 @@ struct ByteNFA {
     case always, atStart, atEnd
   }
 
-  struct Edge {
+  struct Edge: Hashable {
     var low: UInt8
     var high: UInt8
     var to: Int32
@@ -16,8 +16,8 @@ struct ByteNFA {
 
   private(set) var edges: [[Edge]] = []
   private(set) var empties: [[(condition: Condition, to: Int32)]] = []
-  /// The automaton of each set of scalars, made once.
-  private var setDFAs: [[ClosedRange<UInt32>]: ByteDFA] = [:]
+  /// The bytes of each set of scalars, found once.
+  private var setBytes: [[ClosedRange<UInt32>]: SpelledSet] = [:]
   private let spelling: Spelling
 
   /// Steps that are left.
@@ -108,53 +108,26 @@ struct ByteNFA {
   private mutating func addSet(_ set: ScalarSet, _ from: Int32) throws(GrammarError) -> Int32 {
     let end = try addState()
     try spend(set.ranges.count)
-    let dfa = try automaton(of: set)
-    var states: [Int32] = [from]
-    for state in 0..<dfa.stateCount where state > 0 {
-      states.append(dfa.accepting[state] ? end : try addState())
-    }
-    for state in 0..<dfa.stateCount where dfa.continues[state] {
-      var low = 0
-      while low < 256 {
-        let target = dfa.step(Int32(truncatingIfNeeded: state), UInt8(truncatingIfNeeded: low))
-        var high = low
-        while high < 255,
-          dfa.step(Int32(truncatingIfNeeded: state), UInt8(truncatingIfNeeded: high + 1)) == target
-        {
-          high += 1
-        }
-        if target >= 0 {
-          edges[Int(states[state])].append(
-            Edge(
-              low: UInt8(truncatingIfNeeded: low), high: UInt8(truncatingIfNeeded: high),
-              to: states[Int(target)])
-          )
-        }
-        low = high + 1
+    let spelled = try bytes(of: set)
+    // The first state is where the set begins, the second its end; the others are new.
+    let first = Int32(truncatingIfNeeded: edges.count - 2)
+    for _ in spelled.edges.dropFirst(2) { _ = try addState() }
+    for (state, list) in spelled.edges.enumerated() {
+      let source = state == 0 ? from : first + Int32(truncatingIfNeeded: state)
+      for edge in list {
+        let target = edge.to == SpelledSet.end ? end : first + edge.to
+        edges[Int(source)].append(Edge(low: edge.low, high: edge.high, to: target))
       }
     }
     return end
   }
 
-  private mutating func automaton(of set: ScalarSet) throws(GrammarError) -> ByteDFA {
-    if let known = setDFAs[set.ranges] { return known }
-    var nfa = ByteNFA(spelling: spelling, work: work, watch: watch)
-    defer { work = nfa.work }
-    let start = try nfa.addState()
-    let end = try nfa.addState()
-    for sequence in spelling.sequences(set) {
-      var at = start
-      for (index, range) in sequence.enumerated() {
-        let next = index == sequence.count - 1 ? end : try nfa.addState()
-        nfa.edges[Int(at)].append(Edge(low: range.lowerBound, high: range.upperBound, to: next))
-        at = next
-      }
-    }
-    let dfa = try nfa.determinized(start, end).minimized()
-    // A set of one range is as good as free.
-    if set.ranges.count > 1 { try nfa.spend(4 * dfa.next.count) }
-    setDFAs[set.ranges] = dfa
-    return dfa
+  private mutating func bytes(of set: ScalarSet) throws(GrammarError) -> SpelledSet {
+    if let known = setBytes[set.ranges] { return known }
+    let spelled = SpelledSet(spelling.sequences(set))
+    try spend(spelled.steps)
+    setBytes[set.ranges] = spelled
+    return spelled
   }
 
   /// The class of each byte: bytes between which no edge tells a difference.

@@ -26,7 +26,8 @@ extension ByteDFA {
     }
     guard blocks.count < stateCount else {
       return ByteDFA(
-        classOf: classOf, classCount: classCount, table: next, accepting: accepting, effort: effort + looked)
+        classOf: classOf, classCount: classCount, trimmed: next, accepting: accepting, cost: cost,
+        effort: effort + looked)
     }
     // Blocks are numbered in the order of their first state, so that the start stays 0.
     var number = [Int32](repeating: -1, count: blocks.count)
@@ -44,7 +45,9 @@ extension ByteDFA {
       }
     }
     return ByteDFA(
-      classOf: classOf, classCount: classCount, table: table, accepting: ends, effort: effort + looked)
+      classOf: classOf, classCount: classCount, trimmed: table, accepting: ends,
+      cost: firsts.map { cost[$0] },
+      effort: effort + looked)
   }
 }
 

@@ -51,8 +51,7 @@ final class PlainReach: Sendable {
   var byteCount: Int { dfa.stateCount * (4 + CharacterKinds.usual.count) + 1024 }
 
   private static func dearest(_ dfa: ByteDFA) -> [Int32] {
-    let before = ReverseEdges(
-      table: dfa.next, rowCount: dfa.stateCount, columns: 0..<dfa.classCount, columnCount: dfa.classCount)
+    let before = ReverseEdges(table: dfa.next, columnCount: dfa.classCount)
     var found = [Int32](repeating: -1, count: dfa.stateCount)
     // From the dearest states back: who comes first has the most.
     for state in dfa.cost.indices.sorted(by: { dfa.cost[$0] > dfa.cost[$1] }) where found[state] < 0 {

@@ -95,3 +95,61 @@ enum Spelling {
     }
   }
 }
+
+/// The bytes that spell the scalars of a set, as a deterministic automaton whose states all differ: a tree of the bytes,
+/// in which branches that go on alike are one.
+struct SpelledSet {
+  /// The edges of each state in the order of their bytes; the first state is the start.
+  private(set) var edges: [[ByteNFA.Edge]]
+  /// What was looked at to find them.
+  private(set) var steps = 0
+
+  /// The state in which a scalar is complete. It has no edges.
+  static let end: Int32 = 1
+
+  /// - Parameter sequences: ranges of bytes. Two that are alike up to a place are there equal or have no byte in common.
+  init(_ sequences: [[ClosedRange<UInt8>]]) {
+    var tree: [[ByteNFA.Edge]] = [[], []]
+    for sequence in sequences {
+      var at = 0
+      for (place, range) in sequence.enumerated() {
+        steps += 1
+        // Nearly always the last branch, for sequences come in order, up to those that are escapes.
+        if let known = tree[at].last(where: { $0.low == range.lowerBound }) {
+          at = Int(known.to)
+          continue
+        }
+        let isLast = place == sequence.count - 1
+        let next = isLast ? Self.end : Int32(truncatingIfNeeded: tree.count)
+        tree[at].append(ByteNFA.Edge(low: range.lowerBound, high: range.upperBound, to: next))
+        if !isLast { tree.append([]) }
+        at = Int(next)
+      }
+    }
+    edges = [[], []]
+    var number: [[ByteNFA.Edge]: Int32] = [:]
+    var numbers = [Int32](repeating: Self.end, count: tree.count)
+    // What follows a state was added after it.
+    for state in tree.indices.reversed() where state != Self.end {
+      var joined: [ByteNFA.Edge] = []
+      for edge in tree[state].sorted(by: { $0.low < $1.low }) {
+        let target = numbers[Int(edge.to)]
+        if let last = joined.last, last.to == target, last.high + 1 == edge.low {
+          joined[joined.count - 1].high = edge.high
+        } else {
+          joined.append(ByteNFA.Edge(low: edge.low, high: edge.high, to: target))
+        }
+      }
+      steps += joined.count
+      if state == 0 {
+        edges[0] = joined
+      } else if let known = number[joined] {
+        numbers[state] = known
+      } else {
+        numbers[state] = Int32(truncatingIfNeeded: edges.count)
+        number[joined] = numbers[state]
+        edges.append(joined)
+      }
+    }
+  }
+}

@@ -22,14 +22,15 @@ struct SubsetConstruction {
   /// Whether a state is in `reached`, the set that is being found; all false in between.
   private var isMember: [Bool]
   private var reached: [Int32] = []
-  /// The number of the set that one target alone leads to; -1 until it is first asked for.
+  private static let unknown: Int32 = -2
+  /// The set that one target alone leads to.
   private var setOfOne: [Int32]
 
-  // The sets, one after the other.
-  private var members: [Int32] = []
-  private var starts: [Int] = [0]
-  private var hashes: [UInt64] = []
-  private var number = HashTable()
+  private var sets = NumberLists()
+  /// Lists of targets, as many as are kept, and the set that each leads to.
+  private var lists = NumberLists()
+  private var setOfList: [Int32] = []
+  private static let keptTargets = 1 << 20
 
   init(nfa: ByteNFA, end: Int32, classOf: [UInt8], left: Int) {
     edges = nfa.edges
@@ -41,7 +42,7 @@ struct SubsetConstruction {
     closures = Array(repeating: nil, count: edges.count)
     isMarked = [Bool](repeating: false, count: edges.count)
     isMember = isMarked
-    setOfOne = [Int32](repeating: -1, count: edges.count)
+    setOfOne = [Int32](repeating: Self.unknown, count: edges.count)
     mayEnd = Self.ending(nfa.empties, end, atStart: false)
   }
 
@@ -89,32 +90,21 @@ struct SubsetConstruction {
     return useful
   }
 
-  /// The number of a set. New sets are added after the others.
-  private mutating func intern(_ states: [Int32]) throws(GrammarError) -> Int32 {
-    var hash = UInt64(states.count)
-    for state in states { hash = HashTable.mix(hash ^ UInt64(UInt32(bitPattern: state))) }
-    let known = number.find(hash) {
-      $0 > 0 && members[starts[Int($0)]..<starts[Int($0) + 1]].elementsEqual(states)
+  /// The set of what empty steps lead to from the targets of edges; -1 for none.
+  private mutating func set(_ targets: [Int32]) throws(GrammarError) -> Int32 {
+    guard let first = targets.first else { return -1 }
+    left -= targets.count
+    if targets.count == 1 {
+      if setOfOne[Int(first)] == Self.unknown { setOfOne[Int(first)] = try find(targets) }
+      return setOfOne[Int(first)]
     }
-    if let known { return known }
-    guard hashes.count < ByteDFA.stateLimit else {
-      throw ByteDFA.tooManyStates
-    }
-    let new = Int32(truncatingIfNeeded: hashes.count)
-    members += states
-    starts.append(members.count)
-    hashes.append(hash)
-    number.insert(hash, new, hashes: hashes)
-    return new
+    guard lists.elementCount < Self.keptTargets else { return try find(targets) }
+    let list = Int(lists.number(of: targets))
+    if list == setOfList.count { setOfList.append(try find(targets)) }
+    return setOfList[list]
   }
 
-  /// The set of what empty steps lead to from the targets of edges.
-  private mutating func set(_ targets: [Int32]) throws(GrammarError) -> Int32 {
-    let only = targets.count == 1 ? Int(targets[0]) : -1
-    if only >= 0, setOfOne[only] >= 0 {
-      left -= 1
-      return setOfOne[only]
-    }
+  private mutating func find(_ targets: [Int32]) throws(GrammarError) -> Int32 {
     reached.removeAll(keepingCapacity: true)
     for target in targets {
       let closure = closure(target, atStart: false)
@@ -125,51 +115,101 @@ struct SubsetConstruction {
       }
     }
     for state in reached { isMember[Int(state)] = false }
+    guard !reached.isEmpty else { return -1 }
     reached.sort()
-    let number = reached.isEmpty ? -1 : try intern(reached)
-    if only >= 0 { setOfOne[only] = number }
+    let number = sets.number(of: reached)
+    guard sets.count <= ByteDFA.stateLimit else { throw ByteDFA.tooManyStates }
     return number
   }
 
   mutating func run(from start: Int32, _ watch: CompileWatch) throws(GrammarError) -> ByteDFA {
-    // The first set is like no other: what holds only at the start holds there, and nowhere else.
+    // The first set is like no other: what holds only at the start holds there, and nowhere else. Its place among the
+    // sets is that of the empty one, which is no state.
     let first = closure(start, atStart: true).sorted()
-    members = first
-    starts.append(first.count)
-    hashes.append(0)
-    let endsAtStart = Self.ending(empties, end, atStart: true)
-    var accepting = [endsAtStart[Int(start)]]
+    _ = sets.number(of: [])
+    var accepting = [Self.ending(empties, end, atStart: true)[Int(start)]]
     var table: [Int32] = []
-    var targets: [[Int32]] = Array(repeating: [], count: classCount)
-    var at = 0
-    while at < hashes.count {
+    var spans: [Span] = []
+    var active: [Span] = []
+    var targets: [Int32] = []
+    var at: Int32 = 0
+    while at < sets.count {
       let before = left
-      for index in targets.indices { targets[index].removeAll(keepingCapacity: true) }
-      if at > 0 { accepting.append(members[starts[at]..<starts[at + 1]].contains { mayEnd[Int($0)] }) }
-      for place in starts[at]..<starts[at + 1] {
-        for edge in edges[Int(members[place])] {
+      let members = at == 0 ? first[...] : sets[at]
+      if at > 0 { accepting.append(members.contains { mayEnd[Int($0)] }) }
+      spans.removeAll(keepingCapacity: true)
+      for state in members {
+        for edge in edges[Int(state)] {
           // Classes are numbered in the order of the bytes.
-          for index in Int(classOf[Int(edge.low)])...Int(classOf[Int(edge.high)]) {
-            targets[index].append(edge.to)
-            left -= 1
-          }
+          spans.append(
+            Span(first: Int(classOf[Int(edge.low)]), last: Int(classOf[Int(edge.high)]), to: edge.to))
         }
       }
-      for index in 0..<classCount {
-        left -= 1
-        if targets[index].isEmpty {
-          table.append(-1)
-        } else if index > 0, targets[index] == targets[index - 1] {
-          table.append(table[table.count - 1])
-        } else {
-          table.append(try set(targets[index]))
+      // Those of one state are in order.
+      if members.count > 1 { spans.sort { $0.first < $1.first } }
+      active.removeAll(keepingCapacity: true)
+      var next = 0
+      var column = 0
+      while column < classCount {
+        active.removeAll { $0.last < column }
+        while next < spans.count, spans[next].first == column {
+          active.append(spans[next])
+          next += 1
         }
+        // Up to the next class in which another edge begins or one of these no longer leads on.
+        var end = next < spans.count ? spans[next].first : classCount
+        targets.removeAll(keepingCapacity: true)
+        for span in active {
+          end = min(end, span.last + 1)
+          targets.append(span.to)
+        }
+        let found = try set(targets)
+        left -= (1 + active.count) * (end - column)
+        for _ in column..<end { table.append(found) }
+        column = end
       }
       at += 1
       guard left > 0 else { throw ByteNFA.tooMuchWork }
       try watch.pass(before - left)
     }
     return ByteDFA(
-      classOf: classOf, classCount: classCount, table: table, accepting: accepting, effort: 4 * table.count)
+      classOf: classOf, classCount: classCount, table: table, accepting: accepting,
+      effort: ByteDFA.effortOfCell * table.count)
+  }
+
+  /// An edge by the classes of its bytes.
+  private struct Span {
+    let first: Int
+    let last: Int
+    let to: Int32
+  }
+}
+
+/// Lists of numbers, each kept once.
+struct NumberLists {
+  private var elements: [Int32] = []
+  private var starts: [Int] = [0]
+  private var hashes: [UInt64] = []
+  private var table = HashTable()
+
+  var count: Int { hashes.count }
+  /// Of all lists together.
+  var elementCount: Int { elements.count }
+
+  subscript(number: Int32) -> ArraySlice<Int32> { elements[starts[Int(number)]..<starts[Int(number) + 1]] }
+
+  /// The place of a list. New ones are added after the others.
+  mutating func number(of list: [Int32]) -> Int32 {
+    var hash = UInt64(list.count)
+    for element in list { hash = HashTable.mix(hash ^ UInt64(UInt32(bitPattern: element))) }
+    if let known = table.find(hash, where: { hashes[Int($0)] == hash && self[$0].elementsEqual(list) }) {
+      return known
+    }
+    let new = Int32(truncatingIfNeeded: hashes.count)
+    elements += list
+    starts.append(elements.count)
+    hashes.append(hash)
+    table.insert(hash, new, hashes: hashes)
+    return new
   }
 }

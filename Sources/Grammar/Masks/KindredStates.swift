@@ -23,8 +23,12 @@ final class KindredStates: Sendable {
     var twins = [Int32](repeating: -1, count: dfa.stateCount)
     var differs = [Bool](repeating: false, count: dfa.stateCount)
     var (from, to) = ([Int32](), [Int32]())
-    let bytes = ByteDFA.representatives(
-      ByteDFA.classes { UInt32(dfa.classOf[Int($0)]) << 8 | UInt32(common.classOf[Int($0)]) })
+    let (classOf, columns) = ByteDFA.classes(dfa, common)
+    // Arrays of their own: reached through the automata, each access would count references.
+    let (table, count, twinTable, twinCount) = (dfa.next, dfa.classCount, common.next, common.classCount)
+    let (accepting, twinAccepting) = (dfa.accepting, common.accepting)
+    var bytes: [[UInt8]] = Array(repeating: [], count: columns.count)
+    for (byte, number) in classOf.enumerated() { bytes[Int(number)].append(UInt8(truncatingIfNeeded: byte)) }
     var queue: [Int32] = [0]
     twins[0] = 0
     var head = 0
@@ -32,9 +36,11 @@ final class KindredStates: Sendable {
       let state = queue[head]
       head += 1
       let twin = twins[Int(state)]
-      differs[Int(state)] = dfa.accepting[Int(state)] != common.accepting[Int(twin)]
-      for byte in bytes {
-        let (next, twinNext) = (dfa.step(state, byte), common.step(twin, byte))
+      differs[Int(state)] = accepting[Int(state)] != twinAccepting[Int(twin)]
+      for column in columns {
+        let (next, twinNext) = (
+          table[Int(state) * count + column.a], twinTable[Int(twin) * twinCount + column.b]
+        )
         guard next >= 0 else {
           if twinNext >= 0 { differs[Int(state)] = true }
           continue
@@ -45,6 +51,8 @@ final class KindredStates: Sendable {
           twins[Int(next)] = twinNext
           queue.append(next)
         }
+        // Neighbours often lead to the same state.
+        guard to.last != next || from.last != state else { continue }
         from.append(state)
         to.append(next)
       }
@@ -59,37 +67,52 @@ final class KindredStates: Sendable {
     }
     self.twins = twins
     isSame = differs.map { !$0 }
-    deviations = queue.reduce(into: Array(repeating: [], count: dfa.stateCount)) { deviations, state in
-      guard differs[Int(state)] else { return }
-      for byte: UInt8 in 0...255 where common.step(twins[Int(state)], byte) >= 0 {
-        let next = dfa.step(state, byte)
-        if next < 0 || differs[Int(next)] { deviations[Int(state)].append((byte, next)) }
+    var deviations: [[(byte: UInt8, next: Int32)]] = Array(repeating: [], count: dfa.stateCount)
+    for state in queue where differs[Int(state)] {
+      let (row, twinRow) = (Int(state) * count, Int(twins[Int(state)]) * twinCount)
+      for (number, column) in columns.enumerated() where twinTable[twinRow + column.b] >= 0 {
+        let next = table[row + column.a]
+        guard next < 0 || differs[Int(next)] else { continue }
+        for byte in bytes[number] { deviations[Int(state)].append((byte, next)) }
       }
+      if deviations[Int(state)].count > 1 { deviations[Int(state)].sort { $0.byte < $1.byte } }
     }
+    self.deviations = deviations
   }
 
   var byteCount: Int { twins.count * 32 + 256 }
 
-  /// What follows a state, in words that are equal for equal states of kindred automata; nil where that is much.
-  func signature(of state: Int32) -> [Int32]? {
-    var signature = [Int32(truncatingIfNeeded: leaf), twins[Int(state)]]
+  /// What follows a state where it differs from what follows its twin.
+  struct Difference {
+    /// Words that are equal for equal states of kindred automata.
+    var signature: [Int32]
+    /// Whether each text that leads on to where other texts follow leads to a state of its own: then these are as few as
+    /// the words say, and else the texts may be without end.
+    var isTree = true
+  }
+
+  /// Nil where that is much.
+  func difference(at state: Int32) -> Difference? {
+    var difference = Difference(signature: [Int32(truncatingIfNeeded: leaf), twins[Int(state)]])
     var number: [Int32: Int32] = [state: 0]
     var queue = [state]
     var head = 0
     while head < queue.count {
       let state = queue[head]
       head += 1
-      signature.append(dfa.accepting[Int(state)] ? -2 : -3)
+      difference.signature.append(dfa.accepting[Int(state)] ? -2 : -3)
       for (byte, next) in deviations[Int(state)] {
         if next >= 0, number[next] == nil {
           number[next] = Int32(truncatingIfNeeded: queue.count)
           queue.append(next)
+        } else if next >= 0 {
+          difference.isTree = false
         }
-        signature += [Int32(byte), number[next] ?? -1]
+        difference.signature += [Int32(byte), number[next] ?? -1]
       }
-      guard signature.count <= Self.longestSignature else { return nil }
+      guard difference.signature.count <= Self.longestSignature else { return nil }
     }
-    return signature
+    return difference
   }
 
   private static let longestSignature = 2000
@@ -97,18 +120,28 @@ final class KindredStates: Sendable {
   /// A common automaton of strings or keys with the same state for any text that goes on.
   private static func common(for dfa: ByteDFA) -> (leaf: Int, common: ByteDFA)? {
     let between = GrammarLeaf.betweenCharacters
-    for state in 0..<Int32(truncatingIfNeeded: dfa.stateCount) where isOpen(dfa, state) {
-      for (leaf, (common, states)) in CommonLanguages.shared.enumerated()
-      where common !== dfa && states.contains(between) && isOpen(common, between)
-        && common.cost[Int(between)] == dfa.cost[Int(state)]
+    for state in openStates(dfa) {
+      for (leaf, common) in commonLanguages
+      where common !== dfa && common.cost[Int(between)] == dfa.cost[Int(state)]
         && dfa.isEquivalent(state, common, between)
       { return (leaf, common) }
     }
     return nil
   }
 
-  private static func isOpen(_ dfa: ByteDFA, _ state: Int32) -> Bool {
-    " a0Z".utf8.allSatisfy { dfa.step(state, $0) == state }
+  /// Those of `CommonLanguages.shared` that are open between characters.
+  private static let commonLanguages: [(leaf: Int, dfa: ByteDFA)] = CommonLanguages.shared.enumerated()
+    .filter { openStates($0.element.dfa).contains(GrammarLeaf.betweenCharacters) }
+    .filter { $0.element.states.contains(GrammarLeaf.betweenCharacters) }
+    .map { ($0.offset, $0.element.dfa) }
+
+  /// The states in which usual characters change nothing.
+  private static func openStates(_ dfa: ByteDFA) -> [Int32] {
+    let columns = " a0Z".utf8.map { Int(dfa.classOf[Int($0)]) }
+    let (table, count) = (dfa.next, dfa.classCount)
+    return (0..<Int32(truncatingIfNeeded: dfa.stateCount)).filter { state in
+      columns.allSatisfy { table[Int(state) * count + $0] == state }
+    }
   }
 
   /// Letters that words often go on with.
@@ -124,8 +157,10 @@ final class KindredStates: Sendable {
   }
 
   /// What the vocabulary can do from a state; nil where that is not found more quickly here.
-  func mask(of state: Int32, _ vocabulary: GrammarVocabulary) -> LeafMask? {
-    guard isNear(state), let whole = vocabulary.mask(SharedState(leaf: leaf, state: twins[Int(state)])) else {
+  func mask(of state: Int32, _ difference: Difference?, _ vocabulary: GrammarVocabulary) -> LeafMask? {
+    guard difference?.isTree == true || isNear(state),
+      let whole = vocabulary.mask(SharedState(leaf: leaf, state: twins[Int(state)]))
+    else {
       return nil
     }
     var walk = KindredWalk(whole, vocabulary)
@@ -139,8 +174,8 @@ final class KindredStates: Sendable {
     private let vocabulary: GrammarVocabulary
     private var inside: TokenMask
     private var dearest: Int32
-    /// Nodes at which the common automaton may be left and this one not.
-    private var closed: Set<Int32> = []
+    /// Nodes at which the common automaton may be left and this one not, and others: ranges in order.
+    private var closed: [Range<Int32>] = []
 
     init(_ whole: LeafMask, _ vocabulary: GrammarVocabulary) {
       self.whole = whole
@@ -151,9 +186,16 @@ final class KindredStates: Sendable {
     }
 
     var mask: LeafMask {
-      LeafMask(
+      var exits: Set<Int32> = []
+      var place = 0
+      // Both are in the order of the trie.
+      for exit in whole.leaving.exits {
+        while place < closed.count, closed[place].upperBound <= exit { place += 1 }
+        if place < closed.count, closed[place].contains(exit) { exits.insert(exit) }
+      }
+      return LeafMask(
         inside: .many(inside), dearest: dearest,
-        leaving: closed.isEmpty ? whole.leaving : LeafExits(whole.leaving, without: closed, vocabulary))
+        leaving: exits.isEmpty ? whole.leaving : LeafExits(whole.leaving, without: exits, vocabulary))
     }
 
     mutating func run(_ kin: KindredStates, from state: Int32, _ vocabulary: GrammarVocabulary) {
@@ -175,12 +217,13 @@ final class KindredStates: Sendable {
           at = Int(node.end)
           continue
         }
-        if common.accepting[Int(twin)], !dfa.accepting[Int(after)] { closed.insert(node.node) }
+        if common.accepting[Int(twin)], !dfa.accepting[Int(after)] {
+          closed.append(node.node..<node.node + 1)
+        }
         if node.hasTokens { dearest = max(dearest, dfa.cost[Int(after)]) }
         states[Int(node.depth)] = after
         at += 1
       }
-      closed.formIntersection(whole.leaving.exits)
     }
 
     /// Nothing inside goes on at this node or below it.
@@ -191,7 +234,7 @@ final class KindredStates: Sendable {
       let end = trie.end[Int(node)]
       let tokens = Int(trie.tokenStart[Int(node)])..<Int(trie.tokenStart[Int(end)])
       for token in trie.tokens[tokens] { inside.remove(token) }
-      closed.formUnion((isOpen ? node + 1 : node)..<end)
+      closed.append((isOpen ? node + 1 : node)..<end)
     }
   }
 }

@@ -68,11 +68,13 @@ final class LeafCache: Sendable {
   /// The mask of a state that differs little from a common one; nil where it does not.
   func kindredMask(_ key: Key, _ dfa: ByteDFA, _ vocabulary: GrammarVocabulary, limit: Int) -> LeafMask? {
     guard let kin = kindred(key.leaf, dfa, limit: limit) else { return nil }
-    guard let signature = kin.signature(of: key.state) else { return kin.mask(of: key.state, vocabulary) }
-    if let known = content.withLock({ $0.shared[signature] }) { return known }
-    guard let made = kin.mask(of: key.state, vocabulary) else { return nil }
-    keep(made.byteCount + signature.count * 4, limit) {
-      $0.shared.updateValue(made, forKey: signature) == nil
+    guard let difference = kin.difference(at: key.state) else {
+      return kin.mask(of: key.state, nil, vocabulary)
+    }
+    if let known = content.withLock({ $0.shared[difference.signature] }) { return known }
+    guard let made = kin.mask(of: key.state, difference, vocabulary) else { return nil }
+    keep(made.byteCount + difference.signature.count * 4, limit) {
+      $0.shared.updateValue(made, forKey: difference.signature) == nil
     }
     return made
   }

@@ -90,6 +90,7 @@ struct MaskBuilder {
   ) -> (mask: TokenMask, worst: Int32) {
     var mask = TokenMask(count: vocabulary.count)
     var worst: Int32 = 0
+    var exits = Exits()
     for (number, item) in Array(recogniser.items(of: set)).enumerated() {
       // Of a few alternatives each asks when what comes after it is walked.
       if number & 15 == 15, !isGivenUp { isGivenUp = isUnwanted() }
@@ -107,16 +108,41 @@ struct MaskBuilder {
           mask.insert(id)
           worst = max(worst, cost)
         }
-      case .leaf(let leaf): add(leaf, item, limit, &mask, &worst, isUnwanted)
+      case .leaf(let leaf): add(leaf, item, limit, &mask, &worst, &exits, isUnwanted)
       case .sequence, .choice, .repeated, .object, .array: break
+      }
+    }
+    for (leaving, sets) in zip(exits.leaving, exits.sets) where !isGivenUp {
+      // What no set can hold is followed one by one.
+      let count = sets.reduce(0) { $0 + recogniser.items(of: $1).count }
+      for set in count <= Recogniser.widestSet ? [recogniser.union(sets)] : sets {
+        follow(leaving, set, limit, &mask, &worst, isUnwanted)
       }
     }
     return (mask, worst)
   }
 
+  /// Where tokens leave leaves, and the sets after those that they leave at the same nodes: these are followed together,
+  /// for they have much in common.
+  private struct Exits {
+    private var place: [ObjectIdentifier: Int] = [:]
+    private(set) var leaving: [LeafExits] = []
+    private(set) var sets: [[Int32]] = []
+
+    mutating func add(_ leaving: LeafExits, _ set: Int32) {
+      if let known = place[ObjectIdentifier(leaving)] {
+        sets[known].append(set)
+      } else {
+        place[ObjectIdentifier(leaving)] = sets.count
+        self.leaving.append(leaving)
+        sets.append([set])
+      }
+    }
+  }
+
   private mutating func add(
     _ leaf: GrammarLeaf, _ item: StackItem, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32,
-    _ isUnwanted: () -> Bool
+    _ exits: inout Exits, _ isUnwanted: () -> Bool
   ) {
     let (key, missing) = leafKey(leaf, item)
     let inside = leafMask(leaf, key)
@@ -140,7 +166,7 @@ struct MaskBuilder {
     let leaving = inside.leaving
     guard !leaving.exits.isEmpty else { return }
     guard leaf.textCounts != nil else {
-      follow(leaving, recogniser.resume(item.tail), limit, &mask, &worst, isUnwanted)
+      exits.add(leaving, recogniser.resume(item.tail))
       return
     }
     let (seen, before) = recogniser.distinctPayload(item.payload)

@@ -143,18 +143,17 @@ struct CharacterCells {
   private let classOf: [UInt8]
   private let classCount: Int
   /// Where each state leads by each class, -1 for nowhere.
-  private var targets: [Int32]
+  private var targets: [Int32] = []
   /// Whether the byte begins a character.
-  private var begins: [Bool]
+  private var begins: [Bool] = []
 
   /// Nil where a state stands for several of `all`.
   init?(_ dfa: ByteDFA, within all: ByteDFA) {
     self.dfa = dfa
-    classOf = ByteDFA.classes { UInt32(dfa.classOf[Int($0)]) << 8 | UInt32(all.classOf[Int($0)]) }
-    let representatives = ByteDFA.representatives(classOf)
-    classCount = representatives.count
-    targets = [Int32](repeating: -1, count: dfa.stateCount * classCount)
-    begins = [Bool](repeating: false, count: targets.count)
+    let bytes = ByteDFA.classes { UInt32(dfa.classOf[Int($0)]) << 8 | UInt32(all.classOf[Int($0)]) }
+    let representatives = ByteDFA.representatives(bytes)
+    // Twice where each state leads by each class, and one more where the byte begins a character; -1 for nowhere.
+    var cells = [Int32](repeating: -1, count: dfa.stateCount * representatives.count)
     var twins = [Int32](repeating: -1, count: dfa.stateCount)
     twins[0] = 0
     var queue: [Int32] = [0]
@@ -168,8 +167,19 @@ struct CharacterCells {
           queue.append(target)
         }
         guard twins[Int(target)] == other else { return nil }
-        targets[Int(state) * classCount + column] = target
-        begins[Int(state) * classCount + column] = GrammarLeaf.beginsCharacter(twin, byte)
+        cells[Int(state) * representatives.count + column] =
+          2 * target + (GrammarLeaf.beginsCharacter(twin, byte) ? 1 : 0)
+      }
+    }
+    // All strings tell many bytes apart that this language does not have: a third of the cells is left of host names.
+    let (firsts, kinds) = ByteDFA.kinds(ofColumns: cells, representatives.count)
+    classOf = bytes.map { kinds[Int($0)] }
+    classCount = firsts.count
+    for row in stride(from: 0, to: cells.count, by: representatives.count) {
+      for first in firsts {
+        let cell = cells[row + first]
+        targets.append(cell < 0 ? -1 : cell / 2)
+        begins.append(cell >= 0 && cell % 2 == 1)
       }
     }
   }

@@ -164,8 +164,9 @@ struct SharedState: Hashable {
 
   /// The shared state that a state of an automaton behaves like, if there is one.
   init?(_ dfa: ByteDFA, _ state: Int32) {
+    let cost = dfa.cost[Int(state)]
     for (leaf, common) in CommonLanguages.shared.enumerated() {
-      for target in common.states where dfa.cost[Int(state)] == common.dfa.cost[Int(target)] {
+      for target in common.states where cost == common.dfa.cost[Int(target)] {
         if dfa === common.dfa ? state == target : dfa.isEquivalent(state, common.dfa, target) {
           self.init(leaf: leaf, state: target)
           return

@@ -19,7 +19,7 @@ struct Recogniser {
   static let ended: Int32 = 1
   /// Larger sets lose the stacks that were found last: the answer is constrained more, never less. Those that stay
   /// inside a leaf are found first, for masks rely on them.
-  private static let widestSet = 8192
+  static let widestSet = 8192
   /// Steps for one question: stacks that are followed, sorted or made.
   static let workLimit = 500_000
 
@@ -155,7 +155,8 @@ struct Recogniser {
   }
 
   /// The set of the stacks of all.
-  private mutating func union(_ sets: some Collection<Int32>) -> Int32 {
+  mutating func union(_ sets: some Collection<Int32>) -> Int32 {
+    if sets.count == 1, let only = sets.first { return only }
     var all: [StackItem] = []
     for set in sets where all.isEmpty || !isCut && all.count < Self.widestSet { all += items(of: set) }
     return canonical(all)
