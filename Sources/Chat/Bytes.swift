@@ -1,5 +1,14 @@
 // Searching and trimming UTF-8 bytes; markers and whitespace are ASCII, so cuts never split a character.
 
+/// A set of bytes.
+struct ByteSet: Sendable {
+  private var words = SIMD4<UInt64>.zero
+
+  func contains(_ byte: UInt8) -> Bool { words[Int(byte >> 6)] >> UInt64(byte & 63) & 1 == 1 }
+
+  mutating func insert(_ byte: UInt8) { words[Int(byte >> 6)] |= 1 << UInt64(byte & 63) }
+}
+
 enum Bytes {
   static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || (0x09...0x0D).contains(byte) }
 
@@ -44,7 +53,7 @@ enum Bytes {
     return Array(bytes[first...last])
   }
 
-  static func text(_ bytes: some Sequence<UInt8>) -> String { String(decoding: Array(bytes), as: UTF8.self) }
+  static func text(_ bytes: some Collection<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
 
   static func contains(_ text: String, _ part: String) -> Bool {
     find(part, in: Array(text.utf8)[...]) != nil

@@ -65,12 +65,13 @@ package struct OutputParser: Sendable {
   }
 
   private mutating func split(_ pieces: [ReasoningSplitter.Piece]) -> [OutputEvent] {
+    guard !pieces.isEmpty else { return [] }
     var events: [OutputEvent] = []
     for piece in pieces {
       if piece.isReasoning {
         events.append(.reasoning(Bytes.text(piece.bytes)))
-      } else if calls != nil {
-        events += calls?.feed(piece.bytes) ?? []
+      } else if let more = calls?.feed(piece.bytes) {
+        events += more
       } else {
         events.append(.content(Bytes.text(piece.bytes)))
       }
@@ -80,6 +81,7 @@ package struct OutputParser: Sendable {
 
   /// Adjacent pieces of the same kind made one.
   private static func joined(_ events: [OutputEvent]) -> [OutputEvent] {
+    guard events.count > 1 else { return events }
     var result: [OutputEvent] = []
     for event in events {
       switch (result.last, event) {

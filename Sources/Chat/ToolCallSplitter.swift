@@ -79,7 +79,11 @@ struct ToolCallSplitter: Sendable {
   }
 
   private let syntax: any CallSyntax
+  private let openings: [CallOpening]
+  private let quotes: CallQuotes
   private let tools: ToolSchemas
+  /// Bytes with which something begins that counts inside of a call: a marker, a quote, an escape.
+  private var signs = ByteSet()
   /// Held-back text outside of calls, the body inside one. No marker begins with white space.
   private var held = HeldText()
   private var open: OpenCall?
@@ -90,6 +94,17 @@ struct ToolCallSplitter: Sendable {
   init(_ syntax: any CallSyntax, tools: ToolSchemas) {
     self.syntax = syntax
     self.tools = tools
+    openings = syntax.openings
+    quotes = syntax.quotes
+    for opening in openings {
+      if let first = opening.marker.first { signs.insert(first) }
+      if let first = opening.close?.first { signs.insert(first) }
+    }
+    switch quotes {
+    case .none: break
+    case .json: for byte in "\"\\".utf8 { signs.insert(byte) }
+    case .gemma: signs.insert(UInt8(ascii: "<"))
+    }
   }
 
   mutating func feed(_ bytes: [UInt8]) -> [OutputEvent] {
@@ -136,7 +151,7 @@ struct ToolCallSplitter: Sendable {
 
   private func nextOpening(in text: ArraySlice<UInt8>) -> (CallOpening, Int)? {
     var best: (opening: CallOpening, start: Int)?
-    for opening in syntax.openings {
+    for opening in openings {
       let start: Int?
       if opening.onlyAtBeginning {
         start = isBeginning && text.starts(with: opening.marker) ? text.startIndex : nil
@@ -151,7 +166,7 @@ struct ToolCallSplitter: Sendable {
   /// How much of the text's end could be the beginning of a marker.
   private func heldBack(of text: ArraySlice<UInt8>) -> Int {
     var longest = 0
-    for opening in syntax.openings {
+    for opening in openings {
       if opening.onlyAtBeginning {
         if isBeginning, opening.marker.starts(with: text) { longest = text.count }
       } else {
@@ -164,9 +179,8 @@ struct ToolCallSplitter: Sendable {
   // MARK: Inside a call
 
   private mutating func stepInside(_ isLast: Bool, _ events: inout [OutputEvent]) -> Bool {
-    guard var call = open else { return false }
     // Taken out: what has been streamed of it grows in place.
-    open = nil
+    guard var call = open.take() else { return false }
     if let (end, next) = endOfBody(&call) {
       complete(call, held.bytes[..<end], held.bytes[end..<next], &events)
       held.drop(before: next)
@@ -194,6 +208,10 @@ struct ToolCallSplitter: Sendable {
     let body = held.bytes
     var at = call.searched
     while at < body.endIndex {
+      guard signs.contains(body[at]) else {
+        at += 1
+        continue
+      }
       let rest = body[at...]
       if call.isQuoted {
         guard let length = quoteLength(rest, isInside: true) else { break }
@@ -206,10 +224,10 @@ struct ToolCallSplitter: Sendable {
         if rest.count < close.count, close.starts(with: rest) { break }
       }
       // A new call ends one that was not closed; its marker must be complete to tell.
-      for opening in syntax.openings where !opening.onlyAtBeginning {
+      for opening in openings where !opening.onlyAtBeginning {
         if rest.starts(with: opening.marker) { return (at, at) }
       }
-      if syntax.openings.contains(where: {
+      if openings.contains(where: {
         !$0.onlyAtBeginning && rest.count < $0.marker.count && $0.marker.starts(with: rest)
       }) {
         break
@@ -224,7 +242,7 @@ struct ToolCallSplitter: Sendable {
 
   /// How far to go on at `rest`, negative when a quote begins or ends there; nil when more text must decide.
   private func quoteLength(_ rest: ArraySlice<UInt8>, isInside: Bool) -> Int? {
-    switch syntax.quotes {
+    switch quotes {
     case .none: return 1
     case .json:
       if rest.first == UInt8(ascii: "\"") { return -1 }

@@ -18,43 +18,35 @@ package enum AudioResampler {
     // aliases is short, and leaves the sharp one less to do.
     let factor = rate / (2 * target)
     guard factor > 1 else {
-      return PolyphaseFilter(up: target, down: rate, lowRate: Double(min(rate, target)) / Double(rate))(
-        samples)
+      return PolyphaseFilter(
+        up: target, down: rate, curve: SharpCurve(lowRate: Double(min(rate, target)) / Double(rate)))(samples)
     }
     let band = Double(target) / 2 / Double(rate)
-    let first = PolyphaseFilter(up: 1, down: factor, pass: band, stop: 1 / Double(factor) - band)
+    let first = PolyphaseFilter(
+      up: 1, down: factor, curve: WindowedSinc(pass: band, stop: 1 / Double(factor) - band))
     let second = PolyphaseFilter(
-      up: target * factor, down: rate, lowRate: Double(target * factor) / Double(rate))
+      up: target * factor, down: rate,
+      curve: SharpCurve(lowRate: Double(target * factor) / Double(rate)))
     // Rounding up twice may give one sample too many.
     let count = (samples.count * target + rate - 1) / rate
     return Array(second(first(samples)).prefix(count))
   }
 }
 
-/// A low-pass filter whose outputs are `down / up` input samples apart. Frequencies are in cycles per input sample.
-private struct PolyphaseFilter {
+/// A low-pass filter whose outputs are `down / up` input samples apart.
+private struct PolyphaseFilter<Curve: FilterCurve> {
   private let up: Int
   private let down: Int
   /// How many samples the filter reaches over on either side of an output.
   private let reach: Int
   private let curve: Curve
 
-  /// Attenuation of the rejected band, decibels.
-  private static let attenuation = 90.0
-
-  /// A filter as sharp as the last step needs: `lowRate` is the lower of its two rates in units of the input's.
-  init(up: Int, down: Int, lowRate: Double) {
-    self.init(up: up, down: down, pass: 0.455 * lowRate, stop: 0.5 * lowRate)
-  }
-
-  init(up: Int, down: Int, pass: Double, stop: Double) {
+  init(up: Int, down: Int, curve: Curve) {
     let divisor = Self.commonDivisor(up, down)
     self.up = up / divisor
     self.down = down / divisor
-    // Kaiser: taps - 1 = (A - 7.95) / (2.285 Δω).
-    let taps = (Self.attenuation - 7.95) / (2.285 * 2 * Double.pi * (stop - pass))
-    reach = max(1, Int((taps / 2).rounded(.up)))
-    curve = Curve(cutoff: (pass + stop) / 2, reach: reach, attenuation: Self.attenuation)
+    self.curve = curve
+    reach = max(1, Int(curve.reach.rounded(.up)))
   }
 
   func callAsFunction(_ x: [Float]) -> [Float] {
@@ -62,20 +54,16 @@ private struct PolyphaseFilter {
     var y = [Float](repeating: 0, count: count)
     let taps = 2 * reach
     // Phases repeat: with few of them their weights are made once. 2^20 floats are 4 MiB.
-    let isRepeating = up <= (1 << 20) / taps
-    var rows: [Float] = []
+    let isRepeating = up <= min(count, (1 << 20) / taps)
+    var rows = [Float](repeating: 0, count: isRepeating ? up * taps : taps)
     if isRepeating {
-      rows.reserveCapacity(up * taps)
-      for phase in 0..<up { rows += weights(phase) }
+      for phase in 0..<up { putWeights(of: phase, into: &rows, at: phase * taps) }
     }
     var (position, phase) = (0, 0)
     for n in 0..<count {
       let first = position - reach + 1
-      if isRepeating {
-        y[n] = Self.product(x, first, rows, phase * taps, taps)
-      } else {
-        y[n] = Self.product(x, first, weights(phase), 0, taps)
-      }
+      if !isRepeating { putWeights(of: phase, into: &rows, at: 0) }
+      y[n] = Self.product(x, first, rows, isRepeating ? phase * taps : 0, taps)
       phase += down
       position += phase / up
       phase %= up
@@ -84,18 +72,17 @@ private struct PolyphaseFilter {
   }
 
   /// Weights of the samples from `reach - 1` before to `reach` after the one an output follows by `phase / up`.
-  private func weights(_ phase: Int) -> [Float] {
+  private func putWeights(of phase: Int, into rows: inout [Float], at start: Int) {
     let offset = Double(phase) / Double(up) + Double(reach - 1)
-    var row = [Float](repeating: 0, count: 2 * reach)
     var sum: Float = 0
-    for tap in row.indices {
-      row[tap] = curve.value(at: abs(Double(tap) - offset))
-      sum += row[tap]
+    for tap in 0..<2 * reach {
+      let weight = curve.value(at: abs(Double(tap) - offset))
+      rows[start + tap] = weight
+      sum += weight
     }
     // Silence with an offset stays just that.
     let factor = 1 / sum
-    for tap in row.indices { row[tap] *= factor }
-    return row
+    for tap in 0..<2 * reach { rows[start + tap] *= factor }
   }
 
   /// `Σ x[first + t] · rows[start + t]` over the taps that fall on a sample.
@@ -126,35 +113,35 @@ private struct PolyphaseFilter {
   }
 }
 
-/// One side of a sinc in Kaiser's window, as a table between whose points is interpolated.
-private struct Curve {
-  private let values: [Float]
-  /// Points per input sample.
-  private let density: Double
+/// One side of the impulse response of a low-pass filter, up to a factor.
+private protocol FilterCurve {
+  /// Where it ends, in samples of the input.
+  var reach: Double { get }
+  func value(at distance: Double) -> Float
+}
 
-  /// With 512 points per zero crossing a straight line between two is off by less than 2e-6 of the peak.
-  private static let pointsPerCrossing = 512.0
+/// A sinc in Kaiser's window. Frequencies are in cycles per sample.
+private struct WindowedSinc: FilterCurve {
+  let cutoff: Double
+  let reach: Double
 
-  init(cutoff: Double, reach: Int, attenuation: Double) {
-    density = (2 * cutoff * Self.pointsPerCrossing).rounded(.up)
-    let beta = 0.1102 * (attenuation - 8.7)
-    let scale = 1 / Self.bessel(beta)
-    let last = reach * Int(density)
-    values = (0...last + 1).map { index in
-      guard index < last else { return 0 }
-      let t = Double(index) / Double(last)
-      let angle = 2 * Double.pi * cutoff * Double(index) / Double(last) * Double(reach)
-      let sinc = index == 0 ? 1 : sin(angle) / angle
-      return Float(sinc * Self.bessel(beta * (1 - t * t).squareRoot()) * scale)
-    }
+  /// Attenuation of the rejected band, decibels.
+  private static let attenuation = 90.0
+  private static let beta = 0.1102 * (attenuation - 8.7)
+  private static let scale = 1 / bessel(beta)
+
+  init(pass: Double, stop: Double) {
+    cutoff = (pass + stop) / 2
+    // Kaiser: taps - 1 = (A - 7.95) / (2.285 Δω).
+    reach = (Self.attenuation - 7.95) / (2.285 * 2 * Double.pi * (stop - pass)) / 2
   }
 
   func value(at distance: Double) -> Float {
-    let place = distance * density
-    let index = Int(place)
-    guard index + 1 < values.count else { return 0 }
-    let (a, b) = (values[index], values[index + 1])
-    return a + (b - a) * Float(place - Double(index))
+    guard distance < reach else { return 0 }
+    let t = distance / reach
+    let angle = 2 * Double.pi * cutoff * distance
+    let sinc = distance == 0 ? 1 : sin(angle) / angle
+    return Float(sinc * Self.bessel(Self.beta * (1 - t * t).squareRoot()) * Self.scale)
   }
 
   /// The modified Bessel function of order zero, by its series.
@@ -166,5 +153,36 @@ private struct Curve {
       sum += term
     }
     return sum
+  }
+}
+
+/// The filter of the last step, as sharp as it must be. It differs between rates only by its width, so one table does for
+/// all of them; between two of its points is interpolated.
+private struct SharpCurve: FilterCurve {
+  let reach: Double
+  /// Points of the table per sample of the input.
+  private let density: Double
+  private let values = Self.values
+
+  private static let shape = WindowedSinc(pass: 0.455, stop: 0.5)
+  /// Points per sample at the lower rate. With 512 per zero crossing a straight line between two is off by less than 2e-6
+  /// of the peak.
+  private static let density = (2 * shape.cutoff * 512).rounded(.up)
+  private static let values = (0...Int((shape.reach * density).rounded(.up)) + 1).map {
+    shape.value(at: Double($0) / density)
+  }
+
+  /// - Parameter lowRate: the lower of the two rates of the step, in units of the input's.
+  init(lowRate: Double) {
+    reach = Self.shape.reach / lowRate
+    density = Self.density * lowRate
+  }
+
+  func value(at distance: Double) -> Float {
+    let place = distance * density
+    let index = Int(place)
+    guard index + 1 < values.count else { return 0 }
+    let (a, b) = (values[index], values[index + 1])
+    return a + (b - a) * Float(place - Double(index))
   }
 }

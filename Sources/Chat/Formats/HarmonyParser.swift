@@ -34,8 +34,12 @@ struct HarmonyParser: Sendable {
   /// How calls are written where they are no objects of JSON.
   private let syntax: (any CallSyntax)?
   private let ends: [[UInt8]]
+  /// What ends a message: a message that was not ended is ended by the next one.
+  private let stops: [[UInt8]]
   private var state: State
   private var held: [UInt8] = []
+  /// Before this place of a header there is no beginning of `<|message|>`.
+  private var searched = 0
   /// The call that is being read: its text so far, and how much of it was given out.
   private var arguments: [UInt8] = []
   private var given = 0
@@ -48,6 +52,8 @@ struct HarmonyParser: Sendable {
   private static let start = Array("<|start|>".utf8)
   private static let channel = Array("<|channel|>".utf8)
   private static let constrain = Array("<|constrain|>".utf8)
+  /// How a first header begins.
+  private static let beginnings = [channel, constrain, start, message, Array("to=".utf8)]
   /// No header is as long.
   private static let maxHeader = 1024
 
@@ -59,6 +65,7 @@ struct HarmonyParser: Sendable {
     self.tools = tools
     syntax = tools.flatMap { format.found?.syntax(for: $0) }
     ends = format.messageEnds.map { Array($0.utf8) }
+    stops = ends + [Self.start, Self.channel]
     state = .header(isFirst: true)
     let tail = Array(promptTail.utf8.suffix(1 << 16))
     if let body = Self.last(Self.message, in: tail), body > Self.last(Self.start, in: tail) ?? -1 {
@@ -107,7 +114,8 @@ struct HarmonyParser: Sendable {
       state = .plain
       return true
     }
-    let end = Bytes.find(Self.message, in: held[...])
+    let end = Bytes.find(Self.message, in: held[...], from: searched)
+    searched = max(0, held.count - Self.message.count + 1)
     if held.count > Self.maxHeader, end.map({ $0 + Self.message.count > Self.maxHeader }) ?? true {
       state = isFirst ? .plain : .longHeader
       return true
@@ -135,6 +143,7 @@ struct HarmonyParser: Sendable {
   private mutating func begin(_ body: Body, after count: Int) {
     held.removeFirst(count + Self.message.count)
     state = .body(body)
+    searched = 0
     (arguments, given, hasBegun) = ([], 0, false)
     switch body {
     case .content: needsBreak = parts.content
@@ -147,7 +156,7 @@ struct HarmonyParser: Sendable {
   private func mayBeHeader(_ isLast: Bool) -> Bool {
     let text = held.drop { Bytes.isSpace($0) }
     if text.isEmpty { return !isLast }
-    return [Self.channel, Self.constrain, Self.start, Self.message, Array("to=".utf8)].contains { begin in
+    return Self.beginnings.contains { begin in
       text.starts(with: begin) || (!isLast && begin.starts(with: text))
     }
   }
@@ -212,17 +221,12 @@ struct HarmonyParser: Sendable {
 
   private mutating func readBody(_ body: Body, _ isLast: Bool, _ events: inout [OutputEvent]) -> Bool {
     var end: (at: Int, length: Int)?
-    // A message that was not ended is ended by the next one.
-    for marker in ends + [Self.start, Self.channel] {
+    for marker in stops {
       guard let at = Bytes.find(marker, in: held[...]), at < end?.at ?? .max else { continue }
       end = (at, ends.contains(marker) ? marker.count : 0)
     }
     guard let end else {
-      let kept =
-        isLast
-        ? 0
-        : (ends + [Self.start, Self.channel]).map { Bytes.heldBack(of: held[...], before: $0) }.max()
-          ?? 0
+      let kept = isLast ? 0 : stops.map { Bytes.heldBack(of: held[...], before: $0) }.max() ?? 0
       give(Array(held.dropLast(kept)), as: body, &events)
       held.removeFirst(held.count - kept)
       if isLast { close(body, &events) }

@@ -28,13 +28,23 @@ enum CallTargets {
     let expected = joined(whole.feed(text) + whole.finish())
     var cut = format.makeParser(promptTail: "", tools: tools)
     var events: [OutputEvent] = []
-    // The bytes decide how long the pieces are.
-    let step = [1, 2, 5, 23][Int(bytes.reduce(0, &+) & 3)]
-    var rest = text.unicodeScalars[...]
-    while !rest.isEmpty {
-      events += cut.feed(String(rest.prefix(step)))
-      rest = rest.dropFirst(step)
+    // The bytes decide how long the pieces are: an eighth of the inputs comes letter by letter, others in pieces of all
+    // lengths, so that cuts come in all places without a call for each letter.
+    var state = bytes.reduce(0 as UInt32) { $0 &* 31 &+ UInt32($1) }
+    let isByLetter = state >> 16 & 7 == 0
+    var piece = ""
+    var rest = 1
+    for scalar in text.unicodeScalars {
+      piece.unicodeScalars.append(scalar)
+      rest -= 1
+      if rest == 0 {
+        events += cut.feed(piece)
+        piece = ""
+        state = state &* 1_664_525 &+ 1_013_904_223
+        rest = isByLetter ? 1 : [1, 2, 5, 23][Int(state >> 30)]
+      }
     }
+    events += cut.feed(piece)
     check(joined(events + cut.finish()) == expected, "events do not depend on how a reply is cut")
   }
 

@@ -28,16 +28,26 @@ enum WeightTargets {
     for folder in [path, path + "/1_Pooling", path + "/2_Dense"] { mkdir(folder, 0o700) }
     return path
   }()
-  private static let files = [
+  private typealias OpenFile = (file: GrowingFile, content: [UInt8])
+
+  /// The files, each open with what is in it; an input writes those that differ. libFuzzer calls one thread.
+  nonisolated(unsafe) private static var files: [(name: String, now: OpenFile?)] = [
     "config.json", "model.safetensors", "modules.json", "1_Pooling/config.json", "2_Dense/config.json",
     "config_sentence_transformers.json",
-  ]
+  ].map { ($0, nil) }
 
-  /// Files of a folder with a NUL between them; of the weights only the header, before bytes that are there always.
+  /// Files of a folder with a NUL between them, those after the last one absent; of the weights only the header, before
+  /// bytes that are there always.
   static func folder(_ bytes: [UInt8]) {
     let parts = bytes.split(separator: 0, omittingEmptySubsequences: false)
-    for (name, part) in zip(files, parts) {
-      var content = Array(part)
+    for (index, (name, now)) in files.enumerated() {
+      let path = folder + "/" + name
+      guard index < parts.count else {
+        if now != nil { unlink(path) }
+        files[index].now = nil
+        continue
+      }
+      var content = Array(parts[index])
       if name == "model.safetensors" {
         let length = (0..<8).map { UInt8(truncatingIfNeeded: content.count >> ($0 * 8)) }
         let ends = ((try? JSONValue(parsing: content))?.objectValue?.entries ?? []).compactMap {
@@ -46,7 +56,12 @@ enum WeightTargets {
         let data = [UInt8](repeating: 0x3C, count: min(1 << 14, max(0, ends.max() ?? 0)))
         content = length + content + data
       }
-      guard (try? File.replace(folder + "/" + name, with: content)) != nil else { return }
+      if content == now?.content { continue }
+      // Written in place: nothing of an earlier input is mapped any more.
+      guard let file = now?.file ?? (try? GrowingFile(path)), (try? file.cut(to: 0)) != nil,
+        (try? file.append(content[...])) != nil
+      else { fatalError("\(path) cannot be written") }
+      files[index].now = (file, content)
     }
     guard let opened = try? ModelFolder(path: folder) else { return }
     _ = try? SentenceFolder(opened)
