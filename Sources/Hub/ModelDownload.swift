@@ -199,10 +199,16 @@ package final class ModelDownload: Sendable {
       guard let file = all.first(where: { $0.path == name }) else { return nil }
       var paths = [target.place(file), target.folder + "/" + name]
       var passing: String?
+      defer { if let passing { try? File.removeAll(passing) } }
       if !target.has(file), request.isDryRun {
-        let folder = Environment.value("TMPDIR") ?? "/tmp"
-        passing = "\(folder)/mlxserve-\(getpid())-\(file.digest.digits)"
-        paths = passing.map { [$0] } ?? []
+        let folder: String
+        do throws(PlatformError) {
+          folder = try File.makeTemporaryFolder()
+        } catch {
+          throw .disk(error)
+        }
+        passing = folder
+        paths = [folder + "/file"]
         try fill(
           PartialFile(file, path: paths[0], isUnwanted: { [board] in board.isUnwanted }, report: { _ in }),
           client,
@@ -211,7 +217,6 @@ package final class ModelDownload: Sendable {
         try fetch(file, client, target, commit: commit, isQuiet: true)
         ahead.insert(file)
       }
-      defer { if let passing { try? File.removeAll(passing) } }
       do {
         let path = paths.first { File.exists($0) } ?? paths[0]
         return try JSONValue(parsing: try File.read(path, limit: 64 << 20))

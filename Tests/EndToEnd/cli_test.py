@@ -210,6 +210,18 @@ def test_S133_an_index_is_measured(server):
         assert os.listdir(place) == ["rows-10000"]
 
 
+def test_an_index_that_is_measured_has_a_place_of_its_own(server):
+    with tempfile.TemporaryDirectory() as place:
+        bench = subprocess.Popen([server.binary, "bench", "--index", "20000"], env={**os.environ, "TMPDIR": place},
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while bench.poll() is None and not os.listdir(place):
+            time.sleep(0.01)
+        name, = os.listdir(place)
+        assert os.stat(os.path.join(place, name)).st_mode & 0o777 == 0o700
+        assert re.fullmatch("mlxserve-[A-Za-z0-9]{6}", name) and str(bench.pid) not in name, name
+        assert bench.wait() == 0 and os.listdir(place) == []
+
+
 def test_bench_refuses_more_than_the_context(server):
     result = run(server, "bench", "--model", DEMO, "--depth", "999999")
     assert result.returncode == 2 and "context" in result.stderr, result

@@ -38,8 +38,8 @@ struct IndexBench {
 
   private let isa: ISA
   private let kernels: ScanKernels
-  private let place: String
-  private let isKept: Bool
+  /// Where indexes are kept; nil for a folder that is deleted at the end.
+  private let kept: String?
   private let printsJSON: Bool
 
   /// - Throws: for an instruction set that this machine lacks.
@@ -49,29 +49,27 @@ struct IndexBench {
       throw UsageError.unusable(flag: "isa", reason: "names what this machine does not have")
     }
     kernels = ScanKernels.table(for: isa)
-    place = flags.text("index-dir") ?? "/tmp/mlxserve-bench-\(getpid())"
-    isKept = flags.isSet("index-dir")
+    kept = flags.text("index-dir")
     printsJSON = flags.isSet("json")
   }
 
   func run(_ sizes: [Int]) throws -> Int32 {
-    let files = SystemFiles()
-    try files.makeFolder(place)
-    defer { if !isKept { _ = files.rmdir(place) } }
+    let place: String
+    if let kept {
+      place = kept
+      try SystemFiles().makeFolder(place)
+    } else {
+      place = try File.makeTemporaryFolder()
+    }
+    defer { if kept == nil { try? File.removeAll(place) } }
     let bandwidth = MemoryBandwidth(threads: 1)
     for rows in sizes {
       let folder = "\(place)/rows-\(rows)"
-      defer { if !isKept { remove(folder) } }
+      defer { if kept == nil { try? File.removeAll(folder) } }
       let report = try measure(rows, folder)
       show(report, bytesPerSecond: bandwidth.read(seconds: 1))
     }
     return 0
-  }
-
-  private func remove(_ folder: String) {
-    let files = SystemFiles()
-    for name in (try? files.names(in: folder)) ?? [] { _ = files.unlink(folder + "/" + name) }
-    _ = files.rmdir(folder)
   }
 
   // MARK: Filling
