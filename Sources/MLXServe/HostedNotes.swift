@@ -71,7 +71,7 @@ final class HostedNotes: Sendable {
     query.explains = true
     let start = Instant.now
     let answer = try hosted.working {
-      try HybridSearch(index.view, encoder: encoder).run(
+      try HybridSearch(index.view, encoder: encoder, memory: hosted.makeLoan()).run(
         query, clock: { Instant.now.seconds(since: start) }, isUnwanted: isUnwanted)
     }
     return answer.results.map { result in

@@ -1,6 +1,6 @@
 // Passages ranked by the words that they share with a query: BM25 over all parts of a view.
 
-import Platform
+package import Platform
 
 /// A query as words.
 package struct WordQuery: Sendable, Equatable {
@@ -40,9 +40,11 @@ package enum BM25 {
 extension IndexView {
   /// Passages by their words, best first, with the weights of the terms; passages without any of them are not found.
   ///
-  /// - Parameter choice: which documents are searched; nil for all. The weights are those of the whole view.
+  /// - Parameters:
+  ///   - choice: which documents are searched; nil for all. The weights are those of the whole view.
+  ///   - memory: of which it claims what it takes, until it returns; nil where nobody counts it.
   package func byWords(
-    _ query: WordQuery, limit: Int, among choice: DocumentChoice? = nil
+    _ query: WordQuery, limit: Int, among choice: DocumentChoice? = nil, memory: MemoryLoan? = nil
   ) throws(IndexError) -> (hits: [Hit], weights: [TermWeight]) {
     let size = try wordCount()
     guard !query.terms.isEmpty, size.passages > 0 else { return ([], []) }
@@ -53,12 +55,18 @@ extension IndexView {
     let accepted = choice?.accepted ?? searched
     // A number for each passage of the parts that have any of the terms.
     var scores = [[Double]](repeating: [], count: parts.count)
+    let forScores = memory?.another()
+    defer { withExtendedLifetime(forScores) {} }
     var weights: [TermWeight] = []
     for term in query.terms {
-      var lists: [(part: Int, postings: [(passage: Int, frequency: Int, document: Int)])] = []
+      var lists: [(part: Int, postings: [LivePosting])] = []
       var total = 0
+      let forLists = memory?.another()
+      defer { withExtendedLifetime(forLists) {} }
       for number in parts.indices {
-        let live = try livePostings(term, number, searched[number])
+        let list = try parts[number].segment.postingList(term)
+        try claim(Segment.mostPostings(list), Self.postingBytes, of: forLists)
+        let live = try livePostings(list, number, searched[number])
         total += live.count
         if !live.isEmpty { lists.append((number, live)) }
       }
@@ -68,7 +76,10 @@ extension IndexView {
       for (part, postings) in lists {
         let segment = parts[part].segment
         let lengths = try segment.values(.lengths, as: UInt32.self)
-        if scores[part].isEmpty { scores[part] = [Double](repeating: 0, count: segment.footer.passages) }
+        if scores[part].isEmpty {
+          try claim(segment.footer.passages, MemoryLayout<Double>.stride, of: forScores)
+          scores[part] = [Double](repeating: 0, count: segment.footer.passages)
+        }
         for posting in postings where accepted[part][posting.document] {
           scores[part][posting.passage] += BM25.score(
             weight: weight, frequency: posting.frequency, length: Int(lengths[posting.passage]),
@@ -79,40 +90,55 @@ extension IndexView {
     return (try best(scores, limit), weights)
   }
 
+  private typealias LivePosting = (passage: Int, frequency: Int, document: Int)
+
+  /// Bytes of a posting, as it is read and with its document.
+  private static let postingBytes =
+    MemoryLayout<(passage: Int, frequency: Int)>.stride + MemoryLayout<LivePosting>.stride
+
+  private func claim(_ count: Int, _ bytes: Int, of loan: MemoryLoan?) throws(IndexError) {
+    guard let loan, count > 0 else { return }
+    let (sum, overflow) = count.multipliedReportingOverflow(by: bytes)
+    guard !overflow, loan.extend(by: sum) else { throw .noMemory(bytes: overflow ? .max : sum) }
+  }
+
   /// The passages of the highest scores above zero, in order.
   private func best(_ scores: [[Double]], _ limit: Int) throws(IndexError) -> [Hit] {
     var bounds = BoundedHeap(limit)
     var hits: [Hit] = []
-    var most = 4_096
-    func dropBehind() {
+    let most = max(4_096, 2 * min(limit, .max / 2))
+    func dropBehind() throws(IndexError) {
       let floor = bounds.floor
       hits.removeAll { $0.score < floor }
-      // Where all are equal none is dropped.
-      most = max(4_096, 2 * hits.count)
+      guard hits.count > most / 2 else { return }
+      // Many are equal: those that were put in first stay.
+      try sort(&hits)
+      hits = Array(hits.prefix(limit))
     }
     for part in parts.indices {
       for (passage, score) in scores[part].enumerated() where score > 0 && Float(score) >= bounds.floor {
         bounds.insert(Float(score))
         hits.append(Hit(part: part, passage: passage, score: Float(score)))
-        if hits.count > most { dropBehind() }
+        if hits.count > most { try dropBehind() }
       }
     }
-    // Those that tie with the last stay until they are sorted.
-    dropBehind()
+    try dropBehind()
     try sort(&hits)
     return Array(hits.prefix(limit))
   }
 
   private func livePostings(
-    _ term: [UInt8], _ part: Int, _ live: [Bool]
-  ) throws(IndexError) -> [(passage: Int, frequency: Int, document: Int)] {
+    _ list: UnsafeRawBufferPointer, _ part: Int, _ live: [Bool]
+  ) throws(IndexError) -> [LivePosting] {
     let segment = parts[part].segment
-    var found: [(passage: Int, frequency: Int, document: Int)] = []
+    var found: [LivePosting] = []
     let documents = segment.documents
     // Passages without a document: nobody wrote such a segment.
     guard !documents.isEmpty else { return [] }
     var document = 0
-    for posting in try segment.postings(term) {
+    let postings = try segment.postings(list)
+    found.reserveCapacity(postings.count)
+    for posting in postings {
       // Both are in order, so the document is found by walking on; far ones by halving.
       if posting.passage >= documents[document].passages.upperBound {
         var (low, high) = (document + 1, documents.count)

@@ -39,6 +39,7 @@ private struct Desk {
   let encoder = GatedEncoder()
   let app: App
   let fleet: ModelFleet
+  let ledger = MemoryLedger(limit: 1 << 40)
   let store: String
 
   init(_ files: KeyValuePairs<String, String>, _ service: FakeService) throws {
@@ -46,6 +47,7 @@ private struct Desk {
     let encoder = self.encoder
     var settings = ModelFleet.Settings()
     settings.measuresProcess = false
+    settings.ledger = ledger
     let catalog = try ModelCatalog(
       named: ["m", "e"].map { ModelSource(id: $0, path: "/models/" + $0) }, folder: nil, aliases: [])
     fleet = try ModelFleet(catalog, settings: settings) { source, _ in
@@ -133,6 +135,20 @@ private func kinds(_ answer: Answer) -> [String] {
 }
 
 @Suite struct FileSearchRouteTests {
+  @Test func `a search without memory for its scores is refused, and goes on where there is some`() throws {
+    let desk = try Desk(["alps": "what to pack: wax"], scripted("x"))
+    defer { desk.end() }
+    func search() throws -> Answer {
+      try desk.app.send("POST", "/v1/vector_stores/\(desk.store)/search", body: #"{"query":"pack"}"#)
+    }
+    #expect(try search().status == 200)
+    let all = desk.ledger.left
+    desk.ledger.add(all, to: .other)
+    #expect(try search().refusal == "503 insufficient_memory null")
+    desk.ledger.release(all, from: .other)
+    #expect(try search().status == 200 && desk.ledger.bytes(of: .answers) == 0)
+  }
+
   @Test func `S106 S107: citations leave the text, and stand where it was, counted in scalars`() throws {
     let desk = try Desk(
       ["alps": "what to pack: wax", "tea": "tea needs water"],

@@ -131,6 +131,60 @@ struct Book {
   }
 }
 
+/// What a search by words holds while it runs.
+@Suite struct WordMemoryTests {
+  /// An index of passages that all have one word, some of which have another, in memory and in a file.
+  private func index(_ count: Int) throws -> VectorIndex {
+    let index = try VectorIndex(folder: "/i", fingerprint: "f", dimensions: 4, files: SimulatedDisk())
+    for start in stride(from: 0, to: count, by: 1_000) {
+      let numbers = start..<min(count, start + 1_000)
+      try index.remember(numbers.map { (RowKey(high: UInt64($0), low: 1), [1, 0, 0, 0]) })
+      let passages = numbers.map {
+        Passage(
+          text: Array(($0 % 7 == 0 ? "common rare" : "common word").utf8), range: 0..<11,
+          rows: [RowKey(high: UInt64($0), low: 1)])
+      }
+      try index.commit(NewDocument(key: "\(start)", info: [], passages: passages))
+    }
+    return index
+  }
+
+  @Test func `scores and postings are claimed before they are taken, and given back`() throws {
+    let index = try index(20_000)
+    let query = WordQuery(Array("common rare".utf8))
+    for isCompacted in [false, true] {
+      if isCompacted { try index.compact(all: true) }
+      let free = try index.view.byWords(query, limit: 50)
+      let ledger = MemoryLedger()
+      let memory = MemoryLoan(ledger, for: .answers, patience: 0)
+      #expect(try index.view.byWords(query, limit: 50, memory: memory).hits == free.hits)
+      let peak = ledger.snapshot().lines.first { $0.kind == .answers }?.peak ?? 0
+      #expect(peak >= 20_000 * (8 + 24) && peak < 20_000 * 100)
+      #expect(ledger.bytes(of: .answers) == 0)
+      let small = MemoryLedger(limit: peak / 2)
+      #expect(throws: IndexError.self) {
+        try index.view.byWords(
+          query, limit: 50, memory: MemoryLoan(small, for: .answers, patience: 0))
+      }
+      #expect(small.bytes(of: .answers) == 0)
+      // A word that few passages have takes little.
+      let few = MemoryLedger(limit: peak / 2)
+      let rare = try index.view.byWords(
+        WordQuery(Array("rare".utf8)), limit: 3, memory: MemoryLoan(few, for: .answers, patience: 0))
+      #expect(rare.hits.map(\.score) == [Float](repeating: rare.hits[0].score, count: 3))
+    }
+  }
+
+  @Test func `of many equal passages those that were put in first are found`() throws {
+    let index = try index(20_000)
+    try index.compact(all: true)
+    let hits = try index.view.byWords(WordQuery(Array("rare".utf8)), limit: 5).hits
+    #expect(hits.map(\.passage) == [0, 7, 14, 21, 28])
+    let all = try index.view.byWords(WordQuery(Array("rare".utf8)), limit: 20_000).hits
+    #expect(all.count == 2_858 && zip(all, all.dropFirst()).allSatisfy { $0.passage < $1.passage })
+  }
+}
+
 @Suite(.enabled(if: TestData.shared != nil, "needs the shared data")) struct BookTests {
   @Test func `BM25 of the index is that of a plain loop over all passages`() throws {
     let book = try #require(try Book())

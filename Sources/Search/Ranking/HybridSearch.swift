@@ -1,5 +1,6 @@
 // A search by meaning and by words: two lists become one, by the places that passages have in them.
 
+package import Platform
 package import Vectors
 
 /// Weights of the two lists.
@@ -96,6 +97,7 @@ package struct HybridSearch: Sendable {
   private let view: IndexView
   private let encoder: any PassageEncoder
   private let reranker: (any PassageReranker)?
+  private let memory: MemoryLoan?
   private let accepts: (@Sendable (IndexedDocument) -> Bool)?
 
   /// Places of either list that count.
@@ -107,14 +109,18 @@ package struct HybridSearch: Sendable {
   /// Neighbouring passages of a document in one answer.
   private static let neighbours = 3
 
-  /// - Parameter accepts: which documents are searched; nil for all.
+  /// - Parameters:
+  ///   - memory: what is claimed for a search, and given back when it ends, is had on its terms; nil where nobody counts.
+  ///   - accepts: which documents are searched; nil for all.
   package init(
     _ view: IndexView, encoder: any PassageEncoder, reranker: (any PassageReranker)? = nil,
+    memory: MemoryLoan? = nil,
     accepts: (@Sendable (IndexedDocument) -> Bool)? = nil
   ) {
     self.view = view
     self.encoder = encoder
     self.reranker = reranker
+    self.memory = memory
     self.accepts = accepts
   }
 
@@ -165,7 +171,7 @@ package struct HybridSearch: Sendable {
       let words = WordQuery(Array(text.utf8))
       let near = number < nearest.count ? nearest[number].hits : []
       let worded = try SearchError.index { () throws(IndexError) in
-        try view.byWords(words, limit: depth, among: choice)
+        try view.byWords(words, limit: depth, among: choice, memory: memory)
       }
       weightsOfTerms.append(worded.weights)
       lap(\.lexical)

@@ -589,6 +589,9 @@ extension APIError {
   init(indexing error: IndexError) {
     switch error {
     case .system(let error): self.init(storing: error)
+    case .noMemory:
+      self.init(
+        status: 503, type: "server_error", code: APIError.outOfMemoryCode, message: "\(error)", retryAfter: 5)
     default: self.init(status: 500, type: "server_error", code: "index_error", message: "\(error)")
     }
   }

@@ -213,7 +213,8 @@ extension Library {
     let view = index.view
     let entries = store.entries
     let filter = wishes.filter
-    let search = HybridSearch(view, encoder: lease.encoder, reranker: reranker) { document in
+    let memory = MemoryLoan(models.ledger, for: .answers, patience: BodyBudget.patience)
+    let search = HybridSearch(view, encoder: lease.encoder, reranker: reranker, memory: memory) { document in
       guard let entry = entries[document.key], entry.status == .completed || entry.status == .inProgress
       else {
         return false

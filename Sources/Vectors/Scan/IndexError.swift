@@ -20,6 +20,8 @@ package enum IndexError: Error, Equatable, CustomStringConvertible {
   case missingRow
   /// More than an index holds.
   case tooLarge(what: String)
+  /// The memory that a search takes is not to be had.
+  case noMemory(bytes: Int)
 
   package var description: String {
     switch self {
@@ -32,6 +34,8 @@ package enum IndexError: Error, Equatable, CustomStringConvertible {
     case .badVector: "a vector has no direction, or not the size of the index"
     case .missingRow: "a passage names a vector that the index does not have"
     case .tooLarge(let what): "\(what) exceeds what an index holds"
+    case .noMemory(let bytes):
+      "the search needs \(max(1, bytes >> 20)) MiB of memory, and they are not left: try again later"
     }
   }
 }

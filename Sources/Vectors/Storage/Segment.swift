@@ -347,8 +347,8 @@ package final class Segment: Sendable {
     return total
   }
 
-  /// Postings of a term: passages and frequencies, in order.
-  func postings(_ term: [UInt8]) throws(IndexError) -> [(passage: Int, frequency: Int)] {
+  /// What is written of the postings of a term: two numbers for each.
+  func postingList(_ term: [UInt8]) throws(IndexError) -> UnsafeRawBufferPointer {
     let offsets = try values(.termOffsets, as: UInt32.self)
     let terms = try section(.terms)
     var (low, high) = (0, footer.terms)
@@ -360,14 +360,24 @@ package final class Segment: Sendable {
       let middle = (low + high) / 2
       if bytes(middle).lexicographicallyPrecedes(term) { low = middle + 1 } else { high = middle }
     }
-    guard low < footer.terms, bytes(low).elementsEqual(term) else { return [] }
+    guard low < footer.terms, bytes(low).elementsEqual(term) else {
+      return UnsafeRawBufferPointer(start: nil, count: 0)
+    }
     let places = try values(.postingOffsets, as: UInt64.self)
     let all = try section(.postings)
     guard let start = Int(exactly: places[low]), let end = Int(exactly: places[low + 1]), start <= end,
       end <= all.count
     else { throw .damaged(path: path, what: "its table of terms") }
-    let list = UnsafeRawBufferPointer(rebasing: all[start..<end])
+    return UnsafeRawBufferPointer(rebasing: all[start..<end])
+  }
+
+  /// Most postings that a list has: a number takes a byte or more.
+  static func mostPostings(_ list: UnsafeRawBufferPointer) -> Int { list.count / 2 }
+
+  /// The postings of a list: passages and frequencies, in order.
+  func postings(_ list: UnsafeRawBufferPointer) throws(IndexError) -> [(passage: Int, frequency: Int)] {
     var found: [(passage: Int, frequency: Int)] = []
+    found.reserveCapacity(Self.mostPostings(list))
     var (at, passage) = (0, 0)
     while let distance = Varint.read(list, &at), let frequency = Varint.read(list, &at) {
       passage &+= distance
