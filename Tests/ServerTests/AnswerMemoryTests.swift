@@ -81,6 +81,82 @@ import Testing
     #expect(try send(app, path, body, MemoryLedger()).status == 200)
   }
 
+  @Test(arguments: [
+    ("/v1/chat/completions", #""messages":[{"role":"user","content":"TEXT"}]"#, "messages"),
+    ("/v1/completions", #""prompt":"TEXT""#, "prompt"),
+    ("/v1/responses", #""input":"TEXT""#, "input"),
+    (
+      "/v1/messages",
+      #""max_tokens":1,"messages":[{"role":"user","content":[{"type":"text","text":"TEXT"}]}]"#, nil
+    ),
+    ("/completion", #""prompt":"TEXT""#, nil),
+    ("/api/generate", #""raw":true,"stream":false,"prompt":"TEXT""#, nil),
+    ("/api/generate", #""stream":false,"prompt":"TEXT""#, nil),
+    ("/api/chat", #""stream":false,"messages":[{"role":"user","content":"TEXT"}]"#, nil),
+  ])
+  func `a text that is too long is told as that where there is no memory for it`(
+    path: String, members: String, param: String?
+  ) throws {
+    func send(_ bytes: Int, limit: Int) throws -> Answer {
+      let garage = Garage(limit: limit)
+      let fleet = try garage.fleet(["m"])
+      defer { fleet.stop() }
+      let text = String(repeating: "a", count: bytes)
+      let body = #"{"model":"m",\#(members.replacing("TEXT", with: text))}"#
+      let answer = try App(fleet).send("POST", path, body: body)
+      #expect(garage.ledger.bytes(of: .answers) == 0)
+      return answer
+    }
+    // The context holds 400 tokens of a byte each.
+    let refused = try send(20_000, limit: 200_000)
+    #expect(refused.status == 400 && refused.text.contains("400"), "\(refused.text)")
+    if let param { #expect(refused.refusal == "400 context_length_exceeded \(param)") }
+    // Where there is no room for its beginning either, nobody knows, and where it would fit, it comes too early.
+    #expect(try send(20_000, limit: 20_000).status == 503)
+    #expect(try send(2_000, limit: 20_000).status == 503)
+    #expect(try send(100, limit: 200_000).status == 200)
+  }
+
+  @Test func `old messages that are longer than the memory are dropped like others`() throws {
+    let garage = Garage(limit: 200_000)
+    let fleet = try garage.fleet(["m"])
+    defer { fleet.stop() }
+    let long = String(repeating: "a", count: 20_000)
+    let messages =
+      #"[{"role":"user","content":"\#(long)"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]"#
+    let ollama = try App(fleet).send(
+      "POST", "/api/chat", body: #"{"model":"m","stream":false,"messages":\#(messages)}"#)
+    #expect(ollama.status == 200 && ollama.headers["x-mlxserve-truncated"] != nil, "\(ollama.text)")
+    let response = try App(fleet).send(
+      "POST", "/v1/responses",
+      body: #"{"model":"m","truncation":"auto","max_output_tokens":16,"input":\#(messages)}"#)
+    #expect(response.status == 200, "\(response.text)")
+    #expect(garage.ledger.bytes(of: .answers) == 0)
+  }
+
+  @Test(arguments: [
+    ("/api/chat", #""stream":false,"messages":"#), ("/v1/responses", #""truncation":"auto","input":"#),
+  ])
+  func `nobody looks for what fits once the client has gone`(path: String, members: String) throws {
+    let long = String(repeating: "a", count: 1_000)
+    let list = Array(repeating: #"{"role":"user","content":"\#(long)"}"#, count: 20).joined(separator: ",")
+    let body = #"{"model":"m",\#(members)[\#(list)]}"#
+    let app = makeApp(FakeService("x"))
+    #expect(try app.send("POST", path, body: body).status == 400)
+    let gone = try app.send("POST", path, body: body, context: ConnectionContext(isClientGone: { true }))
+    #expect(gone.status == 499, "\(gone.text)")
+    // One that leaves while it is looked for.
+    let asked = Monitor(0)
+    let leaving = ConnectionContext(isClientGone: {
+      asked.update {
+        $0 += 1
+        return $0 > 1
+      }
+    })
+    #expect(try app.send("POST", path, body: body, context: leaving).status >= 400)
+    #expect(asked.withLock { $0 } > 0)
+  }
+
   @Test func `the values of a body are claimed before they are made`() throws {
     let app = makeApp(FakeService("x"))
     let objects = Array(repeating: "{}", count: 10_000).joined(separator: ",")

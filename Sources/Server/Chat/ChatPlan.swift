@@ -29,7 +29,7 @@ struct ChatPlan {
   func makeRun(_ request: ChatRequest, isEmpty: Bool = false) throws(APIError) -> AnswerRun {
     let request = core.settled(request)
     let template = try core.chatTemplate(for: request)
-    let prompt = try makePrompt(request, template)
+    let prompt = try promptToAnswer(request, template)
     var plan = PromptPlan(
       core: core, options: request.options, param: request.messagesField, topLogprobs: request.topLogprobs,
       promptLogprobs: request.options.promptLogprobs)
@@ -65,6 +65,25 @@ struct ChatPlan {
   }
 
   private func isNamed(_ choice: ToolChoice) -> Bool { if case .named = choice { true } else { false } }
+
+  /// The prompt of a request that is to be answered. Where the memory for it is not left, a user's text that is longer than
+  /// the context is told as that.
+  func promptToAnswer(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> ModelPrompt {
+    do throws(APIError) {
+      return try makePrompt(request, template)
+    } catch {
+      guard request.options.promptTruncation == nil else { throw error }
+      // Texts of others may be left out by a template.
+      let texts = request.messages.filter { $0["role"] == "user" }.map { $0["content"]?.longestText ?? "" }
+      let longest = texts.max { $0.utf8.count < $1.utf8.count } ?? ""
+      throw core.telling(error, ofPrompt: longest, param: request.messagesField)
+    }
+  }
+
+  /// - Throws: 499 when nobody waits any more. Who looks for what fits asks before each try.
+  func checkIsWanted(_ request: ChatRequest) throws(APIError) {
+    if resolver.isUnwanted() { throw APIError(AnswerFailure.clientGone, param: request.messagesField) }
+  }
 
   /// The rendered and tokenized prompt, with room for what the request holds beside text.
   func makePrompt(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> ModelPrompt {
@@ -109,6 +128,17 @@ extension JSONValue {
     case .array(let elements): elements.reduce(0) { $0 + $1.textBytes }
     case .object(let object): object.entries.reduce(0) { $0 + $1.value.textBytes }
     case .null, .bool, .int, .bigInteger, .double: 0
+    }
+  }
+
+  /// The longest text in it.
+  fileprivate var longestText: String {
+    func longest(_ texts: [String]) -> String { texts.max { $0.utf8.count < $1.utf8.count } ?? "" }
+    return switch self {
+    case .string(let text): text
+    case .array(let elements): longest(elements.map(\.longestText))
+    case .object(let object): longest(object.entries.map(\.value.longestText))
+    case .null, .bool, .int, .bigInteger, .double: ""
     }
   }
 }

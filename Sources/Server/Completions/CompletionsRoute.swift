@@ -45,7 +45,12 @@ struct CompletionsRoute {
       if let suffix = request.suffix {
         return try core.fill(prefix: text, suffix: suffix, maxTokens: request.options.maxTokens).0.tokens
       }
-      let loan = try core.claimForTokens(ofBytes: text.utf8.count)
+      // What is cut may be as long as it likes.
+      let isCut = request.options.promptTruncation != nil
+      let loan =
+        isCut
+        ? try core.claimForTokens(ofBytes: text.utf8.count)
+        : try core.claimForTokens(ofPrompt: text, param: "prompt")
       defer { withExtendedLifetime(loan) {} }
       return core.model.tokenizer.encode(text, addSpecialTokens: request.addsSpecialTokens)
     case .tokens(let ids): return ids

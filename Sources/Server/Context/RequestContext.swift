@@ -5,6 +5,7 @@ import JSON
 import OpenAI
 import Pipeline
 import Platform
+import Tokenizers
 
 /// Holds the model for as long as it lives: a model with work is not unloaded.
 struct RequestContext: Sendable {
@@ -43,6 +44,37 @@ struct RequestContext: Sendable {
     try claim(Self.workForTokens(ofBytes: count), of: loan)
     return loan
   }
+
+  /// The same for a text that is to be answered.
+  ///
+  /// - Throws: 400 where it is too long whatever memory there is.
+  func claimForTokens(ofPrompt text: String, param: String) throws(APIError) -> MemoryLoan {
+    do {
+      return try claimForTokens(ofBytes: text.utf8.count)
+    } catch {
+      throw telling(error, ofPrompt: text, param: param)
+    }
+  }
+
+  /// What a client is told where the memory to work on its prompt is not left: where the beginning of the text alone has
+  /// more tokens than the context, that it is too long, since no later try would do.
+  func telling(_ error: APIError, ofPrompt text: String, param: String) -> APIError {
+    let context = model.contextTokens
+    guard error.code == APIError.outOfMemoryCode, text.utf8.count / Self.bytesPerToken > context,
+      let loan = try? claimForTokens(ofBytes: context * Self.bytesPerToken)
+    else { return error }
+    let beginning = String(decoding: text.utf8.prefix(context * Self.bytesPerToken), as: UTF8.self)
+    let count = withExtendedLifetime(loan) {
+      model.tokenizer.encode(beginning, addSpecialTokens: false).count
+    }
+    // What follows may change the last ones.
+    let least = count - count / 8
+    return least > context
+      ? .contextLengthExceeded(tokens: "more than \(least)", limit: context, param: param) : error
+  }
+
+  /// More than a token of a language has on average.
+  private static let bytesPerToken = 8
 
   func checkUnknown(_ fields: [String]) throws(APIError) { try server.checkUnknown(fields) }
 

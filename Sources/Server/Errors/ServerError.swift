@@ -107,6 +107,11 @@ extension APIError {
   }
 
   static func contextLengthExceeded(tokens: Int, limit: Int, param: String) -> APIError {
+    contextLengthExceeded(tokens: "\(tokens)", limit: limit, param: param)
+  }
+
+  /// - Parameter tokens: how many the prompt has, in words.
+  static func contextLengthExceeded(tokens: String, limit: Int, param: String) -> APIError {
     APIError(
       status: 400, code: "context_length_exceeded", param: param,
       message:

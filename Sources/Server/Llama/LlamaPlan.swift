@@ -52,7 +52,7 @@ struct LlamaPlan {
       switch piece {
       case .token(let id): tokens.append(id)
       case .text(let text):
-        let loan = try core.claimForTokens(ofBytes: text.utf8.count)
+        let loan = try core.claimForTokens(ofPrompt: text, param: "prompt")
         tokens += withExtendedLifetime(loan) {
           core.model.tokenizer.encode(text, addSpecialTokens: index == 0)
         }

@@ -13,6 +13,7 @@ import Tokenizers
 struct OllamaPlan {
   private let core: RequestContext
   private let request: OllamaRequest
+  private let media: MediaResolver
   private var chat: ChatRequest
   /// Most tokens of prompt and answer together.
   private let limit: Int
@@ -24,10 +25,13 @@ struct OllamaPlan {
   /// What the other program does where neither the request nor the model's files say anything.
   private static let defaults: SamplingOverrides = [.temperature: 0.8, .topK: 40, .topP: 0.9]
 
-  /// - Throws: 400 for what the model cannot do, and for what does not fit.
-  init(_ request: OllamaRequest, _ core: RequestContext) throws(APIError) {
+  /// - Throws: 400 for what the model cannot do, and for what does not fit; 499 when nobody waits any more.
+  init(
+    _ request: OllamaRequest, _ core: RequestContext, isUnwanted: @escaping () -> Bool
+  ) throws(APIError) {
     self.core = core
     self.request = request
+    media = MediaResolver(core, isUnwanted: isUnwanted)
     chat = request.chat
     limit = min(request.contextLimit ?? .max, core.model.contextTokens)
     chat.options.sampling = Self.defaults.merging(core.model.sampling).merging(chat.options.sampling)
@@ -56,31 +60,43 @@ struct OllamaPlan {
   /// - Returns: tokens of the prompt.
   private mutating func fit() throws(APIError) -> Int {
     let all = chat.messages
-    let prompt = try core.prompt(of: chat)
-    promptText = prompt.text
-    if prompt.tokens.count < limit { return prompt.tokens.count }
+    let whole = try prompt()
+    promptText = whole?.text
+    if let whole, whole.tokens.count < limit { return whole.tokens.count }
     let droppable = all.indices.dropLast().filter { all[$0]["role"] != "system" }
-    guard request.truncates, !droppable.isEmpty else { throw tooLong(prompt.tokens.count) }
+    guard request.truncates, !droppable.isEmpty else { throw tooLong(whole?.tokens.count) }
     // The fewest that have to go: each try renders the whole conversation.
     var (few, many) = (1, droppable.count)
     var fitting: (ModelPrompt, [JSONValue], Int)?
     while few <= many {
+      try ChatPlan(core, media: media).checkIsWanted(chat)
       let count = (few + many) / 2
       let gone = Self.gone(count, of: droppable, in: all)
       chat.messages = all.enumerated().filter { !gone.contains($0.offset) }.map(\.element)
-      let shorter = try core.prompt(of: chat)
-      if shorter.tokens.count < limit {
+      if let shorter = try prompt(), shorter.tokens.count < limit {
         fitting = (shorter, chat.messages, gone.count)
         many = count - 1
       } else {
         few = count + 1
       }
     }
-    guard let (shorter, messages, count) = fitting else { throw tooLong(prompt.tokens.count) }
+    guard let (shorter, messages, count) = fitting else { throw tooLong(whole?.tokens.count) }
     chat.messages = messages
     dropped = count
     promptText = shorter.text
     return shorter.tokens.count
+  }
+
+  /// The prompt of the messages that are left; nil where one of them is longer than the context and the memory to tell how
+  /// long is not there.
+  private func prompt() throws(APIError) -> ModelPrompt? {
+    guard let template = core.model.template else { throw .noChatTemplate(model: core.model.id) }
+    do throws(APIError) {
+      return try ChatPlan(core, media: media).promptToAnswer(chat, template)
+    } catch {
+      guard error.code == "context_length_exceeded" else { throw error }
+      return nil
+    }
   }
 
   /// Results whose call goes go with it.
@@ -93,25 +109,25 @@ struct OllamaPlan {
     return gone
   }
 
-  private func tooLong(_ tokens: Int) -> APIError {
+  private func tooLong(_ tokens: Int?) -> APIError {
     APIError(
       status: 400, code: "context_length_exceeded", param: request.chat.messagesField,
       message:
-        "the prompt has \(tokens) tokens, and the context length is \(limit): shorten it, or raise num_ctx")
+        "the prompt has \(tokens.map(String.init) ?? "more") tokens, and the context length is \(limit): shorten it, or raise num_ctx"
+    )
   }
 
   // MARK: The generation
 
   func makeRun(_ context: ConnectionContext) throws(APIError) -> AnswerRun {
     if let raw = request.rawPrompt { return try makeRawRun(raw, context) }
-    let media = MediaResolver(core, isUnwanted: context.isClientGone)
     return try ChatPlan(core, media: media).makeRun(chat, isEmpty: request.onlyPrompt)
   }
 
   /// The tokens of text as it is, or of what is to be filled, and those that end the answer beside the model's own.
   private func rawTokens(_ text: String) throws(APIError) -> (tokens: [Int32], ends: Set<Int32>) {
     guard let suffix = request.suffix else {
-      let loan = try core.claimForTokens(ofBytes: text.utf8.count)
+      let loan = try core.claimForTokens(ofPrompt: text, param: "prompt")
       let tokens = withExtendedLifetime(loan) { core.model.tokenizer.encode(text, addSpecialTokens: true) }
       return (tokens, [])
     }

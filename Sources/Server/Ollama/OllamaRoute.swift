@@ -71,7 +71,7 @@ struct OllamaRoute {
       let reason = request.keepAlive == .seconds(0) ? "unload" : "load"
       return Response(json: shape.last(OllamaResponse.Content(), reason: reason, counts))
     }
-    let plan = try OllamaPlan(request, core)
+    let plan = try OllamaPlan(request, core, isUnwanted: context.isClientGone)
     if request.onlyRenders, let text = plan.promptText {
       return Response(
         json: [

@@ -129,6 +129,7 @@ extension ResponsePlan {
     _ chat: ChatRequest, _ core: RequestContext, _ plan: ChatPlan
   ) throws(APIError) -> ChatRequest? {
     guard let template = core.model.template else { return nil }
+    try plan.checkIsWanted(chat)
     let context = core.model.contextTokens
     // A quarter of the context at most is kept free for the answer.
     let room = max(1, min(chat.options.maxTokens ?? .max, context / 4))
@@ -144,9 +145,10 @@ extension ResponsePlan {
       return prompt.tokens.count <= context - room
     }
     let starts = Self.turnStarts(chat.messages)
-    var low = firstPossible(chat.messages, starts, budget: context - room, core)
+    var low = try firstPossible(chat.messages, starts, budget: context - room, core)
     var high = starts.count
     while low < high {
+      try plan.checkIsWanted(chat)
       let middle = (low + high) / 2
       if fits(candidate(from: starts[middle])) { high = middle } else { low = middle + 1 }
     }
@@ -158,13 +160,21 @@ extension ResponsePlan {
   /// beyond the context is never rendered whole again.
   private func firstPossible(
     _ messages: [JSONValue], _ starts: [Int], budget: Int, _ core: RequestContext
-  ) -> Int {
+  ) throws(APIError) -> Int {
     var tokens = 0
     var end = messages.count
     for (position, start) in starts.enumerated().reversed() {
       for message in messages[start..<end] {
         guard let text = message["content"]?.stringValue else { continue }
-        tokens += core.model.tokenizer.encode(text, addSpecialTokens: false).count
+        do throws(APIError) {
+          let loan = try core.claimForTokens(ofPrompt: text, param: "input")
+          tokens += withExtendedLifetime(loan) {
+            core.model.tokenizer.encode(text, addSpecialTokens: false).count
+          }
+        } catch {
+          guard error.code == "context_length_exceeded" else { throw error }
+          return position + 1
+        }
       }
       if tokens > budget { return position + 1 }
       end = start
