@@ -80,11 +80,15 @@ package final class App: Sendable {
       screen(request, context) ?? answer(request, context), requestID: context.requestID)
   }
 
-  /// Ends batches and responses in the background that were asked for by these keys.
+  /// Ends what is done in the background for these keys: responses, batches, the indexing of files.
   func cut(keys: Set<UInt64>) {
     jobs.cut(keys: keys)
     batches?.store.cut(keys: keys)
+    library?.cut(keys: keys)
   }
+
+  /// The keys for which work of an earlier process goes on.
+  var keysAtWork: Set<UInt64> { batches?.store.keysAtWork ?? [] }
 
   /// The response to a request whose body has been read. Blocks while the answer is computed.
   func answer(_ request: Request, _ context: ConnectionContext) -> Response {

@@ -21,8 +21,12 @@ package final class FrontDoor: Sendable {
     self.page = page
   }
 
-  /// From now on requests get to the application; until then they are told that the model is loading.
-  package func open(_ app: App) { self.app.withLock { $0 = app } }
+  /// From now on requests get to the application; until then they are told that the model is loading. What an earlier process
+  /// has left undone for keys that hold no longer is ended.
+  package func open(_ app: App) {
+    self.app.withLock { $0 = app }
+    app.cut(keys: access.gone(of: app.keysAtWork))
+  }
 
   /// From now on every entrance says that the server ends.
   package func leave() { leaving.withLock { $0 = true } }

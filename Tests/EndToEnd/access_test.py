@@ -636,6 +636,14 @@ def test_roles(s):
                                ("/models/load", {"model": other.model})):
                 assert ask(path, "sk-alice", body) == (403, "admin_required"), path
                 assert ask(path, "sk-ops", body)[0] in (200, 202), path
+            # Ollama's way to unload is one too; its clients say it with every question, and are answered.
+            name = {"model": other.model, "stream": False}
+            lines = ["Authorization: Bearer sk-alice"]
+            assert other.post("/api/generate", {**name, "keep_alive": 0}, lines)[0] == 403
+            status, headers, _ = other.post(
+                "/api/generate", {**name, "prompt": "a", "keep_alive": 0, "options": {"num_predict": 1}}, lines)
+            assert status == 200 and headers["x-mlxserve-ignored"] == "keep_alive", (status, headers)
+            assert other.model in [found["name"].partition(":")[0] for found in json.loads(other.get("/api/ps", lines)[2])["models"]]
             assert ask("/v1/models", "sk-alice") == (200, None)
         finally:
             assert other.stop() == 0

@@ -94,6 +94,32 @@ import Testing
     #expect(try ask(method, path, isAdmin: false, at: .administration) == "403 admin_required null")
   }
 
+  @Test(arguments: [(false, Entrance.only, false), (true, .only, true), (true, .clients, false)])
+  func `how long a model stays is said by who may unload it`(isAdmin: Bool, entrance: Entrance, may: Bool)
+    throws
+  {
+    let garage = Garage()
+    let fleet = try garage.fleet(["m"])
+    defer { fleet.stop() }
+    let app = App(fleet)
+    func ask(_ members: String) throws -> Answer {
+      let context = ConnectionContext()
+      context.client.isAdmin = isAdmin
+      context.entrance = entrance
+      return try app.send(
+        "POST", "/api/generate", body: #"{"model":"m","stream":false\#(members)}"#, context: context)
+    }
+    for time in ["-1", "5", "\"0s\""] {
+      let answer = try ask(#","prompt":"a","keep_alive":\#(time)"#)
+      #expect(answer.status == 200 && (answer.headers["x-mlxserve-ignored"] == nil) == may)
+    }
+    #expect(try ask(#","keep_alive":5"#).status == 200)
+    #expect(try ask("").status == 200)
+    #expect(try ask(#","keep_alive":0"#).status == (may ? 200 : 403))
+    // It is loaded once, unless somebody unloads it.
+    #expect(garage.stops.isEmpty || may)
+  }
+
   @Test func `the entrance for administration answers nobody's prompts`() throws {
     #expect(try ask("POST", "/tokenize", at: .administration) == "403 wrong_entrance null")
     for path in ["/health", "/ready", "/readyz", "/livez", "/models"] {

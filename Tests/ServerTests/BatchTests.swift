@@ -223,6 +223,96 @@ struct BatchTests {
     }
   }
 
+  @Test func `a clock that is wrong at one start costs no batch, and time takes old ones`() throws {
+    let disk = SimulatedDisk()
+    let day = 86_400
+    /// A batch at this time of a new process, once it is over.
+    func run(_ time: Int, creates: Bool) throws -> (App, JSONValue?) {
+      disk.restart(losingPower: false)
+      var settings = Library.Settings()
+      settings.folder = "/library"
+      let library = try Library(settings, files: disk, now: { time })
+      let ids = Monitor(time)
+      let app = makeApp(FakeService("x")) {
+        $0.library = library
+        $0.pollSeconds = 0.001
+        $0.now = { time }
+        $0.makeID = {
+          ids.update { count -> String in
+            count += 1
+            return "\(count)"
+          }
+        }
+      }
+      guard creates else { return (app, nil) }
+      let content = Array((line("a") + "\n").utf8)
+      try library.add(
+        FileRecord(
+          id: "file-\(time)", owner: nil, bytes: content.count, created: time, name: "in.jsonl",
+          purpose: "batch"),
+        content)
+      let id = try create(app, "file-\(time)").json["id"]
+      #expect(try ended(app, id)["status"] == "completed")
+      return (app, id)
+    }
+    let start = 1_800_000_000
+    let (first, old) = try run(start, creates: true)
+    first.finish(seconds: 0)
+    for time in [start + 400 * day, start - 400 * day, start] {
+      let (app, _) = try run(time, creates: false)
+      #expect(try app.send("GET", "/v1/batches/\(old?.stringValue ?? "")").status == 200, "\(time - start)")
+      app.finish(seconds: 0)
+    }
+    var kept: [(Int, JSONValue?)] = [(0, old)]
+    for days in [20, 40] {
+      let (app, id) = try run(start + days * day, creates: true)
+      kept.append((days, id))
+      app.finish(seconds: 0)
+    }
+    let (app, _) = try run(start + 41 * day, creates: false)
+    for (days, id) in kept {
+      #expect(try app.send("GET", "/v1/batches/\(id?.stringValue ?? "")").status == (days == 0 ? 404 : 200))
+    }
+    app.finish(seconds: 0)
+  }
+
+  @Test func `a restart without the key that asked for a batch cancels it`() throws {
+    for keys in [["sk-old", "sk-new"], ["sk-new"], []] {
+      let disk = SimulatedDisk()
+      var ring = KeyRing()
+      try ring.add("sk-old", source: "a test")
+      var library = try library(disk)
+      var app = app(FakeService("x", end: nil), library)
+      let context = ConnectionContext()
+      context.client = try #require(ring.client(presenting: "sk-old".utf8))
+      let content = Array((line("a") + "\n").utf8)
+      try library.add(
+        FileRecord(
+          id: "file-in", owner: Library.owner(context.client), bytes: content.count, created: 1,
+          name: "in.jsonl",
+          purpose: "batch"), content)
+      let made = try app.send(
+        "POST", "/v1/batches",
+        body: #"{"input_file_id":"file-in","endpoint":"/v1/chat/completions","completion_window":"24h"}"#,
+        context: context)
+      let id = try #require(made.json["id"]?.stringValue)
+      app.finish(seconds: 0)
+      disk.restart(losingPower: false)
+      library = try self.library(disk)
+      app = self.app(FakeService("x", end: nil), library)
+      #expect(app.keysAtWork == [context.client.key])
+      var settings = Access.Settings()
+      for key in keys { try settings.keys.add(key, source: "a test") }
+      FrontDoor(access: try Access(settings), metrics: Metrics()).open(app)
+      // Without keys the server is everybody's.
+      let isKept = keys.count != 1
+      let status =
+        try app.send("GET", "/v1/batches/" + id, context: context).json["status"]?.stringValue ?? ""
+      #expect(["cancelling", "cancelled"].contains(status) != isKept, "\(keys): \(status)")
+      app.finish(seconds: 0)
+    }
+  }
+
   @Test func `what the disk does not take is written when it works again`() throws {
     let disk = SimulatedDisk()
     let library = try library(disk)

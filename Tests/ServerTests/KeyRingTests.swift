@@ -91,6 +91,19 @@ import Testing
     #expect(!message.contains("some key") && !message.contains("kkkk"))
   }
 
+  @Test func `what runs by a key ends when the key goes, becomes another client's, or may do less`() throws {
+    let file = KeyFile("a admin: 1\nb: 2\nc: 3\nd: 4\ne: 5\n")
+    let newer = KeyFile("a user: 1\nb: 2\nx: 3\nd admin: 4\n")
+    let (old, new) = (try KeyRing(file: file.path), try KeyRing(file: newer.path))
+    func numbers(_ keys: String...) -> Set<UInt64> { Set(keys.compactMap { client(old, $0)?.key }) }
+    #expect(old.numbers(endedBy: new) == numbers("1", "3", "5") && numbers("1", "3", "5").count == 3)
+    #expect(old.numbers(endedBy: old).isEmpty)
+    // Where the first admin is named, the others are none any more.
+    let plainFile = KeyFile("a: 1\nb: 2\nc: 3\nd: 4\ne: 5\n")
+    let plain = try KeyRing(file: plainFile.path)
+    #expect(plain.numbers(endedBy: old) == numbers("2", "3", "4", "5"))
+  }
+
   @Test func `an empty key is refused with its source`() {
     var ring = KeyRing()
     let error = #expect(throws: KeyError.self) { try ring.add("", source: "MLXSERVE_API_KEY") }

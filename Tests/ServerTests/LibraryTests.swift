@@ -30,6 +30,32 @@ struct LibraryTests {
     #expect(try library.file("kept", nobody).id == "kept")
   }
 
+  @Test func `files whose time has come leave the disk, unless the clock is wrong at one start`() throws {
+    for (jump, isGone) in [(5_000, true), (400 * 86_400, false)] {
+      let disk = SimulatedDisk()
+      var settings = settings()
+      settings.clientBytes = 10
+      func file(_ name: String, _ time: Int) -> FileRecord {
+        FileRecord(id: name, owner: "a", bytes: 9, created: time, name: "f.txt", purpose: "assistants")
+      }
+      let content = [UInt8](repeating: 1, count: 9)
+      var library = try Library(settings, files: disk, now: { 1_000 })
+      var old = file("old", 1_000)
+      old.expires = 4_600
+      try library.add(old, content)
+      #expect(throws: APIError.self) { try library.add(file("more", 1_000), content) }
+      disk.restart(losingPower: false)
+      library = try Library(settings, files: disk, now: { 1_000 + jump })
+      // What its owner does not see any more takes none of its room.
+      try library.add(file("new", 1_000 + jump), content)
+      #expect((disk.content("/library/files/old.data") == nil) == isGone)
+      #expect(library.files(of: ClientIdentity(number: 10, name: "a")).count <= 1)
+      disk.restart(losingPower: false)
+      library = try Library(settings, files: disk, now: { 2_000 })
+      #expect(library.state.withLock { $0.files["old"] != nil } != isGone)
+    }
+  }
+
   @Test func `a store that nobody used for its days has expired, and says so`() throws {
     let clock = Monitor(1_000)
     let library = try Library(settings(), files: SimulatedDisk(), now: { clock.withLock { $0 } })
@@ -41,6 +67,28 @@ struct LibraryTests {
     #expect(status(1_000 + 86_399) == "completed")
     #expect(status(1_000 + 2 * 86_400) == "expired")
     #expect(store.record.json([], now: 1_000)["expires_at"] == .int(1_000 + 86_400))
+  }
+
+  @Test func `files that wait to be indexed for a key that is gone are cancelled`() throws {
+    for isFailing in [false, true] {
+      let disk = SimulatedDisk()
+      let library = try Library(settings(), files: disk, now: { 1_000 })
+      try library.add(StoreRecord(id: "s", owner: nil, created: 1_000))
+      for (name, key) in [("a", 7), ("b", 8), ("c", 7), ("d", 0)] {
+        try library.add(
+          FileRecord(
+            id: name, owner: nil, bytes: 1, created: 1_000, name: name + ".txt", purpose: "assistants"),
+          [1])
+        try library.add([EntryRecord(file: name, store: "s", created: 1_000)], batch: nil, key: UInt64(key))
+      }
+      // The first is being indexed.
+      library.state.update { $0.atWork = $0.queue.removeFirst() }
+      if isFailing { disk.follow(.init(.error(ENOSPC), at: 0, isLasting: true)) }
+      library.cut(keys: [7])
+      let entries = try library.store("s", nobody).entries
+      #expect(entries.filter { $0.value.status == .cancelled }.keys.sorted() == ["a", "c"])
+      #expect(entries["a"]?.turn == 1 && library.state.withLock { $0.queue.map(\.file) } == ["b", "d"])
+    }
   }
 
   private func settings() -> Library.Settings {

@@ -185,15 +185,19 @@ final class BatchStore: Sendable {
     return Requests(content: content, lines: content?.lines(takesRest: true) ?? [])
   }
 
-  /// Forgets those that ended long ago.
+  /// Forgets those that ended long ago, by a clock that agrees with the newest.
   private func dropOld() {
     let now = library.now()
-    let old = state.withLock { state in
-      state.entries.values.map(\.batch).filter {
-        $0.isOver && ($0.ended ?? $0.created) < now - RequestBatch.memory
-      }
+    let all = state.withLock { state in
+      state.entries.values.map { ($0.batch, $0.batch.ended ?? $0.batch.created) }
     }
-    for batch in old { try? remove(batch) }
+    var clock = RecordClock()
+    for time in all.map(\.1).sorted() { clock.note(time, gap: RequestBatch.memory) }
+    for (batch, time) in all where batch.isOver {
+      guard clock.isExpired(time, now: now, after: RequestBatch.memory) else { continue }
+      Log.info("a batch that ended long ago is forgotten", ["batch": batch.id])
+      try? remove(batch)
+    }
   }
 
   // MARK: What clients see
@@ -336,6 +340,12 @@ final class BatchStore: Sendable {
     guard let changed else { throw .notFound("batch", batch.id) }
     try save(changed)
     return changed
+  }
+
+  /// The keys whose requests are being answered, or will be.
+  var keysAtWork: Set<UInt64> {
+    Set(state.withLock { $0.entries.values.filter { !$0.batch.isOver }.map(\.batch.client.key) }).subtracting(
+      [0])
   }
 
   /// Cancels what was asked for with these keys.

@@ -46,6 +46,11 @@ struct Route: Sendable {
   }
 }
 
+extension ConnectionContext {
+  /// Whether its client may do what concerns all clients, and here.
+  var mayAdminister: Bool { client.isAdmin && entrance != .clients }
+}
+
 /// Routes that write their errors in one shape.
 struct RouteTable: Sendable {
   let wire: Wire
@@ -74,7 +79,7 @@ extension Router {
 }
 
 extension APIError {
-  fileprivate static func forbidden(_ code: String, _ message: String) -> APIError {
+  static func forbidden(_ code: String, _ message: String) -> APIError {
     APIError(status: 403, type: "permission_error", code: code, message: message)
   }
 }

@@ -40,16 +40,22 @@ package final class Access: Sendable {
     needsKey = !ring.isEmpty
   }
 
+  /// Those of some keys that hold no longer; none where no key is needed.
+  func gone(of keys: Set<UInt64>) -> Set<UInt64> {
+    needsKey ? keys.subtracting(ring.withLock { $0.numbers }) : []
+  }
+
   /// Reads the key file again; when that fails, the keys stay as they are.
   ///
-  /// - Returns: how many keys there are now, and the numbers of those that hold no longer.
+  /// - Returns: how many keys there are now, and the numbers of those that hold no longer, or not for the same client and
+  ///   role.
   package func reload() throws -> (count: Int, gone: Set<UInt64>) {
     let ring = try Self.load(settings)
     let old = self.ring.withLock { current in
       defer { current = ring }
       return current
     }
-    return (ring.count, old.numbers.subtracting(ring.numbers))
+    return (ring.count, old.numbers(endedBy: ring))
   }
 
   private static func load(_ settings: Settings) throws -> KeyRing {

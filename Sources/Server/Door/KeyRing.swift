@@ -98,8 +98,7 @@ package struct KeyRing: Sendable, Equatable {
       var difference: UInt8 = 0
       for (a, b) in zip(key.digest, digest) { difference |= a ^ b }
       if difference == 0 {
-        found = key.client
-        found?.isAdmin = key.role.map { $0 == .admin } ?? !namesAdmins
+        found = identity(of: key)
       }
     }
     return found
@@ -107,6 +106,28 @@ package struct KeyRing: Sendable, Equatable {
 
   /// The numbers of all keys.
   package var numbers: Set<UInt64> { Set(keys.map(\.client.key)) }
+
+  /// Keys of this ring that hold no longer in a newer one, are another client's there, or may do less: what runs by them has
+  /// no right to.
+  package func numbers(endedBy newer: KeyRing) -> Set<UInt64> {
+    let (now, later) = (meaning, newer.meaning)
+    return Set(
+      now.filter { number, client in
+        guard let next = later[number] else { return true }
+        return next.number != client.number || client.isAdmin && !next.isAdmin
+      }.keys)
+  }
+
+  /// Whose each key is, by its number.
+  private var meaning: [UInt64: ClientIdentity] {
+    Dictionary(keys.map { ($0.client.key, identity(of: $0)) }, uniquingKeysWith: { $1 })
+  }
+
+  private func identity(of key: Key) -> ClientIdentity {
+    var client = key.client
+    client.isAdmin = key.role.map { $0 == .admin } ?? !namesAdmins
+    return client
+  }
 
   private struct Owner {
     var name: String?

@@ -85,6 +85,8 @@ package final class Library: Sendable {
     var stores: [String: Store] = [:]
     /// Files that wait to be indexed, in order.
     var queue: [Work] = []
+    /// What was taken from it last.
+    var atWork: Work?
     var isStopped = false
     /// Searches that run, and that wait.
     var searching = 0
@@ -105,6 +107,8 @@ package final class Library: Sendable {
     var store: String
     var file: String
     var turn: Int
+    /// The key of who asked for it; 0 without one, and after a restart.
+    var key: UInt64 = 0
   }
 
   /// Most bytes of a record.
@@ -305,7 +309,7 @@ package final class Library: Sendable {
   func file(_ id: String, _ client: ClientIdentity) throws(APIError) -> FileRecord {
     let time = now()
     let found = state.withLock { $0.files[id] }
-    guard let found, Self.sees(client, found.owner), found.expires.map({ $0 > time }) ?? true else {
+    guard let found, Self.sees(client, found.owner), !found.isExpired(now: time) else {
       throw .notFound("file", id)
     }
     return found
@@ -315,15 +319,18 @@ package final class Library: Sendable {
   func files(of client: ClientIdentity) -> [FileRecord] {
     let time = now()
     return state.withLock { state in
-      state.files.values.filter { Self.sees(client, $0.owner) && $0.expires.map { $0 > time } ?? true }
+      state.files.values.filter { Self.sees(client, $0.owner) && !$0.isExpired(now: time) }
     }.sorted { ($0.created, $0.id) < ($1.created, $1.id) }
   }
 
   func add(_ file: FileRecord, _ content: [UInt8]) throws(APIError) {
+    dropOldFiles()
+    let time = now()
     let used = state.withLock { state in
       state.files.values.reduce(into: (all: 0, own: 0)) { sum, other in
         sum.all += other.bytes
-        if other.owner == file.owner { sum.own += other.bytes }
+        // What its owner does not see any more is no matter of his.
+        if other.owner == file.owner, !other.isExpired(now: time) { sum.own += other.bytes }
       }
     }
     guard used.own + content.count <= settings.clientBytes, used.all + content.count <= settings.bytes else {
@@ -345,6 +352,20 @@ package final class Library: Sendable {
       throw error
     }
     state.withLock { $0.files[file.id] = file }
+  }
+
+  /// Deletes files whose time has come, by a clock that agrees with the newest: one that is wrong at one start costs none.
+  private func dropOldFiles() {
+    let time = now()
+    let all = state.withLock { Array($0.files.values) }
+    guard all.contains(where: { $0.isExpired(now: time) }) else { return }
+    var clock = RecordClock()
+    for created in all.map(\.created).sorted() { clock.note(created, gap: FileRecord.longestLife) }
+    for file in all where file.isExpired(now: time) {
+      guard clock.counts(file.created, now: time, within: FileRecord.longestLife) else { continue }
+      Log.info("a file whose time has come is deleted", ["file": file.id])
+      try? remove(file)
+    }
   }
 
   /// Takes over bytes that are in a file of this disk already. Done again, it does what is left to do.
@@ -435,7 +456,9 @@ package final class Library: Sendable {
   // MARK: Files of stores
 
   /// Puts files into a store; one that is in already stays as it is, unless its attributes or the way it is cut change.
-  func add(_ entries: [EntryRecord], batch: BatchRecord?) throws(APIError) {
+  ///
+  /// - Parameter key: of who asks for it.
+  func add(_ entries: [EntryRecord], batch: BatchRecord?, key: UInt64 = 0) throws(APIError) {
     guard let first = entries.first, let store = state.withLock({ $0.stores[first.store] }) else { return }
     guard store.entries.count + entries.count <= settings.filesPerStore else {
       throw APIError(
@@ -460,9 +483,38 @@ package final class Library: Sendable {
         entry.turn = old.turn + 1
       }
       try put(entry)
-      let work = Work(store: entry.store, file: entry.file, turn: entry.turn)
+      let work = Work(store: entry.store, file: entry.file, turn: entry.turn, key: key)
       state.update { $0.queue.append(work) }
     }
+  }
+
+  /// Cancels what is indexed for these keys, and what waits for it.
+  func cut(keys: Set<UInt64>) {
+    let open = state.update { state -> [EntryRecord] in
+      let work = (state.queue + [state.atWork].compactMap(\.self)).filter { keys.contains($0.key) }
+      state.queue.removeAll { keys.contains($0.key) }
+      return work.compactMap { work in
+        state.stores[work.store]?.entries[work.file].flatMap {
+          $0.turn == work.turn && $0.status == .inProgress ? $0 : nil
+        }
+      }
+    }
+    for entry in open {
+      do throws(APIError) { try cancel(entry) } catch {
+        Log.error("what became of a file is not stored", ["file": entry.file, "error": error.message])
+      }
+    }
+  }
+
+  /// Whoever indexes it sees that its turn is over.
+  private func cancel(_ entry: EntryRecord) throws(APIError) {
+    var entry = entry
+    entry.status = .cancelled
+    entry.turn += 1
+    let ended = entry
+    // Also where the disk does not take it.
+    state.update { $0.stores[ended.store]?.set(ended, of: ended.file) }
+    try put(entry)
   }
 
   /// Writes an entry, if its store is still there.
@@ -506,11 +558,7 @@ package final class Library: Sendable {
       state.queue.removeAll { $0.store == record.store && names.contains($0.file) }
       return open
     }
-    for var entry in open {
-      entry.status = .cancelled
-      entry.turn += 1
-      try put(entry)
-    }
+    for entry in open { try cancel(entry) }
   }
 }
 

@@ -45,6 +45,11 @@ struct FileRecord: Sendable, Equatable {
     ]
   }
 
+  /// Longest time that a client may give a file, seconds.
+  static let longestLife = 30 * 86_400
+
+  func isExpired(now: Int) -> Bool { expires.map { $0 <= now } ?? false }
+
   init(id: String, owner: String?, bytes: Int, created: Int, name: String, purpose: String) {
     (self.id, self.owner, self.bytes, self.created) = (id, owner, bytes, created)
     (self.name, self.purpose) = (name, purpose)

@@ -50,7 +50,8 @@ final class LibraryWorker: Sendable {
     while true {
       let next = library.state.wait { state -> Library.Work?? in
         if state.isStopped { return .some(nil) }
-        return state.queue.isEmpty ? nil : .some(state.queue.removeFirst())
+        state.atWork = state.queue.isEmpty ? nil : state.queue.removeFirst()
+        return state.atWork.map { .some($0) }
       }
       guard case .some(.some(let work)) = next else { return }
       index(work)

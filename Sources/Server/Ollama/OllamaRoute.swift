@@ -62,14 +62,28 @@ struct OllamaRoute {
     guard core.model.embedder == nil else { throw .cannotGenerate(model: core.model.id) }
     let loadSeconds = Instant.now.seconds(since: begin)
     try server.checkUnknown(request.ignored)
-    if let keepAlive = request.keepAlive { server.models.keep(source.id, keepAlive) }
+    var ignored = request.ignored
+    if let keepAlive = request.keepAlive {
+      if context.mayAdminister {
+        server.models.keep(source.id, keepAlive)
+      } else {
+        // How long a model stays concerns all clients; those that always say it are answered all the same.
+        if request.isEmpty, keepAlive == .seconds(0) {
+          throw .forbidden(
+            "admin_required", "Unloading a model needs the role 'admin', where administration is.")
+        }
+        ignored.append("keep_alive")
+      }
+    }
     let shape = OllamaResponse(
       isChat: isChat, model: name, created: Timestamp.text(seconds: Instant.wallSeconds))
     var counts = OllamaResponse.Counts()
     counts.load = loadSeconds
     if request.isEmpty {
       let reason = request.keepAlive == .seconds(0) ? "unload" : "load"
-      return Response(json: shape.last(OllamaResponse.Content(), reason: reason, counts))
+      var response = Response(json: shape.last(OllamaResponse.Content(), reason: reason, counts))
+      response.nameIgnored(ignored)
+      return response
     }
     let plan = try OllamaPlan(request, core, isUnwanted: context.isClientGone)
     if request.onlyRenders, let text = plan.promptText {
@@ -87,7 +101,7 @@ struct OllamaRoute {
     }
     let answer = OllamaAnswer(shape: shape, run: run, core: core, counts: counts, begin: begin)
     var response = request.chat.options.streams ? answer.stream(context) : try answer.whole(context)
-    response.nameIgnored(request.ignored, request.chat.format)
+    response.nameIgnored(ignored, request.chat.format)
     if plan.dropped > 0 {
       response.headers.add("x-mlxserve-truncated", "messages=\(plan.dropped)")
       Log.warning("old messages dropped", ["request_id": context.requestID, "messages": "\(plan.dropped)"])

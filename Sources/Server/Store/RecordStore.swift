@@ -397,7 +397,13 @@ struct RecordClock {
 
   /// Whether a record of this time has had its time; nil never has.
   func isExpired(_ written: Int?, now: Int, after seconds: Int) -> Bool {
-    guard let written, let newest, newest > now - seconds else { return false }
-    return written >= firstSinceLeap && written <= now - seconds
+    guard let written else { return false }
+    return counts(written, now: now, within: seconds) && written <= now - seconds
+  }
+
+  /// Whether the time since a record can be told from this clock.
+  func counts(_ written: Int, now: Int, within gap: Int) -> Bool {
+    guard let newest, newest > now - gap else { return false }
+    return written >= firstSinceLeap
   }
 }

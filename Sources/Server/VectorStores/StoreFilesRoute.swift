@@ -73,7 +73,7 @@ struct StoreFilesRoute {
     try server.checkUnknown(body.ignored)
     let entry = try new(body, store, context, batch: nil)
     try claim(EntryRecord.bytesToAdd([entry]), of: context.memory)
-    try server.library().add([entry], batch: nil)
+    try server.library().add([entry], batch: nil, key: context.client.key)
     worker?.start()
     let now = try server.library().store(store.record.id, context.client).entries[entry.file]
     return answer(now ?? entry, body.ignored)
@@ -158,7 +158,7 @@ struct StoreFilesRoute {
     let batch = BatchRecord(
       id: id, store: store.record.id, created: server.settings.now(), files: entries.map(\.file))
     try claim(EntryRecord.bytesToAdd(entries) + 4 * batch.byteCount, of: context.memory)
-    try server.library().add(entries, batch: batch)
+    try server.library().add(entries, batch: batch, key: context.client.key)
     server.models.observe()
     worker?.start()
     let now = try server.library().store(store.record.id, context.client).entries

@@ -64,7 +64,7 @@ struct VectorStoresRoute {
     }
     try claim(EntryRecord.bytesToAdd(entries), of: context.memory)
     try library.add(record)
-    try library.add(entries, batch: nil)
+    try library.add(entries, batch: nil, key: context.client.key)
     server.models.observe()
     if !entries.isEmpty { worker?.start() }
     var response = Response(json: object(try library.store(record.id, context.client)))
