@@ -8,6 +8,11 @@ import Pipeline
 package import Platform
 import Server
 
+/// Has the heap give back what it keeps when it goes.
+private final class HeapTrimming: Sendable {
+  deinit { Machine.trimHeap() }
+}
+
 /// A model from its loading to its end, for any thread.
 package final class HostedModel: Sendable {
   private enum Phase {
@@ -27,6 +32,8 @@ package final class HostedModel: Sendable {
   private let host: ModelHost
   private let app: App
   private let state = Monitor(State())
+  /// The last one: what is declared before it, such as the tokenizer, is gone when it goes.
+  private let trimming = HeapTrimming()
 
   /// What a request that came without a socket may take to end when its model is closed, seconds.
   private static let graceSeconds = 1.0

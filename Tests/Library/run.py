@@ -714,6 +714,36 @@ def test_a_hundred_times_in_python():
         print(f"resident {before[1] >> 10} KiB after a quarter, {after[1] >> 10} KiB at the end")
 
 
+@in_python
+def test_unloading_gives_the_heap_back():
+    """Also what goes last, such as the tokenizer: here one of 60,000 tokens more than the model has."""
+    if SANITIZER or sys.platform != "linux":
+        raise Skipped("resident memory is measured on Linux, without a sanitizer")
+    library = ctypes_library()
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder) / "m"
+        shutil.copytree(DEMO, place)
+        path = place / "tokenizer.json"
+        tokenizer = json.loads(path.read_text())
+        first = 1 + max([*tokenizer["model"]["vocab"].values(), *(token["id"] for token in tokenizer["added_tokens"])])
+        tokenizer["added_tokens"] += [
+            {"id": first + number, "content": f"<|reserved_of_many_{number}|>", "single_word": False, "lstrip": False,
+             "rstrip": False, "normalized": False, "special": False} for number in range(60_000)]
+        path.write_text(json.dumps(tokenizer))
+        kept = []
+        for _ in range(4):
+            handle = load(library, model_path=str(place), model_id="demo")
+            held = resident()
+            answer = call(library, "request", handle, b"POST", b"/v1/chat/completions", CHAT, -1, library.Chunk(), None)
+            assert answer["ok"], answer
+            assert call(library, "unload_model", handle)["ok"]
+            after = resident()
+            ctypes.CDLL(None).malloc_trim(0)
+            kept.append(after - resident())
+        assert max(kept) < 3 << 20, kept
+        print(f"{held >> 10} KiB with the model, {after >> 10} without; {max(kept) >> 10} KiB more by another trim")
+
+
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
@@ -751,7 +781,7 @@ TESTS = [
     test_in_ctypes, test_in_cffi, test_prepared_weights_are_mapped, test_thinking_is_the_templates_switch, test_a_limit_that_is_too_small_holds_nothing,
     test_requests_stay_below_a_small_limit, test_broken_folders_have_their_codes, test_the_sources_questions_have_their_events,
     test_encoders_of_images_load_when_the_first_one_comes, test_encoders_take_no_memory_before_the_first_image, test_a_host_in_swift,
-    test_status_does_not_wait, test_a_hundred_times_in_python,
+    test_status_does_not_wait, test_a_hundred_times_in_python, test_unloading_gives_the_heap_back,
     test_two_copies_do_not_disturb_each_other,
 ]
 
