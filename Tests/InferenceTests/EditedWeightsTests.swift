@@ -224,8 +224,10 @@ private final class Place {
       damaged[position] ^= 1
       try SystemFiles().writeDurably(damaged, folder: place.prefixes, name: name)
       #expect(known.digest(of: fixture) == nil, "byte \(position)")
+      #expect(try PrefixStore.check(folder: place.prefixes).faults.count == 1)
     }
     try SystemFiles().writeDurably(bytes, folder: place.prefixes, name: name)
     #expect(known.digest(of: fixture) == digest)
+    #expect(try PrefixStore.check(folder: place.prefixes).faults.isEmpty)
   }
 }

@@ -186,6 +186,10 @@ import Testing
     let report = try PrefixStore.check(folder: "/all", files: disk)
     #expect(report.whole == 1 && report.faults.count == 2)
     #expect(disk.files == before)
+    // Hashes of weights beside them.
+    disk.put("/all/0.weights", Array("mlxserve-weights-1 0 0 0".utf8))
+    #expect(
+      try PrefixStore.check(folder: "/all", files: disk).faults.map(\.path).contains("/all/0.weights"))
     #expect(throws: PlatformError.self) { try PrefixStore.check(folder: "/none", files: disk) }
   }
 }

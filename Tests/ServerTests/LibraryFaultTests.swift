@@ -264,6 +264,66 @@ struct LibraryFaultTests {
     #expect(disk.files == before)
   }
 
+  @Test func `a flipped bit of a record or of a file is seen, and nothing else is lost`() throws {
+    let disk = SimulatedDisk()
+    do {
+      let library = try open(disk)
+      for id in ["a", "b"] { try library.add(file(id, "content of \(id)"), Array("content of \(id)".utf8)) }
+      try library.add(store("s", "s"))
+    }
+    let whole = disk.files.compactMap { path in disk.content(path).map { (path, $0) } }.filter {
+      !$0.1.isEmpty
+    }
+    #expect(whole.count == 5)
+    for (path, bytes) in whole {
+      for index in bytes.indices {
+        disk.restart(losingPower: false)
+        var changed = bytes
+        changed[index] ^= 1 << (index % 8)
+        disk.put(path, changed)
+        let faults = try Library.check(folder: "/library", files: disk).faults.map(\.path)
+        if faults.isEmpty {
+          // The name of the checksum itself: the record says what it said.
+          #expect(path.hasSuffix(".json") && index >= bytes.count - 31 && index < bytes.count - 16)
+        } else {
+          #expect(
+            faults.allSatisfy { $0 == path || $0 == path.replacing(".json", with: ".data") }, "\(faults)")
+        }
+        let library = try open(disk)
+        let files = library.files(of: nobody)
+        if faults.isEmpty || path.hasSuffix("store.json") || path.hasSuffix(".data") {
+          #expect(files.map(\.id) == ["a", "b"])
+        } else {
+          #expect(files.map(\.id) == [path.hasSuffix("a.json") ? "b" : "a"])
+        }
+        for file in files {
+          if path.hasSuffix("/\(file.id).data") {
+            let error = #expect(throws: APIError.self) { try library.content(of: file) }
+            #expect(error?.code == "file_damaged")
+            #expect(throws: APIError.self) { try library.mappedContent(of: file) }
+          } else {
+            #expect(try library.content(of: file) == Array("content of \(file.id)".utf8))
+          }
+        }
+        #expect(library.stores(of: nobody).isEmpty == (path.hasSuffix("store.json") && !faults.isEmpty))
+      }
+      disk.put(path, bytes)
+    }
+  }
+
+  @Test func `records of earlier versions have no checksum, and are read`() throws {
+    let disk = SimulatedDisk()
+    do { try open(disk).add(file("a", "ab"), [1, 2]) }
+    let content = try #require(disk.content("/library/files/a.json"))
+    var record = try #require(try SealedRecord.record(content, path: "a").objectValue)
+    record["content_checksum"] = nil
+    disk.restart(losingPower: false)
+    disk.put("/library/files/a.json", JSONValue.object(record).bytes)
+    let library = try open(disk)
+    #expect(try library.content(of: try library.file("a", nobody)) == [1, 2])
+    #expect(try Library.check(folder: "/library", files: disk).faults.isEmpty)
+  }
+
   @Test func `any number in a record is refused or used`() throws {
     let disk = SimulatedDisk()
     do {
@@ -288,7 +348,8 @@ struct LibraryFaultTests {
         // All numbers of the record at once, and of its sibling, so that sums of them are large.
         for (other, content) in whole
         where other == path || path.hasSuffix("a.json") && other.hasSuffix("b.json") {
-          disk.put(other, Self.withNumbers(number, try JSONValue(parsing: content)).bytes)
+          let record = try SealedRecord.record(content, path: other)
+          disk.put(other, SealedRecord.bytes(of: Self.withNumbers(number, record)))
         }
         try use(try open(disk))
       }

@@ -22,12 +22,30 @@ struct KnownWeights: Sendable {
   /// The digest that was found in files that nobody has touched since.
   func digest(of weights: WeightFiles) -> [UInt8]? {
     let identity = SHA256.hexadecimal(weights.identity)
-    guard let bytes = try? files.read(path(identity), limit: Self.fileBytes) else { return nil }
-    let words = bytes.split(separator: UInt8(ascii: " ")).map { String(decoding: $0, as: UTF8.self) }
-    guard words.count == 4, Self.line(words[1], words[2]).utf8.elementsEqual(bytes),
-      words[1].utf8.elementsEqual(identity.utf8)
+    guard let bytes = try? files.read(path(identity), limit: Self.fileBytes), let found = Self.parts(bytes),
+      found.identity.utf8.elementsEqual(identity.utf8)
     else { return nil }
-    return SHA256.digest(hexadecimal: words[2])
+    return SHA256.digest(hexadecimal: found.digest)
+  }
+
+  /// What a file says; nil when it is not whole.
+  private static func parts(_ bytes: [UInt8]) -> (identity: String, digest: String)? {
+    let words = bytes.split(separator: UInt8(ascii: " ")).map { String(decoding: $0, as: UTF8.self) }
+    guard words.count == 4, line(words[1], words[2]).utf8.elementsEqual(bytes) else { return nil }
+    return (words[1], words[2])
+  }
+
+  /// What is wrong with a file of this folder; nil for one that is whole, and for files of others.
+  func problem(of name: String) -> String? {
+    guard name.hasSuffix(Self.ending) else { return nil }
+    do throws(PlatformError) {
+      guard let found = Self.parts(try files.read(folder + "/" + name, limit: Self.fileBytes)) else {
+        return "it is damaged; the weights are hashed again"
+      }
+      return Self.name(found.identity) == name ? nil : "it is that of other weights"
+    } catch {
+      return "\(error)"
+    }
   }
 
   /// Remembers what was found, unless the files were changed too shortly before that.

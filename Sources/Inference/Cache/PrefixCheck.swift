@@ -10,6 +10,10 @@ extension PrefixStore {
     folder: String, files: any FileSystem = SystemFiles()
   ) throws(PlatformError) -> FolderReport {
     var report = FolderReport()
+    let known = KnownWeights(folder: folder, files: files)
+    for name in try files.names(in: folder) {
+      if let problem = known.problem(of: name) { report.faults.append((folder + "/" + name, problem)) }
+    }
     for model in try files.names(in: folder) where isModel(model) {
       let path = folder + "/" + model
       for name in try files.names(in: path) where name.hasSuffix(PrefixFile.ending) {

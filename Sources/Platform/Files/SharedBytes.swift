@@ -46,3 +46,8 @@ package final class SharedBytes: @unchecked Sendable {
     if isMapped { munmap(memory, bytes.count) } else { memory.deallocate() }
   }
 }
+
+extension Checksum {
+  /// The checksum of bytes that are shared, such as those of a mapped file.
+  package static func of(_ bytes: SharedBytes) -> UInt64 { withExtendedLifetime(bytes) { of(bytes.bytes) } }
+}

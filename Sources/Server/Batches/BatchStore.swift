@@ -116,7 +116,8 @@ final class BatchStore: Sendable {
 
   private func read(_ name: String) -> RequestBatch? {
     do {
-      let value = try JSONValue(parsing: try files.read(folder + "/" + name, limit: Library.recordBytes))
+      let path = folder + "/" + name
+      let value = try SealedRecord.record(try files.read(path, limit: Library.recordBytes), path: path)
       return RequestBatch(value)
     } catch {
       Log.error("a batch cannot be read", ["file": folder + "/" + name, "error": "\(error)"])

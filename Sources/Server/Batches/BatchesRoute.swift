@@ -88,9 +88,7 @@ private struct BatchFile {
 
   init(_ file: FileRecord, _ library: Library, endpoint: String, _ memory: MemoryLoan?) throws(APIError) {
     self.endpoint = endpoint
-    let content = try library.storing { () throws(PlatformError) in
-      try library.files.mapped(library.folder + "/files/" + file.id + ".data")
-    }
+    let content = try library.mappedContent(of: file)
     self.content = content
     lines = content?.lines(takesRest: true) ?? []
     try check(memory)

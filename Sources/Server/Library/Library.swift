@@ -213,7 +213,7 @@ package final class Library: Sendable {
   /// A record; nil for one that is not whole, which stays on the disk and is told.
   private func read(_ path: String) -> JSONValue? {
     do {
-      return try JSONValue(parsing: try files.read(path, limit: Self.recordBytes))
+      return try SealedRecord.record(try files.read(path, limit: Self.recordBytes), path: path)
     } catch {
       Log.error("a record cannot be read", ["file": path, "error": "\(error)"])
       return nil
@@ -229,7 +229,7 @@ package final class Library: Sendable {
     // One after another: two threads may write the same record, by way of the same temporary file.
     try writing.withLock { _ throws(APIError) in
       try storing { () throws(PlatformError) in
-        try files.writeDurably(record.bytes, folder: folder + "/" + place, name: name)
+        try files.writeDurably(SealedRecord.bytes(of: record), folder: folder + "/" + place, name: name)
       }
       then()
     }
@@ -325,6 +325,8 @@ package final class Library: Sendable {
 
   func add(_ file: FileRecord, _ content: [UInt8]) throws(APIError) {
     dropOldFiles()
+    var file = file
+    file.checksum = SealedRecord.sum(of: content[...])
     let time = now()
     let used = state.withLock { state in
       state.files.values.reduce(into: (all: 0, own: 0)) { sum, other in
@@ -351,7 +353,8 @@ package final class Library: Sendable {
       }
       throw error
     }
-    state.withLock { $0.files[file.id] = file }
+    let added = file
+    state.withLock { $0.files[added.id] = added }
   }
 
   /// Deletes files whose time has come, by a clock that agrees with the newest: one that is wrong at one start costs none.
@@ -371,18 +374,48 @@ package final class Library: Sendable {
   /// Takes over bytes that are in a file of this disk already. Done again, it does what is left to do.
   func adopt(_ file: FileRecord, from path: String) throws(APIError) {
     guard state.withLock({ $0.files[file.id] == nil }) else { return }
+    var file = file
+    file.checksum = try Server.storing { () throws(PlatformError) in
+      do throws(PlatformError) {
+        return try files.mapped(path).map { SealedRecord.sum(of: $0) } ?? SealedRecord.sum(of: [])
+      } catch .file(_, _, ENOENT) {
+        // It has moved already.
+        return nil
+      }
+    }
     // The record first: bytes without one go at the next start.
     try write(file.record, "files", file.id + ".json")
     try storing { () throws(PlatformError) in
       try files.publish(path, folder: folder + "/files", name: file.id + ".data")
     }
-    state.withLock { $0.files[file.id] = file }
+    let added = file
+    state.withLock { $0.files[added.id] = added }
   }
 
+  /// - Throws: 500 for bytes that are not those that were stored.
   func content(of file: FileRecord) throws(APIError) -> [UInt8] {
-    try Server.storing { () throws(PlatformError) in
+    let content = try Server.storing { () throws(PlatformError) in
       try files.read(folder + "/files/" + file.id + ".data", limit: file.bytes)
     }
+    try check(file, SealedRecord.sum(of: content[...]))
+    return content
+  }
+
+  /// The same, mapped; nil for an empty file.
+  func mappedContent(of file: FileRecord) throws(APIError) -> SharedBytes? {
+    let content = try Server.storing { () throws(PlatformError) in
+      try files.mapped(folder + "/files/" + file.id + ".data")
+    }
+    if let content { try check(file, SealedRecord.sum(of: content)) }
+    return content
+  }
+
+  private func check(_ file: FileRecord, _ sum: String) throws(APIError) {
+    guard let checksum = file.checksum, checksum != sum else { return }
+    Log.error("a file is damaged", ["file": file.id])
+    throw APIError(
+      status: 500, type: "server_error", code: "file_damaged",
+      message: "The bytes of the file '\(file.id)' are not those that were stored.")
   }
 
   /// Deletes a file, also from every store that it is in.

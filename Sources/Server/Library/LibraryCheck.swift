@@ -57,7 +57,7 @@ private struct LibraryCheck {
     for name in try files.names(in: folder) where name.hasSuffix(ending) {
       let path = folder + "/" + name
       do {
-        let value = try JSONValue(parsing: try files.read(path, limit: Library.recordBytes))
+        let value = try SealedRecord.record(try files.read(path, limit: Library.recordBytes), path: path)
         if isRight(value, String(name.dropLast(ending.utf8.count))) {
           report.whole += 1
         } else {
@@ -69,18 +69,21 @@ private struct LibraryCheck {
     }
   }
 
-  /// Whether every file has as many bytes as its record says.
+  /// Whether every file has the bytes that its record tells of.
   mutating func lookAtContents(of folder: String) throws(PlatformError) {
     let names = Set(try files.names(in: folder))
     for name in names.sorted() where name.hasSuffix(".json") {
       guard let bytes = try? files.read(folder + "/" + name, limit: Library.recordBytes),
-        let record = (try? JSONValue(parsing: bytes)).flatMap(FileRecord.init)
+        let record = (try? SealedRecord.record(bytes, path: name)).flatMap(FileRecord.init)
       else { continue }
       let path = folder + "/" + record.id + ".data"
       do throws(PlatformError) {
-        let found = try files.beginning(path, count: 0).facts.bytes
+        let content = try files.mapped(path)
+        let found = content?.count ?? 0
         if found != record.bytes {
           report.faults.append((path, "it has \(found) bytes, and its record says \(record.bytes)"))
+        } else if let content, let sum = record.checksum, SealedRecord.sum(of: content) != sum {
+          report.faults.append((path, "its bytes are not those that were stored"))
         }
       } catch {
         report.faults.append((path, "\(error)"))

@@ -24,6 +24,8 @@ struct FileRecord: Sendable, Equatable {
   var purpose: String
   var contentType: String
   var expires: Int?
+  /// Of its bytes; nil for files of earlier versions.
+  var checksum: String?
 
   /// About the bytes that a record takes in memory.
   static let byteCount = 800
@@ -42,6 +44,7 @@ struct FileRecord: Sendable, Equatable {
   var record: JSONValue {
     [
       "file": json, "owner": owner.map(JSONValue.string) ?? nil, "content_type": .string(contentType),
+      "content_checksum": checksum.map(JSONValue.string) ?? nil,
     ]
   }
 
@@ -67,6 +70,7 @@ struct FileRecord: Sendable, Equatable {
       purpose: purpose)
     contentType = record["content_type"]?.stringValue ?? contentType
     expires = file?["expires_at"]?.recordedTime
+    checksum = record["content_checksum"]?.stringValue
   }
 }
 
