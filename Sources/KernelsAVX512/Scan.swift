@@ -39,17 +39,90 @@ package func scanCodes(_ rows: CodeRows, _ query: QueryPlanes, _ out: UnsafeMuta
       l3 = _mm512_dpbusd_epi32(l3, d, low)
       at += 64
     }
-    let high = _mm_sub_epi32(laneSums(h0, h1, h2, h3), _mm_set1_epi32(query.highSum &* 128))
-    let low = _mm_sub_epi32(laneSums(l0, l1, l2, l3), _mm_set1_epi32(query.lowSum &* 128))
-    let sums = _mm_fmadd_ps(_mm_cvtepi32_ps(high), _mm_set1_ps(128), _mm_cvtepi32_ps(low))
-    if step != 0 {
-      let scales = _mm_mul_ps(_mm_loadu_ps(rows.scales + row), _mm_set1_ps(query.scale))
-      _mm_storeu_ps(out + row, _mm_mul_ps(sums, scales))
-      row += 4
-    } else {
-      out[row] = _mm_cvtss_f32(sums) * (rows.scales[row] * query.scale)
-      row += 1
+    let sums = products((h0, h1, h2, h3), (l0, l1, l2, l3), query, rows.rowBytes)
+    store(sums, rows, row, isFour: step != 0, query.scale, out)
+    row += step != 0 ? 4 : 1
+  }
+}
+
+/// As `scanCodes` for two queries, to the bit: rows that are in the cache of a core are loaded once for both.
+package func scanCodesTwice(
+  _ rows: CodeRows, _ first: QueryPlanes, _ second: QueryPlanes, _ out: UnsafeMutablePointer<Float>,
+  _ other: UnsafeMutablePointer<Float>
+) {
+  var row = 0
+  while row < rows.count {
+    let base = rows.base + row * rows.rowBytes
+    let step = rows.count - row >= 4 ? rows.rowBytes : 0
+    let zero = _mm512_setzero_si512()
+    var (h0, h1, h2, h3, l0, l1, l2, l3) = (zero, zero, zero, zero, zero, zero, zero, zero)
+    var (i0, i1, i2, i3, m0, m1, m2, m3) = (zero, zero, zero, zero, zero, zero, zero, zero)
+    var at = 0
+    while at < rows.rowBytes {
+      let a = _mm512_loadu_si512(base + at)
+      let b = _mm512_loadu_si512(base + step + at)
+      let c = _mm512_loadu_si512(base + 2 * step + at)
+      let d = _mm512_loadu_si512(base + 3 * step + at)
+      let (high, low) = (_mm512_loadu_si512(first.high + at), _mm512_loadu_si512(first.low + at))
+      h0 = _mm512_dpbusd_epi32(h0, a, high)
+      h1 = _mm512_dpbusd_epi32(h1, b, high)
+      h2 = _mm512_dpbusd_epi32(h2, c, high)
+      h3 = _mm512_dpbusd_epi32(h3, d, high)
+      l0 = _mm512_dpbusd_epi32(l0, a, low)
+      l1 = _mm512_dpbusd_epi32(l1, b, low)
+      l2 = _mm512_dpbusd_epi32(l2, c, low)
+      l3 = _mm512_dpbusd_epi32(l3, d, low)
+      let (high2, low2) = (_mm512_loadu_si512(second.high + at), _mm512_loadu_si512(second.low + at))
+      i0 = _mm512_dpbusd_epi32(i0, a, high2)
+      i1 = _mm512_dpbusd_epi32(i1, b, high2)
+      i2 = _mm512_dpbusd_epi32(i2, c, high2)
+      i3 = _mm512_dpbusd_epi32(i3, d, high2)
+      m0 = _mm512_dpbusd_epi32(m0, a, low2)
+      m1 = _mm512_dpbusd_epi32(m1, b, low2)
+      m2 = _mm512_dpbusd_epi32(m2, c, low2)
+      m3 = _mm512_dpbusd_epi32(m3, d, low2)
+      at += 64
     }
+    let sums = products((h0, h1, h2, h3), (l0, l1, l2, l3), first, rows.rowBytes)
+    let others = products((i0, i1, i2, i3), (m0, m1, m2, m3), second, rows.rowBytes)
+    store(sums, rows, row, isFour: step != 0, first.scale, out)
+    store(others, rows, row, isFour: step != 0, second.scale, other)
+    row += step != 0 ? 4 : 1
+  }
+}
+
+private typealias FourSums = (__m512i, __m512i, __m512i, __m512i)
+
+/// `Σ (code - 128) · (128 · high + low)` of four rows, rounded once.
+@inline(__always)
+private func products(_ high: FourSums, _ low: FourSums, _ query: QueryPlanes, _ rowBytes: Int) -> __m128 {
+  // 128 · 64 · 129 times as many columns are below 2^31: both planes fit one sum.
+  if rowBytes <= 1984 {
+    @inline(__always)
+    func both(_ high: __m512i, _ low: __m512i) -> __m512i {
+      _mm512_add_epi32(low, _mm512_slli_epi32(high, 7))
+    }
+    let sums = laneSums(both(high.0, low.0), both(high.1, low.1), both(high.2, low.2), both(high.3, low.3))
+    let offset = (query.highSum &* 128 &+ query.lowSum) &* 128
+    return _mm_cvtepi32_ps(_mm_sub_epi32(sums, _mm_set1_epi32(offset)))
+  }
+  let highs = _mm_sub_epi32(
+    laneSums(high.0, high.1, high.2, high.3), _mm_set1_epi32(query.highSum &* 128))
+  let lows = _mm_sub_epi32(laneSums(low.0, low.1, low.2, low.3), _mm_set1_epi32(query.lowSum &* 128))
+  return _mm_fmadd_ps(_mm_cvtepi32_ps(highs), _mm_set1_ps(128), _mm_cvtepi32_ps(lows))
+}
+
+/// The scores of four rows from `row` on, or of the first of them.
+@inline(__always)
+private func store(
+  _ sums: __m128, _ rows: CodeRows, _ row: Int, isFour: Bool, _ scale: Float,
+  _ out: UnsafeMutablePointer<Float>
+) {
+  if isFour {
+    let scales = _mm_mul_ps(_mm_loadu_ps(rows.scales + row), _mm_set1_ps(scale))
+    _mm_storeu_ps(out + row, _mm_mul_ps(sums, scales))
+  } else {
+    out[row] = _mm_cvtss_f32(sums) * (rows.scales[row] * scale)
   }
 }
 

@@ -28,9 +28,9 @@ func rowKey(_ number: Int) -> RowKey { RowKey(of: Array("row \(number)".utf8)) }
 @Suite struct ScanTests {
   @Test(arguments: CPUFeatures.available)
   func `all kernels give the scalar twin's bits`(isa: ISA) {
-    for dimensions in [1, 63, 64, 65, 127, 384, 768, 1_000] {
+    for dimensions in [1, 63, 64, 65, 127, 384, 768, 1_000, 1_984, 2_048] {
       for rows in [1, 2, 3, 4, 5, 7, 8, 33] {
-        let vectors = clusteredVectors(rows + 1, dimensions: dimensions, seed: UInt64(rows + dimensions))
+        let vectors = clusteredVectors(rows + 2, dimensions: dimensions, seed: UInt64(rows + dimensions))
         let stride = RowCode.stride(of: dimensions)
         let codes = UnsafeMutableRawPointer.allocate(byteCount: rows * stride, alignment: 64)
         defer { codes.deallocate() }
@@ -40,15 +40,21 @@ func rowKey(_ number: Int) -> RowKey { RowKey(of: Array("row \(number)".utf8)) }
           scales.append(vectors[row].withUnsafeBufferPointer { RowCode.encode($0, into: place).scale })
         }
         let query = QueryCode(vectors[rows])
+        let other = QueryCode(vectors[rows + 1])
         var got = [Float](repeating: .nan, count: rows)
-        var expected = got
+        var (expected, first, second, expectedSecond) = (got, got, got, got)
         scales.withUnsafeBufferPointer { scales in
           let operand = CodeRows(
             base: codes, rowBytes: stride, scales: scales.baseAddress!, count: rows)
           ScanKernels.table(for: isa).scan(operand, query.planes, &got)
           ScanKernels.reference.scan(operand, query.planes, &expected)
+          ScanKernels.reference.scan(operand, other.planes, &expectedSecond)
+          ScanKernels.table(for: isa).scanTwice?(operand, query.planes, other.planes, &first, &second)
         }
         #expect(got == expected, "\(dimensions) x \(rows)")
+        if ScanKernels.table(for: isa).scanTwice != nil {
+          #expect(first == expected && second == expectedSecond, "two of \(dimensions) x \(rows)")
+        }
       }
     }
   }

@@ -17,6 +17,15 @@ package struct ScanKernels: Sendable {
   package var scan:
     @Sendable (_ rows: CodeRows, _ query: QueryPlanes, _ out: UnsafeMutablePointer<Float>) -> Void
 
+  /// As `scan` for two queries, to the bit; nil where they gain nothing by each other.
+  package var scanTwice:
+    (
+      @Sendable (
+        _ rows: CodeRows, _ first: QueryPlanes, _ second: QueryPlanes, _ out: UnsafeMutablePointer<Float>,
+        _ other: UnsafeMutablePointer<Float>
+      ) -> Void
+    )?
+
   /// `out[r] = Σ tables[p][0][low half of byte p] + tables[p][1][high half]` for every row of whole blocks.
   ///
   /// `tables` is `[rowBytes][2][16]`, numbers of at most 127.
@@ -31,7 +40,10 @@ package struct ScanKernels: Sendable {
     switch isa {
     #if arch(x86_64)
       case .avx2, .avxvnni: ScanKernels(scan: KernelsAVX2.scanCodes, signs: KernelsAVX2.scanSigns)
-      case .avx512: ScanKernels(scan: KernelsAVX512.scanCodes, signs: KernelsAVX512.scanSigns)
+      case .avx512:
+        ScanKernels(
+          scan: KernelsAVX512.scanCodes, scanTwice: KernelsAVX512.scanCodesTwice,
+          signs: KernelsAVX512.scanSigns)
     #elseif arch(arm64)
       case .neon: ScanKernels(scan: KernelsNEON.scanCodes, signs: reference.signs)
       case .dotprod: ScanKernels(scan: KernelsDotprod.scanCodes, signs: reference.signs)

@@ -95,7 +95,7 @@ struct CertifiedScan {
   static func run(
     _ scans: inout [CertifiedScan], _ parts: [ScanRows], isCancelled: () -> Bool
   ) throws(IndexError) -> [[ScannedPassage]]? {
-    let scores = UnsafeMutablePointer<Float>.allocate(capacity: blockRows)
+    let scores = UnsafeMutablePointer<Float>.allocate(capacity: 2 * blockRows)
     defer { scores.deallocate() }
     let most = scans.count > 1 ? sharedRows : blockRows
     for (number, part) in parts.enumerated() {
@@ -103,7 +103,7 @@ struct CertifiedScan {
         var start = range.lowerBound
         while start < range.upperBound {
           let end = min(start + most, range.upperBound)
-          for index in scans.indices { scans[index].scan(part, number, start..<end, scores) }
+          read(part, number, start..<end, &scans, scores)
           start = end
           guard !isCancelled() else { return nil }
         }
@@ -115,13 +115,34 @@ struct CertifiedScan {
     return found
   }
 
-  private mutating func scan(
-    _ part: ScanRows, _ number: Int, _ rows: Range<Int>, _ scores: UnsafeMutablePointer<Float>
+  /// Reads some rows for all searches: for the first alone, which brings them into the cache, then for two at a time.
+  private static func read(
+    _ part: ScanRows, _ number: Int, _ rows: Range<Int>, _ scans: inout [CertifiedScan],
+    _ scores: UnsafeMutablePointer<Float>
   ) {
     let codes = CodeRows(
       base: part.codes.base + rows.lowerBound * part.codes.rowBytes, rowBytes: part.codes.rowBytes,
       scales: part.codes.scales + rows.lowerBound, count: rows.count)
-    kernels.scan(codes, query.planes, scores)
+    var index = 0
+    while index < scans.count {
+      let kernels = scans[index].kernels
+      if index > 0, index + 1 < scans.count, let scanTwice = kernels.scanTwice {
+        let others = scores + blockRows
+        scanTwice(codes, scans[index].query.planes, scans[index + 1].query.planes, scores, others)
+        scans[index].take(scores, of: rows, part, number)
+        scans[index + 1].take(others, of: rows, part, number)
+        index += 2
+      } else {
+        kernels.scan(codes, scans[index].query.planes, scores)
+        scans[index].take(scores, of: rows, part, number)
+        index += 1
+      }
+    }
+  }
+
+  private mutating func take(
+    _ scores: UnsafeMutablePointer<Float>, of rows: Range<Int>, _ part: ScanRows, _ number: Int
+  ) {
     count.rows += rows.count
     let errors = part.errors + rows.lowerBound
     var at = 0
