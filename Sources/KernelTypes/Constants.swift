@@ -22,6 +22,22 @@ package var blockTokens: Int { 32 }
   package static var limit: Int { 64 }
 }
 
+/// Elements of a row of activations that tower over the others (`Compute/Operations/Outliers`), as a list: how many there are,
+/// then their places, then their values, each four bytes.
+@usableFromInline package enum OutlierList {
+  /// An outlier has more than this share of its row's sum of squares. So a row has fewer of them than `limit`.
+  @inlinable @inline(__always)
+  package static var share: Float { 1 / 32 }
+  @inlinable @inline(__always)
+  package static var limit: Int { 32 }
+  /// Elements of a list.
+  @inlinable @inline(__always)
+  package static var length: Int { 1 + 2 * limit }
+  /// Outputs whose weights stand side by side when outliers are added.
+  @inlinable @inline(__always)
+  package static var outputs: Int { 64 }
+}
+
 /// Bounds of attention in integers (`Compute/Kernels/IntegerAttention`).
 @usableFromInline package enum IntegerLimit {
   /// The largest rounded query, and element of q16.

@@ -181,6 +181,33 @@ package struct PanelRows {
   }
 }
 
+/// Some columns of weights as float32, for a stretch of outputs: `[count][OutlierList.outputs]`.
+package struct WeightColumns {
+  package var base: UnsafeMutablePointer<Float>
+  /// Which columns.
+  package var columns: UnsafePointer<UInt32>
+  /// Columns.
+  package var count: Int
+
+  package init(base: UnsafeMutablePointer<Float>, columns: UnsafePointer<UInt32>, count: Int) {
+    self.base = base
+    self.columns = columns
+    self.count = count
+  }
+}
+
+/// The outliers of some rows, a list (`OutlierList`) for each. Places are indices of columns that are there as floats.
+package struct OutlierRows {
+  package var base: UnsafePointer<UInt32>
+  /// Rows.
+  package var count: Int
+
+  package init(base: UnsafePointer<UInt32>, count: Int) {
+    self.base = base
+    self.count = count
+  }
+}
+
 // MARK: Activations and outputs
 
 /// Rows of float32, as many elements each as the operation takes.

@@ -81,7 +81,8 @@ package func multiplyInt8Interleaved(
           isShared: shape.groupSize > block, x: x.base + r * x.rowBytes, a: a, c: c, totals: totals
         )
         multiplyRow(one, shape.bits, block)
-        _mm512_mask_storeu_ps(output.base + r * output.stride, tailMask(count), sumOfSlots(totals))
+        _mm512_mask_storeu_ps(
+          output.base + r * output.stride, tailMask(count), sumOfSlots(totals, one.blocks))
       }
     }
     panel = next
@@ -206,12 +207,14 @@ func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int) {
     _mm512_storeu_ps(p.totals + slot, folded(products, scale, bias, a, c, before))
   }
   // Slots without a block are zero.
-  for slot in min(p.blocks, 16)..<16 { _mm512_storeu_ps(p.totals + 16 * slot, _mm512_setzero_ps()) }
+  for slot in min(p.blocks, 16)..<slots(p.blocks) {
+    _mm512_storeu_ps(p.totals + 16 * slot, _mm512_setzero_ps())
+  }
 }
 
 /// Sixteen scales or biases.
 @inline(__always)
-private func factors(_ base: UnsafeRawPointer, _ format: FloatFormat) -> __m512 {
+func factors(_ base: UnsafeRawPointer, _ format: FloatFormat) -> __m512 {
   switch format {
   case .f32: return _mm512_loadu_ps(base)
   case .f16: return _mm512_cvtph_ps(base.loadUnaligned(as: __m256i.self))

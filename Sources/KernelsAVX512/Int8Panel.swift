@@ -58,7 +58,7 @@ func multiplyPanel(_ first: Pass, bits: Int, block: Int, rows xRows: Int, output
   let mask = tailMask(outputs)
   var p = first
   // Slots are written by their first block; those without one are zero.
-  for slot in min(p.blocks, 16)..<16 {
+  for slot in min(p.blocks, 16)..<slots(p.blocks) {
     for i in 0..<8 { _mm512_storeu_ps(p.totals + 256 * i + 16 * slot, _mm512_setzero_ps()) }
   }
   var r = 0
@@ -81,20 +81,29 @@ func multiplyPanel(_ first: Pass, bits: Int, block: Int, rows xRows: Int, output
     p.next = max(p.next, p.last)
     let rows = isEight ? 8 : 4
     for i in 0..<rows {
-      _mm512_mask_storeu_ps(y.base + (r + i) * y.stride, mask, sumOfSlots(p.totals + 256 * i))
+      _mm512_mask_storeu_ps(y.base + (r + i) * y.stride, mask, sumOfSlots(p.totals + 256 * i, p.blocks))
     }
     r += rows
   }
 }
 
+/// Slots that are looked at: the last eight of few blocks are zero.
+@inline(__always)
+func slots(_ blocks: Int) -> Int { blocks <= 8 ? 8 : 16 }
+
 /// The tree of `sum` over sixteen registers instead of sixteen lanes.
 @inline(__always)
-func sumOfSlots(_ slots: UnsafeMutablePointer<Float>) -> __m512 {
+func sumOfSlots(_ slots: UnsafeMutablePointer<Float>, _ blocks: Int) -> __m512 {
+  let isFew = blocks <= 8
   @inline(__always)
-  func two(_ i: Int) -> __m512 { _mm512_add_ps(load(slots, 16 * i), load(slots, 16 * (i + 8))) }
+  func two(_ i: Int) -> __m512 {
+    isFew ? load(slots, 16 * i) : _mm512_add_ps(load(slots, 16 * i), load(slots, 16 * (i + 8)))
+  }
   @inline(__always)
   func four(_ i: Int) -> __m512 { _mm512_add_ps(two(i), two(i + 4)) }
-  return _mm512_add_ps(_mm512_add_ps(four(0), four(2)), _mm512_add_ps(four(1), four(3)))
+  let all = _mm512_add_ps(_mm512_add_ps(four(0), four(2)), _mm512_add_ps(four(1), four(3)))
+  // Zeros that are added change nothing but a negative zero.
+  return isFew ? _mm512_add_ps(all, _mm512_setzero_ps()) : all
 }
 
 // MARK: Interleaving

@@ -79,6 +79,35 @@ import Testing
     }
   }
 
+  @Test(arguments: Storage.all)
+  func `columns of kept panels have the bits of the rows that they were made of`(storage: Storage) {
+    var random = SeededGenerator(seed: 19)
+    for (name, int8) in integerTables {
+      guard let interleaved = int8.interleaved, let read = interleaved.columns else { continue }
+      for groups in [1, 3, 8] {
+        let product = Product(storage, groups: groups, random: &random)
+        let every = (0..<storage.group * groups).map { UInt32($0) }.shuffled(using: &random)
+        let results = [false, true].map { isByRows in
+          let out = Bytes.room(every.count * OutlierList.outputs)
+          every.withUnsafeBufferPointer { list in
+            guard let columns = list.baseAddress else { return }
+            let target = WeightColumns(base: out.floats, columns: columns, count: list.count)
+            if isByRows {
+              Portable.columns(of: product.weights.rows, target, widen: Reference.widen)
+            } else {
+              product.withPanels(interleaved, of: int8) { read($0, target) }
+            }
+          }
+          #expect(out.isIntact)
+          return every.indices.flatMap { index in
+            (0..<product.weightRows).map { out.floats[index * OutlierList.outputs + $0].bitPattern }
+          }
+        }
+        #expect(results[0] == results[1], "\(name), \(groups) groups")
+      }
+    }
+  }
+
   /// A tensor may end where its file's mapping does.
   @Test(arguments: WeightMatrix.supportedBits)
   func `nothing is read after weights, scales and biases`(bits: Int) throws {
@@ -229,6 +258,15 @@ import Testing
 
     func inPanels(_ kernels: InterleavedKernels, of int8: Int8Kernels, xRows: Int) -> [UInt32] {
       let (rows, y) = (quantized(xRows, by: int8), Bytes.room(weightRows * xRows))
+      let scratch = Bytes(int8.panelBytes(weights.columns, block))
+      withPanels(kernels, of: int8) {
+        kernels.multiply($0, rows.activations, y.output(weightRows), scratch.start)
+      }
+      #expect(rows.bytes.isIntact && y.isIntact && scratch.isIntact)
+      return y.values(weightRows * xRows).map(\.bitPattern)
+    }
+
+    func withPanels(_ kernels: InterleavedKernels, of int8: Int8Kernels, _ body: (PanelRows) -> Void) {
       let shape = PanelShape(
         bits: weights.bits, groupSize: weights.group, scaleFormat: weights.format, columns: weights.columns)
       let panelBytes = kernels.panelBytes(shape)
@@ -238,10 +276,8 @@ import Testing
         let whole = repacked(panel, by: int8)
         kernels.make(whole.rows, weights.bits, stored.start + index * panelBytes, scratch.start)
       }
-      let all = PanelRows(base: stored.start, shape: shape, count: weightRows, aheadBytes: 0)
-      kernels.multiply(all, rows.activations, y.output(weightRows), scratch.start)
-      #expect(rows.bytes.isIntact && y.isIntact && scratch.isIntact && stored.isIntact)
-      return y.values(weightRows * xRows).map(\.bitPattern)
+      body(PanelRows(base: stored.start, shape: shape, count: weightRows, aheadBytes: 0))
+      #expect(scratch.isIntact && stored.isIntact)
     }
 
     /// The rows of a panel as nibbles or bytes, and what holds them.

@@ -10,7 +10,9 @@ import Testing
   private static let columns = 192
 
   /// Two parts of 8 bits and one of 4.
-  private func stack(using random: inout SeededGenerator) throws -> WeightStack {
+  private func stack(
+    using random: inout SeededGenerator, arena: PanelArena? = nil
+  ) throws -> WeightStack {
     func view(_ bytes: Bytes, _ dtype: DType, _ shape: [Int]) -> TensorView {
       TensorView(
         name: "t", dtype: dtype, shape: shape,
@@ -26,7 +28,7 @@ import Testing
           scales: view(.floats(groups * rows, format: format, using: &random), dtype, [rows, groups]),
           biases: view(.floats(groups * rows, format: format, using: &random), dtype, [rows, groups]),
           quantization: Quantization(bits: bits, groupSize: 64), rows: rows, columns: Self.columns)
-      })
+      }, arena: arena)
   }
 
   /// Rows in -1...1, each with some elements of up to 40 at places of its own.
@@ -96,7 +98,84 @@ import Testing
     #expect(all[0] == all[1])
   }
 
-  @Test func `more columns with outliers than are kept give the same bits`() throws {
+  @Test func `kernels split rows and add outliers with the bits of the scalar twins`() {
+    var random = SeededGenerator(seed: 45)
+    for (name, kernels) in tables {
+      for number in 0..<12 {
+        let x = Bytes.floats(Self.columns, using: &random)
+        for _ in 0..<number {
+          x.floats[Int.random(in: 0..<Self.columns, using: &random)] = 50 - Float(number)
+        }
+        if number == 10 { x.floats[17] = .infinity }
+        if number == 11 { x.floats[17] = -.nan }
+        let split = [kernels, .reference].map { table in
+          let (rest, list) = (Bytes.room(Self.columns), Bytes.room(OutlierList.length))
+          list.floats.update(repeating: 0, count: OutlierList.length)
+          table.splitOutliers(
+            x.floats, Self.columns, rest.floats, list.start.assumingMemoryBound(to: UInt32.self))
+          #expect(rest.isIntact && list.isIntact)
+          return [rest.values(Self.columns), list.values(OutlierList.length)].map { $0.map(\.bitPattern) }
+        }
+        #expect(split[0] == split[1], "\(name), \(number)")
+      }
+      let weights = Bytes.floats(40 * OutlierList.outputs, using: &random)
+      let lists: [UInt32] = (0..<5).flatMap { row in
+        let values = (0..<OutlierList.limit).map { _ in Float.random(in: -9...9, using: &random).bitPattern }
+        let places = (0..<OutlierList.limit).map { _ in UInt32.random(in: 0..<40, using: &random) }
+        return [UInt32(row * 3)] + places + values
+      }
+      let bias = Bytes.floats(OutlierList.outputs, using: &random)
+      for (number, outputs) in [1, 7, 8, 15, 16, 17, 40, 63, 64, 64].enumerated() {
+        let before = Bytes.floats(5 * outputs, using: &random)
+        let sums = [kernels, .reference].map { table in
+          let y = Bytes.room(5 * outputs)
+          for i in 0..<5 * outputs { y.floats[i] = before.floats[i] }
+          lists.withUnsafeBufferPointer { lists in
+            guard let base = lists.baseAddress else { return }
+            table.addOutliers(
+              OutlierRows(base: base, count: 5), weights.floats, number % 3 == 0 ? nil : bias.floats, outputs,
+              y.output(outputs))
+          }
+          #expect(y.isIntact)
+          return y.values(5 * outputs).map(\.bitPattern)
+        }
+        #expect(sums[0] == sums[1], "\(name), \(outputs) outputs")
+      }
+    }
+  }
+
+  @Test func `norms and sums of rows have the bits of the portable forms`() {
+    var random = SeededGenerator(seed: 47)
+    for (name, kernels) in tables {
+      for count in [1, 2, 7, 8, 9, 15, 16, 17, 31, 40, 64, 100, 384] {
+        let (x, gain) = (Bytes.floats(count, using: &random), Bytes.floats(count, using: &random))
+        let results = [kernels, .portable].map { table in
+          let out = Bytes.room(count)
+          table.layerNorm(x.floats, gain.floats, 1e-12, count, out.floats)
+          table.add(gain.floats, count, out.floats)
+          table.scale(0.3, count, out.floats)
+          #expect(out.isIntact)
+          return out.values(count).map(\.bitPattern)
+        }
+        #expect(results[0] == results[1], "\(name), \(count)")
+      }
+    }
+  }
+
+  @Test func `weights in panels and weights in their file give the same bits`() throws {
+    var random = SeededGenerator(seed: 46)
+    let context = try ComputeContext(threads: 1, mode: .fast)
+    let plain = try stack(using: &random)
+    random = SeededGenerator(seed: 46)
+    let kept = try stack(using: &random, arena: context.makeArena(identity: []))
+    let rows = rows(20, using: &random)
+    context.beginStep()
+    #expect(products(rows, kept, context) == products(rows, plain, context))
+    #expect(products(rows, kept, context) == products(rows, plain, context))
+    if context.activeInt8?.interleaved != nil { #expect(kept.parts.allSatisfy { $0.copiedRows > 0 }) }
+  }
+
+  @Test func `a column of outliers for every row gives the same bits`() throws {
     var random = SeededGenerator(seed: 42)
     let stack = try stack(using: &random)
     let context = try ComputeContext(threads: 1, mode: .fast)

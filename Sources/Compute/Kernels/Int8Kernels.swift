@@ -54,4 +54,6 @@ struct InterleavedKernels: Sendable {
     @Sendable (
       _ weights: PanelRows, _ x: Int8Activations, _ y: Output, _ scratch: UnsafeMutableRawPointer
     ) -> Void
+  /// Some columns of at most `OutlierList.outputs` rows as floats, `scale · q + bias`; nil where they are read from the file.
+  var columns: (@Sendable (_ weights: PanelRows, _ out: WeightColumns) -> Void)?
 }

@@ -96,6 +96,20 @@ struct KernelTable: Sendable {
     @Sendable (
       _ x: Activations, _ weights: UnsafePointer<Float>, _ columns: Int, _ out: UnsafeMutablePointer<Float>
     ) -> Void
+  /// Copies a row without its outliers, which go to a list (`OutlierList`) in the order of their columns; columns are a
+  /// multiple of 16.
+  var splitOutliers:
+    @Sendable (
+      _ x: UnsafePointer<Float>, _ columns: Int, _ rest: UnsafeMutablePointer<Float>,
+      _ list: UnsafeMutablePointer<UInt32>
+    ) -> Void
+  /// `y += value · column` for the outliers of each row, in their order, and then `y += bias`, for at most
+  /// `OutlierList.outputs` outputs.
+  var addOutliers:
+    @Sendable (
+      _ rows: OutlierRows, _ weights: UnsafePointer<Float>, _ bias: UnsafePointer<Float>?, _ outputs: Int,
+      _ y: Output
+    ) -> Void
   /// `x += y`.
   var add: @Sendable (_ y: UnsafePointer<Float>, _ count: Int, _ x: UnsafeMutablePointer<Float>) -> Void
   /// `x = factor · x`.
@@ -113,7 +127,7 @@ extension KernelTable {
     attendLocally: Portable.attendLocally, rmsNorm: Portable.rmsNorm, layerNorm: Portable.layerNorm,
     rotate: Portable.rotate, gatedSilu: Portable.gatedSilu, gatedGELU: Portable.gatedGELU,
     gatedSigmoid: Portable.gatedSigmoid, erfGELU: Portable.erfGELU, convolve: Portable.convolve,
-    add: Portable.add,
+    splitOutliers: Portable.splitOutliers, addOutliers: Portable.addOutliers, add: Portable.add,
     scale: Portable.scale, softcap: Portable.softcap)
 
   /// The scalar twins.
@@ -124,8 +138,9 @@ extension KernelTable {
     integerAttention: .scalar(softmax: Reference.softmaxBlock), attendLocally: Reference.attendLocally,
     rmsNorm: Reference.rmsNorm, layerNorm: Reference.layerNorm, rotate: Reference.rotate,
     gatedSilu: Reference.gatedSilu, gatedGELU: Reference.gatedGELU, gatedSigmoid: Reference.gatedSigmoid,
-    erfGELU: Reference.erfGELU, convolve: Reference.convolve, add: Reference.add, scale: Reference.scale,
-    softcap: Reference.softcap)
+    erfGELU: Reference.erfGELU, convolve: Reference.convolve,
+    splitOutliers: Reference.splitOutliers, addOutliers: Reference.addOutliers, add: Reference.add,
+    scale: Reference.scale, softcap: Reference.softcap)
 
   static func table(for isa: ISA) -> KernelTable {
     switch isa {

@@ -66,13 +66,18 @@ import KernelTypes
         multiplyFloating: KernelsAVX2.multiplyInt8Floating,
         interleaved: InterleavedKernels(
           panelBytes: KernelsAVX512.int8InterleavedBytes, make: KernelsAVX512.interleaveInt8,
-          multiply: KernelsAVX512.multiplyInt8Interleaved))
+          multiply: KernelsAVX512.multiplyInt8Interleaved, columns: KernelsAVX512.panelColumns))
       table.scores = KernelsAVX512.attentionScores
       table.accumulate = KernelsAVX512.attentionAccumulate
       table.softmaxBlock = KernelsAVX512.attentionSoftmax
       table.gatedSilu = KernelsAVX512.gatedSilu
       table.gatedGELU = KernelsAVX512.gatedGELU
       table.erfGELU = KernelsAVX512.erfGELU
+      table.splitOutliers = KernelsAVX512.splitOutliers
+      table.addOutliers = KernelsAVX512.addOutliers
+      table.add = KernelsAVX512.add
+      table.scale = KernelsAVX512.scale
+      table.layerNorm = KernelsAVX512.layerNorm
       table.integerAttention = IntegerAttention(
         quantize: KernelsAVX512.quantizeInt16, softmax: KernelsAVX512.attentionSoftmaxInt16,
         int16: .init(

@@ -17,8 +17,7 @@ package final class ComputeContext {
   package let mode: ComputeMode
   /// Quantized activations of the running product, one buffer per form.
   let int8Rows: [ScratchBuffer]
-  /// Rows of the running product without their outliers, and these.
-  let outlierRest = ScratchBuffer()
+  /// The outliers of the running product's rows.
   let outlierPlaces = ScratchBuffer()
   /// Inputs in the order that the running product's weights expect.
   let reorderedRows = ScratchBuffer()

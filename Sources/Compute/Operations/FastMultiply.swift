@@ -13,11 +13,17 @@ struct QuantizedInput {
   fileprivate var rowBytes = SIMD4<Int>.zero
   /// The row that belongs to x's first.
   var first = 0
+  /// What the rows have lost before they were quantized; nil for whole ones.
+  var outliers: Outliers?
 }
 
 extension ComputeContext {
   /// Quantizes x into every form that `weights` needs; nil in exact mode.
-  func quantize(_ x: Rows, for weights: WeightStack) -> QuantizedInput? {
+  ///
+  /// - Parameter outliers: takes the outliers of the rows, which are quantized without them.
+  func quantize(
+    _ x: Rows, for weights: WeightStack, sparing outliers: Outliers? = nil
+  ) -> QuantizedInput? {
     guard let kernels = fastKernels else { return nil }
     let int8 = kernels.pointee
     var quantized = QuantizedInput(kernels: kernels)
@@ -28,11 +34,22 @@ extension ComputeContext {
       quantized.bases[layout.index] = UInt(bitPattern: base)
       quantized.rowBytes[layout.index] = rowBytes
       forEachRow(x.count, work: 4 * x.columns) { range in
-        for r in range {
-          int8.quantize(x.row(r), x.columns, layout.block, layout.order, base + r * rowBytes)
+        guard let outliers else {
+          for r in range {
+            int8.quantize(x.row(r), x.columns, layout.block, layout.order, base + r * rowBytes)
+          }
+          return
+        }
+        withUnsafeTemporaryAllocation(of: Float.self, capacity: x.columns) { row in
+          guard let rest = row.baseAddress else { return }
+          for r in range {
+            self.kernels.splitOutliers(x.row(r), x.columns, rest, outliers.list(r))
+            int8.quantize(rest, x.columns, layout.block, layout.order, base + r * rowBytes)
+          }
         }
       }
     }
+    quantized.outliers = outliers?.indexed()
     return quantized
   }
 

@@ -268,7 +268,24 @@ package struct KernelCheck {
     let sum = (0..<columns).reduce(Int32(0)) { $0 + Int32(plane[$1]) }
     let query = QueryPlanes(high: plane, low: plane, highSum: sum, lowSum: sum, scale: 0.5)
     let found = CodeRows(base: codes, rowBytes: columns, scales: gain, count: 4)
+    let spiky = room.random(columns)
+    for c in [5, 90, 301] { spiky[c] = 40 }
+    let list = room.bytes(4 * OutlierList.length).assumingMemoryBound(to: UInt32.self)
+    // Three outliers, which meet the first three of some columns.
+    let met = room.bytes(4 * OutlierList.length).assumingMemoryBound(to: UInt32.self)
+    met[0] = 3
+    for i in 0..<3 { (met[1 + i], met[1 + OutlierList.limit + i]) = (UInt32(i), Float(i + 1).bitPattern) }
+    let met64 = room.random(3 * OutlierList.outputs)
     return [
+      same("rows without outliers", columns, bits: true) { isTwin, out in
+        (isTwin ? KernelTable.reference : kernels).splitOutliers(spiky, columns, out, list)
+      },
+      same("outliers", OutlierList.outputs, bits: true) { isTwin, out in
+        for o in 0..<OutlierList.outputs { out[o] = gain[o] }
+        (isTwin ? KernelTable.reference : kernels).addOutliers(
+          OutlierRows(base: met, count: 1), met64, x, OutlierList.outputs,
+          Output(base: out, stride: OutlierList.outputs))
+      },
       same("norms", columns) { isTwin, out in
         (isTwin ? KernelTable.reference : kernels).rmsNorm(x, gain, 1e-6, columns, out)
       },

@@ -16,14 +16,23 @@ extension ComputeContext {
       x.columns == weights.columns && y.columns == weights.rows && x.count == y.count,
       "multiply: shapes differ")
     guard x.count > 0 else { return }
-    let quantized = exactly ? nil : quantize(x, for: weights)
+    multiply(x, exactly ? nil : quantize(x, for: weights), by: weights, into: y)
+  }
+
+  /// - Parameter quantized: x for the fast mode's kernels; nil for the exact ones.
+  func multiply(_ x: Rows, _ quantized: QuantizedInput?, by weights: WeightStack, into y: Rows) {
     if quantized != nil { interleave(weights) }
-    let tileRows = tileRows(outputs: weights.rows, columns: weights.columns, xRows: x.count)
+    var tileRows = tileRows(outputs: weights.rows, columns: weights.columns, xRows: x.count)
+    if quantized?.outliers != nil, 4 * tileRows >= 3 * OutlierList.outputs {
+      // Whole stretches of those outputs to which outliers are added at once.
+      tileRows = (tileRows + OutlierList.outputs - 1) / OutlierList.outputs * OutlierList.outputs
+    }
+    let stretch = tileRows
     // Borrowed for all of the fork: tiles count no owners (`QuantizedInput`).
     weights.parts.withUnsafeBufferPointer { parts in
-      pool.run(tiles: tiles(of: weights, tileRows: tileRows)) { tile, worker in
+      pool.run(tiles: tiles(of: weights, tileRows: stretch)) { tile, worker in
         multiplyTile(
-          tile, of: parts, tileRows: tileRows, x: x, quantized: quantized, y: y,
+          tile, of: parts, tileRows: stretch, x: x, quantized: quantized, y: y,
           worker: worker)
       }
     }
@@ -97,16 +106,24 @@ extension ComputeContext {
   ) {
     let output = Output(base: y.base + part.start + rows.lowerBound, stride: y.stride)
     let scratch = workerScratch[worker]
+    if let quantized, let outliers = quantized.outliers {
+      return multiply(quantized, sparing: outliers, by: part, rows: rows, into: output, scratch)
+    }
     var isDone = false
     if let quantized {
       isDone = multiplyInt8(part, rows: rows, x: quantized, xRows: x.count, into: output, scratch)
     }
     if !isDone { multiplyExactly(part.matrix, rows: rows, x.activations, into: output, scratch) }
+    finish(part, rows: rows, xRows: x.count, output)
+  }
+
+  /// What becomes of products: the part's factor and bias.
+  func finish(_ part: WeightStack.Part, rows: Range<Int>, xRows: Int, _ y: Output) {
     if part.factor != 1 {
-      for r in 0..<x.count { kernels.scale(part.factor, rows.count, output.base + r * output.stride) }
+      for r in 0..<xRows { kernels.scale(part.factor, rows.count, y.base + r * y.stride) }
     }
     guard let bias = part.bias else { return }
-    for r in 0..<x.count { kernels.add(bias + rows.lowerBound, rows.count, output.base + r * output.stride) }
+    for r in 0..<xRows { kernels.add(bias + rows.lowerBound, rows.count, y.base + r * y.stride) }
   }
 
   private func multiplyExactly(

@@ -1,7 +1,8 @@
 // Elements of activations that tower over their row: as int8 they would leave too little for the others of their block,
 // so the fast mode multiplies them in float32, with the columns of the weights that they meet.
 //
-// Encoders of texts have some such elements in most rows, often at the same places. Columns of the last ones are kept.
+// Encoders of texts have two or three of them in most rows, often at the same places. While a tile's weights are in the
+// cache, the columns that any row needs become floats, once for all rows.
 
 import KernelTypes
 
@@ -9,106 +10,114 @@ extension ComputeContext {
   /// As `multiply`, with float32 activations for the outliers of each row: for models whose rows have them. A row's results
   /// depend on it alone, as those of all products do.
   package func multiply(sparingOutliers x: Rows, by weights: WeightStack, into y: Rows) {
-    guard activeInt8 != nil, let kept = weights.keptColumns, x.count > 0 else {
-      return multiply(x, by: weights, into: y)
-    }
-    let rest = outlierRest.rows(x.count, x.columns)
-    let outliers = Outliers(outlierPlaces, rows: x.count)
-    forEachRow(x.count, work: 2 * x.columns) { range in
-      for r in range { outliers.split(x.row(r), x.columns, rest.row(r), row: r) }
-    }
-    multiply(rest, by: weights, into: y)
-    for chunk in outliers.columns(of: x.columns) {
-      let missing = kept.place(chunk)
-      forEachRow(missing.count, work: 8 * weights.rows) { range in
-        for index in range { kept.fill(missing[index], from: weights, kernels) }
+    guard activeInt8 != nil, weights.isAffine, x.count > 0 else { return multiply(x, by: weights, into: y) }
+    precondition(
+      x.columns == weights.columns && y.columns == weights.rows && x.count == y.count,
+      "multiply: shapes differ")
+    let outliers = Outliers(outlierPlaces, rows: x.count, columns: x.columns)
+    multiply(x, quantize(x, for: weights, sparing: outliers), by: weights, into: y)
+  }
+
+  /// Rows of x that a stretch of outputs is computed for at once: their outputs are still in the cache when outliers are added.
+  private static let sparedRows = 256
+
+  /// The tile of outputs `rows` of a part: the product of what was quantized, and that of the outliers.
+  func multiply(
+    _ quantized: QuantizedInput, sparing outliers: Outliers, by part: WeightStack.Part, rows: Range<Int>,
+    into y: Output, _ scratch: Scratch
+  ) {
+    guard case .affine(let all) = part.matrix, let layout = part.layout,
+      let int8 = fastKernels
+    else { return }
+    // The product's own scratch comes first.
+    let room = int8.pointee.panelBytes(all.columns, layout.block) / 4 + Panel.width * all.columns / 4
+    let first = (room + 15) & ~15
+    let floats = scratch.floats(first + outliers.columnCount * OutlierList.outputs) + first
+    let columns = WeightColumns(base: floats, columns: outliers.columns, count: outliers.columnCount)
+    let isPlain = part.factor == 1
+    for start in stride(from: rows.lowerBound, to: rows.upperBound, by: OutlierList.outputs) {
+      let outputs = start..<min(start + OutlierList.outputs, rows.upperBound)
+      for r in stride(from: 0, to: outliers.rowCount, by: Self.sparedRows) {
+        let count = min(Self.sparedRows, outliers.rowCount - r)
+        var some = quantized
+        some.first += r
+        let target = Output(base: y.base + (start - rows.lowerBound) + r * y.stride, stride: y.stride)
+        _ = multiplyInt8(part, rows: outputs, x: some, xRows: count, into: target, scratch)
+        // The first product has brought the weights into the cache.
+        if r == 0 { read(columns, of: part, all, outputs) }
+        kernels.addOutliers(
+          outliers.rows(r..<r + count), floats, isPlain ? part.bias.map { $0 + start } : nil, outputs.count,
+          target)
+        if !isPlain { finish(part, rows: outputs, xRows: count, target) }
       }
-      forEachRow(x.count, work: weights.rows) { range in
-        for r in range { outliers.add(chunk, of: kept, row: r, into: y.row(r)) }
-      }
+    }
+  }
+
+  /// Makes floats of the columns of some outputs.
+  private func read(
+    _ columns: WeightColumns, of part: WeightStack.Part, _ all: QuantizedRows, _ outputs: Range<Int>
+  ) {
+    if let panels = part.panels, outputs.upperBound <= part.copiedRows,
+      let read = fastKernels?.pointee.interleaved?.columns
+    {
+      read(
+        PanelRows(
+          base: panels + outputs.lowerBound / Panel.width * part.panelBytes, shape: all.panelShape,
+          count: outputs.count, aheadBytes: 0), columns)
+    } else {
+      Portable.columns(of: all.rows(outputs), columns, widen: kernels.widen)
     }
   }
 }
 
-/// The outliers of some rows: of each its column and its value, columns ascending.
+/// The outliers of some rows, and the columns that have any.
 struct Outliers {
-  /// An outlier has more than this share of its row's sum of squares. So a row has fewer of them than `limit`.
-  static let share: Float = 1 / 32
-  private static let limit = 32
-  /// A count, then columns, then values.
-  private static let places = 1 + 2 * limit
+  /// A list for each row, then for each column 1 + its index among those that have any, then these.
+  private let base: UnsafeMutablePointer<UInt32>
+  let rowCount: Int
+  private let width: Int
+  /// Columns that have outliers.
+  private(set) var columnCount = 0
 
-  private let base: UnsafeMutablePointer<Float>
-  private let rows: Int
-
-  init(_ buffer: ScratchBuffer, rows: Int) {
-    base = buffer.floats(rows * Self.places)
-    self.rows = rows
+  init(_ buffer: ScratchBuffer, rows: Int, columns: Int) {
+    let floats = buffer.floats(rows * OutlierList.length + 2 * columns)
+    base = UnsafeMutableRawPointer(floats).assumingMemoryBound(to: UInt32.self)
+    rowCount = rows
+    width = columns
   }
 
-  private func found(_ row: Int) -> UnsafeMutablePointer<UInt32> {
-    UnsafeMutableRawPointer(base + row * Self.places).assumingMemoryBound(to: UInt32.self)
+  /// The list of a row.
+  func list(_ row: Int) -> UnsafeMutablePointer<UInt32> { base + row * OutlierList.length }
+
+  /// Some rows.
+  func rows(_ range: Range<Int>) -> OutlierRows {
+    OutlierRows(base: list(range.lowerBound), count: range.count)
   }
 
-  /// Copies a row and makes its outliers zero in the copy. Whole registers: columns are whole groups of weights.
-  func split(
-    _ x: UnsafePointer<Float>, _ columns: Int, _ rest: UnsafeMutablePointer<Float>, row: Int
-  ) {
-    var sums = Portable.Lanes.zero
-    for c in stride(from: 0, to: columns, by: Portable.lanes) {
-      let value = Portable.load(x, c)
-      Portable.store(value, rest, c)
-      sums += value * value
-    }
-    // Numbers whose squares are none have no outliers: nothing exceeds them.
-    let bound = Portable.Lanes(repeating: Portable.sum(sums) * Self.share)
-    let found = found(row)
+  /// The columns that have outliers.
+  var columns: UnsafePointer<UInt32> { UnsafePointer(base + rowCount * OutlierList.length + width) }
+
+  /// Numbers the columns that have outliers, in the order in which rows have them, and says these numbers in the lists in
+  /// place of the columns.
+  func indexed() -> Outliers {
+    var result = self
+    let indices = base + rowCount * OutlierList.length
+    indices.update(repeating: 0, count: width)
+    let columns = indices + width
     var count = 0
-    for c in stride(from: 0, to: columns, by: Portable.lanes) {
-      let value = Portable.load(x, c)
-      let isOutlier = value * value .> bound
-      guard any(isOutlier) else { continue }
-      for lane in 0..<Portable.lanes where isOutlier[lane] && count < Self.limit {
-        found[1 + count] = UInt32(truncatingIfNeeded: c + lane)
-        found[1 + Self.limit + count] = value[lane].bitPattern
-        rest[c + lane] = 0
-        count += 1
+    for row in 0..<rowCount {
+      let list = list(row)
+      for index in 0..<Int(list[0]) {
+        let column = Int(list[1 + index])
+        if indices[column] == 0 {
+          columns[count] = UInt32(truncatingIfNeeded: column)
+          count += 1
+          indices[column] = UInt32(truncatingIfNeeded: count)
+        }
+        list[1 + index] = indices[column] - 1
       }
     }
-    found[0] = UInt32(truncatingIfNeeded: count)
-  }
-
-  /// The columns that have outliers, ascending, in pieces that are kept at once.
-  func columns(of width: Int) -> [ArraySlice<Int>] {
-    var isUsed = [Bool](repeating: false, count: width)
-    for row in 0..<rows {
-      let found = found(row)
-      for index in 0..<Int(found[0]) { isUsed[Int(found[1 + index])] = true }
-    }
-    let used = isUsed.indices.filter { isUsed[$0] }
-    return stride(from: 0, to: used.count, by: KeptColumns.limit).map {
-      used[$0..<min($0 + KeptColumns.limit, used.count)]
-    }
-  }
-
-  /// `y += value · column` for the outliers of a row in some columns, in their order.
-  func add(_ columns: ArraySlice<Int>, of kept: KeptColumns, row: Int, into y: UnsafeMutablePointer<Float>) {
-    guard let first = columns.first, let last = columns.last else { return }
-    let found = found(row)
-    for index in 0..<Int(found[0]) {
-      let column = Int(found[1 + index])
-      guard column >= first, column <= last else { continue }
-      let value = Float(bitPattern: found[1 + Self.limit + index])
-      let (weights, count) = (kept.floats(of: column), kept.rows)
-      var at = 0
-      while at + Portable.lanes <= count {
-        Portable.store(Portable.load(y, at) + value * Portable.load(weights, at), y, at)
-        at += Portable.lanes
-      }
-      while at < count {
-        y[at] += value * weights[at]
-        at += 1
-      }
-    }
+    result.columnCount = count
+    return result
   }
 }

@@ -41,8 +41,8 @@ package final class WeightStack {
   package let columns: Int
   /// Bytes that a product with one row of activations reads.
   package let byteCount: Int
-  /// For rows with outliers; nil when not all weights are affine and multiplied in integers.
-  private(set) lazy var keptColumns = makeKeptColumns()
+  /// Whether all weights are affine and multiplied in integers.
+  let isAffine: Bool
 
   /// - Parameters:
   ///   - arena: where products may copy the weights into panels, or find them; nil leaves them in the file.
@@ -81,6 +81,10 @@ package final class WeightStack {
     }
     if let prepared = arena?.prepared { owners.append(prepared.owner) }
     self.parts = parts
+    isAffine = parts.allSatisfy { part in
+      if case .affine = part.matrix { return part.layout != nil }
+      return false
+    }
     self.owners = owners
     rows = start
     columns = tensors.first?.columns ?? 0
@@ -89,14 +93,6 @@ package final class WeightStack {
     self.isMultiplied = isMultiplied
     isCopying = arena != nil
     arena?.note(self)
-  }
-
-  private func makeKeptColumns() -> KeptColumns? {
-    let isAffine = parts.allSatisfy { part in
-      if case .affine = part.matrix { return part.layout != nil }
-      return false
-    }
-    return isAffine ? KeptColumns(rows: rows, columns: columns) : nil
   }
 
   // MARK: Panels

@@ -1,0 +1,179 @@
+// Outliers of activations in AVX-512, and rows that are added and normalised beside them. What rounds is that of the portable
+// forms and never fused, so that every machine computes the same bits.
+
+package import KernelTypes
+import _Builtin_intrinsics.intel
+
+/// Copies a row without its outliers, which go to a list. Scalar twin: `Reference.splitOutliers`.
+package func splitOutliers(
+  _ x: UnsafePointer<Float>, _ columns: Int, into rest: UnsafeMutablePointer<Float>,
+  _ list: UnsafeMutablePointer<UInt32>
+) {
+  var sums = _mm512_setzero_ps()
+  for c in stride(from: 0, to: columns, by: 16) {
+    let value = load(x, c)
+    _mm512_storeu_ps(rest + c, value)
+    sums = _mm512_add_ps(sums, _mm512_mul_ps(value, value))
+  }
+  let bound = sum(sums) * OutlierList.share
+  var count = 0
+  // Numbers whose squares are none have no outliers. Those of others are ordered as their bits are.
+  if bound.isFinite {
+    let bits = _mm512_castps_si512(_mm512_set1_ps(bound))
+    for c in stride(from: 0, to: columns, by: 16) {
+      let value = load(x, c)
+      let square = _mm512_castps_si512(_mm512_mul_ps(value, value))
+      var mask = _mm512_movepi32_mask(_mm512_sub_epi32(bits, square))
+      while mask != 0, count < OutlierList.limit {
+        let column = c + mask.trailingZeroBitCount
+        list[1 + count] = UInt32(truncatingIfNeeded: column)
+        list[1 + OutlierList.limit + count] = x[column].bitPattern
+        rest[column] = 0
+        count += 1
+        mask &= mask - 1
+      }
+    }
+  }
+  list[0] = UInt32(truncatingIfNeeded: count)
+}
+
+/// `y += value · column` for the outliers of each row, in their order, and then `y += bias`. Scalar twin:
+/// `Reference.addOutliers`.
+package func addOutliers(
+  _ rows: OutlierRows, _ weights: UnsafePointer<Float>, bias: UnsafePointer<Float>?, _ outputs: Int,
+  into y: Output
+) {
+  for r in 0..<rows.count {
+    let (list, target) = (rows.base + r * OutlierList.length, y.base + r * y.stride)
+    let count = Int(list[0])
+    if outputs == 64 {
+      var (s0, s1, s2, s3) = (load(target, 0), load(target, 16), load(target, 32), load(target, 48))
+      for index in 0..<count {
+        let value = _mm512_set1_ps(Float(bitPattern: list[1 + OutlierList.limit + index]))
+        let column = weights + Int(list[1 + index]) * OutlierList.outputs
+        s0 = _mm512_add_ps(s0, _mm512_mul_ps(value, load(column, 0)))
+        s1 = _mm512_add_ps(s1, _mm512_mul_ps(value, load(column, 16)))
+        s2 = _mm512_add_ps(s2, _mm512_mul_ps(value, load(column, 32)))
+        s3 = _mm512_add_ps(s3, _mm512_mul_ps(value, load(column, 48)))
+      }
+      if let bias {
+        s0 = _mm512_add_ps(s0, load(bias, 0))
+        s1 = _mm512_add_ps(s1, load(bias, 16))
+        s2 = _mm512_add_ps(s2, load(bias, 32))
+        s3 = _mm512_add_ps(s3, load(bias, 48))
+      }
+      _mm512_storeu_ps(target, s0)
+      _mm512_storeu_ps(target + 16, s1)
+      _mm512_storeu_ps(target + 32, s2)
+      _mm512_storeu_ps(target + 48, s3)
+    } else {
+      for o in stride(from: 0, to: outputs, by: 16) {
+        let mask = tailMask(min(16, outputs - o))
+        var sum = load(target, o, mask)
+        for index in 0..<count {
+          let value = _mm512_set1_ps(Float(bitPattern: list[1 + OutlierList.limit + index]))
+          let column = weights + Int(list[1 + index]) * OutlierList.outputs
+          sum = _mm512_add_ps(sum, _mm512_mul_ps(value, load(column, o, mask)))
+        }
+        if let bias { sum = _mm512_add_ps(sum, load(bias, o, mask)) }
+        _mm512_mask_storeu_ps(target + o, mask, sum)
+      }
+    }
+  }
+}
+
+/// Some columns of kept panels as floats, `scale · q + bias`. Scalar twin: Compute's `Portable.columns`, of the weights that the
+/// panels were made of.
+package func panelColumns(_ weights: PanelRows, into out: WeightColumns) {
+  let shape = weights.shape
+  let (bits, block) = (shape.bits, blockSize(shape.groupSize))
+  // The planes of a block (`PanelMaking`).
+  let low = bits == 3 ? 2 : bits == 5 || bits == 6 ? 4 : bits
+  let half = factorBytes(shape.scaleFormat)
+  let groupBytes = 2 * half + blockBytes(shape.groupSize, bits)
+  let panelBytes = int8InterleavedBytes(shape)
+  /// An element of each of the sixteen outputs, at `place` in the order of the activations.
+  @inline(__always)
+  func field(_ plane: UnsafeRawPointer, _ width: Int, _ place: Int) -> __m512i {
+    let registers = block * width / 32
+    let words = _mm512_loadu_si512(plane + 64 * (place / 4 % registers))
+    let shift = 8 * (place % 4) + width * (place / 4 / registers)
+    return _mm512_and_si512(
+      _mm512_srl_epi32(words, _mm_cvtsi64_si128(Int64(shift))),
+      _mm512_set1_epi32(Int32(truncatingIfNeeded: 1 << width - 1)))
+  }
+  for index in 0..<out.count {
+    let column = Int(out.columns[index])
+    let inGroup = column % shape.groupSize
+    let place = bits <= 4 ? inGroup % block / 2 + inGroup % 2 * (block / 2) : inGroup % block
+    var group = weights.base + column / shape.groupSize * groupBytes
+    for o in stride(from: 0, to: weights.count, by: Panel.width) {
+      let plane = group + 2 * half + inGroup / block * blockBytes(block, bits)
+      var q = field(plane, low, place)
+      if low < bits {
+        let upper = field(plane + blockBytes(block, low), bits - low, place)
+        q = _mm512_or_si512(q, _mm512_slli_epi32(upper, UInt32(truncatingIfNeeded: low)))
+      }
+      let product = _mm512_mul_ps(factors(group, shape.scaleFormat), _mm512_cvtepi32_ps(q))
+      let value = _mm512_add_ps(product, factors(group + half, shape.scaleFormat))
+      _mm512_storeu_ps(out.base + index * OutlierList.outputs + o, value)
+      group += panelBytes
+    }
+  }
+}
+
+// MARK: Rows
+
+/// `x += y`. Scalar twin: `Reference.add`.
+package func add(_ y: UnsafePointer<Float>, _ count: Int, to x: UnsafeMutablePointer<Float>) {
+  for i in stride(from: 0, to: count, by: 16) {
+    let mask = tailMask(min(16, count - i))
+    _mm512_mask_storeu_ps(x + i, mask, _mm512_add_ps(load(x, i, mask), load(y, i, mask)))
+  }
+}
+
+/// `x = factor · x`. Scalar twin: `Reference.scale`.
+package func scale(_ factor: Float, _ count: Int, _ x: UnsafeMutablePointer<Float>) {
+  let factors = _mm512_set1_ps(factor)
+  for i in stride(from: 0, to: count, by: 16) {
+    let mask = tailMask(min(16, count - i))
+    _mm512_mask_storeu_ps(x + i, mask, _mm512_mul_ps(factors, load(x, i, mask)))
+  }
+}
+
+/// `out = (x - mean) / sqrt(variance + epsilon) · gain`; out may be x. Sums have eight lanes, as the portable form's. Scalar twin:
+/// `Reference.layerNorm`.
+package func layerNorm(
+  _ x: UnsafePointer<Float>, _ gain: UnsafePointer<Float>, _ epsilon: Float, _ columns: Int,
+  into out: UnsafeMutablePointer<Float>
+) {
+  let whole = columns & ~7
+  var total = _mm256_setzero_ps()
+  for c in stride(from: 0, to: whole, by: 8) { total = _mm256_add_ps(total, _mm256_loadu_ps(x + c)) }
+  if whole < columns {
+    total = _mm256_add_ps(total, load(x, whole, tailMask(columns - whole)).lowHalf)
+  }
+  let mean = sumOfEight(total) / Float(columns)
+  let center = _mm256_set1_ps(mean)
+  var squares = _mm256_setzero_ps()
+  for c in stride(from: 0, to: whole, by: 8) {
+    let v = _mm256_sub_ps(_mm256_loadu_ps(x + c), center)
+    squares = _mm256_add_ps(squares, _mm256_mul_ps(v, v))
+  }
+  var rest: Float = 0
+  for c in whole..<columns { rest += (x[c] - mean) * (x[c] - mean) }
+  let factor = 1 / ((sumOfEight(squares) + rest) / Float(columns) + epsilon).squareRoot()
+  for c in stride(from: 0, to: columns, by: 16) {
+    let mask = tailMask(min(16, columns - c))
+    let centred = _mm512_sub_ps(load(x, c, mask), _mm512_set1_ps(mean))
+    let scaled = _mm512_mul_ps(centred, _mm512_set1_ps(factor))
+    _mm512_mask_storeu_ps(out + c, mask, _mm512_mul_ps(scaled, load(gain, c, mask)))
+  }
+}
+
+@inline(__always)
+private func sumOfEight(_ v: __m256) -> Float {
+  let four = v.lowHalf + v.highHalf
+  let two = four.lowHalf + four.highHalf
+  return two[0] + two[1]
+}
