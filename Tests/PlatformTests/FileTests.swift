@@ -24,6 +24,19 @@ import Testing
     }
   }
 
+  @Test func `a lock that is about to be given up is had, and one that is kept is not`() async throws {
+    let path = folder.file("lock", [])
+    let files = SystemFiles()
+    let (first, second) = (files.open(path, O_RDWR), files.open(path, O_RDWR))
+    #expect(first >= 0 && second >= 0)
+    defer { files.close(second) }
+    #expect(files.lock(first) == 0)
+    #expect(files.lock(second) == -Int(EWOULDBLOCK))
+    async let had = files.lock(second)
+    files.close(first)
+    #expect(await had == 0)
+  }
+
   @Test func `an empty file is no bytes`() throws {
     #expect(try File.read(folder.file("empty", []), limit: 0) == [])
   }

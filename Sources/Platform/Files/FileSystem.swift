@@ -109,7 +109,20 @@ package struct SystemFiles: FileSystem {
     return answer(Int(fsync(Int32(descriptor))))
   }
 
-  package func lock(_ descriptor: Int) -> Int { answer(Int(flock(Int32(descriptor), LOCK_EX | LOCK_NB))) }
+  /// Waits a little: a process that is being started shares the lock of a file that is closed here, until it runs its
+  /// program.
+  package func lock(_ descriptor: Int) -> Int {
+    for _ in 0..<Self.lockAttempts - 1 {
+      if flock(Int32(descriptor), LOCK_EX | LOCK_NB) == 0 { return 0 }
+      guard errno == EWOULDBLOCK else { break }
+      usleep(Self.lockPause)
+    }
+    return answer(Int(flock(Int32(descriptor), LOCK_EX | LOCK_NB)))
+  }
+
+  private static let lockAttempts = 21
+  /// Microseconds.
+  private static let lockPause: UInt32 = 10_000
 
   package func close(_ descriptor: Int) { _ = Platform.close(Int32(descriptor)) }
 
