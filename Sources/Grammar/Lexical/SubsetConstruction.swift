@@ -125,7 +125,7 @@ struct SubsetConstruction {
   mutating func run(from start: Int32, _ watch: CompileWatch) throws(GrammarError) -> ByteDFA {
     // The first set is like no other: what holds only at the start holds there, and nowhere else. Its place among the
     // sets is that of the empty one, which is no state.
-    let first = closure(start, atStart: true).sorted()
+    var members = closure(start, atStart: true).sorted()
     _ = sets.number(of: [])
     var accepting = [Self.ending(empties, end, atStart: true)[Int(start)]]
     var table: [Int32] = []
@@ -135,8 +135,12 @@ struct SubsetConstruction {
     var at: Int32 = 0
     while at < sets.count {
       let before = left
-      let members = at == 0 ? first[...] : sets[at]
-      if at > 0 { accepting.append(members.contains { mayEnd[Int($0)] }) }
+      if at > 0 {
+        // A copy: all sets would be copied with the next that is added, if this were a part of them.
+        members.removeAll(keepingCapacity: true)
+        members.append(contentsOf: sets[at])
+        accepting.append(members.contains { mayEnd[Int($0)] })
+      }
       spans.removeAll(keepingCapacity: true)
       for state in members {
         for edge in edges[Int(state)] {
