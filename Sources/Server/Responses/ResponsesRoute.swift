@@ -190,6 +190,8 @@ struct ResponsesRoute {
 
   private func compact(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
+    // The items with what is added to each, and the messages that are made of them.
+    try claim(2 * JSONValue.weight(ofRequest: http.body), of: context.memory)
     let core = try server.request(body, for: context)
     let plan = try ResponsesPlanner(core).plan(body)
     let usage = Usage(promptTokens: try plan.promptTokens(core))
