@@ -36,13 +36,17 @@ def test_a_streamed_answer_is_the_answer_of_the_api(page, server, watched):
 
 @real
 def test_stop_ends_the_generation_on_the_server(page, server, watched):
-    # Takes as long as the context lasts: a second or two, which a busy browser may miss.
+    # Takes as long as the context lasts: a second or two, which a busy browser may miss. Then it asks again.
     set_setting(page, "schema", '{"type": "string", "minLength": 100000}')
-    for attempt in range(3):
+    begun = ".message.assistant.running:last-of-type .prose:not(.thought-text):not(:empty)"
+    ended = ".message.assistant:last-of-type:not(.running)"
+    for attempt in range(5):
+        count = page.locator(".message.assistant").count()
         send(page, "Write.")
-        page.wait_for_selector(".message.assistant.running:last-of-type .prose:not(.thought-text):not(:empty)")
+        until(page, "count => document.querySelectorAll('.message.assistant').length > count", count)
+        page.wait_for_selector(f"{begun}, {ended}")
         page.keyboard.press("Escape")
-        page.wait_for_selector(".message.assistant:last-of-type:not(.running)")
+        page.wait_for_selector(ended)
         if "Stopped." in page.locator(".note").last.inner_text():
             break
     else:
