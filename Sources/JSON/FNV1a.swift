@@ -15,3 +15,11 @@ package enum FNV1a {
   /// The hash of a text's UTF-8.
   package static func hash(_ text: String) -> UInt64 { hash(Array(text.utf8)) }
 }
+
+extension UInt64 {
+  /// As 16 hexadecimal digits: hashes and checksums in texts that all have one length.
+  package var hexadecimal: String {
+    let digits = String(self, radix: 16)
+    return String(repeating: "0", count: 16 - digits.utf8.count) + digits
+  }
+}

@@ -57,33 +57,30 @@ final class ByteDFA: Sendable {
     }
     self.classOf = classOf
     self.classCount = classCount
-    if !distance.contains(Cost.none) {
-      next = table
-      self.accepting = accepting
-      continues = Self.continuing(table, count, classCount)
-      cost = distance
-      onlyText = Self.onlyText(classOf: classOf, classCount: classCount, table: table, cost: distance)
-      return
+    if distance.contains(Cost.none) {
+      let live = (0..<count).filter { $0 == 0 || distance[$0] < Cost.none }
+      next = Self.rows(live, of: table, classCount)
+      self.accepting = live.map { accepting[$0] }
+      cost = live.map { distance[$0] }
+    } else {
+      (next, self.accepting, cost) = (table, accepting, distance)
     }
-    // Renumber what is live, the start first.
-    var number = [Int32](repeating: -1, count: count)
-    var live: [Int] = []
-    for state in 0..<count where state == 0 || distance[state] < Cost.none {
-      number[state] = Int32(truncatingIfNeeded: live.count)
-      live.append(state)
-    }
+    continues = Self.continuing(next, self.accepting.count, classCount)
+    onlyText = Self.onlyText(classOf: classOf, classCount: classCount, table: next, cost: cost)
+  }
+
+  /// The rows of some states, the start first, which lead to these alone.
+  private static func rows(_ states: [Int], of table: [Int32], _ classCount: Int) -> [Int32] {
+    var number = [Int32](repeating: -1, count: table.count / classCount)
+    for (new, state) in states.enumerated() { number[state] = Int32(truncatingIfNeeded: new) }
     var rows: [Int32] = []
-    rows.reserveCapacity(live.count * classCount)
-    for state in live {
+    rows.reserveCapacity(states.count * classCount)
+    for state in states {
       for target in table[state * classCount..<(state + 1) * classCount] {
-        rows.append(target >= 0 && distance[Int(target)] < Cost.none ? number[Int(target)] : -1)
+        rows.append(target >= 0 ? number[Int(target)] : -1)
       }
     }
-    next = rows
-    self.accepting = live.map { accepting[$0] }
-    continues = Self.continuing(rows, live.count, classCount)
-    cost = live.map { distance[$0] }
-    onlyText = Self.onlyText(classOf: classOf, classCount: classCount, table: rows, cost: cost)
+    return rows
   }
 
   private static func continuing(_ table: [Int32], _ count: Int, _ classCount: Int) -> [Bool] {
@@ -133,10 +130,8 @@ final class ByteDFA: Sendable {
   static let effortOfCell = 4
 
   /// The automaton whose states are found from `start` by `step`, which is called once per class of bytes.
-  ///
-  /// - Parameter watch: asked on the way.
   static func explore<State: ExploredState>(
-    start: State, classOf: [UInt8], watch: CompileWatch? = nil,
+    start: State, classOf: [UInt8],
     accepts: (State) throws(GrammarError) -> Bool, step: (State, UInt8) -> State?
   ) throws(GrammarError) -> ByteDFA {
     let representatives = representatives(classOf)
@@ -151,7 +146,6 @@ final class ByteDFA: Sendable {
       let state = states[at]
       at += 1
       accepting.append(try accepts(state))
-      try watch?.pass(representatives.count)
       for byte in representatives {
         guard let target = step(state, byte) else {
           table.append(-1)
@@ -254,12 +248,9 @@ final class ByteDFA: Sendable {
     let (aNext, aEnds, aCount) = (a.next, a.accepting, a.classCount)
     let (bNext, bEnds, bCount) = (b.next, b.accepting, b.classCount)
     // What `explore` does, without a call for each cell.
-    func key(_ x: Int32, _ y: Int32) -> UInt64 {
-      UInt64(UInt32(bitPattern: x)) << 32 | UInt64(UInt32(bitPattern: y))
-    }
     var pairs: [(a: Int32, b: Int32)] = [(0, 0)]
     var number = NumberTable()
-    number.set(key(0, 0), 0)
+    number.set(NumberTable.key(0, 0), 0)
     var table: [Int32] = []
     var accepting: [Bool] = []
     var at = 0
@@ -280,12 +271,13 @@ final class ByteDFA: Sendable {
         // Neighbours often lead to the same state.
         if x != last.a || y != last.b {
           last = (x, y, Int32(truncatingIfNeeded: pairs.count))
-          if let known = number[key(x, y)] {
+          let key = NumberTable.key(x, y)
+          if let known = number[key] {
             last.number = known
           } else {
             guard pairs.count < stateLimit else { throw tooManyStates }
             pairs.append((x, y))
-            number.set(key(x, y), last.number)
+            number.set(key, last.number)
           }
         }
         table.append(last.number)
@@ -397,7 +389,7 @@ final class ByteDFA: Sendable {
     var queue = [(state, otherState)]
     while let (x, y) = queue.popLast() {
       guard accepting[Int(x)] == other.accepting[Int(y)] else { return false }
-      guard seen.set(UInt64(UInt32(bitPattern: x)) << 32 | UInt64(UInt32(bitPattern: y)), 0) else { continue }
+      guard seen.set(NumberTable.key(x, y), 0) else { continue }
       for column in columns {
         let (p, q) = (own[Int(x) * count + column.a], theirs[Int(y) * theirCount + column.b])
         guard (p < 0) == (q < 0) else { return false }

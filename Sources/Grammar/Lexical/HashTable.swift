@@ -49,6 +49,12 @@ struct NumberTable {
   private var stamp: UInt32 = 1
   private(set) var count = 0
 
+  /// Two numbers as a key.
+  @inline(__always)
+  static func key(_ a: Int32, _ b: Int32) -> UInt64 {
+    UInt64(UInt32(bitPattern: a)) << 32 | UInt64(UInt32(bitPattern: b))
+  }
+
   /// The slot of a key, or the free one where it belongs.
   @inline(__always)
   private func slot(_ key: UInt64) -> Int {

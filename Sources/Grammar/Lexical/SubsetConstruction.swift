@@ -129,8 +129,8 @@ struct SubsetConstruction {
     _ = sets.number(of: [])
     var accepting = [Self.ending(empties, end, atStart: true)[Int(start)]]
     var table: [Int32] = []
-    var spans: [Span] = []
-    var active: [Span] = []
+    var spans: [ClassSpan] = []
+    var active: [ClassSpan] = []
     var targets: [Int32] = []
     var at: Int32 = 0
     while at < sets.count {
@@ -146,7 +146,7 @@ struct SubsetConstruction {
         for edge in edges[Int(state)] {
           // Classes are numbered in the order of the bytes.
           spans.append(
-            Span(first: Int(classOf[Int(edge.low)]), last: Int(classOf[Int(edge.high)]), to: edge.to))
+            ClassSpan(first: Int(classOf[Int(edge.low)]), last: Int(classOf[Int(edge.high)]), to: edge.to))
         }
       }
       // Those of one state are in order.
@@ -182,7 +182,7 @@ struct SubsetConstruction {
   }
 
   /// An edge by the classes of its bytes.
-  private struct Span {
+  private struct ClassSpan {
     let first: Int
     let last: Int
     let to: Int32

@@ -122,7 +122,7 @@ enum StringLanguage {
     }
     return try ByteDFA.explore(
       start: State(),
-      classOf: ByteDFA.classes { UInt32(dfa.classOf[Int($0)]) << 8 | UInt32(all.classOf[Int($0)]) },
+      classOf: ByteDFA.classes(dfa, all).classOf,
       accepts: { dfa.accepting[Int($0.own)] && $0.count >= min },
       step: { state, byte in
         let next = State(own: dfa.step(state.own, byte), all: all.step(state.all, byte), count: state.count)
@@ -150,7 +150,7 @@ struct CharacterCells {
   /// Nil where a state stands for several of `all`.
   init?(_ dfa: ByteDFA, within all: ByteDFA) {
     self.dfa = dfa
-    let bytes = ByteDFA.classes { UInt32(dfa.classOf[Int($0)]) << 8 | UInt32(all.classOf[Int($0)]) }
+    let bytes = ByteDFA.classes(dfa, all).classOf
     let representatives = ByteDFA.representatives(bytes)
     // Twice where each state leads by each class, and one more where the byte begins a character; -1 for nowhere.
     var cells = [Int32](repeating: -1, count: dfa.stateCount * representatives.count)

@@ -26,8 +26,5 @@ enum SealedContent: String {
   }
 
   /// FNV-1a as 16 hexadecimal digits.
-  private static func checksum(_ text: String) -> String {
-    let digits = String(FNV1a.hash(text), radix: 16)
-    return String(repeating: "0", count: 16 - digits.utf8.count) + digits
-  }
+  private static func checksum(_ text: String) -> String { FNV1a.hash(text).hexadecimal }
 }

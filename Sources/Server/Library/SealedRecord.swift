@@ -31,14 +31,7 @@ enum SealedRecord {
   }
 
   /// 16 hexadecimal digits.
-  static func sum(of bytes: ArraySlice<UInt8>) -> String { digits(Checksum.of(bytes)) }
+  static func sum(of bytes: ArraySlice<UInt8>) -> String { Checksum.of(bytes).hexadecimal }
 
-  static func sum(of bytes: SharedBytes) -> String {
-    digits(Checksum.of(bytes))
-  }
-
-  private static func digits(_ sum: UInt64) -> String {
-    let digits = String(sum, radix: 16)
-    return String(repeating: "0", count: 16 - digits.count) + digits
-  }
+  static func sum(of bytes: SharedBytes) -> String { Checksum.of(bytes).hexadecimal }
 }
