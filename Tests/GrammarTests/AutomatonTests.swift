@@ -7,11 +7,17 @@ import Tokenizers
 @testable import Grammar
 
 @Suite struct AutomatonTests {
-  static func random(states: Int, classes: Int, _ random: inout SeededGenerator) -> ByteDFA {
+  static func random(
+    states: Int, classes: Int, hasLoops: Bool = true, _ random: inout SeededGenerator
+  ) -> ByteDFA {
     var table: [Int32] = []
-    // Other bytes lead nowhere.
-    for _ in 0..<states {
-      table += (0..<classes).map { _ in Int32.random(in: -1..<Int32(states), using: &random) } + [-1]
+    // Other bytes lead nowhere. Without loops, states lead to later ones alone.
+    for state in 0..<Int32(states) {
+      table += (0..<classes).map { _ in
+        let target = Int32.random(in: -1..<Int32(states), using: &random)
+        return hasLoops || target > state ? target : -1
+      }
+      table.append(-1)
     }
     let accepting = (0..<states).map { _ in Int.random(in: 0..<4, using: &random) == 0 }
     let classOf = ByteDFA.classes { UInt32(min(Int($0), classes)) }
@@ -54,6 +60,27 @@ import Tokenizers
       #expect(texts.allSatisfy { dfa.accepts($0) == small.accepts($0) }, "\(size) states")
       if !dfa.isEmpty { #expect(small.stateCount == Self.blocks(dfa), "\(size) states") }
       #expect(small.minimized().stateCount == small.stateCount)
+    }
+  }
+
+  @Test func `from the ends backwards, the same states are alike as by splitting`() {
+    var random = SeededGenerator(seed: 4)
+    var (smaller, most) = (0, 0)
+    for _ in 0..<300 {
+      let dfa = Self.random(states: .random(in: 1...40, using: &random), classes: 3, hasLoops: false, &random)
+      let (backwards, splitting) = (dfa.blocksWithoutLoops(), dfa.splitBlocks())
+      #expect(backwards?.count == splitting.count)
+      // The same pairs of states, in other numbers.
+      let pairs = Set(zip(backwards?.blockOf ?? [], splitting.blockOf).map { [$0, $1] })
+      #expect(pairs.count == splitting.count)
+      if splitting.count < dfa.stateCount { smaller += 1 }
+      most = max(most, splitting.count)
+    }
+    #expect(smaller > 100 && most > 10)
+    for size in 1...60 {
+      let dfa = Self.random(states: size, classes: 3, &random)
+      let count = dfa.blocksWithoutLoops()?.count
+      #expect(count == nil || count == dfa.splitBlocks().count)
     }
   }
 

@@ -206,19 +206,19 @@ import Testing
           Int.random(in: 0..<12, using: &random) == 0 ? Cost.none : Int32.random(in: 1...9, using: &random))
         return Int32(cost.count - 1)
       }
-      var plan = ObjectPlan(properties: [], extras: [], min: 0, max: .max)
+      var properties: [ObjectPlan.Property] = []
       for _ in 0..<count {
-        plan.properties.append(
+        properties.append(
           .init(key: node(), value: node(), isRequired: Int.random(in: 0..<4, using: &random) == 0))
       }
       // Chains, so that what is asked for indirectly is listed, too.
-      for index in plan.properties.indices.dropLast().reversed()
+      for index in properties.indices.dropLast().reversed()
       where Int.random(in: 0..<3, using: &random) == 0 {
-        plan.properties[index].implied = [index + 1] + plan.properties[index + 1].implied
+        properties[index].implied = [index + 1] + properties[index + 1].implied
       }
-      if Bool.random(using: &random) { plan.extras.append((node(), node())) }
-      plan.min = Int.random(in: 0...count + 1, using: &random)
-      plan.max = plan.min + 3
+      let extras = Bool.random(using: &random) ? [(node(), node())] : []
+      let least = Int.random(in: 0...count + 1, using: &random)
+      let plan = ObjectPlan(properties: properties, extras: extras, min: least, max: least + 3)
       var state = ObjectState(plan)
       for index in plan.properties.indices where Int.random(in: 0..<3, using: &random) == 0 {
         state = state.adding(index, plan)

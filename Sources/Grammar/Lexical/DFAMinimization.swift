@@ -1,14 +1,91 @@
-// Automata with as few states as possible, by splitting blocks of states until all in one block behave alike.
+// Automata with as few states as possible: from their ends where they have no loops, and else by splitting blocks.
 
 extension ByteDFA {
   /// Larger tables are left as they are.
   private static let minimizingLimit = 100_000
 
-  /// The same language with as few states as possible. O(cells * log states).
+  /// The same language with as few states as possible. O(cells) without loops, O(cells * log states) with them.
   func minimized() -> ByteDFA {
     guard stateCount > 1, next.count <= Self.minimizingLimit else { return self }
+    let (blockOf, count, looked) = blocksWithoutLoops() ?? splitBlocks()
+    guard count < stateCount else {
+      return ByteDFA(
+        classOf: classOf, classCount: classCount, trimmed: next, accepting: accepting, cost: cost,
+        effort: effort + looked)
+    }
+    // Blocks are numbered in the order of their first state, so that the start stays 0.
+    var number = [Int32](repeating: -1, count: count)
+    var table: [Int32] = []
+    table.reserveCapacity(count * classCount)
+    var ends: [Bool] = []
+    var firsts: [Int] = []
+    for state in 0..<stateCount where number[Int(blockOf[state])] < 0 {
+      number[Int(blockOf[state])] = Int32(truncatingIfNeeded: firsts.count)
+      firsts.append(state)
+    }
+    for state in firsts {
+      ends.append(accepting[state])
+      for target in next[state * classCount..<(state + 1) * classCount] {
+        table.append(target < 0 ? -1 : number[Int(blockOf[Int(target)])])
+      }
+    }
+    return ByteDFA(
+      classOf: classOf, classCount: classCount, trimmed: table, accepting: ends,
+      cost: firsts.map { cost[$0] },
+      effort: effort + looked)
+  }
+
+  /// The block of each state, how many there are, and the cells that were looked at.
+  typealias Blocks = (blockOf: [Int32], count: Int, looked: Int)
+
+  /// From the ends backwards: states are alike where they lead to the same blocks. Nil with loops.
+  func blocksWithoutLoops() -> Blocks? {
+    var entering = [Int32](repeating: 0, count: stateCount)
+    for target in next where target >= 0 { entering[Int(target)] += 1 }
+    // Each state after all that lead to it.
+    var order = entering.indices.filter { entering[$0] == 0 }.map { Int32(truncatingIfNeeded: $0) }
+    order.reserveCapacity(stateCount)
+    var head = 0
+    while head < order.count {
+      let row = Int(order[head]) * classCount
+      head += 1
+      for target in next[row..<row + classCount] where target >= 0 {
+        entering[Int(target)] -= 1
+        if entering[Int(target)] == 0 { order.append(target) }
+      }
+    }
+    guard order.count == stateCount else { return nil }
+    var blockOf = [Int32](repeating: -1, count: stateCount)
+    var (firsts, hashes, table) = ([Int](), [UInt64](), HashTable())
+    for state in order.reversed().map(Int.init) {
+      let row = state * classCount
+      var hash: UInt64 = accepting[state] ? 1 : 2
+      for target in next[row..<row + classCount] {
+        hash = HashTable.mix(hash ^ UInt64(UInt32(bitPattern: target < 0 ? -1 : blockOf[Int(target)])))
+      }
+      let known = table.find(hash) { block in
+        let other = firsts[Int(block)]
+        return accepting[other] == accepting[state]
+          && (0..<classCount).allSatisfy { column in
+            let (a, b) = (next[row + column], next[other * classCount + column])
+            return a == b || a >= 0 && b >= 0 && blockOf[Int(a)] == blockOf[Int(b)]
+          }
+      }
+      if let known {
+        blockOf[state] = known
+        continue
+      }
+      blockOf[state] = Int32(truncatingIfNeeded: firsts.count)
+      firsts.append(state)
+      hashes.append(hash)
+      table.insert(hash, blockOf[state], hashes: hashes)
+    }
+    return (blockOf, firsts.count, 2 * next.count)
+  }
+
+  /// By splitting blocks of states until all in one block behave alike.
+  func splitBlocks() -> Blocks {
     var blocks = StateBlocks(accepting)
-    // Cells that were looked at.
     var looked = 0
     let before = ReverseEdges(cells: next, columnCount: classCount)
     while let splitter = blocks.waiting.popLast() {
@@ -24,30 +101,7 @@ extension ByteDFA {
       }
       looked += members.count * classCount
     }
-    guard blocks.count < stateCount else {
-      return ByteDFA(
-        classOf: classOf, classCount: classCount, trimmed: next, accepting: accepting, cost: cost,
-        effort: effort + looked)
-    }
-    // Blocks are numbered in the order of their first state, so that the start stays 0.
-    var number = [Int32](repeating: -1, count: blocks.count)
-    var table: [Int32] = []
-    var ends: [Bool] = []
-    var firsts: [Int] = []
-    for state in 0..<stateCount where number[blocks.block(of: state)] < 0 {
-      number[blocks.block(of: state)] = Int32(truncatingIfNeeded: firsts.count)
-      firsts.append(state)
-    }
-    for state in firsts {
-      ends.append(accepting[state])
-      for target in next[state * classCount..<(state + 1) * classCount] {
-        table.append(target < 0 ? -1 : number[blocks.block(of: Int(target))])
-      }
-    }
-    return ByteDFA(
-      classOf: classOf, classCount: classCount, trimmed: table, accepting: ends,
-      cost: firsts.map { cost[$0] },
-      effort: effort + looked)
+    return (blocks.blockOf, blocks.count, looked)
   }
 }
 
@@ -56,7 +110,7 @@ private struct StateBlocks {
   /// The states, block by block; those of a block that are marked come first.
   private var states: [Int32]
   private var place: [Int32]
-  private var blockOf: [Int32]
+  private(set) var blockOf: [Int32]
   private var starts: [Int] = []
   private var ends: [Int] = []
   private var markedCount: [Int] = []
@@ -83,8 +137,6 @@ private struct StateBlocks {
   }
 
   var count: Int { starts.count }
-
-  func block(of state: Int) -> Int { Int(blockOf[state]) }
 
   func members(of block: Int) -> ArraySlice<Int32> { states[starts[block]..<ends[block]] }
 

@@ -82,6 +82,11 @@ final class KindredStates: Sendable {
 
   var byteCount: Int { twins.count * 32 + 256 }
 
+  /// The twin of a state that the same texts follow.
+  func shared(_ state: Int32) -> SharedState? {
+    isSame[Int(state)] ? SharedState(leaf: leaf, state: twins[Int(state)]) : nil
+  }
+
   /// What follows a state where it differs from what follows its twin.
   struct Difference {
     /// Words that are equal for equal states of kindred automata.
@@ -131,8 +136,10 @@ final class KindredStates: Sendable {
 
   /// Those of `CommonLanguages.shared` that are open between characters.
   private static let commonLanguages: [(leaf: Int, dfa: ByteDFA)] = CommonLanguages.shared.enumerated()
-    .filter { openStates($0.element.dfa).contains(GrammarLeaf.betweenCharacters) }
-    .filter { $0.element.states.contains(GrammarLeaf.betweenCharacters) }
+    .filter { _, language in
+      language.states.contains(GrammarLeaf.betweenCharacters)
+        && openStates(language.dfa).contains(GrammarLeaf.betweenCharacters)
+    }
     .map { ($0.offset, $0.element.dfa) }
 
   /// The states in which usual characters change nothing.

@@ -65,21 +65,20 @@ final class LeafCache: Sendable {
     return made
   }
 
-  /// The mask of a state that differs little from a common one; nil where it does not.
-  func kindredMask(_ key: Key, _ dfa: ByteDFA, _ vocabulary: GrammarVocabulary, limit: Int) -> LeafMask? {
-    guard let kin = kindred(key.leaf, dfa, limit: limit) else { return nil }
-    guard let difference = kin.difference(at: key.state) else {
-      return kin.mask(of: key.state, nil, vocabulary)
-    }
+  /// The mask of a state that differs little from a common one, or not at all; nil where it differs much.
+  func mask(of state: Int32, _ kin: KindredStates, _ vocabulary: GrammarVocabulary, limit: Int) -> LeafMask? {
+    if let shared = kin.shared(state), let mask = vocabulary.mask(shared) { return mask }
+    guard let difference = kin.difference(at: state) else { return kin.mask(of: state, nil, vocabulary) }
     if let known = content.withLock({ $0.shared[difference.signature] }) { return known }
-    guard let made = kin.mask(of: key.state, difference, vocabulary) else { return nil }
+    guard let made = kin.mask(of: state, difference, vocabulary) else { return nil }
     keep(made.byteCount + difference.signature.count * 4, limit) {
       $0.shared.updateValue(made, forKey: difference.signature) == nil
     }
     return made
   }
 
-  private func kindred(_ leaf: Int32, _ dfa: ByteDFA, limit: Int) -> KindredStates? {
+  /// The states of an automaton beside a common one's; nil where it has no kin.
+  func kindred(_ leaf: Int32, _ dfa: ByteDFA, limit: Int) -> KindredStates? {
     if let known = content.withLock({ $0.kindred[leaf] }) { return known }
     let made = KindredStates(dfa)
     keep(made?.byteCount ?? 64, limit) { $0.kindred.updateValue(made, forKey: leaf) == nil }

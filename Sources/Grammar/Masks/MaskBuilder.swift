@@ -112,7 +112,7 @@ struct MaskBuilder {
       case .sequence, .choice, .repeated, .object, .array: break
       }
     }
-    for (leaving, sets) in zip(exits.leaving, exits.sets) where !isGivenUp {
+    for (leaving, sets) in exits.all where !isGivenUp {
       // What no set can hold is followed one by one.
       let count = sets.reduce(0) { $0 + recogniser.items(of: $1).count }
       for set in count <= Recogniser.widestSet ? [recogniser.union(sets)] : sets {
@@ -126,16 +126,14 @@ struct MaskBuilder {
   /// for they have much in common.
   private struct Exits {
     private var place: [ObjectIdentifier: Int] = [:]
-    private(set) var leaving: [LeafExits] = []
-    private(set) var sets: [[Int32]] = []
+    private(set) var all: [(leaving: LeafExits, sets: [Int32])] = []
 
     mutating func add(_ leaving: LeafExits, _ set: Int32) {
       if let known = place[ObjectIdentifier(leaving)] {
-        sets[known].append(set)
+        all[known].sets.append(set)
       } else {
-        place[ObjectIdentifier(leaving)] = sets.count
-        self.leaving.append(leaving)
-        sets.append([set])
+        place[ObjectIdentifier(leaving)] = all.count
+        all.append((leaving, [set]))
       }
     }
   }
@@ -191,23 +189,28 @@ struct MaskBuilder {
   }
 
   private func leafMask(_ leaf: GrammarLeaf, _ key: LeafCache.Key) -> LeafMask {
-    leaves.mask(key, limit: memory.leafLimit) {
+    let limit = memory.leafLimit
+    // What it holds is named: it would hold a copy of the builder.
+    return leaves.mask(key, limit: limit) { [leaves, vocabulary] in
       if leaf.length != nil {
         return vocabulary.reach(leaf.dfa, key.state).mask(
           missing: Int(key.missing), left: Int(key.left), vocabulary: vocabulary)
       }
-      if let shared = SharedState(leaf.dfa, key.state), let mask = vocabulary.mask(shared) {
-        return (mask, true)
-      }
       let isWide = PlainReach.mayHelp(leaf.dfa, key.state)
-      if isWide,
-        let mask = leaves.kindredMask(key, leaf.dfa, vocabulary, limit: memory.leafLimit)
-      {
-        return (mask, true)
-      }
-      let reach = isWide ? leaves.reach(key.leaf, leaf.dfa, limit: memory.leafLimit) : nil
+      // Kin know by a look which of their states behave like shared ones.
+      let kin =
+        isWide && !CommonLanguages.isShared(leaf.dfa)
+        ? leaves.kindred(key.leaf, leaf.dfa, limit: limit) : nil
+      let known: LeafMask? =
+        if let kin {
+          leaves.mask(of: key.state, kin, vocabulary, limit: limit)
+        } else {
+          SharedState(leaf.dfa, key.state).flatMap { vocabulary.mask($0) }
+        }
+      if let known { return (known, true) }
+      let reach = isWide ? leaves.reach(key.leaf, leaf.dfa, limit: limit) : nil
       let mask = LeafMask.make(leaf.dfa, state: key.state, reach: reach, vocabulary: vocabulary) {
-        leaves.leaving($0, vocabulary, limit: memory.leafLimit)
+        leaves.leaving($0, vocabulary, limit: limit)
       }
       return (mask, false)
     }
@@ -219,7 +222,7 @@ struct MaskBuilder {
     guard leaf.length == nil else {
       return vocabulary.reach(leaf.dfa, key.state).costs(missing: missing, left: Int(key.left))
     }
-    return leaves.costs(key, limit: memory.leafLimit) {
+    return leaves.costs(key, limit: memory.leafLimit) { [vocabulary] in
       LeafCosts.make(leaf.dfa, state: key.state, inside: inside, vocabulary: vocabulary)
     }
   }

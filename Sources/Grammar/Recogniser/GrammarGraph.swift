@@ -14,12 +14,20 @@ enum GrammarNode {
   case array(ArrayPlan)
 }
 
-struct GrammarLeaf {
+// Nodes are looked at at every step: a leaf and a plan each are one reference, which is counted once.
+
+final class GrammarLeaf: Sendable {
   let dfa: ByteDFA
   /// Bounds on the characters of a JSON string: bytes that leave state 1, but for the closing quote, begin one.
-  var length: (min: Int, max: Int)?
+  let length: (min: Int, max: Int)?
   /// The texts of this leaf in one array must differ; how many texts lead on from each state.
-  var textCounts: [UInt32]?
+  let textCounts: [UInt32]?
+
+  init(dfa: ByteDFA, length: (min: Int, max: Int)? = nil, textCounts: [UInt32]? = nil) {
+    self.dfa = dfa
+    self.length = length
+    self.textCounts = textCounts
+  }
 
   /// State 1 of a string automaton is between two characters.
   static let betweenCharacters: Int32 = 1
@@ -31,8 +39,8 @@ struct GrammarLeaf {
 }
 
 /// The members of an object, in any order.
-struct ObjectPlan {
-  struct Property {
+final class ObjectPlan: Sendable {
+  struct Property: Sendable {
     /// `"key":` and perhaps a space.
     var key: Int32
     var value: Int32
@@ -41,41 +49,62 @@ struct ObjectPlan {
     var implied: [Int] = []
   }
 
-  var properties: [Property]
+  let properties: [Property]
   /// Members whose keys are not among `properties`.
-  var extras: [(key: Int32, value: Int32)]
-  var min: Int
+  let extras: [(key: Int32, value: Int32)]
+  let min: Int
   /// `Int.max` without a bound.
-  var max: Int
+  let max: Int
   /// The property in which items of an array differ; its value is a leaf whose texts must.
-  var differing: Int?
+  let differing: Int?
   /// Whether further members count towards `min`: their keys are leaves whose texts must differ, as long as that matters.
-  var countsExtras = false
+  let countsExtras: Bool
+
+  init(
+    properties: [Property], extras: [(key: Int32, value: Int32)], min: Int, max: Int, differing: Int? = nil,
+    countsExtras: Bool = false
+  ) {
+    self.properties = properties
+    self.extras = extras
+    self.min = min
+    self.max = max
+    self.differing = differing
+    self.countsExtras = countsExtras
+  }
+
+  /// The same, for items that differ in the value of a property.
+  func differing(in property: Int, by value: Int32) -> ObjectPlan {
+    var properties = properties
+    properties[property].value = value
+    return ObjectPlan(
+      properties: properties, extras: extras, min: min, max: max, differing: property,
+      countsExtras: countsExtras)
+  }
 
   /// Properties and kinds of further members.
   var memberCount: Int { properties.count + extras.count }
 }
 
-struct ArrayPlan {
-  struct Option {
+final class ArrayPlan: Sendable {
+  struct Option: Sendable {
     var value: Int32
     /// Bit n: an item of this kind counts for `contains[n]`.
     var marks: UInt64
   }
 
   /// What may stand at the first places.
-  var prefix: [[Option]]
+  let prefix: [[Option]]
   /// What may follow them; empty: nothing.
-  var rest: [Option]
-  var min: Int
+  let rest: [Option]
+  let min: Int
   /// `Int.max` without a bound.
-  var max: Int
+  let max: Int
   /// `max` is `Int.max` without a bound.
-  var contains: [(min: Int, max: Int)]
+  let contains: [(min: Int, max: Int)]
   /// Items are leaves whose texts must differ, or objects with a member whose texts must.
-  var isUnique: Bool
+  let isUnique: Bool
   /// For each `contains`, at how many places of the prefix an item may count, from each place on.
-  private var usefulPlaces: [[Int]] = []
+  private let usefulPlaces: [[Int]]
 
   init(
     prefix: [[Option]], rest: [Option], min: Int, max: Int, contains: [(min: Int, max: Int)], isUnique: Bool
@@ -89,7 +118,7 @@ struct ArrayPlan {
     usefulPlaces = contains.indices.map { bit in
       var counts = [0]
       for index in prefix.indices.reversed() {
-        let isUseful = options(at: index).contains { $0.marks & (1 << UInt64(bit)) != 0 }
+        let isUseful = index < max && prefix[index].contains { $0.marks & (1 << UInt64(bit)) != 0 }
         counts.append(counts[counts.count - 1] + (isUseful ? 1 : 0))
       }
       return counts.reversed()

@@ -75,6 +75,8 @@ enum CommonLanguages {
       (dfa, (0..<Int32(truncatingIfNeeded: min(dfa.stateCount, 8))).filter { dfa.continues[Int($0)] })
     }
   }()
+
+  static func isShared(_ dfa: ByteDFA) -> Bool { shared.contains { $0.dfa === dfa } }
 }
 
 /// Nodes under construction.

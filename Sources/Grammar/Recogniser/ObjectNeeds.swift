@@ -1,60 +1,76 @@
 // What an object still needs, so that what one more member changes is found without looking at all others.
 
 /// A state of an object with the members that must still come.
-struct ObjectNeeds {
+final class ObjectNeeds: Sendable {
   let state: ObjectState
   /// Properties that must still come.
-  private(set) var count = 0
+  let count: Int
   /// Bit n: property n is one of them.
-  private var words: [UInt64]
+  private let words: [UInt64]
   /// Bytes of all members that must still come; more than `Cost.none` where there are not enough.
-  private var total = 0
+  private let total: Int
   /// Members that `minProperties` asks for beyond those: what the dearest of them takes, 0 without any.
-  private var dearest = 0
+  private let dearest: Int
   /// What the cheapest undeclared member takes.
-  private var extraCost = Int(Cost.none)
+  private let extraCost: Int
 
   init(_ state: ObjectState, _ plan: ObjectPlan, _ cost: [Int32]) {
     self.state = state
-    words = [UInt64](repeating: 0, count: state.seen.count)
-    for (index, property) in plan.properties.enumerated() {
-      if property.isRequired { insert(index) }
-      if property.isRequired || state.contains(index) { for other in property.implied { insert(other) } }
-    }
-    for (place, seen) in state.seen.enumerated() { words[place] &= ~seen }
+    let words = Self.needed(state, plan)
+    self.words = words
     count = words.reduce(0) { $0 + $1.nonzeroBitCount }
+    var total = 0
     if count > 0 {
-      for index in plan.properties.indices where contains(index) {
-        total += Self.member(plan.properties[index], cost)
+      for (index, property) in plan.properties.enumerated() where Self.contains(words, index) {
+        total += Self.member(property, cost)
       }
     }
-    for extra in plan.extras {
-      extraCost = min(extraCost, 1 + Int(Cost.sum(cost[Int(extra.key)], cost[Int(extra.value)])))
+    let extraCost = plan.extras.reduce(Int(Cost.none)) {
+      min($0, 1 + Int(Cost.sum(cost[Int($1.key)], cost[Int($1.value)])))
     }
+    self.extraCost = extraCost
     let missing = plan.min - state.distinct(plan) - count
-    guard missing > 0 else { return }
-    var others = plan.properties.indices.filter { !state.contains($0) && !contains($0) }
+    guard missing > 0 else {
+      (self.total, dearest) = (total, 0)
+      return
+    }
+    var others = plan.properties.indices.filter { !state.contains($0) && !Self.contains(words, $0) }
       .map { Self.member(plan.properties[$0], cost) }
     if plan.countsExtras {
       others = others.filter { $0 < extraCost }.sorted()
       let further = max(0, missing - others.count)
       total += others.prefix(missing).reduce(0, +) + Int(Cost.product(Int32(clamping: extraCost), further))
-      dearest = further > 0 ? extraCost : others[missing - 1]
+      (self.total, dearest) = (total, further > 0 ? extraCost : others[missing - 1])
       return
     }
     if !state.hasExtra, !plan.extras.isEmpty { others.append(extraCost) }
     others.sort()
-    if missing > others.count {
-      total = .max / 2
-    } else {
-      total += others.prefix(missing).reduce(0, +)
-      dearest = others[missing - 1]
+    guard missing <= others.count else {
+      (self.total, dearest) = (.max / 2, 0)
+      return
     }
+    (self.total, dearest) = (total + others.prefix(missing).reduce(0, +), others[missing - 1])
   }
 
-  private mutating func insert(_ property: Int) { words[property / 64] |= 1 << UInt64(property % 64) }
+  /// The properties that are required or asked for by others, and not there.
+  private static func needed(_ state: ObjectState, _ plan: ObjectPlan) -> [UInt64] {
+    var words = [UInt64](repeating: 0, count: state.seen.count)
+    func insert(_ property: Int) { words[property / 64] |= 1 << UInt64(property % 64) }
+    for (index, property) in plan.properties.enumerated() {
+      if property.isRequired { insert(index) }
+      if !property.implied.isEmpty, property.isRequired || state.contains(index) {
+        for other in property.implied { insert(other) }
+      }
+    }
+    for (place, seen) in state.seen.enumerated() { words[place] &= ~seen }
+    return words
+  }
 
-  private func contains(_ property: Int) -> Bool { words[property / 64] & (1 << UInt64(property % 64)) != 0 }
+  private static func contains(_ words: [UInt64], _ property: Int) -> Bool {
+    words[property / 64] & (1 << UInt64(property % 64)) != 0
+  }
+
+  private func contains(_ property: Int) -> Bool { Self.contains(words, property) }
 
   /// A comma, the key and the value.
   private static func member(_ property: ObjectPlan.Property, _ cost: [Int32]) -> Int {

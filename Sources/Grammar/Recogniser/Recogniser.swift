@@ -69,8 +69,8 @@ struct Recogniser {
 
   init(graph: GrammarGraph) {
     self.graph = graph
-    _ = intern([])
-    _ = intern([StackItem(node: -1, state: 0, payload: 0, tail: 0)])
+    _ = intern(EmptyCollection())
+    _ = single(StackItem(node: -1, state: 0, payload: 0, tail: 0))
     _ = number(of: [])
   }
 
@@ -94,7 +94,7 @@ struct Recogniser {
   private static func hash(_ items: some Sequence<StackItem>) -> UInt64 {
     var state: UInt64 = 0x9E37_79B9_7F4A_7C15
     func mix(_ a: Int32, _ b: Int32) {
-      state ^= UInt64(UInt32(bitPattern: a)) << 32 | UInt64(UInt32(bitPattern: b))
+      state ^= NumberTable.key(a, b)
       state = (state ^ state >> 29) &* 0xBF58_476D_1CE4_E5B9
       state ^= state >> 32
     }
@@ -105,13 +105,23 @@ struct Recogniser {
     return state
   }
 
+  private func holds(_ set: Int32, _ expected: some Collection<StackItem>) -> Bool {
+    var at = Int(starts[Int(set)])
+    guard Int(starts[Int(set) + 1]) - at == expected.count else { return false }
+    for item in expected {
+      guard items[at] == item else { return false }
+      at += 1
+    }
+    return true
+  }
+
   /// - Parameter new: sorted, no two with the same frame.
-  mutating func intern(_ new: [StackItem]) -> Int32 {
+  mutating func intern(_ new: some Collection<StackItem>) -> Int32 {
     let hash = Self.hash(new)
-    if let known = setTable.find(hash, where: { self.items(of: $0).elementsEqual(new) }) { return known }
+    if let known = setTable.find(hash, where: { holds($0, new) }) { return known }
     left -= 1 + new.count
     let number = Int32(truncatingIfNeeded: costs.count)
-    items += new
+    items.append(contentsOf: new)
     starts.append(Int32(clamping: items.count))
     setHashes.append(hash)
     setTable.insert(hash, number, hashes: setHashes)
@@ -127,7 +137,7 @@ struct Recogniser {
   }
 
   /// The set of one stack.
-  mutating func single(_ item: StackItem) -> Int32 { intern([item]) }
+  mutating func single(_ item: StackItem) -> Int32 { intern(CollectionOfOne(item)) }
 
   mutating func number(of list: [UInt64]) -> Int32 {
     let hash = list.reduce(UInt64(list.count)) { HashTable.mix($0 ^ $1) }
@@ -146,7 +156,7 @@ struct Recogniser {
   mutating func union(_ a: Int32, _ b: Int32) -> Int32 {
     if a == b || b == Self.empty { return a }
     if a == Self.empty { return b }
-    let key = UInt64(UInt32(bitPattern: min(a, b))) << 32 | UInt64(UInt32(bitPattern: max(a, b)))
+    let key = NumberTable.key(min(a, b), max(a, b))
     if let known = unions[key] { return known }
     guard !isCut else { return a }
     let set = canonical(Array(items(of: a)) + items(of: b))

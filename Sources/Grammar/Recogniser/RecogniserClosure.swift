@@ -21,7 +21,7 @@ extension Recogniser {
       }
       switch next {
       case .enter(let node, let tail, let isFilled):
-        let key = UInt64(UInt32(bitPattern: node)) << 32 | UInt64(UInt32(bitPattern: tail))
+        let key = NumberTable.key(node, tail)
         if visited.set(isFilled ? 1 << 62 | key : key, 0) { enter(node, tail, isFilled) }
       case .resume(let set):
         guard visited.set(1 << 63 | UInt64(UInt32(bitPattern: set)), 0) else { continue }

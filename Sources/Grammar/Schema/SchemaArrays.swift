@@ -37,11 +37,10 @@ extension SchemaCompiler {
     for (index, value) in places.enumerated() {
       options.append(index >= most ? [] : try self.options(value, contains, isUnique, path, &builder))
     }
-    var plan = ArrayPlan(
+    let plan = ArrayPlan(
       prefix: Array(options[..<length]), rest: options[length], min: atom.min, max: most,
       contains: contains.map { ($0.min, $0.max) }, isUnique: isUnique)
-    if isUnique { try checkUnique(&plan, path, builder) }
-    if plan.max < plan.min { return nil }
+    if isUnique { guard try hasEnoughTexts(plan, path, builder) else { return nil } }
     return try builder.add(.array(plan))
   }
 
@@ -109,12 +108,10 @@ extension SchemaCompiler {
       if rank == (1, UInt32.max) { break }
     }
     guard let best, let needed = atom.and(ObjectAtom(required: [best.key])),
-      var plan = try plan(of: needed, path, &builder),
-      !plan.plan.countsExtras, let place = plan.keys.firstIndex(of: best.key)
+      let (plan, keys) = try plan(of: needed, path, &builder),
+      !plan.countsExtras, let place = keys.firstIndex(of: best.key)
     else { return nil }
-    plan.plan.properties[place].value = try builder.distinctLeaf(best.dfa)
-    plan.plan.differing = place
-    return try builder.add(.object(plan.plan))
+    return try builder.add(.object(plan.differing(in: place, by: builder.distinctLeaf(best.dfa))))
   }
 
   /// Scalars in one spelling each, for arrays whose items must differ.
@@ -136,9 +133,9 @@ extension SchemaCompiler {
     return try union(automata)
   }
 
-  /// Every place that must be filled has more texts than there are items before it.
-  func checkUnique(_ plan: inout ArrayPlan, _ path: String, _ builder: GraphBuilder)
-    throws(GrammarError)
+  /// Whether there is such an array: every place that must be filled has more texts than there are items before it.
+  private func hasEnoughTexts(_ plan: ArrayPlan, _ path: String, _ builder: GraphBuilder)
+    throws(GrammarError) -> Bool
   {
     func texts(_ options: [ArrayPlan.Option]) -> Int {
       options.reduce(0) { most, option in
@@ -152,16 +149,13 @@ extension SchemaCompiler {
       throw .unsupported(keyword: "uniqueItems", path: path, reason: "place \(index) has too few values")
     }
     if plan.min > plan.prefix.count, texts(plan.rest) < plan.min {
-      if plan.prefix.isEmpty, plan.rest.count == 1 {
-        plan.max = 0
-        plan.min = 1
-        return
-      }
+      if plan.prefix.isEmpty, plan.rest.count == 1 { return false }
       throw .unsupported(
         keyword: "uniqueItems", path: path, reason: "there are too few values for 'minItems'")
     }
     if plan.contains.contains(where: { $0.min > 1 }) {
       throw .unsupported(keyword: "uniqueItems", path: path, reason: "it stands with 'contains'")
     }
+    return true
   }
 }

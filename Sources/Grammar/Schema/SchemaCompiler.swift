@@ -328,22 +328,28 @@ struct SchemaCompiler {
     guard members.count(where: \.isRequired) == needed else { return nil }
     let listed = members.map(\.key)
     let implied = try implied(listed, atom)
-    var plan = ObjectPlan(properties: [], extras: [], min: atom.min, max: atom.max)
+    var properties: [ObjectPlan.Property] = []
     for (member, implied) in zip(members, implied) {
-      plan.properties.append(
+      properties.append(
         .init(
           key: try keyLeaf(member.key, &builder), value: try rule(member.value, &builder),
           isRequired: member.isRequired, implied: implied))
     }
-    if !isClosed(atom, declared: plan.properties.count) {
-      plan.countsExtras = plan.min > plan.properties.count + 1
-      plan.extras = try extras(atom, keys, names, isCounting: plan.countsExtras, &builder)
-    } else if atom.groups.contains(where: { !normalizer.members[$0].patterns.isEmpty }) {
-      var closed = atom
-      closed.groups.append(normalizer.members.others(than: atom.groups, .never, isEvaluating: false))
-      plan.countsExtras = plan.min > plan.properties.count + 1
-      plan.extras = try extras(closed, keys, names, isCounting: plan.countsExtras, &builder)
+    var open: ObjectAtom? = atom
+    if isClosed(atom, declared: properties.count) {
+      open = nil
+      if atom.groups.contains(where: { !normalizer.members[$0].patterns.isEmpty }) {
+        var closed = atom
+        closed.groups.append(normalizer.members.others(than: atom.groups, .never, isEvaluating: false))
+        open = closed
+      }
     }
+    let countsExtras = open != nil && atom.min > properties.count + 1
+    let extras = try open.map { open throws(GrammarError) in
+      try self.extras(open, keys, names, isCounting: countsExtras, &builder)
+    }
+    let plan = ObjectPlan(
+      properties: properties, extras: extras ?? [], min: atom.min, max: atom.max, countsExtras: countsExtras)
     if plan.min > plan.properties.count + min(1, plan.extras.count) {
       guard !plan.extras.isEmpty else { return nil }
       guard plan.countsExtras, plan.extras.allSatisfy({ builder.hasManyTexts($0.key) }) else {
