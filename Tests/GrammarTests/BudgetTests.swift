@@ -189,6 +189,59 @@ import Testing
     #expect(Self.refuses(try schema(5001), "5000 properties"))
   }
 
+  /// The most kinds of objects that a value may be of.
+  static func kinds(_ schema: String) throws -> Int {
+    let nodes = try graph(.schema(JSONValue(parsing: schema))).nodes
+    func isObject(_ node: Int32) -> Bool { if case .object = nodes[Int(node)] { true } else { false } }
+    return nodes.map { node in
+      if case .choice(let branches) = node { branches.count(where: isObject) } else { 0 }
+    }.max() ?? 0
+  }
+
+  @Test func `a member that is missing or wrong is one way to break a schema`() throws {
+    let branches = (0..<8).map {
+      #"{"required": ["k\#($0)"], "properties": {"k\#($0)": {"type": "string"}}}"#
+    }
+    let schema = #"{"type": "object", "oneOf": [\#(branches.joined(separator: ", "))]}"#
+    // For each branch, one object: that without the other seven. Missing and wrong apart, it was 2^7.
+    #expect(try Self.kinds(schema) == 8)
+    let grammar = try CompiledGrammar(schema: schema)
+    let right = [
+      #"{"k0": "a"}"#, #"{"k7": "a", "b": 1}"#, #"{"k0": "a", "k1": 5}"#, #"{"k3": null, "k2": "a"}"#,
+    ]
+    for text in right { #expect(grammar.allows(text), "\(text)") }
+    let wrong = ["{}", #"{"k0": 5}"#, #"{"k0": "a", "k1": "b"}"#, #"{"k0": "a", "k1": 5, "k2": "b"}"#]
+    for text in wrong { #expect(!grammar.allows(text), "\(text)") }
+    // A member that may have any value can only be missing; one that may have none is never right.
+    let any = try CompiledGrammar(
+      schema: #"{"type": "object", "not": {"required": ["a", "b"], "properties": {"a": {}, "b": true}}}"#)
+    #expect(any.allows(#"{"a": 1}"#) && any.allows(#"{"b": 1}"#) && !any.allows(#"{"a": 1, "b": 1}"#))
+    let none = try CompiledGrammar(
+      schema: #"{"type": "object", "not": {"required": ["a"], "properties": {"a": false}}}"#)
+    #expect(none.allows("{}") && none.allows(#"{"a": 1}"#))
+  }
+
+  @Test(arguments: [
+    #""required": ["k"], "allOf": [{"oneOf": BRANCHES}]"#,
+    ##""required": ["k"], "$ref": "#/$defs/one", "$defs": {"one": {"oneOf": BRANCHES}}"##,
+    #""required": ["k"], "dependentSchemas": {"k": {"oneOf": BRANCHES}}"#,
+    #""dependentSchemas": {"k": {"oneOf": BRANCHES}}"#,
+  ])
+  func `branches that a required member tells apart exclude nothing`(_ words: String) throws {
+    let branches = (0..<6).map { number in
+      let own = (0..<4).map { #""m\#($0)": {"maximum": \#(number * 10 + $0)}"# }.joined(separator: ", ")
+      return #"{"properties": {"k": {"const": \#(number)}, \#(own)}}"#
+    }
+    let schema =
+      #"{"type": "object", "properties": {"k": {"type": "integer"}}, "#
+      + words.replacing("BRANCHES", with: "[" + branches.joined(separator: ", ") + "]") + "}"
+    // One for each branch, and perhaps the object without the member.
+    #expect(try (6...7).contains(Self.kinds(schema)))
+    let grammar = try CompiledGrammar(schema: schema)
+    #expect(grammar.allows(#"{"k": 3, "m0": 30}"#) && grammar.allows(#"{"m3": 53, "k": 5}"#))
+    #expect(!grammar.allows(#"{"k": 3, "m0": 31}"#) && !grammar.allows(#"{"k": 6}"#))
+  }
+
   @Test func `members that ask for each other without end are refused`() throws {
     let list = (0..<300).map { "\"p\($0)\": [\"p\(($0 + 1) % 300)\"]" }.joined(separator: ", ")
     #expect(

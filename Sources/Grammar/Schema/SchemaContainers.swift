@@ -194,7 +194,10 @@ extension SchemaNormalizer {
   ) throws(GrammarError) -> [SchemaAtom] {
     let atom = try objects(keyword, members, literal)
     switch keyword {
-    case "required": return atom.required.map { .object(without($0)) }
+    case "required":
+      // What is declared, too, is looked at where values are: missing or wrong.
+      let declared = Set((members["properties"]?.objectValue?.entries ?? []).map { self.members.key($0.key) })
+      return atom.required.filter { !declared.contains($0) }.map { .object(without($0)) }
     case "minProperties": return atom.min == 0 ? [] : [.object(ObjectAtom(max: atom.min - 1))]
     case "maxProperties": return [.object(ObjectAtom(min: atom.max + 1))]
     case "dependentRequired":
@@ -214,12 +217,17 @@ extension SchemaNormalizer {
     }
     guard let listed = atom.groups.first else { return [] }
     let group = self.members[listed]
+    let needed: Set<MemberKey> =
+      members["required"] == nil ? [] : Set(try objects("required", members, literal).required)
     var out: [SchemaAtom] = []
     for entry in group.properties {
-      let wrongs =
+      var wrongs =
         entry.value.isNever ? [Conjunction.anything] : entry.value.literals.map { Conjunction([$0.negated]) }
+      // A required member is missing or wrong: one alternative, for the many that such pairs would multiply to.
+      let isNeeded = needed.contains(entry.key)
+      if isNeeded, wrongs.isEmpty { wrongs = [.never] }
       for wrong in wrongs {
-        out.append(.object(object(with: entry.key, wrong, required: [entry.key])))
+        out.append(.object(object(with: entry.key, wrong, required: isNeeded ? [] : [entry.key])))
       }
     }
     // Declared members may break these; others never do.

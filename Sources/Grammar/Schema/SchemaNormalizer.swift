@@ -100,8 +100,32 @@ struct SchemaNormalizer {
   mutating func atoms(_ literal: SchemaLiteral) throws(GrammarError) -> [SchemaAtom] {
     if literal.place < 0 { return literal.isNegated ? SchemaAtom.everything : [] }
     if let known = known[literal] { return known }
+    if let holds = document.places[literal.place].value.boolValue {
+      return holds != literal.isNegated ? SchemaAtom.everything : []
+    }
+    let out = try read(literal, among: SchemaAtom.everything)
+    known[literal] = out
+    return out
+  }
+
+  /// The alternatives among some that satisfy a schema: the product with its own. But what `oneOf` excludes is found
+  /// among these, for a member that they require often tells its branches apart.
+  private mutating func narrowed(_ atoms: [SchemaAtom], by literal: SchemaLiteral) throws(GrammarError)
+    -> [SchemaAtom]
+  {
+    let isTelling = atoms.contains {
+      if case .object(let atom) = $0 { !atom.required.isEmpty } else { false }
+    }
+    guard isTelling, !literal.isNegated, literal.place >= 0,
+      document.places[literal.place].value.objectValue?["oneOf"] != nil
+    else { return try product(atoms, try self.atoms(literal)) }
+    return try read(literal, among: atoms)
+  }
+
+  private mutating func read(_ literal: SchemaLiteral, among atoms: [SchemaAtom]) throws(GrammarError)
+    -> [SchemaAtom]
+  {
     let place = document.places[literal.place]
-    if let holds = place.value.boolValue { return holds != literal.isNegated ? SchemaAtom.everything : [] }
     guard case .object(let members) = place.value else {
       throw .malformed(path: place.path, reason: "a schema is an object or a boolean")
     }
@@ -113,23 +137,19 @@ struct SchemaNormalizer {
     guard inProgress.count < Self.depthLimit else {
       throw .tooLarge(reason: "schemas refer to each other more than \(Self.depthLimit) deep")
     }
-    var out: [SchemaAtom]
-    let keywords = try Self.keywords(
-      members, document.resources[place.resource].draft, path: place.path)
-    if literal.isNegated {
-      out = []
-      let plain = literal.negated
-      for keyword in keywords {
-        for atom in try negative(keyword, members, plain) { out.append(unseen(atom)) }
-        out = cut(out)
-        work += out.count
-        guard work < Self.workLimit else { throw Self.tooMany }
-      }
-    } else {
-      out = SchemaAtom.everything
+    let keywords = try Self.keywords(members, document.resources[place.resource].draft, path: place.path)
+    guard literal.isNegated else {
+      var out = atoms
       for keyword in keywords where !out.isEmpty { out = try positive(keyword, members, literal, out) }
+      return out
     }
-    known[literal] = out
+    var out: [SchemaAtom] = []
+    for keyword in keywords {
+      for atom in try negative(keyword, members, literal.negated) { out.append(unseen(atom)) }
+      out = cut(out)
+      work += out.count
+      guard work < Self.workLimit else { throw Self.tooMany }
+    }
     return out
   }
 
@@ -173,11 +193,11 @@ struct SchemaNormalizer {
   ) throws(GrammarError) -> [SchemaAtom] {
     switch keyword {
     case "$ref", "$dynamicRef", "$recursiveRef":
-      return try product(atoms, try self.atoms(try target(keyword, members, literal)))
+      return try narrowed(atoms, by: try target(keyword, members, literal))
     case "allOf":
       var out = atoms
       for branch in try branches(keyword, members, literal) where !out.isEmpty {
-        out = try product(out, try self.atoms(branch))
+        out = try narrowed(out, by: branch)
       }
       return out
     case "anyOf":
@@ -197,9 +217,8 @@ struct SchemaNormalizer {
         if let schema {
           let without = try product(
             out, Self.others(than: .object(ObjectAtom())) + [.object(without(key))])
-          let with = try product(
-            try product(out, [.object(ObjectAtom(required: [key]))]), try self.atoms(schema))
-          out = without + with
+          let with = try product(out, [.object(ObjectAtom(required: [key]))])
+          out = without + (try narrowed(with, by: schema))
         } else {
           let atom = ObjectAtom(conditions: [.dependency(key: key, needs: keys)])
           out = try product(out, Self.others(than: .object(ObjectAtom())) + [.object(atom)])
