@@ -137,7 +137,8 @@ def folder():
 
 def larks():
     return [b'start: "a" (word | /[a-z]{2,}/i)+ ["b"~2..3]\nword: WORD -> w\nWORD: "x".."z"\n%import common.INT\n%ignore " "',
-            b'start: %json {"type": "object"} | "\\u00e9" INT?\nINT: /\\d+/ // a\n']
+            b'start: %json {"type": "object"} | "\\u00e9" INT?\nINT: /\\d+/ // a\n',
+            b'start: <|a|> <[7,9-11]> B\nB: /[a-z]+/ & ~("if" | %regex {"substring_words": "a b"})\n  & ~C+\nC: "c"~2']
 
 
 def schemas():

@@ -8,7 +8,7 @@ import Testing
 
 @Suite struct BudgetTests {
   static func graph(_ pattern: Pattern) throws -> GrammarGraph {
-    try PatternCompiler.compile(pattern, tokenCount: SmallVocabulary.shared.count)
+    try PatternCompiler.compile(pattern, tokens: SmallVocabulary.shared.names)
   }
 
   static func refuses(_ pattern: Pattern, _ words: String) -> Bool {

@@ -24,7 +24,9 @@ enum SmallVocabulary {
 
   static let bytes: [[UInt8]] = (0..<256).map { [UInt8($0)] } + words.map { Array($0.utf8) } + [[], [], []]
 
-  static let shared = GrammarVocabulary(count: bytes.count, endTokens: [end]) { bytes[Int($0)] }
+  static let shared = GrammarVocabulary(
+    TokenNames(count: bytes.count) { $0 == "<|mark|>" ? mark : nil }, endTokens: [end]
+  ) { bytes[Int($0)] }
 }
 
 extension CompiledGrammar {

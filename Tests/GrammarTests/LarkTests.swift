@@ -51,6 +51,53 @@ import Testing
     #expect(isTaken && matcher.canEnd)
   }
 
+  @Test func `tokens by their spelling and by ranges of numbers`() throws {
+    let grammar = try CompiledGrammar(.lark("start: <|mark|> <[97,99-100]>"))
+    for (id, isRight) in [(97, true), (98, false), (99, true), (100, true), (101, false)] as [(Int32, Bool)] {
+      var matcher = GrammarMatcher(grammar)
+      let isTaken = matcher.accept(SmallVocabulary.mark) && matcher.accept(id)
+      #expect(isTaken == isRight, "\(id)")
+    }
+    #expect(!grammar.allows("<|mark|>a"))
+    #expect(
+      throws: GrammarError.unsatisfiable(path: "", reason: "the vocabulary has no special token '<|x|>'")
+    ) {
+      try CompiledGrammar(.lark("start: <|x|>"))
+    }
+  }
+
+  /// What LLGuidance 1.9.1 says of the same.
+  @Test(
+    arguments: [
+      ("A: /[a-z]+/ & ~\"stop\"", ["go", "stopx", "st"], ["stop", ""]),
+      ("A: \"a\" \"b\" & /[ab]+/", ["ab"], ["a", "b"]),
+      ("A: \"a\" | \"b\"\n  & /[b-z]/", ["a", "b"], ["c"]),
+      ("A: ~\"a\" \"b\"", ["cb", "b", "xxb", "aab"], ["ab"]),
+      ("A: ~\"a\"+", ["aa", "", "b"], ["a"]),
+      ("A: ~(\"a\"+)", ["", "b"], ["a", "aa"]),
+      ("A: \"x\" ~ 2", ["xx"], ["x"]),
+      ("A: \"x\" ~\"y\"", ["xx", "x", "xyy"], ["xy"]),
+      ("A: B & C\nB: /a+/\nC: /.{2}/", ["aa"], ["a", "aaa"]),
+      ("A: /(?:.|\\n)*/ & ~/(?:.|\\n)*end(?:.|\\n)*/", ["foo", "en d"], ["end", "xendx"]),
+      ("A: ~(B | \"x\")\nB: \"b\" & /./", ["bb", ""], ["b", "x"]),
+      (
+        "A: %regex {\"substring_words\": \"the quick, brown  fox\"}",
+        ["the ", "the", " quick", "quick,", ", brown", "brown  fox", "  ", ""], ["th", "quick fox", "x"]
+      ),
+      ("A: %regex {\"substring_chars\": \"aé b\"}", ["é", "aé", "é b"], ["ab"]),
+      ("A: \"x\" %regex {\"substring_chunks\": [\"ab\", \"cd\"]} \"y\"", ["xaby", "xabcdy", "xy"], ["xbcy"]),
+    ] as [(String, [String], [String])])
+  func `terminals of what others have, have not, or have a part of`(
+    _ terminal: String, _ allowed: [String], _ refused: [String]
+  ) throws {
+    let grammar = try CompiledGrammar(.lark("start: A\n\(terminal)"))
+    for text in allowed { #expect(grammar.allows(text), "\(text)") }
+    for text in refused { #expect(!grammar.allows(text), "\(text)") }
+    // What is ignored does not reach into them.
+    let spaced = try CompiledGrammar(.lark("start: A \".\"\n%ignore \"_\"\n\(terminal)"))
+    for text in allowed { #expect(spaced.allows("_\(text)_.__"), "\(text)") }
+  }
+
   @Test func `a text of a grammar within a JSON string has its escapes`() throws {
     let source = "start: \"*** Begin\\n\" line+ \"\\t\\\"end\\\"\"\nline: (\"+\" | \"-\") /[^\\n]*/ \"\\n\""
     let grammar = try CompiledGrammar(
@@ -73,7 +120,9 @@ import Testing
   @Test(arguments: [
     ("start: x{\"a\"}", "a template"), ("x{a}: a", "a template"),
     ("start[max_tokens=3]: \"a\"", "attributes of a rule"),
-    ("start: \"a\"\n%declare X", "%declare"), ("start: <|end|>", "a special token by name"),
+    ("start: \"a\"\n%declare X", "%declare"), ("start: <[^7]>", "most tokens"),
+    ("start: \"a\" & \"b\"", "& in a rule"), ("start: ~\"a\"", "~ in a rule"),
+    ("start: A\nA: ~B\nB: \"a\" A", "& and ~"), ("start: A\nA: %regex {\"other\": 1}", "%regex with 'other'"),
     ("%import python.NAME\nstart: NAME", "%import"), ("start: /a/x", "the flag 'x'"),
     ("start: @other", "@"),
   ])

@@ -24,7 +24,7 @@ package final class CompiledGrammar: Sendable {
       )
     }
     let graph = try PatternCompiler.compile(
-      pattern, tokenCount: vocabulary.count, budget: CompileBudget(isUnwanted: isUnwanted))
+      pattern, tokens: vocabulary.names, budget: CompileBudget(isUnwanted: isUnwanted))
     self.vocabulary = vocabulary
     self.memory = memory
     self.graph = graph

@@ -3,10 +3,19 @@
 import Synchronization
 package import Tokenizers
 
+/// How grammars name tokens.
+struct TokenNames: Sendable {
+  /// Ids are below this.
+  let count: Int
+  /// The token of a spelling that never stands for its text.
+  var special: @Sendable (String) -> Int32? = { _ in nil }
+}
+
 /// Built once per model and shared by all grammars.
 package final class GrammarVocabulary: Sendable {
+  let names: TokenNames
   /// Ids are below this.
-  package let count: Int
+  package var count: Int { names.count }
   /// The ids that end an answer: allowed when the pattern is complete.
   package let endTokens: Set<Int32>
   /// All ids but the end tokens: what a text may go on with.
@@ -34,16 +43,23 @@ package final class GrammarVocabulary: Sendable {
 
   /// O(vocabulary).
   package convenience init(tokenizer: Tokenizer, endTokens: Set<Int32>) {
-    self.init(count: tokenizer.vocabularySize, endTokens: endTokens) { id in
-      guard !tokenizer.isSpecial(id), !(tokenizer.isAdded(id) && Self.isMarker(tokenizer.token(of: id) ?? ""))
-      else { return [] }
-      return tokenizer.bytes(of: id)
+    let isSpecial = { @Sendable (id: Int32) in
+      tokenizer.isSpecial(id) || tokenizer.isAdded(id) && Self.isMarker(tokenizer.token(of: id) ?? "")
     }
+    let names = TokenNames(count: tokenizer.vocabularySize) { name in
+      tokenizer.id(of: name).flatMap { isSpecial($0) ? $0 : nil }
+    }
+    self.init(names, endTokens: endTokens) { isSpecial($0) ? [] : tokenizer.bytes(of: $0) }
+  }
+
+  convenience init(count: Int, endTokens: Set<Int32>, bytes: (Int32) -> [UInt8]) {
+    self.init(TokenNames(count: count), endTokens: endTokens, bytes: bytes)
   }
 
   /// - Parameter bytes: the bytes of a token; none for those that never stand for text.
-  init(count: Int, endTokens: Set<Int32>, bytes: (Int32) -> [UInt8]) {
-    self.count = count
+  init(_ names: TokenNames, endTokens: Set<Int32>, bytes: (Int32) -> [UInt8]) {
+    let count = names.count
+    self.names = names
     self.endTokens = endTokens
     continuing = TokenMask(count: count) { !endTokens.contains($0) }
     var all: [UInt8] = []

@@ -6,8 +6,7 @@ import Tokenizers
 /// One pass over a pattern.
 struct PatternCompiler {
   private var builder = GraphBuilder()
-  /// Tokens of the vocabulary.
-  private let tokenCount: Int
+  private let tokens: TokenNames
   private var depth = 0
   /// Which members objects have whose schemas do not say.
   private var members = UndeclaredMembers.allowed
@@ -19,16 +18,16 @@ struct PatternCompiler {
   private static let excludedLimit = 4096
 
   static func compile(
-    _ pattern: Pattern, tokenCount: Int, budget: CompileBudget = CompileBudget()
+    _ pattern: Pattern, tokens: TokenNames, budget: CompileBudget = CompileBudget()
   ) throws(GrammarError) -> GrammarGraph {
-    var compiler = PatternCompiler(tokenCount: tokenCount, budget: budget)
+    var compiler = PatternCompiler(tokens: tokens, budget: budget)
     let marks = try compiler.builder.punctuation()
     let root = try compiler.node(pattern)
     return try GrammarGraph(nodes: compiler.builder.nodes, root: root, marks: marks)
   }
 
-  private init(tokenCount: Int, budget: CompileBudget) {
-    self.tokenCount = tokenCount
+  private init(tokens: TokenNames, budget: CompileBudget) {
+    self.tokens = tokens
     self.budget = budget
   }
 
@@ -43,7 +42,7 @@ struct PatternCompiler {
     case .literal(let text): return try builder.literal(spelling.bytes(of: text.unicodeScalars))
     case .token(let id):
       try check(isPlain: "a token")
-      return try builder.token(id, of: tokenCount)
+      return try builder.token(id, of: tokens.count)
     case .sequence(let parts):
       var nodes: [Int32] = []
       for part in parts { nodes.append(try node(part)) }
@@ -95,7 +94,7 @@ struct PatternCompiler {
 
   private mutating func rules(_ rules: RuleSet) throws(GrammarError) -> Int32 {
     try RuleCompiler.compile(
-      rules, tokenCount: tokenCount, spelling: spelling, into: &builder, budget: &budget)
+      rules, tokens: tokens, spelling: spelling, into: &builder, budget: &budget)
   }
 
   private mutating func choice(_ branches: [Pattern]) throws(GrammarError) -> Int32 {

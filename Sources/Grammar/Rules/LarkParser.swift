@@ -164,24 +164,44 @@ struct LarkParser {
     guard depth < GrammarText.depthLimit else { throw GrammarText.tooDeep() }
     depth += 1
     defer { depth -= 1 }
-    var branches = [try parseSequence(isOpen: isOpen)]
-    while true {
-      let start = text.at
-      skipSpace(lines: true)
-      guard text.take("|") else {
-        if !isOpen { text.at = start }
-        break
-      }
-      skipSpace(lines: true)
-      branches.append(try parseSequence(isOpen: isOpen))
-    }
+    var branches = [try parseBoth(isOpen: isOpen)]
+    while isNext("|", isOpen: isOpen) { branches.append(try parseBoth(isOpen: isOpen)) }
     return branches.count == 1 ? branches[0] : .choice(branches)
+  }
+
+  /// Terminals of which a text must be all.
+  private mutating func parseBoth(isOpen: Bool) throws(GrammarError) -> RuleTree {
+    var parts = [try parseSequence(isOpen: isOpen)]
+    while isNext("&", isOpen: isOpen) {
+      try checkTerminal("&")
+      parts.append(try parseSequence(isOpen: isOpen))
+    }
+    return parts.count == 1 ? parts[0] : .both(parts)
+  }
+
+  private func checkTerminal(_ sign: String) throws(GrammarError) {
+    guard isTerminal else {
+      throw text.unsupported(
+        "\(sign) in a rule", "it stands in terminals, whose names are of upper-case letters")
+    }
+  }
+
+  /// Takes a sign between alternatives, which may stand on a line of its own, and the space after it.
+  private mutating func isNext(_ sign: String, isOpen: Bool) -> Bool {
+    let start = text.at
+    skipSpace(lines: true)
+    guard text.take(sign) else {
+      if !isOpen { text.at = start }
+      return false
+    }
+    skipSpace(lines: true)
+    return true
   }
 
   private mutating func parseSequence(isOpen: Bool) throws(GrammarError) -> RuleTree {
     var parts: [RuleTree] = []
     skipSpace(lines: isOpen)
-    while let scalar = text.current, scalar != "|", scalar != ")", scalar != "]", !text.isAtLineEnd {
+    while let scalar = text.current, !"|&)]".unicodeScalars.contains(scalar), !text.isAtLineEnd {
       if text.take("->") {
         skipSpace(lines: isOpen)
         _ = try name()
@@ -205,18 +225,23 @@ struct LarkParser {
       } else if text.take("{") {
         let (min, max) = try text.bounds()
         tree = .repeated(tree, min: min, max: max)
-      } else if text.take("~") {
-        tree = try counted(tree)
       } else {
-        return tree
+        // Without a number, the sign says what the next terminal is not.
+        let start = text.at
+        skipSpace(lines: false)
+        guard text.take("~"), let counted = try counted(tree) else {
+          text.at = start
+          return tree
+        }
+        tree = counted
       }
     }
   }
 
-  /// `~ n` and `~ n..m`, after the `~`.
-  private mutating func counted(_ tree: RuleTree) throws(GrammarError) -> RuleTree {
+  /// `~ n` and `~ n..m`, after the `~`; nil without a number.
+  private mutating func counted(_ tree: RuleTree) throws(GrammarError) -> RuleTree? {
     skipSpace(lines: false)
-    guard let min = try text.number() else { throw text.problem("a number is missing") }
+    guard let min = try text.number() else { return nil }
     guard text.take("..") else { return .repeated(tree, min: min, max: min) }
     guard let max = try text.number() else { throw text.problem("a number is missing") }
     guard min <= max else { throw text.problem("the numbers of the repetition are out of order") }
@@ -234,6 +259,15 @@ struct LarkParser {
     case "/": return spaced(.expression(try parseExpression()))
     case "<": return spaced(try parseToken())
     case "%": return spaced(try parseEmbedded())
+    case "~":
+      try checkTerminal("~")
+      text.at += 1
+      skipSpace(lines: false)
+      guard depth < GrammarText.depthLimit else { throw GrammarText.tooDeep() }
+      depth += 1
+      defer { depth -= 1 }
+      guard let next = text.current else { throw text.problem("nothing stands after '~'") }
+      return .other(than: try parseAtom(next))
     case "@": throw text.unsupported("@", "a grammar names no other grammars")
     default:
       guard Self.isName(scalar) else { throw text.problem("an unexpected '\(scalar)'") }
@@ -321,25 +355,87 @@ struct LarkParser {
     return flags.unicodeScalars.contains("i") ? tree.ignoringCase : tree
   }
 
-  /// `<[7]>`: the token with this number.
+  /// `<[7]>`, `<[7,9-11]>`: the tokens with these numbers; `<|name|>`: the special token of this spelling.
   private mutating func parseToken() throws(GrammarError) -> RuleTree {
     guard text.take("<[") else {
-      throw text.unsupported("a special token by name", "give its number, as in <[7]>")
+      let name = text.take { $0 != ">" && !$0.properties.isWhitespace }
+      guard text.take(">") else { throw text.problem("'>' is missing") }
+      return .special(name + ">")
     }
-    guard let id = try text.number(), text.take("]>") else { throw text.problem("']>' is missing") }
-    return .token(Int32(clamping: id))
+    if text.isAt("*") || text.isAt("^") {
+      throw text.unsupported("most tokens", "only tokens that are listed by their numbers are known")
+    }
+    var tokens: [RuleTree] = []
+    repeat {
+      guard let first = try text.number() else { throw text.problem("the number of a token is missing") }
+      let last = text.take("-") ? try text.number() : first
+      guard let last, first <= last else { throw text.problem("the numbers of tokens are out of order") }
+      guard tokens.count + last - first < Self.tokenLimit else {
+        throw .tooLarge(reason: "a rule of the grammar lists more than \(Self.tokenLimit) tokens")
+      }
+      tokens += (first...last).map { .token(Int32(clamping: $0)) }
+    } while text.take(",")
+    guard text.take("]>") else { throw text.problem("']>' is missing") }
+    return tokens.count == 1 ? tokens[0] : .choice(tokens)
   }
 
-  /// `%json {…}`.
+  private static let tokenLimit = 1000
+
+  /// `%json {…}` and `%regex {…}`.
   private mutating func parseEmbedded() throws(GrammarError) -> RuleTree {
     text.at += 1
     let kind = text.take(while: Self.isName)
-    guard kind == "json" else {
-      throw text.unsupported("%\(kind)", "only %json stands inside rules")
+    switch kind {
+    case "json": return .schema(try parseJSON("the schema of %json"))
+    case "regex": return try pieces(of: try parseJSON("what stands after %regex"))
+    default: throw text.unsupported("%\(kind)", "only %json and %regex stand inside rules")
     }
+  }
+
+  /// One piece of a text or several that follow each other in it, or none: `{"substring_words": "…"}`, whose pieces are
+  /// words, white space and other characters, `{"substring_chars": "…"}` and `{"substring_chunks": ["…"]}`.
+  private mutating func pieces(of options: JSONValue) throws(GrammarError) -> RuleTree {
+    guard let (name, value) = options.objectValue?.entries.first, options.objectValue?.count == 1 else {
+      throw text.problem("%regex has other than one of substring_words, substring_chars and substring_chunks")
+    }
+    var pieces: [[Unicode.Scalar]] = []
+    switch (name, value) {
+    case ("substring_chars", .string(let whole)): pieces = whole.unicodeScalars.map { [$0] }
+    case ("substring_words", .string(let whole)):
+      var last: Int?
+      for scalar in whole.unicodeScalars {
+        let properties = scalar.properties
+        let kind = properties.isWhitespace ? 0 : properties.isAlphabetic || Self.isName(scalar) ? 1 : nil
+        if let kind, kind == last { pieces[pieces.count - 1].append(scalar) } else { pieces.append([scalar]) }
+        last = kind
+      }
+    case ("substring_chunks", .array(let chunks)):
+      for chunk in chunks {
+        guard let chunk = chunk.stringValue else { throw text.problem("a piece of %regex is no string") }
+        pieces.append(Array(chunk.unicodeScalars))
+      }
+    default: throw text.unsupported("%regex with '\(name)'", "or with a value that is none of its kind")
+    }
+    guard pieces.count <= Self.pieceLimit else {
+      throw .tooLarge(reason: "%regex has a text of more than \(Self.pieceLimit) pieces")
+    }
+    // From each piece on: itself, and then perhaps the rest from the next one on.
+    let number = out.names.count
+    for (index, piece) in pieces.enumerated().reversed() {
+      let more: [RuleTree] =
+        index + 1 < pieces.count
+        ? [.repeated(.rule("%piece\(number).\(index + 1)"), min: 0, max: 1)] : []
+      define("%piece\(number).\(index)", .sequence([.literal(piece)] + more))
+    }
+    return .choice([.empty] + pieces.indices.map { .rule("%piece\(number).\($0)") })
+  }
+
+  private static let pieceLimit = 1000
+
+  private mutating func parseJSON(_ what: String) throws(GrammarError) -> JSONValue {
     skipSpace(lines: false)
     let start = text.at
-    guard text.current == "{" else { throw text.problem("the schema of %json is no object") }
+    guard text.current == "{" else { throw text.problem("\(what) is no object") }
     var open = 0
     var isInString = false
     while let scalar = text.current {
@@ -357,8 +453,8 @@ struct LarkParser {
       if open == 0 { break }
     }
     let source = String(String.UnicodeScalarView(text.scalars[start..<min(text.at, text.scalars.count)]))
-    guard let schema = try? JSONValue(parsing: source) else { throw text.problem("the schema is not JSON") }
-    return .schema(schema)
+    guard let value = try? JSONValue(parsing: source) else { throw text.problem("\(what) is not JSON") }
+    return value
   }
 }
 

@@ -45,8 +45,8 @@ struct LeftRecursion {
   /// Whether the empty text is one of the tree's; an expression may have it.
   private func isNullable(_ tree: RuleTree) -> Bool {
     switch tree {
-    case .set, .schema, .token: false
-    case .expression: true
+    case .set, .schema, .token, .special: false
+    case .expression, .both, .other: true
     case .literal(let text): text.isEmpty
     case .rule(let name): nullable.contains(name)
     case .sequence(let parts): parts.allSatisfy { isNullable($0) }
@@ -58,7 +58,7 @@ struct LeftRecursion {
   /// The rules with which a tree may begin.
   private func firsts(_ tree: RuleTree) -> [String] {
     switch tree {
-    case .set, .literal, .expression, .schema, .token: return []
+    case .set, .literal, .expression, .schema, .token, .special, .both, .other: return []
     case .rule(let name): return [name]
     case .choice(let branches): return branches.flatMap { firsts($0) }
     case .repeated(let inner, _, _): return firsts(inner)
@@ -136,8 +136,8 @@ struct LeftRecursion {
           let more = RuleTree.repeated(inner, min: Swift.max(0, min - 1), max: max.map { $0 - 1 })
           queue.append([inner, more] + rest)
         }
-      case .expression: return nil
-      case .set, .literal, .schema, .token: out.append(parts)
+      case .expression, .both, .other: return nil
+      case .set, .literal, .schema, .token, .special: out.append(parts)
       }
     }
     return out

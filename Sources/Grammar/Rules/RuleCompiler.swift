@@ -9,8 +9,7 @@ struct RuleCompiler {
   /// The rules without recursion, as expressions; nil where they are not regular or too large.
   private var expressions: [String: (tree: RegexTree, size: Int, depth: Int)?] = [:]
   private var pending: [String] = []
-  /// Tokens of the vocabulary.
-  private let tokenCount: Int
+  private let tokens: TokenNames
   /// How text is written: as it is, or within a JSON string.
   private let spelling: Spelling
   private var budget: CompileBudget
@@ -20,7 +19,7 @@ struct RuleCompiler {
   private static let depthLimit = 96
 
   static func compile(
-    _ grammar: RuleSet, tokenCount: Int, spelling: Spelling = .plain, into builder: inout GraphBuilder,
+    _ grammar: RuleSet, tokens: TokenNames, spelling: Spelling = .plain, into builder: inout GraphBuilder,
     budget: inout CompileBudget
   ) throws(GrammarError) -> Int32 {
     guard grammar.rules[grammar.root] != nil else {
@@ -28,8 +27,7 @@ struct RuleCompiler {
     }
     for name in grammar.names { try checkNames(name, in: grammar.rules) }
     let rules = try LeftRecursion.removed(from: grammar, budget: &budget)
-    var compiler = RuleCompiler(
-      rules: rules, tokenCount: tokenCount, spelling: spelling, budget: budget)
+    var compiler = RuleCompiler(rules: rules, tokens: tokens, spelling: spelling, budget: budget)
     defer { budget = compiler.budget }
     compiler.findExpressions(grammar.names)
     let root = try compiler.node(rule: grammar.root, &builder)
@@ -40,10 +38,10 @@ struct RuleCompiler {
     return root
   }
 
-  private init(rules: [String: RuleTree], tokenCount: Int, spelling: Spelling, budget: CompileBudget) {
+  private init(rules: [String: RuleTree], tokens: TokenNames, spelling: Spelling, budget: CompileBudget) {
     self.rules = rules
     self.spelling = spelling
-    self.tokenCount = tokenCount
+    self.tokens = tokens
     self.budget = budget
   }
 
@@ -51,13 +49,13 @@ struct RuleCompiler {
     var queue = [rules[rule] ?? .empty]
     while let tree = queue.popLast() {
       switch tree {
-      case .set, .literal, .expression, .schema, .token: break
+      case .set, .literal, .expression, .schema, .token, .special: break
       case .rule(let name):
         guard rules[name] != nil else {
           throw .malformed(path: "the rule '\(rule)'", reason: "there is no rule '\(name)'")
         }
-      case .sequence(let parts), .choice(let parts): queue += parts
-      case .repeated(let inner, _, _): queue.append(inner)
+      case .sequence(let parts), .choice(let parts), .both(let parts): queue += parts
+      case .repeated(let inner, _, _), .other(let inner): queue.append(inner)
       }
     }
   }
@@ -85,7 +83,7 @@ struct RuleCompiler {
     case .expression(let tree):
       let (size, depth) = tree.measure
       return size <= Self.sizeLimit && depth < Self.depthLimit && tree.isPlain ? (tree, size, depth) : nil
-    case .schema, .token: return nil
+    case .schema, .token, .special, .both, .other: return nil
     case .sequence(let parts), .choice(let parts):
       var size = 1
       var depth = 0
@@ -121,19 +119,23 @@ struct RuleCompiler {
     if let (expression, _, _) = expression(tree), let leaf = try regular(expression, &builder) { return leaf }
     switch tree {
     case .set(let set):
-      return try builder.leaf(
-        ByteNFA.automaton(.set(set), spelling: spelling, anywhere: false, budget: &budget))
+      return try builder.leaf(automaton(.set(set)))
     case .literal(let scalars):
       return try builder.literal(spelling.bytes(of: scalars))
     case .rule(let name): return try node(rule: name, &builder)
     case .expression(let tree):
-      return try builder.leaf(
-        ByteNFA.automaton(tree, spelling: spelling, anywhere: false, budget: &budget))
-    case .schema where spelling == .json, .token where spelling == .json:
+      return try builder.leaf(automaton(tree))
+    case .schema where spelling == .json, .token where spelling == .json, .special where spelling == .json:
       throw .unsupported(
         keyword: "a schema or a token", path: "the grammar", reason: "it cannot stand within a JSON string")
     case .schema(let schema): return try SchemaCompiler.node(schema, into: &builder, budget: &budget)
-    case .token(let id): return try builder.token(id, of: tokenCount)
+    case .token(let id): return try builder.token(id, of: tokens.count)
+    case .special(let name):
+      guard let id = tokens.special(name) else {
+        throw .unsatisfiable(path: "", reason: "the vocabulary has no special token '\(name)'")
+      }
+      return try builder.token(id, of: tokens.count)
+    case .both, .other: return try builder.leaf(terminal(tree, depth: 0))
     case .choice(let branches):
       var nodes: [Int32] = []
       for branch in branches { nodes.append(try node(branch, &builder)) }
@@ -163,6 +165,43 @@ struct RuleCompiler {
     }
   }
 
+  /// The texts of a terminal within `&` and `~`.
+  private mutating func terminal(_ tree: RuleTree, depth: Int) throws(GrammarError) -> ByteDFA {
+    guard depth < GrammarText.depthLimit else { throw GrammarText.tooDeep() }
+    if let (expression, _, _) = expression(tree) { return try automaton(expression) }
+    switch tree {
+    case .expression(let tree): return try automaton(tree)
+    case .rule(let name): return try terminal(rules[name] ?? .empty, depth: depth + 1)
+    case .choice(let parts):
+      var whole = try ByteDFA.texts([])
+      for part in parts {
+        whole = try budget.counted(
+          whole.union(terminal(part, depth: depth + 1), watch: budget.watch))
+      }
+      return whole
+    case .both(let parts):
+      var whole = try automaton(Self.anything)
+      for part in parts {
+        whole = try budget.counted(
+          whole.intersection(terminal(part, depth: depth + 1), watch: budget.watch))
+      }
+      return whole
+    case .other(let inner):
+      let inner = try terminal(inner, depth: depth + 1)
+      return try budget.counted(automaton(Self.anything).subtracting(inner, watch: budget.watch))
+    case .set, .literal, .sequence, .repeated, .schema, .token, .special:
+      throw .unsupported(
+        keyword: "& and ~", path: "the grammar",
+        reason: "they stand between terminals that are expressions of less than \(Self.sizeLimit) parts")
+    }
+  }
+
+  private static var anything: RegexTree { .repeated(.set(.all), min: 0, max: nil) }
+
+  private mutating func automaton(_ tree: RegexTree) throws(GrammarError) -> ByteDFA {
+    try ByteNFA.automaton(tree, spelling: spelling, anywhere: false, budget: &budget)
+  }
+
   private func isImpossible(_ tree: RuleTree) -> Bool {
     if case .choice(let branches) = tree { branches.isEmpty } else { false }
   }
@@ -173,7 +212,7 @@ struct RuleCompiler {
   {
     let dfa: ByteDFA
     do {
-      dfa = try ByteNFA.automaton(tree, spelling: spelling, anywhere: false, budget: &budget)
+      dfa = try automaton(tree)
     } catch {
       guard error != .unwanted, budget.expressions > 0, budget.steps > 0 else { throw error }
       return nil

@@ -17,15 +17,21 @@ indirect enum RuleTree {
   case schema(JSONValue)
   /// Exactly this token.
   case token(Int32)
+  /// Exactly the special token of this spelling.
+  case special(String)
+  /// The texts that all have, of terminals.
+  case both([RuleTree])
+  /// The texts that a terminal does not have.
+  case other(than: RuleTree)
 
   static var empty: RuleTree { .sequence([]) }
 
   /// The trees that it consists of, itself counted.
   var size: Int {
     switch self {
-    case .set, .literal, .rule, .expression, .schema, .token: 1
-    case .sequence(let parts), .choice(let parts): parts.reduce(1) { $0 + $1.size }
-    case .repeated(let inner, _, _): 1 + inner.size
+    case .set, .literal, .rule, .expression, .schema, .token, .special: 1
+    case .sequence(let parts), .choice(let parts), .both(let parts): parts.reduce(1) { $0 + $1.size }
+    case .repeated(let inner, _, _), .other(let inner): 1 + inner.size
     }
   }
 }
