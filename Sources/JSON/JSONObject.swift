@@ -36,7 +36,11 @@ package struct JSONObject: Sendable, Equatable {
 
   private func position(of key: String) -> Int? {
     if positions.isEmpty {
-      return entries.firstIndex { $0.key.utf8.elementsEqual(key.utf8) }
+      // Most differ in their lengths. By index: a closure would be handed copies of key and value.
+      let count = key.utf8.count
+      return entries.indices.first {
+        entries[$0].key.utf8.count == count && entries[$0].key.utf8.elementsEqual(key.utf8)
+      }
     }
     return positions[ByteKey(key)]
   }

@@ -38,11 +38,13 @@ extension ByteDFA {
   /// The block of each state, how many there are, and the cells that were looked at.
   typealias Blocks = (blockOf: [Int32], count: Int, looked: Int)
 
-  /// From the ends backwards: states are alike where they lead to the same blocks. Nil with loops.
-  func blocksWithoutLoops() -> Blocks? {
+  /// Whether there are only so many texts: no state leads to itself again.
+  var isFinite: Bool { orderWithoutLoops() != nil }
+
+  /// The states, each after all that lead to it; nil with loops.
+  private func orderWithoutLoops() -> [Int32]? {
     var entering = [Int32](repeating: 0, count: stateCount)
     for target in next where target >= 0 { entering[Int(target)] += 1 }
-    // Each state after all that lead to it.
     var order = entering.indices.filter { entering[$0] == 0 }.map { Int32(truncatingIfNeeded: $0) }
     order.reserveCapacity(stateCount)
     var head = 0
@@ -54,7 +56,12 @@ extension ByteDFA {
         if entering[Int(target)] == 0 { order.append(target) }
       }
     }
-    guard order.count == stateCount else { return nil }
+    return order.count == stateCount ? order : nil
+  }
+
+  /// From the ends backwards: states are alike where they lead to the same blocks. Nil with loops.
+  func blocksWithoutLoops() -> Blocks? {
+    guard let order = orderWithoutLoops() else { return nil }
     var blockOf = [Int32](repeating: -1, count: stateCount)
     var (firsts, hashes, table) = ([Int](), [UInt64](), HashTable())
     for state in order.reversed().map(Int.init) {

@@ -3,14 +3,6 @@
 import Synchronization
 package import Tokenizers
 
-/// How grammars name tokens.
-struct TokenNames: Sendable {
-  /// Ids are below this.
-  let count: Int
-  /// The token of a spelling that never stands for its text.
-  var special: @Sendable (String) -> Int32? = { _ in nil }
-}
-
 /// Built once per model and shared by all grammars.
 package final class GrammarVocabulary: Sendable {
   let names: TokenNames

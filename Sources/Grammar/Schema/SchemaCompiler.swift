@@ -156,9 +156,18 @@ struct SchemaCompiler {
     return dfa
   }
 
-  /// The texts of all, joined two by two: one after the other, what was joined would be gone through for each.
+  /// The texts of all, joined two by two: one after the other, what was joined would be gone through for each. What is
+  /// without end comes last, for there every state goes on by nearly every byte.
   mutating func union(_ automata: [ByteDFA]) throws(GrammarError) -> ByteDFA {
-    var automata = try joiningTexts(automata)
+    let automata = try joiningTexts(automata)
+    guard automata.count > 2 else { return try joined(automata) }
+    let (finite, others) = (automata.filter(\.isFinite), automata.filter { !$0.isFinite })
+    guard !finite.isEmpty, !others.isEmpty else { return try joined(automata) }
+    return try union(joined(finite), joined(others))
+  }
+
+  private mutating func joined(_ automata: [ByteDFA]) throws(GrammarError) -> ByteDFA {
+    var automata = automata
     while automata.count > 1 {
       var joined: [ByteDFA] = []
       for place in stride(from: 0, to: automata.count, by: 2) {
