@@ -253,6 +253,23 @@ def test_perplexity_prints_one_json_object_and_a_table(server):
         assert 0.9 < found["comparison"]["same_top_token_share"] <= 1, found
 
 
+def test_perplexity_predicts_token_ids_without_a_tokenizer(server):
+    with tempfile.TemporaryDirectory() as folder:
+        model = copy_of_demo(folder)
+        (model / "tokenizer.json").unlink()
+        ids = pathlib.Path(folder) / "ids.json"
+        ids.write_text(json.dumps([7, 15, 9, 7, 15, 9, 21] * 20))
+        report = json.loads(run(server, "perplexity", "--model", model, "--ids", ids, "--context", 70, "--json").stdout)
+        # The first token of each of the two windows is not predicted.
+        assert report["tokens"] == 138 and report["windows"] == 2 and report["perplexity"] > 1, report
+        for text, word in (("[1, 2.5]", "token ids"), ("[]", "token ids"), ("{", "token ids"), ("[1, 99999999]", "99999999")):
+            ids.write_text(text)
+            result = run(server, "perplexity", "--model", model, "--ids", ids)
+            assert result.returncode == 2 and word in result.stderr and len(result.stderr.splitlines()) == 1, result
+        result = run(server, "perplexity", "--model", model, "--ids", ids, "--text", ids)
+        assert result.returncode == 2 and "one of them" in result.stderr, result
+
+
 def test_perplexity_says_in_one_line_what_it_cannot_use(server):
     with tempfile.TemporaryDirectory() as folder:
         text = pathlib.Path(folder) / "text.txt"

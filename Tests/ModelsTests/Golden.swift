@@ -19,14 +19,14 @@ final class Runner {
 
   init(
     _ path: String, threads: Int = 1, isa: ISA? = nil, mode: ComputeMode = .exact, interleaves: Bool = true,
-    useReference: Bool = false, blocks: Int = 64
+    useReference: Bool = false, blocks: Int = 64, format: KVFormat = .f32
   ) throws {
     let compute = try ComputeContext(
       threads: threads, isa: isa, mode: mode, interleaves: interleaves, useReference: useReference)
     model = try ModelFamily.load(try ModelFolder(path: path), compute: compute)
     let states = model.cacheShape.recurrent
     cache = try KVCache(
-      shape: model.cacheShape.keysValues, blockCount: blocks,
+      shape: model.cacheShape.keysValues, blockCount: blocks, format: format,
       states: states.isEmpty ? nil : StateCache(shape: states, slotCount: blocks))
   }
 

@@ -4,8 +4,8 @@
     python3 compare.py BINARY OUT_DIR [--shapes qwen3-0.6b,llama-3.2-1b] [--rounds 3] [--work DIR] [--flags "..."]
 
 Checkpoints of random weights in the exact shapes are made first (make_checkpoint.py, make_gguf.py: numpy; gguf for
-llama.cpp). llama.cpp runs if llama-cpp-python is installed beside this Python, and mlx-lm, which is very slow on CPUs, with few
-tokens and without context if it is; without them mlxserve is measured alone.
+llama.cpp); gpt-oss-20b:4 is its first four layers. llama.cpp runs if llama-cpp-python is installed beside this Python, and
+mlx-lm, which is very slow on CPUs, with few tokens and without context if it is; without them mlxserve is measured alone.
 Each round runs one program after the other, so that what the machine does meanwhile hits both; medians of rounds are
 compared. Figures of different machines, or of different runs, say nothing about each other.
 """
@@ -50,18 +50,21 @@ def run_json(command):
     return json.loads(result.stdout.splitlines()[-1])
 
 
-def make(script, shape, path):
+def make(script, shape, work, suffix=""):
+    name, _, layers = shape.partition(":")
+    path = work / (shape.replace(":", "-") + suffix)
     if not path.exists():
-        subprocess.run([sys.executable, SYNTHETIC / script, shape, path], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, SYNTHETIC / script, name, path, *(["--layers", layers] if layers else [])],
+                       check=True, stdout=subprocess.DEVNULL)
     return path
 
 
 def measure(arguments, shape, samples, notes):
-    folder = make("make_checkpoint.py", shape, arguments.work / shape)
+    folder = make("make_checkpoint.py", shape, arguments.work)
     sizes = ["--prompt-tokens", arguments.prompt_tokens, "--generate-tokens", arguments.generate_tokens,
              "--depth", arguments.depth, "--sequences", arguments.sequences, "--repetitions", 1]
     rival = importlib.util.find_spec("llama_cpp") is not None
-    gguf = make("make_gguf.py", shape, arguments.work / f"{shape}.gguf") if rival else None
+    gguf = make("make_gguf.py", shape, arguments.work, ".gguf") if rival else None
     for number in range(arguments.rounds):
         print(f"{shape}, round {number + 1} of {arguments.rounds}", file=sys.stderr)
         own = run_json([arguments.binary, "bench", "--model", folder, "--json", *sizes, *arguments.flags.split()])

@@ -86,7 +86,7 @@ def main():
     arguments = parser.parse_args()
     depths = [int(d) for d in arguments.depth.split(",")]
     counts = [int(n) for n in arguments.sequences.split(",")]
-    longest = max(depths) + max(arguments.prompt_tokens, arguments.generate_tokens) + 8
+    longest = max(depths) + arguments.prompt_tokens + arguments.generate_tokens + 8
 
     measurements = []
 
@@ -102,12 +102,13 @@ def main():
         prefill, decode = [], []
         for _ in range(arguments.repetitions):
             runner.clear()
-            if depth:
-                runner.prefill(0, depth)
-            prefill.append(runner.prefill(depth, arguments.prompt_tokens))
-            runner.clear()
+            # One context for both: states of recurrent layers cannot be cut back.
             runner.prefill(0, max(1, depth))
             decode.append(runner.decode(max(1, depth), arguments.generate_tokens))
+            start = depth + arguments.generate_tokens if depth else 0
+            if not depth:
+                runner.clear()
+            prefill.append(runner.prefill(start, arguments.prompt_tokens))
         add("prefill", depth, 1, arguments.prompt_tokens, prefill)
         add("decode", depth, 1, arguments.generate_tokens, decode)
     for count in counts:

@@ -477,7 +477,10 @@ enum Flags {
     title: "Perplexity",
     flags: [
       Flag(
-        name: "text", kind: .text, placeholder: "FILE", help: "the text to predict, UTF-8 (required)"),
+        name: "text", kind: .text, placeholder: "FILE", help: "the text to predict, UTF-8"),
+      Flag(
+        name: "ids", kind: .text, placeholder: "FILE",
+        help: "the text as token ids, a JSON array: instead of --text, for folders without a tokenizer too"),
       Flag(
         name: "context", kind: .integer(2...Int(Int32.max)), placeholder: "N",
         defaultText: "512, or the model's own if that is less",

@@ -21,25 +21,28 @@ enum PerplexityCommand {
   /// The default window, where the model allows it.
   private static let usualContext = 512
   private static let textLimit = 1 << 30
+  private static let idsLimit = 1 << 26
+
+  /// What is to be predicted, and the tokens that every window begins with.
+  private struct Subject {
+    let path: String
+    let tokens: [Int32]
+    let opening: [Int32]
+  }
 
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     let configuration = try Loading.engineConfiguration(flags)
-    let path = try flags.required("text", hint: "the file whose text the model is to predict")
-    let text = try text(of: path)
-    let (evaluator, tokenizer) = try Terminal.showingProgress("loading \(configuration.modelPath)") {
-      // The tokenizer first: it is quick to fail.
-      let tokenizer = try ModelFolder(path: configuration.modelPath).tokenizer()
-      return (
-        try PerplexityEvaluator(configuration, comparing: flags.isSet("compare")), tokenizer
-      )
+    // The text first: it is quick to fail.
+    let subject = try subject(of: flags, model: configuration.modelPath)
+    let evaluator = try Terminal.showingProgress("loading \(configuration.modelPath)") {
+      try PerplexityEvaluator(configuration, comparing: flags.isSet("compare"))
     }
-    let tokens = tokenizer.encode(text, addSpecialTokens: false)
     let context = flags.integer("context") ?? min(usualContext, evaluator.contextLength)
     let begin = Instant.now
     var bar = ProgressBar()
     defer { bar.clear() }
     let result = try evaluator.evaluate(
-      tokens, opening: opening(of: tokenizer), window: context, limit: flags.integer("tokens") ?? .max
+      subject.tokens, opening: subject.opening, window: context, limit: flags.integer("tokens") ?? .max
     ) { result, total in
       bar.show(
         result.tokens, of: total,
@@ -48,10 +51,29 @@ enum PerplexityCommand {
     }
     bar.clear()
     let report = Report(
-      model: configuration.modelPath, text: path, compute: evaluator.computeName, context: context,
+      model: configuration.modelPath, text: subject.path, compute: evaluator.computeName, context: context,
       seconds: Instant.now.seconds(since: begin), result: result)
     Terminal.print(flags.isSet("json") ? report.json.text : report.table)
     return 0
+  }
+
+  private static func subject(of flags: ParsedFlags, model: String) throws -> Subject {
+    if let path = flags.text("ids") {
+      guard flags.text("text") == nil else { throw PerplexityTextError.twoTexts }
+      return Subject(path: path, tokens: try tokenIDs(of: path), opening: [])
+    }
+    let path = try flags.required("text", hint: "the file whose text the model is to predict")
+    let text = try text(of: path)
+    let tokenizer = try ModelFolder(path: model).tokenizer()
+    return Subject(
+      path: path, tokens: tokenizer.encode(text, addSpecialTokens: false), opening: opening(of: tokenizer))
+  }
+
+  private static func tokenIDs(of path: String) throws -> [Int32] {
+    let value = try? JSONValue(parsing: File.read(path, limit: idsLimit))
+    let ids = (value?.arrayValue ?? []).map { $0.intValue.flatMap { Int32(exactly: $0) } }
+    guard !ids.isEmpty, ids.allSatisfy({ $0 != nil }) else { throw PerplexityTextError.notIDs(path: path) }
+    return ids.compactMap { $0 }
   }
 
   private static func text(of path: String) throws -> String {
@@ -76,11 +98,15 @@ enum PerplexityCommand {
 enum PerplexityTextError: Error, CustomStringConvertible {
   case empty(path: String)
   case notUTF8(path: String)
+  case notIDs(path: String)
+  case twoTexts
 
   var description: String {
     switch self {
     case .empty(let path): "\(path) is empty: give a file with some text"
     case .notUTF8(let path): "\(path) is not UTF-8: convert it, for example with 'iconv -t UTF-8'"
+    case .notIDs(let path): "\(path) is no JSON array of token ids, such as [1, 15, 7]"
+    case .twoTexts: "--text and --ids both say what to predict: give one of them"
     }
   }
 }
