@@ -240,6 +240,12 @@ import Tokenizers
       let dfa = Self.random(states: 6, classes: 3, &random)
       let framed = try dfa.wrapped([0x22, 0x21], [0x23, 0x24])
       let key = try dfa.keyed()
+      // The last has links in the way of others, unless a text ends where none goes on.
+      for made in [framed, key, try dfa.wrapped([], [0])] where !made.isEmpty {
+        let slow = ByteDFA(
+          classOf: made.classOf, classCount: made.classCount, table: made.next, accepting: made.accepting)
+        #expect(made.cost == slow.cost && made.next == slow.next)
+      }
       for text in texts {
         #expect(framed.accepts([0x22, 0x21] + text + [0x23, 0x24]) == dfa.accepts(text))
         #expect(!framed.accepts(text) && !framed.accepts([0x22, 0x21] + text + [0x23]))

@@ -328,7 +328,11 @@ final class ByteDFA: Sendable {
     let isEnd = (0..<frame.rowCount).map { row in
       after.isEmpty ? row >= before.count && accepting[row - before.count] : row == frame.rowCount - 1
     }
-    return frame.automaton(accepting: isEnd)
+    func bytes(_ count: Int) -> Int32 { Int32(clamping: count) }
+    let lead = before.indices.map { Cost.sum(cost[0], bytes(before.count - $0 + after.count)) }
+    let tail = after.indices.map { bytes(after.count - 1 - $0) }
+    return frame.automaton(
+      accepting: isEnd, cost: lead + cost.map { Cost.sum($0, bytes(after.count)) } + tail)
   }
 
   /// A language of JSON strings as keys of members: with a colon, and perhaps a space.
@@ -338,7 +342,8 @@ final class ByteDFA: Sendable {
     frame.copy(self, to: 0)
     for state in 0..<stateCount where accepting[state] { frame.link(state, 0x3A, stateCount) }
     frame.link(stateCount, 0x20, stateCount + 1)
-    return frame.automaton(accepting: (0..<frame.rowCount).map { $0 >= stateCount })
+    return frame.automaton(
+      accepting: (0..<frame.rowCount).map { $0 >= stateCount }, cost: cost.map { Cost.sum($0, 1) } + [0, 0])
   }
 
   /// How many texts lead from each state to acceptance; `UInt32.max` for very many.
@@ -407,6 +412,8 @@ private struct WrappedTable {
   private let representatives: [UInt8]
   private var table: [Int32]
   let rowCount: Int
+  /// Whether each row has all of its links.
+  private var isWhole = true
 
   /// - Parameter bytes: the bytes on the way to the automaton and away from it.
   init(_ inner: ByteDFA, bytes: [UInt8], rowCount: Int) {
@@ -422,22 +429,29 @@ private struct WrappedTable {
   /// Links two rows, where the first has no other link for this byte.
   mutating func link(_ row: Int, _ byte: UInt8, _ target: Int) {
     let cell = row * classCount + Int(classOf[Int(byte)])
-    if table[cell] < 0 { table[cell] = Int32(truncatingIfNeeded: target) }
+    if table[cell] < 0 { table[cell] = Int32(truncatingIfNeeded: target) } else { isWhole = false }
   }
 
   /// The states of the automaton become the rows from `first` on.
   mutating func copy(_ inner: ByteDFA, to first: Int) {
-    for state in 0..<inner.stateCount {
-      for (column, byte) in representatives.enumerated() {
-        let target = inner.step(Int32(truncatingIfNeeded: state), byte)
-        guard target >= 0 else { continue }
-        table[(first + state) * classCount + column] = target + Int32(truncatingIfNeeded: first)
+    let columns = representatives.map { Int(inner.classOf[Int($0)]) }
+    let (next, offset) = (inner.next, Int32(truncatingIfNeeded: first))
+    var cell = first * classCount
+    for row in stride(from: 0, to: next.count, by: inner.classCount) {
+      for column in columns {
+        let target = next[row + column]
+        if target >= 0 { table[cell] = target + offset }
+        cell += 1
       }
     }
   }
 
-  func automaton(accepting: [Bool]) -> ByteDFA {
-    ByteDFA(classOf: classOf, classCount: classCount, table: table, accepting: accepting)
+  /// - Parameter cost: the bytes from each row to acceptance, where no link was in the way of another.
+  func automaton(accepting: [Bool], cost: [Int32]) -> ByteDFA {
+    guard isWhole else {
+      return ByteDFA(classOf: classOf, classCount: classCount, table: table, accepting: accepting)
+    }
+    return ByteDFA(classOf: classOf, classCount: classCount, trimmed: table, accepting: accepting, cost: cost)
   }
 }
 
