@@ -127,6 +127,17 @@ def send(page, text):
     page.keyboard.press("Enter")
 
 
+def begin(page, text):
+    """Sends a message and waits until some of the answer is shown, or, where that was missed, all of it."""
+    count = page.locator(".message.assistant").count()
+    send(page, text)
+    until(page, """count => {
+        const answers = document.querySelectorAll('.message.assistant'), last = answers[answers.length - 1]
+        return answers.length > count
+            && (!last.matches('.running') || last.querySelector('.prose:not(.thought-text):not(:empty)'))
+    }""", count, seconds=30)
+
+
 def set_setting(page, name, value):
     """A setting of the chat that is shown."""
     page.click("#tune")

@@ -6,7 +6,7 @@ import threading
 import time
 
 from . import fake as fakes
-from .browser import ask, case, go, last, real, send, set_setting, until
+from .browser import ask, begin, case, go, last, real, send, set_setting, until
 from .fake import Answer
 
 TABLE = ["| a | b |\n", "|---|--:|\n", "| 1 | 2 |\n"]
@@ -38,15 +38,10 @@ def test_a_streamed_answer_is_the_answer_of_the_api(page, server, watched):
 def test_stop_ends_the_generation_on_the_server(page, server, watched):
     # Takes as long as the context lasts: a second or two, which a busy browser may miss. Then it asks again.
     set_setting(page, "schema", '{"type": "string", "minLength": 100000}')
-    begun = ".message.assistant.running:last-of-type .prose:not(.thought-text):not(:empty)"
-    ended = ".message.assistant:last-of-type:not(.running)"
     for attempt in range(5):
-        count = page.locator(".message.assistant").count()
-        send(page, "Write.")
-        until(page, "count => document.querySelectorAll('.message.assistant').length > count", count)
-        page.wait_for_selector(f"{begun}, {ended}")
+        begin(page, "Write.")
         page.keyboard.press("Escape")
-        page.wait_for_selector(ended)
+        page.wait_for_selector(".message.assistant:last-of-type:not(.running)")
         if "Stopped." in page.locator(".note").last.inner_text():
             break
     else:

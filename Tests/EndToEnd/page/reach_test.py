@@ -9,7 +9,7 @@ import threading
 
 from server import DEMO, Server
 
-from .browser import ask, case, go, launch, send, set_setting, until
+from .browser import ask, begin, case, go, launch, send, set_setting, until
 from .fake import Answer
 
 RICH = ("# Title\n\nSome **bold** text with a [link](https://example.org), `code` and $x^2$.\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n"
@@ -378,9 +378,8 @@ def test_a_server_that_is_killed_leaves_the_part_and_answers_again_after_its_ret
         page.wait_for_selector("#model[data-state=loaded]")
         set_setting(page, "schema", '{"type": "string", "minLength": 100000}')
         # An answer takes a second or two, in which a busy browser may see it only when it is whole.
-        for _ in range(3):
-            send(page, "Write.")
-            page.wait_for_selector(".message.assistant.running .prose:not(.thought-text):not(:empty)")
+        for _ in range(5):
+            begin(page, "Write.")
             first.process.send_signal(signal.SIGSTOP)
             page.wait_for_timeout(300)
             if page.locator(".message.assistant.running").count():
