@@ -266,6 +266,8 @@ def test_perplexity_predicts_token_ids_without_a_tokenizer(server):
             ids.write_text(text)
             result = run(server, "perplexity", "--model", model, "--ids", ids)
             assert result.returncode == 2 and word in result.stderr and len(result.stderr.splitlines()) == 1, result
+        result = run(server, "perplexity", "--model", model, "--ids", ids.with_name("none.json"))
+        assert result.returncode == 2 and "none.json" in result.stderr and "token ids" not in result.stderr, result
         result = run(server, "perplexity", "--model", model, "--ids", ids, "--text", ids)
         assert result.returncode == 2 and "one of them" in result.stderr, result
 

@@ -66,6 +66,21 @@ import Testing
     }
   }
 
+  @Test func `a part may be as long as the text, and a terminal is looked at once however often it is named`()
+    throws
+  {
+    let pieces = (0..<800).map { "\($0)," }
+    let list = pieces.map { "\"\($0)\"" }.joined(separator: ", ")
+    let whole = try CompiledGrammar(.lark("start: %regex {\"substring_chunks\": [\(list)]}"))
+    #expect(whole.allows(pieces.joined()) && whole.allows("") && whole.allows("7,8,"))
+    #expect(!whole.allows("7,9,") && !whole.allows(pieces.joined() + "0,"))
+    // Each names the next twice.
+    let names = (0..<20).map { "A\($0): A\($0 + 1) & A\($0 + 1)" }
+    let chain = try CompiledGrammar(
+      .lark("start: A0\n" + names.joined(separator: "\n") + "\nA20: \"a\" & /./"))
+    #expect(chain.allows("a") && !chain.allows("b"))
+  }
+
   /// What LLGuidance 1.9.1 says of the same.
   @Test(
     arguments: [

@@ -70,8 +70,10 @@ enum PerplexityCommand {
   }
 
   private static func tokenIDs(of path: String) throws -> [Int32] {
-    let value = try? JSONValue(parsing: File.read(path, limit: idsLimit))
-    let ids = (value?.arrayValue ?? []).map { $0.intValue.flatMap { Int32(exactly: $0) } }
+    let bytes = try File.read(path, limit: idsLimit)
+    let ids = ((try? JSONValue(parsing: bytes))?.arrayValue ?? []).map {
+      $0.intValue.flatMap { Int32(exactly: $0) }
+    }
     guard !ids.isEmpty, ids.allSatisfy({ $0 != nil }) else { throw PerplexityTextError.notIDs(path: path) }
     return ids.compactMap { $0 }
   }

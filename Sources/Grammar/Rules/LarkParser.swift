@@ -419,12 +419,12 @@ struct LarkParser {
     guard pieces.count <= Self.pieceLimit else {
       throw .tooLarge(reason: "%regex has a text of more than \(Self.pieceLimit) pieces")
     }
-    // From each piece on: itself, and then perhaps the rest from the next one on.
+    // From each piece on: itself, and then perhaps the rest from the next one on. The last part of a sequence takes no
+    // frame of a stack, and a choice takes none; a repetition would take one for each piece.
     let number = out.names.count
     for (index, piece) in pieces.enumerated().reversed() {
       let more: [RuleTree] =
-        index + 1 < pieces.count
-        ? [.repeated(.rule("%piece\(number).\(index + 1)"), min: 0, max: 1)] : []
+        index + 1 < pieces.count ? [.choice([.empty, .rule("%piece\(number).\(index + 1)")])] : []
       define("%piece\(number).\(index)", .sequence([.literal(piece)] + more))
     }
     return .choice([.empty] + pieces.indices.map { .rule("%piece\(number).\($0)") })

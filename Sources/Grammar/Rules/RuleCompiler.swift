@@ -9,6 +9,8 @@ struct RuleCompiler {
   /// The rules without recursion, as expressions; nil where they are not regular or too large.
   private var expressions: [String: (tree: RegexTree, size: Int, depth: Int)?] = [:]
   private var pending: [String] = []
+  /// The terminals that `&` and `~` name.
+  private var terminals: [String: ByteDFA] = [:]
   private let tokens: TokenNames
   /// How text is written: as it is, or within a JSON string.
   private let spelling: Spelling
@@ -171,7 +173,11 @@ struct RuleCompiler {
     if let (expression, _, _) = expression(tree) { return try automaton(expression) }
     switch tree {
     case .expression(let tree): return try automaton(tree)
-    case .rule(let name): return try terminal(rules[name] ?? .empty, depth: depth + 1)
+    case .rule(let name):
+      if let known = terminals[name] { return known }
+      let made = try terminal(rules[name] ?? .empty, depth: depth + 1)
+      terminals[name] = made
+      return made
     case .choice(let parts):
       var whole = try ByteDFA.texts([])
       for part in parts {
@@ -180,8 +186,9 @@ struct RuleCompiler {
       }
       return whole
     case .both(let parts):
-      var whole = try automaton(Self.anything)
-      for part in parts {
+      guard let first = parts.first else { return try automaton(Self.anything) }
+      var whole = try terminal(first, depth: depth + 1)
+      for part in parts.dropFirst() {
         whole = try budget.counted(
           whole.intersection(terminal(part, depth: depth + 1), watch: budget.watch))
       }
