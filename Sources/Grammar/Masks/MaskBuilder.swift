@@ -190,7 +190,7 @@ struct MaskBuilder {
 
   private func leafMask(_ leaf: GrammarLeaf, _ key: LeafCache.Key) -> LeafMask {
     let limit = memory.leafLimit
-    // What it holds is named: it would hold a copy of the builder.
+    // The closure names what it takes: with `self` it would take a copy of the whole builder.
     return leaves.mask(key, limit: limit) { [leaves, vocabulary] in
       if leaf.length != nil {
         return vocabulary.reach(leaf.dfa, key.state).mask(

@@ -14,7 +14,7 @@ enum GrammarNode {
   case array(ArrayPlan)
 }
 
-// Nodes are looked at at every step: a leaf and a plan each are one reference, which is counted once.
+// Leaves and plans are classes: a node is copied at every step, and then one reference is counted instead of several.
 
 final class GrammarLeaf: Sendable {
   let dfa: ByteDFA

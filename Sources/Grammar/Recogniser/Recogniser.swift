@@ -105,6 +105,7 @@ struct Recogniser {
     return state
   }
 
+  /// Whether a set is of exactly these stacks.
   private func holds(_ set: Int32, _ expected: some Collection<StackItem>) -> Bool {
     var at = Int(starts[Int(set)])
     guard Int(starts[Int(set) + 1]) - at == expected.count else { return false }

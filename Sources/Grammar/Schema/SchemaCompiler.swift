@@ -161,7 +161,8 @@ struct SchemaCompiler {
   mutating func union(_ automata: [ByteDFA]) throws(GrammarError) -> ByteDFA {
     let automata = try joiningTexts(automata)
     guard automata.count > 2 else { return try joined(automata) }
-    let (finite, others) = (automata.filter(\.isFinite), automata.filter { !$0.isFinite })
+    var (finite, others) = ([ByteDFA](), [ByteDFA]())
+    for dfa in automata { if dfa.isFinite { finite.append(dfa) } else { others.append(dfa) } }
     guard !finite.isEmpty, !others.isEmpty else { return try joined(automata) }
     return try union(joined(finite), joined(others))
   }
@@ -344,15 +345,7 @@ struct SchemaCompiler {
           key: try keyLeaf(member.key, &builder), value: try rule(member.value, &builder),
           isRequired: member.isRequired, implied: implied))
     }
-    var open: ObjectAtom? = atom
-    if isClosed(atom, declared: properties.count) {
-      open = nil
-      if atom.groups.contains(where: { !normalizer.members[$0].patterns.isEmpty }) {
-        var closed = atom
-        closed.groups.append(normalizer.members.others(than: atom.groups, .never, isEvaluating: false))
-        open = closed
-      }
-    }
+    let open = open(atom, declared: properties.count)
     let countsExtras = open != nil && atom.min > properties.count + 1
     let extras = try open.map { open throws(GrammarError) in
       try self.extras(open, keys, names, isCounting: countsExtras, &builder)
@@ -368,6 +361,15 @@ struct SchemaCompiler {
       }
     }
     return (plan, listed)
+  }
+
+  /// The object as further members see it; nil where it has declared ones only.
+  private mutating func open(_ atom: ObjectAtom, declared count: Int) -> ObjectAtom? {
+    guard isClosed(atom, declared: count) else { return atom }
+    guard atom.groups.contains(where: { !normalizer.members[$0].patterns.isEmpty }) else { return nil }
+    var closed = atom
+    closed.groups.append(normalizer.members.others(than: atom.groups, .never, isEvaluating: false))
+    return closed
   }
 
   /// Whether the object has declared members only, because its schema does not say otherwise.

@@ -195,7 +195,7 @@ extension SchemaNormalizer {
     let atom = try objects(keyword, members, literal)
     switch keyword {
     case "required":
-      // What is declared, too, is looked at where values are: missing or wrong.
+      // The violation of `properties` says of declared members that they are missing or wrong.
       let declared = Set((members["properties"]?.objectValue?.entries ?? []).map { self.members.key($0.key) })
       return atom.required.filter { !declared.contains($0) }.map { .object(without($0)) }
     case "minProperties": return atom.min == 0 ? [] : [.object(ObjectAtom(max: atom.min - 1))]
@@ -223,7 +223,7 @@ extension SchemaNormalizer {
     for entry in group.properties {
       var wrongs =
         entry.value.isNever ? [Conjunction.anything] : entry.value.literals.map { Conjunction([$0.negated]) }
-      // A required member is missing or wrong: one alternative, for the many that such pairs would multiply to.
+      // A required member is missing or wrong in one alternative: two of each would multiply with those of others.
       let isNeeded = needed.contains(entry.key)
       if isNeeded, wrongs.isEmpty { wrongs = [.never] }
       for wrong in wrongs {
