@@ -29,6 +29,14 @@ import Testing
     return GrammarVocabulary(count: all.count, endTokens: [end]) { all[Int($0)] }
   }()
 
+  /// Objects of which any of several members must be there, or of a kind if it is: two to the third alternatives.
+  private static let openAlternatives: String = {
+    let parts = ["ab", "XYZ", "é"].map {
+      #"{"properties":{"\#($0)":{"type":"string"}},"anyOf":[{"required":["\#($0)c"]},{"properties":{"\#($0)1":{"type":"integer"}}}]}"#
+    }
+    return #"{"type":"object","allOf":[\#(parts.joined(separator: ","))]}"#
+  }()
+
   static let schemas =
     [
       #"{"type":"string"}"#, #"{"type":"string","maxLength":9}"#,
@@ -49,6 +57,11 @@ import Testing
       #"{"anyOf":[{"required":["ab"],"properties":{"abc":{}}},{"required":["abcd"]}],"type":"object"}"#,
       #"{"pattern":"^.{3,700}$","type":"string"}"#, #"{"pattern":"^[a-z ]{1,1500}$","type":"string"}"#,
       #"{"type":"object","patternProperties":{"^a":{"type":"string","minLength":3}},"additionalProperties":false}"#,
+      #"{"type":"object","patternProperties":{"a.*b":{"type":"integer"},"[0-9]{2,}":{"type":"boolean"}}}"#,
+      #"{"type":"object","patternProperties":{"ab_(c|de|fgh)":{},"ab-([a-h]+)":{"type":"null"},"ab[a-h]+[0-9]+":{"type":"string"}}}"#,
+      #"{"type":"object","patternProperties":{"a*":{"type":"integer"},"aaa*":{"maximum":20},"c":false}}"#,
+      #"{"type":"object","propertyNames":{"maxLength":5},"patternProperties":{"^[a-c]{2,}$":{"const":1}}}"#,
+      openAlternatives,
     ].map { schema in (schema, (try? JSONValue(parsing: schema)).map(Pattern.schema)) } + [
       ("text", .sequence([.text(excluding: ["abc"]), .literal("abc"), .regex("[a-z ]*[0-9]")])),
       ("regex", .regex(#"(?:"[a-z]*"|[a-zé]+ ?)*\n"#)),

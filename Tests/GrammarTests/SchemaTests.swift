@@ -138,6 +138,56 @@ struct SchemaCase: Sendable, CustomTestStringConvertible {
       [#"{"a": 1, "b": 2}"#], not: [#"{"c": 1}"#]),
   ]
 
+  /// Eight kinds of objects that a constant tells apart, and one that says nothing of it.
+  static let tagged: String = {
+    let kinds = (0..<8).map {
+      #"{"properties":{"kind":{"enum":["k\#($0)"]},"a":{"type":"integer"},"b":{}},"required":["kind","a","b"]}"#
+    }
+    return #"{"type":"object","oneOf":["#
+      + (kinds + [#"{"required":["kind","d","e"]}"#]).joined(separator: ",") + "]}"
+  }()
+
+  @Test func `what a constant tells apart is excluded one by one`() throws {
+    let grammar = try CompiledGrammar(schema: Self.tagged)
+    for text in [
+      #"{"kind": "k3", "a": 1, "b": null}"#, #"{"kind": "other", "d": 1, "e": 2}"#,
+      #"{"kind": "other", "a": 1, "b": 2, "d": 1, "e": 2}"#,
+      #"{"kind": "k3", "a": "x", "b": 2, "d": 1, "e": 2}"#,
+      #"{"d": 1, "kind": "k7", "a": 5, "e": 2}"#, #"{"kind": "k0", "d": 1, "a": 1, "b": 1}"#,
+    ] { #expect(grammar.allows(text), "\(text) is not let through") }
+    for text in [
+      #"{"kind": "k3", "a": "x", "b": 1}"#, #"{"kind": "other", "d": 1}"#,
+      #"{"kind": "other", "a": 1, "b": 2}"#,
+      #"{"kind": "k3", "a": 1, "b": 2, "d": 1, "e": 2}"#, #"{"d": 1, "e": 2}"#, "{}",
+    ] { #expect(!grammar.allows(text), "\(text) is let through") }
+    // Two for each of the kinds, in which `d` or `e` is missing. Of the last: one with no kind, and two for each, in which
+    // `a` is wrong or missing, or `b` missing. Without the constant there are 3 to the eighth.
+    let objects = grammar.graph.nodes.count {
+      if case .object(let plan) = $0 { plan.memberCount > 2 } else { false }
+    }
+    #expect(objects == 8 * 2 + 1 + 8 * 2)
+  }
+
+  @Test func `alternatives with further members have their keys in common`() throws {
+    let parts = (0..<6).map {
+      #"{"properties":{"s\#($0)":{"type":"string"}},"anyOf":[{"required":["r\#($0)"]},{"properties":{"d\#($0)":{"type":"string"}}}]}"#
+    }
+    let grammar = try CompiledGrammar(
+      schema: #"{"type":"object","allOf":["# + parts.joined(separator: ",") + "]}")
+    let keys = grammar.graph.nodes.reduce(into: Set<Int32>()) { keys, node in
+      guard case .object(let plan) = node, !plan.properties.isEmpty else { return }
+      keys.formUnion(plan.properties.map(\.key) + plan.extras.map(\.key))
+    }
+    // Three of each part, and all others: 64 alternatives, with as many kinds of other keys before.
+    #expect(keys.count == 6 * 3 + 1)
+    let wrong = (0..<6).map { #""d\#($0)": 1"# }
+    let required = (0..<6).map { #""r\#($0)": 1"# }
+    let all = (wrong + required).joined(separator: ", ")
+    #expect(grammar.allows("{}") && grammar.allows(#"{"x": 1}"#) && grammar.allows("{\(all)}"))
+    #expect(!grammar.allows("{\(wrong[2])}") && !grammar.allows(#"{"d0": "a", "s5": 1}"#))
+    #expect(!grammar.allows("{\((wrong + required.dropLast()).joined(separator: ", "))}"))
+  }
+
   @Test(arguments: cases) func `texts are let through or not as the schema says`(_ each: SchemaCase) throws {
     let grammar = try CompiledGrammar(schema: each.schema)
     for text in each.allowed { #expect(grammar.allows(text), "\(text) is not let through") }

@@ -90,13 +90,19 @@ final class PlainReach: Sendable {
     return few
   }
 
+  /// For each state, how many characters of a set of `usual` may come; nil where the automaton is large.
+  func counts(_ kinds: Int) -> [UInt8]? { dearest.isEmpty ? nil : counts(CharacterKinds.usual[kinds]) }
+
   private func count(_ state: Int32, _ kinds: CharacterKinds) -> UInt8 {
-    guard !dearest.isEmpty else { return nearCount(state, kinds) }
-    return counts.withLock { known in
-      if let known = known[kinds] { return known[Int(state)] }
+    dearest.isEmpty ? nearCount(state, kinds) : counts(kinds)[Int(state)]
+  }
+
+  private func counts(_ kinds: CharacterKinds) -> [UInt8] {
+    counts.withLock { known in
+      if let known = known[kinds] { return known }
       let made = counted(kinds)
       known[kinds] = made
-      return made[Int(state)]
+      return made
     }
   }
 

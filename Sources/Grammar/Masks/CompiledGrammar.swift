@@ -5,7 +5,7 @@ import Synchronization
 /// Immutable but for its own cache of masks; shared by all requests with the same pattern.
 package final class CompiledGrammar: Sendable {
   package let vocabulary: GrammarVocabulary
-  private let graph: GrammarGraph
+  let graph: GrammarGraph
   private let leaves = LeafCache()
   private let current: Mutex<GrammarState>
   private let memory: GrammarMemory

@@ -207,7 +207,7 @@ final class KindredStates: Sendable {
 
     mutating func run(_ kin: KindredStates, from state: Int32, _ vocabulary: GrammarVocabulary) {
       let (dfa, common) = (kin.dfa, kin.common)
-      let nodes = vocabulary.plain.plan(nil).nodes
+      let nodes = vocabulary.plain.plan(inside: nil).nodes
       var states = [Int32](repeating: state, count: vocabulary.longestToken + 1)
       var at = 0
       while at < nodes.count {

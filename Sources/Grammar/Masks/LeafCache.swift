@@ -10,6 +10,8 @@ final class LeafCache: Sendable {
     /// Characters that must still come, and that may still come, as far as one token can tell.
     var missing: Int32
     var left: Int32
+    /// What the mask says nothing of.
+    var covered: PlainSet?
   }
 
   private struct Content {
@@ -42,6 +44,9 @@ final class LeafCache: Sendable {
     keep(isShared ? 64 : made.byteCount, limit) { $0.masks.updateValue(made, forKey: key) == nil }
     return made
   }
+
+  /// The mask, if it was made.
+  func known(_ key: Key) -> LeafMask? { content.withLock { $0.masks[key] } }
 
   func costs(_ key: Key, limit: Int, make: () -> LeafCosts) -> LeafCosts {
     if let known = content.withLock({ $0.costs[key] }) { return known }

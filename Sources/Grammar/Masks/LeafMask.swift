@@ -101,11 +101,14 @@ final class LeafMask: Sendable {
   /// The most bytes that completing the leaf takes after one of them, or more than that.
   let dearest: Int32
   let leaving: LeafExits
+  /// Tokens that are surely among those inside.
+  let plain: PlainSet?
 
-  init(inside: TokenSet, dearest: Int32, leaving: LeafExits) {
+  init(inside: TokenSet, dearest: Int32, leaving: LeafExits, plain: PlainSet? = nil) {
     self.inside = inside
     self.dearest = dearest
     self.leaving = leaving
+    self.plain = plain
   }
 
   var byteCount: Int { inside.byteCount + leaving.byteCount + 128 }
@@ -114,18 +117,23 @@ final class LeafMask: Sendable {
   ///
   /// - Parameters:
   ///   - reach: of the automaton; nil where plain tokens make no difference.
+  ///   - covered: tokens that are allowed whatever this leaf does, where these are more than `reach` knows: the mask says
+  ///     nothing of them.
   ///   - leaving: what follows the nodes at which the automaton accepts, of which there are some.
   static func make(
-    _ dfa: ByteDFA, state: Int32, reach: PlainReach?, vocabulary: GrammarVocabulary,
+    _ dfa: ByteDFA, state: Int32, reach: PlainReach?, covered: PlainSet? = nil, vocabulary: GrammarVocabulary,
     leaving: ([Int32]) -> LeafExits
   ) -> LeafMask {
-    let plan = vocabulary.plain.plan(reach?.best(state))
+    let best = reach?.best(state)
+    let plain = vocabulary.plain.set(best)
+    let plan = vocabulary.plain.plan(inside: plain, covered: covered)
     var walk = LeafWalk(dfa: dfa, state: state, known: plan.known, count: vocabulary.count)
-    walk.run(plan, vocabulary)
+    // A short list is walked before more is found out.
+    walk.run(plan, vocabulary, plan.isListed ? nil : reach, best)
     let known = plan.known == nil ? nil : reach?.dearest(after: state)
     return LeafMask(
       inside: walk.tokens, dearest: known ?? walk.dearest,
-      leaving: walk.exits.isEmpty ? .none : leaving(walk.exits))
+      leaving: walk.exits.isEmpty ? .none : leaving(walk.exits), plain: plain)
   }
 }
 
@@ -153,16 +161,30 @@ struct LeafWalk {
   /// The tokens that stay inside.
   var tokens: TokenSet { many.map { .many($0) } ?? .few(few) }
 
-  mutating func run(_ plan: WalkPlan, _ vocabulary: GrammarVocabulary) {
+  /// - Parameters:
+  ///   - reach: of the automaton, where that may help.
+  ///   - best: the characters that may come from the first state.
+  mutating func run(
+    _ plan: WalkPlan, _ vocabulary: GrammarVocabulary, _ reach: PlainReach?,
+    _ best: (kinds: Int, count: UInt8)?
+  ) {
     // Plain arrays in local constants: the loop visits very many nodes.
     let (nodes, others, most) = (plan.nodes, ~plan.kinds, plan.count)
+    let (coveredOthers, coveredMost) = (~plan.coveredKinds, plan.coveredCount)
+    // How many characters may come after each state, of all kinds and of those of the first state: below a node with no
+    // others and no more, all tokens stay inside.
+    let (ofAll, allOthers) = Self.farther(reach, 0)
+    let isOwn = best.map { $0.kinds > 0 && $0.count < PlainReach.endless } ?? false
+    let (own, ownOthers) = Self.farther(isOwn ? reach : nil, best?.kinds ?? 0)
     let (next, classOf, classCount) = (dfa.next, dfa.classOf, dfa.classCount)
     let (accepting, continues) = (dfa.accepting, dfa.continues)
     var states = [Int32](repeating: state, count: vocabulary.longestToken + 1)
     var at = 0
     while at < nodes.count {
       let node = nodes[at]
-      if node.kinds & others == 0, node.count <= most {
+      if node.kinds & others == 0 && node.count <= most
+        || node.kinds & coveredOthers == 0 && node.count <= coveredMost
+      {
         at = Int(node.end)
         continue
       }
@@ -176,9 +198,38 @@ struct LeafWalk {
         at = Int(node.end)
         continue
       }
+      if node.characters != WalkNode.within,
+        node.kinds & allOthers == 0 && ofAll[Int(after)] >= node.count &- node.characters
+          || node.kinds & ownOthers == 0 && own[Int(after)] >= node.count &- node.characters
+      {
+        takeAll(vocabulary.trie, node.node, cost: reach?.dearest(after: after) ?? 0)
+        at = Int(node.end)
+        continue
+      }
       if node.hasTokens { take(vocabulary.trie, node.node, cost: dfa.cost[Int(after)]) }
       states[Int(node.depth)] = after
       at += 1
+    }
+  }
+
+  /// How many characters of a set may come after each state, and all other kinds; none where that is hardly any.
+  private static func farther(_ reach: PlainReach?, _ kinds: Int) -> (counts: [UInt8], others: UInt8) {
+    guard let counts = reach?.counts(kinds), counts.max() ?? 0 >= 4 else { return ([], .max) }
+    return (counts, ~CharacterKinds.usual[kinds].rawValue)
+  }
+
+  /// Takes the tokens at and below a node.
+  private mutating func takeAll(_ trie: TokenTrie, _ node: Int32, cost: Int32) {
+    dearest = max(dearest, cost)
+    let tokens = trie.tokens[Int(trie.tokenStart[Int(node)])..<Int(trie.tokenStart[Int(trie.end[Int(node)])])]
+    if many == nil {
+      few += tokens
+      if few.count > TokenSet.fewest {
+        many = TokenMask(count: vocabularyCount)
+        many?.insert(few)
+      }
+    } else {
+      many?.insert(tokens)
     }
   }
 

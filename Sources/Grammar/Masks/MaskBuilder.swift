@@ -91,6 +91,8 @@ struct MaskBuilder {
     var mask = TokenMask(count: vocabulary.count)
     var worst: Int32 = 0
     var exits = Exits()
+    var covered: PlainSet?
+    var wide: [WideLeaf] = []
     for (number, item) in Array(recogniser.items(of: set)).enumerated() {
       // Of a few alternatives each asks when what comes after it is walked.
       if number & 15 == 15, !isGivenUp { isGivenUp = isUnwanted() }
@@ -108,9 +110,26 @@ struct MaskBuilder {
           mask.insert(id)
           worst = max(worst, cost)
         }
-      case .leaf(let leaf): add(leaf, item, limit, &mask, &worst, &exits, isUnwanted)
+      case .leaf(let leaf):
+        let open = OpenLeaf(leaf, item, vocabulary)
+        switch look(at: open) {
+        case .mask(let found): add(open, found, limit, &mask, &worst, &exits, &covered, isUnwanted)
+        case .wide(let reach):
+          wide.append(WideLeaf(open: open, reach: reach, plain: vocabulary.plain.set(reach.best(item.state))))
+        }
       case .sequence, .choice, .repeated, .object, .array: break
       }
+    }
+    // Those first that let most plain text through: it need not be looked at in the others.
+    if wide.count > 1 {
+      wide.sort { vocabulary.plain.count($0.plain) > vocabulary.plain.count($1.plain) }
+    }
+    for leaf in wide {
+      isGivenUp = isGivenUp || isUnwanted()
+      guard !isGivenUp else { break }
+      // With a limit, each token of a leaf may be looked at.
+      let (open, found) = walked(leaf, covered: limit == Cost.none - 1 ? covered : nil)
+      add(open, found, limit, &mask, &worst, &exits, &covered, isUnwanted)
     }
     for (leaving, sets) in exits.all where !isGivenUp {
       // What no set can hold is followed one by one.
@@ -138,21 +157,51 @@ struct MaskBuilder {
     }
   }
 
+  /// A leaf on top of a stack, and where what is found of it is kept.
+  private struct OpenLeaf {
+    let leaf: GrammarLeaf
+    let item: StackItem
+    var key: LeafCache.Key
+    /// Characters that must still come.
+    let missing: Int
+
+    init(_ leaf: GrammarLeaf, _ item: StackItem, _ vocabulary: GrammarVocabulary) {
+      (self.leaf, self.item) = (leaf, item)
+      key = LeafCache.Key(leaf: item.node, state: item.state, missing: 0, left: 0)
+      guard let length = leaf.length else {
+        missing = 0
+        return
+      }
+      missing = max(0, length.min - Int(item.payload))
+      let left = length.max == Int.max ? Int.max : length.max - Int(item.payload)
+      // What no token can reach makes no difference.
+      key.missing = Int32(clamping: min(missing, vocabulary.longestToken + 1))
+      key.left = Int32(clamping: min(left, vocabulary.longestToken))
+    }
+  }
+
+  /// Adds the tokens of a leaf, and where they leave it.
+  ///
+  /// - Parameter covered: the most plain tokens of one leaf that were added.
   private mutating func add(
-    _ leaf: GrammarLeaf, _ item: StackItem, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32,
-    _ exits: inout Exits, _ isUnwanted: () -> Bool
+    _ open: OpenLeaf, _ inside: LeafMask, _ limit: Int32, _ mask: inout TokenMask, _ worst: inout Int32,
+    _ exits: inout Exits, _ covered: inout PlainSet?, _ isUnwanted: () -> Bool
   ) {
-    let (key, missing) = leafKey(leaf, item)
-    let inside = leafMask(leaf, key)
+    let (leaf, item) = (open.leaf, open.item)
     if !inside.inside.isEmpty {
       let below = recogniser.costs[Int(item.tail)]
-      let dearest = Cost.sum(Cost.sum(inside.dearest, Int32(clamping: missing)), below)
+      let dearest = Cost.sum(Cost.sum(inside.dearest, Int32(clamping: open.missing)), below)
       worst = max(worst, min(limit, dearest))
       var own = TokenMask(count: leaf.textCounts == nil ? 0 : vocabulary.count)
       if dearest <= limit {
-        if leaf.textCounts == nil { inside.inside.add(to: &mask) } else { inside.inside.add(to: &own) }
+        if leaf.textCounts == nil {
+          inside.inside.add(to: &mask)
+          if vocabulary.plain.count(inside.plain) > vocabulary.plain.count(covered) { covered = inside.plain }
+        } else {
+          inside.inside.add(to: &own)
+        }
       } else {
-        let costs = leafCosts(leaf, key, inside, missing: missing)
+        let costs = leafCosts(open, inside)
         if leaf.textCounts == nil {
           costs.add(to: &mask, limit: limit - below)
         } else {
@@ -176,54 +225,76 @@ struct MaskBuilder {
     }
   }
 
-  /// Where what is found of a leaf is kept, and the characters that must still come.
-  private func leafKey(_ leaf: GrammarLeaf, _ item: StackItem) -> (key: LeafCache.Key, missing: Int) {
-    var key = LeafCache.Key(leaf: item.node, state: item.state, missing: 0, left: 0)
-    guard let length = leaf.length else { return (key, 0) }
-    let missing = max(0, length.min - Int(item.payload))
-    let left = length.max == Int.max ? Int.max : length.max - Int(item.payload)
-    // What no token can reach makes no difference.
-    key.missing = Int32(clamping: min(missing, vocabulary.longestToken + 1))
-    key.left = Int32(clamping: min(left, vocabulary.longestToken))
-    return (key, missing)
+  /// A leaf for whose mask much of the vocabulary must be walked.
+  private struct WideLeaf {
+    let open: OpenLeaf
+    let reach: PlainReach
+    /// Tokens that surely stay inside.
+    let plain: PlainSet?
   }
 
-  private func leafMask(_ leaf: GrammarLeaf, _ key: LeafCache.Key) -> LeafMask {
-    let limit = memory.leafLimit
-    // The closure names what it takes: with `self` it would take a copy of the whole builder.
-    return leaves.mask(key, limit: limit) { [leaves, vocabulary] in
-      if leaf.length != nil {
-        return vocabulary.reach(leaf.dfa, key.state).mask(
-          missing: Int(key.missing), left: Int(key.left), vocabulary: vocabulary)
+  private enum Look {
+    case mask(LeafMask)
+    /// What its automaton does with plain text.
+    case wide(PlainReach)
+  }
+
+  /// The mask of a leaf, unless much of the vocabulary must be walked for it.
+  private func look(at open: OpenLeaf) -> Look {
+    let (leaf, key, limit) = (open.leaf, open.key, memory.leafLimit)
+    if let mask = leaves.known(key) { return .mask(mask) }
+    guard leaf.length == nil else {
+      // The closures name what they take: with `self` they would take a copy of the whole builder.
+      return .mask(
+        leaves.mask(key, limit: limit) { [vocabulary] in
+          vocabulary.reach(leaf.dfa, key.state).mask(
+            missing: Int(key.missing), left: Int(key.left), vocabulary: vocabulary)
+        })
+    }
+    let isWide = PlainReach.mayHelp(leaf.dfa, key.state)
+    // Kin know by a look which of their states behave like shared ones.
+    let kin =
+      isWide && !CommonLanguages.isShared(leaf.dfa)
+      ? leaves.kindred(key.leaf, leaf.dfa, limit: limit) : nil
+    let known: LeafMask? =
+      if let kin {
+        leaves.mask(of: key.state, kin, vocabulary, limit: limit)
+      } else {
+        SharedState(leaf.dfa, key.state).flatMap { vocabulary.mask($0) }
       }
-      let isWide = PlainReach.mayHelp(leaf.dfa, key.state)
-      // Kin know by a look which of their states behave like shared ones.
-      let kin =
-        isWide && !CommonLanguages.isShared(leaf.dfa)
-        ? leaves.kindred(key.leaf, leaf.dfa, limit: limit) : nil
-      let known: LeafMask? =
-        if let kin {
-          leaves.mask(of: key.state, kin, vocabulary, limit: limit)
-        } else {
-          SharedState(leaf.dfa, key.state).flatMap { vocabulary.mask($0) }
-        }
-      if let known { return (known, true) }
-      let reach = isWide ? leaves.reach(key.leaf, leaf.dfa, limit: limit) : nil
-      let mask = LeafMask.make(leaf.dfa, state: key.state, reach: reach, vocabulary: vocabulary) {
+    if let known { return .mask(leaves.mask(key, limit: limit) { (known, true) }) }
+    if isWide { return .wide(leaves.reach(key.leaf, leaf.dfa, limit: limit)) }
+    return .mask(walked(open, nil))
+  }
+
+  /// The mask of a leaf for which the vocabulary is walked.
+  ///
+  /// - Parameter covered: plain tokens that are allowed whatever the leaf does: its mask may say nothing of them.
+  private func walked(_ leaf: WideLeaf, covered: PlainSet?) -> (open: OpenLeaf, mask: LeafMask) {
+    var open = leaf.open
+    if vocabulary.plain.count(covered) > vocabulary.plain.count(leaf.plain) { open.key.covered = covered }
+    return (open, walked(open, leaf.reach))
+  }
+
+  private func walked(_ open: OpenLeaf, _ reach: PlainReach?) -> LeafMask {
+    let (dfa, key, limit) = (open.leaf.dfa, open.key, memory.leafLimit)
+    return leaves.mask(key, limit: limit) { [leaves, vocabulary] in
+      let mask = LeafMask.make(
+        dfa, state: key.state, reach: reach, covered: key.covered, vocabulary: vocabulary
+      ) {
         leaves.leaving($0, vocabulary, limit: limit)
       }
       return (mask, false)
     }
   }
 
-  private func leafCosts(
-    _ leaf: GrammarLeaf, _ key: LeafCache.Key, _ inside: LeafMask, missing: Int
-  ) -> LeafCosts {
-    guard leaf.length == nil else {
-      return vocabulary.reach(leaf.dfa, key.state).costs(missing: missing, left: Int(key.left))
+  private func leafCosts(_ open: OpenLeaf, _ inside: LeafMask) -> LeafCosts {
+    let (dfa, key) = (open.leaf.dfa, open.key)
+    guard open.leaf.length == nil else {
+      return vocabulary.reach(dfa, key.state).costs(missing: open.missing, left: Int(key.left))
     }
     return leaves.costs(key, limit: memory.leafLimit) { [vocabulary] in
-      LeafCosts.make(leaf.dfa, state: key.state, inside: inside, vocabulary: vocabulary)
+      LeafCosts.make(dfa, state: key.state, inside: inside, vocabulary: vocabulary)
     }
   }
 

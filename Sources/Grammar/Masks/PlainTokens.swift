@@ -13,6 +13,10 @@ struct WalkNode: Sendable {
   /// of one.
   let kinds: UInt8
   let count: UInt8
+  /// The characters up to here; `within` where it is inside one, or in what is not plain.
+  let characters: UInt8
+
+  static let within: UInt8 = 255
 }
 
 /// Tokens that need no walk, and the nodes of all others.
@@ -20,10 +24,23 @@ struct WalkPlan {
   /// The tokens that are known to stay inside.
   var known: TokenMask?
   /// In the order of the trie, without its root.
-  let nodes: [WalkNode]
+  var nodes: [WalkNode]
+  /// Whether these are a short list.
+  var isListed = false
   /// Below a node with no other kinds and no more characters, all tokens are known.
   var kinds: UInt8 = 0
   var count: UInt8 = 0
+  /// The same of tokens of which nothing need be known.
+  var coveredKinds: UInt8 = 0
+  var coveredCount: UInt8 = 0
+}
+
+/// Plain tokens: those of one of the usual sets of kinds, with up to so many characters.
+struct PlainSet: Hashable, Sendable {
+  /// Its place in `CharacterKinds.usual`.
+  let kinds: Int8
+  /// Its place in `PlainTokens.steps`.
+  let step: Int8
 }
 
 /// Made once per vocabulary.
@@ -32,6 +49,8 @@ struct PlainTokens: Sendable {
   /// For each set of `CharacterKinds.usual` and each step of `steps`, the tokens of these kinds with up to so many
   /// characters.
   private let masks: [[TokenMask]]
+  /// How many tokens each of them has.
+  private let counts: [[Int]]
   /// For each set, the nodes with other tokens at or below them, or longer ones than `listed`, where these are few.
   private let others: [[WalkNode]?]
 
@@ -43,6 +62,7 @@ struct PlainTokens: Sendable {
   init(_ trie: TokenTrie, count: Int) {
     var kinds = [UInt8](repeating: 0, count: trie.count)
     var counts = kinds
+    var characters = kinds
     var masks = CharacterKinds.usual.map { _ in Self.steps.map { _ in TokenMask(count: count) } }
     // Of the text up to each depth; no place where it is not plain.
     var path: [(kinds: UInt8, count: UInt8, place: PlainCharacter?)] = [(0, 0, .between)]
@@ -50,6 +70,7 @@ struct PlainTokens: Sendable {
       let depth = Int(trie.depth[node])
       path.removeLast(path.count - depth)
       path.append(Self.adding(trie.byte[node], to: path[depth - 1]))
+      characters[node] = path[depth].place == .between ? path[depth].count : WalkNode.within
       let tokens = trie.tokens[trie.tokens(at: node)]
       guard !tokens.isEmpty else { continue }
       let text = path[depth]
@@ -75,9 +96,10 @@ struct PlainTokens: Sendable {
       WalkNode(
         end: trie.end[node] - 1, node: Int32(truncatingIfNeeded: node), depth: trie.depth[node],
         byte: trie.byte[node], hasTokens: !trie.tokens(at: node).isEmpty, kinds: kinds[node],
-        count: counts[node])
+        count: counts[node], characters: characters[node])
     }
     self.masks = masks
+    self.counts = masks.map { $0.map { mask in mask.words.reduce(0) { $0 + $1.nonzeroBitCount } } }
     others = CharacterKinds.usual.map { [nodes] in Self.others(nodes, than: $0) }
   }
 
@@ -94,7 +116,7 @@ struct PlainTokens: Sendable {
     return nodes.filter(isOther).map { node in
       WalkNode(
         end: places[Int(node.end)], node: node.node, depth: node.depth, byte: node.byte,
-        hasTokens: node.hasTokens, kinds: node.kinds, count: node.count)
+        hasTokens: node.hasTokens, kinds: node.kinds, count: node.count, characters: node.characters)
     }
   }
 
@@ -109,14 +131,38 @@ struct PlainTokens: Sendable {
     return (text.kinds | kind.rawValue, text.count + 1, next)
   }
 
-  /// What must be walked where so many characters of a set of `CharacterKinds.usual` may come, whichever they are.
-  func plan(_ best: (kinds: Int, count: UInt8)?) -> WalkPlan {
-    guard let best, let step = Self.steps.lastIndex(where: { $0 <= best.count }) else {
-      return WalkPlan(nodes: nodes)
+  /// The tokens of so many characters of a set of `CharacterKinds.usual`.
+  func set(_ best: (kinds: Int, count: UInt8)?) -> PlainSet? {
+    guard let best, let step = Self.steps.lastIndex(where: { $0 <= best.count }) else { return nil }
+    return PlainSet(kinds: Int8(truncatingIfNeeded: best.kinds), step: Int8(truncatingIfNeeded: step))
+  }
+
+  func count(_ set: PlainSet?) -> Int { set.map { counts[Int($0.kinds)][Int($0.step)] } ?? 0 }
+
+  /// What must be walked where some tokens need not be.
+  ///
+  /// - Parameters:
+  ///   - inside: tokens that stay inside.
+  ///   - covered: tokens of which it makes no difference whether they do.
+  func plan(inside: PlainSet?, covered: PlainSet? = nil) -> WalkPlan {
+    var plan = WalkPlan(nodes: nodes)
+    if let inside {
+      plan.known = masks[Int(inside.kinds)][Int(inside.step)]
+      (plan.kinds, plan.count) = (kinds(of: inside), Self.steps[Int(inside.step)])
     }
-    return WalkPlan(
-      known: masks[best.kinds][step],
-      nodes: Self.steps[step] >= Self.listed ? others[best.kinds] ?? nodes : nodes,
-      kinds: CharacterKinds.usual[best.kinds].rawValue, count: Self.steps[step])
+    if let covered {
+      (plan.coveredKinds, plan.coveredCount) = (kinds(of: covered), Self.steps[Int(covered.step)])
+    }
+    if let nodes = [inside, covered].compactMap({ $0.flatMap(listed) }).min(by: { $0.count < $1.count }) {
+      (plan.nodes, plan.isListed) = (nodes, true)
+    }
+    return plan
+  }
+
+  private func kinds(of set: PlainSet) -> UInt8 { CharacterKinds.usual[Int(set.kinds)].rawValue }
+
+  /// The nodes that must be walked beside these tokens, where these are few.
+  private func listed(_ set: PlainSet) -> [WalkNode]? {
+    Self.steps[Int(set.step)] >= Self.listed ? others[Int(set.kinds)] : nil
   }
 }

@@ -45,7 +45,10 @@ struct Recogniser {
   var steps = NumberTable()
   var resumed = NumberTable()
   private var unions = NumberTable()
-  private var lastNeeds: (node: Int32, payload: Int32, needs: ObjectNeeds)?
+  /// What objects need, by their nodes and states.
+  private var needs: [ObjectNeeds] = []
+  private var needsNumber = NumberTable()
+  private var needsBytes = 0
 
   /// Steps that are left for the question at hand. Where they are spent, sets miss stacks: the answer is constrained
   /// more, never less.
@@ -57,6 +60,9 @@ struct Recogniser {
   var work: [Work] = []
   var out: [StackItem] = []
   var visited = NumberTable()
+  /// What the stacks of one set come to, by twice the node and whether it must be filled.
+  var gathered: [(key: Int64, below: Below)] = []
+  var isGathering = false
 
   enum Work {
     /// - Parameter isFilled: only texts of the node that are not empty are wanted.
@@ -77,7 +83,7 @@ struct Recogniser {
   /// About how much memory it takes.
   var byteCount: Int {
     items.count * 24 + costs.count * 48 + steps.count * 32 + listBytes + texts.count * 32
-      + (unions.count + resumed.count) * 32
+      + (unions.count + resumed.count + needs.count) * 32 + needsBytes
   }
 
   /// Begins a question of the engine: a mask, or a step over a token.
@@ -87,6 +93,7 @@ struct Recogniser {
 
   // MARK: Interning
 
+  @inline(__always)
   func items(of set: Int32) -> ArraySlice<StackItem> {
     items[Int(starts[Int(set)])..<Int(starts[Int(set) + 1])]
   }
@@ -267,13 +274,16 @@ struct Recogniser {
     }
   }
 
-  /// What the object of a frame needs. All members that may come next ask for the same.
+  /// What the object of a frame needs. All frames of an object ask for the same until it has another member.
   mutating func needs(_ node: Int32, _ payload: Int32, _ plan: ObjectPlan) -> ObjectNeeds {
-    if let last = lastNeeds, last.node == node, last.payload == payload { return last.needs }
+    let key = NumberTable.key(node, payload)
+    if let known = needsNumber[key] { return needs[Int(known)] }
     spend(plan.memberCount / 8)
-    let needs = ObjectNeeds(ObjectState(words: list(payload)), plan, graph.cost)
-    lastNeeds = (node, payload, needs)
-    return needs
+    let made = ObjectNeeds(ObjectState(words: list(payload)), plan, graph.cost)
+    needsNumber.set(key, Int32(truncatingIfNeeded: needs.count))
+    needs.append(made)
+    needsBytes += 192 + made.state.seen.count * 16
+    return made
   }
 
   private mutating func objectCost(_ plan: ObjectPlan, _ item: StackItem) -> Int32 {
@@ -305,6 +315,7 @@ struct Recogniser {
     }
   }
 
+  @inline(__always)
   func arrayCost(_ plan: ArrayPlan, _ item: StackItem) -> Int32 {
     let state = ArrayState(words: list(item.payload))
     switch ArrayPhase(item.state) {

@@ -25,12 +25,59 @@ extension Recogniser {
         if visited.set(isFilled ? 1 << 62 | key : key, 0) { enter(node, tail, isFilled) }
       case .resume(let set):
         guard visited.set(1 << 63 | UInt64(UInt32(bitPattern: set)), 0) else { continue }
-        spend(items(of: set).count)
-        for index in Int(starts[Int(set)])..<Int(starts[Int(set) + 1]) { advance(items[index], seen: nil) }
-      case .resumeWith(let set, let seen):
-        spend(items(of: set).count)
-        for index in Int(starts[Int(set)])..<Int(starts[Int(set) + 1]) { advance(items[index], seen: seen) }
+        advanceAll(set, seen: nil)
+      case .resumeWith(let set, let seen): advanceAll(set, seen: seen)
       }
+    }
+  }
+
+  /// What a node is entered on: a set, or a frame that need not be a set of its own.
+  enum Below {
+    case set(Int32)
+    case frame(StackItem)
+  }
+
+  /// The stacks of a set go on. Alternatives have much in common: a node that several of them come to is entered once, on
+  /// the set of their frames, and not on each.
+  mutating func advanceAll(_ set: Int32, seen: Int32?) {
+    let range = Int(starts[Int(set)])..<Int(starts[Int(set) + 1])
+    spend(range.count)
+    isGathering = range.count > 1
+    for index in range { advance(items[index], seen: seen) }
+    guard isGathering else { return }
+    isGathering = false
+    gathered.sort { $0.key < $1.key }
+    var from = 0
+    while from < gathered.count {
+      let key = gathered[from].key
+      var to = from + 1
+      while to < gathered.count, gathered[to].key == key { to += 1 }
+      push(Int32(truncatingIfNeeded: key >> 1), .set(setBelow(from..<to)), isFilled: key & 1 != 0)
+      from = to
+    }
+    gathered.removeAll(keepingCapacity: true)
+  }
+
+  /// The set of some of what was gathered.
+  private mutating func setBelow(_ range: Range<Int>) -> Int32 {
+    if range.count == 1 { return number(of: gathered[range.lowerBound].below) }
+    var (all, last) = ([StackItem](), Self.empty)
+    for index in range {
+      switch gathered[index].below {
+      case .frame(let item): all.append(item)
+      case .set(let set) where set == last: break
+      case .set(let set):
+        all += items(of: set)
+        last = set
+      }
+    }
+    return canonical(all)
+  }
+
+  private mutating func number(of below: Below) -> Int32 {
+    switch below {
+    case .set(let set): set
+    case .frame(let item): single(item)
     }
   }
 
@@ -41,13 +88,18 @@ extension Recogniser {
     return result
   }
 
-  /// Whether `node` can still be completed on top of `tail`.
+  /// Whether `node` can still be completed on top of `tail`. Inlined: a call takes a copy of the recogniser.
+  @inline(__always)
   func fits(_ node: Int32, _ tail: Int32) -> Bool {
     depths[Int(tail)] + graph.depth[Int(node)] <= GrammarGraph.depthLimit && graph.cost[Int(node)] < Cost.none
   }
 
-  mutating func push(_ node: Int32, _ tail: Int32, isFilled: Bool = false) {
-    work.append(.enter(node, tail: tail, isFilled: isFilled))
+  mutating func push(_ node: Int32, _ below: Below, isFilled: Bool = false) {
+    if isGathering {
+      gathered.append((Int64(node) << 1 | (isFilled ? 1 : 0), below))
+    } else {
+      work.append(.enter(node, tail: number(of: below), isFilled: isFilled))
+    }
   }
 
   mutating func enter(_ node: Int32, _ tail: Int32, _ isFilled: Bool) {
@@ -57,7 +109,7 @@ extension Recogniser {
       if leaf.dfa.accepting[0], !isFilled { work.append(.resume(tail)) }
       if leaf.dfa.continues[0] { out.append(StackItem(node: node, state: 0, payload: 0, tail: tail)) }
     case .token: out.append(StackItem(node: node, state: 0, payload: 0, tail: tail))
-    case .choice(let branches): for branch in branches { push(branch, tail, isFilled: isFilled) }
+    case .choice(let branches): for branch in branches { push(branch, .set(tail), isFilled: isFilled) }
     case .sequence: enterPart(node, 0, tail, isFilled)
     case .repeated: enterRound(node, 0, tail, isFilled)
     case .object(let plan):
@@ -69,8 +121,9 @@ extension Recogniser {
     }
   }
 
-  mutating func frame(_ node: Int32, _ state: Int32, _ payload: Int32, _ tail: Int32) -> Int32 {
-    single(StackItem(node: node, state: state, payload: payload, tail: tail))
+  @inline(__always)
+  func frame(_ node: Int32, _ state: Int32, _ payload: Int32, _ tail: Int32) -> Below {
+    .frame(StackItem(node: node, state: state, payload: payload, tail: tail))
   }
 
   /// The last part needs no frame: what follows it follows the sequence. Where the text must not be empty, it begins
@@ -79,7 +132,7 @@ extension Recogniser {
     guard case .sequence(let parts) = graph.nodes[Int(node)] else { return }
     for index in first..<max(first, parts.count) {
       let below =
-        index == parts.count - 1 ? tail : frame(node, Int32(truncatingIfNeeded: index), 0, tail)
+        index == parts.count - 1 ? .set(tail) : frame(node, Int32(truncatingIfNeeded: index), 0, tail)
       push(parts[index], below, isFilled: isFilled)
       guard isFilled, graph.nullable[Int(parts[index])] else { return }
     }
@@ -128,8 +181,8 @@ extension Recogniser {
           ? plan.properties[index].key : plan.extras[index - plan.properties.count].key
         let below = frame(item.node, ObjectPhase.key(index).number, item.payload, item.tail)
         if plan.countsExtras, index >= plan.properties.count {
-          out.append(
-            StackItem(node: key, state: 0, payload: payload(seen: needs.state.texts, text: 0), tail: below))
+          let payload = payload(seen: needs.state.texts, text: 0)
+          out.append(StackItem(node: key, state: 0, payload: payload, tail: number(of: below)))
         } else {
           push(key, below)
         }
@@ -151,7 +204,8 @@ extension Recogniser {
         break
       }
       let texts = ObjectState(words: list(item.payload)).texts
-      out.append(StackItem(node: value, state: 0, payload: payload(seen: texts, text: 0), tail: below))
+      let payload = payload(seen: texts, text: 0)
+      out.append(StackItem(node: value, state: 0, payload: payload, tail: number(of: below)))
     case .value(let index):
       var state = ObjectState(words: list(item.payload))
       if let seen { state.texts = seen }
@@ -164,14 +218,14 @@ extension Recogniser {
         node: item.node, state: ObjectPhase.comma.number, payload: payload, tail: item.tail)
       spend(plan.memberCount / 8)
       if (0..<plan.memberCount).contains(where: { isPossible(plan, needs, $0, item.tail) }) {
-        push(marks.comma, single(after))
+        push(marks.comma, .frame(after))
       }
     }
   }
 
   /// What the closing brace stands on.
-  mutating func afterObject(_ plan: ObjectPlan, _ item: StackItem, _ payload: Int32) -> Int32 {
-    plan.differing == nil ? item.tail : frame(item.node, ObjectPhase.close.number, payload, item.tail)
+  func afterObject(_ plan: ObjectPlan, _ item: StackItem, _ payload: Int32) -> Below {
+    plan.differing == nil ? .set(item.tail) : frame(item.node, ObjectPhase.close.number, payload, item.tail)
   }
 
   /// Whether member `index`, of the properties and then the extras, may come next.
@@ -193,7 +247,9 @@ extension Recogniser {
     case .open: push(marks.space, frame(item.node, ArrayPhase.firstSpace.number, item.payload, item.tail))
     case .comma: push(marks.space, frame(item.node, ArrayPhase.space.number, item.payload, item.tail))
     case .firstSpace, .space:
-      if case .firstSpace = ArrayPhase(item.state), state.mayClose(plan) { push(marks.closeArray, item.tail) }
+      if case .firstSpace = ArrayPhase(item.state), state.mayClose(plan) {
+        push(marks.closeArray, .set(item.tail))
+      }
       for index in options(plan, state, item.tail) {
         let below = frame(item.node, ArrayPhase.item(index).number, item.payload, item.tail)
         let value = plan.options(at: state.index)[index].value
@@ -203,10 +259,10 @@ extension Recogniser {
         }
         if case .object(let item) = graph.nodes[Int(value)] {
           let payload = number(of: ObjectState(item, texts: state.seen).words)
-          push(marks.openObject, frame(value, ObjectPhase.open.number, payload, below))
+          push(marks.openObject, frame(value, ObjectPhase.open.number, payload, number(of: below)))
         } else {
           let payload = payload(seen: state.seen, text: 0)
-          out.append(StackItem(node: value, state: 0, payload: payload, tail: below))
+          out.append(StackItem(node: value, state: 0, payload: payload, tail: number(of: below)))
         }
       }
     case .item(let index):
@@ -214,7 +270,7 @@ extension Recogniser {
       guard index < options.count else { return }
       var next = state.adding(options[index], plan)
       if let seen { next.seen = seen }
-      if next.mayClose(plan) { push(marks.spaceCloseArray, item.tail) }
+      if next.mayClose(plan) { push(marks.spaceCloseArray, .set(item.tail)) }
       guard !self.options(plan, next, item.tail).isEmpty else { return }
       let payload = number(of: next.words)
       push(marks.comma, frame(item.node, ArrayPhase.comma.number, payload, item.tail))

@@ -92,14 +92,13 @@ struct SchemaCompiler {
     let atoms = try normalizer.atoms(conjunction)
     let path = place(conjunction)
     var out = try scalars(atoms, &builder)
-    var objects: Set<ObjectAtom> = []
+    var seen: Set<ObjectAtom> = []
+    var objects: [ObjectAtom] = []
     var arrays: Set<ArrayAtom> = []
     for atom in atoms {
       switch atom {
       case .object(let object):
-        for object in try breaking(object) where objects.insert(object).inserted {
-          if let node = try self.object(object, path, &builder) { out.append(node) }
-        }
+        for object in try breaking(object) where seen.insert(object).inserted { objects.append(object) }
       case .array(let array):
         if arrays.insert(array).inserted, let node = try self.array(array, path, &builder) {
           out.append(node)
@@ -107,7 +106,45 @@ struct SchemaCompiler {
       case .simple, .number, .string: break
       }
     }
+    for object in try aligned(objects) {
+      if let node = try self.object(object, path, &builder) { out.append(node) }
+    }
     return out
+  }
+
+  /// Most keys of all alternatives together that are declared for the others' sake.
+  private static let alignedLimit = 4096
+
+  /// Alternatives with further members declare each other's keys. Then all have the same ones, with values of their own,
+  /// and the same further members: an answer follows one key where it would follow as many as there are alternatives.
+  private mutating func aligned(_ objects: [ObjectAtom]) throws(GrammarError) -> [ObjectAtom] {
+    guard objects.count > 1 else { return objects }
+    var listed: [MemberKey] = []
+    var known: Set<MemberKey> = []
+    var isOpen: [Bool] = []
+    for object in objects {
+      let own = normalizer.members.note(object)
+      normalizer.members.forget(own)
+      try normalizer.budget.spend(own.count)
+      isOpen.append(allowsOthers(object, declared: own.count))
+      if isOpen.last == true { listed += own.filter { known.insert($0).inserted } }
+    }
+    let count = isOpen.count { $0 }
+    guard count > 1, listed.count * count <= Self.alignedLimit else { return objects }
+    let group = normalizer.members.group(
+      MemberGroup(properties: listed.map { .init(key: $0, value: .anything) }, isEvaluating: false))
+    return zip(objects, isOpen).map { object, isOpen in
+      guard isOpen else { return object }
+      var object = object
+      object.groups.insert(group, at: 0)
+      return object
+    }
+  }
+
+  /// Whether there may be members that the object does not declare.
+  private func allowsOthers(_ atom: ObjectAtom, declared count: Int) -> Bool {
+    !isClosed(atom, declared: count)
+      && !atom.groups.contains { normalizer.members[$0].additional?.isNever ?? false }
   }
 
   // MARK: Scalars

@@ -17,7 +17,7 @@ extension SchemaNormalizer {
         for (other, theirs) in alternatives.enumerated() where other != index && !kept.isEmpty {
           var overlaps = isCut
           for theirs in theirs where !overlaps { overlaps = try !isDisjoint(atom, theirs) }
-          if overlaps { kept = try product(kept, try self.atoms(branches[other].negated)) }
+          if overlaps { kept = try excluding(branches[other], from: kept) }
         }
         out += kept
       }
@@ -31,25 +31,78 @@ extension SchemaNormalizer {
     return out
   }
 
+  /// The alternatives that violate a schema. Where it requires a member with a constant, as those do that are told apart
+  /// by one, its other violations are of objects that have it: an alternative then violates one of several such schemas
+  /// at a time. Else their violations multiply (one object had more than 2,000 kinds, and has 30).
+  mutating func excluding(_ schema: SchemaLiteral, from atoms: [SchemaAtom]) throws(GrammarError)
+    -> [SchemaAtom]
+  {
+    let violations = try self.atoms(schema.negated)
+    guard let tag = constantMember(violations) else { return try product(atoms, violations) }
+    let right = SchemaAtom.object(object(with: tag.key, tag.value, required: [tag.key]))
+    var out: [SchemaAtom] = []
+    for (place, violation) in violations.enumerated() {
+      var violation = violation
+      if place != tag.place, case .object = violation {
+        guard let narrowed = try violation.and(right, &budget), try isPossible(tag.key, in: narrowed) else {
+          continue
+        }
+        violation = narrowed
+      }
+      for atom in try product(atoms, [violation]) where try isPossible(tag.key, in: atom) { out.append(atom) }
+      out = cut(out)
+    }
+    return out
+  }
+
+  /// The first violation that says of a member only that it is missing or another value than some constants.
+  private func constantMember(_ violations: [SchemaAtom])
+    -> (place: Int, key: MemberKey, value: Conjunction)?
+  {
+    for (place, violation) in violations.enumerated() {
+      guard case .object(let atom) = violation, let group = atom.groups.first else { continue }
+      let content = members[group]
+      guard let wrong = content.properties.first, let literal = wrong.value.literals.first,
+        wrong.value.literals.count == 1, literal.isNegated, literal.place >= 0,
+        let schema = document.places[literal.place].value.objectValue,
+        schema["const"] != nil || schema["enum"] != nil,
+        atom == ObjectAtom(groups: [group]),
+        content == MemberGroup(properties: [wrong], isEvaluating: content.isEvaluating)
+      else { continue }
+      return (place, wrong.key, Conjunction([literal.negated]))
+    }
+    return nil
+  }
+
+  /// Whether a member may have some value, if it must be there.
+  private mutating func isPossible(_ key: MemberKey, in atom: SchemaAtom) throws(GrammarError) -> Bool {
+    guard case .object(let object) = atom, object.required.contains(key) else { return true }
+    return try !isImpossible(key, in: object)
+  }
+
+  /// Whether no value of a member can be.
+  private mutating func isImpossible(_ key: MemberKey, in atom: ObjectAtom) throws(GrammarError) -> Bool {
+    let value = try value(of: key, in: atom)
+    if value.isNever { return true }
+    guard value.literals.count > 1, !value.literals.contains(where: { inProgress.contains($0) }) else {
+      return false
+    }
+    if let known = emptiness[value] { return known }
+    do {
+      let isEmpty = try atoms(value).isEmpty && !isCut
+      emptiness[value] = isEmpty
+      return isEmpty
+    } catch {
+      guard error != .unwanted else { throw error }
+      return false
+    }
+  }
+
   /// Whether no value is surely in both. A schema that is being looked at already counts as overlapping.
   mutating func isDisjoint(_ a: SchemaAtom, _ b: SchemaAtom) throws(GrammarError) -> Bool {
     guard let both = try a.and(b, &budget) else { return true }
     guard case .object(let atom) = both else { return false }
-    for key in atom.required {
-      let value = try value(of: key, in: atom)
-      if value.isNever { return true }
-      guard value.literals.count > 1, !value.literals.contains(where: { inProgress.contains($0) }) else {
-        continue
-      }
-      let isEmpty: Bool
-      do {
-        isEmpty = try atoms(value).isEmpty && !isCut
-      } catch {
-        guard error != .unwanted else { throw error }
-        isEmpty = false
-      }
-      if isEmpty { return true }
-    }
+    for key in atom.required where try isImpossible(key, in: atom) { return true }
     return false
   }
 

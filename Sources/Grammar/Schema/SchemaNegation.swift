@@ -18,13 +18,13 @@ extension SchemaNormalizer {
     case "anyOf":
       var out = SchemaAtom.everything
       for branch in try branches(keyword, members, literal) where !out.isEmpty {
-        out = try product(out, try atoms(branch.negated))
+        out = try excluding(branch, from: out)
       }
       return out
     case "oneOf":
       let list: [SchemaLiteral] = try branches(keyword, members, literal)
       var out = SchemaAtom.everything
-      for branch in list where !out.isEmpty { out = try product(out, try atoms(branch.negated)) }
+      for branch in list where !out.isEmpty { out = try excluding(branch, from: out) }
       for (index, first) in list.enumerated() {
         for second in list[(index + 1)...] { out += try product(try atoms(first), try atoms(second)) }
       }

@@ -12,6 +12,8 @@ struct SchemaNormalizer {
   private(set) var isCut = false
   var budget: CompileBudget
   private var known: [SchemaLiteral: [SchemaAtom]] = [:]
+  /// Whether no value satisfies all schemas of a conjunction, where that was asked.
+  var emptiness: [Conjunction: Bool] = [:]
   var inProgress: Set<SchemaLiteral> = []
   private var scopes: [[Int]] = [[]]
   var members = MemberTable()
