@@ -112,8 +112,9 @@ struct CallProgress: Sendable {
   private mutating func readHead(
     _ head: CallHead, _ start: Int, _ body: ArraySlice<UInt8>, _ steps: inout [Step]
   ) -> Bool {
+    // However the text was cut: a beginning that is known only now counts as if all before it had come alone.
     switch head {
-    case .found(let name, let arguments) where tools.contains(name):
+    case .found(let name, let arguments) where arguments - start < Self.maxHead && tools.contains(name):
       steps.append(.began(name: name))
       at = arguments
       phase = .arguments(start: arguments, Nesting(depth: 0))

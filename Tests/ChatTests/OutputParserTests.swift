@@ -609,6 +609,24 @@ private func parse(
     }
   }
 
+  @Test func `whether a call is streamed does not depend on how it is cut`() {
+    let (before, after) = ("{\"name\":", "\"f\",\"parameters\":")
+    // The arguments begin within 256 bytes, or at the end.
+    let room = 255 - before.utf8.count - after.utf8.count
+    for (space, isStreamed) in [(room, true), (room + 1, false), (400, false)] {
+      let call = Array((before + String(repeating: " ", count: space) + after + "{\"a\":1").unicodeScalars)
+      for length in [1, 2, 7, 250, call.count] {
+        var parser = OutputFormat(templateSource: llama).makeParser(promptTail: "", toolNames: ["f"])
+        var events: [OutputEvent] = []
+        for start in stride(from: 0, to: call.count, by: length) {
+          let piece = call[start..<min(start + length, call.count)]
+          events += parser.feed(String(String.UnicodeScalarView(piece)))
+        }
+        #expect(events.contains(.callBegan(name: "f")) == isStreamed, "\(space) spaces, pieces of \(length)")
+      }
+    }
+  }
+
   @Test func `random replies give the same events however they are cut`() {
     var random = SeededGenerator(seed: 7)
     let parts = [

@@ -48,24 +48,33 @@ enum CallTargets {
     check(joined(events + cut.finish()) == expected, "events do not depend on how a reply is cut")
   }
 
-  /// The events in words, neighbouring pieces of one text as one.
+  /// What the events say in the end, in words: neighbouring pieces of one text as one, and what is taken back as content.
   private static func joined(_ events: [OutputEvent]) -> [String] {
-    var found: [String] = []
-    var open = ""
-    for event in events {
-      switch event {
-      case .content(let text):
-        if open != "content" { found.append("content ") }
-        open = "content"
-        found[found.count - 1] += text
-      case .reasoning(let text):
-        if open != "reasoning" { found.append("reasoning ") }
-        open = "reasoning"
-        found[found.count - 1] += text
-      default:
-        open = ""
+    var found: [(kind: String, text: String)] = []
+    func add(_ kind: String, _ text: String) {
+      if let last = found.last, last.kind == kind {
+        found[found.count - 1].text = last.text + text
+      } else {
+        found.append((kind, text))
       }
     }
-    return found
+    for event in events {
+      switch event {
+      case .content(let text): add("content", text)
+      case .reasoning(let text): add("reasoning", text)
+      case .callBegan(let name): found.append(("call of " + name, ""))
+      case .callArguments(let text):
+        check(found.last?.kind.hasPrefix("call of ") ?? false, "arguments belong to a call")
+        add(found.last?.kind ?? "", text)
+      case .callEnded: check(found.last?.kind.hasPrefix("call of ") ?? false, "a call ends that has begun")
+      case .callFailed(let retracted, let text):
+        check(
+          found.suffix(retracted).count { $0.kind.hasPrefix("call of ") } == retracted,
+          "only calls are taken back")
+        found.removeLast(min(found.count, retracted))
+        add("content", text)
+      }
+    }
+    return found.map { $0.kind + " " + $0.text }
   }
 }
