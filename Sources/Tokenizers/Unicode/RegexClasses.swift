@@ -1,5 +1,7 @@
 // The named sets of regular expressions: classes such as `\d` and properties such as `\p{L}`.
 
+import Synchronization
+
 /// The named sets of regular expressions.
 package enum RegexClasses {
   package static let digits = ScalarSet([0x30...0x39])
@@ -31,8 +33,15 @@ package enum RegexClasses {
     default: break
     }
     guard let categories = categories(name) else { return nil }
-    return ScalarSet(categories.flatMap { byCategory[$0] ?? [] })
+    if let known = ofCategories.withLock({ $0[categories] }) { return known }
+    // Outside the lock: two threads may both make the same.
+    let made = ScalarSet(categories.flatMap { byCategory[$0] ?? [] })
+    ofCategories.withLock { $0[categories] = made }
+    return made
   }
+
+  /// There are as many as categories and groups of them.
+  private static let ofCategories = Mutex<[Set<Unicode.GeneralCategory>: ScalarSet]>([:])
 
   // Each needs a look at all scalars, once per process.
   private static let alphabetic = ScalarSet.matching { $0.isAlphabetic }

@@ -56,12 +56,16 @@ package struct ScalarSet: Equatable, Sendable {
       }
     }
     let all = union(ScalarSet(more))
-    let odd = Self.oddLetters.filter { letter in Self.cases(of: letter).contains { all.contains($0) } }
-    return all.union(ScalarSet(odd.map { $0...$0 }))
+    let odd = Self.oddLetters.filter { $0.cases.contains(where: all.contains) }
+    return all.union(ScalarSet(odd.map { $0.letter...$0.letter }))
   }
 
   /// The upper and the lower case of a scalar that has one scalar each.
   private static func cases(of value: UInt32) -> [UInt32] {
+    if value <= 0x7F {
+      let isLetter = (0x41...0x5A).contains(value & ~0x20)
+      return isLetter ? [value, value ^ 0x20] : []
+    }
     func only(_ text: String?) -> Unicode.Scalar? {
       guard let scalars = text?.unicodeScalars, scalars.count == 1 else { return nil }
       return scalars.first
@@ -73,9 +77,9 @@ package struct ScalarSet: Equatable, Sendable {
   }
 
   /// Letters that are a case of another letter, which has a nearer one: the long s, the signs of Kelvin and Ohm.
-  private static let oddLetters: [UInt32] =
-    [0xB5, 0x17F, 0x345, 0x3C2, 0x3D0, 0x3D1, 0x3D5, 0x3D6, 0x3F0, 0x3F1, 0x3F5] + Array(0x1C80...0x1C88)
-    + [0x1E9B, 0x1E9E, 0x1FBE, 0x2126, 0x212A, 0x212B]
+  private static let oddLetters: [(letter: UInt32, cases: [UInt32])] =
+    ([0xB5, 0x17F, 0x345, 0x3C2, 0x3D0, 0x3D1, 0x3D5, 0x3D6, 0x3F0, 0x3F1, 0x3F5] + Array(0x1C80...0x1C88)
+    + [0x1E9B, 0x1E9E, 0x1FBE, 0x2126, 0x212A, 0x212B]).map { ($0, cases(of: $0)) }
 
   /// Whether a scalar is in the set. O(log ranges).
   package func contains(_ value: UInt32) -> Bool {
