@@ -54,6 +54,17 @@ struct SchemaCase: Sendable, CustomTestStringConvertible {
     SchemaCase(
       #"{"type": "string", "pattern": "b", "maxLength": 3}"#, [#""b""#, #""abc""#, #""\"b""#],
       not: [#""a""#, #""abcd""#]),
+    // So many characters are counted; others are made deterministic one by one.
+    SchemaCase(
+      #"{"type": "string", "pattern": "^[a\\n😀\\u2028]{2,9}$"}"#,
+      [#""aa""#, #""a\n😀\na😀a\na""#, "\"a\u{2028}\""],
+      not: [#""a""#, #""a\n😀\na😀a\naa""#, #""ab""#, #""aA""#]),
+    SchemaCase(
+      #"{"type": "string", "pattern": "^[a-c]{8,}$"}"#, [#""abcabcab""#, #""abcabcabcabc""#],
+      not: [#""abcabca""#, #""abcabcabd""#, #""""#]),
+    SchemaCase(
+      #"{"type": "object", "patternProperties": {"^.{1,12}$": {"type": "integer"}}, "additionalProperties": false}"#,
+      [#"{"a": 1, "é\t2345678901": 2}"#], not: [#"{"": 1}"#, #"{"1234567890123": 1}"#, #"{"a": "b"}"#]),
     SchemaCase(
       #"{"type": "string", "format": "date"}"#, [#""2024-02-29""#], not: [#""2023-02-29""#, #""2024-13-01""#]),
     SchemaCase(

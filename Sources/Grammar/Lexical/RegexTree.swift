@@ -44,6 +44,14 @@ indirect enum RegexTree {
     }
   }
 
+  /// The set and the bounds of an expression for whole texts of a number of characters, such as `^[a-z]{1,63}$`.
+  var countedSet: (set: ScalarSet, min: Int, max: Int?)? {
+    guard case .sequence(let parts) = self, parts.count == 3, case .start = parts[0], case .end = parts[2],
+      case .repeated(.set(let set), let min, let max) = parts[1]
+    else { return nil }
+    return (set, min, max)
+  }
+
   /// The same with letters of either case.
   var ignoringCase: RegexTree {
     switch self {

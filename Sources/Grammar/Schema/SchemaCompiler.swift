@@ -17,6 +17,7 @@ struct SchemaCompiler {
   private var numbers: [NumberKey: ByteDFA] = [:]
   private var unions: [ByteDFA.Pair: ByteDFA] = [:]
   private var boundedAutomata: [BoundedKey: ByteDFA] = [:]
+  private var keyed: [ByteDFA: ByteDFA] = [:]
   private struct BoundedKey: Hashable {
     let dfa: ByteDFA
     let min: Int
@@ -556,11 +557,19 @@ struct SchemaCompiler {
       if isCounting {
         key = try builder.distinctLeaf(normalizer.budget.counted(dfa.wrapped([], [0x3A, 0x20])))
       } else {
-        key = try builder.leaf(normalizer.budget.counted(dfa.keyed()))
+        key = try builder.leaf(keyed(dfa))
       }
       out.append((key, try rule(value, &builder)))
     }
     return out
+  }
+
+  /// The strings of an automaton as keys.
+  private mutating func keyed(_ dfa: ByteDFA) throws(GrammarError) -> ByteDFA {
+    if let known = keyed[dfa] { return known }
+    let made = try normalizer.budget.counted(dfa.keyed())
+    keyed[dfa] = made
+    return made
   }
 
   /// All keys but these, in their one spelling; nil where they must be subtracted.
