@@ -107,15 +107,16 @@ final class ByteDFA: Sendable {
   /// The text of a trimmed automaton whose states follow each other, one by one; nil for others.
   private static func onlyText(classOf: [UInt8], classCount: Int, table: [Int32], cost: [Int32]) -> [UInt8]? {
     guard cost[0] < Cost.none, cost.count == Int(cost[0]) + 1 else { return nil }
+    // The byte of each class, -1 where there are several.
+    var bytes = [Int](repeating: 256, count: classCount)
+    for (byte, column) in classOf.enumerated() { bytes[Int(column)] = bytes[Int(column)] == 256 ? byte : -1 }
     var text: [UInt8] = []
     var state = 0
     while true {
       let row = table[state * classCount..<(state + 1) * classCount]
       guard let cell = row.firstIndex(where: { $0 >= 0 }) else { return text }
-      let column = UInt8(truncatingIfNeeded: cell - row.startIndex)
-      guard text.count < cost[0], row[(cell + 1)...].allSatisfy({ $0 < 0 }),
-        let byte = classOf.firstIndex(of: column), classOf.lastIndex(of: column) == byte
-      else { return nil }
+      let byte = bytes[cell - row.startIndex]
+      guard text.count < cost[0], row[(cell + 1)...].allSatisfy({ $0 < 0 }), byte >= 0 else { return nil }
       text.append(UInt8(truncatingIfNeeded: byte))
       state = Int(row[cell])
     }

@@ -8,16 +8,21 @@ extension ByteDFA {
     let classCount = Int(classOf.max() ?? 0) + 1
     let (node, number) = tree.joined()
     var table = [Int32](repeating: -1, count: node.count * classCount)
-    for (row, node) in node.enumerated() {
+    var cost = [Int32](repeating: Cost.none, count: node.count)
+    // Children come after their parents.
+    for (row, node) in node.enumerated().reversed() {
+      if tree.isEnd[node] { cost[row] = 0 }
       var child = tree.firstChild[node]
       while child >= 0 {
-        table[row * classCount + Int(classOf[Int(tree.byte[Int(child)])])] = number[Int(child)]
+        let next = number[Int(child)]
+        table[row * classCount + Int(classOf[Int(tree.byte[Int(child)])])] = next
+        cost[row] = min(cost[row], cost[Int(next)] + 1)
         child = tree.sibling[Int(child)]
       }
     }
     return ByteDFA(
-      classOf: classOf, classCount: classCount, table: table, accepting: node.map { tree.isEnd[$0] },
-      effort: tree.byte.count)
+      classOf: classOf, classCount: classCount, trimmed: table, accepting: node.map { tree.isEnd[$0] },
+      cost: cost, effort: tree.byte.count)
   }
 }
 
@@ -124,6 +129,10 @@ private struct TextTree {
   /// One node of all that have the same texts below them: the nodes that stand for others, in the order of the tree,
   /// and for each node the number of the one that stands for it.
   func joined() -> (nodes: [Int], number: [Int32]) {
+    // One text, or the beginnings of one: no two go on alike.
+    if !sibling.contains(where: { $0 >= 0 }) {
+      return (Array(byte.indices), byte.indices.map { Int32(truncatingIfNeeded: $0) })
+    }
     // Which node stands for each; children are known before their parents.
     var standsFor = [Int32](repeating: -1, count: byte.count)
     var kept: [Int] = []

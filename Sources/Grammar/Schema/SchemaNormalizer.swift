@@ -164,17 +164,27 @@ struct SchemaNormalizer {
     for keyword in ["extends", "disallow", "divisibleBy"] where members[keyword] != nil {
       throw .unsupported(keyword: keyword, path: path, reason: "it belongs to another draft")
     }
-    return order.filter { keyword in
-      switch keyword {
-      case "properties":
-        members["properties"] != nil || members["patternProperties"] != nil
-          || members["additionalProperties"] != nil
-      case "items": members["items"] != nil || members["prefixItems"] != nil
-      case "if": members["if"] != nil && (members["then"] != nil || members["else"] != nil)
-      default: members[keyword] != nil && draft.has(keyword)
+    // Members are few, and keywords many.
+    var places: Set<Int> = []
+    for (name, _) in members.entries {
+      guard let place = place[name] else { continue }
+      switch order[place] {
+      case "properties", "items": places.insert(place)
+      case "if": if members["then"] != nil || members["else"] != nil { places.insert(place) }
+      default: if draft.has(name) { places.insert(place) }
       }
     }
+    return places.sorted().map { order[$0] }
   }
+
+  /// The places of keywords in their order, and of those that are read with another.
+  private static let place: [String: Int] = {
+    var place = Dictionary(order.enumerated().map { ($0.element, $0.offset) }) { first, _ in first }
+    for (keyword, other) in [
+      ("patternProperties", "properties"), ("additionalProperties", "properties"), ("prefixItems", "items"),
+    ] { place[keyword] = place[other] }
+    return place
+  }()
 
   private static let order = [
     "type", "const", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
