@@ -127,9 +127,9 @@ import Testing
         var found = 0
         for state in 0..<Int32(dfa.stateCount) where dfa.continues[Int(state)] {
           let difference = try #require(kin.difference(at: state))
-          guard let mask = kin.mask(of: state, difference, Self.vocabulary) else { continue }
+          guard let mask = kin.mask(of: state, Self.vocabulary) else { continue }
           found += 1
-          let slow = LeafMask.make(dfa, state: state, reach: nil, vocabulary: Self.vocabulary) {
+          let slow = LeafMask.make(dfa, state: state, reach: nil, best: nil, vocabulary: Self.vocabulary) {
             LeafExits($0, vocabulary: Self.vocabulary)
           }
           #expect(Self.tokens(mask.inside) == Self.tokens(slow.inside), "\(words), state \(state)")
@@ -149,5 +149,23 @@ import Testing
     }
     #expect(shared > 0)
     #expect(KindredStates(try NumberLanguage.integers.get()) == nil)
+  }
+
+  @Test func `keys without hundreds of words are found from all keys, unless too many texts differ`() throws {
+    // Words with common beginnings and common endings are no tree.
+    let (beginnings, endings) = (Array("abcdefgh"), ["a", "_id", "XYZ"])
+    let words: [String] = (0..<600).map { "\(beginnings[$0 % 8])b\($0)\(endings[$0 % 3])" }
+    let all = try CommonLanguages.key.get()
+    let dfa = try #require(try all.without(beginnings: words.map { JSONText.quoted($0) }))
+    let kin = try #require(KindredStates(dfa))
+    let mask = try #require(kin.mask(of: 0, Self.vocabulary))
+    let slow = LeafMask.make(dfa, state: 0, reach: nil, best: nil, vocabulary: Self.vocabulary) {
+      LeafExits($0, vocabulary: Self.vocabulary)
+    }
+    #expect(Self.tokens(mask.inside) == Self.tokens(slow.inside))
+    #expect(mask.leaving.exits == slow.leaving.exits && mask.dearest >= slow.dearest)
+    // Every letter of a counted text leads elsewhere.
+    let counted = try StringLanguage.bounded(CommonLanguages.canonicalString.get(), min: 1, max: 200)
+    if let kin = KindredStates(counted) { #expect(kin.mask(of: 0, Self.vocabulary) == nil) }
   }
 }

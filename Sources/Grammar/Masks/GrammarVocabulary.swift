@@ -84,7 +84,9 @@ package final class GrammarVocabulary: Sendable {
     for (leaf, common) in CommonLanguages.shared.enumerated() {
       let reach = PlainReach(common.dfa)
       for state in common.states {
-        let mask = LeafMask.make(common.dfa, state: state, reach: reach, vocabulary: self) {
+        let mask = LeafMask.make(
+          common.dfa, state: state, reach: reach, best: reach.best(state), vocabulary: self
+        ) {
           LeafExits($0, vocabulary: self)
         }
         shared.withLock { $0[SharedState(leaf: leaf, state: state)] = mask }

@@ -13,6 +13,8 @@ final class KindredStates: Sendable {
   private let isSame: [Bool]
   /// The bytes of each state that lead to where other texts follow, and where that is; -1 for nowhere.
   private let deviations: [[(byte: UInt8, next: Int32)]]
+  /// How many beginnings of texts lead on from each state to where other texts follow, up to `manyBeginnings`.
+  private let beginnings: [Int32]
 
   /// Nil where no common automaton is kindred.
   init?(_ dfa: ByteDFA) {
@@ -78,9 +80,43 @@ final class KindredStates: Sendable {
       if deviations[Int(state)].count > 1 { deviations[Int(state)].sort { $0.byte < $1.byte } }
     }
     self.deviations = deviations
+    beginnings = Self.beginnings(deviations)
   }
 
-  var byteCount: Int { twins.count * 32 + 256 }
+  /// Where these are more, or without end, a walk down all of them saves little.
+  private static let manyBeginnings: Int32 = 20_000
+
+  /// From the states after which no other text deviates back to those before them; those on a way round have no end.
+  private static func beginnings(_ deviations: [[(byte: UInt8, next: Int32)]]) -> [Int32] {
+    var (from, to) = ([Int32](), [Int32]())
+    var open = [Int32](repeating: 0, count: deviations.count)
+    var found = [Int32](repeating: manyBeginnings, count: deviations.count)
+    // Counted texts deviate nearly everywhere.
+    guard deviations.reduce(0, { $0 + $1.count }) <= 5 * Int(manyBeginnings) else { return found }
+    for (state, list) in deviations.enumerated() {
+      for (_, next) in list where next >= 0 {
+        from.append(Int32(truncatingIfNeeded: state))
+        to.append(next)
+        open[state] += 1
+      }
+    }
+    let before = ReverseEdges(from: from, to: to, rowCount: deviations.count)
+    var queue = deviations.indices.filter { open[$0] == 0 }
+    while let state = queue.popLast() {
+      var count = Int32(clamping: deviations[state].count)
+      for (_, next) in deviations[state] where next >= 0 {
+        count = min(manyBeginnings, count + found[Int(next)])
+      }
+      found[state] = min(manyBeginnings, count)
+      for source in before.sources(of: state) {
+        open[Int(source)] -= 1
+        if open[Int(source)] == 0 { queue.append(Int(source)) }
+      }
+    }
+    return found
+  }
+
+  var byteCount: Int { twins.count * 36 + 256 }
 
   /// The twin of a state that the same texts follow.
   func shared(_ state: Int32) -> SharedState? {
@@ -91,9 +127,6 @@ final class KindredStates: Sendable {
   struct Difference {
     /// Words that are equal for equal states of kindred automata.
     var signature: [Int32]
-    /// Whether each text that leads on to where other texts follow leads to a state of its own: then these are as few as
-    /// the words say, and else the texts may be without end.
-    var isTree = true
   }
 
   /// Nil where that is much.
@@ -110,8 +143,6 @@ final class KindredStates: Sendable {
         if next >= 0, number[next] == nil {
           number[next] = Int32(truncatingIfNeeded: queue.count)
           queue.append(next)
-        } else if next >= 0 {
-          difference.isTree = false
         }
         difference.signature += [Int32(byte), number[next] ?? -1]
       }
@@ -164,8 +195,8 @@ final class KindredStates: Sendable {
   }
 
   /// What the vocabulary can do from a state; nil where that is not found more quickly here.
-  func mask(of state: Int32, _ difference: Difference?, _ vocabulary: GrammarVocabulary) -> LeafMask? {
-    guard difference?.isTree == true || isNear(state),
+  func mask(of state: Int32, _ vocabulary: GrammarVocabulary) -> LeafMask? {
+    guard beginnings[Int(state)] < Self.manyBeginnings || isNear(state),
       let whole = vocabulary.mask(SharedState(leaf: leaf, state: twins[Int(state)]))
     else {
       return nil

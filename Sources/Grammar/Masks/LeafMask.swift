@@ -117,14 +117,15 @@ final class LeafMask: Sendable {
   ///
   /// - Parameters:
   ///   - reach: of the automaton; nil where plain tokens make no difference.
+  ///   - best: what `reach` finds best.
   ///   - covered: tokens that are allowed whatever this leaf does, where these are more than `reach` knows: the mask says
   ///     nothing of them.
   ///   - leaving: what follows the nodes at which the automaton accepts, of which there are some.
   static func make(
-    _ dfa: ByteDFA, state: Int32, reach: PlainReach?, covered: PlainSet? = nil, vocabulary: GrammarVocabulary,
+    _ dfa: ByteDFA, state: Int32, reach: PlainReach?, best: (kinds: Int, count: UInt8)?,
+    covered: PlainSet? = nil, vocabulary: GrammarVocabulary,
     leaving: ([Int32]) -> LeafExits
   ) -> LeafMask {
-    let best = reach?.best(state)
     let plain = vocabulary.plain.set(best)
     let plan = vocabulary.plain.plan(inside: plain, covered: covered)
     var walk = LeafWalk(dfa: dfa, state: state, known: plan.known, count: vocabulary.count)

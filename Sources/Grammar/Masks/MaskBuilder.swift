@@ -115,7 +115,8 @@ struct MaskBuilder {
         switch look(at: open) {
         case .mask(let found): add(open, found, limit, &mask, &worst, &exits, &covered, isUnwanted)
         case .wide(let reach):
-          wide.append(WideLeaf(open: open, reach: reach, plain: vocabulary.plain.set(reach.best(item.state))))
+          let best = reach.best(item.state)
+          wide.append(WideLeaf(open: open, reach: reach, best: best, plain: vocabulary.plain.set(best)))
         }
       case .sequence, .choice, .repeated, .object, .array: break
       }
@@ -229,6 +230,7 @@ struct MaskBuilder {
   private struct WideLeaf {
     let open: OpenLeaf
     let reach: PlainReach
+    let best: (kinds: Int, count: UInt8)?
     /// Tokens that surely stay inside.
     let plain: PlainSet?
   }
@@ -264,7 +266,7 @@ struct MaskBuilder {
       }
     if let known { return .mask(leaves.mask(key, limit: limit) { (known, true) }) }
     if isWide { return .wide(leaves.reach(key.leaf, leaf.dfa, limit: limit)) }
-    return .mask(walked(open, nil))
+    return .mask(walked(open, nil, best: nil))
   }
 
   /// The mask of a leaf for which the vocabulary is walked.
@@ -273,14 +275,14 @@ struct MaskBuilder {
   private func walked(_ leaf: WideLeaf, covered: PlainSet?) -> (open: OpenLeaf, mask: LeafMask) {
     var open = leaf.open
     if vocabulary.plain.count(covered) > vocabulary.plain.count(leaf.plain) { open.key.covered = covered }
-    return (open, walked(open, leaf.reach))
+    return (open, walked(open, leaf.reach, best: leaf.best))
   }
 
-  private func walked(_ open: OpenLeaf, _ reach: PlainReach?) -> LeafMask {
+  private func walked(_ open: OpenLeaf, _ reach: PlainReach?, best: (kinds: Int, count: UInt8)?) -> LeafMask {
     let (dfa, key, limit) = (open.leaf.dfa, open.key, memory.leafLimit)
     return leaves.mask(key, limit: limit) { [leaves, vocabulary] in
       let mask = LeafMask.make(
-        dfa, state: key.state, reach: reach, covered: key.covered, vocabulary: vocabulary
+        dfa, state: key.state, reach: reach, best: best, covered: key.covered, vocabulary: vocabulary
       ) {
         leaves.leaving($0, vocabulary, limit: limit)
       }
