@@ -24,6 +24,10 @@ import Testing
     (#"{"properties":{"a":{}},"patternProperties":{"^x":{"type":"integer"}}}"#, #"{"x1": 1}"#, true),
     (#"{"properties":{"a":{}},"patternProperties":{"^x":{"type":"integer"}}}"#, #"{"y": 1}"#, false),
     (#"{"properties":{"a":{}},"minProperties":2}"#, #"{"a": 1, "b": 1}"#, true),
+    (
+      #"{"anyOf":[{"properties":{"a":{}},"minProperties":2},{"properties":{"b":{},"c":{}},"minProperties":3}]}"#,
+      #"{"a": 1, "x": 1}"#, true
+    ),
     (#"{"allOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]}"#, #"{"a": 1, "b": 1}"#, true),
     (#"{"allOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]}"#, #"{"c": 1}"#, false),
     (

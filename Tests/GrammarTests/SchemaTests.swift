@@ -121,6 +121,13 @@ struct SchemaCase: Sendable, CustomTestStringConvertible {
     SchemaCase(
       #"{"type": "object", "minProperties": 3, "additionalProperties": {"type": "integer"}}"#,
       [#"{"a": 1, "ab": 2, "b": 3, "c": 4}"#], not: [#"{"a": 1, "b": 2}"#, #"{"a": 1, "a": 2, "b": 3}"#]),
+    SchemaCase(
+      #"{"type": "object", "anyOf": [{"required": ["a", "b", "c"]}, {"required": ["d"]}, {"minProperties": 3}]}"#,
+      [
+        #"{"x": 1, "y": 2, "z": 3}"#, #"{"d": 1}"#, #"{"a": 1, "b": 2, "c": 3}"#,
+        #"{"a": 1, "x": 2, "y": 3}"#,
+      ],
+      not: [#"{"x": 1, "y": 2}"#, #"{"a": 1, "b": 2}"#]),
     // Expressions that ask for the same are one; others split the keys.
     SchemaCase(
       #"{"type": "object", "patternProperties": {\#((0..<12).map { "\"^k\($0)\": {\"const\": \($0 % 3)}" }.joined(separator: ", "))}, "additionalProperties": false}"#,

@@ -118,6 +118,7 @@ struct SchemaCompiler {
 
   /// Alternatives with further members declare each other's keys. Then all have the same ones, with values of their own,
   /// and the same further members: an answer follows one key where it would follow as many as there are alternatives.
+  /// Where further members are counted, they stay what they are.
   private mutating func aligned(_ objects: [ObjectAtom]) throws(GrammarError) -> [ObjectAtom] {
     guard objects.count > 1 else { return objects }
     var listed: [MemberKey] = []
@@ -127,7 +128,7 @@ struct SchemaCompiler {
       let own = normalizer.members.note(object)
       normalizer.members.forget(own)
       try normalizer.budget.spend(own.count)
-      isOpen.append(allowsOthers(object, declared: own.count))
+      isOpen.append(allowsOthers(object) && object.min <= own.count + 1)
       if isOpen.last == true { listed += own.filter { known.insert($0).inserted } }
     }
     let count = isOpen.count { $0 }
@@ -142,9 +143,9 @@ struct SchemaCompiler {
     }
   }
 
-  /// Whether there may be members that the object does not declare.
-  private func allowsOthers(_ atom: ObjectAtom, declared count: Int) -> Bool {
-    !isClosed(atom, declared: count)
+  /// Whether there may be members that the object does not declare, however many it declares.
+  private func allowsOthers(_ atom: ObjectAtom) -> Bool {
+    !isClosed(atom, declared: .max)
       && !atom.groups.contains { normalizer.members[$0].additional?.isNever ?? false }
   }
 
