@@ -112,7 +112,7 @@ struct CallProgress: Sendable {
   private mutating func readHead(
     _ head: CallHead, _ start: Int, _ body: ArraySlice<UInt8>, _ steps: inout [Step]
   ) -> Bool {
-    // However the text was cut: a beginning that is known only now counts as if all before it had come alone.
+    // The bound holds for a head that came in one piece, too: what is streamed does not depend on how the text was cut.
     switch head {
     case .found(let name, let arguments) where arguments - start < Self.maxHead && tools.contains(name):
       steps.append(.began(name: name))

@@ -126,10 +126,10 @@ import Testing
         let kin = try #require(KindredStates(dfa))
         var found = 0
         for state in 0..<Int32(dfa.stateCount) where dfa.continues[Int(state)] {
-          let difference = try #require(kin.difference(at: state))
+          let signature = try #require(kin.signature(at: state))
           guard let mask = kin.mask(of: state, Self.vocabulary) else { continue }
           found += 1
-          let slow = LeafMask.make(dfa, state: state, reach: nil, best: nil, vocabulary: Self.vocabulary) {
+          let slow = LeafMask.make(dfa, state: state, reach: nil, plain: nil, vocabulary: Self.vocabulary) {
             LeafExits($0, vocabulary: Self.vocabulary)
           }
           #expect(Self.tokens(mask.inside) == Self.tokens(slow.inside), "\(words), state \(state)")
@@ -138,7 +138,7 @@ import Testing
           #expect(leaving.exits == expected.exits && leaving.nodes == expected.nodes)
           #expect(leaving.bytes == expected.bytes && leaving.starts == expected.starts)
           #expect(Self.tokens(leaving.ending) == Self.tokens(expected.ending))
-          if let other = known.updateValue(mask, forKey: difference.signature) {
+          if let other = known.updateValue(mask, forKey: signature) {
             shared += 1
             #expect(Self.tokens(other.inside) == Self.tokens(mask.inside) && other.dearest == mask.dearest)
             #expect(other.leaving.exits == leaving.exits)
@@ -159,7 +159,7 @@ import Testing
     let dfa = try #require(try all.without(beginnings: words.map { JSONText.quoted($0) }))
     let kin = try #require(KindredStates(dfa))
     let mask = try #require(kin.mask(of: 0, Self.vocabulary))
-    let slow = LeafMask.make(dfa, state: 0, reach: nil, best: nil, vocabulary: Self.vocabulary) {
+    let slow = LeafMask.make(dfa, state: 0, reach: nil, plain: nil, vocabulary: Self.vocabulary) {
       LeafExits($0, vocabulary: Self.vocabulary)
     }
     #expect(Self.tokens(mask.inside) == Self.tokens(slow.inside))

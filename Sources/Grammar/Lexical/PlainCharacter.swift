@@ -17,9 +17,11 @@ struct CharacterKinds: OptionSet, Hashable {
   static let letters: CharacterKinds = [.lower, .upper]
   static let ascii: CharacterKinds = [.letters, .digit, .space, .punctuation]
 
+  static let plain: CharacterKinds = [.ascii, .beyond]
+
   /// Sets that expressions are often made of, those with more tokens first.
   static let usual: [CharacterKinds] = [
-    [.ascii, .beyond], [.letters, .space, .punctuation, .beyond], .ascii, [.letters, .space, .punctuation],
+    .plain, [.letters, .space, .punctuation, .beyond], .ascii, [.letters, .space, .punctuation],
     [.letters, .digit, .space], [.letters, .space], [.letters, .digit], .letters, [.lower, .digit], .lower,
     .upper,
   ]

@@ -90,14 +90,14 @@ final class PlainReach: Sendable {
     return few
   }
 
-  /// For each state, how many characters of a set of `usual` may come; nil where the automaton is large.
-  func counts(_ kinds: Int) -> [UInt8]? { dearest.isEmpty ? nil : counts(CharacterKinds.usual[kinds]) }
+  /// For each state, how many characters of these kinds may come; nil where the automaton is large.
+  func counts(_ kinds: CharacterKinds) -> [UInt8]? { dearest.isEmpty ? nil : allCounts(kinds) }
 
   private func count(_ state: Int32, _ kinds: CharacterKinds) -> UInt8 {
-    dearest.isEmpty ? nearCount(state, kinds) : counts(kinds)[Int(state)]
+    dearest.isEmpty ? nearCount(state, kinds) : allCounts(kinds)[Int(state)]
   }
 
-  private func counts(_ kinds: CharacterKinds) -> [UInt8] {
+  private func allCounts(_ kinds: CharacterKinds) -> [UInt8] {
     counts.withLock { known in
       if let known = known[kinds] { return known }
       let made = counted(kinds)

@@ -85,7 +85,7 @@ package final class GrammarVocabulary: Sendable {
       let reach = PlainReach(common.dfa)
       for state in common.states {
         let mask = LeafMask.make(
-          common.dfa, state: state, reach: reach, best: reach.best(state), vocabulary: self
+          common.dfa, state: state, reach: reach, plain: plain.set(reach.best(state)), vocabulary: self
         ) {
           LeafExits($0, vocabulary: self)
         }

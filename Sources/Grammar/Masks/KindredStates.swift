@@ -13,7 +13,8 @@ final class KindredStates: Sendable {
   private let isSame: [Bool]
   /// The bytes of each state that lead to where other texts follow, and where that is; -1 for nowhere.
   private let deviations: [[(byte: UInt8, next: Int32)]]
-  /// How many beginnings of texts lead on from each state to where other texts follow, up to `manyBeginnings`.
+  /// For each state, how many beginnings there are of the texts in which the two automata differ from there on; at most
+  /// `manyBeginnings`.
   private let beginnings: [Int32]
 
   /// Nil where no common automaton is kindred.
@@ -86,7 +87,8 @@ final class KindredStates: Sendable {
   /// Where these are more, or without end, a walk down all of them saves little.
   private static let manyBeginnings: Int32 = 20_000
 
-  /// From the states after which no other text deviates back to those before them; those on a way round have no end.
+  /// Counted backwards from the states that nothing leads on from. A state on a cycle, or before one, is never reached: its
+  /// texts have no end.
   private static func beginnings(_ deviations: [[(byte: UInt8, next: Int32)]]) -> [Int32] {
     var (from, to) = ([Int32](), [Int32]())
     var open = [Int32](repeating: 0, count: deviations.count)
@@ -123,32 +125,27 @@ final class KindredStates: Sendable {
     isSame[Int(state)] ? SharedState(leaf: leaf, state: twins[Int(state)]) : nil
   }
 
-  /// What follows a state where it differs from what follows its twin.
-  struct Difference {
-    /// Words that are equal for equal states of kindred automata.
-    var signature: [Int32]
-  }
-
-  /// Nil where that is much.
-  func difference(at state: Int32) -> Difference? {
-    var difference = Difference(signature: [Int32(truncatingIfNeeded: leaf), twins[Int(state)]])
+  /// What follows a state where it differs from what follows its twin, in words that are equal for equal states of kindred
+  /// automata; nil where that is much.
+  func signature(at state: Int32) -> [Int32]? {
+    var signature = [Int32(truncatingIfNeeded: leaf), twins[Int(state)]]
     var number: [Int32: Int32] = [state: 0]
     var queue = [state]
     var head = 0
     while head < queue.count {
       let state = queue[head]
       head += 1
-      difference.signature.append(dfa.accepting[Int(state)] ? -2 : -3)
+      signature.append(dfa.accepting[Int(state)] ? -2 : -3)
       for (byte, next) in deviations[Int(state)] {
         if next >= 0, number[next] == nil {
           number[next] = Int32(truncatingIfNeeded: queue.count)
           queue.append(next)
         }
-        difference.signature += [Int32(byte), number[next] ?? -1]
+        signature += [Int32(byte), number[next] ?? -1]
       }
-      guard difference.signature.count <= Self.longestSignature else { return nil }
+      guard signature.count <= Self.longestSignature else { return nil }
     }
-    return difference
+    return signature
   }
 
   private static let longestSignature = 2000
@@ -270,8 +267,7 @@ final class KindredStates: Sendable {
     private mutating func remove(from node: Int32, isOpen: Bool) {
       let trie = vocabulary.trie
       let end = trie.end[Int(node)]
-      let tokens = Int(trie.tokenStart[Int(node)])..<Int(trie.tokenStart[Int(end)])
-      for token in trie.tokens[tokens] { inside.remove(token) }
+      for token in trie.tokens[trie.tokens(below: Int(node))] { inside.remove(token) }
       closed.append((isOpen ? node + 1 : node)..<end)
     }
   }

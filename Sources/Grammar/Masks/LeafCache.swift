@@ -73,11 +73,11 @@ final class LeafCache: Sendable {
   /// The mask of a state that differs little from a common one, or not at all; nil where it differs much.
   func mask(of state: Int32, _ kin: KindredStates, _ vocabulary: GrammarVocabulary, limit: Int) -> LeafMask? {
     if let shared = kin.shared(state), let mask = vocabulary.mask(shared) { return mask }
-    guard let difference = kin.difference(at: state) else { return kin.mask(of: state, vocabulary) }
-    if let known = content.withLock({ $0.shared[difference.signature] }) { return known }
+    guard let signature = kin.signature(at: state) else { return kin.mask(of: state, vocabulary) }
+    if let known = content.withLock({ $0.shared[signature] }) { return known }
     guard let made = kin.mask(of: state, vocabulary) else { return nil }
-    keep(made.byteCount + difference.signature.count * 4, limit) {
-      $0.shared.updateValue(made, forKey: difference.signature) == nil
+    keep(made.byteCount + signature.count * 4, limit) {
+      $0.shared.updateValue(made, forKey: signature) == nil
     }
     return made
   }

@@ -117,20 +117,17 @@ final class LeafMask: Sendable {
   ///
   /// - Parameters:
   ///   - reach: of the automaton; nil where plain tokens make no difference.
-  ///   - best: what `reach` finds best.
-  ///   - covered: tokens that are allowed whatever this leaf does, where these are more than `reach` knows: the mask says
-  ///     nothing of them.
+  ///   - plain: the most tokens that stay inside, as `reach` knows.
+  ///   - covered: tokens that are allowed whatever this leaf does, where these are more: the mask says nothing of them.
   ///   - leaving: what follows the nodes at which the automaton accepts, of which there are some.
   static func make(
-    _ dfa: ByteDFA, state: Int32, reach: PlainReach?, best: (kinds: Int, count: UInt8)?,
-    covered: PlainSet? = nil, vocabulary: GrammarVocabulary,
-    leaving: ([Int32]) -> LeafExits
+    _ dfa: ByteDFA, state: Int32, reach: PlainReach?, plain: PlainSet?, covered: PlainSet? = nil,
+    vocabulary: GrammarVocabulary, leaving: ([Int32]) -> LeafExits
   ) -> LeafMask {
-    let plain = vocabulary.plain.set(best)
     let plan = vocabulary.plain.plan(inside: plain, covered: covered)
     var walk = LeafWalk(dfa: dfa, state: state, known: plan.known, count: vocabulary.count)
     // A short list is walked before more is found out.
-    walk.run(plan, vocabulary, plan.isListed ? nil : reach, best)
+    walk.run(plan, vocabulary, plan.isListed ? nil : reach)
     let known = plan.known == nil ? nil : reach?.dearest(after: state)
     return LeafMask(
       inside: walk.tokens, dearest: known ?? walk.dearest,
@@ -162,21 +159,16 @@ struct LeafWalk {
   /// The tokens that stay inside.
   var tokens: TokenSet { many.map { .many($0) } ?? .few(few) }
 
-  /// - Parameters:
-  ///   - reach: of the automaton, where that may help.
-  ///   - best: the characters that may come from the first state.
-  mutating func run(
-    _ plan: WalkPlan, _ vocabulary: GrammarVocabulary, _ reach: PlainReach?,
-    _ best: (kinds: Int, count: UInt8)?
-  ) {
+  /// - Parameter reach: of the automaton, where that may help.
+  mutating func run(_ plan: WalkPlan, _ vocabulary: GrammarVocabulary, _ reach: PlainReach?) {
     // Plain arrays in local constants: the loop visits very many nodes.
     let (nodes, others, most) = (plan.nodes, ~plan.kinds, plan.count)
     let (coveredOthers, coveredMost) = (~plan.coveredKinds, plan.coveredCount)
-    // How many characters may come after each state, of all kinds and of those of the first state: below a node with no
-    // others and no more, all tokens stay inside.
-    let (ofAll, allOthers) = Self.farther(reach, 0)
-    let isOwn = best.map { $0.kinds > 0 && $0.count < PlainReach.endless } ?? false
-    let (own, ownOthers) = Self.farther(isOwn ? reach : nil, best?.kinds ?? 0)
+    // How many characters may come after each state, of all plain kinds and of the plan's: below a node with no others and
+    // no more, all tokens stay inside.
+    let (all, allOthers) = Self.farther(reach, .plain)
+    let isOwn = plan.kinds != CharacterKinds.plain.rawValue && plan.count < PlainReach.endless
+    let (own, ownOthers) = Self.farther(isOwn ? reach : nil, CharacterKinds(rawValue: plan.kinds))
     let (next, classOf, classCount) = (dfa.next, dfa.classOf, dfa.classCount)
     let (accepting, continues) = (dfa.accepting, dfa.continues)
     var states = [Int32](repeating: state, count: vocabulary.longestToken + 1)
@@ -200,44 +192,35 @@ struct LeafWalk {
         continue
       }
       if node.characters != WalkNode.within,
-        node.kinds & allOthers == 0 && ofAll[Int(after)] >= node.count &- node.characters
+        node.kinds & allOthers == 0 && all[Int(after)] >= node.count &- node.characters
           || node.kinds & ownOthers == 0 && own[Int(after)] >= node.count &- node.characters
       {
-        takeAll(vocabulary.trie, node.node, cost: reach?.dearest(after: after) ?? 0)
+        take(
+          vocabulary.trie, vocabulary.trie.tokens(below: Int(node.node)), reach?.dearest(after: after) ?? 0)
         at = Int(node.end)
         continue
       }
-      if node.hasTokens { take(vocabulary.trie, node.node, cost: dfa.cost[Int(after)]) }
+      if node.hasTokens {
+        take(vocabulary.trie, vocabulary.trie.tokens(at: Int(node.node)), dfa.cost[Int(after)])
+      }
       states[Int(node.depth)] = after
       at += 1
     }
   }
 
   /// How many characters of a set may come after each state, and all other kinds; none where that is hardly any.
-  private static func farther(_ reach: PlainReach?, _ kinds: Int) -> (counts: [UInt8], others: UInt8) {
+  private static func farther(_ reach: PlainReach?, _ kinds: CharacterKinds) -> (
+    counts: [UInt8], others: UInt8
+  ) {
     guard let counts = reach?.counts(kinds), counts.max() ?? 0 >= 4 else { return ([], .max) }
-    return (counts, ~CharacterKinds.usual[kinds].rawValue)
+    return (counts, ~kinds.rawValue)
   }
 
-  /// Takes the tokens at and below a node.
-  private mutating func takeAll(_ trie: TokenTrie, _ node: Int32, cost: Int32) {
-    dearest = max(dearest, cost)
-    let tokens = trie.tokens[Int(trie.tokenStart[Int(node)])..<Int(trie.tokenStart[Int(trie.end[Int(node)])])]
-    if many == nil {
-      few += tokens
-      if few.count > TokenSet.fewest {
-        many = TokenMask(count: vocabularyCount)
-        many?.insert(few)
-      }
-    } else {
-      many?.insert(tokens)
-    }
-  }
-
+  /// Takes the tokens at these places of `trie.tokens`.
   @inline(__always)
-  private mutating func take(_ trie: TokenTrie, _ node: Int32, cost: Int32) {
+  private mutating func take(_ trie: TokenTrie, _ places: Range<Int>, _ cost: Int32) {
     dearest = max(dearest, cost)
-    for place in trie.tokens(at: Int(node)) {
+    for place in places {
       let token = trie.tokens[place]
       if many == nil {
         few.append(token)

@@ -115,8 +115,7 @@ struct MaskBuilder {
         switch look(at: open) {
         case .mask(let found): add(open, found, limit, &mask, &worst, &exits, &covered, isUnwanted)
         case .wide(let reach):
-          let best = reach.best(item.state)
-          wide.append(WideLeaf(open: open, reach: reach, best: best, plain: vocabulary.plain.set(best)))
+          wide.append(WideLeaf(open: open, reach: reach, plain: vocabulary.plain.set(reach.best(item.state))))
         }
       case .sequence, .choice, .repeated, .object, .array: break
       }
@@ -230,7 +229,6 @@ struct MaskBuilder {
   private struct WideLeaf {
     let open: OpenLeaf
     let reach: PlainReach
-    let best: (kinds: Int, count: UInt8)?
     /// Tokens that surely stay inside.
     let plain: PlainSet?
   }
@@ -266,7 +264,7 @@ struct MaskBuilder {
       }
     if let known { return .mask(leaves.mask(key, limit: limit) { (known, true) }) }
     if isWide { return .wide(leaves.reach(key.leaf, leaf.dfa, limit: limit)) }
-    return .mask(walked(open, nil, best: nil))
+    return .mask(walked(open, nil, plain: nil))
   }
 
   /// The mask of a leaf for which the vocabulary is walked.
@@ -275,14 +273,14 @@ struct MaskBuilder {
   private func walked(_ leaf: WideLeaf, covered: PlainSet?) -> (open: OpenLeaf, mask: LeafMask) {
     var open = leaf.open
     if vocabulary.plain.count(covered) > vocabulary.plain.count(leaf.plain) { open.key.covered = covered }
-    return (open, walked(open, leaf.reach, best: leaf.best))
+    return (open, walked(open, leaf.reach, plain: leaf.plain))
   }
 
-  private func walked(_ open: OpenLeaf, _ reach: PlainReach?, best: (kinds: Int, count: UInt8)?) -> LeafMask {
+  private func walked(_ open: OpenLeaf, _ reach: PlainReach?, plain: PlainSet?) -> LeafMask {
     let (dfa, key, limit) = (open.leaf.dfa, open.key, memory.leafLimit)
     return leaves.mask(key, limit: limit) { [leaves, vocabulary] in
       let mask = LeafMask.make(
-        dfa, state: key.state, reach: reach, best: best, covered: key.covered, vocabulary: vocabulary
+        dfa, state: key.state, reach: reach, plain: plain, covered: key.covered, vocabulary: vocabulary
       ) {
         leaves.leaving($0, vocabulary, limit: limit)
       }

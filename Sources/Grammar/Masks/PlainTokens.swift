@@ -13,7 +13,7 @@ struct WalkNode: Sendable {
   /// of one.
   let kinds: UInt8
   let count: UInt8
-  /// The characters up to here; `within` where it is inside one, or in what is not plain.
+  /// The characters of the text up to the node; `within` where the node is inside a character, or the text is not plain.
   let characters: UInt8
 
   static let within: UInt8 = 255

@@ -62,6 +62,9 @@ struct TokenTrie: Sendable {
   @inline(__always)
   func tokens(at node: Int) -> Range<Int> { Int(tokenStart[node])..<Int(tokenStart[node + 1]) }
 
+  /// The places in `tokens` of those that end at `node` or below it.
+  func tokens(below node: Int) -> Range<Int> { Int(tokenStart[node])..<Int(tokenStart[Int(end[node])]) }
+
   /// The bytes from the root to `node`.
   func text(to node: Int) -> [UInt8] {
     var out: [UInt8] = []

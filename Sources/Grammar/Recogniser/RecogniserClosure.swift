@@ -60,7 +60,7 @@ extension Recogniser {
 
   /// The set of some of what was gathered.
   private mutating func setBelow(_ range: Range<Int>) -> Int32 {
-    if range.count == 1 { return number(of: gathered[range.lowerBound].below) }
+    if range.count == 1 { return interned(gathered[range.lowerBound].below) }
     var (all, last) = ([StackItem](), Self.empty)
     for index in range {
       switch gathered[index].below {
@@ -74,7 +74,7 @@ extension Recogniser {
     return canonical(all)
   }
 
-  private mutating func number(of below: Below) -> Int32 {
+  private mutating func interned(_ below: Below) -> Int32 {
     switch below {
     case .set(let set): set
     case .frame(let item): single(item)
@@ -98,7 +98,7 @@ extension Recogniser {
     if isGathering {
       gathered.append((Int64(node) << 1 | (isFilled ? 1 : 0), below))
     } else {
-      work.append(.enter(node, tail: number(of: below), isFilled: isFilled))
+      work.append(.enter(node, tail: interned(below), isFilled: isFilled))
     }
   }
 
@@ -182,7 +182,7 @@ extension Recogniser {
         let below = frame(item.node, ObjectPhase.key(index).number, item.payload, item.tail)
         if plan.countsExtras, index >= plan.properties.count {
           let payload = payload(seen: needs.state.texts, text: 0)
-          out.append(StackItem(node: key, state: 0, payload: payload, tail: number(of: below)))
+          out.append(StackItem(node: key, state: 0, payload: payload, tail: interned(below)))
         } else {
           push(key, below)
         }
@@ -205,7 +205,7 @@ extension Recogniser {
       }
       let texts = ObjectState(words: list(item.payload)).texts
       let payload = payload(seen: texts, text: 0)
-      out.append(StackItem(node: value, state: 0, payload: payload, tail: number(of: below)))
+      out.append(StackItem(node: value, state: 0, payload: payload, tail: interned(below)))
     case .value(let index):
       var state = ObjectState(words: list(item.payload))
       if let seen { state.texts = seen }
@@ -259,10 +259,10 @@ extension Recogniser {
         }
         if case .object(let item) = graph.nodes[Int(value)] {
           let payload = number(of: ObjectState(item, texts: state.seen).words)
-          push(marks.openObject, frame(value, ObjectPhase.open.number, payload, number(of: below)))
+          push(marks.openObject, frame(value, ObjectPhase.open.number, payload, interned(below)))
         } else {
           let payload = payload(seen: state.seen, text: 0)
-          out.append(StackItem(node: value, state: 0, payload: payload, tail: number(of: below)))
+          out.append(StackItem(node: value, state: 0, payload: payload, tail: interned(below)))
         }
       }
     case .item(let index):

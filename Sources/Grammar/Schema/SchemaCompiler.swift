@@ -116,9 +116,9 @@ struct SchemaCompiler {
   /// Most keys of all alternatives together that are declared for the others' sake.
   private static let alignedLimit = 4096
 
-  /// Alternatives with further members declare each other's keys. Then all have the same ones, with values of their own,
-  /// and the same further members: an answer follows one key where it would follow as many as there are alternatives.
-  /// Where further members are counted, they stay what they are.
+  /// Alternatives with further members declare each other's keys, each with its own values. Then all of them have the same
+  /// further members, and one automaton of other keys is followed instead of one for each alternative. Alternatives whose
+  /// further members are counted stay as they are.
   private mutating func aligned(_ objects: [ObjectAtom]) throws(GrammarError) -> [ObjectAtom] {
     guard objects.count > 1 else { return objects }
     var listed: [MemberKey] = []
