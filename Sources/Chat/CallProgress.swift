@@ -193,7 +193,7 @@ enum CallHead: Equatable {
     }
   }
 
-  /// `f[ARGS]{`, perhaps with `[CALL_ID]` and an identifier before the arguments.
+  /// `f[ARGS]{` or `f{`, perhaps with `[CALL_ID]` and an identifier before the arguments.
   static func named(_ text: ArraySlice<UInt8>) -> CallHead {
     let body = text.drop { Bytes.isSpace($0) }
     if let first = body.first, first == UInt8(ascii: "[") || first == UInt8(ascii: "{") { return .other }
@@ -204,7 +204,8 @@ enum CallHead: Equatable {
     let head = body[..<(mark ?? brace)]
     let nameEnd = Bytes.find("[CALL_ID]", in: head) ?? head.endIndex
     let name = Bytes.text(Bytes.trimmed(Array(head[..<nameEnd])))
-    return name.utf8.isEmpty ? .other : .found(name: name, arguments: brace)
+    guard !name.utf8.isEmpty, !name.utf8.contains(where: Bytes.isSpace) else { return .other }
+    return .found(name: name, arguments: brace)
   }
 
   private struct Reader {

@@ -627,6 +627,33 @@ private func parse(
     }
   }
 
+  @Test func `where a call's arguments begin does not depend on how it is cut`() {
+    let source = mistral + "[CALL_ID]"
+    for (text, arguments) in [
+      // The marker behind the first brace is part of the arguments, or of nothing.
+      (#"[TOOL_CALLS]f{"a":"[ARGS]"}"#, #"{"a":"[ARGS]"}"#),
+      (#"[TOOL_CALLS]f[CALL_ID][{"a":1}]1[ARGS]{}"#, nil),
+      (#"[TOOL_CALLS]f[CALL_ID]abc{"a":1}"#, #"{"a":1}"#), (#"[TOOL_CALLS]two words[ARGS]{}"#, nil),
+    ] {
+      let expected: [Part] = arguments.map { [.toolCall(name: "f", arguments: $0)] } ?? [.content(text)]
+      #expect(parse(text, source, tools: ["f", "two words"]) == expected)
+      for length in [1, 3, 20] {
+        var parser = OutputFormat(templateSource: source).makeParser(
+          promptTail: "", toolNames: ["f", "two words"])
+        var events: [OutputEvent] = []
+        let scalars = Array(text.unicodeScalars)
+        for start in stride(from: 0, to: scalars.count, by: length) {
+          let piece = scalars[start..<min(start + length, scalars.count)]
+          events += parser.feed(String(String.UnicodeScalarView(piece)))
+        }
+        events += parser.finish()
+        let isTaken = events.contains { if case .callFailed = $0 { true } else { false } }
+        let isContent = !events.contains { if case .callBegan = $0 { true } else { false } }
+        #expect((isTaken || isContent) == (arguments == nil), "\(text) in pieces of \(length)")
+      }
+    }
+  }
+
   @Test func `random replies give the same events however they are cut`() {
     var random = SeededGenerator(seed: 7)
     let parts = [

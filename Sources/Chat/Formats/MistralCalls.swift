@@ -22,23 +22,8 @@ struct MistralCalls: CallSyntax {
     if text.first == UInt8(ascii: "[") || text.first == UInt8(ascii: "{") {
       return ToolCallText.calls(in: text)
     }
-    guard let mark = Bytes.find("[ARGS]", in: text[...]) else { return bareCall(text) }
-    let nameEnd = Bytes.find("[CALL_ID]", in: text[..<mark]) ?? mark
-    return call(name: text[..<nameEnd], arguments: text[(mark + 6)...])
-  }
-
-  /// `name{...}`.
-  private func bareCall(_ text: [UInt8]) -> [ToolCall]? {
-    guard let brace = text.firstIndex(of: UInt8(ascii: "{")) else { return nil }
-    return call(name: text[..<brace], arguments: text[brace...])
-  }
-
-  private func call(name: ArraySlice<UInt8>, arguments: ArraySlice<UInt8>) -> [ToolCall]? {
-    let name = Bytes.text(Bytes.trimmed(Array(name)))
-    let object = Bytes.trimmed(Array(arguments))
-    guard !name.utf8.isEmpty, !name.utf8.contains(where: Bytes.isSpace), object.first == UInt8(ascii: "{"),
-      ToolCallText.isObject(object)
-    else { return nil }
-    return [ToolCall(name: name, arguments: Bytes.text(object))]
+    guard case .found(let name, let brace) = CallHead.named(text[...]) else { return nil }
+    let object = Array(text[brace...])
+    return ToolCallText.isObject(object) ? [ToolCall(name: name, arguments: Bytes.text(object))] : nil
   }
 }
