@@ -44,6 +44,10 @@ struct SchemaCase: Sendable, CustomTestStringConvertible {
       not: ["0", "1.5", "1.6", "-1", "2"]),
     SchemaCase(
       #"{"type": "integer", "multipleOf": 7}"#, ["0", "7", "-14", "700", "49"], not: ["1", "8", "-15", "701"]),
+    // The divisors together have a state for each of 74,074 remainders, and more; the range leaves few of them.
+    SchemaCase(
+      #"{"type":"integer","multipleOf":13.5,"not":{"anyOf":[{"multipleOf":2},{"multipleOf":13},{"multipleOf":5},{"multipleOf":7},{"multipleOf":11},{"multipleOf":37}]},"exclusiveMinimum":-1000,"exclusiveMaximum":-100}"#,
+      ["-513", "-837", "-621"], not: ["-135", "-189", "-999", "-27", "-1053", "513"]),
     SchemaCase(
       #"{"type": "number", "multipleOf": 0.25}"#, ["0", "1.25", "-2.5", "3.750"], not: ["0.1", "1.26"]),
     SchemaCase(

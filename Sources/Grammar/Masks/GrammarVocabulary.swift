@@ -92,20 +92,21 @@ package final class GrammarVocabulary: Sendable {
         shared.withLock { $0[SharedState(leaf: leaf, state: state)] = mask }
       }
     }
-    guard let string = try? CommonLanguages.freeString.get() else { return }
+    guard let string = try? CommonLanguages.freeString.get(), let counts = try? CharacterCounts.free.get()
+    else { return }
     for state in 0..<Int32(truncatingIfNeeded: string.stateCount) where string.continues[Int(state)] {
-      _ = reach(string, state)
+      _ = reach(string, counts, state)
     }
   }
 
   /// The mask of a state that many grammars share.
   func mask(_ state: SharedState) -> LeafMask? { shared.withLock { $0[state] } }
 
-  /// - Parameter string: the automaton of all strings, which alone counts characters.
-  func reach(_ string: ByteDFA, _ state: Int32) -> StringReach {
+  /// - Parameter string: the automaton of all strings.
+  func reach(_ string: ByteDFA, _ counts: CharacterCounts, _ state: Int32) -> StringReach {
     if let known = reaches.withLock({ $0[state] }) { return known }
     // Outside the lock: two threads may both make the same.
-    let made = StringReach(string, state: state, vocabulary: self)
+    let made = StringReach(string, counts, state: state, vocabulary: self)
     reaches.withLock { $0[state] = made }
     return made
   }

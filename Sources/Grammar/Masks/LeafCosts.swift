@@ -27,8 +27,10 @@ final class LeafCosts: Sendable {
   }
 
   /// Looks at each token that stays inside from a state.
+  ///
+  /// - Parameter missing: characters that must still come, where they are counted.
   static func make(
-    _ dfa: ByteDFA, state: Int32, inside: LeafMask, vocabulary: GrammarVocabulary
+    _ leaf: GrammarLeaf, state: Int32, missing: Int, inside: LeafMask, vocabulary: GrammarVocabulary
   ) -> LeafCosts {
     var found: [Int32: [Int32]] = [:]
     var own = TokenMask(count: vocabulary.count)
@@ -36,10 +38,23 @@ final class LeafCosts: Sendable {
     for (index, word) in own.words.enumerated() where word != 0 {
       for bit in 0..<64 where word & 1 << UInt64(bit) != 0 {
         let token = Int32(truncatingIfNeeded: index * 64 + bit)
-        let end = vocabulary.bytes(of: token).reduce(state) { dfa.step($0, $1) }
-        found[dfa.cost[Int(end)], default: []].append(token)
+        let (end, begun) = follow(vocabulary.bytes(of: token), leaf, state)
+        let cost =
+          leaf.length?.counts.cost(end, missing: max(0, missing - begun)) ?? leaf.dfa.cost[Int(end)]
+        found[cost, default: []].append(token)
       }
     }
     return LeafCosts(found)
+  }
+
+  /// The state after a token, and the characters that it begins where they are counted.
+  private static func follow(_ bytes: ArraySlice<UInt8>, _ leaf: GrammarLeaf, _ state: Int32) -> (Int32, Int)
+  {
+    var (state, begun) = (state, 0)
+    for byte in bytes {
+      if leaf.length?.counts.begins(state, byte) ?? false { begun += 1 }
+      state = leaf.dfa.step(state, byte)
+    }
+    return (state, begun)
   }
 }

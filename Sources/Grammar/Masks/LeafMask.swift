@@ -119,19 +119,75 @@ final class LeafMask: Sendable {
   ///   - reach: of the automaton; nil where plain tokens make no difference.
   ///   - plain: the most tokens that stay inside, as `reach` knows.
   ///   - covered: tokens that are allowed whatever this leaf does, where these are more: the mask says nothing of them.
+  ///   - room: for characters, where they are counted.
   ///   - leaving: what follows the nodes at which the automaton accepts, of which there are some.
   static func make(
     _ dfa: ByteDFA, state: Int32, reach: PlainReach?, plain: PlainSet?, covered: PlainSet? = nil,
-    vocabulary: GrammarVocabulary, leaving: ([Int32]) -> LeafExits
+    room: CharacterRoom? = nil, vocabulary: GrammarVocabulary, leaving: ([Int32]) -> LeafExits
   ) -> LeafMask {
     let plan = vocabulary.plain.plan(inside: plain, covered: covered)
     var walk = LeafWalk(dfa: dfa, state: state, known: plan.known, count: vocabulary.count)
     // A short list is walked before more is found out.
-    walk.run(plan, vocabulary, plan.isListed ? nil : reach)
+    let helping = plan.isListed ? nil : reach
+    if let room {
+      walk.run(plan, vocabulary, helping, WalkedCharacters(room, depth: vocabulary.longestToken))
+    } else {
+      walk.run(plan, vocabulary, helping, NothingWalked())
+    }
     let known = plan.known == nil ? nil : reach?.dearest(after: state)
     return LeafMask(
       inside: walk.tokens, dearest: known ?? walk.dearest,
       leaving: walk.exits.isEmpty ? .none : leaving(walk.exits), plain: plain)
+  }
+}
+
+/// What is counted on a walk beside the states of the automaton.
+protocol WalkCount {
+  /// - Returns: whether a text may still come to an end from the state that the node's byte leads to.
+  mutating func follow(_ node: WalkNode, from before: Int32, to after: Int32) -> Bool
+  /// Whether there is room for all plain text below a node that was followed.
+  func hasRoom(below node: WalkNode) -> Bool
+}
+
+/// A walk on which nothing is counted.
+private struct NothingWalked: WalkCount {
+  @inline(__always)
+  func follow(_ node: WalkNode, from before: Int32, to after: Int32) -> Bool { true }
+
+  @inline(__always)
+  func hasRoom(below node: WalkNode) -> Bool { true }
+}
+
+/// Characters that must still come in a string, and that may.
+struct CharacterRoom {
+  var missing: Int
+  var left: Int
+  let counts: CharacterCounts
+
+  /// The most plain characters that may come from any state, whichever they are.
+  var plain: Int { missing > 0 && !counts.isEndless ? 0 : max(0, left - counts.largestLeast) }
+}
+
+/// The characters that the tokens of a walk begin.
+private struct WalkedCharacters: WalkCount {
+  private let room: CharacterRoom
+  private let plain: Int
+  private var begun: [Int]
+
+  init(_ room: CharacterRoom, depth: Int) {
+    self.room = room
+    plain = room.plain
+    begun = [Int](repeating: 0, count: depth + 1)
+  }
+
+  mutating func follow(_ node: WalkNode, from before: Int32, to after: Int32) -> Bool {
+    let count = begun[Int(node.depth) - 1] + (room.counts.begins(before, node.byte) ? 1 : 0)
+    begun[Int(node.depth)] = count
+    return room.counts.allow(after, after: count, min: room.missing, max: room.left)
+  }
+
+  func hasRoom(below node: WalkNode) -> Bool {
+    begun[Int(node.depth)] + Int(node.count &- node.characters) <= plain
   }
 }
 
@@ -159,8 +215,13 @@ struct LeafWalk {
   /// The tokens that stay inside.
   var tokens: TokenSet { many.map { .many($0) } ?? .few(few) }
 
-  /// - Parameter reach: of the automaton, where that may help.
-  mutating func run(_ plan: WalkPlan, _ vocabulary: GrammarVocabulary, _ reach: PlainReach?) {
+  /// - Parameters:
+  ///   - reach: of the automaton, where that may help.
+  ///   - count: what is counted beside it.
+  mutating func run(
+    _ plan: WalkPlan, _ vocabulary: GrammarVocabulary, _ reach: PlainReach?, _ count: some WalkCount
+  ) {
+    var count = count
     // Plain arrays in local constants: the loop visits very many nodes.
     let (nodes, others, most) = (plan.nodes, ~plan.kinds, plan.count)
     let (coveredOthers, coveredMost) = (~plan.coveredKinds, plan.coveredCount)
@@ -181,8 +242,9 @@ struct LeafWalk {
         at = Int(node.end)
         continue
       }
-      let after = next[Int(states[Int(node.depth) - 1]) * classCount + Int(classOf[Int(node.byte)])]
-      guard after >= 0 else {
+      let before = states[Int(node.depth) - 1]
+      let after = next[Int(before) * classCount + Int(classOf[Int(node.byte)])]
+      guard after >= 0, count.follow(node, from: before, to: after) else {
         at = Int(node.end)
         continue
       }
@@ -193,7 +255,8 @@ struct LeafWalk {
       }
       if node.characters != WalkNode.within,
         node.kinds & allOthers == 0 && all[Int(after)] >= node.count &- node.characters
-          || node.kinds & ownOthers == 0 && own[Int(after)] >= node.count &- node.characters
+          || node.kinds & ownOthers == 0 && own[Int(after)] >= node.count &- node.characters,
+        count.hasRoom(below: node)
       {
         take(
           vocabulary.trie, vocabulary.trie.tokens(below: Int(node.node)), reach?.dearest(after: after) ?? 0)

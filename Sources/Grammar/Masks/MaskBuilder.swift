@@ -115,7 +115,7 @@ struct MaskBuilder {
         switch look(at: open) {
         case .mask(let found): add(open, found, limit, &mask, &worst, &exits, &covered, isUnwanted)
         case .wide(let reach):
-          wide.append(WideLeaf(open: open, reach: reach, plain: vocabulary.plain.set(reach.best(item.state))))
+          wide.append(WideLeaf(open: open, reach: reach, plain: open.plain(reach, vocabulary)))
         }
       case .sequence, .choice, .repeated, .object, .array: break
       }
@@ -164,19 +164,46 @@ struct MaskBuilder {
     var key: LeafCache.Key
     /// Characters that must still come.
     let missing: Int
+    /// For characters, where they are counted and a token can tell.
+    let room: CharacterRoom?
 
     init(_ leaf: GrammarLeaf, _ item: StackItem, _ vocabulary: GrammarVocabulary) {
       (self.leaf, self.item) = (leaf, item)
       key = LeafCache.Key(leaf: item.node, state: item.state, missing: 0, left: 0)
       guard let length = leaf.length else {
-        missing = 0
+        (missing, room) = (0, nil)
         return
       }
+      let counts = length.counts
       missing = max(0, length.min - Int(item.payload))
       let left = length.max == Int.max ? Int.max : length.max - Int(item.payload)
       // What no token can reach makes no difference.
-      key.missing = Int32(clamping: min(missing, vocabulary.longestToken + 1))
-      key.left = Int32(clamping: min(left, vocabulary.longestToken))
+      let farthest = vocabulary.longestToken + counts.largestLeast
+      let room = CharacterRoom(
+        missing: min(missing, farthest + counts.largestMost + 1), left: min(left, farthest), counts: counts)
+      (key.missing, key.left) = (Int32(clamping: room.missing), Int32(clamping: room.left))
+      if missing == 0, left >= farthest, !leaf.isAnyString {
+        // The automaton alone decides.
+        key.left = Int32.max
+        self.room = nil
+      } else {
+        self.room = room
+      }
+    }
+
+    /// The most tokens that surely stay inside.
+    func plain(_ reach: PlainReach, _ vocabulary: GrammarVocabulary) -> PlainSet? {
+      let most = room.map { UInt8(clamping: $0.plain) } ?? PlainReach.endless
+      return vocabulary.plain.set(reach.best(item.state).map { ($0.kinds, min($0.count, most)) })
+    }
+
+    /// Bytes of the characters that are missing, but for those that a token can tell.
+    var beyond: Int32 { Cost.product(leaf.length?.counts.width ?? 0, missing - Int(key.missing)) }
+
+    /// The most bytes that completing the leaf takes after a token that stays inside, or more than that.
+    func dearest(_ inside: LeafMask) -> Int32 {
+      guard let counts = leaf.length?.counts else { return inside.dearest }
+      return Cost.sum(counts.dearest, Cost.product(counts.width, missing))
     }
   }
 
@@ -190,7 +217,7 @@ struct MaskBuilder {
     let (leaf, item) = (open.leaf, open.item)
     if !inside.inside.isEmpty {
       let below = recogniser.costs[Int(item.tail)]
-      let dearest = Cost.sum(Cost.sum(inside.dearest, Int32(clamping: open.missing)), below)
+      let dearest = Cost.sum(open.dearest(inside), below)
       worst = max(worst, min(limit, dearest))
       var own = TokenMask(count: leaf.textCounts == nil ? 0 : vocabulary.count)
       if dearest <= limit {
@@ -202,10 +229,11 @@ struct MaskBuilder {
         }
       } else {
         let costs = leafCosts(open, inside)
+        let limit = limit - below - open.beyond
         if leaf.textCounts == nil {
-          costs.add(to: &mask, limit: limit - below)
+          costs.add(to: &mask, limit: limit)
         } else {
-          costs.add(to: &own, limit: limit - below)
+          costs.add(to: &own, limit: limit)
         }
       }
       if leaf.textCounts != nil { addDistinct(item, own, &mask) }
@@ -243,22 +271,24 @@ struct MaskBuilder {
   private func look(at open: OpenLeaf) -> Look {
     let (leaf, key, limit) = (open.leaf, open.key, memory.leafLimit)
     if let mask = leaves.known(key) { return .mask(mask) }
-    guard leaf.length == nil else {
+    if leaf.isAnyString, let length = leaf.length {
       // The closures name what they take: with `self` they would take a copy of the whole builder.
       return .mask(
         leaves.mask(key, limit: limit) { [vocabulary] in
-          vocabulary.reach(leaf.dfa, key.state).mask(
+          vocabulary.reach(leaf.dfa, length.counts, key.state).mask(
             missing: Int(key.missing), left: Int(key.left), vocabulary: vocabulary)
         })
     }
     let isWide = PlainReach.mayHelp(leaf.dfa, key.state)
     // Kin know by a look which of their states behave like shared ones.
     let kin =
-      isWide && !CommonLanguages.isShared(leaf.dfa)
+      isWide && open.room == nil && !CommonLanguages.isShared(leaf.dfa)
       ? leaves.kindred(key.leaf, leaf.dfa, limit: limit) : nil
     let known: LeafMask? =
       if let kin {
         leaves.mask(of: key.state, kin, vocabulary, limit: limit)
+      } else if open.room != nil {
+        nil
       } else {
         SharedState(leaf.dfa, key.state).flatMap { vocabulary.mask($0) }
       }
@@ -280,7 +310,8 @@ struct MaskBuilder {
     let (dfa, key, limit) = (open.leaf.dfa, open.key, memory.leafLimit)
     return leaves.mask(key, limit: limit) { [leaves, vocabulary] in
       let mask = LeafMask.make(
-        dfa, state: key.state, reach: reach, plain: plain, covered: key.covered, vocabulary: vocabulary
+        dfa, state: key.state, reach: reach, plain: plain, covered: key.covered, room: open.room,
+        vocabulary: vocabulary
       ) {
         leaves.leaving($0, vocabulary, limit: limit)
       }
@@ -288,13 +319,16 @@ struct MaskBuilder {
     }
   }
 
+  /// - Returns: the costs, short of the characters that are missing beyond what a token can tell.
   private func leafCosts(_ open: OpenLeaf, _ inside: LeafMask) -> LeafCosts {
-    let (dfa, key) = (open.leaf.dfa, open.key)
-    guard open.leaf.length == nil else {
-      return vocabulary.reach(dfa, key.state).costs(missing: open.missing, left: Int(key.left))
+    let (leaf, key) = (open.leaf, open.key)
+    if leaf.isAnyString, let length = leaf.length {
+      return vocabulary.reach(leaf.dfa, length.counts, key.state).costs(
+        missing: Int(key.missing), left: Int(key.left))
     }
     return leaves.costs(key, limit: memory.leafLimit) { [vocabulary] in
-      LeafCosts.make(dfa, state: key.state, inside: inside, vocabulary: vocabulary)
+      LeafCosts.make(
+        leaf, state: key.state, missing: Int(key.missing), inside: inside, vocabulary: vocabulary)
     }
   }
 

@@ -18,7 +18,7 @@ final class StringReach: Sendable {
   /// Most characters up to one of those, and to the end of a token.
   private let longestExit: Int
   private let longest: Int
-  /// The most bytes that closing the string takes after a token.
+  /// The most bytes that closing the string takes from any state.
   private let dearest: Int32
   /// Place n: the tokens that begin up to n characters; the last one has all.
   private let upTo: [TokenMask]
@@ -30,14 +30,14 @@ final class StringReach: Sendable {
   private static let counted = 16
   private static let keptLimit = 160
 
-  init(_ string: ByteDFA, state: Int32, vocabulary: GrammarVocabulary) {
+  init(_ string: ByteDFA, _ counts: CharacterCounts, state: Int32, vocabulary: GrammarVocabulary) {
     struct Key: Hashable {
       var characters: Int
       var cost: Int32
     }
     let trie = vocabulary.trie
     var states = [Int32](repeating: state, count: vocabulary.longestToken + 1)
-    var counts = [Int](repeating: 0, count: vocabulary.longestToken + 1)
+    var begun = [Int](repeating: 0, count: vocabulary.longestToken + 1)
     var found: [Key: [Int32]] = [:]
     // Neighbours in the trie are nearly always of one group.
     var run = (key: Key(characters: -1, cost: 0), tokens: [Int32]())
@@ -51,8 +51,7 @@ final class StringReach: Sendable {
         node = Int(trie.end[node])
         continue
       }
-      let isBegun = GrammarLeaf.beginsCharacter(before, trie.byte[node])
-      let count = counts[depth - 1] + (isBegun ? 1 : 0)
+      let count = begun[depth - 1] + (counts.begins(before, trie.byte[node]) ? 1 : 0)
       if string.accepting[Int(after)] { exits.append((Int32(truncatingIfNeeded: node), count)) }
       guard string.continues[Int(after)] else {
         node = Int(trie.end[node])
@@ -68,7 +67,7 @@ final class StringReach: Sendable {
         run.tokens += trie.tokens[tokens]
       }
       states[depth] = after
-      counts[depth] = count
+      begun[depth] = count
       node += 1
     }
     found[run.key, default: []] += run.tokens
@@ -78,7 +77,7 @@ final class StringReach: Sendable {
     self.exits = exits
     longestExit = exits.reduce(0) { max($0, $1.characters) }
     longest = groups.reduce(longestExit) { max($0, $1.characters) }
-    dearest = groups.reduce(0) { max($0, $1.cost) }
+    dearest = counts.dearest
     upTo = Self.masks(groups, count: vocabulary.count)
   }
 

@@ -12,29 +12,55 @@ enum GrammarNode {
   case repeated(Int32, min: Int, max: Int)
   case object(ObjectPlan)
   case array(ArrayPlan)
+
+  /// Calls `body` with each node that it names.
+  func eachPart(_ body: (Int32) -> Void) {
+    switch self {
+    case .leaf, .token: break
+    case .sequence(let parts), .choice(let parts): parts.forEach(body)
+    case .repeated(let inner, _, _): body(inner)
+    case .object(let plan):
+      for property in plan.properties {
+        body(property.key)
+        body(property.value)
+      }
+      for extra in plan.extras {
+        body(extra.key)
+        body(extra.value)
+      }
+    case .array(let plan):
+      for options in plan.prefix { for option in options { body(option.value) } }
+      for option in plan.rest { body(option.value) }
+    }
+  }
 }
 
 // Leaves and plans are classes: a node is copied at every step, and then one reference is counted instead of several.
 
 final class GrammarLeaf: Sendable {
   let dfa: ByteDFA
-  /// Bounds on the characters of a JSON string: bytes that leave state 1, but for the closing quote, begin one.
-  let length: (min: Int, max: Int)?
+  /// Bounds on the characters of a JSON string.
+  let length: CharacterBounds?
   /// The texts of this leaf in one array must differ; how many texts lead on from each state.
   let textCounts: [UInt32]?
 
-  init(dfa: ByteDFA, length: (min: Int, max: Int)? = nil, textCounts: [UInt32]? = nil) {
+  init(dfa: ByteDFA, length: CharacterBounds? = nil, textCounts: [UInt32]? = nil) {
     self.dfa = dfa
     self.length = length
     self.textCounts = textCounts
   }
 
-  /// State 1 of a string automaton is between two characters.
+  /// State 1 of the automata of all strings is between two characters.
   static let betweenCharacters: Int32 = 1
 
-  @inline(__always)
-  static func beginsCharacter(_ state: Int32, _ byte: UInt8) -> Bool {
-    state == betweenCharacters && byte != 0x22
+  /// Whether it has all strings of some lengths: what the vocabulary does in these is known before any grammar.
+  var isAnyString: Bool { length?.counts.isFree ?? false }
+
+  /// Bytes with which the leaf is completed, or more than that.
+  ///
+  /// - Parameter count: the characters so far, where they are counted.
+  func cost(_ state: Int32, after count: Int) -> Int32 {
+    length.map { $0.cost(state, after: count) } ?? dfa.cost[Int(state)]
   }
 }
 
@@ -170,7 +196,10 @@ final class GrammarGraph: Sendable {
     }
     self.nodes = nodes
     var automata: [ObjectIdentifier: Int] = [:]
-    for case .leaf(let leaf) in nodes { automata[ObjectIdentifier(leaf.dfa)] = leaf.dfa.byteCount }
+    for case .leaf(let leaf) in nodes {
+      let counts = leaf.isAnyString ? 0 : leaf.length?.counts.byteCount ?? 0
+      automata[ObjectIdentifier(leaf.dfa)] = leaf.dfa.byteCount + counts
+    }
     byteCount = automata.values.reduce(nodes.count * 200, +)
     guard byteCount <= Self.byteLimit else {
       throw .tooLarge(reason: "the automata of the grammar take more than \(Self.byteLimit >> 20) MiB")
@@ -302,19 +331,34 @@ struct GrammarMeasure {
 
   mutating func run() throws(GrammarError) {
     var work = Self.work(nodes)
+    let users = users()
+    // Nodes of which a part has changed since they were measured.
+    var isOpen = [Bool](repeating: true, count: nodes.count)
     var isChanged = true
     while isChanged {
       isChanged = false
       try work.round()
-      for index in nodes.indices.reversed() {
+      for index in nodes.indices.reversed() where isOpen[index] {
+        isOpen[index] = false
         let (newCost, newDepth) = measure(nodes[index])
         if newCost < cost[index] || newDepth < depth[index] {
           cost[index] = min(cost[index], newCost)
           depth[index] = min(depth[index], newDepth)
+          for user in users.sources(of: index) { isOpen[Int(user)] = true }
           isChanged = true
         }
       }
     }
+  }
+
+  /// The nodes of which each is a part.
+  private func users() -> ReverseEdges {
+    var (from, to) = ([Int32](), [Int32]())
+    for (index, node) in nodes.enumerated() {
+      node.eachPart { to.append($0) }
+      from += repeatElement(Int32(truncatingIfNeeded: index), count: to.count - from.count)
+    }
+    return ReverseEdges(from: from, to: to, rowCount: nodes.count)
   }
 
   /// The work of rounds over all nodes and what they name.
@@ -345,8 +389,7 @@ struct GrammarMeasure {
   private func measure(_ node: GrammarNode) -> (Int32, Int32) {
     switch node {
     case .leaf(let leaf):
-      let length =
-        leaf.dfa.isEmpty ? Cost.none : Cost.sum(leaf.dfa.cost[0], Int32(clamping: leaf.length?.min ?? 0))
+      let length = leaf.dfa.isEmpty ? Cost.none : leaf.cost(0, after: 0)
       return (length, length < Cost.none ? 1 : Cost.none)
     case .token: return (1, 1)
     case .sequence(let parts):

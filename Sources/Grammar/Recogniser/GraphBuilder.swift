@@ -128,8 +128,8 @@ struct GraphBuilder {
   }
 
   /// A string automaton with bounds on its characters.
-  mutating func leaf(_ dfa: ByteDFA, min: Int, max: Int) throws(GrammarError) -> Int32 {
-    try add(.leaf(GrammarLeaf(dfa: dfa, length: (min, max))))
+  mutating func leaf(_ dfa: ByteDFA, _ bounds: CharacterBounds) throws(GrammarError) -> Int32 {
+    try add(.leaf(GrammarLeaf(dfa: dfa, length: bounds)))
   }
 
   /// A leaf whose texts differ within an array.

@@ -250,11 +250,6 @@ struct Recogniser {
 
   // MARK: Costs
 
-  func leafCost(_ leaf: GrammarLeaf, _ state: Int32, _ payload: Int32) -> Int32 {
-    let missing = max(0, (leaf.length?.min ?? 0) - Int(payload))
-    return Cost.sum(leaf.dfa.cost[Int(state)], leaf.length == nil ? 0 : Int32(clamping: missing))
-  }
-
   private mutating func cost(of item: StackItem) -> Int32 {
     guard item.node >= 0 else { return 0 }
     return Cost.sum(frameCost(item), costs[Int(item.tail)])
@@ -263,7 +258,7 @@ struct Recogniser {
   /// What is left of a frame, once what runs above it is complete.
   private mutating func frameCost(_ item: StackItem) -> Int32 {
     switch graph.nodes[Int(item.node)] {
-    case .leaf(let leaf): leafCost(leaf, item.state, leaf.textCounts == nil ? item.payload : 0)
+    case .leaf(let leaf): leaf.cost(item.state, after: Int(item.payload))
     case .token: 1
     case .choice: 0
     case .sequence: graph.partCosts[Int(item.node)][Int(item.state) + 1]

@@ -55,9 +55,8 @@ extension Recogniser {
       }
       var payload = item.payload
       if let length = leaf.length {
-        if GrammarLeaf.beginsCharacter(item.state, byte) { payload += 1 }
-        guard Int(payload) <= length.max else { continue }
-        if leaf.dfa.accepting[Int(state)], Int(payload) < length.min { continue }
+        if length.counts.begins(item.state, byte) { payload += 1 }
+        guard length.allow(state, after: Int(payload)) else { continue }
         // Behind the minimum, only a maximum needs counting.
         if length.max == Int.max { payload = min(payload, Int32(clamping: length.min)) }
       }

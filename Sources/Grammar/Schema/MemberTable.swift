@@ -4,20 +4,22 @@ import JSON
 
 /// A key of objects, or an expression for keys, by its number in a `MemberTable`.
 struct MemberKey: Hashable {
-  fileprivate let number: Int32
+  let number: Int32
 }
 
 /// The keys and the groups of members of one schema, each once.
 struct MemberTable {
   /// A `MemberGroup` by its number.
   struct Group: Hashable {
-    fileprivate let number: Int32
+    let number: Int32
   }
 
   private var texts: [String] = []
   private var quoted: [[UInt8]] = []
   private var keys: [ByteKey: MemberKey] = [:]
   private var contents: [MemberGroup] = []
+  /// The keys of the properties of each group: without the values, no references are counted on the way through them.
+  private var named: [[MemberKey]] = []
   private var groups: [MemberGroup: Group] = [:]
   private var unseen: [Group: Group] = [:]
   /// The place of each key among those that are being looked at; -1 for others, and for all in between.
@@ -42,6 +44,7 @@ struct MemberTable {
     if let known = groups[content] { return known }
     let group = Group(number: Int32(truncatingIfNeeded: contents.count))
     contents.append(content)
+    named.append(content.properties.map(\.key))
     groups[content] = group
     return group
   }
@@ -77,7 +80,7 @@ struct MemberTable {
   mutating func note(_ atom: ObjectAtom) -> [MemberKey] {
     var noted: [MemberKey] = []
     for group in atom.groups {
-      for entry in contents[Int(group.number)].properties { note(entry.key, &noted) }
+      for key in named[Int(group.number)] { note(key, &noted) }
     }
     for key in atom.required { note(key, &noted) }
     for (key, needs) in atom.dependencies {

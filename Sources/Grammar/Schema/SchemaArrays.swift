@@ -125,7 +125,8 @@ extension SchemaCompiler {
         let words = zip([1, 2, 4] as [UInt8], ["null", "false", "true"]).filter { bits & $0.0 != 0 }
         automata.append(try ByteDFA.texts(words.map { Array($0.1.utf8) }))
       case .number(let number):
-        automata.append(try normalizer.budget.intersection(number.dfa ?? anyNumber, exact))
+        let values = try number.values(&normalizer.budget) ?? anyNumber
+        automata.append(try normalizer.budget.intersection(values, exact))
       case .string(let string): automata.append(try bounded(string.dfa ?? anyString, string))
       case .array, .object: continue
       }

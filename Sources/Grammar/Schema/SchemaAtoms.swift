@@ -115,12 +115,25 @@ struct ObjectAtom: Hashable {
     conditions.compactMap { if case .dependency(let key, let needs) = $0 { (key, needs) } else { nil } }
   }
 
+  /// Most comparisons of keys without a set.
+  private static let comparedKeys = 256
+
+  /// One number for the hasher: tens of thousands of objects are hashed, most of them several times.
+  func hash(into hasher: inout Hasher) {
+    var state = UInt64(truncatingIfNeeded: groups.count << 32 ^ required.count << 16 ^ conditions.count)
+    for group in groups { state = HashTable.mix(state ^ UInt64(truncatingIfNeeded: group.number)) }
+    for key in required { state = HashTable.mix(state ^ UInt64(truncatingIfNeeded: key.number)) }
+    hasher.combine(state)
+  }
+
   func and(_ other: ObjectAtom) -> ObjectAtom? {
     var out = self
     out.groups = Self.joined(groups, other.groups)
     if required.isEmpty {
       out.required = other.required
-    } else if !other.required.isEmpty {
+    } else if required.count * other.required.count <= Self.comparedKeys {
+      out.required += other.required.filter { !required.contains($0) }
+    } else {
       let known = Set(required)
       out.required += other.required.filter { !known.contains($0) }
     }
@@ -199,19 +212,47 @@ struct StringAtom {
 struct NumberAtom {
   /// All spellings without exponent of the values; nil: all numbers.
   var dfa: ByteDFA?
+  /// Further such sets of values, which may be many states together with `dfa`: what 13 and 37 divide has one for each
+  /// remainder of 481. In a range they may be few again.
+  private var apart: [ByteDFA] = []
   /// Written without a point.
   var isInteger = false
   /// From `enum` or `const`: written without superfluous zeros.
   var isConstant = false
 
+  /// Most pairs of states that are made before all of the sets are known.
+  private static let togetherLimit = 20_000
+
+  init(dfa: ByteDFA? = nil, isInteger: Bool = false, isConstant: Bool = false) {
+    self.dfa = dfa
+    self.isInteger = isInteger
+    self.isConstant = isConstant
+  }
+
   func and(_ other: NumberAtom, _ budget: inout CompileBudget) throws(GrammarError) -> NumberAtom? {
-    var out = NumberAtom(
-      dfa: dfa ?? other.dfa, isInteger: isInteger || other.isInteger,
-      isConstant: isConstant || other.isConstant)
+    var out = self
+    out.isInteger = isInteger || other.isInteger
+    out.isConstant = isConstant || other.isConstant
+    out.apart += other.apart
     if let mine = dfa, let theirs = other.dfa {
-      out.dfa = try budget.intersection(mine, theirs)
+      if mine.stateCount * theirs.stateCount <= Self.togetherLimit {
+        out.dfa = try budget.intersection(mine, theirs)
+      } else {
+        out.apart.append(theirs)
+      }
+    } else {
+      out.dfa = dfa ?? other.dfa
     }
     return out.dfa?.isEmpty ?? false ? nil : out
+  }
+
+  /// The values in all of the sets, the smallest first; nil: all numbers.
+  func values(_ budget: inout CompileBudget) throws(GrammarError) -> ByteDFA? {
+    guard var whole = dfa, !apart.isEmpty else { return dfa }
+    let sorted = (apart + [whole]).sorted { $0.stateCount < $1.stateCount }
+    whole = sorted[0]
+    for part in sorted.dropFirst() { whole = try budget.intersection(whole, part) }
+    return whole
   }
 }
 

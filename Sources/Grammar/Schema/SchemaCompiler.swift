@@ -10,6 +10,8 @@ struct SchemaCompiler {
   private var rules: [Conjunction: Int32] = [:]
   private var pending: [(Conjunction, Int32)] = []
   private var boundedStrings: [[Int]: Int32] = [:]
+  /// Nil for objects that there are none of.
+  private var objectNodes: [ObjectAtom: Int32?] = [:]
   private var keyedLeaves: [MemberKey: Int32] = [:]
   /// Of all keys but these.
   private var otherKeys: [[MemberKey]: Int32] = [:]
@@ -17,6 +19,8 @@ struct SchemaCompiler {
   private var numbers: [NumberKey: ByteDFA] = [:]
   private var unions: [ByteDFA.Pair: ByteDFA] = [:]
   private var boundedAutomata: [BoundedKey: ByteDFA] = [:]
+  private var countedStrings: [BoundedKey: [Int32]] = [:]
+  private var countedAutomata: [ByteDFA: (dfa: ByteDFA, counts: CharacterCounts)?] = [:]
   private var keyed: [ByteDFA: ByteDFA] = [:]
   private struct BoundedKey: Hashable {
     let dfa: ByteDFA
@@ -161,7 +165,7 @@ struct SchemaCompiler {
       switch atom {
       case .simple(let bits): kinds.formUnion(ScalarKinds(rawValue: bits))
       case .number(let number):
-        if let dfa = number.dfa {
+        if let dfa = try number.values(&normalizer.budget) {
           let integers = try NumberLanguage.integers.get()
           if number.isInteger, dfa === integers {
             kinds.insert(.integer)
@@ -173,7 +177,11 @@ struct SchemaCompiler {
         }
       case .string(let string):
         if let dfa = string.dfa {
-          automata.append(try bounded(dfa, string))
+          if let nodes = try countedString(dfa, string, &builder) {
+            out += nodes
+          } else {
+            automata.append(try bounded(dfa, string))
+          }
         } else if string.min == 0, string.max == Int.max {
           kinds.insert(.string)
         } else {
@@ -272,10 +280,41 @@ struct SchemaCompiler {
     -> Int32
   {
     if let known = boundedStrings[[atom.min, atom.max]] { return known }
-    let node = try builder.leaf(CommonLanguages.freeString.get(), min: atom.min, max: atom.max)
+    let bounds = CharacterBounds(min: atom.min, max: atom.max, counts: try CharacterCounts.free.get())
+    let node = try builder.leaf(CommonLanguages.freeString.get(), bounds)
     boundedStrings[[atom.min, atom.max]] = node
     return node
   }
+
+  /// An expression whose characters are counted beside its automaton; nil where the two may well be one automaton, and
+  /// where they must be.
+  private mutating func countedString(
+    _ dfa: ByteDFA, _ atom: StringAtom, _ builder: inout GraphBuilder
+  ) throws(GrammarError) -> [Int32]? {
+    let count = atom.max == Int.max ? atom.min : atom.max
+    guard count > 0, dfa.stateCount > Self.countedStates / count else { return nil }
+    let key = BoundedKey(dfa: dfa, min: atom.min, max: atom.max)
+    if let known = countedStrings[key] { return known }
+    guard let (beside, counts) = try countedAutomaton(dfa) else { return nil }
+    let bounds = CharacterBounds(min: atom.min, max: atom.max, counts: counts)
+    let nodes = bounds.allow(0, after: 0) ? [try builder.leaf(beside, bounds)] : []
+    countedStrings[key] = nodes
+    return nodes
+  }
+
+  private mutating func countedAutomaton(
+    _ dfa: ByteDFA
+  ) throws(GrammarError) -> (dfa: ByteDFA, counts: CharacterCounts)? {
+    if let known = countedAutomata[dfa] { return known }
+    try normalizer.budget.spend(dfa.next.count)
+    let made = try StringLanguage.counted(dfa)
+    countedAutomata[dfa] = .some(made)
+    return made
+  }
+
+  /// Most states with the count in them. With more, compiling takes longer, and masks as long (o36016, allany16: 151 and
+  /// 346 ms up to 40,000 states, 140 and 142 up to these).
+  private static let countedStates = 500
 
   /// An automaton with bounds on its characters. Where the product is too large, the upper bound is lowered.
   mutating func bounded(_ dfa: ByteDFA, _ atom: StringAtom) throws(GrammarError) -> ByteDFA {
@@ -350,8 +389,12 @@ struct SchemaCompiler {
   mutating func object(
     _ atom: ObjectAtom, _ path: String, _ builder: inout GraphBuilder
   ) throws(GrammarError) -> Int32? {
-    guard let (plan, _) = try plan(of: atom, path, &builder) else { return nil }
-    return try builder.add(.object(plan))
+    if let known = objectNodes[atom] { return known }
+    let node = try plan(of: atom, path, &builder).map { made throws(GrammarError) in
+      try builder.add(.object(made.plan))
+    }
+    objectNodes[atom] = .some(node)
+    return node
   }
 
   /// The members of an object, and the keys of its properties in their order; nil where there is no such object.
@@ -369,8 +412,11 @@ struct SchemaCompiler {
       names = try normalizer.budget.counted(
         names?.intersection(these, watch: normalizer.budget.watch) ?? these)
     }
-    var members = declared.filter { entry in
-      !entry.value.isNever && names?.accepts(normalizer.members.quoted(entry.key)) ?? true
+    var members = declared
+    if names != nil || declared.contains(where: \.value.isNever) {
+      members.removeAll { entry in
+        entry.value.isNever || !(names?.accepts(normalizer.members.quoted(entry.key)) ?? true)
+      }
     }
     try removeImpossible(atom, &members)
     let needed = declared.count(where: \.isRequired)
@@ -378,6 +424,7 @@ struct SchemaCompiler {
     let listed = members.map(\.key)
     let implied = try implied(listed, atom)
     var properties: [ObjectPlan.Property] = []
+    properties.reserveCapacity(members.count)
     for (member, implied) in zip(members, implied) {
       properties.append(
         .init(

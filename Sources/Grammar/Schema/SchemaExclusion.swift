@@ -141,14 +141,14 @@ extension SchemaNormalizer {
   mutating func declarations(of atom: ObjectAtom) throws(GrammarError) -> [Declaration] {
     let keys = members.note(atom)
     defer { members.forget(keys) }
-    var literals = [[SchemaLiteral]](repeating: [], count: keys.count)
+    var values = [Conjunction](repeating: .anything, count: keys.count)
     var lastGroup = [Int](repeating: -1, count: keys.count)
     for (number, group) in atom.groups.enumerated() {
       let group = members[group]
       try budget.spend(1 + group.properties.count)
       for entry in group.properties {
         let place = members.place(entry.key)
-        literals[place] += entry.value.literals
+        values[place] = values[place].and(entry.value)
         lastGroup[place] = number
       }
       guard group.additional != nil || !group.patterns.isEmpty else { continue }
@@ -156,15 +156,13 @@ extension SchemaNormalizer {
       for (place, key) in keys.enumerated() {
         var isNamed = lastGroup[place] == number
         for value in try matched(group, key) {
-          literals[place] += value.literals
+          values[place] = values[place].and(value)
           isNamed = true
         }
-        if !isNamed, let additional = group.additional { literals[place] += additional.literals }
+        if !isNamed, let additional = group.additional { values[place] = values[place].and(additional) }
       }
     }
-    var out = zip(keys, literals).map { key, literals in
-      Declaration(key: key, value: Conjunction(literals), isRequired: false)
-    }
+    var out = zip(keys, values).map { Declaration(key: $0, value: $1, isRequired: false) }
     for key in atom.required { out[members.place(key)].isRequired = true }
     return out
   }
