@@ -95,6 +95,16 @@ struct SchemaCase: Sendable, CustomTestStringConvertible {
       #"{"type": "array", "prefixItems": [{"type": "string"}, {"type": "null"}], "items": false}"#,
       ["[]", "[\"a\"]", "[\"a\", null]"], not: ["[1]", "[\"a\", null, 1]"]),
     SchemaCase(
+      #"{"type":"array","items":{"type":"integer"},"allOf":[{"contains":{"const":1},"maxContains":2},{"contains":{"minimum":1},"minContains":2,"maxContains":3}]}"#,
+      ["[1,2]", "[1,1,5]", "[1,0,2]", "[0,0,1,0,1,0,7]"],
+      not: ["[1]", "[2,2]", "[1,1,1]", "[1,2,3,4]", "[1,0]", "[]"]),
+    SchemaCase(
+      #"{"type":"array","items":{"enum":[1,2,3]},"allOf":[{"contains":{"const":1}},{"contains":{"const":2}}],"maxItems":2}"#,
+      ["[1,2]", "[2,1]"], not: ["[1]", "[1,1]", "[1,3]", "[3,1]", "[1,2,3]"]),
+    SchemaCase(
+      #"{"type":"array","minItems":3,"allOf":[{"not":{"items":{"type":"string"}}},{"not":{"contains":{"const":1}}},{"contains":{"type":"null"},"maxContains":1}]}"#,
+      ["[null,2,3]", #"["a",null,"b","c"]"#], not: ["[null,2]", "[null,null,3]", "[null,2,1]", "[2,3,4]"]),
+    SchemaCase(
       #"{"type": "array", "contains": {"const": 5}, "maxItems": 2}"#, ["[5]", "[1, 5]", "[5, 5]"],
       not: ["[]", "[1]", "[1, 2]"]),
     SchemaCase(

@@ -72,6 +72,11 @@ struct ArrayState {
     counts = [Int](repeating: 0, count: plan.contains.count)
   }
 
+  init(index: Int, counts: [Int]) {
+    self.index = index
+    self.counts = counts
+  }
+
   init(words: [UInt64]) {
     index = Int(truncatingIfNeeded: (words.first ?? 0) & 0xFFFF_FFFF)
     seen = Int32(truncatingIfNeeded: (words.first ?? 0) >> 32)
@@ -86,11 +91,9 @@ struct ArrayState {
   /// - Parameter times: more than once only after the prefix.
   func adding(_ option: ArrayPlan.Option, _ plan: ArrayPlan, times: Int = 1) -> ArrayState {
     var next = self
-    // Behind the prefix, the minimum and the maximum, places are all alike.
-    let last = plan.max == Int.max ? Swift.max(plan.prefix.count, plan.min) : plan.max
-    next.index = min(index + times, last)
-    for (bit, bounds) in plan.contains.enumerated() where option.marks & (1 << UInt64(bit)) != 0 {
-      next.counts[bit] = min(counts[bit] + times, bounds.max == Int.max ? bounds.min : bounds.max + 1)
+    next.index = min(index + times, plan.lastIndex)
+    for bit in plan.contains.indices where option.marks & (1 << UInt64(bit)) != 0 {
+      next.counts[bit] = min(counts[bit] + times, plan.lastCount(bit))
     }
     return next
   }
@@ -99,7 +102,8 @@ struct ArrayState {
     index >= plan.min && zip(counts, plan.contains).allSatisfy { $0 >= $1.min && $0 <= $1.max }
   }
 
-  /// Whether the array can be completed from here. At most one `contains` goes with a maximum.
+  /// Whether the array can be completed from here. Where several `contains` are in each other's way it may say so of
+  /// arrays that cannot; their `cost` knows.
   func isCompletable(_ plan: ArrayPlan) -> Bool {
     for (bit, bounds) in plan.contains.enumerated() {
       guard counts[bit] <= bounds.max else { return false }
@@ -117,6 +121,7 @@ struct ArrayState {
 
   /// Bytes of the items that must still come, a comma before each; the closing bracket is not counted.
   func cost(_ plan: ArrayPlan, _ cost: [Int32]) -> Int32 {
+    if let table = plan.table(cost) { return self.cost(plan, cost, table) }
     var state = self
     var total: Int32 = 0
     while !state.mayClose(plan) {
@@ -139,6 +144,27 @@ struct ArrayState {
       guard count > 0 else { return Cost.none }
       total = Cost.sum(total, Cost.product(Cost.sum(1, best.cost), count))
       state = state.adding(best.option, plan, times: count)
+    }
+    return total
+  }
+
+  /// The same with as few items as possible: each time the cheapest that leads on.
+  private func cost(_ plan: ArrayPlan, _ cost: [Int32], _ table: ContainsTable) -> Int32 {
+    var state = self
+    var total: Int32 = 0
+    while !state.mayClose(plan) {
+      let left = table.items(from: state)
+      guard left < Int32.max, total < Cost.none else { return Cost.none }
+      var best: (cost: Int32, next: ArrayState)?
+      for option in plan.options(at: state.index) {
+        let price = cost[Int(option.value)]
+        guard price < best?.cost ?? Cost.none else { continue }
+        let next = state.adding(option, plan)
+        if table.items(from: next) == left - 1 { best = (price, next) }
+      }
+      guard let best else { return Cost.none }
+      total = Cost.sum(total, Cost.sum(1, best.cost))
+      state = best.next
     }
     return total
   }

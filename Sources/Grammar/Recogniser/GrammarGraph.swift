@@ -1,5 +1,7 @@
 // A grammar as a graph of nodes: what text may come, and in which order.
 
+import Synchronization
+
 /// A node of the grammar. Other nodes are named by their index.
 enum GrammarNode {
   /// Bytes of a regular language.
@@ -131,6 +133,7 @@ final class ArrayPlan: Sendable {
   let isUnique: Bool
   /// For each `contains`, at how many places of the prefix an item may count, from each place on.
   private let usefulPlaces: [[Int]]
+  private let lastTable = Mutex<ContainsTable?>(nil)
 
   init(
     prefix: [[Option]], rest: [Option], min: Int, max: Int, contains: [(min: Int, max: Int)], isUnique: Bool
@@ -149,6 +152,30 @@ final class ArrayPlan: Sendable {
       }
       return counts.reversed()
     }
+  }
+
+  /// Behind the prefix, the minimum and the maximum, places are all alike.
+  var lastIndex: Int { max == Int.max ? Swift.max(prefix.count, min) : max }
+
+  /// Above this, it makes no difference how many items count.
+  func lastCount(_ bit: Int) -> Int {
+    contains[bit].max == Int.max ? contains[bit].min : contains[bit].max + 1
+  }
+
+  /// Whether an item that helps one `contains` may break another, or take its place.
+  var isTangled: Bool {
+    contains.count > 1 && (max < Int.max || contains.contains { $0.max < Int.max })
+  }
+
+  /// How it is completed where it is tangled; nil elsewhere.
+  func table(_ cost: [Int32]) -> ContainsTable? {
+    guard isTangled else { return nil }
+    let possible = (prefix + [rest]).map { $0.map { cost[Int($0.value)] < Cost.none } }
+    if let known = lastTable.withLock({ $0 }), known.possible == possible { return known }
+    // Outside the lock: two threads may both make the same.
+    let made = ContainsTable(self, possible: possible)
+    lastTable.withLock { $0 = made }
+    return made
   }
 
   /// Places of the prefix from `index` on at which an item may count for `contains[bit]`.

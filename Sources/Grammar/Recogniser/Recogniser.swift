@@ -318,7 +318,11 @@ struct Recogniser {
     case .comma, .space:
       let items = state.cost(plan, graph.cost)
       guard items == 0 else { return items }
-      let cheapest = plan.options(at: state.index).reduce(Cost.none) { min($0, graph.cost[Int($1.value)]) }
+      let cheapest = plan.options(at: state.index).reduce(Cost.none) { cheapest, option in
+        // An item more may be one too many, or ask for others.
+        let rest = plan.isTangled ? state.adding(option, plan).cost(plan, graph.cost) : 0
+        return min(cheapest, Cost.sum(graph.cost[Int(option.value)], rest))
+      }
       return Cost.sum(1, cheapest)
     case .item(let index):
       let options = plan.options(at: state.index)

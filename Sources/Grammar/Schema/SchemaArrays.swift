@@ -5,6 +5,10 @@ import JSON
 extension SchemaCompiler {
   // MARK: Arrays
 
+  /// Each of them doubles the kinds of items, at least.
+  private static let containsLimit = 8
+  private static let itemKindLimit = 256
+
   mutating func array(
     _ atom: ArrayAtom, _ path: String, _ builder: inout GraphBuilder
   ) throws(GrammarError) -> Int32? {
@@ -26,11 +30,8 @@ extension SchemaCompiler {
     var most = atom.max
     for (index, value) in places.enumerated() where value.isNever { most = min(most, index) }
     guard atom.min <= most else { return nil }
-    guard
-      contains.count < 2
-        || most == Int.max && contains.count <= 4 && contains.allSatisfy({ $0.max == Int.max })
-    else {
-      throw .unsupported(keyword: "contains", path: path, reason: "there are several with an upper bound")
+    guard contains.count <= Self.containsLimit else {
+      throw .tooLarge(reason: "'contains' at '\(path)': there are more than \(Self.containsLimit)")
     }
     let isUnique = atom.isUnique && most > 1
     var options: [[ArrayPlan.Option]] = []
@@ -40,6 +41,11 @@ extension SchemaCompiler {
     let plan = ArrayPlan(
       prefix: Array(options[..<length]), rest: options[length], min: atom.min, max: most,
       contains: contains.map { ($0.min, $0.max) }, isUnique: isUnique)
+    guard !plan.isTangled || !isUnique && ContainsTable.fits(plan) else {
+      throw .unsupported(
+        keyword: "contains", path: path,
+        reason: "there are several with an upper bound, and \(isUnique ? "unique" : "too many") items")
+    }
     if isUnique { guard try hasEnoughTexts(plan, path, builder) else { return nil } }
     return try builder.add(.array(plan))
   }
@@ -57,6 +63,9 @@ extension SchemaCompiler {
         if entry.max == Int.max { return [inside, kind] }
         let outside = entry.value.literals.map { (kind.value.and(Conjunction([$0.negated])), kind.marks) }
         return [inside] + outside
+      }
+      guard kinds.count <= Self.itemKindLimit else {
+        throw .tooLarge(reason: "'contains' at '\(path)': more than \(Self.itemKindLimit) kinds of items")
       }
     }
     var out: [ArrayPlan.Option] = []
