@@ -51,6 +51,15 @@ struct MemberTable {
 
   subscript(_ group: Group) -> MemberGroup { contents[Int(group.number)] }
 
+  /// The keys of a group's properties.
+  func named(_ group: Group) -> [MemberKey] { named[Int(group.number)] }
+
+  /// Whether a group says something of members that its properties do not name.
+  func speaksOfOthers(_ group: Group) -> Bool {
+    let content = contents[Int(group.number)]
+    return content.additional != nil || !content.patterns.isEmpty
+  }
+
   /// The same group without what `unevaluatedProperties` would see.
   mutating func unseen(_ group: Group) -> Group {
     if let known = unseen[group] { return known }

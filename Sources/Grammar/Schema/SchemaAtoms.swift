@@ -43,8 +43,19 @@ struct Conjunction: Hashable {
 
   func and(_ other: Conjunction) -> Conjunction {
     if literals.isEmpty { return other }
-    return other.literals.isEmpty || literals == other.literals
-      ? self : Conjunction(literals + other.literals)
+    if other.literals.isEmpty || literals == other.literals { return self }
+    // Both are in order.
+    var out = Conjunction.anything
+    out.literals.reserveCapacity(literals.count + other.literals.count)
+    var (mine, theirs) = (literals[...], other.literals[...])
+    while let a = mine.first, let b = theirs.first {
+      out.literals.append(b < a ? b : a)
+      if !(b < a) { mine.removeFirst() }
+      if !(a < b) { theirs.removeFirst() }
+    }
+    out.literals += mine
+    out.literals += theirs
+    return out
   }
 
   var isNever: Bool { literals.contains { $0.place < 0 && !$0.isNegated } }

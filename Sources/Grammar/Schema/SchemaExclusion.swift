@@ -108,22 +108,24 @@ extension SchemaNormalizer {
 
   /// What the value of a member must be.
   private mutating func value(of key: MemberKey, in atom: ObjectAtom) throws(GrammarError) -> Conjunction {
-    var out = Conjunction.anything
+    var literals: [SchemaLiteral] = []
     for group in atom.groups {
-      let group = members[group]
-      try budget.spend(1 + group.properties.count)
+      let keys = members.named(group)
+      try budget.spend(1 + keys.count)
       var isNamed = false
-      for entry in group.properties where entry.key == key {
-        out = out.and(entry.value)
+      for (place, named) in keys.enumerated() where named == key {
+        literals += members[group].properties[place].value.literals
         isNamed = true
       }
-      for value in try matched(group, key) {
-        out = out.and(value)
+      guard members.speaksOfOthers(group) else { continue }
+      let content = members[group]
+      for value in try matched(content, key) {
+        literals += value.literals
         isNamed = true
       }
-      if !isNamed, let additional = group.additional { out = out.and(additional) }
+      if !isNamed, let additional = content.additional { literals += additional.literals }
     }
-    return out
+    return Conjunction(literals)
   }
 
   /// What the expressions of a group say of a key's value.
