@@ -349,23 +349,10 @@ final class ByteDFA: Sendable {
 
   /// How many texts lead from each state to acceptance; `UInt32.max` for very many.
   func textCounts() -> [UInt32] {
-    var counts = [UInt32](repeating: 0, count: stateCount)
-    var pending = [Int](repeating: 0, count: stateCount)
-    var before: [[Int32]] = Array(repeating: [], count: stateCount)
+    // States that lead to a cycle keep it.
+    var counts = [UInt32](repeating: .max, count: stateCount)
     let weights = classOf.reduce(into: [UInt32](repeating: 0, count: classCount)) { $0[Int($1)] += 1 }
-    for state in 0..<stateCount {
-      for target in next[state * classCount..<(state + 1) * classCount] where target >= 0 {
-        pending[state] += 1
-        before[Int(target)].append(Int32(truncatingIfNeeded: state))
-      }
-    }
-    var queue = (0..<stateCount).filter { pending[$0] == 0 }
-    var done = [Bool](repeating: false, count: stateCount)
-    var head = 0
-    while head < queue.count {
-      let state = queue[head]
-      head += 1
-      done[state] = true
+    ReverseEdges(table: next, columnCount: classCount).eachBackwards { state in
       var total: UInt64 = accepting[state] ? 1 : 0
       for column in 0..<classCount {
         let target = next[state * classCount + column]
@@ -373,12 +360,7 @@ final class ByteDFA: Sendable {
         total = min(total, UInt64(UInt32.max))
       }
       counts[state] = UInt32(truncatingIfNeeded: total)
-      for source in before[state] {
-        pending[Int(source)] -= 1
-        if pending[Int(source)] == 0 { queue.append(Int(source)) }
-      }
     }
-    for state in 0..<stateCount where !done[state] { counts[state] = .max }
     return counts
   }
 
@@ -550,6 +532,20 @@ struct ReverseEdges {
 
   /// The rows that lead to `row`, once for each column.
   func sources(of row: Int) -> ArraySlice<Int32> { all[Int(starts[row])..<Int(starts[row + 1])] }
+
+  /// Calls `visit` with each row once all rows that it leads to have been visited: never with those that lead to a cycle.
+  func eachBackwards(_ visit: (Int) -> Void) {
+    var pending = [Int32](repeating: 0, count: starts.count - 1)
+    for source in all { pending[Int(source)] += 1 }
+    var queue = pending.indices.filter { pending[$0] == 0 }
+    while let row = queue.popLast() {
+      visit(row)
+      for source in sources(of: row) {
+        pending[Int(source)] -= 1
+        if pending[Int(source)] == 0 { queue.append(Int(source)) }
+      }
+    }
+  }
 }
 
 /// Bytes to complete an answer; saturates.

@@ -91,7 +91,6 @@ final class KindredStates: Sendable {
   /// texts have no end.
   private static func beginnings(_ deviations: [[(byte: UInt8, next: Int32)]]) -> [Int32] {
     var (from, to) = ([Int32](), [Int32]())
-    var open = [Int32](repeating: 0, count: deviations.count)
     var found = [Int32](repeating: manyBeginnings, count: deviations.count)
     // Counted texts deviate nearly everywhere.
     guard deviations.reduce(0, { $0 + $1.count }) <= 5 * Int(manyBeginnings) else { return found }
@@ -99,21 +98,14 @@ final class KindredStates: Sendable {
       for (_, next) in list where next >= 0 {
         from.append(Int32(truncatingIfNeeded: state))
         to.append(next)
-        open[state] += 1
       }
     }
-    let before = ReverseEdges(from: from, to: to, rowCount: deviations.count)
-    var queue = deviations.indices.filter { open[$0] == 0 }
-    while let state = queue.popLast() {
+    ReverseEdges(from: from, to: to, rowCount: deviations.count).eachBackwards { state in
       var count = Int32(clamping: deviations[state].count)
       for (_, next) in deviations[state] where next >= 0 {
         count = min(manyBeginnings, count + found[Int(next)])
       }
       found[state] = min(manyBeginnings, count)
-      for source in before.sources(of: state) {
-        open[Int(source)] -= 1
-        if open[Int(source)] == 0 { queue.append(Int(source)) }
-      }
     }
     return found
   }

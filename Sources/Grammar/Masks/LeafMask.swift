@@ -164,7 +164,7 @@ struct CharacterRoom {
   var left: Int
   let counts: CharacterCounts
 
-  /// The most plain characters that may come from any state, whichever they are.
+  /// So many plain characters may come in any state, whichever they are.
   var plain: Int { missing > 0 && !counts.isEndless ? 0 : max(0, left - counts.largestLeast) }
 }
 

@@ -27,9 +27,9 @@ final class CharacterCounts: Sendable {
   private let least: [Int32]
   /// `Int32.max` where there is no end.
   private let most: [Int32]
-  /// Bytes to the end of the character at hand and of the text, without further characters.
+  /// Bytes that end the current character and the text.
   private let beside: [Int32]
-  /// A next character is always found among those with up to so many bytes.
+  /// Wherever a character may come, one of at most so many bytes may.
   let width: Int32
 
   /// The least of the state where that is largest.
@@ -146,29 +146,15 @@ private struct LengthWalk {
     return least
   }
 
-  /// The most: in turn, each state once all that follow it are known. Those that lead to a cycle never are.
+  /// The most; `Int32.max` of states that lead to a cycle.
   func most() -> [Int32] {
-    var most = [Int32](repeating: 0, count: accepting.count)
-    var pending = [Int](repeating: 0, count: accepting.count)
-    var isDone = [Bool](repeating: false, count: accepting.count)
-    for source in accepting.indices {
-      var last: Int32 = -1
-      for target in targets(source) where target >= 0 && target != last {
-        last = target
-        pending[source] += 1
+    var most = [Int32](repeating: Int32.max, count: accepting.count)
+    before.eachBackwards { state in
+      most[state] = targets(state).reduce(0) { longest, target in
+        target < 0 ? longest : max(longest, most[Int(target)] + step(from: state, to: Int(target)))
       }
     }
-    var queue = accepting.indices.filter { pending[$0] == 0 }
-    while let state = queue.popLast() {
-      isDone[state] = true
-      for source in before.sources(of: state) {
-        let source = Int(source)
-        most[source] = max(most[source], most[state] + step(from: source, to: state))
-        pending[source] -= 1
-        if pending[source] == 0 { queue.append(source) }
-      }
-    }
-    return most.indices.map { isDone[$0] ? most[$0] : Int32.max }
+    return most
   }
 
   /// Whether each number of characters between the least and the most of each state is that of some next state, too. Then
@@ -176,6 +162,7 @@ private struct LengthWalk {
   ///
   /// - Parameter isShort: whether only characters of one byte are taken where one begins.
   func hasNoGaps(_ least: [Int32], _ most: [Int32], isShort: Bool) -> Bool {
+    func end(_ state: Int) -> Int { most[state] == Int32.max ? Int.max : Int(most[state]) }
     var found: [(least: Int, most: Int)] = []
     for state in accepting.indices where !accepting[state] {
       found.removeAll(keepingCapacity: true)
@@ -187,7 +174,7 @@ private struct LengthWalk {
           continue
         }
         let begun = Int(step(from: state, to: next))
-        found.append((Int(least[next]) + begun, most[next] == Int32.max ? Int.max : Int(most[next]) + begun))
+        found.append((Int(least[next]) + begun, most[next] == Int32.max ? Int.max : end(next) + begun))
       }
       found.sort { $0.least < $1.least }
       var reached = Int(least[state]) - 1
@@ -195,7 +182,7 @@ private struct LengthWalk {
         guard next.least <= reached + 1 else { return false }
         reached = max(reached, next.most)
       }
-      guard reached >= (most[state] == Int32.max ? Int.max : Int(most[state])) else { return false }
+      guard reached >= end(state) else { return false }
     }
     return true
   }

@@ -102,8 +102,7 @@ struct ArrayState {
     index >= plan.min && zip(counts, plan.contains).allSatisfy { $0 >= $1.min && $0 <= $1.max }
   }
 
-  /// Whether the array can be completed from here. Where several `contains` are in each other's way it may say so of
-  /// arrays that cannot; their `cost` knows.
+  /// Whether the array can be completed from here. Where several `contains` conflict only `cost` knows for sure.
   func isCompletable(_ plan: ArrayPlan) -> Bool {
     for (bit, bounds) in plan.contains.enumerated() {
       guard counts[bit] <= bounds.max else { return false }
@@ -121,7 +120,7 @@ struct ArrayState {
 
   /// Bytes of the items that must still come, a comma before each; the closing bracket is not counted.
   func cost(_ plan: ArrayPlan, _ cost: [Int32]) -> Int32 {
-    if let table = plan.table(cost) { return self.cost(plan, cost, table) }
+    if let table = plan.table(cost) { return table.cost(of: self) }
     var state = self
     var total: Int32 = 0
     while !state.mayClose(plan) {
@@ -144,27 +143,6 @@ struct ArrayState {
       guard count > 0 else { return Cost.none }
       total = Cost.sum(total, Cost.product(Cost.sum(1, best.cost), count))
       state = state.adding(best.option, plan, times: count)
-    }
-    return total
-  }
-
-  /// The same with as few items as possible: each time the cheapest that leads on.
-  private func cost(_ plan: ArrayPlan, _ cost: [Int32], _ table: ContainsTable) -> Int32 {
-    var state = self
-    var total: Int32 = 0
-    while !state.mayClose(plan) {
-      let left = table.items(from: state)
-      guard left < Int32.max, total < Cost.none else { return Cost.none }
-      var best: (cost: Int32, next: ArrayState)?
-      for option in plan.options(at: state.index) {
-        let price = cost[Int(option.value)]
-        guard price < best?.cost ?? Cost.none else { continue }
-        let next = state.adding(option, plan)
-        if table.items(from: next) == left - 1 { best = (price, next) }
-      }
-      guard let best else { return Cost.none }
-      total = Cost.sum(total, Cost.sum(1, best.cost))
-      state = best.next
     }
     return total
   }

@@ -1,69 +1,66 @@
-// How arrays end whose `contains` get in each other's way: by bounds above, or by the most items.
+// What completing an array costs where several `contains` conflict: by an upper bound, or by the most items.
 
-/// How many items at least lead from each state of an array to one in which it may close. With a lower bound alone, each
-/// item that helps can come at any time; with others an item that helps one bound may break another.
+/// With lower bounds alone, an item that helps may come at any time. With an upper bound it may break another `contains`,
+/// and with `maxItems` it may take the place that another needs. So each state of the array is looked at.
 struct ContainsTable: Sendable {
-  /// Whether an item of each option exists, at the first places and behind them.
-  let possible: [[Bool]]
-  private let counter: StateCounter
-  /// `Int32.max` where nothing leads there.
-  private let items: [Int32]
+  /// The bytes of each option at each place of the prefix, and then of those behind it.
+  private let prices: [[Int32]]
+  private let sizes: StateSizes
+  /// The bytes from each state to one in which the array may close, a comma before each item.
+  private let costs: [Int32]
 
   /// Nil where there are too many states.
-  init?(_ plan: ArrayPlan, possible: [[Bool]]) {
-    guard let counter = StateCounter(plan) else { return nil }
-    self.possible = possible
-    self.counter = counter
-    var items = [Int32](repeating: Int32.max, count: counter.count)
-    var queue: [Int] = []
-    var (from, to) = ([Int32](), [Int32]())
-    for number in 0..<counter.count {
-      let state = counter.state(number)
-      if state.mayClose(plan) {
-        items[number] = 0
-        queue.append(number)
+  init?(_ plan: ArrayPlan, _ cost: [Int32]) {
+    guard let sizes = StateSizes(plan) else { return nil }
+    self.sizes = sizes
+    prices = plan.places.map { $0.map { cost[Int($0.value)] } }
+    var costs = [Int32](repeating: Cost.none, count: sizes.count)
+    // An item leads to a larger number, or back to a state that it does not help.
+    for number in costs.indices.reversed() {
+      let state = sizes.state(number)
+      guard !state.mayClose(plan) else {
+        costs[number] = 0
+        continue
       }
-      for (place, option) in plan.options(at: state.index).enumerated()
-      where possible[min(state.index, plan.prefix.count)][place] {
-        from.append(Int32(truncatingIfNeeded: number))
-        to.append(Int32(truncatingIfNeeded: counter.number(state.adding(option, plan))))
+      for option in plan.options(at: state.index) {
+        let rest = costs[sizes.number(state.adding(option, plan))]
+        costs[number] = min(costs[number], Cost.sum(Cost.sum(1, cost[Int(option.value)]), rest))
       }
     }
-    let before = ReverseEdges(from: from, to: to, rowCount: counter.count)
-    var head = 0
-    while head < queue.count {
-      let number = queue[head]
-      head += 1
-      for source in before.sources(of: number) where items[Int(source)] == Int32.max {
-        items[Int(source)] = items[number] + 1
-        queue.append(Int(source))
-      }
-    }
-    self.items = items
+    self.costs = costs
   }
 
-  func items(from state: ArrayState) -> Int32 { items[counter.number(state)] }
+  func cost(of state: ArrayState) -> Int32 { costs[sizes.number(state)] }
 
-  /// Whether a plan's states are few enough.
-  static func fits(_ plan: ArrayPlan) -> Bool { StateCounter(plan) != nil }
+  /// Whether the options still cost what they did.
+  func isOf(_ plan: ArrayPlan, _ cost: [Int32]) -> Bool {
+    zip(prices, plan.places).allSatisfy { zip($0, $1).allSatisfy { $0 == cost[Int($1.value)] } }
+  }
 
-  /// The states of an array by number.
-  private struct StateCounter {
+  /// How many items are tried in how many states to make a plan's table; nil where that is too many.
+  static func steps(_ plan: ArrayPlan) -> Int? {
+    StateSizes(plan).map { $0.count * (plan.places.map(\.count).max() ?? 0) }.flatMap {
+      $0 <= stepLimit ? $0 : nil
+    }
+  }
+
+  private static let stepLimit = 200_000
+
+  /// The states of an array by number: what counts items never becomes smaller, and the number does not either.
+  private struct StateSizes {
     let count: Int
     /// How many values the index has, and each count.
     private let sizes: [Int]
 
-    private static let limit = 20_000
-
     init?(_ plan: ArrayPlan) {
-      let caps = [plan.lastIndex] + plan.contains.indices.map { plan.lastCount($0) }
-      guard caps.allSatisfy({ $0 < Self.limit }) else { return nil }
-      sizes = caps.map { $0 + 1 }
+      let last = [plan.lastIndex] + plan.contains.indices.map { plan.lastCount($0) }
       var count = 1
-      for size in sizes {
-        count *= size
-        guard count <= Self.limit else { return nil }
+      for last in last {
+        guard last < stepLimit, count <= stepLimit else { return nil }
+        count *= last + 1
       }
+      guard count <= stepLimit else { return nil }
+      sizes = last.map { $0 + 1 }
       self.count = count
     }
 

@@ -31,8 +31,7 @@ enum GrammarNode {
         body(extra.value)
       }
     case .array(let plan):
-      for options in plan.prefix { for option in options { body(option.value) } }
-      for option in plan.rest { body(option.value) }
+      for options in plan.places { for option in options { body(option.value) } }
     }
   }
 }
@@ -162,18 +161,20 @@ final class ArrayPlan: Sendable {
     contains[bit].max == Int.max ? contains[bit].min : contains[bit].max + 1
   }
 
+  /// The options at each place of the prefix, and then those behind it.
+  var places: [[Option]] { prefix + [rest] }
+
   /// Whether an item that helps one `contains` may break another, or take its place.
-  var isTangled: Bool {
+  var hasConflicts: Bool {
     contains.count > 1 && (max < Int.max || contains.contains { $0.max < Int.max })
   }
 
-  /// How it is completed where it is tangled; nil elsewhere.
+  /// What completing it costs where there are conflicts; nil elsewhere.
   func table(_ cost: [Int32]) -> ContainsTable? {
-    guard isTangled else { return nil }
-    let possible = (prefix + [rest]).map { $0.map { cost[Int($0.value)] < Cost.none } }
-    if let known = lastTable.withLock({ $0 }), known.possible == possible { return known }
+    guard hasConflicts else { return nil }
+    if let known = lastTable.withLock({ $0 }), known.isOf(self, cost) { return known }
     // Outside the lock: two threads may both make the same.
-    let made = ContainsTable(self, possible: possible)
+    let made = ContainsTable(self, cost)
     lastTable.withLock { $0 = made }
     return made
   }
@@ -227,9 +228,17 @@ final class GrammarGraph: Sendable {
       let counts = leaf.isAnyString ? 0 : leaf.length?.counts.byteCount ?? 0
       automata[ObjectIdentifier(leaf.dfa)] = leaf.dfa.byteCount + counts
     }
-    byteCount = automata.values.reduce(nodes.count * 200, +)
+    let tables = nodes.reduce(0) { bytes, node in
+      if case .array(let plan) = node, plan.hasConflicts {
+        bytes + 4 * (ContainsTable.steps(plan) ?? 0)
+      } else {
+        bytes
+      }
+    }
+    byteCount = automata.values.reduce(nodes.count * 200 + tables, +)
     guard byteCount <= Self.byteLimit else {
-      throw .tooLarge(reason: "the automata of the grammar take more than \(Self.byteLimit >> 20) MiB")
+      throw .tooLarge(
+        reason: "the automata and tables of the grammar take more than \(Self.byteLimit >> 20) MiB")
     }
     var measure = GrammarMeasure(nodes: nodes, marks: marks)
     try measure.run()
@@ -396,7 +405,8 @@ struct GrammarMeasure {
         case .leaf, .token, .repeated: size + 1
         case .sequence(let list), .choice(let list): size + 1 + list.count
         case .object(let plan): size + 1 + 4 * (plan.properties.count + plan.extras.count)
-        case .array(let plan): size + 1 + 4 * plan.prefix.count
+        case .array(let plan):
+          size + 1 + 4 * plan.prefix.count + (plan.hasConflicts ? 8 * (ContainsTable.steps(plan) ?? 0) : 0)
         }
       })
   }
@@ -449,7 +459,7 @@ struct GrammarMeasure {
         inner = max(inner, plan.options(at: index).reduce(Cost.none) { min($0, depth[Int($1.value)]) })
       }
       if plan.contains.contains(where: { $0.min > 0 }) {
-        for options in plan.prefix + [plan.rest] {
+        for options in plan.places {
           for option in options where option.marks != 0 && depth[Int(option.value)] < Cost.none {
             inner = max(inner, depth[Int(option.value)])
           }

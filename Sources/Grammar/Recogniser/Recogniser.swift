@@ -318,9 +318,10 @@ struct Recogniser {
     case .comma, .space:
       let items = state.cost(plan, graph.cost)
       guard items == 0 else { return items }
+      let table = plan.table(graph.cost)
       let cheapest = plan.options(at: state.index).reduce(Cost.none) { cheapest, option in
         // An item more may be one too many, or ask for others.
-        let rest = plan.isTangled ? state.adding(option, plan).cost(plan, graph.cost) : 0
+        let rest = table?.cost(of: state.adding(option, plan)) ?? 0
         return min(cheapest, Cost.sum(graph.cost[Int(option.value)], rest))
       }
       return Cost.sum(1, cheapest)

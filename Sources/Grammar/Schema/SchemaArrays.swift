@@ -41,7 +41,7 @@ extension SchemaCompiler {
     let plan = ArrayPlan(
       prefix: Array(options[..<length]), rest: options[length], min: atom.min, max: most,
       contains: contains.map { ($0.min, $0.max) }, isUnique: isUnique)
-    guard !plan.isTangled || !isUnique && ContainsTable.fits(plan) else {
+    guard !plan.hasConflicts || !isUnique && ContainsTable.steps(plan) != nil else {
       throw .unsupported(
         keyword: "contains", path: path,
         reason: "there are several with an upper bound, and \(isUnique ? "unique" : "too many") items")

@@ -129,12 +129,15 @@ struct ObjectAtom: Hashable {
   /// Most comparisons of keys without a set.
   private static let comparedKeys = 256
 
-  /// One number for the hasher: tens of thousands of objects are hashed, most of them several times.
+  /// One number for the lists, which are nearly all there is: tens of thousands of objects are hashed, most of them several
+  /// times.
   func hash(into hasher: inout Hasher) {
-    var state = UInt64(truncatingIfNeeded: groups.count << 32 ^ required.count << 16 ^ conditions.count)
+    var state = UInt64(truncatingIfNeeded: groups.count)
     for group in groups { state = HashTable.mix(state ^ UInt64(truncatingIfNeeded: group.number)) }
     for key in required { state = HashTable.mix(state ^ UInt64(truncatingIfNeeded: key.number)) }
     hasher.combine(state)
+    if min > 0 || max < Int.max { hasher.combine([min, max]) }
+    if !conditions.isEmpty { hasher.combine(conditions) }
   }
 
   func and(_ other: ObjectAtom) -> ObjectAtom? {
@@ -259,9 +262,9 @@ struct NumberAtom {
 
   /// The values in all of the sets, the smallest first; nil: all numbers.
   func values(_ budget: inout CompileBudget) throws(GrammarError) -> ByteDFA? {
-    guard var whole = dfa, !apart.isEmpty else { return dfa }
-    let sorted = (apart + [whole]).sorted { $0.stateCount < $1.stateCount }
-    whole = sorted[0]
+    guard let dfa else { return nil }
+    let sorted = (apart + [dfa]).sorted { $0.stateCount < $1.stateCount }
+    var whole = sorted[0]
     for part in sorted.dropFirst() { whole = try budget.intersection(whole, part) }
     return whole
   }
