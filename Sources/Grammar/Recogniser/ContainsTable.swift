@@ -23,7 +23,7 @@ struct ContainsTable: Sendable {
         continue
       }
       for option in plan.options(at: state.index) {
-        let rest = costs[sizes.number(state.adding(option, plan))]
+        let rest = costs[sizes.number(number, state, adding: option.marks)]
         costs[number] = min(costs[number], Cost.sum(Cost.sum(1, cost[Int(option.value)]), rest))
       }
     }
@@ -66,6 +66,17 @@ struct ContainsTable: Sendable {
 
     func number(_ state: ArrayState) -> Int {
       zip(sizes.dropFirst(), state.counts).reversed().reduce(0) { $0 * $1.0 + $1.1 } * sizes[0] + state.index
+    }
+
+    /// The number of the state after an item, without making that state.
+    func number(_ number: Int, _ state: ArrayState, adding marks: UInt64) -> Int {
+      var next = number + (state.index < sizes[0] - 1 ? 1 : 0)
+      var stride = sizes[0]
+      for (bit, count) in state.counts.enumerated() {
+        if marks & 1 << UInt64(bit) != 0, count < sizes[bit + 1] - 1 { next += stride }
+        stride *= sizes[bit + 1]
+      }
+      return next
     }
 
     func state(_ number: Int) -> ArrayState {
