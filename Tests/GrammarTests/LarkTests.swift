@@ -139,7 +139,7 @@ import Testing
     ("start: \"a\" & \"b\"", "& in a rule"), ("start: ~\"a\"", "~ in a rule"),
     ("start: A\nA: ~B\nB: \"a\" A", "& and ~"), ("start: A\nA: %regex {\"other\": 1}", "%regex with 'other'"),
     ("%import python.NAME\nstart: NAME", "%import"), ("start: /a/x", "the flag 'x'"),
-    ("start: @other", "@"),
+    ("start: @other", "@"), ("start: /a(?!b)/ \"c\"", "a lookaround"), (#"start: /a\b/"#, "a lookaround"),
   ])
   func `what is not possible is refused by its name`(_ source: String, _ name: String) {
     #expect {

@@ -52,6 +52,8 @@ import Testing
   @Test func `the deepest expressions and grammars compile on a small stack`() throws {
     try onSmallStack {
       #expect(Self.takes(try CompiledGrammar(.regex(Self.nested(46, "(", "[ab]+", ")"))), "abab"))
+      let ahead = Self.nested(46, "(?=", "[ab]+", ")")
+      #expect(Self.takes(try CompiledGrammar(.regex("a" + ahead + "[ab]+")), "abab"))
       #expect(
         Self.takes(
           try CompiledGrammar(.gbnf("root ::= " + Self.nested(46, "(", "([ab] | \"c\")+", ")"))), "abc"))

@@ -2,10 +2,13 @@
 
 import Tokenizers
 
-/// An automaton with empty steps, some of which hold only at the start or the end of the text.
+/// An automaton with empty steps, some of which hold only at the start or the end of the text, or where what stands
+/// before or after them is as they say.
 struct ByteNFA {
-  enum Condition: UInt8 {
+  enum Condition: Equatable {
     case always, atStart, atEnd
+    /// One of the lookarounds.
+    case around(Int32)
   }
 
   struct Edge: Hashable {
@@ -16,27 +19,30 @@ struct ByteNFA {
 
   private(set) var edges: [[Edge]] = []
   private(set) var empties: [[(condition: Condition, to: Int32)]] = []
+  /// The conditions on what stands before and after a step, each once.
+  private(set) var lookarounds: [Lookaround] = []
   /// The bytes of each set of scalars, found once.
   private var setBytes: [[ClosedRange<UInt32>]: SpelledSet] = [:]
   private let spelling: Spelling
 
   /// Steps that are left.
-  private var work: Int
+  private(set) var work: Int
 
   private static let stateLimit = 100_000
+  private static let lookaroundLimit = 64
   private static let workLimit = 12_000_000
   /// Steps for all expressions of one pattern together.
   static let totalWork = 2 * workLimit
 
   private let watch: CompileWatch
 
-  private init(spelling: Spelling, work: Int, watch: CompileWatch) {
+  init(spelling: Spelling, work: Int, watch: CompileWatch) {
     self.spelling = spelling
     self.work = work
     self.watch = watch
   }
 
-  private mutating func spend(_ steps: Int) throws(GrammarError) {
+  mutating func spend(_ steps: Int) throws(GrammarError) {
     work -= steps
     guard work >= 0 else { throw Self.tooMuchWork }
   }
@@ -44,7 +50,7 @@ struct ByteNFA {
   static let tooMuchWork = GrammarError.tooLarge(
     reason: "a regular expression takes too long to make deterministic")
 
-  private mutating func addState() throws(GrammarError) -> Int32 {
+  mutating func addState() throws(GrammarError) -> Int32 {
     guard edges.count < Self.stateLimit else {
       throw .tooLarge(reason: "a regular expression needs more than \(Self.stateLimit) states")
     }
@@ -53,9 +59,11 @@ struct ByteNFA {
     return Int32(truncatingIfNeeded: edges.count - 1)
   }
 
-  private mutating func link(_ from: Int32, _ to: Int32, _ condition: Condition = .always) {
+  mutating func link(_ from: Int32, _ to: Int32, _ condition: Condition = .always) {
     empties[Int(from)].append((condition, to))
   }
+
+  mutating func add(_ edge: Edge, _ from: Int32) { edges[Int(from)].append(edge) }
 
   /// Adds `tree` after `from`; returns where it ends.
   private mutating func add(_ tree: RegexTree, _ from: Int32) throws(GrammarError) -> Int32 {
@@ -98,11 +106,36 @@ struct ByteNFA {
       let next = try addState()
       if case .start = tree { link(from, next, .atStart) } else { link(from, next, .atEnd) }
       return next
-    case .lookahead:
-      throw .unsupported(
-        keyword: "a lookahead", path: "the regular expression",
-        reason: "lookaheads are known only at the start, directly after '^'")
+    case .lookaround(let inner, let isAhead, let isPositive):
+      let place = try lookaround(inner, isAhead: isAhead, isPositive: isPositive)
+      let next = try addState()
+      link(from, next, .around(place))
+      return next
     }
+  }
+
+  /// The place of a condition among the lookarounds.
+  private mutating func lookaround(
+    _ tree: RegexTree, isAhead: Bool, isPositive: Bool
+  ) throws(GrammarError) -> Int32 {
+    let known = lookarounds.firstIndex {
+      $0.isAhead == isAhead && $0.isPositive == isPositive && $0.tree == tree
+    }
+    if let known { return Int32(truncatingIfNeeded: known) }
+    guard lookarounds.count < Self.lookaroundLimit else {
+      throw .tooLarge(
+        reason: "a regular expression has more than \(Self.lookaroundLimit) different lookarounds")
+    }
+    try Lookaround.check(tree, isAhead: isAhead)
+    let rest = RegexTree.repeated(.set(.all), min: 0, max: nil)
+    var other = ByteNFA(spelling: spelling, work: work, watch: watch)
+    let start = try other.addState()
+    let end = try other.add(.sequence(isAhead ? [tree, rest] : [rest, tree]), start)
+    let dfa = try other.determinized(start, end).minimized()
+    work = other.work
+    try spend(dfa.effort)
+    lookarounds.append(Lookaround(tree: tree, dfa: dfa, isAhead: isAhead, isPositive: isPositive))
+    return Int32(truncatingIfNeeded: lookarounds.count - 1)
   }
 
   private mutating func addSet(_ set: ScalarSet, _ from: Int32) throws(GrammarError) -> Int32 {
@@ -149,6 +182,12 @@ struct ByteNFA {
   }
 
   private mutating func determinized(_ start: Int32, _ end: Int32) throws(GrammarError) -> ByteDFA {
+    guard lookarounds.isEmpty else {
+      var product = LookaroundProduct(of: self, end: end, spelling: spelling, work: work, watch: watch)
+      var (plain, start, end) = try product.run(from: start)
+      defer { work = plain.work }
+      return try plain.determinized(start, end)
+    }
     var subsets = SubsetConstruction(
       nfa: self, end: end, classOf: byteClasses(), left: min(work, Self.workLimit))
     let limit = subsets.left
@@ -162,7 +201,7 @@ struct ByteNFA {
   static func automaton(
     _ tree: RegexTree, spelling: Spelling, anywhere: Bool, budget: inout CompileBudget
   ) throws(GrammarError) -> ByteDFA {
-    var (main, conditions) = splitLookaheads(tree)
+    var (main, conditions) = tree.leadingLookaheads
     let rest = RegexTree.repeated(.set(.all), min: 0, max: nil)
     if anywhere { main = .sequence([rest, main, rest]) }
     var dfa = try plain(main, spelling, &budget)
@@ -194,17 +233,5 @@ struct ByteNFA {
     let dfa = try nfa.determinized(start, end)
     try budget.spend(before - nfa.work)
     return dfa
-  }
-
-  /// Lookaheads directly after a leading `^` are conditions on the whole text.
-  private static func splitLookaheads(_ tree: RegexTree) -> (RegexTree, [(RegexTree, Bool)]) {
-    guard case .sequence(let parts) = tree, case .start? = parts.first else { return (tree, []) }
-    var conditions: [(RegexTree, Bool)] = []
-    var rest = parts.dropFirst()
-    while case .lookahead(let inner, let isPositive)? = rest.first {
-      conditions.append((inner, isPositive))
-      rest = rest.dropFirst()
-    }
-    return (.sequence([.start] + rest), conditions)
   }
 }

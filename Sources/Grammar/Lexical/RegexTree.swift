@@ -2,7 +2,7 @@
 
 import Tokenizers
 
-indirect enum RegexTree {
+indirect enum RegexTree: Equatable {
   case empty
   case set(ScalarSet)
   case sequence([RegexTree])
@@ -12,8 +12,8 @@ indirect enum RegexTree {
   case start
   /// `$`.
   case end
-  /// `(?=x)` or `(?!x)`.
-  case lookahead(RegexTree, isPositive: Bool)
+  /// `(?=x)`, `(?!x)`, `(?<=x)` or `(?<!x)`.
+  case lookaround(RegexTree, isAhead: Bool, isPositive: Bool)
 
   /// Larger counts are refused.
   static let largestCount = 10_000
@@ -23,7 +23,7 @@ indirect enum RegexTree {
     switch self {
     case .empty, .start, .end: return (1, 1)
     case .set(let set): return (max(1, set.ranges.count / 8), 1)
-    case .lookahead(let inner, _): return inner.measure
+    case .lookaround(let inner, _, _): return inner.measure
     case .sequence(let parts), .choice(let parts):
       let all = parts.map(\.measure)
       return (all.reduce(1) { $0 + $1.size }, 1 + (all.map(\.depth).max() ?? 0))
@@ -38,10 +38,50 @@ indirect enum RegexTree {
   var isPlain: Bool {
     switch self {
     case .empty, .set: true
-    case .start, .end, .lookahead: false
+    case .start, .end, .lookaround: false
     case .sequence(let parts), .choice(let parts): parts.allSatisfy(\.isPlain)
     case .repeated(let inner, _, _): inner.isPlain
     }
+  }
+
+  /// Whether it asks for what stands beside it, but for conditions on the whole text.
+  var looksAround: Bool {
+    leadingLookaheads.rest.contains { if case .lookaround = $0 { true } else { false } }
+  }
+
+  /// Whether any part of it is one for which `isSought` holds.
+  func contains(where isSought: (RegexTree) -> Bool) -> Bool {
+    if isSought(self) { return true }
+    switch self {
+    case .empty, .set, .start, .end: return false
+    case .sequence(let parts), .choice(let parts): return parts.contains { $0.contains(where: isSought) }
+    case .repeated(let inner, _, _), .lookaround(let inner, _, _): return inner.contains(where: isSought)
+    }
+  }
+
+  /// Lookaheads directly after a leading `^`, which are conditions on the whole text, and the expression without them.
+  var leadingLookaheads: (rest: RegexTree, conditions: [(tree: RegexTree, isPositive: Bool)]) {
+    guard case .sequence(let parts) = self, case .start? = parts.first else { return (self, []) }
+    var conditions: [(RegexTree, Bool)] = []
+    var rest = parts.dropFirst()
+    while case .lookaround(let inner, isAhead: true, let isPositive)? = rest.first {
+      conditions.append((inner, isPositive))
+      rest = rest.dropFirst()
+    }
+    return (.sequence([.start] + rest), conditions)
+  }
+
+  /// `\b`, where one of the characters before and after is a letter, digit or `_` and the other is none; `\B`, where
+  /// both are or none is.
+  static func wordBorder(isPositive: Bool) -> RegexTree {
+    let word = RegexTree.set(RegexClasses.word)
+    return .choice(
+      [true, false].map { isWordBefore in
+        .sequence([
+          .lookaround(word, isAhead: false, isPositive: isWordBefore),
+          .lookaround(word, isAhead: true, isPositive: isWordBefore != isPositive),
+        ])
+      })
   }
 
   /// The set and the bounds of an expression for whole texts of a number of characters, such as `^[a-z]{1,63}$`.
@@ -60,7 +100,8 @@ indirect enum RegexTree {
     case .sequence(let parts): .sequence(parts.map(\.ignoringCase))
     case .choice(let branches): .choice(branches.map(\.ignoringCase))
     case .repeated(let inner, let min, let max): .repeated(inner.ignoringCase, min: min, max: max)
-    case .lookahead(let inner, let isPositive): .lookahead(inner.ignoringCase, isPositive: isPositive)
+    case .lookaround(let inner, let isAhead, let isPositive):
+      .lookaround(inner.ignoringCase, isAhead: isAhead, isPositive: isPositive)
     }
   }
 }
@@ -140,7 +181,7 @@ struct RegexParser {
 
   private mutating func quantified(_ atom: RegexTree) throws(GrammarError) -> RegexTree {
     guard let (min, max) = try quantifier() else { return atom }
-    if case .lookahead = atom { throw unsupported("a repeated lookahead") }
+    if case .lookaround = atom { throw problem("a lookaround has nothing to repeat") }
     // Lazy and greedy matches are the same language.
     _ = take("?")
     if try quantifier() != nil { throw problem("nothing to repeat") }
@@ -206,13 +247,15 @@ struct RegexParser {
 
   private mutating func parseGroup() throws(GrammarError) -> RegexTree {
     at += 1
-    var isPositive: Bool?
+    var condition: (isAhead: Bool, isPositive: Bool)?
     if take("?=") {
-      isPositive = true
+      condition = (true, true)
     } else if take("?!") {
-      isPositive = false
-    } else if isAt("?<=") || isAt("?<!") {
-      throw unsupported("a lookbehind")
+      condition = (true, false)
+    } else if take("?<=") {
+      condition = (false, true)
+    } else if take("?<!") {
+      condition = (false, false)
     } else if take("?<") || take("?P<") {
       while let scalar = current, scalar != 0x3E { at += scalar == 0x29 ? scalars.count : 1 }
       guard take(">") else { throw problem("a group name without an end") }
@@ -221,13 +264,16 @@ struct RegexParser {
     }
     let inner = try parseChoice()
     guard take(")") else { throw problem("a '(' without a ')'") }
-    return isPositive.map { .lookahead(inner, isPositive: $0) } ?? inner
+    guard let condition else { return inner }
+    return .lookaround(inner, isAhead: condition.isAhead, isPositive: condition.isPositive)
   }
 
   private mutating func parseEscape() throws(GrammarError) -> RegexTree {
     guard let scalar = current else { throw problem("a '\\' at the end") }
     switch scalar {
-    case 0x62, 0x42: throw unsupported("a word boundary")
+    case 0x62, 0x42:
+      at += 1
+      return .wordBorder(isPositive: scalar == 0x62)
     case 0x6B: throw unsupported("a backreference")
     case 0x31...0x39: throw unsupported("a backreference")
     default: return .set(try escapedSet())

@@ -352,6 +352,9 @@ struct LarkParser {
     }
     let tree = try RegexParser.parse(
       String(source), dotIsAll: flags.unicodeScalars.contains("s"))
+    guard !tree.looksAround else {
+      throw text.unsupported("a lookaround", "what stands beside a terminal is not known where it is read")
+    }
     return flags.unicodeScalars.contains("i") ? tree.ignoringCase : tree
   }
 
