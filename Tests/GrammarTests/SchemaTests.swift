@@ -128,6 +128,20 @@ struct SchemaCase: Sendable, CustomTestStringConvertible {
     SchemaCase(
       #"{"type": "array", "uniqueItems": true}"#, [#"[1, "a", null, true, "b"]"#],
       not: ["[1, 1]", #"["a", "a"]"#]),
+    // Items that nothing tells apart: one is like no other.
+    SchemaCase(
+      #"{"type": "array", "items": {"type": "array", "items": {"type": "integer"}}, "uniqueItems": true}"#,
+      ["[]", "[[1, 2]]"], not: ["[[1], [2]]", "[1]"]),
+    SchemaCase(
+      #"{"anyOf": [{"type": "null"}, {"type": "array", "minItems": 1, "uniqueItems": true, "allOf": [{"items": {"type": "string"}}, {"items": {"type": "integer"}}]}]}"#,
+      ["null"], not: ["[]", "[1]"]),
+    SchemaCase(
+      #"{"type": "object", "patternProperties": {"^([a-c]|\\\")$": {"type": "integer"}}, "additionalProperties": false, "minProperties": 3}"#,
+      [#"{"a": 1, "\"": 2, "c": 3}"#, #"{"c": 1, "b": 2, "\"": 3, "a": 4}"#],
+      not: [#"{"a": 1, "b": 2}"#, #"{"a": 1, "b": 2, "b": 3}"#, #"{"a": 1, "b": 2, "d": 3}"#]),
+    SchemaCase(
+      #"{"oneOf": [{"enum": ["", "a"]}, {"type": "integer"}, {"enum": ["", "a"], "title": "again"}, {"type": "string"}]}"#,
+      ["7", #""b""#], not: [#""""#, #""a""#]),
     SchemaCase(
       #"{"type": "object", "properties": {"a": {}}, "minProperties": 3, "maxProperties": 4}"#,
       [#"{"a": 1, "b": 2, "c": 3}"#, #"{"x": 1, "y": 2, "z": 3, "a": 4}"#],
@@ -224,5 +238,56 @@ struct SchemaCase: Sendable, CustomTestStringConvertible {
     let grammar = try CompiledGrammar(schema: each.schema)
     for text in each.allowed { #expect(grammar.allows(text), "\(text) is not let through") }
     for text in each.refused { #expect(!grammar.allows(text), "\(text) is let through") }
+  }
+
+  @Test func `unique items that nothing tells apart are refused where there must be two`() {
+    #expect {
+      try CompiledGrammar(
+        schema: #"{"type": "array", "items": {"type": "array"}, "uniqueItems": true, "minItems": 2}"#)
+    } throws: { error in
+      if case GrammarError.unsupported("uniqueItems", _, _) = error { true } else { false }
+    }
+  }
+
+  /// Without the member all of the tests hold; with it one does, or none.
+  @Test func `a chain of tests for the constant of a member stays short`() throws {
+    let tests = (0..<60).map { number in
+      #"{"if": {"properties": {"kind": {"const": "k\#(number)"}}}, "then": {"properties": {"v": {"minimum": \#(number)}}}}"#
+    }
+    let grammar = try CompiledGrammar(
+      schema:
+        #"{"type": "object", "properties": {"kind": {"type": "string"}, "v": {"type": "integer"}}, "additionalProperties": false, "allOf": [\#(tests.joined(separator: ","))]}"#
+    )
+    for text in [
+      #"{"kind": "k7", "v": 7}"#, #"{"v": 59, "kind": "k59"}"#, #"{"v": 60}"#, #"{"kind": "x", "v": -1}"#,
+      "{}",
+    ] {
+      #expect(grammar.allows(text), "\(text)")
+    }
+    for text in [#"{"kind": "k7", "v": 6}"#, #"{"v": 58}"#, #"{"v": 58, "kind": "k59"}"#] {
+      #expect(!grammar.allows(text), "\(text)")
+    }
+  }
+
+  @Test func `schemas that say the same are one`() throws {
+    var document = try SchemaDocument(
+      JSONValue(
+        parsing: ##"""
+          {"properties": {
+            "a": {"type": "object", "title": "A", "properties": {"x": {"type": "string"}}},
+            "b": {"properties": {"x": {"type": "string", "description": "X"}}, "type": "object"},
+            "c": {"type": "object", "properties": {"y": {"type": "string"}}},
+            "d": {"type": "object", "properties": {"x": {"type": "string", "maxLength": 3}}},
+            "e": {"type": "object", "properties": {"x": {"type": "string"}}, "$anchor": "e"},
+            "f": {"$id": "other", "properties": {"g": {"type": "object", "properties": {"x": {"type": "string"}}}}}}}
+          """##))
+    func place(_ path: String) throws -> Int { try document.child(0, path, .null) }
+    let first = try place("/properties/a")
+    #expect(try place("/properties/b") == first)
+    #expect(try place("/properties/a/properties/x") == place("/properties/c/properties/y"))
+    for other in ["c", "d", "e", "f/properties/g"] {
+      #expect(try place("/properties/" + other) != first, "\(other)")
+    }
+    #expect(try document.resolve("#/properties/b", at: 0, keyword: "$ref").place == first)
   }
 }

@@ -347,6 +347,23 @@ final class ByteDFA: Sendable {
       accepting: (0..<frame.rowCount).map { $0 >= stateCount }, cost: cost.map { Cost.sum($0, 1) } + [0, 0])
   }
 
+  /// All texts of a language that has no more than these; nil for others.
+  func texts(atMost limit: Int) -> [[UInt8]]? {
+    guard !isEmpty else { return [] }
+    let counts = textCounts()
+    guard counts[0] < UInt32.max, Int(counts[0]) <= limit else { return nil }
+    var found: [[UInt8]] = []
+    var queue: [(state: Int32, text: [UInt8])] = [(0, [])]
+    while let (state, text) = queue.popLast() {
+      if accepting[Int(state)] { found.append(text) }
+      for byte in UInt8.min...UInt8.max {
+        let target = step(state, byte)
+        if target >= 0 { queue.append((target, text + [byte])) }
+      }
+    }
+    return found
+  }
+
   /// How many texts lead from each state to acceptance; `UInt32.max` for very many.
   func textCounts() -> [UInt32] {
     // States that lead to a cycle keep it.

@@ -36,7 +36,14 @@ extension SchemaCompiler {
     let isUnique = atom.isUnique && most > 1
     var options: [[ArrayPlan.Option]] = []
     for (index, value) in places.enumerated() {
-      options.append(index >= most ? [] : try self.options(value, contains, isUnique, path, &builder))
+      guard index < most else {
+        options.append([])
+        continue
+      }
+      guard let kinds = try self.options(value, contains, isUnique, path, &builder) else {
+        return try array(alone(atom, path), path, &builder)
+      }
+      options.append(kinds)
     }
     let plan = ArrayPlan(
       prefix: Array(options[..<length]), rest: options[length], min: atom.min, max: most,
@@ -50,11 +57,25 @@ extension SchemaCompiler {
     return try builder.add(.array(plan))
   }
 
-  /// The kinds of items at one place: for each `contains`, those that count, and those that do not.
-  mutating func options(
+  /// The array with no more than one item: where items cannot be told apart, one alone is like no other.
+  private mutating func alone(_ atom: ArrayAtom, _ path: String) throws(GrammarError) -> ArrayAtom {
+    guard atom.min <= 1, atom.contains.allSatisfy({ $0.min <= 1 }) else {
+      throw .unsupported(
+        keyword: "uniqueItems", path: path,
+        reason: "items that are arrays, or objects without members that are neither, cannot be told apart")
+    }
+    normalizer.isRestricted = true
+    var alone = atom
+    alone.max = min(atom.max, 1)
+    return alone
+  }
+
+  /// The kinds of items at one place: for each `contains`, those that count, and those that do not. Nil where items must
+  /// differ and none can be told apart.
+  private mutating func options(
     _ value: Conjunction, _ contains: [ArrayAtom.Contains], _ isUnique: Bool, _ path: String,
     _ builder: inout GraphBuilder
-  ) throws(GrammarError) -> [ArrayPlan.Option] {
+  ) throws(GrammarError) -> [ArrayPlan.Option]? {
     var kinds: [(value: Conjunction, marks: UInt64)] = [(value, 0)]
     for (bit, entry) in contains.enumerated() {
       kinds = kinds.flatMap { kind -> [(value: Conjunction, marks: UInt64)] in
@@ -93,11 +114,7 @@ extension SchemaCompiler {
         }
       }
       if isLost { normalizer.isRestricted = true }
-      guard !out.isEmpty || !isLost else {
-        throw .unsupported(
-          keyword: "uniqueItems", path: path,
-          reason: "items that are arrays, or objects without members that are neither, cannot be told apart")
-      }
+      if out.isEmpty, isLost { return nil }
     }
     return out
   }
@@ -156,10 +173,11 @@ extension SchemaCompiler {
       }
     }
     for (index, options) in plan.prefix.enumerated() where index < plan.min && texts(options) <= index {
+      guard !options.isEmpty else { return false }
       throw .unsupported(keyword: "uniqueItems", path: path, reason: "place \(index) has too few values")
     }
     if plan.min > plan.prefix.count, texts(plan.rest) < plan.min {
-      if plan.prefix.isEmpty, plan.rest.count == 1 { return false }
+      if plan.rest.isEmpty || plan.prefix.isEmpty && plan.rest.count == 1 { return false }
       throw .unsupported(
         keyword: "uniqueItems", path: path, reason: "there are too few values for 'minItems'")
     }

@@ -22,7 +22,7 @@ extension SchemaLiteral: Comparable {
   }
 }
 
-/// Schemas that all hold; none of them: anything.
+/// Schemas that all hold; none of them: anything. A schema and its negation never do.
 struct Conjunction: Hashable {
   private(set) var literals: [SchemaLiteral]
 
@@ -38,7 +38,13 @@ struct Conjunction: Hashable {
     let sorted = literals.sorted()
     self.literals = []
     self.literals.reserveCapacity(sorted.count)
-    for literal in sorted where literal != self.literals.last { self.literals.append(literal) }
+    for literal in sorted where literal != self.literals.last {
+      if self.literals.last?.negated == literal {
+        self = .never
+        return
+      }
+      self.literals.append(literal)
+    }
   }
 
   func and(_ other: Conjunction) -> Conjunction {
@@ -49,12 +55,20 @@ struct Conjunction: Hashable {
     out.literals.reserveCapacity(literals.count + other.literals.count)
     var (mine, theirs) = (literals[...], other.literals[...])
     while let a = mine.first, let b = theirs.first {
+      if a.place == b.place, a.scope == b.scope, a.isNegated != b.isNegated { return .never }
       out.literals.append(b < a ? b : a)
       if !(b < a) { mine.removeFirst() }
       if !(a < b) { theirs.removeFirst() }
     }
     out.literals += mine
     out.literals += theirs
+    return out
+  }
+
+  /// The first of them alone.
+  func first(_ count: Int) -> Conjunction {
+    var out = Conjunction.anything
+    out.literals = Array(literals[..<count])
     return out
   }
 

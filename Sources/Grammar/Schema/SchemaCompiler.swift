@@ -386,6 +386,9 @@ struct SchemaCompiler {
     return broken.isNever ? [.anything] : broken.literals.map { Conjunction([$0.negated]) }
   }
 
+  /// Keys that no property names and that are declared to be counted.
+  private static let declaredExtras = 256
+
   mutating func object(
     _ atom: ObjectAtom, _ path: String, _ builder: inout GraphBuilder
   ) throws(GrammarError) -> Int32? {
@@ -441,12 +444,36 @@ struct SchemaCompiler {
     if plan.min > plan.properties.count + min(1, plan.extras.count) {
       guard !plan.extras.isEmpty else { return nil }
       guard plan.countsExtras, plan.extras.allSatisfy({ builder.hasManyTexts($0.key) }) else {
-        throw .unsupported(
-          keyword: "minProperties", path: path,
-          reason: "members beyond the declared ones, which have few possible keys, cannot be counted")
+        guard let whole = try declaringExtras(of: plan, atom, builder) else {
+          throw .unsupported(
+            keyword: "minProperties", path: path,
+            reason: "members beyond the declared ones, which have a bounded number of keys, cannot be counted"
+          )
+        }
+        return try self.plan(of: whole, path, &builder)
       }
     }
     return (plan, listed)
+  }
+
+  /// The object with its few further keys declared, such as those of `^[a-f]$`: members that are listed can be counted.
+  private mutating func declaringExtras(
+    of plan: ObjectPlan, _ atom: ObjectAtom, _ builder: GraphBuilder
+  ) throws(GrammarError) -> ObjectAtom? {
+    var properties: [MemberGroup.Named] = []
+    for entry in plan.extras where !builder.hasManyTexts(entry.key) {
+      guard case .leaf(let leaf) = builder.nodes[Int(entry.key)],
+        let texts = leaf.dfa.texts(atMost: Self.declaredExtras - properties.count)
+      else { return nil }
+      for text in texts {
+        // The key in quotes, before a colon and a space.
+        guard let key = (try? JSONValue(parsing: Array(text.dropLast(2))))?.stringValue else { return nil }
+        properties.append(.init(key: normalizer.members.key(key), value: .anything))
+      }
+    }
+    var whole = atom
+    whole.groups.append(normalizer.members.group(MemberGroup(properties: properties, isEvaluating: false)))
+    return properties.isEmpty ? nil : whole
   }
 
   /// The object as further members see it; nil where it has declared ones only.

@@ -27,6 +27,8 @@ struct SchemaDocument {
   private(set) var resources: [SchemaResource] = []
   private(set) var hasDynamicAnchors = false
   private var placeOfPath: [ByteKey: Int] = [:]
+  /// The first place of each schema that says the same: equal schemas are one.
+  private var placeOfShape: [[UInt8]: Int] = [:]
 
   private static let placeLimit = 50_000
   private static let depthLimit = 100
@@ -56,7 +58,16 @@ struct SchemaDocument {
     "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies",
   ]
 
-  /// Notes every schema below `value`.
+  /// What changes no value's validity.
+  private static let annotations: Set<String> = [
+    "title", "description", "markdownDescription", "$comment", "default", "examples", "deprecated",
+    "readOnly", "writeOnly", "$defs", "definitions",
+  ]
+
+  /// What a schema with any of these is, depends on where it stands.
+  private static let names = ["$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"]
+
+  /// Notes every schema below `value`; returns its place, or that of an equal one.
   @discardableResult
   private mutating func scan(
     _ value: JSONValue, _ path: String, _ outer: Int, depth: Int
@@ -70,28 +81,54 @@ struct SchemaDocument {
     let place = places.count
     places.append(SchemaPlace(value: value, source: value, path: path, resource: outer))
     placeOfPath[ByteKey(path)] = place
-    guard case .object(let written) = value else { return place }
+    guard case .object(let written) = value else {
+      var shape = SchemaShape(resource: outer)
+      shape.add("", value)
+      return first(place, shape, path)
+    }
     let draft = try Self.draft(value, path: path) ?? resources[outer].draft
     let members = draft.today(written)
     places[place].value = .object(members)
     let resource = identify(members, draft, place, outer)
+    var shape = SchemaShape(resource: resource)
     for key in Self.single {
       guard let child = members[key], child.objectValue != nil || child.boolValue != nil else { continue }
-      try scan(child, "\(path)/\(key)", resource, depth: depth + 1)
+      shape.add(key, try scan(child, "\(path)/\(key)", resource, depth: depth + 1))
     }
     for key in Self.lists {
       guard let children = members[key]?.arrayValue else { continue }
       for (index, child) in children.enumerated() {
-        try scan(child, "\(path)/\(key)/\(index)", resource, depth: depth + 1)
+        shape.add(key, try scan(child, "\(path)/\(key)/\(index)", resource, depth: depth + 1))
       }
     }
     for key in Self.maps {
       guard let children = members[key]?.objectValue else { continue }
       for (name, child) in children.entries where child.objectValue != nil || child.boolValue != nil {
-        try scan(child, "\(path)/\(key)/\(Self.escaped(name))", resource, depth: depth + 1)
+        let place = try scan(child, "\(path)/\(key)/\(Self.escaped(name))", resource, depth: depth + 1)
+        if !Self.annotations.contains(key) { shape.add(key, name, place) }
       }
     }
-    return place
+    guard !Self.names.contains(where: { members[$0] != nil }) else { return place }
+    let said = members.entries.filter { !Self.annotations.contains($0.key) }
+    for (key, value) in said.sorted(by: { $0.key < $1.key }) {
+      switch value {
+      case .object where Self.single.contains(key), .bool where Self.single.contains(key): continue
+      case .array(let list) where Self.lists.contains(key) && !list.isEmpty: continue
+      case .object(let children) where Self.maps.contains(key):
+        let others = children.entries.filter { $0.value.objectValue == nil && $0.value.boolValue == nil }
+        shape.add(key, .object(JSONObject(others)))
+      default: shape.add(key, value)
+      }
+    }
+    return first(place, shape, path)
+  }
+
+  /// The first place of what is at a place.
+  private mutating func first(_ place: Int, _ shape: SchemaShape, _ path: String) -> Int {
+    let first = placeOfShape[shape.bytes] ?? place
+    placeOfShape[shape.bytes] = first
+    placeOfPath[ByteKey(path)] = first
+    return first
   }
 
   /// The resource of a schema: a new one where it has an identifier.
@@ -215,6 +252,34 @@ struct SchemaDocument {
       }
     }
     return at
+  }
+}
+
+/// What a schema says, for comparing: its subschemas by their places, all else as it is written.
+private struct SchemaShape {
+  private(set) var bytes: [UInt8] = []
+
+  init(resource: Int) { append(resource) }
+
+  private mutating func append(_ number: Int) {
+    for shift in [0, 8, 16, 24] { bytes.append(UInt8(truncatingIfNeeded: number >> shift)) }
+  }
+
+  /// A subschema, or one of several.
+  mutating func add(_ keyword: String, _ place: Int) {
+    bytes += [1] + JSONValue.string(keyword).bytes
+    append(place)
+  }
+
+  /// One of several subschemas with names.
+  mutating func add(_ keyword: String, _ name: String, _ place: Int) {
+    bytes += [2] + JSONValue.string(keyword).bytes + JSONValue.string(name).bytes
+    append(place)
+  }
+
+  /// What holds no subschema.
+  mutating func add(_ keyword: String, _ value: JSONValue) {
+    bytes += [3] + JSONValue.string(keyword).bytes + value.bytes
   }
 }
 

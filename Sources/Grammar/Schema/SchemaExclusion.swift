@@ -10,8 +10,10 @@ extension SchemaNormalizer {
   ) throws(GrammarError) -> [SchemaAtom] {
     var alternatives: [[SchemaAtom]] = []
     for branch in branches { alternatives.append(try product(atoms, try self.atoms(branch))) }
+    // What satisfies a branch that stands there twice never satisfies one alone.
+    let isTwice = branches.map { branch in branches.count { $0 == branch } > 1 }
     var out: [SchemaAtom] = []
-    for (index, own) in alternatives.enumerated() {
+    for (index, own) in alternatives.enumerated() where !isTwice[index] {
       for atom in own {
         var kept = [atom]
         for (other, theirs) in alternatives.enumerated() where other != index && !kept.isEmpty {
@@ -23,7 +25,7 @@ extension SchemaNormalizer {
       }
     }
     out = cut(out)
-    if out.isEmpty, alternatives.contains(where: { !$0.isEmpty }), isRestricted {
+    if out.isEmpty, zip(alternatives, isTwice).contains(where: { !$0.isEmpty && !$1 }), isRestricted {
       throw .unsupported(
         keyword: "oneOf", path: path(literal),
         reason: "its branches overlap, and what tells them apart cannot be expressed")
@@ -74,6 +76,19 @@ extension SchemaNormalizer {
     return nil
   }
 
+  /// The alternatives in which every member that must be there can be.
+  mutating func possible(_ atoms: [SchemaAtom]) throws(GrammarError) -> [SchemaAtom] {
+    var out: [SchemaAtom] = []
+    for atom in atoms {
+      var canBe = true
+      if case .object(let object) = atom {
+        for key in object.required where canBe { canBe = try !isImpossible(key, in: object) }
+      }
+      if canBe { out.append(atom) }
+    }
+    return out
+  }
+
   /// Whether a member may have some value, if it must be there.
   private mutating func isPossible(_ key: MemberKey, in atom: SchemaAtom) throws(GrammarError) -> Bool {
     guard case .object(let object) = atom, object.required.contains(key) else { return true }
@@ -87,16 +102,31 @@ extension SchemaNormalizer {
     guard value.literals.count > 1, !value.literals.contains(where: { inProgress.contains($0) }) else {
       return false
     }
-    if let known = emptiness[value] { return known }
     do {
-      let isEmpty = try atoms(value).isEmpty && !isCut
-      emptiness[value] = isEmpty
-      return isEmpty
+      return try together(value).isEmpty && !isCut
     } catch {
       guard error != .unwanted else { throw error }
       return false
     }
   }
+
+  /// The alternatives of several schemas together. Those of the first of them are kept, for chains of alternatives ask
+  /// for one more each time.
+  private mutating func together(_ value: Conjunction) throws(GrammarError) -> [SchemaAtom] {
+    var count = value.literals.count
+    while count > 0, jointly[value.first(count)] == nil { count -= 1 }
+    var atoms = jointly[value.first(count)] ?? SchemaAtom.everything
+    while count < value.literals.count {
+      atoms = try product(atoms, try self.atoms(value.literals[count]))
+      count += 1
+      jointCount += 1 + atoms.count
+      if jointCount > Self.keptJointly { (jointly, jointCount) = ([:], 0) }
+      jointly[value.first(count)] = atoms
+    }
+    return atoms
+  }
+
+  private static let keptJointly = 100_000
 
   /// Whether no value is surely in both. A schema that is being looked at already counts as overlapping.
   mutating func isDisjoint(_ a: SchemaAtom, _ b: SchemaAtom) throws(GrammarError) -> Bool {

@@ -12,8 +12,9 @@ struct SchemaNormalizer {
   private(set) var isCut = false
   var budget: CompileBudget
   private var known: [SchemaLiteral: [SchemaAtom]] = [:]
-  /// Whether no value satisfies all schemas of a conjunction, where that was asked.
-  var emptiness: [Conjunction: Bool] = [:]
+  /// The alternatives of all schemas of a conjunction, where it was asked whether there is one.
+  var jointly: [Conjunction: [SchemaAtom]] = [:]
+  var jointCount = 0
   var inProgress: Set<SchemaLiteral> = []
   private var scopes: [[Int]] = [[]]
   var members = MemberTable()
@@ -26,6 +27,8 @@ struct SchemaNormalizer {
 
   private static let depthLimit = 40
   private static let atomLimit = 2000
+  /// Above this many alternatives of several schemas together, it is looked which of them can be.
+  private static let manyAtoms = 32
   /// Of more alternatives than that, these many first ones stay.
   private static let keptAtoms = 200
   private static let workLimit = 400_000
@@ -210,6 +213,9 @@ struct SchemaNormalizer {
       var out = atoms
       for branch in try branches(keyword, members, literal) where !out.isEmpty {
         out = try narrowed(out, by: branch)
+        // Chains of `if` are told apart by what they test: of 60 tests for the constant of one member, all hold (without
+        // it), one, or none. Untold they are 2^60.
+        if out.count > Self.manyAtoms { out = try possible(out) }
       }
       return out
     case "anyOf":
