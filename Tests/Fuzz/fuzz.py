@@ -168,7 +168,7 @@ SEEDS = {
     "detokenizer": lambda: [b"abc", "\U0001f600\u00e9".encode(), b"\xf0\x9f\x80\xff", b"\xe2\x80\xe2\x82\xac", bytes(range(256))],
     "jinja": templates,
     "render": templates,
-    "regex": lambda: [b"(a|b)*c{2,3}", rb"^(?=.*\d)[^b-d\w]+?$", rb"\p{L}\u{1F600}\x41", b"[a-z]{1,8}@[a-z]+", rb"(?i:x)|\bq\b"],
+    "regex": lambda: [b"(a|b)*c{2,3}", rb"^(?=.*\d)[^b-d\w]+?$", rb"\p{L}\u{1F600}\x41", b"[a-z]{1,8}@[a-z]+", rb"(?i:x)|\bq\b", rb"(?<=a)b(?!c)\B"],
     "gbnf": lambda: [b'root ::= call ("," ws call){0,2} "."\ncall ::= [a-z^\\x41-\\u00e9]+ | ("\\n" .)?\nws ::= " "?',
                      b'root ::= "(" root ")" | "x"'],
     "lark": larks,

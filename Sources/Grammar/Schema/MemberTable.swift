@@ -20,6 +20,8 @@ struct MemberTable {
   private var contents: [MemberGroup] = []
   /// The keys of the properties of each group: without the values, no references are counted on the way through them.
   private var named: [[MemberKey]] = []
+  /// What most groups are, that exclude something: one schema for one property, and nothing of others. Nil for other groups.
+  private var singles: [(key: MemberKey, value: SchemaLiteral)?] = []
   private var groups: [MemberGroup: Group] = [:]
   private var unseen: [Group: Group] = [:]
   /// The place of each key among those that are being looked at; -1 for others, and for all in between.
@@ -45,14 +47,26 @@ struct MemberTable {
     let group = Group(number: Int32(truncatingIfNeeded: contents.count))
     contents.append(content)
     named.append(content.properties.map(\.key))
+    singles.append(Self.single(content))
     groups[content] = group
     return group
+  }
+
+  private static func single(_ content: MemberGroup) -> (key: MemberKey, value: SchemaLiteral)? {
+    guard content.properties.count == 1, content.patterns.isEmpty, content.additional == nil else {
+      return nil
+    }
+    let literals = content.properties[0].value.literals
+    return literals.count == 1 ? (content.properties[0].key, literals[0]) : nil
   }
 
   subscript(_ group: Group) -> MemberGroup { contents[Int(group.number)] }
 
   /// The keys of a group's properties.
   func named(_ group: Group) -> [MemberKey] { named[Int(group.number)] }
+
+  /// The one property of a group and its one schema, where it says no more.
+  func single(_ group: Group) -> (key: MemberKey, value: SchemaLiteral)? { singles[Int(group.number)] }
 
   /// Whether a group says something of members that its properties do not name.
   func speaksOfOthers(_ group: Group) -> Bool {

@@ -53,15 +53,16 @@ struct Conjunction: Hashable {
     // Both are in order.
     var out = Conjunction.anything
     out.literals.reserveCapacity(literals.count + other.literals.count)
-    var (mine, theirs) = (literals[...], other.literals[...])
-    while let a = mine.first, let b = theirs.first {
+    var (mine, theirs) = (0, 0)
+    while mine < literals.count, theirs < other.literals.count {
+      let (a, b) = (literals[mine], other.literals[theirs])
       if a.place == b.place, a.scope == b.scope, a.isNegated != b.isNegated { return .never }
       out.literals.append(b < a ? b : a)
-      if !(b < a) { mine.removeFirst() }
-      if !(a < b) { theirs.removeFirst() }
+      if !(b < a) { mine += 1 }
+      if !(a < b) { theirs += 1 }
     }
-    out.literals += mine
-    out.literals += theirs
+    out.literals += literals[mine...]
+    out.literals += other.literals[theirs...]
     return out
   }
 

@@ -65,9 +65,7 @@ extension SchemaNormalizer {
       guard case .object(let atom) = violation, let group = atom.groups.first else { continue }
       let content = members[group]
       guard let wrong = content.properties.first, let literal = wrong.value.literals.first,
-        wrong.value.literals.count == 1, literal.isNegated, literal.place >= 0,
-        let schema = document.places[literal.place].value.objectValue,
-        schema["const"] != nil || schema["enum"] != nil,
+        wrong.value.literals.count == 1, literal.isNegated, isConstant(literal),
         atom == ObjectAtom(groups: [group]),
         content == MemberGroup(properties: [wrong], isEvaluating: content.isEvaluating)
       else { continue }
@@ -76,13 +74,17 @@ extension SchemaNormalizer {
     return nil
   }
 
-  /// The alternatives in which every member that must be there can be.
+  /// The alternatives in which every member that must be there, and that a constant speaks of, can be. Of others it takes
+  /// long to say, and seldom helps.
   mutating func possible(_ atoms: [SchemaAtom]) throws(GrammarError) -> [SchemaAtom] {
     var out: [SchemaAtom] = []
     for atom in atoms {
       var canBe = true
       if case .object(let object) = atom {
-        for key in object.required where canBe { canBe = try !isImpossible(key, in: object) }
+        for key in object.required where canBe {
+          let value = try value(of: key, in: object)
+          if value.literals.contains(where: isConstant) { canBe = try !isEmpty(value) }
+        }
       }
       if canBe { out.append(atom) }
     }
@@ -95,9 +97,21 @@ extension SchemaNormalizer {
     return try !isImpossible(key, in: object)
   }
 
+  /// Whether a schema is of some values, or of all others.
+  private func isConstant(_ literal: SchemaLiteral) -> Bool {
+    guard literal.place >= 0, let schema = document.places[literal.place].value.objectValue else {
+      return false
+    }
+    return schema["const"] != nil || schema["enum"] != nil
+  }
+
   /// Whether no value of a member can be.
   private mutating func isImpossible(_ key: MemberKey, in atom: ObjectAtom) throws(GrammarError) -> Bool {
-    let value = try value(of: key, in: atom)
+    try isEmpty(value(of: key, in: atom))
+  }
+
+  /// Whether no value surely satisfies all of some schemas.
+  private mutating func isEmpty(_ value: Conjunction) throws(GrammarError) -> Bool {
     if value.isNever { return true }
     guard value.literals.count > 1, !value.literals.contains(where: { inProgress.contains($0) }) else {
       return false
@@ -140,6 +154,11 @@ extension SchemaNormalizer {
   private mutating func value(of key: MemberKey, in atom: ObjectAtom) throws(GrammarError) -> Conjunction {
     var literals: [SchemaLiteral] = []
     for group in atom.groups {
+      if let single = members.single(group) {
+        try budget.spend(1)
+        if single.key == key { literals.append(single.value) }
+        continue
+      }
       let keys = members.named(group)
       try budget.spend(1 + keys.count)
       var isNamed = false
