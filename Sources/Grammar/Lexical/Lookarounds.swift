@@ -58,10 +58,14 @@ struct LookaroundProduct {
   private var followers: [Int64: Int32] = [:]
 
   private static let failed: Int32 = -1
+  /// Numbers in all lists together.
+  private static let listLimit = 1 << 22
+  private let watch: CompileWatch
 
   init(of nfa: ByteNFA, end: Int32, spelling: Spelling, work: Int, watch: CompileWatch) {
     self.nfa = nfa
     self.end = end
+    self.watch = watch
     made = ByteNFA(spelling: spelling, work: work, watch: watch)
     var offsets: [Int32] = []
     var owners: [Int32] = []
@@ -102,9 +106,11 @@ struct LookaroundProduct {
       // The end was added after the start, the other states follow.
       let source = Int32(truncatingIfNeeded: at == 0 ? 0 : at + 1)
       at += 1
-      try made.spend(1 + nfa.empties[Int(state.inner)].count)
+      let steps = 1 + nfa.empties[Int(state.inner)].count + nfa.edges[Int(state.inner)].count
+      try made.spend(steps)
+      try watch.pass(steps)
       for (condition, to) in nfa.empties[Int(state.inner)] {
-        guard let next = passed(condition, state, to) else { continue }
+        guard let next = try passed(condition, state, to) else { continue }
         if case .around = condition {
           made.link(source, try number(of: next))
         } else {
@@ -126,7 +132,9 @@ struct LookaroundProduct {
   }
 
   /// The state after an empty step, if its condition may hold.
-  private mutating func passed(_ condition: ByteNFA.Condition, _ state: State, _ to: Int32) -> State? {
+  private mutating func passed(
+    _ condition: ByteNFA.Condition, _ state: State, _ to: Int32
+  ) throws(GrammarError) -> State? {
     var next = state
     next.inner = to
     guard case .around(let place) = condition else { return next }
@@ -139,7 +147,7 @@ struct LookaroundProduct {
       return isMatch == lookaround.isPositive ? next : nil
     }
     guard !lists[state.asked].contains(offset) else { return next }
-    next.asked = lists.number(of: (lists[state.asked] + [offset]).sorted())
+    next.asked = try number(ofList: (lists[state.asked] + [offset]).sorted())
     return next
   }
 
@@ -183,12 +191,17 @@ struct LookaroundProduct {
         hasFailed = true
       }
     }
-    try made.spend(1 + next.count)
     next.sort()
     let different = next.indices.filter { $0 == 0 || next[$0] != next[$0 - 1] }.map { next[$0] }
-    let found = hasFailed ? Self.failed : lists.number(of: different)
+    let found = hasFailed ? Self.failed : try number(ofList: different)
     followers[key] = found
     return found
+  }
+
+  private mutating func number(ofList elements: [Int32]) throws(GrammarError) -> Int32 {
+    try made.spend(1 + elements.count)
+    guard lists.elementCount + elements.count <= Self.listLimit else { throw ByteNFA.tooMuchWork }
+    return lists.number(of: elements)
   }
 
   private func owner(of element: Int32) -> (lookaround: Lookaround, offset: Int32) {

@@ -10,8 +10,11 @@ struct SchemaLiteral: Hashable {
 
   var negated: SchemaLiteral { SchemaLiteral(place: place, scope: scope, isNegated: !isNegated) }
 
+  /// Of two that differ hardly ever the same.
+  var number: Int { place &* 2 &+ (isNegated ? 1 : 0) &+ scope &<< 40 }
+
   /// One number for the hasher: millions of literals are hashed.
-  func hash(into hasher: inout Hasher) { hasher.combine(place &* 2 &+ (isNegated ? 1 : 0) &+ scope &<< 40) }
+  func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
 extension SchemaLiteral: Comparable {
@@ -31,10 +34,8 @@ struct Conjunction: Hashable {
   static let never = Conjunction([SchemaLiteral(place: -1, scope: 0)])
 
   init(_ literals: [SchemaLiteral]) {
-    guard literals.count > 1 else {
-      self.literals = literals
-      return
-    }
+    self.literals = literals
+    guard literals.count > 1, !isOrdered else { return }
     let sorted = literals.sorted()
     self.literals = []
     self.literals.reserveCapacity(sorted.count)
@@ -45,6 +46,22 @@ struct Conjunction: Hashable {
       }
       self.literals.append(literal)
     }
+  }
+
+  /// Whether they are in order, each of another schema.
+  private var isOrdered: Bool {
+    for at in literals.indices.dropFirst() {
+      let (a, b) = (literals[at - 1], literals[at])
+      guard a.place < b.place || a.place == b.place && a.scope < b.scope else { return false }
+    }
+    return true
+  }
+
+  /// One number for the hasher: alternatives come to lists of hundreds, which are looked up again and again.
+  func hash(into hasher: inout Hasher) {
+    var state: UInt64 = 0
+    for literal in literals { state = HashTable.mix(state ^ UInt64(truncatingIfNeeded: literal.number)) }
+    hasher.combine(state)
   }
 
   func and(_ other: Conjunction) -> Conjunction {

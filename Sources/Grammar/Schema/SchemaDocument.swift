@@ -58,11 +58,23 @@ struct SchemaDocument {
     "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies",
   ]
 
-  /// What changes no value's validity.
-  private static let annotations: Set<String> = [
-    "title", "description", "markdownDescription", "$comment", "default", "examples", "deprecated",
-    "readOnly", "writeOnly", "$defs", "definitions",
-  ]
+  /// What a member of a schema says to those that compare it: nothing, or by the places of its subschemas, which are
+  /// added on their own.
+  private enum Role {
+    case annotation, single, list, map
+  }
+
+  private static let roles: [String: Role] = {
+    var roles: [String: Role] = [:]
+    for key in maps { roles[key] = .map }
+    for key in lists { roles[key] = .list }
+    for key in single { roles[key] = .single }
+    for key in [
+      "title", "description", "markdownDescription", "$comment", "default", "examples", "deprecated",
+      "readOnly", "writeOnly", "$defs", "definitions",
+    ] { roles[key] = .annotation }
+    return roles
+  }()
 
   /// What a schema with any of these is, depends on where it stands.
   private static let names = ["$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"]
@@ -93,33 +105,36 @@ struct SchemaDocument {
     var shape = SchemaShape(resource: resource)
     for key in Self.single {
       guard let child = members[key], child.objectValue != nil || child.boolValue != nil else { continue }
-      shape.add(key, try scan(child, "\(path)/\(key)", resource, depth: depth + 1))
+      shape.add(key, "", try scan(child, "\(path)/\(key)", resource, depth: depth + 1))
     }
     for key in Self.lists {
       guard let children = members[key]?.arrayValue else { continue }
       for (index, child) in children.enumerated() {
-        shape.add(key, try scan(child, "\(path)/\(key)/\(index)", resource, depth: depth + 1))
+        shape.add(key, "", try scan(child, "\(path)/\(key)/\(index)", resource, depth: depth + 1))
       }
     }
     for key in Self.maps {
       guard let children = members[key]?.objectValue else { continue }
       for (name, child) in children.entries where child.objectValue != nil || child.boolValue != nil {
         let place = try scan(child, "\(path)/\(key)/\(Self.escaped(name))", resource, depth: depth + 1)
-        if !Self.annotations.contains(key) { shape.add(key, name, place) }
+        if Self.roles[key] != .annotation { shape.add(key, name, place) }
       }
     }
     guard !Self.names.contains(where: { members[$0] != nil }) else { return place }
-    let said = members.entries.filter { !Self.annotations.contains($0.key) }
-    for (key, value) in said.sorted(by: { $0.key < $1.key }) {
-      switch value {
-      case .object where Self.single.contains(key), .bool where Self.single.contains(key): continue
-      case .array(let list) where Self.lists.contains(key) && !list.isEmpty: continue
-      case .object(let children) where Self.maps.contains(key):
+    var rest: [(key: String, value: JSONValue)] = []
+    for (key, value) in members.entries {
+      switch (Self.roles[key], value) {
+      case (.annotation, _), (.single, .object), (.single, .bool): continue
+      case (.single, .array(let list)) where key == "items" && !list.isEmpty: continue
+      case (.list, .array(let list)) where !list.isEmpty: continue
+      case (.map, .object(let children)):
         let others = children.entries.filter { $0.value.objectValue == nil && $0.value.boolValue == nil }
-        shape.add(key, .object(JSONObject(others)))
-      default: shape.add(key, value)
+        rest.append((key, .object(JSONObject(others))))
+      default: rest.append((key, value))
       }
     }
+    if rest.count > 1 { rest.sort { $0.key < $1.key } }
+    for (key, value) in rest { shape.add(key, value) }
     return first(place, shape, path)
   }
 
@@ -262,24 +277,32 @@ private struct SchemaShape {
   init(resource: Int) { append(resource) }
 
   private mutating func append(_ number: Int) {
-    for shift in [0, 8, 16, 24] { bytes.append(UInt8(truncatingIfNeeded: number >> shift)) }
+    for shift in [0, 8, 16, 24] as [Int] { bytes.append(UInt8(truncatingIfNeeded: number >> shift)) }
   }
 
-  /// A subschema, or one of several.
-  mutating func add(_ keyword: String, _ place: Int) {
-    bytes += [1] + JSONValue.string(keyword).bytes
-    append(place)
+  private mutating func append(_ text: String) {
+    append(text.utf8.count)
+    bytes.append(contentsOf: text.utf8)
   }
 
-  /// One of several subschemas with names.
+  /// A subschema: that of a keyword, the next of its list, or one with a name.
   mutating func add(_ keyword: String, _ name: String, _ place: Int) {
-    bytes += [2] + JSONValue.string(keyword).bytes + JSONValue.string(name).bytes
+    bytes.append(1)
+    append(keyword)
+    append(name)
     append(place)
   }
 
   /// What holds no subschema.
   mutating func add(_ keyword: String, _ value: JSONValue) {
-    bytes += [3] + JSONValue.string(keyword).bytes + value.bytes
+    append(keyword)
+    if case .string(let text) = value {
+      bytes.append(2)
+      append(text)
+    } else {
+      bytes.append(3)
+      bytes += value.bytes
+    }
   }
 }
 

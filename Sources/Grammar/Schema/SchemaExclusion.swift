@@ -83,7 +83,7 @@ extension SchemaNormalizer {
       if case .object(let object) = atom {
         for key in object.required where canBe {
           let value = try value(of: key, in: object)
-          if value.literals.contains(where: isConstant) { canBe = try !isEmpty(value) }
+          if value.literals.contains(where: { isConstant($0) }) { canBe = try !isEmpty(value) }
         }
       }
       if canBe { out.append(atom) }
@@ -192,14 +192,19 @@ extension SchemaNormalizer {
   mutating func declarations(of atom: ObjectAtom) throws(GrammarError) -> [Declaration] {
     let keys = members.note(atom)
     defer { members.forget(keys) }
-    var values = [Conjunction](repeating: .anything, count: keys.count)
+    var values = [[SchemaLiteral]](repeating: [], count: keys.count)
     var lastGroup = [Int](repeating: -1, count: keys.count)
     for (number, group) in atom.groups.enumerated() {
+      if let single = members.single(group) {
+        try budget.spend(2)
+        values[members.place(single.key)].append(single.value)
+        continue
+      }
       let group = members[group]
       try budget.spend(1 + group.properties.count)
       for entry in group.properties {
         let place = members.place(entry.key)
-        values[place] = values[place].and(entry.value)
+        values[place] += entry.value.literals
         lastGroup[place] = number
       }
       guard group.additional != nil || !group.patterns.isEmpty else { continue }
@@ -207,13 +212,13 @@ extension SchemaNormalizer {
       for (place, key) in keys.enumerated() {
         var isNamed = lastGroup[place] == number
         for value in try matched(group, key) {
-          values[place] = values[place].and(value)
+          values[place] += value.literals
           isNamed = true
         }
-        if !isNamed, let additional = group.additional { values[place] = values[place].and(additional) }
+        if !isNamed, let additional = group.additional { values[place] += additional.literals }
       }
     }
-    var out = zip(keys, values).map { Declaration(key: $0, value: $1, isRequired: false) }
+    var out = zip(keys, values).map { Declaration(key: $0, value: Conjunction($1), isRequired: false) }
     for key in atom.required { out[members.place(key)].isRequired = true }
     return out
   }
