@@ -74,7 +74,7 @@ extension SchemaNormalizer {
     return nil
   }
 
-  /// The alternatives in which every member that must be there, and that a constant speaks of, can be. Of others it takes
+  /// The alternatives in which every member that must be there, and that is to be a constant, can be. Of others it takes
   /// long to say, and seldom helps.
   mutating func possible(_ atoms: [SchemaAtom]) throws(GrammarError) -> [SchemaAtom] {
     var out: [SchemaAtom] = []
@@ -83,7 +83,9 @@ extension SchemaNormalizer {
       if case .object(let object) = atom {
         for key in object.required where canBe {
           let value = try value(of: key, in: object)
-          if value.literals.contains(where: { isConstant($0) }) { canBe = try !isEmpty(value) }
+          if value.literals.contains(where: { !$0.isNegated && isConstant($0) }) {
+            canBe = try !isEmpty(value)
+          }
         }
       }
       if canBe { out.append(atom) }
@@ -153,14 +155,15 @@ extension SchemaNormalizer {
   /// What the value of a member must be.
   private mutating func value(of key: MemberKey, in atom: ObjectAtom) throws(GrammarError) -> Conjunction {
     var literals: [SchemaLiteral] = []
+    literals.reserveCapacity(atom.groups.count)
+    try budget.spend(atom.groups.count)
     for group in atom.groups {
       if let single = members.single(group) {
-        try budget.spend(1)
         if single.key == key { literals.append(single.value) }
         continue
       }
       let keys = members.named(group)
-      try budget.spend(1 + keys.count)
+      try budget.spend(keys.count)
       var isNamed = false
       for (place, named) in keys.enumerated() where named == key {
         literals += members[group].properties[place].value.literals
