@@ -121,21 +121,26 @@ struct SchemaDocument {
       }
     }
     guard !Self.names.contains(where: { members[$0] != nil }) else { return place }
-    var rest: [(key: String, value: JSONValue)] = []
+    for (key, value) in Self.plainMembers(members) { shape.add(key, value) }
+    return first(place, shape, path)
+  }
+
+  /// What a schema says beside its subschemas and beside what is for readers, in the order of the keys.
+  private static func plainMembers(_ members: JSONObject) -> [(key: String, value: JSONValue)] {
+    var plain: [(key: String, value: JSONValue)] = []
     for (key, value) in members.entries {
-      switch (Self.roles[key], value) {
+      switch (roles[key], value) {
       case (.annotation, _), (.single, .object), (.single, .bool): continue
       case (.single, .array(let list)) where key == "items" && !list.isEmpty: continue
       case (.list, .array(let list)) where !list.isEmpty: continue
       case (.map, .object(let children)):
         let others = children.entries.filter { $0.value.objectValue == nil && $0.value.boolValue == nil }
-        rest.append((key, .object(JSONObject(others))))
-      default: rest.append((key, value))
+        plain.append((key, .object(JSONObject(others))))
+      default: plain.append((key, value))
       }
     }
-    if rest.count > 1 { rest.sort { $0.key < $1.key } }
-    for (key, value) in rest { shape.add(key, value) }
-    return first(place, shape, path)
+    if plain.count > 1 { plain.sort { $0.key < $1.key } }
+    return plain
   }
 
   /// The first place of what is at a place.
