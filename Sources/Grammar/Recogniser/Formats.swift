@@ -52,16 +52,22 @@ enum Formats {
   private static func tail(_ extra: String) -> String {
     #"(?:\?(?:\#(path(extra))|[/?])*)?(?:#(?:\#(path(extra))|[/?])*)?"#
   }
+  private static let scheme = "[A-Za-z][A-Za-z0-9+.-]*:"
+  /// What follows a scheme, or stands without one: an authority and a path, a path from the root, or nothing.
+  private static func rooted(_ extra: String) -> String {
+    let p = path(extra)
+    return #"(?://\#(authority(extra))(?:/\#(p)*)*|/(?:\#(p)+(?:/\#(p)*)*)?|)"#
+  }
   private static func uri(_ extra: String) -> String {
     let p = path(extra)
-    return
-      #"[A-Za-z][A-Za-z0-9+.-]*:(?://\#(authority(extra))(?:/\#(p)*)*|/(?:\#(p)+(?:/\#(p)*)*)?|\#(p)+(?:/\#(p)*)*|)\#(tail(extra))"#
+    return #"\#(scheme)(?:\#(rooted(extra))|\#(p)+(?:/\#(p)*)*)\#(tail(extra))"#
   }
-  private static func relative(_ extra: String) -> String {
+  /// With a scheme or relative. An authority is many states: it stands here once.
+  private static func reference(_ extra: String) -> String {
     let p = path(extra)
     let first = "(?:[A-Za-z0-9._~!$&'()*+,;=@\(extra)-]|\(escaped))"
     return
-      #"(?://\#(authority(extra))(?:/\#(p)*)*|/(?:\#(p)+(?:/\#(p)*)*)?|\#(first)+(?:/\#(p)*)*|)\#(tail(extra))"#
+      #"(?:(?:\#(scheme))?\#(rooted(extra))|(?:\#(scheme)\#(p)+|\#(first)+)(?:/\#(p)*)*)\#(tail(extra))"#
   }
   private static let beyond = #"\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"#
   private static let atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
@@ -81,9 +87,9 @@ enum Formats {
     case "ipv6": ipv6
     case "uuid": "[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"
     case "uri": uri("")
-    case "uri-reference": "(?:\(uri(""))|\(relative("")))"
+    case "uri-reference": reference("")
     case "iri": uri(beyond)
-    case "iri-reference": "(?:\(uri(beyond))|\(relative(beyond)))"
+    case "iri-reference": reference(beyond)
     case "uri-template":
       #"(?:[A-Za-z0-9._~:/?#\[\]@!$&()*+,;=-]|\#(escaped)|\{[+#./;?&]?[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*(?::[1-9]\d{0,3}|\*)?(?:,[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*(?::[1-9]\d{0,3}|\*)?)*\})*"#
     case "json-pointer": pointer

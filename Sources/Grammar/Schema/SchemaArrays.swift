@@ -126,12 +126,13 @@ extension SchemaCompiler {
   ) throws(GrammarError) -> Int32? {
     var best: (key: MemberKey, dfa: ByteDFA, rank: (Int, UInt32))?
     for entry in try normalizer.declarations(of: atom) where !entry.value.isNever {
+      // Most objects have many members of any text: the first of them is enough.
+      guard (entry.isRequired ? 1 : 0, UInt32.max) > best?.rank ?? (-1, 0) else { continue }
       let atoms = try normalizer.atoms(entry.value)
       guard !atoms.isEmpty, atoms.allSatisfy({ $0.isScalar }) else { continue }
       let dfa = try distinct(atoms)
       let rank = (entry.isRequired ? 1 : 0, dfa.textCounts().first ?? 0)
       if rank > best?.rank ?? (-1, 0) { best = (entry.key, dfa, rank) }
-      if rank == (1, UInt32.max) { break }
     }
     guard let best, let needed = atom.and(ObjectAtom(required: [best.key])),
       let (plan, keys) = try plan(of: needed, path, &builder),
