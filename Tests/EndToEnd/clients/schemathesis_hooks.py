@@ -19,7 +19,12 @@ VOCABULARY = 80
 
 
 def plain(value):
-    """JSON's 1.0 is an integer to a schema; the server refuses it where OpenAI does. Here it is 1."""
+    """JSON's 1.0 is an integer to a schema; the server refuses it where OpenAI does. Here it is 1.
+
+    A text of white space and control characters alone is none to a search or to an encoder.
+    """
+    if isinstance(value, str) and value and not any(letter.isprintable() and letter != " " for letter in value):
+        return "text"
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool):
