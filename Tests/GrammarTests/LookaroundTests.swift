@@ -45,7 +45,7 @@ struct TryingMatcher {
 
   func matches(_ tree: RegexTree, anywhere: Bool) -> Bool {
     anywhere
-      ? text.indices.contains { !ends(tree, from: $0).isEmpty } || !ends(tree, from: text.count).isEmpty
+      ? (0...text.count).contains { !ends(tree, from: $0).isEmpty }
       : ends(tree, from: 0).contains(text.count)
   }
 }

@@ -269,8 +269,8 @@ struct SchemaCase: Sendable, CustomTestStringConvertible {
     }
   }
 
-  /// What is not the other branch is wrong in a member of its own, for what both say of the triggers leaves nothing. Each
-  /// way to break them was an alternative before: more than 2,000 from ten kinds of triggers on.
+  /// Both branches say the same of the triggers, so that the other member alone tells them apart. When that was not seen,
+  /// each way to break the triggers was an alternative: more than 2,000.
   @Test func `branches that share members exclude each other by the rest`() throws {
     func branch(_ name: String) -> String {
       let kinds = (0..<15).map {

@@ -34,13 +34,16 @@ struct ByteNFA {
   /// Steps for all expressions of one pattern together.
   static let totalWork = 2 * workLimit
 
-  private let watch: CompileWatch
+  let watch: CompileWatch
 
-  init(spelling: Spelling, work: Int, watch: CompileWatch) {
+  private init(spelling: Spelling, work: Int, watch: CompileWatch) {
     self.spelling = spelling
     self.work = work
     self.watch = watch
   }
+
+  /// An automaton without states, for the same spelling, with the steps that are left.
+  var emptied: ByteNFA { ByteNFA(spelling: spelling, work: work, watch: watch) }
 
   mutating func spend(_ steps: Int) throws(GrammarError) {
     work -= steps
@@ -127,11 +130,8 @@ struct ByteNFA {
         reason: "a regular expression has more than \(Self.lookaroundLimit) different lookarounds")
     }
     try Lookaround.check(tree, isAhead: isAhead)
-    let rest = RegexTree.repeated(.set(.all), min: 0, max: nil)
-    var other = ByteNFA(spelling: spelling, work: work, watch: watch)
-    let start = try other.addState()
-    let end = try other.add(.sequence(isAhead ? [tree, rest] : [rest, tree]), start)
-    let dfa = try other.determinized(start, end).minimized()
+    var other = emptied
+    let dfa = try other.texts(of: .sequence(isAhead ? [tree, .anything] : [.anything, tree])).minimized()
     work = other.work
     try spend(dfa.effort)
     lookarounds.append(Lookaround(tree: tree, dfa: dfa, isAhead: isAhead, isPositive: isPositive))
@@ -163,8 +163,8 @@ struct ByteNFA {
     return spelled
   }
 
-  /// The class of each byte: bytes between which no edge tells a difference.
-  private func byteClasses() -> [UInt8] {
+  /// The bytes at which an edge begins, or before which one has ended; 256 is after the last byte.
+  var cuts: [Bool] {
     var cuts = [Bool](repeating: false, count: 257)
     for list in edges {
       for edge in list {
@@ -172,6 +172,12 @@ struct ByteNFA {
         cuts[Int(edge.high) + 1] = true
       }
     }
+    return cuts
+  }
+
+  /// The class of each byte: bytes between which no edge tells a difference.
+  private func byteClasses() -> [UInt8] {
+    let cuts = cuts
     var part: UInt32 = 0
     var parts = [UInt32](repeating: 0, count: 256)
     for byte in 0..<256 {
@@ -181,9 +187,16 @@ struct ByteNFA {
     return ByteDFA.classes { parts[Int($0)] }
   }
 
+  /// The texts of an expression, in an automaton that has no states yet.
+  private mutating func texts(of tree: RegexTree) throws(GrammarError) -> ByteDFA {
+    let start = try addState()
+    let end = try add(tree, start)
+    return try determinized(start, end)
+  }
+
   private mutating func determinized(_ start: Int32, _ end: Int32) throws(GrammarError) -> ByteDFA {
     guard lookarounds.isEmpty else {
-      var product = LookaroundProduct(of: self, end: end, spelling: spelling, work: work, watch: watch)
+      var product = LookaroundProduct(of: self, end: end)
       var (plain, start, end) = try product.run(from: start)
       defer { work = plain.work }
       return try plain.determinized(start, end)
@@ -202,11 +215,10 @@ struct ByteNFA {
     _ tree: RegexTree, spelling: Spelling, anywhere: Bool, budget: inout CompileBudget
   ) throws(GrammarError) -> ByteDFA {
     var (main, conditions) = tree.leadingLookaheads
-    let rest = RegexTree.repeated(.set(.all), min: 0, max: nil)
-    if anywhere { main = .sequence([rest, main, rest]) }
+    if anywhere { main = .sequence([.anything, main, .anything]) }
     var dfa = try plain(main, spelling, &budget)
     for (condition, isPositive) in conditions {
-      let other = try plain(.sequence([.start, condition, rest]), spelling, &budget)
+      let other = try plain(.sequence([.start, condition, .anything]), spelling, &budget)
       dfa = try budget.counted(
         isPositive
           ? dfa.intersection(other, watch: budget.watch) : dfa.subtracting(other, watch: budget.watch))
@@ -228,9 +240,7 @@ struct ByteNFA {
     let before = budget.expressions
     var nfa = ByteNFA(spelling: spelling, work: before, watch: budget.watch)
     defer { budget.expressions = nfa.work }
-    let start = try nfa.addState()
-    let end = try nfa.add(tree, start)
-    let dfa = try nfa.determinized(start, end)
+    let dfa = try nfa.texts(of: tree)
     try budget.spend(before - nfa.work)
     return dfa
   }

@@ -11,7 +11,7 @@ struct Lookaround {
 
   /// Whether the condition can be told from one side of its place alone, as its automaton does.
   static func check(_ tree: RegexTree, isAhead: Bool) throws(GrammarError) {
-    let looksBack = tree.contains { part in
+    let looksBothWays = tree.contains { part in
       switch part {
       case .start: isAhead
       case .end: !isAhead
@@ -19,7 +19,7 @@ struct Lookaround {
       case .empty, .set, .sequence, .choice, .repeated: false
       }
     }
-    guard !looksBack else {
+    guard !looksBothWays else {
       throw .unsupported(
         keyword: isAhead ? "a lookahead" : "a lookbehind", path: "the regular expression",
         reason: isAhead
@@ -60,13 +60,11 @@ struct LookaroundProduct {
   private static let failed: Int32 = -1
   /// Numbers in all lists together.
   private static let listLimit = 1 << 22
-  private let watch: CompileWatch
 
-  init(of nfa: ByteNFA, end: Int32, spelling: Spelling, work: Int, watch: CompileWatch) {
+  init(of nfa: ByteNFA, end: Int32) {
     self.nfa = nfa
     self.end = end
-    self.watch = watch
-    made = ByteNFA(spelling: spelling, work: work, watch: watch)
+    made = nfa.emptied
     var offsets: [Int32] = []
     var owners: [Int32] = []
     for (place, lookaround) in nfa.lookarounds.enumerated() {
@@ -74,17 +72,12 @@ struct LookaroundProduct {
       owners += Array(repeating: Int32(truncatingIfNeeded: place), count: lookaround.dfa.stateCount)
     }
     (self.offsets, self.owners) = (offsets, owners)
-    var begins = [Bool](repeating: false, count: 257)
-    begins[0] = true
-    for edge in nfa.edges.joined() {
-      begins[Int(edge.low)] = true
-      begins[Int(edge.high) + 1] = true
-    }
+    var begins = nfa.cuts
+    (begins[0], begins[256]) = (true, true)
     for lookaround in nfa.lookarounds {
       let classOf = lookaround.dfa.classOf
       for byte in 1..<256 where classOf[byte] != classOf[byte - 1] { begins[byte] = true }
     }
-    begins[256] = true
     let starts = begins.indices.filter { begins[$0] }
     segments = zip(starts, starts.dropFirst()).map {
       UInt8(truncatingIfNeeded: $0)...UInt8(truncatingIfNeeded: $1 - 1)
@@ -98,17 +91,16 @@ struct LookaroundProduct {
   mutating func run(from start: Int32) throws(GrammarError) -> (made: ByteNFA, start: Int32, end: Int32) {
     let behind = zip(nfa.lookarounds, offsets).filter { !$0.0.isAhead }.map(\.1)
     let first = State(inner: start, asked: lists.number(of: []), behind: lists.number(of: behind))
-    let madeStart = try number(of: first)
     let madeEnd = try made.addState()
+    let madeStart = try number(of: first)
+    var source = madeStart
     var at = 0
     while at < states.count {
       let state = states[at]
-      // The end was added after the start, the other states follow.
-      let source = Int32(truncatingIfNeeded: at == 0 ? 0 : at + 1)
-      at += 1
+      defer { (at, source) = (at + 1, source + 1) }
       let steps = 1 + nfa.empties[Int(state.inner)].count + nfa.edges[Int(state.inner)].count
       try made.spend(steps)
-      try watch.pass(steps)
+      try nfa.watch.pass(steps)
       for (condition, to) in nfa.empties[Int(state.inner)] {
         guard let next = try passed(condition, state, to) else { continue }
         if case .around = condition {

@@ -15,6 +15,9 @@ indirect enum RegexTree: Equatable {
   /// `(?=x)`, `(?!x)`, `(?<=x)` or `(?<!x)`.
   case lookaround(RegexTree, isAhead: Bool, isPositive: Bool)
 
+  /// Any text.
+  static var anything: RegexTree { .repeated(.set(.all), min: 0, max: nil) }
+
   /// Larger counts are refused.
   static let largestCount = 10_000
 

@@ -34,7 +34,7 @@ enum CommonLanguages {
   }
   /// Any UTF-8.
   static let text = Result { () throws(GrammarError) in
-    try ByteNFA.automaton(.repeated(.set(.all), min: 0, max: nil), spelling: .plain, anywhere: false)
+    try ByteNFA.automaton(.anything, spelling: .plain, anywhere: false)
   }
 
   private static let madeScalars = Mutex<[ScalarKinds: ByteDFA]>([:])

@@ -186,7 +186,7 @@ struct RuleCompiler {
       }
       return whole
     case .both(let parts):
-      guard let first = parts.first else { return try automaton(Self.anything) }
+      guard let first = parts.first else { return try automaton(.anything) }
       var whole = try terminal(first, depth: depth + 1)
       for part in parts.dropFirst() {
         whole = try budget.counted(
@@ -195,15 +195,13 @@ struct RuleCompiler {
       return whole
     case .other(let inner):
       let inner = try terminal(inner, depth: depth + 1)
-      return try budget.counted(automaton(Self.anything).subtracting(inner, watch: budget.watch))
+      return try budget.counted(automaton(.anything).subtracting(inner, watch: budget.watch))
     case .set, .literal, .sequence, .repeated, .schema, .token, .special:
       throw .unsupported(
         keyword: "& and ~", path: "the grammar",
         reason: "they stand between terminals that are expressions of less than \(Self.sizeLimit) parts")
     }
   }
-
-  private static var anything: RegexTree { .repeated(.set(.all), min: 0, max: nil) }
 
   private mutating func automaton(_ tree: RegexTree) throws(GrammarError) -> ByteDFA {
     try ByteNFA.automaton(tree, spelling: spelling, anywhere: false, budget: &budget)

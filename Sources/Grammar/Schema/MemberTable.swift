@@ -20,7 +20,7 @@ struct MemberTable {
   private var contents: [MemberGroup] = []
   /// The keys of the properties of each group: without the values, no references are counted on the way through them.
   private var named: [[MemberKey]] = []
-  /// What most groups are, that exclude something: one schema for one property, and nothing of others. Nil for other groups.
+  /// The property of each group that has one, with one schema, and says no more: chains of alternatives have hundreds.
   private var singles: [(key: MemberKey, value: SchemaLiteral)?] = []
   private var groups: [MemberGroup: Group] = [:]
   private var unseen: [Group: Group] = [:]
@@ -65,7 +65,7 @@ struct MemberTable {
   /// The keys of a group's properties.
   func named(_ group: Group) -> [MemberKey] { named[Int(group.number)] }
 
-  /// The one property of a group and its one schema, where it says no more.
+  /// The property and its schema, if the group says no more.
   func single(_ group: Group) -> (key: MemberKey, value: SchemaLiteral)? { singles[Int(group.number)] }
 
   /// Whether a group says something of members that its properties do not name.

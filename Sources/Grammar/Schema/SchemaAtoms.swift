@@ -10,7 +10,7 @@ struct SchemaLiteral: Hashable {
 
   var negated: SchemaLiteral { SchemaLiteral(place: place, scope: scope, isNegated: !isNegated) }
 
-  /// Of two that differ hardly ever the same.
+  /// Place, scope and sign in one number, which two literals of many scopes may share.
   var number: Int { place &* 2 &+ (isNegated ? 1 : 0) &+ scope &<< 40 }
 
   /// One number for the hasher: millions of literals are hashed.

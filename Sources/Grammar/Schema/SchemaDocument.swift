@@ -58,8 +58,7 @@ struct SchemaDocument {
     "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies",
   ]
 
-  /// What a member of a schema says to those that compare it: nothing, or by the places of its subschemas, which are
-  /// added on their own.
+  /// How a member of a schema counts when schemas are compared: not at all, or by the places of its subschemas.
   private enum Role {
     case annotation, single, list, map
   }
@@ -76,7 +75,7 @@ struct SchemaDocument {
     return roles
   }()
 
-  /// What a schema with any of these is, depends on where it stands.
+  /// A schema with any of these has a name of its own: it is no other, even if it says the same.
   private static let names = ["$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"]
 
   /// Notes every schema below `value`; returns its place, or that of an equal one.

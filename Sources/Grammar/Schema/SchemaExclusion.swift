@@ -119,30 +119,12 @@ extension SchemaNormalizer {
       return false
     }
     do {
-      return try together(value).isEmpty && !isCut
+      return try atoms(value).isEmpty && !isCut
     } catch {
       guard error != .unwanted else { throw error }
       return false
     }
   }
-
-  /// The alternatives of several schemas together. Those of the first of them are kept, for chains of alternatives ask
-  /// for one more each time.
-  private mutating func together(_ value: Conjunction) throws(GrammarError) -> [SchemaAtom] {
-    var count = value.literals.count
-    while count > 0, jointly[value.first(count)] == nil { count -= 1 }
-    var atoms = jointly[value.first(count)] ?? SchemaAtom.everything
-    while count < value.literals.count {
-      atoms = try product(atoms, try self.atoms(value.literals[count]))
-      count += 1
-      jointCount += 1 + atoms.count
-      if jointCount > Self.keptJointly { (jointly, jointCount) = ([:], 0) }
-      jointly[value.first(count)] = atoms
-    }
-    return atoms
-  }
-
-  private static let keptJointly = 100_000
 
   /// Whether no value is surely in both. A schema that is being looked at already counts as overlapping.
   mutating func isDisjoint(_ a: SchemaAtom, _ b: SchemaAtom) throws(GrammarError) -> Bool {

@@ -12,9 +12,9 @@ struct SchemaNormalizer {
   private(set) var isCut = false
   var budget: CompileBudget
   private var known: [SchemaLiteral: [SchemaAtom]] = [:]
-  /// The alternatives of all schemas of a conjunction, where it was asked whether there is one.
-  var jointly: [Conjunction: [SchemaAtom]] = [:]
-  var jointCount = 0
+  /// The alternatives of conjunctions, and how many they are in all.
+  private var jointly: [Conjunction: [SchemaAtom]] = [:]
+  private var jointCount = 0
   var inProgress: Set<SchemaLiteral> = []
   private var scopes: [[Int]] = [[]]
   var members = MemberTable()
@@ -32,6 +32,7 @@ struct SchemaNormalizer {
   /// Of more alternatives than that, these many first ones stay.
   private static let keptAtoms = 200
   private static let workLimit = 400_000
+  private static let keptJointly = 100_000
   static let statesLimit = 400_000
 
   init(document: SchemaDocument, budget: CompileBudget) {
@@ -69,11 +70,17 @@ struct SchemaNormalizer {
 
   // MARK: Alternatives
 
+  /// Those of the first of the schemas are kept, too: chains of alternatives ask for one schema more each time.
   mutating func atoms(_ conjunction: Conjunction) throws(GrammarError) -> [SchemaAtom] {
-    var out = SchemaAtom.everything
-    for literal in conjunction.literals {
-      out = try product(out, try atoms(literal))
-      if out.isEmpty { break }
+    var count = conjunction.literals.count
+    while count > 0, jointly[conjunction.first(count)] == nil { count -= 1 }
+    var out = jointly[conjunction.first(count)] ?? SchemaAtom.everything
+    while count < conjunction.literals.count, !out.isEmpty {
+      out = try product(out, try atoms(conjunction.literals[count]))
+      count += 1
+      jointCount += 1 + out.count
+      if jointCount > Self.keptJointly { (jointly, jointCount) = ([:], 0) }
+      jointly[conjunction.first(count)] = out
     }
     return out
   }

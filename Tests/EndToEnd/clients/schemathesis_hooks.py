@@ -19,12 +19,7 @@ VOCABULARY = 80
 
 
 def plain(value):
-    """JSON's 1.0 is an integer to a schema; the server refuses it where OpenAI does. Here it is 1.
-
-    A text of white space and control characters alone is none to a search or to an encoder.
-    """
-    if isinstance(value, str) and value and not any(letter.isprintable() and letter != " " for letter in value):
-        return "text"
+    """JSON's 1.0 is an integer to a schema; the server refuses it where OpenAI does. Here it is 1."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -35,6 +30,15 @@ def plain(value):
     if isinstance(value, dict):
         return {key: plain(element) for key, element in value.items()}
     return value
+
+
+def worded(value):
+    """A text of white space and control characters alone is empty to a search, and has no token for an encoder."""
+    if isinstance(value, str):
+        return value if any(letter.isprintable() and letter != " " for letter in value) else value and "text"
+    if isinstance(value, list):
+        return [worded(element) for element in value]
+    return {key: worded(element) for key, element in value.items()} if isinstance(value, dict) else value
 
 
 def model_of(path):
@@ -169,6 +173,8 @@ def map_query(context, query):
 def map_body(context, body):
     path = context.operation.path
     body = plain(body)
+    if model_of(path) == "encoder" or path.endswith("/search"):
+        body = worded(body)
     if not isinstance(body, dict):
         return body
     if path == "/v1/files":
