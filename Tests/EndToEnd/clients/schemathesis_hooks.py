@@ -188,4 +188,7 @@ def map_body(context, body):
         # What an earlier request has stored has a name that nobody can guess.
         body = {**body, "input": "x", "previous_response_id": None, "conversation": None}
     scored(body)
+    if "input" in body and model_of(path) == "encoder":
+        # The model here takes few tokens.
+        body["truncate"] = True
     return body
