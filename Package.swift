@@ -26,6 +26,7 @@ let kernelModules = [
   (name: "KernelsAVX2", architecture: "x86_64", level: "haswell"),
   (name: "KernelsAVXVNNI", architecture: "x86_64", level: "haswell+avxvnni"),
   (name: "KernelsAVX512", architecture: "x86_64", level: "cascadelake"),
+  (name: "KernelsAMX", architecture: "x86_64", level: "cascadelake+amx-tile+amx-int8"),
   (name: "KernelsNEON", architecture: "arm64", level: "armv8-a"),
   (name: "KernelsDotprod", architecture: "arm64", level: "armv8.2-a+dotprod"),
   (name: "KernelsI8MM", architecture: "arm64", level: "armv8.2-a+dotprod+i8mm"),
@@ -49,7 +50,9 @@ func kernelSettings(level: String) -> [SwiftSetting] {
   let inLine =
     ["-Xllvm", "-align-all-functions=6"]
     + (architecture == "x86_64" ? ["-Xllvm", "-x86-experimental-pref-innermost-loop-alignment=6"] : [])
-  return strict + [
+  // AMX is LLVM's intrinsics, which are a module (docs/decisions/030).
+  let intrinsics: [SwiftSetting] = level.contains("amx") ? [.enableExperimentalFeature("BuiltinModule")] : []
+  return strict + intrinsics + [
     .unsafeFlags(["-Ounchecked", "-disable-cmo", "-Xllvm", "-sil-disable-pass=function-signature-opts"]),
     .unsafeFlags(inLine),
     .unsafeFlags(flags),
@@ -167,16 +170,18 @@ let moduleTargets: [Target] = modules.map { module in
     linkerSettings: linking(of: module.name))
 }
 
-/// The kernels of AVX-VNNI with other products of bytes, for machines without them.
-let kernelTwins = architecture == "x86_64" ? ["KernelsVNNITwin"] : []
+/// The kernels of AVX-VNNI and of AMX with other products of bytes, for machines without them.
+let kernelTwins =
+  architecture == "x86_64"
+  ? [(name: "KernelsVNNITwin", level: "haswell"), (name: "KernelsAMXTwin", level: "cascadelake")] : []
 
-let twinTargets: [Target] = kernelTwins.map { name in
+let twinTargets: [Target] = kernelTwins.map { twin in
   .target(
-    name: name, dependencies: ["KernelTypes"], path: "Tests/" + name,
-    swiftSettings: kernelSettings(level: "haswell"))
+    name: twin.name, dependencies: ["KernelTypes"], path: "Tests/" + twin.name,
+    swiftSettings: kernelSettings(level: twin.level))
 }
 
-func twins(of module: String) -> [String] { module == "Compute" ? kernelTwins : [] }
+func twins(of module: String) -> [String] { module == "Compute" ? kernelTwins.map(\.name) : [] }
 
 let testTargets: [Target] = modules.map { module in
   .testTarget(

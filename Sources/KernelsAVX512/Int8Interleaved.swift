@@ -204,7 +204,7 @@ func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int) {
     let slot = 16 * (j & 15)
     let before = j < 16 ? _mm512_setzero_ps() : load(p.totals, slot)
     let (a, c) = (p.x + p.a + 4 * j, p.x + p.c + 4 * j)
-    _mm512_storeu_ps(p.totals + slot, folded(products, scale, bias, a, c, before))
+    _mm512_storeu_ps(p.totals + slot, folded(widened(products), scale, bias, a, c, before))
   }
   // Slots without a block are zero.
   for slot in min(p.blocks, 16)..<slots(p.blocks) {

@@ -15,8 +15,8 @@ func factorBlocks(_ columns: Int, _ block: Int) -> Int { (columns / block + 31) 
 
 /// Bytes of scratch that `multiplyInt8Panel` needs, 64-byte aligned.
 package func int8PanelBytes(_ columns: Int, _ block: Int) -> Int {
-  // A panel of bytes, scales and biases of 16 outputs, and 8 rows of 16 accumulators.
-  16 * paddedColumns(columns) + 128 * factorBlocks(columns, block) + 8 * 16 * 64
+  // A panel of bytes, scales and biases of 16 outputs, and sums of some rows.
+  16 * paddedColumns(columns) + 128 * factorBlocks(columns, block) + totalBytes()
 }
 
 /// As `multiplyInt8`, for at most one panel of 4- or 8-bit weights and at least four rows of x. Scalar twin:
@@ -52,9 +52,9 @@ package func multiplyInt8Panel(
   multiplyPanel(first, bits: weights.bits, block: block, rows: x.count, outputs: weights.count, into: y)
 }
 
-/// A panel by at least 4 rows of x, the first of which are `first`'s: into the first `outputs` (1 ... 16) columns of y.
+/// A panel by at least 4 rows of x, eight or four at a time: into the first `outputs` (1 ... 16) columns of y.
 @inline(__always)
-func multiplyPanel(_ first: Pass, bits: Int, block: Int, rows xRows: Int, outputs: Int, into y: Output) {
+func multiplyRows(_ first: Pass, bits: Int, block: Int, rows xRows: Int, outputs: Int, into y: Output) {
   let mask = tailMask(outputs)
   var p = first
   // Slots are written by their first block; those without one are zero.
@@ -294,15 +294,18 @@ private func pass(_ p: Pass, rows: Int, bits: Int, block: Int) {
 @inline(__always)
 var widener: __m512 { _mm512_set1_ps(12_582_912) }
 
+/// Sums that began with the widener.
+@inline(__always)
+func widened(_ products: __m512i) -> __m512 { _mm512_sub_ps(_mm512_castsi512_ps(products), widener) }
+
 /// A block's contribution to the sixteen outputs of a row of x, whose scale and sum are at `a` and `c`, added to `before`.
 @inline(__always)
 func folded(
-  _ products: __m512i, _ scale: __m512, _ bias: __m512, _ a: UnsafeRawPointer, _ c: UnsafeRawPointer,
+  _ integers: __m512, _ scale: __m512, _ bias: __m512, _ a: UnsafeRawPointer, _ c: UnsafeRawPointer,
   _ before: __m512
 ) -> __m512 {
   @inline(__always)
   func broadcast(_ base: UnsafeRawPointer) -> __m512 { _mm512_set1_ps(base.loadUnaligned(as: Float.self)) }
-  let integers = _mm512_sub_ps(_mm512_castsi512_ps(products), widener)
   let product = _mm512_fmadd_ps(integers, _mm512_mul_ps(scale, broadcast(a)), before)
   return _mm512_fmadd_ps(bias, broadcast(c), product)
 }
@@ -372,7 +375,7 @@ private func step(_ p: Pass, _ j: Int, rows: Int, bits: Int, block: Int, isFirst
   @inline(__always)
   func fold(_ products: __m512i, _ i: Int) {
     let before = isFirst ? _mm512_setzero_ps() : load(total, 256 * i)
-    let sum = folded(products, scale, bias, a + i * p.stride, c + i * p.stride, before)
+    let sum = folded(widened(products), scale, bias, a + i * p.stride, c + i * p.stride, before)
     _mm512_storeu_ps(total + 256 * i, sum)
   }
   fold(p0, 0)

@@ -8,6 +8,7 @@ private let systemModules: [String: Set<String>] = [
   "KernelsAVX2": ["_Builtin_intrinsics"],
   "KernelsAVXVNNI": ["_Builtin_intrinsics"],
   "KernelsAVX512": ["_Builtin_intrinsics"],
+  "KernelsAMX": ["_Builtin_intrinsics", "Builtin"],
   "KernelsNEON": ["_Builtin_intrinsics"],
   "KernelsDotprod": ["_Builtin_intrinsics"],
   "KernelsI8MM": ["_Builtin_intrinsics"],

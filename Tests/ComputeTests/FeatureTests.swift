@@ -17,6 +17,11 @@ import Testing
     #expect(CPUFeatures.levels(flags: avx2.union(["avx_vnni"])) == [.portable, .avx2, .avxvnni])
     #expect(CPUFeatures.levels(flags: wide.union(["avx_vnni"])) == [.portable, .avx2, .avxvnni, .avx512])
     #expect(CPUFeatures.levels(flags: ["avx_vnni"]) == [.portable])
+    let tiles: Set = ["amx_tile", "amx_int8"]
+    #expect(CPUFeatures.levels(flags: wide.union(tiles)) == [.portable, .avx2, .avx512, .amx])
+    // What Linux did not give is taken from the flags.
+    #expect(CPUFeatures.levels(flags: wide.union(["amx_int8"])) == [.portable, .avx2, .avx512])
+    #expect(CPUFeatures.levels(flags: tiles) == [.portable])
   }
 
   @Test func `a program holds the kernels of one architecture, and all that its machine takes`() {

@@ -7,6 +7,7 @@ import Testing
 @testable import Compute
 
 #if arch(x86_64)
+  import KernelsAMXTwin
   import KernelsVNNITwin
 #endif
 
@@ -25,7 +26,7 @@ import Testing
     var description: String { "\(bits) bits, group \(group), \(format)" }
   }
 
-  /// The kernel sets of this machine that have integer kernels, and AVX-VNNI's in instructions of AVX2.
+  /// The kernel sets of this machine that have integer kernels, AVX-VNNI's in instructions of AVX2, and AMX's in plain ones.
   private var integerTables: [(name: String, int8: Int8Kernels)] {
     var all = tables.compactMap { table in table.kernels.int8.map { (table.name, $0) } }
     #if arch(x86_64)
@@ -35,6 +36,12 @@ import Testing
           multiply: KernelsVNNITwin.multiplyInt8Interleaved)
         all.append(("avxvnni without VNNI", int8))
       }
+      if CPUFeatures.available.contains(.avx512), var int8 = KernelTable.avx512.int8 {
+        int8.panelBytes = KernelsAMXTwin.int8PanelBytes
+        int8.multiplyPanel = KernelsAMXTwin.multiplyInt8Panel
+        int8.interleaved?.multiply = KernelsAMXTwin.multiplyInt8Interleaved
+        all.append(("amx without tiles", int8))
+      }
     #endif
     return all
   }
@@ -42,16 +49,16 @@ import Testing
   /// Columns that fill no whole number of 16 blocks or of 64 elements.
   @Test(arguments: Storage.all)
   func `integer products have the bits of the scalar twin, by rows and by panels`(storage: Storage) {
-    if CPUFeatures.best == .avx512 { #expect(KernelTable.table(for: .avx512).int8 != nil) }
+    if CPUFeatures.available.contains(.avx512) { #expect(KernelTable.table(for: .avx512).int8 != nil) }
     var random = SeededGenerator(seed: 13)
     for (name, int8) in integerTables {
       for groups in [1, 2, 3, 4, 5, 6, 7, 11, 12, 16, 19] {
         let product = Product(storage, groups: groups, random: &random)
-        let exact = product.byRows(Reference.int8, xRows: 9)
-        #expect(product.byRows(int8, xRows: 9) == exact, "\(name), \(groups) groups")
+        let exact = product.byRows(Reference.int8, xRows: 37)
+        #expect(product.byRows(int8, xRows: 37) == exact, "\(name), \(groups) groups")
         // Panels take other widths repacked.
         guard storage.bits == 4 || storage.bits == 8 else { continue }
-        for xRows in Panel.worthwhileRows...9 {
+        for xRows in Array(Panel.worthwhileRows...9) + [32, 37] {
           #expect(
             product.byPanels(int8, xRows: xRows) == Array(exact.prefix(xRows * product.weightRows)),
             "\(name), \(groups) groups, \(xRows) rows")
@@ -62,14 +69,16 @@ import Testing
 
   @Test(arguments: Storage.all)
   func `integer products of weights kept in panels have the bits of the scalar twin`(storage: Storage) {
-    if CPUFeatures.best == .avx512 { #expect(KernelTable.table(for: .avx512).int8?.interleaved != nil) }
+    if CPUFeatures.available.contains(.avx512) {
+      #expect(KernelTable.table(for: .avx512).int8?.interleaved != nil)
+    }
     var random = SeededGenerator(seed: 18)
     for (name, int8) in integerTables {
       guard let interleaved = int8.interleaved else { continue }
       for groups in [1, 2, 3, 4, 5, 7, 12, 16, 19] {
         let product = Product(storage, groups: groups, random: &random)
         let exact = product.byRows(Reference.int8, xRows: 37)
-        for xRows in [1, 2, 3, 4, 5, 7, 8, 9, 13, 37] {
+        for xRows in [1, 2, 3, 4, 5, 7, 8, 9, 13, 32, 37] {
           #expect(
             product.inPanels(interleaved, of: int8, xRows: xRows)
               == Array(exact.prefix(xRows * product.weightRows)),

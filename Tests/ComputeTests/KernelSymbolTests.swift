@@ -7,7 +7,7 @@
   import Testing
 
   @Suite struct KernelSymbolTests {
-    @Test(arguments: ["KernelsAVX2", "KernelsAVXVNNI", "KernelsAVX512"])
+    @Test(arguments: ["KernelsAVX2", "KernelsAVXVNNI", "KernelsAVX512", "KernelsAMX"])
     func `an instruction-set module defines no weak function`(module: String) throws {
       var functions = 0
       for configuration in ["debug", "release"] {

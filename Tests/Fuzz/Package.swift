@@ -19,7 +19,7 @@ let instrumented = strict + [.unsafeFlags(sanitizers.map { "-sanitize=\($0)" })]
 #if arch(x86_64)
   let kernels = [
     (name: "KernelsAVX2", cpu: "haswell"), (name: "KernelsAVXVNNI", cpu: "alderlake"),
-    (name: "KernelsAVX512", cpu: "cascadelake"),
+    (name: "KernelsAVX512", cpu: "cascadelake"), (name: "KernelsAMX", cpu: "sapphirerapids"),
   ]
 #else
   let kernels = [
@@ -72,6 +72,7 @@ let kernelTargets: [Target] =
     .target(
       name: kernel.name, dependencies: ["KernelTypes"],
       swiftSettings: strict + [
+        .enableExperimentalFeature("BuiltinModule"),
         .unsafeFlags(["-Ounchecked", "-disable-cmo", "-Xllvm", "-sil-disable-pass=function-signature-opts"]),
         // The compiler takes the extensions of arm64 from Clang.
         .unsafeFlags(

@@ -43,7 +43,7 @@ enum Flags {
       Flag(
         name: "isa", kind: .word(ISA.self), placeholder: "NAME",
         defaultText: "the best of this machine",
-        help: "instruction set: portable; avx2, avxvnni or avx512; neon, dotprod or i8mm"),
+        help: "instruction set: portable; avx2, avxvnni, avx512 or amx; neon, dotprod or i8mm"),
       Flag(
         name: "compute", kind: .word(ComputeMode.self), placeholder: "MODE",
         defaultText: "fast where the CPU has AVX2, or is arm64",

@@ -148,6 +148,7 @@ extension KernelTable {
       case .avx2: avx2
       case .avxvnni: avxvnni
       case .avx512: avx512
+      case .amx: amx
     #elseif arch(arm64)
       case .neon: neon
       case .dotprod: dotprod

@@ -1,8 +1,9 @@
-// The tables of x86-64: AVX2, with AVX-VNNI's products of kept panels, and AVX-512.
+// The tables of x86-64: AVX2, with AVX-VNNI's products of kept panels, and AVX-512, with AMX's products of many rows.
 
 import KernelTypes
 
 #if arch(x86_64)
+  import KernelsAMX
   import KernelsAVX2
   import KernelsAVX512
   import KernelsAVXVNNI
@@ -84,6 +85,14 @@ import KernelTypes
           scores: KernelsAVX512.attentionScoresInt16, accumulate: KernelsAVX512.attentionAccumulateInt16),
         int8: .init(
           scores: KernelsAVX512.attentionScoresInt8, accumulate: KernelsAVX512.attentionAccumulateInt8))
+      return table
+    }()
+
+    static let amx: KernelTable = {
+      var table = avx512
+      table.int8?.panelBytes = KernelsAMX.int8PanelBytes
+      table.int8?.multiplyPanel = KernelsAMX.multiplyInt8Panel
+      table.int8?.interleaved?.multiply = KernelsAMX.multiplyInt8Interleaved
       return table
     }()
   }

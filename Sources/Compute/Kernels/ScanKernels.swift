@@ -40,7 +40,7 @@ package struct ScanKernels: Sendable {
     switch isa {
     #if arch(x86_64)
       case .avx2, .avxvnni: ScanKernels(scan: KernelsAVX2.scanCodes, signs: KernelsAVX2.scanSigns)
-      case .avx512:
+      case .avx512, .amx:
         ScanKernels(
           scan: KernelsAVX512.scanCodes, scanTwice: KernelsAVX512.scanCodesTwice,
           signs: KernelsAVX512.scanSigns)

@@ -14,9 +14,10 @@ package enum CPUFeatures {
   /// The levels whose every flag (in the spelling of /proc/cpuinfo) is present.
   static func levels(flags: Set<String>) -> [ISA] {
     let avx2: Set = ["avx2", "fma", "f16c", "bmi2"]
+    let avx512 = avx2.union(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni"])
     let needs: [(level: ISA, flags: Set<String>)] = [
       (.avx2, avx2), (.avxvnni, avx2.union(["avx_vnni"])),
-      (.avx512, avx2.union(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni"])),
+      (.avx512, avx512), (.amx, avx512.union(["amx_tile", "amx_int8"])),
       (.neon, ["asimd"]), (.dotprod, ["asimd", "asimddp"]), (.i8mm, ["asimd", "asimddp", "i8mm"]),
     ]
     return [.portable] + needs.filter { flags.isSuperset(of: $0.flags) }.map(\.level)
@@ -33,7 +34,10 @@ package enum CPUFeatures {
       #else
         // The kernel lists a flag only when it also saves the registers on a context switch.
         let line = PseudoFile.lines("/proc/cpuinfo").first { $0.hasPrefix("flags") }
-        return Set((line ?? "").split(separator: " ").map(String.init))
+        let flags = Set((line ?? "").split(separator: " ").map(String.init))
+        // But for tiles, for which a process asks.
+        let hasTiles = flags.contains("amx_tile") && TileRegisters.request()
+        return hasTiles ? flags : flags.subtracting(["amx_tile"])
       #endif
     }
   #elseif arch(arm64)

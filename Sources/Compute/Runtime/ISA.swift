@@ -10,6 +10,8 @@ package enum ISA: String, Sendable, CaseIterable, Comparable {
   case avxvnni
   /// AVX-512 F, BW, DQ, VL and VNNI.
   case avx512
+  /// AVX-512 with the products of whole tiles of bytes: AMX.
+  case amx
   /// Every arm64: NEON with fused multiply-adds.
   case neon
   /// The dot products of ARMv8.2: SDOT.
@@ -20,7 +22,7 @@ package enum ISA: String, Sendable, CaseIterable, Comparable {
   /// Those that this program holds, lowest first.
   package static var built: [ISA] {
     #if arch(x86_64)
-      [.portable, .avx2, .avxvnni, .avx512]
+      [.portable, .avx2, .avxvnni, .avx512, .amx]
     #elseif arch(arm64)
       [.portable, .neon, .dotprod, .i8mm]
     #else
@@ -37,9 +39,10 @@ package enum ISA: String, Sendable, CaseIterable, Comparable {
     case .avx2: 1
     case .avxvnni: 2
     case .avx512: 3
-    case .neon: 4
-    case .dotprod: 5
-    case .i8mm: 6
+    case .amx: 4
+    case .neon: 5
+    case .dotprod: 6
+    case .i8mm: 7
     }
   }
 }

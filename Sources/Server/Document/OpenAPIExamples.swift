@@ -32,6 +32,7 @@ enum OpenAPIExamples {
       ]
     ],
     "ConversationRequest": ["metadata": ["topic": "greetings"]],
+    "ConversationUpdate": ["metadata": ["topic": "farewells"]],
     "ConversationItemsRequest": ["items": [["type": "message", "role": "user", "content": "Hello!"]]],
     "UploadRequest": [
       "bytes": 6, "filename": "notes.txt", "mime_type": "text/plain", "purpose": "user_data",

@@ -50,7 +50,7 @@ enum OpenAPIResponsesWire {
     Operation(
       method: "POST", pattern: "/v1/conversations/:id", id: "updateConversation",
       summary: "Changes its metadata",
-      request: "ConversationRequest", response: "Conversation"),
+      request: "ConversationUpdate", response: "Conversation"),
     Operation(
       method: "DELETE", pattern: "/v1/conversations/:id", id: "deleteConversation",
       summary: "Forgets a conversation", response: "Deleted"),
@@ -136,6 +136,7 @@ enum OpenAPIResponsesWire {
       {"required": ["role"], "properties": {"role": {"type": "string"}}}]},
     "ConversationRequest": {"type": "object", "properties": {\#(OpenAPIRequests.descriptions),
       "items": {"type": "array", "maxItems": 20, "items": {"$ref": "#/components/schemas/InputItem"}}}},
+    "ConversationUpdate": {"type": "object", "properties": {\#(OpenAPIRequests.descriptions)}},
     "ConversationItemsRequest": {"type": "object", "required": ["items"], "properties": {
       "items": {"type": "array", "maxItems": 20, "items": {"$ref": "#/components/schemas/InputItem"}}}}
     """#

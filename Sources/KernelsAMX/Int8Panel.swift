@@ -1,0 +1,1 @@
+../KernelsAVX512/Int8Panel.swift

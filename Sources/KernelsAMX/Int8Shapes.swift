@@ -1,0 +1,1 @@
+../KernelsShared/Int8Shapes.swift

@@ -1,0 +1,1 @@
+../../Sources/KernelsAVX512/Int8Interleaved.swift

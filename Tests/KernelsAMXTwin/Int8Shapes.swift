@@ -1,0 +1,1 @@
+../../Sources/KernelsShared/Int8Shapes.swift

@@ -1,0 +1,1 @@
+../../Sources/KernelsAMX/ManyRows.swift
