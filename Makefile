@@ -10,8 +10,8 @@ FLAGS      ?=
 MIN_SWIFT  := 6.2
 BINARY     := .build/release/mlxserve
 VENV       := .venv
-# What `make bench` measures: qwen3-0.6b, llama-3.2-1b, phi-4-mini, qwen3.5-0.8b, lfm2-1.2b, gemma-2-2b, gemma-4-e2b,
-# gpt-oss-20b:4 (four layers); its own Python, because it builds llama.cpp, for this machine's own instruction set.
+# What `make bench` measures: qwen3-0.6b, llama-3.2-1b, phi-4-mini, qwen3.5-0.8b, qwen3.5-4b, lfm2-1.2b, gemma-2-2b,
+# gemma-4-e2b, gpt-oss-20b:4 (four layers); its own Python, because it builds llama.cpp, for this machine's own instruction set.
 SHAPES     ?= qwen3-0.6b
 ROUNDS     ?= 3
 LLAMA_CPP  ?= -DGGML_NATIVE=ON
@@ -212,9 +212,9 @@ library-sanitize: toolchain venv ## load and unload lib_mlx a hundred times from
 bench: build         ## compare with llama.cpp on synthetic models (SHAPES, ROUNDS); writes docs/benchmarks
 	@[ -x $(BENCH_VENV)/bin/python ] || $(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check numpy gguf
-	@# Built from source: some minutes, once.
+	@# Built from source: some minutes, once. A wheel in pip's cache may be for other instruction sets.
 	@$(BENCH_VENV)/bin/python -c 'import llama_cpp' 2>/dev/null || CMAKE_ARGS="$(LLAMA_CPP)" \
-	  $(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check llama-cpp-python || \
+	  $(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir llama-cpp-python || \
 	  echo "llama-cpp-python cannot be installed: mlxserve is measured alone."
 	$(BENCH_VENV)/bin/python Fixtures/scripts/bench/compare.py $(BINARY) docs/benchmarks --shapes $(SHAPES) --rounds $(ROUNDS)
 

@@ -8,8 +8,9 @@ import Testing
 
 @Suite struct BenchReportTests {
   private let report = BenchReport(
-    model: "m", compute: "portable", threads: 2, loadSeconds: 0.5, weightBytes: 1_000_000, kvBytes: 1000,
-    readBytesPerSecond: 1e9, readShare: BenchReport.Spread([0.5, 0.75, 0.625]),
+    model: "m", compute: "portable", threads: 2, loadSeconds: 0.5,
+    reads: StepReads(weights: 1_000_000, keysValues: 1000, state: 0), readBytesPerSecond: 1e9,
+    readShare: BenchReport.Spread([0.5, 0.75, 0.625]),
     besideForward: BenchReport.Spread([0.015, 0.02, 0.01]), speculation: nil,
     tokenizerBytesPerSecond: nil,
     measurements: [
@@ -57,6 +58,12 @@ import Testing
       rows.first?.hasSuffix(
         "not measured: there was no room to keep the 64 tokens before") == true)
     #expect(rows.last?.contains("100.00") == true && rows.last?.hasSuffix("11 %") == true)
+  }
+
+  @Test func `sequences of a step share weights and the tokens before them, and have states of their own`() {
+    let reads = StepReads(weights: 1_000_000, keysValues: 1000, state: 5000)
+    #expect(reads.perToken(depth: 0, tokens: 8) == 1_000_000 + 4000 + 5000)
+    #expect(reads.perToken(depth: 100, tokens: 8, sequences: 2) == 550_000 + 4000 + 5000)
   }
 
   @Test func `a plan asks for a context that holds the longest run`() throws {

@@ -26,12 +26,27 @@ SHAPES = {
         num_key_value_heads=4, head_dim=128, intermediate_size=6144, moe_intermediate_size=768, num_experts=128,
         num_experts_per_tok=8, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[], vocab_size=151936,
         rope_theta=1e6, rms_norm_eps=1e-6, max_position_embeddings=40960, tie_word_embeddings=False),
-    # The sizes of the small model are assumed: only those of the 9B are published in the reference's defaults.
+    # The sizes of both are assumed: only those of the 9B are published in the reference's defaults.
     "qwen3.5-0.8b": dict(
         model_type="qwen3_5_text", hidden_size=1024, num_hidden_layers=24, num_attention_heads=8, num_key_value_heads=2,
         head_dim=256, intermediate_size=3584, vocab_size=248320, rms_norm_eps=1e-6, max_position_embeddings=262144,
         linear_num_value_heads=16, linear_num_key_heads=16, linear_key_head_dim=128, linear_value_head_dim=128,
         linear_conv_kernel_dim=4, full_attention_interval=4, attn_output_gate=True, tie_word_embeddings=True,
+        rope_parameters=dict(rope_type="default", rope_theta=1e7, partial_rotary_factor=0.25)),
+    "qwen3.5-4b": dict(
+        model_type="qwen3_5_text", hidden_size=2560, num_hidden_layers=32, num_attention_heads=16, num_key_value_heads=4,
+        head_dim=256, intermediate_size=9216, vocab_size=248320, rms_norm_eps=1e-6, max_position_embeddings=262144,
+        linear_num_value_heads=32, linear_num_key_heads=16, linear_key_head_dim=128, linear_value_head_dim=128,
+        linear_conv_kernel_dim=4, full_attention_interval=4, attn_output_gate=True, tie_word_embeddings=True,
+        rope_parameters=dict(rope_type="default", rope_theta=1e7, partial_rotary_factor=0.25)),
+    # Meant for some layers, as gpt-oss-20b: every fourth is attention.
+    "qwen3.5-35b-a3b": dict(
+        model_type="qwen3_5_moe_text", hidden_size=2048, num_hidden_layers=40, num_attention_heads=16,
+        num_key_value_heads=2, head_dim=256, intermediate_size=512, moe_intermediate_size=512,
+        shared_expert_intermediate_size=512, num_experts=256, num_experts_per_tok=8, norm_topk_prob=True,
+        vocab_size=248320, rms_norm_eps=1e-6, max_position_embeddings=262144, linear_num_value_heads=32,
+        linear_num_key_heads=16, linear_key_head_dim=128, linear_value_head_dim=128, linear_conv_kernel_dim=4,
+        full_attention_interval=4, attn_output_gate=True, tie_word_embeddings=False,
         rope_parameters=dict(rope_type="default", rope_theta=1e7, partial_rotary_factor=0.25)),
     "lfm2-1.2b": dict(
         model_type="lfm2", hidden_size=2048, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
@@ -125,14 +140,23 @@ def linear_shapes(config, layer):
         return [("self_attn.qkv_proj", (heads + 2 * kv_heads) * head_dim, hidden),
                 ("self_attn.o_proj", hidden, heads * head_dim),
                 ("mlp.gate_up_proj", 2 * ffn, hidden), ("mlp.down_proj", hidden, ffn)]
+    mlp = [("mlp.gate_proj", ffn, hidden), ("mlp.up_proj", ffn, hidden), ("mlp.down_proj", hidden, ffn)]
+    if "moe_intermediate_size" in config:
+        experts, width = config["num_experts"], config["moe_intermediate_size"]
+        mlp = [("mlp.gate", experts, hidden), ("mlp.switch_mlp.gate_proj", (experts, width), hidden),
+               ("mlp.switch_mlp.up_proj", (experts, width), hidden),
+               ("mlp.switch_mlp.down_proj", (experts, hidden), width)]
+    if "shared_expert_intermediate_size" in config:
+        width = config["shared_expert_intermediate_size"]
+        mlp += [("mlp.shared_expert.gate_proj", width, hidden), ("mlp.shared_expert.up_proj", width, hidden),
+                ("mlp.shared_expert.down_proj", hidden, width), ("mlp.shared_expert_gate", 1, hidden)]
     if is_recurrent(config, layer):
         keys = config["linear_num_key_heads"] * config["linear_key_head_dim"]
         values = config["linear_num_value_heads"] * config["linear_value_head_dim"]
         return [("linear_attn.in_proj_qkv", 2 * keys + values, hidden), ("linear_attn.in_proj_z", values, hidden),
                 ("linear_attn.in_proj_b", config["linear_num_value_heads"], hidden),
                 ("linear_attn.in_proj_a", config["linear_num_value_heads"], hidden),
-                ("linear_attn.out_proj", hidden, values), ("mlp.gate_proj", ffn, hidden), ("mlp.up_proj", ffn, hidden),
-                ("mlp.down_proj", hidden, ffn)]
+                ("linear_attn.out_proj", hidden, values), *mlp]
     queries = heads * head_dim * (2 if config.get("attn_output_gate") else 1)
     attention = [("self_attn.q_proj", queries, hidden), ("self_attn.k_proj", kv_heads * head_dim, hidden),
                  ("self_attn.v_proj", kv_heads * head_dim, hidden), ("self_attn.o_proj", hidden, heads * head_dim)]
@@ -140,12 +164,7 @@ def linear_shapes(config, layer):
         experts = config["num_local_experts"]
         return [*attention, ("mlp.router", experts, hidden), ("mlp.experts.gate_proj", (experts, ffn), hidden),
                 ("mlp.experts.up_proj", (experts, ffn), hidden), ("mlp.experts.down_proj", (experts, hidden), ffn)]
-    if config["model_type"] == "qwen3_moe":
-        experts, width = config["num_experts"], config["moe_intermediate_size"]
-        return [*attention, ("mlp.gate", experts, hidden), ("mlp.switch_mlp.gate_proj", (experts, width), hidden),
-                ("mlp.switch_mlp.up_proj", (experts, width), hidden),
-                ("mlp.switch_mlp.down_proj", (experts, hidden), width)]
-    return [*attention, ("mlp.gate_proj", ffn, hidden), ("mlp.up_proj", ffn, hidden), ("mlp.down_proj", hidden, ffn)]
+    return [*attention, *mlp]
 
 
 # MLX's floating modes; `square` is the mean square of their random codes.
@@ -287,7 +306,7 @@ def main():
     def add_matrix(name, rows, columns):
         rows = rows if isinstance(rows, tuple) else (rows,)
         bits = arguments.bits
-        if name.endswith(".mlp.gate"):
+        if name.endswith((".mlp.gate", ".shared_expert_gate")):
             # MLX's default for routers.
             bits = 8
             quantization[name] = {"group_size": arguments.group_size, "bits": bits}
@@ -364,7 +383,7 @@ def main():
             writer.add(prefix + "linear_attn.A_log", "F32", np.log(random.uniform(1, 16, heads)).astype(np.float32))
             add_norm(prefix + "linear_attn.dt_bias", heads, suffix="", value=-6.0)
             add_norm(prefix + "linear_attn.norm", size)
-        elif config["model_type"] in ("qwen3", "qwen3_moe", "gemma4_text", "qwen3_5_text"):
+        elif config["model_type"] in ("qwen3", "qwen3_moe", "gemma4_text", "qwen3_5_text", "qwen3_5_moe_text"):
             # Gemma 4 does not scale scores.
             value = head_size(config, layer) ** -0.25 if config["model_type"] == "gemma4_text" else 1.0
             add_norm(prefix + "self_attn.q_norm", head_size(config, layer), value=value)

@@ -43,10 +43,7 @@ struct BenchReport {
   let compute: String
   let threads: Int
   let loadSeconds: Double
-  /// Weights that one decode step reads, bytes.
-  let weightBytes: Int
-  /// Keys and values of one token of context, which every later step reads, bytes.
-  let kvBytes: Int
+  let reads: StepReads
   let readBytesPerSecond: Double
   /// Bytes that decoding at the first depth reads per second, as a share of a read loop right after it.
   let readShare: Spread
@@ -57,11 +54,20 @@ struct BenchReport {
   let tokenizerBytesPerSecond: Double?
   let measurements: [Measurement]
   let peakResidentBytes: Int
+}
 
-  /// Bytes read for one of `tokens` decoded after `depth` others: all weights and the keys and values of these others, which
-  /// the sequences of a step share, and the keys and values of its own.
-  static func bytesPerToken(weights: Int, kv: Int, depth: Int, tokens: Int, sequences: Int = 1) -> Int {
-    (weights + kv * depth) / sequences + kv * tokens / 2
+/// What a decode step reads, bytes.
+struct StepReads: Equatable {
+  var weights: Int
+  /// Keys and values of one token of context.
+  var keysValues: Int
+  /// The recurrent layers' state of one sequence.
+  var state: Int
+
+  /// For one of `tokens` decoded after `depth` others: all weights and the keys and values of these others, which the sequences
+  /// of a step share, and the keys and values and the state of its own.
+  func perToken(depth: Int, tokens: Int, sequences: Int = 1) -> Int {
+    (weights + keysValues * depth) / sequences + keysValues * tokens / 2 + state
   }
 }
 
@@ -73,9 +79,8 @@ extension BenchReport {
   private static func number(_ value: Double?) -> JSONValue { value.map(JSONValue.double) ?? .null }
 
   private func bytesPerToken(_ measurement: Measurement) -> Int {
-    Self.bytesPerToken(
-      weights: weightBytes, kv: kvBytes, depth: measurement.depth, tokens: measurement.tokens,
-      sequences: measurement.sequences)
+    reads.perToken(
+      depth: measurement.depth, tokens: measurement.tokens, sequences: measurement.sequences)
   }
 
   /// Bytes read per second; nil for prefill, which memory does not bound.
@@ -89,7 +94,8 @@ extension BenchReport {
       "model": .string(model), "compute": .string(compute), "threads": .int(threads),
       "prefill_tokens_per_second": first(.prefill), "decode_tokens_per_second": first(.decode),
       "load_seconds": .double(loadSeconds), "peak_rss_bytes": .int(peakResidentBytes),
-      "weight_bytes_per_token": .int(weightBytes), "kv_bytes_per_context_token": .int(kvBytes),
+      "weight_bytes_per_token": .int(reads.weights), "kv_bytes_per_context_token": .int(reads.keysValues),
+      "state_bytes_per_sequence": .int(reads.state),
       "memory_read_bytes_per_second": .double(readBytesPerSecond),
       "decode_share_of_read_loop": readShare.json,
       "decode_share_beside_forward": besideForward.json,
@@ -125,8 +131,9 @@ extension BenchReport {
       "model     \(model)",
       "compute   \(compute), \(threads) threads",
       "load      \(fixed(loadSeconds, 3)) s, peak memory \(fixed(Double(peakResidentBytes) / 1e6)) MB",
-      "reads     \(fixed(Double(weightBytes) / 1e6)) MB of weights per token, and "
-        + "\(fixed(Double(kvBytes) / 1e3)) kB per token of context; a plain read loop reaches \(fixed(readBytesPerSecond / 1e9)) GB/s",
+      "reads     \(fixed(Double(reads.weights) / 1e6)) MB of weights per token, "
+        + (reads.state > 0 ? "\(fixed(Double(reads.state) / 1e6)) MB of state, " : "")
+        + "and \(fixed(Double(reads.keysValues) / 1e3)) kB per token of context; a plain read loop reaches \(fixed(readBytesPerSecond / 1e9)) GB/s",
     ]
     func percent(_ share: Spread, _ digits: Int) -> String {
       let (median, least, largest) = (100 * share.median, 100 * share.least, 100 * share.largest)

@@ -43,11 +43,16 @@ struct BenchRun {
     let ceiling = try ceiling()
     return BenchReport(
       model: configuration.modelPath, compute: engine.computeName, threads: configuration.threads,
-      loadSeconds: loadSeconds, weightBytes: engine.weightBytesPerToken, kvBytes: engine.kvBytesPerToken,
+      loadSeconds: loadSeconds, reads: reads,
       readBytesPerSecond: ceiling.read.median, readShare: ceiling.share, besideForward: ceiling.besideForward,
       speculation: plan.speculates ? try speculation() : nil,
       tokenizerBytesPerSecond: TokenizerBenchmark.bytesPerSecond(modelPath: configuration.modelPath),
       measurements: measurements, peakResidentBytes: peakResidentBytes)
+  }
+
+  private var reads: StepReads {
+    StepReads(
+      weights: engine.weightBytesPerToken, keysValues: engine.kvBytesPerToken, state: engine.stateBytes)
   }
 
   // MARK: Speeds
@@ -111,9 +116,7 @@ struct BenchRun {
     read: BenchReport.Spread, share: BenchReport.Spread, besideForward: BenchReport.Spread
   ) {
     let depth = plan.depths.first ?? 0
-    let bytes = BenchReport.bytesPerToken(
-      weights: engine.weightBytesPerToken, kv: engine.kvBytesPerToken, depth: depth,
-      tokens: plan.generateTokens)
+    let bytes = reads.perToken(depth: depth, tokens: plan.generateTokens)
     let bandwidth = MemoryBandwidth(threads: configuration.threads)
     var (reads, shares, besideForward): ([Double], [Double], [Double]) = ([], [], [])
     for _ in 1...max(5, plan.repetitions) {

@@ -15,6 +15,9 @@ package final class EngineClient: GenerationService {
   package let weightBytesPerToken: Int
   /// Bytes of keys and values that one token of context takes, and that every later step reads.
   package let kvBytesPerToken: Int
+  /// Bytes of the recurrent layers' state of one sequence, with what waits beside it for the end of a block: every step reads
+  /// them.
+  package let stateBytes: Int
   /// The instruction set in use, the compute mode unless it is exact, and the cache's format: `avx2 fast, q16 cache`.
   package let computeName: String
   /// What the model takes beside text.
@@ -42,6 +45,7 @@ package final class EngineClient: GenerationService {
     limits = facts.limits
     weightBytesPerToken = facts.weightBytesPerToken
     kvBytesPerToken = facts.kvBytesPerToken
+    stateBytes = facts.stateBytes
     computeName = facts.computeName
     computeMode = facts.computeMode
     mediaRules = facts.mediaRules
@@ -109,6 +113,7 @@ package final class EngineClient: GenerationService {
     var limits: EngineLimits
     var weightBytesPerToken: Int
     var kvBytesPerToken: Int
+    var stateBytes: Int
     var computeName: String
     var computeMode: ComputeMode
     var mediaRules: MediaRules
@@ -162,7 +167,7 @@ package final class EngineClient: GenerationService {
       let facts = Facts(
         limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: loaded.model.vocabularySize),
         weightBytesPerToken: loaded.model.weightBytesPerToken,
-        kvBytesPerToken: memory.cache.bytesPerToken,
+        kvBytesPerToken: memory.cache.bytesPerToken, stateBytes: states?.bytesPerSlot ?? 0,
         computeName: computeName, computeMode: loaded.computeMode,
         mediaRules: loaded.model.mediaRules,
         weightBytes: loaded.weightBytes, touched: touched, saving: memory.store?.opening)
