@@ -33,6 +33,7 @@ func multiplyPanel(_ first: Pass, bits: Int, block: Int, rows xRows: Int, output
     for i in 0..<tileRows { _mm512_storeu_ps(p.totals + 256 * i + 16 * slot, _mm512_setzero_ps()) }
   }
   configureTiles(block, in: sums + 2 * tileRows * 64)
+  // Shares are for eight rows.
   p.share *= 2
   var r = 0
   while r < xRows {

@@ -3,7 +3,7 @@
 import json
 
 from server import Server
-from vector_stores_test import fails, finished, served, strict, upload
+from vector_stores_test import anna_and_bert, fails, finished, served, strict, upload
 
 
 def prepared(client, notes):
@@ -149,3 +149,15 @@ def test_a_chat_that_cannot_be_searched_for_is_refused(s):
         for tool in [{"vector_store_ids": []}, {"max_num_results": 0}, {"filters": {"type": "x"}}]:
             fails(400, None, lambda: chat(client, other, store.id, tool=tool))
         assert chat(client, other, store.id).choices[0].message.file_search_calls[0]["results"] == []
+
+
+def test_keys_search_their_own_stores_alone(s):
+    with anna_and_bert(s) as (other, anna, bert):
+        store = prepared(anna, NOTES)
+        for search in (chat, ask):
+            fails(404, "tools[0].vector_store_ids[0]", lambda: search(bert, other, store.id))
+        assert chat(anna, other, store.id).choices[0].message.file_search_calls[0]["results"]
+        assert searched(ask(anna, other, store.id)).status == "completed"
+        # What one key has searched for is no answer of another's.
+        answer = ask(anna, other, store.id)
+        fails(404, None, lambda: bert.responses.retrieve(answer.id))

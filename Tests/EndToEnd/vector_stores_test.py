@@ -283,12 +283,18 @@ def test_S077_metadata(s):
                 expires_after={"anchor": "last_active_at", "days": days}))
 
 
-def test_S079_keys_see_their_own(s, ):
+@contextlib.contextmanager
+def anna_and_bert(s):
+    """A server, and clients with two keys."""
     keys = ROOT / "Tests" / "EndToEnd" / "__pycache__" / "keys.txt"
     keys.parent.mkdir(exist_ok=True)
     keys.write_text("anna: key-of-anna-0123456789\nbert: key-of-bert-0123456789\n")
     with served(s, "--api-key-file", str(keys)) as other:
-        anna, bert = (strict(other, key=f"key-of-{name}-0123456789") for name in ("anna", "bert"))
+        yield other, *(strict(other, key=f"key-of-{name}-0123456789") for name in ("anna", "bert"))
+
+
+def test_S079_keys_see_their_own(s):
+    with anna_and_bert(s) as (other, anna, bert):
         file = upload(anna, "a.txt", "words of anna")
         store = anna.vector_stores.create(file_ids=[file.id])
         finished(anna, store.id)

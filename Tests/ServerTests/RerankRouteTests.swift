@@ -216,6 +216,11 @@ func makeRerankApp(labels: Int = 1) -> App {
     let answer = try tei("/similarity", #"{"inputs":{"source_sentence":"a","sentences":["b","a"]}}"#)
     #expect(answer.json.arrayValue?.count == 2 && answer.json[1] == 1.0)
     #expect(try tei("/similarity", #"{"inputs":{"source_sentence":"a","sentences":[]}}"#).status == 400)
+    let long = String(repeating: "a", count: 1000)
+    let late = try tei("/similarity", #"{"inputs":{"source_sentence":"a","sentences":["b","\#(long)"]}}"#)
+    #expect(late.status == 422 && late.text.contains("inputs.sentences[1]"))
+    let first = try tei("/similarity", #"{"inputs":{"source_sentence":"\#(long)","sentences":["b"]}}"#)
+    #expect(first.status == 422 && first.text.contains("inputs.source_sentence"))
   }
 
   @Test func `TEI's predict takes a text, a pair, and a list of both`() throws {

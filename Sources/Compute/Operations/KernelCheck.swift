@@ -18,6 +18,8 @@ package struct KernelCheck {
   private let scan: ScanKernels
   private let room = CheckRoom()
   private let rows = 5
+  /// As many as the kernels of many rows begin with, and some that fill no tile.
+  private let manyRows = 37
   private let outputs = 21
   private let columns = 384
 
@@ -123,9 +125,9 @@ package struct KernelCheck {
       }
     }
     for mode in [FloatingMode.mxfp4, .nvfp4] {
-      let (weights, x) = (floating(mode), room.random(rows * columns))
+      let (weights, x) = (floating(mode), room.random(manyRows * columns))
       findings.append(
-        same("\(mode) weights, fast", rows * outputs, bits: true) { isTwin, out in
+        same("\(mode) weights, fast", manyRows * outputs, bits: true) { isTwin, out in
           let kernels = isTwin ? Reference.int8 : int8
           kernels.multiplyFloating(
             weights, quantized(x, block: 32, .evenOdd, kernels), Output(base: out, stride: outputs))
@@ -137,13 +139,13 @@ package struct KernelCheck {
   private func integerProducts(_ int8: Int8Kernels, _ weights: QuantizedRows) -> [KernelFinding] {
     let (bits, block) = (weights.bits, min(weights.groups.size, Int8Block.limit))
     let order: Int8Order = bits <= 4 ? .evenOdd : .natural
-    let x = room.random(rows * columns)
+    let x = room.random(manyRows * columns)
     let scratch = room.bytes(int8.panelBytes(columns, block))
     let words = "\(bits)-bit weights in groups of \(weights.groups.size), fast"
     func compare(
       _ what: String, _ call: (_ x: Int8Activations, _ y: Output) -> Void
     ) -> KernelFinding {
-      same(words + what, rows * outputs, bits: true) { isTwin, out in
+      same(words + what, manyRows * outputs, bits: true) { isTwin, out in
         let y = Output(base: out, stride: outputs)
         if isTwin {
           Reference.multiplyInt8(weights, quantized(x, block: block, order, Reference.int8), into: y)
@@ -180,7 +182,7 @@ package struct KernelCheck {
     findings.append(compare(", in panels") { kept.multiply(all, $0, $1, scratch) })
     findings.append(
       compare(", in panels, row by row") { x, y in
-        for r in 0..<rows {
+        for r in 0..<manyRows {
           let row = Int8Activations(base: x.base + r * x.rowBytes, rowBytes: x.rowBytes, count: 1)
           kept.multiply(all, row, Output(base: y.base + r * y.stride, stride: y.stride), scratch)
         }
@@ -192,9 +194,9 @@ package struct KernelCheck {
     _ x: UnsafeMutablePointer<Float>, block: Int, _ order: Int8Order, _ int8: Int8Kernels
   ) -> Int8Activations {
     let rowBytes = int8.rowBytes(columns, block)
-    let memory = room.bytes(rowBytes * rows)
-    for r in 0..<rows { int8.quantize(x + r * columns, columns, block, order, memory + r * rowBytes) }
-    return Int8Activations(base: memory, rowBytes: rowBytes, count: rows)
+    let memory = room.bytes(rowBytes * manyRows)
+    for r in 0..<manyRows { int8.quantize(x + r * columns, columns, block, order, memory + r * rowBytes) }
+    return Int8Activations(base: memory, rowBytes: rowBytes, count: manyRows)
   }
 
   // MARK: Attention, rows, search

@@ -99,7 +99,9 @@ struct TEIRoutes {
     let own = try server.embedding(body, for: context)
     let request = try TEISimilarityRequest(body, limits: own.limits)
     let inputs = ([request.source] + request.sentences).map { TextInput.text($0) }
-    let result = try own.run(inputs, try own.options(request.options), .vector, context)
+    let result = try own.run(inputs, try own.options(request.options), .vector, context) {
+      $0 == 0 ? "inputs.source_sentence" : "inputs.sentences[\($0 - 1)]"
+    }
     let scores = result.values.dropFirst().map { Embedder.cosine(result.values[0], $0) }
     var writer = JSONWriter()
     writer.write(Array(scores))

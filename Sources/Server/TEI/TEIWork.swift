@@ -45,7 +45,7 @@ extension EmbeddingContext {
   /// What the encoder makes of inputs.
   func run(
     _ inputs: [TextInput], _ options: Embedder.Options, _ output: EmbeddingText.Output,
-    _ context: ConnectionContext
+    _ context: ConnectionContext, name: (_ index: Int) -> String = { "inputs[\($0)]" }
   ) throws(APIError) -> (values: [[Float]], work: TEIWork) {
     var work = TEIWork(characters: inputs.reduce(0) { $0 + $1.characters })
     do throws(EmbeddingError) {
@@ -57,7 +57,7 @@ extension EmbeddingContext {
       work.encoded = .now
       return (values, work)
     } catch {
-      throw APIError(error) { "inputs[\($0)]" }
+      throw APIError(error, name: name)
     }
   }
 

@@ -147,6 +147,9 @@ def scored(body):
         if "inputs" in owner or "texts" in owner or "documents" in owner or "text_1" in owner:
             # The models here take few tokens.
             owner["truncate"] = True
+    if isinstance(body.get("inputs"), dict):
+        # Of /similarity, whose options stand together.
+        body["parameters"] = {"truncate": True}
     body.pop("instruction", None)
     body.pop("dimensions", None)
     if "query" in body or any(name in body for name in ("text_2", "documents", "data_2")):
