@@ -329,8 +329,14 @@ class Server:
     def ask(self, method, path, body=None, kind="application/json", connection=None):
         connection = connection or self.connection
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        connection.request(method, path, data, {"Content-Type": kind})
-        answer = connection.getresponse()
+        try:
+            connection.request(method, path, data, {"Content-Type": kind})
+            answer = connection.getresponse()
+        except ConnectionError:
+            # It was idle for too long, while others had their turn.
+            connection.close()
+            connection.request(method, path, data, {"Content-Type": kind})
+            answer = connection.getresponse()
         content = answer.read()
         if answer.status != 200:
             raise RuntimeError(f"{path}: {answer.status} {content[:300]}")
