@@ -11,7 +11,8 @@ MIN_SWIFT  := 6.2
 BINARY     := .build/release/mlxserve
 VENV       := .venv
 # What `make bench` measures: qwen3-0.6b, llama-3.2-1b, phi-4-mini, qwen3.5-0.8b, qwen3.5-4b, lfm2-1.2b, gemma-2-2b,
-# gemma-4-e2b, gpt-oss-20b:4 (four layers); its own Python, because it builds llama.cpp, for this machine's own instruction set.
+# gemma-4-e2b, qwen3-30b-a3b, qwen3.5-35b-a3b, gpt-oss-20b:4 (four layers); its own Python, because it builds llama.cpp,
+# for this machine's own instruction set.
 SHAPES     ?= qwen3-0.6b
 ROUNDS     ?= 3
 LLAMA_CPP  ?= -DGGML_NATIVE=ON

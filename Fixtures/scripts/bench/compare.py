@@ -64,7 +64,11 @@ def measure(arguments, shape, samples, notes):
     sizes = ["--prompt-tokens", arguments.prompt_tokens, "--generate-tokens", arguments.generate_tokens,
              "--depth", arguments.depth, "--sequences", arguments.sequences, "--repetitions", 1]
     rival = importlib.util.find_spec("llama_cpp") is not None
-    gguf = make("make_gguf.py", shape, arguments.work, ".gguf") if rival else None
+    try:
+        gguf = make("make_gguf.py", shape, arguments.work, ".gguf") if rival else None
+    except subprocess.CalledProcessError:
+        print(f"{shape}: make_gguf.py cannot make this shape, so llama.cpp is left out.", file=sys.stderr)
+        rival = False
     for number in range(arguments.rounds):
         print(f"{shape}, round {number + 1} of {arguments.rounds}", file=sys.stderr)
         own = run_json([arguments.binary, "bench", "--model", folder, "--json", *sizes, *arguments.flags.split()])
