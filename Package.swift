@@ -50,7 +50,7 @@ func kernelSettings(level: String) -> [SwiftSetting] {
   let inLine =
     ["-Xllvm", "-align-all-functions=6"]
     + (architecture == "x86_64" ? ["-Xllvm", "-x86-experimental-pref-innermost-loop-alignment=6"] : [])
-  // AMX is LLVM's intrinsics, which are a module (docs/decisions/030).
+  // Some instructions of AMX come from the compiler's module of LLVM's intrinsics (docs/decisions/030).
   let intrinsics: [SwiftSetting] = level.contains("amx") ? [.enableExperimentalFeature("BuiltinModule")] : []
   return strict + intrinsics + [
     .unsafeFlags(["-Ounchecked", "-disable-cmo", "-Xllvm", "-sil-disable-pass=function-signature-opts"]),

@@ -8,6 +8,10 @@ import _Builtin_intrinsics.intel
 @inline(__always)
 private var tileRows: Int { 16 }
 
+/// Bytes of the sums of a product.
+@inline(__always)
+private var tileBytes: Int { 64 * tileRows }
+
 /// From how many rows of x on tiles pay: nibbles become bytes first. Of 16 rows they are as fast as VPDPBUSD, of 32 rows 1.2 to
 /// 1.4 times, of 512 rows 1.6 to 1.9 times (Emerald Rapids).
 @inline(__always)
@@ -15,7 +19,7 @@ private var worthwhileRows: Int { 32 }
 
 /// Bytes of scratch after the factors: totals of sixteen slots of as many rows, the sums of two products, shapes of tiles.
 @inline(__always)
-func totalBytes() -> Int { 16 * tileRows * 64 + 2 * tileRows * 64 + 64 }
+func totalBytes() -> Int { 16 * tileBytes + 2 * tileBytes + 64 }
 
 /// A panel by at least 4 rows of x, the first of which are `first`'s: into the first `outputs` (1 ... 16) columns of y.
 @inline(__always)
@@ -23,7 +27,7 @@ func multiplyPanel(_ first: Pass, bits: Int, block: Int, rows xRows: Int, output
   guard xRows >= worthwhileRows else {
     return multiplyRows(first, bits: bits, block: block, rows: xRows, outputs: outputs, into: y)
   }
-  let (mask, sums) = (tailMask(outputs), UnsafeMutableRawPointer(first.totals) + 16 * tileRows * 64)
+  let (mask, sums) = (tailMask(outputs), UnsafeMutableRawPointer(first.totals) + 16 * tileBytes)
   var p = first
   if bits == 4 {
     p.panel = panelOfBytes(p, block)
@@ -32,7 +36,7 @@ func multiplyPanel(_ first: Pass, bits: Int, block: Int, rows xRows: Int, output
   for slot in min(p.blocks, 16)..<slots(p.blocks) {
     for i in 0..<tileRows { _mm512_storeu_ps(p.totals + 256 * i + 16 * slot, _mm512_setzero_ps()) }
   }
-  configureTiles(block, in: sums + 2 * tileRows * 64)
+  configureTiles(block, in: sums + 2 * tileBytes)
   // Shares are for eight rows.
   p.share *= 2
   var r = 0
@@ -97,14 +101,9 @@ private func pass(_ p: Pass, block: Int, _ sums: UnsafeMutableRawPointer) {
 /// Block `j` of the panel, in bytes, by sixteen rows of x.
 @inline(__always)
 private func step(_ p: Pass, _ j: Int, block: Int, isFirst: Bool, _ room: UnsafeMutableRawPointer) {
-  var next = p.next + ((p.share * j) & ~63)
-  let end = min(p.last, p.next + ((p.share * (j + 1)) & ~63))
-  while next < end {
-    if p.isFar { prefetchFar(next) } else { prefetch(next) }
-    next += 64
-  }
+  prefetchShare(p, j)
   // Those of the block before are still read.
-  let sums = room + (j & 1) * 16 * 64
+  let sums = room + (j & 1) * tileBytes
   let weights = p.panel + 16 * block * j + (p.isShared ? j >> 1 : j) * p.gap
   multiplyTiles(p.x + j * block, p.stride, weights, block, into: sums)
   let (scale, bias) = (load(p.factors, 32 * j), load(p.factors, 32 * j + 16))

@@ -1,7 +1,8 @@
 // The matrix registers of AMX: eight tiles of up to sixteen rows of 64 bytes, and the product of two of them.
 //
-// Clang has them as macros, which Swift does not import. Those that name tiles alone are LLVM's intrinsics by Swift's own module
-// of such; it cannot read those with addresses, which are declared by LLVM's names, as prefetches are (docs/decisions/030).
+// Clang has the instructions as macros, which Swift does not import. LLVM has them as intrinsics. Those that take an address are
+// declared by LLVM's names, as prefetches are. Those that take tiles alone come from the module Builtin, which marks the numbers
+// of tiles as the constants that they have to be (docs/decisions/030).
 //
 // Which tile is which is fixed here, because the number is a part of the instruction: 0 has sums, 4 rows of x, 6 weights.
 

@@ -310,15 +310,21 @@ func folded(
   return _mm512_fmadd_ps(bias, broadcast(c), product)
 }
 
-/// Block `j` of the panel by `rows` rows of x.
+/// Prefetches what belongs to block `j`.
 @inline(__always)
-private func step(_ p: Pass, _ j: Int, rows: Int, bits: Int, block: Int, isFirst: Bool) {
+func prefetchShare(_ p: Pass, _ j: Int) {
   var next = p.next + ((p.share * j) & ~63)
   let end = min(p.last, p.next + ((p.share * (j + 1)) & ~63))
   while next < end {
     if p.isFar { prefetchFar(next) } else { prefetch(next) }
     next += 64
   }
+}
+
+/// Block `j` of the panel by `rows` rows of x.
+@inline(__always)
+private func step(_ p: Pass, _ j: Int, rows: Int, bits: Int, block: Int, isFirst: Bool) {
+  prefetchShare(p, j)
   let weights = p.panel + 2 * block * bits * j + (p.isShared ? j >> 1 : j) * p.gap
   let x = p.x + j * block
   let nibbles = _mm512_set1_epi32(0x0F0F_0F0F)

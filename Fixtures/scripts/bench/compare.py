@@ -66,8 +66,11 @@ def measure(arguments, shape, samples, notes):
     rival = importlib.util.find_spec("llama_cpp") is not None
     try:
         gguf = make("make_gguf.py", shape, arguments.work, ".gguf") if rival else None
-    except subprocess.CalledProcessError:
-        print(f"{shape}: make_gguf.py cannot make this shape, so llama.cpp is left out.", file=sys.stderr)
+    except subprocess.CalledProcessError as error:
+        # argparse's status of a word that it does not know.
+        if error.returncode != 2:
+            raise
+        print(f"{shape}: make_gguf.py does not know this shape, so llama.cpp is left out.", file=sys.stderr)
         rival = False
     for number in range(arguments.rounds):
         print(f"{shape}, round {number + 1} of {arguments.rounds}", file=sys.stderr)

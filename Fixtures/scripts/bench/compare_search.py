@@ -329,14 +329,17 @@ class Server:
     def ask(self, method, path, body=None, kind="application/json", connection=None):
         connection = connection or self.connection
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+
+        def answered():
+            connection.request(method, path, data, {"Content-Type": kind})
+            return connection.getresponse()
+
         try:
-            connection.request(method, path, data, {"Content-Type": kind})
-            answer = connection.getresponse()
+            answer = answered()
         except ConnectionError:
-            # It was idle for too long, while others had their turn.
+            # It was idle for too long, while others had their turn; a closed one connects again.
             connection.close()
-            connection.request(method, path, data, {"Content-Type": kind})
-            answer = connection.getresponse()
+            answer = answered()
         content = answer.read()
         if answer.status != 200:
             raise RuntimeError(f"{path}: {answer.status} {content[:300]}")

@@ -16,6 +16,12 @@ import struct
 
 import numpy as np
 
+# What the sizes of Qwen3.5 have in common.
+QWEN35 = dict(
+    head_dim=256, vocab_size=248320, rms_norm_eps=1e-6, max_position_embeddings=262144, linear_num_key_heads=16,
+    linear_key_head_dim=128, linear_value_head_dim=128, linear_conv_kernel_dim=4, full_attention_interval=4,
+    attn_output_gate=True, rope_parameters=dict(rope_type="default", rope_theta=1e7, partial_rotary_factor=0.25))
+
 SHAPES = {
     "qwen3-0.6b": dict(
         model_type="qwen3", hidden_size=1024, num_hidden_layers=28, num_attention_heads=16,
@@ -26,28 +32,19 @@ SHAPES = {
         num_key_value_heads=4, head_dim=128, intermediate_size=6144, moe_intermediate_size=768, num_experts=128,
         num_experts_per_tok=8, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[], vocab_size=151936,
         rope_theta=1e6, rms_norm_eps=1e-6, max_position_embeddings=40960, tie_word_embeddings=False),
-    # The sizes of both are assumed: only those of the 9B are published in the reference's defaults.
+    # The sizes of 0.8B and 4B are assumed: only those of the 9B are published in the reference's defaults.
     "qwen3.5-0.8b": dict(
-        model_type="qwen3_5_text", hidden_size=1024, num_hidden_layers=24, num_attention_heads=8, num_key_value_heads=2,
-        head_dim=256, intermediate_size=3584, vocab_size=248320, rms_norm_eps=1e-6, max_position_embeddings=262144,
-        linear_num_value_heads=16, linear_num_key_heads=16, linear_key_head_dim=128, linear_value_head_dim=128,
-        linear_conv_kernel_dim=4, full_attention_interval=4, attn_output_gate=True, tie_word_embeddings=True,
-        rope_parameters=dict(rope_type="default", rope_theta=1e7, partial_rotary_factor=0.25)),
+        QWEN35, model_type="qwen3_5_text", hidden_size=1024, num_hidden_layers=24, num_attention_heads=8,
+        num_key_value_heads=2, intermediate_size=3584, linear_num_value_heads=16, tie_word_embeddings=True),
     "qwen3.5-4b": dict(
-        model_type="qwen3_5_text", hidden_size=2560, num_hidden_layers=32, num_attention_heads=16, num_key_value_heads=4,
-        head_dim=256, intermediate_size=9216, vocab_size=248320, rms_norm_eps=1e-6, max_position_embeddings=262144,
-        linear_num_value_heads=32, linear_num_key_heads=16, linear_key_head_dim=128, linear_value_head_dim=128,
-        linear_conv_kernel_dim=4, full_attention_interval=4, attn_output_gate=True, tie_word_embeddings=True,
-        rope_parameters=dict(rope_type="default", rope_theta=1e7, partial_rotary_factor=0.25)),
+        QWEN35, model_type="qwen3_5_text", hidden_size=2560, num_hidden_layers=32, num_attention_heads=16,
+        num_key_value_heads=4, intermediate_size=9216, linear_num_value_heads=32, tie_word_embeddings=True),
     # Meant for some layers, as gpt-oss-20b: every fourth is attention.
     "qwen3.5-35b-a3b": dict(
-        model_type="qwen3_5_moe_text", hidden_size=2048, num_hidden_layers=40, num_attention_heads=16,
-        num_key_value_heads=2, head_dim=256, intermediate_size=512, moe_intermediate_size=512,
-        shared_expert_intermediate_size=512, num_experts=256, num_experts_per_tok=8, norm_topk_prob=True,
-        vocab_size=248320, rms_norm_eps=1e-6, max_position_embeddings=262144, linear_num_value_heads=32,
-        linear_num_key_heads=16, linear_key_head_dim=128, linear_value_head_dim=128, linear_conv_kernel_dim=4,
-        full_attention_interval=4, attn_output_gate=True, tie_word_embeddings=False,
-        rope_parameters=dict(rope_type="default", rope_theta=1e7, partial_rotary_factor=0.25)),
+        QWEN35, model_type="qwen3_5_moe_text", hidden_size=2048, num_hidden_layers=40, num_attention_heads=16,
+        num_key_value_heads=2, intermediate_size=512, moe_intermediate_size=512, shared_expert_intermediate_size=512,
+        num_experts=256, num_experts_per_tok=8, norm_topk_prob=True, linear_num_value_heads=32,
+        tie_word_embeddings=False),
     "lfm2-1.2b": dict(
         model_type="lfm2", hidden_size=2048, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
         intermediate_size=8192, block_auto_adjust_ff_dim=False, conv_L_cache=3, conv_bias=False, vocab_size=65536,

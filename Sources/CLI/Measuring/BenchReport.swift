@@ -57,7 +57,7 @@ struct BenchReport {
 }
 
 /// What a decode step reads, bytes.
-struct StepReads: Equatable {
+struct StepReads {
   var weights: Int
   /// Keys and values of one token of context.
   var keysValues: Int

@@ -149,7 +149,7 @@ def scored(body):
             owner["truncate"] = True
     if isinstance(body.get("inputs"), dict):
         # Of /similarity, whose options stand together.
-        body["parameters"] = {"truncate": True}
+        body["parameters"] = {**(inner if isinstance(inner, dict) else {}), "truncate": True}
     body.pop("instruction", None)
     body.pop("dimensions", None)
     if "query" in body or any(name in body for name in ("text_2", "documents", "data_2")):
