@@ -36,11 +36,8 @@ package struct JSONObject: Sendable, Equatable {
 
   private func position(of key: String) -> Int? {
     if positions.isEmpty {
-      // Most differ in their lengths. By index: a closure would be handed copies of key and value.
-      let count = key.utf8.count
-      return entries.indices.first {
-        entries[$0].key.utf8.count == count && entries[$0].key.utf8.elementsEqual(key.utf8)
-      }
+      // By index: a closure would be handed copies of key and value.
+      return entries.indices.first { entries[$0].key.hasSameBytes(as: key) }
     }
     return positions[ByteKey(key)]
   }
@@ -73,11 +70,24 @@ package struct ByteKey: Hashable, Sendable {
   package init(_ string: String) { self.string = string }
 
   package static func == (a: ByteKey, b: ByteKey) -> Bool {
-    a.string.utf8.elementsEqual(b.string.utf8)
+    a.string.hasSameBytes(as: b.string)
   }
 
   package func hash(into hasher: inout Hasher) {
     var copy = string
     copy.withUTF8 { unsafe hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+  }
+}
+
+extension String {
+  /// Whether both have the same UTF-8 bytes: `é` and `e` + accent have not.
+  package func hasSameBytes(as other: String) -> Bool {
+    // Most differ in their lengths.
+    guard utf8.count == other.utf8.count else { return false }
+    // In place: the views themselves would take one byte after the other through their indices.
+    let isSame = unsafe utf8.withContiguousStorageIfAvailable { a in
+      unsafe other.utf8.withContiguousStorageIfAvailable { b in unsafe a.elementsEqual(b) }
+    }
+    return (isSame ?? nil) ?? utf8.elementsEqual(other.utf8)
   }
 }

@@ -25,7 +25,7 @@ package enum JSONValue: Sendable, Equatable {
     case (.double(let x), .double(let y)): x == y
     case (.int(let x), .double(let y)), (.double(let y), .int(let x)): Double(x) == y
     case (.bigInteger(let x), .bigInteger(let y)): x == y
-    case (.string(let x), .string(let y)): x.utf8.elementsEqual(y.utf8)
+    case (.string(let x), .string(let y)): x.hasSameBytes(as: y)
     case (.array(let x), .array(let y)): x == y
     case (.object(let x), .object(let y)): x == y
     default: false

@@ -309,13 +309,33 @@ struct SchemaCase: Sendable, CustomTestStringConvertible {
             "e": {"type": "object", "properties": {"x": {"type": "string"}}, "$anchor": "e"},
             "f": {"$id": "other", "properties": {"g": {"type": "object", "properties": {"x": {"type": "string"}}}}}}}
           """##))
-    func place(_ path: String) throws -> Int { try document.child(0, path, .null) }
+    func place(_ path: String) throws -> Int {
+      try document.resolve("#" + path, at: 0, keyword: "$ref").place
+    }
     let first = try place("/properties/a")
     #expect(try place("/properties/b") == first)
     #expect(try place("/properties/a/properties/x") == place("/properties/c/properties/y"))
     for other in ["c", "d", "e", "f/properties/g"] {
       #expect(try place("/properties/" + other) != first, "\(other)")
     }
-    #expect(try document.resolve("#/properties/b", at: 0, keyword: "$ref").place == first)
+    #expect(try document.child(0, SchemaStep("properties", .name(ByteKey("b"))), .null) == first)
+  }
+
+  @Test
+  func
+    `pointers lead through lists and names, escaped ones and numbers among them, and through unknown words`()
+    throws
+  {
+    let schema = ##"""
+      {"properties": {"0": {"type": "null"}, "a/b~c": {"type": "boolean"}}, "type": "array", "minItems": 4,
+      "allOf": [{"maxItems": 4}, {"prefixItems": [{"$ref": "#/properties/0"}, {"$ref": "#/properties/a~1b~0c"},
+      {"$ref": "#/allOf/1/prefixItems/0"}, {"$ref": "#/x/y"}]}],
+      "x": {"y": {"type": "array", "items": {"$ref": "#/x/y"}}}}
+      """##
+    let grammar = try CompiledGrammar(.schema(try JSONValue(parsing: Array(schema.utf8))))
+    #expect(grammar.allows("[null, true, null, [[], [[]]]]"))
+    for text in ["[null, null, null, []]", "[null, true, true, []]", "[null, true, null, [null]]"] {
+      #expect(!grammar.allows(text), "\(text)")
+    }
   }
 }

@@ -14,6 +14,19 @@ import Testing
     #expect(!mask.isEmpty)
   }
 
+  @Test func `a tree has tokens in the order of their bytes, however many they share`() {
+    let texts: [[UInt8]] = ["12345678b", "12345678", "1234567", "12345678ab", "12345678a"].map {
+      Array($0.utf8)
+    }
+    let all = texts + [[0x31, 0], [0x31], [], [0x31, 0, 0], Array("12345678b".utf8)]
+    let starts = all.reduce(into: [Int32(0)]) { $0.append($0[$0.count - 1] + Int32($1.count)) }
+    let tree = TokenTrie(ids: Array(0..<Int32(all.count)), bytes: all.flatMap { $0 }, starts: starts)
+    #expect(tree.tokens == [6, 5, 8, 2, 1, 4, 3, 0, 9])
+    for node in 0..<tree.count {
+      for token in tree.tokens[tree.tokens(at: node)] { #expect(tree.text(to: node) == all[Int(token)]) }
+    }
+  }
+
   @Test func `a union holds the ids of both`() {
     var first = TokenMask(count: 200)
     var second = TokenMask(count: 200)

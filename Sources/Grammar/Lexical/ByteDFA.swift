@@ -42,19 +42,7 @@ final class ByteDFA: Sendable {
   init(classOf: [UInt8], classCount: Int, table: [Int32], accepting: [Bool], effort: Int = 0) {
     let count = accepting.count
     self.effort = effort + table.count
-    let before = ReverseEdges(table: table, columnCount: classCount)
-    var distance = [Int32](repeating: Cost.none, count: count)
-    var queue = accepting.indices.filter { accepting[$0] }
-    for state in queue { distance[state] = 0 }
-    var head = 0
-    while head < queue.count {
-      let state = queue[head]
-      head += 1
-      for source in before.sources(of: state) where distance[Int(source)] == Cost.none {
-        distance[Int(source)] = distance[state] + 1
-        queue.append(Int(source))
-      }
-    }
+    let distance = Self.distances(table, accepting, classCount)
     self.classOf = classOf
     self.classCount = classCount
     if distance.contains(Cost.none) {
@@ -67,6 +55,42 @@ final class ByteDFA: Sendable {
     }
     continues = Self.continuing(next, self.accepting.count, classCount)
     onlyText = Self.onlyText(classOf: classOf, classCount: classCount, table: next, cost: cost)
+  }
+
+  /// Bytes of the shortest text from each state to acceptance.
+  private static func distances(_ table: [Int32], _ accepting: [Bool], _ classCount: Int) -> [Int32] {
+    var distance = accepting.map { $0 ? 0 : Cost.none }
+    // Most states come before those that they lead to, so that few sweeps from the last to the first find all.
+    for _ in 0..<4 {
+      var isChanged = false
+      for state in distance.indices.reversed() where !accepting[state] {
+        var best = distance[state]
+        // Neighbours often lead to the same state.
+        var last: Int32 = -1
+        for cell in state * classCount..<(state + 1) * classCount
+        where table[cell] >= 0 && table[cell] != last {
+          last = table[cell]
+          best = min(best, distance[Int(last)] + 1)
+        }
+        guard best < distance[state] else { continue }
+        distance[state] = best
+        isChanged = true
+      }
+      guard isChanged else { return distance }
+    }
+    let before = ReverseEdges(table: table, columnCount: classCount)
+    distance = accepting.map { $0 ? 0 : Cost.none }
+    var queue = accepting.indices.filter { accepting[$0] }
+    var head = 0
+    while head < queue.count {
+      let state = queue[head]
+      head += 1
+      for source in before.sources(of: state) where distance[Int(source)] == Cost.none {
+        distance[Int(source)] = distance[state] + 1
+        queue.append(Int(source))
+      }
+    }
+    return distance
   }
 
   /// The rows of some states, the start first, which lead to these alone.
@@ -84,7 +108,15 @@ final class ByteDFA: Sendable {
   }
 
   private static func continuing(_ table: [Int32], _ count: Int, _ classCount: Int) -> [Bool] {
-    (0..<count).map { state in table[state * classCount..<(state + 1) * classCount].contains { $0 >= 0 } }
+    var continuing = [Bool](repeating: false, count: count)
+    for state in 0..<count {
+      // By index, here and below: a slice would count a reference for each row.
+      for cell in state * classCount..<(state + 1) * classCount where table[cell] >= 0 {
+        continuing[state] = true
+        break
+      }
+    }
+    return continuing
   }
 
   /// An automaton that is trimmed, with the bytes from each state to acceptance.
@@ -102,6 +134,18 @@ final class ByteDFA: Sendable {
     continues = Self.continuing(table, accepting.count, classCount)
     self.effort = effort + table.count
     onlyText = Self.onlyText(classOf: classOf, classCount: classCount, table: table, cost: cost)
+  }
+
+  /// The automaton of one text, whose states follow each other.
+  init(text: [UInt8], classOf: [UInt8], classCount: Int, table: [Int32]) {
+    self.classOf = classOf
+    self.classCount = classCount
+    next = table
+    accepting = (0...text.count).map { $0 == text.count }
+    continues = (0...text.count).map { $0 < text.count }
+    cost = (0...text.count).map { Int32(truncatingIfNeeded: text.count - $0) }
+    effort = text.count + 1 + table.count
+    onlyText = text
   }
 
   /// The text of a trimmed automaton whose states follow each other, one by one; nil for others.
@@ -489,18 +533,18 @@ struct ReverseEdges {
     for row in 0..<rowCount {
       // Neighbours often lead to the same state.
       var last: Int32 = -1
-      for target in table[row * columnCount..<(row + 1) * columnCount] where target >= 0 && target != last {
-        last = target
-        starts[Int(target) + 1] += 1
+      for cell in row * columnCount..<(row + 1) * columnCount where table[cell] >= 0 && table[cell] != last {
+        last = table[cell]
+        starts[Int(last) + 1] += 1
       }
     }
     var next = place()
     for row in 0..<rowCount {
       var last: Int32 = -1
-      for target in table[row * columnCount..<(row + 1) * columnCount] where target >= 0 && target != last {
-        last = target
-        all[Int(next[Int(target)])] = Int32(truncatingIfNeeded: row)
-        next[Int(target)] += 1
+      for cell in row * columnCount..<(row + 1) * columnCount where table[cell] >= 0 && table[cell] != last {
+        last = table[cell]
+        all[Int(next[Int(last)])] = Int32(truncatingIfNeeded: row)
+        next[Int(last)] += 1
       }
     }
   }

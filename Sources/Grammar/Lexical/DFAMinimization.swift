@@ -43,6 +43,8 @@ extension ByteDFA {
 
   /// The states, each after all that lead to it; nil with loops.
   private func orderWithoutLoops() -> [Int32]? {
+    // An array of its own, by index: through the automaton and in slices, each row would count references.
+    let next = next
     var entering = [Int32](repeating: 0, count: stateCount)
     for target in next where target >= 0 { entering[Int(target)] += 1 }
     var order = entering.indices.filter { entering[$0] == 0 }.map { Int32(truncatingIfNeeded: $0) }
@@ -51,9 +53,9 @@ extension ByteDFA {
     while head < order.count {
       let row = Int(order[head]) * classCount
       head += 1
-      for target in next[row..<row + classCount] where target >= 0 {
-        entering[Int(target)] -= 1
-        if entering[Int(target)] == 0 { order.append(target) }
+      for cell in row..<row + classCount where next[cell] >= 0 {
+        entering[Int(next[cell])] -= 1
+        if entering[Int(next[cell])] == 0 { order.append(next[cell]) }
       }
     }
     return order.count == stateCount ? order : nil
@@ -62,13 +64,15 @@ extension ByteDFA {
   /// From the ends backwards: states are alike where they lead to the same blocks. Nil with loops.
   func blocksWithoutLoops() -> Blocks? {
     guard let order = orderWithoutLoops() else { return nil }
+    let next = next
     var blockOf = [Int32](repeating: -1, count: stateCount)
     var (firsts, hashes, table) = ([Int](), [UInt64](), HashTable())
     for state in order.reversed().map(Int.init) {
       let row = state * classCount
       var hash: UInt64 = accepting[state] ? 1 : 2
-      for target in next[row..<row + classCount] {
-        hash = HashTable.mix(hash ^ UInt64(UInt32(bitPattern: target < 0 ? -1 : blockOf[Int(target)])))
+      for cell in row..<row + classCount {
+        let block = next[cell] < 0 ? -1 : blockOf[Int(next[cell])]
+        hash = HashTable.mix(hash ^ UInt64(UInt32(bitPattern: block)))
       }
       let known = table.find(hash) { block in
         let other = firsts[Int(block)]

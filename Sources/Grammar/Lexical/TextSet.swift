@@ -3,6 +3,7 @@
 extension ByteDFA {
   /// Exactly these texts, with as few states as possible. O(bytes).
   static func texts(_ texts: [[UInt8]]) throws(GrammarError) -> ByteDFA {
+    if texts.count == 1 { return try text(texts[0]) }
     let tree = try TextTree(texts)
     let classOf = tree.classes
     let classCount = Int(classOf.max() ?? 0) + 1
@@ -23,6 +24,36 @@ extension ByteDFA {
     return ByteDFA(
       classOf: classOf, classCount: classCount, trimmed: table, accepting: node.map { tree.isEnd[$0] },
       cost: cost, effort: tree.byte.count)
+  }
+
+  /// Exactly this text: a state behind each byte.
+  private static func text(_ text: [UInt8]) throws(GrammarError) -> ByteDFA {
+    guard text.count < stateLimit else { throw TextTree.tooLong }
+    let classOf = classes(of: text)
+    let classCount = Int(classOf.max() ?? 0) + 1
+    var table = [Int32](repeating: -1, count: (text.count + 1) * classCount)
+    for (row, byte) in text.enumerated() {
+      table[row * classCount + Int(classOf[Int(byte)])] = Int32(truncatingIfNeeded: row + 1)
+    }
+    return ByteDFA(text: text, classOf: classOf, classCount: classCount, table: table)
+  }
+
+  /// A class for each byte that is used, and one for all others, in the order of their first bytes.
+  fileprivate static func classes(of used: some Sequence<UInt8>) -> [UInt8] {
+    var isUsed = [Bool](repeating: false, count: 256)
+    for byte in used { isUsed[Int(byte)] = true }
+    var classOf = [UInt8](repeating: 0, count: 256)
+    var (count, others): (UInt8, UInt8?) = (0, nil)
+    for byte in 0..<256 {
+      if !isUsed[byte], let others {
+        classOf[byte] = others
+        continue
+      }
+      if !isUsed[byte] { others = count }
+      classOf[byte] = count
+      count &+= 1
+    }
+    return classOf
   }
 }
 
@@ -96,6 +127,9 @@ private struct TextTree {
   private(set) var firstChild: [Int32] = [-1]
   private(set) var sibling: [Int32] = [-1]
 
+  static let tooLong = GrammarError.tooLarge(
+    reason: "the constants of this schema need more than \(ByteDFA.stateLimit) states")
+
   init(_ texts: [[UInt8]]) throws(GrammarError) {
     var path: [Int] = [0]
     var last: [UInt8] = []
@@ -105,7 +139,7 @@ private struct TextTree {
       path.removeLast(path.count - 1 - common)
       for value in text.dropFirst(common) {
         guard byte.count < ByteDFA.stateLimit else {
-          throw .tooLarge(reason: "the constants of this schema need more than \(ByteDFA.stateLimit) states")
+          throw Self.tooLong
         }
         let (node, parent) = (byte.count, path[path.count - 1])
         byte.append(value)
@@ -120,11 +154,7 @@ private struct TextTree {
     }
   }
 
-  var classes: [UInt8] {
-    var isUsed = [Bool](repeating: false, count: 256)
-    for value in byte.dropFirst() { isUsed[Int(value)] = true }
-    return ByteDFA.classes { isUsed[Int($0)] ? UInt32($0) + 1 : 0 }
-  }
+  var classes: [UInt8] { ByteDFA.classes(of: byte.dropFirst()) }
 
   /// One node of all that have the same texts below them: the nodes that stand for others, in the order of the tree,
   /// and for each node the number of the one that stands for it.

@@ -81,6 +81,7 @@ package final class GrammarVocabulary: Sendable {
 
   /// Walks the vocabulary once from each state that all grammars share, so that no answer waits for it.
   private func prepare() {
+    Formats.prepare()
     for (leaf, common) in CommonLanguages.shared.enumerated() {
       let reach = PlainReach(common.dfa)
       for state in common.states {

@@ -18,19 +18,29 @@ struct TokenTrie: Sendable {
   ///   - bytes, starts: the bytes of token i are `bytes[starts[i]..<starts[i + 1]]`; tokens without bytes are left out.
   init(ids: [Int32], bytes: [UInt8], starts: [Int32]) {
     func range(_ id: Int32) -> Range<Int> { Int(starts[Int(id)])..<Int(starts[Int(id) + 1]) }
-    let sorted = ids.filter { !range($0).isEmpty }.sorted { a, b in
-      let (x, y) = (range(a), range(b))
-      var (i, j) = (x.lowerBound, y.lowerBound)
-      while i < x.upperBound, j < y.upperBound {
-        if bytes[i] != bytes[j] { return bytes[i] < bytes[j] }
-        i += 1
-        j += 1
+    // Most tokens differ in their first eight bytes, which are compared at once.
+    var sorted = ids.filter { !range($0).isEmpty }.map { id in
+      let range = range(id)
+      var first: UInt64 = 0
+      for place in 0..<8 {
+        first = first << 8 | (place < range.count ? UInt64(bytes[range.lowerBound + place]) : 0)
       }
-      return x.count == y.count ? a < b : x.count < y.count
+      return (first: first, id: id)
+    }
+    sorted.sort { a, b in
+      if a.first != b.first { return a.first < b.first }
+      let (x, y) = (range(a.id), range(b.id))
+      var place = 0
+      while place < x.count, place < y.count {
+        let (i, j) = (bytes[x.lowerBound + place], bytes[y.lowerBound + place])
+        if i != j { return i < j }
+        place += 1
+      }
+      return x.count == y.count ? a.id < b.id : x.count < y.count
     }
     var path: [Int32] = [0]
     tokenStart = [0]
-    for id in sorted {
+    for (_, id) in sorted {
       let range = range(id)
       var common = 0
       while common < path.count - 1, common < range.count,

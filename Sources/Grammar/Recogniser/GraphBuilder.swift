@@ -84,6 +84,8 @@ struct GraphBuilder {
   private(set) var nodes: [GrammarNode] = []
   private var literals: [[UInt8]: Int32] = [:]
   private var automata: [ObjectIdentifier: Int32] = [:]
+  private var distinctLeaves: [ByteDFA: Int32] = [:]
+  private var textCounts: [ByteDFA: [UInt32]] = [:]
 
   mutating func add(_ node: GrammarNode) throws(GrammarError) -> Int32 {
     guard nodes.count < GrammarGraph.nodeLimit else {
@@ -134,7 +136,18 @@ struct GraphBuilder {
 
   /// A leaf whose texts differ within an array.
   mutating func distinctLeaf(_ dfa: ByteDFA) throws(GrammarError) -> Int32 {
-    try add(.leaf(GrammarLeaf(dfa: dfa, textCounts: dfa.textCounts())))
+    if let known = distinctLeaves[dfa] { return known }
+    let node = try add(.leaf(GrammarLeaf(dfa: dfa, textCounts: textCounts(of: dfa))))
+    distinctLeaves[dfa] = node
+    return node
+  }
+
+  /// `ByteDFA.textCounts`, found once: most members and items that must differ are any string.
+  mutating func textCounts(of dfa: ByteDFA) -> [UInt32] {
+    if let known = textCounts[dfa] { return known }
+    let counts = dfa.textCounts()
+    textCounts[dfa] = counts
+    return counts
   }
 
   /// Whether this is a leaf with more texts that must differ than anybody writes.

@@ -10,8 +10,8 @@ extension SchemaNormalizer {
     let value = members[keyword] ?? .null
     switch keyword {
     case "type": return try types(value, literal, isNegated: false)
-    case "const": return try constants([value], "/const", literal, isNegated: false)
-    case "enum": return try constants(try list(value, keyword, literal), "/enum", literal, isNegated: false)
+    case "const": return try constants([value], keyword, literal, isNegated: false)
+    case "enum": return try constants(try list(value, keyword, literal), keyword, literal, isNegated: false)
     case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
       let dfa = try numbers(keyword, value, literal)
       return Self.others(than: .number(NumberAtom())) + [.number(NumberAtom(dfa: dfa))]
@@ -34,8 +34,8 @@ extension SchemaNormalizer {
     let value = members[keyword] ?? .null
     switch keyword {
     case "type": return try types(value, literal, isNegated: true)
-    case "const": return try constants([value], "/const", literal, isNegated: true)
-    case "enum": return try constants(try list(value, keyword, literal), "/enum", literal, isNegated: true)
+    case "const": return try constants([value], keyword, literal, isNegated: true)
+    case "enum": return try constants(try list(value, keyword, literal), keyword, literal, isNegated: true)
     case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
       let dfa = try budget.counted(
         NumberLanguage.all.get().subtracting(numbers(keyword, value, literal), watch: budget.watch))
@@ -113,7 +113,7 @@ extension SchemaNormalizer {
   }
 
   mutating func constants(
-    _ values: [JSONValue], _ suffix: String, _ literal: SchemaLiteral, isNegated: Bool
+    _ values: [JSONValue], _ keyword: String, _ literal: SchemaLiteral, isNegated: Bool
   ) throws(GrammarError) -> [SchemaAtom] {
     var simple: UInt8 = 0
     var numbers: [Decimal] = []
@@ -127,7 +127,7 @@ extension SchemaNormalizer {
       case .int, .double, .bigInteger: numbers.append(try decimal(value, "enum", literal))
       case .string(let text): strings.append(JSONText.quoted(text))
       case .array, .object:
-        composites.append(try composite(value, "\(suffix)/\(index)", literal, isNegated: isNegated))
+        composites.append(try composite(value, "\(keyword)/\(index)", literal, isNegated: isNegated))
       }
     }
     guard isNegated else {
@@ -165,13 +165,13 @@ extension SchemaNormalizer {
 
   /// A constant array or object as constants inside; negated: all arrays and objects but it.
   mutating func composite(
-    _ value: JSONValue, _ suffix: String, _ literal: SchemaLiteral, isNegated: Bool
+    _ value: JSONValue, _ keyword: String, _ literal: SchemaLiteral, isNegated: Bool
   ) throws(GrammarError) -> [SchemaAtom] {
     func constant(_ normalizer: inout SchemaNormalizer, _ part: String, _ value: JSONValue)
       throws(GrammarError) -> SchemaLiteral
     {
-      // No pointer of the document has an empty last part before this one.
-      try normalizer.child(literal, "\(suffix)//\(part)", .object(JSONObject([("const", value)])))
+      let step = SchemaStep(keyword, .constant(ByteKey(part)))
+      return try normalizer.child(literal, step, .object(JSONObject([("const", value)])))
     }
     if case .array(let items) = value {
       var parts: [SchemaLiteral] = []
@@ -192,7 +192,7 @@ extension SchemaNormalizer {
     let entries = value.objectValue?.entries ?? []
     var group = MemberGroup(additional: .never, isEvaluating: false)
     for (name, value) in entries {
-      let part = try constant(&self, SchemaDocument.escaped(name), value)
+      let part = try constant(&self, name, value)
       group.properties.append(.init(key: members.key(name), value: Conjunction([part])))
     }
     let keys = group.properties.map(\.key)

@@ -33,7 +33,7 @@ extension SchemaNormalizer {
   mutating func contains(
     _ members: JSONObject, _ literal: SchemaLiteral
   ) throws(GrammarError) -> (part: SchemaLiteral, min: Int, max: Int) {
-    let part = try child(literal, "/contains", members["contains"] ?? true)
+    let part = try child(literal, SchemaStep("contains"), members["contains"] ?? true)
     var min = 1
     var max = Int.max
     if draft(literal) >= .draft2019 {
@@ -48,28 +48,37 @@ extension SchemaNormalizer {
   {
     var group = ItemGroup()
     var prefix: [JSONValue] = []
-    var rest: (String, JSONValue)?
+    var rest: (SchemaStep, JSONValue)?
     var keyword = "prefixItems"
     if let list = members["items"]?.arrayValue {
       // Up to 2019-09.
       prefix = list
       keyword = "items"
-      rest = members["additionalItems"].map { ("/additionalItems", $0) }
+      rest = members["additionalItems"].map { (SchemaStep("additionalItems"), $0) }
     } else {
       if draft(literal).has(keyword), let list = members[keyword] {
         prefix = try self.list(list, keyword, literal)
       }
-      rest = members["items"].map { ("/items", $0) }
+      rest = members["items"].map { (SchemaStep("items"), $0) }
     }
     for (index, value) in prefix.enumerated() {
-      group.prefix.append(conjunction(try child(literal, "/\(keyword)/\(index)", value)))
+      group.prefix.append(try part(literal, SchemaStep(keyword, .index(index)), value))
     }
-    if let (suffix, value) = rest { group.items = conjunction(try child(literal, suffix, value)) }
+    if let (step, value) = rest { group.items = try part(literal, step, value) }
     return group
   }
 
+  /// The schema one step below another; booleans by their meaning.
+  mutating func part(
+    _ outer: SchemaLiteral, _ step: SchemaStep, _ value: JSONValue
+  ) throws(GrammarError) -> Conjunction {
+    // In two lines: in one, this value would be copied, since it is read before `child` changes it.
+    let literal = try child(outer, step, value)
+    return conjunction(literal)
+  }
+
   /// Booleans by their meaning.
-  func conjunction(_ literal: SchemaLiteral) -> Conjunction {
+  private func conjunction(_ literal: SchemaLiteral) -> Conjunction {
     switch document.places[literal.place].value {
     case .bool(let holds): holds != literal.isNegated ? .anything : .never
     default: Conjunction([literal])
@@ -141,7 +150,7 @@ extension SchemaNormalizer {
     case "minProperties": return ObjectAtom(min: try count(value, keyword, literal))
     case "maxProperties": return ObjectAtom(max: try count(value, keyword, literal))
     case "propertyNames":
-      return ObjectAtom(conditions: [.name(conjunction(try child(literal, "/propertyNames", value)))])
+      return ObjectAtom(conditions: [.name(try part(literal, SchemaStep("propertyNames"), value))])
     case "dependentRequired":
       guard let entries = value.objectValue?.entries else {
         throw malformed(keyword, literal, "it is not an object")
@@ -167,7 +176,7 @@ extension SchemaNormalizer {
         throw malformed(keyword, literal, "it is not an object")
       }
       for (name, value) in entries {
-        let part = conjunction(try child(literal, "/\(keyword)/\(SchemaDocument.escaped(name))", value))
+        let part = try part(literal, SchemaStep(keyword, .name(ByteKey(name))), value)
         let entry = MemberGroup.Named(key: self.members.key(name), value: part)
         if keyword.utf8.count == 10 {
           group.properties.append(entry)
@@ -184,7 +193,7 @@ extension SchemaNormalizer {
       }
     }
     if let rest = members["additionalProperties"] {
-      group.additional = conjunction(try child(literal, "/additionalProperties", rest))
+      group.additional = try part(literal, SchemaStep("additionalProperties"), rest)
     }
     return group
   }

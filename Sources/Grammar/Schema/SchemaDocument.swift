@@ -13,6 +13,48 @@ struct SchemaPlace {
   var resource: Int
 }
 
+/// The way from a schema to one below it.
+struct SchemaStep: Hashable {
+  enum Part: Hashable {
+    case whole
+    case index(Int)
+    case name(ByteKey)
+    /// Of a constant, which becomes a schema of its own. No pointer of the document has an empty part before this one.
+    case constant(ByteKey)
+  }
+
+  var keyword: ByteKey
+  var part: Part
+
+  init(_ keyword: String, _ part: Part = .whole) {
+    self.keyword = ByteKey(keyword)
+    self.part = part
+  }
+
+  /// As a part of a JSON pointer.
+  var pointer: String {
+    switch part {
+    case .whole: "/" + keyword.string
+    case .index(let index): "/\(keyword.string)/\(index)"
+    case .name(let name): "/" + keyword.string + "/" + Self.escaped(name.string)
+    case .constant(let name): "/" + keyword.string + "//" + Self.escaped(name.string)
+    }
+  }
+
+  private static func escaped(_ key: String) -> String {
+    guard key.utf8.contains(where: { $0 == 0x7E || $0 == 0x2F }) else { return key }
+    var out = String.UnicodeScalarView()
+    for scalar in key.unicodeScalars {
+      switch scalar {
+      case "~": out.append(contentsOf: "~0".unicodeScalars)
+      case "/": out.append(contentsOf: "~1".unicodeScalars)
+      default: out.append(scalar)
+      }
+    }
+    return String(out)
+  }
+}
+
 /// A schema with an identifier of its own, and the root.
 struct SchemaResource {
   var uri: String
@@ -26,9 +68,14 @@ struct SchemaDocument {
   private(set) var places: [SchemaPlace] = []
   private(set) var resources: [SchemaResource] = []
   private(set) var hasDynamicAnchors = false
-  private var placeOfPath: [ByteKey: Int] = [:]
+  private var placeBelow: [Below: Int] = [:]
   /// The first place of each schema that says the same: equal schemas are one.
-  private var placeOfShape: [[UInt8]: Int] = [:]
+  private var placeOfShape: [SchemaShape: Int] = [:]
+
+  private struct Below: Hashable {
+    var outer: Int
+    var step: SchemaStep
+  }
 
   private static let placeLimit = 50_000
   private static let depthLimit = 100
@@ -48,32 +95,81 @@ struct SchemaDocument {
     return SchemaDraft(metaschema: text)
   }
 
-  private static let single = [
-    "additionalProperties", "additionalItems", "items", "contains", "propertyNames", "if", "then", "else",
-    "not",
-    "unevaluatedItems", "unevaluatedProperties",
-  ]
-  private static let lists = ["allOf", "anyOf", "oneOf", "prefixItems", "items"]
-  private static let maps = [
-    "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies",
-  ]
-
   /// How a member of a schema counts when schemas are compared: not at all, or by the places of its subschemas.
   private enum Role {
-    case annotation, single, list, map
+    /// `definitions` holds subschemas too, which count where they are referred to.
+    case annotation, definitions, single, list, map
+    /// `items` is one or the other, by its value.
+    case singleOrList
   }
 
-  private static let roles: [String: Role] = {
-    var roles: [String: Role] = [:]
-    for key in maps { roles[key] = .map }
-    for key in lists { roles[key] = .list }
-    for key in single { roles[key] = .single }
-    for key in [
-      "title", "description", "markdownDescription", "$comment", "default", "examples", "deprecated",
-      "readOnly", "writeOnly", "$defs", "definitions",
-    ] { roles[key] = .annotation }
+  /// The members that hold subschemas, in the order in which these get their places; then what is for readers.
+  private static let roles: [ByteKey: (role: Role, rank: Int)] = {
+    let words: [(Role, [String])] = [
+      (.single, ["additionalProperties", "additionalItems"]), (.singleOrList, ["items"]),
+      (
+        .single,
+        [
+          "contains", "propertyNames", "if", "then", "else", "not", "unevaluatedItems",
+          "unevaluatedProperties",
+        ]
+      ),
+      (.list, ["allOf", "anyOf", "oneOf", "prefixItems"]), (.map, ["properties", "patternProperties"]),
+      (.definitions, ["$defs", "definitions"]), (.map, ["dependentSchemas", "dependencies"]),
+      (
+        .annotation,
+        [
+          "title", "description", "markdownDescription", "$comment", "default", "examples", "deprecated",
+          "readOnly", "writeOnly",
+        ]
+      ),
+    ]
+    var roles: [ByteKey: (Role, Int)] = [:]
+    for (role, keys) in words { for key in keys { roles[ByteKey(key)] = (role, roles.count) } }
     return roles
   }()
+
+  /// The members of a schema: those with subschemas in the order of their ranks, and what else it says, in the order of
+  /// the keys. An array of `items` ranks with them, too.
+  private static func sorted(_ members: JSONObject) -> (parents: [Parent], plain: [(String, JSONValue)]) {
+    var parents: [Parent] = []
+    var plain: [(key: String, value: JSONValue)] = []
+    for (key, value) in members.entries {
+      let (role, rank) = roles[ByteKey(key)] ?? (nil, 0)
+      switch (role, value) {
+      case (.annotation, _): break
+      case (.single, .object), (.single, .bool), (.singleOrList, .object), (.singleOrList, .bool):
+        parents.append(Parent(key: key, rank: rank, children: .one(value)))
+      case (.list, .array(let list)) where !list.isEmpty,
+        (.singleOrList, .array(let list)) where !list.isEmpty:
+        parents.append(Parent(key: key, rank: rank, children: .list(list)))
+      case (.map, .object(let children)), (.definitions, .object(let children)):
+        parents.append(Parent(key: key, rank: rank, children: .named(children, counts: role == .map)))
+        if role == .map {
+          let others = children.entries.filter { $0.value.objectValue == nil && $0.value.boolValue == nil }
+          plain.append((key, .object(JSONObject(others))))
+        }
+      case (.definitions, _): break
+      default: plain.append((key, value))
+      }
+    }
+    if parents.count > 1 { parents.sort { $0.rank < $1.rank } }
+    if plain.count > 1 { plain.sort { $0.key < $1.key } }
+    return (parents, plain)
+  }
+
+  /// A member of a schema that holds subschemas.
+  private struct Parent {
+    enum Children {
+      case one(JSONValue)
+      case list([JSONValue])
+      case named(JSONObject, counts: Bool)
+    }
+
+    var key: String
+    var rank: Int
+    var children: Children
+  }
 
   /// A schema with any of these has a name of its own: it is no other, even if it says the same.
   private static let names = ["$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"]
@@ -91,63 +187,52 @@ struct SchemaDocument {
     }
     let place = places.count
     places.append(SchemaPlace(value: value, source: value, path: path, resource: outer))
-    placeOfPath[ByteKey(path)] = place
     guard case .object(let written) = value else {
       var shape = SchemaShape(resource: outer)
       shape.add("", value)
-      return first(place, shape, path)
+      return first(place, shape)
     }
     let draft = try Self.draft(value, path: path) ?? resources[outer].draft
     let members = draft.today(written)
     places[place].value = .object(members)
     let resource = identify(members, draft, place, outer)
     var shape = SchemaShape(resource: resource)
-    for key in Self.single {
-      guard let child = members[key], child.objectValue != nil || child.boolValue != nil else { continue }
-      shape.add(key, "", try scan(child, "\(path)/\(key)", resource, depth: depth + 1))
-    }
-    for key in Self.lists {
-      guard let children = members[key]?.arrayValue else { continue }
-      for (index, child) in children.enumerated() {
-        shape.add(key, "", try scan(child, "\(path)/\(key)/\(index)", resource, depth: depth + 1))
-      }
-    }
-    for key in Self.maps {
-      guard let children = members[key]?.objectValue else { continue }
-      for (name, child) in children.entries where child.objectValue != nil || child.boolValue != nil {
-        let place = try scan(child, "\(path)/\(key)/\(Self.escaped(name))", resource, depth: depth + 1)
-        if Self.roles[key] != .annotation { shape.add(key, name, place) }
+    let (parents, plain) = Self.sorted(members)
+    for parent in parents {
+      let key = parent.key
+      switch parent.children {
+      case .one(let child):
+        shape.add(key, "", try scan(child, place, SchemaStep(key), resource, depth))
+      case .list(let children):
+        for (index, child) in children.enumerated() {
+          shape.add(key, "", try scan(child, place, SchemaStep(key, .index(index)), resource, depth))
+        }
+      case .named(let children, let counts):
+        for (name, child) in children.entries where child.objectValue != nil || child.boolValue != nil {
+          let child = try scan(child, place, SchemaStep(key, .name(ByteKey(name))), resource, depth)
+          if counts { shape.add(key, name, child) }
+        }
       }
     }
     guard !Self.names.contains(where: { members[$0] != nil }) else { return place }
-    for (key, value) in Self.plainMembers(members) { shape.add(key, value) }
-    return first(place, shape, path)
+    for (key, value) in plain { shape.add(key, value) }
+    return first(place, shape)
   }
 
-  /// What a schema says beside its subschemas and beside what is for readers, in the order of the keys.
-  private static func plainMembers(_ members: JSONObject) -> [(key: String, value: JSONValue)] {
-    var plain: [(key: String, value: JSONValue)] = []
-    for (key, value) in members.entries {
-      switch (roles[key], value) {
-      case (.annotation, _), (.single, .object), (.single, .bool): continue
-      case (.single, .array(let list)) where key == "items" && !list.isEmpty: continue
-      case (.list, .array(let list)) where !list.isEmpty: continue
-      case (.map, .object(let children)):
-        let others = children.entries.filter { $0.value.objectValue == nil && $0.value.boolValue == nil }
-        plain.append((key, .object(JSONObject(others))))
-      default: plain.append((key, value))
-      }
-    }
-    if plain.count > 1 { plain.sort { $0.key < $1.key } }
-    return plain
+  /// The same for what is one step below a place.
+  private mutating func scan(
+    _ value: JSONValue, _ outer: Int, _ step: SchemaStep, _ resource: Int, _ depth: Int
+  ) throws(GrammarError) -> Int {
+    let place = try scan(value, places[outer].path + step.pointer, resource, depth: depth + 1)
+    placeBelow[Below(outer: outer, step: step)] = place
+    return place
   }
 
   /// The first place of what is at a place.
-  private mutating func first(_ place: Int, _ shape: SchemaShape, _ path: String) -> Int {
-    let first = placeOfShape[shape.bytes] ?? place
-    placeOfShape[shape.bytes] = first
-    placeOfPath[ByteKey(path)] = first
-    return first
+  private mutating func first(_ place: Int, _ shape: SchemaShape) -> Int {
+    if let known = placeOfShape[shape] { return known }
+    placeOfShape[shape] = place
+    return place
   }
 
   /// The resource of a schema: a new one where it has an identifier.
@@ -189,24 +274,31 @@ struct SchemaDocument {
     hasDynamicAnchors = true
   }
 
-  /// A key as a part of a JSON pointer.
-  static func escaped(_ key: String) -> String {
-    var out = String.UnicodeScalarView()
-    for scalar in key.unicodeScalars {
-      switch scalar {
-      case "~": out.append(contentsOf: "~0".unicodeScalars)
-      case "/": out.append(contentsOf: "~1".unicodeScalars)
-      default: out.append(scalar)
-      }
-    }
-    return String(out)
+  /// The schema one step below a place.
+  mutating func child(_ place: Int, _ step: SchemaStep, _ value: JSONValue) throws(GrammarError) -> Int {
+    if let known = placeBelow[Below(outer: place, step: step)] { return known }
+    return try scan(value, place, step, places[place].resource, -1)
   }
 
-  /// The schema at `suffix` below a place.
-  mutating func child(_ place: Int, _ suffix: String, _ value: JSONValue) throws(GrammarError) -> Int {
-    let path = places[place].path + suffix
-    if let known = placeOfPath[ByteKey(path)] { return known }
-    return try scan(value, path, places[place].resource, depth: 0)
+  /// The schema to which a JSON pointer leads from a place, by the steps that are known.
+  private func place(_ pointer: String, from start: Int) -> Int? {
+    var place = start
+    var parts = Self.parts(pointer)[...]
+    while let keyword = parts.popFirst() {
+      if let next = placeBelow[Below(outer: place, step: SchemaStep(keyword))] {
+        place = next
+      } else if let name = parts.popFirst() {
+        let index = Int(name).flatMap {
+          placeBelow[Below(outer: place, step: SchemaStep(keyword, .index($0)))]
+        }
+        let next = index ?? placeBelow[Below(outer: place, step: SchemaStep(keyword, .name(ByteKey(name))))]
+        guard let next else { return nil }
+        place = next
+      } else {
+        return nil
+      }
+    }
+    return place
   }
 
   /// The schema that a reference names, and whether its name is a dynamic anchor.
@@ -238,17 +330,20 @@ struct SchemaDocument {
       }
       return (found, resources[resource].dynamicAnchors[key] == nil ? nil : key)
     }
-    let full = places[root].path + name
-    if let known = placeOfPath[ByteKey(full)] { return (known, nil) }
+    if let known = self.place(name, from: root) { return (known, nil) }
+    // No keyword of schemas leads there.
+    let step = SchemaStep(String(name.dropFirst()))
+    if let known = placeBelow[Below(outer: root, step: step)] { return (known, nil) }
     guard let value = Self.value(at: name, in: places[root].source) else {
       throw .malformed(path: path + "/" + keyword, reason: "'\(reference)' names no schema")
     }
-    return (try scan(value, full, resource, depth: 0), nil)
+    return (try scan(value, root, step, resource, -1), nil)
   }
 
-  private static func value(at pointer: String, in value: JSONValue) -> JSONValue? {
-    var at = value
-    for part in pointer.utf8.dropFirst().split(separator: 0x2F, omittingEmptySubsequences: false) {
+  /// The parts of a JSON pointer that begins with a slash.
+  private static func parts(_ pointer: String) -> [String] {
+    pointer.utf8.dropFirst().split(separator: 0x2F, omittingEmptySubsequences: false).map { part in
+      guard part.contains(0x7E) else { return String(Substring(part)) }
       var key: [UInt8] = []
       var isEscaped = false
       for byte in part {
@@ -261,7 +356,13 @@ struct SchemaDocument {
           key.append(byte)
         }
       }
-      let name = String(decoding: key, as: UTF8.self)
+      return String(decoding: key, as: UTF8.self)
+    }
+  }
+
+  private static func value(at pointer: String, in value: JSONValue) -> JSONValue? {
+    var at = value
+    for name in parts(pointer) {
       if let next = at[name] {
         at = next
       } else if let index = Int(name), let next = at[index] {
@@ -275,8 +376,8 @@ struct SchemaDocument {
 }
 
 /// What a schema says, for comparing: its subschemas by their places, all else as it is written.
-private struct SchemaShape {
-  private(set) var bytes: [UInt8] = []
+private struct SchemaShape: Hashable {
+  private var bytes: [UInt8] = []
 
   init(resource: Int) { append(resource) }
 
@@ -307,6 +408,11 @@ private struct SchemaShape {
       bytes.append(3)
       bytes += value.bytes
     }
+  }
+
+  /// All bytes at once, which an array would hash one by one.
+  func hash(into hasher: inout Hasher) {
+    unsafe bytes.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
   }
 }
 

@@ -15,14 +15,21 @@ enum SchemaDraft: Int, Comparable {
   /// The draft whose metaschema an address names; nil for other addresses. Schemas in the wild spell them with `http` or
   /// `https`, with an empty fragment or none, and with the name of one of the draft's other metaschemas.
   init?(metaschema address: String) {
-    let known: [(name: String, draft: SchemaDraft)] = [
-      ("/draft-03/", .draft3), ("/draft-04/", .draft4), ("/draft-05/", .draft4), ("/draft-06/", .draft6),
-      ("/draft-07/", .draft7), ("/draft/2019-09/", .draft2019), ("/draft/2020-12/", .draft2020),
+    let parts = address.utf8.split(separator: 0x2F, omittingEmptySubsequences: false).map {
+      String(Substring($0))
+    }
+    for (outer, name) in zip(parts, parts.dropFirst()) {
+      switch (outer, name) {
+      case (_, "draft-03"): self = .draft3
+      case (_, "draft-04"), (_, "draft-05"): self = .draft4
+      case (_, "draft-06"): self = .draft6
+      case (_, "draft-07"): self = .draft7
+      case ("draft", "2019-09"): self = .draft2019
+      case ("draft", "2020-12"): self = .draft2020
       // The address without a number meant the newest draft of its day; those who write it use the words of this one.
-      ("json-schema.org/schema", .draft7),
-    ]
-    for (name, draft) in known where address.utf8.firstRange(of: name.utf8) != nil {
-      self = draft
+      case ("json-schema.org", let name) where name.hasPrefix("schema"): self = .draft7
+      default: continue
+      }
       return
     }
     return nil

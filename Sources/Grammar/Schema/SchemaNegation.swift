@@ -29,7 +29,7 @@ extension SchemaNormalizer {
         for second in list[(index + 1)...] { out += try product(try atoms(first), try atoms(second)) }
       }
       return out
-    case "not": return try atoms(try child(literal, "/not", members["not"] ?? true))
+    case "not": return try atoms(try child(literal, SchemaStep("not"), members["not"] ?? true))
     case "if":
       let (test, then, other) = try conditional(members, literal)
       return try product(try atoms(test), try atoms(then.negated))

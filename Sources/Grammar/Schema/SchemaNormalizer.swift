@@ -47,13 +47,13 @@ struct SchemaNormalizer {
   }
 
   /// A schema below `literal`, as seen from there.
-  mutating func child(_ literal: SchemaLiteral, _ suffix: String, _ value: JSONValue) throws(GrammarError)
+  mutating func child(_ literal: SchemaLiteral, _ step: SchemaStep, _ value: JSONValue) throws(GrammarError)
     -> SchemaLiteral
   {
     guard value.objectValue != nil || value.boolValue != nil else {
-      throw .malformed(path: path(literal) + suffix, reason: "a schema is an object or a boolean")
+      throw .malformed(path: path(literal) + step.pointer, reason: "a schema is an object or a boolean")
     }
-    return SchemaLiteral(place: try document.child(literal.place, suffix, value), scope: enter(literal))
+    return SchemaLiteral(place: try document.child(literal.place, step, value), scope: enter(literal))
   }
 
   /// The scope inside a schema.
@@ -171,35 +171,35 @@ struct SchemaNormalizer {
     _ members: JSONObject, _ draft: SchemaDraft, path: String
   ) throws(GrammarError) -> [String] {
     if draft.isReferenceAlone, members["$ref"] != nil { return ["$ref"] }
-    for keyword in ["extends", "disallow", "divisibleBy"] where members[keyword] != nil {
-      throw .unsupported(keyword: keyword, path: path, reason: "it belongs to another draft")
-    }
     // Members are few, and keywords many.
-    var places: Set<Int> = []
+    var places: [Int] = []
     for (name, _) in members.entries {
-      guard let place = place[name] else { continue }
+      guard let place = place[ByteKey(name)] else { continue }
       switch order[place] {
-      case "properties", "items": places.insert(place)
-      case "if": if members["then"] != nil || members["else"] != nil { places.insert(place) }
-      default: if draft.has(name) { places.insert(place) }
+      case "extends", "disallow", "divisibleBy":
+        throw .unsupported(keyword: name, path: path, reason: "it belongs to another draft")
+      case "properties", "items": if !places.contains(place) { places.append(place) }
+      case "if": if members["then"] != nil || members["else"] != nil { places.append(place) }
+      default: if draft.has(name) { places.append(place) }
       }
     }
-    return places.sorted().map { order[$0] }
+    places.sort()
+    return places.map { order[$0] }
   }
 
   /// The places of keywords in their order, and of those that are read with another.
-  private static let place: [String: Int] = {
-    var place = Dictionary(order.enumerated().map { ($0.element, $0.offset) }) { first, _ in first }
+  private static let place: [ByteKey: Int] = {
+    var place = Dictionary(order.enumerated().map { (ByteKey($0.element), $0.offset) }) { first, _ in first }
     for (keyword, other) in [
       ("patternProperties", "properties"), ("additionalProperties", "properties"), ("prefixItems", "items"),
-    ] { place[keyword] = place[other] }
+    ] { place[ByteKey(keyword)] = place[ByteKey(other)] }
     return place
   }()
 
   private static let order = [
-    "type", "const", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
-    "minLength",
-    "maxLength", "pattern", "format", "properties", "required", "minProperties", "maxProperties",
+    "extends", "disallow", "divisibleBy", "type", "const", "enum", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "format", "properties", "required",
+    "minProperties", "maxProperties",
     "propertyNames",
     "dependentRequired", "items", "contains", "minItems", "maxItems", "uniqueItems", "$ref", "$dynamicRef",
     "$recursiveRef",
@@ -231,7 +231,8 @@ struct SchemaNormalizer {
       return try product(atoms, union)
     case "oneOf": return try exactlyOne(try branches(keyword, members, literal), atoms, literal)
     case "not":
-      return try product(atoms, try self.atoms(try child(literal, "/not", members["not"] ?? true).negated))
+      return try product(
+        atoms, try self.atoms(try child(literal, SchemaStep("not"), members["not"] ?? true).negated))
     case "if":
       let (test, then, other) = try conditional(members, literal)
       let yes = try product(try product(atoms, try self.atoms(test)), try self.atoms(then))
@@ -252,7 +253,7 @@ struct SchemaNormalizer {
       return out
     case "unevaluatedProperties", "unevaluatedItems":
       return try unevaluated(
-        keyword, try child(literal, "/" + keyword, members[keyword] ?? true), literal, atoms)
+        keyword, try child(literal, SchemaStep(keyword), members[keyword] ?? true), literal, atoms)
     default:
       let allowed = try assertion(keyword, members, literal)
       return try product(atoms, allowed)
@@ -300,7 +301,9 @@ struct SchemaNormalizer {
       throw .malformed(path: path(literal) + "/" + keyword, reason: "it is not a list of schemas")
     }
     var out: [SchemaLiteral] = []
-    for (index, value) in list.enumerated() { out.append(try child(literal, "/\(keyword)/\(index)", value)) }
+    for (index, value) in list.enumerated() {
+      out.append(try child(literal, SchemaStep(keyword, .index(index)), value))
+    }
     return out
   }
 
@@ -328,8 +331,9 @@ struct SchemaNormalizer {
     _ members: JSONObject, _ literal: SchemaLiteral
   ) throws(GrammarError) -> (test: SchemaLiteral, then: SchemaLiteral, other: SchemaLiteral) {
     (
-      try child(literal, "/if", members["if"] ?? true), try child(literal, "/then", members["then"] ?? true),
-      try child(literal, "/else", members["else"] ?? true)
+      try child(literal, SchemaStep("if"), members["if"] ?? true),
+      try child(literal, SchemaStep("then"), members["then"] ?? true),
+      try child(literal, SchemaStep("else"), members["else"] ?? true)
     )
   }
 
@@ -347,7 +351,7 @@ struct SchemaNormalizer {
       } else {
         out.append(
           (
-            self.members.key(name), try child(literal, "/\(keyword)/\(SchemaDocument.escaped(name))", value),
+            self.members.key(name), try child(literal, SchemaStep(keyword, .name(ByteKey(name))), value),
             []
           ))
       }
