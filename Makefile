@@ -10,13 +10,16 @@ FLAGS      ?=
 MIN_SWIFT  := 6.2
 BINARY     := .build/release/mlxserve
 VENV       := .venv
-# What `make bench` measures: qwen3-0.6b, llama-3.2-1b, phi-4-mini, qwen3.5-0.8b, qwen3.5-4b, lfm2-1.2b, gemma-2-2b,
-# gemma-4-e2b, qwen3-30b-a3b, qwen3.5-35b-a3b, gpt-oss-20b:4 (four layers); its own Python, because it builds llama.cpp,
-# for this machine's own instruction set.
+# What `make bench` measures: qwen3-0.6b, qwen3-4b, llama-3.2-1b, llama-3.1-8b, phi-4-mini, qwen3.5-0.8b, qwen3.5-4b,
+# lfm2-1.2b, gemma-2-2b, gemma-4-e2b, gemma-4-e4b, qwen3-30b-a3b, qwen3.5-35b-a3b, gpt-oss-20b:4 (four layers); its own
+# Python, because it builds llama.cpp, for this machine's own instruction set; and ik_llama.cpp from IK_LLAMA, a folder of
+# its sources.
 SHAPES     ?= qwen3-0.6b
 ROUNDS     ?= 3
 LLAMA_CPP  ?= -DGGML_NATIVE=ON
+IK_LLAMA   ?=
 BENCH_VENV := .build/bench-venv
+IK_BUILD   := .build/ik_llama.cpp
 CLIENTS    := .venv-clients
 
 # One file, without symbols and without a Swift runtime to install; Apple's systems bring the runtime along.
@@ -210,14 +213,22 @@ library-sanitize: toolchain venv ## load and unload lib_mlx a hundred times from
 	  $(VENV)/bin/python Tests/Library/run.py .build-$$name/debug/$(LIB) --sanitizer $$name || exit 1; \
 	done
 
-bench: build         ## compare with llama.cpp on synthetic models (SHAPES, ROUNDS); writes docs/benchmarks
+bench: build         ## compare with llama.cpp on synthetic models (SHAPES, ROUNDS), and with ik_llama.cpp (IK_LLAMA=its sources); writes docs/benchmarks
 	@[ -x $(BENCH_VENV)/bin/python ] || $(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check numpy gguf
 	@# Built from source: some minutes, once. A wheel in pip's cache may be for other instruction sets.
 	@$(BENCH_VENV)/bin/python -c 'import llama_cpp' 2>/dev/null || CMAKE_ARGS="$(LLAMA_CPP)" \
 	  $(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir llama-cpp-python || \
 	  echo "llama-cpp-python cannot be installed: mlxserve is measured alone."
-	$(BENCH_VENV)/bin/python Fixtures/scripts/bench/compare.py $(BINARY) docs/benchmarks --shapes $(SHAPES) --rounds $(ROUNDS)
+ifneq ($(IK_LLAMA),)
+	@# Kernels for keys and values of other types than the default would take most of the time.
+	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check cmake ninja
+	PATH="$(abspath $(BENCH_VENV))/bin:$$PATH" cmake -S $(IK_LLAMA) -B $(IK_BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	  -DCMAKE_CXX_FLAGS=-w $(LLAMA_CPP) -DGGML_IQK_FA_ALL_QUANTS=OFF -DBUILD_SHARED_LIBS=OFF -DLLAMA_CURL=OFF
+	PATH="$(abspath $(BENCH_VENV))/bin:$$PATH" cmake --build $(IK_BUILD) --target llama-sweep-bench llama-batched-bench
+endif
+	$(BENCH_VENV)/bin/python Fixtures/scripts/bench/compare.py $(BINARY) docs/benchmarks --shapes $(SHAPES) --rounds $(ROUNDS) \
+	  $(if $(IK_LLAMA),--ik-llama $(IK_BUILD)/bin)
 
 page:                ## pack the files of the chat page, Sources/Server/Page/ui, into PageFiles.swift
 	$(PYTHON) Fixtures/scripts/page/embed.py

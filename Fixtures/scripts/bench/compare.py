@@ -2,10 +2,12 @@
 """Measures mlxserve and its rivals alternately on this machine and writes a CSV and a chart.
 
     python3 compare.py BINARY OUT_DIR [--shapes qwen3-0.6b,llama-3.2-1b] [--rounds 3] [--work DIR] [--flags "..."]
+                       [--ik-llama BIN_DIR]
 
 Checkpoints of random weights in the exact shapes are made first (make_checkpoint.py, make_gguf.py: numpy; gguf for
-llama.cpp); gpt-oss-20b:4 is its first four layers. llama.cpp runs if llama-cpp-python is installed beside this Python, and
-mlx-lm, which is very slow on CPUs, with few tokens and without context if it is; without them mlxserve is measured alone.
+llama.cpp); gpt-oss-20b:4 is its first four layers. llama.cpp runs if llama-cpp-python is installed beside this Python,
+ik_llama.cpp from the folder of programs that --ik-llama names, and mlx-lm, which is very slow on CPUs, with few tokens and
+without context if it is installed; without them mlxserve is measured alone.
 Each round runs one program after the other, so that what the machine does meanwhile hits both; medians of rounds are
 compared. Figures of different machines, or of different runs, say nothing about each other.
 """
@@ -24,6 +26,8 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 SYNTHETIC = HERE.parent / "synthetic"
+# In the order in which they run and are drawn.
+COLOURS = {"mlxserve": "#2563eb", "llama.cpp": "#9ca3af", "ik_llama.cpp": "#6b8e6b", "mlx-lm": "#d6b370"}
 COLUMNS = ["model", "program", "phase", "depth", "sequences", "median", "least", "largest"]
 
 
@@ -59,33 +63,44 @@ def make(script, shape, work, suffix=""):
     return path
 
 
+def rival_commands(arguments, shape, folder, sizes):
+    """The rivals that can run here: a function of the number of threads for each, which gives its command."""
+    rivals = {}
+    llama, ik = importlib.util.find_spec("llama_cpp") is not None, arguments.ik_llama
+    if llama or ik:
+        try:
+            gguf = make("make_gguf.py", shape, arguments.work, ".gguf")
+        except subprocess.CalledProcessError as error:
+            # argparse's status of a word that it does not know.
+            if error.returncode != 2:
+                raise
+            print(f"{shape}: make_gguf.py does not know this shape, so llama.cpp is left out.", file=sys.stderr)
+            llama = ik = None
+    if llama:
+        rivals["llama.cpp"] = lambda threads: [sys.executable, HERE / "measure_llama_cpp.py", gguf, "--threads", threads,
+                                               *sizes]
+    if ik:
+        rivals["ik_llama.cpp"] = lambda threads: [sys.executable, HERE / "measure_ik_llama.py", ik, gguf, "--threads",
+                                                  threads, *sizes]
+    if importlib.util.find_spec("mlx_lm") is not None:
+        rivals["mlx-lm"] = lambda threads: [sys.executable, HERE / "measure_mlx_lm.py", folder]
+    return rivals
+
+
 def measure(arguments, shape, samples, notes):
     folder = make("make_checkpoint.py", shape, arguments.work)
     sizes = ["--prompt-tokens", arguments.prompt_tokens, "--generate-tokens", arguments.generate_tokens,
              "--depth", arguments.depth, "--sequences", arguments.sequences, "--repetitions", 1]
-    rival = importlib.util.find_spec("llama_cpp") is not None
-    try:
-        gguf = make("make_gguf.py", shape, arguments.work, ".gguf") if rival else None
-    except subprocess.CalledProcessError as error:
-        # argparse's status of a word that it does not know.
-        if error.returncode != 2:
-            raise
-        print(f"{shape}: make_gguf.py does not know this shape, so llama.cpp is left out.", file=sys.stderr)
-        rival = False
+    rivals = rival_commands(arguments, shape, folder, sizes)
     for number in range(arguments.rounds):
         print(f"{shape}, round {number + 1} of {arguments.rounds}", file=sys.stderr)
         own = run_json([arguments.binary, "bench", "--model", folder, "--json", *sizes, *arguments.flags.split()])
         notes["mlxserve"] = own["compute"]
         reports = [("mlxserve", own)]
-        if rival:
-            report = run_json([sys.executable, HERE / "measure_llama_cpp.py", gguf, "--threads", own["threads"],
-                               *sizes])
-            notes["llama.cpp"] = "llama-cpp-python " + report["version"]
-            reports.append(("llama.cpp", report))
-        if importlib.util.find_spec("mlx_lm") is not None:
-            report = run_json([sys.executable, HERE / "measure_mlx_lm.py", folder])
-            notes["mlx-lm"] = report["version"] + ", CPU, a prompt of 4 tokens and 2 more"
-            reports.append(("mlx-lm", report))
+        for name, command in rivals.items():
+            report = run_json(command(own["threads"]))
+            notes[name] = report["version"]
+            reports.append((name, report))
         for program, report in reports:
             for m in report["measurements"]:
                 key = (shape, program, m["phase"], m["depth"], m.get("sequences", 1))
@@ -103,7 +118,6 @@ def chart(rows, title):
     for row in rows:
         groups.setdefault((row["model"], row["phase"], row["depth"], row["sequences"]), {})[row["program"]] = row
     height, left, width = sum(11 * len(group) + 8 for group in groups.values()) + 70, 250, 420
-    colours = {"mlxserve": "#2563eb", "llama.cpp": "#9ca3af", "mlx-lm": "#d6b370"}
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{height}" font-family="sans-serif">',
            '<rect width="100%" height="100%" fill="white"/>',
            f'<text x="12" y="22" font-size="14" font-weight="bold">{title}</text>',
@@ -117,7 +131,7 @@ def chart(rows, title):
         for index, (program, row) in enumerate(programs.items()):
             length = max(1, width * row["median"] / top)
             out.append(f'<rect x="{left}" y="{y + 11 * index}" width="{length:.0f}" height="10" '
-                       f'fill="{colours[program]}"/>')
+                       f'fill="{COLOURS[program]}"/>')
             out.append(f'<text x="{left + length + 4:.0f}" y="{y + 9 + 11 * index}" font-size="10">'
                        f'{row["median"]:.1f} {program}</text>')
         y += 11 * len(programs) + 8
@@ -135,6 +149,7 @@ def main():
     parser.add_argument("--generate-tokens", type=int, default=32)
     parser.add_argument("--depth", default="0,4096")
     parser.add_argument("--sequences", default="1,8")
+    parser.add_argument("--ik-llama", type=pathlib.Path, metavar="BIN_DIR", help="where ik_llama.cpp's programs are")
     parser.add_argument("--flags", default="", help="more flags for mlxserve bench, such as '--isa avx2'")
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
@@ -145,7 +160,7 @@ def main():
         measure(arguments, shape, samples, notes)
     rows = [dict(zip(COLUMNS, (*key, statistics.median(values), min(values), max(values))))
             for key, values in samples.items()]
-    programs = ["mlxserve", "llama.cpp", "mlx-lm"]
+    programs = list(COLOURS)
     rows.sort(key=lambda row: (row["model"], row["sequences"], row["depth"], row["phase"] != "prefill",
                                programs.index(row["program"])))
     facts = [f"machine: {machine()}", f"date: {datetime.date.today()}", f"commit: {commit()}",

@@ -122,7 +122,7 @@ def main():
                 values.append(runner.decode(1, arguments.generate_tokens, count))
             add("decode", 0, count, arguments.generate_tokens, values)
     print(json.dumps({
-        "program": "llama.cpp", "version": lib.__version__, "threads": arguments.threads,
+        "program": "llama.cpp", "version": "llama-cpp-python " + lib.__version__, "threads": arguments.threads,
         "system": lib.llama_print_system_info().decode(), "measurements": measurements}))
 
 

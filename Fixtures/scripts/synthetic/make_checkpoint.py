@@ -16,17 +16,37 @@ import struct
 
 import numpy as np
 
-# What the sizes of Qwen3.5 have in common.
+# What the sizes of a family have in common.
 QWEN35 = dict(
     head_dim=256, vocab_size=248320, rms_norm_eps=1e-6, max_position_embeddings=262144, linear_num_key_heads=16,
     linear_key_head_dim=128, linear_value_head_dim=128, linear_conv_kernel_dim=4, full_attention_interval=4,
     attn_output_gate=True, rope_parameters=dict(rope_type="default", rope_theta=1e7, partial_rotary_factor=0.25))
 
+QWEN3 = dict(
+    model_type="qwen3", num_key_value_heads=8, head_dim=128, vocab_size=151936, rope_theta=1e6, rms_norm_eps=1e-6,
+    max_position_embeddings=40960, tie_word_embeddings=True)
+LLAMA3 = dict(
+    model_type="llama", num_attention_heads=32, num_key_value_heads=8, vocab_size=128256, rope_theta=5e5,
+    rms_norm_eps=1e-5, max_position_embeddings=131072)
+GEMMA4 = dict(
+    model_type="gemma4_text", num_attention_heads=8, head_dim=256, global_head_dim=512, vocab_size=262144,
+    hidden_size_per_layer_input=256, sliding_window=512, final_logit_softcapping=30.0,
+    hidden_activation="gelu_pytorch_tanh", rms_norm_eps=1e-6, max_position_embeddings=131072, tie_word_embeddings=True,
+    rope_parameters=dict(
+        sliding_attention=dict(rope_type="default", rope_theta=1e4),
+        full_attention=dict(rope_type="proportional", rope_theta=1e6, partial_rotary_factor=0.25)))
+
+
+def llama3_scaling(factor):
+    return dict(rope_type="llama3", factor=factor, low_freq_factor=1.0, high_freq_factor=4.0,
+                original_max_position_embeddings=8192)
+
+
 SHAPES = {
     "qwen3-0.6b": dict(
-        model_type="qwen3", hidden_size=1024, num_hidden_layers=28, num_attention_heads=16,
-        num_key_value_heads=8, head_dim=128, intermediate_size=3072, vocab_size=151936,
-        rope_theta=1e6, rms_norm_eps=1e-6, max_position_embeddings=40960, tie_word_embeddings=True),
+        QWEN3, hidden_size=1024, num_hidden_layers=28, num_attention_heads=16, intermediate_size=3072),
+    "qwen3-4b": dict(
+        QWEN3, hidden_size=2560, num_hidden_layers=36, num_attention_heads=32, intermediate_size=9728),
     "qwen3-30b-a3b": dict(
         model_type="qwen3_moe", hidden_size=2048, num_hidden_layers=48, num_attention_heads=32,
         num_key_value_heads=4, head_dim=128, intermediate_size=6144, moe_intermediate_size=768, num_experts=128,
@@ -65,11 +85,11 @@ SHAPES = {
             rope_type="yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, original_max_position_embeddings=4096,
             truncate=False)),
     "llama-3.2-1b": dict(
-        model_type="llama", hidden_size=2048, num_hidden_layers=16, num_attention_heads=32,
-        num_key_value_heads=8, head_dim=64, intermediate_size=8192, vocab_size=128256,
-        rope_theta=5e5, rms_norm_eps=1e-5, max_position_embeddings=131072, tie_word_embeddings=True,
-        rope_scaling=dict(rope_type="llama3", factor=32.0, low_freq_factor=1.0, high_freq_factor=4.0,
-                          original_max_position_embeddings=8192)),
+        LLAMA3, hidden_size=2048, num_hidden_layers=16, head_dim=64, intermediate_size=8192, tie_word_embeddings=True,
+        rope_scaling=llama3_scaling(32.0)),
+    "llama-3.1-8b": dict(
+        LLAMA3, hidden_size=4096, num_hidden_layers=32, head_dim=128, intermediate_size=14336, tie_word_embeddings=False,
+        rope_scaling=llama3_scaling(8.0)),
     "phi-4-mini": dict(
         model_type="phi3", hidden_size=3072, num_hidden_layers=32, num_attention_heads=24,
         num_key_value_heads=8, intermediate_size=8192, vocab_size=200064,
@@ -77,14 +97,13 @@ SHAPES = {
         original_max_position_embeddings=4096, partial_rotary_factor=0.75, tie_word_embeddings=True,
         rope_scaling=dict(type="longrope", short_factor=[1.0] * 48, long_factor=[1.0] * 48)),
     "gemma-4-e2b": dict(
-        model_type="gemma4_text", hidden_size=1536, num_hidden_layers=35, num_attention_heads=8,
-        num_key_value_heads=1, head_dim=256, global_head_dim=512, intermediate_size=6144, vocab_size=262144,
-        hidden_size_per_layer_input=256, num_kv_shared_layers=20, use_double_wide_mlp=True, sliding_window=512,
-        layer_types=(["sliding_attention"] * 4 + ["full_attention"]) * 7, final_logit_softcapping=30.0,
-        hidden_activation="gelu_pytorch_tanh", rms_norm_eps=1e-6, max_position_embeddings=131072,
-        tie_word_embeddings=True, rope_parameters=dict(
-            sliding_attention=dict(rope_type="default", rope_theta=1e4),
-            full_attention=dict(rope_type="proportional", rope_theta=1e6, partial_rotary_factor=0.25))),
+        GEMMA4, hidden_size=1536, num_hidden_layers=35, num_key_value_heads=1, intermediate_size=6144,
+        num_kv_shared_layers=20, use_double_wide_mlp=True,
+        layer_types=(["sliding_attention"] * 4 + ["full_attention"]) * 7),
+    "gemma-4-e4b": dict(
+        GEMMA4, hidden_size=2560, num_hidden_layers=42, num_key_value_heads=2, intermediate_size=10240,
+        num_kv_shared_layers=18, use_double_wide_mlp=False,
+        layer_types=(["sliding_attention"] * 5 + ["full_attention"]) * 7),
 }
 
 # What `--towers` adds around the config of gemma-4-e2b.
@@ -126,7 +145,8 @@ def linear_shapes(config, layer):
     head_dim = head_size(config, layer)
     if config["model_type"] == "gemma4_text":
         shares = layer >= config["num_hidden_layers"] - config["num_kv_shared_layers"]
-        ffn, width = ffn * (2 if shares else 1), config["hidden_size_per_layer_input"]
+        ffn *= 2 if shares and config["use_double_wide_mlp"] else 1
+        width = config["hidden_size_per_layer_input"]
         keys = [] if shares else [("self_attn.k_proj", kv_heads * head_dim, hidden),
                                   ("self_attn.v_proj", kv_heads * head_dim, hidden)]
         return [("self_attn.q_proj", heads * head_dim, hidden), *keys,

@@ -14,7 +14,7 @@ import numpy as np
 
 from make_checkpoint import SHAPES, head_size, is_recurrent, linear_shapes
 
-ARCHITECTURES = {"qwen3": "qwen3", "llama": "llama", "phi3": "phi3", "qwen3_5_text": "qwen35", "lfm2": "lfm2",
+ARCHITECTURES = {"qwen3": "qwen3", "qwen3_moe": "qwen3moe", "llama": "llama", "phi3": "phi3", "qwen3_5_text": "qwen35", "lfm2": "lfm2",
                  "gemma2": "gemma2", "gemma4_text": "gemma4", "gpt_oss": "gpt-oss"}
 NAMES = {
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
@@ -27,9 +27,11 @@ NAMES = {
     "per_layer_input_gate": "inp_gate", "per_layer_projection": "proj",
     "mlp.router": "ffn_gate_inp", "mlp.experts.gate_proj": "ffn_gate_exps", "mlp.experts.up_proj": "ffn_up_exps",
     "mlp.experts.down_proj": "ffn_down_exps",
+    "mlp.gate": "ffn_gate_inp", "mlp.switch_mlp.gate_proj": "ffn_gate_exps", "mlp.switch_mlp.up_proj": "ffn_up_exps",
+    "mlp.switch_mlp.down_proj": "ffn_down_exps",
 }
 # Matrices that llama.cpp wants as floats.
-FLOATS = {"mlp.router"}
+FLOATS = {"mlp.router", "mlp.gate"}
 Type = gguf.GGMLQuantizationType
 
 
@@ -89,6 +91,10 @@ def add_settings(writer, config, layers):
         writer.add_rope_freq_base_swa(rope["sliding_attention"]["rope_theta"])
         writer.add_sliding_window_pattern(is_sliding)
         head_dim, rope = config["global_head_dim"], rope["full_attention"]
+    if arch == "qwen3moe":
+        writer.add_expert_count(config["num_experts"])
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
     if arch == "gpt-oss":
         writer.add_expert_count(config["num_local_experts"])
         writer.add_expert_used_count(config["num_experts_per_tok"])
@@ -140,7 +146,7 @@ def main():
 
     def matrix(name, rows, columns):
         rows = rows if isinstance(rows, tuple) else (rows,)
-        kind = Type.MXFP4 if len(rows) == 2 else usual
+        kind = Type.MXFP4 if arch == "gpt-oss" and len(rows) == 2 else usual
         writer.add_tensor(name, blocks(random, kind, rows, columns), raw_dtype=kind)
 
     matrix("token_embd.weight", config["vocab_size"], hidden)
@@ -183,7 +189,7 @@ def main():
         elif is_conv:
             taps = config["conv_L_cache"]
             floats(prefix + "shortconv.conv.weight", random.uniform(-1, 1, (hidden, taps)) * np.sqrt(3 / taps))
-        elif arch in ("qwen3", "qwen35", "lfm2", "gemma4"):
+        elif arch in ("qwen3", "qwen3moe", "qwen35", "lfm2", "gemma4"):
             size = head_size(config, layer)
             # Gemma 4 does not scale scores.
             gain = size ** -0.25 if arch == "gemma4" else 1.0

@@ -356,7 +356,7 @@ def test_batches_stay_within_the_limit(s):
     return alone(other, ask)
 
 
-def test_24_of_the_worst_at_once(s, tokens=12):
+def test_24_of_the_worst_at_once(s, tokens=4):
     """Where vectors are made, too: that model takes room."""
     return at_once(s, lambda other: smaller(worst(other, tokens), 16))
 
@@ -365,8 +365,8 @@ def test_24_of_the_others_at_once(s):
     return at_once(s, lambda other: smaller(search_requests(other, searched(other)), 16))
 
 
-def test_24_of_any_body_at_once(s, every=7):
-    """Bodies that fill every route, each seventh of them or all."""
+def test_24_of_any_body_at_once(s, every=17):
+    """Bodies that fill every route, each seventeenth of them or all."""
     return at_once(s, lambda other: dict(list(smaller(any_body_for(other), 16).items())[::every]))
 
 
