@@ -60,8 +60,9 @@ final class ByteDFA: Sendable {
   /// Bytes of the shortest text from each state to acceptance.
   private static func distances(_ table: [Int32], _ accepting: [Bool], _ classCount: Int) -> [Int32] {
     var distance = accepting.map { $0 ? 0 : Cost.none }
-    // Most states come before those that they lead to, so that few sweeps from the last to the first find all.
-    for _ in 0..<4 {
+    // Most states come before those that they lead to, so that few sweeps from the last to the first find all. Of many
+    // states some need more, which are found once by the edges back.
+    for _ in 0..<(accepting.count <= 200 ? 4 : 0) {
       var isChanged = false
       for state in distance.indices.reversed() where !accepting[state] {
         var best = distance[state]
@@ -524,7 +525,7 @@ extension ByteDFA: Hashable {
 /// Where the states of an automaton are reached from.
 struct ReverseEdges {
   private var starts: [Int32]
-  private var all: [Int32] = []
+  private(set) var all: [Int32] = []
 
   /// - Parameter table: rows of `columnCount` states, -1 for none.
   init(table: [Int32], columnCount: Int) {
@@ -592,7 +593,11 @@ struct ReverseEdges {
   }
 
   /// The rows that lead to `row`, once for each column.
-  func sources(of row: Int) -> ArraySlice<Int32> { all[Int(starts[row])..<Int(starts[row + 1])] }
+  func sources(of row: Int) -> ArraySlice<Int32> { all[places(of: row)] }
+
+  /// Their places in `all`, for those who ask so often that a slice each, which counts a reference, takes time.
+  @inline(__always)
+  func places(of row: Int) -> Range<Int> { Int(starts[row])..<Int(starts[row + 1]) }
 
   /// Calls `visit` with each row once all rows that it leads to have been visited: never with those that lead to a cycle.
   func eachBackwards(_ visit: (Int) -> Void) {

@@ -103,10 +103,9 @@ extension ByteDFA {
       let members = Array(blocks.members(of: splitter))
       for column in 0..<classCount {
         for member in members {
-          for source in before.sources(of: Int(member) * classCount + column) {
-            blocks.mark(source)
-            looked += 1
-          }
+          let places = before.places(of: Int(member) * classCount + column)
+          for place in places { blocks.mark(before.all[place]) }
+          looked += places.count
         }
         blocks.splitMarked()
       }
@@ -167,6 +166,7 @@ private struct StateBlocks {
   /// Parts marked states from the others of their blocks. The smaller part becomes the new block: the larger one waits
   /// where the whole still waited, and else has nothing new to say.
   mutating func splitMarked() {
+    guard !touched.isEmpty else { return }
     for block in touched {
       let (start, end, middle) = (starts[block], ends[block], starts[block] + markedCount[block])
       markedCount[block] = 0

@@ -22,6 +22,8 @@ struct MemberTable {
   private var named: [[MemberKey]] = []
   /// The property of each group that has one, with one schema, and says no more: chains of alternatives have hundreds.
   private var singles: [(key: MemberKey, value: SchemaLiteral)?] = []
+  /// Whether each group says something of members that its properties do not name.
+  private var isOpen: [Bool] = []
   private var groups: [MemberGroup: Group] = [:]
   private var unseen: [Group: Group] = [:]
   /// The place of each key among those that are being looked at; -1 for others, and for all in between.
@@ -48,6 +50,7 @@ struct MemberTable {
     contents.append(content)
     named.append(content.properties.map(\.key))
     singles.append(Self.single(content))
+    isOpen.append(content.additional != nil || !content.patterns.isEmpty)
     groups[content] = group
     return group
   }
@@ -62,17 +65,21 @@ struct MemberTable {
 
   subscript(_ group: Group) -> MemberGroup { contents[Int(group.number)] }
 
-  /// The keys of a group's properties.
-  func named(_ group: Group) -> [MemberKey] { named[Int(group.number)] }
+  /// How many properties a group has.
+  func nameCount(_ group: Group) -> Int { named[Int(group.number)].count }
+
+  /// What a group says of a member that its properties name; nil for others.
+  func literals(of key: MemberKey, in group: Group) -> [SchemaLiteral]? {
+    named[Int(group.number)].firstIndex(of: key).map {
+      contents[Int(group.number)].properties[$0].value.literals
+    }
+  }
 
   /// The property and its schema, if the group says no more.
   func single(_ group: Group) -> (key: MemberKey, value: SchemaLiteral)? { singles[Int(group.number)] }
 
   /// Whether a group says something of members that its properties do not name.
-  func speaksOfOthers(_ group: Group) -> Bool {
-    let content = contents[Int(group.number)]
-    return content.additional != nil || !content.patterns.isEmpty
-  }
+  func speaksOfOthers(_ group: Group) -> Bool { isOpen[Int(group.number)] }
 
   /// The same group without what `unevaluatedProperties` would see.
   mutating func unseen(_ group: Group) -> Group {

@@ -33,10 +33,26 @@ struct Conjunction: Hashable {
   /// The literal of place -1 never holds.
   static let never = Conjunction([SchemaLiteral(place: -1, scope: 0)])
 
+  /// Up to this many are put in order one by one: the library's sort has memory of its own.
+  private static let few = 32
+
   init(_ literals: [SchemaLiteral]) {
     self.literals = literals
     guard literals.count > 1, !isOrdered else { return }
-    let sorted = literals.sorted()
+    var sorted = literals
+    if sorted.count <= Self.few {
+      for place in sorted.indices.dropFirst() {
+        let literal = sorted[place]
+        var at = place
+        while at > 0, literal < sorted[at - 1] {
+          sorted[at] = sorted[at - 1]
+          at -= 1
+        }
+        sorted[at] = literal
+      }
+    } else {
+      sorted.sort()
+    }
     self.literals = []
     self.literals.reserveCapacity(sorted.count)
     for literal in sorted where literal != self.literals.last {

@@ -144,14 +144,11 @@ extension SchemaNormalizer {
         if single.key == key { literals.append(single.value) }
         continue
       }
-      let keys = members.named(group)
-      try budget.spend(keys.count)
-      var isNamed = false
-      for (place, named) in keys.enumerated() where named == key {
-        literals += members[group].properties[place].value.literals
-        isNamed = true
-      }
+      try budget.spend(members.nameCount(group))
+      let named = members.literals(of: key, in: group)
+      if let named { literals += named }
       guard members.speaksOfOthers(group) else { continue }
+      var isNamed = named != nil
       let content = members[group]
       for value in try matched(content, key) {
         literals += value.literals
