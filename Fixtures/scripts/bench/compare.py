@@ -36,7 +36,8 @@ def machine():
         info = pathlib.Path("/proc/cpuinfo").read_text()
         name = next(line.split(":")[1].strip() for line in info.splitlines() if line.startswith("model name"))
         flags = next(line for line in info.splitlines() if line.startswith("flags"))
-        vector = "AVX-512 VNNI" if "avx512_vnni" in flags else "AVX2" if " avx2" in flags else "no AVX2"
+        vector = next((words for flag, words in (("amx_int8", "AMX"), ("avx512_vnni", "AVX-512 VNNI"), (" avx2", "AVX2"))
+                       if flag in flags), "no AVX2")
         return f"{name}, {os.cpu_count()} cores, {vector}"
     except (OSError, StopIteration):
         return f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
@@ -126,7 +127,7 @@ def chart(rows, title):
     y = 54
     for (model, phase, depth, sequences), programs in groups.items():
         name = f"{model} {phase}" + (f" at {depth}" if depth else "") + (f" x {sequences}" if sequences > 1 else "")
-        out.append(f'<text x="{left - 8}" y="{y + 15}" font-size="11" text-anchor="end">{name}</text>')
+        out.append(f'<text x="{left - 8}" y="{y + 4 + 5.5 * len(programs):.0f}" font-size="11" text-anchor="end">{name}</text>')
         top = max(row["median"] for row in programs.values())
         for index, (program, row) in enumerate(programs.items()):
             length = max(1, width * row["median"] / top)
