@@ -219,7 +219,7 @@ bench: build         ## compare with llama.cpp on synthetic models (SHAPES, ROUN
 	@# Built from source: some minutes, once. A wheel in pip's cache may be for other instruction sets.
 	@$(BENCH_VENV)/bin/python -c 'import llama_cpp' 2>/dev/null || CMAKE_ARGS="$(LLAMA_CPP)" \
 	  $(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir llama-cpp-python || \
-	  echo "llama-cpp-python cannot be installed: mlxserve is measured alone."
+	  echo "llama-cpp-python cannot be installed: llama.cpp is left out."
 ifneq ($(IK_LLAMA),)
 	@# Kernels for keys and values of other types than the default would take most of the time.
 	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check cmake ninja

@@ -75,7 +75,7 @@ def rival_commands(arguments, shape, folder, sizes):
             # argparse's status of a word that it does not know.
             if error.returncode != 2:
                 raise
-            print(f"{shape}: make_gguf.py does not know this shape, so llama.cpp is left out.", file=sys.stderr)
+            print(f"{shape}: make_gguf.py does not know this shape: llama.cpp and ik_llama.cpp are left out.", file=sys.stderr)
             llama = ik = None
     if llama:
         rivals["llama.cpp"] = lambda threads: [sys.executable, HERE / "measure_llama_cpp.py", gguf, "--threads", threads,

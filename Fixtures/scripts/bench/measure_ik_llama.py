@@ -9,13 +9,14 @@ llama-batched-bench. Weights are repacked at load, which is its fastest way on C
 and flash attention are its own defaults.
 """
 
-import argparse
 import json
 import math
 import pathlib
 import subprocess
 import sys
 import tempfile
+
+from sizes import measurement, parsed
 
 
 def output(command):
@@ -29,26 +30,16 @@ def output(command):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("programs", type=pathlib.Path)
-    parser.add_argument("model", type=pathlib.Path)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--prompt-tokens", type=int, default=512)
-    parser.add_argument("--generate-tokens", type=int, default=32)
-    parser.add_argument("--depth", default="0")
-    parser.add_argument("--sequences", default="1")
-    parser.add_argument("--repetitions", type=int, default=1)
-    arguments = parser.parse_args()
-    depths = [int(d) for d in arguments.depth.split(",")]
-    counts = [int(n) for n in arguments.sequences.split(",")]
+    arguments = parsed(__doc__, programs=pathlib.Path, model=pathlib.Path)
+    depths = arguments.depth
     prompt, tokens = arguments.prompt_tokens, arguments.generate_tokens
     # The sweep goes up in steps of one batch, so that depths and prompts are whole numbers of them.
     step = math.gcd(512, prompt)
     if any(depth % step for depth in depths):
-        parser.error(f"depths are multiples of {step} here")
+        sys.exit(f"depths are multiples of {step} here")
 
     common = ["-m", arguments.model.resolve(), "-t", arguments.threads, "-tb", arguments.threads, "-rtr"]
-    speeds, measurements = {}, []
+    speeds = {}
     for _ in range(arguments.repetitions):
         # One step more: the batch that warms up stands beside another token.
         lines = output([arguments.programs / "llama-sweep-bench", *common, "-c", max(depths) + prompt + step, "-b", 2048,
@@ -58,16 +49,13 @@ def main():
             seconds = sum(rows[start]["t_pp"] for start in range(depth, depth + prompt, step))
             speeds.setdefault(("prefill", depth, 1, prompt), []).append(prompt / seconds)
             speeds.setdefault(("decode", depth, 1, tokens), []).append(rows[depth]["speed_tg"])
-        for count in counts:
+        for count in arguments.sequences:
             if count > 1:
                 lines = output([arguments.programs / "llama-batched-bench", *common, "-c", count * (tokens + 64), "-b", 2048,
                                 "-ub", 512, "-npp", 1, "-ntg", tokens, "-npl", count])
                 cells = next(line for line in lines if line.startswith("|") and line.split("|")[3].strip() == str(count))
                 speeds.setdefault(("decode", 0, count, tokens), []).append(float(cells.split("|")[8]))
-    for (phase, depth, count, length), values in speeds.items():
-        middle = sorted(values)[len(values) // 2]
-        measurements.append({"phase": phase, "depth": depth, "sequences": count, "tokens": length,
-                             "tokens_per_second": middle, "least": min(values), "largest": max(values)})
+    measurements = [measurement(*key, values) for key, values in speeds.items()]
     version = " ".join(line for line in output([arguments.programs / "llama-sweep-bench", "--version"])
                        if line.startswith("version"))
     print(json.dumps({"program": "ik_llama.cpp", "version": version.removeprefix("version: "),

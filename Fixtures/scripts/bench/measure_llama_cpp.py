@@ -8,12 +8,12 @@ Prints one JSON object in the words of `mlxserve bench --json`. Uses llama.cpp's
 keys and values, flash attention as it chooses.
 """
 
-import argparse
 import json
-import statistics
 import time
 
 import llama_cpp as lib
+
+from sizes import measurement, parsed
 
 
 class Runner:
@@ -75,25 +75,11 @@ class Runner:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("model")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--prompt-tokens", type=int, default=512)
-    parser.add_argument("--generate-tokens", type=int, default=32)
-    parser.add_argument("--depth", default="0")
-    parser.add_argument("--sequences", default="1")
-    parser.add_argument("--repetitions", type=int, default=1)
-    arguments = parser.parse_args()
-    depths = [int(d) for d in arguments.depth.split(",")]
-    counts = [int(n) for n in arguments.sequences.split(",")]
+    arguments = parsed(__doc__, model=str)
+    depths = arguments.depth
     longest = max(depths) + arguments.prompt_tokens + arguments.generate_tokens + 8
 
     measurements = []
-
-    def add(phase, depth, sequences, tokens, values):
-        measurements.append({
-            "phase": phase, "depth": depth, "sequences": sequences, "tokens": tokens,
-            "tokens_per_second": statistics.median(values), "least": min(values), "largest": max(values)})
 
     runner = Runner(arguments.model, arguments.threads, longest, 1)
     # The first run touches weights and buffers for the first time: it is not counted.
@@ -109,9 +95,9 @@ def main():
             if not depth:
                 runner.clear()
             prefill.append(runner.prefill(start, arguments.prompt_tokens))
-        add("prefill", depth, 1, arguments.prompt_tokens, prefill)
-        add("decode", depth, 1, arguments.generate_tokens, decode)
-    for count in counts:
+        measurements.append(measurement("prefill", depth, 1, arguments.prompt_tokens, prefill))
+        measurements.append(measurement("decode", depth, 1, arguments.generate_tokens, decode))
+    for count in arguments.sequences:
         if count > 1:
             runner = Runner(arguments.model, arguments.threads, arguments.generate_tokens + 64, count)
             values = []
@@ -120,7 +106,7 @@ def main():
                 for sequence in range(count):
                     runner.prefill(0, 1, sequence)
                 values.append(runner.decode(1, arguments.generate_tokens, count))
-            add("decode", 0, count, arguments.generate_tokens, values)
+            measurements.append(measurement("decode", 0, count, arguments.generate_tokens, values))
     print(json.dumps({
         "program": "llama.cpp", "version": "llama-cpp-python " + lib.__version__, "threads": arguments.threads,
         "system": lib.llama_print_system_info().decode(), "measurements": measurements}))

@@ -11,13 +11,14 @@ import argparse
 import json
 import pathlib
 import random
-import statistics
 import time
 
 import mlx.core as mx
 import mlx_lm
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model
+
+from sizes import measurement
 
 
 def main():
@@ -47,11 +48,11 @@ def main():
         feed(cache, 1)
         decode.append(arguments.generate_tokens / sum(feed(cache, 1) for _ in range(arguments.generate_tokens)))
     measurements = [
-        {"phase": phase, "depth": 0, "sequences": 1, "tokens": tokens, "tokens_per_second": statistics.median(values),
-         "least": min(values), "largest": max(values)}
+        measurement(phase, 0, 1, tokens, values)
         for phase, tokens, values in (("prefill", arguments.prompt_tokens, prefill),
                                       ("decode", arguments.generate_tokens, decode))]
-    print(json.dumps({"program": "mlx-lm", "version": mlx_lm.__version__ + ", CPU, a prompt of 4 tokens and 2 more", "measurements": measurements}))
+    version = mlx_lm.__version__ + ", CPU, a prompt of 4 tokens and 2 more"
+    print(json.dumps({"program": "mlx-lm", "version": version, "measurements": measurements}))
 
 
 if __name__ == "__main__":
