@@ -42,7 +42,21 @@ final class ByteDFA: Sendable {
   init(classOf: [UInt8], classCount: Int, table: [Int32], accepting: [Bool], effort: Int = 0) {
     let count = accepting.count
     self.effort = effort + table.count
-    let distance = Self.distances(table, accepting, classCount)
+    let before = ReverseEdges(table: table, columnCount: classCount)
+    var distance = [Int32](repeating: Cost.none, count: count)
+    var queue = accepting.indices.filter { accepting[$0] }
+    for state in queue { distance[state] = 0 }
+    var head = 0
+    while head < queue.count {
+      let state = queue[head]
+      head += 1
+      for place in before.places(of: state) {
+        let source = Int(before.all[place])
+        guard distance[source] == Cost.none else { continue }
+        distance[source] = distance[state] + 1
+        queue.append(source)
+      }
+    }
     self.classOf = classOf
     self.classCount = classCount
     if distance.contains(Cost.none) {
@@ -55,43 +69,6 @@ final class ByteDFA: Sendable {
     }
     continues = Self.continuing(next, self.accepting.count, classCount)
     onlyText = Self.onlyText(classOf: classOf, classCount: classCount, table: next, cost: cost)
-  }
-
-  /// Bytes of the shortest text from each state to acceptance.
-  private static func distances(_ table: [Int32], _ accepting: [Bool], _ classCount: Int) -> [Int32] {
-    var distance = accepting.map { $0 ? 0 : Cost.none }
-    // Most states come before those that they lead to, so that few sweeps from the last to the first find all. Of many
-    // states some need more, which are found once by the edges back.
-    for _ in 0..<(accepting.count <= 200 ? 4 : 0) {
-      var isChanged = false
-      for state in distance.indices.reversed() where !accepting[state] {
-        var best = distance[state]
-        // Neighbours often lead to the same state.
-        var last: Int32 = -1
-        for cell in state * classCount..<(state + 1) * classCount
-        where table[cell] >= 0 && table[cell] != last {
-          last = table[cell]
-          best = min(best, distance[Int(last)] + 1)
-        }
-        guard best < distance[state] else { continue }
-        distance[state] = best
-        isChanged = true
-      }
-      guard isChanged else { return distance }
-    }
-    let before = ReverseEdges(table: table, columnCount: classCount)
-    distance = accepting.map { $0 ? 0 : Cost.none }
-    var queue = accepting.indices.filter { accepting[$0] }
-    var head = 0
-    while head < queue.count {
-      let state = queue[head]
-      head += 1
-      for source in before.sources(of: state) where distance[Int(source)] == Cost.none {
-        distance[Int(source)] = distance[state] + 1
-        queue.append(Int(source))
-      }
-    }
-    return distance
   }
 
   /// The rows of some states, the start first, which lead to these alone.

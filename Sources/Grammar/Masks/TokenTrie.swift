@@ -30,7 +30,7 @@ struct TokenTrie: Sendable {
     sorted.sort { a, b in
       if a.first != b.first { return a.first < b.first }
       let (x, y) = (range(a.id), range(b.id))
-      var place = 0
+      var place = 8
       while place < x.count, place < y.count {
         let (i, j) = (bytes[x.lowerBound + place], bytes[y.lowerBound + place])
         if i != j { return i < j }

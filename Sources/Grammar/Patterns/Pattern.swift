@@ -66,7 +66,7 @@ extension Pattern {
     switch (self, other) {
     case (.literal(let a), .literal(let b)), (.regex(let a), .regex(let b)), (.gbnf(let a), .gbnf(let b)),
       (.lark(let a), .lark(let b)):
-      a.utf8.elementsEqual(b.utf8)
+      a.hasSameBytes(as: b)
     case (.token(let a), .token(let b)): a == b
     case (.sequence(let a), .sequence(let b)), (.choice(let a), .choice(let b)):
       a.count == b.count && zip(a, b).allSatisfy { $0.isSame(as: $1) }
@@ -76,7 +76,7 @@ extension Pattern {
     case (.schema(let a), .schema(let b)): a == b
     case (.anyObject, .anyObject): true
     case (.text(let a), .text(let b)):
-      a.count == b.count && zip(a, b).allSatisfy { $0.utf8.elementsEqual($1.utf8) }
+      a.count == b.count && zip(a, b).allSatisfy { $0.hasSameBytes(as: $1) }
     default: false
     }
   }

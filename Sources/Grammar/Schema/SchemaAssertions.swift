@@ -282,7 +282,7 @@ extension SchemaNormalizer {
     default: break
     }
     guard let text = value.stringValue else { throw malformed(keyword, literal, "it is not a string") }
-    if keyword.utf8.elementsEqual("format".utf8) {
+    if keyword.hasSameBytes(as: "format") {
       guard let dfa = try Formats.automaton(text) else { return nil }
       return StringAtom(dfa: dfa)
     }

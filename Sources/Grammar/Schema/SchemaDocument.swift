@@ -130,7 +130,7 @@ struct SchemaDocument {
   }()
 
   /// The members of a schema: those with subschemas in the order of their ranks, and what else it says, in the order of
-  /// the keys. An array of `items` ranks with them, too.
+  /// the keys.
   private static func sorted(_ members: JSONObject) -> (parents: [Parent], plain: [(String, JSONValue)]) {
     var parents: [Parent] = []
     var plain: [(key: String, value: JSONValue)] = []
@@ -310,7 +310,7 @@ struct SchemaDocument {
     var resource = places[place].resource
     if !head.isEmpty {
       let uri = URIText.withoutFragment(URIText.resolve(reference, base: resources[resource].uri))
-      guard let found = resources.firstIndex(where: { $0.uri.utf8.elementsEqual(uri.utf8) }) else {
+      guard let found = resources.firstIndex(where: { $0.uri.hasSameBytes(as: uri) }) else {
         throw .unsupported(
           keyword: keyword, path: path,
           reason: "'\(reference)' is not in this document, and nothing is fetched")

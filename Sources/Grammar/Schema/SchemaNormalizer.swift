@@ -380,7 +380,7 @@ struct SchemaNormalizer {
   mutating func unevaluated(
     _ keyword: String, _ rest: SchemaLiteral, _ literal: SchemaLiteral, _ atoms: [SchemaAtom]
   ) throws(GrammarError) -> [SchemaAtom] {
-    let isProperties = keyword.utf8.elementsEqual("unevaluatedProperties".utf8)
+    let isProperties = keyword.hasSameBytes(as: "unevaluatedProperties")
     let value = document.places[rest.place].value == false ? Conjunction.never : Conjunction([rest])
     var out: [SchemaAtom] = []
     for atom in atoms {
