@@ -165,7 +165,8 @@ def main():
     rows.sort(key=lambda row: (row["model"], row["sequences"], row["depth"], row["phase"] != "prefill",
                                programs.index(row["program"])))
     facts = [f"machine: {machine()}", f"date: {datetime.date.today()}", f"commit: {commit()}",
-             f"rounds: {arguments.rounds}, alternating; medians, least and largest in tokens per second"]
+             f"rounds: {arguments.rounds}, alternating; medians, least and largest in tokens per second",
+             f"tokens: {arguments.prompt_tokens} of a prompt, {arguments.generate_tokens} of an answer"]
     for name, value in notes.items():
         text = ", ".join(f"{100 * share:.3g} %" for share in value) if isinstance(value, list) else value
         facts.append(f"{name}: {text}")
