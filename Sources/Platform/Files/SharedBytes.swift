@@ -27,16 +27,35 @@ package final class SharedBytes: @unchecked Sendable {
     Array(bytes[range.clamped(to: 0..<bytes.count)])
   }
 
-  /// Where the lines are, without their line feeds. Empty lines are left out, and so is a last one without a line feed
-  /// unless `takesRest` says otherwise.
-  package func lines(takesRest: Bool) -> [Range<Int>] {
-    var lines: [Range<Int>] = []
+  /// Gives away where the lines are, without their line feeds, until it is told to stop. Empty lines are left out, and so is a
+  /// last one without a line feed unless `takesRest` says otherwise.
+  private func forEachLine(takesRest: Bool, _ take: (Range<Int>) -> Bool) {
     var start = 0
     while let end = bytes[start...].firstIndex(of: 0x0A) {
-      if end > start { lines.append(start..<end) }
+      if end > start, !take(start..<end) { return }
       start = end + 1
     }
-    if takesRest, start < bytes.count { lines.append(start..<bytes.count) }
+    if takesRest, start < bytes.count { _ = take(start..<bytes.count) }
+  }
+
+  /// How many lines there are, `most` at most: their places take 16 bytes each, which a caller may have to claim.
+  package func lineCount(takesRest: Bool, upTo most: Int = .max) -> Int {
+    var count = 0
+    forEachLine(takesRest: takesRest) { _ in
+      count += 1
+      return count < most
+    }
+    return count
+  }
+
+  /// Where the lines are, as `lineCount` counts them.
+  package func lines(takesRest: Bool) -> [Range<Int>] {
+    var lines: [Range<Int>] = []
+    lines.reserveCapacity(lineCount(takesRest: takesRest))
+    forEachLine(takesRest: takesRest) { line in
+      lines.append(line)
+      return true
+    }
     return lines
   }
 

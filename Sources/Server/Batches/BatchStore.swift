@@ -288,8 +288,12 @@ final class BatchStore: Sendable {
     state.withLock { $0.entries[batch.id] = Entry(batch: batch) }
   }
 
-  /// Bytes of requests that are written at a time.
-  private static let partBytes = 1 << 20
+  /// Bytes of requests that are written at a time, and a line more.
+  private static let partBytes = 64 << 10
+
+  /// Bytes that a client's request claims beside its longest line: a place and an id for each line while they are checked, and
+  /// the part that is written, which grows by doubling.
+  static func writingBytes(lines: Int) -> Int { 128 * lines + 3 * partBytes }
 
   private func writeRequests(
     _ id: String, _ write: (_ line: (BatchLine) throws(APIError) -> Void) throws(APIError) -> Void
@@ -300,9 +304,8 @@ final class BatchStore: Sendable {
     var (count, offset) = (0, 0)
     var part: [UInt8] = []
     func flush() throws(APIError) {
-      let bytes = part
       try library.storing { () throws(PlatformError) in
-        try files.write(bytes, to: descriptor, at: offset, path: path)
+        try files.write(part, to: descriptor, at: offset, path: path)
       }
       offset += part.count
       part.removeAll(keepingCapacity: true)

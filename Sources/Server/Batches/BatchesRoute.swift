@@ -79,7 +79,7 @@ struct BatchesRoute {
 /// The lines of a file for /v1/batches, checked one by one.
 private struct BatchFile {
   private let content: SharedBytes?
-  private let lines: [Range<Int>]
+  private var lines: [Range<Int>] = []
   private let endpoint: String
   /// Lines that cannot be used, counted from 1.
   private(set) var faults: [(line: Int, error: APIError)] = []
@@ -90,23 +90,24 @@ private struct BatchFile {
     self.endpoint = endpoint
     let content = try library.mappedContent(of: file)
     self.content = content
-    lines = content?.lines(takesRest: true) ?? []
     try check(memory)
   }
 
   /// Checks every line. It claims what one line at a time takes (as it is, its texts, as it is written and before), its
-  /// values, and an id for each.
+  /// values, a place and an id for each, and what is written at a time.
   private mutating func check(_ memory: MemoryLoan?) throws(APIError) {
-    guard !lines.isEmpty else {
+    let count = content?.lineCount(takesRest: true, upTo: BatchStore.mostLines + 1) ?? 0
+    guard count > 0 else {
       faults = [(1, Self.fault("empty_file", "The file has no requests."))]
       return
     }
-    guard lines.count <= BatchStore.mostLines else {
-      let problem = "The file has \(lines.count) requests, more than \(BatchStore.mostLines)."
+    guard count <= BatchStore.mostLines else {
+      let problem = "The file has more than \(BatchStore.mostLines) requests."
       faults = [(BatchStore.mostLines + 1, Self.fault("too_many_tasks", problem))]
       return
     }
-    try claim(128 * lines.count, of: memory)
+    try claim(BatchStore.writingBytes(lines: count), of: memory)
+    lines = content?.lines(takesRest: true) ?? []
     var known: Set<ByteKey> = []
     var claimed = 0
     for (index, range) in lines.enumerated() {

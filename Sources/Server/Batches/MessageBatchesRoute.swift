@@ -25,7 +25,7 @@ struct MessageBatchesRoute {
     let worker = try server.batches(worker)
     let creation = try MessageBatchCreation(try http.jsonBody(context.memory))
     try server.checkUnknown(creation.ignored)
-    try claim(128 * creation.lines.count, of: context.memory)
+    try claim(BatchStore.writingBytes(lines: creation.lines.count), of: context.memory)
     var batch = RequestBatch(
       id: "msgbatch_" + server.settings.makeID(), api: .messages, client: context.client,
       created: worker.store.library.now(), endpoint: "/v1/messages")

@@ -320,8 +320,11 @@ def test_the_worst_request_of_every_route(s):
 
 def batch_requests(s):
     """The same for batches: what is asked, and what is answered beside all others afterwards."""
+    def of(file):
+        return "/v1/batches", dict(input_file_id=file, endpoint="/v1/chat/completions", completion_window="24h")
+
     def batch(*lines):
-        return "/v1/batches", dict(input_file_id=upload(s.client, lines), endpoint="/v1/chat/completions", completion_window="24h")
+        return of(upload(s.client, lines))
 
     message = {"model": s.model, "max_tokens": 1, "messages": [{"role": "user", "content": "a"}]}
     many = [{"custom_id": f"r{index}", "params": message} for index in range(50_000)]
@@ -334,6 +337,8 @@ def batch_requests(s):
         "a batch of one line, a text that fills it": batch(line("a", s.model, messages=[
             {"role": "user", "content": "a b c " * (MOST // 6 - 100)}])),
         "a batch of one line of small values": batch(line("a", s.model, stop=[1] * (MOST // 3 - 200))),
+        "a batch of lines of one letter": of(
+            s.client.files.create(file=("in.jsonl", b"a\n" * (MOST // 2 - 200)), purpose="batch").id),
         "a batch of long answers": batch(*(line(f"r{index}", s.model, n=128, logprobs=True, top_logprobs=20, max_tokens=100)
                                            for index in range(4))),
     }
