@@ -101,7 +101,7 @@ private func pass(_ p: Pass, block: Int, _ sums: UnsafeMutableRawPointer) {
 /// Block `j` of the panel, in bytes, by sixteen rows of x.
 @inline(__always)
 private func step(_ p: Pass, _ j: Int, block: Int, isFirst: Bool, _ room: UnsafeMutableRawPointer) {
-  prefetchShare(p, j)
+  prefetchShare(p.next, upTo: p.last, p.share, j, isFar: p.isFar)
   // Those of the block before are still read.
   let sums = room + (j & 1) * tileBytes
   let weights = p.panel + 16 * block * j + (p.isShared ? j >> 1 : j) * p.gap

@@ -13,7 +13,9 @@ import _Builtin_intrinsics.intel
 /// Rows from which a panel is kept, side by side. There is nothing to prefetch beside it.
 @inline(__always)
 func interleaveRows(_ weights: QuantizedRows, _ bits: Int, into out: UnsafeMutableRawPointer) {
-  _ = interleave(weights, into: out, prefetching: weights.packed, upTo: weights.packed, 0)
+  _ = interleave(
+    weights.packed, rowBytes: weights.rowBytes, rows: weights.count, into: out, prefetching: weights.packed,
+    upTo: weights.packed, 0)
 }
 
 @inline(__always)

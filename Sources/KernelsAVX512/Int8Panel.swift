@@ -39,7 +39,9 @@ package func multiplyInt8Panel(
   let isFew = x.count < 8
   let steps = isFew ? rowBytes / 64 + blocks * ((x.count + 3) / 4) : blocks * ((x.count + 7) / 8)
   let share = scratch.aheadRows * rowBytes / steps + 1
-  next = interleave(weights, into: panel, prefetching: next, upTo: isFew ? last : next, share)
+  next = interleave(
+    weights.packed, rowBytes: rowBytes, rows: weights.count, into: panel, prefetching: next,
+    upTo: isFew ? last : next, share)
   for line in 0..<(scratch.aheadRows * groups.rowBytes + 63) / 64 {
     prefetch(groups.scales + weights.count * groups.rowBytes + 64 * line)
     prefetch(groups.biases + weights.count * groups.rowBytes + 64 * line)
@@ -138,7 +140,7 @@ private func lanesTransposed(_ a: __m512i, _ b: __m512i, _ c: __m512i, _ d: __m5
 
 /// 16 × 16 dwords: stores dword d of all rows for each d.
 @inline(__always)
-private func transpose(_ row: (Int) -> __m512i, into store: (_ d: Int, __m512i) -> Void) {
+func transpose(_ row: (Int) -> __m512i, into store: (_ d: Int, __m512i) -> Void) {
   @inline(__always)
   func four(_ i: Int) -> Four { transposed((row(i), row(i + 1), row(i + 2), row(i + 3))) }
   let (a, b, c, d) = (four(0), four(4), four(8), four(12))
@@ -221,10 +223,9 @@ func interleaveFactors(
 /// - Returns: the first line that was not prefetched.
 @inline(never)
 func interleave(
-  _ weights: QuantizedRows, into panel: UnsafeMutableRawPointer, prefetching next: UnsafeRawPointer,
-  upTo last: UnsafeRawPointer, _ share: Int
+  _ packed: UnsafeRawPointer, rowBytes: Int, rows: Int, into panel: UnsafeMutableRawPointer,
+  prefetching next: UnsafeRawPointer, upTo last: UnsafeRawPointer, _ share: Int
 ) -> UnsafeRawPointer {
-  let (packed, rowBytes, rows) = (weights.packed, weights.rowBytes, weights.count)
   var first = 0
   var (asked, wanted) = (next, next)
   while first < rowBytes {
@@ -310,21 +311,23 @@ func folded(
   return _mm512_fmadd_ps(bias, broadcast(c), product)
 }
 
-/// Prefetches what belongs to block `j`.
+/// Prefetches what belongs to block `j` of the memory from `next` to `last`.
 @inline(__always)
-func prefetchShare(_ p: Pass, _ j: Int) {
-  var next = p.next + ((p.share * j) & ~63)
-  let end = min(p.last, p.next + ((p.share * (j + 1)) & ~63))
-  while next < end {
-    if p.isFar { prefetchFar(next) } else { prefetch(next) }
-    next += 64
+func prefetchShare(
+  _ next: UnsafeRawPointer, upTo last: UnsafeRawPointer, _ share: Int, _ j: Int, isFar: Bool
+) {
+  var line = next + ((share * j) & ~63)
+  let end = min(last, next + ((share * (j + 1)) & ~63))
+  while line < end {
+    if isFar { prefetchFar(line) } else { prefetch(line) }
+    line += 64
   }
 }
 
 /// Block `j` of the panel by `rows` rows of x.
 @inline(__always)
 private func step(_ p: Pass, _ j: Int, rows: Int, bits: Int, block: Int, isFirst: Bool) {
-  prefetchShare(p, j)
+  prefetchShare(p.next, upTo: p.last, p.share, j, isFar: p.isFar)
   let weights = p.panel + 2 * block * bits * j + (p.isShared ? j >> 1 : j) * p.gap
   let x = p.x + j * block
   let nibbles = _mm512_set1_epi32(0x0F0F_0F0F)

@@ -135,13 +135,15 @@ import Testing
   func `integer products of E2M1 weights have the bits of the scalar twin`(mode: FloatingMode) {
     var random = SeededGenerator(seed: 16)
     for (name, int8) in integerTables {
-      for blocks in [1, 2, 3, 17] {
-        let (columns, weightRows) = (32 * blocks, 5)
+      for (blocks, weightRows) in [(1, 5), (2, 16), (3, 17), (17, 5), (34, 3)] {
+        let columns = 32 * blocks
         let weights = FloatingWeights(weightRows, columns, mode, using: &random)
         // The smallest scale of mxfp4.
         if mode == .mxfp4 { weights.scales.start.storeBytes(of: 0, as: UInt8.self) }
-        let x = Bytes.floats(9 * columns, using: &random).activations(9, columns)
-        for xRows in [1, 2, 3, 4, 5, 9] {
+        // 128 rows are prepared together, where panels take them.
+        let counts = [1, 2, 3, 4, 5, 8, 9, 13, 20] + (blocks == 3 ? [128, 129, 131, 133] : [])
+        let x = Bytes.floats(133 * columns, using: &random).activations(133, columns)
+        for xRows in counts {
           let results = [int8, Reference.int8].map { kernels in
             let rows = Int8Rows(x.first(xRows), columns, block: 32, .evenOdd, by: kernels)
             let y = Bytes.room(weightRows * xRows)
@@ -151,6 +153,32 @@ import Testing
           }
           #expect(results[0] == results[1], "\(name), \(blocks) blocks, \(xRows) rows")
         }
+      }
+    }
+  }
+
+  @Test(arguments: [FloatingMode.mxfp4, .nvfp4])
+  func `nothing is read after E2M1 weights and their scales`(mode: FloatingMode) throws {
+    var random = SeededGenerator(seed: 18)
+    for (name, int8) in integerTables {
+      for (blocks, xRows) in [(1, 2), (3, 4), (5, 9), (19, 8)] {
+        let (columns, weightRows) = (32 * blocks, 21)
+        let weights = FloatingWeights(weightRows, columns, mode, using: &random)
+        let x = Bytes.floats(xRows * columns, using: &random).activations(xRows, columns)
+        let expected = Bytes.room(weightRows * xRows)
+        let twins = Int8Rows(x, columns, block: 32, .evenOdd, by: Reference.int8)
+        Reference.int8.multiplyFloating(weights.rows, twins.activations, expected.output(weightRows))
+        var guarded = weights.rows
+        let packed = try Bytes(beforeGuard: weights.packed)
+        let scales = try Bytes(beforeGuard: weights.scales)
+        (guarded.packed, guarded.scales) = (UnsafeRawPointer(packed.start), UnsafeRawPointer(scales.start))
+        let rows = Int8Rows(x, columns, block: 32, .evenOdd, by: int8)
+        let y = Bytes.room(weightRows * xRows)
+        int8.multiplyFloating(guarded, rows.activations, y.output(weightRows))
+        let count = weightRows * xRows
+        #expect(
+          y.values(count).map(\.bitPattern) == expected.values(count).map(\.bitPattern),
+          "\(name), \(blocks) blocks, \(xRows) rows")
       }
     }
   }

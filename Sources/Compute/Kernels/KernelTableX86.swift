@@ -64,7 +64,7 @@ import KernelTypes
         multiply: KernelsAVX2.multiplyInt8,
         panelBytes: KernelsAVX512.int8PanelBytes,
         multiplyPanel: KernelsAVX512.multiplyInt8Panel, repack: KernelsAVX2.repack,
-        multiplyFloating: KernelsAVX2.multiplyInt8Floating,
+        multiplyFloating: multiplyInt8Floating,
         interleaved: InterleavedKernels(
           panelBytes: KernelsAVX512.int8InterleavedBytes, make: KernelsAVX512.interleaveInt8,
           multiply: KernelsAVX512.multiplyInt8Interleaved, columns: KernelsAVX512.panelColumns))
@@ -87,6 +87,17 @@ import KernelTypes
           scores: KernelsAVX512.attentionScoresInt8, accumulate: KernelsAVX512.attentionAccumulateInt8))
       return table
     }()
+
+    /// E2M1 weights: a panel pays from some rows of x on, with the same bits.
+    @Sendable private static func multiplyInt8Floating(
+      _ weights: FloatingRows, _ x: Int8Activations, into y: Output
+    ) {
+      if x.count < Panel.worthwhileRows {
+        KernelsAVX2.multiplyInt8Floating(weights, x, into: y)
+      } else {
+        KernelsAVX512.multiplyInt8FloatingPanels(weights, x, into: y)
+      }
+    }
 
     static let amx: KernelTable = {
       var table = avx512
