@@ -102,7 +102,11 @@ extension VectorIndex {
     writer.hasFailed = false
     noteLog(log.byteCount)
     noteCompaction()
-    shared.withLock { $0 = next }
+    shared.withLock { view in
+      // Somebody else may have added one meanwhile.
+      next.side = view.side
+      view = next
+    }
     // What cannot be deleted now is deleted by the next start.
     let names = Set(manifest.segments.map(\.name))
     for name in old.segments.map(\.name) + [old.log] where !names.contains(name) {

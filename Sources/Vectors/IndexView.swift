@@ -65,6 +65,8 @@ package struct IndexView: Sendable {
   var parts: [IndexPart] = []
   /// Documents by their names.
   var places: [String: Place] = [:]
+  /// Files beside the index.
+  var side: [SideFile] = []
 
   struct Place: Sendable, Equatable {
     var part: Int
@@ -113,9 +115,15 @@ package struct IndexView: Sendable {
 
   /// The passages of a document in order.
   package func passages(of key: String) throws(IndexError) -> [StoredPassage] {
+    try passages(of: key, from: 0, count: .max)
+  }
+
+  /// Some passages of a document from a number on; fewer at its end.
+  package func passages(of key: String, from first: Int, count: Int) throws(IndexError) -> [StoredPassage] {
     guard let place = places[key] else { return [] }
+    let all = parts[place.part].segment.documents[place.number].passages
     var found: [StoredPassage] = []
-    for passage in parts[place.part].segment.documents[place.number].passages {
+    for passage in all.dropFirst(first).prefix(count) {
       found.append(try self.passage(Hit(part: place.part, passage: passage, score: 0)))
     }
     return found

@@ -27,6 +27,8 @@ package final class VectorIndex: Sendable {
   private let lock: FolderLock
   let writing: Monitor<IndexWriter>
   let shared: Monitor<IndexView>
+  /// Held while a file beside the index is written: the number of the last one.
+  let sideWriting: Monitor<Int>
   private let compacted: @Sendable () -> Void
   /// Of the log, for those who must not wait for a writer.
   private let logSize = Atomic<Int>(0)
@@ -80,7 +82,12 @@ package final class VectorIndex: Sendable {
     }
     self.damage = damage
     let logBytes = log?.byteCount ?? 0
-    shared = Monitor(recovery.view)
+    var view = recovery.view
+    view.side = Self.openSide(folder, names, files)
+    let numbers = names.filter { $0.hasSuffix(SideFile.ending) }
+      .compactMap { Int($0.dropLast(SideFile.ending.count)) }
+    sideWriting = Monitor(numbers.max() ?? 0)
+    shared = Monitor(view)
     writing = Monitor(
       IndexWriter(manifest: recovery.manifest, log: log, rows: recovery.rows, pending: recovery.pending))
     noteLog(logBytes)

@@ -22,6 +22,19 @@ private func found(_ key: String, _ view: IndexView) throws -> String? {
   return String(decoding: passages[0].text, as: UTF8.self)
 }
 
+/// What is kept beside the index of a text.
+private func entry(_ text: String) -> (key: RowKey, bytes: [UInt8]) {
+  (RowKey(of: Array(text.utf8)), Array("entry of \(text)".utf8))
+}
+
+private func block(_ texts: [String]) -> SideBlock {
+  var block = SideBlock()
+  for text in texts { block.append(entry(text).key, entry(text).bytes) }
+  return block
+}
+
+private let maker = RowKey(high: 1, low: 2)
+
 @Suite struct IndexFaultTests {
   private static let faults = [ENOSPC, EIO, EMFILE].map { SimulatedDisk.Fault.error($0) } + [.short]
 
@@ -30,6 +43,15 @@ private func found(_ key: String, _ view: IndexView) throws -> String? {
     limits.memoryDocuments = 3
     limits.segments = 2
     return try VectorIndex(folder: "/index", fingerprint: "f", dimensions: 4, limits: limits, files: disk)
+  }
+
+  private static let sides = ["a", "b", "c", "d"]
+
+  private static func expectRight(_ view: IndexView) {
+    for text in sides {
+      let found = view.side(entry(text).key, maker)
+      #expect(found == nil || found == entry(text).bytes)
+    }
   }
 
   /// Opened, used, opened again, used on; documents move to files and these are joined on the way.
@@ -52,6 +74,11 @@ private func found(_ key: String, _ view: IndexView) throws -> String? {
         }
       }
       promises.change("zz", to: nil) { try index.compact(all: round == 1) }
+      // A cache promises nothing, but that what it says is right.
+      for text in Self.sides { try? index.addSide(block([text, "of all \(round)"]), maker: maker) }
+      try? index.joinSide(maker: maker, isUnwanted: { false })
+      try? index.cleanSide(maker: maker, isUnwanted: { false }, keeps: { $0 != entry("a").key })
+      Self.expectRight(index.view)
       for (key, allowed) in promises.allowed {
         let found = try found(key, index.view)
         #expect(allowed.contains(found), "\(key) is \(found ?? "gone")")
@@ -78,6 +105,8 @@ private func found(_ key: String, _ view: IndexView) throws -> String? {
         disk.follow(nil)
         let index = try open(disk)
         #expect(index.damage == nil)
+        Self.expectRight(index.view)
+        #expect(!disk.files.contains { $0.hasSuffix(".tmp") })
         for (key, allowed) in promises.allowed {
           let found = try found(key, index.view)
           #expect(
@@ -89,7 +118,10 @@ private func found(_ key: String, _ view: IndexView) throws -> String? {
         try index.remember([row])
         try index.commit(next)
         try index.compact(all: true)
-        #expect(disk.files.count == 4, "\(disk.files)")
+        #expect(disk.files.count { !$0.hasSuffix(".side") } == 4, "\(disk.files)")
+        try index.addSide(block(Self.sides), maker: maker)
+        try index.joinSide(maker: maker, isUnwanted: { false })
+        #expect(Self.sides.allSatisfy { index.view.side(entry($0).key, maker) == entry($0).bytes })
         guard !isOver else { break }
         number += 1
       }
@@ -182,6 +214,71 @@ private func found(_ key: String, _ view: IndexView) throws -> String? {
 
   /// Bytes between sections belong to a checked block all the same; only those of no section go unseen.
   private static func isPadding(_ place: Int, _ bytes: [UInt8]) -> Bool { false }
+
+  @Test func `what is kept beside an index is found by its key and its maker until it is left out`() throws {
+    let disk = SimulatedDisk()
+    let other = RowKey(high: 3, low: 4)
+    let texts = (0..<40).map { "text \($0)" }
+    func found(_ index: VectorIndex) -> [String] {
+      texts.filter { index.view.side(entry($0).key, maker) == entry($0).bytes }
+    }
+    do {
+      let index = try open(disk)
+      try index.addSide(block(["text 3"]), maker: other)
+      for start in 0..<20 { try index.addSide(block(Array(texts[start..<start + 20])), maker: maker) }
+      #expect(disk.files.count { $0.hasSuffix(".side") } == 21 && found(index) == Array(texts[..<39]))
+      // Of a document in no segment, and through a compaction.
+      let (next, row) = document("next", "next")
+      try index.remember([row])
+      try index.commit(next)
+      try index.compact(all: true)
+      #expect(found(index) == Array(texts[..<39]))
+      #expect(index.view.side(entry("text 3").key, other) == entry("text 3").bytes)
+      let view = index.view
+      // Nobody wants it any more: what there was stays.
+      try index.joinSide(maker: maker, isUnwanted: { true })
+      #expect(found(index) == Array(texts[..<39]))
+      try index.joinSide(maker: maker, isUnwanted: { false })
+      #expect(disk.files.count { $0.hasSuffix(".side") } <= 6 && found(index) == Array(texts[..<39]))
+      #expect(index.view.side(entry("text 3").key, other) == nil)
+      #expect(view.side(entry("text 3").key, other) == entry("text 3").bytes)
+    }
+    disk.restart(losingPower: true)
+    let index = try open(disk)
+    #expect(found(index) == Array(texts[..<39]))
+    let wanted = Set(texts[5..<7].map { entry($0).key })
+    try index.cleanSide(maker: maker, isUnwanted: { false }, keeps: wanted.contains)
+    #expect(found(index) == Array(texts[5..<7]))
+    try index.cleanSide(maker: maker, isUnwanted: { false }, keeps: { _ in false })
+    #expect(index.view.sideBytes == 0 && !disk.files.contains { $0.hasSuffix(".side") })
+  }
+
+  @Test func `a changed bit beside an index costs an entry, and never changes one`() throws {
+    let disk = SimulatedDisk()
+    let texts = (0..<5).map { "text \($0)" }
+    do { try open(disk).addSide(block(texts), maker: maker) }
+    let path = try #require(disk.files.first { $0.hasSuffix(".side") })
+    let whole = try #require(disk.content(path))
+    for place in whole.indices {
+      for count in [whole.count, place] {
+        var bytes = Array(whole.prefix(count))
+        if count > place { bytes[place] ^= 1 << UInt8(place % 8) }
+        disk.restart(losingPower: false)
+        disk.put(path, bytes)
+        let index = try open(disk)
+        let found = texts.map { index.view.side(entry($0).key, maker) }
+        #expect(zip(found, texts).allSatisfy { $0 == nil || $0 == entry($1).bytes })
+        #expect(found.contains(nil), "byte \(place)")
+        #expect(index.damage == nil && index.faults().isEmpty)
+        try index.joinSide(maker: maker, isUnwanted: { false })
+        try index.cleanSide(maker: maker, isUnwanted: { false }, keeps: { _ in true })
+        let later = texts.map { index.view.side(entry($0).key, maker) }
+        #expect(zip(later, texts).allSatisfy { $0 == nil || $0 == entry($1).bytes })
+        disk.restart(losingPower: false)
+        for file in disk.files where file.hasSuffix(".side") { _ = disk.unlink(file) }
+      }
+    }
+  }
 
   @Test func `a manifest that is not what was written is refused`() throws {
     let disk = SimulatedDisk()

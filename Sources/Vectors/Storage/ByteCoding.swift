@@ -1,18 +1,20 @@
 // Numbers and bytes in the little-endian order of the index's files.
 
 /// Appends values to bytes.
-struct ByteWriter {
-  var bytes: [UInt8] = []
+package struct ByteWriter {
+  package var bytes: [UInt8] = []
 
-  mutating func u32(_ value: Int) { number(UInt32(truncatingIfNeeded: value)) }
-  mutating func u64(_ value: UInt64) { number(value) }
+  package init() {}
 
-  mutating func block(_ block: [UInt8]) {
+  package mutating func u32(_ value: Int) { number(UInt32(truncatingIfNeeded: value)) }
+  package mutating func u64(_ value: UInt64) { number(value) }
+
+  package mutating func block(_ block: [UInt8]) {
     u32(block.count)
     bytes += block
   }
 
-  mutating func floats(_ values: [Float]) {
+  package mutating func floats(_ values: [Float]) {
     for value in values { number(value.bitPattern) }
   }
 
@@ -22,24 +24,24 @@ struct ByteWriter {
 }
 
 /// Reads values from bytes; nil beyond their end.
-struct ByteReader {
+package struct ByteReader {
   private let bytes: UnsafeRawBufferPointer
-  private(set) var offset = 0
+  package private(set) var offset = 0
 
-  init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+  package init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
-  var left: Int { bytes.count - offset }
+  package var left: Int { bytes.count - offset }
 
-  mutating func u32() -> Int? { number(UInt32.self).map { Int($0) } }
-  mutating func u64() -> UInt64? { number(UInt64.self) }
+  package mutating func u32() -> Int? { number(UInt32.self).map { Int($0) } }
+  package mutating func u64() -> UInt64? { number(UInt64.self) }
 
-  mutating func block() -> [UInt8]? {
+  package mutating func block() -> [UInt8]? {
     guard let count = u32(), count <= left else { return nil }
     defer { offset += count }
     return Array(bytes[offset..<offset + count])
   }
 
-  mutating func floats(_ count: Int) -> [Float]? {
+  package mutating func floats(_ count: Int) -> [Float]? {
     guard count >= 0, count <= left / 4 else { return nil }
     defer { offset += 4 * count }
     return (0..<count).map { index in
