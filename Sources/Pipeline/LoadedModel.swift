@@ -28,6 +28,8 @@ package struct ModelFacts: Sendable {
   /// `model_type` of config.json.
   package var modelType: String?
   package var computeMode = "exact"
+  /// What it is computed with: the same gives the same bits.
+  package var computeName = "reference"
   /// Of most weights; nil when they are not quantized.
   package var quantization: Quantization?
 

@@ -132,6 +132,7 @@ extension ModelFolder {
     var facts = ModelFacts()
     facts.modelType = config["model_type"]?.stringValue
     facts.computeMode = engine.computeMode.rawValue
+    facts.computeName = engine.computeName
     facts.quantization = quantization.base.map {
       ModelFacts.Quantization(mode: $0.mode.rawValue, bits: $0.bits, groupSize: $0.groupSize)
     }

@@ -266,6 +266,64 @@ def test_S093_reasons_are_the_same_with_any_number_of_threads(s):
     assert answers[0] == answers[1]
 
 
+def metric(server, name):
+    return next(float(line.rpartition(" ")[2]) for line in server.get("/metrics")[2].decode().splitlines()
+                if line.startswith(name + " "))
+
+
+def test_S134_reasons_are_the_same_when_sentences_are_kept(s):
+    """Read at once, from what a pass has kept, after a kill, and with damage."""
+    lines = [line.strip() for line in different(120)]
+    notes = {f"{number}.txt": ". ".join(lines[number::12]) + ". Who made the tarts? The queen." for number in range(12)}
+    with tempfile.TemporaryDirectory() as folder:
+        flags = ("--state-dir", folder)
+        answers = []
+
+        def search(server, id):
+            body = {"query": "who made the tarts", "explain": True}
+            answers.append(json.loads(server.post(f"/v1/vector_stores/{id}/search", body)[2])["data"])
+            return metric(server, "mlxserve_explain_unknown_total")
+
+        def wait_for(server, count):
+            end = time.time() + 60
+            while metric(server, "mlxserve_index_read_chunks") != count:
+                assert time.time() < end, metric(server, "mlxserve_index_read_chunks")
+                time.sleep(0.05)
+
+        other = Server(s.binary, "--model", str(ENCODER), *flags, model=DEMO)
+        try:
+            client = strict(other)
+            store = client.vector_stores.create(file_ids=[upload(client, n, t).id for n, t in notes.items()])
+            finished(client, store.id)
+            # Nobody has asked for reasons: nothing is kept.
+            assert metric(other, "mlxserve_index_read_chunks") == 0
+            assert search(other, store.id) == 10
+            wait_for(other, len(notes))
+            assert search(other, store.id) == 10
+            spared, read = (metric(other, f'mlxserve_explain_sentences_total{{kind="{kind}"}}') for kind in ("spared", "read"))
+            assert spared > 0, (spared, read)
+            # What is put in later is read too, without being asked.
+            client.vector_stores.files.create_and_poll(
+                upload(client, "late.txt", "One more tart. It is cold.").id, vector_store_id=store.id, poll_interval_ms=50)
+            wait_for(other, len(notes) + 1)
+            search(other, store.id)
+        finally:
+            other.process.kill()
+            other.process.wait()
+        kept = sorted(pathlib.Path(folder).rglob("*.side"))
+        assert kept
+        with served(s, *flags, models=(DEMO, ENCODER)) as other:
+            assert search(other, store.id) == 0
+        for path in kept:
+            data = bytearray(path.read_bytes())
+            data[len(data) // 2] ^= 1
+            path.write_bytes(data)
+        with served(s, *flags, models=(DEMO, ENCODER)) as other:
+            search(other, store.id)
+        assert answers[0] == answers[1]
+        assert answers[2] == answers[3] == answers[4]
+
+
 def fill(path, leaving):
     """A file that takes what its file system has, but for some bytes."""
     path.unlink(missing_ok=True)
@@ -373,6 +431,7 @@ NAMES = [
     "mlxserve_rerank_pairs_total", "mlxserve_rerank_seconds_bucket", "mlxserve_search_candidates_bucket",
     "mlxserve_search_results_total", "mlxserve_index_store_chunks{", "mlxserve_index_bytes", "mlxserve_index_queue_files",
     "mlxserve_index_chunks_total", "mlxserve_index_failures_total", "mlxserve_index_compactions_total", "mlxserve_index_wal_bytes",
+    "mlxserve_index_read_chunks", "mlxserve_index_unread_stores", 'mlxserve_index_bytes{kind="sentences"}', "mlxserve_explain_sentences_total", "mlxserve_explain_unknown_total",
     "# TYPE mlxserve_index_rebuild_progress gauge",
 ] + [f'mlxserve_search_seconds_bucket{{phase="{phase}"' for phase in (
     "embed", "scan", "rescore", "lexical", "rerank", "explain")]

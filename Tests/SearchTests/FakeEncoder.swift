@@ -9,14 +9,25 @@ import Vectors
 final class FakeEncoder: PassageEncoder {
   let dimensions = 48
   let fingerprint: String
+  var computation: String { fingerprint }
+  let givesStates: Bool
+  /// Texts with this word are refused.
+  private let refused: String?
   let room: Int
   /// Texts that were encoded as passages.
   let encoded = Atomic<Int>(0)
+  /// Texts whose states were asked for.
+  let read = Atomic<Int>(0)
   /// Words that mean the same.
   private let synonyms: [String: String]
 
-  init(room: Int = 40, synonyms: [String: String] = [:], fingerprint: String = "fake") {
+  init(
+    room: Int = 40, synonyms: [String: String] = [:], fingerprint: String = "fake",
+    givesStates: Bool = true, refused: String? = nil
+  ) {
     self.room = room
+    self.givesStates = givesStates
+    self.refused = refused
     self.synonyms = synonyms
     self.fingerprint = fingerprint
   }
@@ -50,7 +61,12 @@ final class FakeEncoder: PassageEncoder {
     return vectors
   }
 
-  func states(_ texts: [PiecedText], isUnwanted: () -> Bool) throws(SearchError) -> [PiecedStates]? {
-    texts.map { PiecedStates(whole: sum($0.pieces.joined()), pieces: $0.pieces.map(sum)) }
+  func states(_ texts: [PiecedText], isUnwanted: () -> Bool) throws(SearchError) -> [PiecedStates] {
+    guard !isUnwanted() else { throw .cancelled }
+    if let refused, texts.contains(where: { $0.pieces.joined().contains(refused) }) {
+      throw .encoder("a text is refused")
+    }
+    read.add(texts.count, ordering: .relaxed)
+    return texts.map { PiecedStates(whole: sum($0.pieces.joined()), pieces: $0.pieces.map(sum)) }
   }
 }

@@ -36,6 +36,10 @@ package protocol PassageEncoder: Sendable {
   var dimensions: Int { get }
   /// Names everything that vectors depend on.
   var fingerprint: String { get }
+  /// Names everything that the bits of states depend on: beside `fingerprint`, how this machine computes.
+  var computation: String { get }
+  /// Whether the model gives states that its vectors are means of.
+  var givesStates: Bool { get }
   /// Most tokens of a passage, without special ones and those of the prompt.
   var room: Int { get }
   /// Tokens of a text, without special ones.
@@ -46,7 +50,8 @@ package protocol PassageEncoder: Sendable {
   func encode(
     _ texts: [String], as role: TextRole, isUnwanted: () -> Bool
   ) throws(SearchError) -> [[Float]]
-  /// For each text, and each of the pieces that it is made of, the sum of the tokens' last states. Nil when the model gives no
-  /// states that its vectors are means of.
-  func states(_ texts: [PiecedText], isUnwanted: () -> Bool) throws(SearchError) -> [PiecedStates]?
+  /// For each text, and each of the pieces that it is made of, the sum of the tokens' last states.
+  ///
+  /// - Throws: `encoder` when the model gives none, `cancelled` when nobody waits any more.
+  func states(_ texts: [PiecedText], isUnwanted: () -> Bool) throws(SearchError) -> [PiecedStates]
 }

@@ -90,6 +90,7 @@ package struct SearchAnswer: Sendable {
   package var times = SearchTimes()
   /// Results that a reranker has judged; nil without one.
   package var reranked: Int?
+  package var sentences = SentenceCount()
 }
 
 /// Searches one view with one model.
@@ -191,8 +192,9 @@ package struct HybridSearch: Sendable {
     if query.explains {
       let explainer = Explainer(
         view, encoder: encoder, query: query.texts, vectors: vectors, weights: weightsOfTerms)
-      let reasons = try explainer.reasons(Array(results.prefix(query.limit)), isUnwanted: isUnwanted)
-      for (index, why) in reasons.enumerated() { answer.results[index].why = why }
+      let found = try explainer.reasons(Array(results.prefix(query.limit)), isUnwanted: isUnwanted)
+      for (index, why) in found.reasons.enumerated() { answer.results[index].why = why }
+      answer.sentences = found.count
       lap(\.explain)
     }
     return answer

@@ -39,31 +39,58 @@ package struct Why: Sendable, Equatable {
   }
 }
 
+/// What explaining results took.
+package struct SentenceCount: Sendable, Equatable {
+  /// Sentences that the model has read.
+  package var read = 0
+  /// Sentences that were ruled out by what is kept of them.
+  package var spared = 0
+  /// Passages of which nothing is kept.
+  package var unknown = 0
+
+  package init() {}
+
+  /// What two searches did together.
+  package func adding(_ other: SentenceCount) -> SentenceCount {
+    var sum = self
+    sum.read += other.read
+    sum.spared += other.spared
+    sum.unknown += other.unknown
+    return sum
+  }
+}
+
 /// Explains results of one search.
+///
+/// What is kept of a passage's sentences only says which of them cannot be the nearest; those that can are read, and so the
+/// answer has the same bits with it and without.
 struct Explainer {
   private let view: IndexView
-  private let encoder: any PassageEncoder
+  private let reader: SentenceReader
+  private let maker: RowKey
   private let queries: [String]
   private let vectors: [[Float]]
+  /// Of length 1.
+  private let directions: [[Float]]
   private let weights: [[TermWeight]]
   private let average: Double
   private let noise: Float
 
-  /// Sentences of a passage that are looked at.
-  private static let sentences = 40
-  /// Most words of a sentence.
-  private static let mostWords = 2_000
   /// Phrases nearer than this are shown.
   private static let nearness: Float = 0.5
+  /// Sentences in which phrases are looked for, the nearest ones.
+  private static let nearest = 2
 
   init(
     _ view: IndexView, encoder: any PassageEncoder, query: [String], vectors: [[Float]],
     weights: [[TermWeight]]
   ) {
     self.view = view
-    self.encoder = encoder
+    reader = SentenceReader(encoder: encoder)
+    maker = SentenceNote.maker(encoder)
     queries = query
     self.vectors = vectors
+    directions = vectors.map { RowCode.normalized($0) ?? $0 }
     self.weights = weights
     let size = (try? view.wordCount()) ?? (passages: 0, words: 0)
     average = size.passages > 0 ? Double(size.words) / Double(size.passages) : 0
@@ -73,19 +100,19 @@ struct Explainer {
   /// Why each passage is there, in their order; each with the index of the query that found it.
   func reasons(
     _ results: [(result: SearchResult, query: Int)], isUnwanted: () -> Bool
-  ) throws(SearchError) -> [Why] {
-    var reasons: [Why] = []
+  ) throws(SearchError) -> (reasons: [Why], count: SentenceCount) {
+    var found: (reasons: [Why], count: SentenceCount) = ([], SentenceCount())
     // The words of each query with their states, as soon as they are known.
     var asked: [Int: [Piece]] = [:]
     var at = 0
     while at < results.count {
-      let group = results[at..<min(at + Self.group, results.count)].map {
-        Subject($0.result, query: $0.query)
+      let group = results[at..<min(at + Self.group, results.count)].map { result, query in
+        subject(result, query, &found.count)
       }
       at += group.count
-      try explain(group, &asked, &reasons, isUnwanted)
+      try explain(group, &asked, &found.reasons, isUnwanted)
     }
-    return reasons
+    return found
   }
 
   /// Passages whose states are in memory together.
@@ -96,73 +123,120 @@ struct Explainer {
     let result: SearchResult
     let query: Int
     let scalars: ScalarOffsets
+    /// Sentences that are read.
+    var sentences: [Range<Int>] = []
+    /// What is kept of its words.
+    var kept: SentenceNote.Part?
     var text: [UInt8] { result.passage.text }
-
-    init(_ result: SearchResult, query: Int) {
-      self.result = result
-      self.query = query
-      scalars = ScalarOffsets(result.passage.text)
-    }
   }
 
-  /// A sentence with the states of its words, read alone: in its passage its neighbours would colour it.
-  ///
-  /// Nothing cheaper finds it: of 300 results for the book's questions it was the first by the words that match in 49 %, by states
-  /// in the passage in 64 %, by vectors of single tokens in 56 to 70 %. To miss 2 % of them, half of the tokens have to be
-  /// read all the same.
+  /// A sentence that was read.
   private struct ReadSentence {
     var range: Range<Int>
-    var words: [Range<Int>]
-    var mean: [Float]?
-    var pieces: [Piece] = []
+    var reading: SentenceReader.Reading
     /// The cosine of its vector and the query's.
-    var score: Float = -1
+    var score: Float
   }
 
-  /// The states of all sentences and queries are asked for together.
+  private func subject(_ result: SearchResult, _ query: Int, _ count: inout SentenceCount) -> Subject {
+    var subject = Subject(result: result, query: query, scalars: ScalarOffsets(result.passage.text))
+    guard query < vectors.count else { return subject }
+    let passage = result.passage
+    let note = view.side(SentenceNote.key(passage), maker).flatMap {
+      SentenceNote($0, dimensions: vectors[query].count, textBytes: passage.text.count)
+    }
+    if let note, !note.parts.isEmpty {
+      let part = note.parts[number(of: note.parts.map(\.range), subject)]
+      subject.sentences = mayBeNearest(part.sentences, directions[query])
+      subject.kept = part
+      count.spared += part.sentences.count - subject.sentences.count
+    } else {
+      let parts = reader.parts(passage)
+      subject.sentences = reader.sentences(passage.text, in: parts[number(of: parts, subject)])
+      count.unknown += 1
+    }
+    count.read += subject.sentences.count
+    return subject
+  }
+
+  /// The part of a passage that came nearest. Where it was found by its words, the one that has the first of them.
+  private func number(of parts: [Range<Int>], _ subject: Subject) -> Int {
+    guard parts.count > 1 else { return 0 }
+    let passage = subject.result.passage
+    if let row = subject.result.hit.row, passage.rows.contains(row) {
+      // A text of another kind may have been cut a little otherwise.
+      return min(row - passage.rows.lowerBound, parts.count - 1)
+    }
+    let wanted = Set(weights[subject.query].map(\.term))
+    let first = WordSplitter.words(in: passage.text).first { wanted.contains($0.term) }?.range.lowerBound ?? 0
+    return parts.firstIndex { $0.contains(first) } ?? 0
+  }
+
+  /// Those that nothing rules out: as many are surely nearer than any other as are wanted.
+  private func mayBeNearest(_ sentences: [SentenceNote.Sentence], _ query: [Float]) -> [Range<Int>] {
+    let wanted = reader.encoder.givesStates ? Self.nearest : 1
+    let cosines = sentences.map { $0.vector.cosine(query) }
+    let lowest = cosines.map(\.lowerBound).sorted(by: >)
+    guard lowest.count > wanted else { return sentences.map(\.range) }
+    return zip(sentences, cosines).filter { $1.upperBound >= lowest[wanted - 1] }.map(\.0.range)
+  }
+
+  /// All sentences and queries are read together.
   private func explain(
     _ group: [Subject], _ asked: inout [Int: [Piece]], _ reasons: inout [Why], _ isUnwanted: () -> Bool
   ) throws(SearchError) {
-    var read = group.map { $0.query < vectors.count ? sentences($0) : [] }
-    let queries = Set(group.map(\.query)).filter { asked[$0] == nil && $0 < vectors.count }.sorted()
-    let questions = queries.map { Array(self.queries[$0].utf8) }
-    var texts: [PiecedText] = []
-    for (subject, sentences) in zip(group, read) {
-      texts += sentences.map { PiecedText(Self.strings(subject.text, $0.words), as: .passage) }
+    var places = group.flatMap { subject in
+      subject.sentences.map { SentenceReader.Place(text: subject.text, range: $0) }
     }
-    texts += questions.map { PiecedText(Self.strings($0, Self.words($0, in: 0..<$0.count)), as: .query) }
-    let states = texts.isEmpty ? nil : try encoder.states(texts, isUnwanted: isUnwanted)
-    if var states, states.count == texts.count {
-      states.reverse()
-      for (number, subject) in group.enumerated() {
-        for index in read[number].indices {
-          guard let own = states.popLast(), own.whole.tokens > 0 else { continue }
-          read[number][index].mean = own.whole.sum
-          read[number][index].pieces = Self.pieces(subject.text, read[number][index].words, own.pieces)
-        }
-      }
-      for (query, question) in zip(queries, questions) {
-        guard let own = states.popLast() else { continue }
-        asked[query] = Self.pieces(question, Self.words(question, in: 0..<question.count), own.pieces)
-      }
+    let open = Set(group.map(\.query)).filter { asked[$0] == nil && $0 < vectors.count }.sorted()
+    let questions = reader.encoder.givesStates ? open : []
+    for query in questions {
+      let text = Array(queries[query].utf8)
+      places.append(SentenceReader.Place(text: text, range: 0..<text.count, role: .query))
     }
-    for (subject, sentences) in zip(group, read) {
+    let readings = try reader.read(places, isUnwanted: isUnwanted)
+    guard readings.count == places.count else {
+      throw .encoder("the model gave another number of vectors")
+    }
+    for (query, reading) in zip(questions, readings.suffix(questions.count)) {
+      asked[query] = reading?.pieces(Array(queries[query].utf8)) ?? []
+    }
+    var rest = readings[...]
+    for subject in group {
+      let own = rest.prefix(subject.sentences.count)
+      rest = rest.dropFirst(subject.sentences.count)
       var why = Why()
       why.terms = terms(subject.text, subject.query, subject.scalars)
-      let near = try ordered(sentences, subject, isUnwanted)
+      let near = ordered(zip(subject.sentences, own), subject.query)
       if let first = near.first {
         why.sentence = Why.Sentence(
           text: String(decoding: subject.text[first.range], as: UTF8.self),
           range: subject.scalars.range(first.range), score: first.score)
-        if let asked = asked[subject.query] {
-          why.concepts = concepts(
-            asked, sentences.flatMap(\.pieces), near.prefix(2).map(\.range), subject)
+        let common = subject.kept.map(\.common) ?? SentenceReader.common(own)
+        if let asked = asked[subject.query], let common {
+          let local = near.prefix(Self.nearest).sorted { $0.range.lowerBound < $1.range.lowerBound }
+            .flatMap { $0.reading.pieces(subject.text) }
+          why.concepts = concepts(asked, local, common.vector, subject)
         }
       }
       why.isWeak = why.terms.isEmpty && (subject.result.parts.vector ?? 1) < noise
       why.summary = summary(why, subject.result)
       reasons.append(why)
     }
+  }
+
+  /// The nearest first; those without a vector are left out.
+  private func ordered(
+    _ sentences: some Sequence<(Range<Int>, SentenceReader.Reading?)>, _ query: Int
+  ) -> [ReadSentence] {
+    let read = sentences.compactMap { range, reading in
+      reading.map {
+        ReadSentence(range: range, reading: $0, score: Self.cosine($0.vector, vectors[query]))
+      }
+    }
+    return read.indices.sorted {
+      read[$0].score != read[$1].score ? read[$0].score > read[$1].score : $0 < $1
+    }.map { read[$0] }
   }
 
   // MARK: Words
@@ -188,123 +262,6 @@ struct Explainer {
 
   // MARK: Meaning
 
-  /// A word of a text with the sum of its tokens' states.
-  private struct Piece {
-    var range: Range<Int>
-    var sum: [Float]
-    var tokens: Int
-    var isStopWord: Bool
-    /// Without case and marks, to compare with.
-    var term: [UInt8]
-  }
-
-  /// The part of a passage that came nearest: one that is longer than the model takes has a vector for each of several. Where
-  /// it was found by its words, the part that has the first of them.
-  private func window(_ subject: Subject) -> Range<Int> {
-    let passage = subject.result.passage
-    let whole = 0..<passage.text.count
-    guard passage.rows.count > 1 else { return whole }
-    let rules = SplitRules(tokens: encoder.room, overlap: 0)
-    let windows = Splitter(rules, windowTokens: encoder.room) { [encoder] in encoder.tokenCount($0) }
-      .windows(of: passage.text, heading: String(decoding: passage.heading, as: UTF8.self))
-    if let row = subject.result.hit.row, passage.rows.contains(row) {
-      // A text of another kind may have been cut a little otherwise.
-      return windows.isEmpty ? whole : windows[min(row - passage.rows.lowerBound, windows.count - 1)]
-    }
-    let wanted = Set(weights[subject.query].map(\.term))
-    let first = WordSplitter.words(in: passage.text).first { wanted.contains($0.term) }?.range.lowerBound ?? 0
-    return windows.first { $0.contains(first) } ?? whole
-  }
-
-  /// The sentences of the part of a passage that came nearest.
-  private func sentences(_ subject: Subject) -> [ReadSentence] {
-    let text = subject.text
-    let part = window(subject)
-    var sentences: [ReadSentence] = []
-    var start = part.lowerBound
-    for end in Sentences.ends(text, part).prefix(Self.sentences) {
-      let range = trimmed(text, start..<end)
-      start = end
-      let words = Self.words(text, in: range)
-      if !words.isEmpty, words.count <= Self.mostWords {
-        sentences.append(ReadSentence(range: range, words: words))
-      }
-    }
-    return sentences
-  }
-
-  /// The nearest first; those without a vector are left out.
-  private func ordered(
-    _ sentences: [ReadSentence], _ subject: Subject, _ isUnwanted: () -> Bool
-  ) throws(SearchError) -> [ReadSentence] {
-    var scored: [ReadSentence] = []
-    if sentences.contains(where: { $0.mean != nil }) {
-      for var sentence in sentences {
-        guard let mean = sentence.mean else { continue }
-        sentence.score = Self.cosine(mean, vectors[subject.query])
-        scored.append(sentence)
-      }
-    } else if !sentences.isEmpty {
-      // The model's vectors are no means of states.
-      scored = Array(sentences.prefix(12))
-      let own = try encoder.encode(
-        scored.map { String(decoding: subject.text[$0.range], as: UTF8.self) }, as: .passage,
-        isUnwanted: isUnwanted)
-      for (index, vector) in own.prefix(scored.count).enumerated() {
-        scored[index].score = Self.cosine(vector, vectors[subject.query])
-      }
-    }
-    return scored.indices.sorted {
-      scored[$0].score != scored[$1].score ? scored[$0].score > scored[$1].score : $0 < $1
-    }.map { scored[$0] }
-  }
-
-  private func trimmed(_ text: [UInt8], _ range: Range<Int>) -> Range<Int> {
-    var (start, end) = (range.lowerBound, range.upperBound)
-    while start < end, text[start] <= 0x20 { start += 1 }
-    while end > start, text[end - 1] <= 0x20 { end -= 1 }
-    return start..<end
-  }
-
-  /// The words of a part of a text, each with the spaces in front of it.
-  private static func words(_ text: [UInt8], in part: Range<Int>) -> [Range<Int>] {
-    var ranges: [Range<Int>] = []
-    var start = part.lowerBound
-    var at = start
-    while at < part.upperBound {
-      while at < part.upperBound, text[at] <= 0x20 { at += 1 }
-      while at < part.upperBound, text[at] > 0x20 { at += 1 }
-      if at > start { ranges.append(start..<at) }
-      start = at
-    }
-    return ranges
-  }
-
-  private static func strings(_ text: [UInt8], _ words: [Range<Int>]) -> [String] {
-    words.map { String(decoding: text[$0], as: UTF8.self) }
-  }
-
-  private static func pieces(_ text: [UInt8], _ words: [Range<Int>], _ states: [StateSum]) -> [Piece] {
-    zip(words, states).map { range, state in
-      var inner = range
-      while inner.lowerBound < inner.upperBound, text[inner.lowerBound] <= 0x20 {
-        inner = inner.lowerBound + 1..<inner.upperBound
-      }
-      let words = WordSplitter.words(in: Array(text[inner]))
-      return Piece(
-        range: inner, sum: state.sum, tokens: state.tokens, isStopWord: words.allSatisfy(\.isStopWord),
-        term: words.first?.term ?? [])
-    }
-  }
-
-  private static func mean(_ pieces: some Collection<Piece>) -> [Float]? {
-    let tokens = pieces.reduce(0) { $0 + $1.tokens }
-    guard tokens > 0, let size = pieces.first?.sum.count else { return nil }
-    var mean = [Float](repeating: 0, count: size)
-    for piece in pieces { for index in 0..<min(size, piece.sum.count) { mean[index] += piece.sum[index] } }
-    return mean.map { $0 / Float(tokens) }
-  }
-
   private static func cosine(_ a: [Float], _ b: [Float]) -> Float {
     let divisor = (ExactScore.dot(a, a) * ExactScore.dot(b, b)).squareRoot()
     return divisor > 0 ? ExactScore.dot(a, b) / divisor : 0
@@ -328,15 +285,15 @@ struct Explainer {
     return found
   }
 
+  /// - Parameters:
+  ///   - local: the words of the nearest sentences.
+  ///   - common: states share a large direction with their whole text; what is left of a phrase is its own.
   private func concepts(
-    _ asked: [Piece], _ all: [Piece], _ near: [Range<Int>], _ subject: Subject
+    _ asked: [Piece], _ local: [Piece], _ common: [Float], _ subject: Subject
   ) -> [Why.Concept] {
     let text = subject.text
-    // States share a large direction with their whole text; what is left of a phrase is its own.
-    guard let common = Self.mean(all) else { return [] }
-    let local = all.filter { piece in near.contains { $0.contains(piece.range.lowerBound) } }
     func own(_ pieces: ArraySlice<Piece>) -> [Float]? {
-      Self.mean(pieces).map { Self.unit(zip($0, common).map { $0 - $1 }) }
+      Piece.mean(pieces).map { Self.unit(zip($0, common).map { $0 - $1 }) }
     }
     let question = Array(queries[subject.query].utf8)
     let phrases = Self.phrases(local).compactMap { range in own(local[range]).map { (range, $0) } }

@@ -98,6 +98,8 @@ package final class Library: Sendable {
     var rebuilding: Set<String> = []
     var counts = LibraryCounts()
     var health = StoreHealth()
+    /// Stores with passages whose sentences nobody has read yet, in the order in which they were asked for.
+    var unread: [String] = []
     /// Whether a folder of the process's own was made, and has to go.
     var hasFolder = false
   }
@@ -292,6 +294,13 @@ package final class Library: Sendable {
     try largest.compact()
   }
 
+  /// Has the sentences of a store read in the background.
+  func noteUnread(_ store: String) {
+    let isKnown = state.withLock { $0.unread.contains(store) }
+    guard !isKnown else { return }
+    state.update { if !$0.unread.contains(store), $0.stores[store] != nil { $0.unread.append(store) } }
+  }
+
   // MARK: Owners
 
   /// What is written into a client's records; nil for a client without a key.
@@ -482,6 +491,7 @@ package final class Library: Sendable {
     state.update { state in
       state.stores[id] = nil
       state.queue.removeAll { $0.store == id }
+      state.unread.removeAll { $0 == id }
     }
     removeTree(folder + "/stores/" + id, depth: 0)
   }
@@ -598,16 +608,18 @@ package final class Library: Sendable {
 extension Library {
   /// What it has done and holds, at one moment.
   var facts: LibraryFacts {
-    let (counts, waiting, open) = state.withLock { state in
+    let (counts, waiting, unread, open) = state.withLock { state in
       (
-        state.counts, state.queue.count, state.stores.sorted { $0.key < $1.key }
+        state.counts, state.queue.count, state.unread.count, state.stores.sorted { $0.key < $1.key }
       )
     }
-    var facts = LibraryFacts(counts: counts, waiting: waiting)
+    var facts = LibraryFacts(counts: counts, waiting: waiting, unread: unread)
     for (id, store) in open {
       for index in store.openIndexes {
         let view = index.view
         facts.fileBytes += view.fileBytes
+        facts.sideBytes += view.sideBytes
+        facts.readChunks += view.sideCount
         facts.memoryBytes += view.memoryBytes
         facts.logBytes += index.logBytes
       }
@@ -631,11 +643,16 @@ struct LibraryFacts: Sendable {
   var counts = LibraryCounts()
   /// Files that wait to be indexed.
   var waiting = 0
+  /// Stores whose sentences are to be read.
+  var unread = 0
   /// Bytes of open indexes.
   var fileBytes = 0
   var memoryBytes = 0
   /// Bytes of their logs.
   var logBytes = 0
+  /// What is kept of sentences, and of how many chunks.
+  var sideBytes = 0
+  var readChunks = 0
   /// Passages of open indexes, by store.
   var chunks: [(store: String, count: Int)] = []
   /// How far indexes for another model have come, from 0 to 1.
@@ -657,6 +674,8 @@ struct LibraryCounts: Sendable, Equatable {
   var seconds: [String: Histogram] = [:]
   var rows = 0
   var rescored = 0
+  /// What explaining results took.
+  var sentences = SentenceCount()
   /// Vectors that one search has scored in float32.
   var candidates = Histogram(bounds: Histogram.searchCandidates)
   var compactions = 0

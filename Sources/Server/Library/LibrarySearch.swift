@@ -23,6 +23,7 @@ struct FoundPassages: Sendable {
   var passages: [FoundPassage] = []
   var times = SearchTimes()
   var count = ScanCount()
+  var sentences = SentenceCount()
   /// Whether an index was searched by words alone, because its model is gone and another is not there yet.
   var isDegraded = false
   /// Results that a reranker has judged; nil without one.
@@ -136,6 +137,7 @@ extension Library {
       state.counts.results[result.isDegraded ? 1 : 0] += result.passages.count
       state.counts.rows += result.count.rows
       state.counts.rescored += result.count.rescored
+      state.counts.sentences = state.counts.sentences.adding(result.sentences)
       state.counts.candidates.observe(Double(result.count.rescored))
       for (phase, time) in result.times.phases + [("all", seconds)] where phase == "all" || time > 0 {
         state.counts.seconds[phase, default: Histogram(bounds: Histogram.searchSeconds)].observe(time)
@@ -226,6 +228,8 @@ extension Library {
     found.times.add(answer.times)
     if let reranked = answer.reranked { found.reranked = (found.reranked ?? 0) + reranked }
     found.count = found.count.adding(answer.count)
+    found.sentences = found.sentences.adding(answer.sentences)
+    if answer.sentences.unknown > 0 { noteUnread(store.record.id) }
     for result in answer.results {
       let key = result.passage.document.key
       let name = state.withLock { $0.files[key]?.name }
@@ -246,7 +250,7 @@ extension Library {
       } catch {
         Log.error("an index could not be built for another model", ["store": id, "error": "\(error)"])
       }
-      state.withLock { _ = $0.rebuilding.remove(id) }
+      state.update { _ = $0.rebuilding.remove(id) }
     }
     thread?.detach()
   }

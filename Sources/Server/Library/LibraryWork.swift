@@ -1,4 +1,5 @@
-// The thread that indexes: one file after another, in the background of everything else.
+// The thread that indexes: one file after another, in the background of everything else; and then, where results are
+// explained, it reads the sentences of what was indexed.
 
 import JSON
 import OpenAI
@@ -32,9 +33,9 @@ final class LibraryWorker: Sendable {
     }
   }
 
-  /// Goes on with what the last process left.
+  /// Goes on with what the last process left, or a search wants.
   func resume() {
-    if library.state.withLock({ !$0.queue.isEmpty }) { start() }
+    if library.state.withLock({ !$0.queue.isEmpty || !$0.unread.isEmpty }) { start() }
   }
 
   func stop() {
@@ -46,15 +47,41 @@ final class LibraryWorker: Sendable {
     running?.join()
   }
 
+  /// What the thread does next.
+  private enum Next {
+    case index(Library.Work)
+    /// Sentences of a store.
+    case read(String)
+    case pause, stop
+  }
+
+  /// How long nothing has to be indexed before sentences are read, seconds: files come one after another.
+  private static let quiet = 0.5
+
   private func run() {
+    var reader = StoreReader(library: library, models: models)
+    var rest = Instant.now
     while true {
-      let next = library.state.wait { state -> Library.Work?? in
-        if state.isStopped { return .some(nil) }
-        state.atWork = state.queue.isEmpty ? nil : state.queue.removeFirst()
-        return state.atWork.map { .some($0) }
+      let next = library.state.wait { state -> Next? in
+        state.atWork = nil
+        if state.isStopped { return .stop }
+        if !state.queue.isEmpty {
+          let work = state.queue.removeFirst()
+          state.atWork = work
+          return .index(work)
+        }
+        // An index for another model goes first.
+        guard let store = state.unread.first, state.rebuilding.isEmpty else { return nil }
+        return Instant.now < rest ? .pause : .read(store)
       }
-      guard case .some(.some(let work)) = next else { return }
-      index(work)
+      switch next {
+      case .index(let work):
+        index(work)
+        rest = Instant.now.adding(seconds: Self.quiet)
+      case .read(let store): reader.step(store)
+      case .pause: _ = library.state.wait(until: rest) { $0.isStopped || !$0.queue.isEmpty ? true : nil }
+      case .stop, nil: return
+      }
     }
   }
 
@@ -94,6 +121,7 @@ final class LibraryWorker: Sendable {
         state.counts.indexedChunks += index.view.document(file.id)?.passages ?? 0
       }
       library.state.withLock { $0.counts.encodedTexts += state.encoded }
+      if SentencePass.isKept(index, lease.encoder) { library.noteUnread(work.store) }
       // Where it fails the index stays in memory, and the next change tries again.
       try? library.settle(index)
       // What it has grown by is counted before the loan ends.
@@ -165,6 +193,55 @@ final class LibraryWorker: Sendable {
     case let error as APIError: ("server_error", error.message)
     default: ("server_error", "\(error)")
     }
+  }
+}
+
+/// Reads sentences of stores, in steps.
+private struct StoreReader {
+  let library: Library
+  let models: ModelFleet
+  /// How far each store has come.
+  private var passes: [String: SentencePass] = [:]
+  /// What is held while there is something to read.
+  private var memory: MemoryLoan?
+
+  init(library: Library, models: ModelFleet) { (self.library, self.models) = (library, models) }
+
+  mutating func step(_ store: String) {
+    do {
+      if try read(store) { return }
+    } catch SearchError.cancelled {
+      return
+    } catch {
+      // The next search that is explained asks for it again.
+      Log.info("sentences of a store were not read", ["store": store, "error": "\(error)"])
+    }
+    let isLast = library.state.update { state -> Bool in
+      state.unread.removeAll { $0 == store }
+      return state.unread.isEmpty
+    }
+    if isLast { memory = nil }
+  }
+
+  /// Whether there is more to do.
+  private mutating func read(_ store: String) throws -> Bool {
+    guard let record = library.state.withLock({ $0.stores[store]?.record }),
+      let index = try library.openIndex(store)
+    else {
+      passes[store] = nil
+      return false
+    }
+    let lease = try models.encoder(record.model ?? library.settings.embeddingModel, isBackground: true)
+    guard lease.encoder.fingerprint == index.fingerprint else { return false }
+    if memory == nil { memory = MemoryLoan(holding: SentencePass.memory, of: models.ledger, for: .answers) }
+    guard let memory else { throw SearchError.noMemory(bytes: SentencePass.memory) }
+    let more = memory.another()
+    defer { withExtendedLifetime(more) {} }
+    return try passes[store, default: SentencePass()].step(
+      index, lease.encoder, reserve: more.extend,
+      isUnwanted: { [library] in
+        library.state.withLock { $0.isStopped || !$0.queue.isEmpty || $0.stores[store] == nil }
+      })
   }
 }
 

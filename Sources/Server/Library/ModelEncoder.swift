@@ -14,6 +14,7 @@ package struct ModelEncoder: PassageEncoder {
   private let tenant: UInt64
   private let priority: EmbeddingPriority
   package let fingerprint: String
+  package let computation: String
 
   /// - Parameters:
   ///   - isBackground: whether nobody waits for the vectors.
@@ -31,6 +32,7 @@ package struct ModelEncoder: PassageEncoder {
       "\(embedder.dimensions)", "\(WordSplitter.version)",
     ]
     fingerprint = SHA256.hexadecimal(SHA256.digest(Array(parts.joined(separator: "\u{0}").utf8)))
+    computation = fingerprint + " " + model.facts.computeName
   }
 
   package var dimensions: Int { embedder.dimensions }
@@ -68,15 +70,15 @@ package struct ModelEncoder: PassageEncoder {
     }
   }
 
-  /// Sums of the states of each piece's tokens; nil where vectors are no means of states.
+  /// Vectors that are no means of states say nothing of a part of their text.
+  package var givesStates: Bool {
+    embedder.service.limits.poolingNames == ["mean"] && embedder.service.limits.hidden == dimensions
+  }
+
+  /// Sums of the states of each piece's tokens.
   package func states(
     _ texts: [PiecedText], isUnwanted: () -> Bool
-  ) throws(SearchError) -> [PiecedStates]? {
-    // Vectors that are no means of states say nothing of a part of their text.
-    guard embedder.service.limits.poolingNames == ["mean"], embedder.service.limits.hidden == dimensions
-    else {
-      return nil
-    }
+  ) throws(SearchError) -> [PiecedStates] {
     let read = texts.map(tokens)
     let states: [[Float]]
     do throws(EmbeddingError) {
@@ -89,12 +91,14 @@ package struct ModelEncoder: PassageEncoder {
     }
     var sums: [PiecedStates] = []
     for (own, text) in zip(states, read) {
-      guard own.count == text.tokens.count * dimensions else { return nil }
+      guard own.count == text.tokens.count * dimensions else {
+        throw .encoder("the model gave no states of the tokens")
+      }
       sums.append(
         PiecedStates(
           whole: sum(own, of: 0..<text.tokens.count), pieces: text.spans.map { sum(own, of: $0) }))
     }
-    return sums.count == texts.count ? sums : nil
+    return sums
   }
 
   /// The tokens of a text, as far as the model takes them, and where its pieces are among them.

@@ -121,6 +121,7 @@ struct VectorStoresRoute {
       tenant: context.client.number, session: http.headers["x-search-session"])
     let found = try server.library().search(
       [store], query, wishes, models: server.models, isUnwanted: context.isClientGone)
+    if query.explains { worker?.resume() }
     // Each text as a value and in the answer.
     try claim(found.passages.reduce(0) { $0 + 8 * $1.result.passage.text.count }, of: context.memory)
     var page = JSONObject([
