@@ -543,7 +543,6 @@ def whole(arguments):
     with Server(arguments.binary, arguments.model, threads=2, flags=flags) as server:
         store = filled(server, arguments, arguments.chunks)
         metrics = lambda: server_metrics(server)
-        print(f"{metrics()['mlxserve_index_store_chunks']:.0f} chunks")
         asked = questions(arguments.texts, 600)
         path = f"/v1/vector_stores/{store}/search"
 
@@ -560,6 +559,8 @@ def whole(arguments):
             print("   " + ", ".join(f"{phase} {statistics.median(values):.2f}" for phase, values in phases.items()))
 
         measure("first", asked[:1], explain=True)
+        print(f"{metrics()['mlxserve_index_store_chunks']:.0f} chunks")
+        read_sentences(metrics)
         measure("at rest, ten results with reasons", asked[:200], explain=True)
         measure("at rest, five results with reasons", asked[:200], explain=True, max_num_results=5)
         measure("at rest, without reasons", asked[200:400])
@@ -574,8 +575,22 @@ def whole(arguments):
         measure("while it indexes, without reasons", asked[200:400])
         seconds = time.perf_counter() - begin
         print(f"{(metrics()['mlxserve_index_texts_total'] - before) / seconds:.0f} chunks indexed per second meanwhile")
+        for kind in ("read", "spared"):
+            count = metrics().get('mlxserve_explain_sentences_total{kind="%s"}' % kind, 0)
+            print(f"{count:.0f} sentences were {kind}")
         busy.set()
         indexing.join()
+
+
+def read_sentences(metrics):
+    """Waits until the sentences of all chunks are kept; equal chunks are kept once."""
+    begin = time.perf_counter()
+    while metrics().get("mlxserve_index_unread_stores"):
+        time.sleep(1)
+    known = metrics().get("mlxserve_index_read_chunks", 0)
+    kept = metrics().get('mlxserve_index_bytes{kind="sentences"}', 0)
+    print(f"{known:.0f} chunks have their sentences kept, {kept / max(1, known):.0f} bytes each; it took "
+          f"{time.perf_counter() - begin:.0f} s", flush=True)
 
 
 def server_metrics(server):
@@ -585,8 +600,9 @@ def server_metrics(server):
     for line in connection.getresponse().read().decode().splitlines():
         if not line.startswith("#"):
             name, _, value = line.rpartition(" ")
-            name = name.partition("{")[0]
-            found[name] = found.get(name, 0) + float(value)
+            # With all labels, and the sum over them.
+            for key in {name, name.partition("{")[0]}:
+                found[key] = found.get(key, 0) + float(value)
     return found
 
 
