@@ -79,6 +79,8 @@ package final class SentenceEncoder {
   package var vocabularySize: Int { encoder.vocabularySize }
   package var maxTokens: Int { encoder.maxTokens }
   package var hidden: Int { encoder.hidden }
+  /// Threads that compute.
+  package var threads: Int { compute.threads }
   package var workBytesPerToken: Int { encoder.workBytesPerToken }
   package var tableBytes: Int { encoder.tableBytes }
   /// Labels of the classifier; 0 where there is none.

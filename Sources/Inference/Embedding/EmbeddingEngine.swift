@@ -53,8 +53,8 @@ final class EmbeddingEngine {
     }
   }
 
-  /// A search asks twice, for its vector and for its reasons: between the two the background does not begin a step.
-  private static let (pause, mostSteps) = (0.01, 8)
+  /// A search asks twice, for its vector and for its reasons, which are a few steps: in between the background does not begin one.
+  private static let (pause, mostSteps) = (0.01, 12)
   /// How often it is asked whether the background may go on, seconds.
   private static let poll = 0.002
 
@@ -66,13 +66,15 @@ final class EmbeddingEngine {
     return now.seconds(since: lastInteractive) >= Self.pause
   }
 
-  /// Weights are worth unpacking for some rows; more than the largest fill the caches without a gain.
-  private static let stepTokens = 64...1024
+  /// Tokens of a step. Weights are worth reading for some rows; the activations of many leave the second-level cache, which
+  /// costs more than it saves (a MiniLM's 192 rows take 1.2 MB; on a Zen 4 with 1 MB of that cache 192 tokens a step are 3 to 9 %
+  /// faster than 427), unless there are many threads to be kept at work.
+  private var stepTokens: ClosedRange<Int> { 64...min(1024, max(192, 96 * model.threads)) }
 
   private func tokens(_ priority: EmbeddingPriority) -> Int {
-    guard secondsPerToken > 0 else { return 256 }
+    guard secondsPerToken > 0 else { return min(256, stepTokens.upperBound) }
     let fitting = stepSeconds(priority) / secondsPerToken
-    return min(max(Int(min(fitting, 1e6)), Self.stepTokens.lowerBound), Self.stepTokens.upperBound)
+    return min(max(Int(min(fitting, 1e6)), stepTokens.lowerBound), stepTokens.upperBound)
   }
 
   /// Works until the inbox says stop.
