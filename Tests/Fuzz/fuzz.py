@@ -105,7 +105,10 @@ def notes():
              b"<html><body><h1>T</h1><p>a &amp; b &#233;<br><script>x<y</script><pre> z\n</pre><table><tr><td>1",
              b'{"a":{"b":[1,2,{"c":"d"}]},"e":null}', b'{"nbformat":4,"cells":[{"source":["a\\n","b"]}]}',
              b'a,b\n1,"x, \x22\x22y\x22"\n2,\n', b"class A {\n  func b() {}\n}\n\nstruct C {}\n", "Größe 東京タワー e\u0301".encode()]
-    return [bytes([kind]) + text for kind in range(6) for text in texts]
+    # What is kept of a passage of two sentences, four bytes each; in the second the scale has no size.
+    kept = struct.pack("<IIII", 1, 0, 90, 2) + b"".join(
+        struct.pack("<IIff", start, start + 40, scale, 0.01) + b"\x80\xff\x00\x81" for start, scale in ((0, 0.01), (45, 3e38)))
+    return [bytes([kind]) + text for kind in range(6) for text in texts] + [b"\xff" + kept + struct.pack("<I", 0)]
 
 
 def hub():
@@ -194,7 +197,8 @@ SEEDS = {
         struct.pack("<IQQ4f", 1, 1, 2, 0.5, 0.5, 0.5, 0.5),
         struct.pack("<QI", 1, 1) + b"k" + struct.pack("<I", 2) + b"{}" + struct.pack("<I", 1)
         + struct.pack("<I", 5) + b"hello" + struct.pack("<IIII", 0, 0, 5, 1) + struct.pack("<QQ", 1, 2),
-        b"k", struct.pack("<I", 1) + b"k" + struct.pack("<I", 2) + b"{}")],
+        b"k", struct.pack("<I", 1) + b"k" + struct.pack("<I", 2) + b"{}")] + [
+        b"\xff\x02\x00\x00\x10\x03\x00\x04\x0c" + bytes(24)],
     "notes": notes,
     "hub": hub,
     "folder": folder,

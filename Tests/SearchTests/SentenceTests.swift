@@ -123,6 +123,9 @@ import Vectors
       }
     }
     #expect(CodedVector(directionOf: [0, 0, 0]).cosine([1, 0, 0]).contains(0))
+    // Numbers that no vector gives.
+    let wild = CodedVector(codes: [255, 0, 128], scale: 3e38, error: 0)
+    #expect(wild.cosine([0.6, 0.8, 0]).contains(0))
   }
 
   @Test func `a pass that was interrupted goes on, and a restart keeps what is in a file`() throws {

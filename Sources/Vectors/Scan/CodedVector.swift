@@ -36,6 +36,8 @@ package struct CodedVector: Sendable, Equatable {
     let near = ExactScore.dot(query, vector)
     // Both vectors have the length 1 up to 10⁻⁵; the rest is what sums of so many products are rounded by.
     let bound = 1.001 * error + 4e-5 + Float(codes.count / 16 + 32) * 0x1p-22
+    // Numbers that no vector gives say nothing.
+    guard near.isFinite else { return -.infinity ... .infinity }
     return near - bound...near + bound
   }
 }

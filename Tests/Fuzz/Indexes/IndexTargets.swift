@@ -1,4 +1,4 @@
-// Files of an index: its log and its segments.
+// Files of an index: its log and its segments, and those beside it.
 
 import Driver
 import Platform
@@ -11,13 +11,16 @@ public func main(_ count: CInt, _ arguments: UnsafeMutablePointer<UnsafeMutableP
 }
 
 enum IndexTargets {
-  /// The first byte chooses: a record of a log of that kind, after two whole ones, or a segment whose sums are made right.
+  /// The first byte chooses: a record of a log of that kind, after two whole ones; a file beside the index; or a segment whose
+  /// sums are made right.
   static func index(_ bytes: [UInt8]) {
     guard let kind = bytes.first else { return }
     let rest = Array(bytes.dropFirst())
     if let kind = LogKind(rawValue: Int(kind)) {
       guard let recovery = try? recovered([(kind, rest)]) else { return }
       use(recovery.view)
+    } else if kind == 255 {
+      side(rest)
     } else {
       segment(rest)
     }
@@ -68,6 +71,31 @@ enum IndexTargets {
     var view = IndexView(dimensions: 4)
     view.append(segment, Manifest.Entry(name: "s"))
     use(view)
+  }
+
+  /// A file with a right table of wrong records, four bytes each: a key, where its entry begins, and how long it is.
+  private static func side(_ bytes: [UInt8]) {
+    let count = min(Int(bytes.first ?? 0), bytes.count / 4)
+    let maker = RowKey(high: 1, low: 1)
+    let records = (0..<count).map { number -> SideRecord in
+      let four = bytes[(4 * number)..<(4 * number + 4)].map(UInt64.init)
+      // The longest are longer than any file.
+      let start = four[1] == 255 ? UInt64.max - four[2] : four[1] << 8 | four[2]
+      return SideRecord(
+        high: four[0], low: 0, offset: start, count: four[3] == 255 ? .max : UInt32(four[3]))
+    }
+    let whole = bytes + SideFile.ending(records, at: bytes.count, maker: maker)
+    guard let file = SideFile(SharedBytes(copying: whole), name: "s") else {
+      return check(false, "a file with a right end is one")
+    }
+    check(file.count == count, "all records are there")
+    for record in file.records {
+      check(file.has(record.key), "a record is found by its key")
+      check((file.entry(record)?.count ?? 0) <= bytes.count, "an entry lies in its file")
+      _ = file.bytes(of: record.key)
+    }
+    // The end itself, changed.
+    _ = SideFile(SharedBytes(copying: bytes), name: "s")?.records
   }
 
   private static func write(_ value: UInt64, to bytes: inout [UInt8], at place: Int) {

@@ -13,8 +13,9 @@ public func main(_ count: CInt, _ arguments: UnsafeMutablePointer<UnsafeMutableP
 enum NoteTargets {
   private static let names = ["a.md", "a.html", "a.json", "a.csv", "a.swift", "a.jsonl"]
 
-  /// The first byte chooses the kind of file.
+  /// The first byte chooses the kind of file, or what is kept of a passage's sentences.
   static func notes(_ bytes: [UInt8]) {
+    if bytes.first == 255 { return kept(Array(bytes.dropFirst())) }
     let name = names[Int(bytes.first ?? 0) % names.count]
     guard let source = try? FileReader.read(Array(bytes.dropFirst()), name: name) else { return }
     check(source.text.count <= FileReader.limit, "a text keeps its bound")
@@ -32,5 +33,20 @@ enum NoteTargets {
       check(word.range.upperBound <= source.text.count, "a word lies in its text")
     }
     _ = Sentences.ends(source.text, 0..<source.text.count)
+  }
+
+  private static func kept(_ bytes: [UInt8]) {
+    let textBytes = 100
+    guard let note = SentenceNote(bytes, dimensions: 4, textBytes: textBytes) else { return }
+    check(
+      SentenceNote(note.bytes, dimensions: 4, textBytes: textBytes)?.bytes == note.bytes,
+      "what was read is written as it was")
+    for part in note.parts {
+      check(part.range.upperBound <= textBytes, "a part lies in its text")
+      for sentence in part.sentences {
+        check(sentence.range.upperBound <= textBytes, "a sentence lies in its text")
+        _ = sentence.vector.cosine([0.5, 0.5, 0.5, 0.5])
+      }
+    }
   }
 }
