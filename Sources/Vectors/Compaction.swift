@@ -133,12 +133,21 @@ extension VectorIndex {
   private func writeSegment(
     _ documents: [SourceDocument], dimensions: Int, name: String
   ) throws(IndexError) {
+    try publish(name) { descriptor, path throws(IndexError) in
+      var sink = SegmentSink((files, descriptor, path))
+      try SegmentWriter(dimensions: dimensions, documents: documents).write(to: &sink)
+    }
+  }
+
+  /// Writes a file aside and then gives it its name; nothing is left of one that fails.
+  func publish(
+    _ name: String, _ write: (_ descriptor: Int, _ path: String) throws(IndexError) -> Void
+  ) throws(IndexError) {
     let temporary = folder + "/" + name + ".tmp"
     let descriptor = try IndexError.system { () throws(PlatformError) in try files.create(temporary) }
     do throws(IndexError) {
       defer { files.close(descriptor) }
-      var sink = SegmentSink((files, descriptor, temporary))
-      try SegmentWriter(dimensions: dimensions, documents: documents).write(to: &sink)
+      try write(descriptor, temporary)
       try IndexError.system { () throws(PlatformError) in
         try files.flush(descriptor, path: temporary)
         try files.publish(temporary, folder: folder, name: name)

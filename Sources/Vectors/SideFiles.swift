@@ -149,26 +149,16 @@ extension VectorIndex {
     number += 1
     let digits = String(number)
     let name = String(repeating: "0", count: max(0, 6 - digits.count)) + digits + SideFile.ending
-    let temporary = folder + "/" + name + ".tmp"
-    let descriptor = try IndexError.system { () throws(PlatformError) in try files.create(temporary) }
-    do throws(IndexError) {
-      defer { files.close(descriptor) }
+    try publish(name) { descriptor, path throws(IndexError) in
       var written = 0
       func write(_ bytes: [UInt8]) throws(IndexError) {
         try IndexError.system { () throws(PlatformError) in
-          try files.write(bytes, to: descriptor, at: written, path: temporary)
+          try files.write(bytes, to: descriptor, at: written, path: path)
         }
         written += bytes.count
       }
       let records = try body(write)
       try write(SideFile.ending(records, at: written, maker: maker))
-      try IndexError.system { () throws(PlatformError) in
-        try files.flush(descriptor, path: temporary)
-        try files.publish(temporary, folder: folder, name: name)
-      }
-    } catch {
-      _ = files.unlink(temporary)
-      throw error
     }
     let content = try IndexError.system { () throws(PlatformError) in try files.mapped(folder + "/" + name) }
     guard let content, let file = SideFile(content, name: name) else {

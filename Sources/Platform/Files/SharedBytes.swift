@@ -49,9 +49,11 @@ package final class SharedBytes: @unchecked Sendable {
   }
 
   /// Where the lines are, as `lineCount` counts them.
-  package func lines(takesRest: Bool) -> [Range<Int>] {
+  ///
+  /// - Parameter count: how many there are, if that is known: then they take no room to grow.
+  package func lines(takesRest: Bool, count: Int = 0) -> [Range<Int>] {
     var lines: [Range<Int>] = []
-    lines.reserveCapacity(lineCount(takesRest: takesRest))
+    lines.reserveCapacity(count)
     forEachLine(takesRest: takesRest) { line in
       lines.append(line)
       return true

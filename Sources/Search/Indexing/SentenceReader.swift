@@ -57,42 +57,42 @@ struct SentenceNote: Equatable {
 
   /// Nil for bytes that say nothing of a text of that length.
   init?(_ bytes: [UInt8], dimensions: Int, textBytes: Int) {
-    var at = 0
-    func number() -> Int? {
-      guard at + 4 <= bytes.count else { return nil }
-      defer { at += 4 }
-      return (0..<4).reduce(0) { $0 | Int(bytes[at + $1]) << (8 * $1) }
+    let note = ByteReader.reading(bytes) { reader in
+      SentenceNote(&reader, dimensions: dimensions, textBytes: textBytes)
     }
+    guard let note else { return nil }
+    self = note
+  }
+
+  private init?(_ reader: inout ByteReader, dimensions: Int, textBytes: Int) {
     func range() -> Range<Int>? {
-      guard let start = number(), let end = number(), start <= end, end <= textBytes else { return nil }
+      guard let start = reader.u32(), let end = reader.u32(), start <= end, end <= textBytes else {
+        return nil
+      }
       return start..<end
     }
-    func float() -> Float? {
-      number().map { Float(bitPattern: UInt32(truncatingIfNeeded: $0)) }
-    }
     func vector() -> CodedVector? {
-      guard let scale = float(), let error = float(), scale.isFinite, error >= 0, error.isFinite,
-        at + dimensions <= bytes.count
+      guard let floats = reader.floats(2), floats[0].isFinite, floats[1] >= 0, floats[1].isFinite,
+        let codes = reader.bytes(dimensions)
       else { return nil }
-      defer { at += dimensions }
-      return CodedVector(codes: Array(bytes[at..<at + dimensions]), scale: scale, error: error)
+      return CodedVector(codes: codes, scale: floats[0], error: floats[1])
     }
-    guard let count = number(), count <= bytes.count else { return nil }
+    guard let count = reader.u32(), count <= reader.left else { return nil }
     for _ in 0..<count {
-      guard let place = range(), let sentences = number(), sentences <= bytes.count else { return nil }
+      guard let place = range(), let sentences = reader.u32(), sentences <= reader.left else { return nil }
       var part = Part(range: place)
       for _ in 0..<sentences {
         guard let place = range(), let vector = vector() else { return nil }
         part.sentences.append(Sentence(range: place, vector: vector))
       }
-      guard let hasCommon = number() else { return nil }
+      guard let hasCommon = reader.u32() else { return nil }
       if hasCommon != 0 {
         guard let common = vector() else { return nil }
         part.common = common
       }
       parts.append(part)
     }
-    guard at == bytes.count else { return nil }
+    guard reader.left == 0 else { return nil }
   }
 }
 

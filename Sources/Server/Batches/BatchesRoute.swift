@@ -107,7 +107,7 @@ private struct BatchFile {
       return
     }
     try claim(BatchStore.writingBytes(lines: count), of: memory)
-    lines = content?.lines(takesRest: true) ?? []
+    lines = content?.lines(takesRest: true, count: count) ?? []
     var known: Set<ByteKey> = []
     var claimed = 0
     for (index, range) in lines.enumerated() {

@@ -26,9 +26,17 @@ package struct ByteWriter {
 /// Reads values from bytes; nil beyond their end.
 package struct ByteReader {
   private let bytes: UnsafeRawBufferPointer
-  package private(set) var offset = 0
+  private(set) var offset = 0
 
-  package init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+  init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+  /// Reads from an array.
+  package static func reading<Result>(_ bytes: [UInt8], _ read: (inout ByteReader) -> Result) -> Result {
+    bytes.withUnsafeBytes { bytes in
+      var reader = ByteReader(bytes)
+      return read(&reader)
+    }
+  }
 
   package var left: Int { bytes.count - offset }
 
@@ -36,7 +44,11 @@ package struct ByteReader {
   package mutating func u64() -> UInt64? { number(UInt64.self) }
 
   package mutating func block() -> [UInt8]? {
-    guard let count = u32(), count <= left else { return nil }
+    u32().flatMap { bytes($0) }
+  }
+
+  package mutating func bytes(_ count: Int) -> [UInt8]? {
+    guard count >= 0, count <= left else { return nil }
     defer { offset += count }
     return Array(bytes[offset..<offset + count])
   }
