@@ -62,13 +62,9 @@ func pairsNVFP4(_ weights: FloatingRows, _ x: Int8Activations, _ y: Output) {
 
 // MARK: Activations
 
-/// Groups of a row, and zeros up to the end of sixteen lanes.
-@inline(__always)
-private func paddedGroups(_ columns: Int, _ group: Int) -> Int { (columns / group + 15) & ~15 }
-
 @inline(__always)
 private func groupedRowBytes(_ columns: Int, _ group: Int) -> Int {
-  paddedColumns(columns) + 8 * paddedGroups(columns, group)
+  paddedColumns(columns) + 8 * paddedBlocks(columns, group)
 }
 
 /// A quantized row with its blocks side by side (`pairBlocks`), half of each group's scale (2^8 times that in nvfp4: see
@@ -77,7 +73,7 @@ private func groupedRowBytes(_ columns: Int, _ group: Int) -> Int {
 func prepareGroups(
   _ row: UnsafeRawPointer, _ columns: Int, _ mode: FloatingMode, _ out: UnsafeMutableRawPointer
 ) {
-  let groups = paddedGroups(columns, mode.groupSize)
+  let groups = paddedBlocks(columns, mode.groupSize)
   let isPaired = mode.groupSize == 16
   let padded = paddedColumns(columns)
   let scales = row + padded
@@ -138,7 +134,7 @@ private func rowProduct(
   let (columns, group, next) = (weights.columns, mode.groupSize, rows.rowBytes)
   var (w, s) = (weights.packed + o * weights.rowBytes, weights.scales + o * weights.scaleRowBytes)
   var (x, a) = (rows.base, rows.base + paddedColumns(columns))
-  let c = 4 * paddedGroups(columns, group)
+  let c = 4 * paddedBlocks(columns, group)
   let zero = _mm256_setzero_ps()
   var (these, those) = ((zero, zero), (zero, zero))
   var left = columns / group

@@ -17,11 +17,11 @@ private let passRows = 128
 /// twin: `Reference.multiplyInt8Floating`.
 package func multiplyInt8FloatingPanels(_ weights: FloatingRows, _ x: Int8Activations, into y: Output) {
   let mode = weights.mode
-  let groups = paddedGroups(weights.columns, mode.groupSize)
+  let groups = paddedBlocks(weights.columns, mode.groupSize)
   let panelBytes = Panel.width * ((weights.rowBytes + 63) & ~63)
   let factorBytes = 4 * Panel.width * groups
   let preparedBytes = 8 * groups * min(x.count, passRows)
-  let bytes = panelBytes + factorBytes + preparedBytes + 16 * 8 * 64
+  let bytes = panelBytes + factorBytes + preparedBytes + totalBytes()
   withUnsafeTemporaryAllocation(byteCount: bytes, alignment: 64) { buffer in
     guard let panel = buffer.baseAddress else { return }
     let factors = panel + panelBytes
@@ -50,8 +50,7 @@ package func multiplyInt8FloatingPanels(_ weights: FloatingRows, _ x: Int8Activa
         let ahead = min(Panel.width, weights.count - o - part.count)
         pass.next = part.packed + part.count * part.rowBytes
         pass.last = pass.next + ahead * part.rowBytes
-        let passes = count < 8 ? (count + 3) / 4 : (count + 7) / 8
-        pass.share = ahead * part.rowBytes / (pass.groups * passes) + 1
+        pass.share = ahead * part.rowBytes / (pass.groups * passCount(count)) + 1
         for line in 0..<(ahead * part.scaleRowBytes + 63) / 64 {
           prefetch(part.scales + part.count * part.scaleRowBytes + 64 * line)
         }
@@ -63,10 +62,6 @@ package func multiplyInt8FloatingPanels(_ weights: FloatingRows, _ x: Int8Activa
   }
 }
 
-/// Groups of a row, and zeros up to the end of sixteen slots.
-@inline(__always)
-private func paddedGroups(_ columns: Int, _ group: Int) -> Int { (columns / group + 15) & ~15 }
-
 // MARK: Activations
 
 /// For each group of a quantized row, the bits of a float that its integer sum is added to (`widener`), less 12 · Σ x8; after
@@ -76,7 +71,7 @@ func prepareGroups(
   _ row: UnsafeRawPointer, _ columns: Int, _ mode: FloatingMode, _ out: UnsafeMutableRawPointer
 ) {
   let isPaired = mode.groupSize == 16
-  let groups = paddedGroups(columns, mode.groupSize)
+  let groups = paddedBlocks(columns, mode.groupSize)
   let signs = _mm512_set1_epi32(Int32(bitPattern: 0x8080_8080))
   // Bytes of x8 + 128 are summed.
   let start = _mm512_set1_epi64(Int64(widener[0].bitPattern) + Int64(12 * 128 * mode.groupSize))

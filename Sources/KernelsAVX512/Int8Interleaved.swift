@@ -133,13 +133,12 @@ func pass(
   }
   let blocks = columns / block
   let a = paddedColumns(columns)
-  let passes = x.count < 8 ? (x.count + 3) / 4 : (x.count + 7) / 8
   return (
     panel: isMoved ? UnsafeRawPointer(scratch) : panel + 2 * half, gap: isMoved ? 0 : 2 * half,
     isShared: perGroup > 1, blocks: blocks, x: x.base, stride: x.rowBytes, a: a,
     c: a + 4 * paddedBlocks(columns, block), factors: floats,
     totals: floats + 32 * factorBlocks(columns, block), next: next, last: last,
-    share: (last - next) / (blocks * passes) + 1, isFar: !isMany
+    share: (last - next) / (blocks * passCount(x.count)) + 1, isFar: !isMany
   )
 }
 

@@ -37,7 +37,7 @@ package func multiplyInt8Panel(
   // With few rows of x the next panel is wanted so soon that it is prefetched while this one is interleaved, too, and lines
   // come faster than the first-level cache takes them.
   let isFew = x.count < 8
-  let steps = isFew ? rowBytes / 64 + blocks * ((x.count + 3) / 4) : blocks * ((x.count + 7) / 8)
+  let steps = blocks * passCount(x.count) + (isFew ? rowBytes / 64 : 0)
   let share = scratch.aheadRows * rowBytes / steps + 1
   next = interleave(
     weights.packed, rowBytes: rowBytes, rows: weights.count, into: panel, prefetching: next,
@@ -88,6 +88,10 @@ func multiplyRows(_ first: Pass, bits: Int, block: Int, rows xRows: Int, outputs
     r += rows
   }
 }
+
+/// Passes over a panel that so many rows of x take.
+@inline(__always)
+func passCount(_ rows: Int) -> Int { rows < 8 ? (rows + 3) / 4 : (rows + 7) / 8 }
 
 /// Slots that are looked at: the last eight of few blocks are zero.
 @inline(__always)
