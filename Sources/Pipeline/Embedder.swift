@@ -203,12 +203,11 @@ package struct Embedder: Sendable {
   /// What the encoder makes of prepared texts, in their order. Equal texts are encoded once. Blocks.
   ///
   /// - Parameters:
-  ///   - keepsStates: whether states may be kept for the next request.
   ///   - poll: how often `isUnwanted` is asked, seconds.
   ///   - isUnwanted: whether nobody waits for the result any more.
   package func encode(
     _ texts: [EmbeddingText], priority: EmbeddingPriority = .interactive, tenant: UInt64 = 0,
-    keepsStates: Bool = false, poll: Double = 0.025, isUnwanted: () -> Bool = { false }
+    poll: Double = 0.025, isUnwanted: () -> Bool = { false }
   ) throws(EmbeddingError) -> [[Float]] {
     var places: [Key: Int] = [:]
     var distinct: [EmbeddingText] = []
@@ -221,8 +220,7 @@ package struct Embedder: Sendable {
     }
     let job: EmbeddingJob
     do throws(InferenceError) {
-      job = try service.submit(
-        EmbeddingRequest(distinct, priority: priority, tenant: tenant, keepsStates: keepsStates))
+      job = try service.submit(EmbeddingRequest(distinct, priority: priority, tenant: tenant))
     } catch {
       throw .engine(error)
     }

@@ -70,19 +70,17 @@ import Testing
     #expect(!turns.isWanted(at: Instant.now.adding(seconds: 10), within: 1))
   }
 
-  @Test func `states that are kept drive no vector out`() {
-    let cache = VectorCache(bytes: 4_000, stateBytes: 4_000)
-    let text = EmbeddingText(tokens: [1, 2])
-    let key = VectorCache.key(text, tenant: 0)
-    cache.keep([1, 2, 3], for: key, .vector)
-    for number in 0..<20 {
-      let other = VectorCache.key(EmbeddingText(tokens: [Int32(number)]), tenant: 0)
-      cache.keep([Float](repeating: 1, count: 300), for: other, .states)
+  @Test func `vectors that are used stay, others go`() {
+    let cache = VectorCache(bytes: 4_000)
+    func key(_ number: Int) -> [UInt8] { VectorCache.key(EmbeddingText(tokens: [Int32(number)]), tenant: 0) }
+    cache.keep([1, 2, 3], for: key(0))
+    for number in 1..<60 {
+      cache.keep([Float](repeating: 1, count: 30), for: key(number))
+      #expect(cache.vector(of: key(0)) == [1, 2, 3])
     }
-    #expect(cache.values(of: key, .vector) == [1, 2, 3] && cache.hits == 1)
-    #expect(cache.values(of: key, .states) == nil)
-    #expect(cache.values(of: VectorCache.key(EmbeddingText(tokens: [19]), tenant: 0), .states)?.count == 300)
-    #expect(cache.values(of: VectorCache.key(EmbeddingText(tokens: [0]), tenant: 0), .states) == nil)
+    #expect(cache.hits == 59)
+    #expect(cache.vector(of: key(59))?.count == 30)
+    #expect(cache.vector(of: key(1)) == nil && cache.hits == 60)
   }
 
   @Test func `requests that nobody reads are forgotten`() {

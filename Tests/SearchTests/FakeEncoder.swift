@@ -10,23 +10,19 @@ final class FakeEncoder: PassageEncoder {
   let dimensions = 48
   let fingerprint: String
   var computation: String { fingerprint }
-  let givesStates: Bool
   /// Texts with this word are refused.
   private let refused: String?
   let room: Int
   /// Texts that were encoded as passages.
   let encoded = Atomic<Int>(0)
-  /// Texts whose states were asked for.
-  let read = Atomic<Int>(0)
   /// Words that mean the same.
   private let synonyms: [String: String]
 
   init(
     room: Int = 40, synonyms: [String: String] = [:], fingerprint: String = "fake",
-    givesStates: Bool = true, refused: String? = nil
+    refused: String? = nil
   ) {
     self.room = room
-    self.givesStates = givesStates
     self.refused = refused
     self.synonyms = synonyms
     self.fingerprint = fingerprint
@@ -40,33 +36,23 @@ final class FakeEncoder: PassageEncoder {
     return (0..<dimensions).map { Float(Int8(bitPattern: digest[$0 % 32] &+ UInt8($0 / 32 * 7))) / 128 }
   }
 
-  private func sum(_ text: String) -> StateSum {
-    let words = text.split(whereSeparator: \.isWhitespace)
-    let sum = words.reduce([Float](repeating: 0, count: dimensions)) {
+  private func sum(_ text: String) -> [Float] {
+    text.split(whereSeparator: \.isWhitespace).reduce([Float](repeating: 0, count: dimensions)) {
       zip($0, direction($1)).map { $0 + $1 }
     }
-    return StateSum(sum: sum, tokens: words.count)
   }
 
   func encode(_ texts: [String], as role: TextRole, isUnwanted: () -> Bool) throws(SearchError) -> [[Float]] {
     guard !isUnwanted() else { throw .cancelled }
+    if let refused, texts.contains(where: { $0.contains(refused) }) { throw .encoder("a text is refused") }
     if role == .passage { encoded.add(texts.count, ordering: .relaxed) }
     var vectors: [[Float]] = []
     for text in texts {
-      guard tokenCount(text) <= room + 20, let vector = RowCode.normalized(sum(text).sum) else {
+      guard tokenCount(text) <= room + 20, let vector = RowCode.normalized(sum(text)) else {
         throw .encoder("the text has no words, or too many")
       }
       vectors.append(vector)
     }
     return vectors
-  }
-
-  func states(_ texts: [PiecedText], isUnwanted: () -> Bool) throws(SearchError) -> [PiecedStates] {
-    guard !isUnwanted() else { throw .cancelled }
-    if let refused, texts.contains(where: { $0.pieces.joined().contains(refused) }) {
-      throw .encoder("a text is refused")
-    }
-    read.add(texts.count, ordering: .relaxed)
-    return texts.map { PiecedStates(whole: sum($0.pieces.joined()), pieces: $0.pieces.map(sum)) }
   }
 }

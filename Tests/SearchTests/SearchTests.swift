@@ -50,7 +50,7 @@ private struct Notes {
     #expect(why.terms.map(\.term) == ["checklist"])
     #expect(why.terms.first?.weight == 1)
     let concept = try #require(why.concepts.first)
-    #expect(concept.query == "winter boarding" && concept.text == "snowboard trip" && concept.score > 0.5)
+    #expect(concept.query == "winter boarding" && concept.text == "snowboard trip" && concept.score > 0.55)
     #expect(why.summary == "matched concepts: snowboard trip, checklist")
     // Offsets cut the exact words.
     let scalars = Array(String(decoding: first.passage.text, as: UTF8.self).unicodeScalars)

@@ -14,8 +14,8 @@ inverted lists on vectors of real sentences: the share of vectors that they must
 with pgvector (MLXSERVE_PG_BIN names the folder of its programs); its times are its own, of one connection. `encode` needs numpy,
 onnx and onnxruntime, and for llama.cpp llama-cpp-python and gguf; the MLX 8-bit folder of all-MiniLM-L6-v2 becomes an ONNX
 graph, which onnxruntime quantizes dynamically to int8, and a GGUF file in float16. onnxruntime is timed without its tokenizer,
-llama.cpp with its tokenizer in this process, mlxserve with its tokenizer and HTTP. `whole` is a server with a store of many
-chunks, searched with reasons while it indexes; `chat` is indexing beside a chat.
+llama.cpp with its tokenizer in this process, mlxserve with its tokenizer and HTTP, and by the time of its forward passes.
+`whole` is a server with a store of many chunks, searched with reasons while it indexes; `chat` is indexing beside a chat.
 Figures of different machines, or of different runs, say nothing about each other.
 """
 
@@ -448,9 +448,10 @@ def encode(arguments):
         exact = onnxruntime.InferenceSession(place + "/f32.onnx", options, providers=["CPUExecutionProvider"])
         other = llama(numpy, arguments.model, place)
         check(numpy, batch_of(4, 16), server, exact, other)
+        mlxserve = lambda texts, ids: server.embed(texts)
         engines = [
+            ("mlxserve, with HTTP", mlxserve),
             ("onnxruntime int8, forward only", lambda texts, ids: session.run(None, {"ids": ids})),
-            ("mlxserve, with HTTP", lambda texts, ids: server.embed(texts)),
         ]
         if other:
             engines.append(("llama.cpp f16, without HTTP", lambda texts, ids: other.embed(texts)))
@@ -461,17 +462,28 @@ def encode(arguments):
                 for name, work in engines:
                     sets = [batch_of(batch, tokens) for _ in range(max(3, 2048 // batch // tokens))]
                     work(*batch_of(batch, tokens))
-                    begin = time.perf_counter()
+                    forward, begin = step_seconds(server), time.perf_counter()
                     for one in sets:
                         work(*one)
                     seconds = time.perf_counter() - begin
-                    figures.setdefault(f"{tokens} tokens x {batch}: {name}", []).append(batch * len(sets) / seconds)
+                    figures.setdefault(name, []).append(batch * len(sets) / seconds)
+                    if work is mlxserve:
+                        forward = step_seconds(server) - forward
+                        figures.setdefault(FORWARD, []).append(batch * len(sets) / forward)
+            print(f"{tokens} tokens x {batch}")
             table(figures, "per second")
-            own = next(values for name, values in figures.items() if "mlxserve" in name)
-            for name, values in figures.items():
-                if "mlxserve" not in name:
-                    shares = [a / b for a, b in zip(own, values)]
-                    print(f"  beside {name.split(': ')[1]}: {statistics.median(shares):.2f} ({min(shares):.2f} to {max(shares):.2f})")
+            for own in (FORWARD, engines[0][0]):
+                for name, _ in engines[1:]:
+                    shares = [a / b for a, b in zip(figures[own], figures[name])]
+                    print(f"  {own} beside {name}: {statistics.median(shares):.2f} ({min(shares):.2f} to {max(shares):.2f})")
+
+
+FORWARD = "mlxserve, forward only"
+
+
+def step_seconds(server):
+    """What the model's forward passes have taken, by the server's own clock."""
+    return server_metrics(server)["mlxserve_embed_step_seconds_total"]
 
 
 def check(numpy, batch, server, session, other):

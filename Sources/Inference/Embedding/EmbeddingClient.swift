@@ -145,13 +145,12 @@ package final class EmbeddingClient: EmbeddingService, ModelEngine {
   private func sendKept(_ request: EmbeddingRequest, _ job: EmbeddingJob) -> [(index: Int, key: [UInt8]?)] {
     var missing: [(index: Int, key: [UInt8]?)] = []
     for (index, text) in request.texts.enumerated() {
-      let isKept = text.output == .vector || text.output == .states && request.keepsStates
-      guard isKept, request.priority == .interactive else {
+      guard text.output == .vector, request.priority == .interactive else {
         missing.append((index, nil))
         continue
       }
       let key = VectorCache.key(text, tenant: sharesVectors ? 0 : request.tenant)
-      if let values = cache.values(of: key, text.output) {
+      if let values = cache.vector(of: key) {
         _ = job.mailbox.trySend(.result(index: index, values: values))
       } else {
         missing.append((index, key))

@@ -147,7 +147,7 @@ final class EmbeddingEngine {
       fail(item.work, .unusableLogits(tokens: item.text.tokens.count))
       return
     }
-    if let key = item.key { cache.keep(values, for: key, item.text.output) }
+    if let key = item.key { cache.keep(values, for: key) }
     _ = item.work.mailbox.trySend(.result(index: item.index, values: values))
     guard item.work.noteResult() else { return }
     _ = item.work.mailbox.trySend(.finished)

@@ -47,17 +47,13 @@ package struct EmbeddingRequest: Sendable {
   package var priority: EmbeddingPriority
   /// The client, as a number that says nothing else; 0 is nobody in particular.
   package var tenant: UInt64
-  /// Whether states may be kept for the next request, as vectors are.
-  package var keepsStates: Bool
 
   package init(
-    _ texts: [EmbeddingText], priority: EmbeddingPriority = .interactive, tenant: UInt64 = 0,
-    keepsStates: Bool = false
+    _ texts: [EmbeddingText], priority: EmbeddingPriority = .interactive, tenant: UInt64 = 0
   ) {
     self.texts = texts
     self.priority = priority
     self.tenant = tenant
-    self.keepsStates = keepsStates
   }
 }
 

@@ -84,8 +84,7 @@ package struct DocumentIndexer: Sendable {
     while at < missing.count {
       guard !isUnwanted() else { throw .cancelled }
       let part = missing[at..<min(at + Self.batch, missing.count)]
-      let vectors = try encoder.encode(part.map(\.text), as: .passage, isUnwanted: isUnwanted)
-      guard vectors.count == part.count else { throw .encoder("the model gave another number of vectors") }
+      let vectors = try encoder.passages(part.map(\.text), isUnwanted: isUnwanted)
       try SearchError.index { () throws(IndexError) in
         try index.remember(zip(part, vectors).map { (key: $0.key, vector: $1) })
       }

@@ -1,4 +1,4 @@
-// The sentences of a passage: where they are, what the model says of them, and what is kept of that beside an index.
+// The sentences of a passage: where they are, and the vectors of them that are kept beside an index.
 
 import Vectors
 
@@ -7,8 +7,6 @@ struct SentenceNote: Equatable {
   struct Part: Equatable {
     var range: Range<Int>
     var sentences: [Sentence] = []
-    /// The mean of the states of all words.
-    var common: CodedVector?
   }
 
   struct Sentence: Equatable {
@@ -19,7 +17,7 @@ struct SentenceNote: Equatable {
   var parts: [Part] = []
 
   /// Counts the forms of what is kept, and the rules by which sentences are found.
-  static let version = 1
+  static let version = 2
 
   /// Names all that an encoder's notes depend on.
   static func maker(_ encoder: any PassageEncoder) -> RowKey {
@@ -31,10 +29,6 @@ struct SentenceNote: Equatable {
 
   var bytes: [UInt8] {
     var writer = ByteWriter()
-    func append(_ vector: CodedVector) {
-      writer.floats([vector.scale, vector.error])
-      writer.bytes += vector.codes
-    }
     func append(_ range: Range<Int>) {
       writer.u32(range.lowerBound)
       writer.u32(range.upperBound)
@@ -45,10 +39,9 @@ struct SentenceNote: Equatable {
       writer.u32(part.sentences.count)
       for sentence in part.sentences {
         append(sentence.range)
-        append(sentence.vector)
+        writer.floats([sentence.vector.scale])
+        writer.bytes += sentence.vector.codes
       }
-      writer.u32(part.common == nil ? 0 : 1)
-      if let common = part.common { append(common) }
     }
     return writer.bytes
   }
@@ -72,10 +65,10 @@ struct SentenceNote: Equatable {
       return start..<end
     }
     func vector() -> CodedVector? {
-      guard let floats = reader.floats(2), floats[0].isFinite, floats[1] >= 0, floats[1].isFinite,
-        let codes = reader.bytes(dimensions)
+      // No component of a direction is greater than 1.
+      guard let scale = reader.floats(1)?.first, (0...1).contains(scale), let codes = reader.bytes(dimensions)
       else { return nil }
-      return CodedVector(codes: codes, scale: floats[0], error: floats[1])
+      return CodedVector(codes: codes, scale: scale)
     }
     guard let count = reader.u32(), count <= reader.left else { return nil }
     for _ in 0..<count {
@@ -85,39 +78,9 @@ struct SentenceNote: Equatable {
         guard let place = range(), let vector = vector() else { return nil }
         part.sentences.append(Sentence(range: place, vector: vector))
       }
-      guard let hasCommon = reader.u32() else { return nil }
-      if hasCommon != 0 {
-        guard let common = vector() else { return nil }
-        part.common = common
-      }
       parts.append(part)
     }
     guard reader.left == 0 else { return nil }
-  }
-}
-
-/// A word of a text with the sum of its tokens' states.
-struct Piece {
-  var range: Range<Int>
-  var sum: [Float]
-  var tokens: Int
-  var isStopWord: Bool
-  /// Without case and marks, to compare with.
-  var term: [UInt8]
-
-  static func mean(_ pieces: some Collection<Piece>) -> [Float]? {
-    mean(pieces.lazy.map { StateSum(sum: $0.sum, tokens: $0.tokens) })
-  }
-
-  static func mean(_ sums: some Sequence<StateSum>) -> [Float]? {
-    var (mean, tokens): ([Float], Int) = ([], 0)
-    for one in sums {
-      if mean.isEmpty { mean = [Float](repeating: 0, count: one.sum.count) }
-      tokens += one.tokens
-      for index in 0..<min(mean.count, one.sum.count) { mean[index] += one.sum[index] }
-    }
-    guard tokens > 0 else { return nil }
-    return mean.map { $0 / Float(tokens) }
   }
 }
 
@@ -129,8 +92,8 @@ struct Piece {
 struct SentenceReader {
   let encoder: any PassageEncoder
 
-  /// Sentences of a part that are looked at, and where a vector is no mean of states.
-  private var sentences: Int { encoder.givesStates ? 40 : 12 }
+  /// Sentences of a part that are looked at.
+  private static let mostSentences = 40
   /// Most words of a sentence.
   private static let mostWords = 2_000
 
@@ -150,11 +113,10 @@ struct SentenceReader {
   func sentences(_ text: [UInt8], in part: Range<Int>) -> [Range<Int>] {
     var found: [Range<Int>] = []
     var start = part.lowerBound
-    for end in Sentences.ends(text, part).prefix(sentences) {
+    for end in Sentences.ends(text, part).prefix(Self.mostSentences) {
       let range = Self.trimmed(text, start..<end)
       start = end
-      let words = Self.words(text, in: range)
-      if !words.isEmpty, words.count <= Self.mostWords { found.append(range) }
+      if (1...Self.mostWords).contains(Self.wordCount(text[range])) { found.append(range) }
     }
     return found
   }
@@ -166,102 +128,39 @@ struct SentenceReader {
     return start..<end
   }
 
-  /// The words of a part of a text, each with the spaces in front of it.
-  static func words(_ text: [UInt8], in part: Range<Int>) -> [Range<Int>] {
-    var ranges: [Range<Int>] = []
-    var start = part.lowerBound
-    var at = start
-    while at < part.upperBound {
-      while at < part.upperBound, text[at] <= 0x20 { at += 1 }
-      while at < part.upperBound, text[at] > 0x20 { at += 1 }
-      if at > start { ranges.append(start..<at) }
-      start = at
-    }
-    return ranges
+  /// Words as spaces divide them.
+  private static func wordCount(_ text: ArraySlice<UInt8>) -> Int {
+    text.split(whereSeparator: { $0 <= 0x20 }).count
   }
 
   // MARK: Reading
 
-  /// A text that is read, or a part of one.
-  struct Place {
-    var text: [UInt8]
-    var range: Range<Int>
-    var role = TextRole.passage
-  }
-
-  /// What the model says of a place: in what direction it lies, and its words where the model gives states.
-  struct Reading {
-    var vector: [Float]
-    var words: [Range<Int>] = []
-    var states: [StateSum] = []
-
-    /// The words of the text that was read.
-    func pieces(_ text: [UInt8]) -> [Piece] {
-      zip(words, states).map { range, state in
-        var inner = range
-        while inner.lowerBound < inner.upperBound, text[inner.lowerBound] <= 0x20 {
-          inner = inner.lowerBound + 1..<inner.upperBound
-        }
-        let words = WordSplitter.words(in: Array(text[inner]))
-        return Piece(
-          range: inner, sum: state.sum, tokens: state.tokens, isStopWord: words.allSatisfy(\.isStopWord),
-          term: words.first?.term ?? [])
-      }
+  /// Sentences of some texts, all read together.
+  func read(
+    _ places: [(text: [UInt8], range: Range<Int>)], isUnwanted: () -> Bool
+  ) throws(SearchError) -> [SentenceNote.Sentence] {
+    let texts = places.map { String(decoding: $0.text[$0.range], as: UTF8.self) }
+    return zip(places, try encoder.passages(texts, isUnwanted: isUnwanted)).map { place, vector in
+      SentenceNote.Sentence(range: place.range, vector: CodedVector(directionOf: vector))
     }
-  }
-
-  /// Reads places, all together. One without tokens has no vector.
-  func read(_ places: [Place], isUnwanted: () -> Bool) throws(SearchError) -> [Reading?] {
-    guard !places.isEmpty else { return [] }
-    func string(_ place: Place, _ range: Range<Int>) -> String {
-      String(decoding: place.text[range], as: UTF8.self)
-    }
-    guard encoder.givesStates else {
-      let vectors = try encoder.encode(
-        places.map { string($0, $0.range) }, as: .passage, isUnwanted: isUnwanted)
-      return vectors.map { Reading(vector: $0) }
-    }
-    let words = places.map { Self.words($0.text, in: $0.range) }
-    let states = try encoder.states(
-      zip(places, words).map { place, words in PiecedText(words.map { string(place, $0) }, as: place.role) },
-      isUnwanted: isUnwanted)
-    return zip(states, words).map { states, words in
-      states.whole.tokens > 0
-        ? Reading(vector: states.whole.sum, words: words, states: states.pieces) : nil
-    }
-  }
-
-  /// What is kept of the words of a part.
-  static func common(_ readings: some Sequence<Reading?>) -> CodedVector? {
-    Piece.mean(readings.lazy.compactMap(\.self).flatMap(\.states)).map { CodedVector($0) }
   }
 
   /// What is kept of some passages.
   func notes(_ passages: [StoredPassage], isUnwanted: () -> Bool) throws(SearchError) -> [SentenceNote] {
-    let parts = passages.map { passage -> [(range: Range<Int>, sentences: [Range<Int>])] in
-      self.parts(passage).map { ($0, sentences(passage.text, in: $0)) }
+    let parts = passages.map { passage in
+      self.parts(passage).map { (range: $0, sentences: sentences(passage.text, in: $0)) }
     }
-    var places: [Place] = []
+    var places: [(text: [UInt8], range: Range<Int>)] = []
     for (passage, parts) in zip(passages, parts) {
-      for part in parts { places += part.sentences.map { Place(text: passage.text, range: $0) } }
+      for range in parts.lazy.map(\.sentences).joined() { places.append((passage.text, range)) }
     }
-    var readings = try read(places, isUnwanted: isUnwanted)[...]
-    guard readings.count == places.count else {
-      throw .encoder("the model gave another number of vectors")
-    }
+    var rest = try read(places, isUnwanted: isUnwanted)[...]
     return parts.map { parts in
       var note = SentenceNote()
       for part in parts {
-        let own = readings.prefix(part.sentences.count)
-        readings = readings.dropFirst(part.sentences.count)
-        var kept = SentenceNote.Part(range: part.range)
-        for (range, reading) in zip(part.sentences, own) {
-          guard let reading else { continue }
-          kept.sentences.append(
-            SentenceNote.Sentence(range: range, vector: CodedVector(directionOf: reading.vector)))
-        }
-        kept.common = Self.common(own)
-        note.parts.append(kept)
+        let own = Array(rest.prefix(part.sentences.count))
+        rest = rest.dropFirst(own.count)
+        note.parts.append(SentenceNote.Part(range: part.range, sentences: own))
       }
       return note
     }

@@ -16,7 +16,7 @@ package struct Why: Sendable, Equatable {
   package struct Sentence: Sendable, Equatable {
     package var text: String
     package var range: Range<Int>
-    /// Cosine.
+    /// Cosine, of its vector as bytes.
     package var score: Float
   }
 
@@ -43,7 +43,7 @@ package struct Why: Sendable, Equatable {
 package struct SentenceCount: Sendable, Equatable {
   /// Sentences that the model has read.
   package var read = 0
-  /// Sentences that were ruled out by what is kept of them.
+  /// Sentences whose vectors are kept.
   package var spared = 0
   /// Passages of which nothing is kept.
   package var unknown = 0
@@ -62,22 +62,19 @@ package struct SentenceCount: Sendable, Equatable {
 
 /// Explains results of one search.
 ///
-/// What is kept of a passage's sentences only says which of them cannot be the nearest; those that can are read, and so the
-/// answer has the same bits with it and without.
+/// Sentences are compared by vectors that are rounded to bytes, whether they are kept beside the index or have just been read:
+/// so the answer has the same bits.
 struct Explainer {
   private let view: IndexView
   private let reader: SentenceReader
   private let maker: RowKey
-  private let queries: [String]
+  private let queries: [[UInt8]]
+  /// Of the queries.
   private let vectors: [[Float]]
-  /// Of length 1.
-  private let directions: [[Float]]
   private let weights: [[TermWeight]]
   private let average: Double
   private let noise: Float
 
-  /// Phrases nearer than this are shown.
-  private static let nearness: Float = 0.5
   /// Sentences in which phrases are looked for, the nearest ones.
   private static let nearest = 2
 
@@ -88,9 +85,8 @@ struct Explainer {
     self.view = view
     reader = SentenceReader(encoder: encoder)
     maker = SentenceNote.maker(encoder)
-    queries = query
+    queries = query.map { Array($0.utf8) }
     self.vectors = vectors
-    directions = vectors.map { RowCode.normalized($0) ?? $0 }
     self.weights = weights
     let size = (try? view.wordCount()) ?? (passages: 0, words: 0)
     average = size.passages > 0 ? Double(size.words) / Double(size.passages) : 0
@@ -102,61 +98,110 @@ struct Explainer {
     _ results: [(result: SearchResult, query: Int)], isUnwanted: () -> Bool
   ) throws(SearchError) -> (reasons: [Why], count: SentenceCount) {
     var found: (reasons: [Why], count: SentenceCount) = ([], SentenceCount())
-    // The words of each query with their states, as soon as they are known.
-    var asked: [Int: [Piece]] = [:]
+    var concepts = ConceptFinder(encoder: reader.encoder)
     var at = 0
     while at < results.count {
-      let group = results[at..<min(at + Self.group, results.count)].map { result, query in
-        subject(result, query, &found.count)
-      }
+      let group = results[at..<min(at + Self.group, results.count)]
       at += group.count
-      try explain(group, &asked, &found.reasons, isUnwanted)
+      found.reasons += try explain(group, &concepts, &found.count, isUnwanted)
     }
     return found
   }
 
-  /// Passages whose states are in memory together.
+  /// Passages that are read together.
   private static let group = 10
 
   /// A passage that is explained.
   private struct Subject {
     let result: SearchResult
     let query: Int
-    let scalars: ScalarOffsets
-    /// Sentences that are read.
-    var sentences: [Range<Int>] = []
-    /// What is kept of its words.
-    var kept: SentenceNote.Part?
+    /// With how near they are, the nearest first.
+    var sentences: [(range: Range<Int>, score: Float)] = []
+    /// Words of the nearest sentences.
+    var runs: [ConceptFinder.Run] = []
     var text: [UInt8] { result.passage.text }
   }
 
-  /// A sentence that was read.
-  private struct ReadSentence {
-    var range: Range<Int>
-    var reading: SentenceReader.Reading
-    /// The cosine of its vector and the query's.
-    var score: Float
+  private func explain(
+    _ group: ArraySlice<(result: SearchResult, query: Int)>, _ concepts: inout ConceptFinder,
+    _ count: inout SentenceCount, _ isUnwanted: () -> Bool
+  ) throws(SearchError) -> [Why] {
+    var subjects = group.map { Subject(result: $0.result, query: $0.query) }
+    for (index, sentences) in try sentences(subjects, &count, isUnwanted).enumerated() {
+      let query = vectors[subjects[index].query]
+      let near = sentences.map { (range: $0.range, score: Self.cosine($0.vector.vector, query)) }
+      subjects[index].sentences = near.indices.sorted {
+        near[$0].score != near[$1].score ? near[$0].score > near[$1].score : $0 < $1
+      }.map { near[$0] }
+      let nearest = subjects[index].sentences.prefix(Self.nearest).map(\.range)
+      subjects[index].runs = ConceptFinder.runs(
+        subjects[index].text, in: nearest.sorted { $0.lowerBound < $1.lowerBound })
+    }
+    let asked = queries.map { ConceptFinder.runs($0, in: [0..<$0.count]) }
+    let questions = Set(subjects.lazy.filter { !$0.runs.isEmpty }.map(\.query)).sorted()
+    try concepts.read(
+      questions.map { (queries[$0], asked[$0]) } + subjects.map { ($0.text, $0.runs) }, isUnwanted: isUnwanted
+    )
+    let phrases = zip(queries, asked).map { concepts.phrases($0, $1) }
+    return subjects.map { subject in
+      why(
+        subject,
+        ConceptFinder.nearest(phrases[subject.query], concepts.phrases(subject.text, subject.runs)))
+    }
   }
 
-  private func subject(_ result: SearchResult, _ query: Int, _ count: inout SentenceCount) -> Subject {
-    var subject = Subject(result: result, query: query, scalars: ScalarOffsets(result.passage.text))
-    guard query < vectors.count else { return subject }
-    let passage = result.passage
-    let note = view.side(SentenceNote.key(passage), maker).flatMap {
-      SentenceNote($0, dimensions: vectors[query].count, textBytes: passage.text.count)
+  private func why(_ subject: Subject, _ concepts: [ConceptFinder.Pair]) -> Why {
+    var why = Why()
+    let scalars = ScalarOffsets(subject.text)
+    func string(_ text: [UInt8], _ range: Range<Int>) -> String {
+      String(decoding: text[range], as: UTF8.self)
     }
-    if let note, !note.parts.isEmpty {
-      let part = note.parts[number(of: note.parts.map(\.range), subject)]
-      subject.sentences = mayBeNearest(part.sentences, directions[query])
-      subject.kept = part
-      count.spared += part.sentences.count - subject.sentences.count
-    } else {
-      let parts = reader.parts(passage)
-      subject.sentences = reader.sentences(passage.text, in: parts[number(of: parts, subject)])
-      count.unknown += 1
+    why.terms = terms(subject.text, subject.query, scalars)
+    why.sentence = subject.sentences.first.map { range, score in
+      Why.Sentence(text: string(subject.text, range), range: scalars.range(range), score: score)
     }
-    count.read += subject.sentences.count
-    return subject
+    why.concepts = concepts.map { pair in
+      Why.Concept(
+        query: string(queries[subject.query], pair.asked.range), text: string(subject.text, pair.found.range),
+        score: pair.score, range: scalars.range(pair.found.range))
+    }
+    why.isWeak = why.terms.isEmpty && (subject.result.parts.vector ?? 1) < noise
+    why.summary = summary(why, subject.result)
+    return why
+  }
+
+  // MARK: Sentences
+
+  /// The sentences of each passage with their vectors: as they are kept, and of the others read together. Nothing where
+  /// questions have no vectors.
+  private func sentences(
+    _ subjects: [Subject], _ count: inout SentenceCount, _ isUnwanted: () -> Bool
+  ) throws(SearchError) -> [[SentenceNote.Sentence]] {
+    guard !vectors.isEmpty else { return [] }
+    var found = [[SentenceNote.Sentence]](repeating: [], count: subjects.count)
+    var unread: [(subject: Int, ranges: [Range<Int>])] = []
+    for (index, subject) in subjects.enumerated() {
+      let passage = subject.result.passage
+      let note = view.side(SentenceNote.key(passage), maker).flatMap {
+        SentenceNote($0, dimensions: vectors[subject.query].count, textBytes: passage.text.count)
+      }
+      if let note, !note.parts.isEmpty {
+        found[index] = note.parts[number(of: note.parts.map(\.range), subject)].sentences
+        count.spared += found[index].count
+      } else {
+        let parts = reader.parts(passage)
+        unread.append((index, reader.sentences(passage.text, in: parts[number(of: parts, subject)])))
+        count.unknown += 1
+      }
+    }
+    let places = unread.flatMap { one in one.ranges.map { (subjects[one.subject].text, $0) } }
+    var read = try reader.read(places, isUnwanted: isUnwanted)[...]
+    count.read += read.count
+    for one in unread {
+      found[one.subject] = Array(read.prefix(one.ranges.count))
+      read = read.dropFirst(one.ranges.count)
+    }
+    return found
   }
 
   /// The part of a passage that came nearest. Where it was found by its words, the one that has the first of them.
@@ -172,71 +217,9 @@ struct Explainer {
     return parts.firstIndex { $0.contains(first) } ?? 0
   }
 
-  /// Those that nothing rules out: as many are surely nearer than any other as are wanted.
-  private func mayBeNearest(_ sentences: [SentenceNote.Sentence], _ query: [Float]) -> [Range<Int>] {
-    let wanted = reader.encoder.givesStates ? Self.nearest : 1
-    let cosines = sentences.map { $0.vector.cosine(query) }
-    let lowest = cosines.map(\.lowerBound).sorted(by: >)
-    guard lowest.count > wanted else { return sentences.map(\.range) }
-    return zip(sentences, cosines).filter { $1.upperBound >= lowest[wanted - 1] }.map(\.0.range)
-  }
-
-  /// All sentences and queries are read together.
-  private func explain(
-    _ group: [Subject], _ asked: inout [Int: [Piece]], _ reasons: inout [Why], _ isUnwanted: () -> Bool
-  ) throws(SearchError) {
-    var places = group.flatMap { subject in
-      subject.sentences.map { SentenceReader.Place(text: subject.text, range: $0) }
-    }
-    let open = Set(group.map(\.query)).filter { asked[$0] == nil && $0 < vectors.count }.sorted()
-    let questions = reader.encoder.givesStates ? open : []
-    for query in questions {
-      let text = Array(queries[query].utf8)
-      places.append(SentenceReader.Place(text: text, range: 0..<text.count, role: .query))
-    }
-    let readings = try reader.read(places, isUnwanted: isUnwanted)
-    guard readings.count == places.count else {
-      throw .encoder("the model gave another number of vectors")
-    }
-    for (query, reading) in zip(questions, readings.suffix(questions.count)) {
-      asked[query] = reading?.pieces(Array(queries[query].utf8)) ?? []
-    }
-    var rest = readings[...]
-    for subject in group {
-      let own = rest.prefix(subject.sentences.count)
-      rest = rest.dropFirst(subject.sentences.count)
-      var why = Why()
-      why.terms = terms(subject.text, subject.query, subject.scalars)
-      let near = ordered(zip(subject.sentences, own), subject.query)
-      if let first = near.first {
-        why.sentence = Why.Sentence(
-          text: String(decoding: subject.text[first.range], as: UTF8.self),
-          range: subject.scalars.range(first.range), score: first.score)
-        let common = subject.kept.map(\.common) ?? SentenceReader.common(own)
-        if let asked = asked[subject.query], let common {
-          let local = near.prefix(Self.nearest).sorted { $0.range.lowerBound < $1.range.lowerBound }
-            .flatMap { $0.reading.pieces(subject.text) }
-          why.concepts = concepts(asked, local, common.vector, subject)
-        }
-      }
-      why.isWeak = why.terms.isEmpty && (subject.result.parts.vector ?? 1) < noise
-      why.summary = summary(why, subject.result)
-      reasons.append(why)
-    }
-  }
-
-  /// The nearest first; those without a vector are left out.
-  private func ordered(
-    _ sentences: some Sequence<(Range<Int>, SentenceReader.Reading?)>, _ query: Int
-  ) -> [ReadSentence] {
-    let read = sentences.compactMap { range, reading in
-      reading.map {
-        ReadSentence(range: range, reading: $0, score: Self.cosine($0.vector, vectors[query]))
-      }
-    }
-    return read.indices.sorted {
-      read[$0].score != read[$1].score ? read[$0].score > read[$1].score : $0 < $1
-    }.map { read[$0] }
+  private static func cosine(_ a: [Float], _ b: [Float]) -> Float {
+    let divisor = (ExactScore.dot(a, a) * ExactScore.dot(b, b)).squareRoot()
+    return divisor > 0 ? ExactScore.dot(a, b) / divisor : 0
   }
 
   // MARK: Words
@@ -258,90 +241,6 @@ struct Explainer {
       term.weight = total > 0 ? Float(entry.score / total) : 0
       return term
     }
-  }
-
-  // MARK: Meaning
-
-  private static func cosine(_ a: [Float], _ b: [Float]) -> Float {
-    let divisor = (ExactScore.dot(a, a) * ExactScore.dot(b, b)).squareRoot()
-    return divisor > 0 ? ExactScore.dot(a, b) / divisor : 0
-  }
-
-  /// Of length 1; zeros stay zeros.
-  private static func unit(_ x: [Float]) -> [Float] {
-    let length = ExactScore.dot(x, x).squareRoot()
-    return length > 0 ? x.map { $0 / length } : x
-  }
-
-  /// One to three words that follow each other, none of them a stop word.
-  private static func phrases(_ pieces: [Piece]) -> [Range<Int>] {
-    var found: [Range<Int>] = []
-    for start in pieces.indices {
-      for end in start..<min(start + 3, pieces.count) {
-        guard !pieces[end].isStopWord else { break }
-        found.append(start..<end + 1)
-      }
-    }
-    return found
-  }
-
-  /// - Parameters:
-  ///   - local: the words of the nearest sentences.
-  ///   - common: states share a large direction with their whole text; what is left of a phrase is its own.
-  private func concepts(
-    _ asked: [Piece], _ local: [Piece], _ common: [Float], _ subject: Subject
-  ) -> [Why.Concept] {
-    let text = subject.text
-    func own(_ pieces: ArraySlice<Piece>) -> [Float]? {
-      Piece.mean(pieces).map { Self.unit(zip($0, common).map { $0 - $1 }) }
-    }
-    let question = Array(queries[subject.query].utf8)
-    let phrases = Self.phrases(local).compactMap { range in own(local[range]).map { (range, $0) } }
-    var pairs: [(query: Range<Int>, text: Range<Int>, score: Float)] = []
-    for range in Self.phrases(asked) {
-      guard let mine = own(asked[range]) else { continue }
-      for (other, theirs) in phrases {
-        let score = ExactScore.dot(mine, theirs)
-        if score >= Self.nearness { pairs.append((range, other, score)) }
-      }
-    }
-    // Of equal nearness a phrase says more than one of its words, up to the rounding of its mean.
-    func rank(_ pair: (query: Range<Int>, text: Range<Int>, score: Float)) -> Float {
-      pair.score + 0.005 * Float(pair.query.count + pair.text.count)
-    }
-    pairs.sort { a, b in
-      let (first, second) = (rank(a), rank(b))
-      return first != second
-        ? first > second
-        : (a.query.lowerBound, a.text.lowerBound) < (b.query.lowerBound, b.text.lowerBound)
-    }
-    var concepts: [Why.Concept] = []
-    var used: [Range<Int>] = []
-    for pair in pairs where !used.contains(where: { $0.overlaps(pair.query) }) {
-      // Words that are the same are told as words.
-      guard !asked[pair.query].map(\.term).elementsEqual(local[pair.text].map(\.term)) else { continue }
-      used.append(pair.query)
-      let range = trimmedPhrase(text, local[pair.text])
-      concepts.append(
-        Why.Concept(
-          query: String(decoding: question[trimmedPhrase(question, asked[pair.query])], as: UTF8.self),
-          text: String(decoding: text[range], as: UTF8.self), score: pair.score,
-          range: subject.scalars.range(range)))
-      if concepts.count == 4 { break }
-    }
-    return concepts
-  }
-
-  /// From the first letter to the last of some words.
-  private func trimmedPhrase(_ text: [UInt8], _ pieces: ArraySlice<Piece>) -> Range<Int> {
-    guard let first = pieces.first, let last = pieces.last else { return 0..<0 }
-    var (start, end) = (first.range.lowerBound, last.range.upperBound)
-    func isLetter(_ byte: UInt8) -> Bool {
-      byte >= 0x80 || (byte | 0x20 >= 0x61 && byte | 0x20 <= 0x7A) || (byte >= 0x30 && byte <= 0x39)
-    }
-    while start < end, !isLetter(text[start]) { start += 1 }
-    while end > start, !isLetter(text[end - 1]) { end -= 1 }
-    return start..<max(start, end)
   }
 
   // MARK: Words for a reader

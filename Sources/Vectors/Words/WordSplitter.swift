@@ -17,6 +17,11 @@ package enum WordSplitter {
   /// Names the rules: an index made by others has other words.
   package static let version = 1
 
+  /// Words that are not searched for, sorted.
+  package static var stopWords: [String] {
+    StopWords.english.map { String(decoding: $0, as: UTF8.self) }.sorted()
+  }
+
   /// Most bytes of a term; what is longer is no word of a language.
   static let longest = 64
 

@@ -33,6 +33,9 @@ enum NoteTargets {
       check(word.range.upperBound <= source.text.count, "a word lies in its text")
     }
     _ = Sentences.ends(source.text, 0..<source.text.count)
+    for word in ConceptFinder.runs(source.text, in: [0..<source.text.count]).joined() {
+      check(word.range.upperBound <= source.text.count, "a word of a phrase lies in its text")
+    }
   }
 
   private static func kept(_ bytes: [UInt8]) {
@@ -45,7 +48,7 @@ enum NoteTargets {
       check(part.range.upperBound <= textBytes, "a part lies in its text")
       for sentence in part.sentences {
         check(sentence.range.upperBound <= textBytes, "a sentence lies in its text")
-        _ = sentence.vector.cosine([0.5, 0.5, 0.5, 0.5])
+        check(sentence.vector.vector.allSatisfy { abs($0) <= 128 }, "a component is finite")
       }
     }
   }

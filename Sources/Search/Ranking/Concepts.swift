@@ -1,0 +1,189 @@
+// Phrases of a question and of a passage that mean something like each other, by what the model says of each word alone.
+
+import Vectors
+
+/// Finds phrases that mean the same in other words.
+///
+/// A word is read alone, so once for all the texts that have it: an encoder keeps vectors of what was asked lately. A phrase is
+/// the mean of its words, less what all words have in common, which is the mean of the stop words.
+struct ConceptFinder {
+  private let encoder: any PassageEncoder
+  /// Vectors of words, by their spelling: what is their own.
+  private var known: [[UInt8]: [Float]] = [:]
+  /// What all words have in common.
+  private var common: [Float] = []
+
+  /// Phrases nearer than this are shown: of those of the book nearly all are what a reader would call near.
+  private static let nearness: Float = 0.55
+  /// Words of a phrase, words of a text that are looked at, and phrases that are shown.
+  private static let (phraseWords, mostWords, mostConcepts) = (3, 100, 4)
+
+  init(encoder: any PassageEncoder) { self.encoder = encoder }
+
+  // MARK: Words
+
+  /// Words that follow each other, none of them a stop word.
+  typealias Run = [Word]
+
+  /// The runs of some parts of a text.
+  static func runs(_ text: [UInt8], in parts: [Range<Int>]) -> [Run] {
+    var runs: [Run] = []
+    var left = mostWords
+    for part in parts {
+      var run: Run = []
+      var end = part.lowerBound
+      let words = WordSplitter.words(in: Array(text[part])).map { word in
+        var word = word
+        word.range = word.range.lowerBound + part.lowerBound..<word.range.upperBound + part.lowerBound
+        return word
+      }
+      for (index, word) in words.enumerated() where left > 0 {
+        // A part of the word before it, as of camelCase.
+        guard word.range.upperBound > end else { continue }
+        let gap = text[min(end, word.range.lowerBound)..<word.range.lowerBound]
+        end = word.range.upperBound
+        // What is left of "it's" and "we'll".
+        if index > 0, isApostrophe(gap), word.term.count <= 2 { continue }
+        let isOut = word.isStopWord || isNegated(text, word, words.dropFirst(index + 1).first)
+        if isOut || !(gap.allSatisfy(joins) || isApostrophe(gap)) {
+          if !run.isEmpty { runs.append(run) }
+          run = []
+        }
+        guard !isOut else { continue }
+        run.append(word)
+        left -= 1
+      }
+      if !run.isEmpty { runs.append(run) }
+    }
+    return runs
+  }
+
+  /// Whether words on both sides of a byte may be one phrase.
+  private static func joins(_ byte: UInt8) -> Bool {
+    byte <= 0x20 || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
+  }
+
+  /// Whether a word is the first half of one like "don't".
+  private static func isNegated(_ text: [UInt8], _ word: Word, _ next: Word?) -> Bool {
+    guard let next, next.term == [UInt8(ascii: "t")], word.range.upperBound <= next.range.lowerBound else {
+      return false
+    }
+    return isApostrophe(text[word.range.upperBound..<next.range.lowerBound])
+  }
+
+  /// ' or ’.
+  private static func isApostrophe(_ gap: ArraySlice<UInt8>) -> Bool {
+    gap.elementsEqual([UInt8(ascii: "'")]) || gap.elementsEqual([0xE2, 0x80, 0x99])
+  }
+
+  /// Has the words read that are not known yet.
+  mutating func read(_ texts: [(text: [UInt8], runs: [Run])], isUnwanted: () -> Bool) throws(SearchError) {
+    var spellings: [[UInt8]] = []
+    var asked: Set<[UInt8]> = []
+    for (text, runs) in texts {
+      for word in runs.joined() {
+        let spelling = Array(text[word.range])
+        if known[spelling] == nil, asked.insert(spelling).inserted { spellings.append(spelling) }
+      }
+    }
+    guard !spellings.isEmpty else { return }
+    let shared = common.isEmpty ? WordSplitter.stopWords : []
+    let vectors = try encoder.passages(
+      shared + spellings.map { String(decoding: $0, as: UTF8.self) }, isUnwanted: isUnwanted)
+    if !shared.isEmpty { common = Self.mean(vectors.prefix(shared.count)) }
+    for (spelling, vector) in zip(spellings, vectors.dropFirst(shared.count)) {
+      known[spelling] = zip(vector, common).map { $0 - $1 }
+    }
+  }
+
+  private static func mean(_ vectors: some Collection<[Float]>) -> [Float] {
+    var mean = [Float](repeating: 0, count: vectors.first?.count ?? 0)
+    for vector in vectors {
+      for index in 0..<min(mean.count, vector.count) { mean[index] += vector[index] }
+    }
+    return mean.map { $0 / Float(max(1, vectors.count)) }
+  }
+
+  // MARK: Phrases
+
+  /// Words that follow each other.
+  struct Phrase {
+    let words: ArraySlice<Word>
+    /// Where they are among all words of their text.
+    let places: Range<Int>
+    /// Of the sum of their vectors.
+    let length: Float
+
+    var range: Range<Int> {
+      guard let first = words.first, let last = words.last else { return 0..<0 }
+      return first.range.lowerBound..<last.range.upperBound
+    }
+
+    func hasWord(of other: Phrase) -> Bool {
+      words.contains { word in other.words.contains { $0.term == word.term } }
+    }
+  }
+
+  /// All phrases of a text, with the vectors of its words.
+  struct Phrases {
+    var vectors: [[Float]] = []
+    var all: [Phrase] = []
+  }
+
+  /// The phrases of a text whose words were read.
+  func phrases(_ text: [UInt8], _ runs: [Run]) -> Phrases {
+    var phrases = Phrases()
+    for run in runs {
+      let vectors = run.map { known[Array(text[$0.range])] ?? [] }
+      for start in run.indices {
+        var squared: Float = 0
+        for end in start..<min(start + Self.phraseWords, run.count) {
+          // |a + b|² = |a|² + 2 a·b + |b|²
+          squared += ExactScore.dot(vectors[end], vectors[end])
+          for before in start..<end { squared += 2 * ExactScore.dot(vectors[before], vectors[end]) }
+          guard squared > 1e-9 else { continue }
+          let first = phrases.vectors.count
+          phrases.all.append(
+            Phrase(
+              words: run[start...end], places: first + start..<first + end + 1, length: squared.squareRoot()))
+        }
+      }
+      phrases.vectors += vectors
+    }
+    return phrases
+  }
+
+  /// A phrase of a question and one of a text, with the cosine of what is their own.
+  typealias Pair = (asked: Phrase, found: Phrase, score: Float)
+
+  /// The nearest pairs of phrases, the best first, each phrase of the question once. Words that are the same are told as words.
+  static func nearest(_ asked: Phrases, _ found: Phrases) -> [Pair] {
+    // The product of two sums is the sum of their terms' products.
+    let products = asked.vectors.map { one in found.vectors.map { ExactScore.dot(one, $0) } }
+    var pairs: [Pair] = []
+    for one in asked.all {
+      for other in found.all {
+        var product: Float = 0
+        for place in one.places { for otherPlace in other.places { product += products[place][otherPlace] } }
+        let score = product / (one.length * other.length)
+        if score >= nearness, !one.hasWord(of: other) { pairs.append((one, other, score)) }
+      }
+    }
+    // Of equal nearness a phrase says more than one of its words, up to the rounding of its mean.
+    func rank(_ pair: Pair) -> Float {
+      pair.score + 0.005 * Float(pair.asked.words.count + pair.found.words.count)
+    }
+    pairs.sort { a, b in
+      let (first, second) = (rank(a), rank(b))
+      return first != second
+        ? first > second
+        : (a.asked.range.lowerBound, a.found.range.lowerBound)
+          < (b.asked.range.lowerBound, b.found.range.lowerBound)
+    }
+    var chosen: [Pair] = []
+    for pair in pairs where chosen.count < mostConcepts {
+      if !chosen.contains(where: { $0.asked.range.overlaps(pair.asked.range) }) { chosen.append(pair) }
+    }
+    return chosen
+  }
+}
