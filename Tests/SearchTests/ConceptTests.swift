@@ -41,13 +41,15 @@ import Vectors
     #expect(runs(words.joined(separator: ". ")) == Array(words.prefix(100)))
   }
 
-  private func pairs(_ question: String, _ text: String, _ encoder: FakeEncoder) throws -> [String] {
+  private func pairs(
+    _ question: String, _ text: String, _ encoder: FakeEncoder, sentence: Float = 0.5
+  ) throws -> [String] {
     var finder = ConceptFinder(encoder: encoder)
     let texts = [question, text].map { Array($0.utf8) }
     let runs = texts.map { ConceptFinder.runs($0, in: [0..<$0.count]) }
     try finder.read(Array(zip(texts, runs)), isUnwanted: { false })
     let phrases = zip(texts, runs).map { finder.phrases($0, $1) }
-    return ConceptFinder.nearest(phrases[0], phrases[1]).map { pair in
+    return ConceptFinder.nearest(phrases[0], phrases[1], sentence: sentence).map { pair in
       zip(texts, [pair.asked.range, pair.found.range])
         .map { String(decoding: $0[$1], as: UTF8.self) }.joined(separator: " ~ ")
     }
@@ -65,6 +67,8 @@ import Vectors
         == ["winter boarding ~ snowboard trip"])
     #expect(try pairs("a dog", "puppy, hound", encoder) == ["dog ~ puppy"])
     #expect(try pairs("a dog", "the dog dog", encoder) == [])
+    // Nothing is told of a sentence that is far from the question.
+    #expect(try pairs("a dog", "puppy, hound", encoder, sentence: -0.4) == [])
     #expect(try pairs("dog", "", encoder) == [] && pairs("", "dog", encoder) == [])
     #expect(try pairs("1, 2, 3, 4, 5", "five, four, three, two, one", encoder).count == 4)
   }

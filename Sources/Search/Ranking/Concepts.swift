@@ -13,8 +13,11 @@ struct ConceptFinder {
   /// What all words have in common.
   private var common: [Float] = []
 
-  /// Phrases nearer than this are shown: of those of the book nearly all are what a reader would call near.
+  /// The least cosine of phrases that are shown: of those of the book nearly all above it are what a reader would call near.
   private static let nearness: Float = 0.55
+  /// The least sum of it and half of the sentence's cosine. "Entangled" curls have nothing of "quantum chromodynamics": words that
+  /// are read alone do not know it, their sentence does.
+  private static let nearnessWithSentence: Float = 0.85
   /// Words of a phrase, words of a text that are looked at, and phrases that are shown.
   private static let (phraseWords, mostWords, mostConcepts) = (3, 100, 4)
 
@@ -157,7 +160,10 @@ struct ConceptFinder {
   typealias Pair = (asked: Phrase, found: Phrase, score: Float)
 
   /// The nearest pairs of phrases, the best first, each phrase of the question once. Words that are the same are told as words.
-  static func nearest(_ asked: Phrases, _ found: Phrases) -> [Pair] {
+  ///
+  /// - Parameter sentence: the cosine of the question and the nearest sentence.
+  static func nearest(_ asked: Phrases, _ found: Phrases, sentence: Float) -> [Pair] {
+    let least = max(nearness, nearnessWithSentence - sentence / 2)
     // The product of two sums is the sum of their terms' products.
     let products = asked.vectors.map { one in found.vectors.map { ExactScore.dot(one, $0) } }
     var pairs: [Pair] = []
@@ -166,7 +172,7 @@ struct ConceptFinder {
         var product: Float = 0
         for place in one.places { for otherPlace in other.places { product += products[place][otherPlace] } }
         let score = product / (one.length * other.length)
-        if score >= nearness, !one.hasWord(of: other) { pairs.append((one, other, score)) }
+        if score >= least, !one.hasWord(of: other) { pairs.append((one, other, score)) }
       }
     }
     // Of equal nearness a phrase says more than one of its words, up to the rounding of its mean.

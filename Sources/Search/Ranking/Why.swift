@@ -144,9 +144,10 @@ struct Explainer {
     )
     let phrases = zip(queries, asked).map { concepts.phrases($0, $1) }
     return subjects.map { subject in
-      why(
-        subject,
-        ConceptFinder.nearest(phrases[subject.query], concepts.phrases(subject.text, subject.runs)))
+      let found = concepts.phrases(subject.text, subject.runs)
+      let pairs = ConceptFinder.nearest(
+        phrases[subject.query], found, sentence: subject.sentences.first?.score ?? 0)
+      return why(subject, pairs)
     }
   }
 
