@@ -1,6 +1,7 @@
 // What an index holds at one moment: every search works on such a view, whatever is put in or taken out meanwhile.
 
 package import Compute
+import Platform
 
 /// One segment of a view, without the documents that are gone.
 struct IndexPart: Sendable {
@@ -62,7 +63,9 @@ package struct DocumentChoice: Sendable {
 package struct IndexView: Sendable {
   /// Components of a vector.
   package let dimensions: Int
-  var parts: [IndexPart] = []
+  var parts: [IndexPart] = [] { didSet { knownNoise = Monitor(nil) } }
+  /// The noise floor of these parts, once it was asked for: copies of the view share it.
+  private var knownNoise = Monitor<Float?>(nil)
   /// Documents by their names.
   var places: [String: Place] = [:]
   /// Files beside the index.
@@ -310,6 +313,13 @@ extension IndexView {
   /// The cosine that 95 of 100 pairs of rows stay below: what is not nearer than that is near by chance. -1 for a view of
   /// few rows.
   package func noiseFloor() throws(IndexError) -> Float {
+    if let known = knownNoise.withLock({ $0 }) { return known }
+    let floor = try measuredNoise()
+    knownNoise.withLock { $0 = floor }
+    return floor
+  }
+
+  private func measuredNoise() throws(IndexError) -> Float {
     let sizes = parts.map(\.segment.footer.rows)
     let total = sizes.reduce(0, +)
     guard total >= 20 else { return -1 }
