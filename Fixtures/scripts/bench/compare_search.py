@@ -35,6 +35,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 DIMENSIONS, WANTED = 384, 10
+FORWARD = "mlxserve, forward only"
 
 
 def table(figures, unit):
@@ -476,9 +477,6 @@ def encode(arguments):
                 for name, _ in engines[1:]:
                     shares = [a / b for a, b in zip(figures[own], figures[name])]
                     print(f"  {own} beside {name}: {statistics.median(shares):.2f} ({min(shares):.2f} to {max(shares):.2f})")
-
-
-FORWARD = "mlxserve, forward only"
 
 
 def step_seconds(server):
