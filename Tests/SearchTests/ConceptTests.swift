@@ -9,7 +9,7 @@ import Vectors
 @Suite struct ConceptTests {
   private func runs(_ text: String) -> [String] {
     let bytes = Array(text.utf8)
-    return ConceptFinder.runs(bytes, in: [0..<bytes.count]).map { run in
+    return WordRuns(bytes, in: [0..<bytes.count]).runs.map { run in
       run.map { String(decoding: bytes[$0.range], as: UTF8.self) }.joined(separator: "|")
     }
   }
@@ -46,9 +46,9 @@ import Vectors
   ) throws -> [String] {
     var finder = ConceptFinder(encoder: encoder)
     let texts = [question, text].map { Array($0.utf8) }
-    let runs = texts.map { ConceptFinder.runs($0, in: [0..<$0.count]) }
-    try finder.read(Array(zip(texts, runs)), isUnwanted: { false })
-    let phrases = zip(texts, runs).map { finder.phrases($0, $1) }
+    let words = texts.map { WordRuns($0, in: [0..<$0.count]) }
+    try finder.read(words, isUnwanted: { false })
+    let phrases = words.map(finder.phrases)
     return ConceptFinder.nearest(phrases[0], phrases[1], sentence: sentence).map { pair in
       zip(texts, [pair.asked.range, pair.found.range])
         .map { String(decoding: $0[$1], as: UTF8.self) }.joined(separator: " ~ ")
@@ -77,12 +77,12 @@ import Vectors
     let encoder = FakeEncoder()
     var finder = ConceptFinder(encoder: encoder)
     let text = Array("tea and tea and coffee".utf8)
-    let runs = ConceptFinder.runs(text, in: [0..<text.count])
-    for _ in 0..<2 { try finder.read([(text, runs), (text, runs)], isUnwanted: { false }) }
+    let words = WordRuns(text, in: [0..<text.count])
+    for _ in 0..<2 { try finder.read([words, words], isUnwanted: { false }) }
     #expect(encoder.encoded.load(ordering: .relaxed) == 2 + WordSplitter.stopWords.count)
     #expect(throws: SearchError.cancelled) {
       var other = ConceptFinder(encoder: encoder)
-      try other.read([(text, runs)], isUnwanted: { true })
+      try other.read([words], isUnwanted: { true })
     }
   }
 }

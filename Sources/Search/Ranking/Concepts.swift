@@ -18,74 +18,20 @@ struct ConceptFinder {
   /// The least sum of it and half of the sentence's cosine. "Entangled" curls have nothing of "quantum chromodynamics": words that
   /// are read alone do not know it, their sentence does.
   private static let nearnessWithSentence: Float = 0.85
-  /// Words of a phrase, words of a text that are looked at, and phrases that are shown.
-  private static let (phraseWords, mostWords, mostConcepts) = (3, 100, 4)
+  /// Words of a phrase, and phrases that are shown.
+  private static let (phraseWords, mostConcepts) = (3, 4)
 
   init(encoder: any PassageEncoder) { self.encoder = encoder }
 
   // MARK: Words
 
-  /// Words that follow each other, none of them a stop word.
-  typealias Run = [Word]
-
-  /// The runs of some parts of a text.
-  static func runs(_ text: [UInt8], in parts: [Range<Int>]) -> [Run] {
-    var runs: [Run] = []
-    var left = mostWords
-    for part in parts {
-      var run: Run = []
-      var end = part.lowerBound
-      let words = WordSplitter.words(in: Array(text[part])).map { word in
-        var word = word
-        word.range = word.range.lowerBound + part.lowerBound..<word.range.upperBound + part.lowerBound
-        return word
-      }
-      for (index, word) in words.enumerated() where left > 0 {
-        // A part of the word before it, as of camelCase.
-        guard word.range.upperBound > end else { continue }
-        let gap = text[min(end, word.range.lowerBound)..<word.range.lowerBound]
-        end = word.range.upperBound
-        // What is left of "it's" and "we'll".
-        if index > 0, isApostrophe(gap), word.term.count <= 2 { continue }
-        let isOut = word.isStopWord || isNegated(text, word, words.dropFirst(index + 1).first)
-        if isOut || !(gap.allSatisfy(joins) || isApostrophe(gap)) {
-          if !run.isEmpty { runs.append(run) }
-          run = []
-        }
-        guard !isOut else { continue }
-        run.append(word)
-        left -= 1
-      }
-      if !run.isEmpty { runs.append(run) }
-    }
-    return runs
-  }
-
-  /// Whether words on both sides of a byte may be one phrase.
-  private static func joins(_ byte: UInt8) -> Bool {
-    byte <= 0x20 || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
-  }
-
-  /// Whether a word is the first half of one like "don't".
-  private static func isNegated(_ text: [UInt8], _ word: Word, _ next: Word?) -> Bool {
-    guard let next, next.term == [UInt8(ascii: "t")], word.range.upperBound <= next.range.lowerBound else {
-      return false
-    }
-    return isApostrophe(text[word.range.upperBound..<next.range.lowerBound])
-  }
-
-  /// ' or ’.
-  private static func isApostrophe(_ gap: ArraySlice<UInt8>) -> Bool {
-    gap.elementsEqual([UInt8(ascii: "'")]) || gap.elementsEqual([0xE2, 0x80, 0x99])
-  }
-
   /// Has the words read that are not known yet.
-  mutating func read(_ texts: [(text: [UInt8], runs: [Run])], isUnwanted: () -> Bool) throws(SearchError) {
+  mutating func read(_ texts: [WordRuns], isUnwanted: () -> Bool) throws(SearchError) {
     var spellings: [[UInt8]] = []
     var asked: Set<[UInt8]> = []
-    for (text, runs) in texts {
-      for word in runs.joined() {
-        let spelling = Array(text[word.range])
+    for text in texts {
+      for word in text.runs.joined() {
+        let spelling = text.spelling(word)
         if known[spelling] == nil, asked.insert(spelling).inserted { spellings.append(spelling) }
       }
     }
@@ -134,10 +80,10 @@ struct ConceptFinder {
   }
 
   /// The phrases of a text whose words were read.
-  func phrases(_ text: [UInt8], _ runs: [Run]) -> Phrases {
+  func phrases(_ text: WordRuns) -> Phrases {
     var phrases = Phrases()
-    for run in runs {
-      let vectors = run.map { known[Array(text[$0.range])] ?? [] }
+    for run in text.runs {
+      let vectors = run.map { known[text.spelling($0)] ?? [] }
       for start in run.indices {
         var squared: Float = 0
         for end in start..<min(start + Self.phraseWords, run.count) {

@@ -118,7 +118,7 @@ struct Explainer {
     /// With how near they are, the nearest first.
     var sentences: [(range: Range<Int>, score: Float)] = []
     /// Words of the nearest sentences.
-    var runs: [ConceptFinder.Run] = []
+    var words = WordRuns([], in: [])
     var text: [UInt8] { result.passage.text }
   }
 
@@ -134,17 +134,15 @@ struct Explainer {
         near[$0].score != near[$1].score ? near[$0].score > near[$1].score : $0 < $1
       }.map { near[$0] }
       let nearest = subjects[index].sentences.prefix(Self.nearest).map(\.range)
-      subjects[index].runs = ConceptFinder.runs(
+      subjects[index].words = WordRuns(
         subjects[index].text, in: nearest.sorted { $0.lowerBound < $1.lowerBound })
     }
-    let asked = queries.map { ConceptFinder.runs($0, in: [0..<$0.count]) }
-    let questions = Set(subjects.lazy.filter { !$0.runs.isEmpty }.map(\.query)).sorted()
-    try concepts.read(
-      questions.map { (queries[$0], asked[$0]) } + subjects.map { ($0.text, $0.runs) }, isUnwanted: isUnwanted
-    )
-    let phrases = zip(queries, asked).map { concepts.phrases($0, $1) }
+    let asked = queries.map { WordRuns($0, in: [0..<$0.count]) }
+    let questions = Set(subjects.lazy.filter { !$0.words.runs.isEmpty }.map(\.query)).sorted()
+    try concepts.read(questions.map { asked[$0] } + subjects.map(\.words), isUnwanted: isUnwanted)
+    let phrases = asked.map(concepts.phrases)
     return subjects.map { subject in
-      let found = concepts.phrases(subject.text, subject.runs)
+      let found = concepts.phrases(subject.words)
       let pairs = ConceptFinder.nearest(
         phrases[subject.query], found, sentence: subject.sentences.first?.score ?? 0)
       return why(subject, pairs)

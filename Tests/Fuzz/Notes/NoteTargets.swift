@@ -33,7 +33,7 @@ enum NoteTargets {
       check(word.range.upperBound <= source.text.count, "a word lies in its text")
     }
     _ = Sentences.ends(source.text, 0..<source.text.count)
-    for word in ConceptFinder.runs(source.text, in: [0..<source.text.count]).joined() {
+    for word in WordRuns(source.text, in: [0..<source.text.count]).runs.joined() {
       check(word.range.upperBound <= source.text.count, "a word of a phrase lies in its text")
     }
   }
