@@ -6,10 +6,9 @@ extension VectorIndex {
   /// Moves what is in memory to a file when that is much, and joins files when there are many or much in them is gone.
   func tidy() throws(IndexError) {
     let view = view
-    let memory = view.parts.count { $0.file == nil }
-    let isFull = memory > limits.memoryDocuments || logBytes > limits.logBytes
+    let isFull = view.memoryDocuments > limits.memoryDocuments || logBytes > limits.logBytes
     guard isFull || Self.isSparse(view) else { return }
-    try compact(all: Self.isSparse(view) || view.parts.count - memory >= limits.segments)
+    try compact(all: Self.isSparse(view) || view.parts.count { $0.file != nil } >= limits.segments)
   }
 
   /// Whether more than a quarter of the rows in files, and more than a few, are gone.
@@ -67,7 +66,7 @@ extension VectorIndex {
     var next = IndexView(dimensions: view.dimensions)
     for (part, entry) in zip(kept, manifest.segments) { next.append(part.segment, entry) }
     // `moved` keeps the vectors of these in place.
-    let documents = try Self.sources(moved)
+    let documents = try IndexView.sources(moved)
     if !documents.isEmpty {
       let entry = Manifest.Entry(name: newName(".segment"))
       try writeSegment(documents, dimensions: view.dimensions, name: entry.name)
@@ -114,22 +113,6 @@ extension VectorIndex {
     }
   }
 
-  /// The living documents of some parts, in the order of their serials.
-  private static func sources(_ parts: [IndexPart]) throws(IndexError) -> [SourceDocument] {
-    var sources: [SourceDocument] = []
-    for part in parts {
-      let live = part.live
-      guard !live.isEmpty else { continue }
-      let keys = try part.segment.rowKeys()
-      for number in live {
-        var source = try part.segment.source(number, keys: keys[part.segment.documents[number].rows])
-        source.info = part.info(number)
-        sources.append(source)
-      }
-    }
-    return sources.sorted { $0.serial < $1.serial }
-  }
-
   private func writeSegment(
     _ documents: [SourceDocument], dimensions: Int, name: String
   ) throws(IndexError) {
@@ -156,5 +139,50 @@ extension VectorIndex {
       _ = files.unlink(temporary)
       throw error
     }
+  }
+}
+
+extension IndexView {
+  /// The living documents of some parts, in the order of their serials.
+  fileprivate static func sources(_ parts: [IndexPart]) throws(IndexError) -> [SourceDocument] {
+    var sources: [SourceDocument] = []
+    for part in parts {
+      let live = part.live
+      guard !live.isEmpty else { continue }
+      let keys = try part.segment.rowKeys()
+      for number in live {
+        var source = try part.segment.source(number, keys: keys[part.segment.documents[number].rows])
+        source.info = part.info(number)
+        sources.append(source)
+      }
+    }
+    return sources.sorted { $0.serial < $1.serial }
+  }
+
+  /// Parts in memory that wait for each other.
+  private static let fewParts = 8
+  /// Bytes beyond which they stay as they are.
+  static let mostJoined = 4 << 20
+
+  /// Joins the last parts in memory where there are some of about the same size: a search asks each part for each of its words.
+  ///
+  /// Every document is written anew about as often as its part can double.
+  mutating func joinMemory() throws(IndexError) {
+    var (first, at, bytes) = (parts.count, parts.count, 0)
+    while at > 0, parts[at - 1].file == nil, bytes + parts[at - 1].segment.byteCount <= Self.mostJoined {
+      at -= 1
+      let size = parts[at].segment.byteCount
+      // One that is larger than all behind it waits.
+      if size <= bytes || at == parts.count - 1 { first = at }
+      bytes += size
+    }
+    let joined = Array(parts[first...])
+    guard joined.count >= Self.fewParts else { return }
+    let documents = try Self.sources(joined)
+    let segment = documents.isEmpty ? nil : try Segment(documents, dimensions: dimensions)
+    withExtendedLifetime(joined) {}
+    for document in documents { places[document.key] = nil }
+    parts.removeSubrange(first...)
+    if let segment { put(segment) }
   }
 }

@@ -6,7 +6,7 @@ import Platform
 /// One segment of a view, without the documents that are gone.
 struct IndexPart: Sendable {
   let segment: Segment
-  /// The file; nil for a document that is in the log.
+  /// The file; nil for documents that are in the log.
   let file: String?
   /// Numbers of documents that are gone.
   var removed: Set<Int> = []
@@ -63,9 +63,9 @@ package struct DocumentChoice: Sendable {
 package struct IndexView: Sendable {
   /// Components of a vector.
   package let dimensions: Int
-  var parts: [IndexPart] = [] { didSet { knownNoise = Monitor(nil) } }
-  /// The noise floor of these parts, once it was asked for: copies of the view share it.
-  private var knownNoise = Monitor<Float?>(nil)
+  var parts: [IndexPart] = [] { didSet { known = Monitor(Known()) } }
+  /// What every search wants to know of these parts, once it was asked for: copies of the view share it.
+  private(set) var known = Monitor(Known())
   /// Documents by their names.
   var places: [String: Place] = [:]
   /// Files beside the index.
@@ -74,6 +74,11 @@ package struct IndexView: Sendable {
   struct Place: Sendable, Equatable {
     var part: Int
     var number: Int
+  }
+
+  struct Known: Sendable {
+    var noise: Float?
+    var size: (passages: Int, words: Int)?
   }
 
   /// A view of nothing.
@@ -89,6 +94,9 @@ package struct IndexView: Sendable {
 
   /// How many vectors there are.
   package var rowCount: Int { sum { $0.rows.count } }
+
+  /// Documents in memory, in no file yet, with those of them that are gone.
+  var memoryDocuments: Int { parts.reduce(0) { $0 + ($1.file == nil ? $1.segment.footer.documents : 0) } }
 
   /// Bytes in memory, of documents that are in no file yet.
   package var memoryBytes: Int { parts.reduce(0) { $0 + ($1.file == nil ? $1.segment.byteCount : 0) } }
@@ -313,10 +321,10 @@ extension IndexView {
   /// The cosine that 95 of 100 pairs of rows stay below: what is not nearer than that is near by chance. -1 for a view of
   /// few rows.
   package func noiseFloor() throws(IndexError) -> Float {
-    if let known = knownNoise.withLock({ $0 }) { return known }
-    let floor = try measuredNoise()
-    knownNoise.withLock { $0 = floor }
-    return floor
+    if let noise = known.withLock({ $0.noise }) { return noise }
+    let noise = try measuredNoise()
+    known.withLock { $0.noise = noise }
+    return noise
   }
 
   private func measuredNoise() throws(IndexError) -> Float {

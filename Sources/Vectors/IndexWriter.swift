@@ -80,9 +80,12 @@ struct IndexWriter {
 /// An index while its files are read.
 struct IndexRecovery {
   var manifest: Manifest
-  private(set) var view: IndexView
+  private var view: IndexView
   private(set) var rows: [RowKey: [Float]] = [:]
   private(set) var pending: Set<RowKey> = []
+  /// Documents of the log that become one part, with the rows of all.
+  private var waiting: [(document: NewDocument, serial: UInt64)] = []
+  private var vectors: [Float] = []
 
   init(_ manifest: Manifest, folder: String, files: any FileSystem) throws(IndexError) {
     self.manifest = manifest
@@ -115,20 +118,35 @@ struct IndexRecovery {
       guard let serial = reader.u64(), serial < UInt64(Manifest.mostSerial),
         let document = Self.document(&reader)
       else { throw damage }
-      var vectors: [Float] = []
-      for key in document.passages.flatMap(\.rows) {
-        guard let row = rows[key] else { throw damage }
-        vectors += row
-        pending.remove(key)
-      }
-      view.put(
-        try Segment(document, serial: serial, vectors: vectors, dimensions: manifest.dimensions))
+      let keys = document.passages.flatMap(\.rows)
+      guard keys.allSatisfy({ rows[$0] != nil }) else { throw damage }
+      if waiting.contains(where: { $0.document.key == document.key }) { try putWaiting() }
+      waiting.append((document, serial))
+      for key in keys { vectors += rows[key] ?? [] }
+      pending.subtract(keys)
       manifest.nextSerial = max(manifest.nextSerial, serial + 1)
-    case .removal: view.remove(String(decoding: payload, as: UTF8.self))
+      if MemoryLayout<Float>.stride * vectors.count > IndexView.mostJoined / 2 { try putWaiting() }
+    case .removal:
+      try putWaiting()
+      view.remove(String(decoding: payload, as: UTF8.self))
     case .info:
+      try putWaiting()
       guard let key = reader.block(), let info = reader.block() else { throw damage }
       view.setInfo(String(decoding: key, as: UTF8.self), info)
     }
+  }
+
+  private mutating func putWaiting() throws(IndexError) {
+    guard !waiting.isEmpty else { return }
+    view.put(try Segment(waiting, vectors: vectors, dimensions: manifest.dimensions))
+    (waiting, vectors) = ([], [])
+    try view.joinMemory()
+  }
+
+  /// The view, when all records were taken.
+  mutating func finish() throws(IndexError) -> IndexView {
+    try putWaiting()
+    return view
   }
 
   private static func key(_ reader: inout ByteReader) -> RowKey? {
@@ -157,22 +175,43 @@ struct IndexRecovery {
 }
 
 extension Segment {
-  /// One document in memory.
+  /// Documents in memory, in the order of their serials.
+  ///
+  /// - Parameter vectors: the rows of all of them.
   convenience init(
-    _ document: NewDocument, serial: UInt64, vectors: [Float], dimensions: Int
+    _ documents: [(document: NewDocument, serial: UInt64)], vectors: [Float], dimensions: Int
   ) throws(IndexError) {
     let result = vectors.withUnsafeBufferPointer { vectors -> Result<SharedBytes, IndexError> in
-      let source = SourceDocument(
-        key: document.key, info: document.info, serial: serial, passages: document.passages, vectors: vectors)
+      var rest = vectors[...]
+      let sources = documents.map { document, serial in
+        let rows = document.passages.reduce(0) { $0 + $1.rows.count }
+        defer { rest = rest.dropFirst(rows * dimensions) }
+        return SourceDocument(
+          key: document.key, info: document.info, serial: serial, passages: document.passages,
+          vectors: UnsafeBufferPointer(rebasing: rest.prefix(rows * dimensions)))
+      }
       do throws(IndexError) {
-        var sink = SegmentSink(nil)
-        try SegmentWriter(dimensions: dimensions, documents: [source]).write(to: &sink)
-        return .success(SharedBytes(copying: sink.pending))
+        return .success(try Self.bytes(sources, dimensions))
       } catch {
         return .failure(error)
       }
     }
-    try self.init(try result.get(), path: "(memory)")
+    try self.init(try result.get(), path: Self.memory)
+  }
+
+  /// Documents in memory, of other segments.
+  convenience init(_ documents: [SourceDocument], dimensions: Int) throws(IndexError) {
+    try self.init(try Self.bytes(documents, dimensions), path: Self.memory)
+  }
+
+  private static let memory = "(memory)"
+
+  private static func bytes(
+    _ documents: [SourceDocument], _ dimensions: Int
+  ) throws(IndexError) -> SharedBytes {
+    var sink = SegmentSink(nil)
+    try SegmentWriter(dimensions: dimensions, documents: documents).write(to: &sink)
+    return SharedBytes(copying: sink.pending)
   }
 }
 
@@ -186,11 +225,12 @@ extension IndexView {
     }
   }
 
-  /// Adds a document in memory, in place of one of the same name.
+  /// Adds documents in memory, in place of those of the same names.
   mutating func put(_ segment: Segment) {
-    guard let document = segment.documents.first else { return }
-    remove(document.key)
-    places[document.key] = Place(part: parts.count, number: 0)
+    for (number, document) in segment.documents.enumerated() {
+      remove(document.key)
+      places[document.key] = Place(part: parts.count, number: number)
+    }
     parts.append(IndexPart(segment: segment, file: nil))
   }
 

@@ -82,7 +82,7 @@ package final class VectorIndex: Sendable {
     }
     self.damage = damage
     let logBytes = log?.byteCount ?? 0
-    var view = recovery.view
+    var view = try recovery.finish()
     view.side = Self.openSide(folder, names, files)
     let numbers = names.filter { $0.hasSuffix(SideFile.ending) }
       .compactMap { Int($0.dropLast(SideFile.ending.count)) }
@@ -123,7 +123,7 @@ package final class VectorIndex: Sendable {
         try LogFile.read(content, path: path, files) { kind, payload throws(IndexError) in
           try recovery.take(kind, payload)
         }
-        return (recovery.view, manifest.fingerprint)
+        return (try recovery.finish(), manifest.fingerprint)
       } catch .system(.file(_, let path, ENOENT)) {
         if path == folder + "/" + Manifest.name { return nil }
         failure = .system(.file(action: "open", path: path, code: ENOENT))
@@ -213,7 +213,8 @@ package final class VectorIndex: Sendable {
         }
       }
       let serial = writer.manifest.nextSerial
-      let segment = try Segment(document, serial: serial, vectors: vectors, dimensions: view.dimensions)
+      let segment = try Segment(
+        [(document, serial)], vectors: vectors, dimensions: view.dimensions)
       var records: [(LogKind, [UInt8])] = []
       if !missing.isEmpty { records.append((.rows, IndexWriter.payload(rows: missing))) }
       records.append((.document, IndexWriter.payload(document, serial: serial)))
@@ -223,6 +224,7 @@ package final class VectorIndex: Sendable {
       writer.pending.subtract(document.passages.flatMap(\.rows))
       writer.manifest.nextSerial = serial + 1
       shared.withLock { $0.put(segment) }
+      try joinMemory()
     }
     try tidy()
   }
@@ -252,6 +254,19 @@ package final class VectorIndex: Sendable {
       found = true
     }
     return found
+  }
+
+  /// Joins parts in memory while searches go on with the view that is.
+  private func joinMemory() throws(IndexError) {
+    var next = view
+    let count = next.parts.count
+    try next.joinMemory()
+    guard next.parts.count != count else { return }
+    shared.withLock { view in
+      // Somebody else may have added one meanwhile.
+      next.side = view.side
+      view = next
+    }
   }
 
   private func change(_ body: (inout IndexWriter) throws(IndexError) -> Void) throws(IndexError) {

@@ -57,23 +57,34 @@ extension IndexView {
     var scores = [[Double]](repeating: [], count: parts.count)
     let forScores = memory?.another()
     defer { withExtendedLifetime(forScores) {} }
+    // All terms of a part before the next part: they share the first steps of their search.
+    let forLists = memory?.another()
+    defer { withExtendedLifetime(forLists) {} }
+    try claim(query.terms.count * parts.count, MemoryLayout<SegmentTerms.List?>.stride, of: forLists)
+    var lists: [[SegmentTerms.List?]] = []
+    for part in parts {
+      let table = try part.segment.termTable()
+      var found: [SegmentTerms.List?] = []
+      for term in query.terms { found.append(try table.list(of: term)) }
+      lists.append(found)
+    }
     var weights: [TermWeight] = []
-    for term in query.terms {
-      var lists: [(part: Int, postings: [LivePosting])] = []
+    for (index, term) in query.terms.enumerated() {
+      var found: [(part: Int, postings: [LivePosting])] = []
       var total = 0
-      let forLists = memory?.another()
-      defer { withExtendedLifetime(forLists) {} }
+      let forPostings = memory?.another()
+      defer { withExtendedLifetime(forPostings) {} }
       for number in parts.indices {
-        let list = try parts[number].segment.postingList(term)
-        try claim(Segment.mostPostings(list), Self.postingBytes, of: forLists)
+        guard let list = lists[number][index] else { continue }
+        try claim(list.mostPostings, MemoryLayout<LivePosting>.stride, of: forPostings)
         let live = try livePostings(list, number, searched[number])
         total += live.count
-        if !live.isEmpty { lists.append((number, live)) }
+        if !live.isEmpty { found.append((number, live)) }
       }
       let (all, with) = (Double(size.passages), Double(total))
       let weight = log(1 + (all - with + 0.5) / (with + 0.5))
       weights.append(TermWeight(term: term, passages: total, weight: weight))
-      for (part, postings) in lists {
+      for (part, postings) in found {
         let segment = parts[part].segment
         let lengths = try segment.values(.lengths, as: UInt32.self)
         if scores[part].isEmpty {
@@ -91,10 +102,6 @@ extension IndexView {
   }
 
   private typealias LivePosting = (passage: Int, frequency: Int, document: Int)
-
-  /// Bytes of a posting, as it is read and with its document.
-  private static let postingBytes =
-    MemoryLayout<(passage: Int, frequency: Int)>.stride + MemoryLayout<LivePosting>.stride
 
   private func claim(_ count: Int, _ bytes: Int, of loan: MemoryLoan?) throws(IndexError) {
     guard let loan, count > 0 else { return }
@@ -128,17 +135,15 @@ extension IndexView {
   }
 
   private func livePostings(
-    _ list: UnsafeRawBufferPointer, _ part: Int, _ live: [Bool]
+    _ list: SegmentTerms.List, _ part: Int, _ live: [Bool]
   ) throws(IndexError) -> [LivePosting] {
-    let segment = parts[part].segment
+    var list = list
     var found: [LivePosting] = []
-    let documents = segment.documents
+    let documents = parts[part].segment.documents
     // Passages without a document: nobody wrote such a segment.
     guard !documents.isEmpty else { return [] }
     var document = 0
-    let postings = try segment.postings(list)
-    found.reserveCapacity(postings.count)
-    for posting in postings {
+    while let posting = try list.next() {
       // Both are in order, so the document is found by walking on; far ones by halving.
       if posting.passage >= documents[document].passages.upperBound {
         var (low, high) = (document + 1, documents.count)
@@ -160,6 +165,13 @@ extension IndexView {
 
   /// Passages of the view, and the words in them.
   package func wordCount() throws(IndexError) -> (passages: Int, words: Int) {
+    if let size = known.withLock({ $0.size }) { return size }
+    let size = try countWords()
+    known.withLock { $0.size = size }
+    return size
+  }
+
+  private func countWords() throws(IndexError) -> (passages: Int, words: Int) {
     var (passages, words) = (0, 0)
     for part in parts {
       passages += part.segment.footer.passages

@@ -347,45 +347,11 @@ package final class Segment: Sendable {
     return total
   }
 
-  /// What is written of the postings of a term: two numbers for each.
-  func postingList(_ term: [UInt8]) throws(IndexError) -> UnsafeRawBufferPointer {
-    let offsets = try values(.termOffsets, as: UInt32.self)
-    let terms = try section(.terms)
-    var (low, high) = (0, footer.terms)
-    func bytes(_ number: Int) -> Slice<UnsafeRawBufferPointer> {
-      let start = min(Int(offsets[number]), terms.count)
-      return terms[start..<max(start, min(Int(offsets[number + 1]), terms.count))]
-    }
-    while low < high {
-      let middle = (low + high) / 2
-      if bytes(middle).lexicographicallyPrecedes(term) { low = middle + 1 } else { high = middle }
-    }
-    guard low < footer.terms, bytes(low).elementsEqual(term) else {
-      return UnsafeRawBufferPointer(start: nil, count: 0)
-    }
-    let places = try values(.postingOffsets, as: UInt64.self)
-    let all = try section(.postings)
-    guard let start = Int(exactly: places[low]), let end = Int(exactly: places[low + 1]), start <= end,
-      end <= all.count
-    else { throw .damaged(path: path, what: "its table of terms") }
-    return UnsafeRawBufferPointer(rebasing: all[start..<end])
-  }
-
-  /// Most postings that a list has: a number takes a byte or more.
-  static func mostPostings(_ list: UnsafeRawBufferPointer) -> Int { list.count / 2 }
-
-  /// The postings of a list: passages and frequencies, in order.
-  func postings(_ list: UnsafeRawBufferPointer) throws(IndexError) -> [(passage: Int, frequency: Int)] {
-    var found: [(passage: Int, frequency: Int)] = []
-    found.reserveCapacity(Self.mostPostings(list))
-    var (at, passage) = (0, 0)
-    while let distance = Varint.read(list, &at), let frequency = Varint.read(list, &at) {
-      passage &+= distance
-      guard passage >= 0, passage < footer.passages else {
-        throw .damaged(path: path, what: "postings lie beyond the end")
-      }
-      found.append((passage, frequency))
-    }
-    return found
+  /// The table of terms, its sections looked up once for all terms of a query.
+  func termTable() throws(IndexError) -> SegmentTerms {
+    SegmentTerms(
+      path: path, passages: footer.passages, count: footer.terms,
+      offsets: try values(.termOffsets, as: UInt32.self), terms: try section(.terms),
+      places: try values(.postingOffsets, as: UInt64.self), postings: try section(.postings))
   }
 }

@@ -2,27 +2,49 @@
 
 /// Makes the tables of a part, passage by passage.
 struct TermTableBuilder {
-  fileprivate struct Postings {
-    var bytes: [UInt8] = []
-    var last = 0
-    var count = 0
-  }
-
-  private var terms: [[UInt8]: Postings] = [:]
+  /// Of each term its number, and by that number its postings.
+  private var numbers: [[UInt8]: Int] = [:]
+  private var postings: [Postings] = []
   /// Words of each passage without stop words.
   private(set) var lengths: [UInt32] = []
+
+  /// The postings of a term; the passage that is read is not among the bytes yet.
+  private struct Postings {
+    var bytes: [UInt8] = []
+    var passage: Int
+    var frequency = 0
+    /// The last passage among the bytes.
+    var last = 0
+
+    init(passage: Int) { self.passage = passage }
+
+    mutating func count(in passage: Int) {
+      if passage != self.passage { end() }
+      self.passage = passage
+      frequency += 1
+    }
+
+    /// Writes the passage that was read: the first one whole, the others as distances.
+    mutating func end() {
+      Varint.append(passage - last, to: &bytes)
+      Varint.append(frequency, to: &bytes)
+      (last, frequency) = (passage, 0)
+    }
+  }
 
   /// Adds the next passage.
   mutating func add(_ text: UnsafeRawBufferPointer) {
     let passage = lengths.count
-    var counts: [[UInt8]: Int] = [:]
     var length: UInt32 = 0
     for word in WordSplitter.words(text) where !word.isStopWord {
-      counts[word.term, default: 0] += 1
       length &+= 1
-    }
-    for (term, count) in counts {
-      terms[term, default: Postings()].append(passage, count)
+      if let number = numbers[word.term] {
+        postings[number].count(in: passage)
+      } else {
+        numbers[word.term] = postings.count
+        postings.append(Postings(passage: passage))
+        postings[postings.count - 1].count(in: passage)
+      }
     }
     lengths.append(length)
   }
@@ -30,25 +52,17 @@ struct TermTableBuilder {
   /// The terms in the order of their bytes, and what belongs to each, one after another.
   func tables() -> TermTables {
     var tables = TermTables()
-    for (term, postings) in terms.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+    for (term, number) in numbers.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
       tables.termOffsets.append(UInt32(truncatingIfNeeded: tables.terms.count))
       tables.terms += term
       tables.postingOffsets.append(UInt64(tables.postings.count))
-      tables.postings += postings.bytes
+      var list = postings[number]
+      list.end()
+      tables.postings += list.bytes
     }
     tables.termOffsets.append(UInt32(truncatingIfNeeded: tables.terms.count))
     tables.postingOffsets.append(UInt64(tables.postings.count))
     return tables
-  }
-}
-
-extension TermTableBuilder.Postings {
-  fileprivate mutating func append(_ passage: Int, _ frequency: Int) {
-    // The first is written whole, the others as distances.
-    Varint.append(passage - last, to: &bytes)
-    Varint.append(frequency, to: &bytes)
-    last = passage
-    count += 1
   }
 }
 

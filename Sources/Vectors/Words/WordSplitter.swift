@@ -168,7 +168,7 @@ package enum WordSplitter {
 
   private static func append(_ term: [UInt8], _ range: Range<Int>, to words: inout [Word]) {
     guard !term.isEmpty, term.count <= longest else { return }
-    words.append(Word(term: term, range: range, isStopWord: StopWords.english.contains(term)))
+    words.append(Word(term: term, range: range, isStopWord: StopWords.contains(term)))
   }
 
   /// Pairs of neighbouring characters; one that stands alone is a word.
@@ -215,4 +215,7 @@ enum StopWords {
     more my not of on or out she so than that the their them then there they this to too up was were what when where
     which while who why with you your
     """.split(whereSeparator: { $0 == " " || $0 == "\n" }).map { Array($0.utf8) })
+  private static let longest = english.lazy.map(\.count).max() ?? 0
+
+  static func contains(_ term: [UInt8]) -> Bool { term.count <= longest && english.contains(term) }
 }
